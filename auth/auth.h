@@ -1,0 +1,48 @@
+/* auth: a credential → who is calling and what they may do.
+ *
+ * Owns:     the list of methods (methods.def: API keys now), the pepper and the domain secret.
+ * Thread:   any.
+ * Cost:     an API key: one CRC, one look-up, one HMAC-SHA-256 (about 0.3 µs).
+ * Not here: HTTP headers (edge, admin), quotas (quota).
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "auth/tenant.h"
+
+struct auth;
+
+enum auth_scope {
+    AUTH_SCOPE_ADMIN_READ = 1u << 0,
+    AUTH_SCOPE_ADMIN_WRITE = 1u << 1,
+    AUTH_SCOPE_ADMIN_KEYS = 1u << 2,
+    AUTH_SCOPE_USAGE_READ = 1u << 3,
+    AUTH_SCOPE_METRICS_READ = 1u << 4,
+    AUTH_SCOPES_ALL = (1u << 5) - 1,
+};
+
+struct principal {
+    bool is_admin;
+    char tenant_id[LIMIT_ID_BYTES];
+    char key_id[LIMIT_ID_BYTES];
+    uint32_t scopes;
+    uint32_t weight;
+    uint8_t tenant_hash[16]; /* HMAC(server secret, "tenant:" id): what the engine may know */
+    uint8_t domain[16];      /* HMAC(server secret, "domain:" id): the tenant's share domain */
+};
+
+/* Makes or reads D/secrets (0600). */
+enum status auth_open(struct auth **out, const char *data_dir, struct store *store);
+void auth_close(struct auth *auth);
+struct tenants *auth_tenants(struct auth *auth);
+
+/* KEY_MISSING for an empty credential; KEY_INVALID for every other reason (check digits wrong,
+ * unknown, revoked, expired: the message tells a typo from the rest, and no more). FORBIDDEN when
+ * the tenant is suspended. An admin key never opens the tenants' face, nor the other way. */
+enum status auth_authenticate(struct auth *auth, struct slice credential, bool want_admin,
+                              struct principal *out);
+
+/* On the first start: an admin key of all scopes in D/admin.key (0600). `made` tells if it did. */
+enum status auth_bootstrap(struct auth *auth, const char *data_dir, bool *made);

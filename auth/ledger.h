@@ -1,0 +1,62 @@
+/* ledger: one row a request, committed before the client sees the end of its answer.
+ *
+ * Owns:     D/ledger.db and the one thread that writes it.
+ * Thread:   ledger_append from any; `committed` runs on the writer's thread.
+ * Cost:     an append is a ring push; the writer commits whatever has queued, without a timer.
+ * Not here: what tokens cost, Redis.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "config/base/limits.h"
+#include "config/base/status.h"
+
+struct ledger;
+
+enum { LEDGER_ROUTE_BYTES = 40, LEDGER_MODEL_BYTES = 128, LEDGER_WORD_BYTES = 16 };
+
+struct ledger_row {
+    int64_t sequence; /* given by ledger_append, rising for ever */
+    int64_t at_us;    /* wall clock, end of the request */
+    char request_id[LIMIT_REQUEST_ID_BYTES];
+    char tenant_id[LIMIT_ID_BYTES];
+    char key_id[LIMIT_ID_BYTES];
+    char model[LEDGER_MODEL_BYTES];
+    char route[LEDGER_ROUTE_BYTES];
+    char service_class[LEDGER_WORD_BYTES];
+    char finish[LEDGER_WORD_BYTES];
+    int32_t http_code;
+    uint32_t prompt_tokens;
+    uint32_t cached_tokens;
+    uint32_t completion_tokens;
+    bool is_estimated;
+    int64_t queue_us;
+    int64_t prefill_us;
+    int64_t decode_us;
+    int64_t total_us;
+};
+
+/* Opens or makes the file, migrates its schema, starts the writer. */
+enum status ledger_open(struct ledger **out, const char *path);
+/* Commits what has queued, then stops. */
+void ledger_close(struct ledger *ledger);
+
+/* False once rows cannot be written (full disk, I/O error) or the writer is more than 250 ms
+ * behind: new requests are then refused rather than go uncounted. Recovers by itself. */
+bool ledger_is_writable(struct ledger *ledger);
+
+/* Queues a row (copied). `committed(context, status)` runs once, after the commit or its failure.
+ * BUSY when the queue is full (then `committed` never runs). */
+enum status ledger_append(struct ledger *ledger, const struct ledger_row *row,
+                          void (*committed)(void *context, enum status status), void *context);
+
+/* Rows that wait for a commit; rows and tokens written so far (for tests and metrics). */
+struct ledger_totals {
+    uint64_t rows;
+    uint64_t prompt_tokens;
+    uint64_t completion_tokens;
+    uint64_t queued;
+};
+void ledger_totals(struct ledger *ledger, struct ledger_totals *out);

@@ -1,0 +1,55 @@
+/* limits: every bound of the server that is not an option, in one place, with its reason.
+ *
+ * Owns:     numbers.
+ * Not here: what an operator may set (options.def).
+ */
+#pragma once
+
+/* --- HTTP, from clients --- */
+#define LIMIT_HEAD_BYTES            (16 * 1024)       /* request line and headers; h2o's own is 417,792 */
+#define LIMIT_BODY_BYTES            (4 * 1024 * 1024) /* most a chat of 8k tokens needs is far below */
+#define LIMIT_ADMIN_BODY_BYTES      (256 * 1024)
+#define LIMIT_PATH_BYTES            1024
+#define LIMIT_CONNECTIONS           8192  /* descriptors: two a stream, 20,000 on the test machine */
+#define LIMIT_STREAM_PENDING_BYTES  (256 * 1024) /* unsent bytes of one answer before reads pause */
+#define LIMIT_JSON_DEPTH            32
+
+/* --- requests --- */
+#define LIMIT_MESSAGES              1024
+#define LIMIT_STOP_STRINGS          4    /* as the OpenAI schema says */
+#define LIMIT_STOP_BYTES            256
+#define LIMIT_CHOICES               8    /* n × prompts of one request */
+#define LIMIT_LOGPROBS              20   /* top_logprobs, as the OpenAI schema says */
+#define LIMIT_LOGIT_BIAS            300
+#define LIMIT_REQUESTS_IN_ENGINE    1024 /* inbox and running together */
+#define LIMIT_UNDELIVERED_TOKENS    64   /* then the sequence is throttled */
+#define LIMIT_REQUEST_ID_BYTES      64
+#define LIMIT_FINAL_RECORDS         131072 /* kept until acknowledged; wire.md asks for ≥ 100,000 */
+
+/* --- names and keys --- */
+#define LIMIT_NAME_BYTES            128
+#define LIMIT_ID_BYTES              40
+#define LIMIT_KEY_BYTES             128  /* an API key as sent */
+#define LIMIT_TENANTS               100000
+#define LIMIT_KEYS                  1000000
+
+/* --- model files --- */
+#define LIMIT_GGUF_KEYS             65536
+#define LIMIT_GGUF_TENSORS          65536
+#define LIMIT_GGUF_NAME_BYTES       256
+#define LIMIT_GGUF_STRING_BYTES     (16 * 1024 * 1024)
+#define LIMIT_GGUF_ARRAY_ELEMENTS   (4 * 1024 * 1024)
+#define LIMIT_VOCAB                 1048576
+#define LIMIT_TOKEN_BYTES           1024 /* the bytes of one token */
+#define LIMIT_LAYERS                1024
+#define LIMIT_CONTEXT               1048576
+#define LIMIT_TEMPLATE_BYTES        65536
+#define LIMIT_TEMPLATE_STEPS        1000000
+#define LIMIT_TEMPLATE_OUTPUT_BYTES (8 * 1024 * 1024)
+
+/* --- visibility --- */
+#define LIMIT_DOMAINS_VISIBLE       64
+
+/* --- machine --- */
+#define LIMIT_THREADS               256
+#define LIMIT_METRIC_SERIES         4096

@@ -1,0 +1,46 @@
+#include "config/base/rng.h"
+
+#include <errno.h>
+#include <sys/random.h>
+
+#include "config/base/hash.h"
+#include "config/base/status.h"
+
+static const uint64_t golden_gamma = 0x9e3779b97f4a7c15u; /* 2^64 ÷ golden ratio, odd */
+
+uint64_t rng_at(uint64_t seed, uint64_t stream, uint64_t counter)
+{
+    uint64_t mixed = hash_mix64(seed + golden_gamma);
+    mixed = hash_mix64(mixed ^ (stream + golden_gamma));
+    return hash_mix64(mixed + golden_gamma * (counter + 1));
+}
+
+double rng_unit(uint64_t bits)
+{
+    return ((double)(bits >> 12) + 0.5) * 0x1p-52;
+}
+
+uint64_t rng_next(struct rng *rng)
+{
+    return rng_at(rng->seed, 0, rng->counter++);
+}
+
+uint64_t rng_below(struct rng *rng, uint64_t bound)
+{
+    ASSERT(bound >= 1);
+    /* Multiply-shift (Lemire 2019) without the rejection: a bias of bound ÷ 2^64 is fine here. */
+    return (uint64_t)(((unsigned __int128)rng_next(rng) * bound) >> 64);
+}
+
+void rng_secure_bytes(void *out, size_t length)
+{
+    unsigned char *cursor = out;
+    while (length > 0) {
+        ssize_t got = getrandom(cursor, length, 0);
+        if (got < 0 && errno == EINTR)
+            continue;
+        ASSERT(got > 0);
+        cursor += got;
+        length -= (size_t)got;
+    }
+}

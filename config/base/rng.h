@@ -1,0 +1,30 @@
+/* rng: random numbers as pure functions of (seed, counter), and secure bytes from the system.
+ *
+ * Owns:     nothing.
+ * Thread:   any.
+ * Cost:     a counter draw is about 20 instructions; rng_secure_bytes is a system call.
+ * Not here: distributions of tokens (engine/sampler).
+ */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* 64 well mixed bits of (seed, stream, counter): SplitMix64's finaliser (Steele, Lea and Flood,
+ * OOPSLA 2014) applied over the three words. Same arguments, same answer, on every machine. */
+uint64_t rng_at(uint64_t seed, uint64_t stream, uint64_t counter);
+
+/* Uniform in (0, 1), never 0 nor 1, from 64 bits: the middle of one of 2^52 equal intervals. */
+double rng_unit(uint64_t bits);
+
+/* A generator for tests and jitter: state is the counter. */
+struct rng {
+    uint64_t seed;
+    uint64_t counter;
+};
+uint64_t rng_next(struct rng *rng);
+/* Uniform in [0, bound), bound ≥ 1. */
+uint64_t rng_below(struct rng *rng, uint64_t bound);
+
+/* Fills from the kernel's generator; aborts the process if the kernel cannot give any. */
+void rng_secure_bytes(void *out, size_t length);

@@ -1,0 +1,27 @@
+/* utf8: validity and lengths of UTF-8 sequences (RFC 3629: no surrogates, no overlong forms).
+ *
+ * Owns:     nothing.
+ * Thread:   any.
+ * Cost:     O(bytes), no allocation.
+ * Not here: Unicode classes (the tokenizer asks PCRE2).
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Bytes (1 to 4) of the valid sequence at `bytes`, or 0 when it is invalid or cut short. */
+size_t utf8_sequence_length(const char *bytes, size_t length);
+
+/* How many bytes at the end of a text are the beginning of a sequence that is not complete yet, and
+ * could still become one (0 to 3). Invalid bytes are not counted: nothing will complete them. */
+size_t utf8_incomplete_tail(const char *bytes, size_t length);
+
+bool utf8_is_valid(const char *bytes, size_t length);
+
+/* Writes the sequence of a code point (not a surrogate, at most U+10FFFF); returns its length. */
+size_t utf8_encode(uint32_t code_point, char out[4]);
+
+/* The code point of the valid sequence at `bytes` of the length utf8_sequence_length gave. */
+uint32_t utf8_decode(const char *bytes, size_t sequence_length);

@@ -1,0 +1,49 @@
+/* config: every option of every process, from flags, environment, file and defaults.
+ *
+ * Owns:     immutable snapshots, counted, each with its revision. Options are rows of options.def.
+ * Thread:   made by one; read by any; config_retain and config_release from any.
+ * Cost:     a snapshot is one block; reading a field is a load.
+ * Not here: rows that admins change at run time (store, auth/tenant).
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "config/base/slice.h"
+
+struct config {
+    uint64_t revision;
+#define OPTION_TEXT(name, fallback, reload, roles, help) const char *name;
+#define OPTION_NUMBER(name, fallback, least, most, reload, roles, help) int64_t name;
+#define OPTION_BYTES(name, fallback, least, most, reload, roles, help) int64_t name;
+#define OPTION_BOOL(name, fallback, reload, roles, help) bool name;
+#include "config/options.def"
+#undef OPTION_TEXT
+#undef OPTION_NUMBER
+#undef OPTION_BYTES
+#undef OPTION_BOOL
+};
+
+/* Which subcommands an option belongs to. */
+enum config_role {
+    CONFIG_SERVE = 1u << 0,
+    CONFIG_EDGE = 1u << 1,
+    CONFIG_ENGINE = 1u << 2,
+    CONFIG_BENCH = 1u << 3,
+};
+
+/* Flags ("--kv-memory 2G", "--kv-memory=2G") > environment (BANYAN_KV_MEMORY) > file (--config,
+ * JSON; names with underscores) > default. Every value is checked for type and bounds. INVALID
+ * names the option, its source, and the nearest right name. `environment` is main's environ. */
+enum status config_load(const struct config **out, enum config_role role, int argc,
+                        const char *const *argv, const char *const *environment);
+const struct config *config_retain(const struct config *config);
+void config_release(const struct config *config);
+
+/* --help of a role; the JSON schema of the file; the README's table. */
+void config_help(enum config_role role, struct buffer *out);
+void config_schema(struct buffer *out);
+void config_markdown(struct buffer *out);
+/* The running values as the file would have them, secrets' paths included, secrets never. */
+void config_render(const struct config *config, struct buffer *out);

@@ -1,0 +1,211 @@
+/* engine: requests for tokens in, tokens out. The room's only front door.
+ *
+ * Owns:     model, tokenizer, KV pages, sequences; the engine thread, prepare and compute threads.
+ * Thread:   engine_submit, engine_cancel, engine_acknowledge, text services: any thread.
+ *           engine_next_event: one consumer thread.
+ * Cost:     a submit copies the request; the engine thread does not allocate after engine_open.
+ * Not here: HTTP, API keys, tenants' names (gateway, auth).
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "config/base/clock.h"
+#include "config/base/limits.h"
+#include "config/base/metrics.h"
+#include "config/base/slice.h"
+
+struct engine;
+
+/* Carries a generation: a stale id is noticed and ignored. 0 is never one. */
+typedef uint64_t engine_request_id;
+
+struct engine_options {
+    const char *model_path;
+    const char *model_name; /* what requests call it; NULL = the file's base name, no ending */
+    const char *isa;        /* as kernels_options.isa */
+    const char *kv_type;    /* "f16" ("f32" for judging) */
+    uint32_t threads;       /* compute threads; 0 = all processors */
+    uint32_t context;       /* tokens; 0 = the model's own */
+    uint64_t kv_bytes;      /* budget of the page pool */
+    uint32_t rows_max;      /* rows of one step, prefill chunk and decode together */
+    uint32_t sequences_max; /* running at once */
+    const struct clock *clock;
+    struct metrics *metrics; /* may be NULL */
+    /* Called from the engine's threads when events wait; cheap and thread-safe. */
+    void (*wake)(void *context);
+    void *wake_context;
+};
+
+/* Opens the model and starts the threads. The message says what is wrong with a bad file. */
+enum status engine_open(struct engine **out, const struct engine_options *options);
+/* Cancels what runs and joins the threads. */
+void engine_close(struct engine *engine);
+
+struct engine_info {
+    const char *model_name;
+    uint32_t context;
+    uint32_t vocab;
+    const char *isa;
+    uint32_t threads;
+    int64_t created_wall_s; /* the model file's time of change */
+    uint64_t kv_pages;
+};
+void engine_info(const struct engine *engine, struct engine_info *out);
+
+/* --- text services: pure, any thread --- */
+
+struct engine_message {
+    struct slice role;
+    struct slice content;
+};
+
+/* Ids of a text; special-token text is matched. `add_special` adds what the model puts before a
+ * prompt. The array is the caller's, freed with mem_free. CONTEXT_LENGTH beyond `ids_max`. */
+enum status engine_tokenize(struct engine *engine, struct slice text, bool add_special,
+                            size_t ids_max, uint32_t **ids, size_t *count);
+enum status engine_tokenize_chat(struct engine *engine, const struct engine_message *messages,
+                                 size_t message_count, bool add_generation_prompt, size_t ids_max,
+                                 uint32_t **ids, size_t *count);
+/* OUT_OF_RANGE (param "tokens[i]") for an id the model does not have. */
+enum status engine_detokenize(struct engine *engine, const uint32_t *ids, size_t count,
+                              struct buffer *out);
+/* The bytes of one token; valid while the engine is open. */
+struct slice engine_token_bytes(struct engine *engine, uint32_t id);
+
+/* --- requests --- */
+
+struct engine_sampling {
+    float temperature;       /* 0 = greedy, else (0, 2] */
+    float top_p;             /* (0, 1] */
+    float min_p;             /* [0, 1] */
+    uint32_t top_k;          /* 0 = off */
+    float presence_penalty;  /* [-2, 2] */
+    float frequency_penalty; /* [-2, 2] */
+    uint64_t seed;           /* of the request; choice i uses a stream of its own */
+    uint32_t bias_count;     /* ≤ LIMIT_LOGIT_BIAS */
+    struct engine_bias {
+        uint32_t token;
+        float bias; /* [-100, 100] */
+    } bias[LIMIT_LOGIT_BIAS];
+};
+
+enum engine_prompt_kind { ENGINE_PROMPT_TEXT, ENGINE_PROMPT_TOKENS, ENGINE_PROMPT_CHAT };
+
+/* A share domain: an HMAC made by the edge; the engine knows no names. */
+struct engine_domain {
+    uint8_t bytes[16];
+};
+
+struct engine_request {
+    struct slice request_id; /* for reports; ≤ LIMIT_REQUEST_ID_BYTES */
+    enum engine_prompt_kind prompt_kind;
+    struct slice text;
+    const uint32_t *tokens;
+    size_t token_count;
+    const struct engine_message *messages;
+    size_t message_count;
+
+    uint32_t choices;    /* n, 1 … LIMIT_CHOICES */
+    uint32_t tokens_max; /* 0 = until the context is full */
+    struct engine_sampling sampling;
+    struct slice stop[LIMIT_STOP_STRINGS];
+    uint32_t stop_count;
+    bool ignore_end;      /* go on after an end token (bench, tests) */
+    bool want_logprobs;   /* of the chosen token */
+    uint32_t top_logprobs; /* 0 … LIMIT_LOGPROBS */
+    bool echo;            /* the prompt comes back first, with its log-probabilities if wanted */
+
+    struct engine_domain domain; /* the requester's own; all zero = none */
+    struct engine_domain visible[LIMIT_DOMAINS_VISIBLE];
+    uint32_t visible_count;
+    int64_t deadline_us; /* of the engine's clock; 0 = none */
+
+    void *context; /* comes back in every event */
+};
+
+/* Copies the request and hands it to a prepare thread. BUSY when there is no room: never a wait.
+ * Everything that is wrong with the request itself (too long, bad ids) comes as an ERROR event. */
+enum status engine_submit(struct engine *engine, const struct engine_request *request,
+                          engine_request_id *out);
+
+/* The sequence stops at the next step and its END event follows; a stale id does nothing. */
+void engine_cancel(struct engine *engine, engine_request_id id);
+
+/* The consumer has delivered `tokens` more tokens of choice `choice`. A sequence with
+ * LIMIT_UNDELIVERED_TOKENS outstanding is throttled: it keeps its pages and computes nothing. */
+void engine_acknowledge(struct engine *engine, engine_request_id id, uint32_t choice,
+                        uint32_t tokens);
+
+enum engine_finish {
+    ENGINE_FINISH_NONE,
+    ENGINE_FINISH_STOP,      /* end token or stop string */
+    ENGINE_FINISH_LENGTH,    /* tokens_max or context */
+    ENGINE_FINISH_CANCELLED,
+    ENGINE_FINISH_DEADLINE,
+    ENGINE_FINISH_ERROR,
+};
+const char *engine_finish_name(enum engine_finish finish); /* "stop", "length", … */
+
+struct engine_logprob {
+    uint32_t token;
+    float logprob; /* natural logarithm, before temperature */
+};
+
+struct engine_report {
+    uint32_t prompt_tokens; /* once, for all choices */
+    uint32_t cached_tokens;
+    uint32_t completion_tokens; /* of all choices */
+    int64_t queue_us;
+    int64_t prefill_us;
+    int64_t decode_us;
+    uint32_t preemptions;
+    uint32_t swapped_pages;
+    int64_t swap_us;
+    enum engine_finish finish; /* of the last choice that ended */
+};
+
+enum engine_event_kind {
+    ENGINE_EVENT_START,      /* admitted: report.prompt_tokens and queue_us are set */
+    ENGINE_EVENT_PROMPT,     /* echo: one prompt token, its bytes and (from the second) logprob */
+    ENGINE_EVENT_TOKEN,      /* one generated token of one choice */
+    ENGINE_EVENT_CHOICE_END, /* this choice is finished; text may hold what was held back */
+    ENGINE_EVENT_END,        /* last event of a request that started: report is complete */
+    ENGINE_EVENT_ERROR,      /* last event of a request that was refused: note says why */
+};
+
+struct engine_event {
+    enum engine_event_kind kind;
+    engine_request_id id;
+    void *context;
+    uint32_t choice;
+    uint32_t tokens_so_far; /* completion tokens of the whole request, this one included */
+    uint32_t token;
+    float logprob;
+    uint32_t top_count;
+    struct engine_logprob top[LIMIT_LOGPROBS];
+    /* Text that may be shown now: whole UTF-8 sequences only, nothing of a stop string. Empty while
+     * bytes are held back. Valid until the next call of engine_next_event. */
+    struct slice text;
+    enum engine_finish finish;
+    struct engine_report report;
+    struct error_note note;
+};
+
+/* The next event of any request; false when none waits. */
+bool engine_next_event(struct engine *engine, struct engine_event *out);
+
+/* For tests and /internal/v1/stats: pages, sequences and requests in use now. */
+struct engine_stats {
+    uint32_t requests;
+    uint32_t sequences_running;
+    uint32_t sequences_waiting;
+    uint32_t pages_free;
+    uint32_t pages_total;
+    uint64_t steps;
+    uint64_t rows;
+    uint64_t tokens_prompt;
+    uint64_t tokens_generated;
+};
+void engine_stats(struct engine *engine, struct engine_stats *out);

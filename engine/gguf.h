@@ -1,0 +1,49 @@
+/* gguf: a model file of format GGUF v2 or v3, memory-mapped, every length checked before use.
+ *
+ * Owns:     the mapping and the index of keys and tensors; all slices point into the mapping.
+ * Thread:   made by one, then read-only from any.
+ * Cost:     O(keys + tensors + array elements) once; look-ups are O(1) on average.
+ * Not here: what the values mean (model, vocab, tokenizer, chat_template).
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "config/base/slice.h"
+#include "kernels/tensor.h"
+
+struct gguf;
+
+/* IO, CORRUPT or UNSUPPORTED; the message says what is wrong and where in the file. */
+enum status gguf_open(struct gguf **out, const char *path);
+/* The same over a descriptor that the parent opened; it is not closed. */
+enum status gguf_open_descriptor(struct gguf **out, int descriptor);
+/* The same over bytes in memory, borrowed until gguf_close. */
+enum status gguf_parse(struct gguf **out, const void *bytes, size_t length);
+void gguf_close(struct gguf *gguf);
+
+/* Values by key: NOT_FOUND, or CORRUPT when the type differs (integers convert when they fit). */
+enum status gguf_get_u32(const struct gguf *gguf, const char *key, uint32_t *out);
+enum status gguf_get_f32(const struct gguf *gguf, const char *key, float *out);
+enum status gguf_get_bool(const struct gguf *gguf, const char *key, bool *out);
+enum status gguf_get_string(const struct gguf *gguf, const char *key, struct slice *out);
+bool gguf_has(const struct gguf *gguf, const char *key);
+
+/* Arrays. Strings have different lengths, so an array of them is walked in order:
+ *     struct gguf_array a; gguf_get_array(g, "tokenizer.ggml.tokens", &a);
+ *     for (i < a.count) gguf_array_next_string(&a, &text);   */
+struct gguf_array {
+    uint32_t element_type; /* GGUF value type */
+    uint64_t count;
+    const char *cursor;
+    const char *end;
+};
+enum status gguf_get_array(const struct gguf *gguf, const char *key, struct gguf_array *out);
+enum status gguf_array_next_string(struct gguf_array *array, struct slice *out);
+enum status gguf_array_next_i32(struct gguf_array *array, int32_t *out);
+enum status gguf_array_next_f32(struct gguf_array *array, float *out);
+
+/* NOT_FOUND when there is no such tensor. */
+enum status gguf_get_tensor(const struct gguf *gguf, const char *name, struct tensor *out);
+uint32_t gguf_tensor_count(const struct gguf *gguf);

@@ -1,0 +1,56 @@
+/* model: the weights of one architecture, ready for the kernels, and its forward pass.
+ *
+ * Owns:     packed weights and the activations of a step.
+ * Thread:   made at start; model_forward on the engine thread only.
+ * Cost:     no allocation after model_open; one step streams every weight once.
+ * Not here: sampling, pages, which rows form a batch. Architectures are rows of models.def.
+ */
+#pragma once
+
+#include <stdint.h>
+
+#include "engine/gguf.h"
+#include "kernels/kernels.h"
+
+struct model;
+
+struct model_config {
+    char architecture[32];
+    char name[128]; /* general.name, or the file's base name */
+    uint32_t layers;
+    uint32_t width; /* embedding length */
+    uint32_t heads;
+    uint32_t kv_heads;
+    uint32_t head_dim;
+    uint32_t hidden; /* feed-forward length */
+    uint32_t vocab;
+    uint32_t context; /* tokens */
+    float rms_epsilon;
+    float rope_base;
+    uint32_t rope_dims;
+    uint64_t weight_bytes; /* of all tensors as in the file */
+    uint64_t parameters;
+};
+
+/* Reads and checks the hyper-parameters alone: every one against its range. */
+enum status model_config_read(struct model_config *out, const struct gguf *gguf);
+
+/* Checks every tensor's shape and type, packs the weights. `rows_max` is the largest batch and
+ * `logit_rows_max` the most rows of one batch that want logits. The file may be closed after. */
+enum status model_open(struct model **out, struct kernels *kernels, const struct gguf *gguf,
+                       uint32_t rows_max, uint32_t logit_rows_max);
+void model_close(struct model *model);
+const struct model_config *model_config(const struct model *model);
+
+/* A flat batch of rows: tokens of any sequences, each sequence's rows in rising position. */
+struct model_batch {
+    uint32_t rows;
+    const uint32_t *tokens; /* [rows] */
+    struct kv_rows kv;      /* sequence, position, pages */
+    uint32_t logit_rows;
+    const uint32_t *logit_row; /* [logit_rows] indexes of rows whose logits are wanted */
+};
+
+/* Writes K and V of all rows to their pages and returns logits [logit_rows][vocab], owned by the
+ * model and valid until the next call. */
+const float *model_forward(struct model *model, const struct model_batch *batch);

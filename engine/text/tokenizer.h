@@ -1,0 +1,40 @@
+/* tokenizer: text → token ids, byte-level BPE with the pre-split the model file names.
+ *
+ * Owns:     merge ranks, the look-up from bytes to ids, the compiled pre-split (PCRE2).
+ * Thread:   made at start; encoding from any thread (match data is per call).
+ * Cost:     O(n log n) in the text's bytes, hostile or not; scratch on the heap, given back.
+ * Not here: ids → bytes (vocab), templates (chat_template). Pre-splits are rows of presplits.def.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "config/base/slice.h"
+#include "engine/vocab.h"
+
+struct tokenizer;
+
+/* UNSUPPORTED names the model or pre-split that is not known. Borrows `vocab`. */
+enum status tokenizer_create(struct tokenizer **out, const struct vocab *vocab,
+                             const struct gguf *gguf);
+void tokenizer_destroy(struct tokenizer *tokenizer);
+
+/* Part of a text in which the names of control tokens may be matched. */
+struct tokenizer_span {
+    size_t offset;
+    size_t length;
+};
+
+/* Encodes `text` (UTF-8; other bytes go through as bytes). Control tokens are matched only where
+ * a match lies wholly inside one of `spans` (rising, not overlapping); NULL with count 0 matches
+ * none, tokenizer_everywhere(text) all. LIMIT when more than `capacity` ids are needed. */
+enum status tokenizer_encode(const struct tokenizer *tokenizer, struct slice text,
+                             const struct tokenizer_span *spans, size_t span_count, uint32_t *ids,
+                             size_t capacity, size_t *count);
+
+static inline struct tokenizer_span tokenizer_everywhere(struct slice text)
+{
+    return (struct tokenizer_span){0, text.length};
+}

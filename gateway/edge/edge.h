@@ -1,0 +1,20 @@
+/* edge: the process that customers and admins talk to.
+ *
+ * Owns:     both TLS listeners, auth, tenants, ledger, the client to the engine.
+ * Thread:   edge_run takes the calling thread as its event loop until SIGTERM or SIGINT.
+ * Cost:     –
+ * Not here: tokens and tensors (engine), starting processes (serve).
+ */
+#pragma once
+
+#include "config/config.h"
+
+struct edge_options {
+    const struct config *config;
+    int public_descriptor; /* bound and listening, or -1: edge binds config->listen itself */
+    int admin_descriptor;  /* the same for config->admin_listen */
+};
+
+/* Serves until told to end, then drains: refuses new requests, finishes what runs (at most
+ * drain_timeout_s, then an error event), commits the ledger. Logs and returns what went wrong. */
+enum status edge_run(const struct edge_options *options);

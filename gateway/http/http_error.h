@@ -1,0 +1,29 @@
+/* http_error: statuses and special cases → OpenAI-shaped errors with their HTTP codes.
+ *
+ * Owns:     the one table from a status to {HTTP code, type, code}.
+ * Thread:   any.
+ * Cost:     formats into the request's pool.
+ * Not here: the texts' causes: FAIL makes them where the cause is known.
+ */
+#pragma once
+
+#include "gateway/http/request.h"
+
+struct http_error {
+    int http_code;
+    const char *type;
+    const char *code;       /* NULL = null */
+    uint32_t retry_after_ms; /* 0 = no retry headers */
+    bool is_final;          /* sends x-should-retry: false */
+};
+
+/* The table's row for a status. */
+const struct http_error *http_error_of(enum status status);
+
+/* {"error":{"message","type","param","code"}} from a note, appended to `out`. */
+void http_error_render(const struct error_note *note, struct buffer *out);
+
+/* Answers with the thread's note, or with an explicit message. */
+void http_respond_failure(struct http_request *request);
+void http_respond_error(struct http_request *request, enum status status, const char *param,
+                        const char *format, ...) __attribute__((format(printf, 4, 5)));

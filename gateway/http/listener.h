@@ -1,0 +1,38 @@
+/* listener: sockets that accept, plain or TLS, HTTP/1.1 and HTTP/2, for one face of the server.
+ *
+ * Owns:     listening sockets, their h2o contexts, open connections.
+ * Thread:   the loop's thread after listener_open.
+ * Cost:     connections are bounded by LIMIT_CONNECTIONS and the option max_connections.
+ * Not here: certificates' making (tls), routes (router).
+ */
+#pragma once
+
+#include "gateway/http/router.h"
+#include "gateway/http/tls.h"
+
+struct listener;
+
+struct listener_options {
+    struct loop *loop;
+    const char *name;        /* "public", "admin", "engine": for logs */
+    int descriptor;          /* a bound, listening socket; the listener owns it */
+    struct tls_context *tls; /* NULL = plain */
+    size_t body_bytes_max;
+    bool makes_request_ids;  /* x-request-id on every answer */
+    uint32_t connections_max;
+    /* Called for every request, before anything else; usually ends in router_find. */
+    http_handler handler;
+    void *context;
+};
+
+enum status listener_open(struct listener **out, const struct listener_options *options);
+/* Stops accepting and asks keep-alive connections to leave (h2: GOAWAY); running requests go on. */
+void listener_drain(struct listener *listener);
+uint32_t listener_requests_running(const struct listener *listener);
+uint32_t listener_connections(const struct listener *listener);
+void listener_close(struct listener *listener);
+
+/* Binds and listens. "127.0.0.1:8443" (port 0 = any) or a path for a Unix socket (removed first
+ * when nobody answers on it). EXISTS when the address is in use. */
+enum status listener_bind_tcp(int *descriptor, const char *address, char *bound, size_t bound_max);
+enum status listener_bind_unix(int *descriptor, const char *path);

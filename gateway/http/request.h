@@ -1,0 +1,74 @@
+/* request: one HTTP request and its answer, as handlers see it: no libh2o above this line.
+ *
+ * Owns:     nothing itself; everything lives in the h2o request's pool and dies with it.
+ * Thread:   the loop's thread only.
+ * Cost:     http_alloc is a bump of the pool; a stream copies each write once.
+ * Not here: who is calling, what is asked (edge, engine_http, admin).
+ *
+ * The life of a request:
+ *
+ *   handler(request) ── http_respond ──────────────────────────────► gone
+ *                    └─ http_stream_begin ─ write* ─ http_stream_end ► gone
+ *   At any point the client may leave; then on_gone runs, once, and the request must not be touched
+ *   again. It also runs after a normal end: it is the one place where a handler lets go.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "config/base/slice.h"
+#include "gateway/http/loop.h"
+
+struct http_request;
+
+struct http_header {
+    const char *name; /* lower case */
+    struct slice value;
+};
+
+struct loop *http_loop(struct http_request *request);
+struct slice http_method(const struct http_request *request);
+struct slice http_path(const struct http_request *request);  /* without the query, not decoded */
+struct slice http_query(const struct http_request *request); /* after '?', or empty */
+struct slice http_body(const struct http_request *request);
+/* Value of the first header of that lower-case name; bytes NULL when there is none. */
+struct slice http_header_get(const struct http_request *request, const char *name);
+/* How many headers of that name there are. */
+size_t http_header_count(const struct http_request *request, const char *name);
+/* The part of the path that the route's {id} stood for (0 or 1), or empty. */
+struct slice http_path_argument(const struct http_request *request, size_t index);
+/* "127.0.0.1:1234", for audit and access logs. */
+void http_peer_name(const struct http_request *request, char *out, size_t capacity);
+/* Id made when the request arrived: "req_" and 32 hex digits; already in the answer's headers as
+ * x-request-id on public listeners. */
+struct slice http_request_id(const struct http_request *request);
+
+/* Memory that dies with the request. Never NULL: the pool ends the process when there is none. */
+void *http_alloc(struct http_request *request, size_t bytes);
+
+/* Runs once when the request is over, however it ended: answered, or the client left (is_early:
+ * before the answer was complete). Works from the first moment: the connection is watched while a
+ * handler waits. Must be set at most once, in the handler. */
+void http_on_gone(struct http_request *request, void (*gone)(void *context, bool is_early),
+                  void *context);
+
+/* A whole answer. Header values and body are copied. content-length is set. */
+void http_respond(struct http_request *request, int code, const struct http_header *headers,
+                  size_t header_count, struct slice body);
+/* The same, with content-type application/json. */
+void http_respond_json(struct http_request *request, int code, struct slice body);
+
+/* A streamed answer. Bytes written are buffered; http_stream_pending tells how many the connection
+ * has not taken yet, and `drained` (may be NULL) runs when that number has fallen to 0. */
+void http_stream_begin(struct http_request *request, int code, const struct http_header *headers,
+                       size_t header_count, void (*drained)(void *context), void *context);
+void http_stream_write(struct http_request *request, struct slice bytes);
+size_t http_stream_pending(const struct http_request *request);
+/* Ends the answer cleanly once all bytes are out. */
+void http_stream_end(struct http_request *request);
+/* Ends it so that the client sees a broken stream (RST_STREAM, or no last chunk). */
+void http_stream_abort(struct http_request *request);
+/* True after http_respond or http_stream_begin. */
+bool http_is_answered(const struct http_request *request);

@@ -1,0 +1,22 @@
+/* tls: server contexts of OpenSSL, and the self-made authority for machines without a certificate.
+ *
+ * Owns:     SSL_CTX of one listener; TLS 1.2 and 1.3 only, no early data, ALPN h2 and http/1.1.
+ * Thread:   made at start.
+ * Cost:     –
+ * Not here: keys of clients (auth).
+ */
+#pragma once
+
+#include "config/base/status.h"
+
+struct tls_context;
+
+/* `session_name` sets the session-id context, so that a session of one listener never resumes on
+ * another. IO or CORRUPT names the file that cannot be used. */
+enum status tls_context_open(struct tls_context **out, const char *cert_path, const char *key_path,
+                             const char *session_name);
+void tls_context_close(struct tls_context *tls);
+
+/* Makes DIR/ca.crt, DIR/ca.key, DIR/server.crt, DIR/server.key (0600 for keys; EC P-256; names
+ * localhost, 127.0.0.1, ::1 and this host's) unless they are there and valid for a day more. */
+enum status tls_make_self_signed(const char *directory);

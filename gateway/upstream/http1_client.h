@@ -1,0 +1,60 @@
+/* http1_client: HTTP/1.1 requests to an engine, with the truth about how an answer ended.
+ *
+ * Owns:     a pool of connections to one upstream (last in first out, capped), exchanges under way.
+ * Thread:   the loop's thread.
+ * Cost:     one allocation an exchange; bodies are not buffered beyond one read.
+ * Not here: what the bytes mean (stream_reader), which engine (route).
+ *
+ *   exchange ── connect ── write ── head ── body* ── ended(complete | cut | cancelled)
+ *
+ * Of libh2o it uses h2o_socket alone, and the exported phr_* parsers.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "config/base/slice.h"
+#include "gateway/http/loop.h"
+
+struct http1_client;
+struct http1_exchange;
+
+struct http1_client_options {
+    struct loop *loop;
+    const char *unix_path; /* the engine's socket */
+    uint32_t connections_max;
+    uint32_t connect_timeout_ms;
+    uint32_t head_timeout_ms; /* from the request's last byte to the answer's head */
+    uint32_t idle_timeout_ms; /* between two reads of a body; not while reading is paused */
+};
+
+enum status http1_client_create(struct http1_client **out,
+                                const struct http1_client_options *options);
+/* Ends every exchange (ended: CANCELLED) first. */
+void http1_client_destroy(struct http1_client *client);
+
+struct http1_callbacks {
+    /* The answer's status and headers; `content_type` is borrowed for the call. */
+    void (*head)(void *context, int code, struct slice content_type);
+    /* Body bytes, un-chunked, borrowed for the call. */
+    void (*body)(void *context, struct slice bytes);
+    /* Last call, exactly once: OK only when the body was complete by its own framing;
+     * UNAVAILABLE when nothing could be connected or no byte of an answer came (safe to retry when
+     * !http1_exchange_is_sent), PROTOCOL or IO when it was cut, DEADLINE, CANCELLED. */
+    void (*ended)(void *context, enum status status);
+};
+
+/* `head` is the whole request head without the final blank line ("POST /v1/… HTTP/1.1\r\nhost: …");
+ * content-length is added. Head and body are copied. BUSY when the pool is full. */
+enum status http1_exchange_start(struct http1_client *client, struct slice head, struct slice body,
+                                 const struct http1_callbacks *callbacks, void *context,
+                                 struct http1_exchange **out);
+/* Stops and resumes reading: back-pressure. */
+void http1_exchange_pause(struct http1_exchange *exchange);
+void http1_exchange_resume(struct http1_exchange *exchange);
+/* Shuts down our side: the engine cancels, sends its final record and closes; body goes on. */
+void http1_exchange_half_close(struct http1_exchange *exchange);
+/* Closes at once; `ended` is called with CANCELLED before this returns. */
+void http1_exchange_cancel(struct http1_exchange *exchange);
+bool http1_exchange_is_sent(const struct http1_exchange *exchange);

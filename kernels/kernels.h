@@ -1,0 +1,206 @@
+/* kernels: arithmetic on buffers, one table of operations for every machine.
+ *
+ * Owns:     the chosen table, the compute threads, the scratch of operations.
+ * Thread:   one caller at a time (the engine thread), which works as thread 0; an operation returns
+ *           when all threads are done.
+ * Cost:     operations never allocate; scratch is sized by kernels_options.rows_max.
+ * Not here: what a model is, which rows go together (engine).
+ *
+ * Batch invariance, in every table: the bits of a row of any result depend on that row's inputs
+ * alone, never on the other rows, on how rows were cut into calls, or on the number of threads.
+ * Tables with integer products (ref_int8, avx512, …) give the same bits as each other in every
+ * operation; `ref` computes in plain float32 and is the judge of accuracy.
+ *
+ * All matrices are row-major float32, without padding, unless said otherwise.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "config/base/status.h"
+#include "kernels/tensor.h"
+
+struct kernels;
+
+struct kernels_options {
+    const char *isa;   /* "ref", "ref_int8", "avx512", …; NULL or "auto" = the best here */
+    uint32_t threads;  /* 0 = one for each processor this process may use */
+    uint32_t rows_max; /* most rows of one call, for the scratch */
+    uint32_t cols_max; /* widest input of a linear layer, for the scratch */
+};
+
+/* Fails with UNSUPPORTED (naming what is missing) when `isa` cannot run here, NO_MEMORY. */
+enum status kernels_create(struct kernels **out, const struct kernels_options *options);
+void kernels_destroy(struct kernels *kernels);
+
+const char *kernels_isa(const struct kernels *kernels);
+uint32_t kernels_threads(const struct kernels *kernels);
+/* Names of the tables in this build, best first, NULL-terminated; and whether this machine can run
+ * one (processor and operating system both asked). */
+const char *const *kernels_built(void);
+bool kernels_can_run(const char *isa);
+
+/* --- memory: 64-byte aligned, padded so that leaves may read (never write) 64 bytes beyond --- */
+void *kernels_buffer_create(struct kernels *kernels, size_t bytes);
+void kernels_buffer_destroy(struct kernels *kernels, void *buffer);
+
+/* --- weights: repacked once, at load, into the order in which the table reads them --- */
+struct weight {
+    const struct tensor_type_info *type; /* as in the file */
+    uint32_t rows;                       /* outputs */
+    uint32_t cols;                       /* inputs */
+    void *packed;
+    size_t packed_bytes;
+};
+
+/* A 2-d tensor becomes a weight; UNSUPPORTED when the table has no path for its type or shape. */
+enum status kernels_weight_create(struct kernels *kernels, struct weight *out,
+                                  const struct tensor *tensor);
+void kernels_weight_destroy(struct kernels *kernels, struct weight *weight);
+
+/* --- KV pages: [page][layer][kv_head][K tile][V tile], all layers of page_tokens tokens --- */
+enum kv_type { KV_TYPE_F32 /* judging only */, KV_TYPE_F16 };
+
+struct kv_layout {
+    enum kv_type type;
+    uint32_t page_tokens;
+    uint32_t layers;
+    uint32_t kv_heads;
+    uint32_t head_dim;
+    size_t tile_bytes;  /* K or V of one head and layer: page_tokens × head_dim elements */
+    size_t layer_bytes; /* kv_heads × 2 × tile_bytes */
+    size_t page_bytes;  /* layers × layer_bytes, rounded up to 64 */
+};
+
+/* The order inside a tile is the table's own affair. */
+enum status kernels_kv_layout(struct kernels *kernels, enum kv_type type, uint32_t page_tokens,
+                              uint32_t layers, uint32_t kv_heads, uint32_t head_dim,
+                              struct kv_layout *out);
+
+/* Copies the first `tokens` tokens of a page, all layers: before appending to a shared page. */
+void kernels_kv_copy(struct kernels *kernels, const struct kv_layout *layout, void *to_page,
+                     const void *from_page, uint32_t tokens);
+
+/* Where the rows of a batch live: row r is token `position[r]` of sequence `sequence[r]`, whose
+ * page p of the pool is page_tables[sequence[r]][position[r] / page_tokens]. */
+struct kv_rows {
+    const struct kv_layout *layout;
+    void *pages; /* page i starts at pages + i × layout->page_bytes */
+    const uint32_t *sequence;             /* [rows] */
+    const uint32_t *position;             /* [rows] */
+    const uint32_t *const *page_tables;   /* [sequences][pages of the sequence] */
+};
+
+/* --- operations --- */
+
+/* out[r] = row tokens[r] of the embedding table, as float32. */
+struct embed_args {
+    const struct weight *table; /* rows = vocabulary, cols = width */
+    const uint32_t *tokens;     /* [rows] */
+    uint32_t rows;
+    float *out; /* [rows][table->cols] */
+};
+void kernels_embed(struct kernels *kernels, const struct embed_args *args);
+
+/* y = x ÷ sqrt(mean(x²) + epsilon) × weight (Zhang and Sennrich 2019). y may be x. */
+struct rmsnorm_args {
+    const float *x;      /* [rows][cols] */
+    const float *weight; /* [cols] */
+    float *y;            /* [rows][cols] */
+    uint32_t rows;
+    uint32_t cols;
+    float epsilon;
+};
+void kernels_rmsnorm(struct kernels *kernels, const struct rmsnorm_args *args);
+
+enum { LINEAR_WEIGHTS_MAX = 3 };
+
+/* y[i] = x · weights[i]ᵀ (or y[i] += …), for up to three matrices over the same input, so that
+ * the input is quantised once (q, k, v; gate, up). */
+struct linear_args {
+    const float *x; /* [rows][cols of every weight] */
+    uint32_t rows;
+    uint32_t count;
+    const struct weight *weights[LINEAR_WEIGHTS_MAX];
+    float *y[LINEAR_WEIGHTS_MAX]; /* [rows][weights[i]->rows] */
+    bool accumulate;
+};
+void kernels_linear(struct kernels *kernels, const struct linear_args *args);
+
+/* cos and sin of position × frequency, once a step for all layers: table[r][i] = {cos, sin}. */
+struct rope_table_args {
+    const uint32_t *positions; /* [rows] */
+    const float *frequencies;  /* [pairs] */
+    uint32_t rows;
+    uint32_t pairs; /* rotated dimensions ÷ 2 */
+    float *table;   /* [rows][pairs][2] */
+};
+void kernels_rope_table(struct kernels *kernels, const struct rope_table_args *args);
+
+/* Rotary position embedding in place (Su et al. 2021). Interleaved pairs are (0,1)(2,3)…, as GGUF
+ * files of the llama architecture have them; halves are (0,n/2)(1,n/2+1)…. */
+enum rope_pairing { ROPE_INTERLEAVED, ROPE_HALVES };
+struct rope_args {
+    float *x; /* [rows][heads][head_dim] */
+    const float *table;
+    uint32_t rows;
+    uint32_t heads;
+    uint32_t head_dim;
+    uint32_t pairs;
+    enum rope_pairing pairing;
+};
+void kernels_rope(struct kernels *kernels, const struct rope_args *args);
+
+/* Rounds K and V of the batch's rows to the pages' type and writes them to their places. */
+struct kv_write_args {
+    const float *k; /* [rows][kv_heads][head_dim], rotated */
+    const float *v; /* [rows][kv_heads][head_dim] */
+    uint32_t rows;
+    uint32_t layer;
+    struct kv_rows kv;
+};
+void kernels_kv_write(struct kernels *kernels, const struct kv_write_args *args);
+
+/* Causal attention over pages: row r reads keys 0 … position[r] of its own sequence, from the pages
+ * alone (its own key too, so kernels_kv_write comes first). Blocks of 64 keys, absolute segments
+ * of 256 keys from an empty state, merged as a left fold. */
+struct attention_args {
+    const float *q; /* [rows][heads][head_dim], rotated */
+    float *out;     /* [rows][heads][head_dim] */
+    uint32_t rows;
+    uint32_t heads; /* a multiple of layout->kv_heads */
+    uint32_t layer;
+    float scale; /* usually 1 ÷ sqrt(head_dim) */
+    struct kv_rows kv;
+};
+void kernels_attention(struct kernels *kernels, const struct attention_args *args);
+
+/* gate = silu(gate) × up, silu(x) = x ÷ (1 + e^-x) (Shazeer 2020, SwiGLU). */
+struct silu_mul_args {
+    float *gate;     /* [rows][cols] */
+    const float *up; /* [rows][cols] */
+    uint32_t rows;
+    uint32_t cols;
+};
+void kernels_silu_mul(struct kernels *kernels, const struct silu_mul_args *args);
+
+/* Of one row of logits: greatest value, its first index, and log Σ e^x in one fixed fold. */
+struct logits_stats {
+    float max;
+    uint32_t argmax;
+    float log_sum_exp;
+};
+void kernels_logits_stats(struct kernels *kernels, const float *logits, uint32_t rows,
+                          uint32_t vocab, struct logits_stats *out /* [rows] */);
+
+/* --- the machine's ceilings, measured on the spot (about a second) --- */
+struct kernels_ceilings {
+    double int8_gops;        /* int8 multiply-adds × 2, all threads, no memory traffic */
+    double f32_gflops;       /* float32 fused multiply-adds × 2 */
+    double read_gbps_model;  /* reading `model_bytes`, again and again */
+    double read_gbps_dram;   /* reading 1 GiB */
+};
+enum status kernels_measure_ceilings(struct kernels *kernels, size_t model_bytes,
+                                     struct kernels_ceilings *out);

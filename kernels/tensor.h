@@ -1,0 +1,44 @@
+/* tensor: types of weights and a borrowed view of one tensor as it stands in a model file.
+ *
+ * Owns:     the table of types (tensor_types.def); a struct tensor never owns its bytes.
+ * Thread:   any.
+ * Cost:     O(1); tensor_row_to_f32 is O(row).
+ * Not here: reading files (engine/gguf), packed forms (kernels.h, struct weight).
+ */
+#pragma once
+
+#include <stdint.h>
+
+#include "config/base/status.h"
+
+enum tensor_type {
+#define TENSOR_TYPE(name, id, elements, bytes) TENSOR_TYPE_##name = (id),
+#include "kernels/tensor_types.def"
+#undef TENSOR_TYPE
+};
+
+struct tensor_type_info {
+    const char *name;
+    uint32_t id;
+    uint32_t block_elements;
+    uint32_t block_bytes;
+    /* One row of n elements (a multiple of block_elements) to float32, exactly. */
+    void (*to_f32)(const void *row, float *out, uint32_t n);
+};
+
+/* NULL when the id is not one of ours. */
+const struct tensor_type_info *tensor_type_info(uint32_t id);
+
+enum { TENSOR_DIMS_MAX = 4 };
+
+/* dims[0] is the fastest: a matrix of `rows` outputs over `cols` inputs is {cols, rows}. */
+struct tensor {
+    const struct tensor_type_info *type;
+    uint32_t dim_count;
+    uint64_t dims[TENSOR_DIMS_MAX]; /* unused ones are 1 */
+    const void *data;
+    uint64_t bytes;
+};
+
+/* Row `row` of a 2-d tensor as dims[0] floats. */
+void tensor_row_to_f32(const struct tensor *tensor, uint64_t row, float *out);
