@@ -13,6 +13,7 @@ struct edge_options {
     const struct config *config;
     int public_descriptor; /* bound and listening, or -1: edge binds config->listen itself */
     int admin_descriptor;  /* the same for config->admin_listen */
+    int ready_descriptor;  /* one byte is written there and it is closed once it serves; or -1 */
 };
 
 /* Serves until told to end, then drains: refuses new requests, finishes what runs (at most

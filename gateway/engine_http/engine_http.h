@@ -12,6 +12,7 @@
 struct engine_http_options {
     const struct config *config;
     int descriptor; /* bound and listening Unix socket, or -1: binds config->socket itself */
+    int ready_descriptor; /* one byte is written there and it is closed once it serves; or -1 */
 };
 
 /* Opens the model (the message says what is wrong with it), then serves until told to end. */
