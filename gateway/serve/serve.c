@@ -1,0 +1,309 @@
+#include "gateway/serve/serve.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "config/base/clock.h"
+#include "config/base/log.h"
+#include "gateway/edge/edge.h"
+#include "gateway/engine_http/engine_http.h"
+#include "gateway/http/listener.h"
+
+enum {
+    BACKOFF_FIRST_MS = 100,
+    BACKOFF_MOST_MS = 5000,
+    STEADY_AFTER_MS = 10000, /* having run this long, the next death starts from the first delay */
+    KILL_AFTER_DRAIN_MS = 10000,
+    ADDRESS_BYTES = 128,
+    EXIT_CRASHED = 1,
+    EXIT_WRONG_CONFIG = 78, /* as in sysexits: another start would fail too */
+};
+
+struct serve;
+
+struct child {
+    const char *name;
+    enum status (*run)(struct serve *serve, int ready_descriptor);
+    pid_t pid; /* 0 = not running */
+    int ready; /* read end of the ready pipe, -1 once it has spoken */
+    bool was_ready;
+    int64_t started_us;
+    int64_t start_at_us; /* when a dead child is started again */
+    uint32_t backoff_ms;
+};
+
+struct serve {
+    const struct config *config;
+    int public_descriptor;
+    int admin_descriptor;
+    char public_address[ADDRESS_BYTES];
+    char admin_address[ADDRESS_BYTES];
+    sigset_t signals;
+    sigset_t signals_before;
+    struct child engine;
+    struct child edge;
+    bool is_announced;
+};
+
+static int64_t now_us(void)
+{
+    return clock_mono_us(clock_system());
+}
+
+static enum status child_run_engine(struct serve *serve, int ready_descriptor)
+{
+    close(serve->public_descriptor);
+    close(serve->admin_descriptor);
+    return engine_http_run(&(struct engine_http_options){
+        .config = serve->config, .descriptor = -1, .ready_descriptor = ready_descriptor});
+}
+
+static enum status child_run_edge(struct serve *serve, int ready_descriptor)
+{
+    return edge_run(&(struct edge_options){.config = serve->config,
+                                           .public_descriptor = serve->public_descriptor,
+                                           .admin_descriptor = serve->admin_descriptor,
+                                           .ready_descriptor = ready_descriptor});
+}
+
+static bool child_would_fail_again(enum status status)
+{
+    return status == STATUS_CORRUPT || status == STATUS_UNSUPPORTED || status == STATUS_INVALID ||
+           status == STATUS_NOT_FOUND || status == STATUS_LIMIT || status == STATUS_NO_MEMORY ||
+           status == STATUS_IO || status == STATUS_OUT_OF_RANGE || status == STATUS_CONFLICT;
+}
+
+/* In the new process: never returns. A child does not outlive its parent. */
+_Noreturn static void child_main(struct serve *serve, struct child *child, pid_t parent,
+                                 int ready_descriptor)
+{
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() != parent)
+        _exit(EXIT_CRASHED);
+    prctl(PR_SET_NAME, child->name);
+    sigprocmask(SIG_SETMASK, &serve->signals_before, NULL);
+    enum log_level level = LOG_INFO;
+    (void)log_level_parse(&level, serve->config->log_level);
+    log_open(STDERR_FILENO, level, child->name);
+    enum status status = child->run(serve, ready_descriptor);
+    if (status == STATUS_OK)
+        exit(0);
+    fprintf(stderr, "banyan %s: %s\n", child->name, status_note()->message);
+    exit(child_would_fail_again(status) ? EXIT_WRONG_CONFIG : EXIT_CRASHED);
+}
+
+static enum status child_start(struct serve *serve, struct child *child)
+{
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        FAIL(STATUS_IO, "pipe: %s", strerror(errno));
+    fflush(NULL);
+    pid_t parent = getpid();
+    pid_t pid = fork();
+    if (pid < 0) {
+        close(ends[0]);
+        close(ends[1]);
+        FAIL(STATUS_IO, "fork: %s", strerror(errno));
+    }
+    if (pid == 0) {
+        close(ends[0]);
+        child_main(serve, child, parent, ends[1]);
+    }
+    close(ends[1]);
+    child->pid = pid;
+    child->ready = ends[0];
+    child->started_us = now_us();
+    child->start_at_us = 0;
+    LOG(LOG_INFO, "child_started", LOG_TEXT("name", child->name), LOG_NUMBER("pid", pid));
+    return STATUS_OK;
+}
+
+/* The parent's own record of a death, and when to try again. */
+static void child_ended(struct child *child, int wait_status)
+{
+    bool was_steady = now_us() - child->started_us >= STEADY_AFTER_MS * INT64_C(1000);
+    if (was_steady || child->backoff_ms == 0)
+        child->backoff_ms = BACKOFF_FIRST_MS;
+    else
+        child->backoff_ms = child->backoff_ms * 2 < BACKOFF_MOST_MS ? child->backoff_ms * 2
+                                                                    : BACKOFF_MOST_MS;
+    child->start_at_us = now_us() + child->backoff_ms * INT64_C(1000);
+    child->pid = 0;
+    if (child->ready >= 0)
+        close(child->ready);
+    child->ready = -1;
+    LOG(LOG_WARN, "child_ended", LOG_TEXT("name", child->name),
+        LOG_NUMBER("exit_code", WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : -1),
+        LOG_NUMBER("signal", WIFSIGNALED(wait_status) ? WTERMSIG(wait_status) : 0),
+        LOG_NUMBER("restart_in_ms", child->backoff_ms));
+}
+
+/* Takes the ready byte when it is there. */
+static void child_poll_ready(struct child *child)
+{
+    if (child->ready < 0)
+        return;
+    struct pollfd poll_one = {.fd = child->ready, .events = POLLIN};
+    if (poll(&poll_one, 1, 0) <= 0)
+        return;
+    char byte;
+    if (read(child->ready, &byte, 1) == 1)
+        child->was_ready = true;
+    close(child->ready);
+    child->ready = -1;
+}
+
+static void serve_announce(struct serve *serve)
+{
+    child_poll_ready(&serve->engine);
+    child_poll_ready(&serve->edge);
+    if (serve->is_announced || !serve->engine.was_ready || !serve->edge.was_ready)
+        return;
+    serve->is_announced = true;
+    fprintf(stderr, "banyan: config API https://%s, admin key in %s/admin.key\n",
+            serve->admin_address, serve->config->data_dir);
+    if (serve->config->tls_cert[0] == '\0')
+        fprintf(stderr, "banyan: clients trust %s/tls/ca.crt\n", serve->config->data_dir);
+    printf("ready https://%s\n", serve->public_address);
+    fflush(stdout);
+}
+
+/* Reaps what died; a wrong configuration ends the whole server if that half was never ready. */
+static enum status serve_reap(struct serve *serve)
+{
+    for (;;) {
+        int wait_status = 0;
+        pid_t pid = waitpid(-1, &wait_status, WNOHANG);
+        if (pid <= 0)
+            return STATUS_OK;
+        struct child *child = pid == serve->engine.pid ? &serve->engine
+                              : pid == serve->edge.pid ? &serve->edge
+                                                       : NULL;
+        if (child == NULL)
+            continue;
+        child_poll_ready(child);
+        child_ended(child, wait_status);
+        bool is_config = WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == EXIT_WRONG_CONFIG;
+        if (is_config && !child->was_ready)
+            FAIL(STATUS_UNAVAILABLE, "the %s could not start; its message is above", child->name);
+    }
+}
+
+static enum status serve_restart(struct serve *serve, struct child *child)
+{
+    if (child->pid == 0 && now_us() >= child->start_at_us)
+        TRY(child_start(serve, child));
+    return STATUS_OK;
+}
+
+/* Milliseconds until something is due: a restart, or a look at the ready pipes. */
+static int64_t serve_wait_ms(const struct serve *serve)
+{
+    int64_t wait_ms = 3600 * 1000;
+    const struct child *children[] = {&serve->engine, &serve->edge};
+    for (size_t i = 0; i < 2; i++) {
+        int64_t due_ms = (children[i]->start_at_us - now_us()) / 1000 + 1;
+        if (children[i]->pid == 0 && due_ms < wait_ms)
+            wait_ms = due_ms > 0 ? due_ms : 0;
+        if (children[i]->ready >= 0 && wait_ms > 20)
+            wait_ms = 20;
+    }
+    return wait_ms;
+}
+
+static int serve_wait_signal(const struct serve *serve, int64_t wait_ms)
+{
+    struct timespec wait = {.tv_sec = wait_ms / 1000, .tv_nsec = (wait_ms % 1000) * 1000000};
+    return sigtimedwait(&serve->signals, NULL, &wait);
+}
+
+static enum status serve_watch(struct serve *serve)
+{
+    for (;;) {
+        TRY(serve_reap(serve));
+        serve_announce(serve);
+        TRY(serve_restart(serve, &serve->engine));
+        TRY(serve_restart(serve, &serve->edge));
+        int signal_number = serve_wait_signal(serve, serve_wait_ms(serve));
+        if (signal_number == SIGTERM || signal_number == SIGINT)
+            return STATUS_OK;
+    }
+}
+
+/* Asks one child to end and waits: its drain time, then ten seconds, then SIGKILL. */
+static void serve_end_child(struct serve *serve, struct child *child)
+{
+    if (child->pid == 0)
+        return;
+    kill(child->pid, SIGTERM);
+    int64_t limit_us = now_us() + serve->config->drain_timeout_s * INT64_C(1000000) +
+                       KILL_AFTER_DRAIN_MS * INT64_C(1000);
+    int wait_status = 0;
+    while (waitpid(child->pid, &wait_status, WNOHANG) != child->pid) {
+        if (now_us() >= limit_us) {
+            kill(child->pid, SIGKILL);
+            limit_us = INT64_MAX;
+        }
+        (void)serve_wait_signal(serve, 20);
+    }
+    child->pid = 0;
+    if (child->ready >= 0)
+        close(child->ready);
+    child->ready = -1;
+    LOG(LOG_INFO, "child_stopped", LOG_TEXT("name", child->name));
+}
+
+static enum status serve_open(struct serve *serve)
+{
+    const struct config *config = serve->config;
+    if (config->model[0] == '\0')
+        FAIL(STATUS_INVALID, "no model: give --model FILE.gguf (or BANYAN_MODEL, or the file)");
+    if (mkdir(config->data_dir, 0700) != 0 && errno != EEXIST)
+        FAIL(STATUS_IO, "data directory %s: %s", config->data_dir, strerror(errno));
+    TRY(listener_bind_tcp(&serve->public_descriptor, config->listen, serve->public_address,
+                          sizeof serve->public_address));
+    TRY(listener_bind_tcp(&serve->admin_descriptor, config->admin_listen, serve->admin_address,
+                          sizeof serve->admin_address));
+    sigemptyset(&serve->signals);
+    sigaddset(&serve->signals, SIGCHLD);
+    sigaddset(&serve->signals, SIGTERM);
+    sigaddset(&serve->signals, SIGINT);
+    sigaddset(&serve->signals, SIGHUP);
+    sigprocmask(SIG_BLOCK, &serve->signals, &serve->signals_before);
+    return STATUS_OK;
+}
+
+enum status serve_run(const struct config *config)
+{
+    struct serve serve = {
+        .config = config,
+        .public_descriptor = -1,
+        .admin_descriptor = -1,
+        .engine = {.name = "engine", .run = child_run_engine, .ready = -1},
+        .edge = {.name = "edge", .run = child_run_edge, .ready = -1},
+    };
+    enum status status = serve_open(&serve);
+    if (status == STATUS_OK) {
+        status = serve_watch(&serve);
+        struct error_note note = *status_note();
+        serve_end_child(&serve, &serve.edge);
+        serve_end_child(&serve, &serve.engine);
+        sigprocmask(SIG_SETMASK, &serve.signals_before, NULL);
+        status_note_set(&note);
+    }
+    if (serve.public_descriptor >= 0)
+        close(serve.public_descriptor);
+    if (serve.admin_descriptor >= 0)
+        close(serve.admin_descriptor);
+    return status;
+}
