@@ -53,3 +53,4 @@
 /* --- machine --- */
 #define LIMIT_THREADS               256
 #define LIMIT_METRIC_SERIES         4096
+#define LIMIT_LOG_LINE_BYTES        4096 /* one write() of this size is not torn by a pipe */

@@ -23,7 +23,7 @@ struct log_field {
     const char *text;
     int64_t number;
 };
-#define LOG_TEXT(name, value) ((struct log_field){(name), (value), 0})
+#define LOG_TEXT(name, value)   ((struct log_field){(name), (value), 0})
 #define LOG_NUMBER(name, value) ((struct log_field){(name), NULL, (int64_t)(value)})
 
 /* {"time":"2026-11-21T04:00:00.000Z","level":"info","component":"edge","event":"…", fields…}
