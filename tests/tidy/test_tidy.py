@@ -1,0 +1,331 @@
+"""Rules of the house that a machine can check. Each test lists every offence it finds.
+
+Rules and their reasons: CONTRIBUTING.md. An exception stands in a table here, with its reason.
+"""
+
+import os
+import pathlib
+import re
+import subprocess
+import collections
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+ROOMS = ("config", "radix", "kernels", "auth", "engine", "gateway")
+TOP_LEVEL = set(ROOMS) | {
+    "tests", "deploy", "CMakeLists.txt", "CMakePresets.json", "README.md", "LICENSE",
+    "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", ".clang-format",
+    ".clang-tidy", ".ci", ".gitignore",
+}  # fmt: skip
+
+# Who may look where (ARCHITECTURE.md, rooms). config/base is a room of its own.
+MAY_INCLUDE = {
+    "config/base": set(),
+    "config": {"config/base"},
+    "radix": {"config/base"},
+    "kernels": {"config/base"},
+    "auth": {"config/base", "config"},
+    "engine": {"config/base", "radix", "kernels"},
+    "gateway": {"config/base", "config", "radix", "kernels", "auth", "engine"},
+}
+FRONT_DOORS = {
+    "config/config.h", "config/options.def", "config/store.h", "radix/radix_tree.h",
+    "kernels/kernels.h", "kernels/tensor.h", "auth/auth.h", "auth/quota.h", "auth/ledger.h",
+    "auth/tenant.h", "engine/engine.h",
+    "engine/bench.h",  # a subcommand that main.c calls; it needs no running engine
+}  # fmt: skip
+
+# Which of our files may include which library's headers.
+LIBRARIES = {
+    r"h2o(\.h|/)": r"gateway/http/h2o_compat\.h",
+    r"khash\.h|htslib/": r"gateway/http/h2o_compat\.h",
+    r"openssl/": r"auth/auth_crypto\.[ch]|auth/auth[a-z_]*\.c|gateway/http/(tls[a-z_]*|h2o_compat|listener)\.[ch]",
+    r"jansson\.h": r"config/config[a-z_]*\.[ch]|auth/[a-z_]+\.c|gateway/(edge|admin|engine_http)/[a-z_]+\.[ch]",
+    r"sqlite3\.h": r"config/store[a-z_]*\.[ch]|auth/(ledger|tenant)[a-z_]*\.[ch]",
+    r"pcre2\.h": r"engine/text/[a-z_]+\.[ch]",
+    r"jwt\.h": r"auth/auth_jwt\.c",
+    r"hiredis": r"auth/redis_link\.c",
+    r"cu[a-z_]+\.h": r"kernels/cuda/.*",
+    r"immintrin\.h|x86intrin\.h": r"kernels/cpu/(avx2|avx512|amx)/.*|kernels/cpu/(threads|cpu_ceilings)\.c",
+}
+
+FILE_LINES_MAX = 1200
+HEADER_LINES_MAX = 300
+FUNCTION_LINES_MAX = 70
+COLUMNS_MAX = 100
+
+BANNED = re.compile(
+    r"\b(strcpy|strcat|sprintf|vsprintf|gets|strtok|strncpy|strncat|atoi|atol|atoll|atof|"
+    r"gmtime|localtime|asctime|ctime|alloca|rand|srand|system|popen|tmpnam|mktemp|setjmp|longjmp)\s*\("
+)
+UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b|#\s*if\s+0\b")
+
+# .c files without a unit test of their own, and what tests them instead.
+TESTED_ELSEWHERE = {
+    "gateway/main.c": "tests/e2e drives every subcommand",
+    "gateway/serve/serve.c": "tests/e2e/test_serve.py: forks, signals, kill -9 of the halves",
+}
+
+# Symbols of a file start with its name; files whose object has another name say it here.
+PREFIXES = {
+    "slice": ("slice", "buffer"),
+    "tenant": ("tenant", "tenants"),
+    "metrics": ("metric", "METRIC"),
+    "tls": ("tls",),
+    "request": ("http",),
+    "http_error": ("http_error", "http_respond"),
+}
+
+
+def tracked(*endings):
+    out = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT, capture_output=True, check=True,
+    ).stdout.decode()  # fmt: skip
+    names = [n for n in out.split("\0") if n and (ROOT / n).is_file()]
+    return [n for n in names if not endings or n.endswith(endings)]
+
+
+def text(name):
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def room_of(name):
+    if name.startswith("config/base/"):
+        return "config/base"
+    return name.split("/", 1)[0]
+
+
+def code_files():
+    return [n for n in tracked(".c", ".h", ".cu", ".cuh", ".def") if room_of(n) in MAY_INCLUDE]
+
+
+def includes(name):
+    for number, line in enumerate(text(name).splitlines(), 1):
+        match = re.match(r'\s*#\s*include\s+([<"])([^>"]+)[>"]', line)
+        if match:
+            yield number, match.group(1), match.group(2)
+
+
+def without_comments_and_strings(source):
+    """The same lines with comments, string and character literals blanked."""
+    pattern = re.compile(
+        r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.S
+    )
+    return pattern.sub(lambda m: re.sub(r"[^\n]", " ", m.group(0)), source)
+
+
+def report(offences):
+    assert not offences, "\n" + "\n".join(offences)
+
+
+def test_top_level_is_what_the_architecture_names():
+    names = {n.split("/", 1)[0] for n in tracked()}
+    report([f"{n}: not a top-level name" for n in sorted(names - TOP_LEVEL)])
+
+
+def test_rooms_look_only_where_they_may():
+    offences = []
+    for name in code_files():
+        room = room_of(name)
+        for line, kind, target in includes(name):
+            if kind != '"':
+                continue
+            if not (ROOT / target).exists():
+                offences.append(f"{name}:{line}: {target} is not a path from the root")
+                continue
+            other = room_of(target)
+            if other == room:
+                continue
+            if other not in MAY_INCLUDE[room]:
+                offences.append(f"{name}:{line}: {room} may not include {target}")
+            elif other != "config/base" and target not in FRONT_DOORS:
+                offences.append(f"{name}:{line}: {target} is no front door of {other}")
+    report(offences)
+
+
+def test_libraries_are_touched_by_few_files():
+    offences = []
+    for name in code_files():
+        for line, kind, target in includes(name):
+            if kind != "<":
+                continue
+            for library, allowed in LIBRARIES.items():
+                if re.match(library, target) and not re.fullmatch(allowed, name):
+                    offences.append(f"{name}:{line}: may not include <{target}>")
+    report(offences)
+
+
+def test_file_names_are_unique():
+    shared = {"README.md", "CMakeLists.txt", "__init__.py", "conftest.py", "routes.def", "run"}
+    names = collections.defaultdict(list)
+    for name in tracked():
+        if "/corpus/" not in name and "/parity/" not in name:
+            names[os.path.basename(name)].append(name)
+    report([f"{v}" for k, v in sorted(names.items()) if len(v) > 1 and k not in shared])
+
+
+def test_sizes():
+    offences = []
+    for name in tracked(".c", ".h", ".cu", ".cuh", ".def", ".py", ".sh") + [
+        n for n in tracked() if n in ("tests/run", "deploy/quickstart", "deploy/prepare", ".ci/run")
+    ]:
+        lines = text(name).split("\n")
+        limit = HEADER_LINES_MAX if name.endswith(".h") else FILE_LINES_MAX
+        if len(lines) - 1 > limit:
+            offences.append(f"{name}: {len(lines) - 1} lines, at most {limit}")
+        for number, line in enumerate(lines, 1):
+            if len(line) > COLUMNS_MAX and name.endswith((".c", ".h", ".cu", ".cuh")):
+                offences.append(f"{name}:{number}: {len(line)} columns, at most {COLUMNS_MAX}")
+            if "\t" in line or "\r" in line or line != line.rstrip():
+                offences.append(f"{name}:{number}: tab, carriage return or space at the end")
+    report(offences)
+
+
+def test_functions_are_short():
+    """A function body begins with '{' in the first column and ends with '}' in the first column."""
+    offences = []
+    for name in tracked(".c", ".cu"):
+        start = None
+        for number, line in enumerate(text(name).splitlines(), 1):
+            if line == "{":
+                start = number
+            elif line.startswith("}") and start is not None:
+                if number - start - 1 > FUNCTION_LINES_MAX:
+                    offences.append(f"{name}:{start}: {number - start - 1} lines in one function")
+                start = None
+    report(offences)
+
+
+def test_banned_calls_and_unfinished_work():
+    offences = []
+    for name in tracked(".c", ".h", ".cu", ".cuh"):
+        source = text(name)
+        for number, line in enumerate(without_comments_and_strings(source).splitlines(), 1):
+            if BANNED.search(line):
+                offences.append(f"{name}:{number}: banned call: {line.strip()}")
+            if re.search(r"(?<![A-Z_a-z])assert\s*\(", line) and room_of(name) in MAY_INCLUDE:
+                offences.append(f"{name}:{number}: ASSERT stays on in release builds; use it")
+        for number, line in enumerate(source.splitlines(), 1):
+            if UNFINISHED.search(line):
+                offences.append(f"{name}:{number}: unfinished: {line.strip()}")
+    report(offences)
+
+
+def test_headers_say_what_they_own():
+    offences = []
+    for name in tracked(".h"):
+        if room_of(name) not in MAY_INCLUDE:
+            continue
+        head = text(name).split("#pragma once")[0]
+        stem = pathlib.Path(name).stem
+        if not re.match(rf"/\* {re.escape(stem)}: ", head):
+            offences.append(f'{name}: must start with "/* {stem}: …"')
+        for word in ("Owns:", "Not here:"):
+            if word not in head:
+                offences.append(f'{name}: no "{word}" in its head')
+    report(offences)
+
+
+def test_every_c_file_has_its_unit_test():
+    offences = []
+    tests = {pathlib.Path(n).name for n in tracked(".c") if n.startswith("tests/unit/")}
+    for name in tracked(".c"):
+        if room_of(name) not in MAY_INCLUDE or name in TESTED_ELSEWHERE:
+            continue
+        if f"test_{pathlib.Path(name).name}" not in tests:
+            offences.append(f"{name}: no tests/unit/test_{pathlib.Path(name).name}")
+    report(offences)
+
+
+def test_exceptions_are_needed():
+    report([f"{n}: listed, but gone" for n in TESTED_ELSEWHERE if not (ROOT / n).exists()])
+
+
+def test_headers_compile_alone():
+    offences = []
+    for name in tracked(".h"):
+        if room_of(name) not in MAY_INCLUDE or name.startswith("kernels/cpu/avx"):
+            continue
+        done = subprocess.run(
+            ["gcc", "-std=gnu17", "-D_GNU_SOURCE", "-I.", "-fsyntax-only", "-Wall", "-Wextra",
+             "-x", "c", "-include", name, "/dev/null"],
+            cwd=ROOT, capture_output=True, text=True,
+        )  # fmt: skip
+        if done.returncode != 0:
+            offences.append(f"{name}: {done.stderr.strip().splitlines()[0]}")
+    report(offences)
+
+
+def test_symbols_carry_their_files_name():
+    archives = sorted((ROOT / "build/release").glob("*/libbanyan_*.a"))
+    assert archives, "build the release preset first"
+    offences = []
+    for archive in archives:
+        out = subprocess.run(
+            ["nm", "-A", "--defined-only", "--extern-only", archive], capture_output=True, text=True
+        ).stdout
+        for line in out.splitlines():
+            match = re.match(r".*:([a-z0-9_]+)\.c\.o:\S* [TDBRC] (\S+)$", line)
+            if not match:
+                continue
+            stem, symbol = match.groups()
+            prefixes = PREFIXES.get(stem, (stem,))
+            if symbol.startswith("k_"):  # kernels' own grammar: k_<op>_<types>_<isa>
+                continue
+            if not symbol.startswith(prefixes):
+                offences.append(f"{archive.parent.name}/{stem}.c: {symbol}")
+    report(offences)
+
+
+def test_format():
+    files = [n for n in tracked(".c", ".h") if "/corpus/" not in n]
+    done = subprocess.run(
+        ["clang-format-14", "--dry-run", "-Werror", *files], cwd=ROOT, capture_output=True, text=True
+    )
+    offences = sorted(set(re.findall(r"^(\S+?):\d+:\d+: error", done.stderr, re.M)))
+    report([f"{n}: clang-format-14 -i {n}" for n in offences])
+
+
+def test_environment_is_read_in_main_alone():
+    offences = []
+    for name in code_files():
+        if name == "gateway/main.c":
+            continue
+        for number, line in enumerate(without_comments_and_strings(text(name)).splitlines(), 1):
+            if re.search(r"\b(secure_)?getenv\s*\(|\benviron\b", line):
+                offences.append(f"{name}:{number}: {line.strip()}")
+    report(offences)
+
+
+def test_readmes_are_short_and_there():
+    offences = []
+    for room in ROOMS:
+        if not (ROOT / room).is_dir():
+            continue
+        path = ROOT / room / "README.md"
+        if not path.exists():
+            offences.append(f"{room}/README.md is missing")
+    for name in tracked("README.md"):
+        limit = 200 if name == "README.md" else 70
+        count = len(text(name).splitlines())
+        if count > limit:
+            offences.append(f"{name}: {count} lines, at most {limit}")
+    report(offences)
+
+
+@pytest.mark.parametrize("pattern", [r"/root/", r"/work/", r"\bpypi\.org", r"debian\.org"])
+def test_no_path_of_a_machine_and_no_registry_host(pattern):
+    offences = []
+    for name in tracked():
+        if name.startswith("tests/tidy/") or "/corpus/" in name or name == "LICENSE":
+            continue
+        try:
+            lines = text(name).splitlines()
+        except UnicodeDecodeError:
+            continue
+        for number, line in enumerate(lines, 1):
+            if re.search(pattern, line):
+                offences.append(f"{name}:{number}: {line.strip()[:80]}")
+    report(offences)
