@@ -1,0 +1,178 @@
+"""A real `banyan serve` for the tests: its own data directory, free ports, the small model."""
+
+import json
+import os
+import pathlib
+import re
+import signal
+import socket
+import sqlite3
+import ssl
+import subprocess
+import time
+import http.client
+import urllib.parse
+
+import httpx
+import openai
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BINARY = ROOT / os.environ.get("BANYAN_BINARY", "build/release/banyan")
+CACHE = pathlib.Path(os.environ.get("BANYAN_CACHE", pathlib.Path.home() / ".cache/banyan"))
+MODEL = pathlib.Path(
+    os.environ.get("BANYAN_TEST_MODEL", CACHE / "SmolLM2-135M-Instruct.Q4_1.gguf")
+)
+MODEL_NAME = "SmolLM2-135M-Instruct.Q4_1"
+IS_SANITIZED = "asan" in str(BINARY) or "tsan" in str(BINARY)
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "slow: needs minutes, or the speed of a release build")
+
+
+class UnixConnection(http.client.HTTPConnection):
+    """HTTP over the engine's own Unix socket."""
+
+    def __init__(self, path):
+        super().__init__("engine", timeout=60)
+        self.unix_path = str(path)
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(60)
+        self.sock.connect(self.unix_path)
+
+
+class Server:
+    """One running server and the ways to look at it."""
+
+    def __init__(self, data_dir, *options, model=MODEL, environment=None):
+        self.data_dir = pathlib.Path(data_dir)
+        self.log_path = self.data_dir.parent / (self.data_dir.name + ".log")
+        command = [
+            BINARY, "serve", "--model", model, "--data-dir", self.data_dir,
+            "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0",
+            "--kv-memory", "512M", *options,
+        ]  # fmt: skip
+        self.log = open(self.log_path, "a")
+        self.process = subprocess.Popen(
+            [str(c) for c in command], stdout=subprocess.PIPE, stderr=self.log, text=True,
+            env={**os.environ, **(environment or {})},
+        )  # fmt: skip
+        line = self.process.stdout.readline()
+        assert line.startswith("ready https://"), f"{line!r}\n{self.log_text()[-4000:]}"
+        self.url = line.split()[1]
+        admin = re.findall(r"config API (https://[^,]+),", self.log_text())
+        self.admin_url = admin[-1]
+        self.ca = self.data_dir / "tls/ca.crt"
+        self.context = ssl.create_default_context(cafile=self.ca)
+        self.admin_key = (self.data_dir / "admin.key").read_text().strip()
+
+    def log_text(self):
+        return self.log_path.read_text()
+
+    def http(self, key=None, base=None, http2=False, **kwargs):
+        headers = {"authorization": f"Bearer {key}"} if key else {}
+        return httpx.Client(
+            base_url=base or self.url, verify=self.context, headers=headers, timeout=120,
+            http2=http2, trust_env=False, **kwargs,
+        )  # fmt: skip
+
+    def admin(self, key=None):
+        return self.http(key or self.admin_key, self.admin_url)
+
+    def tenant(self, name):
+        """A new tenant with one key: (tenant id, key value, key id)."""
+        with self.admin() as admin:
+            tenant = admin.post("/admin/v1/tenants", json={"name": name})
+            assert tenant.status_code in (200, 201), tenant.text
+            tenant_id = tenant.json()["id"]
+            key = admin.post(f"/admin/v1/tenants/{tenant_id}/keys", json={"name": "test"})
+            assert key.status_code in (200, 201), key.text
+            return tenant_id, key.json()["key"], key.json()["id"]
+
+    def openai(self, key, **kwargs):
+        return openai.OpenAI(
+            base_url=self.url + "/v1", api_key=key, http_client=self.http(), **kwargs
+        )
+
+    def engine(self, method, path, body=None, headers=None):
+        """A request straight to the engine's socket."""
+        connection = UnixConnection(self.data_dir / "engine.sock")
+        connection.request(
+            method, path, None if body is None else json.dumps(body), headers or {}
+        )
+        response = connection.getresponse()
+        data = response.read()
+        connection.close()
+        return response.status, data
+
+    def engine_stats(self):
+        status, data = self.engine("GET", "/internal/v1/stats")
+        assert status == 200, data
+        return json.loads(data)
+
+    def child(self, name):
+        """Pid of the half of that name."""
+        out = subprocess.run(
+            ["ps", "-o", "pid=,comm=", "--ppid", str(self.process.pid)],
+            capture_output=True, text=True, check=True,
+        ).stdout  # fmt: skip
+        for line in out.splitlines():
+            pid, comm = line.split()
+            if comm == name:
+                return int(pid)
+        return None
+
+    def descriptors(self, name):
+        return len(os.listdir(f"/proc/{self.child(name)}/fd"))
+
+    def ledger(self, sql, *arguments):
+        connection = sqlite3.connect(f"file:{self.data_dir}/ledger.db?mode=ro", uri=True)
+        try:
+            return connection.execute(sql, arguments).fetchall()
+        finally:
+            connection.close()
+
+    def stop(self):
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        code = self.process.wait(timeout=90)
+        self.process.stdout.close()
+        self.log.close()
+        return code
+
+
+def wait_until(condition, seconds=30, what="the condition"):
+    limit = time.monotonic() + seconds
+    while time.monotonic() < limit:
+        if condition():
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"{what} did not come true in {seconds} s")
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory):
+    server = Server(tmp_path_factory.mktemp("banyan") / "data")
+    yield server
+    assert server.stop() == 0, server.log_text()[-4000:]
+    assert "AddressSanitizer" not in server.log_text(), server.log_text()[-8000:]
+    assert "runtime error:" not in server.log_text(), server.log_text()[-8000:]
+
+
+@pytest.fixture(scope="session")
+def tenants(server):
+    """Two tenants: {"acme": (id, key, key id), "globex": …}."""
+    return {name: server.tenant(name) for name in ("acme", "globex")}
+
+
+@pytest.fixture(scope="session")
+def key(tenants):
+    return tenants["acme"][1]
+
+
+@pytest.fixture(scope="session")
+def client(server, key):
+    return server.openai(key, max_retries=0)

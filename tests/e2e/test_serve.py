@@ -1,0 +1,314 @@
+"""The processes: start, death of a half, SIGTERM, and every way a start can fail."""
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import threading
+import time
+
+import pytest
+
+from conftest import BINARY, IS_SANITIZED, MODEL, MODEL_NAME, Server, wait_until
+from test_streams import body, read_stream
+
+
+def run(*arguments, timeout=60, **kwargs):
+    return subprocess.run(
+        [str(a) for a in (BINARY, *arguments)], capture_output=True, text=True, timeout=timeout,
+        **kwargs,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def own(tmp_path):
+    """A server of this test's own, for killing."""
+    servers = []
+
+    def start(*options, **kwargs):
+        servers.append(Server(tmp_path / f"data{len(servers)}", *options, **kwargs))
+        return servers[-1]
+
+    yield start
+    for server in servers:
+        if server.process.poll() is None:
+            server.stop()
+
+
+def test_engine_killed_under_load(own):
+    server = own()
+    _, key, _ = server.tenant("acme")
+    results = []
+
+    def one(index):
+        with server.http(key) as http:
+            with http.stream("POST", "/v1/completions", json=body(index, 4000)) as response:
+                results.append([line for line in response.iter_lines() if line])
+
+    threads = [threading.Thread(target=one, args=(i,)) for i in range(8)]
+    for thread in threads:
+        thread.start()
+    wait_until(lambda: server.engine_stats()["tokens_generated"] > 40, what="running streams")
+    old = server.child("engine")
+    os.kill(old, signal.SIGKILL)
+    for thread in threads:
+        thread.join(60)
+    assert len(results) == 8
+    for lines in results:
+        assert lines[-1] != "data: [DONE]", "a cut stream must not look like a normal end"
+        error = json.loads(lines[-1].removeprefix("data: "))["error"]
+        assert error["type"] == "server_error" and error["message"]
+    with server.http() as http:
+        assert http.get("/health").status_code == 200
+    rows = server.ledger("select completion_tokens, is_estimated from requests")
+    assert len(rows) == 8 and all(r[0] > 0 and r[1] for r in rows)
+
+    def back():
+        with server.http(key) as http:
+            return http.post(
+                "/v1/completions", json=body(1, 2, stream=False, stream_options=None)
+            ).status_code == 200  # fmt: skip
+
+    wait_until(back, what="service by itself")
+    assert server.child("engine") != old
+    assert server.stop() == 0
+
+
+def test_requests_while_the_engine_is_down_are_told_so(own):
+    server = own()
+    _, key, _ = server.tenant("acme")
+    os.kill(server.child("engine"), signal.SIGSTOP)
+    os.kill(server.child("engine"), signal.SIGKILL)
+    with server.http(key) as http:
+        seen = set()
+        limit = time.monotonic() + 30
+        while time.monotonic() < limit:
+            answer = http.post(
+                "/v1/completions", json=body(1, 1, stream=False, stream_options=None)
+            )
+            seen.add(answer.status_code)
+            if answer.status_code == 503:
+                assert answer.json()["error"]["type"] == "server_error"
+                assert 1 <= int(answer.headers["retry-after"]) <= 120
+            elif answer.status_code == 200:
+                break
+    assert 200 in seen and seen <= {200, 503}, seen
+
+
+def test_edge_killed_comes_back(own):
+    server = own()
+    _, key, _ = server.tenant("acme")
+    os.kill(server.child("edge"), signal.SIGKILL)
+
+    def back():
+        try:
+            return bool(read_stream(server.http(key), body(1, 2))[3])
+        except Exception:
+            return False
+
+    wait_until(back, what="the edge's return, with its tenants")
+
+
+def test_sigterm_finishes_what_runs(own):
+    server = own()
+    _, key, _ = server.tenant("acme")
+    result = []
+    started = threading.Event()
+
+    def one():
+        with server.http(key) as http:
+            with http.stream("POST", "/v1/completions", json=body(1, 200)) as response:
+                lines = response.iter_lines()
+                result.append(next(lines))
+                started.set()
+                result.extend(line for line in lines if line)
+
+    thread = threading.Thread(target=one)
+    thread.start()
+    assert started.wait(60)
+    code = server.stop()
+    thread.join(60)
+    assert code == 0 and result[-1] == "data: [DONE]"
+    assert server.ledger("select completion_tokens, finish from requests") == [(200, "length")]
+
+
+def test_a_second_start_finds_everything(own, tmp_path):
+    first = own()
+    _, key, _ = first.tenant("acme")
+    read_stream(first.http(key), body(1, 3))
+    admin_key = first.admin_key
+    assert first.stop() == 0
+    second = Server(first.data_dir)
+    try:
+        assert second.admin_key == admin_key
+        read_stream(second.http(key), body(1, 3))
+        assert second.ledger("select count(*), sum(completion_tokens) from requests") == [(2, 6)]
+    finally:
+        assert second.stop() == 0
+
+
+def test_port_in_use(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        out = run("serve", "--model", MODEL, "--data-dir", tmp_path / "d", "--listen", address)
+    assert out.returncode == 1 and address in out.stderr and "in use" in out.stderr
+
+
+@pytest.mark.parametrize("damage", ["missing", "truncated", "not gguf", "hostile", "directory"])
+def test_bad_model_files(tmp_path, damage):
+    path = tmp_path / "model.gguf"
+    head = MODEL.read_bytes()[:2_000_000]
+    if damage == "truncated":
+        path.write_bytes(head)
+    elif damage == "not gguf":
+        path.write_bytes(b"PK\x03\x04" + head)
+    elif damage == "hostile":
+        path.write_bytes(head[:16] + b"\xff" * 8 + head[24:])
+    elif damage == "directory":
+        path.mkdir()
+    out = run(
+        "serve", "--model", path, "--data-dir", tmp_path / "d", "--listen", "127.0.0.1:0",
+        "--admin-listen", "127.0.0.1:0",
+    )  # fmt: skip
+    assert out.returncode == 1 and out.stdout == ""
+    said = [line for line in out.stderr.splitlines() if line.startswith("banyan engine:")]
+    assert said and len(said[0]) > 25, out.stderr
+    assert "Sanitizer" not in out.stderr
+
+
+def test_edge_alone_says_503(tmp_path):
+    """With no engine at all the edge serves its own face and refuses work."""
+    process = subprocess.Popen(
+        [str(BINARY), "edge", "--data-dir", str(tmp_path / "d"), "--listen", "127.0.0.1:18443",
+         "--admin-listen", "127.0.0.1:19443"], stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        import httpx
+        import ssl
+
+        ca = tmp_path / "d/tls/ca.crt"
+        wait_until(lambda: (tmp_path / "d/admin.key").exists() and ca.exists(), what="a start")
+
+        def alive():
+            try:
+                socket.create_connection(("127.0.0.1", 18443), 1).close()
+                return True
+            except OSError:
+                return False
+
+        wait_until(alive, what="a listener")
+        context = ssl.create_default_context(cafile=ca)
+        with httpx.Client(verify=context, trust_env=False, timeout=30) as http:
+            assert http.get("https://127.0.0.1:18443/health").status_code == 200
+            assert http.get("https://127.0.0.1:18443/ready").status_code == 503
+            admin = {"authorization": f"Bearer {(tmp_path / 'd/admin.key').read_text().strip()}"}
+            tenant = http.post(
+                "https://127.0.0.1:19443/admin/v1/tenants", json={"name": "a"}, headers=admin
+            ).json()
+            key = http.post(
+                f"https://127.0.0.1:19443/admin/v1/tenants/{tenant['id']}/keys", json={},
+                headers=admin,
+            ).json()["key"]  # fmt: skip
+            answer = http.post(
+                "https://127.0.0.1:18443/v1/completions",
+                json={"model": MODEL_NAME, "prompt": "x"},
+                headers={"authorization": f"Bearer {key}"},
+            )
+            assert answer.status_code == 503, answer.text
+            assert answer.json()["error"]["type"] == "server_error"
+    finally:
+        process.terminate()
+        process.communicate(timeout=60)
+    assert process.returncode == 0
+
+
+@pytest.mark.parametrize("broken", ["missing", "garbage", "wrong key"])
+def test_unusable_certificate(tmp_path, broken):
+    cert, key = tmp_path / "c.pem", tmp_path / "k.pem"
+    for c, k in ((cert, key), (tmp_path / "c2.pem", tmp_path / "k2.pem")):
+        subprocess.run(
+            ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
+             "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", k, "-out", c, "-days", "2",
+             "-subj", "/CN=localhost"], check=True, capture_output=True,
+        )  # fmt: skip
+    if broken == "missing":
+        cert.unlink()
+    elif broken == "garbage":
+        cert.write_text("-----BEGIN CERTIFICATE-----\nnonsense\n-----END CERTIFICATE-----\n")
+    else:
+        shutil.copy(tmp_path / "k2.pem", key)
+    out = run(
+        "serve", "--model", MODEL, "--data-dir", tmp_path / "d", "--listen", "127.0.0.1:0",
+        "--admin-listen", "127.0.0.1:0", "--tls-cert", cert, "--tls-key", key,
+    )  # fmt: skip
+    assert out.returncode == 1
+    said = [line for line in out.stderr.splitlines() if line.startswith("banyan edge:")]
+    assert said and ("c.pem" in said[0] or "k.pem" in said[0]), out.stderr
+
+
+@pytest.mark.skipif(
+    os.geteuid() != 0, reason="mounting a file system of 2 MiB to fill needs root"
+)
+def test_full_disk_refuses_rather_than_not_count(own, tmp_path):
+    """The ledger's file system is full: new requests get 503; room again: service again."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", folder], check=True)
+    try:
+        server = Server(folder / "data")
+        server.log_path.touch()
+        _, key, _ = server.tenant("acme")
+        ask = body(1, 1, stream=False, stream_options=None)
+        with server.http(key) as http:
+            assert http.post("/v1/completions", json=ask).status_code == 200
+            filler = folder / "filler"
+            with open(filler, "wb", buffering=0) as out:
+                try:
+                    while True:
+                        out.write(b"\0" * 4096)
+                except OSError:
+                    pass
+            codes = [http.post("/v1/completions", json=ask).status_code for _ in range(60)]
+            assert 503 in codes, codes
+            assert codes[-1] == 503, "refused for as long as it lasts"
+            answered = 1 + codes.count(200)
+            filler.unlink()
+            wait_until(
+                lambda: http.post("/v1/completions", json=ask).status_code == 200,
+                what="service with room again",
+            )
+        wait_until(
+            lambda: server.ledger("select count(*) from requests")[0][0] >= answered + 1,
+            what="a row for every answer",
+        )
+        assert server.stop() == 0
+    finally:
+        subprocess.run(["umount", "-l", folder], check=True)
+
+
+def test_help_version_and_wrong_words():
+    assert run("version").stdout.startswith("banyan ")
+    for command in ("serve", "edge", "engine", "bench"):
+        out = run(command, "--help")
+        assert out.returncode == 0 and "--" in out.stdout
+    out = run("serve", "--modle", "x")
+    assert out.returncode == 2 and "--model" in out.stderr
+    out = run("serve", "--threads", "many", "--model", "x")
+    assert out.returncode == 2 and "threads" in out.stderr
+    assert run("sreve").returncode == 2
+    assert run().returncode == 2
+    schema = json.loads(run("schema").stdout)
+    assert "kv_memory" in schema["properties"]
+
+
+@pytest.mark.skipif(IS_SANITIZED, reason="measures; a sanitizer's build has nothing to measure")
+def test_bench_prints_its_object():
+    out = run("bench", "--model", MODEL, "--prompt", "64", "--gen", "8", "--batch", "1,4", "--json")
+    result = json.loads(out.stdout)
+    assert result["prefill_tokens_per_second"] > 0
+    assert set(result["decode_tokens_per_second"]) == {"1", "4"}
+    for name in ("int8_gops", "read_gbps_model", "read_gbps_dram"):
+        assert result["ceilings"][name] > 0
+    assert result["threads"] >= 1 and result["isa"] and result["backend"] == "cpu"

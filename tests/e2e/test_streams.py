@@ -1,0 +1,156 @@
+"""Many at once, some cut; the same bits in company as alone; the ledger counts what left."""
+
+import concurrent.futures
+import json
+import random
+import threading
+
+import pytest
+
+from conftest import IS_SANITIZED, MODEL_NAME, wait_until
+
+STREAMS, CUT = (24, 6) if IS_SANITIZED else (100, 20)
+
+
+def body(index, tokens, **more):
+    return {
+        "model": MODEL_NAME, "prompt": f"Story number {index}: Once upon a time", "seed": index,
+        "max_tokens": tokens, "temperature": 0.9, "stream": True, "return_token_ids": True,
+        "ignore_eos": True, "stream_options": {"include_usage": True}, **more,
+    }  # fmt: skip
+
+
+def read_stream(http, request, stop_after=None):
+    """(request id, token ids seen, usage or None, complete?)"""
+    tokens, usage, complete = [], None, False
+    with http.stream("POST", "/v1/completions", json=request) as response:
+        assert response.status_code == 200, response.read()
+        request_id = response.headers["x-request-id"]
+        for line in response.iter_lines():
+            if line == "data: [DONE]":
+                complete = True
+            elif line.startswith("data: "):
+                event = json.loads(line[6:])
+                assert "error" not in event, event
+                for choice in event["choices"]:
+                    tokens += choice.get("token_ids") or []
+                usage = event.get("usage") or usage
+            if stop_after is not None and len(tokens) >= stop_after:
+                break
+    return request_id, tokens, usage, complete
+
+
+def quiet(server):
+    stats = server.engine_stats()
+    return stats["requests"] == 0 and stats["pages_free"] == stats["pages_total"]
+
+
+def test_many_streams_some_cut(server, key):
+    tokens = 12 if IS_SANITIZED else 48
+    cut = set(random.Random(1).sample(range(STREAMS), CUT))
+    read_stream(server.http(key), body(0, 2))
+    wait_until(lambda: quiet(server), what="an idle engine")
+    before = {name: server.descriptors(name) for name in ("edge", "engine")}
+    gate = threading.Barrier(STREAMS)
+
+    def one(index):
+        with server.http(key) as http:
+            gate.wait()
+            return read_stream(http, body(index, tokens), 3 if index in cut else None)
+
+    with concurrent.futures.ThreadPoolExecutor(STREAMS) as pool:
+        results = list(pool.map(one, range(STREAMS)))
+    wait_until(lambda: quiet(server), what="every page free")
+    rows = dict(
+        (r[0], r[1:])
+        for r in server.ledger(
+            "select request_id, completion_tokens, finish, is_estimated from requests"
+        )
+    )
+    for index, (request_id, seen, usage, complete) in enumerate(results):
+        wait_until(lambda: request_id in rows or refresh(server, rows), what="a ledger row")
+        counted, finish, is_estimated = rows[request_id]
+        assert not is_estimated
+        if index in cut:
+            assert not complete and finish == "cancelled"
+            assert len(seen) <= counted < tokens, "no more is charged than was made"
+        else:
+            assert complete and finish == "length"
+            assert len(seen) == counted == tokens == usage["completion_tokens"]
+    wait_until(
+        lambda: all(server.descriptors(n) <= before[n] + 8 for n in before),
+        what="descriptors given back",
+    )
+    stats = server.engine_stats()
+    assert stats["pages_free"] == stats["pages_total"]
+
+
+def refresh(server, rows):
+    rows.update(
+        (r[0], r[1:])
+        for r in server.ledger(
+            "select request_id, completion_tokens, finish, is_estimated from requests"
+        )
+    )
+    return False
+
+
+def test_same_bits_alone_and_in_company(server, key):
+    """Tokens and log-probabilities of a request do not depend on who else is served."""
+    count = 4 if IS_SANITIZED else 12
+
+    def ask(index):
+        with server.http(key) as http:
+            answer = http.post(
+                "/v1/completions",
+                json=body(
+                    index, 6 + index, stream=False, stream_options=None, logprobs=3,
+                    prompt="word " * (1 + 37 * index) + "and then",
+                ),
+            ).json()  # fmt: skip
+        choice = answer["choices"][0]
+        return choice["token_ids"], json.dumps(choice["logprobs"])
+
+    alone = [ask(i) for i in range(count)]
+    with concurrent.futures.ThreadPoolExecutor(count) as pool:
+        together = list(pool.map(ask, range(count)))
+    assert alone == together, f"{count} requests"
+
+
+def test_client_that_leaves_frees_the_engine(server, key):
+    with server.http(key) as http:
+        read_stream(http, body(1, 2000), stop_after=2)
+    wait_until(lambda: quiet(server), seconds=10, what="the sequence's end")
+
+
+def test_client_that_leaves_while_waiting(server, key):
+    """Gone before the first token: a long prompt, and the connection closed at once."""
+    import socket
+
+    host, port = server.url.removeprefix("https://").split(":")
+    data = json.dumps(body(1, 500, prompt="word " * 4000, stream=False, stream_options=None))
+    with socket.create_connection((host, int(port))) as plain:
+        tls = server.context.wrap_socket(plain, server_hostname="localhost")
+        tls.sendall(
+            f"POST /v1/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {key}\r\n"
+            f"content-type: application/json\r\ncontent-length: {len(data)}\r\n\r\n{data}".encode()
+        )
+        wait_until(lambda: server.engine_stats()["requests"] == 1, what="the request's arrival")
+        tls.close()
+    wait_until(lambda: quiet(server), seconds=20, what="the sequence's end")
+
+
+@pytest.mark.slow
+def test_slow_reader_is_paused_not_cut(server, key):
+    """A reader that stops reading stops its own sequence and nobody else's."""
+    import time
+
+    with server.http(key) as http:
+        with http.stream("POST", "/v1/completions", json=body(3, 3000, logprobs=5)) as response:
+            lines = response.iter_lines()
+            next(lines)
+            time.sleep(3)
+            other = read_stream(server.http(key), body(4, 8))
+            assert other[3]
+            rest = [line for line in lines if line]
+    assert rest[-1] == "data: [DONE]"
