@@ -3,6 +3,7 @@
  * Owns:     the mapping and the index of keys and tensors; all slices point into the mapping.
  * Thread:   made by one, then read-only from any.
  * Cost:     O(keys + tensors + array elements) once; look-ups are O(1) on average.
+ *           The file must not shrink while it is open: that is SIGBUS.
  * Not here: what the values mean (model, vocab, tokenizer, chat_template).
  */
 #pragma once
@@ -23,7 +24,8 @@ enum status gguf_open_descriptor(struct gguf **out, int descriptor);
 enum status gguf_parse(struct gguf **out, const void *bytes, size_t length);
 void gguf_close(struct gguf *gguf);
 
-/* Values by key: NOT_FOUND, or CORRUPT when the type differs (integers convert when they fit). */
+/* Values by key: NOT_FOUND, or CORRUPT when the type differs (integers convert when they fit, both
+ * float types convert and must be finite). */
 enum status gguf_get_u32(const struct gguf *gguf, const char *key, uint32_t *out);
 enum status gguf_get_f32(const struct gguf *gguf, const char *key, float *out);
 enum status gguf_get_bool(const struct gguf *gguf, const char *key, bool *out);
@@ -40,6 +42,8 @@ struct gguf_array {
     const char *end;
 };
 enum status gguf_get_array(const struct gguf *gguf, const char *key, struct gguf_array *out);
+/* The next element; CORRUPT when it is of another type or does not fit, OUT_OF_RANGE past the last
+ * one. Floats come as they stand, NaN included. */
 enum status gguf_array_next_string(struct gguf_array *array, struct slice *out);
 enum status gguf_array_next_i32(struct gguf_array *array, int32_t *out);
 enum status gguf_array_next_f32(struct gguf_array *array, float *out);
@@ -47,3 +51,6 @@ enum status gguf_array_next_f32(struct gguf_array *array, float *out);
 /* NOT_FOUND when there is no such tensor. */
 enum status gguf_get_tensor(const struct gguf *gguf, const char *name, struct tensor *out);
 uint32_t gguf_tensor_count(const struct gguf *gguf);
+/* Tensor `index` (below the count) in the file's order; `name` may be NULL. */
+void gguf_tensor_at(const struct gguf *gguf, uint32_t index, struct slice *name,
+                    struct tensor *out);
