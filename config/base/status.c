@@ -61,7 +61,7 @@ enum status status_fail(enum status status, const char *file, int line, const ch
     return status;
 }
 
-_Noreturn void status_assert_failed(const char *expression, const char *file, int line)
+void status_assert_failed(const char *expression, const char *file, int line)
 {
     fprintf(stderr, "%s:%d: assertion failed: %s\n", file, line, expression);
     abort();

@@ -10,6 +10,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum status {
 #define STATUS(name, text) STATUS_##name,
 #include "config/base/status.def"
@@ -44,7 +48,12 @@ enum status status_fail(enum status status, const char *file, int line, const ch
 void status_note_set(const struct error_note *note);
 
 /* Behind ASSERT: prints the expression to standard error and aborts. */
-_Noreturn void status_assert_failed(const char *expression, const char *file, int line);
+__attribute__((noreturn)) void status_assert_failed(const char *expression, const char *file,
+                                                    int line);
+
+#ifdef __cplusplus
+}
+#endif
 
 #define FAIL(status, ...) return status_fail((status), __FILE__, __LINE__, NULL, __VA_ARGS__)
 /* FAIL that names the request field at fault, as a JSON path such as "messages[0].role". */

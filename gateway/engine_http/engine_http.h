@@ -11,7 +11,7 @@
 
 struct engine_http_options {
     const struct config *config;
-    int descriptor; /* bound and listening Unix socket, or -1: binds config->socket itself */
+    int descriptor;       /* bound and listening Unix socket, or -1: binds config->socket itself */
     int ready_descriptor; /* one byte is written there and it is closed once it serves; or -1 */
 };
 

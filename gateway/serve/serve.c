@@ -135,8 +135,8 @@ static void child_ended(struct child *child, int wait_status)
     if (was_steady || child->backoff_ms == 0)
         child->backoff_ms = BACKOFF_FIRST_MS;
     else
-        child->backoff_ms = child->backoff_ms * 2 < BACKOFF_MOST_MS ? child->backoff_ms * 2
-                                                                    : BACKOFF_MOST_MS;
+        child->backoff_ms =
+            child->backoff_ms * 2 < BACKOFF_MOST_MS ? child->backoff_ms * 2 : BACKOFF_MOST_MS;
     child->start_at_us = now_us() + child->backoff_ms * INT64_C(1000);
     child->pid = 0;
     if (child->ready >= 0)

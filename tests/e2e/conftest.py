@@ -47,9 +47,9 @@ class UnixConnection(http.client.HTTPConnection):
 class Server:
     """One running server and the ways to look at it."""
 
-    def __init__(self, data_dir, *options, model=MODEL, environment=None):
+    def __init__(self, data_dir, *options, model=MODEL, log_dir=None):
         self.data_dir = pathlib.Path(data_dir)
-        self.log_path = self.data_dir.parent / (self.data_dir.name + ".log")
+        self.log_path = pathlib.Path(log_dir or self.data_dir.parent) / "serve.log"
         command = [
             BINARY, "serve", "--model", model, "--data-dir", self.data_dir,
             "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0",
@@ -58,8 +58,7 @@ class Server:
         self.log = open(self.log_path, "a")
         self.process = subprocess.Popen(
             [str(c) for c in command], stdout=subprocess.PIPE, stderr=self.log, text=True,
-            env={**os.environ, **(environment or {})},
-        )  # fmt: skip
+        )
         line = self.process.stdout.readline()
         assert line.startswith("ready https://"), f"{line!r}\n{self.log_text()[-4000:]}"
         self.url = line.split()[1]

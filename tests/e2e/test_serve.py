@@ -257,8 +257,7 @@ def test_full_disk_refuses_rather_than_not_count(own, tmp_path):
     folder.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", folder], check=True)
     try:
-        server = Server(folder / "data")
-        server.log_path.touch()
+        server = Server(folder / "data", log_dir=tmp_path)
         _, key, _ = server.tenant("acme")
         ask = body(1, 1, stream=False, stream_options=None)
         with server.http(key) as http:

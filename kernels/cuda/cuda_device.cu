@@ -1,0 +1,23 @@
+#include "kernels/cuda/cuda_device.h"
+
+#include <cuda_runtime_api.h>
+#include <stdio.h>
+
+extern "C" int cuda_device_count(void)
+{
+    int count = 0;
+    return cudaGetDeviceCount(&count) == cudaSuccess ? count : 0;
+}
+
+extern "C" enum status cuda_device_get(int index, struct cuda_device *out)
+{
+    cudaDeviceProp properties;
+    cudaError_t error = cudaGetDeviceProperties(&properties, index);
+    if (error != cudaSuccess)
+        FAIL(STATUS_UNAVAILABLE, "CUDA device %d: %s", index, cudaGetErrorString(error));
+    snprintf(out->name, sizeof out->name, "%s", properties.name);
+    out->major = properties.major;
+    out->minor = properties.minor;
+    out->memory_bytes = properties.totalGlobalMem;
+    return STATUS_OK;
+}

@@ -1,0 +1,32 @@
+/* cuda_device: which NVIDIA devices this process may use.
+ *
+ * Owns:     nothing.
+ * Thread:   any.
+ * Cost:     the first call starts the driver (some 100 ms).
+ * Not here: kernels; this build computes on the CPU and tells what it found.
+ */
+#pragma once
+
+#include <stddef.h>
+
+#include "config/base/status.h"
+
+struct cuda_device {
+    char name[256];
+    int major; /* compute capability */
+    int minor;
+    size_t memory_bytes;
+};
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* How many devices there are; 0 without a driver too. */
+int cuda_device_count(void);
+/* Device `index` < cuda_device_count(); UNAVAILABLE with the driver's words. */
+enum status cuda_device_get(int index, struct cuda_device *out);
+
+#ifdef __cplusplus
+}
+#endif
