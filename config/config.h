@@ -13,12 +13,14 @@
 #include "config/base/slice.h"
 
 struct config {
-    uint64_t revision;
-#define OPTION_TEXT(name, fallback, reload, roles, help) const char *name;
+    uint64_t revision; /* rising with each snapshot of the process */
+#define OPTION_GROUP(title)
+#define OPTION_TEXT(name, fallback, reload, roles, help)                const char *name;
 #define OPTION_NUMBER(name, fallback, least, most, reload, roles, help) int64_t name;
-#define OPTION_BYTES(name, fallback, least, most, reload, roles, help) int64_t name;
-#define OPTION_BOOL(name, fallback, reload, roles, help) bool name;
+#define OPTION_BYTES(name, fallback, least, most, reload, roles, help)  int64_t name;
+#define OPTION_BOOL(name, fallback, reload, roles, help)                bool name;
 #include "config/options.def"
+#undef OPTION_GROUP
 #undef OPTION_TEXT
 #undef OPTION_NUMBER
 #undef OPTION_BYTES
@@ -34,8 +36,14 @@ enum config_role {
 };
 
 /* Flags ("--kv-memory 2G", "--kv-memory=2G") > environment (BANYAN_KV_MEMORY) > file (--config,
- * JSON; names with underscores) > default. Every value is checked for type and bounds. INVALID
- * names the option, its source, and the nearest right name. `environment` is main's environ. */
+ * JSON; names with underscores) > default. Every value is checked for type and bounds, also one
+ * that a stronger source overrides. `argv` is what follows the subcommand; `environment` is main's
+ * environ or NULL. A flag said twice: the last one counts.
+ *
+ * INVALID or OUT_OF_RANGE name the option and its source, and for a wrong name the nearest right
+ * one; a flag of another subcommand is refused by saying whose it is. In file and environment
+ * options of other subcommands are passed over, since processes share those; so are BANYAN_
+ * variables that are no option and not within two letters of one. IO and LIMIT: the file. */
 enum status config_load(const struct config **out, enum config_role role, int argc,
                         const char *const *argv, const char *const *environment);
 const struct config *config_retain(const struct config *config);

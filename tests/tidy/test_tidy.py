@@ -71,6 +71,7 @@ TESTED_ELSEWHERE = {
 # Symbols of a file start with its name; files whose object has another name say it here.
 PREFIXES = {
     "slice": ("slice", "buffer"),
+    "config_help": ("config",),
     "tenant": ("tenant", "tenants"),
     "metrics": ("metric", "METRIC"),
     "tls": ("tls",),

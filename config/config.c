@@ -1,0 +1,324 @@
+#include "config/config.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "config/base/limits.h"
+#include "config/base/mem.h"
+#include "config/config_option.h"
+
+/* One block: the fields, the count, then all texts, each with its NUL.
+ *
+ *   [struct snapshot][model\0][listen\0][data_dir\0]… */
+struct snapshot {
+    struct config config; /* first: a pointer to it is a pointer to the snapshot */
+    atomic_size_t count;
+    char texts[];
+};
+
+static atomic_uint_fast64_t last_revision;
+
+/* Values by option, while sources are read; a later source overwrites an earlier one. */
+struct load {
+    enum config_role role;
+    struct config_option_value *values; /* [config_option_count] */
+    char *file_bytes;                   /* the file's values point into these two */
+    json_t *file_json;
+};
+
+static size_t load_index(const struct config_option *option)
+{
+    return (size_t)(option - config_option_table);
+}
+
+static const unsigned all_roles = ~0u;
+
+static enum status load_unknown(const char *what, struct slice name, unsigned roles,
+                                void (*spell)(const struct config_option *, char *))
+{
+    const struct config_option *nearest =
+        config_option_nearest(name, roles, name.length / 2 > 2 ? name.length / 2 : 2);
+    if (nearest == NULL)
+        FAIL(STATUS_INVALID, "%s: no such option; --help lists them", what);
+    char right[CONFIG_OPTION_NAME_BYTES];
+    spell(nearest, right);
+    FAIL_PARAM(STATUS_INVALID, nearest->name, "%s: no such option; did you mean %s?", what, right);
+}
+
+static void spell_name(const struct config_option *option, char *out)
+{
+    snprintf(out, CONFIG_OPTION_NAME_BYTES, "%s", option->name);
+}
+
+/* --- flags --- */
+
+/* One flag at argv[*at]; *at moves to its last argument. */
+static enum status load_flag(struct load *load, int argc, const char *const *argv, int *at)
+{
+    const char *argument = argv[*at];
+    char shown[48];
+    snprintf(shown, sizeof shown, "%.40s", argument);
+    if (strncmp(argument, "--", 2) != 0 || argument[2] == '\0')
+        FAIL(STATUS_INVALID, "%s: options begin with --; --help lists them", shown);
+    const char *equals = strchr(argument, '=');
+    struct slice name = slice_of(argument + 2);
+    if (equals != NULL)
+        name.length = (size_t)(equals - argument) - 2;
+    const struct config_option *option = config_option_find(name);
+    char flag[CONFIG_OPTION_NAME_BYTES] = "";
+    if (option != NULL)
+        config_option_flag(option, flag);
+    if (!slice_is((struct slice){argument, name.length + 2}, flag)) /* --KV_memory */
+        return load_unknown(shown, name, load->role, config_option_flag);
+    if ((option->roles & load->role) == 0) {
+        char theirs[CONFIG_OPTION_NAME_BYTES];
+        char ours[CONFIG_OPTION_NAME_BYTES];
+        config_option_roles_text(option->roles, theirs);
+        config_option_roles_text(load->role, ours);
+        FAIL_PARAM(STATUS_INVALID, option->name,
+                   "%s is an option of another subcommand (%s), not of %s", flag, theirs, ours);
+    }
+    struct slice value = SLICE("true");
+    if (equals != NULL) {
+        value = slice_of(equals + 1);
+    } else if (option->kind != CONFIG_OPTION_BOOL) {
+        if (*at + 1 >= argc)
+            FAIL_PARAM(STATUS_INVALID, option->name, "%s wants a value", flag);
+        *at += 1;
+        value = slice_of(argv[*at]);
+    }
+    return config_option_parse(option, flag, value, &load->values[load_index(option)]);
+}
+
+static enum status load_flags(struct load *load, int argc, const char *const *argv)
+{
+    for (int at = 0; at < argc; at++)
+        TRY(load_flag(load, argc, argv, &at));
+    return STATUS_OK;
+}
+
+/* --- environment --- */
+
+/* Variables of other subcommands are passed over, since a parent's halves share its environment,
+ * and so are those that name no option, unless they look like a slip (distance 1 or 2): programs
+ * around the server keep settings of their own under BANYAN_. */
+static enum status load_variable(struct load *load, const char *variable)
+{
+    static const struct slice prefix = {"BANYAN_", 7};
+    const char *equals = strchr(variable, '=');
+    if (equals == NULL || !slice_starts_with(slice_of(variable), prefix))
+        return STATUS_OK;
+    if ((size_t)(equals - variable) < prefix.length)
+        return STATUS_OK;
+    struct slice name = {variable + prefix.length, (size_t)(equals - variable) - prefix.length};
+    const struct config_option *option = config_option_find(name);
+    char source[CONFIG_OPTION_NAME_BYTES] = "";
+    if (option != NULL)
+        config_option_variable(option, source);
+    if (!slice_is((struct slice){variable, (size_t)(equals - variable)}, source)) {
+        char shown[48];
+        snprintf(shown, sizeof shown, "%.*s",
+                 equals - variable < 40 ? (int)(equals - variable) : 40, variable);
+        if (name.length < 4 || config_option_nearest(name, all_roles, 2) == NULL)
+            return STATUS_OK;
+        return load_unknown(shown, name, all_roles, config_option_variable);
+    }
+    if ((option->roles & load->role) == 0)
+        return STATUS_OK;
+    return config_option_parse(option, source, slice_of(equals + 1),
+                               &load->values[load_index(option)]);
+}
+
+static enum status load_environment(struct load *load, const char *const *environment)
+{
+    for (size_t i = 0; environment != NULL && environment[i] != NULL; i++)
+        TRY(load_variable(load, environment[i]));
+    return STATUS_OK;
+}
+
+/* --- file --- */
+
+static enum status load_file_bytes(struct load *load, const char *path, size_t *length)
+{
+    int descriptor = open(path, O_RDONLY | O_CLOEXEC);
+    if (descriptor < 0)
+        FAIL_PARAM(STATUS_IO, "config", "the file of --config cannot be opened: %s",
+                   strerrordesc_np(errno));
+    enum status status = STATUS_OK;
+    *length = 0;
+    load->file_bytes = mem_alloc(LIMIT_CONFIG_FILE_BYTES + 1);
+    if (load->file_bytes == NULL)
+        FAIL_OUT(STATUS_NO_MEMORY, "no memory for the file of --config");
+    for (;;) {
+        ssize_t got =
+            read(descriptor, load->file_bytes + *length, LIMIT_CONFIG_FILE_BYTES + 1 - *length);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            FAIL_OUT(STATUS_IO, "the file of --config cannot be read: %s", strerrordesc_np(errno));
+        if (got == 0)
+            break;
+        *length += (size_t)got;
+        if (*length > LIMIT_CONFIG_FILE_BYTES)
+            FAIL_OUT(STATUS_LIMIT, "the file of --config is longer than %d bytes",
+                     LIMIT_CONFIG_FILE_BYTES);
+    }
+out:
+    close(descriptor);
+    return status;
+}
+
+/* A member of the file's object: typed, but sizes may be texts as on the command line ("2G"). */
+static enum status load_member(struct load *load, const char *name, const json_t *json)
+{
+    char source[80];
+    snprintf(source, sizeof source, "\"%.40s\" in the file of --config", name);
+    const struct config_option *option = config_option_find(slice_of(name));
+    if (option == NULL || strcmp(option->name, name) != 0)
+        return load_unknown(source, slice_of(name), all_roles, spell_name);
+    if (strcmp(name, "config") == 0)
+        FAIL_PARAM(STATUS_INVALID, "config", "%s: a file cannot name another file", source);
+    struct config_option_value value = {.number = 0};
+    if (option->kind == CONFIG_OPTION_BYTES && json_is_string(json)) {
+        struct slice text = {json_string_value(json), json_string_length(json)};
+        TRY(config_option_parse(option, source, text, &value));
+    } else if (option->kind == CONFIG_OPTION_TEXT && json_is_string(json)) {
+        value.text = (struct slice){json_string_value(json), json_string_length(json)};
+        TRY(config_option_check_text(option, source, value.text));
+    } else if (option->kind == CONFIG_OPTION_BOOL && json_is_boolean(json)) {
+        value.number = json_is_true(json) ? 1 : 0;
+    } else if ((option->kind == CONFIG_OPTION_NUMBER || option->kind == CONFIG_OPTION_BYTES) &&
+               json_is_integer(json)) {
+        value.number = json_integer_value(json);
+        TRY(config_option_check(option, source, value.number));
+    } else {
+        static const char *const wanted[] = {"", "a text", "a whole number",
+                                             "a number of bytes or a text such as \"2G\"",
+                                             "true or false"};
+        FAIL_PARAM(STATUS_INVALID, option->name, "%s must be %s", source, wanted[option->kind]);
+    }
+    load->values[load_index(option)] = value;
+    return STATUS_OK;
+}
+
+static enum status load_file(struct load *load, const char *path)
+{
+    size_t length = 0;
+    json_error_t error;
+    TRY(load_file_bytes(load, path, &length));
+    load->file_json = json_loadb(load->file_bytes, length, JSON_REJECT_DUPLICATES, &error);
+    if (load->file_json == NULL && json_error_code(&error) == json_error_out_of_memory)
+        FAIL(STATUS_NO_MEMORY, "no memory for the file of --config");
+    if (load->file_json == NULL)
+        FAIL_PARAM(STATUS_INVALID, "config", "the file of --config, line %d, column %d: %s",
+                   error.line, error.column, error.text);
+    if (!json_is_object(load->file_json))
+        FAIL_PARAM(STATUS_INVALID, "config", "the file of --config must hold one JSON object");
+    const char *name;
+    json_t *json;
+    json_object_foreach(load->file_json, name, json) TRY(load_member(load, name, json));
+    return STATUS_OK;
+}
+
+/* --- snapshot --- */
+
+static void load_defaults(struct load *load)
+{
+    for (size_t i = 0; i < config_option_count; i++) {
+        const struct config_option *option = &config_option_table[i];
+        load->values[i] = (struct config_option_value){.text = slice_of(option->fallback_text),
+                                                       .number = option->fallback};
+    }
+}
+
+static enum status load_snapshot(const struct load *load, const struct config **out)
+{
+    size_t text_bytes = 0;
+    for (size_t i = 0; i < config_option_count; i++) {
+        if (config_option_table[i].kind == CONFIG_OPTION_TEXT)
+            text_bytes += load->values[i].text.length + 1;
+    }
+    struct snapshot *snapshot = mem_zalloc(1, sizeof *snapshot + text_bytes);
+    if (snapshot == NULL)
+        FAIL(STATUS_NO_MEMORY, "no memory for the configuration");
+    char *text = snapshot->texts;
+    for (size_t i = 0; i < config_option_count; i++) {
+        const struct config_option *option = &config_option_table[i];
+        const struct config_option_value *value = &load->values[i];
+        char *field = (char *)&snapshot->config + option->offset;
+        if (option->kind == CONFIG_OPTION_TEXT) {
+            if (value->text.length > 0)
+                memcpy(text, value->text.bytes, value->text.length);
+            memcpy(field, &(const char *){text}, sizeof(const char *));
+            text += value->text.length + 1;
+        } else if (option->kind == CONFIG_OPTION_BOOL) {
+            memcpy(field, &(bool){value->number != 0}, sizeof(bool));
+        } else if (option->kind != CONFIG_OPTION_GROUP) {
+            memcpy(field, &value->number, sizeof value->number);
+        }
+    }
+    atomic_init(&snapshot->count, 1);
+    snapshot->config.revision = atomic_fetch_add(&last_revision, 1) + 1;
+    *out = &snapshot->config;
+    return STATUS_OK;
+}
+
+/* The three sources from weakest to strongest; --config itself is known only after the flags and
+ * the environment, hence those two are read twice. */
+static enum status load_sources(struct load *load, int argc, const char *const *argv,
+                                const char *const *environment)
+{
+    load_defaults(load);
+    TRY(load_environment(load, environment));
+    TRY(load_flags(load, argc, argv));
+    struct slice config = load->values[load_index(config_option_find(SLICE("config")))].text;
+    if (config.length == 0)
+        return STATUS_OK;
+    load_defaults(load);
+    TRY(load_file(load, config.bytes));
+    TRY(load_environment(load, environment));
+    return load_flags(load, argc, argv);
+}
+
+enum status config_load(const struct config **out, enum config_role role, int argc,
+                        const char *const *argv, const char *const *environment)
+{
+    *out = NULL;
+    struct load load = {.role = role};
+    load.values = mem_zalloc(config_option_count, sizeof *load.values);
+    if (load.values == NULL)
+        FAIL(STATUS_NO_MEMORY, "no memory for the configuration");
+    enum status status = load_sources(&load, argc, argv, environment);
+    if (status == STATUS_OK)
+        status = load_snapshot(&load, out);
+    json_decref(load.file_json);
+    mem_free(load.file_bytes);
+    mem_free(load.values);
+    return status;
+}
+
+/* A snapshot is never written after it was made, but for its count. */
+static struct snapshot *snapshot_of(const struct config *config)
+{
+    return (struct snapshot *)(uintptr_t)config;
+}
+
+const struct config *config_retain(const struct config *config)
+{
+    atomic_fetch_add_explicit(&snapshot_of(config)->count, 1, memory_order_relaxed);
+    return config;
+}
+
+void config_release(const struct config *config)
+{
+    if (config == NULL)
+        return;
+    size_t before = atomic_fetch_sub_explicit(&snapshot_of(config)->count, 1, memory_order_acq_rel);
+    ASSERT(before >= 1);
+    if (before == 1)
+        mem_free(snapshot_of(config));
+}

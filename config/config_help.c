@@ -1,0 +1,183 @@
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "config/base/limits.h"
+#include "config/config.h"
+#include "config/config_option.h"
+
+enum { HELP_COLUMNS = 80, HELP_INDENT = 28 };
+
+static const char *const kind_words[] = {"", "TEXT", "N", "BYTES", ""};
+
+/* "default 1G; 1M to 1T", or "" when there is nothing to say. */
+static void numbers_text(const struct config_option *option, char out[96])
+{
+    char values[3][24] = {"", "", ""};
+    const int64_t numbers[3] = {option->fallback, option->least, option->most};
+    for (int i = 0; i < 3; i++) {
+        if (option->kind == CONFIG_OPTION_BYTES)
+            config_option_bytes_text(numbers[i], values[i]);
+        else
+            snprintf(values[i], sizeof values[i], "%" PRId64, numbers[i]);
+    }
+    out[0] = '\0';
+    if (option->kind == CONFIG_OPTION_BOOL)
+        snprintf(out, 96, "default %s", option->fallback != 0 ? "true" : "false");
+    else if (option->kind != CONFIG_OPTION_TEXT)
+        snprintf(out, 96, "default %s; %s to %s", values[0], values[1], values[2]);
+    else if (option->fallback_text[0] != '\0')
+        snprintf(out, 96, "default %s", option->fallback_text);
+}
+
+/* Words of `text` from column `column` on, lines after the first indented. */
+static void help_wrap(struct buffer *out, const char *text, size_t column)
+{
+    while (*text != '\0') {
+        size_t word = strcspn(text, " ");
+        if (column > HELP_INDENT && column + 1 + word > HELP_COLUMNS) {
+            buffer_printf(out, "\n%*s", HELP_INDENT, "");
+            column = HELP_INDENT;
+        } else if (column > HELP_INDENT) {
+            buffer_append_char(out, ' ');
+            column++;
+        }
+        buffer_append(out, text, word);
+        column += word;
+        text += word;
+        text += strspn(text, " ");
+    }
+    buffer_append_char(out, '\n');
+}
+
+static void help_option(const struct config_option *option, struct buffer *out)
+{
+    char flag[CONFIG_OPTION_NAME_BYTES];
+    char left[CONFIG_OPTION_NAME_BYTES + 16];
+    char numbers[96];
+    char text[1024];
+    config_option_flag(option, flag);
+    snprintf(left, sizeof left, "  %s %s", flag, kind_words[option->kind]);
+    numbers_text(option, numbers);
+    snprintf(text, sizeof text, "%s%s%s%s", option->help, numbers[0] != '\0' ? " (" : "", numbers,
+             numbers[0] != '\0' ? ")" : "");
+    buffer_printf(out, "%-*s", HELP_INDENT, left);
+    if (strlen(left) >= HELP_INDENT)
+        buffer_printf(out, "\n%*s", HELP_INDENT, "");
+    help_wrap(out, text, HELP_INDENT);
+}
+
+void config_help(enum config_role role, struct buffer *out)
+{
+    char name[CONFIG_OPTION_NAME_BYTES];
+    config_option_roles_text(role, name);
+    buffer_printf(out, "usage: banyan %s [--option value]…\n", name);
+    const struct config_option *group = NULL;
+    for (size_t i = 0; i < config_option_count; i++) {
+        const struct config_option *option = &config_option_table[i];
+        if (option->kind == CONFIG_OPTION_GROUP) {
+            group = option;
+        } else if ((option->roles & role) != 0) {
+            if (group != NULL)
+                buffer_printf(out, "\n%s\n", group->help);
+            group = NULL;
+            help_option(option, out);
+        }
+    }
+    buffer_append_text(out,
+                       "\nBYTES take K, M, G, T (1024). --kv-memory is BANYAN_KV_MEMORY in the "
+                       "environment and\n\"kv_memory\" in the JSON file. Flags win over the "
+                       "environment, that over the file.\n");
+}
+
+static void schema_option(const struct config_option *option, struct buffer *out)
+{
+    buffer_append_json_string(out, slice_of(option->name));
+    buffer_append_text(out, ":{");
+    if (option->kind == CONFIG_OPTION_TEXT) {
+        buffer_printf(out, "\"type\":\"string\",\"maxLength\":%d,\"default\":", LIMIT_OPTION_BYTES);
+        buffer_append_json_string(out, slice_of(option->fallback_text));
+    } else if (option->kind == CONFIG_OPTION_BOOL) {
+        buffer_printf(out, "\"type\":\"boolean\",\"default\":%s",
+                      option->fallback != 0 ? "true" : "false");
+    } else {
+        const char *form = option->kind == CONFIG_OPTION_NUMBER
+                               ? "\"type\":\"integer\""
+                               : "\"type\":[\"integer\",\"string\"],\"pattern\":"
+                                 "\"^[0-9]+[KMGTkmgt]?$\"";
+        buffer_printf(out,
+                      "%s,\"minimum\":%" PRId64 ",\"maximum\":%" PRId64 ",\"default\":%" PRId64,
+                      form, option->least, option->most, option->fallback);
+    }
+    buffer_append_text(out, ",\"description\":");
+    buffer_append_json_string(out, slice_of(option->help));
+    buffer_append_char(out, '}');
+}
+
+/* --config names the file and so cannot stand in it. */
+static bool is_in_file(const struct config_option *option)
+{
+    return option->kind != CONFIG_OPTION_GROUP && strcmp(option->name, "config") != 0;
+}
+
+void config_schema(struct buffer *out)
+{
+    buffer_append_text(out, "{\"$schema\":\"https://json-schema.org/draft/2020-12/schema\","
+                            "\"title\":\"Banyan options\",\"type\":\"object\","
+                            "\"additionalProperties\":false,\"properties\":{");
+    const char *separator = "\n";
+    for (size_t i = 0; i < config_option_count; i++) {
+        if (!is_in_file(&config_option_table[i]))
+            continue;
+        buffer_append_text(out, separator);
+        schema_option(&config_option_table[i], out);
+        separator = ",\n";
+    }
+    buffer_append_text(out, "}}\n");
+}
+
+void config_markdown(struct buffer *out)
+{
+    buffer_append_text(out, "| option | what | default and bounds | subcommands |\n"
+                            "| --- | --- | --- | --- |\n");
+    for (size_t i = 0; i < config_option_count; i++) {
+        const struct config_option *option = &config_option_table[i];
+        char flag[CONFIG_OPTION_NAME_BYTES];
+        char roles[CONFIG_OPTION_NAME_BYTES];
+        char numbers[96];
+        if (option->kind == CONFIG_OPTION_GROUP)
+            continue;
+        config_option_flag(option, flag);
+        config_option_roles_text(option->roles, roles);
+        numbers_text(option, numbers);
+        buffer_printf(out, "| `%s%s%s` | %s | %s | %s |\n", flag,
+                      kind_words[option->kind][0] != '\0' ? " " : "", kind_words[option->kind],
+                      option->help, numbers, roles);
+    }
+}
+
+void config_render(const struct config *config, struct buffer *out)
+{
+    const char *separator = "{\n  ";
+    for (size_t i = 0; i < config_option_count; i++) {
+        const struct config_option *option = &config_option_table[i];
+        const char *field = (const char *)config + option->offset;
+        if (!is_in_file(option))
+            continue;
+        buffer_printf(out, "%s\"%s\": ", separator, option->name);
+        separator = ",\n  ";
+        if (option->kind == CONFIG_OPTION_TEXT) {
+            const char *text;
+            memcpy(&text, field, sizeof text);
+            buffer_append_json_string(out, slice_of(text));
+        } else if (option->kind == CONFIG_OPTION_BOOL) {
+            bool is_on;
+            memcpy(&is_on, field, sizeof is_on);
+            buffer_append_text(out, is_on ? "true" : "false");
+        } else {
+            int64_t number;
+            memcpy(&number, field, sizeof number);
+            buffer_printf(out, "%" PRId64, number);
+        }
+    }
+    buffer_append_text(out, "\n}\n");
+}

@@ -1,0 +1,259 @@
+#include "config/config_option.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "config/base/limits.h"
+#include "config/base/utf8.h"
+
+/* Field names stay out of the macros' parameters (option_name), so that .name is not replaced. */
+#define ROW(option_kind, option_name, ...)                                                         \
+    {.kind = CONFIG_OPTION_##option_kind,                                                          \
+     .name = #option_name,                                                                         \
+     .offset = offsetof(struct config, option_name),                                               \
+     __VA_ARGS__},
+
+const struct config_option config_option_table[] = {
+#define OPTION_GROUP(title) {.kind = CONFIG_OPTION_GROUP, .name = "", .help = (title)},
+#define OPTION_TEXT(option_name, value, reload, role_bits, text)                                   \
+    ROW(TEXT, option_name, .fallback_text = (value), .is_reloadable = (reload),                    \
+        .roles = (role_bits), .help = (text))
+#define OPTION_NUMBER(option_name, value, low, high, reload, role_bits, text)                      \
+    ROW(NUMBER, option_name, .fallback = (value), .least = (low), .most = (high),                  \
+        .is_reloadable = (reload), .roles = (role_bits), .help = (text))
+#define OPTION_BYTES(option_name, value, low, high, reload, role_bits, text)                       \
+    ROW(BYTES, option_name, .fallback = (value), .least = (low), .most = (high),                   \
+        .is_reloadable = (reload), .roles = (role_bits), .help = (text))
+#define OPTION_BOOL(option_name, value, reload, role_bits, text)                                   \
+    ROW(BOOL, option_name, .fallback = (value), .least = 0, .most = 1, .is_reloadable = (reload),  \
+        .roles = (role_bits), .help = (text))
+#include "config/options.def"
+#undef OPTION_GROUP
+#undef OPTION_TEXT
+#undef OPTION_NUMBER
+#undef OPTION_BYTES
+#undef OPTION_BOOL
+};
+
+const size_t config_option_count = sizeof config_option_table / sizeof config_option_table[0];
+
+static char find_fold(char c)
+{
+    return c == '-' ? '_' : (char)tolower((unsigned char)c);
+}
+
+static bool find_matches(const char *name, struct slice wanted)
+{
+    size_t i = 0;
+    for (; i < wanted.length && name[i] != '\0'; i++) {
+        if (find_fold(wanted.bytes[i]) != name[i])
+            return false;
+    }
+    return i == wanted.length && name[i] == '\0';
+}
+
+const struct config_option *config_option_find(struct slice name)
+{
+    for (size_t i = 0; i < config_option_count; i++) {
+        const struct config_option *option = &config_option_table[i];
+        if (option->kind != CONFIG_OPTION_GROUP && find_matches(option->name, name))
+            return option;
+    }
+    return NULL;
+}
+
+/* Levenshtein's distance; `row` holds distances of wanted[0…i] to all beginnings of name. */
+static size_t nearest_distance(const char *name, struct slice wanted)
+{
+    size_t row[CONFIG_OPTION_NAME_BYTES + 1];
+    size_t name_length = strlen(name);
+    ASSERT(name_length < CONFIG_OPTION_NAME_BYTES);
+    for (size_t j = 0; j <= name_length; j++)
+        row[j] = j;
+    for (size_t i = 0; i < wanted.length; i++) {
+        size_t diagonal = row[0];
+        row[0] = i + 1;
+        for (size_t j = 0; j < name_length; j++) {
+            size_t change = diagonal + (find_fold(wanted.bytes[i]) != name[j] ? 1 : 0);
+            diagonal = row[j + 1];
+            size_t least = row[j] < row[j + 1] ? row[j] + 1 : row[j + 1] + 1;
+            row[j + 1] = change < least ? change : least;
+        }
+    }
+    return row[name_length];
+}
+
+const struct config_option *config_option_nearest(struct slice name, unsigned roles,
+                                                  size_t distance_max)
+{
+    const struct config_option *nearest = NULL;
+    size_t least = distance_max + 1;
+    if (name.length >= CONFIG_OPTION_NAME_BYTES)
+        return NULL;
+    for (size_t i = 0; i < config_option_count; i++) {
+        const struct config_option *option = &config_option_table[i];
+        if (option->kind == CONFIG_OPTION_GROUP || (option->roles & roles) == 0)
+            continue;
+        size_t distance = nearest_distance(option->name, name);
+        if (distance < least) {
+            least = distance;
+            nearest = option;
+        }
+    }
+    return nearest;
+}
+
+static int parse_shift(char suffix)
+{
+    switch (tolower((unsigned char)suffix)) {
+    case 'k':
+        return 10;
+    case 'm':
+        return 20;
+    case 'g':
+        return 30;
+    case 't':
+        return 40;
+    default:
+        return -1;
+    }
+}
+
+/* Decimal digits with an optional minus; false for anything else and for more than int64_t. */
+static bool parse_integer(struct slice text, int64_t *out)
+{
+    bool is_negative = text.length > 0 && text.bytes[0] == '-';
+    size_t start = is_negative ? 1 : 0;
+    int64_t value = 0;
+    if (start == text.length)
+        return false;
+    for (size_t i = start; i < text.length; i++) {
+        if (text.bytes[i] < '0' || text.bytes[i] > '9')
+            return false;
+        int digit = text.bytes[i] - '0';
+        if (__builtin_mul_overflow(value, 10, &value) ||
+            __builtin_add_overflow(value, is_negative ? -digit : digit, &value))
+            return false;
+    }
+    *out = value;
+    return true;
+}
+
+static bool parse_bytes(struct slice text, int64_t *out)
+{
+    int shift = text.length > 0 ? parse_shift(text.bytes[text.length - 1]) : -1;
+    if (shift > 0)
+        text.length--;
+    int64_t factor = (int64_t)1 << (shift > 0 ? shift : 0);
+    return parse_integer(text, out) && !__builtin_mul_overflow(*out, factor, out);
+}
+
+static bool parse_bool(struct slice text, int64_t *out)
+{
+    *out = slice_is(text, "true") ? 1 : 0;
+    return *out == 1 || slice_is(text, "false");
+}
+
+enum status config_option_check(const struct config_option *option, const char *source,
+                                int64_t number)
+{
+    if (number >= option->least && number <= option->most)
+        return STATUS_OK;
+    char least[24];
+    char most[24];
+    snprintf(least, sizeof least, "%" PRId64, option->least);
+    snprintf(most, sizeof most, "%" PRId64, option->most);
+    if (option->kind == CONFIG_OPTION_BYTES) {
+        config_option_bytes_text(option->least, least);
+        config_option_bytes_text(option->most, most);
+    }
+    FAIL_PARAM(STATUS_OUT_OF_RANGE, option->name, "%s is %" PRId64 ", but must be %s to %s", source,
+               number, least, most);
+}
+
+enum status config_option_check_text(const struct config_option *option, const char *source,
+                                     struct slice text)
+{
+    if (text.length > LIMIT_OPTION_BYTES)
+        FAIL_PARAM(STATUS_INVALID, option->name, "%s is longer than %d bytes", source,
+                   LIMIT_OPTION_BYTES);
+    for (size_t i = 0; i < text.length; i++) {
+        if ((unsigned char)text.bytes[i] < 0x20 || text.bytes[i] == 0x7f)
+            FAIL_PARAM(STATUS_INVALID, option->name, "%s holds a control character", source);
+    }
+    if (!utf8_is_valid(text.bytes, text.length))
+        FAIL_PARAM(STATUS_INVALID, option->name, "%s is not UTF-8", source);
+    return STATUS_OK;
+}
+
+enum status config_option_parse(const struct config_option *option, const char *source,
+                                struct slice text, struct config_option_value *out)
+{
+    *out = (struct config_option_value){.text = text};
+    TRY(config_option_check_text(option, source, text));
+    switch (option->kind) {
+    case CONFIG_OPTION_TEXT:
+        return STATUS_OK;
+    case CONFIG_OPTION_NUMBER:
+        if (!parse_integer(text, &out->number))
+            FAIL_PARAM(STATUS_INVALID, option->name, "%s wants a whole number, not '%.40s'", source,
+                       text.bytes);
+        return config_option_check(option, source, out->number);
+    case CONFIG_OPTION_BYTES:
+        if (!parse_bytes(text, &out->number))
+            FAIL_PARAM(STATUS_INVALID, option->name,
+                       "%s wants a number of bytes such as 512M or 2G, not '%.40s'", source,
+                       text.bytes);
+        return config_option_check(option, source, out->number);
+    case CONFIG_OPTION_BOOL:
+        if (!parse_bool(text, &out->number))
+            FAIL_PARAM(STATUS_INVALID, option->name, "%s wants true or false, not '%.40s'", source,
+                       text.bytes);
+        return STATUS_OK;
+    case CONFIG_OPTION_GROUP:
+        break;
+    }
+    ASSERT(option->kind != CONFIG_OPTION_GROUP);
+    return STATUS_OK;
+}
+
+void config_option_bytes_text(int64_t bytes, char out[24])
+{
+    static const char suffixes[] = "KMGT";
+    int shift = 0;
+    while (shift < 4 && bytes != 0 && bytes % 1024 == 0) {
+        bytes /= 1024;
+        shift++;
+    }
+    snprintf(out, 24, "%" PRId64 "%.*s", bytes, shift > 0 ? 1 : 0,
+             suffixes + (shift > 0 ? shift - 1 : 0));
+}
+
+void config_option_flag(const struct config_option *option, char out[CONFIG_OPTION_NAME_BYTES])
+{
+    snprintf(out, CONFIG_OPTION_NAME_BYTES, "--%s", option->name);
+    for (char *c = out + 2; *c != '\0'; c++) {
+        if (*c == '_')
+            *c = '-';
+    }
+}
+
+void config_option_variable(const struct config_option *option, char out[CONFIG_OPTION_NAME_BYTES])
+{
+    snprintf(out, CONFIG_OPTION_NAME_BYTES, "BANYAN_%s", option->name);
+    for (char *c = out; *c != '\0'; c++)
+        *c = (char)toupper((unsigned char)*c);
+}
+
+void config_option_roles_text(unsigned roles, char out[CONFIG_OPTION_NAME_BYTES])
+{
+    static const char *const names[] = {"serve", "edge", "engine", "bench"};
+    size_t used = 0;
+    out[0] = '\0';
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if ((roles & (1u << i)) != 0)
+            used += (size_t)snprintf(out + used, CONFIG_OPTION_NAME_BYTES - used, "%s%s",
+                                     used > 0 ? ", " : "", names[i]);
+    }
+}

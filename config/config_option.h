@@ -1,0 +1,72 @@
+/* config_option: the rows of options.def as a table: finding one, reading one value, names near.
+ *
+ * Owns:     the table; private to the room config.
+ * Thread:   any; the table never changes.
+ * Cost:     a look-up is O(options); the nearest name O(options × length²).
+ * Not here: which source wins and snapshots (config), help and schema (config_help).
+ */
+#pragma once
+
+#include <stdint.h>
+
+#include "config/base/slice.h"
+#include "config/config.h"
+
+enum config_option_kind {
+    CONFIG_OPTION_GROUP, /* a heading of the help: name and numbers are not set */
+    CONFIG_OPTION_TEXT,
+    CONFIG_OPTION_NUMBER,
+    CONFIG_OPTION_BYTES,
+    CONFIG_OPTION_BOOL,
+};
+
+struct config_option {
+    enum config_option_kind kind;
+    const char *name; /* with underscores, as the field of struct config */
+    const char *fallback_text;
+    int64_t fallback;
+    int64_t least;
+    int64_t most;
+    bool is_reloadable;
+    unsigned roles;
+    const char *help;
+    size_t offset; /* of the field in struct config */
+};
+
+/* All rows in the order of options.def, groups among them. */
+extern const struct config_option config_option_table[];
+extern const size_t config_option_count;
+
+/* One value of one option; `text` is borrowed from where it was read. */
+struct config_option_value {
+    struct slice text;
+    int64_t number; /* NUMBER, BYTES and BOOL (0 or 1) */
+};
+
+/* Name by its characters, '-' and '_' and case being equal: "kv-memory", "KV_MEMORY". NULL when
+ * there is none. */
+const struct config_option *config_option_find(struct slice name);
+/* The option of `roles` with the least edit distance to `name`, that distance being at most
+ * `distance_max`; NULL when none is so near. */
+const struct config_option *config_option_nearest(struct slice name, unsigned roles,
+                                                  size_t distance_max);
+
+/* Reads a value as flags and environment write it. `source` is for the message ("--threads",
+ * "BANYAN_THREADS"). INVALID for a wrong type, OUT_OF_RANGE outside the bounds; `param` is set. */
+enum status config_option_parse(const struct config_option *option, const char *source,
+                                struct slice text, struct config_option_value *out);
+/* The bounds alone, for a number that came typed (from the file). */
+enum status config_option_check(const struct config_option *option, const char *source,
+                                int64_t number);
+/* Texts: at most LIMIT_OPTION_BYTES, UTF-8, no control characters. */
+enum status config_option_check_text(const struct config_option *option, const char *source,
+                                     struct slice text);
+
+/* "1G", "1536K", "17": the shortest text that config_option_parse reads as `bytes`. */
+void config_option_bytes_text(int64_t bytes, char out[24]);
+/* "--kv-memory"; BANYAN_KV_MEMORY. */
+enum { CONFIG_OPTION_NAME_BYTES = 64 };
+void config_option_flag(const struct config_option *option, char out[CONFIG_OPTION_NAME_BYTES]);
+void config_option_variable(const struct config_option *option, char out[CONFIG_OPTION_NAME_BYTES]);
+/* "serve, engine". */
+void config_option_roles_text(unsigned roles, char out[CONFIG_OPTION_NAME_BYTES]);
