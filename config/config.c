@@ -40,8 +40,10 @@ static const unsigned all_roles = ~0u;
 static enum status load_unknown(const char *what, struct slice name, unsigned roles,
                                 void (*spell)(const struct config_option *, char *))
 {
-    const struct config_option *nearest =
-        config_option_nearest(name, roles, name.length / 2 > 2 ? name.length / 2 : 2);
+    size_t distance_max = name.length / 2 > 2 ? name.length / 2 : 2;
+    const struct config_option *nearest = config_option_nearest(name, roles, distance_max);
+    if (nearest == NULL)
+        nearest = config_option_nearest(name, all_roles, distance_max);
     if (nearest == NULL)
         FAIL(STATUS_INVALID, "%s: no such option; --help lists them", what);
     char right[CONFIG_OPTION_NAME_BYTES];

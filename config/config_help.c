@@ -85,8 +85,8 @@ void config_help(enum config_role role, struct buffer *out)
     }
     buffer_append_text(out,
                        "\nBYTES take K, M, G, T (1024). --kv-memory is BANYAN_KV_MEMORY in the "
-                       "environment and\n\"kv_memory\" in the JSON file. Flags win over the "
-                       "environment, that over the file.\n");
+                       "environment\nand \"kv_memory\" in the JSON file. Flags win over the "
+                       "environment, that over the\nfile.\n");
 }
 
 static void schema_option(const struct config_option *option, struct buffer *out)

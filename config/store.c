@@ -1,0 +1,243 @@
+#include "config/store.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sqlite3.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "config/base/mem.h"
+
+struct store {
+    pthread_mutex_t lock;
+    sqlite3 *connection;
+};
+
+/* The schema's history: a step is never changed once released, only followed by another.
+ * Numbers of rows rise for ever, so lists in their order are lists from the oldest. */
+static const char *const store_steps[] = {
+    "create table tenants ("
+    " number integer primary key autoincrement,"
+    " id text not null unique,"
+    " name text not null,"
+    " state integer not null check (state between 0 and 2)," /* enum tenant_state */
+    " weight integer not null check (weight between 1 and 1000),"
+    " created_at_s integer not null"
+    ") strict;"
+    "create unique index tenants_name on tenants (name) where state <> 2;"
+    "create table keys ("
+    " number integer primary key autoincrement,"
+    " id text not null unique,"
+    " tenant_id text references tenants (id)," /* null: an admin key */
+    " name text not null,"
+    " redacted text not null,"
+    " scopes integer not null,"
+    " hash blob not null unique check (length(hash) = 32)," /* HMAC-SHA-256(pepper, whole key) */
+    " created_at_s integer not null,"
+    " expires_at_s integer not null,"
+    " revoked_at_s integer not null"
+    ") strict;"
+    "create table audit ("
+    " id integer primary key autoincrement,"
+    " at_us integer not null,"
+    " type text not null,"
+    " actor_key_id text not null,"
+    " peer text not null,"
+    " request_id text not null,"
+    " subject text not null,"
+    " detail text not null"
+    ") strict;",
+};
+
+enum status store_status(sqlite3 *connection, int code, const char *what)
+{
+    static const struct {
+        int code;
+        enum status status;
+    } known[] = {
+        {SQLITE_OK, STATUS_OK},           {SQLITE_ROW, STATUS_OK},
+        {SQLITE_DONE, STATUS_OK},         {SQLITE_FULL, STATUS_STORAGE_FULL},
+        {SQLITE_BUSY, STATUS_BUSY},       {SQLITE_LOCKED, STATUS_BUSY},
+        {SQLITE_NOMEM, STATUS_NO_MEMORY}, {SQLITE_CORRUPT, STATUS_CORRUPT},
+        {SQLITE_NOTADB, STATUS_CORRUPT},  {SQLITE_CONSTRAINT, STATUS_CONFLICT},
+    };
+    enum status status = STATUS_IO;
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        if (known[i].code == (code & 0xff))
+            status = known[i].status;
+    }
+    if (status == STATUS_OK)
+        return STATUS_OK;
+    /* The connection's own text may hold a path or a value of a row: only the code's is told.
+     * A full disk is sometimes reported as a failed write, with the reason in errno. */
+    if (status == STATUS_IO && connection != NULL && sqlite3_system_errno(connection) == ENOSPC)
+        status = STATUS_STORAGE_FULL;
+    FAIL(status, "%s: %s (%d)", what, sqlite3_errstr(code), code);
+}
+
+enum status store_execute(sqlite3 *connection, const char *sql)
+{
+    return store_status(connection, sqlite3_exec(connection, sql, NULL, NULL, NULL), "database");
+}
+
+/* Made by us and not by SQLite, so that nobody can read it even for a moment; its -wal and -shm
+ * files take their mode from it. */
+static enum status connect_make_file(const char *path)
+{
+    int descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (descriptor < 0)
+        FAIL(errno == ENOSPC ? STATUS_STORAGE_FULL : STATUS_IO, "database cannot be opened: %s",
+             strerrordesc_np(errno));
+    int failed = fchmod(descriptor, 0600);
+    close(descriptor);
+    if (failed != 0)
+        FAIL(STATUS_IO, "database's mode cannot be set: %s", strerrordesc_np(errno));
+    return STATUS_OK;
+}
+
+static enum status connect_is_wal(sqlite3 *connection)
+{
+    sqlite3_stmt *statement = NULL;
+    int code = sqlite3_prepare_v2(connection, "pragma journal_mode = wal", -1, &statement, NULL);
+    if (code == SQLITE_OK)
+        code = sqlite3_step(statement);
+    bool is_wal =
+        code == SQLITE_ROW && strcmp((const char *)sqlite3_column_text(statement, 0), "wal") == 0;
+    sqlite3_finalize(statement);
+    TRY(store_status(connection, code, "database"));
+    if (!is_wal)
+        FAIL(STATUS_UNSUPPORTED, "the file system of the data directory does not allow WAL");
+    return STATUS_OK;
+}
+
+enum status store_connect(sqlite3 **out, const char *path, bool is_full)
+{
+    *out = NULL;
+    TRY(connect_make_file(path));
+    sqlite3 *connection = NULL;
+    enum status status = STATUS_OK;
+    int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX;
+    int code = sqlite3_open_v2(path, &connection, flags, NULL);
+    TRY_OUT(store_status(connection, code, "database"));
+    sqlite3_extended_result_codes(connection, 1);
+    sqlite3_busy_timeout(connection, STORE_BUSY_MS);
+    sqlite3_db_config(connection, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+    TRY_OUT(connect_is_wal(connection));
+    TRY_OUT(store_execute(connection,
+                          is_full ? "pragma synchronous = full" : "pragma synchronous = normal"));
+    TRY_OUT(store_execute(connection, "pragma foreign_keys = on; pragma trusted_schema = off;"));
+    *out = connection;
+    return STATUS_OK;
+out:
+    sqlite3_close(connection);
+    return status;
+}
+
+static enum status migrate_version(sqlite3 *connection, int *version)
+{
+    sqlite3_stmt *statement = NULL;
+    int code = sqlite3_prepare_v2(connection, "select coalesce(max(number), 0) from schema_steps",
+                                  -1, &statement, NULL);
+    if (code == SQLITE_OK)
+        code = sqlite3_step(statement);
+    if (code == SQLITE_ROW)
+        *version = sqlite3_column_int(statement, 0);
+    sqlite3_finalize(statement);
+    return store_status(connection, code, "database");
+}
+
+static enum status migrate_note(sqlite3 *connection, int number)
+{
+    sqlite3_stmt *statement = NULL;
+    int code = sqlite3_prepare_v2(connection,
+                                  "insert into schema_steps values (?, strftime('%s', 'now') + 0)",
+                                  -1, &statement, NULL);
+    if (code == SQLITE_OK)
+        code = sqlite3_bind_int(statement, 1, number);
+    if (code == SQLITE_OK)
+        code = sqlite3_step(statement);
+    sqlite3_finalize(statement);
+    return store_status(connection, code, "database");
+}
+
+static enum status migrate_steps(sqlite3 *connection, const char *const *steps, int count)
+{
+    int version = 0;
+    TRY(store_execute(connection, "create table if not exists schema_steps (number integer primary "
+                                  "key, applied_at_s integer not null) strict"));
+    TRY(migrate_version(connection, &version));
+    if (version > count)
+        FAIL(STATUS_CONFLICT,
+             "database has schema %d, this version knows %d: it was written by a newer version",
+             version, count);
+    for (int number = version + 1; number <= count; number++) {
+        TRY(store_execute(connection, steps[number - 1]));
+        TRY(migrate_note(connection, number));
+    }
+    return STATUS_OK;
+}
+
+enum status store_migrate(sqlite3 *connection, const char *const *steps, int count)
+{
+    TRY(store_execute(connection, "begin immediate"));
+    enum status status = migrate_steps(connection, steps, count);
+    if (status == STATUS_OK)
+        status = store_execute(connection, "commit");
+    if (status != STATUS_OK)
+        sqlite3_exec(connection, "rollback", NULL, NULL, NULL);
+    return status;
+}
+
+enum status store_open(struct store **out, const char *path)
+{
+    *out = NULL;
+    struct store *store = mem_zalloc(1, sizeof *store);
+    if (store == NULL)
+        FAIL(STATUS_NO_MEMORY, "no memory for the store");
+    enum status status = store_connect(&store->connection, path, true);
+    if (status == STATUS_OK)
+        status = store_migrate(store->connection, store_steps,
+                               (int)(sizeof store_steps / sizeof store_steps[0]));
+    if (status != STATUS_OK) {
+        sqlite3_close(store->connection);
+        mem_free(store);
+        return status;
+    }
+    pthread_mutex_init(&store->lock, NULL);
+    *out = store;
+    return STATUS_OK;
+}
+
+void store_close(struct store *store)
+{
+    if (store == NULL)
+        return;
+    /* BUSY means a statement that its owner forgot: the file would stay locked. */
+    int code = sqlite3_close(store->connection);
+    ASSERT(code == SQLITE_OK);
+    pthread_mutex_destroy(&store->lock);
+    mem_free(store);
+}
+
+enum status store_begin(struct store *store, sqlite3 **connection)
+{
+    pthread_mutex_lock(&store->lock);
+    enum status status = store_execute(store->connection, "begin immediate");
+    *connection = store->connection;
+    if (status != STATUS_OK)
+        pthread_mutex_unlock(&store->lock);
+    return status;
+}
+
+enum status store_end(struct store *store, bool commit)
+{
+    enum status status = STATUS_OK;
+    if (commit)
+        status = store_execute(store->connection, "commit");
+    if (!commit || status != STATUS_OK)
+        sqlite3_exec(store->connection, "rollback", NULL, NULL, NULL);
+    pthread_mutex_unlock(&store->lock);
+    return status;
+}
