@@ -12,9 +12,9 @@
 struct http_error {
     int http_code;
     const char *type;
-    const char *code;       /* NULL = null */
+    const char *code;        /* NULL = null */
     uint32_t retry_after_ms; /* 0 = no retry headers */
-    bool is_final;          /* sends x-should-retry: false */
+    bool is_final;           /* sends x-should-retry: false */
 };
 
 /* The table's row for a status. */
@@ -27,3 +27,13 @@ void http_error_render(const struct error_note *note, struct buffer *out);
 void http_respond_failure(struct http_request *request);
 void http_respond_error(struct http_request *request, enum status status, const char *param,
                         const char *format, ...) __attribute__((format(printf, 4, 5)));
+
+/* Answers that have no status: the door's own. 404 for an unknown path, 405 with `allow`, and any
+ * other code (400, 413, 414, 431) with a fixed sentence. The connection is closed behind 400, 414
+ * and 431 over HTTP/1. */
+void http_error_respond_path(struct http_request *request);
+void http_error_respond_method(struct http_request *request, struct slice allow);
+void http_error_respond_refusal(struct http_request *request, int http_code);
+
+/* The body that replaces libh2o's own text for one of its error codes; `out` is appended to. */
+void http_error_render_code(int http_code, struct buffer *out);

@@ -18,7 +18,7 @@ struct listener_options {
     int descriptor;          /* a bound, listening socket; the listener owns it */
     struct tls_context *tls; /* NULL = plain */
     size_t body_bytes_max;
-    bool makes_request_ids;  /* x-request-id on every answer */
+    bool makes_request_ids; /* x-request-id on every answer */
     uint32_t connections_max;
     /* Called for every request, before anything else; usually ends in router_find. */
     http_handler handler;
@@ -30,6 +30,8 @@ enum status listener_open(struct listener **out, const struct listener_options *
 void listener_drain(struct listener *listener);
 uint32_t listener_requests_running(const struct listener *listener);
 uint32_t listener_connections(const struct listener *listener);
+/* Closes every connection (running requests see their client leave) and frees the listener. Called
+ * on the loop's thread outside loop_run, before loop_destroy: it turns the loop by itself. */
 void listener_close(struct listener *listener);
 
 /* Binds and listens. "127.0.0.1:8443" (port 0 = any) or a path for a Unix socket (removed first

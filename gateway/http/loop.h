@@ -26,14 +26,13 @@ void loop_post(struct loop *loop, void (*call)(void *context), void *context);
 
 /* A one-shot timer; arming again moves it. Timers are made and used on the loop's thread. */
 struct loop_timer;
-struct loop_timer *loop_timer_create(struct loop *loop, void (*call)(void *context),
-                                     void *context);
+struct loop_timer *loop_timer_create(struct loop *loop, void (*call)(void *context), void *context);
 void loop_timer_arm(struct loop_timer *timer, uint32_t delay_ms);
 void loop_timer_disarm(struct loop_timer *timer);
 void loop_timer_destroy(struct loop_timer *timer);
 
-/* Blocks SIGTERM, SIGINT and SIGHUP for the process and runs `call(context, signal)` on the loop when
- * one arrives. Call it before any other thread starts. */
+/* Blocks SIGTERM, SIGINT and SIGHUP for the process and runs `call(context, signal)` on the loop
+ * when one arrives. Call it before any other thread starts. */
 enum status loop_watch_signals(struct loop *loop, void (*call)(void *context, int signal_number),
                                void *context);
 

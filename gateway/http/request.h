@@ -54,6 +54,13 @@ void *http_alloc(struct http_request *request, size_t bytes);
 void http_on_gone(struct http_request *request, void (*gone)(void *context, bool is_early),
                   void *context);
 
+/* HTTP/1.1 only: the client has shut down its sending side but may still read. With this set, that
+ * is not the end of the request: `half_closed` runs once, the answer may go on, and the connection
+ * is closed behind it. Without it (every public listener) such a client counts as gone. Whether it
+ * still reads shows at the next write: then on_gone runs. */
+void http_on_half_close(struct http_request *request, void (*half_closed)(void *context),
+                        void *context);
+
 /* A whole answer. Header values and body are copied. content-length is set. */
 void http_respond(struct http_request *request, int code, const struct http_header *headers,
                   size_t header_count, struct slice body);
@@ -61,12 +68,14 @@ void http_respond(struct http_request *request, int code, const struct http_head
 void http_respond_json(struct http_request *request, int code, struct slice body);
 
 /* A streamed answer. Bytes written are buffered; http_stream_pending tells how many the connection
- * has not taken yet, and `drained` (may be NULL) runs when that number has fallen to 0. */
+ * has not taken yet, and `drained` (may be NULL) runs when that number has fallen to 0. Over
+ * HTTP/1.1 the head leaves with the first bytes, and a cut is only visible when the code is 200. */
 void http_stream_begin(struct http_request *request, int code, const struct http_header *headers,
                        size_t header_count, void (*drained)(void *context), void *context);
 void http_stream_write(struct http_request *request, struct slice bytes);
 size_t http_stream_pending(const struct http_request *request);
-/* Ends the answer cleanly once all bytes are out. */
+/* Ends the answer cleanly once all bytes are out. The request may be gone when this, the abort, or
+ * a respond returns; on_gone says so. */
 void http_stream_end(struct http_request *request);
 /* Ends it so that the client sees a broken stream (RST_STREAM, or no last chunk). */
 void http_stream_abort(struct http_request *request);

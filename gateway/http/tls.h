@@ -16,6 +16,8 @@ struct tls_context;
 enum status tls_context_open(struct tls_context **out, const char *cert_path, const char *key_path,
                              const char *session_name);
 void tls_context_close(struct tls_context *tls);
+/* OpenSSL's context, for listener alone; borrowed. */
+struct ssl_ctx_st *tls_context_ssl(struct tls_context *tls);
 
 /* Makes DIR/ca.crt, DIR/ca.key, DIR/server.crt, DIR/server.key (0600 for keys; EC P-256; names
  * localhost, 127.0.0.1, ::1 and this host's) unless they are there and valid for a day more. */

@@ -74,8 +74,8 @@ PREFIXES = {
     "config_help": ("config",),
     "tenant": ("tenant", "tenants"),
     "metrics": ("metric", "METRIC"),
-    "tls": ("tls",),
-    "request": ("http",),
+    "tls_authority": ("tls_make_self_signed",),
+    "request": ("http", "request"),
     "http_error": ("http_error", "http_respond"),
 }
 

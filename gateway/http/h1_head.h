@@ -1,0 +1,27 @@
+/* h1_head: is the framing of a raw HTTP/1 head beyond doubt? libh2o 2.2.5 hides what smugglers use.
+ *
+ * Owns:     nothing.
+ * Thread:   any.
+ * Cost:     one pass over the head.
+ * Not here: parsing for handlers (libh2o has done it), size limits (request).
+ */
+#pragma once
+
+#include <stdbool.h>
+
+#include "config/base/slice.h"
+
+struct h1_head {
+    size_t bytes; /* of the head with its blank line; empty lines before it counted */
+    size_t content_lengths;
+    size_t transfer_encodings;
+    size_t hosts;
+    bool has_folded_line;
+};
+
+/* `input` begins with a whole head, as a connection's input buffer does. False when there is none.
+ */
+bool h1_head_scan(struct slice input, struct h1_head *out);
+/* At most one of Content-Length and Transfer-Encoding in all, at most one Host (exactly one when
+ * HTTP/1.1), no folded lines (RFC 9112, 3.2, 5.2 and 6.3). */
+bool h1_head_is_clear(const struct h1_head *head, bool is_http11);

@@ -1,0 +1,166 @@
+#include "gateway/http/http_error.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+static const char TYPE_REQUEST[] = "invalid_request_error";
+static const char TYPE_SERVER[] = "server_error";
+
+/* The catalogue. Codes marked with a plus in it are OpenAI's; the others are ours and stable. */
+static const struct http_error table[STATUS_COUNT] = {
+    [STATUS_OK] = {500, TYPE_SERVER, "internal_error", 0, false},
+    [STATUS_NO_MEMORY] = {503, TYPE_SERVER, "out_of_memory", 1000, false},
+    [STATUS_INVALID] = {400, TYPE_REQUEST, NULL, 0, false},
+    [STATUS_OUT_OF_RANGE] = {400, TYPE_REQUEST, "invalid_value", 0, false},
+    [STATUS_UNSUPPORTED] = {400, TYPE_REQUEST, "unsupported_parameter", 0, false},
+    [STATUS_CORRUPT] = {500, TYPE_SERVER, "internal_error", 0, false},
+    [STATUS_NOT_FOUND] = {404, TYPE_REQUEST, "not_found", 0, false},
+    [STATUS_MODEL_NOT_FOUND] = {404, TYPE_REQUEST, "model_not_found", 0, false},
+    [STATUS_EXISTS] = {409, TYPE_REQUEST, "already_exists", 0, true},
+    [STATUS_CONFLICT] = {409, TYPE_REQUEST, "conflict", 0, true},
+    [STATUS_LIMIT] = {413, TYPE_REQUEST, "request_too_large", 0, false},
+    [STATUS_CONTEXT_LENGTH] = {400, TYPE_REQUEST, "context_length_exceeded", 0, false},
+    [STATUS_KEY_MISSING] = {401, TYPE_REQUEST, "invalid_api_key", 0, true},
+    [STATUS_KEY_INVALID] = {401, TYPE_REQUEST, "invalid_api_key", 0, true},
+    [STATUS_FORBIDDEN] = {403, "permission_error", "insufficient_scope", 0, true},
+    [STATUS_BUSY] = {503, TYPE_SERVER, "engine_overloaded", 1000, false},
+    [STATUS_UNAVAILABLE] = {503, TYPE_SERVER, "service_unavailable", 1000, false},
+    [STATUS_CANCELLED] = {499, TYPE_REQUEST, "client_closed_request", 0, true},
+    [STATUS_DEADLINE] = {503, TYPE_SERVER, "queue_timeout", 1000, false},
+    [STATUS_IO] = {500, TYPE_SERVER, "internal_error", 0, false},
+    [STATUS_STORAGE_FULL] = {503, TYPE_SERVER, "storage_full", 1000, false},
+    [STATUS_PROTOCOL] = {502, TYPE_SERVER, "upstream_error", 0, false},
+};
+
+const struct http_error *http_error_of(enum status status)
+{
+    ASSERT((unsigned)status < STATUS_COUNT);
+    ASSERT(table[status].http_code != 0);
+    return &table[status];
+}
+
+static void render(const struct http_error *error, struct slice message, struct slice param,
+                   struct buffer *out)
+{
+    buffer_append_text(out, "{\"error\":{\"message\":");
+    buffer_append_json_string(out, message);
+    buffer_append_text(out, ",\"type\":");
+    buffer_append_json_string(out, slice_of(error->type));
+    buffer_append_text(out, ",\"param\":");
+    if (param.length > 0)
+        buffer_append_json_string(out, param);
+    else
+        buffer_append_text(out, "null");
+    buffer_append_text(out, ",\"code\":");
+    if (error->code != NULL)
+        buffer_append_json_string(out, slice_of(error->code));
+    else
+        buffer_append_text(out, "null");
+    buffer_append_text(out, "}}");
+}
+
+void http_error_render(const struct error_note *note, struct buffer *out)
+{
+    render(http_error_of(note->status), slice_of(note->message), slice_of(note->param), out);
+}
+
+/* `extra` is one more header, or has a NULL name. */
+static void respond(struct http_request *request, const struct http_error *error,
+                    struct slice message, struct slice param, struct http_header extra)
+{
+    struct http_header headers[6];
+    size_t count = 0;
+    char after_s[16], after_ms[16];
+    headers[count++] = (struct http_header){"content-type", SLICE("application/json")};
+    if (error->http_code == 401)
+        headers[count++] = (struct http_header){"www-authenticate", SLICE("Bearer")};
+    if (error->is_final)
+        headers[count++] = (struct http_header){"x-should-retry", SLICE("false")};
+    if (error->retry_after_ms > 0) {
+        snprintf(after_ms, sizeof(after_ms), "%u", error->retry_after_ms);
+        snprintf(after_s, sizeof(after_s), "%u", (error->retry_after_ms + 999) / 1000);
+        headers[count++] = (struct http_header){"retry-after-ms", slice_of(after_ms)};
+        headers[count++] = (struct http_header){"retry-after", slice_of(after_s)};
+    }
+    if (extra.name != NULL)
+        headers[count++] = extra;
+    struct buffer body;
+    buffer_init(&body, 8 * (STATUS_MESSAGE_BYTES + STATUS_PARAM_BYTES));
+    render(error, message, param, &body);
+    ASSERT(body.status == STATUS_OK);
+    http_respond(request, error->http_code, headers, count, buffer_slice(&body));
+    buffer_deinit(&body);
+}
+
+void http_respond_failure(struct http_request *request)
+{
+    const struct error_note *note = status_note();
+    respond(request, http_error_of(note->status), slice_of(note->message), slice_of(note->param),
+            (struct http_header){0});
+}
+
+void http_respond_error(struct http_request *request, enum status status, const char *param,
+                        const char *format, ...)
+{
+    char message[STATUS_MESSAGE_BYTES];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(message, sizeof(message), format, arguments);
+    va_end(arguments);
+    respond(request, http_error_of(status), slice_of(message), slice_of(param),
+            (struct http_header){0});
+}
+
+/* Codes that no status stands for. */
+struct door_error {
+    struct http_error error;
+    const char *message;
+};
+
+static const struct door_error *door_error_of(int http_code)
+{
+    static const struct door_error rows[] = {
+        {{400, TYPE_REQUEST, NULL, 0, false},
+         "The request's head is malformed or its length is ambiguous."},
+        {{404, TYPE_REQUEST, "not_found", 0, false}, "There is no such path."},
+        {{405, TYPE_REQUEST, "method_not_allowed", 0, false},
+         "The method is not allowed for this path."},
+        {{413, TYPE_REQUEST, "request_too_large", 0, false}, "The request's body is too large."},
+        {{414, TYPE_REQUEST, "path_too_long", 0, false}, "The request's path is too long."},
+        {{417, TYPE_REQUEST, "expectation_failed", 0, false},
+         "The only expectation understood is 100-continue."},
+        {{431, TYPE_REQUEST, "head_too_large", 0, false}, "The request's headers are too large."},
+        {{500, TYPE_SERVER, "internal_error", 0, false}, "The server made a mistake."},
+    };
+    enum { COUNT = sizeof(rows) / sizeof(rows[0]) };
+    for (size_t i = 0; i < COUNT; i++) {
+        if (rows[i].error.http_code == http_code)
+            return &rows[i];
+    }
+    return &rows[http_code < 500 ? 0 : COUNT - 1];
+}
+
+void http_error_respond_path(struct http_request *request)
+{
+    http_error_respond_refusal(request, 404);
+}
+
+void http_error_respond_method(struct http_request *request, struct slice allow)
+{
+    const struct door_error *door = door_error_of(405);
+    respond(request, &door->error, slice_of(door->message), (struct slice){0},
+            (struct http_header){"allow", allow});
+}
+
+void http_error_respond_refusal(struct http_request *request, int http_code)
+{
+    const struct door_error *door = door_error_of(http_code);
+    respond(request, &door->error, slice_of(door->message), (struct slice){0},
+            (struct http_header){0});
+}
+
+void http_error_render_code(int http_code, struct buffer *out)
+{
+    const struct door_error *door = door_error_of(http_code);
+    render(&door->error, slice_of(door->message), (struct slice){0}, out);
+}

@@ -1,0 +1,520 @@
+#include "gateway/http/request.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "config/base/limits.h"
+#include "config/base/rng.h"
+#include "gateway/http/h1_head.h"
+#include "gateway/http/http_error.h"
+#include "gateway/http/request_h2o.h"
+
+/* The contract bounds a stream's buffer by LIMIT_STREAM_PENDING_BYTES; a caller that never looks at
+ * http_stream_pending is a mistake that should end early. */
+enum { STREAM_BYTES_MAX = 64 * LIMIT_STREAM_PENDING_BYTES };
+
+const char *request_reason(int code)
+{
+    static const struct {
+        int code;
+        const char *reason;
+    } rows[] = {
+        {200, "OK"},
+        {201, "Created"},
+        {202, "Accepted"},
+        {204, "No Content"},
+        {400, "Bad Request"},
+        {401, "Unauthorized"},
+        {403, "Forbidden"},
+        {404, "Not Found"},
+        {405, "Method Not Allowed"},
+        {409, "Conflict"},
+        {413, "Content Too Large"},
+        {414, "URI Too Long"},
+        {417, "Expectation Failed"},
+        {422, "Unprocessable Content"},
+        {429, "Too Many Requests"},
+        {431, "Request Header Fields Too Large"},
+        {499, "Client Closed Request"},
+        {500, "Internal Server Error"},
+        {502, "Bad Gateway"},
+        {503, "Service Unavailable"},
+        {504, "Gateway Timeout"},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        if (rows[i].code == code)
+            return rows[i].reason;
+    }
+    return "Status";
+}
+
+void request_id_make(char out[REQUEST_ID_BYTES + 1])
+{
+    static const char digits[] = "0123456789abcdef";
+    uint8_t bytes[16];
+    rng_secure_bytes(bytes, sizeof(bytes));
+    memcpy(out, "req_", 4);
+    for (size_t i = 0; i < sizeof(bytes); i++) {
+        out[4 + 2 * i] = digits[bytes[i] >> 4];
+        out[5 + 2 * i] = digits[bytes[i] & 15];
+    }
+    out[REQUEST_ID_BYTES] = '\0';
+}
+
+/* --- the end ------------------------------------------------------------------------------- */
+
+static void tell_gone(struct http_request *request, bool is_early)
+{
+    void (*gone)(void *, bool) = request->gone;
+    request->gone = NULL;
+    if (gone != NULL)
+        gone(request->gone_context, is_early);
+}
+
+/* Every end of a request comes through here: its pool is being cleared. A connection on which most
+ * streams end before they are answered is a reset flood (CVE-2023-44487, CVE-2025-8671). */
+static void dispose(void *memory)
+{
+    struct http_request *request = memory;
+    struct request_connection *connection = request->connection;
+    h2o_timeout_unlink(&request->start_entry);
+    h2o_linklist_unlink(&request->link);
+    request->host->requests_running--;
+    if (connection->request == request)
+        connection->request = NULL;
+    if (!request->is_finished && !connection->is_dead) {
+        connection->streams_early++;
+        if (connection->streams_started >= LIMIT_STREAMS_JUDGED &&
+            2 * (uint64_t)connection->streams_early > connection->streams_started) {
+            connection->is_dead = true;
+            shutdown(connection->descriptor, SHUT_RDWR);
+        }
+    }
+    tell_gone(request, !request->is_finished);
+    buffer_deinit(&request->pending);
+    buffer_deinit(&request->sending);
+}
+
+/* Gives h2o the next bytes or the end. The request may be gone when this returns. */
+static void send_next(struct http_request *request)
+{
+    ASSERT(!request->is_sending);
+    ASSERT(!request->is_finished);
+    h2o_send_state_t state = request->is_aborting ? H2O_SEND_STATE_ERROR
+                             : request->is_ending ? H2O_SEND_STATE_FINAL
+                                                  : H2O_SEND_STATE_IN_PROGRESS;
+    request->is_finished = state != H2O_SEND_STATE_IN_PROGRESS;
+    request->is_sending = true;
+    if (request->pending.length == 0) {
+        ASSERT(request->is_finished); /* h2o would loop on an empty send in progress */
+        h2o_send(request->h2o, NULL, 0, state);
+        return;
+    }
+    struct buffer next = request->pending;
+    request->pending = request->sending;
+    request->sending = next;
+    buffer_clear(&request->pending);
+    h2o_iovec_t bytes = {request->sending.bytes, request->sending.length};
+    h2o_send(request->h2o, &bytes, 1, state);
+}
+
+/* h2o: the connection has taken what it was given. */
+static void on_proceed(h2o_generator_t *generator, h2o_req_t *h2o)
+{
+    (void)h2o;
+    struct http_request *request = (struct http_request *)generator;
+    enum { KEEP_BYTES = 16 * 1024 };
+    request->is_sending = false;
+    if (request->sending.capacity > KEEP_BYTES)
+        buffer_deinit(&request->sending);
+    else
+        buffer_clear(&request->sending);
+    if (request->pending.length > 0 || request->is_ending)
+        send_next(request);
+    else if (request->drained != NULL)
+        request->drained(request->drained_context);
+}
+
+void request_lose(struct http_request *request)
+{
+    if (request->is_lost)
+        return;
+    request->is_lost = true;
+    shutdown(request->connection->descriptor, SHUT_RDWR);
+    if (request->socket != NULL)
+        request->h2o->http1_is_persistent = 0;
+    bool is_last_send_due =
+        request->socket != NULL && !request->is_finished && !request->is_sending;
+    if (!request->is_finished)
+        tell_gone(request, true);
+    if (!is_last_send_due)
+        return; /* the write under way fails, or HTTP/2 reads the end: either disposes of it */
+    /* An h1 request without a write waits for nothing: only an answer makes h2o close. */
+    buffer_clear(&request->pending);
+    if (!request->is_answered) {
+        request->is_answered = true;
+        request->h2o->res.status = 499;
+        request->h2o->res.reason = request_reason(499);
+        h2o_start_response(request->h2o, &request->generator);
+    }
+    request->is_ending = true;
+    request->is_aborting = true;
+    send_next(request);
+}
+
+/* --- the watch: an h1 connection is read while its request runs, only to see the client leave - */
+
+static void on_watch(h2o_socket_t *socket, const char *error)
+{
+    struct request_connection *connection = socket->on_close.data;
+    struct http_request *request = connection->request;
+    ASSERT(request != NULL);
+    if (error == NULL) {
+        /* Pipelined requests wait in the input buffer; one that sends without end waits unread. */
+        if (socket->input->size - request->input_bytes_at_start > LIMIT_PIPELINED_BYTES)
+            h2o_socket_read_stop(socket);
+        return;
+    }
+    h2o_socket_read_stop(socket);
+    request->h2o->http1_is_persistent = 0;
+    if (request->is_finished)
+        return; /* the last bytes are being written: their completion closes it */
+    if (request->half_closed != NULL && error == h2o_socket_error_closed) {
+        void (*half_closed)(void *) = request->half_closed;
+        request->half_closed = NULL;
+        half_closed(request->half_closed_context);
+        return;
+    }
+    request_lose(request);
+}
+
+/* --- the beginning ------------------------------------------------------------------------- */
+
+static struct slice begin_copy(h2o_req_t *h2o, h2o_iovec_t bytes)
+{
+    char *copy = h2o_mem_alloc_pool(&h2o->pool, bytes.len + 1);
+    if (bytes.len > 0)
+        memcpy(copy, bytes.base, bytes.len);
+    copy[bytes.len] = '\0';
+    return (struct slice){copy, bytes.len};
+}
+
+/* Copies what handlers see. On HTTP/1 nothing of h2o's may point into the input buffer afterwards,
+ * because the watch may move it. */
+static void begin_copy_request(struct http_request *request, h2o_req_t *h2o)
+{
+    request->method = begin_copy(h2o, h2o->method);
+    struct slice path = begin_copy(h2o, h2o->path);
+    const char *mark = path.length > 0 ? memchr(path.bytes, '?', path.length) : NULL;
+    request->path = path;
+    if (mark != NULL) {
+        request->path.length = (size_t)(mark - path.bytes);
+        request->query = (struct slice){mark + 1, path.length - request->path.length - 1};
+    }
+    request->header_count = h2o->headers.size;
+    request->headers =
+        h2o_mem_alloc_pool(&h2o->pool, (request->header_count + 1) * sizeof(request->headers[0]));
+    for (size_t i = 0; i < request->header_count; i++) {
+        const h2o_header_t *header = &h2o->headers.entries[i];
+        request->headers[i].name = begin_copy(h2o, *header->name).bytes;
+        request->headers[i].value = begin_copy(h2o, header->value);
+    }
+    request->body = (struct slice){h2o->entity.base, h2o->entity.len};
+    if (request->socket == NULL)
+        return;
+    if (request->body.length > 0)
+        request->body = begin_copy(h2o, h2o->entity);
+    h2o->entity = h2o_iovec_init(request->body.bytes, request->body.length);
+    h2o->method = h2o_iovec_init(request->method.bytes, request->method.length);
+    h2o->path = h2o_iovec_init(path.bytes, path.length);
+    h2o->path_normalized = h2o->path;
+    struct slice authority = begin_copy(h2o, h2o->authority);
+    h2o->authority = h2o_iovec_init(authority.bytes, authority.length);
+    h2o->input.method = h2o->method;
+    h2o->input.path = h2o->path;
+    h2o->input.authority = h2o->authority;
+    h2o->headers.size = 0;
+    h2o->upgrade = h2o_iovec_init(NULL, 0);
+}
+
+static size_t begin_head_bytes(const h2o_req_t *h2o)
+{
+    enum { FIELD_OVERHEAD = 4 }; /* ": " and the line's end, as HTTP/1 would have sent it */
+    size_t bytes = h2o->method.len + h2o->path.len + h2o->authority.len;
+    for (size_t i = 0; i < h2o->headers.size; i++)
+        bytes +=
+            h2o->headers.entries[i].name->len + h2o->headers.entries[i].value.len + FIELD_OVERHEAD;
+    return bytes;
+}
+
+/* 0, or the code to refuse with before any handler sees the request. */
+static int begin_refusal(const struct http_request *request, const h2o_req_t *h2o)
+{
+    size_t head_bytes;
+    if (request->socket != NULL) {
+        const h2o_buffer_t *input = request->socket->input;
+        struct h1_head head;
+        if (!h1_head_scan((struct slice){input->bytes, input->size}, &head))
+            return 400;
+        if (!h1_head_is_clear(&head, h2o->version >= 0x101))
+            return 400;
+        head_bytes = head.bytes;
+    } else {
+        head_bytes = begin_head_bytes(h2o);
+    }
+    if (h2o->path.len > LIMIT_PATH_BYTES)
+        return 414;
+    if (head_bytes > LIMIT_HEAD_BYTES)
+        return 431;
+    if (h2o->entity.len > request->host->body_bytes_max)
+        return 413;
+    return 0;
+}
+
+static void on_start(h2o_timeout_entry_t *entry)
+{
+    struct http_request *request = H2O_STRUCT_FROM_MEMBER(struct http_request, start_entry, entry);
+    request->is_started = true;
+    if (request->socket != NULL) {
+        request->input_bytes_at_start = request->socket->input->size;
+        request->connection->request = request;
+        h2o_socket_read_start(request->socket, on_watch);
+    }
+    if (request->refusal_code != 0)
+        http_error_respond_refusal(request, request->refusal_code);
+    else
+        request->host->handler(request, request->host->context);
+}
+
+void request_begin(struct request_host *host, h2o_req_t *h2o)
+{
+    struct http_request *request = h2o_mem_alloc_shared(&h2o->pool, sizeof(*request), dispose);
+    *request = (struct http_request){.generator = {on_proceed, NULL}, .h2o = h2o, .host = host};
+    h2o_socket_t *socket = h2o->conn->callbacks->get_socket(h2o->conn);
+    request->connection = socket->on_close.data;
+    request->socket = h2o->version < 0x200 ? socket : NULL;
+    buffer_init(&request->pending, STREAM_BYTES_MAX);
+    buffer_init(&request->sending, STREAM_BYTES_MAX);
+    request_id_make(request->id);
+    request->refusal_code = begin_refusal(request, h2o);
+    if (request->refusal_code != 0 && request->refusal_code != 413)
+        h2o->http1_is_persistent = 0;
+    begin_copy_request(request, h2o);
+    h2o_linklist_insert(&host->requests, &request->link);
+    host->requests_running++;
+    request->connection->streams_started++;
+    if (request->connection->is_dead)
+        return; /* the rest of a read whose connection is being closed */
+    /* One turn later, so that a stream that is reset within the same read costs nothing more. */
+    request->start_entry.cb = on_start;
+    h2o_timeout_link(h2o->conn->ctx->loop, &h2o->conn->ctx->zero_timeout, &request->start_entry);
+}
+
+bool request_is_ours(const h2o_req_t *h2o)
+{
+    return h2o->_generator != NULL && h2o->_generator->proceed == on_proceed;
+}
+
+/* --- what handlers see --------------------------------------------------------------------- */
+
+struct loop *http_loop(struct http_request *request)
+{
+    return request->host->loop;
+}
+
+struct slice http_method(const struct http_request *request)
+{
+    return request->method;
+}
+
+struct slice http_path(const struct http_request *request)
+{
+    return request->path;
+}
+
+struct slice http_query(const struct http_request *request)
+{
+    return request->query;
+}
+
+struct slice http_body(const struct http_request *request)
+{
+    return request->body;
+}
+
+struct slice http_header_get(const struct http_request *request, const char *name)
+{
+    for (size_t i = 0; i < request->header_count; i++) {
+        if (strcmp(request->headers[i].name, name) == 0)
+            return request->headers[i].value;
+    }
+    return (struct slice){0};
+}
+
+size_t http_header_count(const struct http_request *request, const char *name)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < request->header_count; i++)
+        count += strcmp(request->headers[i].name, name) == 0;
+    return count;
+}
+
+struct slice http_path_argument(const struct http_request *request, size_t index)
+{
+    ASSERT(index < REQUEST_PATH_ARGUMENTS);
+    return request->path_arguments[index];
+}
+
+void request_path_argument_set(struct http_request *request, size_t index, struct slice value)
+{
+    ASSERT(index < REQUEST_PATH_ARGUMENTS);
+    request->path_arguments[index] = value;
+}
+
+void http_peer_name(const struct http_request *request, char *out, size_t capacity)
+{
+    struct sockaddr_storage address = {0};
+    h2o_conn_t *conn = request->h2o->conn;
+    socklen_t length = conn->callbacks->get_peername(conn, (struct sockaddr *)&address);
+    char host[INET6_ADDRSTRLEN];
+    if (length > 0 && address.ss_family == AF_INET) {
+        const struct sockaddr_in *in4 = (const struct sockaddr_in *)&address;
+        inet_ntop(AF_INET, &in4->sin_addr, host, sizeof(host));
+        snprintf(out, capacity, "%s:%u", host, ntohs(in4->sin_port));
+    } else if (length > 0 && address.ss_family == AF_INET6) {
+        const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)&address;
+        inet_ntop(AF_INET6, &in6->sin6_addr, host, sizeof(host));
+        snprintf(out, capacity, "[%s]:%u", host, ntohs(in6->sin6_port));
+    } else {
+        snprintf(out, capacity, "unix");
+    }
+}
+
+struct slice http_request_id(const struct http_request *request)
+{
+    return (struct slice){request->id, REQUEST_ID_BYTES};
+}
+
+void *http_alloc(struct http_request *request, size_t bytes)
+{
+    return h2o_mem_alloc_pool(&request->h2o->pool, bytes);
+}
+
+void http_on_gone(struct http_request *request, void (*gone)(void *context, bool is_early),
+                  void *context)
+{
+    ASSERT(request->gone == NULL);
+    request->gone = gone;
+    request->gone_context = context;
+}
+
+void http_on_half_close(struct http_request *request, void (*half_closed)(void *context),
+                        void *context)
+{
+    request->half_closed = half_closed;
+    request->half_closed_context = context;
+}
+
+static void answer_header(h2o_req_t *h2o, const char *name, struct slice value)
+{
+    struct slice name_copy = begin_copy(h2o, h2o_iovec_init(name, strlen(name)));
+    struct slice value_copy = begin_copy(h2o, h2o_iovec_init(value.bytes, value.length));
+    h2o_add_header_by_str(&h2o->pool, &h2o->res.headers, name_copy.bytes, name_copy.length, 1, NULL,
+                          value_copy.bytes, value_copy.length);
+}
+
+static void answer_begin(struct http_request *request, int code, const struct http_header *headers,
+                         size_t header_count)
+{
+    ASSERT(!request->is_answered);
+    ASSERT(!request->is_lost);
+    request->is_answered = true;
+    h2o_req_t *h2o = request->h2o;
+    h2o->res.status = code;
+    h2o->res.reason = request_reason(code);
+    for (size_t i = 0; i < header_count; i++)
+        answer_header(h2o, headers[i].name, headers[i].value);
+    if (request->host->makes_request_ids)
+        answer_header(h2o, "x-request-id", http_request_id(request));
+}
+
+void http_respond(struct http_request *request, int code, const struct http_header *headers,
+                  size_t header_count, struct slice body)
+{
+    answer_begin(request, code, headers, header_count);
+    h2o_req_t *h2o = request->h2o;
+    bool has_body = code != 204 && code != 304;
+    if (has_body)
+        h2o->res.content_length = body.length;
+    bool is_sent = has_body && body.length > 0 && !slice_is(request->method, "HEAD");
+    h2o_iovec_t bytes = {NULL, 0};
+    if (is_sent)
+        bytes = h2o_iovec_init(begin_copy(h2o, h2o_iovec_init(body.bytes, body.length)).bytes,
+                               body.length);
+    h2o_start_response(h2o, &request->generator);
+    request->is_sending = true;
+    request->is_finished = true;
+    h2o_send(h2o, &bytes, is_sent ? 1 : 0, H2O_SEND_STATE_FINAL);
+}
+
+void http_respond_json(struct http_request *request, int code, struct slice body)
+{
+    struct http_header type = {"content-type", SLICE("application/json")};
+    http_respond(request, code, &type, 1, body);
+}
+
+void http_stream_begin(struct http_request *request, int code, const struct http_header *headers,
+                       size_t header_count, void (*drained)(void *context), void *context)
+{
+    answer_begin(request, code, headers, header_count);
+    request->drained = drained;
+    request->drained_context = context;
+    h2o_start_response(request->h2o, &request->generator);
+}
+
+void http_stream_write(struct http_request *request, struct slice bytes)
+{
+    ASSERT(request->is_answered);
+    ASSERT(!request->is_ending);
+    ASSERT(!request->is_lost);
+    if (bytes.length == 0)
+        return;
+    buffer_append_slice(&request->pending, bytes);
+    ASSERT(request->pending.status == STATUS_OK);
+    if (!request->is_sending)
+        send_next(request);
+}
+
+size_t http_stream_pending(const struct http_request *request)
+{
+    return request->pending.length + request->sending.length;
+}
+
+void http_stream_end(struct http_request *request)
+{
+    ASSERT(request->is_answered);
+    ASSERT(!request->is_ending);
+    ASSERT(!request->is_lost);
+    request->is_ending = true;
+    if (!request->is_sending)
+        send_next(request);
+}
+
+void http_stream_abort(struct http_request *request)
+{
+    ASSERT(request->is_answered);
+    ASSERT(!request->is_finished);
+    ASSERT(!request->is_lost);
+    request->is_aborting = true;
+    request->is_ending = true;
+    if (!request->is_sending)
+        send_next(request);
+}
+
+bool http_is_answered(const struct http_request *request)
+{
+    return request->is_answered;
+}

@@ -1,0 +1,158 @@
+/* http_kit: a real loop with a real listener on a thread of its own, and a blocking client.
+ *
+ * Owns:     sockets and threads of one test.
+ * Thread:   the test's thread is the client; handlers run on the loop's.
+ * Cost:     –
+ * Not here: assertions about the product.
+ */
+#pragma once
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "gateway/http/http_error.h"
+#include "gateway/http/listener.h"
+
+struct http_kit {
+    struct loop *loop;
+    struct listener *listener;
+    struct tls_context *tls;
+    pthread_t thread;
+    int port;
+    char path[64];
+};
+
+static void *http_kit_thread(void *context)
+{
+    struct http_kit *kit = context;
+    loop_run(kit->loop);
+    return NULL;
+}
+
+/* `options` without loop, descriptor and name. TCP on a free port, or a Unix socket when is_unix.
+ */
+static __attribute__((unused)) void http_kit_start(struct http_kit *kit, bool is_unix,
+                                                   struct listener_options options)
+{
+    struct tls_context *tls = kit->tls;
+    *kit = (struct http_kit){.tls = tls};
+    assert_int_equal(loop_create(&kit->loop), STATUS_OK);
+    options.loop = kit->loop;
+    options.name = "test";
+    options.tls = tls;
+    if (options.connections_max == 0)
+        options.connections_max = 1000;
+    if (options.body_bytes_max == 0)
+        options.body_bytes_max = 1024;
+    if (is_unix) {
+        snprintf(kit->path, sizeof(kit->path), "/tmp/http_kit.%d.sock", (int)getpid());
+        assert_int_equal(listener_bind_unix(&options.descriptor, kit->path), STATUS_OK);
+    } else {
+        char bound[64];
+        assert_int_equal(
+            listener_bind_tcp(&options.descriptor, "127.0.0.1:0", bound, sizeof(bound)), STATUS_OK);
+        kit->port = (int)strtol(strrchr(bound, ':') + 1, NULL, 10);
+    }
+    assert_int_equal(listener_open(&kit->listener, &options), STATUS_OK);
+    assert_int_equal(pthread_create(&kit->thread, NULL, http_kit_thread, kit), 0);
+}
+
+static __attribute__((unused)) void http_kit_stop(struct http_kit *kit)
+{
+    loop_stop(kit->loop);
+    pthread_join(kit->thread, NULL);
+    listener_close(kit->listener);
+    loop_destroy(kit->loop);
+    if (kit->path[0] != '\0')
+        unlink(kit->path);
+}
+
+/* A blocking socket with a time limit of 10 s on each read. */
+static __attribute__((unused)) int http_kit_connect(const struct http_kit *kit)
+{
+    int fd;
+    int result;
+    if (kit->path[0] != '\0') {
+        struct sockaddr_un name = {.sun_family = AF_UNIX};
+        memcpy(name.sun_path, kit->path, strlen(kit->path) + 1);
+        fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        result = connect(fd, (struct sockaddr *)&name, sizeof(name));
+    } else {
+        struct sockaddr_in name = {.sin_family = AF_INET,
+                                   .sin_port = htons((uint16_t)kit->port),
+                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+        fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        result = connect(fd, (struct sockaddr *)&name, sizeof(name));
+    }
+    assert_int_equal(result, 0);
+    struct timeval limit = {.tv_sec = 10};
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+    return fd;
+}
+
+static __attribute__((unused)) void http_kit_send(int fd, const char *bytes, size_t length)
+{
+    size_t at = 0;
+    while (at < length) {
+        ssize_t sent = send(fd, bytes + at, length - at, MSG_NOSIGNAL);
+        assert_true(sent > 0);
+        at += (size_t)sent;
+    }
+}
+
+static __attribute__((unused)) void http_kit_send_text(int fd, const char *text)
+{
+    http_kit_send(fd, text, strlen(text));
+}
+
+/* Reads until `out` ends with `tail`, or to the connection's end when `tail` is NULL. Returns the
+ * length; out is terminated. */
+static __attribute__((unused)) size_t http_kit_read(int fd, char *out, size_t capacity,
+                                                    const char *tail)
+{
+    size_t length = 0;
+    out[0] = '\0';
+    for (;;) {
+        if (tail != NULL && length >= strlen(tail) &&
+            strcmp(out + length - strlen(tail), tail) == 0)
+            return length;
+        assert_true(length + 1 < capacity);
+        ssize_t got = recv(fd, out + length, capacity - 1 - length, 0);
+        if (got < 0 && errno == ECONNRESET)
+            got = 0;
+        if (got < 0)
+            fail_msg("nothing came within 10 s; so far: %s", out);
+        if (got == 0 && tail != NULL)
+            fail_msg("the connection ended before '%s' came: %s", tail, out);
+        if (got == 0)
+            return length;
+        length += (size_t)got;
+        out[length] = '\0';
+    }
+}
+
+/* Waits up to 10 s for a counter that another thread moves. */
+static __attribute__((unused)) void http_kit_wait(_Atomic int *counter, int at_least)
+{
+    for (int i = 0; i < 10000; i++) {
+        if (atomic_load(counter) >= at_least)
+            return;
+        usleep(1000);
+    }
+    fail_msg("the counter stayed at %d, wanted %d", atomic_load(counter), at_least);
+}
