@@ -271,8 +271,7 @@ void listener_close(struct listener *listener)
         return;
     }
     h2o_timeout_unlink(&listener->context.http2._graceful_shutdown_timeout);
-    /* 2.2.5 forgets this timeout and the queue's memory in h2o_context_dispose. */
-    h2o_timeout_dispose(loop_h2o(loop), &listener->context.http2.graceful_shutdown_timeout);
+    /* 2.2.5 forgets the queue's memory in h2o_context_dispose. */
     h2o_multithread_queue_t *queue = listener->context.queue;
     h2o_context_dispose(&listener->context);
     free(queue);
