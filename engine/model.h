@@ -32,8 +32,13 @@ struct model_config {
     uint64_t parameters;
 };
 
-/* Reads and checks the hyper-parameters alone: every one against its range. */
+/* Reads and checks the hyper-parameters alone: every one against its range, the others and the
+ * embedding table. UNSUPPORTED names the architecture or feature that is not known, CORRUPT the
+ * key that is wrong. */
 enum status model_config_read(struct model_config *out, const struct gguf *gguf);
+
+/* The widest input of a linear layer: what kernels_options.cols_max must be at least. */
+uint32_t model_cols_max(const struct model_config *config);
 
 /* Checks every tensor's shape and type, packs the weights. `rows_max` is the largest batch and
  * `logit_rows_max` the most rows of one batch that want logits. The file may be closed after. */
@@ -52,5 +57,6 @@ struct model_batch {
 };
 
 /* Writes K and V of all rows to their pages and returns logits [logit_rows][vocab], owned by the
- * model and valid until the next call. */
+ * model and valid until the next call. Tokens are below the vocabulary, positions below the
+ * context, pages laid out for this model: anything else is a programmer error. */
 const float *model_forward(struct model *model, const struct model_batch *batch);

@@ -51,6 +51,12 @@
 #define LIMIT_TEMPLATE_STEPS        1000000
 #define LIMIT_TEMPLATE_OUTPUT_BYTES (8 * 1024 * 1024)
 
+/* --- a model's shape: products of these stay far below 2^63 --- */
+#define LIMIT_WIDTH                 65536
+#define LIMIT_HIDDEN                1048576
+#define LIMIT_HEADS                 1024
+#define LIMIT_HEAD_DIM              512
+
 /* --- visibility --- */
 #define LIMIT_DOMAINS_VISIBLE       64
 

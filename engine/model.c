@@ -1,0 +1,331 @@
+#include "engine/model.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "config/base/limits.h"
+#include "config/base/mem.h"
+#include "config/base/utf8.h"
+#include "engine/model_arch.h"
+#include "engine/models/llama.h"
+
+static const struct model_arch *const MODEL_ARCHES[] = {
+#define MODEL_ARCH(name) &name##_arch,
+#include "engine/models/models.def"
+#undef MODEL_ARCH
+};
+
+/* --- hyper-parameters --- */
+
+struct config_reader {
+    const struct gguf *gguf;
+    const char *architecture;
+    char key[64]; /* "<architecture>.<name>", of the last call of config_key */
+};
+
+static const char *config_key(struct config_reader *reader, const char *name)
+{
+    snprintf(reader->key, sizeof reader->key, "%s.%s", reader->architecture, name);
+    return reader->key;
+}
+
+/* A missing key is `fallback`, or an error when that is 0. */
+static enum status config_count(struct config_reader *reader, const char *name, uint32_t max,
+                                uint32_t fallback, uint32_t *out)
+{
+    const char *key = config_key(reader, name);
+    *out = fallback;
+    if (fallback == 0 || gguf_has(reader->gguf, key))
+        TRY(gguf_get_u32(reader->gguf, key, out));
+    if (*out < 1 || *out > max)
+        FAIL(STATUS_CORRUPT, "model file: key '%s' is %u, it must be from 1 to %u", key, *out, max);
+    return STATUS_OK;
+}
+
+static enum status config_real(struct config_reader *reader, const char *name, float min, float max,
+                               float fallback, float *out)
+{
+    const char *key = config_key(reader, name);
+    *out = fallback;
+    if (fallback == 0 || gguf_has(reader->gguf, key))
+        TRY(gguf_get_f32(reader->gguf, key, out));
+    if (!(*out >= min) || !(*out <= max))
+        FAIL(STATUS_CORRUPT, "model file: key '%s' is %g, it must be from %g to %g", key,
+             (double)*out, (double)min, (double)max);
+    return STATUS_OK;
+}
+
+/* Keys that change the arithmetic in ways that are not built, and what they are when they change
+ * nothing (writers leave them in; 0 always means that). */
+static const struct {
+    const char *name;
+    float off;
+} CONFIG_FEATURES[] = {
+    {"expert_count", 0},        {"attention.scale", 0},          {"attention.sliding_window", 0},
+    {"logit_scale", 1},         {"residual_scale", 1},           {"embedding_scale", 1},
+    {"attention.clamp_kqv", 0}, {"attention.max_alibi_bias", 0}, {"rope.scale_linear", 1},
+    {"rope.scaling.factor", 1}, {"rope.scaling.attn_factor", 1},
+};
+
+static bool config_is_off(const struct config_reader *reader, float off)
+{
+    uint32_t count;
+    float real;
+    if (gguf_get_u32(reader->gguf, reader->key, &count) == STATUS_OK)
+        real = (float)count;
+    else if (gguf_get_f32(reader->gguf, reader->key, &real) != STATUS_OK)
+        return false;
+    return real == 0 || real == off;
+}
+
+/* Refused by name, not ignored. */
+static enum status config_refuse_features(struct config_reader *reader)
+{
+    struct slice scaling;
+    for (size_t i = 0; i < sizeof CONFIG_FEATURES / sizeof CONFIG_FEATURES[0]; i++) {
+        const char *key = config_key(reader, CONFIG_FEATURES[i].name);
+        if (gguf_has(reader->gguf, key) && !config_is_off(reader, CONFIG_FEATURES[i].off))
+            FAIL(STATUS_UNSUPPORTED, "model file: '%s' is not supported", key);
+    }
+    const char *key = config_key(reader, "rope.scaling.type");
+    if (gguf_has(reader->gguf, key)) {
+        TRY(gguf_get_string(reader->gguf, key, &scaling));
+        if (!slice_is(scaling, "none"))
+            FAIL(STATUS_UNSUPPORTED,
+                 "model file: '%s' is set: only unscaled rotary positions and 'rope_freqs.weight' "
+                 "are supported",
+                 key);
+    }
+    return STATUS_OK;
+}
+
+static enum status config_attention(struct model_config *out, struct config_reader *reader)
+{
+    uint32_t value_dim;
+    uint32_t default_dim = 0;
+    TRY(config_count(reader, "attention.head_count", LIMIT_HEADS, 0, &out->heads));
+    TRY(config_count(reader, "attention.head_count_kv", LIMIT_HEADS, out->heads, &out->kv_heads));
+    if (out->heads % out->kv_heads != 0)
+        FAIL(STATUS_CORRUPT, "model file: %u heads are no multiple of %u key-value heads",
+             out->heads, out->kv_heads);
+    if (out->width % out->heads == 0)
+        default_dim = out->width / out->heads;
+    TRY(config_count(reader, "attention.key_length", LIMIT_HEAD_DIM, default_dim, &out->head_dim));
+    TRY(config_count(reader, "attention.value_length", LIMIT_HEAD_DIM, out->head_dim, &value_dim));
+    if (value_dim != out->head_dim)
+        FAIL(STATUS_UNSUPPORTED, "model file: keys of %u and values of %u dimensions",
+             out->head_dim, value_dim);
+    if (out->head_dim % 2 != 0)
+        FAIL(STATUS_CORRUPT, "model file: heads of %u dimensions, an odd number", out->head_dim);
+    TRY(config_count(reader, "rope.dimension_count", LIMIT_HEAD_DIM, out->head_dim,
+                     &out->rope_dims));
+    if (out->rope_dims > out->head_dim || out->rope_dims % 2 != 0)
+        FAIL(STATUS_CORRUPT, "model file: %u rotated dimensions in heads of %u: odd or too many",
+             out->rope_dims, out->head_dim);
+    return config_real(reader, "rope.freq_base", 1.0f, 1e12f, 10000.0f, &out->rope_base);
+}
+
+/* The embedding table, the list of tokens and the key must agree on the vocabulary. */
+static enum status config_vocab(struct model_config *out, struct config_reader *reader)
+{
+    struct tensor table;
+    struct gguf_array tokens;
+    TRY(gguf_get_tensor(reader->gguf, "token_embd.weight", &table));
+    if (table.dim_count != 2 || table.dims[0] != out->width || table.dims[1] > LIMIT_VOCAB)
+        FAIL(STATUS_CORRUPT,
+             "model file: 'token_embd.weight' is %llu x %llu, it must be %u x at most %d",
+             (unsigned long long)table.dims[0], (unsigned long long)table.dims[1], out->width,
+             LIMIT_VOCAB);
+    uint32_t rows = (uint32_t)table.dims[1];
+    TRY(config_count(reader, "vocab_size", LIMIT_VOCAB, rows, &out->vocab));
+    if (out->vocab != rows)
+        FAIL(STATUS_CORRUPT, "model file: a vocabulary of %u, but %u rows of embeddings",
+             out->vocab, rows);
+    if (gguf_has(reader->gguf, "tokenizer.ggml.tokens")) {
+        TRY(gguf_get_array(reader->gguf, "tokenizer.ggml.tokens", &tokens));
+        if (tokens.count != rows)
+            FAIL(STATUS_CORRUPT, "model file: %llu tokens, but %u rows of embeddings",
+                 (unsigned long long)tokens.count, rows);
+    }
+    return STATUS_OK;
+}
+
+/* A name for people: general.name when that is plain text, cut at a whole character. */
+static void config_name(struct model_config *out, const struct gguf *gguf)
+{
+    struct slice name;
+    bool is_plain = gguf_get_string(gguf, "general.name", &name) == STATUS_OK && name.length > 0 &&
+                    utf8_is_valid(name.bytes, name.length);
+    for (size_t i = 0; is_plain && i < name.length; i++)
+        is_plain = (unsigned char)name.bytes[i] >= 0x20 && name.bytes[i] != 0x7f;
+    if (!is_plain)
+        name = slice_of(out->architecture);
+    if (name.length > sizeof out->name - 1) {
+        name.length = sizeof out->name - 1;
+        name.length -= utf8_incomplete_tail(name.bytes, name.length);
+    }
+    memcpy(out->name, name.bytes, name.length);
+    out->name[name.length] = '\0';
+}
+
+static enum status config_architecture(struct model_config *out, const struct gguf *gguf,
+                                       const struct model_arch **arch)
+{
+    struct slice name;
+    TRY(gguf_get_string(gguf, "general.architecture", &name));
+    *arch = NULL;
+    for (size_t i = 0; i < sizeof MODEL_ARCHES / sizeof MODEL_ARCHES[0]; i++)
+        if (slice_is(name, MODEL_ARCHES[i]->name))
+            *arch = MODEL_ARCHES[i];
+    if (*arch == NULL)
+        FAIL(STATUS_UNSUPPORTED, "model file: architecture '%.*s' is not supported",
+             (int)(name.length < 32 ? name.length : 32), name.bytes);
+    snprintf(out->architecture, sizeof out->architecture, "%s", (*arch)->name);
+    return STATUS_OK;
+}
+
+static enum status config_read(struct model_config *out, const struct gguf *gguf,
+                               const struct model_arch **arch)
+{
+    memset(out, 0, sizeof *out);
+    TRY(config_architecture(out, gguf, arch));
+    struct config_reader reader = {.gguf = gguf, .architecture = (*arch)->name};
+    TRY(config_refuse_features(&reader));
+    TRY(config_count(&reader, "block_count", LIMIT_LAYERS, 0, &out->layers));
+    TRY(config_count(&reader, "embedding_length", LIMIT_WIDTH, 0, &out->width));
+    TRY(config_count(&reader, "feed_forward_length", LIMIT_HIDDEN, 0, &out->hidden));
+    TRY(config_count(&reader, "context_length", LIMIT_CONTEXT, 0, &out->context));
+    TRY(config_real(&reader, "attention.layer_norm_rms_epsilon", 1e-12f, 0.1f, 0,
+                    &out->rms_epsilon));
+    TRY(config_attention(out, &reader));
+    TRY(config_vocab(out, &reader));
+    config_name(out, gguf);
+    for (uint32_t i = 0; i < gguf_tensor_count(gguf); i++) {
+        struct tensor tensor;
+        gguf_tensor_at(gguf, i, NULL, &tensor);
+        /* No overflow: all tensors together lie in the file, at least half a byte an element. */
+        out->weight_bytes += tensor.bytes;
+        out->parameters += tensor.dims[0] * tensor.dims[1] * tensor.dims[2] * tensor.dims[3];
+    }
+    return STATUS_OK;
+}
+
+enum status model_config_read(struct model_config *out, const struct gguf *gguf)
+{
+    const struct model_arch *arch;
+    return config_read(out, gguf, &arch);
+}
+
+uint32_t model_cols_max(const struct model_config *config)
+{
+    uint32_t attention = config->heads * config->head_dim;
+    uint32_t most = config->width > config->hidden ? config->width : config->hidden;
+    return most > attention ? most : attention;
+}
+
+/* --- the model --- */
+
+enum status model_open(struct model **out, struct kernels *kernels, const struct gguf *gguf,
+                       uint32_t rows_max, uint32_t logit_rows_max)
+{
+    ASSERT(rows_max >= 1);
+    ASSERT(logit_rows_max >= 1);
+    ASSERT(logit_rows_max <= rows_max);
+    struct model *model = mem_zalloc(1, sizeof *model);
+    if (model == NULL)
+        FAIL(STATUS_NO_MEMORY, "model: no memory");
+    model->kernels = kernels;
+    model->rows_max = rows_max;
+    model->logit_rows_max = logit_rows_max;
+    enum status status = config_read(&model->config, gguf, &model->arch);
+    if (status == STATUS_OK)
+        status = model->arch->open(model, gguf);
+    if (status != STATUS_OK) {
+        mem_free(model);
+        return status;
+    }
+    *out = model;
+    return STATUS_OK;
+}
+
+void model_close(struct model *model)
+{
+    if (model == NULL)
+        return;
+    model->arch->close(model);
+    mem_free(model);
+}
+
+const struct model_config *model_config(const struct model *model)
+{
+    return &model->config;
+}
+
+static void forward_check(const struct model *model, const struct model_batch *batch)
+{
+    const struct model_config *config = &model->config;
+    ASSERT(batch->rows >= 1);
+    ASSERT(batch->rows <= model->rows_max);
+    ASSERT(batch->logit_rows <= model->logit_rows_max);
+    ASSERT(batch->kv.layout->layers == config->layers);
+    ASSERT(batch->kv.layout->kv_heads == config->kv_heads);
+    ASSERT(batch->kv.layout->head_dim == config->head_dim);
+    for (uint32_t r = 0; r < batch->rows; r++) {
+        ASSERT(batch->tokens[r] < config->vocab);
+        ASSERT(batch->kv.position[r] < config->context);
+    }
+    for (uint32_t i = 0; i < batch->logit_rows; i++)
+        ASSERT(batch->logit_row[i] < batch->rows);
+}
+
+const float *model_forward(struct model *model, const struct model_batch *batch)
+{
+    forward_check(model, batch);
+    return model->arch->forward(model, batch);
+}
+
+/* --- shared by architectures --- */
+
+enum status model_arch_matrix(struct model *model, const struct gguf *gguf, const char *name,
+                              uint32_t rows, uint32_t cols, struct weight *out)
+{
+    struct tensor tensor;
+    TRY(gguf_get_tensor(gguf, name, &tensor));
+    if (tensor.dim_count != 2 || tensor.dims[0] != cols || tensor.dims[1] != rows)
+        FAIL(STATUS_CORRUPT, "model file: tensor '%s' is %llu x %llu, it must be %u x %u", name,
+             (unsigned long long)tensor.dims[0], (unsigned long long)tensor.dims[1], cols, rows);
+    return kernels_weight_create(model->kernels, out, &tensor);
+}
+
+enum status model_arch_vector(struct model *model, const struct gguf *gguf, const char *name,
+                              uint32_t count, float **out)
+{
+    struct tensor tensor;
+    TRY(gguf_get_tensor(gguf, name, &tensor));
+    if (tensor.dim_count != 1 || tensor.dims[0] != count)
+        FAIL(STATUS_CORRUPT, "model file: tensor '%s' has %llu values, it must have %u", name,
+             (unsigned long long)tensor.dims[0], count);
+    if (tensor.type->id != TENSOR_TYPE_f32)
+        FAIL(STATUS_UNSUPPORTED, "model file: tensor '%s' is %s, only f32 is supported there", name,
+             tensor.type->name);
+    TRY(model_arch_buffer(model, 1, count, out));
+    memcpy(*out, tensor.data, count * sizeof **out);
+    for (uint32_t i = 0; i < count; i++)
+        if (!isfinite((*out)[i]))
+            FAIL(STATUS_CORRUPT, "model file: tensor '%s' has a value that is not finite", name);
+    return STATUS_OK;
+}
+
+enum status model_arch_buffer(struct model *model, uint64_t rows, uint64_t cols, float **out)
+{
+    size_t bytes;
+    if (__builtin_mul_overflow(rows, cols, &bytes) ||
+        __builtin_mul_overflow(bytes, sizeof **out, &bytes))
+        FAIL(STATUS_NO_MEMORY, "model: %llu rows of %llu values do not fit memory",
+             (unsigned long long)rows, (unsigned long long)cols);
+    *out = kernels_buffer_create(model->kernels, bytes);
+    if (*out == NULL)
+        FAIL(STATUS_NO_MEMORY, "model: no memory for %zu bytes", bytes);
+    return STATUS_OK;
+}

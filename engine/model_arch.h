@@ -1,0 +1,39 @@
+/* model_arch: what an architecture is to model.c, and the loading that architectures share.
+ *
+ * Owns:     the inside of struct model; an architecture owns what hangs on `state`.
+ * Thread:   as model.h says.
+ * Cost:     loading reads every weight once; forward never allocates.
+ * Not here: the list of architectures (models/models.def), their tensors' names (models/<name>.c).
+ */
+#pragma once
+
+#include "engine/model.h"
+
+struct model_arch {
+    const char *name; /* general.architecture */
+    /* Fills model->state from the file, or fails after giving back what it took. */
+    enum status (*open)(struct model *model, const struct gguf *gguf);
+    void (*close)(struct model *model);
+    const float *(*forward)(struct model *model, const struct model_batch *batch);
+};
+
+struct model {
+    struct model_config config;
+    const struct model_arch *arch;
+    struct kernels *kernels;
+    uint32_t rows_max;
+    uint32_t logit_rows_max;
+    void *state;
+};
+
+/* A matrix [rows][cols] of the file, packed for the kernels. CORRUPT when its shape differs. */
+enum status model_arch_matrix(struct model *model, const struct gguf *gguf, const char *name,
+                              uint32_t rows, uint32_t cols, struct weight *out);
+
+/* A vector of `count` float32 values in memory of the kernels (kernels_buffer_destroy). CORRUPT
+ * when its length differs or a value is not finite, UNSUPPORTED when it is of another type. */
+enum status model_arch_vector(struct model *model, const struct gguf *gguf, const char *name,
+                              uint32_t count, float **out);
+
+/* Room for `rows` × `cols` float32 values of a step. */
+enum status model_arch_buffer(struct model *model, uint64_t rows, uint64_t cols, float **out);

@@ -1,0 +1,383 @@
+#include "engine/models/llama.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "config/base/mem.h"
+
+/* Shapes are [outputs][inputs], as kernels_linear takes them. */
+struct llama_layer {
+    float *attn_norm;          /* [width] */
+    struct weight q;           /* [heads × head_dim][width] */
+    struct weight k;           /* [kv_heads × head_dim][width] */
+    struct weight v;           /* [kv_heads × head_dim][width] */
+    struct weight attn_output; /* [width][heads × head_dim] */
+    float *ffn_norm;           /* [width] */
+    struct weight gate;        /* [hidden][width] */
+    struct weight up;          /* [hidden][width] */
+    struct weight down;        /* [width][hidden] */
+};
+
+struct llama {
+    struct weight embedding;  /* [vocab][width] */
+    struct weight own_output; /* [vocab][width]; not there when the output layer is tied */
+    const struct weight *output;
+    float *output_norm; /* [width] */
+    float *frequencies; /* [rope_dims ÷ 2], radians a position */
+    struct llama_layer *layers;
+
+    /* activations of a step, [rows_max][…] */
+    float *x;          /* width: the residual stream */
+    float *normed;     /* width */
+    float *q;          /* heads × head_dim */
+    float *k;          /* kv_heads × head_dim */
+    float *v;          /* kv_heads × head_dim */
+    float *attended;   /* heads × head_dim */
+    float *gate;       /* hidden */
+    float *up;         /* hidden */
+    float *rope_table; /* rope_dims */
+    float *logits;     /* [logit_rows_max][vocab] */
+};
+
+/* --- loading --- */
+
+/* The tensors of one layer: name, where it goes, and its dimensions by name. A vector has no
+ * columns. */
+enum llama_dim { DIM_NONE, DIM_WIDTH, DIM_HIDDEN, DIM_HEADS, DIM_KV_HEADS };
+
+struct llama_tensor {
+    const char *name;
+    size_t offset; /* in struct llama_layer: a struct weight, or a float * when there are no cols */
+    enum llama_dim rows;
+    enum llama_dim cols;
+};
+
+static const struct llama_tensor LAYER_TENSORS[] = {
+    {"attn_norm.weight", offsetof(struct llama_layer, attn_norm), DIM_WIDTH, DIM_NONE},
+    {"attn_q.weight", offsetof(struct llama_layer, q), DIM_HEADS, DIM_WIDTH},
+    {"attn_k.weight", offsetof(struct llama_layer, k), DIM_KV_HEADS, DIM_WIDTH},
+    {"attn_v.weight", offsetof(struct llama_layer, v), DIM_KV_HEADS, DIM_WIDTH},
+    {"attn_output.weight", offsetof(struct llama_layer, attn_output), DIM_WIDTH, DIM_HEADS},
+    {"ffn_norm.weight", offsetof(struct llama_layer, ffn_norm), DIM_WIDTH, DIM_NONE},
+    {"ffn_gate.weight", offsetof(struct llama_layer, gate), DIM_HIDDEN, DIM_WIDTH},
+    {"ffn_up.weight", offsetof(struct llama_layer, up), DIM_HIDDEN, DIM_WIDTH},
+    {"ffn_down.weight", offsetof(struct llama_layer, down), DIM_WIDTH, DIM_HIDDEN},
+};
+enum { LAYER_TENSOR_COUNT = sizeof LAYER_TENSORS / sizeof LAYER_TENSORS[0] };
+
+static const char *const MODEL_TENSORS[] = {"token_embd.weight", "output.weight",
+                                            "output_norm.weight", "rope_freqs.weight"};
+
+static uint32_t open_dim(const struct model_config *config, enum llama_dim dim)
+{
+    switch (dim) {
+    case DIM_WIDTH:
+        return config->width;
+    case DIM_HIDDEN:
+        return config->hidden;
+    case DIM_HEADS:
+        return config->heads * config->head_dim;
+    case DIM_KV_HEADS:
+        return config->kv_heads * config->head_dim;
+    default:
+        return 0;
+    }
+}
+
+static enum status open_layer(struct model *model, const struct gguf *gguf, uint32_t index)
+{
+    struct llama *llama = model->state;
+    for (uint32_t t = 0; t < LAYER_TENSOR_COUNT; t++) {
+        const struct llama_tensor *tensor = &LAYER_TENSORS[t];
+        void *place = (char *)&llama->layers[index] + tensor->offset;
+        uint32_t rows = open_dim(&model->config, tensor->rows);
+        char name[64];
+        snprintf(name, sizeof name, "blk.%u.%s", index, tensor->name);
+        if (tensor->cols == DIM_NONE)
+            TRY(model_arch_vector(model, gguf, name, rows, place));
+        else
+            TRY(model_arch_matrix(model, gguf, name, rows, open_dim(&model->config, tensor->cols),
+                                  place));
+    }
+    return STATUS_OK;
+}
+
+/* base^(-2i ÷ dims), each divided by its factor when the file carries factors (Llama 3.1 and later
+ * stretch the low frequencies so). */
+static enum status open_frequencies(struct model *model, const struct gguf *gguf)
+{
+    struct llama *llama = model->state;
+    const struct model_config *config = &model->config;
+    uint32_t pairs = config->rope_dims / 2;
+    struct tensor factors;
+    if (gguf_get_tensor(gguf, "rope_freqs.weight", &factors) == STATUS_OK) {
+        TRY(model_arch_vector(model, gguf, "rope_freqs.weight", pairs, &llama->frequencies));
+    } else {
+        TRY(model_arch_buffer(model, 1, pairs, &llama->frequencies));
+        for (uint32_t i = 0; i < pairs; i++)
+            llama->frequencies[i] = 1.0f;
+    }
+    for (uint32_t i = 0; i < pairs; i++) {
+        float factor = llama->frequencies[i];
+        if (!(factor > 0))
+            FAIL(STATUS_CORRUPT,
+                 "model file: 'rope_freqs.weight' has the factor %g, it must be "
+                 "above 0",
+                 (double)factor);
+        double exponent = -2.0 * i / config->rope_dims;
+        llama->frequencies[i] = (float)(pow((double)config->rope_base, exponent) / (double)factor);
+    }
+    return STATUS_OK;
+}
+
+static enum status open_output(struct model *model, const struct gguf *gguf)
+{
+    struct llama *llama = model->state;
+    const struct model_config *config = &model->config;
+    struct tensor own;
+    TRY(model_arch_vector(model, gguf, "output_norm.weight", config->width, &llama->output_norm));
+    llama->output = &llama->embedding;
+    if (gguf_get_tensor(gguf, "output.weight", &own) == STATUS_OK) {
+        TRY(model_arch_matrix(model, gguf, "output.weight", config->vocab, config->width,
+                              &llama->own_output));
+        llama->output = &llama->own_output;
+    }
+    return STATUS_OK;
+}
+
+static enum status open_buffers(struct model *model)
+{
+    struct llama *llama = model->state;
+    const struct model_config *config = &model->config;
+    uint64_t rows = model->rows_max;
+    uint64_t attention = (uint64_t)config->heads * config->head_dim;
+    uint64_t kv = (uint64_t)config->kv_heads * config->head_dim;
+    TRY(model_arch_buffer(model, rows, config->width, &llama->x));
+    TRY(model_arch_buffer(model, rows, config->width, &llama->normed));
+    TRY(model_arch_buffer(model, rows, attention, &llama->q));
+    TRY(model_arch_buffer(model, rows, kv, &llama->k));
+    TRY(model_arch_buffer(model, rows, kv, &llama->v));
+    TRY(model_arch_buffer(model, rows, attention, &llama->attended));
+    TRY(model_arch_buffer(model, rows, config->hidden, &llama->gate));
+    TRY(model_arch_buffer(model, rows, config->hidden, &llama->up));
+    TRY(model_arch_buffer(model, rows, config->rope_dims, &llama->rope_table));
+    return model_arch_buffer(model, model->logit_rows_max, config->vocab, &llama->logits);
+}
+
+static bool open_knows(const struct model_config *config, struct slice name)
+{
+    for (size_t i = 0; i < sizeof MODEL_TENSORS / sizeof MODEL_TENSORS[0]; i++)
+        if (slice_is(name, MODEL_TENSORS[i]))
+            return true;
+    for (uint32_t t = 0; t < LAYER_TENSOR_COUNT; t++) {
+        size_t tail = strlen(LAYER_TENSORS[t].name);
+        char digits[16] = {0};
+        char *digits_end;
+        if (name.length < 6 + tail || name.length - tail - 5 >= sizeof digits ||
+            memcmp(name.bytes, "blk.", 4) != 0 ||
+            memcmp(name.bytes + name.length - tail, LAYER_TENSORS[t].name, tail) != 0)
+            continue;
+        memcpy(digits, name.bytes + 4, name.length - tail - 5);
+        unsigned long layer = strtoul(digits, &digits_end, 10);
+        if (digits[0] >= '0' && digits[0] <= '9' && *digits_end == '\0')
+            return layer < config->layers;
+    }
+    return false;
+}
+
+/* A tensor that would not be used is a model that would be computed wrongly (biases, experts, more
+ * layers than the key says): refused by name. */
+static enum status open_refuse_unknown(const struct model *model, const struct gguf *gguf)
+{
+    for (uint32_t i = 0; i < gguf_tensor_count(gguf); i++) {
+        struct slice name;
+        struct tensor tensor;
+        gguf_tensor_at(gguf, i, &name, &tensor);
+        if (!open_knows(&model->config, name))
+            FAIL(STATUS_UNSUPPORTED,
+                 "model file: tensor '%.*s' is not part of a llama model of %u layers as "
+                 "supported here",
+                 (int)name.length, name.bytes, model->config.layers);
+    }
+    return STATUS_OK;
+}
+
+static enum status open_all(struct model *model, const struct gguf *gguf)
+{
+    struct llama *llama = model->state;
+    const struct model_config *config = &model->config;
+    TRY(open_refuse_unknown(model, gguf));
+    llama->layers = mem_zalloc(config->layers, sizeof *llama->layers);
+    if (llama->layers == NULL)
+        FAIL(STATUS_NO_MEMORY, "model: no memory for %u layers", config->layers);
+    TRY(model_arch_matrix(model, gguf, "token_embd.weight", config->vocab, config->width,
+                          &llama->embedding));
+    TRY(open_output(model, gguf));
+    TRY(open_frequencies(model, gguf));
+    for (uint32_t i = 0; i < config->layers; i++)
+        TRY(open_layer(model, gguf, i));
+    return open_buffers(model);
+}
+
+static void llama_close(struct model *model)
+{
+    struct llama *llama = model->state;
+    struct kernels *kernels = model->kernels;
+    float *const buffers[] = {llama->output_norm, llama->frequencies, llama->x,
+                              llama->normed,      llama->q,           llama->k,
+                              llama->v,           llama->attended,    llama->gate,
+                              llama->up,          llama->rope_table,  llama->logits};
+    for (size_t i = 0; i < sizeof buffers / sizeof buffers[0]; i++)
+        kernels_buffer_destroy(kernels, buffers[i]);
+    for (uint32_t i = 0; llama->layers != NULL && i < model->config.layers; i++) {
+        for (uint32_t t = 0; t < LAYER_TENSOR_COUNT; t++) {
+            void *place = (char *)&llama->layers[i] + LAYER_TENSORS[t].offset;
+            if (LAYER_TENSORS[t].cols != DIM_NONE)
+                kernels_weight_destroy(kernels, place);
+            else
+                kernels_buffer_destroy(kernels, *(float **)place);
+        }
+    }
+    kernels_weight_destroy(kernels, &llama->embedding);
+    kernels_weight_destroy(kernels, &llama->own_output);
+    mem_free(llama->layers);
+    mem_free(llama);
+    model->state = NULL;
+}
+
+static enum status llama_open(struct model *model, const struct gguf *gguf)
+{
+    model->state = mem_zalloc(1, sizeof(struct llama));
+    if (model->state == NULL)
+        FAIL(STATUS_NO_MEMORY, "model: no memory");
+    enum status status = open_all(model, gguf);
+    if (status != STATUS_OK)
+        llama_close(model);
+    return status;
+}
+
+/* --- one step --- */
+
+static void forward_norm(struct model *model, const float *x, const float *weight, uint32_t rows)
+{
+    struct llama *llama = model->state;
+    kernels_rmsnorm(model->kernels, &(struct rmsnorm_args){.x = x,
+                                                           .weight = weight,
+                                                           .y = llama->normed,
+                                                           .rows = rows,
+                                                           .cols = model->config.width,
+                                                           .epsilon = model->config.rms_epsilon});
+}
+
+static void forward_rope(struct model *model, float *x, uint32_t heads, uint32_t rows)
+{
+    const struct llama *llama = model->state;
+    kernels_rope(model->kernels, &(struct rope_args){.x = x,
+                                                     .table = llama->rope_table,
+                                                     .rows = rows,
+                                                     .heads = heads,
+                                                     .head_dim = model->config.head_dim,
+                                                     .pairs = model->config.rope_dims / 2,
+                                                     .pairing = ROPE_INTERLEAVED});
+}
+
+static void forward_attention(struct model *model, const struct model_batch *batch, uint32_t index)
+{
+    struct llama *llama = model->state;
+    const struct llama_layer *layer = &llama->layers[index];
+    const struct model_config *config = &model->config;
+    uint32_t rows = batch->rows;
+    forward_norm(model, llama->x, layer->attn_norm, rows);
+    kernels_linear(model->kernels,
+                   &(struct linear_args){.x = llama->normed,
+                                         .rows = rows,
+                                         .count = 3,
+                                         .weights = {&layer->q, &layer->k, &layer->v},
+                                         .y = {llama->q, llama->k, llama->v}});
+    forward_rope(model, llama->q, config->heads, rows);
+    forward_rope(model, llama->k, config->kv_heads, rows);
+    kernels_kv_write(
+        model->kernels,
+        &(struct kv_write_args){
+            .k = llama->k, .v = llama->v, .rows = rows, .layer = index, .kv = batch->kv});
+    kernels_attention(model->kernels,
+                      &(struct attention_args){.q = llama->q,
+                                               .out = llama->attended,
+                                               .rows = rows,
+                                               .heads = config->heads,
+                                               .layer = index,
+                                               .scale = 1.0f / sqrtf((float)config->head_dim),
+                                               .kv = batch->kv});
+    kernels_linear(model->kernels, &(struct linear_args){.x = llama->attended,
+                                                         .rows = rows,
+                                                         .count = 1,
+                                                         .weights = {&layer->attn_output},
+                                                         .y = {llama->x},
+                                                         .accumulate = true});
+}
+
+static void forward_feed(struct model *model, uint32_t rows, uint32_t index)
+{
+    struct llama *llama = model->state;
+    const struct llama_layer *layer = &llama->layers[index];
+    forward_norm(model, llama->x, layer->ffn_norm, rows);
+    kernels_linear(model->kernels, &(struct linear_args){.x = llama->normed,
+                                                         .rows = rows,
+                                                         .count = 2,
+                                                         .weights = {&layer->gate, &layer->up},
+                                                         .y = {llama->gate, llama->up}});
+    kernels_silu_mul(model->kernels, &(struct silu_mul_args){.gate = llama->gate,
+                                                             .up = llama->up,
+                                                             .rows = rows,
+                                                             .cols = model->config.hidden});
+    kernels_linear(model->kernels, &(struct linear_args){.x = llama->gate,
+                                                         .rows = rows,
+                                                         .count = 1,
+                                                         .weights = {&layer->down},
+                                                         .y = {llama->x},
+                                                         .accumulate = true});
+}
+
+/* The wanted rows are gathered first: the output layer is the largest matrix and runs on them
+ * alone. */
+static void forward_logits(struct model *model, const struct model_batch *batch)
+{
+    struct llama *llama = model->state;
+    uint32_t width = model->config.width;
+    for (uint32_t i = 0; i < batch->logit_rows; i++)
+        memcpy(llama->normed + (size_t)i * width, llama->x + (size_t)batch->logit_row[i] * width,
+               width * sizeof *llama->x);
+    forward_norm(model, llama->normed, llama->output_norm, batch->logit_rows);
+    kernels_linear(model->kernels, &(struct linear_args){.x = llama->normed,
+                                                         .rows = batch->logit_rows,
+                                                         .count = 1,
+                                                         .weights = {llama->output},
+                                                         .y = {llama->logits}});
+}
+
+static const float *llama_forward(struct model *model, const struct model_batch *batch)
+{
+    struct llama *llama = model->state;
+    kernels_embed(model->kernels, &(struct embed_args){.table = &llama->embedding,
+                                                       .tokens = batch->tokens,
+                                                       .rows = batch->rows,
+                                                       .out = llama->x});
+    kernels_rope_table(model->kernels,
+                       &(struct rope_table_args){.positions = batch->kv.position,
+                                                 .frequencies = llama->frequencies,
+                                                 .rows = batch->rows,
+                                                 .pairs = model->config.rope_dims / 2,
+                                                 .table = llama->rope_table});
+    for (uint32_t i = 0; i < model->config.layers; i++) {
+        forward_attention(model, batch, i);
+        forward_feed(model, batch->rows, i);
+    }
+    if (batch->logit_rows > 0)
+        forward_logits(model, batch);
+    return llama->logits;
+}
+
+const struct model_arch llama_arch = {
+    .name = "llama", .open = llama_open, .close = llama_close, .forward = llama_forward};

@@ -1,0 +1,12 @@
+/* llama: the Llama family: RMS norms, grouped queries, rotary positions, gated feed-forward.
+ *
+ * Owns:     packed weights and the activations of a step.
+ * Thread:   as model.h says.
+ * Cost:     forward: 7 matrices a layer and the output layer, each streamed once.
+ * Not here: hyper-parameters (model.c), arithmetic (kernels).
+ */
+#pragma once
+
+#include "engine/model_arch.h"
+
+extern const struct model_arch llama_arch;

@@ -1,0 +1,49 @@
+/* model_run: a model with its kernels and KV pages, run by tests without an engine.
+ *
+ * Owns:     kernels, model, pages. Each sequence has its own pages, scattered over the pool.
+ * Thread:   one.
+ * Cost:     as model_forward; logits of every row are computed.
+ * Not here: sampling, sharing of pages.
+ */
+#pragma once
+
+#include "engine/model.h"
+
+struct model_run {
+    struct kernels *kernels;
+    struct model *model;
+    struct kv_layout layout;
+    uint32_t rows_max;
+    uint32_t sequences;
+    uint32_t pages_each;
+    void *pages;
+    uint32_t *page_ids;           /* [sequences][pages_each] */
+    const uint32_t **page_tables; /* [sequences] */
+};
+
+struct model_run_options {
+    const char *isa;
+    uint32_t threads;
+    enum kv_type kv_type;
+    uint32_t rows_max;
+    uint32_t sequences;
+    uint32_t tokens_max; /* of a sequence */
+};
+
+/* The first failure, with everything given back. */
+enum status model_run_open(struct model_run *run, const struct gguf *gguf,
+                           const struct model_run_options *options);
+void model_run_close(struct model_run *run);
+
+/* One batch of any rows: logits [rows][vocab] of all of them. */
+const float *model_run_batch(struct model_run *run, uint32_t rows, const uint32_t *sequences,
+                             const uint32_t *positions, const uint32_t *tokens);
+
+/* Tokens of one sequence from `position` on, at most rows_max: logits of all of them. */
+const float *model_run_chunk(struct model_run *run, uint32_t sequence, uint32_t position,
+                             const uint32_t *tokens, uint32_t count);
+
+/* ln of the probability that a row of logits gives to `token`, summed in double. */
+double model_run_logprob(const struct model_run *run, const float *logits, uint32_t token);
+/* The first greatest. */
+uint32_t model_run_argmax(const struct model_run *run, const float *logits);
