@@ -55,7 +55,11 @@
 #define LIMIT_WIDTH                 65536
 #define LIMIT_HIDDEN                1048576
 #define LIMIT_HEADS                 1024
-#define LIMIT_HEAD_DIM              512
+#define LIMIT_HEAD_DIM              512         /* the attention leaves' scratch is sized by it */
+#define LIMIT_WEIGHT_COLS           LIMIT_HIDDEN
+#define LIMIT_WEIGHT_ROWS           LIMIT_VOCAB /* the output layer is the tallest matrix */
+#define LIMIT_PAGE_TOKENS           1024
+#define LIMIT_BATCH_ROWS            65536       /* rows of one step; scratch grows with it */
 
 /* --- visibility --- */
 #define LIMIT_DOMAINS_VISIBLE       64

@@ -1,0 +1,69 @@
+#include "kernels/cpu/cpu_features.h"
+
+#include <stdio.h>
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+
+/* Which registers the operating system saves (Intel SDM vol. 1, 13.3; register XCR0). */
+static uint64_t features_saved_state(void)
+{
+    uint32_t low;
+    uint32_t high;
+    __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    return ((uint64_t)high << 32) | low;
+}
+
+uint32_t cpu_features(void)
+{
+    enum { YMM_STATE = 0x06, ZMM_STATE = 0xe6 };
+    uint32_t a, b, c, d;
+    uint32_t features = 0;
+    if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_OSXSAVE) || !(c & bit_AVX))
+        return 0;
+    uint64_t saved = features_saved_state();
+    if ((saved & YMM_STATE) != YMM_STATE)
+        return 0;
+    if (c & bit_FMA)
+        features |= CPU_FEATURE_FMA;
+    if (c & bit_F16C)
+        features |= CPU_FEATURE_F16C;
+    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d))
+        return features;
+    if (b & bit_AVX2)
+        features |= CPU_FEATURE_AVX2;
+    const uint32_t base = bit_AVX512F | bit_AVX512BW | bit_AVX512DQ | bit_AVX512VL;
+    if ((saved & ZMM_STATE) == ZMM_STATE && (b & base) == base) {
+        features |= CPU_FEATURE_AVX512;
+        if (c & bit_AVX512VNNI)
+            features |= CPU_FEATURE_AVX512_VNNI;
+    }
+    return features;
+}
+#else
+uint32_t cpu_features(void)
+{
+    return 0;
+}
+#endif
+
+void cpu_features_names(uint32_t features, char *out, uint32_t out_bytes)
+{
+    static const struct {
+        uint32_t bit;
+        const char *name;
+    } names[] = {{CPU_FEATURE_FMA, "FMA"},
+                 {CPU_FEATURE_F16C, "F16C"},
+                 {CPU_FEATURE_AVX2, "AVX2"},
+                 {CPU_FEATURE_AVX512, "AVX-512 (F, BW, DQ, VL)"},
+                 {CPU_FEATURE_AVX512_VNNI, "AVX-512 VNNI"}};
+    uint32_t used = 0;
+    if (out_bytes > 0)
+        out[0] = '\0';
+    for (uint32_t i = 0; i < sizeof names / sizeof names[0] && used + 1 < out_bytes; i++) {
+        if (!(features & names[i].bit))
+            continue;
+        int n = snprintf(out + used, out_bytes - used, "%s%s", used > 0 ? ", " : "", names[i].name);
+        used += n > 0 ? (uint32_t)n : 0;
+    }
+}

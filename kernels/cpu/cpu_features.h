@@ -1,0 +1,25 @@
+/* cpu_features: what the processor has and the operating system saves for us.
+ *
+ * Owns:     nothing; the answer is computed at each call.
+ * Thread:   any.
+ * Cost:     a handful of CPUID instructions (slow on virtual machines): ask once.
+ * Not here: which table needs what (registry). Built without instruction-set flags.
+ */
+#pragma once
+
+#include <stdint.h>
+
+enum cpu_feature {
+    CPU_FEATURE_FMA = 1u << 0,  /* and AVX, whose registers it works on */
+    CPU_FEATURE_F16C = 1u << 1, /* likewise */
+    CPU_FEATURE_AVX2 = 1u << 2,
+    CPU_FEATURE_AVX512 = 1u << 3, /* F, BW, DQ and VL together */
+    CPU_FEATURE_AVX512_VNNI = 1u << 4,
+};
+
+/* The features usable here: CPUID says the processor has them, XGETBV that the operating system
+ * keeps the registers. 0 on other architectures. */
+uint32_t cpu_features(void);
+
+/* "FMA, AVX-512 VNNI" of a set, for messages. */
+void cpu_features_names(uint32_t features, char *out, uint32_t out_bytes);

@@ -1,0 +1,71 @@
+/* fixed_math: the float operations whose order every integer table repeats, in plain C.
+ *
+ * Owns:     nothing.
+ * Thread:   any.
+ * Cost:     fmaf is a call without FMA in the build's flags: a few nanoseconds each.
+ * Not here: the vector forms, which do the same operations in the same order (avx512).
+ *
+ * fmaf rounds once, as the instruction does, so plain C and vectors agree in every bit. The build
+ * never contracts a × b + c by itself (-ffp-contract=off).
+ */
+#pragma once
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "kernels/half.h"
+
+/* 1.5 × 2^23: adding it rounds a float of magnitude below 2^22 to an integer, ties to even, which
+ * then stands in the low bits of the sum. */
+#define FIXED_MATH_ROUND 0x1.8p23f
+
+/* e^x = 2^n × e^r, n = round(x ÷ ln 2), |r| ≤ ln 2 ÷ 2, e^r = 1 + r + r² × q(r). q interpolates at
+ * the five Chebyshev nodes: relative error 1e-8 before rounding, about 1 ulp after. */
+#define FIXED_MATH_LOG2E  0x1.715476p+0f
+#define FIXED_MATH_LN2_HI 0x1.62e43p-1f
+#define FIXED_MATH_LN2_LO -0x1.05c61p-29f
+#define FIXED_MATH_Q0     0.5f
+#define FIXED_MATH_Q1     0x1.5554dep-3f
+#define FIXED_MATH_Q2     0x1.55551ap-5f
+#define FIXED_MATH_Q3     0x1.120b62p-7f
+#define FIXED_MATH_Q4     0x1.6d10fcp-10f
+/* Above: infinity (2^127.5). Below: 0, a little early, so that no result is subnormal. */
+#define FIXED_MATH_EXP_MAX 88.37f
+#define FIXED_MATH_EXP_MIN -86.5f
+
+static inline float fixed_math_exp(float x)
+{
+    float t = fmaf(x, FIXED_MATH_LOG2E, FIXED_MATH_ROUND);
+    float n = t - FIXED_MATH_ROUND;
+    float r = fmaf(n, -FIXED_MATH_LN2_HI, x);
+    r = fmaf(n, -FIXED_MATH_LN2_LO, r);
+    float q = fmaf(FIXED_MATH_Q4, r, FIXED_MATH_Q3);
+    q = fmaf(q, r, FIXED_MATH_Q2);
+    q = fmaf(q, r, FIXED_MATH_Q1);
+    q = fmaf(q, r, FIXED_MATH_Q0);
+    float y = fmaf(q, r * r, r) + 1.0f;
+    y = half_bits_float(half_float_bits(y) + (half_float_bits(t) << 23));
+    if (x > FIXED_MATH_EXP_MAX)
+        return INFINITY;
+    if (x < FIXED_MATH_EXP_MIN)
+        return 0.0f;
+    return x == x ? y : x; /* a NaN stays visible */
+}
+
+/* Sum of 16 lanes: j with j + 8, then + 4, + 2, + 1. */
+static inline float fixed_math_fold16(const float lanes[16])
+{
+    float sum[16];
+    memcpy(sum, lanes, sizeof sum);
+    for (int step = 8; step > 0; step /= 2)
+        for (int j = 0; j < step; j++)
+            sum[j] = sum[j] + sum[j + step];
+    return sum[0];
+}
+
+/* The greater one; b when either is a NaN, as the vector instruction. */
+static inline float fixed_math_max(float a, float b)
+{
+    return a > b ? a : b;
+}

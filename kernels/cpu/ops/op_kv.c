@@ -1,0 +1,82 @@
+#include "kernels/cpu/ops/ops.h"
+
+#include <string.h>
+
+#include "config/base/limits.h"
+#include "kernels/cpu/kv_tile.h"
+
+enum status op_kv_layout(const struct kernels *kernels, enum kv_type type, uint32_t page_tokens,
+                         uint32_t layers, uint32_t kv_heads, uint32_t head_dim,
+                         struct kv_layout *out)
+{
+    if (type == KV_TYPE_F32 && !kernels->table->has_f32_kv)
+        FAIL(STATUS_UNSUPPORTED, "kernels %s keep KV as f16; f32 is for the table ref",
+             kernels->table->name);
+    if (page_tokens < KV_TILE_KEYS || page_tokens > LIMIT_PAGE_TOKENS ||
+        page_tokens % KV_TILE_KEYS != 0)
+        FAIL(STATUS_UNSUPPORTED, "pages of %u tokens; multiples of %d up to %d are supported",
+             page_tokens, KV_TILE_KEYS, LIMIT_PAGE_TOKENS);
+    if (head_dim < 1 || head_dim > LIMIT_HEAD_DIM)
+        FAIL(STATUS_UNSUPPORTED, "heads of %u dimensions; from 1 to %d are supported", head_dim,
+             LIMIT_HEAD_DIM);
+    if (layers < 1 || layers > LIMIT_LAYERS || kv_heads < 1 || kv_heads > LIMIT_HEADS)
+        FAIL(STATUS_UNSUPPORTED, "%u layers of %u KV heads; up to %d of %d are supported", layers,
+             kv_heads, LIMIT_LAYERS, LIMIT_HEADS);
+    struct kv_layout layout = {.type = type,
+                               .page_tokens = page_tokens,
+                               .layers = layers,
+                               .kv_heads = kv_heads,
+                               .head_dim = head_dim};
+    layout.tile_bytes = (size_t)page_tokens * head_dim * kv_tile_element_bytes(&layout);
+    layout.layer_bytes = 2 * layout.tile_bytes * kv_heads;
+    layout.page_bytes = (layout.layer_bytes * layers + 63) / 64 * 64;
+    *out = layout;
+    return STATUS_OK;
+}
+
+/* Copies exactly the wanted tokens: what lies beyond may belong to somebody else. */
+void op_kv_copy(const struct kv_layout *layout, void *to_page, const void *from_page,
+                uint32_t tokens)
+{
+    const size_t element = kv_tile_element_bytes(layout);
+    const size_t group = (size_t)KV_TILE_KEYS * layout->head_dim * element;
+    const size_t whole = tokens / KV_TILE_KEYS * group;
+    const size_t part = tokens % KV_TILE_KEYS * element;
+    ASSERT(tokens <= layout->page_tokens);
+    for (uint32_t tile = 0; tile < layout->layers * layout->kv_heads; tile++) {
+        char *to = (char *)to_page + tile * 2 * layout->tile_bytes;
+        const char *from = (const char *)from_page + tile * 2 * layout->tile_bytes;
+        memcpy(to, from, whole);
+        for (uint32_t d = 0; part > 0 && d < layout->head_dim; d++) {
+            size_t offset = whole + d * KV_TILE_KEYS * element;
+            memcpy(to + offset, from + offset, part);
+        }
+        memcpy(to + layout->tile_bytes, from + layout->tile_bytes,
+               tokens * layout->head_dim * element);
+    }
+}
+
+struct kv_job {
+    const struct kernel_table *table;
+    const struct kv_write_args *args;
+};
+
+static void op_kv_write_job(void *context, uint32_t thread, uint32_t count)
+{
+    const struct kv_job *job = context;
+    uint32_t begin;
+    uint32_t end;
+    threads_share(job->args->rows, thread, count, &begin, &end);
+    if (begin < end)
+        job->table->kv_write(job->args, begin, end);
+}
+
+void op_kv_write(struct kernels *kernels, const struct kv_write_args *args)
+{
+    const struct kv_layout *layout = args->kv.layout;
+    struct kv_job job = {kernels->table, args};
+    ASSERT(args->layer < layout->layers);
+    ASSERT(layout->type == KV_TYPE_F16 || kernels->table->has_f32_kv);
+    ops_run(kernels, (size_t)args->rows * layout->kv_heads * layout->head_dim, op_kv_write_job,
+            &job);
+}

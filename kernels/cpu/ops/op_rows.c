@@ -1,0 +1,128 @@
+#include "kernels/cpu/ops/ops.h"
+
+#include <math.h>
+
+/* Operations in which each row stands alone: rows are shared out evenly. */
+struct rows_job {
+    struct kernels *kernels;
+    const void *args;
+    uint32_t rows;
+    void (*part)(struct kernels *kernels, const void *args, uint32_t begin, uint32_t end);
+};
+
+static void op_rows_job(void *context, uint32_t thread, uint32_t count)
+{
+    const struct rows_job *job = context;
+    uint32_t begin;
+    uint32_t end;
+    threads_share(job->rows, thread, count, &begin, &end);
+    if (begin < end)
+        job->part(job->kernels, job->args, begin, end);
+}
+
+static void rows_run(struct rows_job *job, size_t elements)
+{
+    if (job->rows > 0)
+        ops_run(job->kernels, job->rows == 1 ? 0 : elements, op_rows_job, job);
+}
+
+static void rows_embed_part(struct kernels *kernels, const void *args, uint32_t begin, uint32_t end)
+{
+    const struct embed_args *embed = args;
+    for (uint32_t r = begin; r < end; r++)
+        kernels->table->weight_row(embed->table, embed->tokens[r],
+                                   embed->out + (size_t)r * embed->table->cols);
+}
+
+void op_rows_embed(struct kernels *kernels, const struct embed_args *args)
+{
+    for (uint32_t r = 0; r < args->rows; r++)
+        ASSERT(args->tokens[r] < args->table->rows);
+    struct rows_job job = {kernels, args, args->rows, rows_embed_part};
+    rows_run(&job, (size_t)args->rows * args->table->cols);
+}
+
+static void rows_rmsnorm_part(struct kernels *kernels, const void *args, uint32_t begin,
+                              uint32_t end)
+{
+    kernels->table->rmsnorm(args, begin, end);
+}
+
+void op_rows_rmsnorm(struct kernels *kernels, const struct rmsnorm_args *args)
+{
+    struct rows_job job = {kernels, args, args->rows, rows_rmsnorm_part};
+    rows_run(&job, (size_t)args->rows * args->cols);
+}
+
+/* The angle is a float32 product, as in the programs that trained the models; its cosine is rounded
+ * once from double. One code for all tables. */
+static void rows_rope_table_part(struct kernels *kernels, const void *args, uint32_t begin,
+                                 uint32_t end)
+{
+    const struct rope_table_args *rope = args;
+    (void)kernels;
+    for (uint32_t r = begin; r < end; r++)
+        for (uint32_t i = 0; i < rope->pairs; i++) {
+            float *entry = rope->table + ((size_t)r * rope->pairs + i) * 2;
+            float angle = (float)rope->positions[r] * rope->frequencies[i];
+            entry[0] = (float)cos((double)angle);
+            entry[1] = (float)sin((double)angle);
+        }
+}
+
+void op_rows_rope_table(struct kernels *kernels, const struct rope_table_args *args)
+{
+    struct rows_job job = {kernels, args, args->rows, rows_rope_table_part};
+    rows_run(&job, (size_t)args->rows * args->pairs * 64);
+}
+
+static void rows_rope_part(struct kernels *kernels, const void *args, uint32_t begin, uint32_t end)
+{
+    kernels->table->rope(args, begin, end);
+}
+
+void op_rows_rope(struct kernels *kernels, const struct rope_args *args)
+{
+    ASSERT(args->pairs * 2 <= args->head_dim);
+    struct rows_job job = {kernels, args, args->rows, rows_rope_part};
+    rows_run(&job, (size_t)args->rows * args->heads * args->head_dim);
+}
+
+static void rows_silu_mul_part(struct kernels *kernels, const void *args, uint32_t begin,
+                               uint32_t end)
+{
+    kernels->table->silu_mul(args, begin, end);
+}
+
+void op_rows_silu_mul(struct kernels *kernels, const struct silu_mul_args *args)
+{
+    struct rows_job job = {kernels, args, args->rows, rows_silu_mul_part};
+    rows_run(&job, (size_t)args->rows * args->cols * 4);
+}
+
+struct rows_logits {
+    const float *logits;
+    uint32_t vocab;
+    struct logits_stats *out;
+};
+
+static void rows_logits_stats_part(struct kernels *kernels, const void *args, uint32_t begin,
+                                   uint32_t end)
+{
+    const struct rows_logits *call = args;
+    for (uint32_t r = begin; r < end; r++) {
+        struct logits_stats *out = &call->out[r];
+        float sum =
+            kernels->table->logits_stats(call->logits + (size_t)r * call->vocab, call->vocab, out);
+        out->log_sum_exp = (float)((double)out->max + log((double)sum));
+    }
+}
+
+void op_rows_logits_stats(struct kernels *kernels, const float *logits, uint32_t rows,
+                          uint32_t vocab, struct logits_stats *out)
+{
+    struct rows_logits call = {logits, vocab, out};
+    ASSERT(vocab > 0);
+    struct rows_job job = {kernels, &call, rows, rows_logits_stats_part};
+    rows_run(&job, (size_t)rows * vocab * 4);
+}

@@ -1,0 +1,75 @@
+/* ops: the framework of operations: cuts the work, calls the chosen table's leaves.
+ *
+ * Owns:     struct kernels: table, threads and scratch.
+ * Thread:   the caller of kernels.h, which is thread 0 of every job.
+ * Cost:     no allocation after ops_* of creation; one hand-over to the threads per operation, none
+ *           when the work is smaller than the hand-over.
+ * Not here: arithmetic (leaves), the public contract (kernels.h).
+ */
+#pragma once
+
+#include "kernels/cpu/table.h"
+#include "kernels/cpu/threads.h"
+
+/* Rows of one sequence that the attention leaf takes together. */
+struct ops_tile {
+    uint32_t row;
+    uint32_t rows;
+    uint64_t cost; /* of one head: keys read, roughly */
+};
+
+struct kernels {
+    const struct kernel_table *table;
+    struct threads *threads;
+    uint32_t rows_max;
+    uint32_t cols_max;
+    void *input;          /* packed inputs of a linear layer, all rows */
+    char *thread_scratch; /* threads × thread_scratch_bytes */
+    size_t thread_scratch_bytes;
+    size_t row_scratch_offset; /* in it, behind a packed input of OPS_FEW_ROWS rows */
+    struct ops_tile *tiles;    /* [rows_max] */
+};
+
+static inline void *ops_thread_scratch(const struct kernels *kernels, uint32_t thread)
+{
+    return kernels->thread_scratch + thread * kernels->thread_scratch_bytes;
+}
+
+static inline void *ops_row_scratch(const struct kernels *kernels, uint32_t thread)
+{
+    return (char *)ops_thread_scratch(kernels, thread) + kernels->row_scratch_offset;
+}
+
+/* A hand-over costs about a microsecond; below this many elements one thread is faster. */
+enum { OPS_ALONE_ELEMENTS = 8192, OPS_FEW_ROWS = 4 };
+
+static inline void ops_run(struct kernels *kernels, size_t elements, threads_job job, void *context)
+{
+    if (elements <= OPS_ALONE_ELEMENTS)
+        job(context, 0, 1);
+    else
+        threads_run(kernels->threads, job, context);
+}
+
+enum status op_weight_create(struct kernels *kernels, struct weight *out,
+                             const struct tensor *tensor);
+void op_weight_destroy(struct weight *weight);
+
+void op_linear(struct kernels *kernels, const struct linear_args *args);
+
+void op_attention(struct kernels *kernels, const struct attention_args *args);
+
+enum status op_kv_layout(const struct kernels *kernels, enum kv_type type, uint32_t page_tokens,
+                         uint32_t layers, uint32_t kv_heads, uint32_t head_dim,
+                         struct kv_layout *out);
+void op_kv_copy(const struct kv_layout *layout, void *to_page, const void *from_page,
+                uint32_t tokens);
+void op_kv_write(struct kernels *kernels, const struct kv_write_args *args);
+
+void op_rows_embed(struct kernels *kernels, const struct embed_args *args);
+void op_rows_rmsnorm(struct kernels *kernels, const struct rmsnorm_args *args);
+void op_rows_rope_table(struct kernels *kernels, const struct rope_table_args *args);
+void op_rows_rope(struct kernels *kernels, const struct rope_args *args);
+void op_rows_silu_mul(struct kernels *kernels, const struct silu_mul_args *args);
+void op_rows_logits_stats(struct kernels *kernels, const float *logits, uint32_t rows,
+                          uint32_t vocab, struct logits_stats *out);

@@ -1,0 +1,38 @@
+/* ref: leaves in float32 and double, written like the formula: the judge of accuracy.
+ *
+ * Owns:     nothing.
+ * Thread:   any compute thread.
+ * Cost:     about thirty times the fast tables; never chosen by "auto".
+ * Not here: activations rounded to int8 (ref_int8), anything fast.
+ */
+#pragma once
+
+#include "kernels/cpu/table.h"
+
+/* Packed weights are the file's own rows. */
+size_t k_weight_bytes_ref(const struct tensor_type_info *type, uint32_t rows, uint32_t cols);
+void k_weight_pack_ref(const struct tensor *tensor, uint32_t group_begin, uint32_t group_end,
+                       void *packed);
+void k_weight_row_ref(const struct weight *weight, uint32_t row, float *out);
+/* The packed row, in the file's blocks. */
+const void *k_weight_at_ref(const struct weight *weight, uint32_t row);
+
+/* Inputs are read as they are. */
+bool k_input_wanted_ref(const struct tensor_type_info *type);
+size_t k_input_bytes_ref(uint32_t rows, uint32_t cols);
+uint32_t k_input_units_ref(uint32_t rows, uint32_t cols);
+void k_input_pack_ref(const float *x, uint32_t rows, uint32_t cols, uint32_t begin, uint32_t end,
+                      void *packed);
+void k_linear_f32_ref(const struct table_linear *call);
+
+void k_attention_ref(const struct table_attention *call);
+void k_kv_write_ref(const struct kv_write_args *args, uint32_t begin, uint32_t end);
+
+void k_rmsnorm_f32_ref(const struct rmsnorm_args *args, uint32_t begin, uint32_t end);
+void k_rope_f32_ref(const struct rope_args *args, uint32_t begin, uint32_t end);
+void k_silu_mul_f32_ref(const struct silu_mul_args *args, uint32_t begin, uint32_t end);
+float k_logits_stats_ref(const float *logits, uint32_t vocab, struct logits_stats *out);
+
+uint64_t k_spin_int8_ref(uint64_t rounds, uint64_t *sink);
+uint64_t k_spin_f32_ref(uint64_t rounds, uint64_t *sink);
+void k_read_ref(const void *bytes, size_t count, uint64_t *sink);

@@ -1,0 +1,27 @@
+#include "kernels/cpu/ref/ref.h"
+
+extern const struct kernel_table table_ref;
+
+const struct kernel_table table_ref = {
+    .name = "ref",
+    .needs = 0,
+    .has_f32_kv = true,
+    .attention_scratch_bytes = 0,
+    .weight_bytes = k_weight_bytes_ref,
+    .weight_pack = k_weight_pack_ref,
+    .weight_row = k_weight_row_ref,
+    .input_wanted = k_input_wanted_ref,
+    .input_bytes = k_input_bytes_ref,
+    .input_units = k_input_units_ref,
+    .input_pack = k_input_pack_ref,
+    .linear = k_linear_f32_ref,
+    .attention = k_attention_ref,
+    .rmsnorm = k_rmsnorm_f32_ref,
+    .rope = k_rope_f32_ref,
+    .silu_mul = k_silu_mul_f32_ref,
+    .kv_write = k_kv_write_ref,
+    .logits_stats = k_logits_stats_ref,
+    .spin_int8 = k_spin_int8_ref,
+    .spin_f32 = k_spin_f32_ref,
+    .read = k_read_ref,
+};

@@ -1,0 +1,122 @@
+#include "kernels/cpu/ref_int8/ref_int8.h"
+
+#include <string.h>
+
+#include "config/base/limits.h"
+#include "kernels/cpu/fixed_math.h"
+#include "kernels/cpu/kv_tile.h"
+
+struct attention_state {
+    float max;
+    float sum;
+    float mean[LIMIT_HEAD_DIM];
+};
+
+static const uint16_t *attention_k(const struct table_attention *call, uint32_t row, uint32_t key)
+{
+    const struct attention_args *args = call->args;
+    void *page = kv_tile_page(&args->kv, row, key);
+    return (const uint16_t *)(void *)kv_tile_at(args->kv.layout, page, args->layer, call->kv_head);
+}
+
+static const uint16_t *attention_v(const struct table_attention *call, uint32_t row, uint32_t key)
+{
+    const struct kv_layout *layout = call->args->kv.layout;
+    return attention_k(call, row, key) + layout->tile_bytes / sizeof(uint16_t) +
+           kv_tile_v_index(layout, key % layout->page_tokens, 0);
+}
+
+/* Scores of keys [first, first + count) and their greatest one with `max`. */
+static float attention_scores(const struct table_attention *call, uint32_t row, const float *q,
+                              uint32_t first, uint32_t count, float max, float *scores)
+{
+    const struct kv_layout *layout = call->args->kv.layout;
+    for (uint32_t j = 0; j < count; j++) {
+        const uint16_t *k = attention_k(call, row, first + j);
+        uint32_t token = (first + j) % layout->page_tokens;
+        float s = 0;
+        for (uint32_t d = 0; d < layout->head_dim; d++)
+            s = fmaf(q[d], half_to_float(k[kv_tile_k_index(layout, token, d)]), s);
+        scores[j] = s;
+        max = fixed_math_max(s, max);
+    }
+    return max;
+}
+
+/* Takes keys [first, first + count), count ≤ 64, into a running state. */
+static void attention_block(const struct table_attention *call, uint32_t row, const float *q,
+                            uint32_t first, uint32_t count, struct attention_state *state)
+{
+    const uint32_t n = call->args->kv.layout->head_dim;
+    float p[TABLE_KEYS_BLOCK] = {0};
+    float lanes[16];
+    float max = attention_scores(call, row, q, first, count, state->max, p);
+    float shrink = fixed_math_exp(state->max - max);
+    for (uint32_t j = 0; j < count; j++)
+        p[j] = fixed_math_exp(p[j] - max);
+    for (uint32_t i = 0; i < 16; i++)
+        lanes[i] = ((p[i] + p[16 + i]) + p[32 + i]) + p[48 + i];
+    state->sum = fmaf(state->sum, shrink, fixed_math_fold16(lanes));
+    state->max = max;
+    for (uint32_t d = 0; d < n; d++)
+        state->mean[d] *= shrink;
+    for (uint32_t j = 0; j < count; j++) {
+        const uint16_t *v = attention_v(call, row, first + j);
+        for (uint32_t d = 0; d < n; d++)
+            state->mean[d] = fmaf(p[j], half_to_float(v[d]), state->mean[d]);
+    }
+}
+
+static void attention_merge(struct attention_state *all, const struct attention_state *segment,
+                            uint32_t n)
+{
+    float max = fixed_math_max(all->max, segment->max);
+    float e = fixed_math_exp(all->max - max);
+    float f = fixed_math_exp(segment->max - max);
+    all->max = max;
+    all->sum = fmaf(segment->sum, f, all->sum * e);
+    for (uint32_t d = 0; d < n; d++)
+        all->mean[d] = fmaf(segment->mean[d], f, all->mean[d] * e);
+}
+
+static void attention_query(const struct table_attention *call, uint32_t row, const float *q,
+                            float *out)
+{
+    const uint32_t n = call->args->kv.layout->head_dim;
+    const uint32_t keys = call->args->kv.position[row] + 1;
+    struct attention_state all = {.max = -INFINITY};
+    struct attention_state segment;
+    float scaled[LIMIT_HEAD_DIM];
+    for (uint32_t d = 0; d < n; d++)
+        scaled[d] = q[d] * call->args->scale;
+    for (uint32_t first = 0; first < keys; first += TABLE_KEYS_BLOCK) {
+        if (first % TABLE_KEYS_SEGMENT == 0) {
+            if (first == TABLE_KEYS_SEGMENT)
+                all = segment;
+            else if (first > 0)
+                attention_merge(&all, &segment, n);
+            memset(&segment, 0, sizeof segment);
+            segment.max = -INFINITY;
+        }
+        uint32_t count = keys - first < TABLE_KEYS_BLOCK ? keys - first : TABLE_KEYS_BLOCK;
+        attention_block(call, row, scaled, first, count, &segment);
+    }
+    if (keys > TABLE_KEYS_SEGMENT)
+        attention_merge(&all, &segment, n);
+    else
+        all = segment;
+    float inverse = 1.0f / all.sum;
+    for (uint32_t d = 0; d < n; d++)
+        out[d] = all.mean[d] * inverse;
+}
+
+void k_attention_ref_int8(const struct table_attention *call)
+{
+    const struct attention_args *args = call->args;
+    const uint32_t n = args->kv.layout->head_dim;
+    for (uint32_t r = call->row; r < call->row + call->rows; r++)
+        for (uint32_t h = call->head; h < call->head + call->heads; h++) {
+            size_t at = ((size_t)r * args->heads + h) * n;
+            attention_query(call, r, args->q + at, args->out + at);
+        }
+}

@@ -1,0 +1,143 @@
+#include "kernels/cpu/ref_int8/ref_int8.h"
+
+#include <string.h>
+
+#include "kernels/cpu/fixed_math.h"
+#include "kernels/cpu/ref/ref.h"
+#include "kernels/cpu/types/types.h"
+
+void k_quantise_block_ref_int8(const float *x, struct ref_int8_block *out)
+{
+    float max = 0;
+    int32_t sum = 0;
+    for (int i = 0; i < TABLE_BLOCK; i++)
+        max = fixed_math_max(fabsf(x[i]), max);
+    if (!(max >= 1e-30f && max < INFINITY)) {
+        memset(out, 0, sizeof *out);
+        return;
+    }
+    float inverse = 127.0f / max;
+    for (int i = 0; i < TABLE_BLOCK; i++) {
+        out->q[i] = (int8_t)(half_float_bits(x[i] * inverse + FIXED_MATH_ROUND) & 0xffu);
+        sum += out->q[i];
+    }
+    out->scale = max / 127.0f;
+    out->sum = sum;
+}
+
+bool k_input_wanted_ref_int8(const struct tensor_type_info *type)
+{
+    return type->block_elements == TABLE_BLOCK;
+}
+
+size_t k_input_bytes_ref_int8(uint32_t rows, uint32_t cols)
+{
+    return (size_t)rows * (cols / TABLE_BLOCK) * sizeof(struct ref_int8_block);
+}
+
+uint32_t k_input_units_ref_int8(uint32_t rows, uint32_t cols)
+{
+    return rows * (cols / TABLE_BLOCK);
+}
+
+/* Blocks of all rows lie one after another, as x does. */
+void k_input_pack_ref_int8(const float *x, uint32_t rows, uint32_t cols, uint32_t begin,
+                           uint32_t end, void *packed)
+{
+    struct ref_int8_block *blocks = packed;
+    (void)rows;
+    (void)cols;
+    for (uint32_t b = begin; b < end; b++)
+        k_quantise_block_ref_int8(x + (size_t)b * TABLE_BLOCK, &blocks[b]);
+}
+
+/* One row of weights, taken apart: value = d × w + m. */
+struct linear_row {
+    int8_t *w;
+    float *d;
+    float *m;
+    bool has_m;
+};
+
+static void linear_unpack_nibbles(const unsigned char *nibbles, int offset, int8_t *w)
+{
+    for (int i = 0; i < TABLE_BLOCK / 2; i++) {
+        w[i] = (int8_t)((nibbles[i] & 15) - offset);
+        w[i + TABLE_BLOCK / 2] = (int8_t)((nibbles[i] >> 4) - offset);
+    }
+}
+
+static void linear_unpack(const struct weight *weight, uint32_t row, struct linear_row *out)
+{
+    const unsigned char *block = k_weight_at_ref(weight, row);
+    out->has_m = weight->type->id == TENSOR_TYPE_q4_1;
+    for (uint32_t b = 0; b < weight->cols / TABLE_BLOCK; b++, block += weight->type->block_bytes) {
+        int8_t *w = out->w + (size_t)b * TABLE_BLOCK;
+        out->d[b] = half_to_float(types_half_at(block));
+        if (weight->type->id == TENSOR_TYPE_q8_0) {
+            memcpy(w, block + 2, TABLE_BLOCK);
+        } else if (weight->type->id == TENSOR_TYPE_q4_0) {
+            linear_unpack_nibbles(block + 2, 8, w);
+        } else {
+            out->m[b] = half_to_float(types_half_at(block + 2));
+            linear_unpack_nibbles(block + 4, 0, w);
+        }
+    }
+}
+
+static int32_t linear_dot_block(const int8_t *w, const int8_t *q)
+{
+    int32_t sum = 0;
+    for (int i = 0; i < TABLE_BLOCK; i++)
+        sum += (int16_t)((int16_t)w[i] * (int16_t)q[i]); /* |product| ≤ 128 × 127 */
+    return sum;
+}
+
+static float linear_dot(const struct linear_row *row, const struct ref_int8_block *x,
+                        uint32_t blocks)
+{
+    float y = 0;
+    for (uint32_t b = 0; b < blocks; b++) {
+        int32_t dot = linear_dot_block(row->w + (size_t)b * TABLE_BLOCK, x[b].q);
+        y = fmaf((float)dot, row->d[b] * x[b].scale, y);
+        if (row->has_m)
+            y = fmaf(row->m[b], x[b].scale * (float)x[b].sum, y);
+    }
+    return y;
+}
+
+static float linear_dot_f32(const float *w, const float *x, uint32_t n)
+{
+    float y = 0;
+    for (uint32_t i = 0; i < n; i++)
+        y = fmaf(w[i], x[i], y);
+    return y;
+}
+
+void k_linear_ref_int8(const struct table_linear *call)
+{
+    const struct weight *weight = call->weight;
+    const uint32_t blocks = weight->cols / TABLE_BLOCK;
+    const bool is_int8 = k_input_wanted_ref_int8(weight->type);
+    /* Scratch of cols floats: the row as floats, or cols codes and 2 × blocks factors. */
+    struct linear_row row = {.w = call->scratch};
+    row.d = (float *)(void *)((char *)call->scratch + (size_t)blocks * TABLE_BLOCK);
+    row.m = row.d + blocks;
+    uint32_t end = call->group_end * TABLE_GROUP;
+    if (end > weight->rows)
+        end = weight->rows;
+    for (uint32_t o = call->group_begin * TABLE_GROUP; o < end; o++) {
+        if (is_int8)
+            linear_unpack(weight, o, &row);
+        else
+            k_weight_row_ref(weight, o, call->scratch);
+        for (uint32_t r = 0; r < call->rows; r++) {
+            float *y = call->y + (size_t)r * weight->rows + o;
+            const struct ref_int8_block *x = call->input;
+            float dot = is_int8 ? linear_dot(&row, x + (size_t)r * blocks, blocks)
+                                : linear_dot_f32(call->scratch, call->x + (size_t)r * weight->cols,
+                                                 weight->cols);
+            *y = call->accumulate ? *y + dot : dot;
+        }
+    }
+}

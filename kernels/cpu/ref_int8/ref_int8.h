@@ -1,0 +1,53 @@
+/* ref_int8: leaves in plain C with inputs rounded to int8: the judge of bits for fast tables.
+ *
+ * Owns:     the definition of every float operation and its order (fixed_math.h, and the comments
+ *           at each leaf); other integer tables give the same bits.
+ * Thread:   any compute thread.
+ * Cost:     what the compiler's vectoriser gives; fmaf is a call on machines of the baseline.
+ * Not here: instruction sets (avx512), accuracy against the formula (ref).
+ */
+#pragma once
+
+#include "kernels/cpu/table.h"
+
+/* 32 inputs of one row: x[i] ≈ scale × q[i]. */
+struct ref_int8_block {
+    float scale; /* greatest magnitude ÷ 127 */
+    int32_t sum; /* Σ q */
+    int8_t q[TABLE_BLOCK];
+};
+
+/* scale = max ÷ 127; q = x × (127 ÷ max) to the nearest, ties to even; all 0 when the greatest
+ * magnitude is below 1e-30 (its reciprocal would overflow) or not finite. */
+void k_quantise_block_ref_int8(const float *x, struct ref_int8_block *out);
+
+bool k_input_wanted_ref_int8(const struct tensor_type_info *type);
+size_t k_input_bytes_ref_int8(uint32_t rows, uint32_t cols);
+uint32_t k_input_units_ref_int8(uint32_t rows, uint32_t cols);
+void k_input_pack_ref_int8(const float *x, uint32_t rows, uint32_t cols, uint32_t begin,
+                           uint32_t end, void *packed);
+
+/* q4_0, q8_0:  y = fmaf((float)Σ w·q, d × scale, y) over the blocks in order, from 0
+ * q4_1:        the same with the nibbles as w, then y = fmaf(m, scale × (float)Σ q, y)
+ * f32, f16:    y = fmaf(w, x, y) over the columns in order, from 0 (inputs not rounded)
+ * accumulate:  old + y, one addition at the end */
+void k_linear_ref_int8(const struct table_linear *call);
+
+/* For each segment of 256 keys from an empty state, each block of 64 keys:
+ *     s_j = fmaf chain over dimensions of (q × scale) and k;  m' = max(m, max s)
+ *     c = exp(m − m');  p_j = exp(s_j − m')
+ *     l = fmaf(l, c, fold16(((p[0..15] + p[16..31]) + p[32..47]) + p[48..63]))
+ *     a = a × c, then a = fmaf(p_j, v_j, a) over the keys in order
+ * Segments (M, L, A) ← (m, l, a): M' = max(M, m), e = exp(M − M'), f = exp(m − M'),
+ *     L = fmaf(l, f, L × e), A = fmaf(a, f, A × e); the first one is taken as it is.
+ * out = A × (1 ÷ L). */
+void k_attention_ref_int8(const struct table_attention *call);
+
+/* squares: lane i mod 16 has the fmaf chain, then fold16; y = (x × (1 ÷ sqrtf(Σ ÷ n + ε))) × w. */
+void k_rmsnorm_ref_int8(const struct rmsnorm_args *args, uint32_t begin, uint32_t end);
+/* a' = fmaf(a, cos, −(b × sin)), b' = fmaf(b, cos, a × sin). */
+void k_rope_ref_int8(const struct rope_args *args, uint32_t begin, uint32_t end);
+/* (g ÷ (1 + exp(−g))) × u. */
+void k_silu_mul_ref_int8(const struct silu_mul_args *args, uint32_t begin, uint32_t end);
+/* Lane i mod 16 sums exp(x − max), then fold16. */
+float k_logits_stats_ref_int8(const float *logits, uint32_t vocab, struct logits_stats *out);

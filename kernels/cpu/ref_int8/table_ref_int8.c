@@ -1,0 +1,29 @@
+#include "kernels/cpu/ref/ref.h"
+#include "kernels/cpu/ref_int8/ref_int8.h"
+
+extern const struct kernel_table table_ref_int8;
+
+/* Weights, embedding and rounding to pages are exact, hence the same as ref's. */
+const struct kernel_table table_ref_int8 = {
+    .name = "ref_int8",
+    .needs = 0,
+    .has_f32_kv = false,
+    .attention_scratch_bytes = 0,
+    .weight_bytes = k_weight_bytes_ref,
+    .weight_pack = k_weight_pack_ref,
+    .weight_row = k_weight_row_ref,
+    .input_wanted = k_input_wanted_ref_int8,
+    .input_bytes = k_input_bytes_ref_int8,
+    .input_units = k_input_units_ref_int8,
+    .input_pack = k_input_pack_ref_int8,
+    .linear = k_linear_ref_int8,
+    .attention = k_attention_ref_int8,
+    .rmsnorm = k_rmsnorm_ref_int8,
+    .rope = k_rope_ref_int8,
+    .silu_mul = k_silu_mul_ref_int8,
+    .kv_write = k_kv_write_ref,
+    .logits_stats = k_logits_stats_ref_int8,
+    .spin_int8 = k_spin_int8_ref,
+    .spin_f32 = k_spin_f32_ref,
+    .read = k_read_ref,
+};

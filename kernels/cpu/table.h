@@ -1,0 +1,106 @@
+/* table: what one instruction set must bring: leaves for each operation, and their shape contracts.
+ *
+ * Owns:     nothing; each instruction set defines one constant struct kernel_table.
+ * Thread:   leaves run on any compute thread, each on its own part of the output.
+ * Cost:     leaves use no threads, no allocation, no system calls; scratch is passed in.
+ * Not here: cutting work into parts (ops), choosing a table (registry).
+ *
+ * The rule of bits: what a leaf writes for a row depends on that row's inputs alone, however rows
+ * and outputs are cut into calls. ref_int8 says in plain C which float operations in which order;
+ * the other integer tables do the same ones.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kernels/kernels.h"
+
+enum {
+    /* Elements that share one scale when inputs are rounded to int8: larger ones cost accuracy
+     * (64: twice the loss of perplexity). Also the block of the 4-bit and 8-bit weights. */
+    TABLE_BLOCK = 32,
+    /* Outputs that are cut into parts together: 16 float32 fill a cache line, so that two threads
+     * never write the same one. */
+    TABLE_GROUP = 16,
+    /* Queries (rows × heads over one KV head) of one call of the attention leaf. */
+    TABLE_QUERIES_MAX = 48,
+    TABLE_QUERY_ROWS_MAX = 16,
+    /* Keys of one softmax block and of one segment (absolute positions). */
+    TABLE_KEYS_BLOCK = 64,
+    TABLE_KEYS_SEGMENT = 256,
+};
+
+/* One matrix, output groups [group_begin, group_end), all rows. `input` is what input_pack made
+ * of x (NULL when the table's path for this type reads x itself). */
+struct table_linear {
+    const struct weight *weight;
+    const float *x;
+    const void *input;
+    uint32_t rows;
+    uint32_t group_begin;
+    uint32_t group_end;
+    float *y; /* [rows][weight->rows] */
+    bool accumulate;
+    void *scratch; /* at least weight->cols floats; never the memory of `input` */
+};
+
+/* Rows [row, row + rows) of one sequence in rising position, query heads [head, head + heads) which
+ * all read KV head `kv_head`; rows × heads ≤ TABLE_QUERIES_MAX. */
+struct table_attention {
+    const struct attention_args *args;
+    uint32_t row;
+    uint32_t rows;
+    uint32_t kv_head;
+    uint32_t head;
+    uint32_t heads;
+    void *scratch; /* attention_scratch_bytes */
+};
+
+struct kernel_table {
+    const char *name;
+    uint32_t needs;  /* set of enum cpu_feature */
+    bool has_f32_kv; /* pages of float32 */
+    size_t attention_scratch_bytes;
+
+    /* Packed size; 0 = no path for this type and shape. */
+    size_t (*weight_bytes)(const struct tensor_type_info *type, uint32_t rows, uint32_t cols);
+    /* Packs outputs of groups [group_begin, group_end); parts may be packed at the same time. */
+    void (*weight_pack)(const struct tensor *tensor, uint32_t group_begin, uint32_t group_end,
+                        void *packed);
+    /* One row of the matrix as floats, exactly. */
+    void (*weight_row)(const struct weight *weight, uint32_t row, float *out);
+
+    /* Whether linear wants x packed for this weight type. */
+    bool (*input_wanted)(const struct tensor_type_info *type);
+    size_t (*input_bytes)(uint32_t rows, uint32_t cols);
+    /* Work units of packing, and the packing of units [begin, end). */
+    uint32_t (*input_units)(uint32_t rows, uint32_t cols);
+    void (*input_pack)(const float *x, uint32_t rows, uint32_t cols, uint32_t begin, uint32_t end,
+                       void *packed);
+
+    void (*linear)(const struct table_linear *call);
+    void (*attention)(const struct table_attention *call);
+
+    /* By rows [begin, end). */
+    void (*rmsnorm)(const struct rmsnorm_args *args, uint32_t begin, uint32_t end);
+    void (*rope)(const struct rope_args *args, uint32_t begin, uint32_t end);
+    void (*silu_mul)(const struct silu_mul_args *args, uint32_t begin, uint32_t end);
+    void (*kv_write)(const struct kv_write_args *args, uint32_t begin, uint32_t end);
+
+    /* max, argmax, and Σ e^(x − max) of one row. */
+    float (*logits_stats)(const float *logits, uint32_t vocab, struct logits_stats *out);
+
+    /* For the ceilings: as many multiply-adds of int8 or float32 as the machine can do for about
+     * `rounds` × 16 instructions, and one pass over memory (64-byte multiples). Return operations
+     * done (two for a multiply-add); `sink` takes a value, so that nothing is optimised away. */
+    uint64_t (*spin_int8)(uint64_t rounds, uint64_t *sink);
+    uint64_t (*spin_f32)(uint64_t rounds, uint64_t *sink);
+    void (*read)(const void *bytes, size_t count, uint64_t *sink);
+};
+
+static inline uint32_t table_groups(uint32_t outputs)
+{
+    return (outputs + TABLE_GROUP - 1) / TABLE_GROUP;
+}

@@ -1,0 +1,16 @@
+#include "kernels/cpu/types/types.h"
+
+#include "kernels/half.h"
+
+void type_q4_0_to_f32(const void *row, float *out, uint32_t n)
+{
+    const unsigned char *block = row;
+    for (uint32_t begin = 0; begin < n; begin += 32, block += 18) {
+        float d = half_to_float(types_half_at(block));
+        for (uint32_t i = 0; i < 16; i++) {
+            unsigned nibbles = block[2 + i];
+            out[begin + i] = d * (float)((int)(nibbles & 15) - 8);
+            out[begin + 16 + i] = d * (float)((int)(nibbles >> 4) - 8);
+        }
+    }
+}

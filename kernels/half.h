@@ -1,0 +1,52 @@
+/* half: IEEE 754 binary16 to and from float32, bit for bit what F16C instructions give.
+ *
+ * Owns:     nothing.
+ * Thread:   any.
+ * Cost:     a few integer operations; written without branches that depend on tables.
+ * Not here: vector forms (leaves of the instruction sets).
+ */
+#pragma once
+
+#include <stdint.h>
+#include <string.h>
+
+static inline uint32_t half_float_bits(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+static inline float half_bits_float(uint32_t bits)
+{
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+/* Exact: every half is a float32. */
+static inline float half_to_float(uint16_t half)
+{
+    uint32_t sign = ((uint32_t)half & 0x8000u) << 16;
+    uint32_t bits = ((uint32_t)half & 0x7fffu) << 13;
+    if (bits >= 0x0f800000u) /* infinity and NaN keep the greatest exponent */
+        return half_bits_float(sign | 0x70000000u | bits);
+    /* The exponent is 112 too small; a multiplication mends subnormals too. */
+    return half_bits_float(sign | half_float_bits(half_bits_float(bits) * 0x1p112f));
+}
+
+/* Rounds to nearest, ties to even; above 65,519 it is infinity; a NaN stays one, made quiet. */
+static inline uint16_t half_from_float(float value)
+{
+    uint32_t bits = half_float_bits(value);
+    uint32_t sign = (bits >> 16) & 0x8000u;
+    bits &= 0x7fffffffu;
+    if (bits > 0x7f800000u)
+        return (uint16_t)(sign | 0x7e00u | ((bits >> 13) & 0x1ffu));
+    if (bits >= 0x477ff000u)
+        return (uint16_t)(sign | 0x7c00u);
+    if (bits < 0x38800000u) /* below 2^-14: a step of a subnormal half is the step of 0.5f */
+        return (uint16_t)(sign | (half_float_bits(half_bits_float(bits) + 0.5f) - 0x3f000000u));
+    bits += 0xfffu + ((bits >> 13) & 1u);
+    return (uint16_t)(sign | ((bits - 0x38000000u) >> 13));
+}

@@ -1,0 +1,193 @@
+#include "kernels/kernels.h"
+
+#include <string.h>
+
+#include "config/base/limits.h"
+#include "config/base/mem.h"
+#include "kernels/cpu/cpu_ceilings.h"
+#include "kernels/cpu/cpu_features.h"
+#include "kernels/cpu/ops/ops.h"
+#include "kernels/registry.h"
+
+enum { KERNELS_ALIGNMENT = 64, KERNELS_PADDING = 64 };
+
+static size_t kernels_round_up(size_t bytes)
+{
+    return (bytes + KERNELS_ALIGNMENT - 1) / KERNELS_ALIGNMENT * KERNELS_ALIGNMENT;
+}
+
+/* What one thread needs at most: a packed input of few rows and one row of weights as floats, or
+ * the attention leaf's own scratch. */
+static void kernels_size_thread_scratch(struct kernels *kernels)
+{
+    const struct kernel_table *table = kernels->table;
+    size_t input = kernels_round_up(table->input_bytes(OPS_FEW_ROWS, kernels->cols_max));
+    size_t bytes = input + (size_t)(kernels->cols_max + TABLE_GROUP) * sizeof(float);
+    if (bytes < table->attention_scratch_bytes)
+        bytes = table->attention_scratch_bytes;
+    kernels->row_scratch_offset = input;
+    kernels->thread_scratch_bytes = kernels_round_up(bytes + KERNELS_PADDING);
+}
+
+enum status kernels_create(struct kernels **out, const struct kernels_options *options)
+{
+    const struct kernel_table *table;
+    enum status status = STATUS_OK;
+    *out = NULL;
+    if (options->rows_max < 1 || options->rows_max > LIMIT_BATCH_ROWS)
+        FAIL(STATUS_OUT_OF_RANGE, "batches of %u rows; from 1 to %d are supported",
+             options->rows_max, LIMIT_BATCH_ROWS);
+    if (options->cols_max < 1 || options->cols_max > LIMIT_WEIGHT_COLS)
+        FAIL(STATUS_OUT_OF_RANGE, "layers of %u inputs; from 1 to %d are supported",
+             options->cols_max, LIMIT_WEIGHT_COLS);
+    TRY(registry_choose(&table, options->isa));
+    struct kernels *kernels = mem_zalloc(1, sizeof *kernels);
+    if (kernels == NULL)
+        FAIL(STATUS_NO_MEMORY, "no memory for the kernels");
+    kernels->table = table;
+    kernels->rows_max = options->rows_max;
+    kernels->cols_max = options->cols_max;
+    TRY_OUT(threads_create(&kernels->threads, options->threads));
+    kernels_size_thread_scratch(kernels);
+    size_t scratch_bytes = kernels->thread_scratch_bytes * threads_count(kernels->threads);
+    size_t input_bytes = table->input_bytes(options->rows_max, options->cols_max);
+    kernels->input = kernels_buffer_create(kernels, input_bytes);
+    kernels->thread_scratch = kernels_buffer_create(kernels, scratch_bytes);
+    kernels->tiles = mem_zalloc(options->rows_max, sizeof *kernels->tiles);
+    if (kernels->input == NULL || kernels->thread_scratch == NULL || kernels->tiles == NULL)
+        FAIL_OUT(STATUS_NO_MEMORY, "no memory for %zu bytes of scratch of the kernels",
+                 scratch_bytes + input_bytes);
+    *out = kernels;
+    return STATUS_OK;
+out:
+    kernels_destroy(kernels);
+    return status;
+}
+
+void kernels_destroy(struct kernels *kernels)
+{
+    if (kernels == NULL)
+        return;
+    threads_destroy(kernels->threads);
+    mem_free(kernels->input);
+    mem_free(kernels->thread_scratch);
+    mem_free(kernels->tiles);
+    mem_free(kernels);
+}
+
+const char *kernels_isa(const struct kernels *kernels)
+{
+    return kernels->table->name;
+}
+
+uint32_t kernels_threads(const struct kernels *kernels)
+{
+    return threads_count(kernels->threads);
+}
+
+const char *const *kernels_built(void)
+{
+    return registry_names();
+}
+
+bool kernels_can_run(const char *isa)
+{
+    const struct kernel_table *table = registry_find(isa);
+    return table != NULL && (table->needs & ~cpu_features()) == 0;
+}
+
+void *kernels_buffer_create(struct kernels *kernels, size_t bytes)
+{
+    (void)kernels; /* tables of other machines will place it in their own memory */
+    if (bytes > SIZE_MAX / 2)
+        return NULL;
+    size_t padded = kernels_round_up(bytes) + KERNELS_PADDING;
+    char *buffer = mem_alloc_aligned(KERNELS_ALIGNMENT, padded);
+    if (buffer != NULL)
+        memset(buffer + bytes, 0, padded - bytes);
+    return buffer;
+}
+
+void kernels_buffer_destroy(struct kernels *kernels, void *buffer)
+{
+    (void)kernels;
+    mem_free(buffer);
+}
+
+enum status kernels_weight_create(struct kernels *kernels, struct weight *out,
+                                  const struct tensor *tensor)
+{
+    return op_weight_create(kernels, out, tensor);
+}
+
+void kernels_weight_destroy(struct kernels *kernels, struct weight *weight)
+{
+    (void)kernels;
+    op_weight_destroy(weight);
+}
+
+enum status kernels_kv_layout(struct kernels *kernels, enum kv_type type, uint32_t page_tokens,
+                              uint32_t layers, uint32_t kv_heads, uint32_t head_dim,
+                              struct kv_layout *out)
+{
+    return op_kv_layout(kernels, type, page_tokens, layers, kv_heads, head_dim, out);
+}
+
+void kernels_kv_copy(struct kernels *kernels, const struct kv_layout *layout, void *to_page,
+                     const void *from_page, uint32_t tokens)
+{
+    (void)kernels;
+    op_kv_copy(layout, to_page, from_page, tokens);
+}
+
+void kernels_embed(struct kernels *kernels, const struct embed_args *args)
+{
+    op_rows_embed(kernels, args);
+}
+
+void kernels_rmsnorm(struct kernels *kernels, const struct rmsnorm_args *args)
+{
+    op_rows_rmsnorm(kernels, args);
+}
+
+void kernels_linear(struct kernels *kernels, const struct linear_args *args)
+{
+    op_linear(kernels, args);
+}
+
+void kernels_rope_table(struct kernels *kernels, const struct rope_table_args *args)
+{
+    op_rows_rope_table(kernels, args);
+}
+
+void kernels_rope(struct kernels *kernels, const struct rope_args *args)
+{
+    op_rows_rope(kernels, args);
+}
+
+void kernels_kv_write(struct kernels *kernels, const struct kv_write_args *args)
+{
+    op_kv_write(kernels, args);
+}
+
+void kernels_attention(struct kernels *kernels, const struct attention_args *args)
+{
+    op_attention(kernels, args);
+}
+
+void kernels_silu_mul(struct kernels *kernels, const struct silu_mul_args *args)
+{
+    op_rows_silu_mul(kernels, args);
+}
+
+void kernels_logits_stats(struct kernels *kernels, const float *logits, uint32_t rows,
+                          uint32_t vocab, struct logits_stats *out)
+{
+    op_rows_logits_stats(kernels, logits, rows, vocab, out);
+}
+
+enum status kernels_measure_ceilings(struct kernels *kernels, size_t model_bytes,
+                                     struct kernels_ceilings *out)
+{
+    return cpu_ceilings_measure(kernels, model_bytes, out);
+}
