@@ -99,7 +99,7 @@ static enum status parse_take(struct gguf_reader *reader, uint64_t bytes, const 
 
 static enum status parse_u32(struct gguf_reader *reader, uint32_t *out)
 {
-    const char *bytes;
+    const char *bytes = NULL;
     TRY(parse_take(reader, sizeof *out, &bytes));
     memcpy(out, bytes, sizeof *out);
     return STATUS_OK;
@@ -107,7 +107,7 @@ static enum status parse_u32(struct gguf_reader *reader, uint32_t *out)
 
 static enum status parse_u64(struct gguf_reader *reader, uint64_t *out)
 {
-    const char *bytes;
+    const char *bytes = NULL;
     TRY(parse_take(reader, sizeof *out, &bytes));
     memcpy(out, bytes, sizeof *out);
     return STATUS_OK;
@@ -405,7 +405,7 @@ static enum status parse_count(struct gguf_reader *reader, const char *what, uin
 
 static enum status parse_header(struct gguf *gguf, struct gguf_reader *reader)
 {
-    const char *magic;
+    const char *magic = NULL;
     uint32_t version;
     TRY(parse_take(reader, 4, &magic));
     if (memcmp(magic, "GGUF", 4) != 0)
@@ -542,8 +542,8 @@ bool gguf_has(const struct gguf *gguf, const char *key)
 enum status gguf_get_u32(const struct gguf *gguf, const char *key, uint32_t *out)
 {
     const struct gguf_key *found;
-    bool is_negative;
-    uint64_t magnitude;
+    bool is_negative = false;
+    uint64_t magnitude = 0;
     TRY(get_key(gguf, key, &found));
     if (!get_integer(found->type, found->value, &is_negative, &magnitude))
         FAIL(STATUS_CORRUPT, "model file: key '%s' is a %s, not an integer", key,
@@ -621,7 +621,7 @@ static enum status array_take(struct gguf_array *array, size_t bytes, const char
 
 enum status gguf_array_next_string(struct gguf_array *array, struct slice *out)
 {
-    const char *bytes;
+    const char *bytes = NULL;
     uint64_t length;
     if (array->element_type != GGUF_STRING)
         FAIL(STATUS_CORRUPT, "model file: an array of %s, not of strings",
@@ -635,9 +635,9 @@ enum status gguf_array_next_string(struct gguf_array *array, struct slice *out)
 
 enum status gguf_array_next_i32(struct gguf_array *array, int32_t *out)
 {
-    const char *bytes;
-    bool is_negative;
-    uint64_t magnitude;
+    const char *bytes = NULL;
+    bool is_negative = false;
+    uint64_t magnitude = 0;
     uint32_t type = array->element_type;
     if (type == GGUF_STRING)
         FAIL(STATUS_CORRUPT, "model file: an array of strings, not of integers");
@@ -652,7 +652,7 @@ enum status gguf_array_next_i32(struct gguf_array *array, int32_t *out)
 
 enum status gguf_array_next_f32(struct gguf_array *array, float *out)
 {
-    const char *bytes;
+    const char *bytes = NULL;
     if (array->element_type != GGUF_F32)
         FAIL(STATUS_CORRUPT, "model file: an array of %s, not of f32",
              GGUF_VALUE_NAMES[array->element_type]);

@@ -1,0 +1,526 @@
+#include "engine/models/llama.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "config/base/mem.h"
+#include "config/base/rng.h"
+#include "tests/kit/llama_file.h"
+#include "tests/kit/model_run.h"
+
+/* Grouping of heads 1 to 4, heads of 32, 64, 80 and 128, rows that are no multiple of a tile, tied
+ * and own output layers, scaled and partly rotated positions, heads × head_dim ≠ width. */
+static const struct llama_shape SHAPES[] = {
+    {2, 64, 2, 2, 32, 96, 83, 512, 0, false, false, 0, 1, NULL},
+    {2, 128, 4, 2, 32, 160, 96, 512, 0, true, false, 0, 2, NULL},
+    {2, 192, 3, 1, 64, 224, 97, 512, 0, false, true, 0, 3, NULL},
+    {2, 256, 4, 1, 64, 320, 128, 512, 0, true, true, 0, 4, NULL},
+    {2, 256, 2, 1, 128, 288, 65, 512, 0, false, false, 64, 5, NULL},
+    {2, 160, 2, 2, 80, 192, 64, 512, 0, true, false, 0, 6, NULL},
+    {3, 64, 4, 2, 32, 96, 79, 512, 0, false, false, 16, 7, NULL},
+};
+enum { SHAPE_COUNT = sizeof SHAPES / sizeof SHAPES[0], TOKENS = 83 };
+
+static const uint32_t TYPES[] = {TENSOR_TYPE_f32, TENSOR_TYPE_f16, TENSOR_TYPE_q8_0,
+                                 TENSOR_TYPE_q4_0, TENSOR_TYPE_q4_1};
+enum { TYPE_COUNT = sizeof TYPES / sizeof TYPES[0] };
+
+static void tokens_fill(uint32_t *tokens, uint32_t count, uint32_t vocab, uint64_t seed)
+{
+    for (uint32_t i = 0; i < count; i++)
+        tokens[i] = (uint32_t)(rng_at(seed, 7, i) % vocab);
+}
+
+/* --- the judge: the model as the papers write it, in double, one token after the other --- */
+
+struct judge {
+    const struct llama_shape *shape;
+    const struct gguf *gguf;
+    uint32_t count;
+    double *k; /* [layers][count][kv_heads × head_dim] */
+    double *v;
+};
+
+/* out[r] = Σ row r of the tensor × x. */
+static void judge_matrix(const struct judge *judge, const char *name, const double *x, double *out)
+{
+    struct tensor tensor;
+    float row[1024];
+    assert_int_equal(gguf_get_tensor(judge->gguf, name, &tensor), STATUS_OK);
+    assert_true(tensor.dims[0] <= 1024);
+    for (uint64_t r = 0; r < tensor.dims[1]; r++) {
+        tensor_row_to_f32(&tensor, r, row);
+        out[r] = 0;
+        for (uint64_t c = 0; c < tensor.dims[0]; c++)
+            out[r] += (double)row[c] * x[c];
+    }
+}
+
+static void judge_layer_matrix(const struct judge *judge, uint32_t layer, const char *name,
+                               const double *x, double *out)
+{
+    char full[64];
+    snprintf(full, sizeof full, "blk.%u.%s.weight", layer, name);
+    judge_matrix(judge, full, x, out);
+}
+
+static void judge_norm(const struct judge *judge, const char *name, const double *x, double *out)
+{
+    struct tensor tensor;
+    float weight[1024];
+    double sum = 0;
+    uint32_t width = judge->shape->width;
+    assert_int_equal(gguf_get_tensor(judge->gguf, name, &tensor), STATUS_OK);
+    memcpy(weight, tensor.data, tensor.bytes);
+    for (uint32_t i = 0; i < width; i++)
+        sum += x[i] * x[i];
+    for (uint32_t i = 0; i < width; i++)
+        out[i] = x[i] / sqrt(sum / width + 1e-5) * (double)weight[i];
+}
+
+static void judge_rope(const struct judge *judge, double *x, uint32_t heads, uint32_t position)
+{
+    const struct llama_shape *shape = judge->shape;
+    uint32_t dims = shape->rope_dims != 0 ? shape->rope_dims : shape->head_dim;
+    struct tensor tensor;
+    float factors[256];
+    bool has_factors = gguf_get_tensor(judge->gguf, "rope_freqs.weight", &tensor) == STATUS_OK;
+    if (has_factors)
+        memcpy(factors, tensor.data, tensor.bytes);
+    for (uint32_t h = 0; h < heads; h++) {
+        for (uint32_t i = 0; i < dims / 2; i++) {
+            double *pair = x + h * shape->head_dim + 2 * i;
+            double angle = position * pow(10000.0, -2.0 * i / dims);
+            angle /= has_factors ? (double)factors[i] : 1;
+            double first = pair[0] * cos(angle) - pair[1] * sin(angle);
+            pair[1] = pair[0] * sin(angle) + pair[1] * cos(angle);
+            pair[0] = first;
+        }
+    }
+}
+
+static void judge_attention(const struct judge *judge, uint32_t layer, uint32_t position,
+                            const double *q, double *out)
+{
+    const struct llama_shape *shape = judge->shape;
+    uint32_t dim = shape->head_dim;
+    uint32_t stride = shape->kv_heads * dim;
+    double scores[TOKENS * 8];
+    for (uint32_t h = 0; h < shape->heads; h++) {
+        size_t base =
+            ((size_t)layer * judge->count) * stride + h / (shape->heads / shape->kv_heads) * dim;
+        double sum = 0;
+        memset(out + h * dim, 0, dim * sizeof *out);
+        for (uint32_t t = 0; t <= position; t++) {
+            double dot = 0;
+            for (uint32_t d = 0; d < dim; d++)
+                dot += q[h * dim + d] * judge->k[base + (size_t)t * stride + d];
+            scores[t] = exp(dot / sqrt(dim));
+            sum += scores[t];
+        }
+        for (uint32_t t = 0; t <= position; t++)
+            for (uint32_t d = 0; d < dim; d++)
+                out[h * dim + d] += scores[t] / sum * judge->v[base + (size_t)t * stride + d];
+    }
+}
+
+static void judge_layer(const struct judge *judge, uint32_t layer, uint32_t position, double *x)
+{
+    const struct llama_shape *shape = judge->shape;
+    double normed[1024], q[1024], attended[1024], gate[1024], up[1024], added[1024];
+    char name[64];
+    size_t place = ((size_t)layer * judge->count + position) * shape->kv_heads * shape->head_dim;
+    snprintf(name, sizeof name, "blk.%u.attn_norm.weight", layer);
+    judge_norm(judge, name, x, normed);
+    judge_layer_matrix(judge, layer, "attn_q", normed, q);
+    judge_layer_matrix(judge, layer, "attn_k", normed, judge->k + place);
+    judge_layer_matrix(judge, layer, "attn_v", normed, judge->v + place);
+    judge_rope(judge, q, shape->heads, position);
+    judge_rope(judge, judge->k + place, shape->kv_heads, position);
+    judge_attention(judge, layer, position, q, attended);
+    judge_layer_matrix(judge, layer, "attn_output", attended, added);
+    for (uint32_t i = 0; i < shape->width; i++)
+        x[i] += added[i];
+    snprintf(name, sizeof name, "blk.%u.ffn_norm.weight", layer);
+    judge_norm(judge, name, x, normed);
+    judge_layer_matrix(judge, layer, "ffn_gate", normed, gate);
+    judge_layer_matrix(judge, layer, "ffn_up", normed, up);
+    for (uint32_t i = 0; i < shape->hidden; i++)
+        gate[i] = gate[i] / (1 + exp(-gate[i])) * up[i];
+    judge_layer_matrix(judge, layer, "ffn_down", gate, added);
+    for (uint32_t i = 0; i < shape->width; i++)
+        x[i] += added[i];
+}
+
+/* Logits [count][vocab] of one sequence. */
+static void judge_run(const struct llama_shape *shape, const struct gguf *gguf,
+                      const uint32_t *tokens, uint32_t count, double *logits)
+{
+    size_t kv = (size_t)shape->layers * count * shape->kv_heads * shape->head_dim;
+    struct judge judge = {shape, gguf, count, calloc(kv, sizeof(double)),
+                          calloc(kv, sizeof(double))};
+    struct tensor table;
+    assert_int_equal(gguf_get_tensor(gguf, "token_embd.weight", &table), STATUS_OK);
+    for (uint32_t p = 0; p < count; p++) {
+        float row[1024];
+        double x[1024], normed[1024];
+        tensor_row_to_f32(&table, tokens[p], row);
+        for (uint32_t i = 0; i < shape->width; i++)
+            x[i] = (double)row[i];
+        for (uint32_t layer = 0; layer < shape->layers; layer++)
+            judge_layer(&judge, layer, p, x);
+        judge_norm(&judge, "output_norm.weight", x, normed);
+        judge_matrix(&judge, shape->has_own_output ? "output.weight" : "token_embd.weight", normed,
+                     logits + (size_t)p * shape->vocab);
+    }
+    free(judge.k);
+    free(judge.v);
+}
+
+/* --- helpers --- */
+
+struct opened {
+    struct buffer file;
+    struct gguf *gguf;
+};
+
+static void opened_init(struct opened *opened, const struct llama_shape *shape)
+{
+    llama_file_build(shape, &opened->file);
+    assert_int_equal(gguf_parse(&opened->gguf, opened->file.bytes, opened->file.length), STATUS_OK);
+}
+
+static void opened_deinit(struct opened *opened)
+{
+    gguf_close(opened->gguf);
+    buffer_deinit(&opened->file);
+}
+
+static void run_open(struct model_run *run, const struct gguf *gguf, const char *isa,
+                     uint32_t threads, enum kv_type kv_type, uint32_t tokens_max)
+{
+    enum status status = model_run_open(run, gguf,
+                                        &(struct model_run_options){.isa = isa,
+                                                                    .threads = threads,
+                                                                    .kv_type = kv_type,
+                                                                    .rows_max = 128,
+                                                                    .sequences = 3,
+                                                                    .tokens_max = tokens_max});
+    if (status != STATUS_OK)
+        fail_msg("%s: %s: %s", isa, status_name(status), status_note()->message);
+}
+
+/* Root of the mean squared difference ÷ root mean square of `right`. */
+static double relative_error(const float *left, const double *right, size_t count)
+{
+    double difference = 0;
+    double square = 0;
+    for (size_t i = 0; i < count; i++) {
+        difference += ((double)left[i] - right[i]) * ((double)left[i] - right[i]);
+        square += right[i] * right[i];
+    }
+    return sqrt(difference / square);
+}
+
+/* --- tests --- */
+
+static void test_ref_is_the_model(void **state)
+{
+    (void)state;
+    for (size_t s = 0; s < SHAPE_COUNT; s++) {
+        for (size_t t = 0; t < TYPE_COUNT; t++) {
+            struct llama_shape shape = SHAPES[s];
+            struct opened opened;
+            struct model_run run;
+            uint32_t tokens[TOKENS];
+            shape.type = TYPES[t];
+            opened_init(&opened, &shape);
+            tokens_fill(tokens, TOKENS, shape.vocab, s);
+            double *right = calloc((size_t)TOKENS * shape.vocab, sizeof *right);
+            judge_run(&shape, opened.gguf, tokens, TOKENS, right);
+            run_open(&run, opened.gguf, "ref", 1, KV_TYPE_F32, TOKENS);
+            const float *logits = model_run_chunk(&run, 1, 0, tokens, TOKENS);
+            double error = relative_error(logits, right, (size_t)TOKENS * shape.vocab);
+            /* float32 sums of some hundred terms over six matrices: measured below 1e-6 */
+            if (!(error < 1e-5))
+                fail_msg("shape %zu, type %u: relative error %g", s, shape.type, error);
+            model_run_close(&run);
+            free(right);
+            opened_deinit(&opened);
+        }
+    }
+}
+
+/* More keys than a segment of 256, page boundaries and blocks of 64 on the way. */
+static void test_long_context(void **state)
+{
+    (void)state;
+    enum { LONG = 300 };
+    struct llama_shape shape = SHAPES[0];
+    struct opened opened;
+    struct model_run run;
+    uint32_t tokens[LONG];
+    opened_init(&opened, &shape);
+    tokens_fill(tokens, LONG, shape.vocab, 11);
+    double *right = calloc((size_t)LONG * shape.vocab, sizeof *right);
+    judge_run(&shape, opened.gguf, tokens, LONG, right);
+    run_open(&run, opened.gguf, "ref", 1, KV_TYPE_F32, LONG);
+    for (uint32_t p = 0; p < LONG; p += 100) {
+        const float *logits = model_run_chunk(&run, 2, p, tokens + p, 100);
+        double error =
+            relative_error(logits, right + (size_t)p * shape.vocab, (size_t)100 * shape.vocab);
+        if (!(error < 1e-5))
+            fail_msg("positions from %u: relative error %g", p, error);
+    }
+    model_run_close(&run);
+    free(right);
+    opened_deinit(&opened);
+}
+
+/* Every table that runs here against ref: int8 activations in blocks of 32 stay within some
+ * percent of the logits' size; tables with integer products have equal bits among each other. */
+static void compare_tables(const struct llama_shape *shape, size_t s)
+{
+    struct opened opened;
+    struct model_run ref;
+    uint32_t tokens[TOKENS];
+    size_t count = (size_t)TOKENS * shape->vocab;
+    float *int8 = NULL;
+    double *right = calloc(count, sizeof *right);
+    opened_init(&opened, shape);
+    tokens_fill(tokens, TOKENS, shape->vocab, s);
+    run_open(&ref, opened.gguf, "ref", 1, KV_TYPE_F16, TOKENS);
+    const float *logits = model_run_chunk(&ref, 0, 0, tokens, TOKENS);
+    for (size_t i = 0; i < count; i++)
+        right[i] = (double)logits[i];
+    for (const char *const *isa = kernels_built(); *isa != NULL; isa++) {
+        struct model_run run;
+        if (strcmp(*isa, "ref") == 0 || !kernels_can_run(*isa))
+            continue;
+        run_open(&run, opened.gguf, *isa, 2, KV_TYPE_F16, TOKENS);
+        logits = model_run_chunk(&run, 0, 0, tokens, TOKENS);
+        double error = relative_error(logits, right, count);
+        if (!(error < 0.05))
+            fail_msg("shape %zu, type %u, %s: relative error %g", s, shape->type, *isa, error);
+        if (int8 == NULL) {
+            int8 = malloc(count * sizeof *int8);
+            memcpy(int8, logits, count * sizeof *int8);
+        } else if (memcmp(int8, logits, count * sizeof *int8) != 0) {
+            fail_msg("shape %zu, type %u: %s has other bits", s, shape->type, *isa);
+        }
+        model_run_close(&run);
+    }
+    assert_non_null(int8);
+    free(int8);
+    free(right);
+    model_run_close(&ref);
+    opened_deinit(&opened);
+}
+
+static void test_tables_agree(void **state)
+{
+    (void)state;
+    for (size_t s = 0; s < SHAPE_COUNT; s++) {
+        for (size_t t = 0; t < TYPE_COUNT; t++) {
+            struct llama_shape shape = SHAPES[s];
+            shape.type = TYPES[t];
+            compare_tables(&shape, s);
+        }
+    }
+}
+
+/* Three sequences, cut into random batches with random threads: the bits of each row are those of
+ * the sequence run alone, one token at a time. */
+static void check_invariance(const struct llama_shape *shape, const char *isa, struct rng *rng)
+{
+    struct opened opened;
+    struct model_run alone, mixed;
+    uint32_t tokens[3][TOKENS];
+    uint32_t done[3] = {0, 0, 0};
+    size_t row_bytes = shape->vocab * sizeof(float);
+    float *right = calloc(3 * (size_t)TOKENS, row_bytes);
+    opened_init(&opened, shape);
+    run_open(&alone, opened.gguf, isa, 1, KV_TYPE_F16, TOKENS);
+    for (uint32_t s = 0; s < 3; s++) {
+        tokens_fill(tokens[s], TOKENS, shape->vocab, 100 + s);
+        for (uint32_t p = 0; p < TOKENS; p++)
+            memcpy(right + ((size_t)s * TOKENS + p) * shape->vocab,
+                   model_run_chunk(&alone, s, p, tokens[s] + p, 1), row_bytes);
+    }
+    run_open(&mixed, opened.gguf, isa, 1 + (uint32_t)rng_below(rng, 3), KV_TYPE_F16, TOKENS);
+    while (done[0] + done[1] + done[2] < 3 * TOKENS) {
+        uint32_t sequences[128], positions[128], ids[128];
+        uint32_t rows = 0;
+        for (uint32_t s = 0; s < 3; s++) {
+            uint32_t take = (uint32_t)rng_below(rng, 20);
+            for (; take > 0 && done[s] < TOKENS; take--, rows++) {
+                sequences[rows] = s;
+                positions[rows] = done[s];
+                ids[rows] = tokens[s][done[s]++];
+            }
+        }
+        if (rows == 0)
+            continue;
+        const float *logits = model_run_batch(&mixed, rows, sequences, positions, ids);
+        for (uint32_t r = 0; r < rows; r++)
+            if (memcmp(logits + (size_t)r * shape->vocab,
+                       right + ((size_t)sequences[r] * TOKENS + positions[r]) * shape->vocab,
+                       row_bytes) != 0)
+                fail_msg("%s: sequence %u, position %u has other bits in a batch of %u", isa,
+                         sequences[r], positions[r], rows);
+    }
+    model_run_close(&mixed);
+    model_run_close(&alone);
+    opened_deinit(&opened);
+    free(right);
+}
+
+static void test_batch_invariance(void **state)
+{
+    (void)state;
+    struct rng rng = {2026, 0};
+    for (const char *const *isa = kernels_built(); *isa != NULL; isa++) {
+        if (!kernels_can_run(*isa))
+            continue;
+        for (size_t s = 0; s < SHAPE_COUNT; s += 2) {
+            struct llama_shape shape = SHAPES[s];
+            shape.type = TYPES[s % TYPE_COUNT];
+            check_invariance(&shape, *isa, &rng);
+        }
+    }
+}
+
+static enum status open_with(const struct llama_shape *shape,
+                             void (*change)(struct gguf_writer *writer))
+{
+    struct gguf_writer writer;
+    struct buffer file;
+    struct gguf *gguf;
+    struct model_run run;
+    gguf_writer_init(&writer);
+    llama_file_write(&writer, shape);
+    if (change != NULL)
+        change(&writer);
+    gguf_writer_finish(&writer, &file);
+    gguf_writer_deinit(&writer);
+    assert_int_equal(gguf_parse(&gguf, file.bytes, file.length), STATUS_OK);
+    enum status status = model_run_open(&run, gguf,
+                                        &(struct model_run_options){.isa = "ref",
+                                                                    .threads = 1,
+                                                                    .kv_type = KV_TYPE_F32,
+                                                                    .rows_max = 4,
+                                                                    .sequences = 1,
+                                                                    .tokens_max = 16});
+    model_run_close(&run);
+    gguf_close(gguf);
+    buffer_deinit(&file);
+    return status;
+}
+
+static void add_vector(struct gguf_writer *writer, const char *name, uint64_t count, float value)
+{
+    float values[256];
+    for (uint64_t i = 0; i < count; i++)
+        values[i] = value;
+    gguf_writer_tensor(writer, name, 1, &count, TENSOR_TYPE_f32, values, count * sizeof *values);
+}
+
+static void add_bias(struct gguf_writer *writer)
+{
+    add_vector(writer, "blk.0.attn_q.bias", 128, 0);
+}
+
+static void add_third_layer(struct gguf_writer *writer)
+{
+    add_vector(writer, "blk.2.attn_norm.weight", 64, 1);
+}
+
+static void add_odd_layer(struct gguf_writer *writer)
+{
+    add_vector(writer, "blk. 0.attn_norm.weight", 64, 1);
+}
+
+static void add_short_norm(struct gguf_writer *writer)
+{
+    add_vector(writer, "blk.1.ffn_norm.weight", 63, 1);
+}
+
+static void add_nan_norm(struct gguf_writer *writer)
+{
+    add_vector(writer, "blk.1.ffn_norm.weight", 64, __builtin_nanf(""));
+}
+
+static void add_half_norm(struct gguf_writer *writer)
+{
+    uint16_t values[64] = {0};
+    gguf_writer_tensor(writer, "blk.1.ffn_norm.weight", 1, &(uint64_t){64}, TENSOR_TYPE_f16, values,
+                       sizeof values);
+}
+
+static void add_zero_factors(struct gguf_writer *writer)
+{
+    add_vector(writer, "rope_freqs.weight", 16, 0);
+}
+
+static void add_few_factors(struct gguf_writer *writer)
+{
+    add_vector(writer, "rope_freqs.weight", 15, 1);
+}
+
+static void add_short_matrix(struct gguf_writer *writer)
+{
+    static float values[64 * 64];
+    gguf_writer_tensor(writer, "blk.1.attn_k.weight", 2, (uint64_t[]){64, 63}, TENSOR_TYPE_f32,
+                       values, sizeof(float) * 64 * 63);
+}
+
+static void test_wrong_tensors_are_refused(void **state)
+{
+    (void)state;
+    const struct {
+        void (*change)(struct gguf_writer *writer);
+        const char *without;
+        enum status status;
+        const char *says;
+    } cases[] = {
+        {NULL, NULL, STATUS_OK, ""},
+        {add_bias, NULL, STATUS_UNSUPPORTED, "blk.0.attn_q.bias"},
+        {add_third_layer, NULL, STATUS_UNSUPPORTED, "blk.2.attn_norm.weight"},
+        {add_odd_layer, NULL, STATUS_UNSUPPORTED, "blk. 0."},
+        {NULL, "blk.1.ffn_norm.weight", STATUS_NOT_FOUND, "blk.1.ffn_norm.weight"},
+        {NULL, "blk.1.attn_k.weight", STATUS_NOT_FOUND, "blk.1.attn_k.weight"},
+        {NULL, "output_norm.weight", STATUS_NOT_FOUND, "output_norm.weight"},
+        {add_short_norm, "blk.1.ffn_norm.weight", STATUS_CORRUPT, "63"},
+        {add_nan_norm, "blk.1.ffn_norm.weight", STATUS_CORRUPT, "finite"},
+        {add_half_norm, "blk.1.ffn_norm.weight", STATUS_UNSUPPORTED, "f16"},
+        {add_zero_factors, NULL, STATUS_CORRUPT, "rope_freqs"},
+        {add_few_factors, NULL, STATUS_CORRUPT, "rope_freqs"},
+        {add_short_matrix, "blk.1.attn_k.weight", STATUS_CORRUPT, "64 x 63"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct llama_shape shape = llama_file_shape();
+        shape.without = cases[i].without;
+        enum status status = open_with(&shape, cases[i].change);
+        if (status != cases[i].status ||
+            (status != STATUS_OK && strstr(status_note()->message, cases[i].says) == NULL))
+            fail_msg("case %zu: %s: %s", i, status_name(status), status_note()->message);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_ref_is_the_model),
+        cmocka_unit_test(test_long_context),
+        cmocka_unit_test(test_tables_agree),
+        cmocka_unit_test(test_batch_invariance),
+        cmocka_unit_test(test_wrong_tensors_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
