@@ -112,10 +112,10 @@ struct engine_request {
     struct engine_sampling sampling;
     struct slice stop[LIMIT_STOP_STRINGS];
     uint32_t stop_count;
-    bool ignore_end;      /* go on after an end token (bench, tests) */
-    bool want_logprobs;   /* of the chosen token */
+    bool ignore_end;       /* go on after an end token (bench, tests) */
+    bool want_logprobs;    /* of the chosen token */
     uint32_t top_logprobs; /* 0 … LIMIT_LOGPROBS */
-    bool echo;            /* the prompt comes back first, with its log-probabilities if wanted */
+    bool echo;             /* the prompt comes back first, with its log-probabilities if wanted */
 
     struct engine_domain domain; /* the requester's own; all zero = none */
     struct engine_domain visible[LIMIT_DOMAINS_VISIBLE];
@@ -126,22 +126,24 @@ struct engine_request {
 };
 
 /* Copies the request and hands it to a prepare thread. BUSY when there is no room: never a wait.
- * Everything that is wrong with the request itself (too long, bad ids) comes as an ERROR event. */
+ * Everything that is wrong with the request itself (too long, bad ids) comes as an ERROR event.
+ * Its events may come before this returns. */
 enum status engine_submit(struct engine *engine, const struct engine_request *request,
                           engine_request_id *out);
 
-/* The sequence stops at the next step and its END event follows; a stale id does nothing. */
+/* The sequence stops at the next step and its END event follows (ERROR with status CANCELLED when
+ * it had not started, as with DEADLINE); a stale id does nothing. */
 void engine_cancel(struct engine *engine, engine_request_id id);
 
-/* The consumer has delivered `tokens` more tokens of choice `choice`. A sequence with
+/* The consumer has delivered `tokens` more TOKEN events of choice `choice`. A sequence with
  * LIMIT_UNDELIVERED_TOKENS outstanding is throttled: it keeps its pages and computes nothing. */
 void engine_acknowledge(struct engine *engine, engine_request_id id, uint32_t choice,
                         uint32_t tokens);
 
 enum engine_finish {
     ENGINE_FINISH_NONE,
-    ENGINE_FINISH_STOP,      /* end token or stop string */
-    ENGINE_FINISH_LENGTH,    /* tokens_max or context */
+    ENGINE_FINISH_STOP,   /* end token or stop string */
+    ENGINE_FINISH_LENGTH, /* tokens_max or context */
     ENGINE_FINISH_CANCELLED,
     ENGINE_FINISH_DEADLINE,
     ENGINE_FINISH_ERROR,
@@ -167,8 +169,10 @@ struct engine_report {
 };
 
 enum engine_event_kind {
-    ENGINE_EVENT_START,      /* admitted: report.prompt_tokens and queue_us are set */
-    ENGINE_EVENT_PROMPT,     /* echo: one prompt token, its bytes and (from the second) logprob */
+    ENGINE_EVENT_START, /* admitted: report.prompt_tokens and queue_us are set */
+    /* Echo, before the choice's first TOKEN: one prompt token, its bytes as they are and (from the
+     * second) its logprob. Not acknowledged. */
+    ENGINE_EVENT_PROMPT,
     ENGINE_EVENT_TOKEN,      /* one generated token of one choice */
     ENGINE_EVENT_CHOICE_END, /* this choice is finished; text may hold what was held back */
     ENGINE_EVENT_END,        /* last event of a request that started: report is complete */

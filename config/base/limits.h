@@ -26,6 +26,8 @@
 #define LIMIT_LOGPROBS              20   /* top_logprobs, as the OpenAI schema says */
 #define LIMIT_LOGIT_BIAS            300
 #define LIMIT_REQUESTS_IN_ENGINE    1024 /* inbox and running together */
+#define LIMIT_REQUEST_BYTES_IN_ENGINE (256u << 20) /* texts and prompts of all of them: 64 of the
+                                                    * largest body, or all with 256 KiB */
 #define LIMIT_UNDELIVERED_TOKENS    64   /* then the sequence is throttled */
 #define LIMIT_REQUEST_ID_BYTES      64
 #define LIMIT_FINAL_RECORDS         131072 /* kept until acknowledged; wire.md asks for ≥ 100,000 */

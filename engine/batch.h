@@ -1,0 +1,47 @@
+/* batch: the rows of one step, gathered from sequences, in the form that the model reads.
+ *
+ * Owns:     the row arrays of one step.
+ * Thread:   engine thread only.
+ * Cost:     O(rows + pages of the sequences in it); no allocation after batch_init.
+ * Not here: who gets how many rows (scheduler), the arithmetic (model).
+ */
+#pragma once
+
+#include <stdint.h>
+
+#include "engine/kv_pool.h"
+#include "engine/model.h"
+
+struct batch {
+    uint32_t rows_max;
+    uint32_t logit_rows_max;
+    uint32_t sequences_max;
+    uint32_t sequences;
+    uint32_t *tokens;             /* [rows_max] */
+    uint32_t *sequence;           /* [rows_max] */
+    uint32_t *position;           /* [rows_max] */
+    uint32_t *logit_row;          /* [logit_rows_max] */
+    const uint32_t **page_tables; /* [sequences_max] */
+    struct model_batch model;     /* points into the arrays above */
+};
+
+enum status batch_init(struct batch *batch, uint32_t rows_max, uint32_t logit_rows_max,
+                       uint32_t sequences_max);
+void batch_deinit(struct batch *batch);
+
+void batch_begin(struct batch *batch, const struct kv_pool *pool);
+
+struct batch_part {
+    const uint32_t *tokens; /* of the whole sequence */
+    uint32_t first;         /* position of the first row */
+    uint32_t rows;
+    uint32_t logits_from; /* rows at this position and later want logits */
+    const page_id *pages; /* [page_count], must outlive the step */
+    uint32_t page_count;
+    const struct engine_domain *visible; /* taken at admission */
+    uint32_t visible_count;
+};
+
+/* Adds rows of one sequence; asserts that they fit, lie on its pages, and that every page it will
+ * read is visible to it. Returns the index of its first row of logits. */
+uint32_t batch_add(struct batch *batch, const struct kv_pool *pool, const struct batch_part *part);

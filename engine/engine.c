@@ -1,0 +1,546 @@
+#include "engine/engine.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include "config/base/log.h"
+#include "config/base/mem.h"
+#include "engine/gguf.h"
+#include "engine/model.h"
+#include "engine/step.h"
+#include "engine/vocab.h"
+#if BANYAN_TEXT
+#include "engine/text/chat_template.h"
+#include "engine/text/prepare.h"
+#include "engine/text/tokenizer.h"
+#endif
+
+/* The loop of HTTP, the prepare threads and two compute threads share few processors: one thread
+ * makes a prompt of 8k tokens in some milliseconds, the second is for when one meets a hostile
+ * text. */
+enum { PREPARE_THREADS = 2 };
+
+/* Where the compute threads run (kernels), as the engine thread works as one of them. */
+enum { ENGINE_NICE = 10 };
+
+struct engine {
+    struct step step; /* first: it wants 64-byte alignment */
+    struct ticket_table requests;
+    const struct clock *clock;
+    struct gguf *gguf; /* stays open: slices of templates and names point into it */
+    struct vocab *vocab;
+    struct kernels *kernels;
+    struct model *model;
+    struct kv_layout layout;
+    char model_name[LIMIT_NAME_BYTES];
+    int64_t created_wall_s;
+    uint32_t context;
+    pthread_t thread;
+    bool has_thread;
+#if BANYAN_TEXT
+    struct tokenizer *tokenizer;
+    struct chat_template *chat_template;
+    struct prepare_model prepare_model;
+    struct prepare *prepare;
+#endif
+    /* The consumer's: an echo mark is told as one event a prompt token. */
+    struct {
+        bool is_telling;
+        uint32_t slot;
+        uint32_t choice;
+        uint32_t index;
+        uint32_t tokens_so_far;
+    } echo;
+};
+
+/* --- opening --- */
+
+static void open_name(struct engine *engine, const struct engine_options *options)
+{
+    const char *name = options->model_name;
+    if (name != NULL && name[0] != '\0') {
+        snprintf(engine->model_name, sizeof(engine->model_name), "%s", name);
+        return;
+    }
+    const char *base = strrchr(options->model_path, '/');
+    snprintf(engine->model_name, sizeof(engine->model_name), "%s",
+             base != NULL ? base + 1 : options->model_path);
+    char *ending = strrchr(engine->model_name, '.');
+    if (ending != NULL && ending != engine->model_name)
+        *ending = '\0';
+}
+
+static enum status open_text(struct engine *engine)
+{
+#if BANYAN_TEXT
+    TRY(tokenizer_create(&engine->tokenizer, engine->vocab, engine->gguf));
+    if (gguf_has(engine->gguf, "tokenizer.chat_template")) {
+        struct slice source;
+        TRY(gguf_get_string(engine->gguf, "tokenizer.chat_template", &source));
+        TRY(chat_template_compile(&engine->chat_template, source));
+    }
+    engine->prepare_model =
+        (struct prepare_model){engine->vocab, engine->tokenizer, engine->chat_template};
+#else
+    (void)engine;
+#endif
+    return STATUS_OK;
+}
+
+static enum status open_kv_type(enum kv_type *out, const char *name)
+{
+    if (name == NULL || strcmp(name, "f16") == 0)
+        *out = KV_TYPE_F16;
+    else if (strcmp(name, "f32") == 0)
+        *out = KV_TYPE_F32;
+    else
+        FAIL(STATUS_UNSUPPORTED, "KV type '%s' is not known: f16 or f32", name);
+    return STATUS_OK;
+}
+
+static enum status open_model(struct engine *engine, const struct engine_options *options,
+                              uint32_t logit_rows_max)
+{
+    struct model_config config;
+    enum kv_type kv_type = KV_TYPE_F16;
+    TRY(open_kv_type(&kv_type, options->kv_type));
+    TRY(gguf_open(&engine->gguf, options->model_path));
+    TRY(vocab_create(&engine->vocab, engine->gguf));
+    TRY(open_text(engine));
+    TRY(model_config_read(&config, engine->gguf));
+    if (options->context > config.context)
+        FAIL(STATUS_OUT_OF_RANGE, "a context of %u tokens is asked, the model has %u",
+             options->context, config.context);
+    engine->context = options->context > 0 ? options->context : config.context;
+    if (engine->context < 2)
+        FAIL(STATUS_OUT_OF_RANGE, "a context of %u tokens: at least 2 are needed", engine->context);
+    uint32_t cols_max = config.width > config.hidden ? config.width : config.hidden;
+    uint32_t attention_cols = config.heads * config.head_dim;
+    const struct kernels_options kernels_options = {
+        .isa = options->isa,
+        .threads = options->threads,
+        .rows_max = options->rows_max,
+        .cols_max = cols_max > attention_cols ? cols_max : attention_cols,
+    };
+    TRY(kernels_create(&engine->kernels, &kernels_options));
+    TRY(model_open(&engine->model, engine->kernels, engine->gguf, options->rows_max,
+                   logit_rows_max));
+    if (model_config(engine->model)->vocab != vocab_size(engine->vocab))
+        FAIL(STATUS_CORRUPT, "the model has logits for %u tokens, its vocabulary %u",
+             model_config(engine->model)->vocab, vocab_size(engine->vocab));
+    return kernels_kv_layout(engine->kernels, kv_type, KV_POOL_PAGE_TOKENS, config.layers,
+                             config.kv_heads, config.head_dim, &engine->layout);
+}
+
+static enum status open_step(struct engine *engine, const struct engine_options *options,
+                             uint32_t logit_rows_max)
+{
+    TRY(ticket_table_init(&engine->requests, LIMIT_REQUESTS_IN_ENGINE,
+                          LIMIT_REQUEST_BYTES_IN_ENGINE));
+    const struct step_options step_options = {
+        .kernels = engine->kernels,
+        .model = engine->model,
+        .vocab = engine->vocab,
+        .layout = &engine->layout,
+        .requests = &engine->requests,
+        .clock = engine->clock,
+        .metrics = options->metrics,
+        .wake = options->wake,
+        .wake_context = options->wake_context,
+        .kv_bytes = options->kv_bytes,
+        .context = engine->context,
+        .rows_max = options->rows_max,
+        .logit_rows_max = logit_rows_max,
+        .sequences_max = options->sequences_max,
+    };
+    enum status status = step_init(&engine->step, &step_options);
+    if (status != STATUS_OK)
+        ticket_table_deinit(&engine->requests);
+    return status;
+}
+
+static void *open_thread(void *context)
+{
+    struct engine *engine = context;
+    /* Linux: 0 means this thread alone. Where it is refused, the engine runs all the same. */
+    if (setpriority(PRIO_PROCESS, 0, ENGINE_NICE) != 0)
+        LOG(LOG_DEBUG, "engine_nice_refused", LOG_NUMBER("errno", errno));
+    step_run(&engine->step);
+    return NULL;
+}
+
+#if BANYAN_TEXT
+static void open_prepare_work(void *context, uint32_t slot);
+#endif
+
+static enum status open_threads(struct engine *engine)
+{
+    if (pthread_create(&engine->thread, NULL, open_thread, engine) != 0)
+        FAIL(STATUS_NO_MEMORY, "the engine thread could not be started");
+    engine->has_thread = true;
+#if BANYAN_TEXT
+    TRY(prepare_create(&engine->prepare, PREPARE_THREADS, LIMIT_REQUESTS_IN_ENGINE,
+                       open_prepare_work, engine));
+#endif
+    return STATUS_OK;
+}
+
+static void open_metrics(const struct engine *engine, struct metrics *metrics)
+{
+    if (metrics == NULL)
+        return;
+    char labels[128];
+    snprintf(labels, sizeof(labels), "isa=\"%s\",backend=\"cpu\"", kernels_isa(engine->kernels));
+    metric_set(metrics_get(metrics, METRIC_GAUGE, "banyan_kernel_info",
+                           "The table of kernels in use.", labels, NULL, 0),
+               1);
+}
+
+enum status engine_open(struct engine **out, const struct engine_options *options)
+{
+    enum status status = STATUS_OK;
+    struct engine *engine = NULL;
+    struct stat file;
+    ASSERT(options->clock != NULL);
+    if (options->rows_max < 1 || options->sequences_max < 1)
+        FAIL(STATUS_OUT_OF_RANGE, "at least one row and one sequence are needed");
+    engine = mem_alloc_aligned(64, (sizeof(*engine) + 63) & ~(size_t)63);
+    if (engine == NULL)
+        FAIL(STATUS_NO_MEMORY, "no memory for the engine");
+    memset(engine, 0, sizeof(*engine));
+    engine->clock = options->clock;
+    if (stat(options->model_path, &file) == 0)
+        engine->created_wall_s = file.st_mtime;
+    open_name(engine, options);
+    /* Every running sequence may want a row of logits; an echo is cut into chunks of what is left,
+     * for which 64 rows are enough to keep the matrices busy. */
+    uint32_t logit_rows_max = options->sequences_max > 64 ? options->sequences_max : 64;
+    if (logit_rows_max > options->rows_max)
+        logit_rows_max = options->rows_max;
+    TRY_OUT(open_model(engine, options, logit_rows_max));
+    TRY_OUT(open_step(engine, options, logit_rows_max));
+    open_metrics(engine, options->metrics);
+    TRY_OUT(open_threads(engine));
+    *out = engine;
+out:
+    if (status != STATUS_OK)
+        engine_close(engine);
+    return status;
+}
+
+void engine_close(struct engine *engine)
+{
+    if (engine == NULL)
+        return;
+#if BANYAN_TEXT
+    prepare_destroy(engine->prepare);
+#endif
+    if (engine->has_thread) {
+        atomic_store(&engine->step.is_closing, true);
+        inbox_ring(&engine->step.inbox);
+        pthread_join(engine->thread, NULL);
+    }
+    if (engine->requests.slots != NULL) {
+        step_deinit(&engine->step);
+        ticket_table_deinit(&engine->requests);
+    }
+    if (engine->model != NULL)
+        model_close(engine->model);
+    if (engine->kernels != NULL)
+        kernels_destroy(engine->kernels);
+#if BANYAN_TEXT
+    if (engine->chat_template != NULL)
+        chat_template_destroy(engine->chat_template);
+    if (engine->tokenizer != NULL)
+        tokenizer_destroy(engine->tokenizer);
+#endif
+    if (engine->vocab != NULL)
+        vocab_destroy(engine->vocab);
+    if (engine->gguf != NULL)
+        gguf_close(engine->gguf);
+    mem_free(engine);
+}
+
+void engine_info(const struct engine *engine, struct engine_info *out)
+{
+    *out = (struct engine_info){
+        .model_name = engine->model_name,
+        .context = engine->context,
+        .vocab = vocab_size(engine->vocab),
+        .isa = kernels_isa(engine->kernels),
+        .threads = kernels_threads(engine->kernels),
+        .created_wall_s = engine->created_wall_s,
+        .kv_pages = engine->step.pool.page_count,
+    };
+}
+
+/* --- text services --- */
+
+#if BANYAN_TEXT
+static enum status tokenize_status(enum status status, size_t ids_max)
+{
+    if (status != STATUS_LIMIT)
+        return status;
+    FAIL(STATUS_CONTEXT_LENGTH, "the text has more than %zu tokens", ids_max);
+}
+#endif
+
+enum status engine_tokenize(struct engine *engine, struct slice text, bool add_special,
+                            size_t ids_max, uint32_t **ids, size_t *count)
+{
+#if BANYAN_TEXT
+    return tokenize_status(
+        prepare_text(&engine->prepare_model, text, add_special, ids_max, ids, count), ids_max);
+#else
+    (void)engine, (void)text, (void)add_special, (void)ids_max, (void)ids, (void)count;
+    FAIL(STATUS_UNSUPPORTED, "this build takes token ids only (built without PCRE2)");
+#endif
+}
+
+enum status engine_tokenize_chat(struct engine *engine, const struct engine_message *messages,
+                                 size_t message_count, bool add_generation_prompt, size_t ids_max,
+                                 uint32_t **ids, size_t *count)
+{
+#if BANYAN_TEXT
+    return tokenize_status(prepare_chat(&engine->prepare_model, messages, message_count,
+                                        add_generation_prompt, ids_max, ids, count),
+                           ids_max);
+#else
+    (void)engine, (void)messages, (void)message_count, (void)add_generation_prompt;
+    (void)ids_max, (void)ids, (void)count;
+    FAIL(STATUS_UNSUPPORTED, "this build takes token ids only (built without PCRE2)");
+#endif
+}
+
+enum status engine_detokenize(struct engine *engine, const uint32_t *ids, size_t count,
+                              struct buffer *out)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (ids[i] < vocab_size(engine->vocab))
+            continue;
+        char param[STATUS_PARAM_BYTES];
+        snprintf(param, sizeof(param), "tokens[%zu]", i);
+        FAIL_PARAM(STATUS_OUT_OF_RANGE, param, "token %u at %s: the model has tokens 0 to %u",
+                   ids[i], param, vocab_size(engine->vocab) - 1);
+    }
+    for (size_t i = 0; i < count; i++)
+        buffer_append_slice(out, vocab_bytes(engine->vocab, ids[i]));
+    return out->status;
+}
+
+struct slice engine_token_bytes(struct engine *engine, uint32_t id)
+{
+    return vocab_bytes(engine->vocab, id);
+}
+
+/* --- requests --- */
+
+/* Makes the prompt's tokens and checks everything; on the thread it is called from. */
+static enum status submit_prepare(struct engine *engine, uint32_t slot)
+{
+    struct ticket *ticket = &engine->requests.slots[slot];
+    const struct engine_request *asked = &ticket->asked;
+    uint32_t vocab = vocab_size(engine->vocab);
+    TRY(ticket_check_asked(ticket, vocab));
+    if (asked->prompt_kind == ENGINE_PROMPT_TOKENS)
+        return ticket_take_tokens(&engine->requests, slot, vocab, engine->context);
+    uint32_t *ids = NULL;
+    size_t count = 0;
+#if BANYAN_TEXT
+    enum status status =
+        asked->prompt_kind == ENGINE_PROMPT_CHAT
+            ? prepare_chat(&engine->prepare_model, asked->messages, asked->message_count, true,
+                           engine->context, &ids, &count)
+            : prepare_text(&engine->prepare_model, asked->text, true, engine->context, &ids,
+                           &count);
+    if (status == STATUS_LIMIT)
+        return ticket_fail_context(ticket, engine->context);
+    TRY(status);
+    return ticket_take_prompt(&engine->requests, slot, ids, count, engine->context);
+#else
+    (void)ids, (void)count;
+    FAIL_PARAM(STATUS_UNSUPPORTED, "prompt",
+               "this build takes prompts as token ids only (built without PCRE2)");
+#endif
+}
+
+static void submit_hand_over(struct engine *engine, uint32_t slot)
+{
+    struct ticket *ticket = &engine->requests.slots[slot];
+    /* Whoever cancels while it waits here is answered by the engine thread, which looks first. */
+    if (!ticket_is_cancelled(ticket) && submit_prepare(engine, slot) != STATUS_OK)
+        ticket->refusal = *status_note();
+    inbox_push(&engine->step.inbox, slot);
+}
+
+#if BANYAN_TEXT
+static void open_prepare_work(void *context, uint32_t slot)
+{
+    submit_hand_over(context, slot);
+}
+#endif
+
+enum status engine_submit(struct engine *engine, const struct engine_request *request,
+                          engine_request_id *out)
+{
+    uint32_t slot;
+    TRY(ticket_acquire(&engine->requests, request, clock_mono_us(engine->clock), &slot, out));
+#if BANYAN_TEXT
+    if (request->prompt_kind != ENGINE_PROMPT_TOKENS) {
+        prepare_push(engine->prepare, slot);
+        return STATUS_OK;
+    }
+#endif
+    submit_hand_over(engine, slot);
+    return STATUS_OK;
+}
+
+void engine_cancel(struct engine *engine, engine_request_id id)
+{
+    if (ticket_cancel(&engine->requests, id))
+        inbox_ring(&engine->step.inbox);
+}
+
+void engine_acknowledge(struct engine *engine, engine_request_id id, uint32_t choice,
+                        uint32_t tokens)
+{
+    if (ticket_acknowledge(&engine->requests, id, choice, tokens))
+        inbox_ring(&engine->step.inbox);
+}
+
+const char *engine_finish_name(enum engine_finish finish)
+{
+    switch (finish) {
+    case ENGINE_FINISH_NONE:
+        return "none";
+    case ENGINE_FINISH_STOP:
+        return "stop";
+    case ENGINE_FINISH_LENGTH:
+        return "length";
+    case ENGINE_FINISH_CANCELLED:
+        return "cancelled";
+    case ENGINE_FINISH_DEADLINE:
+        return "deadline";
+    case ENGINE_FINISH_ERROR:
+        return "error";
+    }
+    ASSERT(false);
+    return "";
+}
+
+/* --- events --- */
+
+/* The next prompt token of an echo. */
+static void next_event_echo(struct engine *engine, struct engine_event *out)
+{
+    struct ticket *ticket = &engine->requests.slots[engine->echo.slot];
+    uint32_t index = engine->echo.index++;
+    out->kind = ENGINE_EVENT_PROMPT;
+    out->id = atomic_load_explicit(&ticket->id, memory_order_relaxed);
+    out->context = ticket->asked.context;
+    out->choice = engine->echo.choice;
+    out->tokens_so_far = engine->echo.tokens_so_far;
+    out->token = ticket->prompt[index];
+    out->text = vocab_bytes(engine->vocab, out->token);
+    if (ticket->scores != NULL && index > 0) {
+        const struct ticket_score *score = ticket_score_at(ticket, engine->echo.choice, index);
+        out->logprob = score->logprob;
+        out->top_count = score->top_count;
+        memcpy(out->top, score->top, score->top_count * sizeof(out->top[0]));
+    }
+    engine->echo.is_telling = engine->echo.index < ticket->prompt_count;
+}
+
+/* Tells the engine thread that a record is off the queue. It sleeps on this only when a sequence
+ * stands at the bound of records, or a place is wanted: the bell may be that seldom. */
+static void next_event_taken(struct engine *engine, const struct outbox_record *record)
+{
+    if (record->sequence == SEQUENCE_NONE)
+        return;
+    struct sequence *sequence = &engine->step.sequences.slots[record->sequence];
+    uint32_t taken =
+        atomic_fetch_add_explicit(&sequence->records_taken, 1, memory_order_release) + 1;
+    if (record->kind == ENGINE_EVENT_CHOICE_END || taken % (LIMIT_UNDELIVERED_TOKENS / 2) == 0)
+        inbox_ring(&engine->step.inbox);
+}
+
+static void next_event_clear(struct engine_event *out)
+{
+    out->choice = 0;
+    out->token = 0;
+    out->logprob = 0;
+    out->top_count = 0;
+    out->text = (struct slice){0};
+    out->finish = ENGINE_FINISH_NONE;
+    out->report = (struct engine_report){0};
+    out->note.status = STATUS_OK;
+    out->note.param[0] = '\0';
+    out->note.message[0] = '\0';
+}
+
+bool engine_next_event(struct engine *engine, struct engine_event *out)
+{
+    if (engine->echo.is_telling) {
+        next_event_clear(out);
+        next_event_echo(engine, out);
+        return true;
+    }
+    const struct engine_logprob *top;
+    struct slice text;
+    const struct outbox_record *record = outbox_next(&engine->step.outbox, &top, &text);
+    if (record == NULL)
+        return false;
+    struct ticket *ticket = &engine->requests.slots[record->slot];
+    next_event_clear(out);
+    next_event_taken(engine, record);
+    if (record->kind == ENGINE_EVENT_PROMPT) {
+        engine->echo.slot = record->slot;
+        engine->echo.choice = record->choice;
+        engine->echo.index = 0;
+        engine->echo.tokens_so_far = record->tokens_so_far;
+        next_event_echo(engine, out);
+        return true;
+    }
+    out->kind = record->kind;
+    out->id = atomic_load_explicit(&ticket->id, memory_order_relaxed);
+    out->context = ticket->asked.context;
+    out->choice = record->choice;
+    out->tokens_so_far = record->tokens_so_far;
+    out->token = record->token;
+    out->logprob = record->logprob;
+    out->top_count = record->top_count;
+    memcpy(out->top, top, record->top_count * sizeof(*top));
+    out->text = text;
+    out->finish = record->finish;
+    if (record->kind == ENGINE_EVENT_START) {
+        out->report.prompt_tokens = ticket->prompt_count;
+        out->report.queue_us = ticket->queue_us;
+    } else if (record->kind == ENGINE_EVENT_END) {
+        out->report = ticket->report_end;
+        ticket_release(&engine->requests, record->slot);
+    } else if (record->kind == ENGINE_EVENT_ERROR) {
+        out->note = ticket->refusal;
+        ticket_release(&engine->requests, record->slot);
+    }
+    return true;
+}
+
+void engine_stats(struct engine *engine, struct engine_stats *out)
+{
+    struct step_figures *figures = &engine->step.figures;
+    *out = (struct engine_stats){
+        .requests = engine->requests.count - atomic_load(&engine->requests.free_count),
+        .sequences_running = atomic_load(&figures->running),
+        .sequences_waiting = atomic_load(&figures->waiting),
+        .pages_free = atomic_load(&figures->pages_free),
+        .pages_total = engine->step.pool.page_count,
+        .steps = atomic_load(&figures->steps),
+        .rows = atomic_load(&figures->rows),
+        .tokens_prompt = atomic_load(&figures->tokens_prompt),
+        .tokens_generated = atomic_load(&figures->tokens_generated),
+    };
+}

@@ -1,0 +1,144 @@
+#include "engine/kv_pool.h"
+
+#include <string.h>
+
+#include "config/base/mem.h"
+
+enum status kv_pool_init(struct kv_pool *pool, struct kernels *kernels,
+                         const struct kv_layout *layout, uint64_t bytes, uint32_t context)
+{
+    enum status status = STATUS_OK;
+    ASSERT(layout->page_bytes > 0);
+    ASSERT(layout->page_tokens > 0);
+    *pool = (struct kv_pool){.kernels = kernels, .layout = *layout};
+
+    uint64_t pages = bytes / layout->page_bytes;
+    uint64_t pages_needed = ((uint64_t)context + layout->page_tokens - 1) / layout->page_tokens;
+    if (pages > KV_POOL_NONE - 1)
+        pages = KV_POOL_NONE - 1;
+    if (pages < pages_needed)
+        FAIL(STATUS_LIMIT,
+             "KV memory of %llu bytes holds %llu pages of %u tokens (%zu bytes each), but one "
+             "sequence of the full context (%u tokens) needs %llu pages = %llu bytes: give more "
+             "KV memory or a smaller context",
+             (unsigned long long)bytes, (unsigned long long)pages, layout->page_tokens,
+             layout->page_bytes, context, (unsigned long long)pages_needed,
+             (unsigned long long)(pages_needed * layout->page_bytes));
+    ASSERT(pages > 0);
+
+    pool->page_count = (uint32_t)pages;
+    pool->memory = kernels_buffer_create(kernels, pages * layout->page_bytes);
+    pool->free_pages = mem_zalloc(pages, sizeof(*pool->free_pages));
+    pool->references = mem_zalloc(pages, sizeof(*pool->references));
+    pool->domains = mem_zalloc(pages, sizeof(*pool->domains));
+    if (pool->memory == NULL || pool->free_pages == NULL || pool->references == NULL ||
+        pool->domains == NULL)
+        FAIL_OUT(STATUS_NO_MEMORY, "no memory for %u KV pages of %zu bytes", pool->page_count,
+                 layout->page_bytes);
+    /* The lowest page is given first, so that a small load touches little memory. */
+    for (uint32_t i = 0; i < pool->page_count; i++)
+        pool->free_pages[i] = pool->page_count - 1 - i;
+    pool->free_count = pool->page_count;
+out:
+    if (status != STATUS_OK)
+        kv_pool_deinit(pool);
+    return status;
+}
+
+void kv_pool_deinit(struct kv_pool *pool)
+{
+    if (pool->memory != NULL)
+        kernels_buffer_destroy(pool->kernels, pool->memory);
+    mem_free(pool->free_pages);
+    mem_free(pool->references);
+    mem_free(pool->domains);
+    *pool = (struct kv_pool){0};
+}
+
+uint32_t kv_pool_pages_for(const struct kv_pool *pool, uint32_t tokens)
+{
+    return (uint32_t)(((uint64_t)tokens + pool->layout.page_tokens - 1) / pool->layout.page_tokens);
+}
+
+page_id kv_pool_acquire(struct kv_pool *pool, const struct engine_domain *domain)
+{
+    if (pool->free_count == 0)
+        return KV_POOL_NONE;
+    page_id page = pool->free_pages[--pool->free_count];
+    ASSERT(pool->references[page] == 0);
+    pool->references[page] = 1;
+    pool->domains[page] = *domain;
+#ifdef BANYAN_SLOW_CHECKS
+    /* All ones is NaN in every float type: whoever reads what was not written shows it. */
+    memset((char *)pool->memory + (size_t)page * pool->layout.page_bytes, 0xff,
+           pool->layout.page_bytes);
+#endif
+    return page;
+}
+
+void kv_pool_retain(struct kv_pool *pool, page_id page)
+{
+    ASSERT(page < pool->page_count);
+    ASSERT(pool->references[page] > 0);
+    ASSERT(pool->references[page] < UINT32_MAX);
+    pool->references[page]++;
+}
+
+void kv_pool_release(struct kv_pool *pool, page_id page)
+{
+    ASSERT(page < pool->page_count);
+    ASSERT(pool->references[page] > 0);
+    if (--pool->references[page] > 0)
+        return;
+    ASSERT(pool->free_count < pool->page_count);
+    pool->free_pages[pool->free_count++] = page;
+}
+
+static bool assert_visible_has(const struct engine_domain *visible, uint32_t visible_count,
+                               const struct engine_domain *domain)
+{
+    for (uint32_t i = 0; i < visible_count; i++)
+        if (memcmp(visible[i].bytes, domain->bytes, sizeof(domain->bytes)) == 0)
+            return true;
+    return false;
+}
+
+void kv_pool_assert_visible(const struct kv_pool *pool, const page_id *pages, uint32_t page_count,
+                            const struct engine_domain *visible, uint32_t visible_count)
+{
+    for (uint32_t i = 0; i < page_count; i++) {
+        ASSERT(pages[i] < pool->page_count);
+        ASSERT(pool->references[pages[i]] > 0);
+        ASSERT(assert_visible_has(visible, visible_count, &pool->domains[pages[i]]));
+    }
+}
+
+bool kv_pool_check(const struct kv_pool *pool, const uint32_t *holders)
+{
+    uint32_t zero_count = 0;
+    for (uint32_t page = 0; page < pool->page_count; page++) {
+        if (pool->references[page] != holders[page])
+            return false;
+        zero_count += pool->references[page] == 0;
+    }
+    if (zero_count != pool->free_count)
+        return false;
+    /* free_count entries, all of count 0 and, being as many as there are, without repetition if
+     * each zero page occurs: checked by the sum and the sum of squares of the ids. */
+    uint64_t sum = 0;
+    uint64_t squares = 0;
+    for (uint32_t i = 0; i < pool->free_count; i++) {
+        page_id page = pool->free_pages[i];
+        if (page >= pool->page_count || pool->references[page] != 0)
+            return false;
+        sum += page;
+        squares += (uint64_t)page * page;
+    }
+    for (uint32_t page = 0; page < pool->page_count; page++) {
+        if (pool->references[page] == 0) {
+            sum -= page;
+            squares -= (uint64_t)page * page;
+        }
+    }
+    return sum == 0 && squares == 0;
+}

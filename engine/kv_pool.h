@@ -1,0 +1,58 @@
+/* kv_pool: a fixed number of KV pages with reference counts and domains.
+ *
+ * Owns:     the page memory and the free list; nothing else frees a page.
+ * Thread:   engine thread only, therefore no locks; kv_pool_init before it starts.
+ * Cost:     acquire, retain and release are O(1); no allocation after kv_pool_init.
+ * Not here: which page to give up (scheduler), what lies inside a page (kernels).
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/engine.h"
+#include "kernels/kernels.h"
+
+typedef uint32_t page_id;
+
+enum { KV_POOL_PAGE_TOKENS = 16, KV_POOL_NONE = UINT32_MAX };
+
+/* A page is free exactly when its count is 0; then, and only then, it stands in `free_pages`:
+ *
+ *     references  [2][0][1][0]        pages 1 and 3 are free
+ *     free_pages  [1, 3 | …]          the first free_count entries count
+ */
+struct kv_pool {
+    struct kernels *kernels;
+    struct kv_layout layout;
+    void *memory; /* [page_count][layout.page_bytes] */
+    uint32_t page_count;
+    uint32_t free_count;
+    page_id *free_pages;
+    uint32_t *references;
+    struct engine_domain *domains; /* of the page's content, while it is held */
+};
+
+/* As many pages as `bytes` holds. LIMIT, with the sum, when that is less than one sequence of
+ * `context` tokens needs, so that a sequence alone can always finish; NO_MEMORY. */
+enum status kv_pool_init(struct kv_pool *pool, struct kernels *kernels,
+                         const struct kv_layout *layout, uint64_t bytes, uint32_t context);
+void kv_pool_deinit(struct kv_pool *pool);
+
+/* Pages that `tokens` tokens fill. */
+uint32_t kv_pool_pages_for(const struct kv_pool *pool, uint32_t tokens);
+
+/* A page with one reference, for content of `domain`; KV_POOL_NONE when none is free. */
+page_id kv_pool_acquire(struct kv_pool *pool, const struct engine_domain *domain);
+/* One more reference to a page that is held. */
+void kv_pool_retain(struct kv_pool *pool, page_id page);
+/* The page is free when the last reference goes. */
+void kv_pool_release(struct kv_pool *pool, page_id page);
+
+/* Asserts, in every build, that each page of a table is held and its domain is one of `visible`:
+ * the last gate between one tenant's keys and another's query. */
+void kv_pool_assert_visible(const struct kv_pool *pool, const page_id *pages, uint32_t page_count,
+                            const struct engine_domain *visible, uint32_t visible_count);
+
+/* All invariants; `holders[page]` is how many references the caller knows of. O(pages). */
+bool kv_pool_check(const struct kv_pool *pool, const uint32_t *holders);

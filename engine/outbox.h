@@ -1,0 +1,55 @@
+/* outbox: events from the engine thread to the one consumer: a ring of records of any length.
+ *
+ * Owns:     the bytes of events that were not taken yet.
+ * Thread:   push: the engine thread; next: the consumer thread. Lock-free (one of each).
+ * Cost:     one copy in, none out; no allocation after outbox_init.
+ * Not here: what events mean (engine), waking the consumer (engine_options.wake).
+ *
+ *     |record|top[]|text|pad| record|text|pad | … free … |skip to the start|
+ *      ^ tail: the consumer still reads this one          ^ never splits a record
+ */
+#pragma once
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "config/base/slice.h"
+#include "engine/engine.h"
+
+/* An engine_event without its wide parts; `slot` and `sequence` are places in the tables. */
+struct outbox_record {
+    uint32_t bytes; /* of the whole record; set by push */
+    enum engine_event_kind kind;
+    uint32_t slot;
+    uint32_t sequence; /* UINT32_MAX when none */
+    uint32_t choice;
+    uint32_t tokens_so_far;
+    uint32_t token;
+    float logprob;
+    uint32_t top_count;
+    uint32_t text_bytes;
+    enum engine_finish finish;
+};
+
+struct outbox {
+    char *bytes;
+    size_t capacity;
+    _Alignas(64) _Atomic size_t head; /* bytes ever written, skips included */
+    _Alignas(64) _Atomic size_t tail; /* bytes ever given back */
+    size_t held;                      /* consumer's: bytes of the record it looks at */
+};
+
+/* The room that a record takes at most. */
+size_t outbox_record_bytes(uint32_t top_count, size_t text_bytes);
+
+/* `record_bytes_max` is added for the bytes lost at the wrap and the record being read. */
+enum status outbox_init(struct outbox *outbox, size_t capacity_bytes, size_t record_bytes_max);
+void outbox_deinit(struct outbox *outbox);
+
+/* False when full. */
+bool outbox_push(struct outbox *outbox, const struct outbox_record *record,
+                 const struct engine_logprob *top, struct slice text);
+/* The oldest record, or NULL; valid until the next call, which gives its room back. */
+const struct outbox_record *outbox_next(struct outbox *outbox, const struct engine_logprob **top,
+                                        struct slice *text);

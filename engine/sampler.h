@@ -1,0 +1,58 @@
+/* sampler: the next token from one row of logits; a pure function.
+ *
+ * Owns:     scratch for one vocabulary.
+ * Thread:   engine thread only (the scratch); equal arguments give equal results on any.
+ * Cost:     greedy: one pass over the row when it is adjusted or top log-probabilities are asked,
+ *           else O(1). top_k: one pass. top_p, min_p: a pass with an exp a token. Plain
+ * temperature: a pass with one hash a token that could still win, the logarithms for a handful. Not
+ * here: softmax statistics (kernels_logits_stats), end tokens and stop strings (sequence).
+ *
+ * From logits l of position t, in this order:
+ *
+ *   adjust    l + bias − presence × [generated before] − frequency × (times generated before)
+ *   greedy    temperature 0: the greatest, the lowest id among equals
+ *   temper    z = l ÷ temperature
+ *   top_k     the k greatest z
+ *   top_p     of those, the shortest run from the top whose share of e^z reaches top_p
+ *   min_p     of those, e^z ≥ min_p × the greatest e^z
+ *   choose    the greatest z + g, g = −ln(−ln u) (Gumbel 1954): drawn exactly as softmax(z) says
+ *
+ * u is rng_at(seed, stream of choice and position, token): noise of a (seed, choice, position,
+ * token) is the same whatever else is in the batch, after a recompute, and whatever the filters.
+ * Reported log-probabilities are the model's own: before adjusting, temperature and filters.
+ */
+#pragma once
+
+#include "engine/engine.h"
+#include "kernels/kernels.h"
+
+struct sampler {
+    uint32_t vocab;
+    uint32_t *counts; /* [vocab] zero between calls */
+    float *adjusted;  /* [vocab] */
+    float *weights;   /* [vocab] e^(z − greatest z) */
+    uint32_t *order;  /* [vocab] ids, a heap */
+};
+
+enum status sampler_init(struct sampler *sampler, uint32_t vocab);
+void sampler_deinit(struct sampler *sampler);
+
+struct sampler_args {
+    const float *logits;              /* [vocab] */
+    const struct logits_stats *stats; /* of `logits` */
+    const struct engine_sampling *sampling;
+    uint32_t choice;
+    uint32_t position;         /* of the token to be chosen */
+    const uint32_t *generated; /* [generated_count] tokens of this choice so far */
+    uint32_t generated_count;
+};
+
+uint32_t sampler_choose(struct sampler *sampler, const struct sampler_args *args);
+
+/* The model's own log-probability of a token. */
+float sampler_logprob(const float *logits, const struct logits_stats *stats, uint32_t token);
+
+/* The `count` (≤ LIMIT_LOGPROBS) likeliest tokens, likeliest first, the lower id among equals;
+ * returns how many there are (fewer only when the vocabulary is smaller). */
+uint32_t sampler_top(const float *logits, const struct logits_stats *stats, uint32_t vocab,
+                     uint32_t count, struct engine_logprob *out);

@@ -1,0 +1,99 @@
+/* step: the engine thread's work: plan, one forward pass, sample, tell.
+ *
+ * Owns:     pages, running and waiting sequences, the batch, the sampler; nobody else touches them.
+ * Thread:   step_run on the engine thread; step_figures from any.
+ * Cost:     no allocation and no lock after step_init; never waits for the consumer.
+ * Not here: the door (engine), preparing text (text/prepare), who goes first (scheduler).
+ *
+ *     inbox ─► waiting ─► running ─► (scheduler_plan → batch → model → sampler) ─► outbox
+ */
+#pragma once
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/batch.h"
+#include "engine/inbox.h"
+#include "engine/outbox.h"
+#include "engine/sampler.h"
+#include "engine/scheduler.h"
+#include "engine/sequence.h"
+#include "engine/ticket.h"
+#include "engine/vocab.h"
+
+/* Figures for engine_stats, written by the engine thread. */
+struct step_figures {
+    _Atomic uint32_t running;
+    _Atomic uint32_t waiting;
+    _Atomic uint32_t pages_free;
+    _Atomic uint64_t steps;
+    _Atomic uint64_t rows;
+    _Atomic uint64_t tokens_prompt;
+    _Atomic uint64_t tokens_generated;
+};
+
+/* All NULL when no metrics are kept. */
+struct step_metrics {
+    struct metric *tokens_prompt;
+    struct metric *tokens_generated;
+    struct metric *batch_rows;
+    struct metric *pages_free;
+    struct metric *pages_held;
+    struct metric *preemptions;
+    struct metric *queue_seconds;
+    struct metric *first_token_seconds;
+    struct metric *inter_token_seconds;
+};
+
+struct step_options {
+    struct kernels *kernels;
+    struct model *model;
+    const struct vocab *vocab;
+    const struct kv_layout *layout;
+    struct ticket_table *requests;
+    const struct clock *clock;
+    struct metrics *metrics; /* may be NULL */
+    void (*wake)(void *context);
+    void *wake_context;
+    uint64_t kv_bytes;
+    uint32_t context;
+    uint32_t rows_max;
+    uint32_t logit_rows_max;
+    uint32_t sequences_max;
+};
+
+struct step {
+    struct step_options options;
+    uint32_t vocab_count;
+    struct inbox inbox;   /* others push */
+    struct outbox outbox; /* the consumer takes */
+    _Atomic bool is_closing;
+
+    struct kv_pool pool;
+    struct sequence_table sequences;
+    struct batch batch;
+    struct sampler sampler;
+    uint32_t *waiting; /* [waiting_count] request slots in order of arrival */
+    uint32_t waiting_count;
+    struct scheduler_sequence *view_running; /* [sequences_max] */
+    struct scheduler_sequence *view_waiting; /* [sequences_max] */
+    struct scheduler_grant *grants;          /* [2 × sequences_max] */
+    struct step_part *parts;                 /* [sequences_max] who is in the batch */
+    struct logits_stats *stats;              /* [logit_rows_max] */
+    bool has_emitted;
+    int64_t now_us;
+
+    struct step_figures figures;
+    struct step_metrics metrics;
+};
+
+/* LIMIT when kv_bytes cannot hold one full sequence; NO_MEMORY. */
+enum status step_init(struct step *step, const struct step_options *options);
+/* Drops whatever runs; nothing is told to the consumer. */
+void step_deinit(struct step *step);
+
+/* Does at most one step; false when there was nothing to do. */
+bool step_once(struct step *step);
+/* Steps and sleeps until is_closing is set and the inbox rung. */
+void step_run(struct step *step);

@@ -1,0 +1,181 @@
+#include "engine/text/prepare.h"
+
+#include <pthread.h>
+
+#include "config/base/mem.h"
+
+/* Bytes that one token stands for at least are 1, so a text has no more ids than bytes. */
+static enum status prepare_text_encode(const struct prepare_model *model, struct slice text,
+                                       const struct tokenizer_span *spans, size_t span_count,
+                                       uint32_t first, size_t ids_max, uint32_t **ids,
+                                       size_t *count)
+{
+    size_t used = first != VOCAB_NONE ? 1 : 0;
+    size_t most = text.length < ids_max ? text.length + 1 : ids_max;
+    if (ids_max < used)
+        FAIL(STATUS_LIMIT, "more than %zu tokens", ids_max);
+    uint32_t *array = mem_alloc((most + 1) * sizeof(*array));
+    if (array == NULL)
+        FAIL(STATUS_NO_MEMORY, "no memory for %zu tokens", most);
+    if (used > 0)
+        array[0] = first;
+    size_t encoded = 0;
+    enum status status = tokenizer_encode(model->tokenizer, text, spans, span_count, array + used,
+                                          most - used, &encoded);
+    if (status != STATUS_OK) {
+        mem_free(array);
+        return status;
+    }
+    *ids = array;
+    *count = used + encoded;
+    return STATUS_OK;
+}
+
+enum status prepare_text(const struct prepare_model *model, struct slice text, bool adds_special,
+                         size_t ids_max, uint32_t **ids, size_t *count)
+{
+    uint32_t first = VOCAB_NONE;
+    if (adds_special && vocab_adds_bos(model->vocab))
+        first = vocab_bos(model->vocab);
+    const struct tokenizer_span span = tokenizer_everywhere(text);
+    return prepare_text_encode(model, text, &span, 1, first, ids_max, ids, count);
+}
+
+static struct slice chat_token_text(const struct vocab *vocab, uint32_t id)
+{
+    return id == VOCAB_NONE ? (struct slice){0} : vocab_bytes(vocab, id);
+}
+
+enum status prepare_chat(const struct prepare_model *model, const struct engine_message *messages,
+                         size_t message_count, bool adds_generation_prompt, size_t ids_max,
+                         uint32_t **ids, size_t *count)
+{
+    enum status status = STATUS_OK;
+    struct buffer text;
+    /* Around each value that a template inserts lie two runs of its own text. */
+    size_t span_capacity = 8 * (message_count + 2);
+    struct tokenizer_span *spans = NULL;
+    struct chat_message *copies = NULL;
+    size_t span_count = 0;
+    if (model->chat_template == NULL)
+        FAIL(STATUS_UNSUPPORTED, "this model has no chat template: use completions");
+    buffer_init(&text, LIMIT_TEMPLATE_OUTPUT_BYTES);
+    spans = mem_zalloc(span_capacity, sizeof(*spans));
+    copies = mem_zalloc(message_count + 1, sizeof(*copies));
+    if (spans == NULL || copies == NULL)
+        FAIL_OUT(STATUS_NO_MEMORY, "no memory for %zu messages", message_count);
+    for (size_t i = 0; i < message_count; i++)
+        copies[i] = (struct chat_message){messages[i].role, messages[i].content};
+    const struct chat_template_args args = {
+        .messages = copies,
+        .message_count = message_count,
+        .add_generation_prompt = adds_generation_prompt,
+        .bos_token = chat_token_text(model->vocab, vocab_bos(model->vocab)),
+        .eos_token = chat_token_text(model->vocab, vocab_eos(model->vocab)),
+    };
+    TRY_OUT(chat_template_render(model->chat_template, &args, &text, spans, span_capacity,
+                                 &span_count));
+    TRY_OUT(prepare_text_encode(model, buffer_slice(&text), spans, span_count, VOCAB_NONE, ids_max,
+                                ids, count));
+out:
+    mem_free(copies);
+    mem_free(spans);
+    buffer_deinit(&text);
+    return status;
+}
+
+/* --- threads --- */
+
+enum { PREPARE_THREADS_MAX = 8 };
+
+struct prepare {
+    void (*work)(void *context, uint32_t slot);
+    void *context;
+    pthread_mutex_t mutex;
+    pthread_cond_t condition;
+    uint32_t *slots; /* [capacity] a ring */
+    uint32_t capacity;
+    uint32_t first;
+    uint32_t count;
+    bool is_closing;
+    uint32_t thread_count;
+    pthread_t threads[PREPARE_THREADS_MAX];
+};
+
+static void *prepare_thread(void *context)
+{
+    struct prepare *prepare = context;
+    pthread_mutex_lock(&prepare->mutex);
+    for (;;) {
+        while (prepare->count == 0 && !prepare->is_closing)
+            pthread_cond_wait(&prepare->condition, &prepare->mutex);
+        if (prepare->is_closing)
+            break;
+        uint32_t slot = prepare->slots[prepare->first];
+        prepare->first = (prepare->first + 1) % prepare->capacity;
+        prepare->count--;
+        pthread_mutex_unlock(&prepare->mutex);
+        prepare->work(prepare->context, slot);
+        pthread_mutex_lock(&prepare->mutex);
+    }
+    pthread_mutex_unlock(&prepare->mutex);
+    return NULL;
+}
+
+enum status prepare_create(struct prepare **out, uint32_t threads, uint32_t capacity,
+                           void (*work)(void *context, uint32_t slot), void *context)
+{
+    ASSERT(threads >= 1);
+    ASSERT(threads <= PREPARE_THREADS_MAX);
+    ASSERT(capacity >= 1);
+    struct prepare *prepare = mem_zalloc(1, sizeof(*prepare));
+    if (prepare == NULL)
+        FAIL(STATUS_NO_MEMORY, "no memory for the prepare threads");
+    prepare->slots = mem_zalloc(capacity, sizeof(*prepare->slots));
+    if (prepare->slots == NULL) {
+        mem_free(prepare);
+        FAIL(STATUS_NO_MEMORY, "no memory for the queue of %u prompts", capacity);
+    }
+    prepare->work = work;
+    prepare->context = context;
+    prepare->capacity = capacity;
+    int failed = pthread_mutex_init(&prepare->mutex, NULL);
+    failed |= pthread_cond_init(&prepare->condition, NULL);
+    ASSERT(failed == 0);
+    while (prepare->thread_count < threads) {
+        if (pthread_create(&prepare->threads[prepare->thread_count], NULL, prepare_thread,
+                           prepare) != 0) {
+            prepare_destroy(prepare);
+            FAIL(STATUS_NO_MEMORY, "a prepare thread could not be started");
+        }
+        prepare->thread_count++;
+    }
+    *out = prepare;
+    return STATUS_OK;
+}
+
+void prepare_destroy(struct prepare *prepare)
+{
+    if (prepare == NULL)
+        return;
+    pthread_mutex_lock(&prepare->mutex);
+    prepare->is_closing = true;
+    pthread_cond_broadcast(&prepare->condition);
+    pthread_mutex_unlock(&prepare->mutex);
+    for (uint32_t i = 0; i < prepare->thread_count; i++)
+        pthread_join(prepare->threads[i], NULL);
+    pthread_cond_destroy(&prepare->condition);
+    pthread_mutex_destroy(&prepare->mutex);
+    mem_free(prepare->slots);
+    mem_free(prepare);
+}
+
+void prepare_push(struct prepare *prepare, uint32_t slot)
+{
+    pthread_mutex_lock(&prepare->mutex);
+    ASSERT(prepare->count < prepare->capacity);
+    prepare->slots[(prepare->first + prepare->count) % prepare->capacity] = slot;
+    prepare->count++;
+    pthread_cond_signal(&prepare->condition);
+    pthread_mutex_unlock(&prepare->mutex);
+}

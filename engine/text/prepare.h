@@ -1,0 +1,42 @@
+/* prepare: text and chats become prompt tokens, on threads of their own.
+ *
+ * Owns:     the prepare threads and the queue before them; borrows vocab, tokenizer and template.
+ * Thread:   prepare_text and prepare_chat: any. The work callback: a prepare thread.
+ * Cost:     near linear in the text; allocates the ids, and the rendered text while it works.
+ * Not here: what is done with the ids (engine), limits of a request (ticket).
+ */
+#pragma once
+
+#include <stdint.h>
+
+#include "engine/engine.h"
+#include "engine/text/chat_template.h"
+#include "engine/text/tokenizer.h"
+#include "engine/vocab.h"
+
+struct prepare_model {
+    const struct vocab *vocab;
+    const struct tokenizer *tokenizer;
+    const struct chat_template *chat_template; /* NULL when the model has none */
+};
+
+/* Ids of a text, control tokens matched; `adds_special` puts the model's beginning token first
+ * when it wants one. LIMIT beyond `ids_max`; the array is the caller's (mem_free). */
+enum status prepare_text(const struct prepare_model *model, struct slice text, bool adds_special,
+                         size_t ids_max, uint32_t **ids, size_t *count);
+
+/* Ids of a chat through the model's own template: control tokens come from the template alone,
+ * never from a message. UNSUPPORTED when the model has no template. */
+enum status prepare_chat(const struct prepare_model *model, const struct engine_message *messages,
+                         size_t message_count, bool adds_generation_prompt, size_t ids_max,
+                         uint32_t **ids, size_t *count);
+
+struct prepare;
+
+/* `work` is called with each slot pushed, in order, by one of `threads` threads. At most
+ * `capacity` slots wait, which the caller ensures. */
+enum status prepare_create(struct prepare **out, uint32_t threads, uint32_t capacity,
+                           void (*work)(void *context, uint32_t slot), void *context);
+/* Finishes the slots being worked on, drops those that wait, joins. */
+void prepare_destroy(struct prepare *prepare);
+void prepare_push(struct prepare *prepare, uint32_t slot);

@@ -1,0 +1,108 @@
+/* ticket: a request in the engine, from submit until its last event is taken.
+ *
+ * Owns:     the table with a slot a request, the copy of what was asked, the prompt's tokens.
+ * Thread:   a slot belongs to one thread at a time: submitter → prepare → engine thread → consumer;
+ *           ids, cancels and acknowledgements are atomics, from any thread.
+ * Cost:     acquire allocates one copy; the engine thread allocates and frees nothing here.
+ * Not here: running sequences (sequence), making tokens from text (text/prepare).
+ */
+#pragma once
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "config/base/ring.h"
+#include "engine/engine.h"
+
+/* Echo with log-probabilities: entry i is of prompt token i, written by one choice's sequence. */
+struct ticket_score {
+    float logprob;
+    uint32_t top_count;
+    struct engine_logprob top[]; /* [asked.top_logprobs] */
+};
+
+struct ticket {
+    /* The id whose request holds the slot; 0 while free. */
+    _Atomic engine_request_id id;
+    /* The latest id that was cancelled here: compared with the id, so a stale one does nothing. */
+    _Atomic engine_request_id cancelled_id;
+    /* id's generation << 32 | tokens delivered. */
+    _Atomic uint64_t acknowledged[LIMIT_CHOICES];
+
+    uint32_t generation; /* the holder's */
+    /* Set before the engine thread sees the slot, read-only after. */
+    struct engine_request asked; /* slices and arrays point into `copy` */
+    char *copy;
+    uint32_t *prompt; /* [prompt_count] */
+    uint32_t prompt_count;
+    uint32_t tokens_max; /* as asked, or what the context leaves */
+    char *scores;        /* [choices][prompt_count] ticket_score, or NULL */
+    size_t bytes;        /* counted in the table's sum */
+    int64_t submitted_us;
+    struct error_note refusal; /* status OK unless refused */
+
+    /* The engine thread's. */
+    uint32_t choices_admitted;
+    uint32_t choices_ended;
+    int64_t admitted_us;
+    int64_t first_token_us;
+    int64_t last_token_us;
+    struct engine_report report;
+
+    /* Written once before the END (START) event, read by the consumer after it. */
+    struct engine_report report_end;
+    int64_t queue_us;
+};
+
+struct ticket_table {
+    struct ticket *slots; /* [count] */
+    uint32_t count;
+    struct ring free_slots;
+    _Atomic uint32_t free_count;
+    _Atomic uint64_t bytes;
+    uint64_t bytes_max;
+};
+
+enum status ticket_table_init(struct ticket_table *table, uint32_t count, uint64_t bytes_max);
+/* Frees what all slots hold. */
+void ticket_table_deinit(struct ticket_table *table);
+
+/* Copies `asked` into a free slot and gives it an id. BUSY when slots or bytes are used up. */
+enum status ticket_acquire(struct ticket_table *table, const struct engine_request *asked,
+                           int64_t now_us, uint32_t *slot, engine_request_id *id);
+/* The slot is free for another; ids of this one are stale from here on. */
+void ticket_release(struct ticket_table *table, uint32_t slot);
+
+/* Every number of what was asked against its range; `vocab` bounds biases and token prompts. */
+enum status ticket_check_asked(const struct ticket *ticket, uint32_t vocab);
+/* Takes the prompt's tokens (mem_free'd with the slot, also on failure), settles tokens_max and the
+ * room for scores. INVALID when empty, CONTEXT_LENGTH when it does not fit, BUSY. */
+enum status ticket_take_prompt(struct ticket_table *table, uint32_t slot, uint32_t *prompt,
+                               size_t prompt_count, uint32_t context);
+/* The prompt of a request that came as tokens, checked and copied. */
+enum status ticket_take_tokens(struct ticket_table *table, uint32_t slot, uint32_t vocab,
+                               uint32_t context);
+/* CONTEXT_LENGTH with the usual sentence, for a prompt of more than `context` tokens. */
+enum status ticket_fail_context(const struct ticket *ticket, uint32_t context);
+
+/* --- from any thread, by id --- */
+
+/* True when the id was alive. */
+bool ticket_cancel(struct ticket_table *table, engine_request_id id);
+bool ticket_acknowledge(struct ticket_table *table, engine_request_id id, uint32_t choice,
+                        uint32_t tokens);
+
+static inline bool ticket_is_cancelled(struct ticket *ticket)
+{
+    return atomic_load_explicit(&ticket->cancelled_id, memory_order_relaxed) ==
+           atomic_load_explicit(&ticket->id, memory_order_relaxed);
+}
+
+static inline uint32_t ticket_acknowledged(struct ticket *ticket, uint32_t choice)
+{
+    return (uint32_t)atomic_load_explicit(&ticket->acknowledged[choice], memory_order_relaxed);
+}
+
+/* Entry `index` of a choice's scores. */
+struct ticket_score *ticket_score_at(const struct ticket *ticket, uint32_t choice, uint32_t index);

@@ -1,0 +1,209 @@
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "config/base/mem.h"
+#include "config/base/rng.h"
+#include "engine/kv_pool.h"
+
+static struct kernels *kernels;
+static struct kv_layout layout;
+
+static int setup(void **state)
+{
+    (void)state;
+    const struct kernels_options options = {
+        .isa = "ref", .threads = 1, .rows_max = 4, .cols_max = 64};
+    if (kernels_create(&kernels, &options) != STATUS_OK)
+        return -1;
+    return kernels_kv_layout(kernels, KV_TYPE_F16, KV_POOL_PAGE_TOKENS, 1, 1, 4, &layout) !=
+           STATUS_OK;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    kernels_destroy(kernels);
+    return 0;
+}
+
+static const struct engine_domain domain_a = {{1}};
+static const struct engine_domain domain_b = {{2}};
+
+static void test_start_wants_one_full_sequence(void **state)
+{
+    (void)state;
+    struct kv_pool pool;
+    /* 33 tokens need 3 pages of 16. */
+    assert_int_equal(kv_pool_init(&pool, kernels, &layout, layout.page_bytes * 3 - 1, 33),
+                     STATUS_LIMIT);
+    assert_non_null(strstr(status_note()->message, "needs 3 pages"));
+    assert_int_equal(kv_pool_init(&pool, kernels, &layout, layout.page_bytes * 3, 33), STATUS_OK);
+    assert_int_equal(pool.page_count, 3);
+    assert_int_equal(kv_pool_pages_for(&pool, 0), 0);
+    assert_int_equal(kv_pool_pages_for(&pool, 1), 1);
+    assert_int_equal(kv_pool_pages_for(&pool, 16), 1);
+    assert_int_equal(kv_pool_pages_for(&pool, 17), 2);
+    kv_pool_deinit(&pool);
+    assert_int_equal(kv_pool_init(&pool, kernels, &layout, layout.page_bytes * 2, 33),
+                     STATUS_LIMIT);
+}
+
+static void test_full_is_an_answer(void **state)
+{
+    (void)state;
+    struct kv_pool pool;
+    assert_int_equal(kv_pool_init(&pool, kernels, &layout, layout.page_bytes * 2, 32), STATUS_OK);
+    page_id first = kv_pool_acquire(&pool, &domain_a);
+    page_id second = kv_pool_acquire(&pool, &domain_a);
+    assert_int_not_equal(first, second);
+    assert_int_equal(kv_pool_acquire(&pool, &domain_a), KV_POOL_NONE);
+    kv_pool_retain(&pool, first);
+    kv_pool_release(&pool, first);
+    assert_int_equal(kv_pool_acquire(&pool, &domain_a), KV_POOL_NONE);
+    kv_pool_release(&pool, first);
+    assert_int_equal(kv_pool_acquire(&pool, &domain_b), first);
+    kv_pool_deinit(&pool);
+}
+
+/* Random operations beside an array of counts and domains. */
+static void test_model(void **state)
+{
+    (void)state;
+    enum { PAGES = 13, STEPS = 20000 };
+    struct kv_pool pool;
+    assert_int_equal(kv_pool_init(&pool, kernels, &layout, layout.page_bytes * PAGES, 16),
+                     STATUS_OK);
+    uint32_t holders[PAGES] = {0};
+    struct engine_domain domains[PAGES];
+    struct rng rng = {.seed = 71};
+    for (int step = 0; step < STEPS; step++) {
+        uint32_t held = 0;
+        for (uint32_t i = 0; i < PAGES; i++)
+            held += holders[i] > 0;
+        page_id page = (page_id)rng_below(&rng, PAGES);
+        uint64_t kind = rng_below(&rng, 3);
+        if (kind == 0) {
+            const struct engine_domain domain = {{(uint8_t)rng_below(&rng, 3)}};
+            page_id got = kv_pool_acquire(&pool, &domain);
+            assert_true((got == KV_POOL_NONE) == (held == PAGES));
+            if (got != KV_POOL_NONE) {
+                assert_int_equal(holders[got], 0);
+                holders[got] = 1;
+                domains[got] = domain;
+            }
+        } else if (kind == 1 && holders[page] > 0) {
+            kv_pool_retain(&pool, page);
+            holders[page]++;
+        } else if (kind == 2 && holders[page] > 0) {
+            kv_pool_release(&pool, page);
+            holders[page]--;
+        }
+        assert_true(kv_pool_check(&pool, holders));
+        for (uint32_t i = 0; i < PAGES; i++)
+            if (holders[i] > 0)
+                kv_pool_assert_visible(&pool, &i, 1, &domains[i], 1);
+    }
+    holders[0]++;
+    assert_false(kv_pool_check(&pool, holders)); /* the check can fail */
+    kv_pool_deinit(&pool);
+}
+
+/* Whether `body` ends the process by abort(): run in a child. */
+static bool dies(void (*body)(struct kv_pool *), struct kv_pool *pool)
+{
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        fclose(stderr);
+        signal(SIGABRT, SIG_DFL);
+        body(pool);
+        _exit(0);
+    }
+    int how = 0;
+    assert_int_equal(waitpid(child, &how, 0), child);
+    return WIFSIGNALED(how) && WTERMSIG(how) == SIGABRT;
+}
+
+static void body_foreign_domain(struct kv_pool *pool)
+{
+    const page_id page = kv_pool_acquire(pool, &domain_a);
+    kv_pool_assert_visible(pool, &page, 1, &domain_b, 1);
+}
+
+static void body_own_domain(struct kv_pool *pool)
+{
+    const struct engine_domain visible[2] = {domain_b, domain_a};
+    const page_id page = kv_pool_acquire(pool, &domain_a);
+    kv_pool_assert_visible(pool, &page, 1, visible, 2);
+}
+
+static void body_free_page(struct kv_pool *pool)
+{
+    const page_id page = kv_pool_acquire(pool, &domain_a);
+    kv_pool_release(pool, page);
+    kv_pool_assert_visible(pool, &page, 1, &domain_a, 1);
+}
+
+static void body_double_release(struct kv_pool *pool)
+{
+    const page_id page = kv_pool_acquire(pool, &domain_a);
+    kv_pool_release(pool, page);
+    kv_pool_release(pool, page);
+}
+
+static void test_assertions_stay_on(void **state)
+{
+    (void)state;
+    struct kv_pool pool;
+    assert_int_equal(kv_pool_init(&pool, kernels, &layout, layout.page_bytes * 2, 32), STATUS_OK);
+    assert_true(dies(body_foreign_domain, &pool));
+    assert_true(dies(body_free_page, &pool));
+    assert_true(dies(body_double_release, &pool));
+    assert_false(dies(body_own_domain, &pool));
+    kv_pool_deinit(&pool);
+}
+
+static int refuse_after(void *context, size_t bytes)
+{
+    (void)bytes;
+    int *left = context;
+    return (*left)-- <= 0;
+}
+
+static void test_no_memory(void **state)
+{
+    (void)state;
+    enum status status = STATUS_NO_MEMORY;
+    for (int allowed = 0; status != STATUS_OK; allowed++) {
+        assert_true(allowed < 10);
+        struct kv_pool pool;
+        int left = allowed;
+        mem_hook_set(refuse_after, &left);
+        status = kv_pool_init(&pool, kernels, &layout, layout.page_bytes * 4, 32);
+        mem_hook_set(NULL, NULL);
+        assert_true(status == STATUS_OK || status == STATUS_NO_MEMORY);
+        assert_true(allowed >= 3 || status == STATUS_NO_MEMORY);
+        if (status == STATUS_OK)
+            kv_pool_deinit(&pool);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_start_wants_one_full_sequence),
+        cmocka_unit_test(test_full_is_an_answer),
+        cmocka_unit_test(test_model),
+        cmocka_unit_test(test_assertions_stay_on),
+        cmocka_unit_test(test_no_memory),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

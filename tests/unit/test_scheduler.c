@@ -1,0 +1,373 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "config/base/rng.h"
+#include "engine/scheduler.h"
+
+enum { PAGE_TOKENS = 4, RUNNING_MAX = 12, CONTEXT = 64, REQUESTS = 60 };
+
+/* One request of the simulation: known to the test in full. */
+struct job {
+    uint32_t prompt;
+    uint32_t generate;
+    uint32_t generated;
+    uint32_t computed;
+    uint32_t pages;
+    uint32_t logits_from; /* 0 for an echo, else prompt - 1 */
+    bool is_throttled;
+};
+
+struct world {
+    struct job jobs[REQUESTS];
+    uint32_t running[RUNNING_MAX]; /* oldest first */
+    uint32_t running_count;
+    uint32_t sequences_max;
+    uint32_t next; /* first not admitted */
+    uint32_t finished;
+    uint32_t pages_total;
+    uint32_t pages_free;
+    uint32_t rows_max;
+    uint32_t logit_rows_max;
+    uint32_t drops;
+};
+
+static struct scheduler_sequence view(const struct job *job)
+{
+    uint32_t tokens = job->prompt + job->generated;
+    return (struct scheduler_sequence){
+        .tokens = tokens,
+        .computed = job->computed,
+        .pages = job->pages,
+        .logits_from = job->generated > 0 ? tokens - 1 : job->logits_from,
+        .is_throttled = job->is_throttled,
+    };
+}
+
+static uint32_t pages_for(uint32_t tokens)
+{
+    return (tokens + PAGE_TOKENS - 1) / PAGE_TOKENS;
+}
+
+static void remove_running(struct world *world, uint32_t index)
+{
+    world->running_count--;
+    memmove(&world->running[index], &world->running[index + 1],
+            (world->running_count - index) * sizeof(world->running[0]));
+}
+
+static void apply_drops(struct world *world, const struct scheduler_grant *grants,
+                        struct scheduler_grant *kept)
+{
+    uint32_t back[RUNNING_MAX];
+    uint32_t back_count = 0;
+    uint32_t kept_count = 0;
+    uint32_t order[RUNNING_MAX];
+    for (uint32_t i = 0; i < world->running_count; i++) {
+        struct job *job = &world->jobs[world->running[i]];
+        if (grants[i].drop) {
+            assert_true(job->pages > 0);
+            assert_int_equal(grants[i].rows, 0);
+            world->pages_free += job->pages;
+            world->drops++;
+            job->pages = 0;
+            job->computed = 0;
+        }
+        if (grants[i].drop && job->is_throttled) {
+            back[back_count++] = world->running[i];
+        } else {
+            kept[kept_count] = grants[i];
+            order[kept_count++] = world->running[i];
+        }
+    }
+    for (uint32_t i = 0; i < back_count; i++) {
+        kept[kept_count] = (struct scheduler_grant){0};
+        order[kept_count++] = back[i];
+    }
+    assert_int_equal(kept_count, world->running_count);
+    memcpy(world->running, order, sizeof(order));
+}
+
+static void apply_rows(struct world *world, const struct scheduler_grant *grants)
+{
+    uint32_t rows = 0;
+    uint32_t logit_rows = 0;
+    for (uint32_t i = 0; i < world->running_count; i++) {
+        struct job *job = &world->jobs[world->running[i]];
+        if (grants[i].rows == 0)
+            continue;
+        const struct scheduler_sequence before = view(job);
+        assert_false(job->is_throttled);
+        rows += grants[i].rows;
+        uint32_t end = job->computed + grants[i].rows;
+        assert_true(end <= before.tokens);
+        for (uint32_t p = job->computed; p < end; p++)
+            logit_rows += p >= before.logits_from;
+        uint32_t pages = pages_for(end);
+        if (pages > job->pages) {
+            assert_true(pages - job->pages <= world->pages_free);
+            world->pages_free -= pages - job->pages;
+            job->pages = pages;
+        }
+        job->computed = end;
+        if (end == before.tokens)
+            job->generated++;
+    }
+    assert_true(rows <= world->rows_max);
+    assert_true(logit_rows <= world->logit_rows_max);
+}
+
+static void step(struct world *world)
+{
+    struct scheduler_sequence running[RUNNING_MAX];
+    struct scheduler_sequence waiting[REQUESTS];
+    struct scheduler_grant grants[2 * RUNNING_MAX];
+    struct scheduler_grant again[2 * RUNNING_MAX];
+    struct scheduler_plan plan;
+    struct scheduler_plan plan_again;
+    bool has_work = world->next < REQUESTS;
+    for (uint32_t i = 0; i < world->running_count; i++) {
+        running[i] = view(&world->jobs[world->running[i]]);
+        has_work = has_work || !running[i].is_throttled;
+    }
+    uint32_t waiting_count = 0;
+    for (uint32_t i = world->next; i < REQUESTS; i++)
+        waiting[waiting_count++] = view(&world->jobs[i]);
+    const struct scheduler_input input = {
+        .running = running,
+        .running_count = world->running_count,
+        .waiting = waiting,
+        .waiting_count = waiting_count,
+        .sequences_free = world->sequences_max - world->running_count,
+        .pages_free = world->pages_free,
+        .page_tokens = PAGE_TOKENS,
+        .rows_max = world->rows_max,
+        .logit_rows_max = world->logit_rows_max,
+    };
+    scheduler_plan(&input, &plan, grants);
+    scheduler_plan(&input, &plan_again, again);
+    assert_memory_equal(&plan, &plan_again, sizeof(plan));
+    for (uint32_t i = 0; i < world->running_count + plan.admitted; i++)
+        assert_true(grants[i].rows == again[i].rows && grants[i].drop == again[i].drop);
+
+    /* With all slots taken by throttled sequences nothing new can start; else a step is never idle
+     * while something could go on. */
+    if (has_work && (world->running_count < world->sequences_max || plan.rows > 0))
+        assert_true(plan.rows > 0);
+    struct scheduler_grant kept[2 * RUNNING_MAX];
+    apply_drops(world, grants, kept);
+    assert_true(plan.admitted <= input.sequences_free);
+    for (uint32_t i = 0; i < plan.admitted; i++) {
+        assert_true(grants[world->running_count].rows > 0);
+        kept[world->running_count] = grants[world->running_count];
+        world->running[world->running_count++] = world->next++;
+    }
+    apply_rows(world, kept);
+    for (uint32_t i = world->running_count; i-- > 0;) {
+        struct job *job = &world->jobs[world->running[i]];
+        if (job->generated < job->generate)
+            continue;
+        world->pages_free += job->pages;
+        job->pages = 0;
+        world->finished++;
+        remove_running(world, i);
+    }
+    uint32_t held = 0;
+    for (uint32_t i = 0; i < world->running_count; i++)
+        held += world->jobs[world->running[i]].pages;
+    assert_int_equal(held + world->pages_free, world->pages_total);
+}
+
+static void run_world(uint64_t seed, uint32_t *drops)
+{
+    struct rng rng = {.seed = seed};
+    struct world world = {
+        .sequences_max = 1 + (uint32_t)rng_below(&rng, RUNNING_MAX),
+        .rows_max = 1 + (uint32_t)rng_below(&rng, 40),
+    };
+    world.logit_rows_max = 1 + (uint32_t)rng_below(&rng, world.rows_max);
+    world.pages_total = pages_for(CONTEXT) + (uint32_t)rng_below(&rng, 20);
+    world.pages_free = world.pages_total;
+    uint64_t work = 0;
+    for (uint32_t i = 0; i < REQUESTS; i++) {
+        struct job *job = &world.jobs[i];
+        job->prompt = 1 + (uint32_t)rng_below(&rng, CONTEXT - 1);
+        job->generate = 1 + (uint32_t)rng_below(&rng, CONTEXT - job->prompt);
+        job->logits_from = rng_below(&rng, 4) == 0 ? 0 : job->prompt - 1;
+        work += job->prompt + job->generate;
+    }
+    bool has_slow_readers = rng_below(&rng, 2) == 0;
+    /* Every step computes a row; recomputing wastes at most a context for each drop. */
+    uint64_t steps = 0;
+    while (world.finished < REQUESTS) {
+        steps++;
+        assert_true(steps < 20 * work);
+        for (uint32_t i = 0; has_slow_readers && i < world.running_count; i++) {
+            struct job *job = &world.jobs[world.running[i]];
+            if (rng_below(&rng, 16) == 0)
+                job->is_throttled = !job->is_throttled && steps < 10 * work;
+        }
+        step(&world);
+    }
+    assert_int_equal(world.pages_free, world.pages_total);
+    *drops += world.drops;
+}
+
+static void test_random_worlds(void **state)
+{
+    (void)state;
+    uint32_t drops = 0;
+    for (uint64_t seed = 1; seed <= 400; seed++) {
+        run_world(seed, &drops);
+    }
+    assert_true(drops > 100); /* the tight ones did have to take pages */
+}
+
+static void test_order_within_a_step(void **state)
+{
+    (void)state;
+    /* Two decodes, a prompt of which 4 of 20 tokens are done, a new prompt of 30: 10 rows. */
+    const struct scheduler_sequence running[] = {
+        {.tokens = 20, .computed = 4, .pages = 1, .logits_from = 19},
+        {.tokens = 9, .computed = 8, .pages = 3, .logits_from = 8},
+        {.tokens = 5, .computed = 4, .pages = 2, .logits_from = 4},
+    };
+    const struct scheduler_sequence waiting[] = {{.tokens = 30, .logits_from = 29}};
+    struct scheduler_input input = {
+        .running = running,
+        .running_count = 3,
+        .waiting = waiting,
+        .waiting_count = 1,
+        .sequences_free = 1,
+        .pages_free = 100,
+        .page_tokens = 4,
+        .rows_max = 10,
+        .logit_rows_max = 10,
+    };
+    struct scheduler_plan plan;
+    struct scheduler_grant grants[4];
+    scheduler_plan(&input, &plan, grants);
+    assert_int_equal(grants[1].rows, 1);
+    assert_int_equal(grants[2].rows, 1);
+    assert_int_equal(grants[0].rows, 8);
+    assert_int_equal(plan.admitted, 0);
+    assert_int_equal(plan.rows, 10);
+
+    input.rows_max = 24;
+    scheduler_plan(&input, &plan, grants);
+    assert_int_equal(grants[0].rows, 16);
+    assert_int_equal(plan.admitted, 1);
+    assert_int_equal(grants[3].rows, 6);
+    assert_int_equal(plan.logit_rows, 3);
+}
+
+static void test_youngest_gives_way(void **state)
+{
+    (void)state;
+    /* All pages are held; the oldest decode needs one more. */
+    const struct scheduler_sequence running[] = {
+        {.tokens = 9, .computed = 8, .pages = 2, .logits_from = 8},
+        {.tokens = 7, .computed = 6, .pages = 2, .logits_from = 6},
+        {.tokens = 6, .computed = 5, .pages = 2, .logits_from = 5},
+    };
+    struct scheduler_sequence throttled[3];
+    memcpy(throttled, running, sizeof(running));
+    throttled[1].is_throttled = true;
+    struct scheduler_input input = {
+        .running = running,
+        .running_count = 3,
+        .pages_free = 0,
+        .page_tokens = 4,
+        .rows_max = 10,
+        .logit_rows_max = 10,
+    };
+    struct scheduler_plan plan;
+    struct scheduler_grant grants[3];
+    scheduler_plan(&input, &plan, grants);
+    assert_false(grants[0].drop || grants[1].drop);
+    assert_true(grants[2].drop);
+    assert_int_equal(grants[0].rows, 1);
+    assert_int_equal(grants[1].rows, 1);
+
+    input.running = throttled;
+    scheduler_plan(&input, &plan, grants);
+    assert_true(grants[1].drop);
+    assert_false(grants[2].drop);
+    assert_int_equal(grants[0].rows, 1);
+    assert_int_equal(grants[2].rows, 1);
+}
+
+static void test_first_come_first_served(void **state)
+{
+    (void)state;
+    /* The first in line does not fit beside the one that runs; the second would, and must wait. */
+    const struct scheduler_sequence running[] = {
+        {.tokens = 9, .computed = 8, .pages = 3, .logits_from = 8},
+    };
+    const struct scheduler_sequence waiting[] = {
+        {.tokens = 40, .logits_from = 39},
+        {.tokens = 2, .logits_from = 1},
+    };
+    struct scheduler_input input = {
+        .running = running,
+        .running_count = 1,
+        .waiting = waiting,
+        .waiting_count = 2,
+        .sequences_free = 4,
+        .pages_free = 11,
+        .page_tokens = 4,
+        .rows_max = 64,
+        .logit_rows_max = 10,
+    };
+    struct scheduler_plan plan;
+    struct scheduler_grant grants[5];
+    scheduler_plan(&input, &plan, grants);
+    assert_int_equal(plan.admitted, 0);
+    input.pages_free = 12; /* 11 for 41 tokens, 1 of growth for the one that runs */
+    scheduler_plan(&input, &plan, grants);
+    assert_int_equal(plan.admitted, 1);
+    assert_int_equal(grants[1].rows, 40);
+    input.pages_free = 14; /* and 1 of growth for the first, 1 for 3 tokens */
+    scheduler_plan(&input, &plan, grants);
+    assert_int_equal(plan.admitted, 2);
+}
+
+static void test_logit_rows_bound_the_chunk(void **state)
+{
+    (void)state;
+    /* An echo wants logits of all 20 rows; 7 a step are allowed. */
+    const struct scheduler_sequence running[] = {
+        {.tokens = 20, .computed = 4, .pages = 1, .logits_from = 0},
+    };
+    struct scheduler_input input = {
+        .running = running,
+        .running_count = 1,
+        .pages_free = 20,
+        .page_tokens = 4,
+        .rows_max = 64,
+        .logit_rows_max = 7,
+    };
+    struct scheduler_plan plan;
+    struct scheduler_grant grants[1];
+    scheduler_plan(&input, &plan, grants);
+    assert_int_equal(grants[0].rows, 7);
+    assert_int_equal(plan.logit_rows, 7);
+    input.logit_rows_max = 0;
+    scheduler_plan(&input, &plan, grants);
+    assert_int_equal(grants[0].rows, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_random_worlds),
+        cmocka_unit_test(test_order_within_a_step),
+        cmocka_unit_test(test_youngest_gives_way),
+        cmocka_unit_test(test_first_come_first_served),
+        cmocka_unit_test(test_logit_rows_bound_the_chunk),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
