@@ -17,6 +17,10 @@
 #define LIMIT_HANDSHAKE_MS          10000
 #define LIMIT_STREAMS_JUDGED        100 /* h2 streams of a connection before its resets are judged */
 #define LIMIT_JSON_DEPTH            32
+#define LIMIT_JSON_ELEMENTS         131072 /* eight prompts of 16k token ids; 10 MiB as a tree */
+#define LIMIT_ENGINE_FRAME_BYTES    (4 * 1024 * 1024) /* an echoed prompt with 20 log-probabilities */
+#define LIMIT_ASSEMBLED_BYTES       (16 * 1024 * 1024) /* an answer that is not streamed */
+#define LIMIT_RELAYED_BYTES         (32 * 1024 * 1024) /* 4 MiB of text tokenised, 7 bytes a token */
 
 /* --- requests --- */
 #define LIMIT_MESSAGES              1024

@@ -1,0 +1,338 @@
+#include "gateway/edge/edge_assemble.h"
+
+#include "config/base/limits.h"
+#include "config/base/mem.h"
+#include "gateway/edge/edge_json.h"
+
+enum { HEAD_BYTES_MAX = 4096, WORD_BYTES_MAX = 64 };
+
+/* The lists inside "logprobs": chat has the first two, text completions the other four. */
+static const char *const LIST_NAMES[] = {"content", "refusal",      "tokens",
+                                         "token_logprobs", "top_logprobs", "text_offset"};
+enum { LISTS = sizeof LIST_NAMES / sizeof LIST_NAMES[0], LISTS_CHAT = 2 };
+
+struct choice {
+    bool is_used;
+    bool has_logprobs;
+    bool has_token_ids;
+    struct buffer text;   /* escaped, without quotes */
+    struct buffer role;   /* the same */
+    struct buffer finish; /* a JSON value */
+    struct buffer token_ids;
+    struct buffer lists[LISTS]; /* elements with commas between them */
+    bool has_list[LISTS];
+};
+
+struct edge_assemble {
+    bool is_chat;
+    struct buffer head;        /* "id":…,"created":…,"model":…, */
+    struct buffer fingerprint; /* JSON values, empty = not sent */
+    struct buffer tier;
+    size_t bytes;
+    struct choice choices[LIMIT_CHOICES];
+};
+
+static void create_choice(struct choice *choice)
+{
+    buffer_init(&choice->text, LIMIT_ASSEMBLED_BYTES);
+    buffer_init(&choice->role, WORD_BYTES_MAX);
+    buffer_init(&choice->finish, WORD_BYTES_MAX);
+    buffer_init(&choice->token_ids, LIMIT_ASSEMBLED_BYTES);
+    for (size_t i = 0; i < LISTS; i++)
+        buffer_init(&choice->lists[i], LIMIT_ASSEMBLED_BYTES);
+}
+
+enum status edge_assemble_create(struct edge_assemble **out, bool is_chat)
+{
+    struct edge_assemble *assemble = mem_zalloc(1, sizeof *assemble);
+    if (assemble == NULL)
+        FAIL(STATUS_NO_MEMORY, "no memory for an answer");
+    assemble->is_chat = is_chat;
+    buffer_init(&assemble->head, HEAD_BYTES_MAX);
+    buffer_init(&assemble->fingerprint, HEAD_BYTES_MAX);
+    buffer_init(&assemble->tier, WORD_BYTES_MAX);
+    for (size_t i = 0; i < LIMIT_CHOICES; i++)
+        create_choice(&assemble->choices[i]);
+    *out = assemble;
+    return STATUS_OK;
+}
+
+void edge_assemble_destroy(struct edge_assemble *assemble)
+{
+    if (assemble == NULL)
+        return;
+    buffer_deinit(&assemble->head);
+    buffer_deinit(&assemble->fingerprint);
+    buffer_deinit(&assemble->tier);
+    for (size_t i = 0; i < LIMIT_CHOICES; i++) {
+        struct choice *choice = &assemble->choices[i];
+        buffer_deinit(&choice->text);
+        buffer_deinit(&choice->role);
+        buffer_deinit(&choice->finish);
+        buffer_deinit(&choice->token_ids);
+        for (size_t k = 0; k < LISTS; k++)
+            buffer_deinit(&choice->lists[k]);
+    }
+    mem_free(assemble);
+}
+
+static bool add_is_null(struct slice value)
+{
+    return slice_is(value, "null");
+}
+
+/* The elements of an array onto those that are there. */
+static enum status add_elements(struct buffer *list, struct slice array)
+{
+    struct slice inside;
+    TRY(edge_json_inside(array, &inside));
+    if (inside.length != 0 && list->length != 0)
+        buffer_append_char(list, ',');
+    buffer_append_slice(list, inside);
+    return list->status;
+}
+
+static enum status add_logprobs(struct choice *choice, struct slice value)
+{
+    struct edge_json_walk walk;
+    struct slice key;
+    bool found = true;
+    if (add_is_null(value))
+        return STATUS_OK;
+    choice->has_logprobs = true;
+    TRY(edge_json_object(&walk, value));
+    for (;;) {
+        TRY(edge_json_member(&walk, &found, &key, &value));
+        if (!found)
+            return STATUS_OK;
+        for (size_t i = 0; i < LISTS; i++) {
+            if (!slice_is(key, LIST_NAMES[i]) || add_is_null(value))
+                continue;
+            choice->has_list[i] = true;
+            TRY(add_elements(&choice->lists[i], value));
+        }
+    }
+}
+
+static enum status add_text(struct buffer *text, struct slice value)
+{
+    struct slice inside;
+    if (add_is_null(value))
+        return STATUS_OK;
+    TRY(edge_json_string(value, &inside));
+    buffer_append_slice(text, inside);
+    return text->status;
+}
+
+static enum status add_delta(struct choice *choice, struct slice delta)
+{
+    struct edge_json_walk walk;
+    struct slice key;
+    struct slice value;
+    bool found = true;
+    TRY(edge_json_object(&walk, delta));
+    for (;;) {
+        TRY(edge_json_member(&walk, &found, &key, &value));
+        if (!found)
+            return STATUS_OK;
+        if (slice_is(key, "content")) {
+            TRY(add_text(&choice->text, value));
+        } else if (slice_is(key, "role")) {
+            buffer_clear(&choice->role);
+            TRY(add_text(&choice->role, value));
+        }
+    }
+}
+
+static enum status add_choice_member(struct choice *choice, struct slice key, struct slice value)
+{
+    if (slice_is(key, "delta"))
+        return add_delta(choice, value);
+    if (slice_is(key, "text"))
+        return add_text(&choice->text, value);
+    if (slice_is(key, "logprobs"))
+        return add_logprobs(choice, value);
+    if (slice_is(key, "finish_reason") && !add_is_null(value)) {
+        buffer_clear(&choice->finish);
+        buffer_append_slice(&choice->finish, value);
+        return choice->finish.status;
+    }
+    if (slice_is(key, "token_ids") && !add_is_null(value)) {
+        choice->has_token_ids = true;
+        return add_elements(&choice->token_ids, value);
+    }
+    return STATUS_OK;
+}
+
+/* "index" may stand anywhere in the choice, so it is looked for first. */
+static enum status add_choice(struct edge_assemble *assemble, struct slice object)
+{
+    struct edge_json_walk walk;
+    struct slice key;
+    struct slice value;
+    uint64_t index = LIMIT_CHOICES;
+    bool found = true;
+    TRY(edge_json_object(&walk, object));
+    for (;;) {
+        TRY(edge_json_member(&walk, &found, &key, &value));
+        if (!found)
+            break;
+        if (slice_is(key, "index"))
+            TRY(edge_json_number(value, LIMIT_CHOICES - 1, &index));
+    }
+    if (index >= LIMIT_CHOICES)
+        FAIL(STATUS_PROTOCOL, "a frame of the engine has a choice without an index");
+    struct choice *choice = &assemble->choices[index];
+    choice->is_used = true;
+    TRY(edge_json_object(&walk, object));
+    for (;;) {
+        TRY(edge_json_member(&walk, &found, &key, &value));
+        if (!found)
+            return STATUS_OK;
+        TRY(add_choice_member(choice, key, value));
+    }
+}
+
+static enum status add_choices(struct edge_assemble *assemble, struct slice array)
+{
+    struct edge_json_walk walk;
+    struct slice value;
+    bool found = true;
+    TRY(edge_json_array(&walk, array));
+    for (;;) {
+        TRY(edge_json_element(&walk, &found, &value));
+        if (!found)
+            return STATUS_OK;
+        TRY(add_choice(assemble, value));
+    }
+}
+
+static void add_head(struct edge_assemble *assemble, struct slice key, struct slice value)
+{
+    buffer_append_char(&assemble->head, '"');
+    buffer_append_slice(&assemble->head, key);
+    buffer_append_text(&assemble->head, "\":");
+    buffer_append_slice(&assemble->head, value);
+    buffer_append_char(&assemble->head, ',');
+}
+
+static enum status add_member(struct edge_assemble *assemble, bool is_first, struct slice key,
+                              struct slice value)
+{
+    if (slice_is(key, "choices"))
+        return add_choices(assemble, value);
+    if (!is_first)
+        return STATUS_OK;
+    if (slice_is(key, "id") || slice_is(key, "created") || slice_is(key, "model"))
+        add_head(assemble, key, value);
+    else if (slice_is(key, "system_fingerprint"))
+        buffer_append_slice(&assemble->fingerprint, value);
+    else if (slice_is(key, "service_tier"))
+        buffer_append_slice(&assemble->tier, value);
+    return STATUS_OK;
+}
+
+enum status edge_assemble_add(struct edge_assemble *assemble, struct slice rest)
+{
+    assemble->bytes += rest.length;
+    if (assemble->bytes > LIMIT_ASSEMBLED_BYTES)
+        FAIL(STATUS_LIMIT, "The answer is longer than %d bytes; ask for it with stream: true.",
+             LIMIT_ASSEMBLED_BYTES);
+    bool is_first = assemble->head.length == 0;
+    /* The walk begins behind the brace that was cut together with the count. */
+    struct edge_json_walk walk = {.text = rest};
+    struct slice key;
+    struct slice value;
+    bool found = true;
+    for (;;) {
+        TRY(edge_json_member(&walk, &found, &key, &value));
+        if (!found)
+            break;
+        TRY(add_member(assemble, is_first, key, value));
+    }
+    TRY(assemble->head.status);
+    TRY(assemble->fingerprint.status);
+    return assemble->tier.status;
+}
+
+static void render_value(struct buffer *out, const struct buffer *value, const char *otherwise)
+{
+    if (value->length != 0)
+        buffer_append_slice(out, buffer_slice(value));
+    else
+        buffer_append_text(out, otherwise);
+}
+
+static void render_logprobs(const struct edge_assemble *assemble, const struct choice *choice,
+                            struct buffer *out)
+{
+    if (!choice->has_logprobs) {
+        buffer_append_text(out, "null");
+        return;
+    }
+    size_t first = assemble->is_chat ? 0 : LISTS_CHAT;
+    size_t end = assemble->is_chat ? LISTS_CHAT : LISTS;
+    for (size_t i = first; i < end; i++) {
+        buffer_printf(out, "%s\"%s\":", i == first ? "{" : ",", LIST_NAMES[i]);
+        if (!choice->has_list[i]) {
+            buffer_append_text(out, "null");
+            continue;
+        }
+        buffer_append_char(out, '[');
+        buffer_append_slice(out, buffer_slice(&choice->lists[i]));
+        buffer_append_char(out, ']');
+    }
+    buffer_append_char(out, '}');
+}
+
+static void render_choice(const struct edge_assemble *assemble, size_t index, struct buffer *out)
+{
+    const struct choice *choice = &assemble->choices[index];
+    buffer_printf(out, "{\"index\":%zu,", index);
+    if (assemble->is_chat) {
+        buffer_append_text(out, "\"message\":{\"role\":\"");
+        render_value(out, &choice->role, "assistant");
+        buffer_append_text(out, "\",\"content\":\"");
+    } else {
+        buffer_append_text(out, "\"text\":\"");
+    }
+    buffer_append_slice(out, buffer_slice(&choice->text));
+    buffer_append_text(out, assemble->is_chat ? "\",\"refusal\":null},\"logprobs\":"
+                                              : "\",\"logprobs\":");
+    render_logprobs(assemble, choice, out);
+    buffer_append_text(out, ",\"finish_reason\":");
+    render_value(out, &choice->finish, "null");
+    if (choice->has_token_ids) {
+        buffer_append_text(out, ",\"token_ids\":[");
+        buffer_append_slice(out, buffer_slice(&choice->token_ids));
+        buffer_append_char(out, ']');
+    }
+    buffer_append_char(out, '}');
+}
+
+enum status edge_assemble_render(const struct edge_assemble *assemble,
+                                 const struct edge_final *final, struct slice fallback,
+                                 struct buffer *out)
+{
+    buffer_append_char(out, '{');
+    buffer_append_slice(out, assemble->head.length != 0 ? buffer_slice(&assemble->head) : fallback);
+    buffer_printf(out, "\"object\":\"%s\",\"choices\":[",
+                  assemble->is_chat ? "chat.completion" : "text_completion");
+    bool is_first = true;
+    for (size_t i = 0; i < LIMIT_CHOICES; i++) {
+        if (!assemble->choices[i].is_used)
+            continue;
+        if (!is_first)
+            buffer_append_char(out, ',');
+        is_first = false;
+        render_choice(assemble, i, out);
+    }
+    buffer_append_text(out, "],\"usage\":");
+    edge_stream_append_usage(out, final);
+    buffer_append_text(out, ",\"service_tier\":");
+    render_value(out, &assemble->tier, "\"default\"");
+    buffer_append_text(out, ",\"system_fingerprint\":");
+    render_value(out, &assemble->fingerprint, "null");
+    buffer_append_char(out, '}');
+    return out->status;
+}

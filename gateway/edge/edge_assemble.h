@@ -1,0 +1,24 @@
+/* edge_assemble: the frames of a stream → one chat.completion or text_completion object.
+ *
+ * Owns:     what has been collected, bounded by LIMIT_ASSEMBLED_BYTES.
+ * Thread:   one at a time.
+ * Cost:     O(bytes); text, log-probabilities and ids are spliced as the engine wrote them.
+ * Not here: frames' framing and the count (edge_stream).
+ */
+#pragma once
+
+#include <stdbool.h>
+
+#include "gateway/edge/edge_stream.h"
+
+struct edge_assemble;
+
+enum status edge_assemble_create(struct edge_assemble **out, bool is_chat);
+void edge_assemble_destroy(struct edge_assemble *assemble);
+/* One frame: its object without the opening brace. LIMIT when all of it has become too long. */
+enum status edge_assemble_add(struct edge_assemble *assemble, struct slice rest);
+/* Appends the whole object. `fallback` ("\"id\":…,\"created\":…,\"model\":…,") stands for the
+ * members that a first frame would have brought, when no frame has come. */
+enum status edge_assemble_render(const struct edge_assemble *assemble,
+                                 const struct edge_final *final, struct slice fallback,
+                                 struct buffer *out);

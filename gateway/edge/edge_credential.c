@@ -1,0 +1,39 @@
+#include "gateway/edge/edge_credential.h"
+
+#include <strings.h>
+
+enum status edge_credential_bearer(struct slice header, struct slice *out)
+{
+    static const char scheme[] = "bearer";
+    size_t length = sizeof scheme - 1;
+    *out = (struct slice){0};
+    if (header.length < length || strncasecmp(header.bytes, scheme, length) != 0 ||
+        (header.length > length && header.bytes[length] != ' '))
+        FAIL(STATUS_KEY_INVALID, "Send the API key as 'Authorization: Bearer KEY'.");
+    size_t start = length;
+    size_t end = header.length;
+    while (start < end && header.bytes[start] == ' ')
+        start++;
+    while (end > start && header.bytes[end - 1] == ' ')
+        end--;
+    struct slice key = {header.bytes + start, end - start};
+    if (memchr(key.bytes, ' ', key.length) != NULL)
+        FAIL(STATUS_KEY_INVALID, "An API key has no spaces in it.");
+    *out = key;
+    return STATUS_OK;
+}
+
+enum status edge_credential_check(struct auth *auth, const struct http_request *request,
+                                  bool want_admin, struct principal *out)
+{
+    struct slice key = {0};
+    if (http_header_count(request, "authorization") > 1 ||
+        http_header_count(request, "x-api-key") > 1)
+        FAIL(STATUS_KEY_INVALID, "The request carries more than one API key.");
+    struct slice header = http_header_get(request, "authorization");
+    if (header.length != 0)
+        TRY(edge_credential_bearer(header, &key));
+    else
+        key = http_header_get(request, "x-api-key");
+    return auth_authenticate(auth, key, want_admin, out);
+}

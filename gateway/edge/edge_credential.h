@@ -1,0 +1,20 @@
+/* edge_credential: the API key of a request, from its headers, and who it stands for.
+ *
+ * Owns:     nothing; the credential is borrowed from the request.
+ * Thread:   the loop's thread.
+ * Cost:     one look-up in auth.
+ * Not here: what a key proves (auth).
+ */
+#pragma once
+
+#include "auth/auth.h"
+#include "gateway/http/request.h"
+
+/* Splits "Bearer <key>" (the scheme in any case). KEY_INVALID for another scheme or an inner space;
+ * an empty key gives an empty slice. */
+enum status edge_credential_bearer(struct slice header, struct slice *out);
+
+/* From `authorization: Bearer`, else `x-api-key`. KEY_MISSING when there is neither, KEY_INVALID
+ * when one is given twice or is no key. */
+enum status edge_credential_check(struct auth *auth, const struct http_request *request,
+                                  bool want_admin, struct principal *out);

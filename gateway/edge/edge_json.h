@@ -1,0 +1,39 @@
+/* edge_json: walks over JSON text and hands out spans, so that an engine's bytes are passed on as
+ * they are: no number is re-formatted, no string is unescaped.
+ *
+ * Owns:     nothing; spans point into the text.
+ * Thread:   any.
+ * Cost:     O(bytes) for each walk, no allocation, no recursion.
+ * Not here: validation of what clients send (edge_body, and the engine's face behind it).
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "config/base/slice.h"
+
+/* A place in an object or array. Zero it to be at the start. */
+struct edge_json_walk {
+    struct slice text;
+    size_t at;
+    bool is_started;
+};
+
+/* A walk over the members of an object or the elements of an array; PROTOCOL when `text` is no
+ * container of that kind. */
+enum status edge_json_object(struct edge_json_walk *walk, struct slice text);
+enum status edge_json_array(struct edge_json_walk *walk, struct slice text);
+
+/* The next member (its key without quotes, as written) or element; `found` false at the end.
+ * PROTOCOL when the text is not JSON as far as the walk has to look. */
+enum status edge_json_member(struct edge_json_walk *walk, bool *found, struct slice *key,
+                             struct slice *value);
+enum status edge_json_element(struct edge_json_walk *walk, bool *found, struct slice *value);
+
+/* The inside of a string value, still escaped. PROTOCOL when the value is no string. */
+enum status edge_json_string(struct slice value, struct slice *inside);
+/* A whole number from 0 to `most`. PROTOCOL when the value is anything else. */
+enum status edge_json_number(struct slice value, uint64_t most, uint64_t *out);
+/* The inside of an array without its brackets and outer space; "" for an empty one. */
+enum status edge_json_inside(struct slice array, struct slice *inside);

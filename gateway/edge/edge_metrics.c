@@ -1,0 +1,64 @@
+#include "gateway/edge/edge_metrics.h"
+
+#include <stdio.h>
+
+static struct metric *init_plain(struct edge_metrics *metrics, enum metric_kind kind,
+                                 const char *name, const char *labels, const char *help)
+{
+    bool is_histogram = kind == METRIC_HISTOGRAM;
+    return metrics_get(metrics->registry, kind, name, help, labels,
+                       is_histogram ? METRIC_SECONDS_BUCKETS : NULL,
+                       is_histogram ? METRIC_SECONDS_BUCKET_COUNT : 0);
+}
+
+enum status edge_metrics_init(struct edge_metrics *metrics)
+{
+    *metrics = (struct edge_metrics){0};
+    TRY(metrics_create(&metrics->registry));
+    metrics->request_seconds =
+        init_plain(metrics, METRIC_HISTOGRAM, "banyan_request_duration_seconds", "",
+                   "From a request's arrival to its end at the client.");
+    metrics->first_token_seconds =
+        init_plain(metrics, METRIC_HISTOGRAM, "banyan_time_to_first_token_seconds",
+                   "class=\"standard\"", "From a request's arrival to its first token.");
+    metrics->overhead_seconds =
+        init_plain(metrics, METRIC_HISTOGRAM, "banyan_gateway_overhead_seconds", "",
+                   "The edge's own share: before the engine was asked, and after its last byte.");
+    static const char tokens[] = "banyan_tokens_total";
+    static const char tokens_help[] = "Tokens counted, as in the ledger.";
+    metrics->tokens_prompt =
+        init_plain(metrics, METRIC_COUNTER, tokens, "kind=\"prompt\"", tokens_help);
+    metrics->tokens_cached =
+        init_plain(metrics, METRIC_COUNTER, tokens, "kind=\"cached\"", tokens_help);
+    metrics->tokens_generated =
+        init_plain(metrics, METRIC_COUNTER, tokens, "kind=\"generated\"", tokens_help);
+    metrics->estimated_total =
+        init_plain(metrics, METRIC_COUNTER, "banyan_requests_estimated_total", "",
+                   "Requests whose count is the edge's, because the engine's record never came.");
+    metrics->upstream_up = init_plain(metrics, METRIC_GAUGE, "banyan_upstream_up", "",
+                                      "1 when the engine answered its last health check.");
+    metrics->ledger_lag_rows = init_plain(metrics, METRIC_GAUGE, "banyan_ledger_lag_rows", "",
+                                          "Ledger rows that wait for their commit.");
+    metrics->jobs_running = init_plain(metrics, METRIC_GAUGE, "banyan_requests_running", "",
+                                       "Requests at the engine or waiting for their ledger row.");
+    return STATUS_OK;
+}
+
+void edge_metrics_deinit(struct edge_metrics *metrics)
+{
+    if (metrics->registry != NULL)
+        metrics_destroy(metrics->registry);
+    *metrics = (struct edge_metrics){0};
+}
+
+void edge_metrics_request(struct edge_metrics *metrics, const char *route, int code,
+                          int64_t total_us)
+{
+    char labels[96];
+    snprintf(labels, sizeof labels, "route=\"%s\",code=\"%d\"", route, code);
+    struct metric *total =
+        init_plain(metrics, METRIC_COUNTER, "banyan_http_requests_total", labels,
+                   "Requests that are over, by route and answer.");
+    metric_add(total, 1);
+    metric_observe(metrics->request_seconds, (double)total_us / 1e6);
+}

@@ -1,0 +1,37 @@
+/* edge_state: what all parts of one running edge share.
+ *
+ * Owns:     nothing by itself; edge.c opens and closes every member.
+ * Thread:   the loop's thread, but for metrics and what auth and ledger allow.
+ * Cost:     –
+ * Not here: any behaviour.
+ */
+#pragma once
+
+#include "auth/auth.h"
+#include "auth/ledger.h"
+#include "config/config.h"
+#include "gateway/edge/edge_metrics.h"
+#include "gateway/http/listener.h"
+#include "gateway/upstream/http1_client.h"
+
+struct edge_job;
+struct edge_probe;
+
+struct edge {
+    const struct config *config;
+    struct loop *loop;
+    struct store *store;
+    struct auth *auth;
+    struct ledger *ledger;
+    struct http1_client *client;
+    struct edge_probe *probe;
+    struct edge_metrics metrics;
+    struct tls_context *public_tls;
+    struct tls_context *admin_tls;
+    struct listener *public_listener;
+    struct listener *admin_listener;
+    struct edge_job *jobs; /* all that are not settled and over */
+    uint32_t jobs_running;
+    struct buffer scratch; /* one frame on its way to a client */
+    bool is_draining;
+};

@@ -1,0 +1,171 @@
+#include "gateway/edge/edge_stream.h"
+
+#include <jansson.h>
+
+#include "config/base/limits.h"
+#include "gateway/edge/edge_json.h"
+
+enum { FIRST_BYTES_MAX = 4096, ERROR_BYTES_MAX = 16384 };
+
+void edge_stream_init(struct edge_stream *stream, const struct edge_stream_callbacks *callbacks,
+                      void *context)
+{
+    *stream = (struct edge_stream){.callbacks = callbacks, .context = context};
+    sse_reader_init(&stream->reader, LIMIT_ENGINE_FRAME_BYTES);
+    buffer_init(&stream->error, ERROR_BYTES_MAX);
+    buffer_init(&stream->first, FIRST_BYTES_MAX);
+}
+
+void edge_stream_deinit(struct edge_stream *stream)
+{
+    sse_reader_deinit(&stream->reader);
+    buffer_deinit(&stream->error);
+    buffer_deinit(&stream->first);
+}
+
+/* A count of the record; INT64_MAX is far above any of them. */
+static enum status final_number(const json_t *record, const char *name, int64_t most, int64_t *out)
+{
+    const json_t *value = json_object_get(record, name);
+    if (!json_is_integer(value) || json_integer_value(value) < 0 ||
+        json_integer_value(value) > most)
+        FAIL(STATUS_PROTOCOL, "the engine's final record has no usable %s", name);
+    *out = json_integer_value(value);
+    return STATUS_OK;
+}
+
+static enum status final_fields(const json_t *record, struct edge_final *out)
+{
+    int64_t protocol = 0;
+    int64_t number[4] = {0};
+    TRY(final_number(record, "protocol", INT32_MAX, &protocol));
+    if (protocol != 1)
+        FAIL(STATUS_PROTOCOL, "the engine speaks protocol %d, this edge 1", (int)protocol);
+    TRY(final_number(record, "record_seq", INT64_MAX, &number[0]));
+    TRY(final_number(record, "prompt_tokens", INT32_MAX, &number[1]));
+    TRY(final_number(record, "cached_tokens", number[1], &number[2]));
+    TRY(final_number(record, "completion_tokens", INT32_MAX, &number[3]));
+    TRY(final_number(record, "queue_us", INT64_MAX, &out->queue_us));
+    TRY(final_number(record, "prefill_us", INT64_MAX, &out->prefill_us));
+    TRY(final_number(record, "decode_us", INT64_MAX, &out->decode_us));
+    const char *finish = json_string_value(json_object_get(record, "finish_reason"));
+    if (finish == NULL || strlen(finish) >= EDGE_STREAM_WORD_BYTES)
+        FAIL(STATUS_PROTOCOL, "the engine's final record has no usable finish_reason");
+    memcpy(out->finish, finish, strlen(finish) + 1);
+    out->record_seq = (uint64_t)number[0];
+    out->prompt_tokens = (uint32_t)number[1];
+    out->cached_tokens = (uint32_t)number[2];
+    out->completion_tokens = (uint32_t)number[3];
+    out->is_estimated = json_is_true(json_object_get(record, "estimated"));
+    return STATUS_OK;
+}
+
+static enum status event_final(struct edge_stream *stream, struct slice data)
+{
+    json_t *record = json_loadb(data.bytes, data.length, JSON_REJECT_DUPLICATES, NULL);
+    if (!json_is_object(record)) {
+        json_decref(record);
+        FAIL(STATUS_PROTOCOL, "the engine's final record is not JSON");
+    }
+    enum status status = final_fields(record, &stream->final);
+    json_decref(record);
+    if (status != STATUS_OK)
+        return status;
+    stream->has_final = true;
+    stream->callbacks->final(stream->context);
+    return STATUS_OK;
+}
+
+/* {"n":N, at the start is cut; the count never falls. */
+static enum status event_cut(struct edge_stream *stream, struct slice data, struct slice *rest)
+{
+    static const struct slice start = {"{\"n\":", 5};
+    size_t at = start.length;
+    while (at < data.length && data.bytes[at] >= '0' && data.bytes[at] <= '9')
+        at++;
+    uint64_t tokens = 0;
+    if (!slice_starts_with(data, start) || at + 1 >= data.length || data.bytes[at] != ',' ||
+        data.bytes[data.length - 1] != '}')
+        FAIL(STATUS_PROTOCOL, "a frame of the engine does not begin with its count");
+    TRY(edge_json_number((struct slice){data.bytes + start.length, at - start.length}, UINT32_MAX,
+                         &tokens));
+    if (tokens < stream->tokens_seen)
+        FAIL(STATUS_PROTOCOL, "the engine's count went back");
+    stream->tokens_seen = (uint32_t)tokens;
+    *rest = (struct slice){data.bytes + at + 1, data.length - at - 1};
+    return STATUS_OK;
+}
+
+static enum status event_error(struct edge_stream *stream, struct slice rest)
+{
+    size_t name = SLICE("\"error\":").length;
+    buffer_clear(&stream->error);
+    buffer_append(&stream->error, rest.bytes + name, rest.length - name - 1);
+    return stream->error.status;
+}
+
+/* Keeps what stands before "choices": the usage chunk begins the same way. A quote inside a string
+ * is escaped, so the first match is the member itself. */
+static void event_keep_first(struct edge_stream *stream, struct slice rest)
+{
+    static const char choices[] = "\"choices\":";
+    if (stream->first.length != 0)
+        return;
+    const char *found = memmem(rest.bytes, rest.length, choices, sizeof choices - 1);
+    if (found != NULL)
+        buffer_append(&stream->first, rest.bytes, (size_t)(found - rest.bytes));
+    if (stream->first.status != STATUS_OK)
+        buffer_clear(&stream->first);
+}
+
+static enum status feed_event(void *context, const struct sse_event *event)
+{
+    struct edge_stream *stream = context;
+    if (stream->has_final)
+        return STATUS_OK;
+    if (slice_is(event->event, "banyan.final"))
+        return event_final(stream, event->data);
+    if (event->event.length != 0 && !slice_is(event->event, "message"))
+        FAIL(STATUS_PROTOCOL, "the engine sent an event of an unknown kind");
+    if (memchr(event->data.bytes, '\n', event->data.length) != NULL)
+        FAIL(STATUS_PROTOCOL, "a frame of the engine has several lines");
+    struct slice rest;
+    TRY(event_cut(stream, event->data, &rest));
+    if (slice_starts_with(rest, SLICE("\"error\":")))
+        return event_error(stream, rest);
+    event_keep_first(stream, rest);
+    return stream->callbacks->chunk(stream->context, rest);
+}
+
+enum status edge_stream_feed(struct edge_stream *stream, struct slice bytes)
+{
+    return sse_reader_feed(&stream->reader, bytes, feed_event, stream);
+}
+
+void edge_stream_append_chunk(struct buffer *out, struct slice rest, bool with_null_usage)
+{
+    buffer_append_text(out, "data: {");
+    buffer_append(out, rest.bytes, rest.length - (with_null_usage ? 1 : 0));
+    buffer_append_text(out, with_null_usage ? ",\"usage\":null}\n\n" : "\n\n");
+}
+
+void edge_stream_append_usage(struct buffer *out, const struct edge_final *final)
+{
+    buffer_printf(out,
+                  "{\"prompt_tokens\":%u,\"completion_tokens\":%u,\"total_tokens\":%llu,"
+                  "\"prompt_tokens_details\":{\"cached_tokens\":%u},"
+                  "\"completion_tokens_details\":{\"reasoning_tokens\":0}}",
+                  final->prompt_tokens, final->completion_tokens,
+                  (unsigned long long)final->prompt_tokens + final->completion_tokens,
+                  final->cached_tokens);
+}
+
+void edge_stream_append_usage_chunk(struct buffer *out, const struct edge_stream *stream,
+                                    struct slice fallback)
+{
+    buffer_append_text(out, "data: {");
+    buffer_append_slice(out, stream->first.length != 0 ? buffer_slice(&stream->first) : fallback);
+    buffer_append_text(out, "\"choices\":[],\"usage\":");
+    edge_stream_append_usage(out, &stream->final);
+    buffer_append_text(out, "}\n\n");
+}

@@ -1,0 +1,66 @@
+/* edge_stream: reads the engine's frames: what a client may see of them, and the count.
+ *
+ * Owns:     the reader's partial frame, the error the engine sent, the head of the first frame.
+ * Thread:   one at a time.
+ * Cost:     O(bytes); a frame is passed on without being parsed.
+ * Not here: the connection (http1_client), answers in one piece (edge_assemble).
+ *
+ *   data: {"n":3,"id":"chatcmpl-…","object":…,"model":…,"choices":[…]}     from the engine
+ *   data: {"id":"chatcmpl-…","object":…,"model":…,"choices":[…]}           to the client
+ *   event: banyan.final                                                    never to the client
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "gateway/http/sse.h"
+
+enum { EDGE_STREAM_WORD_BYTES = 16 };
+
+/* The engine's final record: the truth about a request. */
+struct edge_final {
+    uint64_t record_seq;
+    uint32_t prompt_tokens;
+    uint32_t cached_tokens;
+    uint32_t completion_tokens;
+    char finish[EDGE_STREAM_WORD_BYTES];
+    bool is_estimated; /* made by the edge from what it has seen */
+    int64_t queue_us;
+    int64_t prefill_us;
+    int64_t decode_us;
+};
+
+struct edge_stream_callbacks {
+    /* A frame for the client: its JSON object without the opening brace. Not OK stops the reading. */
+    enum status (*chunk)(void *context, struct slice rest);
+    /* The final record has come; `stream` holds it. */
+    void (*final)(void *context);
+};
+
+struct edge_stream {
+    struct sse_reader reader;
+    const struct edge_stream_callbacks *callbacks;
+    void *context;
+    uint32_t tokens_seen; /* "n" of the last frame */
+    bool has_final;
+    struct edge_final final;
+    struct buffer error; /* {"message",…} of an error frame; empty = none */
+    struct buffer first; /* members of the first frame before "choices", with the last comma */
+};
+
+void edge_stream_init(struct edge_stream *stream, const struct edge_stream_callbacks *callbacks,
+                      void *context);
+void edge_stream_deinit(struct edge_stream *stream);
+/* PROTOCOL when the engine breaks the rules above, LIMIT when a frame is too long, else what a
+ * callback returned. Bytes after the final record are ignored. */
+enum status edge_stream_feed(struct edge_stream *stream, struct slice bytes);
+
+/* "data: {…}\n\n" of a chunk, with "usage":null inserted at its end when asked. */
+void edge_stream_append_chunk(struct buffer *out, struct slice rest, bool with_null_usage);
+/* {"prompt_tokens":…,…} of a final record. */
+void edge_stream_append_usage(struct buffer *out, const struct edge_final *final);
+/* The frame with choices [] and the usage; `fallback` stands for the first frame's members when no
+ * frame has come. */
+void edge_stream_append_usage_chunk(struct buffer *out, const struct edge_stream *stream,
+                                    struct slice fallback);
