@@ -26,8 +26,7 @@ struct edge_access {
 };
 
 /* `request` is borrowed for the call. */
-void edge_access_begin(struct edge_access *access, struct http_request *request,
-                       const char *route);
+void edge_access_begin(struct edge_access *access, struct http_request *request, const char *route);
 void edge_access_principal(struct edge_access *access, const struct principal *principal);
 void edge_access_end(const struct edge_access *access, struct edge_metrics *metrics,
                      int64_t now_us);

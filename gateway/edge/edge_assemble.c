@@ -7,7 +7,7 @@
 enum { HEAD_BYTES_MAX = 4096, WORD_BYTES_MAX = 64 };
 
 /* The lists inside "logprobs": chat has the first two, text completions the other four. */
-static const char *const LIST_NAMES[] = {"content", "refusal",      "tokens",
+static const char *const LIST_NAMES[] = {"content",        "refusal",      "tokens",
                                          "token_logprobs", "top_logprobs", "text_offset"};
 enum { LISTS = sizeof LIST_NAMES / sizeof LIST_NAMES[0], LISTS_CHAT = 2 };
 

@@ -93,8 +93,8 @@ enum status edge_body_read(struct slice body, struct edge_body *out)
         FAIL(STATUS_INVALID, "The body is empty; a JSON object is expected.");
     TRY(read_bounds(body));
     json_error_t error;
-    json_t *root = json_loadb(body.bytes, body.length,
-                              JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
+    json_t *root =
+        json_loadb(body.bytes, body.length, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
     if (root == NULL)
         return read_refuse(&error);
     enum status status = STATUS_OK;

@@ -16,7 +16,8 @@ enum { EDGE_BODY_MODEL_BYTES = 128 };
 struct edge_body {
     bool is_stream;
     bool includes_usage;               /* stream_options.include_usage */
-    char model[EDGE_BODY_MODEL_BYTES]; /* for the ledger; cut at a character when longer, "" = none */
+    char model[EDGE_BODY_MODEL_BYTES]; /* for the ledger; cut at a character when longer, "" = none
+                                        */
 };
 
 /* INVALID (with param where a field is at fault) when the body is not one JSON object, when it is

@@ -17,7 +17,6 @@ enum {
     DEADLINE_MARGIN_MS = 500, /* the engine keeps the deadline itself; the edge stands behind it */
     APPEND_AGAIN_MS = 20,
     APPEND_TRIES_MAX = 250, /* a full ledger queue is waited for 5 s, then the row is logged */
-    SENDS_MAX = 2,          /* a pooled connection may have died with an engine that is back */
     CONTENT_TYPE_BYTES = 64,
     FALLBACK_BYTES = 1024,
 };
@@ -30,7 +29,7 @@ struct edge_job {
     struct edge *edge;
     struct http_request *request;    /* NULL once gone */
     struct http1_exchange *exchange; /* NULL once it has ended */
-    struct loop_timer *timer;        /* the deadline; after a cancel or the final record, the grace */
+    struct loop_timer *timer; /* the deadline; after a cancel or the final record, the grace */
     struct loop_timer *append_timer; /* a full ledger queue */
     struct edge_stream stream;
     struct edge_assemble *assemble; /* NULL for streamed answers */
@@ -52,7 +51,6 @@ struct edge_job {
     bool is_ended;      /* the client has its end */
     int upstream_code;  /* 0 = no head yet */
     uint32_t deadline_ms;
-    uint32_t sends;
     uint32_t append_tries;
     uint32_t holds; /* calls under way that still need the job */
     int64_t sent_us;
@@ -118,8 +116,8 @@ static void end_fallback(const struct edge_job *job, bool with_object, struct bu
     if (with_object)
         buffer_printf(out, "\"object\":\"%s\",",
                       job->is_chat ? "chat.completion.chunk" : "text_completion");
-    buffer_printf(out, "\"created\":%lld,\"model\":",
-                  (long long)(clock_wall_us(clock_system()) / 1000000));
+    buffer_printf(
+        out, "\"created\":%lld,\"model\":", (long long)(clock_wall_us(clock_system()) / 1000000));
     buffer_append_json_string(out, slice_of(job->body.model));
     buffer_append_char(out, ',');
 }
@@ -198,8 +196,8 @@ static void end_assembled(struct edge_job *job, struct buffer *out)
     struct buffer fallback;
     buffer_init(&fallback, FALLBACK_BYTES);
     end_fallback(job, false, &fallback);
-    enum status status = edge_assemble_render(job->assemble, &job->stream.final,
-                                              buffer_slice(&fallback), out);
+    enum status status =
+        edge_assemble_render(job->assemble, &job->stream.final, buffer_slice(&fallback), out);
     buffer_deinit(&fallback);
     if (status != STATUS_OK) {
         job_fail(job, status, "The answer could not be put together.");
@@ -264,10 +262,9 @@ static void job_end_client(struct edge_job *job)
     buffer_deinit(&out);
     job->ended_us = loop_now_us(job->edge->loop);
     if (job->sent_us != 0 && job->final_us != 0)
-        metric_observe(job->edge->metrics.overhead_seconds,
-                       (double)(job->sent_us - job->access.arrived_us + job->ended_us -
-                                job->final_us) /
-                           1e6);
+        metric_observe(
+            job->edge->metrics.overhead_seconds,
+            (double)(job->sent_us - job->access.arrived_us + job->ended_us - job->final_us) / 1e6);
 }
 
 /* --- counting --- */
@@ -340,8 +337,7 @@ static void settle_lost(struct edge_job *job)
         LOG_TEXT("model", row->model), LOG_TEXT("finish", row->finish),
         LOG_NUMBER("prompt_tokens", row->prompt_tokens),
         LOG_NUMBER("cached_tokens", row->cached_tokens),
-        LOG_NUMBER("completion_tokens", row->completion_tokens),
-        LOG_NUMBER("at_us", row->at_us));
+        LOG_NUMBER("completion_tokens", row->completion_tokens), LOG_NUMBER("at_us", row->at_us));
     job_fail(job, STATUS_UNAVAILABLE, "The answer's usage could not be recorded; try again.");
     job_end_client(job);
 }
@@ -395,8 +391,6 @@ static void job_settle(struct edge_job *job)
 }
 
 /* --- the engine's side --- */
-
-static void job_send(struct edge_job *job);
 
 void edge_job_cancel(struct edge_job *job, enum status status, const char *message)
 {
@@ -470,9 +464,8 @@ static enum status job_chunk(void *context, struct slice rest)
     struct edge_job *job = context;
     if (job->access.completion_tokens == 0 && job->stream.tokens_seen != 0) {
         job->access.completion_tokens = job->stream.tokens_seen;
-        metric_observe(
-            job->edge->metrics.first_token_seconds,
-            (double)(loop_now_us(job->edge->loop) - job->access.arrived_us) / 1e6);
+        metric_observe(job->edge->metrics.first_token_seconds,
+                       (double)(loop_now_us(job->edge->loop) - job->access.arrived_us) / 1e6);
     }
     if (job->is_cancelled)
         return STATUS_OK;
@@ -541,18 +534,10 @@ static void job_ended(void *context, enum status status)
 {
     struct edge_job *job = context;
     job_hold(job);
-    bool is_unsent = status == STATUS_UNAVAILABLE && job->exchange != NULL &&
-                     !http1_exchange_is_sent(job->exchange);
     job->exchange = NULL;
     loop_timer_disarm(job->timer);
-    if (!job->is_concluded) {
-        bool is_again = is_unsent && !job->is_cancelled && job->sends < SENDS_MAX &&
-                        job->upstream_code == 0 && job->request != NULL;
-        if (is_again)
-            job_send(job);
-        else
-            ended_conclude(job, status);
-    }
+    if (!job->is_concluded)
+        ended_conclude(job, status);
     job_unhold(job);
 }
 
@@ -577,7 +562,6 @@ static enum status send_try(struct edge_job *job)
 
 static void job_send(struct edge_job *job)
 {
-    job->sends++;
     job->sent_us = loop_now_us(job->edge->loop);
     loop_timer_arm(job->timer, job->deadline_ms + DEADLINE_MARGIN_MS);
     if (send_try(job) == STATUS_OK)

@@ -1,10 +1,10 @@
 /* edge_job: one request at the engine, from its start until it is counted.
  *
  * Owns:     the exchange with the engine, its count, the ledger row. A job outlives the client's
- *           request: it ends when the engine has ended, the row is committed and the client is gone.
- * Thread:   the loop's thread.
- * Cost:     one allocation, plus the answer's bytes when it is not streamed.
- * Not here: who may ask (edge_forward), frames (edge_stream), whole answers (edge_assemble).
+ *           request: it ends when the engine has ended, the row is committed and the client is
+ * gone. Thread:   the loop's thread. Cost:     one allocation, plus the answer's bytes when it is
+ * not streamed. Not here: who may ask (edge_forward), frames (edge_stream), whole answers
+ * (edge_assemble).
  *
  *   start ─ head 200 ─ frames ─ final record ─ row committed ─ client's end ─ over
  *                            └─ cut or cancelled: row marked estimated ┘

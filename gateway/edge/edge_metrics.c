@@ -56,9 +56,8 @@ void edge_metrics_request(struct edge_metrics *metrics, const char *route, int c
 {
     char labels[96];
     snprintf(labels, sizeof labels, "route=\"%s\",code=\"%d\"", route, code);
-    struct metric *total =
-        init_plain(metrics, METRIC_COUNTER, "banyan_http_requests_total", labels,
-                   "Requests that are over, by route and answer.");
+    struct metric *total = init_plain(metrics, METRIC_COUNTER, "banyan_http_requests_total", labels,
+                                      "Requests that are over, by route and answer.");
     metric_add(total, 1);
     metric_observe(metrics->request_seconds, (double)total_us / 1e6);
 }

@@ -67,9 +67,8 @@ static void check_start(struct edge_probe *probe)
     probe->code = 0;
     loop_timer_arm(probe->timeout, CHECK_TIMEOUT_MS);
     struct http1_exchange *exchange = NULL;
-    enum status status =
-        http1_exchange_start(probe->client, slice_of(head), (struct slice){0}, &callbacks, probe,
-                             &exchange);
+    enum status status = http1_exchange_start(probe->client, slice_of(head), (struct slice){0},
+                                              &callbacks, probe, &exchange);
     if (status != STATUS_OK)
         check_ended(probe, status);
     else if (probe->is_checking)

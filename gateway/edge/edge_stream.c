@@ -156,7 +156,7 @@ void edge_stream_append_usage(struct buffer *out, const struct edge_final *final
                   "\"prompt_tokens_details\":{\"cached_tokens\":%u},"
                   "\"completion_tokens_details\":{\"reasoning_tokens\":0}}",
                   final->prompt_tokens, final->completion_tokens,
-                  (unsigned long long)final->prompt_tokens + final->completion_tokens,
+                  (unsigned long long) final->prompt_tokens + final->completion_tokens,
                   final->cached_tokens);
 }
 

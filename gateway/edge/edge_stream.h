@@ -32,7 +32,8 @@ struct edge_final {
 };
 
 struct edge_stream_callbacks {
-    /* A frame for the client: its JSON object without the opening brace. Not OK stops the reading. */
+    /* A frame for the client: its JSON object without the opening brace. Not OK stops the reading.
+     */
     enum status (*chunk)(void *context, struct slice rest);
     /* The final record has come; `stream` holds it. */
     void (*final)(void *context);

@@ -71,3 +71,13 @@ const struct route *router_find(const struct route *routes, size_t count,
     buffer_deinit(&allow);
     return found;
 }
+
+bool router_knows(const struct route *routes, size_t count, struct slice path)
+{
+    struct slice arguments[REQUEST_PATH_ARGUMENTS];
+    for (size_t i = 0; i < count; i++) {
+        if (match(routes[i].path, path, arguments))
+            return true;
+    }
+    return false;
+}

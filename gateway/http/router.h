@@ -22,3 +22,6 @@ struct route {
  * what http_path_argument gives. `index` (may be NULL) receives the row, for metrics. */
 const struct route *router_find(const struct route *routes, size_t count,
                                 struct http_request *request, size_t *index);
+
+/* True when some method is served at this path: whether router_find's refusal is a 405 or a 404. */
+bool router_knows(const struct route *routes, size_t count, struct slice path);

@@ -1,0 +1,36 @@
+/* admin_list: the one shape of every list, and its paging from either end.
+ *
+ * Owns:     the page it collects.
+ * Thread:   the loop's thread.
+ * Cost:     order=asc reads one page; order=desc walks from the start, keeping one page.
+ * Not here: the rows (auth/tenant).
+ *
+ *   {"object":"list","data":[…],"first_id":…,"last_id":…,"has_more":…}
+ */
+#pragma once
+
+#include "config/base/limits.h"
+#include "config/base/slice.h"
+
+enum { ADMIN_LIST_DEFAULT = 20, ADMIN_LIST_MAX = 100 };
+
+/* ?limit= &after= &order=; INVALID or OUT_OF_RANGE with param; UNSUPPORTED for any other name. */
+struct admin_list_query {
+    size_t limit;
+    char after[LIMIT_ID_BYTES];
+    bool is_descending;
+};
+enum status admin_list_query_read(struct slice query, struct admin_list_query *out);
+
+/* Rows of one kind, oldest first. */
+struct admin_list_source {
+    size_t row_bytes;
+    /* Up to `capacity` rows after the id `after` ("" = from the start). */
+    enum status (*page)(void *context, const char *after, void *rows, size_t capacity,
+                        size_t *count, bool *has_more);
+    void (*id)(const void *row, char out[LIMIT_ID_BYTES]);
+    void (*render)(const void *row, struct buffer *out);
+    void *context;
+};
+enum status admin_list_render(const struct admin_list_source *source,
+                              const struct admin_list_query *query, struct buffer *out);

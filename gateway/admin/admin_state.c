@@ -1,0 +1,75 @@
+#include "gateway/admin/admin_state.h"
+
+#include <stdio.h>
+
+#include "gateway/admin/admin_list.h"
+#include "gateway/edge/edge_json.h"
+
+static void audit_id(const void *row, char out[LIMIT_ID_BYTES])
+{
+    snprintf(out, LIMIT_ID_BYTES, "%lld", (long long)((const struct audit_row *)row)->id);
+}
+
+static void audit_render(const void *row, struct buffer *out)
+{
+    const struct audit_row *audit = row;
+    buffer_printf(out, "{\"id\":\"%lld\",\"object\":\"audit_row\",\"type\":", (long long)audit->id);
+    buffer_append_json_string(out, slice_of(audit->type));
+    buffer_printf(out, ",\"effective_at\":%lld,\"actor\":{\"type\":\"api_key\",\"id\":",
+                  (long long)(audit->at_us / 1000000));
+    buffer_append_json_string(out, slice_of(audit->actor_key_id));
+    buffer_append_text(out, ",\"peer\":");
+    buffer_append_json_string(out, slice_of(audit->peer));
+    buffer_append_text(out, "},\"request_id\":");
+    buffer_append_json_string(out, slice_of(audit->request_id));
+    buffer_append_text(out, ",\"subject\":");
+    buffer_append_json_string(out, slice_of(audit->subject));
+    buffer_append_text(out, ",\"detail\":");
+    buffer_append_text(out, audit->detail[0] != '\0' ? audit->detail : "{}");
+    buffer_append_char(out, '}');
+}
+
+/* An audit row's id is its number, written out. */
+static enum status audit_page(void *context, const char *after, void *rows, size_t capacity,
+                              size_t *count, bool *has_more)
+{
+    uint64_t id = 0;
+    if (after[0] != '\0' && edge_json_number(slice_of(after), INT64_MAX, &id) != STATUS_OK)
+        FAIL_PARAM(STATUS_INVALID, "after", "after must be the id of an audit row.");
+    return tenants_audit_list(context, (int64_t)id, rows, capacity, count, has_more);
+}
+
+enum status admin_state_audit(struct admin_call *call)
+{
+    struct admin_list_query query;
+    TRY(admin_list_query_read(http_query(call->request), &query));
+    struct admin_list_source source = {sizeof(struct audit_row), audit_page, audit_id, audit_render,
+                                       auth_tenants(call->admin->auth)};
+    return admin_list_render(&source, &query, &call->out);
+}
+
+enum status admin_state_config(struct admin_call *call)
+{
+    const struct config *config = call->admin->config;
+    buffer_printf(&call->out, "{\"object\":\"config\",\"revision\":%llu,\"options\":",
+                  (unsigned long long)config->revision);
+    config_render(config, &call->out);
+    buffer_append_char(&call->out, '}');
+    return call->out.status;
+}
+
+enum status admin_state_metrics(struct admin_call *call)
+{
+    struct ledger_totals totals;
+    ledger_totals(call->admin->ledger, &totals);
+    metric_set(call->admin->metrics->ledger_lag_rows, (double)totals.queued);
+    metrics_render(call->admin->metrics->registry, &call->out);
+    call->content_type = "text/plain; version=0.0.4; charset=utf-8";
+    return call->out.status;
+}
+
+enum status admin_state_health(struct admin_call *call)
+{
+    buffer_append_text(&call->out, "{\"status\":\"ok\"}");
+    return call->out.status;
+}

@@ -1,0 +1,14 @@
+/* admin_tenants: tenants in the config API.
+ *
+ * Owns:     nothing.
+ * Thread:   the loop's thread.
+ * Cost:     a change is one committed transaction.
+ * Not here: keys (admin_keys), the rows themselves (auth/tenant).
+ */
+#pragma once
+
+#include "gateway/admin/admin_call.h"
+
+enum status admin_tenants_create(struct admin_call *call);
+enum status admin_tenants_list(struct admin_call *call);
+enum status admin_tenants_get(struct admin_call *call);

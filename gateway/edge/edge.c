@@ -1,0 +1,280 @@
+#include "gateway/edge/edge.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "config/base/limits.h"
+#include "config/base/log.h"
+#include "config/store.h"
+#include "gateway/admin/admin.h"
+#include "gateway/edge/edge_forward.h"
+#include "gateway/edge/edge_job.h"
+#include "gateway/edge/edge_probe.h"
+#include "gateway/http/tls.h"
+
+enum {
+    PATH_BYTES = 1024,
+    ADDRESS_BYTES = 128,
+    DRAIN_LOOK_MS = 20,
+    DRAIN_END_MS = 3000, /* after the cut: final records, commits, error events */
+    UPSTREAM_CONNECTIONS_MAX =
+        LIMIT_REQUESTS_IN_ENGINE + 64, /* the engine says busy, not the pool */
+    UPSTREAM_CONNECT_MS = 2000,
+    UPSTREAM_MARGIN_MS = 5000, /* a job's own deadline comes first */
+};
+
+/* Everything of one run that only edge.c needs. */
+struct run {
+    struct edge edge;
+    struct admin admin;
+    const struct edge_options *options;
+    struct loop_timer *drain_timer;
+    int64_t drain_until_us;
+    bool is_cut;
+    char public_address[ADDRESS_BYTES];
+    char admin_address[ADDRESS_BYTES];
+};
+
+static enum status run_path(char out[PATH_BYTES], const struct config *config, const char *name)
+{
+    int length = snprintf(out, PATH_BYTES, "%s/%s", config->data_dir, name);
+    if (length < 0 || length >= PATH_BYTES)
+        FAIL(STATUS_LIMIT, "the data directory's path is too long");
+    return STATUS_OK;
+}
+
+/* Files made here are the owner's alone, no core file holds a key, and descriptors are as many as
+ * the system allows: a stream needs two. */
+static enum status open_process(const struct config *config)
+{
+    umask(0077);
+    signal(SIGPIPE, SIG_IGN);
+    struct rlimit core = {0, 0};
+    (void)setrlimit(RLIMIT_CORE, &core);
+    struct rlimit files;
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < files.rlim_max) {
+        files.rlim_cur = files.rlim_max;
+        (void)setrlimit(RLIMIT_NOFILE, &files);
+    }
+    if (mkdir(config->data_dir, 0700) != 0 && errno != EEXIST)
+        FAIL(STATUS_IO, "data directory %s: %s", config->data_dir, strerror(errno));
+    return STATUS_OK;
+}
+
+static enum status open_stores(struct edge *edge)
+{
+    char path[PATH_BYTES];
+    bool is_made = false;
+    TRY(run_path(path, edge->config, "banyan.db"));
+    TRY(store_open(&edge->store, path));
+    TRY(auth_open(&edge->auth, edge->config->data_dir, edge->store));
+    TRY(auth_bootstrap(edge->auth, edge->config->data_dir, &is_made));
+    if (is_made)
+        LOG(LOG_INFO, "admin_key_made", LOG_TEXT("file", "admin.key in the data directory"));
+    TRY(run_path(path, edge->config, "ledger.db"));
+    return ledger_open(&edge->ledger, path);
+}
+
+static enum status open_tls(struct edge *edge)
+{
+    const struct config *config = edge->config;
+    char cert[PATH_BYTES];
+    char key[PATH_BYTES];
+    bool is_own = config->tls_cert[0] == '\0';
+    if (is_own != (config->tls_key[0] == '\0'))
+        FAIL(STATUS_INVALID, "tls_cert and tls_key are given together or not at all");
+    if (is_own) {
+        TRY(run_path(cert, config, "tls"));
+        TRY(tls_make_self_signed(cert));
+        TRY(run_path(cert, config, "tls/server.crt"));
+        TRY(run_path(key, config, "tls/server.key"));
+    }
+    const char *cert_path = is_own ? cert : config->tls_cert;
+    const char *key_path = is_own ? key : config->tls_key;
+    TRY(tls_context_open(&edge->public_tls, cert_path, key_path, "banyan-public"));
+    return tls_context_open(&edge->admin_tls, cert_path, key_path, "banyan-admin");
+}
+
+static enum status open_upstream(struct edge *edge)
+{
+    char path[PATH_BYTES];
+    TRY(run_path(path, edge->config, "engine.sock"));
+    uint32_t most_ms = (uint32_t)edge->config->request_timeout_s * 1000 + UPSTREAM_MARGIN_MS;
+    struct http1_client_options options = {
+        .loop = edge->loop,
+        .unix_path = edge->config->socket[0] != '\0' ? edge->config->socket : path,
+        .connections_max = UPSTREAM_CONNECTIONS_MAX,
+        .connect_timeout_ms = UPSTREAM_CONNECT_MS,
+        .head_timeout_ms = most_ms,
+        .idle_timeout_ms = most_ms};
+    TRY(http1_client_create(&edge->client, &options));
+    return edge_probe_create(&edge->probe, edge->loop, edge->client, edge->metrics.upstream_up);
+}
+
+static enum status open_listener(struct listener **out, int descriptor, const char *address,
+                                 char bound[ADDRESS_BYTES], struct listener_options options)
+{
+    snprintf(bound, ADDRESS_BYTES, "%s", address);
+    if (descriptor < 0)
+        TRY(listener_bind_tcp(&descriptor, address, bound, ADDRESS_BYTES));
+    options.descriptor = descriptor;
+    options.makes_request_ids = true;
+    return listener_open(out, &options);
+}
+
+static enum status open_listeners(struct run *run)
+{
+    struct edge *edge = &run->edge;
+    const struct config *config = edge->config;
+    struct listener_options face = {.loop = edge->loop,
+                                    .name = "public",
+                                    .tls = edge->public_tls,
+                                    .body_bytes_max = (size_t)config->body_limit,
+                                    .connections_max = (uint32_t)config->max_connections,
+                                    .handler = edge_forward_handle,
+                                    .context = edge};
+    TRY(open_listener(&edge->public_listener, run->options->public_descriptor, config->listen,
+                      run->public_address, face));
+    struct listener_options admin = {.loop = edge->loop,
+                                     .name = "admin",
+                                     .tls = edge->admin_tls,
+                                     .body_bytes_max = LIMIT_ADMIN_BODY_BYTES,
+                                     .connections_max = (uint32_t)config->max_connections,
+                                     .handler = admin_handle,
+                                     .context = &run->admin};
+    return open_listener(&edge->admin_listener, run->options->admin_descriptor,
+                         config->admin_listen, run->admin_address, admin);
+}
+
+/* --- the end --- */
+
+/* While draining: stops the loop once nothing runs; cuts what still runs at the deadline. */
+static void drain_look(void *context)
+{
+    struct run *run = context;
+    struct edge *edge = &run->edge;
+    int64_t now_us = loop_now_us(edge->loop);
+    uint32_t running = edge->jobs_running + listener_requests_running(edge->public_listener) +
+                       listener_requests_running(edge->admin_listener);
+    if (running == 0 || now_us >= run->drain_until_us + DRAIN_END_MS * INT64_C(1000)) {
+        loop_stop(edge->loop);
+        return;
+    }
+    if (!run->is_cut && now_us >= run->drain_until_us) {
+        run->is_cut = true;
+        LOG(LOG_WARN, "drain_cut", LOG_NUMBER("requests", edge->jobs_running));
+        edge_job_cancel_all(edge, STATUS_UNAVAILABLE, "The server is stopping; try again shortly.");
+    }
+    loop_timer_arm(run->drain_timer, DRAIN_LOOK_MS);
+}
+
+static void run_signal(void *context, int signal_number)
+{
+    struct run *run = context;
+    struct edge *edge = &run->edge;
+    if (signal_number == SIGHUP) {
+        LOG(LOG_WARN, "reload_unsupported");
+        return;
+    }
+    if (edge->is_draining)
+        return;
+    edge->is_draining = true;
+    run->drain_until_us =
+        loop_now_us(edge->loop) + edge->config->drain_timeout_s * INT64_C(1000000);
+    LOG(LOG_INFO, "edge_draining", LOG_NUMBER("requests", edge->jobs_running));
+    if (edge->public_listener != NULL)
+        listener_drain(edge->public_listener);
+    if (edge->admin_listener != NULL)
+        listener_drain(edge->admin_listener);
+    loop_timer_arm(run->drain_timer, 0);
+}
+
+/* --- start and end of a run --- */
+
+static enum status run_open(struct run *run)
+{
+    struct edge *edge = &run->edge;
+    TRY(open_process(edge->config));
+    TRY(edge_metrics_init(&edge->metrics));
+    TRY(loop_create(&edge->loop));
+    run->drain_timer = loop_timer_create(edge->loop, drain_look, run);
+    if (run->drain_timer == NULL)
+        FAIL(STATUS_NO_MEMORY, "no memory for a timer");
+    /* Before the ledger's thread starts, so that it inherits the blocked signals. */
+    TRY(loop_watch_signals(edge->loop, run_signal, run));
+    TRY(open_stores(edge));
+    TRY(open_tls(edge));
+    TRY(open_upstream(edge));
+    run->admin = (struct admin){.config = edge->config,
+                                .auth = edge->auth,
+                                .ledger = edge->ledger,
+                                .metrics = &edge->metrics};
+    return open_listeners(run);
+}
+
+static void run_tell_ready(const struct run *run)
+{
+    LOG(LOG_INFO, "edge_ready", LOG_TEXT("listen", run->public_address),
+        LOG_TEXT("admin_listen", run->admin_address));
+    int descriptor = run->options->ready_descriptor;
+    if (descriptor < 0)
+        return;
+    if (write(descriptor, "1", 1) != 1)
+        LOG(LOG_WARN, "ready_untold", LOG_NUMBER("errno", errno));
+    close(descriptor);
+}
+
+/* In this order: clients leave, the engine's side ends, all rows are committed; the callbacks that
+ * the ledger still posts are never run, so what is left of the jobs is freed behind it. */
+static void run_close(struct run *run)
+{
+    struct edge *edge = &run->edge;
+    if (edge->public_listener != NULL)
+        listener_close(edge->public_listener);
+    if (edge->admin_listener != NULL)
+        listener_close(edge->admin_listener);
+    edge_probe_destroy(edge->probe);
+    if (edge->client != NULL)
+        http1_client_destroy(edge->client);
+    if (edge->ledger != NULL)
+        ledger_close(edge->ledger);
+    edge_job_free_all(edge);
+    if (edge->public_tls != NULL)
+        tls_context_close(edge->public_tls);
+    if (edge->admin_tls != NULL)
+        tls_context_close(edge->admin_tls);
+    if (edge->auth != NULL)
+        auth_close(edge->auth);
+    if (edge->store != NULL)
+        store_close(edge->store);
+    if (run->drain_timer != NULL)
+        loop_timer_destroy(run->drain_timer);
+    if (edge->loop != NULL)
+        loop_destroy(edge->loop);
+    buffer_deinit(&edge->scratch);
+    edge_metrics_deinit(&edge->metrics);
+}
+
+enum status edge_run(const struct edge_options *options)
+{
+    struct run run = {.edge = {.config = options->config}, .options = options};
+    buffer_init(&run.edge.scratch, LIMIT_ENGINE_FRAME_BYTES + 1024);
+    enum status status = run_open(&run);
+    if (status == STATUS_OK) {
+        run_tell_ready(&run);
+        loop_run(run.edge.loop);
+    } else {
+        log_failure(LOG_ERROR, "edge_failed");
+    }
+    struct error_note note = *status_note();
+    run_close(&run);
+    status_note_set(&note);
+    if (status == STATUS_OK)
+        LOG(LOG_INFO, "edge_stopped");
+    return status;
+}

@@ -1,0 +1,146 @@
+#include "gateway/edge/edge_forward.h"
+
+#include "gateway/edge/edge_credential.h"
+#include "gateway/edge/edge_head.h"
+#include "gateway/edge/edge_job.h"
+#include "gateway/edge/edge_probe.h"
+#include "gateway/http/http_error.h"
+
+enum kind { CHAT, TEXT, PLAIN, HEALTH, READY };
+
+static const struct route routes[] = {
+#define ROUTE(method, path, kind) {method, path, NULL},
+#include "gateway/edge/routes.def"
+#undef ROUTE
+};
+static const enum kind kinds[] = {
+#define ROUTE(method, path, kind) kind,
+#include "gateway/edge/routes.def"
+#undef ROUTE
+};
+enum { ROUTES = sizeof routes / sizeof routes[0] };
+
+/* Somebody who asked /ready and waits for the engine's health. */
+struct ready_wait {
+    struct edge *edge;
+    struct http_request *request;
+    struct edge_access access;
+    struct edge_probe_waiter waiter;
+};
+
+/* Answers that need no job: told, counted, logged. */
+static void handle_over(struct edge *edge, struct edge_access *access, int code)
+{
+    access->code = code;
+    edge_access_end(access, &edge->metrics, loop_now_us(edge->loop));
+}
+
+static void handle_failure(struct edge *edge, struct http_request *request,
+                           struct edge_access *access)
+{
+    int code = http_error_of(status_note()->status)->http_code;
+    http_respond_failure(request);
+    handle_over(edge, access, code);
+}
+
+static void ready_answer(struct ready_wait *wait, bool is_up)
+{
+    struct edge *edge = wait->edge;
+    bool is_writable = ledger_is_writable(edge->ledger);
+    bool is_ready = is_up && is_writable && !edge->is_draining;
+    struct buffer body;
+    buffer_init(&body, 512);
+    buffer_printf(&body, "{\"status\":\"%s\",\"engine\":\"%s\",\"ledger\":\"%s\",\"draining\":%s}",
+                  is_ready ? "ready" : "not ready", is_up ? "up" : "down",
+                  is_writable ? "writable" : "not writable", edge->is_draining ? "true" : "false");
+    struct edge_access access = wait->access;
+    http_respond_json(wait->request, is_ready ? 200 : 503, buffer_slice(&body));
+    handle_over(edge, &access, is_ready ? 200 : 503);
+    buffer_deinit(&body);
+}
+
+static void ready_told(void *context, bool is_up)
+{
+    struct ready_wait *wait = context;
+    wait->waiter.told = NULL;
+    ready_answer(wait, is_up);
+}
+
+static void ready_gone(void *context, bool is_early)
+{
+    struct ready_wait *wait = context;
+    (void)is_early;
+    if (wait->waiter.told == NULL)
+        return;
+    edge_probe_leave(wait->edge->probe, &wait->waiter);
+    handle_over(wait->edge, &wait->access, 499);
+}
+
+static void handle_ready(struct edge *edge, struct http_request *request,
+                         const struct edge_access *access)
+{
+    struct ready_wait *wait = http_alloc(request, sizeof *wait);
+    *wait = (struct ready_wait){.edge = edge, .request = request, .access = *access};
+    wait->waiter.told = ready_told;
+    wait->waiter.context = wait;
+    http_on_gone(request, ready_gone, wait);
+    edge_probe_ask(edge->probe, &wait->waiter);
+}
+
+/* Everything that can refuse a request before the engine hears of it. */
+static enum status forward_admit(struct edge *edge, struct http_request *request,
+                                 struct edge_access *access, struct edge_job_options *options,
+                                 struct principal *principal)
+{
+    TRY(edge_credential_check(edge->auth, request, false, principal));
+    edge_access_principal(access, principal);
+    if (edge->is_draining)
+        FAIL(STATUS_UNAVAILABLE, "The server is about to stop; try again shortly.");
+    TRY(edge_head_deadline(http_header_get(request, "x-request-timeout-ms"),
+                           (uint32_t)(edge->config->request_timeout_s * 1000),
+                           &options->deadline_ms));
+    if (slice_is(http_method(request), "POST"))
+        TRY(edge_body_read(http_body(request), &options->body));
+    if (options->is_generation && !ledger_is_writable(edge->ledger))
+        FAIL(STATUS_UNAVAILABLE, "Usage cannot be recorded now; try again shortly.");
+    return STATUS_OK;
+}
+
+static void handle_forward(struct edge *edge, struct http_request *request,
+                           struct edge_access *access, enum kind kind)
+{
+    struct principal principal;
+    struct edge_job_options options = {.edge = edge,
+                                       .request = request,
+                                       .principal = &principal,
+                                       .access = access,
+                                       .is_generation = kind != PLAIN,
+                                       .is_chat = kind == CHAT};
+    if (forward_admit(edge, request, access, &options, &principal) != STATUS_OK)
+        handle_failure(edge, request, access);
+    else
+        edge_job_start(&options);
+}
+
+void edge_forward_handle(struct http_request *request, void *context)
+{
+    struct edge *edge = context;
+    struct edge_access access;
+    edge_access_begin(&access, request, "other");
+    size_t index = 0;
+    bool is_known = router_knows(routes, ROUTES, http_path(request));
+    if (router_find(routes, ROUTES, request, &index) == NULL) {
+        handle_over(edge, &access, is_known ? 405 : 404);
+        return;
+    }
+    access.route = routes[index].path;
+    access.is_quiet = kinds[index] == HEALTH || kinds[index] == READY;
+    if (kinds[index] == HEALTH) {
+        http_respond_json(request, 200, SLICE("{\"status\":\"ok\"}"));
+        handle_over(edge, &access, 200);
+    } else if (kinds[index] == READY) {
+        handle_ready(edge, request, &access);
+    } else {
+        handle_forward(edge, request, &access, kinds[index]);
+    }
+}
