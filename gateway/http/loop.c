@@ -118,6 +118,7 @@ void loop_destroy(struct loop *loop)
         loop->first = next;
     }
     h2o_socket_close(loop->wake_socket);
+    h2o_timeout__do_post_callback(loop->evloop); /* else destroy closes what is closed already */
     int descriptor = ((struct loop_epoll *)loop->evloop)->descriptor;
     h2o_evloop_destroy(loop->evloop);
     close(descriptor);
@@ -126,44 +127,56 @@ void loop_destroy(struct loop *loop)
     mem_free(loop);
 }
 
-/* Runs what is due; true when anything ran, for then libh2o may have work that needs no event. */
-static bool run_timers(struct loop *loop)
+static void run_timers(struct loop *loop)
 {
     int64_t now_us = loop_now_us(loop);
-    bool has_run = false;
     struct timer_heap_entry *entry;
     while ((entry = timer_heap_first(&loop->timers)) != NULL && entry->at_us <= now_us) {
         struct loop_timer *timer = (struct loop_timer *)entry;
         timer_heap_remove(&loop->timers, entry);
         timer->call(timer->context);
-        has_run = true;
     }
-    return has_run;
+}
+
+void loop_h2o_forgive_clock(struct loop *loop)
+{
+    h2o_linklist_t *anchor = &loop->evloop->_timeouts;
+    for (h2o_linklist_t *node = anchor->next; node != anchor; node = node->next) {
+        h2o_timeout_t *timeout = H2O_STRUCT_FROM_MEMBER(h2o_timeout_t, _link, node);
+        h2o_linklist_t *entries = &timeout->_entries;
+        for (h2o_linklist_t *at = entries->next; at != entries; at = at->next) {
+            h2o_timeout_entry_t *entry = H2O_STRUCT_FROM_MEMBER(h2o_timeout_entry_t, _link, at);
+            if (entry->registered_at > loop->evloop->_now)
+                entry->registered_at = loop->evloop->_now;
+        }
+    }
 }
 
 void loop_h2o_turn(struct loop *loop, uint32_t wait_ms)
 {
-    if (run_timers(loop))
-        wait_ms = 0;
+    run_timers(loop);
+    /* Completions of writes begun outside h2o's callbacks must run before it frees the sockets that
+     * were closed there: it frees first and looks at its list afterwards. */
+    h2o_timeout__do_post_callback(loop->evloop);
     const struct timer_heap_entry *first = timer_heap_first(&loop->timers);
-    if (first != NULL && wait_ms > 0) {
+    if (first != NULL) {
         int64_t left_us = first->at_us - loop_now_us(loop);
         int64_t left_ms = left_us <= 0 ? 0 : (left_us + 999) / 1000; /* up: never early, no spin */
         if (left_ms < wait_ms)
             wait_ms = (uint32_t)left_ms;
     }
+    uint64_t before_ms = loop->evloop->_now;
     if (h2o_evloop_run(loop->evloop, (int32_t)wait_ms) != 0)
         ASSERT(errno == EINTR);
+    if (loop->evloop->_now < before_ms)
+        loop_h2o_forgive_clock(loop);
 }
 
 void loop_run(struct loop *loop)
 {
     enum { WAIT_MS = 60000 }; /* no meaning: every wake-up has its event */
-    bool is_first = true;     /* work begun before the loop ran needs one turn without waiting */
-    while (!atomic_load(&loop->is_stopping)) {
-        loop_h2o_turn(loop, is_first ? 0 : WAIT_MS);
-        is_first = false;
-    }
+    while (!atomic_load(&loop->is_stopping))
+        loop_h2o_turn(loop, WAIT_MS);
     atomic_store(&loop->is_stopping, false);
 }
 

@@ -2,7 +2,7 @@
  *
  * Owns:     a pool of connections to one upstream (last in first out, capped), exchanges under way.
  * Thread:   the loop's thread.
- * Cost:     one allocation an exchange; bodies are not buffered beyond one read.
+ * Cost:     two allocations an exchange; bodies are not buffered beyond one read.
  * Not here: what the bytes mean (stream_reader), which engine (route).
  *
  *   exchange ── connect ── write ── head ── body* ── ended(complete | cut | cancelled)
@@ -39,7 +39,8 @@ struct http1_callbacks {
     void (*head)(void *context, int code, struct slice content_type);
     /* Body bytes, un-chunked, borrowed for the call. */
     void (*body)(void *context, struct slice bytes);
-    /* Last call, exactly once: OK only when the body was complete by its own framing;
+    /* Last call, exactly once: OK only when the body was complete by its own framing (an answer
+     * with neither length nor chunks ends with its connection, and then OK proves little);
      * UNAVAILABLE when nothing could be connected or no byte of an answer came (safe to retry when
      * !http1_exchange_is_sent), PROTOCOL or IO when it was cut, DEADLINE, CANCELLED. */
     void (*ended)(void *context, enum status status);

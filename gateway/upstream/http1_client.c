@@ -1,0 +1,606 @@
+#include "gateway/upstream/http1_client.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "config/base/limits.h"
+#include "config/base/mem.h"
+#include "gateway/http/loop_h2o.h"
+
+enum { CONNECT_RETRY_MS = 5, HEADERS_MAX = 64 };
+
+/* A connection to the engine: under an exchange, or idle in the pool's stack. */
+struct http1_connection {
+    struct http1_client *client;
+    h2o_socket_t *socket;
+    struct http1_exchange *exchange; /* NULL while idle */
+    struct http1_connection *below;  /* in the stack of idle ones */
+};
+
+struct http1_client {
+    struct loop *loop;
+    struct sockaddr_un address;
+    struct http1_client_options options;
+    uint32_t connections_open; /* under exchanges, being connected, idle */
+    struct http1_connection *idle;
+    struct http1_exchange *exchanges; /* doubly linked */
+};
+
+enum http1_phase { PHASE_CONNECT, PHASE_FAILED, PHASE_HEAD, PHASE_BODY };
+enum http1_framing { FRAMING_LENGTH, FRAMING_CHUNKED, FRAMING_CLOSE };
+
+struct http1_exchange {
+    struct http1_client *client;
+    struct http1_exchange *previous, *next;
+    struct http1_connection *connection; /* NULL until connected */
+    struct loop_timer *timer;            /* the phase's deadline, or a deferred step */
+    struct http1_callbacks callbacks;
+    void *context;
+
+    enum http1_phase phase;
+    enum status failure; /* PHASE_FAILED: told at the next turn */
+    int64_t connect_until_us;
+    enum http1_framing framing;
+    uint64_t body_left; /* FRAMING_LENGTH */
+    struct phr_chunked_decoder decoder;
+    size_t head_bytes_before; /* how much of the head was there at the last look */
+
+    uint32_t depth; /* callbacks under way; freed when it falls to 0 after the end */
+    bool is_reused;
+    bool is_retried;
+    bool is_sent;    /* bytes of the request were given to a connection */
+    bool is_written; /* all of them have left */
+    bool has_answer; /* at least one byte came */
+    bool is_keep_alive;
+    bool is_paused;
+    bool is_step_due; /* the timer runs for a deferred step */
+    bool is_half_closing;
+    bool is_half_closed;
+    bool is_ended;
+
+    size_t request_bytes;
+    char request[]; /* head, blank line, body */
+};
+
+static void on_read(h2o_socket_t *socket, const char *error);
+static void process(struct http1_exchange *exchange);
+static void attempt(struct http1_exchange *exchange, bool may_reuse);
+
+/* --- connections --------------------------------------------------------------------------- */
+
+static void connection_close(struct http1_connection *connection)
+{
+    connection->client->connections_open--;
+    h2o_socket_close(connection->socket);
+    mem_free(connection);
+}
+
+static void connection_park(struct http1_connection *connection)
+{
+    struct http1_client *client = connection->client;
+    connection->exchange = NULL;
+    connection->below = client->idle;
+    client->idle = connection;
+    /* Read on: the engine may close it, or break the protocol by speaking unasked. */
+    h2o_socket_read_start(connection->socket, on_read);
+}
+
+static void connection_unpark(struct http1_connection *connection)
+{
+    struct http1_connection **slot = &connection->client->idle;
+    while (*slot != connection)
+        slot = &(*slot)->below;
+    *slot = connection->below;
+}
+
+enum connect_result { CONNECT_DONE, CONNECT_LATER, CONNECT_FAILED };
+
+/* A Unix socket connects at once, or the backlog is full (EAGAIN), or nobody listens. */
+static enum connect_result connection_open(struct http1_client *client,
+                                           struct http1_connection **out)
+{
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return CONNECT_LATER; /* no descriptor now */
+    if (connect(fd, (const struct sockaddr *)&client->address, sizeof(client->address)) != 0) {
+        int cause = errno;
+        close(fd);
+        return cause == EAGAIN || cause == EINTR ? CONNECT_LATER : CONNECT_FAILED;
+    }
+    struct http1_connection *connection = mem_zalloc(1, sizeof(*connection));
+    ASSERT(connection != NULL);
+    connection->client = client;
+    connection->socket = h2o_evloop_socket_create(loop_h2o(client->loop), fd, 0);
+    connection->socket->data = connection;
+    *out = connection;
+    return CONNECT_DONE;
+}
+
+/* --- the end of an exchange ---------------------------------------------------------------- */
+
+static void release_if_over(struct http1_exchange *exchange)
+{
+    if (exchange->is_ended && exchange->depth == 0)
+        mem_free(exchange);
+}
+
+static bool may_park(const struct http1_exchange *exchange)
+{
+    return exchange->is_keep_alive && exchange->is_written && !exchange->is_half_closing &&
+           exchange->connection->socket->input->size == 0;
+}
+
+/* Tells the end, once; the exchange may be freed when this returns. */
+static void finish(struct http1_exchange *exchange, enum status status)
+{
+    if (exchange->is_ended)
+        return;
+    exchange->is_ended = true;
+    struct http1_client *client = exchange->client;
+    if (exchange->connection != NULL) {
+        if (status == STATUS_OK && may_park(exchange))
+            connection_park(exchange->connection);
+        else
+            connection_close(exchange->connection);
+        exchange->connection = NULL;
+    } else {
+        client->connections_open--; /* the place that was held for the connection to come */
+    }
+    if (exchange->previous != NULL)
+        exchange->previous->next = exchange->next;
+    else
+        client->exchanges = exchange->next;
+    if (exchange->next != NULL)
+        exchange->next->previous = exchange->previous;
+    loop_timer_destroy(exchange->timer);
+    exchange->timer = NULL;
+    exchange->depth++;
+    exchange->callbacks.ended(exchange->context, status);
+    exchange->depth--;
+    release_if_over(exchange);
+}
+
+/* The connection ended or failed before the answer was complete. */
+static void lose(struct http1_exchange *exchange, bool is_clean_end)
+{
+    if (exchange->phase == PHASE_BODY && exchange->framing == FRAMING_CLOSE && is_clean_end) {
+        finish(exchange, STATUS_OK);
+    } else if (exchange->has_answer) {
+        finish(exchange, is_clean_end ? STATUS_PROTOCOL : STATUS_IO);
+    } else if (exchange->is_half_closing) {
+        finish(exchange, STATUS_CANCELLED);
+    } else if (exchange->is_reused && !exchange->is_retried) {
+        /* The engine closed an idle connection just as it was taken: nothing was begun on it. */
+        connection_close(exchange->connection);
+        exchange->connection = NULL;
+        exchange->client->connections_open++;
+        exchange->is_retried = true;
+        exchange->is_sent = false;
+        exchange->is_written = false;
+        attempt(exchange, false);
+    } else {
+        finish(exchange, STATUS_UNAVAILABLE);
+    }
+}
+
+/* --- sending ------------------------------------------------------------------------------- */
+
+static void half_close_now(struct http1_exchange *exchange)
+{
+    if (exchange->is_half_closed || !exchange->is_written)
+        return;
+    exchange->is_half_closed = true;
+    shutdown(h2o_socket_get_fd(exchange->connection->socket), SHUT_WR);
+}
+
+static void on_written(h2o_socket_t *socket, const char *error)
+{
+    struct http1_connection *connection = socket->data;
+    struct http1_exchange *exchange = connection->exchange;
+    ASSERT(exchange != NULL); /* a connection is parked only after its write */
+    if (error != NULL)
+        return; /* the engine stopped reading; an answer may have come first, so reading tells */
+    exchange->is_written = true;
+    if (exchange->is_half_closing)
+        half_close_now(exchange);
+    if (exchange->phase == PHASE_HEAD && !exchange->is_step_due && !exchange->is_paused)
+        loop_timer_arm(exchange->timer, exchange->client->options.head_timeout_ms);
+}
+
+static void send_request(struct http1_exchange *exchange, struct http1_connection *connection)
+{
+    exchange->connection = connection;
+    connection->exchange = exchange;
+    exchange->phase = PHASE_HEAD;
+    exchange->is_sent = true;
+    if (exchange->is_paused) {
+        loop_timer_disarm(exchange->timer);
+    } else {
+        loop_timer_arm(exchange->timer, exchange->client->options.head_timeout_ms);
+        h2o_socket_read_start(connection->socket, on_read);
+    }
+    h2o_iovec_t bytes = {exchange->request, exchange->request_bytes};
+    h2o_socket_write(connection->socket, &bytes, 1, on_written);
+}
+
+/* Takes an idle connection, or connects. The exchange holds a place in connections_open. */
+static void attempt(struct http1_exchange *exchange, bool may_reuse)
+{
+    struct http1_client *client = exchange->client;
+    struct http1_connection *connection = client->idle;
+    exchange->is_reused = may_reuse && connection != NULL;
+    if (exchange->is_reused) {
+        client->idle = connection->below;
+        client->connections_open--; /* the idle one had its own place */
+        send_request(exchange, connection);
+        return;
+    }
+    switch (connection_open(client, &connection)) {
+    case CONNECT_DONE:
+        send_request(exchange, connection);
+        return;
+    case CONNECT_LATER:
+        exchange->phase = PHASE_CONNECT;
+        loop_timer_arm(exchange->timer, CONNECT_RETRY_MS);
+        return;
+    case CONNECT_FAILED:
+        exchange->phase = PHASE_FAILED;
+        exchange->failure = STATUS_UNAVAILABLE;
+        loop_timer_arm(exchange->timer, 0);
+        return;
+    }
+}
+
+static void on_timer(void *context)
+{
+    struct http1_exchange *exchange = context;
+    if (exchange->is_step_due) {
+        exchange->is_step_due = false;
+        if (exchange->phase == PHASE_HEAD)
+            loop_timer_arm(exchange->timer, exchange->client->options.head_timeout_ms);
+        process(exchange);
+        return;
+    }
+    switch (exchange->phase) {
+    case PHASE_CONNECT:
+        if (loop_now_us(exchange->client->loop) >= exchange->connect_until_us)
+            finish(exchange, STATUS_UNAVAILABLE);
+        else
+            attempt(exchange, !exchange->is_retried);
+        return;
+    case PHASE_FAILED:
+        finish(exchange, exchange->failure);
+        return;
+    case PHASE_HEAD:
+    case PHASE_BODY:
+        finish(exchange, STATUS_DEADLINE);
+        return;
+    }
+}
+
+/* --- receiving ----------------------------------------------------------------------------- */
+
+static bool name_is(const struct phr_header *header, const char *name)
+{
+    return header->name != NULL && header->name_len == strlen(name) &&
+           strncasecmp(header->name, name, header->name_len) == 0;
+}
+
+/* Digits only; false otherwise or when it does not fit. */
+static bool parse_length(struct slice text, uint64_t *out)
+{
+    uint64_t value = 0;
+    if (text.length == 0)
+        return false;
+    for (size_t i = 0; i < text.length; i++) {
+        if (text.bytes[i] < '0' || text.bytes[i] > '9')
+            return false;
+        if (__builtin_mul_overflow(value, 10, &value) ||
+            __builtin_add_overflow(value, (uint64_t)(text.bytes[i] - '0'), &value))
+            return false;
+    }
+    *out = value;
+    return true;
+}
+
+/* Settles how the body ends (RFC 9112, 6.3); PROTOCOL when that is ambiguous. */
+static enum status parse_framing(struct http1_exchange *exchange, int code, int minor_version,
+                                 const struct phr_header *headers, size_t count,
+                                 struct slice *content_type)
+{
+    size_t lengths = 0;
+    size_t encodings = 0;
+    exchange->is_keep_alive = minor_version == 1;
+    exchange->framing = FRAMING_CLOSE;
+    for (size_t i = 0; i < count; i++) {
+        struct slice value = {headers[i].value, headers[i].value_len};
+        if (name_is(&headers[i], "content-length")) {
+            lengths++;
+            exchange->framing = FRAMING_LENGTH;
+            if (!parse_length(value, &exchange->body_left))
+                FAIL(STATUS_PROTOCOL, "the engine sent a content-length that is no number");
+        } else if (name_is(&headers[i], "transfer-encoding")) {
+            encodings++;
+            exchange->framing = FRAMING_CHUNKED;
+            if (value.length != 7 || strncasecmp(value.bytes, "chunked", 7) != 0)
+                FAIL(STATUS_PROTOCOL, "the engine sent an unknown transfer-encoding");
+        } else if (name_is(&headers[i], "connection")) {
+            if (value.length == 5 && strncasecmp(value.bytes, "close", 5) == 0)
+                exchange->is_keep_alive = false;
+        } else if (name_is(&headers[i], "content-type")) {
+            *content_type = value;
+        }
+    }
+    if (lengths + encodings > 1)
+        FAIL(STATUS_PROTOCOL, "the engine's answer has more than one length");
+    if (code == 204 || code == 304) {
+        exchange->framing = FRAMING_LENGTH;
+        exchange->body_left = 0;
+    }
+    if (exchange->framing == FRAMING_CLOSE)
+        exchange->is_keep_alive = false;
+    exchange->decoder = (struct phr_chunked_decoder){.consume_trailer = 1};
+    return STATUS_OK;
+}
+
+/* Parses the head at the front of the input. False when there is no more to do now. */
+static bool process_head(struct http1_exchange *exchange)
+{
+    h2o_socket_t *socket = exchange->connection->socket;
+    struct phr_header headers[HEADERS_MAX];
+    size_t count = HEADERS_MAX;
+    int minor_version;
+    int code;
+    const char *text;
+    size_t text_length;
+    size_t length = socket->input->size;
+    if (length == 0)
+        return false;
+    int parsed = phr_parse_response(socket->input->bytes, length, &minor_version, &code, &text,
+                                    &text_length, headers, &count, exchange->head_bytes_before);
+    exchange->head_bytes_before = length;
+    if (parsed == -2 && length <= LIMIT_HEAD_BYTES)
+        return false;
+    struct slice content_type = {0};
+    if (parsed < 0 || (size_t)parsed > LIMIT_HEAD_BYTES || code < 100 || code > 599 ||
+        parse_framing(exchange, code, minor_version, headers, count, &content_type) != STATUS_OK) {
+        finish(exchange, STATUS_PROTOCOL);
+        return false;
+    }
+    exchange->head_bytes_before = 0;
+    if (code < 200) {
+        h2o_buffer_consume(&socket->input, (size_t)parsed);
+        return true;
+    }
+    exchange->phase = PHASE_BODY;
+    exchange->callbacks.head(exchange->context, code, content_type);
+    if (!exchange->is_ended)
+        h2o_buffer_consume(&socket->input, (size_t)parsed);
+    return true;
+}
+
+static void process_length(struct http1_exchange *exchange)
+{
+    h2o_socket_t *socket = exchange->connection->socket;
+    size_t length = socket->input->size;
+    if (length > exchange->body_left)
+        length = (size_t)exchange->body_left;
+    exchange->body_left -= length;
+    if (length > 0) {
+        exchange->callbacks.body(exchange->context, (struct slice){socket->input->bytes, length});
+        if (exchange->is_ended)
+            return;
+        h2o_buffer_consume(&socket->input, length);
+    }
+    if (exchange->body_left == 0 && !exchange->is_paused)
+        finish(exchange, STATUS_OK);
+}
+
+/* Everything that came is decoded and handed over at once; bytes behind the last chunk stay, so
+ * that the connection is not used again. */
+static void process_chunked(struct http1_exchange *exchange)
+{
+    h2o_socket_t *socket = exchange->connection->socket;
+    size_t length = socket->input->size;
+    ssize_t left = phr_decode_chunked(&exchange->decoder, socket->input->bytes, &length);
+    if (left == -1) {
+        finish(exchange, STATUS_PROTOCOL);
+        return;
+    }
+    if (length > 0) {
+        exchange->callbacks.body(exchange->context, (struct slice){socket->input->bytes, length});
+        if (exchange->is_ended)
+            return;
+    }
+    if (left == -2) {
+        h2o_buffer_consume(&socket->input, socket->input->size);
+        return;
+    }
+    h2o_buffer_consume(&socket->input, socket->input->size - (size_t)left);
+    exchange->framing = FRAMING_LENGTH; /* complete: nothing is left of the body */
+    exchange->body_left = 0;
+    if (!exchange->is_paused)
+        finish(exchange, STATUS_OK);
+}
+
+static void process_close(struct http1_exchange *exchange)
+{
+    h2o_socket_t *socket = exchange->connection->socket;
+    size_t length = socket->input->size;
+    exchange->callbacks.body(exchange->context, (struct slice){socket->input->bytes, length});
+    if (!exchange->is_ended)
+        h2o_buffer_consume(&socket->input, length);
+}
+
+static void process_body(struct http1_exchange *exchange)
+{
+    size_t length = exchange->connection->socket->input->size;
+    if (exchange->framing == FRAMING_LENGTH)
+        process_length(exchange);
+    else if (exchange->framing == FRAMING_CHUNKED && length > 0)
+        process_chunked(exchange);
+    else if (exchange->framing == FRAMING_CLOSE && length > 0)
+        process_close(exchange);
+}
+
+/* Works off the input; the exchange may be freed when this returns. */
+static void process(struct http1_exchange *exchange)
+{
+    exchange->depth++;
+    while (!exchange->is_ended && !exchange->is_paused && exchange->phase == PHASE_HEAD) {
+        if (!process_head(exchange))
+            break;
+    }
+    if (!exchange->is_ended && !exchange->is_paused && exchange->phase == PHASE_BODY) {
+        loop_timer_arm(exchange->timer, exchange->client->options.idle_timeout_ms);
+        process_body(exchange);
+    }
+    exchange->depth--;
+    release_if_over(exchange);
+}
+
+static void on_read(h2o_socket_t *socket, const char *error)
+{
+    struct http1_connection *connection = socket->data;
+    struct http1_exchange *exchange = connection->exchange;
+    if (exchange == NULL) {
+        connection_unpark(connection);
+        connection_close(connection);
+        return;
+    }
+    if (socket->input->size > 0)
+        exchange->has_answer = true;
+    exchange->is_step_due = false;
+    exchange->depth++;
+    process(exchange);
+    /* A pause inside leaves the end for later: the socket tells it again when reading resumes. */
+    if (error != NULL && !exchange->is_ended && !exchange->is_paused)
+        lose(exchange, error == h2o_socket_error_closed);
+    exchange->depth--;
+    release_if_over(exchange);
+}
+
+/* --- what callers see ---------------------------------------------------------------------- */
+
+enum status http1_client_create(struct http1_client **out,
+                                const struct http1_client_options *options)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    if (strlen(options->unix_path) >= sizeof(address.sun_path))
+        FAIL(STATUS_INVALID, "the socket path %s is longer than %zu bytes", options->unix_path,
+             sizeof(address.sun_path) - 1);
+    memcpy(address.sun_path, options->unix_path, strlen(options->unix_path) + 1);
+    struct http1_client *client = mem_zalloc(1, sizeof(*client));
+    if (client == NULL)
+        FAIL(STATUS_NO_MEMORY, "no memory for a client");
+    client->loop = options->loop;
+    client->options = *options;
+    client->options.unix_path = NULL; /* the copy is in address */
+    client->address = address;
+    *out = client;
+    return STATUS_OK;
+}
+
+void http1_client_destroy(struct http1_client *client)
+{
+    if (client == NULL)
+        return;
+    while (client->exchanges != NULL)
+        finish(client->exchanges, STATUS_CANCELLED);
+    while (client->idle != NULL) {
+        struct http1_connection *connection = client->idle;
+        client->idle = connection->below;
+        connection_close(connection);
+    }
+    ASSERT(client->connections_open == 0);
+    mem_free(client);
+}
+
+enum status http1_exchange_start(struct http1_client *client, struct slice head, struct slice body,
+                                 const struct http1_callbacks *callbacks, void *context,
+                                 struct http1_exchange **out)
+{
+    if (client->idle == NULL && client->connections_open >= client->options.connections_max)
+        FAIL(STATUS_BUSY, "all %u connections to the engine are in use",
+             client->options.connections_max);
+    char tail[48];
+    size_t tail_length =
+        (size_t)snprintf(tail, sizeof(tail), "\r\ncontent-length: %zu\r\n\r\n", body.length);
+    size_t request_bytes = head.length + tail_length + body.length;
+    struct http1_exchange *exchange = mem_alloc(sizeof(*exchange) + request_bytes);
+    if (exchange == NULL)
+        FAIL(STATUS_NO_MEMORY, "no memory for a request to the engine");
+    *exchange = (struct http1_exchange){.client = client,
+                                        .callbacks = *callbacks,
+                                        .context = context,
+                                        .request_bytes = request_bytes};
+    memcpy(exchange->request, head.bytes, head.length);
+    memcpy(exchange->request + head.length, tail, tail_length);
+    if (body.length > 0)
+        memcpy(exchange->request + head.length + tail_length, body.bytes, body.length);
+    exchange->timer = loop_timer_create(client->loop, on_timer, exchange);
+    exchange->connect_until_us =
+        loop_now_us(client->loop) + (int64_t)client->options.connect_timeout_ms * 1000;
+    exchange->next = client->exchanges;
+    if (exchange->next != NULL)
+        exchange->next->previous = exchange;
+    client->exchanges = exchange;
+    client->connections_open++;
+    attempt(exchange, true);
+    *out = exchange;
+    return STATUS_OK;
+}
+
+void http1_exchange_pause(struct http1_exchange *exchange)
+{
+    if (exchange->is_ended || exchange->is_paused)
+        return;
+    exchange->is_paused = true;
+    exchange->is_step_due = false;
+    if (exchange->connection == NULL)
+        return; /* the connecting goes on, with its timer */
+    loop_timer_disarm(exchange->timer);
+    h2o_socket_read_stop(exchange->connection->socket);
+}
+
+void http1_exchange_resume(struct http1_exchange *exchange)
+{
+    if (exchange->is_ended || !exchange->is_paused)
+        return;
+    exchange->is_paused = false;
+    if (exchange->connection == NULL)
+        return;
+    h2o_socket_read_start(exchange->connection->socket, on_read);
+    /* What had come before the pause is worked off from the loop, not under the caller's feet. */
+    exchange->is_step_due = true;
+    loop_timer_arm(exchange->timer, 0);
+}
+
+void http1_exchange_half_close(struct http1_exchange *exchange)
+{
+    if (exchange->is_ended || exchange->is_half_closing)
+        return;
+    exchange->is_half_closing = true;
+    if (exchange->connection != NULL) {
+        half_close_now(exchange); /* or when the request has been written */
+        return;
+    }
+    exchange->phase = PHASE_FAILED; /* nothing was sent: there is nobody to tell */
+    exchange->failure = STATUS_CANCELLED;
+    loop_timer_arm(exchange->timer, 0);
+}
+
+void http1_exchange_cancel(struct http1_exchange *exchange)
+{
+    finish(exchange, STATUS_CANCELLED);
+}
+
+bool http1_exchange_is_sent(const struct http1_exchange *exchange)
+{
+    return exchange->is_sent;
+}
