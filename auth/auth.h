@@ -2,7 +2,7 @@
  *
  * Owns:     the list of methods (methods.def: API keys now), the pepper and the domain secret.
  * Thread:   any.
- * Cost:     an API key: one CRC, one look-up, one HMAC-SHA-256 (about 0.3 µs).
+ * Cost:     an API key: one CRC, one look-up, three HMAC-SHA-256 (under 2 µs in all).
  * Not here: HTTP headers (edge, admin), quotas (quota).
  */
 #pragma once
@@ -33,7 +33,8 @@ struct principal {
     uint8_t domain[16];      /* HMAC(server secret, "domain:" id): the tenant's share domain */
 };
 
-/* Makes or reads D/secrets (0600). */
+/* Makes or reads D/secrets (0600). CORRUPT when the file is gone though the store holds keys: new
+ * secrets would make every one of them worthless. The store outlives the auth. */
 enum status auth_open(struct auth **out, const char *data_dir, struct store *store);
 void auth_close(struct auth *auth);
 struct tenants *auth_tenants(struct auth *auth);
@@ -44,5 +45,6 @@ struct tenants *auth_tenants(struct auth *auth);
 enum status auth_authenticate(struct auth *auth, struct slice credential, bool want_admin,
                               struct principal *out);
 
-/* On the first start: an admin key of all scopes in D/admin.key (0600). `made` tells if it did. */
+/* When no key that is not revoked may make keys (so on the first start): an admin key of all scopes
+ * in D/admin.key (0600), the value and a line's end. `made` tells if it did. */
 enum status auth_bootstrap(struct auth *auth, const char *data_dir, bool *made);

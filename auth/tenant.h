@@ -27,7 +27,7 @@ struct tenant {
 };
 
 struct tenant_key {
-    char id[LIMIT_ID_BYTES]; /* "key_" and the 12 public characters */
+    char id[LIMIT_ID_BYTES];        /* "key_" and the 12 public characters */
     char tenant_id[LIMIT_ID_BYTES]; /* "" for an admin key */
     char name[LIMIT_NAME_BYTES];
     char redacted[LIMIT_ID_BYTES]; /* "sk-by-AbC…xyz" */
@@ -65,8 +65,7 @@ enum status tenants_key_list(struct tenants *tenants, struct slice tenant_id, st
                              bool *has_more);
 /* From the moment this returns the key opens nothing. NOT_FOUND; revoking twice is fine. */
 enum status tenants_key_revoke(struct tenants *tenants, const struct audit_actor *actor,
-                               struct slice tenant_id, struct slice key_id,
-                               struct tenant_key *out);
+                               struct slice tenant_id, struct slice key_id, struct tenant_key *out);
 
 struct audit_row {
     int64_t id;

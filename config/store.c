@@ -82,10 +82,21 @@ enum status store_execute(sqlite3 *connection, const char *sql)
     return store_status(connection, sqlite3_exec(connection, sql, NULL, NULL, NULL), "database");
 }
 
+/* The data directory, when the file is the first thing in it. */
+static void connect_make_folder(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    char *folder = slash != NULL ? mem_strndup(path, (size_t)(slash - path)) : NULL;
+    if (folder != NULL)
+        mkdir(folder, 0700); /* a failure shows when the file is opened in it */
+    mem_free(folder);
+}
+
 /* Made by us and not by SQLite, so that nobody can read it even for a moment; its -wal and -shm
  * files take their mode from it. */
 static enum status connect_make_file(const char *path)
 {
+    connect_make_folder(path);
     int descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (descriptor < 0)
         FAIL(errno == ENOSPC ? STATUS_STORAGE_FULL : STATUS_IO, "database cannot be opened: %s",

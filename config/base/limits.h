@@ -40,6 +40,7 @@
 #define LIMIT_NAME_BYTES            128
 #define LIMIT_ID_BYTES              40
 #define LIMIT_KEY_BYTES             128  /* an API key as sent */
+#define LIMIT_SECRETS_BYTES         512  /* a file of two secrets in hex, or of one key */
 #define LIMIT_TENANTS               100000
 #define LIMIT_KEYS                  1000000
 

@@ -1,0 +1,139 @@
+#include "auth/auth.h"
+
+#include <stdio.h>
+
+#include "auth/auth_apikey.h"
+#include "auth/auth_file.h"
+#include "auth/auth_method.h"
+#include "auth/auth_secrets.h"
+#include "auth/tenant_auth.h"
+#include "config/base/mem.h"
+
+struct auth {
+    struct auth_method_context context;
+    uint8_t domain[AUTH_CRYPTO_BYTES];
+};
+
+static const struct {
+    bool (*recognises)(struct slice credential);
+    enum status (*authenticate)(struct auth_method_context *context, struct slice credential,
+                                bool want_admin, struct principal *out);
+} methods[] = {
+#define METHOD(name) {auth_##name##_recognises, auth_##name##_authenticate},
+#include "auth/methods.def"
+#undef METHOD
+};
+
+static enum status open_secrets(struct auth *auth, const char *data_dir, struct store *store)
+{
+    struct auth_secrets secrets;
+    enum status status = auth_secrets_read(data_dir, &secrets);
+    bool is_new = status == STATUS_NOT_FOUND;
+    if (is_new) {
+        /* Nothing is matched with these zeros: the tenants are opened to count their keys. */
+        memset(&secrets, 0, sizeof secrets);
+        TRY(tenants_open(&auth->context.tenants, store, secrets.pepper));
+        size_t keys = tenants_key_count(auth->context.tenants);
+        tenants_close(auth->context.tenants);
+        auth->context.tenants = NULL;
+        if (keys > 0)
+            FAIL(STATUS_CORRUPT,
+                 "the file of secrets is gone: put it back, since the %zu keys in "
+                 "the database open nothing without it",
+                 keys);
+        status = auth_secrets_make(data_dir, &secrets);
+    }
+    if (status == STATUS_OK) {
+        memcpy(auth->context.pepper, secrets.pepper, sizeof auth->context.pepper);
+        memcpy(auth->domain, secrets.domain, sizeof auth->domain);
+    }
+    auth_crypto_forget(&secrets, sizeof secrets);
+    return status;
+}
+
+enum status auth_open(struct auth **out, const char *data_dir, struct store *store)
+{
+    *out = NULL;
+    struct auth *auth = mem_zalloc(1, sizeof *auth);
+    if (auth == NULL)
+        FAIL(STATUS_NO_MEMORY, "no memory for the authentication");
+    enum status status = open_secrets(auth, data_dir, store);
+    if (status == STATUS_OK)
+        status = tenants_open(&auth->context.tenants, store, auth->context.pepper);
+    if (status != STATUS_OK) {
+        auth_close(auth);
+        return status;
+    }
+    *out = auth;
+    return STATUS_OK;
+}
+
+void auth_close(struct auth *auth)
+{
+    if (auth == NULL)
+        return;
+    tenants_close(auth->context.tenants);
+    auth_crypto_forget(auth, sizeof *auth);
+    mem_free(auth);
+}
+
+struct tenants *auth_tenants(struct auth *auth)
+{
+    return auth->context.tenants;
+}
+
+/* The first 16 bytes of HMAC(domain secret, kind id). */
+static enum status authenticate_name(const struct auth *auth, const char *kind, const char *id,
+                                     uint8_t out[16])
+{
+    char message[16 + LIMIT_ID_BYTES];
+    uint8_t mac[AUTH_CRYPTO_BYTES];
+    snprintf(message, sizeof message, "%s%s", kind, id);
+    TRY(auth_crypto_hmac(auth->domain, slice_of(message), mac));
+    memcpy(out, mac, 16);
+    return STATUS_OK;
+}
+
+enum status auth_authenticate(struct auth *auth, struct slice credential, bool want_admin,
+                              struct principal *out)
+{
+    if (credential.length == 0)
+        FAIL(STATUS_KEY_MISSING,
+             "no API key was given; send it as 'Authorization: Bearer sk-by-…'");
+    for (size_t i = 0; i < sizeof methods / sizeof methods[0]; i++) {
+        if (!methods[i].recognises(credential))
+            continue;
+        TRY(methods[i].authenticate(&auth->context, credential, want_admin, out));
+        if (out->is_admin)
+            return STATUS_OK;
+        TRY(authenticate_name(auth, "tenant:", out->tenant_id, out->tenant_hash));
+        return authenticate_name(auth, "domain:", out->tenant_id, out->domain);
+    }
+    FAIL(STATUS_KEY_INVALID, "the credential has no form that is known here");
+}
+
+enum status auth_bootstrap(struct auth *auth, const char *data_dir, bool *made)
+{
+    static const char file_name[] = "admin.key";
+    *made = false;
+    if (tenants_admin_key_count(auth->context.tenants, AUTH_SCOPE_ADMIN_KEYS) > 0)
+        return STATUS_OK;
+    /* The file first: a key that nobody has read would keep the next start from making one. */
+    char value[LIMIT_KEY_BYTES];
+    char line[LIMIT_KEY_BYTES + 1];
+    struct tenant_key key;
+    const struct audit_actor actor = {.peer = "first start"};
+    auth_apikey_make(true, value);
+    snprintf(line, sizeof line, "%s\n", value);
+    enum status status = auth_file_write(data_dir, file_name, slice_of(line), true);
+    if (status == STATUS_OK) {
+        status = tenants_key_adopt(auth->context.tenants, &actor, SLICE(""), SLICE("first start"),
+                                   AUTH_SCOPES_ALL, value, &key);
+        if (status != STATUS_OK)
+            auth_file_remove(data_dir, file_name);
+    }
+    auth_crypto_forget(value, sizeof value);
+    auth_crypto_forget(line, sizeof line);
+    *made = status == STATUS_OK;
+    return status;
+}

@@ -1,0 +1,59 @@
+#include "auth/auth_index.h"
+
+#include "config/base/hash.h"
+#include "config/base/mem.h"
+
+struct auth_index_slot {
+    const char *id; /* NULL: free */
+    void *record;
+};
+
+void auth_index_deinit(struct auth_index *index)
+{
+    mem_free(index->slots);
+    *index = (struct auth_index){0};
+}
+
+/* The slot that holds the id, or the free one where it belongs. Ids come from strangers, hence the
+ * keyed hash. */
+static struct auth_index_slot *index_slot(const struct auth_index *index, struct slice id)
+{
+    size_t at = hash_bytes(hash_process_key(), id.bytes, id.length) & (index->capacity - 1);
+    while (index->slots[at].id != NULL && !slice_is(id, index->slots[at].id))
+        at = (at + 1) & (index->capacity - 1);
+    return &index->slots[at];
+}
+
+enum status auth_index_reserve(struct auth_index *index, size_t count)
+{
+    size_t capacity = index->capacity > 0 ? index->capacity : 16;
+    while (capacity < 2 * count)
+        capacity *= 2;
+    if (capacity == index->capacity)
+        return STATUS_OK;
+    struct auth_index larger = {.capacity = capacity, .count = index->count};
+    larger.slots = mem_zalloc(capacity, sizeof *larger.slots);
+    if (larger.slots == NULL)
+        FAIL(STATUS_NO_MEMORY, "no memory for a table of %zu slots", capacity);
+    for (size_t i = 0; i < index->capacity; i++) {
+        if (index->slots[i].id != NULL)
+            *index_slot(&larger, slice_of(index->slots[i].id)) = index->slots[i];
+    }
+    mem_free(index->slots);
+    *index = larger;
+    return STATUS_OK;
+}
+
+void auth_index_put(struct auth_index *index, const char *id, void *record)
+{
+    ASSERT(2 * (index->count + 1) <= index->capacity);
+    struct auth_index_slot *slot = index_slot(index, slice_of(id));
+    ASSERT(slot->id == NULL);
+    *slot = (struct auth_index_slot){id, record};
+    index->count++;
+}
+
+void *auth_index_get(const struct auth_index *index, struct slice id)
+{
+    return index->capacity == 0 ? NULL : index_slot(index, id)->record;
+}

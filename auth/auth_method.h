@@ -1,0 +1,27 @@
+/* auth_method: what each row of methods.def implements.
+ *
+ * Owns:     nothing.
+ * Thread:   any.
+ * Cost:     the method's own.
+ * Not here: the order of methods (methods.def), the principal's opaque names (auth).
+ */
+#pragma once
+
+#include "auth/auth.h"
+#include "auth/auth_crypto.h"
+
+struct auth_method_context {
+    struct tenants *tenants;
+    uint8_t pepper[AUTH_CRYPTO_BYTES];
+};
+
+/* auth_<name>_recognises: whether a credential (never empty) has this method's form.
+ * auth_<name>_authenticate: fills `out` but for tenant_hash and domain; errors as of
+ * auth_authenticate. */
+#define METHOD(name)                                                                               \
+    bool auth_##name##_recognises(struct slice credential);                                        \
+    enum status auth_##name##_authenticate(struct auth_method_context *context,                    \
+                                           struct slice credential, bool want_admin,               \
+                                           struct principal *out);
+#include "auth/methods.def"
+#undef METHOD

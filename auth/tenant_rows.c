@@ -1,0 +1,237 @@
+#include "auth/tenant_rows.h"
+
+#include <sqlite3.h>
+#include <stdio.h>
+
+enum { ROW_PARAMETERS = 10 };
+
+/* A parameter of a statement: text when not NULL, blob when `bytes` is not NULL, else a number. */
+struct parameter {
+    const char *text;
+    const uint8_t *bytes;
+    int64_t number;
+    bool is_null;
+};
+#define P_TEXT(value)   ((struct parameter){.text = (value)})
+#define P_NUMBER(value) ((struct parameter){.number = (value)})
+
+static enum status rows_prepare(sqlite3 *connection, const char *sql,
+                                const struct parameter *parameters, int count, sqlite3_stmt **out)
+{
+    sqlite3_stmt *statement = NULL;
+    int code = sqlite3_prepare_v2(connection, sql, -1, &statement, NULL);
+    for (int i = 0; i < count && code == SQLITE_OK; i++) {
+        const struct parameter *parameter = &parameters[i];
+        if (parameter->is_null)
+            code = sqlite3_bind_null(statement, i + 1);
+        else if (parameter->bytes != NULL)
+            code = sqlite3_bind_blob(statement, i + 1, parameter->bytes, AUTH_CRYPTO_BYTES,
+                                     SQLITE_STATIC);
+        else if (parameter->text != NULL)
+            code = sqlite3_bind_text(statement, i + 1, parameter->text, -1, SQLITE_STATIC);
+        else
+            code = sqlite3_bind_int64(statement, i + 1, parameter->number);
+    }
+    if (code != SQLITE_OK) {
+        sqlite3_finalize(statement);
+        return store_status(connection, code, "database");
+    }
+    *out = statement;
+    return STATUS_OK;
+}
+
+/* A statement that changes rows and returns none. */
+static enum status rows_change(sqlite3 *connection, const char *sql,
+                               const struct parameter *parameters, int count)
+{
+    sqlite3_stmt *statement;
+    TRY(rows_prepare(connection, sql, parameters, count, &statement));
+    int code = sqlite3_step(statement);
+    sqlite3_finalize(statement);
+    if (code == SQLITE_CONSTRAINT_UNIQUE || code == SQLITE_CONSTRAINT_PRIMARYKEY)
+        FAIL(STATUS_EXISTS, "a row of this name is there already");
+    return store_status(connection, code, "database");
+}
+
+enum status tenant_rows_insert(sqlite3 *connection, const struct tenant *tenant)
+{
+    const struct parameter parameters[] = {
+        P_TEXT(tenant->id), P_TEXT(tenant->name), P_NUMBER((int64_t)tenant->state),
+        P_NUMBER(tenant->weight), P_NUMBER(tenant->created_at_s)};
+    return rows_change(connection,
+                       "insert into tenants (id, name, state, weight, created_at_s) "
+                       "values (?, ?, ?, ?, ?)",
+                       parameters, 5);
+}
+
+enum status tenant_rows_insert_key(sqlite3 *connection, const struct tenant_rows_key *row)
+{
+    const struct tenant_key *key = &row->key;
+    const struct parameter parameters[] = {
+        P_TEXT(key->id),
+        {.text = key->tenant_id, .is_null = key->tenant_id[0] == '\0'},
+        P_TEXT(key->name),
+        P_TEXT(key->redacted),
+        P_NUMBER(key->scopes),
+        {.bytes = row->hash},
+        P_NUMBER(key->created_at_s),
+        P_NUMBER(key->expires_at_s),
+        P_NUMBER(key->revoked_at_s)};
+    return rows_change(connection,
+                       "insert into keys (id, tenant_id, name, redacted, scopes, hash, "
+                       "created_at_s, expires_at_s, revoked_at_s) "
+                       "values (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                       parameters, 9);
+}
+
+enum status tenant_rows_revoke_key(sqlite3 *connection, const char *key_id, int64_t revoked_at_s)
+{
+    const struct parameter parameters[] = {P_NUMBER(revoked_at_s), P_TEXT(key_id)};
+    return rows_change(connection, "update keys set revoked_at_s = ? where id = ?", parameters, 2);
+}
+
+enum status tenant_rows_audit(sqlite3 *connection, const struct audit_row *row)
+{
+    const struct parameter parameters[] = {
+        P_NUMBER(row->at_us),    P_TEXT(row->type),    P_TEXT(row->actor_key_id), P_TEXT(row->peer),
+        P_TEXT(row->request_id), P_TEXT(row->subject), P_TEXT(row->detail)};
+    return rows_change(connection,
+                       "insert into audit (at_us, type, actor_key_id, peer, request_id, subject, "
+                       "detail) values (?, ?, ?, ?, ?, ?, ?)",
+                       parameters, 7);
+}
+
+/* --- reading; a row that does not fit its struct marks `fits` false --- */
+
+static void read_text(sqlite3_stmt *statement, int column, char *out, size_t capacity, bool *fits)
+{
+    const char *text = (const char *)sqlite3_column_text(statement, column);
+    size_t length = (size_t)sqlite3_column_bytes(statement, column);
+    out[0] = '\0';
+    if (text == NULL) /* null, or no memory for it: sqlite3_step tells of the latter */
+        return;
+    if (length >= capacity || strlen(text) != length)
+        *fits = false;
+    else
+        memcpy(out, text, length + 1);
+}
+
+static int64_t read_number(sqlite3_stmt *statement, int column, int64_t least, int64_t most,
+                           bool *fits)
+{
+    int64_t number = sqlite3_column_int64(statement, column);
+    if (number < least || number > most)
+        *fits = false;
+    return number;
+}
+
+static enum status read_tenant(sqlite3_stmt *statement, void *context,
+                               enum status (*take)(void *, const struct tenant *))
+{
+    bool fits = true;
+    struct tenant tenant;
+    read_text(statement, 0, tenant.id, sizeof tenant.id, &fits);
+    read_text(statement, 1, tenant.name, sizeof tenant.name, &fits);
+    tenant.state = (enum tenant_state)read_number(statement, 2, 0, TENANT_ARCHIVED, &fits);
+    tenant.weight = (uint32_t)read_number(statement, 3, 1, 1000, &fits);
+    tenant.created_at_s = read_number(statement, 4, 0, INT64_MAX, &fits);
+    if (!fits)
+        FAIL(STATUS_CORRUPT, "a row of the table tenants is out of its bounds");
+    return take(context, &tenant);
+}
+
+enum status tenant_rows_load(sqlite3 *connection, void *context,
+                             enum status (*take)(void *, const struct tenant *))
+{
+    sqlite3_stmt *statement;
+    TRY(rows_prepare(connection,
+                     "select id, name, state, weight, created_at_s from tenants order by number",
+                     NULL, 0, &statement));
+    enum status status = STATUS_OK;
+    int code;
+    while (status == STATUS_OK && (code = sqlite3_step(statement)) != SQLITE_DONE) {
+        status = store_status(connection, code, "database");
+        if (status == STATUS_OK)
+            status = read_tenant(statement, context, take);
+    }
+    sqlite3_finalize(statement);
+    return status;
+}
+
+static enum status read_key(sqlite3_stmt *statement, void *context,
+                            enum status (*take)(void *, const struct tenant_rows_key *))
+{
+    bool fits = true;
+    struct tenant_rows_key row;
+    struct tenant_key *key = &row.key;
+    read_text(statement, 0, key->id, sizeof key->id, &fits);
+    read_text(statement, 1, key->tenant_id, sizeof key->tenant_id, &fits);
+    read_text(statement, 2, key->name, sizeof key->name, &fits);
+    read_text(statement, 3, key->redacted, sizeof key->redacted, &fits);
+    key->scopes = (uint32_t)read_number(statement, 4, 0, UINT32_MAX, &fits);
+    key->created_at_s = read_number(statement, 6, 0, INT64_MAX, &fits);
+    key->expires_at_s = read_number(statement, 7, 0, INT64_MAX, &fits);
+    key->revoked_at_s = read_number(statement, 8, 0, INT64_MAX, &fits);
+    if (!fits || sqlite3_column_bytes(statement, 5) != AUTH_CRYPTO_BYTES)
+        FAIL(STATUS_CORRUPT, "a row of the table keys is out of its bounds");
+    memcpy(row.hash, sqlite3_column_blob(statement, 5), AUTH_CRYPTO_BYTES);
+    return take(context, &row);
+}
+
+enum status tenant_rows_load_keys(sqlite3 *connection, void *context,
+                                  enum status (*take)(void *, const struct tenant_rows_key *))
+{
+    sqlite3_stmt *statement;
+    TRY(rows_prepare(connection,
+                     "select id, tenant_id, name, redacted, scopes, hash, created_at_s, "
+                     "expires_at_s, revoked_at_s from keys order by number",
+                     NULL, 0, &statement));
+    enum status status = STATUS_OK;
+    int code;
+    while (status == STATUS_OK && (code = sqlite3_step(statement)) != SQLITE_DONE) {
+        status = store_status(connection, code, "database");
+        if (status == STATUS_OK)
+            status = read_key(statement, context, take);
+    }
+    sqlite3_finalize(statement);
+    return status;
+}
+
+static enum status read_audit(sqlite3_stmt *statement, struct audit_row *row)
+{
+    bool fits = true;
+    row->id = sqlite3_column_int64(statement, 0);
+    row->at_us = sqlite3_column_int64(statement, 1);
+    read_text(statement, 2, row->type, sizeof row->type, &fits);
+    read_text(statement, 3, row->actor_key_id, sizeof row->actor_key_id, &fits);
+    read_text(statement, 4, row->peer, sizeof row->peer, &fits);
+    read_text(statement, 5, row->request_id, sizeof row->request_id, &fits);
+    read_text(statement, 6, row->subject, sizeof row->subject, &fits);
+    read_text(statement, 7, row->detail, sizeof row->detail, &fits);
+    if (!fits)
+        FAIL(STATUS_CORRUPT, "a row of the table audit is out of its bounds");
+    return STATUS_OK;
+}
+
+enum status tenant_rows_load_audit(sqlite3 *connection, int64_t after, struct audit_row *out,
+                                   size_t capacity, size_t *count)
+{
+    *count = 0;
+    sqlite3_stmt *statement;
+    const struct parameter parameters[] = {P_NUMBER(after), P_NUMBER((int64_t)capacity)};
+    TRY(rows_prepare(connection,
+                     "select id, at_us, type, actor_key_id, peer, request_id, subject, detail "
+                     "from audit where id > ? order by id limit ?",
+                     parameters, 2, &statement));
+    enum status status = STATUS_OK;
+    int code;
+    while (status == STATUS_OK && (code = sqlite3_step(statement)) != SQLITE_DONE) {
+        status = store_status(connection, code, "database");
+        if (status == STATUS_OK)
+            status = read_audit(statement, &out[*count]);
+        if (status == STATUS_OK)
+            *count += 1;
+    }
+    sqlite3_finalize(statement);
+    return status;
+}
