@@ -1,0 +1,369 @@
+/* parity_smollm2: the real model against log-probabilities of a float32 reference program.
+ *
+ * usage: parity_smollm2 logits-f32 | logits-f16 | perplexity | positions
+ * Each prints its figures with their counts as one JSON line and fails when a bound is broken. The
+ * bounds and the fixtures' origin are told in tests/parity/README.md. Run from the repository root.
+ */
+#include <jansson.h>
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/kit/model_run.h"
+
+enum { ROWS = 64, TOP = 64, POSITIONS = 512, TOKENS_MAX = 2048 };
+
+#define FIXTURES "tests/parity/smollm2/"
+
+static void die(const char *what)
+{
+    fprintf(stderr, "%s: %s\n", what, status_note()->message);
+    exit(1);
+}
+
+static json_t *load(const char *name)
+{
+    json_error_t error;
+    char path[256];
+    snprintf(path, sizeof path, FIXTURES "%s", name);
+    json_t *json = json_load_file(path, 0, &error);
+    if (json == NULL) {
+        fprintf(stderr, "%s: %s\n", path, error.text);
+        exit(1);
+    }
+    return json;
+}
+
+static void open_model(struct model_run *run, const char *isa, enum kv_type kv_type)
+{
+    char path[4096];
+    struct gguf *gguf;
+    const char *cache = getenv("BANYAN_CACHE");
+    const char *home = getenv("HOME");
+    const char *given = getenv("BANYAN_TEST_MODEL");
+    if (given != NULL)
+        snprintf(path, sizeof path, "%s", given);
+    else
+        snprintf(path, sizeof path, "%s%s/SmolLM2-135M-Instruct.Q4_1.gguf",
+                 cache != NULL  ? cache
+                 : home != NULL ? home
+                                : "",
+                 cache != NULL ? "" : "/.cache/banyan");
+    if (gguf_open(&gguf, path) != STATUS_OK)
+        die(path);
+    if (model_run_open(run, gguf,
+                       &(struct model_run_options){.isa = isa,
+                                                   .kv_type = kv_type,
+                                                   .rows_max = ROWS,
+                                                   .sequences = 1,
+                                                   .tokens_max = TOKENS_MAX}) != STATUS_OK)
+        die("opening the model");
+    gguf_close(gguf);
+}
+
+static uint32_t ids_of(const json_t *array, uint32_t *ids)
+{
+    uint32_t count = (uint32_t)json_array_size(array);
+    if (count > TOKENS_MAX)
+        exit(1);
+    for (uint32_t i = 0; i < count; i++)
+        ids[i] = (uint32_t)json_integer_value(json_array_get(array, i));
+    return count;
+}
+
+/* Calls `each` with the logits after every token. */
+static void run_text(struct model_run *run, const uint32_t *ids, uint32_t count,
+                     void (*each)(void *context, uint32_t position, const float *logits),
+                     void *context)
+{
+    uint32_t vocab = model_config(run->model)->vocab;
+    for (uint32_t from = 0; from < count; from += ROWS) {
+        uint32_t rows = count - from < ROWS ? count - from : ROWS;
+        const float *logits = model_run_chunk(run, 0, from, ids + from, rows);
+        for (uint32_t r = 0; r < rows; r++)
+            each(context, from + r, logits + (size_t)r * vocab);
+    }
+}
+
+static bool report(const char *what, const char *isa, bool holds)
+{
+    printf("%s}\n", holds ? "" : ", \"broken\": true");
+    if (!holds)
+        fprintf(stderr, "%s with %s: a bound is broken\n", what, isa);
+    return holds;
+}
+
+/* --- logits.json: the 50 best after a prompt, every token of the prompt, 32 greedy tokens --- */
+
+struct logits_check {
+    struct model_run *run;
+    const json_t *test;
+    const uint32_t *ids; /* the prompt, then the reference's greedy tokens */
+    uint32_t prompt;
+    uint32_t total;
+    uint64_t compared;
+    double sum;
+    double largest;
+    uint32_t greedy;
+    uint32_t greedy_equal;
+    double largest_gap_flipped;
+};
+
+static void logits_compare(struct logits_check *check, double ours, double theirs)
+{
+    double difference = fabs(ours - theirs);
+    check->compared++;
+    check->sum += difference;
+    if (!(difference <= check->largest))
+        check->largest = difference;
+}
+
+static void logits_each(void *context, uint32_t position, const float *logits)
+{
+    struct logits_check *check = context;
+    const json_t *top = json_object_get(check->test, "last_top50");
+    if (position + 1 < check->prompt)
+        logits_compare(check, model_run_logprob(check->run, logits, check->ids[position + 1]),
+                       json_number_value(json_array_get(
+                           json_object_get(check->test, "position_logprobs"), position)));
+    for (size_t i = 0; position + 1 == check->prompt && i < json_array_size(top); i++) {
+        const json_t *pair = json_array_get(top, i);
+        uint32_t id = (uint32_t)json_integer_value(json_array_get(pair, 0));
+        logits_compare(check, model_run_logprob(check->run, logits, id),
+                       json_number_value(json_array_get(pair, 1)));
+    }
+    if (position + 1 >= check->prompt && position + 1 < check->total) {
+        double gap = json_number_value(
+            json_array_get(json_object_get(check->test, "greedy32_top1_minus_top2"),
+                           position + 1 - check->prompt));
+        bool is_equal = model_run_argmax(check->run, logits) == check->ids[position + 1];
+        check->greedy++;
+        check->greedy_equal += is_equal;
+        if (!is_equal && gap > check->largest_gap_flipped)
+            check->largest_gap_flipped = gap;
+    }
+}
+
+/* A greedy token may differ only where the reference's own gap is below twice the largest
+ * difference allowed. */
+static bool logits_run(const char *name, enum kv_type kv_type, double mean_max, double largest_max)
+{
+    struct model_run run;
+    struct logits_check check = {.run = &run};
+    json_t *json = load("logits.json");
+    open_model(&run, "ref", kv_type);
+    size_t i;
+    const json_t *test;
+    json_array_foreach(json_object_get(json, "cases"), i, test)
+    {
+        uint32_t ids[TOKENS_MAX];
+        check.test = test;
+        check.ids = ids;
+        check.prompt = ids_of(json_object_get(test, "ids"), ids);
+        check.total = check.prompt + ids_of(json_object_get(test, "greedy32"), ids + check.prompt);
+        run_text(&run, ids, check.total, logits_each, &check);
+    }
+    double mean = check.sum / (double)check.compared;
+    printf("{\"check\": \"%s\", \"isa\": \"ref\", \"prompts\": %zu, \"log_probabilities\": %llu, "
+           "\"mean_difference\": %.6f, \"largest_difference\": %.6f, \"greedy_tokens\": %u, "
+           "\"greedy_equal\": %u, \"largest_gap_flipped\": %.4f",
+           name, json_array_size(json_object_get(json, "cases")),
+           (unsigned long long)check.compared, mean, check.largest, check.greedy,
+           check.greedy_equal, check.largest_gap_flipped);
+    bool holds = check.compared > 400 && check.greedy >= 248 && mean <= mean_max &&
+                 check.largest <= largest_max && check.largest_gap_flipped <= 2 * largest_max;
+    model_run_close(&run);
+    json_decref(json);
+    return report(name, "ref", holds);
+}
+
+/* --- perplexity.json --- */
+
+struct likelihood {
+    struct model_run *run;
+    const uint32_t *ids;
+    uint32_t count;
+    double sum;
+};
+
+static void likelihood_each(void *context, uint32_t position, const float *logits)
+{
+    struct likelihood *likelihood = context;
+    if (position + 1 < likelihood->count)
+        likelihood->sum -=
+            model_run_logprob(likelihood->run, logits, likelihood->ids[position + 1]);
+}
+
+static bool perplexity_run(void)
+{
+    struct model_run run;
+    uint32_t ids[TOKENS_MAX];
+    json_t *positions = load("positions.json");
+    json_t *json = load("perplexity.json");
+    const json_t *text = json_array_get(json_object_get(positions, "texts"), 0);
+    struct likelihood likelihood = {.run = &run, .ids = ids};
+    likelihood.count = ids_of(json_object_get(text, "ids"), ids);
+    open_model(&run, "ref", KV_TYPE_F32);
+    run_text(&run, ids, likelihood.count, likelihood_each, &likelihood);
+    double ours = exp(likelihood.sum / (likelihood.count - 1));
+    double theirs = json_number_value(json_object_get(json, "perplexity"));
+    printf("{\"check\": \"perplexity\", \"isa\": \"ref\", \"tokens\": %u, \"perplexity\": %.6f, "
+           "\"reference\": %.6f, \"difference_percent\": %.5f",
+           likelihood.count, ours, theirs, 100 * (ours / theirs - 1));
+    bool holds = likelihood.count == json_integer_value(json_object_get(json, "n_tokens")) &&
+                 fabs(ours / theirs - 1) <= 0.0002;
+    model_run_close(&run);
+    json_decref(json);
+    json_decref(positions);
+    return report("perplexity", "ref", holds);
+}
+
+/* --- positions.json, positions_top64.bin --- */
+
+struct positions_check {
+    struct likelihood likelihood;
+    const uint8_t *top; /* of this text: [POSITIONS] of {int32 ids[64], float32 logprobs[64]} */
+    uint64_t positions;
+    double divergence;
+    double divergence_largest;
+    uint64_t greedy_equal;
+    uint64_t wide_gaps; /* positions where the reference's two best are ≥ 1 apart */
+    uint64_t wide_gaps_flipped;
+    double largest_gap_flipped;
+};
+
+static double positions_log_sum(const float *logits, uint32_t vocab, double most)
+{
+    double sum = 0;
+    for (uint32_t i = 0; i < vocab; i++)
+        sum += exp((double)logits[i] - most);
+    return most + log(sum);
+}
+
+/* KL(reference ‖ ours) over 65 bins: the 64 listed tokens and the remainder. */
+static double positions_divergence(const int32_t *ids, const float *theirs, const float *logits,
+                                   double log_sum)
+{
+    double sum = 0;
+    double rest_theirs = 1;
+    double rest_ours = 1;
+    for (uint32_t i = 0; i < TOP; i++) {
+        double log_p = (double)theirs[i];
+        double log_q = (double)logits[ids[i]] - log_sum;
+        sum += exp(log_p) * (log_p - log_q);
+        rest_theirs -= exp(log_p);
+        rest_ours -= exp(log_q);
+    }
+    if (rest_theirs > 1e-9 && rest_ours > 1e-9)
+        sum += rest_theirs * log(rest_theirs / rest_ours);
+    return sum;
+}
+
+static void positions_each(void *context, uint32_t position, const float *logits)
+{
+    struct positions_check *check = context;
+    int32_t ids[TOP];
+    float theirs[TOP];
+    likelihood_each(&check->likelihood, position, logits);
+    if (position >= POSITIONS)
+        return;
+    const uint8_t *record = check->top + (size_t)position * (sizeof ids + sizeof theirs);
+    memcpy(ids, record, sizeof ids);
+    memcpy(theirs, record + sizeof ids, sizeof theirs);
+    const struct model_run *run = check->likelihood.run;
+    uint32_t best = model_run_argmax(run, logits);
+    double log_sum =
+        positions_log_sum(logits, model_config(run->model)->vocab, (double)logits[best]);
+    double divergence = positions_divergence(ids, theirs, logits, log_sum);
+    double gap = (double)theirs[0] - (double)theirs[1];
+    check->positions++;
+    check->divergence += divergence;
+    if (!(divergence <= check->divergence_largest))
+        check->divergence_largest = divergence;
+    check->greedy_equal += best == (uint32_t)ids[0];
+    check->wide_gaps += gap >= 1;
+    check->wide_gaps_flipped += gap >= 1 && best != (uint32_t)ids[0];
+    if (best != (uint32_t)ids[0] && gap > check->largest_gap_flipped)
+        check->largest_gap_flipped = gap;
+}
+
+static uint8_t *positions_load(size_t bytes)
+{
+    FILE *in = fopen(FIXTURES "positions_top64.bin", "rb");
+    uint8_t *top = malloc(bytes);
+    if (in == NULL || top == NULL || fread(top, 1, bytes, in) != bytes) {
+        fprintf(stderr, FIXTURES "positions_top64.bin: cannot be read\n");
+        exit(1);
+    }
+    fclose(in);
+    return top;
+}
+
+static bool positions_run(const char *isa)
+{
+    struct model_run run;
+    struct positions_check check = {.likelihood = {.run = &run}};
+    json_t *json = load("positions.json");
+    const json_t *texts = json_object_get(json, "texts");
+    size_t text_bytes = (size_t)POSITIONS * TOP * 8;
+    uint8_t *top = positions_load(json_array_size(texts) * text_bytes);
+    double sum = 0;
+    uint64_t tokens = 0;
+    size_t i;
+    const json_t *text;
+    open_model(&run, isa, KV_TYPE_F16);
+    json_array_foreach(texts, i, text)
+    {
+        uint32_t ids[TOKENS_MAX];
+        check.likelihood.ids = ids;
+        check.likelihood.count = ids_of(json_object_get(text, "ids"), ids);
+        check.likelihood.sum = 0;
+        check.top = top + i * text_bytes;
+        run_text(&run, ids, check.likelihood.count, positions_each, &check);
+        double nll = check.likelihood.sum / (check.likelihood.count - 1);
+        double change = exp(nll - json_number_value(json_object_get(text, "mean_nll"))) - 1;
+        printf("{\"check\": \"positions\", \"isa\": \"%s\", \"text\": \"%s\", \"tokens\": %u, "
+               "\"perplexity\": %.4f, \"difference_percent\": %.3f}\n",
+               kernels_isa(run.kernels), json_string_value(json_object_get(text, "text")),
+               check.likelihood.count, exp(nll), 100 * change);
+        sum += change;
+        tokens += check.likelihood.count;
+    }
+    double n = (double)check.positions;
+    double change = sum / (double)json_array_size(texts);
+    printf("{\"check\": \"positions\", \"isa\": \"%s\", \"texts\": %zu, \"tokens\": %llu, "
+           "\"perplexity_difference_percent\": %.3f, \"positions\": %llu, \"mean_kl\": %.6f, "
+           "\"largest_kl\": %.4f, \"greedy_equal_percent\": %.2f, \"gap_1_positions\": %llu, "
+           "\"gap_1_flipped\": %llu, \"largest_gap_flipped\": %.3f",
+           kernels_isa(run.kernels), json_array_size(texts), (unsigned long long)tokens,
+           100 * change, (unsigned long long)check.positions, check.divergence / n,
+           check.divergence_largest, 100 * (double)check.greedy_equal / n,
+           (unsigned long long)check.wide_gaps, (unsigned long long)check.wide_gaps_flipped,
+           check.largest_gap_flipped);
+    bool holds = check.positions == 4096 && check.divergence / n <= 0.005 &&
+                 fabs(change) <= 0.005 && (double)check.greedy_equal >= 0.95 * n &&
+                 check.wide_gaps_flipped == 0 && check.wide_gaps > 1000;
+    holds = report("positions", kernels_isa(run.kernels), holds);
+    model_run_close(&run);
+    free(top);
+    json_decref(json);
+    return holds;
+}
+
+int main(int argc, char **argv)
+{
+    const char *check = argc > 1 ? argv[1] : "";
+    const char *isa = getenv("KERNELS_ISA");
+    if (strcmp(check, "logits-f32") == 0)
+        return logits_run(check, KV_TYPE_F32, 0.002, 0.002) ? 0 : 1;
+    if (strcmp(check, "logits-f16") == 0)
+        return logits_run(check, KV_TYPE_F16, 0.003, 0.1) ? 0 : 1;
+    if (strcmp(check, "perplexity") == 0)
+        return perplexity_run() ? 0 : 1;
+    if (strcmp(check, "positions") == 0)
+        return positions_run(isa != NULL ? isa : "auto") ? 0 : 1;
+    fprintf(stderr, "usage: parity_smollm2 logits-f32 | logits-f16 | perplexity | positions\n");
+    return 2;
+}
