@@ -1,7 +1,7 @@
 /* ledger: one row a request, committed before the client sees the end of its answer.
  *
- * Owns:     D/ledger.db and the one thread that writes it.
- * Thread:   ledger_append from any; `committed` runs on the writer's thread.
+ * Owns:     D/ledger.db, the one thread that writes it, and the one that checkpoints its log.
+ * Thread:   ledger_append from any; `committed` runs on the writer's thread and must not wait.
  * Cost:     an append is a ring push; the writer commits whatever has queued, without a timer.
  * Not here: what tokens cost, Redis.
  */
@@ -18,7 +18,8 @@ struct ledger;
 enum { LEDGER_ROUTE_BYTES = 40, LEDGER_MODEL_BYTES = 128, LEDGER_WORD_BYTES = 16 };
 
 struct ledger_row {
-    int64_t sequence; /* given by ledger_append, rising for ever */
+    int64_t sequence; /* given by the writer in the order of commits, rising over restarts; what a
+                         caller puts here is not looked at */
     int64_t at_us;    /* wall clock, end of the request */
     char request_id[LIMIT_REQUEST_ID_BYTES];
     char tenant_id[LIMIT_ID_BYTES];
@@ -47,12 +48,15 @@ void ledger_close(struct ledger *ledger);
  * behind: new requests are then refused rather than go uncounted. Recovers by itself. */
 bool ledger_is_writable(struct ledger *ledger);
 
-/* Queues a row (copied). `committed(context, status)` runs once, after the commit or its failure.
- * BUSY when the queue is full (then `committed` never runs). */
+/* Queues a row (copied; its request id is not empty). `committed(context, status)`, unless NULL,
+ * runs once: after the commit, or after a second of failing attempts (STORAGE_FULL, IO) so that a
+ * client need not wait for ever. The row itself is kept and tried again until it is in the file or
+ * the ledger is closed. A request id among the last LIMIT_LEDGER_RECENT is counted once: later rows
+ * of it are dropped and told OK. BUSY when the queue is full (then `committed` never runs). */
 enum status ledger_append(struct ledger *ledger, const struct ledger_row *row,
                           void (*committed)(void *context, enum status status), void *context);
 
-/* Rows that wait for a commit; rows and tokens written so far (for tests and metrics). */
+/* Rows that wait for a commit; rows and tokens written since ledger_open (tests and metrics). */
 struct ledger_totals {
     uint64_t rows;
     uint64_t prompt_tokens;

@@ -72,7 +72,8 @@ enum status store_status(sqlite3 *connection, int code, const char *what)
         return STATUS_OK;
     /* The connection's own text may hold a path or a value of a row: only the code's is told.
      * A full disk is sometimes reported as a failed write, with the reason in errno. */
-    if (status == STATUS_IO && connection != NULL && sqlite3_system_errno(connection) == ENOSPC)
+    int error = connection != NULL ? sqlite3_system_errno(connection) : 0;
+    if (status == STATUS_IO && (error == ENOSPC || error == EDQUOT || error == EFBIG))
         status = STATUS_STORAGE_FULL;
     FAIL(status, "%s: %s (%d)", what, sqlite3_errstr(code), code);
 }

@@ -44,6 +44,13 @@
 #define LIMIT_TENANTS               100000
 #define LIMIT_KEYS                  1000000
 
+/* --- ledger --- */
+#define LIMIT_LEDGER_QUEUE          16384  /* rows between two commits: two for each connection */
+#define LIMIT_LEDGER_RECENT         131072 /* request ids known as written: as many as an engine may
+                                              replay, LIMIT_FINAL_RECORDS */
+#define LIMIT_LEDGER_BATCH          1024   /* rows of one commit: about 2 ms */
+#define LIMIT_LEDGER_BEHIND_MS      250    /* then new requests are refused */
+
 /* --- model files --- */
 #define LIMIT_GGUF_KEYS             65536
 #define LIMIT_GGUF_TENSORS          65536

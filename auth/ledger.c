@@ -1,0 +1,342 @@
+#include "auth/ledger.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <time.h>
+
+#include "auth/ledger_recent.h"
+#include "auth/ledger_rows.h"
+#include "config/base/clock.h"
+#include "config/base/log.h"
+#include "config/base/mem.h"
+#include "config/base/ring.h"
+
+enum {
+    RETRY_MS = 100,      /* between two attempts to commit what failed */
+    PATIENCE_MS = 1000,  /* a client's end waits that long for a commit that fails; rows wait on */
+    CLOSE_ATTEMPTS = 10, /* then rows that cannot be written are lost with the process */
+};
+
+struct item {
+    struct ledger_row row;
+    void (*committed)(void *context, enum status status); /* NULL: told already */
+    void *context;
+    int64_t queued_at_us;
+    bool is_duplicate; /* of a row in the file or before it in the queue */
+};
+
+/* append (any thread) ─► ring ─► pending ─► commit ─► committed()      writer thread
+ *                                   └── stays there while commits fail, up to its capacity; then
+ *                                       the ring fills, then appends are BUSY
+ * wal pages ≥ LEDGER_ROWS_WAL_PAGES ─► passive checkpoint              checkpoint thread */
+struct ledger {
+    struct ring ring;
+    struct item *pending; /* [LIMIT_LEDGER_QUEUE], writer's */
+    size_t pending_count;
+    struct ledger_recent recent; /* writer's */
+    struct ledger_rows *rows;
+
+    pthread_mutex_t lock; /* the four flags; held for no longer than setting them */
+    pthread_cond_t wake_writer;
+    pthread_cond_t wake_checkpoint;
+    bool has_rows;
+    bool must_checkpoint;
+    bool must_stop;
+    bool must_stop_checkpoint;
+    pthread_t writer;
+    pthread_t checkpointer;
+
+    atomic_bool is_failing;
+    _Atomic int64_t oldest_us; /* when the oldest row of `pending` was queued; 0: none */
+    _Atomic uint64_t queued;
+    _Atomic uint64_t rows_written;
+    _Atomic uint64_t prompt_tokens;
+    _Atomic uint64_t completion_tokens;
+};
+
+/* --- writer --- */
+
+static void tell(struct item *item, enum status status)
+{
+    if (item->committed != NULL)
+        item->committed(item->context, status);
+    item->committed = NULL;
+}
+
+static void writer_gather(struct ledger *ledger)
+{
+    while (ledger->pending_count < LIMIT_LEDGER_QUEUE) {
+        struct item *item = &ledger->pending[ledger->pending_count];
+        if (!ring_pop(&ledger->ring, item))
+            break;
+        item->is_duplicate = !ledger_recent_add(&ledger->recent, slice_of(item->row.request_id));
+        ledger->pending_count++;
+    }
+    atomic_store(&ledger->oldest_us,
+                 ledger->pending_count > 0 ? ledger->pending[0].queued_at_us : 0);
+}
+
+static enum status writer_commit(struct ledger *ledger, size_t count)
+{
+    enum status status = ledger_rows_begin(ledger->rows);
+    if (status != STATUS_OK)
+        return status;
+    for (size_t i = 0; i < count && status == STATUS_OK; i++) {
+        if (!ledger->pending[i].is_duplicate)
+            status = ledger_rows_add(ledger->rows, &ledger->pending[i].row);
+    }
+    enum status ended = ledger_rows_end(ledger->rows, status == STATUS_OK);
+    return status != STATUS_OK ? status : ended;
+}
+
+static void writer_count(struct ledger *ledger, const struct item *item)
+{
+    if (item->is_duplicate)
+        return;
+    atomic_fetch_add(&ledger->rows_written, 1);
+    atomic_fetch_add(&ledger->prompt_tokens, item->row.prompt_tokens);
+    atomic_fetch_add(&ledger->completion_tokens, item->row.completion_tokens);
+}
+
+/* The first `count` rows are in the file: totals first, so that who was told sees them. */
+static void writer_committed(struct ledger *ledger, size_t count)
+{
+    if (atomic_exchange(&ledger->is_failing, false))
+        LOG(LOG_INFO, "ledger_recovered", LOG_NUMBER("rows", count));
+    for (size_t i = 0; i < count; i++)
+        writer_count(ledger, &ledger->pending[i]);
+    atomic_fetch_sub(&ledger->queued, count);
+    for (size_t i = 0; i < count; i++)
+        tell(&ledger->pending[i], STATUS_OK);
+    ledger->pending_count -= count;
+    memmove(ledger->pending, ledger->pending + count,
+            ledger->pending_count * sizeof *ledger->pending);
+}
+
+/* Rows stay for the next attempt; clients are not kept waiting for ever. */
+static void writer_failed(struct ledger *ledger, enum status status)
+{
+    if (!atomic_exchange(&ledger->is_failing, true))
+        log_failure(LOG_ERROR, "ledger_failed");
+    int64_t now_us = clock_mono_us(clock_system());
+    for (size_t i = 0; i < ledger->pending_count; i++) {
+        if (now_us - ledger->pending[i].queued_at_us >= PATIENCE_MS * INT64_C(1000))
+            tell(&ledger->pending[i], status);
+    }
+}
+
+static void writer_ask_checkpoint(struct ledger *ledger)
+{
+    int pages = ledger_rows_wal_pages(ledger->rows);
+    if (pages < LEDGER_ROWS_WAL_PAGES)
+        return;
+    if (pages >= LEDGER_ROWS_WAL_PAGES_MAX &&
+        ledger_rows_checkpoint(ledger->rows, true) != STATUS_OK)
+        log_failure(LOG_WARN, "ledger_checkpoint_failed");
+    pthread_mutex_lock(&ledger->lock);
+    ledger->must_checkpoint = true;
+    pthread_cond_signal(&ledger->wake_checkpoint);
+    pthread_mutex_unlock(&ledger->lock);
+}
+
+static struct timespec deadline_after_ms(int64_t ms)
+{
+    int64_t at_us = clock_mono_us(clock_system()) + ms * 1000;
+    return (struct timespec){.tv_sec = at_us / 1000000, .tv_nsec = at_us % 1000000 * 1000};
+}
+
+/* Sleeps until rows come, or for RETRY_MS while commits fail; tells whether to stop. */
+static bool writer_wait(struct ledger *ledger, bool is_retry)
+{
+    struct timespec deadline = deadline_after_ms(RETRY_MS);
+    int timed_out = 0;
+    pthread_mutex_lock(&ledger->lock);
+    while (timed_out == 0 && !ledger->must_stop && (is_retry || !ledger->has_rows)) {
+        if (is_retry)
+            timed_out = pthread_cond_timedwait(&ledger->wake_writer, &ledger->lock, &deadline);
+        else
+            pthread_cond_wait(&ledger->wake_writer, &ledger->lock);
+    }
+    ledger->has_rows = false;
+    bool must_stop = ledger->must_stop;
+    pthread_mutex_unlock(&ledger->lock);
+    return must_stop;
+}
+
+/* Commits what has queued, as often as there is something. False when a commit failed. */
+static bool writer_drain(struct ledger *ledger)
+{
+    for (writer_gather(ledger); ledger->pending_count > 0; writer_gather(ledger)) {
+        size_t count =
+            ledger->pending_count < LIMIT_LEDGER_BATCH ? ledger->pending_count : LIMIT_LEDGER_BATCH;
+        enum status status = writer_commit(ledger, count);
+        if (status != STATUS_OK) {
+            writer_failed(ledger, status);
+            return false;
+        }
+        writer_committed(ledger, count);
+        writer_ask_checkpoint(ledger);
+    }
+    return true;
+}
+
+static void *writer_main(void *context)
+{
+    struct ledger *ledger = context;
+    bool is_retry = false;
+    while (!writer_wait(ledger, is_retry))
+        is_retry = !writer_drain(ledger);
+    for (int attempt = 1; !writer_drain(ledger); attempt++) {
+        if (attempt == CLOSE_ATTEMPTS) {
+            LOG(LOG_ERROR, "ledger_rows_lost", LOG_NUMBER("rows", ledger->pending_count));
+            for (size_t i = 0; i < ledger->pending_count; i++)
+                tell(&ledger->pending[i], STATUS_IO);
+            break;
+        }
+        nanosleep(&(struct timespec){.tv_nsec = RETRY_MS * 1000000L}, NULL);
+    }
+    return NULL;
+}
+
+static void *checkpoint_main(void *context)
+{
+    struct ledger *ledger = context;
+    pthread_mutex_lock(&ledger->lock);
+    for (;;) {
+        while (!ledger->must_checkpoint && !ledger->must_stop_checkpoint)
+            pthread_cond_wait(&ledger->wake_checkpoint, &ledger->lock);
+        if (ledger->must_stop_checkpoint)
+            break;
+        ledger->must_checkpoint = false;
+        pthread_mutex_unlock(&ledger->lock);
+        if (ledger_rows_checkpoint(ledger->rows, false) != STATUS_OK)
+            log_failure(LOG_WARN, "ledger_checkpoint_failed"); /* the log grows; rows are safe */
+        pthread_mutex_lock(&ledger->lock);
+    }
+    pthread_mutex_unlock(&ledger->lock);
+    return NULL;
+}
+
+/* --- open and close --- */
+
+static void open_take_recent(void *context, struct slice request_id)
+{
+    ledger_recent_add(context, request_id);
+}
+
+static enum status open_parts(struct ledger *ledger, const char *path)
+{
+    TRY(ring_init(&ledger->ring, LIMIT_LEDGER_QUEUE, sizeof(struct item)));
+    TRY(ledger_recent_init(&ledger->recent, LIMIT_LEDGER_RECENT));
+    ledger->pending = mem_zalloc(LIMIT_LEDGER_QUEUE, sizeof *ledger->pending);
+    if (ledger->pending == NULL)
+        FAIL(STATUS_NO_MEMORY, "no memory for the ledger's queue");
+    TRY(ledger_rows_open(&ledger->rows, path));
+    return ledger_rows_recent(ledger->rows, LIMIT_LEDGER_RECENT, &ledger->recent, open_take_recent);
+}
+
+static void close_parts(struct ledger *ledger)
+{
+    ledger_rows_close(ledger->rows);
+    ledger_recent_deinit(&ledger->recent);
+    ring_deinit(&ledger->ring);
+    mem_free(ledger->pending);
+    pthread_cond_destroy(&ledger->wake_writer);
+    pthread_cond_destroy(&ledger->wake_checkpoint);
+    pthread_mutex_destroy(&ledger->lock);
+    mem_free(ledger);
+}
+
+static void close_thread(struct ledger *ledger, pthread_t thread, bool *must_stop)
+{
+    pthread_mutex_lock(&ledger->lock);
+    *must_stop = true;
+    pthread_cond_signal(&ledger->wake_writer);
+    pthread_cond_signal(&ledger->wake_checkpoint);
+    pthread_mutex_unlock(&ledger->lock);
+    pthread_join(thread, NULL);
+}
+
+static enum status open_threads(struct ledger *ledger)
+{
+    if (pthread_create(&ledger->writer, NULL, writer_main, ledger) != 0)
+        FAIL(STATUS_NO_MEMORY, "no thread for the ledger");
+    if (pthread_create(&ledger->checkpointer, NULL, checkpoint_main, ledger) != 0) {
+        close_thread(ledger, ledger->writer, &ledger->must_stop);
+        FAIL(STATUS_NO_MEMORY, "no thread for the ledger");
+    }
+    return STATUS_OK;
+}
+
+enum status ledger_open(struct ledger **out, const char *path)
+{
+    *out = NULL;
+    struct ledger *ledger = mem_alloc_aligned(64, sizeof *ledger);
+    if (ledger == NULL)
+        FAIL(STATUS_NO_MEMORY, "no memory for the ledger");
+    memset(ledger, 0, sizeof *ledger);
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&ledger->wake_writer, &monotonic);
+    pthread_cond_init(&ledger->wake_checkpoint, NULL);
+    pthread_condattr_destroy(&monotonic);
+    pthread_mutex_init(&ledger->lock, NULL);
+    enum status status = open_parts(ledger, path);
+    if (status == STATUS_OK)
+        status = open_threads(ledger);
+    if (status != STATUS_OK) {
+        close_parts(ledger);
+        return status;
+    }
+    *out = ledger;
+    return STATUS_OK;
+}
+
+void ledger_close(struct ledger *ledger)
+{
+    if (ledger == NULL)
+        return;
+    close_thread(ledger, ledger->writer, &ledger->must_stop);
+    close_thread(ledger, ledger->checkpointer, &ledger->must_stop_checkpoint);
+    close_parts(ledger);
+}
+
+/* --- callers --- */
+
+bool ledger_is_writable(struct ledger *ledger)
+{
+    int64_t oldest_us = atomic_load(&ledger->oldest_us);
+    if (atomic_load(&ledger->is_failing))
+        return false;
+    return oldest_us == 0 ||
+           clock_mono_us(clock_system()) - oldest_us <= LIMIT_LEDGER_BEHIND_MS * INT64_C(1000);
+}
+
+enum status ledger_append(struct ledger *ledger, const struct ledger_row *row,
+                          void (*committed)(void *context, enum status status), void *context)
+{
+    ASSERT(row->request_id[0] != '\0');
+    struct item item = {.row = *row,
+                        .committed = committed,
+                        .context = context,
+                        .queued_at_us = clock_mono_us(clock_system())};
+    atomic_fetch_add(&ledger->queued, 1); /* first: the writer may be done before this returns */
+    if (!ring_push(&ledger->ring, &item)) {
+        atomic_fetch_sub(&ledger->queued, 1);
+        FAIL(STATUS_BUSY, "the ledger's queue of %d rows is full", LIMIT_LEDGER_QUEUE);
+    }
+    pthread_mutex_lock(&ledger->lock);
+    ledger->has_rows = true;
+    pthread_cond_signal(&ledger->wake_writer);
+    pthread_mutex_unlock(&ledger->lock);
+    return STATUS_OK;
+}
+
+void ledger_totals(struct ledger *ledger, struct ledger_totals *out)
+{
+    out->rows = atomic_load(&ledger->rows_written);
+    out->prompt_tokens = atomic_load(&ledger->prompt_tokens);
+    out->completion_tokens = atomic_load(&ledger->completion_tokens);
+    out->queued = atomic_load(&ledger->queued);
+}

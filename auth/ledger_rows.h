@@ -1,0 +1,41 @@
+/* ledger_rows: the SQL of the ledger: rows of requests and the sums they add to.
+ *
+ *   requests       id = edge id × 2^48 + sequence, no other index: an index costs ten times the row
+ *   usage_minutes  minute, tenant, key, model, class → requests and tokens; kept for ever
+ *
+ * Owns:     the connection that writes, its prepared statements, the last sequence.
+ * Thread:   one (the ledger's writer); ledger_rows_checkpoint may have a second one.
+ * Cost:     2 to 3 µs a row in a batch, 6 to 90 µs a commit.
+ * Not here: queue and retry (ledger).
+ */
+#pragma once
+
+#include "auth/ledger.h"
+#include "config/base/slice.h"
+
+struct ledger_rows;
+
+/* Pages (4 KiB) of the write-ahead log after which a checkpoint is due beside the writer; after
+ * which the writer makes one itself, since under unbroken load a passive one never gets to the end
+ * and the log would grow without bound. */
+enum { LEDGER_ROWS_WAL_PAGES = 1000, LEDGER_ROWS_WAL_PAGES_MAX = 16000 };
+
+enum status ledger_rows_open(struct ledger_rows **out, const char *path);
+void ledger_rows_close(struct ledger_rows *rows);
+
+/* One transaction: begin, any number of adds (each gets the next sequence), end. After a failure
+ * call ledger_rows_end with `commit` false; sequences of a transaction that was rolled back are
+ * given again. */
+enum status ledger_rows_begin(struct ledger_rows *rows);
+enum status ledger_rows_add(struct ledger_rows *rows, const struct ledger_row *row);
+enum status ledger_rows_end(struct ledger_rows *rows, bool commit);
+
+/* Pages in the write-ahead log after the last commit. */
+int ledger_rows_wal_pages(const struct ledger_rows *rows);
+/* Moves what it can into the file, never waiting for a writer or reader; OK too when another
+ * connection is at it. `by_writer`: on the writer's connection and thread. */
+enum status ledger_rows_checkpoint(struct ledger_rows *rows, bool by_writer);
+
+/* Calls `take` with the request ids of the last `count` rows, oldest first. */
+enum status ledger_rows_recent(struct ledger_rows *rows, uint32_t count, void *context,
+                               void (*take)(void *context, struct slice request_id));

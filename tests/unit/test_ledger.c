@@ -1,0 +1,369 @@
+#include "auth/ledger.h"
+
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <pthread.h>
+#include <sqlite3.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "config/base/log.h"
+#include "config/base/mem.h"
+
+struct fixture {
+    char folder[64];
+    char path[96];
+};
+
+static int setup(void **state)
+{
+    struct fixture *fixture = calloc(1, sizeof *fixture);
+    snprintf(fixture->folder, sizeof fixture->folder, "/tmp/test_ledger.XXXXXX");
+    assert_non_null(mkdtemp(fixture->folder));
+    snprintf(fixture->path, sizeof fixture->path, "%s/ledger.db", fixture->folder);
+    *state = fixture;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    static const char *const endings[] = {"", "-wal", "-shm"};
+    struct fixture *fixture = *state;
+    for (size_t i = 0; i < 3; i++) {
+        char path[128];
+        snprintf(path, sizeof path, "%s%s", fixture->path, endings[i]);
+        unlink(path);
+    }
+    assert_int_equal(rmdir(fixture->folder), 0);
+    free(fixture);
+    return 0;
+}
+
+/* Row `number`: its tokens are a function of the number, so that sums are known without a count. */
+static void make_row(struct ledger_row *row, int number)
+{
+    *row = (struct ledger_row){.at_us = INT64_C(1700000000000000) + number * 1000,
+                               .http_code = 200,
+                               .prompt_tokens = (uint32_t)number,
+                               .cached_tokens = (uint32_t)number / 2,
+                               .completion_tokens = (uint32_t)number % 7,
+                               .total_us = number};
+    snprintf(row->request_id, sizeof row->request_id, "req_%032x", (unsigned)number);
+    snprintf(row->tenant_id, sizeof row->tenant_id, "tnt_%d", number % 3);
+    snprintf(row->key_id, sizeof row->key_id, "key_%d", number % 100);
+    snprintf(row->model, sizeof row->model, "model");
+    snprintf(row->route, sizeof row->route, "/v1/chat/completions");
+    snprintf(row->service_class, sizeof row->service_class, "default");
+    snprintf(row->finish, sizeof row->finish, "stop");
+}
+
+struct told {
+    atomic_int ok;
+    atomic_int failed;
+};
+
+static void on_committed(void *context, enum status status)
+{
+    struct told *told = context;
+    atomic_fetch_add(status == STATUS_OK ? &told->ok : &told->failed, 1);
+}
+
+static void sleep_ms(long ms)
+{
+    nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000}, NULL);
+}
+
+/* Up to 20 s: a liveness limit for machines under load. */
+static bool wait_for(atomic_int *counter, int wanted)
+{
+    for (int i = 0; i < 4000 && atomic_load(counter) < wanted; i++)
+        sleep_ms(5);
+    return atomic_load(counter) == wanted;
+}
+
+static int64_t query(const char *path, const char *sql)
+{
+    sqlite3 *connection;
+    sqlite3_stmt *statement;
+    assert_int_equal(sqlite3_open_v2(path, &connection, SQLITE_OPEN_READWRITE, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_prepare_v2(connection, sql, -1, &statement, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_step(statement), SQLITE_ROW);
+    int64_t number = sqlite3_column_int64(statement, 0);
+    sqlite3_finalize(statement);
+    sqlite3_close(connection);
+    return number;
+}
+
+static void test_row_is_in_the_file_when_told(void **state)
+{
+    struct fixture *fixture = *state;
+    struct ledger *ledger;
+    struct ledger_row row;
+    struct told told = {0};
+    assert_int_equal(ledger_open(&ledger, fixture->path), STATUS_OK);
+    assert_true(ledger_is_writable(ledger));
+    make_row(&row, 41);
+    assert_int_equal(ledger_append(ledger, &row, on_committed, &told), STATUS_OK);
+    assert_true(wait_for(&told.ok, 1));
+    assert_int_equal(query(fixture->path, "select prompt_tokens from requests where request_id = "
+                                          "'req_00000000000000000000000000000029'"),
+                     41);
+    struct ledger_totals totals;
+    ledger_totals(ledger, &totals);
+    assert_int_equal(totals.rows, 1);
+    assert_int_equal(totals.prompt_tokens, 41);
+    assert_int_equal(totals.completion_tokens, 41 % 7);
+    assert_int_equal(totals.queued, 0);
+    ledger_close(ledger);
+    struct stat about;
+    assert_int_equal(stat(fixture->path, &about), 0);
+    assert_int_equal(about.st_mode & 0777, 0600);
+}
+
+enum { THREADS = 4, ROWS = 10000 };
+
+struct producer {
+    struct ledger *ledger;
+    struct told *told;
+    int first;
+};
+
+static void *produce(void *context)
+{
+    struct producer *producer = context;
+    struct ledger_row row;
+    for (int i = producer->first; i < ROWS; i += THREADS) {
+        make_row(&row, i);
+        while (ledger_append(producer->ledger, &row, on_committed, producer->told) == STATUS_BUSY)
+            sleep_ms(1);
+    }
+    return NULL;
+}
+
+static void test_ten_thousand_rows_of_four_threads(void **state)
+{
+    struct fixture *fixture = *state;
+    struct ledger *ledger;
+    struct told told = {0};
+    pthread_t threads[THREADS];
+    struct producer producers[THREADS];
+    assert_int_equal(ledger_open(&ledger, fixture->path), STATUS_OK);
+    for (int i = 0; i < THREADS; i++) {
+        producers[i] = (struct producer){ledger, &told, i};
+        assert_int_equal(pthread_create(&threads[i], NULL, produce, &producers[i]), 0);
+    }
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    ledger_close(ledger); /* commits what has queued */
+    assert_int_equal(atomic_load(&told.ok), ROWS);
+    assert_int_equal(atomic_load(&told.failed), 0);
+
+    int64_t prompt = 0;
+    int64_t cached = 0;
+    int64_t completion = 0;
+    for (int i = 0; i < ROWS; i++) {
+        prompt += i;
+        cached += i / 2;
+        completion += i % 7;
+    }
+    const char *path = fixture->path;
+    assert_int_equal(query(path, "select count(*) from requests"), ROWS);
+    assert_int_equal(query(path, "select count(distinct request_id) from requests"), ROWS);
+    assert_int_equal(query(path, "select sum(prompt_tokens) from requests"), prompt);
+    assert_int_equal(query(path, "select sum(requests) from usage_minutes"), ROWS);
+    assert_int_equal(query(path, "select sum(prompt_tokens) from usage_minutes"), prompt);
+    assert_int_equal(query(path, "select sum(cached_tokens) from usage_minutes"), cached);
+    assert_int_equal(query(path, "select sum(completion_tokens) from usage_minutes"), completion);
+    /* Sequences have no gap: they are given with the commit. */
+    assert_int_equal(query(path, "select max(id) - min(id) + 1 from requests"), ROWS);
+    assert_int_equal(query(path, "select min(id) >> 48 from requests"), 1);
+    /* Each roll-up equals the sum of its own rows. */
+    assert_int_equal(
+        query(path, "select count(*) from usage_minutes u where prompt_tokens <> (select "
+                    "sum(prompt_tokens) from requests r where r.at_us / 60000000 = u.minute and "
+                    "r.tenant_id = u.tenant_id and r.key_id = u.key_id)"),
+        0);
+}
+
+static void test_duplicates_count_once(void **state)
+{
+    struct fixture *fixture = *state;
+    struct ledger *ledger;
+    struct ledger_row row;
+    struct told told = {0};
+    assert_int_equal(ledger_open(&ledger, fixture->path), STATUS_OK);
+    make_row(&row, 5);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(ledger_append(ledger, &row, on_committed, &told), STATUS_OK);
+    assert_true(wait_for(&told.ok, 3));
+    struct ledger_totals totals;
+    ledger_totals(ledger, &totals);
+    assert_int_equal(totals.rows, 1);
+    ledger_close(ledger);
+
+    /* An engine replays its records to an edge that was restarted. */
+    assert_int_equal(ledger_open(&ledger, fixture->path), STATUS_OK);
+    assert_int_equal(ledger_append(ledger, &row, on_committed, &told), STATUS_OK);
+    make_row(&row, 6);
+    assert_int_equal(ledger_append(ledger, &row, on_committed, &told), STATUS_OK);
+    assert_true(wait_for(&told.ok, 5));
+    ledger_close(ledger);
+    assert_int_equal(query(fixture->path, "select count(*) from requests"), 2);
+    assert_int_equal(query(fixture->path, "select sum(requests) from usage_minutes"), 2);
+    /* The sequence went on. */
+    assert_int_equal(query(fixture->path, "select max(id) - (1 << 48) from requests"), 2);
+}
+
+/* The process dies without closing anything: what was told is there. */
+static void test_death_after_commit(void **state)
+{
+    struct fixture *fixture = *state;
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        struct ledger *ledger;
+        struct ledger_row row;
+        struct told told = {0};
+        if (ledger_open(&ledger, fixture->path) != STATUS_OK)
+            _exit(1);
+        for (int i = 1; i <= 100; i++) {
+            make_row(&row, i);
+            ledger_append(ledger, &row, on_committed, &told);
+        }
+        _exit(wait_for(&told.ok, 100) ? 0 : 2);
+    }
+    int how;
+    assert_int_equal(waitpid(child, &how, 0), child);
+    assert_true(WIFEXITED(how));
+    assert_int_equal(WEXITSTATUS(how), 0);
+    assert_int_equal(query(fixture->path, "select count(*) from requests"), 100);
+    assert_int_equal(query(fixture->path, "select sum(prompt_tokens) from usage_minutes"), 5050);
+}
+
+/* A limit on the size of files stands for the full disk: the same error path in SQLite, and it can
+ * be lifted again. Returns the number of the step that went wrong, 0 for none. */
+static int full_disk_child(const char *path)
+{
+    struct ledger *ledger;
+    struct ledger_row row;
+    struct told told = {0};
+    log_open(STDERR_FILENO, LOG_ERROR + 1, "test"); /* the failure is expected */
+    signal(SIGXFSZ, SIG_IGN);
+    if (ledger_open(&ledger, path) != STATUS_OK)
+        return 1;
+    make_row(&row, 1);
+    if (ledger_append(ledger, &row, on_committed, &told) != STATUS_OK || !wait_for(&told.ok, 1))
+        return 2;
+    struct rlimit limit;
+    getrlimit(RLIMIT_FSIZE, &limit);
+    rlim_t before = limit.rlim_cur;
+    limit.rlim_cur = 4096;
+    setrlimit(RLIMIT_FSIZE, &limit);
+    for (int i = 2; i <= 20; i++) {
+        make_row(&row, i);
+        if (ledger_append(ledger, &row, on_committed, &told) != STATUS_OK)
+            return 3;
+    }
+    for (int i = 0; i < 1000 && ledger_is_writable(ledger); i++)
+        sleep_ms(5);
+    if (ledger_is_writable(ledger))
+        return 4;
+    if (!wait_for(&told.failed, 19)) /* clients are told after a second … */
+        return 5;
+    struct ledger_totals totals;
+    ledger_totals(ledger, &totals);
+    if (totals.rows != 1 || totals.queued != 19) /* … and no row is given up */
+        return 6;
+    limit.rlim_cur = before;
+    setrlimit(RLIMIT_FSIZE, &limit);
+    for (int i = 0; i < 2000 && !ledger_is_writable(ledger); i++)
+        sleep_ms(5);
+    ledger_totals(ledger, &totals);
+    if (!ledger_is_writable(ledger) || totals.rows != 20 || totals.queued != 0)
+        return 7;
+    make_row(&row, 21);
+    if (ledger_append(ledger, &row, on_committed, &told) != STATUS_OK || !wait_for(&told.ok, 2))
+        return 8;
+    ledger_close(ledger);
+    return 0;
+}
+
+static void test_full_disk(void **state)
+{
+    struct fixture *fixture = *state;
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0)
+        _exit(full_disk_child(fixture->path));
+    int how;
+    assert_int_equal(waitpid(child, &how, 0), child);
+    assert_true(WIFEXITED(how));
+    assert_int_equal(WEXITSTATUS(how), 0);
+    assert_int_equal(query(fixture->path, "select count(*) from requests"), 21);
+    assert_int_equal(query(fixture->path, "select sum(prompt_tokens) from usage_minutes"), 231);
+}
+
+static void test_newer_file_is_refused(void **state)
+{
+    struct fixture *fixture = *state;
+    struct ledger *ledger;
+    assert_int_equal(ledger_open(&ledger, fixture->path), STATUS_OK);
+    ledger_close(ledger);
+    query(fixture->path, "insert into schema_steps values (99, 0) returning 1");
+    assert_int_equal(ledger_open(&ledger, fixture->path), STATUS_CONFLICT);
+    assert_null(ledger);
+}
+
+static int fail_at(void *context, size_t bytes)
+{
+    int *left = context;
+    (void)bytes;
+    return --*left == 0;
+}
+
+static void test_memory_fails_at_each_allocation(void **state)
+{
+    struct fixture *fixture = *state;
+    struct ledger *ledger;
+    int failures = 0;
+    assert_int_equal(ledger_open(&ledger, fixture->path), STATUS_OK);
+    ledger_close(ledger);
+    for (int n = 1;; n++) {
+        int left = n;
+        mem_hook_set(fail_at, &left);
+        enum status status = ledger_open(&ledger, fixture->path);
+        mem_hook_set(NULL, NULL);
+        if (status == STATUS_OK)
+            ledger_close(ledger);
+        if (left > 0)
+            break;
+        failures += status == STATUS_NO_MEMORY;
+        assert_true(status == STATUS_OK || status == STATUS_NO_MEMORY);
+    }
+    assert_true(failures >= 5);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_row_is_in_the_file_when_told, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_ten_thousand_rows_of_four_threads, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_duplicates_count_once, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_death_after_commit, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_full_disk, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_newer_file_is_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_memory_fails_at_each_allocation, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
