@@ -24,7 +24,7 @@
  * the five Chebyshev nodes: relative error 1e-8 before rounding, about 1 ulp after. */
 #define FIXED_MATH_LOG2E  0x1.715476p+0f
 #define FIXED_MATH_LN2_HI 0x1.62e43p-1f
-#define FIXED_MATH_LN2_LO -0x1.05c61p-29f
+#define FIXED_MATH_LN2_LO (-0x1.05c61p-29f)
 #define FIXED_MATH_Q0     0.5f
 #define FIXED_MATH_Q1     0x1.5554dep-3f
 #define FIXED_MATH_Q2     0x1.55551ap-5f
@@ -32,7 +32,7 @@
 #define FIXED_MATH_Q4     0x1.6d10fcp-10f
 /* Above: infinity (2^127.5). Below: 0, a little early, so that no result is subnormal. */
 #define FIXED_MATH_EXP_MAX 88.37f
-#define FIXED_MATH_EXP_MIN -86.5f
+#define FIXED_MATH_EXP_MIN (-86.5f)
 
 static inline float fixed_math_exp(float x)
 {

@@ -90,3 +90,55 @@ static inline void kit_assert_same_bits(const float *a, const float *b, size_t n
         if (half_float_bits(a[i]) != half_float_bits(b[i]))
             fail_msg("element %zu of %zu: %a and %a", i, n, (double)a[i], (double)b[i]);
 }
+
+/* The fast table, or NULL on a machine that cannot run it (then it must refuse by name). */
+static inline struct kernels *kit_fast(uint32_t threads, uint32_t rows_max, uint32_t cols_max)
+{
+    if (kernels_can_run("avx512"))
+        return kit_kernels("avx512", threads, rows_max, cols_max);
+    struct kernels *kernels;
+    struct kernels_options options = {"avx512", threads, rows_max, cols_max};
+    assert_int_equal(kernels_create(&kernels, &options), STATUS_UNSUPPORTED);
+    return NULL;
+}
+
+/* Pages of one layer or more with random tables: sequence i owns pages i, i + n, i + 2n, … */
+struct kit_pages {
+    struct kv_layout layout;
+    void *pages;
+    uint32_t sequences;
+    uint32_t pages_each;
+    uint32_t *table;
+    const uint32_t **tables;
+};
+
+static inline struct kit_pages kit_pages_make(struct kernels *kernels, enum kv_type type,
+                                              uint32_t page_tokens, uint32_t layers,
+                                              uint32_t kv_heads, uint32_t head_dim,
+                                              uint32_t sequences, uint32_t tokens)
+{
+    struct kit_pages out = {.sequences = sequences};
+    assert_int_equal(
+        kernels_kv_layout(kernels, type, page_tokens, layers, kv_heads, head_dim, &out.layout),
+        STATUS_OK);
+    out.pages_each = (tokens + page_tokens - 1) / page_tokens;
+    size_t bytes = out.layout.page_bytes * out.pages_each * sequences;
+    out.pages = kernels_buffer_create(kernels, bytes);
+    assert_non_null(out.pages);
+    memset(out.pages, 0xff, bytes); /* NaN: a key that was not written must not be used */
+    out.table = malloc((size_t)sequences * out.pages_each * sizeof *out.table);
+    out.tables = malloc(sequences * sizeof *out.tables);
+    for (uint32_t s = 0; s < sequences; s++) {
+        out.tables[s] = out.table + (size_t)s * out.pages_each;
+        for (uint32_t p = 0; p < out.pages_each; p++)
+            out.table[s * out.pages_each + p] = p * sequences + s;
+    }
+    return out;
+}
+
+static inline void kit_pages_free(struct kernels *kernels, struct kit_pages *pages)
+{
+    kernels_buffer_destroy(kernels, pages->pages);
+    free(pages->table);
+    free(pages->tables);
+}

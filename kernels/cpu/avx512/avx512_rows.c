@@ -1,0 +1,157 @@
+#include "kernels/cpu/avx512/avx512.h"
+
+#include "kernels/cpu/avx512/avx512_vectors.h"
+#include "kernels/cpu/kv_tile.h"
+
+void k_exp_avx512(const float in[16], float out[16])
+{
+    _mm512_storeu_ps(out, avx512_exp(_mm512_loadu_ps(in)));
+}
+
+void k_rmsnorm_avx512(const struct rmsnorm_args *args, uint32_t begin, uint32_t end)
+{
+    for (uint32_t r = begin; r < end; r++) {
+        const float *x = args->x + (size_t)r * args->cols;
+        float *y = args->y + (size_t)r * args->cols;
+        __m512 lanes = _mm512_setzero_ps();
+        for (uint32_t i = 0; i < args->cols; i += 16) {
+            __mmask16 mask = avx512_mask(args->cols - i);
+            __m512 v = _mm512_maskz_loadu_ps(mask, x + i);
+            lanes = _mm512_mask3_fmadd_ps(v, v, lanes, mask);
+        }
+        float mean = avx512_fold16(lanes) / (float)args->cols;
+        __m512 scale = _mm512_set1_ps(1.0f / sqrtf(mean + args->epsilon));
+        for (uint32_t i = 0; i < args->cols; i += 16) {
+            __mmask16 mask = avx512_mask(args->cols - i);
+            __m512 v = _mm512_mul_ps(_mm512_maskz_loadu_ps(mask, x + i), scale);
+            v = _mm512_mul_ps(v, _mm512_maskz_loadu_ps(mask, args->weight + i));
+            _mm512_mask_storeu_ps(y + i, mask, v);
+        }
+    }
+}
+
+/* Eight pairs (a, b) of neighbours at a time. */
+static void rope_interleaved(float *x, const float *table, uint32_t pairs)
+{
+    for (uint32_t i = 0; i < 2 * pairs; i += 16) {
+        __mmask16 mask = avx512_mask(2 * pairs - i);
+        __m512 entry = _mm512_maskz_loadu_ps(mask, table + i);
+        __m512 v = _mm512_maskz_loadu_ps(mask, x + i);
+        __m512 other = _mm512_mul_ps(_mm512_permute_ps(v, 0xb1), _mm512_movehdup_ps(entry));
+        v = _mm512_fmaddsub_ps(v, _mm512_moveldup_ps(entry), other);
+        _mm512_mask_storeu_ps(x + i, mask, v);
+    }
+}
+
+/* Sixteen pairs, a in the first half and b in the second. */
+static void rope_halves(float *x, const float *table, uint32_t pairs)
+{
+    const __m512i evens =
+        _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+    const __m512i odds = _mm512_add_epi32(evens, _mm512_set1_epi32(1));
+    for (uint32_t i = 0; i < pairs; i += 16) {
+        uint32_t left = pairs - i;
+        __mmask16 mask = avx512_mask(left);
+        __m512 first = _mm512_maskz_loadu_ps(avx512_mask(2 * left), table + 2 * i);
+        __mmask16 rest = left > 8 ? avx512_mask(2 * left - 16) : 0;
+        __m512 second = _mm512_maskz_loadu_ps(rest, table + 2 * i + 16);
+        __m512 cosine = _mm512_permutex2var_ps(first, evens, second);
+        __m512 sine = _mm512_permutex2var_ps(first, odds, second);
+        __m512 a = _mm512_maskz_loadu_ps(mask, x + i);
+        __m512 b = _mm512_maskz_loadu_ps(mask, x + pairs + i);
+        _mm512_mask_storeu_ps(x + i, mask, _mm512_fmsub_ps(a, cosine, _mm512_mul_ps(b, sine)));
+        _mm512_mask_storeu_ps(x + pairs + i, mask,
+                              _mm512_fmadd_ps(b, cosine, _mm512_mul_ps(a, sine)));
+    }
+}
+
+void k_rope_avx512(const struct rope_args *args, uint32_t begin, uint32_t end)
+{
+    for (uint32_t r = begin; r < end; r++) {
+        const float *table = args->table + (size_t)r * args->pairs * 2;
+        for (uint32_t h = 0; h < args->heads; h++) {
+            float *x = args->x + ((size_t)r * args->heads + h) * args->head_dim;
+            if (args->pairing == ROPE_INTERLEAVED)
+                rope_interleaved(x, table, args->pairs);
+            else
+                rope_halves(x, table, args->pairs);
+        }
+    }
+}
+
+void k_silu_mul_avx512(const struct silu_mul_args *args, uint32_t begin, uint32_t end)
+{
+    const size_t stop = (size_t)end * args->cols;
+    for (size_t i = (size_t)begin * args->cols; i < stop; i += 16) {
+        __mmask16 mask = avx512_mask(stop - i < 16 ? (uint32_t)(stop - i) : 16);
+        __m512 g = _mm512_maskz_loadu_ps(mask, args->gate + i);
+        __m512 minus = _mm512_xor_ps(g, _mm512_set1_ps(-0.0f));
+        __m512 divisor = _mm512_add_ps(_mm512_set1_ps(1.0f), avx512_exp(minus));
+        g = _mm512_mul_ps(_mm512_div_ps(g, divisor), _mm512_maskz_loadu_ps(mask, args->up + i));
+        _mm512_mask_storeu_ps(args->gate + i, mask, g);
+    }
+}
+
+/* Index of the first element that equals `value`, 0 when none does. */
+static uint32_t logits_stats_find(const float *logits, uint32_t vocab, float value)
+{
+    for (uint32_t i = 0; i < vocab; i += 16) {
+        __mmask16 mask = avx512_mask(vocab - i);
+        __m512 x = _mm512_maskz_loadu_ps(mask, logits + i);
+        mask = _mm512_mask_cmp_ps_mask(mask, x, _mm512_set1_ps(value), _CMP_EQ_OQ);
+        if (mask != 0)
+            return i + (uint32_t)__builtin_ctz(mask);
+    }
+    return 0;
+}
+
+float k_logits_stats_avx512(const float *logits, uint32_t vocab, struct logits_stats *out)
+{
+    __m512 max = _mm512_set1_ps(-INFINITY);
+    for (uint32_t i = 0; i < vocab; i += 16) {
+        __mmask16 mask = avx512_mask(vocab - i);
+        max = _mm512_mask_max_ps(max, mask, _mm512_maskz_loadu_ps(mask, logits + i), max);
+    }
+    out->max = _mm512_reduce_max_ps(max);
+    out->argmax = 0;
+    if (out->max > -INFINITY) {
+        out->argmax = logits_stats_find(logits, vocab, out->max);
+        out->max = logits[out->argmax]; /* of two zeros the sign of the first */
+    }
+    __m512 lanes = _mm512_setzero_ps();
+    for (uint32_t i = 0; i < vocab; i += 16) {
+        __mmask16 mask = avx512_mask(vocab - i);
+        __m512 x = _mm512_maskz_loadu_ps(mask, logits + i);
+        lanes = _mm512_mask_add_ps(lanes, mask, lanes,
+                                   avx512_exp(_mm512_sub_ps(x, _mm512_set1_ps(out->max))));
+    }
+    return avx512_fold16(lanes);
+}
+
+/* A key's dimensions lie 16 elements apart in its tile; a value's lie together. */
+void k_kv_write_avx512(const struct kv_write_args *args, uint32_t begin, uint32_t end)
+{
+    const struct kv_layout *layout = args->kv.layout;
+    for (uint32_t r = begin; r < end; r++) {
+        void *page = kv_tile_page(&args->kv, r, args->kv.position[r]);
+        uint32_t token = args->kv.position[r] % layout->page_tokens;
+        for (uint32_t h = 0; h < layout->kv_heads; h++) {
+            size_t from = ((size_t)r * layout->kv_heads + h) * layout->head_dim;
+            uint16_t *k = (uint16_t *)(void *)kv_tile_at(layout, page, args->layer, h);
+            uint16_t *v = k + layout->tile_bytes / sizeof *k + kv_tile_v_index(layout, token, 0);
+            k += kv_tile_k_index(layout, token, 0);
+            for (uint32_t d = 0; d < layout->head_dim; d += 16) {
+                __mmask16 mask = avx512_mask(layout->head_dim - d);
+                uint16_t key[16];
+                __m512 value = _mm512_maskz_loadu_ps(mask, args->v + from + d);
+                _mm256_mask_storeu_epi16(v + d, mask,
+                                         _mm512_cvtps_ph(value, _MM_FROUND_TO_NEAREST_INT));
+                value = _mm512_maskz_loadu_ps(mask, args->k + from + d);
+                _mm256_storeu_si256((__m256i *)(void *)key,
+                                    _mm512_cvtps_ph(value, _MM_FROUND_TO_NEAREST_INT));
+                for (uint32_t i = 0; i < 16 && d + i < layout->head_dim; i++)
+                    k[(size_t)(d + i) * KV_TILE_KEYS] = key[i];
+            }
+        }
+    }
+}

@@ -1,0 +1,30 @@
+#include "kernels/cpu/avx512/avx512.h"
+
+#include "kernels/cpu/cpu_features.h"
+#include "kernels/cpu/ref_int8/ref_int8.h"
+
+extern const struct kernel_table table_avx512;
+
+const struct kernel_table table_avx512 = {
+    .name = "avx512",
+    .needs = CPU_FEATURE_AVX512 | CPU_FEATURE_AVX512_VNNI | CPU_FEATURE_FMA | CPU_FEATURE_F16C,
+    .has_f32_kv = false,
+    .attention_scratch_bytes = AVX512_ATTENTION_SCRATCH_BYTES,
+    .weight_bytes = k_weight_bytes_avx512,
+    .weight_pack = k_weight_pack_avx512,
+    .weight_row = k_weight_row_avx512,
+    .input_wanted = k_input_wanted_ref_int8,
+    .input_bytes = k_input_bytes_avx512,
+    .input_units = k_input_units_avx512,
+    .input_pack = k_input_pack_avx512,
+    .linear = k_linear_avx512,
+    .attention = k_attention_avx512,
+    .rmsnorm = k_rmsnorm_avx512,
+    .rope = k_rope_avx512,
+    .silu_mul = k_silu_mul_avx512,
+    .kv_write = k_kv_write_avx512,
+    .logits_stats = k_logits_stats_avx512,
+    .spin_int8 = k_spin_int8_avx512,
+    .spin_f32 = k_spin_f32_avx512,
+    .read = k_read_avx512,
+};
