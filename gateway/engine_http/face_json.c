@@ -1,0 +1,157 @@
+#include "gateway/engine_http/face_json.h"
+
+#include <math.h>
+
+#include "config/base/limits.h"
+
+static const char *kind_of(const json_t *value)
+{
+    switch (json_typeof(value)) {
+    case JSON_OBJECT:
+        return "an object";
+    case JSON_ARRAY:
+        return "an array";
+    case JSON_STRING:
+        return "a string";
+    case JSON_INTEGER:
+        return "an integer";
+    case JSON_REAL:
+        return "a decimal number";
+    case JSON_TRUE:
+    case JSON_FALSE:
+        return "a boolean";
+    case JSON_NULL:
+        return "null";
+    }
+    ASSERT(!"a kind of JSON value");
+    return "";
+}
+
+enum status face_json_wrong_type(const json_t *value, const char *path, const char *expected)
+{
+    FAIL_PARAM(STATUS_INVALID, path, "Invalid type for '%s': expected %s, but got %s instead.",
+               path, expected, kind_of(value));
+}
+
+/* Brackets outside strings; stops at the first that is too deep. */
+static bool parse_is_too_deep(struct slice body)
+{
+    size_t depth = 0;
+    bool is_string = false;
+    for (size_t i = 0; i < body.length; i++) {
+        char c = body.bytes[i];
+        if (is_string) {
+            if (c == '\\')
+                i++;
+            else if (c == '"')
+                is_string = false;
+        } else if (c == '"') {
+            is_string = true;
+        } else if (c == '{' || c == '[') {
+            if (++depth > LIMIT_JSON_DEPTH)
+                return true;
+        } else if ((c == '}' || c == ']') && depth > 0) {
+            depth--;
+        }
+    }
+    return false;
+}
+
+enum status face_json_parse(struct slice body, json_t **out)
+{
+    if (parse_is_too_deep(body))
+        FAIL(STATUS_INVALID, "The JSON of the request is nested deeper than %d levels.",
+             LIMIT_JSON_DEPTH);
+    json_error_t error;
+    json_t *root = json_loadb(body.bytes != NULL ? body.bytes : "", body.length,
+                              JSON_REJECT_DUPLICATES, &error);
+    if (root == NULL) {
+        /* jansson's text quotes the body, which is a prompt: only the place is told. */
+        if (json_error_code(&error) == json_error_duplicate_key)
+            FAIL(STATUS_INVALID,
+                 "The JSON of the request has a duplicate key (line %d, column %d).", error.line,
+                 error.column);
+        FAIL(STATUS_INVALID,
+             "We could not parse the JSON body of your request (line %d, column %d). The API "
+             "expects "
+             "a JSON object.",
+             error.line, error.column);
+    }
+    if (!json_is_object(root)) {
+        json_decref(root);
+        FAIL(STATUS_INVALID, "The body of the request must be a JSON object.");
+    }
+    *out = root;
+    return STATUS_OK;
+}
+
+enum status face_json_bool(const json_t *value, const char *path, bool *out)
+{
+    if (!json_is_boolean(value))
+        return face_json_wrong_type(value, path, "a boolean");
+    *out = json_is_true(value);
+    return STATUS_OK;
+}
+
+enum status face_json_integer(const json_t *value, const char *path, int64_t least, int64_t most,
+                              int64_t *out)
+{
+    if (!json_is_integer(value))
+        return face_json_wrong_type(value, path, "an integer");
+    int64_t number = json_integer_value(value);
+    if (number < least)
+        FAIL_PARAM(STATUS_OUT_OF_RANGE, path,
+                   "Invalid '%s': integer below minimum value. Expected a value >= %lld, but got "
+                   "%lld instead.",
+                   path, (long long)least, (long long)number);
+    if (number > most)
+        FAIL_PARAM(STATUS_OUT_OF_RANGE, path,
+                   "Invalid '%s': integer above maximum value. Expected a value <= %lld, but got "
+                   "%lld instead.",
+                   path, (long long)most, (long long)number);
+    *out = number;
+    return STATUS_OK;
+}
+
+enum status face_json_number(const json_t *value, const char *path, double least, double most,
+                             bool is_open, double *out)
+{
+    if (!json_is_number(value))
+        return face_json_wrong_type(value, path, "a number");
+    double number = json_number_value(value);
+    bool is_low = is_open ? !(number > least) : !(number >= least);
+    if (is_low || !(number <= most))
+        FAIL_PARAM(STATUS_OUT_OF_RANGE, path,
+                   "Invalid '%s': expected a value in %c%g, %g], but got %g instead.", path,
+                   is_open ? '(' : '[', least, most, number);
+    *out = number;
+    return STATUS_OK;
+}
+
+enum status face_json_string(const json_t *value, const char *path, struct slice *out)
+{
+    if (!json_is_string(value))
+        return face_json_wrong_type(value, path, "a string");
+    *out = (struct slice){json_string_value(value), json_string_length(value)};
+    return STATUS_OK;
+}
+
+enum status face_json_array(const json_t *value, const char *path, size_t most, size_t *count)
+{
+    if (!json_is_array(value))
+        return face_json_wrong_type(value, path, "an array");
+    *count = json_array_size(value);
+    if (*count > most)
+        FAIL_PARAM(STATUS_LIMIT, path,
+                   "Invalid '%s': array too long. Expected an array with maximum length %zu, but "
+                   "got an array with length %zu instead.",
+                   path, most, *count);
+    return STATUS_OK;
+}
+
+enum status face_json_object(const json_t *value, const char *path)
+{
+    if (!json_is_object(value))
+        return face_json_wrong_type(value, path, "an object");
+    return STATUS_OK;
+}
