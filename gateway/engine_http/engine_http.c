@@ -1,0 +1,181 @@
+#include "gateway/engine_http/engine_http.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "config/base/clock.h"
+#include "config/base/log.h"
+#include "gateway/engine_http/face.h"
+#include "gateway/engine_http/face_job.h"
+#include "gateway/engine_http/face_routes.h"
+#include "gateway/http/listener.h"
+
+enum {
+    PATH_BYTES = 1024,
+    DRAIN_LOOK_MS = 20,
+    CANCEL_GRACE_MS = 2000, /* from cancelling everything to leaving without it */
+};
+
+struct engine_process {
+    struct face face;
+    const struct config *config;
+    struct listener *listener;
+    struct loop_timer *drain_timer;
+    int64_t drain_until_us;
+    bool is_cancelled;
+};
+
+/* Looks every 20 ms whether the last request has ended; cancels the rest at the deadline. */
+static void drain_look(void *context)
+{
+    struct engine_process *process = context;
+    int64_t now_us = clock_mono_us(clock_system());
+    bool is_idle =
+        process->face.job_count == 0 && listener_requests_running(process->listener) == 0;
+    if (!is_idle && now_us >= process->drain_until_us && !process->is_cancelled) {
+        process->is_cancelled = true;
+        process->drain_until_us = now_us + CANCEL_GRACE_MS * INT64_C(1000);
+        face_job_cancel_all(&process->face);
+    }
+    if (is_idle || (process->is_cancelled && now_us >= process->drain_until_us))
+        loop_stop(process->face.loop);
+    else
+        loop_timer_arm(process->drain_timer, DRAIN_LOOK_MS);
+}
+
+static void on_signal(void *context, int signal_number)
+{
+    struct engine_process *process = context;
+    if (process->face.is_draining && process->drain_until_us != 0)
+        return;
+    LOG(LOG_INFO, "engine_draining", LOG_NUMBER("signal", signal_number),
+        LOG_NUMBER("requests", process->face.job_count));
+    process->face.is_draining = true;
+    process->drain_until_us =
+        clock_mono_us(clock_system()) + process->config->drain_timeout_s * INT64_C(1000000);
+    listener_drain(process->listener);
+    loop_timer_arm(process->drain_timer, 0);
+}
+
+static enum status open_engine(struct engine_process *process)
+{
+    const struct config *config = process->config;
+    if (config->model[0] == '\0')
+        FAIL(STATUS_INVALID, "no model: give --model FILE.gguf");
+    const struct engine_options options = {
+        .model_path = config->model,
+        .model_name = config->model_name[0] != '\0' ? config->model_name : NULL,
+        .isa = config->isa,
+        .kv_type = config->kv_type,
+        .threads = (uint32_t)config->threads,
+        .context = (uint32_t)config->context,
+        .kv_bytes = (uint64_t)config->kv_memory,
+        .rows_max = (uint32_t)config->batch_rows,
+        .sequences_max = (uint32_t)config->sequences,
+        .clock = clock_system(),
+        .metrics = process->face.metrics,
+        .wake = face_wake,
+        .wake_context = &process->face,
+    };
+    TRY(engine_open(&process->face.engine, &options));
+    engine_info(process->face.engine, &process->face.info);
+    return STATUS_OK;
+}
+
+static enum status open_finals(struct engine_process *process)
+{
+    char path[PATH_BYTES];
+    const char *folder = process->config->data_dir;
+    if (mkdir(folder, 0700) != 0 && errno != EEXIST)
+        FAIL(STATUS_IO, "data directory %s: %s", folder, strerror(errno));
+    snprintf(path, sizeof path, "%s/finals.ring", folder);
+    return final_ring_open(&process->face.finals, path, LIMIT_FINAL_RECORDS);
+}
+
+static enum status open_listener(struct engine_process *process, int descriptor)
+{
+    char path[PATH_BYTES];
+    const struct config *config = process->config;
+    if (config->socket[0] != '\0')
+        snprintf(path, sizeof path, "%s", config->socket);
+    else
+        snprintf(path, sizeof path, "%s/engine.sock", config->data_dir);
+    if (descriptor < 0)
+        TRY(listener_bind_unix(&descriptor, path));
+    const struct listener_options options = {
+        .loop = process->face.loop,
+        .name = "engine",
+        .descriptor = descriptor,
+        .body_bytes_max = (size_t)config->body_limit,
+        .connections_max = LIMIT_CONNECTIONS,
+        .handler = face_routes_handle,
+        .context = &process->face,
+    };
+    return listener_open(&process->listener, &options);
+}
+
+static void tell_ready(struct engine_process *process, int ready_descriptor)
+{
+    const struct engine_info *info = &process->face.info;
+    LOG(LOG_INFO, "engine_ready", LOG_TEXT("model", info->model_name), LOG_TEXT("isa", info->isa),
+        LOG_NUMBER("threads", info->threads), LOG_NUMBER("context", info->context),
+        LOG_NUMBER("kv_pages", info->kv_pages));
+    if (ready_descriptor < 0)
+        return;
+    if (write(ready_descriptor, "1", 1) != 1)
+        LOG(LOG_WARN, "ready_not_told", LOG_NUMBER("errno", errno));
+    close(ready_descriptor);
+}
+
+static enum status open_all(struct engine_process *process,
+                            const struct engine_http_options *options)
+{
+    struct face *face = &process->face;
+    TRY(loop_create(&face->loop));
+    TRY(loop_watch_signals(face->loop, on_signal, process));
+    TRY(metrics_create(&face->metrics));
+    TRY(open_finals(process));
+    TRY(open_engine(process));
+    TRY(face_worker_create(&face->worker, face->loop, LIMIT_REQUESTS_IN_ENGINE));
+    process->drain_timer = loop_timer_create(face->loop, drain_look, process);
+    if (process->drain_timer == NULL)
+        FAIL(STATUS_NO_MEMORY, "no memory for a timer");
+    return open_listener(process, options->descriptor);
+}
+
+/* In this order: nobody new, no more events, then what they would have touched. */
+static void close_all(struct engine_process *process)
+{
+    struct face *face = &process->face;
+    if (process->listener != NULL)
+        listener_close(process->listener);
+    face_worker_destroy(face->worker);
+    if (face->engine != NULL)
+        engine_close(face->engine);
+    if (process->drain_timer != NULL)
+        loop_timer_destroy(process->drain_timer);
+    final_ring_close(face->finals);
+    if (face->loop != NULL)
+        loop_destroy(face->loop);
+    if (face->metrics != NULL)
+        metrics_destroy(face->metrics);
+}
+
+enum status engine_http_run(const struct engine_http_options *options)
+{
+    static struct engine_process process; /* one a process; too large for a stack */
+    process = (struct engine_process){.config = options->config};
+    enum status status = open_all(&process, options);
+    if (status == STATUS_OK) {
+        tell_ready(&process, options->ready_descriptor);
+        loop_run(process.face.loop);
+        LOG(LOG_INFO, "engine_stopped", LOG_NUMBER("unfinished", process.face.job_count));
+    }
+    struct error_note note = *status_note();
+    close_all(&process);
+    if (status != STATUS_OK)
+        status_note_set(&note);
+    return status;
+}

@@ -1,0 +1,44 @@
+/* face: what the engine process's handlers share: engine, worker, final records, jobs under way.
+ *
+ * Owns:     all of these, for the life of engine_http_run.
+ * Thread:   the loop's, but for face_wake.
+ * Cost:     –
+ * Not here: the life of one request (face_job), starting and ending (engine_http).
+ */
+#pragma once
+
+#include <stdatomic.h>
+
+#include "config/config.h"
+#include "engine/engine.h"
+#include "gateway/engine_http/face_worker.h"
+#include "gateway/engine_http/final_ring.h"
+#include "gateway/http/request.h"
+
+enum { FACE_PROTOCOL = 1, FACE_RECENT_IDS = 4096 };
+
+struct face_job;
+
+struct face {
+    struct loop *loop;
+    struct engine *engine;
+    struct engine_info info;
+    struct metrics *metrics;
+    struct face_worker *worker;
+    struct final_ring *finals;
+    struct face_job *jobs; /* list, newest first */
+    uint32_t job_count;
+    bool is_draining;
+    _Atomic bool is_pump_posted;
+    /* Hashes of the last request ids: an id that was seen is dropped (a retry of the edge after a
+     * connection died must not run twice). */
+    uint64_t recent_ids[FACE_RECENT_IDS];
+    uint32_t recent_next;
+};
+
+/* True the first time for an id, as far back as FACE_RECENT_IDS. */
+bool face_remember_id(struct face *face, struct slice request_id);
+/* Engine threads: events wait. `context` is the face. */
+void face_wake(void *context);
+/* A handler's start: 503 (answered, false) while draining. */
+bool face_accepts(struct face *face, struct http_request *request);

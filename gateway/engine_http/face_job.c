@@ -1,0 +1,451 @@
+#include "gateway/engine_http/face_job.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "config/base/clock.h"
+#include "config/base/mem.h"
+#include "gateway/engine_http/face_frame.h"
+#include "gateway/engine_http/face_trusted.h"
+#include "gateway/http/http_error.h"
+#include "gateway/http/sse.h"
+
+enum { FRAME_BYTES_MAX = 64 * 1024 * 1024 };
+
+struct face_job {
+    struct face_task task; /* first: the worker gives it back */
+    struct face *face;
+    struct face_job *next;
+    struct face_job *previous;
+    struct http_request *request; /* NULL once it is gone */
+    struct face_trusted trusted;
+    struct buffer body;
+    enum face_kind kind;
+    struct face_request parsed;
+    enum status parse_status;
+    struct error_note note; /* why it failed, when it did */
+    struct face_frame_head head;
+    struct face_frame_choice choices[LIMIT_CHOICES];
+    uint32_t choice_count;
+    uint32_t unacknowledged[LIMIT_CHOICES]; /* TOKEN events written, not yet taken by the peer */
+    engine_request_id ids[LIMIT_CHOICES];   /* [prompt] */
+    uint32_t tokens[LIMIT_CHOICES];         /* [prompt] completion tokens so far */
+    uint32_t live;                          /* prompts the engine has not ended */
+    struct engine_report report;            /* sums over prompts */
+    int64_t started_us;
+    bool is_parsing;
+    bool has_started; /* a START was seen: there will be a final record */
+    bool is_begun;    /* 200 is on its way */
+    bool is_failed;
+    bool is_cancelled;
+    bool is_finished;
+    bool is_held; /* job_finish is at work on it */
+};
+
+static void job_unlink(struct face_job *job)
+{
+    struct face *face = job->face;
+    if (job->previous != NULL)
+        job->previous->next = job->next;
+    else
+        face->jobs = job->next;
+    if (job->next != NULL)
+        job->next->previous = job->previous;
+    face->job_count--;
+}
+
+/* The job ends when nobody will call it again: not the worker, not the engine, not the request. */
+static void job_release(struct face_job *job)
+{
+    if (job->is_parsing || job->is_held || job->live > 0 || job->request != NULL)
+        return;
+    job_unlink(job);
+    for (uint32_t i = 0; i < job->choice_count; i++)
+        face_frame_choice_deinit(&job->choices[i]);
+    face_request_deinit(&job->parsed);
+    buffer_deinit(&job->body);
+    mem_free(job);
+}
+
+static void job_cancel(struct face_job *job)
+{
+    job->is_cancelled = true;
+    if (job->is_parsing) /* the worker writes to it; nothing is submitted yet */
+        return;
+    for (uint32_t i = 0; i < job->parsed.prompt_count; i++) {
+        if (job->ids[i] != 0)
+            engine_cancel(job->face->engine, job->ids[i]);
+    }
+}
+
+static void job_gone(void *context, bool is_early)
+{
+    struct face_job *job = context;
+    job->request = NULL;
+    if (is_early)
+        job_cancel(job);
+    job_release(job);
+}
+
+static void job_half_closed(void *context)
+{
+    job_cancel(context);
+}
+
+static uint32_t job_tokens(const struct face_job *job)
+{
+    uint32_t sum = 0;
+    for (uint32_t i = 0; !job->is_parsing && i < job->parsed.prompt_count; i++)
+        sum += job->tokens[i];
+    return sum;
+}
+
+/* --- writing --- */
+
+static void job_write(struct face_job *job, const char *event, const struct buffer *data)
+{
+    struct buffer frame;
+    buffer_init(&frame, FRAME_BYTES_MAX);
+    if (data->status == STATUS_OK)
+        sse_append(&frame, event, buffer_slice(data));
+    if (data->status == STATUS_OK && frame.status == STATUS_OK && job->request != NULL)
+        http_stream_write(job->request, buffer_slice(&frame));
+    else if (job->request != NULL)
+        http_stream_abort(job->request); /* no memory: a hole must not look like an answer */
+    buffer_deinit(&frame);
+}
+
+static void job_drained(void *context)
+{
+    struct face_job *job = context;
+    uint32_t per_prompt = job->parsed.engine.choices;
+    for (uint32_t i = 0; i < job->choice_count; i++) {
+        uint32_t count = job->unacknowledged[i];
+        job->unacknowledged[i] = 0;
+        if (count > 0)
+            engine_acknowledge(job->face->engine, job->ids[i / per_prompt], i % per_prompt, count);
+    }
+}
+
+static void job_begin(struct face_job *job)
+{
+    static const struct http_header headers[] = {
+        {"content-type", {"text/event-stream; charset=utf-8", 32}},
+        {"cache-control", {"no-cache", 8}},
+    };
+    job->is_begun = true;
+    http_stream_begin(job->request, 200, headers, 2, job_drained, job);
+    for (uint32_t i = 0; i < job->choice_count && job->kind == FACE_CHAT; i++) {
+        struct buffer data;
+        buffer_init(&data, FRAME_BYTES_MAX);
+        face_frame_write_role(&job->choices[i], &job->head, &data);
+        job_write(job, NULL, &data);
+        buffer_deinit(&data);
+    }
+}
+
+static void job_write_frame(struct face_job *job, struct face_frame_choice *choice,
+                            enum engine_finish finish)
+{
+    struct buffer data;
+    buffer_init(&data, FRAME_BYTES_MAX);
+    face_frame_write(choice, &job->head, job_tokens(job), finish, &data);
+    job_write(job, NULL, &data);
+    buffer_deinit(&data);
+}
+
+static void job_write_error(struct face_job *job)
+{
+    struct buffer data;
+    buffer_init(&data, FRAME_BYTES_MAX);
+    face_frame_write_error(job_tokens(job), &job->note, &data);
+    job_write(job, NULL, &data);
+    buffer_deinit(&data);
+}
+
+/* The last word: the record into the ring, then its frame, then the end. */
+static void job_finish(struct face_job *job)
+{
+    if (job->is_finished || job->live > 0)
+        return;
+    job->is_finished = true;
+    job->is_held = true;
+    if (job->has_started) {
+        struct final_record record = {.report = job->report};
+        snprintf(record.request_id, sizeof record.request_id, "%s", job->trusted.request_id);
+        final_ring_append(job->face->finals, &record);
+        if (job->request != NULL && job->is_begun) {
+            struct buffer data;
+            buffer_init(&data, FRAME_BYTES_MAX);
+            final_ring_render(&record, &data);
+            job_write(job, "banyan.final", &data);
+            buffer_deinit(&data);
+        }
+    }
+    job->is_held = false;
+    if (job->request == NULL) {
+        job_release(job);
+    } else if (job->is_begun) {
+        http_stream_end(job->request);
+    } else {
+        status_note_set(&job->note);
+        http_respond_failure(job->request);
+    }
+}
+
+static void job_fail(struct face_job *job, const struct error_note *note)
+{
+    if (job->is_failed)
+        return;
+    job->is_failed = true;
+    job->note = *note;
+    /* The engine speaks of the prompt; a chat's client knows it as messages. */
+    if (job->kind == FACE_CHAT && note->status == STATUS_CONTEXT_LENGTH)
+        snprintf(job->note.param, sizeof job->note.param, "messages");
+    if (job->is_begun && job->request != NULL)
+        job_write_error(job);
+    job_cancel(job);
+}
+
+/* --- events --- */
+
+static void event_token(struct face_job *job, struct face_frame_choice *choice,
+                        const struct engine_event *event)
+{
+    face_frame_add(choice, &job->head, event, job->face->engine);
+    if (event->kind == ENGINE_EVENT_PROMPT || job->request == NULL || !job->is_begun)
+        return;
+    job->unacknowledged[choice->index]++;
+    if (face_frame_is_due(choice, &job->head))
+        job_write_frame(job, choice, ENGINE_FINISH_NONE);
+    /* Nothing on its way to the peer: what is held back counts as delivered. */
+    if (job->request != NULL && http_stream_pending(job->request) == 0)
+        job_drained(job);
+}
+
+static void event_choice_end(struct face_job *job, struct face_frame_choice *choice,
+                             const struct engine_event *event)
+{
+    face_frame_add(choice, &job->head, event, job->face->engine);
+    if (job->request == NULL || !job->is_begun)
+        return;
+    if (event->finish == ENGINE_FINISH_DEADLINE) {
+        (void)status_fail(STATUS_DEADLINE, __FILE__, __LINE__, NULL,
+                          "The request took longer than its deadline.");
+        job_fail(job, status_note());
+        return;
+    }
+    if (event->finish == ENGINE_FINISH_CANCELLED || event->finish == ENGINE_FINISH_ERROR)
+        return;
+    if (job->kind == FACE_CHAT && face_frame_is_due(choice, &job->head))
+        job_write_frame(job, choice, ENGINE_FINISH_NONE);
+    job_write_frame(job, choice, event->finish);
+}
+
+static void event_end(struct face_job *job, const struct engine_report *report)
+{
+    struct engine_report *sum = &job->report;
+    sum->prompt_tokens += report->prompt_tokens;
+    sum->cached_tokens += report->cached_tokens;
+    sum->completion_tokens += report->completion_tokens;
+    sum->queue_us = sum->queue_us > report->queue_us ? sum->queue_us : report->queue_us;
+    sum->prefill_us += report->prefill_us;
+    sum->decode_us = sum->decode_us > report->decode_us ? sum->decode_us : report->decode_us;
+    sum->preemptions += report->preemptions;
+    sum->swapped_pages += report->swapped_pages;
+    sum->swap_us += report->swap_us;
+    sum->finish = report->finish;
+}
+
+static uint32_t event_prompt(const struct face_job *job, engine_request_id id)
+{
+    for (uint32_t i = 0; i < job->parsed.prompt_count; i++) {
+        if (job->ids[i] == id)
+            return i;
+    }
+    ASSERT(!"an event of one of the job's prompts");
+    return 0;
+}
+
+void face_job_on_event(struct face_job *job, const struct engine_event *event)
+{
+    uint32_t prompt = event_prompt(job, event->id);
+    uint32_t index = prompt * job->parsed.engine.choices + event->choice;
+    switch (event->kind) {
+    case ENGINE_EVENT_START:
+        job->has_started = true;
+        if (!job->is_begun && !job->is_failed && job->request != NULL)
+            job_begin(job);
+        return;
+    case ENGINE_EVENT_PROMPT:
+        event_token(job, &job->choices[index], event);
+        return;
+    case ENGINE_EVENT_TOKEN:
+        job->tokens[prompt] = event->tokens_so_far;
+        event_token(job, &job->choices[index], event);
+        return;
+    case ENGINE_EVENT_CHOICE_END:
+        event_choice_end(job, &job->choices[index], event);
+        return;
+    case ENGINE_EVENT_END:
+        event_end(job, &event->report);
+        job->tokens[prompt] = event->report.completion_tokens;
+        break;
+    case ENGINE_EVENT_ERROR:
+        job_fail(job, &event->note);
+        break;
+    }
+    ASSERT(job->live > 0);
+    job->live--;
+    job_finish(job);
+}
+
+/* --- the way in --- */
+
+static void job_make_head(struct face_job *job)
+{
+    struct face_frame_head *head = &job->head;
+    struct slice id = slice_of(job->trusted.request_id);
+    if (slice_starts_with(id, SLICE("req_")))
+        id = (struct slice){id.bytes + 4, id.length - 4};
+    head->kind = job->kind;
+    snprintf(head->id, sizeof head->id, "%s-%.*s", job->kind == FACE_CHAT ? "chatcmpl" : "cmpl",
+             (int)id.length, id.bytes);
+    head->model = job->face->info.model_name;
+    head->created_s = clock_wall_us(clock_system()) / 1000000;
+    head->want_logprobs = job->parsed.engine.want_logprobs;
+    head->want_token_ids = job->parsed.want_token_ids;
+    job->choice_count = job->parsed.prompt_count * job->parsed.engine.choices;
+    for (uint32_t i = 0; i < job->choice_count; i++)
+        face_frame_choice_init(&job->choices[i], i);
+}
+
+static enum status job_submit_prompt(struct face_job *job, uint32_t prompt)
+{
+    struct engine_request request;
+    face_request_of_prompt(&job->parsed, prompt, &request);
+    face_trusted_apply(&job->trusted, &request);
+    /* Two prompts of one request with one seed draw different numbers, the same ones each time. */
+    request.sampling.seed += prompt * UINT64_C(0x9e3779b97f4a7c15);
+    request.context = job;
+    TRY(engine_submit(job->face->engine, &request, &job->ids[prompt]));
+    job->live++;
+    return STATUS_OK;
+}
+
+static void job_parsed(struct face_task *task)
+{
+    struct face_job *job = (struct face_job *)task;
+    job->is_parsing = false;
+    enum status status = job->parse_status;
+    if (job->request == NULL) {
+        job_release(job);
+        return;
+    }
+    if (status == STATUS_OK && job->is_cancelled)
+        status = status_fail(STATUS_CANCELLED, __FILE__, __LINE__, NULL, "The client left.");
+    else if (status != STATUS_OK)
+        status_note_set(&job->note);
+    if (status == STATUS_OK)
+        job_make_head(job);
+    for (uint32_t i = 0; i < job->parsed.prompt_count && status == STATUS_OK; i++)
+        status = job_submit_prompt(job, i);
+    if (status != STATUS_OK) {
+        job_fail(job, status_note());
+        job_finish(job);
+    }
+}
+
+static void job_parse(struct face_task *task)
+{
+    struct face_job *job = (struct face_job *)task;
+    job->parse_status = face_request_parse(&job->parsed, job->kind, buffer_slice(&job->body),
+                                           job->face->info.model_name, job->face->info.vocab);
+    if (job->parse_status != STATUS_OK)
+        job->note = *status_note();
+}
+
+static enum status job_create(struct face_job **out, struct face *face,
+                              struct http_request *request, enum face_kind kind)
+{
+    struct face_trusted trusted;
+    TRY(face_trusted_read(&trusted, request));
+    if (trusted.is_given && !face_remember_id(face, slice_of(trusted.request_id)))
+        FAIL(STATUS_CONFLICT, "A request with this id was seen before.");
+    struct face_job *job = mem_zalloc(1, sizeof *job);
+    if (job == NULL)
+        FAIL(STATUS_NO_MEMORY, "no memory for a request");
+    job->task = (struct face_task){.work = job_parse, .done = job_parsed};
+    job->face = face;
+    job->trusted = trusted;
+    job->kind = kind;
+    job->started_us = clock_mono_us(clock_system());
+    struct slice body = http_body(request);
+    buffer_init(&job->body, body.length + 1);
+    buffer_append_slice(&job->body, body);
+    enum status status = job->body.status;
+    if (status == STATUS_OK)
+        status = face_worker_submit(face->worker, &job->task);
+    if (status != STATUS_OK) {
+        buffer_deinit(&job->body);
+        mem_free(job);
+        return status;
+    }
+    *out = job;
+    return STATUS_OK;
+}
+
+void face_job_start(struct face *face, struct http_request *request, enum face_kind kind)
+{
+    struct face_job *job = NULL;
+    if (!face_accepts(face, request))
+        return;
+    if (job_create(&job, face, request, kind) != STATUS_OK) {
+        http_respond_failure(request);
+        return;
+    }
+    job->is_parsing = true; /* the answer comes through the loop, so not before this */
+    job->request = request;
+    job->next = face->jobs;
+    if (job->next != NULL)
+        job->next->previous = job;
+    face->jobs = job;
+    face->job_count++;
+    http_on_gone(request, job_gone, job);
+    http_on_half_close(request, job_half_closed, job);
+}
+
+void face_job_cancel_all(struct face *face)
+{
+    for (struct face_job *job = face->jobs; job != NULL; job = job->next)
+        job_cancel(job);
+}
+
+bool face_job_cancel(struct face *face, struct slice request_id)
+{
+    for (struct face_job *job = face->jobs; job != NULL; job = job->next) {
+        if (slice_is(request_id, job->trusted.request_id)) {
+            job_cancel(job);
+            return true;
+        }
+    }
+    return false;
+}
+
+void face_job_render_all(const struct face *face, struct buffer *out)
+{
+    int64_t now_us = clock_mono_us(clock_system());
+    buffer_append_char(out, '[');
+    for (const struct face_job *job = face->jobs; job != NULL; job = job->next) {
+        if (job != face->jobs)
+            buffer_append_char(out, ',');
+        buffer_append_text(out, "{\"request_id\":");
+        buffer_append_json_string(out, slice_of(job->trusted.request_id));
+        buffer_printf(out, ",\"state\":\"%s\",\"choices\":%u,\"tokens\":%u,\"age_us\":%lld}",
+                      job->is_parsing    ? "parsing"
+                      : job->has_started ? "running"
+                                         : "queued",
+                      job->choice_count, job_tokens(job), (long long)(now_us - job->started_us));
+    }
+    buffer_append_char(out, ']');
+}

@@ -1,0 +1,209 @@
+#include "gateway/engine_http/face_text.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "config/base/mem.h"
+#include "gateway/engine_http/face_json.h"
+#include "gateway/engine_http/face_request.h"
+#include "gateway/http/http_error.h"
+
+enum { ANSWER_BYTES_MAX = 64 * 1024 * 1024 };
+
+struct text_job {
+    struct face_task task; /* first */
+    struct face *face;
+    struct http_request *request; /* NULL once it is gone */
+    enum face_text_kind kind;
+    struct buffer body;
+    struct buffer answer;
+    enum status status;
+    struct error_note note;
+    bool is_working;
+};
+
+static void text_release(struct text_job *job)
+{
+    if (job->is_working || job->request != NULL)
+        return;
+    buffer_deinit(&job->body);
+    buffer_deinit(&job->answer);
+    mem_free(job);
+}
+
+static void text_gone(void *context, bool is_early)
+{
+    struct text_job *job = context;
+    (void)is_early;
+    job->request = NULL;
+    text_release(job);
+}
+
+/* Refuses fields that are not in `known`, a list ended by NULL. */
+static enum status text_check_fields(const json_t *root, const char *const *known)
+{
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)(uintptr_t)root, key, value)
+    {
+        size_t i = 0;
+        while (known[i] != NULL && strcmp(known[i], key) != 0)
+            i++;
+        if (known[i] == NULL)
+            FAIL_PARAM(STATUS_UNSUPPORTED, key, "Unrecognized request argument supplied: %.64s",
+                       key);
+    }
+    return STATUS_OK;
+}
+
+/* A boolean field with its default. */
+static enum status text_flag(const json_t *root, const char *name, bool fallback, bool *out)
+{
+    const json_t *value = json_object_get(root, name);
+    *out = fallback;
+    return value == NULL || json_is_null(value) ? STATUS_OK : face_json_bool(value, name, out);
+}
+
+static void text_answer_ids(struct text_job *job, const uint32_t *ids, size_t count)
+{
+    struct buffer *out = &job->answer;
+    buffer_append_text(out, "{\"tokens\":[");
+    for (size_t i = 0; i < count; i++)
+        buffer_printf(out, i == 0 ? "%u" : ",%u", ids[i]);
+    buffer_printf(out, "],\"count\":%zu,\"max_model_len\":%u}", count, job->face->info.context);
+}
+
+static enum status text_encode(struct text_job *job, const json_t *root, void **blocks,
+                               uint32_t **ids, size_t *count)
+{
+    const json_t *prompt = json_object_get(root, "prompt");
+    const json_t *messages = json_object_get(root, "messages");
+    bool add_special;
+    bool add_generation_prompt;
+    TRY(text_flag(root, "add_special_tokens", true, &add_special));
+    TRY(text_flag(root, "add_generation_prompt", true, &add_generation_prompt));
+    if ((prompt == NULL) == (messages == NULL))
+        FAIL_PARAM(STATUS_INVALID, "prompt", "Give one of 'prompt' and 'messages'.");
+    struct engine *engine = job->face->engine;
+    if (prompt != NULL) {
+        struct slice text;
+        TRY(face_json_string(prompt, "prompt", &text));
+        return engine_tokenize(engine, text, add_special, LIMIT_CONTEXT, ids, count);
+    }
+    const struct engine_message *list;
+    size_t message_count;
+    TRY(face_request_messages(messages, blocks, &list, &message_count));
+    return engine_tokenize_chat(engine, list, message_count, add_generation_prompt, LIMIT_CONTEXT,
+                                ids, count);
+}
+
+static enum status text_tokenize(struct text_job *job, const json_t *root)
+{
+    static const char *const known[] = {
+        "model", "prompt", "messages", "add_special_tokens", "add_generation_prompt", NULL};
+    TRY(text_check_fields(root, known));
+    uint32_t *ids = NULL;
+    size_t count = 0;
+    void *blocks = NULL;
+    enum status status = text_encode(job, root, &blocks, &ids, &count);
+    if (status == STATUS_OK)
+        text_answer_ids(job, ids, count);
+    face_request_free_blocks(blocks);
+    mem_free(ids);
+    return status == STATUS_OK ? job->answer.status : status;
+}
+
+static enum status text_detokenize(struct text_job *job, const json_t *root)
+{
+    static const char *const known[] = {"model", "tokens", NULL};
+    TRY(text_check_fields(root, known));
+    const json_t *tokens = json_object_get(root, "tokens");
+    if (tokens == NULL)
+        FAIL_PARAM(STATUS_INVALID, "tokens", "Missing required parameter: 'tokens'.");
+    size_t count;
+    TRY(face_json_array(tokens, "tokens", LIMIT_CONTEXT, &count));
+    uint32_t *ids = mem_zalloc(count, sizeof *ids);
+    struct buffer text;
+    buffer_init(&text, ANSWER_BYTES_MAX);
+    enum status status = STATUS_OK;
+    if (ids == NULL)
+        FAIL_OUT(STATUS_NO_MEMORY, "no memory for the tokens");
+    for (size_t i = 0; i < count; i++) {
+        char path[48];
+        int64_t id;
+        snprintf(path, sizeof path, "tokens[%zu]", i);
+        TRY_OUT(face_json_integer(json_array_get(tokens, i), path, 0,
+                                  (int64_t)job->face->info.vocab - 1, &id));
+        ids[i] = (uint32_t)id;
+    }
+    TRY_OUT(engine_detokenize(job->face->engine, ids, count, &text));
+    buffer_append_text(&job->answer, "{\"prompt\":");
+    buffer_append_json_string(&job->answer, buffer_slice(&text));
+    buffer_append_char(&job->answer, '}');
+    status = job->answer.status;
+out:
+    buffer_deinit(&text);
+    mem_free(ids);
+    return status;
+}
+
+static enum status text_work_body(struct text_job *job)
+{
+    json_t *root = NULL;
+    TRY(face_json_parse(buffer_slice(&job->body), &root));
+    enum status status = face_request_check_model(root, job->face->info.model_name);
+    if (status == STATUS_OK)
+        status =
+            job->kind == FACE_TEXT_TOKENIZE ? text_tokenize(job, root) : text_detokenize(job, root);
+    json_decref(root);
+    return status;
+}
+
+static void text_work(struct face_task *task)
+{
+    struct text_job *job = (struct text_job *)task;
+    job->status = text_work_body(job);
+    if (job->status != STATUS_OK)
+        job->note = *status_note();
+}
+
+static void text_done(struct face_task *task)
+{
+    struct text_job *job = (struct text_job *)task;
+    if (job->request != NULL && job->status == STATUS_OK) {
+        http_respond_json(job->request, 200, buffer_slice(&job->answer));
+    } else if (job->request != NULL) {
+        status_note_set(&job->note);
+        http_respond_failure(job->request);
+    }
+    job->is_working = false;
+    text_release(job);
+}
+
+void face_text_start(struct face *face, struct http_request *request, enum face_text_kind kind)
+{
+    if (!face_accepts(face, request))
+        return;
+    struct text_job *job = mem_zalloc(1, sizeof *job);
+    if (job == NULL) {
+        http_respond_error(request, STATUS_NO_MEMORY, NULL, "no memory for a request");
+        return;
+    }
+    *job = (struct text_job){
+        .task = {.work = text_work, .done = text_done}, .face = face, .kind = kind};
+    struct slice body = http_body(request);
+    buffer_init(&job->body, body.length + 1);
+    buffer_init(&job->answer, ANSWER_BYTES_MAX);
+    buffer_append_slice(&job->body, body);
+    enum status status = job->body.status;
+    if (status == STATUS_OK)
+        status = face_worker_submit(face->worker, &job->task);
+    if (status != STATUS_OK) {
+        text_release(job);
+        http_respond_failure(request);
+        return;
+    }
+    job->is_working = true;
+    job->request = request;
+    http_on_gone(request, text_gone, job);
+}
