@@ -50,10 +50,10 @@ static enum status message_join_parts(const json_t *parts, const char *path, voi
     char where[PATH_BYTES];
     for (size_t i = 0; i < count; i++) {
         const json_t *part = json_array_get(parts, i);
-        snprintf(where, sizeof where, "%s[%zu]", path, i);
+        snprintf(where, sizeof where, "%.60s[%zu]", path, i);
         TRY(face_json_object(part, where));
         const char *type = json_string_value(json_object_get(part, "type"));
-        snprintf(where, sizeof where, "%s[%zu].type", path, i);
+        snprintf(where, sizeof where, "%.60s[%zu].type", path, i);
         if (type == NULL)
             FAIL_PARAM(STATUS_INVALID, where, "Missing required parameter: '%s'.", where);
         if (strcmp(type, "text") != 0)
@@ -61,7 +61,7 @@ static enum status message_join_parts(const json_t *parts, const char *path, voi
                        "Invalid '%s': this model reads text alone; parts must be of type 'text'.",
                        where);
         const json_t *text = json_object_get(part, "text");
-        snprintf(where, sizeof where, "%s[%zu].text", path, i);
+        snprintf(where, sizeof where, "%.60s[%zu].text", path, i);
         if (text == NULL)
             FAIL_PARAM(STATUS_INVALID, where, "Missing required parameter: '%s'.", where);
         struct slice slice;
