@@ -64,6 +64,10 @@
 #define LIMIT_TEMPLATE_BYTES        65536
 #define LIMIT_TEMPLATE_STEPS        1000000
 #define LIMIT_TEMPLATE_OUTPUT_BYTES (8 * 1024 * 1024)
+#define LIMIT_TEMPLATE_NODES        16384 /* instructions; one is at least a byte of template */
+#define LIMIT_TEMPLATE_DEPTH        32    /* statements, and operators of one expression */
+#define LIMIT_TEMPLATE_NAMES        64    /* variables; a render keeps their values for each loop */
+#define LIMIT_TEMPLATE_NUMBER_BYTES 65536 /* digits of numbers joined to strings in one render */
 
 /* --- a model's shape: products of these stay far below 2^63 --- */
 #define LIMIT_WIDTH                 65536
