@@ -1,11 +1,10 @@
-/* request: a handler's view over real sockets: bodies, streams, back-pressure, clients that leave.
- */
-#include "http_kit.h"
+/* request: a handler's view over real sockets: bodies, streams, back-pressure, clients that leave. */
+#include "http_kit_tls.h"
 
 #include "config/base/limits.h"
 #include "config/base/mem.h"
 
-enum { READ_BYTES = 1 << 20 };
+enum { READ_BYTES = 1 << 20, BODY_MAX = 1024 };
 
 static char answer[READ_BYTES];
 static _Atomic int gone_early;
@@ -13,6 +12,13 @@ static _Atomic int gone_late;
 static _Atomic int half_closes;
 static _Atomic int drains;
 static _Atomic int starts;
+static struct http_request *_Atomic held; /* the last request of /hold and the like */
+
+static void reset(void)
+{
+    gone_early = gone_late = half_closes = drains = starts = 0;
+    held = NULL;
+}
 
 static void on_gone(void *context, bool is_early)
 {
@@ -20,16 +26,8 @@ static void on_gone(void *context, bool is_early)
     atomic_fetch_add(is_early ? &gone_early : &gone_late, 1);
 }
 
-static void reset(void)
+static void answer_echo(struct http_request *request)
 {
-    gone_early = gone_late = half_closes = drains = starts = 0;
-}
-
-static void handle_echo(struct http_request *request, void *context)
-{
-    (void)context;
-    starts++;
-    http_on_gone(request, on_gone, NULL);
     struct buffer out;
     buffer_init(&out, READ_BYTES);
     buffer_append_slice(&out, http_method(request));
@@ -38,6 +36,7 @@ static void handle_echo(struct http_request *request, void *context)
     buffer_append_char(&out, '|');
     buffer_append_slice(&out, http_query(request));
     buffer_append_char(&out, '|');
+    buffer_printf(&out, "%zu", http_header_count(request, "x-test"));
     buffer_append_slice(&out, http_header_get(request, "x-test"));
     buffer_append_char(&out, '|');
     buffer_append_slice(&out, http_body(request));
@@ -46,34 +45,603 @@ static void handle_echo(struct http_request *request, void *context)
     buffer_deinit(&out);
 }
 
-static void test_echo(void **state)
+/* A stream of STREAM_PIECES pieces that obeys back-pressure. */
+enum { STREAM_PIECE = 64 * 1024, STREAM_PIECES = 320 };
+static int stream_written;
+static size_t stream_pending_max;
+static char stream_piece[STREAM_PIECE];
+
+static void stream_fill(struct http_request *request)
+{
+    while (stream_written < STREAM_PIECES &&
+           http_stream_pending(request) + STREAM_PIECE <= LIMIT_STREAM_PENDING_BYTES) {
+        memset(stream_piece, 'a' + stream_written % 26, STREAM_PIECE);
+        http_stream_write(request, (struct slice){stream_piece, STREAM_PIECE});
+        stream_written++;
+        if (http_stream_pending(request) > stream_pending_max)
+            stream_pending_max = http_stream_pending(request);
+    }
+    if (stream_written == STREAM_PIECES)
+        http_stream_end(request);
+}
+
+static void on_drained(void *context)
+{
+    drains++;
+    if (stream_written < STREAM_PIECES)
+        stream_fill(context);
+}
+
+static void on_half_closed(void *context)
+{
+    half_closes++;
+    struct http_request *request = context;
+    http_stream_write(request, SLICE("final"));
+    http_stream_end(request);
+}
+
+static void handle(struct http_request *request, void *context)
+{
+    (void)context;
+    starts++;
+    http_on_gone(request, on_gone, NULL);
+    struct slice path = http_path(request);
+    struct http_header type = {"content-type", SLICE("text/event-stream")};
+    if (slice_is(path, "/hold")) {
+        held = request;
+    } else if (slice_is(path, "/stream")) {
+        stream_written = 0;
+        stream_pending_max = 0;
+        http_stream_begin(request, 200, &type, 1, on_drained, request);
+        stream_fill(request);
+    } else if (slice_is(path, "/half")) {
+        http_on_half_close(request, on_half_closed, request);
+        http_stream_begin(request, 200, &type, 1, NULL, NULL);
+        http_stream_write(request, SLICE("first,"));
+    } else if (slice_is(path, "/begin")) {
+        http_stream_begin(request, 200, &type, 1, NULL, NULL);
+        http_stream_write(request, SLICE("begun"));
+        held = request;
+    } else if (slice_is(path, "/abort")) {
+        http_stream_begin(request, 200, &type, 1, NULL, NULL);
+        http_stream_write(request, SLICE("some"));
+        http_stream_abort(request);
+    } else if (slice_is(path, "/none")) {
+        http_respond(request, 204, NULL, 0, (struct slice){0});
+    } else {
+        answer_echo(request);
+    }
+}
+
+static const struct listener_options options = {
+    .handler = handle, .makes_request_ids = true, .body_bytes_max = BODY_MAX};
+
+static void start(struct http_kit *kit, bool is_unix)
+{
+    reset();
+    *kit = (struct http_kit){0};
+    http_kit_start(kit, is_unix, options);
+}
+
+static void test_keep_alive(void **state)
 {
     (void)state;
-    reset();
-    struct http_kit kit = {0};
-    http_kit_start(&kit, false,
-                   (struct listener_options){.handler = handle_echo, .makes_request_ids = true});
+    struct http_kit kit;
+    start(&kit, false);
     int fd = http_kit_connect(&kit);
     http_kit_send_text(fd, "POST /a/b?c=d HTTP/1.1\r\nHost: x\r\nX-Test: 7\r\n"
                            "Content-Length: 5\r\n\r\nhello");
     http_kit_read(fd, answer, sizeof(answer), "|end");
     assert_non_null(strstr(answer, "HTTP/1.1 200 OK\r\n"));
-    assert_non_null(strstr(answer, "POST|/a/b|c=d|7|hello|end"));
+    assert_non_null(strstr(answer, "POST|/a/b|c=d|17|hello|end"));
     assert_non_null(strstr(answer, "x-request-id: req_"));
     assert_null(strstr(answer, "Server:"));
     http_kit_send_text(fd, "GET /second HTTP/1.1\r\nHost: x\r\n\r\n");
     http_kit_read(fd, answer, sizeof(answer), "|end");
-    assert_non_null(strstr(answer, "GET|/second||||end"));
-    http_kit_wait(&gone_late, 2);
+    assert_non_null(strstr(answer, "GET|/second||0||end"));
+    http_kit_send_text(fd, "GET /none HTTP/1.1\r\nHost: x\r\n\r\n");
+    http_kit_read(fd, answer, sizeof(answer), "\r\n\r\n");
+    assert_non_null(strstr(answer, "HTTP/1.1 204 No Content\r\n"));
+    http_kit_send_text(fd, "HEAD /h HTTP/1.1\r\nHost: x\r\n\r\nGET /x HTTP/1.1\r\nHost: x\r\n\r\n");
+    http_kit_read(fd, answer, sizeof(answer), "|end");
+    assert_null(strstr(answer, "HEAD|")); /* an answer to HEAD has no body */
+    http_kit_wait(&gone_late, 5);
     assert_int_equal(gone_early, 0);
     close(fd);
     http_kit_stop(&kit);
 }
 
+/* Requests behind each other in one write, with and without bodies, answered in order; the watch
+ * reads the later ones into the buffer while the first runs. */
+static void test_pipelining(void **state)
+{
+    (void)state;
+    struct http_kit kit;
+    start(&kit, false);
+    int fd = http_kit_connect(&kit);
+    struct buffer out;
+    buffer_init(&out, READ_BYTES);
+    for (int i = 0; i < 200; i++) {
+        if (i % 3 == 0)
+            buffer_printf(&out, "GET /g%d HTTP/1.1\r\nHost: x\r\n\r\n", i);
+        else if (i % 3 == 1)
+            buffer_printf(&out, "POST /p%d HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc", i);
+        else
+            buffer_printf(&out,
+                          "POST /c%d HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+                          "2\r\nab\r\n1\r\nc\r\n0\r\n\r\n",
+                          i);
+    }
+    http_kit_send(fd, out.bytes, out.length);
+    char last[32];
+    snprintf(last, sizeof(last), "/p%d||0|abc|end", 199);
+    http_kit_read(fd, answer, sizeof(answer), last);
+    const char *at = answer;
+    for (int i = 0; i < 200; i++) {
+        char path[64];
+        snprintf(path, sizeof(path), "%s|/%c%d||0|%s|end", i % 3 == 0 ? "GET" : "POST",
+                 "gpc"[i % 3], i, i % 3 == 0 ? "" : "abc");
+        at = strstr(at, path);
+        if (at == NULL)
+            fail_msg("request %d was not answered in its turn", i);
+    }
+    buffer_deinit(&out);
+    close(fd);
+    http_kit_stop(&kit);
+}
+
+static void test_stream_back_pressure(void **state)
+{
+    (void)state;
+    struct http_kit kit;
+    start(&kit, true);
+    int fd = http_kit_connect(&kit);
+    http_kit_send_text(fd, "GET /stream HTTP/1.1\r\nHost: x\r\n\r\n");
+    usleep(100000); /* the server runs into the full socket */
+    assert_true(stream_written < STREAM_PIECES);
+    size_t total = 0;
+    size_t letters = 0;
+    char tail[6] = "";
+    for (;;) {
+        ssize_t got = recv(fd, answer, sizeof(answer), 0);
+        assert_true(got > 0);
+        for (ssize_t i = 0; i < got; i++)
+            letters += answer[i] >= 'a' && answer[i] <= 'z';
+        total += (size_t)got;
+        for (ssize_t i = got < 5 ? 0 : got - 5; i < got; i++) {
+            memmove(tail, tail + 1, 4);
+            tail[4] = answer[i];
+        }
+        if (memcmp(tail, "0\r\n\r\n", 5) == 0)
+            break;
+    }
+    assert_true(letters >= (size_t)STREAM_PIECE * STREAM_PIECES); /* and those of head and sizes */
+    assert_true(total - (size_t)STREAM_PIECE * STREAM_PIECES < 16384);
+    assert_true(drains > 0);
+    assert_true(stream_pending_max <= LIMIT_STREAM_PENDING_BYTES);
+    http_kit_wait(&gone_late, 1);
+    close(fd);
+    http_kit_stop(&kit);
+}
+
+/* The client leaves while nothing is being written: with a body, without one, in mid-stream. */
+static void test_gone(void **state)
+{
+    (void)state;
+    const char *requests[] = {
+        "POST /hold HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc",
+        "GET /hold HTTP/1.1\r\nHost: x\r\n\r\n",
+        "GET /begin HTTP/1.1\r\nHost: x\r\n\r\n",
+        "GET /hold HTTP/1.0\r\n\r\n",
+        "GET /begin HTTP/1.0\r\n\r\n",
+    };
+    for (int is_unix = 0; is_unix < 2; is_unix++) {
+        struct http_kit kit;
+        start(&kit, is_unix);
+        for (int i = 0; i < 5; i++) {
+            int fd = http_kit_connect(&kit);
+            http_kit_send_text(fd, requests[i]);
+            http_kit_wait(&starts, i + 1);
+            assert_int_equal(gone_early, i);
+            if (i % 2 == 0)
+                close(fd);
+            else
+                shutdown(fd, SHUT_WR); /* a client that half-closes counts as gone */
+            http_kit_wait(&gone_early, i + 1);
+            if (i % 2 != 0)
+                close(fd);
+        }
+        for (int i = 0; i < 1000 && listener_connections(kit.listener) > 0; i++)
+            usleep(1000);
+        assert_int_equal(listener_connections(kit.listener), 0);
+        assert_int_equal(listener_requests_running(kit.listener), 0);
+        assert_int_equal(gone_late, 0);
+        http_kit_stop(&kit);
+    }
+}
+
+/* With http_on_half_close the last words still reach a client that stopped sending. */
+static void test_half_close(void **state)
+{
+    (void)state;
+    struct http_kit kit;
+    start(&kit, true);
+    int fd = http_kit_connect(&kit);
+    http_kit_send_text(fd, "POST /half HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\n!");
+    http_kit_read(fd, answer, sizeof(answer), "first,\r\n");
+    shutdown(fd, SHUT_WR);
+    http_kit_read(fd, answer, sizeof(answer), NULL);
+    assert_non_null(strstr(answer, "final\r\n0\r\n\r\n"));
+    assert_int_equal(half_closes, 1);
+    http_kit_wait(&gone_late, 1);
+    close(fd);
+    /* A client that has really left: told as a half-close, and the write shows the truth. */
+    fd = http_kit_connect(&kit);
+    http_kit_send_text(fd, "POST /half HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\n!");
+    http_kit_read(fd, answer, sizeof(answer), "first,\r\n");
+    close(fd);
+    http_kit_wait(&half_closes, 2);
+    for (int i = 0; i < 10000 && gone_early + gone_late < 2; i++)
+        usleep(1000);
+    assert_int_equal(gone_early + gone_late, 2);
+    http_kit_stop(&kit);
+}
+
+static void test_abort(void **state)
+{
+    (void)state;
+    struct http_kit kit;
+    start(&kit, false);
+    int fd = http_kit_connect(&kit);
+    http_kit_send_text(fd, "GET /abort HTTP/1.1\r\nHost: x\r\n\r\n");
+    http_kit_read(fd, answer, sizeof(answer), NULL);
+    const char *some = strstr(answer, "4\r\nsome");
+    assert_non_null(some);
+    assert_null(strstr(some, "0\r\n\r\n"));
+    close(fd);
+    http_kit_stop(&kit);
+}
+
+/* A client that pipelines without end while a request runs is not read without end. */
+static void test_pipelined_flood(void **state)
+{
+    (void)state;
+    struct http_kit kit;
+    start(&kit, true);
+    int fd = http_kit_connect(&kit);
+    http_kit_send_text(fd, "GET /hold HTTP/1.1\r\nHost: x\r\n\r\n");
+    http_kit_wait(&starts, 1);
+    size_t sent = 0;
+    char flood[4096];
+    memset(flood, 'x', sizeof(flood));
+    struct timeval limit = {.tv_usec = 200000};
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
+    for (;;) {
+        ssize_t now = send(fd, flood, sizeof(flood), MSG_NOSIGNAL);
+        if (now <= 0)
+            break;
+        sent += (size_t)now;
+        assert_true(sent < 8 * 1024 * 1024);
+    }
+    assert_true(sent >= LIMIT_PIPELINED_BYTES);
+    close(fd);
+    http_kit_stop(&kit); /* nobody reads it any more: closing the listener ends it */
+    assert_int_equal(gone_early, 1);
+}
+
+/* --- what never reaches a handler ------------------------------------------------------------ */
+
+static void refusal(struct http_kit *kit, const char *request, size_t length, const char *line,
+                    const char *code)
+{
+    int started = starts;
+    int fd = http_kit_connect(kit);
+    http_kit_send(fd, request, length);
+    shutdown(fd, SHUT_WR);
+    http_kit_read(fd, answer, sizeof(answer), NULL);
+    if (strncmp(answer, line, strlen(line)) != 0 || strstr(answer, code) == NULL)
+        fail_msg("wanted %s with %s, got %s", line, code, answer);
+    assert_int_equal(starts, started);
+    close(fd);
+}
+
+static void test_framing(void **state)
+{
+    (void)state;
+    const char *requests[] = {
+        "POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\nContent-Length: 3\r\n\r\nabc",
+        "POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\nContent-Length: 0\r\n\r\nabc",
+        "POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n"
+        "0\r\n\r\n",
+        "POST /a HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n"
+        "0\r\n\r\n",
+        "GET /a HTTP/1.1\r\n\r\n",
+        "GET /a HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n",
+        "GET /a HTTP/1.1\r\nHost: x\r\nA: b\r\n c\r\n\r\n",
+        "POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: -3\r\n\r\nabc",
+        "POST /a HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip\r\n\r\nabc",
+        "POST /a HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+    };
+    struct http_kit kit;
+    start(&kit, false);
+    for (size_t i = 0; i < sizeof(requests) / sizeof(requests[0]); i++)
+        refusal(&kit, requests[i], strlen(requests[i]), "HTTP/1.1 400 ",
+                "\"type\":\"invalid_request_error\"");
+    http_kit_stop(&kit);
+}
+
+static void test_body_limit(void **state)
+{
+    (void)state;
+    struct http_kit kit;
+    start(&kit, false);
+    for (int is_chunked = 0; is_chunked < 2; is_chunked++) {
+        for (int length = BODY_MAX; length <= BODY_MAX + 2; length++) {
+            struct buffer out;
+            buffer_init(&out, 1 << 16);
+            if (is_chunked)
+                buffer_printf(&out,
+                              "POST /b HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+                              "%x\r\n",
+                              (unsigned)length);
+            else
+                buffer_printf(&out, "POST /b HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n",
+                              length);
+            for (int i = 0; i < length; i++)
+                buffer_append_char(&out, 'b');
+            if (is_chunked)
+                buffer_append_text(&out, "\r\n0\r\n\r\n");
+            if (length > BODY_MAX) {
+                refusal(&kit, out.bytes, out.length, "HTTP/1.1 413 ", "\"request_too_large\"");
+                assert_non_null(strstr(answer, "x-request-id: req_"));
+            } else {
+                int fd = http_kit_connect(&kit);
+                http_kit_send(fd, out.bytes, out.length);
+                http_kit_read(fd, answer, sizeof(answer), "|end");
+                close(fd);
+            }
+            buffer_deinit(&out);
+        }
+    }
+    http_kit_stop(&kit);
+}
+
+static void test_head_limits(void **state)
+{
+    (void)state;
+    struct http_kit kit;
+    start(&kit, false);
+    static const char begin[] = "GET /h HTTP/1.1\r\nHost: x\r\nX-Test: ";
+    for (size_t length = LIMIT_HEAD_BYTES; length <= LIMIT_HEAD_BYTES + 1; length++) {
+        struct buffer out;
+        buffer_init(&out, 1 << 16);
+        buffer_append_text(&out, begin);
+        while (out.length < length - 4)
+            buffer_append_char(&out, 'h');
+        buffer_append_text(&out, "\r\n\r\n");
+        assert_int_equal(out.length, length);
+        if (length > LIMIT_HEAD_BYTES) {
+            refusal(&kit, out.bytes, out.length, "HTTP/1.1 431 ", "\"head_too_large\"");
+        } else {
+            int fd = http_kit_connect(&kit);
+            http_kit_send(fd, out.bytes, out.length);
+            http_kit_read(fd, answer, sizeof(answer), "|end");
+            close(fd);
+        }
+        buffer_deinit(&out);
+    }
+    for (size_t length = LIMIT_PATH_BYTES; length <= LIMIT_PATH_BYTES + 1; length++) {
+        struct buffer out;
+        buffer_init(&out, 1 << 16);
+        buffer_append_text(&out, "GET /");
+        while (out.length < length + 4)
+            buffer_append_char(&out, 'p');
+        buffer_append_text(&out, " HTTP/1.1\r\nHost: x\r\n\r\n");
+        if (length > LIMIT_PATH_BYTES) {
+            refusal(&kit, out.bytes, out.length, "HTTP/1.1 414 ", "\"path_too_long\"");
+        } else {
+            int fd = http_kit_connect(&kit);
+            http_kit_send(fd, out.bytes, out.length);
+            http_kit_read(fd, answer, sizeof(answer), "|end");
+            close(fd);
+        }
+        buffer_deinit(&out);
+    }
+    http_kit_stop(&kit);
+}
+
+/* --- TLS and HTTP/2 -------------------------------------------------------------------------- */
+
+struct h2_client {
+    struct http_kit_tls tls;
+    struct http_kit kit;
+    SSL *ssl;
+    struct buffer out;
+};
+
+static void h2_start(struct h2_client *client)
+{
+    reset();
+    client->kit = (struct http_kit){0};
+    http_kit_tls_start(&client->tls);
+    client->kit.tls = client->tls.server;
+    http_kit_start(&client->kit, false, options);
+    client->ssl = http_kit_tls_connect(&client->tls, &client->kit, true);
+    assert_non_null(client->ssl);
+    buffer_init(&client->out, READ_BYTES);
+    http_kit_h2_preface(&client->out);
+}
+
+static void h2_flush(struct h2_client *client)
+{
+    http_kit_tls_send(client->ssl, client->out.bytes, client->out.length);
+    buffer_clear(&client->out);
+}
+
+static void h2_stop(struct h2_client *client)
+{
+    http_kit_tls_drop(client->ssl);
+    buffer_deinit(&client->out);
+    http_kit_stop(&client->kit);
+    http_kit_tls_stop(&client->tls);
+}
+
+/* Reads frames until one of `type` on `stream` comes; its payload is left in *frame. */
+static void h2_expect(struct h2_client *client, int type, uint32_t stream,
+                      struct http_kit_h2_frame *frame)
+{
+    do {
+        if (!http_kit_h2_read(client->ssl, frame))
+            fail_msg("the connection ended before a frame of type %d came", type);
+    } while (frame->type != type || frame->stream != stream);
+}
+
+static void test_tls_gone(void **state)
+{
+    (void)state;
+    reset();
+    struct http_kit_tls tls;
+    struct http_kit kit = {0};
+    http_kit_tls_start(&tls);
+    kit.tls = tls.server;
+    http_kit_start(&kit, false, options);
+    SSL *ssl = http_kit_tls_connect(&tls, &kit, false);
+    assert_non_null(ssl);
+    const char *request = "POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nhi";
+    http_kit_tls_send(ssl, request, strlen(request));
+    http_kit_tls_read(ssl, answer, sizeof(answer), "POST|/a||0|hi|end");
+    request = "POST /hold HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nhi";
+    http_kit_tls_send(ssl, request, strlen(request));
+    http_kit_wait(&starts, 2);
+    http_kit_tls_drop(ssl);
+    http_kit_wait(&gone_early, 1);
+    http_kit_stop(&kit);
+    http_kit_tls_stop(&tls);
+}
+
+static void test_h2(void **state)
+{
+    (void)state;
+    static struct http_kit_h2_frame frame;
+    struct h2_client client;
+    h2_start(&client);
+    http_kit_h2_request(&client.out, 1, "POST", "/two?q", "t", false);
+    http_kit_h2_frame(&client.out, H2_DATA, H2_END_STREAM, 1, "body", 4);
+    h2_flush(&client);
+    h2_expect(&client, H2_DATA, 1, &frame);
+    assert_memory_equal(frame.payload, "POST|/two|q|1t|body|end", frame.length);
+    http_kit_wait(&gone_late, 1);
+    /* An abort is a reset that the client sees. */
+    http_kit_h2_request(&client.out, 3, "GET", "/abort", NULL, true);
+    h2_flush(&client);
+    h2_expect(&client, H2_DATA, 3, &frame);
+    assert_int_equal(frame.flags & H2_END_STREAM, 0);
+    h2_expect(&client, H2_RST_STREAM, 3, &frame);
+    /* A reset before the answer reaches the handler. */
+    http_kit_h2_request(&client.out, 5, "GET", "/hold", NULL, true);
+    h2_flush(&client);
+    http_kit_wait(&starts, 3);
+    http_kit_h2_reset(&client.out, 5);
+    h2_flush(&client);
+    http_kit_wait(&gone_early, 1);
+    /* And so does one in mid-stream, and the end of the connection. */
+    http_kit_h2_request(&client.out, 7, "GET", "/begin", NULL, true);
+    h2_flush(&client);
+    h2_expect(&client, H2_DATA, 7, &frame);
+    http_kit_h2_reset(&client.out, 7);
+    h2_flush(&client);
+    http_kit_wait(&gone_early, 2);
+    http_kit_h2_request(&client.out, 9, "GET", "/hold", NULL, true);
+    h2_flush(&client);
+    http_kit_wait(&starts, 5);
+    h2_stop(&client);
+    assert_int_equal(gone_early, 3);
+}
+
+static void test_h2_head_limit(void **state)
+{
+    (void)state;
+    static struct http_kit_h2_frame frame;
+    struct h2_client client;
+    h2_start(&client);
+    static char value[LIMIT_HEAD_BYTES + 1];
+    /* What the check counts: method, path, authority, and the header's name, value and 4. */
+    size_t rest = strlen("GET") + strlen("/h") + strlen("localhost") + strlen("x-test") + 4;
+    for (uint32_t i = 0; i < 2; i++) {
+        memset(value, 'v', LIMIT_HEAD_BYTES - rest + i);
+        value[LIMIT_HEAD_BYTES - rest + i] = '\0';
+        http_kit_h2_request(&client.out, 1 + 2 * i, "GET", "/h", value, true);
+        h2_flush(&client);
+        h2_expect(&client, H2_DATA, 1 + 2 * i, &frame);
+        frame.payload[frame.length] = '\0';
+        const char *text = (const char *)frame.payload;
+        if (i == 0)
+            assert_non_null(strstr(text, "GET|/h"));
+        else
+            assert_non_null(strstr(text, "head_too_large"));
+    }
+    assert_int_equal(starts, 1);
+    h2_stop(&client);
+}
+
+/* 100 streams opened and reset in one write: no handler runs, and the connection is closed. */
+static void test_h2_rapid_reset(void **state)
+{
+    (void)state;
+    static struct http_kit_h2_frame frame;
+    struct h2_client client;
+    h2_start(&client);
+    for (uint32_t i = 0; i < LIMIT_STREAMS_JUDGED + 20; i++) {
+        http_kit_h2_request(&client.out, 1 + 2 * i, "GET", "/hold", NULL, true);
+        http_kit_h2_reset(&client.out, 1 + 2 * i);
+    }
+    h2_flush(&client);
+    while (http_kit_h2_read(client.ssl, &frame))
+        continue;
+    assert_int_equal(starts, 0);
+    assert_int_equal(gone_early, 0); /* nobody was told of what never began */
+    h2_stop(&client);
+}
+
+/* Streams reset one by one after they began: closed too, after the hundredth; n - 1 are let pass. */
+static void test_h2_slow_reset(void **state)
+{
+    (void)state;
+    static struct http_kit_h2_frame frame;
+    struct h2_client client;
+    h2_start(&client);
+    for (int i = 0; i < LIMIT_STREAMS_JUDGED; i++) {
+        http_kit_h2_request(&client.out, 1 + 2 * (uint32_t)i, "GET", "/hold", NULL, true);
+        h2_flush(&client);
+        http_kit_wait(&starts, i + 1);
+        http_kit_h2_reset(&client.out, 1 + 2 * (uint32_t)i);
+        h2_flush(&client);
+        http_kit_wait(&gone_early, i + 1);
+    }
+    while (http_kit_h2_read(client.ssl, &frame))
+        continue;
+    assert_int_equal(gone_early, LIMIT_STREAMS_JUDGED);
+    h2_stop(&client);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_echo),
+        cmocka_unit_test(test_keep_alive),
+        cmocka_unit_test(test_pipelining),
+        cmocka_unit_test(test_stream_back_pressure),
+        cmocka_unit_test(test_gone),
+        cmocka_unit_test(test_half_close),
+        cmocka_unit_test(test_abort),
+        cmocka_unit_test(test_pipelined_flood),
+        cmocka_unit_test(test_framing),
+        cmocka_unit_test(test_body_limit),
+        cmocka_unit_test(test_head_limits),
+        cmocka_unit_test(test_tls_gone),
+        cmocka_unit_test(test_h2),
+        cmocka_unit_test(test_h2_head_limit),
+        cmocka_unit_test(test_h2_rapid_reset),
+        cmocka_unit_test(test_h2_slow_reset),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

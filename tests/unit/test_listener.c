@@ -1,0 +1,224 @@
+/* listener: binding, the cap on connections, draining, closing under load. */
+#include "http_kit_tls.h"
+
+#include <sys/stat.h>
+
+static char answer[65536];
+static _Atomic int starts;
+static _Atomic int gones;
+static struct http_request *_Atomic held;
+
+static void on_gone(void *context, bool is_early)
+{
+    (void)context;
+    (void)is_early;
+    gones++;
+}
+
+static void handle(struct http_request *request, void *context)
+{
+    (void)context;
+    http_on_gone(request, on_gone, NULL);
+    char peer[64];
+    http_peer_name(request, peer, sizeof(peer));
+    if (slice_is(http_path(request), "/hold"))
+        held = request;
+    else
+        http_respond_json(request, 200, slice_of(peer));
+    starts++; /* last: the test reads `held` after it */
+}
+
+static void post_answer(void *context)
+{
+    (void)context;
+    http_respond_json(held, 200, SLICE("late answer"));
+}
+
+static void post_drain(void *context)
+{
+    struct http_kit *kit = context;
+    listener_drain(kit->listener);
+    starts = -1;
+}
+
+static void test_bind_tcp(void **state)
+{
+    (void)state;
+    int first, second;
+    char bound[64];
+    assert_int_equal(listener_bind_tcp(&first, "127.0.0.1:0", bound, sizeof(bound)), STATUS_OK);
+    assert_int_equal(strncmp(bound, "127.0.0.1:", 10), 0);
+    assert_int_equal(listener_bind_tcp(&second, bound, NULL, 0), STATUS_EXISTS);
+    assert_non_null(strstr(status_note()->message, bound));
+    close(first);
+    assert_int_equal(listener_bind_tcp(&first, "[::1]:0", bound, sizeof(bound)), STATUS_OK);
+    assert_int_equal(strncmp(bound, "[::1]:", 6), 0);
+    close(first);
+    assert_int_equal(listener_bind_tcp(&first, "127.0.0.1", NULL, 0), STATUS_INVALID);
+    assert_int_equal(listener_bind_tcp(&first, "127.0.0.1:", NULL, 0), STATUS_INVALID);
+    assert_int_equal(listener_bind_tcp(&first, "127.0.0.1:x", NULL, 0), STATUS_INVALID);
+    assert_int_equal(listener_bind_tcp(&first, "192.0.2.1:1", NULL, 0), STATUS_IO);
+}
+
+static void test_bind_unix(void **state)
+{
+    (void)state;
+    char path[64];
+    snprintf(path, sizeof(path), "/tmp/listener.%d.sock", (int)getpid());
+    int first, second;
+    struct stat info;
+    assert_int_equal(listener_bind_unix(&first, path), STATUS_OK);
+    assert_int_equal(stat(path, &info), 0);
+    assert_int_equal(info.st_mode & 0777, 0600);
+    assert_int_equal(listener_bind_unix(&second, path), STATUS_EXISTS);
+    close(first); /* the file stays: nobody answers on it, so it may be taken */
+    assert_int_equal(listener_bind_unix(&second, path), STATUS_OK);
+    close(second);
+    unlink(path);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fclose(file);
+    assert_int_equal(listener_bind_unix(&first, path), STATUS_EXISTS);
+    unlink(path);
+    char longest[200];
+    memset(longest, 'p', sizeof(longest));
+    longest[108] = '\0'; /* sun_path has 108 bytes with its end */
+    assert_int_equal(listener_bind_unix(&first, longest), STATUS_INVALID);
+    assert_int_equal(listener_bind_unix(&first, "/nowhere/at/all.sock"), STATUS_IO);
+}
+
+static void test_connections_max(void **state)
+{
+    (void)state;
+    struct http_kit kit = {0};
+    http_kit_start(&kit, false, (struct listener_options){.handler = handle, .connections_max = 3});
+    int fds[4];
+    for (int i = 0; i < 3; i++) {
+        fds[i] = http_kit_connect(&kit);
+        http_kit_send_text(fds[i], "GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+        recv(fds[i], answer, sizeof(answer), 0);
+        assert_memory_equal(answer, "HTTP/1.1 200", 12);
+    }
+    fds[3] = http_kit_connect(&kit);
+    assert_int_equal(http_kit_read(fds[3], answer, sizeof(answer), NULL), 0);
+    close(fds[3]);
+    close(fds[0]);
+    for (int i = 0; i < 1000 && listener_connections(kit.listener) > 2; i++)
+        usleep(1000);
+    fds[0] = http_kit_connect(&kit);
+    http_kit_send_text(fds[0], "GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+    recv(fds[0], answer, sizeof(answer), 0);
+    assert_memory_equal(answer, "HTTP/1.1 200", 12);
+    assert_non_null(strstr(answer, "127.0.0.1:"));
+    for (int i = 0; i < 3; i++)
+        close(fds[i]);
+    http_kit_stop(&kit);
+}
+
+/* Draining: nobody new, what runs is answered with "connection: close", then the end. */
+static void test_drain(void **state)
+{
+    (void)state;
+    starts = gones = 0;
+    struct http_kit kit = {0};
+    http_kit_start(&kit, true, (struct listener_options){.handler = handle});
+    int fd = http_kit_connect(&kit);
+    http_kit_send_text(fd, "GET /hold HTTP/1.1\r\nHost: x\r\n\r\n");
+    http_kit_wait(&starts, 1);
+    loop_post(kit.loop, post_drain, &kit);
+    while (starts != -1)
+        usleep(1000);
+    struct sockaddr_un name = {.sun_family = AF_UNIX};
+    memcpy(name.sun_path, kit.path, strlen(kit.path) + 1);
+    int refused = socket(AF_UNIX, SOCK_STREAM, 0);
+    assert_int_equal(connect(refused, (struct sockaddr *)&name, sizeof(name)), -1);
+    close(refused);
+    assert_int_equal(listener_requests_running(kit.listener), 1);
+    loop_post(kit.loop, post_answer, NULL);
+    http_kit_read(fd, answer, sizeof(answer), NULL);
+    assert_non_null(strstr(answer, "late answer"));
+    assert_non_null(strstr(answer, "Connection: close\r\n"));
+    http_kit_wait(&gones, 1);
+    assert_int_equal(listener_requests_running(kit.listener), 0);
+    close(fd);
+    http_kit_stop(&kit);
+}
+
+static void test_drain_h2(void **state)
+{
+    (void)state;
+    static struct http_kit_h2_frame frame;
+    starts = gones = 0;
+    struct http_kit_tls tls;
+    http_kit_tls_start(&tls);
+    struct http_kit kit = {.tls = tls.server};
+    http_kit_start(&kit, false, (struct listener_options){.handler = handle});
+    SSL *ssl = http_kit_tls_connect(&tls, &kit, true);
+    assert_non_null(ssl);
+    struct buffer out;
+    buffer_init(&out, 65536);
+    http_kit_h2_preface(&out);
+    http_kit_h2_request(&out, 1, "GET", "/hold", NULL, true);
+    http_kit_tls_send(ssl, out.bytes, out.length);
+    http_kit_wait(&starts, 1);
+    loop_post(kit.loop, post_drain, &kit);
+    do
+        assert_true(http_kit_h2_read(ssl, &frame));
+    while (frame.type != H2_GOAWAY);
+    loop_post(kit.loop, post_answer, NULL);
+    do
+        assert_true(http_kit_h2_read(ssl, &frame));
+    while (frame.type != H2_DATA);
+    assert_memory_equal(frame.payload, "late answer", 11);
+    http_kit_tls_drop(ssl);
+    buffer_deinit(&out);
+    http_kit_stop(&kit);
+    http_kit_tls_stop(&tls);
+}
+
+/* Closing ends every kind of connection there may be, and leaves nothing behind. */
+static void test_close_under_load(void **state)
+{
+    (void)state;
+    starts = gones = 0;
+    struct http_kit_tls tls;
+    http_kit_tls_start(&tls);
+    struct http_kit kit = {.tls = tls.server};
+    http_kit_start(&kit, false, (struct listener_options){.handler = handle});
+    SSL *idle = http_kit_tls_connect(&tls, &kit, false);
+    SSL *busy = http_kit_tls_connect(&tls, &kit, false);
+    SSL *half = http_kit_tls_connect(&tls, &kit, false);
+    SSL *two = http_kit_tls_connect(&tls, &kit, true);
+    int silent = http_kit_connect(&kit); /* no handshake */
+    const char *request = "GET /hold HTTP/1.1\r\nHost: x\r\n\r\n";
+    http_kit_tls_send(busy, request, strlen(request));
+    http_kit_tls_send(half, request, strlen(request) - 2);
+    struct buffer out;
+    buffer_init(&out, 65536);
+    http_kit_h2_preface(&out);
+    http_kit_h2_request(&out, 1, "GET", "/hold", NULL, true);
+    http_kit_tls_send(two, out.bytes, out.length);
+    http_kit_wait(&starts, 2);
+    for (int i = 0; i < 1000 && listener_connections(kit.listener) < 5; i++)
+        usleep(1000);
+    assert_int_equal(listener_connections(kit.listener), 5);
+    http_kit_stop(&kit);
+    assert_int_equal(gones, 2);
+    http_kit_tls_drop(idle);
+    http_kit_tls_drop(busy);
+    http_kit_tls_drop(half);
+    http_kit_tls_drop(two);
+    close(silent);
+    buffer_deinit(&out);
+    http_kit_tls_stop(&tls);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_bind_tcp),        cmocka_unit_test(test_bind_unix),
+        cmocka_unit_test(test_connections_max), cmocka_unit_test(test_drain),
+        cmocka_unit_test(test_drain_h2),        cmocka_unit_test(test_close_under_load),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
