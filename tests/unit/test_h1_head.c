@@ -1,0 +1,84 @@
+/* h1_head: what counts as beyond doubt. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "gateway/http/h1_head.h"
+
+static void test_rows(void **state)
+{
+    (void)state;
+    const struct {
+        const char *text;
+        bool is_whole;
+        bool is_clear11;
+        bool is_clear10;
+    } rows[] = {
+        {"GET / HTTP/1.1\r\nHost: x\r\n\r\n", true, true, true},
+        {"GET / HTTP/1.1\nHost: x\n\n", true, true, true},
+        {"\r\n\nGET / HTTP/1.1\r\nhOsT: x\r\n\r\nbody\r\n", true, true, true},
+        {"GET / HTTP/1.0\r\n\r\n", true, false, true},
+        {"GET / HTTP/1.1\r\nHost: x\r\nHOST: x\r\n\r\n", true, false, false},
+        {"POST / HTTP/1.1\r\nHost: x\r\ncontent-length: 1\r\n\r\n", true, true, true},
+        {"POST / HTTP/1.1\r\nHost: x\r\nContent-Length:1\r\nContent-length: 1\r\n\r\n", true, false,
+         false},
+        {"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n", true, true, true},
+        {"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: a\r\nTransfer-Encoding: b\r\n\r\n", true,
+         false, false},
+        {"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: a\r\nContent-Length: 1\r\n\r\n", true,
+         false, false},
+        {"POST / HTTP/1.1\r\nHost: x\r\nContent-Lengthy: 1\r\nX-Content-Length: 2\r\n\r\n", true,
+         true, true},
+        {"GET / HTTP/1.1\r\nHost: x\r\na: b\r\n c\r\n\r\n", true, false, false},
+        {"GET / HTTP/1.1\r\nHost: x\r\na: b\r\n\tc\r\n\r\n", true, false, false},
+        /* the body is not the head */
+        {"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\nContent-Length: 1\r\n\r\n", true,
+         true, true},
+        {"GET / HTTP/1.1\r\nHost: x\r\n", false, false, false},
+        {"GET / HTTP/1.1\r\nHost: x\r\n\r", false, false, false},
+        {"\r\n\r\n", false, false, false},
+        {"", false, false, false},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct h1_head head;
+        bool is_whole = h1_head_scan((struct slice){rows[i].text, strlen(rows[i].text)}, &head);
+        if (is_whole != rows[i].is_whole)
+            fail_msg("row %zu: whole is %d", i, is_whole);
+        if (!is_whole)
+            continue;
+        if (h1_head_is_clear(&head, true) != rows[i].is_clear11)
+            fail_msg("row %zu: HTTP/1.1", i);
+        if (h1_head_is_clear(&head, false) != rows[i].is_clear10)
+            fail_msg("row %zu: HTTP/1.0", i);
+    }
+}
+
+static void test_bytes(void **state)
+{
+    (void)state;
+    static const char text[] = "\r\nGET / HTTP/1.1\r\nHost: x\r\n\r\n";
+    char with_body[128];
+    size_t length = sizeof(text) - 1;
+    memcpy(with_body, text, length);
+    memset(with_body + length, '\n', sizeof(with_body) - length);
+    struct h1_head head;
+    for (size_t cut = 0; cut < length; cut++)
+        assert_false(h1_head_scan((struct slice){with_body, cut}, &head));
+    for (size_t more = length; more <= sizeof(with_body); more++) {
+        assert_true(h1_head_scan((struct slice){with_body, more}, &head));
+        assert_int_equal(head.bytes, length);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_rows),
+        cmocka_unit_test(test_bytes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,85 @@
+/* router: paths, segments, methods, over a real request. */
+#include "http_kit.h"
+
+static char answer[65536];
+
+static void handle_found(struct http_request *request, void *context)
+{
+    const size_t *index = context;
+    struct slice first = http_path_argument(request, 0);
+    struct slice second = http_path_argument(request, 1);
+    char text[256];
+    int length = snprintf(text, sizeof(text), "row %zu %.*s %.*s.", *index, (int)first.length,
+                          first.length > 0 ? first.bytes : "", (int)second.length,
+                          second.length > 0 ? second.bytes : "");
+    http_respond_json(request, 200, (struct slice){text, (size_t)length});
+}
+
+static const struct route routes[] = {
+    {"GET", "/v1/models", handle_found},        {"GET", "/v1/models/{id}", handle_found},
+    {"POST", "/v1/models/{id}", handle_found},  {"GET", "/a/{id}/b/{id}", handle_found},
+    {"DELETE", "/a/{id}/b/{id}", handle_found}, {"GET", "/", handle_found},
+};
+
+static void handle(struct http_request *request, void *context)
+{
+    (void)context;
+    size_t index = 99;
+    const struct route *route =
+        router_find(routes, sizeof(routes) / sizeof(routes[0]), request, &index);
+    if (route != NULL)
+        route->handler(request, &index);
+}
+
+static void test_rows(void **state)
+{
+    (void)state;
+    const struct {
+        const char *line;
+        const char *code;
+        const char *wanted[2];
+    } rows[] = {
+        {"GET /v1/models", "200", {"row 0  ."}},
+        {"GET /v1/models?x=/", "200", {"row 0  ."}},
+        {"GET /v1/models/abc", "200", {"row 1 abc ."}},
+        {"POST /v1/models/a%2Fb", "200", {"row 2 a%2Fb ."}},
+        {"GET /a/1/b/2", "200", {"row 3 1 2."}},
+        {"DELETE /a/1/b/2", "200", {"row 4 1 2."}},
+        {"GET /", "200", {"row 5  ."}},
+        {"GET /v1/models/", "404", {"\"code\":\"not_found\""}},
+        {"GET /v1/models/a/b", "404", {"\"code\":\"not_found\""}},
+        {"GET /v1/model", "404", {"\"code\":\"not_found\""}},
+        {"GET /v1/modelss", "404", {"\"code\":\"not_found\""}},
+        {"GET /a//b/2", "404", {"\"code\":\"not_found\""}},
+        {"GET /V1/models", "404", {"\"code\":\"not_found\""}},
+        {"PUT /v1/models", "405", {"allow: GET\r\n", "\"code\":\"method_not_allowed\""}},
+        {"PUT /v1/models/x", "405", {"allow: GET, POST\r\n", "\"param\":null"}},
+        {"get /v1/models", "405", {"allow: GET\r\n"}},
+        {"POST /a/1/b/2", "405", {"allow: GET, DELETE\r\n"}},
+        {"OPTIONS *", "404", {"\"code\":\"not_found\""}},
+    };
+    struct http_kit kit = {0};
+    http_kit_start(&kit, false, (struct listener_options){.handler = handle});
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        int fd = http_kit_connect(&kit);
+        char request[256];
+        snprintf(request, sizeof(request), "%s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
+                 rows[i].line);
+        http_kit_send_text(fd, request);
+        http_kit_read(fd, answer, sizeof(answer), NULL);
+        if (strncmp(answer + 9, rows[i].code, 3) != 0)
+            fail_msg("%s: %s", rows[i].line, answer);
+        for (size_t w = 0; w < 2 && rows[i].wanted[w] != NULL; w++) {
+            if (strstr(answer, rows[i].wanted[w]) == NULL)
+                fail_msg("%s: no %s in %s", rows[i].line, rows[i].wanted[w], answer);
+        }
+        close(fd);
+    }
+    http_kit_stop(&kit);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_rows)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
