@@ -1,0 +1,181 @@
+#include "gateway/edge/edge_assemble.h"
+
+#include "config/base/limits.h"
+#include "tests/unit/edge_text_kit.h"
+
+static const struct edge_final FINAL = {
+    .prompt_tokens = 5, .cached_tokens = 2, .completion_tokens = 4};
+
+static void add(struct edge_assemble *assemble, const char *rest)
+{
+    assert_int_equal(edge_assemble_add(assemble, slice_of(rest)), STATUS_OK);
+}
+
+static void check(struct edge_assemble *assemble, const char *expected)
+{
+    struct buffer out;
+    buffer_init(&out, 1 << 20);
+    assert_int_equal(edge_assemble_render(assemble, &FINAL, SLICE("\"id\":\"f\","), &out),
+                     STATUS_OK);
+    edge_text_same(buffer_slice(&out), expected);
+    buffer_deinit(&out);
+}
+
+#define USAGE                                                                                      \
+    "\"usage\":{\"prompt_tokens\":5,\"completion_tokens\":4,\"total_tokens\":9,"                   \
+    "\"prompt_tokens_details\":{\"cached_tokens\":2},"                                             \
+    "\"completion_tokens_details\":{\"reasoning_tokens\":0}}"
+
+static void test_chat_of_two_choices(void **state)
+{
+    (void)state;
+    struct edge_assemble *assemble;
+    assert_int_equal(edge_assemble_create(&assemble, true), STATUS_OK);
+    add(assemble, "\"id\":\"chatcmpl-1\",\"object\":\"chat.completion.chunk\",\"created\":7,"
+                  "\"model\":\"m\",\"system_fingerprint\":\"fp_1\",\"choices\":[{\"index\":1,"
+                  "\"delta\":{\"role\":\"assistant\",\"content\":\"\"},\"finish_reason\":null}]}");
+    add(assemble, "\"id\":\"chatcmpl-1\",\"choices\":[{\"delta\":{\"content\":\"a\\u00e9\\ud83d\"},"
+                  "\"index\":0,\"logprobs\":{\"content\":[{\"token\":\"a\",\"logprob\":-0.10,"
+                  "\"top_logprobs\":[]}],\"refusal\":null}}]}");
+    add(assemble, "\"choices\":[{\"index\":0,\"delta\":{\"content\":\"\\ude00\\\"\"},\"token_ids\":"
+                  "[1, 2],\"logprobs\":{\"content\":[{\"token\":\"b\",\"logprob\":-2}]}},"
+                  "{\"index\":1,\"delta\":{\"content\":\"x\"}}]}");
+    add(assemble, "\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\",\"token_ids\":"
+                  "[3]},{\"index\":1,\"delta\":{},\"finish_reason\":\"length\"}]}");
+    check(
+        assemble,
+        "{\"id\":\"chatcmpl-1\",\"created\":7,\"model\":\"m\",\"object\":\"chat.completion\","
+        "\"choices\":[{\"index\":0,\"message\":{\"role\":\"assistant\",\"content\":"
+        "\"a\\u00e9\\ud83d\\ude00\\\"\",\"refusal\":null},\"logprobs\":{\"content\":[{\"token\":"
+        "\"a\",\"logprob\":-0.10,\"top_logprobs\":[]},{\"token\":\"b\",\"logprob\":-2}],"
+        "\"refusal\":null},\"finish_reason\":\"stop\",\"token_ids\":[1, 2,3]},{\"index\":1,"
+        "\"message\":{\"role\":\"assistant\",\"content\":\"x\",\"refusal\":null},\"logprobs\":null,"
+        "\"finish_reason\":\"length\"}]," USAGE
+        ",\"service_tier\":\"default\",\"system_fingerprint\":\"fp_1\"}");
+    edge_assemble_destroy(assemble);
+}
+
+static void test_text_with_logprobs(void **state)
+{
+    (void)state;
+    struct edge_assemble *assemble;
+    assert_int_equal(edge_assemble_create(&assemble, false), STATUS_OK);
+    add(assemble, "\"id\":\"cmpl-1\",\"object\":\"text_completion\",\"created\":7,\"model\":\"m\","
+                  "\"choices\":[{\"index\":0,\"text\":\"One\",\"logprobs\":{\"tokens\":[\"One\"],"
+                  "\"token_logprobs\":[null],\"top_logprobs\":[null],\"text_offset\":[0]},"
+                  "\"finish_reason\":null}]}");
+    add(assemble, "\"choices\":[{\"index\":0,\"text\":\"\",\"logprobs\":{\"tokens\":[],"
+                  "\"token_logprobs\":[],\"top_logprobs\":[],\"text_offset\":[]}}]}");
+    add(assemble, "\"choices\":[{\"index\":0,\"text\":\" two\",\"logprobs\":{\"tokens\":[\" two\"],"
+                  "\"token_logprobs\":[-1.25],\"top_logprobs\":[{\" two\":-1.25}],\"text_offset\":"
+                  "[3]},\"finish_reason\":\"length\"}]}");
+    check(assemble,
+          "{\"id\":\"cmpl-1\",\"created\":7,\"model\":\"m\",\"object\":\"text_completion\","
+          "\"choices\":[{\"index\":0,\"text\":\"One two\",\"logprobs\":{\"tokens\":[\"One\","
+          "\" two\"],\"token_logprobs\":[null,-1.25],\"top_logprobs\":[null,{\" two\":-1.25}],"
+          "\"text_offset\":[0,3]},\"finish_reason\":\"length\"}]," USAGE
+          ",\"service_tier\":\"default\",\"system_fingerprint\":null}");
+    edge_assemble_destroy(assemble);
+}
+
+static void test_no_frame_at_all(void **state)
+{
+    (void)state;
+    struct edge_assemble *assemble;
+    assert_int_equal(edge_assemble_create(&assemble, false), STATUS_OK);
+    check(assemble, "{\"id\":\"f\",\"object\":\"text_completion\",\"choices\":[]," USAGE
+                    ",\"service_tier\":\"default\",\"system_fingerprint\":null}");
+    edge_assemble_destroy(assemble);
+}
+
+static void test_choices_at_the_limit(void **state)
+{
+    (void)state;
+    struct edge_assemble *assemble;
+    assert_int_equal(edge_assemble_create(&assemble, false), STATUS_OK);
+    char rest[128];
+    snprintf(rest, sizeof rest, "\"choices\":[{\"index\":%d,\"text\":\"x\"}]}", LIMIT_CHOICES - 1);
+    add(assemble, rest);
+    snprintf(rest, sizeof rest, "\"choices\":[{\"index\":%d,\"text\":\"x\"}]}", LIMIT_CHOICES);
+    assert_int_equal(edge_assemble_add(assemble, slice_of(rest)), STATUS_PROTOCOL);
+    edge_assemble_destroy(assemble);
+}
+
+static void test_broken_frames(void **state)
+{
+    (void)state;
+    const char *frames[] = {
+        "\"choices\":[{\"text\":\"x\"}]}",
+        "\"choices\":{}}",
+        "\"choices\":[{\"index\":-1}]}",
+        "\"choices\":[{\"index\":0,\"delta\":[]}]}",
+        "\"choices\":[{\"index\":0,\"text\":7}]}",
+        "\"choices\":[{\"index\":0,\"delta\":{\"content\":{}}}]}",
+        "\"choices\":[{\"index\":0,\"logprobs\":[]}]}",
+        "\"choices\":[{\"index\":0,\"logprobs\":{\"tokens\":7}}]}",
+        "\"choices\":[{\"index\":0,\"token_ids\":7}]}",
+        "\"choices\":[{\"index\":0}",
+        "",
+    };
+    for (size_t i = 0; i < sizeof frames / sizeof frames[0]; i++) {
+        struct edge_assemble *assemble;
+        assert_int_equal(edge_assemble_create(&assemble, true), STATUS_OK);
+        if (edge_assemble_add(assemble, slice_of(frames[i])) != STATUS_PROTOCOL)
+            fail_msg("accepted: %s", frames[i]);
+        edge_assemble_destroy(assemble);
+    }
+}
+
+static void test_bytes_at_the_limit(void **state)
+{
+    (void)state;
+    struct edge_assemble *assemble;
+    assert_int_equal(edge_assemble_create(&assemble, false), STATUS_OK);
+    struct buffer rest;
+    size_t frame = 1024 * 1024;
+    buffer_init(&rest, 2 * frame);
+    buffer_append_text(&rest, "\"choices\":[{\"index\":0,\"text\":\"");
+    while (rest.length < frame - 4)
+        buffer_append_char(&rest, 'x');
+    buffer_append_text(&rest, "\"}]}");
+    assert_int_equal(rest.length, frame);
+    for (size_t i = 0; i < LIMIT_ASSEMBLED_BYTES / frame; i++)
+        assert_int_equal(edge_assemble_add(assemble, buffer_slice(&rest)), STATUS_OK);
+    assert_int_equal(edge_assemble_add(assemble, SLICE("}")), STATUS_LIMIT);
+    edge_text_has(status_note()->message, "stream");
+    buffer_deinit(&rest);
+    edge_assemble_destroy(assemble);
+}
+
+static void test_without_memory(void **state)
+{
+    (void)state;
+    static const char rest[] = "\"id\":\"1\",\"system_fingerprint\":\"f\",\"service_tier\":\"x\","
+                               "\"choices\":[{\"index\":0,\"text\":\"t\",\"token_ids\":[1],"
+                               "\"logprobs\":{\"tokens\":[\"t\"]},\"finish_reason\":\"stop\"}]}";
+    bool is_through = false;
+    for (int n = 0; n < 100 && !is_through; n++) {
+        struct edge_text_failing failing = {.fails_at = n};
+        struct edge_assemble *assemble = NULL;
+        mem_hook_set(edge_text_hook, &failing);
+        enum status status = edge_assemble_create(&assemble, false);
+        if (status == STATUS_OK)
+            status = edge_assemble_add(assemble, slice_of(rest));
+        mem_hook_set(NULL, NULL);
+        is_through = failing.count <= n;
+        assert_int_equal(status, is_through ? STATUS_OK : STATUS_NO_MEMORY);
+        edge_assemble_destroy(assemble);
+    }
+    assert_true(is_through);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_chat_of_two_choices), cmocka_unit_test(test_text_with_logprobs),
+        cmocka_unit_test(test_no_frame_at_all),     cmocka_unit_test(test_choices_at_the_limit),
+        cmocka_unit_test(test_broken_frames),       cmocka_unit_test(test_bytes_at_the_limit),
+        cmocka_unit_test(test_without_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,65 @@
+#include "gateway/edge/edge_head.h"
+
+#include "tests/unit/edge_text_kit.h"
+
+static void test_head(void **state)
+{
+    (void)state;
+    struct principal principal = {
+        .weight = 7, .tenant_hash = {0x01, 0xff}, .domain = {[15] = 0xab}};
+    struct edge_head head = {.method = SLICE("POST"),
+                             .path = SLICE("/v1/completions"),
+                             .request_id = SLICE("req_1"),
+                             .principal = &principal,
+                             .service_class = "standard",
+                             .deadline_ms = 1234};
+    struct buffer out;
+    buffer_init(&out, EDGE_HEAD_BYTES_MAX);
+    assert_int_equal(edge_head_append(&out, &head), STATUS_OK);
+    edge_text_same(buffer_slice(&out),
+                   "POST /v1/completions HTTP/1.1\r\nhost: engine\r\n"
+                   "content-type: application/json\r\nx-banyan-protocol: 1\r\n"
+                   "x-banyan-request-id: req_1\r\n"
+                   "x-banyan-tenant: 01ff0000000000000000000000000000\r\n"
+                   "x-banyan-domain: 000000000000000000000000000000ab\r\n"
+                   "x-banyan-visible: 000000000000000000000000000000ab\r\n"
+                   "x-banyan-class: standard\r\nx-banyan-weight: 7\r\nx-banyan-deadline-ms: 1234");
+    const char *paths[] = {"", "/v1/models/a b", "/v1/models/a\r\nx-banyan-domain: 0", "/\x7f",
+                           "/v1/models/\xc3\xa9"};
+    for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {
+        buffer_clear(&out);
+        head.path = slice_of(paths[i]);
+        assert_int_equal(edge_head_append(&out, &head), STATUS_INVALID);
+    }
+    buffer_deinit(&out);
+}
+
+static void test_deadline(void **state)
+{
+    (void)state;
+    uint32_t ms = 0;
+    assert_int_equal(edge_head_deadline((struct slice){0}, 600000, &ms), STATUS_OK);
+    assert_int_equal(ms, 600000);
+    assert_int_equal(edge_head_deadline(SLICE("1"), 600000, &ms), STATUS_OK);
+    assert_int_equal(ms, 1);
+    assert_int_equal(edge_head_deadline(SLICE("600000"), 600000, &ms), STATUS_OK);
+    assert_int_equal(ms, 600000);
+    assert_int_equal(edge_head_deadline(SLICE("600001"), 600000, &ms), STATUS_OK);
+    assert_int_equal(ms, 600000);
+    assert_int_equal(edge_head_deadline(SLICE("18446744073709551615"), 600000, &ms), STATUS_OK);
+    assert_int_equal(ms, 600000);
+    const char *wrong[] = {"0", "-1", "1.5", "1s", "x", "18446744073709551616"};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        assert_int_equal(edge_head_deadline(slice_of(wrong[i]), 600000, &ms), STATUS_INVALID);
+        assert_string_equal(status_note()->param, "x-request-timeout-ms");
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_head),
+        cmocka_unit_test(test_deadline),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,137 @@
+#include "gateway/edge/edge_json.h"
+
+#include "config/base/limits.h"
+#include "tests/unit/edge_text_kit.h"
+
+static void test_members_are_spans(void **state)
+{
+    (void)state;
+    struct slice text = SLICE(" { \"a\" : 1.50 ,\"b\":\"x\\\"}\", \"c\":[1,{\"d\":2}],\"e\":null}");
+    const char *keys[] = {"a", "b", "c", "e"};
+    const char *values[] = {"1.50", "\"x\\\"}\"", "[1,{\"d\":2}]", "null"};
+    struct edge_json_walk walk;
+    assert_int_equal(edge_json_object(&walk, text), STATUS_OK);
+    struct slice key, value;
+    bool found;
+    for (size_t i = 0; i < 4; i++) {
+        assert_int_equal(edge_json_member(&walk, &found, &key, &value), STATUS_OK);
+        assert_true(found);
+        edge_text_same(key, keys[i]);
+        edge_text_same(value, values[i]);
+    }
+    assert_int_equal(edge_json_member(&walk, &found, &key, &value), STATUS_OK);
+    assert_false(found);
+}
+
+static void test_elements_are_spans(void **state)
+{
+    (void)state;
+    struct edge_json_walk walk;
+    struct slice value;
+    bool found;
+    assert_int_equal(edge_json_array(&walk, SLICE("[ ]")), STATUS_OK);
+    assert_int_equal(edge_json_element(&walk, &found, &value), STATUS_OK);
+    assert_false(found);
+    assert_int_equal(edge_json_array(&walk, SLICE("[\"]\", {\"a\":[]} ,-1e5]")), STATUS_OK);
+    const char *values[] = {"\"]\"", "{\"a\":[]}", "-1e5"};
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(edge_json_element(&walk, &found, &value), STATUS_OK);
+        assert_true(found);
+        edge_text_same(value, values[i]);
+    }
+    assert_int_equal(edge_json_element(&walk, &found, &value), STATUS_OK);
+    assert_false(found);
+}
+
+/* Walks everything; the first refusal is returned. */
+static enum status walk_all(struct slice text)
+{
+    struct edge_json_walk walk;
+    struct slice key, value;
+    bool found = true;
+    TRY(edge_json_object(&walk, text));
+    while (found)
+        TRY(edge_json_member(&walk, &found, &key, &value));
+    return STATUS_OK;
+}
+
+static void test_every_cut_is_refused(void **state)
+{
+    (void)state;
+    struct slice text = SLICE("{\"a\":{\"b\":[1,\"\\\\\"]},\"c\":true}");
+    assert_int_equal(walk_all(text), STATUS_OK);
+    for (size_t length = 0; length < text.length; length++) {
+        char *copy = mem_strndup(text.bytes, length); /* exact, so that a read beyond is caught */
+        assert_int_equal(walk_all((struct slice){copy, length}), STATUS_PROTOCOL);
+        mem_free(copy);
+    }
+}
+
+static void test_broken_texts_are_refused(void **state)
+{
+    (void)state;
+    const char *texts[] = {"[]",        "{a:1}",      "{\"a\" 1}",  "{\"a\":}", "{\"a\":1 \"b\":2}",
+                           "{\"a\":[}", "{\"a\":{]}", "{\"a\":1,}", "{,}",      "{\"a\":,\"b\":1}",
+                           "\"x\"",     "1",          "{\"a\":\"x}"};
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        if (walk_all(slice_of(texts[i])) != STATUS_PROTOCOL)
+            fail_msg("accepted: %s", texts[i]);
+    }
+}
+
+static void test_depth_at_the_limit(void **state)
+{
+    (void)state;
+    for (size_t extra = 0; extra < 2; extra++) {
+        struct buffer text;
+        buffer_init(&text, 4096);
+        size_t depth = LIMIT_JSON_DEPTH + extra;
+        buffer_append_text(&text, "{\"a\":");
+        for (size_t i = 0; i < depth; i++)
+            buffer_append_char(&text, '[');
+        for (size_t i = 0; i < depth; i++)
+            buffer_append_char(&text, ']');
+        buffer_append_char(&text, '}');
+        assert_int_equal(walk_all(buffer_slice(&text)), extra == 0 ? STATUS_OK : STATUS_PROTOCOL);
+        buffer_deinit(&text);
+    }
+}
+
+static void test_scalars(void **state)
+{
+    (void)state;
+    uint64_t number;
+    assert_int_equal(edge_json_number(SLICE("0"), 9, &number), STATUS_OK);
+    assert_int_equal(number, 0);
+    assert_int_equal(edge_json_number(SLICE("9"), 9, &number), STATUS_OK);
+    assert_int_equal(number, 9);
+    const char *wrong[] = {"", "10", "-1", "1.0", "1e0", "x", "18446744073709551616", "\"1\""};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
+        assert_int_equal(edge_json_number(slice_of(wrong[i]), 9, &number), STATUS_PROTOCOL);
+    assert_int_equal(edge_json_number(SLICE("18446744073709551615"), UINT64_MAX, &number),
+                     STATUS_OK);
+    struct slice inside;
+    assert_int_equal(edge_json_string(SLICE("\"a\\n\""), &inside), STATUS_OK);
+    edge_text_same(inside, "a\\n");
+    assert_int_equal(edge_json_string(SLICE("\""), &inside), STATUS_PROTOCOL);
+    assert_int_equal(edge_json_string(SLICE("12"), &inside), STATUS_PROTOCOL);
+    assert_int_equal(edge_json_inside(SLICE("[ 1, 2 ]"), &inside), STATUS_OK);
+    edge_text_same(inside, "1, 2");
+    assert_int_equal(edge_json_inside(SLICE("[ ]"), &inside), STATUS_OK);
+    assert_int_equal(inside.length, 0);
+    assert_int_equal(edge_json_inside(SLICE("["), &inside), STATUS_PROTOCOL);
+    assert_int_equal(edge_json_inside(SLICE("{}"), &inside), STATUS_PROTOCOL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_members_are_spans),
+        cmocka_unit_test(test_elements_are_spans),
+        cmocka_unit_test(test_every_cut_is_refused),
+        cmocka_unit_test(test_broken_texts_are_refused),
+        cmocka_unit_test(test_depth_at_the_limit),
+        cmocka_unit_test(test_scalars),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,272 @@
+#include "gateway/edge/edge_stream.h"
+
+#include "config/base/limits.h"
+#include "tests/unit/edge_text_kit.h"
+
+#define FINAL                                                                                      \
+    "event: banyan.final\ndata: {\"protocol\":1,\"request_id\":\"req_1\",\"record_seq\":42,"       \
+    "\"prompt_tokens\":10,\"cached_tokens\":4,\"completion_tokens\":3,\"finish_reason\":\"stop\"," \
+    "\"estimated\":false,\"queue_us\":1,\"prefill_us\":2,\"decode_us\":3,\"preemptions\":0,"       \
+    "\"swapped_pages\":0,\"swap_us\":0}\n\n"
+
+static const char STREAM[] =
+    ": queued\n\n"
+    "data: {\"n\":0,\"id\":\"chatcmpl-1\",\"object\":\"chat.completion.chunk\",\"created\":7,"
+    "\"model\":\"a\\\"choices\\\":[\",\"choices\":[{\"index\":0,\"delta\":{}}]}\n\n"
+    "data: "
+    "{\"n\":3,\"id\":\"chatcmpl-1\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"\\u00e9"
+    "\"},\"x\":1.50}]}\n\n" FINAL;
+
+struct seen {
+    struct buffer out;
+    bool with_usage;
+    int finals;
+    enum status answer;
+};
+
+static enum status on_chunk(void *context, struct slice rest)
+{
+    struct seen *seen = context;
+    edge_stream_append_chunk(&seen->out, rest, seen->with_usage);
+    return seen->answer;
+}
+
+static void on_final(void *context)
+{
+    ((struct seen *)context)->finals++;
+}
+
+static const struct edge_stream_callbacks callbacks = {on_chunk, on_final};
+
+static void seen_init(struct seen *seen, struct edge_stream *stream)
+{
+    *seen = (struct seen){0};
+    buffer_init(&seen->out, 1 << 20);
+    edge_stream_init(stream, &callbacks, seen);
+}
+
+static void seen_deinit(struct seen *seen, struct edge_stream *stream)
+{
+    buffer_deinit(&seen->out);
+    edge_stream_deinit(stream);
+}
+
+static void check_stream(const struct edge_stream *stream, const struct seen *seen)
+{
+    edge_text_same(
+        buffer_slice(&seen->out),
+        "data: {\"id\":\"chatcmpl-1\",\"object\":\"chat.completion.chunk\",\"created\":7,"
+        "\"model\":\"a\\\"choices\\\":[\",\"choices\":[{\"index\":0,\"delta\":{}}]}\n\n"
+        "data: "
+        "{\"id\":\"chatcmpl-1\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"\\u00e9\"},"
+        "\"x\":1.50}]}\n\n");
+    assert_int_equal(seen->finals, 1);
+    assert_true(stream->has_final);
+    assert_int_equal(stream->tokens_seen, 3);
+    assert_int_equal(stream->final.record_seq, 42);
+    assert_int_equal(stream->final.prompt_tokens, 10);
+    assert_int_equal(stream->final.cached_tokens, 4);
+    assert_int_equal(stream->final.completion_tokens, 3);
+    assert_string_equal(stream->final.finish, "stop");
+    assert_int_equal(stream->final.decode_us, 3);
+    assert_false(stream->final.is_estimated);
+}
+
+static void test_every_split_gives_the_same(void **state)
+{
+    (void)state;
+    size_t length = sizeof STREAM - 1;
+    for (size_t split = 0; split <= length; split++) {
+        struct edge_stream stream;
+        struct seen seen;
+        seen_init(&seen, &stream);
+        char *first =
+            mem_strndup(STREAM, split); /* exact pieces, so that a read beyond is caught */
+        char *second = mem_strndup(STREAM + split, length - split);
+        assert_int_equal(edge_stream_feed(&stream, (struct slice){first, split}), STATUS_OK);
+        assert_int_equal(edge_stream_feed(&stream, (struct slice){second, length - split}),
+                         STATUS_OK);
+        check_stream(&stream, &seen);
+        mem_free(first);
+        mem_free(second);
+        seen_deinit(&seen, &stream);
+    }
+}
+
+static void test_byte_by_byte(void **state)
+{
+    (void)state;
+    struct edge_stream stream;
+    struct seen seen;
+    seen_init(&seen, &stream);
+    for (size_t i = 0; i < sizeof STREAM - 1; i++)
+        assert_int_equal(edge_stream_feed(&stream, (struct slice){STREAM + i, 1}), STATUS_OK);
+    check_stream(&stream, &seen);
+    seen_deinit(&seen, &stream);
+}
+
+static void test_usage_chunk(void **state)
+{
+    (void)state;
+    struct edge_stream stream;
+    struct seen seen;
+    seen_init(&seen, &stream);
+    seen.with_usage = true;
+    assert_int_equal(edge_stream_feed(&stream, slice_of(STREAM)), STATUS_OK);
+    edge_text_has(seen.out.bytes, "\"delta\":{}}],\"usage\":null}\n\n");
+    buffer_clear(&seen.out);
+    edge_stream_append_usage_chunk(&seen.out, &stream, SLICE("unused"));
+    edge_text_same(
+        buffer_slice(&seen.out),
+        "data: {\"id\":\"chatcmpl-1\",\"object\":\"chat.completion.chunk\",\"created\":7,"
+        "\"model\":\"a\\\"choices\\\":[\",\"choices\":[],\"usage\":{\"prompt_tokens\":10,"
+        "\"completion_tokens\":3,\"total_tokens\":13,\"prompt_tokens_details\":{\"cached_tokens\":"
+        "4},"
+        "\"completion_tokens_details\":{\"reasoning_tokens\":0}}}\n\n");
+    seen_deinit(&seen, &stream);
+    seen_init(&seen, &stream);
+    edge_stream_append_usage_chunk(&seen.out, &stream, SLICE("\"id\":\"f\","));
+    edge_text_has(seen.out.bytes, "data: {\"id\":\"f\",\"choices\":[],\"usage\":{");
+    seen_deinit(&seen, &stream);
+}
+
+static void test_error_frame_is_kept(void **state)
+{
+    (void)state;
+    struct edge_stream stream;
+    struct seen seen;
+    seen_init(&seen, &stream);
+    assert_int_equal(edge_stream_feed(&stream, SLICE("data: {\"n\":2,\"error\":{\"message\":\"m\"}}"
+                                                     "\n\n" FINAL)),
+                     STATUS_OK);
+    edge_text_same(buffer_slice(&stream.error), "{\"message\":\"m\"}");
+    assert_int_equal(seen.out.length, 0);
+    assert_int_equal(stream.tokens_seen, 2);
+    assert_int_equal(seen.finals, 1);
+    seen_deinit(&seen, &stream);
+}
+
+static void test_broken_frames(void **state)
+{
+    (void)state;
+    const char *frames[] = {
+        "data: {\"id\":1}\n\n",
+        "data: {\"n\":,\"id\":1}\n\n",
+        "data: {\"n\":1}\n\n",
+        "data: {\"n\":1,\n\n",
+        "data: {\"n\":4294967296,\"id\":1}\n\n",
+        "data: {\"n\":-1,\"id\":1}\n\n",
+        "data: [DONE]\n\n",
+        "data: {\"n\":5,\"a\":1}\n\ndata: {\"n\":4,\"a\":1}\n\n",
+        "data: {\"n\":1,\"a\":\ndata: 1}\n\n",
+        "event: other\ndata: {\"n\":1,\"a\":1}\n\n",
+        "event: banyan.final\ndata: {\n\n",
+        "event: banyan.final\ndata: []\n\n",
+        "event: banyan.final\ndata: {\"protocol\":1}\n\n",
+    };
+    for (size_t i = 0; i < sizeof frames / sizeof frames[0]; i++) {
+        struct edge_stream stream;
+        struct seen seen;
+        seen_init(&seen, &stream);
+        if (edge_stream_feed(&stream, slice_of(frames[i])) != STATUS_PROTOCOL)
+            fail_msg("accepted: %s", frames[i]);
+        assert_false(stream.has_final);
+        seen_deinit(&seen, &stream);
+    }
+}
+
+/* Each number of the record in turn is missing, negative, and of a wrong type. */
+static void test_broken_records(void **state)
+{
+    (void)state;
+    const char *names[] = {"protocol",          "record_seq", "prompt_tokens", "cached_tokens",
+                           "completion_tokens", "queue_us",   "prefill_us",    "decode_us"};
+    const char *values[] = {"-1", "\"1\"", "1.5", "null", "9223372036854775808"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        for (size_t k = 0; k < sizeof values / sizeof values[0]; k++) {
+            struct edge_stream stream;
+            struct seen seen;
+            seen_init(&seen, &stream);
+            struct buffer text;
+            buffer_init(&text, 4096);
+            buffer_append_text(&text, "event: banyan.final\ndata: {\"finish_reason\":\"stop\"");
+            for (size_t j = 0; j < sizeof names / sizeof names[0]; j++)
+                buffer_printf(&text, ",\"%s\":%s", names[j], j == i ? values[k] : "1");
+            buffer_append_text(&text, "}\n\n");
+            assert_int_equal(edge_stream_feed(&stream, buffer_slice(&text)), STATUS_PROTOCOL);
+            buffer_deinit(&text);
+            seen_deinit(&seen, &stream);
+        }
+    }
+}
+
+static void test_what_a_chunk_answers_stops_the_reading(void **state)
+{
+    (void)state;
+    struct edge_stream stream;
+    struct seen seen;
+    seen_init(&seen, &stream);
+    seen.answer = STATUS_LIMIT;
+    assert_int_equal(edge_stream_feed(&stream, slice_of(STREAM)), STATUS_LIMIT);
+    assert_false(stream.has_final);
+    seen_deinit(&seen, &stream);
+}
+
+static void test_frame_at_the_limit(void **state)
+{
+    (void)state;
+    for (size_t extra = 0; extra < 2; extra++) {
+        struct edge_stream stream;
+        struct seen seen;
+        seen_init(&seen, &stream);
+        seen.out.limit_bytes = 2 * LIMIT_ENGINE_FRAME_BYTES;
+        struct buffer text;
+        buffer_init(&text, 2 * LIMIT_ENGINE_FRAME_BYTES);
+        buffer_append_text(&text, "data: {\"n\":1,\"a\":\"");
+        while (text.length < LIMIT_ENGINE_FRAME_BYTES + 3 + extra)
+            buffer_append_char(&text, 'x');
+        buffer_append_text(&text, "\"}\n\n");
+        assert_int_equal(edge_stream_feed(&stream, buffer_slice(&text)),
+                         extra == 0 ? STATUS_OK : STATUS_LIMIT);
+        buffer_deinit(&text);
+        seen_deinit(&seen, &stream);
+    }
+}
+
+static void test_without_memory(void **state)
+{
+    (void)state;
+    int failures = 0;
+    for (int n = 0; n < 100; n++) {
+        struct edge_stream stream;
+        struct seen seen;
+        seen_init(&seen, &stream);
+        struct edge_text_failing failing = {.fails_at = n};
+        mem_hook_set(edge_text_hook, &failing);
+        enum status status = edge_stream_feed(&stream, slice_of(STREAM));
+        mem_hook_set(NULL, NULL);
+        bool is_through = failing.count <= n;
+        failures += status != STATUS_OK || seen.out.status != STATUS_OK || stream.first.length == 0;
+        seen_deinit(&seen, &stream);
+        if (is_through)
+            break;
+        assert_true(n < 99);
+    }
+    assert_true(failures > 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_split_gives_the_same),
+        cmocka_unit_test(test_byte_by_byte),
+        cmocka_unit_test(test_usage_chunk),
+        cmocka_unit_test(test_error_frame_is_kept),
+        cmocka_unit_test(test_broken_frames),
+        cmocka_unit_test(test_broken_records),
+        cmocka_unit_test(test_what_a_chunk_answers_stops_the_reading),
+        cmocka_unit_test(test_frame_at_the_limit),
+        cmocka_unit_test(test_without_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
