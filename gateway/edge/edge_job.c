@@ -327,12 +327,12 @@ static void settle_count(struct edge_job *job)
     job->access.completion_tokens = row->completion_tokens;
 }
 
-/* The row cannot be written: its counts go to the log, so that nothing is lost silently, and the
- * client does not get a normal end. */
-static void settle_lost(struct edge_job *job)
+/* The row could not be committed in time (the ledger keeps trying), or not even be queued: its
+ * counts go to the log, so that nothing is lost silently, and the client does not get a normal end. */
+static void settle_unconfirmed(struct edge_job *job, const char *event)
 {
     const struct ledger_row *row = &job->row;
-    LOG(LOG_ERROR, "ledger_row_lost", LOG_TEXT("request_id", row->request_id),
+    LOG(LOG_ERROR, event, LOG_TEXT("request_id", row->request_id),
         LOG_TEXT("tenant", row->tenant_id), LOG_TEXT("key", row->key_id),
         LOG_TEXT("model", row->model), LOG_TEXT("finish", row->finish),
         LOG_NUMBER("prompt_tokens", row->prompt_tokens),
@@ -348,7 +348,7 @@ static void settle_committed(void *context)
     job_hold(job);
     job->is_committing = false;
     if (job->commit_status != STATUS_OK)
-        settle_lost(job);
+        settle_unconfirmed(job, "ledger_row_late");
     else
         job_end_client(job);
     job_unhold(job);
@@ -374,7 +374,7 @@ static void settle_append(void *context)
             loop_timer_arm(job->append_timer, APPEND_AGAIN_MS);
         } else {
             job->is_committing = false;
-            settle_lost(job);
+            settle_unconfirmed(job, "ledger_row_lost");
         }
     }
     job_unhold(job);
