@@ -39,6 +39,8 @@ void *mem_realloc(void *old, size_t bytes)
 void *mem_alloc_aligned(size_t alignment, size_t bytes)
 {
     void *memory = NULL;
+    if (alignment < sizeof(void *)) /* posix_memalign wants no less */
+        alignment = sizeof(void *);
     if (mem_refused(bytes) || bytes > SIZE_MAX - alignment)
         return NULL;
     return posix_memalign(&memory, alignment, bytes != 0 ? bytes : 1) == 0 ? memory : NULL;

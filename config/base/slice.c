@@ -22,6 +22,8 @@ void buffer_clear(struct buffer *buffer)
 {
     buffer->length = 0;
     buffer->status = STATUS_OK;
+    if (buffer->bytes != NULL)
+        buffer->bytes[0] = '\0';
 }
 
 static bool append_reserve(struct buffer *buffer, size_t more)

@@ -1,0 +1,207 @@
+#include "config/base/log.h"
+
+#include "tests/unit/base_kit.h"
+
+#include <jansson.h>
+#include <pthread.h>
+#include <time.h>
+
+#include "config/base/limits.h"
+
+/* Lines go to a file that is read back after each. */
+static int log_file;
+
+static int open_file(void **state)
+{
+    char path[] = "/tmp/test_log.XXXXXX";
+    (void)state;
+    log_file = mkstemp(path);
+    unlink(path);
+    log_open(log_file, LOG_INFO, "unit");
+    return log_file < 0;
+}
+
+static int close_file(void **state)
+{
+    (void)state;
+    log_open(STDERR_FILENO, LOG_INFO, "unit");
+    return close(log_file);
+}
+
+static size_t take_text(char *out, size_t capacity)
+{
+    ssize_t got = pread(log_file, out, capacity - 1, 0);
+    assert_true(got >= 0);
+    out[got] = '\0';
+    assert_int_equal(ftruncate(log_file, 0), 0);
+    assert_int_equal(lseek(log_file, 0, SEEK_SET), 0);
+    return (size_t)got;
+}
+
+static json_t *take_line(size_t *length)
+{
+    char text[8192];
+    *length = take_text(text, sizeof text);
+    assert_true(*length > 0);
+    assert_ptr_equal(strchr(text, '\n'), text + *length - 1); /* one line, ended */
+    json_error_t error;
+    json_t *json = json_loads(text, JSON_REJECT_DUPLICATES, &error);
+    if (json == NULL)
+        fail_msg("%s in %s", error.text, text);
+    return json;
+}
+
+static const char *text_of(json_t *json, const char *name)
+{
+    const char *text = json_string_value(json_object_get(json, name));
+    return text != NULL ? text : "(none)";
+}
+
+static void test_line(void **state)
+{
+    (void)state;
+    size_t length;
+    LOG(LOG_WARN, "something_happened",
+        LOG_TEXT("why", "a \"quote\"\n\x01 gr\xc3\xbc\xc3\x9f \xff"), LOG_NUMBER("count", -42));
+    json_t *json = take_line(&length);
+    assert_string_equal(text_of(json, "level"), "warn");
+    assert_string_equal(text_of(json, "component"), "unit");
+    assert_string_equal(text_of(json, "event"), "something_happened");
+    assert_string_equal(text_of(json, "why"), "a \"quote\"\n\x01 gr\xc3\xbc\xc3\x9f \xef\xbf\xbd");
+    assert_int_equal(json_integer_value(json_object_get(json, "count")), -42);
+    struct tm utc = {0};
+    const char *rest = strptime(text_of(json, "time"), "%Y-%m-%dT%H:%M:%S", &utc);
+    assert_non_null(rest);
+    assert_int_equal(strlen(rest), 5); /* .000Z */
+    assert_int_equal(rest[4], 'Z');
+    time_t apart = time(NULL) - timegm(&utc);
+    assert_true(apart >= -2 && apart <= 2);
+    json_decref(json);
+    log_event(LOG_ERROR, "no_fields", NULL, 0);
+    json = take_line(&length);
+    assert_int_equal(json_object_size(json), 4);
+    json_decref(json);
+}
+
+static void test_level(void **state)
+{
+    (void)state;
+    char text[64];
+    enum log_level level;
+    log_event(LOG_DEBUG, "quiet", NULL, 0);
+    assert_int_equal(take_text(text, sizeof text), 0);
+    assert_int_equal(log_level_parse(&level, "debug"), STATUS_OK);
+    assert_int_equal(level, LOG_DEBUG);
+    assert_int_equal(log_level_parse(&level, "error"), STATUS_OK);
+    assert_int_equal(level, LOG_ERROR);
+    assert_int_equal(log_level_parse(&level, "loud"), STATUS_INVALID);
+    assert_int_equal(log_level_parse(&level, "INFO"), STATUS_INVALID);
+}
+
+/* Texts around the limit, of characters that are escaped to one to six bytes: always valid JSON,
+ * never longer than the limit, marked when cut. */
+static void test_long_lines(void **state)
+{
+    static const char *const characters[] = {"x", "\"", "\x02", "\xe2\x82\xac", "\xff"};
+    (void)state;
+    char text[5000];
+    for (size_t kind = 0; kind < 5; kind++) {
+        size_t bytes = strlen(characters[kind]);
+        bool was_whole = false;
+        bool was_cut = false;
+        for (size_t count = 600; count * bytes + bytes < sizeof text;
+             count += count < 3900 ? 37 : 1) {
+            for (size_t i = 0; i < count; i++)
+                memcpy(text + i * bytes, characters[kind], bytes);
+            text[count * bytes] = '\0';
+            LOG(LOG_INFO, "long", LOG_TEXT("text", text), LOG_NUMBER("after", 1));
+            size_t length;
+            json_t *json = take_line(&length);
+            bool is_cut = json_is_true(json_object_get(json, "cut"));
+            assert_true(length <= LIMIT_LOG_LINE_BYTES);
+            assert_true(!is_cut || length > LIMIT_LOG_LINE_BYTES - 64);
+            assert_int_equal(json_object_get(json, "after") == NULL, is_cut);
+            was_whole = was_whole || !is_cut;
+            was_cut = was_cut || is_cut;
+            json_decref(json);
+        }
+        assert_true(was_cut);
+        assert_true(was_whole || kind == 2); /* 600 of six bytes and the head: whole too */
+    }
+}
+
+static void test_many_fields(void **state)
+{
+    (void)state;
+    struct log_field fields[300];
+    for (size_t i = 0; i < 300; i++)
+        fields[i] = i % 2 == 0 ? LOG_NUMBER("number", i) : LOG_TEXT("text", "twelve bytes");
+    char text[8192];
+    log_event(LOG_INFO, "many", fields, 300);
+    size_t length = take_text(text, sizeof text);
+    assert_true(length <= LIMIT_LOG_LINE_BYTES);
+    json_t *json = json_loads(text, 0, NULL);
+    assert_non_null(json);
+    assert_true(json_is_true(json_object_get(json, "cut")));
+    json_decref(json);
+}
+
+static void test_failure(void **state)
+{
+    (void)state;
+    size_t length;
+    status_fail(STATUS_BUSY, "config/base/x.c", 12, NULL, "no room for %d", 3);
+    log_failure(LOG_ERROR, "refused");
+    json_t *json = take_line(&length);
+    assert_string_equal(text_of(json, "status"), "BUSY");
+    assert_string_equal(text_of(json, "message"), "no room for 3");
+    assert_string_equal(text_of(json, "file"), "config/base/x.c");
+    assert_int_equal(json_integer_value(json_object_get(json, "line")), 12);
+    json_decref(json);
+}
+
+static void *write_lines(void *context)
+{
+    for (int i = 0; i < 500; i++)
+        LOG(LOG_INFO, "line", LOG_TEXT("who", context), LOG_NUMBER("i", i));
+    return NULL;
+}
+
+/* Lines of several threads into one pipe are never mixed. */
+static void test_threads(void **state)
+{
+    (void)state;
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    log_open(ends[1], LOG_INFO, "unit");
+    pthread_t threads[3];
+    char *names[3] = {"one", "two", "three"};
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, write_lines, names[i]), 0);
+    FILE *file = fdopen(ends[0], "r");
+    char line[LIMIT_LOG_LINE_BYTES + 1];
+    for (int i = 0; i < 1500; i++) {
+        assert_non_null(fgets(line, sizeof line, file));
+        json_t *json = json_loads(line, 0, NULL);
+        assert_non_null(json);
+        json_decref(json);
+    }
+    for (int i = 0; i < 3; i++)
+        pthread_join(threads[i], NULL);
+    fclose(file);
+    log_open(log_file, LOG_INFO, "unit");
+    close(ends[1]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_line, open_file, close_file),
+        cmocka_unit_test_setup_teardown(test_level, open_file, close_file),
+        cmocka_unit_test_setup_teardown(test_long_lines, open_file, close_file),
+        cmocka_unit_test_setup_teardown(test_many_fields, open_file, close_file),
+        cmocka_unit_test_setup_teardown(test_failure, open_file, close_file),
+        cmocka_unit_test_setup_teardown(test_threads, open_file, close_file),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
