@@ -1,0 +1,277 @@
+#include "gateway/engine_http/face_request.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "config/base/mem.h"
+
+enum { VOCAB = 100 };
+
+static enum status parse(struct face_request *request, enum face_kind kind, const char *body)
+{
+    return face_request_parse(request, kind, slice_of(body), "m", VOCAB);
+}
+
+/* A chat, or a completion, with more fields: "," and members, or "". */
+static enum status parse_with(struct face_request *request, enum face_kind kind, const char *fields)
+{
+    char body[8192];
+    snprintf(body, sizeof body, "{\"model\":\"m\",%s%s}",
+             kind == FACE_CHAT ? "\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}]"
+                               : "\"prompt\":\"Hi\"",
+             fields);
+    return parse(request, kind, body);
+}
+
+static void test_defaults(void **state)
+{
+    (void)state;
+    struct face_request request;
+    assert_int_equal(parse_with(&request, FACE_CHAT, ""), STATUS_OK);
+    assert_int_equal(request.engine.choices, 1);
+    assert_int_equal(request.engine.tokens_max, 0);
+    assert_true(request.engine.sampling.temperature == 1.0f);
+    assert_true(request.engine.sampling.top_p == 1.0f);
+    assert_false(request.is_stream);
+    uint64_t first_seed = request.engine.sampling.seed;
+    face_request_deinit(&request);
+    assert_int_equal(parse_with(&request, FACE_TEXT, ""), STATUS_OK);
+    assert_int_equal(request.engine.tokens_max, 16);
+    assert_true(request.engine.sampling.seed != first_seed);
+    face_request_deinit(&request);
+}
+
+static void test_every_honoured_field(void **state)
+{
+    (void)state;
+    struct face_request request;
+    assert_int_equal(
+        parse_with(&request, FACE_CHAT,
+                   ",\"max_completion_tokens\":9,\"temperature\":0.5,\"top_p\":0.25,\"top_k\":7,"
+                   "\"min_p\":0.125,\"n\":3,\"seed\":-2,\"presence_penalty\":-1,"
+                   "\"frequency_penalty\":2,\"logit_bias\":{\"5\":-100,\"99\":1.5},"
+                   "\"stop\":[\"a\",\"bc\"],\"logprobs\":true,\"top_logprobs\":4,\"stream\":true,"
+                   "\"stream_options\":{\"include_usage\":true},\"return_token_ids\":true,"
+                   "\"ignore_eos\":true,\"response_format\":{\"type\":\"text\"},\"user\":\"u\","
+                   "\"metadata\":{\"a\":\"b\"},\"service_tier\":\"auto\",\"store\":false,"
+                   "\"tools\":null"),
+        STATUS_OK);
+    const struct engine_request *engine = &request.engine;
+    assert_int_equal(engine->tokens_max, 9);
+    assert_true(engine->sampling.temperature == 0.5f && engine->sampling.top_p == 0.25f);
+    assert_true(engine->sampling.min_p == 0.125f);
+    assert_int_equal(engine->sampling.top_k, 7);
+    assert_int_equal(engine->choices, 3);
+    assert_true(engine->sampling.seed == (uint64_t)-2);
+    assert_true(engine->sampling.presence_penalty == -1.0f);
+    assert_true(engine->sampling.frequency_penalty == 2.0f);
+    assert_int_equal(engine->sampling.bias_count, 2);
+    assert_int_equal(engine->stop_count, 2);
+    assert_true(slice_is(engine->stop[1], "bc"));
+    assert_true(engine->want_logprobs && engine->ignore_end && request.want_token_ids);
+    assert_int_equal(engine->top_logprobs, 4);
+    assert_true(request.is_stream);
+    face_request_deinit(&request);
+}
+
+static void test_messages(void **state)
+{
+    (void)state;
+    struct face_request request;
+    assert_int_equal(parse(&request, FACE_CHAT,
+                           "{\"model\":\"m\",\"messages\":[{\"role\":\"developer\",\"content\":"
+                           "[{\"type\":\"text\",\"text\":\"one \"},{\"type\":\"text\",\"text\":"
+                           "\"two\"}]},{\"role\":\"user\",\"content\":\"\",\"name\":null}]}"),
+                     STATUS_OK);
+    assert_int_equal(request.engine.message_count, 2);
+    assert_true(slice_is(request.engine.messages[0].role, "system"));
+    assert_true(slice_is(request.engine.messages[0].content, "one two"));
+    assert_true(slice_is(request.engine.messages[1].content, ""));
+    struct engine_request one;
+    face_request_of_prompt(&request, 0, &one);
+    assert_int_equal(one.prompt_kind, ENGINE_PROMPT_CHAT);
+    face_request_deinit(&request);
+}
+
+static void test_prompts(void **state)
+{
+    (void)state;
+    struct face_request request;
+    struct engine_request one;
+    assert_int_equal(parse(&request, FACE_TEXT, "{\"model\":\"m\",\"prompt\":[1,99]}"), STATUS_OK);
+    assert_int_equal(request.prompt_count, 1);
+    face_request_of_prompt(&request, 0, &one);
+    assert_int_equal(one.prompt_kind, ENGINE_PROMPT_TOKENS);
+    assert_int_equal(one.token_count, 2);
+    assert_int_equal(one.tokens[1], 99);
+    face_request_deinit(&request);
+    assert_int_equal(parse(&request, FACE_TEXT, "{\"model\":\"m\",\"prompt\":[\"a\",\"b\"]}"),
+                     STATUS_OK);
+    assert_int_equal(request.prompt_count, 2);
+    face_request_of_prompt(&request, 1, &one);
+    assert_true(slice_is(one.text, "b"));
+    face_request_deinit(&request);
+    assert_int_equal(parse(&request, FACE_TEXT, "{\"model\":\"m\",\"prompt\":[[1],[2,3]],\"n\":4}"),
+                     STATUS_OK);
+    assert_int_equal(request.prompt_count * request.engine.choices, LIMIT_CHOICES);
+    face_request_deinit(&request);
+    assert_int_equal(parse(&request, FACE_TEXT, "{\"model\":\"m\",\"prompt\":[[1],[2,3]],\"n\":5}"),
+                     STATUS_LIMIT);
+    assert_string_equal(status_note()->param, "n");
+}
+
+static const struct wrong {
+    enum face_kind kind;
+    const char *fields;
+    enum status status;
+    const char *param;
+} wrongs[] = {
+    {FACE_CHAT, ",\"max_tokens\":-1", STATUS_OUT_OF_RANGE, "max_tokens"},
+    {FACE_CHAT, ",\"max_tokens\":0", STATUS_OUT_OF_RANGE, "max_tokens"},
+    {FACE_CHAT, ",\"max_tokens\":1,\"max_completion_tokens\":1", STATUS_INVALID, "max_tokens"},
+    {FACE_CHAT, ",\"temperature\":2.01", STATUS_OUT_OF_RANGE, "temperature"},
+    {FACE_CHAT, ",\"temperature\":-0.01", STATUS_OUT_OF_RANGE, "temperature"},
+    {FACE_CHAT, ",\"temperature\":\"x\"", STATUS_INVALID, "temperature"},
+    {FACE_CHAT, ",\"top_p\":0", STATUS_OUT_OF_RANGE, "top_p"},
+    {FACE_CHAT, ",\"top_p\":1.01", STATUS_OUT_OF_RANGE, "top_p"},
+    {FACE_CHAT, ",\"top_k\":-2", STATUS_OUT_OF_RANGE, "top_k"},
+    {FACE_CHAT, ",\"min_p\":1.01", STATUS_OUT_OF_RANGE, "min_p"},
+    {FACE_CHAT, ",\"n\":0", STATUS_OUT_OF_RANGE, "n"},
+    {FACE_CHAT, ",\"n\":9", STATUS_OUT_OF_RANGE, "n"},
+    {FACE_CHAT, ",\"seed\":1.5", STATUS_INVALID, "seed"},
+    {FACE_CHAT, ",\"presence_penalty\":2.01", STATUS_OUT_OF_RANGE, "presence_penalty"},
+    {FACE_CHAT, ",\"frequency_penalty\":-2.01", STATUS_OUT_OF_RANGE, "frequency_penalty"},
+    {FACE_CHAT, ",\"logit_bias\":{\"100\":1}", STATUS_OUT_OF_RANGE, "logit_bias"},
+    {FACE_CHAT, ",\"logit_bias\":{\"-1\":1}", STATUS_OUT_OF_RANGE, "logit_bias"},
+    {FACE_CHAT, ",\"logit_bias\":{\"1x\":1}", STATUS_OUT_OF_RANGE, "logit_bias"},
+    {FACE_CHAT, ",\"logit_bias\":{\"1\":101}", STATUS_OUT_OF_RANGE, "logit_bias.1"},
+    {FACE_CHAT, ",\"logit_bias\":[]", STATUS_INVALID, "logit_bias"},
+    {FACE_CHAT, ",\"stop\":\"\"", STATUS_OUT_OF_RANGE, "stop"},
+    {FACE_CHAT, ",\"stop\":[\"a\",7]", STATUS_INVALID, "stop[1]"},
+    {FACE_CHAT, ",\"stop\":[\"a\",\"b\",\"c\",\"d\",\"e\"]", STATUS_LIMIT, "stop"},
+    {FACE_CHAT, ",\"logprobs\":3", STATUS_INVALID, "logprobs"},
+    {FACE_CHAT, ",\"top_logprobs\":1", STATUS_INVALID, "top_logprobs"},
+    {FACE_CHAT, ",\"logprobs\":true,\"top_logprobs\":21", STATUS_OUT_OF_RANGE, "top_logprobs"},
+    {FACE_CHAT, ",\"stream\":1", STATUS_INVALID, "stream"},
+    {FACE_CHAT, ",\"stream_options\":{}", STATUS_INVALID, "stream_options"},
+    {FACE_CHAT, ",\"stream\":true,\"stream_options\":{\"x\":true}", STATUS_UNSUPPORTED,
+     "stream_options.x"},
+    {FACE_CHAT, ",\"tools\":[]", STATUS_UNSUPPORTED, "tools"},
+    {FACE_CHAT, ",\"response_format\":{\"type\":\"json_schema\"}", STATUS_UNSUPPORTED,
+     "response_format.type"},
+    {FACE_CHAT, ",\"modalities\":[\"audio\"]", STATUS_UNSUPPORTED, "modalities"},
+    {FACE_CHAT, ",\"service_tier\":\"priority\"", STATUS_UNSUPPORTED, "service_tier"},
+    {FACE_CHAT, ",\"store\":true", STATUS_UNSUPPORTED, "store"},
+    {FACE_CHAT, ",\"priority\":0", STATUS_UNSUPPORTED, "priority"},
+    {FACE_CHAT, ",\"echo\":true", STATUS_UNSUPPORTED, "echo"},
+    {FACE_CHAT, ",\"prompt\":\"x\"", STATUS_UNSUPPORTED, "prompt"},
+    {FACE_TEXT, ",\"messages\":[]", STATUS_UNSUPPORTED, "messages"},
+    {FACE_TEXT, ",\"suffix\":\"x\"", STATUS_UNSUPPORTED, "suffix"},
+    {FACE_TEXT, ",\"best_of\":2", STATUS_UNSUPPORTED, "best_of"},
+    {FACE_TEXT, ",\"logprobs\":21", STATUS_OUT_OF_RANGE, "logprobs"},
+    {FACE_TEXT, ",\"logprobs\":true", STATUS_INVALID, "logprobs"},
+};
+
+static void test_wrong_fields_are_named(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof wrongs / sizeof wrongs[0]; i++) {
+        struct face_request request;
+        enum status status = parse_with(&request, wrongs[i].kind, wrongs[i].fields);
+        if (status != wrongs[i].status || strcmp(status_note()->param, wrongs[i].param) != 0)
+            fail_msg("%s: %s, param '%s'", wrongs[i].fields, status_name(status),
+                     status_note()->param);
+        assert_true(strlen(status_note()->message) > 15);
+    }
+}
+
+static const struct wrong wrong_bodies[] = {
+    {FACE_CHAT, "{\"messages\":[]}", STATUS_INVALID, "model"},
+    {FACE_CHAT, "{\"model\":\"x\"}", STATUS_MODEL_NOT_FOUND, "model"},
+    {FACE_CHAT, "{\"model\":7}", STATUS_INVALID, "model"},
+    {FACE_CHAT, "{\"model\":\"m\"}", STATUS_INVALID, "messages"},
+    {FACE_CHAT, "{\"model\":\"m\",\"messages\":[]}", STATUS_INVALID, "messages"},
+    {FACE_CHAT, "{\"model\":\"m\",\"messages\":[7]}", STATUS_INVALID, "messages[0]"},
+    {FACE_CHAT, "{\"model\":\"m\",\"messages\":[{\"content\":\"x\"}]}", STATUS_INVALID,
+     "messages[0].role"},
+    {FACE_CHAT, "{\"model\":\"m\",\"messages\":[{\"role\":\"tool\",\"content\":\"x\"}]}",
+     STATUS_UNSUPPORTED, "messages[0].role"},
+    {FACE_CHAT, "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":7}]}",
+     STATUS_INVALID, "messages[0].content"},
+    {FACE_CHAT,
+     "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"image_url\"}]}]}",
+     STATUS_UNSUPPORTED, "messages[0].content[0].type"},
+    {FACE_CHAT,
+     "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"x\",\"tool_calls\":[]}]}",
+     STATUS_UNSUPPORTED, "messages[0].tool_calls"},
+    {FACE_TEXT, "{\"model\":\"m\"}", STATUS_INVALID, "prompt"},
+    {FACE_TEXT, "{\"model\":\"m\",\"prompt\":\"\"}", STATUS_INVALID, "prompt"},
+    {FACE_TEXT, "{\"model\":\"m\",\"prompt\":[]}", STATUS_INVALID, "prompt"},
+    {FACE_TEXT, "{\"model\":\"m\",\"prompt\":[100]}", STATUS_OUT_OF_RANGE, "prompt[0]"},
+    {FACE_TEXT, "{\"model\":\"m\",\"prompt\":[1,-1]}", STATUS_OUT_OF_RANGE, "prompt[1]"},
+    {FACE_TEXT, "{\"model\":\"m\",\"prompt\":[1,\"a\"]}", STATUS_INVALID, "prompt[1]"},
+    {FACE_TEXT, "{\"model\":\"m\",\"prompt\":[\"a\",1]}", STATUS_INVALID, "prompt[1]"},
+    {FACE_TEXT, "{\"model\":\"m\",\"prompt\":[[1],\"a\"]}", STATUS_INVALID, "prompt[1]"},
+    {FACE_TEXT, "{\"model\":\"m\",\"prompt\":[[]]}", STATUS_INVALID, "prompt[0]"},
+    {FACE_TEXT, "{\"model\":\"m\",\"prompt\":{}}", STATUS_INVALID, "prompt"},
+};
+
+static void test_wrong_bodies_are_named(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof wrong_bodies / sizeof wrong_bodies[0]; i++) {
+        const struct wrong *wrong = &wrong_bodies[i];
+        struct face_request request;
+        enum status status = parse(&request, wrong->kind, wrong->fields);
+        if (status != wrong->status || strcmp(status_note()->param, wrong->param) != 0)
+            fail_msg("%s: %s, param '%s'", wrong->fields, status_name(status),
+                     status_note()->param);
+    }
+}
+
+static int fail_at(void *context, size_t bytes)
+{
+    (void)bytes;
+    int *left = context;
+    return (*left)-- == 0;
+}
+
+static void test_no_memory_at_any_point(void **state)
+{
+    (void)state;
+    const char *body = "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":"
+                       "\"text\",\"text\":\"a\"}]}]}";
+    bool is_through = false;
+    for (int n = 0; !is_through && n < 100; n++) {
+        int left = n;
+        struct face_request request;
+        mem_hook_set(fail_at, &left);
+        enum status status = parse(&request, FACE_CHAT, body);
+        mem_hook_set(NULL, NULL);
+        is_through = status == STATUS_OK;
+        if (is_through)
+            face_request_deinit(&request);
+        else
+            assert_int_equal(status, STATUS_NO_MEMORY);
+    }
+    assert_true(is_through);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_defaults),
+        cmocka_unit_test(test_every_honoured_field),
+        cmocka_unit_test(test_messages),
+        cmocka_unit_test(test_prompts),
+        cmocka_unit_test(test_wrong_fields_are_named),
+        cmocka_unit_test(test_wrong_bodies_are_named),
+        cmocka_unit_test(test_no_memory_at_any_point),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
