@@ -1,0 +1,205 @@
+/* main: the subcommands of banyan, wiring only. The one place that reads the
+ * environment.
+ *
+ * Owns:     the process's exit code.
+ * Thread:   the first.
+ * Cost:     –
+ * Not here: what a subcommand does.
+ */
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "config/base/log.h"
+#include "config/base/status.h"
+#include "engine/bench.h"
+#include "kernels/kernels.h"
+#ifdef BANYAN_CUDA
+#include "kernels/cuda/cuda_device.h"
+#endif
+#ifdef BANYAN_GATEWAY
+#include "config/config.h"
+#include "gateway/edge/edge.h"
+#include "gateway/engine_http/engine_http.h"
+#include "gateway/serve/serve.h"
+#endif
+
+enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
+
+struct command {
+    const char *name;
+    const char *help;
+    int (*run)(int argc, const char *const *argv);
+};
+
+static int main_fail(const char *command)
+{
+    fprintf(stderr, "banyan %s: %s\n", command, status_note()->message);
+    return EXIT_FAILED;
+}
+
+#ifdef BANYAN_GATEWAY
+extern char **environ;
+
+static bool main_wants_help(int argc, const char *const *argv)
+{
+    for (int i = 0; i < argc; i++) {
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Loads the options of a role and runs it: help and wrong options end here. */
+static int main_with_config(const char *command, enum config_role role, int argc,
+                            const char *const *argv,
+                            enum status (*run)(const struct config *config))
+{
+    if (main_wants_help(argc, argv)) {
+        struct buffer help;
+        buffer_init(&help, 64 * 1024);
+        config_help(role, &help);
+        printf("usage: banyan %s [options]\n\n%s", command, help.bytes != NULL ? help.bytes : "");
+        buffer_deinit(&help);
+        return EXIT_OK;
+    }
+    const struct config *config = NULL;
+    if (config_load(&config, role, argc, argv, (const char *const *)environ) != STATUS_OK) {
+        main_fail(command);
+        return EXIT_USAGE;
+    }
+    enum log_level level = LOG_INFO;
+    enum status status = log_level_parse(&level, config->log_level);
+    log_open(STDERR_FILENO, level, command);
+    if (status == STATUS_OK)
+        status = run(config);
+    int code = status == STATUS_OK ? EXIT_OK : main_fail(command);
+    config_release(config);
+    return code;
+}
+
+static enum status main_edge(const struct config *config)
+{
+    return edge_run(&(struct edge_options){
+        .config = config, .public_descriptor = -1, .admin_descriptor = -1, .ready_descriptor = -1});
+}
+
+static enum status main_engine(const struct config *config)
+{
+    return engine_http_run(
+        &(struct engine_http_options){.config = config, .descriptor = -1, .ready_descriptor = -1});
+}
+
+static int command_serve(int argc, const char *const *argv)
+{
+    return main_with_config("serve", CONFIG_SERVE, argc, argv, serve_run);
+}
+
+static int command_edge(int argc, const char *const *argv)
+{
+    return main_with_config("edge", CONFIG_EDGE, argc, argv, main_edge);
+}
+
+static int command_engine(int argc, const char *const *argv)
+{
+    return main_with_config("engine", CONFIG_ENGINE, argc, argv, main_engine);
+}
+
+static int command_schema(int argc, const char *const *argv)
+{
+    bool is_markdown = argc == 1 && strcmp(argv[0], "--markdown") == 0;
+    if (argc > 1 || (argc == 1 && !is_markdown)) {
+        fprintf(stderr, "banyan schema: takes nothing, or --markdown\n");
+        return EXIT_USAGE;
+    }
+    struct buffer text;
+    buffer_init(&text, 1024 * 1024);
+    if (is_markdown)
+        config_markdown(&text);
+    else
+        config_schema(&text);
+    fputs(text.bytes != NULL ? text.bytes : "", stdout);
+    buffer_deinit(&text);
+    return EXIT_OK;
+}
+#endif
+
+static int command_bench(int argc, const char *const *argv)
+{
+    char *const *arguments = (char *const *)(uintptr_t)argv;
+    return bench_run(argc, arguments, stdout) == STATUS_OK ? EXIT_OK : main_fail("bench");
+}
+
+static int command_version(int argc, const char *const *argv)
+{
+    if (argc > 0) {
+        fprintf(stderr, "banyan version: takes no options, not '%s'\n", argv[0]);
+        return EXIT_USAGE;
+    }
+    printf("banyan %s (%s)\n", BANYAN_VERSION, BANYAN_COMMIT);
+    printf("kernels built:");
+    for (const char *const *isa = kernels_built(); *isa != NULL; isa++)
+        printf(" %s%s", *isa, kernels_can_run(*isa) ? "" : " (not on this machine)");
+    const char *chosen = NULL;
+    for (const char *const *isa = kernels_built(); *isa != NULL && chosen == NULL; isa++)
+        chosen = kernels_can_run(*isa) ? *isa : NULL;
+    printf("\nkernels chosen on this machine: %s\n", chosen);
+#ifdef BANYAN_CUDA
+    printf("CUDA devices: %d\n", cuda_device_count());
+    for (int i = 0; i < cuda_device_count(); i++) {
+        struct cuda_device device;
+        if (cuda_device_get(i, &device) == STATUS_OK)
+            printf("  %s, compute capability %d.%d, %zu MiB\n", device.name, device.major,
+                   device.minor, device.memory_bytes >> 20);
+    }
+#endif
+    return EXIT_OK;
+}
+
+static const struct command commands[] = {
+#ifdef BANYAN_GATEWAY
+    {"serve", "everything on one machine: gateway and engine", command_serve},
+    {"edge", "the gateway alone", command_edge},
+    {"engine", "the engine alone, on a Unix socket", command_engine},
+    {"schema", "JSON schema of the option file (--markdown: a table)", command_schema},
+#endif
+    {"bench", "rates of the engine beside the machine's ceilings", command_bench},
+    {"version", "version, commit, kernels built and chosen", command_version},
+};
+enum { COMMAND_COUNT = sizeof commands / sizeof commands[0] };
+
+static void main_usage(FILE *out)
+{
+    fprintf(out, "usage: banyan COMMAND [options]     (banyan COMMAND --help)\n\n");
+    for (size_t i = 0; i < COMMAND_COUNT; i++)
+        fprintf(out, "  %-9s %s\n", commands[i].name, commands[i].help);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2) {
+        main_usage(stderr);
+        return EXIT_USAGE;
+    }
+    const char *name = argv[1];
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) {
+        main_usage(stdout);
+        return EXIT_OK;
+    }
+    if (strcmp(name, "--version") == 0)
+        name = "version";
+    log_open(STDERR_FILENO, LOG_INFO, "banyan");
+    /* A peer that is gone and a file size limit are answers of write(), not
+   * deaths. */
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN);
+    for (size_t i = 0; i < COMMAND_COUNT; i++) {
+        if (strcmp(commands[i].name, name) == 0)
+            return commands[i].run(argc - 2, (const char *const *)argv + 2);
+    }
+    fprintf(stderr, "banyan: no command '%s'\n", name);
+    main_usage(stderr);
+    return EXIT_USAGE;
+}
