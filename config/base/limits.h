@@ -14,6 +14,7 @@
 #define LIMIT_STREAM_PENDING_BYTES  (256 * 1024) /* unsent bytes of one answer before reads pause */
 #define LIMIT_PIPELINED_BYTES       (64 * 1024)  /* read ahead while a request runs, then no more */
 #define LIMIT_ARRIVAL_MS            30000 /* head and body of a request, and idle keep-alive */
+#define LIMIT_UNREAD_MS             60000 /* for a client to read the rest of a finished answer */
 #define LIMIT_HANDSHAKE_MS          10000
 #define LIMIT_STREAMS_JUDGED        100 /* h2 streams of a connection before its resets are judged */
 #define LIMIT_JSON_DEPTH            32

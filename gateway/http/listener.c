@@ -22,6 +22,7 @@ struct listener {
     h2o_linklist_t connections; /* of struct request_connection.link */
     h2o_socket_t *socket;       /* NULL once draining */
     struct loop_timer *accept_again;
+    h2o_timeout_t unread_timeout;
     h2o_globalconf_t config;
     h2o_context_t context;
     h2o_accept_ctx_t accept;
@@ -195,7 +196,10 @@ enum status listener_open(struct listener **out, const struct listener_options *
         .context = options->context,
         .body_bytes_max = options->body_bytes_max,
         .makes_request_ids = options->makes_request_ids,
+        .unread_timeout = &listener->unread_timeout,
     };
+    h2o_timeout_init(loop_h2o(options->loop), &listener->unread_timeout,
+                     options->unread_ms_max != 0 ? options->unread_ms_max : LIMIT_UNREAD_MS);
     h2o_linklist_init_anchor(&listener->host.requests);
     h2o_linklist_init_anchor(&listener->connections);
     listener->name = options->name;
@@ -272,6 +276,7 @@ void listener_close(struct listener *listener)
     }
     h2o_timeout_unlink(&listener->context.http2._graceful_shutdown_timeout);
     /* 2.2.5 forgets the queue's memory in h2o_context_dispose. */
+    h2o_timeout_dispose(loop_h2o(loop), &listener->unread_timeout);
     h2o_multithread_queue_t *queue = listener->context.queue;
     h2o_context_dispose(&listener->context);
     free(queue);

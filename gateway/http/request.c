@@ -81,6 +81,7 @@ static void dispose(void *memory)
     struct http_request *request = memory;
     struct request_connection *connection = request->connection;
     h2o_timeout_unlink(&request->start_entry);
+    h2o_timeout_unlink(&request->unread_entry);
     h2o_linklist_unlink(&request->link);
     request->host->requests_running--;
     if (connection->request == request)
@@ -98,6 +99,22 @@ static void dispose(void *memory)
     buffer_deinit(&request->sending);
 }
 
+static void on_unread(h2o_timeout_entry_t *entry)
+{
+    struct http_request *request = H2O_STRUCT_FROM_MEMBER(struct http_request, unread_entry, entry);
+    request_lose(request);
+}
+
+/* Before the last h2o_send: no handler watches over what follows, so a client that never reads the
+ * rest of a finished answer is given this long. */
+static void finish_begin(struct http_request *request)
+{
+    request->is_finished = true;
+    request->unread_entry.cb = on_unread;
+    h2o_timeout_link(request->h2o->conn->ctx->loop, request->host->unread_timeout,
+                     &request->unread_entry);
+}
+
 /* Gives h2o the next bytes or the end. The request may be gone when this returns. */
 static void send_next(struct http_request *request)
 {
@@ -106,8 +123,9 @@ static void send_next(struct http_request *request)
     h2o_send_state_t state = request->is_aborting ? H2O_SEND_STATE_ERROR
                              : request->is_ending ? H2O_SEND_STATE_FINAL
                                                   : H2O_SEND_STATE_IN_PROGRESS;
-    request->is_finished = state != H2O_SEND_STATE_IN_PROGRESS;
     request->is_sending = true;
+    if (state != H2O_SEND_STATE_IN_PROGRESS)
+        finish_begin(request);
     if (request->pending.length == 0) {
         ASSERT(request->is_finished); /* h2o would loop on an empty send in progress */
         h2o_send(request->h2o, NULL, 0, state);
@@ -456,7 +474,7 @@ void http_respond(struct http_request *request, int code, const struct http_head
                                body.length);
     h2o_start_response(h2o, &request->generator);
     request->is_sending = true;
-    request->is_finished = true;
+    finish_begin(request);
     h2o_send(h2o, &bytes, is_sent ? 1 : 0, H2O_SEND_STATE_FINAL);
 }
 
@@ -478,10 +496,10 @@ void http_stream_begin(struct http_request *request, int code, const struct http
 void http_stream_write(struct http_request *request, struct slice bytes)
 {
     ASSERT(request->is_answered);
-    ASSERT(!request->is_ending);
     ASSERT(!request->is_lost);
-    if (bytes.length == 0)
+    if (bytes.length == 0 || request->is_aborting)
         return;
+    ASSERT(!request->is_ending);
     buffer_append_slice(&request->pending, bytes);
     ASSERT(request->pending.status == STATUS_OK);
     if (!request->is_sending)
@@ -496,8 +514,10 @@ size_t http_stream_pending(const struct http_request *request)
 void http_stream_end(struct http_request *request)
 {
     ASSERT(request->is_answered);
-    ASSERT(!request->is_ending);
     ASSERT(!request->is_lost);
+    if (request->is_aborting)
+        return;
+    ASSERT(!request->is_ending);
     request->is_ending = true;
     if (!request->is_sending)
         send_next(request);
@@ -506,8 +526,9 @@ void http_stream_end(struct http_request *request)
 void http_stream_abort(struct http_request *request)
 {
     ASSERT(request->is_answered);
-    ASSERT(!request->is_finished);
     ASSERT(!request->is_lost);
+    if (request->is_finished)
+        return;
     request->is_aborting = true;
     request->is_ending = true;
     if (!request->is_sending)

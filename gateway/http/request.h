@@ -77,7 +77,8 @@ size_t http_stream_pending(const struct http_request *request);
 /* Ends the answer cleanly once all bytes are out. The request may be gone when this, the abort, or
  * a respond returns; on_gone says so. */
 void http_stream_end(struct http_request *request);
-/* Ends it so that the client sees a broken stream (RST_STREAM, or no last chunk). */
+/* Ends it so that the client sees a broken stream (RST_STREAM, or no last chunk), after what was
+ * written before. Later writes, ends and aborts do nothing. */
 void http_stream_abort(struct http_request *request);
 /* True after http_respond or http_stream_begin. */
 bool http_is_answered(const struct http_request *request);

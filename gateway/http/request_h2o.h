@@ -20,6 +20,7 @@ struct request_host {
     void *context;
     size_t body_bytes_max;
     bool makes_request_ids;
+    h2o_timeout_t *unread_timeout;
     h2o_linklist_t requests; /* of struct http_request.link */
     uint32_t requests_running;
 };
@@ -43,6 +44,7 @@ struct http_request {
     struct request_connection *connection;
     h2o_linklist_t link;
     h2o_timeout_entry_t start_entry;
+    h2o_timeout_entry_t unread_entry; /* runs from the last send to the end */
 
     struct slice method, path, query, body;
     struct http_header *headers;

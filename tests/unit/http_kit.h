@@ -163,3 +163,41 @@ static __attribute__((unused)) void http_kit_wait(_Atomic int *counter, int at_l
     }
     fail_msg("the counter stayed at %d, wanted %d", atomic_load(counter), at_least);
 }
+
+struct http_kit_counts {
+    struct http_kit *kit;
+    uint32_t connections;
+    uint32_t requests;
+    _Atomic int is_done;
+};
+
+static void http_kit_counts_post(void *context)
+{
+    struct http_kit_counts *counts = context;
+    counts->connections = listener_connections(counts->kit->listener);
+    counts->requests = listener_requests_running(counts->kit->listener);
+    counts->is_done = 1;
+}
+
+/* The listener's counters, read on its own thread. */
+static __attribute__((unused)) struct http_kit_counts http_kit_count(struct http_kit *kit)
+{
+    struct http_kit_counts counts = {.kit = kit};
+    loop_post(kit->loop, http_kit_counts_post, &counts);
+    http_kit_wait(&counts.is_done, 1);
+    return counts;
+}
+
+/* Waits until there are at most / at least so many connections. */
+static __attribute__((unused)) void http_kit_wait_connections(struct http_kit *kit, uint32_t least,
+                                                              uint32_t most)
+{
+    uint32_t count = 0;
+    for (int i = 0; i < 1000; i++) {
+        count = http_kit_count(kit).connections;
+        if (count >= least && count <= most)
+            return;
+        usleep(10000);
+    }
+    fail_msg("%u connections, wanted %u to %u", count, least, most);
+}

@@ -103,8 +103,7 @@ static void test_connections_max(void **state)
     assert_int_equal(http_kit_read(fds[3], answer, sizeof(answer), NULL), 0);
     close(fds[3]);
     close(fds[0]);
-    for (int i = 0; i < 1000 && listener_connections(kit.listener) > 2; i++)
-        usleep(1000);
+    http_kit_wait_connections(&kit, 0, 2);
     fds[0] = http_kit_connect(&kit);
     http_kit_send_text(fds[0], "GET / HTTP/1.1\r\nHost: x\r\n\r\n");
     recv(fds[0], answer, sizeof(answer), 0);
@@ -133,13 +132,13 @@ static void test_drain(void **state)
     int refused = socket(AF_UNIX, SOCK_STREAM, 0);
     assert_int_equal(connect(refused, (struct sockaddr *)&name, sizeof(name)), -1);
     close(refused);
-    assert_int_equal(listener_requests_running(kit.listener), 1);
+    assert_int_equal(http_kit_count(&kit).requests, 1);
     loop_post(kit.loop, post_answer, NULL);
     http_kit_read(fd, answer, sizeof(answer), NULL);
     assert_non_null(strstr(answer, "late answer"));
     assert_non_null(strstr(answer, "Connection: close\r\n"));
     http_kit_wait(&gones, 1);
-    assert_int_equal(listener_requests_running(kit.listener), 0);
+    assert_int_equal(http_kit_count(&kit).requests, 0);
     close(fd);
     http_kit_stop(&kit);
 }
@@ -199,9 +198,7 @@ static void test_close_under_load(void **state)
     http_kit_h2_request(&out, 1, "GET", "/hold", NULL, true);
     http_kit_tls_send(two, out.bytes, out.length);
     http_kit_wait(&starts, 2);
-    for (int i = 0; i < 1000 && listener_connections(kit.listener) < 5; i++)
-        usleep(1000);
-    assert_int_equal(listener_connections(kit.listener), 5);
+    http_kit_wait_connections(&kit, 5, 5);
     http_kit_stop(&kit);
     assert_int_equal(gones, 2);
     http_kit_tls_drop(idle);

@@ -47,8 +47,8 @@ static void answer_echo(struct http_request *request)
 
 /* A stream of STREAM_PIECES pieces that obeys back-pressure. */
 enum { STREAM_PIECE = 64 * 1024, STREAM_PIECES = 320 };
-static int stream_written;
-static size_t stream_pending_max;
+static _Atomic int stream_written;
+static _Atomic size_t stream_pending_max;
 static char stream_piece[STREAM_PIECE];
 
 static void stream_fill(struct http_request *request)
@@ -106,6 +106,11 @@ static void handle(struct http_request *request, void *context)
         http_stream_begin(request, 200, &type, 1, NULL, NULL);
         http_stream_write(request, SLICE("some"));
         http_stream_abort(request);
+        http_stream_write(request, SLICE("nothing"));
+        http_stream_abort(request);
+    } else if (slice_is(path, "/large")) {
+        static char large[8 * 1024 * 1024];
+        http_respond(request, 200, NULL, 0, (struct slice){large, sizeof(large)});
     } else if (slice_is(path, "/none")) {
         http_respond(request, 204, NULL, 0, (struct slice){0});
     } else {
@@ -251,10 +256,8 @@ static void test_gone(void **state)
             if (i % 2 != 0)
                 close(fd);
         }
-        for (int i = 0; i < 1000 && listener_connections(kit.listener) > 0; i++)
-            usleep(1000);
-        assert_int_equal(listener_connections(kit.listener), 0);
-        assert_int_equal(listener_requests_running(kit.listener), 0);
+        http_kit_wait_connections(&kit, 0, 0);
+        assert_int_equal(http_kit_count(&kit).requests, 0);
         assert_int_equal(gone_late, 0);
         http_kit_stop(&kit);
     }
@@ -298,6 +301,23 @@ static void test_abort(void **state)
     const char *some = strstr(answer, "4\r\nsome");
     assert_non_null(some);
     assert_null(strstr(some, "0\r\n\r\n"));
+    close(fd);
+    http_kit_stop(&kit);
+}
+
+/* A finished answer that nobody reads is given up after a while. */
+static void test_unread(void **state)
+{
+    (void)state;
+    reset();
+    struct http_kit kit = {0};
+    struct listener_options short_options = options;
+    short_options.unread_ms_max = 100;
+    http_kit_start(&kit, true, short_options);
+    int fd = http_kit_connect(&kit);
+    http_kit_send_text(fd, "GET /large HTTP/1.1\r\nHost: x\r\n\r\n");
+    http_kit_wait(&gone_late, 1);
+    http_kit_wait_connections(&kit, 0, 0);
     close(fd);
     http_kit_stop(&kit);
 }
@@ -633,6 +653,7 @@ int main(void)
         cmocka_unit_test(test_gone),
         cmocka_unit_test(test_half_close),
         cmocka_unit_test(test_abort),
+        cmocka_unit_test(test_unread),
         cmocka_unit_test(test_pipelined_flood),
         cmocka_unit_test(test_framing),
         cmocka_unit_test(test_body_limit),
