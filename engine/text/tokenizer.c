@@ -283,7 +283,7 @@ struct tokenizer_encoding {
     uint32_t *ids; /* the caller's, [capacity] */
     size_t capacity;
     size_t count;
-    uint64_t steps; /* bytes looked at by the search for specials, for tests of the cost */
+    uint64_t steps; /* bytes looked at, matches and pieces so far, for tests of the cost */
 };
 
 static enum status encode_over(const struct tokenizer_encoding *encoding)
@@ -322,6 +322,7 @@ static enum status encode_piece(struct tokenizer_encoding *encoding, const char 
                                 size_t length)
 {
     const struct tokenizer *tokenizer = encoding->tokenizer;
+    encoding->steps += 1 + length;
     TRY(encode_reserve(encoding, length));
     size_t count = 0;
     for (size_t i = 0; i < length; i++) {
@@ -349,6 +350,7 @@ static enum status encode_match(struct tokenizer_encoding *encoding, struct slic
     int rc = pcre2_match(tokenizer->presplit, (PCRE2_SPTR)text.bytes, text.length, offset,
                          PCRE2_NO_UTF_CHECK, encoding->match, tokenizer->limits);
     *end = 0;
+    encoding->steps++;
     if (rc == PCRE2_ERROR_NOMATCH)
         return STATUS_OK;
     if (rc == PCRE2_ERROR_NOMEMORY)
