@@ -1,5 +1,5 @@
-/* http_kit_tls: TLS for http_kit: a server context from a throw-away authority, a client that checks
- * it, and enough HTTP/2 to send requests and resets and to read frames.
+/* http_kit_tls: TLS for http_kit: a server context from a throw-away authority, a client that
+ * checks it, and enough HTTP/2 to send requests and resets and to read frames.
  *
  * Owns:     the directory with the certificates, under /tmp.
  * Thread:   the test's thread.

@@ -1,4 +1,4 @@
-/* request: a handler's view over real sockets: bodies, streams, back-pressure, clients that leave. */
+/* request: what handlers see, over real sockets: bodies, streams, back-pressure, clients leaving. */
 #include "http_kit_tls.h"
 
 #include "config/base/limits.h"
@@ -623,7 +623,7 @@ static void test_h2_rapid_reset(void **state)
     h2_stop(&client);
 }
 
-/* Streams reset one by one after they began: closed too, after the hundredth; n - 1 are let pass. */
+/* Streams reset one by one after they began: closed too, after the hundredth, and not before. */
 static void test_h2_slow_reset(void **state)
 {
     (void)state;
