@@ -6,51 +6,53 @@
 #pragma once
 
 /* --- HTTP, from clients --- */
-#define LIMIT_HEAD_BYTES            (16 * 1024)       /* request line and headers; h2o's own is 417,792 */
-#define LIMIT_BODY_BYTES            (4 * 1024 * 1024) /* most a chat of 8k tokens needs is far below */
-#define LIMIT_ADMIN_BODY_BYTES      (256 * 1024)
-#define LIMIT_PATH_BYTES            1024
-#define LIMIT_CONNECTIONS           8192  /* descriptors: two a stream, 20,000 on the test machine */
-#define LIMIT_STREAM_PENDING_BYTES  (256 * 1024) /* unsent bytes of one answer before reads pause */
-#define LIMIT_PIPELINED_BYTES       (64 * 1024)  /* read ahead while a request runs, then no more */
-#define LIMIT_ARRIVAL_MS            30000 /* head and body of a request, and idle keep-alive */
-#define LIMIT_UNREAD_MS             60000 /* for a client to read the rest of a finished answer */
-#define LIMIT_HANDSHAKE_MS          10000
-#define LIMIT_STREAMS_JUDGED        100 /* h2 streams of a connection before its resets are judged */
-#define LIMIT_JSON_DEPTH            32
-#define LIMIT_JSON_ELEMENTS         131072 /* eight prompts of 16k token ids; 10 MiB as a tree */
-#define LIMIT_ENGINE_FRAME_BYTES    (4 * 1024 * 1024) /* an echoed prompt with 20 log-probabilities */
-#define LIMIT_ASSEMBLED_BYTES       (16 * 1024 * 1024) /* an answer that is not streamed */
-#define LIMIT_RELAYED_BYTES         (32 * 1024 * 1024) /* 4 MiB of text tokenised, 7 bytes a token */
+#define LIMIT_HEAD_BYTES           (16 * 1024) /* request line and headers; h2o's own is 417,792 */
+#define LIMIT_BODY_BYTES           (4 * 1024 * 1024) /* a chat of 8k tokens needs far less */
+#define LIMIT_ADMIN_BODY_BYTES     (256 * 1024)
+#define LIMIT_PATH_BYTES           1024
+#define LIMIT_CONNECTIONS          8192 /* two descriptors a stream, 20,000 on the test machine */
+#define LIMIT_STREAM_PENDING_BYTES (256 * 1024) /* unsent bytes of one answer before reads pause */
+#define LIMIT_PIPELINED_BYTES      (64 * 1024)  /* read ahead while a request runs, then no more */
+#define LIMIT_ARRIVAL_MS           30000 /* head and body of a request, and idle keep-alive */
+#define LIMIT_UNREAD_MS            60000 /* for a client to read the rest of a finished answer */
+#define LIMIT_HANDSHAKE_MS         10000
+#define LIMIT_STREAMS_JUDGED       100 /* h2 streams before a connection's resets are judged */
+#define LIMIT_JSON_DEPTH           32
+#define LIMIT_JSON_ELEMENTS        131072 /* eight prompts of 16k token ids; 10 MiB as a tree */
+#define LIMIT_ENGINE_FRAME_BYTES   (4 * 1024 * 1024)  /* an echoed prompt with 20 logprobs */
+#define LIMIT_ASSEMBLED_BYTES      (16 * 1024 * 1024) /* an answer that is not streamed */
+#define LIMIT_RELAYED_BYTES        (32 * 1024 * 1024) /* 4 MiB of text, 7 bytes a token */
 
 /* --- requests --- */
-#define LIMIT_MESSAGES              1024
-#define LIMIT_STOP_STRINGS          4    /* as the OpenAI schema says */
-#define LIMIT_STOP_BYTES            256
-#define LIMIT_CHOICES               8    /* n × prompts of one request */
-#define LIMIT_LOGPROBS              20   /* top_logprobs, as the OpenAI schema says */
-#define LIMIT_LOGIT_BIAS            300
-#define LIMIT_REQUESTS_IN_ENGINE    1024 /* inbox and running together */
-#define LIMIT_REQUEST_BYTES_IN_ENGINE (256u << 20) /* texts and prompts of all of them: 64 of the
+#define LIMIT_MESSAGES           1024
+#define LIMIT_STOP_STRINGS       4 /* as the OpenAI schema says */
+#define LIMIT_STOP_BYTES         256
+#define LIMIT_CHOICES            8  /* n × prompts of one request */
+#define LIMIT_LOGPROBS           20 /* top_logprobs, as the OpenAI schema says */
+#define LIMIT_LOGIT_BIAS         300
+#define LIMIT_REQUESTS_IN_ENGINE 1024 /* inbox and running together */
+#define LIMIT_REQUEST_BYTES_IN_ENGINE                                                              \
+    (256u << 20)                    /* texts and prompts of all of them: 64 of the
                                                     * largest body, or all with 256 KiB */
-#define LIMIT_UNDELIVERED_TOKENS    64   /* then the sequence is throttled */
-#define LIMIT_REQUEST_ID_BYTES      64
-#define LIMIT_FINAL_RECORDS         131072 /* kept until acknowledged; wire.md asks for ≥ 100,000 */
+#define LIMIT_UNDELIVERED_TOKENS 64 /* then the sequence is throttled */
+#define LIMIT_REQUEST_ID_BYTES   64
+#define LIMIT_FINAL_RECORDS      131072 /* kept until acknowledged; wire.md asks for ≥ 100,000 */
 
 /* --- names and keys --- */
-#define LIMIT_NAME_BYTES            128
-#define LIMIT_ID_BYTES              40
-#define LIMIT_KEY_BYTES             128  /* an API key as sent */
-#define LIMIT_SECRETS_BYTES         512  /* a file of two secrets in hex, or of one key */
-#define LIMIT_TENANTS               100000
-#define LIMIT_KEYS                  1000000
+#define LIMIT_NAME_BYTES    128
+#define LIMIT_ID_BYTES      40
+#define LIMIT_KEY_BYTES     128 /* an API key as sent */
+#define LIMIT_SECRETS_BYTES 512 /* a file of two secrets in hex, or of one key */
+#define LIMIT_TENANTS       100000
+#define LIMIT_KEYS          1000000
 
 /* --- ledger --- */
-#define LIMIT_LEDGER_QUEUE          16384  /* rows between two commits: two for each connection */
-#define LIMIT_LEDGER_RECENT         131072 /* request ids known as written: as many as an engine may
+#define LIMIT_LEDGER_QUEUE 16384 /* rows between two commits: two for each connection */
+#define LIMIT_LEDGER_RECENT                                                                        \
+    131072                          /* request ids known as written: as many as an engine may
                                               replay, LIMIT_FINAL_RECORDS */
-#define LIMIT_LEDGER_BATCH          1024   /* rows of one commit: about 2 ms */
-#define LIMIT_LEDGER_BEHIND_MS      250    /* then new requests are refused */
+#define LIMIT_LEDGER_BATCH     1024 /* rows of one commit: about 2 ms */
+#define LIMIT_LEDGER_BEHIND_MS 250  /* then new requests are refused */
 
 /* --- model files --- */
 #define LIMIT_GGUF_KEYS             65536
@@ -71,21 +73,21 @@
 #define LIMIT_TEMPLATE_NUMBER_BYTES 65536 /* digits of numbers joined to strings in one render */
 
 /* --- a model's shape: products of these stay far below 2^63 --- */
-#define LIMIT_WIDTH                 65536
-#define LIMIT_HIDDEN                1048576
-#define LIMIT_HEADS                 1024
-#define LIMIT_HEAD_DIM              512         /* the attention leaves' scratch is sized by it */
-#define LIMIT_WEIGHT_COLS           LIMIT_HIDDEN
-#define LIMIT_WEIGHT_ROWS           LIMIT_VOCAB /* the output layer is the tallest matrix */
-#define LIMIT_PAGE_TOKENS           1024
-#define LIMIT_BATCH_ROWS            65536       /* rows of one step; scratch grows with it */
+#define LIMIT_WIDTH       65536
+#define LIMIT_HIDDEN      1048576
+#define LIMIT_HEADS       1024
+#define LIMIT_HEAD_DIM    512 /* the attention leaves' scratch is sized by it */
+#define LIMIT_WEIGHT_COLS LIMIT_HIDDEN
+#define LIMIT_WEIGHT_ROWS LIMIT_VOCAB /* the output layer is the tallest matrix */
+#define LIMIT_PAGE_TOKENS 1024
+#define LIMIT_BATCH_ROWS  65536 /* rows of one step; scratch grows with it */
 
 /* --- visibility --- */
-#define LIMIT_DOMAINS_VISIBLE       64
+#define LIMIT_DOMAINS_VISIBLE 64
 
 /* --- machine --- */
-#define LIMIT_THREADS               256
-#define LIMIT_OPTION_BYTES          1024         /* a text option: a path at most */
-#define LIMIT_CONFIG_FILE_BYTES     (256 * 1024) /* every option twenty times over */
-#define LIMIT_METRIC_SERIES         4096
-#define LIMIT_LOG_LINE_BYTES        4096 /* one write() of this size is not torn by a pipe */
+#define LIMIT_THREADS           256
+#define LIMIT_OPTION_BYTES      1024         /* a text option: a path at most */
+#define LIMIT_CONFIG_FILE_BYTES (256 * 1024) /* every option twenty times over */
+#define LIMIT_METRIC_SERIES     4096
+#define LIMIT_LOG_LINE_BYTES    4096 /* one write() of this size is not torn by a pipe */

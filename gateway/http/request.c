@@ -7,14 +7,16 @@
 #include <sys/socket.h>
 
 #include "config/base/limits.h"
+#include "config/base/log.h"
 #include "config/base/rng.h"
 #include "gateway/http/h1_head.h"
 #include "gateway/http/http_error.h"
 #include "gateway/http/request_h2o.h"
 
-/* The contract bounds a stream's buffer by LIMIT_STREAM_PENDING_BYTES; a caller that never looks at
- * http_stream_pending is a mistake that should end early. */
-enum { STREAM_BYTES_MAX = 64 * LIMIT_STREAM_PENDING_BYTES };
+/* The contract bounds a stream's buffer by LIMIT_STREAM_PENDING_BYTES and what one event of the
+ * writer adds: eight choices that each echo a frame of LIMIT_ENGINE_FRAME_BYTES. Beyond twice that
+ * the stream is broken off. */
+enum { STREAM_BYTES_MAX = 2 * LIMIT_CHOICES * LIMIT_ENGINE_FRAME_BYTES };
 
 const char *request_reason(int code)
 {
@@ -501,9 +503,12 @@ void http_stream_write(struct http_request *request, struct slice bytes)
         return;
     ASSERT(!request->is_ending);
     buffer_append_slice(&request->pending, bytes);
-    ASSERT(request->pending.status == STATUS_OK);
-    if (!request->is_sending)
+    if (request->pending.status != STATUS_OK) {
+        log_failure(LOG_ERROR, "stream_broken_off"); /* a hole must not look like an answer */
+        http_stream_abort(request);
+    } else if (!request->is_sending) {
         send_next(request);
+    }
 }
 
 size_t http_stream_pending(const struct http_request *request)

@@ -1,4 +1,4 @@
-/* request: what handlers see, over real sockets: bodies, streams, back-pressure, clients leaving. */
+/* request: what handlers see over real sockets: bodies, streams, back-pressure, clients leaving. */
 #include "http_kit_tls.h"
 
 #include "config/base/limits.h"
@@ -108,6 +108,13 @@ static void handle(struct http_request *request, void *context)
         http_stream_abort(request);
         http_stream_write(request, SLICE("nothing"));
         http_stream_abort(request);
+    } else if (slice_is(path, "/endless")) {
+        static char piece[LIMIT_ENGINE_FRAME_BYTES];
+        memset(piece, 'e', sizeof(piece));
+        http_stream_begin(request, 200, &type, 1, NULL, NULL);
+        for (int i = 0; i < 4 * LIMIT_CHOICES; i++)
+            http_stream_write(request, (struct slice){piece, sizeof(piece)});
+        http_stream_end(request);
     } else if (slice_is(path, "/large")) {
         static char large[8 * 1024 * 1024];
         http_respond(request, 200, NULL, 0, (struct slice){large, sizeof(large)});
@@ -301,6 +308,30 @@ static void test_abort(void **state)
     const char *some = strstr(answer, "4\r\nsome");
     assert_non_null(some);
     assert_null(strstr(some, "0\r\n\r\n"));
+    close(fd);
+    http_kit_stop(&kit);
+}
+
+/* A writer that never looks at what is pending gets its stream broken off, visibly. */
+static void test_endless(void **state)
+{
+    (void)state;
+    struct http_kit kit;
+    start(&kit, true);
+    int fd = http_kit_connect(&kit);
+    http_kit_send_text(fd, "GET /endless HTTP/1.1\r\nHost: x\r\n\r\n");
+    size_t total = 0;
+    ssize_t got;
+    char tail[8] = "";
+    while ((got = recv(fd, answer, sizeof(answer), 0)) > 0) {
+        total += (size_t)got;
+        if (got >= 5)
+            memcpy(tail, answer + got - 5, 5);
+    }
+    assert_int_equal(got, 0);
+    assert_true(total >= (size_t)LIMIT_CHOICES * LIMIT_ENGINE_FRAME_BYTES);
+    assert_true(total < (size_t)3 * LIMIT_CHOICES * LIMIT_ENGINE_FRAME_BYTES);
+    assert_string_not_equal(tail, "0\r\n\r\n");
     close(fd);
     http_kit_stop(&kit);
 }
@@ -654,6 +685,7 @@ int main(void)
         cmocka_unit_test(test_half_close),
         cmocka_unit_test(test_abort),
         cmocka_unit_test(test_unread),
+        cmocka_unit_test(test_endless),
         cmocka_unit_test(test_pipelined_flood),
         cmocka_unit_test(test_framing),
         cmocka_unit_test(test_body_limit),
