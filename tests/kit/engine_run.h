@@ -1,0 +1,74 @@
+/* engine_run: an engine and what came out of it, for tests of the whole engine.
+ *
+ * Owns:     the engine, the small model's file, the transcripts.
+ * Thread:   one: it submits and it is the consumer.
+ * Cost:     transcripts are arrays of fixed size.
+ * Not here: what is right (the tests).
+ */
+#pragma once
+
+#include "engine/engine.h"
+
+enum {
+    ENGINE_RUN_TOKENS = 512, /* of one choice, at most */
+    ENGINE_RUN_TEXT_BYTES = 16384,
+};
+
+struct engine_run_token {
+    uint32_t token;
+    float logprob;
+    uint32_t top_count;
+    struct engine_logprob top[LIMIT_LOGPROBS];
+};
+
+struct engine_run_choice {
+    uint32_t prompt_count; /* echo */
+    struct engine_run_token prompt[ENGINE_RUN_TOKENS];
+    uint32_t count;
+    struct engine_run_token tokens[ENGINE_RUN_TOKENS];
+    uint32_t text_bytes;
+    char text[ENGINE_RUN_TEXT_BYTES];
+    enum engine_finish finish;
+};
+
+/* What one request gave. Zeroed by engine_run_submit. */
+struct engine_run_transcript {
+    engine_request_id id;
+    bool is_started;
+    bool is_over;                /* END or ERROR was seen */
+    bool is_refused;             /* ERROR */
+    bool holds_acknowledgements; /* set by a test that wants a slow reader */
+    uint32_t unacknowledged[LIMIT_CHOICES];
+    uint32_t tokens_so_far;
+    struct engine_run_choice choices[LIMIT_CHOICES];
+    struct engine_report report;
+    struct error_note note;
+};
+
+/* Options for the small model: `ref_int8`, 1 thread, 512 tokens of context, 64 rows, 8 sequences,
+ * room for 4 full sequences. A test changes what it wants. */
+struct engine_options engine_run_options(void);
+
+/* Opens the options' model, or, when model_path is NULL, a Llama-shaped one of 2 layers with random
+ * weights and a tokenizer of bytes, made for this. Aborts when that fails. */
+struct engine *engine_run_open(const struct engine_options *options);
+/* Closes it and removes the file made. */
+void engine_run_close(struct engine *engine);
+
+/* Path of a file with the small model; removed by engine_run_remove_model. */
+const char *engine_run_make_model(void);
+void engine_run_remove_model(void);
+
+/* Submits with the transcript as context; aborts when it is BUSY. */
+void engine_run_submit(struct engine *engine, const struct engine_request *request,
+                       struct engine_run_transcript *transcript);
+/* Takes all events that wait, checking their order; returns how many. */
+uint32_t engine_run_take(struct engine *engine);
+/* Takes events until all are over; aborts after a minute without an event. */
+void engine_run_finish(struct engine *engine, struct engine_run_transcript *const *transcripts,
+                       uint32_t count);
+/* Delivers what a slow reader had held back. */
+void engine_run_acknowledge(struct engine *engine, struct engine_run_transcript *transcript);
+
+/* Same tokens, log-probabilities (bits), texts and finishes. */
+bool engine_run_same(const struct engine_run_transcript *a, const struct engine_run_transcript *b);

@@ -1,0 +1,615 @@
+#include "engine/engine.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "config/base/rng.h"
+#include "tests/kit/engine_run.h"
+
+enum { END_TOKEN = 258 }; /* <|im_end|> of the small model */
+
+static uint32_t prompt_tokens[ENGINE_RUN_TOKENS];
+
+static struct engine_request plain(uint32_t first, uint32_t token_count, uint32_t tokens_max)
+{
+    return (struct engine_request){
+        .request_id = SLICE("req_test"),
+        .prompt_kind = ENGINE_PROMPT_TOKENS,
+        .tokens = prompt_tokens + first,
+        .token_count = token_count,
+        .choices = 1,
+        .tokens_max = tokens_max,
+        .sampling = {.top_p = 1},
+        .ignore_end = true,
+        .want_logprobs = true,
+        .top_logprobs = 2,
+    };
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < ENGINE_RUN_TOKENS; i++)
+        prompt_tokens[i] = (uint32_t)(rng_at(11, 0, i) % 256);
+    return 0;
+}
+
+static void run_one(struct engine *engine, const struct engine_request *request,
+                    struct engine_run_transcript *out)
+{
+    engine_run_submit(engine, request, out);
+    engine_run_finish(engine, &out, 1);
+}
+
+/* All slots, pages and places are back. */
+static void assert_idle(struct engine *engine)
+{
+    struct engine_stats stats;
+    engine_stats(engine, &stats);
+    assert_int_equal(stats.requests, 0);
+    assert_int_equal(stats.sequences_running, 0);
+    assert_int_equal(stats.sequences_waiting, 0);
+    assert_int_equal(stats.pages_free, stats.pages_total);
+}
+
+/* --- the same bits in any company --- */
+
+enum { MIXED = 12 };
+
+/* Requests of all kinds: short, long, sampled, penalised, echoed, of several choices. */
+static struct engine_request mixed(uint32_t index)
+{
+    struct rng rng = {.seed = 100 + index};
+    uint32_t length = 1 + (uint32_t)rng_below(&rng, index % 3 == 0 ? 200 : 40);
+    uint32_t first = (uint32_t)rng_below(&rng, ENGINE_RUN_TOKENS - 200);
+    struct engine_request request = plain(first, length, 4 + (uint32_t)rng_below(&rng, 30));
+    if (index % 2 == 1) {
+        request.sampling.temperature = 0.8f;
+        request.sampling.seed = index;
+    }
+    if (index % 4 == 1)
+        request.sampling.top_p = 0.9f;
+    if (index % 4 == 3)
+        request.sampling.frequency_penalty = 0.5f;
+    if (index % 5 == 2) {
+        request.sampling.temperature = 1;
+        request.choices = 3;
+    }
+    request.echo = index % 6 == 4;
+    return request;
+}
+
+static struct engine_run_transcript alone[MIXED];
+static struct engine_run_transcript together[MIXED];
+
+static void run_together(const struct engine_options *options, uint64_t seed)
+{
+    struct engine *engine = engine_run_open(options);
+    struct engine_run_transcript *all[MIXED];
+    struct rng rng = {.seed = seed};
+    bool is_submitted[MIXED] = {false};
+    for (uint32_t left = MIXED; left > 0; left--) {
+        uint32_t pick = (uint32_t)rng_below(&rng, MIXED);
+        while (is_submitted[pick])
+            pick = (pick + 1) % MIXED;
+        is_submitted[pick] = true;
+        struct engine_request request = mixed(pick);
+        all[left - 1] = &together[pick];
+        engine_run_submit(engine, &request, &together[pick]);
+        if (rng_below(&rng, 3) == 0) {
+            usleep(1000);
+            engine_run_take(engine);
+        }
+    }
+    engine_run_finish(engine, all, MIXED);
+    assert_idle(engine);
+    engine_run_close(engine);
+    for (uint32_t i = 0; i < MIXED; i++) {
+        if (!engine_run_same(&alone[i], &together[i]))
+            print_error("request %u differs at rows %u, threads %u\n", i, options->rows_max,
+                        options->threads);
+        assert_true(engine_run_same(&alone[i], &together[i]));
+    }
+}
+
+static void test_same_bits_in_any_company(void **state)
+{
+    (void)state;
+    struct engine_options options = engine_run_options();
+    struct engine *engine = engine_run_open(&options);
+    for (uint32_t i = 0; i < MIXED; i++) {
+        const struct engine_request request = mixed(i);
+        run_one(engine, &request, &alone[i]);
+        assert_false(alone[i].is_refused);
+        assert_int_equal(alone[i].choices[0].count, request.tokens_max);
+        assert_int_equal(alone[i].choices[request.choices - 1].finish, ENGINE_FINISH_LENGTH);
+    }
+    assert_idle(engine);
+    engine_run_close(engine);
+
+    static const uint32_t rows[] = {1, 7, 64, 512};
+    for (uint32_t i = 0; i < 4; i++) {
+        options.rows_max = rows[i];
+        options.threads = 1 + i % 3;
+        run_together(&options, i);
+    }
+}
+
+/* Room for one full sequence alone: the younger are paused and computed again, in the same stream,
+ * with the same bits. */
+static void test_same_bits_when_pages_are_short(void **state)
+{
+    (void)state;
+    enum { GROWING = 6 };
+    struct engine_run_transcript *all[GROWING];
+    struct engine_options options = engine_run_options();
+    options.context = 240;
+    options.kv_bytes = 15 * (options.kv_bytes / 128);
+    run_together(&options, 77);
+    struct engine *engine = engine_run_open(&options);
+    for (uint32_t pass = 0; pass < 2; pass++) {
+        for (uint32_t i = 0; i < GROWING; i++) {
+            struct engine_request request = plain(i, 8 + i, 110);
+            request.sampling.temperature = 1;
+            request.echo = i == 2;
+            all[i] = pass == 0 ? &alone[i] : &together[i];
+            engine_run_submit(engine, &request, all[i]);
+            if (pass == 0)
+                engine_run_finish(engine, &all[i], 1);
+        }
+        engine_run_finish(engine, all, GROWING);
+    }
+    uint32_t preemptions = 0;
+    for (uint32_t i = 0; i < GROWING; i++) {
+        assert_true(engine_run_same(&alone[i], &together[i]));
+        assert_int_equal(alone[i].report.preemptions, 0);
+        preemptions += together[i].report.preemptions;
+    }
+    assert_true(preemptions > 0);
+    assert_idle(engine);
+    engine_run_close(engine);
+}
+
+static void test_choices(void **state)
+{
+    (void)state;
+    static struct engine_run_transcript three;
+    static struct engine_run_transcript one;
+    struct engine_options options = engine_run_options();
+    struct engine *engine = engine_run_open(&options);
+    struct engine_request request = plain(0, 20, 24);
+    request.sampling.temperature = 1;
+    request.sampling.seed = 5;
+    run_one(engine, &request, &one);
+    request.choices = 3;
+    run_one(engine, &request, &three);
+    assert_int_equal(three.report.prompt_tokens, 20); /* once for all choices */
+    assert_int_equal(three.report.completion_tokens, 72);
+    assert_memory_equal(&one.choices[0], &three.choices[0], sizeof(one.choices[0]));
+    assert_memory_not_equal(three.choices[0].tokens, three.choices[1].tokens,
+                            24 * sizeof(struct engine_run_token));
+    assert_memory_not_equal(three.choices[1].tokens, three.choices[2].tokens,
+                            24 * sizeof(struct engine_run_token));
+    request.sampling.seed = 6;
+    request.choices = 1;
+    run_one(engine, &request, &three);
+    assert_memory_not_equal(one.choices[0].tokens, three.choices[0].tokens,
+                            24 * sizeof(struct engine_run_token));
+    assert_idle(engine);
+    engine_run_close(engine);
+}
+
+/* --- ends --- */
+
+static void test_end_token(void **state)
+{
+    (void)state;
+    static struct engine_run_transcript out;
+    struct engine_options options = engine_run_options();
+    struct engine *engine = engine_run_open(&options);
+    struct engine_request request = plain(3, 9, 5);
+    request.sampling.bias_count = 1;
+    request.sampling.bias[0] = (struct engine_bias){END_TOKEN, 100};
+    run_one(engine, &request, &out);
+    assert_int_equal(out.choices[0].count, 5);
+    assert_int_equal(out.choices[0].text_bytes, 0); /* its name is no text */
+    assert_int_equal(out.report.finish, ENGINE_FINISH_LENGTH);
+    request.ignore_end = false;
+    run_one(engine, &request, &out);
+    assert_int_equal(out.choices[0].count, 1); /* the end token is counted */
+    assert_int_equal(out.choices[0].tokens[0].token, END_TOKEN);
+    assert_int_equal(out.choices[0].text_bytes, 0);
+    assert_int_equal(out.choices[0].finish, ENGINE_FINISH_STOP);
+    assert_int_equal(out.report.completion_tokens, 1);
+    assert_idle(engine);
+    engine_run_close(engine);
+}
+
+static void test_stop_string(void **state)
+{
+    (void)state;
+    static struct engine_run_transcript free_run;
+    static struct engine_run_transcript stopped;
+    struct engine_options options = engine_run_options();
+    struct engine *engine = engine_run_open(&options);
+    struct engine_request request = plain(40, 12, 60);
+    request.sampling.temperature = 1;
+    /* Lower-case letters only, so that the text is plain and its tokens are its bytes. */
+    for (uint32_t i = 0; i < 26; i++)
+        request.sampling.bias[i] = (struct engine_bias){'a' + i, 60};
+    request.sampling.bias_count = 26;
+    run_one(engine, &request, &free_run);
+    const struct engine_run_choice *whole = &free_run.choices[0];
+    assert_int_equal(whole->text_bytes, 60);
+    request.stop[0] = SLICE("never, in lower case");
+    request.stop[1] = (struct slice){whole->text + 30, 4};
+    request.stop_count = 2;
+    run_one(engine, &request, &stopped);
+    size_t first = (size_t)((char *)memmem(whole->text, 60, whole->text + 30, 4) - whole->text);
+    assert_int_equal(stopped.choices[0].finish, ENGINE_FINISH_STOP);
+    assert_int_equal(stopped.choices[0].text_bytes, first);
+    assert_memory_equal(stopped.choices[0].text, whole->text, first);
+    assert_int_equal(stopped.choices[0].count, first + 4); /* those of the stop string count */
+    assert_idle(engine);
+    engine_run_close(engine);
+}
+
+static void test_context_is_filled(void **state)
+{
+    (void)state;
+    static struct engine_run_transcript out;
+    struct engine_options options = engine_run_options();
+    options.context = 64;
+    struct engine *engine = engine_run_open(&options);
+    struct engine_request request = plain(0, 50, 0);
+    run_one(engine, &request, &out);
+    assert_int_equal(out.choices[0].count, 14);
+    assert_int_equal(out.choices[0].finish, ENGINE_FINISH_LENGTH);
+    request = plain(0, 63, 1);
+    run_one(engine, &request, &out);
+    assert_int_equal(out.choices[0].count, 1);
+    request = plain(0, 64, 1);
+    run_one(engine, &request, &out);
+    assert_int_equal(out.note.status, STATUS_CONTEXT_LENGTH);
+    request = plain(0, 63, 2);
+    run_one(engine, &request, &out);
+    assert_int_equal(out.note.status, STATUS_CONTEXT_LENGTH);
+    assert_non_null(strstr(out.note.message, "63 in the prompt, 2 in the completion"));
+    assert_idle(engine);
+    engine_run_close(engine);
+}
+
+static void test_echo(void **state)
+{
+    (void)state;
+    static struct engine_run_transcript big;
+    static struct engine_run_transcript small;
+    struct engine_options options = engine_run_options();
+    struct engine *engine = engine_run_open(&options);
+    struct engine_request request = plain(7, 150, 3);
+    request.echo = true;
+    request.choices = 2;
+    run_one(engine, &request, &big);
+    const struct engine_run_choice *choice = &big.choices[1];
+    assert_int_equal(choice->prompt_count, 150);
+    assert_int_equal(choice->prompt[0].top_count, 0);
+    double sum = 0;
+    for (uint32_t i = 0; i < 150; i++) {
+        assert_int_equal(choice->prompt[i].token, prompt_tokens[7 + i]);
+        sum += (double)choice->prompt[i].logprob;
+        assert_true(i == 0 || choice->prompt[i].top_count == 2);
+        assert_true(i == 0 || choice->prompt[i].top[0].logprob >= choice->prompt[i].logprob);
+    }
+    assert_true(sum < -100);
+    engine_run_close(engine);
+
+    /* What an echo says of a token is what generation says of it. */
+    options.rows_max = 5;
+    engine = engine_run_open(&options);
+    run_one(engine, &request, &small);
+    assert_true(engine_run_same(&big, &small));
+    static uint32_t continued[60];
+    struct engine_request once = plain(0, 40, 20);
+    run_one(engine, &once, &big);
+    memcpy(continued, prompt_tokens, 40 * sizeof(uint32_t));
+    for (uint32_t i = 0; i < 20; i++)
+        continued[40 + i] = big.choices[0].tokens[i].token;
+    request = plain(0, 60, 1);
+    request.tokens = continued;
+    request.echo = true;
+    run_one(engine, &request, &small);
+    for (uint32_t i = 0; i < 20; i++)
+        assert_memory_equal(&small.choices[0].prompt[40 + i].logprob,
+                            &big.choices[0].tokens[i].logprob, sizeof(float));
+    request.want_logprobs = false;
+    run_one(engine, &request, &small);
+    assert_int_equal(small.choices[0].prompt_count, 60);
+    assert_int_equal(small.choices[0].prompt[59].top_count, 0);
+    assert_idle(engine);
+    engine_run_close(engine);
+}
+
+/* --- slow readers, cancels, deadlines --- */
+
+static void take_until_quiet(struct engine *engine)
+{
+    struct engine_stats stats;
+    uint64_t steps = UINT64_MAX;
+    for (engine_stats(engine, &stats); stats.steps != steps; engine_stats(engine, &stats)) {
+        steps = stats.steps;
+        usleep(30000);
+        engine_run_take(engine);
+    }
+}
+
+static void test_slow_reader(void **state)
+{
+    (void)state;
+    static struct engine_run_transcript slow;
+    static struct engine_run_transcript other;
+    static struct engine_run_transcript free_run;
+    struct engine_options options = engine_run_options();
+    struct engine *engine = engine_run_open(&options);
+    const struct engine_request request = plain(0, 10, 200);
+    run_one(engine, &request, &free_run);
+    slow.holds_acknowledgements = true;
+    engine_run_submit(engine, &request, &slow);
+    take_until_quiet(engine);
+    assert_int_equal(slow.choices[0].count, LIMIT_UNDELIVERED_TOKENS);
+    assert_false(slow.is_over);
+    run_one(engine, &request, &other); /* nobody waits for the slow one */
+    assert_int_equal(slow.choices[0].count, LIMIT_UNDELIVERED_TOKENS);
+    engine_acknowledge(engine, slow.id, 0, 10);
+    slow.unacknowledged[0] -= 10;
+    take_until_quiet(engine);
+    assert_int_equal(slow.choices[0].count, LIMIT_UNDELIVERED_TOKENS + 10);
+    while (!slow.is_over) {
+        engine_run_acknowledge(engine, &slow);
+        engine_run_take(engine);
+        usleep(200);
+    }
+    assert_true(engine_run_same(&slow, &free_run));
+    assert_true(engine_run_same(&other, &free_run));
+    assert_idle(engine);
+    engine_run_close(engine);
+}
+
+/* A consumer that takes nothing: the queue of events stays within its bound, whatever is
+ * acknowledged in advance. */
+static void test_consumer_that_sleeps(void **state)
+{
+    (void)state;
+    static struct engine_run_transcript out[12];
+    struct engine_run_transcript *all[12];
+    struct engine_options options = engine_run_options();
+    options.sequences_max = 4;
+    struct engine *engine = engine_run_open(&options);
+    for (uint32_t i = 0; i < 12; i++) {
+        struct engine_request request = plain(i, 5, i % 2 == 0 ? 100 : 20);
+        request.top_logprobs = LIMIT_LOGPROBS;
+        all[i] = &out[i];
+        engine_run_submit(engine, &request, &out[i]);
+        engine_acknowledge(engine, out[i].id, 0, UINT32_MAX);
+    }
+    struct engine_stats before;
+    struct engine_stats after;
+    do {
+        engine_stats(engine, &before);
+        usleep(50000);
+        engine_stats(engine, &after);
+    } while (before.steps != after.steps || after.steps == 0);
+    assert_true(after.tokens_generated <= 4 * LIMIT_UNDELIVERED_TOKENS);
+    engine_run_finish(engine, all, 12);
+    for (uint32_t i = 0; i < 12; i++)
+        assert_int_equal(out[i].choices[0].count, i % 2 == 0 ? 100 : 20);
+    assert_idle(engine);
+    engine_run_close(engine);
+}
+
+static void test_cancel_storm(void **state)
+{
+    (void)state;
+    enum { ROUNDS = 6, EACH = 24 };
+    static struct engine_run_transcript out[EACH];
+    struct engine_run_transcript *all[EACH];
+    struct engine_options options = engine_run_options();
+    options.threads = 2;
+    struct engine *engine = engine_run_open(&options);
+    struct rng rng = {.seed = 31};
+    uint32_t cancelled = 0;
+    uint32_t refused = 0;
+    engine_request_id stale = 0;
+    for (uint32_t round = 0; round < ROUNDS; round++) {
+        for (uint32_t i = 0; i < EACH; i++) {
+            struct engine_request request = mixed((uint32_t)rng_below(&rng, MIXED));
+            request.tokens_max = 1 + (uint32_t)rng_below(&rng, 120);
+#if BANYAN_TEXT
+            if (rng_below(&rng, 3) == 0) {
+                request.prompt_kind = ENGINE_PROMPT_TEXT;
+                request.text = SLICE("some text that is tokenised on another thread");
+            }
+#endif
+            all[i] = &out[i];
+            out[i].holds_acknowledgements = rng_below(&rng, 4) == 0;
+            engine_run_submit(engine, &request, &out[i]);
+            if (rng_below(&rng, 3) == 0)
+                engine_cancel(engine, out[i].id); /* in the queue, or while it is prepared */
+        }
+        for (uint32_t i = 0; i < EACH; i++) {
+            usleep((useconds_t)rng_below(&rng, 1500));
+            engine_run_take(engine);
+            if (out[i].holds_acknowledgements || rng_below(&rng, 2) == 0)
+                engine_cancel(engine, out[i].id); /* while it runs */
+            engine_cancel(engine, stale);
+            engine_acknowledge(engine, stale, 0, 1000);
+        }
+        stale = out[0].id;
+        engine_run_finish(engine, all, EACH);
+        for (uint32_t i = 0; i < EACH; i++) {
+            cancelled += !out[i].is_refused && out[i].report.finish == ENGINE_FINISH_CANCELLED;
+            refused += out[i].is_refused;
+            assert_true(!out[i].is_refused || out[i].note.status == STATUS_CANCELLED);
+        }
+        assert_idle(engine);
+    }
+    assert_true(cancelled > 0);
+    assert_true(refused > 0);
+    engine_run_close(engine);
+}
+
+static void test_deadline(void **state)
+{
+    (void)state;
+    static struct engine_run_transcript running;
+    static struct engine_run_transcript queued;
+    static struct engine_run_transcript after;
+    struct engine_options options = engine_run_options();
+    struct clock clock;
+    clock_manual_init(&clock, 1000);
+    options.clock = &clock;
+    options.sequences_max = 1;
+    struct engine *engine = engine_run_open(&options);
+    struct engine_request request = plain(0, 10, 300);
+    request.deadline_us = 5000;
+    running.holds_acknowledgements = true;
+    engine_run_submit(engine, &request, &running);
+    engine_run_submit(engine, &request, &queued);
+    take_until_quiet(engine);
+    assert_int_equal(running.choices[0].count, LIMIT_UNDELIVERED_TOKENS);
+    clock_manual_advance(&clock, 4000);
+    engine_run_finish(engine, (struct engine_run_transcript *[]){&running, &queued}, 2);
+    assert_int_equal(running.report.finish, ENGINE_FINISH_DEADLINE);
+    assert_int_equal(running.choices[0].finish, ENGINE_FINISH_DEADLINE);
+    assert_true(queued.is_refused);
+    assert_int_equal(queued.note.status, STATUS_DEADLINE);
+    request.deadline_us = 5001;
+    request.tokens_max = 2;
+    run_one(engine, &request, &after);
+    assert_int_equal(after.report.finish, ENGINE_FINISH_LENGTH);
+    assert_idle(engine);
+    engine_run_close(engine);
+}
+
+/* --- refusals --- */
+
+static void test_full(void **state)
+{
+    (void)state;
+    static struct engine_run_transcript out;
+    static struct engine_event event;
+    struct engine_options options = engine_run_options();
+    struct engine *engine = engine_run_open(&options);
+    const struct engine_request request = plain(0, 3, 1);
+    engine_request_id id;
+    for (uint32_t i = 0; i < LIMIT_REQUESTS_IN_ENGINE; i++)
+        assert_int_equal(engine_submit(engine, &request, &id), STATUS_OK);
+    assert_int_equal(engine_submit(engine, &request, &id), STATUS_BUSY);
+    for (uint32_t ends = 0; ends < LIMIT_REQUESTS_IN_ENGINE;) {
+        if (engine_next_event(engine, &event))
+            ends += event.kind == ENGINE_EVENT_END;
+        else
+            usleep(100);
+    }
+    run_one(engine, &request, &out);
+    assert_idle(engine);
+    engine_run_close(engine);
+}
+
+static void test_bad_requests(void **state)
+{
+    (void)state;
+    static struct engine_run_transcript out;
+    struct engine_options options = engine_run_options();
+    struct engine *engine = engine_run_open(&options);
+    struct engine_info info;
+    engine_info(engine, &info);
+    assert_string_equal(info.model_name, "tiny");
+    assert_int_equal(info.context, 512);
+    assert_int_equal(info.kv_pages, 128);
+    assert_string_equal(info.isa, "ref_int8");
+    const uint32_t foreign[2] = {1, info.vocab};
+    struct engine_request request = plain(0, 2, 1);
+    request.tokens = foreign;
+    run_one(engine, &request, &out);
+    assert_int_equal(out.note.status, STATUS_OUT_OF_RANGE);
+    assert_string_equal(out.note.param, "prompt[1]");
+    request = plain(0, 0, 1);
+    run_one(engine, &request, &out);
+    assert_int_equal(out.note.status, STATUS_INVALID);
+    request = plain(0, 2, 1);
+    request.sampling.temperature = 2.5f;
+    run_one(engine, &request, &out);
+    assert_string_equal(out.note.param, "temperature");
+#if !BANYAN_TEXT
+    request = plain(0, 0, 1);
+    request.prompt_kind = ENGINE_PROMPT_TEXT;
+    request.text = SLICE("hello");
+    run_one(engine, &request, &out);
+    assert_int_equal(out.note.status, STATUS_UNSUPPORTED);
+#endif
+    struct buffer text;
+    buffer_init(&text, 100);
+    const uint32_t hello[2] = {'h', 'i'};
+    assert_int_equal(engine_detokenize(engine, hello, 2, &text), STATUS_OK);
+    assert_true(slice_is(buffer_slice(&text), "hi"));
+    assert_int_equal(engine_detokenize(engine, foreign, 2, &text), STATUS_OUT_OF_RANGE);
+    assert_string_equal(status_note()->param, "tokens[1]");
+    buffer_deinit(&text);
+    assert_true(slice_is(engine_token_bytes(engine, 'x'), "x"));
+    assert_idle(engine);
+    engine_run_close(engine);
+}
+
+static void test_open_refuses(void **state)
+{
+    (void)state;
+    struct engine_options options = engine_run_options();
+    struct engine *engine = NULL;
+    options.model_path = "/nowhere/model.gguf";
+    assert_int_equal(engine_open(&engine, &options), STATUS_IO);
+    options.model_path = engine_run_make_model();
+    options.context = 513;
+    assert_int_equal(engine_open(&engine, &options), STATUS_OUT_OF_RANGE);
+    options.context = 512;
+    options.kv_type = "int3";
+    assert_int_equal(engine_open(&engine, &options), STATUS_UNSUPPORTED);
+    options.kv_type = "f32"; /* twice the bytes: 2 full sequences fit */
+    options.isa = "ref";
+    assert_int_equal(engine_open(&engine, &options), STATUS_OK);
+    engine_close(engine);
+    engine = NULL;
+    options.kv_bytes = options.kv_bytes / 2 - 1;
+    assert_int_equal(engine_open(&engine, &options), STATUS_LIMIT);
+    assert_non_null(strstr(status_note()->message, "needs 32 pages"));
+    options.isa = "avx9";
+    assert_int_not_equal(engine_open(&engine, &options), STATUS_OK);
+    assert_null(engine);
+    engine_run_remove_model();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_same_bits_in_any_company),
+        cmocka_unit_test(test_same_bits_when_pages_are_short),
+        cmocka_unit_test(test_choices),
+        cmocka_unit_test(test_end_token),
+        cmocka_unit_test(test_stop_string),
+        cmocka_unit_test(test_context_is_filled),
+        cmocka_unit_test(test_echo),
+        cmocka_unit_test(test_slow_reader),
+        cmocka_unit_test(test_consumer_that_sleeps),
+        cmocka_unit_test(test_cancel_storm),
+        cmocka_unit_test(test_deadline),
+        cmocka_unit_test(test_full),
+        cmocka_unit_test(test_bad_requests),
+        cmocka_unit_test(test_open_refuses),
+    };
+    return cmocka_run_group_tests(tests, setup, NULL);
+}
