@@ -29,7 +29,7 @@ enum { ENGINE_NICE = 10 };
 
 struct engine {
     struct step step; /* first: it wants 64-byte alignment */
-    struct ticket_table requests;
+    struct ticket_table tickets;
     const struct clock *clock;
     struct gguf *gguf; /* stays open: slices of templates and names point into it */
     struct vocab *vocab;
@@ -139,14 +139,14 @@ static enum status open_model(struct engine *engine, const struct engine_options
 static enum status open_step(struct engine *engine, const struct engine_options *options,
                              uint32_t logit_rows_max)
 {
-    TRY(ticket_table_init(&engine->requests, LIMIT_REQUESTS_IN_ENGINE,
+    TRY(ticket_table_init(&engine->tickets, LIMIT_REQUESTS_IN_ENGINE,
                           LIMIT_REQUEST_BYTES_IN_ENGINE));
     const struct step_options step_options = {
         .kernels = engine->kernels,
         .model = engine->model,
         .vocab = engine->vocab,
         .layout = &engine->layout,
-        .requests = &engine->requests,
+        .tickets = &engine->tickets,
         .clock = engine->clock,
         .metrics = options->metrics,
         .wake = options->wake,
@@ -159,7 +159,7 @@ static enum status open_step(struct engine *engine, const struct engine_options 
     };
     enum status status = step_init(&engine->step, &step_options);
     if (status != STATUS_OK)
-        ticket_table_deinit(&engine->requests);
+        ticket_table_deinit(&engine->tickets);
     return status;
 }
 
@@ -244,9 +244,9 @@ void engine_close(struct engine *engine)
         inbox_ring(&engine->step.inbox);
         pthread_join(engine->thread, NULL);
     }
-    if (engine->requests.slots != NULL) {
+    if (engine->tickets.slots != NULL) {
         step_deinit(&engine->step);
-        ticket_table_deinit(&engine->requests);
+        ticket_table_deinit(&engine->tickets);
     }
     if (engine->model != NULL)
         model_close(engine->model);
@@ -342,12 +342,12 @@ struct slice engine_token_bytes(struct engine *engine, uint32_t id)
 /* Makes the prompt's tokens and checks everything; on the thread it is called from. */
 static enum status submit_prepare(struct engine *engine, uint32_t slot)
 {
-    struct ticket *ticket = &engine->requests.slots[slot];
+    struct ticket *ticket = &engine->tickets.slots[slot];
     const struct engine_request *asked = &ticket->asked;
     uint32_t vocab = vocab_size(engine->vocab);
     TRY(ticket_check_asked(ticket, vocab));
     if (asked->prompt_kind == ENGINE_PROMPT_TOKENS)
-        return ticket_take_tokens(&engine->requests, slot, vocab, engine->context);
+        return ticket_take_tokens(&engine->tickets, slot, vocab, engine->context);
     uint32_t *ids = NULL;
     size_t count = 0;
 #if BANYAN_TEXT
@@ -360,7 +360,7 @@ static enum status submit_prepare(struct engine *engine, uint32_t slot)
     if (status == STATUS_LIMIT)
         return ticket_fail_context(ticket, engine->context);
     TRY(status);
-    return ticket_take_prompt(&engine->requests, slot, ids, count, engine->context);
+    return ticket_take_prompt(&engine->tickets, slot, ids, count, engine->context);
 #else
     (void)ids, (void)count;
     FAIL_PARAM(STATUS_UNSUPPORTED, "prompt",
@@ -370,7 +370,7 @@ static enum status submit_prepare(struct engine *engine, uint32_t slot)
 
 static void submit_hand_over(struct engine *engine, uint32_t slot)
 {
-    struct ticket *ticket = &engine->requests.slots[slot];
+    struct ticket *ticket = &engine->tickets.slots[slot];
     /* Whoever cancels while it waits here is answered by the engine thread, which looks first. */
     if (!ticket_is_cancelled(ticket) && submit_prepare(engine, slot) != STATUS_OK)
         ticket->refusal = *status_note();
@@ -388,7 +388,7 @@ enum status engine_submit(struct engine *engine, const struct engine_request *re
                           engine_request_id *out)
 {
     uint32_t slot;
-    TRY(ticket_acquire(&engine->requests, request, clock_mono_us(engine->clock), &slot, out));
+    TRY(ticket_acquire(&engine->tickets, request, clock_mono_us(engine->clock), &slot, out));
 #if BANYAN_TEXT
     if (request->prompt_kind != ENGINE_PROMPT_TOKENS) {
         prepare_push(engine->prepare, slot);
@@ -401,14 +401,14 @@ enum status engine_submit(struct engine *engine, const struct engine_request *re
 
 void engine_cancel(struct engine *engine, engine_request_id id)
 {
-    if (ticket_cancel(&engine->requests, id))
+    if (ticket_cancel(&engine->tickets, id))
         inbox_ring(&engine->step.inbox);
 }
 
 void engine_acknowledge(struct engine *engine, engine_request_id id, uint32_t choice,
                         uint32_t tokens)
 {
-    if (ticket_acknowledge(&engine->requests, id, choice, tokens))
+    if (ticket_acknowledge(&engine->tickets, id, choice, tokens))
         inbox_ring(&engine->step.inbox);
 }
 
@@ -437,7 +437,7 @@ const char *engine_finish_name(enum engine_finish finish)
 /* The next prompt token of an echo. */
 static void next_event_echo(struct engine *engine, struct engine_event *out)
 {
-    struct ticket *ticket = &engine->requests.slots[engine->echo.slot];
+    struct ticket *ticket = &engine->tickets.slots[engine->echo.slot];
     uint32_t index = engine->echo.index++;
     out->kind = ENGINE_EVENT_PROMPT;
     out->id = atomic_load_explicit(&ticket->id, memory_order_relaxed);
@@ -494,7 +494,7 @@ bool engine_next_event(struct engine *engine, struct engine_event *out)
     const struct outbox_record *record = outbox_next(&engine->step.outbox, &top, &text);
     if (record == NULL)
         return false;
-    struct ticket *ticket = &engine->requests.slots[record->slot];
+    struct ticket *ticket = &engine->tickets.slots[record->slot];
     next_event_clear(out);
     next_event_taken(engine, record);
     if (record->kind == ENGINE_EVENT_PROMPT) {
@@ -521,10 +521,10 @@ bool engine_next_event(struct engine *engine, struct engine_event *out)
         out->report.queue_us = ticket->queue_us;
     } else if (record->kind == ENGINE_EVENT_END) {
         out->report = ticket->report_end;
-        ticket_release(&engine->requests, record->slot);
+        ticket_release(&engine->tickets, record->slot);
     } else if (record->kind == ENGINE_EVENT_ERROR) {
         out->note = ticket->refusal;
-        ticket_release(&engine->requests, record->slot);
+        ticket_release(&engine->tickets, record->slot);
     }
     return true;
 }
@@ -533,7 +533,7 @@ void engine_stats(struct engine *engine, struct engine_stats *out)
 {
     struct step_figures *figures = &engine->step.figures;
     *out = (struct engine_stats){
-        .requests = engine->requests.count - atomic_load(&engine->requests.free_count),
+        .requests = engine->tickets.count - atomic_load(&engine->tickets.free_count),
         .sequences_running = atomic_load(&figures->running),
         .sequences_waiting = atomic_load(&figures->waiting),
         .pages_free = atomic_load(&figures->pages_free),

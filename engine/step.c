@@ -38,7 +38,7 @@ static enum status init_outbox(struct step *step)
     size_t capacity =
         options->sequences_max * (LIMIT_UNDELIVERED_TOKENS * token_bytes +
                                   outbox_record_bytes(0, text_bytes) + outbox_record_bytes(0, 0)) +
-        2 * (size_t)options->requests->count * outbox_record_bytes(0, 0);
+        2 * (size_t)options->tickets->count * outbox_record_bytes(0, 0);
     return outbox_init(&step->outbox, capacity, token_bytes);
 }
 
@@ -80,7 +80,7 @@ static enum status init_arrays(struct step *step)
 {
     const struct step_options *options = &step->options;
     size_t sequences = options->sequences_max;
-    step->waiting = mem_zalloc(options->requests->count, sizeof(*step->waiting));
+    step->waiting = mem_zalloc(options->tickets->count, sizeof(*step->waiting));
     step->view_running = mem_zalloc(sequences, sizeof(*step->view_running));
     step->view_waiting = mem_zalloc(sequences, sizeof(*step->view_waiting));
     step->grants = mem_zalloc(2 * sequences, sizeof(*step->grants));
@@ -99,7 +99,7 @@ enum status step_init(struct step *step, const struct step_options *options)
     ASSERT(options->logit_rows_max > 0);
     ASSERT(options->sequences_max > 0);
     *step = (struct step){.options = *options, .vocab_count = vocab_size(options->vocab)};
-    TRY(inbox_init(&step->inbox, options->requests->count));
+    TRY(inbox_init(&step->inbox, options->tickets->count));
     TRY_OUT(kv_pool_init(&step->pool, options->kernels, options->layout, options->kv_bytes,
                          options->context));
     TRY_OUT(sequence_table_init(&step->sequences, &step->pool, options->sequences_max,
@@ -147,7 +147,7 @@ static void tell(struct step *step, const struct outbox_record *record,
 
 static void tell_request(struct step *step, enum engine_event_kind kind, uint32_t slot)
 {
-    const struct ticket *ticket = &step->options.requests->slots[slot];
+    const struct ticket *ticket = &step->options.tickets->slots[slot];
     const struct outbox_record record = {.kind = kind,
                                          .slot = slot,
                                          .sequence = SEQUENCE_NONE,
@@ -160,7 +160,7 @@ static struct outbox_record tell_sequence_record(struct step *step, enum engine_
                                                  uint32_t index)
 {
     const struct sequence *sequence = &step->sequences.slots[index];
-    const struct ticket *ticket = &step->options.requests->slots[sequence->slot];
+    const struct ticket *ticket = &step->options.tickets->slots[sequence->slot];
     return (struct outbox_record){.kind = kind,
                                   .slot = sequence->slot,
                                   .sequence = index,
@@ -186,7 +186,7 @@ static void tell_figures(struct step *step)
 static void end_choice(struct step *step, uint32_t index, enum engine_finish finish)
 {
     struct sequence *sequence = &step->sequences.slots[index];
-    struct ticket *ticket = &step->options.requests->slots[sequence->slot];
+    struct ticket *ticket = &step->options.tickets->slots[sequence->slot];
     struct outbox_record record = tell_sequence_record(step, ENGINE_EVENT_CHOICE_END, index);
     record.finish = finish;
     ticket->report.finish = finish;
@@ -197,7 +197,7 @@ static void end_choice(struct step *step, uint32_t index, enum engine_finish fin
 
 static void end_started(struct step *step, uint32_t slot)
 {
-    struct ticket *ticket = &step->options.requests->slots[slot];
+    struct ticket *ticket = &step->options.tickets->slots[slot];
     struct engine_report *report = &ticket->report;
     int64_t first_us = ticket->first_token_us > 0 ? ticket->first_token_us : step->now_us;
     report->queue_us = ticket->queue_us;
@@ -220,7 +220,7 @@ static void end_remove_waiting(struct step *step, uint32_t slot)
 /* Ends a request from outside, wherever it stands. */
 static void end_request(struct step *step, uint32_t slot, enum engine_finish finish)
 {
-    struct ticket *ticket = &step->options.requests->slots[slot];
+    struct ticket *ticket = &step->options.tickets->slots[slot];
     end_remove_waiting(step, slot);
     if (ticket->choices_admitted == 0) {
         if (finish == ENGINE_FINISH_CANCELLED)
@@ -249,7 +249,7 @@ static void once_take_inbox(struct step *step)
 {
     uint32_t slot;
     while (inbox_pop(&step->inbox, &slot)) {
-        if (step->options.requests->slots[slot].refusal.status != STATUS_OK)
+        if (step->options.tickets->slots[slot].refusal.status != STATUS_OK)
             tell_request(step, ENGINE_EVENT_ERROR, slot);
         else
             step->waiting[step->waiting_count++] = slot;
@@ -258,7 +258,7 @@ static void once_take_inbox(struct step *step)
 
 static enum engine_finish sweep_verdict(const struct step *step, uint32_t slot)
 {
-    struct ticket *ticket = &step->options.requests->slots[slot];
+    struct ticket *ticket = &step->options.tickets->slots[slot];
     if (ticket_is_cancelled(ticket))
         return ENGINE_FINISH_CANCELLED;
     if (ticket->asked.deadline_us > 0 && step->now_us >= ticket->asked.deadline_us)
@@ -293,7 +293,7 @@ static void once_throttle(struct step *step)
 {
     for (uint32_t i = 0; i < step->sequences.order_count; i++) {
         struct sequence *sequence = &step->sequences.slots[step->sequences.order[i]];
-        struct ticket *ticket = &step->options.requests->slots[sequence->slot];
+        struct ticket *ticket = &step->options.tickets->slots[sequence->slot];
         uint32_t acknowledged = ticket_acknowledged(ticket, sequence->choice);
         uint32_t generated = sequence_generated(sequence);
         uint32_t waiting_records =
@@ -323,7 +323,7 @@ static void plan_view(struct step *step, struct scheduler_input *input)
     uint32_t places = step->waiting_count > 0 ? sequence_free_count(table) : 0;
     uint32_t count = 0;
     for (uint32_t i = 0; i < step->waiting_count; i++) {
-        const struct ticket *ticket = &step->options.requests->slots[step->waiting[i]];
+        const struct ticket *ticket = &step->options.tickets->slots[step->waiting[i]];
         for (uint32_t c = ticket->choices_admitted; c < ticket->asked.choices; c++) {
             if (count == places)
                 break;
@@ -364,7 +364,7 @@ static void plan_start(struct step *step, struct ticket *ticket, uint32_t slot)
 static void plan_admit(struct step *step)
 {
     uint32_t slot = step->waiting[0];
-    struct ticket *ticket = &step->options.requests->slots[slot];
+    struct ticket *ticket = &step->options.tickets->slots[slot];
     uint32_t choice = ticket->choices_admitted++;
     uint32_t index = sequence_acquire(&step->sequences, ticket, slot, choice);
     ASSERT(index != SEQUENCE_NONE);
@@ -377,7 +377,7 @@ static void plan_admit(struct step *step)
 static void plan_drop(struct step *step, uint32_t index)
 {
     struct sequence *sequence = &step->sequences.slots[index];
-    struct ticket *ticket = &step->options.requests->slots[sequence->slot];
+    struct ticket *ticket = &step->options.tickets->slots[sequence->slot];
     sequence_drop_pages(sequence, &step->pool);
     ticket->report.preemptions++;
     if (step->metrics.preemptions != NULL)
@@ -470,7 +470,7 @@ static void once_token(struct step *step, uint32_t index, const float *logits,
                        const struct logits_stats *stats)
 {
     struct sequence *sequence = &step->sequences.slots[index];
-    struct ticket *ticket = &step->options.requests->slots[sequence->slot];
+    struct ticket *ticket = &step->options.tickets->slots[sequence->slot];
     const struct engine_request *asked = &ticket->asked;
     const struct vocab *vocab = step->options.vocab;
     const struct sampler_args args = {
@@ -516,7 +516,7 @@ static void once_token(struct step *step, uint32_t index, const float *logits,
 static void once_score(struct step *step, const struct sequence *sequence, uint32_t position,
                        const float *logits, const struct logits_stats *stats)
 {
-    const struct ticket *ticket = &step->options.requests->slots[sequence->slot];
+    const struct ticket *ticket = &step->options.tickets->slots[sequence->slot];
     struct ticket_score *score = ticket_score_at(ticket, sequence->choice, position + 1);
     score->logprob = sampler_logprob(logits, stats, sequence->tokens[position + 1]);
     score->top_count =
@@ -581,15 +581,15 @@ bool step_once(struct step *step)
 /* Until the next deadline, negative when there is none. */
 static int64_t run_sleep_us(const struct step *step)
 {
-    const struct ticket *requests = step->options.requests->slots;
+    const struct ticket *tickets = step->options.tickets->slots;
     int64_t deadline_us = INT64_MAX;
     for (uint32_t i = 0; i < step->waiting_count; i++) {
-        int64_t own_us = requests[step->waiting[i]].asked.deadline_us;
+        int64_t own_us = tickets[step->waiting[i]].asked.deadline_us;
         deadline_us = own_us > 0 && own_us < deadline_us ? own_us : deadline_us;
     }
     for (uint32_t i = 0; i < step->sequences.order_count; i++) {
         uint32_t slot = step->sequences.slots[step->sequences.order[i]].slot;
-        int64_t own_us = requests[slot].asked.deadline_us;
+        int64_t own_us = tickets[slot].asked.deadline_us;
         deadline_us = own_us > 0 && own_us < deadline_us ? own_us : deadline_us;
     }
     if (deadline_us == INT64_MAX)

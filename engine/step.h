@@ -51,7 +51,7 @@ struct step_options {
     struct model *model;
     const struct vocab *vocab;
     const struct kv_layout *layout;
-    struct ticket_table *requests;
+    struct ticket_table *tickets;
     const struct clock *clock;
     struct metrics *metrics; /* may be NULL */
     void (*wake)(void *context);
