@@ -3,11 +3,16 @@
  * Owns:     scratch for one vocabulary.
  * Thread:   engine thread only (the scratch); equal arguments give equal results on any.
  * Cost:     greedy: one pass over the row when it is adjusted or top log-probabilities are asked,
- *           else O(1). top_k: one pass. top_p, min_p: a pass with an exp a token. Plain
- * temperature: a pass with one hash a token that could still win, the logarithms for a handful. Not
- * here: softmax statistics (kernels_logits_stats), end tokens and stop strings (sequence).
- *
- * From logits l of position t, in this order:
+ *           else O(1). top_k: one pass. top_p, min_p: a pass with an exp a token. Temperature
+ *           alone: a pass with one hash a token that could still win, logarithms for a handful.
+ * Not here: softmax statistics (kernels_logits_stats), end tokens and stop strings (sequence).
+ */
+#pragma once
+
+#include "engine/engine.h"
+#include "kernels/kernels.h"
+
+/* From logits l of position t, in this order:
  *
  *   adjust    l + bias − presence × [generated before] − frequency × (times generated before)
  *   greedy    temperature 0: the greatest, the lowest id among equals
@@ -21,11 +26,6 @@
  * token) is the same whatever else is in the batch, after a recompute, and whatever the filters.
  * Reported log-probabilities are the model's own: before adjusting, temperature and filters.
  */
-#pragma once
-
-#include "engine/engine.h"
-#include "kernels/kernels.h"
-
 struct sampler {
     uint32_t vocab;
     uint32_t *counts; /* [vocab] zero between calls */
