@@ -48,9 +48,9 @@ enum status admin_keys_create(struct admin_call *call)
     TRY(admin_body_read(http_body(call->request), fields, 1));
     struct tenant_key key;
     char value[LIMIT_KEY_BYTES];
-    TRY(tenants_key_create(auth_tenants(call->admin->auth), &call->actor,
-                           http_path_argument(call->request, 0), slice_of(fields[0].text), 0, &key,
-                           value));
+    TRY(tenants_key_create(
+        auth_tenants(call->admin->auth), &call->actor, http_path_argument(call->request, 0),
+        fields[0].is_given ? slice_of(fields[0].text) : SLICE("unnamed"), 0, &key, value));
     call->code = 201;
     render_members(&key, &call->out);
     buffer_append_text(&call->out, ",\"key\":");

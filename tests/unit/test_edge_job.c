@@ -1,6 +1,6 @@
 /* edge_job: what a client sees and what is counted, however the engine ends.
  */
-#include "edge_kit.h"
+#include "tests/unit/edge_kit.h"
 
 #define CHAT "/v1/chat/completions"
 

@@ -1,0 +1,110 @@
+/* edge_forward: routes, refusals before the engine is asked, readiness. */
+#include "tests/unit/edge_kit.h"
+
+static void test_routes(void **state)
+{
+    (void)state;
+    assert_int_equal(edge_kit_public("GET", "/v1/models", ""), 200);
+    edge_text_has(engine_head, "GET /v1/models HTTP/1.1");
+    assert_int_equal(edge_kit_public("GET", "/v1/models/some-model?x=1", ""), 200);
+    edge_text_has(engine_head, "GET /v1/models/some-model HTTP/1.1");
+    assert_int_equal(edge_kit_public("POST", "/v1/tokenize", "{\"prompt\":\"x\"}"), 200);
+    edge_text_has(engine_head, "POST /v1/tokenize HTTP/1.1");
+    assert_int_equal(edge_kit_public("POST", "/v1/detokenize", "{\"tokens\":[]}"), 200);
+    assert_int_equal(edge_kit_public("POST", "/v1/completions", "{\"model\":\"ok\"}"), 200);
+    edge_text_has(answer, "\"object\":\"text_completion\"");
+    assert_int_equal(edge_kit_public("GET", "/v1/nothing", ""), 404);
+    edge_text_has(answer, "\"type\":\"invalid_request_error\"");
+    edge_text_has(answer, "x-request-id: req_");
+    assert_int_equal(edge_kit_public("GET", "/v1/chat/completions", ""), 405);
+    edge_text_has(answer, "allow: POST");
+    assert_int_equal(edge_kit_public("GET", "/admin/v1/tenants", ""), 404);
+    assert_int_equal(edge_kit_public("GET", "/metrics", ""), 404);
+}
+
+static void refused(const char *body, const char *part)
+{
+    int asked = atomic_load(&engine_requests);
+    if (edge_kit_public("POST", "/v1/chat/completions", body) != 400)
+        fail_msg("accepted: %s", body);
+    edge_text_has(answer, "\"type\":\"invalid_request_error\"");
+    edge_text_has(answer, part);
+    assert_int_equal(atomic_load(&engine_requests), asked);
+}
+
+static void test_bad_bodies_never_reach_the_engine(void **state)
+{
+    (void)state;
+    refused("", "empty");
+    refused("{", "not valid JSON");
+    refused("[]", "must be a JSON object");
+    refused("{\"model\":\"a\",\"model\":\"b\"}", "twice");
+    refused("{\"stream\":\"yes\"}", "\"param\":\"stream\"");
+    refused("{\"model\":1e999}", "too large");
+}
+
+static void test_bad_deadline(void **state)
+{
+    (void)state;
+    char headers[256];
+    snprintf(headers, sizeof headers, "x-api-key: %s\r\nx-request-timeout-ms: soon\r\n", kit.key);
+    assert_int_equal(
+        edge_kit_ask(kit.port, "POST", "/v1/completions", headers, "{\"model\":\"ok\"}"), 400);
+    edge_text_has(answer, "\"param\":\"x-request-timeout-ms\"");
+}
+
+static void test_body_over_the_limit(void **state)
+{
+    (void)state;
+    static char head[512];
+    struct edge_kit_connection connection = edge_kit_connect(kit.port);
+    int length =
+        snprintf(head, sizeof head,
+                 "POST /v1/completions HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n"
+                 "x-api-key: %s\r\ncontent-length: %lld\r\n\r\n",
+                 kit.key, (long long)kit.config->body_limit + 1);
+    SSL_write(connection.tls, head, length);
+    static char piece[65536];
+    memset(piece, ' ', sizeof piece);
+    int64_t left = kit.config->body_limit + 1;
+    while (left > 0) {
+        int part = left < (int64_t)sizeof piece ? (int)left : (int)sizeof piece;
+        if (SSL_write(connection.tls, piece, part) <= 0)
+            break; /* refused already */
+        left -= part;
+    }
+    edge_kit_read(&connection, "request_too_large");
+    edge_text_has(answer, "HTTP/1.1 413");
+    edge_kit_close(&connection);
+}
+
+static void test_health_and_readiness(void **state)
+{
+    (void)state;
+    assert_int_equal(edge_kit_ask(kit.port, "GET", "/health", "", ""), 200);
+    assert_int_equal(edge_kit_ask(kit.port, "GET", "/ready", "", ""), 200);
+    edge_text_has(answer, "{\"status\":\"ready\",\"engine\":\"up\",\"ledger\":\"writable\","
+                          "\"draining\":false}");
+    atomic_store(&engine_is_sick, true);
+    assert_int_equal(edge_kit_ask(kit.port, "GET", "/ready", "", ""), 503);
+    edge_text_has(answer, "\"engine\":\"down\"");
+    atomic_store(&engine_is_sick, false);
+    assert_int_equal(edge_kit_ask(kit.port, "GET", "/ready", "", ""), 200);
+    edge_kit_stop_engine();
+    assert_int_equal(edge_kit_ask(kit.port, "GET", "/ready", "", ""), 503);
+    assert_int_equal(edge_kit_ask(kit.port, "GET", "/health", "", ""), 200);
+    edge_kit_start_engine();
+    assert_int_equal(edge_kit_ask(kit.port, "GET", "/ready", "", ""), 200);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_routes),
+        cmocka_unit_test(test_bad_bodies_never_reach_the_engine),
+        cmocka_unit_test(test_bad_deadline),
+        cmocka_unit_test(test_body_over_the_limit),
+        cmocka_unit_test(test_health_and_readiness),
+    };
+    return cmocka_run_group_tests(tests, edge_kit_setup, edge_kit_teardown);
+}
