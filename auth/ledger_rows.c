@@ -108,7 +108,7 @@ static enum status open_sequence(struct ledger_rows *rows)
     if (code == SQLITE_ROW)
         rows->sequence = sqlite3_column_int64(statement, 0);
     sqlite3_finalize(statement);
-    return store_status(rows->writer, code, "ledger");
+    return store_status(code, "ledger");
 }
 
 static enum status open_connections(struct ledger_rows *rows, const char *path)
@@ -122,7 +122,7 @@ static enum status open_connections(struct ledger_rows *rows, const char *path)
     for (int i = 0; i < STATEMENTS; i++) {
         int code = sqlite3_prepare_v3(rows->writer, statement_sql[i], -1, SQLITE_PREPARE_PERSISTENT,
                                       &rows->statements[i], NULL);
-        TRY(store_status(rows->writer, code, "ledger"));
+        TRY(store_status(code, "ledger"));
     }
     return open_sequence(rows);
 }
@@ -157,7 +157,7 @@ static enum status rows_step(struct ledger_rows *rows, enum statement which)
 {
     sqlite3_stmt *statement = rows->statements[which];
     int code = sqlite3_step(statement);
-    enum status status = store_status(rows->writer, code, "ledger");
+    enum status status = store_status(code, "ledger");
     sqlite3_reset(statement);
     return status;
 }
@@ -269,7 +269,7 @@ enum status ledger_rows_checkpoint(struct ledger_rows *rows, bool by_writer)
 {
     sqlite3 *connection = by_writer ? rows->writer : rows->checkpointer;
     int code = sqlite3_wal_checkpoint_v2(connection, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
-    return (code & 0xff) == SQLITE_BUSY ? STATUS_OK : store_status(connection, code, "ledger");
+    return (code & 0xff) == SQLITE_BUSY ? STATUS_OK : store_status(code, "ledger");
 }
 
 enum status ledger_rows_recent(struct ledger_rows *rows, uint32_t count, void *context,
@@ -289,5 +289,5 @@ enum status ledger_rows_recent(struct ledger_rows *rows, uint32_t count, void *c
                                          (size_t)sqlite3_column_bytes(statement, 0)});
     }
     sqlite3_finalize(statement);
-    return store_status(rows->writer, code, "ledger");
+    return store_status(code, "ledger");
 }

@@ -34,7 +34,7 @@ static enum status rows_prepare(sqlite3 *connection, const char *sql,
     }
     if (code != SQLITE_OK) {
         sqlite3_finalize(statement);
-        return store_status(connection, code, "database");
+        return store_status(code, "database");
     }
     *out = statement;
     return STATUS_OK;
@@ -50,7 +50,7 @@ static enum status rows_change(sqlite3 *connection, const char *sql,
     sqlite3_finalize(statement);
     if (code == SQLITE_CONSTRAINT_UNIQUE || code == SQLITE_CONSTRAINT_PRIMARYKEY)
         FAIL(STATUS_EXISTS, "a row of this name is there already");
-    return store_status(connection, code, "database");
+    return store_status(code, "database");
 }
 
 enum status tenant_rows_insert(sqlite3 *connection, const struct tenant *tenant)
@@ -150,7 +150,7 @@ enum status tenant_rows_load(sqlite3 *connection, void *context,
     enum status status = STATUS_OK;
     int code;
     while (status == STATUS_OK && (code = sqlite3_step(statement)) != SQLITE_DONE) {
-        status = store_status(connection, code, "database");
+        status = store_status(code, "database");
         if (status == STATUS_OK)
             status = read_tenant(statement, context, take);
     }
@@ -189,7 +189,7 @@ enum status tenant_rows_load_keys(sqlite3 *connection, void *context,
     enum status status = STATUS_OK;
     int code;
     while (status == STATUS_OK && (code = sqlite3_step(statement)) != SQLITE_DONE) {
-        status = store_status(connection, code, "database");
+        status = store_status(code, "database");
         if (status == STATUS_OK)
             status = read_key(statement, context, take);
     }
@@ -226,7 +226,7 @@ enum status tenant_rows_load_audit(sqlite3 *connection, int64_t after, struct au
     enum status status = STATUS_OK;
     int code;
     while (status == STATUS_OK && (code = sqlite3_step(statement)) != SQLITE_DONE) {
-        status = store_status(connection, code, "database");
+        status = store_status(code, "database");
         if (status == STATUS_OK)
             status = read_audit(statement, &out[*count]);
         if (status == STATUS_OK)

@@ -213,7 +213,8 @@ static enum status load_file(struct load *load, const char *path)
     json_error_t error;
     TRY(load_file_bytes(load, path, &length));
     load->file_json = json_loadb(load->file_bytes, length, JSON_REJECT_DUPLICATES, &error);
-    if (load->file_json == NULL && json_error_code(&error) == json_error_out_of_memory)
+    /* Without memory jansson gives no text, or calls what it holds a wrong token. */
+    if (load->file_json == NULL && error.text[0] == '\0')
         FAIL(STATUS_NO_MEMORY, "no memory for the file of --config");
     if (load->file_json == NULL)
         FAIL_PARAM(STATUS_INVALID, "config", "the file of --config, line %d, column %d: %s",

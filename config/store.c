@@ -51,7 +51,7 @@ static const char *const store_steps[] = {
     ") strict;",
 };
 
-enum status store_status(sqlite3 *connection, int code, const char *what)
+enum status store_status(int code, const char *what)
 {
     static const struct {
         int code;
@@ -70,17 +70,13 @@ enum status store_status(sqlite3 *connection, int code, const char *what)
     }
     if (status == STATUS_OK)
         return STATUS_OK;
-    /* The connection's own text may hold a path or a value of a row: only the code's is told.
-     * A full disk is sometimes reported as a failed write, with the reason in errno. */
-    int error = connection != NULL ? sqlite3_system_errno(connection) : 0;
-    if (status == STATUS_IO && (error == ENOSPC || error == EDQUOT || error == EFBIG))
-        status = STATUS_STORAGE_FULL;
+    /* The connection's own text may hold a path or a value of a row: only the code's is told. */
     FAIL(status, "%s: %s (%d)", what, sqlite3_errstr(code), code);
 }
 
 enum status store_execute(sqlite3 *connection, const char *sql)
 {
-    return store_status(connection, sqlite3_exec(connection, sql, NULL, NULL, NULL), "database");
+    return store_status(sqlite3_exec(connection, sql, NULL, NULL, NULL), "database");
 }
 
 /* The data directory, when the file is the first thing in it. */
@@ -118,7 +114,7 @@ static enum status connect_is_wal(sqlite3 *connection)
     bool is_wal =
         code == SQLITE_ROW && strcmp((const char *)sqlite3_column_text(statement, 0), "wal") == 0;
     sqlite3_finalize(statement);
-    TRY(store_status(connection, code, "database"));
+    TRY(store_status(code, "database"));
     if (!is_wal)
         FAIL(STATUS_UNSUPPORTED, "the file system of the data directory does not allow WAL");
     return STATUS_OK;
@@ -132,7 +128,7 @@ enum status store_connect(sqlite3 **out, const char *path, bool is_full)
     enum status status = STATUS_OK;
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX;
     int code = sqlite3_open_v2(path, &connection, flags, NULL);
-    TRY_OUT(store_status(connection, code, "database"));
+    TRY_OUT(store_status(code, "database"));
     sqlite3_extended_result_codes(connection, 1);
     sqlite3_busy_timeout(connection, STORE_BUSY_MS);
     sqlite3_db_config(connection, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
@@ -157,7 +153,7 @@ static enum status migrate_version(sqlite3 *connection, int *version)
     if (code == SQLITE_ROW)
         *version = sqlite3_column_int(statement, 0);
     sqlite3_finalize(statement);
-    return store_status(connection, code, "database");
+    return store_status(code, "database");
 }
 
 static enum status migrate_note(sqlite3 *connection, int number)
@@ -171,7 +167,7 @@ static enum status migrate_note(sqlite3 *connection, int number)
     if (code == SQLITE_OK)
         code = sqlite3_step(statement);
     sqlite3_finalize(statement);
-    return store_status(connection, code, "database");
+    return store_status(code, "database");
 }
 
 static enum status migrate_steps(sqlite3 *connection, const char *const *steps, int count)

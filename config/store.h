@@ -40,4 +40,4 @@ enum status store_execute(struct sqlite3 *connection, const char *sql);
 
 /* The status of a result code (SQLITE_FULL → STORAGE_FULL, …), with a note that says `what` failed
  * and how; SQLITE_OK, SQLITE_ROW and SQLITE_DONE → OK. */
-enum status store_status(struct sqlite3 *connection, int code, const char *what);
+enum status store_status(int code, const char *what);
