@@ -1,0 +1,197 @@
+#include "auth/ledger_rows.h"
+
+#include "tests/unit/base_kit.h"
+
+#include <sqlite3.h>
+
+struct fixture {
+    char folder[64];
+    char path[96];
+    struct ledger_rows *rows;
+};
+
+static int setup(void **state)
+{
+    struct fixture *fixture = calloc(1, sizeof *fixture);
+    kit_folder_make(fixture->folder);
+    snprintf(fixture->path, sizeof fixture->path, "%s/ledger.db", fixture->folder);
+    assert_int_equal(ledger_rows_open(&fixture->rows, fixture->path), STATUS_OK);
+    *state = fixture;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *fixture = *state;
+    ledger_rows_close(fixture->rows);
+    kit_folder_remove(fixture->folder);
+    free(fixture);
+    return 0;
+}
+
+static int64_t query(struct fixture *fixture, const char *sql)
+{
+    sqlite3 *connection;
+    sqlite3_stmt *statement;
+    assert_int_equal(sqlite3_open(fixture->path, &connection), SQLITE_OK);
+    assert_int_equal(sqlite3_prepare_v2(connection, sql, -1, &statement, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_step(statement), SQLITE_ROW);
+    int64_t number = sqlite3_column_int64(statement, 0);
+    sqlite3_finalize(statement);
+    sqlite3_close(connection);
+    return number;
+}
+
+static struct ledger_row make_row(int number)
+{
+    struct ledger_row row = {.at_us = INT64_C(60000000) * (number / 3),
+                             .http_code = 200 + number,
+                             .prompt_tokens = UINT32_MAX,
+                             .cached_tokens = 2,
+                             .completion_tokens = 3,
+                             .is_estimated = true,
+                             .queue_us = 4,
+                             .prefill_us = 5,
+                             .decode_us = 6,
+                             .total_us = 7};
+    snprintf(row.request_id, sizeof row.request_id, "req_%d", number);
+    snprintf(row.tenant_id, sizeof row.tenant_id, "tnt");
+    snprintf(row.key_id, sizeof row.key_id, "key_%d", number);
+    snprintf(row.model, sizeof row.model, "it's \"m\"");
+    snprintf(row.route, sizeof row.route, "/v1/completions");
+    snprintf(row.service_class, sizeof row.service_class, "batch");
+    snprintf(row.finish, sizeof row.finish, "length");
+    return row;
+}
+
+static void test_columns(void **state)
+{
+    struct fixture *fixture = *state;
+    struct ledger_row row = make_row(1);
+    assert_int_equal(ledger_rows_begin(fixture->rows), STATUS_OK);
+    assert_int_equal(ledger_rows_add(fixture->rows, &row), STATUS_OK);
+    assert_int_equal(ledger_rows_end(fixture->rows, true), STATUS_OK);
+    assert_int_equal(query(fixture, "select count(*) from requests where id = (1 << 48) + 1 and "
+                                    "at_us = 0 and request_id = 'req_1' and tenant_id = 'tnt' and "
+                                    "key_id = 'key_1' and model = 'it''s \"m\"' and route = "
+                                    "'/v1/completions' and service_class = 'batch' and finish = "
+                                    "'length' and http_code = 201 and prompt_tokens = 4294967295 "
+                                    "and cached_tokens = 2 and completion_tokens = 3 and "
+                                    "is_estimated = 1 and queue_us = 4 and prefill_us = 5 and "
+                                    "decode_us = 6 and total_us = 7"),
+                     1);
+}
+
+/* More groups in a batch than the table of sums holds, twice over, in two transactions. */
+static void test_sums_of_many_groups(void **state)
+{
+    struct fixture *fixture = *state;
+    enum { KEYS = 200 };
+    static struct ledger_row rows[KEYS]; /* a transaction's rows live until its end */
+    for (int round = 0; round < 2; round++) {
+        assert_int_equal(ledger_rows_begin(fixture->rows), STATUS_OK);
+        for (int repeat = 0; repeat < 2; repeat++) {
+            for (int i = 0; i < KEYS; i++) {
+                rows[i] = make_row(i);
+                assert_int_equal(ledger_rows_add(fixture->rows, &rows[i]), STATUS_OK);
+            }
+        }
+        assert_int_equal(ledger_rows_end(fixture->rows, true), STATUS_OK);
+    }
+    assert_int_equal(query(fixture, "select count(*) from usage_minutes"), KEYS);
+    assert_int_equal(query(fixture, "select count(*) from usage_minutes where requests = 4 and "
+                                    "prompt_tokens = 4 * 4294967295 and cached_tokens = 8 and "
+                                    "completion_tokens = 12"),
+                     KEYS);
+    assert_int_equal(query(fixture, "select max(minute) from usage_minutes"), (KEYS - 1) / 3);
+}
+
+static void test_roll_back_gives_sequences_again(void **state)
+{
+    struct fixture *fixture = *state;
+    struct ledger_row row = make_row(1);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(ledger_rows_begin(fixture->rows), STATUS_OK);
+        assert_int_equal(ledger_rows_add(fixture->rows, &row), STATUS_OK);
+        assert_int_equal(ledger_rows_end(fixture->rows, i == 2), STATUS_OK);
+    }
+    assert_int_equal(query(fixture, "select max(id) - (1 << 48) from requests"), 1);
+    assert_int_equal(query(fixture, "select sum(requests) from usage_minutes"), 1);
+    ledger_rows_close(fixture->rows);
+    assert_int_equal(ledger_rows_open(&fixture->rows, fixture->path), STATUS_OK);
+    assert_int_equal(ledger_rows_begin(fixture->rows), STATUS_OK);
+    assert_int_equal(ledger_rows_add(fixture->rows, &row), STATUS_OK);
+    assert_int_equal(ledger_rows_end(fixture->rows, true), STATUS_OK);
+    assert_int_equal(query(fixture, "select max(id) - (1 << 48) from requests"), 2);
+}
+
+struct ids {
+    int count;
+    char first[16];
+    char last[16];
+};
+
+static void take_id(void *context, struct slice id)
+{
+    struct ids *ids = context;
+    snprintf(ids->count == 0 ? ids->first : ids->last, 16, "%.*s", (int)id.length, id.bytes);
+    ids->count++;
+}
+
+static void test_recent(void **state)
+{
+    struct fixture *fixture = *state;
+    static struct ledger_row rows[10];
+    assert_int_equal(ledger_rows_begin(fixture->rows), STATUS_OK);
+    for (int i = 0; i < 10; i++) {
+        rows[i] = make_row(i);
+        assert_int_equal(ledger_rows_add(fixture->rows, &rows[i]), STATUS_OK);
+    }
+    assert_int_equal(ledger_rows_end(fixture->rows, true), STATUS_OK);
+    struct ids ids = {0};
+    assert_int_equal(ledger_rows_recent(fixture->rows, 4, &ids, take_id), STATUS_OK);
+    assert_int_equal(ids.count, 4);
+    assert_string_equal(ids.first, "req_6");
+    assert_string_equal(ids.last, "req_9");
+    ids = (struct ids){0};
+    assert_int_equal(ledger_rows_recent(fixture->rows, 100, &ids, take_id), STATUS_OK);
+    assert_int_equal(ids.count, 10);
+}
+
+/* The log grows until it is checkpointed, and then is written from its beginning again. */
+static void test_checkpoint(void **state)
+{
+    struct fixture *fixture = *state;
+    for (int by_writer = 0; by_writer < 2; by_writer++) {
+        int before = 0;
+        for (int i = 0; i < 50; i++) {
+            struct ledger_row row = make_row(i);
+            assert_int_equal(ledger_rows_begin(fixture->rows), STATUS_OK);
+            assert_int_equal(ledger_rows_add(fixture->rows, &row), STATUS_OK);
+            assert_int_equal(ledger_rows_end(fixture->rows, true), STATUS_OK);
+            assert_true(ledger_rows_wal_pages(fixture->rows) > before);
+            before = ledger_rows_wal_pages(fixture->rows);
+        }
+        assert_true(before > 100);
+        assert_int_equal(ledger_rows_checkpoint(fixture->rows, by_writer == 1), STATUS_OK);
+        struct ledger_row row = make_row(50);
+        assert_int_equal(ledger_rows_begin(fixture->rows), STATUS_OK);
+        assert_int_equal(ledger_rows_add(fixture->rows, &row), STATUS_OK);
+        assert_int_equal(ledger_rows_end(fixture->rows, true), STATUS_OK);
+        assert_true(ledger_rows_wal_pages(fixture->rows) < 20);
+        assert_int_equal(ledger_rows_checkpoint(fixture->rows, by_writer == 0), STATUS_OK);
+    }
+    assert_int_equal(query(fixture, "select count(*) from requests"), 102);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_columns, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_sums_of_many_groups, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_roll_back_gives_sequences_again, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_recent, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_checkpoint, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
