@@ -51,6 +51,9 @@ static inline __attribute__((always_inline)) __m512 linear_factor(const char *at
     return _mm512_set1_ps(value);
 }
 
+/* The processor's own prefetching ends at each page of 4 KiB. */
+enum { LINEAR_AHEAD_BYTES = 4096 };
+
 /* `type_id` and `n` are constants wherever this is called, so loops over rows are straight code and
  * accumulators stay in registers. */
 static inline __attribute__((always_inline)) void
@@ -67,6 +70,9 @@ linear_block_run(const uint32_t type_id, const int n, const struct linear_block 
         __m512i w[8];
         const char *factors = input + n * TABLE_BLOCK;
         linear_load(type_id, unit, w);
+#pragma GCC unroll 9
+        for (size_t line = 0; line < avx512_unit_bytes(type_id); line += 64)
+            _mm_prefetch((const char *)unit + LINEAR_AHEAD_BYTES + line, _MM_HINT_T0);
         const __m256i *halves = (const __m256i *)(const void *)(unit + code_bytes);
         __m512 d = _mm512_cvtph_ps(_mm256_loadu_si256(halves));
         __m512 m = _mm512_setzero_ps();
