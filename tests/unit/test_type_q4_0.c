@@ -1,0 +1,35 @@
+#include "kernels/cpu/types/types.h"
+
+#include "tests/unit/kernels_kit.h"
+
+static void test_blocks_by_hand(void **state)
+{
+    (void)state;
+    float out[65];
+    out[64] = 7;
+    /* d = −0.5; nibbles 0 … 15 low, 15 … 0 high. */
+    unsigned char row[1 + 2 * 18] = {0};
+    for (int b = 0; b < 2; b++) {
+        unsigned char *block = row + 1 + 18 * b;
+        uint16_t d = half_from_float(b == 0 ? -0.5f : 2.0f);
+        memcpy(block, &d, sizeof d);
+        for (unsigned i = 0; i < 16; i++)
+            block[2 + i] = (unsigned char)(i | (15 - i) << 4);
+    }
+    type_q4_0_to_f32(row + 1, out, 64);
+    for (int i = 0; i < 16; i++) {
+        assert_float_equal(out[i], -0.5f * (float)(i - 8), 0);
+        assert_float_equal(out[16 + i], -0.5f * (float)(7 - i), 0);
+        assert_float_equal(out[32 + i], 2.0f * (float)(i - 8), 0);
+        assert_float_equal(out[48 + i], 2.0f * (float)(7 - i), 0);
+    }
+    assert_float_equal(out[64], 7, 0); /* nothing written behind */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_blocks_by_hand),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
