@@ -8,6 +8,7 @@
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -142,3 +143,36 @@ static inline void kit_pages_free(struct kernels *kernels, struct kit_pages *pag
     free(pages->table);
     free(pages->tables);
 }
+
+/* One matrix, y = x · Wᵀ (or +=), the weight packed and given back. */
+static inline void kit_linear(struct kernels *kernels, const struct tensor *tensor, const float *x,
+                              uint32_t rows, float *y, bool accumulate)
+{
+    struct weight weight;
+    assert_int_equal(kernels_weight_create(kernels, &weight, tensor), STATUS_OK);
+    struct linear_args args = {
+        .x = x, .rows = rows, .count = 1, .weights = {&weight}, .y = {y}, .accumulate = accumulate};
+    kernels_linear(kernels, &args);
+    kernels_weight_destroy(kernels, &weight);
+}
+
+static inline void kit_tensor_free(struct tensor *tensor)
+{
+    free((void *)(uintptr_t)tensor->data);
+}
+
+/* The tables that can run here, NULL-terminated; "ref" alone does not round inputs. */
+static inline const char *const *kit_isas(void)
+{
+    static const char *names[8];
+    size_t count = 0;
+    for (const char *const *name = kernels_built(); *name != NULL && count < 7; name++)
+        if (kernels_can_run(*name))
+            names[count++] = *name;
+    names[count] = NULL;
+    return names;
+}
+
+static const uint32_t kit_types[] = {TENSOR_TYPE_f32, TENSOR_TYPE_f16, TENSOR_TYPE_q4_0,
+                                     TENSOR_TYPE_q4_1, TENSOR_TYPE_q8_0};
+enum { KIT_TYPES = sizeof kit_types / sizeof *kit_types };

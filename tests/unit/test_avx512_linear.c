@@ -3,17 +3,6 @@
 
 #include "tests/unit/kernels_kit.h"
 
-static void run_linear(struct kernels *kernels, const struct tensor *tensor, const float *x,
-                       uint32_t rows, float *y, bool accumulate)
-{
-    struct weight weight;
-    assert_int_equal(kernels_weight_create(kernels, &weight, tensor), STATUS_OK);
-    struct linear_args args = {
-        .x = x, .rows = rows, .count = 1, .weights = {&weight}, .y = {y}, .accumulate = accumulate};
-    kernels_linear(kernels, &args);
-    kernels_weight_destroy(kernels, &weight);
-}
-
 static void compare(struct kernels *fast, struct kernels *judge, struct rng *rng, uint32_t type,
                     uint32_t rows, uint32_t outputs, uint32_t cols)
 {
@@ -26,13 +15,13 @@ static void compare(struct kernels *fast, struct kernels *judge, struct rng *rng
         memset(x + 1, 0, cols / 2 * sizeof *x); /* blocks of zeros */
     bool accumulate = rng_below(rng, 2) == 1;
     /* One float beyond the start of the allocation: no pointer is aligned to a vector. */
-    run_linear(fast, &tensor, x + 1, rows, a + 1, accumulate);
-    run_linear(judge, &tensor, x + 1, rows, b + 1, accumulate);
+    kit_linear(fast, &tensor, x + 1, rows, a + 1, accumulate);
+    kit_linear(judge, &tensor, x + 1, rows, b + 1, accumulate);
     kit_assert_same_bits(a, b, (size_t)rows * outputs + 1);
     free(x);
     free(a);
     free(b);
-    free((void *)(uintptr_t)tensor.data);
+    kit_tensor_free(&tensor);
 }
 
 static void check_type(uint32_t type)
@@ -91,12 +80,12 @@ static void test_extremes(void **state)
     float y[ROWS * OUTPUTS];
     for (uint32_t i = 0; i < ROWS * COLS; i++)
         x[i] = i < COLS ? -127.0f : (i % 64 < 32 ? 127.0f : -127.0f);
-    run_linear(fast, &tensor, x, ROWS, y, false);
+    kit_linear(fast, &tensor, x, ROWS, y, false);
     for (uint32_t o = 0; o < OUTPUTS; o++) {
         assert_float_equal(y[o], 32 * -127 * (127 - 128), 0);
         assert_float_equal(y[OUTPUTS + o], 32 * 127 * (-128 - 127), 0);
     }
-    free((void *)(uintptr_t)tensor.data);
+    kit_tensor_free(&tensor);
     kernels_destroy(fast);
 }
 

@@ -1,0 +1,149 @@
+#include "kernels/cpu/ops/ops.h"
+
+#include "config/base/limits.h"
+#include "kernels/cpu/kv_tile.h"
+#include "tests/unit/kernels_kit.h"
+
+static void test_layout(void **state)
+{
+    (void)state;
+    struct kernels *kernels = kit_kernels("ref", 1, 1, 1);
+    struct kv_layout layout;
+    assert_int_equal(kernels_kv_layout(kernels, KV_TYPE_F16, 16, 30, 3, 64, &layout), STATUS_OK);
+    assert_int_equal(layout.tile_bytes, 16 * 64 * 2);
+    assert_int_equal(layout.layer_bytes, 3 * 2 * 16 * 64 * 2);
+    assert_int_equal(layout.page_bytes, 30 * 3 * 2 * 16 * 64 * 2);
+    assert_int_equal(kernels_kv_layout(kernels, KV_TYPE_F16, 16, 1, 1, 1, &layout), STATUS_OK);
+    assert_int_equal(layout.page_bytes, 64);
+    kernels_destroy(kernels);
+}
+
+static void test_limits(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t tokens, layers, kv_heads, head_dim;
+        enum status status;
+    } cases[] = {
+        {16, LIMIT_LAYERS, LIMIT_HEADS, LIMIT_HEAD_DIM, STATUS_OK},
+        {LIMIT_PAGE_TOKENS, 1, 1, 1, STATUS_OK},
+        {0, 1, 1, 1, STATUS_UNSUPPORTED},
+        {15, 1, 1, 1, STATUS_UNSUPPORTED},
+        {17, 1, 1, 1, STATUS_UNSUPPORTED},
+        {LIMIT_PAGE_TOKENS + 16, 1, 1, 1, STATUS_UNSUPPORTED},
+        {16, 0, 1, 1, STATUS_UNSUPPORTED},
+        {16, LIMIT_LAYERS + 1, 1, 1, STATUS_UNSUPPORTED},
+        {16, 1, 0, 1, STATUS_UNSUPPORTED},
+        {16, 1, LIMIT_HEADS + 1, 1, STATUS_UNSUPPORTED},
+        {16, 1, 1, 0, STATUS_UNSUPPORTED},
+        {16, 1, 1, LIMIT_HEAD_DIM + 1, STATUS_UNSUPPORTED},
+    };
+    struct kernels *kernels = kit_kernels("ref", 1, 1, 1);
+    struct kv_layout layout;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        assert_int_equal(kernels_kv_layout(kernels, KV_TYPE_F16, cases[i].tokens, cases[i].layers,
+                                           cases[i].kv_heads, cases[i].head_dim, &layout),
+                         cases[i].status);
+    kernels_destroy(kernels);
+    for (const char *const *isa = kit_isas(); *isa != NULL; isa++) { /* float32 pages judge only */
+        kernels = kit_kernels(*isa, 1, 1, 1);
+        assert_int_equal(kernels_kv_layout(kernels, KV_TYPE_F32, 16, 1, 1, 1, &layout),
+                         strcmp(*isa, "ref") == 0 ? STATUS_OK : STATUS_UNSUPPORTED);
+        kernels_destroy(kernels);
+    }
+}
+
+/* The first tokens arrive whole, of the others not one byte. */
+static void check_copy(struct kernels *kernels, enum kv_type type, uint32_t page_tokens,
+                       uint32_t head_dim)
+{
+    struct kit_pages from = kit_pages_make(kernels, type, page_tokens, 2, 3, head_dim, 1, 1);
+    struct kit_pages to = kit_pages_make(kernels, type, page_tokens, 2, 3, head_dim, 1, 1);
+    const struct kv_layout *layout = &from.layout;
+    const size_t element = kv_tile_element_bytes(layout);
+    for (uint32_t tokens = 0; tokens <= page_tokens; tokens++) {
+        memset(from.pages, 0x11, layout->page_bytes);
+        memset(to.pages, 0x77, layout->page_bytes);
+        kernels_kv_copy(kernels, layout, to.pages, from.pages, tokens);
+        for (uint32_t layer = 0; layer < 2; layer++)
+            for (uint32_t h = 0; h < 3; h++)
+                for (uint32_t t = 0; t < page_tokens; t++)
+                    for (uint32_t d = 0; d < head_dim; d++) {
+                        const char *tile = kv_tile_at(layout, to.pages, layer, h);
+                        char want = t < tokens ? 0x11 : 0x77;
+                        assert_int_equal(tile[kv_tile_k_index(layout, t, d) * element], want);
+                        tile += layout->tile_bytes;
+                        assert_int_equal(tile[kv_tile_v_index(layout, t, d) * element], want);
+                    }
+    }
+    kit_pages_free(kernels, &from);
+    kit_pages_free(kernels, &to);
+}
+
+static void test_copy(void **state)
+{
+    (void)state;
+    struct kernels *kernels = kit_kernels("ref", 1, 1, 1);
+    check_copy(kernels, KV_TYPE_F16, 16, 8);
+    check_copy(kernels, KV_TYPE_F16, 48, 5);
+    check_copy(kernels, KV_TYPE_F32, 32, 3);
+    kernels_destroy(kernels);
+}
+
+/* Written through a scrambled page table by any number of threads, each element is in its place. */
+static void test_write(void **state)
+{
+    (void)state;
+    enum { TOKENS = 70, HEADS = 3, DIM = 40 };
+    struct rng rng = {.seed = 5};
+    float *k = kit_floats(&rng, TOKENS * HEADS * DIM, 1);
+    float *v = kit_floats(&rng, TOKENS * HEADS * DIM, 1);
+    uint32_t sequence[TOKENS];
+    uint32_t position[TOKENS];
+    for (uint32_t i = 0; i < TOKENS; i++) {
+        sequence[i] = i % 2;
+        position[i] = i / 2;
+    }
+    for (const char *const *isa = kit_isas(); *isa != NULL; isa++) {
+        struct kernels *kernels = kit_kernels(*isa, 3, TOKENS, 64);
+        struct kit_pages pages =
+            kit_pages_make(kernels, KV_TYPE_F16, 16, 2, HEADS, DIM, 2, TOKENS / 2);
+        struct kv_write_args args = {
+            k, v, TOKENS, 1, {&pages.layout, pages.pages, sequence, position, pages.tables}};
+        kernels_kv_write(kernels, &args);
+        for (uint32_t r = 0; r < TOKENS; r++)
+            for (uint32_t h = 0; h < HEADS; h++)
+                for (uint32_t d = 0; d < DIM; d++) {
+                    void *page = kv_tile_page(&args.kv, r, position[r]);
+                    char *tile = kv_tile_at(&pages.layout, page, 1, h);
+                    const uint16_t *keys = (const uint16_t *)(void *)tile;
+                    const uint16_t *values = keys + pages.layout.tile_bytes / 2;
+                    size_t from = (size_t)(r * HEADS + h) * DIM + d;
+                    uint32_t token = position[r] % 16;
+                    assert_int_equal(keys[kv_tile_k_index(&pages.layout, token, d)],
+                                     half_from_float(k[from]));
+                    assert_int_equal(values[kv_tile_v_index(&pages.layout, token, d)],
+                                     half_from_float(v[from]));
+                }
+        /* The other layer is untouched. */
+        const uint16_t *other =
+            (const uint16_t *)(void *)kv_tile_at(&pages.layout, pages.pages, 0, 0);
+        for (uint32_t i = 0; i < pages.layout.layer_bytes / 2; i++)
+            assert_int_equal(other[i], 0xffff);
+        kit_pages_free(kernels, &pages);
+        kernels_destroy(kernels);
+    }
+    free(k);
+    free(v);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_layout),
+        cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_copy),
+        cmocka_unit_test(test_write),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,153 @@
+/* Operations by rows, in every table: threads and other rows leave the bits alone. */
+#include "kernels/kernels.h"
+
+#include "tests/unit/kernels_kit.h"
+
+enum { ROWS = 64, COLS = 300 };
+
+/* `one` does row r alone in the first pass; the second pass does all rows with several threads. */
+static void check_norm_and_silu(const char *isa, struct rng *rng)
+{
+    float *x = kit_floats(rng, ROWS * COLS, 4);
+    float *w = kit_floats(rng, COLS, 1);
+    float *alone = malloc(ROWS * COLS * sizeof *alone);
+    float *together = malloc(ROWS * COLS * sizeof *together);
+    struct kernels *one = kit_kernels(isa, 1, ROWS, COLS);
+    struct kernels *many = kit_kernels(isa, 3, ROWS, COLS);
+    for (uint32_t r = 0; r < ROWS; r++) {
+        struct rmsnorm_args norm = {x + r * COLS, w, alone + r * COLS, 1, COLS, 1e-5f};
+        kernels_rmsnorm(one, &norm);
+    }
+    memcpy(together, x, ROWS * COLS * sizeof *x);
+    struct rmsnorm_args norm = {together, w, together, ROWS, COLS, 1e-5f}; /* in place */
+    kernels_rmsnorm(many, &norm);
+    kit_assert_same_bits(alone, together, ROWS * COLS);
+    for (uint32_t r = 0; r < ROWS; r++) {
+        struct silu_mul_args silu = {alone + r * COLS, x + r * COLS, 1, COLS};
+        kernels_silu_mul(one, &silu);
+    }
+    struct silu_mul_args silu = {together, x, ROWS, COLS};
+    kernels_silu_mul(many, &silu);
+    kit_assert_same_bits(alone, together, ROWS * COLS);
+    kernels_destroy(one);
+    kernels_destroy(many);
+    free(x);
+    free(w);
+    free(alone);
+    free(together);
+}
+
+static void test_norm_and_silu(void **state)
+{
+    (void)state;
+    struct rng rng = {.seed = 1};
+    for (const char *const *isa = kit_isas(); *isa != NULL; isa++)
+        check_norm_and_silu(*isa, &rng);
+}
+
+static void test_rope(void **state)
+{
+    (void)state;
+    struct rng rng = {.seed = 2};
+    enum { HEADS = 3, DIM = 64, PAIRS = 32 };
+    uint32_t positions[ROWS];
+    float frequencies[PAIRS];
+    for (uint32_t r = 0; r < ROWS; r++)
+        positions[r] = (uint32_t)rng_below(&rng, 8192);
+    for (uint32_t i = 0; i < PAIRS; i++)
+        frequencies[i] = powf(10000, -(float)i / PAIRS);
+    for (const char *const *isa = kit_isas(); *isa != NULL; isa++) {
+        struct kernels *kernels = kit_kernels(*isa, 2, ROWS, DIM);
+        float *table = malloc(ROWS * PAIRS * 2 * sizeof *table);
+        float *x = kit_floats(&rng, ROWS * HEADS * DIM, 1);
+        float *want = malloc(ROWS * HEADS * DIM * sizeof *want);
+        struct rope_table_args make = {positions, frequencies, ROWS, PAIRS, table};
+        kernels_rope_table(kernels, &make);
+        for (uint32_t r = 0; r < ROWS; r++)
+            for (uint32_t h = 0; h < HEADS; h++)
+                for (uint32_t i = 0; i < PAIRS; i++) {
+                    float angle = (float)positions[r] * frequencies[i];
+                    size_t at = (size_t)(r * HEADS + h) * DIM + 2 * i;
+                    double c = cos((double)angle);
+                    double s = sin((double)angle);
+                    want[at] = (float)((double)x[at] * c - (double)x[at + 1] * s);
+                    want[at + 1] = (float)((double)x[at + 1] * c + (double)x[at] * s);
+                }
+        struct rope_args args = {x, table, ROWS, HEADS, DIM, PAIRS, ROPE_INTERLEAVED};
+        kernels_rope(kernels, &args);
+        kit_assert_close(x, want, ROWS * HEADS * DIM, 3e-7f);
+        kernels_destroy(kernels);
+        free(table);
+        free(x);
+        free(want);
+    }
+}
+
+static void test_embed(void **state)
+{
+    (void)state;
+    struct rng rng = {.seed = 3};
+    for (const char *const *isa = kit_isas(); *isa != NULL; isa++)
+        for (size_t t = 0; t < KIT_TYPES; t++) {
+            enum { VOCAB = 50, WIDTH = 288 };
+            struct kernels *kernels = kit_kernels(*isa, 2, ROWS, WIDTH);
+            struct tensor tensor = kit_tensor(&rng, kit_types[t], VOCAB, WIDTH);
+            struct weight table;
+            uint32_t tokens[ROWS];
+            float *out = malloc(ROWS * WIDTH * sizeof *out);
+            assert_int_equal(kernels_weight_create(kernels, &table, &tensor), STATUS_OK);
+            for (uint32_t r = 0; r < ROWS; r++)
+                tokens[r] = r == 0 ? VOCAB - 1 : (uint32_t)rng_below(&rng, VOCAB);
+            struct embed_args args = {&table, tokens, ROWS, out};
+            kernels_embed(kernels, &args);
+            for (uint32_t r = 0; r < ROWS; r++) {
+                float want[WIDTH];
+                tensor_row_to_f32(&tensor, tokens[r], want);
+                kit_assert_same_bits(out + r * WIDTH, want, WIDTH);
+            }
+            kernels_weight_destroy(kernels, &table);
+            kit_tensor_free(&tensor);
+            kernels_destroy(kernels);
+            free(out);
+        }
+}
+
+static void test_logits_stats(void **state)
+{
+    (void)state;
+    struct rng rng = {.seed = 4};
+    enum { VOCAB = 5000 };
+    float *logits = kit_floats(&rng, ROWS * VOCAB, 15);
+    for (const char *const *isa = kit_isas(); *isa != NULL; isa++) {
+        struct kernels *kernels = kit_kernels(*isa, 3, 1, 1);
+        struct logits_stats together[ROWS];
+        kernels_logits_stats(kernels, logits, ROWS, VOCAB, together);
+        for (uint32_t r = 0; r < ROWS; r++) {
+            const float *row = logits + r * VOCAB;
+            struct logits_stats alone;
+            kernels_logits_stats(kernels, row, 1, VOCAB, &alone);
+            assert_memory_equal(&alone, &together[r], sizeof alone);
+            double sum = 0;
+            for (uint32_t i = 0; i < VOCAB; i++) {
+                assert_true(row[i] <= alone.max);
+                assert_true(row[i] < alone.max || i >= alone.argmax);
+                sum += exp((double)row[i]);
+            }
+            assert_true(row[alone.argmax] == alone.max);
+            assert_true(fabs(log(sum) - (double)alone.log_sum_exp) < 2e-6);
+        }
+        kernels_destroy(kernels);
+    }
+    free(logits);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_norm_and_silu),
+        cmocka_unit_test(test_rope),
+        cmocka_unit_test(test_embed),
+        cmocka_unit_test(test_logits_stats),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
