@@ -1,5 +1,7 @@
 #include "kernels/kernels.h"
 
+#include "config/base/limits.h"
+#include "config/base/mem.h"
 #include "tests/unit/kernels_kit.h"
 
 static const uint32_t weight_types[] = {TENSOR_TYPE_f32, TENSOR_TYPE_f16, TENSOR_TYPE_q4_0,
@@ -54,11 +56,86 @@ static void test_linear_ref_int8(void **state)
     check_linear("ref_int8", 0.05f);
 }
 
+static void test_options(void **state)
+{
+    (void)state;
+    struct kernels *kernels;
+    struct kernels_options options = {"ref", 1, 1, 1};
+    assert_int_equal(kernels_create(&kernels, &options), STATUS_OK);
+    assert_string_equal(kernels_isa(kernels), "ref");
+    assert_int_equal(kernels_threads(kernels), 1);
+    kernels_destroy(kernels);
+    kernels_destroy(NULL);
+    options.rows_max = 0;
+    assert_int_equal(kernels_create(&kernels, &options), STATUS_OUT_OF_RANGE);
+    options.rows_max = LIMIT_BATCH_ROWS + 1;
+    assert_int_equal(kernels_create(&kernels, &options), STATUS_OUT_OF_RANGE);
+    options.rows_max = LIMIT_BATCH_ROWS;
+    assert_int_equal(kernels_create(&kernels, &options), STATUS_OK);
+    kernels_destroy(kernels);
+    options = (struct kernels_options){"ref", 1, 1, 0};
+    assert_int_equal(kernels_create(&kernels, &options), STATUS_OUT_OF_RANGE);
+    options.cols_max = LIMIT_WEIGHT_COLS + 1;
+    assert_int_equal(kernels_create(&kernels, &options), STATUS_OUT_OF_RANGE);
+    options = (struct kernels_options){"ref", LIMIT_THREADS + 1, 1, 1};
+    assert_int_equal(kernels_create(&kernels, &options), STATUS_OUT_OF_RANGE);
+    assert_null(kernels);
+    options = (struct kernels_options){"nothing", 1, 1, 1};
+    assert_int_equal(kernels_create(&kernels, &options), STATUS_UNSUPPORTED);
+    assert_false(kernels_can_run("nothing"));
+}
+
+static int fail_at(void *context, size_t bytes)
+{
+    (void)bytes;
+    int *left = context;
+    return (*left)-- == 0;
+}
+
+/* The n-th allocation fails, for every n until creation succeeds; nothing is left behind. */
+static void test_no_memory(void **state)
+{
+    (void)state;
+    struct kernels *kernels = NULL;
+    struct kernels_options options = {NULL, 3, 16, 64};
+    enum status status = STATUS_NO_MEMORY;
+    int n = 0;
+    for (; n < 100 && status == STATUS_NO_MEMORY; n++) {
+        int left = n;
+        mem_hook_set(fail_at, &left);
+        status = kernels_create(&kernels, &options);
+        mem_hook_set(NULL, NULL);
+    }
+    assert_int_equal(status, STATUS_OK);
+    assert_true(n > 4);
+    kernels_destroy(kernels);
+}
+
+static void test_buffers(void **state)
+{
+    (void)state;
+    struct kernels *kernels = kit_kernels("ref", 1, 1, 1);
+    for (size_t bytes = 0; bytes < 200; bytes += 13) {
+        char *buffer = kernels_buffer_create(kernels, bytes);
+        assert_non_null(buffer);
+        assert_int_equal((uintptr_t)buffer % 64, 0);
+        char sum = 0;
+        for (size_t i = 0; i < 64; i++) /* may be read */
+            sum = (char)(sum | buffer[bytes + i]);
+        assert_int_equal(sum, 0);
+        kernels_buffer_destroy(kernels, buffer);
+    }
+    assert_null(kernels_buffer_create(kernels, SIZE_MAX));
+    kernels_buffer_destroy(kernels, NULL);
+    kernels_destroy(kernels);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_linear_ref),
-        cmocka_unit_test(test_linear_ref_int8),
+        cmocka_unit_test(test_linear_ref), cmocka_unit_test(test_linear_ref_int8),
+        cmocka_unit_test(test_options),    cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_buffers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

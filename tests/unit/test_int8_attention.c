@@ -1,0 +1,128 @@
+#include "kernels/cpu/ref_int8/ref_int8.h"
+
+#include "kernels/cpu/fixed_math.h"
+#include "tests/unit/kernels_kit.h"
+
+enum { TOKENS = 530, DIM = 20 };
+
+struct scene {
+    struct kernels *kernels;
+    struct kit_pages pages;
+    uint32_t sequence[TOKENS];
+    uint32_t position[TOKENS];
+    float *k;
+    float *v;
+};
+
+static void scene_make(struct scene *scene, struct rng *rng)
+{
+    scene->kernels = kit_kernels("ref_int8", 1, TOKENS, 64);
+    scene->pages = kit_pages_make(scene->kernels, KV_TYPE_F16, 16, 1, 1, DIM, 1, TOKENS);
+    scene->k = kit_floats(rng, TOKENS * DIM, 2);
+    scene->v = kit_floats(rng, TOKENS * DIM, 1);
+    for (uint32_t i = 0; i < TOKENS * DIM; i++) { /* what pages keep */
+        scene->k[i] = half_to_float(half_from_float(scene->k[i]));
+        scene->v[i] = half_to_float(half_from_float(scene->v[i]));
+    }
+    for (uint32_t i = 0; i < TOKENS; i++) {
+        scene->sequence[i] = 0;
+        scene->position[i] = i;
+    }
+    struct kv_write_args write = {scene->k,
+                                  scene->v,
+                                  TOKENS,
+                                  0,
+                                  {&scene->pages.layout, scene->pages.pages, scene->sequence,
+                                   scene->position, scene->pages.tables}};
+    kernels_kv_write(scene->kernels, &write);
+}
+
+static void scene_free(struct scene *scene)
+{
+    kit_pages_free(scene->kernels, &scene->pages);
+    kernels_destroy(scene->kernels);
+    free(scene->k);
+    free(scene->v);
+}
+
+static void attend(struct scene *scene, uint32_t position, const float *q, float *out)
+{
+    struct attention_args args = {q,
+                                  out,
+                                  1,
+                                  1,
+                                  0,
+                                  0.3f,
+                                  {&scene->pages.layout, scene->pages.pages, scene->sequence,
+                                   &position, scene->pages.tables}};
+    struct table_attention call = {&args, 0, 1, 0, 0, 1, NULL};
+    k_attention_ref_int8(&call);
+}
+
+/* Block, segment and merge borders, against two plain passes in double. */
+static void test_against_the_formula(void **state)
+{
+    (void)state;
+    static const uint32_t keys[] = {1, 2, 63, 64, 65, 128, 255, 256, 257, 320, 511, 512, 513, 530};
+    struct rng rng = {.seed = 31};
+    struct scene scene;
+    scene_make(&scene, &rng);
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        float *q = kit_floats(&rng, DIM, 3);
+        float out[DIM];
+        double want[DIM] = {0};
+        double sum = 0;
+        attend(&scene, keys[i] - 1, q, out);
+        for (uint32_t j = 0; j < keys[i]; j++) {
+            double score = 0;
+            for (uint32_t d = 0; d < DIM; d++)
+                score += (double)q[d] * (double)scene.k[j * DIM + d];
+            score = exp(score * 0.3);
+            sum += score;
+            for (uint32_t d = 0; d < DIM; d++)
+                want[d] += score * (double)scene.v[j * DIM + d];
+        }
+        for (uint32_t d = 0; d < DIM; d++)
+            assert_float_equal(out[d], (float)(want[d] / sum), 2e-6f);
+        free(q);
+    }
+    scene_free(&scene);
+}
+
+/* What lies beyond the last key of a page is NaN in this scene and must not matter; what lies in
+ * the keys does. */
+static void test_reads_its_keys_and_no_more(void **state)
+{
+    (void)state;
+    struct rng rng = {.seed = 32};
+    struct scene scene;
+    scene_make(&scene, &rng);
+    float *q = kit_floats(&rng, DIM, 1);
+    float before[DIM];
+    float after[DIM];
+    attend(&scene, 99, q, before);
+    struct kv_write_args write = {scene.k,
+                                  scene.v,
+                                  1,
+                                  0,
+                                  {&scene.pages.layout, scene.pages.pages, scene.sequence,
+                                   (const uint32_t[]){100}, scene.pages.tables}};
+    scene.k[0] = NAN;
+    scene.v[0] = INFINITY;
+    kernels_kv_write(scene.kernels, &write);
+    attend(&scene, 99, q, after);
+    kit_assert_same_bits(before, after, DIM);
+    attend(&scene, 100, q, after);
+    assert_true(isnan(after[0]));
+    free(q);
+    scene_free(&scene);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_against_the_formula),
+        cmocka_unit_test(test_reads_its_keys_and_no_more),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

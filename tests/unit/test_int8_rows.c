@@ -1,0 +1,90 @@
+/* Accuracy of the fixed operations against the formula in double. */
+#include "kernels/cpu/ref_int8/ref_int8.h"
+
+#include "kernels/cpu/fixed_math.h"
+#include "kernels/cpu/ref/ref.h"
+#include "tests/unit/kernels_kit.h"
+
+static void test_exp(void **state)
+{
+    (void)state;
+    struct rng rng = {.seed = 1};
+    for (int i = 0; i < 400000; i++) {
+        float x = kit_float(&rng) * 87;
+        if (x < FIXED_MATH_EXP_MIN)
+            continue;
+        double want = exp((double)x);
+        assert_true(fabs((double)fixed_math_exp(x) - want) <= 1.3e-7 * want);
+    }
+    assert_float_equal(fixed_math_exp(0), 1, 0);
+    assert_float_equal(fixed_math_exp(-0.0f), 1, 0);
+    assert_float_equal(fixed_math_exp(-INFINITY), 0, 0);
+    assert_float_equal(fixed_math_exp(nextafterf(FIXED_MATH_EXP_MIN, -INFINITY)), 0, 0);
+    assert_true(fixed_math_exp(FIXED_MATH_EXP_MIN) > 0);
+    assert_true(isfinite(fixed_math_exp(FIXED_MATH_EXP_MAX)));
+    assert_true(isinf(fixed_math_exp(nextafterf(FIXED_MATH_EXP_MAX, INFINITY))));
+    assert_true(isinf(fixed_math_exp(INFINITY)));
+    assert_true(isnan(fixed_math_exp(NAN)));
+}
+
+static void test_fold_and_max(void **state)
+{
+    (void)state;
+    float lanes[16] = {0};
+    lanes[0] = 1e8f;
+    lanes[8] = -1e8f; /* paired first: nothing of the ones is lost */
+    for (int i = 1; i < 8; i++)
+        lanes[i] = 1;
+    assert_float_equal(fixed_math_fold16(lanes), 7, 0);
+    assert_float_equal(fixed_math_max(1, 2), 2, 0);
+    assert_float_equal(fixed_math_max(NAN, 2), 2, 0);
+    assert_true(isnan(fixed_math_max(2, NAN)));
+}
+
+static void test_close_to_ref(void **state)
+{
+    (void)state;
+    enum { ROWS = 3, COLS = 100 };
+    struct rng rng = {.seed = 2};
+    float *x = kit_floats(&rng, ROWS * COLS, 6);
+    float *w = kit_floats(&rng, ROWS * COLS, 2);
+    float a[ROWS * COLS];
+    float b[ROWS * COLS];
+    struct rmsnorm_args norm = {x, w, a, ROWS, COLS, 1e-5f};
+    k_rmsnorm_ref_int8(&norm, 0, ROWS);
+    norm.y = b;
+    k_rmsnorm_f32_ref(&norm, 0, ROWS);
+    kit_assert_close(a, b, ROWS * COLS, 2e-6f);
+    memcpy(a, x, sizeof a);
+    memcpy(b, x, sizeof b);
+    struct silu_mul_args silu = {a, w, ROWS, COLS};
+    k_silu_mul_ref_int8(&silu, 0, ROWS);
+    silu.gate = b;
+    k_silu_mul_f32_ref(&silu, 0, ROWS);
+    kit_assert_close(a, b, ROWS * COLS, 4e-6f);
+    struct rope_args rope = {a, w, 1, 2, 50, 24, ROPE_HALVES};
+    memcpy(a, b, sizeof a);
+    k_rope_ref_int8(&rope, 0, 1);
+    rope.x = b;
+    k_rope_f32_ref(&rope, 0, 1);
+    kit_assert_close(a, b, ROWS * COLS, 4e-6f);
+    struct logits_stats mine;
+    struct logits_stats want;
+    float sum = k_logits_stats_ref_int8(x, COLS, &mine);
+    float want_sum = k_logits_stats_ref(x, COLS, &want);
+    assert_int_equal(mine.argmax, want.argmax);
+    assert_float_equal(mine.max, want.max, 0);
+    assert_float_equal(sum, want_sum, 3e-6f * want_sum);
+    free(x);
+    free(w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_exp),
+        cmocka_unit_test(test_fold_and_max),
+        cmocka_unit_test(test_close_to_ref),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,88 @@
+#include "kernels/cpu/ref/ref.h"
+
+#include "tests/unit/kernels_kit.h"
+
+enum { TOKENS = 45, HEADS = 4, KV_HEADS = 2, DIM = 12 };
+
+static double rounded(enum kv_type type, float value)
+{
+    return (double)(type == KV_TYPE_F16 ? half_to_float(half_from_float(value)) : value);
+}
+
+/* softmax(scale × q · K) · V in two passes over the plain arrays. */
+static void attend(enum kv_type type, const float *q, const float *k, const float *v, uint32_t keys,
+                   uint32_t kv_head, double *out)
+{
+    double weights[TOKENS];
+    double sum = 0;
+    for (uint32_t j = 0; j < keys; j++) {
+        double score = 0;
+        for (uint32_t d = 0; d < DIM; d++)
+            score += (double)q[d] * rounded(type, k[(j * KV_HEADS + kv_head) * DIM + d]);
+        weights[j] = exp(score * 0.25);
+        sum += weights[j];
+    }
+    for (uint32_t d = 0; d < DIM; d++) {
+        out[d] = 0;
+        for (uint32_t j = 0; j < keys; j++)
+            out[d] += weights[j] / sum * rounded(type, v[(j * KV_HEADS + kv_head) * DIM + d]);
+    }
+}
+
+static void check(enum kv_type type)
+{
+    struct rng rng = {.seed = 21};
+    struct kernels *kernels = kit_kernels("ref", 1, TOKENS, 64);
+    struct kit_pages pages = kit_pages_make(kernels, type, 16, 2, KV_HEADS, DIM, 1, TOKENS);
+    float *k = kit_floats(&rng, TOKENS * KV_HEADS * DIM, 2);
+    float *v = kit_floats(&rng, TOKENS * KV_HEADS * DIM, 2);
+    float *q = kit_floats(&rng, TOKENS * HEADS * DIM, 2);
+    float *out = malloc(TOKENS * HEADS * DIM * sizeof *out);
+    uint32_t sequence[TOKENS] = {0};
+    uint32_t position[TOKENS];
+    for (uint32_t i = 0; i < TOKENS; i++)
+        position[i] = i;
+    struct kv_rows kv = {&pages.layout, pages.pages, sequence, position, pages.tables};
+    struct kv_write_args write = {k, v, TOKENS, 1, kv};
+    k_kv_write_ref(&write, 0, TOKENS);
+    struct attention_args args = {q, out, TOKENS, HEADS, 1, 0.25f, kv};
+    for (uint32_t h = 0; h < KV_HEADS; h++) {
+        struct table_attention call = {&args, 0, TOKENS, h, h * 2, 2, NULL};
+        k_attention_ref(&call);
+    }
+    for (uint32_t r = 0; r < TOKENS; r++)
+        for (uint32_t h = 0; h < HEADS; h++) {
+            double want[DIM];
+            size_t at = (size_t)(r * HEADS + h) * DIM;
+            attend(type, q + at, k, v, r + 1, h / 2, want);
+            for (uint32_t d = 0; d < DIM; d++)
+                assert_float_equal(out[at + d], (float)want[d], 3e-7f);
+        }
+    kit_pages_free(kernels, &pages);
+    kernels_destroy(kernels);
+    free(k);
+    free(v);
+    free(q);
+    free(out);
+}
+
+static void test_f32_pages(void **state)
+{
+    (void)state;
+    check(KV_TYPE_F32);
+}
+
+static void test_f16_pages(void **state)
+{
+    (void)state;
+    check(KV_TYPE_F16);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_f32_pages),
+        cmocka_unit_test(test_f16_pages),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
