@@ -11,6 +11,7 @@
 #include "config/base/limits.h"
 #include "config/base/log.h"
 #include "config/base/mem.h"
+#include "gateway/http/h2_sweep.h"
 #include "gateway/http/http_error.h"
 #include "gateway/http/request_h2o.h"
 
@@ -18,10 +19,13 @@ struct listener {
     struct request_host host;
     const char *name;
     uint32_t connections_max;
+    uint32_t arrival_ms_max;
     uint32_t connections_open;
     h2o_linklist_t connections; /* of struct request_connection.link */
+    size_t sweep_body_bytes;    /* of requests that are not whole yet, summed by a sweep */
     h2o_socket_t *socket;       /* NULL once draining */
     struct loop_timer *accept_again;
+    struct loop_timer *sweep_timer;
     h2o_timeout_t unread_timeout;
     h2o_globalconf_t config;
     h2o_context_t context;
@@ -43,6 +47,7 @@ struct listener_error_stream {
 };
 
 enum { BACKLOG = 4096, ACCEPT_AT_ONCE = 16, ACCEPT_AGAIN_MS = 100, CLOSE_WAIT_MS = 2000 };
+enum { SWEEP_MS = 100 };
 
 /* --- libh2o's own errors, in our shape ------------------------------------------------------- */
 
@@ -99,6 +104,68 @@ static void on_connection_closed(void *data)
     mem_free(connection);
 }
 
+static void kill_connection(struct request_connection *connection)
+{
+    connection->is_dead = true;
+    shutdown(connection->descriptor, SHUT_RDWR);
+}
+
+/* HTTP/2 that no handler sees: streams opened and reset before their request was whole, and bodies
+ * that do not end. Without it one connection without a key could make libh2o hold 100 bodies. */
+static void sweep_one(void *context, const struct h2_sweep_view *view)
+{
+    struct listener *listener = context;
+    struct request_connection *connection = view->socket->on_close.data;
+    uint64_t seen = (uint64_t)view->streams_open + connection->streams_started;
+    uint64_t never = view->streams_opened > seen ? view->streams_opened - seen : 0;
+    bool is_flood = view->streams_opened >= LIMIT_STREAMS_JUDGED &&
+                    2 * (never + connection->streams_early) > view->streams_opened;
+    bool is_heap = view->body_bytes > 2 * listener->host.body_bytes_max;
+    bool is_late = view->oldest_body_ms > listener->arrival_ms_max;
+    listener->sweep_body_bytes += view->body_bytes;
+    bool is_over_all = listener->sweep_body_bytes > LIMIT_UNFINISHED_BYTES && view->body_bytes > 0;
+    if (connection->is_dead || !(is_flood || is_heap || is_late || is_over_all))
+        return;
+    listener->sweep_body_bytes -= view->body_bytes;
+    LOG(LOG_WARN, "connection_killed", LOG_TEXT("listener", listener->name),
+        LOG_TEXT("reason", is_flood  ? "resets"
+                           : is_late ? "slow_body"
+                                     : "unfinished_bodies"),
+        LOG_NUMBER("streams", view->streams_opened), LOG_NUMBER("body_bytes", view->body_bytes));
+    kill_connection(connection);
+}
+
+/* HTTP/1: what a connection sent of a request that has not begun; bounded in all, not each (the body
+ * limit bounds that). */
+static void sweep_http1(struct listener *listener)
+{
+    h2o_linklist_t *anchor = &listener->connections;
+    for (h2o_linklist_t *node = anchor->next; node != anchor; node = node->next) {
+        struct request_connection *connection =
+            H2O_STRUCT_FROM_MEMBER(struct request_connection, link, node);
+        size_t bytes = connection->socket->input->size;
+        if (connection->request != NULL || connection->is_dead)
+            continue;
+        listener->sweep_body_bytes += bytes;
+        if (listener->sweep_body_bytes <= LIMIT_UNFINISHED_BYTES || bytes <= LIMIT_HEAD_BYTES)
+            continue;
+        listener->sweep_body_bytes -= bytes;
+        LOG(LOG_WARN, "connection_killed", LOG_TEXT("listener", listener->name),
+            LOG_TEXT("reason", "unfinished_bodies"), LOG_NUMBER("body_bytes", bytes));
+        kill_connection(connection);
+    }
+}
+
+static void on_sweep(void *context)
+{
+    struct listener *listener = context;
+    listener->sweep_body_bytes = 0;
+    h2_sweep_look(&listener->context, sweep_one, listener);
+    sweep_http1(listener);
+    if (listener->connections_open > 0)
+        loop_timer_arm(listener->sweep_timer, SWEEP_MS);
+}
+
 static void accept_one(struct listener *listener, h2o_socket_t *socket)
 {
     struct request_connection *connection = NULL;
@@ -111,7 +178,9 @@ static void accept_one(struct listener *listener, h2o_socket_t *socket)
     connection->listener = listener;
     connection->descriptor = h2o_socket_get_fd(socket);
     h2o_linklist_insert(&listener->connections, &connection->link);
-    listener->connections_open++;
+    connection->socket = socket;
+    if (listener->connections_open++ == 0)
+        loop_timer_arm(listener->sweep_timer, SWEEP_MS);
     socket->on_close.cb = on_connection_closed;
     socket->on_close.data = connection;
     h2o_accept(&listener->accept, socket);
@@ -169,9 +238,9 @@ static void open_h2o(struct listener *listener, const struct listener_options *o
     /* One more than the limit, so that n + 1 reaches our own answer; beyond that h2o refuses. */
     listener->config.max_request_entity_size = options->body_bytes_max + 1;
     listener->config.handshake_timeout = LIMIT_HANDSHAKE_MS;
-    listener->config.http1.req_timeout = LIMIT_ARRIVAL_MS;
+    listener->config.http1.req_timeout = listener->arrival_ms_max;
     listener->config.http1.upgrade_to_http2 = 0;
-    listener->config.http2.idle_timeout = LIMIT_ARRIVAL_MS;
+    listener->config.http2.idle_timeout = listener->arrival_ms_max;
     h2o_hostconf_t *host =
         h2o_config_register_host(&listener->config, h2o_iovec_init(H2O_STRLIT("default")), 65535);
     open_path(listener, h2o_config_register_path(host, "/", 0));
@@ -203,9 +272,12 @@ enum status listener_open(struct listener **out, const struct listener_options *
     h2o_linklist_init_anchor(&listener->host.requests);
     h2o_linklist_init_anchor(&listener->connections);
     listener->name = options->name;
+    listener->arrival_ms_max =
+        options->arrival_ms_max != 0 ? options->arrival_ms_max : LIMIT_ARRIVAL_MS;
     listener->connections_max =
         options->connections_max < LIMIT_CONNECTIONS ? options->connections_max : LIMIT_CONNECTIONS;
     listener->accept_again = loop_timer_create(options->loop, on_accept_again, listener);
+    listener->sweep_timer = loop_timer_create(options->loop, on_sweep, listener);
     open_h2o(listener, options);
     listener->socket = h2o_evloop_socket_create(loop_h2o(options->loop), options->descriptor,
                                                 H2O_SOCKET_FLAG_DONT_READ);
@@ -268,6 +340,7 @@ void listener_close(struct listener *listener)
     while (listener->connections_open > 0 && loop_now_us(loop) < end_us)
         loop_h2o_turn(loop, 10);
     loop_timer_destroy(listener->accept_again);
+    loop_timer_destroy(listener->sweep_timer);
     if (listener->connections_open > 0) {
         /* libh2o cannot be made to let go; what is left is given up rather than freed under it. */
         LOG(LOG_WARN, "connections_left", LOG_TEXT("listener", listener->name),

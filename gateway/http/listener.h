@@ -20,7 +20,8 @@ struct listener_options {
     size_t body_bytes_max;
     bool makes_request_ids; /* x-request-id on every answer */
     uint32_t connections_max;
-    uint32_t unread_ms_max; /* for the client to read the rest of a finished answer; 0 =
+    uint32_t arrival_ms_max; /* for a request to arrive whole, and idle; 0 = LIMIT_ARRIVAL_MS */
+    uint32_t unread_ms_max;  /* for the client to read the rest of a finished answer; 0 =
                              * LIMIT_UNREAD_MS */
     /* Called for every request, before anything else; usually ends in router_find. */
     http_handler handler;

@@ -30,6 +30,7 @@ struct request_connection {
     h2o_linklist_t link;
     struct http_request *request; /* the one that runs on an HTTP/1 connection, or NULL */
     struct listener *listener;
+    h2o_socket_t *socket;
     int descriptor;
     uint32_t streams_started;
     uint32_t streams_early; /* ended before they were answered */

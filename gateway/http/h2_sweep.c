@@ -1,0 +1,44 @@
+#include "gateway/http/h2_sweep.h"
+
+#include "gateway/http/h2o_compat_http2.h"
+
+static int64_t age_ms(const struct timeval *now, const struct timeval *then)
+{
+    return ((int64_t)now->tv_sec - then->tv_sec) * 1000 + (now->tv_usec - then->tv_usec) / 1000;
+}
+
+static void look_at_bodies(h2o_http2_conn_t *conn, const struct timeval *now,
+                           struct h2_sweep_view *view)
+{
+    for (khiter_t at = kh_begin(conn->streams); at != kh_end(conn->streams); at++) {
+        if (!kh_exist(conn->streams, at))
+            continue;
+        const h2o_http2_stream_t *stream = kh_value(conn->streams, at);
+        if (stream->state != H2O_HTTP2_STREAM_STATE_RECV_BODY)
+            continue;
+        if (stream->_req_body != NULL)
+            view->body_bytes += stream->_req_body->size;
+        int64_t age = age_ms(now, &stream->req.timestamps.request_begin_at);
+        if (age > view->oldest_body_ms)
+            view->oldest_body_ms = age;
+    }
+}
+
+void h2_sweep_look(h2o_context_t *h2o,
+                   void (*each)(void *context, const struct h2_sweep_view *view), void *context)
+{
+    const struct timeval *now = h2o_get_timestamp(h2o, NULL, NULL);
+    h2o_linklist_t *anchor = &h2o->http2._conns;
+    h2o_linklist_t *next;
+    for (h2o_linklist_t *node = anchor->next; node != anchor; node = next) {
+        next = node->next;
+        h2o_http2_conn_t *conn = H2O_STRUCT_FROM_MEMBER(h2o_http2_conn_t, _conns, node);
+        struct h2_sweep_view view = {
+            .socket = conn->sock,
+            .streams_opened = (conn->pull_stream_ids.max_open + 1) / 2, /* odd numbers */
+            .streams_open = conn->num_streams.pull.open,
+        };
+        look_at_bodies(conn, now, &view);
+        each(context, &view);
+    }
+}

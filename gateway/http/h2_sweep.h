@@ -1,0 +1,24 @@
+/* h2_sweep: what HTTP/2 connections hold that no handler has seen: streams that vanished before
+ * their request was whole, and bodies that are not finished.
+ *
+ * Owns:     nothing; a look at libh2o's connections.
+ * Thread:   the loop's thread.
+ * Cost:     O(connections + streams) a look.
+ * Not here: the judgement (listener).
+ */
+#pragma once
+
+#include "gateway/http/h2o_compat.h"
+
+struct h2_sweep_view {
+    h2o_socket_t *socket;
+    uint32_t streams_opened; /* since the connection began */
+    uint32_t streams_open;   /* now */
+    size_t body_bytes;       /* of requests that are not whole yet */
+    int64_t oldest_body_ms;  /* age of the oldest of them; 0 when there is none */
+};
+
+/* Calls `each` for every HTTP/2 connection of the context; it must not close any of them (shutting
+ * down its socket is fine). */
+void h2_sweep_look(h2o_context_t *h2o,
+                   void (*each)(void *context, const struct h2_sweep_view *view), void *context);
