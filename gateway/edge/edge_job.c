@@ -328,7 +328,7 @@ static void settle_count(struct edge_job *job)
 }
 
 /* The row could not be committed in time (the ledger keeps trying), or not even be queued: its
- * counts go to the log, so that nothing is lost silently, and the client does not get a normal end. */
+ * counts go to the log, so that nothing is lost silently, and the client gets no normal end. */
 static void settle_unconfirmed(struct edge_job *job, const char *event)
 {
     const struct ledger_row *row = &job->row;
