@@ -3,7 +3,7 @@
  * Owns:     nothing after bench_run returns.
  * Thread:   one caller; starts and stops compute threads of its own.
  * Cost:     some seconds of all processors; memory for the model, the pages and 1 GiB to read.
- * Not here: requests, text, HTTP (needs no PCRE2: prompts are random token ids); load over the wire.
+ * Not here: requests, text, HTTP: prompts are random token ids; load over the wire.
  */
 #pragma once
 

@@ -24,7 +24,10 @@ DEPTH = CONTEXT - GEN // 2  # keys before the first token, so that the mean cont
 
 
 def run(command):
-    done = subprocess.run(command, capture_output=True, text=True)
+    try:
+        done = subprocess.run(command, capture_output=True, text=True)
+    except OSError as error:
+        sys.exit(f"{command[0]}: {error.strerror}")
     if done.returncode != 0:
         sys.exit(f"{' '.join(command)}: status {done.returncode}\n{done.stderr[-2000:]}")
     return done.stdout
@@ -50,6 +53,12 @@ def peer_commands(args):
             "-npl", str(STREAMS), "--output-format", "jsonl",
         ],
     }  # fmt: skip
+
+
+def peer_version(args):
+    sample = run([*peer_commands(args)["prefill"][:-4], "-p", "1", "-n", "0"])
+    build = json.loads(sample)[0]
+    return f"commit {build['build_commit']}, {build['backends']} backend"
 
 
 def peer_rate(what, output):
@@ -92,10 +101,6 @@ def arguments():
 
 def main():
     args = arguments()
-    version = subprocess.run(
-        [os.path.join(args.llama, "llama-bench"), "--version"], capture_output=True, text=True
-    )
-    peer_version = (version.stderr + version.stdout).strip().splitlines()[0]
     commands = peer_commands(args)
     ours = {what: [] for what in commands}
     theirs = {what: [] for what in commands}
@@ -109,7 +114,7 @@ def main():
     common = {
         "unit": "tokens/s", "threads": args.threads, "file": os.path.basename(args.model),
         "sha256": sha256(args.model), "isa": reports[-1]["isa"], "peer": "llama.cpp",
-        "peer_version": peer_version, "rounds": args.rounds, "mean_context": CONTEXT,
+        "peer_version": peer_version(args), "rounds": args.rounds, "mean_context": CONTEXT,
         "load_average_before": load_before, "ceilings": reports[-1]["ceilings"],
     }  # fmt: skip
     for what, command in commands.items():

@@ -53,7 +53,7 @@ enum hostile_id {
 #define HOSTILE(id, name, origin, status, says)                                                    \
     [HOSTILE_##id] = {(name), (origin), STATUS_##status, (says)}
 
-const struct gguf_hostile GGUF_HOSTILE[] = {
+const struct gguf_hostile gguf_hostile_cases[] = {
     HOSTILE(KEY_LENGTH, "key-length", "CVE-2024-23496", CORRUPT, "limit"),
     HOSTILE(STRING_LENGTH, "string-length", "CVE-2024-23496: length + 1 wraps", CORRUPT, "limit"),
     HOSTILE(STRING_CAP, "string-cap", "oss-sec 2026-05-15: string length", CORRUPT, "are left"),
@@ -108,8 +108,9 @@ const struct gguf_hostile GGUF_HOSTILE[] = {
     HOSTILE(BIG_ENDIAN, "big-endian", "byte order", UNSUPPORTED, "big-endian"),
     HOSTILE(MAGIC, "magic", "another format", CORRUPT, "GGUF"),
 };
-const size_t GGUF_HOSTILE_COUNT = sizeof GGUF_HOSTILE / sizeof GGUF_HOSTILE[0];
-_Static_assert(sizeof GGUF_HOSTILE / sizeof GGUF_HOSTILE[0] == HOSTILE_COUNT, "a row a case");
+const size_t gguf_hostile_count = sizeof gguf_hostile_cases / sizeof gguf_hostile_cases[0];
+_Static_assert(sizeof gguf_hostile_cases / sizeof gguf_hostile_cases[0] == HOSTILE_COUNT,
+               "a row a case");
 
 static const uint8_t HOSTILE_ZEROS[256];
 
@@ -302,7 +303,7 @@ static void build_head(struct gguf_writer *writer, size_t index)
 void gguf_hostile_build(size_t index, struct buffer *out)
 {
     struct gguf_writer writer;
-    ASSERT(index < GGUF_HOSTILE_COUNT);
+    ASSERT(index < gguf_hostile_count);
     gguf_writer_init(&writer);
     if (!build_keys(&writer, index) && !build_tensors(&writer, index))
         build_head(&writer, index);

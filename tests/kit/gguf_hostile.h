@@ -16,8 +16,8 @@ struct gguf_hostile {
     const char *says;   /* a part of the message */
 };
 
-extern const struct gguf_hostile GGUF_HOSTILE[];
-extern const size_t GGUF_HOSTILE_COUNT;
+extern const struct gguf_hostile gguf_hostile_cases[];
+extern const size_t gguf_hostile_count;
 
 /* The bytes of case `index`; freed by the caller with buffer_deinit. */
 void gguf_hostile_build(size_t index, struct buffer *out);

@@ -195,13 +195,13 @@ static void test_every_flipped_bit_is_safe(void **state)
 static void test_hostile_files_are_refused(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < GGUF_HOSTILE_COUNT; i++) {
+    for (size_t i = 0; i < gguf_hostile_count; i++) {
         struct buffer file;
         gguf_hostile_build(i, &file);
         enum status status = parse_exact(&file, file.length);
-        if (status != GGUF_HOSTILE[i].status ||
-            strstr(status_note()->message, GGUF_HOSTILE[i].says) == NULL)
-            fail_msg("%s (%s): %s: %s", GGUF_HOSTILE[i].name, GGUF_HOSTILE[i].origin,
+        if (status != gguf_hostile_cases[i].status ||
+            strstr(status_note()->message, gguf_hostile_cases[i].says) == NULL)
+            fail_msg("%s (%s): %s: %s", gguf_hostile_cases[i].name, gguf_hostile_cases[i].origin,
                      status_name(status), status_note()->message);
         buffer_deinit(&file);
     }
@@ -211,16 +211,16 @@ static void test_hostile_files_are_refused(void **state)
 static void test_hostile_files_are_in_the_corpus(void **state)
 {
     (void)state;
-    for (size_t i = 0; i <= GGUF_HOSTILE_COUNT; i++) {
+    for (size_t i = 0; i <= gguf_hostile_count; i++) {
         struct buffer file;
         char path[256];
-        bool is_valid_one = i == GGUF_HOSTILE_COUNT;
+        bool is_valid_one = i == gguf_hostile_count;
         if (is_valid_one)
             gguf_hostile_build_valid(&file);
         else
             gguf_hostile_build(i, &file);
         snprintf(path, sizeof path, "tests/fuzz/corpus/gguf/%s.gguf",
-                 is_valid_one ? "valid" : GGUF_HOSTILE[i].name);
+                 is_valid_one ? "valid" : gguf_hostile_cases[i].name);
         if (getenv("BANYAN_WRITE_CORPUS") != NULL) {
             FILE *out = fopen(path, "wb");
             assert_non_null(out);
