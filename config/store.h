@@ -25,9 +25,9 @@ enum status store_end(struct store *store, bool commit);
 
 /* --- for every file that is an SQLite database of ours --- */
 
-/* A connection for one thread at a time: file made with mode 0600 (its folder with 0700), WAL, foreign keys on, waits
- * STORE_BUSY_MS for a lock. `is_full`: a commit survives a power cut, not only the process's
- * death. Close it with sqlite3_close. */
+/* A connection for one thread at a time: file made with mode 0600 (its folder with 0700), WAL,
+ * foreign keys on, waits STORE_BUSY_MS for a lock. `is_full`: a commit survives a power cut, not
+ * only the process's death. Close it with sqlite3_close. */
 enum { STORE_BUSY_MS = 2000 };
 enum status store_connect(struct sqlite3 **out, const char *path, bool is_full);
 
