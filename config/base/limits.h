@@ -17,7 +17,7 @@
 #define LIMIT_UNREAD_MS            60000 /* for a client to read the rest of a finished answer */
 #define LIMIT_HANDSHAKE_MS         10000
 #define LIMIT_STREAMS_JUDGED       100 /* h2 streams before a connection's resets are judged */
-#define LIMIT_UNFINISHED_BYTES     (256 * 1024 * 1024) /* of one face's requests that are not whole */
+#define LIMIT_UNFINISHED_BYTES     (256 * 1024 * 1024) /* of requests not yet whole, a face */
 #define LIMIT_JSON_DEPTH           32
 #define LIMIT_JSON_ELEMENTS        131072 /* eight prompts of 16k token ids; 10 MiB as a tree */
 #define LIMIT_ENGINE_FRAME_BYTES   (4 * 1024 * 1024)  /* an echoed prompt with 20 logprobs */

@@ -135,8 +135,8 @@ static void sweep_one(void *context, const struct h2_sweep_view *view)
     kill_connection(connection);
 }
 
-/* HTTP/1: what a connection sent of a request that has not begun; bounded in all, not each (the body
- * limit bounds that). */
+/* HTTP/1: what a connection sent of a request that has not begun; bounded in all, not each (the
+ * body limit bounds that). */
 static void sweep_http1(struct listener *listener)
 {
     h2o_linklist_t *anchor = &listener->connections;

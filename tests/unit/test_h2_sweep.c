@@ -1,4 +1,4 @@
-/* h2_sweep: what no handler sees is bounded too: vanishing streams, heaps of bodies, slow bodies. */
+/* h2_sweep: what no handler sees is bounded too: vanishing streams, heaps of bodies, slow ones. */
 #include "http_kit_tls.h"
 
 #include "config/base/limits.h"
