@@ -52,6 +52,7 @@ const char *engine_run_make_model(void)
     llama_file_write(&writer, &shape);
     llama_file_write_tokenizer(&writer, VOCAB);
     gguf_writer_finish(&writer, &file);
+    gguf_writer_deinit(&writer);
     snprintf(made_path, sizeof(made_path), "/tmp/banyan-test-XXXXXX");
     int descriptor = mkstemp(made_path);
     MUST(descriptor >= 0, "no temporary file");
