@@ -41,6 +41,8 @@ enum status tls_context_open(struct tls_context **out, const char *cert_path, co
                                       SSL_OP_CIPHER_SERVER_PREFERENCE);
     /* Idle streams keep no record buffers: 10 KB less a connection. */
     SSL_CTX_set_mode(tls->ssl, SSL_MODE_RELEASE_BUFFERS);
+    /* Sessions resume by tickets alone: a cache would grow with every stranger's handshake. */
+    SSL_CTX_set_session_cache_mode(tls->ssl, SSL_SESS_CACHE_OFF);
     size_t name_length = strlen(session_name);
     ASSERT(name_length <= SSL_MAX_SID_CTX_LENGTH);
     SSL_CTX_set_session_id_context(tls->ssl, (const unsigned char *)session_name,
