@@ -15,7 +15,7 @@ static struct text_stream stream;
 
 static void begin(const char *const *stops, uint32_t count)
 {
-    struct slice slices[LIMIT_STOP_STRINGS];
+    struct slice slices[LIMIT_STOP_STRINGS] = {{NULL, 0}};
     for (uint32_t i = 0; i < count; i++)
         slices[i] = slice_of(stops[i]);
     assert_int_equal(text_stream_init(&stream, slices, count), STATUS_OK);
