@@ -27,6 +27,7 @@ struct http1_client {
     struct sockaddr_un address;
     struct http1_client_options options;
     uint32_t connections_open; /* under exchanges, being connected, idle */
+    uint32_t connections_idle;
     struct http1_connection *idle;
     struct http1_exchange *exchanges; /* doubly linked */
 };
@@ -80,10 +81,17 @@ static void connection_close(struct http1_connection *connection)
     mem_free(connection);
 }
 
+/* Keeps it for the next exchange, unless enough are kept: after a burst their descriptors go back,
+ * here and at the engine. */
 static void connection_park(struct http1_connection *connection)
 {
     struct http1_client *client = connection->client;
     connection->exchange = NULL;
+    if (client->connections_idle == LIMIT_UPSTREAM_IDLE) {
+        connection_close(connection);
+        return;
+    }
+    client->connections_idle++;
     connection->below = client->idle;
     client->idle = connection;
     /* Read on: the engine may close it, or break the protocol by speaking unasked. */
@@ -96,6 +104,7 @@ static void connection_unpark(struct http1_connection *connection)
     while (*slot != connection)
         slot = &(*slot)->below;
     *slot = connection->below;
+    connection->client->connections_idle--;
 }
 
 enum connect_result { CONNECT_DONE, CONNECT_LATER, CONNECT_FAILED };
@@ -236,6 +245,7 @@ static void attempt(struct http1_exchange *exchange, bool may_reuse)
     exchange->is_reused = may_reuse && connection != NULL;
     if (exchange->is_reused) {
         client->idle = connection->below;
+        client->connections_idle--;
         client->connections_open--; /* the idle one had its own place */
         send_request(exchange, connection);
         return;

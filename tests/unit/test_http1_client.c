@@ -1,6 +1,9 @@
 /* http1_client: against a scripted server on a thread of its own, over a real Unix socket. */
 #include "http_kit.h"
 
+#include <fcntl.h>
+
+#include "config/base/limits.h"
 #include "config/base/slice.h"
 #include "gateway/upstream/http1_client.h"
 
@@ -541,6 +544,82 @@ static void test_pool(void **state)
     run_deinit(&run);
 }
 
+/* Answers a burst, then counts the connections that the client gives back. */
+enum { BURST = LIMIT_UPSTREAM_IDLE + 3 };
+
+static void *burst_thread(void *context)
+{
+    struct server *server = context;
+    static const char answer[] = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+    int fds[BURST];
+    for (int i = 0; i < BURST; i++) {
+        fds[i] = accept(server->listening, NULL, NULL);
+        server->accepted++;
+        server_read(server, fds[i], 5);
+    }
+    for (int i = 0; i < BURST; i++)
+        (void)send(fds[i], answer, sizeof answer - 1, MSG_NOSIGNAL);
+    for (int i = 0; i < BURST; i++) {
+        struct pollfd look = {.fd = fds[i], .events = POLLIN};
+        server->ends_seen += poll(&look, 1, 100) == 1;
+    }
+    for (int i = 0; i < BURST; i++)
+        close(fds[i]);
+    return NULL;
+}
+
+static int burst_left;
+static void on_burst_ended(void *context, enum status status)
+{
+    struct run *run = context;
+    assert_int_equal(status, STATUS_OK);
+    if (--burst_left == 0)
+        loop_timer_arm(run->timer, 200);
+}
+static void on_burst_head(void *context, int code, struct slice content_type)
+{
+    (void)context;
+    (void)content_type;
+    assert_int_equal(code, 200);
+}
+static void on_burst_body(void *context, struct slice bytes)
+{
+    (void)context;
+    assert_int_equal(bytes.length, 2);
+}
+static void on_burst_over(void *context)
+{
+    loop_stop(((struct run *)context)->loop);
+}
+
+static void test_burst_is_given_back(void **state)
+{
+    (void)state;
+    static const struct http1_callbacks burst = {on_burst_head, on_burst_body, on_burst_ended};
+    struct server server = {0};
+    snprintf(server.path, sizeof(server.path), "/tmp/http1_client.%d.sock", (int)getpid());
+    assert_int_equal(listener_bind_unix(&server.listening, server.path), STATUS_OK);
+    fcntl(server.listening, F_SETFL, 0);
+    pthread_create(&server.thread, NULL, burst_thread, &server);
+    struct run run;
+    run_init(&run, server.path, BURST);
+    loop_timer_destroy(run.timer);
+    run.timer = loop_timer_create(run.loop, on_burst_over, &run);
+    burst_left = BURST;
+    for (int i = 0; i < BURST; i++) {
+        struct http1_exchange *exchange;
+        assert_int_equal(http1_exchange_start(run.client, SLICE("POST /x HTTP/1.1\r\nhost: e"),
+                                              SLICE("hello"), &burst, &run, &exchange),
+                         STATUS_OK);
+    }
+    loop_run(run.loop);
+    pthread_join(server.thread, NULL);
+    assert_int_equal(server.ends_seen, BURST - LIMIT_UPSTREAM_IDLE);
+    close(server.listening);
+    unlink(server.path);
+    run_deinit(&run);
+}
+
 /* The server closes an idle connection: before it is taken (noticed), or just when the next request
  * is on its way (retried once on a fresh one). */
 static void test_stale(void **state)
@@ -637,7 +716,7 @@ int main(void)
         cmocka_unit_test(test_deadlines),       cmocka_unit_test(test_nobody_listens),
         cmocka_unit_test(test_full_backlog),    cmocka_unit_test(test_pool),
         cmocka_unit_test(test_stale),           cmocka_unit_test(test_not_reused),
-        cmocka_unit_test(test_destroy_cancels),
+        cmocka_unit_test(test_destroy_cancels), cmocka_unit_test(test_burst_is_given_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
