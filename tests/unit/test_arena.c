@@ -35,7 +35,7 @@ static void test_no_memory(void **state)
     arena_deinit(&arena);
 }
 
-/* Pieces are aligned, inside, and apart: each is filled with its own byte and still is at the end. */
+/* Pieces are aligned, inside, and apart: each is filled with its own byte and keeps it. */
 static void test_pieces(void **state)
 {
     (void)state;

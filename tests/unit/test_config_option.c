@@ -11,7 +11,7 @@ static const struct config_option *option(const char *name)
     return found;
 }
 
-/* Each row can be found, has a role, a help, a fallback inside its bounds, and a name of its own. */
+/* Each row can be found, has a role, a help, a fallback inside its bounds, and its own name. */
 static void test_table(void **state)
 {
     (void)state;

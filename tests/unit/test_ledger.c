@@ -314,6 +314,53 @@ static void test_full_disk(void **state)
     assert_int_equal(query(fixture->path, "select sum(prompt_tokens) from usage_minutes"), 231);
 }
 
+/* The writer stands still in a callback, as behind a slow disk. */
+struct gate {
+    atomic_int entered;
+    atomic_int opened;
+};
+
+static void on_committed_wait(void *context, enum status status)
+{
+    struct gate *gate = context;
+    (void)status;
+    atomic_store(&gate->entered, 1);
+    while (atomic_load(&gate->opened) == 0)
+        sleep_ms(1);
+}
+
+static void test_a_writer_that_is_behind(void **state)
+{
+    struct fixture *fixture = *state;
+    struct ledger *ledger;
+    struct ledger_row row;
+    struct ledger_totals totals;
+    struct gate gate = {0};
+    struct told told = {0};
+    assert_int_equal(ledger_open(&ledger, fixture->path), STATUS_OK);
+    make_row(&row, 0);
+    assert_int_equal(ledger_append(ledger, &row, on_committed_wait, &gate), STATUS_OK);
+    assert_true(wait_for(&gate.entered, 1));
+    for (int i = 1; i <= LIMIT_LEDGER_QUEUE; i++) {
+        make_row(&row, i);
+        assert_int_equal(ledger_append(ledger, &row, on_committed, &told), STATUS_OK);
+    }
+    make_row(&row, LIMIT_LEDGER_QUEUE + 1);
+    assert_int_equal(ledger_append(ledger, &row, on_committed, &told), STATUS_BUSY);
+    ledger_totals(ledger, &totals);
+    assert_int_equal(totals.queued, LIMIT_LEDGER_QUEUE);
+    for (int i = 0; i < 4000 && ledger_is_writable(ledger); i++)
+        sleep_ms(5);
+    assert_false(ledger_is_writable(ledger));
+    atomic_store(&gate.opened, 1);
+    assert_true(wait_for(&told.ok, LIMIT_LEDGER_QUEUE));
+    for (int i = 0; i < 4000 && !ledger_is_writable(ledger); i++)
+        sleep_ms(5);
+    assert_true(ledger_is_writable(ledger));
+    ledger_close(ledger);
+    assert_int_equal(query(fixture->path, "select count(*) from requests"), LIMIT_LEDGER_QUEUE + 1);
+}
+
 static void test_newer_file_is_refused(void **state)
 {
     struct fixture *fixture = *state;
@@ -362,6 +409,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_duplicates_count_once, setup, teardown),
         cmocka_unit_test_setup_teardown(test_death_after_commit, setup, teardown),
         cmocka_unit_test_setup_teardown(test_full_disk, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_writer_that_is_behind, setup, teardown),
         cmocka_unit_test_setup_teardown(test_newer_file_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(test_memory_fails_at_each_allocation, setup, teardown),
     };
