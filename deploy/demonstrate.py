@@ -87,8 +87,8 @@ def main():
     admin = Api(args.admin, args.ca, pathlib.Path(args.admin_key_file).read_text().strip())
     stamp = time.strftime("%Y%m%d-%H%M%S") + f"-{time.time_ns() % 1000000:06d}"
     questions = {
-        "acme": "What is the capital of France?",
-        "globex": "Name three primary colours.",
+        "acme": "What is gravity?",
+        "globex": "Why is the sky blue?",
     }
     key = model = None
     for name, question in questions.items():

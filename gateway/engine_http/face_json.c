@@ -142,7 +142,7 @@ enum status face_json_array(const json_t *value, const char *path, size_t most, 
         return face_json_wrong_type(value, path, "an array");
     *count = json_array_size(value);
     if (*count > most)
-        FAIL_PARAM(STATUS_LIMIT, path,
+        FAIL_PARAM(STATUS_OUT_OF_RANGE, path,
                    "Invalid '%s': array too long. Expected an array with maximum length %zu, but "
                    "got an array with length %zu instead.",
                    path, most, *count);

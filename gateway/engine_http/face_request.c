@@ -301,7 +301,7 @@ static enum status take_logit_bias(struct face_request *request, const char *nam
     TRY(face_json_object(value, name));
     struct engine_sampling *sampling = &request->engine.sampling;
     if (json_object_size(value) > LIMIT_LOGIT_BIAS)
-        FAIL_PARAM(STATUS_LIMIT, name, "Invalid 'logit_bias': at most %d tokens.",
+        FAIL_PARAM(STATUS_OUT_OF_RANGE, name, "Invalid 'logit_bias': at most %d tokens.",
                    LIMIT_LOGIT_BIAS);
     const char *key;
     json_t *entry;
@@ -547,7 +547,8 @@ static enum status parse_relations(struct face_request *request)
             STATUS_UNSUPPORTED, "best_of",
             "Unsupported value: 'best_of' must equal 'n' here; nothing is sampled in secret.");
     if (request->prompt_count * request->engine.choices > LIMIT_CHOICES)
-        FAIL_PARAM(STATUS_LIMIT, "n", "Invalid 'n': prompts × n may be %d at most.", LIMIT_CHOICES);
+        FAIL_PARAM(STATUS_OUT_OF_RANGE, "n", "Invalid 'n': prompts × n may be %d at most.",
+                   LIMIT_CHOICES);
     return STATUS_OK;
 }
 

@@ -37,7 +37,7 @@ struct face_request {
     struct engine_request engine; /* all but the prompt and what headers say */
 };
 
-/* INVALID, OUT_OF_RANGE, LIMIT, UNSUPPORTED or MODEL_NOT_FOUND with the field as param. On failure
+/* INVALID, OUT_OF_RANGE, UNSUPPORTED or MODEL_NOT_FOUND with the field as param. On failure
  * nothing is left to free. `vocab` bounds token ids. */
 enum status face_request_parse(struct face_request *request, enum face_kind kind, struct slice body,
                                const char *model_name, uint32_t vocab);

@@ -120,7 +120,7 @@ def test_keys(server, key, tenants):
             return http.post(CHAT, json=chat(), headers=headers)
 
     check_error(ask(), 401, "invalid_api_key", None)
-    check_error(ask(authorization="Bearer "), 401, "invalid_api_key", None)
+    check_error(ask(authorization="Bearer"), 401, "invalid_api_key", None)
     check_error(ask(authorization="Basic eDp5"), 401, "invalid_api_key", None)
     check_error(ask(authorization="Bearer sk-by-x"), 401, "invalid_api_key", None)
     mistyped = key[:-1] + ("A" if key[-1] != "A" else "B")

@@ -59,10 +59,9 @@ static inline bool face_kit_start(struct face_kit *kit, const char *model)
     *kit = (struct face_kit){0};
     snprintf(kit->folder, sizeof kit->folder, "/tmp/face_kit.XXXXXX");
     assert_non_null(mkdtemp(kit->folder));
-    const char *const arguments[] = {"--model",     model, "--data-dir", kit->folder,
-                                     "--kv-memory", "64M", "--threads",  "1",
-                                     "--context",   "512", "--model-name", "small",
-                                     "--batch-rows", "64"};
+    const char *const arguments[] = {
+        "--model",   model, "--data-dir",   kit->folder, "--kv-memory",  "64M", "--threads", "1",
+        "--context", "512", "--model-name", "small",     "--batch-rows", "64"};
     assert_int_equal(config_load(&kit->config, CONFIG_ENGINE, 14, arguments, NULL), STATUS_OK);
     int ends[2];
     assert_int_equal(pipe(ends), 0);
@@ -174,8 +173,7 @@ static inline size_t face_kit_count(const struct buffer *answer, const char *par
 static inline json_t *face_kit_final(const struct buffer *answer)
 {
     const char *at = strstr(answer->bytes, "event: banyan.final\ndata: ");
-    return at == NULL ? NULL
-                      : json_loads(strchr(at, '{'), JSON_DISABLE_EOF_CHECK, NULL);
+    return at == NULL ? NULL : json_loads(strchr(at, '{'), JSON_DISABLE_EOF_CHECK, NULL);
 }
 
 static inline long long face_kit_number(const json_t *object, const char *name)

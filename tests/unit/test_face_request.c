@@ -121,7 +121,7 @@ static void test_prompts(void **state)
     assert_int_equal(request.prompt_count * request.engine.choices, LIMIT_CHOICES);
     face_request_deinit(&request);
     assert_int_equal(parse(&request, FACE_TEXT, "{\"model\":\"m\",\"prompt\":[[1],[2,3]],\"n\":5}"),
-                     STATUS_LIMIT);
+                     STATUS_OUT_OF_RANGE);
     assert_string_equal(status_note()->param, "n");
 }
 
@@ -153,7 +153,7 @@ static const struct wrong {
     {FACE_CHAT, ",\"logit_bias\":[]", STATUS_INVALID, "logit_bias"},
     {FACE_CHAT, ",\"stop\":\"\"", STATUS_OUT_OF_RANGE, "stop"},
     {FACE_CHAT, ",\"stop\":[\"a\",7]", STATUS_INVALID, "stop[1]"},
-    {FACE_CHAT, ",\"stop\":[\"a\",\"b\",\"c\",\"d\",\"e\"]", STATUS_LIMIT, "stop"},
+    {FACE_CHAT, ",\"stop\":[\"a\",\"b\",\"c\",\"d\",\"e\"]", STATUS_OUT_OF_RANGE, "stop"},
     {FACE_CHAT, ",\"logprobs\":3", STATUS_INVALID, "logprobs"},
     {FACE_CHAT, ",\"top_logprobs\":1", STATUS_INVALID, "top_logprobs"},
     {FACE_CHAT, ",\"logprobs\":true,\"top_logprobs\":21", STATUS_OUT_OF_RANGE, "top_logprobs"},

@@ -122,8 +122,13 @@ static void test_the_frame_has_every_member(void **state)
     const struct final_record record = {
         .sequence = 7,
         .request_id = "req_a\"b",
-        .report = {.prompt_tokens = 1, .cached_tokens = 2, .completion_tokens = 3, .queue_us = 4,
-                   .prefill_us = 5, .decode_us = 6, .finish = ENGINE_FINISH_STOP},
+        .report = {.prompt_tokens = 1,
+                   .cached_tokens = 2,
+                   .completion_tokens = 3,
+                   .queue_us = 4,
+                   .prefill_us = 5,
+                   .decode_us = 6,
+                   .finish = ENGINE_FINISH_STOP},
     };
     struct buffer out;
     buffer_init(&out, 4096);
