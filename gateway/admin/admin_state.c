@@ -1,5 +1,6 @@
 #include "gateway/admin/admin_state.h"
 
+#include <malloc.h>
 #include <stdio.h>
 
 #include "gateway/admin/admin_list.h"
@@ -63,6 +64,7 @@ enum status admin_state_metrics(struct admin_call *call)
     struct ledger_totals totals;
     ledger_totals(call->admin->ledger, &totals);
     metric_set(call->admin->metrics->ledger_lag_rows, (double)totals.queued);
+    metric_set(call->admin->metrics->heap_bytes, (double)mallinfo2().uordblks);
     metrics_render(call->admin->metrics->registry, &call->out);
     call->content_type = "text/plain; version=0.0.4; charset=utf-8";
     return call->out.status;

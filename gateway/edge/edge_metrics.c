@@ -39,6 +39,8 @@ enum status edge_metrics_init(struct edge_metrics *metrics)
                                       "1 when the engine answered its last health check.");
     metrics->ledger_lag_rows = init_plain(metrics, METRIC_GAUGE, "banyan_ledger_lag_rows", "",
                                           "Ledger rows that wait for their commit.");
+    metrics->heap_bytes = init_plain(metrics, METRIC_GAUGE, "banyan_heap_bytes", "",
+                                     "Live heap of the edge (mallinfo2), which RSS does not show.");
     metrics->jobs_running = init_plain(metrics, METRIC_GAUGE, "banyan_requests_running", "",
                                        "Requests at the engine or waiting for their ledger row.");
     return STATUS_OK;

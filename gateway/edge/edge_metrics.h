@@ -20,6 +20,7 @@ struct edge_metrics {
     struct metric *estimated_total;
     struct metric *upstream_up;
     struct metric *ledger_lag_rows;
+    struct metric *heap_bytes;
     struct metric *jobs_running;
 };
 

@@ -1,5 +1,7 @@
 #include "gateway/engine_http/face_routes.h"
 
+#include <malloc.h>
+
 #include "gateway/engine_http/face_job.h"
 #include "gateway/engine_http/face_json.h"
 #include "gateway/engine_http/face_text.h"
@@ -116,11 +118,11 @@ static void on_stats(struct http_request *request, void *context)
                   (unsigned long long)stats.rows);
     buffer_printf(&answer,
                   "\"tokens_prompt\":%llu,\"tokens_generated\":%llu,\"finals_waiting\":%llu,"
-                  "\"finals_lost\":%llu}",
+                  "\"finals_lost\":%llu,\"heap_bytes\":%zu}",
                   (unsigned long long)stats.tokens_prompt,
                   (unsigned long long)stats.tokens_generated,
                   (unsigned long long)final_ring_unacknowledged(face->finals),
-                  (unsigned long long)final_ring_lost(face->finals));
+                  (unsigned long long)final_ring_lost(face->finals), mallinfo2().uordblks);
     respond(request, &answer);
 }
 

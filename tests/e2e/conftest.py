@@ -127,6 +127,23 @@ class Server:
     def descriptors(self, name):
         return len(os.listdir(f"/proc/{self.child(name)}/fd"))
 
+    def sockets(self, name):
+        """Descriptors of a half that are sockets."""
+        folder = f"/proc/{self.child(name)}/fd"
+        links = []
+        for entry in os.listdir(folder):
+            try:
+                links.append(os.readlink(f"{folder}/{entry}"))
+            except FileNotFoundError:
+                pass
+        return [link for link in links if link.startswith("socket:")]
+
+    def metric(self, name):
+        """Value of a series of the edge that has no labels."""
+        with self.admin() as admin:
+            text = admin.get("/metrics").text
+        return float(re.search(rf"^{name} (\S+)$", text, re.M).group(1))
+
     def ledger(self, sql, *arguments):
         connection = sqlite3.connect(f"file:{self.data_dir}/ledger.db?mode=ro", uri=True)
         try:
