@@ -49,7 +49,8 @@ enum status config_load(const struct config **out, enum config_role role, int ar
 const struct config *config_retain(const struct config *config);
 void config_release(const struct config *config);
 
-/* --help of a role; the JSON schema of the file; the README's table. */
+/* The options of a role for --help, by groups, 80 columns (the caller prints the usage line above);
+ * the JSON schema of the file; the README's table. */
 void config_help(enum config_role role, struct buffer *out);
 void config_schema(struct buffer *out);
 void config_markdown(struct buffer *out);

@@ -68,17 +68,17 @@ static void help_option(const struct config_option *option, struct buffer *out)
 
 void config_help(enum config_role role, struct buffer *out)
 {
-    char name[CONFIG_OPTION_NAME_BYTES];
-    config_option_roles_text(role, name);
-    buffer_printf(out, "usage: banyan %s [--option value]…\n", name);
     const struct config_option *group = NULL;
+    const char *separator = "";
     for (size_t i = 0; i < config_option_count; i++) {
         const struct config_option *option = &config_option_table[i];
         if (option->kind == CONFIG_OPTION_GROUP) {
             group = option;
         } else if ((option->roles & role) != 0) {
-            if (group != NULL)
-                buffer_printf(out, "\n%s\n", group->help);
+            if (group != NULL) {
+                buffer_printf(out, "%s%s\n", separator, group->help);
+                separator = "\n";
+            }
             group = NULL;
             help_option(option, out);
         }

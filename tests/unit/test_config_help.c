@@ -44,7 +44,7 @@ static void test_help(void **state)
         mem_free(text);
     }
     char *text = text_of_help(CONFIG_SERVE);
-    assert_ptr_equal(strstr(text, "usage: banyan serve"), text);
+    assert_ptr_equal(strstr(text, "Model\n  --model TEXT "), text);
     assert_non_null(strstr(text, "\n\nNetwork\n"));
     assert_non_null(strstr(text, "(default 1G; 1M to 1T)"));
     mem_free(text);
