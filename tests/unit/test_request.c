@@ -72,6 +72,11 @@ static void on_drained(void *context)
         stream_fill(context);
 }
 
+static void on_drained_end(void *context)
+{
+    http_stream_end(context); /* over HTTP/1.0 the request is gone when this returns */
+}
+
 static void on_half_closed(void *context)
 {
     half_closes++;
@@ -118,6 +123,12 @@ static void handle(struct http_request *request, void *context)
     } else if (slice_is(path, "/large")) {
         static char large[8 * 1024 * 1024];
         http_respond(request, 200, NULL, 0, (struct slice){large, sizeof(large)});
+    } else if (slice_is(path, "/later")) {
+        http_stream_begin(request, 200, &type, 1, on_drained_end, request);
+        http_stream_write(request, SLICE("words"));
+    } else if (slice_is(path, "/empty")) {
+        http_stream_begin(request, 200, &type, 1, NULL, NULL);
+        http_stream_end(request);
     } else if (slice_is(path, "/none")) {
         http_respond(request, 204, NULL, 0, (struct slice){0});
     } else {
@@ -199,6 +210,69 @@ static void test_pipelining(void **state)
     }
     buffer_deinit(&out);
     close(fd);
+    http_kit_stop(&kit);
+}
+
+static void refusal(struct http_kit *kit, const char *request, size_t length, const char *line,
+                    const char *code)
+{
+    int started = starts;
+    int fd = http_kit_connect(kit);
+    http_kit_send(fd, request, length);
+    shutdown(fd, SHUT_WR);
+    http_kit_read(fd, answer, sizeof(answer), NULL);
+    if (strncmp(answer, line, strlen(line)) != 0 || strstr(answer, code) == NULL)
+        fail_msg("wanted %s with %s, got %s", line, code, answer);
+    assert_int_equal(starts, started);
+    close(fd);
+}
+
+/* Ends from inside a drained callback, and streams without a byte, in both versions. */
+static void test_stream_ends(void **state)
+{
+    (void)state;
+    const struct {
+        const char *request;
+        const char *tail;
+    } rows[] = {
+        {"GET /later HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
+         "\r\n\r\n5\r\nwords\r\n0\r\n\r\n"},
+        {"GET /later HTTP/1.0\r\n\r\n", "\r\n\r\nwords"},
+        {"GET /empty HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", "\r\n\r\n0\r\n\r\n"},
+        {"GET /empty HTTP/1.0\r\n\r\n", "\r\n\r\n"},
+    };
+    struct http_kit kit;
+    start(&kit, true);
+    for (int i = 0; i < 4; i++) {
+        int fd = http_kit_connect(&kit);
+        http_kit_send_text(fd, rows[i].request);
+        size_t length = http_kit_read(fd, answer, sizeof(answer), NULL);
+        assert_true(length > strlen(rows[i].tail));
+        assert_string_equal(answer + length - strlen(rows[i].tail), rows[i].tail);
+        http_kit_wait(&gone_late, i + 1);
+        close(fd);
+    }
+    assert_int_equal(gone_early, 0);
+    http_kit_stop(&kit);
+}
+
+/* A client that asks first, as curl does before a large body. */
+static void test_expect_continue(void **state)
+{
+    (void)state;
+    struct http_kit kit;
+    start(&kit, false);
+    int fd = http_kit_connect(&kit);
+    http_kit_send_text(fd, "POST /e HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n"
+                           "Expect: 100-continue\r\n\r\n");
+    http_kit_read(fd, answer, sizeof(answer), "HTTP/1.1 100 Continue\r\n\r\n");
+    assert_int_equal(starts, 0);
+    http_kit_send_text(fd, "body");
+    http_kit_read(fd, answer, sizeof(answer), "POST|/e||0|body|end");
+    close(fd);
+    refusal(&kit, "POST /e HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\nExpect: tea\r\n\r\nbody",
+            strlen("POST /e HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\nExpect: tea\r\n\r\nbody"),
+            "HTTP/1.1 417 ", "\"expectation_failed\"");
     http_kit_stop(&kit);
 }
 
@@ -381,20 +455,6 @@ static void test_pipelined_flood(void **state)
 }
 
 /* --- what never reaches a handler ------------------------------------------------------------ */
-
-static void refusal(struct http_kit *kit, const char *request, size_t length, const char *line,
-                    const char *code)
-{
-    int started = starts;
-    int fd = http_kit_connect(kit);
-    http_kit_send(fd, request, length);
-    shutdown(fd, SHUT_WR);
-    http_kit_read(fd, answer, sizeof(answer), NULL);
-    if (strncmp(answer, line, strlen(line)) != 0 || strstr(answer, code) == NULL)
-        fail_msg("wanted %s with %s, got %s", line, code, answer);
-    assert_int_equal(starts, started);
-    close(fd);
-}
 
 static void test_framing(void **state)
 {
@@ -680,6 +740,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_keep_alive),
         cmocka_unit_test(test_pipelining),
+        cmocka_unit_test(test_stream_ends),
+        cmocka_unit_test(test_expect_continue),
         cmocka_unit_test(test_stream_back_pressure),
         cmocka_unit_test(test_gone),
         cmocka_unit_test(test_half_close),
