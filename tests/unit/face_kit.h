@@ -57,6 +57,11 @@ static inline void *face_kit_main(void *context)
 static inline bool face_kit_start(struct face_kit *kit, const char *model)
 {
     *kit = (struct face_kit){0};
+    /* SIGTERM is for the face's signal thread; blocked here, before any thread is made. */
+    sigset_t signals;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGTERM);
+    assert_int_equal(pthread_sigmask(SIG_BLOCK, &signals, NULL), 0);
     snprintf(kit->folder, sizeof kit->folder, "/tmp/face_kit.XXXXXX");
     assert_non_null(mkdtemp(kit->folder));
     const char *const arguments[] = {

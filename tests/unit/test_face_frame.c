@@ -1,0 +1,178 @@
+#include "gateway/engine_http/face_frame.h"
+
+#include <math.h>
+
+#include "tests/unit/face_kit.h"
+
+static struct engine *engine;
+static struct buffer out;
+
+static void no_wake(void *context)
+{
+    (void)context;
+}
+
+/* ids of the small model: 504 "The", 3575 " capital", 28120 "hello", 155 a lone byte of UTF-8. */
+static struct engine_event token_event(uint32_t token, const char *text)
+{
+    struct engine_event event = {
+        .kind = ENGINE_EVENT_TOKEN, .token = token, .logprob = -0.5f, .text = slice_of(text)};
+    event.top_count = 2;
+    event.top[0] = (struct engine_logprob){token, -0.5f};
+    event.top[1] = (struct engine_logprob){155, -INFINITY};
+    return event;
+}
+
+static const char *write_frame(struct face_frame_choice *choice, const struct face_frame_head *head,
+                               uint32_t n, enum engine_finish finish)
+{
+    buffer_clear(&out);
+    face_frame_write(choice, head, n, finish, &out);
+    json_t *json = json_loads(out.bytes, JSON_REJECT_DUPLICATES, NULL);
+    assert_non_null(json);
+    json_decref(json);
+    return out.bytes;
+}
+
+static void test_chat(void **state)
+{
+    (void)state;
+    const struct face_frame_head head = {
+        .kind = FACE_CHAT, .id = "chatcmpl-1", .model = "m\"x", .created_s = 9};
+    struct face_frame_choice choice;
+    face_frame_choice_init(&choice, 1);
+    buffer_clear(&out);
+    face_frame_write_role(&choice, &head, &out);
+    assert_string_equal(out.bytes,
+                        "{\"n\":0,\"id\":\"chatcmpl-1\",\"object\":\"chat.completion.chunk\","
+                        "\"created\":9,\"model\":\"m\\\"x\",\"choices\":[{\"index\":1,\"delta\":"
+                        "{\"role\":\"assistant\",\"content\":\"\"},\"logprobs\":null,"
+                        "\"finish_reason\":null}]}");
+    struct engine_event event = token_event(504, "The");
+    assert_false(face_frame_is_due(&choice, &head));
+    face_frame_add(&choice, &head, &event, engine);
+    assert_true(face_frame_is_due(&choice, &head));
+    assert_string_equal(write_frame(&choice, &head, 3, ENGINE_FINISH_NONE),
+                        "{\"n\":3,\"id\":\"chatcmpl-1\",\"object\":\"chat.completion.chunk\","
+                        "\"created\":9,\"model\":\"m\\\"x\",\"choices\":[{\"index\":1,\"delta\":"
+                        "{\"content\":\"The\"},\"logprobs\":null,\"finish_reason\":null}]}");
+    assert_false(face_frame_is_due(&choice, &head));
+    assert_non_null(strstr(write_frame(&choice, &head, 3, ENGINE_FINISH_STOP),
+                           "\"delta\":{},\"logprobs\":null,\"finish_reason\":\"stop\"}]}"));
+    face_frame_choice_deinit(&choice);
+}
+
+static void test_chat_logprobs(void **state)
+{
+    (void)state;
+    const struct face_frame_head head = {
+        .kind = FACE_CHAT, .id = "c", .model = "m", .want_logprobs = true, .want_token_ids = true};
+    struct face_frame_choice choice;
+    face_frame_choice_init(&choice, 0);
+    struct engine_event event = token_event(504, "");
+    face_frame_add(&choice, &head, &event, engine);
+    assert_true(face_frame_is_due(&choice, &head)); /* held-back text, but a token to report */
+    assert_non_null(
+        strstr(write_frame(&choice, &head, 1, ENGINE_FINISH_NONE),
+               "\"logprobs\":{\"content\":[{\"token\":\"The\",\"logprob\":-0.5,\"bytes\":"
+               "[84,104,101],\"top_logprobs\":[{\"token\":\"The\",\"logprob\":-0.5,\"bytes\":"
+               "[84,104,101]},{\"token\":\"bytes:\\\\x"));
+    assert_non_null(strstr(out.bytes, "\"logprob\":-9999,"));
+    assert_non_null(strstr(out.bytes, "\"token_ids\":[504]"));
+    face_frame_choice_deinit(&choice);
+}
+
+static void test_text_with_an_echoed_prompt(void **state)
+{
+    (void)state;
+    const struct face_frame_head head = {
+        .kind = FACE_TEXT, .id = "cmpl-1", .model = "m", .want_logprobs = true};
+    struct face_frame_choice choice;
+    face_frame_choice_init(&choice, 0);
+    struct engine_event prompt = token_event(504, "The");
+    prompt.kind = ENGINE_EVENT_PROMPT;
+    face_frame_add(&choice, &head, &prompt, engine);
+    struct engine_event second = token_event(3575, " capital");
+    second.kind = ENGINE_EVENT_PROMPT;
+    face_frame_add(&choice, &head, &second, engine);
+    struct engine_event made = token_event(28120, "hello");
+    face_frame_add(&choice, &head, &made, engine);
+    write_frame(&choice, &head, 1, ENGINE_FINISH_NONE);
+    assert_non_null(strstr(out.bytes, "\"object\":\"text_completion\""));
+    assert_non_null(strstr(out.bytes, "\"text\":\"The capitalhello\""));
+    assert_non_null(strstr(out.bytes, "\"tokens\":[\"The\",\" capital\",\"hello\"]"));
+    assert_non_null(strstr(out.bytes, "\"token_logprobs\":[null,-0.5,-0.5]"));
+    assert_non_null(strstr(out.bytes, "\"top_logprobs\":[null,{"));
+    assert_non_null(strstr(out.bytes, "\"text_offset\":[0,3,11]"));
+    face_frame_choice_deinit(&choice);
+}
+
+/* A prompt's bytes may end in the middle of a character: it is shown when whole. */
+static void test_an_echoed_character_is_never_cut(void **state)
+{
+    (void)state;
+    const struct face_frame_head head = {.kind = FACE_TEXT, .id = "c", .model = "m"};
+    struct face_frame_choice choice;
+    face_frame_choice_init(&choice, 0);
+    struct engine_event event = token_event(155, "\xe5\xad");
+    event.kind = ENGINE_EVENT_PROMPT;
+    face_frame_add(&choice, &head, &event, engine);
+    assert_false(face_frame_is_due(&choice, &head));
+    event.text = slice_of("\x97!");
+    face_frame_add(&choice, &head, &event, engine);
+    assert_non_null(
+        strstr(write_frame(&choice, &head, 0, ENGINE_FINISH_NONE), "\"text\":\"\xe5\xad\x97!\""));
+    face_frame_choice_deinit(&choice);
+}
+
+static void test_an_error_after_the_start(void **state)
+{
+    (void)state;
+    struct error_note note = {.status = STATUS_DEADLINE};
+    snprintf(note.message, sizeof note.message, "too late");
+    buffer_clear(&out);
+    face_frame_write_error(12, &note, &out);
+    json_t *json = json_loads(out.bytes, 0, NULL);
+    assert_non_null(json);
+    assert_int_equal(face_kit_number(json, "n"), 12);
+    assert_string_equal(
+        json_string_value(json_object_get(json_object_get(json, "error"), "message")), "too late");
+    json_decref(json);
+}
+
+static int start(void **state)
+{
+    (void)state;
+    const struct engine_options options = {.model_path = face_kit_model(),
+                                           .isa = "auto",
+                                           .kv_type = "f16",
+                                           .threads = 1,
+                                           .context = 64,
+                                           .kv_bytes = 64 << 20,
+                                           .rows_max = 16,
+                                           .sequences_max = 2,
+                                           .clock = clock_system(),
+                                           .wake = no_wake};
+    buffer_init(&out, 1024 * 1024);
+    return engine_open(&engine, &options) == STATUS_OK ? 0 : 1;
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    buffer_deinit(&out);
+    engine_close(engine);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_chat),
+        cmocka_unit_test(test_chat_logprobs),
+        cmocka_unit_test(test_text_with_an_echoed_prompt),
+        cmocka_unit_test(test_an_echoed_character_is_never_cut),
+        cmocka_unit_test(test_an_error_after_the_start),
+    };
+    return cmocka_run_group_tests(tests, start, stop);
+}

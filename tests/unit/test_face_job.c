@@ -1,0 +1,214 @@
+#include "gateway/engine_http/face_job.h"
+
+#include "tests/unit/face_kit.h"
+
+static struct face_kit kit;
+
+static long long stat_of(const char *name)
+{
+    struct buffer answer;
+    assert_int_equal(face_kit_ask(&kit, "GET", "/internal/v1/stats", "", NULL, &answer), 200);
+    json_t *stats = face_kit_json(&answer);
+    long long value = face_kit_number(stats, name);
+    json_decref(stats);
+    buffer_deinit(&answer);
+    return value;
+}
+
+static void wait_for(const char *name, long long value)
+{
+    for (int i = 0; i < 1000 && stat_of(name) != value; i++)
+        usleep(10000);
+    assert_int_equal(stat_of(name), value);
+}
+
+static void test_a_chat_has_its_frames(void **state)
+{
+    (void)state;
+    struct buffer answer;
+    assert_int_equal(
+        face_kit_ask(&kit, "POST", "/v1/chat/completions", "",
+                     "{\"model\":\"small\",\"messages\":[{\"role\":\"user\",\"content\":"
+                     "\"Hi\"}],\"max_tokens\":5,\"temperature\":0,\"n\":2,"
+                     "\"ignore_eos\":true,\"return_token_ids\":true}",
+                     &answer),
+        200);
+    assert_int_equal(face_kit_count(&answer, "data: {\"n\":0,"), 2); /* the roles */
+    assert_int_equal(face_kit_count(&answer, "\"role\":\"assistant\""), 2);
+    assert_int_equal(face_kit_count(&answer, "\"finish_reason\":\"length\"}]}"), 2);
+    assert_int_equal(face_kit_count(&answer, "\"delta\":{},"), 2);
+    assert_true(face_kit_count(&answer, "data: {\"n\":10,") >= 1);
+    json_t *final = face_kit_final(&answer);
+    assert_int_equal(face_kit_number(final, "completion_tokens"), 10);
+    assert_true(face_kit_number(final, "prompt_tokens") > 10);
+    json_decref(final);
+    buffer_deinit(&answer);
+    wait_for("jobs", 0);
+}
+
+static void test_a_list_of_prompts(void **state)
+{
+    (void)state;
+    struct buffer answer;
+    assert_int_equal(
+        face_kit_ask(&kit, "POST", "/v1/completions", "",
+                     "{\"model\":\"small\",\"prompt\":[[504,3575],[504],[282]],\"n\":2,"
+                     "\"max_tokens\":2,\"ignore_eos\":true,\"echo\":true}",
+                     &answer),
+        200);
+    json_t *final = face_kit_final(&answer);
+    assert_int_equal(face_kit_number(final, "prompt_tokens"), 4);
+    assert_int_equal(face_kit_number(final, "completion_tokens"), 12);
+    for (int i = 0; i < 6; i++) {
+        char part[64];
+        snprintf(part, sizeof part, "\"choices\":[{\"index\":%d,", i);
+        assert_true(face_kit_count(&answer, part) >= 1);
+    }
+    assert_true(face_kit_count(&answer, "\"text\":\"The capital") >= 1);
+    json_decref(final);
+    buffer_deinit(&answer);
+}
+
+static void test_what_is_refused_starts_nothing(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *body;
+        int code;
+        const char *part;
+    } cases[] = {
+        {"{\"model\":\"small\",\"prompt\":\"a\",\"n\":0}", 400, "\"param\":\"n\""},
+        {"{\"model\":\"small\",\"prompt\":\"a\",\"max_tokens\":600}", 400,
+         "\"code\":\"context_length_exceeded\""},
+        {"{\"model\":\"other\",\"prompt\":\"a\"}", 404, "\"code\":\"model_not_found\""},
+        {"{\"model\":\"small\",\"prompt\":[\"a\",\"b\"],\"max_tokens\":600}", 400,
+         "\"code\":\"context_length_exceeded\""},
+        {"", 400, "\"type\":\"invalid_request_error\""},
+    };
+    long long finals = stat_of("finals_waiting");
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct buffer answer;
+        int code = face_kit_ask(&kit, "POST", "/v1/completions", "", cases[i].body, &answer);
+        assert_int_equal(code, cases[i].code);
+        assert_int_equal(face_kit_count(&answer, cases[i].part), 1);
+        buffer_deinit(&answer);
+    }
+    wait_for("jobs", 0);
+    assert_int_equal(stat_of("finals_waiting"), finals);
+    assert_int_equal(stat_of("pages_free"), stat_of("pages_total"));
+}
+
+/* Half-closing is the edge's way to cancel: the final record still comes. */
+static void test_half_close_cancels_and_still_counts(void **state)
+{
+    (void)state;
+    struct buffer answer;
+    int descriptor = face_kit_connect(&kit);
+    face_kit_send(descriptor, "POST", "/v1/completions", "",
+                  "{\"model\":\"small\",\"prompt\":\"a\",\"max_tokens\":500,\"ignore_eos\":true}");
+    char byte;
+    assert_int_equal(read(descriptor, &byte, 1), 1); /* it has begun */
+    assert_int_equal(byte, 'H');
+    assert_int_equal(shutdown(descriptor, SHUT_WR), 0);
+    char rest[65536];
+    buffer_init(&answer, 16 * 1024 * 1024);
+    for (ssize_t got; (got = read(descriptor, rest, sizeof rest)) > 0;)
+        buffer_append(&answer, rest, (size_t)got);
+    close(descriptor);
+    json_t *final = face_kit_final(&answer);
+    assert_non_null(final);
+    assert_string_equal(json_string_value(json_object_get(final, "finish_reason")), "cancelled");
+    assert_true(face_kit_number(final, "completion_tokens") < 500);
+    json_decref(final);
+    buffer_deinit(&answer);
+    wait_for("jobs", 0);
+    assert_int_equal(stat_of("pages_free"), stat_of("pages_total"));
+}
+
+/* A client that is wholly gone: nobody hears the record, but it is kept. */
+static void test_a_close_cancels_and_is_recorded(void **state)
+{
+    (void)state;
+    long long finals = stat_of("finals_waiting");
+    for (int i = 0; i < 4; i++) {
+        int descriptor = face_kit_connect(&kit);
+        face_kit_send(descriptor, "POST", "/v1/completions", "",
+                      "{\"model\":\"small\",\"prompt\":\"a\",\"max_tokens\":400,"
+                      "\"ignore_eos\":true}");
+        char byte;
+        assert_int_equal(read(descriptor, &byte, 1), 1);
+        close(descriptor);
+    }
+    wait_for("jobs", 0);
+    assert_int_equal(stat_of("finals_waiting"), finals + 4);
+    assert_int_equal(stat_of("pages_free"), stat_of("pages_total"));
+}
+
+static void test_clients_that_leave_at_once(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 16; i++) {
+        int descriptor = face_kit_connect(&kit);
+        face_kit_send(descriptor, "POST", "/v1/completions", "",
+                      "{\"model\":\"small\",\"prompt\":\"a b c d\",\"max_tokens\":400,"
+                      "\"ignore_eos\":true}");
+        close(descriptor);
+    }
+    wait_for("jobs", 0);
+    assert_int_equal(stat_of("pages_free"), stat_of("pages_total"));
+}
+
+static void test_cancelling_by_id(void **state)
+{
+    (void)state;
+    struct buffer answer;
+    struct buffer ignored;
+    int descriptor = face_kit_connect(&kit);
+    face_kit_send(descriptor, "POST", "/v1/completions",
+                  "x-banyan-protocol: 1\r\nx-banyan-request-id: req_by_id\r\n",
+                  "{\"model\":\"small\",\"prompt\":\"a\",\"max_tokens\":500,\"ignore_eos\":true}");
+    char byte;
+    assert_int_equal(read(descriptor, &byte, 1), 1);
+    assert_int_equal(face_kit_ask(&kit, "GET", "/internal/v1/requests", "", NULL, &ignored), 200);
+    assert_int_equal(face_kit_count(&ignored, "\"request_id\":\"req_by_id\",\"state\":\"running\""),
+                     1);
+    buffer_deinit(&ignored);
+    assert_int_equal(
+        face_kit_ask(&kit, "DELETE", "/internal/v1/requests/req_by_id", "", NULL, &ignored), 200);
+    buffer_deinit(&ignored);
+    char rest[65536];
+    buffer_init(&answer, 16 * 1024 * 1024);
+    for (ssize_t got; (got = read(descriptor, rest, sizeof rest)) > 0;)
+        buffer_append(&answer, rest, (size_t)got);
+    close(descriptor);
+    json_t *final = face_kit_final(&answer);
+    assert_string_equal(json_string_value(json_object_get(final, "finish_reason")), "cancelled");
+    json_decref(final);
+    buffer_deinit(&answer);
+}
+
+static int start(void **state)
+{
+    (void)state;
+    return face_kit_start(&kit, face_kit_model()) ? 0 : 1;
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    return face_kit_stop(&kit) == STATUS_OK ? 0 : 1;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_chat_has_its_frames),
+        cmocka_unit_test(test_a_list_of_prompts),
+        cmocka_unit_test(test_what_is_refused_starts_nothing),
+        cmocka_unit_test(test_half_close_cancels_and_still_counts),
+        cmocka_unit_test(test_a_close_cancels_and_is_recorded),
+        cmocka_unit_test(test_clients_that_leave_at_once),
+        cmocka_unit_test(test_cancelling_by_id),
+    };
+    return cmocka_run_group_tests(tests, start, stop);
+}

@@ -1,0 +1,127 @@
+#include "gateway/engine_http/face_trusted.h"
+
+#include "tests/unit/face_kit.h"
+
+#define DOMAIN_A "000102030405060708090a0b0c0d0e0f"
+#define FULL     "x-banyan-protocol: 1\r\nx-banyan-request-id: req_given\r\n"
+
+static struct face_kit kit;
+static const char body[] = "{\"model\":\"small\",\"prompt\":\"One\",\"max_tokens\":1}";
+
+static int ask(const char *headers, const char *expected_part)
+{
+    struct buffer answer;
+    int code = face_kit_ask(&kit, "POST", "/v1/completions", headers, body, &answer);
+    if (expected_part != NULL)
+        assert_true(face_kit_count(&answer, expected_part) >= 1);
+    buffer_deinit(&answer);
+    return code;
+}
+
+static void test_headers_of_the_edge(void **state)
+{
+    (void)state;
+    assert_int_equal(ask(FULL "x-banyan-domain: " DOMAIN_A "\r\nx-banyan-visible: " DOMAIN_A
+                              "," DOMAIN_A "\r\nx-banyan-deadline-ms: 60000\r\n",
+                         "\"request_id\":\"req_given\""),
+                     200);
+    assert_int_equal(ask("", "\"request_id\":\"req_"), 200);
+    assert_int_equal(ask("", "\"id\":\"cmpl-"), 200);
+}
+
+static void test_an_id_runs_once(void **state)
+{
+    (void)state;
+    const char *headers = "x-banyan-protocol: 1\r\nx-banyan-request-id: req_twice\r\n";
+    assert_int_equal(ask(headers, NULL), 200);
+    assert_int_equal(ask(headers, "seen before"), 409);
+}
+
+static void test_wrong_headers_are_refused(void **state)
+{
+    (void)state;
+    assert_int_equal(ask("x-banyan-protocol: 2\r\n", "protocol 1"), 400);
+    const char *const wrong[] = {
+        "x-banyan-domain: 0001\r\n",
+        "x-banyan-domain: " DOMAIN_A "00\r\n",
+        "x-banyan-domain: 000102030405060708090A0b0c0d0e0f\r\n",
+        "x-banyan-visible: " DOMAIN_A ",\r\nx-banyan-visible: x\r\nx-banyan-domain: x\r\n",
+        "x-banyan-visible: " DOMAIN_A ";" DOMAIN_A "\r\n",
+        "x-banyan-deadline-ms: -1\r\n",
+        "x-banyan-deadline-ms: 99999999999999999999\r\n",
+        "x-banyan-deadline-ms: soon\r\n",
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        char headers[512];
+        snprintf(headers, sizeof headers,
+                 "x-banyan-protocol: 1\r\nx-banyan-request-id: req_wrong%zu\r\n%s", i, wrong[i]);
+        assert_int_equal(ask(headers, "header x-banyan-"), 400);
+    }
+    assert_int_equal(ask("x-banyan-protocol: 1\r\nx-banyan-request-id: a\"b\r\n", NULL), 400);
+}
+
+static void test_at_most_so_many_domains(void **state)
+{
+    (void)state;
+    for (int over = 0; over <= 1; over++) {
+        char headers[64 + (LIMIT_DOMAINS_VISIBLE + 1) * 33 + 64];
+        int at = snprintf(headers, sizeof headers,
+                          "x-banyan-protocol: 1\r\nx-banyan-request-id: req_many%d\r\n"
+                          "x-banyan-visible: ",
+                          over);
+        for (int i = 0; i < LIMIT_DOMAINS_VISIBLE + over; i++)
+            at += snprintf(headers + at, sizeof headers - (size_t)at, "%s" DOMAIN_A,
+                           i > 0 ? "," : "");
+        snprintf(headers + at, sizeof headers - (size_t)at, "\r\n");
+        assert_int_equal(ask(headers, NULL), over == 0 ? 200 : 413);
+    }
+}
+
+static void test_a_deadline_that_has_passed(void **state)
+{
+    (void)state;
+    int code = ask("x-banyan-protocol: 1\r\nx-banyan-request-id: req_late\r\n"
+                   "x-banyan-deadline-ms: 0\r\n",
+                   "\"error\":");
+    assert_true(code == 503 || code == 504 || code == 408);
+}
+
+static void test_apply_gives_all_to_the_engine(void **state)
+{
+    (void)state;
+    struct face_trusted trusted = {
+        .request_id = "req_x", .visible_count = 2, .deadline_us = 77, .domain = {{1}}};
+    trusted.visible[1].bytes[15] = 9;
+    struct engine_request request = {0};
+    face_trusted_apply(&trusted, &request);
+    assert_true(slice_is(request.request_id, "req_x"));
+    assert_int_equal(request.domain.bytes[0], 1);
+    assert_int_equal(request.visible_count, 2);
+    assert_int_equal(request.visible[1].bytes[15], 9);
+    assert_int_equal(request.deadline_us, 77);
+}
+
+static int start(void **state)
+{
+    (void)state;
+    return face_kit_start(&kit, face_kit_model()) ? 0 : 1;
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    return face_kit_stop(&kit) == STATUS_OK ? 0 : 1;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_headers_of_the_edge),
+        cmocka_unit_test(test_an_id_runs_once),
+        cmocka_unit_test(test_wrong_headers_are_refused),
+        cmocka_unit_test(test_at_most_so_many_domains),
+        cmocka_unit_test(test_a_deadline_that_has_passed),
+        cmocka_unit_test(test_apply_gives_all_to_the_engine),
+    };
+    return cmocka_run_group_tests(tests, start, stop);
+}
