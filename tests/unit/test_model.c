@@ -10,6 +10,7 @@
 
 #include "config/base/limits.h"
 #include "config/base/mem.h"
+#include "tests/kit/corpus.h"
 #include "tests/kit/llama_file.h"
 
 static enum status config_of(struct gguf_writer *writer, struct model_config *config)
@@ -317,9 +318,34 @@ static void test_every_failing_allocation(void **state)
     buffer_deinit(&file);
 }
 
+/* The smallest models: the corpus of fuzz_model. BANYAN_WRITE_CORPUS=1 writes it. */
+static void test_small_models_are_in_the_corpus(void **state)
+{
+    (void)state;
+    const struct {
+        const char *path;
+        struct llama_shape shape;
+    } files[] = {
+        {"tests/fuzz/corpus/model/tied.gguf",
+         {1, 4, 2, 1, 2, 4, 5, 16, 0, false, false, 0, 1, NULL}},
+        {"tests/fuzz/corpus/model/own-output-factors.gguf",
+         {1, 4, 1, 1, 4, 6, 3, 16, 1, true, true, 2, 2, NULL}},
+        {"tests/fuzz/corpus/model/blocks.gguf",
+         {1, 32, 2, 2, 16, 32, 3, 16, 2, false, false, 0, 3, NULL}},
+    };
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+        struct buffer file;
+        llama_file_build(&files[i].shape, &file);
+        if (!corpus_holds(files[i].path, buffer_slice(&file)))
+            fail_msg("%s is missing or another", files[i].path);
+        buffer_deinit(&file);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_small_models_are_in_the_corpus),
         cmocka_unit_test(test_config_is_read),
         cmocka_unit_test(test_defaults),
         cmocka_unit_test(test_counts_at_their_limits),
