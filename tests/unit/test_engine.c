@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "config/base/mem.h"
 #include "config/base/rng.h"
 #include "tests/kit/engine_run.h"
 
@@ -593,6 +594,72 @@ static void test_open_refuses(void **state)
     engine_run_remove_model();
 }
 
+static int refuse_after(void *context, size_t bytes)
+{
+    (void)bytes;
+    int *left = context;
+    return (*left)-- <= 0;
+}
+
+/* Opening fails at the n-th allocation, for the first ones each and then at strides, until it does
+ * not; whatever was made before is given back (the leak check of the ASan build sees to that). */
+static void test_open_without_memory(void **state)
+{
+    (void)state;
+    struct engine_options options = engine_run_options();
+    options.model_path = engine_run_make_model();
+    struct engine *engine = NULL;
+    int allowed = 0;
+    for (; engine == NULL; allowed += allowed < 60 ? 1 : 23) {
+        assert_true(allowed < 100000);
+        int left = allowed;
+        mem_hook_set(refuse_after, &left);
+        enum status status = engine_open(&engine, &options);
+        mem_hook_set(NULL, NULL);
+        assert_true(status == STATUS_OK || status == STATUS_NO_MEMORY);
+        assert_true((status == STATUS_OK) == (engine != NULL));
+    }
+    assert_true(allowed > 60);
+    engine_run_close(engine);
+}
+
+static void test_metrics(void **state)
+{
+    (void)state;
+    static struct engine_run_transcript out;
+    struct engine_options options = engine_run_options();
+    struct metrics *metrics = NULL;
+    assert_int_equal(metrics_create(&metrics), STATUS_OK);
+    options.metrics = metrics;
+    struct engine *engine = engine_run_open(&options);
+    struct engine_request request = plain(0, 30, 7);
+    request.choices = 2;
+    run_one(engine, &request, &out);
+    struct buffer text;
+    buffer_init(&text, 1 << 20);
+    metrics_render(metrics, &text);
+    static const char *const lines[] = {
+        "banyan_tokens_total{kind=\"prompt\"} 30\n",
+        "banyan_tokens_total{kind=\"generated\"} 14\n",
+        "banyan_kv_pages{state=\"free\"} 128\n",
+        "banyan_kv_pages{state=\"active\"} 0\n",
+        "banyan_kernel_info{isa=\"ref_int8\",backend=\"cpu\"} 1\n",
+        "banyan_queue_seconds_count 1\n",
+        "banyan_time_to_first_token_seconds_count 1\n",
+        "banyan_inter_token_seconds_count 12\n",
+        "banyan_batch_rows_sum 72\n", /* 2 × (30 + 6): the last token is never computed */
+    };
+    for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+        if (strstr(text.bytes, lines[i]) == NULL)
+            print_error("no line %s in\n%s", lines[i], text.bytes);
+        assert_non_null(strstr(text.bytes, lines[i]));
+    }
+    buffer_deinit(&text);
+    assert_idle(engine);
+    engine_run_close(engine);
+    metrics_destroy(metrics);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -610,6 +677,8 @@ int main(void)
         cmocka_unit_test(test_full),
         cmocka_unit_test(test_bad_requests),
         cmocka_unit_test(test_open_refuses),
+        cmocka_unit_test(test_open_without_memory),
+        cmocka_unit_test(test_metrics),
     };
     return cmocka_run_group_tests(tests, setup, NULL);
 }
