@@ -1,6 +1,7 @@
 #include "kernels/kernels.h"
 
 #include <string.h>
+#include <sys/mman.h>
 
 #include "config/base/limits.h"
 #include "config/base/mem.h"
@@ -10,6 +11,7 @@
 #include "kernels/registry.h"
 
 enum { KERNELS_ALIGNMENT = 64, KERNELS_PADDING = 64 };
+#define KERNELS_HUGE_PAGE ((size_t)2 << 20)
 
 static size_t kernels_round_up(size_t bytes)
 {
@@ -68,6 +70,7 @@ void kernels_destroy(struct kernels *kernels)
 {
     if (kernels == NULL)
         return;
+    ASSERT(kernels->chunks == NULL); /* weights go first */
     threads_destroy(kernels->threads);
     mem_free(kernels->input);
     mem_free(kernels->thread_scratch);
@@ -102,9 +105,13 @@ void *kernels_buffer_create(struct kernels *kernels, size_t bytes)
     if (bytes > SIZE_MAX / 2)
         return NULL;
     size_t padded = kernels_round_up(bytes) + KERNELS_PADDING;
-    char *buffer = mem_alloc_aligned(KERNELS_ALIGNMENT, padded);
-    if (buffer != NULL)
-        memset(buffer + bytes, 0, padded - bytes);
+    bool is_huge = padded >= 2 * KERNELS_HUGE_PAGE;
+    char *buffer = mem_alloc_aligned(is_huge ? KERNELS_HUGE_PAGE : KERNELS_ALIGNMENT, padded);
+    if (buffer == NULL)
+        return NULL;
+    if (is_huge) /* a wish: where the system has no huge pages, all works as before */
+        (void)madvise(buffer, padded / KERNELS_HUGE_PAGE * KERNELS_HUGE_PAGE, MADV_HUGEPAGE);
+    memset(buffer + bytes, 0, padded - bytes);
     return buffer;
 }
 
@@ -122,8 +129,7 @@ enum status kernels_weight_create(struct kernels *kernels, struct weight *out,
 
 void kernels_weight_destroy(struct kernels *kernels, struct weight *weight)
 {
-    (void)kernels;
-    op_weight_destroy(weight);
+    op_weight_destroy(kernels, weight);
 }
 
 enum status kernels_kv_layout(struct kernels *kernels, enum kv_type type, uint32_t page_tokens,

@@ -33,6 +33,7 @@ struct kernels_options {
 
 /* Fails with UNSUPPORTED (naming what is missing) when `isa` cannot run here, NO_MEMORY. */
 enum status kernels_create(struct kernels **out, const struct kernels_options *options);
+/* After all weights have been destroyed. */
 void kernels_destroy(struct kernels *kernels);
 
 const char *kernels_isa(const struct kernels *kernels);

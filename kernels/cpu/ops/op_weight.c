@@ -20,6 +20,51 @@ static void op_weight_job(void *context, uint32_t thread, uint32_t count)
     job->table->weight_pack(job->tensor, begin, end, job->weight->packed);
 }
 
+/* Weights are many pieces of some hundred KiB that are read one after another at every step: side by
+ * side in huge pages they cost a tenth less time to stream than in pieces of their own. A chunk goes
+ * when its last weight does. */
+struct ops_chunk {
+    struct ops_chunk *next;
+    char *memory;
+    size_t bytes;
+    size_t used;
+    uint32_t live;
+};
+
+enum { WEIGHT_CHUNK_BYTES = 16 << 20, WEIGHT_ALONE_BYTES = 64 << 10, WEIGHT_ALIGNMENT = 64 };
+
+static void *create_in_chunk(struct kernels *kernels, size_t bytes)
+{
+    struct ops_chunk *chunk = kernels->chunks;
+    size_t padded = (bytes / WEIGHT_ALIGNMENT + 2) * WEIGHT_ALIGNMENT;
+    if (chunk == NULL || padded > chunk->bytes - chunk->used) {
+        chunk = mem_zalloc(1, sizeof *chunk);
+        if (chunk == NULL)
+            return NULL;
+        chunk->bytes = padded > WEIGHT_CHUNK_BYTES ? padded : WEIGHT_CHUNK_BYTES;
+        chunk->memory = kernels_buffer_create(kernels, chunk->bytes);
+        if (chunk->memory == NULL) {
+            mem_free(chunk);
+            return NULL;
+        }
+        chunk->next = kernels->chunks;
+        kernels->chunks = chunk;
+    }
+    char *out = chunk->memory + chunk->used;
+    chunk->used += padded;
+    chunk->live++;
+    memset(out + bytes, 0, padded - bytes);
+    return out;
+}
+
+static void *create_memory(struct kernels *kernels, size_t bytes)
+{
+    if (bytes > SIZE_MAX / 2)
+        return NULL;
+    return bytes < WEIGHT_ALONE_BYTES ? kernels_buffer_create(kernels, bytes)
+                                      : create_in_chunk(kernels, bytes);
+}
+
 enum status op_weight_create(struct kernels *kernels, struct weight *out,
                              const struct tensor *tensor)
 {
@@ -45,7 +90,7 @@ enum status op_weight_create(struct kernels *kernels, struct weight *out,
     if (bytes == 0)
         FAIL(STATUS_UNSUPPORTED, "kernels %s have no path for %s weights of %u × %u",
              kernels->table->name, type->name, rows, cols);
-    void *packed = kernels_buffer_create(kernels, bytes);
+    void *packed = create_memory(kernels, bytes);
     if (packed == NULL)
         FAIL(STATUS_NO_MEMORY, "no memory for %zu bytes of weights", bytes);
     *out = (struct weight){
@@ -55,8 +100,22 @@ enum status op_weight_create(struct kernels *kernels, struct weight *out,
     return STATUS_OK;
 }
 
-void op_weight_destroy(struct weight *weight)
+void op_weight_destroy(struct kernels *kernels, struct weight *weight)
 {
-    mem_free(weight->packed);
+    const char *packed = weight->packed;
+    struct ops_chunk **link = &kernels->chunks;
+    if (weight->packed_bytes < WEIGHT_ALONE_BYTES) {
+        kernels_buffer_destroy(kernels, weight->packed);
+        *weight = (struct weight){0};
+        return;
+    }
+    while (packed < (*link)->memory || packed >= (*link)->memory + (*link)->bytes)
+        link = &(*link)->next;
+    struct ops_chunk *chunk = *link;
+    if (--chunk->live == 0) {
+        *link = chunk->next;
+        kernels_buffer_destroy(kernels, chunk->memory);
+        mem_free(chunk);
+    }
     *weight = (struct weight){0};
 }

@@ -18,6 +18,8 @@ struct ops_tile {
     uint64_t cost; /* of one head: keys read, roughly */
 };
 
+struct ops_chunk; /* memory of weights: op_weight */
+
 struct kernels {
     const struct kernel_table *table;
     struct threads *threads;
@@ -28,6 +30,7 @@ struct kernels {
     size_t thread_scratch_bytes;
     size_t row_scratch_offset; /* in it, behind a packed input of OPS_FEW_ROWS rows */
     struct ops_tile *tiles;    /* [rows_max] */
+    struct ops_chunk *chunks;
 };
 
 static inline void *ops_thread_scratch(const struct kernels *kernels, uint32_t thread)
@@ -53,7 +56,7 @@ static inline void ops_run(struct kernels *kernels, size_t elements, threads_job
 
 enum status op_weight_create(struct kernels *kernels, struct weight *out,
                              const struct tensor *tensor);
-void op_weight_destroy(struct weight *weight);
+void op_weight_destroy(struct kernels *kernels, struct weight *weight);
 
 void op_linear(struct kernels *kernels, const struct linear_args *args);
 
