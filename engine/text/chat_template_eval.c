@@ -434,6 +434,11 @@ static enum status run_in(struct eval *eval, struct eval_value left, struct eval
         *is_in = string_is(eval, left, "role") || string_is(eval, left, "content");
         return STATUS_OK;
     }
+    bool is_scalar = left.kind != EVAL_MESSAGE && left.kind != EVAL_MESSAGES;
+    bool is_empty = right.kind == EVAL_UNDEFINED;
+    *is_in = false; /* nothing but messages is in the list of messages, strings alone are keys */
+    if (is_empty || (is_scalar && (right.kind == EVAL_MESSAGES || right.kind == EVAL_MESSAGE)))
+        return STATUS_OK;
     EVAL_FAIL(eval, STATUS_INVALID, "'in' looks for a string in a string or a message");
 }
 

@@ -444,6 +444,8 @@ static enum status expression_after(struct parser *parser, bool *wants_operand, 
         return expression_filter(parser);
     if (parser_at_operator(parser, ")") || parser_at_operator(parser, "]"))
         return expression_close(parser);
+    if (parser_at_operator(parser, "}"))
+        PARSER_WRONG(parser, "a bracket is not closed", PARSER_NO_NAME);
     if (parser_at_name(parser, "is"))
         return expression_test(parser);
     *wants_operand = true;

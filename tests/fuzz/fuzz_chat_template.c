@@ -1,0 +1,72 @@
+/* Any template over any messages: refused or rendered, within the bounds, content outside of spans.
+ *
+ * Input: template, NUL, then role, NUL, content, NUL … of up to eight messages.
+ */
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "config/base/limits.h"
+#include "engine/text/chat_template.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length);
+
+enum { MESSAGES = 8, SPANS = 256 };
+
+/* The text up to the next NUL; `rest` begins after it. */
+static struct slice take(struct slice *rest)
+{
+    const char *end = rest->length > 0 ? memchr(rest->bytes, '\0', rest->length) : NULL;
+    size_t length = end != NULL ? (size_t)(end - rest->bytes) : rest->length;
+    struct slice taken = {rest->bytes, length};
+    size_t skip = end != NULL ? length + 1 : length;
+    rest->bytes += skip;
+    rest->length -= skip;
+    return taken;
+}
+
+static void check_spans(const struct buffer *out, const struct tokenizer_span *spans, size_t count)
+{
+    size_t end = 0;
+    for (size_t i = 0; i < count; i++) {
+        ASSERT(i == 0 || spans[i].offset > end); /* joined where they touch */
+        ASSERT(spans[i].length > 0);
+        end = spans[i].offset + spans[i].length;
+        ASSERT(end <= out->length);
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
+{
+    struct slice rest = {(const char *)bytes, length};
+    struct slice source = take(&rest);
+    struct chat_message messages[MESSAGES];
+    size_t message_count = 0;
+    struct chat_template *chat_template;
+    if (chat_template_compile(&chat_template, source) != STATUS_OK) {
+        ASSERT(chat_template == NULL);
+        ASSERT(status_note()->message[0] != '\0');
+        return 0;
+    }
+    while (rest.length > 0 && message_count < MESSAGES) {
+        messages[message_count].role = take(&rest);
+        messages[message_count++].content = take(&rest);
+    }
+    struct chat_template_args args = {.messages = messages,
+                                      .message_count = message_count,
+                                      .add_generation_prompt = (length & 1) != 0,
+                                      .bos_token = SLICE("<s>"),
+                                      .eos_token = SLICE("</s>")};
+    struct tokenizer_span spans[SPANS];
+    size_t span_count;
+    struct buffer out;
+    buffer_init(&out, LIMIT_TEMPLATE_OUTPUT_BYTES);
+    enum status status =
+        chat_template_render(chat_template, &args, &out, spans, SPANS, &span_count);
+    if (status == STATUS_OK)
+        check_spans(&out, spans, span_count);
+    else
+        ASSERT(span_count == 0);
+    buffer_deinit(&out);
+    chat_template_destroy(chat_template);
+    return 0;
+}
