@@ -259,12 +259,11 @@ static void event_end(struct face_job *job, const struct engine_report *report)
 
 static uint32_t event_prompt(const struct face_job *job, engine_request_id id)
 {
-    for (uint32_t i = 0; i < job->parsed.prompt_count; i++) {
-        if (job->ids[i] == id)
-            return i;
-    }
-    ASSERT(!"an event of one of the job's prompts");
-    return 0;
+    uint32_t prompt = 0;
+    while (prompt < job->parsed.prompt_count && job->ids[prompt] != id)
+        prompt++;
+    ASSERT(prompt < job->parsed.prompt_count);
+    return prompt;
 }
 
 void face_job_on_event(struct face_job *job, const struct engine_event *event)

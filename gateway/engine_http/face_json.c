@@ -6,25 +6,13 @@
 
 static const char *kind_of(const json_t *value)
 {
-    switch (json_typeof(value)) {
-    case JSON_OBJECT:
-        return "an object";
-    case JSON_ARRAY:
-        return "an array";
-    case JSON_STRING:
-        return "a string";
-    case JSON_INTEGER:
-        return "an integer";
-    case JSON_REAL:
-        return "a decimal number";
-    case JSON_TRUE:
-    case JSON_FALSE:
-        return "a boolean";
-    case JSON_NULL:
-        return "null";
-    }
-    ASSERT(!"a kind of JSON value");
-    return "";
+    static const char *const kinds[] = {
+        [JSON_OBJECT] = "an object",      [JSON_ARRAY] = "an array",
+        [JSON_STRING] = "a string",       [JSON_INTEGER] = "an integer",
+        [JSON_REAL] = "a decimal number", [JSON_TRUE] = "a boolean",
+        [JSON_FALSE] = "a boolean",       [JSON_NULL] = "null",
+    };
+    return kinds[json_typeof(value)];
 }
 
 enum status face_json_wrong_type(const json_t *value, const char *path, const char *expected)

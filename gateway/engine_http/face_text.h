@@ -12,5 +12,6 @@
 enum face_text_kind { FACE_TEXT_TOKENIZE, FACE_TEXT_DETOKENIZE };
 
 /* Takes the request over. Shapes: {"model","prompt" | "messages","add_special_tokens",
- * "add_generation_prompt"} → {"tokens","count","max_model_len"}; {"model","tokens"} → {"prompt"}. */
+ * "add_generation_prompt"} → {"tokens","count","max_model_len"};
+ * {"model","tokens"} → {"prompt"}. */
 void face_text_start(struct face *face, struct http_request *request, enum face_text_kind kind);
