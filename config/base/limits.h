@@ -22,7 +22,7 @@
 #define LIMIT_JSON_ELEMENTS        131072 /* eight prompts of 16k token ids; 10 MiB as a tree */
 #define LIMIT_ENGINE_FRAME_BYTES   (4 * 1024 * 1024)  /* an echoed prompt with 20 logprobs */
 #define LIMIT_ASSEMBLED_BYTES      (16 * 1024 * 1024) /* an answer that is not streamed */
-#define LIMIT_UPSTREAM_IDLE         8 /* connections kept; a new one costs about 20 µs */
+#define LIMIT_UPSTREAM_IDLE        8 /* connections kept; a new one costs about 20 µs */
 #define LIMIT_RELAYED_BYTES        (32 * 1024 * 1024) /* 4 MiB of text, 7 bytes a token */
 
 /* --- requests --- */

@@ -1,6 +1,6 @@
 /* h2o_compat_http2: libh2o's inside of HTTP/2 connections, for the sweep (h2_sweep) alone.
  *
- * Owns:     the include of a header that is installed, but not meant for everybody; it wants khash.h
+ * Owns:     the include of a header that is installed, but not meant for all; it wants khash.h
  *           and Debian ships that with htslib (CMake finds it).
  * Thread:   –
  * Cost:     –

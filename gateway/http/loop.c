@@ -53,6 +53,7 @@ struct loop_epoll {
     int descriptor;
 };
 
+/* Under the mutex, so that loop_destroy can wait for it. */
 static void wake(struct loop *loop)
 {
     uint64_t one = 1;
@@ -112,6 +113,9 @@ void loop_destroy(struct loop *loop)
         pthread_join(loop->signals.thread, NULL);
     }
     ASSERT(loop->timer_count == 0);
+    /* Whoever stopped the loop, or posted the call that ended it, may still be at its wake-up. */
+    pthread_mutex_lock(&loop->mutex);
+    pthread_mutex_unlock(&loop->mutex);
     while (loop->first != NULL) {
         struct loop_message *next = loop->first->next;
         mem_free(loop->first);
@@ -182,8 +186,10 @@ void loop_run(struct loop *loop)
 
 void loop_stop(struct loop *loop)
 {
+    pthread_mutex_lock(&loop->mutex);
     atomic_store(&loop->is_stopping, true);
     wake(loop);
+    pthread_mutex_unlock(&loop->mutex);
 }
 
 void loop_post(struct loop *loop, void (*call)(void *context), void *context)
@@ -198,9 +204,9 @@ void loop_post(struct loop *loop, void (*call)(void *context), void *context)
     else
         loop->last->next = message;
     loop->last = message;
-    pthread_mutex_unlock(&loop->mutex);
     if (was_empty)
         wake(loop);
+    pthread_mutex_unlock(&loop->mutex);
 }
 
 struct loop_timer *loop_timer_create(struct loop *loop, void (*call)(void *context), void *context)

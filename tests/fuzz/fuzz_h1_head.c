@@ -1,4 +1,4 @@
-/* fuzz_h1_head: bytes → h1_head_scan: a head that is found stays the same when more bytes follow, and
+/* fuzz_h1_head: bytes → h1_head_scan: a head that is found is the same when more bytes follow, and
  * is not found when its last byte is missing. */
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* fuzz_sse: bytes → sse_reader_feed, whole and byte by byte: both must see the same frames, and what
+/* fuzz_sse: bytes → sse_reader_feed, whole and byte by byte: both must see the same frames; what
  * sse_append writes of a frame must read back as that frame. */
 #include <stdint.h>
 #include <stdlib.h>

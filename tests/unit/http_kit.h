@@ -39,15 +39,25 @@ struct http_kit {
     struct loop *loop;
     struct listener *listener;
     struct tls_context *tls;
+    struct listener_options options;
     pthread_t thread;
+    _Atomic int is_ready;
     int port;
     char path[64];
 };
 
+/* Everything of the loop is made, used and taken down on this one thread: libh2o keeps buffers a
+ * thread, so it must be. */
 static void *http_kit_thread(void *context)
 {
     struct http_kit *kit = context;
+    ASSERT(loop_create(&kit->loop) == STATUS_OK);
+    kit->options.loop = kit->loop;
+    ASSERT(listener_open(&kit->listener, &kit->options) == STATUS_OK);
+    atomic_store(&kit->is_ready, 1);
     loop_run(kit->loop);
+    listener_close(kit->listener);
+    loop_destroy(kit->loop);
     return NULL;
 }
 
@@ -58,8 +68,6 @@ static __attribute__((unused)) void http_kit_start(struct http_kit *kit, bool is
 {
     struct tls_context *tls = kit->tls;
     *kit = (struct http_kit){.tls = tls};
-    assert_int_equal(loop_create(&kit->loop), STATUS_OK);
-    options.loop = kit->loop;
     options.name = "test";
     options.tls = tls;
     if (options.connections_max == 0)
@@ -75,16 +83,16 @@ static __attribute__((unused)) void http_kit_start(struct http_kit *kit, bool is
             listener_bind_tcp(&options.descriptor, "127.0.0.1:0", bound, sizeof(bound)), STATUS_OK);
         kit->port = (int)strtol(strrchr(bound, ':') + 1, NULL, 10);
     }
-    assert_int_equal(listener_open(&kit->listener, &options), STATUS_OK);
+    kit->options = options;
     assert_int_equal(pthread_create(&kit->thread, NULL, http_kit_thread, kit), 0);
+    while (atomic_load(&kit->is_ready) == 0)
+        usleep(100);
 }
 
 static __attribute__((unused)) void http_kit_stop(struct http_kit *kit)
 {
     loop_stop(kit->loop);
     pthread_join(kit->thread, NULL);
-    listener_close(kit->listener);
-    loop_destroy(kit->loop);
     if (kit->path[0] != '\0')
         unlink(kit->path);
 }
