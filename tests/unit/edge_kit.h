@@ -199,7 +199,7 @@ static void edge_kit_begin(const char *const *options, int count)
 static __attribute__((unused)) int edge_kit_setup(void **state)
 {
     (void)state;
-    const char *options[] = {"--drain-timeout-s", "1"};
+    const char *options[] = {"--drain-timeout-s", "2"};
     edge_kit_begin(options, 2);
     edge_kit_start_engine();
     edge_kit_run();

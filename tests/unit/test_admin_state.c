@@ -42,7 +42,7 @@ static void test_config(void **state)
     assert_true(json_is_object(root));
     assert_true(json_is_integer(json_object_get(root, "revision")));
     const json_t *options = json_object_get(root, "options");
-    assert_int_equal(json_integer_value(json_object_get(options, "drain_timeout_s")), 1);
+    assert_int_equal(json_integer_value(json_object_get(options, "drain_timeout_s")), 2);
     json_decref(root);
     assert_null(strstr(answer, kit.admin_key));
 }
