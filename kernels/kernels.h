@@ -75,7 +75,8 @@ struct kv_layout {
     size_t page_bytes;  /* layers × layer_bytes, rounded up to 64 */
 };
 
-/* The order inside a tile is the table's own affair. */
+/* The order inside a tile is the table's own affair. `page_tokens` is a multiple of 16. UNSUPPORTED
+ * names the limit that is broken, or says that float32 pages are for `ref`. */
 enum status kernels_kv_layout(struct kernels *kernels, enum kv_type type, uint32_t page_tokens,
                               uint32_t layers, uint32_t kv_heads, uint32_t head_dim,
                               struct kv_layout *out);
@@ -88,10 +89,10 @@ void kernels_kv_copy(struct kernels *kernels, const struct kv_layout *layout, vo
  * page p of the pool is page_tables[sequence[r]][position[r] / page_tokens]. */
 struct kv_rows {
     const struct kv_layout *layout;
-    void *pages; /* page i starts at pages + i × layout->page_bytes */
-    const uint32_t *sequence;             /* [rows] */
-    const uint32_t *position;             /* [rows] */
-    const uint32_t *const *page_tables;   /* [sequences][pages of the sequence] */
+    void *pages;                        /* page i starts at pages + i × layout->page_bytes */
+    const uint32_t *sequence;           /* [rows] */
+    const uint32_t *position;           /* [rows] */
+    const uint32_t *const *page_tables; /* [sequences][pages of the sequence] */
 };
 
 /* --- operations --- */
@@ -198,10 +199,10 @@ void kernels_logits_stats(struct kernels *kernels, const float *logits, uint32_t
 
 /* --- the machine's ceilings, measured on the spot (about a second) --- */
 struct kernels_ceilings {
-    double int8_gops;        /* int8 multiply-adds × 2, all threads, no memory traffic */
-    double f32_gflops;       /* float32 fused multiply-adds × 2 */
-    double read_gbps_model;  /* reading `model_bytes`, again and again */
-    double read_gbps_dram;   /* reading 1 GiB */
+    double int8_gops;       /* int8 multiply-adds × 2, all threads, no memory traffic */
+    double f32_gflops;      /* float32 fused multiply-adds × 2 */
+    double read_gbps_model; /* reading `model_bytes`, again and again */
+    double read_gbps_dram;  /* reading 1 GiB */
 };
 enum status kernels_measure_ceilings(struct kernels *kernels, size_t model_bytes,
                                      struct kernels_ceilings *out);
