@@ -4,9 +4,15 @@
 #include "gateway/engine_http/face_job.h"
 #include "gateway/http/http_error.h"
 
+/* Never 0, which is an empty place. */
+static uint64_t hash_of_id(struct slice request_id)
+{
+    return hash_bytes(hash_process_key(), request_id.bytes, request_id.length) | 1;
+}
+
 bool face_remember_id(struct face *face, struct slice request_id)
 {
-    uint64_t hash = hash_bytes(hash_process_key(), request_id.bytes, request_id.length) | 1;
+    uint64_t hash = hash_of_id(request_id);
     for (uint32_t i = 0; i < FACE_RECENT_IDS; i++) {
         if (face->recent_ids[i] == hash)
             return false;
@@ -14,6 +20,15 @@ bool face_remember_id(struct face *face, struct slice request_id)
     face->recent_ids[face->recent_next] = hash;
     face->recent_next = (face->recent_next + 1) % FACE_RECENT_IDS;
     return true;
+}
+
+void face_forget_id(struct face *face, struct slice request_id)
+{
+    uint64_t hash = hash_of_id(request_id);
+    for (uint32_t i = 0; i < FACE_RECENT_IDS; i++) {
+        if (face->recent_ids[i] == hash)
+            face->recent_ids[i] = 0;
+    }
 }
 
 static void face_pump(void *context)

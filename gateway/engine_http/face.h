@@ -38,6 +38,8 @@ struct face {
 
 /* True the first time for an id, as far back as FACE_RECENT_IDS. */
 bool face_remember_id(struct face *face, struct slice request_id);
+/* A request that was refused before it began may come again under its id. */
+void face_forget_id(struct face *face, struct slice request_id);
 /* Engine threads: events wait. `context` is the face. */
 void face_wake(void *context);
 /* A handler's start: 503 (answered, false) while draining. */

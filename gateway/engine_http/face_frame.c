@@ -166,6 +166,12 @@ bool face_frame_is_due(const struct face_frame_choice *choice, const struct face
            (head->want_token_ids && choice->token_ids.length > 0);
 }
 
+size_t face_frame_bytes(const struct face_frame_choice *choice)
+{
+    return choice->text.length + choice->token_ids.length + choice->tokens.length +
+           choice->logprobs.length + choice->top.length + choice->offsets.length;
+}
+
 static void write_head(const struct face_frame_head *head, uint32_t n, struct buffer *out)
 {
     buffer_printf(out, "{\"n\":%u,\"id\":\"%s\",\"object\":\"%s\",\"created\":%lld,\"model\":", n,

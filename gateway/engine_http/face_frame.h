@@ -42,11 +42,14 @@ struct face_frame_choice {
 void face_frame_choice_init(struct face_frame_choice *choice, uint32_t index);
 void face_frame_choice_deinit(struct face_frame_choice *choice);
 
-/* Adds a PROMPT, TOKEN or CHOICE_END event to what waits.. */
+/* Adds a PROMPT, TOKEN or CHOICE_END event to what waits. */
 void face_frame_add(struct face_frame_choice *choice, const struct face_frame_head *head,
                     const struct engine_event *event, struct engine *engine);
 /* True when the next frame would carry something. */
 bool face_frame_is_due(const struct face_frame_choice *choice, const struct face_frame_head *head);
+
+/* Bytes gathered for the next frame. */
+size_t face_frame_bytes(const struct face_frame_choice *choice);
 
 /* Writes the data of one frame and empties the choice. `n` = completion tokens so far; `finish` is
  * NONE but for the last frame of a choice. */

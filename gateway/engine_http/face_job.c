@@ -10,7 +10,12 @@
 #include "gateway/http/http_error.h"
 #include "gateway/http/sse.h"
 
-enum { FRAME_BYTES_MAX = 64 * 1024 * 1024 };
+enum {
+    FRAME_BYTES_MAX = 64 * 1024 * 1024,
+    /* An echoed prompt is sent in frames of about this many bytes: whatever the context, they stay
+     * far below LIMIT_ENGINE_FRAME_BYTES, which the edge accepts. */
+    ECHO_FRAME_BYTES = 64 * 1024,
+};
 
 struct face_job {
     struct face_task task; /* first: the worker gives it back */
@@ -170,7 +175,11 @@ static void job_finish(struct face_job *job)
         return;
     job->is_finished = true;
     job->is_held = true;
-    if (job->has_started) {
+    /* What was never answered with 200 is no request to count (a later prompt was refused). */
+    bool is_refused = job->request != NULL && !job->is_begun;
+    if (is_refused && !job->has_started)
+        face_forget_id(job->face, slice_of(job->trusted.request_id));
+    if (job->has_started && !is_refused) {
         struct final_record record = {.report = job->report};
         snprintf(record.request_id, sizeof record.request_id, "%s", job->trusted.request_id);
         final_ring_append(job->face->finals, &record);
@@ -213,8 +222,13 @@ static void event_token(struct face_job *job, struct face_frame_choice *choice,
                         const struct engine_event *event)
 {
     face_frame_add(choice, &job->head, event, job->face->engine);
-    if (event->kind == ENGINE_EVENT_PROMPT || job->request == NULL || !job->is_begun)
+    if (job->request == NULL || !job->is_begun)
         return;
+    if (event->kind == ENGINE_EVENT_PROMPT) {
+        if (face_frame_bytes(choice) >= ECHO_FRAME_BYTES)
+            job_write_frame(job, choice, ENGINE_FINISH_NONE);
+        return;
+    }
     job->unacknowledged[choice->index]++;
     if (face_frame_is_due(choice, &job->head))
         job_write_frame(job, choice, ENGINE_FINISH_NONE);
@@ -386,6 +400,7 @@ static enum status job_create(struct face_job **out, struct face *face,
     if (status == STATUS_OK)
         status = face_worker_submit(face->worker, &job->task);
     if (status != STATUS_OK) {
+        face_forget_id(face, slice_of(trusted.request_id));
         buffer_deinit(&job->body);
         mem_free(job);
         return status;

@@ -21,10 +21,12 @@ enum status face_json_wrong_type(const json_t *value, const char *path, const ch
                path, expected, kind_of(value));
 }
 
-/* Brackets outside strings; stops at the first that is too deep. */
-static bool parse_is_too_deep(struct slice body)
+/* Brackets and commas outside strings, before a tree is made of them: four million bytes of "{},"
+ * would be 300 MiB of tree. */
+static enum status parse_look(struct slice body)
 {
     size_t depth = 0;
+    size_t elements = 0;
     bool is_string = false;
     for (size_t i = 0; i < body.length; i++) {
         char c = body.bytes[i];
@@ -36,20 +38,26 @@ static bool parse_is_too_deep(struct slice body)
         } else if (c == '"') {
             is_string = true;
         } else if (c == '{' || c == '[') {
-            if (++depth > LIMIT_JSON_DEPTH)
-                return true;
+            depth++;
+            elements++;
         } else if ((c == '}' || c == ']') && depth > 0) {
             depth--;
+        } else if (c == ',') {
+            elements++;
         }
+        if (depth > LIMIT_JSON_DEPTH)
+            FAIL(STATUS_INVALID, "The JSON of the request is nested deeper than %d levels.",
+                 LIMIT_JSON_DEPTH);
+        if (elements > LIMIT_JSON_ELEMENTS)
+            FAIL(STATUS_INVALID, "The JSON of the request has more than %d values.",
+                 LIMIT_JSON_ELEMENTS);
     }
-    return false;
+    return STATUS_OK;
 }
 
 enum status face_json_parse(struct slice body, json_t **out)
 {
-    if (parse_is_too_deep(body))
-        FAIL(STATUS_INVALID, "The JSON of the request is nested deeper than %d levels.",
-             LIMIT_JSON_DEPTH);
+    TRY(parse_look(body));
     json_error_t error;
     json_t *root = json_loadb(body.bytes != NULL ? body.bytes : "", body.length,
                               JSON_REJECT_DUPLICATES, &error);
@@ -141,5 +149,24 @@ enum status face_json_object(const json_t *value, const char *path)
 {
     if (!json_is_object(value))
         return face_json_wrong_type(value, path, "an object");
+    return STATUS_OK;
+}
+
+enum status face_json_members(const json_t *value, const char *path, const char *const *known)
+{
+    TRY(face_json_object(value, path));
+    const char *key;
+    json_t *member;
+    json_object_foreach((json_t *)(uintptr_t)value, key, member)
+    {
+        size_t i = 0;
+        while (known[i] != NULL && strcmp(known[i], key) != 0)
+            i++;
+        if (known[i] != NULL || json_is_null(member))
+            continue;
+        char where[STATUS_PARAM_BYTES];
+        snprintf(where, sizeof where, "%.60s.%.32s", path, key);
+        FAIL_PARAM(STATUS_UNSUPPORTED, where, "Unknown parameter: '%s'.", where);
+    }
     return STATUS_OK;
 }

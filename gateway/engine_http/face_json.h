@@ -16,8 +16,8 @@
 
 #include "config/base/slice.h"
 
-/* Parses a body: an object, no duplicate keys, no NUL, depth ≤ LIMIT_JSON_DEPTH. The caller drops
- * the reference. INVALID otherwise. */
+/* Parses a body: an object, no duplicate keys, no NUL, depth ≤ LIMIT_JSON_DEPTH,
+ * values ≤ LIMIT_JSON_ELEMENTS. The caller drops the reference. INVALID otherwise. */
 enum status face_json_parse(struct slice body, json_t **out);
 
 enum status face_json_bool(const json_t *value, const char *path, bool *out);
@@ -29,5 +29,8 @@ enum status face_json_number(const json_t *value, const char *path, double least
 enum status face_json_string(const json_t *value, const char *path, struct slice *out);
 enum status face_json_array(const json_t *value, const char *path, size_t most, size_t *count);
 enum status face_json_object(const json_t *value, const char *path);
+/* An object whose members are all in `known`, a list ended by NULL; null members pass. UNSUPPORTED
+ * names the first other one. */
+enum status face_json_members(const json_t *value, const char *path, const char *const *known);
 /* "Invalid type for 'x': expected an integer, but got a string instead." */
 enum status face_json_wrong_type(const json_t *value, const char *path, const char *expected);

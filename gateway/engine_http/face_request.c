@@ -60,6 +60,9 @@ static enum status message_join_parts(const json_t *parts, const char *path, voi
             FAIL_PARAM(STATUS_UNSUPPORTED, where,
                        "Invalid '%s': this model reads text alone; parts must be of type 'text'.",
                        where);
+        static const char *const known[] = {"type", "text", NULL};
+        snprintf(where, sizeof where, "%.60s[%zu]", path, i);
+        TRY(face_json_members(part, where, known));
         const json_t *text = json_object_get(part, "text");
         snprintf(where, sizeof where, "%.60s[%zu].text", path, i);
         if (text == NULL)
@@ -309,7 +312,9 @@ static enum status take_logit_bias(struct face_request *request, const char *nam
     {
         char *end = NULL;
         unsigned long id = strtoul(key, &end, 10);
-        bool is_number = key[0] >= '0' && key[0] <= '9' && *end == '\0' && strlen(key) <= 9;
+        /* One spelling an id: "05" beside "5" would be two biases of one token. */
+        bool is_number = key[0] >= '0' && key[0] <= '9' && *end == '\0' && strlen(key) <= 9 &&
+                         (key[0] != '0' || key[1] == '\0');
         if (!is_number || id >= request->vocab)
             FAIL_PARAM(STATUS_OUT_OF_RANGE, name,
                        "Invalid 'logit_bias': keys are token ids from 0 to %u.",
@@ -428,7 +433,8 @@ static enum status take_response_format(struct face_request *request, const char
     if (type == NULL || strcmp(type, "text") != 0)
         FAIL_PARAM(STATUS_UNSUPPORTED, "response_format.type",
                    "Unsupported value: 'response_format.type' must be 'text' here.");
-    return STATUS_OK;
+    static const char *const known[] = {"type", NULL};
+    return face_json_members(value, name, known);
 }
 
 static enum status take_modalities(struct face_request *request, const char *name,

@@ -37,9 +37,13 @@ static enum status open_map(struct final_ring *ring, int descriptor, uint32_t ca
     bool is_new = info.st_size == 0;
     if (!is_new && (size_t)info.st_size != ring->bytes)
         FAIL(STATUS_CORRUPT, "final records: the file has another size than this version's");
-    if (is_new && ftruncate(descriptor, (off_t)ring->bytes) != 0)
-        FAIL(errno == ENOSPC ? STATUS_STORAGE_FULL : STATUS_IO, "final records: %s",
-             strerror(errno));
+    /* Every block is taken now: a hole that meets a full disk later would be a SIGBUS. */
+    int error = posix_fallocate(descriptor, 0, (off_t)ring->bytes);
+    if (error != 0 && is_new && ftruncate(descriptor, 0) != 0)
+        FAIL(STATUS_IO, "final records: %s", strerror(errno));
+    if (error != 0)
+        FAIL(error == ENOSPC ? STATUS_STORAGE_FULL : STATUS_IO, "final records: %s",
+             strerror(error));
     void *map = mmap(NULL, ring->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
     if (map == MAP_FAILED)
         FAIL(STATUS_IO, "final records: %s", strerror(errno));
@@ -120,6 +124,10 @@ bool final_ring_next(const struct final_ring *ring, uint64_t sequence, struct fi
     if (first >= header->next)
         return false;
     *out = header->slots[first % header->capacity];
+    /* A file can be damaged: what is read from it stays inside its types. */
+    out->request_id[sizeof out->request_id - 1] = '\0';
+    if ((unsigned)out->report.finish > ENGINE_FINISH_ERROR)
+        out->report.finish = ENGINE_FINISH_ERROR;
     return out->sequence == first;
 }
 

@@ -22,6 +22,22 @@ static void test_an_id_is_new_once(void **state)
     free(face);
 }
 
+static void test_a_forgotten_id_is_new_again(void **state)
+{
+    (void)state;
+    struct face *face = calloc(1, sizeof *face);
+    char text[32];
+    for (uint32_t i = 0; i < 3; i++)
+        assert_true(face_remember_id(face, id_of(text, sizeof text, i)));
+    face_forget_id(face, id_of(text, sizeof text, 1));
+    face_forget_id(face, id_of(text, sizeof text, 9));
+    assert_false(face_remember_id(face, id_of(text, sizeof text, 0)));
+    assert_false(face_remember_id(face, id_of(text, sizeof text, 2)));
+    assert_true(face_remember_id(face, id_of(text, sizeof text, 1)));
+    assert_false(face_remember_id(face, id_of(text, sizeof text, 1)));
+    free(face);
+}
+
 static void test_ids_are_kept_as_far_back_as_said(void **state)
 {
     (void)state;
@@ -65,6 +81,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_an_id_is_new_once),
+        cmocka_unit_test(test_a_forgotten_id_is_new_again),
         cmocka_unit_test(test_ids_are_kept_as_far_back_as_said),
         cmocka_unit_test(test_events_reach_their_requests),
     };

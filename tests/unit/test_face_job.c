@@ -98,6 +98,63 @@ static void test_what_is_refused_starts_nothing(void **state)
     assert_int_equal(stat_of("pages_free"), stat_of("pages_total"));
 }
 
+/* A long echo with log-probabilities comes in frames that the edge has room for, nothing lost. */
+static void test_a_long_echo_comes_in_pieces(void **state)
+{
+    (void)state;
+    struct buffer body;
+    struct buffer answer;
+    buffer_init(&body, 65536);
+    buffer_append_text(&body, "{\"model\":\"small\",\"prompt\":[504");
+    for (int i = 1; i < 500; i++)
+        buffer_printf(&body, ",%d", 504 + i);
+    buffer_append_text(&body, "],\"echo\":true,\"logprobs\":20,\"max_tokens\":2,"
+                              "\"ignore_eos\":true}");
+    assert_int_equal(face_kit_ask(&kit, "POST", "/v1/completions", "", body.bytes, &answer), 200);
+    buffer_deinit(&body);
+    size_t tokens = 0;
+    size_t pieces = 0;
+    for (char *line = strstr(answer.bytes, "data: {\"n\":"); line != NULL;
+         line = strstr(line + 1, "data: {\"n\":")) {
+        size_t length = strcspn(line, "\n");
+        assert_true(length < 128 * 1024);
+        json_t *frame = json_loadb(line + 6, length - 6, 0, NULL);
+        assert_non_null(frame);
+        json_t *choice = json_array_get(json_object_get(frame, "choices"), 0);
+        tokens += json_array_size(json_object_get(json_object_get(choice, "logprobs"), "tokens"));
+        pieces += face_kit_number(frame, "n") == 0;
+        json_decref(frame);
+    }
+    assert_int_equal(tokens, 502);
+    assert_true(pieces >= 2);
+    buffer_deinit(&answer);
+    wait_for("jobs", 0);
+}
+
+/* An id stays free until its request has begun, and is taken from then on. */
+static void test_a_refused_id_may_come_again(void **state)
+{
+    (void)state;
+    static const char head[] = "x-banyan-protocol: 1\r\nx-banyan-request-id: req_again\r\n";
+    static const struct {
+        const char *body;
+        int code;
+    } asks[] = {
+        {"{\"model\":\"small\",\"prompt\":\"a\",\"n\":0}", 400},
+        {"{\"model\":\"small\",\"prompt\":\"a\",\"max_tokens\":600}", 400},
+        {"{\"model\":\"small\",\"prompt\":\"a\",\"max_tokens\":2}", 200},
+        {"{\"model\":\"small\",\"prompt\":\"a\",\"max_tokens\":2}", 409},
+        {"{\"model\":\"small\",\"prompt\":\"a\",\"max_tokens\":2}", 409},
+    };
+    for (size_t i = 0; i < sizeof asks / sizeof asks[0]; i++) {
+        struct buffer answer;
+        assert_int_equal(face_kit_ask(&kit, "POST", "/v1/completions", head, asks[i].body, &answer),
+                         asks[i].code);
+        buffer_deinit(&answer);
+    }
+    wait_for("jobs", 0);
+}
+
 /* Half-closing is the edge's way to cancel: the final record still comes. */
 static void test_half_close_cancels_and_still_counts(void **state)
 {
@@ -205,6 +262,8 @@ int main(void)
         cmocka_unit_test(test_a_chat_has_its_frames),
         cmocka_unit_test(test_a_list_of_prompts),
         cmocka_unit_test(test_what_is_refused_starts_nothing),
+        cmocka_unit_test(test_a_long_echo_comes_in_pieces),
+        cmocka_unit_test(test_a_refused_id_may_come_again),
         cmocka_unit_test(test_half_close_cancels_and_still_counts),
         cmocka_unit_test(test_a_close_cancels_and_is_recorded),
         cmocka_unit_test(test_clients_that_leave_at_once),

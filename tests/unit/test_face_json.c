@@ -53,6 +53,39 @@ static void test_depth_at_the_limit_and_over(void **state)
     }
 }
 
+static void test_values_at_the_limit_and_over(void **state)
+{
+    (void)state;
+    for (size_t over = 0; over <= 1; over++) {
+        struct buffer text;
+        buffer_init(&text, 4 * LIMIT_JSON_ELEMENTS);
+        /* Two brackets, and a comma less than there are numbers. */
+        buffer_append_text(&text, "{\"a\":[0");
+        for (size_t i = 2; i < LIMIT_JSON_ELEMENTS + over; i++)
+            buffer_append_text(&text, ",0");
+        buffer_append_text(&text, "]}");
+        assert_int_equal(parse(text.bytes), over == 0 ? STATUS_OK : STATUS_INVALID);
+        buffer_deinit(&text);
+    }
+    assert_non_null(strstr(status_note()->message, "values"));
+}
+
+static void test_members(void **state)
+{
+    (void)state;
+    static const char *const known[] = {"a", "b", NULL};
+    json_t *good = json_pack("{s:i,s:n}", "a", 1, "z");
+    json_t *bad = json_pack("{s:i,s:i}", "b", 1, "z", 2);
+    assert_int_equal(face_json_members(good, "x[0]", known), STATUS_OK);
+    assert_int_equal(face_json_members(bad, "x[0]", known), STATUS_UNSUPPORTED);
+    assert_string_equal(status_note()->param, "x[0].z");
+    json_decref(good);
+    json_decref(bad);
+    json_t *array = json_array();
+    assert_int_equal(face_json_members(array, "x[0]", known), STATUS_INVALID);
+    json_decref(array);
+}
+
 static void test_an_error_never_quotes_the_body(void **state)
 {
     (void)state;
@@ -126,6 +159,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_bodies),
         cmocka_unit_test(test_depth_at_the_limit_and_over),
+        cmocka_unit_test(test_values_at_the_limit_and_over),
+        cmocka_unit_test(test_members),
         cmocka_unit_test(test_an_error_never_quotes_the_body),
         cmocka_unit_test(test_integers),
         cmocka_unit_test(test_numbers),

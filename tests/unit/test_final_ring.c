@@ -2,10 +2,13 @@
 
 #include <fcntl.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -116,6 +119,56 @@ static void test_a_file_that_is_no_ring_is_left_alone(void **state)
     assert_int_equal(final_ring_open(&ring, "/tmp/no/such/folder/x", 8), STATUS_IO);
 }
 
+/* Nothing is left to be allocated under the map: a full disk would end the process there. */
+static void test_the_file_has_no_holes(void **state)
+{
+    (void)state;
+    struct final_ring *ring;
+    struct stat info;
+    for (int again = 0; again < 2; again++) {
+        assert_int_equal(final_ring_open(&ring, path, 4096), STATUS_OK);
+        final_ring_close(ring);
+        assert_int_equal(stat(path, &info), 0);
+        assert_true(info.st_size >= 4096 * (off_t)sizeof(struct final_record));
+        assert_true(info.st_blocks * 512 >= info.st_size);
+    }
+}
+
+/* Files larger than the process may write stand for a disk that is full. */
+static void test_a_full_disk_leaves_no_file_behind(void **state)
+{
+    (void)state;
+    struct final_ring *ring;
+    struct stat info;
+    struct rlimit before;
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    assert_int_equal(
+        setrlimit(RLIMIT_FSIZE, &(struct rlimit){.rlim_cur = 4096, .rlim_max = before.rlim_max}),
+        0);
+    enum status status = final_ring_open(&ring, path, 4096);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    assert_int_equal(status, STATUS_IO);
+    assert_int_equal(stat(path, &info), 0);
+    assert_int_equal(info.st_size, 0);
+    assert_int_equal(final_ring_open(&ring, path, 4096), STATUS_OK);
+    final_ring_close(ring);
+}
+
+static void test_a_damaged_record_stays_in_its_types(void **state)
+{
+    (void)state;
+    struct final_ring *ring;
+    struct final_record record;
+    assert_int_equal(final_ring_open(&ring, path, 4), STATUS_OK);
+    memset(&record, 'x', sizeof record);
+    final_ring_append(ring, &record);
+    assert_true(final_ring_next(ring, 0, &record));
+    assert_int_equal(strlen(record.request_id), sizeof record.request_id - 1);
+    assert_int_equal(record.report.finish, ENGINE_FINISH_ERROR);
+    final_ring_close(ring);
+}
+
 static void test_the_frame_has_every_member(void **state)
 {
     (void)state;
@@ -152,6 +205,11 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_acknowledging_what_never_was_is_refused, make_path,
                                         drop_path),
         cmocka_unit_test_setup_teardown(test_a_file_that_is_no_ring_is_left_alone, make_path,
+                                        drop_path),
+        cmocka_unit_test_setup_teardown(test_the_file_has_no_holes, make_path, drop_path),
+        cmocka_unit_test_setup_teardown(test_a_full_disk_leaves_no_file_behind, make_path,
+                                        drop_path),
+        cmocka_unit_test_setup_teardown(test_a_damaged_record_stays_in_its_types, make_path,
                                         drop_path),
         cmocka_unit_test(test_the_frame_has_every_member),
     };
