@@ -26,7 +26,8 @@ struct final_record {
     struct engine_report report;
 };
 
-/* Takes the whole file's blocks. IO, STORAGE_FULL, or CORRUPT when the file is not a ring of this version (it is then left as it is). */
+/* Takes all blocks of the file. IO, STORAGE_FULL, or CORRUPT when the file is not a ring of this
+ * version (it is then left as it is). */
 enum status final_ring_open(struct final_ring **out, const char *path, uint32_t capacity);
 void final_ring_close(struct final_ring *ring);
 
