@@ -45,7 +45,7 @@ static enum status init_outbox(struct step *step)
 static void init_metrics(struct step_metrics *out, struct metrics *metrics)
 {
     static const double rows[] = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192};
-    static const char tokens[] = "banyan_tokens_total";
+    static const char tokens[] = "banyan_engine_tokens_total";
     static const char tokens_help[] = "Tokens: prompts admitted and tokens generated.";
     static const char pages[] = "banyan_kv_pages";
     static const char pages_help[] = "KV pages by state.";
@@ -68,7 +68,7 @@ static void init_metrics(struct step_metrics *out, struct metrics *metrics)
                                      "From submit to the first row of a request.", "",
                                      METRIC_SECONDS_BUCKETS, METRIC_SECONDS_BUCKET_COUNT);
     out->first_token_seconds =
-        metrics_get(metrics, METRIC_HISTOGRAM, "banyan_time_to_first_token_seconds",
+        metrics_get(metrics, METRIC_HISTOGRAM, "banyan_engine_first_token_seconds",
                     "From submit to the first token of a request.", "", METRIC_SECONDS_BUCKETS,
                     METRIC_SECONDS_BUCKET_COUNT);
     out->inter_token_seconds = metrics_get(metrics, METRIC_HISTOGRAM, "banyan_inter_token_seconds",

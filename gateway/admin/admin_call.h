@@ -11,6 +11,7 @@
 #include "auth/ledger.h"
 #include "config/config.h"
 #include "gateway/edge/edge_metrics.h"
+#include "gateway/edge/edge_probe.h"
 #include "gateway/http/request.h"
 
 /* What the config API works on; edge.c fills it. */
@@ -19,6 +20,7 @@ struct admin {
     struct auth *auth;
     struct ledger *ledger;
     struct edge_metrics *metrics;
+    struct edge_probe *probe; /* may be NULL: no engine's metrics then */
 };
 
 struct admin_call {

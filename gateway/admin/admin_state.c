@@ -66,6 +66,8 @@ enum status admin_state_metrics(struct admin_call *call)
     metric_set(call->admin->metrics->ledger_lag_rows, (double)totals.queued);
     metric_set(call->admin->metrics->heap_bytes, (double)mallinfo2().uordblks);
     metrics_render(call->admin->metrics->registry, &call->out);
+    if (call->admin->probe != NULL)
+        buffer_append_slice(&call->out, edge_probe_metrics(call->admin->probe));
     call->content_type = "text/plain; version=0.0.4; charset=utf-8";
     return call->out.status;
 }

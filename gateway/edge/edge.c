@@ -213,7 +213,8 @@ static enum status run_open(struct run *run)
     run->admin = (struct admin){.config = edge->config,
                                 .auth = edge->auth,
                                 .ledger = edge->ledger,
-                                .metrics = &edge->metrics};
+                                .metrics = &edge->metrics,
+                                .probe = edge->probe};
     return open_listeners(run);
 }
 

@@ -2,8 +2,9 @@
 
 #include "config/base/mem.h"
 
-/* A healthy engine answers in well under a millisecond; its loop thread never computes. */
-enum { CHECK_TIMEOUT_MS = 2000, CHECK_EVERY_MS = 5000 };
+/* A healthy engine answers in well under a millisecond; its loop thread never computes. Its
+ * metrics are some 20 KiB of text. */
+enum { CHECK_TIMEOUT_MS = 2000, CHECK_EVERY_MS = 5000, METRICS_BYTES_MAX = 1024 * 1024 };
 
 struct edge_probe {
     struct loop *loop;
@@ -13,6 +14,8 @@ struct edge_probe {
     struct loop_timer *every;
     struct edge_probe_waiter *waiters;
     struct metric *gauge;
+    struct buffer incoming; /* metrics of the check under way */
+    struct buffer metrics;  /* those of the last check that went well */
     int code;
     bool is_checking;
 };
@@ -26,8 +29,8 @@ static void check_head(void *context, int code, struct slice content_type)
 
 static void check_body(void *context, struct slice bytes)
 {
-    (void)context;
-    (void)bytes;
+    struct edge_probe *probe = context;
+    buffer_append_slice(&probe->incoming, bytes);
 }
 
 /* Waiters are taken off one by one: the one that is told may make another leave. */
@@ -47,7 +50,11 @@ static void check_ended(void *context, enum status status)
     probe->exchange = NULL;
     probe->is_checking = false;
     loop_timer_disarm(probe->timeout);
-    check_tell(probe, status == STATUS_OK && probe->code == 200);
+    bool is_up = status == STATUS_OK && probe->code == 200;
+    buffer_clear(&probe->metrics);
+    if (is_up && probe->incoming.status == STATUS_OK)
+        buffer_append_slice(&probe->metrics, buffer_slice(&probe->incoming));
+    check_tell(probe, is_up);
 }
 
 static void check_timeout(void *context)
@@ -60,11 +67,12 @@ static void check_timeout(void *context)
 static void check_start(struct edge_probe *probe)
 {
     static const struct http1_callbacks callbacks = {check_head, check_body, check_ended};
-    static const char head[] = "GET /health HTTP/1.1\r\nhost: engine";
+    static const char head[] = "GET /metrics HTTP/1.1\r\nhost: engine";
     if (probe->is_checking)
         return;
     probe->is_checking = true;
     probe->code = 0;
+    buffer_clear(&probe->incoming);
     loop_timer_arm(probe->timeout, CHECK_TIMEOUT_MS);
     struct http1_exchange *exchange = NULL;
     enum status status = http1_exchange_start(probe->client, slice_of(head), (struct slice){0},
@@ -89,6 +97,8 @@ enum status edge_probe_create(struct edge_probe **out, struct loop *loop,
     if (probe == NULL)
         FAIL(STATUS_NO_MEMORY, "no memory for the engine's health check");
     *probe = (struct edge_probe){.loop = loop, .client = client, .gauge = gauge};
+    buffer_init(&probe->incoming, METRICS_BYTES_MAX);
+    buffer_init(&probe->metrics, METRICS_BYTES_MAX);
     probe->timeout = loop_timer_create(loop, check_timeout, probe);
     probe->every = loop_timer_create(loop, check_every, probe);
     if (probe->timeout == NULL || probe->every == NULL) {
@@ -111,6 +121,8 @@ void edge_probe_destroy(struct edge_probe *probe)
         loop_timer_destroy(probe->timeout);
     if (probe->every != NULL)
         loop_timer_destroy(probe->every);
+    buffer_deinit(&probe->incoming);
+    buffer_deinit(&probe->metrics);
     mem_free(probe);
 }
 
@@ -133,4 +145,9 @@ void edge_probe_leave(struct edge_probe *probe, struct edge_probe_waiter *waiter
     else if (probe->waiters == waiter)
         probe->waiters = waiter->next;
     waiter->previous = waiter->next = NULL;
+}
+
+struct slice edge_probe_metrics(const struct edge_probe *probe)
+{
+    return buffer_slice(&probe->metrics);
 }

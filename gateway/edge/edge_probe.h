@@ -1,6 +1,6 @@
-/* edge_probe: does the engine answer its health check.
+/* edge_probe: does the engine answer, and what do its metrics say.
  *
- * Owns:     at most one check under way, and a timer that makes one now and then for the gauge.
+ * Owns:     at most one check under way, a timer that makes one every 5 s, the engine's metrics.
  * Thread:   the loop's thread.
  * Cost:     however many ask at once, one exchange.
  * Not here: /ready's answer (edge_forward).
@@ -27,3 +27,6 @@ enum status edge_probe_create(struct edge_probe **out, struct loop *loop,
 void edge_probe_destroy(struct edge_probe *probe);
 void edge_probe_ask(struct edge_probe *probe, struct edge_probe_waiter *waiter);
 void edge_probe_leave(struct edge_probe *probe, struct edge_probe_waiter *waiter);
+/* The engine's own metrics as of the last check, at most 5 s old; empty while it is down. Valid until
+ * the loop goes on. */
+struct slice edge_probe_metrics(const struct edge_probe *probe);

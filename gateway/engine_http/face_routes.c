@@ -97,6 +97,10 @@ static void on_metrics(struct http_request *request, void *context)
     static const struct http_header headers[] = {
         {"content-type", {"text/plain; version=0.0.4; charset=utf-8", 40}}};
     struct buffer answer;
+    if (face->is_draining) { /* the edge's sign of life, so as /health */
+        http_respond_error(request, STATUS_UNAVAILABLE, NULL, "The engine is shutting down.");
+        return;
+    }
     buffer_init(&answer, ANSWER_BYTES_MAX);
     metrics_render(face->metrics, &answer);
     http_respond(request, 200, headers, 1, buffer_slice(&answer));

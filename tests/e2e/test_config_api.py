@@ -2,6 +2,7 @@
 
 import pytest
 
+from conftest import wait_until
 from test_bad_input import check_error
 
 
@@ -65,12 +66,18 @@ def test_only_admins_enter(server, key):
 def test_metrics(server, client):
     client.completions.create(model=client.models.list().data[0].id, prompt="Hi", max_tokens=2)
     with server.admin() as admin:
+        wait_until(
+            lambda: "banyan_batch_rows_count" in admin.get("/metrics").text, what="a look at the engine"
+        )
         text = admin.get("/metrics").text
     for name in (
+        'banyan_kernel_info{isa="', 'banyan_kv_pages{state="free"}', "banyan_upstream_up 1",
         "banyan_http_requests_total{", "banyan_request_duration_seconds_bucket",
         "banyan_time_to_first_token_seconds_bucket", 'banyan_tokens_total{kind="generated"}',
     ):  # fmt: skip
         assert name in text, text[:2000]
+    types = [line for line in text.splitlines() if line.startswith("# TYPE")]
+    assert len(types) == len(set(types)), "a name stands twice"
 
 
 def test_files_are_private(server):

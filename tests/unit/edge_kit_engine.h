@@ -38,7 +38,7 @@ static _Atomic int engine_requests;
 static _Atomic int engine_half_closed; /* half-closes that the engine has seen */
 static _Atomic long engine_flooded;    /* bytes of the flood that were taken */
 static _Atomic bool engine_is_gone;    /* kept connections die at their next request */
-static _Atomic bool engine_is_sick;    /* /health answers 500 */
+static _Atomic bool engine_is_sick;    /* /metrics answers 500 */
 
 static bool engine_send(int fd, const char *text)
 {
@@ -168,7 +168,7 @@ static void engine_stream(int fd, const char *body)
 /* True when the connection may serve another request. */
 static bool engine_answer(int fd, const char *head, const char *body)
 {
-    if (strncmp(head, "GET /health ", 12) == 0) {
+    if (strncmp(head, "GET /metrics ", 13) == 0) {
         engine_json(fd, atomic_load(&engine_is_sick) ? "500 Sick" : "200 OK", "{}");
         return true;
     }

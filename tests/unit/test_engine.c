@@ -639,13 +639,13 @@ static void test_metrics(void **state)
     buffer_init(&text, 1 << 20);
     metrics_render(metrics, &text);
     static const char *const lines[] = {
-        "banyan_tokens_total{kind=\"prompt\"} 30\n",
-        "banyan_tokens_total{kind=\"generated\"} 14\n",
+        "banyan_engine_tokens_total{kind=\"prompt\"} 30\n",
+        "banyan_engine_tokens_total{kind=\"generated\"} 14\n",
         "banyan_kv_pages{state=\"free\"} 128\n",
         "banyan_kv_pages{state=\"active\"} 0\n",
         "banyan_kernel_info{isa=\"ref_int8\",backend=\"cpu\"} 1\n",
         "banyan_queue_seconds_count 1\n",
-        "banyan_time_to_first_token_seconds_count 1\n",
+        "banyan_engine_first_token_seconds_count 1\n",
         "banyan_inter_token_seconds_count 12\n",
         "banyan_batch_rows_sum 72\n", /* 2 × (30 + 6): the last token is never computed */
     };
