@@ -27,6 +27,6 @@ enum status edge_probe_create(struct edge_probe **out, struct loop *loop,
 void edge_probe_destroy(struct edge_probe *probe);
 void edge_probe_ask(struct edge_probe *probe, struct edge_probe_waiter *waiter);
 void edge_probe_leave(struct edge_probe *probe, struct edge_probe_waiter *waiter);
-/* The engine's own metrics as of the last check, at most 5 s old; empty while it is down. Valid until
- * the loop goes on. */
+/* The engine's own metrics as of the last check, at most 5 s old; empty while it is down. Valid
+ * until the loop goes on. */
 struct slice edge_probe_metrics(const struct edge_probe *probe);

@@ -73,6 +73,7 @@ PREFIXES = {
     "slice": ("slice", "buffer"),
     "config_help": ("config",),
     "tenant": ("tenant", "tenants"),
+    "http1_client": ("http1_client", "http1_exchange"),
     "metrics": ("metric", "METRIC"),
     "tls_authority": ("tls_make_self_signed",),
     "request": ("http", "request"),
@@ -276,7 +277,7 @@ def test_symbols_carry_their_files_name():
             prefixes = PREFIXES.get(stem, (stem,))
             if symbol.startswith("k_"):  # kernels' own grammar: k_<op>_<types>_<isa>
                 continue
-            if not symbol.startswith(prefixes):
+            if not symbol.lower().startswith(tuple(p.lower() for p in prefixes)):
                 offences.append(f"{archive.parent.name}/{stem}.c: {symbol}")
     report(offences)
 
