@@ -9,6 +9,7 @@ import subprocess
 import threading
 import time
 
+import openai
 import pytest
 
 from conftest import BINARY, IS_SANITIZED, MODEL, MODEL_NAME, Server, wait_until
@@ -95,6 +96,22 @@ def test_requests_while_the_engine_is_down_are_told_so(own):
             elif answer.status_code == 200:
                 break
     assert 200 in seen and seen <= {200, 503}, seen
+
+
+def test_the_official_client_retries_by_itself(own):
+    """The engine dies; the client waits as it is told, tries again, and has its answer."""
+    server = own()
+    _, key, _ = server.tenant("acme")
+    codes = []
+    http = server.http(event_hooks={"response": [lambda r: codes.append(r.status_code)]})
+    client = openai.OpenAI(
+        base_url=server.url + "/v1", api_key=key, http_client=http, max_retries=8
+    )
+    os.kill(server.child("engine"), signal.SIGKILL)
+    answer = client.completions.create(model=MODEL_NAME, prompt="Once", max_tokens=2)
+    assert answer.usage.completion_tokens >= 1
+    assert codes[-1] == 200 and set(codes[:-1]) <= {503}, codes
+    assert len(codes) >= 2, "the first try met a dead engine"
 
 
 def test_edge_killed_comes_back(own):
@@ -249,13 +266,13 @@ def test_unusable_certificate(tmp_path, broken):
 
 
 @pytest.mark.skipif(
-    os.geteuid() != 0, reason="mounting a file system of 2 MiB to fill needs root"
+    os.geteuid() != 0, reason="mounting a small file system to fill needs root"
 )
 def test_full_disk_refuses_rather_than_not_count(own, tmp_path):
     """The ledger's file system is full: new requests get 503; room again: service again."""
     folder = tmp_path / "small"
     folder.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", folder], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=40m", "tmpfs", folder], check=True)
     try:
         server = Server(folder / "data", log_dir=tmp_path)
         _, key, _ = server.tenant("acme")
