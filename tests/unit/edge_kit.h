@@ -18,13 +18,6 @@
 #include "tests/unit/edge_kit_client.h"
 #include "tests/unit/edge_kit_engine.h"
 
-/* libh2o keeps a few freed chunks a thread for reuse and has no call to let go of them. */
-const char *__lsan_default_suppressions(void);
-__attribute__((used)) const char *__lsan_default_suppressions(void)
-{
-    return "leak:h2o_mem_alloc_recycle\n";
-}
-
 /* --- the edge --- */
 
 static int edge_kit_ready[2];

@@ -28,13 +28,6 @@
 #include "gateway/http/http_error.h"
 #include "gateway/http/listener.h"
 
-/* libh2o keeps a few freed chunks a thread for reuse and has no call to let go of them. */
-const char *__lsan_default_suppressions(void);
-__attribute__((used)) const char *__lsan_default_suppressions(void)
-{
-    return "leak:h2o_mem_alloc_recycle\n";
-}
-
 struct http_kit {
     struct loop *loop;
     struct listener *listener;
