@@ -1,7 +1,9 @@
 """The processes: start, death of a half, SIGTERM, and every way a start can fail."""
 
+import concurrent.futures
 import json
 import os
+import random
 import shutil
 import signal
 import socket
@@ -126,6 +128,34 @@ def test_edge_killed_comes_back(own):
             return False
 
     wait_until(back, what="the edge's return, with its tenants")
+
+
+@pytest.mark.slow
+def test_same_bits_whatever_the_chunks_and_threads(own):
+    """The same requests, all at once and one by one, on servers that cut and share work otherwise."""
+    draw = random.Random(5)
+    requests = [
+        body(
+            i, 4 + i % 5, stream=False, stream_options=None, logprobs=3,
+            prompt="".join(draw.choice("abc de, fgh. ij\n") for _ in range(draw.randint(1, 900))),
+        )
+        for i in range(10)
+    ]  # fmt: skip
+    seen = []
+    for rows, threads in ((512, 2), (64, 1), (7, 3)):
+        server = own("--batch-rows", rows, "--threads", threads)
+        _, key, _ = server.tenant("acme")
+
+        def ask(request):
+            with server.http(key) as http:
+                choice = http.post("/v1/completions", json=request).json()["choices"][0]
+            return choice["token_ids"], json.dumps(choice["logprobs"])
+
+        with concurrent.futures.ThreadPoolExecutor(len(requests)) as pool:
+            one_by_one = [ask(r) for r in requests] if threads == 1 else None
+            seen.append(one_by_one or list(pool.map(ask, requests)))
+        assert server.stop() == 0
+    assert seen[0] == seen[1] == seen[2], f"{len(requests)} requests on {len(seen)} servers"
 
 
 def test_sigterm_finishes_what_runs(own):

@@ -318,6 +318,13 @@ def test_readmes_are_short_and_there():
     report(offences)
 
 
+def test_readme_has_the_options_of_the_binary():
+    binary = ROOT / "build/release/banyan"
+    assert binary.exists(), "build the release preset first"
+    table = subprocess.run([binary, "schema", "--markdown"], capture_output=True, text=True).stdout
+    assert table.strip() in text("README.md"), "README: paste `banyan schema --markdown`"
+
+
 @pytest.mark.parametrize("pattern", [r"/root/", r"/work/", r"\bpypi\.org", r"debian\.org"])
 def test_no_path_of_a_machine_and_no_registry_host(pattern):
     offences = []
