@@ -101,18 +101,19 @@ def main():
         stream_answer(api, model, question)
     print(
         f"""
-Call it yourself:
+Call it yourself, with curl:
 
-  curl --cacert {args.ca} {args.url}/v1/chat/completions \\
-    -H 'authorization: Bearer {key}' -H 'content-type: application/json' \\
-    -d '{{"model":"{model}","messages":[{{"role":"user","content":"Hi"}}],"stream":true}}'
+curl --cacert {args.ca} {args.url}/v1/chat/completions \\
+  -H 'authorization: Bearer {key}' -H 'content-type: application/json' \\
+  -d '{{"model":"{model}","messages":[{{"role":"user","content":"Hi"}}],"stream":true}}'
 
-  # pip install openai
-  SSL_CERT_FILE={args.ca} python3 -c '
-  from openai import OpenAI
-  client = OpenAI(base_url="{args.url}/v1", api_key="{key}")
-  print(client.chat.completions.create(model="{model}",
-        messages=[{{"role": "user", "content": "Hi"}}]).choices[0].message.content)'
+or with the official client (pip install openai):
+
+SSL_CERT_FILE={args.ca} python3 -c '
+from openai import OpenAI
+client = OpenAI(base_url="{args.url}/v1", api_key="{key}")
+print(client.chat.completions.create(model="{model}",
+      messages=[{{"role": "user", "content": "Hi"}}]).choices[0].message.content)'
 """
     )
 
