@@ -38,7 +38,7 @@
                                                     * largest body, or all with 256 KiB */
 #define LIMIT_UNDELIVERED_TOKENS 64 /* then the sequence is throttled */
 #define LIMIT_REQUEST_ID_BYTES   64
-#define LIMIT_FINAL_RECORDS      131072 /* kept until acknowledged; wire.md asks for ≥ 100,000 */
+#define LIMIT_FINAL_RECORDS      131072 /* kept until acknowledged: the longest outage of an edge */
 
 /* --- names and keys --- */
 #define LIMIT_NAME_BYTES    128
