@@ -7,10 +7,12 @@ import random
 import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import threading
 import time
 
+import httpx
 import openai
 import pytest
 
@@ -212,7 +214,7 @@ def test_bad_model_files(tmp_path, damage):
     elif damage == "not gguf":
         path.write_bytes(b"PK\x03\x04" + head)
     elif damage == "hostile":
-        path.write_bytes(head[:16] + b"\xff" * 8 + head[24:])
+        path.write_bytes(head[:16] + b"\xf" * 8 + head[24:])
     elif damage == "directory":
         path.mkdir()
     out = run(
@@ -225,22 +227,25 @@ def test_bad_model_files(tmp_path, damage):
     assert "Sanitizer" not in out.stderr
 
 
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        return taken.getsockname()[1]
+
+
 def test_edge_alone_says_503(tmp_path):
     """With no engine at all the edge serves its own face and refuses work."""
+    port, admin_port = free_port(), free_port()
     process = subprocess.Popen(
-        [str(BINARY), "edge", "--data-dir", str(tmp_path / "d"), "--listen", "127.0.0.1:18443",
-         "--admin-listen", "127.0.0.1:19443"], stderr=subprocess.PIPE, text=True,
+        [str(BINARY), "edge", "--data-dir", str(tmp_path / "d"), "--listen", f"127.0.0.1:{port}",
+         "--admin-listen", f"127.0.0.1:{admin_port}"], stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     try:
-        import httpx
-        import ssl
-
         ca = tmp_path / "d/tls/ca.crt"
         wait_until(lambda: (tmp_path / "d/admin.key").exists() and ca.exists(), what="a start")
 
         def alive():
             try:
-                socket.create_connection(("127.0.0.1", 18443), 1).close()
+                socket.create_connection(("127.0.0.1", port), 1).close()
                 return True
             except OSError:
                 return False
@@ -248,18 +253,18 @@ def test_edge_alone_says_503(tmp_path):
         wait_until(alive, what="a listener")
         context = ssl.create_default_context(cafile=ca)
         with httpx.Client(verify=context, trust_env=False, timeout=30) as http:
-            assert http.get("https://127.0.0.1:18443/health").status_code == 200
-            assert http.get("https://127.0.0.1:18443/ready").status_code == 503
+            assert http.get(f"https://127.0.0.1:{port}/health").status_code == 200
+            assert http.get(f"https://127.0.0.1:{port}/ready").status_code == 503
             admin = {"authorization": f"Bearer {(tmp_path / 'd/admin.key').read_text().strip()}"}
             tenant = http.post(
-                "https://127.0.0.1:19443/admin/v1/tenants", json={"name": "a"}, headers=admin
+                f"https://127.0.0.1:{admin_port}/admin/v1/tenants", json={"name": "a"}, headers=admin
             ).json()
             key = http.post(
-                f"https://127.0.0.1:19443/admin/v1/tenants/{tenant['id']}/keys", json={},
+                f"https://127.0.0.1:{admin_port}/admin/v1/tenants/{tenant['id']}/keys", json={},
                 headers=admin,
             ).json()["key"]  # fmt: skip
             answer = http.post(
-                "https://127.0.0.1:18443/v1/completions",
+                f"https://127.0.0.1:{port}/v1/completions",
                 json={"model": MODEL_NAME, "prompt": "x"},
                 headers={"authorization": f"Bearer {key}"},
             )
