@@ -214,7 +214,7 @@ def test_bad_model_files(tmp_path, damage):
     elif damage == "not gguf":
         path.write_bytes(b"PK\x03\x04" + head)
     elif damage == "hostile":
-        path.write_bytes(head[:16] + b"\xf" * 8 + head[24:])
+        path.write_bytes(head[:16] + b"\xff" * 8 + head[24:])
     elif damage == "directory":
         path.mkdir()
     out = run(
