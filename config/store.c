@@ -90,17 +90,27 @@ static void connect_make_folder(const char *path)
 }
 
 /* Made by us and not by SQLite, so that nobody can read it even for a moment; its -wal and -shm
- * files take their mode from it. */
+ * files take their mode from it. A file that is there is never opened here: closing any descriptor
+ * of it drops the POSIX locks of all connections of this process, and the next other process that
+ * leaves would then take the log away under them. */
 static enum status connect_make_file(const char *path)
 {
     connect_make_folder(path);
-    int descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (descriptor < 0)
+    int descriptor = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (descriptor >= 0) {
+        int failed = fchmod(descriptor, 0600);
+        close(descriptor);
+        if (failed != 0)
+            FAIL(STATUS_IO, "database's mode cannot be set: %s", strerrordesc_np(errno));
+        return STATUS_OK;
+    }
+    if (errno != EEXIST)
         FAIL(errno == ENOSPC ? STATUS_STORAGE_FULL : STATUS_IO, "database cannot be opened: %s",
              strerrordesc_np(errno));
-    int failed = fchmod(descriptor, 0600);
-    close(descriptor);
-    if (failed != 0)
+    struct stat about;
+    if (lstat(path, &about) != 0 || !S_ISREG(about.st_mode))
+        FAIL(STATUS_IO, "database cannot be opened: it is not a plain file");
+    if ((about.st_mode & 07777) != 0600 && chmod(path, 0600) != 0)
         FAIL(STATUS_IO, "database's mode cannot be set: %s", strerrordesc_np(errno));
     return STATUS_OK;
 }

@@ -3,6 +3,8 @@
 #include "tests/unit/base_kit.h"
 
 #include <sqlite3.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 struct fixture {
     char folder[64];
@@ -184,14 +186,50 @@ static void test_checkpoint(void **state)
     assert_int_equal(query(fixture, "select count(*) from requests"), 102);
 }
 
-int main(void)
+/* What a person with a database shell does. Needs a process of its own: SQLite knows what this one
+ * holds. */
+static int visit(const char *path)
 {
+    sqlite3 *connection;
+    bool is_fine = sqlite3_open(path, &connection) == SQLITE_OK &&
+                   sqlite3_exec(connection, "select * from requests", NULL, NULL, NULL) == 0;
+    return sqlite3_close(connection) == SQLITE_OK && is_fine ? 0 : 1;
+}
+
+/* The last one to leave removes the log. A visitor must not take himself for the last. */
+static void test_visitor_leaves_log(void **state)
+{
+    struct fixture *fixture = *state;
+    char log_path[128];
+    struct ledger_row row = make_row(1);
+    snprintf(log_path, sizeof log_path, "%s-wal", fixture->path);
+    assert_int_equal(ledger_rows_begin(fixture->rows), STATUS_OK);
+    assert_int_equal(ledger_rows_add(fixture->rows, &row), STATUS_OK);
+    assert_int_equal(ledger_rows_end(fixture->rows, true), STATUS_OK);
+    assert_int_equal(access(log_path, F_OK), 0);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        execl("/proc/self/exe", "test_ledger_rows", "visit", fixture->path, (char *)NULL);
+        _exit(2);
+    }
+    int result;
+    assert_int_equal(waitpid(child, &result, 0), child);
+    assert_int_equal(result, 0);
+    assert_int_equal(access(log_path, F_OK), 0);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 3 && strcmp(argv[1], "visit") == 0)
+        return visit(argv[2]);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_columns, setup, teardown),
         cmocka_unit_test_setup_teardown(test_sums_of_many_groups, setup, teardown),
         cmocka_unit_test_setup_teardown(test_roll_back_gives_sequences_again, setup, teardown),
         cmocka_unit_test_setup_teardown(test_recent, setup, teardown),
         cmocka_unit_test_setup_teardown(test_checkpoint, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_visitor_leaves_log, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
