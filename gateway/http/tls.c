@@ -10,6 +10,16 @@ struct tls_context {
     SSL_CTX *ssl;
 };
 
+/* Without it OpenSSL asks the terminal for an encrypted key's words, and the start hangs. */
+static int open_no_password(char *out, int capacity, int is_writing, void *context)
+{
+    (void)out;
+    (void)capacity;
+    (void)is_writing;
+    (void)context;
+    return -1;
+}
+
 static enum status open_files(SSL_CTX *ssl, const char *cert_path, const char *key_path)
 {
     if (SSL_CTX_use_certificate_chain_file(ssl, cert_path) != 1)
@@ -47,6 +57,7 @@ enum status tls_context_open(struct tls_context **out, const char *cert_path, co
     ASSERT(name_length <= SSL_MAX_SID_CTX_LENGTH);
     SSL_CTX_set_session_id_context(tls->ssl, (const unsigned char *)session_name,
                                    (unsigned)name_length);
+    SSL_CTX_set_default_passwd_cb(tls->ssl, open_no_password);
     TRY_OUT(open_files(tls->ssl, cert_path, key_path));
     *out = tls;
     return STATUS_OK;

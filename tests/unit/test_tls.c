@@ -1,6 +1,9 @@
 /* tls: versions, protocols, session separation, files that cannot be used. */
 #include "http_kit_tls.h"
 
+#include <openssl/pem.h>
+#include <unistd.h>
+
 static void handle(struct http_request *request, void *context)
 {
     (void)context;
@@ -115,6 +118,47 @@ static void test_bad_files(void **state)
     http_kit_tls_stop(&two);
 }
 
+/* An encrypted key is refused; nobody is asked for its words, not even at standard input. */
+static void test_encrypted_key(void **state)
+{
+    (void)state;
+    struct http_kit_tls tls;
+    http_kit_tls_start(&tls);
+    char cert[128], key[128], locked[128];
+    http_kit_tls_file(&tls, "server.crt", cert);
+    http_kit_tls_file(&tls, "server.key", key);
+    http_kit_tls_file(&tls, "locked.key", locked);
+    FILE *file = fopen(key, "r");
+    assert_non_null(file);
+    EVP_PKEY *private = PEM_read_PrivateKey(file, NULL, NULL, NULL);
+    fclose(file);
+    assert_non_null(private);
+    file = fopen(locked, "w");
+    assert_non_null(file);
+    char words[] = "words";
+    int written = PEM_write_PKCS8PrivateKey(file, private, EVP_aes_128_cbc(), words, 5, NULL, NULL);
+    assert_int_equal(written, 1);
+    fclose(file);
+    EVP_PKEY_free(private);
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    assert_int_equal(write(ends[1], "words\n", 6), 6);
+    close(ends[1]);
+    int input = dup(STDIN_FILENO);
+    dup2(ends[0], STDIN_FILENO);
+    struct tls_context *server = NULL;
+    enum status status = tls_context_open(&server, cert, locked, "t");
+    if (input >= 0)
+        dup2(input, STDIN_FILENO);
+    close(input);
+    close(ends[0]);
+    unlink(locked);
+    assert_int_equal(status, STATUS_IO);
+    assert_null(server);
+    assert_non_null(strstr(status_note()->message, "locked.key"));
+    http_kit_tls_stop(&tls);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -122,6 +166,7 @@ int main(void)
         cmocka_unit_test(test_alpn),
         cmocka_unit_test(test_sessions_do_not_cross),
         cmocka_unit_test(test_bad_files),
+        cmocka_unit_test(test_encrypted_key),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
