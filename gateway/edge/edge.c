@@ -1,9 +1,11 @@
 #include "gateway/edge/edge.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -35,6 +37,7 @@ struct run {
     const struct edge_options *options;
     struct loop_timer *drain_timer;
     int64_t drain_until_us;
+    int lock; /* D/edge.lock, held while this edge serves from D; -1 = not held */
     bool is_cut;
     char public_address[ADDRESS_BYTES];
     char admin_address[ADDRESS_BYTES];
@@ -63,6 +66,23 @@ static enum status open_process(const struct config *config)
     }
     if (mkdir(config->data_dir, 0700) != 0 && errno != EEXIST)
         FAIL(STATUS_IO, "data directory %s: %s", config->data_dir, strerror(errno));
+    return STATUS_OK;
+}
+
+/* Two edges on one directory would give the same ledger sequences and miss each other's revocations.
+ * The lock goes with the process, however it ends. */
+static enum status open_lock(struct run *run)
+{
+    char path[PATH_BYTES];
+    TRY(run_path(path, run->edge.config, "edge.lock"));
+    run->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (run->lock < 0)
+        FAIL(STATUS_IO, "%s: %s", path, strerror(errno));
+    if (flock(run->lock, LOCK_EX | LOCK_NB) != 0)
+        FAIL(STATUS_CONFLICT,
+             "another banyan serves from the data directory %s; give this one "
+             "another --data-dir",
+             run->edge.config->data_dir);
     return STATUS_OK;
 }
 
@@ -207,6 +227,7 @@ static enum status run_open(struct run *run)
         FAIL(STATUS_NO_MEMORY, "no memory for a timer");
     /* Before the ledger's thread starts, so that it inherits the blocked signals. */
     TRY(loop_watch_signals(edge->loop, run_signal, run));
+    TRY(open_lock(run));
     TRY(open_stores(edge));
     TRY(open_tls(edge));
     TRY(open_upstream(edge));
@@ -257,13 +278,15 @@ static void run_close(struct run *run)
         loop_timer_destroy(run->drain_timer);
     if (edge->loop != NULL)
         loop_destroy(edge->loop);
+    if (run->lock >= 0)
+        close(run->lock);
     buffer_deinit(&edge->scratch);
     edge_metrics_deinit(&edge->metrics);
 }
 
 enum status edge_run(const struct edge_options *options)
 {
-    struct run run = {.edge = {.config = options->config}, .options = options};
+    struct run run = {.edge = {.config = options->config}, .options = options, .lock = -1};
     buffer_init(&run.edge.scratch, LIMIT_ENGINE_FRAME_BYTES + 1024);
     enum status status = run_open(&run);
     if (status == STATUS_OK) {

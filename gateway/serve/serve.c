@@ -80,7 +80,8 @@ static bool child_would_fail_again(enum status status)
 {
     return status == STATUS_CORRUPT || status == STATUS_UNSUPPORTED || status == STATUS_INVALID ||
            status == STATUS_NOT_FOUND || status == STATUS_LIMIT || status == STATUS_NO_MEMORY ||
-           status == STATUS_IO || status == STATUS_OUT_OF_RANGE || status == STATUS_CONFLICT;
+           status == STATUS_IO || status == STATUS_OUT_OF_RANGE || status == STATUS_CONFLICT ||
+           status == STATUS_EXISTS;
 }
 
 /* In the new process: never returns. A child does not outlive its parent. */

@@ -205,6 +205,26 @@ def test_a_second_start_finds_everything(own, tmp_path):
         assert second.stop() == 0
 
 
+def test_one_server_a_data_directory(own):
+    """A second server would count under the same numbers: it is refused, the first goes on."""
+    first = own()
+    _, key, _ = first.tenant("acme")
+    for _ in range(2):
+        out = run(
+            "serve", "--model", MODEL, "--data-dir", first.data_dir, "--listen", "127.0.0.1:0",
+            "--admin-listen", "127.0.0.1:0",
+        )  # fmt: skip
+        assert out.returncode == 1 and out.stdout == ""
+    out = run(
+        "edge", "--data-dir", first.data_dir, "--listen", "127.0.0.1:0", "--admin-listen",
+        "127.0.0.1:0",
+    )  # fmt: skip
+    assert out.returncode == 1 and "another banyan serves" in out.stderr
+    assert read_stream(first.http(key), body(1, 3))[3]
+    assert first.stop() == 0
+    assert first.ledger("select count(*) from requests") == [(1,)]
+
+
 def test_port_in_use(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
