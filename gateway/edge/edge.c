@@ -69,8 +69,8 @@ static enum status open_process(const struct config *config)
     return STATUS_OK;
 }
 
-/* Two edges on one directory would give the same ledger sequences and miss each other's revocations.
- * The lock goes with the process, however it ends. */
+/* Two edges on one directory would give the same ledger sequences and miss each other's
+ * revocations. The lock goes with the process, however it ends. */
 static enum status open_lock(struct run *run)
 {
     char path[PATH_BYTES];
