@@ -131,7 +131,8 @@ static enum status open_upstream(struct edge *edge)
         .connections_max = UPSTREAM_CONNECTIONS_MAX,
         .connect_timeout_ms = UPSTREAM_CONNECT_MS,
         .head_timeout_ms = most_ms,
-        .idle_timeout_ms = most_ms};
+        .idle_timeout_ms = most_ms,
+        .peer_uid = -1};
     TRY(http1_client_create(&edge->client, &options));
     return edge_probe_create(&edge->probe, edge->loop, edge->client, edge->metrics.upstream_up);
 }

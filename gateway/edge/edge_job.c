@@ -438,8 +438,10 @@ static void head_begin_stream(struct edge_job *job)
     http_stream_begin(job->request, 200, headers, count, job_drained, job);
 }
 
-static void job_head(void *context, int code, struct slice content_type)
+static void job_head(void *context, const struct http1_head *head)
 {
+    int code = head->code;
+    struct slice content_type = head->content_type;
     struct edge_job *job = context;
     job_hold(job);
     job->upstream_code = code;

@@ -20,11 +20,10 @@ struct edge_probe {
     bool is_checking;
 };
 
-static void check_head(void *context, int code, struct slice content_type)
+static void check_head(void *context, const struct http1_head *head)
 {
     struct edge_probe *probe = context;
-    (void)content_type;
-    probe->code = code;
+    probe->code = head->code;
 }
 
 static void check_body(void *context, struct slice bytes)

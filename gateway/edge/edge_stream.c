@@ -29,7 +29,7 @@ static enum status final_number(const json_t *record, const char *name, int64_t 
     const json_t *value = json_object_get(record, name);
     if (!json_is_integer(value) || json_integer_value(value) < 0 ||
         json_integer_value(value) > most)
-        FAIL(STATUS_PROTOCOL, "the engine's final record has no usable %s", name);
+        FAIL(STATUS_PROTOCOL, "a record of the engine has no usable %s", name);
     *out = json_integer_value(value);
     return STATUS_OK;
 }
@@ -60,17 +60,37 @@ static enum status final_fields(const json_t *record, struct edge_final *out)
     return STATUS_OK;
 }
 
-static enum status event_final(struct edge_stream *stream, struct slice data)
+/* What is known from the moment of admission: it stays the truth when the engine dies later. */
+static enum status start_fields(const json_t *record, struct edge_final *out)
+{
+    int64_t number[3] = {0};
+    TRY(final_number(record, "protocol", INT32_MAX, &number[0]));
+    if (number[0] != 1)
+        FAIL(STATUS_PROTOCOL, "the engine speaks protocol %d, this edge 1", (int)number[0]);
+    TRY(final_number(record, "prompt_tokens", INT32_MAX, &number[1]));
+    TRY(final_number(record, "cached_tokens", number[1], &number[2]));
+    TRY(final_number(record, "queue_us", INT64_MAX, &out->queue_us));
+    out->prompt_tokens = (uint32_t)number[1];
+    out->cached_tokens = (uint32_t)number[2];
+    return STATUS_OK;
+}
+
+static enum status event_record(struct slice data, struct edge_final *out,
+                                enum status (*fields)(const json_t *, struct edge_final *))
 {
     json_t *record = json_loadb(data.bytes, data.length, JSON_REJECT_DUPLICATES, NULL);
     if (!json_is_object(record)) {
         json_decref(record);
-        FAIL(STATUS_PROTOCOL, "the engine's final record is not JSON");
+        FAIL(STATUS_PROTOCOL, "a record of the engine is not a JSON object");
     }
-    enum status status = final_fields(record, &stream->final);
+    enum status status = fields(record, out);
     json_decref(record);
-    if (status != STATUS_OK)
-        return status;
+    return status;
+}
+
+static enum status event_final(struct edge_stream *stream, struct slice data)
+{
+    TRY(event_record(data, &stream->final, final_fields));
     stream->has_final = true;
     stream->callbacks->final(stream->context);
     return STATUS_OK;
@@ -125,6 +145,8 @@ static enum status feed_event(void *context, const struct sse_event *event)
         return STATUS_OK;
     if (slice_is(event->event, "banyan.final"))
         return event_final(stream, event->data);
+    if (slice_is(event->event, "banyan.start"))
+        return event_record(event->data, &stream->final, start_fields);
     if (event->event.length != 0 && !slice_is(event->event, "message"))
         FAIL(STATUS_PROTOCOL, "the engine sent an event of an unknown kind");
     if (memchr(event->data.bytes, '\n', event->data.length) != NULL)

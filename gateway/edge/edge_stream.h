@@ -5,6 +5,7 @@
  * Cost:     O(bytes); a frame is passed on without being parsed.
  * Not here: the connection (http1_client), answers in one piece (edge_assemble).
  *
+ *   event: banyan.start                                                    never to the client
  *   data: {"n":3,"id":"chatcmpl-…","object":…,"model":…,"choices":[…]}     from the engine
  *   data: {"id":"chatcmpl-…","object":…,"model":…,"choices":[…]}           to the client
  *   event: banyan.final                                                    never to the client
@@ -45,9 +46,9 @@ struct edge_stream {
     void *context;
     uint32_t tokens_seen; /* "n" of the last frame */
     bool has_final;
-    struct edge_final final;
-    struct buffer error; /* {"message",…} of an error frame; empty = none */
-    struct buffer first; /* members of the first frame before "choices", with the last comma */
+    struct edge_final final; /* before it: prompt, cached tokens and queue time of banyan.start */
+    struct buffer error;     /* {"message",…} of an error frame; empty = none */
+    struct buffer first;     /* members of the first frame before "choices", with the last comma */
 };
 
 void edge_stream_init(struct edge_stream *stream, const struct edge_stream_callbacks *callbacks,

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "config/base/limits.h"
+#include "config/base/log.h"
 #include "config/base/mem.h"
 #include "gateway/http/loop_h2o.h"
 
@@ -54,7 +55,7 @@ struct http1_exchange {
     uint32_t depth; /* callbacks under way; freed when it falls to 0 after the end */
     bool is_reused;
     bool is_retried;
-    bool is_sent;    /* bytes of the request were given to a connection */
+    bool is_sent;    /* bytes of the request were given to a connection, now or before a retry */
     bool is_written; /* all of them have left */
     bool has_answer; /* at least one byte came */
     bool is_keep_alive;
@@ -107,7 +108,18 @@ static void connection_unpark(struct http1_connection *connection)
     connection->client->connections_idle--;
 }
 
-enum connect_result { CONNECT_DONE, CONNECT_LATER, CONNECT_FAILED };
+enum connect_result { CONNECT_DONE, CONNECT_LATER, CONNECT_FAILED, CONNECT_FOREIGN };
+
+/* A process of another user that bound the path would see every prompt. */
+static bool connection_is_foreign(const struct http1_client *client, int fd)
+{
+    struct ucred peer;
+    socklen_t length = sizeof(peer);
+    if (client->options.peer_uid < 0)
+        return false;
+    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0 ||
+           (int64_t)peer.uid != client->options.peer_uid;
+}
 
 /* A Unix socket connects at once, or the backlog is full (EAGAIN), or nobody listens. */
 static enum connect_result connection_open(struct http1_client *client,
@@ -120,6 +132,10 @@ static enum connect_result connection_open(struct http1_client *client,
         int cause = errno;
         close(fd);
         return cause == EAGAIN || cause == EINTR ? CONNECT_LATER : CONNECT_FAILED;
+    }
+    if (connection_is_foreign(client, fd)) {
+        close(fd);
+        return CONNECT_FOREIGN;
     }
     struct http1_connection *connection = mem_zalloc(1, sizeof(*connection));
     ASSERT(connection != NULL);
@@ -189,7 +205,6 @@ static void lose(struct http1_exchange *exchange, bool is_clean_end)
         exchange->connection = NULL;
         exchange->client->connections_open++;
         exchange->is_retried = true;
-        exchange->is_sent = false;
         exchange->is_written = false;
         attempt(exchange, false);
     } else {
@@ -237,6 +252,13 @@ static void send_request(struct http1_exchange *exchange, struct http1_connectio
     h2o_socket_write(connection->socket, &bytes, 1, on_written);
 }
 
+static void fail_later(struct http1_exchange *exchange, enum status status)
+{
+    exchange->phase = PHASE_FAILED;
+    exchange->failure = status;
+    loop_timer_arm(exchange->timer, 0);
+}
+
 /* Takes an idle connection, or connects. The exchange holds a place in connections_open. */
 static void attempt(struct http1_exchange *exchange, bool may_reuse)
 {
@@ -259,9 +281,11 @@ static void attempt(struct http1_exchange *exchange, bool may_reuse)
         loop_timer_arm(exchange->timer, CONNECT_RETRY_MS);
         return;
     case CONNECT_FAILED:
-        exchange->phase = PHASE_FAILED;
-        exchange->failure = STATUS_UNAVAILABLE;
-        loop_timer_arm(exchange->timer, 0);
+        fail_later(exchange, STATUS_UNAVAILABLE);
+        return;
+    case CONNECT_FOREIGN:
+        LOG(LOG_ERROR, "upstream_is_foreign");
+        fail_later(exchange, STATUS_FORBIDDEN);
         return;
     }
 }
@@ -320,8 +344,7 @@ static bool parse_length(struct slice text, uint64_t *out)
 
 /* Settles how the body ends (RFC 9112, 6.3); PROTOCOL when that is ambiguous. */
 static enum status parse_framing(struct http1_exchange *exchange, int code, int minor_version,
-                                 const struct phr_header *headers, size_t count,
-                                 struct slice *content_type)
+                                 const struct phr_header *headers, size_t count)
 {
     size_t lengths = 0;
     size_t encodings = 0;
@@ -342,8 +365,6 @@ static enum status parse_framing(struct http1_exchange *exchange, int code, int 
         } else if (name_is(&headers[i], "connection")) {
             if (value.length == 5 && strncasecmp(value.bytes, "close", 5) == 0)
                 exchange->is_keep_alive = false;
-        } else if (name_is(&headers[i], "content-type")) {
-            *content_type = value;
         }
     }
     if (lengths + encodings > 1)
@@ -356,6 +377,21 @@ static enum status parse_framing(struct http1_exchange *exchange, int code, int 
         exchange->is_keep_alive = false;
     exchange->decoder = (struct phr_chunked_decoder){.consume_trailer = 1};
     return STATUS_OK;
+}
+
+/* What the caller is told; a number that cannot be understood is one that was not said. */
+static void read_head(struct http1_head *head, const struct phr_header *headers, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct slice value = {headers[i].value, headers[i].value_len};
+        uint64_t number = 0;
+        if (name_is(&headers[i], "content-type"))
+            head->content_type = value;
+        else if (name_is(&headers[i], "retry-after-ms") && parse_length(value, &number))
+            head->retry_after_ms = number < UINT32_MAX ? (uint32_t)number : UINT32_MAX;
+        else if (name_is(&headers[i], "x-banyan-protocol") && parse_length(value, &number))
+            head->protocol = number < UINT32_MAX ? (uint32_t)number : UINT32_MAX;
+    }
 }
 
 /* Parses the head at the front of the input. False when there is no more to do now. */
@@ -376,9 +412,8 @@ static bool process_head(struct http1_exchange *exchange)
     exchange->head_bytes_before = length;
     if (parsed == -2 && length <= LIMIT_HEAD_BYTES)
         return false;
-    struct slice content_type = {0};
     if (parsed < 0 || (size_t)parsed > LIMIT_HEAD_BYTES || code < 100 || code > 599 ||
-        parse_framing(exchange, code, minor_version, headers, count, &content_type) != STATUS_OK) {
+        parse_framing(exchange, code, minor_version, headers, count) != STATUS_OK) {
         finish(exchange, STATUS_PROTOCOL);
         return false;
     }
@@ -388,7 +423,9 @@ static bool process_head(struct http1_exchange *exchange)
         return true;
     }
     exchange->phase = PHASE_BODY;
-    exchange->callbacks.head(exchange->context, code, content_type);
+    struct http1_head head = {.code = code};
+    read_head(&head, headers, count);
+    exchange->callbacks.head(exchange->context, &head);
     if (!exchange->is_ended)
         h2o_buffer_consume(&socket->input, (size_t)parsed);
     return true;
@@ -600,9 +637,7 @@ void http1_exchange_half_close(struct http1_exchange *exchange)
         half_close_now(exchange); /* or when the request has been written */
         return;
     }
-    exchange->phase = PHASE_FAILED; /* nothing was sent: there is nobody to tell */
-    exchange->failure = STATUS_CANCELLED;
-    loop_timer_arm(exchange->timer, 0);
+    fail_later(exchange, STATUS_CANCELLED); /* nothing was sent: there is nobody to tell */
 }
 
 void http1_exchange_cancel(struct http1_exchange *exchange)

@@ -27,6 +27,8 @@ struct http1_client_options {
     uint32_t connect_timeout_ms;
     uint32_t head_timeout_ms; /* from the request's last byte to the answer's head */
     uint32_t idle_timeout_ms; /* between two reads of a body; not while reading is paused */
+    /* Whose process must listen there (SO_PEERCRED), or -1: anybody who can bind the path. */
+    int64_t peer_uid;
 };
 
 enum status http1_client_create(struct http1_client **out,
@@ -34,15 +36,22 @@ enum status http1_client_create(struct http1_client **out,
 /* Ends every exchange (ended: CANCELLED) first. */
 void http1_client_destroy(struct http1_client *client);
 
+/* What an answer's head says, borrowed for the call. */
+struct http1_head {
+    int code;
+    struct slice content_type; /* or empty */
+    uint32_t retry_after_ms;   /* 0: not said, or nothing that can be understood */
+    uint32_t protocol;         /* x-banyan-protocol; 0: not said */
+};
+
 struct http1_callbacks {
-    /* The answer's status and headers; `content_type` is borrowed for the call. */
-    void (*head)(void *context, int code, struct slice content_type);
+    void (*head)(void *context, const struct http1_head *head);
     /* Body bytes, un-chunked, borrowed for the call. */
     void (*body)(void *context, struct slice bytes);
     /* Last call, exactly once: OK only when the body was complete by its own framing (an answer
      * with neither length nor chunks ends with its connection, and then OK proves little);
      * UNAVAILABLE when nothing could be connected or no byte of an answer came (safe to retry when
-     * !http1_exchange_is_sent), PROTOCOL or IO when it was cut, DEADLINE, CANCELLED. */
+     * !http1_exchange_is_sent), FORBIDDEN when another user's process listens, PROTOCOL or IO when it was cut, DEADLINE, CANCELLED. */
     void (*ended)(void *context, enum status status);
 };
 
@@ -58,4 +67,5 @@ void http1_exchange_resume(struct http1_exchange *exchange);
 void http1_exchange_half_close(struct http1_exchange *exchange);
 /* Closes at once; `ended` is called with CANCELLED before this returns. */
 void http1_exchange_cancel(struct http1_exchange *exchange);
+/* Whether bytes of the request were given to any connection: an engine may have begun it. */
 bool http1_exchange_is_sent(const struct http1_exchange *exchange);

@@ -52,7 +52,8 @@ static void open_probe(struct http1_client **client, struct edge_metrics *metric
                                            .connections_max = 4,
                                            .connect_timeout_ms = 1000,
                                            .head_timeout_ms = 10000,
-                                           .idle_timeout_ms = 10000};
+                                           .idle_timeout_ms = 10000,
+                                           .peer_uid = -1};
     assert_int_equal(http1_client_create(client, &options), STATUS_OK);
     assert_int_equal(edge_probe_create(&probe, loop, *client, metrics->upstream_up), STATUS_OK);
 }

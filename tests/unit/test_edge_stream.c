@@ -9,8 +9,12 @@
     "\"estimated\":false,\"queue_us\":1,\"prefill_us\":2,\"decode_us\":3,\"preemptions\":0,"       \
     "\"swapped_pages\":0,\"swap_us\":0}\n\n"
 
+#define START                                                                                      \
+    "event: banyan.start\ndata: {\"protocol\":1,\"request_id\":\"req_1\",\"prompt_tokens\":10,"    \
+    "\"cached_tokens\":4,\"queue_us\":7}\n\n"
+
 static const char STREAM[] =
-    ": queued\n\n"
+    ": queued\n\n" START
     "data: {\"n\":0,\"id\":\"chatcmpl-1\",\"object\":\"chat.completion.chunk\",\"created\":7,"
     "\"model\":\"a\\\"choices\\\":[\",\"choices\":[{\"index\":0,\"delta\":{}}]}\n\n"
     "data: "
@@ -103,6 +107,43 @@ static void test_byte_by_byte(void **state)
         assert_int_equal(edge_stream_feed(&stream, (struct slice){STREAM + i, 1}), STATUS_OK);
     check_stream(&stream, &seen);
     seen_deinit(&seen, &stream);
+}
+
+/* Cut before its record, a stream has its prompt's count from its start; a start that cannot be
+ * understood is no start. */
+static void test_start(void **state)
+{
+    (void)state;
+    const struct {
+        const char *text;
+        enum status status;
+    } rows[] = {
+        {START, STATUS_OK},
+        {"event: banyan.start\ndata: {\"protocol\":2,\"prompt_tokens\":1,\"cached_tokens\":0,"
+         "\"queue_us\":0}\n\n",
+         STATUS_PROTOCOL},
+        {"event: banyan.start\ndata: {\"protocol\":1,\"prompt_tokens\":1,\"cached_tokens\":2,"
+         "\"queue_us\":0}\n\n",
+         STATUS_PROTOCOL},
+        {"event: banyan.start\ndata: {\"protocol\":1,\"prompt_tokens\":-1,\"cached_tokens\":0,"
+         "\"queue_us\":0}\n\n",
+         STATUS_PROTOCOL},
+        {"event: banyan.start\ndata: []\n\n", STATUS_PROTOCOL},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct edge_stream stream;
+        struct seen seen;
+        seen_init(&seen, &stream);
+        assert_int_equal(edge_stream_feed(&stream, slice_of(rows[i].text)), rows[i].status);
+        assert_int_equal(seen.out.length, 0);
+        assert_false(stream.has_final);
+        if (rows[i].status == STATUS_OK) {
+            assert_int_equal(stream.final.prompt_tokens, 10);
+            assert_int_equal(stream.final.cached_tokens, 4);
+            assert_int_equal(stream.final.queue_us, 7);
+        }
+        seen_deinit(&seen, &stream);
+    }
 }
 
 static void test_usage_chunk(void **state)
@@ -260,6 +301,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_split_gives_the_same),
         cmocka_unit_test(test_byte_by_byte),
+        cmocka_unit_test(test_start),
         cmocka_unit_test(test_usage_chunk),
         cmocka_unit_test(test_error_frame_is_kept),
         cmocka_unit_test(test_broken_frames),

@@ -113,6 +113,7 @@ struct run {
     struct http1_exchange *exchange;
     int heads, bodies, ends;
     int code;
+    uint32_t retry_after_ms, protocol;
     char content_type[64];
     struct buffer body;
     enum status status;
@@ -124,11 +125,14 @@ struct run {
     struct loop_timer *timer;
 };
 
-static void on_head(void *context, int code, struct slice content_type)
+static void on_head(void *context, const struct http1_head *head)
 {
     struct run *run = context;
+    struct slice content_type = head->content_type;
     run->heads++;
-    run->code = code;
+    run->code = head->code;
+    run->retry_after_ms = head->retry_after_ms;
+    run->protocol = head->protocol;
     assert_int_equal(run->bodies, 0);
     assert_true(content_type.length < sizeof(run->content_type));
     if (content_type.length > 0)
@@ -180,7 +184,7 @@ static void run_init(struct run *run, const char *path, uint32_t connections_max
 {
     *run = (struct run){.stops_at_end = true};
     assert_int_equal(loop_create(&run->loop), STATUS_OK);
-    struct http1_client_options options = {run->loop, path, connections_max, 300, 200, 200};
+    struct http1_client_options options = {run->loop, path, connections_max, 300, 200, 200, -1};
     assert_int_equal(http1_client_create(&run->client, &options), STATUS_OK);
     buffer_init(&run->body, 1 << 20);
     run->timer = loop_timer_create(run->loop, on_resume, run);
@@ -462,6 +466,75 @@ static void test_deadlines(void **state)
     run_deinit(&run);
 }
 
+/* The numbers of a head; what is no number was not said. */
+static void test_head_fields(void **state)
+{
+    (void)state;
+    const struct {
+        const char *fields;
+        uint32_t retry_after_ms, protocol;
+    } rows[] = {
+        {"", 0, 0},
+        {"Retry-After-Ms: 1500\r\nX-Banyan-Protocol: 1\r\n", 1500, 1},
+        {"retry-after-ms: 1e3\r\nx-banyan-protocol: one\r\n", 0, 0},
+        {"retry-after-ms: -1\r\nx-banyan-protocol: \r\n", 0, 0},
+        {"retry-after-ms: 4294967296\r\nx-banyan-protocol: 99999999999999999999999\r\n", UINT32_MAX,
+         0},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        char text[256];
+        snprintf(text, sizeof(text), "HTTP/1.1 503 Busy\r\n%scontent-length: 0\r\n\r\n",
+                 rows[i].fields);
+        const struct step steps[] = {
+            {STEP_ACCEPT, NULL, 0},   {STEP_READ, NULL, 5},  {STEP_SEND, text, 0},
+            {STEP_WAIT_EOF, NULL, 0}, {STEP_CLOSE, NULL, 0}, {STEP_END, NULL, 0},
+        };
+        struct run run;
+        run_script(steps, &run, NULL);
+        assert_int_equal(run.code, 503);
+        assert_int_equal(run.retry_after_ms, rows[i].retry_after_ms);
+        assert_int_equal(run.protocol, rows[i].protocol);
+        run_deinit(&run);
+    }
+}
+
+/* Who listens is asked before a byte is sent. */
+static void test_peer_uid(void **state)
+{
+    (void)state;
+    const struct step taken[] = {
+        {STEP_ACCEPT, NULL, 0},
+        {STEP_READ, NULL, 5},
+        {STEP_SEND, "HTTP/1.1 204 No Content\r\n\r\n", 0},
+        {STEP_WAIT_EOF, NULL, 0},
+        {STEP_CLOSE, NULL, 0},
+        {STEP_END, NULL, 0},
+    };
+    const struct step refused[] = {
+        {STEP_ACCEPT, NULL, 0},
+        {STEP_WAIT_EOF, NULL, 0},
+        {STEP_CLOSE, NULL, 0},
+        {STEP_END, NULL, 0},
+    };
+    for (int is_foreign = 0; is_foreign < 2; is_foreign++) {
+        struct server server;
+        server_start(&server, is_foreign ? refused : taken);
+        struct run run;
+        run_init(&run, server.path, 4);
+        http1_client_destroy(run.client);
+        struct http1_client_options options = {
+            run.loop, server.path, 4, 300, 200, 200, (int64_t)getuid() + is_foreign};
+        assert_int_equal(http1_client_create(&run.client, &options), STATUS_OK);
+        run_whole(&run);
+        assert_int_equal(run.status, is_foreign ? STATUS_FORBIDDEN : STATUS_OK);
+        http1_client_destroy(run.client);
+        run.client = NULL;
+        server_stop(&server);
+        assert_int_equal(server.requests, is_foreign ? 0 : 1);
+        run_deinit(&run);
+    }
+}
+
 static void test_nobody_listens(void **state)
 {
     (void)state;
@@ -576,11 +649,10 @@ static void on_burst_ended(void *context, enum status status)
     if (--burst_left == 0)
         loop_timer_arm(run->timer, 200);
 }
-static void on_burst_head(void *context, int code, struct slice content_type)
+static void on_burst_head(void *context, const struct http1_head *head)
 {
     (void)context;
-    (void)content_type;
-    assert_int_equal(code, 200);
+    assert_int_equal(head->code, 200);
 }
 static void on_burst_body(void *context, struct slice bytes)
 {
@@ -713,7 +785,8 @@ int main(void)
         cmocka_unit_test(test_chunks),          cmocka_unit_test(test_cuts),
         cmocka_unit_test(test_head_too_long),   cmocka_unit_test(test_half_close),
         cmocka_unit_test(test_cancel),          cmocka_unit_test(test_pause),
-        cmocka_unit_test(test_deadlines),       cmocka_unit_test(test_nobody_listens),
+        cmocka_unit_test(test_deadlines),       cmocka_unit_test(test_head_fields),
+        cmocka_unit_test(test_peer_uid),        cmocka_unit_test(test_nobody_listens),
         cmocka_unit_test(test_full_backlog),    cmocka_unit_test(test_pool),
         cmocka_unit_test(test_stale),           cmocka_unit_test(test_not_reused),
         cmocka_unit_test(test_destroy_cancels), cmocka_unit_test(test_burst_is_given_back),
