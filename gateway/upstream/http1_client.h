@@ -51,7 +51,8 @@ struct http1_callbacks {
     /* Last call, exactly once: OK only when the body was complete by its own framing (an answer
      * with neither length nor chunks ends with its connection, and then OK proves little);
      * UNAVAILABLE when nothing could be connected or no byte of an answer came (safe to retry when
-     * !http1_exchange_is_sent), FORBIDDEN when another user's process listens, PROTOCOL or IO when it was cut, DEADLINE, CANCELLED. */
+     * !http1_exchange_is_sent), FORBIDDEN when another user's process
+     * listens, PROTOCOL or IO when it was cut, DEADLINE, CANCELLED. */
     void (*ended)(void *context, enum status status);
 };
 
