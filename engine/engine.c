@@ -66,9 +66,9 @@ static void open_name(struct engine *engine, const struct engine_options *option
         snprintf(engine->model_name, sizeof(engine->model_name), "%s", name);
         return;
     }
-    const char *base = strrchr(options->model_path, '/');
-    snprintf(engine->model_name, sizeof(engine->model_name), "%s",
-             base != NULL ? base + 1 : options->model_path);
+    const char *path = options->model_path != NULL ? options->model_path : "model";
+    const char *base = strrchr(path, '/');
+    snprintf(engine->model_name, sizeof(engine->model_name), "%s", base != NULL ? base + 1 : path);
     char *ending = strrchr(engine->model_name, '.');
     if (ending != NULL && ending != engine->model_name)
         *ending = '\0';
@@ -108,7 +108,10 @@ static enum status open_model(struct engine *engine, const struct engine_options
     struct model_config config;
     enum kv_type kv_type = KV_TYPE_F16;
     TRY(open_kv_type(&kv_type, options->kv_type));
-    TRY(gguf_open(&engine->gguf, options->model_path));
+    if (options->model_descriptor >= 0)
+        TRY(gguf_open_descriptor(&engine->gguf, options->model_descriptor));
+    else
+        TRY(gguf_open(&engine->gguf, options->model_path));
     TRY(vocab_create(&engine->vocab, engine->gguf));
     TRY(open_text(engine));
     TRY(model_config_read(&config, engine->gguf));
@@ -206,6 +209,7 @@ enum status engine_open(struct engine **out, const struct engine_options *option
     struct engine *engine = NULL;
     struct stat file;
     ASSERT(options->clock != NULL);
+    ASSERT(options->model_path != NULL || options->model_descriptor >= 0);
     if (options->rows_max < 1 || options->sequences_max < 1)
         FAIL(STATUS_OUT_OF_RANGE, "at least one row and one sequence are needed");
     engine = mem_alloc_aligned(64, (sizeof(*engine) + 63) & ~(size_t)63);
@@ -213,7 +217,9 @@ enum status engine_open(struct engine **out, const struct engine_options *option
         FAIL(STATUS_NO_MEMORY, "no memory for the engine");
     memset(engine, 0, sizeof(*engine));
     engine->clock = options->clock;
-    if (stat(options->model_path, &file) == 0)
+    int unread = options->model_descriptor >= 0 ? fstat(options->model_descriptor, &file)
+                                                : stat(options->model_path, &file);
+    if (unread == 0) /* else opening it says why */
         engine->created_wall_s = file.st_mtime;
     open_name(engine, options);
     /* Every running sequence may want a row of logits; an echo is cut into chunks of what is left,

@@ -22,7 +22,8 @@ struct engine;
 typedef uint64_t engine_request_id;
 
 struct engine_options {
-    const char *model_path;
+    const char *model_path; /* with a descriptor: only for the name; may then be NULL */
+    int model_descriptor; /* the file, opened for reading, stays the caller's; -1 = open the path */
     const char *model_name; /* what requests call it; NULL = the file's base name, no ending */
     const char *isa;        /* as kernels_options.isa */
     const char *kv_type;    /* "f16" ("f32" for judging) */

@@ -88,8 +88,11 @@ static enum status main_edge(const struct config *config)
 
 static enum status main_engine(const struct config *config)
 {
-    return engine_http_run(
-        &(struct engine_http_options){.config = config, .descriptor = -1, .ready_descriptor = -1});
+    return engine_http_run(&(struct engine_http_options){.config = config,
+                                                         .descriptor = -1,
+                                                         .ready_descriptor = -1,
+                                                         .model_descriptor = -1,
+                                                         .state_descriptor = -1});
 }
 
 static int command_serve(int argc, const char *const *argv)

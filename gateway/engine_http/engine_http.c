@@ -1,7 +1,9 @@
 #include "gateway/engine_http/engine_http.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -21,8 +23,10 @@ enum {
 struct engine_process {
     struct face face;
     const struct config *config;
+    const struct engine_http_options *options;
     struct listener *listener;
     struct loop_timer *drain_timer;
+    struct metric *peers_refused;
     int64_t drain_until_us;
     bool is_cancelled;
 };
@@ -66,6 +70,7 @@ static enum status open_engine(struct engine_process *process)
         FAIL(STATUS_INVALID, "no model: give --model FILE.gguf");
     const struct engine_options options = {
         .model_path = config->model,
+        .model_descriptor = process->options->model_descriptor,
         .model_name = config->model_name[0] != '\0' ? config->model_name : NULL,
         .isa = config->isa,
         .kv_type = config->kv_type,
@@ -80,18 +85,45 @@ static enum status open_engine(struct engine_process *process)
         .wake_context = &process->face,
     };
     TRY(engine_open(&process->face.engine, &options));
+    if (options.model_descriptor >= 0)
+        close(options.model_descriptor); /* mapped: the descriptor has done its work */
     engine_info(process->face.engine, &process->face.info);
     return STATUS_OK;
 }
 
 static enum status open_finals(struct engine_process *process)
 {
-    char path[PATH_BYTES];
     const char *folder = process->config->data_dir;
-    if (mkdir(folder, 0700) != 0 && errno != EEXIST)
+    int directory = process->options->state_descriptor;
+    if (directory < 0 && mkdir(folder, 0700) != 0 && errno != EEXIST)
         FAIL(STATUS_IO, "data directory %s: %s", folder, strerror(errno));
-    snprintf(path, sizeof path, "%s/finals.ring", folder);
-    return final_ring_open(&process->face.finals, path, LIMIT_FINAL_RECORDS);
+    if (directory < 0)
+        directory = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (directory < 0)
+        FAIL(STATUS_IO, "data directory %s: %s", folder, strerror(errno));
+    enum status status =
+        final_ring_open(&process->face.finals, directory, "finals.ring", LIMIT_FINAL_RECORDS);
+    close(directory);
+    return status;
+}
+
+/* A stranger on this machine who can reach the socket may not speak for a tenant. */
+static bool admit_peer(void *context, int descriptor)
+{
+    const struct engine_process *process = context;
+    const struct engine_http_options *options = process->options;
+    struct ucred peer = {.uid = (uid_t)-1};
+    socklen_t length = sizeof peer;
+    if (getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0)
+        return false;
+    bool is_known = options->peer_count == 0 && peer.uid == geteuid();
+    for (size_t i = 0; i < options->peer_count; i++)
+        is_known = is_known || peer.uid == options->peers[i];
+    if (is_known)
+        return true;
+    metric_add(process->peers_refused, 1);
+    LOG(LOG_WARN, "peer_refused", LOG_NUMBER("uid", peer.uid), LOG_NUMBER("pid", peer.pid));
+    return false;
 }
 
 static enum status open_listener(struct engine_process *process, int descriptor)
@@ -110,9 +142,14 @@ static enum status open_listener(struct engine_process *process, int descriptor)
         .descriptor = descriptor,
         .body_bytes_max = (size_t)config->body_limit,
         .connections_max = LIMIT_CONNECTIONS,
+        .admit = admit_peer,
+        .admit_context = process,
         .handler = face_routes_handle,
         .context = &process->face,
     };
+    process->peers_refused =
+        metrics_get(process->face.metrics, METRIC_COUNTER, "banyan_engine_peers_refused_total",
+                    "Connections to the engine's socket from a user who may not.", "", NULL, 0);
     return listener_open(&process->listener, &options);
 }
 
@@ -166,7 +203,7 @@ static void close_all(struct engine_process *process)
 enum status engine_http_run(const struct engine_http_options *options)
 {
     static struct engine_process process; /* one a process; too large for a stack */
-    process = (struct engine_process){.config = options->config};
+    process = (struct engine_process){.config = options->config, .options = options};
     enum status status = open_all(&process, options);
     if (status == STATUS_OK) {
         tell_ready(&process, options->ready_descriptor);

@@ -7,12 +7,23 @@
  */
 #pragma once
 
+#include <sys/types.h>
+
 #include "config/config.h"
 
+enum { ENGINE_HTTP_PEERS = 4 };
+
+/* All descriptors are the callee's from the call on. What is given as one was opened with rights
+ * that this process may no longer have. */
 struct engine_http_options {
     const struct config *config;
     int descriptor;       /* bound and listening Unix socket, or -1: binds config->socket itself */
     int ready_descriptor; /* one byte is written there and it is closed once it serves; or -1 */
+    int model_descriptor; /* the model's file, or -1: opens config->model */
+    int state_descriptor; /* the directory of finals.ring, or -1: config->data_dir */
+    /* Who may connect: the user ids of the edge's process. None given = this process's own. */
+    uid_t peers[ENGINE_HTTP_PEERS];
+    size_t peer_count;
 };
 
 /* Opens the model (the message says what is wrong with it), then serves until told to end. */

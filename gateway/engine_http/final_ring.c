@@ -64,17 +64,18 @@ static enum status open_map(struct final_ring *ring, int descriptor, uint32_t ca
     return STATUS_OK;
 }
 
-enum status final_ring_open(struct final_ring **out, const char *path, uint32_t capacity)
+enum status final_ring_open(struct final_ring **out, int directory, const char *name,
+                            uint32_t capacity)
 {
     ASSERT(capacity >= 1);
     struct final_ring *ring = mem_zalloc(1, sizeof *ring);
     if (ring == NULL)
         FAIL(STATUS_NO_MEMORY, "no memory for the final records");
     ring->bytes = sizeof(struct final_header) + (size_t)capacity * sizeof(struct final_record);
-    int descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    int descriptor = openat(directory, name, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     enum status status = STATUS_OK;
     if (descriptor < 0)
-        FAIL_OUT(STATUS_IO, "final records %s: %s", path, strerror(errno));
+        FAIL_OUT(STATUS_IO, "final records %s: %s", name, strerror(errno));
     TRY_OUT(open_map(ring, descriptor, capacity));
     *out = ring;
     ring = NULL;

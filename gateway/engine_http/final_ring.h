@@ -26,9 +26,10 @@ struct final_record {
     struct engine_report report;
 };
 
-/* Takes all blocks of the file. IO, STORAGE_FULL, or CORRUPT when the file is not a ring of this
- * version (it is then left as it is). */
-enum status final_ring_open(struct final_ring **out, const char *path, uint32_t capacity);
+/* Opens or makes `name` in a directory (AT_FDCWD: from here). Takes all blocks of the file. IO,
+ * STORAGE_FULL, or CORRUPT when the file is not a ring of this version (it is left as it is). */
+enum status final_ring_open(struct final_ring **out, int directory, const char *name,
+                            uint32_t capacity);
 void final_ring_close(struct final_ring *ring);
 
 /* Fills record->sequence. */

@@ -18,6 +18,8 @@
 struct listener {
     struct request_host host;
     const char *name;
+    bool (*admit)(void *context, int descriptor);
+    void *admit_context;
     uint32_t connections_max;
     uint32_t arrival_ms_max;
     uint32_t connections_open;
@@ -169,7 +171,9 @@ static void on_sweep(void *context)
 static void accept_one(struct listener *listener, h2o_socket_t *socket)
 {
     struct request_connection *connection = NULL;
-    if (listener->connections_open < listener->connections_max)
+    bool is_admitted = listener->admit == NULL ||
+                       listener->admit(listener->admit_context, h2o_socket_get_fd(socket));
+    if (is_admitted && listener->connections_open < listener->connections_max)
         connection = mem_zalloc(1, sizeof(*connection));
     if (connection == NULL) {
         h2o_socket_close(socket);
@@ -272,6 +276,8 @@ enum status listener_open(struct listener **out, const struct listener_options *
     h2o_linklist_init_anchor(&listener->host.requests);
     h2o_linklist_init_anchor(&listener->connections);
     listener->name = options->name;
+    listener->admit = options->admit;
+    listener->admit_context = options->admit_context;
     listener->arrival_ms_max =
         options->arrival_ms_max != 0 ? options->arrival_ms_max : LIMIT_ARRIVAL_MS;
     listener->connections_max =

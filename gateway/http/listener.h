@@ -23,6 +23,9 @@ struct listener_options {
     uint32_t arrival_ms_max; /* for a request to arrive whole, and idle; 0 = LIMIT_ARRIVAL_MS */
     uint32_t unread_ms_max;  /* for the client to read the rest of a finished answer; 0 =
                              * LIMIT_UNREAD_MS */
+    /* Asked for every accepted socket before anything is read; false closes it. NULL = all. */
+    bool (*admit)(void *context, int descriptor);
+    void *admit_context;
     /* Called for every request, before anything else; usually ends in router_find. */
     http_handler handler;
     void *context;

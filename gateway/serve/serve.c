@@ -65,7 +65,12 @@ static enum status child_run_engine(struct serve *serve, int ready_descriptor)
     close(serve->public_descriptor);
     close(serve->admin_descriptor);
     return engine_http_run(&(struct engine_http_options){
-        .config = serve->config, .descriptor = -1, .ready_descriptor = ready_descriptor});
+        .config = serve->config,
+        .descriptor = -1,
+        .ready_descriptor = ready_descriptor,
+        .model_descriptor = -1,
+        .state_descriptor = -1,
+    });
 }
 
 static enum status child_run_edge(struct serve *serve, int ready_descriptor)

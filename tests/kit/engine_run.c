@@ -28,6 +28,7 @@ struct engine_options engine_run_options(void)
 {
     return (struct engine_options){
         .model_name = "tiny",
+        .model_descriptor = -1,
         .isa = "ref_int8",
         .kv_type = "f16",
         .threads = 1,

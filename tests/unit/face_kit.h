@@ -25,8 +25,8 @@
 struct face_kit {
     char folder[64];
     const struct config *config;
+    struct engine_http_options options;
     pthread_t thread;
-    int ready;
     enum status status;
 };
 
@@ -45,18 +45,24 @@ static inline const char *face_kit_model(void)
 static inline void *face_kit_main(void *context)
 {
     struct face_kit *kit = context;
-    int ends[2] = {kit->ready, 0};
-    kit->status = engine_http_run(&(struct engine_http_options){
-        .config = kit->config, .descriptor = -1, .ready_descriptor = ends[0]});
+    kit->status = engine_http_run(&kit->options);
     if (kit->status != STATUS_OK)
-        close(ends[0]);
+        close(kit->options.ready_descriptor);
     return NULL;
 }
 
-/* Starts with a model file; false when it ended before it was ready (kit->status says why). */
-static inline bool face_kit_start(struct face_kit *kit, const char *model)
+static inline struct engine_http_options face_kit_options(void)
 {
-    *kit = (struct face_kit){0};
+    return (struct engine_http_options){
+        .descriptor = -1, .model_descriptor = -1, .state_descriptor = -1};
+}
+
+/* Starts with options of its own, but for the configuration and the ready descriptor. False when it
+ * ended before it was ready (kit->status says why). */
+static inline bool face_kit_start_with(struct face_kit *kit, const char *model,
+                                       const struct engine_http_options *options)
+{
+    *kit = (struct face_kit){.options = *options};
     /* SIGTERM is for the face's signal thread; blocked here, before any thread is made. */
     sigset_t signals;
     sigemptyset(&signals);
@@ -70,7 +76,8 @@ static inline bool face_kit_start(struct face_kit *kit, const char *model)
     assert_int_equal(config_load(&kit->config, CONFIG_ENGINE, 14, arguments, NULL), STATUS_OK);
     int ends[2];
     assert_int_equal(pipe(ends), 0);
-    kit->ready = ends[1];
+    kit->options.ready_descriptor = ends[1];
+    kit->options.config = kit->config;
     assert_int_equal(pthread_create(&kit->thread, NULL, face_kit_main, kit), 0);
     char byte;
     bool is_ready = read(ends[0], &byte, 1) == 1;
@@ -78,6 +85,12 @@ static inline bool face_kit_start(struct face_kit *kit, const char *model)
     if (!is_ready)
         pthread_join(kit->thread, NULL);
     return is_ready;
+}
+
+static inline bool face_kit_start(struct face_kit *kit, const char *model)
+{
+    const struct engine_http_options options = face_kit_options();
+    return face_kit_start_with(kit, model, &options);
 }
 
 static inline void face_kit_remove(struct face_kit *kit)

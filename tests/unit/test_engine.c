@@ -1,5 +1,6 @@
 #include "engine/engine.h"
 
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -585,6 +586,22 @@ static void test_open_refuses(void **state)
     assert_int_equal(engine_open(&engine, &options), STATUS_OK);
     engine_close(engine);
     engine = NULL;
+    options.model_descriptor = open(options.model_path, O_RDONLY | O_CLOEXEC);
+    options.model_path = NULL; /* the descriptor alone will do, and stays the caller's */
+    options.model_name = NULL;
+    assert_int_equal(engine_open(&engine, &options), STATUS_OK);
+    struct engine_info info;
+    engine_info(engine, &info);
+    assert_string_equal(info.model_name, "model");
+    assert_true(info.created_wall_s > 0);
+    engine_close(engine);
+    engine = NULL;
+    assert_int_equal(close(options.model_descriptor), 0);
+    options.model_descriptor = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    assert_int_equal(engine_open(&engine, &options), STATUS_INVALID);
+    close(options.model_descriptor);
+    options.model_descriptor = -1;
+    options.model_path = engine_run_make_model();
     options.kv_bytes = options.kv_bytes / 2 - 1;
     assert_int_equal(engine_open(&engine, &options), STATUS_LIMIT);
     assert_non_null(strstr(status_note()->message, "needs 32 pages"));

@@ -4,6 +4,9 @@
 
 #include <fcntl.h>
 #include <string.h>
+#include <sys/stat.h>
+
+#include "gateway/http/listener.h"
 
 static void test_a_model_that_is_none(void **state)
 {
@@ -55,12 +58,70 @@ static void test_it_can_start_again(void **state)
     }
 }
 
+/* Opened by somebody with more rights: socket, state directory and model come as descriptors. */
+static void test_it_runs_on_descriptors(void **state)
+{
+    (void)state;
+    struct face_kit kit;
+    struct buffer answer;
+    char folder[64] = "/tmp/engine_http.XXXXXX";
+    char path[96];
+    struct stat info;
+    struct engine_http_options options = face_kit_options();
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/other.sock", folder);
+    assert_int_equal(listener_bind_unix(&options.descriptor, path), STATUS_OK);
+    options.state_descriptor = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    options.model_descriptor = open(face_kit_model(), O_RDONLY | O_CLOEXEC);
+    assert_true(face_kit_start_with(&kit, "/nowhere/tiny.gguf", &options));
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    snprintf(address.sun_path, sizeof address.sun_path, "%s", path);
+    int descriptor = socket(AF_UNIX, SOCK_STREAM, 0);
+    assert_int_equal(connect(descriptor, (struct sockaddr *)&address, sizeof address), 0);
+    face_kit_send(descriptor, "GET", "/health", "", NULL);
+    assert_int_equal(face_kit_receive(descriptor, &answer), 200);
+    buffer_deinit(&answer);
+    assert_int_equal(face_kit_stop(&kit), STATUS_OK);
+    unlink(path);
+    snprintf(path, sizeof path, "%s/finals.ring", folder);
+    assert_int_equal(stat(path, &info), 0);
+    unlink(path);
+    assert_int_equal(rmdir(folder), 0);
+}
+
+/* Whoever runs as another user is closed at once, unread; a listed user is served. */
+static void test_a_stranger_on_this_machine(void **state)
+{
+    (void)state;
+    struct face_kit kit;
+    struct buffer answer;
+    struct engine_http_options options = face_kit_options();
+    options.peers[0] = geteuid() + 1;
+    options.peer_count = 1;
+    assert_true(face_kit_start_with(&kit, face_kit_model(), &options));
+    int descriptor = face_kit_connect(&kit);
+    char byte;
+    assert_true(read(descriptor, &byte, 1) <= 0);
+    close(descriptor);
+    assert_int_equal(face_kit_stop(&kit), STATUS_OK);
+
+    options.peers[1] = geteuid();
+    options.peer_count = 2;
+    assert_true(face_kit_start_with(&kit, face_kit_model(), &options));
+    assert_int_equal(face_kit_ask(&kit, "GET", "/metrics", "", NULL, &answer), 200);
+    assert_int_equal(face_kit_count(&answer, "banyan_engine_peers_refused_total 0"), 1);
+    buffer_deinit(&answer);
+    assert_int_equal(face_kit_stop(&kit), STATUS_OK);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_model_that_is_none),
         cmocka_unit_test(test_sigterm_finishes_what_runs),
         cmocka_unit_test(test_it_can_start_again),
+        cmocka_unit_test(test_it_runs_on_descriptors),
+        cmocka_unit_test(test_a_stranger_on_this_machine),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

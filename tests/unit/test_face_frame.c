@@ -144,6 +144,7 @@ static int start(void **state)
 {
     (void)state;
     const struct engine_options options = {.model_path = face_kit_model(),
+                                           .model_descriptor = -1,
                                            .isa = "auto",
                                            .kv_type = "f16",
                                            .threads = 1,

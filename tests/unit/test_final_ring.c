@@ -44,7 +44,7 @@ static void test_records_come_back_after_a_restart(void **state)
     (void)state;
     struct final_ring *ring;
     struct final_record record;
-    assert_int_equal(final_ring_open(&ring, path, 8), STATUS_OK);
+    assert_int_equal(final_ring_open(&ring, AT_FDCWD, path, 8), STATUS_OK);
     assert_false(final_ring_next(ring, 0, &record));
     assert_int_equal(append(ring, 10), 1);
     assert_int_equal(append(ring, 20), 2);
@@ -52,7 +52,7 @@ static void test_records_come_back_after_a_restart(void **state)
     assert_int_equal(final_ring_acknowledge(ring, 1), STATUS_OK);
     final_ring_close(ring);
 
-    assert_int_equal(final_ring_open(&ring, path, 8), STATUS_OK);
+    assert_int_equal(final_ring_open(&ring, AT_FDCWD, path, 8), STATUS_OK);
     assert_int_equal(final_ring_unacknowledged(ring), 2);
     assert_true(final_ring_next(ring, 0, &record));
     assert_int_equal(record.sequence, 2);
@@ -70,7 +70,7 @@ static void test_the_oldest_goes_when_the_ring_is_full(void **state)
     (void)state;
     struct final_ring *ring;
     struct final_record record;
-    assert_int_equal(final_ring_open(&ring, path, 4), STATUS_OK);
+    assert_int_equal(final_ring_open(&ring, AT_FDCWD, path, 4), STATUS_OK);
     for (uint32_t i = 1; i <= 4; i++)
         append(ring, i);
     assert_int_equal(final_ring_lost(ring), 0);
@@ -93,7 +93,7 @@ static void test_acknowledging_what_never_was_is_refused(void **state)
 {
     (void)state;
     struct final_ring *ring;
-    assert_int_equal(final_ring_open(&ring, path, 4), STATUS_OK);
+    assert_int_equal(final_ring_open(&ring, AT_FDCWD, path, 4), STATUS_OK);
     assert_int_equal(final_ring_acknowledge(ring, 0), STATUS_OK);
     assert_int_equal(final_ring_acknowledge(ring, 1), STATUS_OUT_OF_RANGE);
     append(ring, 1);
@@ -111,12 +111,12 @@ static void test_a_file_that_is_no_ring_is_left_alone(void **state)
     int descriptor = open(path, O_WRONLY);
     assert_int_equal(write(descriptor, "something else", 14), 14);
     close(descriptor);
-    assert_int_equal(final_ring_open(&ring, path, 4), STATUS_CORRUPT);
+    assert_int_equal(final_ring_open(&ring, AT_FDCWD, path, 4), STATUS_CORRUPT);
     assert_int_equal(unlink(path), 0);
-    assert_int_equal(final_ring_open(&ring, path, 4), STATUS_OK);
+    assert_int_equal(final_ring_open(&ring, AT_FDCWD, path, 4), STATUS_OK);
     final_ring_close(ring);
-    assert_int_equal(final_ring_open(&ring, path, 8), STATUS_CORRUPT);
-    assert_int_equal(final_ring_open(&ring, "/tmp/no/such/folder/x", 8), STATUS_IO);
+    assert_int_equal(final_ring_open(&ring, AT_FDCWD, path, 8), STATUS_CORRUPT);
+    assert_int_equal(final_ring_open(&ring, AT_FDCWD, "/tmp/no/such/folder/x", 8), STATUS_IO);
 }
 
 /* Nothing is left to be allocated under the map: a full disk would end the process there. */
@@ -126,7 +126,7 @@ static void test_the_file_has_no_holes(void **state)
     struct final_ring *ring;
     struct stat info;
     for (int again = 0; again < 2; again++) {
-        assert_int_equal(final_ring_open(&ring, path, 4096), STATUS_OK);
+        assert_int_equal(final_ring_open(&ring, AT_FDCWD, path, 4096), STATUS_OK);
         final_ring_close(ring);
         assert_int_equal(stat(path, &info), 0);
         assert_true(info.st_size >= 4096 * (off_t)sizeof(struct final_record));
@@ -146,12 +146,12 @@ static void test_a_full_disk_leaves_no_file_behind(void **state)
     assert_int_equal(
         setrlimit(RLIMIT_FSIZE, &(struct rlimit){.rlim_cur = 4096, .rlim_max = before.rlim_max}),
         0);
-    enum status status = final_ring_open(&ring, path, 4096);
+    enum status status = final_ring_open(&ring, AT_FDCWD, path, 4096);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
     assert_int_equal(status, STATUS_IO);
     assert_int_equal(stat(path, &info), 0);
     assert_int_equal(info.st_size, 0);
-    assert_int_equal(final_ring_open(&ring, path, 4096), STATUS_OK);
+    assert_int_equal(final_ring_open(&ring, AT_FDCWD, path, 4096), STATUS_OK);
     final_ring_close(ring);
 }
 
@@ -160,7 +160,7 @@ static void test_a_damaged_record_stays_in_its_types(void **state)
     (void)state;
     struct final_ring *ring;
     struct final_record record;
-    assert_int_equal(final_ring_open(&ring, path, 4), STATUS_OK);
+    assert_int_equal(final_ring_open(&ring, AT_FDCWD, path, 4), STATUS_OK);
     memset(&record, 'x', sizeof record);
     final_ring_append(ring, &record);
     assert_true(final_ring_next(ring, 0, &record));

@@ -114,6 +114,35 @@ static void test_connections_max(void **state)
     http_kit_stop(&kit);
 }
 
+static _Atomic int admits_left;
+
+static bool admit(void *context, int descriptor)
+{
+    (void)descriptor;
+    return atomic_fetch_sub((_Atomic int *)context, 1) > 0;
+}
+
+/* Whoever is not admitted is closed before a byte is read, and holds no place. */
+static void test_admit(void **state)
+{
+    (void)state;
+    struct http_kit kit = {0};
+    admits_left = 1;
+    http_kit_start(&kit, false,
+                   (struct listener_options){
+                       .handler = handle, .admit = admit, .admit_context = (void *)&admits_left});
+    int first = http_kit_connect(&kit);
+    http_kit_send_text(first, "GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+    recv(first, answer, sizeof(answer), 0);
+    assert_memory_equal(answer, "HTTP/1.1 200", 12);
+    int second = http_kit_connect(&kit);
+    assert_int_equal(http_kit_read(second, answer, sizeof(answer), NULL), 0);
+    http_kit_wait_connections(&kit, 0, 1);
+    close(second);
+    close(first);
+    http_kit_stop(&kit);
+}
+
 /* Draining: nobody new, what runs is answered with "connection: close", then the end. */
 static void test_drain(void **state)
 {
@@ -213,9 +242,13 @@ static void test_close_under_load(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bind_tcp),        cmocka_unit_test(test_bind_unix),
-        cmocka_unit_test(test_connections_max), cmocka_unit_test(test_drain),
-        cmocka_unit_test(test_drain_h2),        cmocka_unit_test(test_close_under_load),
+        cmocka_unit_test(test_bind_tcp),
+        cmocka_unit_test(test_bind_unix),
+        cmocka_unit_test(test_connections_max),
+        cmocka_unit_test(test_admit),
+        cmocka_unit_test(test_drain),
+        cmocka_unit_test(test_drain_h2),
+        cmocka_unit_test(test_close_under_load),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
