@@ -40,6 +40,8 @@ bool h1_head_scan(struct slice input, struct h1_head *out)
         at += line.length + 1;
         if (line.length > 0 && line.bytes[line.length - 1] == '\r')
             line.length--;
+        else
+            out->has_bare_newline = true;
         if (line.length == 0) {
             if (lines == 0)
                 continue; /* empty lines before the request line: RFC 9112, 2.2 */
@@ -52,11 +54,23 @@ bool h1_head_scan(struct slice input, struct h1_head *out)
     return false;
 }
 
-bool h1_head_is_clear(const struct h1_head *head, bool is_http11)
+const char *h1_head_fault(const struct h1_head *head, bool is_http11)
 {
-    if (head->content_lengths + head->transfer_encodings > 1)
-        return false;
-    if (head->hosts > 1 || (is_http11 && head->hosts == 0))
-        return false;
-    return !head->has_folded_line;
+    if (head->content_lengths > 0 && head->transfer_encodings > 0)
+        return "The request has both a Content-Length and a Transfer-Encoding.";
+    if (head->content_lengths > 1)
+        return "The request has more than one Content-Length.";
+    if (head->transfer_encodings > 1)
+        return "The request has more than one Transfer-Encoding.";
+    if (head->transfer_encodings > 0 && !is_http11)
+        return "A Transfer-Encoding needs HTTP/1.1.";
+    if (head->hosts > 1)
+        return "The request has more than one Host.";
+    if (is_http11 && head->hosts == 0)
+        return "The request has no Host.";
+    if (head->has_folded_line)
+        return "A header's value goes on in the next line.";
+    if (head->has_bare_newline)
+        return "A line of the request's head does not end with CR LF.";
+    return NULL;
 }

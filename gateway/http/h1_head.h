@@ -17,11 +17,14 @@ struct h1_head {
     size_t transfer_encodings;
     size_t hosts;
     bool has_folded_line;
+    bool has_bare_newline; /* a line ended by LF alone */
 };
 
 /* `input` begins with a whole head, as a connection's input buffer does. False when there is none.
  */
 bool h1_head_scan(struct slice input, struct h1_head *out);
-/* At most one of Content-Length and Transfer-Encoding in all, at most one Host (exactly one when
- * HTTP/1.1), no folded lines (RFC 9112, 3.2, 5.2 and 6.3). */
-bool h1_head_is_clear(const struct h1_head *head, bool is_http11);
+/* NULL when the head is beyond doubt, else one sentence that says what is not. At most one of
+ * Content-Length and Transfer-Encoding in all (the second with HTTP/1.1 only), at most one Host
+ * (exactly one when HTTP/1.1), no folded lines, every line ended by CRLF (RFC 9112, 2.2, 3.2, 5.2,
+ * 6.1 and 6.3). */
+const char *h1_head_fault(const struct h1_head *head, bool is_http11);

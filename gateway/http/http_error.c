@@ -142,7 +142,7 @@ static const struct door_error *door_error_of(int http_code)
 
 void http_error_respond_path(struct http_request *request)
 {
-    http_error_respond_refusal(request, 404);
+    http_error_respond_refusal(request, 404, NULL);
 }
 
 void http_error_respond_method(struct http_request *request, struct slice allow)
@@ -152,11 +152,11 @@ void http_error_respond_method(struct http_request *request, struct slice allow)
             (struct http_header){"allow", allow});
 }
 
-void http_error_respond_refusal(struct http_request *request, int http_code)
+void http_error_respond_refusal(struct http_request *request, int http_code, const char *reason)
 {
     const struct door_error *door = door_error_of(http_code);
-    respond(request, &door->error, slice_of(door->message), (struct slice){0},
-            (struct http_header){0});
+    respond(request, &door->error, slice_of(reason != NULL ? reason : door->message),
+            (struct slice){0}, (struct http_header){0});
 }
 
 void http_error_render_code(int http_code, struct buffer *out)

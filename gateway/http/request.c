@@ -10,6 +10,7 @@
 #include "config/base/log.h"
 #include "config/base/rng.h"
 #include "gateway/http/h1_head.h"
+#include "gateway/http/head_rules.h"
 #include "gateway/http/http_error.h"
 #include "gateway/http/request_h2o.h"
 
@@ -270,21 +271,34 @@ static size_t begin_head_bytes(const h2o_req_t *h2o)
     return bytes;
 }
 
-/* 0, or the code to refuse with before any handler sees the request. */
-static int begin_refusal(const struct http_request *request, const h2o_req_t *h2o)
+/* What the raw head of HTTP/1 tells. A chunked body ends its connection: how libh2o reads sizes,
+ * extensions and trailers is laxer than RFC 9112, so what follows may not be what the sender (or a
+ * proxy before it) takes for the next request. */
+static const char *begin_framing_fault(struct http_request *request, size_t *head_bytes)
 {
-    size_t head_bytes;
-    if (request->socket != NULL) {
-        const h2o_buffer_t *input = request->socket->input;
-        struct h1_head head;
-        if (!h1_head_scan((struct slice){input->bytes, input->size}, &head))
-            return 400;
-        if (!h1_head_is_clear(&head, h2o->version >= 0x101))
-            return 400;
-        head_bytes = head.bytes;
-    } else {
-        head_bytes = begin_head_bytes(h2o);
+    h2o_req_t *h2o = request->h2o;
+    if (request->socket == NULL) {
+        *head_bytes = begin_head_bytes(h2o);
+        return NULL;
     }
+    const h2o_buffer_t *input = request->socket->input;
+    struct h1_head head;
+    if (!h1_head_scan((struct slice){input->bytes, input->size}, &head))
+        return "The request's head is malformed.";
+    *head_bytes = head.bytes;
+    if (head.transfer_encodings > 0)
+        h2o->http1_is_persistent = 0;
+    return h1_head_fault(&head, h2o->version >= 0x101);
+}
+
+/* 0, or the code to refuse with before any handler sees the request. */
+static int begin_refusal(struct http_request *request)
+{
+    const h2o_req_t *h2o = request->h2o;
+    size_t head_bytes = 0;
+    request->refusal_reason = begin_framing_fault(request, &head_bytes);
+    if (request->refusal_reason != NULL)
+        return 400;
     if (h2o->path.len > LIMIT_PATH_BYTES)
         return 414;
     if (head_bytes > LIMIT_HEAD_BYTES)
@@ -292,6 +306,21 @@ static int begin_refusal(const struct http_request *request, const h2o_req_t *h2
     if (h2o->entity.len > request->host->body_bytes_max)
         return 413;
     return 0;
+}
+
+/* The same, once what handlers see has been copied. */
+static int begin_refusal_of_rules(struct http_request *request)
+{
+    const h2o_req_t *h2o = request->h2o;
+    struct head_rules rules = {.method = request->method,
+                               .path = {h2o->path.base, h2o->path.len},
+                               .authority = {h2o->authority.base, h2o->authority.len},
+                               .headers = request->headers,
+                               .header_count = request->header_count,
+                               .is_http2 = request->socket == NULL,
+                               .needs_authority = h2o->version >= 0x101};
+    request->refusal_reason = head_rules_fault(&rules);
+    return request->refusal_reason != NULL ? 400 : 0;
 }
 
 static void on_start(h2o_timeout_entry_t *entry)
@@ -304,7 +333,7 @@ static void on_start(h2o_timeout_entry_t *entry)
         h2o_socket_read_start(request->socket, on_watch);
     }
     if (request->refusal_code != 0)
-        http_error_respond_refusal(request, request->refusal_code);
+        http_error_respond_refusal(request, request->refusal_code, request->refusal_reason);
     else
         request->host->handler(request, request->host->context);
 }
@@ -319,10 +348,12 @@ void request_begin(struct request_host *host, h2o_req_t *h2o)
     buffer_init(&request->pending, STREAM_BYTES_MAX);
     buffer_init(&request->sending, STREAM_BYTES_MAX);
     request_id_make(request->id);
-    request->refusal_code = begin_refusal(request, h2o);
+    request->refusal_code = begin_refusal(request);
+    begin_copy_request(request, h2o);
+    if (request->refusal_code == 0)
+        request->refusal_code = begin_refusal_of_rules(request);
     if (request->refusal_code != 0 && request->refusal_code != 413)
         h2o->http1_is_persistent = 0;
-    begin_copy_request(request, h2o);
     h2o_linklist_insert(&host->requests, &request->link);
     host->requests_running++;
     request->connection->streams_started++;

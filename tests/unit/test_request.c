@@ -185,15 +185,10 @@ static void test_pipelining(void **state)
     struct buffer out;
     buffer_init(&out, READ_BYTES);
     for (int i = 0; i < 200; i++) {
-        if (i % 3 == 0)
+        if (i % 2 == 0)
             buffer_printf(&out, "GET /g%d HTTP/1.1\r\nHost: x\r\n\r\n", i);
-        else if (i % 3 == 1)
-            buffer_printf(&out, "POST /p%d HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc", i);
         else
-            buffer_printf(&out,
-                          "POST /c%d HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
-                          "2\r\nab\r\n1\r\nc\r\n0\r\n\r\n",
-                          i);
+            buffer_printf(&out, "POST /p%d HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc", i);
     }
     http_kit_send(fd, out.bytes, out.length);
     char last[32];
@@ -202,13 +197,31 @@ static void test_pipelining(void **state)
     const char *at = answer;
     for (int i = 0; i < 200; i++) {
         char path[64];
-        snprintf(path, sizeof(path), "%s|/%c%d||0|%s|end", i % 3 == 0 ? "GET" : "POST",
-                 "gpc"[i % 3], i, i % 3 == 0 ? "" : "abc");
+        snprintf(path, sizeof(path), "%s|/%c%d||0|%s|end", i % 2 == 0 ? "GET" : "POST", "gp"[i % 2],
+                 i, i % 2 == 0 ? "" : "abc");
         at = strstr(at, path);
         if (at == NULL)
             fail_msg("request %d was not answered in its turn", i);
     }
     buffer_deinit(&out);
+    close(fd);
+    http_kit_stop(&kit);
+}
+
+/* Nothing behind a chunked body is read as a request: its end is not beyond doubt. */
+static void test_chunked_is_the_last(void **state)
+{
+    (void)state;
+    struct http_kit kit;
+    start(&kit, false);
+    int fd = http_kit_connect(&kit);
+    http_kit_send_text(fd, "POST /c HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+                           "2\r\nab\r\n1\r\nc\r\n0\r\n\r\n"
+                           "GET /smuggled HTTP/1.1\r\nHost: x\r\n\r\n");
+    http_kit_read(fd, answer, sizeof(answer), NULL);
+    assert_non_null(strstr(answer, "POST|/c||0|abc|end"));
+    assert_non_null(strstr(answer, "Connection: close\r\n"));
+    assert_null(strstr(answer, "/smuggled"));
     close(fd);
     http_kit_stop(&kit);
 }
@@ -740,6 +753,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_keep_alive),
         cmocka_unit_test(test_pipelining),
+        cmocka_unit_test(test_chunked_is_the_last),
         cmocka_unit_test(test_stream_ends),
         cmocka_unit_test(test_expect_continue),
         cmocka_unit_test(test_stream_back_pressure),
