@@ -29,8 +29,8 @@ void http_respond_error(struct http_request *request, enum status status, const 
                         const char *format, ...) __attribute__((format(printf, 4, 5)));
 
 /* Answers that have no status: the door's own. 404 for an unknown path, 405 with `allow`, and any
- * other code (400, 413, 414, 431) with `reason`, or a fixed sentence when it is NULL. The connection
- * is closed behind 400, 414 and 431 over HTTP/1. */
+ * other code (400, 413, 414, 431) with `reason`, or a fixed sentence when that is NULL. The
+ * connection is closed behind 400, 414 and 431 over HTTP/1. */
 void http_error_respond_path(struct http_request *request);
 void http_error_respond_method(struct http_request *request, struct slice allow);
 void http_error_respond_refusal(struct http_request *request, int http_code, const char *reason);

@@ -53,7 +53,7 @@ struct http_request {
     struct slice path_arguments[REQUEST_PATH_ARGUMENTS];
     char id[REQUEST_ID_BYTES + 1];
     size_t input_bytes_at_start;
-    int refusal_code; /* 0, or the code the start answers with instead of the handler */
+    int refusal_code;           /* 0, or the code the start answers with instead of the handler */
     const char *refusal_reason; /* a sentence, or NULL for the code's own */
 
     void (*gone)(void *context, bool is_early);
