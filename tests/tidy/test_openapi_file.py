@@ -1,0 +1,140 @@
+"""config/openapi.json says what the server does: its routes, scopes, fields and bounds.
+
+Whether answers are as the file says is tests/e2e/test_openapi.py's question.
+"""
+
+import json
+import pathlib
+import re
+import subprocess
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+METHODS = ("get", "post", "put", "patch", "delete")
+# Bounds of which x-limit may speak.
+BOUNDS = ("maximum", "maxItems", "maxLength", "maxProperties")
+# Routes that the file has already and the server will have shortly.
+COMING = {
+    ("PATCH", "/admin/v1/tenants/{id}"), ("DELETE", "/admin/v1/tenants/{id}"),
+    ("GET", "/admin/v1/tenants/{id}/keys/{id}"), ("PATCH", "/admin/v1/tenants/{id}/keys/{id}"),
+    ("POST", "/admin/v1/tenants/{id}/keys/{id}/rotate"),
+    ("GET", "/admin/v1/admin-keys"), ("POST", "/admin/v1/admin-keys"),
+    ("GET", "/admin/v1/admin-keys/{id}"), ("PATCH", "/admin/v1/admin-keys/{id}"),
+    ("DELETE", "/admin/v1/admin-keys/{id}"), ("POST", "/admin/v1/admin-keys/{id}/rotate"),
+    ("GET", "/admin/v1/openapi.json"),
+}  # fmt: skip
+# Routes that the server has already and the file will have shortly.
+UNWRITTEN = {("GET", "/v1/me"), ("GET", "/v1/usage"), ("POST", "/v1/generate")}
+
+
+def load():
+    def no_twice(pairs):
+        names = [name for name, _ in pairs]
+        assert len(names) == len(set(names)), f"a name stands twice among {names}"
+        return dict(pairs)
+
+    return json.loads((ROOT / "config/openapi.json").read_text(), object_pairs_hook=no_twice)
+
+
+def operations(document):
+    for path, item in document["paths"].items():
+        for method in METHODS:
+            if method in item:
+                yield method.upper(), re.sub(r"\{[^}]+\}", "{id}", path), item[method]
+
+
+def table(face):
+    """Rows of a face's routes.def: {(method, path): the rest of the row}."""
+    text = (ROOT / f"gateway/{face}/routes.def").read_text()
+    rows = re.findall(r'^ROUTE\("([A-Z]+)", "([^"]+)", (.*)\)$', text, re.M)
+    assert rows, face
+    return {(method, path): rest for method, path, rest in rows}
+
+
+def walk(node, where=""):
+    yield where, node
+    if isinstance(node, dict):
+        for key, value in node.items():
+            yield from walk(value, f"{where}/{key}")
+    elif isinstance(node, list):
+        for index, value in enumerate(node):
+            yield from walk(value, f"{where}/{index}")
+
+
+def test_routes_are_those_of_the_server():
+    document = load()
+    for tag, face in (("tenants", "edge"), ("admins", "admin")):
+        told = {(m, p) for m, p, operation in operations(document) if tag in operation["tags"]}
+        served = set(table(face))
+        assert told - served <= COMING, f"not served: {sorted(told - served - COMING)}"
+        assert served - told <= UNWRITTEN, f"not told: {sorted(served - told - UNWRITTEN)}"
+
+
+def test_scopes_are_those_of_the_server():
+    rows = table("admin")
+    for method, path, operation in operations(load()):
+        if "admins" not in operation["tags"] or (method, path) not in rows:
+            continue
+        scope = rows[method, path].rsplit(", ", 1)[1]
+        word = scope.removeprefix("AUTH_SCOPE_").lower().replace("_", ":")
+        told = operation["security"]
+        if scope == "0":
+            assert told == [], (method, path)
+        else:
+            assert told == [{"adminKey": [word]}, {"adminKeyHeader": [word]}], (method, path)
+
+
+def test_bounds_are_the_servers_limits():
+    defines = subprocess.run(
+        ["gcc", "-E", "-dM", "config/base/limits.h"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
+    limits = dict(re.findall(r"^#define (LIMIT_\w+) (.+)$", defines, re.M))
+
+    def value(expression):
+        while re.search(r"LIMIT_\w+", expression):
+            expression = re.sub(r"LIMIT_\w+", lambda m: f"({limits[m.group()]})", expression)
+        assert re.fullmatch(r"[0-9u+\-*<>() ]+", expression), expression
+        return eval(expression.replace("u", ""), {})  # digits and operators alone
+
+    seen = 0
+    for where, node in walk(load()):
+        if isinstance(node, dict) and "x-limit" in node:
+            bounds = [node[bound] for bound in BOUNDS if bound in node]
+            assert bounds == [value(node["x-limit"])], f"{where}: {bounds} is not {node['x-limit']}"
+            seen += 1
+    assert seen > 20
+
+
+def test_fields_are_those_of_the_validator():
+    schemas = load()["components"]["schemas"]
+    rows = (ROOT / "gateway/engine_http/face_fields.def").read_text()
+    fields = re.findall(r"^FIELD\((\w+), ([\w |]+), \w+\)$", rows, re.M)
+    for kinds, name in (("CHAT", "ChatRequest"), ("TEXT", "CompletionRequest")):
+        wanted = {field for field, which in fields if re.search(f"FOR_({kinds}|BOTH)", which)}
+        assert set(schemas[name]["properties"]) == wanted, name
+        assert schemas[name]["additionalProperties"] is False
+
+
+def test_references_lead_somewhere_and_nothing_is_left_over():
+    document = load()
+    used = set()
+    for where, node in walk(document):
+        if not isinstance(node, dict) or "$ref" not in node:
+            continue
+        found = document
+        for part in node["$ref"].removeprefix("#/").split("/"):
+            assert part in found, f"{where}: {node['$ref']}"
+            found = found[part]
+        used.add(node["$ref"])
+    for kind in ("schemas", "parameters", "responses", "headers"):
+        for name in document["components"][kind]:
+            assert f"#/components/{kind}/{name}" in used, f"{kind}/{name} is used nowhere"
+
+
+def test_operations_have_names_and_answers():
+    names = []
+    for method, path, operation in operations(load()):
+        names.append(operation["operationId"])
+        assert operation["summary"] and operation["responses"], (method, path)
+        assert any(code.startswith("2") for code in operation["responses"]), (method, path)
+        assert "default" not in operation["responses"], f"{path}: every code is named"
+    assert len(names) == len(set(names)), "an operationId stands twice"
