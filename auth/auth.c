@@ -11,7 +11,6 @@
 
 struct auth {
     struct auth_method_context context;
-    uint8_t domain[AUTH_CRYPTO_BYTES];
 };
 
 static const struct {
@@ -24,6 +23,14 @@ static const struct {
 #undef METHOD
 };
 
+static enum status open_tenants(struct auth *auth, struct store *store,
+                                const struct auth_secrets *secrets)
+{
+    const struct tenants_options options = {
+        .store = store, .pepper = secrets->pepper, .domain = secrets->domain};
+    return tenants_open(&auth->context.tenants, &options);
+}
+
 static enum status open_secrets(struct auth *auth, const char *data_dir, struct store *store)
 {
     struct auth_secrets secrets;
@@ -32,7 +39,7 @@ static enum status open_secrets(struct auth *auth, const char *data_dir, struct 
     if (is_new) {
         /* Nothing is matched with these zeros: the tenants are opened to count their keys. */
         memset(&secrets, 0, sizeof secrets);
-        TRY(tenants_open(&auth->context.tenants, store, secrets.pepper));
+        TRY(open_tenants(auth, store, &secrets));
         size_t keys = tenants_key_count(auth->context.tenants);
         tenants_close(auth->context.tenants);
         auth->context.tenants = NULL;
@@ -45,7 +52,7 @@ static enum status open_secrets(struct auth *auth, const char *data_dir, struct 
     }
     if (status == STATUS_OK) {
         memcpy(auth->context.pepper, secrets.pepper, sizeof auth->context.pepper);
-        memcpy(auth->domain, secrets.domain, sizeof auth->domain);
+        status = open_tenants(auth, store, &secrets);
     }
     auth_crypto_forget(&secrets, sizeof secrets);
     return status;
@@ -58,8 +65,6 @@ enum status auth_open(struct auth **out, const char *data_dir, struct store *sto
     if (auth == NULL)
         FAIL(STATUS_NO_MEMORY, "no memory for the authentication");
     enum status status = open_secrets(auth, data_dir, store);
-    if (status == STATUS_OK)
-        status = tenants_open(&auth->context.tenants, store, auth->context.pepper);
     if (status != STATUS_OK) {
         auth_close(auth);
         return status;
@@ -82,16 +87,11 @@ struct tenants *auth_tenants(struct auth *auth)
     return auth->context.tenants;
 }
 
-/* The first 16 bytes of HMAC(domain secret, kind id). */
-static enum status authenticate_name(const struct auth *auth, const char *kind, const char *id,
-                                     uint8_t out[16])
+enum status auth_find_account(struct auth *auth, const uint8_t tenant_hash[16],
+                              const uint8_t key_hash[16], char tenant_id[LIMIT_ID_BYTES],
+                              char key_id[LIMIT_ID_BYTES])
 {
-    char message[16 + LIMIT_ID_BYTES];
-    uint8_t mac[AUTH_CRYPTO_BYTES];
-    snprintf(message, sizeof message, "%s%s", kind, id);
-    TRY(auth_crypto_hmac(auth->domain, slice_of(message), mac));
-    memcpy(out, mac, 16);
-    return STATUS_OK;
+    return tenants_find_account(auth->context.tenants, tenant_hash, key_hash, tenant_id, key_id);
 }
 
 enum status auth_authenticate(struct auth *auth, struct slice credential, bool want_admin,
@@ -101,13 +101,8 @@ enum status auth_authenticate(struct auth *auth, struct slice credential, bool w
         FAIL(STATUS_KEY_MISSING,
              "no API key was given; send it as 'Authorization: Bearer sk-by-…'");
     for (size_t i = 0; i < sizeof methods / sizeof methods[0]; i++) {
-        if (!methods[i].recognises(credential))
-            continue;
-        TRY(methods[i].authenticate(&auth->context, credential, want_admin, out));
-        if (out->is_admin)
-            return STATUS_OK;
-        TRY(authenticate_name(auth, "tenant:", out->tenant_id, out->tenant_hash));
-        return authenticate_name(auth, "domain:", out->tenant_id, out->domain);
+        if (methods[i].recognises(credential))
+            return methods[i].authenticate(&auth->context, credential, want_admin, out);
     }
     FAIL(STATUS_KEY_INVALID, "the credential has no form that is known here");
 }

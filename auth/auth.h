@@ -2,7 +2,7 @@
  *
  * Owns:     the list of methods (methods.def: API keys now), the pepper and the domain secret.
  * Thread:   any.
- * Cost:     an API key: one CRC, one look-up, three HMAC-SHA-256 (about 3 µs in all).
+ * Cost:     an API key: one CRC, one look-up, one HMAC-SHA-256 (well under 1 µs in all).
  * Not here: HTTP headers (edge, admin), quotas (quota).
  */
 #pragma once
@@ -30,8 +30,9 @@ struct principal {
     uint32_t scopes;
     uint32_t weight;
     uint8_t tenant_hash[16]; /* HMAC(server secret, "tenant:" id): what the engine may know */
+    uint8_t key_hash[16];    /* HMAC(server secret, "key:" id): whom a final record belongs to */
     uint8_t domain[16];      /* HMAC(server secret, "domain:" id): the tenant's share domain */
-};
+};                           /* zeros for an admin key, all three */
 
 /* Makes or reads D/secrets (0600). CORRUPT when the file is gone though the store holds keys: new
  * secrets would make every one of them worthless. The store outlives the auth. */
@@ -44,6 +45,12 @@ struct tenants *auth_tenants(struct auth *auth);
  * the tenant is suspended. An admin key never opens the tenants' face, nor the other way. */
 enum status auth_authenticate(struct auth *auth, struct slice credential, bool want_admin,
                               struct principal *out);
+
+/* Whose names these are: a final record's row is written under the ids, also when the key has been
+ * revoked or the tenant archived since. NOT_FOUND; O(1). */
+enum status auth_find_account(struct auth *auth, const uint8_t tenant_hash[16],
+                              const uint8_t key_hash[16], char tenant_id[LIMIT_ID_BYTES],
+                              char key_id[LIMIT_ID_BYTES]);
 
 /* When no key that is not revoked may make keys (so on the first start): an admin key of all scopes
  * in D/admin.key (0600), the value and a line's end. `made` tells if it did. */

@@ -4,7 +4,6 @@
 
 #include "auth/auth_method.h"
 #include "auth/tenant_auth.h"
-#include "config/base/clock.h"
 #include "config/base/hash.h"
 #include "config/base/rng.h"
 
@@ -110,21 +109,14 @@ enum status auth_apikey_authenticate(struct auth_method_context *context, struct
                                      bool want_admin, struct principal *out)
 {
     struct auth_apikey read;
-    struct tenant_key key;
-    struct tenant tenant;
     uint8_t hash[AUTH_CRYPTO_BYTES];
     TRY(auth_apikey_read(credential, &read));
     TRY(auth_crypto_hmac(context->pepper, credential, hash));
-    enum tenant_match match = tenants_key_match(
-        context->tenants, read.id, hash, clock_wall_us(clock_system()) / 1000000, &key, &tenant);
+    enum tenant_match match = tenants_key_match(context->tenants, read.id, hash, out);
     if (match != TENANT_MATCH_OPEN)
         return authenticate_refuse(match);
-    bool is_admin = key.tenant_id[0] == '\0';
-    if (is_admin != want_admin || is_admin != read.is_admin)
+    if (out->is_admin != want_admin || out->is_admin != read.is_admin)
         FAIL(STATUS_KEY_INVALID, want_admin ? "a tenant's API key does not open the config API"
                                             : "an admin key does not open the tenants' API");
-    *out = (struct principal){.is_admin = is_admin, .scopes = key.scopes, .weight = tenant.weight};
-    snprintf(out->tenant_id, sizeof out->tenant_id, "%s", tenant.id);
-    snprintf(out->key_id, sizeof out->key_id, "%s", key.id);
     return STATUS_OK;
 }

@@ -6,13 +6,25 @@
 #include <openssl/params.h>
 #include <pthread.h>
 
-/* A context is kept a thread: making one costs 1.2 µs, starting it again 0.2 µs. */
+#include "config/base/mem.h"
+
+/* Kept a thread: making a context costs 1.2 µs, giving it a key 0.5 µs, starting it again under the
+ * key it has 0.1 µs. The edge's loop asks under one key, the pepper, all day. */
+struct thread_context {
+    EVP_MAC_CTX *mac;
+    bool has_key;
+    uint8_t key[AUTH_CRYPTO_BYTES];
+};
+
 static pthread_key_t context_key;
 static pthread_once_t context_once = PTHREAD_ONCE_INIT;
 
-static void context_free(void *context)
+static void context_free(void *memory)
 {
-    EVP_MAC_CTX_free(context);
+    struct thread_context *context = memory;
+    EVP_MAC_CTX_free(context->mac);
+    OPENSSL_cleanse(context, sizeof *context);
+    mem_free(context);
 }
 
 static void context_key_make(void)
@@ -21,37 +33,53 @@ static void context_key_make(void)
     ASSERT(failed == 0);
 }
 
-static EVP_MAC_CTX *hmac_context(void)
+static struct thread_context *hmac_context(void)
 {
     pthread_once(&context_once, context_key_make);
-    EVP_MAC_CTX *context = pthread_getspecific(context_key);
+    struct thread_context *context = pthread_getspecific(context_key);
     if (context != NULL)
         return context;
+    context = mem_zalloc(1, sizeof *context);
+    if (context == NULL)
+        return NULL;
     EVP_MAC *mac = EVP_MAC_fetch(NULL, "HMAC", NULL);
     if (mac != NULL)
-        context = EVP_MAC_CTX_new(mac);
+        context->mac = EVP_MAC_CTX_new(mac);
     EVP_MAC_free(mac);
     char digest[] = "SHA256";
     OSSL_PARAM parameters[] = {
         OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, digest, 0),
         OSSL_PARAM_construct_end(),
     };
-    if (context == NULL || EVP_MAC_CTX_set_params(context, parameters) != 1 ||
+    if (context->mac == NULL || EVP_MAC_CTX_set_params(context->mac, parameters) != 1 ||
         pthread_setspecific(context_key, context) != 0) {
-        EVP_MAC_CTX_free(context);
+        context_free(context);
         return NULL;
     }
     return context;
+}
+
+static bool hmac_start(struct thread_context *context, const uint8_t key[AUTH_CRYPTO_BYTES])
+{
+    if (context->has_key && auth_crypto_equals(context->key, key, AUTH_CRYPTO_BYTES))
+        return EVP_MAC_init(context->mac, NULL, 0, NULL) == 1;
+    context->has_key = false;
+    if (EVP_MAC_init(context->mac, key, AUTH_CRYPTO_BYTES, NULL) != 1)
+        return false;
+    memcpy(context->key, key, AUTH_CRYPTO_BYTES);
+    context->has_key = true;
+    return true;
 }
 
 enum status auth_crypto_hmac(const uint8_t key[AUTH_CRYPTO_BYTES], struct slice message,
                              uint8_t out[AUTH_CRYPTO_BYTES])
 {
     size_t length = 0;
-    EVP_MAC_CTX *context = hmac_context();
-    if (context == NULL || EVP_MAC_init(context, key, AUTH_CRYPTO_BYTES, NULL) != 1 ||
-        EVP_MAC_update(context, (const unsigned char *)message.bytes, message.length) != 1 ||
-        EVP_MAC_final(context, out, &length, AUTH_CRYPTO_BYTES) != 1 || length != AUTH_CRYPTO_BYTES)
+    struct thread_context *context = hmac_context();
+    if (context == NULL || !hmac_start(context, key) ||
+        EVP_MAC_update(context->mac, (const unsigned char *)message.bytes, message.length) != 1 ||
+        EVP_MAC_final(context->mac, out, &length, AUTH_CRYPTO_BYTES) != 1 ||
+        length != AUTH_CRYPTO_BYTES)
         FAIL(STATUS_NO_MEMORY, "HMAC-SHA-256 cannot be computed");
     return STATUS_OK;
 }

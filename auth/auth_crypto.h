@@ -2,7 +2,8 @@
  *
  * Owns:     one MAC context a thread; the only file of the room that knows OpenSSL.
  * Thread:   any.
- * Cost:     under 1 µs for a short message; no allocation after a thread's first call.
+ * Cost:     0.3 µs for a short message under the key of the thread's last call, 0.4 µs more under
+ *           another; no allocation after a thread's first call.
  * Not here: what is authenticated (auth_apikey, auth), random bytes (rng_secure_bytes).
  */
 #pragma once

@@ -3,7 +3,7 @@
  * Owns:     nothing.
  * Thread:   any.
  * Cost:     the method's own.
- * Not here: the order of methods (methods.def), the principal's opaque names (auth).
+ * Not here: the order of methods (methods.def), opaque names (tenant keeps them).
  */
 #pragma once
 
@@ -16,8 +16,7 @@ struct auth_method_context {
 };
 
 /* auth_<name>_recognises: whether a credential (never empty) has this method's form.
- * auth_<name>_authenticate: fills `out` but for tenant_hash and domain; errors as of
- * auth_authenticate. */
+ * auth_<name>_authenticate: fills `out`; errors as of auth_authenticate. */
 #define METHOD(name)                                                                               \
     bool auth_##name##_recognises(struct slice credential);                                        \
     enum status auth_##name##_authenticate(struct auth_method_context *context,                    \

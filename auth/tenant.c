@@ -20,6 +20,7 @@
  */
 struct key_record {
     struct tenant_rows_key row;
+    uint8_t name[16];             /* HMAC(domain secret, "key:" id); zeros for an admin key */
     struct tenant_record *tenant; /* NULL: an admin key */
     struct key_record *next;
 };
@@ -31,32 +32,68 @@ struct key_list {
 
 struct tenant_record {
     struct tenant tenant;
+    uint8_t name[16];   /* HMAC(domain secret, "tenant:" id) */
+    uint8_t domain[16]; /* HMAC(domain secret, "domain:" id) */
     struct key_list keys;
     struct tenant_record *next;
 };
 
 struct tenants {
     struct store *store;
+    const struct clock *clock;
     uint8_t pepper[AUTH_CRYPTO_BYTES];
+    uint8_t domain[AUTH_CRYPTO_BYTES];
     pthread_mutex_t change;  /* one change at a time, from its checks to its place in memory */
     pthread_rwlock_t memory; /* all below; a writer holds `change` too */
     struct auth_index by_id;
     struct auth_index keys_by_id;
+    struct auth_index keys_by_name; /* tenants' keys only */
     struct tenant_record *first;
     struct tenant_record *last;
     struct key_list admin;
 };
 
-static int64_t now_s(void)
+static int64_t now_s(const struct tenants *tenants)
 {
-    return clock_wall_us(clock_system()) / 1000000;
+    return clock_wall_us(tenants->clock) / 1000000;
+}
+
+static struct slice name_slice(const uint8_t name[16])
+{
+    return (struct slice){(const char *)name, 16};
+}
+
+/* The first 16 bytes of HMAC(domain secret, kind id): computed once, when a record is made, so that
+ * a request costs the one HMAC of its credential. */
+static enum status name_make(const struct tenants *tenants, const char *kind, const char *id,
+                             uint8_t out[16])
+{
+    char message[16 + LIMIT_ID_BYTES];
+    uint8_t mac[AUTH_CRYPTO_BYTES];
+    snprintf(message, sizeof message, "%s%s", kind, id);
+    TRY(auth_crypto_hmac(tenants->domain, slice_of(message), mac));
+    memcpy(out, mac, 16);
+    return STATUS_OK;
+}
+
+static enum status name_tenant(const struct tenants *tenants, struct tenant_record *record)
+{
+    TRY(name_make(tenants, "tenant:", record->tenant.id, record->name));
+    return name_make(tenants, "domain:", record->tenant.id, record->domain);
+}
+
+static enum status name_key(const struct tenants *tenants, struct key_record *record)
+{
+    if (record->tenant == NULL)
+        return STATUS_OK;
+    return name_make(tenants, "key:", record->row.key.id, record->name);
 }
 
 /* --- memory; the caller holds `memory` for writing, or is alone --- */
 
 static void memory_add_tenant(struct tenants *tenants, struct tenant_record *record)
 {
-    auth_index_put(&tenants->by_id, record->tenant.id, record);
+    auth_index_put(&tenants->by_id, slice_of(record->tenant.id), record);
     if (tenants->last != NULL)
         tenants->last->next = record;
     else
@@ -67,12 +104,27 @@ static void memory_add_tenant(struct tenants *tenants, struct tenant_record *rec
 static void memory_add_key(struct tenants *tenants, struct key_record *record)
 {
     struct key_list *list = record->tenant != NULL ? &record->tenant->keys : &tenants->admin;
-    auth_index_put(&tenants->keys_by_id, record->row.key.id, record);
+    auth_index_put(&tenants->keys_by_id, slice_of(record->row.key.id), record);
+    if (record->tenant != NULL)
+        auth_index_put(&tenants->keys_by_name, name_slice(record->name), record);
     if (list->last != NULL)
         list->last->next = record;
     else
         list->first = record;
     list->last = record;
+}
+
+/* Room for one more. Under `change`, so that nobody else changes the table while it is copied;
+ * readers wait for the exchange alone, not for a million slots. */
+static enum status memory_reserve(struct tenants *tenants, struct auth_index *index)
+{
+    struct auth_index larger;
+    TRY(auth_index_copy_larger(index, index->count + 1, &larger));
+    pthread_rwlock_wrlock(&tenants->memory);
+    auth_index_exchange(index, &larger);
+    pthread_rwlock_unlock(&tenants->memory);
+    auth_index_deinit(&larger);
+    return STATUS_OK;
 }
 
 static enum status load_tenant(void *context, const struct tenant *tenant)
@@ -85,6 +137,11 @@ static enum status load_tenant(void *context, const struct tenant *tenant)
     if (record == NULL)
         FAIL(STATUS_NO_MEMORY, "no memory for a tenant");
     record->tenant = *tenant;
+    enum status status = name_tenant(tenants, record);
+    if (status != STATUS_OK) {
+        mem_free(record);
+        return status;
+    }
     memory_add_tenant(tenants, record);
     return STATUS_OK;
 }
@@ -95,6 +152,7 @@ static enum status load_key(void *context, const struct tenant_rows_key *row)
     if (tenants->keys_by_id.count >= LIMIT_KEYS)
         FAIL(STATUS_LIMIT, "the database holds more than %d keys", LIMIT_KEYS);
     TRY(auth_index_reserve(&tenants->keys_by_id, tenants->keys_by_id.count + 1));
+    TRY(auth_index_reserve(&tenants->keys_by_name, tenants->keys_by_name.count + 1));
     struct key_record *record = mem_zalloc(1, sizeof *record);
     if (record == NULL)
         FAIL(STATUS_NO_MEMORY, "no memory for a key");
@@ -103,6 +161,11 @@ static enum status load_key(void *context, const struct tenant_rows_key *row)
     if (record->tenant == NULL && row->key.tenant_id[0] != '\0') { /* never an admin key by loss */
         mem_free(record);
         FAIL(STATUS_CORRUPT, "a key in the database belongs to no tenant");
+    }
+    enum status status = name_key(tenants, record);
+    if (status != STATUS_OK) {
+        mem_free(record);
+        return status;
     }
     memory_add_key(tenants, record);
     return STATUS_OK;
@@ -119,14 +182,16 @@ static enum status open_load(struct tenants *tenants)
     return status != STATUS_OK ? status : ended;
 }
 
-enum status tenants_open(struct tenants **out, struct store *store, const uint8_t pepper[32])
+enum status tenants_open(struct tenants **out, const struct tenants_options *options)
 {
     *out = NULL;
     struct tenants *tenants = mem_zalloc(1, sizeof *tenants);
     if (tenants == NULL)
         FAIL(STATUS_NO_MEMORY, "no memory for the tenants");
-    tenants->store = store;
-    memcpy(tenants->pepper, pepper, sizeof tenants->pepper);
+    tenants->store = options->store;
+    tenants->clock = options->clock != NULL ? options->clock : clock_system();
+    memcpy(tenants->pepper, options->pepper, sizeof tenants->pepper);
+    memcpy(tenants->domain, options->domain, sizeof tenants->domain);
     pthread_mutex_init(&tenants->change, NULL);
     pthread_rwlock_init(&tenants->memory, NULL);
     enum status status = open_load(tenants);
@@ -160,9 +225,10 @@ void tenants_close(struct tenants *tenants)
     close_keys(&tenants->admin);
     auth_index_deinit(&tenants->by_id);
     auth_index_deinit(&tenants->keys_by_id);
+    auth_index_deinit(&tenants->keys_by_name);
     pthread_rwlock_destroy(&tenants->memory);
     pthread_mutex_destroy(&tenants->change);
-    auth_crypto_forget(tenants->pepper, sizeof tenants->pepper);
+    auth_crypto_forget(tenants, sizeof *tenants);
     mem_free(tenants);
 }
 
@@ -191,10 +257,11 @@ static void copy_text(char *out, size_t capacity, struct slice text)
 
 /* --- audit --- */
 
-static enum status change_audit(struct sqlite3 *connection, const struct audit_actor *actor,
-                                const char *type, const char *subject, struct buffer *detail)
+static enum status change_audit(struct tenants *tenants, struct sqlite3 *connection,
+                                const struct audit_actor *actor, const char *type,
+                                const char *subject, struct buffer *detail)
 {
-    struct audit_row row = {.at_us = clock_wall_us(clock_system())};
+    struct audit_row row = {.at_us = clock_wall_us(tenants->clock)};
     TRY(detail->status);
     ASSERT(detail->length < sizeof row.detail);
     snprintf(row.type, sizeof row.type, "%s", type);
@@ -232,7 +299,8 @@ static enum status create_commit(struct tenants *tenants, const struct audit_act
     if (status == STATUS_OK) {
         status = tenant_rows_insert(connection, tenant);
         if (status == STATUS_OK)
-            status = change_audit(connection, actor, "tenant.created", tenant->id, &detail);
+            status =
+                change_audit(tenants, connection, actor, "tenant.created", tenant->id, &detail);
         enum status ended = store_end(tenants->store, status == STATUS_OK);
         status = status != STATUS_OK ? status : ended;
     }
@@ -258,10 +326,10 @@ static enum status create_locked(struct tenants *tenants, const struct audit_act
     copy_text(tenant->name, sizeof tenant->name, name);
     tenant->state = TENANT_ACTIVE;
     tenant->weight = weight;
-    tenant->created_at_s = now_s();
-    pthread_rwlock_wrlock(&tenants->memory);
-    enum status status = auth_index_reserve(&tenants->by_id, tenants->by_id.count + 1);
-    pthread_rwlock_unlock(&tenants->memory);
+    tenant->created_at_s = now_s(tenants);
+    enum status status = name_tenant(tenants, record);
+    if (status == STATUS_OK)
+        status = memory_reserve(tenants, &tenants->by_id);
     if (status == STATUS_OK)
         status = create_commit(tenants, actor, tenant);
     if (status != STATUS_OK) {
@@ -336,7 +404,7 @@ static enum status adopt_commit(struct tenants *tenants, const struct audit_acto
     if (status == STATUS_OK) {
         status = tenant_rows_insert_key(connection, row);
         if (status == STATUS_OK)
-            status = change_audit(connection, actor, "key.created", row->key.id, &detail);
+            status = change_audit(tenants, connection, actor, "key.created", row->key.id, &detail);
         enum status ended = store_end(tenants->store, status == STATUS_OK);
         status = status != STATUS_OK ? status : ended;
     }
@@ -385,12 +453,14 @@ static enum status adopt_locked(struct tenants *tenants, const struct audit_acto
     copy_text(key->name, sizeof key->name, name);
     auth_apikey_redact(value, key->redacted);
     key->scopes = scopes;
-    key->created_at_s = now_s();
+    key->created_at_s = now_s(tenants);
     enum status status = auth_crypto_hmac(tenants->pepper, value, record->row.hash);
-    pthread_rwlock_wrlock(&tenants->memory);
     if (status == STATUS_OK)
-        status = auth_index_reserve(&tenants->keys_by_id, tenants->keys_by_id.count + 1);
-    pthread_rwlock_unlock(&tenants->memory);
+        status = name_key(tenants, record);
+    if (status == STATUS_OK)
+        status = memory_reserve(tenants, &tenants->keys_by_id);
+    if (status == STATUS_OK)
+        status = memory_reserve(tenants, &tenants->keys_by_name);
     if (status == STATUS_OK)
         status = adopt_commit(tenants, actor, &record->row);
     if (status != STATUS_OK) {
@@ -473,7 +543,7 @@ static enum status revoke_commit(struct tenants *tenants, const struct audit_act
     if (status == STATUS_OK) {
         status = tenant_rows_revoke_key(connection, key->id, revoked_at_s);
         if (status == STATUS_OK)
-            status = change_audit(connection, actor, "key.revoked", key->id, &detail);
+            status = change_audit(tenants, connection, actor, "key.revoked", key->id, &detail);
         enum status ended = store_end(tenants->store, status == STATUS_OK);
         status = status != STATUS_OK ? status : ended;
     }
@@ -490,7 +560,7 @@ static enum status revoke_locked(struct tenants *tenants, const struct audit_act
         FAIL(STATUS_NOT_FOUND, "there is no key of this id");
     struct tenant_key *key = &record->row.key;
     if (key->revoked_at_s == 0) {
-        int64_t at_s = now_s();
+        int64_t at_s = now_s(tenants);
         TRY(revoke_commit(tenants, actor, key, at_s));
         pthread_rwlock_wrlock(&tenants->memory);
         key->revoked_at_s = at_s;
@@ -525,11 +595,25 @@ static enum tenant_match match_standing(const struct key_record *record, int64_t
     return TENANT_MATCH_OPEN;
 }
 
+static void match_principal(const struct key_record *record, struct principal *out)
+{
+    const struct tenant_record *owner = record->tenant;
+    *out = (struct principal){.is_admin = owner == NULL, .scopes = record->row.key.scopes};
+    memcpy(out->key_id, record->row.key.id, LIMIT_ID_BYTES);
+    if (owner == NULL)
+        return;
+    memcpy(out->tenant_id, owner->tenant.id, LIMIT_ID_BYTES);
+    out->weight = owner->tenant.weight;
+    memcpy(out->tenant_hash, owner->name, sizeof out->tenant_hash);
+    memcpy(out->key_hash, record->name, sizeof out->key_hash);
+    memcpy(out->domain, owner->domain, sizeof out->domain);
+}
+
 enum tenant_match tenants_key_match(struct tenants *tenants, const char *key_id,
-                                    const uint8_t hash[AUTH_CRYPTO_BYTES], int64_t at_s,
-                                    struct tenant_key *key, struct tenant *tenant)
+                                    const uint8_t hash[AUTH_CRYPTO_BYTES], struct principal *out)
 {
     static const uint8_t nobody[AUTH_CRYPTO_BYTES];
+    int64_t at_s = now_s(tenants);
     pthread_rwlock_rdlock(&tenants->memory);
     struct key_record *record = auth_index_get(&tenants->keys_by_id, slice_of(key_id));
     bool is_equal =
@@ -537,11 +621,27 @@ enum tenant_match tenants_key_match(struct tenants *tenants, const char *key_id,
     enum tenant_match match = TENANT_MATCH_WRONG;
     if (record != NULL && is_equal) {
         match = match_standing(record, at_s);
-        *key = record->row.key;
-        *tenant = record->tenant != NULL ? record->tenant->tenant : (struct tenant){0};
+        match_principal(record, out);
     }
     pthread_rwlock_unlock(&tenants->memory);
     return match;
+}
+
+enum status tenants_find_account(struct tenants *tenants, const uint8_t tenant_hash[16],
+                                 const uint8_t key_hash[16], char tenant_id[LIMIT_ID_BYTES],
+                                 char key_id[LIMIT_ID_BYTES])
+{
+    pthread_rwlock_rdlock(&tenants->memory);
+    const struct key_record *record = auth_index_get(&tenants->keys_by_name, name_slice(key_hash));
+    bool is_found = record != NULL && memcmp(record->tenant->name, tenant_hash, 16) == 0;
+    if (is_found) {
+        memcpy(tenant_id, record->tenant->tenant.id, LIMIT_ID_BYTES);
+        memcpy(key_id, record->row.key.id, LIMIT_ID_BYTES);
+    }
+    pthread_rwlock_unlock(&tenants->memory);
+    if (!is_found)
+        FAIL(STATUS_NOT_FOUND, "there is no key of this name");
+    return STATUS_OK;
 }
 
 size_t tenants_key_count(struct tenants *tenants)

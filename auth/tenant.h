@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "config/base/clock.h"
 #include "config/base/limits.h"
 #include "config/base/slice.h"
 #include "config/store.h"
@@ -44,8 +45,15 @@ struct audit_actor {
     char request_id[LIMIT_REQUEST_ID_BYTES];
 };
 
-/* Loads all rows. `pepper` (32 bytes) keys the HMAC of stored secrets. */
-enum status tenants_open(struct tenants **out, struct store *store, const uint8_t pepper[32]);
+struct tenants_options {
+    struct store *store;       /* outlives the directory */
+    const uint8_t *pepper;     /* 32 bytes: keys the HMAC of stored secrets */
+    const uint8_t *domain;     /* 32 bytes: keys the names that an engine may know */
+    const struct clock *clock; /* NULL = the system's */
+};
+
+/* Loads all rows and computes the opaque names of all tenants and keys. */
+enum status tenants_open(struct tenants **out, const struct tenants_options *options);
 void tenants_close(struct tenants *tenants);
 
 /* EXISTS when the name is taken by one that is not archived; INVALID with param. */

@@ -2,13 +2,13 @@
  *
  * Owns:     nothing; implemented in tenant.c, private to the room.
  * Thread:   any.
- * Cost:     a match is two look-ups under a shared lock.
+ * Cost:     a match is one look-up under a shared lock; opaque names are computed once a record.
  * Not here: everything that others may ask (tenant).
  */
 #pragma once
 
+#include "auth/auth.h"
 #include "auth/auth_crypto.h"
-#include "auth/tenant.h"
 
 /* How a key stands; whoever calls decides what the client hears. */
 enum tenant_match {
@@ -19,9 +19,14 @@ enum tenant_match {
     TENANT_MATCH_ARCHIVED,
     TENANT_MATCH_SUSPENDED,
 };
+/* `out` is filled unless the answer is WRONG. */
 enum tenant_match tenants_key_match(struct tenants *tenants, const char *key_id,
-                                    const uint8_t hash[AUTH_CRYPTO_BYTES], int64_t now_s,
-                                    struct tenant_key *key, struct tenant *tenant);
+                                    const uint8_t hash[AUTH_CRYPTO_BYTES], struct principal *out);
+
+/* The tenant's key of these opaque names. NOT_FOUND. */
+enum status tenants_find_account(struct tenants *tenants, const uint8_t tenant_hash[16],
+                                 const uint8_t key_hash[16], char tenant_id[LIMIT_ID_BYTES],
+                                 char key_id[LIMIT_ID_BYTES]);
 
 /* tenants_key_create for a value that auth_apikey_make gave and the caller has kept already. */
 enum status tenants_key_adopt(struct tenants *tenants, const struct audit_actor *actor,

@@ -11,6 +11,7 @@
 #include <stdio.h>
 
 #include "auth/auth_apikey.h"
+#include "auth/auth_secrets.h"
 #include "config/base/hash.h"
 #include "config/base/mem.h"
 
@@ -117,6 +118,59 @@ static void test_two_tenants(void **state)
     assert_memory_equal(again.domain, p1.domain, 16);
     assert_memory_equal(again.tenant_hash, p1.tenant_hash, 16);
     assert_string_equal(again.key_id, p1.key_id);
+}
+
+/* What the engine's records carry is what it was told: HMACs under the server's secret, from which
+ * nobody else gets an id, and from which the server does in one look-up. */
+static void test_account_of_a_record(void **state)
+{
+    struct fixture *fixture = *state;
+    struct tenant tenants[3];
+    struct principal principals[3];
+    char value[LIMIT_KEY_BYTES];
+    for (int i = 0; i < 3; i++) {
+        char name[8];
+        snprintf(name, sizeof name, "t%d", i);
+        make_tenant(fixture, name, &tenants[i], value);
+        assert_int_equal(auth_authenticate(fixture->auth, slice_of(value), false, &principals[i]),
+                         STATUS_OK);
+    }
+    struct auth_secrets secrets;
+    uint8_t mac[AUTH_CRYPTO_BYTES];
+    char message[64];
+    assert_int_equal(auth_secrets_read(fixture->folder, &secrets), STATUS_OK);
+    snprintf(message, sizeof message, "key:%s", principals[0].key_id);
+    assert_int_equal(auth_crypto_hmac(secrets.domain, slice_of(message), mac), STATUS_OK);
+    assert_memory_equal(mac, principals[0].key_hash, 16);
+    snprintf(message, sizeof message, "tenant:%s", principals[0].tenant_id);
+    assert_int_equal(auth_crypto_hmac(secrets.domain, slice_of(message), mac), STATUS_OK);
+    assert_memory_equal(mac, principals[0].tenant_hash, 16);
+    for (int restart = 0; restart < 2; restart++) {
+        char tenant_id[LIMIT_ID_BYTES] = "untouched";
+        char key_id[LIMIT_ID_BYTES] = "untouched";
+        /* One tenant's name with another's key is nobody. */
+        assert_int_equal(auth_find_account(fixture->auth, principals[0].tenant_hash,
+                                           principals[1].key_hash, tenant_id, key_id),
+                         STATUS_NOT_FOUND);
+        assert_int_equal(auth_find_account(fixture->auth, principals[0].tenant_hash,
+                                           principals[0].tenant_hash, tenant_id, key_id),
+                         STATUS_NOT_FOUND);
+        assert_string_equal(tenant_id, "untouched");
+        for (int i = 0; i < 3; i++) {
+            assert_int_equal(auth_find_account(fixture->auth, principals[i].tenant_hash,
+                                               principals[i].key_hash, tenant_id, key_id),
+                             STATUS_OK);
+            assert_string_equal(tenant_id, tenants[i].id);
+            assert_string_equal(key_id, principals[i].key_id);
+        }
+        /* Also after a revocation, and after a restart. */
+        struct tenant_key key;
+        assert_int_equal(tenants_key_revoke(auth_tenants(fixture->auth), &actor,
+                                            slice_of(tenants[2].id), slice_of(key_id), &key),
+                         STATUS_OK);
+        fixture_stop(fixture);
+        fixture_start(fixture);
+    }
 }
 
 static void test_refusals(void **state)
@@ -313,6 +367,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_two_tenants, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_account_of_a_record, setup, teardown),
         cmocka_unit_test_setup_teardown(test_refusals, setup, teardown),
         cmocka_unit_test_setup_teardown(test_other_secret, setup, teardown),
         cmocka_unit_test_setup_teardown(test_revoked, setup, teardown),

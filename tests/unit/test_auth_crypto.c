@@ -34,6 +34,24 @@ static void test_vectors(void **state)
     }
 }
 
+/* A context that keeps its key must notice another one, and one that differs in a single bit. */
+static void test_keys_in_turn(void **state)
+{
+    (void)state;
+    uint8_t key[AUTH_CRYPTO_BYTES] = {7};
+    uint8_t first[AUTH_CRYPTO_BYTES];
+    uint8_t mac[AUTH_CRYPTO_BYTES];
+    assert_int_equal(auth_crypto_hmac(key, SLICE("m"), first), STATUS_OK);
+    for (int bit = 0; bit < 8 * AUTH_CRYPTO_BYTES; bit++) {
+        key[bit / 8] ^= (uint8_t)(1 << bit % 8);
+        assert_int_equal(auth_crypto_hmac(key, SLICE("m"), mac), STATUS_OK);
+        assert_memory_not_equal(mac, first, sizeof mac);
+        key[bit / 8] ^= (uint8_t)(1 << bit % 8);
+        assert_int_equal(auth_crypto_hmac(key, SLICE("m"), mac), STATUS_OK);
+        assert_memory_equal(mac, first, sizeof mac);
+    }
+}
+
 static void test_equals(void **state)
 {
     (void)state;
@@ -90,9 +108,8 @@ static void test_threads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_vectors),
-        cmocka_unit_test(test_equals),
-        cmocka_unit_test(test_forget),
+        cmocka_unit_test(test_vectors), cmocka_unit_test(test_keys_in_turn),
+        cmocka_unit_test(test_equals),  cmocka_unit_test(test_forget),
         cmocka_unit_test(test_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -15,16 +15,26 @@ struct fixture {
     char path[96];
     struct store *store;
     struct tenants *tenants;
+    struct clock clock;
 };
 
 static const uint8_t pepper[32] = {1, 2, 3};
+static const uint8_t domain[32] = {4, 5, 6};
+enum { START_S = 1790000000 };
 static const struct audit_actor actor = {
     .key_id = "key_actor", .peer = "192.0.2.1:5", .request_id = "req_1"};
+
+static struct tenants_options options_of(struct fixture *fixture)
+{
+    return (struct tenants_options){
+        .store = fixture->store, .pepper = pepper, .domain = domain, .clock = &fixture->clock};
+}
 
 static void fixture_start(struct fixture *fixture)
 {
     assert_int_equal(store_open(&fixture->store, fixture->path), STATUS_OK);
-    assert_int_equal(tenants_open(&fixture->tenants, fixture->store, pepper), STATUS_OK);
+    const struct tenants_options options = options_of(fixture);
+    assert_int_equal(tenants_open(&fixture->tenants, &options), STATUS_OK);
 }
 
 static void fixture_stop(struct fixture *fixture)
@@ -37,6 +47,7 @@ static int setup(void **state)
 {
     struct fixture *fixture = calloc(1, sizeof *fixture);
     kit_folder_make(fixture->folder);
+    clock_manual_init(&fixture->clock, START_S * INT64_C(1000000));
     snprintf(fixture->path, sizeof fixture->path, "%s/banyan.db", fixture->folder);
     fixture_start(fixture);
     *state = fixture;
@@ -71,12 +82,11 @@ static struct tenant create(struct fixture *fixture, const char *name)
 static enum tenant_match match_key(struct fixture *fixture, const char *value)
 {
     struct auth_apikey read;
-    struct tenant_key key;
-    struct tenant tenant;
+    struct principal principal;
     uint8_t hash[AUTH_CRYPTO_BYTES];
     assert_int_equal(auth_apikey_read(slice_of(value), &read), STATUS_OK);
     assert_int_equal(auth_crypto_hmac(pepper, slice_of(value), hash), STATUS_OK);
-    return tenants_key_match(fixture->tenants, read.id, hash, 1000, &key, &tenant);
+    return tenants_key_match(fixture->tenants, read.id, hash, &principal);
 }
 
 static void test_create_and_get(void **state)
@@ -294,16 +304,15 @@ static void test_standing(void **state)
     assert_int_equal(match_key(fixture, stranger), TENANT_MATCH_WRONG);
     /* The right id, another secret. */
     uint8_t hash[AUTH_CRYPTO_BYTES] = {0};
-    struct tenant_key found;
-    struct tenant tenant;
-    assert_int_equal(tenants_key_match(fixture->tenants, key.id, hash, 0, &found, &tenant),
+    struct principal principal;
+    assert_int_equal(tenants_key_match(fixture->tenants, key.id, hash, &principal),
                      TENANT_MATCH_WRONG);
     static const struct {
         const char *sql;
         enum tenant_match match;
     } cases[] = {
-        {"update keys set expires_at_s = 1001", TENANT_MATCH_OPEN},
-        {"update keys set expires_at_s = 1000", TENANT_MATCH_EXPIRED}, /* asked at 1000 */
+        {"update keys set expires_at_s = 1790000001", TENANT_MATCH_OPEN},
+        {"update keys set expires_at_s = 1790000000", TENANT_MATCH_EXPIRED}, /* START_S */
         {"update keys set expires_at_s = 0; update tenants set state = 1", TENANT_MATCH_SUSPENDED},
         {"update tenants set state = 2", TENANT_MATCH_ARCHIVED},
         {"update keys set revoked_at_s = 5", TENANT_MATCH_REVOKED},
@@ -450,6 +459,7 @@ static void test_damaged_rows_stop_the_start(void **state)
     assert_int_equal(
         tenants_key_create(fixture->tenants, &actor, slice_of(one.id), SLICE("k"), 0, &key, value),
         STATUS_OK);
+    const struct tenants_options options = options_of(fixture);
     static const char *const damages[][2] = {
         {"update tenants set name = hex(zeroblob(64))", "update tenants set name = 'one'"},
         {"update keys set scopes = -1", "update keys set scopes = 0"},
@@ -458,7 +468,7 @@ static void test_damaged_rows_stop_the_start(void **state)
     for (size_t i = 0; i < sizeof damages / sizeof damages[0]; i++) {
         execute(fixture, damages[i][0]);
         struct tenants *tenants;
-        assert_int_equal(tenants_open(&tenants, fixture->store, pepper), STATUS_CORRUPT);
+        assert_int_equal(tenants_open(&tenants, &options), STATUS_CORRUPT);
         assert_null(tenants);
         execute(fixture, damages[i][1]);
     }
@@ -470,7 +480,7 @@ static void test_damaged_rows_stop_the_start(void **state)
         SQLITE_OK);
     sqlite3_close(connection);
     struct tenants *tenants;
-    assert_int_equal(tenants_open(&tenants, fixture->store, pepper), STATUS_CORRUPT);
+    assert_int_equal(tenants_open(&tenants, &options), STATUS_CORRUPT);
 }
 
 struct race {
