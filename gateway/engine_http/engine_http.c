@@ -101,8 +101,8 @@ static enum status open_finals(struct engine_process *process)
         directory = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (directory < 0)
         FAIL(STATUS_IO, "data directory %s: %s", folder, strerror(errno));
-    enum status status =
-        final_ring_open(&process->face.finals, directory, "finals.ring", LIMIT_FINAL_RECORDS);
+    enum status status = final_ring_open(&process->face.finals, directory, "finals.ring",
+                                         LIMIT_FINAL_RECORDS, LIMIT_REQUESTS_IN_ENGINE);
     close(directory);
     return status;
 }
@@ -142,6 +142,7 @@ static enum status open_listener(struct engine_process *process, int descriptor)
         .descriptor = descriptor,
         .body_bytes_max = (size_t)config->body_limit,
         .connections_max = LIMIT_CONNECTIONS,
+        .answer_header = {"x-banyan-protocol", SLICE("1")},
         .admit = admit_peer,
         .admit_context = process,
         .handler = face_routes_handle,
@@ -174,6 +175,7 @@ static enum status open_all(struct engine_process *process,
     TRY(loop_watch_signals(face->loop, on_signal, process));
     TRY(metrics_create(&face->metrics));
     TRY(open_finals(process));
+    face_init(face);
     TRY(open_engine(process));
     TRY(face_worker_create(&face->worker, face->loop, LIMIT_REQUESTS_IN_ENGINE));
     process->drain_timer = loop_timer_create(face->loop, drain_look, process);

@@ -1,8 +1,36 @@
 #include "gateway/engine_http/face.h"
 
 #include "config/base/hash.h"
+#include "config/base/rng.h"
 #include "gateway/engine_http/face_job.h"
 #include "gateway/http/http_error.h"
+
+void face_init(struct face *face)
+{
+    static const char digits[] = "0123456789abcdef";
+    uint8_t bytes[(FACE_INSTANCE_BYTES - 1) / 2];
+    rng_secure_bytes(bytes, sizeof bytes);
+    for (size_t i = 0; i < sizeof bytes; i++) {
+        face->instance[2 * i] = digits[bytes[i] >> 4];
+        face->instance[2 * i + 1] = digits[bytes[i] & 15];
+    }
+    face->gauges.finals_waiting =
+        metrics_get(face->metrics, METRIC_GAUGE, "banyan_final_records",
+                    "Final records that no edge has acknowledged.", "", NULL, 0);
+    face->gauges.finals_lost =
+        metrics_get(face->metrics, METRIC_GAUGE, "banyan_final_records_lost",
+                    "Final records overwritten before an edge acknowledged them.", "", NULL, 0);
+    face->gauges.jobs = metrics_get(face->metrics, METRIC_GAUGE, "banyan_engine_jobs",
+                                    "Requests that the engine's face has not ended.", "", NULL, 0);
+}
+
+void face_metrics_set(const struct face *face)
+{
+    struct final_ring_figures finals = final_ring_figures(face->finals);
+    metric_set(face->gauges.finals_waiting, (double)(finals.last - finals.acknowledged));
+    metric_set(face->gauges.finals_lost, (double)finals.lost);
+    metric_set(face->gauges.jobs, face->job_count);
+}
 
 /* Never 0, which is an empty place. */
 static uint64_t hash_of_id(struct slice request_id)

@@ -11,11 +11,12 @@
 
 #include "config/config.h"
 #include "engine/engine.h"
+#include "gateway/engine_http/face_trusted.h"
 #include "gateway/engine_http/face_worker.h"
 #include "gateway/engine_http/final_ring.h"
 #include "gateway/http/request.h"
 
-enum { FACE_PROTOCOL = 1, FACE_RECENT_IDS = 4096 };
+enum { FACE_RECENT_IDS = 4096, FACE_INSTANCE_BYTES = 17 };
 
 struct face_job;
 
@@ -24,11 +25,17 @@ struct face {
     struct engine *engine;
     struct engine_info info;
     struct metrics *metrics;
+    struct {
+        struct metric *finals_waiting;
+        struct metric *finals_lost;
+        struct metric *jobs;
+    } gauges;
     struct face_worker *worker;
     struct final_ring *finals;
     struct face_job *jobs; /* list, newest first */
     uint32_t job_count;
     bool is_draining;
+    char instance[FACE_INSTANCE_BYTES]; /* new at each start: tells an edge of a restart */
     _Atomic bool is_pump_posted;
     /* Hashes of the last request ids: an id that was seen is dropped (a retry of the edge after a
      * connection died must not run twice). */
@@ -36,11 +43,15 @@ struct face {
     uint32_t recent_next;
 };
 
+/* Makes the face's own metrics and the name of this start; after metrics and ring are open. */
+void face_init(struct face *face);
 /* True the first time for an id, as far back as FACE_RECENT_IDS. */
 bool face_remember_id(struct face *face, struct slice request_id);
 /* A request that was refused before it began may come again under its id. */
 void face_forget_id(struct face *face, struct slice request_id);
 /* Engine threads: events wait. `context` is the face. */
 void face_wake(void *context);
+/* Brings the gauges up to date that are figures of something else; before they are read. */
+void face_metrics_set(const struct face *face);
 /* A handler's start: 503 (answered, false) while draining. */
 bool face_accepts(struct face *face, struct http_request *request);

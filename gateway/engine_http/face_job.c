@@ -36,7 +36,9 @@ struct face_job {
     engine_request_id ids[LIMIT_CHOICES];   /* [prompt] */
     uint32_t tokens[LIMIT_CHOICES];         /* [prompt] completion tokens so far */
     uint32_t live;                          /* prompts the engine has not ended */
-    struct engine_report report;            /* sums over prompts */
+    struct engine_report report;            /* sums over prompts that ended */
+    struct engine_report so_far;            /* sums over prompts that started: what was told */
+    int place;                              /* in the ring's table; FINAL_RING_NONE before 200 */
     int64_t started_us;
     bool is_parsing;
     bool has_started; /* a START was seen: there will be a final record */
@@ -132,14 +134,56 @@ static void job_drained(void *context)
     }
 }
 
+static struct final_record job_record(const struct face_job *job,
+                                      const struct engine_report *report)
+{
+    struct final_record record = {
+        .route = job->kind == FACE_CHAT ? FINAL_ROUTE_CHAT : FINAL_ROUTE_COMPLETIONS,
+        .at_us = clock_wall_us(clock_system()),
+        .report = *report,
+    };
+    memcpy(record.request_id, job->trusted.request_id, sizeof record.request_id);
+    memcpy(record.tenant, job->trusted.tenant, sizeof record.tenant);
+    memcpy(record.key, job->trusted.key, sizeof record.key);
+    memcpy(record.service_class, job->trusted.service_class, sizeof record.service_class);
+    return record;
+}
+
+/* What is about to be handed out stands in the ring first: what a client has seen is counted,
+ * whatever becomes of this process. */
+static void job_count(struct face_job *job)
+{
+    job->so_far.completion_tokens = job_tokens(job);
+    if (job->place != FINAL_RING_NONE)
+        final_ring_progress(job->face->finals, job->place, &job->so_far,
+                            clock_wall_us(clock_system()));
+}
+
+/* A list of prompts is admitted one by one: the frame comes again with the sums. */
+static void job_write_start(struct face_job *job)
+{
+    struct buffer data;
+    buffer_init(&data, FRAME_BYTES_MAX);
+    buffer_printf(&data, "{\"protocol\":%d,\"request_id\":", FACE_PROTOCOL);
+    buffer_append_json_string(&data, slice_of(job->trusted.request_id));
+    buffer_printf(&data, ",\"prompt_tokens\":%u,\"cached_tokens\":%u,\"queue_us\":%lld}",
+                  job->so_far.prompt_tokens, job->so_far.cached_tokens,
+                  (long long)job->so_far.queue_us);
+    job_write(job, "banyan.start", &data);
+    buffer_deinit(&data);
+}
+
 static void job_begin(struct face_job *job)
 {
     static const struct http_header headers[] = {
         {"content-type", {"text/event-stream; charset=utf-8", 32}},
         {"cache-control", {"no-cache", 8}},
     };
+    const struct final_record record = job_record(job, &job->so_far);
     job->is_begun = true;
+    job->place = final_ring_begin(job->face->finals, &record);
     http_stream_begin(job->request, 200, headers, 2, job_drained, job);
+    job_write_start(job);
     for (uint32_t i = 0; i < job->choice_count && job->kind == FACE_CHAT; i++) {
         struct buffer data;
         buffer_init(&data, FRAME_BYTES_MAX);
@@ -155,6 +199,7 @@ static void job_write_frame(struct face_job *job, struct face_frame_choice *choi
     struct buffer data;
     buffer_init(&data, FRAME_BYTES_MAX);
     face_frame_write(choice, &job->head, job_tokens(job), finish, &data);
+    job_count(job);
     job_write(job, NULL, &data);
     buffer_deinit(&data);
 }
@@ -164,6 +209,7 @@ static void job_write_error(struct face_job *job)
     struct buffer data;
     buffer_init(&data, FRAME_BYTES_MAX);
     face_frame_write_error(job_tokens(job), &job->note, &data);
+    job_count(job);
     job_write(job, NULL, &data);
     buffer_deinit(&data);
 }
@@ -180,9 +226,9 @@ static void job_finish(struct face_job *job)
     if (is_refused && !job->has_started)
         face_forget_id(job->face, slice_of(job->trusted.request_id));
     if (job->has_started && !is_refused) {
-        struct final_record record = {.report = job->report};
-        snprintf(record.request_id, sizeof record.request_id, "%s", job->trusted.request_id);
-        final_ring_append(job->face->finals, &record);
+        struct final_record record = job_record(job, &job->report);
+        final_ring_end(job->face->finals, job->place, &record);
+        job->place = FINAL_RING_NONE;
         if (job->request != NULL && job->is_begun) {
             struct buffer data;
             buffer_init(&data, FRAME_BYTES_MAX);
@@ -217,6 +263,22 @@ static void job_fail(struct face_job *job, const struct error_note *note)
 }
 
 /* --- events --- */
+
+static void event_start(struct face_job *job, const struct engine_report *report)
+{
+    struct engine_report *sum = &job->so_far;
+    sum->prompt_tokens += report->prompt_tokens;
+    sum->cached_tokens += report->cached_tokens;
+    sum->queue_us = sum->queue_us > report->queue_us ? sum->queue_us : report->queue_us;
+    job->has_started = true;
+    if (job->is_begun) {
+        job_count(job);
+        if (job->request != NULL)
+            job_write_start(job);
+    } else if (!job->is_failed && job->request != NULL) {
+        job_begin(job);
+    }
+}
 
 static void event_token(struct face_job *job, struct face_frame_choice *choice,
                         const struct engine_event *event)
@@ -286,9 +348,7 @@ void face_job_on_event(struct face_job *job, const struct engine_event *event)
     uint32_t index = prompt * job->parsed.engine.choices + event->choice;
     switch (event->kind) {
     case ENGINE_EVENT_START:
-        job->has_started = true;
-        if (!job->is_begun && !job->is_failed && job->request != NULL)
-            job_begin(job);
+        event_start(job, &event->report);
         return;
     case ENGINE_EVENT_PROMPT:
         event_token(job, &job->choices[index], event);
@@ -383,7 +443,8 @@ static enum status job_create(struct face_job **out, struct face *face,
 {
     struct face_trusted trusted;
     TRY(face_trusted_read(&trusted, request));
-    if (trusted.is_given && !face_remember_id(face, slice_of(trusted.request_id)))
+    struct slice id = slice_of(trusted.request_id);
+    if (trusted.is_given && (final_ring_knows(face->finals, id) || !face_remember_id(face, id)))
         FAIL(STATUS_CONFLICT, "A request with this id was seen before.");
     struct face_job *job = mem_zalloc(1, sizeof *job);
     if (job == NULL)
@@ -392,6 +453,7 @@ static enum status job_create(struct face_job **out, struct face *face,
     job->face = face;
     job->trusted = trusted;
     job->kind = kind;
+    job->place = FINAL_RING_NONE;
     job->started_us = clock_mono_us(clock_system());
     struct slice body = http_body(request);
     buffer_init(&job->body, body.length + 1);
@@ -400,7 +462,7 @@ static enum status job_create(struct face_job **out, struct face *face,
     if (status == STATUS_OK)
         status = face_worker_submit(face->worker, &job->task);
     if (status != STATUS_OK) {
-        face_forget_id(face, slice_of(trusted.request_id));
+        face_forget_id(face, id);
         buffer_deinit(&job->body);
         mem_free(job);
         return status;

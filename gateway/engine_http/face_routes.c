@@ -101,6 +101,7 @@ static void on_metrics(struct http_request *request, void *context)
         http_respond_error(request, STATUS_UNAVAILABLE, NULL, "The engine is shutting down.");
         return;
     }
+    face_metrics_set(face);
     buffer_init(&answer, ANSWER_BYTES_MAX);
     metrics_render(face->metrics, &answer);
     http_respond(request, 200, headers, 1, buffer_slice(&answer));
@@ -111,22 +112,28 @@ static void on_stats(struct http_request *request, void *context)
 {
     struct face *face = context;
     struct engine_stats stats;
+    struct final_ring_figures finals = final_ring_figures(face->finals);
     struct buffer answer;
     engine_stats(face->engine, &stats);
     buffer_init(&answer, ANSWER_BYTES_MAX);
+    buffer_printf(&answer, "{\"protocol\":%d,\"instance\":\"%s\",\"model\":", FACE_PROTOCOL,
+                  face->instance);
+    buffer_append_json_string(&answer, slice_of(face->info.model_name));
     buffer_printf(&answer,
-                  "{\"requests\":%u,\"jobs\":%u,\"sequences_running\":%u,\"sequences_waiting\":%u,"
+                  ",\"requests\":%u,\"jobs\":%u,\"sequences_running\":%u,\"sequences_waiting\":%u,"
                   "\"pages_free\":%u,\"pages_total\":%u,\"steps\":%llu,\"rows\":%llu,",
                   stats.requests, face->job_count, stats.sequences_running, stats.sequences_waiting,
                   stats.pages_free, stats.pages_total, (unsigned long long)stats.steps,
                   (unsigned long long)stats.rows);
     buffer_printf(&answer,
-                  "\"tokens_prompt\":%llu,\"tokens_generated\":%llu,\"finals_waiting\":%llu,"
-                  "\"finals_lost\":%llu,\"heap_bytes\":%zu}",
+                  "\"tokens_prompt\":%llu,\"tokens_generated\":%llu,\"is_draining\":%s,"
+                  "\"finals_waiting\":%llu,\"finals_lost\":%llu,\"finals_live\":%u,"
+                  "\"finals_recovered\":%u,\"heap_bytes\":%zu}",
                   (unsigned long long)stats.tokens_prompt,
-                  (unsigned long long)stats.tokens_generated,
-                  (unsigned long long)final_ring_unacknowledged(face->finals),
-                  (unsigned long long)final_ring_lost(face->finals), mallinfo2().uordblks);
+                  (unsigned long long)stats.tokens_generated, face->is_draining ? "true" : "false",
+                  (unsigned long long)(finals.last - finals.acknowledged),
+                  (unsigned long long)finals.lost, finals.live, finals.recovered,
+                  mallinfo2().uordblks);
     respond(request, &answer);
 }
 
@@ -148,36 +155,72 @@ static void on_request_cancel(struct http_request *request, void *context)
         http_respond_error(request, STATUS_NOT_FOUND, NULL, "No such request is under way.");
 }
 
-static uint64_t finals_after(struct slice query)
+struct finals_query {
+    uint64_t after;
+    uint64_t limit;
+};
+
+/* "after=N&limit=M", each at most once, nothing else. */
+static enum status finals_read_query(struct slice query, struct finals_query *out)
 {
-    uint64_t after = 0;
-    struct slice name = SLICE("after=");
-    if (!slice_starts_with(query, name))
-        return 0;
-    for (size_t i = name.length; i < query.length && i < name.length + 18; i++) {
-        if (query.bytes[i] < '0' || query.bytes[i] > '9')
-            return 0;
-        after = after * 10 + (uint64_t)(query.bytes[i] - '0');
+    bool is_given[2] = {false, false};
+    *out = (struct finals_query){.after = 0, .limit = FINALS_AT_ONCE};
+    while (query.length > 0) {
+        size_t length = 0;
+        while (length < query.length && query.bytes[length] != '&')
+            length++;
+        struct slice part = {query.bytes, length};
+        bool is_limit = slice_starts_with(part, SLICE("limit="));
+        size_t name = 6; /* of both */
+        if ((!is_limit && !slice_starts_with(part, SLICE("after="))) || is_given[is_limit])
+            FAIL(STATUS_INVALID, "finals takes after and limit, each once");
+        is_given[is_limit] = true;
+        const char *param = is_limit ? "limit" : "after";
+        uint64_t value = 0;
+        for (size_t i = name; i < part.length; i++) {
+            unsigned digit = (unsigned)part.bytes[i] - '0';
+            if (digit > 9)
+                FAIL_PARAM(STATUS_INVALID, param, "%s must be a whole number", param);
+            if (part.length - name > 18)
+                FAIL_PARAM(STATUS_OUT_OF_RANGE, param, "%s has at most 18 digits", param);
+            value = value * 10 + digit;
+        }
+        if (part.length == name || (is_limit && (value < 1 || value > FINALS_AT_ONCE)))
+            FAIL_PARAM(STATUS_OUT_OF_RANGE, param, "%s is missing, or not from 1 to %d", param,
+                       FINALS_AT_ONCE);
+        *(is_limit ? &out->limit : &out->after) = value;
+        size_t used = length < query.length ? length + 1 : length;
+        query = (struct slice){query.bytes + used, query.length - used};
     }
-    return after;
+    return STATUS_OK;
 }
 
+/* Records not yet acknowledged, in rising order. "last" is the last of this page (or `after`). */
 static void on_finals(struct http_request *request, void *context)
 {
     const struct face *face = context;
-    struct final_record record = {.sequence = finals_after(http_query(request))};
+    struct finals_query query;
+    if (finals_read_query(http_query(request), &query) != STATUS_OK) {
+        http_respond_failure(request);
+        return;
+    }
+    struct final_ring_figures finals = final_ring_figures(face->finals);
+    struct final_record record = {.sequence = query.after};
     struct buffer answer;
     buffer_init(&answer, ANSWER_BYTES_MAX);
-    buffer_append_text(&answer, "{\"object\":\"list\",\"data\":[");
-    uint32_t count = 0;
-    while (count < FINALS_AT_ONCE && final_ring_next(face->finals, record.sequence, &record)) {
+    buffer_printf(
+        &answer, "{\"object\":\"list\",\"instance\":\"%s\",\"acked\":%llu,\"lost\":%llu,\"data\":[",
+        face->instance, (unsigned long long)finals.acknowledged, (unsigned long long)finals.lost);
+    uint64_t count = 0;
+    while (count < query.limit && final_ring_next(face->finals, record.sequence, &record)) {
         if (count++ > 0)
             buffer_append_char(&answer, ',');
         final_ring_render(&record, &answer);
     }
     struct final_record next;
     bool has_more = final_ring_next(face->finals, record.sequence, &next);
-    buffer_printf(&answer, "],\"has_more\":%s}", has_more ? "true" : "false");
+    buffer_printf(&answer, "],\"last\":%llu,\"has_more\":%s}", (unsigned long long)record.sequence,
+                  has_more ? "true" : "false");
     respond(request, &answer);
 }
 
@@ -188,8 +231,8 @@ static enum status ack(struct face *face, struct slice body)
     TRY(face_json_parse(body, &root));
     const json_t *value = json_object_get(root, "record_seq");
     enum status status = STATUS_OK;
-    if (value == NULL)
-        FAIL_OUT(STATUS_INVALID, "record_seq is missing");
+    if (value == NULL || json_object_size(root) != 1)
+        FAIL_OUT(STATUS_INVALID, "the body is {\"record_seq\":N}");
     TRY_OUT(face_json_integer(value, "record_seq", 0, INT64_MAX, &sequence));
     TRY_OUT(final_ring_acknowledge(face->finals, (uint64_t)sequence));
 out:
@@ -222,6 +265,10 @@ void face_routes_handle(struct http_request *request, void *context)
 {
     const struct route *route =
         router_find(routes, sizeof routes / sizeof routes[0], request, NULL);
-    if (route != NULL)
+    if (route == NULL)
+        return;
+    if (face_trusted_check_protocol(request) == STATUS_OK)
         route->handler(request, context);
+    else
+        http_respond_failure(request);
 }

@@ -5,6 +5,34 @@
 
 enum { DEADLINE_MS_MAX = 24 * 3600 * 1000 };
 
+/* Every header of the edge, and whether it needs another one beside it. */
+enum trusted_header {
+    TRUSTED_PROTOCOL,
+    TRUSTED_REQUEST_ID,
+    TRUSTED_TENANT,
+    TRUSTED_KEY,
+    TRUSTED_CLASS,
+    TRUSTED_WEIGHT,
+    TRUSTED_DOMAIN,
+    TRUSTED_VISIBLE,
+    TRUSTED_DEADLINE,
+    TRUSTED_COUNT,
+};
+static const struct {
+    const char *name;
+    enum trusted_header needs;
+} headers[TRUSTED_COUNT] = {
+    [TRUSTED_PROTOCOL] = {"x-banyan-protocol", TRUSTED_PROTOCOL},
+    [TRUSTED_REQUEST_ID] = {"x-banyan-request-id", TRUSTED_PROTOCOL},
+    [TRUSTED_TENANT] = {"x-banyan-tenant", TRUSTED_REQUEST_ID},
+    [TRUSTED_KEY] = {"x-banyan-key", TRUSTED_TENANT},
+    [TRUSTED_CLASS] = {"x-banyan-class", TRUSTED_REQUEST_ID},
+    [TRUSTED_WEIGHT] = {"x-banyan-weight", TRUSTED_REQUEST_ID},
+    [TRUSTED_DOMAIN] = {"x-banyan-domain", TRUSTED_REQUEST_ID},
+    [TRUSTED_VISIBLE] = {"x-banyan-visible", TRUSTED_DOMAIN},
+    [TRUSTED_DEADLINE] = {"x-banyan-deadline-ms", TRUSTED_REQUEST_ID},
+};
+
 static int hex_value(char c)
 {
     if (c >= '0' && c <= '9')
@@ -12,46 +40,65 @@ static int hex_value(char c)
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-static enum status read_domain(struct slice text, const char *name, struct engine_domain *out)
+static enum status read_hash(struct slice text, enum trusted_header header, uint8_t out[16])
 {
-    if (text.length != 2 * sizeof out->bytes)
-        FAIL(STATUS_INVALID, "header %s: a domain has %zu hex digits", name, 2 * sizeof out->bytes);
-    for (size_t i = 0; i < sizeof out->bytes; i++) {
+    if (text.length != 32)
+        FAIL(STATUS_INVALID, "header %s: a hash has 32 hex digits", headers[header].name);
+    for (size_t i = 0; i < 16; i++) {
         int high = hex_value(text.bytes[2 * i]);
         int low = hex_value(text.bytes[2 * i + 1]);
         if (high < 0 || low < 0)
-            FAIL(STATUS_INVALID, "header %s: not lower-case hex", name);
-        out->bytes[i] = (uint8_t)(high << 4 | low);
+            FAIL(STATUS_INVALID, "header %s: not lower-case hex", headers[header].name);
+        out[i] = (uint8_t)(high << 4 | low);
     }
     return STATUS_OK;
 }
 
 static enum status read_visible(struct face_trusted *trusted, struct slice text)
 {
-    const char *name = "x-banyan-visible";
-    while (text.length > 0) {
+    for (;;) {
         size_t length = 0;
         while (length < text.length && text.bytes[length] != ',')
             length++;
         if (trusted->visible_count == LIMIT_DOMAINS_VISIBLE)
-            FAIL(STATUS_LIMIT, "header %s: at most %d domains", name, LIMIT_DOMAINS_VISIBLE);
-        TRY(read_domain((struct slice){text.bytes, length}, name,
-                        &trusted->visible[trusted->visible_count++]));
-        size_t used = length < text.length ? length + 1 : length;
-        text = (struct slice){text.bytes + used, text.length - used};
+            FAIL(STATUS_LIMIT, "header x-banyan-visible: at most %d domains",
+                 LIMIT_DOMAINS_VISIBLE);
+        TRY(read_hash((struct slice){text.bytes, length}, TRUSTED_VISIBLE,
+                      trusted->visible[trusted->visible_count++].bytes));
+        if (length == text.length)
+            return STATUS_OK;
+        text = (struct slice){text.bytes + length + 1, text.length - length - 1};
     }
+}
+
+static enum status read_number(struct slice text, enum trusted_header header, int64_t most,
+                               int64_t *out)
+{
+    int64_t value = 0;
+    for (size_t i = 0; i < text.length && value <= most; i++) {
+        if (text.bytes[i] < '0' || text.bytes[i] > '9')
+            FAIL(STATUS_INVALID, "header %s: not a whole number", headers[header].name);
+        value = value * 10 + (text.bytes[i] - '0');
+    }
+    if (text.length == 0 || value < 1 || value > most)
+        FAIL(STATUS_OUT_OF_RANGE, "header %s: a number from 1 to %lld", headers[header].name,
+             (long long)most);
+    *out = value;
     return STATUS_OK;
 }
 
-static enum status read_deadline(struct face_trusted *trusted, struct slice text)
+/* A word that may stand in a ledger and a metric's label. */
+static enum status read_class(struct face_trusted *trusted, struct slice text)
 {
-    int64_t ms = 0;
+    if (text.length == 0 || text.length >= sizeof trusted->service_class)
+        FAIL(STATUS_INVALID, "header x-banyan-class: 1 to %zu letters",
+             sizeof trusted->service_class - 1);
     for (size_t i = 0; i < text.length; i++) {
-        if (text.bytes[i] < '0' || text.bytes[i] > '9' || ms > DEADLINE_MS_MAX)
-            FAIL(STATUS_INVALID, "header x-banyan-deadline-ms: a number up to %d", DEADLINE_MS_MAX);
-        ms = ms * 10 + (text.bytes[i] - '0');
+        if (text.bytes[i] < 'a' || text.bytes[i] > 'z')
+            FAIL(STATUS_INVALID, "header x-banyan-class: lower-case letters only");
     }
-    trusted->deadline_us = clock_mono_us(clock_system()) + ms * 1000;
+    memset(trusted->service_class, 0, sizeof trusted->service_class);
+    memcpy(trusted->service_class, text.bytes, text.length);
     return STATUS_OK;
 }
 
@@ -82,28 +129,70 @@ static void make_request_id(struct face_trusted *trusted)
     trusted->request_id[4 + 2 * sizeof bytes] = '\0';
 }
 
+enum status face_trusted_check_protocol(const struct http_request *request)
+{
+    struct slice text = http_header_get(request, headers[TRUSTED_PROTOCOL].name);
+    if (text.bytes != NULL && !slice_is(text, "1"))
+        FAIL(STATUS_PROTOCOL_VERSION,
+             "This engine speaks protocol %d with its edge; the edge speaks another. "
+             "Run both from the same version.",
+             FACE_PROTOCOL);
+    return STATUS_OK;
+}
+
+static enum status read_one(struct face_trusted *trusted, const struct http_request *request,
+                            enum trusted_header header)
+{
+    struct slice text = http_header_get(request, headers[header].name);
+    int64_t number = 0;
+    switch (header) {
+    case TRUSTED_PROTOCOL:
+        return face_trusted_check_protocol(request);
+    case TRUSTED_REQUEST_ID:
+        trusted->is_given = true;
+        return read_request_id(trusted, text);
+    case TRUSTED_TENANT:
+        return read_hash(text, header, trusted->tenant);
+    case TRUSTED_KEY:
+        return read_hash(text, header, trusted->key);
+    case TRUSTED_CLASS:
+        return read_class(trusted, text);
+    case TRUSTED_WEIGHT:
+        TRY(read_number(text, header, FACE_WEIGHT_MAX, &number));
+        trusted->weight = (uint32_t)number;
+        return STATUS_OK;
+    case TRUSTED_DOMAIN:
+        return read_hash(text, header, trusted->domain.bytes);
+    case TRUSTED_VISIBLE:
+        return read_visible(trusted, text);
+    case TRUSTED_DEADLINE:
+        TRY(read_number(text, header, DEADLINE_MS_MAX, &number));
+        trusted->deadline_us = clock_mono_us(clock_system()) + number * 1000;
+        return STATUS_OK;
+    case TRUSTED_COUNT:
+        break;
+    }
+    ASSERT(false);
+    return STATUS_INVALID;
+}
+
 enum status face_trusted_read(struct face_trusted *trusted, const struct http_request *request)
 {
-    *trusted = (struct face_trusted){0};
-    struct slice protocol = http_header_get(request, "x-banyan-protocol");
-    struct slice id = http_header_get(request, "x-banyan-request-id");
-    if (protocol.bytes != NULL && !slice_is(protocol, "1"))
-        FAIL(STATUS_INVALID,
-             "This engine speaks protocol 1 with its edge; the edge speaks another. "
-             "Run both from the same version.");
-    if (protocol.bytes == NULL || id.bytes == NULL) {
-        make_request_id(trusted);
-        return STATUS_OK;
+    *trusted = (struct face_trusted){.service_class = "standard", .weight = 1};
+    for (enum trusted_header header = 0; header < TRUSTED_COUNT; header++) {
+        const char *name = headers[header].name;
+        const char *needed = headers[headers[header].needs].name;
+        size_t count = http_header_count(request, name);
+        if (count == 0)
+            continue;
+        if (count > 1)
+            FAIL(STATUS_INVALID, "header %s: given %zu times", name, count);
+        if (http_header_count(request, needed) == 0)
+            FAIL(STATUS_INVALID, "header %s: only with %s", name, needed);
+        TRY(read_one(trusted, request, header));
     }
-    trusted->is_given = true;
-    TRY(read_request_id(trusted, id));
-    struct slice domain = http_header_get(request, "x-banyan-domain");
-    if (domain.bytes != NULL)
-        TRY(read_domain(domain, "x-banyan-domain", &trusted->domain));
-    TRY(read_visible(trusted, http_header_get(request, "x-banyan-visible")));
-    struct slice deadline = http_header_get(request, "x-banyan-deadline-ms");
-    if (deadline.bytes != NULL)
-        TRY(read_deadline(trusted, deadline));
+    if (!trusted->is_given)
+        make_request_id(trusted);
     return STATUS_OK;
 }
 

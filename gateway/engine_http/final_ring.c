@@ -2,13 +2,18 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "config/base/hash.h"
+#include "config/base/log.h"
 #include "config/base/mem.h"
 
-enum { FINAL_RING_VERSION = 1 };
+enum { FINAL_RING_VERSION = 2, NAME_BYTES = 64, LOST_LOG_EVERY = 1024 };
 
 static const uint64_t MAGIC = 0x676e69724c4e4946u; /* "FINLring" */
 
@@ -17,71 +22,238 @@ struct final_header {
     uint32_t version;
     uint32_t slot_bytes;
     uint32_t capacity;
-    uint32_t reserved;
-    uint64_t next;  /* sequence of the next record, from 1 */
-    uint64_t acked; /* all up to this one are counted */
+    uint32_t live_capacity; /* 0 in version 1 */
+    uint64_t next;          /* sequence of the next record, from 1 */
+    uint64_t acked;         /* all up to this one are counted */
     uint64_t lost;
-    _Alignas(64) struct final_record slots[];
+};
+
+/* A request that was answered and has not ended; record.sequence is 0 until it is to be recorded.
+ */
+struct final_live {
+    uint32_t is_used;
+    struct final_record record;
 };
 
 struct final_ring {
-    struct final_header *header;
+    struct final_header *header; /* the map; header, live and slots lie in it one after another */
+    struct final_live *live;     /* [live_capacity] */
+    struct final_record *slots;  /* [capacity] */
     size_t bytes;
+    int descriptor; /* holds the lock */
+    uint32_t recovered;
+    uint32_t live_count;
+    uint32_t *free_places; /* [live_capacity - live_count] */
+    /* Ids → slots: chains of slots under a bucket each, 0 = the end, else slot + 1. */
+    uint32_t *buckets; /* [bucket_count], a power of two */
+    uint32_t *chain;   /* [capacity] */
+    uint32_t bucket_count;
 };
 
-static enum status open_map(struct final_ring *ring, int descriptor, uint32_t capacity)
+/* Process death keeps every store that was made, in program order: only the compiler must not
+ * move them over each other. */
+static void keep_order(void)
+{
+    atomic_signal_fence(memory_order_seq_cst);
+}
+
+/* --- the index of ids ---------------------------------------------------------------------- */
+
+static uint32_t *index_bucket(const struct final_ring *ring, const char *request_id, size_t length)
+{
+    uint64_t hash = hash_bytes(hash_process_key(), request_id, length);
+    return &ring->buckets[hash & (ring->bucket_count - 1)];
+}
+
+static void index_add(struct final_ring *ring, uint32_t slot)
+{
+    const char *id = ring->slots[slot].request_id;
+    uint32_t *bucket = index_bucket(ring, id, strnlen(id, LIMIT_REQUEST_ID_BYTES));
+    ring->chain[slot] = *bucket;
+    *bucket = slot + 1;
+}
+
+static void index_drop(struct final_ring *ring, uint32_t slot)
+{
+    const char *id = ring->slots[slot].request_id;
+    uint32_t *link = index_bucket(ring, id, strnlen(id, LIMIT_REQUEST_ID_BYTES));
+    while (*link != 0 && *link != slot + 1)
+        link = &ring->chain[*link - 1];
+    if (*link != 0)
+        *link = ring->chain[slot];
+}
+
+static bool id_is(const struct final_record *record, struct slice id)
+{
+    return strnlen(record->request_id, LIMIT_REQUEST_ID_BYTES) == id.length &&
+           memcmp(record->request_id, id.bytes, id.length) == 0;
+}
+
+bool final_ring_knows(const struct final_ring *ring, struct slice request_id)
+{
+    uint32_t link = *index_bucket(ring, request_id.bytes, request_id.length);
+    for (; link != 0; link = ring->chain[link - 1]) {
+        if (id_is(&ring->slots[link - 1], request_id))
+            return true;
+    }
+    for (uint32_t i = 0, seen = 0; seen < ring->live_count; i++) {
+        seen += ring->live[i].is_used;
+        if (ring->live[i].is_used != 0 && id_is(&ring->live[i].record, request_id))
+            return true;
+    }
+    return false;
+}
+
+/* --- opening ------------------------------------------------------------------------------- */
+
+static size_t open_bytes(uint32_t capacity, uint32_t live_capacity)
+{
+    return sizeof(struct final_header) + (size_t)live_capacity * sizeof(struct final_live) +
+           (size_t)capacity * sizeof(struct final_record);
+}
+
+/* An older version's file: nobody ever acknowledged its records, so they are kept aside for the
+ * operator rather than read with a meaning they may not have. */
+static enum status open_aside(int directory, const char *name, uint32_t version)
+{
+    char aside[NAME_BYTES + 8];
+    snprintf(aside, sizeof aside, "%s.v%u", name, version);
+    if (renameat(directory, name, directory, aside) != 0)
+        FAIL(STATUS_IO, "final records: the old file cannot be renamed to %s: %s", aside,
+             strerror(errno));
+    LOG(LOG_WARN, "final_records_set_aside", LOG_TEXT("file", aside),
+        LOG_NUMBER("version", version));
+    return STATUS_OK;
+}
+
+/* Opens and locks the file; one of an older version is set aside and replaced, once. */
+static enum status open_file(struct final_ring *ring, int directory, const char *name)
+{
+    for (int attempt = 0; attempt < 2; attempt++) {
+        struct final_header header = {0};
+        ring->descriptor = openat(directory, name, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+        if (ring->descriptor < 0)
+            FAIL(STATUS_IO, "final records %s: %s", name, strerror(errno));
+        if (flock(ring->descriptor, LOCK_EX | LOCK_NB) != 0)
+            FAIL(STATUS_EXISTS, "final records: another engine uses this state directory");
+        ssize_t got = pread(ring->descriptor, &header, sizeof header, 0);
+        bool is_old = got == (ssize_t)sizeof header && header.magic == MAGIC &&
+                      header.version < FINAL_RING_VERSION;
+        if (!is_old)
+            return STATUS_OK;
+        TRY(open_aside(directory, name, header.version));
+        close(ring->descriptor);
+        ring->descriptor = -1;
+    }
+    FAIL(STATUS_CORRUPT, "final records: an older file came back while it was replaced");
+}
+
+static enum status open_map(struct final_ring *ring, uint32_t capacity, uint32_t live_capacity)
 {
     struct stat info;
-    if (fstat(descriptor, &info) != 0)
+    if (fstat(ring->descriptor, &info) != 0)
         FAIL(STATUS_IO, "final records: %s", strerror(errno));
     bool is_new = info.st_size == 0;
     if (!is_new && (size_t)info.st_size != ring->bytes)
-        FAIL(STATUS_CORRUPT, "final records: the file has another size than this version's");
+        FAIL(STATUS_CORRUPT, "final records: the file has another size than this version's; "
+                             "move it away");
     /* Every block is taken now: a hole that meets a full disk later would be a SIGBUS. */
-    int error = posix_fallocate(descriptor, 0, (off_t)ring->bytes);
-    if (error != 0 && is_new && ftruncate(descriptor, 0) != 0)
+    int error = posix_fallocate(ring->descriptor, 0, (off_t)ring->bytes);
+    if (error != 0 && is_new && ftruncate(ring->descriptor, 0) != 0)
         FAIL(STATUS_IO, "final records: %s", strerror(errno));
     if (error != 0)
         FAIL(error == ENOSPC ? STATUS_STORAGE_FULL : STATUS_IO, "final records: %s",
              strerror(error));
-    void *map = mmap(NULL, ring->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+    void *map = mmap(NULL, ring->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, ring->descriptor, 0);
     if (map == MAP_FAILED)
         FAIL(STATUS_IO, "final records: %s", strerror(errno));
     ring->header = map;
-    if (is_new)
-        *ring->header = (struct final_header){.magic = MAGIC,
-                                              .version = FINAL_RING_VERSION,
-                                              .slot_bytes = sizeof(struct final_record),
-                                              .capacity = capacity,
-                                              .next = 1};
-    const struct final_header *header = ring->header;
+    struct final_header *header = ring->header;
+    if (header->magic == 0) { /* new, or a process died before the line below: all is zero */
+        *header = (struct final_header){.version = FINAL_RING_VERSION,
+                                        .slot_bytes = sizeof(struct final_record),
+                                        .capacity = capacity,
+                                        .live_capacity = live_capacity,
+                                        .next = 1};
+        keep_order();
+        header->magic = MAGIC;
+    }
     bool is_ours = header->magic == MAGIC && header->version == FINAL_RING_VERSION &&
                    header->slot_bytes == sizeof(struct final_record) &&
-                   header->capacity == capacity && header->next >= 1 &&
-                   header->acked < header->next;
+                   header->capacity == capacity && header->live_capacity == live_capacity &&
+                   header->next >= 1 && header->acked < header->next;
     if (!is_ours)
         FAIL(STATUS_CORRUPT, "final records: the file is not of this version; move it away");
+    ring->live = (void *)(header + 1);
+    ring->slots = (void *)(ring->live + live_capacity);
     return STATUS_OK;
 }
 
+static enum status open_index(struct final_ring *ring)
+{
+    const struct final_header *header = ring->header;
+    ring->bucket_count = 1;
+    while (ring->bucket_count < header->capacity)
+        ring->bucket_count *= 2;
+    ring->buckets = mem_zalloc(ring->bucket_count, sizeof *ring->buckets);
+    ring->chain = mem_zalloc(header->capacity, sizeof *ring->chain);
+    ring->free_places = mem_zalloc(header->live_capacity, sizeof *ring->free_places);
+    if (ring->buckets == NULL || ring->chain == NULL || ring->free_places == NULL)
+        FAIL(STATUS_NO_MEMORY, "no memory for the index of final records");
+    uint64_t kept = header->next - 1 < header->capacity ? header->next - 1 : header->capacity;
+    for (uint64_t sequence = header->next - kept; sequence < header->next; sequence++)
+        index_add(ring, (uint32_t)(sequence % header->capacity));
+    return STATUS_OK;
+}
+
+/* What an earlier process had under way is recorded. The marks are taken back first: a mark that
+ * was never published would, once others were recorded under its number, read as done. */
+static void open_recover(struct final_ring *ring)
+{
+    const struct final_header *header = ring->header;
+    for (uint32_t i = 0; i < header->live_capacity; i++) {
+        struct final_live *live = &ring->live[i];
+        live->is_used = live->is_used != 0;
+        if (live->is_used != 0 && live->record.sequence != 0 &&
+            live->record.sequence < header->next)
+            live->is_used = 0;
+        keep_order();
+        live->record.sequence = 0;
+        keep_order();
+    }
+    for (uint32_t i = 0; i < header->live_capacity; i++) {
+        if (ring->live[i].is_used == 0)
+            continue;
+        struct final_record record = ring->live[i].record;
+        record.report.finish = ENGINE_FINISH_ERROR;
+        ring->live_count++;
+        final_ring_end(ring, (int)i, &record);
+        ring->recovered++;
+    }
+    for (uint32_t i = 0; i < header->live_capacity; i++)
+        ring->free_places[i] = i;
+    if (ring->recovered > 0)
+        LOG(LOG_WARN, "final_records_recovered", LOG_NUMBER("requests", ring->recovered));
+}
+
 enum status final_ring_open(struct final_ring **out, int directory, const char *name,
-                            uint32_t capacity)
+                            uint32_t capacity, uint32_t live_capacity)
 {
     ASSERT(capacity >= 1);
+    ASSERT(live_capacity >= 1);
+    enum status status = STATUS_OK;
     struct final_ring *ring = mem_zalloc(1, sizeof *ring);
     if (ring == NULL)
         FAIL(STATUS_NO_MEMORY, "no memory for the final records");
-    ring->bytes = sizeof(struct final_header) + (size_t)capacity * sizeof(struct final_record);
-    int descriptor = openat(directory, name, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    enum status status = STATUS_OK;
-    if (descriptor < 0)
-        FAIL_OUT(STATUS_IO, "final records %s: %s", name, strerror(errno));
-    TRY_OUT(open_map(ring, descriptor, capacity));
+    ring->descriptor = -1;
+    ring->bytes = open_bytes(capacity, live_capacity);
+    TRY_OUT(open_file(ring, directory, name));
+    TRY_OUT(open_map(ring, capacity, live_capacity));
+    TRY_OUT(open_index(ring));
+    open_recover(ring);
     *out = ring;
     ring = NULL;
 out:
-    if (descriptor >= 0)
-        close(descriptor);
     final_ring_close(ring);
     return status;
 }
@@ -92,20 +264,82 @@ void final_ring_close(struct final_ring *ring)
         return;
     if (ring->header != NULL)
         munmap(ring->header, ring->bytes);
+    if (ring->descriptor >= 0)
+        close(ring->descriptor);
+    mem_free(ring->buckets);
+    mem_free(ring->chain);
+    mem_free(ring->free_places);
     mem_free(ring);
 }
 
-void final_ring_append(struct final_ring *ring, struct final_record *record)
+/* --- writing ------------------------------------------------------------------------------- */
+
+int final_ring_begin(struct final_ring *ring, const struct final_record *record)
+{
+    ASSERT(ring->live_count < ring->header->live_capacity);
+    ring->live_count++;
+    uint32_t place = ring->free_places[ring->header->live_capacity - ring->live_count];
+    struct final_live *live = &ring->live[place];
+    ASSERT(live->is_used == 0);
+    live->record = *record;
+    live->record.sequence = 0;
+    keep_order();
+    live->is_used = 1;
+    keep_order();
+    return (int)place;
+}
+
+void final_ring_progress(struct final_ring *ring, int place, const struct engine_report *so_far,
+                         int64_t at_us)
+{
+    struct final_live *live = &ring->live[place];
+    ASSERT(live->is_used == 1);
+    live->record.at_us = at_us;
+    live->record.report = *so_far;
+    keep_order(); /* before the peer can see them */
+}
+
+/* The slot of the next record; an unacknowledged record in it is lost, and told so. */
+static struct final_record *end_slot(struct final_ring *ring)
 {
     struct final_header *header = ring->header;
-    record->sequence = header->next;
+    uint32_t slot = (uint32_t)(header->next % header->capacity);
+    if (header->next > header->capacity)
+        index_drop(ring, slot);
     if (header->next - header->acked > header->capacity) {
-        header->acked = header->next - header->capacity;
         header->lost++;
+        keep_order();
+        header->acked = header->next - header->capacity;
+        keep_order();
+        if (header->lost % LOST_LOG_EVERY == 1)
+            LOG(LOG_ERROR, "final_record_lost", LOG_NUMBER("lost", header->lost),
+                LOG_NUMBER("record_seq", header->acked));
     }
-    header->slots[header->next % header->capacity] = *record;
-    /* The slot is whole before the count says so: a killed process leaves no half record. */
-    __atomic_store_n(&header->next, header->next + 1, __ATOMIC_RELEASE);
+    return &ring->slots[slot];
+}
+
+void final_ring_end(struct final_ring *ring, int place, struct final_record *record)
+{
+    struct final_header *header = ring->header;
+    struct final_live *live = place != FINAL_RING_NONE ? &ring->live[place] : NULL;
+    record->sequence = header->next;
+    if (live != NULL) {
+        ASSERT(live->is_used == 1);
+        live->record.sequence = record->sequence;
+        keep_order();
+    }
+    struct final_record *slot = end_slot(ring);
+    *slot = *record;
+    keep_order();
+    header->next++;
+    keep_order();
+    index_add(ring, (uint32_t)(slot - ring->slots));
+    if (live != NULL) {
+        live->is_used = 0;
+        ring->free_places[header->live_capacity - ring->live_count] = (uint32_t)place;
+        ring->live_count--;
+    }
+    keep_order();
 }
 
 enum status final_ring_acknowledge(struct final_ring *ring, uint64_t sequence)
@@ -118,28 +352,54 @@ enum status final_ring_acknowledge(struct final_ring *ring, uint64_t sequence)
     return STATUS_OK;
 }
 
+/* --- reading ------------------------------------------------------------------------------- */
+
 bool final_ring_next(const struct final_ring *ring, uint64_t sequence, struct final_record *out)
 {
     const struct final_header *header = ring->header;
-    uint64_t first = sequence > header->acked ? sequence + 1 : header->acked + 1;
+    uint64_t first = (sequence > header->acked ? sequence : header->acked) + 1;
+    if (first == 0)
+        return false;
+    /* A file can be damaged: a slot that does not hold its record must not hide those behind it,
+     * and what is read stays inside its types. */
+    while (first < header->next && ring->slots[first % header->capacity].sequence != first)
+        first++;
     if (first >= header->next)
         return false;
-    *out = header->slots[first % header->capacity];
-    /* A file can be damaged: what is read from it stays inside its types. */
+    *out = ring->slots[first % header->capacity];
     out->request_id[sizeof out->request_id - 1] = '\0';
+    out->service_class[sizeof out->service_class - 1] = '\0';
     if ((unsigned)out->report.finish > ENGINE_FINISH_ERROR)
         out->report.finish = ENGINE_FINISH_ERROR;
-    return out->sequence == first;
+    return true;
 }
 
-uint64_t final_ring_unacknowledged(const struct final_ring *ring)
+struct final_ring_figures final_ring_figures(const struct final_ring *ring)
 {
-    return ring->header->next - 1 - ring->header->acked;
+    return (struct final_ring_figures){
+        .last = ring->header->next - 1,
+        .acknowledged = ring->header->acked,
+        .lost = ring->header->lost,
+        .live = ring->live_count,
+        .recovered = ring->recovered,
+    };
 }
 
-uint64_t final_ring_lost(const struct final_ring *ring)
+static void render_hex(struct buffer *out, const char *name, const uint8_t bytes[16])
 {
-    return ring->header->lost;
+    static const uint8_t none[16];
+    static const char digits[] = "0123456789abcdef";
+    buffer_append_text(out, name);
+    if (memcmp(bytes, none, sizeof none) == 0) {
+        buffer_append_text(out, "null");
+        return;
+    }
+    buffer_append_char(out, '"');
+    for (size_t i = 0; i < 16; i++) {
+        buffer_append_char(out, digits[bytes[i] >> 4]);
+        buffer_append_char(out, digits[bytes[i] & 15]);
+    }
+    buffer_append_char(out, '"');
 }
 
 void final_ring_render(const struct final_record *record, struct buffer *out)
@@ -147,12 +407,18 @@ void final_ring_render(const struct final_record *record, struct buffer *out)
     const struct engine_report *report = &record->report;
     buffer_append_text(out, "{\"protocol\":1,\"request_id\":");
     buffer_append_json_string(out, slice_of(record->request_id));
+    buffer_printf(out, ",\"record_seq\":%llu", (unsigned long long)record->sequence);
+    render_hex(out, ",\"tenant\":", record->tenant);
+    render_hex(out, ",\"key\":", record->key);
+    buffer_append_text(out, record->route == FINAL_ROUTE_CHAT
+                                ? ",\"route\":\"/v1/chat/completions\",\"class\":"
+                                : ",\"route\":\"/v1/completions\",\"class\":");
+    buffer_append_json_string(out, slice_of(record->service_class));
     buffer_printf(out,
-                  ",\"record_seq\":%llu,\"prompt_tokens\":%u,\"cached_tokens\":%u,"
+                  ",\"at_us\":%lld,\"prompt_tokens\":%u,\"cached_tokens\":%u,"
                   "\"completion_tokens\":%u,\"finish_reason\":\"%s\",\"estimated\":false,",
-                  (unsigned long long)record->sequence, report->prompt_tokens,
-                  report->cached_tokens, report->completion_tokens,
-                  engine_finish_name(report->finish));
+                  (long long)record->at_us, report->prompt_tokens, report->cached_tokens,
+                  report->completion_tokens, engine_finish_name(report->finish));
     buffer_printf(out,
                   "\"queue_us\":%lld,\"prefill_us\":%lld,\"decode_us\":%lld,\"preemptions\":%u,"
                   "\"swapped_pages\":%u,\"swap_us\":%lld}",

@@ -1,14 +1,27 @@
 /* final_ring: the last records of requests, kept in a file until the edge has counted them.
  *
- * Owns:     D/finals.ring: a header and LIMIT_FINAL_RECORDS slots, memory-mapped.
+ * Owns:     D/finals.ring: a header, a table of requests under way and LIMIT_FINAL_RECORDS slots,
+ *           memory-mapped; an index of the request ids in it.
  * Thread:   the loop's.
- * Cost:     an append is a copy into the page cache; survives the death of the process.
+ * Cost:     an append or a progress is a copy into the page cache; nothing waits for the disk.
  * Not here: what is done with them (the edge's ledger drops request ids that it has).
  *
- *   [header: magic, version, slot bytes, capacity, next, acked][slot next % capacity]…
+ *   [header: magic, version, sizes, next, acked, lost]
+ *   [live: one place a request that was answered 200, its counts so far]…
+ *   [record next % capacity]…
  *
  * Sequences rise for ever. A record that nobody acknowledged is overwritten when the ring has gone
- * round; final_ring_lost counts those.
+ * round; final_ring_lost counts those, and the log says so.
+ *
+ * The file survives the death of the process at any instant, kill -9 included (not that of the
+ * machine). Whatever was under way then becomes a record with finish "error" when the ring is
+ * opened again, with the counts that had been handed out. Stores are ordered so that a request is
+ * never counted twice and never dropped:
+ *
+ *   begin     place filled ─► is_used = 1
+ *   progress  counts, before the peer can see them
+ *   end       place.sequence = next ─► record filled ─► next + 1 ─► is_used = 0
+ *   open      used, sequence 0 or ≥ next: not recorded yet; used, 0 < sequence < next: recorded
  */
 #pragma once
 
@@ -20,26 +33,55 @@
 
 struct final_ring;
 
+enum { FINAL_RING_CLASS_BYTES = 16, FINAL_RING_NONE = -1 };
+
+/* As stored: "route" is a word of the file's format, so numbers are never given a new meaning. */
+enum final_route { FINAL_ROUTE_CHAT = 1, FINAL_ROUTE_COMPLETIONS = 2 };
+
 struct final_record {
-    uint64_t sequence; /* given by final_ring_append, from 1 */
+    uint64_t sequence; /* given by the ring, from 1 */
     char request_id[LIMIT_REQUEST_ID_BYTES];
+    uint8_t tenant[16]; /* hashes made by the edge; all zero = none was given */
+    uint8_t key[16];
+    char service_class[FINAL_RING_CLASS_BYTES];
+    uint32_t route; /* enum final_route */
+    int64_t at_us;  /* wall clock: the end, or the last token handed out */
     struct engine_report report;
 };
 
-/* Opens or makes `name` in a directory (AT_FDCWD: from here). Takes all blocks of the file. IO,
- * STORAGE_FULL, or CORRUPT when the file is not a ring of this version (it is left as it is). */
+/* Opens or makes `name` in a directory (AT_FDCWD: from here), takes all blocks of the file, and
+ * turns what an earlier process left under way into records. A ring of an older version is renamed
+ * (to NAME.v1) and a new one begun. IO, STORAGE_FULL; EXISTS when another process has it open;
+ * CORRUPT when the file is no ring of this server (it is left as it is). */
 enum status final_ring_open(struct final_ring **out, int directory, const char *name,
-                            uint32_t capacity);
+                            uint32_t capacity, uint32_t live_capacity);
 void final_ring_close(struct final_ring *ring);
 
-/* Fills record->sequence. */
-void final_ring_append(struct final_ring *ring, struct final_record *record);
+/* From here on the request counts, whatever becomes of this process. Returns its place. At most
+ * live_capacity at a time. */
+int final_ring_begin(struct final_ring *ring, const struct final_record *record);
+/* What is being handed out of it: called before the bytes are. */
+void final_ring_progress(struct final_ring *ring, int place, const struct engine_report *so_far,
+                         int64_t at_us);
+/* The last word on it: becomes a record, the place is free. Fills record->sequence. With
+ * FINAL_RING_NONE: of a request that had no place. */
+void final_ring_end(struct final_ring *ring, int place, struct final_record *record);
+
 /* All up to `sequence` are counted. OUT_OF_RANGE for one that was never given. */
 enum status final_ring_acknowledge(struct final_ring *ring, uint64_t sequence);
 /* The first record after `sequence` that is kept and not acknowledged; false when none is. */
 bool final_ring_next(const struct final_ring *ring, uint64_t sequence, struct final_record *out);
-uint64_t final_ring_unacknowledged(const struct final_ring *ring);
-uint64_t final_ring_lost(const struct final_ring *ring);
+/* True for the id of a request under way or of a record still in the file, acknowledged or not. */
+bool final_ring_knows(const struct final_ring *ring, struct slice request_id);
+
+struct final_ring_figures {
+    uint64_t last; /* sequence of the newest record, 0 = none */
+    uint64_t acknowledged;
+    uint64_t lost;
+    uint32_t live;
+    uint32_t recovered; /* records made by final_ring_open */
+};
+struct final_ring_figures final_ring_figures(const struct final_ring *ring);
 
 /* {"protocol":1,"request_id":…,"record_seq":…,…}: the data of the last frame of a stream. */
 void final_ring_render(const struct final_record *record, struct buffer *out);

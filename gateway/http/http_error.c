@@ -30,6 +30,7 @@ static const struct http_error table[STATUS_COUNT] = {
     [STATUS_IO] = {500, TYPE_SERVER, "internal_error", 0, false},
     [STATUS_STORAGE_FULL] = {503, TYPE_SERVER, "storage_full", 1000, false},
     [STATUS_PROTOCOL] = {502, TYPE_SERVER, "upstream_error", 0, false},
+    [STATUS_PROTOCOL_VERSION] = {400, TYPE_REQUEST, "protocol_mismatch", 0, true},
 };
 
 const struct http_error *http_error_of(enum status status)

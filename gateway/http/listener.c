@@ -269,6 +269,7 @@ enum status listener_open(struct listener **out, const struct listener_options *
         .context = options->context,
         .body_bytes_max = options->body_bytes_max,
         .makes_request_ids = options->makes_request_ids,
+        .answer_header = options->answer_header,
         .unread_timeout = &listener->unread_timeout,
     };
     h2o_timeout_init(loop_h2o(options->loop), &listener->unread_timeout,

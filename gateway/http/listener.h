@@ -18,7 +18,8 @@ struct listener_options {
     int descriptor;          /* a bound, listening socket; the listener owns it */
     struct tls_context *tls; /* NULL = plain */
     size_t body_bytes_max;
-    bool makes_request_ids; /* x-request-id on every answer */
+    bool makes_request_ids;           /* x-request-id on every answer */
+    struct http_header answer_header; /* on every answer of a handler; name NULL = none */
     uint32_t connections_max;
     uint32_t arrival_ms_max; /* for a request to arrive whole, and idle; 0 = LIMIT_ARRIVAL_MS */
     uint32_t unread_ms_max;  /* for the client to read the rest of a finished answer; 0 =

@@ -490,6 +490,8 @@ static void answer_begin(struct http_request *request, int code, const struct ht
         answer_header(h2o, headers[i].name, headers[i].value);
     if (request->host->makes_request_ids)
         answer_header(h2o, "x-request-id", http_request_id(request));
+    if (request->host->answer_header.name != NULL)
+        answer_header(h2o, request->host->answer_header.name, request->host->answer_header.value);
 }
 
 void http_respond(struct http_request *request, int code, const struct http_header *headers,

@@ -20,6 +20,7 @@ struct request_host {
     void *context;
     size_t body_bytes_max;
     bool makes_request_ids;
+    struct http_header answer_header; /* name NULL = none */
     h2o_timeout_t *unread_timeout;
     h2o_linklist_t requests; /* of struct http_request.link */
     uint32_t requests_running;

@@ -33,6 +33,8 @@ static void test_a_chat_has_its_frames(void **state)
                      "\"ignore_eos\":true,\"return_token_ids\":true}",
                      &answer),
         200);
+    assert_int_equal(face_kit_count(&answer, "event: banyan.start\ndata: {\"protocol\":1,"), 1);
+    assert_true(strstr(answer.bytes, "banyan.start") < strstr(answer.bytes, "data: {\"n\":0,"));
     assert_int_equal(face_kit_count(&answer, "data: {\"n\":0,"), 2); /* the roles */
     assert_int_equal(face_kit_count(&answer, "\"role\":\"assistant\""), 2);
     assert_int_equal(face_kit_count(&answer, "\"finish_reason\":\"length\"}]}"), 2);
@@ -58,6 +60,11 @@ static void test_a_list_of_prompts(void **state)
         200);
     json_t *final = face_kit_final(&answer);
     assert_int_equal(face_kit_number(final, "prompt_tokens"), 4);
+    /* One prompt after the other is admitted; each tells the sum. */
+    assert_int_equal(face_kit_count(&answer, "event: banyan.start\n"), 3);
+    assert_int_equal(face_kit_count(&answer, "\",\"prompt_tokens\":2,\"cached_tokens\":0,"), 1);
+    assert_int_equal(face_kit_count(&answer, "\",\"prompt_tokens\":3,\"cached_tokens\":0,"), 1);
+    assert_int_equal(face_kit_count(&answer, "\",\"prompt_tokens\":4,\"cached_tokens\":0,"), 1);
     assert_int_equal(face_kit_number(final, "completion_tokens"), 12);
     for (int i = 0; i < 6; i++) {
         char part[64];

@@ -39,6 +39,10 @@ static void test_health_and_stats(void **state)
     json_decref(health);
     json_t *stats = ask("GET", "/internal/v1/stats", NULL, 200);
     assert_int_equal(face_kit_number(stats, "requests"), 0);
+    assert_int_equal(face_kit_number(stats, "protocol"), 1);
+    assert_string_equal(json_string_value(json_object_get(stats, "model")), "small");
+    assert_int_equal(strlen(json_string_value(json_object_get(stats, "instance"))), 16);
+    assert_int_equal(face_kit_number(stats, "finals_live"), 0);
     assert_int_equal(face_kit_number(stats, "pages_free"), face_kit_number(stats, "pages_total"));
     assert_true(face_kit_number(stats, "heap_bytes") >= 0); /* 0 under a sanitizer */
     json_decref(stats);
@@ -48,7 +52,28 @@ static void test_health_and_stats(void **state)
     struct buffer metrics;
     assert_int_equal(face_kit_ask(&kit, "GET", "/metrics", "", NULL, &metrics), 200);
     assert_true(face_kit_count(&metrics, "banyan_kernel_info{") >= 1);
+    assert_int_equal(face_kit_count(&metrics, "banyan_final_records 0\n"), 1);
+    assert_int_equal(face_kit_count(&metrics, "banyan_final_records_lost 0\n"), 1);
+    assert_int_equal(face_kit_count(&metrics, "banyan_engine_jobs 0\n"), 1);
     buffer_deinit(&metrics);
+}
+
+/* Every route looks at the protocol, and every answer says which one is spoken here. */
+static void test_another_protocol(void **state)
+{
+    (void)state;
+    static const char *const paths[] = {"/health", "/internal/v1/finals", "/v1/models"};
+    struct buffer answer;
+    for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {
+        assert_int_equal(
+            face_kit_ask(&kit, "GET", paths[i], "x-banyan-protocol: 2\r\n", NULL, &answer), 400);
+        assert_int_equal(face_kit_count(&answer, "\"code\":\"protocol_mismatch\""), 1);
+        buffer_deinit(&answer);
+        assert_int_equal(
+            face_kit_ask(&kit, "GET", paths[i], "x-banyan-protocol: 1\r\n", NULL, &answer), 200);
+        assert_int_equal(face_kit_count(&answer, "x-banyan-protocol: 1\r\n"), 1);
+        buffer_deinit(&answer);
+    }
 }
 
 static void test_paths_and_methods(void **state)
@@ -82,7 +107,23 @@ static void test_finals_and_their_acknowledgement(void **state)
     snprintf(path, sizeof path, "/internal/v1/finals?after=%lld", last - 1);
     finals = ask("GET", path, NULL, 200);
     assert_int_equal(json_array_size(json_object_get(finals, "data")), 1);
+    assert_int_equal(face_kit_number(finals, "last"), last);
+    assert_int_equal(face_kit_number(finals, "acked"), 0);
+    assert_int_equal(face_kit_number(finals, "lost"), 0);
+    assert_true(json_is_false(json_object_get(finals, "has_more")));
     json_decref(finals);
+    finals = ask("GET", "/internal/v1/finals?limit=1&after=0", NULL, 200);
+    assert_int_equal(json_array_size(json_object_get(finals, "data")), 1);
+    assert_int_equal(face_kit_number(finals, "last"), last - 1);
+    assert_true(json_is_true(json_object_get(finals, "has_more")));
+    json_decref(finals);
+    static const char *const wrong[] = {
+        "after=",          "after=-1", "after=x",  "limit=0", "limit=1001",
+        "after=1&after=2", "before=1", "after=1&", "limit=",  "after=1234567890123456789"};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        snprintf(path, sizeof path, "/internal/v1/finals?%s", wrong[i]);
+        json_decref(ask("GET", path, NULL, i == 7 ? 200 : 400));
+    }
     char body[64];
     snprintf(body, sizeof body, "{\"record_seq\":%lld}", last);
     json_decref(ask("POST", "/internal/v1/ack", body, 200));
@@ -93,6 +134,8 @@ static void test_finals_and_their_acknowledgement(void **state)
     json_decref(ask("POST", "/internal/v1/ack", body, 400));
     json_decref(ask("POST", "/internal/v1/ack", "{\"record_seq\":-1}", 400));
     json_decref(ask("POST", "/internal/v1/ack", "{}", 400));
+    json_decref(ask("POST", "/internal/v1/ack", "{\"record_seq\":1,\"more\":1}", 400));
+    json_decref(ask("POST", "/internal/v1/ack", "{\"record_seq\":1.5}", 400));
     json_decref(ask("POST", "/internal/v1/ack", "[", 400));
 }
 
@@ -113,6 +156,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_models),
         cmocka_unit_test(test_health_and_stats),
+        cmocka_unit_test(test_another_protocol),
         cmocka_unit_test(test_paths_and_methods),
         cmocka_unit_test(test_finals_and_their_acknowledgement),
     };

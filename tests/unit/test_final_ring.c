@@ -1,19 +1,34 @@
-#include "gateway/engine_http/final_ring.h"
+/* final_ring.c is included so that the test stands between any two groups of its stores: each
+ * keep_order() is an instant at which the process may have been killed. */
+#include <stdatomic.h>
+static void instant(void);
+#undef atomic_signal_fence
+#define atomic_signal_fence(order) instant()
+#include "gateway/engine_http/final_ring.c"
 
-#include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
-#include <unistd.h>
+#include <sys/wait.h>
 
 #include <cmocka.h>
 
+#include "config/base/rng.h"
+
+enum { LIVE = 4 };
+
 static char path[64];
+
+/* What to do at each instant; NULL = nothing. */
+static void (*at_instant)(void);
+
+static void instant(void)
+{
+    if (at_instant != NULL)
+        at_instant();
+}
 
 static int make_path(void **state)
 {
@@ -31,12 +46,26 @@ static int drop_path(void **state)
     return 0;
 }
 
+static struct final_record record_of(uint32_t number)
+{
+    struct final_record record = {.route = FINAL_ROUTE_CHAT,
+                                  .service_class = "standard",
+                                  .report = {.completion_tokens = number}};
+    snprintf(record.request_id, sizeof record.request_id, "req_%u", number);
+    return record;
+}
+
 static uint64_t append(struct final_ring *ring, uint32_t tokens)
 {
-    struct final_record record = {.report = {.completion_tokens = tokens}};
-    snprintf(record.request_id, sizeof record.request_id, "req_%u", tokens);
-    final_ring_append(ring, &record);
+    struct final_record record = record_of(tokens);
+    final_ring_end(ring, FINAL_RING_NONE, &record);
     return record.sequence;
+}
+
+static uint64_t waiting(const struct final_ring *ring)
+{
+    struct final_ring_figures figures = final_ring_figures(ring);
+    return figures.last - figures.acknowledged;
 }
 
 static void test_records_come_back_after_a_restart(void **state)
@@ -44,7 +73,7 @@ static void test_records_come_back_after_a_restart(void **state)
     (void)state;
     struct final_ring *ring;
     struct final_record record;
-    assert_int_equal(final_ring_open(&ring, AT_FDCWD, path, 8), STATUS_OK);
+    assert_int_equal(final_ring_open(&ring, AT_FDCWD, path, 8, LIVE), STATUS_OK);
     assert_false(final_ring_next(ring, 0, &record));
     assert_int_equal(append(ring, 10), 1);
     assert_int_equal(append(ring, 20), 2);
@@ -52,8 +81,8 @@ static void test_records_come_back_after_a_restart(void **state)
     assert_int_equal(final_ring_acknowledge(ring, 1), STATUS_OK);
     final_ring_close(ring);
 
-    assert_int_equal(final_ring_open(&ring, AT_FDCWD, path, 8), STATUS_OK);
-    assert_int_equal(final_ring_unacknowledged(ring), 2);
+    assert_int_equal(final_ring_open(&ring, AT_FDCWD, path, 8, LIVE), STATUS_OK);
+    assert_int_equal(waiting(ring), 2);
     assert_true(final_ring_next(ring, 0, &record));
     assert_int_equal(record.sequence, 2);
     assert_string_equal(record.request_id, "req_20");
@@ -70,17 +99,17 @@ static void test_the_oldest_goes_when_the_ring_is_full(void **state)
     (void)state;
     struct final_ring *ring;
     struct final_record record;
-    assert_int_equal(final_ring_open(&ring, AT_FDCWD, path, 4), STATUS_OK);
+    assert_int_equal(final_ring_open(&ring, AT_FDCWD, path, 4, LIVE), STATUS_OK);
     for (uint32_t i = 1; i <= 4; i++)
         append(ring, i);
-    assert_int_equal(final_ring_lost(ring), 0);
+    assert_int_equal(final_ring_figures(ring).lost, 0);
     append(ring, 5);
-    assert_int_equal(final_ring_lost(ring), 1);
+    assert_int_equal(final_ring_figures(ring).lost, 1);
     assert_true(final_ring_next(ring, 0, &record));
     assert_int_equal(record.sequence, 2);
     for (uint32_t i = 6; i <= 100; i++)
         append(ring, i);
-    assert_int_equal(final_ring_lost(ring), 96);
+    assert_int_equal(final_ring_figures(ring).lost, 96);
     for (uint64_t expected = 97, after = 0; expected <= 100; expected++) {
         assert_true(final_ring_next(ring, after, &record));
         assert_int_equal(record.sequence, expected);
@@ -93,14 +122,14 @@ static void test_acknowledging_what_never_was_is_refused(void **state)
 {
     (void)state;
     struct final_ring *ring;
-    assert_int_equal(final_ring_open(&ring, AT_FDCWD, path, 4), STATUS_OK);
+    assert_int_equal(final_ring_open(&ring, AT_FDCWD, path, 4, LIVE), STATUS_OK);
     assert_int_equal(final_ring_acknowledge(ring, 0), STATUS_OK);
     assert_int_equal(final_ring_acknowledge(ring, 1), STATUS_OUT_OF_RANGE);
     append(ring, 1);
     append(ring, 2);
     assert_int_equal(final_ring_acknowledge(ring, 2), STATUS_OK);
     assert_int_equal(final_ring_acknowledge(ring, 1), STATUS_OK);
-    assert_int_equal(final_ring_unacknowledged(ring), 0);
+    assert_int_equal(waiting(ring), 0);
     final_ring_close(ring);
 }
 
@@ -111,12 +140,12 @@ static void test_a_file_that_is_no_ring_is_left_alone(void **state)
     int descriptor = open(path, O_WRONLY);
     assert_int_equal(write(descriptor, "something else", 14), 14);
     close(descriptor);
-    assert_int_equal(final_ring_open(&ring, AT_FDCWD, path, 4), STATUS_CORRUPT);
+    assert_int_equal(final_ring_open(&ring, AT_FDCWD, path, 4, LIVE), STATUS_CORRUPT);
     assert_int_equal(unlink(path), 0);
-    assert_int_equal(final_ring_open(&ring, AT_FDCWD, path, 4), STATUS_OK);
+    assert_int_equal(final_ring_open(&ring, AT_FDCWD, path, 4, LIVE), STATUS_OK);
     final_ring_close(ring);
-    assert_int_equal(final_ring_open(&ring, AT_FDCWD, path, 8), STATUS_CORRUPT);
-    assert_int_equal(final_ring_open(&ring, AT_FDCWD, "/tmp/no/such/folder/x", 8), STATUS_IO);
+    assert_int_equal(final_ring_open(&ring, AT_FDCWD, path, 8, LIVE), STATUS_CORRUPT);
+    assert_int_equal(final_ring_open(&ring, AT_FDCWD, "/tmp/no/such/folder/x", 8, LIVE), STATUS_IO);
 }
 
 /* Nothing is left to be allocated under the map: a full disk would end the process there. */
@@ -126,7 +155,7 @@ static void test_the_file_has_no_holes(void **state)
     struct final_ring *ring;
     struct stat info;
     for (int again = 0; again < 2; again++) {
-        assert_int_equal(final_ring_open(&ring, AT_FDCWD, path, 4096), STATUS_OK);
+        assert_int_equal(final_ring_open(&ring, AT_FDCWD, path, 4096, LIVE), STATUS_OK);
         final_ring_close(ring);
         assert_int_equal(stat(path, &info), 0);
         assert_true(info.st_size >= 4096 * (off_t)sizeof(struct final_record));
@@ -146,12 +175,12 @@ static void test_a_full_disk_leaves_no_file_behind(void **state)
     assert_int_equal(
         setrlimit(RLIMIT_FSIZE, &(struct rlimit){.rlim_cur = 4096, .rlim_max = before.rlim_max}),
         0);
-    enum status status = final_ring_open(&ring, AT_FDCWD, path, 4096);
+    enum status status = final_ring_open(&ring, AT_FDCWD, path, 4096, LIVE);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
     assert_int_equal(status, STATUS_IO);
     assert_int_equal(stat(path, &info), 0);
     assert_int_equal(info.st_size, 0);
-    assert_int_equal(final_ring_open(&ring, AT_FDCWD, path, 4096), STATUS_OK);
+    assert_int_equal(final_ring_open(&ring, AT_FDCWD, path, 4096, LIVE), STATUS_OK);
     final_ring_close(ring);
 }
 
@@ -160,9 +189,9 @@ static void test_a_damaged_record_stays_in_its_types(void **state)
     (void)state;
     struct final_ring *ring;
     struct final_record record;
-    assert_int_equal(final_ring_open(&ring, AT_FDCWD, path, 4), STATUS_OK);
+    assert_int_equal(final_ring_open(&ring, AT_FDCWD, path, 4, LIVE), STATUS_OK);
     memset(&record, 'x', sizeof record);
-    final_ring_append(ring, &record);
+    final_ring_end(ring, FINAL_RING_NONE, &record);
     assert_true(final_ring_next(ring, 0, &record));
     assert_int_equal(strlen(record.request_id), sizeof record.request_id - 1);
     assert_int_equal(record.report.finish, ENGINE_FINISH_ERROR);
@@ -175,6 +204,10 @@ static void test_the_frame_has_every_member(void **state)
     const struct final_record record = {
         .sequence = 7,
         .request_id = "req_a\"b",
+        .tenant = {0xab, [15] = 1},
+        .service_class = "standard",
+        .route = FINAL_ROUTE_COMPLETIONS,
+        .at_us = 99,
         .report = {.prompt_tokens = 1,
                    .cached_tokens = 2,
                    .completion_tokens = 3,
@@ -188,6 +221,8 @@ static void test_the_frame_has_every_member(void **state)
     final_ring_render(&record, &out);
     assert_string_equal(out.bytes,
                         "{\"protocol\":1,\"request_id\":\"req_a\\\"b\",\"record_seq\":7,"
+                        "\"tenant\":\"ab000000000000000000000000000001\",\"key\":null,"
+                        "\"route\":\"/v1/completions\",\"class\":\"standard\",\"at_us\":99,"
                         "\"prompt_tokens\":1,\"cached_tokens\":2,\"completion_tokens\":3,"
                         "\"finish_reason\":\"stop\",\"estimated\":false,\"queue_us\":4,"
                         "\"prefill_us\":5,\"decode_us\":6,\"preemptions\":0,\"swapped_pages\":0,"
@@ -195,8 +230,303 @@ static void test_the_frame_has_every_member(void **state)
     buffer_deinit(&out);
 }
 
+/* Version 1 is recognised by its first words; its records were never acknowledged by anybody. */
+static void test_an_older_file_is_set_aside(void **state)
+{
+    (void)state;
+    struct final_ring *ring;
+    char aside[80];
+    const struct final_header old = {.magic = MAGIC, .version = 1, .capacity = 8, .next = 3};
+    int descriptor = open(path, O_WRONLY);
+    assert_int_equal(write(descriptor, &old, sizeof old), sizeof old);
+    close(descriptor);
+    assert_int_equal(final_ring_open(&ring, AT_FDCWD, path, 4, LIVE), STATUS_OK);
+    assert_int_equal(append(ring, 1), 1);
+    final_ring_close(ring);
+    snprintf(aside, sizeof aside, "%s.v1", path);
+    struct final_header kept = {0};
+    descriptor = open(aside, O_RDONLY);
+    assert_int_equal(read(descriptor, &kept, sizeof kept), sizeof kept);
+    assert_memory_equal(&kept, &old, sizeof old);
+    close(descriptor);
+    assert_int_equal(unlink(aside), 0);
+}
+
+static void test_one_engine_a_file(void **state)
+{
+    (void)state;
+    struct final_ring *first;
+    struct final_ring *second;
+    assert_int_equal(final_ring_open(&first, AT_FDCWD, path, 4, LIVE), STATUS_OK);
+    assert_int_equal(final_ring_open(&second, AT_FDCWD, path, 4, LIVE), STATUS_EXISTS);
+    final_ring_close(first);
+    assert_int_equal(final_ring_open(&second, AT_FDCWD, path, 4, LIVE), STATUS_OK);
+    final_ring_close(second);
+}
+
+/* A record that does not stand where it should does not hide those behind it. */
+static void test_a_damaged_slot_is_passed_over(void **state)
+{
+    (void)state;
+    struct final_ring *ring;
+    struct final_record record;
+    assert_int_equal(final_ring_open(&ring, AT_FDCWD, path, 8, LIVE), STATUS_OK);
+    for (uint32_t i = 1; i <= 3; i++)
+        append(ring, i);
+    ring->slots[2].sequence = 77;
+    assert_true(final_ring_next(ring, 1, &record));
+    assert_int_equal(record.sequence, 3);
+    ring->slots[3].sequence = 78;
+    assert_false(final_ring_next(ring, 1, &record));
+    assert_false(final_ring_next(ring, UINT64_MAX, &record));
+    final_ring_close(ring);
+}
+
+static void test_ids_are_known_as_far_back_as_the_ring_goes(void **state)
+{
+    (void)state;
+    struct final_ring *ring;
+    assert_int_equal(final_ring_open(&ring, AT_FDCWD, path, 8, LIVE), STATUS_OK);
+    assert_false(final_ring_knows(ring, SLICE("req_1")));
+    for (uint32_t i = 1; i <= 30; i++) {
+        append(ring, i);
+        assert_int_equal(final_ring_acknowledge(ring, i), STATUS_OK);
+        for (uint32_t back = 0; back < i; back++) {
+            char id[16];
+            snprintf(id, sizeof id, "req_%u", i - back);
+            assert_true(final_ring_knows(ring, slice_of(id)) == (back < 8));
+        }
+    }
+    final_ring_close(ring);
+    assert_int_equal(final_ring_open(&ring, AT_FDCWD, path, 8, LIVE), STATUS_OK);
+    assert_true(final_ring_knows(ring, SLICE("req_23")));
+    assert_true(final_ring_knows(ring, SLICE("req_30")));
+    assert_false(final_ring_knows(ring, SLICE("req_22")));
+    assert_false(final_ring_knows(ring, SLICE("req_2")));
+    struct final_record live = record_of(31);
+    int place = final_ring_begin(ring, &live);
+    assert_true(final_ring_knows(ring, SLICE("req_31")));
+    final_ring_end(ring, place, &live);
+    assert_true(final_ring_knows(ring, SLICE("req_31")));
+    final_ring_close(ring);
+}
+
+/* --- death at every instant --- */
+
+/* The script's requests, and what must be true of a ring that is opened now. */
+enum { REQUESTS = 64 };
+static struct {
+    struct final_ring *ring;
+    enum { UNKNOWN, MAYBE, BEGUN, ENDED } state[REQUESTS];
+    uint32_t tokens_least[REQUESTS]; /* before the operation under way … */
+    uint32_t tokens_most[REQUESTS];  /* … and after it */
+    uint32_t instants;
+} script;
+
+static void check_records(struct final_ring *ring)
+{
+    uint32_t seen[REQUESTS] = {0};
+    struct final_record record = {0};
+    while (final_ring_next(ring, record.sequence, &record)) {
+        uint32_t number = 0;
+        assert_int_equal(sscanf(record.request_id, "req_%u", &number), 1);
+        assert_true(number < REQUESTS);
+        seen[number]++;
+        assert_in_range(record.report.completion_tokens, script.tokens_least[number],
+                        script.tokens_most[number]);
+    }
+    for (uint32_t i = 0; i < REQUESTS; i++) {
+        if (script.state[i] == MAYBE)
+            assert_true(seen[i] <= 1);
+        else
+            assert_int_equal(seen[i], script.state[i] != UNKNOWN);
+    }
+}
+
+static void copy_file(const struct final_ring *ring, const char *name)
+{
+    int descriptor = open(name, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    assert_int_equal(write(descriptor, ring->header, ring->bytes), (ssize_t)ring->bytes);
+    close(descriptor);
+}
+
+static void check_instant(void)
+{
+    char name[80];
+    struct final_ring *again;
+    void (*before)(void) = at_instant;
+    at_instant = NULL;
+    snprintf(name, sizeof name, "%s.inner", path);
+    copy_file(script.ring, name);
+    assert_int_equal(final_ring_open(&again, AT_FDCWD, name, 128, LIVE), STATUS_OK);
+    check_records(again);
+    assert_int_equal(final_ring_figures(again).live, 0);
+    final_ring_close(again);
+    unlink(name);
+    script.instants++;
+    at_instant = before;
+}
+
+static void test_death_at_every_instant(void **state)
+{
+    (void)state;
+    int places[LIVE];
+    uint32_t numbers[LIVE];
+    uint32_t tokens[LIVE];
+    uint32_t live = 0;
+    memset(&script, 0, sizeof script);
+    struct rng rng = {.seed = 11};
+    assert_int_equal(final_ring_open(&script.ring, AT_FDCWD, path, 128, LIVE), STATUS_OK);
+    at_instant = check_instant;
+    for (uint32_t next = 0; next < REQUESTS || live > 0;) {
+        uint32_t choice = (uint32_t)rng_below(&rng, 4);
+        if (choice == 0 && next < REQUESTS && live < LIVE) {
+            struct final_record record = record_of(next);
+            record.report.completion_tokens = 0;
+            script.state[next] = MAYBE;
+            places[live] = final_ring_begin(script.ring, &record);
+            script.state[next] = BEGUN;
+            tokens[live] = 0;
+            numbers[live++] = next++;
+            continue;
+        }
+        if (live == 0)
+            continue;
+        uint32_t one = (uint32_t)rng_below(&rng, live);
+        uint32_t number = numbers[one];
+        script.tokens_most[number] = ++tokens[one];
+        struct engine_report report = {.completion_tokens = tokens[one],
+                                       .finish = ENGINE_FINISH_STOP};
+        if (choice < 3) {
+            final_ring_progress(script.ring, places[one], &report, 5);
+        } else {
+            struct final_record record = record_of(number);
+            record.report = report;
+            final_ring_end(script.ring, places[one], &record);
+            script.state[number] = ENDED;
+            live--;
+            places[one] = places[live];
+            numbers[one] = numbers[live];
+            tokens[one] = tokens[live];
+        }
+        script.tokens_least[number] = script.tokens_most[number];
+    }
+    at_instant = NULL;
+    assert_int_equal(final_ring_figures(script.ring).last, REQUESTS);
+    assert_true(script.instants > 4 * REQUESTS);
+    final_ring_close(script.ring);
+}
+
+/* And again while it is being opened after a death: the recovery itself may be cut short. */
+static void recovery_instant(void)
+{
+    void (*before)(void) = at_instant;
+    char name[80];
+    struct stat info;
+    struct final_ring *again;
+    at_instant = NULL;
+    snprintf(name, sizeof name, "%s.copy", path);
+    int from = open(path, O_RDONLY);
+    int to = open(name, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    assert_int_equal(fstat(from, &info), 0);
+    char *bytes = malloc((size_t)info.st_size);
+    assert_int_equal(pread(from, bytes, (size_t)info.st_size, 0), info.st_size);
+    assert_int_equal(write(to, bytes, (size_t)info.st_size), info.st_size);
+    free(bytes);
+    close(from);
+    close(to);
+    assert_int_equal(final_ring_open(&again, AT_FDCWD, name, 128, LIVE), STATUS_OK);
+    check_records(again);
+    final_ring_close(again);
+    unlink(name);
+    script.instants++;
+    at_instant = before;
+}
+
+static void test_death_while_recovering(void **state)
+{
+    (void)state;
+    memset(&script, 0, sizeof script);
+    struct final_ring *ring;
+    assert_int_equal(final_ring_open(&ring, AT_FDCWD, path, 128, LIVE), STATUS_OK);
+    for (uint32_t i = 0; i < LIVE; i++) {
+        struct final_record record = record_of(i);
+        int place = final_ring_begin(ring, &record);
+        script.state[i] = BEGUN;
+        script.tokens_least[i] = script.tokens_most[i] = i;
+        ring->live[place].record.sequence = i % 2; /* one marked, not published */
+    }
+    final_ring_close(ring);
+    at_instant = recovery_instant;
+    assert_int_equal(final_ring_open(&ring, AT_FDCWD, path, 128, LIVE), STATUS_OK);
+    at_instant = NULL;
+    assert_int_equal(final_ring_figures(ring).recovered, LIVE);
+    assert_true(script.instants > 3 * LIVE);
+    check_records(ring);
+    struct final_record record;
+    assert_true(final_ring_next(ring, 0, &record));
+    assert_int_equal(record.report.finish, ENGINE_FINISH_ERROR);
+    final_ring_close(ring);
+}
+
+/* The real thing: a process that works on the ring is killed, again and again. */
+static void test_a_killed_process(void **state)
+{
+    (void)state;
+    struct final_ring *ring;
+    uint64_t before = 0;
+    struct rng rng = {.seed = 5};
+    for (int round = 0; round < 20; round++) {
+        int ends[2];
+        assert_int_equal(pipe(ends), 0);
+        pid_t pid = fork();
+        if (pid == 0) {
+            if (final_ring_open(&ring, AT_FDCWD, path, 1024, LIVE) != STATUS_OK)
+                _exit(1);
+            if (write(ends[1], "1", 1) != 1)
+                _exit(1);
+            for (uint32_t i = 0;; i++) {
+                struct final_record record = record_of((uint32_t)round * 1000000 + i);
+                int place = final_ring_begin(ring, &record);
+                final_ring_progress(ring, place, &record.report, i);
+                final_ring_end(ring, place, &record);
+                if (final_ring_acknowledge(ring, record.sequence - 1) != STATUS_OK)
+                    _exit(1);
+            }
+        }
+        char byte;
+        close(ends[1]);
+        assert_int_equal(read(ends[0], &byte, 1), 1);
+        close(ends[0]);
+        usleep((useconds_t)rng_below(&rng, 2000));
+        kill(pid, SIGKILL);
+        int how;
+        assert_int_equal(waitpid(pid, &how, 0), pid);
+        assert_true(WIFSIGNALED(how));
+        assert_int_equal(final_ring_open(&ring, AT_FDCWD, path, 1024, LIVE), STATUS_OK);
+        struct final_ring_figures figures = final_ring_figures(ring);
+        assert_true(figures.recovered <= 1);
+        assert_int_equal(figures.lost, 0);
+        /* One record a request: ids rise by one with the sequence, whoever wrote the last. */
+        struct final_record record = {.sequence = 0};
+        uint32_t last = 0;
+        for (uint64_t at = figures.acknowledged; final_ring_next(ring, at, &record);
+             at = record.sequence) {
+            uint32_t number = 0;
+            assert_int_equal(sscanf(record.request_id, "req_%u", &number), 1);
+            assert_true(last == 0 || number == last + 1);
+            last = number;
+        }
+        assert_true(figures.last >= before);
+        before = figures.last;
+        assert_int_equal(final_ring_acknowledge(ring, figures.last), STATUS_OK);
+        final_ring_close(ring);
+    }
+}
+
 int main(void)
 {
+    log_open(STDERR_FILENO, LOG_ERROR, "test"); /* each recovery would say so */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_records_come_back_after_a_restart, make_path,
                                         drop_path),
@@ -212,6 +542,14 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_damaged_record_stays_in_its_types, make_path,
                                         drop_path),
         cmocka_unit_test(test_the_frame_has_every_member),
+        cmocka_unit_test_setup_teardown(test_an_older_file_is_set_aside, make_path, drop_path),
+        cmocka_unit_test_setup_teardown(test_one_engine_a_file, make_path, drop_path),
+        cmocka_unit_test_setup_teardown(test_a_damaged_slot_is_passed_over, make_path, drop_path),
+        cmocka_unit_test_setup_teardown(test_ids_are_known_as_far_back_as_the_ring_goes, make_path,
+                                        drop_path),
+        cmocka_unit_test_setup_teardown(test_death_at_every_instant, make_path, drop_path),
+        cmocka_unit_test_setup_teardown(test_death_while_recovering, make_path, drop_path),
+        cmocka_unit_test_setup_teardown(test_a_killed_process, make_path, drop_path),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
