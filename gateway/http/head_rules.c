@@ -45,8 +45,6 @@ static const char *fault_header(const struct head_rules *head, const struct http
         return NULL;
     if (slice_equals(name, SLICE("keep-alive")) || slice_equals(name, SLICE("proxy-connection")))
         return "Headers that speak of a connection do not belong to HTTP/2.";
-    if (slice_equals(name, SLICE("host")) && !slice_equals(header->value, head->authority))
-        return "The headers :authority and host differ.";
     return NULL;
 }
 

@@ -93,9 +93,6 @@ static void test_http2_only(void **state)
     assert_non_null(fault("GET", "/", "x", "keep-alive", "5", true));
     assert_non_null(fault("GET", "/", "x", "proxy-connection", "a", true));
     assert_null(fault("GET", "/", "x", "keep-alive-not", "5", true));
-    assert_null(fault("GET", "/", "x", "host", "x", true));
-    assert_non_null(fault("GET", "/", "x", "host", "y", true));
-    assert_null(fault("GET", "/", "x", "host", "y", false));
 }
 
 int main(void)
