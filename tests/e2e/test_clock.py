@@ -1,0 +1,71 @@
+"""The wall clock is stepped while streams run: deadlines, keys and the ledger keep their sense.
+
+The step is made by libfaketime (Debian's), which leaves the monotonic clock alone, as a real step
+does.
+"""
+
+import pathlib
+import time
+
+import pytest
+
+from conftest import IS_SANITIZED, MODEL_NAME, Server, wait_until
+
+FAKETIME = pathlib.Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1")
+DAY = 86400
+
+pytestmark = pytest.mark.skipif(
+    IS_SANITIZED, reason="the sanitizer's runtime has to be the first library; so does libfaketime"
+)
+
+
+@pytest.fixture
+def stepped(tmp_path, monkeypatch):
+    """A server whose wall clock follows a file: (server, step(seconds))."""
+    offset = tmp_path / "offset"
+    offset.write_text("+0")
+    monkeypatch.setenv("LD_PRELOAD", str(FAKETIME))
+    monkeypatch.setenv("FAKETIME_TIMESTAMP_FILE", str(offset))
+    monkeypatch.setenv("FAKETIME_NO_CACHE", "1")
+    monkeypatch.setenv("FAKETIME_DONT_FAKE_MONOTONIC", "1")
+    server = Server(tmp_path / "data")
+    monkeypatch.delenv("LD_PRELOAD")
+    yield server, lambda seconds: offset.write_text(f"{seconds:+d}")
+    offset.write_text("+0")
+    assert server.stop() == 0, server.log_text()[-3000:]
+
+
+def chat(stream=False, tokens=8):
+    return {
+        "model": MODEL_NAME, "messages": [{"role": "user", "content": "Tell me a story."}],
+        "max_tokens": tokens, "temperature": 0, "stream": stream, "ignore_eos": True,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("step_s", [DAY, -DAY, 20 * 365 * DAY])
+def test_a_step_in_the_middle_of_a_stream(stepped, step_s):
+    server, step = stepped
+    _, key, _ = server.tenant("clock")
+    begun = time.time()
+    with server.http(key) as http:
+        with http.stream("POST", "/v1/chat/completions", json=chat(True, 300)) as response:
+            lines = []
+            for line in response.iter_lines():
+                lines.append(line)
+                if len(lines) == 20:
+                    step(step_s)
+        assert [line for line in lines if line][-1] == "data: [DONE]", "no deadline has fired"
+        again = http.post("/v1/chat/completions", json=chat())
+        assert again.status_code == 200, again.text
+        assert http.get("/ready").status_code == 200
+    rows = server.ledger("select id, at_us, total_us, completion_tokens from requests order by id")
+    assert [row[3] for row in rows] == [300, 8], "both are counted, and kept"
+    for _, at_us, total_us, _ in rows:
+        assert 0 < total_us < 120 * 1_000_000, "durations are of the monotonic clock"
+        assert abs(at_us / 1e6 - (begun + step_s)) < 300, "the row's time is the wall clock's"
+    step(0)
+    with server.http(key) as http:
+        assert http.post("/v1/chat/completions", json=chat()).status_code == 200
+    wait_until(lambda: server.ledger("select count(*) from requests")[0][0] == 3, 10, "three rows")
+    sums = server.ledger("select sum(completion_tokens) from usage_minutes")
+    assert sums[0][0] == 316

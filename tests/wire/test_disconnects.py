@@ -1,0 +1,63 @@
+"""Everybody leaves in the same instant: every request is counted once, everything comes back."""
+
+import json
+import socket
+import struct
+import time
+
+from wire_kit import DATA, END_STREAM, frame
+
+H1, H2, STREAMS = 200, 4, 50
+
+
+def test_all_leave_at_once(door):
+    server = door.server
+    heap = door.heap()
+    before = server.ledger("select coalesce(max(id), 0) from requests")[0][0]
+    body = json.dumps(door.chat(stream=True, max_tokens=400)).encode()
+    wires = []
+    for _ in range(H1):
+        wire = door.h1(timeout=60)
+        wires.append(wire)
+        head = wire.head("POST", "/v1/chat/completions", [f"Content-Length: {len(body)}"])
+        wire.send(head + body)
+    for _ in range(H2):
+        wire = door.h2(timeout=60)
+        wires.append(wire)
+        for _ in range(STREAMS):
+            stream = wire.stream()
+            wire.send(
+                wire.headers(stream, wire.fields("POST", "/v1/chat/completions"), False)
+                + frame(DATA, END_STREAM, stream, body)
+            )
+    limit = time.monotonic() + 60
+    while server.engine_stats()["requests"] < H1 + H2 * STREAMS and time.monotonic() < limit:
+        time.sleep(0.05)
+    accepted = server.engine_stats()["requests"]
+    assert accepted == H1 + H2 * STREAMS
+    for wire in wires:  # RST instead of a polite end
+        wire.tls.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    for wire in wires:
+        wire.tls.close()
+    limit = time.monotonic() + 60
+    while server.engine_stats()["requests"] and time.monotonic() < limit:
+        time.sleep(0.05)
+    stats = server.engine_stats()
+    assert stats["requests"] == 0
+    assert stats["pages_free"] == stats["pages_total"]
+    limit = time.monotonic() + 30
+    rows = []
+    while time.monotonic() < limit:
+        rows = server.ledger(
+            "select request_id, finish, is_estimated from requests where id > ?", before
+        )
+        if len(rows) >= accepted:
+            break
+        time.sleep(0.1)
+    assert len(rows) == accepted and len({row[0] for row in rows}) == accepted
+    assert {row[1] for row in rows} <= {"cancelled", "length", "stop"}
+    assert all(row[2] == 0 for row in rows), "the engine's word was waited for"
+    limit = time.monotonic() + 20
+    while door.heap() > heap + 1024 * 1024 and time.monotonic() < limit:
+        time.sleep(0.1)
+    assert door.heap() < heap + 1024 * 1024
