@@ -20,6 +20,7 @@
 #define LIMIT_UNFINISHED_BYTES     (256 * 1024 * 1024) /* of requests not yet whole, a face */
 #define LIMIT_JSON_DEPTH           32
 #define LIMIT_JSON_ELEMENTS        131072 /* eight prompts of 16k token ids; 10 MiB as a tree */
+#define LIMIT_JSON_MEMBERS         64 /* of the top object: twice the fields of the OpenAI schema */
 #define LIMIT_ENGINE_FRAME_BYTES   (4 * 1024 * 1024)  /* an echoed prompt with 20 logprobs */
 #define LIMIT_ASSEMBLED_BYTES      (16 * 1024 * 1024) /* an answer that is not streamed */
 #define LIMIT_UPSTREAM_IDLE        8 /* connections kept; a new one costs about 20 µs */

@@ -2,7 +2,7 @@
  *
  * Owns:     nothing.
  * Thread:   any.
- * Cost:     one pass that bounds depth and elements, then one jansson tree, freed at once.
+ * Cost:     one pass over the bytes (json_scan), no allocation.
  * Not here: whether fields are right: the engine's face is the one validator.
  */
 #pragma once
@@ -20,6 +20,6 @@ struct edge_body {
                                         */
 };
 
-/* INVALID (with param where a field is at fault) when the body is not one JSON object, when it is
- * nested deeper than LIMIT_JSON_DEPTH, or has more than LIMIT_JSON_ELEMENTS values. */
+/* INVALID (with param where a field is at fault) when the body is not one JSON object within the
+ * bounds of json_scan, and UNSUPPORTED when it sets what only the edge may say to an engine. */
 enum status edge_body_read(struct slice body, struct edge_body *out);

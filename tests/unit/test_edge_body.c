@@ -38,12 +38,28 @@ static void test_refusals(void **state)
     refuse("\"x\"", "", "object");
     refuse("{} {}", "", "after its end");
     refuse("{\"model\":\"a\",\"model\":\"b\"}", "", "twice");
-    refuse("{\"a\":{\"b\":1,\"b\":2}}", "", "twice");
+    refuse("{\"stream_options\":{\"include_usage\":true,\"include_usage\":false}}", "", "twice");
     refuse("\xff\xfe{}", "", "UTF-8");
     refuse("{\"model\":1e999}", "", "too large");
     refuse("{\"stream\":\"yes\"}", "stream", "true or false");
     refuse("{\"stream_options\":{\"include_usage\":1}}", "stream_options.include_usage", "true");
     refuse("{\"a\":\"\xed\xa0\x80\"}", "", "UTF-8");
+}
+
+static void test_what_only_the_edge_may_say(void **state)
+{
+    (void)state;
+    struct edge_body body;
+    static const char *const names[] = {"priority", "cache_salt"};
+    for (size_t i = 0; i < 2; i++) {
+        char text[64];
+        snprintf(text, sizeof text, "{\"%s\":1}", names[i]);
+        assert_int_equal(edge_body_read(slice_of(text), &body), STATUS_UNSUPPORTED);
+        assert_string_equal(status_note()->param, names[i]);
+        snprintf(text, sizeof text, "{\"%s\":null,\"metadata\":{\"%s\":1}}", names[i], names[i]);
+        assert_int_equal(edge_body_read(slice_of(text), &body), STATUS_OK);
+    }
+    assert_int_equal(edge_body_read(SLICE("{\"\\u0070riority\":0}"), &body), STATUS_UNSUPPORTED);
 }
 
 static void test_a_refusal_never_quotes_the_body(void **state)
@@ -119,6 +135,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_fields),
         cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_what_only_the_edge_may_say),
         cmocka_unit_test(test_a_refusal_never_quotes_the_body),
         cmocka_unit_test(test_depth_and_elements_at_the_limit),
         cmocka_unit_test(test_brackets_in_strings_do_not_count),

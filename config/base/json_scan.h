@@ -1,0 +1,46 @@
+/* json_scan: one pass over JSON text from outside: is it one object within bounds, and where are
+ * the few fields that are asked for.
+ *
+ * Owns:     nothing; spans point into the text.
+ * Thread:   any.
+ * Cost:     O(bytes), about 0.6 µs a KiB of text; no allocation, no recursion, no tree.
+ * Not here: what fields mean (edge_body, engine_http/face_request).
+ *
+ * Accepted is a part of what jansson accepts, with the same values of the fields asked for: RFC
+ * 8259 and nothing beside it, UTF-8 throughout, no lone surrogates, no \u0000, integers of 64 bits
+ * with a sign, decimal numbers below 1e308 (the exact greatest double would need big arithmetic),
+ * one object at the top. At most LIMIT_JSON_DEPTH levels, LIMIT_JSON_ELEMENTS values, and at the
+ * top LIMIT_JSON_MEMBERS members with names of LIMIT_NAME_BYTES.
+ *
+ * A name that stands twice at the top is refused, however it is written (with escapes or without). Deeper
+ * duplicates are not looked for: that needs memory for each name. The engine's face, whose jansson
+ * keeps its names anyway, refuses those.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "config/base/slice.h"
+
+/* A member of the top object: asked for by `name`, `value` filled as it is written (a string with
+ * its quotes), {NULL, 0} when it is not there. */
+struct json_scan_field {
+    const char *name;
+    struct slice value;
+};
+
+/* INVALID with a text that tells place and kind of the fault, never what stands there. On failure
+ * the values mean nothing. */
+enum status json_scan(struct slice text, struct json_scan_field *fields, size_t count);
+
+/* --- values that json_scan has found --- */
+
+bool json_scan_is_null(struct slice value);
+bool json_scan_is_string(struct slice value);
+bool json_scan_is_object(struct slice value);
+/* Whether the value is true or false, and which. */
+bool json_scan_bool(struct slice value, bool *out);
+/* The string unescaped and terminated, cut at a character when it is longer than the room; returns
+ * the bytes written. `value` is a string. */
+size_t json_scan_unescape(struct slice value, char *out, size_t capacity);
