@@ -23,7 +23,7 @@
 #define LIMIT_JSON_MEMBERS         64 /* of the top object: twice the fields of the OpenAI schema */
 #define LIMIT_ENGINE_FRAME_BYTES   (4 * 1024 * 1024)  /* an echoed prompt with 20 logprobs */
 #define LIMIT_ASSEMBLED_BYTES      (16 * 1024 * 1024) /* an answer that is not streamed */
-#define LIMIT_UPSTREAM_IDLE        8 /* connections kept; a new one costs about 20 µs */
+#define LIMIT_UPSTREAM_IDLE        128 /* connections kept: a busy second's; a new one costs 20 µs */
 #define LIMIT_RELAYED_BYTES        (32 * 1024 * 1024) /* 4 MiB of text, 7 bytes a token */
 
 /* --- requests --- */
