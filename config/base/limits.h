@@ -10,7 +10,7 @@
 #define LIMIT_BODY_BYTES           (4 * 1024 * 1024) /* a chat of 8k tokens needs far less */
 #define LIMIT_ADMIN_BODY_BYTES     (256 * 1024)
 #define LIMIT_PATH_BYTES           1024
-#define LIMIT_CONNECTIONS          8192 /* two descriptors a stream, 20,000 on the test machine */
+#define LIMIT_CONNECTIONS          65536 /* two descriptors a stream: what a machine allows ends first */
 #define LIMIT_STREAM_PENDING_BYTES (256 * 1024) /* unsent bytes of one answer before reads pause */
 #define LIMIT_PIPELINED_BYTES      (64 * 1024)  /* read ahead while a request runs, then no more */
 #define LIMIT_ARRIVAL_MS           30000 /* head and body of a request, and idle keep-alive */

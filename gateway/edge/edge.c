@@ -23,9 +23,8 @@ enum {
     PATH_BYTES = 1024,
     ADDRESS_BYTES = 128,
     DRAIN_LOOK_MS = 20,
-    DRAIN_END_MS = 3000, /* after the cut: final records, commits, error events */
-    UPSTREAM_CONNECTIONS_MAX =
-        LIMIT_REQUESTS_IN_ENGINE + 64, /* the engine says busy, not the pool */
+    DRAIN_END_MS = 3000,             /* after the cut: final records, commits, error events */
+    UPSTREAM_CONNECTIONS_SPARE = 64, /* probes, replay, acknowledgements */
     UPSTREAM_CONNECT_MS = 2000,
     UPSTREAM_MARGIN_MS = 5000, /* a job's own deadline comes first */
 };
@@ -128,7 +127,8 @@ static enum status open_upstream(struct edge *edge)
     struct http1_client_options options = {
         .loop = edge->loop,
         .unix_path = edge->config->socket[0] != '\0' ? edge->config->socket : path,
-        .connections_max = UPSTREAM_CONNECTIONS_MAX,
+        /* One for each client's: the engine says busy, not the pool. */
+        .connections_max = (uint32_t)edge->config->max_connections + UPSTREAM_CONNECTIONS_SPARE,
         .connect_timeout_ms = UPSTREAM_CONNECT_MS,
         .head_timeout_ms = most_ms,
         .idle_timeout_ms = most_ms,
