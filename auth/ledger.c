@@ -9,13 +9,20 @@
 #include "config/base/clock.h"
 #include "config/base/log.h"
 #include "config/base/mem.h"
+#include "config/base/metrics.h"
 #include "config/base/ring.h"
 
 enum {
-    RETRY_MS = 100,      /* between two attempts to commit what failed */
-    PATIENCE_MS = 1000,  /* a client's end waits that long for a commit that fails; rows wait on */
+    RETRY_MS = 100,     /* between two attempts to commit what failed */
+    PATIENCE_MS = 1000, /* a client's end waits that long for a commit that fails; rows wait on */
+    ITEMS_MAX = 2 * LIMIT_LEDGER_QUEUE, /* the ring and `pending`, both full */
     CLOSE_ATTEMPTS = 10, /* then rows that cannot be written are lost with the process */
 };
+
+/* Of commit times: from a commit in memory (10 µs) to one behind a slow disk. */
+static const double commit_buckets[] = {0.00005, 0.0001, 0.0005, 0.001, 0.005,
+                                        0.02,    0.1,    0.25,   1,     5};
+static const double batch_buckets[] = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, LIMIT_LEDGER_BATCH};
 
 struct item {
     struct ledger_row row;
@@ -25,21 +32,35 @@ struct item {
     bool is_duplicate; /* of a row in the file or before it in the queue */
 };
 
-/* append (any thread) ─► ring ─► pending ─► commit ─► committed()      writer thread
- *                                   └── stays there while commits fail, up to its capacity; then
- *                                       the ring fills, then appends are BUSY
+struct ledger_metrics {
+    struct metric *commit_seconds; /* all NULL without a registry */
+    struct metric *batch_rows;
+    struct metric *rows;
+    struct metric *duplicates;
+};
+
+/* append (any thread) ─► ring ─► pending ─► commit ─► committed() … batch_told()  writer thread
+ *   ▲                               └── stays there while commits fail, up to its capacity; then
+ *   │                                   the ring fills, then appends are BUSY
+ *   └─ free ◄── items, made when first needed: as many as ever waited at once
  * wal pages ≥ LEDGER_ROWS_WAL_PAGES ─► passive checkpoint              checkpoint thread */
 struct ledger {
-    struct ring ring;
-    struct item *pending; /* [LIMIT_LEDGER_QUEUE], writer's */
+    struct ring ring; /* of struct item * */
+    struct ring free; /* of struct item *; holds all there are */
+    struct item *
+        *pending; /* [LIMIT_LEDGER_QUEUE], oldest at pending_first, going round; writer's */
+    size_t pending_first;
     size_t pending_count;
     struct ledger_recent recent; /* writer's */
     struct ledger_rows *rows;
+    void (*batch_told)(void *context);
+    void *batch_context;
+    struct ledger_metrics metrics;
 
-    pthread_mutex_t lock; /* the four flags; held for no longer than setting them */
+    pthread_mutex_t lock; /* the flags below; held for no longer than setting them */
     pthread_cond_t wake_writer;
     pthread_cond_t wake_checkpoint;
-    bool has_rows;
+    atomic_bool has_rows; /* set by appends without the lock: only the first one wakes */
     bool must_checkpoint;
     bool must_stop;
     bool must_stop_checkpoint;
@@ -48,6 +69,7 @@ struct ledger {
 
     atomic_bool is_failing;
     _Atomic int64_t oldest_us; /* when the oldest row of `pending` was queued; 0: none */
+    _Atomic uint32_t item_count;
     _Atomic uint64_t queued;
     _Atomic uint64_t rows_written;
     _Atomic uint64_t prompt_tokens;
@@ -56,24 +78,37 @@ struct ledger {
 
 /* --- writer --- */
 
-static void tell(struct item *item, enum status status)
+static struct item *pending_at(const struct ledger *ledger, size_t index)
 {
-    if (item->committed != NULL)
-        item->committed(item->context, status);
-    item->committed = NULL;
+    return ledger->pending[(ledger->pending_first + index) & (LIMIT_LEDGER_QUEUE - 1)];
 }
 
+static bool tell(struct item *item, enum status status)
+{
+    if (item->committed == NULL)
+        return false;
+    item->committed(item->context, status);
+    item->committed = NULL;
+    return true;
+}
+
+static void tell_batch(struct ledger *ledger)
+{
+    if (ledger->batch_told != NULL)
+        ledger->batch_told(ledger->batch_context);
+}
+
+/* Takes what has queued, as far as `pending` has room. */
 static void writer_gather(struct ledger *ledger)
 {
-    while (ledger->pending_count < LIMIT_LEDGER_QUEUE) {
-        struct item *item = &ledger->pending[ledger->pending_count];
-        if (!ring_pop(&ledger->ring, item))
-            break;
+    struct item *item = NULL;
+    while (ledger->pending_count < LIMIT_LEDGER_QUEUE && ring_pop(&ledger->ring, &item)) {
         item->is_duplicate = !ledger_recent_add(&ledger->recent, slice_of(item->row.request_id));
-        ledger->pending_count++;
+        size_t at = ledger->pending_first + ledger->pending_count++;
+        ledger->pending[at & (LIMIT_LEDGER_QUEUE - 1)] = item;
     }
     atomic_store(&ledger->oldest_us,
-                 ledger->pending_count > 0 ? ledger->pending[0].queued_at_us : 0);
+                 ledger->pending_count > 0 ? pending_at(ledger, 0)->queued_at_us : 0);
 }
 
 static enum status writer_commit(struct ledger *ledger, size_t count)
@@ -82,20 +117,39 @@ static enum status writer_commit(struct ledger *ledger, size_t count)
     if (status != STATUS_OK)
         return status;
     for (size_t i = 0; i < count && status == STATUS_OK; i++) {
-        if (!ledger->pending[i].is_duplicate)
-            status = ledger_rows_add(ledger->rows, &ledger->pending[i].row);
+        const struct item *item = pending_at(ledger, i);
+        if (!item->is_duplicate)
+            status = ledger_rows_add(ledger->rows, &item->row);
     }
     enum status ended = ledger_rows_end(ledger->rows, status == STATUS_OK);
     return status != STATUS_OK ? status : ended;
 }
 
-static void writer_count(struct ledger *ledger, const struct item *item)
+static void writer_count(struct ledger *ledger, size_t count)
 {
-    if (item->is_duplicate)
+    struct ledger_totals sums = {0};
+    for (size_t i = 0; i < count; i++) {
+        const struct item *item = pending_at(ledger, i);
+        if (item->is_duplicate)
+            continue;
+        sums.rows++;
+        sums.prompt_tokens += item->row.prompt_tokens;
+        sums.completion_tokens += item->row.completion_tokens;
+    }
+    atomic_fetch_add(&ledger->rows_written, sums.rows);
+    atomic_fetch_add(&ledger->prompt_tokens, sums.prompt_tokens);
+    atomic_fetch_add(&ledger->completion_tokens, sums.completion_tokens);
+    if (ledger->metrics.rows == NULL)
         return;
-    atomic_fetch_add(&ledger->rows_written, 1);
-    atomic_fetch_add(&ledger->prompt_tokens, item->row.prompt_tokens);
-    atomic_fetch_add(&ledger->completion_tokens, item->row.completion_tokens);
+    metric_add(ledger->metrics.rows, (int64_t)sums.rows);
+    metric_add(ledger->metrics.duplicates, (int64_t)(count - sums.rows));
+    metric_observe(ledger->metrics.batch_rows, (double)count);
+}
+
+static void free_item(struct ledger *ledger, struct item *item)
+{
+    bool is_kept = ring_push(&ledger->free, &item);
+    ASSERT(is_kept); /* it has room for every item there is */
 }
 
 /* The first `count` rows are in the file: totals first, so that who was told sees them. */
@@ -103,14 +157,16 @@ static void writer_committed(struct ledger *ledger, size_t count)
 {
     if (atomic_exchange(&ledger->is_failing, false))
         LOG(LOG_INFO, "ledger_recovered", LOG_NUMBER("rows", count));
-    for (size_t i = 0; i < count; i++)
-        writer_count(ledger, &ledger->pending[i]);
+    writer_count(ledger, count);
     atomic_fetch_sub(&ledger->queued, count);
-    for (size_t i = 0; i < count; i++)
-        tell(&ledger->pending[i], STATUS_OK);
+    for (size_t i = 0; i < count; i++) {
+        struct item *item = pending_at(ledger, i);
+        tell(item, STATUS_OK);
+        free_item(ledger, item);
+    }
+    ledger->pending_first += count;
     ledger->pending_count -= count;
-    memmove(ledger->pending, ledger->pending + count,
-            ledger->pending_count * sizeof *ledger->pending);
+    tell_batch(ledger);
 }
 
 /* Rows stay for the next attempt; clients are not kept waiting for ever. */
@@ -119,10 +175,14 @@ static void writer_failed(struct ledger *ledger, enum status status)
     if (!atomic_exchange(&ledger->is_failing, true))
         log_failure(LOG_ERROR, "ledger_failed");
     int64_t now_us = clock_mono_us(clock_system());
+    bool was_told = false;
     for (size_t i = 0; i < ledger->pending_count; i++) {
-        if (now_us - ledger->pending[i].queued_at_us >= PATIENCE_MS * INT64_C(1000))
-            tell(&ledger->pending[i], status);
+        struct item *item = pending_at(ledger, i);
+        if (now_us - item->queued_at_us >= PATIENCE_MS * INT64_C(1000))
+            was_told = tell(item, status) || was_told;
     }
+    if (was_told)
+        tell_batch(ledger);
 }
 
 static void writer_ask_checkpoint(struct ledger *ledger)
@@ -151,13 +211,13 @@ static bool writer_wait(struct ledger *ledger, bool is_retry)
     struct timespec deadline = deadline_after_ms(RETRY_MS);
     int timed_out = 0;
     pthread_mutex_lock(&ledger->lock);
-    while (timed_out == 0 && !ledger->must_stop && (is_retry || !ledger->has_rows)) {
+    while (timed_out == 0 && !ledger->must_stop && (is_retry || !atomic_load(&ledger->has_rows))) {
         if (is_retry)
             timed_out = pthread_cond_timedwait(&ledger->wake_writer, &ledger->lock, &deadline);
         else
             pthread_cond_wait(&ledger->wake_writer, &ledger->lock);
     }
-    ledger->has_rows = false;
+    atomic_store(&ledger->has_rows, false); /* before the ring is looked at */
     bool must_stop = ledger->must_stop;
     pthread_mutex_unlock(&ledger->lock);
     return must_stop;
@@ -169,7 +229,11 @@ static bool writer_drain(struct ledger *ledger)
     for (writer_gather(ledger); ledger->pending_count > 0; writer_gather(ledger)) {
         size_t count =
             ledger->pending_count < LIMIT_LEDGER_BATCH ? ledger->pending_count : LIMIT_LEDGER_BATCH;
+        int64_t begun_us = clock_mono_us(clock_system());
         enum status status = writer_commit(ledger, count);
+        if (ledger->metrics.commit_seconds != NULL)
+            metric_observe(ledger->metrics.commit_seconds,
+                           (double)(clock_mono_us(clock_system()) - begun_us) / 1e6);
         if (status != STATUS_OK) {
             writer_failed(ledger, status);
             return false;
@@ -190,7 +254,8 @@ static void *writer_main(void *context)
         if (attempt == CLOSE_ATTEMPTS) {
             LOG(LOG_ERROR, "ledger_rows_lost", LOG_NUMBER("rows", ledger->pending_count));
             for (size_t i = 0; i < ledger->pending_count; i++)
-                tell(&ledger->pending[i], STATUS_IO);
+                tell(pending_at(ledger, i), STATUS_IO);
+            tell_batch(ledger);
             break;
         }
         nanosleep(&(struct timespec){.tv_nsec = RETRY_MS * 1000000L}, NULL);
@@ -224,22 +289,54 @@ static void open_take_recent(void *context, struct slice request_id)
     ledger_recent_add(context, request_id);
 }
 
-static enum status open_parts(struct ledger *ledger, const char *path)
+static void open_metrics(struct ledger_metrics *out, struct metrics *registry)
 {
-    TRY(ring_init(&ledger->ring, LIMIT_LEDGER_QUEUE, sizeof(struct item)));
+    if (registry == NULL)
+        return;
+    out->commit_seconds =
+        metrics_get(registry, METRIC_HISTOGRAM, "banyan_ledger_commit_seconds",
+                    "One transaction of the ledger, failed ones too.", "", commit_buckets,
+                    sizeof commit_buckets / sizeof commit_buckets[0]);
+    out->batch_rows = metrics_get(registry, METRIC_HISTOGRAM, "banyan_ledger_batch_rows",
+                                  "Rows that one transaction committed.", "", batch_buckets,
+                                  sizeof batch_buckets / sizeof batch_buckets[0]);
+    out->rows = metrics_get(registry, METRIC_COUNTER, "banyan_ledger_rows_total", "Rows committed.",
+                            "", NULL, 0);
+    out->duplicates = metrics_get(registry, METRIC_COUNTER, "banyan_ledger_duplicates_total",
+                                  "Rows of requests that had one already.", "", NULL, 0);
+}
+
+static enum status open_parts(struct ledger *ledger, const struct ledger_options *options)
+{
+    open_metrics(&ledger->metrics, options->metrics);
+    ledger->batch_told = options->batch_told;
+    ledger->batch_context = options->batch_context;
+    TRY(ring_init(&ledger->ring, LIMIT_LEDGER_QUEUE, sizeof(struct item *)));
+    TRY(ring_init(&ledger->free, ITEMS_MAX, sizeof(struct item *)));
     TRY(ledger_recent_init(&ledger->recent, LIMIT_LEDGER_RECENT));
     ledger->pending = mem_zalloc(LIMIT_LEDGER_QUEUE, sizeof *ledger->pending);
     if (ledger->pending == NULL)
         FAIL(STATUS_NO_MEMORY, "no memory for the ledger's queue");
-    TRY(ledger_rows_open(&ledger->rows, path));
+    TRY(ledger_rows_open(&ledger->rows, options->path, options->is_full));
     return ledger_rows_recent(ledger->rows, LIMIT_LEDGER_RECENT, &ledger->recent, open_take_recent);
+}
+
+static void close_ring(struct ring *ring)
+{
+    struct item *item = NULL;
+    while (ring->slots != NULL && ring_pop(ring, &item))
+        mem_free(item);
+    ring_deinit(ring);
 }
 
 static void close_parts(struct ledger *ledger)
 {
     ledger_rows_close(ledger->rows);
     ledger_recent_deinit(&ledger->recent);
-    ring_deinit(&ledger->ring);
+    for (size_t i = 0; i < ledger->pending_count; i++)
+        mem_free(pending_at(ledger, i));
+    close_ring(&ledger->ring);
+    close_ring(&ledger->free);
     mem_free(ledger->pending);
     pthread_cond_destroy(&ledger->wake_writer);
     pthread_cond_destroy(&ledger->wake_checkpoint);
@@ -268,7 +365,7 @@ static enum status open_threads(struct ledger *ledger)
     return STATUS_OK;
 }
 
-enum status ledger_open(struct ledger **out, const char *path)
+enum status ledger_open(struct ledger **out, const struct ledger_options *options)
 {
     *out = NULL;
     struct ledger *ledger = mem_alloc_aligned(64, sizeof *ledger);
@@ -282,7 +379,7 @@ enum status ledger_open(struct ledger **out, const char *path)
     pthread_cond_init(&ledger->wake_checkpoint, NULL);
     pthread_condattr_destroy(&monotonic);
     pthread_mutex_init(&ledger->lock, NULL);
-    enum status status = open_parts(ledger, path);
+    enum status status = open_parts(ledger, options);
     if (status == STATUS_OK)
         status = open_threads(ledger);
     if (status != STATUS_OK) {
@@ -313,21 +410,39 @@ bool ledger_is_writable(struct ledger *ledger)
            clock_mono_us(clock_system()) - oldest_us <= LIMIT_LEDGER_BEHIND_MS * INT64_C(1000);
 }
 
+/* A free item, or a new one while there are fewer than ITEMS_MAX. */
+static struct item *append_item(struct ledger *ledger)
+{
+    struct item *item = NULL;
+    if (ring_pop(&ledger->free, &item))
+        return item;
+    if (atomic_fetch_add(&ledger->item_count, 1) < ITEMS_MAX)
+        item = mem_alloc(sizeof *item);
+    if (item == NULL)
+        atomic_fetch_sub(&ledger->item_count, 1);
+    return item;
+}
+
 enum status ledger_append(struct ledger *ledger, const struct ledger_row *row,
                           void (*committed)(void *context, enum status status), void *context)
 {
     ASSERT(row->request_id[0] != '\0');
-    struct item item = {.row = *row,
-                        .committed = committed,
-                        .context = context,
-                        .queued_at_us = clock_mono_us(clock_system())};
+    struct item *item = append_item(ledger);
+    if (item == NULL)
+        FAIL(STATUS_BUSY, "the ledger has no room for another row");
+    item->row = *row;
+    item->committed = committed;
+    item->context = context;
+    item->queued_at_us = clock_mono_us(clock_system());
     atomic_fetch_add(&ledger->queued, 1); /* first: the writer may be done before this returns */
     if (!ring_push(&ledger->ring, &item)) {
         atomic_fetch_sub(&ledger->queued, 1);
+        free_item(ledger, item);
         FAIL(STATUS_BUSY, "the ledger's queue of %d rows is full", LIMIT_LEDGER_QUEUE);
     }
+    if (atomic_exchange(&ledger->has_rows, true))
+        return STATUS_OK; /* somebody has woken the writer, and it has not looked yet */
     pthread_mutex_lock(&ledger->lock);
-    ledger->has_rows = true;
     pthread_cond_signal(&ledger->wake_writer);
     pthread_mutex_unlock(&ledger->lock);
     return STATUS_OK;

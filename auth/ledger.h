@@ -14,6 +14,7 @@
 #include "config/base/status.h"
 
 struct ledger;
+struct metrics;
 
 enum { LEDGER_ROUTE_BYTES = 40, LEDGER_MODEL_BYTES = 128, LEDGER_WORD_BYTES = 16 };
 
@@ -39,8 +40,19 @@ struct ledger_row {
     int64_t total_us;
 };
 
+struct ledger_options {
+    const char *path;
+    struct metrics *metrics; /* where commits are counted; may be NULL */
+    /* Runs on the writer's thread after the `committed` of all rows of a commit, and after those
+     * that are told of a failure: once a batch, so that what they left can be handed on by one
+     * wake-up. Must not wait. May be NULL. */
+    void (*batch_told)(void *context);
+    void *batch_context;
+    bool is_full; /* a commit survives a power cut, not only the process: an fsync each */
+};
+
 /* Opens or makes the file, migrates its schema, starts the writer. */
-enum status ledger_open(struct ledger **out, const char *path);
+enum status ledger_open(struct ledger **out, const struct ledger_options *options);
 /* Commits what has queued, then stops. */
 void ledger_close(struct ledger *ledger);
 

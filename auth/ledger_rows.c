@@ -111,9 +111,9 @@ static enum status open_sequence(struct ledger_rows *rows)
     return store_status(code, "ledger");
 }
 
-static enum status open_connections(struct ledger_rows *rows, const char *path)
+static enum status open_connections(struct ledger_rows *rows, const char *path, bool is_full)
 {
-    TRY(store_connect(&rows->writer, path, false));
+    TRY(store_connect(&rows->writer, path, is_full));
     TRY(store_migrate(rows->writer, ledger_steps,
                       (int)(sizeof ledger_steps / sizeof ledger_steps[0])));
     TRY(store_connect(&rows->checkpointer, path, false));
@@ -127,13 +127,13 @@ static enum status open_connections(struct ledger_rows *rows, const char *path)
     return open_sequence(rows);
 }
 
-enum status ledger_rows_open(struct ledger_rows **out, const char *path)
+enum status ledger_rows_open(struct ledger_rows **out, const char *path, bool is_full)
 {
     *out = NULL;
     struct ledger_rows *rows = mem_zalloc(1, sizeof *rows);
     if (rows == NULL)
         FAIL(STATUS_NO_MEMORY, "no memory for the ledger");
-    enum status status = open_connections(rows, path);
+    enum status status = open_connections(rows, path, is_full);
     if (status != STATUS_OK) {
         ledger_rows_close(rows);
         return status;

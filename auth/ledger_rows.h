@@ -20,7 +20,8 @@ struct ledger_rows;
  * and the log would grow without bound. */
 enum { LEDGER_ROWS_WAL_PAGES = 1000, LEDGER_ROWS_WAL_PAGES_MAX = 16000 };
 
-enum status ledger_rows_open(struct ledger_rows **out, const char *path);
+/* `is_full`: each commit is an fsync. */
+enum status ledger_rows_open(struct ledger_rows **out, const char *path, bool is_full);
 void ledger_rows_close(struct ledger_rows *rows);
 
 /* One transaction: begin, any number of adds (each gets the next sequence), end. After a failure

@@ -93,4 +93,5 @@
 #define LIMIT_OPTION_BYTES      1024         /* a text option: a path at most */
 #define LIMIT_CONFIG_FILE_BYTES (256 * 1024) /* every option twenty times over */
 #define LIMIT_METRIC_SERIES     4096
-#define LIMIT_LOG_LINE_BYTES    4096 /* one write() of this size is not torn by a pipe */
+#define LIMIT_LOG_LINE_BYTES    4096         /* one write() of this size is not torn by a pipe */
+#define LIMIT_LOG_RING_BYTES    (512 * 1024) /* lines of 50 ms at 25,000 requests a second */

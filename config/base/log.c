@@ -1,14 +1,14 @@
 #include "config/base/log.h"
 
 #include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "config/base/clock.h"
 #include "config/base/limits.h"
+#include "config/base/log_writer.h"
 #include "config/base/utf8.h"
 
 /* Set by log_open, before the process has a second thread; a line logged earlier is still a line.
@@ -16,6 +16,13 @@
 static int output_descriptor = STDERR_FILENO;
 static enum log_level least_level = LOG_INFO;
 static const char *output_component = "banyan";
+
+/* Set by log_start. */
+enum access { ACCESS_SHARED, ACCESS_OWN, ACCESS_OFF };
+static _Atomic int access_output = ACCESS_SHARED;
+static struct log_writer event_writer = {.lock = PTHREAD_MUTEX_INITIALIZER};
+static struct log_writer access_writer = {.lock = PTHREAD_MUTEX_INITIALIZER};
+static int start_count;
 
 static const char *const level_names[] = {"debug", "info", "warn", "error"};
 
@@ -46,10 +53,15 @@ enum status log_level_parse(enum log_level *out, const char *text)
     FAIL(STATUS_INVALID, "the log level is debug, info, warn or error");
 }
 
+static size_t line_room(const struct line *line)
+{
+    return line->is_cut ? 0 : sizeof line->bytes - sizeof cut_mark - line->length;
+}
+
 /* Takes the whole piece or none of it: half an escape or half a character is not JSON. */
 static bool line_put(struct line *line, const char *bytes, size_t length)
 {
-    if (line->is_cut || line->length + length > sizeof line->bytes - sizeof cut_mark) {
+    if (length > line_room(line)) {
         line->is_cut = true;
         return false;
     }
@@ -58,24 +70,36 @@ static bool line_put(struct line *line, const char *bytes, size_t length)
     return true;
 }
 
-static bool line_put_char(struct line *line, unsigned char c)
+static void line_put_char(struct line *line, unsigned char c)
 {
-    char escaped[8];
-    if (c == '"' || c == '\\') {
-        escaped[0] = '\\';
-        escaped[1] = (char)c;
-        return line_put(line, escaped, 2);
-    }
-    if (c >= 0x20 && c < 0x7f)
-        return line_put(line, (const char *)&c, 1);
-    int length = snprintf(escaped, sizeof escaped, "\\u%04x", c);
-    return line_put(line, escaped, (size_t)length);
+    static const char digits[] = "0123456789abcdef";
+    if (c == '"' || c == '\\')
+        line_put(line, (const char[]){'\\', (char)c}, 2);
+    else
+        line_put(line, (const char[]){'\\', 'u', '0', '0', digits[c >> 4], digits[c & 15]}, 6);
+}
+
+static bool char_is_plain(unsigned char c)
+{
+    return c >= 0x20 && c < 0x7f && c != '"' && c != '\\';
+}
+
+/* Plain characters may be parted anywhere: as many as there is room for. */
+static size_t line_put_plain(struct line *line, const char *text, size_t length)
+{
+    size_t run = 0;
+    while (run < length && char_is_plain((unsigned char)text[run]))
+        run++;
+    size_t room = line_room(line);
+    line_put(line, text, run < room ? run : room);
+    line->is_cut = line->is_cut || run > room;
+    return run;
 }
 
 static void line_put_text(struct line *line, const char *text)
 {
     size_t length = strlen(text);
-    for (size_t i = 0; i < length && !line->is_cut;) {
+    for (size_t i = line_put_plain(line, text, length); i < length && !line->is_cut;) {
         size_t run = utf8_sequence_length(text + i, length - i);
         if (run == 1)
             line_put_char(line, (unsigned char)text[i]);
@@ -84,40 +108,74 @@ static void line_put_text(struct line *line, const char *text)
         else
             line_put(line, text + i, run);
         i += run == 0 ? 1 : run;
+        i += line_put_plain(line, text + i, length - i);
     }
+}
+
+/* Twenty bytes at most; returns how many. */
+static size_t number_format(char out[24], int64_t number)
+{
+    char digits[24];
+    size_t count = 0;
+    size_t length = 0;
+    uint64_t rest = number < 0 ? 0 - (uint64_t)number : (uint64_t)number;
+    do
+        digits[count++] = (char)('0' + rest % 10);
+    while ((rest /= 10) != 0);
+    if (number < 0)
+        out[length++] = '-';
+    while (count != 0)
+        out[length++] = digits[--count];
+    return length;
 }
 
 /* `,"name":"text"`; when it is cut inside the text, the quote is closed by the end of the line. */
 static void line_put_field(struct line *line, const struct log_field *field)
 {
-    char head[160];
-    char number[24] = "";
-    if (field->text == NULL)
-        snprintf(number, sizeof number, "%" PRId64, field->number);
-    int length =
-        snprintf(head, sizeof head, ",\"%s\":%s", field->name, field->text != NULL ? "\"" : number);
-    ASSERT(length > 0);
-    ASSERT((size_t)length < sizeof head);
-    if (!line_put(line, head, (size_t)length))
-        return;
-    if (field->text == NULL)
+    char head[160] = ",\"";
+    size_t name_length = strlen(field->name);
+    ASSERT(name_length < sizeof head - 32);
+    memcpy(head + 2, field->name, name_length);
+    size_t length = name_length + 2;
+    head[length++] = '"';
+    head[length++] = ':';
+    if (field->text != NULL)
+        head[length++] = '"';
+    else
+        length += number_format(head + length, field->number);
+    if (!line_put(line, head, length) || field->text == NULL)
         return;
     line_put_text(line, field->text);
     /* cut_mark begins with the quote, so a cut text and a whole one are closed the same way. */
     line->bytes[line->length++] = '"';
 }
 
+/* `{"time":"2026-11-21T04:00:00`: made once a second and thread. */
+static size_t head_time(char out[64], time_t seconds)
+{
+    static _Thread_local time_t cached_seconds = -1;
+    static _Thread_local char cached[64];
+    static _Thread_local size_t cached_length;
+    if (seconds != cached_seconds) {
+        struct tm utc;
+        gmtime_r(&seconds, &utc);
+        cached_length = strftime(cached, sizeof cached, "{\"time\":\"%Y-%m-%dT%H:%M:%S", &utc);
+        cached_seconds = seconds;
+    }
+    memcpy(out, cached, cached_length);
+    return cached_length;
+}
+
 static void line_put_head(struct line *line, enum log_level level, const char *event)
 {
     int64_t now_us = clock_wall_us(clock_system());
-    time_t seconds = (time_t)(now_us / 1000000);
-    struct tm utc;
-    gmtime_r(&seconds, &utc);
+    int ms = (int)(now_us / 1000 % 1000);
     char head[64];
-    size_t length = strftime(head, sizeof head, "{\"time\":\"%Y-%m-%dT%H:%M:%S", &utc);
-    line_put(line, head, length);
-    length = (size_t)snprintf(head, sizeof head, ".%03dZ\"", (int)(now_us / 1000 % 1000));
-    line_put(line, head, length);
+    line_put(line, head, head_time(head, (time_t)(now_us / 1000000)));
+    line_put(line,
+             (const char[]){'.', (char)('0' + ms / 100), (char)('0' + ms / 10 % 10),
+                            (char)('0' + ms % 10), 'Z', '"'},
+             6);
     const struct log_field fields[] = {LOG_TEXT("level", level_names[level]),
                                        LOG_TEXT("component", output_component),
                                        LOG_TEXT("event", event)};
@@ -125,18 +183,18 @@ static void line_put_head(struct line *line, enum log_level level, const char *e
         line_put_field(line, &fields[i]);
 }
 
-/* A log that cannot be written has nowhere to say so: the line is lost. */
-static void line_write(const struct line *line)
+static void line_make(struct line *line, enum log_level level, const char *event,
+                      const struct log_field *fields, size_t count)
 {
-    size_t done = 0;
-    while (done < line->length) {
-        ssize_t wrote = write(output_descriptor, line->bytes + done, line->length - done);
-        if (wrote < 0 && errno == EINTR)
-            continue;
-        if (wrote <= 0)
-            return;
-        done += (size_t)wrote;
-    }
+    line->length = 0;
+    line->is_cut = false;
+    line_put_head(line, level, event);
+    for (size_t i = 0; i < count && !line->is_cut; i++)
+        line_put_field(line, &fields[i]);
+    const char *end = line->is_cut ? cut_mark + 1 : "}\n";
+    size_t length = strlen(end);
+    memcpy(line->bytes + line->length, end, length);
+    line->length += length;
 }
 
 void log_event(enum log_level level, const char *event, const struct log_field *fields,
@@ -147,16 +205,79 @@ void log_event(enum log_level level, const char *event, const struct log_field *
         return;
     int saved_errno = errno;
     struct line line;
-    line.length = 0;
-    line.is_cut = false;
-    line_put_head(&line, level, event);
-    for (size_t i = 0; i < count && !line.is_cut; i++)
-        line_put_field(&line, &fields[i]);
-    const char *end = line.is_cut ? cut_mark + 1 : "}\n";
-    memcpy(line.bytes + line.length, end, strlen(end));
-    line.length += strlen(end);
-    line_write(&line);
+    line_make(&line, level, event, fields, count);
+    /* A log that cannot be written has nowhere to say so: the line is lost. */
+    if (!log_writer_put(&event_writer, line.bytes, line.length, level >= LOG_WARN))
+        (void)log_writer_now(output_descriptor, line.bytes, line.length);
     errno = saved_errno;
+}
+
+bool log_access_is_on(void)
+{
+    int output = atomic_load_explicit(&access_output, memory_order_relaxed);
+    return output == ACCESS_OWN || (output == ACCESS_SHARED && least_level <= LOG_INFO);
+}
+
+void log_access(const char *event, const struct log_field *fields, size_t count)
+{
+    if (!log_access_is_on())
+        return;
+    struct line line;
+    line_make(&line, LOG_INFO, event, fields, count);
+    bool is_own = atomic_load_explicit(&access_output, memory_order_relaxed) == ACCESS_OWN;
+    if (!log_writer_put(is_own ? &access_writer : &event_writer, line.bytes, line.length, false) &&
+        !is_own)
+        (void)log_writer_now(output_descriptor, line.bytes, line.length);
+}
+
+/* --- the writers --- */
+
+static size_t start_report(char out[LOG_WRITER_REPORT_MAX], uint64_t lines)
+{
+    struct line line;
+    line_make(&line, LOG_WARN, "log_dropped",
+              (const struct log_field[]){LOG_NUMBER("lines", lines)}, 1);
+    ASSERT(line.length <= LOG_WRITER_REPORT_MAX);
+    memcpy(out, line.bytes, line.length);
+    return line.length;
+}
+
+enum status log_start(const char *access_log)
+{
+    if (start_count++ != 0)
+        return STATUS_OK;
+    int output = strcmp(access_log, "on") == 0    ? ACCESS_SHARED
+                 : strcmp(access_log, "off") == 0 ? ACCESS_OFF
+                                                  : ACCESS_OWN;
+    enum status status = log_writer_open(&event_writer, output_descriptor, NULL, start_report);
+    if (status == STATUS_OK && output == ACCESS_OWN)
+        status = log_writer_open(&access_writer, -1, access_log, start_report);
+    if (status != STATUS_OK) {
+        start_count = 0;
+        log_writer_close(&event_writer);
+        return status;
+    }
+    atomic_store(&access_output, output);
+    return STATUS_OK;
+}
+
+void log_stop(void)
+{
+    if (start_count == 0 || --start_count != 0)
+        return;
+    log_writer_close(&access_writer);
+    log_writer_close(&event_writer);
+    atomic_store(&access_output, ACCESS_SHARED);
+}
+
+void log_reopen(void)
+{
+    log_writer_reopen(&access_writer);
+}
+
+uint64_t log_dropped(void)
+{
+    return log_writer_dropped(&event_writer) + log_writer_dropped(&access_writer);
 }
 
 void log_failure(enum log_level level, const char *event)

@@ -38,6 +38,7 @@ struct run {
     int64_t drain_until_us;
     int lock; /* D/edge.lock, held while this edge serves from D; -1 = not held */
     bool is_cut;
+    bool is_logging; /* by a thread of its own */
     char public_address[ADDRESS_BYTES];
     char admin_address[ADDRESS_BYTES];
 };
@@ -89,6 +90,9 @@ static enum status open_stores(struct edge *edge)
 {
     char path[PATH_BYTES];
     bool is_made = false;
+    bool is_full = strcmp(edge->config->ledger_sync, "full") == 0;
+    if (!is_full && strcmp(edge->config->ledger_sync, "normal") != 0)
+        FAIL_PARAM(STATUS_INVALID, "ledger_sync", "ledger_sync is normal or full");
     TRY(run_path(path, edge->config, "banyan.db"));
     TRY(store_open(&edge->store, path));
     TRY(auth_open(&edge->auth, edge->config->data_dir, edge->store));
@@ -96,7 +100,11 @@ static enum status open_stores(struct edge *edge)
     if (is_made)
         LOG(LOG_INFO, "admin_key_made", LOG_TEXT("file", "admin.key in the data directory"));
     TRY(run_path(path, edge->config, "ledger.db"));
-    return ledger_open(&edge->ledger, path);
+    return ledger_open(&edge->ledger, &(struct ledger_options){.path = path,
+                                                               .metrics = edge->metrics.registry,
+                                                               .batch_told = edge_job_told,
+                                                               .batch_context = edge,
+                                                               .is_full = is_full});
 }
 
 static enum status open_tls(struct edge *edge)
@@ -221,6 +229,8 @@ static enum status run_open(struct run *run)
 {
     struct edge *edge = &run->edge;
     TRY(open_process(edge->config));
+    TRY(log_start(edge->config->access_log));
+    run->is_logging = true;
     TRY(edge_metrics_init(&edge->metrics));
     TRY(loop_create(&edge->loop));
     run->drain_timer = loop_timer_create(edge->loop, drain_look, run);
@@ -301,5 +311,7 @@ enum status edge_run(const struct edge_options *options)
     status_note_set(&note);
     if (status == STATUS_OK)
         LOG(LOG_INFO, "edge_stopped");
+    if (run.is_logging)
+        log_stop();
     return status;
 }

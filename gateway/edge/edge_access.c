@@ -23,12 +23,19 @@ void edge_access_end(const struct edge_access *access, struct edge_metrics *metr
 {
     int64_t total_us = now_us - access->arrived_us;
     edge_metrics_request(metrics, access->route, access->code, total_us);
-    LOG(access->is_quiet ? LOG_DEBUG : LOG_INFO, "request",
-        LOG_TEXT("request_id", access->request_id), LOG_TEXT("tenant", access->tenant_id),
-        LOG_TEXT("key", access->key_id), LOG_TEXT("route", access->route),
-        LOG_NUMBER("code", access->code), LOG_TEXT("finish", access->finish),
-        LOG_NUMBER("prompt_tokens", access->prompt_tokens),
-        LOG_NUMBER("cached_tokens", access->cached_tokens),
-        LOG_NUMBER("completion_tokens", access->completion_tokens),
-        LOG_NUMBER("ms", total_us / 1000));
+    const struct log_field fields[] = {LOG_TEXT("request_id", access->request_id),
+                                       LOG_TEXT("tenant", access->tenant_id),
+                                       LOG_TEXT("key", access->key_id),
+                                       LOG_TEXT("route", access->route),
+                                       LOG_NUMBER("code", access->code),
+                                       LOG_TEXT("finish", access->finish),
+                                       LOG_NUMBER("prompt_tokens", access->prompt_tokens),
+                                       LOG_NUMBER("cached_tokens", access->cached_tokens),
+                                       LOG_NUMBER("completion_tokens", access->completion_tokens),
+                                       LOG_NUMBER("ms", total_us / 1000)};
+    size_t count = sizeof fields / sizeof fields[0];
+    if (access->is_quiet)
+        log_event(LOG_DEBUG, "request", fields, count);
+    else
+        log_access("request", fields, count);
 }

@@ -25,6 +25,7 @@ static const char SERVICE_CLASS[] = "standard";
 
 struct edge_job {
     struct edge_job *previous;
+    struct edge_job *next_told; /* in edge->told */
     struct edge_job *next;
     struct edge *edge;
     struct http_request *request;    /* NULL once gone */
@@ -354,12 +355,40 @@ static void settle_committed(void *context)
     job_unhold(job);
 }
 
-/* On the ledger's thread. */
+/* On the ledger's thread; edge_job_told follows. */
 static void settle_written(void *context, enum status status)
 {
     struct edge_job *job = context;
     job->commit_status = status;
-    loop_post(job->edge->loop, settle_committed, job);
+    job->next_told = atomic_load(&job->edge->told);
+    while (!atomic_compare_exchange_weak(&job->edge->told, &job->next_told, job))
+        ;
+}
+
+/* All jobs whose rows the ledger has told of, in the order of their rows. */
+static void told_settle(void *context)
+{
+    struct edge *edge = context;
+    struct edge_job *last_first = atomic_exchange(&edge->told, NULL);
+    struct edge_job *job = NULL;
+    while (last_first != NULL) {
+        struct edge_job *next = last_first->next_told;
+        last_first->next_told = job;
+        job = last_first;
+        last_first = next;
+    }
+    while (job != NULL) {
+        struct edge_job *next = job->next_told;
+        settle_committed(job);
+        job = next;
+    }
+}
+
+void edge_job_told(void *context)
+{
+    struct edge *edge = context;
+    if (atomic_load(&edge->told) != NULL)
+        loop_post(edge->loop, told_settle, edge);
 }
 
 static void settle_append(void *context)

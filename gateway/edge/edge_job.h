@@ -34,6 +34,10 @@ void edge_job_start(const struct edge_job_options *options);
  * the message are what the client hears if it is still there. No effect on a job that is ending. */
 void edge_job_cancel(struct edge_job *job, enum status status, const char *message);
 
+/* For ledger_options.batch_told, with the edge as its context: wakes the loop once for all jobs
+ * whose rows were told of. The ledger's thread. */
+void edge_job_told(void *context);
+
 /* edge_job_cancel of every job. */
 void edge_job_cancel_all(struct edge *edge, enum status status, const char *message);
 /* Frees what is left when the loop has stopped and ledger and client are closed. */

@@ -7,6 +7,8 @@
  */
 #pragma once
 
+#include <stdatomic.h>
+
 #include "auth/auth.h"
 #include "auth/ledger.h"
 #include "config/config.h"
@@ -30,7 +32,8 @@ struct edge {
     struct tls_context *admin_tls;
     struct listener *public_listener;
     struct listener *admin_listener;
-    struct edge_job *jobs; /* all that are not settled and over */
+    struct edge_job *jobs;           /* all that are not settled and over */
+    _Atomic(struct edge_job *) told; /* by the ledger, not yet seen by the loop; last one first */
     uint32_t jobs_running;
     struct buffer scratch; /* one frame on its way to a client */
     bool is_draining;

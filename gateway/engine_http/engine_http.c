@@ -206,6 +206,7 @@ enum status engine_http_run(const struct engine_http_options *options)
 {
     static struct engine_process process; /* one a process; too large for a stack */
     process = (struct engine_process){.config = options->config, .options = options};
+    bool is_logging = log_start("off") == STATUS_OK;
     enum status status = open_all(&process, options);
     if (status == STATUS_OK) {
         tell_ready(&process, options->ready_descriptor);
@@ -214,6 +215,8 @@ enum status engine_http_run(const struct engine_http_options *options)
     }
     struct error_note note = *status_note();
     close_all(&process);
+    if (is_logging)
+        log_stop();
     if (status != STATUS_OK)
         status_note_set(&note);
     return status;

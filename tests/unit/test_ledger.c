@@ -68,6 +68,11 @@ static void make_row(struct ledger_row *row, int number)
     snprintf(row->finish, sizeof row->finish, "stop");
 }
 
+static enum status open_at(struct ledger **ledger, const char *path)
+{
+    return ledger_open(ledger, &(struct ledger_options){.path = path});
+}
+
 struct told {
     atomic_int ok;
     atomic_int failed;
@@ -111,7 +116,7 @@ static void test_row_is_in_the_file_when_told(void **state)
     struct ledger *ledger;
     struct ledger_row row;
     struct told told = {0};
-    assert_int_equal(ledger_open(&ledger, fixture->path), STATUS_OK);
+    assert_int_equal(open_at(&ledger, fixture->path), STATUS_OK);
     assert_true(ledger_is_writable(ledger));
     make_row(&row, 41);
     assert_int_equal(ledger_append(ledger, &row, on_committed, &told), STATUS_OK);
@@ -158,7 +163,7 @@ static void test_ten_thousand_rows_of_four_threads(void **state)
     struct told told = {0};
     pthread_t threads[THREADS];
     struct producer producers[THREADS];
-    assert_int_equal(ledger_open(&ledger, fixture->path), STATUS_OK);
+    assert_int_equal(open_at(&ledger, fixture->path), STATUS_OK);
     for (int i = 0; i < THREADS; i++) {
         producers[i] = (struct producer){ledger, &told, i};
         assert_int_equal(pthread_create(&threads[i], NULL, produce, &producers[i]), 0);
@@ -202,7 +207,7 @@ static void test_duplicates_count_once(void **state)
     struct ledger *ledger;
     struct ledger_row row;
     struct told told = {0};
-    assert_int_equal(ledger_open(&ledger, fixture->path), STATUS_OK);
+    assert_int_equal(open_at(&ledger, fixture->path), STATUS_OK);
     make_row(&row, 5);
     for (int i = 0; i < 3; i++)
         assert_int_equal(ledger_append(ledger, &row, on_committed, &told), STATUS_OK);
@@ -213,7 +218,7 @@ static void test_duplicates_count_once(void **state)
     ledger_close(ledger);
 
     /* An engine replays its records to an edge that was restarted. */
-    assert_int_equal(ledger_open(&ledger, fixture->path), STATUS_OK);
+    assert_int_equal(open_at(&ledger, fixture->path), STATUS_OK);
     assert_int_equal(ledger_append(ledger, &row, on_committed, &told), STATUS_OK);
     make_row(&row, 6);
     assert_int_equal(ledger_append(ledger, &row, on_committed, &told), STATUS_OK);
@@ -235,7 +240,7 @@ static void test_death_after_commit(void **state)
         struct ledger *ledger;
         struct ledger_row row;
         struct told told = {0};
-        if (ledger_open(&ledger, fixture->path) != STATUS_OK)
+        if (open_at(&ledger, fixture->path) != STATUS_OK)
             _exit(1);
         for (int i = 1; i <= 100; i++) {
             make_row(&row, i);
@@ -260,7 +265,7 @@ static int full_disk_child(const char *path)
     struct told told = {0};
     log_open(STDERR_FILENO, LOG_ERROR + 1, "test"); /* the failure is expected */
     signal(SIGXFSZ, SIG_IGN);
-    if (ledger_open(&ledger, path) != STATUS_OK)
+    if (open_at(&ledger, path) != STATUS_OK)
         return 1;
     make_row(&row, 1);
     if (ledger_append(ledger, &row, on_committed, &told) != STATUS_OK || !wait_for(&told.ok, 1))
@@ -337,7 +342,7 @@ static void test_a_writer_that_is_behind(void **state)
     struct ledger_totals totals;
     struct gate gate = {0};
     struct told told = {0};
-    assert_int_equal(ledger_open(&ledger, fixture->path), STATUS_OK);
+    assert_int_equal(open_at(&ledger, fixture->path), STATUS_OK);
     make_row(&row, 0);
     assert_int_equal(ledger_append(ledger, &row, on_committed_wait, &gate), STATUS_OK);
     assert_true(wait_for(&gate.entered, 1));
@@ -365,10 +370,10 @@ static void test_newer_file_is_refused(void **state)
 {
     struct fixture *fixture = *state;
     struct ledger *ledger;
-    assert_int_equal(ledger_open(&ledger, fixture->path), STATUS_OK);
+    assert_int_equal(open_at(&ledger, fixture->path), STATUS_OK);
     ledger_close(ledger);
     query(fixture->path, "insert into schema_steps values (99, 0) returning 1");
-    assert_int_equal(ledger_open(&ledger, fixture->path), STATUS_CONFLICT);
+    assert_int_equal(open_at(&ledger, fixture->path), STATUS_CONFLICT);
     assert_null(ledger);
 }
 
@@ -384,12 +389,12 @@ static void test_memory_fails_at_each_allocation(void **state)
     struct fixture *fixture = *state;
     struct ledger *ledger;
     int failures = 0;
-    assert_int_equal(ledger_open(&ledger, fixture->path), STATUS_OK);
+    assert_int_equal(open_at(&ledger, fixture->path), STATUS_OK);
     ledger_close(ledger);
     for (int n = 1;; n++) {
         int left = n;
         mem_hook_set(fail_at, &left);
-        enum status status = ledger_open(&ledger, fixture->path);
+        enum status status = open_at(&ledger, fixture->path);
         mem_hook_set(NULL, NULL);
         if (status == STATUS_OK)
             ledger_close(ledger);

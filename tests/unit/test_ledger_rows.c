@@ -17,7 +17,7 @@ static int setup(void **state)
     struct fixture *fixture = calloc(1, sizeof *fixture);
     kit_folder_make(fixture->folder);
     snprintf(fixture->path, sizeof fixture->path, "%s/ledger.db", fixture->folder);
-    assert_int_equal(ledger_rows_open(&fixture->rows, fixture->path), STATUS_OK);
+    assert_int_equal(ledger_rows_open(&fixture->rows, fixture->path, false), STATUS_OK);
     *state = fixture;
     return 0;
 }
@@ -120,7 +120,7 @@ static void test_roll_back_gives_sequences_again(void **state)
     assert_int_equal(query(fixture, "select max(id) - (1 << 48) from requests"), 1);
     assert_int_equal(query(fixture, "select sum(requests) from usage_minutes"), 1);
     ledger_rows_close(fixture->rows);
-    assert_int_equal(ledger_rows_open(&fixture->rows, fixture->path), STATUS_OK);
+    assert_int_equal(ledger_rows_open(&fixture->rows, fixture->path, true), STATUS_OK);
     assert_int_equal(ledger_rows_begin(fixture->rows), STATUS_OK);
     assert_int_equal(ledger_rows_add(fixture->rows, &row), STATUS_OK);
     assert_int_equal(ledger_rows_end(fixture->rows, true), STATUS_OK);

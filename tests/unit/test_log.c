@@ -193,6 +193,108 @@ static void test_threads(void **state)
     close(ends[1]);
 }
 
+/* The numbers of the lines of a file, one a digit; "d" for the line that tells of dropped ones. */
+static void events_of(const char *path, char *out, size_t capacity)
+{
+    char line[LIMIT_LOG_LINE_BYTES + 1];
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    size_t length = 0;
+    while (fgets(line, sizeof line, file) != NULL) {
+        json_t *json = json_loads(line, 0, NULL);
+        assert_non_null(json);
+        const char *event = text_of(json, "event");
+        assert_true(length + 2 < capacity);
+        out[length++] = strcmp(event, "log_dropped") == 0 ? 'd' : event[0];
+        json_decref(json);
+    }
+    out[length] = '\0';
+    fclose(file);
+}
+
+/* Access lines with the others, in a file of their own, or nowhere. */
+static void test_access_log(void **state)
+{
+    (void)state;
+    char folder[64];
+    char path[96];
+    char events[64];
+    kit_folder_make(folder);
+    snprintf(path, sizeof path, "%s/access.log", folder);
+    const struct log_field field = LOG_NUMBER("code", 200);
+    const char *const outputs[] = {"on", "off", path};
+    const char *const shared[] = {"aec", "ec", "ec"};
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(log_start(outputs[i]), STATUS_OK);
+        assert_int_equal(log_start("on"), STATUS_OK); /* counted */
+        assert_int_equal(log_access_is_on(), i != 1);
+        log_access("access", &field, 1);
+        log_event(LOG_INFO, "event", NULL, 0);
+        log_stop();
+        log_event(LOG_WARN, "careful", NULL, 0);
+        log_stop();
+        char text[4096];
+        take_text(text, sizeof text);
+        size_t count = 0;
+        for (char *at = strstr(text, "\"event\":\""); at != NULL; at = strstr(at, "\"event\":\"")) {
+            at += strlen("\"event\":\"");
+            events[count++] = at[0];
+        }
+        events[count] = '\0';
+        assert_string_equal(events, shared[i]);
+    }
+    events_of(path, events, sizeof events);
+    assert_string_equal(events, "a");
+    log_open(log_file, LOG_WARN, "unit");
+    assert_false(log_access_is_on()); /* with the others, and below their level */
+    log_access("access", &field, 1);
+    assert_int_equal(log_start("/nonexistent/folder/log"), STATUS_IO);
+    log_stop(); /* none runs */
+    log_event(LOG_WARN, "still here", NULL, 0);
+    char text[512];
+    take_text(text, sizeof text);
+    assert_non_null(strstr(text, "still here"));
+    assert_null(strstr(text, "access"));
+    kit_folder_remove(folder);
+}
+
+/* A pipe that nobody reads holds nobody up, and the end says how many lines are missing. */
+static void test_blocked_output(void **state)
+{
+    (void)state;
+    enum { LINES = 20000 };
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    log_open(ends[1], LOG_INFO, "unit");
+    uint64_t before = log_dropped();
+    assert_int_equal(log_start("on"), STATUS_OK);
+    const struct log_field field = LOG_TEXT("filler", "a line of a hundred bytes and some more");
+    for (int i = 0; i < LINES; i++)
+        log_access("request", &field, 1);
+    uint64_t dropped = log_dropped() - before;
+    assert_true(dropped > 0);
+    assert_true(dropped < LINES);
+    FILE *file = fdopen(ends[0], "r");
+    char line[LIMIT_LOG_LINE_BYTES + 1];
+    uint64_t told = 0;
+    for (uint64_t lines = 0; lines + told < LINES || told == 0;) {
+        assert_non_null(fgets(line, sizeof line, file));
+        json_t *json = json_loads(line, 0, NULL);
+        assert_non_null(json);
+        bool is_report = strcmp(text_of(json, "event"), "log_dropped") == 0;
+        told += is_report ? (uint64_t)json_integer_value(json_object_get(json, "lines")) : 0;
+        lines += !is_report;
+        json_decref(json);
+        if (lines + dropped == LINES && told < dropped)
+            log_event(LOG_WARN, "wake", NULL, 0); /* the next batch begins with the report */
+    }
+    assert_int_equal(told, dropped);
+    log_stop();
+    fclose(file);
+    log_open(log_file, LOG_INFO, "unit");
+    close(ends[1]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -202,6 +304,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_many_fields, open_file, close_file),
         cmocka_unit_test_setup_teardown(test_failure, open_file, close_file),
         cmocka_unit_test_setup_teardown(test_threads, open_file, close_file),
+        cmocka_unit_test_setup_teardown(test_access_log, open_file, close_file),
+        cmocka_unit_test_setup_teardown(test_blocked_output, open_file, close_file),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
