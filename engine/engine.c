@@ -542,6 +542,7 @@ void engine_stats(struct engine *engine, struct engine_stats *out)
         .requests = engine->tickets.count - atomic_load(&engine->tickets.free_count),
         .sequences_running = atomic_load(&figures->running),
         .sequences_waiting = atomic_load(&figures->waiting),
+        .sequences_throttled = atomic_load(&figures->throttled),
         .pages_free = atomic_load(&figures->pages_free),
         .pages_total = engine->step.pool.page_count,
         .steps = atomic_load(&figures->steps),

@@ -31,7 +31,7 @@ struct engine_options {
     uint32_t context;       /* tokens; 0 = the model's own */
     uint64_t kv_bytes;      /* budget of the page pool */
     uint32_t rows_max;      /* rows of one step, prefill chunk and decode together */
-    uint32_t sequences_max; /* running at once */
+    uint32_t sequences_max; /* computing at once; as many again may be throttled */
     const struct clock *clock;
     struct metrics *metrics; /* may be NULL */
     /* Called from the engine's threads when events wait; cheap and thread-safe. */
@@ -206,6 +206,7 @@ struct engine_stats {
     uint32_t requests;
     uint32_t sequences_running;
     uint32_t sequences_waiting;
+    uint32_t sequences_throttled; /* of those running: their reader has stopped */
     uint32_t pages_free;
     uint32_t pages_total;
     uint64_t steps;

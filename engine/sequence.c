@@ -51,6 +51,14 @@ uint32_t sequence_free_count(struct sequence_table *table)
     return free_count;
 }
 
+uint32_t sequence_throttled_count(const struct sequence_table *table)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < table->order_count; i++)
+        count += table->slots[table->order[i]].is_throttled;
+    return count;
+}
+
 uint32_t sequence_acquire(struct sequence_table *table, const struct ticket *ticket, uint32_t slot,
                           uint32_t choice)
 {

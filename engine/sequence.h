@@ -60,6 +60,9 @@ void sequence_table_deinit(struct sequence_table *table);
 /* Places that sequence_acquire could give now. */
 uint32_t sequence_free_count(struct sequence_table *table);
 
+/* Running ones that are throttled. */
+uint32_t sequence_throttled_count(const struct sequence_table *table);
+
 /* Starts choice `choice` of a prepared request as the youngest. SEQUENCE_NONE when none is free. */
 uint32_t sequence_acquire(struct sequence_table *table, const struct ticket *ticket, uint32_t slot,
                           uint32_t choice);

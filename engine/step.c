@@ -11,6 +11,9 @@ struct step_part {
     uint32_t logits_first;
 };
 
+/* As many may be throttled as may compute. A place costs 4 bytes a token of the context. */
+enum { PLACES_PER_SEQUENCE = 2 };
+
 /* How long a sleep looks away from a clock that a test moves. */
 static const int64_t manual_clock_poll_us = 2000;
 
@@ -36,8 +39,8 @@ static enum status init_outbox(struct step *step)
                         3 * ((size_t)init_token_bytes_max(options->vocab) + TEXT_STREAM_TAIL_BYTES);
     size_t token_bytes = outbox_record_bytes(LIMIT_LOGPROBS, text_bytes);
     size_t capacity =
-        options->sequences_max * (LIMIT_UNDELIVERED_TOKENS * token_bytes +
-                                  outbox_record_bytes(0, text_bytes) + outbox_record_bytes(0, 0)) +
+        step->places * (LIMIT_UNDELIVERED_TOKENS * token_bytes +
+                        outbox_record_bytes(0, text_bytes) + outbox_record_bytes(0, 0)) +
         2 * (size_t)options->tickets->count * outbox_record_bytes(0, 0);
     return outbox_init(&step->outbox, capacity, token_bytes);
 }
@@ -45,6 +48,9 @@ static enum status init_outbox(struct step *step)
 static void init_metrics(struct step_metrics *out, struct metrics *metrics)
 {
     static const double rows[] = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192};
+    static const char sequences[] = "banyan_sequences";
+    static const char sequences_help[] =
+        "Sequences by state, and requests that wait to become some.";
     static const char tokens[] = "banyan_engine_tokens_total";
     static const char tokens_help[] = "Tokens: prompts admitted and tokens generated.";
     static const char pages[] = "banyan_kv_pages";
@@ -61,6 +67,12 @@ static void init_metrics(struct step_metrics *out, struct metrics *metrics)
         metrics_get(metrics, METRIC_GAUGE, pages, pages_help, "state=\"free\"", NULL, 0);
     out->pages_held =
         metrics_get(metrics, METRIC_GAUGE, pages, pages_help, "state=\"active\"", NULL, 0);
+    out->sequences_computing = metrics_get(metrics, METRIC_GAUGE, sequences, sequences_help,
+                                           "state=\"computing\"", NULL, 0);
+    out->sequences_throttled = metrics_get(metrics, METRIC_GAUGE, sequences, sequences_help,
+                                           "state=\"throttled\"", NULL, 0);
+    out->requests_waiting =
+        metrics_get(metrics, METRIC_GAUGE, sequences, sequences_help, "state=\"waiting\"", NULL, 0);
     out->preemptions =
         metrics_get(metrics, METRIC_COUNTER, "banyan_preemptions_total",
                     "Sequences that lost their pages and are computed again.", "", NULL, 0);
@@ -79,7 +91,7 @@ static void init_metrics(struct step_metrics *out, struct metrics *metrics)
 static enum status init_arrays(struct step *step)
 {
     const struct step_options *options = &step->options;
-    size_t sequences = options->sequences_max;
+    size_t sequences = step->places;
     step->waiting = mem_zalloc(options->tickets->count, sizeof(*step->waiting));
     step->view_running = mem_zalloc(sequences, sizeof(*step->view_running));
     step->view_waiting = mem_zalloc(sequences, sizeof(*step->view_waiting));
@@ -98,14 +110,16 @@ enum status step_init(struct step *step, const struct step_options *options)
     ASSERT(options->rows_max > 0);
     ASSERT(options->logit_rows_max > 0);
     ASSERT(options->sequences_max > 0);
-    *step = (struct step){.options = *options, .vocab_count = vocab_size(options->vocab)};
+    *step = (struct step){
+        .options = *options,
+        .vocab_count = vocab_size(options->vocab),
+        .places = PLACES_PER_SEQUENCE * options->sequences_max,
+    };
     TRY(inbox_init(&step->inbox, options->tickets->count));
     TRY_OUT(kv_pool_init(&step->pool, options->kernels, options->layout, options->kv_bytes,
                          options->context));
-    TRY_OUT(sequence_table_init(&step->sequences, &step->pool, options->sequences_max,
-                                options->context));
-    TRY_OUT(batch_init(&step->batch, options->rows_max, options->logit_rows_max,
-                       options->sequences_max));
+    TRY_OUT(sequence_table_init(&step->sequences, &step->pool, step->places, options->context));
+    TRY_OUT(batch_init(&step->batch, options->rows_max, options->logit_rows_max, step->places));
     TRY_OUT(sampler_init(&step->sampler, step->vocab_count));
     TRY_OUT(init_outbox(step));
     TRY_OUT(init_arrays(step));
@@ -172,11 +186,16 @@ static struct outbox_record tell_sequence_record(struct step *step, enum engine_
 static void tell_figures(struct step *step)
 {
     struct step_figures *figures = &step->figures;
+    uint32_t throttled = sequence_throttled_count(&step->sequences);
+    atomic_store_explicit(&figures->throttled, throttled, memory_order_relaxed);
     atomic_store_explicit(&figures->running, step->sequences.order_count, memory_order_relaxed);
     atomic_store_explicit(&figures->waiting, step->waiting_count, memory_order_relaxed);
     atomic_store_explicit(&figures->pages_free, step->pool.free_count, memory_order_relaxed);
     if (step->metrics.pages_free == NULL)
         return;
+    metric_set(step->metrics.sequences_throttled, throttled);
+    metric_set(step->metrics.sequences_computing, step->sequences.order_count - throttled);
+    metric_set(step->metrics.requests_waiting, step->waiting_count);
     metric_set(step->metrics.pages_free, step->pool.free_count);
     metric_set(step->metrics.pages_held, step->pool.page_count - step->pool.free_count);
 }
@@ -307,6 +326,19 @@ static void once_throttle(struct step *step)
 
 /* --- the plan --- */
 
+/* How many sequences may be admitted. */
+static uint32_t plan_places(struct step *step)
+{
+    struct sequence_table *table = &step->sequences;
+    if (step->waiting_count == 0)
+        return 0;
+    uint32_t computing = table->order_count - sequence_throttled_count(table);
+    uint32_t most = step->options.sequences_max;
+    uint32_t wanted = most > computing ? most - computing : 0;
+    uint32_t free_count = sequence_free_count(table);
+    return wanted < free_count ? wanted : free_count;
+}
+
 static void plan_view(struct step *step, struct scheduler_input *input)
 {
     struct sequence_table *table = &step->sequences;
@@ -320,7 +352,7 @@ static void plan_view(struct step *step, struct scheduler_input *input)
             .is_throttled = sequence->is_throttled,
         };
     }
-    uint32_t places = step->waiting_count > 0 ? sequence_free_count(table) : 0;
+    uint32_t places = plan_places(step);
     uint32_t count = 0;
     for (uint32_t i = 0; i < step->waiting_count; i++) {
         const struct ticket *ticket = &step->options.tickets->slots[step->waiting[i]];

@@ -26,6 +26,7 @@
 struct step_figures {
     _Atomic uint32_t running;
     _Atomic uint32_t waiting;
+    _Atomic uint32_t throttled; /* of those running */
     _Atomic uint32_t pages_free;
     _Atomic uint64_t steps;
     _Atomic uint64_t rows;
@@ -40,6 +41,9 @@ struct step_metrics {
     struct metric *batch_rows;
     struct metric *pages_free;
     struct metric *pages_held;
+    struct metric *sequences_computing;
+    struct metric *sequences_throttled;
+    struct metric *requests_waiting;
     struct metric *preemptions;
     struct metric *queue_seconds;
     struct metric *first_token_seconds;
@@ -60,7 +64,7 @@ struct step_options {
     uint32_t context;
     uint32_t rows_max;
     uint32_t logit_rows_max;
-    uint32_t sequences_max;
+    uint32_t sequences_max; /* that compute at once, throttled ones apart */
 };
 
 struct step {
@@ -76,10 +80,13 @@ struct step {
     struct sampler sampler;
     uint32_t *waiting; /* [waiting_count] request slots in order of arrival */
     uint32_t waiting_count;
-    struct scheduler_sequence *view_running; /* [sequences_max] */
-    struct scheduler_sequence *view_waiting; /* [sequences_max] */
-    struct scheduler_grant *grants;          /* [2 × sequences_max] */
-    struct step_part *parts;                 /* [sequences_max] who is in the batch */
+    /* Places for sequences, more than may compute at once: one that is throttled keeps its place,
+     * and a few readers who have stopped must not keep the others from being admitted. */
+    uint32_t places;
+    struct scheduler_sequence *view_running; /* [places] */
+    struct scheduler_sequence *view_waiting; /* [places] */
+    struct scheduler_grant *grants;          /* [2 × places] */
+    struct step_part *parts;                 /* [places] who is in the batch */
     struct logits_stats *stats;              /* [logit_rows_max] */
     bool has_emitted;
     int64_t now_us;

@@ -107,10 +107,14 @@ static enum status open_finals(struct engine_process *process)
     return status;
 }
 
-/* A stranger on this machine who can reach the socket may not speak for a tenant. */
+/* A stranger on this machine who can reach the socket may not speak for a tenant. What the kernel
+ * holds for a reader is kept small: a sequence whose reader has stopped is to notice. */
 static bool admit_peer(void *context, int descriptor)
 {
     const struct engine_process *process = context;
+    const int send_bytes = LIMIT_ENGINE_SEND_BYTES;
+    if (setsockopt(descriptor, SOL_SOCKET, SO_SNDBUF, &send_bytes, sizeof send_bytes) != 0)
+        LOG(LOG_WARN, "send_buffer_not_set", LOG_NUMBER("errno", errno));
     const struct engine_http_options *options = process->options;
     struct ucred peer = {.uid = (uid_t)-1};
     socklen_t length = sizeof peer;

@@ -44,7 +44,7 @@ struct face_job {
     bool has_started; /* a START was seen: there will be a final record */
     bool is_begun;    /* 200 is on its way */
     bool is_failed;
-    bool is_cancelled;
+    _Atomic bool is_cancelled; /* the worker looks at it too */
     bool is_finished;
     bool is_held; /* job_finish is at work on it */
 };
@@ -432,6 +432,8 @@ static void job_parsed(struct face_task *task)
 static void job_parse(struct face_task *task)
 {
     struct face_job *job = (struct face_job *)task;
+    if (job->is_cancelled) /* nobody waits for it: the next body's turn */
+        return;
     job->parse_status = face_request_parse(&job->parsed, job->kind, buffer_slice(&job->body),
                                            job->face->info.model_name, job->face->info.vocab);
     if (job->parse_status != STATUS_OK)
@@ -508,6 +510,21 @@ bool face_job_cancel(struct face *face, struct slice request_id)
     return false;
 }
 
+static const char *render_state(const struct face_job *job)
+{
+    if (job->is_parsing)
+        return "parsing";
+    if (!job->has_started)
+        return "queued";
+    if (job->is_cancelled)
+        return "ending";
+    for (uint32_t i = 0; i < job->choice_count; i++) {
+        if (job->unacknowledged[i] >= LIMIT_UNDELIVERED_TOKENS)
+            return "throttled";
+    }
+    return "running";
+}
+
 void face_job_render_all(const struct face *face, struct buffer *out)
 {
     int64_t now_us = clock_mono_us(clock_system());
@@ -517,11 +534,12 @@ void face_job_render_all(const struct face *face, struct buffer *out)
             buffer_append_char(out, ',');
         buffer_append_text(out, "{\"request_id\":");
         buffer_append_json_string(out, slice_of(job->trusted.request_id));
-        buffer_printf(out, ",\"state\":\"%s\",\"choices\":%u,\"tokens\":%u,\"age_us\":%lld}",
-                      job->is_parsing    ? "parsing"
-                      : job->has_started ? "running"
-                                         : "queued",
-                      job->choice_count, job_tokens(job), (long long)(now_us - job->started_us));
+        buffer_printf(out,
+                      ",\"state\":\"%s\",\"class\":\"%s\",\"choices\":%u,\"prompt_tokens\":%u,"
+                      "\"tokens\":%u,\"age_us\":%lld}",
+                      render_state(job), job->trusted.service_class, job->choice_count,
+                      job->so_far.prompt_tokens, job_tokens(job),
+                      (long long)(now_us - job->started_us));
     }
     buffer_append_char(out, ']');
 }

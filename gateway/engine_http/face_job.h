@@ -22,5 +22,6 @@ void face_job_on_event(struct face_job *job, const struct engine_event *event);
 void face_job_cancel_all(struct face *face);
 /* False when no job has that request id. */
 bool face_job_cancel(struct face *face, struct slice request_id);
-/* [{"request_id","prompts","tokens","age_us","state"}…] */
+/* [{"request_id","state","class","choices","prompt_tokens","tokens","age_us"}…]; the states are
+ * parsing, queued, running, throttled, ending. */
 void face_job_render_all(const struct face *face, struct buffer *out);

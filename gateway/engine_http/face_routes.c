@@ -121,10 +121,11 @@ static void on_stats(struct http_request *request, void *context)
     buffer_append_json_string(&answer, slice_of(face->info.model_name));
     buffer_printf(&answer,
                   ",\"requests\":%u,\"jobs\":%u,\"sequences_running\":%u,\"sequences_waiting\":%u,"
+                  "\"sequences_throttled\":%u,"
                   "\"pages_free\":%u,\"pages_total\":%u,\"steps\":%llu,\"rows\":%llu,",
                   stats.requests, face->job_count, stats.sequences_running, stats.sequences_waiting,
-                  stats.pages_free, stats.pages_total, (unsigned long long)stats.steps,
-                  (unsigned long long)stats.rows);
+                  stats.sequences_throttled, stats.pages_free, stats.pages_total,
+                  (unsigned long long)stats.steps, (unsigned long long)stats.rows);
     buffer_printf(&answer,
                   "\"tokens_prompt\":%llu,\"tokens_generated\":%llu,\"is_draining\":%s,"
                   "\"finals_waiting\":%llu,\"finals_lost\":%llu,\"finals_live\":%u,"

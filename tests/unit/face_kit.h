@@ -22,6 +22,9 @@
 #include "config/config.h"
 #include "gateway/engine_http/engine_http.h"
 
+/* Sequences that may compute at once in kits started from here on. */
+static const char *face_kit_sequences = "128";
+
 struct face_kit {
     char folder[64];
     const struct config *config;
@@ -70,10 +73,11 @@ static inline bool face_kit_start_with(struct face_kit *kit, const char *model,
     assert_int_equal(pthread_sigmask(SIG_BLOCK, &signals, NULL), 0);
     snprintf(kit->folder, sizeof kit->folder, "/tmp/face_kit.XXXXXX");
     assert_non_null(mkdtemp(kit->folder));
-    const char *const arguments[] = {
-        "--model",   model, "--data-dir",   kit->folder, "--kv-memory",  "64M", "--threads", "1",
-        "--context", "512", "--model-name", "small",     "--batch-rows", "64"};
-    assert_int_equal(config_load(&kit->config, CONFIG_ENGINE, 14, arguments, NULL), STATUS_OK);
+    const char *const arguments[] = {"--model",      model, "--data-dir",   kit->folder,
+                                     "--kv-memory",  "64M", "--threads",    "1",
+                                     "--context",    "512", "--model-name", "small",
+                                     "--batch-rows", "64",  "--sequences",  face_kit_sequences};
+    assert_int_equal(config_load(&kit->config, CONFIG_ENGINE, 16, arguments, NULL), STATUS_OK);
     int ends[2];
     assert_int_equal(pipe(ends), 0);
     kit->options.ready_descriptor = ends[1];

@@ -383,6 +383,116 @@ static void test_slow_reader(void **state)
     engine_run_close(engine);
 }
 
+/* Until the step loop stands still: nobody can compute. */
+static uint64_t steps_at_rest(struct engine *engine)
+{
+    struct engine_stats before;
+    struct engine_stats after;
+    do {
+        engine_stats(engine, &before);
+        usleep(20000);
+        engine_run_take(engine);
+        engine_stats(engine, &after);
+    } while (before.steps != after.steps);
+    return after.steps;
+}
+
+/* One place to compute: readers who have stopped do not hold it, as long as there are places. */
+static void test_throttled_leave_the_door_open(void **state)
+{
+    (void)state;
+    static struct engine_run_transcript slow[2];
+    static struct engine_run_transcript other;
+    struct engine_options options = engine_run_options();
+    struct engine_stats stats;
+    options.sequences_max = 1;
+    struct engine *engine = engine_run_open(&options);
+    const struct engine_request request = plain(0, 10, 200);
+    for (uint32_t i = 0; i < 2; i++) {
+        slow[i].holds_acknowledgements = true;
+        engine_run_submit(engine, &request, &slow[i]);
+        take_tokens(engine, &slow[i], LIMIT_UNDELIVERED_TOKENS);
+        steps_at_rest(engine);
+        engine_stats(engine, &stats);
+        assert_int_equal(stats.sequences_throttled, i + 1);
+        if (i == 0)
+            run_one(engine, &request, &other);
+    }
+    /* Both places are held: the next one waits, and comes in when a reader goes on. */
+    engine_run_submit(engine, &request, &other);
+    steps_at_rest(engine);
+    engine_stats(engine, &stats);
+    assert_int_equal(stats.sequences_waiting, 1);
+    assert_false(other.is_started);
+    slow[1].holds_acknowledgements = false;
+    engine_run_acknowledge(engine, &slow[1]);
+    engine_run_finish(engine, (struct engine_run_transcript *[]){&slow[1], &other}, 2);
+    assert_false(slow[0].is_over);
+    slow[0].holds_acknowledgements = false;
+    engine_run_acknowledge(engine, &slow[0]);
+    engine_run_finish(engine, (struct engine_run_transcript *[]){&slow[0]}, 1);
+    assert_true(engine_run_same(&slow[0], &other));
+    assert_true(engine_run_same(&slow[1], &other));
+    assert_idle(engine);
+    engine_run_close(engine);
+}
+
+/* Its pages are the first to be taken; it is computed again, bit for bit, when it may go on. */
+static void test_throttled_give_their_pages(void **state)
+{
+    (void)state;
+    static struct engine_run_transcript slow;
+    static struct engine_run_transcript alone_run;
+    static struct engine_run_transcript big;
+    struct engine_options options = engine_run_options();
+    options.kv_bytes /= 4; /* one full sequence */
+    struct engine *engine = engine_run_open(&options);
+    const struct engine_request request = plain(0, 10, 150);
+    const struct engine_request all_pages = plain(3, 490, 22);
+    run_one(engine, &request, &alone_run);
+    slow.holds_acknowledgements = true;
+    engine_run_submit(engine, &request, &slow);
+    take_tokens(engine, &slow, LIMIT_UNDELIVERED_TOKENS);
+    run_one(engine, &all_pages, &big);
+    assert_int_equal(big.report.preemptions, 0);
+    slow.holds_acknowledgements = false;
+    engine_run_acknowledge(engine, &slow);
+    engine_run_finish(engine, (struct engine_run_transcript *[]){&slow}, 1);
+    assert_int_equal(slow.report.preemptions, 1);
+    assert_true(engine_run_same(&slow, &alone_run));
+    assert_idle(engine);
+    engine_run_close(engine);
+}
+
+/* Choices are read one by one: one that is not stops alone. */
+static void test_one_choice_is_throttled(void **state)
+{
+    (void)state;
+    static struct engine_run_transcript out;
+    struct engine_options options = engine_run_options();
+    struct engine *engine = engine_run_open(&options);
+    struct engine_request request = plain(0, 10, 150);
+    request.choices = 3;
+    out.holds_acknowledgements = true;
+    engine_run_submit(engine, &request, &out);
+    for (uint32_t naps = 0; out.choices[1].count < 150; naps++) {
+        assert_true(naps < 600000);
+        usleep(100);
+        engine_run_take(engine);
+        engine_acknowledge(engine, out.id, 1, out.unacknowledged[1]);
+        out.unacknowledged[1] = 0;
+    }
+    steps_at_rest(engine);
+    assert_int_equal(out.choices[0].count, LIMIT_UNDELIVERED_TOKENS);
+    assert_int_equal(out.choices[2].count, LIMIT_UNDELIVERED_TOKENS);
+    out.holds_acknowledgements = false;
+    engine_run_acknowledge(engine, &out);
+    engine_run_finish(engine, (struct engine_run_transcript *[]){&out}, 1);
+    assert_int_equal(out.report.completion_tokens, 450);
+    assert_idle(engine);
+    engine_run_close(engine);
+}
+
 /* A consumer that takes nothing: the queue of events stays within its bound, whatever is
  * acknowledged in advance. */
 static void test_consumer_that_sleeps(void **state)
@@ -407,7 +517,8 @@ static void test_consumer_that_sleeps(void **state)
         usleep(50000);
         engine_stats(engine, &after);
     } while (before.steps != after.steps || after.steps == 0);
-    assert_true(after.tokens_generated <= 4 * LIMIT_UNDELIVERED_TOKENS);
+    /* Four compute; when they stand, they are throttled, and four more come in. */
+    assert_true(after.tokens_generated <= 8 * LIMIT_UNDELIVERED_TOKENS);
     engine_run_finish(engine, all, 12);
     for (uint32_t i = 0; i < 12; i++)
         assert_int_equal(out[i].choices[0].count, i % 2 == 0 ? 100 : 20);
@@ -466,10 +577,129 @@ static void test_cancel_storm(void **state)
     engine_run_close(engine);
 }
 
+/* Where a request can stand when its client leaves. The engine is idle one step later at most: the
+ * one that was being computed. */
+enum cancel_state {
+    CANCEL_AT_ONCE, /* a text, still being made into tokens */
+    CANCEL_QUEUED,
+    CANCEL_PREFILL,
+    CANCEL_DECODE,
+    CANCEL_CHOICES,
+    CANCEL_THROTTLED,
+    CANCEL_LAST_TOKEN,
+    CANCEL_OVER,
+    CANCEL_STATES,
+};
+
+static struct engine_request cancel_request(enum cancel_state at)
+{
+    struct engine_request request = plain(0, 10, 200);
+    static char text[400];
+    memset(text, 'x', sizeof text);
+    if (at == CANCEL_AT_ONCE) {
+        request.prompt_kind = ENGINE_PROMPT_TEXT;
+        request.text = (struct slice){text, sizeof text};
+    }
+    if (at == CANCEL_PREFILL)
+        request = plain(0, 500, 4); /* 63 steps of 8 rows */
+    if (at == CANCEL_CHOICES)
+        request.choices = 4;
+    if (at == CANCEL_LAST_TOKEN || at == CANCEL_OVER)
+        request.tokens_max = 6;
+    return request;
+}
+
+/* Waits until the request stands there. */
+static void cancel_reach(struct engine *engine, const struct engine_run_transcript *out,
+                         enum cancel_state at)
+{
+    static const uint32_t tokens[CANCEL_STATES] = {
+        [CANCEL_DECODE] = 5,
+        [CANCEL_CHOICES] = 5,
+        [CANCEL_THROTTLED] = LIMIT_UNDELIVERED_TOKENS,
+        [CANCEL_LAST_TOKEN] = 5,
+        [CANCEL_OVER] = 6,
+    };
+    if (at == CANCEL_AT_ONCE)
+        return;
+    for (uint32_t naps = 0; at != CANCEL_QUEUED && !out->is_started; naps++) {
+        assert_true(naps < 600000);
+        usleep(20);
+        engine_run_take(engine);
+    }
+    for (uint32_t naps = 0; out->choices[0].count < tokens[at]; naps++) {
+        assert_true(naps < 600000);
+        usleep(20);
+        engine_run_take(engine);
+    }
+    if (at == CANCEL_THROTTLED || at == CANCEL_QUEUED)
+        steps_at_rest(engine);
+}
+
+static void test_cancel_anywhere(void **state)
+{
+    (void)state;
+    static struct engine_run_transcript slow[2];
+    static struct engine_run_transcript out;
+    struct engine_options options = engine_run_options();
+    options.sequences_max = 4;
+    options.rows_max = 8;
+    for (enum cancel_state at = 0; at < CANCEL_STATES; at++) {
+        struct engine_stats before;
+        struct engine_stats after;
+        /* One who waits needs all places taken, by readers who have stopped. */
+        options.sequences_max = at == CANCEL_QUEUED ? 1 : 4;
+        struct engine *engine = engine_run_open(&options);
+        const struct engine_request request = cancel_request(at);
+        const struct engine_request filler = plain(0, 10, 200);
+        for (uint32_t i = 0; i < 2 && at == CANCEL_QUEUED; i++) {
+            slow[i].holds_acknowledgements = true;
+            engine_run_submit(engine, &filler, &slow[i]);
+            take_tokens(engine, &slow[i], LIMIT_UNDELIVERED_TOKENS);
+        }
+        out.holds_acknowledgements = at == CANCEL_THROTTLED;
+        engine_run_submit(engine, &request, &out);
+        cancel_reach(engine, &out, at);
+        if (at == CANCEL_QUEUED || at == CANCEL_THROTTLED)
+            engine_stats(engine, &before);
+        engine_cancel(engine, out.id);
+        engine_cancel(engine, out.id); /* again: nothing more */
+        if (at != CANCEL_QUEUED && at != CANCEL_THROTTLED)
+            engine_stats(engine, &before); /* said before this: one step may be under way */
+        engine_run_finish(engine, (struct engine_run_transcript *[]){&out}, 1);
+        engine_stats(engine, &after);
+        if (at != CANCEL_AT_ONCE)
+            assert_true(after.steps <= before.steps + 1);
+        if (at == CANCEL_QUEUED || at == CANCEL_THROTTLED)
+            assert_int_equal(after.steps, before.steps);
+        if (at == CANCEL_QUEUED) {
+            assert_true(out.is_refused);
+            assert_int_equal(out.note.status, STATUS_CANCELLED);
+        }
+        if (at == CANCEL_PREFILL)
+            assert_int_equal(out.report.completion_tokens, 0);
+        if (at >= CANCEL_PREFILL && at <= CANCEL_THROTTLED)
+            assert_int_equal(out.report.finish, ENGINE_FINISH_CANCELLED);
+        if (at == CANCEL_OVER)
+            assert_int_equal(out.report.finish, ENGINE_FINISH_LENGTH);
+        for (uint32_t i = 0; i < 2 && at == CANCEL_QUEUED; i++) {
+            engine_cancel(engine, slow[i].id);
+            engine_run_finish(engine, (struct engine_run_transcript *[]){&slow[i]}, 1);
+        }
+        engine_cancel(engine, out.id); /* stale */
+        out.holds_acknowledgements = false;
+        run_one(engine, &filler, &out);
+        assert_int_equal(out.report.completion_tokens, 200);
+        assert_idle(engine);
+        engine_run_close(engine);
+    }
+}
+
 static void test_deadline(void **state)
 {
     (void)state;
     static struct engine_run_transcript running;
+    static struct engine_run_transcript second;
     static struct engine_run_transcript queued;
     static struct engine_run_transcript after;
     struct engine_options options = engine_run_options();
@@ -481,11 +711,13 @@ static void test_deadline(void **state)
     struct engine_request request = plain(0, 10, 300);
     request.deadline_us = 5000;
     running.holds_acknowledgements = true;
+    second.holds_acknowledgements = true;
     engine_run_submit(engine, &request, &running);
+    engine_run_submit(engine, &request, &second);
     engine_run_submit(engine, &request, &queued);
-    take_tokens(engine, &running, LIMIT_UNDELIVERED_TOKENS);
-    clock_manual_advance(&clock, 4000);
-    engine_run_finish(engine, (struct engine_run_transcript *[]){&running, &queued}, 2);
+    take_tokens(engine, &second, LIMIT_UNDELIVERED_TOKENS);
+    clock_manual_advance(&clock, 4000); /* it runs for those who are throttled, too */
+    engine_run_finish(engine, (struct engine_run_transcript *[]){&running, &second, &queued}, 3);
     assert_int_equal(running.report.finish, ENGINE_FINISH_DEADLINE);
     assert_int_equal(running.choices[0].finish, ENGINE_FINISH_DEADLINE);
     assert_true(queued.is_refused);
@@ -688,8 +920,12 @@ int main(void)
         cmocka_unit_test(test_context_is_filled),
         cmocka_unit_test(test_echo),
         cmocka_unit_test(test_slow_reader),
+        cmocka_unit_test(test_throttled_leave_the_door_open),
+        cmocka_unit_test(test_throttled_give_their_pages),
+        cmocka_unit_test(test_one_choice_is_throttled),
         cmocka_unit_test(test_consumer_that_sleeps),
         cmocka_unit_test(test_cancel_storm),
+        cmocka_unit_test(test_cancel_anywhere),
         cmocka_unit_test(test_deadline),
         cmocka_unit_test(test_full),
         cmocka_unit_test(test_bad_requests),

@@ -251,6 +251,219 @@ static void test_cancelling_by_id(void **state)
     buffer_deinit(&answer);
 }
 
+/* A reader who stops: the sequence stands still after what the socket takes and
+ * LIMIT_UNDELIVERED_TOKENS more, others go on, and so does it when the reader does. */
+static void test_a_reader_that_stops(void **state)
+{
+    (void)state;
+    static const char body[] = "{\"model\":\"small\",\"prompt\":\"a\",\"max_tokens\":400,\"n\":2,"
+                               "\"temperature\":1,\"seed\":3,\"ignore_eos\":true}";
+    struct buffer answer;
+    struct buffer other;
+    long long generated = stat_of("tokens_generated");
+    int descriptor = face_kit_connect(&kit);
+    face_kit_send(descriptor, "POST", "/v1/completions", "", body);
+    wait_for("sequences_throttled", 2);
+    long long standing = stat_of("tokens_generated") - generated;
+    long long in_socket = 2 * LIMIT_ENGINE_SEND_BYTES / 200; /* a frame has more bytes */
+    assert_in_range(standing, 2 * LIMIT_UNDELIVERED_TOKENS,
+                    2 * LIMIT_UNDELIVERED_TOKENS + in_socket);
+    assert_true(stat_of("pages_free") < stat_of("pages_total"));
+    assert_int_equal(face_kit_ask(&kit, "GET", "/metrics", "", NULL, &other), 200);
+    assert_int_equal(face_kit_count(&other, "banyan_sequences{state=\"throttled\"} 2\n"), 1);
+    buffer_deinit(&other);
+    assert_int_equal(face_kit_ask(&kit, "GET", "/internal/v1/requests", "", NULL, &other), 200);
+    assert_int_equal(face_kit_count(&other, "\"state\":\"throttled\""), 1);
+    buffer_deinit(&other);
+    assert_int_equal(face_kit_ask(&kit, "POST", "/v1/completions", "",
+                                  "{\"model\":\"small\",\"prompt\":\"a\",\"max_tokens\":100,"
+                                  "\"ignore_eos\":true}",
+                                  &other),
+                     200);
+    buffer_deinit(&other);
+    assert_int_equal(stat_of("tokens_generated") - generated, standing + 100);
+    assert_int_equal(stat_of("sequences_throttled"), 2);
+    assert_int_equal(face_kit_receive(descriptor, &answer), 200);
+    json_t *final = face_kit_final(&answer);
+    assert_int_equal(face_kit_number(final, "completion_tokens"), 800);
+    json_decref(final);
+    buffer_deinit(&answer);
+    wait_for("jobs", 0);
+    assert_int_equal(stat_of("sequences_throttled"), 0);
+    assert_int_equal(stat_of("pages_free"), stat_of("pages_total"));
+}
+
+/* --- cancelling, wherever the request stands, however it is said --- */
+
+enum leave_way { LEAVE_HALF_CLOSE, LEAVE_CLOSE, LEAVE_RESET, LEAVE_DELETE, LEAVE_WAYS };
+enum leave_state { IN_PARSE, IN_QUEUE, IN_PREFILL, IN_DECODE, IN_THROTTLE, AT_LAST, LEAVE_STATES };
+
+static int leave_start(const struct face_kit *where, enum leave_state at, const char *id)
+{
+    char headers[128];
+    struct buffer body;
+    snprintf(headers, sizeof headers, "x-banyan-protocol: 1\r\nx-banyan-request-id: %s\r\n", id);
+    buffer_init(&body, 8 * 1024 * 1024);
+    buffer_append_text(&body, "{\"model\":\"small\",\"ignore_eos\":true,");
+    buffer_printf(&body, "\"max_tokens\":%d,\"prompt\":",
+                  at == AT_LAST      ? 6
+                  : at == IN_PREFILL ? 20
+                                     : 400);
+    if (at == IN_PARSE) {
+        /* Long enough to be left while it is read; too long to be run at all. */
+        buffer_append_char(&body, '"');
+        for (size_t i = 0; i < 3000000; i++)
+            buffer_append_char(&body, 'a');
+        buffer_append_text(&body, "\"}");
+    } else if (at == IN_PREFILL) {
+        buffer_append_text(&body, "[504"); /* 8 steps of 64 rows */
+        for (int i = 1; i < 490; i++)
+            buffer_printf(&body, ",%d", 504 + i);
+        buffer_append_text(&body, "]}");
+    } else {
+        buffer_append_text(&body, "\"a\"}");
+    }
+    int descriptor = face_kit_connect(where);
+    face_kit_send(descriptor, "POST", "/v1/completions", headers, body.bytes);
+    buffer_deinit(&body);
+    return descriptor;
+}
+
+/* Reads until `part` has come; what a reader of it would see. */
+static void leave_read_until(int descriptor, const char *part)
+{
+    char seen[16384] = "";
+    size_t length = 0;
+    while (strstr(seen, part) == NULL) {
+        assert_true(length + 1 < sizeof seen);
+        ssize_t got = read(descriptor, seen + length, sizeof seen - 1 - length);
+        assert_true(got > 0);
+        length += (size_t)got;
+        seen[length] = '\0';
+    }
+}
+
+static void leave_reach(enum leave_state at, int descriptor, long long steps)
+{
+    switch (at) {
+    case IN_PARSE:
+        wait_for("jobs", 1);
+        return;
+    case IN_QUEUE:
+        wait_for("sequences_waiting", 1);
+        return;
+    case IN_PREFILL:
+        for (int i = 0; i < 100000 && stat_of("steps") == steps; i++)
+            usleep(100);
+        return;
+    case IN_DECODE:
+        leave_read_until(descriptor, "data: {\"n\":3,");
+        return;
+    case IN_THROTTLE:
+        wait_for("sequences_throttled", 1);
+        return;
+    case AT_LAST:
+        leave_read_until(descriptor, "data: {\"n\":5,");
+        return;
+    case LEAVE_STATES:
+        break;
+    }
+    fail();
+}
+
+/* Leaves; the bytes of the answer that still came, for a half-close and a DELETE. Returns the steps
+ * done when the face had heard of it: the question about them comes after it on the same loop. */
+static long long leave(enum leave_way way, int descriptor, const char *id, struct buffer *rest)
+{
+    char bytes[65536];
+    struct buffer answer;
+    buffer_init(rest, 1024 * 1024);
+    if (way == LEAVE_DELETE) {
+        snprintf(bytes, sizeof bytes, "/internal/v1/requests/%s", id);
+        int code = face_kit_ask(&kit, "DELETE", bytes, "", NULL, &answer);
+        assert_true(code == 200 || code == 404); /* it may have ended by itself */
+        buffer_deinit(&answer);
+    }
+    if (way == LEAVE_HALF_CLOSE)
+        shutdown(descriptor, SHUT_WR);
+    /* A Unix socket is reset when it is closed with something unread in it. */
+    if (way == LEAVE_CLOSE)
+        shutdown(descriptor, SHUT_RDWR);
+    if (way == LEAVE_CLOSE || way == LEAVE_RESET)
+        close(descriptor);
+    long long steps = stat_of("steps");
+    if (way == LEAVE_CLOSE || way == LEAVE_RESET)
+        return steps;
+    for (ssize_t got; (got = read(descriptor, bytes, sizeof bytes)) > 0;)
+        buffer_append(rest, bytes, (size_t)got);
+    close(descriptor);
+    return steps;
+}
+
+static void check_left(enum leave_state at, enum leave_way way, const struct buffer *rest,
+                       long long finals)
+{
+    bool has_started = at != IN_PARSE && at != IN_QUEUE;
+    assert_int_equal(stat_of("finals_waiting"), finals + has_started);
+    assert_int_equal(stat_of("finals_live"), at == IN_QUEUE ? 2 : 0);
+    if (way != LEAVE_HALF_CLOSE && way != LEAVE_DELETE)
+        return;
+    json_t *final = face_kit_final(rest);
+    assert_int_equal(final != NULL, has_started);
+    if (final == NULL) {
+        assert_int_equal(face_kit_count(rest, at == IN_PARSE ? "HTTP/1.1 4" : "HTTP/1.1 499"), 1);
+        return;
+    }
+    const char *finish = json_string_value(json_object_get(final, "finish_reason"));
+    if (at != AT_LAST)
+        assert_string_equal(finish, "cancelled");
+    if (at == IN_PREFILL)
+        assert_int_equal(face_kit_number(final, "completion_tokens"), 0);
+    if (at == AT_LAST)
+        assert_in_range(face_kit_number(final, "completion_tokens"), 5, 6);
+    json_decref(final);
+}
+
+static void test_leaving_anywhere_in_any_way(void **state)
+{
+    (void)state;
+    assert_int_equal(face_kit_stop(&kit), STATUS_OK);
+    face_kit_sequences = "1";
+    assert_true(face_kit_start(&kit, face_kit_model()));
+    for (int i = 0; i < LEAVE_STATES * LEAVE_WAYS; i++) {
+        enum leave_state at = (enum leave_state)(i / LEAVE_WAYS);
+        enum leave_way way = (enum leave_way)(i % LEAVE_WAYS);
+        char id[32];
+        struct buffer rest;
+        int fillers[2];
+        /* To wait in line, all places must be taken: by two readers who have stopped. */
+        for (int k = 0; k < 2 && at == IN_QUEUE; k++) {
+            snprintf(id, sizeof id, "req_fill%d_%d", i, k);
+            fillers[k] = leave_start(&kit, IN_DECODE, id);
+            wait_for("sequences_throttled", k + 1);
+        }
+        long long finals = stat_of("finals_waiting");
+        long long steps = stat_of("steps");
+        snprintf(id, sizeof id, "req_leave%d", i);
+        int descriptor = leave_start(&kit, at, id);
+        leave_reach(at, descriptor, steps);
+        steps = leave(way, descriptor, id, &rest);
+        wait_for("jobs", at == IN_QUEUE ? 2 : 0);
+        long long more = at == IN_PARSE || at == IN_QUEUE || at == IN_THROTTLE ? 0 : 1;
+        if (stat_of("steps") > steps + more) /* one step may be under way */
+            fail_msg("state %d, way %d: %lld steps more", (int)at, (int)way,
+                     stat_of("steps") - steps);
+        assert_true(at == IN_QUEUE || stat_of("pages_free") == stat_of("pages_total"));
+        check_left(at, way, &rest, finals);
+        buffer_deinit(&rest);
+        for (int k = 0; k < 2 && at == IN_QUEUE; k++)
+            close(fillers[k]);
+        wait_for("jobs", 0);
+        assert_int_equal(stat_of("pages_free"), stat_of("pages_total"));
+        assert_int_equal(stat_of("requests"), 0);
+    }
+}
+
 static int start(void **state)
 {
     (void)state;
@@ -275,6 +488,8 @@ int main(void)
         cmocka_unit_test(test_a_close_cancels_and_is_recorded),
         cmocka_unit_test(test_clients_that_leave_at_once),
         cmocka_unit_test(test_cancelling_by_id),
+        cmocka_unit_test(test_a_reader_that_stops),
+        cmocka_unit_test(test_leaving_anywhere_in_any_way),
     };
     return cmocka_run_group_tests(tests, start, stop);
 }
