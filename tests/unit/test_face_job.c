@@ -304,7 +304,7 @@ static int leave_start(const struct face_kit *where, enum leave_state at, const 
     struct buffer body;
     snprintf(headers, sizeof headers, "x-banyan-protocol: 1\r\nx-banyan-request-id: %s\r\n", id);
     buffer_init(&body, 8 * 1024 * 1024);
-    buffer_append_text(&body, "{\"model\":\"small\",\"ignore_eos\":true,");
+    buffer_append_text(&body, "{\"model\":\"small\",\"ignore_eos\":true,\"temperature\":0,");
     buffer_printf(&body, "\"max_tokens\":%d,\"prompt\":",
                   at == AT_LAST      ? 6
                   : at == IN_PREFILL ? 20
@@ -329,17 +329,19 @@ static int leave_start(const struct face_kit *where, enum leave_state at, const 
     return descriptor;
 }
 
-/* Reads until `part` has come; what a reader of it would see. */
-static void leave_read_until(int descriptor, const char *part)
+/* Reads until a frame says that so many tokens are made; a frame may stand for several. */
+static void leave_read_until(int descriptor, unsigned tokens)
 {
-    char seen[16384] = "";
+    char seen[65536] = "";
     size_t length = 0;
-    while (strstr(seen, part) == NULL) {
+    for (unsigned n = 0; n < tokens;) {
         assert_true(length + 1 < sizeof seen);
         ssize_t got = read(descriptor, seen + length, sizeof seen - 1 - length);
         assert_true(got > 0);
         length += (size_t)got;
         seen[length] = '\0';
+        for (const char *at = seen; (at = strstr(at, "data: {\"n\":")) != NULL; at++)
+            (void)sscanf(at, "data: {\"n\":%u,", &n);
     }
 }
 
@@ -357,13 +359,13 @@ static void leave_reach(enum leave_state at, int descriptor, long long steps)
             usleep(100);
         return;
     case IN_DECODE:
-        leave_read_until(descriptor, "data: {\"n\":3,");
+        leave_read_until(descriptor, 3);
         return;
     case IN_THROTTLE:
         wait_for("sequences_throttled", 1);
         return;
     case AT_LAST:
-        leave_read_until(descriptor, "data: {\"n\":5,");
+        leave_read_until(descriptor, 5);
         return;
     case LEAVE_STATES:
         break;
