@@ -12,9 +12,9 @@
  * one object at the top. At most LIMIT_JSON_DEPTH levels, LIMIT_JSON_ELEMENTS values, and at the
  * top LIMIT_JSON_MEMBERS members with names of LIMIT_NAME_BYTES.
  *
- * A name that stands twice at the top is refused, however it is written (with escapes or without). Deeper
- * duplicates are not looked for: that needs memory for each name. The engine's face, whose jansson
- * keeps its names anyway, refuses those.
+ * A name that stands twice at the top is refused, however it is written (with escapes or without).
+ * Deeper duplicates are not looked for: that needs memory for each name. The engine's face, whose
+ * jansson keeps its names anyway, refuses those.
  */
 #pragma once
 

@@ -10,7 +10,7 @@
 #define LIMIT_BODY_BYTES           (4 * 1024 * 1024) /* a chat of 8k tokens needs far less */
 #define LIMIT_ADMIN_BODY_BYTES     (256 * 1024)
 #define LIMIT_PATH_BYTES           1024
-#define LIMIT_CONNECTIONS          65536 /* two descriptors a stream: what a machine allows ends first */
+#define LIMIT_CONNECTIONS          65536        /* what a machine allows ends first */
 #define LIMIT_STREAM_PENDING_BYTES (256 * 1024) /* unsent bytes of one answer before reads pause */
 #define LIMIT_PIPELINED_BYTES      (64 * 1024)  /* read ahead while a request runs, then no more */
 #define LIMIT_ARRIVAL_MS           30000 /* head and body of a request, and idle keep-alive */
@@ -23,7 +23,7 @@
 #define LIMIT_JSON_MEMBERS         64 /* of the top object: twice the fields of the OpenAI schema */
 #define LIMIT_ENGINE_FRAME_BYTES   (4 * 1024 * 1024)  /* an echoed prompt with 20 logprobs */
 #define LIMIT_ASSEMBLED_BYTES      (16 * 1024 * 1024) /* an answer that is not streamed */
-#define LIMIT_UPSTREAM_IDLE        128 /* connections kept: a busy second's; a new one costs 20 µs */
+#define LIMIT_UPSTREAM_IDLE        128                /* connections kept; a new one costs 20 µs */
 #define LIMIT_RELAYED_BYTES        (32 * 1024 * 1024) /* 4 MiB of text, 7 bytes a token */
 
 /* --- requests --- */
