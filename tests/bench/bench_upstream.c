@@ -2,7 +2,9 @@
  * Speaks the engine's side of the socket: banyan.start, data frames with "n", banyan.final.
  *
  *   bench_upstream SOCKET [GAP_US]
+ *   bench_upstream PORT
  *
+ * With a port it is an OpenAI server on 127.0.0.1 that answers in one piece, for gateways of others.
  * A request says by its body how it is answered: "max_tokens":N gives N frames; "seed":1 leaves the
  * stream open after the first frame until the client goes (idle streams). With GAP_US the frames of
  * all streams go out one a tick, else in one write. Prints "ready" once it listens.
@@ -10,6 +12,8 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -39,6 +43,7 @@ struct connection {
 static struct connection *connections[CONNECTIONS_MAX];
 static uint64_t record_seq;
 static long gap_us;
+static bool is_openai;
 static char output[OUTPUT_BYTES];
 static size_t output_used;
 
@@ -146,7 +151,14 @@ static void answer_stream(struct connection *connection, const char *body)
 
 static void answer(struct connection *connection, const char *head, const char *body)
 {
-    if (strncmp(head, "POST /v1/", 9) == 0)
+    if (is_openai)
+        answer_plain(
+            connection,
+            "{\"id\":\"chatcmpl-0\",\"object\":\"chat.completion\",\"created\":1700000000,"
+            "\"model\":\"bench\",\"choices\":[{\"index\":0,\"message\":{\"role\":"
+            "\"assistant\",\"content\":\" word\"},\"finish_reason\":\"length\"}],\"usage\":"
+            "{\"prompt_tokens\":32,\"completion_tokens\":1,\"total_tokens\":33}}");
+    else if (strncmp(head, "POST /v1/", 9) == 0)
         answer_stream(connection, body);
     else if (strncmp(head, "GET /internal/v1/stats", 22) == 0)
         answer_plain(connection, "{\"protocol\":1,\"instance\":\"00000000bench000\","
@@ -245,6 +257,20 @@ static int listen_at(const char *path)
     return fd;
 }
 
+static int listen_port(const char *port)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_port = htons((uint16_t)strtoul(port, NULL, 10)),
+                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int yes = 1;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) != 0 ||
+        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes) != 0 ||
+        bind(fd, (struct sockaddr *)&address, sizeof address) != 0 || listen(fd, 4096) != 0)
+        return -1;
+    return fd;
+}
+
 static void on_connect(int poll, int listener)
 {
     int fd;
@@ -264,7 +290,7 @@ static void on_connect(int poll, int listener)
 int main(int argc, char **argv)
 {
     if (argc < 2) {
-        fprintf(stderr, "usage: bench_upstream SOCKET [GAP_US]\n");
+        fprintf(stderr, "usage: bench_upstream SOCKET [GAP_US] | PORT\n");
         return 2;
     }
     gap_us = argc > 2 ? strtol(argv[2], NULL, 10) : 0;
@@ -274,7 +300,8 @@ int main(int argc, char **argv)
         files.rlim_cur = files.rlim_max;
         (void)setrlimit(RLIMIT_NOFILE, &files);
     }
-    int listener = listen_at(argv[1]);
+    is_openai = strspn(argv[1], "0123456789") == strlen(argv[1]);
+    int listener = is_openai ? listen_port(argv[1]) : listen_at(argv[1]);
     int poll = epoll_create1(EPOLL_CLOEXEC);
     int timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
     if (listener < 0 || poll < 0 || timer < 0) {

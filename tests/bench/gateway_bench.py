@@ -1,0 +1,344 @@
+#!/usr/bin/env python3
+"""gateway_bench: what the gateway adds to a request, beside its own upstream and beside LiteLLM.
+
+usage: tests/bench/gateway_bench.py [--build build/release] [--seconds N] [--requests N]
+                                    [--only NAME[,NAME]] [--litellm VENV]
+
+The upstream is bench_upstream, which computes nothing; the gateway is `banyan edge` as it is
+sold: TLS, key check, ledger row before the answer's end, access log, metrics. Figures, one JSON line
+each:
+
+  latency         added p50 and p99 of one connection, request by request in turn with the bare
+                  upstream on its own Unix socket, back to back
+  latency_busy    the same beside one busy thread a processor at nice +10, as compute threads run
+  throughput      requests/s at 64 kept connections (wrk), CPU time of the edge a request, its RSS
+  throughput_h2   the same over HTTP/2 (h2load, 4 connections of 16 streams)
+  events          CPU time of the edge for one SSE event: 64 streams, an event each in every tick
+  litellm         latency and throughput of LiteLLM's proxy (VENV with litellm[proxy]) in front of the
+                  same upstream, without TLS and without a ledger
+
+CPU times come from /proc/PID/stat: they hold on a machine where other things run; the others do not.
+It reports and never judges: the exit status says only that all ran.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import pathlib
+import re
+import shlex
+import ssl
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+TICKS = os.sysconf("SC_CLK_TCK")
+LUA = """wrk.method = "POST"
+wrk.headers["content-type"] = "application/json"
+wrk.headers["authorization"] = "Bearer %s"
+wrk.body = [[%s]]
+"""
+BODY = json.dumps({
+    "model": "bench", "messages": [
+        {"role": "system", "content": "You answer in one word."},
+        {"role": "user", "content": "What is the capital of France, and what do people there eat"
+                                    " for breakfast on Sundays?"},
+    ], "max_tokens": 1, "temperature": 0.7, "stream": False,
+}, separators=(",", ":"))  # fmt: skip
+
+
+def first_line(command):
+    done = subprocess.run(command, capture_output=True, text=True)
+    return ((done.stdout or done.stderr).splitlines() or [""])[0].strip()
+
+
+def machine():
+    text = pathlib.Path("/proc/cpuinfo").read_text()
+    model = re.search(r"model name\s*: (.*)", text)
+    return {
+        "processor": model.group(1) if model else "?", "processors": os.cpu_count(),
+        "kernel": os.uname().release, "load_average": os.getloadavg(),
+    }  # fmt: skip
+
+
+def cpu_seconds(pid):
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS
+
+
+def cpu_threads(pid):
+    """Seconds of each thread, by name."""
+    out = {}
+    for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
+        with contextlib.suppress(OSError):
+            name, rest = (task / "stat").read_text().split("(", 1)[1].rsplit(")", 1)
+            fields = rest.split()
+            out[f"{name}/{task.name}"] = (int(fields[11]) + int(fields[12])) / TICKS
+    return out
+
+
+def memory_kib(pid, name):
+    return int(re.search(rf"{name}:\s+(\d+)", pathlib.Path(f"/proc/{pid}/status").read_text())[1])
+
+
+class Process:
+    """A child that says it is ready on its first line, ended by its id."""
+
+    def __init__(self, command, log, **kwargs):
+        self.process = subprocess.Popen(
+            [str(c) for c in command], stdout=subprocess.PIPE, stderr=log, text=True, **kwargs
+        )
+        self.pid = self.process.pid
+
+    def stop(self):
+        self.process.terminate()
+        self.process.wait(timeout=60)
+
+
+class Bench:
+    def __init__(self, args, folder):
+        self.args = args
+        self.folder = pathlib.Path(folder)
+        self.build = ROOT / args.build
+        self.log = open(self.folder / "edge.log", "w")
+        self.load = self.build / "gateway_load"
+
+    def report(self, what, figures, command):
+        line = {"bench": f"gateway_{what}", **figures, "command": command, **self.about}
+        print(json.dumps(line), flush=True)
+
+    def start_engine(self, tick_us=0):
+        self.socket = self.folder / "engine.sock"
+        return self.start_upstream(self.socket, tick_us)
+
+    def start_upstream(self, *arguments):
+        engine = Process([self.build / "bench_upstream", *arguments], sys.stderr)
+        assert engine.process.stdout.readline() == "ready\n"
+        return engine
+
+    def start_edge(self):
+        command = [
+            self.build / "banyan", "edge", "--data-dir", self.folder / "data", "--listen",
+            "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--socket", self.socket,
+        ]  # fmt: skip
+        before = self.log.tell()
+        edge = Process(command, self.log)
+        for _ in range(200):
+            text = pathlib.Path(self.log.name).read_text()[before:]
+            ready = re.search(r'"edge_ready".*?"listen":"([^"]+)","admin_listen":"([^"]+)"', text)
+            if ready:
+                self.public, self.admin = ready.groups()
+                return edge
+            time.sleep(0.05)
+        sys.exit(f"the edge did not start: {text[-2000:]}")
+
+    def ask_admin(self, path, body):
+        context = ssl.create_default_context(cafile=self.folder / "data/tls/ca.crt")
+        key = (self.folder / "data/admin.key").read_text().strip()
+        request = urllib.request.Request(
+            f"https://{self.admin}{path}", json.dumps(body).encode(),
+            {"authorization": f"Bearer {key}", "content-type": "application/json"},
+        )  # fmt: skip
+        return json.load(urllib.request.urlopen(request, context=context))
+
+    @contextlib.contextmanager
+    def running(self, tick_us=0):
+        engine = self.start_engine(tick_us)
+        edge = self.start_edge()
+        try:
+            tenant = self.ask_admin("/admin/v1/tenants", {"name": "bench"})["id"]
+            self.key = self.ask_admin(f"/admin/v1/tenants/{tenant}/keys", {})["key"]
+            yield edge
+        finally:
+            edge.stop()
+            engine.stop()
+
+    def latency(self, what="latency", busy=0):
+        with self.running(), contextlib.ExitStack() as stack:
+            for _ in range(busy):
+                loop = subprocess.Popen(["nice", "-n", "10", "sh", "-c", "while :; do :; done"])
+                stack.callback(loop.wait)
+                stack.callback(loop.kill)
+            command = [
+                self.load, "latency", "--to", self.public, "--key", self.key, "--unix",
+                self.socket, "--requests", self.args.requests,
+            ]  # fmt: skip
+            self.report(what, json.loads(run(command)), shown(command, self.key))
+
+    def latency_busy(self):
+        self.latency("latency_busy", os.cpu_count())
+
+    def measured(self, edge, command):
+        """Runs the load; its output and the edge's CPU seconds meanwhile, in all and by thread."""
+        before, threads = cpu_seconds(edge.pid), cpu_threads(edge.pid)
+        out = run(command)
+        after = cpu_threads(edge.pid)
+        by_thread = {n: round(s - threads.get(n, 0), 2) for n, s in after.items()}
+        return out, cpu_seconds(edge.pid) - before, {n: s for n, s in by_thread.items() if s}
+
+    def throughput(self):
+        with self.running() as edge:
+            script = self.folder / "post.lua"
+            script.write_text(LUA % (self.key, BODY))
+            command = [
+                "wrk", "-t1", "-c64", f"-d{self.args.seconds}", "-s", script,
+                f"https://{self.public}/v1/chat/completions",
+            ]  # fmt: skip
+            out, cpu, threads = self.measured(edge, command)
+            figures = wrk_figures(out)
+            figures |= {
+                "edge_cpu_us_per_request": round(cpu / figures["requests"] * 1e6, 2),
+                "edge_cpu_s_by_thread": threads,
+                "edge_rss_mib": round(memory_kib(edge.pid, "VmRSS") / 1024, 1),
+                "edge_rss_peak_mib": round(memory_kib(edge.pid, "VmHWM") / 1024, 1),
+            }
+            self.report("throughput", figures, shown(command, self.key))
+
+    def throughput_h2(self):
+        with self.running() as edge:
+            body = self.folder / "body.json"
+            body.write_text(BODY)
+            command = [
+                "h2load", "-c4", "-m16", f"-D{self.args.seconds}", "-d", body, "-H",
+                f"authorization: Bearer {self.key}", "-H", "content-type: application/json",
+                f"https://{self.public}/v1/chat/completions",
+            ]  # fmt: skip
+            out, cpu, threads = self.measured(edge, command)
+            done = int(re.search(r"(\d+) 2xx", out)[1])
+            figures = {
+                "requests": done, "per_second": round(done / self.args.seconds),
+                "failed": int(re.search(r"(\d+) failed", out)[1]),
+                "edge_cpu_us_per_request": round(cpu / done * 1e6, 2),
+                "edge_cpu_s_by_thread": threads,
+                "edge_rss_mib": round(memory_kib(edge.pid, "VmRSS") / 1024, 1),
+            }  # fmt: skip
+            self.report("throughput_h2", figures, shown(command, self.key))
+
+    def events(self):
+        with self.running(tick_us=5000) as edge:
+            command = [
+                self.load, "events", "--to", self.public, "--key", self.key, "--streams", 64,
+                "--tokens", 200 * self.args.seconds,
+            ]  # fmt: skip
+            load = Process(command, sys.stderr, stdin=subprocess.PIPE)
+            assert load.process.stdout.readline() == "connected\n"
+            before, threads = cpu_seconds(edge.pid), cpu_threads(edge.pid)
+            out, _ = load.process.communicate("go\n")
+            cpu, after = cpu_seconds(edge.pid) - before, cpu_threads(edge.pid)
+            figures = json.loads(out)
+            figures["edge_cpu_us_per_event"] = round(cpu / figures["events"] * 1e6, 2)
+            figures["edge_cpu_s_by_thread"] = {
+                n: round(s - threads.get(n, 0), 2) for n, s in after.items()
+                if round(s - threads.get(n, 0), 2)
+            }  # fmt: skip
+            self.report("events", figures, shown(command, self.key))
+
+    def litellm(self):
+        if not self.args.litellm:
+            return
+        port, upstream = 18480, 18481
+        config = self.folder / "litellm.json"
+        config.write_text(json.dumps({
+            "model_list": [{"model_name": "bench", "litellm_params": {
+                "model": "openai/bench", "api_base": f"http://127.0.0.1:{upstream}/v1",
+                "api_key": "none"}}],
+            "general_settings": {"master_key": "sk-bench"},
+        }))  # fmt: skip
+        venv = pathlib.Path(self.args.litellm)
+        bare, engine = self.start_engine(), self.start_upstream(upstream)
+        command = [venv / "bin/litellm", "--config", config, "--port", port, "--host", "127.0.0.1"]
+        proxy = subprocess.Popen(
+            [str(c) for c in command], stdout=self.log, stderr=self.log,
+            env={**os.environ, "PATH": f"{venv}/bin:{os.environ['PATH']}", "LITELLM_LOG": "ERROR"},
+        )  # fmt: skip
+        try:
+            wait_http(f"http://127.0.0.1:{port}/health/liveliness")
+            load = [
+                self.load, "latency", "--plain", "--to", f"127.0.0.1:{port}", "--key", "sk-bench",
+                "--unix", self.socket, "--requests", min(1000, self.args.requests),
+            ]  # fmt: skip
+            script = self.folder / "litellm.lua"
+            script.write_text(LUA % ("sk-bench", BODY))
+            wrk = [
+                "wrk", "-t1", "-c64", f"-d{self.args.seconds}", "--timeout", "30s", "-s", script,
+                f"http://127.0.0.1:{port}/v1/chat/completions",
+            ]  # fmt: skip
+            figures = {
+                "latency": json.loads(run(load)), "throughput": wrk_figures(run(wrk)),
+                "rss_mib": round(memory_kib(proxy.pid, "VmRSS") / 1024, 1),
+                "version": first_line([venv / "bin/pip", "show", "litellm"])
+                and re.search(r"Version: (\S+)", run([venv / "bin/pip", "show", "litellm"]))[1],
+            }  # fmt: skip
+            self.report("litellm", figures, shown(wrk, "sk-bench"))
+        finally:
+            proxy.terminate()
+            proxy.wait(timeout=60)
+            engine.stop()
+            bare.stop()
+
+
+def run(command):
+    done = subprocess.run([str(c) for c in command], capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(f"{shown(command, '')}: status {done.returncode}\n{done.stderr[-2000:]}")
+    return done.stdout
+
+
+def shown(command, secret):
+    text = " ".join(shlex.quote(str(c)) for c in command)
+    return text.replace(secret, "KEY") if secret else text
+
+
+def wrk_figures(out):
+    done, seconds, unit = re.search(r"(\d+) requests in ([\d.]+)(m?s)", out).groups()
+    seconds = float(seconds) / (1000 if unit == "ms" else 1)
+    bad = re.search(r"Non-2xx or 3xx responses: (\d+)", out)
+    return {
+        "requests": int(done), "per_second": round(int(done) / seconds),
+        "failed": int(bad[1]) if bad else 0,
+    }  # fmt: skip
+
+
+def wait_http(url):
+    for _ in range(600):
+        with contextlib.suppress(OSError):
+            urllib.request.urlopen(url)
+            return
+        time.sleep(0.1)
+    sys.exit(f"{url} does not answer")
+
+
+FIGURES = ("latency", "latency_busy", "throughput", "throughput_h2", "events", "litellm")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--build", default="build/release")
+    parser.add_argument("--seconds", type=int, default=5)
+    parser.add_argument("--requests", type=int, default=20000)
+    parser.add_argument("--only", default=",".join(FIGURES))
+    parser.add_argument("--litellm", help="virtual environment that has litellm[proxy]")
+    args = parser.parse_args()
+    about = {
+        "machine": machine(),
+        "versions": {
+            "banyan": first_line([ROOT / args.build / "banyan", "version"]),
+            "openssl": first_line(["openssl", "version"]),
+            "wrk": first_line(["wrk", "-v"]), "h2load": first_line(["h2load", "--version"]),
+        },
+    }  # fmt: skip
+    for name in args.only.split(","):
+        if name not in FIGURES:
+            sys.exit(f"{name}: not one of {', '.join(FIGURES)}")
+        with tempfile.TemporaryDirectory(prefix="banyan-bench-") as folder:
+            bench = Bench(args, folder)
+            bench.about = about
+            getattr(bench, name)()
+
+
+if __name__ == "__main__":
+    main()
