@@ -4,7 +4,7 @@
  *   bench_upstream SOCKET [GAP_US]
  *   bench_upstream PORT
  *
- * With a port it is an OpenAI server on 127.0.0.1 that answers in one piece, for gateways of others.
+ * With a port it is an OpenAI server on 127.0.0.1 that answers in one piece, for others' gateways.
  * A request says by its body how it is answered: "max_tokens":N gives N frames; "seed":1 leaves the
  * stream open after the first frame until the client goes (idle streams). With GAP_US the frames of
  * all streams go out one a tick, else in one write. Prints "ready" once it listens.
