@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "config/base/edit_distance.h"
 #include "config/base/limits.h"
 #include "config/base/utf8.h"
 
@@ -63,27 +64,6 @@ const struct config_option *config_option_find(struct slice name)
     return NULL;
 }
 
-/* Levenshtein's distance; `row` holds distances of wanted[0…i] to all beginnings of name. */
-static size_t nearest_distance(const char *name, struct slice wanted)
-{
-    size_t row[CONFIG_OPTION_NAME_BYTES + 1];
-    size_t name_length = strlen(name);
-    ASSERT(name_length < CONFIG_OPTION_NAME_BYTES);
-    for (size_t j = 0; j <= name_length; j++)
-        row[j] = j;
-    for (size_t i = 0; i < wanted.length; i++) {
-        size_t diagonal = row[0];
-        row[0] = i + 1;
-        for (size_t j = 0; j < name_length; j++) {
-            size_t change = diagonal + (find_fold(wanted.bytes[i]) != name[j] ? 1 : 0);
-            diagonal = row[j + 1];
-            size_t least = row[j] < row[j + 1] ? row[j] + 1 : row[j + 1] + 1;
-            row[j + 1] = change < least ? change : least;
-        }
-    }
-    return row[name_length];
-}
-
 const struct config_option *config_option_nearest(struct slice name, unsigned roles,
                                                   size_t distance_max)
 {
@@ -95,7 +75,7 @@ const struct config_option *config_option_nearest(struct slice name, unsigned ro
         const struct config_option *option = &config_option_table[i];
         if (option->kind == CONFIG_OPTION_GROUP || (option->roles & roles) == 0)
             continue;
-        size_t distance = nearest_distance(option->name, name);
+        size_t distance = edit_distance(option->name, name, find_fold);
         if (distance < least) {
             least = distance;
             nearest = option;

@@ -9,7 +9,9 @@
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "config/base/log.h"
@@ -21,6 +23,7 @@
 #endif
 #ifdef BANYAN_GATEWAY
 #include "config/config.h"
+#include "gateway/cli/cli.h"
 #include "gateway/edge/edge.h"
 #include "gateway/engine_http/engine_http.h"
 #include "gateway/serve/serve.h"
@@ -110,6 +113,19 @@ static int command_engine(int argc, const char *const *argv)
     return main_with_config("engine", CONFIG_ENGINE, argc, argv, main_engine);
 }
 
+/* Its exit codes are its own (cli.h). */
+static int command_admin(int argc, const char *const *argv)
+{
+    struct winsize size = {0};
+    bool is_terminal = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0;
+    struct cli_options options = {.data_dir = getenv("BANYAN_DATA_DIR"),
+                                  .admin_listen = getenv("BANYAN_ADMIN_LISTEN"),
+                                  .out = stdout,
+                                  .err = stderr,
+                                  .columns = is_terminal ? size.ws_col : 0};
+    return (int)cli_run(argc, argv, &options);
+}
+
 static int command_schema(int argc, const char *const *argv)
 {
     bool is_markdown = argc == 1 && strcmp(argv[0], "--markdown") == 0;
@@ -166,6 +182,7 @@ static const struct command commands[] = {
     {"serve", "everything on one machine: gateway and engine", command_serve},
     {"edge", "the gateway alone", command_edge},
     {"engine", "the engine alone, on a Unix socket", command_engine},
+    {"admin", "change and look at a running server: tenants, keys, audit", command_admin},
     {"schema", "JSON schema of the option file (--markdown: a table)", command_schema},
 #endif
     {"bench", "rates of the engine beside the machine's ceilings", command_bench},

@@ -26,6 +26,10 @@
 #define LIMIT_UPSTREAM_IDLE        128                /* connections kept; a new one costs 20 µs */
 #define LIMIT_RELAYED_BYTES        (32 * 1024 * 1024) /* 4 MiB of text, 7 bytes a token */
 
+/* --- banyan admin --- */
+#define LIMIT_CLI_ANSWER_BYTES (16 * 1024 * 1024) /* four times the config API's longest */
+#define LIMIT_CLI_TABLE_BYTES  (64 * 1024 * 1024) /* 100,000 tenants with the longest names */
+
 /* --- requests --- */
 #define LIMIT_MESSAGES           1024
 #define LIMIT_STOP_STRINGS       4 /* as the OpenAI schema says */

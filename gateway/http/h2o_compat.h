@@ -1,6 +1,6 @@
 /* h2o_compat: the one place that includes libh2o's headers, as system headers with its flavour set.
  *
- * Owns:     the choice of flavour (evloop), prototypes of parsers that the library exports unnamed.
+ * Owns:     the choice of flavour (evloop).
  * Thread:   –
  * Cost:     –
  * Not here: any behaviour.
@@ -32,24 +32,4 @@
 #include <h2o/http2.h>
 #pragma GCC diagnostic pop
 
-/* PicoHTTPParser, as it is compiled into the library; its header is not packaged. */
-struct phr_header {
-    const char *name; /* NULL for a folded line */
-    size_t name_len;
-    const char *value;
-    size_t value_len;
-};
-/* Bytes of the head, -1 when malformed, -2 when incomplete. */
-int phr_parse_response(const char *bytes, size_t length, int *minor_version, int *code,
-                       const char **text, size_t *text_length, struct phr_header *headers,
-                       size_t *header_count, size_t length_before);
-
-struct phr_chunked_decoder { /* zero-filled before the first call */
-    size_t bytes_left_in_chunk;
-    char consume_trailer;
-    char hex_count;
-    char state;
-};
-/* Decodes in place; *length becomes the length of the decoded bytes. Returns the bytes left over
- * after the last chunk, -1 when malformed, -2 when there is more to come. */
-ssize_t phr_decode_chunked(struct phr_chunked_decoder *decoder, char *bytes, size_t *length);
+#include "gateway/http/phr.h"

@@ -41,8 +41,8 @@ FRONT_DOORS = {
 LIBRARIES = {
     r"h2o(\.h|/)": r"gateway/http/h2o_compat(_http2)?\.h",
     r"khash\.h|htslib/": r"gateway/http/h2o_compat\.h",
-    r"openssl/": r"auth/auth_crypto\.[ch]|auth/auth[a-z_]*\.c|gateway/http/(tls[a-z_]*|h2o_compat|listener)\.[ch]",
-    r"jansson\.h": r"config/config[a-z_]*\.[ch]|auth/[a-z_]+\.c|gateway/(edge|admin|engine_http)/[a-z_]+\.[ch]",
+    r"openssl/": r"auth/auth_crypto\.[ch]|auth/auth[a-z_]*\.c|gateway/http/(tls[a-z_]*|h2o_compat|listener)\.[ch]|gateway/cli/cli_https\.c",
+    r"jansson\.h": r"config/config[a-z_]*\.[ch]|auth/[a-z_]+\.c|gateway/(edge|admin|cli|engine_http)/[a-z_]+\.[ch]",
     r"sqlite3\.h": r"config/store[a-z_]*\.[ch]|auth/(ledger|tenant)[a-z_]*\.[ch]",
     r"pcre2\.h": r"engine/text/[a-z_]+\.[ch]",
     r"jwt\.h": r"auth/auth_jwt\.c",

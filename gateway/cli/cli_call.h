@@ -1,0 +1,44 @@
+/* cli_call: one command of `banyan admin` under way.
+ *
+ * Owns:     nothing; lives on cli_run's stack.
+ * Thread:   the first.
+ * Cost:     –
+ * Not here: how words become this (cli), what commands do with it.
+ */
+#pragma once
+
+#include <stdint.h>
+
+#include "gateway/cli/cli.h"
+#include "gateway/cli/cli_api.h"
+
+enum cli_flag {
+#define CLI_FLAG(name, flag, value, help) CLI_FLAG_##name,
+#include "gateway/cli/cli_flags.def"
+#undef CLI_FLAG
+    CLI_FLAG_COUNT
+};
+
+enum { CLI_METADATA_MAX = 16 };
+
+struct cli_call;
+typedef enum status (*cli_function)(struct cli_call *call);
+
+struct cli_command {
+    const char *resource;
+    const char *verb;
+    const char *argument; /* "" = takes none */
+    uint32_t flags;       /* bits of enum cli_flag beside the common ones */
+    cli_function run;
+    const char *help;
+};
+
+struct cli_call {
+    const struct cli_options *options;
+    const struct cli_command *command;
+    const char *argument;               /* NULL when the command takes none */
+    const char *values[CLI_FLAG_COUNT]; /* NULL = not given; "" for a flag without a value */
+    const char *metadata[CLI_METADATA_MAX];
+    size_t metadata_count;
+    struct cli_api *api;
+};

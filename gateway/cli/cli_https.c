@@ -1,0 +1,499 @@
+#include "gateway/cli/cli_https.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/tcp.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <openssl/x509v3.h>
+#include <poll.h>
+#include <stdio.h>
+#include <strings.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "config/base/clock.h"
+#include "config/base/mem.h"
+#include "gateway/http/phr.h"
+
+enum { HOST_BYTES = 256, PORT_BYTES = 8, HEADERS_MAX = 64, READ_BYTES = 16384 };
+
+struct cli_https {
+    char host[HOST_BYTES]; /* without brackets */
+    char port[PORT_BYTES];
+    uint32_t timeout_ms;
+    SSL_CTX *context;
+    SSL *ssl; /* NULL = not connected */
+    int descriptor;
+    bool is_secure; /* the handshake is over */
+    int64_t deadline_us;
+    struct buffer input;
+};
+
+/* How far the body of an answer is told by its head. */
+struct framing {
+    bool is_chunked;
+    bool has_length;
+    bool is_last; /* the server closes behind it */
+    size_t length;
+};
+
+/* --- open --- */
+
+static enum status open_port(struct cli_https *https, struct slice port)
+{
+    uint32_t number = 0;
+    bool is_number = port.length > 0 && port.length < 6;
+    for (size_t i = 0; i < port.length && is_number; i++) {
+        is_number = port.bytes[i] >= '0' && port.bytes[i] <= '9';
+        number = number * 10 + (uint32_t)(port.bytes[i] - '0');
+    }
+    if (!is_number || number < 1 || number > 65535)
+        FAIL_PARAM(STATUS_INVALID, "url", "the URL's port must be a number from 1 to 65535");
+    snprintf(https->port, sizeof https->port, "%u", number);
+    return STATUS_OK;
+}
+
+static enum status open_url(struct cli_https *https, const char *url)
+{
+    struct slice rest = slice_of(url);
+    struct slice scheme = SLICE("https://");
+    if (!slice_starts_with(rest, scheme))
+        FAIL_PARAM(STATUS_INVALID, "url", "the URL must begin with https://");
+    rest = (struct slice){rest.bytes + scheme.length, rest.length - scheme.length};
+    if (rest.length > 0 && rest.bytes[rest.length - 1] == '/')
+        rest.length--;
+    bool is_bracketed = rest.length > 0 && rest.bytes[0] == '[';
+    size_t start = is_bracketed ? 1 : 0;
+    size_t end = start;
+    while (end < rest.length && rest.bytes[end] != (is_bracketed ? ']' : ':'))
+        end++;
+    size_t after = end + (is_bracketed ? 1 : 0);
+    if (end == start || end - start >= HOST_BYTES || after > rest.length)
+        FAIL_PARAM(STATUS_INVALID, "url", "the URL needs a host: https://HOST:PORT");
+    for (size_t i = start; i < end; i++) {
+        char c = rest.bytes[i];
+        if (c <= ' ' || c > '~' || strchr("/?#@\\", c) != NULL)
+            FAIL_PARAM(STATUS_INVALID, "url", "the URL is https://HOST:PORT and nothing more");
+    }
+    memcpy(https->host, rest.bytes + start, end - start);
+    if (after == rest.length)
+        return open_port(https, SLICE("443"));
+    if (rest.bytes[after] != ':')
+        FAIL_PARAM(STATUS_INVALID, "url", "the URL is https://HOST:PORT and nothing more");
+    return open_port(https, (struct slice){rest.bytes + after + 1, rest.length - after - 1});
+}
+
+static enum status open_context(struct cli_https *https, const char *ca_file)
+{
+    https->context = SSL_CTX_new(TLS_client_method());
+    if (https->context == NULL)
+        FAIL(STATUS_NO_MEMORY, "no memory for TLS");
+    SSL_CTX_set_min_proto_version(https->context, TLS1_2_VERSION);
+    SSL_CTX_set_verify(https->context, SSL_VERIFY_PEER, NULL);
+    SSL_CTX_set_mode(https->context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_AUTO_RETRY);
+    ERR_clear_error();
+    int loaded = ca_file != NULL ? SSL_CTX_load_verify_locations(https->context, ca_file, NULL)
+                                 : SSL_CTX_set_default_verify_paths(https->context);
+    if (loaded != 1)
+        FAIL(STATUS_IO, "%s holds no certificates that could be read", ca_file);
+    return STATUS_OK;
+}
+
+enum status cli_https_open(struct cli_https **out, const struct cli_https_options *options)
+{
+    struct cli_https *https = mem_zalloc(1, sizeof *https);
+    if (https == NULL)
+        FAIL(STATUS_NO_MEMORY, "no memory for a client");
+    https->descriptor = -1;
+    https->timeout_ms = options->timeout_ms;
+    buffer_init(&https->input, LIMIT_CLI_ANSWER_BYTES + LIMIT_HEAD_BYTES);
+    enum status status = open_url(https, options->url);
+    if (status == STATUS_OK)
+        status = open_context(https, options->ca_file);
+    if (status != STATUS_OK) {
+        cli_https_close(https);
+        return status;
+    }
+    *out = https;
+    return STATUS_OK;
+}
+
+static void disconnect(struct cli_https *https)
+{
+    if (https->ssl != NULL)
+        SSL_free(https->ssl);
+    https->ssl = NULL;
+    if (https->descriptor >= 0)
+        close(https->descriptor);
+    https->descriptor = -1;
+    https->is_secure = false;
+    buffer_clear(&https->input);
+}
+
+void cli_https_close(struct cli_https *https)
+{
+    if (https == NULL)
+        return;
+    disconnect(https);
+    SSL_CTX_free(https->context);
+    if (https->input.bytes != NULL)
+        explicit_bzero(https->input.bytes, https->input.capacity); /* a key's value was in it */
+    buffer_deinit(&https->input);
+    mem_free(https);
+}
+
+void cli_https_answer_init(struct cli_https_answer *answer)
+{
+    *answer = (struct cli_https_answer){0};
+    buffer_init(&answer->body, LIMIT_CLI_ANSWER_BYTES);
+}
+
+void cli_https_answer_deinit(struct cli_https_answer *answer)
+{
+    if (answer->body.bytes != NULL)
+        explicit_bzero(answer->body.bytes, answer->body.capacity);
+    buffer_deinit(&answer->body);
+}
+
+/* --- connect --- */
+
+/* Waits until the descriptor is ready or the call's time is over. */
+static enum status wait_ready(const struct cli_https *https, int descriptor, short events)
+{
+    for (;;) {
+        int64_t left_us = https->deadline_us - clock_mono_us(clock_system());
+        if (left_us <= 0)
+            FAIL(STATUS_DEADLINE, "%s port %s did not answer within %u s", https->host, https->port,
+                 (https->timeout_ms + 999) / 1000);
+        struct pollfd entry = {.fd = descriptor, .events = events};
+        int ready = poll(&entry, 1, (int)(left_us / 1000 + 1));
+        if (ready > 0)
+            return STATUS_OK;
+        if (ready < 0 && errno != EINTR)
+            FAIL(STATUS_IO, "waiting for the network: %s", strerror(errno));
+    }
+}
+
+/* OK with *error set when this address did not take the connection. */
+static enum status connect_one(struct cli_https *https, const struct addrinfo *address, int *error)
+{
+    int descriptor = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    *error = errno;
+    if (descriptor < 0)
+        return STATUS_OK;
+    *error = 0;
+    enum status status = STATUS_OK;
+    if (connect(descriptor, address->ai_addr, address->ai_addrlen) != 0) {
+        *error = errno;
+        if (*error == EINPROGRESS) {
+            status = wait_ready(https, descriptor, POLLOUT);
+            socklen_t length = sizeof *error;
+            getsockopt(descriptor, SOL_SOCKET, SO_ERROR, error, &length);
+        }
+    }
+    if (status == STATUS_OK && *error == 0) {
+        int one = 1;
+        setsockopt(descriptor, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+        https->descriptor = descriptor;
+    } else {
+        close(descriptor);
+    }
+    return status;
+}
+
+static enum status connect_socket(struct cli_https *https)
+{
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
+    struct addrinfo *list = NULL;
+    int found = getaddrinfo(https->host, https->port, &hints, &list);
+    if (found != 0)
+        FAIL(STATUS_UNAVAILABLE, "the host %s is not known: %s", https->host, gai_strerror(found));
+    int error = ENOENT;
+    enum status status = STATUS_OK;
+    for (const struct addrinfo *one = list; one != NULL && https->descriptor < 0;
+         one = one->ai_next)
+        TRY_OUT(connect_one(https, one, &error));
+    if (https->descriptor < 0)
+        FAIL_OUT(STATUS_UNAVAILABLE, "nobody answers at %s port %s: %s", https->host, https->port,
+                 strerror(error));
+out:
+    freeaddrinfo(list);
+    return status;
+}
+
+/* What went wrong in TLS, as a person can act on it. */
+static enum status tls_failed(const struct cli_https *https, const char *doing)
+{
+    long verdict = SSL_get_verify_result(https->ssl);
+    if (verdict != X509_V_OK)
+        FAIL(STATUS_FORBIDDEN, "the certificate of %s port %s is not trusted: %s", https->host,
+             https->port, X509_verify_cert_error_string(verdict));
+    if (!https->is_secure)
+        FAIL(STATUS_UNAVAILABLE, "what answers at %s port %s does not speak TLS", https->host,
+             https->port);
+    FAIL(STATUS_IO, "the connection to %s port %s ended %s", https->host, https->port, doing);
+}
+
+/* Waits for what OpenSSL wants; IO when it wants nothing any more. */
+static enum status tls_wait(const struct cli_https *https, int result, const char *doing)
+{
+    int error = SSL_get_error(https->ssl, result);
+    if (error == SSL_ERROR_WANT_READ)
+        return wait_ready(https, https->descriptor, POLLIN);
+    if (error == SSL_ERROR_WANT_WRITE)
+        return wait_ready(https, https->descriptor, POLLOUT);
+    return tls_failed(https, doing);
+}
+
+static enum status connect_tls(struct cli_https *https)
+{
+    unsigned char address[sizeof(struct in6_addr)];
+    bool is_address = inet_pton(AF_INET, https->host, address) == 1 ||
+                      inet_pton(AF_INET6, https->host, address) == 1;
+    https->ssl = SSL_new(https->context);
+    if (https->ssl == NULL || SSL_set_fd(https->ssl, https->descriptor) != 1)
+        FAIL(STATUS_NO_MEMORY, "no memory for TLS");
+    X509_VERIFY_PARAM *param = SSL_get0_param(https->ssl);
+    X509_VERIFY_PARAM_set_hostflags(param, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
+    int is_set = is_address ? X509_VERIFY_PARAM_set1_ip_asc(param, https->host)
+                            : X509_VERIFY_PARAM_set1_host(param, https->host, 0) == 1 &&
+                                  SSL_set_tlsext_host_name(https->ssl, https->host) == 1;
+    if (is_set != 1)
+        FAIL_PARAM(STATUS_INVALID, "url", "the URL's host cannot stand in a certificate");
+    for (;;) {
+        ERR_clear_error();
+        int result = SSL_connect(https->ssl);
+        if (result == 1) {
+            https->is_secure = true;
+            return STATUS_OK;
+        }
+        TRY(tls_wait(https, result, "during the TLS handshake"));
+    }
+}
+
+/* --- one exchange --- */
+
+static enum status send_all(struct cli_https *https, struct slice bytes)
+{
+    size_t at = 0;
+    while (at < bytes.length) {
+        size_t sent = 0;
+        ERR_clear_error();
+        int result = SSL_write_ex(https->ssl, bytes.bytes + at, bytes.length - at, &sent);
+        if (result == 1)
+            at += sent;
+        else
+            TRY(tls_wait(https, result, "while the request was sent"));
+    }
+    return STATUS_OK;
+}
+
+static enum status send_request(struct cli_https *https, const struct cli_https_request *request)
+{
+    bool is_ipv6 = strchr(https->host, ':') != NULL;
+    struct buffer text;
+    buffer_init(&text, LIMIT_HEAD_BYTES + request->body.length);
+    buffer_printf(&text, "%s %s HTTP/1.1\r\nhost: %s%s%s:%s\r\naccept: */*\r\n", request->method,
+                  request->path, is_ipv6 ? "[" : "", https->host, is_ipv6 ? "]" : "", https->port);
+    buffer_append_text(&text, request->headers);
+    if (strcmp(request->method, "GET") != 0)
+        buffer_printf(&text, "content-type: application/json\r\ncontent-length: %zu\r\n",
+                      request->body.length);
+    buffer_append_text(&text, "\r\n");
+    buffer_append_slice(&text, request->body);
+    enum status status = text.status;
+    if (status == STATUS_OK)
+        status = send_all(https, buffer_slice(&text));
+    if (text.bytes != NULL)
+        explicit_bzero(text.bytes, text.capacity); /* the admin key is in it */
+    buffer_deinit(&text);
+    return status;
+}
+
+/* Reads some more; *is_end when the server has closed in the proper way. */
+static enum status read_more(struct cli_https *https, bool *is_end)
+{
+    char bytes[READ_BYTES];
+    *is_end = false;
+    for (;;) {
+        size_t got = 0;
+        ERR_clear_error();
+        int result = SSL_read_ex(https->ssl, bytes, sizeof bytes, &got);
+        if (result == 1) {
+            buffer_append(&https->input, bytes, got);
+            explicit_bzero(bytes, got);
+            if (https->input.status != STATUS_OK)
+                FAIL(STATUS_PROTOCOL, "the answer is longer than %d bytes", LIMIT_CLI_ANSWER_BYTES);
+            return STATUS_OK;
+        }
+        if (SSL_get_error(https->ssl, result) == SSL_ERROR_ZERO_RETURN) {
+            *is_end = true;
+            return STATUS_OK;
+        }
+        TRY(tls_wait(https, result, "before the answer was complete"));
+    }
+}
+
+static bool header_is(const struct phr_header *header, const char *name)
+{
+    return header->name != NULL && header->name_len == strlen(name) &&
+           strncasecmp(header->name, name, header->name_len) == 0;
+}
+
+/* Decimal digits, at most `most`; false for anything else. */
+static bool header_number(const struct phr_header *header, size_t most, size_t *out)
+{
+    *out = 0;
+    for (size_t i = 0; i < header->value_len; i++) {
+        char c = header->value[i];
+        if (c < '0' || c > '9' || *out > most / 10)
+            return false;
+        *out = *out * 10 + (size_t)(c - '0');
+    }
+    return header->value_len > 0 && *out <= most;
+}
+
+static bool header_holds(const struct phr_header *header, const char *word)
+{
+    return header->value_len == strlen(word) &&
+           strncasecmp(header->value, word, header->value_len) == 0;
+}
+
+static enum status head_take(const struct phr_header *header, struct framing *framing,
+                             struct cli_https_answer *answer)
+{
+    size_t number = 0;
+    if (header_is(header, "content-length")) {
+        if (framing->has_length || !header_number(header, LIMIT_CLI_ANSWER_BYTES, &number))
+            FAIL(STATUS_PROTOCOL, "the answer's length cannot be right");
+        framing->has_length = true;
+        framing->length = number;
+    } else if (header_is(header, "transfer-encoding")) {
+        if (framing->is_chunked || !header_holds(header, "chunked"))
+            FAIL(STATUS_PROTOCOL, "the answer has a transfer coding other than chunked");
+        framing->is_chunked = true;
+    } else if (header_is(header, "connection")) {
+        framing->is_last = framing->is_last || header_holds(header, "close");
+    } else if (header_is(header, "retry-after-ms")) {
+        if (header_number(header, 3600000, &number))
+            answer->retry_after_ms = (uint32_t)number;
+    } else if (header_is(header, "retry-after")) {
+        if (answer->retry_after_ms == 0 && header_number(header, 3600, &number))
+            answer->retry_after_ms = (uint32_t)number * 1000;
+    } else if (header_is(header, "x-request-id")) {
+        snprintf(answer->request_id, sizeof answer->request_id, "%.*s", (int)header->value_len,
+                 header->value);
+    }
+    return STATUS_OK;
+}
+
+/* One head off the input; interim ones (1xx) are passed over. */
+static enum status read_head(struct cli_https *https, struct framing *framing,
+                             struct cli_https_answer *answer)
+{
+    for (;;) {
+        struct phr_header headers[HEADERS_MAX];
+        size_t count = HEADERS_MAX;
+        int minor = 0;
+        const char *text = NULL;
+        size_t text_length = 0;
+        struct buffer *input = &https->input;
+        int parsed =
+            phr_parse_response(input->bytes != NULL ? input->bytes : "", input->length, &minor,
+                               &answer->code, &text, &text_length, headers, &count, 0);
+        if (parsed == -1 || (parsed == -2 && input->length >= LIMIT_HEAD_BYTES))
+            FAIL(STATUS_PROTOCOL, "what answers at %s port %s does not speak HTTP", https->host,
+                 https->port);
+        if (parsed == -2) {
+            bool is_end = false;
+            TRY(read_more(https, &is_end));
+            if (is_end)
+                return tls_failed(https, "before the answer was complete");
+            continue;
+        }
+        *framing = (struct framing){.is_last = minor == 0};
+        for (size_t i = 0; i < count; i++)
+            TRY(head_take(&headers[i], framing, answer));
+        buffer_consume(input, (size_t)parsed);
+        if (answer->code == 101)
+            FAIL(STATUS_PROTOCOL, "the server wants to speak another protocol");
+        if (answer->code >= 200)
+            return STATUS_OK;
+    }
+}
+
+/* `framing` is reset to the connection's end for an answer that tells no length. */
+static enum status read_sized(struct cli_https *https, struct framing *framing,
+                              struct cli_https_answer *answer)
+{
+    bool is_sized = framing->has_length || answer->code == 204 || answer->code == 304;
+    size_t length = answer->code == 204 || answer->code == 304 ? 0 : framing->length;
+    bool is_end = false;
+    while (!is_end && (!is_sized || https->input.length < length))
+        TRY(read_more(https, &is_end));
+    if (is_sized && https->input.length < length)
+        return tls_failed(https, "before the answer was complete");
+    if (!is_sized)
+        length = https->input.length;
+    framing->is_last = framing->is_last || is_end;
+    buffer_append(&answer->body, https->input.bytes, length);
+    buffer_consume(&https->input, length);
+    return answer->body.status;
+}
+
+static enum status read_chunked(struct cli_https *https, struct cli_https_answer *answer)
+{
+    struct phr_chunked_decoder decoder = {.consume_trailer = 1};
+    for (;;) {
+        size_t length = https->input.length;
+        ssize_t left = phr_decode_chunked(&decoder, https->input.bytes, &length);
+        if (left == -1)
+            FAIL(STATUS_PROTOCOL, "the answer's chunks are malformed");
+        buffer_append(&answer->body, https->input.bytes, length);
+        if (answer->body.status != STATUS_OK)
+            FAIL(STATUS_PROTOCOL, "the answer is longer than %d bytes", LIMIT_CLI_ANSWER_BYTES);
+        if (left >= 0) {
+            /* The decoder has moved what is left behind the decoded bytes. */
+            https->input.length = length + (size_t)left;
+            buffer_consume(&https->input, length);
+            return STATUS_OK;
+        }
+        buffer_clear(&https->input);
+        bool is_end = false;
+        TRY(read_more(https, &is_end));
+        if (is_end)
+            return tls_failed(https, "before the answer was complete");
+    }
+}
+
+static enum status exchange(struct cli_https *https, const struct cli_https_request *request,
+                            struct cli_https_answer *answer)
+{
+    if (https->ssl == NULL) {
+        TRY(connect_socket(https));
+        TRY(connect_tls(https));
+    }
+    struct framing framing;
+    TRY(send_request(https, request));
+    TRY(read_head(https, &framing, answer));
+    if (framing.is_chunked && framing.has_length)
+        FAIL(STATUS_PROTOCOL, "the answer tells its length in two ways");
+    TRY(framing.is_chunked ? read_chunked(https, answer) : read_sized(https, &framing, answer));
+    /* Bytes behind the answer belong to nothing that was asked. */
+    if (framing.is_last || https->input.length != 0)
+        disconnect(https);
+    return STATUS_OK;
+}
+
+enum status cli_https_call(struct cli_https *https, const struct cli_https_request *request,
+                           struct cli_https_answer *answer)
+{
+    https->deadline_us = clock_mono_us(clock_system()) + https->timeout_ms * INT64_C(1000);
+    enum status status = exchange(https, request, answer);
+    if (status != STATUS_OK)
+        disconnect(https);
+    return status;
+}

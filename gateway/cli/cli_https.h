@@ -1,0 +1,55 @@
+/* cli_https: a blocking HTTPS client for one server: one connection, one call at a time.
+ *
+ * Owns:     the connection, kept between calls; OpenSSL's context. libcurl would do the same and
+ *           bring a dozen libraries into every process of the server; this is four small steps.
+ * Thread:   one at a time.
+ * Cost:     an answer is held whole, up to LIMIT_CLI_ANSWER_BYTES.
+ * Not here: keys, JSON, trying again (cli_api).
+ *
+ *   connect ─ TLS 1.2+, certificate and name verified ─ HTTP/1.1: request ─ head ─ body
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "config/base/limits.h"
+#include "config/base/slice.h"
+
+struct cli_https;
+
+struct cli_https_options {
+    const char *url;     /* "https://HOST[:PORT]", IPv6 in brackets; the port is 443 if not given */
+    const char *ca_file; /* PEM; NULL = the system's */
+    uint32_t timeout_ms; /* of a whole call, connecting included */
+};
+
+struct cli_https_request {
+    const char *method;
+    const char *path;    /* with the query; percent-encoded by the caller */
+    const char *headers; /* whole lines, each with its CRLF; may be "" */
+    struct slice body;   /* sent as application/json when the method is not GET */
+};
+
+struct cli_https_answer {
+    int code;
+    uint32_t retry_after_ms; /* 0 = the server says nothing */
+    char request_id[LIMIT_REQUEST_ID_BYTES];
+    struct buffer body;
+};
+
+/* INVALID (param "url"), IO when the file of certificates cannot be read. Nothing is sent yet. */
+enum status cli_https_open(struct cli_https **out, const struct cli_https_options *options);
+void cli_https_close(struct cli_https *https);
+
+void cli_https_answer_init(struct cli_https_answer *answer);
+void cli_https_answer_deinit(struct cli_https_answer *answer);
+
+/* Fills the answer, whatever its code. Fails with
+ *   UNAVAILABLE  nobody listens, not with TLS, or the name is unknown
+ *   FORBIDDEN    the server's certificate is not trusted or for another name
+ *   IO           the connection ended before the answer was complete: it may or may not have acted
+ *   DEADLINE     timeout_ms passed: the same
+ *   PROTOCOL     what came is no HTTP, or longer than LIMIT_CLI_ANSWER_BYTES */
+enum status cli_https_call(struct cli_https *https, const struct cli_https_request *request,
+                           struct cli_https_answer *answer);

@@ -1,0 +1,32 @@
+/* phr: PicoHTTPParser, as it is compiled into libh2o, which exports it without a header.
+ *
+ * Owns:     nothing; results point into the bytes given.
+ * Thread:   any.
+ * Cost:     O(bytes), no allocation.
+ * Not here: what a message means (h1_head, http1_client, gateway/cli).
+ */
+#pragma once
+
+#include <stddef.h>
+#include <sys/types.h>
+
+struct phr_header {
+    const char *name; /* NULL for a folded line */
+    size_t name_len;
+    const char *value;
+    size_t value_len;
+};
+/* Bytes of the head, -1 when malformed, -2 when incomplete. */
+int phr_parse_response(const char *bytes, size_t length, int *minor_version, int *code,
+                       const char **text, size_t *text_length, struct phr_header *headers,
+                       size_t *header_count, size_t length_before);
+
+struct phr_chunked_decoder { /* zero-filled before the first call */
+    size_t bytes_left_in_chunk;
+    char consume_trailer;
+    char hex_count;
+    char state;
+};
+/* Decodes in place; *length becomes the length of the decoded bytes. Returns the bytes left over
+ * after the last chunk, -1 when malformed, -2 when there is more to come. */
+ssize_t phr_decode_chunked(struct phr_chunked_decoder *decoder, char *bytes, size_t *length);
