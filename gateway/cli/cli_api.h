@@ -36,8 +36,8 @@ struct cli_api_request {
 /* `answer` receives code and body; the caller inits and deinits it. A code that is not 2xx fails:
  * the note is the server's message and what to do, and cli_api_is_refused is true. Else as
  * cli_https_call. A POST carries an Idempotency-Key of its own, so that trying it again when the
- * connection was lost cannot do it twice; GETs, and changes without a revision, are tried again too:
- * twice is the same as once. */
+ * connection was lost cannot do it twice; GETs, and changes without a revision, are tried again
+ * too: twice is the same as once. */
 enum status cli_api_ask(struct cli_api *api, const struct cli_api_request *request,
                         struct cli_https_answer *answer);
 /* The same, and the body as an object: PROTOCOL when it is none. The caller drops the reference. */
