@@ -15,9 +15,6 @@
 #define LIMIT_PIPELINED_BYTES      (64 * 1024)  /* read ahead while a request runs, then no more */
 #define LIMIT_ARRIVAL_MS           30000 /* head and body of a request, and idle keep-alive */
 #define LIMIT_UNREAD_MS            60000 /* for a client to read the rest of a finished answer */
-#define LIMIT_HANDSHAKE_MS         10000
-#define LIMIT_STREAMS_JUDGED       100 /* h2 streams before a connection's resets are judged */
-#define LIMIT_UNFINISHED_BYTES     (256 * 1024 * 1024) /* of requests not yet whole, a face */
 #define LIMIT_JSON_DEPTH           32
 #define LIMIT_JSON_ELEMENTS        131072 /* eight prompts of 16k token ids; 10 MiB as a tree */
 #define LIMIT_JSON_MEMBERS         64 /* of the top object: twice the fields of the OpenAI schema */
@@ -29,6 +26,16 @@
 /* --- banyan admin --- */
 #define LIMIT_CLI_ANSWER_BYTES (16 * 1024 * 1024) /* four times the config API's longest */
 #define LIMIT_CLI_TABLE_BYTES  (64 * 1024 * 1024) /* 100,000 tenants with the longest names */
+
+/* --- the door: connections of one face --- */
+#define LIMIT_HANDSHAKE_MS           10000
+#define LIMIT_HANDSHAKES             1024 /* under way, 20 KiB each; then the oldest ends */
+#define LIMIT_STREAMS_JUDGED         100  /* h2 streams before a connection's resets are judged */
+#define LIMIT_STREAMS_JUDGED_TRUSTED 500  /* the same once as many as above ended well */
+#define LIMIT_UNSENT_BYTES           (512 * 1024) /* frames of one h2 connection; data < 100 KiB */
+#define LIMIT_KERNEL_UNSENT_BYTES    (16 * 1024)  /* of a socket, beyond what is under way */
+#define LIMIT_UNFINISHED_BYTES       (256 * 1024 * 1024) /* of requests not yet whole */
+#define LIMIT_ADMIN_UNFINISHED_BYTES (16 * 1024 * 1024)  /* the same on the admin face */
 
 /* --- requests --- */
 #define LIMIT_MESSAGES           1024

@@ -152,7 +152,6 @@ static enum status open_listener(struct listener **out, int descriptor, const ch
     if (descriptor < 0)
         TRY(listener_bind_tcp(&descriptor, address, bound, ADDRESS_BYTES));
     options.descriptor = descriptor;
-    options.makes_request_ids = true;
     return listener_open(out, &options);
 }
 
@@ -160,22 +159,28 @@ static enum status open_listeners(struct run *run)
 {
     struct edge *edge = &run->edge;
     const struct config *config = edge->config;
-    struct listener_options face = {.loop = edge->loop,
-                                    .name = "public",
-                                    .tls = edge->public_tls,
-                                    .body_bytes_max = (size_t)config->body_limit,
-                                    .connections_max = (uint32_t)config->max_connections,
-                                    .handler = edge_forward_handle,
-                                    .context = edge};
+    struct listener_options face = {
+        .loop = edge->loop,
+        .makes_request_ids = true,
+        .connections_max = (uint32_t)config->max_connections,
+        .connections_per_address = (uint32_t)config->connections_per_address,
+        .connects_per_address_s = (uint32_t)config->connects_per_address_s,
+        .handshakes_s = (uint32_t)config->handshakes_s,
+        .metrics = edge->metrics.registry};
+    struct listener_options admin = face;
+    face.name = "public";
+    face.tls = edge->public_tls;
+    face.body_bytes_max = (size_t)config->body_limit;
+    face.handler = edge_forward_handle;
+    face.context = edge;
     TRY(open_listener(&edge->public_listener, run->options->public_descriptor, config->listen,
                       run->public_address, face));
-    struct listener_options admin = {.loop = edge->loop,
-                                     .name = "admin",
-                                     .tls = edge->admin_tls,
-                                     .body_bytes_max = LIMIT_ADMIN_BODY_BYTES,
-                                     .connections_max = (uint32_t)config->max_connections,
-                                     .handler = admin_handle,
-                                     .context = &run->admin};
+    admin.name = "admin";
+    admin.tls = edge->admin_tls;
+    admin.body_bytes_max = LIMIT_ADMIN_BODY_BYTES;
+    admin.unfinished_bytes_max = LIMIT_ADMIN_UNFINISHED_BYTES;
+    admin.handler = admin_handle;
+    admin.context = &run->admin;
     return open_listener(&edge->admin_listener, run->options->admin_descriptor,
                          config->admin_listen, run->admin_address, admin);
 }

@@ -7,17 +7,26 @@ static int64_t age_ms(const struct timeval *now, const struct timeval *then)
     return ((int64_t)now->tv_sec - then->tv_sec) * 1000 + (now->tv_usec - then->tv_usec) / 1000;
 }
 
-static void look_at_bodies(h2o_http2_conn_t *conn, const struct timeval *now,
-                           struct h2_sweep_view *view)
+static size_t buffer_bytes(const h2o_buffer_t *buffer)
 {
+    return buffer != NULL ? buffer->size : 0;
+}
+
+static void look_at_streams(h2o_http2_conn_t *conn, const struct timeval *now,
+                            struct h2_sweep_view *view)
+{
+    view->body_bytes = buffer_bytes(conn->_headers_unparsed);
     for (khiter_t at = kh_begin(conn->streams); at != kh_end(conn->streams); at++) {
         if (!kh_exist(conn->streams, at))
             continue;
         const h2o_http2_stream_t *stream = kh_value(conn->streams, at);
-        if (stream->state != H2O_HTTP2_STREAM_STATE_RECV_BODY)
+        if (stream->state == H2O_HTTP2_STREAM_STATE_IDLE ||
+            stream->state > H2O_HTTP2_STREAM_STATE_REQ_PENDING)
             continue;
-        if (stream->_req_body != NULL)
-            view->body_bytes += stream->_req_body->size;
+        view->streams_waiting++;
+        if (stream->state == H2O_HTTP2_STREAM_STATE_REQ_PENDING)
+            continue;
+        view->body_bytes += buffer_bytes(stream->_req_body);
         int64_t age = age_ms(now, &stream->req.timestamps.request_begin_at);
         if (age > view->oldest_body_ms)
             view->oldest_body_ms = age;
@@ -36,9 +45,10 @@ void h2_sweep_look(h2o_context_t *h2o,
         struct h2_sweep_view view = {
             .socket = conn->sock,
             .streams_opened = (conn->pull_stream_ids.max_open + 1) / 2, /* odd numbers */
-            .streams_open = conn->num_streams.pull.open,
+            .unsent_bytes =
+                buffer_bytes(conn->_write.buf) + buffer_bytes(conn->_write.buf_in_flight),
         };
-        look_at_bodies(conn, now, &view);
+        look_at_streams(conn, now, &view);
         each(context, &view);
     }
 }

@@ -2,7 +2,9 @@
 
 #include <errno.h>
 #include <netdb.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -11,6 +13,9 @@
 #include "config/base/limits.h"
 #include "config/base/log.h"
 #include "config/base/mem.h"
+#include "gateway/http/accept_gate.h"
+#include "gateway/http/address_table.h"
+#include "gateway/http/door_metrics.h"
 #include "gateway/http/h2_sweep.h"
 #include "gateway/http/http_error.h"
 #include "gateway/http/request_h2o.h"
@@ -24,8 +29,15 @@ struct listener {
     uint32_t arrival_ms_max;
     uint32_t connections_open;
     h2o_linklist_t connections; /* of struct request_connection.link */
-    size_t sweep_body_bytes;    /* of requests that are not whole yet, summed by a sweep */
-    h2o_socket_t *socket;       /* NULL once draining */
+    h2o_linklist_t handshakes;  /* of struct request_connection.handshake, oldest first */
+    uint32_t handshakes_open;
+    size_t unfinished_bytes_max;
+    size_t sweep_body_bytes; /* of requests that are not whole yet, summed by a sweep */
+    struct address_table *addresses;
+    struct accept_gate gate;
+    struct door_metrics door;
+    struct tls_context *tls; /* NULL = plain */
+    h2o_socket_t *socket;    /* NULL once draining */
     struct loop_timer *accept_again;
     struct loop_timer *sweep_timer;
     h2o_timeout_t unread_timeout;
@@ -98,43 +110,76 @@ static int on_request(h2o_handler_t *handler, h2o_req_t *h2o)
 
 /* --- connections --------------------------------------------------------------------------- */
 
+static void end_handshake(struct request_connection *connection)
+{
+    if (!h2o_linklist_is_linked(&connection->handshake))
+        return;
+    h2o_linklist_unlink(&connection->handshake);
+    connection->listener->handshakes_open--;
+}
+
 static void on_connection_closed(void *data)
 {
     struct request_connection *connection = data;
+    struct listener *listener = connection->listener;
+    end_handshake(connection);
     h2o_linklist_unlink(&connection->link);
-    connection->listener->connections_open--;
+    listener->connections_open--;
+    address_table_leave(listener->addresses, connection->address_row,
+                        loop_now_us(listener->host.loop));
     mem_free(connection);
 }
 
-static void kill_connection(struct request_connection *connection)
+/* There is no public close; the protocol's reader sees the end and closes. */
+static void kill_connection(struct request_connection *connection, enum door_kill why)
 {
     connection->is_dead = true;
     shutdown(connection->descriptor, SHUT_RDWR);
+    door_metrics_killed(&connection->listener->door, why);
 }
 
-/* HTTP/2 that no handler sees: streams opened and reset before their request was whole, and bodies
- * that do not end. Without it one connection without a key could make libh2o hold 100 bodies. */
+static void kill_for(struct request_connection *connection, enum door_kill why, size_t streams,
+                     size_t body_bytes)
+{
+    LOG(LOG_WARN, "connection_killed", LOG_TEXT("listener", connection->listener->name),
+        LOG_TEXT("reason", door_metrics_kill_name(why)), LOG_NUMBER("streams", streams),
+        LOG_NUMBER("body_bytes", body_bytes));
+    kill_connection(connection, why);
+}
+
+static void on_flooded(struct request_connection *connection)
+{
+    kill_for(connection, DOOR_KILLED_RESETS, connection->streams_started, 0);
+}
+
+/* HTTP/2 that no handler sees: streams opened and reset before their request was whole, bodies that
+ * do not end (without this one connection without a key could make libh2o hold 100 bodies), and
+ * answers to control frames that the client does not read. */
 static void sweep_one(void *context, const struct h2_sweep_view *view)
 {
     struct listener *listener = context;
     struct request_connection *connection = view->socket->on_close.data;
-    uint64_t seen = (uint64_t)view->streams_open + connection->streams_started;
-    uint64_t never = view->streams_opened > seen ? view->streams_opened - seen : 0;
-    bool is_flood = view->streams_opened >= LIMIT_STREAMS_JUDGED &&
-                    2 * (never + connection->streams_early) > view->streams_opened;
-    bool is_heap = view->body_bytes > 2 * listener->host.body_bytes_max;
+    if (connection->is_dead)
+        return;
+    uint32_t known =
+        connection->streams_started + connection->streams_vanished + view->streams_waiting;
+    uint32_t vanished = view->streams_opened > known ? view->streams_opened - known : 0;
+    connection->streams_vanished += vanished;
+    bool is_flood = request_connection_judge(connection, vanished, vanished);
+    bool is_control = view->unsent_bytes > LIMIT_UNSENT_BYTES;
     bool is_late = view->oldest_body_ms > listener->arrival_ms_max;
+    bool is_heap = view->body_bytes > 2 * listener->host.body_bytes_max;
     listener->sweep_body_bytes += view->body_bytes;
-    bool is_over_all = listener->sweep_body_bytes > LIMIT_UNFINISHED_BYTES && view->body_bytes > 0;
-    if (connection->is_dead || !(is_flood || is_heap || is_late || is_over_all))
+    is_heap |= listener->sweep_body_bytes > listener->unfinished_bytes_max && view->body_bytes > 0;
+    if (!(is_flood || is_control || is_late || is_heap))
         return;
     listener->sweep_body_bytes -= view->body_bytes;
-    LOG(LOG_WARN, "connection_killed", LOG_TEXT("listener", listener->name),
-        LOG_TEXT("reason", is_flood  ? "resets"
-                           : is_late ? "slow_body"
-                                     : "unfinished_bodies"),
-        LOG_NUMBER("streams", view->streams_opened), LOG_NUMBER("body_bytes", view->body_bytes));
-    kill_connection(connection);
+    kill_for(connection,
+             is_flood     ? DOOR_KILLED_RESETS
+             : is_control ? DOOR_KILLED_CONTROL_FRAMES
+             : is_late    ? DOOR_KILLED_SLOW_BODY
+                          : DOOR_KILLED_UNFINISHED_BODIES,
+             view->streams_opened, view->body_bytes);
 }
 
 /* HTTP/1: what a connection sent of a request that has not begun; bounded in all, not each (the
@@ -149,12 +194,32 @@ static void sweep_http1(struct listener *listener)
         if (connection->request != NULL || connection->is_dead)
             continue;
         listener->sweep_body_bytes += bytes;
-        if (listener->sweep_body_bytes <= LIMIT_UNFINISHED_BYTES || bytes <= LIMIT_HEAD_BYTES)
+        if (listener->sweep_body_bytes <= listener->unfinished_bytes_max ||
+            bytes <= LIMIT_HEAD_BYTES)
             continue;
         listener->sweep_body_bytes -= bytes;
-        LOG(LOG_WARN, "connection_killed", LOG_TEXT("listener", listener->name),
-            LOG_TEXT("reason", "unfinished_bodies"), LOG_NUMBER("body_bytes", bytes));
-        kill_connection(connection);
+        kill_for(connection, DOOR_KILLED_UNFINISHED_BODIES, 0, bytes);
+    }
+}
+
+/* Ends the oldest handshake; libh2o may be in any state of it. */
+static void kill_handshake(struct listener *listener, enum door_kill why)
+{
+    struct request_connection *connection =
+        H2O_STRUCT_FROM_MEMBER(struct request_connection, handshake, listener->handshakes.next);
+    door_metrics_killed(&listener->door, why);
+    h2o_socket_close(connection->socket);
+}
+
+static void sweep_handshakes(struct listener *listener)
+{
+    int64_t late_us = loop_now_us(listener->host.loop) - LIMIT_HANDSHAKE_MS * INT64_C(1000);
+    while (listener->handshakes_open > 0) {
+        const struct request_connection *oldest =
+            H2O_STRUCT_FROM_MEMBER(struct request_connection, handshake, listener->handshakes.next);
+        if (oldest->accepted_us > late_us)
+            return;
+        kill_handshake(listener, DOOR_KILLED_HANDSHAKE_SLOW);
     }
 }
 
@@ -162,32 +227,146 @@ static void on_sweep(void *context)
 {
     struct listener *listener = context;
     listener->sweep_body_bytes = 0;
+    sweep_handshakes(listener);
     h2_sweep_look(&listener->context, sweep_one, listener);
     sweep_http1(listener);
+    door_metrics_set(&listener->door, listener->connections_open, listener->sweep_body_bytes);
     if (listener->connections_open > 0)
         loop_timer_arm(listener->sweep_timer, SWEEP_MS);
 }
 
-static void accept_one(struct listener *listener, h2o_socket_t *socket)
+/* --- accepting ----------------------------------------------------------------------------- */
+
+static void on_handshake(h2o_socket_t *socket, const char *error)
 {
-    struct request_connection *connection = NULL;
-    bool is_admitted = listener->admit == NULL ||
-                       listener->admit(listener->admit_context, h2o_socket_get_fd(socket));
-    if (is_admitted && listener->connections_open < listener->connections_max)
-        connection = mem_zalloc(1, sizeof(*connection));
-    if (connection == NULL) {
+    struct request_connection *connection = socket->on_close.data;
+    struct listener *listener = connection->listener;
+    end_handshake(connection);
+    if (error != NULL)
+        door_metrics_handshake_failed(&listener->door);
+    if (error != NULL || listener->socket == NULL) { /* or draining: nobody new */
         h2o_socket_close(socket);
         return;
     }
-    connection->listener = listener;
-    connection->descriptor = h2o_socket_get_fd(socket);
+    h2o_iovec_t protocol = h2o_socket_ssl_get_selected_protocol(socket);
+    if (h2o_memis(protocol.base, protocol.len, H2O_STRLIT("h2")))
+        h2o_http2_accept(&listener->accept, socket, connection->connected_at);
+    else
+        h2o_http1_accept(&listener->accept, socket, connection->connected_at);
+}
+
+static void accept_begin(struct request_connection *connection)
+{
+    struct listener *listener = connection->listener;
+    h2o_socket_t *socket = connection->socket;
+    connection->connected_at = *h2o_get_timestamp(&listener->context, NULL, NULL);
+    if (listener->tls == NULL) {
+        h2o_http1_accept(&listener->accept, socket, connection->connected_at);
+        return;
+    }
+    if (listener->handshakes_open >= LIMIT_HANDSHAKES)
+        kill_handshake(listener, DOOR_KILLED_HANDSHAKES_MANY);
+    h2o_linklist_insert(&listener->handshakes, &connection->handshake);
+    listener->handshakes_open++;
+    h2o_socket_ssl_handshake(socket, tls_context_ssl(listener->tls), NULL, on_handshake);
+}
+
+/* The kernel holds little that is not on its way, so that a reader that stops is noticed soon. */
+static void accept_tune(int descriptor)
+{
+    int on = 1;
+    int unsent_bytes = LIMIT_KERNEL_UNSENT_BYTES;
+    setsockopt(descriptor, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    setsockopt(descriptor, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent_bytes, sizeof(unsent_bytes));
+}
+
+static bool accept_admits(struct listener *listener, const union request_peer *peer, int64_t now_us,
+                          uint32_t *address_row)
+{
+    *address_row = ADDRESS_NONE;
+    if (listener->connections_open >= listener->connections_max) {
+        door_metrics_refused(&listener->door, DOOR_REFUSED_FULL);
+        return false;
+    }
+    enum address_verdict verdict =
+        address_table_enter(listener->addresses, &peer->any, now_us, address_row);
+    if (verdict != ADDRESS_ADMITTED)
+        door_metrics_refused(&listener->door, verdict == ADDRESS_HAS_TOO_MANY
+                                                  ? DOOR_REFUSED_ADDRESS_CONNECTIONS
+                                                  : DOOR_REFUSED_ADDRESS_RATE);
+    return verdict == ADDRESS_ADMITTED;
+}
+
+/* Takes over the descriptor, or closes it: before TLS, so that a refusal costs two system calls. */
+static void accept_one(struct listener *listener, int descriptor, const union request_peer *peer,
+                       int64_t now_us)
+{
+    uint32_t address_row = ADDRESS_NONE;
+    struct request_connection *connection = NULL;
+    bool is_admitted =
+        listener->admit == NULL || listener->admit(listener->admit_context, descriptor);
+    if (is_admitted && accept_admits(listener, peer, now_us, &address_row))
+        connection = mem_zalloc(1, sizeof(*connection));
+    if (connection == NULL) {
+        address_table_leave(listener->addresses, address_row, now_us);
+        close(descriptor);
+        return;
+    }
+    if (peer->any.sa_family != AF_UNIX)
+        accept_tune(descriptor);
+    h2o_socket_t *socket = h2o_evloop_socket_create(loop_h2o(listener->host.loop), descriptor,
+                                                    H2O_SOCKET_FLAG_IS_ACCEPTED_CONNECTION);
+    *connection = (struct request_connection){.listener = listener,
+                                              .socket = socket,
+                                              .peer = *peer,
+                                              .address_row = address_row,
+                                              .accepted_us = now_us,
+                                              .descriptor = descriptor};
     h2o_linklist_insert(&listener->connections, &connection->link);
-    connection->socket = socket;
     if (listener->connections_open++ == 0)
         loop_timer_arm(listener->sweep_timer, SWEEP_MS);
     socket->on_close.cb = on_connection_closed;
     socket->on_close.data = connection;
-    h2o_accept(&listener->accept, socket);
+    accept_begin(connection);
+}
+
+/* What waits would wake the loop without end: look away for a moment. */
+static void accept_pause(struct listener *listener, uint32_t wait_ms)
+{
+    h2o_socket_read_stop(listener->socket);
+    loop_timer_arm(listener->accept_again, wait_ms);
+}
+
+/* False when there is nothing more to accept for now. */
+static bool accept_next(struct listener *listener)
+{
+    int64_t now_us = loop_now_us(listener->host.loop);
+    uint32_t wait_ms;
+    enum accept_pause pause = accept_gate_ask(&listener->gate, now_us, &wait_ms);
+    if (pause != ACCEPT_NOW) {
+        door_metrics_paused(&listener->door, pause == ACCEPT_HANDSHAKES ? DOOR_PAUSED_HANDSHAKES
+                                                                        : DOOR_PAUSED_DESCRIPTORS);
+        accept_pause(listener, wait_ms);
+        return false;
+    }
+    union request_peer peer = {.any.sa_family = AF_UNIX};
+    socklen_t length = sizeof(peer);
+    int descriptor = accept4(h2o_socket_get_fd(listener->socket), &peer.any, &length,
+                             SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (descriptor >= 0) {
+        accept_gate_took(&listener->gate, descriptor);
+        accept_one(listener, descriptor, &peer, now_us);
+        return true;
+    }
+    if (errno == ECONNABORTED || errno == EINTR)
+        return true;
+    if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+        LOG(LOG_WARN, "accept_failed", LOG_TEXT("listener", listener->name),
+            LOG_NUMBER("errno", errno));
+        door_metrics_paused(&listener->door, DOOR_PAUSED_DESCRIPTORS);
+        accept_pause(listener, ACCEPT_AGAIN_MS);
+    }
+    return false;
 }
 
 static void on_acceptable(h2o_socket_t *socket, const char *error)
@@ -196,20 +375,8 @@ static void on_acceptable(h2o_socket_t *socket, const char *error)
     if (error != NULL)
         return;
     for (int i = 0; i < ACCEPT_AT_ONCE; i++) {
-        errno = 0;
-        h2o_socket_t *accepted = h2o_evloop_socket_accept(socket);
-        if (accepted != NULL) {
-            accept_one(listener, accepted);
-            continue;
-        }
-        if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-            /* The waiting connection would wake the loop without end: look away for a moment. */
-            LOG(LOG_WARN, "accept_failed", LOG_TEXT("listener", listener->name),
-                LOG_NUMBER("errno", errno));
-            h2o_socket_read_stop(socket);
-            loop_timer_arm(listener->accept_again, ACCEPT_AGAIN_MS);
-        }
-        return;
+        if (!accept_next(listener))
+            return;
     }
 }
 
@@ -241,10 +408,11 @@ static void open_h2o(struct listener *listener, const struct listener_options *o
     listener->config.server_name = h2o_iovec_init("", 0);
     /* One more than the limit, so that n + 1 reaches our own answer; beyond that h2o refuses. */
     listener->config.max_request_entity_size = options->body_bytes_max + 1;
-    listener->config.handshake_timeout = LIMIT_HANDSHAKE_MS;
     listener->config.http1.req_timeout = listener->arrival_ms_max;
     listener->config.http1.upgrade_to_http2 = 0;
     listener->config.http2.idle_timeout = listener->arrival_ms_max;
+    /* It would change TCP_NOTSENT_LOWAT, which accept_tune sets. */
+    listener->config.http2.latency_optimization.min_rtt = UINT32_MAX;
     h2o_hostconf_t *host =
         h2o_config_register_host(&listener->config, h2o_iovec_init(H2O_STRLIT("default")), 65535);
     open_path(listener, h2o_config_register_path(host, "/", 0));
@@ -252,10 +420,24 @@ static void open_h2o(struct listener *listener, const struct listener_options *o
     h2o_context_init(&listener->context, loop_h2o(options->loop), &listener->config);
     listener->accept.ctx = &listener->context;
     listener->accept.hosts = listener->config.hosts;
-    if (options->tls != NULL) {
-        listener->accept.ssl_ctx = tls_context_ssl(options->tls);
-        h2o_ssl_register_alpn_protocols(listener->accept.ssl_ctx, h2o_alpn_protocols);
-    }
+    listener->tls = options->tls;
+}
+
+/* Rows for every connection there may be, and as many addresses again that have left. */
+static enum status open_door(struct listener *listener, const struct listener_options *options)
+{
+    struct address_table_limits limits = {.connections = options->connections_per_address,
+                                          .connects_a_second = options->connects_per_address_s,
+                                          .rows = 2 * listener->connections_max};
+    TRY(address_table_create(&listener->addresses, &limits));
+    struct rlimit files = {.rlim_cur = RLIM_INFINITY};
+    (void)getrlimit(RLIMIT_NOFILE, &files);
+    accept_gate_init(&listener->gate, options->handshakes_s, files.rlim_cur,
+                     (uint32_t)accept_gate_lowest_free(), loop_now_us(options->loop));
+    door_metrics_init(&listener->door, options->metrics, options->name);
+    listener->unfinished_bytes_max =
+        options->unfinished_bytes_max != 0 ? options->unfinished_bytes_max : LIMIT_UNFINISHED_BYTES;
+    return STATUS_OK;
 }
 
 enum status listener_open(struct listener **out, const struct listener_options *options)
@@ -270,19 +452,26 @@ enum status listener_open(struct listener **out, const struct listener_options *
         .body_bytes_max = options->body_bytes_max,
         .makes_request_ids = options->makes_request_ids,
         .answer_header = options->answer_header,
+        .flooded = on_flooded,
         .unread_timeout = &listener->unread_timeout,
     };
+    listener->connections_max =
+        options->connections_max < LIMIT_CONNECTIONS ? options->connections_max : LIMIT_CONNECTIONS;
+    enum status status = open_door(listener, options);
+    if (status != STATUS_OK) {
+        mem_free(listener);
+        return status;
+    }
     h2o_timeout_init(loop_h2o(options->loop), &listener->unread_timeout,
                      options->unread_ms_max != 0 ? options->unread_ms_max : LIMIT_UNREAD_MS);
     h2o_linklist_init_anchor(&listener->host.requests);
     h2o_linklist_init_anchor(&listener->connections);
+    h2o_linklist_init_anchor(&listener->handshakes);
     listener->name = options->name;
     listener->admit = options->admit;
     listener->admit_context = options->admit_context;
     listener->arrival_ms_max =
         options->arrival_ms_max != 0 ? options->arrival_ms_max : LIMIT_ARRIVAL_MS;
-    listener->connections_max =
-        options->connections_max < LIMIT_CONNECTIONS ? options->connections_max : LIMIT_CONNECTIONS;
     listener->accept_again = loop_timer_create(options->loop, on_accept_again, listener);
     listener->sweep_timer = loop_timer_create(options->loop, on_sweep, listener);
     open_h2o(listener, options);
@@ -361,6 +550,7 @@ void listener_close(struct listener *listener)
     h2o_context_dispose(&listener->context);
     free(queue);
     h2o_config_dispose(&listener->config);
+    address_table_destroy(listener->addresses);
     mem_free(listener);
 }
 

@@ -24,6 +24,13 @@ struct listener_options {
     uint32_t arrival_ms_max; /* for a request to arrive whole, and idle; 0 = LIMIT_ARRIVAL_MS */
     uint32_t unread_ms_max;  /* for the client to read the rest of a finished answer; 0 =
                              * LIMIT_UNREAD_MS */
+    /* One address's share (Unix sockets have none), and TLS handshakes of all together; 0 = any
+     * number. Above the first two a connection is closed at once; above the third, they wait. */
+    uint32_t connections_per_address;
+    uint32_t connects_per_address_s;
+    uint32_t handshakes_s;
+    size_t unfinished_bytes_max; /* of requests not yet whole; 0 = LIMIT_UNFINISHED_BYTES */
+    struct metrics *metrics;     /* where the door counts (door_metrics); NULL = nowhere */
     /* Asked for every accepted socket before anything is read; false closes it. NULL = all. */
     bool (*admit)(void *context, int descriptor);
     void *admit_context;

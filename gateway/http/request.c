@@ -77,6 +77,21 @@ static void tell_gone(struct http_request *request, bool is_early)
         gone(request->gone_context, is_early);
 }
 
+bool request_connection_judge(struct request_connection *connection, uint32_t over, uint32_t early)
+{
+    connection->judged += over;
+    connection->judged_early += early;
+    uint32_t well = connection->judged - connection->judged_early;
+    uint32_t enough =
+        well >= LIMIT_STREAMS_JUDGED ? LIMIT_STREAMS_JUDGED_TRUSTED : LIMIT_STREAMS_JUDGED;
+    bool is_flood = connection->judged >= enough && connection->judged_early > well;
+    if (connection->judged >= 2 * LIMIT_STREAMS_JUDGED_TRUSTED) {
+        connection->judged /= 2;
+        connection->judged_early /= 2;
+    }
+    return is_flood;
+}
+
 /* Every end of a request comes through here: its pool is being cleared. A connection on which most
  * streams end before they are answered is a reset flood (CVE-2023-44487, CVE-2025-8671). */
 static void dispose(void *memory)
@@ -89,14 +104,9 @@ static void dispose(void *memory)
     request->host->requests_running--;
     if (connection->request == request)
         connection->request = NULL;
-    if (!request->is_finished && !connection->is_dead) {
-        connection->streams_early++;
-        if (connection->streams_started >= LIMIT_STREAMS_JUDGED &&
-            2 * (uint64_t)connection->streams_early > connection->streams_started) {
-            connection->is_dead = true;
-            shutdown(connection->descriptor, SHUT_RDWR);
-        }
-    }
+    bool is_flood = request_connection_judge(connection, 1, !request->is_finished);
+    if (is_flood && !connection->is_dead)
+        request->host->flooded(connection);
     tell_gone(request, !request->is_finished);
     buffer_deinit(&request->pending);
     buffer_deinit(&request->sending);
@@ -427,18 +437,14 @@ void request_path_argument_set(struct http_request *request, size_t index, struc
 
 void http_peer_name(const struct http_request *request, char *out, size_t capacity)
 {
-    struct sockaddr_storage address = {0};
-    h2o_conn_t *conn = request->h2o->conn;
-    socklen_t length = conn->callbacks->get_peername(conn, (struct sockaddr *)&address);
+    const union request_peer *peer = &request->connection->peer;
     char host[INET6_ADDRSTRLEN];
-    if (length > 0 && address.ss_family == AF_INET) {
-        const struct sockaddr_in *in4 = (const struct sockaddr_in *)&address;
-        inet_ntop(AF_INET, &in4->sin_addr, host, sizeof(host));
-        snprintf(out, capacity, "%s:%u", host, ntohs(in4->sin_port));
-    } else if (length > 0 && address.ss_family == AF_INET6) {
-        const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)&address;
-        inet_ntop(AF_INET6, &in6->sin6_addr, host, sizeof(host));
-        snprintf(out, capacity, "[%s]:%u", host, ntohs(in6->sin6_port));
+    if (peer->any.sa_family == AF_INET) {
+        inet_ntop(AF_INET, &peer->v4.sin_addr, host, sizeof(host));
+        snprintf(out, capacity, "%s:%u", host, ntohs(peer->v4.sin_port));
+    } else if (peer->any.sa_family == AF_INET6) {
+        inet_ntop(AF_INET6, &peer->v6.sin6_addr, host, sizeof(host));
+        snprintf(out, capacity, "[%s]:%u", host, ntohs(peer->v6.sin6_port));
     } else {
         snprintf(out, capacity, "unix");
     }

@@ -8,10 +8,14 @@
  */
 #pragma once
 
+#include <netinet/in.h>
+
 #include "gateway/http/loop_h2o.h"
 #include "gateway/http/request.h"
 
 enum { REQUEST_ID_BYTES = 4 + 32, REQUEST_PATH_ARGUMENTS = 2 };
+
+struct request_connection;
 
 /* What a listener gives to each of its requests. */
 struct request_host {
@@ -20,10 +24,17 @@ struct request_host {
     void *context;
     size_t body_bytes_max;
     bool makes_request_ids;
-    struct http_header answer_header; /* name NULL = none */
+    struct http_header answer_header;                       /* name NULL = none */
+    void (*flooded)(struct request_connection *connection); /* it is to be killed */
     h2o_timeout_t *unread_timeout;
     h2o_linklist_t requests; /* of struct http_request.link */
     uint32_t requests_running;
+};
+
+union request_peer {
+    struct sockaddr any;
+    struct sockaddr_in v4;
+    struct sockaddr_in6 v6;
 };
 
 /* What is known of a connection, hung on its socket. */
@@ -32,9 +43,16 @@ struct request_connection {
     struct http_request *request; /* the one that runs on an HTTP/1 connection, or NULL */
     struct listener *listener;
     h2o_socket_t *socket;
+    union request_peer peer;
+    uint32_t address_row;     /* of the listener's address_table */
+    h2o_linklist_t handshake; /* in the listener's list while the handshake is under way */
+    struct timeval connected_at;
+    int64_t accepted_us;
     int descriptor;
-    uint32_t streams_started;
-    uint32_t streams_early; /* ended before they were answered */
+    uint32_t streams_started;  /* that reached a handler, in all */
+    uint32_t streams_vanished; /* that never did, in all: the sweep finds them */
+    uint32_t judged;           /* streams that are over; see request_connection_judge */
+    uint32_t judged_early;     /* of these, the ones that ended before they were answered */
     bool is_dead;
 };
 
@@ -76,6 +94,11 @@ struct http_request {
     bool is_lost;     /* the client left, gone has run */
 };
 
+/* So many more streams are over, so many of them before they were answered. True when it is a
+ * flood of resets: more than half ended early, of at least LIMIT_STREAMS_JUDGED, or of
+ * LIMIT_STREAMS_JUDGED_TRUSTED once LIMIT_STREAMS_JUDGED ended well (a proxy's connection, on which
+ * many clients leave). Old streams count for less and less, so that a good past pays for little. */
+bool request_connection_judge(struct request_connection *connection, uint32_t over, uint32_t early);
 /* Takes over an h2o request: copies what is needed of it and starts the handler one turn later. */
 void request_begin(struct request_host *host, h2o_req_t *h2o);
 /* Ends a request from outside, as if its client had left. */

@@ -8,6 +8,9 @@
 
 struct tls_context {
     SSL_CTX *ssl;
+    char *cert_path;
+    char *key_path;
+    char *session_name;
 };
 
 /* Without it OpenSSL asks the terminal for an encrypted key's words, and the start hangs. */
@@ -20,18 +23,80 @@ static int open_no_password(char *out, int capacity, int is_writing, void *conte
     return -1;
 }
 
+static const char *open_cause(void)
+{
+    unsigned long error = ERR_peek_last_error();
+    if (ERR_SYSTEM_ERROR(error))
+        return strerror(ERR_GET_REASON(error));
+    const char *cause = ERR_reason_error_string(error);
+    return cause != NULL ? cause : "no reason given";
+}
+
 static enum status open_files(SSL_CTX *ssl, const char *cert_path, const char *key_path)
 {
     if (SSL_CTX_use_certificate_chain_file(ssl, cert_path) != 1)
-        FAIL(STATUS_IO, "the certificate file %s cannot be used (%s)", cert_path,
-             ERR_reason_error_string(ERR_peek_last_error()));
+        FAIL(STATUS_IO, "the certificate file %s cannot be used (%s)", cert_path, open_cause());
     if (SSL_CTX_use_PrivateKey_file(ssl, key_path, SSL_FILETYPE_PEM) != 1)
-        FAIL(STATUS_IO, "the key file %s cannot be used (%s)", key_path,
-             ERR_reason_error_string(ERR_peek_last_error()));
+        FAIL(STATUS_IO, "the key file %s cannot be used (%s)", key_path, open_cause());
     if (SSL_CTX_check_private_key(ssl) != 1)
         FAIL(STATUS_CORRUPT, "the key in %s does not belong to the certificate in %s", key_path,
              cert_path);
     return STATUS_OK;
+}
+
+/* Ours come first: HTTP/2, then HTTP/1.1. A client with neither is spoken to in HTTP/1.1. */
+static int open_alpn(SSL *ssl, const unsigned char **out, unsigned char *out_length,
+                     const unsigned char *offered, unsigned offered_length, void *context)
+{
+    static const unsigned char ours[] = "\x02h2\x08http/1.1";
+    (void)ssl;
+    (void)context;
+    unsigned char *chosen;
+    int result =
+        SSL_select_next_proto(&chosen, out_length, ours, sizeof(ours) - 1, offered, offered_length);
+    *out = chosen;
+    return result == OPENSSL_NPN_NEGOTIATED ? SSL_TLSEXT_ERR_OK : SSL_TLSEXT_ERR_NOACK;
+}
+
+/* No tickets and no cache: API clients keep their connections, and without them no key outlives a
+ * handshake, no session of one listener opens another, and strangers' handshakes leave nothing. */
+static void open_without_resumption(SSL_CTX *ssl)
+{
+    SSL_CTX_set_options(ssl, SSL_OP_NO_TICKET);
+    SSL_CTX_set_num_tickets(ssl, 0);
+    SSL_CTX_set_session_cache_mode(ssl, SSL_SESS_CACHE_OFF);
+}
+
+static enum status open_context(SSL_CTX **out, const struct tls_context *tls)
+{
+    ERR_clear_error();
+    SSL_CTX *ssl = SSL_CTX_new(TLS_server_method());
+    enum status status = STATUS_OK;
+    if (ssl == NULL)
+        FAIL_OUT(STATUS_NO_MEMORY, "no memory for a TLS context");
+    SSL_CTX_set_min_proto_version(ssl, TLS1_2_VERSION);
+    SSL_CTX_set_max_early_data(ssl, 0);
+    SSL_CTX_set_options(ssl, SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION |
+                                 SSL_OP_CIPHER_SERVER_PREFERENCE | SSL_OP_PRIORITIZE_CHACHA);
+    if (SSL_CTX_set_cipher_list(ssl, "ECDHE+AESGCM:ECDHE+CHACHA20") != 1 ||
+        SSL_CTX_set1_groups_list(ssl, "X25519:P-256:P-384") != 1)
+        FAIL_OUT(STATUS_UNSUPPORTED, "OpenSSL lacks a suite or a curve (%s)", open_cause());
+    /* Idle streams keep no record buffers: 10 KB less a connection. */
+    SSL_CTX_set_mode(ssl, SSL_MODE_RELEASE_BUFFERS);
+    open_without_resumption(ssl);
+    size_t name_length = strlen(tls->session_name);
+    ASSERT(name_length <= SSL_MAX_SID_CTX_LENGTH);
+    SSL_CTX_set_session_id_context(ssl, (const unsigned char *)tls->session_name,
+                                   (unsigned)name_length);
+    SSL_CTX_set_alpn_select_cb(ssl, open_alpn, NULL);
+    SSL_CTX_set_default_passwd_cb(ssl, open_no_password);
+    TRY_OUT(open_files(ssl, tls->cert_path, tls->key_path));
+    *out = ssl;
+    return STATUS_OK;
+out:
+    SSL_CTX_free(ssl);
+    ERR_clear_error();
+    return status;
 }
 
 enum status tls_context_open(struct tls_context **out, const char *cert_path, const char *key_path,
@@ -40,31 +105,27 @@ enum status tls_context_open(struct tls_context **out, const char *cert_path, co
     struct tls_context *tls = mem_zalloc(1, sizeof(*tls));
     if (tls == NULL)
         FAIL(STATUS_NO_MEMORY, "no memory for a TLS context");
-    ERR_clear_error();
-    tls->ssl = SSL_CTX_new(TLS_server_method());
     enum status status = STATUS_OK;
-    if (tls->ssl == NULL)
+    tls->cert_path = mem_strdup(cert_path);
+    tls->key_path = mem_strdup(key_path);
+    tls->session_name = mem_strdup(session_name);
+    if (tls->cert_path == NULL || tls->key_path == NULL || tls->session_name == NULL)
         FAIL_OUT(STATUS_NO_MEMORY, "no memory for a TLS context");
-    SSL_CTX_set_min_proto_version(tls->ssl, TLS1_2_VERSION);
-    SSL_CTX_set_max_early_data(tls->ssl, 0);
-    SSL_CTX_set_options(tls->ssl, SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION |
-                                      SSL_OP_CIPHER_SERVER_PREFERENCE);
-    /* Idle streams keep no record buffers: 10 KB less a connection. */
-    SSL_CTX_set_mode(tls->ssl, SSL_MODE_RELEASE_BUFFERS);
-    /* Sessions resume by tickets alone: a cache would grow with every stranger's handshake. */
-    SSL_CTX_set_session_cache_mode(tls->ssl, SSL_SESS_CACHE_OFF);
-    size_t name_length = strlen(session_name);
-    ASSERT(name_length <= SSL_MAX_SID_CTX_LENGTH);
-    SSL_CTX_set_session_id_context(tls->ssl, (const unsigned char *)session_name,
-                                   (unsigned)name_length);
-    SSL_CTX_set_default_passwd_cb(tls->ssl, open_no_password);
-    TRY_OUT(open_files(tls->ssl, cert_path, key_path));
+    TRY_OUT(open_context(&tls->ssl, tls));
     *out = tls;
     return STATUS_OK;
 out:
     tls_context_close(tls);
-    ERR_clear_error();
     return status;
+}
+
+enum status tls_context_reload(struct tls_context *tls)
+{
+    SSL_CTX *next = NULL;
+    TRY(open_context(&next, tls));
+    SSL_CTX_free(tls->ssl); /* connections hold references of their own */
+    tls->ssl = next;
+    return STATUS_OK;
 }
 
 void tls_context_close(struct tls_context *tls)
@@ -72,6 +133,9 @@ void tls_context_close(struct tls_context *tls)
     if (tls == NULL)
         return;
     SSL_CTX_free(tls->ssl);
+    mem_free(tls->cert_path);
+    mem_free(tls->key_path);
+    mem_free(tls->session_name);
     mem_free(tls);
 }
 

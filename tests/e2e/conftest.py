@@ -53,7 +53,10 @@ class Server:
         command = [
             BINARY, "serve", "--model", model, "--data-dir", self.data_dir,
             "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0",
-            "--kv-memory", "512M", *options,
+            "--kv-memory", "512M",
+            # All clients of a test come from one address.
+            "--connections-per-address", "0", "--connects-per-address-s", "0",
+            "--handshakes-s", "0", *options,
         ]  # fmt: skip
         self.log = open(self.log_path, "a")
         self.process = subprocess.Popen(

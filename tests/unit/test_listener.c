@@ -1,7 +1,11 @@
 /* listener: binding, the cap on connections, draining, closing under load. */
 #include "http_kit_tls.h"
 
+#include <sys/resource.h>
 #include <sys/stat.h>
+
+#include "config/base/clock.h"
+#include "config/base/metrics.h"
 
 static char answer[65536];
 static _Atomic int starts;
@@ -143,6 +147,154 @@ static void test_admit(void **state)
     http_kit_stop(&kit);
 }
 
+static bool is_served(const struct http_kit *kit, int *fd)
+{
+    *fd = http_kit_connect(kit);
+    static const char request[] = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
+    if (send(*fd, request, sizeof(request) - 1, MSG_NOSIGNAL) < 0)
+        return false;
+    return recv(*fd, answer, sizeof(answer), 0) > 12 && memcmp(answer, "HTTP/1.1 200", 12) == 0;
+}
+
+static double counted(struct metrics *registry, const char *name, const char *why)
+{
+    char labels[64];
+    snprintf(labels, sizeof(labels), "listener=\"test\",why=\"%s\"", why);
+    return metric_value(metrics_get(registry, METRIC_COUNTER, name, "", labels, NULL, 0));
+}
+
+static void test_connections_per_address(void **state)
+{
+    (void)state;
+    struct metrics *registry;
+    assert_int_equal(metrics_create(&registry), STATUS_OK);
+    struct http_kit kit = {0};
+    http_kit_start(&kit, false,
+                   (struct listener_options){
+                       .handler = handle, .connections_per_address = 3, .metrics = registry});
+    int fds[4];
+    for (int i = 0; i < 3; i++)
+        assert_true(is_served(&kit, &fds[i]));
+    assert_false(is_served(&kit, &fds[3]));
+    assert_true(counted(registry, "banyan_connections_refused_total", "address_connections") == 1);
+    close(fds[3]);
+    close(fds[1]);
+    http_kit_wait_connections(&kit, 2, 2);
+    assert_true(is_served(&kit, &fds[1]));
+    for (int i = 0; i < 3; i++)
+        close(fds[i]);
+    http_kit_stop(&kit);
+    metrics_destroy(registry);
+}
+
+static void test_connects_per_address(void **state)
+{
+    (void)state;
+    struct metrics *registry;
+    assert_int_equal(metrics_create(&registry), STATUS_OK);
+    struct http_kit kit = {0};
+    http_kit_start(&kit, false,
+                   (struct listener_options){
+                       .handler = handle, .connects_per_address_s = 4, .metrics = registry});
+    int fd;
+    int served = 0;
+    int64_t begin_us = clock_mono_us(clock_system());
+    for (int i = 0; i < 40; i++) {
+        served += is_served(&kit, &fd);
+        close(fd);
+    }
+    int64_t spent_us = clock_mono_us(clock_system()) - begin_us;
+    assert_true(served >= 4);
+    assert_true(served <= 4 + 4 * spent_us / 1000000 + 1); /* four at once, then four a second */
+    assert_true(counted(registry, "banyan_connections_refused_total", "address_rate") ==
+                40 - served);
+    for (int i = 0; i < 100 && !is_served(&kit, &fd); i++) { /* and it comes back */
+        close(fd);
+        usleep(100000);
+        assert_true(i < 50);
+    }
+    close(fd);
+    http_kit_stop(&kit);
+    metrics_destroy(registry);
+}
+
+/* More connects at once than handshakes are allowed a second, and than the loop takes in a turn:
+ * all wait, all are served. */
+static void test_burst_waits(void **state)
+{
+    (void)state;
+    enum { RATE = 50, BURST = 80 };
+    struct metrics *registry;
+    assert_int_equal(metrics_create(&registry), STATUS_OK);
+    struct http_kit kit = {0};
+    http_kit_start(
+        &kit, false,
+        (struct listener_options){.handler = handle, .handshakes_s = RATE, .metrics = registry});
+    int64_t begin_us = clock_mono_us(clock_system());
+    int fds[BURST];
+    for (int i = 0; i < BURST; i++) {
+        fds[i] = http_kit_connect(&kit);
+        http_kit_send_text(fds[i], "GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+    }
+    for (int i = 0; i < BURST; i++) {
+        assert_true(recv(fds[i], answer, sizeof(answer), 0) > 12);
+        assert_memory_equal(answer, "HTTP/1.1 200", 12);
+    }
+    int64_t spent_us = clock_mono_us(clock_system()) - begin_us;
+    assert_true(spent_us >= (BURST - RATE) * INT64_C(1000000) / RATE - 50000);
+    assert_true(counted(registry, "banyan_accept_pauses_total", "handshakes") >= 1);
+    for (int i = 0; i < BURST; i++)
+        close(fds[i]);
+    http_kit_stop(&kit);
+    metrics_destroy(registry);
+}
+
+/* Newcomers wait while only the reserve is left, the loop does not spin, and they are served once
+ * others leave. */
+static void test_descriptors_kept_back(void **state)
+{
+    (void)state;
+    enum { FILES = 200, MOST = 300 };
+    struct rlimit before;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    struct rlimit low = {.rlim_cur = FILES, .rlim_max = before.rlim_max};
+    struct metrics *registry;
+    assert_int_equal(metrics_create(&registry), STATUS_OK);
+    struct http_kit kit = {0};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
+    http_kit_start(&kit, true, (struct listener_options){.handler = handle, .metrics = registry});
+    /* Clients and server share the process: each connection takes two. */
+    int fds[MOST];
+    int count = 0;
+    while (counted(registry, "banyan_accept_pauses_total", "descriptors") == 0) {
+        fds[count++] = http_kit_connect(&kit);
+        assert_true(count < FILES / 2);
+        usleep(1000);
+    }
+    assert_in_range(http_kit_count(&kit).connections, FILES * 2 / 5, FILES / 2);
+    struct rusage start, end;
+    assert_int_equal(getrusage(RUSAGE_SELF, &start), 0);
+    int waiting = http_kit_connect(&kit);
+    http_kit_send_text(waiting, "GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+    struct pollfd poll_waiting = {.fd = waiting, .events = POLLIN};
+    assert_int_equal(poll(&poll_waiting, 1, 500), 0);
+    assert_int_equal(getrusage(RUSAGE_SELF, &end), 0);
+    int64_t cpu_us = (end.ru_utime.tv_sec - start.ru_utime.tv_sec) * INT64_C(1000000) +
+                     (end.ru_utime.tv_usec - start.ru_utime.tv_usec);
+    assert_true(cpu_us < 250000); /* a loop that spins takes all of the 500 ms */
+    for (int i = 0; i < 10; i++)
+        close(fds[--count]);
+    assert_int_equal(poll(&poll_waiting, 1, 10000), 1);
+    recv(waiting, answer, sizeof(answer), 0);
+    assert_memory_equal(answer, "HTTP/1.1 200", 12);
+    close(waiting);
+    while (count > 0)
+        close(fds[--count]);
+    http_kit_stop(&kit);
+    setrlimit(RLIMIT_NOFILE, &before);
+    metrics_destroy(registry);
+}
+
 /* Draining: nobody new, what runs is answered with "connection: close", then the end. */
 static void test_drain(void **state)
 {
@@ -244,6 +396,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_bind_tcp),
         cmocka_unit_test(test_bind_unix),
+        cmocka_unit_test(test_connections_per_address),
+        cmocka_unit_test(test_connects_per_address),
+        cmocka_unit_test(test_burst_waits),
+        cmocka_unit_test(test_descriptors_kept_back),
         cmocka_unit_test(test_connections_max),
         cmocka_unit_test(test_admit),
         cmocka_unit_test(test_drain),

@@ -1,0 +1,53 @@
+/* door_metrics: what a listener counts: who was refused, closed or kept waiting, and why.
+ *
+ * Owns:     nothing; series live in the registry it is given.
+ * Thread:   any for updates.
+ * Cost:     an atomic add.
+ * Not here: requests (edge_metrics).
+ */
+#pragma once
+
+#include "config/base/metrics.h"
+
+enum door_refusal {
+    DOOR_REFUSED_ADDRESS_CONNECTIONS,
+    DOOR_REFUSED_ADDRESS_RATE,
+    DOOR_REFUSED_FULL,
+    DOOR_REFUSAL_COUNT,
+};
+
+enum door_kill {
+    DOOR_KILLED_RESETS,
+    DOOR_KILLED_SLOW_BODY,
+    DOOR_KILLED_UNFINISHED_BODIES,
+    DOOR_KILLED_CONTROL_FRAMES,
+    DOOR_KILLED_HANDSHAKE_SLOW,
+    DOOR_KILLED_HANDSHAKES_MANY,
+    DOOR_KILL_COUNT,
+};
+
+enum door_pause {
+    DOOR_PAUSED_HANDSHAKES,
+    DOOR_PAUSED_DESCRIPTORS,
+    DOOR_PAUSE_COUNT,
+};
+
+struct door_metrics {
+    struct metric *refused[DOOR_REFUSAL_COUNT];
+    struct metric *killed[DOOR_KILL_COUNT];
+    struct metric *paused[DOOR_PAUSE_COUNT];
+    struct metric *handshakes_failed;
+    struct metric *connections;
+    struct metric *unfinished_bytes;
+};
+
+/* `registry` NULL: nothing is counted. `listener` becomes a label: lower-case letters. */
+void door_metrics_init(struct door_metrics *door, struct metrics *registry, const char *listener);
+void door_metrics_refused(struct door_metrics *door, enum door_refusal why);
+void door_metrics_killed(struct door_metrics *door, enum door_kill why);
+void door_metrics_paused(struct door_metrics *door, enum door_pause why);
+void door_metrics_handshake_failed(struct door_metrics *door);
+/* Connections that are open, and bytes of requests that are not whole. */
+void door_metrics_set(struct door_metrics *door, uint32_t connections, size_t unfinished_bytes);
+/* "resets", as in the labels and in the log. */
+const char *door_metrics_kill_name(enum door_kill why);
