@@ -124,6 +124,8 @@ class Bench:
         command = [
             self.build / "banyan", "edge", "--data-dir", self.folder / "data", "--listen",
             "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--socket", self.socket,
+            "--connections-per-address", "0", "--connects-per-address-s", "0",
+            "--handshakes-s", "0",
         ]  # fmt: skip
         before = self.log.tell()
         edge = Process(command, self.log)

@@ -31,12 +31,17 @@ static void *edge_kit_thread(void *context)
 
 static const struct config *edge_kit_config(const char *dir, const char *const *more, int count)
 {
-    const char *argv[32] = {"--data-dir", dir};
+    /* All clients of a test come from one address. */
+    const char *argv[32] = {
+        "--data-dir",     dir, "--connections-per-address", "0", "--connects-per-address-s", "0",
+        "--handshakes-s", "0"};
+    enum { OWN = 8 };
+    assert_true(OWN + count <= 32);
     for (int i = 0; i < count; i++)
-        argv[2 + i] = more[i];
+        argv[OWN + i] = more[i];
     const char *environment[] = {NULL};
     const struct config *config = NULL;
-    if (config_load(&config, CONFIG_EDGE, 2 + count, argv, environment) != STATUS_OK)
+    if (config_load(&config, CONFIG_EDGE, OWN + count, argv, environment) != STATUS_OK)
         fail_msg("%s", status_note()->message);
     return config;
 }
