@@ -24,7 +24,7 @@ struct choice {
 };
 
 struct edge_assemble {
-    bool is_chat;
+    enum edge_stream_form form;
     struct buffer head;        /* "id":…,"created":…,"model":…, */
     struct buffer fingerprint; /* JSON values, empty = not sent */
     struct buffer tier;
@@ -42,12 +42,12 @@ static void create_choice(struct choice *choice)
         buffer_init(&choice->lists[i], LIMIT_ASSEMBLED_BYTES);
 }
 
-enum status edge_assemble_create(struct edge_assemble **out, bool is_chat)
+enum status edge_assemble_create(struct edge_assemble **out, enum edge_stream_form form)
 {
     struct edge_assemble *assemble = mem_zalloc(1, sizeof *assemble);
     if (assemble == NULL)
         FAIL(STATUS_NO_MEMORY, "no memory for an answer");
-    assemble->is_chat = is_chat;
+    assemble->form = form;
     buffer_init(&assemble->head, HEAD_BYTES_MAX);
     buffer_init(&assemble->fingerprint, HEAD_BYTES_MAX);
     buffer_init(&assemble->tier, WORD_BYTES_MAX);
@@ -221,6 +221,9 @@ static enum status add_member(struct edge_assemble *assemble, bool is_first, str
 {
     if (slice_is(key, "choices"))
         return add_choices(assemble, value);
+    if (assemble->form == EDGE_STREAM_GENERATION &&
+        (slice_is(key, "text") || slice_is(key, "finish_reason")))
+        return add_choice_member(&assemble->choices[0], key, value);
     if (!is_first)
         return STATUS_OK;
     if (slice_is(key, "id") || slice_is(key, "created") || slice_is(key, "model"))
@@ -270,8 +273,8 @@ static void render_logprobs(const struct edge_assemble *assemble, const struct c
         buffer_append_text(out, "null");
         return;
     }
-    size_t first = assemble->is_chat ? 0 : LISTS_CHAT;
-    size_t end = assemble->is_chat ? LISTS_CHAT : LISTS;
+    size_t first = assemble->form == EDGE_STREAM_CHAT ? 0 : LISTS_CHAT;
+    size_t end = assemble->form == EDGE_STREAM_CHAT ? LISTS_CHAT : LISTS;
     for (size_t i = first; i < end; i++) {
         buffer_printf(out, "%s\"%s\":", i == first ? "{" : ",", LIST_NAMES[i]);
         if (!choice->has_list[i]) {
@@ -289,7 +292,7 @@ static void render_choice(const struct edge_assemble *assemble, size_t index, st
 {
     const struct choice *choice = &assemble->choices[index];
     buffer_printf(out, "{\"index\":%zu,", index);
-    if (assemble->is_chat) {
+    if (assemble->form == EDGE_STREAM_CHAT) {
         buffer_append_text(out, "\"message\":{\"role\":\"");
         render_value(out, &choice->role, "assistant");
         buffer_append_text(out, "\",\"content\":\"");
@@ -297,8 +300,9 @@ static void render_choice(const struct edge_assemble *assemble, size_t index, st
         buffer_append_text(out, "\"text\":\"");
     }
     buffer_append_slice(out, buffer_slice(&choice->text));
-    buffer_append_text(out, assemble->is_chat ? "\",\"refusal\":null},\"logprobs\":"
-                                              : "\",\"logprobs\":");
+    buffer_append_text(out, assemble->form == EDGE_STREAM_CHAT
+                                ? "\",\"refusal\":null},\"logprobs\":"
+                                : "\",\"logprobs\":");
     render_logprobs(assemble, choice, out);
     buffer_append_text(out, ",\"finish_reason\":");
     render_value(out, &choice->finish, "null");
@@ -310,15 +314,20 @@ static void render_choice(const struct edge_assemble *assemble, size_t index, st
     buffer_append_char(out, '}');
 }
 
-enum status edge_assemble_render(const struct edge_assemble *assemble,
-                                 const struct edge_final *final, struct slice fallback,
-                                 struct buffer *out)
+/* A generation has one choice, whose members are its own. */
+static void render_generation(const struct edge_assemble *assemble, struct buffer *out)
 {
-    buffer_append_char(out, '{');
-    buffer_append_slice(out, assemble->head.length != 0 ? buffer_slice(&assemble->head) : fallback);
-    buffer_printf(out, "\"object\":\"%s\",\"choices\":[",
-                  assemble->is_chat ? "chat.completion" : "text_completion");
+    const struct choice *choice = &assemble->choices[0];
+    buffer_append_text(out, "\"text\":\"");
+    buffer_append_slice(out, buffer_slice(&choice->text));
+    buffer_append_text(out, "\",\"finish_reason\":");
+    render_value(out, &choice->finish, "null");
+}
+
+static void render_choices(const struct edge_assemble *assemble, struct buffer *out)
+{
     bool is_first = true;
+    buffer_append_text(out, "\"choices\":[");
     for (size_t i = 0; i < LIMIT_CHOICES; i++) {
         if (!assemble->choices[i].is_used)
             continue;
@@ -327,12 +336,28 @@ enum status edge_assemble_render(const struct edge_assemble *assemble,
         is_first = false;
         render_choice(assemble, i, out);
     }
-    buffer_append_text(out, "],\"usage\":");
+    buffer_append_char(out, ']');
+}
+
+enum status edge_assemble_render(const struct edge_assemble *assemble,
+                                 const struct edge_final *final, struct slice fallback,
+                                 struct buffer *out)
+{
+    buffer_append_char(out, '{');
+    buffer_append_slice(out, assemble->head.length != 0 ? buffer_slice(&assemble->head) : fallback);
+    buffer_printf(out, "\"object\":\"%s\",", edge_stream_names(assemble->form)->whole);
+    if (assemble->form == EDGE_STREAM_GENERATION)
+        render_generation(assemble, out);
+    else
+        render_choices(assemble, out);
+    buffer_append_text(out, ",\"usage\":");
     edge_stream_append_usage(out, final);
-    buffer_append_text(out, ",\"service_tier\":");
-    render_value(out, &assemble->tier, "\"default\"");
-    buffer_append_text(out, ",\"system_fingerprint\":");
-    render_value(out, &assemble->fingerprint, "null");
+    if (assemble->form != EDGE_STREAM_GENERATION) {
+        buffer_append_text(out, ",\"service_tier\":");
+        render_value(out, &assemble->tier, "\"default\"");
+        buffer_append_text(out, ",\"system_fingerprint\":");
+        render_value(out, &assemble->fingerprint, "null");
+    }
     buffer_append_char(out, '}');
     return out->status;
 }

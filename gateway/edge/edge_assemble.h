@@ -1,4 +1,5 @@
-/* edge_assemble: the frames of a stream → one chat.completion or text_completion object.
+/* edge_assemble: the frames of a stream → one chat.completion, text_completion or generation
+ * object.
  *
  * Owns:     what has been collected, bounded by LIMIT_ASSEMBLED_BYTES.
  * Thread:   one at a time.
@@ -13,7 +14,7 @@
 
 struct edge_assemble;
 
-enum status edge_assemble_create(struct edge_assemble **out, bool is_chat);
+enum status edge_assemble_create(struct edge_assemble **out, enum edge_stream_form form);
 void edge_assemble_destroy(struct edge_assemble *assemble);
 /* One frame: its object without the opening brace. LIMIT when all of it has become too long. */
 enum status edge_assemble_add(struct edge_assemble *assemble, struct slice rest);

@@ -6,7 +6,7 @@
 #include "gateway/edge/edge_probe.h"
 #include "gateway/http/http_error.h"
 
-enum kind { CHAT, TEXT, PLAIN, HEALTH, READY };
+enum kind { CHAT, TEXT, GENERATE, PLAIN, HEALTH, READY };
 
 static const struct route routes[] = {
 #define ROUTE(method, path, kind) {method, path, NULL},
@@ -115,7 +115,9 @@ static void handle_forward(struct edge *edge, struct http_request *request,
                                        .principal = &principal,
                                        .access = access,
                                        .is_generation = kind != PLAIN,
-                                       .is_chat = kind == CHAT};
+                                       .form = kind == CHAT   ? EDGE_STREAM_CHAT
+                                               : kind == TEXT ? EDGE_STREAM_TEXT
+                                                              : EDGE_STREAM_GENERATION};
     if (forward_admit(edge, request, access, &options, &principal) != STATUS_OK)
         handle_failure(edge, request, access);
     else

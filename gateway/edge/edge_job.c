@@ -43,7 +43,7 @@ struct edge_job {
     struct error_note failure; /* what the client hears instead of a normal end; OK = nothing */
     enum status commit_status;
     bool is_generation;
-    bool is_chat;
+    enum edge_stream_form form;
     bool is_accepted;   /* the engine answered 200 with a stream: from here on it is counted */
     bool is_cancelled;  /* half-closed */
     bool is_paused;     /* the client reads slower than the engine writes */
@@ -112,11 +112,10 @@ static void job_fail(struct edge_job *job, enum status status, const char *messa
 static void end_fallback(const struct edge_job *job, bool with_object, struct buffer *out)
 {
     const char *hex = strchr(job->access.request_id, '_');
-    buffer_printf(out, "\"id\":\"%s-%s\",", job->is_chat ? "chatcmpl" : "cmpl",
+    buffer_printf(out, "\"id\":\"%s-%s\",", edge_stream_names(job->form)->id,
                   hex != NULL ? hex + 1 : job->access.request_id);
     if (with_object)
-        buffer_printf(out, "\"object\":\"%s\",",
-                      job->is_chat ? "chat.completion.chunk" : "text_completion");
+        buffer_printf(out, "\"object\":\"%s\",", edge_stream_names(job->form)->chunk);
     buffer_printf(
         out, "\"created\":%lld,\"model\":", (long long)(clock_wall_us(clock_system()) / 1000000));
     buffer_append_json_string(out, slice_of(job->body.model));
@@ -134,11 +133,11 @@ static void end_stream(struct edge_job *job, struct buffer *out)
         http_error_render(&job->failure, out);
         buffer_append_text(out, "\n\n");
     } else {
-        if (job->body.includes_usage) {
+        if (job->body.includes_usage || job->form == EDGE_STREAM_GENERATION) {
             struct buffer fallback;
             buffer_init(&fallback, FALLBACK_BYTES);
             end_fallback(job, true, &fallback);
-            edge_stream_append_usage_chunk(out, &job->stream, buffer_slice(&fallback));
+            edge_stream_append_usage_chunk(out, &job->stream, job->form, buffer_slice(&fallback));
             buffer_deinit(&fallback);
         }
         buffer_append_text(out, "data: [DONE]\n\n");
@@ -295,6 +294,9 @@ static void settle_fill(struct edge_job *job)
     settle_text(row->tenant_id, sizeof row->tenant_id, job->principal.tenant_id);
     settle_text(row->key_id, sizeof row->key_id, job->principal.key_id);
     settle_text(row->model, sizeof row->model, job->body.model);
+    struct slice model = edge_stream_model(&job->stream);
+    if (row->model[0] == '\0' && model.length < sizeof row->model)
+        settle_text(row->model, model.length + 1, model.bytes != NULL ? model.bytes : "");
     settle_text(row->route, sizeof row->route, job->access.route);
     settle_text(row->service_class, sizeof row->service_class, SERVICE_CLASS);
     settle_text(row->finish, sizeof row->finish, settle_finish(job));
@@ -630,7 +632,7 @@ static enum status start_create(struct edge_job **out, const struct edge_job_opt
     job->access = *options->access;
     job->body = options->body;
     job->is_generation = options->is_generation;
-    job->is_chat = options->is_chat;
+    job->form = options->form;
     job->deadline_ms = options->deadline_ms;
     edge_stream_init(&job->stream, &stream_callbacks, job);
     buffer_init(&job->relay, LIMIT_RELAYED_BYTES);
@@ -639,7 +641,7 @@ static enum status start_create(struct edge_job **out, const struct edge_job_opt
     if (job->timer == NULL)
         status = status_fail(STATUS_NO_MEMORY, __FILE__, __LINE__, NULL, "no memory for a timer");
     if (status == STATUS_OK && job->is_generation && !job->body.is_stream)
-        status = edge_assemble_create(&job->assemble, job->is_chat);
+        status = edge_assemble_create(&job->assemble, job->form);
     if (status != STATUS_OK) {
         job_free(job);
         return status;

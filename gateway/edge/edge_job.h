@@ -14,6 +14,7 @@
 #include "gateway/edge/edge_access.h"
 #include "gateway/edge/edge_body.h"
 #include "gateway/edge/edge_state.h"
+#include "gateway/edge/edge_stream.h"
 
 struct edge_job_options {
     struct edge *edge;
@@ -21,8 +22,8 @@ struct edge_job_options {
     const struct principal *principal;
     const struct edge_access *access; /* begun by the caller; copied */
     struct edge_body body;
-    bool is_generation; /* the answer is a stream that is counted */
-    bool is_chat;
+    bool is_generation;         /* the answer is a stream that is counted */
+    enum edge_stream_form form; /* of a generation */
     uint32_t deadline_ms;
 };
 

@@ -124,16 +124,18 @@ static enum status event_error(struct edge_stream *stream, struct slice rest)
     return stream->error.status;
 }
 
-/* Keeps what stands before "choices": the usage chunk begins the same way. A quote inside a string
- * is escaped, so the first match is the member itself. */
+/* Keeps what stands before the answer's own members: the last frame begins the same way. A quote
+ * inside a string is escaped, so the first match is the member itself. */
 static void event_keep_first(struct edge_stream *stream, struct slice rest)
 {
-    static const char choices[] = "\"choices\":";
+    static const char *const members[] = {"\"choices\":", "\"text\":"};
     if (stream->first.length != 0)
         return;
-    const char *found = memmem(rest.bytes, rest.length, choices, sizeof choices - 1);
-    if (found != NULL)
-        buffer_append(&stream->first, rest.bytes, (size_t)(found - rest.bytes));
+    for (size_t i = 0; i < 2 && stream->first.length == 0; i++) {
+        const char *found = memmem(rest.bytes, rest.length, members[i], strlen(members[i]));
+        if (found != NULL)
+            buffer_append(&stream->first, rest.bytes, (size_t)(found - rest.bytes));
+    }
     if (stream->first.status != STATUS_OK)
         buffer_clear(&stream->first);
 }
@@ -183,11 +185,38 @@ void edge_stream_append_usage(struct buffer *out, const struct edge_final *final
 }
 
 void edge_stream_append_usage_chunk(struct buffer *out, const struct edge_stream *stream,
-                                    struct slice fallback)
+                                    enum edge_stream_form form, struct slice fallback)
 {
     buffer_append_text(out, "data: {");
     buffer_append_slice(out, stream->first.length != 0 ? buffer_slice(&stream->first) : fallback);
-    buffer_append_text(out, "\"choices\":[],\"usage\":");
+    if (form == EDGE_STREAM_GENERATION)
+        buffer_printf(out,
+                      "\"text\":\"\",\"finish_reason\":\"%s\",\"usage\":", stream->final.finish);
+    else
+        buffer_append_text(out, "\"choices\":[],\"usage\":");
     edge_stream_append_usage(out, &stream->final);
     buffer_append_text(out, "}\n\n");
+}
+
+struct slice edge_stream_model(const struct edge_stream *stream)
+{
+    static const char member[] = "\"model\":\"";
+    struct slice first = buffer_slice(&stream->first);
+    const char *found =
+        first.length != 0 ? memmem(first.bytes, first.length, member, sizeof member - 1) : NULL;
+    if (found == NULL)
+        return (struct slice){0};
+    const char *start = found + sizeof member - 1;
+    /* `first` ends with the member's quote and a comma. */
+    return (struct slice){start, (size_t)(first.bytes + first.length - start) - 2};
+}
+
+const struct edge_stream_names *edge_stream_names(enum edge_stream_form form)
+{
+    static const struct edge_stream_names names[] = {
+        [EDGE_STREAM_CHAT] = {"chatcmpl", "chat.completion", "chat.completion.chunk"},
+        [EDGE_STREAM_TEXT] = {"cmpl", "text_completion", "text_completion"},
+        [EDGE_STREAM_GENERATION] = {"gen", "generation", "generation"},
+    };
+    return &names[form];
 }

@@ -19,6 +19,16 @@
 
 enum { EDGE_STREAM_WORD_BYTES = 16 };
 
+/* What kind of object the frames are parts of. */
+enum edge_stream_form { EDGE_STREAM_CHAT, EDGE_STREAM_TEXT, EDGE_STREAM_GENERATION };
+
+struct edge_stream_names {
+    const char *id;    /* what an id begins with: "chatcmpl" */
+    const char *whole; /* "object" of an answer in one piece */
+    const char *chunk; /* "object" of a frame */
+};
+const struct edge_stream_names *edge_stream_names(enum edge_stream_form form);
+
 /* The engine's final record: the truth about a request. */
 struct edge_final {
     uint64_t record_seq;
@@ -48,7 +58,7 @@ struct edge_stream {
     bool has_final;
     struct edge_final final; /* before it: prompt, cached tokens and queue time of banyan.start */
     struct buffer error;     /* {"message",…} of an error frame; empty = none */
-    struct buffer first;     /* members of the first frame before "choices", with the last comma */
+    struct buffer first;     /* the first frame before "choices" or "text", with the last comma */
 };
 
 void edge_stream_init(struct edge_stream *stream, const struct edge_stream_callbacks *callbacks,
@@ -62,7 +72,10 @@ enum status edge_stream_feed(struct edge_stream *stream, struct slice bytes);
 void edge_stream_append_chunk(struct buffer *out, struct slice rest, bool with_null_usage);
 /* {"prompt_tokens":…,…} of a final record. */
 void edge_stream_append_usage(struct buffer *out, const struct edge_final *final);
-/* The frame with choices [] and the usage; `fallback` stands for the first frame's members when no
- * frame has come. */
+/* The last frame, which carries the usage: choices [], or of a generation no more text and the
+ * reason of its end. `fallback` stands for the first frame's members when no frame has come. */
 void edge_stream_append_usage_chunk(struct buffer *out, const struct edge_stream *stream,
-                                    struct slice fallback);
+                                    enum edge_stream_form form, struct slice fallback);
+/* The model that the first frame names, without its quotes, still escaped; empty when none has
+ * come. */
+struct slice edge_stream_model(const struct edge_stream *stream);

@@ -174,9 +174,11 @@ size_t face_frame_bytes(const struct face_frame_choice *choice)
 
 static void write_head(const struct face_frame_head *head, uint32_t n, struct buffer *out)
 {
+    static const char *const objects[] = {[FACE_CHAT] = "chat.completion.chunk",
+                                          [FACE_TEXT] = "text_completion",
+                                          [FACE_GENERATE] = "generation"};
     buffer_printf(out, "{\"n\":%u,\"id\":\"%s\",\"object\":\"%s\",\"created\":%lld,\"model\":", n,
-                  head->id, head->kind == FACE_CHAT ? "chat.completion.chunk" : "text_completion",
-                  (long long)head->created_s);
+                  head->id, objects[head->kind], (long long)head->created_s);
     buffer_append_json_string(out, slice_of(head->model));
 }
 
@@ -215,10 +217,26 @@ static void choice_clear(struct face_frame_choice *choice)
     buffer_clear(&choice->offsets);
 }
 
+static void write_finish(enum engine_finish finish, struct buffer *out)
+{
+    if (finish == ENGINE_FINISH_NONE)
+        buffer_append_text(out, ",\"finish_reason\":null");
+    else
+        buffer_printf(out, ",\"finish_reason\":\"%s\"", engine_finish_name(finish));
+}
+
 void face_frame_write(struct face_frame_choice *choice, const struct face_frame_head *head,
                       uint32_t n, enum engine_finish finish, struct buffer *out)
 {
     write_head(head, n, out);
+    if (head->kind == FACE_GENERATE) {
+        buffer_append_text(out, ",\"text\":");
+        buffer_append_json_string(out, buffer_slice(&choice->text));
+        write_finish(finish, out);
+        buffer_append_char(out, '}');
+        choice_clear(choice);
+        return;
+    }
     buffer_printf(out, ",\"choices\":[{\"index\":%u,", choice->index);
     if (head->kind == FACE_TEXT)
         buffer_append_text(out, "\"text\":");
@@ -236,10 +254,8 @@ void face_frame_write(struct face_frame_choice *choice, const struct face_frame_
         buffer_append_slice(out, buffer_slice(&choice->token_ids));
         buffer_append_char(out, ']');
     }
-    if (finish == ENGINE_FINISH_NONE)
-        buffer_append_text(out, ",\"finish_reason\":null}]}");
-    else
-        buffer_printf(out, ",\"finish_reason\":\"%s\"}]}", engine_finish_name(finish));
+    write_finish(finish, out);
+    buffer_append_text(out, "}]}");
     choice_clear(choice);
 }
 

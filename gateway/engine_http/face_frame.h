@@ -8,6 +8,7 @@
  *   {"n":3,"id":"chatcmpl-…","object":"chat.completion.chunk","created":…,"model":"…",
  *    "choices":[{"index":0,"delta":{"content":" Paris"},"logprobs":null,"finish_reason":null}]}
  *
+ * /v1/generate has "object":"generation" and, instead of choices, "text" and "finish_reason".
  * "n", the completion tokens so far, is always the first member: the edge cuts it out by bytes.
  */
 #pragma once
@@ -18,7 +19,7 @@
 /* What all frames of one answer have in common. */
 struct face_frame_head {
     enum face_kind kind;
-    char id[LIMIT_REQUEST_ID_BYTES + 16]; /* "chatcmpl-…" or "cmpl-…" */
+    char id[LIMIT_REQUEST_ID_BYTES + 16]; /* "chatcmpl-…", "cmpl-…" or "gen-…" */
     const char *model;
     int64_t created_s;
     bool want_logprobs;

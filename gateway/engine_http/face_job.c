@@ -137,8 +137,11 @@ static void job_drained(void *context)
 static struct final_record job_record(const struct face_job *job,
                                       const struct engine_report *report)
 {
+    static const enum final_route routes[] = {[FACE_CHAT] = FINAL_ROUTE_CHAT,
+                                              [FACE_TEXT] = FINAL_ROUTE_COMPLETIONS,
+                                              [FACE_GENERATE] = FINAL_ROUTE_GENERATE};
     struct final_record record = {
-        .route = job->kind == FACE_CHAT ? FINAL_ROUTE_CHAT : FINAL_ROUTE_COMPLETIONS,
+        .route = routes[job->kind],
         .at_us = clock_wall_us(clock_system()),
         .report = *report,
     };
@@ -382,8 +385,9 @@ static void job_make_head(struct face_job *job)
     if (slice_starts_with(id, SLICE("req_")))
         id = (struct slice){id.bytes + 4, id.length - 4};
     head->kind = job->kind;
-    snprintf(head->id, sizeof head->id, "%s-%.*s", job->kind == FACE_CHAT ? "chatcmpl" : "cmpl",
-             (int)id.length, id.bytes);
+    static const char *const prefixes[] = {
+        [FACE_CHAT] = "chatcmpl", [FACE_TEXT] = "cmpl", [FACE_GENERATE] = "gen"};
+    snprintf(head->id, sizeof head->id, "%s-%.*s", prefixes[job->kind], (int)id.length, id.bytes);
     head->model = job->face->info.model_name;
     head->created_s = clock_wall_us(clock_system()) / 1000000;
     head->want_logprobs = job->parsed.engine.want_logprobs;

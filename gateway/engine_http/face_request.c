@@ -197,6 +197,8 @@ static enum status take_prompt(struct face_request *request, const char *name, c
     request->prompt_count = 1;
     if (json_is_string(value))
         return prompt_text(name, value, &request->prompts[0]);
+    if (request->kind == FACE_GENERATE)
+        return face_json_wrong_type(value, name, "a string");
     if (!json_is_array(value))
         return face_json_wrong_type(value, name, "a string or an array");
     size_t count = json_array_size(value);
@@ -486,7 +488,8 @@ static enum status take_hint(struct face_request *request, const char *name, con
     return STATUS_OK;
 }
 
-enum { FOR_CHAT = 1, FOR_TEXT = 2, FOR_BOTH = 3 };
+/* FOR_SIMPLE is /v1/generate: one text and the few settings that most callers need. */
+enum { FOR_CHAT = 1, FOR_TEXT = 2, FOR_BOTH = 3, FOR_SIMPLE = 4, FOR_ALL = 7 };
 
 static const struct field {
     const char *name;
@@ -503,7 +506,9 @@ static const struct field {
 
 static const struct field *field_find(const struct face_request *request, const char *name)
 {
-    int kind = request->kind == FACE_CHAT ? FOR_CHAT : FOR_TEXT;
+    static const int kinds[] = {
+        [FACE_CHAT] = FOR_CHAT, [FACE_TEXT] = FOR_TEXT, [FACE_GENERATE] = FOR_SIMPLE};
+    int kind = kinds[request->kind];
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
         if ((fields[i].kinds & kind) != 0 && strcmp(fields[i].name, name) == 0)
             return &fields[i];
@@ -581,9 +586,12 @@ enum status face_request_parse(struct face_request *request, enum face_kind kind
         .vocab = vocab,
     };
     rng_secure_bytes(&request->engine.sampling.seed, sizeof request->engine.sampling.seed);
-    request->engine.tokens_max = kind == FACE_TEXT ? COMPLETION_TOKENS_DEFAULT : 0;
+    request->engine.tokens_max = kind == FACE_CHAT ? 0 : COMPLETION_TOKENS_DEFAULT;
     enum status status = face_json_parse(body, &request->root);
-    if (status == STATUS_OK)
+    bool is_any_model =
+        kind == FACE_GENERATE && (json_object_get(request->root, "model") == NULL ||
+                                  json_is_null(json_object_get(request->root, "model")));
+    if (status == STATUS_OK && !is_any_model)
         status = face_request_check_model(request->root, model_name);
     if (status == STATUS_OK)
         status = parse_fields(request);

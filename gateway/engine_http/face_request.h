@@ -1,4 +1,5 @@
-/* face_request: the body of a chat or completion request → typed, bounded engine requests.
+/* face_request: the body of a chat, completion or generate request → typed, bounded engine
+ * requests.
  *
  * Owns:     the parsed JSON and what had to be copied out of it; engine requests borrow from both.
  * Thread:   any (a worker parses, the loop submits).
@@ -14,7 +15,7 @@
 
 #include "engine/engine.h"
 
-enum face_kind { FACE_CHAT, FACE_TEXT };
+enum face_kind { FACE_CHAT, FACE_TEXT, FACE_GENERATE };
 
 struct face_prompt {
     enum engine_prompt_kind kind;
@@ -37,7 +38,8 @@ struct face_request {
     struct engine_request engine; /* all but the prompt and what headers say */
 };
 
-/* INVALID, OUT_OF_RANGE, UNSUPPORTED or MODEL_NOT_FOUND with the field as param. On failure
+/* INVALID, OUT_OF_RANGE, UNSUPPORTED or MODEL_NOT_FOUND with the field as param. /v1/generate
+ * needs no model. On failure
  * nothing is left to free. `vocab` bounds token ids. */
 enum status face_request_parse(struct face_request *request, enum face_kind kind, struct slice body,
                                const char *model_name, uint32_t vocab);

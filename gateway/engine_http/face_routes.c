@@ -29,6 +29,11 @@ static void on_completions(struct http_request *request, void *context)
     face_job_start(context, request, FACE_TEXT);
 }
 
+static void on_generate(struct http_request *request, void *context)
+{
+    face_job_start(context, request, FACE_GENERATE);
+}
+
 static void on_tokenize(struct http_request *request, void *context)
 {
     face_text_start(context, request, FACE_TEXT_TOKENIZE);

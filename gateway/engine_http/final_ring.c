@@ -410,9 +410,10 @@ void final_ring_render(const struct final_record *record, struct buffer *out)
     buffer_printf(out, ",\"record_seq\":%llu", (unsigned long long)record->sequence);
     render_hex(out, ",\"tenant\":", record->tenant);
     render_hex(out, ",\"key\":", record->key);
-    buffer_append_text(out, record->route == FINAL_ROUTE_CHAT
-                                ? ",\"route\":\"/v1/chat/completions\",\"class\":"
-                                : ",\"route\":\"/v1/completions\",\"class\":");
+    buffer_printf(out, ",\"route\":\"%s\",\"class\":",
+                  record->route == FINAL_ROUTE_CHAT       ? "/v1/chat/completions"
+                  : record->route == FINAL_ROUTE_GENERATE ? "/v1/generate"
+                                                          : "/v1/completions");
     buffer_append_json_string(out, slice_of(record->service_class));
     buffer_printf(out,
                   ",\"at_us\":%lld,\"prompt_tokens\":%u,\"cached_tokens\":%u,"

@@ -36,7 +36,7 @@ struct final_ring;
 enum { FINAL_RING_CLASS_BYTES = 16, FINAL_RING_NONE = -1 };
 
 /* As stored: "route" is a word of the file's format, so numbers are never given a new meaning. */
-enum final_route { FINAL_ROUTE_CHAT = 1, FINAL_ROUTE_COMPLETIONS = 2 };
+enum final_route { FINAL_ROUTE_CHAT = 1, FINAL_ROUTE_COMPLETIONS = 2, FINAL_ROUTE_GENERATE = 3 };
 
 struct final_record {
     uint64_t sequence; /* given by the ring, from 1 */

@@ -1,4 +1,5 @@
-/* fuzz_request_json: any body, as a chat and as a completion: an answer or an error, never more. */
+/* fuzz_request_json: any body, as a chat, a completion and a generation: an answer or an error,
+ * never more. */
 #include <stddef.h>
 #include <stdint.h>
 
@@ -9,7 +10,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     const struct slice body = {(const char *)data, size};
-    for (int kind = FACE_CHAT; kind <= FACE_TEXT; kind++) {
+    for (int kind = FACE_CHAT; kind <= FACE_GENERATE; kind++) {
         struct face_request request;
         if (face_request_parse(&request, (enum face_kind)kind, body, "m", 100) != STATUS_OK)
             continue;

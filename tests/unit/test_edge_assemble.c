@@ -30,7 +30,7 @@ static void test_chat_of_two_choices(void **state)
 {
     (void)state;
     struct edge_assemble *assemble;
-    assert_int_equal(edge_assemble_create(&assemble, true), STATUS_OK);
+    assert_int_equal(edge_assemble_create(&assemble, EDGE_STREAM_CHAT), STATUS_OK);
     add(assemble, "\"id\":\"chatcmpl-1\",\"object\":\"chat.completion.chunk\",\"created\":7,"
                   "\"model\":\"m\",\"system_fingerprint\":\"fp_1\",\"choices\":[{\"index\":1,"
                   "\"delta\":{\"role\":\"assistant\",\"content\":\"\"},\"finish_reason\":null}]}");
@@ -59,7 +59,7 @@ static void test_text_with_logprobs(void **state)
 {
     (void)state;
     struct edge_assemble *assemble;
-    assert_int_equal(edge_assemble_create(&assemble, false), STATUS_OK);
+    assert_int_equal(edge_assemble_create(&assemble, EDGE_STREAM_TEXT), STATUS_OK);
     add(assemble, "\"id\":\"cmpl-1\",\"object\":\"text_completion\",\"created\":7,\"model\":\"m\","
                   "\"choices\":[{\"index\":0,\"text\":\"One\",\"logprobs\":{\"tokens\":[\"One\"],"
                   "\"token_logprobs\":[null],\"top_logprobs\":[null],\"text_offset\":[0]},"
@@ -78,11 +78,29 @@ static void test_text_with_logprobs(void **state)
     edge_assemble_destroy(assemble);
 }
 
+static void test_generation(void **state)
+{
+    (void)state;
+    struct edge_assemble *assemble;
+    assert_int_equal(edge_assemble_create(&assemble, EDGE_STREAM_GENERATION), STATUS_OK);
+    add(assemble, "\"id\":\"gen-1\",\"object\":\"generation\",\"created\":7,\"model\":\"m\","
+                  "\"text\":\"a\\u00e9\",\"finish_reason\":null}");
+    add(assemble, "\"id\":\"gen-1\",\"text\":\" b\",\"finish_reason\":null}");
+    add(assemble, "\"id\":\"gen-1\",\"text\":\"\",\"finish_reason\":\"length\"}");
+    check(assemble, "{\"id\":\"gen-1\",\"created\":7,\"model\":\"m\",\"object\":\"generation\","
+                    "\"text\":\"a\\u00e9 b\",\"finish_reason\":\"length\"," USAGE "}");
+    edge_assemble_destroy(assemble);
+    assert_int_equal(edge_assemble_create(&assemble, EDGE_STREAM_GENERATION), STATUS_OK);
+    check(assemble, "{\"id\":\"f\",\"object\":\"generation\",\"text\":\"\","
+                    "\"finish_reason\":null," USAGE "}");
+    edge_assemble_destroy(assemble);
+}
+
 static void test_no_frame_at_all(void **state)
 {
     (void)state;
     struct edge_assemble *assemble;
-    assert_int_equal(edge_assemble_create(&assemble, false), STATUS_OK);
+    assert_int_equal(edge_assemble_create(&assemble, EDGE_STREAM_TEXT), STATUS_OK);
     check(assemble, "{\"id\":\"f\",\"object\":\"text_completion\",\"choices\":[]," USAGE
                     ",\"service_tier\":\"default\",\"system_fingerprint\":null}");
     edge_assemble_destroy(assemble);
@@ -92,7 +110,7 @@ static void test_choices_at_the_limit(void **state)
 {
     (void)state;
     struct edge_assemble *assemble;
-    assert_int_equal(edge_assemble_create(&assemble, false), STATUS_OK);
+    assert_int_equal(edge_assemble_create(&assemble, EDGE_STREAM_TEXT), STATUS_OK);
     char rest[128];
     snprintf(rest, sizeof rest, "\"choices\":[{\"index\":%d,\"text\":\"x\"}]}", LIMIT_CHOICES - 1);
     add(assemble, rest);
@@ -119,7 +137,7 @@ static void test_broken_frames(void **state)
     };
     for (size_t i = 0; i < sizeof frames / sizeof frames[0]; i++) {
         struct edge_assemble *assemble;
-        assert_int_equal(edge_assemble_create(&assemble, true), STATUS_OK);
+        assert_int_equal(edge_assemble_create(&assemble, EDGE_STREAM_CHAT), STATUS_OK);
         if (edge_assemble_add(assemble, slice_of(frames[i])) != STATUS_PROTOCOL)
             fail_msg("accepted: %s", frames[i]);
         edge_assemble_destroy(assemble);
@@ -130,7 +148,7 @@ static void test_bytes_at_the_limit(void **state)
 {
     (void)state;
     struct edge_assemble *assemble;
-    assert_int_equal(edge_assemble_create(&assemble, false), STATUS_OK);
+    assert_int_equal(edge_assemble_create(&assemble, EDGE_STREAM_TEXT), STATUS_OK);
     struct buffer rest;
     size_t frame = 1024 * 1024;
     buffer_init(&rest, 2 * frame);
@@ -158,7 +176,7 @@ static void test_without_memory(void **state)
         struct edge_text_failing failing = {.fails_at = n};
         struct edge_assemble *assemble = NULL;
         mem_hook_set(edge_text_hook, &failing);
-        enum status status = edge_assemble_create(&assemble, false);
+        enum status status = edge_assemble_create(&assemble, EDGE_STREAM_TEXT);
         if (status == STATUS_OK)
             status = edge_assemble_add(assemble, slice_of(rest));
         mem_hook_set(NULL, NULL);
@@ -172,10 +190,10 @@ static void test_without_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_chat_of_two_choices), cmocka_unit_test(test_text_with_logprobs),
-        cmocka_unit_test(test_no_frame_at_all),     cmocka_unit_test(test_choices_at_the_limit),
-        cmocka_unit_test(test_broken_frames),       cmocka_unit_test(test_bytes_at_the_limit),
-        cmocka_unit_test(test_without_memory),
+        cmocka_unit_test(test_chat_of_two_choices),  cmocka_unit_test(test_text_with_logprobs),
+        cmocka_unit_test(test_generation),           cmocka_unit_test(test_no_frame_at_all),
+        cmocka_unit_test(test_choices_at_the_limit), cmocka_unit_test(test_broken_frames),
+        cmocka_unit_test(test_bytes_at_the_limit),   cmocka_unit_test(test_without_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -156,7 +156,7 @@ static void test_usage_chunk(void **state)
     assert_int_equal(edge_stream_feed(&stream, slice_of(STREAM)), STATUS_OK);
     edge_text_has(seen.out.bytes, "\"delta\":{}}],\"usage\":null}\n\n");
     buffer_clear(&seen.out);
-    edge_stream_append_usage_chunk(&seen.out, &stream, SLICE("unused"));
+    edge_stream_append_usage_chunk(&seen.out, &stream, EDGE_STREAM_CHAT, SLICE("unused"));
     edge_text_same(
         buffer_slice(&seen.out),
         "data: {\"id\":\"chatcmpl-1\",\"object\":\"chat.completion.chunk\",\"created\":7,"
@@ -166,8 +166,30 @@ static void test_usage_chunk(void **state)
         "\"completion_tokens_details\":{\"reasoning_tokens\":0}}}\n\n");
     seen_deinit(&seen, &stream);
     seen_init(&seen, &stream);
-    edge_stream_append_usage_chunk(&seen.out, &stream, SLICE("\"id\":\"f\","));
+    edge_stream_append_usage_chunk(&seen.out, &stream, EDGE_STREAM_CHAT, SLICE("\"id\":\"f\","));
     edge_text_has(seen.out.bytes, "data: {\"id\":\"f\",\"choices\":[],\"usage\":{");
+    seen_deinit(&seen, &stream);
+}
+
+static void test_last_frame_of_a_generation(void **state)
+{
+    (void)state;
+    struct edge_stream stream;
+    struct seen seen;
+    seen_init(&seen, &stream);
+    assert_int_equal(edge_stream_model(&stream).length, 0);
+    assert_int_equal(
+        edge_stream_feed(
+            &stream, SLICE("data: {\"n\":3,\"id\":\"gen-1\",\"object\":\"generation\",\"created\":"
+                           "7,\"model\":\"m\\\"x\",\"text\":\"\\\"choices\\\":\","
+                           "\"finish_reason\":null}\n\n" FINAL)),
+        STATUS_OK);
+    edge_text_same(edge_stream_model(&stream), "m\\\"x");
+    buffer_clear(&seen.out);
+    edge_stream_append_usage_chunk(&seen.out, &stream, EDGE_STREAM_GENERATION, SLICE("unused"));
+    edge_text_has(seen.out.bytes,
+                  "data: {\"id\":\"gen-1\",\"object\":\"generation\",\"created\":7,\"model\":"
+                  "\"m\\\"x\",\"text\":\"\",\"finish_reason\":\"stop\",\"usage\":{");
     seen_deinit(&seen, &stream);
 }
 
@@ -303,6 +325,7 @@ int main(void)
         cmocka_unit_test(test_byte_by_byte),
         cmocka_unit_test(test_start),
         cmocka_unit_test(test_usage_chunk),
+        cmocka_unit_test(test_last_frame_of_a_generation),
         cmocka_unit_test(test_error_frame_is_kept),
         cmocka_unit_test(test_broken_frames),
         cmocka_unit_test(test_broken_records),

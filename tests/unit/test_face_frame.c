@@ -107,6 +107,24 @@ static void test_text_with_an_echoed_prompt(void **state)
     face_frame_choice_deinit(&choice);
 }
 
+static void test_generation(void **state)
+{
+    (void)state;
+    const struct face_frame_head head = {
+        .kind = FACE_GENERATE, .id = "gen-1", .model = "m", .created_s = 9};
+    struct face_frame_choice choice;
+    face_frame_choice_init(&choice, 0);
+    struct engine_event event = token_event(504, "The");
+    face_frame_add(&choice, &head, &event, engine);
+    assert_string_equal(write_frame(&choice, &head, 1, ENGINE_FINISH_NONE),
+                        "{\"n\":1,\"id\":\"gen-1\",\"object\":\"generation\",\"created\":9,"
+                        "\"model\":\"m\",\"text\":\"The\",\"finish_reason\":null}");
+    assert_string_equal(write_frame(&choice, &head, 1, ENGINE_FINISH_LENGTH),
+                        "{\"n\":1,\"id\":\"gen-1\",\"object\":\"generation\",\"created\":9,"
+                        "\"model\":\"m\",\"text\":\"\",\"finish_reason\":\"length\"}");
+    face_frame_choice_deinit(&choice);
+}
+
 /* A prompt's bytes may end in the middle of a character: it is shown when whole. */
 static void test_an_echoed_character_is_never_cut(void **state)
 {
@@ -172,6 +190,7 @@ int main(void)
         cmocka_unit_test(test_chat),
         cmocka_unit_test(test_chat_logprobs),
         cmocka_unit_test(test_text_with_an_echoed_prompt),
+        cmocka_unit_test(test_generation),
         cmocka_unit_test(test_an_echoed_character_is_never_cut),
         cmocka_unit_test(test_an_error_after_the_start),
     };

@@ -242,6 +242,55 @@ static void test_wrong_bodies_are_named(void **state)
     }
 }
 
+/* /v1/generate: one text, few settings, no model needed; everything else is refused by name. */
+static void test_generate(void **state)
+{
+    (void)state;
+    struct face_request request;
+    assert_int_equal(parse(&request, FACE_GENERATE,
+                           "{\"prompt\":\"Hi\",\"max_tokens\":5,\"temperature\":0,\"seed\":7,"
+                           "\"top_p\":0.5,\"stop\":\"x\",\"stream\":true}"),
+                     STATUS_OK);
+    assert_int_equal(request.prompt_count, 1);
+    assert_int_equal(request.engine.tokens_max, 5);
+    assert_int_equal(request.engine.stop_count, 1);
+    assert_true(request.is_stream);
+    face_request_deinit(&request);
+    static const struct {
+        const char *body;
+        enum status status;
+        const char *param;
+    } rows[] = {
+        {"{\"prompt\":\"Hi\"}", STATUS_OK, NULL},
+        {"{\"prompt\":\"Hi\",\"model\":null}", STATUS_OK, NULL},
+        {"{\"prompt\":\"Hi\",\"model\":\"m\"}", STATUS_OK, NULL},
+        {"{\"prompt\":\"Hi\",\"model\":\"x\"}", STATUS_MODEL_NOT_FOUND, "model"},
+        {"{\"prompt\":\"Hi\",\"model\":7}", STATUS_INVALID, "model"},
+        {"{}", STATUS_INVALID, "prompt"},
+        {"{\"prompt\":null}", STATUS_INVALID, "prompt"},
+        {"{\"prompt\":\"\"}", STATUS_INVALID, "prompt"},
+        {"{\"prompt\":[1]}", STATUS_INVALID, "prompt"},
+        {"{\"prompt\":[\"Hi\"]}", STATUS_INVALID, "prompt"},
+        {"{\"prompt\":\"Hi\",\"n\":1}", STATUS_UNSUPPORTED, "n"},
+        {"{\"prompt\":\"Hi\",\"echo\":true}", STATUS_UNSUPPORTED, "echo"},
+        {"{\"prompt\":\"Hi\",\"messages\":[]}", STATUS_UNSUPPORTED, "messages"},
+        {"{\"prompt\":\"Hi\",\"stream_options\":{}}", STATUS_UNSUPPORTED, "stream_options"},
+        {"{\"prompt\":\"Hi\",\"user\":\"u\"}", STATUS_UNSUPPORTED, "user"},
+        {"[]", STATUS_INVALID, NULL},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        enum status status = parse(&request, FACE_GENERATE, rows[i].body);
+        if (status != rows[i].status)
+            fail_msg("%s: %s", rows[i].body, status_name(status));
+        if (status == STATUS_OK) {
+            assert_int_equal(request.engine.tokens_max, 16);
+            face_request_deinit(&request);
+        } else if (rows[i].param != NULL) {
+            assert_string_equal(status_note()->param, rows[i].param);
+        }
+    }
+}
+
 static int fail_at(void *context, size_t bytes)
 {
     (void)bytes;
@@ -277,6 +326,7 @@ int main(void)
         cmocka_unit_test(test_every_honoured_field),
         cmocka_unit_test(test_messages),
         cmocka_unit_test(test_prompts),
+        cmocka_unit_test(test_generate),
         cmocka_unit_test(test_wrong_fields_are_named),
         cmocka_unit_test(test_wrong_bodies_are_named),
         cmocka_unit_test(test_no_memory_at_any_point),

@@ -227,6 +227,18 @@ static void test_the_frame_has_every_member(void **state)
                         "\"finish_reason\":\"stop\",\"estimated\":false,\"queue_us\":4,"
                         "\"prefill_us\":5,\"decode_us\":6,\"preemptions\":0,\"swapped_pages\":0,"
                         "\"swap_us\":0}");
+    static const struct {
+        enum final_route route;
+        const char *word;
+    } routes[] = {{FINAL_ROUTE_CHAT, "\"route\":\"/v1/chat/completions\","},
+                  {FINAL_ROUTE_GENERATE, "\"route\":\"/v1/generate\","}};
+    for (size_t i = 0; i < 2; i++) {
+        struct final_record other = record;
+        other.route = routes[i].route;
+        buffer_clear(&out);
+        final_ring_render(&other, &out);
+        assert_non_null(strstr(out.bytes, routes[i].word));
+    }
     buffer_deinit(&out);
 }
 
