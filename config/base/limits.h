@@ -10,10 +10,10 @@
 #define LIMIT_BODY_BYTES           (4 * 1024 * 1024) /* a chat of 8k tokens needs far less */
 #define LIMIT_ADMIN_BODY_BYTES     (256 * 1024)
 #define LIMIT_PATH_BYTES           1024
-#define LIMIT_CONNECTIONS          65536        /* what a machine allows ends first */
-#define LIMIT_STREAM_PENDING_BYTES (256 * 1024) /* unsent bytes of one answer before reads pause */
-#define LIMIT_PIPELINED_BYTES      (64 * 1024)  /* read ahead while a request runs, then no more */
-#define LIMIT_ARRIVAL_MS           30000 /* head and body of a request, and idle keep-alive */
+#define LIMIT_CONNECTIONS          65536       /* what a machine allows ends first */
+#define LIMIT_STREAM_PENDING_BYTES (16 * 1024) /* unsent bytes of one answer before reads pause */
+#define LIMIT_PIPELINED_BYTES      (64 * 1024) /* read ahead while a request runs, then no more */
+#define LIMIT_ARRIVAL_MS           30000       /* head and body of a request, and idle keep-alive */
 #define LIMIT_UNREAD_MS            60000 /* for a client to read the rest of a finished answer */
 #define LIMIT_JSON_DEPTH           32
 #define LIMIT_JSON_ELEMENTS        131072 /* eight prompts of 16k token ids; 10 MiB as a tree */
@@ -66,6 +66,7 @@
 #define LIMIT_LEDGER_RECENT                                                                        \
     131072                          /* request ids known as written: as many as an engine may
                                               replay, LIMIT_FINAL_RECORDS */
+#define LIMIT_ROWS_AWAITED     1024 /* rows of cut streams without their record: all of an engine */
 #define LIMIT_LEDGER_BATCH     1024 /* rows of one commit: about 2 ms */
 #define LIMIT_LEDGER_BEHIND_MS 250  /* then new requests are refused */
 

@@ -17,6 +17,9 @@
 #include "gateway/edge/edge_forward.h"
 #include "gateway/edge/edge_job.h"
 #include "gateway/edge/edge_probe.h"
+#include "gateway/edge/edge_replay.h"
+#include "gateway/edge/edge_settle.h"
+#include "gateway/edge/edge_wait.h"
 #include "gateway/http/tls.h"
 
 enum {
@@ -102,7 +105,7 @@ static enum status open_stores(struct edge *edge)
     TRY(run_path(path, edge->config, "ledger.db"));
     return ledger_open(&edge->ledger, &(struct ledger_options){.path = path,
                                                                .metrics = edge->metrics.registry,
-                                                               .batch_told = edge_job_told,
+                                                               .batch_told = edge_settle_told,
                                                                .batch_context = edge,
                                                                .is_full = is_full});
 }
@@ -139,10 +142,22 @@ static enum status open_upstream(struct edge *edge)
         .connections_max = (uint32_t)edge->config->max_connections + UPSTREAM_CONNECTIONS_SPARE,
         .connect_timeout_ms = UPSTREAM_CONNECT_MS,
         .head_timeout_ms = most_ms,
-        .idle_timeout_ms = most_ms,
+        .idle_timeout_ms = (uint32_t)edge->config->engine_idle_timeout_s * 1000,
         .peer_uid = -1};
     TRY(http1_client_create(&edge->client, &options));
-    return edge_probe_create(&edge->probe, edge->loop, edge->client, edge->metrics.upstream_up);
+    struct edge_wait_options queue = {
+        .loop = edge->loop,
+        .requests_max = (uint32_t)edge->config->queue_requests,
+        .bytes_max = (uint64_t)edge->config->queue_bytes,
+        .tenant_requests_max = (uint32_t)edge->config->queue_tenant_requests,
+        .tenant_bytes_max = (uint64_t)edge->config->queue_tenant_bytes,
+        .gauge = edge->metrics.jobs_waiting};
+    TRY(edge_wait_create(&edge->wait, &queue));
+    TRY(edge_replay_create(&edge->replay, edge));
+    TRY(edge_probe_create(&edge->probe, edge->loop, edge->client, edge->metrics.upstream_up,
+                          edge->metrics.upstream_foreign));
+    edge_probe_listen(edge->probe, edge_replay_checked, edge->replay);
+    return STATUS_OK;
 }
 
 static enum status open_listener(struct listener **out, int descriptor, const char *address,
@@ -193,7 +208,8 @@ static void drain_look(void *context)
     struct run *run = context;
     struct edge *edge = &run->edge;
     int64_t now_us = loop_now_us(edge->loop);
-    uint32_t running = edge->jobs_running + listener_requests_running(edge->public_listener) +
+    uint32_t running = edge->jobs_running + edge_replay_waiting(edge->replay) +
+                       listener_requests_running(edge->public_listener) +
                        listener_requests_running(edge->admin_listener);
     if (running == 0 || now_us >= run->drain_until_us + DRAIN_END_MS * INT64_C(1000)) {
         loop_stop(edge->loop);
@@ -202,7 +218,7 @@ static void drain_look(void *context)
     if (!run->is_cut && now_us >= run->drain_until_us) {
         run->is_cut = true;
         LOG(LOG_WARN, "drain_cut", LOG_NUMBER("requests", edge->jobs_running));
-        edge_job_cancel_all(edge, STATUS_UNAVAILABLE, "The server is stopping; try again shortly.");
+        edge_job_cancel_all(edge, "The server is stopping; try again shortly.");
     }
     loop_timer_arm(run->drain_timer, DRAIN_LOOK_MS);
 }
@@ -276,12 +292,15 @@ static void run_close(struct run *run)
         listener_close(edge->public_listener);
     if (edge->admin_listener != NULL)
         listener_close(edge->admin_listener);
+    edge_replay_close(edge->replay);
     edge_probe_destroy(edge->probe);
     if (edge->client != NULL)
         http1_client_destroy(edge->client);
     if (edge->ledger != NULL)
         ledger_close(edge->ledger);
+    edge_wait_destroy(edge->wait);
     edge_job_free_all(edge);
+    edge_replay_destroy(edge->replay);
     if (edge->public_tls != NULL)
         tls_context_close(edge->public_tls);
     if (edge->admin_tls != NULL)

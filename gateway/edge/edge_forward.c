@@ -51,7 +51,7 @@ static void ready_answer(struct ready_wait *wait, bool is_up)
     struct buffer body;
     buffer_init(&body, 512);
     buffer_printf(&body, "{\"status\":\"%s\",\"engine\":\"%s\",\"ledger\":\"%s\",\"draining\":%s}",
-                  is_ready ? "ready" : "not ready", is_up ? "up" : "down",
+                  is_ready ? "ready" : "not ready", edge_probe_word(edge->probe),
                   is_writable ? "writable" : "not writable", edge->is_draining ? "true" : "false");
     struct edge_access access = wait->access;
     http_respond_json(wait->request, is_ready ? 200 : 503, buffer_slice(&body));

@@ -35,6 +35,7 @@ enum status edge_head_append(struct buffer *out, const struct edge_head *head)
                             "\r\nx-banyan-protocol: 1\r\nx-banyan-request-id: ");
     buffer_append_slice(out, head->request_id);
     append_hex(out, "\r\nx-banyan-tenant: ", principal->tenant_hash);
+    append_hex(out, "\r\nx-banyan-key: ", principal->key_hash);
     append_hex(out, "\r\nx-banyan-domain: ", principal->domain);
     append_hex(out, "\r\nx-banyan-visible: ", principal->domain);
     buffer_printf(out, "\r\nx-banyan-class: %s\r\nx-banyan-weight: %u\r\nx-banyan-deadline-ms: %u",

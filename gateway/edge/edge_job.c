@@ -9,14 +9,19 @@
 #include "gateway/edge/edge_assemble.h"
 #include "gateway/edge/edge_head.h"
 #include "gateway/edge/edge_json.h"
+#include "gateway/edge/edge_replay.h"
+#include "gateway/edge/edge_settle.h"
 #include "gateway/edge/edge_stream.h"
+#include "gateway/edge/edge_wait.h"
 #include "gateway/http/http_error.h"
 
 enum {
     GRACE_MS = 1000,          /* for the final record after a half-close */
     DEADLINE_MARGIN_MS = 500, /* the engine keeps the deadline itself; the edge stands behind it */
-    APPEND_AGAIN_MS = 20,
-    APPEND_TRIES_MAX = 250, /* a full ledger queue is waited for 5 s, then the row is logged */
+    BUSY_MS = 1000,           /* when a busy engine does not say how long */
+    BUSY_MS_MAX = 30000,
+    NO_CONNECTION_MS = 20,
+    QUEUED_EVERY_MS = 5000, /* between two comments to a client that waits */
     CONTENT_TYPE_BYTES = 64,
     FALLBACK_BYTES = 1024,
 };
@@ -25,13 +30,14 @@ static const char SERVICE_CLASS[] = "standard";
 
 struct edge_job {
     struct edge_job *previous;
-    struct edge_job *next_told; /* in edge->told */
     struct edge_job *next;
     struct edge *edge;
     struct http_request *request;    /* NULL once gone */
     struct http1_exchange *exchange; /* NULL once it has ended */
     struct loop_timer *timer; /* the deadline; after a cancel or the final record, the grace */
-    struct loop_timer *append_timer; /* a full ledger queue */
+    /* Until the engine's head: when the client is told that it waits; later: a paused reader. */
+    struct loop_timer *client_timer;
+    struct edge_wait_entry entry;
     struct edge_stream stream;
     struct edge_assemble *assemble; /* NULL for streamed answers */
     struct buffer relay;            /* an answer that is no stream */
@@ -39,9 +45,8 @@ struct edge_job {
     struct principal principal;
     struct edge_body body;
     struct edge_access access;
-    struct ledger_row row;
+    struct edge_settle settle;
     struct error_note failure; /* what the client hears instead of a normal end; OK = nothing */
-    enum status commit_status;
     bool is_generation;
     enum edge_stream_form form;
     bool is_accepted;   /* the engine answered 200 with a stream: from here on it is counted */
@@ -51,9 +56,13 @@ struct edge_job {
     bool is_committing; /* the row is with the ledger */
     bool is_ended;      /* the client has its end */
     int upstream_code;  /* 0 = no head yet */
+    bool has_waited;
+    uint32_t retry_after_ms; /* of a busy engine */
+    uint32_t sends;
     uint32_t deadline_ms;
-    uint32_t append_tries;
-    uint32_t holds; /* calls under way that still need the job */
+    int64_t deadline_us;
+    size_t pending_bytes; /* not taken by a paused reader at the last look */
+    uint32_t holds;       /* calls under way that still need the job */
     int64_t sent_us;
     int64_t final_us;
     int64_t ended_us;
@@ -66,10 +75,13 @@ static void job_free(struct edge_job *job)
     buffer_deinit(&job->relay);
     if (job->timer != NULL)
         loop_timer_destroy(job->timer);
-    if (job->append_timer != NULL)
-        loop_timer_destroy(job->append_timer);
+    if (job->client_timer != NULL)
+        loop_timer_destroy(job->client_timer);
+    edge_settle_deinit(&job->settle);
     mem_free(job);
 }
+
+static void job_unpause(struct edge_job *job);
 
 static void job_hold(struct edge_job *job)
 {
@@ -84,6 +96,7 @@ static void job_unhold(struct edge_job *job)
         !job->is_concluded)
         return;
     struct edge *edge = job->edge;
+    job_unpause(job);
     if (job->next != NULL)
         job->next->previous = job->previous;
     if (job->previous != NULL)
@@ -95,6 +108,22 @@ static void job_unhold(struct edge_job *job)
     edge_access_end(&job->access, &edge->metrics,
                     job->ended_us != 0 ? job->ended_us : loop_now_us(edge->loop));
     job_free(job);
+}
+
+static void job_wait(struct edge_job *job, bool is_first);
+
+static void client_arm(struct edge_job *job, uint32_t delay_ms)
+{
+    loop_timer_arm(job->client_timer, delay_ms);
+}
+
+static void job_unpause(struct edge_job *job)
+{
+    if (!job->is_paused)
+        return;
+    job->is_paused = false;
+    loop_timer_disarm(job->client_timer);
+    metric_set(job->edge->metrics.readers_paused, --job->edge->readers_paused);
 }
 
 /* The first failure stays: later ones follow from it. */
@@ -131,6 +160,10 @@ static void end_stream(struct edge_job *job, struct buffer *out)
     } else if (job->failure.status != STATUS_OK) {
         buffer_append_text(out, "data: ");
         http_error_render(&job->failure, out);
+        buffer_append_text(out, "\n\n");
+    } else if (!job->is_accepted) { /* refused after the client was told that it waits */
+        buffer_append_text(out, "data: ");
+        buffer_append_slice(out, buffer_slice(&job->relay));
         buffer_append_text(out, "\n\n");
     } else {
         if (job->body.includes_usage || job->form == EDGE_STREAM_GENERATION) {
@@ -246,7 +279,13 @@ static void job_end_client(struct edge_job *job)
     if (job->request == NULL || job->is_ended)
         return;
     job->is_ended = true;
+    if (job->client_timer != NULL)
+        loop_timer_disarm(job->client_timer);
     end_check_finish(job);
+    /* An event has one line; the engine's refusals have, too. */
+    if (!job->is_accepted && http_is_answered(job->request) &&
+        (job->relay.length == 0 || memchr(job->relay.bytes, '\n', job->relay.length) != NULL))
+        job_fail(job, STATUS_UNAVAILABLE, "The engine refused the request.");
     struct buffer out;
     buffer_init(&out, LIMIT_ASSEMBLED_BYTES + 2 * FALLBACK_BYTES);
     if (http_is_answered(job->request))
@@ -261,7 +300,7 @@ static void job_end_client(struct edge_job *job)
         end_relayed(job);
     buffer_deinit(&out);
     job->ended_us = loop_now_us(job->edge->loop);
-    if (job->sent_us != 0 && job->final_us != 0)
+    if (job->sent_us != 0 && job->final_us != 0 && !job->has_waited)
         metric_observe(
             job->edge->metrics.overhead_seconds,
             (double)(job->sent_us - job->access.arrived_us + job->ended_us - job->final_us) / 1e6);
@@ -287,8 +326,12 @@ static void settle_text(char *out, size_t capacity, const char *text)
 
 static void settle_fill(struct edge_job *job)
 {
-    const struct edge_final *final = &job->stream.final;
-    struct ledger_row *row = &job->row;
+    struct edge_final final = job->stream.final;
+    struct ledger_row *row = &job->settle.row;
+    final.completion_tokens =
+        job->stream.has_final ? final.completion_tokens : job->stream.tokens_seen;
+    final.is_estimated = !job->stream.has_final || final.is_estimated;
+    edge_settle_fill(row, &final);
     row->at_us = clock_wall_us(clock_system());
     settle_text(row->request_id, sizeof row->request_id, job->access.request_id);
     settle_text(row->tenant_id, sizeof row->tenant_id, job->principal.tenant_id);
@@ -304,138 +347,84 @@ static void settle_fill(struct edge_job *job)
     row->http_code = is_gone ? 499 : 200;
     if (!is_gone && !http_is_answered(job->request) && job->failure.status != STATUS_OK)
         row->http_code = http_error_of(job->failure.status)->http_code;
-    row->prompt_tokens = final->prompt_tokens;
-    row->cached_tokens = final->cached_tokens;
-    row->completion_tokens =
-        job->stream.has_final ? final->completion_tokens : job->stream.tokens_seen;
-    row->is_estimated = !job->stream.has_final || final->is_estimated;
-    row->queue_us = final->queue_us;
-    row->prefill_us = final->prefill_us;
-    row->decode_us = final->decode_us;
     row->total_us = loop_now_us(job->edge->loop) - job->access.arrived_us;
-}
-
-static void settle_count(struct edge_job *job)
-{
-    struct edge_metrics *metrics = &job->edge->metrics;
-    const struct ledger_row *row = &job->row;
-    metric_add(metrics->tokens_prompt, row->prompt_tokens);
-    metric_add(metrics->tokens_cached, row->cached_tokens);
-    metric_add(metrics->tokens_generated, row->completion_tokens);
-    if (row->is_estimated)
-        metric_add(metrics->estimated_total, 1);
     job->access.finish = row->finish;
     job->access.prompt_tokens = row->prompt_tokens;
     job->access.cached_tokens = row->cached_tokens;
     job->access.completion_tokens = row->completion_tokens;
 }
 
-/* The row could not be committed in time (the ledger keeps trying), or not even be queued: its
- * counts go to the log, so that nothing is lost silently, and the client gets no normal end. */
-static void settle_unconfirmed(struct edge_job *job, const char *event)
-{
-    const struct ledger_row *row = &job->row;
-    LOG(LOG_ERROR, event, LOG_TEXT("request_id", row->request_id),
-        LOG_TEXT("tenant", row->tenant_id), LOG_TEXT("key", row->key_id),
-        LOG_TEXT("model", row->model), LOG_TEXT("finish", row->finish),
-        LOG_NUMBER("prompt_tokens", row->prompt_tokens),
-        LOG_NUMBER("cached_tokens", row->cached_tokens),
-        LOG_NUMBER("completion_tokens", row->completion_tokens), LOG_NUMBER("at_us", row->at_us));
-    job_fail(job, STATUS_UNAVAILABLE, "The answer's usage could not be recorded; try again.");
-    job_end_client(job);
-}
-
-static void settle_committed(void *context)
+/* Without a row in the file there is no normal end. */
+static void settle_done(void *context, bool is_recorded)
 {
     struct edge_job *job = context;
     job_hold(job);
     job->is_committing = false;
-    if (job->commit_status != STATUS_OK)
-        settle_unconfirmed(job, "ledger_row_late");
+    if (is_recorded)
+        edge_replay_counted(job->edge->replay, job->stream.final.record_seq);
     else
-        job_end_client(job);
+        job_fail(job, STATUS_UNAVAILABLE, "The answer's usage could not be recorded; try again.");
+    job_end_client(job);
     job_unhold(job);
 }
 
-/* On the ledger's thread; edge_job_told follows. */
-static void settle_written(void *context, enum status status)
-{
-    struct edge_job *job = context;
-    job->commit_status = status;
-    job->next_told = atomic_load(&job->edge->told);
-    while (!atomic_compare_exchange_weak(&job->edge->told, &job->next_told, job))
-        ;
-}
-
-/* All jobs whose rows the ledger has told of, in the order of their rows. */
-static void told_settle(void *context)
-{
-    struct edge *edge = context;
-    struct edge_job *last_first = atomic_exchange(&edge->told, NULL);
-    struct edge_job *job = NULL;
-    while (last_first != NULL) {
-        struct edge_job *next = last_first->next_told;
-        last_first->next_told = job;
-        job = last_first;
-        last_first = next;
-    }
-    while (job != NULL) {
-        struct edge_job *next = job->next_told;
-        settle_committed(job);
-        job = next;
-    }
-}
-
-void edge_job_told(void *context)
-{
-    struct edge *edge = context;
-    if (atomic_load(&edge->told) != NULL)
-        loop_post(edge->loop, told_settle, edge);
-}
-
-static void settle_append(void *context)
-{
-    struct edge_job *job = context;
-    job_hold(job);
-    job->is_committing = true;
-    if (ledger_append(job->edge->ledger, &job->row, settle_written, job) != STATUS_OK) {
-        if (++job->append_tries < APPEND_TRIES_MAX && job->append_timer == NULL)
-            job->append_timer = loop_timer_create(job->edge->loop, settle_append, job);
-        if (job->append_tries < APPEND_TRIES_MAX && job->append_timer != NULL) {
-            loop_timer_arm(job->append_timer, APPEND_AGAIN_MS);
-        } else {
-            job->is_committing = false;
-            settle_unconfirmed(job, "ledger_row_lost");
-        }
-    }
-    job_unhold(job);
-}
-
-/* Every job that the engine accepted comes here once. */
+/* Every job that the engine accepted comes here once. With the record the client's end waits for
+ * the commit; without it the client hears at once that the answer was cut, and the row waits. */
 static void job_settle(struct edge_job *job)
 {
     job->is_concluded = true;
     job->final_us = loop_now_us(job->edge->loop);
     settle_fill(job);
-    settle_count(job);
-    settle_append(job);
+    if (job->stream.has_final) {
+        job->is_committing = true;
+        job->settle.done = settle_done;
+        job->settle.context = job;
+        edge_settle_begin(&job->settle, job->edge);
+    } else {
+        edge_replay_await(job->edge->replay, &job->settle.row);
+        job_end_client(job);
+    }
 }
 
 /* --- the engine's side --- */
 
-void edge_job_cancel(struct edge_job *job, enum status status, const char *message)
+/* Ends a job that the engine has not accepted. */
+static void job_conclude(struct edge_job *job)
 {
-    if (job->is_cancelled || job->is_concluded)
-        return;
-    job->is_cancelled = true;
-    job_fail(job, status, message);
-    if (job->exchange == NULL)
-        return;
+    job->is_concluded = true;
+    loop_timer_disarm(job->timer);
+    job_end_client(job);
+}
+
+static void cancel_exchange(struct edge_job *job)
+{
     http1_exchange_half_close(job->exchange);
     if (job->is_paused)
         http1_exchange_resume(job->exchange);
-    job->is_paused = false;
+    job_unpause(job);
     loop_timer_arm(job->timer, GRACE_MS);
+}
+
+void edge_job_cancel(struct edge_job *job, enum edge_cancel reason, const char *message)
+{
+    static const enum status statuses[EDGE_CANCEL_COUNT] = {
+        [EDGE_CANCEL_CLIENT] = STATUS_CANCELLED,  [EDGE_CANCEL_SLOW_READER] = STATUS_CANCELLED,
+        [EDGE_CANCEL_DEADLINE] = STATUS_DEADLINE, [EDGE_CANCEL_SHUTDOWN] = STATUS_UNAVAILABLE,
+        [EDGE_CANCEL_ENGINE] = STATUS_PROTOCOL,   [EDGE_CANCEL_TOO_LONG] = STATUS_INVALID,
+    };
+    if (job->is_cancelled || job->is_concluded)
+        return;
+    job_hold(job);
+    job->is_cancelled = true;
+    metric_add(job->edge->metrics.cancelled[reason], 1);
+    job_fail(job, statuses[reason], message);
+    if (job->exchange != NULL) {
+        cancel_exchange(job);
+    } else {
+        edge_wait_leave(job->edge->wait, &job->entry);
+        job_conclude(job);
+    }
+    job_unhold(job);
 }
 
 static void job_timer(void *context)
@@ -445,7 +434,7 @@ static void job_timer(void *context)
     if ((job->is_cancelled || job->is_concluded) && job->exchange != NULL)
         http1_exchange_cancel(job->exchange);
     else
-        edge_job_cancel(job, STATUS_DEADLINE, "The request reached its deadline.");
+        edge_job_cancel(job, EDGE_CANCEL_DEADLINE, "The request reached its deadline.");
     job_unhold(job);
 }
 
@@ -454,7 +443,31 @@ static void job_drained(void *context)
     struct edge_job *job = context;
     if (job->is_paused && job->exchange != NULL)
         http1_exchange_resume(job->exchange);
-    job->is_paused = false;
+    job_unpause(job);
+}
+
+/* The engine is held back until the reader goes on; nothing else ends it meanwhile but its deadline
+ * and `slow_reader_timeout_s` without a byte taken. */
+static void job_pause(struct edge_job *job)
+{
+    job->is_paused = true;
+    job->pending_bytes = http_stream_pending(job->request);
+    metric_set(job->edge->metrics.readers_paused, ++job->edge->readers_paused);
+    http1_exchange_pause(job->exchange);
+    client_arm(job, (uint32_t)job->edge->config->slow_reader_timeout_s * 1000);
+}
+
+static void client_look_paused(struct edge_job *job)
+{
+    size_t pending = http_stream_pending(job->request);
+    if (pending < job->pending_bytes) {
+        job->pending_bytes = pending;
+        client_arm(job, (uint32_t)job->edge->config->slow_reader_timeout_s * 1000);
+        return;
+    }
+    LOG(LOG_WARN, "reader_too_slow", LOG_TEXT("request_id", job->access.request_id),
+        LOG_TEXT("tenant", job->access.tenant_id), LOG_NUMBER("pending_bytes", pending));
+    edge_job_cancel(job, EDGE_CANCEL_SLOW_READER, "The answer was not read for too long.");
 }
 
 static void head_begin_stream(struct edge_job *job)
@@ -469,6 +482,28 @@ static void head_begin_stream(struct edge_job *job)
     http_stream_begin(job->request, 200, headers, count, job_drained, job);
 }
 
+/* The client of a stream has waited long enough to be told, and a while again. */
+static void client_tell_queued(struct edge_job *job)
+{
+    if (!http_is_answered(job->request))
+        head_begin_stream(job);
+    if (http_stream_pending(job->request) == 0) /* one that does not read is not told more */
+        http_stream_write(job->request, SLICE(": queued\n\n"));
+    client_arm(job, QUEUED_EVERY_MS);
+}
+
+static void client_timer(void *context)
+{
+    struct edge_job *job = context;
+    job_hold(job);
+    bool is_open = job->request != NULL && !job->is_ended && !job->is_cancelled;
+    if (is_open && job->is_paused)
+        client_look_paused(job);
+    else if (is_open && !job->is_accepted)
+        client_tell_queued(job);
+    job_unhold(job);
+}
+
 static void job_head(void *context, const struct http1_head *head)
 {
     int code = head->code;
@@ -476,13 +511,17 @@ static void job_head(void *context, const struct http1_head *head)
     struct edge_job *job = context;
     job_hold(job);
     job->upstream_code = code;
+    job->retry_after_ms = head->retry_after_ms;
+    edge_wait_answered(job->edge->wait, &job->entry, code != 503);
     bool is_sse = slice_starts_with(content_type, SLICE("text/event-stream"));
     if (job->is_generation && code == 200 && is_sse) {
         job->is_accepted = true;
-        if (job->body.is_stream && job->request != NULL && !job->is_cancelled)
+        loop_timer_disarm(job->client_timer);
+        if (job->body.is_stream && job->request != NULL && !job->is_cancelled &&
+            !http_is_answered(job->request))
             head_begin_stream(job);
     } else if (job->is_generation && code == 200) {
-        edge_job_cancel(job, STATUS_PROTOCOL, "The engine did not answer with a stream.");
+        edge_job_cancel(job, EDGE_CANCEL_ENGINE, "The engine did not answer with a stream.");
     } else {
         size_t length = content_type.length < CONTENT_TYPE_BYTES ? content_type.length : 0;
         memcpy(job->content_type, content_type.bytes, length);
@@ -534,17 +573,40 @@ static void job_body(void *context, struct slice bytes)
     if (status != STATUS_OK && !job->is_concluded) {
         bool is_too_long = status == STATUS_LIMIT && job->assemble != NULL;
         log_failure(LOG_WARN, "answer_broken");
-        edge_job_cancel(job, is_too_long ? STATUS_INVALID : STATUS_PROTOCOL,
+        edge_job_cancel(job, is_too_long ? EDGE_CANCEL_TOO_LONG : EDGE_CANCEL_ENGINE,
                         is_too_long ? status_note()->message
                                     : "The engine's answer could not be understood.");
     }
     if (job->request != NULL && !job->is_cancelled && !job->is_paused && job->exchange != NULL &&
         http_is_answered(job->request) && !job->is_concluded &&
-        http_stream_pending(job->request) > LIMIT_STREAM_PENDING_BYTES) {
-        job->is_paused = true;
-        http1_exchange_pause(job->exchange);
-    }
+        http_stream_pending(job->request) > LIMIT_STREAM_PENDING_BYTES)
+        job_pause(job);
     job_unhold(job);
+}
+
+/* The engine is not there, or went away before it answered at all; or it said that it is full. */
+static bool ended_may_wait(const struct edge_job *job, enum status status)
+{
+    if (job->is_accepted || job->is_cancelled || job->request == NULL)
+        return false;
+    return job->upstream_code == 503 ? status == STATUS_OK
+                                     : job->upstream_code == 0 && status == STATUS_UNAVAILABLE;
+}
+
+/* Back to the head of its tenant's queue. */
+static void ended_wait(struct edge_job *job)
+{
+    struct edge *edge = job->edge;
+    if (job->upstream_code == 503) {
+        uint32_t ms = job->retry_after_ms != 0 ? job->retry_after_ms : BUSY_MS;
+        edge_wait_busy(edge->wait, ms < BUSY_MS_MAX ? ms : BUSY_MS_MAX);
+    } else {
+        edge_wait_shut(edge->wait);
+        edge_replay_suspect(edge->replay);
+    }
+    job->upstream_code = 0;
+    buffer_clear(&job->relay);
+    job_wait(job, true);
 }
 
 /* The exchange is over without a final record. */
@@ -555,26 +617,33 @@ static void ended_conclude(struct edge_job *job, enum status status)
         job_settle(job);
         return;
     }
-    job->is_concluded = true;
     if (job->upstream_code != 0 && status != STATUS_OK)
         job_fail(job, STATUS_UNAVAILABLE, "The engine ended in the middle of the answer.");
     else if (job->upstream_code == 0)
         job_fail(job, STATUS_UNAVAILABLE, "The engine is not available now; try again shortly.");
-    job_end_client(job);
+    else if (job->upstream_code == 409 && job->sends > 1) /* begun, and then cut: by the engine */
+        job_fail(job, STATUS_UNAVAILABLE, "The engine went away while it worked; try again.");
+    job_conclude(job);
 }
 
 static void job_ended(void *context, enum status status)
 {
     struct edge_job *job = context;
     job_hold(job);
+    bool is_sent = http1_exchange_is_sent(job->exchange);
     job->exchange = NULL;
     loop_timer_disarm(job->timer);
-    if (!job->is_concluded)
+    edge_wait_answered(job->edge->wait, &job->entry, false);
+    if (status != STATUS_OK && is_sent && !job->stream.has_final)
+        edge_replay_suspect(job->edge->replay);
+    if (!job->is_concluded && ended_may_wait(job, status))
+        ended_wait(job);
+    else if (!job->is_concluded)
         ended_conclude(job, status);
     job_unhold(job);
 }
 
-static enum status send_try(struct edge_job *job)
+static enum status send_try(struct edge_job *job, uint32_t left_ms)
 {
     static const struct http1_callbacks callbacks = {job_head, job_body, job_ended};
     struct edge_head head = {.method = http_method(job->request),
@@ -582,7 +651,7 @@ static enum status send_try(struct edge_job *job)
                              .request_id = slice_of(job->access.request_id),
                              .principal = &job->principal,
                              .service_class = SERVICE_CLASS,
-                             .deadline_ms = job->deadline_ms};
+                             .deadline_ms = left_ms};
     struct buffer text;
     buffer_init(&text, EDGE_HEAD_BYTES_MAX);
     enum status status = edge_head_append(&text, &head);
@@ -593,16 +662,74 @@ static enum status send_try(struct edge_job *job)
     return status;
 }
 
+static uint32_t send_left_ms(const struct edge_job *job)
+{
+    int64_t left_ms = (job->deadline_us - loop_now_us(job->edge->loop) + 999) / 1000;
+    return left_ms > 0 ? (uint32_t)left_ms : 0;
+}
+
 static void job_send(struct edge_job *job)
 {
-    job->sent_us = loop_now_us(job->edge->loop);
-    loop_timer_arm(job->timer, job->deadline_ms + DEADLINE_MARGIN_MS);
-    if (send_try(job) == STATUS_OK)
+    uint32_t left_ms = send_left_ms(job);
+    if (left_ms == 0) {
+        edge_wait_answered(job->edge->wait, &job->entry, false);
+        edge_job_cancel(job, EDGE_CANCEL_DEADLINE, "The request reached its deadline.");
         return;
-    loop_timer_disarm(job->timer);
+    }
+    job->sent_us = loop_now_us(job->edge->loop);
+    loop_timer_arm(job->timer, left_ms + DEADLINE_MARGIN_MS);
+    enum status status = send_try(job, left_ms);
+    if (status == STATUS_OK) {
+        if (job->sends++ != 0)
+            metric_add(job->edge->metrics.sends_again, 1);
+        return;
+    }
+    edge_wait_answered(job->edge->wait, &job->entry, false);
+    if (status == STATUS_BUSY) {
+        edge_wait_busy(job->edge->wait, NO_CONNECTION_MS);
+        job_wait(job, true);
+        return;
+    }
     job->failure = *status_note();
-    job->is_concluded = true;
-    job_end_client(job);
+    job_conclude(job);
+}
+
+/* --- waiting --- */
+
+static void wait_go(void *context)
+{
+    struct edge_job *job = context;
+    job_hold(job);
+    job_send(job);
+    job_unhold(job);
+}
+
+static void wait_refused(void *context)
+{
+    struct edge_job *job = context;
+    job_hold(job);
+    job_fail(job, STATUS_UNAVAILABLE, "The engine is of another version; try again later.");
+    job_conclude(job);
+    job_unhold(job);
+}
+
+static void job_wait(struct edge_job *job, bool is_first)
+{
+    struct edge *edge = job->edge;
+    job->has_waited = true;
+    loop_timer_arm(job->timer, send_left_ms(job));
+    if (edge_probe_engine(edge->probe)->state == EDGE_PROBE_FOREIGN) {
+        wait_refused(job);
+        return;
+    }
+    job->entry.go = wait_go;
+    job->entry.refused = wait_refused;
+    job->entry.context = job;
+    if (edge_wait_enter(edge->wait, &job->entry, job->principal.tenant_hash,
+                        http_body(job->request).length, is_first) == STATUS_OK)
+        return;
+    job->failure = *status_note();
+    job_conclude(job);
 }
 
 /* --- from outside --- */
@@ -615,7 +742,7 @@ static void job_gone(void *context, bool is_early)
     job->request = NULL;
     if (!job->is_ended) {
         job->access.code = 499;
-        edge_job_cancel(job, STATUS_CANCELLED, "The client has left.");
+        edge_job_cancel(job, EDGE_CANCEL_CLIENT, "The client has left.");
     }
     job_unhold(job);
 }
@@ -636,9 +763,11 @@ static enum status start_create(struct edge_job **out, const struct edge_job_opt
     job->deadline_ms = options->deadline_ms;
     edge_stream_init(&job->stream, &stream_callbacks, job);
     buffer_init(&job->relay, LIMIT_RELAYED_BYTES);
+    job->deadline_us = loop_now_us(job->edge->loop) + job->deadline_ms * INT64_C(1000);
     job->timer = loop_timer_create(job->edge->loop, job_timer, job);
+    job->client_timer = loop_timer_create(job->edge->loop, client_timer, job);
     enum status status = STATUS_OK;
-    if (job->timer == NULL)
+    if (job->timer == NULL || job->client_timer == NULL)
         status = status_fail(STATUS_NO_MEMORY, __FILE__, __LINE__, NULL, "no memory for a timer");
     if (status == STATUS_OK && job->is_generation && !job->body.is_stream)
         status = edge_assemble_create(&job->assemble, job->form);
@@ -670,17 +799,48 @@ void edge_job_start(const struct edge_job_options *options)
     metric_set(edge->metrics.jobs_running, edge->jobs_running);
     job->request = options->request;
     http_on_gone(job->request, job_gone, job);
-    job_send(job);
+    if (job->is_generation && job->body.is_stream)
+        client_arm(job, (uint32_t)edge->config->queue_commit_after_s * 1000);
+    if (edge_wait_is_needed(edge->wait))
+        job_wait(job, false);
+    else
+        job_send(job);
     job_unhold(job);
 }
 
-void edge_job_cancel_all(struct edge *edge, enum status status, const char *message)
+void edge_job_cancel_all(struct edge *edge, const char *message)
 {
     struct edge_job *next = NULL;
     for (struct edge_job *job = edge->jobs; job != NULL; job = next) {
         next = job->next;
-        edge_job_cancel(job, status, message);
+        edge_job_cancel(job, EDGE_CANCEL_SHUTDOWN, message);
     }
+}
+
+static struct edge_job *job_find(const struct edge *edge, const char *request_id)
+{
+    struct edge_job *job = edge->jobs;
+    while (job != NULL && strcmp(job->access.request_id, request_id) != 0)
+        job = job->next;
+    return job;
+}
+
+bool edge_job_expects(const struct edge *edge, const char *request_id)
+{
+    const struct edge_job *job = job_find(edge, request_id);
+    return job != NULL && (job->exchange != NULL || job->is_committing);
+}
+
+void edge_job_refuse(struct edge *edge, const char *request_id)
+{
+    struct edge_job *job = job_find(edge, request_id);
+    if (job == NULL || job->entry.tenant == NULL)
+        return;
+    job_hold(job);
+    edge_wait_leave(edge->wait, &job->entry);
+    job_fail(job, STATUS_UNAVAILABLE, "The engine went away while it worked; try again.");
+    job_conclude(job);
+    job_unhold(job);
 }
 
 void edge_job_free_all(struct edge *edge)

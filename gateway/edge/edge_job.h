@@ -1,13 +1,17 @@
 /* edge_job: one request at the engine, from its start until it is counted.
  *
  * Owns:     the exchange with the engine, its count, the ledger row. A job outlives the client's
- *           request: it ends when the engine has ended, the row is committed and the client is
- * gone. Thread:   the loop's thread. Cost:     one allocation, plus the answer's bytes when it is
- * not streamed. Not here: who may ask (edge_forward), frames (edge_stream), whole answers
- * (edge_assemble).
+ *           request: it ends when the engine has ended, the row is committed, the client is gone.
+ * Thread:   the loop's thread.
+ * Cost:     one allocation, plus the answer's bytes when it is not streamed.
+ * Not here: who may ask (edge_forward), whose turn it is (edge_wait), frames (edge_stream), whole
+ *           answers (edge_assemble), rows without a record (edge_replay).
  *
- *   start ─ head 200 ─ frames ─ final record ─ row committed ─ client's end ─ over
- *                            └─ cut or cancelled: row marked estimated ┘
+ *   start ─┬───────► sent ─ head 200 ─ frames ─ final record ─ row committed ─ client's end ─ over
+ *          └─ wait ◄─┤ down, busy            └─ cut: client's end; the row waits for its record
+ *
+ * Sent again is only what the engine has not accepted: nothing was sent, it answered 503, or it
+ * went away before it answered at all. It drops a request id that it has seen.
  */
 #pragma once
 
@@ -30,16 +34,18 @@ struct edge_job_options {
 /* Takes the request over: whatever happens from here, the job answers it. */
 void edge_job_start(const struct edge_job_options *options);
 
-/* The one entrance for every early end: the client left, a deadline, shutdown, an answer that is
- * too long. Half-closes towards the engine and gives it a second for its final record; `status` and
- * the message are what the client hears if it is still there. No effect on a job that is ending. */
-void edge_job_cancel(struct edge_job *job, enum status status, const char *message);
+/* The one entrance for every early end. A job that waits ends here; else it half-closes towards the
+ * engine and gives it a second for its final record. The reason's status and the message are what
+ * the client hears if it is still there. No effect on a job that is ending. */
+void edge_job_cancel(struct edge_job *job, enum edge_cancel reason, const char *message);
 
-/* For ledger_options.batch_told, with the edge as its context: wakes the loop once for all jobs
- * whose rows were told of. The ledger's thread. */
-void edge_job_told(void *context);
+/* edge_job_cancel of every job: the server stops. */
+void edge_job_cancel_all(struct edge *edge, const char *message);
 
-/* edge_job_cancel of every job. */
-void edge_job_cancel_all(struct edge *edge, enum status status, const char *message);
+/* Whether the record of that request comes with its own stream, or is on its way into the ledger.
+ * O(jobs). */
+bool edge_job_expects(const struct edge *edge, const char *request_id);
+/* An engine before this one had begun it: if it waits, it is not sent again but told so. */
+void edge_job_refuse(struct edge *edge, const char *request_id);
 /* Frees what is left when the loop has stopped and ledger and client are closed. */
 void edge_job_free_all(struct edge *edge);

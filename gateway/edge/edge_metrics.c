@@ -11,6 +11,37 @@ static struct metric *init_plain(struct edge_metrics *metrics, enum metric_kind 
                        is_histogram ? METRIC_SECONDS_BUCKET_COUNT : 0);
 }
 
+/* What waits, is read again, is cut short. */
+static void init_waiting(struct edge_metrics *metrics)
+{
+    static const char *const reasons[EDGE_CANCEL_COUNT] = {"client",   "slow_reader", "deadline",
+                                                           "shutdown", "engine",      "too_long"};
+    for (int i = 0; i < EDGE_CANCEL_COUNT; i++) {
+        char labels[40];
+        snprintf(labels, sizeof labels, "reason=\"%s\"", reasons[i]);
+        metrics->cancelled[i] =
+            init_plain(metrics, METRIC_COUNTER, "banyan_requests_cancelled_total", labels,
+                       "Requests that were ended before their answer was whole.");
+    }
+    metrics->upstream_foreign =
+        init_plain(metrics, METRIC_GAUGE, "banyan_upstream_foreign", "",
+                   "1 while the engine speaks another protocol version and is not used.");
+    metrics->jobs_waiting =
+        init_plain(metrics, METRIC_GAUGE, "banyan_requests_waiting", "",
+                   "Requests that wait at the edge while the engine is down or full.");
+    metrics->sends_again =
+        init_plain(metrics, METRIC_COUNTER, "banyan_requests_sent_again_total", "",
+                   "Times that a request was sent once more because the engine had not taken it.");
+    metrics->rows_replayed =
+        init_plain(metrics, METRIC_COUNTER, "banyan_ledger_rows_replayed_total", "",
+                   "Rows made from records that the engine had kept.");
+    metrics->rows_awaited = init_plain(metrics, METRIC_GAUGE, "banyan_ledger_rows_awaited", "",
+                                       "Rows of cut streams that wait for the engine's record.");
+    metrics->readers_paused =
+        init_plain(metrics, METRIC_GAUGE, "banyan_readers_paused", "",
+                   "Streams that are held back because their client does not read.");
+}
+
 enum status edge_metrics_init(struct edge_metrics *metrics)
 {
     *metrics = (struct edge_metrics){0};
@@ -43,6 +74,7 @@ enum status edge_metrics_init(struct edge_metrics *metrics)
                                      "Live heap of the edge (mallinfo2), which RSS does not show.");
     metrics->jobs_running = init_plain(metrics, METRIC_GAUGE, "banyan_requests_running", "",
                                        "Requests at the engine or waiting for their ledger row.");
+    init_waiting(metrics);
     return STATUS_OK;
 }
 

@@ -9,6 +9,17 @@
 
 #include "config/base/metrics.h"
 
+/* Why a request ended before its answer was whole. */
+enum edge_cancel {
+    EDGE_CANCEL_CLIENT,      /* it has left */
+    EDGE_CANCEL_SLOW_READER, /* it is there and does not read */
+    EDGE_CANCEL_DEADLINE,
+    EDGE_CANCEL_SHUTDOWN,
+    EDGE_CANCEL_ENGINE,   /* broke the protocol */
+    EDGE_CANCEL_TOO_LONG, /* an answer in one piece */
+    EDGE_CANCEL_COUNT,
+};
+
 struct edge_metrics {
     struct metrics *registry;
     struct metric *request_seconds;
@@ -22,6 +33,13 @@ struct edge_metrics {
     struct metric *ledger_lag_rows;
     struct metric *heap_bytes;
     struct metric *jobs_running;
+    struct metric *upstream_foreign;
+    struct metric *jobs_waiting;
+    struct metric *sends_again;
+    struct metric *rows_replayed;
+    struct metric *rows_awaited;
+    struct metric *readers_paused;
+    struct metric *cancelled[EDGE_CANCEL_COUNT]; /* {reason} */
 };
 
 enum status edge_metrics_init(struct edge_metrics *metrics);

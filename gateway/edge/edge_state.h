@@ -18,6 +18,9 @@
 
 struct edge_job;
 struct edge_probe;
+struct edge_replay;
+struct edge_settle;
+struct edge_wait;
 
 struct edge {
     const struct config *config;
@@ -27,14 +30,18 @@ struct edge {
     struct ledger *ledger;
     struct http1_client *client;
     struct edge_probe *probe;
+    struct edge_wait *wait;
+    struct edge_replay *replay;
     struct edge_metrics metrics;
     struct tls_context *public_tls;
     struct tls_context *admin_tls;
     struct listener *public_listener;
     struct listener *admin_listener;
-    struct edge_job *jobs;           /* all that are not settled and over */
-    _Atomic(struct edge_job *) told; /* by the ledger, not yet seen by the loop; last one first */
+    struct edge_job *jobs; /* all that are not settled and over */
+    _Atomic(struct edge_settle *)
+        told; /* by the ledger, not yet seen by the loop; last one first */
     uint32_t jobs_running;
+    uint32_t readers_paused;
     struct buffer scratch; /* one frame on its way to a client */
     bool is_draining;
 };

@@ -194,11 +194,9 @@ static void edge_kit_begin(const char *const *options, int count)
     kit.engine_listener = -1;
 }
 
-static __attribute__((unused)) int edge_kit_setup(void **state)
+static __attribute__((unused)) void edge_kit_setup_with(const char *const *options, int count)
 {
-    (void)state;
-    const char *options[] = {"--drain-timeout-s", "2"};
-    edge_kit_begin(options, 2);
+    edge_kit_begin(options, count);
     edge_kit_start_engine();
     edge_kit_run();
     char path[128];
@@ -214,6 +212,13 @@ static __attribute__((unused)) int edge_kit_setup(void **state)
     assert_int_equal(edge_kit_admin("POST", path, "{\"name\":\"test\"}"), 201);
     edge_kit_member("id", kit.key_id, sizeof kit.key_id);
     edge_kit_member("key", kit.key, sizeof kit.key);
+}
+
+static __attribute__((unused)) int edge_kit_setup(void **state)
+{
+    (void)state;
+    const char *options[] = {"--drain-timeout-s", "2", "--replay-wait-s", "1"};
+    edge_kit_setup_with(options, 4);
     return 0;
 }
 

@@ -3,12 +3,12 @@
  * Owns:     a thread for each connection of one listener.
  * Thread:   its own.
  * Cost:     –
- * Not here: the edge under test (edge_kit).
+ * Not here: its final records (edge_kit_ring), the edge under test (edge_kit).
  *
  * It does what the request's "model" says:
  *
  *   ok       role frame, three tokens, the final record
- *   cut      two tokens, then the connection closes
+ *   cut      two tokens, then the connection closes; its record has three
  *   half     two tokens, then a clean end without a record
  *   endless  tokens until half-closed, then the record
  *   brief    two tokens, and after 0.4 s the record
@@ -22,29 +22,17 @@
 #pragma once
 
 #include <errno.h>
-#include <pthread.h>
-#include <stdatomic.h>
-#include <sys/socket.h>
-#include <sys/time.h>
-#include <unistd.h>
 
-#include "tests/unit/edge_text_kit.h"
+#include "tests/unit/edge_kit_ring.h"
 
 enum { EDGE_KIT_FLOOD_BYTES = 64 << 20 };
 
 static char engine_head[8192]; /* of the last generation request */
-static pthread_mutex_t engine_lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic int engine_requests;
 static _Atomic int engine_half_closed; /* half-closes that the engine has seen */
 static _Atomic long engine_flooded;    /* bytes of the flood that were taken */
 static _Atomic bool engine_is_gone;    /* kept connections die at their next request */
-static _Atomic bool engine_is_sick;    /* /metrics answers 500 */
-
-static bool engine_send(int fd, const char *text)
-{
-    size_t length = strlen(text);
-    return send(fd, text, length, MSG_NOSIGNAL) == (ssize_t)length;
-}
+static _Atomic bool engine_forgets;    /* cut streams leave no record */
 
 /* One chunk of a chunked body. */
 static bool engine_chunk(int fd, const char *text)
@@ -65,18 +53,21 @@ static bool engine_token(int fd, int n)
     return engine_chunk(fd, frame);
 }
 
+static _Thread_local const char *engine_request_head; /* of the connection's request */
+
 static void engine_final(int fd, int tokens, const char *finish)
 {
     char frame[512];
+    uint64_t record_seq = engine_record_add(engine_request_head, tokens, finish);
     snprintf(
         frame, sizeof frame,
         "data: {\"n\":%d,\"id\":\"chatcmpl-x\",\"object\":\"chat.completion.chunk\",\"created\":"
         "7,\"model\":\"fake\",\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"%s\"}]}"
-        "\n\nevent: banyan.final\ndata: {\"protocol\":1,\"request_id\":\"x\",\"record_seq\":%d,"
+        "\n\nevent: banyan.final\ndata: {\"protocol\":1,\"request_id\":\"x\",\"record_seq\":%llu,"
         "\"prompt_tokens\":5,\"cached_tokens\":2,\"completion_tokens\":%d,\"finish_reason\":"
         "\"%s\",\"estimated\":false,\"queue_us\":1,\"prefill_us\":2,\"decode_us\":3,"
         "\"preemptions\":0,\"swapped_pages\":0,\"swap_us\":0}\n\n",
-        tokens, finish, atomic_load(&engine_requests), tokens, finish);
+        tokens, finish, (unsigned long long)record_seq, tokens, finish);
     engine_chunk(fd, frame);
     engine_send(fd, "0\r\n\r\n");
 }
@@ -91,15 +82,6 @@ static bool engine_is_half_closed(int fd, int ms)
     if (got == 0)
         atomic_fetch_add(&engine_half_closed, 1);
     return got == 0 || (got < 0 && errno == ECONNRESET);
-}
-
-static void engine_json(int fd, const char *status, const char *body)
-{
-    char text[1024];
-    snprintf(text, sizeof text,
-             "HTTP/1.1 %s\r\ncontent-type: application/json\r\ncontent-length: %zu\r\n\r\n%s",
-             status, strlen(body), body);
-    engine_send(fd, text);
 }
 
 static void engine_flood(int fd)
@@ -133,8 +115,11 @@ static void engine_stream(int fd, const char *body)
     engine_token(fd, 0);
     engine_token(fd, 1);
     engine_token(fd, 2);
-    if (engine_is(body, "cut"))
+    if (engine_is(body, "cut")) {
+        if (!atomic_load(&engine_forgets))
+            engine_record_add(engine_request_head, 3, "error"); /* one more than was sent */
         return;
+    }
     if (engine_is(body, "half")) {
         engine_send(fd, "0\r\n\r\n");
     } else if (engine_is(body, "garbage")) {
@@ -168,10 +153,9 @@ static void engine_stream(int fd, const char *body)
 /* True when the connection may serve another request. */
 static bool engine_answer(int fd, const char *head, const char *body)
 {
-    if (strncmp(head, "GET /metrics ", 13) == 0) {
-        engine_json(fd, atomic_load(&engine_is_sick) ? "500 Sick" : "200 OK", "{}");
+    if (engine_answer_internal(fd, head, body))
         return true;
-    }
+    engine_request_head = head;
     atomic_fetch_add(&engine_requests, 1);
     pthread_mutex_lock(&engine_lock);
     size_t length = strnlen(head, sizeof engine_head - 1);
@@ -182,8 +166,13 @@ static bool engine_answer(int fd, const char *head, const char *body)
         engine_json(fd, "200 OK", "{\"object\":\"list\",\"data\":[]}");
         return true;
     }
-    if (engine_is(body, "busy")) {
-        engine_json(fd, "503 Busy",
+    bool is_busy = engine_is(body, "busy") && !atomic_load(&engine_is_roomy);
+    if (atomic_load(&engine_busy_left) > 0 && !is_busy) {
+        atomic_fetch_sub(&engine_busy_left, 1);
+        is_busy = true;
+    }
+    if (is_busy) {
+        engine_json(fd, "503 Busy\r\nretry-after-ms: 50",
                     "{\"error\":{\"message\":\"full\",\"type\":\"server_error\","
                     "\"param\":null,\"code\":\"engine_overloaded\"}}");
         return true;

@@ -5,8 +5,10 @@
 static void test_head(void **state)
 {
     (void)state;
-    struct principal principal = {
-        .weight = 7, .tenant_hash = {0x01, 0xff}, .domain = {[15] = 0xab}};
+    struct principal principal = {.weight = 7,
+                                  .tenant_hash = {0x01, 0xff},
+                                  .key_hash = {[0] = 0x5c},
+                                  .domain = {[15] = 0xab}};
     struct edge_head head = {.method = SLICE("POST"),
                              .path = SLICE("/v1/completions"),
                              .request_id = SLICE("req_1"),
@@ -21,6 +23,7 @@ static void test_head(void **state)
                    "content-type: application/json\r\nx-banyan-protocol: 1\r\n"
                    "x-banyan-request-id: req_1\r\n"
                    "x-banyan-tenant: 01ff0000000000000000000000000000\r\n"
+                   "x-banyan-key: 5c000000000000000000000000000000\r\n"
                    "x-banyan-domain: 000000000000000000000000000000ab\r\n"
                    "x-banyan-visible: 000000000000000000000000000000ab\r\n"
                    "x-banyan-class: standard\r\nx-banyan-weight: 7\r\nx-banyan-deadline-ms: 1234");

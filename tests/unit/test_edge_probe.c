@@ -55,7 +55,8 @@ static void open_probe(struct http1_client **client, struct edge_metrics *metric
                                            .idle_timeout_ms = 10000,
                                            .peer_uid = -1};
     assert_int_equal(http1_client_create(client, &options), STATUS_OK);
-    assert_int_equal(edge_probe_create(&probe, loop, *client, metrics->upstream_up), STATUS_OK);
+    assert_int_equal(edge_probe_create(&probe, loop, *client, metrics->upstream_up, NULL),
+                     STATUS_OK);
 }
 
 static void close_probe(struct http1_client *client, struct edge_metrics *metrics)

@@ -1,0 +1,126 @@
+#include "gateway/edge/edge_settle.h"
+
+#include <stdio.h>
+
+#include "config/base/log.h"
+
+enum {
+    AGAIN_MS = 20,
+    TRIES_MAX = 250, /* a full ledger queue is waited for 5 s, then the row is logged */
+};
+
+void edge_settle_fill(struct ledger_row *row, const struct edge_final *final)
+{
+    row->prompt_tokens = final->prompt_tokens;
+    row->cached_tokens = final->cached_tokens;
+    row->completion_tokens = final->completion_tokens;
+    row->is_estimated = final->is_estimated;
+    row->queue_us = final->queue_us;
+    row->prefill_us = final->prefill_us;
+    row->decode_us = final->decode_us;
+    snprintf(row->finish, sizeof row->finish, "%s", final->finish);
+}
+
+/* The row could not be committed in time (the ledger keeps trying), or not even be queued: its
+ * counts go to the log, so that nothing is lost silently. */
+static void settle_log(const struct ledger_row *row, const char *event)
+{
+    LOG(LOG_ERROR, event, LOG_TEXT("request_id", row->request_id),
+        LOG_TEXT("tenant", row->tenant_id), LOG_TEXT("key", row->key_id),
+        LOG_TEXT("model", row->model), LOG_TEXT("finish", row->finish),
+        LOG_NUMBER("prompt_tokens", row->prompt_tokens),
+        LOG_NUMBER("cached_tokens", row->cached_tokens),
+        LOG_NUMBER("completion_tokens", row->completion_tokens), LOG_NUMBER("at_us", row->at_us));
+}
+
+static void settle_committed(struct edge_settle *settle)
+{
+    if (settle->status != STATUS_OK)
+        settle_log(&settle->row, "ledger_row_late");
+    settle->done(settle->context, settle->status == STATUS_OK);
+}
+
+/* On the ledger's thread; edge_settle_told follows. */
+static void settle_written(void *context, enum status status)
+{
+    struct edge_settle *settle = context;
+    struct edge *edge = settle->edge;
+    settle->status = status;
+    settle->next_told = atomic_load(&edge->told);
+    while (!atomic_compare_exchange_weak(&edge->told, &settle->next_told, settle))
+        ;
+}
+
+/* All rows that the ledger has told of, in their order. */
+static void told_settle(void *context)
+{
+    struct edge *edge = context;
+    struct edge_settle *last_first = atomic_exchange(&edge->told, NULL);
+    struct edge_settle *settle = NULL;
+    while (last_first != NULL) {
+        struct edge_settle *next = last_first->next_told;
+        last_first->next_told = settle;
+        settle = last_first;
+        last_first = next;
+    }
+    while (settle != NULL) {
+        struct edge_settle *next = settle->next_told;
+        settle_committed(settle);
+        settle = next;
+    }
+}
+
+void edge_settle_told(void *context)
+{
+    struct edge *edge = context;
+    if (atomic_load(&edge->told) != NULL)
+        loop_post(edge->loop, told_settle, edge);
+}
+
+static void settle_lost(void *context)
+{
+    struct edge_settle *settle = context;
+    settle_log(&settle->row, "ledger_row_lost");
+    settle->done(settle->context, false);
+}
+
+static void settle_append(void *context)
+{
+    struct edge_settle *settle = context;
+    if (ledger_append(settle->edge->ledger, &settle->row, settle_written, settle) == STATUS_OK)
+        return;
+    if (settle->again == NULL)
+        settle->again = loop_timer_create(settle->edge->loop, settle_append, settle);
+    if (++settle->tries < TRIES_MAX && settle->again != NULL)
+        loop_timer_arm(settle->again, AGAIN_MS);
+    else
+        loop_post(settle->edge->loop, settle_lost, settle);
+}
+
+static void settle_count(const struct edge_settle *settle)
+{
+    struct edge_metrics *metrics = &settle->edge->metrics;
+    const struct ledger_row *row = &settle->row;
+    if (settle->is_replayed)
+        return;
+    metric_add(metrics->tokens_prompt, row->prompt_tokens);
+    metric_add(metrics->tokens_cached, row->cached_tokens);
+    metric_add(metrics->tokens_generated, row->completion_tokens);
+    if (row->is_estimated)
+        metric_add(metrics->estimated_total, 1);
+}
+
+void edge_settle_begin(struct edge_settle *settle, struct edge *edge)
+{
+    settle->edge = edge;
+    settle->tries = 0;
+    settle_count(settle);
+    settle_append(settle);
+}
+
+void edge_settle_deinit(struct edge_settle *settle)
+{
+    if (settle->again != NULL)
+        loop_timer_destroy(settle->again);
+    settle->again = NULL;
+}

@@ -1,0 +1,81 @@
+/* edge_wait: requests that wait while the engine is down or full, fair between tenants.
+ *
+ *   tenant a │ ■ ■ ■ ■ ■ ■ ■          taken in turn, one of each tenant; in a tenant in order
+ *   tenant b │ ■                ─►    as long as fewer than `window` are sent and unanswered
+ *   tenant c │ ■ ■
+ *
+ * Owns:     the queues; an entry lives in who waits. At most so many entries and bytes, in all and
+ *           of one tenant: one more is BUSY at once.
+ * Thread:   the loop's thread.
+ * Cost:     O(1) an operation; one allocation for each tenant that waits.
+ * Not here: sending, deadlines, whether the engine is up (edge_job, edge_probe).
+ *
+ * The gate is shut at the start, while the engine is down, and for as long as a busy engine asks.
+ * When it opens the window is small and grows with each request that the engine has taken, so that
+ * an engine which has just started is not flooded.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "config/base/metrics.h"
+#include "gateway/http/loop.h"
+
+enum {
+    EDGE_WAIT_WINDOW_LEAST = 4, /* sent and unanswered behind an opening */
+    EDGE_WAIT_WINDOW_MOST = 64,
+    EDGE_WAIT_BUSY_ROW = 4, /* refusals in a row that mean a full engine, not one large request */
+};
+
+struct edge_wait;
+struct edge_wait_tenant;
+
+struct edge_wait_entry {
+    struct edge_wait_entry *previous, *next;
+    struct edge_wait_tenant *tenant; /* NULL while it does not wait */
+    size_t bytes;
+    bool is_released; /* sent by its turn, not answered yet: it has a place in the window */
+    /* Its turn has come, from the loop, never inside a call of this file; it waits no longer. */
+    void (*go)(void *context);
+    /* The engine will not take it: it waits no longer. */
+    void (*refused)(void *context);
+    void *context;
+};
+
+struct edge_wait_options {
+    struct loop *loop;
+    uint32_t requests_max;
+    uint64_t bytes_max;
+    uint32_t tenant_requests_max;
+    uint64_t tenant_bytes_max;
+    struct metric *gauge; /* entries that wait; may be NULL */
+};
+
+enum status edge_wait_create(struct edge_wait **out, const struct edge_wait_options *options);
+/* Nobody is told any more; entries must not be used afterwards. */
+void edge_wait_destroy(struct edge_wait *wait);
+
+/* True when a new request must wait: the gate is shut, or others wait before it. */
+bool edge_wait_is_needed(const struct edge_wait *wait);
+/* Waits behind what its tenant has waiting, or before it when `is_first` (it has had its turn).
+ * BUSY over a bound, NO_MEMORY; then it does not wait. */
+enum status edge_wait_enter(struct edge_wait *wait, struct edge_wait_entry *entry,
+                            const uint8_t tenant_hash[16], size_t bytes, bool is_first);
+/* The client has left, or the deadline has come. No effect on one that does not wait. */
+void edge_wait_leave(struct edge_wait *wait, struct edge_wait_entry *entry);
+/* What was sent by its turn was answered, or is over: its place in the window is free. `is_taken`:
+ * the engine took it. No effect on others. */
+void edge_wait_answered(struct edge_wait *wait, struct edge_wait_entry *entry, bool is_taken);
+
+/* Opens the gate; a pause for a busy engine goes on. */
+void edge_wait_open(struct edge_wait *wait);
+/* Shuts it until edge_wait_open. */
+void edge_wait_shut(struct edge_wait *wait);
+/* The engine was busy for a request. When that happens to some in a row, the gate is shut for `ms`:
+ * one request for which there is no room must not stop those of others. */
+void edge_wait_busy(struct edge_wait *wait, uint32_t ms);
+/* Takes out everybody who waits; each is told `refused`. */
+void edge_wait_refuse_all(struct edge_wait *wait);
+uint32_t edge_wait_count(const struct edge_wait *wait);

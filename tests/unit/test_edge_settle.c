@@ -1,0 +1,114 @@
+/* edge_settle: a row into a real ledger, from a real loop; what it counts. */
+#include "gateway/edge/edge_settle.h"
+
+#include <string.h>
+
+#include "tests/unit/base_kit.h"
+
+static struct edge edge;
+static char folder[64];
+static int told;
+
+static int set_up(void **state)
+{
+    (void)state;
+    char path[128];
+    kit_folder_make(folder);
+    snprintf(path, sizeof path, "%s/ledger.db", folder);
+    edge = (struct edge){0};
+    told = 0;
+    assert_int_equal(loop_create(&edge.loop), STATUS_OK);
+    assert_int_equal(edge_metrics_init(&edge.metrics), STATUS_OK);
+    assert_int_equal(
+        ledger_open(&edge.ledger, &(struct ledger_options){.path = path,
+                                                           .batch_told = edge_settle_told,
+                                                           .batch_context = &edge}),
+        STATUS_OK);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    ledger_close(edge.ledger);
+    edge_metrics_deinit(&edge.metrics);
+    loop_destroy(edge.loop);
+    kit_folder_remove(folder);
+    return 0;
+}
+
+static void on_done(void *context, bool is_recorded)
+{
+    assert_true(is_recorded);
+    told++;
+    if (--*(int *)context == 0)
+        loop_stop(edge.loop);
+}
+
+static const struct edge_final final = {.record_seq = 9,
+                                        .prompt_tokens = 10,
+                                        .cached_tokens = 4,
+                                        .completion_tokens = 3,
+                                        .finish = "stop",
+                                        .queue_us = 1,
+                                        .prefill_us = 2,
+                                        .decode_us = 3};
+
+static void settle_make(struct edge_settle *settle, const char *request_id, int *left)
+{
+    *settle = (struct edge_settle){.done = on_done, .context = left};
+    snprintf(settle->row.request_id, sizeof settle->row.request_id, "%s", request_id);
+    edge_settle_fill(&settle->row, &final);
+}
+
+static void test_fill(void **state)
+{
+    (void)state;
+    struct ledger_row row = {.http_code = 200, .is_estimated = true};
+    edge_settle_fill(&row, &final);
+    assert_int_equal(row.prompt_tokens, 10);
+    assert_int_equal(row.cached_tokens, 4);
+    assert_int_equal(row.completion_tokens, 3);
+    assert_int_equal(row.queue_us, 1);
+    assert_int_equal(row.prefill_us, 2);
+    assert_int_equal(row.decode_us, 3);
+    assert_string_equal(row.finish, "stop");
+    assert_false(row.is_estimated);
+    assert_int_equal(row.http_code, 200);
+}
+
+/* Told once each, from the loop, behind the commit; a row of an id that is there is told so too. */
+static void test_rows_are_committed_before_done(void **state)
+{
+    (void)state;
+    struct edge_settle settle[3];
+    int left = 3;
+    settle_make(&settle[0], "req_1", &left);
+    settle_make(&settle[1], "req_2", &left);
+    settle_make(&settle[2], "req_1", &left); /* counted already: read again from the engine */
+    settle[1].row.is_estimated = true;
+    settle[2].is_replayed = true;
+    for (int i = 0; i < 3; i++)
+        edge_settle_begin(&settle[i], &edge);
+    assert_int_equal(told, 0);
+    loop_run(edge.loop);
+    assert_int_equal(told, 3);
+    struct ledger_totals totals;
+    ledger_totals(edge.ledger, &totals);
+    assert_int_equal(totals.rows, 2);
+    assert_int_equal(totals.completion_tokens, 6);
+    assert_int_equal((int)metric_value(edge.metrics.tokens_generated), 6);
+    assert_int_equal((int)metric_value(edge.metrics.tokens_prompt), 20);
+    assert_int_equal((int)metric_value(edge.metrics.estimated_total), 1);
+    for (int i = 0; i < 3; i++)
+        edge_settle_deinit(&settle[i]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_fill, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_rows_are_committed_before_done, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
