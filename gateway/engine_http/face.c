@@ -59,6 +59,26 @@ void face_forget_id(struct face *face, struct slice request_id)
     }
 }
 
+enum status face_reserve_body(struct face *face, struct slice body)
+{
+    if (face->body_bytes + body.length > LIMIT_REQUEST_BYTES_IN_ENGINE)
+        FAIL(STATUS_BUSY, "The engine's memory for waiting requests is used up.");
+    face->body_bytes += body.length;
+    return STATUS_OK;
+}
+
+void face_release_body(struct face *face, size_t body_bytes)
+{
+    ASSERT(face->body_bytes >= body_bytes);
+    face->body_bytes -= body_bytes;
+}
+
+enum status face_submit(struct face *face, struct face_task *task, size_t body_bytes)
+{
+    return face_worker_submit(
+        body_bytes > LIMIT_SMALL_BODY_BYTES ? face->worker_large : face->worker, task);
+}
+
 static void face_pump(void *context)
 {
     struct face *face = context;

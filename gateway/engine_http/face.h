@@ -30,7 +30,9 @@ struct face {
         struct metric *finals_lost;
         struct metric *jobs;
     } gauges;
-    struct face_worker *worker;
+    struct face_worker *worker;       /* bodies of up to LIMIT_SMALL_BODY_BYTES */
+    struct face_worker *worker_large; /* larger ones: nobody small waits behind 4 MiB of JSON */
+    uint64_t body_bytes;              /* of all requests here, copied once more by each */
     struct final_ring *finals;
     struct face_job *jobs; /* list, newest first */
     uint32_t job_count;
@@ -53,5 +55,11 @@ void face_forget_id(struct face *face, struct slice request_id);
 void face_wake(void *context);
 /* Brings the gauges up to date that are figures of something else; before they are read. */
 void face_metrics_set(const struct face *face);
+/* Takes a request's body into account, until face_release_body. BUSY beyond
+ * LIMIT_REQUEST_BYTES_IN_ENGINE in all. */
+enum status face_reserve_body(struct face *face, struct slice body);
+void face_release_body(struct face *face, size_t body_bytes);
+/* Hands a task to the worker for bodies of that size. BUSY when its queue is full. */
+enum status face_submit(struct face *face, struct face_task *task, size_t body_bytes);
 /* A handler's start: 503 (answered, false) while draining. */
 bool face_accepts(struct face *face, struct http_request *request);

@@ -24,7 +24,8 @@ struct face_job {
     struct face_job *previous;
     struct http_request *request; /* NULL once it is gone */
     struct face_trusted trusted;
-    struct buffer body;
+    struct buffer body; /* until every prompt is submitted */
+    size_t body_bytes;  /* the request holds them longer */
     enum face_kind kind;
     struct face_request parsed;
     enum status parse_status;
@@ -67,6 +68,7 @@ static void job_release(struct face_job *job)
     if (job->is_parsing || job->is_held || job->live > 0 || job->request != NULL)
         return;
     job_unlink(job);
+    face_release_body(job->face, job->body_bytes);
     for (uint32_t i = 0; i < job->choice_count; i++)
         face_frame_choice_deinit(&job->choices[i]);
     face_request_deinit(&job->parsed);
@@ -427,6 +429,9 @@ static void job_parsed(struct face_task *task)
         job_make_head(job);
     for (uint32_t i = 0; i < job->parsed.prompt_count && status == STATUS_OK; i++)
         status = job_submit_prompt(job, i);
+    /* The engine has copied what it needs: a stream does not hold its prompt here. */
+    face_request_deinit(&job->parsed);
+    buffer_deinit(&job->body);
     if (status != STATUS_OK) {
         job_fail(job, status_note());
         job_finish(job);
@@ -452,22 +457,29 @@ static enum status job_create(struct face_job **out, struct face *face,
     struct slice id = slice_of(trusted.request_id);
     if (trusted.is_given && (final_ring_knows(face->finals, id) || !face_remember_id(face, id)))
         FAIL(STATUS_CONFLICT, "A request with this id was seen before.");
-    struct face_job *job = mem_zalloc(1, sizeof *job);
-    if (job == NULL)
+    struct slice body = http_body(request);
+    enum status status = face_reserve_body(face, body);
+    struct face_job *job = status == STATUS_OK ? mem_zalloc(1, sizeof *job) : NULL;
+    if (job == NULL) {
+        face_forget_id(face, id);
+        TRY(status);
+        face_release_body(face, body.length);
         FAIL(STATUS_NO_MEMORY, "no memory for a request");
+    }
     job->task = (struct face_task){.work = job_parse, .done = job_parsed};
     job->face = face;
     job->trusted = trusted;
     job->kind = kind;
     job->place = FINAL_RING_NONE;
     job->started_us = clock_mono_us(clock_system());
-    struct slice body = http_body(request);
+    job->body_bytes = body.length;
     buffer_init(&job->body, body.length + 1);
     buffer_append_slice(&job->body, body);
-    enum status status = job->body.status;
+    status = job->body.status;
     if (status == STATUS_OK)
-        status = face_worker_submit(face->worker, &job->task);
+        status = face_submit(face, &job->task, body.length);
     if (status != STATUS_OK) {
+        face_release_body(face, body.length);
         face_forget_id(face, id);
         buffer_deinit(&job->body);
         mem_free(job);

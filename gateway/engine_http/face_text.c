@@ -16,6 +16,7 @@ struct text_job {
     struct http_request *request; /* NULL once it is gone */
     enum face_text_kind kind;
     struct buffer body;
+    size_t body_bytes;
     struct buffer answer;
     enum status status;
     struct error_note note;
@@ -26,6 +27,7 @@ static void text_release(struct text_job *job)
 {
     if (job->is_working || job->request != NULL)
         return;
+    face_release_body(job->face, job->body_bytes);
     buffer_deinit(&job->body);
     buffer_deinit(&job->answer);
     mem_free(job);
@@ -184,20 +186,26 @@ void face_text_start(struct face *face, struct http_request *request, enum face_
 {
     if (!face_accepts(face, request))
         return;
+    struct slice body = http_body(request);
+    if (face_reserve_body(face, body) != STATUS_OK) {
+        http_respond_failure(request);
+        return;
+    }
     struct text_job *job = mem_zalloc(1, sizeof *job);
     if (job == NULL) {
+        face_release_body(face, body.length);
         http_respond_error(request, STATUS_NO_MEMORY, NULL, "no memory for a request");
         return;
     }
     *job = (struct text_job){
         .task = {.work = text_work, .done = text_done}, .face = face, .kind = kind};
-    struct slice body = http_body(request);
+    job->body_bytes = body.length;
     buffer_init(&job->body, body.length + 1);
     buffer_init(&job->answer, ANSWER_BYTES_MAX);
     buffer_append_slice(&job->body, body);
     enum status status = job->body.status;
     if (status == STATUS_OK)
-        status = face_worker_submit(face->worker, &job->task);
+        status = face_submit(face, &job->task, body.length);
     if (status != STATUS_OK) {
         text_release(job);
         http_respond_failure(request);
