@@ -2,9 +2,12 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
+#include <sys/stat.h>
 #include <time.h>
 
 #include "auth/ledger_recent.h"
+#include "auth/ledger_retention.h"
 #include "auth/ledger_rows.h"
 #include "config/base/clock.h"
 #include "config/base/log.h"
@@ -16,7 +19,9 @@ enum {
     RETRY_MS = 100,     /* between two attempts to commit what failed */
     PATIENCE_MS = 1000, /* a client's end waits that long for a commit that fails; rows wait on */
     ITEMS_MAX = 2 * LIMIT_LEDGER_QUEUE, /* the ring and `pending`, both full */
-    CLOSE_ATTEMPTS = 10, /* then rows that cannot be written are lost with the process */
+    EXPIRE_MS = 60000,                  /* between two looks for old rows */
+    EXPIRE_PAUSE_MS = 20, /* between two deletions, so that the writer has the lock for longer */
+    CLOSE_ATTEMPTS = 10,  /* then rows that cannot be written are lost with the process */
 };
 
 /* Of commit times: from a commit in memory (10 µs) to one behind a slow disk. */
@@ -56,6 +61,11 @@ struct ledger {
     void (*batch_told)(void *context);
     void *batch_context;
     struct ledger_metrics metrics;
+    struct ledger_retention retention; /* this one and the next are the second thread's */
+    struct ledger_expiry expiry;
+    uint32_t keep_days;
+    uint32_t expire_ms;
+    char path[LIMIT_OPTION_BYTES + 64];
 
     pthread_mutex_t lock; /* the flags below; held for no longer than setting them */
     pthread_cond_t wake_writer;
@@ -74,6 +84,8 @@ struct ledger {
     _Atomic uint64_t rows_written;
     _Atomic uint64_t prompt_tokens;
     _Atomic uint64_t completion_tokens;
+    _Atomic uint64_t deleted;
+    _Atomic int64_t kept_since_us;
 };
 
 /* --- writer --- */
@@ -263,19 +275,74 @@ static void *writer_main(void *context)
     return NULL;
 }
 
-static void *checkpoint_main(void *context)
+/* --- the second thread --- */
+
+/* Waits for a wake-up, at most until `deadline`; the lock is held. True when it is time to look for
+ * old rows. */
+static bool second_wait(struct ledger *ledger, const struct timespec *deadline)
+{
+    int timed_out = 0;
+    while (timed_out == 0 && !ledger->must_checkpoint && !ledger->must_stop_checkpoint)
+        timed_out = pthread_cond_timedwait(&ledger->wake_checkpoint, &ledger->lock, deadline);
+    return timed_out != 0;
+}
+
+static void second_checkpoint(struct ledger *ledger)
+{
+    if (ledger_rows_checkpoint(ledger->rows, false) != STATUS_OK)
+        log_failure(LOG_WARN, "ledger_checkpoint_failed"); /* the log grows; rows are safe */
+}
+
+/* One small deletion; false when there is nothing more to do until the next look. */
+static bool second_expire(struct ledger *ledger)
+{
+    struct ledger_expiry *expiry = &ledger->expiry;
+    enum status status = ledger_rows_expire(ledger->rows, expiry);
+    atomic_store(&ledger->deleted, expiry->deleted);
+    if (status != STATUS_OK)
+        log_failure(LOG_WARN, "ledger_expire_failed"); /* tried again at the next look */
+    return status == STATUS_OK && !expiry->is_done;
+}
+
+/* What is too old now, by a clock that may be wrong. */
+static void second_look(struct ledger *ledger)
+{
+    struct ledger_expiry *expiry = &ledger->expiry;
+    bool has_stepped = false;
+    expiry->now_us = clock_wall_us(clock_system());
+    if (!ledger->retention.is_begun) { /* where is the oldest row? */
+        expiry->cutoff_us = INT64_MIN;
+        while (second_expire(ledger))
+            ;
+    }
+    expiry->cutoff_us =
+        ledger_retention_step(&ledger->retention, expiry->now_us, clock_mono_us(clock_system()),
+                              expiry->front_us, &has_stepped);
+    if (has_stepped)
+        LOG(LOG_WARN, "ledger_clock_stepped", LOG_NUMBER("wall_us", expiry->now_us));
+    atomic_store(&ledger->kept_since_us, expiry->cutoff_us);
+}
+
+static void *second_main(void *context)
 {
     struct ledger *ledger = context;
+    bool is_expiring = false;
+    struct timespec deadline = deadline_after_ms(ledger->expire_ms);
     pthread_mutex_lock(&ledger->lock);
-    for (;;) {
-        while (!ledger->must_checkpoint && !ledger->must_stop_checkpoint)
-            pthread_cond_wait(&ledger->wake_checkpoint, &ledger->lock);
-        if (ledger->must_stop_checkpoint)
-            break;
+    while (!ledger->must_stop_checkpoint) {
+        bool is_due = second_wait(ledger, &deadline);
+        bool must_checkpoint = ledger->must_checkpoint;
         ledger->must_checkpoint = false;
         pthread_mutex_unlock(&ledger->lock);
-        if (ledger_rows_checkpoint(ledger->rows, false) != STATUS_OK)
-            log_failure(LOG_WARN, "ledger_checkpoint_failed"); /* the log grows; rows are safe */
+        if (must_checkpoint)
+            second_checkpoint(ledger);
+        if (is_due && ledger->keep_days != 0) {
+            if (!is_expiring)
+                second_look(ledger);
+            is_expiring = second_expire(ledger);
+        }
+        if (is_due)
+            deadline = deadline_after_ms(is_expiring ? EXPIRE_PAUSE_MS : ledger->expire_ms);
         pthread_mutex_lock(&ledger->lock);
     }
     pthread_mutex_unlock(&ledger->lock);
@@ -311,6 +378,13 @@ static enum status open_parts(struct ledger *ledger, const struct ledger_options
     open_metrics(&ledger->metrics, options->metrics);
     ledger->batch_told = options->batch_told;
     ledger->batch_context = options->batch_context;
+    ledger->keep_days = options->keep_days;
+    ledger->expire_ms = options->expire_ms != 0 ? options->expire_ms : EXPIRE_MS;
+    if (options->keep_days != 0)
+        ledger_retention_init(&ledger->retention, options->keep_days);
+    int length = snprintf(ledger->path, sizeof ledger->path, "%s", options->path);
+    if (length < 0 || (size_t)length >= sizeof ledger->path)
+        FAIL(STATUS_LIMIT, "the ledger's path is too long");
     TRY(ring_init(&ledger->ring, LIMIT_LEDGER_QUEUE, sizeof(struct item *)));
     TRY(ring_init(&ledger->free, ITEMS_MAX, sizeof(struct item *)));
     TRY(ledger_recent_init(&ledger->recent, LIMIT_LEDGER_RECENT));
@@ -358,7 +432,7 @@ static enum status open_threads(struct ledger *ledger)
 {
     if (pthread_create(&ledger->writer, NULL, writer_main, ledger) != 0)
         FAIL(STATUS_NO_MEMORY, "no thread for the ledger");
-    if (pthread_create(&ledger->checkpointer, NULL, checkpoint_main, ledger) != 0) {
+    if (pthread_create(&ledger->checkpointer, NULL, second_main, ledger) != 0) {
         close_thread(ledger, ledger->writer, &ledger->must_stop);
         FAIL(STATUS_NO_MEMORY, "no thread for the ledger");
     }
@@ -376,7 +450,7 @@ enum status ledger_open(struct ledger **out, const struct ledger_options *option
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_cond_init(&ledger->wake_writer, &monotonic);
-    pthread_cond_init(&ledger->wake_checkpoint, NULL);
+    pthread_cond_init(&ledger->wake_checkpoint, &monotonic);
     pthread_condattr_destroy(&monotonic);
     pthread_mutex_init(&ledger->lock, NULL);
     enum status status = open_parts(ledger, options);
@@ -448,10 +522,21 @@ enum status ledger_append(struct ledger *ledger, const struct ledger_row *row,
     return STATUS_OK;
 }
 
+static int64_t totals_bytes(const struct ledger *ledger, const char *ending)
+{
+    char path[sizeof ledger->path + 8];
+    struct stat about;
+    snprintf(path, sizeof path, "%s%s", ledger->path, ending);
+    return stat(path, &about) == 0 ? about.st_size : 0;
+}
+
 void ledger_totals(struct ledger *ledger, struct ledger_totals *out)
 {
     out->rows = atomic_load(&ledger->rows_written);
     out->prompt_tokens = atomic_load(&ledger->prompt_tokens);
     out->completion_tokens = atomic_load(&ledger->completion_tokens);
     out->queued = atomic_load(&ledger->queued);
+    out->deleted = atomic_load(&ledger->deleted);
+    out->kept_since_us = atomic_load(&ledger->kept_since_us);
+    out->file_bytes = totals_bytes(ledger, "") + totals_bytes(ledger, "-wal");
 }

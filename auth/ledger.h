@@ -48,7 +48,9 @@ struct ledger_options {
      * wake-up. Must not wait. May be NULL. */
     void (*batch_told)(void *context);
     void *batch_context;
-    bool is_full; /* a commit survives a power cut, not only the process: an fsync each */
+    bool is_full;       /* a commit survives a power cut, not only the process: an fsync each */
+    uint32_t keep_days; /* rows older than that go, their roll-ups stay; 0: all are kept */
+    uint32_t expire_ms; /* between two looks for old rows; 0: a minute */
 };
 
 /* Opens or makes the file, migrates its schema, starts the writer. */
@@ -74,5 +76,8 @@ struct ledger_totals {
     uint64_t prompt_tokens;
     uint64_t completion_tokens;
     uint64_t queued;
+    uint64_t deleted;      /* rows that grew too old */
+    int64_t kept_since_us; /* wall clock; 0: all rows are kept */
+    int64_t file_bytes;    /* of the file and its write-ahead log */
 };
 void ledger_totals(struct ledger *ledger, struct ledger_totals *out);

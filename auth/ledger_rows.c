@@ -43,6 +43,9 @@ static const char *const ledger_steps[] = {
     " completion_tokens integer not null,"
     " primary key (minute, tenant_id, key_id, model, service_class)"
     ") strict, without rowid;",
+    /* A tenant's own usage is found without reading the others'. A line of it is made when the
+     * group of a minute is, not with each sum. */
+    "create index usage_minutes_tenant on usage_minutes (tenant_id, minute);",
 };
 
 /* Sums of the rows of a transaction, by what they are added to. A batch is mostly one minute and a
@@ -58,7 +61,15 @@ struct group {
     int64_t completion_tokens;
 };
 
-enum statement { STATEMENT_BEGIN, STATEMENT_COMMIT, STATEMENT_ROW, STATEMENT_SUM, STATEMENTS };
+enum statement {
+    STATEMENT_BEGIN,
+    STATEMENT_COMMIT,
+    STATEMENT_ROW,
+    STATEMENT_SUM,
+    STATEMENT_LOOK, /* this one and the next on the second connection */
+    STATEMENT_DELETE,
+    STATEMENTS
+};
 
 static const char *const statement_sql[STATEMENTS] = {
     "begin immediate",
@@ -69,6 +80,10 @@ static const char *const statement_sql[STATEMENTS] = {
     " prompt_tokens = prompt_tokens + excluded.prompt_tokens,"
     " cached_tokens = cached_tokens + excluded.cached_tokens,"
     " completion_tokens = completion_tokens + excluded.completion_tokens",
+    /* Never the last row: the next sequence is told from it. */
+    "select id, at_us from requests where id >= ?1 and id < (select max(id) from requests)"
+    " order by id limit ?2",
+    "delete from requests where id between ?1 and ?2 and at_us < ?3",
 };
 
 struct ledger_rows {
@@ -120,7 +135,8 @@ static enum status open_connections(struct ledger_rows *rows, const char *path, 
     sqlite3_wal_autocheckpoint(rows->checkpointer, 0);
     sqlite3_wal_hook(rows->writer, open_wal_hook, rows);
     for (int i = 0; i < STATEMENTS; i++) {
-        int code = sqlite3_prepare_v3(rows->writer, statement_sql[i], -1, SQLITE_PREPARE_PERSISTENT,
+        sqlite3 *connection = i < STATEMENT_LOOK ? rows->writer : rows->checkpointer;
+        int code = sqlite3_prepare_v3(connection, statement_sql[i], -1, SQLITE_PREPARE_PERSISTENT,
                                       &rows->statements[i], NULL);
         TRY(store_status(code, "ledger"));
     }
@@ -277,8 +293,8 @@ enum status ledger_rows_recent(struct ledger_rows *rows, uint32_t count, void *c
 {
     sqlite3_stmt *statement = NULL;
     int code = sqlite3_prepare_v2(rows->writer,
-                                  "select request_id from (select id, request_id from requests "
-                                  "order by id desc limit ?) order by id",
+                                  "select request_id from requests where id > "
+                                  "(select max(id) from requests) - ? order by id",
                                   -1, &statement, NULL);
     if (code == SQLITE_OK)
         code = sqlite3_bind_int64(statement, 1, count);
@@ -290,4 +306,61 @@ enum status ledger_rows_recent(struct ledger_rows *rows, uint32_t count, void *c
     }
     sqlite3_finalize(statement);
     return store_status(code, "ledger");
+}
+
+/* --- retention --- */
+
+/* What a look at the next rows has found. */
+struct look {
+    int64_t first_old;
+    int64_t last_old;
+    uint32_t old;
+    uint32_t seen;
+    bool is_at_front; /* a row that is to stay, and not from the future */
+};
+
+static enum status expire_look(struct ledger_rows *rows, struct ledger_expiry *expiry,
+                               struct look *look)
+{
+    sqlite3_stmt *statement = rows->statements[STATEMENT_LOOK];
+    int failed = sqlite3_bind_int64(statement, 1, expiry->cursor);
+    failed |= sqlite3_bind_int64(statement, 2, LEDGER_ROWS_EXPIRE);
+    int code = failed != 0 ? SQLITE_NOMEM : sqlite3_step(statement);
+    for (; code == SQLITE_ROW && !look->is_at_front; code = sqlite3_step(statement)) {
+        int64_t id = sqlite3_column_int64(statement, 0);
+        int64_t at_us = sqlite3_column_int64(statement, 1);
+        look->seen++;
+        look->is_at_front = at_us >= expiry->cutoff_us && at_us <= expiry->now_us;
+        expiry->cursor = look->is_at_front ? id : id + 1;
+        expiry->front_us = look->is_at_front ? at_us : INT64_MAX;
+        if (at_us < expiry->cutoff_us) {
+            look->first_old = look->old == 0 ? id : look->first_old;
+            look->last_old = id;
+            look->old++;
+        }
+    }
+    sqlite3_reset(statement);
+    return store_status(code, "ledger");
+}
+
+enum status ledger_rows_expire(struct ledger_rows *rows, struct ledger_expiry *expiry)
+{
+    struct look look = {0};
+    int64_t cursor = expiry->cursor;
+    expiry->front_us = INT64_MAX;
+    TRY(expire_look(rows, expiry, &look));
+    expiry->is_done = look.is_at_front || look.seen < LEDGER_ROWS_EXPIRE;
+    if (look.old == 0)
+        return STATUS_OK;
+    sqlite3_stmt *statement = rows->statements[STATEMENT_DELETE];
+    int failed = sqlite3_bind_int64(statement, 1, look.first_old);
+    failed |= sqlite3_bind_int64(statement, 2, look.last_old);
+    failed |= sqlite3_bind_int64(statement, 3, expiry->cutoff_us);
+    enum status status =
+        failed != 0 ? store_status(SQLITE_NOMEM, "ledger") : rows_step(rows, STATEMENT_DELETE);
+    if (status != STATUS_OK)
+        expiry->cursor = cursor; /* the same rows again */
+    else
+        expiry->deleted += look.old;
+    return status;
 }

@@ -4,7 +4,7 @@
  *   usage_minutes  minute, tenant, key, model, class → requests and tokens; kept for ever
  *
  * Owns:     the connection that writes, its prepared statements, the last sequence.
- * Thread:   one (the ledger's writer); ledger_rows_checkpoint may have a second one.
+ * Thread:   one (the ledger's writer); checkpoint and expire have a second one.
  * Cost:     2 to 3 µs a row in a batch, 6 to 90 µs a commit.
  * Not here: queue and retry (ledger).
  */
@@ -40,3 +40,19 @@ enum status ledger_rows_checkpoint(struct ledger_rows *rows, bool by_writer);
 /* Calls `take` with the request ids of the last `count` rows, oldest first. */
 enum status ledger_rows_recent(struct ledger_rows *rows, uint32_t count, void *context,
                                void (*take)(void *context, struct slice request_id));
+
+/* Where deleting old rows stands. The walk goes by id, since there is no index on time: rows of the
+ * future (the clock was wrong) are passed over, a row that is to stay ends it. */
+struct ledger_expiry {
+    int64_t cutoff_us; /* in: rows before it go */
+    int64_t now_us;    /* in: rows behind it are of the future */
+    int64_t cursor;    /* begun as 0, kept between calls */
+    int64_t front_us;  /* out: wall time of the row that ended the walk; INT64_MAX: none */
+    bool is_done;      /* out: nothing more to delete now */
+    uint64_t deleted;  /* rises */
+};
+
+/* Looks at the next LEDGER_ROWS_EXPIRE rows and deletes the old ones among them: one transaction of
+ * about 1 ms, on the second connection and thread. The newest row always stays. */
+enum { LEDGER_ROWS_EXPIRE = 256 };
+enum status ledger_rows_expire(struct ledger_rows *rows, struct ledger_expiry *expiry);

@@ -64,12 +64,19 @@
 
 /* --- ledger --- */
 #define LIMIT_LEDGER_QUEUE 16384 /* rows between two commits: two for each connection */
-#define LIMIT_LEDGER_RECENT                                                                        \
-    131072                          /* request ids known as written: as many as an engine may
-                                              replay, LIMIT_FINAL_RECORDS */
+/* Request ids known as written: twice what an engine may replay (LIMIT_FINAL_RECORDS), since rows
+ * that have no record come between. */
+#define LIMIT_LEDGER_RECENT    262144
 #define LIMIT_ROWS_AWAITED     1024 /* rows of cut streams without their record: all of an engine */
 #define LIMIT_LEDGER_BATCH     1024 /* rows of one commit: about 2 ms */
 #define LIMIT_LEDGER_BEHIND_MS 250  /* then new requests are refused */
+
+/* --- questions about usage --- */
+#define LIMIT_USAGE_BUCKETS      1440     /* a day of minutes, as OpenAI's usage API allows */
+#define LIMIT_USAGE_ROWS         4096     /* results of one page: 1.1 MB */
+#define LIMIT_USAGE_STEPS        40000000 /* of SQLite's machine: about half a second */
+#define LIMIT_USAGE_TASKS        64       /* that wait for the reader */
+#define LIMIT_USAGE_TASKS_TENANT 4        /* of one tenant among them */
 
 /* --- model files --- */
 #define LIMIT_GGUF_KEYS             65536

@@ -5,9 +5,8 @@
  *
  * Owns:     two buffers of LIMIT_LOG_RING_BYTES, the thread, and the file when it has a path.
  * Thread:   put and reopen from any; open and close by one at a time, not across fork.
- * Cost:     a put is a lock and a copy (about 0.1 µs). A line waits at most
- *           LOG_WRITER_WINDOW_MS, an urgent one not at all; kill -9 loses what waits, never half
- *           a line before the last.
+ * Cost:     a put is a lock and a copy (about 0.1 µs). A line waits at most LOG_WRITER_WINDOW_MS,
+ *           an urgent one not at all; kill -9 loses what waits, never half a line before the last.
  * Not here: how a line looks, levels (log).
  */
 #pragma once

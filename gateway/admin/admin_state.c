@@ -1,6 +1,5 @@
 #include "gateway/admin/admin_state.h"
 
-#include <malloc.h>
 #include <stdio.h>
 
 #include "gateway/admin/admin_list.h"
@@ -61,10 +60,7 @@ enum status admin_state_config(struct admin_call *call)
 
 enum status admin_state_metrics(struct admin_call *call)
 {
-    struct ledger_totals totals;
-    ledger_totals(call->admin->ledger, &totals);
-    metric_set(call->admin->metrics->ledger_lag_rows, (double)totals.queued);
-    metric_set(call->admin->metrics->heap_bytes, (double)mallinfo2().uordblks);
+    edge_metrics_look(call->admin->metrics, call->admin->ledger);
     metrics_render(call->admin->metrics->registry, &call->out);
     if (call->admin->probe != NULL)
         buffer_append_slice(&call->out, edge_probe_metrics(call->admin->probe));

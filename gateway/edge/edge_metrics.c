@@ -1,6 +1,10 @@
 #include "gateway/edge/edge_metrics.h"
 
+#include <malloc.h>
 #include <stdio.h>
+
+#include "auth/ledger.h"
+#include "config/base/log.h"
 
 static struct metric *init_plain(struct edge_metrics *metrics, enum metric_kind kind,
                                  const char *name, const char *labels, const char *help)
@@ -70,6 +74,15 @@ enum status edge_metrics_init(struct edge_metrics *metrics)
                                       "1 when the engine answered its last health check.");
     metrics->ledger_lag_rows = init_plain(metrics, METRIC_GAUGE, "banyan_ledger_lag_rows", "",
                                           "Ledger rows that wait for their commit.");
+    metrics->ledger_bytes = init_plain(metrics, METRIC_GAUGE, "banyan_ledger_bytes", "",
+                                       "The ledger's file and its write-ahead log.");
+    metrics->ledger_kept_since =
+        init_plain(metrics, METRIC_GAUGE, "banyan_ledger_kept_since_seconds", "",
+                   "Rows of requests that ended before it are deleted (Unix time); 0: none are.");
+    metrics->ledger_deleted = init_plain(metrics, METRIC_COUNTER, "banyan_ledger_deleted_total", "",
+                                         "Rows deleted because of their age.");
+    metrics->log_dropped = init_plain(metrics, METRIC_COUNTER, "banyan_log_dropped_total", "",
+                                      "Log lines that found no room because nobody read them.");
     metrics->heap_bytes = init_plain(metrics, METRIC_GAUGE, "banyan_heap_bytes", "",
                                      "Live heap of the edge (mallinfo2), which RSS does not show.");
     metrics->jobs_running = init_plain(metrics, METRIC_GAUGE, "banyan_requests_running", "",
@@ -85,13 +98,45 @@ void edge_metrics_deinit(struct edge_metrics *metrics)
     *metrics = (struct edge_metrics){0};
 }
 
-void edge_metrics_request(struct edge_metrics *metrics, const char *route, int code,
-                          int64_t total_us)
+static void look_counter(struct metric *metric, uint64_t now)
 {
+    metric_add(metric, (int64_t)now - (int64_t)metric_value(metric));
+}
+
+void edge_metrics_look(struct edge_metrics *metrics, struct ledger *ledger)
+{
+    struct ledger_totals totals;
+    ledger_totals(ledger, &totals);
+    metric_set(metrics->ledger_lag_rows, (double)totals.queued);
+    metric_set(metrics->ledger_bytes, (double)totals.file_bytes);
+    metric_set(metrics->ledger_kept_since, (double)(totals.kept_since_us / 1000000));
+    look_counter(metrics->ledger_deleted, totals.deleted);
+    look_counter(metrics->log_dropped, log_dropped());
+    metric_set(metrics->heap_bytes, (double)mallinfo2().uordblks);
+}
+
+static struct metric *request_total(struct edge_metrics *metrics, const char *route, int code)
+{
+    for (uint32_t i = 0; i < metrics->total_count; i++) {
+        if (metrics->totals[i].route == route && metrics->totals[i].code == code)
+            return metrics->totals[i].metric;
+    }
     char labels[96];
     snprintf(labels, sizeof labels, "route=\"%s\",code=\"%d\"", route, code);
     struct metric *total = init_plain(metrics, METRIC_COUNTER, "banyan_http_requests_total", labels,
                                       "Requests that are over, by route and answer.");
-    metric_add(total, 1);
+    if (metrics->total_count < EDGE_METRICS_SERIES) {
+        uint32_t at = metrics->total_count++;
+        metrics->totals[at].route = route;
+        metrics->totals[at].code = code;
+        metrics->totals[at].metric = total;
+    }
+    return total;
+}
+
+void edge_metrics_request(struct edge_metrics *metrics, const char *route, int code,
+                          int64_t total_us)
+{
+    metric_add(request_total(metrics, route, code), 1);
     metric_observe(metrics->request_seconds, (double)total_us / 1e6);
 }

@@ -2,7 +2,7 @@
  *
  * Owns:     the registry of this process.
  * Thread:   any for updates; made and destroyed by edge.c.
- * Cost:     edge_metrics_request looks its series up by label; the others are kept pointers.
+ * Cost:     kept pointers; edge_metrics_request looks among those of its route and code.
  * Not here: who may read them (admin).
  */
 #pragma once
@@ -20,8 +20,16 @@ enum edge_cancel {
     EDGE_CANCEL_COUNT,
 };
 
+enum { EDGE_METRICS_SERIES = 128 };
+
 struct edge_metrics {
     struct metrics *registry;
+    struct { /* banyan_http_requests_total, found without its labels being written out again */
+        const char *route;
+        int code;
+        struct metric *metric;
+    } totals[EDGE_METRICS_SERIES];
+    uint32_t total_count;
     struct metric *request_seconds;
     struct metric *first_token_seconds; /* {class="standard"} */
     struct metric *overhead_seconds;
@@ -31,6 +39,10 @@ struct edge_metrics {
     struct metric *estimated_total;
     struct metric *upstream_up;
     struct metric *ledger_lag_rows;
+    struct metric *ledger_bytes;
+    struct metric *ledger_kept_since;
+    struct metric *ledger_deleted;
+    struct metric *log_dropped;
     struct metric *heap_bytes;
     struct metric *jobs_running;
     struct metric *upstream_foreign;
@@ -44,6 +56,10 @@ struct edge_metrics {
 
 enum status edge_metrics_init(struct edge_metrics *metrics);
 void edge_metrics_deinit(struct edge_metrics *metrics);
-/* One request is over: counts it by route and code, and its time. */
+/* What is only known when somebody asks: the ledger's state, lines dropped, the heap. */
+struct ledger;
+void edge_metrics_look(struct edge_metrics *metrics, struct ledger *ledger);
+/* One request is over: counts it by route (a text that stays where it is) and code, and its time.
+ * The loop's thread. */
 void edge_metrics_request(struct edge_metrics *metrics, const char *route, int code,
                           int64_t total_us);

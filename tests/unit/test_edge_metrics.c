@@ -2,6 +2,12 @@
 
 #include "tests/unit/edge_text_kit.h"
 
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "auth/ledger.h"
+#include "config/base/log.h"
+
 static void test_names(void **state)
 {
     (void)state;
@@ -37,6 +43,55 @@ static void test_names(void **state)
     edge_metrics_deinit(&metrics);
 }
 
+/* More routes and codes than are kept at hand are counted all the same. */
+static void test_many_series(void **state)
+{
+    (void)state;
+    struct edge_metrics metrics;
+    assert_int_equal(edge_metrics_init(&metrics), STATUS_OK);
+    for (int round = 0; round < 3; round++) {
+        for (int code = 200; code < 200 + EDGE_METRICS_SERIES + 2; code++)
+            edge_metrics_request(&metrics, "/v1/models", code, 1);
+    }
+    struct buffer out;
+    buffer_init(&out, 1 << 20);
+    metrics_render(metrics.registry, &out);
+    for (int code = 200; code < 200 + EDGE_METRICS_SERIES + 2; code++) {
+        char line[96];
+        snprintf(line, sizeof line,
+                 "banyan_http_requests_total{route=\"/v1/models\",code=\"%d\"} 3\n", code);
+        edge_text_has(out.bytes, line);
+    }
+    buffer_deinit(&out);
+    edge_metrics_deinit(&metrics);
+}
+
+/* Counters that follow a number kept elsewhere: looking twice adds nothing. */
+static void test_look(void **state)
+{
+    (void)state;
+    struct edge_metrics metrics;
+    struct ledger *ledger;
+    char folder[] = "/tmp/test_edge_metrics.XXXXXX";
+    char path[64];
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/ledger.db", folder);
+    assert_int_equal(edge_metrics_init(&metrics), STATUS_OK);
+    assert_int_equal(ledger_open(&ledger, &(struct ledger_options){.path = path}), STATUS_OK);
+    for (int i = 0; i < 2; i++)
+        edge_metrics_look(&metrics, ledger);
+    assert_true(metric_value(metrics.ledger_bytes) >= 4096);
+    assert_true(metric_value(metrics.heap_bytes) > 0);
+    assert_true(metric_value(metrics.ledger_lag_rows) == 0);
+    assert_true(metric_value(metrics.ledger_deleted) == 0);
+    assert_true(metric_value(metrics.ledger_kept_since) == 0);
+    assert_true(metric_value(metrics.log_dropped) == (double)log_dropped());
+    ledger_close(ledger);
+    edge_metrics_deinit(&metrics);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(rmdir(folder), 0);
+}
+
 static void test_without_memory(void **state)
 {
     (void)state;
@@ -52,6 +107,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_names),
+        cmocka_unit_test(test_many_series),
+        cmocka_unit_test(test_look),
         cmocka_unit_test(test_without_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -18,8 +18,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "config/base/clock.h"
 #include "config/base/log.h"
 #include "config/base/mem.h"
+#include "config/base/metrics.h"
 
 struct fixture {
     char folder[64];
@@ -366,6 +368,216 @@ static void test_a_writer_that_is_behind(void **state)
     assert_int_equal(query(fixture->path, "select count(*) from requests"), LIMIT_LEDGER_QUEUE + 1);
 }
 
+/* Once a batch, on the writer's thread, after the batch's own rows were told of. */
+struct batches {
+    struct told told;
+    atomic_int batches;
+    atomic_int seen; /* rows that were told of when the last batch was */
+};
+
+static void on_batch(void *context)
+{
+    struct batches *batches = context;
+    atomic_fetch_add(&batches->batches, 1);
+    atomic_store(&batches->seen, atomic_load(&batches->told.ok));
+}
+
+static void test_batches_are_told_once(void **state)
+{
+    struct fixture *fixture = *state;
+    struct ledger *ledger;
+    struct ledger_row row;
+    struct gate gate = {0};
+    struct batches batches = {0};
+    struct metrics *metrics;
+    struct buffer text;
+    buffer_init(&text, 1 << 20);
+    assert_int_equal(metrics_create(&metrics), STATUS_OK);
+    assert_int_equal(ledger_open(&ledger, &(struct ledger_options){.path = fixture->path,
+                                                                   .metrics = metrics,
+                                                                   .batch_told = on_batch,
+                                                                   .batch_context = &batches}),
+                     STATUS_OK);
+    make_row(&row, 0);
+    assert_int_equal(ledger_append(ledger, &row, on_committed_wait, &gate), STATUS_OK);
+    assert_true(wait_for(&gate.entered, 1));
+    enum { MORE = 2 * LIMIT_LEDGER_BATCH + 5 };
+    for (int i = 1; i <= MORE; i++) {
+        make_row(&row, i == 3 ? 2 : i); /* one of them twice */
+        assert_int_equal(ledger_append(ledger, &row, on_committed, &batches.told), STATUS_OK);
+    }
+    atomic_store(&gate.opened, 1);
+    assert_true(wait_for(&batches.seen, MORE));
+    assert_int_equal(atomic_load(&batches.batches), 1 + 3);
+    metrics_render(metrics, &text);
+    assert_non_null(strstr(text.bytes, "\nbanyan_ledger_batch_rows_count 4\n"));
+    assert_non_null(strstr(text.bytes, "\nbanyan_ledger_commit_seconds_count 4\n"));
+    assert_non_null(strstr(text.bytes, "\nbanyan_ledger_duplicates_total 1\n"));
+    char wanted[64];
+    snprintf(wanted, sizeof wanted, "\nbanyan_ledger_rows_total %d\n", MORE);
+    assert_non_null(strstr(text.bytes, wanted));
+    ledger_close(ledger);
+    metrics_destroy(metrics);
+    buffer_deinit(&text);
+}
+
+/* A server that was switched off for years: old rows go while new ones come, the sums stay. */
+static void test_old_rows_go_beside_the_writer(void **state)
+{
+    struct fixture *fixture = *state;
+    struct ledger *ledger;
+    struct ledger_row row;
+    struct ledger_totals totals = {0};
+    struct told told = {0};
+    struct ledger_options options = {.path = fixture->path, .keep_days = 1, .expire_ms = 10};
+    assert_int_equal(ledger_open(&ledger, &options), STATUS_OK);
+    enum { OLD = 1000, NEW = 500 };
+    for (int i = 0; i < OLD + NEW; i++) {
+        make_row(&row, i);
+        /* Old ones within a millisecond, so that the pace is met at once. */
+        row.at_us =
+            i < OLD ? INT64_C(1700000000000000) + i : (int64_t)clock_wall_us(clock_system());
+        assert_int_equal(ledger_append(ledger, &row, on_committed, &told), STATUS_OK);
+        if (i == OLD)
+            sleep_ms(50);
+    }
+    assert_true(wait_for(&told.ok, OLD + NEW));
+    for (int i = 0; i < 4000 && totals.deleted != OLD; i++) {
+        sleep_ms(5);
+        ledger_totals(ledger, &totals);
+    }
+    assert_int_equal(totals.deleted, OLD);
+    assert_int_equal(query(fixture->path, "select count(*) from requests"), NEW);
+    assert_int_equal(query(fixture->path, "select sum(requests) from usage_minutes"), OLD + NEW);
+    assert_true(totals.kept_since_us >= INT64_C(1700000000000000));
+    assert_true(totals.kept_since_us < clock_wall_us(clock_system()) - INT64_C(86400) * 1000000);
+    assert_true(totals.file_bytes >= 4096);
+    ledger_close(ledger);
+    /* Without the option nothing goes. */
+    options.keep_days = 0;
+    assert_int_equal(ledger_open(&ledger, &options), STATUS_OK);
+    make_row(&row, OLD + NEW);
+    assert_int_equal(ledger_append(ledger, &row, on_committed, &told), STATUS_OK);
+    assert_true(wait_for(&told.ok, OLD + NEW + 1));
+    sleep_ms(50);
+    ledger_totals(ledger, &totals);
+    assert_int_equal(totals.deleted, 0);
+    assert_int_equal(totals.kept_since_us, 0);
+    ledger_close(ledger);
+    assert_int_equal(query(fixture->path, "select count(*) from requests"), NEW + 1);
+}
+
+/* --- death in mid-commit --- */
+
+static int crash_told; /* the child's end of a pipe: the numbers of the rows it was told of */
+
+static void crash_on_committed(void *context, enum status status)
+{
+    int32_t number = (int32_t)(intptr_t)context;
+    if (status == STATUS_OK && write(crash_told, &number, sizeof number) != sizeof number)
+        _exit(3);
+}
+
+/* Writes rows in the order of their numbers until it is killed. */
+static void crash_child(const char *path, int first)
+{
+    struct ledger *ledger;
+    struct ledger_row row;
+    if (open_at(&ledger, path) != STATUS_OK)
+        _exit(1);
+    for (int i = first;; i++) {
+        make_row(&row, i);
+        while (ledger_append(ledger, &row, crash_on_committed, (void *)(intptr_t)i) != STATUS_OK)
+            sleep_ms(1);
+        if (i % 64 == 0)
+            sleep_ms(1); /* commits of all sizes */
+    }
+}
+
+/* Lets the child write from `first` on, kills it, and returns the last row that it was told of. */
+static int crash_round(const char *path, int first, long ms)
+{
+    int ends[2];
+    int32_t number = -1;
+    assert_int_equal(pipe(ends), 0);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        close(ends[0]);
+        crash_told = ends[1];
+        crash_child(path, first);
+    }
+    close(ends[1]);
+    assert_int_equal(read(ends[0], &number, sizeof number), sizeof number);
+    sleep_ms(ms);
+    assert_int_equal(kill(child, SIGKILL), 0);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    int last = number;
+    while (read(ends[0], &number, sizeof number) == sizeof number)
+        last = number > last ? number : last;
+    close(ends[0]);
+    return last;
+}
+
+/* kill -9 at random instants: what was told of is there, sums and rows agree, and the same rows
+ * sent again (an engine replays what was not acknowledged) are counted once. */
+static void test_killed_in_mid_commit(void **state)
+{
+    struct fixture *fixture = *state;
+    const char *path = fixture->path;
+    enum { ROUNDS = 12 };
+    int next = 0; /* the first row that nobody was told of */
+    unsigned seed = 12345;
+    for (int round = 0; round < ROUNDS; round++) {
+        seed = seed * 1103515245u + 12345u;
+        int last = crash_round(path, next > 500 ? next - 500 : 0, (long)(seed >> 16) % 40);
+        next = last + 1 > next ? last + 1 : next;
+        assert_true(query(path, "select count(*) from requests") >= next);
+        assert_int_equal(query(path, "select count(*) - count(distinct request_id) from requests"),
+                         0);
+        assert_int_equal(query(path, "select (select count(*) from requests) - (select "
+                                     "sum(requests) from usage_minutes)"),
+                         0);
+        assert_int_equal(query(path, "select (select sum(prompt_tokens) from requests) - (select "
+                                     "sum(prompt_tokens) from usage_minutes)"),
+                         0);
+        assert_int_equal(query(path, "select max(id) - min(id) + 1 - count(*) from requests"), 0);
+    }
+    assert_true(next > ROUNDS);
+}
+
+/* An engine replays as many records as it keeps, after a restart of the edge, while other requests
+ * have gone by: not one is counted twice. */
+static void test_a_full_replay_after_a_restart(void **state)
+{
+    struct fixture *fixture = *state;
+    struct ledger *ledger;
+    struct ledger_row row;
+    struct ledger_totals totals;
+    struct told told = {0};
+    assert_int_equal(open_at(&ledger, fixture->path), STATUS_OK);
+    enum { ALL = LIMIT_FINAL_RECORDS + 20000 };
+    for (int i = 0; i < ALL; i++) {
+        make_row(&row, i);
+        while (ledger_append(ledger, &row, NULL, NULL) == STATUS_BUSY)
+            sleep_ms(1);
+    }
+    ledger_close(ledger);
+    assert_int_equal(open_at(&ledger, fixture->path), STATUS_OK);
+    for (int i = ALL - LIMIT_FINAL_RECORDS - 10000; i < ALL; i += 7) {
+        make_row(&row, i);
+        while (ledger_append(ledger, &row, NULL, NULL) == STATUS_BUSY)
+            sleep_ms(1);
+    }
+    make_row(&row, ALL); /* a new one behind them */
+    assert_int_equal(ledger_append(ledger, &row, on_committed, &told), STATUS_OK);
+    assert_true(wait_for(&told.ok, 1));
+    ledger_totals(ledger, &totals);
+    assert_int_equal(totals.rows, 1);
+    ledger_close(ledger);
+    assert_int_equal(query(fixture->path, "select count(*) from requests"), ALL + 1);
+}
+
 static void test_newer_file_is_refused(void **state)
 {
     struct fixture *fixture = *state;
@@ -416,6 +628,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_full_disk, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_writer_that_is_behind, setup, teardown),
         cmocka_unit_test_setup_teardown(test_newer_file_is_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_batches_are_told_once, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_old_rows_go_beside_the_writer, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_killed_in_mid_commit, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_full_replay_after_a_restart, setup, teardown),
         cmocka_unit_test_setup_teardown(test_memory_fails_at_each_allocation, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

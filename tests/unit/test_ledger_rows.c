@@ -219,11 +219,127 @@ static void test_visitor_leaves_log(void **state)
     assert_int_equal(access(log_path, F_OK), 0);
 }
 
+/* --- expiry --- */
+
+static void add_at(struct fixture *fixture, const int64_t *at_us, size_t count)
+{
+    static struct ledger_row row;
+    for (size_t i = 0; i < count; i++) {
+        row = make_row(1);
+        row.at_us = at_us[i];
+        assert_int_equal(ledger_rows_begin(fixture->rows), STATUS_OK);
+        assert_int_equal(ledger_rows_add(fixture->rows, &row), STATUS_OK);
+        assert_int_equal(ledger_rows_end(fixture->rows, true), STATUS_OK);
+    }
+}
+
+static void test_old_rows_go(void **state)
+{
+    struct fixture *fixture = *state;
+    static const int64_t at_us[] = {10, 20, 9999, 30, 40, 50, 15, 60};
+    struct ledger_expiry expiry = {.cutoff_us = INT64_MIN, .now_us = 1000};
+    assert_int_equal(ledger_rows_expire(fixture->rows, &expiry), STATUS_OK); /* no rows at all */
+    assert_true(expiry.is_done);
+    assert_int_equal(expiry.front_us, INT64_MAX);
+    add_at(fixture, at_us, sizeof at_us / sizeof at_us[0]);
+    assert_int_equal(ledger_rows_expire(fixture->rows, &expiry), STATUS_OK);
+    assert_true(expiry.is_done);
+    assert_int_equal(expiry.front_us, 10);
+    assert_int_equal(expiry.deleted, 0);
+    /* 10, 20 and 30 go; 9999 is of the future and stays; 40 is at the cutoff and ends the walk. */
+    expiry.cutoff_us = 40;
+    assert_int_equal(ledger_rows_expire(fixture->rows, &expiry), STATUS_OK);
+    assert_true(expiry.is_done);
+    assert_int_equal(expiry.front_us, 40);
+    assert_int_equal(expiry.deleted, 3);
+    assert_int_equal(query(fixture, "select count(*) from requests"), 5);
+    assert_int_equal(query(fixture, "select min(at_us) from requests where at_us <> 15"), 40);
+    /* The newest row stays whatever its age: the next sequence is told from it. */
+    expiry.cutoff_us = 1000;
+    assert_int_equal(ledger_rows_expire(fixture->rows, &expiry), STATUS_OK);
+    assert_true(expiry.is_done);
+    assert_int_equal(expiry.deleted, 6);
+    assert_int_equal(query(fixture, "select sum(at_us) from requests"), 9999 + 60);
+    assert_int_equal(query(fixture, "select sum(requests) from usage_minutes"), 8); /* for ever */
+}
+
+/* More than two batches of rows that go and rows that lie between; the writer is at it, too. */
+static void test_old_rows_go_in_batches(void **state)
+{
+    struct fixture *fixture = *state;
+    static int64_t at_us[2 * LEDGER_ROWS_EXPIRE + 2];
+    enum { ROWS = sizeof at_us / sizeof at_us[0] };
+    for (size_t i = 0; i < ROWS; i++)
+        at_us[i] = i % 2 == 0 ? 10 : 5000;
+    add_at(fixture, at_us, ROWS);
+    struct ledger_expiry expiry = {.cutoff_us = 100, .now_us = 1000};
+    assert_int_equal(ledger_rows_expire(fixture->rows, &expiry), STATUS_OK);
+    assert_false(expiry.is_done);
+    assert_int_equal(expiry.deleted, LEDGER_ROWS_EXPIRE / 2);
+    /* While the writer is in a transaction a deletion waits, fails, and passes no row over. */
+    static struct ledger_row row;
+    row = make_row(2);
+    assert_int_equal(ledger_rows_begin(fixture->rows), STATUS_OK);
+    assert_int_equal(ledger_rows_add(fixture->rows, &row), STATUS_OK);
+    assert_int_equal(ledger_rows_expire(fixture->rows, &expiry), STATUS_BUSY);
+    assert_int_equal(ledger_rows_end(fixture->rows, true), STATUS_OK);
+    for (expiry.is_done = false; !expiry.is_done;)
+        assert_int_equal(ledger_rows_expire(fixture->rows, &expiry), STATUS_OK);
+    assert_int_equal(expiry.deleted, ROWS / 2);
+    assert_int_equal(query(fixture, "select count(*) from requests where at_us = 10"), 0);
+    assert_int_equal(query(fixture, "select count(*) from requests"), ROWS / 2 + 1);
+}
+
+/* The file of the first release: its rows and sums are there, and the new index. */
+static void test_file_of_the_first_release(void **state)
+{
+    struct fixture *fixture = *state;
+    ledger_rows_close(fixture->rows);
+    assert_int_equal(unlink(fixture->path), 0);
+    sqlite3 *connection;
+    assert_int_equal(sqlite3_open(fixture->path, &connection), SQLITE_OK);
+    const char *sql =
+        "create table schema_steps (number integer primary key, applied_at_s integer not null) "
+        "strict;"
+        "create table requests (id integer primary key, at_us integer not null, request_id text "
+        "not "
+        "null, tenant_id text not null, key_id text not null, model text not null, route text not "
+        "null, service_class text not null, finish text not null, http_code integer not null, "
+        "prompt_tokens integer not null, cached_tokens integer not null, completion_tokens integer "
+        "not null, is_estimated integer not null, queue_us integer not null, prefill_us integer "
+        "not null, decode_us integer not null, total_us integer not null) strict;"
+        "create table usage_minutes (minute integer not null, tenant_id text not null, key_id text "
+        "not null, model text not null, service_class text not null, requests integer not null, "
+        "prompt_tokens integer not null, cached_tokens integer not null, completion_tokens integer "
+        "not null, primary key (minute, tenant_id, key_id, model, service_class)) strict, without "
+        "rowid;"
+        "insert into schema_steps values (1, 1);"
+        "insert into requests values ((1 << 48) + 7, 60000000, 'req_7', 'tnt', 'key', 'm', '/v1', "
+        "'standard', 'stop', 200, 5, 0, 6, 0, 1, 2, 3, 4);"
+        "insert into usage_minutes values (1, 'tnt', 'key', 'm', 'standard', 1, 5, 0, 6);";
+    assert_int_equal(sqlite3_exec(connection, sql, NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(connection);
+    assert_int_equal(ledger_rows_open(&fixture->rows, fixture->path, false), STATUS_OK);
+    static struct ledger_row row;
+    row = make_row(3);
+    assert_int_equal(ledger_rows_begin(fixture->rows), STATUS_OK);
+    assert_int_equal(ledger_rows_add(fixture->rows, &row), STATUS_OK);
+    assert_int_equal(ledger_rows_end(fixture->rows, true), STATUS_OK);
+    assert_int_equal(query(fixture, "select max(id) - (1 << 48) from requests"), 8);
+    assert_int_equal(query(fixture, "select sum(completion_tokens) from usage_minutes indexed by "
+                                    "usage_minutes_tenant where tenant_id = 'tnt'"),
+                     6 + 3);
+    assert_int_equal(query(fixture, "select max(number) from schema_steps"), 2);
+}
+
 int main(int argc, char **argv)
 {
     if (argc == 3 && strcmp(argv[1], "visit") == 0)
         return visit(argv[2]);
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_old_rows_go, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_old_rows_go_in_batches, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_file_of_the_first_release, setup, teardown),
         cmocka_unit_test_setup_teardown(test_columns, setup, teardown),
         cmocka_unit_test_setup_teardown(test_sums_of_many_groups, setup, teardown),
         cmocka_unit_test_setup_teardown(test_roll_back_gives_sequences_again, setup, teardown),
