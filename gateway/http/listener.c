@@ -167,7 +167,10 @@ static void sweep_one(void *context, const struct h2_sweep_view *view)
     connection->streams_vanished += vanished;
     bool is_flood = request_connection_judge(connection, vanished, vanished);
     bool is_control = view->unsent_bytes > LIMIT_UNSENT_BYTES;
-    bool is_late = view->oldest_body_ms > listener->arrival_ms_max;
+    /* Reads put off libh2o's own idle timer: without a stream, the connection's age counts. */
+    int64_t age_us = loop_now_us(listener->host.loop) - connection->accepted_us;
+    bool is_late = view->oldest_body_ms > listener->arrival_ms_max ||
+                   (view->streams_opened == 0 && age_us > listener->arrival_ms_max * INT64_C(1000));
     bool is_heap = view->body_bytes > 2 * listener->host.body_bytes_max;
     listener->sweep_body_bytes += view->body_bytes;
     is_heap |= listener->sweep_body_bytes > listener->unfinished_bytes_max && view->body_bytes > 0;

@@ -16,7 +16,7 @@
 
 #include "config/base/slice.h"
 
-enum { PATH_BYTES = 1024, DAYS_VALID = 825 }; /* longest that Apple's clients accept */
+enum { PATH_BYTES = 1024, DAYS_VALID = 820 }; /* Apple's clients accept 825 */
 
 /* Adds one extension; `issuer` signs. */
 static bool add_extension(X509 *cert, X509 *issuer, int nid, const char *value)

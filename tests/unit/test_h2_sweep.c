@@ -153,12 +153,33 @@ static void test_slow_bodies(void **state)
     http_kit_stop(&kit);
 }
 
+/* Frames without any stream put off libh2o's idle timer; the connection's age ends them. */
+static void test_frames_without_a_stream(void **state)
+{
+    (void)state;
+    struct client client;
+    client_start(&client, 600);
+    int drips = 0;
+    while (http_kit_count(&client.kit).connections > 0) {
+        http_kit_h2_frame(&client.out, 2 /* PRIORITY */, 0, 9, "\0\0\0\0\5", 5);
+        if (SSL_write(client.ssl, client.out.bytes, (int)client.out.length) <= 0)
+            break;
+        buffer_clear(&client.out);
+        usleep(50000);
+        assert_true(++drips < 100);
+    }
+    assert_true(drips >= 10);
+    http_kit_wait_connections(&client.kit, 0, 0);
+    client_stop(&client);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_vanishing_streams),
         cmocka_unit_test(test_heap_of_bodies),
         cmocka_unit_test(test_slow_bodies),
+        cmocka_unit_test(test_frames_without_a_stream),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

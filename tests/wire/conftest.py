@@ -20,7 +20,7 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "slow: needs minutes, or the speed of a release build")
 
 
-OPEN = []  # options that lift limits
+OPEN = ["--connections-per-address", "0", "--connects-per-address-s", "0", "--handshakes-s", "0"]
 
 
 @pytest.fixture(scope="session")

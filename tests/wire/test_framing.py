@@ -156,7 +156,7 @@ def test_h1_chunk_too_long(door, size):
         except Closed:
             pass
         try:
-            assert wire.answer().code == 413
+            assert wire.answer().code in (400, 413)  # the chunk's end may be looked for first
         except Closed:
             pass
         assert wire.is_closed()

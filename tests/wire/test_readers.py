@@ -13,7 +13,7 @@ import pytest
 
 from wire_kit import DATA, END_STREAM, SETTINGS, WINDOW_UPDATE, frame
 
-TOKENS = 1500
+TOKENS = 450
 
 
 def fat(door, **fields):
@@ -22,7 +22,7 @@ def fat(door, **fields):
     )
 
 
-def stable_tokens(door, seconds=3.0):
+def stable_tokens(door, seconds=1.5):
     """The engine's count of tokens once it has not moved for that long."""
     last, since = -1, time.monotonic()
     limit = since + 60
@@ -51,7 +51,6 @@ def test_h1_reader_that_stops_and_goes_on(door):
     body = json.dumps(fat(door)).encode()
     wire.send(wire.head("POST", "/v1/chat/completions", [f"Content-Length: {len(body)}"]) + body)
     made = stable_tokens(door) - before
-    print("tokens made for a reader that stopped:", made)
     assert made < TOKENS, "it was throttled"
     assert_others_go_on(door)
     assert stable_tokens(door) - before <= made + 16, "no token more for the one who does not read"
@@ -75,7 +74,6 @@ def test_h2_stream_without_a_window(door):
             + frame(DATA, END_STREAM, shut, body)
         )
         made = stable_tokens(door) - before
-        print("tokens made for a stream without a window:", made)
         assert made < TOKENS
         other = wire.stream()
         wire.send(wire.headers(other))
@@ -90,7 +88,6 @@ def test_h2_stream_without_a_window(door):
                 read += len(payload)
         assert read <= window and json.loads(got)["object"] == "list"
         wire.send(frame(WINDOW_UPDATE, 0, shut, struct.pack(">I", 2**30)))
-        wire.buffer = b"" + wire.buffer
         text = b""
         while True:
             kind, flags, at, payload = wire.frame()
@@ -106,7 +103,7 @@ def test_h2_stream_without_a_window(door):
 def test_many_readers_that_stop_hold_nobody_up(door):
     """More of them than the engine runs at once; each is dropped when its client leaves."""
     wires = []
-    for _ in range(40):
+    for _ in range(16):
         wire = door.h1(timeout=60)
         wire.tls.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         body = json.dumps(fat(door)).encode()
