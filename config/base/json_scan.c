@@ -364,10 +364,10 @@ static bool name_equals(struct slice a, struct slice b)
 }
 
 /* Whether `plain`, a name in our own source, is this one. */
-static bool name_is(struct slice name, const char *plain)
+static bool name_is(struct slice name, bool is_escaped, const char *plain)
 {
-    if (memchr(name.bytes, '\\', name.length) == NULL)
-        return slice_is(name, plain);
+    if (!is_escaped)
+        return strncmp(plain, name.bytes, name.length) == 0 && plain[name.length] == '\0';
     const char *at = name.bytes;
     const char *end = at + name.length;
     while (at < end) {
@@ -393,8 +393,9 @@ static enum status name_take(struct scan *scan, struct slice name)
     }
     scan->members[scan->member_count++] = (struct member){name, hash};
     scan->field = NULL;
+    bool is_escaped = memchr(name.bytes, '\\', name.length) != NULL;
     for (size_t i = 0; i < scan->field_count; i++) {
-        if (name_is(name, scan->fields[i].name))
+        if (name_is(name, is_escaped, scan->fields[i].name))
             scan->field = &scan->fields[i];
     }
     return STATUS_OK;

@@ -40,7 +40,7 @@ static bool append_reserve(struct buffer *buffer, size_t more)
         return true;
     size_t capacity = buffer->capacity < 64 ? 64 : buffer->capacity;
     while (capacity < needed)
-        capacity += capacity / 2;
+        capacity *= 2;
     char *bytes = mem_realloc(buffer->bytes, capacity);
     if (bytes == NULL) {
         buffer->status =
@@ -77,18 +77,34 @@ void buffer_append_char(struct buffer *buffer, char c)
     buffer_append(buffer, &c, 1);
 }
 
+void buffer_append_number(struct buffer *buffer, uint64_t number)
+{
+    char digits[20];
+    size_t at = sizeof digits;
+    do
+        digits[--at] = (char)('0' + number % 10);
+    while ((number /= 10) != 0);
+    buffer_append(buffer, digits + at, sizeof digits - at);
+}
+
 void buffer_printf(struct buffer *buffer, const char *format, ...)
 {
     va_list arguments;
+    if (!append_reserve(buffer, 0))
+        return;
+    size_t room = buffer->capacity - buffer->length;
     va_start(arguments, format);
-    int length = vsnprintf(NULL, 0, format, arguments);
+    int length = vsnprintf(buffer->bytes + buffer->length, room, format, arguments);
     va_end(arguments);
     ASSERT(length >= 0);
-    if (!append_reserve(buffer, (size_t)length))
-        return;
-    va_start(arguments, format);
-    vsnprintf(buffer->bytes + buffer->length, (size_t)length + 1, format, arguments);
-    va_end(arguments);
+    if ((size_t)length >= room || (size_t)length > buffer->limit_bytes - buffer->length) {
+        buffer->bytes[buffer->length] = '\0'; /* as before, should it never fit */
+        if (!append_reserve(buffer, (size_t)length))
+            return;
+        va_start(arguments, format);
+        vsnprintf(buffer->bytes + buffer->length, (size_t)length + 1, format, arguments);
+        va_end(arguments);
+    }
     buffer->length += (size_t)length;
 }
 

@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <string.h>
 
 #include "config/base/status.h"
@@ -59,6 +60,7 @@ void buffer_append(struct buffer *buffer, const void *bytes, size_t length);
 void buffer_append_slice(struct buffer *buffer, struct slice slice);
 void buffer_append_text(struct buffer *buffer, const char *text);
 void buffer_append_char(struct buffer *buffer, char c);
+void buffer_append_number(struct buffer *buffer, uint64_t number); /* decimal */
 void buffer_printf(struct buffer *buffer, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 /* Appends `text` as a JSON string with its quotes. Bytes that are not UTF-8 become U+FFFD. */

@@ -32,16 +32,6 @@ struct edge_assemble {
     struct choice choices[LIMIT_CHOICES];
 };
 
-static void create_choice(struct choice *choice)
-{
-    buffer_init(&choice->text, LIMIT_ASSEMBLED_BYTES);
-    buffer_init(&choice->role, WORD_BYTES_MAX);
-    buffer_init(&choice->finish, WORD_BYTES_MAX);
-    buffer_init(&choice->token_ids, LIMIT_ASSEMBLED_BYTES);
-    for (size_t i = 0; i < LISTS; i++)
-        buffer_init(&choice->lists[i], LIMIT_ASSEMBLED_BYTES);
-}
-
 enum status edge_assemble_create(struct edge_assemble **out, enum edge_stream_form form)
 {
     struct edge_assemble *assemble = mem_zalloc(1, sizeof *assemble);
@@ -51,8 +41,6 @@ enum status edge_assemble_create(struct edge_assemble **out, enum edge_stream_fo
     buffer_init(&assemble->head, HEAD_BYTES_MAX);
     buffer_init(&assemble->fingerprint, HEAD_BYTES_MAX);
     buffer_init(&assemble->tier, WORD_BYTES_MAX);
-    for (size_t i = 0; i < LIMIT_CHOICES; i++)
-        create_choice(&assemble->choices[i]);
     *out = assemble;
     return STATUS_OK;
 }
@@ -66,6 +54,8 @@ void edge_assemble_destroy(struct edge_assemble *assemble)
     buffer_deinit(&assemble->tier);
     for (size_t i = 0; i < LIMIT_CHOICES; i++) {
         struct choice *choice = &assemble->choices[i];
+        if (!choice->is_used)
+            continue;
         buffer_deinit(&choice->text);
         buffer_deinit(&choice->role);
         buffer_deinit(&choice->finish);
@@ -164,6 +154,19 @@ static enum status add_choice_member(struct choice *choice, struct slice key, st
     return STATUS_OK;
 }
 
+static void add_choice_begin(struct choice *choice)
+{
+    if (choice->is_used)
+        return;
+    choice->is_used = true;
+    buffer_init(&choice->text, LIMIT_ASSEMBLED_BYTES);
+    buffer_init(&choice->role, WORD_BYTES_MAX);
+    buffer_init(&choice->finish, WORD_BYTES_MAX);
+    buffer_init(&choice->token_ids, LIMIT_ASSEMBLED_BYTES);
+    for (size_t i = 0; i < LISTS; i++)
+        buffer_init(&choice->lists[i], LIMIT_ASSEMBLED_BYTES);
+}
+
 /* "index" may stand anywhere in the choice, so it is looked for first. */
 static enum status add_choice(struct edge_assemble *assemble, struct slice object)
 {
@@ -183,7 +186,7 @@ static enum status add_choice(struct edge_assemble *assemble, struct slice objec
     if (index >= LIMIT_CHOICES)
         FAIL(STATUS_PROTOCOL, "a frame of the engine has a choice without an index");
     struct choice *choice = &assemble->choices[index];
-    choice->is_used = true;
+    add_choice_begin(choice);
     TRY(edge_json_object(&walk, object));
     for (;;) {
         TRY(edge_json_member(&walk, &found, &key, &value));
@@ -222,8 +225,10 @@ static enum status add_member(struct edge_assemble *assemble, bool is_first, str
     if (slice_is(key, "choices"))
         return add_choices(assemble, value);
     if (assemble->form == EDGE_STREAM_GENERATION &&
-        (slice_is(key, "text") || slice_is(key, "finish_reason")))
+        (slice_is(key, "text") || slice_is(key, "finish_reason"))) {
+        add_choice_begin(&assemble->choices[0]);
         return add_choice_member(&assemble->choices[0], key, value);
+    }
     if (!is_first)
         return STATUS_OK;
     if (slice_is(key, "id") || slice_is(key, "created") || slice_is(key, "model"))
@@ -256,6 +261,11 @@ enum status edge_assemble_add(struct edge_assemble *assemble, struct slice rest)
     TRY(assemble->head.status);
     TRY(assemble->fingerprint.status);
     return assemble->tier.status;
+}
+
+bool edge_assemble_has_head(const struct edge_assemble *assemble)
+{
+    return assemble->head.length != 0;
 }
 
 static void render_value(struct buffer *out, const struct buffer *value, const char *otherwise)
@@ -291,7 +301,9 @@ static void render_logprobs(const struct edge_assemble *assemble, const struct c
 static void render_choice(const struct edge_assemble *assemble, size_t index, struct buffer *out)
 {
     const struct choice *choice = &assemble->choices[index];
-    buffer_printf(out, "{\"index\":%zu,", index);
+    buffer_append_text(out, "{\"index\":");
+    buffer_append_number(out, index);
+    buffer_append_char(out, ',');
     if (assemble->form == EDGE_STREAM_CHAT) {
         buffer_append_text(out, "\"message\":{\"role\":\"");
         render_value(out, &choice->role, "assistant");
@@ -345,7 +357,9 @@ enum status edge_assemble_render(const struct edge_assemble *assemble,
 {
     buffer_append_char(out, '{');
     buffer_append_slice(out, assemble->head.length != 0 ? buffer_slice(&assemble->head) : fallback);
-    buffer_printf(out, "\"object\":\"%s\",", edge_stream_names(assemble->form)->whole);
+    buffer_append_text(out, "\"object\":\"");
+    buffer_append_text(out, edge_stream_names(assemble->form)->whole);
+    buffer_append_text(out, "\",");
     if (assemble->form == EDGE_STREAM_GENERATION)
         render_generation(assemble, out);
     else

@@ -38,8 +38,12 @@ enum status edge_head_append(struct buffer *out, const struct edge_head *head)
     append_hex(out, "\r\nx-banyan-key: ", principal->key_hash);
     append_hex(out, "\r\nx-banyan-domain: ", principal->domain);
     append_hex(out, "\r\nx-banyan-visible: ", principal->domain);
-    buffer_printf(out, "\r\nx-banyan-class: %s\r\nx-banyan-weight: %u\r\nx-banyan-deadline-ms: %u",
-                  head->service_class, principal->weight, head->deadline_ms);
+    buffer_append_text(out, "\r\nx-banyan-class: ");
+    buffer_append_text(out, head->service_class);
+    buffer_append_text(out, "\r\nx-banyan-weight: ");
+    buffer_append_number(out, principal->weight);
+    buffer_append_text(out, "\r\nx-banyan-deadline-ms: ");
+    buffer_append_number(out, head->deadline_ms);
     return out->status;
 }
 

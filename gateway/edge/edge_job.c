@@ -184,9 +184,12 @@ static void end_stream(struct edge_job *job, struct buffer *out)
 /* Headers that every answer of the API carries beside x-request-id. */
 static size_t end_headers(const struct edge_job *job, char ms[24], struct http_header headers[4])
 {
-    snprintf(ms, 24, "%lld",
-             (long long)((loop_now_us(job->edge->loop) - job->access.arrived_us) / 1000));
-    headers[0] = (struct http_header){"openai-processing-ms", slice_of(ms)};
+    uint64_t number = (uint64_t)(loop_now_us(job->edge->loop) - job->access.arrived_us) / 1000;
+    size_t at = 24;
+    do
+        ms[--at] = (char)('0' + number % 10);
+    while ((number /= 10) != 0);
+    headers[0] = (struct http_header){"openai-processing-ms", {ms + at, 24 - at}};
     headers[1] = (struct http_header){"openai-version", SLICE("2020-10-01")};
     return 2;
 }
@@ -228,7 +231,8 @@ static void end_assembled(struct edge_job *job, struct buffer *out)
 {
     struct buffer fallback;
     buffer_init(&fallback, FALLBACK_BYTES);
-    end_fallback(job, false, &fallback);
+    if (!edge_assemble_has_head(job->assemble))
+        end_fallback(job, false, &fallback);
     enum status status =
         edge_assemble_render(job->assemble, &job->stream.final, buffer_slice(&fallback), out);
     buffer_deinit(&fallback);
@@ -321,7 +325,9 @@ static const char *settle_finish(const struct edge_job *job)
 
 static void settle_text(char *out, size_t capacity, const char *text)
 {
-    snprintf(out, capacity, "%s", text);
+    size_t length = strnlen(text, capacity - 1);
+    memcpy(out, text, length);
+    out[length] = '\0';
 }
 
 static void settle_fill(struct edge_job *job)

@@ -1,7 +1,6 @@
 #include "gateway/edge/edge_stream.h"
 
-#include <jansson.h>
-
+#include "config/base/json_scan.h"
 #include "config/base/limits.h"
 #include "gateway/edge/edge_json.h"
 
@@ -23,74 +22,91 @@ void edge_stream_deinit(struct edge_stream *stream)
     buffer_deinit(&stream->first);
 }
 
-/* A count of the record; INT64_MAX is far above any of them. */
-static enum status final_number(const json_t *record, const char *name, int64_t most, int64_t *out)
+/* Members of banyan.start and banyan.final. */
+enum record_field {
+    PROTOCOL,
+    RECORD_SEQ,
+    PROMPT_TOKENS,
+    CACHED_TOKENS,
+    COMPLETION_TOKENS,
+    QUEUE_US,
+    PREFILL_US,
+    DECODE_US,
+    FINISH_REASON,
+    ESTIMATED,
+    RECORD_FIELDS
+};
+
+static const struct json_scan_field record_names[RECORD_FIELDS] = {
+    [PROTOCOL] = {.name = "protocol"},
+    [RECORD_SEQ] = {.name = "record_seq"},
+    [PROMPT_TOKENS] = {.name = "prompt_tokens"},
+    [CACHED_TOKENS] = {.name = "cached_tokens"},
+    [COMPLETION_TOKENS] = {.name = "completion_tokens"},
+    [QUEUE_US] = {.name = "queue_us"},
+    [PREFILL_US] = {.name = "prefill_us"},
+    [DECODE_US] = {.name = "decode_us"},
+    [FINISH_REASON] = {.name = "finish_reason"},
+    [ESTIMATED] = {.name = "estimated"},
+};
+
+static enum status record_number(const struct json_scan_field *field, int64_t most, int64_t *out)
 {
-    const json_t *value = json_object_get(record, name);
-    if (!json_is_integer(value) || json_integer_value(value) < 0 ||
-        json_integer_value(value) > most)
-        FAIL(STATUS_PROTOCOL, "a record of the engine has no usable %s", name);
-    *out = json_integer_value(value);
+    uint64_t number = 0;
+    if (edge_json_number(field->value, (uint64_t)most, &number) != STATUS_OK)
+        FAIL(STATUS_PROTOCOL, "a record of the engine has no usable %s", field->name);
+    *out = (int64_t)number;
     return STATUS_OK;
 }
 
-static enum status final_fields(const json_t *record, struct edge_final *out)
+/* What both records say. */
+static enum status record_read(struct slice data, struct json_scan_field fields[RECORD_FIELDS],
+                               struct edge_final *out)
 {
-    int64_t protocol = 0;
-    int64_t number[4] = {0};
-    TRY(final_number(record, "protocol", INT32_MAX, &protocol));
-    if (protocol != 1)
-        FAIL(STATUS_PROTOCOL, "the engine speaks protocol %d, this edge 1", (int)protocol);
-    TRY(final_number(record, "record_seq", INT64_MAX, &number[0]));
-    TRY(final_number(record, "prompt_tokens", INT32_MAX, &number[1]));
-    TRY(final_number(record, "cached_tokens", number[1], &number[2]));
-    TRY(final_number(record, "completion_tokens", INT32_MAX, &number[3]));
-    TRY(final_number(record, "queue_us", INT64_MAX, &out->queue_us));
-    TRY(final_number(record, "prefill_us", INT64_MAX, &out->prefill_us));
-    TRY(final_number(record, "decode_us", INT64_MAX, &out->decode_us));
-    const char *finish = json_string_value(json_object_get(record, "finish_reason"));
-    if (finish == NULL || strlen(finish) >= EDGE_STREAM_WORD_BYTES)
-        FAIL(STATUS_PROTOCOL, "the engine's final record has no usable finish_reason");
-    memcpy(out->finish, finish, strlen(finish) + 1);
-    out->record_seq = (uint64_t)number[0];
+    int64_t number[3] = {0};
+    memcpy(fields, record_names, sizeof record_names);
+    if (json_scan(data, fields, RECORD_FIELDS) != STATUS_OK)
+        FAIL(STATUS_PROTOCOL, "a record of the engine is not a JSON object");
+    TRY(record_number(&fields[PROTOCOL], INT32_MAX, &number[0]));
+    if (number[0] != 1)
+        FAIL(STATUS_PROTOCOL, "the engine speaks protocol %d, this edge 1", (int)number[0]);
+    TRY(record_number(&fields[PROMPT_TOKENS], INT32_MAX, &number[1]));
+    TRY(record_number(&fields[CACHED_TOKENS], number[1], &number[2]));
+    TRY(record_number(&fields[QUEUE_US], INT64_MAX, &out->queue_us));
     out->prompt_tokens = (uint32_t)number[1];
     out->cached_tokens = (uint32_t)number[2];
-    out->completion_tokens = (uint32_t)number[3];
-    out->is_estimated = json_is_true(json_object_get(record, "estimated"));
+    return STATUS_OK;
+}
+
+static enum status final_read(struct slice data, struct edge_final *out)
+{
+    struct json_scan_field fields[RECORD_FIELDS];
+    int64_t number[2] = {0};
+    TRY(record_read(data, fields, out));
+    TRY(record_number(&fields[RECORD_SEQ], INT64_MAX, &number[0]));
+    TRY(record_number(&fields[COMPLETION_TOKENS], INT32_MAX, &number[1]));
+    TRY(record_number(&fields[PREFILL_US], INT64_MAX, &out->prefill_us));
+    TRY(record_number(&fields[DECODE_US], INT64_MAX, &out->decode_us));
+    struct slice finish = fields[FINISH_REASON].value;
+    if (!json_scan_is_string(finish) || finish.length - 2 >= EDGE_STREAM_WORD_BYTES)
+        FAIL(STATUS_PROTOCOL, "the engine's final record has no usable finish_reason");
+    json_scan_unescape(finish, out->finish, sizeof out->finish);
+    out->record_seq = (uint64_t)number[0];
+    out->completion_tokens = (uint32_t)number[1];
+    json_scan_bool(fields[ESTIMATED].value, &out->is_estimated);
     return STATUS_OK;
 }
 
 /* What is known from the moment of admission: it stays the truth when the engine dies later. */
-static enum status start_fields(const json_t *record, struct edge_final *out)
+static enum status event_start(struct edge_stream *stream, struct slice data)
 {
-    int64_t number[3] = {0};
-    TRY(final_number(record, "protocol", INT32_MAX, &number[0]));
-    if (number[0] != 1)
-        FAIL(STATUS_PROTOCOL, "the engine speaks protocol %d, this edge 1", (int)number[0]);
-    TRY(final_number(record, "prompt_tokens", INT32_MAX, &number[1]));
-    TRY(final_number(record, "cached_tokens", number[1], &number[2]));
-    TRY(final_number(record, "queue_us", INT64_MAX, &out->queue_us));
-    out->prompt_tokens = (uint32_t)number[1];
-    out->cached_tokens = (uint32_t)number[2];
-    return STATUS_OK;
-}
-
-static enum status event_record(struct slice data, struct edge_final *out,
-                                enum status (*fields)(const json_t *, struct edge_final *))
-{
-    json_t *record = json_loadb(data.bytes, data.length, JSON_REJECT_DUPLICATES, NULL);
-    if (!json_is_object(record)) {
-        json_decref(record);
-        FAIL(STATUS_PROTOCOL, "a record of the engine is not a JSON object");
-    }
-    enum status status = fields(record, out);
-    json_decref(record);
-    return status;
+    struct json_scan_field fields[RECORD_FIELDS];
+    return record_read(data, fields, &stream->final);
 }
 
 static enum status event_final(struct edge_stream *stream, struct slice data)
 {
-    TRY(event_record(data, &stream->final, final_fields));
+    TRY(final_read(data, &stream->final));
     stream->has_final = true;
     stream->callbacks->final(stream->context);
     return STATUS_OK;
@@ -148,7 +164,7 @@ static enum status feed_event(void *context, const struct sse_event *event)
     if (slice_is(event->event, "banyan.final"))
         return event_final(stream, event->data);
     if (slice_is(event->event, "banyan.start"))
-        return event_record(event->data, &stream->final, start_fields);
+        return event_start(stream, event->data);
     if (event->event.length != 0 && !slice_is(event->event, "message"))
         FAIL(STATUS_PROTOCOL, "the engine sent an event of an unknown kind");
     if (memchr(event->data.bytes, '\n', event->data.length) != NULL)
@@ -175,13 +191,15 @@ void edge_stream_append_chunk(struct buffer *out, struct slice rest, bool with_n
 
 void edge_stream_append_usage(struct buffer *out, const struct edge_final *final)
 {
-    buffer_printf(out,
-                  "{\"prompt_tokens\":%u,\"completion_tokens\":%u,\"total_tokens\":%llu,"
-                  "\"prompt_tokens_details\":{\"cached_tokens\":%u},"
-                  "\"completion_tokens_details\":{\"reasoning_tokens\":0}}",
-                  final->prompt_tokens, final->completion_tokens,
-                  (unsigned long long) final->prompt_tokens + final->completion_tokens,
-                  final->cached_tokens);
+    buffer_append_text(out, "{\"prompt_tokens\":");
+    buffer_append_number(out, final->prompt_tokens);
+    buffer_append_text(out, ",\"completion_tokens\":");
+    buffer_append_number(out, final->completion_tokens);
+    buffer_append_text(out, ",\"total_tokens\":");
+    buffer_append_number(out, (uint64_t) final->prompt_tokens + final->completion_tokens);
+    buffer_append_text(out, ",\"prompt_tokens_details\":{\"cached_tokens\":");
+    buffer_append_number(out, final->cached_tokens);
+    buffer_append_text(out, "},\"completion_tokens_details\":{\"reasoning_tokens\":0}}");
 }
 
 void edge_stream_append_usage_chunk(struct buffer *out, const struct edge_stream *stream,

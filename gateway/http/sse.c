@@ -87,20 +87,30 @@ static enum status feed_line(struct sse_reader *reader, struct slice line,
     return STATUS_OK;
 }
 
+/* The first `c` from `at` on, or the end. */
+static size_t feed_find(struct slice bytes, size_t at, char c)
+{
+    const char *found = at < bytes.length ? memchr(bytes.bytes + at, c, bytes.length - at) : NULL;
+    return found != NULL ? (size_t)(found - bytes.bytes) : bytes.length;
+}
+
 enum status sse_reader_feed(struct sse_reader *reader, struct slice bytes,
                             enum status (*on_event)(void *context, const struct sse_event *event),
                             void *context)
 {
     size_t at = 0;
+    size_t lf = feed_find(bytes, 0, '\n');
+    size_t cr = feed_find(bytes, 0, '\r');
     while (at < bytes.length) {
         if (reader->is_after_cr) {
             reader->is_after_cr = false;
             if (bytes.bytes[at] == '\n' && ++at == bytes.length)
                 break;
         }
-        size_t end = at;
-        while (end < bytes.length && bytes.bytes[end] != '\n' && bytes.bytes[end] != '\r')
-            end++;
+        /* Each byte is looked at once for each of the two, however the line ends are mixed. */
+        lf = lf < at ? feed_find(bytes, at, '\n') : lf;
+        cr = cr < at ? feed_find(bytes, at, '\r') : cr;
+        size_t end = lf < cr ? lf : cr;
         struct slice part = {bytes.bytes + at, end - at};
         if (end == bytes.length || reader->line.length > 0) {
             buffer_append_slice(&reader->line, part);

@@ -43,6 +43,21 @@ static void test_append(void **state)
     assert_null(buffer.bytes);
 }
 
+static void test_numbers(void **state)
+{
+    (void)state;
+    struct buffer buffer;
+    buffer_init(&buffer, 30);
+    buffer_append_number(&buffer, 0);
+    buffer_append_number(&buffer, 10);
+    buffer_append_number(&buffer, UINT64_MAX);
+    assert_string_equal(buffer.bytes, "01018446744073709551615");
+    buffer_append_number(&buffer, 12345678);
+    assert_int_equal(buffer.status, STATUS_LIMIT);
+    assert_string_equal(buffer.bytes, "01018446744073709551615");
+    buffer_deinit(&buffer);
+}
+
 static void test_limit(void **state)
 {
     (void)state;
@@ -146,9 +161,10 @@ static void test_model(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_compare),     cmocka_unit_test(test_append),
-        cmocka_unit_test(test_limit),       cmocka_unit_test(test_no_memory),
-        cmocka_unit_test(test_json_string), cmocka_unit_test(test_model),
+        cmocka_unit_test(test_compare),   cmocka_unit_test(test_append),
+        cmocka_unit_test(test_numbers),   cmocka_unit_test(test_limit),
+        cmocka_unit_test(test_no_memory), cmocka_unit_test(test_json_string),
+        cmocka_unit_test(test_model),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
