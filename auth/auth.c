@@ -107,6 +107,50 @@ enum status auth_authenticate(struct auth *auth, struct slice credential, bool w
     FAIL(STATUS_KEY_INVALID, "the credential has no form that is known here");
 }
 
+enum status auth_refresh(struct auth *auth, struct principal *principal)
+{
+    const struct principal before = *principal;
+    switch (tenants_key_standing(auth->context.tenants, before.key_id, principal)) {
+    case TENANT_MATCH_OPEN:
+        return STATUS_OK;
+    case TENANT_MATCH_SUSPENDED:
+        FAIL(STATUS_FORBIDDEN, "the tenant of this API key is suspended");
+    default:
+        FAIL(STATUS_KEY_INVALID, "the API key is not valid any more");
+    }
+}
+
+static const struct {
+    const char *word;
+    uint32_t scope;
+} scope_words[] = {
+    {"admin:read", AUTH_SCOPE_ADMIN_READ},     {"admin:write", AUTH_SCOPE_ADMIN_WRITE},
+    {"admin:keys", AUTH_SCOPE_ADMIN_KEYS},     {"usage:read", AUTH_SCOPE_USAGE_READ},
+    {"metrics:read", AUTH_SCOPE_METRICS_READ}, {"inference", AUTH_SCOPE_INFERENCE},
+};
+
+uint32_t auth_scope_find(struct slice word)
+{
+    for (size_t i = 0; i < sizeof scope_words / sizeof scope_words[0]; i++) {
+        if (slice_is(word, scope_words[i].word))
+            return scope_words[i].scope;
+    }
+    return 0;
+}
+
+void auth_scopes_append(uint32_t scopes, struct buffer *out)
+{
+    bool is_first = true;
+    buffer_append_char(out, '[');
+    for (size_t i = 0; i < sizeof scope_words / sizeof scope_words[0]; i++) {
+        if ((scopes & scope_words[i].scope) == 0)
+            continue;
+        buffer_printf(out, "%s\"%s\"", is_first ? "" : ",", scope_words[i].word);
+        is_first = false;
+    }
+    buffer_append_char(out, ']');
+}
+
 enum status auth_bootstrap(struct auth *auth, const char *data_dir, bool *made)
 {
     static const char file_name[] = "admin.key";
@@ -117,13 +161,16 @@ enum status auth_bootstrap(struct auth *auth, const char *data_dir, bool *made)
     char value[LIMIT_KEY_BYTES];
     char line[LIMIT_KEY_BYTES + 1];
     struct tenant_key key;
-    const struct audit_actor actor = {.peer = "first start"};
+    const struct audit_actor actor = {.peer = "first start", .scopes = AUTH_SCOPES_ADMIN};
+    const struct tenant_change change = {.actor = &actor};
+    const struct tenant_key_fields fields = {.given = TENANT_KEY_NAME | TENANT_KEY_SCOPES,
+                                             .name = SLICE("first start"),
+                                             .scopes = AUTH_SCOPES_ADMIN};
     auth_apikey_make(true, value);
     snprintf(line, sizeof line, "%s\n", value);
     enum status status = auth_file_write(data_dir, file_name, slice_of(line), true);
     if (status == STATUS_OK) {
-        status = tenants_key_adopt(auth->context.tenants, &actor, SLICE(""), SLICE("first start"),
-                                   AUTH_SCOPES_ALL, value, &key);
+        status = tenants_key_adopt(auth->context.tenants, &change, SLICE(""), &fields, value, &key);
         if (status != STATUS_OK)
             auth_file_remove(data_dir, file_name);
     }

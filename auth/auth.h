@@ -1,6 +1,7 @@
 /* auth: a credential → who is calling and what they may do.
  *
- * Owns:     the list of methods (methods.def: API keys now), the pepper and the domain secret.
+ * Owns:     the list of methods (methods.def: API keys now), the pepper and the domain secret, the
+ *           scopes' words.
  * Thread:   any.
  * Cost:     an API key: one CRC, one look-up, one HMAC-SHA-256 (well under 1 µs in all).
  * Not here: HTTP headers (edge, admin), quotas (quota).
@@ -20,7 +21,9 @@ enum auth_scope {
     AUTH_SCOPE_ADMIN_KEYS = 1u << 2,
     AUTH_SCOPE_USAGE_READ = 1u << 3,
     AUTH_SCOPE_METRICS_READ = 1u << 4,
-    AUTH_SCOPES_ALL = (1u << 5) - 1,
+    AUTH_SCOPE_INFERENCE = 1u << 5,
+    AUTH_SCOPES_ADMIN = (1u << 5) - 1, /* what an admin key may have */
+    AUTH_SCOPES_TENANT = AUTH_SCOPE_INFERENCE | AUTH_SCOPE_USAGE_READ,
 };
 
 struct principal {
@@ -46,12 +49,20 @@ struct tenants *auth_tenants(struct auth *auth);
 enum status auth_authenticate(struct auth *auth, struct slice credential, bool want_admin,
                               struct principal *out);
 
+/* A principal again, later, on another thread: its key may have been revoked or have lost scopes
+ * since it was authenticated. KEY_INVALID or FORBIDDEN as above. */
+enum status auth_refresh(struct auth *auth, struct principal *principal);
+
+/* The scope of a word such as "admin:read", 0 for another word; and a JSON list of words. */
+uint32_t auth_scope_find(struct slice word);
+void auth_scopes_append(uint32_t scopes, struct buffer *out);
+
 /* Whose names these are: a final record's row is written under the ids, also when the key has been
  * revoked or the tenant archived since. NOT_FOUND; O(1). */
 enum status auth_find_account(struct auth *auth, const uint8_t tenant_hash[16],
                               const uint8_t key_hash[16], char tenant_id[LIMIT_ID_BYTES],
                               char key_id[LIMIT_ID_BYTES]);
 
-/* When no key that is not revoked may make keys (so on the first start): an admin key of all scopes
+/* When no open key may make keys (so on the first start): an admin key of all scopes
  * in D/admin.key (0600), the value and a line's end. `made` tells if it did. */
 enum status auth_bootstrap(struct auth *auth, const char *data_dir, bool *made);

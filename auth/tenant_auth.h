@@ -1,6 +1,6 @@
 /* tenant_auth: what auth asks of the directory of tenants beyond its front door.
  *
- * Owns:     nothing; implemented in tenant.c, private to the room.
+ * Owns:     nothing; implemented in tenant.c and tenant_key_edit.c, private to the room.
  * Thread:   any.
  * Cost:     a match is one look-up under a shared lock; opaque names are computed once a record.
  * Not here: everything that others may ask (tenant).
@@ -9,6 +9,7 @@
 
 #include "auth/auth.h"
 #include "auth/auth_crypto.h"
+#include "auth/tenant.h"
 
 /* How a key stands; whoever calls decides what the client hears. */
 enum tenant_match {
@@ -19,9 +20,12 @@ enum tenant_match {
     TENANT_MATCH_ARCHIVED,
     TENANT_MATCH_SUSPENDED,
 };
-/* `out` is filled unless the answer is WRONG. */
+/* `out` is filled unless the answer is WRONG; a use of an open key is noted. */
 enum tenant_match tenants_key_match(struct tenants *tenants, const char *key_id,
                                     const uint8_t hash[AUTH_CRYPTO_BYTES], struct principal *out);
+/* The same of a key that has proved itself before. */
+enum tenant_match tenants_key_standing(struct tenants *tenants, const char *key_id,
+                                       struct principal *out);
 
 /* The tenant's key of these opaque names. NOT_FOUND. */
 enum status tenants_find_account(struct tenants *tenants, const uint8_t tenant_hash[16],
@@ -29,10 +33,10 @@ enum status tenants_find_account(struct tenants *tenants, const uint8_t tenant_h
                                  char key_id[LIMIT_ID_BYTES]);
 
 /* tenants_key_create for a value that auth_apikey_make gave and the caller has kept already. */
-enum status tenants_key_adopt(struct tenants *tenants, const struct audit_actor *actor,
-                              struct slice tenant_id, struct slice name, uint32_t scopes,
+enum status tenants_key_adopt(struct tenants *tenants, const struct tenant_change *change,
+                              struct slice tenant_id, const struct tenant_key_fields *fields,
                               const char *value, struct tenant_key *out);
 
-/* Keys in all, and admin keys that are not revoked and have every bit of `scopes`. */
+/* Keys in all, and admin keys that are open now and have every bit of `scopes`. */
 size_t tenants_key_count(struct tenants *tenants);
 size_t tenants_admin_key_count(struct tenants *tenants, uint32_t scopes);

@@ -3,32 +3,26 @@
 #include <sqlite3.h>
 #include <stdio.h>
 
-enum { ROW_PARAMETERS = 10 };
+#define P_TEXT   TENANT_ROWS_TEXT
+#define P_NUMBER TENANT_ROWS_NUMBER
 
-/* A parameter of a statement: text when not NULL, blob when `bytes` is not NULL, else a number. */
-struct parameter {
-    const char *text;
-    const uint8_t *bytes;
-    int64_t number;
-    bool is_null;
-};
-#define P_TEXT(value)   ((struct parameter){.text = (value)})
-#define P_NUMBER(value) ((struct parameter){.number = (value)})
-
-static enum status rows_prepare(sqlite3 *connection, const char *sql,
-                                const struct parameter *parameters, int count, sqlite3_stmt **out)
+enum status tenant_rows_prepare(sqlite3 *connection, const char *sql,
+                                const struct tenant_rows_parameter *parameters, int count,
+                                sqlite3_stmt **out)
 {
     sqlite3_stmt *statement = NULL;
     int code = sqlite3_prepare_v2(connection, sql, -1, &statement, NULL);
     for (int i = 0; i < count && code == SQLITE_OK; i++) {
-        const struct parameter *parameter = &parameters[i];
+        const struct tenant_rows_parameter *parameter = &parameters[i];
         if (parameter->is_null)
             code = sqlite3_bind_null(statement, i + 1);
         else if (parameter->bytes != NULL)
-            code = sqlite3_bind_blob(statement, i + 1, parameter->bytes, AUTH_CRYPTO_BYTES,
-                                     SQLITE_STATIC);
+            code = sqlite3_bind_blob64(statement, i + 1, parameter->bytes, parameter->length,
+                                       SQLITE_STATIC);
         else if (parameter->text != NULL)
-            code = sqlite3_bind_text(statement, i + 1, parameter->text, -1, SQLITE_STATIC);
+            code = sqlite3_bind_text(statement, i + 1, parameter->text,
+                                     parameter->length > 0 ? (int)parameter->length : -1,
+                                     SQLITE_STATIC);
         else
             code = sqlite3_bind_int64(statement, i + 1, parameter->number);
     }
@@ -40,12 +34,11 @@ static enum status rows_prepare(sqlite3 *connection, const char *sql,
     return STATUS_OK;
 }
 
-/* A statement that changes rows and returns none. */
-static enum status rows_change(sqlite3 *connection, const char *sql,
-                               const struct parameter *parameters, int count)
+enum status tenant_rows_change(sqlite3 *connection, const char *sql,
+                               const struct tenant_rows_parameter *parameters, int count)
 {
     sqlite3_stmt *statement;
-    TRY(rows_prepare(connection, sql, parameters, count, &statement));
+    TRY(tenant_rows_prepare(connection, sql, parameters, count, &statement));
     int code = sqlite3_step(statement);
     sqlite3_finalize(statement);
     if (code == SQLITE_CONSTRAINT_UNIQUE || code == SQLITE_CONSTRAINT_PRIMARYKEY)
@@ -53,52 +46,98 @@ static enum status rows_change(sqlite3 *connection, const char *sql,
     return store_status(code, "database");
 }
 
-enum status tenant_rows_insert(sqlite3 *connection, const struct tenant *tenant)
+/* A slice need not be terminated; ours are never empty. */
+static struct tenant_rows_parameter insert_text(struct slice text)
 {
-    const struct parameter parameters[] = {
-        P_TEXT(tenant->id), P_TEXT(tenant->name), P_NUMBER((int64_t)tenant->state),
-        P_NUMBER(tenant->weight), P_NUMBER(tenant->created_at_s)};
-    return rows_change(connection,
-                       "insert into tenants (id, name, state, weight, created_at_s) "
-                       "values (?, ?, ?, ?, ?)",
-                       parameters, 5);
+    return (struct tenant_rows_parameter){.text = text.bytes, .length = text.length};
+}
+
+enum status tenant_rows_insert(sqlite3 *connection, const struct tenant *tenant,
+                               struct slice metadata)
+{
+    const struct tenant_rows_parameter parameters[] = {
+        P_TEXT(tenant->id),       P_TEXT(tenant->name),           P_NUMBER((int64_t)tenant->state),
+        P_NUMBER(tenant->weight), P_NUMBER(tenant->created_at_s), P_NUMBER(tenant->revision),
+        insert_text(metadata)};
+    return tenant_rows_change(
+        connection,
+        "insert into tenants (id, name, state, weight, created_at_s, revision, "
+        "metadata) values (?, ?, ?, ?, ?, ?, ?)",
+        parameters, 7);
 }
 
 enum status tenant_rows_insert_key(sqlite3 *connection, const struct tenant_rows_key *row)
 {
     const struct tenant_key *key = &row->key;
-    const struct parameter parameters[] = {
+    const struct tenant_rows_parameter parameters[] = {
         P_TEXT(key->id),
         {.text = key->tenant_id, .is_null = key->tenant_id[0] == '\0'},
         P_TEXT(key->name),
         P_TEXT(key->redacted),
         P_NUMBER(key->scopes),
-        {.bytes = row->hash},
+        TENANT_ROWS_BYTES(row->hash, sizeof row->hash),
         P_NUMBER(key->created_at_s),
         P_NUMBER(key->expires_at_s),
-        P_NUMBER(key->revoked_at_s)};
-    return rows_change(connection,
-                       "insert into keys (id, tenant_id, name, redacted, scopes, hash, "
-                       "created_at_s, expires_at_s, revoked_at_s) "
-                       "values (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                       parameters, 9);
+        P_NUMBER(key->revoked_at_s),
+        P_TEXT(key->rotated_to),
+        P_NUMBER(key->revision)};
+    return tenant_rows_change(connection,
+                              "insert into keys (id, tenant_id, name, redacted, scopes, hash, "
+                              "created_at_s, expires_at_s, revoked_at_s, rotated_to, revision) "
+                              "values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                              parameters, 11);
 }
 
-enum status tenant_rows_revoke_key(sqlite3 *connection, const char *key_id, int64_t revoked_at_s)
+enum status tenant_rows_update(sqlite3 *connection, const struct tenant *tenant,
+                               struct slice metadata)
 {
-    const struct parameter parameters[] = {P_NUMBER(revoked_at_s), P_TEXT(key_id)};
-    return rows_change(connection, "update keys set revoked_at_s = ? where id = ?", parameters, 2);
+    struct tenant_rows_parameter text = insert_text(metadata);
+    text.is_null = metadata.bytes == NULL;
+    const struct tenant_rows_parameter parameters[] = {P_TEXT(tenant->name),
+                                                       P_NUMBER((int64_t)tenant->state),
+                                                       P_NUMBER(tenant->weight),
+                                                       P_NUMBER(tenant->revision),
+                                                       text,
+                                                       P_TEXT(tenant->id)};
+    return tenant_rows_change(connection,
+                              "update tenants set name = ?, state = ?, weight = ?, revision = ?, "
+                              "metadata = coalesce(?, metadata) where id = ?",
+                              parameters, 6);
+}
+
+enum status tenant_rows_update_key(sqlite3 *connection, const struct tenant_key *key)
+{
+    const struct tenant_rows_parameter parameters[] = {P_TEXT(key->name),
+                                                       P_NUMBER(key->scopes),
+                                                       P_NUMBER(key->expires_at_s),
+                                                       P_NUMBER(key->revoked_at_s),
+                                                       P_TEXT(key->rotated_to),
+                                                       P_NUMBER(key->revision),
+                                                       P_TEXT(key->id)};
+    return tenant_rows_change(
+        connection,
+        "update keys set name = ?, scopes = ?, expires_at_s = ?, revoked_at_s = ?, "
+        "rotated_to = ?, revision = ? where id = ?",
+        parameters, 7);
+}
+
+enum status tenant_rows_update_used(sqlite3 *connection, const char *key_id, int64_t last_used_at_s)
+{
+    const struct tenant_rows_parameter parameters[] = {P_NUMBER(last_used_at_s), P_TEXT(key_id)};
+    return tenant_rows_change(connection, "update keys set last_used_at_s = ? where id = ?",
+                              parameters, 2);
 }
 
 enum status tenant_rows_audit(sqlite3 *connection, const struct audit_row *row)
 {
-    const struct parameter parameters[] = {
+    const struct tenant_rows_parameter parameters[] = {
         P_NUMBER(row->at_us),    P_TEXT(row->type),    P_TEXT(row->actor_key_id), P_TEXT(row->peer),
         P_TEXT(row->request_id), P_TEXT(row->subject), P_TEXT(row->detail)};
-    return rows_change(connection,
-                       "insert into audit (at_us, type, actor_key_id, peer, request_id, subject, "
-                       "detail) values (?, ?, ?, ?, ?, ?, ?)",
-                       parameters, 7);
+    return tenant_rows_change(
+        connection,
+        "insert into audit (at_us, type, actor_key_id, peer, request_id, subject, "
+        "detail) values (?, ?, ?, ?, ?, ?, ?)",
+        parameters, 7);
 }
 
 /* --- reading; a row that does not fit its struct marks `fits` false --- */
@@ -126,7 +165,7 @@ static int64_t read_number(sqlite3_stmt *statement, int column, int64_t least, i
 }
 
 static enum status read_tenant(sqlite3_stmt *statement, void *context,
-                               enum status (*take)(void *, const struct tenant *))
+                               enum status (*take)(void *, const struct tenant *, struct slice))
 {
     bool fits = true;
     struct tenant tenant;
@@ -135,18 +174,24 @@ static enum status read_tenant(sqlite3_stmt *statement, void *context,
     tenant.state = (enum tenant_state)read_number(statement, 2, 0, TENANT_ARCHIVED, &fits);
     tenant.weight = (uint32_t)read_number(statement, 3, 1, 1000, &fits);
     tenant.created_at_s = read_number(statement, 4, 0, INT64_MAX, &fits);
-    if (!fits)
+    tenant.revision = read_number(statement, 5, 1, INT64_MAX, &fits);
+    struct slice metadata = {(const char *)sqlite3_column_text(statement, 6),
+                             (size_t)sqlite3_column_bytes(statement, 6)};
+    if (metadata.bytes == NULL)
+        FAIL(STATUS_NO_MEMORY, "no memory for a row of the table tenants");
+    if (!fits || metadata.length >= LIMIT_METADATA_BYTES)
         FAIL(STATUS_CORRUPT, "a row of the table tenants is out of its bounds");
-    return take(context, &tenant);
+    return take(context, &tenant, slice_is(metadata, "{}") ? (struct slice){0} : metadata);
 }
 
 enum status tenant_rows_load(sqlite3 *connection, void *context,
-                             enum status (*take)(void *, const struct tenant *))
+                             enum status (*take)(void *, const struct tenant *, struct slice))
 {
     sqlite3_stmt *statement;
-    TRY(rows_prepare(connection,
-                     "select id, name, state, weight, created_at_s from tenants order by number",
-                     NULL, 0, &statement));
+    TRY(tenant_rows_prepare(connection,
+                            "select id, name, state, weight, created_at_s, revision, metadata "
+                            "from tenants order by number",
+                            NULL, 0, &statement));
     enum status status = STATUS_OK;
     int code;
     while (status == STATUS_OK && (code = sqlite3_step(statement)) != SQLITE_DONE) {
@@ -172,6 +217,9 @@ static enum status read_key(sqlite3_stmt *statement, void *context,
     key->created_at_s = read_number(statement, 6, 0, INT64_MAX, &fits);
     key->expires_at_s = read_number(statement, 7, 0, INT64_MAX, &fits);
     key->revoked_at_s = read_number(statement, 8, 0, INT64_MAX, &fits);
+    key->last_used_at_s = read_number(statement, 9, 0, INT64_MAX, &fits);
+    read_text(statement, 10, key->rotated_to, sizeof key->rotated_to, &fits);
+    key->revision = read_number(statement, 11, 1, INT64_MAX, &fits);
     if (!fits || sqlite3_column_bytes(statement, 5) != AUTH_CRYPTO_BYTES)
         FAIL(STATUS_CORRUPT, "a row of the table keys is out of its bounds");
     memcpy(row.hash, sqlite3_column_blob(statement, 5), AUTH_CRYPTO_BYTES);
@@ -182,10 +230,11 @@ enum status tenant_rows_load_keys(sqlite3 *connection, void *context,
                                   enum status (*take)(void *, const struct tenant_rows_key *))
 {
     sqlite3_stmt *statement;
-    TRY(rows_prepare(connection,
-                     "select id, tenant_id, name, redacted, scopes, hash, created_at_s, "
-                     "expires_at_s, revoked_at_s from keys order by number",
-                     NULL, 0, &statement));
+    TRY(tenant_rows_prepare(connection,
+                            "select id, tenant_id, name, redacted, scopes, hash, created_at_s, "
+                            "expires_at_s, revoked_at_s, last_used_at_s, rotated_to, revision "
+                            "from keys order by number",
+                            NULL, 0, &statement));
     enum status status = STATUS_OK;
     int code;
     while (status == STATUS_OK && (code = sqlite3_step(statement)) != SQLITE_DONE) {
@@ -218,11 +267,13 @@ enum status tenant_rows_load_audit(sqlite3 *connection, int64_t after, struct au
 {
     *count = 0;
     sqlite3_stmt *statement;
-    const struct parameter parameters[] = {P_NUMBER(after), P_NUMBER((int64_t)capacity)};
-    TRY(rows_prepare(connection,
-                     "select id, at_us, type, actor_key_id, peer, request_id, subject, detail "
-                     "from audit where id > ? order by id limit ?",
-                     parameters, 2, &statement));
+    const struct tenant_rows_parameter parameters[] = {P_NUMBER(after),
+                                                       P_NUMBER((int64_t)capacity)};
+    TRY(tenant_rows_prepare(
+        connection,
+        "select id, at_us, type, actor_key_id, peer, request_id, subject, detail "
+        "from audit where id > ? order by id limit ?",
+        parameters, 2, &statement));
     enum status status = STATUS_OK;
     int code;
     while (status == STATUS_OK && (code = sqlite3_step(statement)) != SQLITE_DONE) {

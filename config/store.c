@@ -49,6 +49,25 @@ static const char *const store_steps[] = {
     " subject text not null,"
     " detail text not null"
     ") strict;",
+
+    /* Scopes of tenants' keys: 40 = inference and usage:read, which all keys could before. */
+    "alter table tenants add column revision integer not null default 1;"
+    "alter table tenants add column metadata text not null default '{}';"
+    "alter table keys add column revision integer not null default 1;"
+    "alter table keys add column last_used_at_s integer not null default 0;"
+    "alter table keys add column rotated_to text not null default '';"
+    "update keys set scopes = 40 where tenant_id is not null;"
+    "create table answers (" /* of calls with an idempotency key, for a day */
+    " actor_key_id text not null,"
+    " name text not null,"                             /* the idempotency key */
+    " print blob not null check (length(print) = 32)," /* HMAC of method, path and body */
+    " code integer not null,"
+    " revision integer not null,"
+    " sealed blob not null," /* AES-256-GCM: a new key's value may be in it */
+    " created_at_s integer not null,"
+    " primary key (actor_key_id, name)"
+    ") strict, without rowid;"
+    "create index answers_age on answers (created_at_s);",
 };
 
 enum status store_status(int code, const char *what)

@@ -55,12 +55,29 @@
 #define LIMIT_FINAL_RECORDS      131072 /* kept until acknowledged: the longest outage of an edge */
 
 /* --- names and keys --- */
-#define LIMIT_NAME_BYTES    128
-#define LIMIT_ID_BYTES      40
-#define LIMIT_KEY_BYTES     128 /* an API key as sent */
-#define LIMIT_SECRETS_BYTES 512 /* a file of two secrets in hex, or of one key */
-#define LIMIT_TENANTS       100000
-#define LIMIT_KEYS          1000000
+#define LIMIT_NAME_BYTES           128
+#define LIMIT_ID_BYTES             40
+#define LIMIT_KEY_BYTES            128 /* an API key as sent */
+#define LIMIT_SECRETS_BYTES        512 /* a file of two secrets in hex, or of one key */
+#define LIMIT_TENANTS              100000
+#define LIMIT_KEYS                 1000000
+#define LIMIT_METADATA_PAIRS       16 /* as OpenAI's metadata: pairs, bytes of a key, of a value */
+#define LIMIT_METADATA_KEY_BYTES   64
+#define LIMIT_METADATA_VALUE_BYTES 512
+#define LIMIT_METADATA_BYTES       (64 * 1024) /* as JSON: each byte written as six at most */
+#define LIMIT_WEIGHT               1000
+
+/* --- config API --- */
+#define LIMIT_OVERLAP_S             604800       /* both keys of a rotation work: a week at most */
+#define LIMIT_TIME_S                253402300799 /* the end of year 9999: a date that was meant */
+#define LIMIT_IDEMPOTENCY_KEY_BYTES 255
+#define LIMIT_IDEMPOTENCY_S         86400             /* an answer is kept for a day */
+#define LIMIT_ADMIN_ANSWER_BYTES    (8 * 1024 * 1024) /* 100 tenants with all metadata */
+#define LIMIT_ADMIN_CALLS           64  /* that wait for the one thread that makes changes */
+#define LIMIT_ADMIN_FAILURES        10  /* wrong keys of an address at once; then one a second */
+#define LIMIT_REVISIONS             8   /* entity tags of one If-Match */
+#define LIMIT_USED_S                60  /* last use of a key: written once in so long a time */
+#define LIMIT_USED_BATCH            512 /* keys of one commit: other changes wait 2 ms for it */
 
 /* --- ledger --- */
 #define LIMIT_LEDGER_QUEUE 16384 /* rows between two commits: two for each connection */

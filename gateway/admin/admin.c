@@ -1,82 +1,279 @@
 #include "gateway/admin/admin.h"
 
+#include <stdio.h>
+
 #include "config/base/log.h"
+#include "config/base/mem.h"
+#include "gateway/admin/admin_change.h"
+#include "gateway/admin/admin_guard.h"
 #include "gateway/admin/admin_keys.h"
 #include "gateway/admin/admin_state.h"
 #include "gateway/admin/admin_tenants.h"
-#include "gateway/edge/edge_access.h"
+#include "gateway/admin/admin_worker.h"
 #include "gateway/edge/edge_credential.h"
 #include "gateway/http/http_error.h"
 #include "gateway/http/router.h"
 
-/* A list of 100 audit rows is 100 KiB; every series at its bound is 1.5 MiB. */
-enum { ANSWER_BYTES_MAX = 4 * 1024 * 1024 };
+enum where { HERE, WORKER };
 
 static const struct route routes[] = {
-#define ROUTE(method, path, function, scope) {method, path, NULL},
+#define ROUTE(method, path, function, where, scope) {method, path, NULL},
 #include "gateway/admin/routes.def"
 #undef ROUTE
 };
 static const struct {
     admin_function function;
+    enum where where;
     uint32_t scope;
 } acts[] = {
-#define ROUTE(method, path, function, scope) {function, scope},
+#define ROUTE(method, path, function, where, scope) {function, where, scope},
 #include "gateway/admin/routes.def"
 #undef ROUTE
 };
 enum { ROUTES = sizeof routes / sizeof routes[0] };
 
-static void handle_actor(struct admin_call *call, const struct edge_access *access)
+/* --- calls on their way --- */
+
+static void calls_add(struct admin *admin, struct admin_call *call)
 {
-    memcpy(call->actor.key_id, call->principal.key_id, sizeof call->actor.key_id);
-    memcpy(call->actor.request_id, access->request_id, sizeof call->actor.request_id);
-    http_peer_name(call->request, call->actor.peer, sizeof call->actor.peer);
+    call->next = admin->calls;
+    if (call->next != NULL)
+        call->next->previous = call;
+    admin->calls = call;
 }
 
-static enum status handle_call(struct admin_call *call, size_t index, struct edge_access *access)
+static void calls_remove(struct admin *admin, struct admin_call *call)
 {
-    uint32_t scope = acts[index].scope;
-    if (scope != 0) {
-        TRY(edge_credential_check(call->admin->auth, call->request, true, &call->principal));
-        edge_access_principal(access, &call->principal);
-        if ((call->principal.scopes & scope) == 0)
-            FAIL(STATUS_FORBIDDEN, "This key does not have the scope that this call needs.");
-        handle_actor(call, access);
+    if (call->previous != NULL)
+        call->previous->next = call->next;
+    else
+        admin->calls = call->next;
+    if (call->next != NULL)
+        call->next->previous = call->previous;
+    admin_call_destroy(call);
+}
+
+/* An equal key of the same admin that is not answered yet. */
+static bool calls_has_running(const struct admin *admin, const struct admin_call *call)
+{
+    for (const struct admin_call *other = admin->calls; other != NULL; other = other->next) {
+        if (!other->is_done && admin_change_is_kept(other) &&
+            slice_equals(other->idempotency_key, call->idempotency_key) &&
+            strcmp(other->principal.key_id, call->principal.key_id) == 0)
+            return true;
     }
-    return acts[index].function(call);
+    return false;
+}
+
+/* --- the answer --- */
+
+static void answer(struct admin_call *call)
+{
+    if (call->status != STATUS_OK) {
+        call->access.code = http_error_of(call->status)->http_code;
+        status_note_set(&call->note);
+        http_respond_failure(call->request);
+        return;
+    }
+    struct http_header headers[4] = {{"cache-control", SLICE("no-store")}};
+    size_t count = 1;
+    char etag[32];
+    if (call->code != 304)
+        headers[count++] = (struct http_header){"content-type", slice_of(call->content_type)};
+    if (call->revision != 0) {
+        snprintf(etag, sizeof etag, "\"%lld\"", (long long)call->revision);
+        headers[count++] = (struct http_header){"etag", slice_of(etag)};
+    }
+    if (call->is_replayed)
+        headers[count++] = (struct http_header){"idempotent-replayed", SLICE("true")};
+    call->access.code = call->code;
+    http_respond(call->request, call->code, headers, count, buffer_slice(&call->out));
+}
+
+/* A refused change leaves no audit row: nothing was changed. The log says who tried. */
+static void answer_log(struct admin_call *call)
+{
+    if (call->access.code != 401 && call->access.code != 403 && call->access.code != 429)
+        return;
+    LOG(call->access.is_quiet ? LOG_DEBUG : LOG_WARN, "admin_denied",
+        LOG_TEXT("request_id", call->access.request_id), LOG_TEXT("peer", call->actor.peer),
+        LOG_TEXT("key", call->principal.key_id), LOG_TEXT("route", call->access.route),
+        LOG_NUMBER("code", call->access.code));
+}
+
+static void answer_end(struct admin_call *call)
+{
+    struct admin *admin = call->admin;
+    answer_log(call);
+    edge_access_end(&call->access, admin->metrics, loop_now_us(admin->loop));
+}
+
+/* --- on the worker --- */
+
+/* The key may have been revoked, or have lost the scope, while the call waited. */
+static enum status work_call(struct admin_call *call)
+{
+    TRY(auth_refresh(call->admin->auth, &call->principal));
+    if ((call->principal.scopes & acts[call->route].scope) == 0)
+        FAIL(STATUS_FORBIDDEN, "This key does not have the scope that this call needs.");
+    call->actor.scopes = call->principal.scopes;
+    if (admin_change_is_kept(call)) {
+        enum status status = admin_change_replay(call);
+        if (status != STATUS_NOT_FOUND)
+            return status;
+    }
+    return acts[call->route].function(call);
+}
+
+static void work(struct admin_call *call)
+{
+    call->status = work_call(call);
+    if (call->status != STATUS_OK)
+        call->note = *status_note();
+}
+
+static void work_idle(void *context)
+{
+    struct admin *admin = context;
+    if (tenants_used_flush(auth_tenants(admin->auth)) != STATUS_OK)
+        log_failure(LOG_WARN, "last_use_unwritten");
+}
+
+/* --- on the loop --- */
+
+static void call_done(void *context)
+{
+    struct admin_call *call = context;
+    if (call->is_gone)
+        call->access.code = 499; /* what was changed is changed: an idempotency key tells */
+    else
+        answer(call);
+    answer_end(call);
+    call->is_done = true;
+    if (call->is_gone)
+        calls_remove(call->admin, call);
+}
+
+static void call_gone(void *context, bool is_early)
+{
+    struct admin_call *call = context;
+    (void)is_early;
+    call->is_gone = true;
+    if (call->is_done)
+        calls_remove(call->admin, call);
+}
+
+static enum status handle_push(struct admin_call *call)
+{
+    struct admin *admin = call->admin;
+    if (admin_change_is_kept(call) && calls_has_running(admin, call))
+        FAIL_PARAM(STATUS_CONFLICT, "idempotency-key",
+                   "A call with this Idempotency-Key is running; ask again when it is answered.");
+    TRY(admin_worker_push(admin->worker, call));
+    calls_add(admin, call);
+    http_on_gone(call->request, call_gone, call);
+    return STATUS_OK;
+}
+
+/* A wrong key counts against its address. A missing one does not: it guesses nothing. */
+static enum status handle_credential(struct admin_call *call)
+{
+    bool is_first = false;
+    struct admin *admin = call->admin;
+    http_peer_name(call->request, call->actor.peer, sizeof call->actor.peer);
+    enum status status = edge_credential_check(admin->auth, call->request, true, &call->principal);
+    if (status != STATUS_KEY_INVALID || !admin_guard_fail(admin->guard, slice_of(call->actor.peer),
+                                                          loop_now_us(admin->loop), &is_first))
+        return status;
+    call->access.is_quiet = !is_first; /* one line a series, not one a guess */
+    memset(&call->principal, 0, sizeof call->principal);
+    FAIL(STATUS_TOO_MANY, "Too many wrong keys came from this address; try again later.");
+}
+
+static enum status handle_check(struct admin_call *call)
+{
+    uint32_t scope = acts[call->route].scope;
+    if (scope == 0)
+        return STATUS_OK;
+    TRY(handle_credential(call));
+    edge_access_principal(&call->access, &call->principal);
+    if ((call->principal.scopes & scope) == 0)
+        FAIL(STATUS_FORBIDDEN, "This key does not have the scope that this call needs.");
+    memcpy(call->actor.key_id, call->principal.key_id, sizeof call->actor.key_id);
+    memcpy(call->actor.request_id, call->access.request_id, sizeof call->actor.request_id);
+    call->actor.scopes = call->principal.scopes;
+    return admin_change_check_key(call->request);
+}
+
+static void handle_call(struct admin_call *call)
+{
+    bool is_here = acts[call->route].where == HERE;
+    enum status status = handle_check(call);
+    if (status == STATUS_OK)
+        status = is_here ? acts[call->route].function(call) : handle_push(call);
+    if (status == STATUS_OK && !is_here)
+        return;
+    call->status = status;
+    if (status != STATUS_OK)
+        call->note = *status_note();
+    answer(call);
+    answer_end(call);
+    admin_call_destroy(call);
+}
+
+static void handle_refused(struct admin *admin, struct edge_access *access, int code)
+{
+    access->code = code;
+    edge_access_end(access, admin->metrics, loop_now_us(admin->loop));
 }
 
 void admin_handle(struct http_request *request, void *context)
 {
     struct admin *admin = context;
-    struct loop *loop = http_loop(request);
     struct edge_access access;
     edge_access_begin(&access, request, "other");
     size_t index = 0;
     bool is_known = router_knows(routes, ROUTES, http_path(request));
     if (router_find(routes, ROUTES, request, &index) == NULL) {
-        access.code = is_known ? 405 : 404;
-        edge_access_end(&access, admin->metrics, loop_now_us(loop));
+        handle_refused(admin, &access, is_known ? 405 : 404);
         return;
     }
     access.route = routes[index].path;
     access.is_quiet = acts[index].scope == 0 || acts[index].scope == AUTH_SCOPE_METRICS_READ;
-    struct admin_call call = {
-        .admin = admin, .request = request, .code = 200, .content_type = "application/json"};
-    buffer_init(&call.out, ANSWER_BYTES_MAX);
-    if (handle_call(&call, index, &access) == STATUS_OK) {
-        struct http_header type = {"content-type", slice_of(call.content_type)};
-        struct http_header cache = {"cache-control", SLICE("no-store")};
-        http_respond(request, call.code, (struct http_header[]){type, cache}, 2,
-                     buffer_slice(&call.out));
-        access.code = call.code;
-    } else {
-        access.code = http_error_of(status_note()->status)->http_code;
-        http_respond_failure(request);
+    struct admin_call *call = admin_call_create(admin, request);
+    if (call == NULL) {
+        http_respond_error(request, STATUS_NO_MEMORY, NULL, "no memory for a call");
+        handle_refused(admin, &access, http_error_of(STATUS_NO_MEMORY)->http_code);
+        return;
     }
-    if (call.out.length != 0)
-        explicit_bzero(call.out.bytes, call.out.length); /* a key's value may be in it */
-    buffer_deinit(&call.out);
-    edge_access_end(&access, admin->metrics, loop_now_us(loop));
+    call->route = index;
+    call->access = access;
+    handle_call(call);
+}
+
+/* --- start and end --- */
+
+enum status admin_open(struct admin *admin, struct loop *loop)
+{
+    admin->loop = loop;
+    admin->guard = admin_guard_create();
+    if (admin->guard == NULL)
+        FAIL(STATUS_NO_MEMORY, "no memory for the admins' guard");
+    const struct admin_worker_options options = {.loop = loop,
+                                                 .work = work,
+                                                 .done = call_done,
+                                                 .idle = work_idle,
+                                                 .context = admin,
+                                                 .idle_ms = LIMIT_USED_S * 1000};
+    return admin_worker_open(&admin->worker, &options);
+}
+
+void admin_close(struct admin *admin)
+{
+    admin_worker_close(admin->worker);
+    admin->worker = NULL;
+    while (admin->calls != NULL)
+        calls_remove(admin, admin->calls);
+    admin_guard_destroy(admin->guard);
+    admin->guard = NULL;
 }

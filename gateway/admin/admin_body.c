@@ -1,6 +1,7 @@
 #include "gateway/admin/admin_body.h"
 
 #include <jansson.h>
+#include <stdio.h>
 
 #include "config/base/limits.h"
 
@@ -45,6 +46,99 @@ static enum status read_number(struct admin_body_field *field, const json_t *val
     return STATUS_OK;
 }
 
+/* --- words --- */
+
+static enum status read_word(struct admin_body_field *field, const json_t *value, const char *where)
+{
+    uint32_t bit = 0;
+    if (json_is_string(value))
+        bit = field->find((struct slice){json_string_value(value), json_string_length(value)});
+    if (bit == 0)
+        FAIL_PARAM(STATUS_INVALID, where, "%s must be one of %s.", where, field->words);
+    if ((field->number & bit) != 0)
+        FAIL_PARAM(STATUS_INVALID, where, "%s stands there already.", where);
+    field->number |= bit;
+    return STATUS_OK;
+}
+
+static enum status read_words(struct admin_body_field *field, const json_t *value)
+{
+    if (!json_is_array(value))
+        FAIL_PARAM(STATUS_INVALID, field->name, "%s must be a list of words.", field->name);
+    if (json_array_size(value) == 0)
+        FAIL_PARAM(STATUS_INVALID, field->name, "%s must hold at least one word.", field->name);
+    for (size_t i = 0; i < json_array_size(value); i++) {
+        char where[STATUS_PARAM_BYTES];
+        snprintf(where, sizeof where, "%s[%zu]", field->name, i);
+        TRY(read_word(field, json_array_get(value, i), where));
+    }
+    return STATUS_OK;
+}
+
+/* --- pairs --- */
+
+static enum status read_pair(struct admin_body_field *field, const char *key, const json_t *value)
+{
+    char where[STATUS_PARAM_BYTES];
+    size_t length = strlen(key);
+    snprintf(where, sizeof where, "%s.%s", field->name, key);
+    if (length == 0 || length > LIMIT_METADATA_KEY_BYTES)
+        FAIL_PARAM(STATUS_OUT_OF_RANGE, field->name, "A key of %s must have 1 to %d bytes.",
+                   field->name, LIMIT_METADATA_KEY_BYTES);
+    if (!json_is_string(value))
+        FAIL_PARAM(STATUS_INVALID, where, "%s must be a string.", where);
+    if (json_string_length(value) > LIMIT_METADATA_VALUE_BYTES)
+        FAIL_PARAM(STATUS_OUT_OF_RANGE, where, "%s is longer than %d bytes.", where,
+                   LIMIT_METADATA_VALUE_BYTES);
+    buffer_append_char(&field->json, field->json.length > 1 ? ',' : '{');
+    buffer_append_json_string(&field->json, (struct slice){key, length});
+    buffer_append_char(&field->json, ':');
+    buffer_append_json_string(&field->json,
+                              (struct slice){json_string_value(value), json_string_length(value)});
+    return STATUS_OK;
+}
+
+static enum status read_pairs(struct admin_body_field *field, json_t *value)
+{
+    const char *key;
+    json_t *member;
+    if (!json_is_object(value))
+        FAIL_PARAM(STATUS_INVALID, field->name, "%s must be an object of strings.", field->name);
+    if (json_object_size(value) > LIMIT_METADATA_PAIRS)
+        FAIL_PARAM(STATUS_OUT_OF_RANGE, field->name, "%s has more than %d members.", field->name,
+                   LIMIT_METADATA_PAIRS);
+    json_object_foreach(value, key, member) TRY(read_pair(field, key, member));
+    if (field->json.length == 0)
+        buffer_append_char(&field->json, '{');
+    buffer_append_char(&field->json, '}');
+    if (field->json.status != STATUS_OK)
+        FAIL(field->json.status, "no memory for a body");
+    return STATUS_OK;
+}
+
+/* --- all of it --- */
+
+static enum status read_value(struct admin_body_field *field, json_t *value)
+{
+    switch (field->kind) {
+    case ADMIN_BODY_TEXT:
+        return read_text(field, value);
+    case ADMIN_BODY_NUMBER_OR_NULL:
+        if (json_is_null(value))
+            return STATUS_OK;
+        return read_number(field, value);
+    case ADMIN_BODY_NUMBER:
+        return read_number(field, value);
+    case ADMIN_BODY_WORD:
+        return read_word(field, value, field->name);
+    case ADMIN_BODY_WORDS:
+        return read_words(field, value);
+    case ADMIN_BODY_PAIRS:
+        return read_pairs(field, value);
+    }
+    return STATUS_OK;
+}
+
 static enum status read_members(json_t *root, struct admin_body_field *fields, size_t count)
 {
     const char *name;
@@ -54,7 +148,7 @@ static enum status read_members(json_t *root, struct admin_body_field *fields, s
         struct admin_body_field *field = read_find(fields, count, name);
         if (field == NULL)
             FAIL_PARAM(STATUS_UNSUPPORTED, name, "There is no field %.64s here.", name);
-        TRY(field->kind == ADMIN_BODY_TEXT ? read_text(field, value) : read_number(field, value));
+        TRY(read_value(field, value));
         field->is_given = true;
     }
     for (size_t i = 0; i < count; i++) {
@@ -64,10 +158,32 @@ static enum status read_members(json_t *root, struct admin_body_field *fields, s
     return STATUS_OK;
 }
 
+static const char *read_reason(const json_error_t *error)
+{
+    switch (json_error_code(error)) {
+    case json_error_duplicate_key:
+        return ": a member stands twice";
+    case json_error_numeric_overflow:
+        return ": a number is too large";
+    case json_error_null_character:
+    case json_error_null_byte_in_key:
+        return ": a string holds a NUL";
+    case json_error_invalid_utf8:
+        return ": it is not UTF-8";
+    case json_error_stack_overflow:
+        return ": it is nested too deep";
+    default:
+        return "";
+    }
+}
+
 enum status admin_body_read(struct slice body, struct admin_body_field *fields, size_t count)
 {
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
         ASSERT(fields[i].kind != ADMIN_BODY_TEXT || (size_t)fields[i].most < sizeof fields[i].text);
+        ASSERT(fields[i].kind != ADMIN_BODY_NUMBER_OR_NULL || fields[i].least > 0);
+        buffer_init(&fields[i].json, LIMIT_METADATA_BYTES);
+    }
     if (body.length > LIMIT_ADMIN_BODY_BYTES)
         FAIL(STATUS_LIMIT, "The body is longer than %d bytes.", LIMIT_ADMIN_BODY_BYTES);
     if (body.length == 0)
@@ -75,8 +191,8 @@ enum status admin_body_read(struct slice body, struct admin_body_field *fields, 
     json_error_t error;
     json_t *root = json_loadb(body.bytes, body.length, JSON_REJECT_DUPLICATES, &error);
     if (root == NULL)
-        FAIL(STATUS_INVALID, "The body is not valid JSON (line %d, column %d).", error.line,
-             error.column);
+        FAIL(STATUS_INVALID, "The body is not valid JSON (line %d, column %d)%s.", error.line,
+             error.column, read_reason(&error));
     enum status status = STATUS_OK;
     if (!json_is_object(root))
         FAIL_OUT(STATUS_INVALID, "The body must be a JSON object.");
@@ -84,4 +200,10 @@ enum status admin_body_read(struct slice body, struct admin_body_field *fields, 
 out:
     json_decref(root);
     return status;
+}
+
+void admin_body_free(struct admin_body_field *fields, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        buffer_deinit(&fields[i].json);
 }

@@ -1,37 +1,78 @@
 /* admin_call: one call of the config API: who makes it, with what, and its answer on the way.
  *
- * Owns:     nothing; lives on the handler's stack.
- * Thread:   the loop's thread.
- * Cost:     –
- * Not here: routes (admin), shapes of lists (admin_list).
+ * Owns:     copies of all that a function may need of its request, so that it can run on the
+ *           worker's thread; the answer.
+ * Thread:   one at a time: the loop's, then the worker's, then the loop's again.
+ * Cost:     one allocation a call, with its body in it.
+ * Not here: routes and answering (admin), shapes of lists (admin_list), of changes (admin_change).
  */
 #pragma once
 
 #include "auth/auth.h"
 #include "auth/ledger.h"
 #include "config/config.h"
+#include "gateway/edge/edge_access.h"
 #include "gateway/edge/edge_metrics.h"
 #include "gateway/edge/edge_probe.h"
 #include "gateway/http/request.h"
 
-/* What the config API works on; edge.c fills it. */
+struct admin_call;
+struct admin_guard;
+struct admin_worker;
+
+/* What the config API works on; edge.c fills the first block, admin_open the second. */
 struct admin {
     const struct config *config;
     struct auth *auth;
     struct ledger *ledger;
     struct edge_metrics *metrics;
     struct edge_probe *probe; /* may be NULL: no engine's metrics then */
+
+    struct loop *loop;
+    struct admin_worker *worker;
+    struct admin_guard *guard;
+    struct admin_call *calls; /* at the worker, or answered and not yet gone */
 };
 
 struct admin_call {
     struct admin *admin;
-    struct http_request *request; /* not answered by the functions: they fill `out` */
+    size_t route; /* row of routes.def */
     struct principal principal;
     struct audit_actor actor;
-    struct buffer out; /* the answer's body */
-    int code;          /* 200 unless the function says otherwise */
+
+    /* The request. */
+    struct slice method;
+    struct slice path;
+    struct slice arguments[2];
+    struct slice query;
+    struct slice body;
+    struct slice if_match;        /* bytes NULL: not sent */
+    struct slice if_none_match;   /* … */
+    struct slice idempotency_key; /* … */
+
+    /* The answer: functions fill it or fail. */
+    struct buffer out;
+    int code; /* 200 unless the function says otherwise */
     const char *content_type;
+    int64_t revision; /* its etag; 0 = none */
+    bool is_replayed; /* the answer that was given to the same call before */
+
+    /* The rest is admin.c's and the worker's. */
+    struct http_request *request;
+    struct edge_access access;
+    enum status status;
+    struct error_note note;
+    bool is_done; /* answered, or there was nobody to answer */
+    bool is_gone;
+    struct admin_call *previous; /* in admin->calls */
+    struct admin_call *next;
+    struct admin_call *next_task; /* in the worker's queue */
 };
+
+/* A copy of the request; NULL without memory. Freed with admin_call_destroy, which wipes the
+ * answer: a key's value may be in it. */
+struct admin_call *admin_call_create(struct admin *admin, struct http_request *request);
+void admin_call_destroy(struct admin_call *call);
 
 /* What a route does: fills the call's answer, or fails with the note that is the answer. */
 typedef enum status (*admin_function)(struct admin_call *call);

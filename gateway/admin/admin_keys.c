@@ -1,8 +1,25 @@
 #include "gateway/admin/admin_keys.h"
 
-#include "config/base/clock.h"
 #include "gateway/admin/admin_body.h"
+#include "gateway/admin/admin_change.h"
 #include "gateway/admin/admin_list.h"
+
+/* --- which key --- */
+
+struct place {
+    struct slice tenant_id; /* "": the admins' */
+    struct slice key_id;
+};
+
+static struct place place_of(const struct admin_call *call)
+{
+    if (slice_starts_with(call->path, SLICE("/admin/v1/admin-keys")))
+        return (struct place){{0}, call->arguments[0]};
+    ASSERT(call->arguments[0].length > 0); /* the router gives no empty part: never the admins' */
+    return (struct place){call->arguments[0], call->arguments[1]};
+}
+
+/* --- as JSON --- */
 
 static void render_time(struct buffer *out, const char *name, int64_t time_s)
 {
@@ -12,53 +29,199 @@ static void render_time(struct buffer *out, const char *name, int64_t time_s)
         buffer_printf(out, ",\"%s\":null", name);
 }
 
+static void render_id(struct buffer *out, const char *name, const char *id)
+{
+    buffer_printf(out, ",\"%s\":", name);
+    if (id[0] != '\0')
+        buffer_append_json_string(out, slice_of(id));
+    else
+        buffer_append_text(out, "null");
+}
+
 /* All members but the closing brace. */
 static void render_members(const struct tenant_key *key, struct buffer *out)
 {
-    int64_t now_s = clock_wall_us(clock_system()) / 1000000;
-    bool is_expired = key->expires_at_s != 0 && key->expires_at_s <= now_s;
+    bool is_admin = key->tenant_id[0] == '\0';
     buffer_append_text(out, "{\"id\":");
     buffer_append_json_string(out, slice_of(key->id));
-    buffer_append_text(out, ",\"object\":\"key\",\"tenant_id\":");
-    buffer_append_json_string(out, slice_of(key->tenant_id));
+    buffer_append_text(out, is_admin ? ",\"object\":\"admin_key\"" : ",\"object\":\"key\"");
+    if (!is_admin)
+        render_id(out, "tenant_id", key->tenant_id);
     buffer_append_text(out, ",\"name\":");
     buffer_append_json_string(out, slice_of(key->name));
-    buffer_append_text(out, ",\"redacted_value\":");
+    buffer_append_text(out, ",\"redacted\":");
     buffer_append_json_string(out, slice_of(key->redacted));
-    buffer_printf(out, ",\"state\":\"%s\"",
-                  key->revoked_at_s != 0 ? "revoked"
-                  : is_expired           ? "expired"
-                                         : "active");
+    buffer_append_text(out, ",\"scopes\":");
+    auth_scopes_append(key->scopes, out);
     render_time(out, "created_at", key->created_at_s);
     render_time(out, "expires_at", key->expires_at_s);
     render_time(out, "revoked_at", key->revoked_at_s);
+    render_time(out, "last_used_at", key->last_used_at_s);
+    render_id(out, "rotated_to", key->rotated_to);
+    buffer_printf(out, ",\"revision\":%lld", (long long)key->revision);
 }
 
-static void render_key(const void *row, struct buffer *out)
+static void render_row(void *context, const void *row, struct buffer *out)
 {
+    (void)context;
     render_members(row, out);
     buffer_append_char(out, '}');
 }
 
+struct answer {
+    struct admin_call *call;
+    const struct tenant_change *change;
+    const struct tenant_key *key;
+    const char *value; /* NULL: not shown */
+};
+
+/* Inside the transaction of what makes a key, so that a kept answer is there exactly when the key
+ * is. A dry run makes none, so it shows none. */
+static enum status answer_make(void *context, struct slice *out)
+{
+    const struct answer *answer = context;
+    struct admin_call *call = answer->call;
+    render_members(answer->key, &call->out);
+    if (answer->value != NULL && !answer->change->is_dry_run) {
+        buffer_append_text(&call->out, ",\"key\":");
+        buffer_append_json_string(&call->out, slice_of(answer->value));
+    }
+    TRY(admin_change_end(call, answer->change, answer->key->revision));
+    *out = buffer_slice(&call->out);
+    return STATUS_OK;
+}
+
+/* --- fields --- */
+
+enum { FIELD_NAME, FIELD_SCOPES, FIELD_EXPIRES, FIELDS };
+
+static void fields_init(struct admin_body_field fields[FIELDS], const struct place *place,
+                        bool is_new)
+{
+    bool is_admin = place->tenant_id.length == 0;
+    fields[FIELD_NAME] = (struct admin_body_field){
+        .name = "name", .kind = ADMIN_BODY_TEXT, .most = LIMIT_NAME_BYTES - 1};
+    fields[FIELD_SCOPES] = (struct admin_body_field){
+        .name = "scopes",
+        .kind = ADMIN_BODY_WORDS,
+        .is_required = is_new && is_admin,
+        .find = auth_scope_find,
+        .words = is_admin ? "admin:read, admin:write, admin:keys, usage:read, metrics:read"
+                          : "inference, usage:read"};
+    fields[FIELD_EXPIRES] = (struct admin_body_field){
+        .name = "expires_at", .kind = ADMIN_BODY_NUMBER_OR_NULL, .least = 1, .most = LIMIT_TIME_S};
+}
+
+static struct tenant_key_fields fields_given(const struct admin_body_field fields[FIELDS])
+{
+    static const unsigned bits[FIELDS] = {TENANT_KEY_NAME, TENANT_KEY_SCOPES, TENANT_KEY_EXPIRES};
+    struct tenant_key_fields out = {.name = slice_of(fields[FIELD_NAME].text),
+                                    .scopes = (uint32_t)fields[FIELD_SCOPES].number,
+                                    .expires_at_s = fields[FIELD_EXPIRES].number};
+    for (size_t i = 0; i < FIELDS; i++)
+        out.given |= fields[i].is_given ? bits[i] : 0;
+    return out;
+}
+
+/* --- changes --- */
+
+static enum status create_read(struct admin_call *call, const struct place *place,
+                               struct admin_body_field fields[FIELDS])
+{
+    char value[LIMIT_KEY_BYTES];
+    struct tenant_key key;
+    struct tenant_change change;
+    struct tenant_request request;
+    TRY(admin_change_begin(call, &change, &request));
+    TRY(admin_body_read(call->body, fields, FIELDS));
+    struct tenant_key_fields given = fields_given(fields);
+    struct answer answer = {call, &change, &key, value};
+    change.answer = answer_make;
+    change.context = &answer;
+    enum status status = tenants_key_create(auth_tenants(call->admin->auth), &change,
+                                            place->tenant_id, &given, &key, value);
+    explicit_bzero(value, sizeof value);
+    return status;
+}
+
 enum status admin_keys_create(struct admin_call *call)
 {
-    struct admin_body_field fields[] = {
-        {.name = "name", .kind = ADMIN_BODY_TEXT, .most = LIMIT_NAME_BYTES - 1},
-    };
-    TRY(admin_body_read(http_body(call->request), fields, 1));
-    struct tenant_key key;
-    char value[LIMIT_KEY_BYTES];
-    TRY(tenants_key_create(
-        auth_tenants(call->admin->auth), &call->actor, http_path_argument(call->request, 0),
-        fields[0].is_given ? slice_of(fields[0].text) : SLICE("unnamed"), 0, &key, value));
-    call->code = 201;
-    render_members(&key, &call->out);
-    buffer_append_text(&call->out, ",\"key\":");
-    buffer_append_json_string(&call->out, slice_of(value));
-    buffer_append_char(&call->out, '}');
-    explicit_bzero(value, sizeof value);
-    return call->out.status;
+    struct admin_body_field fields[FIELDS];
+    const struct place place = place_of(call);
+    fields_init(fields, &place, true);
+    enum status status = create_read(call, &place, fields);
+    admin_body_free(fields, FIELDS);
+    return status;
 }
+
+static enum status update_read(struct admin_call *call, const struct place *place,
+                               struct admin_body_field fields[FIELDS])
+{
+    struct tenant_key key;
+    struct tenant_change change;
+    struct slice answered;
+    TRY(admin_change_begin(call, &change, NULL));
+    TRY(admin_body_read(call->body, fields, FIELDS));
+    struct tenant_key_fields given = fields_given(fields);
+    TRY(tenants_key_update(auth_tenants(call->admin->auth), &change, place->tenant_id,
+                           place->key_id, &given, &key));
+    struct answer answer = {call, &change, &key, NULL};
+    return answer_make(&answer, &answered);
+}
+
+enum status admin_keys_update(struct admin_call *call)
+{
+    struct admin_body_field fields[FIELDS];
+    const struct place place = place_of(call);
+    fields_init(fields, &place, false);
+    enum status status = update_read(call, &place, fields);
+    admin_body_free(fields, FIELDS);
+    return status;
+}
+
+static enum status rotate_read(struct admin_call *call, struct admin_body_field *overlap)
+{
+    char value[LIMIT_KEY_BYTES];
+    const struct place place = place_of(call);
+    struct tenant_key key;
+    struct tenant_change change;
+    struct tenant_request request;
+    TRY(admin_change_begin(call, &change, &request));
+    TRY(admin_body_read(call->body, overlap, 1));
+    struct answer answer = {call, &change, &key, value};
+    change.answer = answer_make;
+    change.context = &answer;
+    enum status status =
+        tenants_key_rotate(auth_tenants(call->admin->auth), &change, place.tenant_id, place.key_id,
+                           overlap->is_given ? overlap->number : -1, &key, value);
+    explicit_bzero(value, sizeof value);
+    return status;
+}
+
+enum status admin_keys_rotate(struct admin_call *call)
+{
+    struct admin_body_field overlap = {
+        .name = "overlap_s", .kind = ADMIN_BODY_NUMBER, .most = LIMIT_OVERLAP_S};
+    enum status status = rotate_read(call, &overlap);
+    admin_body_free(&overlap, 1);
+    return status;
+}
+
+enum status admin_keys_revoke(struct admin_call *call)
+{
+    const struct place place = place_of(call);
+    struct tenant_key key;
+    struct tenant_change change;
+    struct slice answered;
+    TRY(admin_change_begin(call, &change, NULL));
+    TRY(admin_body_read(call->body, NULL, 0));
+    TRY(tenants_key_revoke(auth_tenants(call->admin->auth), &change, place.tenant_id, place.key_id,
+                           &key));
+    struct answer answer = {call, &change, &key, NULL};
+    return answer_make(&answer, &answered);
+}
+
+/* --- looking --- */
 
 struct list_context {
     struct tenants *tenants;
@@ -80,23 +243,23 @@ static void list_id(const void *row, char out[LIMIT_ID_BYTES])
 
 enum status admin_keys_list(struct admin_call *call)
 {
-    struct admin_list_query query;
-    TRY(admin_list_query_read(http_query(call->request), &query));
-    struct list_context list = {auth_tenants(call->admin->auth),
-                                http_path_argument(call->request, 0)};
-    struct tenant tenant;
-    TRY(tenants_get(list.tenants, list.tenant_id, &tenant));
-    struct admin_list_source source = {sizeof(struct tenant_key), list_page, list_id, render_key,
+    struct admin_query query;
+    const struct place place = place_of(call);
+    struct list_context list = {auth_tenants(call->admin->auth), place.tenant_id};
+    TRY(admin_query_read(call->query, ADMIN_QUERY_LIST, &query));
+    struct admin_list_source source = {sizeof(struct tenant_key), list_page, list_id, render_row,
                                        &list};
     return admin_list_render(&source, &query, &call->out);
 }
 
-enum status admin_keys_revoke(struct admin_call *call)
+enum status admin_keys_get(struct admin_call *call)
 {
+    struct admin_query query;
     struct tenant_key key;
-    TRY(tenants_key_revoke(auth_tenants(call->admin->auth), &call->actor,
-                           http_path_argument(call->request, 0),
-                           http_path_argument(call->request, 1), &key));
-    render_key(&key, &call->out);
+    const struct place place = place_of(call);
+    TRY(admin_query_read(call->query, 0, &query));
+    TRY(tenants_key_get(auth_tenants(call->admin->auth), place.tenant_id, place.key_id, &key));
+    if (!admin_change_is_known(call, key.revision))
+        render_row(NULL, &key, &call->out);
     return call->out.status;
 }

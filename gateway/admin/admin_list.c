@@ -4,78 +4,6 @@
 
 #include "config/base/mem.h"
 
-/* --- the query --- */
-
-static enum status query_limit(struct slice value, struct admin_list_query *out)
-{
-    size_t limit = 0;
-    for (size_t i = 0; i < value.length && limit <= ADMIN_LIST_MAX; i++) {
-        if (value.bytes[i] < '0' || value.bytes[i] > '9')
-            FAIL_PARAM(STATUS_INVALID, "limit", "limit must be a whole number.");
-        limit = limit * 10 + (size_t)(value.bytes[i] - '0');
-    }
-    if (limit < 1 || limit > ADMIN_LIST_MAX)
-        FAIL_PARAM(STATUS_OUT_OF_RANGE, "limit", "limit must be from 1 to %d.", ADMIN_LIST_MAX);
-    out->limit = limit;
-    return STATUS_OK;
-}
-
-/* Ids have letters, digits and underscores, so nothing needs decoding. */
-static enum status query_after(struct slice value, struct admin_list_query *out)
-{
-    bool is_id = value.length < LIMIT_ID_BYTES;
-    for (size_t i = 0; i < value.length && is_id; i++) {
-        char c = value.bytes[i];
-        is_id =
-            (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-    }
-    if (!is_id)
-        FAIL_PARAM(STATUS_INVALID, "after", "after must be an id from a list.");
-    if (value.length != 0)
-        memcpy(out->after, value.bytes, value.length);
-    out->after[value.length] = '\0';
-    return STATUS_OK;
-}
-
-static enum status query_pair(struct slice name, struct slice value, struct admin_list_query *out)
-{
-    if (slice_is(name, "limit"))
-        return query_limit(value, out);
-    if (slice_is(name, "after"))
-        return query_after(value, out);
-    if (!slice_is(name, "order"))
-        FAIL_PARAM(STATUS_UNSUPPORTED, "query",
-                   "Only limit, after and order may be asked of a list.");
-    out->is_descending = slice_is(value, "desc");
-    if (!out->is_descending && !slice_is(value, "asc"))
-        FAIL_PARAM(STATUS_INVALID, "order", "order must be asc or desc.");
-    return STATUS_OK;
-}
-
-enum status admin_list_query_read(struct slice query, struct admin_list_query *out)
-{
-    *out = (struct admin_list_query){.limit = ADMIN_LIST_DEFAULT};
-    size_t at = 0;
-    while (at < query.length) {
-        size_t end = at;
-        while (end < query.length && query.bytes[end] != '&')
-            end++;
-        size_t equals = at;
-        while (equals < end && query.bytes[equals] != '=')
-            equals++;
-        struct slice name = {query.bytes + at, equals - at};
-        struct slice value = {NULL, 0};
-        if (equals < end)
-            value = (struct slice){query.bytes + equals + 1, end - equals - 1};
-        if (end > at)
-            TRY(query_pair(name, value, out));
-        at = end + 1;
-    }
-    return STATUS_OK;
-}
-
-/* --- pages --- */
-
 /* The rows before `after` (or the last ones) that order=desc wants, newest last. `rows` is a ring
  * of limit + 1: one more tells whether there are more. */
 struct window {
@@ -107,7 +35,7 @@ static enum status window_fill(const struct admin_list_source *source, const cha
     bool has_more = true;
     while (has_more) {
         size_t count = 0;
-        TRY(source->page(source->context, after, page, ADMIN_LIST_MAX, &count, &has_more));
+        TRY(source->page(source->context, after, page, ADMIN_QUERY_LIMIT_MAX, &count, &has_more));
         for (size_t i = 0; i < count; i++) {
             const char *row = page + i * source->row_bytes;
             source->id(row, after);
@@ -118,12 +46,12 @@ static enum status window_fill(const struct admin_list_source *source, const cha
         has_more = has_more && count != 0;
     }
     if (until[0] != '\0')
-        FAIL_PARAM(STATUS_NOT_FOUND, "after", "There is no row with the id %s.", until);
+        FAIL_PARAM(STATUS_INVALID, "after", "There is no row with the id %s.", until);
     return STATUS_OK;
 }
 
 static enum status render_rows(const struct admin_list_source *source,
-                               const struct admin_list_query *query, struct window *window,
+                               const struct admin_query *query, struct window *window,
                                bool has_more, struct buffer *out)
 {
     char first[LIMIT_ID_BYTES] = "";
@@ -138,7 +66,7 @@ static enum status render_rows(const struct admin_list_source *source,
             memcpy(last, first, sizeof last);
         else
             buffer_append_char(out, ',');
-        source->render(row, out);
+        source->render(source->context, row, out);
     }
     buffer_append_text(out, "],\"first_id\":");
     if (shown == 0) {
@@ -153,10 +81,10 @@ static enum status render_rows(const struct admin_list_source *source,
 }
 
 enum status admin_list_render(const struct admin_list_source *source,
-                              const struct admin_list_query *query, struct buffer *out)
+                              const struct admin_query *query, struct buffer *out)
 {
     struct window window = {.capacity = query->limit + 1};
-    window.rows = mem_zalloc(window.capacity + ADMIN_LIST_MAX, source->row_bytes);
+    window.rows = mem_zalloc(window.capacity + ADMIN_QUERY_LIMIT_MAX, source->row_bytes);
     if (window.rows == NULL)
         FAIL(STATUS_NO_MEMORY, "no memory for a list");
     char *page = window.rows + window.capacity * source->row_bytes;

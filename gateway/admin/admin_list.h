@@ -1,7 +1,7 @@
 /* admin_list: the one shape of every list, and its paging from either end.
  *
  * Owns:     the page it collects.
- * Thread:   the loop's thread.
+ * Thread:   the worker's: order=desc may walk all rows.
  * Cost:     order=asc reads one page; order=desc walks from the start, keeping one page.
  * Not here: the rows (auth/tenant).
  *
@@ -9,18 +9,7 @@
  */
 #pragma once
 
-#include "config/base/limits.h"
-#include "config/base/slice.h"
-
-enum { ADMIN_LIST_DEFAULT = 20, ADMIN_LIST_MAX = 100 };
-
-/* ?limit= &after= &order=; INVALID or OUT_OF_RANGE with param; UNSUPPORTED for any other name. */
-struct admin_list_query {
-    size_t limit;
-    char after[LIMIT_ID_BYTES];
-    bool is_descending;
-};
-enum status admin_list_query_read(struct slice query, struct admin_list_query *out);
+#include "gateway/admin/admin_query.h"
 
 /* Rows of one kind, oldest first. */
 struct admin_list_source {
@@ -29,8 +18,8 @@ struct admin_list_source {
     enum status (*page)(void *context, const char *after, void *rows, size_t capacity,
                         size_t *count, bool *has_more);
     void (*id)(const void *row, char out[LIMIT_ID_BYTES]);
-    void (*render)(const void *row, struct buffer *out);
+    void (*render)(void *context, const void *row, struct buffer *out);
     void *context;
 };
 enum status admin_list_render(const struct admin_list_source *source,
-                              const struct admin_list_query *query, struct buffer *out);
+                              const struct admin_query *query, struct buffer *out);

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "gateway/admin/admin_list.h"
+#include "gateway/admin/admin_openapi.h"
 #include "gateway/edge/edge_json.h"
 
 static void audit_id(const void *row, char out[LIMIT_ID_BYTES])
@@ -10,8 +11,9 @@ static void audit_id(const void *row, char out[LIMIT_ID_BYTES])
     snprintf(out, LIMIT_ID_BYTES, "%lld", (long long)((const struct audit_row *)row)->id);
 }
 
-static void audit_render(const void *row, struct buffer *out)
+static void audit_render(void *context, const void *row, struct buffer *out)
 {
+    (void)context;
     const struct audit_row *audit = row;
     buffer_printf(out, "{\"id\":\"%lld\",\"object\":\"audit_row\",\"type\":", (long long)audit->id);
     buffer_append_json_string(out, slice_of(audit->type));
@@ -41,8 +43,8 @@ static enum status audit_page(void *context, const char *after, void *rows, size
 
 enum status admin_state_audit(struct admin_call *call)
 {
-    struct admin_list_query query;
-    TRY(admin_list_query_read(http_query(call->request), &query));
+    struct admin_query query;
+    TRY(admin_query_read(call->query, ADMIN_QUERY_LIST, &query));
     struct admin_list_source source = {sizeof(struct audit_row), audit_page, audit_id, audit_render,
                                        auth_tenants(call->admin->auth)};
     return admin_list_render(&source, &query, &call->out);
@@ -51,10 +53,20 @@ enum status admin_state_audit(struct admin_call *call)
 enum status admin_state_config(struct admin_call *call)
 {
     const struct config *config = call->admin->config;
+    struct admin_query query;
+    TRY(admin_query_read(call->query, 0, &query));
     buffer_printf(&call->out, "{\"object\":\"config\",\"revision\":%llu,\"options\":",
                   (unsigned long long)config->revision);
     config_render(config, &call->out);
     buffer_append_char(&call->out, '}');
+    return call->out.status;
+}
+
+enum status admin_state_openapi(struct admin_call *call)
+{
+    struct admin_query query;
+    TRY(admin_query_read(call->query, 0, &query));
+    buffer_append_slice(&call->out, admin_openapi_file());
     return call->out.status;
 }
 

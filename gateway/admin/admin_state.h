@@ -1,7 +1,8 @@
-/* admin_state: what an operator may look at: audit rows, the running configuration, metrics.
+/* admin_state: what an operator may look at: audit rows, the running configuration, metrics,
+ * the description of both HTTP faces.
  *
  * Owns:     nothing.
- * Thread:   the loop's thread.
+ * Thread:   the loop's; admin_state_audit reads the file, so it is the worker's.
  * Cost:     metrics render every series.
  * Not here: changes (admin_tenants, admin_keys).
  */
@@ -11,5 +12,6 @@
 
 enum status admin_state_audit(struct admin_call *call);
 enum status admin_state_config(struct admin_call *call);
+enum status admin_state_openapi(struct admin_call *call);
 enum status admin_state_metrics(struct admin_call *call);
 enum status admin_state_health(struct admin_call *call);

@@ -1,39 +1,167 @@
 #include "gateway/admin/admin_tenants.h"
 
 #include "gateway/admin/admin_body.h"
+#include "gateway/admin/admin_change.h"
 #include "gateway/admin/admin_list.h"
 
-enum { WEIGHT_DEFAULT = 100, WEIGHT_MAX = 1000 };
-
-static void render_tenant(const void *row, struct buffer *out)
+/* All members but the closing brace. `metadata` is JSON. */
+static void render_members(const struct tenant *tenant, struct slice metadata, struct buffer *out)
 {
     static const char *const states[] = {"active", "suspended", "archived"};
-    const struct tenant *tenant = row;
     buffer_append_text(out, "{\"id\":");
     buffer_append_json_string(out, slice_of(tenant->id));
     buffer_append_text(out, ",\"object\":\"tenant\",\"name\":");
     buffer_append_json_string(out, slice_of(tenant->name));
-    buffer_printf(out, ",\"state\":\"%s\",\"weight\":%u,\"created_at\":%lld}",
-                  states[tenant->state], tenant->weight, (long long)tenant->created_at_s);
+    buffer_printf(out, ",\"state\":\"%s\",\"weight\":%u,\"metadata\":", states[tenant->state],
+                  tenant->weight);
+    buffer_append_slice(out, metadata);
+    buffer_printf(out, ",\"created_at\":%lld,\"revision\":%lld", (long long)tenant->created_at_s,
+                  (long long)tenant->revision);
+}
+
+static void render_row(void *context, const void *row, struct buffer *out)
+{
+    const struct tenant *tenant = row;
+    struct buffer metadata;
+    buffer_init(&metadata, LIMIT_METADATA_BYTES);
+    tenants_metadata(context, slice_of(tenant->id), &metadata);
+    if (metadata.status != STATUS_OK)
+        out->status = metadata.status;
+    render_members(tenant, buffer_slice(&metadata), out);
+    buffer_append_char(out, '}');
+    buffer_deinit(&metadata);
+}
+
+/* --- fields --- */
+
+enum { FIELD_NAME, FIELD_WEIGHT, FIELD_STATE, FIELD_METADATA, FIELDS };
+
+/* A bit a word, as admin_body wants them. */
+static uint32_t find_state(struct slice word)
+{
+    if (slice_is(word, "active"))
+        return 1u << TENANT_ACTIVE;
+    return slice_is(word, "suspended") ? 1u << TENANT_SUSPENDED : 0;
+}
+
+static void fields_init(struct admin_body_field fields[FIELDS], bool is_new)
+{
+    fields[FIELD_NAME] = (struct admin_body_field){.name = "name",
+                                                   .kind = ADMIN_BODY_TEXT,
+                                                   .is_required = is_new,
+                                                   .most = LIMIT_NAME_BYTES - 1};
+    fields[FIELD_WEIGHT] = (struct admin_body_field){
+        .name = "weight", .kind = ADMIN_BODY_NUMBER, .least = 1, .most = LIMIT_WEIGHT};
+    fields[FIELD_STATE] = (struct admin_body_field){
+        .name = "state", .kind = ADMIN_BODY_WORD, .find = find_state, .words = "active, suspended"};
+    fields[FIELD_METADATA] =
+        (struct admin_body_field){.name = "metadata", .kind = ADMIN_BODY_PAIRS};
+}
+
+static struct tenant_fields fields_given(const struct admin_body_field fields[FIELDS])
+{
+    static const unsigned bits[FIELDS] = {TENANT_NAME, TENANT_WEIGHT, TENANT_STATE,
+                                          TENANT_METADATA};
+    struct tenant_fields out = {.name = slice_of(fields[FIELD_NAME].text),
+                                .weight = (uint32_t)fields[FIELD_WEIGHT].number,
+                                .state = fields[FIELD_STATE].number == 1u << TENANT_SUSPENDED
+                                             ? TENANT_SUSPENDED
+                                             : TENANT_ACTIVE,
+                                .metadata = buffer_slice(&fields[FIELD_METADATA].json)};
+    for (size_t i = 0; i < FIELDS; i++)
+        out.given |= fields[i].is_given ? bits[i] : 0;
+    return out;
+}
+
+/* --- changes --- */
+
+struct answer {
+    struct admin_call *call;
+    const struct tenant_change *change;
+    const struct tenant *tenant;
+    struct slice metadata; /* bytes NULL: as they are */
+};
+
+/* Inside the transaction, so that a kept answer is there exactly when its change is. */
+static enum status answer_make(void *context, struct slice *out)
+{
+    const struct answer *answer = context;
+    struct admin_call *call = answer->call;
+    struct slice metadata = answer->metadata;
+    struct buffer present;
+    buffer_init(&present, LIMIT_METADATA_BYTES);
+    if (metadata.bytes == NULL) {
+        tenants_metadata(auth_tenants(call->admin->auth), slice_of(answer->tenant->id), &present);
+        metadata = buffer_slice(&present);
+    }
+    render_members(answer->tenant, metadata, &call->out);
+    if (present.status != STATUS_OK)
+        call->out.status = present.status;
+    buffer_deinit(&present);
+    TRY(admin_change_end(call, answer->change, answer->tenant->revision));
+    *out = buffer_slice(&call->out);
+    return STATUS_OK;
+}
+
+static enum status create_read(struct admin_call *call, struct admin_body_field fields[FIELDS])
+{
+    struct tenant tenant;
+    struct tenant_change change;
+    struct tenant_request request;
+    TRY(admin_change_begin(call, &change, &request));
+    TRY(admin_body_read(call->body, fields, FIELDS));
+    struct tenant_fields given = fields_given(fields);
+    struct answer answer = {call, &change, &tenant, given.metadata};
+    change.answer = answer_make;
+    change.context = &answer;
+    return tenants_create(auth_tenants(call->admin->auth), &change, &given, &tenant);
 }
 
 enum status admin_tenants_create(struct admin_call *call)
 {
-    struct admin_body_field fields[] = {
-        {.name = "name",
-         .kind = ADMIN_BODY_TEXT,
-         .is_required = true,
-         .most = LIMIT_NAME_BYTES - 1},
-        {.name = "weight", .kind = ADMIN_BODY_NUMBER, .least = 1, .most = WEIGHT_MAX},
-    };
-    TRY(admin_body_read(http_body(call->request), fields, 2));
-    struct tenant tenant;
-    TRY(tenants_create(auth_tenants(call->admin->auth), &call->actor, slice_of(fields[0].text),
-                       fields[1].is_given ? (uint32_t)fields[1].number : WEIGHT_DEFAULT, &tenant));
-    call->code = 201;
-    render_tenant(&tenant, &call->out);
-    return call->out.status;
+    struct admin_body_field fields[FIELDS];
+    fields_init(fields, true);
+    enum status status = create_read(call, fields);
+    admin_body_free(fields, FIELDS);
+    return status;
 }
+
+static enum status update_read(struct admin_call *call, struct admin_body_field fields[FIELDS])
+{
+    struct tenant tenant;
+    struct tenant_change change;
+    struct slice answered;
+    TRY(admin_change_begin(call, &change, NULL));
+    TRY(admin_body_read(call->body, fields, FIELDS));
+    struct tenant_fields given = fields_given(fields);
+    TRY(tenants_update(auth_tenants(call->admin->auth), &change, call->arguments[0], &given,
+                       &tenant));
+    struct answer answer = {call, &change, &tenant, given.metadata};
+    return answer_make(&answer, &answered);
+}
+
+enum status admin_tenants_update(struct admin_call *call)
+{
+    struct admin_body_field fields[FIELDS];
+    fields_init(fields, false);
+    enum status status = update_read(call, fields);
+    admin_body_free(fields, FIELDS);
+    return status;
+}
+
+enum status admin_tenants_archive(struct admin_call *call)
+{
+    struct tenant tenant;
+    struct tenant_change change;
+    struct slice answered;
+    TRY(admin_change_begin(call, &change, NULL));
+    TRY(admin_body_read(call->body, NULL, 0));
+    TRY(tenants_archive(auth_tenants(call->admin->auth), &change, call->arguments[0], &tenant));
+    struct answer answer = {call, &change, &tenant, {0}};
+    return answer_make(&answer, &answered);
+}
+
+/* --- looking --- */
 
 static enum status list_page(void *context, const char *after, void *rows, size_t capacity,
                              size_t *count, bool *has_more)
@@ -48,18 +176,21 @@ static void list_id(const void *row, char out[LIMIT_ID_BYTES])
 
 enum status admin_tenants_list(struct admin_call *call)
 {
-    struct admin_list_query query;
-    TRY(admin_list_query_read(http_query(call->request), &query));
-    struct admin_list_source source = {sizeof(struct tenant), list_page, list_id, render_tenant,
+    struct admin_query query;
+    TRY(admin_query_read(call->query, ADMIN_QUERY_LIST, &query));
+    struct admin_list_source source = {sizeof(struct tenant), list_page, list_id, render_row,
                                        auth_tenants(call->admin->auth)};
     return admin_list_render(&source, &query, &call->out);
 }
 
 enum status admin_tenants_get(struct admin_call *call)
 {
+    struct admin_query query;
     struct tenant tenant;
-    TRY(tenants_get(auth_tenants(call->admin->auth), http_path_argument(call->request, 0),
-                    &tenant));
-    render_tenant(&tenant, &call->out);
+    struct tenants *tenants = auth_tenants(call->admin->auth);
+    TRY(admin_query_read(call->query, 0, &query));
+    TRY(tenants_get(tenants, call->arguments[0], &tenant));
+    if (!admin_change_is_known(call, tenant.revision))
+        render_row(tenants, &tenant, &call->out);
     return call->out.status;
 }

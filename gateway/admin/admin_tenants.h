@@ -1,7 +1,7 @@
 /* admin_tenants: tenants in the config API.
  *
  * Owns:     nothing.
- * Thread:   the loop's thread.
+ * Thread:   the worker's; admin_tenants_get: any.
  * Cost:     a change is one committed transaction.
  * Not here: keys (admin_keys), the rows themselves (auth/tenant).
  */
@@ -12,3 +12,5 @@
 enum status admin_tenants_create(struct admin_call *call);
 enum status admin_tenants_list(struct admin_call *call);
 enum status admin_tenants_get(struct admin_call *call);
+enum status admin_tenants_update(struct admin_call *call);
+enum status admin_tenants_archive(struct admin_call *call);

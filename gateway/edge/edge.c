@@ -270,6 +270,7 @@ static enum status run_open(struct run *run)
                                 .ledger = edge->ledger,
                                 .metrics = &edge->metrics,
                                 .probe = edge->probe};
+    TRY(admin_open(&run->admin, edge->loop));
     return open_listeners(run);
 }
 
@@ -307,6 +308,7 @@ static void run_close(struct run *run)
         tls_context_close(edge->public_tls);
     if (edge->admin_tls != NULL)
         tls_context_close(edge->admin_tls);
+    admin_close(&run->admin);
     if (edge->auth != NULL)
         auth_close(edge->auth);
     if (edge->store != NULL)

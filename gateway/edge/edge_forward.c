@@ -94,6 +94,8 @@ static enum status forward_admit(struct edge *edge, struct http_request *request
 {
     TRY(edge_credential_check(edge->auth, request, false, principal));
     edge_access_principal(access, principal);
+    if (options->is_generation && (principal->scopes & AUTH_SCOPE_INFERENCE) == 0)
+        FAIL(STATUS_FORBIDDEN, "This key does not have the scope inference.");
     if (edge->is_draining)
         FAIL(STATUS_UNAVAILABLE, "The server is about to stop; try again shortly.");
     TRY(edge_head_deadline(http_header_get(request, "x-request-timeout-ms"),

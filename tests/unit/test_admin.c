@@ -31,41 +31,27 @@ static void test_unknown_paths(void **state)
     edge_text_has(answer, "allow: GET");
 }
 
-/* A key of one scope opens what the scope names, and nothing else. The key is made in the directory
- * itself: the config API has no route that makes admin keys. */
+/* A key of one scope opens what the scope names, and nothing else. */
 static void test_scopes(void **state)
 {
     (void)state;
     static const struct {
-        uint32_t scope;
+        const char *scope;
         int read, write, keys, metrics;
     } rows[] = {
-        {AUTH_SCOPE_ADMIN_READ, 200, 403, 403, 403}, {AUTH_SCOPE_ADMIN_WRITE, 403, 201, 403, 403},
-        {AUTH_SCOPE_ADMIN_KEYS, 403, 403, 201, 403}, {AUTH_SCOPE_METRICS_READ, 403, 403, 403, 200},
-        {AUTH_SCOPE_USAGE_READ, 403, 403, 403, 403},
+        {"admin:read", 200, 403, 403, 403}, {"admin:write", 403, 201, 403, 403},
+        {"admin:keys", 403, 403, 201, 403}, {"metrics:read", 403, 403, 403, 200},
+        {"usage:read", 403, 403, 403, 403},
     };
-    char values[sizeof rows / sizeof rows[0]][LIMIT_KEY_BYTES];
     char path[128];
-    edge_kit_end();
-    struct store *store;
-    struct auth *auth;
-    snprintf(path, sizeof path, "%s/banyan.db", kit.dir);
-    assert_int_equal(store_open(&store, path), STATUS_OK);
-    assert_int_equal(auth_open(&auth, kit.dir, store), STATUS_OK);
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        struct audit_actor actor = {.peer = "test"};
-        struct tenant_key key;
-        assert_int_equal(tenants_key_create(auth_tenants(auth), &actor, (struct slice){0},
-                                            SLICE("scoped"), rows[i].scope, &key, values[i]),
-                         STATUS_OK);
-    }
-    auth_close(auth);
-    store_close(store);
-    edge_kit_run();
     snprintf(path, sizeof path, "/admin/v1/tenants/%s/keys", kit.tenant_id);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        const char *headers = edge_kit_bearer(values[i]);
-        char body[64];
+        char value[LIMIT_KEY_BYTES];
+        char body[96];
+        snprintf(body, sizeof body, "{\"scopes\":[\"%s\"]}", rows[i].scope);
+        assert_int_equal(edge_kit_admin("POST", "/admin/v1/admin-keys", body), 201);
+        edge_kit_member("key", value, sizeof value);
+        const char *headers = edge_kit_bearer(value);
         snprintf(body, sizeof body, "{\"name\":\"scope-%zu\"}", i);
         assert_int_equal(edge_kit_ask(kit.admin_port, "GET", "/admin/v1/tenants", headers, ""),
                          rows[i].read);
@@ -79,12 +65,59 @@ static void test_scopes(void **state)
     }
 }
 
+/* A tenant's key without inference generates nothing; what costs nothing it may. */
+static void test_a_key_without_inference(void **state)
+{
+    (void)state;
+    char path[128], value[LIMIT_KEY_BYTES];
+    snprintf(path, sizeof path, "/admin/v1/tenants/%s/keys", kit.tenant_id);
+    assert_int_equal(edge_kit_admin("POST", path, "{\"scopes\":[\"usage:read\"]}"), 201);
+    edge_kit_member("key", value, sizeof value);
+    const char *headers = edge_kit_bearer(value);
+    static const char *const routes[] = {"/v1/completions", "/v1/chat/completions"};
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(edge_kit_ask(kit.port, "POST", routes[i], headers,
+                                      "{\"model\":\"ok\",\"stream\":true}"),
+                         403);
+        edge_text_has(answer, "\"code\":\"insufficient_scope\"");
+    }
+    assert_int_equal(edge_kit_ask(kit.port, "GET", "/v1/models", headers, ""), 200);
+}
+
+/* Wrong keys become 429, right ones pass, missing ones are no guesses. The log names the address,
+ * and never a key. */
+static void test_guesses(void **state)
+{
+    (void)state;
+    static const char wrong[] = "authorization: Bearer sk-by-admin-guessed\r\n";
+    int refused = 0;
+    int limited = 0;
+    for (int i = 0; i < 3 * LIMIT_ADMIN_FAILURES; i++) {
+        int code = edge_kit_ask(kit.admin_port, "GET", "/admin/v1/tenants", wrong, "");
+        refused += code == 401;
+        limited += code == 429;
+    }
+    assert_int_equal(refused + limited, 3 * LIMIT_ADMIN_FAILURES);
+    assert_true(limited >= LIMIT_ADMIN_FAILURES);
+    edge_text_has(answer, "\"type\":\"rate_limit_error\"");
+    edge_text_has(answer, "retry-after: 10");
+    assert_int_equal(edge_kit_ask(kit.admin_port, "GET", "/admin/v1/tenants", "", ""), 401);
+    assert_int_equal(edge_kit_admin("GET", "/admin/v1/tenants", ""), 200);
+    static char log[1 << 20];
+    edge_kit_file(".log", log, sizeof log);
+    edge_text_has(log, "\"event\":\"admin_denied\"");
+    edge_text_has(log, "\"peer\":\"127.0.0.1:");
+    assert_null(strstr(log, "guessed"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_only_admins_enter),
         cmocka_unit_test(test_unknown_paths),
         cmocka_unit_test(test_scopes),
+        cmocka_unit_test(test_a_key_without_inference),
+        cmocka_unit_test(test_guesses),
     };
     return cmocka_run_group_tests(tests, edge_kit_setup, edge_kit_teardown);
 }

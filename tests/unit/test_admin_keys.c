@@ -20,12 +20,13 @@ static void test_value_is_shown_once(void **state)
     make("{\"name\":\"laptop\"}", value, id);
     edge_text_has(answer, "\"object\":\"key\"");
     edge_text_has(answer, "\"name\":\"laptop\"");
-    edge_text_has(answer, "\"state\":\"active\"");
-    edge_text_has(answer, "\"expires_at\":null,\"revoked_at\":null");
+    edge_text_has(answer, "\"expires_at\":null,\"revoked_at\":null,\"last_used_at\":null,"
+                          "\"rotated_to\":null,\"revision\":1");
+    edge_text_has(answer, "\"scopes\":[\"usage:read\",\"inference\"]");
     assert_int_equal(strncmp(value, "sk-by-", 6), 0);
     assert_int_equal(edge_kit_admin("GET", keys_path, ""), 200);
     edge_text_has(answer, id);
-    edge_text_has(answer, "\"redacted_value\":\"sk-by-");
+    edge_text_has(answer, "\"redacted\":\"sk-by-");
     assert_null(strstr(answer, value));
     assert_null(strstr(answer, "\"key\":"));
     assert_int_equal(edge_kit_admin("GET", "/admin/v1/audit?limit=100", ""), 200);
@@ -40,7 +41,8 @@ static void test_revoked_key_opens_nothing(void **state)
     assert_int_equal(edge_kit_ask(kit.port, "GET", "/v1/models", edge_kit_bearer(value), ""), 200);
     snprintf(path, sizeof path, "%s/%s", keys_path, id);
     assert_int_equal(edge_kit_admin("DELETE", path, ""), 200);
-    edge_text_has(answer, "\"state\":\"revoked\"");
+    assert_null(strstr(answer, "\"revoked_at\":null"));
+    edge_text_has(answer, "\"revision\":2");
     assert_int_equal(edge_kit_ask(kit.port, "GET", "/v1/models", edge_kit_bearer(value), ""), 401);
     assert_int_equal(edge_kit_admin("DELETE", path, ""), 200);
     assert_int_equal(edge_kit_ask(kit.port, "GET", "/v1/models", edge_kit_bearer(kit.key), ""),

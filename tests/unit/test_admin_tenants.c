@@ -12,7 +12,7 @@ static void test_create_and_get(void **state)
     assert_int_equal(edge_kit_admin("POST", TENANTS, "{\"name\":\"globex\",\"weight\":7}"), 201);
     edge_kit_member("id", id, sizeof id);
     edge_text_has(answer, "\"object\":\"tenant\",\"name\":\"globex\",\"state\":\"active\","
-                          "\"weight\":7,\"created_at\":");
+                          "\"weight\":7,\"metadata\":{},\"created_at\":");
     assert_int_equal(strncmp(id, "tnt_", 4), 0);
     snprintf(path, sizeof path, TENANTS "/%s", id);
     assert_int_equal(edge_kit_admin("GET", path, ""), 200);

@@ -52,6 +52,55 @@ static void test_keys_in_turn(void **state)
     }
 }
 
+/* The standard's test case 14 (McGrew and Viega, 256-bit key of zeros, 16 bytes of zeros, no more
+ * data) has the nonce of zeros; here nonces are random, so what it pins is opening. */
+static void test_seal(void **state)
+{
+    (void)state;
+    static const char vector[] = "\0\0\0\0\0\0\0\0\0\0\0\0"
+                                 "\xce\xa7\x40\x3d\x4d\x60\x6b\x6e\x07\x4e\xc5\xd3\xba\xf3\x9d\x18"
+                                 "\xd0\xd1\xc8\xa7\x99\x99\x6b\xf0\x26\x5b\x98\xb5\xd4\x8a\xb9\x19";
+    uint8_t key[AUTH_CRYPTO_BYTES] = {0};
+    static const char zeros[16];
+    struct buffer out;
+    struct buffer again;
+    buffer_init(&out, 4096);
+    buffer_init(&again, 4096);
+    assert_int_equal(auth_crypto_open(key, (struct slice){0}, SLICE(vector), &out), STATUS_OK);
+    assert_int_equal(out.length, 16);
+    assert_memory_equal(out.bytes, zeros, 16);
+    for (size_t length = 0; length < 100; length += 33) {
+        static const char text[] = "a text of a hundred bytes, or about as many, of which some are "
+                                   "sealed and opened again, and all of them";
+        buffer_clear(&out);
+        buffer_clear(&again);
+        assert_int_equal(auth_crypto_seal(key, SLICE("here"), (struct slice){text, length}, &out),
+                         STATUS_OK);
+        assert_int_equal(out.length, length + AUTH_CRYPTO_SEAL_BYTES);
+        assert_int_equal(auth_crypto_open(key, SLICE("here"), buffer_slice(&out), &again),
+                         STATUS_OK);
+        assert_int_equal(again.length, length);
+        assert_memory_equal(again.bytes, text, length);
+        assert_int_equal(auth_crypto_open(key, SLICE("there"), buffer_slice(&out), &again),
+                         STATUS_CORRUPT);
+        for (size_t at = 0; at < out.length; at++) { /* every byte counts */
+            out.bytes[at] = (char)(out.bytes[at] ^ 1);
+            assert_int_equal(auth_crypto_open(key, SLICE("here"), buffer_slice(&out), &again),
+                             STATUS_CORRUPT);
+            out.bytes[at] = (char)(out.bytes[at] ^ 1);
+        }
+        assert_int_equal(again.length, length);
+        assert_int_equal(auth_crypto_open(key, SLICE("here"),
+                                          (struct slice){out.bytes, AUTH_CRYPTO_SEAL_BYTES - 1},
+                                          &again),
+                         STATUS_CORRUPT);
+    }
+    out.limit_bytes = out.length;
+    assert_int_equal(auth_crypto_seal(key, SLICE("here"), SLICE("more"), &out), STATUS_LIMIT);
+    buffer_deinit(&out);
+    buffer_deinit(&again);
+}
+
 static void test_equals(void **state)
 {
     (void)state;
@@ -108,9 +157,9 @@ static void test_threads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_vectors), cmocka_unit_test(test_keys_in_turn),
-        cmocka_unit_test(test_equals),  cmocka_unit_test(test_forget),
-        cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_vectors),      cmocka_unit_test(test_seal),
+        cmocka_unit_test(test_keys_in_turn), cmocka_unit_test(test_equals),
+        cmocka_unit_test(test_forget),       cmocka_unit_test(test_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -61,7 +61,7 @@ static void test_open_and_settings(void **state)
     assert_int_equal(store_begin(store, &connection), STATUS_OK);
     assert_int_equal(query(connection, "pragma synchronous"), 2);
     assert_int_equal(query(connection, "pragma foreign_keys"), 1);
-    assert_int_equal(query(connection, "select count(*) from schema_steps"), 1);
+    assert_int_equal(query(connection, "select count(*) from schema_steps"), 2);
     assert_int_equal(query(connection, "select count(*) from pragma_journal_mode where "
                                        "journal_mode = 'wal'"),
                      1);
@@ -91,7 +91,56 @@ static void test_commit_and_roll_back(void **state)
     assert_int_equal(store_open(&store, fixture->path), STATUS_OK); /* no step runs twice */
     assert_int_equal(store_begin(store, &connection), STATUS_OK);
     assert_int_equal(query(connection, "select count(*) from tenants"), 1);
-    assert_int_equal(query(connection, "select count(*) from schema_steps"), 1);
+    assert_int_equal(query(connection, "select count(*) from schema_steps"), 2);
+    assert_int_equal(store_end(store, false), STATUS_OK);
+    store_close(store);
+}
+
+/* The schema of the first release, as it stands in files out there. */
+static const char first_release[] =
+    "create table tenants (number integer primary key autoincrement, id text not null unique,"
+    " name text not null, state integer not null check (state between 0 and 2),"
+    " weight integer not null check (weight between 1 and 1000),"
+    " created_at_s integer not null) strict;"
+    "create unique index tenants_name on tenants (name) where state <> 2;"
+    "create table keys (number integer primary key autoincrement, id text not null unique,"
+    " tenant_id text references tenants (id), name text not null, redacted text not null,"
+    " scopes integer not null, hash blob not null unique check (length(hash) = 32),"
+    " created_at_s integer not null, expires_at_s integer not null,"
+    " revoked_at_s integer not null) strict;"
+    "create table audit (id integer primary key autoincrement, at_us integer not null,"
+    " type text not null, actor_key_id text not null, peer text not null,"
+    " request_id text not null, subject text not null, detail text not null) strict;";
+
+/* Its keys get the scopes of what they could do before; admins' scopes stay. */
+static void test_first_release_opens(void **state)
+{
+    struct fixture *fixture = *state;
+    static const char *const steps[] = {first_release};
+    struct sqlite3 *connection;
+    struct store *store;
+    assert_int_equal(store_connect(&connection, fixture->path, true), STATUS_OK);
+    assert_int_equal(store_migrate(connection, steps, 1), STATUS_OK);
+    assert_int_equal(
+        store_execute(connection,
+                      "insert into tenants values (1, 't', 'n', 1, 7, 5);"
+                      "insert into keys values (1, 'k', 't', '', '', 0, zeroblob(32), 5, 6, 7);"
+                      "insert into keys values (2, 'a', null, '', '', 31,"
+                      " cast(printf('%032d', 1) as blob), 5, 0, 0)"),
+        STATUS_OK);
+    sqlite3_close(connection);
+    assert_int_equal(store_open(&store, fixture->path), STATUS_OK);
+    assert_int_equal(store_begin(store, &connection), STATUS_OK);
+    assert_int_equal(query(connection, "select count(*) from tenants where id = 't' and state = 1"
+                                       " and weight = 7 and revision = 1 and metadata = '{}'"),
+                     1);
+    assert_int_equal(query(connection, "select scopes from keys where id = 'k'"), 40);
+    assert_int_equal(query(connection, "select scopes from keys where id = 'a'"), 31);
+    assert_int_equal(query(connection, "select count(*) from keys where revision = 1"
+                                       " and last_used_at_s = 0 and rotated_to = ''"
+                                       " and created_at_s = 5"),
+                     2);
+    assert_int_equal(query(connection, "select count(*) from answers"), 0);
     assert_int_equal(store_end(store, false), STATUS_OK);
     store_close(store);
 }
@@ -125,7 +174,7 @@ static void test_newer_and_foreign_files(void **state)
     struct sqlite3 *connection;
     assert_int_equal(store_open(&store, fixture->path), STATUS_OK);
     assert_int_equal(store_begin(store, &connection), STATUS_OK);
-    assert_int_equal(store_execute(connection, "insert into schema_steps values (2, 0)"),
+    assert_int_equal(store_execute(connection, "insert into schema_steps values (3, 0)"),
                      STATUS_OK);
     assert_int_equal(store_end(store, true), STATUS_OK);
     store_close(store);
@@ -299,6 +348,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_open_and_settings, setup, teardown),
         cmocka_unit_test_setup_teardown(test_commit_and_roll_back, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_first_release_opens, setup, teardown),
         cmocka_unit_test_setup_teardown(test_rules_of_the_schema, setup, teardown),
         cmocka_unit_test_setup_teardown(test_newer_and_foreign_files, setup, teardown),
         cmocka_unit_test_setup_teardown(test_folder_is_made, setup, teardown),

@@ -9,6 +9,7 @@
 #include "auth/auth.h"
 #include "auth/auth_apikey.h"
 #include "auth/tenant_auth.h"
+#include "tests/unit/tenant_kit.h"
 
 struct fixture {
     char folder[64];
@@ -21,8 +22,6 @@ struct fixture {
 static const uint8_t pepper[32] = {1, 2, 3};
 static const uint8_t domain[32] = {4, 5, 6};
 enum { START_S = 1790000000 };
-static const struct audit_actor actor = {
-    .key_id = "key_actor", .peer = "192.0.2.1:5", .request_id = "req_1"};
 
 static struct tenants_options options_of(struct fixture *fixture)
 {
@@ -74,8 +73,7 @@ static void execute(struct fixture *fixture, const char *sql)
 static struct tenant create(struct fixture *fixture, const char *name)
 {
     struct tenant tenant;
-    assert_int_equal(tenants_create(fixture->tenants, &actor, slice_of(name), 100, &tenant),
-                     STATUS_OK);
+    assert_int_equal(kit_tenant(fixture->tenants, slice_of(name), 100, &tenant), STATUS_OK);
     return tenant;
 }
 
@@ -119,20 +117,19 @@ static void test_create_is_checked(void **state)
     struct slice most = {name, LIMIT_NAME_BYTES - 1};
     struct slice more = {name, LIMIT_NAME_BYTES};
     struct tenants *tenants = fixture->tenants;
-    assert_int_equal(tenants_create(tenants, &actor, most, 1, &tenant), STATUS_OK);
+    assert_int_equal(kit_tenant(tenants, most, 1, &tenant), STATUS_OK);
     assert_int_equal(strlen(tenant.name), LIMIT_NAME_BYTES - 1);
-    assert_int_equal(tenants_create(tenants, &actor, more, 1, &tenant), STATUS_INVALID);
+    assert_int_equal(kit_tenant(tenants, more, 1, &tenant), STATUS_INVALID);
     assert_string_equal(status_note()->param, "name");
-    assert_int_equal(tenants_create(tenants, &actor, SLICE(""), 1, &tenant), STATUS_INVALID);
-    assert_int_equal(tenants_create(tenants, &actor, SLICE("a\nb"), 1, &tenant), STATUS_INVALID);
-    assert_int_equal(tenants_create(tenants, &actor, SLICE("\xff"), 1, &tenant), STATUS_INVALID);
-    assert_int_equal(tenants_create(tenants, &actor, SLICE("a\0b"), 1, &tenant), STATUS_INVALID);
-    assert_int_equal(tenants_create(tenants, &actor, SLICE("a"), 0, &tenant), STATUS_OUT_OF_RANGE);
+    assert_int_equal(kit_tenant(tenants, SLICE(""), 1, &tenant), STATUS_INVALID);
+    assert_int_equal(kit_tenant(tenants, SLICE("a\nb"), 1, &tenant), STATUS_INVALID);
+    assert_int_equal(kit_tenant(tenants, SLICE("\xff"), 1, &tenant), STATUS_INVALID);
+    assert_int_equal(kit_tenant(tenants, SLICE("a\0b"), 1, &tenant), STATUS_INVALID);
+    assert_int_equal(kit_tenant(tenants, SLICE("a"), 0, &tenant), STATUS_OUT_OF_RANGE);
     assert_string_equal(status_note()->param, "weight");
-    assert_int_equal(tenants_create(tenants, &actor, SLICE("a"), 1001, &tenant),
-                     STATUS_OUT_OF_RANGE);
-    assert_int_equal(tenants_create(tenants, &actor, SLICE("a"), 1000, &tenant), STATUS_OK);
-    assert_int_equal(tenants_create(tenants, &actor, SLICE("a"), 5, &tenant), STATUS_EXISTS);
+    assert_int_equal(kit_tenant(tenants, SLICE("a"), 1001, &tenant), STATUS_OUT_OF_RANGE);
+    assert_int_equal(kit_tenant(tenants, SLICE("a"), 1000, &tenant), STATUS_OK);
+    assert_int_equal(kit_tenant(tenants, SLICE("a"), 5, &tenant), STATUS_EXISTS);
     assert_string_equal(status_note()->param, "name");
     /* A refused one left no row and no audit row. */
     struct tenant list[10];
@@ -154,8 +151,7 @@ static void test_name_of_an_archived_tenant_is_free(void **state)
     fixture_start(fixture);
     struct tenant_key key;
     char value[LIMIT_KEY_BYTES];
-    assert_int_equal(tenants_key_create(fixture->tenants, &actor, slice_of(tenant.id), SLICE("k"),
-                                        0, &key, value),
+    assert_int_equal(kit_key(fixture->tenants, slice_of(tenant.id), SLICE("k"), 0, &key, value),
                      STATUS_CONFLICT);
     create(fixture, "acme");
 }
@@ -211,12 +207,11 @@ static void test_keys(void **state)
     char admin_value[LIMIT_KEY_BYTES];
     struct tenants *tenants = fixture->tenants;
     for (int i = 0; i < 3; i++)
-        assert_int_equal(tenants_key_create(tenants, &actor, slice_of(one.id), SLICE("name"), 0,
-                                            &keys[i], values[i]),
+        assert_int_equal(kit_key(tenants, slice_of(one.id), SLICE("name"), 0, &keys[i], values[i]),
                          STATUS_OK);
-    assert_int_equal(tenants_key_create(tenants, &actor, SLICE(""), SLICE("admin"),
-                                        AUTH_SCOPE_ADMIN_READ, &admin, admin_value),
-                     STATUS_OK);
+    assert_int_equal(
+        kit_key(tenants, SLICE(""), SLICE("admin"), AUTH_SCOPE_ADMIN_READ, &admin, admin_value),
+        STATUS_OK);
     assert_memory_equal(admin_value, "sk-by-admin-", 12);
     assert_string_equal(admin.tenant_id, "");
     assert_int_equal(admin.scopes, AUTH_SCOPE_ADMIN_READ);
@@ -271,22 +266,15 @@ static void test_key_create_is_checked(void **state)
     struct tenant_key key;
     char value[LIMIT_KEY_BYTES] = "x";
     struct tenants *tenants = fixture->tenants;
-    assert_int_equal(
-        tenants_key_create(tenants, &actor, SLICE("tnt_no"), SLICE("k"), 0, &key, value),
-        STATUS_NOT_FOUND);
+    assert_int_equal(kit_key(tenants, SLICE("tnt_no"), SLICE("k"), 0, &key, value),
+                     STATUS_NOT_FOUND);
     assert_string_equal(value, ""); /* nothing that looks like a key is left */
-    assert_int_equal(
-        tenants_key_create(tenants, &actor, slice_of(one.id), SLICE(""), 0, &key, value),
-        STATUS_INVALID);
-    assert_int_equal(
-        tenants_key_create(tenants, &actor, slice_of(one.id), SLICE("k"), 1, &key, value),
-        STATUS_INVALID);
-    assert_string_equal(status_note()->param, "scopes");
-    assert_int_equal(tenants_key_create(tenants, &actor, SLICE(""), SLICE("k"), 0, &key, value),
+    assert_int_equal(kit_key(tenants, slice_of(one.id), SLICE(""), 0, &key, value), STATUS_INVALID);
+    assert_int_equal(kit_key(tenants, slice_of(one.id), SLICE("k"), 1, &key, value),
                      STATUS_INVALID);
-    assert_int_equal(
-        tenants_key_create(tenants, &actor, SLICE(""), SLICE("k"), 1u << 5, &key, value),
-        STATUS_INVALID);
+    assert_string_equal(status_note()->param, "scopes");
+    assert_int_equal(kit_key(tenants, SLICE(""), SLICE("k"), 0, &key, value), STATUS_INVALID);
+    assert_int_equal(kit_key(tenants, SLICE(""), SLICE("k"), 1u << 5, &key, value), STATUS_INVALID);
 }
 
 static void test_standing(void **state)
@@ -296,9 +284,8 @@ static void test_standing(void **state)
     struct tenant_key key;
     char value[LIMIT_KEY_BYTES];
     char stranger[LIMIT_KEY_BYTES];
-    assert_int_equal(
-        tenants_key_create(fixture->tenants, &actor, slice_of(one.id), SLICE("k"), 0, &key, value),
-        STATUS_OK);
+    assert_int_equal(kit_key(fixture->tenants, slice_of(one.id), SLICE("k"), 0, &key, value),
+                     STATUS_OK);
     auth_apikey_make(false, stranger);
     assert_int_equal(match_key(fixture, value), TENANT_MATCH_OPEN);
     assert_int_equal(match_key(fixture, stranger), TENANT_MATCH_WRONG);
@@ -335,22 +322,21 @@ static void test_revoke(void **state)
     struct tenant_key again;
     char value[LIMIT_KEY_BYTES];
     struct tenants *tenants = fixture->tenants;
+    assert_int_equal(kit_key(tenants, slice_of(one.id), SLICE("k"), 0, &key, value), STATUS_OK);
     assert_int_equal(
-        tenants_key_create(tenants, &actor, slice_of(one.id), SLICE("k"), 0, &key, value),
-        STATUS_OK);
-    assert_int_equal(
-        tenants_key_revoke(tenants, &actor, slice_of(two.id), slice_of(key.id), &revoked),
+        tenants_key_revoke(tenants, &change, slice_of(two.id), slice_of(key.id), &revoked),
         STATUS_NOT_FOUND); /* not theirs */
-    assert_int_equal(tenants_key_revoke(tenants, &actor, SLICE(""), slice_of(key.id), &revoked),
+    assert_int_equal(tenants_key_revoke(tenants, &change, SLICE(""), slice_of(key.id), &revoked),
                      STATUS_NOT_FOUND);
     assert_int_equal(match_key(fixture, value), TENANT_MATCH_OPEN);
     assert_int_equal(
-        tenants_key_revoke(tenants, &actor, slice_of(one.id), slice_of(key.id), &revoked),
+        tenants_key_revoke(tenants, &change, slice_of(one.id), slice_of(key.id), &revoked),
         STATUS_OK);
     assert_true(revoked.revoked_at_s > 0);
     assert_int_equal(match_key(fixture, value), TENANT_MATCH_REVOKED);
     assert_int_equal(
-        tenants_key_revoke(tenants, &actor, slice_of(one.id), slice_of(key.id), &again), STATUS_OK);
+        tenants_key_revoke(tenants, &change, slice_of(one.id), slice_of(key.id), &again),
+        STATUS_OK);
     assert_int_equal(again.revoked_at_s, revoked.revoked_at_s);
     struct audit_row audit[10];
     size_t count;
@@ -368,11 +354,10 @@ static void test_audit(void **state)
     memset(name, '"', sizeof name - 1); /* the longest that JSON makes of a name */
     name[sizeof name - 1] = '\0';
     struct tenant one = create(fixture, name);
-    assert_int_equal(tenants_key_create(fixture->tenants, &actor, slice_of(one.id), slice_of(name),
-                                        0, &key, value),
+    assert_int_equal(kit_key(fixture->tenants, slice_of(one.id), slice_of(name), 0, &key, value),
                      STATUS_OK);
     assert_int_equal(
-        tenants_key_revoke(fixture->tenants, &actor, slice_of(one.id), slice_of(key.id), &key),
+        tenants_key_revoke(fixture->tenants, &change, slice_of(one.id), slice_of(key.id), &key),
         STATUS_OK);
     static const char *const types[] = {"tenant.created", "key.created", "key.revoked"};
     int64_t after = 0;
@@ -406,9 +391,8 @@ static void test_secrets_are_not_in_the_file(void **state)
     struct tenant one = create(fixture, "one");
     struct tenant_key key;
     char value[LIMIT_KEY_BYTES];
-    assert_int_equal(
-        tenants_key_create(fixture->tenants, &actor, slice_of(one.id), SLICE("k"), 0, &key, value),
-        STATUS_OK);
+    assert_int_equal(kit_key(fixture->tenants, slice_of(one.id), SLICE("k"), 0, &key, value),
+                     STATUS_OK);
     fixture_stop(fixture); /* everything is in the file itself now */
     FILE *file = fopen(fixture->path, "r");
     static char bytes[1 << 20];
@@ -428,26 +412,24 @@ static void test_failed_commit(void **state)
     struct tenant one = create(fixture, "one");
     struct tenant_key key;
     char value[LIMIT_KEY_BYTES];
-    assert_int_equal(
-        tenants_key_create(fixture->tenants, &actor, slice_of(one.id), SLICE("k"), 0, &key, value),
-        STATUS_OK);
+    assert_int_equal(kit_key(fixture->tenants, slice_of(one.id), SLICE("k"), 0, &key, value),
+                     STATUS_OK);
     execute(fixture, "create trigger t before insert on audit begin select raise(abort, 'no'); "
                      "end");
     struct tenant tenant;
     struct tenant_key other;
     struct tenants *tenants = fixture->tenants;
-    assert_int_equal(tenants_create(tenants, &actor, SLICE("two"), 1, &tenant), STATUS_CONFLICT);
+    assert_int_equal(kit_tenant(tenants, SLICE("two"), 1, &tenant), STATUS_CONFLICT);
     assert_int_equal(
-        tenants_key_revoke(tenants, &actor, slice_of(one.id), slice_of(key.id), &other),
+        tenants_key_revoke(tenants, &change, slice_of(one.id), slice_of(key.id), &other),
         STATUS_CONFLICT);
     assert_int_equal(match_key(fixture, value), TENANT_MATCH_OPEN);
     char refused[LIMIT_KEY_BYTES];
-    assert_int_equal(
-        tenants_key_create(tenants, &actor, slice_of(one.id), SLICE("k"), 0, &other, refused),
-        STATUS_CONFLICT);
+    assert_int_equal(kit_key(tenants, slice_of(one.id), SLICE("k"), 0, &other, refused),
+                     STATUS_CONFLICT);
     assert_int_equal(tenants_key_count(tenants), 1);
     execute(fixture, "drop trigger t");
-    assert_int_equal(tenants_create(tenants, &actor, SLICE("two"), 1, &tenant), STATUS_OK);
+    assert_int_equal(kit_tenant(tenants, SLICE("two"), 1, &tenant), STATUS_OK);
 }
 
 static void test_damaged_rows_stop_the_start(void **state)
@@ -456,9 +438,8 @@ static void test_damaged_rows_stop_the_start(void **state)
     struct tenant one = create(fixture, "one");
     struct tenant_key key;
     char value[LIMIT_KEY_BYTES];
-    assert_int_equal(
-        tenants_key_create(fixture->tenants, &actor, slice_of(one.id), SLICE("k"), 0, &key, value),
-        STATUS_OK);
+    assert_int_equal(kit_key(fixture->tenants, slice_of(one.id), SLICE("k"), 0, &key, value),
+                     STATUS_OK);
     const struct tenants_options options = options_of(fixture);
     static const char *const damages[][2] = {
         {"update tenants set name = hex(zeroblob(64))", "update tenants set name = 'one'"},
@@ -501,14 +482,13 @@ static void *change_and_look(void *context)
         size_t count;
         bool has_more;
         snprintf(name, sizeof name, "t %d %d", race->number, i);
-        if (tenants_create(race->fixture->tenants, &actor, slice_of(name), 1, &tenant) !=
+        if (kit_tenant(race->fixture->tenants, slice_of(name), 1, &tenant) != STATUS_OK ||
+            kit_key(race->fixture->tenants, slice_of(tenant.id), SLICE("k"), 0, &key, value) !=
                 STATUS_OK ||
-            tenants_key_create(race->fixture->tenants, &actor, slice_of(tenant.id), SLICE("k"), 0,
-                               &key, value) != STATUS_OK ||
             match_key(race->fixture, value) != TENANT_MATCH_OPEN ||
             tenants_list(race->fixture->tenants, SLICE(""), list, 100, &count, &has_more) !=
                 STATUS_OK ||
-            tenants_key_revoke(race->fixture->tenants, &actor, slice_of(tenant.id),
+            tenants_key_revoke(race->fixture->tenants, &change, slice_of(tenant.id),
                                slice_of(key.id), &key) != STATUS_OK ||
             match_key(race->fixture, value) != TENANT_MATCH_REVOKED)
             return "failed";
@@ -560,11 +540,10 @@ static void test_memory_fails_at_each_allocation(void **state)
         int left = n;
         snprintf(name, sizeof name, "tenant %d", n);
         mem_hook_set(kit_fail_at, &left);
-        enum status status = tenants_create(tenants, &actor, slice_of(name), 1, &tenant);
+        enum status status = kit_tenant(tenants, slice_of(name), 1, &tenant);
         enum status second = STATUS_OK;
         if (status == STATUS_OK)
-            second = tenants_key_create(tenants, &actor, slice_of(tenant.id), SLICE("k"), 0, &key,
-                                        value);
+            second = kit_key(tenants, slice_of(tenant.id), SLICE("k"), 0, &key, value);
         mem_hook_set(NULL, NULL);
         wanted += status == STATUS_OK;
         struct tenant list[100];

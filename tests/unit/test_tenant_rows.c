@@ -34,12 +34,15 @@ struct seen {
     int count;
     int fail_at;
     struct tenant tenants[4];
+    char metadata[4][32];
     struct tenant_rows_key keys[4];
 };
 
-static enum status take_tenant(void *context, const struct tenant *tenant)
+static enum status take_tenant(void *context, const struct tenant *tenant, struct slice metadata)
 {
     struct seen *seen = context;
+    snprintf(seen->metadata[seen->count], sizeof seen->metadata[0], "%.*s", (int)metadata.length,
+             metadata.bytes != NULL ? metadata.bytes : "");
     seen->tenants[seen->count++] = *tenant;
     return seen->count == seen->fail_at ? STATUS_LIMIT : STATUS_OK;
 }
@@ -51,17 +54,60 @@ static enum status take_key(void *context, const struct tenant_rows_key *row)
     return seen->count == seen->fail_at ? STATUS_LIMIT : STATUS_OK;
 }
 
+/* Changes: of one row; metadata only when they are given; the last use by itself. */
+static void check_changes(struct fixture *fixture, struct tenant *one,
+                          struct tenant_rows_key *admin)
+{
+    struct seen seen;
+    admin->key.revoked_at_s = 99;
+    admin->key.revision = 2;
+    admin->key.last_used_at_s = 5;
+    assert_int_equal(tenant_rows_update_key(fixture->connection, &admin->key), STATUS_OK);
+    assert_int_equal(tenant_rows_update_used(fixture->connection, "key_1", 77), STATUS_OK);
+    seen = (struct seen){0};
+    assert_int_equal(tenant_rows_load_keys(fixture->connection, &seen, take_key), STATUS_OK);
+    assert_int_equal(seen.keys[0].key.revoked_at_s, 23);
+    assert_int_equal(seen.keys[0].key.last_used_at_s, 77);
+    assert_int_equal(seen.keys[1].key.revoked_at_s, 99);
+    assert_int_equal(seen.keys[1].key.revision, 2);
+    assert_int_equal(seen.keys[1].key.last_used_at_s, 0);
+    one->weight = 8;
+    one->revision = 2;
+    assert_int_equal(tenant_rows_update(fixture->connection, one, (struct slice){0}), STATUS_OK);
+    seen = (struct seen){0};
+    assert_int_equal(tenant_rows_load(fixture->connection, &seen, take_tenant), STATUS_OK);
+    assert_int_equal(seen.tenants[0].weight, 8);
+    assert_int_equal(seen.tenants[0].revision, 2);
+    assert_int_equal(seen.tenants[1].revision, 1);
+    assert_string_equal(seen.metadata[0], "{\"a\":\"'\"}");
+    assert_int_equal(tenant_rows_update(fixture->connection, one, SLICE("{}")), STATUS_OK);
+    seen = (struct seen){0};
+    assert_int_equal(tenant_rows_load(fixture->connection, &seen, take_tenant), STATUS_OK);
+    assert_string_equal(seen.metadata[0], "");
+}
+
 static void test_rows_come_back(void **state)
 {
     struct fixture *fixture = *state;
-    const struct tenant one = {"tnt_1", "it's one; drop table tenants", TENANT_SUSPENDED, 7, 11};
-    const struct tenant two = {"tnt_2", "two", TENANT_ACTIVE, 1000, 12};
-    struct tenant_rows_key key = {{"key_1", "tnt_1", "k", "sk-by-\xe2\x80\xa6", 0, 21, 22, 23},
-                                  {0, 1, 2, 0, 255}};
-    struct tenant_rows_key admin = {{"key_2", "", "a", "r", 31, 31, 0, 0}, {9}};
-    assert_int_equal(tenant_rows_insert(fixture->connection, &one), STATUS_OK);
-    assert_int_equal(tenant_rows_insert(fixture->connection, &two), STATUS_OK);
-    assert_int_equal(tenant_rows_insert(fixture->connection, &two), STATUS_EXISTS);
+    struct tenant one = {"tnt_1", "it's one; drop table tenants", TENANT_SUSPENDED, 7, 11, 1};
+    const struct tenant two = {"tnt_2", "two", TENANT_ACTIVE, 1000, 12, 1};
+    struct tenant_rows_key key = {.key = {.id = "key_1",
+                                          .tenant_id = "tnt_1",
+                                          .name = "k",
+                                          .redacted = "sk-by-\xe2\x80\xa6",
+                                          .rotated_to = "key_9",
+                                          .created_at_s = 21,
+                                          .expires_at_s = 22,
+                                          .revoked_at_s = 23,
+                                          .revision = 3},
+                                  .hash = {0, 1, 2, 0, 255}};
+    struct tenant_rows_key admin = {
+        .key = {.id = "key_2", .name = "a", .redacted = "r", .scopes = 31, .revision = 1},
+        .hash = {9}};
+    assert_int_equal(tenant_rows_insert(fixture->connection, &one, SLICE("{\"a\":\"'\"}")),
+                     STATUS_OK);
+    assert_int_equal(tenant_rows_insert(fixture->connection, &two, SLICE("{}")), STATUS_OK);
+    assert_int_equal(tenant_rows_insert(fixture->connection, &two, SLICE("{}")), STATUS_EXISTS);
     assert_int_equal(tenant_rows_insert_key(fixture->connection, &key), STATUS_OK);
     assert_int_equal(tenant_rows_insert_key(fixture->connection, &admin), STATUS_OK);
     assert_int_equal(tenant_rows_insert_key(fixture->connection, &admin), STATUS_EXISTS);
@@ -75,6 +121,9 @@ static void test_rows_come_back(void **state)
     assert_int_equal(seen.tenants[0].state, TENANT_SUSPENDED);
     assert_int_equal(seen.tenants[0].weight, 7);
     assert_int_equal(seen.tenants[0].created_at_s, 11);
+    assert_int_equal(seen.tenants[0].revision, 1);
+    assert_string_equal(seen.metadata[0], "{\"a\":\"'\"}");
+    assert_string_equal(seen.metadata[1], "");
     assert_string_equal(seen.tenants[1].id, "tnt_2");
     seen = (struct seen){0};
     assert_int_equal(tenant_rows_load_keys(fixture->connection, &seen, take_key), STATUS_OK);
@@ -88,11 +137,10 @@ static void test_rows_come_back(void **state)
     assert_string_equal(seen.keys[1].key.tenant_id, "");
     assert_int_equal(seen.keys[1].key.scopes, 31);
 
-    assert_int_equal(tenant_rows_revoke_key(fixture->connection, "key_2", 99), STATUS_OK);
-    seen = (struct seen){0};
-    assert_int_equal(tenant_rows_load_keys(fixture->connection, &seen, take_key), STATUS_OK);
-    assert_int_equal(seen.keys[0].key.revoked_at_s, 23);
-    assert_int_equal(seen.keys[1].key.revoked_at_s, 99);
+    assert_string_equal(seen.keys[0].key.rotated_to, "key_9");
+    assert_int_equal(seen.keys[0].key.revision, 3);
+
+    check_changes(fixture, &one, &admin);
     /* A taker's failure ends the walk and is what the caller gets. */
     seen = (struct seen){.fail_at = 1};
     assert_int_equal(tenant_rows_load_keys(fixture->connection, &seen, take_key), STATUS_LIMIT);
@@ -133,7 +181,7 @@ static void test_missing_table(void **state)
     struct seen seen = {0};
     assert_int_equal(store_execute(fixture->connection, "drop table keys"), STATUS_OK);
     assert_int_equal(tenant_rows_load_keys(fixture->connection, &seen, take_key), STATUS_IO);
-    assert_int_equal(tenant_rows_revoke_key(fixture->connection, "k", 1), STATUS_IO);
+    assert_int_equal(tenant_rows_update_used(fixture->connection, "k", 1), STATUS_IO);
 }
 
 int main(void)

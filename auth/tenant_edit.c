@@ -1,0 +1,232 @@
+#include <stdio.h>
+
+#include "auth/auth_apikey.h"
+#include "auth/tenant_change.h"
+#include "config/base/mem.h"
+
+enum { WEIGHT_DEFAULT = 100 };
+
+static const char *const state_words[] = {"active", "suspended", "archived"};
+
+static enum status check_fields(const struct tenant_fields *fields)
+{
+    if ((fields->given & TENANT_NAME) != 0)
+        TRY(tenant_change_check_name(fields->name));
+    if ((fields->given & TENANT_WEIGHT) != 0 &&
+        (fields->weight < 1 || fields->weight > LIMIT_WEIGHT))
+        FAIL_PARAM(STATUS_OUT_OF_RANGE, "weight", "weight must be 1 to %d", LIMIT_WEIGHT);
+    if ((fields->given & TENANT_STATE) != 0 && fields->state != TENANT_ACTIVE &&
+        fields->state != TENANT_SUSPENDED)
+        FAIL_PARAM(STATUS_INVALID, "state", "state must be active or suspended");
+    if ((fields->given & TENANT_METADATA) != 0)
+        ASSERT(fields->metadata.length >= 2);
+    if ((fields->given & TENANT_METADATA) != 0 && fields->metadata.length >= LIMIT_METADATA_BYTES)
+        FAIL_PARAM(STATUS_LIMIT, "metadata", "metadata is longer than %d bytes",
+                   LIMIT_METADATA_BYTES);
+    return STATUS_OK;
+}
+
+static void apply_fields(const struct tenant_fields *fields, struct tenant *tenant)
+{
+    if ((fields->given & TENANT_NAME) != 0)
+        tenant_change_copy(tenant->name, sizeof tenant->name, fields->name);
+    if ((fields->given & TENANT_WEIGHT) != 0)
+        tenant->weight = fields->weight;
+    if ((fields->given & TENANT_STATE) != 0)
+        tenant->state = fields->state;
+}
+
+/* A tenant as it will be, and its metadata unless they stay as they are. */
+struct edit {
+    const struct tenant *tenant;
+    struct slice metadata; /* bytes NULL: as they are */
+};
+
+static enum status commit_insert(struct sqlite3 *connection, const void *context)
+{
+    const struct edit *edit = context;
+    return tenant_rows_insert(connection, edit->tenant, edit->metadata);
+}
+
+static enum status commit_update(struct sqlite3 *connection, const void *context)
+{
+    const struct edit *edit = context;
+    return tenant_rows_update(connection, edit->tenant, edit->metadata);
+}
+
+/* The one reason for EXISTS is the unique name. */
+static enum status commit_edit(struct tenants *tenants, struct tenant_change_plan *plan)
+{
+    enum status status = tenant_change_commit(tenants, plan);
+    if (status == STATUS_EXISTS)
+        FAIL_PARAM(STATUS_EXISTS, "name", "there is a tenant of this name already");
+    return status;
+}
+
+/* --- create --- */
+
+static enum status create_locked(struct tenants *tenants, const struct tenant_change *change,
+                                 const struct tenant_fields *fields, struct tenant *out)
+{
+    if (tenants->by_id.count >= LIMIT_TENANTS)
+        FAIL(STATUS_CONFLICT, "there are %d tenants, which is the limit", LIMIT_TENANTS);
+    char random[21];
+    auth_apikey_random(random, sizeof random - 1);
+    *out = (struct tenant){.state = TENANT_ACTIVE,
+                           .weight = WEIGHT_DEFAULT,
+                           .created_at_s = tenant_directory_now_s(tenants),
+                           .revision = 1};
+    snprintf(out->id, sizeof out->id, "tnt_%s", random);
+    apply_fields(fields, out);
+    struct slice metadata = {0};
+    if ((fields->given & TENANT_METADATA) != 0)
+        metadata = fields->metadata;
+    struct tenant_record *record = tenant_directory_make(tenants, out, metadata);
+    if (record == NULL)
+        return status_note()->status;
+    const struct edit edit = {out, metadata.length > 0 ? metadata : SLICE("{}")};
+    struct tenant_change_plan plan;
+    tenant_change_plan_init(&plan, change, "tenant.created", out->id);
+    buffer_append_text(&plan.detail, "{\"name\":");
+    buffer_append_json_string(&plan.detail, slice_of(out->name));
+    buffer_printf(&plan.detail, ",\"weight\":%u,\"state\":\"%s\"}", out->weight,
+                  state_words[out->state]);
+    plan.rows = commit_insert;
+    plan.context = &edit;
+    enum status status = tenant_directory_reserve(tenants);
+    if (status == STATUS_OK)
+        status = commit_edit(tenants, &plan);
+    else
+        buffer_deinit(&plan.detail);
+    if (status != STATUS_OK || change->is_dry_run)
+        tenant_directory_free(record);
+    else
+        tenant_directory_add(tenants, record);
+    return status;
+}
+
+enum status tenants_create(struct tenants *tenants, const struct tenant_change *change,
+                           const struct tenant_fields *fields, struct tenant *out)
+{
+    if ((fields->given & TENANT_NAME) == 0)
+        FAIL_PARAM(STATUS_INVALID, "name", "name is missing");
+    TRY(check_fields(fields));
+    pthread_mutex_lock(&tenants->change);
+    enum status status = create_locked(tenants, change, fields, out);
+    pthread_mutex_unlock(&tenants->change);
+    return status;
+}
+
+/* --- update --- */
+
+static void update_detail(struct buffer *detail, const struct tenant *old, const struct tenant *new,
+                          bool has_metadata)
+{
+    buffer_printf(detail, "{\"revision\":%lld", (long long)new->revision);
+    if (strcmp(old->name, new->name) != 0) {
+        buffer_append_text(detail, ",\"name\":");
+        buffer_append_json_string(detail, slice_of(new->name));
+    }
+    if (old->weight != new->weight)
+        buffer_printf(detail, ",\"weight\":%u", new->weight);
+    if (old->state != new->state)
+        buffer_printf(detail, ",\"state\":\"%s\"", state_words[new->state]);
+    buffer_append_text(detail, has_metadata ? ",\"metadata\":true}" : "}");
+}
+
+/* Commits `out` in the record's place; `metadata` (bytes NULL: they stay) is copied first, so that
+ * nothing can fail after the commit. */
+static enum status update_record(struct tenants *tenants, const struct tenant_change *change,
+                                 struct tenant_record *record, const char *type,
+                                 struct slice metadata, struct tenant *out)
+{
+    char *copy = NULL;
+    if (metadata.bytes != NULL) {
+        copy = mem_strndup(metadata.bytes, metadata.length);
+        if (copy == NULL)
+            FAIL(STATUS_NO_MEMORY, "no memory for a tenant");
+    }
+    out->revision++;
+    const struct edit edit = {out, metadata};
+    struct tenant_change_plan plan;
+    tenant_change_plan_init(&plan, change, type, out->id);
+    update_detail(&plan.detail, &record->tenant, out, copy != NULL);
+    plan.rows = commit_update;
+    plan.context = &edit;
+    enum status status = commit_edit(tenants, &plan);
+    if (status == STATUS_OK && !change->is_dry_run) {
+        pthread_rwlock_wrlock(&tenants->memory);
+        record->tenant = *out;
+        if (copy != NULL) {
+            char *old = record->metadata;
+            record->metadata = copy;
+            copy = old;
+        }
+        pthread_rwlock_unlock(&tenants->memory);
+    }
+    mem_free(copy);
+    return status;
+}
+
+/* The record, if the change may have it; `out` is the tenant as it is. */
+static enum status update_find(struct tenants *tenants, const struct tenant_change *change,
+                               struct slice id, struct tenant_record **record, struct tenant *out)
+{
+    *record = tenant_directory_find(tenants, id);
+    if (*record == NULL)
+        FAIL(STATUS_NOT_FOUND, "there is no tenant of this id");
+    *out = (*record)->tenant;
+    return tenant_change_check_revision(change, out->revision);
+}
+
+static enum status update_locked(struct tenants *tenants, const struct tenant_change *change,
+                                 struct slice id, const struct tenant_fields *fields,
+                                 struct tenant *out)
+{
+    struct tenant_record *record;
+    struct slice metadata = {0};
+    TRY(update_find(tenants, change, id, &record, out));
+    if (out->state == TENANT_ARCHIVED)
+        FAIL(STATUS_CONFLICT, "the tenant is archived, which is for ever");
+    apply_fields(fields, out);
+    const char *present = record->metadata != NULL ? record->metadata : "{}";
+    if ((fields->given & TENANT_METADATA) != 0 && !slice_is(fields->metadata, present))
+        metadata = fields->metadata;
+    bool is_same = metadata.bytes == NULL && strcmp(out->name, record->tenant.name) == 0 &&
+                   out->weight == record->tenant.weight && out->state == record->tenant.state;
+    if (is_same)
+        return STATUS_OK;
+    return update_record(tenants, change, record, "tenant.updated", metadata, out);
+}
+
+enum status tenants_update(struct tenants *tenants, const struct tenant_change *change,
+                           struct slice id, const struct tenant_fields *fields, struct tenant *out)
+{
+    TRY(check_fields(fields));
+    pthread_mutex_lock(&tenants->change);
+    enum status status = update_locked(tenants, change, id, fields, out);
+    pthread_mutex_unlock(&tenants->change);
+    return status;
+}
+
+/* --- archive --- */
+
+static enum status archive_locked(struct tenants *tenants, const struct tenant_change *change,
+                                  struct slice id, struct tenant *out)
+{
+    struct tenant_record *record;
+    TRY(update_find(tenants, change, id, &record, out));
+    if (out->state == TENANT_ARCHIVED)
+        return STATUS_OK;
+    out->state = TENANT_ARCHIVED;
+    return update_record(tenants, change, record, "tenant.archived", (struct slice){0}, out);
+}
+
+enum status tenants_archive(struct tenants *tenants, const struct tenant_change *change,
+                            struct slice id, struct tenant *out)
+{
+    pthread_mutex_lock(&tenants->change);
+    enum status status = archive_locked(tenants, change, id, out);
+    pthread_mutex_unlock(&tenants->change);
+    return status;
+}

@@ -1,0 +1,59 @@
+#include "gateway/admin/admin_call.h"
+
+#include "config/base/mem.h"
+
+/* `*at` moves behind the copy. A slice that is not there stays so. */
+static struct slice create_copy(char **at, struct slice from)
+{
+    if (from.bytes == NULL)
+        return from;
+    struct slice copy = {*at, from.length};
+    if (from.length != 0)
+        memcpy(*at, from.bytes, from.length);
+    *at += from.length;
+    return copy;
+}
+
+struct admin_call *admin_call_create(struct admin *admin, struct http_request *request)
+{
+    struct slice from[] = {
+        http_method(request),
+        http_path(request),
+        http_path_argument(request, 0),
+        http_path_argument(request, 1),
+        http_query(request),
+        http_body(request),
+        http_header_get(request, "if-match"),
+        http_header_get(request, "if-none-match"),
+        http_header_get(request, "idempotency-key"),
+    };
+    enum { COUNT = sizeof from / sizeof from[0] };
+    size_t bytes = sizeof(struct admin_call);
+    for (size_t i = 0; i < COUNT; i++)
+        bytes += from[i].length;
+    struct admin_call *call = mem_zalloc(1, bytes);
+    if (call == NULL)
+        return NULL;
+    char *at = (char *)(call + 1);
+    struct slice *to[COUNT] = {&call->method,       &call->path,          &call->arguments[0],
+                               &call->arguments[1], &call->query,         &call->body,
+                               &call->if_match,     &call->if_none_match, &call->idempotency_key};
+    for (size_t i = 0; i < COUNT; i++)
+        *to[i] = create_copy(&at, from[i]);
+    call->admin = admin;
+    call->request = request;
+    call->code = 200;
+    call->content_type = "application/json";
+    buffer_init(&call->out, LIMIT_ADMIN_ANSWER_BYTES);
+    return call;
+}
+
+void admin_call_destroy(struct admin_call *call)
+{
+    if (call == NULL)
+        return;
+    if (call->out.bytes != NULL)
+        explicit_bzero(call->out.bytes, call->out.capacity);
+    buffer_deinit(&call->out);
+    mem_free(call);
+}

@@ -1,0 +1,156 @@
+#include "gateway/admin/admin_change.h"
+
+#include "gateway/admin/admin_query.h"
+
+/* --- entity tags --- */
+
+/* Takes one tag and the comma behind it off `*list`: W/"3", "3", *. A weak one counts only when
+ * `takes_weak` (RFC 9110, 8.8.3.2: If-Match compares strongly). `*revision`: 0 for a tag that no
+ * revision has, -1 for the star. */
+static bool tags_next(struct slice *list, bool takes_weak, int64_t *revision)
+{
+    const char *at = list->bytes;
+    const char *end = at + list->length;
+    *revision = 0;
+    while (at < end && (*at == ' ' || *at == '\t' || *at == ','))
+        at++;
+    bool is_weak = end - at > 2 && at[0] == 'W' && at[1] == '/';
+    at += is_weak ? 2 : 0;
+    if (at < end && *at == '*') {
+        *revision = -1;
+        at++;
+    } else if (at < end && *at == '"') {
+        const char *close = memchr(at + 1, '"', (size_t)(end - at - 1));
+        if (close == NULL)
+            return false;
+        int64_t number = 0;
+        bool is_number = close - at - 1 >= 1 && close - at - 1 <= 18 && at[1] != '0';
+        for (const char *c = at + 1; is_number && c < close; c++) {
+            is_number = *c >= '0' && *c <= '9';
+            number = number * 10 + (*c - '0');
+        }
+        *revision = is_number && (!is_weak || takes_weak) ? number : 0;
+        at = close + 1;
+    } else {
+        return false;
+    }
+    while (at < end && (*at == ' ' || *at == '\t'))
+        at++;
+    if (at < end && *at != ',')
+        return false;
+    *list = (struct slice){at, (size_t)(end - at)};
+    return true;
+}
+
+static enum status begin_match(struct slice list, struct tenant_change *out)
+{
+    bool is_any = false;
+    if (list.bytes == NULL)
+        return STATUS_OK;
+    do {
+        int64_t revision;
+        if (!tags_next(&list, false, &revision) || out->revision_count == LIMIT_REVISIONS)
+            FAIL_PARAM(STATUS_INVALID, "if-match",
+                       "If-Match must be the ETag of an answer, such as \"3\".");
+        is_any = is_any || revision == -1;
+        out->revisions[out->revision_count++] = revision;
+    } while (list.length > 0);
+    if (is_any)
+        out->revision_count = 0;
+    return STATUS_OK;
+}
+
+bool admin_change_is_known(struct admin_call *call, int64_t revision)
+{
+    struct slice list = call->if_none_match;
+    int64_t tag;
+    call->revision = revision;
+    while (list.length > 0 && tags_next(&list, true, &tag)) {
+        if (tag == revision || tag == -1) {
+            call->code = 304;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* --- idempotency keys --- */
+
+enum status admin_change_check_key(const struct http_request *request)
+{
+    static const char name[] = "idempotency-key";
+    struct slice key = http_header_get(request, name);
+    if (http_header_count(request, name) == 0)
+        return STATUS_OK;
+    bool is_right = http_header_count(request, name) == 1 && key.length >= 1 &&
+                    key.length <= LIMIT_IDEMPOTENCY_KEY_BYTES;
+    for (size_t i = 0; is_right && i < key.length; i++)
+        is_right = key.bytes[i] > ' ' && key.bytes[i] <= '~';
+    if (!is_right)
+        FAIL_PARAM(STATUS_INVALID, name,
+                   "Idempotency-Key must be 1 to %d visible ASCII characters.",
+                   LIMIT_IDEMPOTENCY_KEY_BYTES);
+    return STATUS_OK;
+}
+
+bool admin_change_is_kept(const struct admin_call *call)
+{
+    struct admin_query query;
+    return slice_is(call->method, "POST") && call->idempotency_key.bytes != NULL &&
+           admin_query_read(call->query, ADMIN_QUERY_CHANGE, &query) == STATUS_OK &&
+           !query.is_dry_run;
+}
+
+static enum status begin_request(struct admin_call *call, struct tenant_request *out)
+{
+    ASSERT(call->idempotency_key.length < sizeof out->name);
+    *out = (struct tenant_request){0};
+    memcpy(out->actor_key_id, call->principal.key_id, sizeof out->actor_key_id);
+    memcpy(out->name, call->idempotency_key.bytes, call->idempotency_key.length);
+    return tenants_answer_print(auth_tenants(call->admin->auth), call->method, call->path,
+                                call->body, out->print);
+}
+
+enum status admin_change_replay(struct admin_call *call)
+{
+    struct tenant_request request;
+    struct tenant_answer answer = {.body = call->out};
+    TRY(begin_request(call, &request));
+    enum status status = tenants_answer_find(auth_tenants(call->admin->auth), &request, &answer);
+    call->out = answer.body;
+    TRY(status);
+    call->code = answer.code;
+    call->revision = answer.revision;
+    call->is_replayed = true;
+    return STATUS_OK;
+}
+
+/* --- a change --- */
+
+enum status admin_change_begin(struct admin_call *call, struct tenant_change *out,
+                               struct tenant_request *request)
+{
+    struct admin_query query;
+    bool is_post = slice_is(call->method, "POST");
+    TRY(admin_query_read(call->query, ADMIN_QUERY_CHANGE, &query));
+    *out = (struct tenant_change){.actor = &call->actor, .is_dry_run = query.is_dry_run};
+    TRY(begin_match(call->if_match, out));
+    if (is_post && !query.is_dry_run)
+        call->code = 201;
+    out->answer_code = call->code;
+    if (!admin_change_is_kept(call))
+        return STATUS_OK;
+    out->request = request;
+    return begin_request(call, request);
+}
+
+enum status admin_change_end(struct admin_call *call, const struct tenant_change *change,
+                             int64_t revision)
+{
+    buffer_append_text(&call->out, change->is_dry_run ? ",\"dry_run\":true}" : "}");
+    if (!change->is_dry_run)
+        call->revision = revision;
+    if (call->out.status != STATUS_OK)
+        FAIL(call->out.status, "no memory for an answer");
+    return STATUS_OK;
+}

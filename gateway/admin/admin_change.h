@@ -1,0 +1,32 @@
+/* admin_change: what all changes over the config API share: dry runs, If-Match, idempotency keys,
+ * entity tags.
+ *
+ * Owns:     nothing.
+ * Thread:   the worker's, but for admin_change_check_key.
+ * Cost:     a look-up for a call with an idempotency key.
+ * Not here: the changes (admin_tenants, admin_keys), the transaction (auth/tenant).
+ */
+#pragma once
+
+#include "gateway/admin/admin_call.h"
+
+/* 1 to LIMIT_IDEMPOTENCY_KEY_BYTES visible ASCII characters, once; else INVALID. OK without one. */
+enum status admin_change_check_key(const struct http_request *request);
+
+/* Whether this is a POST that has an idempotency key and is no dry run. */
+bool admin_change_is_kept(const struct admin_call *call);
+
+/* The answer that an earlier, equal call was given: fills this call's. NOT_FOUND: none; REUSED. */
+enum status admin_change_replay(struct admin_call *call);
+
+/* Everything of a change that its request says beside the fields. `request` is the storage of what
+ * `out` points to. INVALID with param. */
+enum status admin_change_begin(struct admin_call *call, struct tenant_change *out,
+                               struct tenant_request *request);
+
+/* The end of the answer's object: "dry_run" when it is one, the brace; its etag. */
+enum status admin_change_end(struct admin_call *call, const struct tenant_change *change,
+                             int64_t revision);
+
+/* For GET of one object: its etag, and the answer 304 (true) when the caller has this revision. */
+bool admin_change_is_known(struct admin_call *call, int64_t revision);

@@ -1,0 +1,102 @@
+#include "gateway/admin/admin_query.h"
+
+#include <stdio.h>
+
+static enum status read_limit(struct slice value, struct admin_query *out)
+{
+    size_t limit = 0;
+    for (size_t i = 0; i < value.length && limit <= ADMIN_QUERY_LIMIT_MAX; i++) {
+        if (value.bytes[i] < '0' || value.bytes[i] > '9')
+            FAIL_PARAM(STATUS_INVALID, "limit", "limit must be a whole number.");
+        limit = limit * 10 + (size_t)(value.bytes[i] - '0');
+    }
+    if (limit < 1 || limit > ADMIN_QUERY_LIMIT_MAX)
+        FAIL_PARAM(STATUS_OUT_OF_RANGE, "limit", "limit must be from 1 to %d.",
+                   ADMIN_QUERY_LIMIT_MAX);
+    out->limit = limit;
+    return STATUS_OK;
+}
+
+/* Ids have letters, digits and underscores, so nothing needs decoding. */
+static enum status read_after(struct slice value, struct admin_query *out)
+{
+    bool is_id = value.length < sizeof out->after;
+    for (size_t i = 0; is_id && i < value.length; i++) {
+        char c = value.bytes[i];
+        is_id =
+            (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+    }
+    if (!is_id)
+        FAIL_PARAM(STATUS_INVALID, "after", "after must be an id from a list.");
+    if (value.length != 0)
+        memcpy(out->after, value.bytes, value.length);
+    out->after[value.length] = '\0';
+    return STATUS_OK;
+}
+
+static enum status read_order(struct slice value, struct admin_query *out)
+{
+    out->is_descending = slice_is(value, "desc");
+    if (!out->is_descending && !slice_is(value, "asc"))
+        FAIL_PARAM(STATUS_INVALID, "order", "order must be asc or desc.");
+    return STATUS_OK;
+}
+
+static enum status read_dry_run(struct slice value, struct admin_query *out)
+{
+    out->is_dry_run = slice_is(value, "true");
+    if (!out->is_dry_run && !slice_is(value, "false"))
+        FAIL_PARAM(STATUS_INVALID, "dry_run", "dry_run must be true or false.");
+    return STATUS_OK;
+}
+
+static const struct {
+    const char *name;
+    unsigned kind;
+    enum status (*read)(struct slice value, struct admin_query *out);
+} names[] = {
+    {"limit", ADMIN_QUERY_LIST, read_limit},
+    {"after", ADMIN_QUERY_LIST, read_after},
+    {"order", ADMIN_QUERY_LIST, read_order},
+    {"dry_run", ADMIN_QUERY_CHANGE, read_dry_run},
+};
+
+static enum status read_pair(struct slice name, struct slice value, unsigned kinds, unsigned *seen,
+                             struct admin_query *out)
+{
+    char shown[64];
+    int length = name.length < sizeof shown ? (int)name.length : (int)sizeof shown - 1;
+    snprintf(shown, sizeof shown, "%.*s", length, name.bytes);
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if ((names[i].kind & kinds) == 0 || !slice_is(name, names[i].name))
+            continue;
+        if ((*seen & 1u << i) != 0)
+            FAIL_PARAM(STATUS_UNSUPPORTED, shown, "%s stands twice in the query.", shown);
+        *seen |= 1u << i;
+        return names[i].read(value, out);
+    }
+    FAIL_PARAM(STATUS_UNSUPPORTED, shown, "There is no parameter %s here.", shown);
+}
+
+enum status admin_query_read(struct slice query, unsigned kinds, struct admin_query *out)
+{
+    *out = (struct admin_query){.limit = ADMIN_QUERY_LIMIT_DEFAULT};
+    unsigned seen = 0;
+    size_t at = 0;
+    while (at < query.length) {
+        size_t end = at;
+        while (end < query.length && query.bytes[end] != '&')
+            end++;
+        size_t equals = at;
+        while (equals < end && query.bytes[equals] != '=')
+            equals++;
+        struct slice name = {query.bytes + at, equals - at};
+        struct slice value = {NULL, 0};
+        if (equals < end)
+            value = (struct slice){query.bytes + equals + 1, end - equals - 1};
+        if (end > at)
+            TRY(read_pair(name, value, kinds, &seen, out));
+        at = end + 1;
+    }
+    return STATUS_OK;
+}

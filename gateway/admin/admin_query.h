@@ -1,0 +1,26 @@
+/* admin_query: what stands behind the question mark: known names, one value each.
+ *
+ * Owns:     nothing.
+ * Thread:   any.
+ * Cost:     one pass, no allocation.
+ * Not here: pages (admin_list), dry runs (admin_change).
+ */
+#pragma once
+
+#include "config/base/limits.h"
+#include "config/base/slice.h"
+
+enum { ADMIN_QUERY_LIMIT_DEFAULT = 20, ADMIN_QUERY_LIMIT_MAX = 100 };
+
+enum { ADMIN_QUERY_LIST = 1u << 0, ADMIN_QUERY_CHANGE = 1u << 1 };
+
+struct admin_query {
+    size_t limit;               /* lists: ?limit=20 */
+    char after[LIMIT_ID_BYTES]; /* ?after=ID, "" = from the start */
+    bool is_descending;         /* ?order=desc */
+    bool is_dry_run;            /* changes: ?dry_run=true */
+};
+
+/* `kinds`: whose names are known here. INVALID or OUT_OF_RANGE, UNSUPPORTED for a name that is not
+ * known or stands twice; each with the name as param. */
+enum status admin_query_read(struct slice query, unsigned kinds, struct admin_query *out);
