@@ -29,7 +29,8 @@ enum {
     DRAIN_END_MS = 3000,             /* after the cut: final records, commits, error events */
     UPSTREAM_CONNECTIONS_SPARE = 64, /* probes, replay, acknowledgements */
     UPSTREAM_CONNECT_MS = 2000,
-    UPSTREAM_MARGIN_MS = 5000, /* a job's own deadline comes first */
+    UPSTREAM_HEAD_MS =
+        86405000, /* the longest request_timeout_s and more: a job's own comes first */
 };
 
 /* Everything of one run that only edge.c needs. */
@@ -136,14 +137,13 @@ static enum status open_upstream(struct edge *edge)
 {
     char path[PATH_BYTES];
     TRY(run_path(path, edge->config, "engine.sock"));
-    uint32_t most_ms = (uint32_t)edge->config->request_timeout_s * 1000 + UPSTREAM_MARGIN_MS;
     struct http1_client_options options = {
         .loop = edge->loop,
         .unix_path = edge->config->socket[0] != '\0' ? edge->config->socket : path,
         /* One for each client's: the engine says busy, not the pool. */
         .connections_max = (uint32_t)edge->config->max_connections + UPSTREAM_CONNECTIONS_SPARE,
         .connect_timeout_ms = UPSTREAM_CONNECT_MS,
-        .head_timeout_ms = most_ms,
+        .head_timeout_ms = UPSTREAM_HEAD_MS,
         .idle_timeout_ms = (uint32_t)edge->config->engine_idle_timeout_s * 1000,
         .peer_uid = -1};
     TRY(http1_client_create(&edge->client, &options));

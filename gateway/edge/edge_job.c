@@ -22,6 +22,7 @@ enum {
     BUSY_MS_MAX = 30000,
     NO_CONNECTION_MS = 20,
     QUEUED_EVERY_MS = 5000, /* between two comments to a client that waits */
+    CUTS_MAX = 2, /* engines that went away with a request: a third one might do it for its sake */
     CONTENT_TYPE_BYTES = 64,
     FALLBACK_BYTES = 1024,
 };
@@ -59,6 +60,7 @@ struct edge_job {
     bool has_waited;
     uint32_t retry_after_ms; /* of a busy engine */
     uint32_t sends;
+    uint32_t cuts; /* sent, and the engine went away before it answered */
     uint32_t deadline_ms;
     int64_t deadline_us;
     size_t pending_bytes; /* not taken by a paused reader at the last look */
@@ -593,7 +595,7 @@ static void job_body(void *context, struct slice bytes)
 /* The engine is not there, or went away before it answered at all; or it said that it is full. */
 static bool ended_may_wait(const struct edge_job *job, enum status status)
 {
-    if (job->is_accepted || job->is_cancelled || job->request == NULL)
+    if (job->is_accepted || job->is_cancelled || job->request == NULL || job->cuts >= CUTS_MAX)
         return false;
     return job->upstream_code == 503 ? status == STATUS_OK
                                      : job->upstream_code == 0 && status == STATUS_UNAVAILABLE;
@@ -627,7 +629,7 @@ static void ended_conclude(struct edge_job *job, enum status status)
         job_fail(job, STATUS_UNAVAILABLE, "The engine ended in the middle of the answer.");
     else if (job->upstream_code == 0)
         job_fail(job, STATUS_UNAVAILABLE, "The engine is not available now; try again shortly.");
-    else if (job->upstream_code == 409 && job->sends > 1) /* begun, and then cut: by the engine */
+    else if (job->upstream_code == 409 && job->is_generation) /* begun by an engine that is gone */
         job_fail(job, STATUS_UNAVAILABLE, "The engine went away while it worked; try again.");
     job_conclude(job);
 }
@@ -640,8 +642,10 @@ static void job_ended(void *context, enum status status)
     job->exchange = NULL;
     loop_timer_disarm(job->timer);
     edge_wait_answered(job->edge->wait, &job->entry, false);
-    if (status != STATUS_OK && is_sent && !job->stream.has_final)
+    if (status != STATUS_OK && is_sent && !job->stream.has_final) {
+        job->cuts++;
         edge_replay_suspect(job->edge->replay);
+    }
     if (!job->is_concluded && ended_may_wait(job, status))
         ended_wait(job);
     else if (!job->is_concluded)

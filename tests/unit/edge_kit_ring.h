@@ -56,8 +56,10 @@ static _Atomic int engine_protocol = 1;
 static _Atomic bool engine_is_draining;
 static _Atomic int engine_pages_read;
 static _Atomic int engine_acks;
-static _Atomic int engine_busy_left; /* so many requests more are answered 503 */
-static _Atomic bool engine_is_roomy; /* "busy" is answered as "ok" */
+static _Atomic int engine_dies_left;   /* so many requests more are cut before their head */
+static _Atomic int engine_begins_left; /* 2: the next one too, but there is a record of it */
+static _Atomic int engine_busy_left;   /* so many requests more are answered 503 */
+static _Atomic bool engine_is_roomy;   /* "busy" is answered as "ok" */
 
 static void engine_field(const char *head, const char *name, char *out, size_t capacity)
 {
