@@ -28,6 +28,7 @@ enum {
 };
 
 static const char SERVICE_CLASS[] = "standard";
+static const char FOREIGN[] = "The engine is of another version; try again later.";
 
 struct edge_job {
     struct edge_job *previous;
@@ -56,6 +57,7 @@ struct edge_job {
     bool is_concluded;  /* nothing more is taken from the engine */
     bool is_committing; /* the row is with the ledger */
     bool is_ended;      /* the client has its end */
+    bool is_foreign;    /* the answer is of an engine that speaks another protocol */
     int upstream_code;  /* 0 = no head yet */
     bool has_waited;
     uint32_t retry_after_ms; /* of a busy engine */
@@ -425,7 +427,7 @@ void edge_job_cancel(struct edge_job *job, enum edge_cancel reason, const char *
     job_hold(job);
     job->is_cancelled = true;
     metric_add(job->edge->metrics.cancelled[reason], 1);
-    job_fail(job, statuses[reason], message);
+    job_fail(job, job->is_foreign ? STATUS_UNAVAILABLE : statuses[reason], message);
     if (job->exchange != NULL) {
         cancel_exchange(job);
     } else {
@@ -522,7 +524,12 @@ static void job_head(void *context, const struct http1_head *head)
     job->retry_after_ms = head->retry_after_ms;
     edge_wait_answered(job->edge->wait, &job->entry, code != 503);
     bool is_sse = slice_starts_with(content_type, SLICE("text/event-stream"));
-    if (job->is_generation && code == 200 && is_sse) {
+    job->is_foreign = head->protocol != 0 && head->protocol != EDGE_PROBE_PROTOCOL;
+    if (job->is_foreign) { /* it came since the last check, which the next one will see */
+        edge_wait_shut(job->edge->wait);
+        edge_probe_suspect(job->edge->probe);
+        edge_job_cancel(job, EDGE_CANCEL_ENGINE, FOREIGN);
+    } else if (job->is_generation && code == 200 && is_sse) {
         job->is_accepted = true;
         loop_timer_disarm(job->client_timer);
         if (job->body.is_stream && job->request != NULL && !job->is_cancelled &&
@@ -718,7 +725,7 @@ static void wait_refused(void *context)
 {
     struct edge_job *job = context;
     job_hold(job);
-    job_fail(job, STATUS_UNAVAILABLE, "The engine is of another version; try again later.");
+    job_fail(job, STATUS_UNAVAILABLE, FOREIGN);
     job_conclude(job);
     job_unhold(job);
 }

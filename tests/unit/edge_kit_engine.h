@@ -176,6 +176,12 @@ static bool engine_answer(int fd, const char *head, const char *body)
         engine_json(fd, "200 OK", "{\"object\":\"list\",\"data\":[]}");
         return true;
     }
+    if (atomic_load(&engine_protocol) != 1) {
+        engine_json(fd, "400 Bad Request",
+                    "{\"error\":{\"message\":\"of another version\",\"type\":"
+                    "\"invalid_request_error\",\"param\":null,\"code\":\"protocol_mismatch\"}}");
+        return true;
+    }
     bool is_busy = engine_is(body, "busy") && !atomic_load(&engine_is_roomy);
     if (atomic_load(&engine_busy_left) > 0 && !is_busy) {
         atomic_fetch_sub(&engine_busy_left, 1);

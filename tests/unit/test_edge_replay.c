@@ -366,7 +366,10 @@ static void test_draining_and_foreign_engines(void **state)
     pthread_join(asker.thread, NULL);
     assert_int_equal(asker.code, 200);
 
+    assert_int_equal(ask("ok", ""), 200); /* the gate is open, the last check is new */
     atomic_store(&engine_protocol, 2);
+    assert_int_equal(ask("ok", ""), 503); /* it says so itself before the next check */
+    edge_text_has(answer, "another version");
     assert_int_equal(edge_kit_public("GET", "/ready", ""), 503);
     edge_text_has(answer, "\"engine\":\"other protocol\"");
     asked = atomic_load(&engine_requests);
