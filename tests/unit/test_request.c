@@ -52,7 +52,8 @@ static void answer_echo(struct http_request *request)
 }
 
 /* A stream of STREAM_PIECES pieces that obeys back-pressure. */
-enum { STREAM_PIECE = 4 * 1024, STREAM_PIECES = 5120, CHUNK_FRAME_BYTES = 8 };
+enum { STREAM_PIECE = LIMIT_STREAM_PENDING_BYTES / 4, STREAM_PIECES = (20 << 20) / STREAM_PIECE };
+enum { CHUNK_FRAME_BYTES = 8 };
 static _Atomic int stream_written;
 static _Atomic size_t stream_pending_max;
 static char stream_piece[STREAM_PIECE];
@@ -415,8 +416,7 @@ static void test_stream_back_pressure(void **state)
             break;
     }
     assert_true(letters >= (size_t)STREAM_PIECE * STREAM_PIECES); /* and those of head and sizes */
-    assert_true(total - (size_t)STREAM_PIECE * STREAM_PIECES <
-                (size_t)CHUNK_FRAME_BYTES * STREAM_PIECES + 1024);
+    assert_true(total - (size_t)STREAM_PIECE * STREAM_PIECES < 16 * STREAM_PIECES);
     assert_true(drains > 0);
     assert_true(stream_pending_max <= LIMIT_STREAM_PENDING_BYTES + CHUNK_FRAME_BYTES);
     http_kit_wait(&gone_late, 1);
