@@ -37,7 +37,7 @@ static void drain_look(void *context)
     struct engine_process *process = context;
     int64_t now_us = clock_mono_us(clock_system());
     bool is_idle =
-        process->face.body_count == 0 && listener_requests_running(process->listener) == 0;
+        process->face.job_count == 0 && listener_requests_running(process->listener) == 0;
     if (!is_idle && now_us >= process->drain_until_us && !process->is_cancelled) {
         process->is_cancelled = true;
         process->drain_until_us = now_us + CANCEL_GRACE_MS * INT64_C(1000);

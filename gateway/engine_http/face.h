@@ -33,7 +33,6 @@ struct face {
     struct face_worker *worker;       /* bodies of up to LIMIT_SMALL_BODY_BYTES */
     struct face_worker *worker_large; /* larger ones: nobody small waits behind 4 MiB of JSON */
     uint64_t body_bytes;              /* of all requests here, copied once more by each */
-    uint32_t body_count;              /* requests that hold one, with or without their client */
     struct final_ring *finals;
     struct face_job *jobs; /* list, newest first */
     uint32_t job_count;

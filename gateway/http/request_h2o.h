@@ -66,7 +66,6 @@ struct http_request {
     h2o_timeout_entry_t start_entry;
     h2o_timeout_entry_t unread_entry; /* runs from the last send to the end */
 
-    h2o_buffer_t *input; /* HTTP/1: the buffer that the strings lie in; NULL = they are h2o's */
     struct slice method, path, query, body;
     struct http_header *headers;
     size_t header_count;
@@ -88,7 +87,6 @@ struct http_request {
 
     bool is_started;  /* the handler has run */
     bool is_answered; /* respond or stream_begin */
-    bool is_chunked;  /* a stream over HTTP/1.1, whose chunks are made here */
     bool is_sending;  /* between h2o_send and proceed */
     bool is_ending;   /* stream_end was called */
     bool is_aborting;
