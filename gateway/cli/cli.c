@@ -332,6 +332,8 @@ static enum cli_exit run_command(struct cli_call *call, const struct words *word
         status = run_open(call);
     if (status == STATUS_OK)
         status = call->command->run(call);
+    if (status == STATUS_OK && call->values[CLI_FLAG_DRY_RUN] != NULL)
+        fprintf(call->options->err, "dry run: nothing was changed\n");
     enum cli_exit exit_code = run_exit(call, status);
     cli_api_close(call->api);
     return exit_code;

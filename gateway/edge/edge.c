@@ -19,7 +19,6 @@
 #include "gateway/edge/edge_probe.h"
 #include "gateway/edge/edge_replay.h"
 #include "gateway/edge/edge_settle.h"
-#include "gateway/edge/edge_usage.h"
 #include "gateway/edge/edge_wait.h"
 #include "gateway/http/tls.h"
 
@@ -104,14 +103,13 @@ static enum status open_stores(struct edge *edge)
     if (is_made)
         LOG(LOG_INFO, "admin_key_made", LOG_TEXT("file", "admin.key in the data directory"));
     TRY(run_path(path, edge->config, "ledger.db"));
-    TRY(ledger_open(&edge->ledger, &(struct ledger_options){
-                                       .path = path,
-                                       .metrics = edge->metrics.registry,
-                                       .batch_told = edge_settle_told,
-                                       .batch_context = edge,
-                                       .is_full = is_full,
-                                       .keep_days = (uint32_t)edge->config->ledger_keep_days}));
-    return ledger_usage_open(&edge->usage, path);
+    return ledger_open(&edge->ledger, &(struct ledger_options){
+                                          .path = path,
+                                          .metrics = edge->metrics.registry,
+                                          .batch_told = edge_settle_told,
+                                          .batch_context = edge,
+                                          .is_full = is_full,
+                                          .keep_days = (uint32_t)edge->config->ledger_keep_days});
 }
 
 static enum status open_tls(struct edge *edge)
@@ -301,8 +299,6 @@ static void run_close(struct run *run)
     edge_probe_destroy(edge->probe);
     if (edge->client != NULL)
         http1_client_destroy(edge->client);
-    ledger_usage_close(edge->usage);
-    edge_usage_free_all(edge);
     if (edge->ledger != NULL)
         ledger_close(edge->ledger);
     edge_wait_destroy(edge->wait);

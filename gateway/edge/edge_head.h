@@ -26,6 +26,6 @@ enum { EDGE_HEAD_BYTES_MAX = 4096 };
  * visible ASCII: over HTTP/2 a path can hold what would end a line of HTTP/1. */
 enum status edge_head_append(struct buffer *out, const struct edge_head *head);
 
-/* x-request-timeout-ms: `value` empty gives `most_ms`; INVALID unless a whole number ≥ 1; above the
- * most it is the most. */
+/* x-request-timeout-ms: no `value` (bytes NULL) gives `most_ms`; INVALID unless a whole number ≥
+ * 1; above the most it is the most. */
 enum status edge_head_deadline(struct slice value, uint32_t most_ms, uint32_t *out);

@@ -37,7 +37,7 @@ static void drain_look(void *context)
     struct engine_process *process = context;
     int64_t now_us = clock_mono_us(clock_system());
     bool is_idle =
-        process->face.job_count == 0 && listener_requests_running(process->listener) == 0;
+        process->face.body_count == 0 && listener_requests_running(process->listener) == 0;
     if (!is_idle && now_us >= process->drain_until_us && !process->is_cancelled) {
         process->is_cancelled = true;
         process->drain_until_us = now_us + CANCEL_GRACE_MS * INT64_C(1000);
@@ -181,8 +181,8 @@ static enum status open_all(struct engine_process *process,
     TRY(open_finals(process));
     face_init(face);
     TRY(open_engine(process));
-    TRY(loop_worker_create(&face->worker, face->loop, LIMIT_REQUESTS_IN_ENGINE));
-    TRY(loop_worker_create(&face->worker_large, face->loop, LIMIT_REQUESTS_IN_ENGINE));
+    TRY(face_worker_create(&face->worker, face->loop, LIMIT_REQUESTS_IN_ENGINE));
+    TRY(face_worker_create(&face->worker_large, face->loop, LIMIT_REQUESTS_IN_ENGINE));
     process->drain_timer = loop_timer_create(face->loop, drain_look, process);
     if (process->drain_timer == NULL)
         FAIL(STATUS_NO_MEMORY, "no memory for a timer");
@@ -195,8 +195,8 @@ static void close_all(struct engine_process *process)
     struct face *face = &process->face;
     if (process->listener != NULL)
         listener_close(process->listener);
-    loop_worker_destroy(face->worker);
-    loop_worker_destroy(face->worker_large);
+    face_worker_destroy(face->worker);
+    face_worker_destroy(face->worker_large);
     if (face->engine != NULL)
         engine_close(face->engine);
     if (process->drain_timer != NULL)

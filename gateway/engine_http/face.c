@@ -64,18 +64,21 @@ enum status face_reserve_body(struct face *face, struct slice body)
     if (face->body_bytes + body.length > LIMIT_REQUEST_BYTES_IN_ENGINE)
         FAIL(STATUS_BUSY, "The engine's memory for waiting requests is used up.");
     face->body_bytes += body.length;
+    face->body_count++;
     return STATUS_OK;
 }
 
 void face_release_body(struct face *face, size_t body_bytes)
 {
     ASSERT(face->body_bytes >= body_bytes);
+    ASSERT(face->body_count > 0);
     face->body_bytes -= body_bytes;
+    face->body_count--;
 }
 
-enum status face_submit(struct face *face, struct loop_worker_task *task, size_t body_bytes)
+enum status face_submit(struct face *face, struct face_task *task, size_t body_bytes)
 {
-    return loop_worker_submit(
+    return face_worker_submit(
         body_bytes > LIMIT_SMALL_BODY_BYTES ? face->worker_large : face->worker, task);
 }
 

@@ -531,7 +531,25 @@ void http_stream_begin(struct http_request *request, int code, const struct http
     answer_begin(request, code, headers, header_count);
     request->drained = drained;
     request->drained_context = context;
+    /* h2o would hand size, bytes and line end of a chunk to TLS one by one: three records an event.
+     * It leaves the chunks of a stream that is marked so alone; other codes end by closing. */
+    request->is_chunked =
+        request->h2o->version == 0x101 && code == 200 && !slice_is(request->method, "HEAD");
+    if (request->is_chunked)
+        h2o_add_header(&request->h2o->pool, &request->h2o->res.headers, H2O_TOKEN_TRANSFER_ENCODING,
+                       NULL, H2O_STRLIT("chunked"));
     h2o_start_response(request->h2o, &request->generator);
+}
+
+static void write_chunk_head(struct buffer *out, size_t length)
+{
+    static const char digits[] = "0123456789abcdef";
+    char text[2 * sizeof length + 2];
+    size_t at = sizeof text - 2;
+    memcpy(text + at, "\r\n", 2);
+    for (; length != 0; length >>= 4)
+        text[--at] = digits[length & 15];
+    buffer_append(out, text + at, sizeof text - at);
 }
 
 void http_stream_write(struct http_request *request, struct slice bytes)
@@ -541,7 +559,11 @@ void http_stream_write(struct http_request *request, struct slice bytes)
     if (bytes.length == 0 || request->is_aborting)
         return;
     ASSERT(!request->is_ending);
+    if (request->is_chunked)
+        write_chunk_head(&request->pending, bytes.length);
     buffer_append_slice(&request->pending, bytes);
+    if (request->is_chunked)
+        buffer_append_text(&request->pending, "\r\n");
     if (request->pending.status != STATUS_OK) {
         log_failure(LOG_ERROR, "stream_broken_off"); /* a hole must not look like an answer */
         http_stream_abort(request);
@@ -562,6 +584,9 @@ void http_stream_end(struct http_request *request)
     if (request->is_aborting)
         return;
     ASSERT(!request->is_ending);
+    if (request->is_chunked)
+        buffer_append_text(&request->pending, "0\r\n\r\n");
+    request->is_aborting = request->pending.status != STATUS_OK;
     request->is_ending = true;
     if (!request->is_sending)
         send_next(request);

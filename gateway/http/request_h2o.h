@@ -87,6 +87,7 @@ struct http_request {
 
     bool is_started;  /* the handler has run */
     bool is_answered; /* respond or stream_begin */
+    bool is_chunked;  /* a stream over HTTP/1.1, whose chunks are made here */
     bool is_sending;  /* between h2o_send and proceed */
     bool is_ending;   /* stream_end was called */
     bool is_aborting;

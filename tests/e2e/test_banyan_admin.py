@@ -4,8 +4,9 @@ import json
 import os
 import re
 import subprocess
+import time
 
-from conftest import BINARY
+from conftest import BINARY, wait_until
 
 
 def admin(server, *words, env=None):
@@ -38,6 +39,61 @@ def test_a_tenant_and_a_key_that_works(server):
     assert done.returncode == 0, done.stderr
     with server.http(value) as client:
         assert client.get("/v1/models").status_code == 401
+
+
+def test_a_tenant_from_its_making_to_its_end(server):
+    tenant = answer(server, "tenant", "create", "cli-life", "--meta", "plan=gold", "--meta", "x=")
+    assert tenant["metadata"] == {"plan": "gold", "x": ""} and tenant["revision"] == 1
+    changed = answer(server, "tenant", "change", "cli-life", "--name", "cli-life-2", "--if-revision", "1")
+    assert changed["id"] == tenant["id"] and changed["revision"] == 2
+    late = admin(server, "tenant", "change", "cli-life-2", "--weight", "7", "--if-revision", "1")
+    assert late.returncode == 1 and "HTTP 412" in late.stderr and "new revision" in late.stderr
+    value = admin(server, "key", "create", "--tenant", "cli-life-2").stdout.strip()
+    with server.http(value) as client:
+        for verb, state, code in (("suspend", "suspended", 403), ("resume", "active", 200)):
+            dry = admin(server, "tenant", verb, "cli-life-2", "--dry-run")
+            assert dry.returncode == 0 and "nothing was changed" in dry.stderr
+            before = client.get("/v1/models").status_code
+            assert answer(server, "tenant", verb, "cli-life-2")["state"] == state
+            assert (before, client.get("/v1/models").status_code) == (603 - code, code)
+        assert answer(server, "tenant", "archive", "cli-life-2")["state"] == "archived"
+        assert client.get("/v1/models").status_code in (401, 403)
+    assert admin(server, "tenant", "show", "cli-life-2").returncode == 1, "its name is free again"
+    assert answer(server, "tenant", "show", tenant["id"])["state"] == "archived"
+
+
+def test_a_key_is_rotated(server):
+    answer(server, "tenant", "create", "cli-rotate")
+    of = ("--tenant", "cli-rotate")
+    first = answer(server, "key", "create", *of, "--name", "prod", "--scopes", "inference", "--expires", "30d")
+    assert first["scopes"] == ["inference"] and abs(first["expires_at"] - time.time() - 30 * 86400) < 600
+    made = admin(server, "key", "rotate", first["id"], *of, "--overlap", "0s")
+    second = made.stdout.strip()
+    with server.http(first["key"]) as old, server.http(second) as new:
+        wait_until(lambda: old.get("/v1/models").status_code == 401, what="the end of the old key")
+        assert new.get("/v1/models").status_code == 200
+    rows = admin(server, "key", "list", *of).stdout.splitlines()
+    assert [row.split()[1:3] for row in rows[1:]] == [["prod", "expired"], ["prod", "active"]]
+    assert admin(server, "key", "change", first["id"], *of).returncode == 2, "nothing to change"
+
+
+def test_admin_keys_have_scopes(server, tmp_path):
+    made = admin(server, "admin-key", "create", "--name", "reader", "--scopes", "admin:read")
+    reader = tmp_path / "reader.key"
+    reader.touch(mode=0o600)
+    reader.write_text(made.stdout)
+    assert admin(server, "tenant", "list", "--key-file", reader).stderr == ""
+    refused = admin(server, "tenant", "create", "cli-no", "--key-file", reader)
+    assert refused.returncode == 1 and "HTTP 403, insufficient_scope" in refused.stderr
+    keys = answer(server, "admin-key", "list")["data"]
+    last = [key["id"] for key in keys if "admin:keys" in key["scopes"] and key["revoked_at"] is None]
+    if len(last) == 1:
+        kept = admin(server, "admin-key", "revoke", last[0])
+        assert kept.returncode == 1 and "HTTP 409" in kept.stderr
+    mine = next(key["id"] for key in keys if key["name"] == "reader")
+    assert answer(server, "admin-key", "revoke", mine)["revoked_at"] is not None
+    gone = admin(server, "tenant", "list", "--key-file", reader)
+    assert gone.returncode == 1 and "HTTP 401" in gone.stderr
 
 
 def test_lists_follow_pages(server):

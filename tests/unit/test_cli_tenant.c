@@ -45,6 +45,7 @@ static void test_create(void **state)
     cli_kit_answer(200, TENANT);
     assert_int_equal(CLI_KIT_RUN("--dry-run", "tenant", "create", "x"), CLI_DONE);
     cli_kit_has(cli_kit.seen, "POST /admin/v1/tenants?dry_run=true HTTP/1.1\r\n");
+    assert_string_equal(cli_kit.err, "dry run: nothing was changed\n");
     int asked = cli_kit.steps_done;
     assert_int_equal(CLI_KIT_RUN("tenant", "create", "x", "--weight", "0"), CLI_USAGE);
     assert_int_equal(CLI_KIT_RUN("tenant", "create", "x", "--weight", "much"), CLI_USAGE);

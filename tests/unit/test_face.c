@@ -62,11 +62,14 @@ static void test_bodies_are_bounded_in_all(void **state)
     assert_int_equal(face_reserve_body(face, half), STATUS_OK);
     assert_int_equal(face_reserve_body(face, (struct slice){NULL, 1}), STATUS_BUSY);
     assert_int_equal(face_reserve_body(face, (struct slice){NULL, 0}), STATUS_OK);
+    assert_int_equal(face->body_count, 3);
     face_release_body(face, half.length);
     assert_int_equal(face_reserve_body(face, (struct slice){NULL, 1}), STATUS_OK);
     face_release_body(face, 1);
+    face_release_body(face, 0);
     face_release_body(face, half.length);
     assert_int_equal(face->body_bytes, 0);
+    assert_int_equal(face->body_count, 0);
     free(face);
 }
 

@@ -1,0 +1,82 @@
+"""What schemathesis must know of the server beyond config/openapi.json. Each change has its reason;
+nothing here turns a wrong value into a right one, but for the spelling of whole numbers."""
+
+import itertools
+import re
+import time
+
+import schemathesis
+
+GENERATION = ("/v1/chat/completions", "/v1/completions", "/v1/generate")
+CONTEXT = 1048576  # the largest max_tokens that the file allows
+TOKENS = 2
+TIMEOUT_MS = 20000
+
+
+def is_count(value, most):
+    return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= most
+
+
+def spell_whole(node):
+    """1.0 is an integer to JSON Schema; the server wants whole numbers without a fraction."""
+    if isinstance(node, dict):
+        return {key: spell_whole(value) for key, value in node.items()}
+    if isinstance(node, list):
+        return [spell_whole(value) for value in node]
+    return int(node) if isinstance(node, float) and node.is_integer() else node
+
+
+def keep_short(body):
+    """Answers of two tokens: their length is not what is tested here."""
+    newer = body.get("max_completion_tokens")
+    if is_count(newer, CONTEXT):
+        body["max_completion_tokens"] = min(newer, TOKENS)
+    elif newer is None and (body.get("max_tokens") is None or is_count(body["max_tokens"], CONTEXT)):
+        body["max_tokens"] = min(body.get("max_tokens") or TOKENS, TOKENS)
+
+
+def keep_relations(body):
+    """Two relations that JSON Schema cannot say: best_of = n, and prompts × n ≤ 8."""
+    choices = body["n"] if is_count(body.get("n"), 8) else 1
+    prompts = body.get("prompt")
+    if isinstance(prompts, list) and 8 >= len(prompts) > 8 // choices and is_count(body.get("n"), 8):
+        body["n"] = choices = 1
+    if is_count(body.get("best_of"), 8):
+        body["best_of"] = choices
+
+
+COUNTER = itertools.count()
+
+
+def keep_apart(headers):
+    """Calls drawn apart are calls of their own: an Idempotency-Key used twice is a rightful 422."""
+    for name, value in list(headers.items()):
+        if name.lower() == "idempotency-key" and re.fullmatch("[!-~]{1,200}", str(value)):
+            headers[name] = f"{value}-{next(COUNTER)}"
+        # The filler of a phase that does not look at the pattern; an ETag stands in quotes.
+        if name.lower() == "if-match" and value == "0":
+            headers[name] = '"1"'
+
+
+def keep_true(case):
+    """What a schema cannot know: which ids are in a list, and what the time is."""
+    if case.query and re.fullmatch("[0-9A-Za-z_]{0,39}", str(case.query.get("after", "-"))):
+        del case.query["after"]
+    if isinstance(case.body, dict) and is_count(case.body.get("expires_at"), int(time.time())):
+        case.body["expires_at"] += int(time.time())
+
+
+@schemathesis.hook
+def before_call(context, case, kwargs):
+    # A deadline of a few milliseconds ends in a rightful 503.
+    for name, value in list((case.headers or {}).items()):
+        if name.lower() == "x-request-timeout-ms" and str(value).isdecimal():
+            if 0 < int(value) < TIMEOUT_MS:
+                case.headers[name] = str(TIMEOUT_MS)
+    if isinstance(case.body, (dict, list)):
+        case.body = spell_whole(case.body)
+    if case.path in GENERATION and isinstance(case.body, dict):
+        keep_short(case.body)
+        keep_relations(case.body)
+    keep_apart(case.headers or {})
+    keep_true(case)
