@@ -394,12 +394,34 @@ static void job_settle(struct edge_job *job)
 
 /* --- the engine's side --- */
 
+/* A generation that was admitted and then given up, by its client or its deadline, before the engine
+ * began: a row of nothing, so that who asks and leaves is counted too. */
+static void conclude_given_up(struct edge_job *job)
+{
+    settle_fill(job);
+    if (job->sent_us != 0 && job->upstream_code == 0) {
+        /* Sent, and no word came back: it may have been begun after all. */
+        edge_replay_await(job->edge->replay, &job->settle.row);
+        job_end_client(job);
+        return;
+    }
+    job->settle.row.is_estimated = false;
+    job->is_committing = true;
+    job->settle.done = settle_done;
+    job->settle.context = job;
+    edge_settle_begin(&job->settle, job->edge);
+}
+
 /* Ends a job that the engine has not accepted. */
 static void job_conclude(struct edge_job *job)
 {
     job->is_concluded = true;
     loop_timer_disarm(job->timer);
-    job_end_client(job);
+    if (job->is_generation && job->is_cancelled &&
+        (job->failure.status == STATUS_CANCELLED || job->failure.status == STATUS_DEADLINE))
+        conclude_given_up(job);
+    else
+        job_end_client(job);
 }
 
 static void cancel_exchange(struct edge_job *job)
@@ -606,6 +628,7 @@ static void ended_wait(struct edge_job *job)
     if (job->upstream_code == 503) {
         uint32_t ms = job->retry_after_ms != 0 ? job->retry_after_ms : BUSY_MS;
         edge_wait_busy(edge->wait, ms < BUSY_MS_MAX ? ms : BUSY_MS_MAX);
+        job->sent_us = 0; /* the engine has nothing of it */
     } else {
         edge_wait_shut(edge->wait);
         edge_replay_suspect(edge->replay);

@@ -219,6 +219,17 @@ static void job_write_error(struct face_job *job)
     buffer_deinit(&data);
 }
 
+/* Its client left, or its deadline passed, before the engine had begun: a record of no tokens. */
+static bool finish_is_given_up(struct face_job *job)
+{
+    enum status why = job->note.status;
+    if (why != STATUS_CANCELLED && why != STATUS_DEADLINE)
+        return false;
+    job->report = (struct engine_report){
+        .finish = why == STATUS_CANCELLED ? ENGINE_FINISH_CANCELLED : ENGINE_FINISH_DEADLINE};
+    return true;
+}
+
 /* The last word: the record into the ring, then its frame, then the end. */
 static void job_finish(struct face_job *job)
 {
@@ -226,11 +237,13 @@ static void job_finish(struct face_job *job)
         return;
     job->is_finished = true;
     job->is_held = true;
-    /* What was never answered with 200 is no request to count (a later prompt was refused). */
-    bool is_refused = job->request != NULL && !job->is_begun;
+    /* What was never answered with 200 is no request to count (a later prompt was refused), but for
+     * one that was given up: its edge may have gone before it could be told, and asks later. */
+    bool is_given_up = !job->has_started && finish_is_given_up(job);
+    bool is_refused = job->request != NULL && !job->is_begun && !is_given_up;
     if (is_refused && !job->has_started)
         face_forget_id(job->face, slice_of(job->trusted.request_id));
-    if (job->has_started && !is_refused) {
+    if ((job->has_started || is_given_up) && !is_refused) {
         struct final_record record = job_record(job, &job->report);
         final_ring_end(job->face->finals, job->place, &record);
         job->place = FINAL_RING_NONE;
@@ -417,10 +430,6 @@ static void job_parsed(struct face_task *task)
     struct face_job *job = (struct face_job *)task;
     job->is_parsing = false;
     enum status status = job->parse_status;
-    if (job->request == NULL) {
-        job_release(job);
-        return;
-    }
     if (status == STATUS_OK && job->is_cancelled)
         status = status_fail(STATUS_CANCELLED, __FILE__, __LINE__, NULL, "The client left.");
     else if (status != STATUS_OK)
