@@ -19,6 +19,7 @@
 #include "gateway/edge/edge_probe.h"
 #include "gateway/edge/edge_replay.h"
 #include "gateway/edge/edge_settle.h"
+#include "gateway/edge/edge_usage.h"
 #include "gateway/edge/edge_wait.h"
 #include "gateway/http/tls.h"
 
@@ -29,7 +30,8 @@ enum {
     DRAIN_END_MS = 3000,             /* after the cut: final records, commits, error events */
     UPSTREAM_CONNECTIONS_SPARE = 64, /* probes, replay, acknowledgements */
     UPSTREAM_CONNECT_MS = 2000,
-    UPSTREAM_MARGIN_MS = 5000, /* a job's own deadline comes first */
+    UPSTREAM_HEAD_MS =
+        86405000, /* the longest request_timeout_s and more: a job's own comes first */
 };
 
 /* Everything of one run that only edge.c needs. */
@@ -103,13 +105,14 @@ static enum status open_stores(struct edge *edge)
     if (is_made)
         LOG(LOG_INFO, "admin_key_made", LOG_TEXT("file", "admin.key in the data directory"));
     TRY(run_path(path, edge->config, "ledger.db"));
-    return ledger_open(&edge->ledger, &(struct ledger_options){
-                                          .path = path,
-                                          .metrics = edge->metrics.registry,
-                                          .batch_told = edge_settle_told,
-                                          .batch_context = edge,
-                                          .is_full = is_full,
-                                          .keep_days = (uint32_t)edge->config->ledger_keep_days});
+    TRY(ledger_open(&edge->ledger, &(struct ledger_options){
+                                       .path = path,
+                                       .metrics = edge->metrics.registry,
+                                       .batch_told = edge_settle_told,
+                                       .batch_context = edge,
+                                       .is_full = is_full,
+                                       .keep_days = (uint32_t)edge->config->ledger_keep_days}));
+    return ledger_usage_open(&edge->usage, path);
 }
 
 static enum status open_tls(struct edge *edge)
@@ -136,14 +139,13 @@ static enum status open_upstream(struct edge *edge)
 {
     char path[PATH_BYTES];
     TRY(run_path(path, edge->config, "engine.sock"));
-    uint32_t most_ms = (uint32_t)edge->config->request_timeout_s * 1000 + UPSTREAM_MARGIN_MS;
     struct http1_client_options options = {
         .loop = edge->loop,
         .unix_path = edge->config->socket[0] != '\0' ? edge->config->socket : path,
         /* One for each client's: the engine says busy, not the pool. */
         .connections_max = (uint32_t)edge->config->max_connections + UPSTREAM_CONNECTIONS_SPARE,
         .connect_timeout_ms = UPSTREAM_CONNECT_MS,
-        .head_timeout_ms = most_ms,
+        .head_timeout_ms = UPSTREAM_HEAD_MS,
         .idle_timeout_ms = (uint32_t)edge->config->engine_idle_timeout_s * 1000,
         .peer_uid = -1};
     TRY(http1_client_create(&edge->client, &options));
@@ -299,6 +301,8 @@ static void run_close(struct run *run)
     edge_probe_destroy(edge->probe);
     if (edge->client != NULL)
         http1_client_destroy(edge->client);
+    ledger_usage_close(edge->usage);
+    edge_usage_free_all(edge);
     if (edge->ledger != NULL)
         ledger_close(edge->ledger);
     edge_wait_destroy(edge->wait);

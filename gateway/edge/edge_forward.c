@@ -3,10 +3,12 @@
 #include "gateway/edge/edge_credential.h"
 #include "gateway/edge/edge_head.h"
 #include "gateway/edge/edge_job.h"
+#include "gateway/edge/edge_me.h"
 #include "gateway/edge/edge_probe.h"
+#include "gateway/edge/edge_usage.h"
 #include "gateway/http/http_error.h"
 
-enum kind { CHAT, TEXT, GENERATE, PLAIN, HEALTH, READY };
+enum kind { CHAT, TEXT, GENERATE, PLAIN, ME, USAGE, HEALTH, READY };
 
 static const struct route routes[] = {
 #define ROUTE(method, path, kind) {method, path, NULL},
@@ -87,6 +89,21 @@ static void handle_ready(struct edge *edge, struct http_request *request,
     edge_probe_ask(edge->probe, &wait->waiter);
 }
 
+/* What the edge knows by itself about whoever asks. */
+static void handle_own(struct edge *edge, struct http_request *request, struct edge_access *access,
+                       enum kind kind)
+{
+    struct principal principal;
+    enum status status = edge_credential_check(edge->auth, request, false, &principal);
+    if (status == STATUS_OK) {
+        edge_access_principal(access, &principal);
+        status =
+            (kind == ME ? edge_me_handle : edge_usage_handle)(edge, request, access, &principal);
+    }
+    if (status != STATUS_OK)
+        handle_failure(edge, request, access);
+}
+
 /* Everything that can refuse a request before the engine hears of it. */
 static enum status forward_admit(struct edge *edge, struct http_request *request,
                                  struct edge_access *access, struct edge_job_options *options,
@@ -144,6 +161,8 @@ void edge_forward_handle(struct http_request *request, void *context)
         handle_over(edge, &access, 200);
     } else if (kinds[index] == READY) {
         handle_ready(edge, request, &access);
+    } else if (kinds[index] == ME || kinds[index] == USAGE) {
+        handle_own(edge, request, &access, kinds[index]);
     } else {
         handle_forward(edge, request, &access, kinds[index]);
     }

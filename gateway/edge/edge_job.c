@@ -22,11 +22,13 @@ enum {
     BUSY_MS_MAX = 30000,
     NO_CONNECTION_MS = 20,
     QUEUED_EVERY_MS = 5000, /* between two comments to a client that waits */
+    CUTS_MAX = 2, /* engines that went away with a request: a third one might do it for its sake */
     CONTENT_TYPE_BYTES = 64,
     FALLBACK_BYTES = 1024,
 };
 
 static const char SERVICE_CLASS[] = "standard";
+static const char FOREIGN[] = "The engine is of another version; try again later.";
 
 struct edge_job {
     struct edge_job *previous;
@@ -55,10 +57,12 @@ struct edge_job {
     bool is_concluded;  /* nothing more is taken from the engine */
     bool is_committing; /* the row is with the ledger */
     bool is_ended;      /* the client has its end */
+    bool is_foreign;    /* the answer is of an engine that speaks another protocol */
     int upstream_code;  /* 0 = no head yet */
     bool has_waited;
     uint32_t retry_after_ms; /* of a busy engine */
     uint32_t sends;
+    uint32_t cuts; /* sent, and the engine went away before it answered */
     uint32_t deadline_ms;
     int64_t deadline_us;
     size_t pending_bytes; /* not taken by a paused reader at the last look */
@@ -445,7 +449,7 @@ void edge_job_cancel(struct edge_job *job, enum edge_cancel reason, const char *
     job_hold(job);
     job->is_cancelled = true;
     metric_add(job->edge->metrics.cancelled[reason], 1);
-    job_fail(job, statuses[reason], message);
+    job_fail(job, job->is_foreign ? STATUS_UNAVAILABLE : statuses[reason], message);
     if (job->exchange != NULL) {
         cancel_exchange(job);
     } else {
@@ -542,7 +546,12 @@ static void job_head(void *context, const struct http1_head *head)
     job->retry_after_ms = head->retry_after_ms;
     edge_wait_answered(job->edge->wait, &job->entry, code != 503);
     bool is_sse = slice_starts_with(content_type, SLICE("text/event-stream"));
-    if (job->is_generation && code == 200 && is_sse) {
+    job->is_foreign = head->protocol != 0 && head->protocol != EDGE_PROBE_PROTOCOL;
+    if (job->is_foreign) { /* it came since the last check, which the next one will see */
+        edge_wait_shut(job->edge->wait);
+        edge_probe_suspect(job->edge->probe);
+        edge_job_cancel(job, EDGE_CANCEL_ENGINE, FOREIGN);
+    } else if (job->is_generation && code == 200 && is_sse) {
         job->is_accepted = true;
         loop_timer_disarm(job->client_timer);
         if (job->body.is_stream && job->request != NULL && !job->is_cancelled &&
@@ -615,7 +624,7 @@ static void job_body(void *context, struct slice bytes)
 /* The engine is not there, or went away before it answered at all; or it said that it is full. */
 static bool ended_may_wait(const struct edge_job *job, enum status status)
 {
-    if (job->is_accepted || job->is_cancelled || job->request == NULL)
+    if (job->is_accepted || job->is_cancelled || job->request == NULL || job->cuts >= CUTS_MAX)
         return false;
     return job->upstream_code == 503 ? status == STATUS_OK
                                      : job->upstream_code == 0 && status == STATUS_UNAVAILABLE;
@@ -650,7 +659,7 @@ static void ended_conclude(struct edge_job *job, enum status status)
         job_fail(job, STATUS_UNAVAILABLE, "The engine ended in the middle of the answer.");
     else if (job->upstream_code == 0)
         job_fail(job, STATUS_UNAVAILABLE, "The engine is not available now; try again shortly.");
-    else if (job->upstream_code == 409 && job->sends > 1) /* begun, and then cut: by the engine */
+    else if (job->upstream_code == 409 && job->is_generation) /* begun by an engine that is gone */
         job_fail(job, STATUS_UNAVAILABLE, "The engine went away while it worked; try again.");
     job_conclude(job);
 }
@@ -663,8 +672,10 @@ static void job_ended(void *context, enum status status)
     job->exchange = NULL;
     loop_timer_disarm(job->timer);
     edge_wait_answered(job->edge->wait, &job->entry, false);
-    if (status != STATUS_OK && is_sent && !job->stream.has_final)
+    if (status != STATUS_OK && is_sent && !job->stream.has_final) {
+        job->cuts++;
         edge_replay_suspect(job->edge->replay);
+    }
     if (!job->is_concluded && ended_may_wait(job, status))
         ended_wait(job);
     else if (!job->is_concluded)
@@ -737,7 +748,7 @@ static void wait_refused(void *context)
 {
     struct edge_job *job = context;
     job_hold(job);
-    job_fail(job, STATUS_UNAVAILABLE, "The engine is of another version; try again later.");
+    job_fail(job, STATUS_UNAVAILABLE, FOREIGN);
     job_conclude(job);
     job_unhold(job);
 }

@@ -11,7 +11,8 @@
  *          └─ wait ◄─┤ down, busy            └─ cut: client's end; the row waits for its record
  *
  * Sent again is only what the engine has not accepted: nothing was sent, it answered 503, or it
- * went away before it answered at all. It drops a request id that it has seen.
+ * went away before it answered at all (twice, and it is told so: a request that kills engines must
+ * not kill one after the other). An engine drops a request id that it has seen.
  */
 #pragma once
 

@@ -11,6 +11,7 @@
 
 #include "auth/auth.h"
 #include "auth/ledger.h"
+#include "auth/ledger_usage.h"
 #include "config/config.h"
 #include "gateway/edge/edge_metrics.h"
 #include "gateway/http/listener.h"
@@ -20,6 +21,7 @@ struct edge_job;
 struct edge_probe;
 struct edge_replay;
 struct edge_settle;
+struct edge_usage_call;
 struct edge_wait;
 
 struct edge {
@@ -28,6 +30,8 @@ struct edge {
     struct store *store;
     struct auth *auth;
     struct ledger *ledger;
+    struct ledger_usage *usage;
+    struct edge_usage_call *usage_calls; /* all that are on their way */
     struct http1_client *client;
     struct edge_probe *probe;
     struct edge_wait *wait;

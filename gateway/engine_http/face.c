@@ -76,9 +76,9 @@ void face_release_body(struct face *face, size_t body_bytes)
     face->body_count--;
 }
 
-enum status face_submit(struct face *face, struct face_task *task, size_t body_bytes)
+enum status face_submit(struct face *face, struct loop_worker_task *task, size_t body_bytes)
 {
-    return face_worker_submit(
+    return loop_worker_submit(
         body_bytes > LIMIT_SMALL_BODY_BYTES ? face->worker_large : face->worker, task);
 }
 

@@ -12,8 +12,8 @@
 #include "config/config.h"
 #include "engine/engine.h"
 #include "gateway/engine_http/face_trusted.h"
-#include "gateway/engine_http/face_worker.h"
 #include "gateway/engine_http/final_ring.h"
+#include "gateway/http/loop_worker.h"
 #include "gateway/http/request.h"
 
 enum { FACE_RECENT_IDS = 4096, FACE_INSTANCE_BYTES = 17 };
@@ -30,8 +30,8 @@ struct face {
         struct metric *finals_lost;
         struct metric *jobs;
     } gauges;
-    struct face_worker *worker;       /* bodies of up to LIMIT_SMALL_BODY_BYTES */
-    struct face_worker *worker_large; /* larger ones: nobody small waits behind 4 MiB of JSON */
+    struct loop_worker *worker;       /* bodies of up to LIMIT_SMALL_BODY_BYTES */
+    struct loop_worker *worker_large; /* larger ones: nobody small waits behind 4 MiB of JSON */
     uint64_t body_bytes;              /* of all requests here, copied once more by each */
     uint32_t body_count;              /* requests that hold one, with or without their client */
     struct final_ring *finals;
@@ -61,6 +61,6 @@ void face_metrics_set(const struct face *face);
 enum status face_reserve_body(struct face *face, struct slice body);
 void face_release_body(struct face *face, size_t body_bytes);
 /* Hands a task to the worker for bodies of that size. BUSY when its queue is full. */
-enum status face_submit(struct face *face, struct face_task *task, size_t body_bytes);
+enum status face_submit(struct face *face, struct loop_worker_task *task, size_t body_bytes);
 /* A handler's start: 503 (answered, false) while draining. */
 bool face_accepts(struct face *face, struct http_request *request);

@@ -18,7 +18,7 @@ enum {
 };
 
 struct face_job {
-    struct face_task task; /* first: the worker gives it back */
+    struct loop_worker_task task; /* first: the worker gives it back */
     struct face *face;
     struct face_job *next;
     struct face_job *previous;
@@ -425,7 +425,7 @@ static enum status job_submit_prompt(struct face_job *job, uint32_t prompt)
     return STATUS_OK;
 }
 
-static void job_parsed(struct face_task *task)
+static void job_parsed(struct loop_worker_task *task)
 {
     struct face_job *job = (struct face_job *)task;
     job->is_parsing = false;
@@ -447,7 +447,7 @@ static void job_parsed(struct face_task *task)
     }
 }
 
-static void job_parse(struct face_task *task)
+static void job_parse(struct loop_worker_task *task)
 {
     struct face_job *job = (struct face_job *)task;
     if (job->is_cancelled) /* nobody waits for it: the next body's turn */
@@ -475,7 +475,7 @@ static enum status job_create(struct face_job **out, struct face *face,
         face_release_body(face, body.length);
         FAIL(STATUS_NO_MEMORY, "no memory for a request");
     }
-    job->task = (struct face_task){.work = job_parse, .done = job_parsed};
+    job->task = (struct loop_worker_task){.work = job_parse, .done = job_parsed};
     job->face = face;
     job->trusted = trusted;
     job->kind = kind;

@@ -11,7 +11,7 @@
 enum { ANSWER_BYTES_MAX = 64 * 1024 * 1024 };
 
 struct text_job {
-    struct face_task task; /* first */
+    struct loop_worker_task task; /* first */
     struct face *face;
     struct http_request *request; /* NULL once it is gone */
     enum face_text_kind kind;
@@ -161,7 +161,7 @@ static enum status text_work_body(struct text_job *job)
     return status;
 }
 
-static void text_work(struct face_task *task)
+static void text_work(struct loop_worker_task *task)
 {
     struct text_job *job = (struct text_job *)task;
     job->status = text_work_body(job);
@@ -169,7 +169,7 @@ static void text_work(struct face_task *task)
         job->note = *status_note();
 }
 
-static void text_done(struct face_task *task)
+static void text_done(struct loop_worker_task *task)
 {
     struct text_job *job = (struct text_job *)task;
     if (job->request != NULL && job->status == STATUS_OK) {

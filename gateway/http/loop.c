@@ -82,8 +82,17 @@ static void on_wake(h2o_socket_t *socket, const char *error)
     }
 }
 
+/* Input buffers begin with one read's bytes rather than two, since an idle stream keeps one; and a
+ * large one never becomes a file under /tmp. */
+static void create_set_buffers(void)
+{
+    h2o_socket_buffer_prototype._initial_buf.capacity = H2O_SOCKET_INITIAL_INPUT_BUFFER_SIZE;
+    h2o_socket_buffer_mmap_settings.threshold = SIZE_MAX;
+}
+
 enum status loop_create(struct loop **out)
 {
+    create_set_buffers();
     struct loop *loop = mem_zalloc(1, sizeof(*loop));
     if (loop == NULL)
         FAIL(STATUS_NO_MEMORY, "no memory for an event loop");

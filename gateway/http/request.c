@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -56,11 +57,19 @@ const char *request_reason(int code)
 
 void request_id_make(char out[REQUEST_ID_BYTES + 1])
 {
+    /* Drawn from the kernel for many ids at once: a system call a request would be a tenth of what
+     * this layer costs. */
+    enum { IDS_AT_ONCE = 64, BYTES = 16 };
+    static _Thread_local uint8_t drawn[IDS_AT_ONCE][BYTES];
+    static _Thread_local size_t left;
     static const char digits[] = "0123456789abcdef";
-    uint8_t bytes[16];
-    rng_secure_bytes(bytes, sizeof(bytes));
+    if (left == 0) {
+        rng_secure_bytes(drawn, sizeof(drawn));
+        left = IDS_AT_ONCE;
+    }
+    const uint8_t *bytes = drawn[--left];
     memcpy(out, "req_", 4);
-    for (size_t i = 0; i < sizeof(bytes); i++) {
+    for (size_t i = 0; i < BYTES; i++) {
         out[4 + 2 * i] = digits[bytes[i] >> 4];
         out[5 + 2 * i] = digits[bytes[i] & 15];
     }
@@ -92,6 +101,22 @@ bool request_connection_judge(struct request_connection *connection, uint32_t ov
     return is_flood;
 }
 
+/* h2o is about to drop the request's bytes from the connection's input, or to close it. */
+static void dispose_give_back(struct http_request *request)
+{
+    if (request->input == NULL)
+        return;
+    h2o_buffer_t **input = &request->socket->input;
+    if ((*input)->bytes == NULL) {
+        *input = request->input;
+    } else { /* only the count and the place of what is to be dropped matter, nobody reads it */
+        (*input)->bytes -= request->input->size;
+        (*input)->size += request->input->size;
+        h2o_buffer_dispose(&request->input);
+    }
+    request->input = NULL;
+}
+
 /* Every end of a request comes through here: its pool is being cleared. A connection on which most
  * streams end before they are answered is a reset flood (CVE-2023-44487, CVE-2025-8671). */
 static void dispose(void *memory)
@@ -108,6 +133,7 @@ static void dispose(void *memory)
     if (is_flood && !connection->is_dead)
         request->host->flooded(connection);
     tell_gone(request, !request->is_finished);
+    dispose_give_back(request);
     buffer_deinit(&request->pending);
     buffer_deinit(&request->sending);
 }
@@ -233,12 +259,98 @@ static struct slice begin_copy(h2o_req_t *h2o, h2o_iovec_t bytes)
     return (struct slice){copy, bytes.len};
 }
 
-/* Copies what handlers see. On HTTP/1 nothing of h2o's may point into the input buffer afterwards,
- * because the watch may move it. */
-static void begin_copy_request(struct http_request *request, h2o_req_t *h2o)
+/* Moves a pointer of h2o's along when the bytes that it points into move. */
+struct begin_move {
+    uintptr_t from;
+    size_t length;
+    char *to;
+};
+
+static void begin_move_one(const struct begin_move *move, h2o_iovec_t *bytes)
 {
-    request->method = begin_copy(h2o, h2o->method);
-    struct slice path = begin_copy(h2o, h2o->path);
+    uintptr_t offset = (uintptr_t)bytes->base - move->from;
+    if (bytes->base != NULL && offset <= move->length)
+        bytes->base = move->to + offset;
+}
+
+static void begin_move_all(h2o_req_t *h2o, const struct begin_move *move)
+{
+    h2o_iovec_t *const parts[] = {
+        &h2o->input.method, &h2o->input.path, &h2o->input.authority, &h2o->method, &h2o->path,
+        &h2o->authority,    &h2o->entity,     &h2o->path_normalized, &h2o->upgrade};
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+        begin_move_one(move, parts[i]);
+    for (size_t i = 0; i < h2o->headers.size; i++) {
+        h2o_header_t *header = &h2o->headers.entries[i];
+        begin_move_one(move, &header->value);
+        if (!h2o_iovec_is_token(header->name))
+            begin_move_one(move, header->name);
+    }
+}
+
+/* Gives back what the buffer has beyond its bytes: it lives as long as the request. */
+static void begin_fit(h2o_req_t *h2o, h2o_buffer_t **buffer)
+{
+    enum { WASTE_BYTES = 1024 };
+    h2o_buffer_t *old = *buffer;
+    if (old->_fd != -1 || old->bytes != old->_buf || old->capacity - old->size < WASTE_BYTES)
+        return;
+    struct begin_move move = {.from = (uintptr_t)old->bytes, .length = old->size};
+    h2o_buffer_t *fitted = realloc(old, offsetof(h2o_buffer_t, _buf) + old->size + 1);
+    if (fitted == NULL)
+        return;
+    fitted->capacity = fitted->size + 1;
+    fitted->bytes = fitted->_buf;
+    move.to = fitted->bytes;
+    begin_move_all(h2o, &move);
+    *buffer = fitted;
+}
+
+/* On HTTP/1 h2o's strings and the body lie in the connection's input buffer, where the watch reads
+ * on. The request takes the buffer for itself and leaves the connection an empty one; dispose puts
+ * it back just before h2o drops the request's bytes from it. When more than this request is there
+ * already, it gets a copy of its part instead.
+ *
+ *   socket->input ──► [ head | body ]        request->input ──► [ head | body ]
+ *                                      ==>    socket->input ──► [ ]  (pipelined bytes come here)
+ */
+static void begin_take_input(struct http_request *request, size_t head_bytes)
+{
+    h2o_req_t *h2o = request->h2o;
+    h2o_buffer_t *input = request->socket->input;
+    size_t bytes = h2o->entity.base != NULL
+                       ? (size_t)(h2o->entity.base + h2o->entity.len - input->bytes)
+                       : head_bytes;
+    ASSERT(bytes <= input->size);
+    if (bytes == input->size) {
+        h2o_buffer_init(&request->socket->input, &h2o_socket_buffer_prototype);
+        begin_fit(h2o, &input);
+        request->input = input;
+        return;
+    }
+    if (bytes == 0) /* a head that cannot be measured: it is refused */
+        bytes = input->size;
+    struct begin_move move = {.from = (uintptr_t)input->bytes, .length = bytes};
+    move.to = h2o_mem_alloc_pool(&h2o->pool, bytes + 1);
+    memcpy(move.to, input->bytes, bytes);
+    begin_move_all(h2o, &move);
+}
+
+/* The byte behind each of h2o's strings is a NUL, or on HTTP/1 a separator that was parsed. */
+static struct slice begin_string(h2o_iovec_t bytes)
+{
+    if (bytes.base == NULL)
+        return (struct slice){"", 0};
+    if (bytes.base[bytes.len] != '\0')
+        bytes.base[bytes.len] = '\0';
+    return (struct slice){bytes.base, bytes.len};
+}
+
+/* What handlers see: views of h2o's strings, which live as long as the request. */
+static void begin_view(struct http_request *request, h2o_req_t *h2o)
+{
+    request->method = begin_string(h2o->method);
+    struct slice path = begin_string(h2o->path);
     const char *mark = path.length > 0 ? memchr(path.bytes, '?', path.length) : NULL;
     request->path = path;
     if (mark != NULL) {
@@ -250,25 +362,12 @@ static void begin_copy_request(struct http_request *request, h2o_req_t *h2o)
         h2o_mem_alloc_pool(&h2o->pool, (request->header_count + 1) * sizeof(request->headers[0]));
     for (size_t i = 0; i < request->header_count; i++) {
         const h2o_header_t *header = &h2o->headers.entries[i];
-        request->headers[i].name = begin_copy(h2o, *header->name).bytes;
-        request->headers[i].value = begin_copy(h2o, header->value);
+        request->headers[i].name = h2o_iovec_is_token(header->name)
+                                       ? header->name->base
+                                       : begin_string(*header->name).bytes;
+        request->headers[i].value = begin_string(header->value);
     }
     request->body = (struct slice){h2o->entity.base, h2o->entity.len};
-    if (request->socket == NULL)
-        return;
-    if (request->body.length > 0)
-        request->body = begin_copy(h2o, h2o->entity);
-    h2o->entity = h2o_iovec_init(request->body.bytes, request->body.length);
-    h2o->method = h2o_iovec_init(request->method.bytes, request->method.length);
-    h2o->path = h2o_iovec_init(path.bytes, path.length);
-    h2o->path_normalized = h2o->path;
-    struct slice authority = begin_copy(h2o, h2o->authority);
-    h2o->authority = h2o_iovec_init(authority.bytes, authority.length);
-    h2o->input.method = h2o->method;
-    h2o->input.path = h2o->path;
-    h2o->input.authority = h2o->authority;
-    h2o->headers.size = 0;
-    h2o->upgrade = h2o_iovec_init(NULL, 0);
 }
 
 static size_t begin_head_bytes(const h2o_req_t *h2o)
@@ -286,6 +385,7 @@ static size_t begin_head_bytes(const h2o_req_t *h2o)
  * proxy before it) takes for the next request. */
 static const char *begin_framing_fault(struct http_request *request, size_t *head_bytes)
 {
+    *head_bytes = 0;
     h2o_req_t *h2o = request->h2o;
     if (request->socket == NULL) {
         *head_bytes = begin_head_bytes(h2o);
@@ -302,23 +402,22 @@ static const char *begin_framing_fault(struct http_request *request, size_t *hea
 }
 
 /* 0, or the code to refuse with before any handler sees the request. */
-static int begin_refusal(struct http_request *request)
+static int begin_refusal(struct http_request *request, size_t *head_bytes)
 {
     const h2o_req_t *h2o = request->h2o;
-    size_t head_bytes = 0;
-    request->refusal_reason = begin_framing_fault(request, &head_bytes);
+    request->refusal_reason = begin_framing_fault(request, head_bytes);
     if (request->refusal_reason != NULL)
         return 400;
     if (h2o->path.len > LIMIT_PATH_BYTES)
         return 414;
-    if (head_bytes > LIMIT_HEAD_BYTES)
+    if (*head_bytes > LIMIT_HEAD_BYTES)
         return 431;
     if (h2o->entity.len > request->host->body_bytes_max)
         return 413;
     return 0;
 }
 
-/* The same, once what handlers see has been copied. */
+/* The same, of what handlers see. */
 static int begin_refusal_of_rules(struct http_request *request)
 {
     const h2o_req_t *h2o = request->h2o;
@@ -358,8 +457,11 @@ void request_begin(struct request_host *host, h2o_req_t *h2o)
     buffer_init(&request->pending, STREAM_BYTES_MAX);
     buffer_init(&request->sending, STREAM_BYTES_MAX);
     request_id_make(request->id);
-    request->refusal_code = begin_refusal(request);
-    begin_copy_request(request, h2o);
+    size_t head_bytes;
+    request->refusal_code = begin_refusal(request, &head_bytes);
+    if (request->socket != NULL)
+        begin_take_input(request, head_bytes);
+    begin_view(request, h2o);
     if (request->refusal_code == 0)
         request->refusal_code = begin_refusal_of_rules(request);
     if (request->refusal_code != 0 && request->refusal_code != 413)

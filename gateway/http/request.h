@@ -1,6 +1,6 @@
 /* request: one HTTP request and its answer, as handlers see it: no libh2o above this line.
  *
- * Owns:     nothing itself; everything lives in the h2o request's pool and dies with it.
+ * Owns:     nothing itself; everything lives with the h2o request and dies with it.
  * Thread:   the loop's thread only.
  * Cost:     http_alloc is a bump of the pool; a stream copies each write once.
  * Not here: who is calling, what is asked (edge, engine_http, admin).

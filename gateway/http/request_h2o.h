@@ -66,6 +66,7 @@ struct http_request {
     h2o_timeout_entry_t start_entry;
     h2o_timeout_entry_t unread_entry; /* runs from the last send to the end */
 
+    h2o_buffer_t *input; /* HTTP/1: the buffer that the strings lie in; NULL = they are h2o's */
     struct slice method, path, query, body;
     struct http_header *headers;
     size_t header_count;

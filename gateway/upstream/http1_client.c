@@ -13,7 +13,12 @@
 #include "config/base/mem.h"
 #include "gateway/http/loop_h2o.h"
 
-enum { CONNECT_RETRY_MS = 5, HEADERS_MAX = 64 };
+enum {
+    CONNECT_RETRY_MS =
+        5, /* doubled each time: many that find a full backlog must not fill the loop */
+    CONNECT_RETRY_MS_MAX = 80,
+    HEADERS_MAX = 64,
+};
 
 /* A connection to the engine: under an exchange, or idle in the pool's stack. */
 struct http1_connection {
@@ -47,6 +52,7 @@ struct http1_exchange {
     enum http1_phase phase;
     enum status failure; /* PHASE_FAILED: told at the next turn */
     int64_t connect_until_us;
+    uint32_t connect_retry_ms;
     enum http1_framing framing;
     uint64_t body_left; /* FRAMING_LENGTH */
     struct phr_chunked_decoder decoder;
@@ -278,7 +284,9 @@ static void attempt(struct http1_exchange *exchange, bool may_reuse)
         return;
     case CONNECT_LATER:
         exchange->phase = PHASE_CONNECT;
-        loop_timer_arm(exchange->timer, CONNECT_RETRY_MS);
+        loop_timer_arm(exchange->timer, exchange->connect_retry_ms);
+        if (exchange->connect_retry_ms < CONNECT_RETRY_MS_MAX)
+            exchange->connect_retry_ms *= 2;
         return;
     case CONNECT_FAILED:
         fail_later(exchange, STATUS_UNAVAILABLE);
@@ -585,6 +593,7 @@ enum status http1_exchange_start(struct http1_client *client, struct slice head,
     *exchange = (struct http1_exchange){.client = client,
                                         .callbacks = *callbacks,
                                         .context = context,
+                                        .connect_retry_ms = CONNECT_RETRY_MS,
                                         .request_bytes = request_bytes};
     memcpy(exchange->request, head.bytes, head.length);
     memcpy(exchange->request + head.length, tail, tail_length);

@@ -155,6 +155,16 @@ static bool engine_answer(int fd, const char *head, const char *body)
 {
     if (engine_answer_internal(fd, head, body))
         return true;
+    if (atomic_load(&engine_dies_left) > 0) {
+        atomic_fetch_sub(&engine_dies_left, 1);
+        atomic_fetch_add(&engine_requests, 1);
+        return false;
+    }
+    if (atomic_load(&engine_begins_left) > 0) {
+        if (atomic_fetch_sub(&engine_begins_left, 1) == 2)
+            engine_record_add(head, 1, "error");
+        return false;
+    }
     engine_request_head = head;
     atomic_fetch_add(&engine_requests, 1);
     pthread_mutex_lock(&engine_lock);
@@ -164,6 +174,12 @@ static bool engine_answer(int fd, const char *head, const char *body)
     pthread_mutex_unlock(&engine_lock);
     if (strncmp(head, "GET ", 4) == 0 || strstr(head, "tokenize") != NULL) {
         engine_json(fd, "200 OK", "{\"object\":\"list\",\"data\":[]}");
+        return true;
+    }
+    if (atomic_load(&engine_protocol) != 1) {
+        engine_json(fd, "400 Bad Request",
+                    "{\"error\":{\"message\":\"of another version\",\"type\":"
+                    "\"invalid_request_error\",\"param\":null,\"code\":\"protocol_mismatch\"}}");
         return true;
     }
     bool is_busy = engine_is(body, "busy") && !atomic_load(&engine_is_roomy);

@@ -20,6 +20,8 @@
 static pthread_mutex_t engine_lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic bool engine_is_sick; /* /metrics answers 500 */
 
+static _Atomic int engine_protocol = 1;
+
 static bool engine_send(int fd, const char *text)
 {
     size_t length = strlen(text);
@@ -30,8 +32,9 @@ static void engine_json(int fd, const char *status, const char *body)
 {
     char head[256];
     snprintf(head, sizeof head,
-             "HTTP/1.1 %s\r\ncontent-type: application/json\r\ncontent-length: %zu\r\n\r\n", status,
-             strlen(body));
+             "HTTP/1.1 %s\r\ncontent-type: application/json\r\nx-banyan-protocol: %d\r\n"
+             "content-length: %zu\r\n\r\n",
+             status, atomic_load(&engine_protocol), strlen(body));
     engine_send(fd, head);
     engine_send(fd, body);
 }
@@ -52,12 +55,13 @@ static struct engine_record engine_records[ENGINE_RECORDS_MAX]; /* under engine_
 static int engine_record_count;
 static uint64_t engine_acked;
 static _Atomic int engine_instance = 1;
-static _Atomic int engine_protocol = 1;
 static _Atomic bool engine_is_draining;
 static _Atomic int engine_pages_read;
 static _Atomic int engine_acks;
-static _Atomic int engine_busy_left; /* so many requests more are answered 503 */
-static _Atomic bool engine_is_roomy; /* "busy" is answered as "ok" */
+static _Atomic int engine_dies_left;   /* so many requests more are cut before their head */
+static _Atomic int engine_begins_left; /* 2: the next one too, but there is a record of it */
+static _Atomic int engine_busy_left;   /* so many requests more are answered 503 */
+static _Atomic bool engine_is_roomy;   /* "busy" is answered as "ok" */
 
 static void engine_field(const char *head, const char *name, char *out, size_t capacity)
 {

@@ -80,6 +80,23 @@ static void test_up_down_and_leaving(void **state)
     ask_all();
     assert_int_equal(told_up, WAITERS);
     assert_true(metric_value(metrics.upstream_up) > 0.5);
+    const struct edge_probe_engine *engine = edge_probe_engine(probe);
+    assert_int_equal(engine->state, EDGE_PROBE_UP);
+    assert_string_equal(engine->instance, "i1");
+    assert_string_equal(engine->model, "fake");
+    atomic_store(&engine_is_draining, true);
+    ask_all();
+    assert_int_equal(told_down, WAITERS);
+    assert_int_equal(engine->state, EDGE_PROBE_DRAINING);
+    assert_string_equal(edge_probe_word(probe), "draining");
+    atomic_store(&engine_is_draining, false);
+    atomic_store(&engine_protocol, 2);
+    ask_all();
+    assert_int_equal(told_down, WAITERS);
+    assert_int_equal(engine->state, EDGE_PROBE_FOREIGN);
+    assert_int_equal(engine->protocol, 2);
+    assert_string_equal(edge_probe_word(probe), "other protocol");
+    atomic_store(&engine_protocol, 1);
     leaves = true;
     ask_all();
     assert_int_equal(told_up, 2);
@@ -91,6 +108,7 @@ static void test_up_down_and_leaving(void **state)
     edge_kit_stop_engine();
     ask_all();
     assert_int_equal(told_down, WAITERS);
+    assert_string_equal(engine->instance, "i1"); /* whose records are not all read */
     assert_true(metric_value(metrics.upstream_up) < 0.5);
     close_probe(client, &metrics);
     config_release(kit.config);

@@ -18,6 +18,8 @@ static int ask(const char *model, const char *more)
     return edge_kit_public("POST", CHAT, body_of(model, more));
 }
 
+static char row[64];
+
 #define STREAM ",\"stream\":true"
 
 static int set_up(void **state)
@@ -82,11 +84,11 @@ static void test_what_is_counted_is_acknowledged(void **state)
     wait_acked();
     assert_int_equal(engine_last(), edge_kit_rows());
     int acks = atomic_load(&engine_acks);
-    for (int i = 0; i < 200; i++)
+    for (int i = 0; i < 70; i++)
         assert_int_equal(ask("ok", ""), 200);
     wait_acked();
     /* in batches: of 64, or of a second */
-    assert_in_range(atomic_load(&engine_acks) - acks, 1, 200 / 64 + 20);
+    assert_in_range(atomic_load(&engine_acks) - acks, 1, 70 / 64 + 20);
 }
 
 /* Adds records as an engine does while no edge is there. */
@@ -213,6 +215,61 @@ static void wait_metric(const char *line)
     fail_msg("the metrics never said '%s'", line);
 }
 
+/* The engine goes away before it answers: the request is sent to the next one, but a request with
+ * which engines go away is told so, and not sent to a third. */
+static void test_cut_before_the_head(void **state)
+{
+    (void)state;
+    int before = edge_kit_rows();
+    int asked = atomic_load(&engine_requests);
+    atomic_store(&engine_dies_left, 1);
+    assert_int_equal(ask("ok", STREAM), 200);
+    edge_text_has(answer, "data: [DONE]");
+    assert_int_equal(atomic_load(&engine_requests), asked + 2);
+    atomic_store(&engine_dies_left, 8);
+    assert_int_equal(ask("ok", STREAM), 503);
+    edge_text_has(answer, "service_unavailable");
+    /* twice, each time once more when the connection was a kept one */
+    assert_in_range(atomic_load(&engine_dies_left), 4, 6);
+    atomic_store(&engine_dies_left, 0);
+    assert_int_equal(ask("ok", ""), 200);
+    /* It had begun the request, and died before the head came: told so, and counted once. */
+    atomic_store(&engine_begins_left, 2); /* a kept connection is replaced once */
+    assert_int_equal(ask("ok", ""), 503);
+    atomic_store(&engine_begins_left, 0);
+    edge_text_has(answer, "The engine went away while it worked");
+    edge_kit_wait_rows(before + 3);
+    edge_kit_last_row(row, sizeof row);
+    assert_string_equal(row, "1 error 0 200");
+    wait_acked();
+}
+
+/* The ways of leaving while the request waits; none of them is sent later. */
+static void test_leaving_while_waiting(void **state)
+{
+    (void)state;
+    edge_kit_stop_engine();
+    int asked = atomic_load(&engine_requests);
+    for (int i = 0; i < 3; i++) {
+        struct edge_kit_connection leaver = edge_kit_connect(kit.port);
+        edge_kit_write(&leaver, "POST", CHAT, edge_kit_bearer(kit.key), body_of("ok", STREAM));
+        wait_metric("banyan_requests_waiting 1\n");
+        struct linger at_once = {.l_onoff = 1};
+        if (i == 1)
+            setsockopt(leaver.fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+        if (i == 2)
+            shutdown(leaver.fd, SHUT_WR);
+        if (i != 2)
+            edge_kit_close(&leaver);
+        wait_metric("banyan_requests_waiting 0\n");
+        if (i == 2)
+            edge_kit_close(&leaver);
+    }
+    edge_kit_start_engine();
+    assert_int_equal(ask("ok", ""), 200);
+    assert_int_equal(atomic_load(&engine_requests), asked + 1);
+}
+
 /* The engine is down: eight of one tenant wait, one more is told so at once, one that leaves makes
  * room; a stream that has waited a second is told that it waits; then all are answered. */
 static void test_engine_restart(void **state)
@@ -309,7 +366,10 @@ static void test_draining_and_foreign_engines(void **state)
     pthread_join(asker.thread, NULL);
     assert_int_equal(asker.code, 200);
 
+    assert_int_equal(ask("ok", ""), 200); /* the gate is open, the last check is new */
     atomic_store(&engine_protocol, 2);
+    assert_int_equal(ask("ok", ""), 503); /* it says so itself before the next check */
+    edge_text_has(answer, "another version");
     assert_int_equal(edge_kit_public("GET", "/ready", ""), 503);
     edge_text_has(answer, "\"engine\":\"other protocol\"");
     asked = atomic_load(&engine_requests);
@@ -374,7 +434,9 @@ int main(void)
         cmocka_unit_test(test_what_is_counted_is_acknowledged),
         cmocka_unit_test(test_edge_restart),
         cmocka_unit_test(test_a_gap_is_passed),
+        cmocka_unit_test(test_cut_before_the_head),
         cmocka_unit_test(test_engine_restart),
+        cmocka_unit_test(test_leaving_while_waiting),
         cmocka_unit_test(test_deadline_while_waiting),
         cmocka_unit_test(test_busy_engine),
         cmocka_unit_test(test_draining_and_foreign_engines),

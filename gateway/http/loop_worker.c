@@ -1,10 +1,10 @@
-#include "gateway/engine_http/face_worker.h"
+#include "gateway/http/loop_worker.h"
 
 #include <pthread.h>
 
 #include "config/base/mem.h"
 
-struct face_worker {
+struct loop_worker {
     struct loop *loop;
     pthread_t thread;
     pthread_mutex_t lock;
@@ -13,25 +13,25 @@ struct face_worker {
     uint32_t capacity;
     uint32_t first;
     uint32_t count;
-    struct face_task **queue; /* [capacity], a ring */
+    struct loop_worker_task **queue; /* [capacity], a ring */
 };
 
 static void task_done(void *context)
 {
-    struct face_task *task = context;
+    struct loop_worker_task *task = context;
     task->done(task);
 }
 
 static void *worker_main(void *context)
 {
-    struct face_worker *worker = context;
+    struct loop_worker *worker = context;
     pthread_mutex_lock(&worker->lock);
     for (;;) {
         while (worker->count == 0 && !worker->is_ending)
             pthread_cond_wait(&worker->wake, &worker->lock);
         if (worker->count == 0)
             break;
-        struct face_task *task = worker->queue[worker->first];
+        struct loop_worker_task *task = worker->queue[worker->first];
         worker->first = (worker->first + 1) % worker->capacity;
         worker->count--;
         pthread_mutex_unlock(&worker->lock);
@@ -43,13 +43,13 @@ static void *worker_main(void *context)
     return NULL;
 }
 
-enum status face_worker_create(struct face_worker **out, struct loop *loop, uint32_t capacity)
+enum status loop_worker_create(struct loop_worker **out, struct loop *loop, uint32_t capacity)
 {
     ASSERT(capacity >= 1);
-    struct face_worker *worker = mem_zalloc(1, sizeof *worker);
+    struct loop_worker *worker = mem_zalloc(1, sizeof *worker);
     if (worker == NULL)
         FAIL(STATUS_NO_MEMORY, "no memory for a worker");
-    worker->queue = mem_zalloc(capacity, sizeof(struct face_task *));
+    worker->queue = mem_zalloc(capacity, sizeof(struct loop_worker_task *));
     worker->loop = loop;
     worker->capacity = capacity;
     pthread_mutex_init(&worker->lock, NULL);
@@ -65,7 +65,7 @@ enum status face_worker_create(struct face_worker **out, struct loop *loop, uint
     return STATUS_OK;
 }
 
-void face_worker_destroy(struct face_worker *worker)
+void loop_worker_destroy(struct loop_worker *worker)
 {
     if (worker == NULL)
         return;
@@ -80,7 +80,7 @@ void face_worker_destroy(struct face_worker *worker)
     mem_free(worker);
 }
 
-enum status face_worker_submit(struct face_worker *worker, struct face_task *task)
+enum status loop_worker_submit(struct loop_worker *worker, struct loop_worker_task *task)
 {
     pthread_mutex_lock(&worker->lock);
     bool is_full = worker->count == worker->capacity;
@@ -92,6 +92,6 @@ enum status face_worker_submit(struct face_worker *worker, struct face_task *tas
     }
     pthread_mutex_unlock(&worker->lock);
     if (is_full)
-        FAIL(STATUS_BUSY, "The engine has no room for another request right now.");
+        FAIL(STATUS_BUSY, "The server has no room for another request right now.");
     return STATUS_OK;
 }
