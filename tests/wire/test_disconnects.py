@@ -14,7 +14,7 @@ def test_all_leave_at_once(door):
     server = door.server
     heap = door.heap()
     before = server.ledger("select coalesce(max(id), 0) from requests")[0][0]
-    body = json.dumps(door.chat(stream=True, max_tokens=400)).encode()
+    body = json.dumps(door.chat(stream=True, max_tokens=400, ignore_eos=True)).encode()
     wires = []
     for _ in range(H1):
         wire = door.h1(timeout=60)
