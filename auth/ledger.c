@@ -497,8 +497,8 @@ static struct item *append_item(struct ledger *ledger)
     return item;
 }
 
-enum status ledger_append(struct ledger *ledger, const struct ledger_row *row,
-                          void (*committed)(void *context, enum status status), void *context)
+enum status ledger_queue(struct ledger *ledger, const struct ledger_row *row,
+                         void (*committed)(void *context, enum status status), void *context)
 {
     ASSERT(row->request_id[0] != '\0');
     struct item *item = append_item(ledger);
@@ -514,12 +514,25 @@ enum status ledger_append(struct ledger *ledger, const struct ledger_row *row,
         free_item(ledger, item);
         FAIL(STATUS_BUSY, "the ledger's queue of %d rows is full", LIMIT_LEDGER_QUEUE);
     }
+    return STATUS_OK;
+}
+
+void ledger_wake(struct ledger *ledger)
+{
     if (atomic_exchange(&ledger->has_rows, true))
-        return STATUS_OK; /* somebody has woken the writer, and it has not looked yet */
+        return; /* somebody has woken the writer, and it has not looked yet */
     pthread_mutex_lock(&ledger->lock);
     pthread_cond_signal(&ledger->wake_writer);
     pthread_mutex_unlock(&ledger->lock);
-    return STATUS_OK;
+}
+
+enum status ledger_append(struct ledger *ledger, const struct ledger_row *row,
+                          void (*committed)(void *context, enum status status), void *context)
+{
+    enum status status = ledger_queue(ledger, row, committed, context);
+    if (status == STATUS_OK)
+        ledger_wake(ledger);
+    return status;
 }
 
 static int64_t totals_bytes(const struct ledger *ledger, const char *ending)

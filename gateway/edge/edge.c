@@ -259,7 +259,8 @@ static enum status run_open(struct run *run)
     TRY(edge_metrics_init(&edge->metrics));
     TRY(loop_create(&edge->loop));
     run->drain_timer = loop_timer_create(edge->loop, drain_look, run);
-    if (run->drain_timer == NULL)
+    edge->settle_timer = loop_timer_create(edge->loop, edge_settle_wake, edge);
+    if (run->drain_timer == NULL || edge->settle_timer == NULL)
         FAIL(STATUS_NO_MEMORY, "no memory for a timer");
     /* Before the ledger's thread starts, so that it inherits the blocked signals. */
     TRY(loop_watch_signals(edge->loop, run_signal, run));
@@ -319,6 +320,8 @@ static void run_close(struct run *run)
         store_close(edge->store);
     if (run->drain_timer != NULL)
         loop_timer_destroy(run->drain_timer);
+    if (edge->settle_timer != NULL)
+        loop_timer_destroy(edge->settle_timer);
     if (edge->loop != NULL)
         loop_destroy(edge->loop);
     if (run->lock >= 0)

@@ -84,11 +84,31 @@ static void settle_lost(void *context)
     settle->done(settle->context, false);
 }
 
+/* The ledger's writer is woken when the loop has seen all that came: what ends in one turn is one
+ * commit. */
+static void append_wake(struct edge *edge)
+{
+    if (edge->settle_timer == NULL)
+        ledger_wake(edge->ledger);
+    else if (!edge->has_queued)
+        loop_timer_arm(edge->settle_timer, 0);
+    edge->has_queued = true;
+}
+
+void edge_settle_wake(void *context)
+{
+    struct edge *edge = context;
+    edge->has_queued = false;
+    ledger_wake(edge->ledger);
+}
+
 static void settle_append(void *context)
 {
     struct edge_settle *settle = context;
-    if (ledger_append(settle->edge->ledger, &settle->row, settle_written, settle) == STATUS_OK)
+    if (ledger_queue(settle->edge->ledger, &settle->row, settle_written, settle) == STATUS_OK) {
+        append_wake(settle->edge);
         return;
+    }
     if (settle->again == NULL)
         settle->again = loop_timer_create(settle->edge->loop, settle_append, settle);
     if (++settle->tries < TRIES_MAX && settle->again != NULL)

@@ -32,4 +32,6 @@ void edge_settle_begin(struct edge_settle *settle, struct edge *edge);
 /* For ledger_options.batch_told, with the edge as its context: wakes the loop once for all rows
  * that were told of. The ledger's thread. */
 void edge_settle_told(void *context);
+/* For edge.settle_timer, with the edge as its context: has the rows of this turn committed. */
+void edge_settle_wake(void *context);
 void edge_settle_deinit(struct edge_settle *settle);

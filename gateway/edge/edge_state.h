@@ -43,7 +43,9 @@ struct edge {
     struct listener *admin_listener;
     struct edge_job *jobs; /* all that are not settled and over */
     _Atomic(struct edge_settle *)
-        told; /* by the ledger, not yet seen by the loop; last one first */
+        told;                        /* by the ledger, not yet seen by the loop; last one first */
+    struct loop_timer *settle_timer; /* due at the end of a turn in which rows were queued */
+    bool has_queued;                 /* it is armed */
     uint32_t jobs_running;
     uint32_t readers_paused;
     struct buffer scratch; /* one frame on its way to a client */

@@ -421,6 +421,35 @@ static void test_batches_are_told_once(void **state)
     buffer_deinit(&text);
 }
 
+/* Rows that are queued without a wake-up wait for the next one, and are one commit with it. */
+static void test_queued_rows_are_one_commit(void **state)
+{
+    struct fixture *fixture = *state;
+    struct ledger *ledger;
+    struct ledger_row row;
+    struct ledger_totals totals;
+    struct batches batches = {0};
+    struct ledger_options options = {
+        .path = fixture->path, .batch_told = on_batch, .batch_context = &batches};
+    assert_int_equal(ledger_open(&ledger, &options), STATUS_OK);
+    for (int i = 0; i < 20; i++) {
+        make_row(&row, i);
+        assert_int_equal(ledger_queue(ledger, &row, on_committed, &batches.told), STATUS_OK);
+    }
+    sleep_ms(50);
+    ledger_totals(ledger, &totals);
+    assert_int_equal(totals.queued, 20);
+    assert_int_equal(atomic_load(&batches.batches), 0);
+    ledger_wake(ledger);
+    assert_true(wait_for(&batches.seen, 20));
+    assert_int_equal(atomic_load(&batches.batches), 1);
+    make_row(&row, 20); /* the end commits it */
+    assert_int_equal(ledger_queue(ledger, &row, on_committed, &batches.told), STATUS_OK);
+    ledger_close(ledger);
+    assert_int_equal(atomic_load(&batches.told.ok), 21);
+    assert_int_equal(query(fixture->path, "select count(*) from requests"), 21);
+}
+
 /* A server that was switched off for years: old rows go while new ones come, the sums stay. */
 static void test_old_rows_go_beside_the_writer(void **state)
 {
@@ -629,6 +658,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_writer_that_is_behind, setup, teardown),
         cmocka_unit_test_setup_teardown(test_newer_file_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(test_batches_are_told_once, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_queued_rows_are_one_commit, setup, teardown),
         cmocka_unit_test_setup_teardown(test_old_rows_go_beside_the_writer, setup, teardown),
         cmocka_unit_test_setup_teardown(test_killed_in_mid_commit, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_full_replay_after_a_restart, setup, teardown),
