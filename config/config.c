@@ -304,6 +304,58 @@ enum status config_load(const struct config **out, enum config_role role, int ar
     return status;
 }
 
+/* --- reload --- */
+
+static bool reload_is_same(const struct config_option *option, const struct config *a,
+                           const struct config *b)
+{
+    const char *field_a = (const char *)a + option->offset;
+    const char *field_b = (const char *)b + option->offset;
+    if (option->kind == CONFIG_OPTION_GROUP)
+        return true;
+    if (option->kind == CONFIG_OPTION_BOOL)
+        return memcmp(field_a, field_b, sizeof(bool)) == 0;
+    if (option->kind != CONFIG_OPTION_TEXT)
+        return memcmp(field_a, field_b, sizeof(int64_t)) == 0;
+    const char *text_a;
+    const char *text_b;
+    memcpy(&text_a, field_a, sizeof text_a);
+    memcpy(&text_b, field_b, sizeof text_b);
+    return strcmp(text_a, text_b) == 0;
+}
+
+/* The names of what a start alone can change, as far as the message has room. */
+static enum status reload_compare(const struct config *current, const struct config *next)
+{
+    char names[STATUS_MESSAGE_BYTES / 2] = "";
+    size_t length = 0;
+    for (size_t i = 0; i < config_option_count; i++) {
+        const struct config_option *option = &config_option_table[i];
+        if (option->is_reloadable || reload_is_same(option, current, next) ||
+            length + strlen(option->name) + 3 > sizeof names)
+            continue;
+        length += (size_t)snprintf(names + length, sizeof names - length, "%s%s",
+                                   length > 0 ? ", " : "", option->name);
+    }
+    if (length > 0)
+        FAIL(STATUS_CONFLICT, "only a restart changes: %s", names);
+    return STATUS_OK;
+}
+
+enum status config_reload(const struct config **out, const struct config *current,
+                          const struct config_sources *sources)
+{
+    const struct config *next = NULL;
+    *out = NULL;
+    TRY(config_load(&next, sources->role, sources->argc, sources->argv, sources->environment));
+    enum status status = reload_compare(current, next);
+    if (status == STATUS_OK)
+        *out = next;
+    else
+        config_release(next);
+    return status;
+}
+
 /* A snapshot is never written after it was made, but for its count. */
 static struct snapshot *snapshot_of(const struct config *config)
 {

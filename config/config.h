@@ -46,6 +46,20 @@ enum config_role {
  * variables that are no option and not within two letters of one. IO and LIMIT: the file. */
 enum status config_load(const struct config **out, enum config_role role, int argc,
                         const char *const *argv, const char *const *environment);
+
+/* What a snapshot was made of, to make the next one; the arrays are main's and stay. */
+struct config_sources {
+    enum config_role role;
+    int argc;
+    const char *const *argv;
+    const char *const *environment;
+};
+
+/* Reads all sources again. `current` stays as it is; `*out` is another snapshot with a count. As
+ * config_load, and CONFLICT when an option differs that only a start can change: the message names
+ * them, and nothing is taken. */
+enum status config_reload(const struct config **out, const struct config *current,
+                          const struct config_sources *sources);
 const struct config *config_retain(const struct config *config);
 void config_release(const struct config *config);
 

@@ -24,9 +24,8 @@
 #ifdef BANYAN_GATEWAY
 #include "config/config.h"
 #include "gateway/cli/cli.h"
-#include "gateway/edge/edge.h"
-#include "gateway/engine_http/engine_http.h"
 #include "gateway/serve/serve.h"
+#include "gateway/serve/serve_half.h"
 #endif
 
 enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
@@ -56,9 +55,9 @@ static bool main_wants_help(int argc, const char *const *argv)
 }
 
 /* Loads the options of a role and runs it: help and wrong options end here. */
-static int main_with_config(const char *command, enum config_role role, int argc,
-                            const char *const *argv,
-                            enum status (*run)(const struct config *config))
+static int
+main_with_config(const char *command, enum config_role role, int argc, const char *const *argv,
+                 enum status (*run)(const struct config *, const struct config_sources *))
 {
     if (main_wants_help(argc, argv)) {
         struct buffer help;
@@ -69,7 +68,8 @@ static int main_with_config(const char *command, enum config_role role, int argc
         return EXIT_OK;
     }
     const struct config *config = NULL;
-    if (config_load(&config, role, argc, argv, (const char *const *)environ) != STATUS_OK) {
+    const struct config_sources sources = {role, argc, argv, (const char *const *)environ};
+    if (config_load(&config, role, argc, argv, sources.environment) != STATUS_OK) {
         main_fail(command);
         return EXIT_USAGE;
     }
@@ -77,25 +77,20 @@ static int main_with_config(const char *command, enum config_role role, int argc
     enum status status = log_level_parse(&level, config->log_level);
     log_open(STDERR_FILENO, level, command);
     if (status == STATUS_OK)
-        status = run(config);
+        status = run(config, &sources);
     int code = status == STATUS_OK ? EXIT_OK : main_fail(command);
     config_release(config);
     return code;
 }
 
-static enum status main_edge(const struct config *config)
+static enum status main_edge(const struct config *config, const struct config_sources *sources)
 {
-    return edge_run(&(struct edge_options){
-        .config = config, .public_descriptor = -1, .admin_descriptor = -1, .ready_descriptor = -1});
+    return serve_half_run_alone(config, sources, serve_half_run_edge);
 }
 
-static enum status main_engine(const struct config *config)
+static enum status main_engine(const struct config *config, const struct config_sources *sources)
 {
-    return engine_http_run(&(struct engine_http_options){.config = config,
-                                                         .descriptor = -1,
-                                                         .ready_descriptor = -1,
-                                                         .model_descriptor = -1,
-                                                         .state_descriptor = -1});
+    return serve_half_run_alone(config, sources, serve_half_run_engine);
 }
 
 static int command_serve(int argc, const char *const *argv)

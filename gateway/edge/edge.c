@@ -135,10 +135,10 @@ static enum status open_tls(struct edge *edge)
     return tls_context_open(&edge->admin_tls, cert_path, key_path, "banyan-admin");
 }
 
-static enum status open_upstream(struct edge *edge)
+static enum status open_upstream(struct edge *edge, int64_t engine_user)
 {
     char path[PATH_BYTES];
-    TRY(run_path(path, edge->config, "engine.sock"));
+    TRY(run_path(path, edge->config, "engine/engine.sock"));
     struct http1_client_options options = {
         .loop = edge->loop,
         .unix_path = edge->config->socket[0] != '\0' ? edge->config->socket : path,
@@ -147,7 +147,7 @@ static enum status open_upstream(struct edge *edge)
         .connect_timeout_ms = UPSTREAM_CONNECT_MS,
         .head_timeout_ms = UPSTREAM_HEAD_MS,
         .idle_timeout_ms = (uint32_t)edge->config->engine_idle_timeout_s * 1000,
-        .peer_uid = -1};
+        .peer_uid = engine_user};
     TRY(http1_client_create(&edge->client, &options));
     struct edge_wait_options queue = {
         .loop = edge->loop,
@@ -267,7 +267,7 @@ static enum status run_open(struct run *run)
     TRY(open_lock(run));
     TRY(open_stores(edge));
     TRY(open_tls(edge));
-    TRY(open_upstream(edge));
+    TRY(open_upstream(edge, run->options->engine_user));
     run->admin = (struct admin){.config = edge->config,
                                 .auth = edge->auth,
                                 .ledger = edge->ledger,

@@ -7,6 +7,8 @@
  */
 #pragma once
 
+#include <sys/types.h>
+
 #include "config/config.h"
 
 struct edge_options {
@@ -14,6 +16,10 @@ struct edge_options {
     int public_descriptor; /* bound and listening, or -1: edge binds config->listen itself */
     int admin_descriptor;  /* the same for config->admin_listen */
     int ready_descriptor;  /* one byte is written there and it is closed once it serves; or -1 */
+    const struct config_sources *sources; /* for a reload; NULL = there is none */
+    pid_t parent;        /* when it is gone, SIGTERM means now; 0 = none to look for */
+    const char *sandbox; /* for /ready; NULL = "off" */
+    int64_t engine_user; /* whose process must listen on the engine's socket; -1 = anybody's */
 };
 
 /* Serves until told to end, then drains: refuses new requests, finishes what runs (at most

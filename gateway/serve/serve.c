@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -15,15 +16,17 @@
 
 #include "config/base/clock.h"
 #include "config/base/log.h"
-#include "gateway/edge/edge.h"
-#include "gateway/engine_http/engine_http.h"
 #include "gateway/http/listener.h"
+#include "gateway/serve/sandbox.h"
+#include "gateway/serve/serve_half.h"
 
 enum {
     BACKOFF_FIRST_MS = 100,
     BACKOFF_MOST_MS = 5000,
     STEADY_AFTER_MS = 10000, /* having run this long, the next death starts from the first delay */
     KILL_AFTER_DRAIN_MS = 10000,
+    ORPHAN_WAIT_MS = 10000, /* longer than an edge needs that ends now */
+    ORPHAN_LOOK_MS = 20,
     ADDRESS_BYTES = 128,
     EXIT_CRASHED = 1,
     EXIT_WRONG_CONFIG = 78, /* as in sysexits: another start would fail too */
@@ -44,6 +47,10 @@ struct child {
 
 struct serve {
     const struct config *config;
+    const struct config_sources *sources;
+    struct rights rights;
+    pid_t pid;
+    int lock; /* D/serve.lock, held by the parent alone; -1 = not held */
     int public_descriptor;
     int admin_descriptor;
     char public_address[ADDRESS_BYTES];
@@ -60,25 +67,29 @@ static int64_t now_us(void)
     return clock_mono_us(clock_system());
 }
 
+static struct serve_half_options child_options(const struct serve *serve, int ready_descriptor)
+{
+    return (struct serve_half_options){.config = serve->config,
+                                       .sources = serve->sources,
+                                       .rights = &serve->rights,
+                                       .parent = serve->pid,
+                                       .public_descriptor = serve->public_descriptor,
+                                       .admin_descriptor = serve->admin_descriptor,
+                                       .ready_descriptor = ready_descriptor};
+}
+
 static enum status child_run_engine(struct serve *serve, int ready_descriptor)
 {
     close(serve->public_descriptor);
     close(serve->admin_descriptor);
-    return engine_http_run(&(struct engine_http_options){
-        .config = serve->config,
-        .descriptor = -1,
-        .ready_descriptor = ready_descriptor,
-        .model_descriptor = -1,
-        .state_descriptor = -1,
-    });
+    struct serve_half_options options = child_options(serve, ready_descriptor);
+    return serve_half_run_engine(&options);
 }
 
 static enum status child_run_edge(struct serve *serve, int ready_descriptor)
 {
-    return edge_run(&(struct edge_options){.config = serve->config,
-                                           .public_descriptor = serve->public_descriptor,
-                                           .admin_descriptor = serve->admin_descriptor,
-                                           .ready_descriptor = ready_descriptor});
+    struct serve_half_options options = child_options(serve, ready_descriptor);
+    return serve_half_run_edge(&options);
 }
 
 static bool child_would_fail_again(enum status status)
@@ -86,16 +97,18 @@ static bool child_would_fail_again(enum status status)
     return status == STATUS_CORRUPT || status == STATUS_UNSUPPORTED || status == STATUS_INVALID ||
            status == STATUS_NOT_FOUND || status == STATUS_LIMIT || status == STATUS_NO_MEMORY ||
            status == STATUS_IO || status == STATUS_OUT_OF_RANGE || status == STATUS_CONFLICT ||
-           status == STATUS_EXISTS;
+           status == STATUS_EXISTS || status == STATUS_FORBIDDEN;
 }
 
-/* In the new process: never returns. A child does not outlive its parent. */
-_Noreturn static void child_main(struct serve *serve, struct child *child, pid_t parent,
-                                 int ready_descriptor)
+/* In the new process: never returns. A child does not outlive its parent; it leaves the parent's
+ * process group, so that Ctrl-C reaches the parent alone, which then ends both in their order. */
+_Noreturn static void child_main(struct serve *serve, struct child *child, int ready_descriptor)
 {
     prctl(PR_SET_PDEATHSIG, SIGTERM);
-    if (getppid() != parent)
+    if (getppid() != serve->pid)
         _exit(EXIT_CRASHED);
+    (void)setpgid(0, 0);
+    close(serve->lock);
     prctl(PR_SET_NAME, child->name);
     sigprocmask(SIG_SETMASK, &serve->signals_before, NULL);
     enum log_level level = LOG_INFO;
@@ -114,7 +127,6 @@ static enum status child_start(struct serve *serve, struct child *child)
     if (pipe2(ends, O_CLOEXEC) != 0)
         FAIL(STATUS_IO, "pipe: %s", strerror(errno));
     fflush(NULL);
-    pid_t parent = getpid();
     pid_t pid = fork();
     if (pid < 0) {
         close(ends[0]);
@@ -123,7 +135,7 @@ static enum status child_start(struct serve *serve, struct child *child)
     }
     if (pid == 0) {
         close(ends[0]);
-        child_main(serve, child, parent, ends[1]);
+        child_main(serve, child, ends[1]);
     }
     close(ends[1]);
     child->pid = pid;
@@ -269,13 +281,59 @@ static void serve_end_child(struct serve *serve, struct child *child)
     LOG(LOG_INFO, "child_stopped", LOG_TEXT("name", child->name));
 }
 
+static enum status open_lock(struct serve *serve, int data)
+{
+    serve->lock = openat(data, "serve.lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (serve->lock < 0)
+        FAIL(STATUS_IO, "serve.lock: %s", strerror(errno));
+    if (flock(serve->lock, LOCK_EX | LOCK_NB) != 0)
+        FAIL(STATUS_CONFLICT,
+             "another banyan serves from the data directory %s; give this one another --data-dir",
+             serve->config->data_dir);
+    return STATUS_OK;
+}
+
+/* The edge of a parent that was killed ends by itself, and holds the addresses until then. */
+static enum status open_wait_for_orphan(const struct serve *serve, int data)
+{
+    int lock = openat(data, "edge.lock", O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    if (lock < 0)
+        return STATUS_OK;
+    int waited_ms = 0;
+    while (flock(lock, LOCK_EX | LOCK_NB) != 0 && waited_ms < ORPHAN_WAIT_MS) {
+        (void)poll(NULL, 0, ORPHAN_LOOK_MS);
+        waited_ms += ORPHAN_LOOK_MS;
+    }
+    close(lock);
+    if (waited_ms >= ORPHAN_WAIT_MS)
+        FAIL(STATUS_CONFLICT,
+             "another banyan serves from the data directory %s; give this one another --data-dir",
+             serve->config->data_dir);
+    return STATUS_OK;
+}
+
+static enum status open_data(struct serve *serve)
+{
+    int data = -1;
+    TRY(rights_open_data(serve->config, &data));
+    enum status status = open_lock(serve, data);
+    if (status == STATUS_OK)
+        status = open_wait_for_orphan(serve, data);
+    if (status == STATUS_OK)
+        status = rights_decide(&serve->rights, serve->config);
+    if (status == STATUS_OK)
+        status = rights_give_data(&serve->rights, data);
+    close(data);
+    return status;
+}
+
 static enum status serve_open(struct serve *serve)
 {
     const struct config *config = serve->config;
     if (config->model[0] == '\0')
         FAIL(STATUS_INVALID, "no model: give --model FILE.gguf (or BANYAN_MODEL, or the file)");
-    if (mkdir(config->data_dir, 0700) != 0 && errno != EEXIST)
-        FAIL(STATUS_IO, "data directory %s: %s", config->data_dir, strerror(errno));
+    sandbox_process();
+    TRY(open_data(serve));
     TRY(listener_bind_tcp(&serve->public_descriptor, config->listen, serve->public_address,
                           sizeof serve->public_address));
     TRY(listener_bind_tcp(&serve->admin_descriptor, config->admin_listen, serve->admin_address,
@@ -289,10 +347,13 @@ static enum status serve_open(struct serve *serve)
     return STATUS_OK;
 }
 
-enum status serve_run(const struct config *config)
+enum status serve_run(const struct config *config, const struct config_sources *sources)
 {
     struct serve serve = {
         .config = config,
+        .sources = sources,
+        .pid = getpid(),
+        .lock = -1,
         .public_descriptor = -1,
         .admin_descriptor = -1,
         .engine = {.name = "engine", .run = child_run_engine, .ready = -1},
@@ -311,5 +372,7 @@ enum status serve_run(const struct config *config)
         close(serve.public_descriptor);
     if (serve.admin_descriptor >= 0)
         close(serve.admin_descriptor);
+    if (serve.lock >= 0)
+        close(serve.lock);
     return status;
 }

@@ -16,4 +16,4 @@
 /* Runs until SIGTERM or SIGINT and both children have ended. Prints "ready https://A:P" on standard
  * output once both serve. Fails when an address is in use, or when a half cannot start for a reason
  * that another try would meet again (it has said which) before it was ever ready. */
-enum status serve_run(const struct config *config);
+enum status serve_run(const struct config *config, const struct config_sources *sources);

@@ -101,7 +101,7 @@ class Server:
 
     def engine(self, method, path, body=None, headers=None):
         """A request straight to the engine's socket."""
-        connection = UnixConnection(self.data_dir / "engine.sock")
+        connection = UnixConnection(self.data_dir / "engine/engine.sock")
         connection.request(
             method, path, None if body is None else json.dumps(body), headers or {}
         )

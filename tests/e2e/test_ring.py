@@ -48,7 +48,7 @@ class Engine:
         return self.process.wait(timeout=60)
 
     def ask(self, method, path, body=None):
-        connection = UnixConnection(self.folder / "engine.sock")
+        connection = UnixConnection(self.folder / "engine/engine.sock")
         try:
             connection.request(method, path, None if body is None else json.dumps(body))
             response = connection.getresponse()
@@ -78,7 +78,7 @@ class Stream(threading.Thread):
 
     def __init__(self, engine, request_id, tokens):
         super().__init__()
-        self.path = str(engine.folder / "engine.sock")
+        self.path = str(engine.folder / "engine/engine.sock")
         self.request_id = request_id
         self.tokens = tokens
         self.seen = b""
@@ -213,11 +213,12 @@ def test_two_engines_on_one_directory(engine):
 
 def test_a_ring_of_the_first_version_is_set_aside(engine):
     """Its magic word, version 1, and something that stands for records."""
-    os.makedirs(engine.folder, mode=0o700)
+    os.makedirs(engine.folder / "engine", mode=0o700)
+    engine.folder.chmod(0o700)
     old = (0x676E69724C4E4946).to_bytes(8, "little") + (1).to_bytes(4, "little") + b"\1" * 500
-    (engine.folder / "finals.ring").write_bytes(old)
+    (engine.folder / "engine/finals.ring").write_bytes(old)
     engine.start()
-    assert (engine.folder / "finals.ring.v1").read_bytes() == old
+    assert (engine.folder / "engine/finals.ring.v1").read_bytes() == old
     stream = Stream(engine, "req_new", 2)
     stream.join()
     assert [record["record_seq"] for record in engine.finals()] == [1]

@@ -72,7 +72,9 @@ static void edge_kit_remove(const char *dir)
 static void edge_kit_start_engine(void)
 {
     char path[128];
-    snprintf(path, sizeof path, "%s/engine.sock", kit.dir);
+    snprintf(path, sizeof path, "%s/engine", kit.dir);
+    mkdir(path, 0700); /* there already when an engine comes back */
+    snprintf(path, sizeof path, "%s/engine/engine.sock", kit.dir);
     assert_int_equal(listener_bind_unix(&kit.engine_listener, path), STATUS_OK);
     fcntl(kit.engine_listener, F_SETFL, 0);
     atomic_store(&engine_is_gone, false);
@@ -94,7 +96,7 @@ static struct edge_options edge_kit_options;
 static void edge_kit_run(void)
 {
     char bound[64];
-    edge_kit_options = (struct edge_options){.config = kit.config};
+    edge_kit_options = (struct edge_options){.config = kit.config, .engine_user = geteuid()};
     assert_int_equal(
         listener_bind_tcp(&edge_kit_options.public_descriptor, "127.0.0.1:0", bound, sizeof bound),
         STATUS_OK);

@@ -44,7 +44,7 @@ static void ask_all(void)
 static void open_probe(struct http1_client **client, struct edge_metrics *metrics)
 {
     char path[128];
-    snprintf(path, sizeof path, "%s/engine.sock", kit.dir);
+    snprintf(path, sizeof path, "%s/engine/engine.sock", kit.dir);
     assert_int_equal(edge_metrics_init(metrics), STATUS_OK);
     assert_int_equal(loop_create(&loop), STATUS_OK);
     struct http1_client_options options = {.loop = loop,

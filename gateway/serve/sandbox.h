@@ -1,0 +1,49 @@
+/* sandbox: what the kernel takes from a process for good: user, files, network, system calls.
+ *
+ * Owns:     nothing; every call is for the calling thread and all that it starts later, so it is
+ *           made while there is one thread. Nothing here can be taken back.
+ * Thread:   the process's only one.
+ * Cost:     a handful of system calls at start; the filter costs some 50 ns a system call.
+ * Not here: who runs as whom and what each half needs (rights, serve_half).
+ *
+ *   sandbox_process   always           no new privileges, not dumpable, no core file
+ *   sandbox_user      started as root  user, group, no others, no capability
+ *   sandbox_files     Landlock         nothing of the file system but the places; ABI 4: no TCP;
+ *                                      ABI 6: no signal and no abstract socket to others
+ *   sandbox_calls     seccomp          no exec, no fork, no ptrace, no mount, no foreign signal, no
+ *                                      socket (or only Unix sockets), no change of a file's mode
+ */
+#pragma once
+
+#include <sys/types.h>
+
+#include "config/base/status.h"
+
+/* Non-dumpable: no core, and nobody else's ptrace or /proc/PID/mem, of the same user neither. */
+void sandbox_process(void);
+
+/* Becomes this user and group alone, real, effective and saved, with no capability left. With the
+ * user that it has already, only capabilities are given up. FORBIDDEN when the kernel refuses. */
+enum status sandbox_user(uid_t user, gid_t group);
+
+/* Landlock's version in this kernel: 0 = none, 2 = Debian 12, 4 has TCP, 6 has signals. */
+int sandbox_landlock(void);
+
+/* A file or directory that stays reachable, with everything beneath it. */
+struct sandbox_place {
+    int descriptor;   /* borrowed; O_PATH is enough */
+    bool is_writable; /* made, changed, removed; otherwise read alone */
+};
+
+/* Nothing but the places can be opened by path from here on; what is open already stays open.
+ * UNSUPPORTED where the kernel has no Landlock. */
+enum status sandbox_files(const struct sandbox_place *places, size_t count);
+
+/* System calls that neither half needs are answered with EPERM. The edge may make and connect
+ * sockets of AF_UNIX and set its files' modes; the engine may do neither. UNSUPPORTED where there
+ * is no filter for this processor, or none in the kernel. */
+enum status sandbox_calls(bool is_edge);
+
+/* The engine is what the kernel should end first when memory runs out: its death costs answers,
+ * the edge's death costs connections. Before sandbox_files. */
+void sandbox_oom_score(int adjust);

@@ -1,0 +1,273 @@
+#include "gateway/serve/serve_half.h"
+
+#include <errno.h>
+#include <execinfo.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "config/base/log.h"
+#include "gateway/edge/edge.h"
+#include "gateway/engine_http/engine_http.h"
+#include "gateway/http/listener.h"
+#include "gateway/serve/sandbox.h"
+
+enum {
+    PATH_BYTES = 1024,
+    PLACES_MAX = 12,
+    LOCK_WAIT_MS = 5000, /* an engine whose parent was killed is ending meanwhile */
+    LOCK_LOOK_MS = 20,
+    ENGINE_OOM_SCORE = 500, /* of 1000: before the edge, whatever their sizes */
+};
+
+/* Places that stay reachable; their descriptors are closed once the rules are made. */
+struct places {
+    struct sandbox_place places[PLACES_MAX];
+    size_t count;
+};
+
+/* What is not there cannot be opened afterwards either. */
+static void places_add(struct places *places, const char *path, bool is_writable)
+{
+    int descriptor = open(path, O_PATH | O_CLOEXEC);
+    if (descriptor < 0)
+        return;
+    ASSERT(places->count < PLACES_MAX);
+    places->places[places->count++] = (struct sandbox_place){descriptor, is_writable};
+}
+
+/* The directory of a file, so that the file may be replaced; "" = no file. */
+static void places_add_folder_of(struct places *places, const char *path, bool is_writable)
+{
+    char folder[PATH_BYTES];
+    const char *slash = strrchr(path, '/');
+    if (path[0] == '\0')
+        return;
+    if (slash == NULL)
+        snprintf(folder, sizeof folder, ".");
+    else
+        snprintf(folder, sizeof folder, "%.*s", slash == path ? 1 : (int)(slash - path), path);
+    places_add(places, folder, is_writable);
+}
+
+static void places_close(struct places *places)
+{
+    for (size_t i = 0; i < places->count; i++)
+        close(places->places[i].descriptor);
+    places->count = 0;
+}
+
+/* The change of user clears the signal that a parent's death sends; a parent that died before it
+ * was set again is seen by its pid. */
+static enum status confine_user(const struct serve_half_options *options, uid_t user, gid_t group)
+{
+    if (options->rights->is_on)
+        TRY(sandbox_user(user, group));
+    sandbox_process();
+    if (options->parent == 0)
+        return STATUS_OK;
+    if (prctl(PR_SET_PDEATHSIG, SIGTERM) != 0 || getppid() != options->parent)
+        FAIL(STATUS_CANCELLED, "the parent has ended");
+    return STATUS_OK;
+}
+
+/* The unwinder, which pthread_cancel loads when it first needs it: from a file that is out of reach
+ * by then. */
+static void confine_load_unwinder(void)
+{
+    void *frame;
+    (void)backtrace(&frame, 1);
+}
+
+static enum status confine(const struct serve_half_options *options, struct places *places,
+                           bool is_edge)
+{
+    const struct rights *rights = options->rights;
+    if (!rights->is_on)
+        return STATUS_OK;
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    places_add(places, "/proc", true); /* the leak checker reads maps and threads */
+#endif
+    if (rights->landlock > 0)
+        TRY(sandbox_files(places->places, places->count));
+    enum status status = sandbox_calls(is_edge);
+    if (status == STATUS_OK || rights->is_required)
+        return status;
+    log_failure(LOG_WARN, "system_calls_unfiltered");
+    return STATUS_OK;
+}
+
+static enum status serve_half_confine(const struct serve_half_options *options,
+                                      struct places *places, bool is_edge)
+{
+    const struct rights *rights = options->rights;
+    confine_load_unwinder();
+    enum status status = confine_user(options, is_edge ? rights->edge_user : rights->engine_user,
+                                      is_edge ? rights->edge_group : rights->engine_group);
+    if (status == STATUS_OK)
+        status = confine(options, places, is_edge);
+    places_close(places);
+    if (status == STATUS_OK)
+        LOG(LOG_INFO, "confined", LOG_TEXT("sandbox", rights->sandbox),
+            LOG_NUMBER("landlock", rights->landlock), LOG_NUMBER("user", geteuid()));
+    return status;
+}
+
+/* --- engine --- */
+
+enum status serve_half_confine_engine(const struct serve_half_options *options, int state)
+{
+    struct places places = {.count = 0};
+    char path[32];
+    snprintf(path, sizeof path, "/proc/self/fd/%d", state);
+    places_add(&places, path, true);
+    return serve_half_confine(options, &places, false);
+}
+
+/* One engine a state directory. The descriptor is kept open: the lock goes with the process. */
+static enum status engine_lock(int state)
+{
+    int lock = openat(state, "engine.lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (lock < 0)
+        FAIL(STATUS_IO, "engine.lock: %s", strerrordesc_np(errno));
+    for (int waited_ms = 0; flock(lock, LOCK_EX | LOCK_NB) != 0; waited_ms += LOCK_LOOK_MS) {
+        if (waited_ms >= LOCK_WAIT_MS) {
+            close(lock);
+            FAIL(STATUS_CONFLICT, "another engine serves from this data directory");
+        }
+        struct timespec look = {.tv_nsec = LOCK_LOOK_MS * 1000000};
+        nanosleep(&look, NULL);
+    }
+    return STATUS_OK;
+}
+
+/* The edge alone, by its user, may connect; the engine cannot make another socket in its place that
+ * the edge would take for this one, because the edge asks who listens. */
+static enum status engine_listen(const struct serve_half_options *options, int *out)
+{
+    char path[PATH_BYTES];
+    const struct config *config = options->config;
+    int length = config->socket[0] != '\0'
+                     ? snprintf(path, sizeof path, "%s", config->socket)
+                     : snprintf(path, sizeof path, "%s/engine/engine.sock", config->data_dir);
+    if (length < 0 || (size_t)length >= sizeof path)
+        FAIL(STATUS_LIMIT, "the data directory's path is too long");
+    TRY(listener_bind_unix(out, path));
+    const struct rights *rights = options->rights;
+    if (rights->own_user == 0 && lchown(path, rights->edge_user, rights->edge_group) != 0) {
+        int error = errno;
+        close(*out);
+        FAIL(STATUS_IO, "owner of the engine's socket: %s", strerrordesc_np(error));
+    }
+    return STATUS_OK;
+}
+
+static enum status engine_open_model(const struct config *config, int *out)
+{
+    if (config->model[0] == '\0')
+        FAIL(STATUS_INVALID, "no model: give --model FILE.gguf (or BANYAN_MODEL, or the file)");
+    *out = open(config->model, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (*out < 0)
+        FAIL(errno == ENOENT ? STATUS_NOT_FOUND : STATUS_IO, "model file %s: %s", config->model,
+             strerrordesc_np(errno));
+    return STATUS_OK;
+}
+
+static enum status engine_open_state(const struct serve_half_options *options, int *state)
+{
+    int data = -1;
+    TRY(rights_open_data(options->config, &data));
+    enum status status = rights_open_state(options->rights, data, state);
+    close(data);
+    if (status == STATUS_OK)
+        status = engine_lock(*state);
+    return status;
+}
+
+enum status serve_half_run_engine(const struct serve_half_options *options)
+{
+    const struct rights *rights = options->rights;
+    struct engine_http_options engine = {.config = options->config,
+                                         .descriptor = -1,
+                                         .ready_descriptor = options->ready_descriptor,
+                                         .model_descriptor = -1,
+                                         .state_descriptor = -1,
+                                         .peers = {rights->edge_user, rights->own_user},
+                                         .peer_count = 2};
+    TRY(engine_open_model(options->config, &engine.model_descriptor));
+    TRY(engine_open_state(options, &engine.state_descriptor));
+    TRY(engine_listen(options, &engine.descriptor));
+    sandbox_oom_score(ENGINE_OOM_SCORE);
+    TRY(serve_half_confine_engine(options, engine.state_descriptor));
+    return engine_http_run(&engine);
+}
+
+/* --- edge --- */
+
+/* OpenSSL reads its configuration when it is first used. Null and random devices are what C
+ * libraries fall back to. */
+static void edge_add_places(struct places *places, const struct config *config)
+{
+    places_add(places, config->data_dir, true);
+    places_add_folder_of(places, config->tls_cert, false);
+    places_add_folder_of(places, config->tls_key, false);
+    places_add_folder_of(places, config->config, false);
+    if (strcmp(config->access_log, "on") != 0 && strcmp(config->access_log, "off") != 0)
+        places_add_folder_of(places, config->access_log, true);
+    places_add(places, "/etc/ssl/openssl.cnf", false);
+    places_add(places, "/dev/urandom", false);
+    places_add(places, "/dev/null", false);
+}
+
+static enum status edge_listen(const char *address, int *descriptor)
+{
+    return *descriptor >= 0 ? STATUS_OK : listener_bind_tcp(descriptor, address, NULL, 0);
+}
+
+enum status serve_half_run_edge(const struct serve_half_options *options)
+{
+    const struct rights *rights = options->rights;
+    bool is_foreign = options->parent == 0 && options->config->socket[0] != '\0';
+    struct edge_options edge = {
+        .config = options->config,
+        .public_descriptor = options->public_descriptor,
+        .admin_descriptor = options->admin_descriptor,
+        .ready_descriptor = options->ready_descriptor,
+        .sources = options->sources,
+        .parent = options->parent,
+        .sandbox = rights->sandbox,
+        /* The socket listens since before the engine's user was taken on. */
+        .engine_user = is_foreign ? -1 : (int64_t)rights->own_user};
+    TRY(edge_listen(options->config->listen, &edge.public_descriptor));
+    TRY(edge_listen(options->config->admin_listen, &edge.admin_descriptor));
+    struct places places = {.count = 0};
+    edge_add_places(&places, options->config);
+    TRY(serve_half_confine(options, &places, true));
+    return edge_run(&edge);
+}
+
+enum status serve_half_run_alone(const struct config *config, const struct config_sources *sources,
+                                 enum status (*run)(const struct serve_half_options *options))
+{
+    int data = -1;
+    struct rights rights;
+    sandbox_process();
+    TRY(rights_open_data(config, &data));
+    enum status status = rights_decide(&rights, config);
+    if (status == STATUS_OK && sources->role == CONFIG_EDGE)
+        status = rights_give_data(&rights, data);
+    close(data);
+    TRY(status);
+    return run(&(struct serve_half_options){.config = config,
+                                            .sources = sources,
+                                            .rights = &rights,
+                                            .public_descriptor = -1,
+                                            .admin_descriptor = -1,
+                                            .ready_descriptor = -1});
+}

@@ -1,0 +1,250 @@
+#include "gateway/serve/sandbox.h"
+
+#include "tests/unit/serve_kit.h"
+
+#include <netinet/in.h>
+#include <pthread.h>
+#include <sched.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+
+struct place_test {
+    char folder[64];
+    bool is_writable;
+};
+
+static void process_body(void *context)
+{
+    (void)context;
+    sandbox_process();
+    struct rlimit core;
+    CHILD_CHECK(getrlimit(RLIMIT_CORE, &core) == 0 && core.rlim_cur == 0 && core.rlim_max == 0);
+    CHILD_CHECK(prctl(PR_GET_DUMPABLE, 0, 0, 0, 0) == 0);
+    CHILD_CHECK(prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1);
+}
+
+static void test_every_process_gives_up_cores(void **state)
+{
+    (void)state;
+    assert_int_equal(serve_kit_child(process_body, NULL), 0);
+}
+
+static void oom_body(void *context)
+{
+    (void)context;
+    serve_kit_become(SERVE_KIT_USER);
+    sandbox_process();
+    sandbox_oom_score(321);
+    CHILD_CHECK(prctl(PR_GET_DUMPABLE, 0, 0, 0, 0) == 0);
+    CHILD_CHECK(prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) == 0);
+    char text[16] = "";
+    int descriptor = open("/proc/self/oom_score_adj", O_RDONLY);
+    CHILD_CHECK(descriptor >= 0 && read(descriptor, text, sizeof text - 1) > 0);
+    CHILD_CHECK(strcmp(text, "321\n") == 0);
+}
+
+static void test_the_kernel_is_told_whom_to_end_first(void **state)
+{
+    (void)state;
+    assert_int_equal(serve_kit_child(oom_body, NULL), 0);
+}
+
+static void user_body(void *context)
+{
+    (void)context;
+    uid_t user = geteuid() == 0 ? SERVE_KIT_USER : geteuid();
+    gid_t group = geteuid() == 0 ? SERVE_KIT_USER : getegid();
+    bool was_root = geteuid() == 0;
+    CHILD_CHECK(sandbox_user(user, group) == STATUS_OK);
+    CHILD_CHECK(getuid() == user && geteuid() == user && getgid() == group && getegid() == group);
+    CHILD_CHECK(!was_root || getgroups(0, NULL) == 0);
+    CHILD_CHECK_FAILS(setuid(0), EPERM);
+    CHILD_CHECK_FAILS(setgid(0), EPERM);
+    CHILD_CHECK_FAILS(open("/etc/shadow", O_RDONLY), EACCES);
+}
+
+/* Root that stays root is no longer one that may do everything. */
+static void user_root_body(void *context)
+{
+    char *folder = context;
+    char path[128];
+    snprintf(path, sizeof path, "%s/theirs", folder);
+    if (geteuid() == 0)
+        CHILD_CHECK(chown(path, SERVE_KIT_USER, SERVE_KIT_USER) == 0);
+    CHILD_CHECK(sandbox_user(geteuid(), getegid()) == STATUS_OK);
+    if (geteuid() == 0)
+        CHILD_CHECK_FAILS(open(path, O_RDONLY), EACCES);
+    CHILD_CHECK_FAILS(chown(path, 1, 1), EPERM);
+    CHILD_CHECK_FAILS(sethostname("x", 1), EPERM);
+}
+
+static void user_refused_body(void *context)
+{
+    (void)context;
+    serve_kit_become(SERVE_KIT_USER);
+    CHILD_CHECK(sandbox_user(SERVE_KIT_OTHER, SERVE_KIT_OTHER) == STATUS_FORBIDDEN);
+}
+
+static void test_a_user_is_taken_on_for_good(void **state)
+{
+    (void)state;
+    char folder[64];
+    serve_kit_folder(folder);
+    serve_kit_file(folder, "theirs", 0600);
+    assert_int_equal(serve_kit_child(user_body, NULL), 0);
+    assert_int_equal(serve_kit_child(user_refused_body, NULL), 0);
+    assert_int_equal(serve_kit_child(user_root_body, folder), 0);
+    serve_kit_remove(folder);
+}
+
+static void files_body(void *context)
+{
+    const struct place_test *test = context;
+    char path[128];
+    snprintf(path, sizeof path, "%s/in", test->folder);
+    int before = open("/etc/passwd", O_RDONLY);
+    int place = open(path, O_PATH);
+    CHILD_CHECK(before >= 0 && place >= 0);
+    sandbox_process();
+    CHILD_CHECK(sandbox_files(&(struct sandbox_place){place, test->is_writable}, 1) == STATUS_OK);
+    char byte;
+    CHILD_CHECK(read(before, &byte, 1) == 1); /* what was open stays open */
+    CHILD_CHECK_FAILS(open("/etc/passwd", O_RDONLY), EACCES);
+    CHILD_CHECK_FAILS(open("/", O_RDONLY), EACCES);
+    snprintf(path, sizeof path, "%s/out", test->folder);
+    CHILD_CHECK_FAILS(open(path, O_RDONLY), EACCES);
+    CHILD_CHECK_FAILS(unlink(path), EACCES);
+    snprintf(path, sizeof path, "%s/in/file", test->folder);
+    CHILD_CHECK(open(path, O_RDONLY) >= 0);
+    snprintf(path, sizeof path, "%s/in/new", test->folder);
+    int made = open(path, O_WRONLY | O_CREAT, 0600);
+    CHILD_CHECK(test->is_writable ? made >= 0 && unlink(path) == 0 : made < 0 && errno == EACCES);
+    snprintf(path, sizeof path, "%s/in/link", test->folder);
+    CHILD_CHECK_FAILS(symlink("/etc/passwd", path), EACCES);
+}
+
+/* From ABI 4 on; before it, sockets are denied by sandbox_calls alone. */
+static void network_body(void *context)
+{
+    (void)context;
+    struct sockaddr_in name = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int server = socket(AF_INET, SOCK_STREAM, 0);
+    int other = socket(AF_INET, SOCK_STREAM, 0);
+    int client = socket(AF_INET, SOCK_STREAM, 0);
+    socklen_t length = sizeof name;
+    CHILD_CHECK(bind(server, (struct sockaddr *)&name, sizeof name) == 0);
+    CHILD_CHECK(listen(server, 1) == 0);
+    CHILD_CHECK(getsockname(server, (struct sockaddr *)&name, &length) == 0);
+    sandbox_process();
+    CHILD_CHECK(sandbox_files(NULL, 0) == STATUS_OK);
+    int connected = connect(client, (struct sockaddr *)&name, sizeof name);
+    CHILD_CHECK(sandbox_landlock() < 4 || (connected < 0 && errno == EACCES));
+    name.sin_port = 0;
+    int bound = bind(other, (struct sockaddr *)&name, sizeof name);
+    CHILD_CHECK(sandbox_landlock() < 4 || (bound < 0 && errno == EACCES));
+    int killed = kill(getppid(), 0);
+    CHILD_CHECK(sandbox_landlock() < 6 || (killed < 0 && errno == EPERM));
+}
+
+/* A kernel without Landlock says so; with it, nothing but the place can be reached. */
+static void test_files_out_of_reach(void **state)
+{
+    (void)state;
+    struct place_test test;
+    if (sandbox_landlock() == 0) {
+        assert_int_equal(sandbox_files(NULL, 0), STATUS_UNSUPPORTED);
+        return;
+    }
+    serve_kit_folder(test.folder);
+    char path[128];
+    snprintf(path, sizeof path, "%s/in", test.folder);
+    assert_int_equal(mkdir(path, 0700), 0);
+    serve_kit_file(path, "file", 0600);
+    serve_kit_file(test.folder, "out", 0600);
+    test.is_writable = true;
+    assert_int_equal(serve_kit_child(files_body, &test), 0);
+    test.is_writable = false;
+    assert_int_equal(serve_kit_child(files_body, &test), 0);
+    assert_int_equal(serve_kit_child(network_body, NULL), 0);
+    serve_kit_remove(test.folder);
+}
+
+static void files_bad_place_body(void *context)
+{
+    (void)context;
+    sandbox_process();
+    enum status wanted = sandbox_landlock() == 0 ? STATUS_UNSUPPORTED : STATUS_IO;
+    CHILD_CHECK(sandbox_files(&(struct sandbox_place){-1, false}, 1) == wanted);
+    CHILD_CHECK(open("/etc/passwd", O_RDONLY) >= 0); /* nothing was taken */
+}
+
+static void test_a_place_that_is_none(void **state)
+{
+    (void)state;
+    assert_int_equal(serve_kit_child(files_bad_place_body, NULL), 0);
+}
+
+static void *calls_thread(void *context)
+{
+    *(int *)context = 1;
+    return NULL;
+}
+
+static void calls_body(void *context)
+{
+    bool is_edge = *(const bool *)context;
+    char folder[64] = "/tmp/banyan-calls-XXXXXX";
+    CHILD_CHECK(mkdtemp(folder) != NULL);
+    sandbox_process();
+    CHILD_CHECK(sandbox_calls(is_edge) == STATUS_OK);
+    char *arguments[] = {"true", NULL};
+    CHILD_CHECK_FAILS(execv("/bin/true", arguments), EPERM);
+    CHILD_CHECK_FAILS(kill(getppid(), 0), EPERM);
+    CHILD_CHECK_FAILS(syscall(SYS_tgkill, getppid(), getppid(), 0), EPERM);
+    CHILD_CHECK(syscall(SYS_tgkill, getpid(), getpid(), 0) == 0);
+    CHILD_CHECK_FAILS(unshare(CLONE_NEWUSER), EPERM);
+    CHILD_CHECK_FAILS(mount("none", folder, "tmpfs", 0, NULL), EPERM);
+    CHILD_CHECK_FAILS(socket(AF_INET, SOCK_DGRAM, 0), EPERM);
+    CHILD_CHECK_FAILS(socket(AF_NETLINK, SOCK_RAW, 0), EPERM);
+    CHILD_CHECK_FAILS(ioctl(0, TIOCSTI, "x"), EPERM);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+    CHILD_CHECK_FAILS(ptrace(PTRACE_TRACEME, 0, NULL, NULL), EPERM);
+    CHILD_CHECK_FAILS(fork(), EPERM);
+#endif
+    int local = socket(AF_UNIX, SOCK_STREAM, 0);
+    CHILD_CHECK(is_edge ? local >= 0 : local < 0 && errno == EPERM);
+    int failed = chmod(folder, 0755);
+    CHILD_CHECK(is_edge ? failed == 0 : failed < 0 && errno == EPERM);
+    int has_run = 0;
+    pthread_t thread;
+    CHILD_CHECK(pthread_create(&thread, NULL, calls_thread, &has_run) == 0);
+    CHILD_CHECK(pthread_join(thread, NULL) == 0 && has_run == 1);
+    CHILD_CHECK(rmdir(folder) == 0);
+}
+
+static void test_calls_that_nobody_needs(void **state)
+{
+    (void)state;
+    bool is_edge = true;
+    assert_int_equal(serve_kit_child(calls_body, &is_edge), 0);
+    is_edge = false;
+    assert_int_equal(serve_kit_child(calls_body, &is_edge), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_process_gives_up_cores),
+        cmocka_unit_test(test_the_kernel_is_told_whom_to_end_first),
+        cmocka_unit_test(test_a_user_is_taken_on_for_good),
+        cmocka_unit_test(test_files_out_of_reach),
+        cmocka_unit_test(test_a_place_that_is_none),
+        cmocka_unit_test(test_calls_that_nobody_needs),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
