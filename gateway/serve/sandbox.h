@@ -8,7 +8,7 @@
  *
  *   sandbox_process   always           no new privileges, not dumpable, no core file
  *   sandbox_user      started as root  user, group, no others, no capability
- *   sandbox_files     Landlock         nothing of the file system but the places; ABI 4: no TCP;
+ *   sandbox_files     Landlock         no file but beneath the places; ABI 4: no TCP;
  *                                      ABI 6: no signal and no abstract socket to others
  *   sandbox_calls     seccomp          no exec, no fork, no ptrace, no mount, no foreign signal, no
  *                                      socket (or only Unix sockets), no change of a file's mode
