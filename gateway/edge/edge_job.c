@@ -398,8 +398,8 @@ static void job_settle(struct edge_job *job)
 
 /* --- the engine's side --- */
 
-/* A generation that was admitted and then given up, by its client or its deadline, before the engine
- * began: a row of nothing, so that who asks and leaves is counted too. */
+/* A generation that was admitted and then given up, by its client or its deadline, before the
+ * engine began: a row of nothing, so that who asks and leaves is counted too. */
 static void conclude_given_up(struct edge_job *job)
 {
     settle_fill(job);
