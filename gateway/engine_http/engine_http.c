@@ -181,8 +181,8 @@ static enum status open_all(struct engine_process *process,
     TRY(open_finals(process));
     face_init(face);
     TRY(open_engine(process));
-    TRY(loop_worker_create(&face->worker, face->loop, LIMIT_REQUESTS_IN_ENGINE));
-    TRY(loop_worker_create(&face->worker_large, face->loop, LIMIT_REQUESTS_IN_ENGINE));
+    for (enum face_lane lane = 0; lane < FACE_LANES; lane++)
+        TRY(loop_worker_create(&face->workers[lane], face->loop, LIMIT_REQUESTS_IN_ENGINE));
     process->drain_timer = loop_timer_create(face->loop, drain_look, process);
     if (process->drain_timer == NULL)
         FAIL(STATUS_NO_MEMORY, "no memory for a timer");
@@ -195,8 +195,8 @@ static void close_all(struct engine_process *process)
     struct face *face = &process->face;
     if (process->listener != NULL)
         listener_close(process->listener);
-    loop_worker_destroy(face->worker);
-    loop_worker_destroy(face->worker_large);
+    for (enum face_lane lane = 0; lane < FACE_LANES; lane++)
+        loop_worker_destroy(face->workers[lane]);
     if (face->engine != NULL)
         engine_close(face->engine);
     if (process->drain_timer != NULL)

@@ -76,10 +76,9 @@ void face_release_body(struct face *face, size_t body_bytes)
     face->body_count--;
 }
 
-enum status face_submit(struct face *face, struct loop_worker_task *task, size_t body_bytes)
+enum face_lane face_lane_of(size_t body_bytes)
 {
-    return loop_worker_submit(
-        body_bytes > LIMIT_SMALL_BODY_BYTES ? face->worker_large : face->worker, task);
+    return body_bytes > LIMIT_SMALL_BODY_BYTES ? FACE_LANE_LARGE : FACE_LANE_SMALL;
 }
 
 static void face_pump(void *context)

@@ -18,6 +18,10 @@
 
 enum { FACE_RECENT_IDS = 4096, FACE_INSTANCE_BYTES = 17 };
 
+/* One worker each, so that nobody waits behind work of another size: a small body is read in under
+ * a millisecond, 4 MiB of JSON in 60, and 4 MiB of spaces are made into tokens in a second. */
+enum face_lane { FACE_LANE_SMALL, FACE_LANE_LARGE, FACE_LANE_TEXT, FACE_LANES };
+
 struct face_job;
 
 struct face {
@@ -30,10 +34,9 @@ struct face {
         struct metric *finals_lost;
         struct metric *jobs;
     } gauges;
-    struct loop_worker *worker;       /* bodies of up to LIMIT_SMALL_BODY_BYTES */
-    struct loop_worker *worker_large; /* larger ones: nobody small waits behind 4 MiB of JSON */
-    uint64_t body_bytes;              /* of all requests here, copied once more by each */
-    uint32_t body_count;              /* requests that hold one, with or without their client */
+    struct loop_worker *workers[FACE_LANES];
+    uint64_t body_bytes; /* of all requests here, copied once more by each */
+    uint32_t body_count; /* requests that hold one, with or without their client */
     struct final_ring *finals;
     struct face_job *jobs; /* list, newest first */
     uint32_t job_count;
@@ -60,7 +63,7 @@ void face_metrics_set(const struct face *face);
  * LIMIT_REQUEST_BYTES_IN_ENGINE in all. */
 enum status face_reserve_body(struct face *face, struct slice body);
 void face_release_body(struct face *face, size_t body_bytes);
-/* Hands a task to the worker for bodies of that size. BUSY when its queue is full. */
-enum status face_submit(struct face *face, struct loop_worker_task *task, size_t body_bytes);
+/* The lane of a generation with such a body. */
+enum face_lane face_lane_of(size_t body_bytes);
 /* A handler's start: 503 (answered, false) while draining. */
 bool face_accepts(struct face *face, struct http_request *request);

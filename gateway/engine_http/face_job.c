@@ -486,7 +486,7 @@ static enum status job_create(struct face_job **out, struct face *face,
     buffer_append_slice(&job->body, body);
     status = job->body.status;
     if (status == STATUS_OK)
-        status = face_submit(face, &job->task, body.length);
+        status = loop_worker_submit(face->workers[face_lane_of(body.length)], &job->task);
     if (status != STATUS_OK) {
         face_release_body(face, body.length);
         face_forget_id(face, id);

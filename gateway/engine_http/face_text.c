@@ -21,6 +21,7 @@ struct text_job {
     enum status status;
     struct error_note note;
     bool is_working;
+    _Atomic bool is_gone; /* the worker looks at it too */
 };
 
 static void text_release(struct text_job *job)
@@ -38,6 +39,7 @@ static void text_gone(void *context, bool is_early)
     struct text_job *job = context;
     (void)is_early;
     job->request = NULL;
+    job->is_gone = true;
     text_release(job);
 }
 
@@ -164,6 +166,8 @@ static enum status text_work_body(struct text_job *job)
 static void text_work(struct loop_worker_task *task)
 {
     struct text_job *job = (struct text_job *)task;
+    if (job->is_gone) /* nobody waits for it: the next one's turn */
+        return;
     job->status = text_work_body(job);
     if (job->status != STATUS_OK)
         job->note = *status_note();
@@ -205,7 +209,7 @@ void face_text_start(struct face *face, struct http_request *request, enum face_
     buffer_append_slice(&job->body, body);
     enum status status = job->body.status;
     if (status == STATUS_OK)
-        status = face_submit(face, &job->task, body.length);
+        status = loop_worker_submit(face->workers[FACE_LANE_TEXT], &job->task);
     if (status != STATUS_OK) {
         text_release(job);
         http_respond_failure(request);
