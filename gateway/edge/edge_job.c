@@ -114,7 +114,7 @@ static void job_unhold(struct edge_job *job)
     job_free(job);
 }
 
-static void job_wait(struct edge_job *job, bool is_first);
+static void job_wait(struct edge_job *job);
 
 static void client_arm(struct edge_job *job, uint32_t delay_ms)
 {
@@ -544,7 +544,8 @@ static void job_head(void *context, const struct http1_head *head)
     job_hold(job);
     job->upstream_code = code;
     job->retry_after_ms = head->retry_after_ms;
-    edge_wait_answered(job->edge->wait, &job->entry, code != 503);
+    if (code != 503)
+        edge_wait_taken(job->edge->wait);
     bool is_sse = slice_starts_with(content_type, SLICE("text/event-stream"));
     job->is_foreign = head->protocol != 0 && head->protocol != EDGE_PROBE_PROTOCOL;
     if (job->is_foreign) { /* it came since the last check, which the next one will see */
@@ -644,7 +645,7 @@ static void ended_wait(struct edge_job *job)
     }
     job->upstream_code = 0;
     buffer_clear(&job->relay);
-    job_wait(job, true);
+    job_wait(job);
 }
 
 /* The exchange is over without a final record. */
@@ -671,7 +672,6 @@ static void job_ended(void *context, enum status status)
     bool is_sent = http1_exchange_is_sent(job->exchange);
     job->exchange = NULL;
     loop_timer_disarm(job->timer);
-    edge_wait_answered(job->edge->wait, &job->entry, false);
     if (status != STATUS_OK && is_sent && !job->stream.has_final) {
         job->cuts++;
         edge_replay_suspect(job->edge->replay);
@@ -712,7 +712,6 @@ static void job_send(struct edge_job *job)
 {
     uint32_t left_ms = send_left_ms(job);
     if (left_ms == 0) {
-        edge_wait_answered(job->edge->wait, &job->entry, false);
         edge_job_cancel(job, EDGE_CANCEL_DEADLINE, "The request reached its deadline.");
         return;
     }
@@ -724,10 +723,9 @@ static void job_send(struct edge_job *job)
             metric_add(job->edge->metrics.sends_again, 1);
         return;
     }
-    edge_wait_answered(job->edge->wait, &job->entry, false);
     if (status == STATUS_BUSY) {
         edge_wait_busy(job->edge->wait, NO_CONNECTION_MS);
-        job_wait(job, true);
+        job_wait(job);
         return;
     }
     job->failure = *status_note();
@@ -753,7 +751,7 @@ static void wait_refused(void *context)
     job_unhold(job);
 }
 
-static void job_wait(struct edge_job *job, bool is_first)
+static void job_wait(struct edge_job *job)
 {
     struct edge *edge = job->edge;
     job->has_waited = true;
@@ -766,7 +764,7 @@ static void job_wait(struct edge_job *job, bool is_first)
     job->entry.refused = wait_refused;
     job->entry.context = job;
     if (edge_wait_enter(edge->wait, &job->entry, job->principal.tenant_hash,
-                        http_body(job->request).length, is_first) == STATUS_OK)
+                        http_body(job->request).length) == STATUS_OK)
         return;
     job->failure = *status_note();
     job_conclude(job);
@@ -842,7 +840,7 @@ void edge_job_start(const struct edge_job_options *options)
     if (job->is_generation && job->body.is_stream)
         client_arm(job, (uint32_t)edge->config->queue_commit_after_s * 1000);
     if (edge_wait_is_needed(edge->wait))
-        job_wait(job, false);
+        job_wait(job);
     else
         job_send(job);
     job_unhold(job);

@@ -11,8 +11,8 @@
 enum {
     CHECK_TIMEOUT_MS = 2000,
     CHECK_EVERY_MS = 5000,
-    CHECK_AGAIN_MS = 50, /* doubled at each failure */
-    CHECK_AGAIN_MS_MAX = 1000,
+    CHECK_AGAIN_MS = 50,      /* doubled at each failure */
+    CHECK_AGAIN_MS_MAX = 200, /* a refused connect costs microseconds */
     STATS_BYTES_MAX = 64 * 1024,
     METRICS_BYTES_MAX = 1024 * 1024,
 };

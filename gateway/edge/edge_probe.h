@@ -5,7 +5,7 @@
  * Cost:     however many ask at once, two exchanges: /internal/v1/stats and /metrics.
  * Not here: /ready's answer (edge_forward), what waits for the engine (edge_wait, edge_replay).
  *
- * Every 5 s while the engine is up; while it is not, after 50 ms, 100 ms, … 1 s.
+ * Every 5 s while the engine is up; while it is not, after 50, 100 and then 200 ms.
  */
 #pragma once
 

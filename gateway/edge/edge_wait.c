@@ -25,11 +25,12 @@ struct edge_wait {
     struct edge_wait_tenant *ring; /* whose turn is next */
     uint32_t count;
     uint64_t bytes;
-    uint32_t released; /* sent by their turn, not answered */
+    uint64_t order;
     uint32_t window;
     uint32_t busy_row; /* busy answers since one was taken */
     bool is_open;
     bool is_paused;
+    bool is_turn_due; /* the timer of turns runs */
 };
 
 /* --- tenants --- */
@@ -108,26 +109,31 @@ static void entry_take(struct edge_wait *wait, struct edge_wait_entry *entry)
     count_changed(wait);
 }
 
-static void turn_arm(struct edge_wait *wait)
+static void turn_arm(struct edge_wait *wait, uint32_t delay_ms)
 {
-    if (wait->is_open && !wait->is_paused && wait->count != 0 && wait->released < wait->window)
-        loop_timer_arm(wait->turn, 0);
+    if (wait->is_turn_due || !wait->is_open || wait->is_paused || wait->count == 0)
+        return;
+    wait->is_turn_due = true;
+    loop_timer_arm(wait->turn, delay_ms);
 }
 
 /* One of each tenant in its turn. Whoever goes may wait again, leave, or shut the gate. */
 static void turn(void *context)
 {
     struct edge_wait *wait = context;
-    while (wait->is_open && !wait->is_paused && wait->ring != NULL &&
-           wait->released < wait->window) {
+    for (uint32_t left = wait->window;
+         left > 0 && wait->is_open && !wait->is_paused && wait->ring != NULL; left--) {
         struct edge_wait_tenant *tenant = wait->ring;
         struct edge_wait_entry *entry = tenant->first;
         wait->ring = tenant->next;
         entry_take(wait, entry);
-        entry->is_released = true;
-        wait->released++;
         entry->go(entry->context);
     }
+    wait->window *= 2;
+    if (wait->window > EDGE_WAIT_WINDOW_MOST)
+        wait->window = EDGE_WAIT_WINDOW_MOST;
+    wait->is_turn_due = false;
+    turn_arm(wait, EDGE_WAIT_TURN_MS);
 }
 
 static void pause_over(void *context)
@@ -135,7 +141,8 @@ static void pause_over(void *context)
     struct edge_wait *wait = context;
     wait->is_paused = false;
     wait->busy_row = 0;
-    turn_arm(wait);
+    wait->window = EDGE_WAIT_WINDOW_LEAST;
+    turn_arm(wait, 0);
 }
 
 /* --- what callers see --- */
@@ -189,12 +196,20 @@ static enum status enter_check(const struct edge_wait *wait, const struct edge_w
     return STATUS_OK;
 }
 
-static void enter_link(struct edge_wait_tenant *tenant, struct edge_wait_entry *entry,
-                       bool is_first)
+/* In the order of their first waiting: those that wait again are the oldest, near the front. */
+static void enter_link(struct edge_wait_tenant *tenant, struct edge_wait_entry *entry)
 {
+    struct edge_wait_entry *next = tenant->last;
+    if (next != NULL && next->order < entry->order) {
+        next = NULL;
+    } else {
+        next = tenant->first;
+        while (next != NULL && next->order < entry->order)
+            next = next->next;
+    }
     entry->tenant = tenant;
-    entry->previous = is_first ? NULL : tenant->last;
-    entry->next = is_first ? tenant->first : NULL;
+    entry->next = next;
+    entry->previous = next != NULL ? next->previous : tenant->last;
     if (entry->previous != NULL)
         entry->previous->next = entry;
     else
@@ -206,10 +221,9 @@ static void enter_link(struct edge_wait_tenant *tenant, struct edge_wait_entry *
 }
 
 enum status edge_wait_enter(struct edge_wait *wait, struct edge_wait_entry *entry,
-                            const uint8_t tenant_hash[16], size_t bytes, bool is_first)
+                            const uint8_t tenant_hash[16], size_t bytes)
 {
     ASSERT(entry->tenant == NULL);
-    ASSERT(!entry->is_released);
     struct edge_wait_tenant *tenant = tenant_make(wait, tenant_hash);
     enum status status = enter_check(wait, tenant, bytes);
     if (status != STATUS_OK) {
@@ -218,13 +232,15 @@ enum status edge_wait_enter(struct edge_wait *wait, struct edge_wait_entry *entr
         return status;
     }
     entry->bytes = bytes;
-    enter_link(tenant, entry, is_first);
+    if (entry->order == 0)
+        entry->order = ++wait->order;
+    enter_link(tenant, entry);
     tenant->count++;
     tenant->bytes += bytes;
     wait->count++;
     wait->bytes += bytes;
     count_changed(wait);
-    turn_arm(wait);
+    turn_arm(wait, 0);
     return STATUS_OK;
 }
 
@@ -234,17 +250,9 @@ void edge_wait_leave(struct edge_wait *wait, struct edge_wait_entry *entry)
         entry_take(wait, entry);
 }
 
-void edge_wait_answered(struct edge_wait *wait, struct edge_wait_entry *entry, bool is_taken)
+void edge_wait_taken(struct edge_wait *wait)
 {
-    if (is_taken)
-        wait->busy_row = 0;
-    if (!entry->is_released)
-        return;
-    entry->is_released = false;
-    wait->released--;
-    if (is_taken && wait->window < EDGE_WAIT_WINDOW_MOST)
-        wait->window++;
-    turn_arm(wait);
+    wait->busy_row = 0;
 }
 
 void edge_wait_open(struct edge_wait *wait)
@@ -252,7 +260,7 @@ void edge_wait_open(struct edge_wait *wait)
     if (!wait->is_open)
         wait->window = EDGE_WAIT_WINDOW_LEAST;
     wait->is_open = true;
-    turn_arm(wait);
+    turn_arm(wait, 0);
 }
 
 void edge_wait_shut(struct edge_wait *wait)
@@ -265,7 +273,6 @@ void edge_wait_busy(struct edge_wait *wait, uint32_t ms)
     if (wait->is_paused || ++wait->busy_row < EDGE_WAIT_BUSY_ROW)
         return;
     wait->is_paused = true;
-    wait->window = EDGE_WAIT_WINDOW_LEAST;
     loop_timer_arm(wait->pause, ms);
 }
 

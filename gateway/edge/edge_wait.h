@@ -1,7 +1,7 @@
 /* edge_wait: requests that wait while the engine is down or full, fair between tenants.
  *
- *   tenant a │ ■ ■ ■ ■ ■ ■ ■          taken in turn, one of each tenant; in a tenant in order
- *   tenant b │ ■                ─►    as long as fewer than `window` are sent and unanswered
+ *   tenant a │ ■ ■ ■ ■ ■ ■ ■          taken in turn, one of each tenant; in a tenant in order;
+ *   tenant b │ ■                ─►    at most `window` every EDGE_WAIT_TURN_MS
  *   tenant c │ ■ ■
  *
  * Owns:     the queues; an entry lives in who waits. At most so many entries and bytes, in all and
@@ -11,8 +11,8 @@
  * Not here: sending, deadlines, whether the engine is up (edge_job, edge_probe).
  *
  * The gate is shut at the start, while the engine is down, and for as long as a busy engine asks.
- * When it opens the window is small and grows with each request that the engine has taken, so that
- * an engine which has just started is not flooded.
+ * When it opens the window is small and doubles with each turn, so that an engine which has just
+ * started, or was full, is not flooded: its own answer is what stops the growth.
  */
 #pragma once
 
@@ -24,8 +24,9 @@
 #include "gateway/http/loop.h"
 
 enum {
-    EDGE_WAIT_WINDOW_LEAST = 4, /* sent and unanswered behind an opening */
-    EDGE_WAIT_WINDOW_MOST = 64,
+    EDGE_WAIT_TURN_MS = 10,
+    EDGE_WAIT_WINDOW_LEAST = 4, /* behind an opening: 1,000 are gone within 90 ms */
+    EDGE_WAIT_WINDOW_MOST = 256,
     EDGE_WAIT_BUSY_ROW = 4, /* refusals in a row that mean a full engine, not one large request */
 };
 
@@ -36,7 +37,7 @@ struct edge_wait_entry {
     struct edge_wait_entry *previous, *next;
     struct edge_wait_tenant *tenant; /* NULL while it does not wait */
     size_t bytes;
-    bool is_released; /* sent by its turn, not answered yet: it has a place in the window */
+    uint64_t order; /* of its first waiting; 0: none yet */
     /* Its turn has come, from the loop, never inside a call of this file; it waits no longer. */
     void (*go)(void *context);
     /* The engine will not take it: it waits no longer. */
@@ -59,15 +60,14 @@ void edge_wait_destroy(struct edge_wait *wait);
 
 /* True when a new request must wait: the gate is shut, or others wait before it. */
 bool edge_wait_is_needed(const struct edge_wait *wait);
-/* Waits behind what its tenant has waiting, or before it when `is_first` (it has had its turn).
+/* Waits behind what its tenant has waiting; one that waits again (`order` kept) in its old place.
  * BUSY over a bound, NO_MEMORY; then it does not wait. */
 enum status edge_wait_enter(struct edge_wait *wait, struct edge_wait_entry *entry,
-                            const uint8_t tenant_hash[16], size_t bytes, bool is_first);
+                            const uint8_t tenant_hash[16], size_t bytes);
 /* The client has left, or the deadline has come. No effect on one that does not wait. */
 void edge_wait_leave(struct edge_wait *wait, struct edge_wait_entry *entry);
-/* What was sent by its turn was answered, or is over: its place in the window is free. `is_taken`:
- * the engine took it. No effect on others. */
-void edge_wait_answered(struct edge_wait *wait, struct edge_wait_entry *entry, bool is_taken);
+/* The engine took a request, whoever sent it: it is not full. */
+void edge_wait_taken(struct edge_wait *wait);
 
 /* Opens the gate; a pause for a busy engine goes on. */
 void edge_wait_open(struct edge_wait *wait);

@@ -74,7 +74,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-static enum status enter(int index, char tenant, size_t bytes, bool is_first)
+static enum status enter(int index, char tenant, size_t bytes)
 {
     struct one *one = &ones[index];
     uint8_t hash[16] = {(uint8_t)tenant};
@@ -82,29 +82,31 @@ static enum status enter(int index, char tenant, size_t bytes, bool is_first)
     one->entry.go = on_go;
     one->entry.refused = on_refused;
     one->entry.context = one;
-    return edge_wait_enter(wait, &one->entry, hash, bytes, is_first);
+    return edge_wait_enter(wait, &one->entry, hash, bytes);
 }
 
 static void test_tenants_take_turns(void **state)
 {
     (void)state;
     assert_true(edge_wait_is_needed(wait)); /* shut at the start */
+    assert_int_equal(enter(5, 'a', 1), STATUS_OK);
+    edge_wait_leave(wait, &ones[5].entry); /* has had its turn, and will wait again */
     for (int i = 0; i < 3; i++)
-        assert_int_equal(enter(i, 'a', 1, false), STATUS_OK);
-    assert_int_equal(enter(3, 'b', 1, false), STATUS_OK);
-    assert_int_equal(enter(4, 'c', 1, false), STATUS_OK);
-    assert_int_equal(enter(5, 'a', 1, true), STATUS_OK); /* had its turn before */
-    run_for_ms(5);
+        assert_int_equal(enter(i, 'a', 1), STATUS_OK);
+    assert_int_equal(enter(3, 'b', 1), STATUS_OK);
+    assert_int_equal(enter(4, 'c', 1), STATUS_OK);
+    edge_wait_leave(wait, &ones[1].entry);
+    assert_int_equal(enter(1, 'a', 1), STATUS_OK); /* back in its place, between others */
+    assert_int_equal(enter(5, 'a', 1), STATUS_OK);
+    run_for_ms(2);
     assert_string_equal(order, "");
     edge_wait_open(wait);
     assert_string_equal(order, ""); /* never inside a call */
-    run_for_ms(5);
+    run_for_ms(2);
     assert_string_equal(order, "a5 b3 c4 a0 "); /* four: the least window */
     assert_int_equal(edge_wait_count(wait), 2);
     assert_true(edge_wait_is_needed(wait));
-    for (int i = 0; i < 6; i++)
-        edge_wait_answered(wait, &ones[i].entry, true);
-    run_for_ms(5);
+    run_for_ms(10 * EDGE_WAIT_TURN_MS);
     assert_string_equal(order, "a5 b3 c4 a0 a1 a2 ");
     assert_false(edge_wait_is_needed(wait));
 }
@@ -114,18 +116,18 @@ static void test_bounds(void **state)
     (void)state;
     int at = 0;
     for (int i = 0; i < TENANT_MOST; i++)
-        assert_int_equal(enter(at++, 'a', 0, false), STATUS_OK);
-    assert_int_equal(enter(at, 'a', 0, false), STATUS_BUSY);
+        assert_int_equal(enter(at++, 'a', 0), STATUS_OK);
+    assert_int_equal(enter(at, 'a', 0), STATUS_BUSY);
     assert_null(ones[at].entry.tenant);
     for (int i = 0; i < TENANT_MOST; i++)
-        assert_int_equal(enter(at++, 'b', 0, false), STATUS_OK);
+        assert_int_equal(enter(at++, 'b', 0), STATUS_OK);
     while (at < MOST) {
-        assert_int_equal(enter(at, 'c', 0, false), STATUS_OK);
+        assert_int_equal(enter(at, 'c', 0), STATUS_OK);
         at++;
     }
-    assert_int_equal(enter(at, 'd', 0, false), STATUS_BUSY);
+    assert_int_equal(enter(at, 'd', 0), STATUS_BUSY);
     edge_wait_leave(wait, &ones[0].entry); /* a place at once */
-    assert_int_equal(enter(at, 'd', 0, false), STATUS_OK);
+    assert_int_equal(enter(at, 'd', 0), STATUS_OK);
     edge_wait_refuse_all(wait);
     assert_int_equal(refused, MOST);
     assert_int_equal(edge_wait_count(wait), 0);
@@ -134,43 +136,34 @@ static void test_bounds(void **state)
 static void test_bounds_of_bytes(void **state)
 {
     (void)state;
-    assert_int_equal(enter(0, 'a', TENANT_BYTES_MOST + 1, false), STATUS_BUSY);
-    assert_int_equal(enter(0, 'a', TENANT_BYTES_MOST, false), STATUS_OK);
-    assert_int_equal(enter(1, 'a', 1, false), STATUS_BUSY);
-    assert_int_equal(enter(1, 'b', BYTES_MOST - TENANT_BYTES_MOST + 1, false), STATUS_BUSY);
-    assert_int_equal(enter(1, 'b', BYTES_MOST - TENANT_BYTES_MOST, false), STATUS_OK);
-    assert_int_equal(enter(2, 'c', 1, false), STATUS_BUSY);
-    assert_int_equal(enter(2, 'c', 0, false), STATUS_OK);
+    assert_int_equal(enter(0, 'a', TENANT_BYTES_MOST + 1), STATUS_BUSY);
+    assert_int_equal(enter(0, 'a', TENANT_BYTES_MOST), STATUS_OK);
+    assert_int_equal(enter(1, 'a', 1), STATUS_BUSY);
+    assert_int_equal(enter(1, 'b', BYTES_MOST - TENANT_BYTES_MOST + 1), STATUS_BUSY);
+    assert_int_equal(enter(1, 'b', BYTES_MOST - TENANT_BYTES_MOST), STATUS_OK);
+    assert_int_equal(enter(2, 'c', 1), STATUS_BUSY);
+    assert_int_equal(enter(2, 'c', 0), STATUS_OK);
     edge_wait_leave(wait, &ones[0].entry);
     edge_wait_leave(wait, &ones[0].entry); /* twice is once */
-    assert_int_equal(enter(3, 'c', TENANT_BYTES_MOST, false), STATUS_OK);
+    assert_int_equal(enter(3, 'c', TENANT_BYTES_MOST), STATUS_OK);
 }
 
-/* The window grows with what the engine takes, up to its most, and is small behind an opening. */
+/* The window doubles with each turn, up to its most, and is small behind an opening. */
 static void test_window(void **state)
 {
     (void)state;
-    edge_wait_open(wait);
-    for (int round = 0; round < EDGE_WAIT_WINDOW_MOST; round++) {
-        assert_int_equal(enter(0, 'a', 0, false), STATUS_OK);
-        run_for_ms(1);
-        assert_true(ones[0].entry.is_released);
-        edge_wait_answered(wait, &ones[0].entry, true);
-        edge_wait_answered(wait, &ones[0].entry, true); /* its place is given back once */
+    for (int opening = 0; opening < 2; opening++) {
+        for (int i = 0; i < TENANT_MOST; i++)
+            assert_int_equal(enter(i, 'a', 0), STATUS_OK);
+        edge_wait_open(wait);
+        run_for_ms(EDGE_WAIT_TURN_MS / 2);
+        assert_int_equal(edge_wait_count(wait), TENANT_MOST - EDGE_WAIT_WINDOW_LEAST);
+        run_for_ms(EDGE_WAIT_TURN_MS);
+        assert_int_equal(edge_wait_count(wait), 0); /* eight more in the second turn */
+        run_for_ms(EDGE_WAIT_TURN_MS);
+        edge_wait_shut(wait);
+        order[0] = '\0';
     }
-    order[0] = '\0';
-    for (int i = 0; i < TENANT_MOST; i++)
-        assert_int_equal(enter(i, 'a', 0, false), STATUS_OK);
-    run_for_ms(5);
-    assert_int_equal(edge_wait_count(wait), 0); /* ten go at once now */
-    for (int i = 0; i < TENANT_MOST; i++)
-        edge_wait_answered(wait, &ones[i].entry, false);
-    edge_wait_shut(wait);
-    edge_wait_open(wait);
-    for (int i = 0; i < TENANT_MOST; i++)
-        assert_int_equal(enter(i, 'a', 0, false), STATUS_OK);
-    run_for_ms(5);
-    assert_int_equal(edge_wait_count(wait), TENANT_MOST - EDGE_WAIT_WINDOW_LEAST);
 }
 
 /* Busy once is one request's matter; in a row it is the engine's, which is then left alone. */
@@ -181,13 +174,13 @@ static void test_busy(void **state)
     for (int i = 0; i < EDGE_WAIT_BUSY_ROW - 1; i++)
         edge_wait_busy(wait, 20);
     assert_false(edge_wait_is_needed(wait));
-    edge_wait_answered(wait, &ones[0].entry, true); /* it takes others: the row begins anew */
+    edge_wait_taken(wait); /* it takes others: the row begins anew */
     for (int i = 0; i < EDGE_WAIT_BUSY_ROW - 1; i++)
         edge_wait_busy(wait, 20);
     assert_false(edge_wait_is_needed(wait));
     edge_wait_busy(wait, 20);
     assert_true(edge_wait_is_needed(wait));
-    assert_int_equal(enter(1, 'a', 0, false), STATUS_OK);
+    assert_int_equal(enter(1, 'a', 0), STATUS_OK);
     edge_wait_open(wait); /* the engine is up: that is not what it lacks */
     run_for_ms(5);
     assert_string_equal(order, "");
@@ -200,12 +193,12 @@ static void test_leaving_in_a_turn(void **state)
 {
     (void)state;
     for (int i = 0; i < 3; i++)
-        assert_int_equal(enter(i, (char)('a' + i), 0, false), STATUS_OK);
+        assert_int_equal(enter(i, (char)('a' + i), 0), STATUS_OK);
     leaves = &ones[1];
     edge_wait_open(wait);
     run_for_ms(5);
     assert_string_equal(order, "a0 c2 ");
-    assert_int_equal(enter(3, 'b', 0, false), STATUS_OK);
+    assert_int_equal(enter(3, 'b', 0), STATUS_OK);
     run_for_ms(5);
     assert_string_equal(order, "a0 c2 b3 ");
 }
@@ -219,10 +212,10 @@ static void test_no_memory(void **state)
     mem_hook_set(kit_fail_at, &left);
     assert_int_equal(edge_wait_create(&other, &options), STATUS_NO_MEMORY);
     left = 1;
-    assert_int_equal(enter(0, 'a', 0, false), STATUS_NO_MEMORY);
+    assert_int_equal(enter(0, 'a', 0), STATUS_NO_MEMORY);
     mem_hook_set(NULL, NULL);
     assert_null(ones[0].entry.tenant);
-    assert_int_equal(enter(0, 'a', 0, false), STATUS_OK);
+    assert_int_equal(enter(0, 'a', 0), STATUS_OK);
 }
 
 int main(void)
