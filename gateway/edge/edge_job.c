@@ -672,6 +672,8 @@ static void job_ended(void *context, enum status status)
     bool is_sent = http1_exchange_is_sent(job->exchange);
     job->exchange = NULL;
     loop_timer_disarm(job->timer);
+    if (!is_sent)
+        job->sent_us = 0; /* no engine can have begun it */
     if (status != STATUS_OK && is_sent && !job->stream.has_final) {
         job->cuts++;
         edge_replay_suspect(job->edge->replay);
