@@ -70,9 +70,9 @@ bool ledger_is_writable(struct ledger *ledger);
 enum status ledger_append(struct ledger *ledger, const struct ledger_row *row,
                           void (*committed)(void *context, enum status status), void *context);
 
-/* The same in two steps: whoever has several rows at hand queues them all and then wakes the writer,
- * so that they are one commit (17 µs and 1.5 µs a row) instead of many. A row that is queued and
- * never woken for is committed with the next one, or at ledger_close. */
+/* The same in two steps: whoever has several rows at hand queues them all and then wakes the
+ * writer, so that they are one commit (17 µs and 1.5 µs a row) instead of many. A row that is
+ * queued and never woken for is committed with the next one, or at ledger_close. */
 enum status ledger_queue(struct ledger *ledger, const struct ledger_row *row,
                          void (*committed)(void *context, enum status status), void *context);
 void ledger_wake(struct ledger *ledger);

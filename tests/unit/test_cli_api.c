@@ -219,8 +219,8 @@ static void test_lists_that_lie(void **state)
     static const char *const wrong[] = {
         "{}", "{\"data\":{}}", "{\"data\":[],\"has_more\":true}",
         "{\"data\":[{}],\"has_more\":false}",
-        "{\"data\":[{}],\"last_id\":\"0123456789012345678901234567890123456789\",\"has_more\":"
-        "false}"};
+        /* An id of LIMIT_ID_BYTES characters has no room for its end. */
+        "{\"data\":[{}],\"last_id\":\"0123456789012345678901234567890123456789\"}"};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         cli_kit_answer(200, wrong[i]);
         assert_int_equal(cli_api_list(api, "/l", "asc", 1000, &list), STATUS_PROTOCOL);

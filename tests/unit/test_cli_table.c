@@ -29,13 +29,7 @@ static void render(size_t width, const char *const *cells, size_t count, const c
 static void test_columns_line_up(void **state)
 {
     (void)state;
-    static const char *const cells[] = {"a-1",
-                                        "gl\xc3\xb6"
-                                        "bex",
-                                        "7",
-                                        "b",
-                                        "",
-                                        "1000"};
+    static const char *const cells[] = {"a-1", "gl\u00f6bex", "7", "b", "", "1000"};
     render(0, NULL, 0, "ID  NAME  N\n");
     render(0, cells, 6,
            "ID   NAME       N\n"
