@@ -1,5 +1,6 @@
 #include "gateway/admin/admin.h"
 
+#include <stddef.h>
 #include <stdio.h>
 
 #include "config/base/log.h"
@@ -9,7 +10,6 @@
 #include "gateway/admin/admin_keys.h"
 #include "gateway/admin/admin_state.h"
 #include "gateway/admin/admin_tenants.h"
-#include "gateway/admin/admin_worker.h"
 #include "gateway/edge/edge_credential.h"
 #include "gateway/http/http_error.h"
 #include "gateway/http/router.h"
@@ -125,25 +125,59 @@ static enum status work_call(struct admin_call *call)
     return acts[call->route].function(call);
 }
 
-static void work(struct admin_call *call)
+static struct admin_call *work_of(struct loop_worker_task *task)
 {
+    return (struct admin_call *)(void *)((char *)task - offsetof(struct admin_call, task));
+}
+
+static void work(struct loop_worker_task *task)
+{
+    struct admin_call *call = work_of(task);
     call->status = work_call(call);
     if (call->status != STATUS_OK)
         call->note = *status_note();
 }
 
-static void work_idle(void *context)
+static void flush(const struct admin *admin)
 {
-    struct admin *admin = context;
     if (tenants_used_flush(auth_tenants(admin->auth)) != STATUS_OK)
         log_failure(LOG_WARN, "last_use_unwritten");
 }
 
+static struct admin *flush_of(struct loop_worker_task *task)
+{
+    return (struct admin *)(void *)((char *)task - offsetof(struct admin, flush));
+}
+
+static void flush_work(struct loop_worker_task *task)
+{
+    flush(flush_of(task));
+}
+
 /* --- on the loop --- */
 
-static void call_done(void *context)
+static void flush_arm(struct admin *admin)
 {
-    struct admin_call *call = context;
+    loop_timer_arm(admin->flush_timer,
+                   admin->flush_ms != 0 ? admin->flush_ms : LIMIT_USED_S * 1000);
+}
+
+static void flush_done(struct loop_worker_task *task)
+{
+    flush_arm(flush_of(task));
+}
+
+static void flush_due(void *context)
+{
+    struct admin *admin = context;
+    admin->flush = (struct loop_worker_task){.work = flush_work, .done = flush_done};
+    if (loop_worker_submit(admin->worker, &admin->flush) != STATUS_OK)
+        flush_arm(admin);
+}
+
+static void call_done(struct loop_worker_task *task)
+{
+    struct admin_call *call = work_of(task);
     if (call->is_gone)
         call->access.code = 499; /* what was changed is changed: an idempotency key tells */
     else
@@ -169,7 +203,9 @@ static enum status handle_push(struct admin_call *call)
     if (admin_change_is_kept(call) && calls_has_running(admin, call))
         FAIL_PARAM(STATUS_CONFLICT, "idempotency-key",
                    "A call with this Idempotency-Key is running; ask again when it is answered.");
-    TRY(admin_worker_push(admin->worker, call));
+    call->task = (struct loop_worker_task){.work = work, .done = call_done};
+    if (loop_worker_submit(admin->worker, &call->task) != STATUS_OK)
+        FAIL(STATUS_UNAVAILABLE, "Too many changes wait; try again shortly.");
     calls_add(admin, call);
     http_on_gone(call->request, call_gone, call);
     return STATUS_OK;
@@ -259,19 +295,24 @@ enum status admin_open(struct admin *admin, struct loop *loop)
     admin->guard = admin_guard_create();
     if (admin->guard == NULL)
         FAIL(STATUS_NO_MEMORY, "no memory for the admins' guard");
-    const struct admin_worker_options options = {.loop = loop,
-                                                 .work = work,
-                                                 .done = call_done,
-                                                 .idle = work_idle,
-                                                 .context = admin,
-                                                 .idle_ms = LIMIT_USED_S * 1000};
-    return admin_worker_open(&admin->worker, &options);
+    TRY(loop_worker_create(&admin->worker, loop, LIMIT_ADMIN_CALLS));
+    admin->flush_timer = loop_timer_create(loop, flush_due, admin);
+    if (admin->flush_timer == NULL)
+        FAIL(STATUS_NO_MEMORY, "no memory for a timer");
+    flush_arm(admin);
+    return STATUS_OK;
 }
 
 void admin_close(struct admin *admin)
 {
-    admin_worker_close(admin->worker);
+    if (admin->worker != NULL) {
+        loop_worker_destroy(admin->worker);
+        flush(admin);
+    }
+    if (admin->flush_timer != NULL)
+        loop_timer_destroy(admin->flush_timer);
     admin->worker = NULL;
+    admin->flush_timer = NULL;
     while (admin->calls != NULL)
         calls_remove(admin, admin->calls);
     admin_guard_destroy(admin->guard);

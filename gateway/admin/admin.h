@@ -12,8 +12,8 @@
 
 /* Starts the worker; everything else of `admin` is filled. */
 enum status admin_open(struct admin *admin, struct loop *loop);
-/* When the admin listener is closed and nothing turns the loop any more; before auth_close. A
- * change that runs is committed; calls that waited are dropped. */
+/* When the admin listener is closed and nothing turns the loop any more; before auth_close. Calls
+ * that wait are worked off; there is nobody to answer. */
 void admin_close(struct admin *admin);
 
 /* The admin listener's handler; `context` is the struct admin. */

@@ -14,11 +14,11 @@
 #include "gateway/edge/edge_access.h"
 #include "gateway/edge/edge_metrics.h"
 #include "gateway/edge/edge_probe.h"
+#include "gateway/http/loop_worker.h"
 #include "gateway/http/request.h"
 
 struct admin_call;
 struct admin_guard;
-struct admin_worker;
 
 /* What the config API works on; edge.c fills the first block, admin_open the second. */
 struct admin {
@@ -27,9 +27,12 @@ struct admin {
     struct ledger *ledger;
     struct edge_metrics *metrics;
     struct edge_probe *probe; /* may be NULL: no engine's metrics then */
+    uint32_t flush_ms;        /* how often last uses are written; 0 = LIMIT_USED_S */
 
     struct loop *loop;
-    struct admin_worker *worker;
+    struct loop_worker *worker;
+    struct loop_timer *flush_timer;
+    struct loop_worker_task flush;
     struct admin_guard *guard;
     struct admin_call *calls; /* at the worker, or answered and not yet gone */
 };
@@ -66,7 +69,7 @@ struct admin_call {
     bool is_gone;
     struct admin_call *previous; /* in admin->calls */
     struct admin_call *next;
-    struct admin_call *next_task; /* in the worker's queue */
+    struct loop_worker_task task;
 };
 
 /* A copy of the request; NULL without memory. Freed with admin_call_destroy, which wipes the

@@ -1,9 +1,10 @@
-/* loop_worker: one thread for work that would hold up the loop: large bodies, tokenising.
+/* loop_worker: one thread for work that would hold up the loop: large bodies, tokenising,
+ * admins' commits.
  *
  * Owns:     the thread and a bounded queue to it.
  * Thread:   loop_worker_submit on the loop's; `work` runs on the worker's, `done` on the loop's.
  * Cost:     two hand-overs a job.
- * Not here: what the work is (edge_forward, face_job, face_text).
+ * Not here: what the work is (edge_forward, face_job, face_text, admin).
  */
 #pragma once
 

@@ -110,6 +110,83 @@ static void test_guesses(void **state)
     assert_null(strstr(log, "guessed"));
 }
 
+/* --- last uses, with a loop of the test's own --- */
+
+struct flush_test {
+    struct loop *loop;
+    struct loop_timer *timer;
+    struct sqlite3 *file;
+    int looks;
+    bool is_written;
+};
+
+static void flush_look(void *context)
+{
+    struct flush_test *test = context;
+    sqlite3_stmt *statement;
+    assert_int_equal(sqlite3_prepare_v2(test->file, "select max(last_used_at_s) from keys", -1,
+                                        &statement, NULL),
+                     SQLITE_OK);
+    assert_int_equal(sqlite3_step(statement), SQLITE_ROW);
+    test->is_written = sqlite3_column_int64(statement, 0) > 1700000000;
+    sqlite3_finalize(statement);
+    if (test->is_written || ++test->looks == 5000)
+        loop_stop(test->loop);
+    else
+        loop_timer_arm(test->timer, 2);
+}
+
+/* Uses reach the file by themselves, again and again, and at the end without waiting. */
+static void test_last_uses_are_written(void **state)
+{
+    (void)state;
+    char path[128], dir[64], value[LIMIT_KEY_BYTES] = "";
+    struct store *store;
+    struct auth *auth;
+    struct principal principal;
+    bool is_made;
+    struct flush_test test = {0};
+    edge_kit_dir(dir);
+    snprintf(path, sizeof path, "%s/banyan.db", dir);
+    assert_int_equal(store_open(&store, path), STATUS_OK);
+    assert_int_equal(auth_open(&auth, dir, store), STATUS_OK);
+    assert_int_equal(auth_bootstrap(auth, dir, &is_made), STATUS_OK);
+    assert_int_equal(sqlite3_open(path, &test.file), SQLITE_OK);
+    sqlite3_busy_timeout(test.file, 10000);
+    snprintf(path, sizeof path, "%s/admin.key", dir);
+    FILE *file = fopen(path, "r");
+    assert_non_null(fgets(value, sizeof value, file));
+    fclose(file);
+    struct slice key = {value, strcspn(value, "\n")};
+    for (int round = 0; round < 2; round++) {
+        struct admin admin = {.auth = auth, .flush_ms = round == 0 ? 1 : 0};
+        assert_int_equal(loop_create(&test.loop), STATUS_OK);
+        test.timer = loop_timer_create(test.loop, flush_look, &test);
+        test.looks = 0;
+        test.is_written = false;
+        assert_int_equal(
+            sqlite3_exec(test.file, "update keys set last_used_at_s = 0", NULL, NULL, NULL),
+            SQLITE_OK);
+        assert_int_equal(admin_open(&admin, test.loop), STATUS_OK);
+        usleep(1100000 * (useconds_t)round); /* a use is noted once a second */
+        assert_int_equal(auth_authenticate(auth, key, true, &principal), STATUS_OK);
+        if (round == 1) /* every minute, so not now, but at the end */
+            admin_close(&admin);
+        loop_timer_arm(test.timer, 0);
+        loop_run(test.loop);
+        assert_true(test.is_written);
+        if (round == 0)
+            admin_close(&admin);
+        admin_close(&admin); /* twice is fine */
+        loop_timer_destroy(test.timer);
+        loop_destroy(test.loop);
+    }
+    sqlite3_close(test.file);
+    auth_close(auth);
+    store_close(store);
+    edge_kit_remove(dir);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -118,6 +195,7 @@ int main(void)
         cmocka_unit_test(test_scopes),
         cmocka_unit_test(test_a_key_without_inference),
         cmocka_unit_test(test_guesses),
+        cmocka_unit_test(test_last_uses_are_written),
     };
     return cmocka_run_group_tests(tests, edge_kit_setup, edge_kit_teardown);
 }

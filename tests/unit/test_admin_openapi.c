@@ -16,7 +16,8 @@ static void test_file(void **state)
     fclose(file);
     assert_memory_equal(bytes, served.bytes, served.length);
     free(bytes);
-    json_t *root = json_loadb(served.bytes, served.length, JSON_REJECT_DUPLICATES, NULL);
+    json_t *root = json_loadb(served.bytes, served.length,
+                              JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL, NULL);
     assert_non_null(root);
     assert_memory_equal(json_string_value(json_object_get(root, "openapi")), "3.", 2);
     assert_true(json_is_object(json_object_get(root, "paths")));
