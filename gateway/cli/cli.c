@@ -315,7 +315,8 @@ static enum cli_exit run_exit(const struct cli_call *call, enum status status)
         return CLI_REFUSED;
     if (status == STATUS_INVALID || status == STATUS_OUT_OF_RANGE)
         return CLI_USAGE;
-    fprintf(call->options->err, "  --url says where the config API is, --ca whom to trust\n");
+    if (status == STATUS_UNAVAILABLE || status == STATUS_FORBIDDEN)
+        fprintf(call->options->err, "  --url says where the config API is, --ca whom to trust\n");
     return CLI_UNREACHED;
 }
 

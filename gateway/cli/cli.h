@@ -11,7 +11,7 @@
 
 #include <stdio.h>
 
-/* Exit codes; documented in the help and deploy/README.md. */
+/* Exit codes; the help tells them too. */
 enum cli_exit {
     CLI_DONE = 0,
     CLI_REFUSED = 1,   /* the server said no: its words are on standard error */

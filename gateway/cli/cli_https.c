@@ -98,7 +98,8 @@ static enum status open_context(struct cli_https *https, const char *ca_file)
     int loaded = ca_file != NULL ? SSL_CTX_load_verify_locations(https->context, ca_file, NULL)
                                  : SSL_CTX_set_default_verify_paths(https->context);
     if (loaded != 1)
-        FAIL(STATUS_IO, "%s holds no certificates that could be read", ca_file);
+        FAIL(STATUS_IO, "%s holds no certificates that could be read",
+             ca_file != NULL ? ca_file : "the system");
     return STATUS_OK;
 }
 

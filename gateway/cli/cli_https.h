@@ -21,7 +21,7 @@ struct cli_https;
 struct cli_https_options {
     const char *url;     /* "https://HOST[:PORT]", IPv6 in brackets; the port is 443 if not given */
     const char *ca_file; /* PEM; NULL = the system's */
-    uint32_t timeout_ms; /* of a whole call, connecting included */
+    uint32_t timeout_ms; /* of a whole call, connecting included; not of looking the name up */
 };
 
 struct cli_https_request {

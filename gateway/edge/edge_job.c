@@ -347,9 +347,11 @@ static void settle_fill(struct edge_job *job)
     settle_text(row->tenant_id, sizeof row->tenant_id, job->principal.tenant_id);
     settle_text(row->key_id, sizeof row->key_id, job->principal.key_id);
     settle_text(row->model, sizeof row->model, job->body.model);
-    struct slice model = edge_stream_model(&job->stream);
-    if (row->model[0] == '\0' && model.length < sizeof row->model)
-        settle_text(row->model, model.length + 1, model.bytes != NULL ? model.bytes : "");
+    if (row->model[0] == '\0') {
+        struct slice model = edge_stream_model(&job->stream);
+        if (model.length != 0 && model.length < sizeof row->model)
+            settle_text(row->model, model.length + 1, model.bytes);
+    }
     settle_text(row->route, sizeof row->route, job->access.route);
     settle_text(row->service_class, sizeof row->service_class, SERVICE_CLASS);
     settle_text(row->finish, sizeof row->finish, settle_finish(job));

@@ -48,6 +48,11 @@ def walk(node, where=""):
             yield from walk(value, f"{where}/{index}")
 
 
+def test_version_is_the_programs():
+    version = re.search(r"project\(banyan VERSION (\S+)", (ROOT / "CMakeLists.txt").read_text())
+    assert load()["info"]["version"] == version.group(1)
+
+
 def test_routes_are_those_of_the_server():
     document = load()
     for tag, face in (("tenants", "edge"), ("admins", "admin")):
