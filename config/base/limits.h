@@ -46,8 +46,9 @@
 #define LIMIT_LOGIT_BIAS         300
 #define LIMIT_REQUESTS_IN_ENGINE 1024 /* inbox and running together */
 #define LIMIT_REQUEST_BYTES_IN_ENGINE                                                              \
-    (256u << 20)                             /* texts and prompts of all of them: 64 of the
+    (256u << 20)                    /* texts and prompts of all of them: 64 of the
                                                     * largest body, or all with 256 KiB */
+#define LIMIT_BODIES_SCANNED     64 /* large ones that wait for their check: under 0.2 s of it */
 #define LIMIT_SMALL_BODY_BYTES   (64 * 1024) /* parsed in under 1 ms; larger ones stand apart */
 #define LIMIT_UNDELIVERED_TOKENS 64          /* then the sequence is throttled */
 #define LIMIT_ENGINE_SEND_BYTES  8192 /* of a stream, in the socket: some 20 tokens before those */

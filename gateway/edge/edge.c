@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,11 +17,13 @@
 #include "gateway/admin/admin.h"
 #include "gateway/edge/edge_forward.h"
 #include "gateway/edge/edge_job.h"
+#include "gateway/edge/edge_memory.h"
 #include "gateway/edge/edge_probe.h"
 #include "gateway/edge/edge_replay.h"
 #include "gateway/edge/edge_settle.h"
 #include "gateway/edge/edge_usage.h"
 #include "gateway/edge/edge_wait.h"
+#include "gateway/http/loop_worker.h"
 #include "gateway/http/tls.h"
 
 enum {
@@ -57,9 +60,11 @@ static enum status run_path(char out[PATH_BYTES], const struct config *config, c
 }
 
 /* Files made here are the owner's alone, no core file holds a key, and descriptors are as many as
- * the system allows: a stream needs two. */
+ * the system allows: a stream needs two. Large bodies go back to the system when they are freed. */
 static enum status open_process(const struct config *config)
 {
+    enum { LARGE_BYTES = 512 * 1024 }; /* a fixed bound: by itself it grows with what is freed */
+    (void)mallopt(M_MMAP_THRESHOLD, LARGE_BYTES);
     umask(0077);
     signal(SIGPIPE, SIG_IGN);
     struct rlimit core = {0, 0};
@@ -268,6 +273,9 @@ static enum status run_open(struct run *run)
     TRY(open_stores(edge));
     TRY(open_tls(edge));
     TRY(open_upstream(edge, run->options->engine_user));
+    TRY(loop_worker_create(&edge->scanner, edge->loop, LIMIT_BODIES_SCANNED));
+    TRY(edge_memory_create(&edge->memory, edge->loop, (size_t)edge->config->memory_limit,
+                           &edge->metrics));
     run->admin = (struct admin){.config = edge->config,
                                 .auth = edge->auth,
                                 .ledger = edge->ledger,
@@ -298,6 +306,9 @@ static void run_close(struct run *run)
         listener_close(edge->public_listener);
     if (edge->admin_listener != NULL)
         listener_close(edge->admin_listener);
+    loop_worker_destroy(edge->scanner);
+    edge_forward_free_all(edge);
+    edge_memory_destroy(edge->memory);
     edge_replay_close(edge->replay);
     edge_probe_destroy(edge->probe);
     if (edge->client != NULL)

@@ -1,12 +1,16 @@
 #include "gateway/edge/edge_forward.h"
 
+#include "config/base/limits.h"
+#include "config/base/mem.h"
 #include "gateway/edge/edge_credential.h"
 #include "gateway/edge/edge_head.h"
 #include "gateway/edge/edge_job.h"
 #include "gateway/edge/edge_me.h"
+#include "gateway/edge/edge_memory.h"
 #include "gateway/edge/edge_probe.h"
 #include "gateway/edge/edge_usage.h"
 #include "gateway/http/http_error.h"
+#include "gateway/http/loop_worker.h"
 
 enum kind { CHAT, TEXT, GENERATE, PLAIN, ME, USAGE, HEALTH, READY };
 
@@ -104,7 +108,7 @@ static void handle_own(struct edge *edge, struct http_request *request, struct e
         handle_failure(edge, request, access);
 }
 
-/* Everything that can refuse a request before the engine hears of it. */
+/* Everything that can refuse a request before the engine hears of it, but for its body's form. */
 static enum status forward_admit(struct edge *edge, struct http_request *request,
                                  struct edge_access *access, struct edge_job_options *options,
                                  struct principal *principal)
@@ -118,11 +122,110 @@ static enum status forward_admit(struct edge *edge, struct http_request *request
     TRY(edge_head_deadline(http_header_get(request, "x-request-timeout-ms"),
                            (uint32_t)(edge->config->request_timeout_s * 1000),
                            &options->deadline_ms));
-    if (slice_is(http_method(request), "POST"))
-        TRY(edge_body_read(http_body(request), &options->body));
     if (options->is_generation && !ledger_is_writable(edge->ledger))
         FAIL(STATUS_UNAVAILABLE, "Usage cannot be recorded now; try again shortly.");
-    return STATUS_OK;
+    return edge_memory_take(edge->memory, http_body(request).length);
+}
+
+/* A request whose large body is checked on the scanner's thread: with a copy, since the client may
+ * leave meanwhile. The copy is what the engine gets. */
+struct forward_scan {
+    struct loop_worker_task task;
+    struct forward_scan *previous;
+    struct forward_scan *next;
+    struct edge *edge;
+    struct http_request *request; /* NULL once gone */
+    struct edge_access access;
+    struct principal principal;
+    struct edge_job_options options;
+    struct slice body; /* options.bytes, which are this one's until the job starts */
+    enum status status;
+    struct error_note note;
+};
+
+static void scan_free(struct forward_scan *scan)
+{
+    if (scan->next != NULL)
+        scan->next->previous = scan->previous;
+    if (scan->previous != NULL)
+        scan->previous->next = scan->next;
+    else
+        scan->edge->scans = scan->next;
+    mem_free(scan->options.bytes);
+    mem_free(scan);
+}
+
+/* On the scanner's thread. */
+static void scan_work(struct loop_worker_task *task)
+{
+    struct forward_scan *scan = (struct forward_scan *)task;
+    scan->status = edge_body_read(scan->body, &scan->options.body);
+    if (scan->status != STATUS_OK)
+        scan->note = *status_note();
+}
+
+static void scan_gone(void *context, bool is_early)
+{
+    struct forward_scan *scan = context;
+    (void)is_early;
+    scan->request = NULL;
+}
+
+static void scan_done(struct loop_worker_task *task)
+{
+    struct forward_scan *scan = (struct forward_scan *)task;
+    struct edge *edge = scan->edge;
+    if (scan->request == NULL) {
+        handle_over(edge, &scan->access, 499);
+    } else if (scan->status != STATUS_OK) {
+        status_note_set(&scan->note);
+        http_on_gone(scan->request, NULL, NULL);
+        handle_failure(edge, scan->request, &scan->access);
+    } else {
+        edge_job_start(&scan->options);
+        scan->options.bytes = NULL;
+    }
+    scan_free(scan);
+}
+
+static enum status scan_start(const struct edge_job_options *options)
+{
+    struct edge *edge = options->edge;
+    struct slice body = http_body(options->request);
+    struct forward_scan *scan = mem_zalloc(1, sizeof *scan);
+    char *bytes = mem_alloc(body.length);
+    if (scan == NULL || bytes == NULL) {
+        mem_free(scan);
+        mem_free(bytes);
+        FAIL(STATUS_NO_MEMORY, "no memory for a large request");
+    }
+    memcpy(bytes, body.bytes, body.length);
+    *scan = (struct forward_scan){.task = {.work = scan_work, .done = scan_done},
+                                  .next = edge->scans,
+                                  .edge = edge,
+                                  .request = options->request,
+                                  .access = *options->access,
+                                  .principal = *options->principal,
+                                  .options = *options,
+                                  .body = {bytes, body.length}};
+    scan->options.principal = &scan->principal;
+    scan->options.access = &scan->access;
+    scan->options.bytes = bytes;
+    if (edge->scans != NULL)
+        edge->scans->previous = scan;
+    edge->scans = scan;
+    enum status status = loop_worker_submit(edge->scanner, &scan->task);
+    if (status != STATUS_OK)
+        scan_free(scan);
+    else
+        http_on_gone(options->request, scan_gone, scan);
+    return status;
+}
+
+void edge_forward_free_all(struct edge *edge)
+{
+    while (edge->scans != NULL)
+        scan_free(edge->scans);
 }
 
 static void handle_forward(struct edge *edge, struct http_request *request,
@@ -137,9 +240,16 @@ static void handle_forward(struct edge *edge, struct http_request *request,
                                        .form = kind == CHAT   ? EDGE_STREAM_CHAT
                                                : kind == TEXT ? EDGE_STREAM_TEXT
                                                               : EDGE_STREAM_GENERATION};
-    if (forward_admit(edge, request, access, &options, &principal) != STATUS_OK)
+    enum status status = forward_admit(edge, request, access, &options, &principal);
+    bool is_post = slice_is(http_method(request), "POST");
+    bool is_large = is_post && http_body(request).length > LIMIT_SMALL_BODY_BYTES;
+    if (status == STATUS_OK && is_large)
+        status = scan_start(&options);
+    else if (status == STATUS_OK && is_post)
+        status = edge_body_read(http_body(request), &options.body);
+    if (status != STATUS_OK)
         handle_failure(edge, request, access);
-    else
+    else if (!is_large)
         edge_job_start(&options);
 }
 

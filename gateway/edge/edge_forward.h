@@ -11,3 +11,6 @@
 
 /* The public listener's handler; `context` is the struct edge. */
 void edge_forward_handle(struct http_request *request, void *context);
+/* Frees what is left of requests whose bodies were being checked, when loop and scanner have ended.
+ */
+void edge_forward_free_all(struct edge *edge);

@@ -46,6 +46,7 @@ struct edge_job {
     char content_type[CONTENT_TYPE_BYTES];
     struct principal principal;
     struct edge_body body;
+    char *bytes; /* a copy of a large body, which may outlive the client's request; or NULL */
     struct edge_access access;
     struct edge_settle settle;
     struct error_note failure; /* what the client hears instead of a normal end; OK = nothing */
@@ -82,6 +83,7 @@ static void job_free(struct edge_job *job)
     if (job->client_timer != NULL)
         loop_timer_destroy(job->client_timer);
     edge_settle_deinit(&job->settle);
+    mem_free(job->bytes);
     mem_free(job);
 }
 
@@ -696,12 +698,15 @@ static enum status send_try(struct edge_job *job, uint32_t left_ms)
                              .principal = &job->principal,
                              .service_class = SERVICE_CLASS,
                              .deadline_ms = left_ms};
+    struct slice body = http_body(job->request);
+    if (job->bytes != NULL)
+        body.bytes = job->bytes;
     struct buffer text;
     buffer_init(&text, EDGE_HEAD_BYTES_MAX);
     enum status status = edge_head_append(&text, &head);
     if (status == STATUS_OK)
-        status = http1_exchange_start(job->edge->client, buffer_slice(&text),
-                                      http_body(job->request), &callbacks, job, &job->exchange);
+        status = http1_exchange_start(job->edge->client, buffer_slice(&text), body, &callbacks, job,
+                                      &job->exchange);
     buffer_deinit(&text);
     return status;
 }
@@ -794,12 +799,15 @@ static const struct edge_stream_callbacks stream_callbacks = {job_chunk, job_fin
 static enum status start_create(struct edge_job **out, const struct edge_job_options *options)
 {
     struct edge_job *job = mem_zalloc(1, sizeof *job);
-    if (job == NULL)
+    if (job == NULL) {
+        mem_free(options->bytes);
         FAIL(STATUS_NO_MEMORY, "no memory for another request");
+    }
     job->edge = options->edge;
     job->principal = *options->principal;
     job->access = *options->access;
     job->body = options->body;
+    job->bytes = options->bytes;
     job->is_generation = options->is_generation;
     job->form = options->form;
     job->deadline_ms = options->deadline_ms;

@@ -27,6 +27,7 @@ struct edge_job_options {
     const struct principal *principal;
     const struct edge_access *access; /* begun by the caller; copied */
     struct edge_body body;
+    char *bytes; /* a copy of a body over LIMIT_SMALL_BODY_BYTES, else NULL; the job frees it */
     bool is_generation;         /* the answer is a stream that is counted */
     enum edge_stream_form form; /* of a generation */
     uint32_t deadline_ms;

@@ -1,10 +1,10 @@
 #include "gateway/edge/edge_metrics.h"
 
-#include <malloc.h>
 #include <stdio.h>
 
 #include "auth/ledger.h"
 #include "config/base/log.h"
+#include "gateway/edge/edge_memory.h"
 
 static struct metric *init_plain(struct edge_metrics *metrics, enum metric_kind kind,
                                  const char *name, const char *labels, const char *help)
@@ -83,6 +83,8 @@ enum status edge_metrics_init(struct edge_metrics *metrics)
                                          "Rows deleted because of their age.");
     metrics->log_dropped = init_plain(metrics, METRIC_COUNTER, "banyan_log_dropped_total", "",
                                       "Log lines that found no room because nobody read them.");
+    metrics->memory_refused = init_plain(metrics, METRIC_COUNTER, "banyan_memory_refused_total", "",
+                                         "Requests refused because of memory_limit.");
     metrics->heap_bytes = init_plain(metrics, METRIC_GAUGE, "banyan_heap_bytes", "",
                                      "Live heap of the edge (mallinfo2), which RSS does not show.");
     metrics->jobs_running = init_plain(metrics, METRIC_GAUGE, "banyan_requests_running", "",
@@ -112,7 +114,7 @@ void edge_metrics_look(struct edge_metrics *metrics, struct ledger *ledger)
     metric_set(metrics->ledger_kept_since, (double)(totals.kept_since_us / 1000000));
     look_counter(metrics->ledger_deleted, totals.deleted);
     look_counter(metrics->log_dropped, log_dropped());
-    metric_set(metrics->heap_bytes, (double)mallinfo2().uordblks);
+    metric_set(metrics->heap_bytes, (double)edge_memory_heap_bytes());
 }
 
 static struct metric *request_total(struct edge_metrics *metrics, const char *route, int code)

@@ -44,6 +44,7 @@ struct edge_metrics {
     struct metric *ledger_deleted;
     struct metric *log_dropped;
     struct metric *heap_bytes;
+    struct metric *memory_refused;
     struct metric *jobs_running;
     struct metric *upstream_foreign;
     struct metric *jobs_waiting;

@@ -18,11 +18,13 @@
 #include "gateway/upstream/http1_client.h"
 
 struct edge_job;
+struct edge_memory;
 struct edge_probe;
 struct edge_replay;
 struct edge_settle;
 struct edge_usage_call;
 struct edge_wait;
+struct forward_scan;
 
 struct edge {
     const struct config *config;
@@ -35,6 +37,9 @@ struct edge {
     struct http1_client *client;
     struct edge_probe *probe;
     struct edge_wait *wait;
+    struct edge_memory *memory;
+    struct loop_worker *scanner; /* checks large bodies */
+    struct forward_scan *scans;  /* all that are with it */
     struct edge_replay *replay;
     struct edge_metrics metrics;
     struct tls_context *public_tls;

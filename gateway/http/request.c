@@ -565,7 +565,6 @@ void *http_alloc(struct http_request *request, size_t bytes)
 void http_on_gone(struct http_request *request, void (*gone)(void *context, bool is_early),
                   void *context)
 {
-    ASSERT(request->gone == NULL);
     request->gone = gone;
     request->gone_context = context;
 }

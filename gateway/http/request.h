@@ -50,7 +50,7 @@ void *http_alloc(struct http_request *request, size_t bytes);
 
 /* Runs once when the request is over, however it ended: answered, or the client left (is_early:
  * before the answer was complete). Works from the first moment: the connection is watched while a
- * handler waits. Must be set at most once, in the handler. */
+ * handler waits. Setting it again puts the later one into the place of the earlier. */
 void http_on_gone(struct http_request *request, void (*gone)(void *context, bool is_early),
                   void *context);
 

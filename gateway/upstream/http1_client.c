@@ -71,6 +71,7 @@ struct http1_exchange {
     bool is_half_closed;
     bool is_ended;
 
+    struct slice body; /* the caller's, when it is large; else it stands in `request` */
     size_t request_bytes;
     char request[]; /* head, blank line, body */
 };
@@ -254,8 +255,9 @@ static void send_request(struct http1_exchange *exchange, struct http1_connectio
         loop_timer_arm(exchange->timer, exchange->client->options.head_timeout_ms);
         h2o_socket_read_start(connection->socket, on_read);
     }
-    h2o_iovec_t bytes = {exchange->request, exchange->request_bytes};
-    h2o_socket_write(connection->socket, &bytes, 1, on_written);
+    h2o_iovec_t bytes[2] = {{exchange->request, exchange->request_bytes},
+                            {(char *)(uintptr_t)exchange->body.bytes, exchange->body.length}};
+    h2o_socket_write(connection->socket, bytes, exchange->body.length > 0 ? 2 : 1, on_written);
 }
 
 static void fail_later(struct http1_exchange *exchange, enum status status)
@@ -586,6 +588,11 @@ enum status http1_exchange_start(struct http1_client *client, struct slice head,
     char tail[48];
     size_t tail_length =
         (size_t)snprintf(tail, sizeof(tail), "\r\ncontent-length: %zu\r\n\r\n", body.length);
+    struct slice borrowed = {0};
+    if (body.length > LIMIT_SMALL_BODY_BYTES) {
+        borrowed = body;
+        body = (struct slice){0};
+    }
     size_t request_bytes = head.length + tail_length + body.length;
     struct http1_exchange *exchange = mem_alloc(sizeof(*exchange) + request_bytes);
     if (exchange == NULL)
@@ -594,6 +601,7 @@ enum status http1_exchange_start(struct http1_client *client, struct slice head,
                                         .callbacks = *callbacks,
                                         .context = context,
                                         .connect_retry_ms = CONNECT_RETRY_MS,
+                                        .body = borrowed,
                                         .request_bytes = request_bytes};
     memcpy(exchange->request, head.bytes, head.length);
     memcpy(exchange->request + head.length, tail, tail_length);

@@ -57,7 +57,8 @@ struct http1_callbacks {
 };
 
 /* `head` is the whole request head without the final blank line ("POST /v1/… HTTP/1.1\r\nhost: …");
- * content-length is added. Head and body are copied. BUSY when the pool is full. */
+ * content-length is added. The head is copied, and a body of up to LIMIT_SMALL_BODY_BYTES; a larger
+ * one stays the caller's until `ended`. BUSY when the pool is full. */
 enum status http1_exchange_start(struct http1_client *client, struct slice head, struct slice body,
                                  const struct http1_callbacks *callbacks, void *context,
                                  struct http1_exchange **out);

@@ -75,7 +75,7 @@ static void edge_kit_close(struct edge_kit_connection *connection)
 static void edge_kit_write(struct edge_kit_connection *connection, const char *method,
                            const char *path, const char *headers, const char *body)
 {
-    static char text[65536];
+    static char text[262144];
     int length = snprintf(text, sizeof text,
                           "%s %s HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n%s"
                           "content-length: %zu\r\n\r\n%s",

@@ -218,7 +218,7 @@ static bool engine_answer(int fd, const char *head, const char *body)
 static void *engine_connection(void *context)
 {
     int fd = (int)(intptr_t)context;
-    static _Thread_local char text[65536];
+    static _Thread_local char text[262144];
     bool is_open = true;
     while (is_open) {
         size_t length = 0;

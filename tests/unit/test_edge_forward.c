@@ -43,6 +43,46 @@ static void test_bad_bodies_never_reach_the_engine(void **state)
     refused("{\"model\":1e999}", "too large");
 }
 
+enum { LARGE_BYTES = 128 * 1024 };
+
+/* {"model":"ok","pad":"xxx…"} and whatever stands behind it. */
+static char *large_body(const char *tail)
+{
+    static char body[LARGE_BYTES + 64];
+    int length = snprintf(body, sizeof body, "{\"model\":\"ok\",\"pad\":\"");
+    memset(body + length, 'x', LARGE_BYTES);
+    snprintf(body + length + LARGE_BYTES, sizeof body - LARGE_BYTES - (size_t)length, "\"%s", tail);
+    return body;
+}
+
+/* Checked on the scanner's thread. */
+static void test_large_bodies(void **state)
+{
+    (void)state;
+    assert_int_equal(edge_kit_public("POST", "/v1/completions", large_body("}")), 200);
+    edge_text_has(answer, "\"object\":\"text_completion\"");
+    assert_int_equal(edge_kit_public("POST", "/v1/tokenize", large_body("}")), 200);
+    refused(large_body(""), "not valid JSON");
+    refused(large_body(",\"pad\":1}"), "twice");
+    refused(large_body(",\"stream\":1}"), "\"param\":\"stream\"");
+    refused(large_body(",\"priority\":1}"), "\"param\":\"priority\"");
+}
+
+/* Its copy is freed when the check is over, whenever that is. */
+static void test_who_leaves_while_a_large_body_is_checked(void **state)
+{
+    (void)state;
+    int rows = edge_kit_rows();
+    for (int i = 0; i < 20; i++) {
+        struct edge_kit_connection connection = edge_kit_connect(kit.port);
+        edge_kit_write(&connection, "POST", "/v1/completions", edge_kit_bearer(kit.key),
+                       large_body(i % 2 == 0 ? "}" : ""));
+        edge_kit_close(&connection);
+    }
+    assert_int_equal(edge_kit_public("POST", "/v1/completions", large_body("}")), 200);
+    assert_true(edge_kit_rows() > rows);
+}
+
 static void test_bad_deadline(void **state)
 {
     (void)state;
@@ -102,6 +142,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_routes),
         cmocka_unit_test(test_bad_bodies_never_reach_the_engine),
+        cmocka_unit_test(test_large_bodies),
+        cmocka_unit_test(test_who_leaves_while_a_large_body_is_checked),
         cmocka_unit_test(test_bad_deadline),
         cmocka_unit_test(test_body_over_the_limit),
         cmocka_unit_test(test_health_and_readiness),

@@ -29,7 +29,7 @@ struct server {
     char path[64];
     const struct step *steps;
     pthread_t thread;
-    char received[65536];
+    char received[1 << 20];
     size_t received_bytes;
     _Atomic int accepted;
     _Atomic int requests;
@@ -693,6 +693,45 @@ static void test_burst_is_given_back(void **state)
     run_deinit(&run);
 }
 
+/* Larger than the socket's buffer, and not copied. */
+static void test_a_large_body(void **state)
+{
+    (void)state;
+    enum { BODY_BYTES = 512 * 1024 };
+    const struct step steps[] = {
+        {STEP_ACCEPT, NULL, 0},
+        {STEP_READ, NULL, BODY_BYTES},
+        {STEP_SEND, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", 0},
+        {STEP_WAIT_EOF, NULL, 0},
+        {STEP_CLOSE, NULL, 0},
+        {STEP_END, NULL, 0},
+    };
+    static char body[BODY_BYTES];
+    static struct server server;
+    memset(body, 'a', sizeof body);
+    body[BODY_BYTES - 1] = 'z';
+    server_start(&server, steps);
+    struct run run;
+    run_init(&run, server.path, 1);
+    run.heads = run.bodies = run.ends = 0;
+    assert_int_equal(http1_exchange_start(run.client, SLICE("POST /x HTTP/1.1\r\nhost: e"),
+                                          (struct slice){body, sizeof body}, &callbacks, &run,
+                                          &run.exchange),
+                     STATUS_OK);
+    loop_run(run.loop);
+    assert_int_equal(run.status, STATUS_OK);
+    assert_body(&run, "ok");
+    http1_client_destroy(run.client);
+    run.client = NULL;
+    server_stop(&server);
+    const char *sent = strstr(server.received, "\r\n\r\n");
+    assert_non_null(sent);
+    assert_int_equal(server.received_bytes - (size_t)(sent + 4 - server.received), BODY_BYTES);
+    assert_non_null(strstr(server.received, "content-length: 524288\r\n"));
+    assert_int_equal(server.received[server.received_bytes - 1], 'z');
+    run_deinit(&run);
+}
+
 /* The server closes an idle connection: before it is taken (noticed), or just when the next request
  * is on its way (retried once on a fresh one). */
 static void test_stale(void **state)
@@ -782,15 +821,25 @@ static void test_destroy_cancels(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lengths),         cmocka_unit_test(test_request_as_sent),
-        cmocka_unit_test(test_chunks),          cmocka_unit_test(test_cuts),
-        cmocka_unit_test(test_head_too_long),   cmocka_unit_test(test_half_close),
-        cmocka_unit_test(test_cancel),          cmocka_unit_test(test_pause),
-        cmocka_unit_test(test_deadlines),       cmocka_unit_test(test_head_fields),
-        cmocka_unit_test(test_peer_uid),        cmocka_unit_test(test_nobody_listens),
-        cmocka_unit_test(test_full_backlog),    cmocka_unit_test(test_pool),
-        cmocka_unit_test(test_stale),           cmocka_unit_test(test_not_reused),
-        cmocka_unit_test(test_destroy_cancels), cmocka_unit_test(test_burst_is_given_back),
+        cmocka_unit_test(test_a_large_body),
+        cmocka_unit_test(test_lengths),
+        cmocka_unit_test(test_request_as_sent),
+        cmocka_unit_test(test_chunks),
+        cmocka_unit_test(test_cuts),
+        cmocka_unit_test(test_head_too_long),
+        cmocka_unit_test(test_half_close),
+        cmocka_unit_test(test_cancel),
+        cmocka_unit_test(test_pause),
+        cmocka_unit_test(test_deadlines),
+        cmocka_unit_test(test_head_fields),
+        cmocka_unit_test(test_peer_uid),
+        cmocka_unit_test(test_nobody_listens),
+        cmocka_unit_test(test_full_backlog),
+        cmocka_unit_test(test_pool),
+        cmocka_unit_test(test_stale),
+        cmocka_unit_test(test_not_reused),
+        cmocka_unit_test(test_destroy_cancels),
+        cmocka_unit_test(test_burst_is_given_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
