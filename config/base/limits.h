@@ -18,9 +18,11 @@
 #define LIMIT_JSON_DEPTH           32
 #define LIMIT_JSON_ELEMENTS        131072 /* eight prompts of 16k token ids; 10 MiB as a tree */
 #define LIMIT_JSON_MEMBERS         64 /* of the top object: twice the fields of the OpenAI schema */
-#define LIMIT_ENGINE_FRAME_BYTES   (4 * 1024 * 1024)  /* an echoed prompt with 20 logprobs */
-#define LIMIT_ASSEMBLED_BYTES      (16 * 1024 * 1024) /* an answer that is not streamed */
-#define LIMIT_UPSTREAM_IDLE        128                /* connections kept; a new one costs 20 µs */
+#define LIMIT_ENGINE_FRAME_BYTES   (4 * 1024 * 1024)   /* an echoed prompt with 20 logprobs */
+#define LIMIT_ASSEMBLED_BYTES      (16 * 1024 * 1024)  /* an answer that is not streamed */
+#define LIMIT_ANSWERS_BYTES        (256 * 1024 * 1024) /* all that are not streamed, together */
+#define LIMIT_ANSWER_SHARE_BYTES   (64 * 1024) /* held by one without being told so even then */
+#define LIMIT_UPSTREAM_IDLE        128         /* connections kept; a new one costs 20 µs */
 #define LIMIT_RELAYED_BYTES        (32 * 1024 * 1024) /* 4 MiB of text, 7 bytes a token */
 
 /* --- banyan admin --- */

@@ -240,6 +240,18 @@ static enum status add_member(struct edge_assemble *assemble, bool is_first, str
     return STATUS_OK;
 }
 
+size_t edge_assemble_bytes(const struct edge_assemble *assemble)
+{
+    size_t bytes = assemble->head.length;
+    for (size_t i = 0; i < LIMIT_CHOICES; i++) {
+        const struct choice *choice = &assemble->choices[i];
+        bytes += choice->text.length + choice->token_ids.length;
+        for (size_t list = 0; list < LISTS; list++)
+            bytes += choice->lists[list].length;
+    }
+    return bytes;
+}
+
 enum status edge_assemble_add(struct edge_assemble *assemble, struct slice rest)
 {
     assemble->bytes += rest.length;

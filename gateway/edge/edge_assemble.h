@@ -18,6 +18,8 @@ enum status edge_assemble_create(struct edge_assemble **out, enum edge_stream_fo
 void edge_assemble_destroy(struct edge_assemble *assemble);
 /* One frame: its object without the opening brace. LIMIT when all of it has become too long. */
 enum status edge_assemble_add(struct edge_assemble *assemble, struct slice rest);
+/* Bytes that it holds. */
+size_t edge_assemble_bytes(const struct edge_assemble *assemble);
 /* Whether a first frame has come: then no fallback is needed. */
 bool edge_assemble_has_head(const struct edge_assemble *assemble);
 /* Appends the whole object. `fallback` ("\"id\":…,\"created\":…,\"model\":…,") stands for the

@@ -66,6 +66,7 @@ struct edge_job {
     uint32_t cuts; /* sent, and the engine went away before it answered */
     uint32_t deadline_ms;
     int64_t deadline_us;
+    size_t held_bytes;    /* in edge->held */
     size_t pending_bytes; /* not taken by a paused reader at the last look */
     uint32_t holds;       /* calls under way that still need the job */
     int64_t sent_us;
@@ -103,6 +104,7 @@ static void job_unhold(struct edge_job *job)
         return;
     struct edge *edge = job->edge;
     job_unpause(job);
+    (void)edge_held_set(&edge->held, &job->held_bytes, 0);
     if (job->next != NULL)
         job->next->previous = job->previous;
     if (job->previous != NULL)
@@ -447,6 +449,7 @@ void edge_job_cancel(struct edge_job *job, enum edge_cancel reason, const char *
         [EDGE_CANCEL_CLIENT] = STATUS_CANCELLED,  [EDGE_CANCEL_SLOW_READER] = STATUS_CANCELLED,
         [EDGE_CANCEL_DEADLINE] = STATUS_DEADLINE, [EDGE_CANCEL_SHUTDOWN] = STATUS_UNAVAILABLE,
         [EDGE_CANCEL_ENGINE] = STATUS_PROTOCOL,   [EDGE_CANCEL_TOO_LONG] = STATUS_INVALID,
+        [EDGE_CANCEL_MEMORY] = STATUS_BUSY,
     };
     if (job->is_cancelled || job->is_concluded)
         return;
@@ -601,6 +604,11 @@ static void job_final(void *context)
         loop_timer_arm(job->timer, GRACE_MS);
 }
 
+static size_t body_held(const struct edge_job *job)
+{
+    return job->relay.length + (job->assemble != NULL ? edge_assemble_bytes(job->assemble) : 0);
+}
+
 static void job_body(void *context, struct slice bytes)
 {
     struct edge_job *job = context;
@@ -619,6 +627,9 @@ static void job_body(void *context, struct slice bytes)
                         is_too_long ? status_note()->message
                                     : "The engine's answer could not be understood.");
     }
+    if (!edge_held_set(&job->edge->held, &job->held_bytes, body_held(job)))
+        edge_job_cancel(job, EDGE_CANCEL_MEMORY,
+                        "The server holds too many long answers; ask for it with stream: true.");
     if (job->request != NULL && !job->is_cancelled && !job->is_paused && job->exchange != NULL &&
         http_is_answered(job->request) && !job->is_concluded &&
         http_stream_pending(job->request) > LIMIT_STREAM_PENDING_BYTES)
@@ -649,6 +660,7 @@ static void ended_wait(struct edge_job *job)
     }
     job->upstream_code = 0;
     buffer_clear(&job->relay);
+    (void)edge_held_set(&edge->held, &job->held_bytes, 0);
     job_wait(job);
 }
 

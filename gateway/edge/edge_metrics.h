@@ -17,6 +17,7 @@ enum edge_cancel {
     EDGE_CANCEL_SHUTDOWN,
     EDGE_CANCEL_ENGINE,   /* broke the protocol */
     EDGE_CANCEL_TOO_LONG, /* an answer in one piece */
+    EDGE_CANCEL_MEMORY,   /* all answers in one piece */
     EDGE_CANCEL_COUNT,
 };
 

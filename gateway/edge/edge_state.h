@@ -13,6 +13,7 @@
 #include "auth/ledger.h"
 #include "auth/ledger_usage.h"
 #include "config/config.h"
+#include "gateway/edge/edge_held.h"
 #include "gateway/edge/edge_metrics.h"
 #include "gateway/http/listener.h"
 #include "gateway/upstream/http1_client.h"
@@ -53,6 +54,7 @@ struct edge {
     bool has_queued;                 /* it is armed */
     uint32_t jobs_running;
     uint32_t readers_paused;
+    struct edge_held held; /* answers that are not streamed */
     struct buffer scratch; /* one frame on its way to a client */
     bool is_draining;
 };

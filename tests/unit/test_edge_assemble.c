@@ -159,6 +159,8 @@ static void test_bytes_at_the_limit(void **state)
     assert_int_equal(rest.length, frame);
     for (size_t i = 0; i < LIMIT_ASSEMBLED_BYTES / frame; i++)
         assert_int_equal(edge_assemble_add(assemble, buffer_slice(&rest)), STATUS_OK);
+    assert_in_range(edge_assemble_bytes(assemble), LIMIT_ASSEMBLED_BYTES - 1024,
+                    LIMIT_ASSEMBLED_BYTES); /* the texts, without the frames around them */
     assert_int_equal(edge_assemble_add(assemble, SLICE("}")), STATUS_LIMIT);
     edge_text_has(status_note()->message, "stream");
     buffer_deinit(&rest);
