@@ -31,7 +31,7 @@ class Halves:
         self.log = open(folder / "halves.log", "a")
         self.port, self.admin_port = free_port(), free_port()
         self.processes = {}
-        self.data_dir.mkdir()
+        self.data_dir.mkdir(mode=0o700)
         self.start("engine")
         self.start("edge")
         wait_until(self.serves, 60, "both halves")
