@@ -172,9 +172,9 @@ static enum status open_upstream(struct edge *edge, int64_t engine_user)
 static enum status open_listener(struct listener **out, int descriptor, const char *address,
                                  char bound[ADDRESS_BYTES], struct listener_options options)
 {
-    snprintf(bound, ADDRESS_BYTES, "%s", address);
     if (descriptor < 0)
-        TRY(listener_bind_tcp(&descriptor, address, bound, ADDRESS_BYTES));
+        TRY(listener_bind_tcp(&descriptor, address, NULL, 0));
+    TRY(listener_address(descriptor, bound, ADDRESS_BYTES)); /* with the port, when any would do */
     options.descriptor = descriptor;
     return listener_open(out, &options);
 }

@@ -596,6 +596,21 @@ static enum status bind_tcp_listen(int *descriptor, const char *address,
     return STATUS_OK;
 }
 
+enum status listener_address(int descriptor, char *bound, size_t bound_max)
+{
+    struct sockaddr_storage name;
+    socklen_t length = sizeof(name);
+    char host[64];
+    char port[16];
+    if (getsockname(descriptor, (struct sockaddr *)&name, &length) != 0 ||
+        getnameinfo((struct sockaddr *)&name, length, host, sizeof(host), port, sizeof(port),
+                    NI_NUMERICHOST | NI_NUMERICSERV) != 0)
+        FAIL(STATUS_IO, "the address of a listening socket cannot be read back");
+    bool is_v6 = name.ss_family == AF_INET6;
+    snprintf(bound, bound_max, "%s%s%s:%s", is_v6 ? "[" : "", host, is_v6 ? "]" : "", port);
+    return STATUS_OK;
+}
+
 enum status listener_bind_tcp(int *descriptor, const char *address, char *bound, size_t bound_max)
 {
     char host[256];
@@ -608,22 +623,12 @@ enum status listener_bind_tcp(int *descriptor, const char *address, char *bound,
     enum status status = bind_tcp_listen(descriptor, address, info);
     freeaddrinfo(info);
     TRY(status);
-    struct sockaddr_storage name;
-    socklen_t length = sizeof(name);
-    char name_host[64];
-    char name_port[16];
     if (bound == NULL)
         return STATUS_OK;
-    if (getsockname(*descriptor, (struct sockaddr *)&name, &length) != 0 ||
-        getnameinfo((struct sockaddr *)&name, length, name_host, sizeof(name_host), name_port,
-                    sizeof(name_port), NI_NUMERICHOST | NI_NUMERICSERV) != 0) {
+    status = listener_address(*descriptor, bound, bound_max);
+    if (status != STATUS_OK)
         close(*descriptor);
-        FAIL(STATUS_IO, "the address of %s cannot be read back", address);
-    }
-    bool is_v6 = name.ss_family == AF_INET6;
-    snprintf(bound, bound_max, "%s%s%s:%s", is_v6 ? "[" : "", name_host, is_v6 ? "]" : "",
-             name_port);
-    return STATUS_OK;
+    return status;
 }
 
 /* Removes a socket that nobody answers on; EXISTS when somebody does, or when it is no socket. */

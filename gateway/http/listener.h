@@ -51,4 +51,6 @@ void listener_close(struct listener *listener);
 /* Binds and listens. "127.0.0.1:8443" (port 0 = any) or a path for a Unix socket (removed first
  * when nobody answers on it). EXISTS when the address is in use. */
 enum status listener_bind_tcp(int *descriptor, const char *address, char *bound, size_t bound_max);
+/* "127.0.0.1:8443", "[::1]:8443": where a TCP socket that was bound listens. */
+enum status listener_address(int descriptor, char *bound, size_t bound_max);
 enum status listener_bind_unix(int *descriptor, const char *path);
