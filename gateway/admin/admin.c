@@ -268,6 +268,8 @@ void admin_handle(struct http_request *request, void *context)
     struct admin *admin = context;
     struct edge_access access;
     edge_access_begin(&access, request, "other");
+    if (admin->config->access_log_peer)
+        http_peer_name(request, access.peer, sizeof access.peer);
     size_t index = 0;
     bool is_known = router_knows(routes, ROUTES, http_path(request));
     if (router_find(routes, ROUTES, request, &index) == NULL) {

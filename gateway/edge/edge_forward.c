@@ -258,6 +258,8 @@ void edge_forward_handle(struct http_request *request, void *context)
     struct edge *edge = context;
     struct edge_access access;
     edge_access_begin(&access, request, "other");
+    if (edge->config->access_log_peer)
+        http_peer_name(request, access.peer, sizeof access.peer);
     size_t index = 0;
     bool is_known = router_knows(routes, ROUTES, http_path(request));
     if (router_find(routes, ROUTES, request, &index) == NULL) {

@@ -145,6 +145,12 @@ static void job_fail(struct edge_job *job, enum status status, const char *messa
 
 /* --- the client's side --- */
 
+static void job_write(struct edge_job *job, struct slice bytes)
+{
+    job->access.bytes += bytes.length;
+    http_stream_write(job->request, bytes);
+}
+
 /* "id", "created" and "model" when no frame has brought them. */
 static void end_fallback(const struct edge_job *job, bool with_object, struct buffer *out)
 {
@@ -184,7 +190,7 @@ static void end_stream(struct edge_job *job, struct buffer *out)
         buffer_append_text(out, "data: [DONE]\n\n");
     }
     if (out->status == STATUS_OK)
-        http_stream_write(job->request, buffer_slice(out));
+        job_write(job, buffer_slice(out));
     job->access.code = 200;
     http_stream_end(job->request);
 }
@@ -232,6 +238,7 @@ static void end_engine_error(struct edge_job *job, struct buffer *out)
     buffer_append_slice(out, buffer_slice(&job->stream.error));
     buffer_append_char(out, '}');
     job->access.code = is_request ? 400 : is_retried ? 503 : 500;
+    job->access.bytes = out->length;
     http_respond_json(job->request, job->access.code, buffer_slice(out));
 }
 
@@ -254,6 +261,7 @@ static void end_assembled(struct edge_job *job, struct buffer *out)
     size_t count = end_headers(job, ms, headers);
     headers[count++] = (struct http_header){"content-type", SLICE("application/json")};
     job->access.code = 200;
+    job->access.bytes = out->length;
     http_respond(job->request, 200, headers, count, buffer_slice(out));
 }
 
@@ -268,6 +276,7 @@ static void end_relayed(struct edge_job *job)
         headers[count++] = (struct http_header){"retry-after-ms", SLICE("1000")};
     }
     job->access.code = job->upstream_code;
+    job->access.bytes = job->relay.length;
     http_respond(job->request, job->upstream_code, headers, count, buffer_slice(&job->relay));
 }
 
@@ -527,7 +536,7 @@ static void client_tell_queued(struct edge_job *job)
     if (!http_is_answered(job->request))
         head_begin_stream(job);
     if (http_stream_pending(job->request) == 0) /* one that does not read is not told more */
-        http_stream_write(job->request, SLICE(": queued\n\n"));
+        job_write(job, SLICE(": queued\n\n"));
     client_arm(job, QUEUED_EVERY_MS);
 }
 
@@ -581,8 +590,9 @@ static enum status job_chunk(void *context, struct slice rest)
     struct edge_job *job = context;
     if (job->access.completion_tokens == 0 && job->stream.tokens_seen != 0) {
         job->access.completion_tokens = job->stream.tokens_seen;
+        job->access.first_token_us = loop_now_us(job->edge->loop);
         metric_observe(job->edge->metrics.first_token_seconds,
-                       (double)(loop_now_us(job->edge->loop) - job->access.arrived_us) / 1e6);
+                       (double)(job->access.first_token_us - job->access.arrived_us) / 1e6);
     }
     if (job->is_cancelled)
         return STATUS_OK;
@@ -592,7 +602,7 @@ static enum status job_chunk(void *context, struct slice rest)
     buffer_clear(out);
     edge_stream_append_chunk(out, rest, job->body.includes_usage);
     TRY(out->status);
-    http_stream_write(job->request, buffer_slice(out));
+    job_write(job, buffer_slice(out));
     return STATUS_OK;
 }
 

@@ -33,6 +33,10 @@ static void test_line_and_counters(void **state)
                                  .request_id = "req_1",
                                  .code = 200,
                                  .finish = "stop",
+                                 .method = "POST",
+                                 .bytes = 789,
+                                 .first_token_us = 4999,
+                                 .peer = "192.0.2.7",
                                  .prompt_tokens = 5,
                                  .cached_tokens = 2,
                                  .completion_tokens = 3};
@@ -49,6 +53,10 @@ static void test_line_and_counters(void **state)
                            "\"prompt_tokens\":5",
                            "\"cached_tokens\":2",
                            "\"completion_tokens\":3",
+                           "\"peer\":\"192.0.2.7\"",
+                           "\"method\":\"POST\"",
+                           "\"bytes\":789",
+                           "\"ttft_ms\":3",
                            "\"ms\":12"};
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
         edge_text_has(line, parts[i]);
@@ -67,11 +75,14 @@ static void test_health_checks_are_quiet(void **state)
     (void)state;
     struct edge_metrics metrics;
     assert_int_equal(edge_metrics_init(&metrics), STATUS_OK);
-    struct edge_access access = {.route = "/health", .code = 200, .finish = "", .is_quiet = true};
+    struct edge_access access = {
+        .route = "/health", .code = 200, .finish = "", .is_quiet = true, .method = "GET"};
     log_of(&access, &metrics, LOG_INFO);
     assert_string_equal(line, "");
     log_of(&access, &metrics, LOG_DEBUG);
     edge_text_has(line, "\"route\":\"/health\"");
+    assert_null(strstr(line, "ttft_ms"));
+    assert_null(strstr(line, "peer"));
     edge_metrics_deinit(&metrics);
 }
 

@@ -352,7 +352,7 @@ static void test_queue_is_bounded_and_fair(void **state)
     assert_int_equal(pthread_create(&closer, NULL, (void *(*)(void *))(void *)ledger_usage_close,
                                     fixture->usage),
                      0);
-    nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+    nanosleep(&(struct timespec){.tv_sec = 1}, NULL); /* for the closer to begin */
     atomic_store(&gate.opened, 1);
     pthread_join(closer, NULL);
     fixture->usage = NULL;
