@@ -578,6 +578,13 @@ static void test_full_backlog(void **state)
     run_whole(&run);
     assert_int_equal(run.status, STATUS_UNAVAILABLE);
     assert_true(loop_now_us(run.loop) - begin_us >= 300000);
+    /* Given up meanwhile: nobody has to be told, and it was never sent. */
+    run_begin(&run);
+    assert_false(http1_exchange_is_sent(run.exchange));
+    http1_exchange_half_close(run.exchange);
+    assert_int_equal(run.ends, 0);
+    loop_run(run.loop);
+    assert_int_equal(run.status, STATUS_CANCELLED);
     run_deinit(&run);
     for (size_t i = 0; i < count; i++)
         close(held[i]);
