@@ -134,6 +134,9 @@ static void work(struct loop_worker_task *task)
 {
     struct admin_call *call = work_of(task);
     call->status = work_call(call);
+    if (call->status == STATUS_BUSY) /* the file's lock: another process has it, not the engine */
+        call->status = status_fail(STATUS_UNAVAILABLE, __FILE__, __LINE__, NULL,
+                                   "The configuration is locked by another process; try again.");
     if (call->status != STATUS_OK)
         call->note = *status_note();
 }
@@ -238,7 +241,7 @@ static enum status handle_check(struct admin_call *call)
     memcpy(call->actor.key_id, call->principal.key_id, sizeof call->actor.key_id);
     memcpy(call->actor.request_id, call->access.request_id, sizeof call->actor.request_id);
     call->actor.scopes = call->principal.scopes;
-    return admin_change_check_key(call->request);
+    return admin_change_check_headers(call->request);
 }
 
 static void handle_call(struct admin_call *call)

@@ -76,7 +76,7 @@ bool admin_change_is_known(struct admin_call *call, int64_t revision)
 
 /* --- idempotency keys --- */
 
-enum status admin_change_check_key(const struct http_request *request)
+static enum status check_headers_key(const struct http_request *request)
 {
     static const char name[] = "idempotency-key";
     struct slice key = http_header_get(request, name);
@@ -91,6 +91,16 @@ enum status admin_change_check_key(const struct http_request *request)
                    "Idempotency-Key must be 1 to %d visible ASCII characters.",
                    LIMIT_IDEMPOTENCY_KEY_BYTES);
     return STATUS_OK;
+}
+
+enum status admin_change_check_headers(const struct http_request *request)
+{
+    static const char *const names[] = {"if-match", "if-none-match"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (http_header_count(request, names[i]) > 1)
+            FAIL_PARAM(STATUS_INVALID, names[i], "Send the header %s once.", names[i]);
+    }
+    return check_headers_key(request);
 }
 
 bool admin_change_is_kept(const struct admin_call *call)

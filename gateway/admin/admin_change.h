@@ -2,7 +2,7 @@
  * entity tags.
  *
  * Owns:     nothing.
- * Thread:   the worker's, but for admin_change_check_key.
+ * Thread:   the worker's, but for admin_change_check_headers.
  * Cost:     a look-up for a call with an idempotency key.
  * Not here: the changes (admin_tenants, admin_keys), the transaction (auth/tenant).
  */
@@ -10,8 +10,9 @@
 
 #include "gateway/admin/admin_call.h"
 
-/* 1 to LIMIT_IDEMPOTENCY_KEY_BYTES visible ASCII characters, once; else INVALID. OK without one. */
-enum status admin_change_check_key(const struct http_request *request);
+/* Idempotency-Key: 1 to LIMIT_IDEMPOTENCY_KEY_BYTES visible ASCII characters; If-Match,
+ * If-None-Match: any. Each once or not at all; else INVALID. */
+enum status admin_change_check_headers(const struct http_request *request);
 
 /* Whether this is a POST that has an idempotency key and is no dry run. */
 bool admin_change_is_kept(const struct admin_call *call);

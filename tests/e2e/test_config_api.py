@@ -396,6 +396,25 @@ def test_tenants_do_not_wait_for_an_admins_commit(server, key):
             assert reader.get(path).json()["weight"] == 9
 
 
+def test_a_file_that_stays_locked(server):
+    """After the store's patience (2 s) the change is refused, and was not made."""
+    tenant_id, _, _ = server.tenant("locked-out")
+    path = f"{TENANTS}/{tenant_id}"
+    holder = sqlite3.connect(server.data_dir / "banyan.db", isolation_level=None)
+    holder.execute("begin immediate")
+    try:
+        with server.admin() as admin:
+            answer = admin.patch(path, json={"weight": 9})
+            check_error(answer, 503, "service_unavailable", None)
+            assert int(answer.headers["retry-after"]) >= 1
+            assert admin.get(path).json()["revision"] == 1
+    finally:
+        holder.execute("rollback")
+        holder.close()
+    with server.admin() as admin:
+        assert admin.patch(path, json={"weight": 9}).json()["revision"] == 2
+
+
 # --- kill -9 ---
 
 

@@ -76,6 +76,18 @@ static void test_forms_of_if_match(void **state)
     }
 }
 
+/* Two headers are two opinions, whichever comes first. */
+static void test_headers_that_stand_twice(void **state)
+{
+    (void)state;
+    char path[160];
+    make("doubled", path);
+    assert_int_equal(ask("PATCH", path, "if-match: \"1\"\r\nif-match: \"2\"\r\n", "{}"), 400);
+    edge_text_has(answer, "\"param\":\"if-match\"");
+    assert_int_equal(ask("GET", path, "if-none-match: *\r\nif-none-match: *\r\n", ""), 400);
+    edge_text_has(answer, "\"param\":\"if-none-match\"");
+}
+
 static void test_not_modified(void **state)
 {
     (void)state;
@@ -197,6 +209,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_two_writers_of_one_revision),
         cmocka_unit_test(test_forms_of_if_match),
+        cmocka_unit_test(test_headers_that_stand_twice),
         cmocka_unit_test(test_not_modified),
         cmocka_unit_test(test_dry_runs),
         cmocka_unit_test(test_idempotency_keys),

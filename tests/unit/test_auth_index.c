@@ -64,11 +64,12 @@ static void test_no_memory_changes_nothing(void **state)
 static void test_larger_copy(void **state)
 {
     (void)state;
+    static const char bytes[] = "\0\1\2\3\4\5\6\7";
     struct auth_index index = {0};
     struct auth_index larger;
     assert_int_equal(auth_index_reserve(&index, 8), STATUS_OK);
     for (int i = 0; i < 8; i++)
-        auth_index_put(&index, (struct slice){"\0\1\2\3\4\5\6\7" + i, 1}, ids[i]);
+        auth_index_put(&index, (struct slice){&bytes[i], 1}, ids[i]);
     assert_int_equal(auth_index_copy_larger(&index, 8, &larger), STATUS_OK);
     assert_int_equal(larger.capacity, 0);
     auth_index_exchange(&index, &larger); /* nothing to exchange */
@@ -80,7 +81,7 @@ static void test_larger_copy(void **state)
     assert_int_equal(larger.capacity, 16);
     auth_index_deinit(&larger);
     for (int i = 0; i < 8; i++)
-        assert_ptr_equal(auth_index_get(&index, (struct slice){"\0\1\2\3\4\5\6\7" + i, 1}), ids[i]);
+        assert_ptr_equal(auth_index_get(&index, (struct slice){&bytes[i], 1}), ids[i]);
     assert_null(auth_index_get(&index, SLICE("\0\1")));
     auth_index_deinit(&index);
 }
