@@ -1,0 +1,142 @@
+"""Large bodies: refused or forwarded, they leave no heap behind and hold nobody up."""
+
+import json
+import threading
+import time
+
+import pytest
+
+from conftest import MODEL_NAME, Server, wait_until
+
+CHAT = "/v1/chat/completions"
+BODY_LIMIT = 4 * 1024 * 1024
+SPARE_BYTES = 1024 * 1024  # less than one of the bodies: what a round may leave in caches
+OTHERS_S = 1.0  # a liveness bound; the figure itself is the bench's to tell
+
+
+def filled(start, piece, end, size=BODY_LIMIT - 64):
+    count = (size - len(start) - len(end)) // len(piece)
+    return (start + piece * count + end).encode()
+
+
+HUGE = {
+    "braces": (filled('{"messages":[', "{},", "{}]}"), 400, "values"),
+    "numbers": (filled('{"messages":[', "1,", "1]}"), 400, "values"),
+    "levels": (filled('{"messages":', "[", ""), 400, "nested"),
+    "string": (filled('{"messages":"', "x", ""), 400, "not valid JSON"),
+    "key": (filled('{"', "x", '":1}'), 400, "name is too long"),
+    "fields": (filled("{", '"a":1,', '"b":1}'), 400, "twice"),
+    "utf8": (filled('{"messages":"', "x", '"}')[:-2] + b'\xff"}', 400, "UTF-8"),
+    "prompt": (
+        filled(
+            json.dumps({"model": MODEL_NAME, "max_tokens": 1})[:-1]
+            + ',"messages":[{"role":"user","content":"', "word ", '"}]}',
+        ), 400, "context",
+    ),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory):
+    server = Server(tmp_path_factory.mktemp("large") / "data", "--memory-limit", "64M")
+    yield server
+    assert server.stop() == 0, server.log_text()[-4000:]
+    assert "AddressSanitizer" not in server.log_text(), server.log_text()[-8000:]
+
+
+@pytest.fixture(scope="module")
+def own_key(own):
+    return own.tenant("large")[1]
+
+
+def heap(server):
+    """The heap once it has settled: requests that were answered are freed a turn later."""
+    time.sleep(0.1)
+    return min(server.metric("banyan_heap_bytes") for _ in range(3))
+
+
+def post(http, body):
+    return http.post(CHAT, content=body, headers={"content-type": "application/json"})
+
+
+@pytest.mark.parametrize("name", HUGE)
+@pytest.mark.parametrize("http2", [False, True], ids=["h1", "h2"])
+def test_refused_and_the_heap_is_flat(own, own_key, name, http2):
+    body, status, sentence = HUGE[name]
+    with own.http(own_key, http2=http2) as http:
+        assert post(http, body).status_code == status  # caches and connections are made here
+        before = heap(own)
+        for _ in range(3):
+            response = post(http, body)
+            assert response.status_code == status, response.text
+            assert sentence in response.json()["error"]["message"]
+        wait_until(lambda: heap(own) - before < SPARE_BYTES, what=f"the heap's return to {before}")
+
+
+def test_ten_mebibytes_are_refused_before_they_are_read(own, own_key):
+    before = heap(own)
+    with own.http(own_key) as http:
+        for _ in range(3):
+            try:
+                assert post(http, b" " * 10 * 1024 * 1024).status_code == 413
+            except Exception as error:  # refused while it was still writing
+                assert "413" in str(error) or "reset" in str(error) or "broken" in str(error).lower()
+    wait_until(lambda: heap(own) - before < SPARE_BYTES, what=f"the heap's return to {before}")
+
+
+def test_others_go_on_meanwhile(own, own_key):
+    """Four clients send huge bodies without a pause; small requests are answered all the while."""
+    ends = threading.Event()
+    sent = []
+
+    def flood(name):
+        with own.http(own_key) as http:
+            while not ends.is_set():
+                sent.append(post(http, HUGE[name][0]).status_code)
+
+    threads = [threading.Thread(target=flood, args=(n,)) for n in ("braces", "string", "key", "utf8")]
+    for thread in threads:
+        thread.start()
+    try:
+        wait_until(lambda: len(sent) >= 4, what="the flood's start")
+        with own.http(own_key) as http:
+            slowest = 0
+            for _ in range(20):
+                start = time.monotonic()
+                assert http.get("/v1/models").status_code == 200
+                slowest = max(slowest, time.monotonic() - start)
+    finally:
+        ends.set()
+        for thread in threads:
+            thread.join()
+    assert set(sent) <= {400, 503}
+    assert slowest < OTHERS_S
+
+
+@pytest.mark.slow  # and a sanitizer's allocator does not tell its heap
+def test_large_ones_are_refused_over_the_budget(own, own_key):
+    """More bodies at once than 64 MiB hold: some 503, small ones answered, then all is as before."""
+    refused = own.metric("banyan_memory_refused_total")
+    before = heap(own)
+    codes = []
+    stream = json.dumps(
+        {"model": MODEL_NAME, "messages": [{"role": "user", "content": "Hi"}], "max_tokens": 1}
+    )
+
+    def one():
+        with own.http(own_key) as http:
+            codes.append(post(http, HUGE["prompt"][0]).status_code)
+
+    for _ in range(5):
+        threads = [threading.Thread(target=one) for _ in range(16)]
+        for thread in threads:
+            thread.start()
+        with own.http(own_key) as http:
+            assert post(http, stream).status_code == 200
+        for thread in threads:
+            thread.join()
+        if own.metric("banyan_memory_refused_total") > refused:
+            break
+    assert set(codes) == {400, 503}, codes
+    assert own.metric("banyan_memory_refused_total") > refused
+    wait_until(lambda: heap(own) - before < SPARE_BYTES, what="the heap's return")
