@@ -81,8 +81,8 @@ static const char *const statement_sql[STATEMENTS] = {
     " cached_tokens = cached_tokens + excluded.cached_tokens,"
     " completion_tokens = completion_tokens + excluded.completion_tokens",
     /* Never the last row: the next sequence is told from it. */
-    "select id, at_us from requests where id >= ?1 and id < (select max(id) from requests)"
-    " order by id limit ?2",
+    ("select id, at_us from requests where id >= ?1 and id < (select max(id) from requests)"
+     " order by id limit ?2"),
     "delete from requests where id between ?1 and ?2 and at_us < ?3",
 };
 
