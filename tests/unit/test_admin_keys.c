@@ -1,6 +1,7 @@
 /* admin_keys: create, list and revoke over the config API; a value is shown once. */
 #include "gateway/admin/admin_keys.h"
 
+#include "config/base/mem.h"
 #include "tests/unit/edge_kit.h"
 
 static char keys_path[128];
@@ -64,6 +65,113 @@ static void test_refusals(void **state)
     edge_text_has(answer, "\"param\":\"scopes\"");
 }
 
+/* --- without an edge: the functions themselves, with an allocator that fails --- */
+
+struct alone {
+    struct store *store;
+    struct auth *auth;
+    struct admin admin;
+    struct tenant tenant;
+    struct tenant_key key;
+};
+
+static struct admin_call call_of(struct alone *alone, const char *path, const char *body)
+{
+    struct admin_call call = {.admin = &alone->admin,
+                              .principal = {.is_admin = true, .scopes = AUTH_SCOPES_ADMIN},
+                              .method = SLICE("POST"),
+                              .path = slice_of(path),
+                              .body = slice_of(body),
+                              .idempotency_key = SLICE("again"),
+                              .code = 200};
+    call.arguments[0] = slice_of(alone->tenant.id);
+    call.arguments[1] = slice_of(alone->key.id);
+    buffer_init(&call.out, LIMIT_ADMIN_ANSWER_BYTES);
+    return call;
+}
+
+static int rows_of(struct alone *alone, const char *table)
+{
+    struct sqlite3 *connection;
+    sqlite3_stmt *statement;
+    char sql[64];
+    snprintf(sql, sizeof sql, "select count(*) from %s", table);
+    assert_int_equal(store_begin(alone->store, &connection), STATUS_OK);
+    assert_int_equal(sqlite3_prepare_v2(connection, sql, -1, &statement, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_step(statement), SQLITE_ROW);
+    int rows = sqlite3_column_int(statement, 0);
+    sqlite3_finalize(statement);
+    assert_int_equal(store_end(alone->store, false), STATUS_OK);
+    return rows;
+}
+
+static int fail_at(void *context, size_t bytes)
+{
+    int *left = context;
+    (void)bytes;
+    return --*left == 0;
+}
+
+/* Whatever allocation fails: no key, no audit row, no kept answer, or all three. */
+static void fail_each(struct alone *alone, const char *path, const char *body, admin_function act)
+{
+    int failures = 0;
+    for (int n = 1;; n++) {
+        int keys = rows_of(alone, "keys");
+        int audit = rows_of(alone, "audit");
+        int answers = rows_of(alone, "answers");
+        struct admin_call call = call_of(alone, path, body);
+        int left = n;
+        mem_hook_set(fail_at, &left);
+        enum status status = act(&call);
+        mem_hook_set(NULL, NULL);
+        int made = status == STATUS_OK;
+        if (made)
+            edge_text_has(call.out.bytes, "\"key\":\"sk-by-");
+        buffer_deinit(&call.out);
+        assert_int_equal(rows_of(alone, "keys"), keys + made);
+        assert_int_equal(rows_of(alone, "audit"), audit + made);
+        assert_int_equal(rows_of(alone, "answers"), answers + made);
+        if (left > 0) {
+            assert_int_equal(status, STATUS_OK);
+            break;
+        }
+        assert_int_equal(status, STATUS_NO_MEMORY);
+        failures++;
+    }
+    assert_true(failures >= 5);
+}
+
+static void test_memory_fails_at_each_allocation(void **state)
+{
+    (void)state;
+    struct alone alone = {0};
+    const struct audit_actor actor = {.peer = "test", .scopes = AUTH_SCOPES_ADMIN};
+    const struct tenant_change change = {.actor = &actor};
+    const struct tenant_fields fields = {.given = TENANT_NAME, .name = SLICE("one")};
+    const struct tenant_key_fields none = {0};
+    char dir[64], path[128], value[LIMIT_KEY_BYTES];
+    edge_kit_dir(dir);
+    snprintf(path, sizeof path, "%s/banyan.db", dir);
+    assert_int_equal(store_open(&alone.store, path), STATUS_OK);
+    assert_int_equal(auth_open(&alone.auth, dir, alone.store), STATUS_OK);
+    alone.admin.auth = alone.auth;
+    struct tenants *tenants = auth_tenants(alone.auth);
+    assert_int_equal(tenants_create(tenants, &change, &fields, &alone.tenant), STATUS_OK);
+    assert_int_equal(
+        tenants_key_create(tenants, &change, slice_of(alone.tenant.id), &none, &alone.key, value),
+        STATUS_OK);
+    fail_each(&alone, "/admin/v1/tenants/t/keys", "{\"name\":\"k\"}", admin_keys_create);
+    struct sqlite3 *connection;
+    assert_int_equal(store_begin(alone.store, &connection), STATUS_OK);
+    assert_int_equal(store_execute(connection, "delete from answers"), STATUS_OK);
+    assert_int_equal(store_end(alone.store, true), STATUS_OK);
+    fail_each(&alone, "/admin/v1/tenants/t/keys/k/rotate", "{\"overlap_s\":9}", admin_keys_rotate);
+    auth_close(alone.auth);
+    store_close(alone.store);
+    edge_kit_remove(dir);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -71,5 +179,8 @@ int main(void)
         cmocka_unit_test(test_revoked_key_opens_nothing),
         cmocka_unit_test(test_refusals),
     };
-    return cmocka_run_group_tests(tests, edge_kit_setup, edge_kit_teardown);
+    /* By itself: the hook is the whole process's, and an edge allocates when it likes. */
+    const struct CMUnitTest alone[] = {cmocka_unit_test(test_memory_fails_at_each_allocation)};
+    int failed = cmocka_run_group_tests(alone, NULL, NULL);
+    return failed + cmocka_run_group_tests(tests, edge_kit_setup, edge_kit_teardown);
 }
