@@ -19,6 +19,7 @@
 #include "gateway/edge/edge_job.h"
 #include "gateway/edge/edge_memory.h"
 #include "gateway/edge/edge_probe.h"
+#include "gateway/edge/edge_reload.h"
 #include "gateway/edge/edge_replay.h"
 #include "gateway/edge/edge_settle.h"
 #include "gateway/edge/edge_usage.h"
@@ -30,7 +31,11 @@ enum {
     PATH_BYTES = 1024,
     ADDRESS_BYTES = 128,
     DRAIN_LOOK_MS = 20,
-    DRAIN_END_MS = 3000,             /* after the cut: final records, commits, error events */
+    DRAIN_AGAIN_MS = 1000, /* a supervisor and the parent may both say it: that is not twice */
+    DESCRIPTORS_LEAST = 128,
+    DESCRIPTORS_KEPT_LEAST = 64, /* databases, logs, certificates, loop, admins; 5 % above 1,280 */
+    DESCRIPTORS_A_STREAM = 2,    /* the client's and the engine's */
+    DRAIN_END_MS = 3000,         /* after the cut: final records, commits, error events */
     UPSTREAM_CONNECTIONS_SPARE = 64, /* probes, replay, acknowledgements */
     UPSTREAM_CONNECT_MS = 2000,
     UPSTREAM_HEAD_MS =
@@ -45,6 +50,10 @@ struct run {
     struct loop_timer *drain_timer;
     int64_t drain_until_us;
     int lock; /* D/edge.lock, held while this edge serves from D; -1 = not held */
+    struct edge_reload *reload;
+    uint32_t admin_connections_max;
+    int64_t left_us;       /* when the first signal came */
+    int64_t drain_from_us; /* until then requests are still taken */
     bool is_cut;
     bool is_logging; /* by a thread of its own */
     char public_address[ADDRESS_BYTES];
@@ -60,7 +69,7 @@ static enum status run_path(char out[PATH_BYTES], const struct config *config, c
 }
 
 /* Files made here are the owner's alone, no core file holds a key, and descriptors are as many as
- * the system allows: a stream needs two. Large bodies go back to the system when they are freed. */
+ * the system allows. Large bodies go back to the system when they are freed. */
 static enum status open_process(const struct config *config)
 {
     enum { LARGE_BYTES = 512 * 1024 }; /* a fixed bound: by itself it grows with what is freed */
@@ -76,6 +85,29 @@ static enum status open_process(const struct config *config)
     }
     if (mkdir(config->data_dir, 0700) != 0 && errno != EEXIST)
         FAIL(STATUS_IO, "data directory %s: %s", config->data_dir, strerror(errno));
+    return STATUS_OK;
+}
+
+/* Connections are as many as descriptors allow when each has a stream, so that databases, logs and
+ * a reload never find none; admins' come out of what is kept back. */
+static enum status open_reserve(struct run *run)
+{
+    struct rlimit files;
+    const struct config *config = run->edge.config;
+    if (getrlimit(RLIMIT_NOFILE, &files) != 0)
+        FAIL(STATUS_IO, "limit of descriptors: %s", strerror(errno));
+    uint64_t limit = files.rlim_cur < UINT32_MAX ? files.rlim_cur : UINT32_MAX;
+    if (limit < DESCRIPTORS_LEAST)
+        FAIL(STATUS_LIMIT, "%d descriptors are too few (ulimit -n); give at least %d", (int)limit,
+             DESCRIPTORS_LEAST);
+    uint64_t kept = limit / 20 > DESCRIPTORS_KEPT_LEAST ? limit / 20 : DESCRIPTORS_KEPT_LEAST;
+    uint64_t wanted = (uint64_t)config->max_connections;
+    uint64_t most = (limit - kept) / DESCRIPTORS_A_STREAM;
+    run->edge.connections_max = (uint32_t)(wanted < most ? wanted : most);
+    run->admin_connections_max = (uint32_t)(wanted < kept / 4 ? wanted : kept / 4);
+    if (most < wanted)
+        LOG(LOG_WARN, "connections_limited", LOG_NUMBER("max_connections", wanted),
+            LOG_NUMBER("allowed", most), LOG_NUMBER("descriptors", limit));
     return STATUS_OK;
 }
 
@@ -120,8 +152,15 @@ static enum status open_stores(struct edge *edge)
     return ledger_usage_open(&edge->usage, path);
 }
 
-static enum status open_tls(struct edge *edge)
+static void run_reloaded(void *context, const struct config *config)
 {
+    struct run *run = context;
+    run->admin.config = config;
+}
+
+static enum status open_tls(struct run *run)
+{
+    struct edge *edge = &run->edge;
     const struct config *config = edge->config;
     char cert[PATH_BYTES];
     char key[PATH_BYTES];
@@ -137,7 +176,9 @@ static enum status open_tls(struct edge *edge)
     const char *cert_path = is_own ? cert : config->tls_cert;
     const char *key_path = is_own ? key : config->tls_key;
     TRY(tls_context_open(&edge->public_tls, cert_path, key_path, "banyan-public"));
-    return tls_context_open(&edge->admin_tls, cert_path, key_path, "banyan-admin");
+    TRY(tls_context_open(&edge->admin_tls, cert_path, key_path, "banyan-admin"));
+    return edge_reload_create(&run->reload, edge, run->options->sources, cert_path, key_path,
+                              run_reloaded, run);
 }
 
 static enum status open_upstream(struct edge *edge, int64_t engine_user)
@@ -148,7 +189,7 @@ static enum status open_upstream(struct edge *edge, int64_t engine_user)
         .loop = edge->loop,
         .unix_path = edge->config->socket[0] != '\0' ? edge->config->socket : path,
         /* One for each client's: the engine says busy, not the pool. */
-        .connections_max = (uint32_t)edge->config->max_connections + UPSTREAM_CONNECTIONS_SPARE,
+        .connections_max = edge->connections_max + UPSTREAM_CONNECTIONS_SPARE,
         .connect_timeout_ms = UPSTREAM_CONNECT_MS,
         .head_timeout_ms = UPSTREAM_HEAD_MS,
         .idle_timeout_ms = (uint32_t)edge->config->engine_idle_timeout_s * 1000,
@@ -186,7 +227,7 @@ static enum status open_listeners(struct run *run)
     struct listener_options face = {
         .loop = edge->loop,
         .makes_request_ids = true,
-        .connections_max = (uint32_t)config->max_connections,
+        .connections_max = edge->connections_max,
         .connections_per_address = (uint32_t)config->connections_per_address,
         .connects_per_address_s = (uint32_t)config->connects_per_address_s,
         .handshakes_s = (uint32_t)config->handshakes_s,
@@ -200,6 +241,7 @@ static enum status open_listeners(struct run *run)
     TRY(open_listener(&edge->public_listener, run->options->public_descriptor, config->listen,
                       run->public_address, face));
     admin.name = "admin";
+    admin.connections_max = run->admin_connections_max;
     admin.tls = edge->admin_tls;
     admin.body_bytes_max = LIMIT_ADMIN_BODY_BYTES;
     admin.unfinished_bytes_max = LIMIT_ADMIN_UNFINISHED_BYTES;
@@ -211,16 +253,33 @@ static enum status open_listeners(struct run *run)
 
 /* --- the end --- */
 
-/* While draining: stops the loop once nothing runs; cuts what still runs at the deadline. */
+/* Nothing new is taken: listening sockets close, HTTP/2 connections are told (GOAWAY), a request on
+ * a connection that is left is answered 503. */
+static void drain_begin(struct run *run)
+{
+    struct edge *edge = &run->edge;
+    edge->is_draining = true;
+    LOG(LOG_INFO, "edge_draining", LOG_NUMBER("requests", edge->jobs_running));
+    if (edge->public_listener != NULL)
+        listener_drain(edge->public_listener);
+    if (edge->admin_listener != NULL)
+        listener_drain(edge->admin_listener);
+}
+
+/* While leaving: begins to drain when the delay is over, stops the loop once nothing runs, cuts
+ * what still runs at the deadline. */
 static void drain_look(void *context)
 {
     struct run *run = context;
     struct edge *edge = &run->edge;
     int64_t now_us = loop_now_us(edge->loop);
+    if (!edge->is_draining && now_us >= run->drain_from_us)
+        drain_begin(run);
     uint32_t running = edge->jobs_running + edge_replay_waiting(edge->replay) +
                        listener_requests_running(edge->public_listener) +
                        listener_requests_running(edge->admin_listener);
-    if (running == 0 || now_us >= run->drain_until_us + DRAIN_END_MS * INT64_C(1000)) {
+    if (edge->is_draining &&
+        (running == 0 || now_us >= run->drain_until_us + DRAIN_END_MS * INT64_C(1000))) {
         loop_stop(edge->loop);
         return;
     }
@@ -232,24 +291,30 @@ static void drain_look(void *context)
     loop_timer_arm(run->drain_timer, DRAIN_LOOK_MS);
 }
 
+/* The first SIGTERM (or SIGINT) says no to whoever asks /ready, then drains; another one a second
+ * later, or one that the parent's death has sent, ends what runs now. */
 static void run_signal(void *context, int signal_number)
 {
     struct run *run = context;
     struct edge *edge = &run->edge;
+    int64_t now_us = loop_now_us(edge->loop);
     if (signal_number == SIGHUP) {
-        LOG(LOG_WARN, "reload_unsupported");
+        if (run->reload != NULL && !edge->is_leaving)
+            (void)edge_reload_now(run->reload);
         return;
     }
-    if (edge->is_draining)
+    bool is_orphan = run->options->parent != 0 && getppid() != run->options->parent;
+    bool is_now =
+        is_orphan || (edge->is_leaving && now_us >= run->left_us + DRAIN_AGAIN_MS * INT64_C(1000));
+    if (edge->is_leaving && !is_now)
         return;
-    edge->is_draining = true;
+    LOG(LOG_INFO, "edge_leaving", LOG_NUMBER("now", is_now), LOG_NUMBER("orphan", is_orphan));
+    if (!edge->is_leaving)
+        run->left_us = now_us;
+    edge->is_leaving = true;
+    run->drain_from_us = now_us + (is_now ? 0 : edge->config->drain_delay_s * INT64_C(1000000));
     run->drain_until_us =
-        loop_now_us(edge->loop) + edge->config->drain_timeout_s * INT64_C(1000000);
-    LOG(LOG_INFO, "edge_draining", LOG_NUMBER("requests", edge->jobs_running));
-    if (edge->public_listener != NULL)
-        listener_drain(edge->public_listener);
-    if (edge->admin_listener != NULL)
-        listener_drain(edge->admin_listener);
+        run->drain_from_us + (is_now ? 0 : edge->config->drain_timeout_s * INT64_C(1000000));
     loop_timer_arm(run->drain_timer, 0);
 }
 
@@ -259,6 +324,7 @@ static enum status run_open(struct run *run)
 {
     struct edge *edge = &run->edge;
     TRY(open_process(edge->config));
+    TRY(open_reserve(run));
     TRY(log_start(edge->config->access_log));
     run->is_logging = true;
     TRY(edge_metrics_init(&edge->metrics));
@@ -271,7 +337,7 @@ static enum status run_open(struct run *run)
     TRY(loop_watch_signals(edge->loop, run_signal, run));
     TRY(open_lock(run));
     TRY(open_stores(edge));
-    TRY(open_tls(edge));
+    TRY(open_tls(run));
     TRY(open_upstream(edge, run->options->engine_user));
     TRY(loop_worker_create(&edge->scanner, edge->loop, LIMIT_BODIES_SCANNED));
     TRY(edge_memory_create(&edge->memory, edge->loop, (size_t)edge->config->memory_limit,
@@ -329,6 +395,7 @@ static void run_close(struct run *run)
         auth_close(edge->auth);
     if (edge->store != NULL)
         store_close(edge->store);
+    edge_reload_destroy(run->reload);
     if (run->drain_timer != NULL)
         loop_timer_destroy(run->drain_timer);
     if (edge->settle_timer != NULL)
@@ -343,7 +410,10 @@ static void run_close(struct run *run)
 
 enum status edge_run(const struct edge_options *options)
 {
-    struct run run = {.edge = {.config = options->config}, .options = options, .lock = -1};
+    struct run run = {.edge = {.config = options->config,
+                               .sandbox = options->sandbox != NULL ? options->sandbox : "off"},
+                      .options = options,
+                      .lock = -1};
     buffer_init(&run.edge.scratch, LIMIT_ENGINE_FRAME_BYTES + 1024);
     enum status status = run_open(&run);
     if (status == STATUS_OK) {

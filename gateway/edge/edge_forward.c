@@ -49,16 +49,21 @@ static void handle_failure(struct edge *edge, struct http_request *request,
     handle_over(edge, access, code);
 }
 
+/* Ready is whoever could serve one request more, now. */
 static void ready_answer(struct ready_wait *wait, bool is_up)
 {
     struct edge *edge = wait->edge;
     bool is_writable = ledger_is_writable(edge->ledger);
-    bool is_ready = is_up && is_writable && !edge->is_draining;
+    bool is_full = listener_connections(edge->public_listener) >= edge->connections_max;
+    bool is_ready = is_up && is_writable && !is_full && !edge->is_leaving;
     struct buffer body;
     buffer_init(&body, 512);
-    buffer_printf(&body, "{\"status\":\"%s\",\"engine\":\"%s\",\"ledger\":\"%s\",\"draining\":%s}",
+    buffer_printf(&body,
+                  "{\"status\":\"%s\",\"engine\":\"%s\",\"ledger\":\"%s\",\"connections\":\"%s\","
+                  "\"draining\":%s,\"sandbox\":\"%s\"}",
                   is_ready ? "ready" : "not ready", edge_probe_word(edge->probe),
-                  is_writable ? "writable" : "not writable", edge->is_draining ? "true" : "false");
+                  is_writable ? "writable" : "not writable", is_full ? "full" : "room",
+                  edge->is_leaving ? "true" : "false", edge->sandbox);
     struct edge_access access = wait->access;
     http_respond_json(wait->request, is_ready ? 200 : 503, buffer_slice(&body));
     handle_over(edge, &access, is_ready ? 200 : 503);

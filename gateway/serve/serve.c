@@ -48,6 +48,7 @@ struct child {
 struct serve {
     const struct config *config;
     const struct config_sources *sources;
+    const struct config *reloaded; /* ours, NULL until there was a reload */
     struct rights rights;
     pid_t pid;
     int lock; /* D/serve.lock, held by the parent alone; -1 = not held */
@@ -245,6 +246,22 @@ static int serve_wait_signal(const struct serve *serve, int64_t wait_ms)
     return sigtimedwait(&serve->signals, NULL, &wait);
 }
 
+/* The edge reads the options again in its own process; what it takes is checked here first, since a
+ * restarted edge begins with the parent's. */
+static void serve_reload(struct serve *serve)
+{
+    const struct config *next = NULL;
+    if (config_reload(&next, serve->config, serve->sources) != STATUS_OK) {
+        log_failure(LOG_ERROR, "reload_refused");
+        return;
+    }
+    config_release(serve->reloaded);
+    serve->reloaded = next;
+    serve->config = next;
+    if (serve->edge.pid != 0)
+        kill(serve->edge.pid, SIGHUP);
+}
+
 static enum status serve_watch(struct serve *serve)
 {
     for (;;) {
@@ -255,24 +272,42 @@ static enum status serve_watch(struct serve *serve)
         int signal_number = serve_wait_signal(serve, serve_wait_ms(serve));
         if (signal_number == SIGTERM || signal_number == SIGINT)
             return STATUS_OK;
+        if (signal_number == SIGHUP)
+            serve_reload(serve);
     }
 }
 
-/* Asks one child to end and waits: its drain time, then ten seconds, then SIGKILL. */
+/* From now on the edge's copies alone keep the addresses: when it closes them, clients are refused
+ * instead of waiting in a backlog that nobody reads. */
+static void serve_close_listeners(struct serve *serve)
+{
+    if (serve->public_descriptor >= 0)
+        close(serve->public_descriptor);
+    if (serve->admin_descriptor >= 0)
+        close(serve->admin_descriptor);
+    serve->public_descriptor = serve->admin_descriptor = -1;
+}
+
+/* Asks one child to end and waits: its drain time, then ten seconds, then SIGKILL. Whoever asks
+ * again means now. */
 static void serve_end_child(struct serve *serve, struct child *child)
 {
     if (child->pid == 0)
         return;
     kill(child->pid, SIGTERM);
-    int64_t limit_us = now_us() + serve->config->drain_timeout_s * INT64_C(1000000) +
-                       KILL_AFTER_DRAIN_MS * INT64_C(1000);
+    int64_t limit_us =
+        now_us() +
+        (serve->config->drain_delay_s + serve->config->drain_timeout_s) * INT64_C(1000000) +
+        KILL_AFTER_DRAIN_MS * INT64_C(1000);
     int wait_status = 0;
     while (waitpid(child->pid, &wait_status, WNOHANG) != child->pid) {
         if (now_us() >= limit_us) {
             kill(child->pid, SIGKILL);
             limit_us = INT64_MAX;
         }
-        (void)serve_wait_signal(serve, 20);
+        int signal_number = serve_wait_signal(serve, 20);
+        if (signal_number == SIGTERM || signal_number == SIGINT)
+            kill(child->pid, SIGTERM);
     }
     child->pid = 0;
     if (child->ready >= 0)
@@ -363,15 +398,14 @@ enum status serve_run(const struct config *config, const struct config_sources *
     if (status == STATUS_OK) {
         status = serve_watch(&serve);
         struct error_note note = *status_note();
+        serve_close_listeners(&serve);
         serve_end_child(&serve, &serve.edge);
         serve_end_child(&serve, &serve.engine);
         sigprocmask(SIG_SETMASK, &serve.signals_before, NULL);
         status_note_set(&note);
     }
-    if (serve.public_descriptor >= 0)
-        close(serve.public_descriptor);
-    if (serve.admin_descriptor >= 0)
-        close(serve.admin_descriptor);
+    serve_close_listeners(&serve);
+    config_release(serve.reloaded);
     if (serve.lock >= 0)
         close(serve.lock);
     return status;

@@ -47,11 +47,11 @@ class UnixConnection(http.client.HTTPConnection):
 class Server:
     """One running server and the ways to look at it."""
 
-    def __init__(self, data_dir, *options, model=MODEL, log_dir=None):
+    def __init__(self, data_dir, *options, model=MODEL, log_dir=None, prefix=(), binary=BINARY):
         self.data_dir = pathlib.Path(data_dir)
         self.log_path = pathlib.Path(log_dir or self.data_dir.parent) / "serve.log"
         command = [
-            BINARY, "serve", "--model", model, "--data-dir", self.data_dir,
+            *prefix, binary, "serve", "--model", model, "--data-dir", self.data_dir,
             "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0",
             "--kv-memory", "512M",
             # All clients of a test come from one address.

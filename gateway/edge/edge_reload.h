@@ -1,0 +1,26 @@
+/* edge_reload: certificates and reloadable options, read again while requests run.
+ *
+ * Owns:     the snapshot that a reload has made, and a look at the certificate's files a minute.
+ * Thread:   the loop's thread.
+ * Cost:     a reload reads three files and makes one snapshot; a look is two stats.
+ * Not here: which options are reloadable (options.def), the change of context (tls).
+ */
+#pragma once
+
+#include "gateway/edge/edge_state.h"
+
+struct edge_reload;
+
+/* `sources` NULL: certificates alone. `cert_path` and `key_path` are copied. `changed` is told of
+ * every new snapshot that edge->config has become. */
+enum status edge_reload_create(struct edge_reload **out, struct edge *edge,
+                               const struct config_sources *sources, const char *cert_path,
+                               const char *key_path,
+                               void (*changed)(void *context, const struct config *config),
+                               void *context);
+/* Puts the edge's first snapshot back: the others go with this. */
+void edge_reload_destroy(struct edge_reload *reload);
+
+/* Options, certificates and the access log's file, all or nothing: when any part is wrong, what was
+ * there stays, and the log says what and why (reload_refused). */
+enum status edge_reload_now(struct edge_reload *reload);
