@@ -54,15 +54,10 @@ struct edge {
     bool has_queued;                 /* it is armed */
     uint32_t jobs_running;
     uint32_t readers_paused;
-<<<<<<< HEAD
-    struct edge_held held; /* answers that are not streamed */
-    struct buffer scratch; /* one frame on its way to a client */
-    bool is_draining;
-=======
+    struct edge_held held;    /* answers that are not streamed */
     struct buffer scratch;    /* one frame on its way to a client */
     uint32_t connections_max; /* of the public listener: what descriptors allow */
     bool is_leaving;          /* /ready says no */
     bool is_draining;         /* and nothing new is taken */
     const char *sandbox;      /* for /ready */
->>>>>>> c3d225d (edge: reload, two-step drain, a reserve of descriptors, an honest /ready; deploy: users)
 };
