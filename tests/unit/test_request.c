@@ -7,7 +7,7 @@
 #include "config/base/mem.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#include <sanitizer/allocator_interface.h>
+size_t __sanitizer_get_current_allocated_bytes(void); /* gcc ships no header for it */
 #endif
 
 enum { READ_BYTES = 1 << 20, BODY_MAX = 1024 };
