@@ -488,6 +488,30 @@ static enum status take_hint(struct face_request *request, const char *name, con
     return STATUS_OK;
 }
 
+/* Hints are checked as the schema has them, and then ignored. */
+static enum status take_text_hint(struct face_request *request, const char *name,
+                                  const json_t *value)
+{
+    struct slice text;
+    (void)request;
+    return face_json_string(value, name, &text);
+}
+
+static enum status take_metadata(struct face_request *request, const char *name,
+                                 const json_t *value)
+{
+    const char *key;
+    json_t *entry;
+    TRY(face_json_object(value, name));
+    json_object_foreach((json_t *)(uintptr_t)value, key, entry)
+    {
+        char path[PATH_BYTES];
+        snprintf(path, sizeof path, "metadata.%.64s", key);
+        TRY(take_text_hint(request, path, entry));
+    }
+    return STATUS_OK;
+}
+
 /* FOR_SIMPLE is /v1/generate: one text and the few settings that most callers need. */
 enum { FOR_CHAT = 1, FOR_TEXT = 2, FOR_BOTH = 3, FOR_SIMPLE = 4, FOR_ALL = 7 };
 

@@ -11,6 +11,7 @@ GENERATION = ("/v1/chat/completions", "/v1/completions", "/v1/generate")
 CONTEXT = 1048576  # the largest max_tokens that the file allows
 TOKENS = 2
 TIMEOUT_MS = 20000
+VOCAB = 49152  # of the model that tests serve
 
 
 def is_count(value, most):
@@ -36,13 +37,16 @@ def keep_short(body):
 
 
 def keep_relations(body):
-    """Two relations that JSON Schema cannot say: best_of = n, and prompts × n ≤ 8."""
+    """What JSON Schema cannot say: best_of = n, prompts × n ≤ 8, which ids the model has."""
     choices = body["n"] if is_count(body.get("n"), 8) else 1
     prompts = body.get("prompt")
     if isinstance(prompts, list) and 8 >= len(prompts) > 8 // choices and is_count(body.get("n"), 8):
         body["n"] = choices = 1
     if is_count(body.get("best_of"), 8):
         body["best_of"] = choices
+    bias = body.get("logit_bias")
+    if isinstance(bias, dict) and all(re.fullmatch("0|[1-9][0-9]{0,8}", key) for key in bias):
+        body["logit_bias"] = {str(int(key) % VOCAB): value for key, value in bias.items()}
 
 
 COUNTER = itertools.count()
@@ -51,11 +55,28 @@ COUNTER = itertools.count()
 def keep_apart(headers):
     """Calls drawn apart are calls of their own: an Idempotency-Key used twice is a rightful 422."""
     for name, value in list(headers.items()):
-        if name.lower() == "idempotency-key" and re.fullmatch("[!-~]{1,200}", str(value)):
-            headers[name] = f"{value}-{next(COUNTER)}"
+        if name.lower() == "idempotency-key" and re.fullmatch("[!-~]{1,255}", str(value)):
+            headers[name] = f"{value[:200]}-{next(COUNTER)}"
         # The filler of a phase that does not look at the pattern; an ETag stands in quotes.
         if name.lower() == "if-match" and value == "0":
             headers[name] = '"1"'
+
+
+def within(text, most):
+    """maxLength counts characters, the server bytes: a text that only the latter refuses is cut."""
+    is_over = isinstance(text, str) and len(text) <= most < len(text.encode())
+    return text[: most // 4] if is_over else text
+
+
+def keep_bytes(body):
+    if "name" in body:
+        body["name"] = within(body["name"], 127)
+    if isinstance(body.get("metadata"), dict):
+        body["metadata"] = {within(k, 64): within(v, 512) for k, v in body["metadata"].items()}
+    if isinstance(body.get("stop"), list):
+        body["stop"] = [within(text, 256) for text in body["stop"]]
+    elif "stop" in body:
+        body["stop"] = within(body["stop"], 256)
 
 
 def keep_true(case):
@@ -93,6 +114,8 @@ def before_call(context, case, kwargs):
                 case.headers[name] = str(TIMEOUT_MS)
     if isinstance(case.body, (dict, list)):
         case.body = spell_whole(case.body)
+    if isinstance(case.body, dict):
+        keep_bytes(case.body)
     if case.path in GENERATION and isinstance(case.body, dict):
         keep_short(case.body)
         keep_relations(case.body)
