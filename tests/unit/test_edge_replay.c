@@ -28,7 +28,7 @@ static int set_up(void **state)
     const char *options[] = {"--drain-timeout-s",       "2",  "--replay-wait-s",         "2",
                              "--queue-requests",        "12", "--queue-tenant-requests", "8",
                              "--queue-tenant-bytes",    "1M", "--queue-commit-after-s",  "1",
-                             "--slow-reader-timeout-s", "2",  "--engine-idle-timeout-s", "1"};
+                             "--slow-reader-timeout-s", "3",  "--engine-idle-timeout-s", "1"};
     edge_kit_setup_with(options, 16);
     return 0;
 }
@@ -206,7 +206,7 @@ static void asker_begin(struct asker *asker, const char *model, const char *more
 
 static void wait_metric(const char *line)
 {
-    for (int i = 0; i < 500; i++) {
+    for (int i = 0; i < 2000; i++) {
         assert_int_equal(edge_kit_admin("GET", "/metrics", ""), 200);
         if (strstr(answer, line) != NULL)
             return;
