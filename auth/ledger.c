@@ -521,9 +521,11 @@ void ledger_wake(struct ledger *ledger)
 {
     if (atomic_exchange(&ledger->has_rows, true))
         return; /* somebody has woken the writer, and it has not looked yet */
+    /* Through the lock, so that a writer about to wait is waiting; behind it, so that the woken one
+     * does not run into it at once: two changes of threads a row. */
     pthread_mutex_lock(&ledger->lock);
-    pthread_cond_signal(&ledger->wake_writer);
     pthread_mutex_unlock(&ledger->lock);
+    pthread_cond_signal(&ledger->wake_writer);
 }
 
 enum status ledger_append(struct ledger *ledger, const struct ledger_row *row,

@@ -204,11 +204,11 @@ static void latency(void)
     for (int i = 0; i < 3; i++)
         qsort(times[i], count, sizeof(int64_t), compare);
     printf("{\"requests\":%u,\"gateway_us\":{\"p50\":%.1f,\"p99\":%.1f},\"bare_us\":{\"p50\":%.1f,"
-           "\"p99\":%.1f},\"added_us\":{\"p50\":%.1f,\"p99\":%.1f,\"p999\":%.1f}}\n",
+           "\"p99\":%.1f},\"added_us\":{\"p10\":%.1f,\"p50\":%.1f,\"p99\":%.1f,\"p999\":%.1f}}\n",
            count, percentile_us(times[0], count, 0.5), percentile_us(times[0], count, 0.99),
            percentile_us(times[1], count, 0.5), percentile_us(times[1], count, 0.99),
-           percentile_us(times[2], count, 0.5), percentile_us(times[2], count, 0.99),
-           percentile_us(times[2], count, 0.999));
+           percentile_us(times[2], count, 0.1), percentile_us(times[2], count, 0.5),
+           percentile_us(times[2], count, 0.99), percentile_us(times[2], count, 0.999));
 }
 
 /* Counts "data: " in what came and keeps the few bytes that may begin the next one. */
