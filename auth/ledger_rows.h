@@ -53,6 +53,6 @@ struct ledger_expiry {
 };
 
 /* Looks at the next LEDGER_ROWS_EXPIRE rows and deletes the old ones among them: one transaction of
- * about 1 ms, on the second connection and thread. The newest row always stays. */
+ * about 0.2 ms, on the second connection and thread. The newest row always stays. */
 enum { LEDGER_ROWS_EXPIRE = 256 };
 enum status ledger_rows_expire(struct ledger_rows *rows, struct ledger_expiry *expiry);
