@@ -1,5 +1,6 @@
 #include "gateway/engine_http/face_job.h"
 
+#include "tests/kit/engine_run.h"
 #include "tests/unit/face_kit.h"
 
 static struct face_kit kit;
@@ -255,48 +256,6 @@ static void test_cancelling_by_id(void **state)
     buffer_deinit(&answer);
 }
 
-/* A reader who stops: the sequence stands still after what the socket takes and
- * LIMIT_UNDELIVERED_TOKENS more, others go on, and so does it when the reader does. */
-static void test_a_reader_that_stops(void **state)
-{
-    (void)state;
-    static const char body[] = "{\"model\":\"small\",\"prompt\":\"a\",\"max_tokens\":140,\"n\":2,"
-                               "\"temperature\":1,\"seed\":3,\"ignore_eos\":true}";
-    struct buffer answer;
-    struct buffer other;
-    long long generated = stat_of("tokens_generated");
-    int descriptor = face_kit_connect(&kit);
-    face_kit_send(descriptor, "POST", "/v1/completions", "", body);
-    wait_for("sequences_throttled", 2);
-    long long standing = stat_of("tokens_generated") - generated;
-    long long in_socket = 2 * LIMIT_ENGINE_SEND_BYTES / 200; /* a frame has more bytes */
-    assert_in_range(standing, 2 * LIMIT_UNDELIVERED_TOKENS,
-                    2 * LIMIT_UNDELIVERED_TOKENS + in_socket);
-    assert_true(stat_of("pages_free") < stat_of("pages_total"));
-    assert_int_equal(face_kit_ask(&kit, "GET", "/metrics", "", NULL, &other), 200);
-    assert_int_equal(face_kit_count(&other, "banyan_sequences{state=\"throttled\"} 2\n"), 1);
-    buffer_deinit(&other);
-    assert_int_equal(face_kit_ask(&kit, "GET", "/internal/v1/requests", "", NULL, &other), 200);
-    assert_int_equal(face_kit_count(&other, "\"state\":\"throttled\""), 1);
-    buffer_deinit(&other);
-    assert_int_equal(face_kit_ask(&kit, "POST", "/v1/completions", "",
-                                  "{\"model\":\"small\",\"prompt\":\"a\",\"max_tokens\":20,"
-                                  "\"ignore_eos\":true}",
-                                  &other),
-                     200);
-    buffer_deinit(&other);
-    assert_int_equal(stat_of("tokens_generated") - generated, standing + 20);
-    assert_int_equal(stat_of("sequences_throttled"), 2);
-    assert_int_equal(face_kit_receive(descriptor, &answer), 200);
-    json_t *final = face_kit_final(&answer);
-    assert_int_equal(face_kit_number(final, "completion_tokens"), 280);
-    json_decref(final);
-    buffer_deinit(&answer);
-    wait_for("jobs", 0);
-    assert_int_equal(stat_of("sequences_throttled"), 0);
-    assert_int_equal(stat_of("pages_free"), stat_of("pages_total"));
-}
-
 /* --- cancelling, wherever the request stands, however it is said --- */
 
 enum leave_way { LEAVE_HALF_CLOSE, LEAVE_CLOSE, LEAVE_RESET, LEAVE_DELETE, LEAVE_WAYS };
@@ -447,27 +406,93 @@ static void leave_one(enum leave_state at, enum leave_way way)
     buffer_deinit(&seen);
 }
 
-static void test_leaving_anywhere_in_any_way(void **state)
+static void leave_all(enum leave_state at)
+{
+    for (enum leave_way way = 0; way < LEAVE_WAYS; way++)
+        leave_one(at, way);
+    wait_for("jobs", at == IN_QUEUE ? 2 : 0);
+}
+
+static void restart(const char *model, const char *sequences)
+{
+    assert_int_equal(face_kit_stop(&kit), STATUS_OK);
+    face_kit_sequences = sequences;
+    assert_true(face_kit_start(&kit, model));
+}
+
+static void test_leaving_while_it_computes(void **state)
 {
     (void)state;
-    assert_int_equal(face_kit_stop(&kit), STATUS_OK);
-    face_kit_sequences = "1";
-    assert_true(face_kit_start(&kit, face_kit_model()));
-    for (enum leave_state at = 0; at < LEAVE_STATES; at++) {
-        int fillers[2];
-        /* To wait in line, all places must be taken: by two readers who have stopped. */
-        for (int k = 0; k < 2 && at == IN_QUEUE; k++) {
-            fillers[k] = leave_start(&kit, IN_DECODE, k == 0 ? "req_fill_a" : "req_fill_b");
-            wait_for("sequences_throttled", k + 1);
-        }
-        for (enum leave_way way = 0; way < LEAVE_WAYS; way++)
-            leave_one(at, way);
-        for (int k = 0; k < 2 && at == IN_QUEUE; k++)
-            close(fillers[k]);
-        wait_for("jobs", 0);
-        assert_int_equal(stat_of("pages_free"), stat_of("pages_total"));
-        assert_int_equal(stat_of("requests"), 0);
+    static const enum leave_state states[] = {IN_PARSE, IN_PREFILL, IN_DECODE, AT_LAST};
+    restart(face_kit_model(), "1");
+    for (size_t i = 0; i < sizeof states / sizeof states[0]; i++)
+        leave_all(states[i]);
+    assert_int_equal(stat_of("pages_free"), stat_of("pages_total"));
+    assert_int_equal(stat_of("requests"), 0);
+}
+
+static void test_leaving_while_it_stands(void **state)
+{
+    (void)state;
+    int fillers[2];
+    restart(engine_run_make_model(), "1");
+    leave_all(IN_THROTTLE);
+    /* To wait in line, all places must be taken: by two readers who have stopped. */
+    for (int k = 0; k < 2; k++) {
+        fillers[k] = leave_start(&kit, IN_DECODE, k == 0 ? "req_fill_a" : "req_fill_b");
+        wait_for("sequences_throttled", k + 1);
     }
+    leave_all(IN_QUEUE);
+    for (int k = 0; k < 2; k++)
+        close(fillers[k]);
+    wait_for("jobs", 0);
+    assert_int_equal(stat_of("pages_free"), stat_of("pages_total"));
+    assert_int_equal(stat_of("requests"), 0);
+    engine_run_remove_model();
+}
+
+/* A reader who stops: the sequence stands still after what the socket takes and
+ * LIMIT_UNDELIVERED_TOKENS more, others go on, and so does it when the reader does. */
+static void test_a_reader_that_stops(void **state)
+{
+    (void)state;
+    static const char body[] = "{\"model\":\"small\",\"prompt\":\"a\",\"max_tokens\":140,\"n\":2,"
+                               "\"temperature\":1,\"seed\":3,\"ignore_eos\":true}";
+    struct buffer answer;
+    struct buffer other;
+    restart(engine_run_make_model(), "128");
+    long long generated = stat_of("tokens_generated");
+    int descriptor = face_kit_connect(&kit);
+    face_kit_send(descriptor, "POST", "/v1/completions", "", body);
+    wait_for("sequences_throttled", 2);
+    long long standing = stat_of("tokens_generated") - generated;
+    long long in_socket = 2 * LIMIT_ENGINE_SEND_BYTES / 200; /* a frame has more bytes */
+    assert_in_range(standing, 2 * LIMIT_UNDELIVERED_TOKENS,
+                    2 * LIMIT_UNDELIVERED_TOKENS + in_socket);
+    assert_true(stat_of("pages_free") < stat_of("pages_total"));
+    assert_int_equal(face_kit_ask(&kit, "GET", "/metrics", "", NULL, &other), 200);
+    assert_int_equal(face_kit_count(&other, "banyan_sequences{state=\"throttled\"} 2\n"), 1);
+    buffer_deinit(&other);
+    assert_int_equal(face_kit_ask(&kit, "GET", "/internal/v1/requests", "", NULL, &other), 200);
+    assert_int_equal(face_kit_count(&other, "\"state\":\"throttled\""), 1);
+    buffer_deinit(&other);
+    assert_int_equal(face_kit_ask(&kit, "POST", "/v1/completions", "",
+                                  "{\"model\":\"small\",\"prompt\":\"a\",\"max_tokens\":20,"
+                                  "\"ignore_eos\":true}",
+                                  &other),
+                     200);
+    buffer_deinit(&other);
+    assert_int_equal(stat_of("tokens_generated") - generated, standing + 20);
+    assert_int_equal(stat_of("sequences_throttled"), 2);
+    assert_int_equal(face_kit_receive(descriptor, &answer), 200);
+    json_t *final = face_kit_final(&answer);
+    assert_int_equal(face_kit_number(final, "completion_tokens"), 280);
+    json_decref(final);
+    buffer_deinit(&answer);
+    wait_for("jobs", 0);
+    assert_int_equal(stat_of("sequences_throttled"), 0);
+    assert_int_equal(stat_of("pages_free"), stat_of("pages_total"));
+    engine_run_remove_model();
 }
 
 static int start(void **state)
@@ -494,8 +519,9 @@ int main(void)
         cmocka_unit_test(test_a_close_cancels_and_is_recorded),
         cmocka_unit_test(test_clients_that_leave_at_once),
         cmocka_unit_test(test_cancelling_by_id),
+        cmocka_unit_test(test_leaving_while_it_computes),
+        cmocka_unit_test(test_leaving_while_it_stands),
         cmocka_unit_test(test_a_reader_that_stops),
-        cmocka_unit_test(test_leaving_anywhere_in_any_way),
     };
     return cmocka_run_group_tests(tests, start, stop);
 }
