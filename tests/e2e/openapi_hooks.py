@@ -2,6 +2,7 @@
 nothing here turns a wrong value into a right one, but for the spelling of whole numbers."""
 
 import itertools
+import os
 import re
 import time
 
@@ -56,7 +57,7 @@ def keep_apart(headers):
     """Calls drawn apart are calls of their own: an Idempotency-Key used twice is a rightful 422."""
     for name, value in list(headers.items()):
         if name.lower() == "idempotency-key" and re.fullmatch("[!-~]{1,255}", str(value)):
-            headers[name] = f"{value[:200]}-{next(COUNTER)}"
+            headers[name] = f"{value[:200]}-{os.getpid()}-{next(COUNTER)}"
         # The filler of a phase that does not look at the pattern; an ETag stands in quotes.
         if name.lower() == "if-match" and value == "0":
             headers[name] = '"1"'
