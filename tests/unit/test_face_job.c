@@ -27,8 +27,8 @@ static void wait_for(const char *name, long long value)
     fail_msg("%s stays at %lld, not %lld\n%s", name, stat_of(name), value, answer.bytes);
 }
 
-/* Until so many requests with so many sequences stand still for their readers. For a moment one may
- * seem to, while the loop is behind: an ask takes some turns of it, and only the third one counts. */
+/* Until so many requests with so many sequences stand still for their readers. For a moment one
+ * may seem to, while the loop is behind: an ask takes some turns, and only the third one counts. */
 static void wait_throttled(size_t requests, long long sequences)
 {
     int in_a_row = 0;
