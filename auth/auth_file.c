@@ -82,8 +82,13 @@ static enum status read_checked(int descriptor, const char *name, struct buffer 
         return file_failed(name, "cannot be read");
     if (!S_ISREG(about.st_mode))
         FAIL(STATUS_CORRUPT, "%s is not a plain file", name);
+    if (about.st_uid != geteuid())
+        FAIL(STATUS_FORBIDDEN, "%s belongs to user %d; in the data directory run: chown %d %s",
+             name, (int)about.st_uid, (int)geteuid(), name);
     if ((about.st_mode & 077) != 0)
-        FAIL(STATUS_FORBIDDEN, "%s can be read or written by others; make its mode 0600", name);
+        FAIL(STATUS_FORBIDDEN,
+             "%s can be read or written by others; in the data directory run: chmod 600 %s", name,
+             name);
     ssize_t got;
     do {
         got = read(descriptor, bytes, sizeof bytes);

@@ -164,7 +164,8 @@ enum status store_connect(sqlite3 **out, const char *path, bool is_full)
     TRY_OUT(connect_is_wal(connection));
     TRY_OUT(store_execute(connection,
                           is_full ? "pragma synchronous = full" : "pragma synchronous = normal"));
-    TRY_OUT(store_execute(connection, "pragma foreign_keys = on; pragma trusted_schema = off;"));
+    TRY_OUT(store_execute(connection, "pragma foreign_keys = on; pragma trusted_schema = off; "
+                                      "pragma temp_store = memory;"));
     *out = connection;
     return STATUS_OK;
 out:
