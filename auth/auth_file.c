@@ -74,7 +74,8 @@ enum status auth_file_write(const char *folder, const char *name, struct slice c
     return status;
 }
 
-static enum status read_checked(int descriptor, const char *name, struct buffer *out)
+static enum status read_checked(int descriptor, const char *name, uid_t folder_user,
+                                struct buffer *out)
 {
     struct stat about;
     char bytes[LIMIT_SECRETS_BYTES + 1];
@@ -82,9 +83,9 @@ static enum status read_checked(int descriptor, const char *name, struct buffer 
         return file_failed(name, "cannot be read");
     if (!S_ISREG(about.st_mode))
         FAIL(STATUS_CORRUPT, "%s is not a plain file", name);
-    if (about.st_uid != geteuid())
+    if (about.st_uid != geteuid() && about.st_uid != folder_user)
         FAIL(STATUS_FORBIDDEN, "%s belongs to user %d; in the data directory run: chown %d %s",
-             name, (int)about.st_uid, (int)geteuid(), name);
+             name, (int)about.st_uid, (int)folder_user, name);
     if ((about.st_mode & 077) != 0)
         FAIL(STATUS_FORBIDDEN,
              "%s can be read or written by others; in the data directory run: chmod 600 %s", name,
@@ -108,13 +109,15 @@ enum status auth_file_read(const char *folder, const char *name, struct buffer *
     int descriptor =
         openat(folder_descriptor, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     int error = errno;
+    struct stat folder_about = {.st_uid = geteuid()};
+    (void)fstat(folder_descriptor, &folder_about);
     close(folder_descriptor);
     errno = error;
     if (descriptor < 0 && error == ENOENT)
         FAIL(STATUS_NOT_FOUND, "%s is not there", name);
     if (descriptor < 0)
         return file_failed(name, "cannot be opened");
-    enum status status = read_checked(descriptor, name, out);
+    enum status status = read_checked(descriptor, name, folder_about.st_uid, out);
     close(descriptor);
     return status;
 }

@@ -15,8 +15,9 @@
 enum status auth_file_write(const char *folder, const char *name, struct slice content,
                             bool may_replace);
 
-/* Reads a file of at most LIMIT_SECRETS_BYTES. NOT_FOUND; FORBIDDEN, with the command that
- * mends it, when it is another user's or anybody but the owner may read or write it; CORRUPT when it is longer or no plain file. */
+/* Reads a file of at most LIMIT_SECRETS_BYTES. NOT_FOUND; FORBIDDEN, with what mends it,
+ * when it is neither ours nor of the folder's owner, or when anybody else may read or write it;
+ * CORRUPT when it is longer or no plain file. */
 enum status auth_file_read(const char *folder, const char *name, struct buffer *out);
 
 enum status auth_file_remove(const char *folder, const char *name);

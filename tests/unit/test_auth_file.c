@@ -92,6 +92,11 @@ static void test_what_is_not_read(void **state)
     }
     assert_int_equal(chmod(path, 0400), 0);
     assert_int_equal(auth_file_read(folder, "name", &text), STATUS_OK);
+    if (geteuid() == 0) { /* who else could give a file away */
+        assert_int_equal(chown(path, 54321, 0), 0);
+        assert_int_equal(auth_file_read(folder, "name", &text), STATUS_FORBIDDEN);
+        assert_non_null(strstr(status_note()->message, "chown 0 name"));
+    }
     snprintf(path, sizeof path, "%s/link", folder);
     assert_int_equal(symlink("name", path), 0);
     assert_int_equal(auth_file_read(folder, "link", &text), STATUS_IO);
