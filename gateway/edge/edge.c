@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -69,11 +68,9 @@ static enum status run_path(char out[PATH_BYTES], const struct config *config, c
 }
 
 /* Files made here are the owner's alone, no core file holds a key, and descriptors are as many as
- * the system allows. Large bodies go back to the system when they are freed. */
+ * the system allows. */
 static enum status open_process(const struct config *config)
 {
-    enum { LARGE_BYTES = 512 * 1024 }; /* a fixed bound: by itself it grows with what is freed */
-    (void)mallopt(M_MMAP_THRESHOLD, LARGE_BYTES);
     umask(0077);
     signal(SIGPIPE, SIG_IGN);
     struct rlimit core = {0, 0};
