@@ -21,18 +21,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* The leak checker stops threads with ptrace from a process that it clones. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define IS_SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define IS_SANITIZED 1
-#endif
-#endif
-#ifndef IS_SANITIZED
-#define IS_SANITIZED 0
-#endif
-
 void sandbox_process(void)
 {
     struct rlimit none = {0, 0};
@@ -195,7 +183,7 @@ static const uint32_t calls_denied[] = {
 #ifdef SYS_fork
     SYS_fork, SYS_vfork,
 #endif
-#if !IS_SANITIZED
+#if !SANDBOX_IS_SANITIZED
     SYS_ptrace,
 #endif
 };
@@ -297,7 +285,7 @@ enum status sandbox_calls(bool is_edge)
     /* The flags of clone3 lie behind a pointer; without it the C library takes clone. A thread can
      * have no namespace of its own, so this denies those as well as processes. */
     calls_refuse(&calls, SYS_clone3, ENOSYS);
-    if (!IS_SANITIZED)
+    if (!SANDBOX_IS_SANITIZED)
         calls_judge(&calls, SYS_clone, 0, BPF_JSET, CLONE_THREAD);
     calls_judge(&calls, SYS_tgkill, 0, BPF_JEQ, (uint32_t)getpid());
     calls_judge(&calls, SYS_socket, 0, BPF_JEQ, AF_UNIX);

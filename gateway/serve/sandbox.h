@@ -19,6 +19,19 @@
 
 #include "config/base/status.h"
 
+/* The leak checker stops threads with ptrace from a process that it clones, and reads /proc: builds
+ * with it leave that open. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANDBOX_IS_SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define SANDBOX_IS_SANITIZED 1
+#endif
+#endif
+#ifndef SANDBOX_IS_SANITIZED
+#define SANDBOX_IS_SANITIZED 0
+#endif
+
 /* Non-dumpable: no core, and nobody else's ptrace or /proc/PID/mem, of the same user neither. */
 void sandbox_process(void);
 

@@ -91,9 +91,8 @@ static enum status confine(const struct serve_half_options *options, struct plac
     const struct rights *rights = options->rights;
     if (!rights->is_on)
         return STATUS_OK;
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    places_add(places, "/proc", true); /* the leak checker reads maps and threads */
-#endif
+    if (SANDBOX_IS_SANITIZED)
+        places_add(places, "/proc", true); /* maps and threads */
     if (rights->landlock > 0)
         TRY(sandbox_files(places->places, places->count));
     enum status status = sandbox_calls(is_edge);

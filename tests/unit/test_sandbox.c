@@ -212,7 +212,7 @@ static void calls_body(void *context)
     CHILD_CHECK_FAILS(socket(AF_INET, SOCK_DGRAM, 0), EPERM);
     CHILD_CHECK_FAILS(socket(AF_NETLINK, SOCK_RAW, 0), EPERM);
     CHILD_CHECK_FAILS(ioctl(0, TIOCSTI, "x"), EPERM);
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if !SANDBOX_IS_SANITIZED
     CHILD_CHECK_FAILS(ptrace(PTRACE_TRACEME, 0, NULL, NULL), EPERM);
     CHILD_CHECK_FAILS(fork(), EPERM);
 #endif
