@@ -24,6 +24,7 @@
 #include "gateway/edge/edge_usage.h"
 #include "gateway/edge/edge_wait.h"
 #include "gateway/http/loop_worker.h"
+#include "gateway/http/stderr_lines.h"
 #include "gateway/http/tls.h"
 
 enum {
@@ -55,6 +56,7 @@ struct run {
     int64_t drain_from_us; /* until then requests are still taken */
     bool is_cut;
     bool is_logging; /* by a thread of its own */
+    bool has_stderr; /* what libraries print is logged */
     char public_address[ADDRESS_BYTES];
     char admin_address[ADDRESS_BYTES];
 };
@@ -324,6 +326,8 @@ static enum status run_open(struct run *run)
     TRY(open_reserve(run));
     TRY(log_start(edge->config->access_log));
     run->is_logging = true;
+    TRY(stderr_lines_begin());
+    run->has_stderr = true;
     TRY(edge_metrics_init(&edge->metrics));
     TRY(loop_create(&edge->loop));
     run->drain_timer = loop_timer_create(edge->loop, drain_look, run);
@@ -424,6 +428,8 @@ enum status edge_run(const struct edge_options *options)
     status_note_set(&note);
     if (status == STATUS_OK)
         LOG(LOG_INFO, "edge_stopped");
+    if (run.has_stderr)
+        stderr_lines_end();
     if (run.is_logging)
         log_stop();
     return status;

@@ -13,6 +13,7 @@
 #include "gateway/engine_http/face_job.h"
 #include "gateway/engine_http/face_routes.h"
 #include "gateway/http/listener.h"
+#include "gateway/http/stderr_lines.h"
 
 enum {
     PATH_BYTES = 1024,
@@ -213,6 +214,7 @@ enum status engine_http_run(const struct engine_http_options *options)
     static struct engine_process process; /* one a process; too large for a stack */
     process = (struct engine_process){.config = options->config, .options = options};
     bool is_logging = log_start("off") == STATUS_OK;
+    bool has_stderr = stderr_lines_begin() == STATUS_OK;
     enum status status = open_all(&process, options);
     if (status == STATUS_OK) {
         tell_ready(&process, options->ready_descriptor);
@@ -221,6 +223,8 @@ enum status engine_http_run(const struct engine_http_options *options)
     }
     struct error_note note = *status_note();
     close_all(&process);
+    if (has_stderr)
+        stderr_lines_end();
     if (is_logging)
         log_stop();
     if (status != STATUS_OK)

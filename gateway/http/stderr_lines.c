@@ -1,0 +1,107 @@
+#include "gateway/http/stderr_lines.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "config/base/clock.h"
+#include "config/base/log.h"
+
+enum { LINE_BYTES = 256, SECOND_US = 1000000 };
+
+/* All under the stream's own lock, which stdio takes around each write. */
+static struct {
+    FILE *stream;
+    FILE *before;
+    char line[LINE_BYTES]; /* begun, not ended; what does not fit is cut */
+    size_t length;
+    int64_t second_us; /* when the present second began */
+    unsigned lines;    /* logged in it */
+    unsigned unsaid;   /* since the last one that was logged */
+} lines;
+
+static pthread_mutex_t users_mutex = PTHREAD_MUTEX_INITIALIZER;
+static unsigned users; /* under users_mutex */
+
+static void say(const char *line)
+{
+    int64_t now_us = clock_mono_us(clock_system());
+    if (now_us - lines.second_us >= SECOND_US) {
+        lines.second_us = now_us;
+        lines.lines = 0;
+    }
+    if (lines.lines >= STDERR_LINES_A_SECOND) {
+        lines.unsaid++;
+        return;
+    }
+    lines.lines++;
+    LOG(LOG_WARN, "library_said", LOG_TEXT("text", line), LOG_NUMBER("unsaid", lines.unsaid));
+    lines.unsaid = 0;
+}
+
+/* Last words (of libh2o, assert, ASSERT): the process ends behind them, and with it whoever writes
+ * the log. */
+static bool is_last(const char *line)
+{
+    return strncmp(line, "fatal:", 6) == 0 || strstr(line, "ssertion") != NULL;
+}
+
+static void end_line(void)
+{
+    lines.line[lines.length] = '\0';
+    if (is_last(lines.line)) {
+        lines.line[lines.length] = '\n';
+        if (write(STDERR_FILENO, lines.line, lines.length + 1) < 0)
+            lines.unsaid++;
+    } else if (lines.length > 0) {
+        say(lines.line);
+    }
+    lines.length = 0;
+}
+
+static ssize_t on_write(void *cookie, const char *bytes, size_t length)
+{
+    (void)cookie;
+    for (size_t i = 0; i < length; i++) {
+        if (bytes[i] == '\n')
+            end_line();
+        else if (lines.length + 1 < sizeof(lines.line))
+            lines.line[lines.length++] = bytes[i];
+    }
+    return (ssize_t)length;
+}
+
+enum status stderr_lines_begin(void)
+{
+    pthread_mutex_lock(&users_mutex);
+    enum status status = STATUS_OK;
+    if (users == 0) {
+        FILE *stream = fopencookie(NULL, "w", (cookie_io_functions_t){.write = on_write});
+        if (stream == NULL)
+            FAIL_OUT(STATUS_NO_MEMORY, "no memory for a stream");
+        setvbuf(stream, NULL, _IOLBF, 0);
+        lines.stream = stream;
+        lines.before = stderr;
+        lines.length = lines.unsaid = lines.lines = 0;
+        stderr = stream; /* the C library's streams are variables */
+    }
+    users++;
+out:
+    pthread_mutex_unlock(&users_mutex);
+    return status;
+}
+
+void stderr_lines_end(void)
+{
+    pthread_mutex_lock(&users_mutex);
+    ASSERT(users > 0);
+    if (--users == 0) {
+        stderr = lines.before;
+        fclose(lines.stream);
+        if (lines.length > 0)
+            end_line();
+        lines.stream = NULL;
+    }
+    pthread_mutex_unlock(&users_mutex);
+}
