@@ -4,12 +4,16 @@ The step is made by libfaketime (Debian's), which leaves the monotonic clock alo
 does.
 """
 
+import os
 import pathlib
+import re
+import ssl
+import subprocess
 import time
 
 import pytest
 
-from conftest import IS_SANITIZED, MODEL_NAME, Server, wait_until
+from conftest import BINARY, IS_SANITIZED, MODEL, MODEL_NAME, Server, wait_until
 
 FAKETIME = pathlib.Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1")
 DAY = 86400
@@ -19,18 +23,49 @@ pytestmark = pytest.mark.skipif(
 )
 
 
+class Edge(Server):
+    """An edge whose wall clock follows a file, before an engine that has the real one: the library
+    makes each look at a clock dear, and the engine looks often."""
+
+    def __init__(self, folder, offset):
+        self.data_dir = folder / "data"
+        socket_path = folder / "engine.sock"
+        self.log_path = folder / "edge.log"
+        self.log = open(self.log_path, "a")
+        options = ["--data-dir", folder / "engine", "--socket", socket_path, "--sandbox", "off"]
+        engine = [BINARY, "engine", "--model", MODEL, "--kv-memory", "512M", *options]
+        self.engine_process = subprocess.Popen([str(c) for c in engine], stderr=self.log)
+        wait_until(socket_path.exists, 60, "the engine's socket")
+        edge = [
+            BINARY, "edge", "--data-dir", self.data_dir, "--socket", socket_path,
+            "--sandbox", "off", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0",
+        ]  # fmt: skip
+        self.process = subprocess.Popen(
+            [str(c) for c in edge], stderr=self.log, stdout=subprocess.PIPE,
+            env=dict(
+                os.environ, LD_PRELOAD=str(FAKETIME), FAKETIME_TIMESTAMP_FILE=str(offset),
+                FAKETIME_CACHE_DURATION="1", FAKETIME_DONT_FAKE_MONOTONIC="1",
+            ),
+        )  # fmt: skip
+        wait_until(lambda: "edge_ready" in self.log_text(), 60, "the edge")
+        ready = re.search(r'"listen":"([^"]+)","admin_listen":"([^"]+)"', self.log_text())
+        self.url, self.admin_url = (f"https://{address}" for address in ready.groups())
+        self.ca = self.data_dir / "tls/ca.crt"
+        self.context = ssl.create_default_context(cafile=self.ca)
+        self.admin_key = (self.data_dir / "admin.key").read_text().strip()
+
+    def stop(self):
+        code = super().stop()
+        self.engine_process.terminate()
+        return code or self.engine_process.wait(30)
+
+
 @pytest.fixture
-def stepped(tmp_path, monkeypatch):
-    """A server whose wall clock follows a file: (server, step(seconds))."""
+def stepped(tmp_path):
+    """(server, step(seconds))"""
     offset = tmp_path / "offset"
     offset.write_text("+0")
-    monkeypatch.setenv("LD_PRELOAD", str(FAKETIME))
-    monkeypatch.setenv("FAKETIME_TIMESTAMP_FILE", str(offset))
-    monkeypatch.setenv("FAKETIME_NO_CACHE", "1")
-    monkeypatch.setenv("FAKETIME_DONT_FAKE_MONOTONIC", "1")
-    # The engine could not read the file of the offset: this is about the edge.
-    server = Server(tmp_path / "data", "--sandbox", "off")
-    monkeypatch.delenv("LD_PRELOAD")
+    server = Edge(tmp_path, offset)
     yield server, lambda seconds: offset.write_text(f"{seconds:+d}")
     offset.write_text("+0")
     assert server.stop() == 0, server.log_text()[-3000:]
@@ -49,7 +84,7 @@ def test_a_step_in_the_middle_of_a_stream(stepped, step_s):
     _, key, _ = server.tenant("clock")
     begun = time.time()
     with server.http(key) as http:
-        with http.stream("POST", "/v1/chat/completions", json=chat(True, 300)) as response:
+        with http.stream("POST", "/v1/chat/completions", json=chat(True, 600)) as response:
             lines = []
             for line in response.iter_lines():
                 lines.append(line)
@@ -60,7 +95,7 @@ def test_a_step_in_the_middle_of_a_stream(stepped, step_s):
         assert again.status_code == 200, again.text
         assert http.get("/ready").status_code == 200
     rows = server.ledger("select id, at_us, total_us, completion_tokens from requests order by id")
-    assert [row[3] for row in rows] == [300, 8], "both are counted, and kept"
+    assert [row[3] for row in rows] == [600, 8], "both are counted, and kept"
     for _, at_us, total_us, _ in rows:
         assert 0 < total_us < 120 * 1_000_000, "durations are of the monotonic clock"
         assert abs(at_us / 1e6 - (begun + step_s)) < 300, "the row's time is the wall clock's"
@@ -69,4 +104,4 @@ def test_a_step_in_the_middle_of_a_stream(stepped, step_s):
         assert http.post("/v1/chat/completions", json=chat()).status_code == 200
     wait_until(lambda: server.ledger("select count(*) from requests")[0][0] == 3, 10, "three rows")
     sums = server.ledger("select sum(completion_tokens) from usage_minutes")
-    assert sums[0][0] == 316
+    assert sums[0][0] == 616
