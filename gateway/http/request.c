@@ -231,7 +231,7 @@ static void on_watch(h2o_socket_t *socket, const char *error)
     ASSERT(request != NULL);
     if (error == NULL) {
         /* Pipelined requests wait in the input buffer; one that sends without end waits unread. */
-        if (socket->input->size - request->input_bytes_at_start > LIMIT_PIPELINED_BYTES)
+        if (socket->input->size - request->input_bytes_own > LIMIT_PIPELINED_BYTES)
             h2o_socket_read_stop(socket);
         return;
     }
@@ -330,6 +330,7 @@ static void begin_take_input(struct http_request *request, size_t head_bytes)
     }
     if (bytes == 0) /* a head that cannot be measured: it is refused */
         bytes = input->size;
+    request->input_bytes_own = bytes;
     struct begin_move move = {.from = (uintptr_t)input->bytes, .length = bytes};
     move.to = h2o_mem_alloc_pool(&h2o->pool, bytes + 1);
     memcpy(move.to, input->bytes, bytes);
@@ -437,9 +438,10 @@ static void on_start(h2o_timeout_entry_t *entry)
     struct http_request *request = H2O_STRUCT_FROM_MEMBER(struct http_request, start_entry, entry);
     request->is_started = true;
     if (request->socket != NULL) {
-        request->input_bytes_at_start = request->socket->input->size;
         request->connection->request = request;
-        h2o_socket_read_start(request->socket, on_watch);
+        /* Requests read ahead are bounded in all, however many of them are answered. */
+        if (request->socket->input->size - request->input_bytes_own <= LIMIT_PIPELINED_BYTES)
+            h2o_socket_read_start(request->socket, on_watch);
     }
     if (request->refusal_code != 0)
         http_error_respond_refusal(request, request->refusal_code, request->refusal_reason);

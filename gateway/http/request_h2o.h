@@ -72,7 +72,7 @@ struct http_request {
     size_t header_count;
     struct slice path_arguments[REQUEST_PATH_ARGUMENTS];
     char id[REQUEST_ID_BYTES + 1];
-    size_t input_bytes_at_start;
+    size_t input_bytes_own;     /* of this request, at the front of the connection's input */
     int refusal_code;           /* 0, or the code the start answers with instead of the handler */
     const char *refusal_reason; /* a sentence, or NULL for the code's own */
 
