@@ -197,7 +197,7 @@ static void match_principal(const struct tenant_key_record *record, struct princ
  * flush which takes the key off the list right behind it sees it. */
 static void match_note_use(struct tenants *tenants, struct tenant_key_record *record, int64_t now_s)
 {
-    if (atomic_load_explicit(&record->used_at_s, memory_order_relaxed) >= now_s)
+    if (atomic_load_explicit(&record->used_at_s, memory_order_relaxed) == now_s)
         return;
     atomic_store(&record->used_at_s, now_s);
     if (atomic_exchange(&record->is_used, true))

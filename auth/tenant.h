@@ -136,7 +136,8 @@ enum status tenants_key_create(struct tenants *tenants, const struct tenant_chan
                                struct slice tenant_id, const struct tenant_key_fields *fields,
                                struct tenant_key *out, char value[LIMIT_KEY_BYTES]);
 /* CONFLICT for a revoked key, an archived tenant's, and for the last key with admin:keys that would
- * lose it. A rotated key may only end earlier. */
+ * lose it. A rotated key may only end earlier. FORBIDDEN for scopes that the actor lacks: giving
+ * them to an admin key, or a longer life to an admin key that has them. */
 enum status tenants_key_update(struct tenants *tenants, const struct tenant_change *change,
                                struct slice tenant_id, struct slice key_id,
                                const struct tenant_key_fields *fields, struct tenant_key *out);

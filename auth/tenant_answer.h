@@ -18,5 +18,6 @@
 enum status tenant_answer_keep(struct tenants *tenants, struct sqlite3 *connection,
                                const struct tenant_request *request, int code, struct slice body);
 
-/* Drops what is older than LIMIT_IDEMPOTENCY_S; OK when there is nothing. */
+/* Drops what is older than LIMIT_IDEMPOTENCY_S, or as far in the future (the clock was stepped
+ * back). OK when there is nothing. */
 enum status tenant_answer_drop_old(struct tenants *tenants, struct sqlite3 *connection);

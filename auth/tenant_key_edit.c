@@ -236,6 +236,18 @@ static enum status update_check_rotated(const struct tenant_key *key, int64_t ex
     return STATUS_OK;
 }
 
+/* A longer life gives the key's scopes to whoever holds its value, an expired one's once more. */
+static enum status update_check_longer(const struct tenant_change *change,
+                                       const struct tenant_key *key, int64_t expires_at_s)
+{
+    bool is_longer =
+        key->expires_at_s != 0 && (expires_at_s == 0 || expires_at_s > key->expires_at_s);
+    if (is_longer && key->tenant_id[0] == '\0' && (key->scopes & ~change->actor->scopes) != 0)
+        FAIL_PARAM(STATUS_FORBIDDEN, "expires_at",
+                   "you cannot make a key with scopes that you do not have live longer");
+    return STATUS_OK;
+}
+
 static enum status update_locked(struct tenants *tenants, const struct tenant_change *change,
                                  struct slice tenant_id, struct slice key_id,
                                  const struct tenant_key_fields *fields, struct tenant_key *out)
@@ -254,6 +266,7 @@ static enum status update_locked(struct tenants *tenants, const struct tenant_ch
     if ((fields->given & TENANT_KEY_EXPIRES) != 0 && fields->expires_at_s != out->expires_at_s) {
         TRY(check_expires(fields->expires_at_s, tenant_directory_now_s(tenants)));
         TRY(update_check_rotated(out, fields->expires_at_s));
+        TRY(update_check_longer(change, out, fields->expires_at_s));
         out->expires_at_s = fields->expires_at_s;
     }
     const struct tenant_key *old = &record->row.key;
@@ -343,10 +356,12 @@ static enum status rotate_end(const struct tenant_key *old, int64_t overlap_s, i
     return STATUS_OK;
 }
 
-/* A key that was made to live for so long is followed by one that lives as long. */
+/* A key that was made to live for so long is followed by one that lives as long; never shorter than
+ * the old one would have: one made under a clock that ran ahead says nothing of its length. */
 static int64_t rotate_life(const struct tenant_key *old, int64_t now_s)
 {
     int64_t end_s = now_s + (old->expires_at_s - old->created_at_s);
+    end_s = end_s > old->expires_at_s ? end_s : old->expires_at_s;
     return end_s < LIMIT_TIME_S ? end_s : LIMIT_TIME_S;
 }
 

@@ -53,13 +53,14 @@ static void calls_remove(struct admin *admin, struct admin_call *call)
     admin_call_destroy(call);
 }
 
-/* An equal key of the same admin that is not answered yet. */
+/* An equal key of the same admin that is not answered yet. `actor` says who that is: the worker may
+ * be filling `principal` again. */
 static bool calls_has_running(const struct admin *admin, const struct admin_call *call)
 {
     for (const struct admin_call *other = admin->calls; other != NULL; other = other->next) {
         if (!other->is_done && admin_change_is_kept(other) &&
             slice_equals(other->idempotency_key, call->idempotency_key) &&
-            strcmp(other->principal.key_id, call->principal.key_id) == 0)
+            strcmp(other->actor.key_id, call->actor.key_id) == 0)
             return true;
     }
     return false;

@@ -77,6 +77,13 @@ static void test_a_day(void **state)
     tenant_kit_pass(kit, LIMIT_IDEMPOTENCY_S);
     assert_int_equal(tenants_used_flush(kit->tenants), STATUS_OK);
     assert_int_equal(tenant_kit_number(kit, "select count(*) from answers"), 0);
+    /* Behind a step of the clock back: a day of it is borne. */
+    assert_int_equal(keep(kit, &one, "first"), STATUS_OK);
+    for (int more = 0; more < 2; more++) {
+        tenant_kit_pass(kit, more != 0 ? -1 : -LIMIT_IDEMPOTENCY_S);
+        assert_int_equal(tenants_used_flush(kit->tenants), STATUS_OK);
+        assert_int_equal(tenant_kit_number(kit, "select count(*) from answers"), 1 - more);
+    }
 }
 
 /* What is kept cannot be read in the file, and opens in its own row alone. */

@@ -207,6 +207,25 @@ static void test_rotate_near_the_end(void **state)
     assert_int_equal(get(kit, &key).expires_at_s, KIT_START_S + 100 + TENANT_OVERLAP_DEFAULT_S);
 }
 
+/* A key made while the clock ran ahead has a length of life that means nothing: the next one lives
+ * at least as long as the old one would have. */
+static void test_rotate_behind_a_stepped_clock(void **state)
+{
+    struct tenant_kit *kit = *state;
+    struct tenant one = tenant_kit_tenant(kit, "one");
+    char value[LIMIT_KEY_BYTES];
+    tenant_kit_pass(kit, 100000);
+    struct tenant_key key = tenant_kit_key(kit, one.id, value);
+    struct tenant_key next;
+    tenant_kit_pass(kit, -100000);
+    const struct tenant_key_fields end = {.given = TENANT_KEY_EXPIRES,
+                                          .expires_at_s = KIT_START_S + 5000};
+    assert_int_equal(update(kit, &key, end, &next), STATUS_OK);
+    assert_int_equal(rotate(kit, &key, 0, &next, value), STATUS_OK);
+    assert_int_equal(next.expires_at_s, KIT_START_S + 5000);
+    assert_int_equal(tenant_kit_match(kit, value), TENANT_MATCH_OPEN);
+}
+
 /* Nobody gives what they do not have, by no way: making, changing, rotating. */
 static void test_no_more_than_the_actors_scopes(void **state)
 {
@@ -238,6 +257,26 @@ static void test_no_more_than_the_actors_scopes(void **state)
     assert_int_equal(
         tenants_key_update(kit->tenants, &by_small, SLICE(""), slice_of(root.id), &scopes, &out),
         STATUS_OK);
+    /* A longer life of its value, which somebody may have kept, is such a gift too; a shorter one
+     * is not. */
+    struct tenant_key old;
+    struct tenant_key_fields end = {.given = TENANT_KEY_SCOPES | TENANT_KEY_EXPIRES,
+                                    .scopes = AUTH_SCOPES_ADMIN,
+                                    .expires_at_s = KIT_START_S + 10};
+    assert_int_equal(create(kit, "", end, &old), STATUS_OK);
+    end.given = TENANT_KEY_EXPIRES;
+    for (int64_t at_s = 9; at_s <= 12; at_s++) {
+        end.expires_at_s = at_s < 12 ? KIT_START_S + at_s : 0;
+        assert_int_equal(
+            tenants_key_update(kit->tenants, &by_small, SLICE(""), slice_of(old.id), &end, &out),
+            at_s == 9 ? STATUS_OK : STATUS_FORBIDDEN);
+    }
+    assert_string_equal(status_note()->param, "expires_at");
+    tenant_kit_pass(kit, 9); /* expired */
+    assert_int_equal(
+        tenants_key_update(kit->tenants, &by_small, SLICE(""), slice_of(old.id), &end, &out),
+        STATUS_FORBIDDEN);
+    assert_int_equal(update(kit, &old, end, &out), STATUS_OK);
     /* A tenant's key has scopes of its own, which need none of the actor's. */
     struct tenant one = tenant_kit_tenant(kit, "one");
     scopes.scopes = AUTH_SCOPES_TENANT;
@@ -590,6 +629,7 @@ int main(void)
         T(test_update),
         T(test_rotate),
         T(test_rotate_near_the_end),
+        T(test_rotate_behind_a_stepped_clock),
         T(test_no_more_than_the_actors_scopes),
         T(test_the_last_key_that_makes_keys),
         T(test_dry_run),

@@ -46,6 +46,23 @@ static void test_used_is_seen_at_once_and_written_later(void **state)
     assert_int_equal(used_at(kit, &key), KIT_START_S + 6);
 }
 
+/* A clock that ran ahead is not believed for ever: the next use behind its step back counts. */
+static void test_use_behind_a_step_back(void **state)
+{
+    struct tenant_kit *kit = *state;
+    struct tenant one = tenant_kit_tenant(kit, "one");
+    char value[LIMIT_KEY_BYTES];
+    struct tenant_key key = tenant_kit_key(kit, one.id, value);
+    tenant_kit_pass(kit, 100000);
+    assert_int_equal(tenant_kit_match(kit, value), TENANT_MATCH_OPEN);
+    assert_int_equal(tenants_used_flush(kit->tenants), STATUS_OK);
+    tenant_kit_pass(kit, -90000);
+    assert_int_equal(tenant_kit_match(kit, value), TENANT_MATCH_OPEN);
+    assert_int_equal(used_at(kit, &key), KIT_START_S + 10000);
+    assert_int_equal(tenants_used_flush(kit->tenants), STATUS_OK);
+    assert_int_equal(tenant_kit_number(kit, written_sql), KIT_START_S + 10000);
+}
+
 /* A key that opens nothing is not used. */
 static void test_refused_keys_are_not_used(void **state)
 {
@@ -134,6 +151,7 @@ int main(void)
 #define T(name) cmocka_unit_test_setup_teardown(name, tenant_kit_setup, tenant_kit_teardown)
     const struct CMUnitTest tests[] = {
         T(test_used_is_seen_at_once_and_written_later),
+        T(test_use_behind_a_step_back),
         T(test_refused_keys_are_not_used),
         T(test_batches),
         T(test_use_beside_flush),
