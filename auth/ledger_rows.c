@@ -319,6 +319,25 @@ struct look {
     bool is_at_front; /* a row that is to stay, and not from the future */
 };
 
+static void expire_pass(struct ledger_expiry *expiry, int64_t id, int64_t at_us)
+{
+    if (expiry->passed_id == 0) {
+        expiry->passed_id = id;
+        expiry->passed_us = at_us;
+    } else if (at_us < expiry->passed_us) {
+        expiry->passed_us = at_us;
+    }
+}
+
+/* Back to rows that are not of the future any more: time has passed, or the clock was set right. */
+static void expire_return(struct ledger_expiry *expiry)
+{
+    if (expiry->passed_id == 0 || expiry->passed_us > expiry->now_us)
+        return;
+    expiry->cursor = expiry->passed_id;
+    expiry->passed_id = 0;
+}
+
 static enum status expire_look(struct ledger_rows *rows, struct ledger_expiry *expiry,
                                struct look *look)
 {
@@ -333,6 +352,8 @@ static enum status expire_look(struct ledger_rows *rows, struct ledger_expiry *e
         look->is_at_front = at_us >= expiry->cutoff_us && at_us <= expiry->now_us;
         expiry->cursor = look->is_at_front ? id : id + 1;
         expiry->front_us = look->is_at_front ? at_us : INT64_MAX;
+        if (at_us > expiry->now_us)
+            expire_pass(expiry, id, at_us);
         if (at_us < expiry->cutoff_us) {
             look->first_old = look->old == 0 ? id : look->first_old;
             look->last_old = id;
@@ -346,6 +367,7 @@ static enum status expire_look(struct ledger_rows *rows, struct ledger_expiry *e
 enum status ledger_rows_expire(struct ledger_rows *rows, struct ledger_expiry *expiry)
 {
     struct look look = {0};
+    expire_return(expiry);
     int64_t cursor = expiry->cursor;
     expiry->front_us = INT64_MAX;
     TRY(expire_look(rows, expiry, &look));

@@ -42,11 +42,14 @@ enum status ledger_rows_recent(struct ledger_rows *rows, uint32_t count, void *c
                                void (*take)(void *context, struct slice request_id));
 
 /* Where deleting old rows stands. The walk goes by id, since there is no index on time: rows of the
- * future (the clock was wrong) are passed over, a row that is to stay ends it. */
+ * future (the clock was wrong, or is) are passed over until one of them is of the past; a row that
+ * is to stay ends it. */
 struct ledger_expiry {
     int64_t cutoff_us; /* in: rows before it go */
     int64_t now_us;    /* in: rows behind it are of the future */
     int64_t cursor;    /* begun as 0, kept between calls */
+    int64_t passed_id; /* begun as 0, kept: the first row that was passed over; 0: none */
+    int64_t passed_us; /* kept: the earliest time of such a row */
     int64_t front_us;  /* out: wall time of the row that ended the walk; INT64_MAX: none */
     bool is_done;      /* out: nothing more to delete now */
     uint64_t deleted;  /* rises */

@@ -263,6 +263,35 @@ static void test_old_rows_go(void **state)
     assert_int_equal(query(fixture, "select sum(requests) from usage_minutes"), 8); /* for ever */
 }
 
+/* Rows that a wrong clock took for the future's go like others once it is set right; and one that
+ * is of the future goes when its time has come and gone. */
+static void test_rows_of_the_future_go_later(void **state)
+{
+    struct fixture *fixture = *state;
+    static const int64_t at_us[] = {5000, 3000, 3100, 9000, 3200, 3300};
+    add_at(fixture, at_us, sizeof at_us / sizeof at_us[0]);
+    struct ledger_expiry expiry = {.cutoff_us = -1000, .now_us = 1000}; /* far behind */
+    static const struct {
+        int64_t now_us;
+        int64_t cutoff_us;
+        int64_t front_us;
+        uint64_t deleted; /* in all */
+    } looks[] = {
+        {1000, -1000, INT64_MAX, 0}, {2999, 0, INT64_MAX, 0}, {3000, 0, 3000, 0},
+        {3150, 2000, 3000, 0},       {5500, 3050, 5000, 0},   {8000, 5000, 5000, 0},
+        {8500, 5001, INT64_MAX, 4},  {9001, 6000, 9000, 4},   {9999, 9001, INT64_MAX, 5},
+    };
+    for (size_t i = 0; i < sizeof looks / sizeof looks[0]; i++) {
+        expiry.now_us = looks[i].now_us;
+        expiry.cutoff_us = looks[i].cutoff_us;
+        assert_int_equal(ledger_rows_expire(fixture->rows, &expiry), STATUS_OK);
+        assert_true(expiry.is_done);
+        assert_int_equal(expiry.front_us, looks[i].front_us);
+        assert_int_equal(expiry.deleted, looks[i].deleted);
+    }
+    assert_int_equal(query(fixture, "select sum(at_us) from requests"), 3300); /* the newest */
+}
+
 /* More than two batches of rows that go and rows that lie between; the writer is at it, too. */
 static void test_old_rows_go_in_batches(void **state)
 {
@@ -338,6 +367,7 @@ int main(int argc, char **argv)
         return visit(argv[2]);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_old_rows_go, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_rows_of_the_future_go_later, setup, teardown),
         cmocka_unit_test_setup_teardown(test_old_rows_go_in_batches, setup, teardown),
         cmocka_unit_test_setup_teardown(test_file_of_the_first_release, setup, teardown),
         cmocka_unit_test_setup_teardown(test_columns, setup, teardown),
