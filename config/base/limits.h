@@ -97,6 +97,7 @@
 #define LIMIT_USAGE_STEPS        40000000 /* of SQLite's machine: about half a second */
 #define LIMIT_USAGE_TASKS        64       /* that wait for the reader */
 #define LIMIT_USAGE_TASKS_TENANT 4        /* of one tenant among them */
+#define LIMIT_USAGE_CALLS_TENANT 16       /* the same, and answers that its clients have not read */
 
 /* --- model files --- */
 #define LIMIT_GGUF_KEYS             65536

@@ -1,6 +1,7 @@
 #include "gateway/edge/edge_usage.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "config/base/clock.h"
 #include "config/base/mem.h"
@@ -37,6 +38,7 @@ static void answer_request(struct edge_usage_call *call)
                                           {"cache-control", SLICE("no-store")}};
     call->access.code = 200;
     http_respond(call->request, 200, headers, 2, buffer_slice(&call->out));
+    buffer_deinit(&call->out); /* copied: a client that does not read holds one copy, not two */
 }
 
 static void call_answer(void *context)
@@ -57,6 +59,7 @@ static void call_done(struct ledger_usage_task *task)
     struct edge_usage_call *call = (struct edge_usage_call *)task;
     if (task->note.status == STATUS_OK) {
         call->render(call);
+        ledger_usage_page_deinit(&task->page);
         if (call->out.status != STATUS_OK) {
             (void)status_fail(call->out.status, __FILE__, __LINE__, NULL,
                               "The answer is too long; ask for fewer buckets.");
@@ -78,11 +81,24 @@ static void call_gone(void *context, bool is_early)
 
 /* --- from the handlers --- */
 
+/* A client can leave answers unread for as long as it likes, on each of its streams. */
+static enum status create_check_room(const struct edge *edge, const char *tenant_id)
+{
+    uint32_t own = 0;
+    for (const struct edge_usage_call *call = edge->usage_calls; call != NULL; call = call->next)
+        own += strcmp(call->task.asker, tenant_id) == 0;
+    if (own >= LIMIT_USAGE_CALLS_TENANT)
+        FAIL(STATUS_UNAVAILABLE,
+             "Too many answers about usage wait to be read; read them and try again.");
+    return STATUS_OK;
+}
+
 enum status edge_usage_create(struct edge_usage_call **out, struct edge *edge,
                               struct http_request *request, const struct edge_access *access,
                               const struct principal *principal)
 {
     *out = NULL;
+    TRY(create_check_room(edge, principal->tenant_id));
     struct edge_usage_call *call = mem_zalloc(1, sizeof *call);
     if (call == NULL)
         FAIL(STATUS_NO_MEMORY, "no memory for another request");

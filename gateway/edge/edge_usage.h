@@ -28,7 +28,8 @@ struct edge_usage_call {
 };
 
 /* A call for this principal's own tenant, nothing asked yet: fill form, filters of task.query,
- * `render`, `out`, then edge_usage_start. NO_MEMORY. */
+ * `render`, `out`, then edge_usage_start. NO_MEMORY; UNAVAILABLE when the tenant has
+ * LIMIT_USAGE_CALLS_TENANT of them, unread answers included. */
 enum status edge_usage_create(struct edge_usage_call **out, struct edge *edge,
                               struct http_request *request, const struct edge_access *access,
                               const struct principal *principal);

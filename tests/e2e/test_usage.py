@@ -3,9 +3,14 @@
 import fcntl
 import json
 import os
+import socket
+import ssl
 import threading
 import time
 
+import h2.connection
+import h2.events
+import h2.settings
 import pytest
 
 from conftest import MODEL_NAME, Server, wait_until
@@ -164,3 +169,65 @@ def test_access_log_in_a_file(tmp_path):
         assert key not in path.read_text() and "One" not in path.read_text()
     finally:
         assert server.stop() == 0
+
+
+class UnreadClient:
+    """One HTTP/2 connection that takes heads of answers and, until told so, none of their bytes."""
+
+    def __init__(self, server, key):
+        context = ssl.create_default_context(cafile=server.ca)
+        context.set_alpn_protocols(["h2"])
+        self.host, port = server.url.removeprefix("https://").split(":")
+        plain = socket.create_connection((self.host, int(port)), timeout=60)
+        self.socket = context.wrap_socket(plain, server_hostname=self.host)
+        self.h2 = h2.connection.H2Connection()
+        self.h2.initiate_connection()
+        self.h2.update_settings({h2.settings.SettingCodes.INITIAL_WINDOW_SIZE: 0})
+        self.key = key
+
+    def events(self):
+        self.socket.sendall(self.h2.data_to_send())
+        return self.h2.receive_data(self.socket.recv(65536))
+
+    def ask(self, path):
+        """The code of the answer, and its stream."""
+        stream = self.h2.get_next_available_stream_id()
+        self.h2.send_headers(
+            stream,
+            [(":method", "GET"), (":scheme", "https"), (":authority", self.host),
+             (":path", path), ("authorization", f"Bearer {self.key}")],
+            end_stream=True,
+        )  # fmt: skip
+        while True:
+            for event in self.events():
+                if isinstance(event, h2.events.ResponseReceived):
+                    return int(dict(event.headers)[b":status"]), stream
+
+    def read(self, stream):
+        self.h2.increment_flow_control_window(1 << 20)
+        self.h2.increment_flow_control_window(1 << 20, stream)
+        body = b""
+        while True:
+            for event in self.events():
+                if isinstance(event, h2.events.DataReceived):
+                    body += event.data
+                if isinstance(event, h2.events.StreamEnded):
+                    return body
+
+
+def test_unread_answers_are_bounded(server):
+    """A tenant that asks and never reads holds 16 answers, not one for each stream it can open; others
+    do not notice."""
+    _, key, _ = server.tenant("unread")
+    _, other, _ = server.tenant("reader")
+    path = f"/v1/usage?start_time={midnight() - 86400}&bucket_width=1m&limit=1440"
+    client = UnreadClient(server, key)
+    answers = [client.ask(path) for _ in range(24)]
+    assert [code for code, _ in answers] == [200] * 16 + [503] * 8
+    assert client.ask("/v1/me")[0] == 503
+    usage(server, other)
+    assert len(json.loads(client.read(answers[0][1]))["data"]) == 1440
+    assert [client.ask(path)[0] for _ in range(2)] == [200, 503]
+    client.socket.close()
+    with server.http(key) as reader:
+        wait_until(lambda: reader.get("/v1/me").status_code == 200, 30, "room for answers")
