@@ -53,9 +53,12 @@ enum status log_level_parse(enum log_level *out, const char *text)
     FAIL(STATUS_INVALID, "the log level is debug, info, warn or error");
 }
 
+/* The quote that closes a text that just fitted may stand in the mark's place: then there is none.
+ */
 static size_t line_room(const struct line *line)
 {
-    return line->is_cut ? 0 : sizeof line->bytes - sizeof cut_mark - line->length;
+    size_t used = line->length + sizeof cut_mark;
+    return line->is_cut || used >= sizeof line->bytes ? 0 : sizeof line->bytes - used;
 }
 
 /* Takes the whole piece or none of it: half an escape or half a character is not JSON. */

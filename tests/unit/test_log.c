@@ -98,6 +98,26 @@ static void test_level(void **state)
     assert_int_equal(log_level_parse(&level, "INFO"), STATUS_INVALID);
 }
 
+/* A text that ends where the room does, and a long one behind it. */
+static void test_text_that_just_fits(void **state)
+{
+    (void)state;
+    char text[LIMIT_LOG_LINE_BYTES];
+    char behind[2 * LIMIT_LOG_LINE_BYTES];
+    memset(behind, 'y', sizeof behind - 1);
+    behind[sizeof behind - 1] = '\0';
+    for (size_t count = LIMIT_LOG_LINE_BYTES - 160; count < sizeof text; count++) {
+        memset(text, 'x', count);
+        text[count] = '\0';
+        LOG(LOG_INFO, "long", LOG_TEXT("text", text), LOG_TEXT("behind", behind));
+        size_t length;
+        json_t *json = take_line(&length);
+        assert_true(length <= LIMIT_LOG_LINE_BYTES);
+        assert_true(json_is_true(json_object_get(json, "cut")));
+        json_decref(json);
+    }
+}
+
 /* Texts around the limit, of characters that are escaped to one to six bytes: always valid JSON,
  * never longer than the limit, marked when cut. */
 static void test_long_lines(void **state)
@@ -300,6 +320,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_line, open_file, close_file),
         cmocka_unit_test_setup_teardown(test_level, open_file, close_file),
+        cmocka_unit_test_setup_teardown(test_text_that_just_fits, open_file, close_file),
         cmocka_unit_test_setup_teardown(test_long_lines, open_file, close_file),
         cmocka_unit_test_setup_teardown(test_many_fields, open_file, close_file),
         cmocka_unit_test_setup_teardown(test_failure, open_file, close_file),

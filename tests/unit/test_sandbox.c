@@ -220,6 +220,11 @@ static void calls_body(void *context)
     CHILD_CHECK(is_edge ? local >= 0 : local < 0 && errno == EPERM);
     int failed = chmod(folder, 0755);
     CHILD_CHECK(is_edge ? failed == 0 : failed < 0 && errno == EPERM);
+    enum { FCHMODAT2 = 452 }; /* Linux 6.6; the C library's headers may be older */
+    CHILD_CHECK_FAILS(syscall(FCHMODAT2, AT_FDCWD, folder, 0700, 0), ENOSYS);
+    struct rlimit files;
+    CHILD_CHECK(getrlimit(RLIMIT_NOFILE, &files) == 0);
+    CHILD_CHECK_FAILS(prlimit(getppid(), RLIMIT_NOFILE, NULL, &files), EPERM);
     int has_run = 0;
     pthread_t thread;
     CHILD_CHECK(pthread_create(&thread, NULL, calls_thread, &has_run) == 0);
