@@ -29,7 +29,7 @@ void accept_gate_init(struct accept_gate *gate, uint32_t handshakes_a_second,
                       uint64_t descriptors_max, uint32_t descriptors_open, int64_t now_us);
 /* ACCEPT_NOW, or the reason why not, and in how many milliseconds to ask again. */
 enum accept_pause accept_gate_ask(struct accept_gate *gate, int64_t now_us, uint32_t *wait_ms);
-/* A connection was accepted, with this descriptor. */
+/* A connection was let in, with this descriptor. */
 void accept_gate_took(struct accept_gate *gate, int descriptor);
 
 /* The lowest descriptor that is free, which is how many are open unless there are gaps; INT_MAX

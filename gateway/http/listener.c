@@ -315,6 +315,7 @@ static void accept_one(struct listener *listener, int descriptor, const union re
         close(descriptor);
         return;
     }
+    accept_gate_took(&listener->gate, descriptor); /* who is refused shakes no hands */
     if (peer->any.sa_family != AF_UNIX)
         accept_tune(descriptor);
     h2o_socket_t *socket = h2o_evloop_socket_create(loop_h2o(listener->host.loop), descriptor,
@@ -357,7 +358,6 @@ static bool accept_next(struct listener *listener)
     int descriptor = accept4(h2o_socket_get_fd(listener->socket), &peer.any, &length,
                              SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (descriptor >= 0) {
-        accept_gate_took(&listener->gate, descriptor);
         accept_one(listener, descriptor, &peer, now_us);
         return true;
     }

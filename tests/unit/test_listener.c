@@ -253,6 +253,30 @@ static void test_burst_waits(void **state)
     metrics_destroy(registry);
 }
 
+/* One address that knocks without end is refused, and takes nothing from the others' share. */
+static void test_refused_cost_no_handshake(void **state)
+{
+    (void)state;
+    enum { RATE = 20, KNOCKS = 200 };
+    struct metrics *registry;
+    assert_int_equal(metrics_create(&registry), STATUS_OK);
+    struct http_kit kit = {0};
+    http_kit_start(&kit, false,
+                   (struct listener_options){.handler = handle,
+                                             .connects_per_address_s = 1,
+                                             .handshakes_s = RATE,
+                                             .metrics = registry});
+    for (int i = 0; i < KNOCKS; i++) {
+        int fd;
+        (void)is_served(&kit, &fd);
+        close(fd);
+    }
+    assert_true(counted(registry, "banyan_connections_refused_total", "address_rate") > RATE);
+    assert_true(counted(registry, "banyan_accept_pauses_total", "handshakes") == 0);
+    http_kit_stop(&kit);
+    metrics_destroy(registry);
+}
+
 /* Newcomers wait while only the reserve is left, the loop does not spin, and they are served once
  * others leave. */
 static void test_descriptors_kept_back(void **state)
@@ -403,6 +427,7 @@ int main(void)
         cmocka_unit_test(test_connections_per_address),
         cmocka_unit_test(test_connects_per_address),
         cmocka_unit_test(test_burst_waits),
+        cmocka_unit_test(test_refused_cost_no_handshake),
         cmocka_unit_test(test_descriptors_kept_back),
         cmocka_unit_test(test_connections_max),
         cmocka_unit_test(test_admit),
