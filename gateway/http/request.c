@@ -144,14 +144,21 @@ static void on_unread(h2o_timeout_entry_t *entry)
     request_lose(request);
 }
 
-/* Before the last h2o_send: no handler watches over what follows, so a client that never reads the
- * rest of a finished answer is given this long. */
-static void finish_begin(struct http_request *request)
+/* No handler watches over an answer that it has ended: a client that does not read the rest is
+ * given this long, for what is being sent and then for the last of it. */
+static void unread_begin(struct http_request *request)
 {
-    request->is_finished = true;
+    h2o_timeout_unlink(&request->unread_entry);
     request->unread_entry.cb = on_unread;
     h2o_timeout_link(request->h2o->conn->ctx->loop, request->host->unread_timeout,
                      &request->unread_entry);
+}
+
+/* Before the last h2o_send. */
+static void finish_begin(struct http_request *request)
+{
+    request->is_finished = true;
+    unread_begin(request);
 }
 
 /* Gives h2o the next bytes or the end. The request may be gone when this returns. */
@@ -693,6 +700,8 @@ void http_stream_end(struct http_request *request)
     request->is_ending = true;
     if (!request->is_sending)
         send_next(request);
+    else
+        unread_begin(request);
 }
 
 void http_stream_abort(struct http_request *request)
@@ -701,10 +710,13 @@ void http_stream_abort(struct http_request *request)
     ASSERT(!request->is_lost);
     if (request->is_finished)
         return;
+    bool was_ending = request->is_ending;
     request->is_aborting = true;
     request->is_ending = true;
     if (!request->is_sending)
         send_next(request);
+    else if (!was_ending)
+        unread_begin(request);
 }
 
 bool http_is_answered(const struct http_request *request)

@@ -127,6 +127,11 @@ static void handle(struct http_request *request, void *context)
         for (int i = 0; i < 4 * LIMIT_CHOICES; i++)
             http_stream_write(request, (struct slice){piece, sizeof(piece)});
         http_stream_end(request);
+    } else if (slice_is(path, "/ended")) { /* what is being sent is not taken when it ends */
+        static char block[8 * 1024 * 1024];
+        http_stream_begin(request, 200, NULL, 0, NULL, NULL);
+        http_stream_write(request, (struct slice){block, sizeof block});
+        http_stream_end(request);
     } else if (slice_is(path, "/large")) {
         static char large[8 * 1024 * 1024];
         http_respond(request, 200, NULL, 0, (struct slice){large, sizeof(large)});
@@ -541,6 +546,23 @@ static void test_unread(void **state)
     http_kit_stop(&kit);
 }
 
+/* So is one that ended while bytes before its end were on their way. */
+static void test_unread_stream(void **state)
+{
+    (void)state;
+    reset();
+    struct http_kit kit = {0};
+    struct listener_options short_options = options;
+    short_options.unread_ms_max = 100;
+    http_kit_start(&kit, true, short_options);
+    int fd = http_kit_connect(&kit);
+    http_kit_send_text(fd, "GET /ended HTTP/1.1\r\nHost: x\r\n\r\n");
+    http_kit_wait(&gone_early, 1);
+    http_kit_wait_connections(&kit, 0, 0);
+    close(fd);
+    http_kit_stop(&kit);
+}
+
 /* A client that pipelines without end while a request runs is not read without end. */
 static void test_pipelined_flood(void **state)
 {
@@ -864,6 +886,7 @@ int main(void)
         cmocka_unit_test(test_half_close),
         cmocka_unit_test(test_abort),
         cmocka_unit_test(test_unread),
+        cmocka_unit_test(test_unread_stream),
         cmocka_unit_test(test_endless),
         cmocka_unit_test(test_pipelined_flood),
         cmocka_unit_test(test_framing),
