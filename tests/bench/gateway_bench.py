@@ -14,6 +14,7 @@ each:
   throughput      requests/s at 64 kept connections (wrk), CPU time of the edge a request, its RSS
   throughput_h2   the same over HTTP/2 (h2load, 4 connections of 16 streams)
   events          CPU time of the edge for one SSE event: 64 streams, an event each in every tick
+  large_bodies    latency of small requests beside another client's bodies of 4 MiB
   litellm         latency and throughput of LiteLLM's proxy (VENV with litellm[proxy]) in front of the
                   same upstream, without TLS and without a ledger
 
@@ -23,6 +24,7 @@ It reports and never judges: the exit status says only that all ran.
 
 import argparse
 import contextlib
+import http.client
 import json
 import os
 import pathlib
@@ -32,6 +34,7 @@ import ssl
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import urllib.request
 
@@ -239,6 +242,39 @@ class Bench:
             }  # fmt: skip
             self.report("events", figures, shown(command, self.key))
 
+    def large_bodies(self):
+        """Small requests while another client sends 4 MiB of `{},`, ten times a second."""
+        body = b'{"model":"bench","messages":[' + b"{}," * (4 * 2**20 // 3 - 20) + b"{}]}"
+        with self.running():
+            command = [
+                self.load, "latency", "--to", self.public, "--key", self.key, "--unix",
+                self.socket, "--requests", self.args.requests,
+            ]  # fmt: skip
+            alone = json.loads(run(command))
+            is_over, codes = threading.Event(), []
+            context = ssl.create_default_context(cafile=self.folder / "data/tls/ca.crt")
+            headers = {"authorization": f"Bearer {self.key}"}
+
+            def send():
+                client = http.client.HTTPSConnection(self.public, context=context)
+                while not is_over.wait(0.1):
+                    client.request("POST", "/v1/chat/completions", body, headers)
+                    answer = client.getresponse()
+                    answer.read()
+                    codes.append(answer.status)
+
+            sender = threading.Thread(target=send)
+            sender.start()
+            beside = json.loads(run(command))
+            is_over.set()
+            sender.join()
+            figures = {
+                "bodies": len(codes), "codes": sorted(set(codes)),
+                "alone_us": alone["gateway_us"], "alone_added_us": alone["added_us"],
+                "beside_us": beside["gateway_us"], "beside_added_us": beside["added_us"],
+            }  # fmt: skip
+            self.report("large_bodies", figures, shown(command, self.key))
+
     def litellm(self):
         if not self.args.litellm:
             return
@@ -314,7 +350,9 @@ def wait_http(url):
     sys.exit(f"{url} does not answer")
 
 
-FIGURES = ("latency", "latency_busy", "throughput", "throughput_h2", "events", "litellm")
+FIGURES = (
+    "latency", "latency_busy", "throughput", "throughput_h2", "events", "large_bodies", "litellm",
+)  # fmt: skip
 
 
 def main():
