@@ -132,7 +132,7 @@ static enum status decide_edge(struct rights *rights, const struct config *confi
         return STATUS_OK;
     rights->edge_user = rights->own_user;
     rights->edge_group = getegid();
-    char why[128];
+    char why[128 + REACH_BYTES];
     snprintf(why, sizeof why, "user %.64s cannot reach the file of --%s, so the edge stays root",
              config->edge_user, missing);
     return decide_weaker(rights, "edge_stays_root", why,
