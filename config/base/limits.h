@@ -129,6 +129,7 @@
 
 /* --- visibility --- */
 #define LIMIT_DOMAINS_VISIBLE 64
+#define LIMIT_PROMPTS         256 /* published at the same time; a tenant sees far fewer */
 
 /* --- machine --- */
 #define LIMIT_THREADS           256

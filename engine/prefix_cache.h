@@ -1,0 +1,151 @@
+/* prefix_cache: what was computed once: the trees of pages, their host tier, pins and figures.
+ *
+ * Owns:     the radix tree, the host pool, one reference of the KV pool for each page in the tree
+ *           and one more for each pinned page.
+ * Thread:   engine thread only.
+ * Cost:     no allocation after prefix_cache_init; each call O(pages of its text × domains that it
+ *           sees), but for drop_domain (pages of the domain) and check.
+ * Not here: page memory and counts (kv_pool, kv_host), order of eviction (radix_evict), who is
+ *           admitted and who waits for whom (step, scheduler).
+ *
+ *     sequence ──take──► [p0][p1][p2]  shared, read only     [p3] its own: the rest, copied
+ *     sequence ──insert─► the tree holds p3 too, once it is full: nobody writes it any more
+ *     nobody but the tree: idle ──make_room──► host page ──take──► device page again, or dropped
+ *
+ * The cache belongs to one opening of one model: a reload is a new process, hence an empty cache,
+ * and no page outlives the weights that it was computed with.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "config/base/limits.h"
+#include "engine/kv_host.h"
+#include "engine/kv_pool.h"
+#include "radix/radix_tree.h"
+
+struct prefix_cache_options {
+    struct kernels *kernels;
+    struct kv_pool *pool; /* filled by the cache with what it holds; outlives the cache */
+    uint64_t host_bytes;  /* of the host tier; 0 = what is evicted is dropped */
+    uint32_t context;     /* tokens of the longest text */
+    uint32_t pin_percent; /* cap of pinned pages, of the pool; one full context stays beside it */
+    uint64_t seed;        /* secret: keys the tree's hashes */
+    bool is_off;          /* finds nothing, keeps nothing */
+};
+
+/* Whose tree is written and whose are read. A zero domain has no cache at all. Pages of `domain`
+ * count as own wherever it stands in `visible` (last when it does not); the others as public or
+ * group. Visibility is what the request was admitted with. */
+struct prefix_view {
+    const struct engine_domain *domain; /* where its pages go */
+    uint32_t weight;                    /* of `domain` among domains, ≥ 1 */
+    const struct engine_domain *visible;
+    uint32_t visible_count;  /* ≤ LIMIT_DOMAINS_VISIBLE */
+    uint32_t visible_public; /* the first so many are published prompts */
+};
+
+struct prefix_match {
+    uint32_t tokens; /* found: pages × 16 + rest_tokens */
+    uint32_t pages;  /* whole ones */
+    uint32_t rest_tokens;
+    uint32_t host_pages;  /* of `pages`, in the host tier: each takes a free or idle page */
+    uint32_t device_idle; /* of `pages`, idle now: they stop being available when taken */
+    uint32_t tokens_public, tokens_group, tokens_own; /* sum: tokens */
+    uint32_t tokens_host;                             /* of tokens, in the host tier */
+    uint32_t tokens_by[LIMIT_DOMAINS_VISIBLE + 1];    /* in order of `visible`, then `domain` */
+};
+
+struct prefix_published { /* a domain with pinned pages */
+    struct engine_domain domain;
+    uint32_t pages;
+    uint64_t hits; /* requests that found a token there */
+    uint64_t hit_tokens;
+};
+
+struct prefix_figures {
+    uint32_t pages_free, pages_idle, pages_pinned, pages_host; /* idle: cached and held by nobody */
+    uint32_t pages_active;                                     /* the rest of the pool */
+    uint32_t pin_pages_max;
+    uint64_t query_tokens, hit_tokens; /* as counted by prefix_cache_count */
+    uint64_t evicted_to_host, evicted_dropped, host_dropped, returned_pages;
+};
+
+struct prefix_cache {
+    struct prefix_cache_options options;
+    struct kv_pool *pool;
+    struct kv_host host;
+    struct radix_tree *tree;            /* NULL: off */
+    radix_node *page_node;              /* [pages of the pool]; RADIX_NONE = not in the tree */
+    radix_node *host_node;              /* [pages of the host pool] */
+    radix_node *nodes;                  /* [pages of a context] of the match under way */
+    struct prefix_published *published; /* [published_count], room for LIMIT_PROMPTS */
+    uint32_t published_count;
+    uint32_t pin_pages_max;
+    struct prefix_figures figures; /* the counters */
+    /* Rises whenever a find could give another answer: an answer kept with it is still good. */
+    uint64_t changes;
+};
+
+/* NO_MEMORY. After kv_pool_init; the pool tells this cache of idle pages from now on. */
+enum status prefix_cache_init(struct prefix_cache *cache,
+                              const struct prefix_cache_options *options);
+/* Before kv_pool_deinit. */
+void prefix_cache_deinit(struct prefix_cache *cache);
+
+/* What a text of `count` tokens would find: at most count - 1 of them, since one must be computed.
+ * Changes nothing, recency neither. */
+void prefix_cache_find(struct prefix_cache *cache, const struct prefix_view *view,
+                       const uint32_t *tokens, uint32_t count, struct prefix_match *out);
+/* Takes what is found: a reference of each whole page, in order; host pages come back into fresh
+ * device pages first; of the rest a copy in a fresh page, which is the caller's own. Writes the
+ * page table and returns the tokens that it holds. As much as prefix_cache_find says when
+ * host_pages + (rest_tokens > 0) pages beyond device_idle are available (and, for a rest, the only
+ * page left is not the one that holds it), else less: `out` says what was taken. */
+uint32_t prefix_cache_take(struct prefix_cache *cache, const struct prefix_view *view,
+                           const uint32_t *tokens, uint32_t count, page_id *pages,
+                           uint32_t *page_count, struct prefix_match *out);
+/* Counts a request's hit: once per request, at its first admission, never for its other choices or
+ * when it is computed again. */
+void prefix_cache_count(struct prefix_cache *cache, const struct prefix_view *view, uint32_t count,
+                        const struct prefix_match *match);
+
+/* Pages [first, first + count) of a sequence's table are full and computed; `tokens` is its text
+ * from the start. The tree holds them from now on, and they are never written again. Where it holds
+ * the same tokens already, the entry of the table becomes the tree's page (the bits are the same)
+ * and the duplicate is released. Pages that came from other domains are not for this call. */
+void prefix_cache_insert(struct prefix_cache *cache, const struct prefix_view *view,
+                         const uint32_t *tokens, uint32_t first, uint32_t count, page_id *pages);
+/* The end of a text: the first count % 16 tokens of `page`, if there are any. When `is_open` its
+ * owner goes on writing it, so the tree gets a copy, in a free or idle page, or nothing if there is
+ * none; else the tree holds the page itself. (A copy for the owner would cost the same and change
+ * its table.) */
+void prefix_cache_insert_rest(struct prefix_cache *cache, const struct prefix_view *view,
+                              const uint32_t *tokens, uint32_t count, page_id page, bool is_open);
+
+/* Evicts until `pages` pages are free: to the host tier if there is one, since a copy of 16 tokens
+ * is always cheaper than computing them, else dropped. False if too few are idle; those are free. */
+bool prefix_cache_make_room(struct prefix_cache *cache, uint32_t pages);
+/* Free and idle pages: what the planner may count on. O(1). */
+uint32_t prefix_cache_available(const struct prefix_cache *cache);
+
+/* Whether `pages` more may be pinned; LIMIT, with the numbers. */
+enum status prefix_cache_pin_check(const struct prefix_cache *cache, uint32_t pages);
+/* Pins the whole text in the view's own tree, its rest too, until the domain is dropped: pinned
+ * pages are neither evicted nor demoted. `*pages` is how many it has pinned. LIMIT, with the
+ * numbers, over the cap or LIMIT_PROMPTS domains; NOT_FOUND when not all of it is in the tree.
+ * Nothing is pinned then. What is pinned already stays and counts once. */
+enum status prefix_cache_pin(struct prefix_cache *cache, const struct prefix_view *view,
+                             const uint32_t *tokens, uint32_t count, uint32_t *pages);
+/* Forgets a domain: its pages and pins. Running sequences keep what they hold. Who still computes
+ * into the domain must be ended first, or it is opened again. */
+void prefix_cache_drop_domain(struct prefix_cache *cache, const struct engine_domain *domain);
+
+/* Domains with pinned pages; [0, count) of `out`. */
+uint32_t prefix_cache_published(const struct prefix_cache *cache, struct prefix_published *out,
+                                uint32_t count);
+void prefix_cache_figures(const struct prefix_cache *cache, struct prefix_figures *out);
+
+/* All invariants of tree, pool, host pool and pins together; for tests and slow checks. O(all). */
+bool prefix_cache_check(const struct prefix_cache *cache);
