@@ -411,6 +411,14 @@ void engine_cancel(struct engine *engine, engine_request_id id)
         inbox_ring(&engine->step.inbox);
 }
 
+enum status engine_unpublish(struct engine *engine, const struct engine_domain *domain)
+{
+    if (!ring_push(&engine->step.unpublished, domain))
+        FAIL(STATUS_BUSY, "too many prompts are being unpublished: ask again soon");
+    inbox_ring(&engine->step.inbox);
+    return STATUS_OK;
+}
+
 void engine_acknowledge(struct engine *engine, engine_request_id id, uint32_t choice,
                         uint32_t tokens)
 {
@@ -550,4 +558,51 @@ void engine_stats(struct engine *engine, struct engine_stats *out)
         .tokens_prompt = atomic_load(&figures->tokens_prompt),
         .tokens_generated = atomic_load(&figures->tokens_generated),
     };
+}
+
+/* --- what is under way --- */
+
+const char *engine_request_state_name(enum engine_request_state state)
+{
+    static const char *const names[] = {
+        [ENGINE_REQUEST_PREPARING] = "preparing", [ENGINE_REQUEST_WAITING] = "waiting",
+        [ENGINE_REQUEST_FOLLOWING] = "following", [ENGINE_REQUEST_PREFILL] = "prefill",
+        [ENGINE_REQUEST_DECODE] = "decode",       [ENGINE_REQUEST_THROTTLED] = "throttled",
+    };
+    ASSERT((uint32_t)state < sizeof(names) / sizeof(names[0]));
+    return names[state];
+}
+
+static void requests_show(const struct engine *engine, struct ticket *ticket, engine_request_id id,
+                          struct engine_request_info *out)
+{
+    const struct engine_request *asked = &ticket->asked;
+    *out = (struct engine_request_info){
+        .id = id,
+        .domain = asked->domain,
+        .choices = asked->choices,
+        .state = atomic_load_explicit(&ticket->shown_state, memory_order_acquire),
+        .computed = atomic_load_explicit(&ticket->shown_computed, memory_order_relaxed),
+        .cached = atomic_load_explicit(&ticket->shown_cached, memory_order_relaxed),
+        .completion_tokens = atomic_load_explicit(&ticket->shown_completion, memory_order_relaxed),
+        .age_us = clock_mono_us(engine->clock) - ticket->submitted_us,
+    };
+    if (out->state != ENGINE_REQUEST_PREPARING)
+        out->prompt_tokens = ticket->prompt_count;
+    size_t length = asked->request_id.length;
+    if (length > 0)
+        memcpy(out->request_id, asked->request_id.bytes,
+               length < LIMIT_REQUEST_ID_BYTES ? length : LIMIT_REQUEST_ID_BYTES);
+}
+
+size_t engine_requests(struct engine *engine, struct engine_request_info *out, size_t count)
+{
+    size_t shown = 0;
+    for (uint32_t slot = 0; slot < engine->tickets.count && shown < count; slot++) {
+        struct ticket *ticket = &engine->tickets.slots[slot];
+        engine_request_id id = atomic_load(&ticket->id);
+        if (id != 0)
+            requests_show(engine, ticket, id, &out[shown++]);
+    }
+    return shown;
 }

@@ -21,6 +21,13 @@ struct engine;
 /* Carries a generation: a stale id is noticed and ignored. 0 is never one. */
 typedef uint64_t engine_request_id;
 
+/* How sequences share steps: `continuous` is for use, the others are there to be compared with. */
+enum engine_batching {
+    ENGINE_BATCHING_CONTINUOUS, /* they join and leave at every step */
+    ENGINE_BATCHING_WINDOW,     /* they join when no running one is in its prompt, all at once */
+    ENGINE_BATCHING_STATIC,     /* they join when none runs */
+};
+
 struct engine_options {
     const char *model_path; /* with a descriptor: only for the name; may then be NULL */
     int model_descriptor; /* the file, opened for reading, stays the caller's; -1 = open the path */
@@ -32,6 +39,11 @@ struct engine_options {
     uint64_t kv_bytes;      /* budget of the page pool */
     uint32_t rows_max;      /* rows of one step, prefill chunk and decode together */
     uint32_t sequences_max; /* computing at once; as many again may be throttled */
+    enum engine_batching batching;
+    uint32_t step_ms;       /* budget of a step in predicted milliseconds; 0 = rows alone */
+    bool no_prefix_cache;   /* every prompt is computed whole */
+    uint64_t kv_host_bytes; /* for cached pages that the pool had no room for; 0 = none */
+    uint32_t pin_percent;   /* of the pool at most, for published prompts: 0 … 90 */
     const struct clock *clock;
     struct metrics *metrics; /* may be NULL */
     /* Called from the engine's threads when events wait; cheap and thread-safe. */
@@ -118,9 +130,17 @@ struct engine_request {
     uint32_t top_logprobs; /* 0 … LIMIT_LOGPROBS */
     bool echo;             /* the prompt comes back first, with its log-probabilities if wanted */
 
-    struct engine_domain domain; /* the requester's own; all zero = none */
+    struct engine_domain domain; /* where its pages go; all zero = no cache at all */
+    /* What it may read, in the order of the match: published, groups', own. `domain` is readable
+     * whether it stands there or not. */
     struct engine_domain visible[LIMIT_DOMAINS_VISIBLE];
     uint32_t visible_count;
+    uint32_t visible_public; /* the first so many of `visible` are published */
+    uint32_t visible_group;  /* the next so many are groups' */
+    uint32_t cache_share;    /* weight of `domain` in the cache, 1 … 1000; 0 = 100 */
+    /* Computes the prompt into `domain`, generates nothing, and pins its pages there until
+     * engine_unpublish. ERROR with LIMIT, and the numbers, when that goes over the pin cap. */
+    bool is_published;
     int64_t deadline_us; /* of the engine's clock; 0 = none */
 
     void *context; /* comes back in every event */
@@ -135,6 +155,10 @@ enum status engine_submit(struct engine *engine, const struct engine_request *re
 /* The sequence stops at the next step and its END event follows (ERROR with status CANCELLED when
  * it had not started, as with DEADLINE); a stale id does nothing. */
 void engine_cancel(struct engine *engine, engine_request_id id);
+
+/* At the next step the pages of `domain` lose their pins and are found by nobody; sequences that
+ * run keep what they hold. BUSY when too many such calls wait for a step. */
+enum status engine_unpublish(struct engine *engine, const struct engine_domain *domain);
 
 /* The consumer has delivered `tokens` more TOKEN events of choice `choice`. A sequence with
  * LIMIT_UNDELIVERED_TOKENS outstanding is throttled: it keeps its pages and computes nothing. */
@@ -158,7 +182,14 @@ struct engine_logprob {
 
 struct engine_report {
     uint32_t prompt_tokens; /* once, for all choices */
+    /* Of the prompt, found by the first choice when it was admitted. The next three are its parts
+     * by whose they were; the last is how many of them came from the host tier. */
     uint32_t cached_tokens;
+    uint32_t cached_public;
+    uint32_t cached_group;
+    uint32_t cached_own;
+    uint32_t cached_host_tokens;
+    uint32_t pinned_pages;      /* by a published prompt */
     uint32_t completion_tokens; /* of all choices */
     int64_t queue_us;
     int64_t prefill_us;
@@ -207,11 +238,45 @@ struct engine_stats {
     uint32_t sequences_running;
     uint32_t sequences_waiting;
     uint32_t sequences_throttled; /* of those running: their reader has stopped */
-    uint32_t pages_free;
+    uint32_t pages_free;          /* hold nothing; those cached can be had too */
+    uint32_t pages_cached;        /* held by the cache alone, pinned ones apart */
+    uint32_t pages_pinned;
+    uint32_t pages_host;
     uint32_t pages_total;
+    uint32_t prefix_followers;   /* wait for a running request to compute their prefix */
+    uint64_t cache_query_tokens; /* of prompts admitted */
+    uint64_t cache_hit_tokens;   /* of them found */
     uint64_t steps;
     uint64_t rows;
     uint64_t tokens_prompt;
     uint64_t tokens_generated;
 };
 void engine_stats(struct engine *engine, struct engine_stats *out);
+
+/* A request that has not ended, without anything of its text. */
+enum engine_request_state {
+    ENGINE_REQUEST_PREPARING, /* its text becomes tokens */
+    ENGINE_REQUEST_WAITING,
+    ENGINE_REQUEST_FOLLOWING, /* for another to compute their common prefix */
+    ENGINE_REQUEST_PREFILL,
+    ENGINE_REQUEST_DECODE,
+    ENGINE_REQUEST_THROTTLED,
+};
+const char *engine_request_state_name(enum engine_request_state state); /* "waiting", … */
+
+struct engine_request_info {
+    engine_request_id id;
+    char request_id[LIMIT_REQUEST_ID_BYTES + 1];
+    struct engine_domain domain;
+    enum engine_request_state state;
+    uint32_t choices;
+    uint32_t prompt_tokens; /* 0 while preparing */
+    uint32_t computed;      /* tokens of its choices that stand in pages */
+    uint32_t cached;
+    uint32_t completion_tokens;
+    int64_t age_us;
+};
+
+/* Fills `out` with at most `count` of them, as the last step left them; returns how many. On the
+ * thread of engine_next_event only: it is the one that lets go of a request. */
+size_t engine_requests(struct engine *engine, struct engine_request_info *out, size_t count);

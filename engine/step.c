@@ -14,6 +14,9 @@ struct step_part {
 /* As many may be throttled as may compute. A place costs 4 bytes a token of the context. */
 enum { PLACES_PER_SEQUENCE = 2 };
 
+/* Calls of engine_unpublish that wait for a step: an operator's whole list at once. */
+enum { UNPUBLISHED_MAX = 1024 };
+
 /* How long a sleep looks away from a clock that a test moves. */
 static const int64_t manual_clock_poll_us = 2000;
 
@@ -116,6 +119,7 @@ enum status step_init(struct step *step, const struct step_options *options)
         .places = PLACES_PER_SEQUENCE * options->sequences_max,
     };
     TRY(inbox_init(&step->inbox, options->tickets->count));
+    TRY_OUT(ring_init(&step->unpublished, UNPUBLISHED_MAX, sizeof(struct engine_domain)));
     TRY_OUT(kv_pool_init(&step->pool, options->kernels, options->layout, options->kv_bytes,
                          options->context));
     TRY_OUT(sequence_table_init(&step->sequences, &step->pool, step->places, options->context));
@@ -144,6 +148,7 @@ void step_deinit(struct step *step)
     batch_deinit(&step->batch);
     sequence_table_deinit(&step->sequences);
     kv_pool_deinit(&step->pool);
+    ring_deinit(&step->unpublished);
     inbox_deinit(&step->inbox);
 }
 
@@ -180,6 +185,31 @@ static struct outbox_record tell_sequence_record(struct step *step, enum engine_
                                   .sequence = index,
                                   .choice = sequence->choice,
                                   .tokens_so_far = ticket->report.completion_tokens};
+}
+
+/* What engine_requests shows of those that run. */
+static void tell_requests(struct step *step)
+{
+    const struct sequence_table *table = &step->sequences;
+    for (uint32_t i = 0; i < table->order_count; i++) {
+        const struct sequence *sequence = &table->slots[table->order[i]];
+        struct ticket *ticket = &step->options.tickets->slots[sequence->slot];
+        atomic_store_explicit(&ticket->shown_computed, 0, memory_order_relaxed);
+    }
+    for (uint32_t i = 0; i < table->order_count; i++) {
+        const struct sequence *sequence = &table->slots[table->order[i]];
+        struct ticket *ticket = &step->options.tickets->slots[sequence->slot];
+        enum engine_request_state state = ENGINE_REQUEST_DECODE;
+        if (sequence->is_throttled)
+            state = ENGINE_REQUEST_THROTTLED;
+        else if (sequence->computed < sequence->prompt_count)
+            state = ENGINE_REQUEST_PREFILL;
+        atomic_store_explicit(&ticket->shown_state, state, memory_order_relaxed);
+        atomic_fetch_add_explicit(&ticket->shown_computed, sequence->computed,
+                                  memory_order_relaxed);
+        atomic_store_explicit(&ticket->shown_completion, ticket->report.completion_tokens,
+                              memory_order_relaxed);
+    }
 }
 
 /* Figures are right before the consumer can see an end. */
@@ -268,10 +298,21 @@ static void once_take_inbox(struct step *step)
 {
     uint32_t slot;
     while (inbox_pop(&step->inbox, &slot)) {
-        if (step->options.tickets->slots[slot].refusal.status != STATUS_OK)
+        if (step->options.tickets->slots[slot].refusal.status != STATUS_OK) {
             tell_request(step, ENGINE_EVENT_ERROR, slot);
-        else
-            step->waiting[step->waiting_count++] = slot;
+            continue;
+        }
+        /* Release: who sees this may read what the prepare thread wrote. */
+        atomic_store_explicit(&step->options.tickets->slots[slot].shown_state,
+                              ENGINE_REQUEST_WAITING, memory_order_release);
+        step->waiting[step->waiting_count++] = slot;
+    }
+}
+
+static void once_unpublish(struct step *step)
+{
+    struct engine_domain domain;
+    while (ring_pop(&step->unpublished, &domain)) {
     }
 }
 
@@ -497,6 +538,16 @@ static enum engine_finish token_finish(const struct sequence *sequence, const st
     return ENGINE_FINISH_NONE;
 }
 
+/* The request of a choice that ends by itself ends with its last choice. */
+static void token_end(struct step *step, uint32_t index, enum engine_finish finish)
+{
+    uint32_t slot = step->sequences.slots[index].slot;
+    const struct ticket *ticket = &step->options.tickets->slots[slot];
+    end_choice(step, index, finish);
+    if (ticket->choices_ended == ticket->asked.choices)
+        end_started(step, slot);
+}
+
 /* Chooses the next token of a sequence from its row of logits, and tells it. */
 static void once_token(struct step *step, uint32_t index, const float *logits,
                        const struct logits_stats *stats)
@@ -536,12 +587,8 @@ static void once_token(struct step *step, uint32_t index, const float *logits,
     tell(step, &record, top, text);
 
     enum engine_finish finish = token_finish(sequence, ticket, is_end);
-    if (finish == ENGINE_FINISH_NONE)
-        return;
-    uint32_t slot = sequence->slot;
-    end_choice(step, index, finish);
-    if (ticket->choices_ended == asked->choices)
-        end_started(step, slot);
+    if (finish != ENGINE_FINISH_NONE)
+        token_end(step, index, finish);
 }
 
 /* Echo: row `position` of the prompt gives the log-probability of the token after it. */
@@ -565,6 +612,10 @@ static void once_results(struct step *step, const struct step_part *part, const 
     sequence->computed = end;
     for (uint32_t row = part->logits_first; position < end; row++, position++) {
         const float *row_logits = logits + (size_t)row * step->vocab_count;
+        if (position == last && step->options.tickets->slots[sequence->slot].asked.is_published) {
+            token_end(step, part->sequence, ENGINE_FINISH_STOP);
+            return;
+        }
         if (position == last) {
             once_token(step, part->sequence, row_logits, &step->stats[row]);
             return;
@@ -586,6 +637,7 @@ bool step_once(struct step *step)
     step->has_emitted = false;
     step->now_us = clock_mono_us(step->options.clock);
     once_take_inbox(step);
+    once_unpublish(step);
     once_sweep(step);
     once_throttle(step);
     uint32_t parts = once_plan(step);
@@ -605,6 +657,7 @@ bool step_once(struct step *step)
             once_results(step, &step->parts[i], logits);
     }
     ASSERT_SLOW(sequence_table_check(&step->sequences, &step->pool));
+    tell_requests(step);
     tell_figures(step);
     once_wake(step);
     return parts > 0;

@@ -70,8 +70,9 @@ struct step_options {
 struct step {
     struct step_options options;
     uint32_t vocab_count;
-    struct inbox inbox;   /* others push */
-    struct outbox outbox; /* the consumer takes */
+    struct inbox inbox;      /* others push */
+    struct ring unpublished; /* domains; others push */
+    struct outbox outbox;    /* the consumer takes */
     _Atomic bool is_closing;
 
     struct kv_pool pool;

@@ -127,6 +127,7 @@ enum status ticket_acquire(struct ticket_table *table, const struct engine_reque
     /* The arrays of fixed size are copied whole, so their counts are checked before anything. */
     ASSERT(asked->stop_count <= LIMIT_STOP_STRINGS);
     ASSERT(asked->visible_count <= LIMIT_DOMAINS_VISIBLE);
+    ASSERT(asked->visible_public + asked->visible_group <= asked->visible_count);
     ASSERT(asked->sampling.bias_count <= LIMIT_LOGIT_BIAS);
     if (!ring_pop(&table->free_slots, slot))
         FAIL(STATUS_BUSY, "the engine has as many requests as it takes (%u)", table->count);
@@ -151,6 +152,10 @@ enum status ticket_acquire(struct ticket_table *table, const struct engine_reque
     ticket->prompt_count = 0;
     ticket->submitted_us = now_us;
     ticket->refusal = (struct error_note){.status = STATUS_OK};
+    atomic_store(&ticket->shown_state, ENGINE_REQUEST_PREPARING);
+    atomic_store(&ticket->shown_computed, 0);
+    atomic_store(&ticket->shown_cached, 0);
+    atomic_store(&ticket->shown_completion, 0);
     ticket->choices_admitted = 0;
     ticket->choices_ended = 0;
     ticket->admitted_us = 0;
@@ -213,6 +218,8 @@ enum status ticket_check_asked(const struct ticket *ticket, uint32_t vocab)
     if (asked->top_logprobs > LIMIT_LOGPROBS)
         FAIL_PARAM(STATUS_OUT_OF_RANGE, "top_logprobs", "at most %d log-probabilities a token",
                    LIMIT_LOGPROBS);
+    if (asked->is_published && asked->choices != 1)
+        FAIL_PARAM(STATUS_OUT_OF_RANGE, "n", "a published prompt is computed once");
     for (uint32_t i = 0; i < asked->stop_count; i++)
         if (asked->stop[i].length < 1 || asked->stop[i].length > LIMIT_STOP_BYTES)
             FAIL_PARAM(STATUS_OUT_OF_RANGE, "stop", "a stop string has from 1 to %d bytes",

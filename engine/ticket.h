@@ -42,6 +42,12 @@ struct ticket {
     int64_t submitted_us;
     struct error_note refusal; /* status OK unless refused */
 
+    /* For engine_requests: written by the engine thread after each step that changed them. */
+    _Atomic uint32_t shown_state; /* enum engine_request_state */
+    _Atomic uint32_t shown_computed;
+    _Atomic uint32_t shown_cached;
+    _Atomic uint32_t shown_completion;
+
     /* The engine thread's. */
     uint32_t choices_admitted;
     uint32_t choices_ended;

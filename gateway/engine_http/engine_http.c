@@ -64,11 +64,27 @@ static void on_signal(void *context, int signal_number)
     loop_timer_arm(process->drain_timer, 0);
 }
 
+static enum status open_batching(const char *name, enum engine_batching *out)
+{
+    static const char *const names[] = {[ENGINE_BATCHING_CONTINUOUS] = "continuous",
+                                        [ENGINE_BATCHING_WINDOW] = "window",
+                                        [ENGINE_BATCHING_STATIC] = "static"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (strcmp(name, names[i]) != 0)
+            continue;
+        *out = (enum engine_batching)i;
+        return STATUS_OK;
+    }
+    FAIL(STATUS_INVALID, "--batching %s is not known: continuous, window or static", name);
+}
+
 static enum status open_engine(struct engine_process *process)
 {
     const struct config *config = process->config;
     if (config->model[0] == '\0')
         FAIL(STATUS_INVALID, "no model: give --model FILE.gguf");
+    enum engine_batching batching = ENGINE_BATCHING_CONTINUOUS;
+    TRY(open_batching(config->batching, &batching));
     const struct engine_options options = {
         .model_path = config->model,
         .model_descriptor = process->options->model_descriptor,
@@ -80,6 +96,11 @@ static enum status open_engine(struct engine_process *process)
         .kv_bytes = (uint64_t)config->kv_memory,
         .rows_max = (uint32_t)config->batch_rows,
         .sequences_max = (uint32_t)config->sequences,
+        .batching = batching,
+        .step_ms = (uint32_t)config->step_ms,
+        .no_prefix_cache = !config->prefix_cache,
+        .kv_host_bytes = (uint64_t)config->kv_host_memory,
+        .pin_percent = (uint32_t)config->pin_percent,
         .clock = clock_system(),
         .metrics = process->face.metrics,
         .wake = face_wake,
