@@ -35,15 +35,16 @@ struct prefix_cache_options {
     bool is_off;          /* finds nothing, keeps nothing */
 };
 
-/* Whose tree is written and whose are read. A zero domain has no cache at all. Pages of `domain`
- * count as own wherever it stands in `visible` (last when it does not); the others as public or
- * group. Visibility is what the request was admitted with. */
+/* Whose tree is written and whose are read, in the order of matching; `domain` comes last when it is
+ * not one of `visible`. A zero `domain` has no cache at all. Visibility is what the request was
+ * admitted with. */
 struct prefix_view {
     const struct engine_domain *domain; /* where its pages go */
     uint32_t weight;                    /* of `domain` among domains, ≥ 1 */
     const struct engine_domain *visible;
     uint32_t visible_count;  /* ≤ LIMIT_DOMAINS_VISIBLE */
-    uint32_t visible_public; /* the first so many are published prompts */
+    uint32_t visible_public; /* the first so many are published prompts, */
+    uint32_t visible_group;  /* so many behind them the group's, the others its own */
 };
 
 struct prefix_match {
@@ -84,8 +85,7 @@ struct prefix_cache {
     uint32_t published_count;
     uint32_t pin_pages_max;
     struct prefix_figures figures; /* the counters */
-    /* Rises whenever a find could give another answer: an answer kept with it is still good. */
-    uint64_t changes;
+    uint64_t version;
 };
 
 /* NO_MEMORY. After kv_pool_init; the pool tells this cache of idle pages from now on. */
@@ -141,6 +141,9 @@ enum status prefix_cache_pin(struct prefix_cache *cache, const struct prefix_vie
 /* Forgets a domain: its pages and pins. Running sequences keep what they hold. Who still computes
  * into the domain must be ended first, or it is opened again. */
 void prefix_cache_drop_domain(struct prefix_cache *cache, const struct engine_domain *domain);
+
+/* Changes whenever a find could give another answer: one that was kept with it is still good. */
+uint64_t prefix_cache_version(const struct prefix_cache *cache);
 
 /* Domains with pinned pages; [0, count) of `out`. */
 uint32_t prefix_cache_published(const struct prefix_cache *cache, struct prefix_published *out,
