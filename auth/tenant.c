@@ -78,6 +78,11 @@ void tenants_close(struct tenants *tenants)
     mem_free(tenants);
 }
 
+const char *tenant_share_name(enum tenant_share share)
+{
+    return share == TENANT_SHARE_GROUP ? "group" : "private";
+}
+
 /* --- looking --- */
 
 enum status tenants_get(struct tenants *tenants, struct slice id, struct tenant *out)

@@ -20,6 +20,10 @@
 struct tenants;
 
 enum tenant_state { TENANT_ACTIVE, TENANT_SUSPENDED, TENANT_ARCHIVED };
+/* Whose cached prompts its requests find: its own; or those of all in its group that share with the
+ * group, who find its own too. Without a group both mean the same. */
+enum tenant_share { TENANT_SHARE_PRIVATE, TENANT_SHARE_GROUP };
+const char *tenant_share_name(enum tenant_share share); /* "private", "group" */
 
 struct tenant {
     char id[LIMIT_ID_BYTES]; /* "tnt_" and 20 base62 characters */
@@ -27,7 +31,10 @@ struct tenant {
     enum tenant_state state; /* only an active tenant's keys open anything */
     uint32_t weight;         /* 1 … LIMIT_WEIGHT, default 100 */
     int64_t created_at_s;
-    int64_t revision; /* 1, and one more with each change */
+    int64_t revision;             /* 1, and one more with each change */
+    char group[LIMIT_NAME_BYTES]; /* "" = none; a group is there while a tenant names it */
+    enum tenant_share share;
+    uint32_t cache_share; /* of the cached pages, beside others': 1 … LIMIT_CACHE_SHARE */
 };
 
 struct tenant_key {
@@ -93,6 +100,9 @@ enum {
     TENANT_WEIGHT = 1u << 1,
     TENANT_STATE = 1u << 2,
     TENANT_METADATA = 1u << 3,
+    TENANT_GROUP = 1u << 4,
+    TENANT_SHARE = 1u << 5,
+    TENANT_CACHE_SHARE = 1u << 6,
 };
 struct tenant_fields {
     unsigned given; /* TENANT_… bits: which of the others mean something */
@@ -101,6 +111,9 @@ struct tenant_fields {
     enum tenant_state state; /* not TENANT_ARCHIVED */
     struct slice metadata;   /* a JSON object as text, below LIMIT_METADATA_BYTES; the caller has
                               * checked its form */
+    struct slice group;      /* may be empty */
+    enum tenant_share share;
+    uint32_t cache_share;
 };
 
 /* EXISTS when the name is taken by one that is not archived; INVALID or OUT_OF_RANGE with param. */
@@ -184,7 +197,7 @@ struct audit_row {
     char peer[64];
     char request_id[LIMIT_REQUEST_ID_BYTES];
     char subject[LIMIT_ID_BYTES];
-    char detail[512]; /* JSON */
+    char detail[1024]; /* JSON: two names, each byte written as two, and figures */
 };
 enum status tenants_audit_list(struct tenants *tenants, int64_t after, struct audit_row *out,
                                size_t capacity, size_t *count, bool *has_more);

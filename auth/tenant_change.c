@@ -70,15 +70,16 @@ enum status tenant_change_check_revision(const struct tenant_change *change, int
     return STATUS_OK;
 }
 
-enum status tenant_change_check_name(struct slice name)
+enum status tenant_change_check_name(const char *param, struct slice name)
 {
     if (name.length == 0 || name.length >= LIMIT_NAME_BYTES)
-        FAIL_PARAM(STATUS_INVALID, "name", "name must have 1 to %d bytes", LIMIT_NAME_BYTES - 1);
+        FAIL_PARAM(STATUS_INVALID, param, "%s must have 1 to %d bytes", param,
+                   LIMIT_NAME_BYTES - 1);
     if (!utf8_is_valid(name.bytes, name.length))
-        FAIL_PARAM(STATUS_INVALID, "name", "name must be UTF-8");
+        FAIL_PARAM(STATUS_INVALID, param, "%s must be UTF-8", param);
     for (size_t i = 0; i < name.length; i++) {
         if ((unsigned char)name.bytes[i] < 0x20 || name.bytes[i] == 0x7f)
-            FAIL_PARAM(STATUS_INVALID, "name", "name must not hold control characters");
+            FAIL_PARAM(STATUS_INVALID, param, "%s must not hold control characters", param);
     }
     return STATUS_OK;
 }

@@ -28,8 +28,8 @@ enum status tenant_change_commit(struct tenants *tenants, struct tenant_change_p
 /* CHANGED when the change wants another revision than this. */
 enum status tenant_change_check_revision(const struct tenant_change *change, int64_t revision);
 
-/* 1 to LIMIT_NAME_BYTES - 1 bytes of UTF-8 without control characters; else INVALID. */
-enum status tenant_change_check_name(struct slice name);
+/* 1 to LIMIT_NAME_BYTES - 1 bytes of UTF-8 without control characters; else INVALID of `param`. */
+enum status tenant_change_check_name(const char *param, struct slice name);
 
 /* `text` fits: checked before. */
 void tenant_change_copy(char *out, size_t capacity, struct slice text);

@@ -4,14 +4,14 @@
 #include "auth/tenant_change.h"
 #include "config/base/mem.h"
 
-enum { WEIGHT_DEFAULT = 100 };
+enum { WEIGHT_DEFAULT = 100, CACHE_SHARE_DEFAULT = 100 };
 
 static const char *const state_words[] = {"active", "suspended", "archived"};
 
 static enum status check_fields(const struct tenant_fields *fields)
 {
     if ((fields->given & TENANT_NAME) != 0)
-        TRY(tenant_change_check_name(fields->name));
+        TRY(tenant_change_check_name("name", fields->name));
     if ((fields->given & TENANT_WEIGHT) != 0 &&
         (fields->weight < 1 || fields->weight > LIMIT_WEIGHT))
         FAIL_PARAM(STATUS_OUT_OF_RANGE, "weight", "weight must be 1 to %d", LIMIT_WEIGHT);
@@ -23,6 +23,12 @@ static enum status check_fields(const struct tenant_fields *fields)
     if ((fields->given & TENANT_METADATA) != 0 && fields->metadata.length >= LIMIT_METADATA_BYTES)
         FAIL_PARAM(STATUS_LIMIT, "metadata", "metadata is longer than %d bytes",
                    LIMIT_METADATA_BYTES);
+    if ((fields->given & TENANT_GROUP) != 0 && fields->group.length > 0)
+        TRY(tenant_change_check_name("group", fields->group));
+    if ((fields->given & TENANT_CACHE_SHARE) != 0 &&
+        (fields->cache_share < 1 || fields->cache_share > LIMIT_CACHE_SHARE))
+        FAIL_PARAM(STATUS_OUT_OF_RANGE, "cache_share", "cache_share must be 1 to %d",
+                   LIMIT_CACHE_SHARE);
     return STATUS_OK;
 }
 
@@ -34,6 +40,12 @@ static void apply_fields(const struct tenant_fields *fields, struct tenant *tena
         tenant->weight = fields->weight;
     if ((fields->given & TENANT_STATE) != 0)
         tenant->state = fields->state;
+    if ((fields->given & TENANT_GROUP) != 0)
+        tenant_change_copy(tenant->group, sizeof tenant->group, fields->group);
+    if ((fields->given & TENANT_SHARE) != 0)
+        tenant->share = fields->share;
+    if ((fields->given & TENANT_CACHE_SHARE) != 0)
+        tenant->cache_share = fields->cache_share;
 }
 
 /* A tenant as it will be, and its metadata unless they stay as they are. */
@@ -75,7 +87,8 @@ static enum status create_locked(struct tenants *tenants, const struct tenant_ch
     *out = (struct tenant){.state = TENANT_ACTIVE,
                            .weight = WEIGHT_DEFAULT,
                            .created_at_s = tenant_directory_now_s(tenants),
-                           .revision = 1};
+                           .revision = 1,
+                           .cache_share = CACHE_SHARE_DEFAULT};
     snprintf(out->id, sizeof out->id, "tnt_%s", random);
     apply_fields(fields, out);
     struct slice metadata = {0};
@@ -89,8 +102,11 @@ static enum status create_locked(struct tenants *tenants, const struct tenant_ch
     tenant_change_plan_init(&plan, change, "tenant.created", out->id);
     buffer_append_text(&plan.detail, "{\"name\":");
     buffer_append_json_string(&plan.detail, slice_of(out->name));
-    buffer_printf(&plan.detail, ",\"weight\":%u,\"state\":\"%s\"}", out->weight,
+    buffer_printf(&plan.detail, ",\"weight\":%u,\"state\":\"%s\",\"group\":", out->weight,
                   state_words[out->state]);
+    buffer_append_json_string(&plan.detail, slice_of(out->group));
+    buffer_printf(&plan.detail, ",\"share\":\"%s\",\"cache_share\":%u}",
+                  tenant_share_name(out->share), out->cache_share);
     plan.rows = commit_insert;
     plan.context = &edit;
     enum status status = tenant_directory_reserve(tenants);
@@ -131,6 +147,14 @@ static void update_detail(struct buffer *detail, const struct tenant *old, const
         buffer_printf(detail, ",\"weight\":%u", new->weight);
     if (old->state != new->state)
         buffer_printf(detail, ",\"state\":\"%s\"", state_words[new->state]);
+    if (strcmp(old->group, new->group) != 0) {
+        buffer_append_text(detail, ",\"group\":");
+        buffer_append_json_string(detail, slice_of(new->group));
+    }
+    if (old->share != new->share)
+        buffer_printf(detail, ",\"share\":\"%s\"", tenant_share_name(new->share));
+    if (old->cache_share != new->cache_share)
+        buffer_printf(detail, ",\"cache_share\":%u", new->cache_share);
     buffer_append_text(detail, has_metadata ? ",\"metadata\":true}" : "}");
 }
 
@@ -179,6 +203,13 @@ static enum status update_find(struct tenants *tenants, const struct tenant_chan
     return tenant_change_check_revision(change, out->revision);
 }
 
+static bool update_is_same(const struct tenant *old, const struct tenant *new)
+{
+    return strcmp(old->name, new->name) == 0 && old->weight == new->weight &&
+           old->state == new->state &&strcmp(old->group, new->group) == 0 &&
+           old->share == new->share && old->cache_share == new->cache_share;
+}
+
 static enum status update_locked(struct tenants *tenants, const struct tenant_change *change,
                                  struct slice id, const struct tenant_fields *fields,
                                  struct tenant *out)
@@ -192,9 +223,7 @@ static enum status update_locked(struct tenants *tenants, const struct tenant_ch
     const char *present = record->metadata != NULL ? record->metadata : "{}";
     if ((fields->given & TENANT_METADATA) != 0 && !slice_is(fields->metadata, present))
         metadata = fields->metadata;
-    bool is_same = metadata.bytes == NULL && strcmp(out->name, record->tenant.name) == 0 &&
-                   out->weight == record->tenant.weight && out->state == record->tenant.state;
-    if (is_same)
+    if (metadata.bytes == NULL && update_is_same(&record->tenant, out))
         return STATUS_OK;
     return update_record(tenants, change, record, "tenant.updated", metadata, out);
 }

@@ -181,7 +181,7 @@ enum status tenants_key_adopt(struct tenants *tenants, const struct tenant_chang
         fields.expires_at_s = 0;
     if ((fields.given & TENANT_KEY_SCOPES) == 0)
         fields.scopes = is_admin ? 0 : AUTH_SCOPES_TENANT;
-    TRY(tenant_change_check_name(fields.name));
+    TRY(tenant_change_check_name("name", fields.name));
     TRY(check_scopes(change, is_admin, fields.scopes, 0));
     pthread_mutex_lock(&tenants->change);
     enum status status = adopt_locked(tenants, change, tenant_id, &fields, slice_of(value), out);
@@ -281,7 +281,7 @@ enum status tenants_key_update(struct tenants *tenants, const struct tenant_chan
                                const struct tenant_key_fields *fields, struct tenant_key *out)
 {
     if ((fields->given & TENANT_KEY_NAME) != 0)
-        TRY(tenant_change_check_name(fields->name));
+        TRY(tenant_change_check_name("name", fields->name));
     pthread_mutex_lock(&tenants->change);
     enum status status = update_locked(tenants, change, tenant_id, key_id, fields, out);
     pthread_mutex_unlock(&tenants->change);

@@ -46,7 +46,7 @@ enum status tenant_rows_change(sqlite3 *connection, const char *sql,
     return store_status(code, "database");
 }
 
-/* A slice need not be terminated; ours are never empty. */
+/* A slice need not be terminated; these are never empty. */
 static struct tenant_rows_parameter insert_text(struct slice text)
 {
     return (struct tenant_rows_parameter){.text = text.bytes, .length = text.length};
@@ -55,15 +55,21 @@ static struct tenant_rows_parameter insert_text(struct slice text)
 enum status tenant_rows_insert(sqlite3 *connection, const struct tenant *tenant,
                                struct slice metadata)
 {
-    const struct tenant_rows_parameter parameters[] = {
-        P_TEXT(tenant->id),       P_TEXT(tenant->name),           P_NUMBER((int64_t)tenant->state),
-        P_NUMBER(tenant->weight), P_NUMBER(tenant->created_at_s), P_NUMBER(tenant->revision),
-        insert_text(metadata)};
+    const struct tenant_rows_parameter parameters[] = {P_TEXT(tenant->id),
+                                                       P_TEXT(tenant->name),
+                                                       P_NUMBER((int64_t)tenant->state),
+                                                       P_NUMBER(tenant->weight),
+                                                       P_NUMBER(tenant->created_at_s),
+                                                       P_NUMBER(tenant->revision),
+                                                       insert_text(metadata),
+                                                       P_TEXT(tenant->group),
+                                                       P_NUMBER((int64_t)tenant->share),
+                                                       P_NUMBER(tenant->cache_share)};
     return tenant_rows_change(
         connection,
         "insert into tenants (id, name, state, weight, created_at_s, revision, "
-        "metadata) values (?, ?, ?, ?, ?, ?, ?)",
-        parameters, 7);
+        "metadata, group_name, share, cache_share) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        parameters, 10);
 }
 
 enum status tenant_rows_insert_key(sqlite3 *connection, const struct tenant_rows_key *row)
@@ -98,11 +104,15 @@ enum status tenant_rows_update(sqlite3 *connection, const struct tenant *tenant,
                                                        P_NUMBER(tenant->weight),
                                                        P_NUMBER(tenant->revision),
                                                        text,
+                                                       P_TEXT(tenant->group),
+                                                       P_NUMBER((int64_t)tenant->share),
+                                                       P_NUMBER(tenant->cache_share),
                                                        P_TEXT(tenant->id)};
     return tenant_rows_change(connection,
                               "update tenants set name = ?, state = ?, weight = ?, revision = ?, "
-                              "metadata = coalesce(?, metadata) where id = ?",
-                              parameters, 6);
+                              "metadata = coalesce(?, metadata), group_name = ?, share = ?, "
+                              "cache_share = ? where id = ?",
+                              parameters, 9);
 }
 
 enum status tenant_rows_update_key(sqlite3 *connection, const struct tenant_key *key)
@@ -177,6 +187,9 @@ static enum status read_tenant(sqlite3_stmt *statement, void *context,
     tenant.revision = read_number(statement, 5, 1, INT64_MAX, &fits);
     struct slice metadata = {(const char *)sqlite3_column_text(statement, 6),
                              (size_t)sqlite3_column_bytes(statement, 6)};
+    read_text(statement, 7, tenant.group, sizeof tenant.group, &fits);
+    tenant.share = (enum tenant_share)read_number(statement, 8, 0, TENANT_SHARE_GROUP, &fits);
+    tenant.cache_share = (uint32_t)read_number(statement, 9, 1, LIMIT_CACHE_SHARE, &fits);
     if (metadata.bytes == NULL)
         FAIL(STATUS_NO_MEMORY, "no memory for a row of the table tenants");
     if (!fits || metadata.length >= LIMIT_METADATA_BYTES)
@@ -189,8 +202,8 @@ enum status tenant_rows_load(sqlite3 *connection, void *context,
 {
     sqlite3_stmt *statement;
     TRY(tenant_rows_prepare(connection,
-                            "select id, name, state, weight, created_at_s, revision, metadata "
-                            "from tenants order by number",
+                            "select id, name, state, weight, created_at_s, revision, metadata, "
+                            "group_name, share, cache_share from tenants order by number",
                             NULL, 0, &statement));
     enum status status = STATUS_OK;
     int code;

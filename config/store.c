@@ -68,6 +68,13 @@ static const char *const store_steps[] = {
     " primary key (actor_key_id, name)"
     ") strict, without rowid;"
     "create index answers_age on answers (created_at_s);",
+
+    /* "group" is a word of SQL. */
+    "alter table tenants add column group_name text not null default '';"
+    "alter table tenants add column share integer not null default 0"
+    " check (share between 0 and 1);" /* enum tenant_share */
+    "alter table tenants add column cache_share integer not null default 100"
+    " check (cache_share between 1 and 1000);",
 };
 
 enum status store_status(int code, const char *what)

@@ -69,6 +69,7 @@
 #define LIMIT_METADATA_VALUE_BYTES 512
 #define LIMIT_METADATA_BYTES       (64 * 1024) /* as JSON: each byte written as six at most */
 #define LIMIT_WEIGHT               1000
+#define LIMIT_CACHE_SHARE          1000
 
 /* --- config API --- */
 #define LIMIT_OVERLAP_S             604800       /* both keys of a rotation work: a week at most */

@@ -12,8 +12,11 @@ static void render_members(const struct tenant *tenant, struct slice metadata, s
     buffer_append_json_string(out, slice_of(tenant->id));
     buffer_append_text(out, ",\"object\":\"tenant\",\"name\":");
     buffer_append_json_string(out, slice_of(tenant->name));
-    buffer_printf(out, ",\"state\":\"%s\",\"weight\":%u,\"metadata\":", states[tenant->state],
+    buffer_printf(out, ",\"state\":\"%s\",\"weight\":%u,\"group\":", states[tenant->state],
                   tenant->weight);
+    buffer_append_json_string(out, slice_of(tenant->group));
+    buffer_printf(out, ",\"share\":\"%s\",\"cache_share\":%u,\"metadata\":",
+                  tenant_share_name(tenant->share), tenant->cache_share);
     buffer_append_slice(out, metadata);
     buffer_printf(out, ",\"created_at\":%lld,\"revision\":%lld", (long long)tenant->created_at_s,
                   (long long)tenant->revision);
@@ -34,7 +37,16 @@ static void render_row(void *context, const void *row, struct buffer *out)
 
 /* --- fields --- */
 
-enum { FIELD_NAME, FIELD_WEIGHT, FIELD_STATE, FIELD_METADATA, FIELDS };
+enum {
+    FIELD_NAME,
+    FIELD_WEIGHT,
+    FIELD_STATE,
+    FIELD_METADATA,
+    FIELD_GROUP,
+    FIELD_SHARE,
+    FIELD_CACHE_SHARE,
+    FIELDS
+};
 
 /* A bit a word, as admin_body wants them. */
 static uint32_t find_state(struct slice word)
@@ -42,6 +54,13 @@ static uint32_t find_state(struct slice word)
     if (slice_is(word, "active"))
         return 1u << TENANT_ACTIVE;
     return slice_is(word, "suspended") ? 1u << TENANT_SUSPENDED : 0;
+}
+
+static uint32_t find_share(struct slice word)
+{
+    if (slice_is(word, "private"))
+        return 1u << TENANT_SHARE_PRIVATE;
+    return slice_is(word, "group") ? 1u << TENANT_SHARE_GROUP : 0;
 }
 
 static void fields_init(struct admin_body_field fields[FIELDS], bool is_new)
@@ -56,18 +75,29 @@ static void fields_init(struct admin_body_field fields[FIELDS], bool is_new)
         .name = "state", .kind = ADMIN_BODY_WORD, .find = find_state, .words = "active, suspended"};
     fields[FIELD_METADATA] =
         (struct admin_body_field){.name = "metadata", .kind = ADMIN_BODY_PAIRS};
+    fields[FIELD_GROUP] = (struct admin_body_field){
+        .name = "group", .kind = ADMIN_BODY_TEXT, .most = LIMIT_NAME_BYTES - 1};
+    fields[FIELD_SHARE] = (struct admin_body_field){
+        .name = "share", .kind = ADMIN_BODY_WORD, .find = find_share, .words = "private, group"};
+    fields[FIELD_CACHE_SHARE] = (struct admin_body_field){
+        .name = "cache_share", .kind = ADMIN_BODY_NUMBER, .least = 1, .most = LIMIT_CACHE_SHARE};
 }
 
 static struct tenant_fields fields_given(const struct admin_body_field fields[FIELDS])
 {
-    static const unsigned bits[FIELDS] = {TENANT_NAME, TENANT_WEIGHT, TENANT_STATE,
-                                          TENANT_METADATA};
-    struct tenant_fields out = {.name = slice_of(fields[FIELD_NAME].text),
-                                .weight = (uint32_t)fields[FIELD_WEIGHT].number,
-                                .state = fields[FIELD_STATE].number == 1u << TENANT_SUSPENDED
-                                             ? TENANT_SUSPENDED
-                                             : TENANT_ACTIVE,
-                                .metadata = buffer_slice(&fields[FIELD_METADATA].json)};
+    static const unsigned bits[FIELDS] = {TENANT_NAME,       TENANT_WEIGHT, TENANT_STATE,
+                                          TENANT_METADATA,   TENANT_GROUP,  TENANT_SHARE,
+                                          TENANT_CACHE_SHARE};
+    struct tenant_fields out = {
+        .name = slice_of(fields[FIELD_NAME].text),
+        .weight = (uint32_t)fields[FIELD_WEIGHT].number,
+        .state =
+            fields[FIELD_STATE].number == 1u << TENANT_SUSPENDED ? TENANT_SUSPENDED : TENANT_ACTIVE,
+        .metadata = buffer_slice(&fields[FIELD_METADATA].json),
+        .group = slice_of(fields[FIELD_GROUP].text),
+        .share = fields[FIELD_SHARE].number == 1u << TENANT_SHARE_GROUP ? TENANT_SHARE_GROUP
+                                                                        : TENANT_SHARE_PRIVATE,
+        .cache_share = (uint32_t)fields[FIELD_CACHE_SHARE].number};
     for (size_t i = 0; i < FIELDS; i++)
         out.given |= fields[i].is_given ? bits[i] : 0;
     return out;

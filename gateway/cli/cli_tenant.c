@@ -3,7 +3,7 @@
 #include "gateway/cli/cli_print.h"
 #include "gateway/cli/cli_value.h"
 
-enum { ROWS_DEFAULT = 1000, ROWS_MAX = LIMIT_TENANTS, WEIGHT_MAX = 1000000 };
+enum { ROWS_DEFAULT = 1000, ROWS_MAX = LIMIT_TENANTS };
 
 static const char PATH[] = "/admin/v1/tenants";
 
@@ -12,6 +12,8 @@ static const struct cli_print_column columns[] = {
     {"NAME", "name", CLI_PRINT_TEXT, false},
     {"STATE", "state", CLI_PRINT_TEXT, true},
     {"WEIGHT", "weight", CLI_PRINT_NUMBER, true},
+    {"GROUP", "group", CLI_PRINT_TEXT, false},
+    {"SHARE", "share", CLI_PRINT_TEXT, true},
     {"CREATED", "created_at", CLI_PRINT_TIME, false},
     {"REVISION", "revision", CLI_PRINT_NUMBER, true},
 };
@@ -101,19 +103,36 @@ enum status cli_tenant_show(struct cli_call *call)
     return tenant_ask_one(call, "GET", NULL);
 }
 
-/* What the flags say of a tenant, onto `body`. */
+static enum status body_text(const struct cli_call *call, enum cli_flag flag, const char *member,
+                             json_t *body)
+{
+    const char *text = call->values[flag];
+    if (text != NULL && json_object_set_new(body, member, json_string(text)) != 0)
+        FAIL(STATUS_INVALID, "--%s is not valid UTF-8", member);
+    return STATUS_OK;
+}
+
+static enum status body_number(const struct cli_call *call, enum cli_flag flag, const char *name,
+                               const char *member, json_t *body)
+{
+    const char *text = call->values[flag];
+    int64_t number = 0;
+    if (text == NULL)
+        return STATUS_OK;
+    TRY(cli_value_number(name, text, 1, INT32_MAX, &number));
+    json_object_set_new(body, member, json_integer(number));
+    return STATUS_OK;
+}
+
+/* What the flags say of a tenant, onto `body`; the server has the last word on numbers. */
 static enum status body_fill(const struct cli_call *call, json_t *body)
 {
-    const char *weight = call->values[CLI_FLAG_WEIGHT];
-    int64_t number = 0;
     json_t *pairs = NULL;
-    if (call->values[CLI_FLAG_NAME] != NULL &&
-        json_object_set_new(body, "name", json_string(call->values[CLI_FLAG_NAME])) != 0)
-        FAIL(STATUS_INVALID, "--name is not valid UTF-8");
-    if (weight != NULL) {
-        TRY(cli_value_number("--weight", weight, 1, WEIGHT_MAX, &number));
-        json_object_set_new(body, "weight", json_integer(number));
-    }
+    TRY(body_text(call, CLI_FLAG_NAME, "name", body));
+    TRY(body_number(call, CLI_FLAG_WEIGHT, "--weight", "weight", body));
+    TRY(body_text(call, CLI_FLAG_GROUP, "group", body));
+    TRY(body_text(call, CLI_FLAG_SHARE, "share", body));
+    TRY(body_number(call, CLI_FLAG_CACHE_SHARE, "--cache-share", "cache_share", body));
     if (call->metadata_count > 0) {
         TRY(cli_value_pairs("--meta", call->metadata, call->metadata_count, &pairs));
         json_object_set_new(body, "metadata", pairs);
@@ -141,7 +160,8 @@ enum status cli_tenant_change(struct cli_call *call)
     enum status status = STATUS_OK;
     TRY_OUT(body_fill(call, body));
     if (json_object_size(body) == 0)
-        FAIL_OUT(STATUS_INVALID, "say what to change: --name, --weight or --meta");
+        FAIL_OUT(STATUS_INVALID,
+                 "say what to change: --name, --weight, --group, --share, --cache-share or --meta");
     status = tenant_ask_one(call, "PATCH", body);
 out:
     json_decref(body);

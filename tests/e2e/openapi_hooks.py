@@ -72,6 +72,8 @@ def within(text, most):
 def keep_bytes(body):
     if "name" in body:
         body["name"] = within(body["name"], 127)
+    if "group" in body:
+        body["group"] = within(body["group"], 127)
     if isinstance(body.get("metadata"), dict):
         body["metadata"] = {within(k, 64): within(v, 512) for k, v in body["metadata"].items()}
     if isinstance(body.get("stop"), list):

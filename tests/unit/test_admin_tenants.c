@@ -12,7 +12,8 @@ static void test_create_and_get(void **state)
     assert_int_equal(edge_kit_admin("POST", TENANTS, "{\"name\":\"globex\",\"weight\":7}"), 201);
     edge_kit_member("id", id, sizeof id);
     edge_text_has(answer, "\"object\":\"tenant\",\"name\":\"globex\",\"state\":\"active\","
-                          "\"weight\":7,\"metadata\":{},\"created_at\":");
+                          "\"weight\":7,\"group\":\"\",\"share\":\"private\","
+                          "\"cache_share\":100,\"metadata\":{},\"created_at\":");
     assert_int_equal(strncmp(id, "tnt_", 4), 0);
     snprintf(path, sizeof path, TENANTS "/%s", id);
     assert_int_equal(edge_kit_admin("GET", path, ""), 200);
@@ -21,6 +22,24 @@ static void test_create_and_get(void **state)
     assert_int_equal(edge_kit_admin("POST", TENANTS, "{\"name\":\"plain\"}"), 201);
     edge_text_has(answer, "\"weight\":100");
     assert_int_equal(edge_kit_admin("GET", TENANTS "/tnt_nothere", ""), 404);
+}
+
+static void test_group_and_shares(void **state)
+{
+    (void)state;
+    char id[64], path[160];
+    assert_int_equal(edge_kit_admin("POST", TENANTS,
+                                    "{\"name\":\"east-1\",\"group\":\"east\",\"share\":"
+                                    "\"group\",\"cache_share\":1000}"),
+                     201);
+    edge_kit_member("id", id, sizeof id);
+    snprintf(path, sizeof path, TENANTS "/%s", id);
+    assert_int_equal(edge_kit_admin("GET", path, ""), 200);
+    edge_text_has(answer, "\"group\":\"east\",\"share\":\"group\",\"cache_share\":1000,");
+    assert_int_equal(edge_kit_admin("PATCH", path, "{\"group\":\"\",\"share\":\"private\"}"), 200);
+    edge_text_has(answer, "\"group\":\"\",\"share\":\"private\",\"cache_share\":1000,");
+    assert_int_equal(edge_kit_admin("GET", "/admin/v1/audit?limit=1&order=desc", ""), 200);
+    edge_text_has(answer, "\"detail\":{\"revision\":2,\"group\":\"\",\"share\":\"private\"}");
 }
 
 static void refused(const char *body, int code, const char *param)
@@ -40,6 +59,11 @@ static void test_refusals(void **state)
     refused("{\"name\":7}", 400, "name");
     refused("{\"name\":\"x\",\"weight\":0}", 400, "weight");
     refused("{\"name\":\"x\",\"weight\":1001}", 400, "weight");
+    refused("{\"name\":\"x\",\"group\":7}", 400, "group");
+    refused("{\"name\":\"x\",\"group\":\"a\\nb\"}", 400, "group");
+    refused("{\"name\":\"x\",\"share\":\"all\"}", 400, "share");
+    refused("{\"name\":\"x\",\"cache_share\":0}", 400, "cache_share");
+    refused("{\"name\":\"x\",\"cache_share\":1001}", 400, "cache_share");
     refused("{\"name\":\"x\",\"colour\":\"red\"}", 400, "colour");
     refused("{\"name\":\"acme\"}", 409, "name");
     char body[LIMIT_NAME_BYTES + 32];
@@ -105,6 +129,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_create_and_get),
+        cmocka_unit_test(test_group_and_shares),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_lists_from_both_ends),
     };

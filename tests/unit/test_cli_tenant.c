@@ -5,7 +5,8 @@
 
 #define TENANT                                                                                     \
     "{\"id\":\"tnt_1\",\"object\":\"tenant\",\"name\":\"acme\",\"state\":\"active\","              \
-    "\"weight\":100,\"metadata\":{},\"created_at\":0,\"revision\":3}"
+    "\"weight\":100,\"group\":\"east\",\"share\":\"group\",\"cache_share\":100,"                   \
+    "\"metadata\":{},\"created_at\":0,\"revision\":3}"
 #define LIST                                                                                       \
     "{\"object\":\"list\",\"data\":[{\"id\":\"tnt_0\",\"name\":\"acme\",\"state\":\"archived\"}"   \
     "," TENANT "],\"first_id\":\"tnt_0\",\"last_id\":\"tnt_1\",\"has_more\":false}"
@@ -17,8 +18,8 @@ static void test_list_and_show(void **state)
     assert_int_equal(CLI_KIT_RUN("tenant", "list", "--limit", "7"), CLI_DONE);
     cli_kit_has(cli_kit.seen, "GET /admin/v1/tenants?limit=7&order=asc HTTP/1.1\r\n");
     cli_kit_has(cli_kit.seen, "authorization: Bearer " CLI_KIT_KEY "\r\n");
-    cli_kit_has(cli_kit.out, "ID     NAME  STATE     WEIGHT  CREATED               REVISION\n");
-    cli_kit_has(cli_kit.out, "tnt_1  acme  active       100  1970-01-01 00:00:00Z         3\n");
+    cli_kit_has(cli_kit.out, "ID     NAME  STATE     WEIGHT  GROUP  SHARE  CREATED");
+    cli_kit_has(cli_kit.out, "tnt_1  acme  active       100  east   group  1970-01-01 00:00:00Z");
     cli_kit_answer(200, TENANT);
     assert_int_equal(CLI_KIT_RUN("tenant", "show", "tnt_1", "--json"), CLI_DONE);
     assert_string_equal(cli_kit.out, TENANT "\n");
@@ -49,6 +50,8 @@ static void test_create(void **state)
     int asked = cli_kit.steps_done;
     assert_int_equal(CLI_KIT_RUN("tenant", "create", "x", "--weight", "0"), CLI_USAGE);
     assert_int_equal(CLI_KIT_RUN("tenant", "create", "x", "--weight", "much"), CLI_USAGE);
+    assert_int_equal(CLI_KIT_RUN("tenant", "create", "x", "--cache-share", "0"), CLI_USAGE);
+    assert_int_equal(CLI_KIT_RUN("tenant", "create", "x", "--group", "\xff"), CLI_USAGE);
     assert_int_equal(CLI_KIT_RUN("tenant", "create", "x", "--meta", "nothing"), CLI_USAGE);
     assert_int_equal(CLI_KIT_RUN("tenant", "create", "\xff"), CLI_USAGE);
     assert_int_equal(cli_kit.steps_done, asked); /* nothing was sent */
@@ -62,6 +65,9 @@ static void test_changes(void **state)
         const char *body;
     } rows[] = {
         {{"tenant", "change", "tnt_1", "--name", "b"}, "PATCH", "\r\n\r\n{\"name\":\"b\"}"},
+        {{"tenant", "change", "tnt_1", "--group=", "--share", "private", "--cache-share=9"},
+         "PATCH",
+         "\r\n\r\n{\"group\":\"\",\"share\":\"private\",\"cache_share\":9}"},
         {{"tenant", "suspend", "tnt_1"}, "PATCH", "\r\n\r\n{\"state\":\"suspended\"}"},
         {{"tenant", "resume", "tnt_1"}, "PATCH", "\r\n\r\n{\"state\":\"active\"}"},
         {{"tenant", "archive", "tnt_1"}, "DELETE", "content-length: 0\r\n\r\n"},

@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+enum { STEPS = 3 }; /* of the schema */
+
 struct fixture {
     char folder[64];
     char path[96];
@@ -61,7 +63,7 @@ static void test_open_and_settings(void **state)
     assert_int_equal(store_begin(store, &connection), STATUS_OK);
     assert_int_equal(query(connection, "pragma synchronous"), 2);
     assert_int_equal(query(connection, "pragma foreign_keys"), 1);
-    assert_int_equal(query(connection, "select count(*) from schema_steps"), 2);
+    assert_int_equal(query(connection, "select count(*) from schema_steps"), STEPS);
     assert_int_equal(query(connection, "select count(*) from pragma_journal_mode where "
                                        "journal_mode = 'wal'"),
                      1);
@@ -91,7 +93,7 @@ static void test_commit_and_roll_back(void **state)
     assert_int_equal(store_open(&store, fixture->path), STATUS_OK); /* no step runs twice */
     assert_int_equal(store_begin(store, &connection), STATUS_OK);
     assert_int_equal(query(connection, "select count(*) from tenants"), 1);
-    assert_int_equal(query(connection, "select count(*) from schema_steps"), 2);
+    assert_int_equal(query(connection, "select count(*) from schema_steps"), STEPS);
     assert_int_equal(store_end(store, false), STATUS_OK);
     store_close(store);
 }
@@ -132,7 +134,9 @@ static void test_first_release_opens(void **state)
     assert_int_equal(store_open(&store, fixture->path), STATUS_OK);
     assert_int_equal(store_begin(store, &connection), STATUS_OK);
     assert_int_equal(query(connection, "select count(*) from tenants where id = 't' and state = 1"
-                                       " and weight = 7 and revision = 1 and metadata = '{}'"),
+                                       " and weight = 7 and revision = 1 and metadata = '{}'"
+                                       " and group_name = '' and share = 0"
+                                       " and cache_share = 100"),
                      1);
     assert_int_equal(query(connection, "select scopes from keys where id = 'k'"), 40);
     assert_int_equal(query(connection, "select scopes from keys where id = 'a'"), 31);
@@ -174,8 +178,10 @@ static void test_newer_and_foreign_files(void **state)
     struct sqlite3 *connection;
     assert_int_equal(store_open(&store, fixture->path), STATUS_OK);
     assert_int_equal(store_begin(store, &connection), STATUS_OK);
-    assert_int_equal(store_execute(connection, "insert into schema_steps values (3, 0)"),
-                     STATUS_OK);
+    assert_int_equal(
+        store_execute(connection,
+                      "insert into schema_steps select count(*) + 1, 0 from schema_steps"),
+        STATUS_OK);
     assert_int_equal(store_end(store, true), STATUS_OK);
     store_close(store);
     assert_int_equal(store_open(&store, fixture->path), STATUS_CONFLICT);

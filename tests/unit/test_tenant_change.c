@@ -21,15 +21,15 @@ static void test_names(void **state)
     (void)state;
     char name[LIMIT_NAME_BYTES];
     memset(name, 'x', sizeof name);
-    assert_int_equal(tenant_change_check_name((struct slice){name, LIMIT_NAME_BYTES - 1}),
+    assert_int_equal(tenant_change_check_name("name", (struct slice){name, LIMIT_NAME_BYTES - 1}),
                      STATUS_OK);
-    assert_int_equal(tenant_change_check_name((struct slice){name, LIMIT_NAME_BYTES}),
+    assert_int_equal(tenant_change_check_name("name", (struct slice){name, LIMIT_NAME_BYTES}),
                      STATUS_INVALID);
-    assert_int_equal(tenant_change_check_name(SLICE(" ")), STATUS_OK);
+    assert_int_equal(tenant_change_check_name("name", SLICE(" ")), STATUS_OK);
     static const struct slice wrong[] = {{"", 0},     {"a\nb", 3}, {"\x7f", 1},
                                          {"\xff", 1}, {"a\0b", 3}, {"\xc3", 1}};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
-        assert_int_equal(tenant_change_check_name(wrong[i]), STATUS_INVALID);
+        assert_int_equal(tenant_change_check_name("name", wrong[i]), STATUS_INVALID);
         assert_string_equal(status_note()->param, "name");
     }
     char copy[4];
@@ -63,8 +63,12 @@ static enum status answer_works(void *context, struct slice *out)
 
 static enum status commit(struct tenant_kit *kit, const struct tenant_change *wanted)
 {
-    static const struct tenant tenant = {
-        .id = "tnt_1", .name = "n", .weight = 1, .created_at_s = 1, .revision = 1};
+    static const struct tenant tenant = {.id = "tnt_1",
+                                         .name = "n",
+                                         .weight = 1,
+                                         .created_at_s = 1,
+                                         .revision = 1,
+                                         .cache_share = 1};
     struct tenant_change_plan plan;
     tenant_change_plan_init(&plan, wanted, "test.made", "tnt_1");
     buffer_append_text(&plan.detail, "{\"a\":1}");

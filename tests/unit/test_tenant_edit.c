@@ -83,6 +83,42 @@ static void test_update(void **state)
     tenant_kit_tenant(kit, "one");
 }
 
+/* The longest names that there are, every byte of them written as two: the audit row has room. */
+static void test_groups(void **state)
+{
+    struct tenant_kit *kit = *state;
+    struct tenant out;
+    char text[LIMIT_NAME_BYTES - 1];
+    memset(text, '"', sizeof text);
+    const struct tenant_fields all = {.given = TENANT_NAME | TENANT_GROUP | TENANT_SHARE |
+                                               TENANT_CACHE_SHARE | TENANT_STATE,
+                                      .name = {text, sizeof text},
+                                      .state = TENANT_SUSPENDED,
+                                      .group = {text, sizeof text},
+                                      .share = TENANT_SHARE_GROUP,
+                                      .cache_share = 7};
+    assert_int_equal(tenants_create(kit->tenants, &change, &all, &out), STATUS_OK);
+    struct tenant made = tenant_kit_tenant(kit, "one");
+    assert_string_equal(made.group, "");
+    assert_int_equal(made.share, TENANT_SHARE_PRIVATE);
+    assert_int_equal(made.cache_share, 100);
+    const struct tenant_fields group = {.given = TENANT_GROUP, .group = {text, sizeof text}};
+    const struct tenant_fields share = {.given = TENANT_SHARE, .share = TENANT_SHARE_GROUP};
+    const struct tenant_fields part = {.given = TENANT_CACHE_SHARE, .cache_share = 9};
+    const struct tenant_fields *one_by_one[] = {&group, &share, &part, &part};
+    for (size_t i = 0; i < 4; i++)
+        assert_int_equal(
+            tenants_update(kit->tenants, &change, slice_of(made.id), one_by_one[i], &out),
+            STATUS_OK);
+    assert_int_equal(out.revision, 4); /* the last changed nothing */
+    tenant_kit_stop(kit);
+    tenant_kit_start(kit);
+    assert_int_equal(tenants_get(kit->tenants, slice_of(made.id), &out), STATUS_OK);
+    assert_int_equal(strlen(out.group), sizeof text);
+    assert_int_equal(out.share, TENANT_SHARE_GROUP);
+    assert_int_equal(out.cache_share, 9);
+}
+
 static void test_refusals(void **state)
 {
     struct tenant_kit *kit = *state;
@@ -97,6 +133,11 @@ static void test_refusals(void **state)
         {{.given = TENANT_WEIGHT, .weight = 0}, STATUS_OUT_OF_RANGE, "weight"},
         {{.given = TENANT_WEIGHT, .weight = LIMIT_WEIGHT + 1}, STATUS_OUT_OF_RANGE, "weight"},
         {{.given = TENANT_STATE, .state = TENANT_ARCHIVED}, STATUS_INVALID, "state"},
+        {{.given = TENANT_GROUP, .group = {"a\n", 2}}, STATUS_INVALID, "group"},
+        {{.given = TENANT_CACHE_SHARE, .cache_share = 0}, STATUS_OUT_OF_RANGE, "cache_share"},
+        {{.given = TENANT_CACHE_SHARE, .cache_share = LIMIT_CACHE_SHARE + 1},
+         STATUS_OUT_OF_RANGE,
+         "cache_share"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         assert_int_equal(
@@ -257,6 +298,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         T(test_create_with_everything),
         T(test_update),
+        T(test_groups),
         T(test_refusals),
         T(test_archive),
         T(test_dry_run),

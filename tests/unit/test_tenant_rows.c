@@ -72,11 +72,17 @@ static void check_changes(struct fixture *fixture, struct tenant *one,
     assert_int_equal(seen.keys[1].key.revision, 2);
     assert_int_equal(seen.keys[1].key.last_used_at_s, 0);
     one->weight = 8;
+    one->share = TENANT_SHARE_PRIVATE;
+    one->cache_share = 3;
+    one->group[0] = '\0';
     one->revision = 2;
     assert_int_equal(tenant_rows_update(fixture->connection, one, (struct slice){0}), STATUS_OK);
     seen = (struct seen){0};
     assert_int_equal(tenant_rows_load(fixture->connection, &seen, take_tenant), STATUS_OK);
     assert_int_equal(seen.tenants[0].weight, 8);
+    assert_string_equal(seen.tenants[0].group, "");
+    assert_int_equal(seen.tenants[0].share, TENANT_SHARE_PRIVATE);
+    assert_int_equal(seen.tenants[0].cache_share, 3);
     assert_int_equal(seen.tenants[0].revision, 2);
     assert_int_equal(seen.tenants[1].revision, 1);
     assert_string_equal(seen.metadata[0], "{\"a\":\"'\"}");
@@ -86,11 +92,36 @@ static void check_changes(struct fixture *fixture, struct tenant *one,
     assert_string_equal(seen.metadata[0], "");
 }
 
+static void check_tenants(const struct seen *seen)
+{
+    assert_int_equal(seen->tenants[0].state, TENANT_SUSPENDED);
+    assert_int_equal(seen->tenants[0].weight, 7);
+    assert_int_equal(seen->tenants[0].created_at_s, 11);
+    assert_int_equal(seen->tenants[0].revision, 1);
+    assert_string_equal(seen->tenants[0].group, "it's east");
+    assert_int_equal(seen->tenants[0].share, TENANT_SHARE_GROUP);
+    assert_int_equal(seen->tenants[0].cache_share, LIMIT_CACHE_SHARE);
+    assert_string_equal(seen->tenants[1].group, "");
+}
+
 static void test_rows_come_back(void **state)
 {
     struct fixture *fixture = *state;
-    struct tenant one = {"tnt_1", "it's one; drop table tenants", TENANT_SUSPENDED, 7, 11, 1};
-    const struct tenant two = {"tnt_2", "two", TENANT_ACTIVE, 1000, 12, 1};
+    struct tenant one = {.id = "tnt_1",
+                         .name = "it's one; drop table tenants",
+                         .state = TENANT_SUSPENDED,
+                         .weight = 7,
+                         .created_at_s = 11,
+                         .revision = 1,
+                         .group = "it's east",
+                         .share = TENANT_SHARE_GROUP,
+                         .cache_share = LIMIT_CACHE_SHARE};
+    const struct tenant two = {.id = "tnt_2",
+                               .name = "two",
+                               .weight = 1000,
+                               .created_at_s = 12,
+                               .revision = 1,
+                               .cache_share = 1};
     struct tenant_rows_key key = {.key = {.id = "key_1",
                                           .tenant_id = "tnt_1",
                                           .name = "k",
@@ -118,12 +149,9 @@ static void test_rows_come_back(void **state)
     assert_int_equal(tenant_rows_load(fixture->connection, &seen, take_tenant), STATUS_OK);
     assert_int_equal(seen.count, 2);
     assert_string_equal(seen.tenants[0].name, one.name);
-    assert_int_equal(seen.tenants[0].state, TENANT_SUSPENDED);
-    assert_int_equal(seen.tenants[0].weight, 7);
-    assert_int_equal(seen.tenants[0].created_at_s, 11);
-    assert_int_equal(seen.tenants[0].revision, 1);
     assert_string_equal(seen.metadata[0], "{\"a\":\"'\"}");
     assert_string_equal(seen.metadata[1], "");
+    check_tenants(&seen);
     assert_string_equal(seen.tenants[1].id, "tnt_2");
     seen = (struct seen){0};
     assert_int_equal(tenant_rows_load_keys(fixture->connection, &seen, take_key), STATUS_OK);
@@ -169,7 +197,7 @@ static void test_audit(void **state)
     assert_int_equal(tenant_rows_load_audit(fixture->connection, 0, out, 0, &count), STATUS_OK);
     assert_int_equal(count, 0);
     assert_int_equal(
-        store_execute(fixture->connection, "update audit set detail = hex(zeroblob(256))"),
+        store_execute(fixture->connection, "update audit set detail = hex(zeroblob(512))"),
         STATUS_OK);
     assert_int_equal(tenant_rows_load_audit(fixture->connection, 0, out, 4, &count),
                      STATUS_CORRUPT);
