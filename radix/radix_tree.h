@@ -17,7 +17,7 @@
  *
  *     public   [ab]=7 ─ [cd]=8                a path of `own` is matched in both at once:
  *     own      [ab]~ ─ [cd]~ ─ [ef]=3         abcdef → 7, 8, 3
- *                            └ [g]=5          a rest: the end of a text, shorter than a page, a leaf
+ *                            └ [g]=5          a rest: the end of a text, a leaf
  *
  * A ghost has no value and gives none: what only another domain holds is not found through it. One
  * without children is removed at once. */
@@ -43,28 +43,29 @@ void radix_tree_destroy(struct radix_tree *tree);
 
 /* The domain of an id; RADIX_NONE when it is not open. O(1). */
 radix_domain radix_tree_find_domain(const struct radix_tree *tree, const uint8_t id[16]);
-/* Finds or makes it; its weight (≥ 1) is `weight` from now on. The place of a domain without nodes
- * is given to a new one when there is no other. RADIX_NONE when all have nodes. O(log domains). */
+/* Finds or makes it; its weight (≥ 1) is `weight` from now on. A new one takes the place of one
+ * without nodes when there is no other. RADIX_NONE when all have nodes. O(log domains). */
 radix_domain radix_tree_open_domain(struct radix_tree *tree, const uint8_t id[16], uint32_t weight);
 
 /* How far `symbols` are known to `domains`, in lockstep: page i is nodes[i], of the first domain
  * whose tree holds it with a value. Returns whole pages matched; `nodes` has room for count /
  * page_symbols. Then *rest is the node with a value, behind those pages and in any of the domains,
  * that shares most of the following symbols, *rest_symbols ≥ 1 of them (the earlier domain, then
- * the later inserted one among equals; the 32 latest of a domain are looked at), or RADIX_NONE and 0.
- * Entries of `domains` may be RADIX_NONE; at most LIMIT_DOMAINS_VISIBLE. Changes nothing.
- * O(pages × domains). */
+ * the later inserted one among equals; LIMIT_REST_CANDIDATES of a domain are looked at, the latest
+ * first), or RADIX_NONE and 0. Entries of `domains` may be RADIX_NONE; at most
+ * LIMIT_DOMAINS_VISIBLE + 1. Changes nothing. O(pages × domains). */
 uint32_t radix_tree_match(const struct radix_tree *tree, const radix_domain *domains,
                           uint32_t domain_count, const uint32_t *symbols, uint32_t count,
                           radix_node *nodes, radix_node *rest, uint32_t *rest_symbols);
 
-/* The node at the end of a path of `count` ≥ 1 symbols in one domain, made where it is missing,
- * with ghosts on the way. A rest if `count` is no multiple of page_symbols. If radix_tree_tier says
- * that it is a ghost, the caller sets or clears it before the next insert. RADIX_NONE, and nothing
- * changed, when the table is full or the domain has no right to so many ghosts: it may have as many
- * as it leaves for others. O(pages). */
-radix_node radix_tree_insert(struct radix_tree *tree, radix_domain domain, const uint32_t *symbols,
-                             uint32_t count);
+/* The node at the end of a path of `count` ≥ 1 symbols in one domain, below `below`, a whole page
+ * of it (RADIX_NONE: from the root), made where it is missing, with ghosts on the way. A rest if
+ * `count` is no multiple of page_symbols. If radix_tree_tier says that it is a ghost, the caller
+ * sets or clears it before the next insert. RADIX_NONE, and nothing changed, when the table is full
+ * or the domain has no right to so many ghosts: it may have as many as it leaves for others.
+ * O(pages). */
+radix_node radix_tree_insert(struct radix_tree *tree, radix_domain domain, radix_node below,
+                             const uint32_t *symbols, uint32_t count);
 /* Gives a node a value in a tier, or moves it there with a new value. It is busy then.
  * O(log domains). */
 void radix_tree_set(struct radix_tree *tree, radix_node node, enum radix_tier tier, uint32_t value);
@@ -75,6 +76,8 @@ void radix_tree_clear(struct radix_tree *tree, radix_node node);
 enum radix_tier radix_tree_tier(const struct radix_tree *tree, radix_node node);
 uint32_t radix_tree_value(const struct radix_tree *tree, radix_node node); /* of a node with one */
 radix_domain radix_tree_domain_of(const struct radix_tree *tree, radix_node node);
+uint32_t radix_tree_symbol_count(const struct radix_tree *tree,
+                                 radix_node node); /* a rest has fewer */
 
 /* Nodes of a tier (ghosts too): in all domains, and in one. */
 uint32_t radix_tree_count(const struct radix_tree *tree, enum radix_tier tier);

@@ -131,6 +131,7 @@
 /* --- visibility --- */
 #define LIMIT_DOMAINS_VISIBLE 64
 #define LIMIT_PROMPTS         256 /* published at the same time; a tenant sees far fewer */
+#define LIMIT_REST_CANDIDATES 32 /* nodes of a domain compared behind a match: 2 µs */
 
 /* --- machine --- */
 #define LIMIT_THREADS           256

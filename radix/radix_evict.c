@@ -1,0 +1,129 @@
+#include "radix/radix_store.h"
+
+bool radix_evict_rank_before(const struct radix_tree *tree, enum radix_tier tier, radix_domain a,
+                             radix_domain b)
+{
+    const struct radix_domain_record *left = &tree->domains[a];
+    const struct radix_domain_record *right = &tree->domains[b];
+    const uint64_t left_count = left->counts[tier];
+    const uint64_t right_count = right->counts[tier];
+    const bool is_left_above = left_count > RADIX_EVICT_FLOOR;
+    if (is_left_above != (right_count > RADIX_EVICT_FLOOR))
+        return is_left_above;
+    if (is_left_above && left_count * right->weight != right_count * left->weight)
+        return left_count * right->weight > right_count * left->weight;
+    return tree->nodes[left->idle[tier].first].idle_since <
+           tree->nodes[right->idle[tier].first].idle_since;
+}
+
+static void rank_put(struct radix_tree *tree, enum radix_tier tier, uint32_t place,
+                     radix_domain domain)
+{
+    tree->heaps[tier][place] = domain;
+    tree->domains[domain].idle[tier].place = place;
+}
+
+static void rank_up(struct radix_tree *tree, enum radix_tier tier, uint32_t place)
+{
+    const radix_domain *heap = tree->heaps[tier];
+    const radix_domain domain = heap[place];
+    while (place > 0 && radix_evict_rank_before(tree, tier, domain, heap[(place - 1) / 2])) {
+        rank_put(tree, tier, place, heap[(place - 1) / 2]);
+        place = (place - 1) / 2;
+    }
+    rank_put(tree, tier, place, domain);
+}
+
+static void rank_down(struct radix_tree *tree, enum radix_tier tier, uint32_t place)
+{
+    const radix_domain *heap = tree->heaps[tier];
+    const radix_domain domain = heap[place];
+    const uint32_t count = tree->heap_counts[tier];
+    for (;;) {
+        uint32_t child = place * 2 + 1;
+        if (child >= count)
+            break;
+        if (child + 1 < count && radix_evict_rank_before(tree, tier, heap[child + 1], heap[child]))
+            child++;
+        if (!radix_evict_rank_before(tree, tier, heap[child], domain))
+            break;
+        rank_put(tree, tier, place, heap[child]);
+        place = child;
+    }
+    rank_put(tree, tier, place, domain);
+}
+
+void radix_evict_rank(struct radix_tree *tree, radix_domain domain, enum radix_tier tier)
+{
+    struct radix_idle *idle = &tree->domains[domain].idle[tier];
+    uint32_t place = idle->place;
+    if (idle->first == RADIX_NONE) {
+        if (place == RADIX_NONE)
+            return;
+        idle->place = RADIX_NONE; /* the last one takes its place */
+        radix_domain last = tree->heaps[tier][--tree->heap_counts[tier]];
+        if (last == domain)
+            return;
+        rank_put(tree, tier, place, last);
+        domain = last;
+    } else if (place == RADIX_NONE) {
+        rank_put(tree, tier, tree->heap_counts[tier]++, domain);
+    }
+    rank_up(tree, tier, tree->domains[domain].idle[tier].place);
+    rank_down(tree, tier, tree->domains[domain].idle[tier].place);
+}
+
+/* Out of its list; the caller ranks. */
+static void idle_leave(struct radix_tree *tree, radix_node node)
+{
+    struct radix_record *it = &tree->nodes[node];
+    struct radix_idle *idle = &tree->domains[it->domain].idle[it->tier];
+    *(it->idle_previous != RADIX_NONE ? &tree->nodes[it->idle_previous].idle_next : &idle->first) =
+        it->idle_next;
+    *(it->idle_next != RADIX_NONE ? &tree->nodes[it->idle_next].idle_previous : &idle->last) =
+        it->idle_previous;
+    it->idle_previous = RADIX_NONE;
+    it->idle_next = RADIX_NONE;
+    it->idle_since = 0;
+    tree->idle_counts[it->tier]--;
+}
+
+void radix_evict_idle(struct radix_tree *tree, radix_node node)
+{
+    ASSERT(node < radix_store_nodes(tree));
+    struct radix_record *it = &tree->nodes[node];
+    ASSERT(it->symbol_count > 0);
+    ASSERT(it->tier != RADIX_GHOST);
+    if (it->idle_since != 0)
+        idle_leave(tree, node);
+    struct radix_idle *idle = &tree->domains[it->domain].idle[it->tier];
+    it->idle_previous = idle->last;
+    *(idle->last != RADIX_NONE ? &tree->nodes[idle->last].idle_next : &idle->first) = node;
+    idle->last = node;
+    it->idle_since = ++tree->clock;
+    tree->idle_counts[it->tier]++;
+    radix_evict_rank(tree, it->domain, it->tier);
+}
+
+void radix_evict_busy(struct radix_tree *tree, radix_node node)
+{
+    ASSERT(node < radix_store_nodes(tree));
+    struct radix_record *it = &tree->nodes[node];
+    ASSERT(it->symbol_count > 0);
+    if (it->idle_since == 0)
+        return;
+    idle_leave(tree, node);
+    radix_evict_rank(tree, it->domain, it->tier);
+}
+
+radix_node radix_evict_next(const struct radix_tree *tree, enum radix_tier tier)
+{
+    ASSERT(tier != RADIX_GHOST);
+    return tree->heap_counts[tier] == 0 ? RADIX_NONE
+                                        : tree->domains[tree->heaps[tier][0]].idle[tier].first;
+}
+
+uint32_t radix_evict_idle_count(const struct radix_tree *tree, enum radix_tier tier)
+{
+    return tree->idle_counts[tier];
+}
