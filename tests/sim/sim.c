@@ -1,0 +1,126 @@
+/* sim: the engine's step, planner, trees and pages against thousands of drawn runs.
+ *
+ * Owns:     the command line, and telling which seed failed.
+ * Thread:   one.
+ * Cost:     a few milliseconds a seed.
+ * Not here: a run (sim_world), what is drawn (sim_load).
+ */
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/sim/sim_load.h"
+#include "tests/sim/sim_world.h"
+
+/* Each so many seeds one is run twice: the same seed gives the same run. */
+enum { TWICE = 16 };
+
+struct arguments {
+    uint64_t first;
+    uint64_t seeds;
+    const char *kind; /* only its seeds; NULL = all */
+    bool is_traced;
+};
+
+static char replay[128];
+
+/* Whatever ends the run (an assertion, a wrong answer) says how to see it again. */
+static void on_abort(int signal_number)
+{
+    ssize_t written = write(STDERR_FILENO, replay, strlen(replay));
+    signal(signal_number, SIG_DFL);
+    raise(written < 0 ? SIGKILL : signal_number);
+}
+
+static _Noreturn void usage(void)
+{
+    fprintf(stderr, "usage: sim [--seeds N] [--first K] [--kind NAME] | --seed K [--trace]\n"
+                    "kinds:");
+    for (uint32_t i = 0; i < sim_load_kind_count(); i++)
+        fprintf(stderr, " %s", sim_load_kind_name(i));
+    fputc('\n', stderr);
+    exit(2);
+}
+
+static void parse(struct arguments *out, int argc, char **argv)
+{
+    *out = (struct arguments){.seeds = 1000};
+    for (int i = 1; i < argc; i++) {
+        const char *value = i + 1 < argc ? argv[i + 1] : NULL;
+        if (strcmp(argv[i], "--trace") == 0) {
+            out->is_traced = true;
+            continue;
+        }
+        if (value == NULL)
+            usage();
+        if (strcmp(argv[i], "--kind") == 0)
+            out->kind = value;
+        else if (strcmp(argv[i], "--seeds") == 0)
+            out->seeds = strtoull(value, NULL, 10);
+        else if (strcmp(argv[i], "--first") == 0)
+            out->first = strtoull(value, NULL, 10);
+        else if (strcmp(argv[i], "--seed") == 0)
+            *out = (struct arguments){
+                .first = strtoull(value, NULL, 10), .seeds = 1, .is_traced = out->is_traced};
+        else
+            usage();
+        i++;
+    }
+}
+
+static void run(struct sim_result *out, uint64_t seed, bool is_traced)
+{
+    snprintf(replay, sizeof(replay),
+             "sim: seed %" PRIu64 " (%s) failed; again: sim --seed %" PRIu64 " --trace\n", seed,
+             sim_load_kind_name((uint32_t)(seed % sim_load_kind_count())), seed);
+    sim_world_run(out, seed, is_traced);
+}
+
+static void add(struct sim_result *sum, const struct sim_result *one)
+{
+    sum->steps += one->steps;
+    sum->rows += one->rows;
+    sum->tokens_prompt += one->tokens_prompt;
+    sum->tokens_cached += one->tokens_cached;
+    sum->tokens_generated += one->tokens_generated;
+    sum->preemptions += one->preemptions;
+    sum->requests += one->requests;
+    sum->cancelled += one->cancelled;
+}
+
+int main(int argc, char **argv)
+{
+    struct arguments arguments;
+    struct sim_result sum = {0};
+    uint64_t seeds = 0;
+    parse(&arguments, argc, argv);
+    signal(SIGABRT, on_abort);
+    uint64_t end = arguments.first + arguments.seeds;
+    for (uint64_t seed = arguments.first; seed < end; seed++) {
+        struct sim_result one;
+        const char *kind = sim_load_kind_name((uint32_t)(seed % sim_load_kind_count()));
+        if (arguments.kind != NULL && strcmp(arguments.kind, kind) != 0)
+            continue;
+        run(&one, seed, arguments.is_traced);
+        if (seeds++ % TWICE == 0 && !arguments.is_traced) {
+            struct sim_result again;
+            run(&again, seed, false);
+            if (memcmp(&again, &one, sizeof(one)) != 0) {
+                fprintf(stderr, "sim: the same seed gave two different runs\n");
+                abort();
+            }
+        }
+        add(&sum, &one);
+    }
+    if (seeds == 0)
+        usage();
+    printf("sim: %" PRIu64 " seeds, %u requests (%u cancelled), %" PRIu64 " steps, %" PRIu64
+           " rows, prompts of %" PRIu64 " tokens (%" PRIu64 " found), %" PRIu64
+           " generated, %" PRIu64 " preemptions\n",
+           seeds, sum.requests, sum.cancelled, sum.steps, sum.rows, sum.tokens_prompt,
+           sum.tokens_cached, sum.tokens_generated, sum.preemptions);
+    return 0;
+}

@@ -1,0 +1,124 @@
+#include "tests/sim/sim_load.h"
+
+#include <string.h>
+
+#include "config/base/hash.h"
+#include "tests/sim/sim_model.h"
+
+enum { PAGE_TOKENS = 16, CONTEXT_PAGES = SIM_CONTEXT / PAGE_TOKENS, SYSTEM_PROMPTS = 2 };
+
+#define FRESH     SIM_SOURCE_FRESH
+#define SYSTEM    SIM_SOURCE_SYSTEM
+#define CHAT      SIM_SOURCE_CHAT
+#define AGAIN     SIM_SOURCE_AGAIN
+#define TWIST     SIM_SOURCE_TWIST
+#define PUBLISHED SIM_SOURCE_PUBLISHED
+static const struct sim_knobs KINDS[] = {
+#define SIM_KIND(name, ...) {.kind = #name, __VA_ARGS__},
+#include "tests/sim/sim_kinds.def"
+#undef SIM_KIND
+};
+
+enum { KINDS_COUNT = sizeof(KINDS) / sizeof(KINDS[0]) };
+
+uint32_t sim_load_kind_count(void)
+{
+    return KINDS_COUNT;
+}
+
+const char *sim_load_kind_name(uint32_t kind)
+{
+    return KINDS[kind].kind;
+}
+
+/* Between half and one and a half of what is typical. */
+static uint32_t knobs_around(struct rng *rng, uint32_t typical, uint32_t least, uint32_t most)
+{
+    uint32_t drawn = (uint32_t)(typical / 2 + rng_below(rng, typical + 1));
+    drawn = drawn > least ? drawn : least;
+    return drawn < most ? drawn : most;
+}
+
+void sim_load_knobs(struct sim_knobs *out, uint64_t seed)
+{
+    struct rng rng = {.seed = hash_mix64(seed + 1)};
+    *out = KINDS[seed % KINDS_COUNT];
+    out->tenants = knobs_around(&rng, out->tenants, 2, SIM_TENANTS_MAX);
+    out->groups = knobs_around(&rng, out->groups, 1, SIM_TENANTS_MAX);
+    out->published =
+        out->published == 0 ? 0 : knobs_around(&rng, out->published, 1, SIM_PUBLISHED_MAX);
+    out->requests = knobs_around(&rng, out->requests, 8, SIM_REQUESTS_MAX);
+    out->pages = CONTEXT_PAGES + knobs_around(&rng, out->pages, 0, 1000);
+    out->host_pages = knobs_around(&rng, out->host_pages, 0, 1000);
+    out->gap_us = knobs_around(&rng, out->gap_us, 1, 1000000);
+    static const uint32_t rows[] = {4, 16, 40, 64, 256};
+    out->rows_max = rows[rng_below(&rng, sizeof(rows) / sizeof(rows[0]))];
+    out->sequences_max = (uint32_t)(1 + rng_below(&rng, 8));
+}
+
+uint32_t sim_load_sometimes(struct rng *rng, uint32_t permille, uint32_t bound)
+{
+    uint32_t drawn = (uint32_t)rng_below(rng, bound);
+    return rng_below(rng, 1000) < permille ? drawn : SIM_NEVER;
+}
+
+static enum sim_source draw_source(const struct sim_knobs *knobs, struct rng *rng)
+{
+    uint32_t sum = 0;
+    for (uint32_t i = 0; i < SIM_SOURCE_COUNT; i++)
+        sum += knobs->source[i];
+    uint32_t left = (uint32_t)rng_below(rng, sum);
+    uint32_t source = 0;
+    while (left >= knobs->source[source])
+        left -= knobs->source[source++];
+    return (enum sim_source)source;
+}
+
+void sim_load_draw(struct sim_draw *out, const struct sim_knobs *knobs, struct rng *rng,
+                   int64_t arrival_us)
+{
+    uint32_t deadline_us = sim_load_sometimes(rng, knobs->deadlines, 60000);
+    *out = (struct sim_draw){
+        .tenant = (uint32_t)rng_below(rng, knobs->tenants),
+        .arrival_us = arrival_us + (int64_t)rng_below(rng, 2 * (uint64_t)knobs->gap_us),
+        .deadline_us = deadline_us == SIM_NEVER ? 0 : 1 + deadline_us,
+        .cancel_steps = sim_load_sometimes(rng, knobs->cancels, 40),
+        .stop_tokens = sim_load_sometimes(rng, knobs->stops, 20),
+        .resume_steps = (uint32_t)(1 + rng_below(rng, 150)),
+        .tokens_max = (uint32_t)(1 + rng_below(rng, knobs->is_long ? 110 : 24)),
+        .choices = rng_below(rng, 6) == 0 ? (uint32_t)(1 + rng_below(rng, SIM_CHOICES_MAX)) : 1,
+        .temperature = rng_below(rng, 4) == 0 ? 0.7f : 0,
+        .source = draw_source(knobs, rng),
+    };
+    /* Bursts: several at the same moment. */
+    if (rng_below(rng, 4) == 0)
+        out->arrival_us = arrival_us;
+}
+
+void sim_load_append(struct sim_text *text, struct rng *rng, uint32_t count, uint32_t room)
+{
+    for (uint32_t i = 0; i < count && text->count < room; i++)
+        text->tokens[text->count++] = (uint32_t)rng_below(rng, SIM_MODEL_VOCAB);
+}
+
+void sim_load_system(struct sim_text *out, uint64_t seed, uint32_t tenant, uint32_t index)
+{
+    struct rng rng = {.seed = hash_mix64(seed ^ ((uint64_t)tenant * SYSTEM_PROMPTS +
+                                                 index % SYSTEM_PROMPTS + 77))};
+    out->count = 0;
+    sim_load_append(out, &rng, (uint32_t)(8 + rng_below(&rng, 80)), SIM_CONTEXT);
+}
+
+void sim_load_twist(struct sim_text *text, struct rng *rng)
+{
+    if (text->count == 0)
+        return;
+    uint32_t page = (uint32_t)rng_below(rng, (text->count + PAGE_TOKENS - 1) / PAGE_TOKENS);
+    static const uint32_t places[] = {PAGE_TOKENS - 1, PAGE_TOKENS - 1, 0, 7};
+    uint32_t at = page * PAGE_TOKENS + places[rng_below(rng, 4)];
+    at = at < text->count ? at : text->count - 1;
+    text->tokens[at] =
+        (text->tokens[at] + 1 + (uint32_t)rng_below(rng, SIM_MODEL_VOCAB - 1)) % SIM_MODEL_VOCAB;
+    if (rng_below(rng, 3) == 0)
+        text->count = at + 1;
+}

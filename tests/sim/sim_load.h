@@ -1,0 +1,87 @@
+/* sim_load: who asks what and when, drawn from a seed.
+ *
+ * Owns:     nothing; draws into the caller's structs.
+ * Thread:   one.
+ * Cost:     a few draws a token.
+ * Not here: running it (sim_world).
+ */
+#pragma once
+
+#include "config/base/rng.h"
+#include "engine/engine.h"
+
+enum {
+    SIM_CONTEXT = 192, /* tokens: 12 pages */
+    SIM_REQUESTS_MAX = 96,
+    SIM_TENANTS_MAX = 40,
+    SIM_PUBLISHED_MAX = 8,
+    SIM_CHOICES_MAX = 3,
+};
+
+enum sim_source {
+    SIM_SOURCE_FRESH,
+    SIM_SOURCE_SYSTEM,
+    SIM_SOURCE_CHAT,
+    SIM_SOURCE_AGAIN,
+    SIM_SOURCE_TWIST,
+    SIM_SOURCE_PUBLISHED,
+    SIM_SOURCE_COUNT,
+};
+
+struct sim_knobs {
+    const char *kind;
+    uint32_t tenants;
+    uint32_t groups;
+    uint32_t published;
+    uint32_t requests;
+    uint32_t pages; /* of the pool, at least those of one full context */
+    uint32_t host_pages;
+    uint32_t rows_max;
+    uint32_t sequences_max;
+    uint32_t gap_us; /* between arrivals, on average */
+    uint32_t cancels;
+    uint32_t stops;     /* readers who stop */
+    uint32_t deadlines; /* … of requests */
+    uint32_t changes;   /* grants given or taken, prompts unpublished, per request */
+    bool is_long;       /* answers long enough to throttle */
+    uint32_t source[SIM_SOURCE_COUNT];
+};
+
+/* A text that a domain's pages may hold. */
+struct sim_text {
+    uint32_t count;
+    uint32_t tokens[SIM_CONTEXT];
+};
+
+enum { SIM_NEVER = UINT32_MAX };
+
+struct sim_draw {
+    uint32_t tenant;
+    int64_t arrival_us;
+    int64_t deadline_us;   /* after the arrival; 0 = none */
+    uint32_t cancel_steps; /* after the arrival, or SIM_NEVER */
+    uint32_t stop_tokens;  /* the reader stops after so many … */
+    uint32_t resume_steps; /* … and goes on after so many steps */
+    uint32_t tokens_max;
+    uint32_t choices;
+    float temperature;
+    enum sim_source source;
+};
+
+uint32_t sim_load_kind_count(void);
+const char *sim_load_kind_name(uint32_t kind);
+
+/* The knobs of a seed's run. */
+void sim_load_knobs(struct sim_knobs *out, uint64_t seed);
+/* Request `index`, `arrival_us` being that of the one before it. */
+void sim_load_draw(struct sim_draw *out, const struct sim_knobs *knobs, struct rng *rng,
+                   int64_t arrival_us);
+
+/* `count` new tokens at the end of `text`, as many as fit below `room`. */
+void sim_load_append(struct sim_text *text, struct rng *rng, uint32_t count, uint32_t room);
+/* System prompt `index` of a tenant: the same for every call of one run. */
+void sim_load_system(struct sim_text *out, uint64_t seed, uint32_t tenant, uint32_t index);
+/* Changes one token, most often the last or the first of a page, and may cut what follows. */
+void sim_load_twist(struct sim_text *text, struct rng *rng);
+/* 0 … bound − 1 with a chance of `permille` in 1000, else SIM_NEVER. */
+uint32_t sim_load_sometimes(struct rng *rng, uint32_t permille, uint32_t bound);

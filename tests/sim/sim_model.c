@@ -1,0 +1,178 @@
+#include "tests/sim/sim_model.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "config/base/hash.h"
+#include "config/base/mem.h"
+#include "config/base/rng.h"
+#include "config/base/status.h"
+#include "kernels/cpu/kv_tile.h"
+
+struct model {
+    struct model_config config;
+    struct clock *clock;
+    struct sim_model_cost cost;
+    uint32_t rows_max;
+    uint32_t logit_rows_max;
+    uint64_t *chains; /* [rows_max] */
+    float *logits;    /* [logit_rows_max][SIM_MODEL_VOCAB] */
+};
+
+/* One token of a page: two numbers of K, two of V, as bits. */
+struct entry {
+    uint32_t token;
+    uint32_t chain_low;
+    uint32_t chain_high;
+    uint32_t seal;
+};
+
+struct model *sim_model_create(struct clock *clock, const struct sim_model_cost *cost,
+                               uint32_t rows_max, uint32_t logit_rows_max, uint32_t context)
+{
+    struct model *model = mem_zalloc(1, sizeof(*model));
+    ASSERT(model != NULL);
+    model->config = (struct model_config){.layers = 1,
+                                          .width = 2,
+                                          .heads = 1,
+                                          .kv_heads = 1,
+                                          .head_dim = 2,
+                                          .vocab = SIM_MODEL_VOCAB,
+                                          .context = context};
+    model->clock = clock;
+    model->cost = *cost;
+    model->rows_max = rows_max;
+    model->logit_rows_max = logit_rows_max;
+    model->chains = mem_zalloc(rows_max, sizeof(*model->chains));
+    model->logits = mem_zalloc((size_t)logit_rows_max * SIM_MODEL_VOCAB, sizeof(*model->logits));
+    ASSERT(model->chains != NULL);
+    ASSERT(model->logits != NULL);
+    return model;
+}
+
+void sim_model_destroy(struct model *model)
+{
+    mem_free(model->chains);
+    mem_free(model->logits);
+    mem_free(model);
+}
+
+enum status sim_model_layout(struct kernels *kernels, uint32_t page_tokens, struct kv_layout *out)
+{
+    return kernels_kv_layout(kernels, KV_TYPE_F32, page_tokens, 1, 1, 2, out);
+}
+
+uint64_t sim_model_chain(uint64_t chain, uint32_t token, uint32_t position)
+{
+    return hash_mix64(chain + 0x9e3779b97f4a7c15u * ((uint64_t)position << 32 | (token + 1)));
+}
+
+void sim_model_logits(uint64_t chain, float *out)
+{
+    for (uint32_t t = 0; t < SIM_MODEL_VOCAB; t++)
+        out[t] = (float)(rng_unit(hash_mix64(chain ^ (t + 1) * 0xd1342543de82ef95u)) * 8);
+}
+
+/* --- entries of pages --- */
+
+static struct entry entry_make(uint32_t token, uint32_t position, uint64_t chain)
+{
+    return (struct entry){.token = token,
+                          .chain_low = (uint32_t)chain,
+                          .chain_high = (uint32_t)(chain >> 32),
+                          .seal = (uint32_t)hash_mix64(chain ^ position)};
+}
+
+static uint32_t *entry_number(const struct kv_rows *kv, uint32_t row, uint32_t position,
+                              uint32_t number)
+{
+    const struct kv_layout *layout = kv->layout;
+    uint32_t token = position % layout->page_tokens;
+    char *tile = kv_tile_at(layout, kv_tile_page(kv, row, position), 0, 0);
+    size_t index = number < 2 ? kv_tile_k_index(layout, token, number)
+                              : layout->tile_bytes / 4 + kv_tile_v_index(layout, token, number - 2);
+    return (uint32_t *)(void *)tile + index;
+}
+
+static struct entry entry_read(const struct kv_rows *kv, uint32_t row, uint32_t position)
+{
+    return (struct entry){.token = *entry_number(kv, row, position, 0),
+                          .chain_low = *entry_number(kv, row, position, 1),
+                          .chain_high = *entry_number(kv, row, position, 2),
+                          .seal = *entry_number(kv, row, position, 3)};
+}
+
+static void entry_write(const struct kv_rows *kv, uint32_t row, uint32_t position,
+                        struct entry entry)
+{
+    *entry_number(kv, row, position, 0) = entry.token;
+    *entry_number(kv, row, position, 1) = entry.chain_low;
+    *entry_number(kv, row, position, 2) = entry.chain_high;
+    *entry_number(kv, row, position, 3) = entry.seal;
+}
+
+/* Follows the chain through positions 0 … count − 1 of the row's sequence. */
+static uint64_t entry_follow(const struct kv_rows *kv, uint32_t row, uint32_t count)
+{
+    uint64_t chain = 0;
+    for (uint32_t p = 0; p < count; p++) {
+        struct entry entry = entry_read(kv, row, p);
+        chain = sim_model_chain(chain, entry.token, p);
+        struct entry right = entry_make(entry.token, p, chain);
+        if (memcmp(&entry, &right, sizeof(entry)) == 0)
+            continue;
+        fprintf(stderr,
+                "sim_model: row %" PRIu32 " at position %" PRIu32 " reads page %" PRIu32
+                ", whose entry of position %" PRIu32 " (token %" PRIu32
+                ") does not follow from those before it\n",
+                row, kv->position[row], kv->page_tables[kv->sequence[row]][p / 16], p, entry.token);
+        abort();
+    }
+    return chain;
+}
+
+/* --- model.h --- */
+
+const struct model_config *model_config(const struct model *model)
+{
+    return &model->config;
+}
+
+static bool forward_is_last(const struct model_batch *batch, uint32_t row)
+{
+    return row + 1 == batch->rows || batch->kv.sequence[row + 1] != batch->kv.sequence[row];
+}
+
+/* All rows are written before any sequence is read again: one that writes to a page which another
+ * reads is found whichever of them comes first. */
+const float *model_forward(struct model *model, const struct model_batch *batch)
+{
+    const struct kv_rows *kv = &batch->kv;
+    int64_t keys = 0;
+    ASSERT(batch->rows >= 1);
+    ASSERT(batch->rows <= model->rows_max);
+    ASSERT(batch->logit_rows <= model->logit_rows_max);
+    for (uint32_t r = 0; r < batch->rows; r++) {
+        uint32_t position = kv->position[r];
+        bool goes_on = r > 0 && kv->sequence[r - 1] == kv->sequence[r];
+        ASSERT(batch->tokens[r] < SIM_MODEL_VOCAB);
+        ASSERT(position < model->config.context);
+        ASSERT(!goes_on || kv->position[r - 1] + 1 == position);
+        uint64_t before = goes_on ? model->chains[r - 1] : entry_follow(kv, r, position);
+        model->chains[r] = sim_model_chain(before, batch->tokens[r], position);
+        entry_write(kv, r, position, entry_make(batch->tokens[r], position, model->chains[r]));
+        keys += position + 1;
+    }
+    for (uint32_t r = 0; r < batch->rows; r++)
+        if (forward_is_last(batch, r))
+            ASSERT(entry_follow(kv, r, kv->position[r] + 1) == model->chains[r]);
+    for (uint32_t i = 0; i < batch->logit_rows; i++) {
+        ASSERT(batch->logit_row[i] < batch->rows);
+        sim_model_logits(model->chains[batch->logit_row[i]], model->logits + i * SIM_MODEL_VOCAB);
+    }
+    clock_manual_advance(model->clock, model->cost.fixed_us + batch->rows * model->cost.row_us +
+                                           keys / model->cost.keys_of_us);
+    return model->logits;
+}

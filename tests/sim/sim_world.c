@@ -1,0 +1,730 @@
+#include "tests/sim/sim_world.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "config/base/hash.h"
+#include "config/base/mem.h"
+#include "engine/step.h"
+#include "tests/kit/gguf_writer.h"
+#include "tests/sim/sim_load.h"
+#include "tests/sim/sim_model.h"
+
+enum {
+    DOMAINS_MAX = 256,
+    TICKETS = SIM_REQUESTS_MAX,
+    IDLE_US = 1000,
+    POISON = 0xff,
+};
+
+struct sim_choice {
+    uint64_t chain; /* of prompt and generated */
+    uint32_t count;
+    uint32_t unacknowledged;
+    uint32_t tokens[SIM_CONTEXT];
+    enum engine_finish finish;
+};
+
+struct sim_request {
+    struct sim_draw draw;
+    struct sim_text prompt;
+    struct sim_choice choices[SIM_CHOICES_MAX];
+    uint32_t domain; /* where its pages go */
+    uint32_t visible[LIMIT_DOMAINS_VISIBLE];
+    uint32_t visible_count;
+    struct engine_sampling sampling;
+    engine_request_id id;
+    uint32_t slot;
+    uint64_t tick_submitted;
+    uint64_t tick_stopped; /* the reader; 0 = has not */
+    bool is_submitted;
+    bool is_started;
+    bool is_cancelled;
+    bool is_over;
+};
+
+struct sim_tenant {
+    uint32_t group;
+    bool shares;     /* its pages go to the group's domain */
+    uint32_t grants; /* bits of published prompts */
+};
+
+struct sim_published {
+    uint32_t domain; /* 0 = not published */
+    struct sim_text text;
+};
+
+/* How far a running sequence was before the step. */
+struct sim_mark {
+    uint32_t slot;
+    uint32_t choice;
+    uint32_t computed;
+    uint32_t generated;
+};
+
+struct sim_world {
+    uint64_t seed;
+    bool is_traced;
+    struct sim_knobs knobs;
+    struct rng rng;
+    struct clock clock;
+    struct gguf *gguf;
+    struct buffer vocab_file;
+    struct vocab *vocab;
+    struct kernels *kernels;
+    struct model *model;
+    struct kv_layout layout;
+    struct ticket_table tickets;
+    struct step step;
+    struct sampler sampler;
+    uint32_t lag; /* the consumer takes events every so many ticks */
+
+    struct sim_tenant tenants[SIM_TENANTS_MAX];
+    struct sim_published published[SIM_PUBLISHED_MAX];
+    uint32_t domain_count;
+    struct sim_request requests[SIM_REQUESTS_MAX];
+    uint32_t submitted;
+    uint32_t over;
+    uint64_t tick;
+    struct sim_mark marks[SIM_REQUESTS_MAX * SIM_CHOICES_MAX];
+    uint32_t mark_count;
+    struct sim_result result;
+};
+
+/* --- telling --- */
+
+__attribute__((format(printf, 2, 3))) static void trace(const struct sim_world *world,
+                                                        const char *format, ...)
+{
+    if (!world->is_traced)
+        return;
+    va_list arguments;
+    printf("%8.3f ms tick %" PRIu64 ": ", (double)clock_mono_us(&world->clock) / 1000, world->tick);
+    va_start(arguments, format);
+    vprintf(format, arguments);
+    va_end(arguments);
+    putchar('\n');
+}
+
+__attribute__((format(printf, 2, 3))) static _Noreturn void fail(const struct sim_world *world,
+                                                                 const char *format, ...)
+{
+    va_list arguments;
+    fflush(stdout);
+    fprintf(stderr, "sim: tick %" PRIu64 ": ", world->tick);
+    va_start(arguments, format);
+    vfprintf(stderr, format, arguments);
+    va_end(arguments);
+    fputc('\n', stderr);
+    abort();
+}
+
+static void digest(struct sim_world *world, uint64_t value)
+{
+    world->result.digest = hash_mix64(world->result.digest ^ value) + world->tick;
+}
+
+/* --- open and close --- */
+
+/* 48 tokens of one printable character each, the last of which ends a text. */
+static void open_vocab(struct sim_world *world)
+{
+    struct gguf_writer writer;
+    char texts[SIM_MODEL_VOCAB][2];
+    const char *pointers[SIM_MODEL_VOCAB];
+    for (uint32_t t = 0; t < SIM_MODEL_VOCAB; t++) {
+        texts[t][0] = (char)('0' + t);
+        texts[t][1] = '\0';
+        pointers[t] = texts[t];
+    }
+    gguf_writer_init(&writer);
+    gguf_writer_string(&writer, "tokenizer.ggml.model", "gpt2");
+    gguf_writer_strings(&writer, "tokenizer.ggml.tokens", pointers, SIM_MODEL_VOCAB);
+    gguf_writer_u32(&writer, "tokenizer.ggml.eos_token_id", SIM_MODEL_END_TOKEN);
+    gguf_writer_finish(&writer, &world->vocab_file);
+    gguf_writer_deinit(&writer);
+    if (gguf_parse(&world->gguf, world->vocab_file.bytes, world->vocab_file.length) != STATUS_OK ||
+        vocab_create(&world->vocab, world->gguf) != STATUS_OK)
+        fail(world, "no vocabulary: %s", status_note()->message);
+}
+
+static void open_tenants(struct sim_world *world)
+{
+    const struct sim_knobs *knobs = &world->knobs;
+    for (uint32_t t = 0; t < knobs->tenants; t++)
+        world->tenants[t] = (struct sim_tenant){
+            .group = (uint32_t)rng_below(&world->rng, knobs->groups),
+            .shares = rng_below(&world->rng, 2) == 0,
+            .grants = (uint32_t)rng_below(&world->rng, 1u << SIM_PUBLISHED_MAX),
+        };
+    world->domain_count = 1 + knobs->tenants + knobs->groups;
+}
+
+static void open_step(struct sim_world *world)
+{
+    const struct sim_knobs *knobs = &world->knobs;
+    const struct kernels_options kernels_options = {
+        .isa = "ref", .threads = 1, .rows_max = knobs->rows_max, .cols_max = 64};
+    const struct sim_model_cost cost = {.fixed_us = 200, .row_us = 20, .keys_of_us = 50};
+    if (kernels_create(&world->kernels, &kernels_options) != STATUS_OK ||
+        sim_model_layout(world->kernels, KV_POOL_PAGE_TOKENS, &world->layout) != STATUS_OK ||
+        ticket_table_init(&world->tickets, TICKETS, 64 << 20) != STATUS_OK ||
+        sampler_init(&world->sampler, SIM_MODEL_VOCAB) != STATUS_OK)
+        fail(world, "no world: %s", status_note()->message);
+    world->model =
+        sim_model_create(&world->clock, &cost, knobs->rows_max, knobs->rows_max, SIM_CONTEXT);
+    const struct step_options options = {
+        .kernels = world->kernels,
+        .model = world->model,
+        .vocab = world->vocab,
+        .layout = &world->layout,
+        .tickets = &world->tickets,
+        .clock = &world->clock,
+        .kv_bytes = knobs->pages * world->layout.page_bytes,
+        .context = SIM_CONTEXT,
+        .rows_max = knobs->rows_max,
+        .logit_rows_max = knobs->rows_max,
+        .sequences_max = knobs->sequences_max,
+    };
+    if (step_init(&world->step, &options) != STATUS_OK)
+        fail(world, "no step: %s", status_note()->message);
+}
+
+static struct sim_world *world_open(uint64_t seed, bool is_traced)
+{
+    struct sim_world *world = mem_alloc_aligned(64, (sizeof(*world) + 63) & ~(size_t)63);
+    ASSERT(world != NULL);
+    memset(world, 0, sizeof(*world));
+    world->seed = seed;
+    world->is_traced = is_traced;
+    world->rng = (struct rng){.seed = hash_mix64(seed + 2)};
+    clock_manual_init(&world->clock, 1000);
+    sim_load_knobs(&world->knobs, seed);
+    world->lag = rng_below(&world->rng, 4) == 0 ? (uint32_t)(1 + rng_below(&world->rng, 8)) : 1;
+    open_vocab(world);
+    open_tenants(world);
+    open_step(world);
+    trace(world, "%s: %u tenants, %u requests, %u + %u pages, %u rows, %u sequences",
+          world->knobs.kind, world->knobs.tenants, world->knobs.requests, world->knobs.pages,
+          world->knobs.host_pages, world->knobs.rows_max, world->knobs.sequences_max);
+    return world;
+}
+
+static void world_close(struct sim_world *world)
+{
+    step_deinit(&world->step);
+    sampler_deinit(&world->sampler);
+    ticket_table_deinit(&world->tickets);
+    sim_model_destroy(world->model);
+    kernels_destroy(world->kernels);
+    vocab_destroy(world->vocab);
+    gguf_close(world->gguf);
+    buffer_deinit(&world->vocab_file);
+    mem_free(world);
+}
+
+/* --- domains --- */
+
+static uint32_t domain_own(uint32_t tenant)
+{
+    return 1 + tenant;
+}
+
+static uint32_t domain_group(const struct sim_world *world, uint32_t group)
+{
+    return 1 + world->knobs.tenants + group;
+}
+
+/* Domain 0 is none: all zero. */
+static struct engine_domain domain_id(uint32_t domain)
+{
+    struct engine_domain id = {{0}};
+    for (uint32_t i = 0; domain > 0 && i < sizeof(id.bytes); i++)
+        id.bytes[i] = (uint8_t)(hash_mix64(domain * 16 + i) | 1);
+    return id;
+}
+
+/* --- prompts --- */
+
+static uint32_t text_shared(const struct sim_text *a, const struct sim_text *b)
+{
+    uint32_t count = 0;
+    while (count < a->count && count < b->count && a->tokens[count] == b->tokens[count])
+        count++;
+    return count;
+}
+
+/* Prompt and what choice `choice` has said so far. */
+static void text_of(struct sim_text *out, const struct sim_request *request, uint32_t choice)
+{
+    *out = request->prompt;
+    const struct sim_choice *said = &request->choices[choice];
+    for (uint32_t i = 0; i < said->count && out->count < SIM_CONTEXT; i++)
+        out->tokens[out->count++] = said->tokens[i];
+}
+
+/* An earlier request, of the tenant unless `tenant` is SIM_NEVER; NULL when there is none. */
+static const struct sim_request *prompt_earlier(struct sim_world *world, uint32_t tenant)
+{
+    for (uint32_t tries = 0; tries < 8 && world->submitted > 0; tries++) {
+        const struct sim_request *earlier =
+            &world->requests[rng_below(&world->rng, world->submitted)];
+        if (tenant == SIM_NEVER || earlier->draw.tenant == tenant)
+            return earlier;
+    }
+    return NULL;
+}
+
+static void prompt_make(struct sim_world *world, struct sim_request *request)
+{
+    struct sim_text *prompt = &request->prompt;
+    struct rng *rng = &world->rng;
+    uint32_t tenant = request->draw.tenant;
+    enum sim_source source = request->draw.source;
+    bool is_own = source == SIM_SOURCE_CHAT || source == SIM_SOURCE_AGAIN;
+    const struct sim_request *earlier = prompt_earlier(world, is_own ? tenant : SIM_NEVER);
+    uint32_t tail = (uint32_t)rng_below(rng, 40);
+    prompt->count = 0;
+    if (source == SIM_SOURCE_SYSTEM) {
+        sim_load_system(prompt, world->seed, tenant, (uint32_t)rng_below(rng, 2));
+    } else if (source == SIM_SOURCE_PUBLISHED && world->knobs.published > 0) {
+        *prompt = world->published[rng_below(rng, world->knobs.published)].text;
+    } else if (source == SIM_SOURCE_CHAT && earlier != NULL) {
+        text_of(prompt, earlier, 0);
+    } else if (source == SIM_SOURCE_AGAIN && earlier != NULL) {
+        *prompt = earlier->prompt;
+        tail = 0;
+    } else if (source == SIM_SOURCE_TWIST && earlier != NULL) {
+        *prompt = earlier->prompt;
+        sim_load_twist(prompt, rng);
+    } else {
+        tail += 60;
+    }
+    uint32_t room = SIM_CONTEXT - request->draw.tokens_max;
+    if (prompt->count > room)
+        prompt->count = room;
+    sim_load_append(prompt, rng, tail + (prompt->count == 0), room);
+}
+
+/* --- submitting --- */
+
+static void submit_visibility(const struct sim_world *world, struct sim_request *request)
+{
+    const struct sim_tenant *tenant = &world->tenants[request->draw.tenant];
+    uint32_t count = 0;
+    for (uint32_t p = 0; p < world->knobs.published; p++)
+        if ((tenant->grants >> p & 1) != 0 && world->published[p].domain != 0)
+            request->visible[count++] = world->published[p].domain;
+    if (tenant->shares)
+        request->visible[count++] = domain_group(world, tenant->group);
+    request->visible[count++] = domain_own(request->draw.tenant);
+    request->visible_count = count;
+    request->domain =
+        tenant->shares ? domain_group(world, tenant->group) : domain_own(request->draw.tenant);
+}
+
+static void submit_fill(const struct sim_request *request, struct engine_request *out)
+{
+    *out = (struct engine_request){
+        .prompt_kind = ENGINE_PROMPT_TOKENS,
+        .tokens = request->prompt.tokens,
+        .token_count = request->prompt.count,
+        .choices = request->draw.choices,
+        .tokens_max = request->draw.tokens_max,
+        .sampling = request->sampling,
+        .domain = domain_id(request->domain),
+        .visible_count = request->visible_count,
+        .deadline_us = request->draw.deadline_us > 0
+                           ? request->draw.arrival_us + request->draw.deadline_us
+                           : 0,
+        .context = (void *)(uintptr_t)request,
+    };
+    for (uint32_t i = 0; i < request->visible_count; i++)
+        out->visible[i] = domain_id(request->visible[i]);
+}
+
+static void submit(struct sim_world *world, struct sim_request *request)
+{
+    struct engine_request asked;
+    prompt_make(world, request);
+    submit_visibility(world, request);
+    request->sampling = (struct engine_sampling){
+        .temperature = request->draw.temperature, .top_p = 1, .seed = world->submitted};
+    for (uint32_t p = 0; p < request->prompt.count; p++)
+        request->choices[0].chain =
+            sim_model_chain(request->choices[0].chain, request->prompt.tokens[p], p);
+    for (uint32_t c = 1; c < request->draw.choices; c++)
+        request->choices[c].chain = request->choices[0].chain;
+    submit_fill(request, &asked);
+    if (ticket_acquire(&world->tickets, &asked, clock_mono_us(&world->clock), &request->slot,
+                       &request->id) != STATUS_OK ||
+        ticket_take_tokens(&world->tickets, request->slot, SIM_MODEL_VOCAB, SIM_CONTEXT) !=
+            STATUS_OK)
+        fail(world, "request %u is refused: %s", world->submitted, status_note()->message);
+    inbox_push(&world->step.inbox, request->slot);
+    request->is_submitted = true;
+    request->tick_submitted = world->tick;
+    trace(world, "request %u of tenant %u: %u tokens, at most %u × %u more", world->submitted,
+          request->draw.tenant, request->prompt.count, request->draw.choices,
+          request->draw.tokens_max);
+    world->submitted++;
+}
+
+/* Grants that come and go. */
+static void submit_change(struct sim_world *world)
+{
+    if (world->knobs.published == 0 ||
+        sim_load_sometimes(&world->rng, world->knobs.changes, 1) == SIM_NEVER)
+        return;
+    uint32_t tenant = (uint32_t)rng_below(&world->rng, world->knobs.tenants);
+    uint32_t prompt = (uint32_t)rng_below(&world->rng, world->knobs.published);
+    world->tenants[tenant].grants ^= 1u << prompt;
+    trace(world, "prompt %u is %s tenant %u", prompt,
+          (world->tenants[tenant].grants >> prompt & 1) != 0 ? "granted to" : "taken from", tenant);
+}
+
+/* All whose time has come; returns when the next one comes. */
+static int64_t submit_due(struct sim_world *world)
+{
+    while (world->submitted < world->knobs.requests) {
+        struct sim_request *request = &world->requests[world->submitted];
+        if (request->draw.arrival_us > clock_mono_us(&world->clock))
+            return request->draw.arrival_us;
+        submit_change(world);
+        submit(world, request);
+    }
+    return INT64_MAX;
+}
+
+/* --- clients that go, and readers that stop --- */
+
+static void act_acknowledge(struct sim_world *world, struct sim_request *request, uint32_t choice)
+{
+    struct sim_choice *own = &request->choices[choice];
+    if (own->unacknowledged > 0 && !request->is_over)
+        ticket_acknowledge(&world->tickets, request->id, choice, own->unacknowledged);
+    own->unacknowledged = 0;
+}
+
+static void act(struct sim_world *world)
+{
+    for (uint32_t i = 0; i < world->submitted; i++) {
+        struct sim_request *request = &world->requests[i];
+        uint64_t age = world->tick - request->tick_submitted;
+        if (request->is_over)
+            continue;
+        if (!request->is_cancelled && age >= request->draw.cancel_steps &&
+            request->draw.cancel_steps != SIM_NEVER) {
+            request->is_cancelled = ticket_cancel(&world->tickets, request->id);
+            trace(world, "request %u is cancelled", i);
+        }
+        if (request->tick_stopped > 0 &&
+            world->tick - request->tick_stopped >= request->draw.resume_steps) {
+            request->draw.stop_tokens = SIM_NEVER;
+            for (uint32_t c = 0; c < request->draw.choices; c++)
+                act_acknowledge(world, request, c);
+        }
+    }
+}
+
+/* --- events, against what must come --- */
+
+/* What request `number` may at most find: the longest start of its prompt that some text in a
+ * domain it sees has too. */
+static uint32_t take_visible_tokens(struct sim_world *world, const struct sim_request *request)
+{
+    uint32_t most = 0;
+    for (uint32_t i = 0; i < world->submitted; i++) {
+        const struct sim_request *other = &world->requests[i];
+        bool is_visible = false;
+        for (uint32_t v = 0; v < request->visible_count; v++)
+            is_visible = is_visible || request->visible[v] == other->domain;
+        for (uint32_t c = 0; c < other->draw.choices && is_visible && other != request; c++) {
+            struct sim_text text;
+            text_of(&text, other, c);
+            uint32_t shared = text_shared(&text, &request->prompt);
+            most = shared > most ? shared : most;
+        }
+    }
+    return most;
+}
+
+static void take_start(struct sim_world *world, struct sim_request *request, uint32_t number)
+{
+    const struct engine_report *report = &world->tickets.slots[request->slot].report;
+    if (request->is_started)
+        fail(world, "request %u starts twice", number);
+    request->is_started = true;
+    world->result.tokens_prompt += request->prompt.count;
+    world->result.tokens_cached += report->cached_tokens;
+    if (report->cached_tokens >= request->prompt.count)
+        fail(world, "request %u computes nothing of its prompt", number);
+    if (report->cached_tokens > take_visible_tokens(world, request))
+        fail(world, "request %u found %u tokens, but what it may see shares only %u", number,
+             report->cached_tokens, take_visible_tokens(world, request));
+    for (uint32_t i = 0; i < number; i++)
+        if (!world->requests[i].is_started && !world->requests[i].is_cancelled &&
+            !world->requests[i].is_over)
+            fail(world, "request %u starts before request %u", number, i);
+}
+
+/* The token that the model gives after this choice's text alone, whatever else was computed. */
+static void take_token(struct sim_world *world, struct sim_request *request, uint32_t number,
+                       const struct outbox_record *record)
+{
+    struct sim_choice *choice = &request->choices[record->choice];
+    float logits[SIM_MODEL_VOCAB];
+    struct logits_stats stats;
+    uint32_t position = request->prompt.count + choice->count;
+    sim_model_logits(choice->chain, logits);
+    kernels_logits_stats(world->kernels, logits, 1, SIM_MODEL_VOCAB, &stats);
+    const struct sampler_args args = {
+        .logits = logits,
+        .stats = &stats,
+        .sampling = &request->sampling,
+        .choice = record->choice,
+        .position = position,
+        .generated = choice->tokens,
+        .generated_count = choice->count,
+    };
+    uint32_t right = sampler_choose(&world->sampler, &args);
+    float logprob = sampler_logprob(logits, &stats, right);
+    if (record->token != right || memcmp(&record->logprob, &logprob, sizeof(logprob)) != 0)
+        fail(world, "request %u, choice %u, token %u is %u, alone it is %u", number, record->choice,
+             choice->count, record->token, right);
+    if (choice->finish != ENGINE_FINISH_NONE || choice->count >= request->draw.tokens_max)
+        fail(world, "request %u, choice %u goes on after its end", number, record->choice);
+    choice->chain = sim_model_chain(choice->chain, right, position);
+    choice->tokens[choice->count++] = right;
+    choice->unacknowledged++;
+    world->result.tokens_generated++;
+    if (choice->count >= request->draw.stop_tokens) {
+        request->tick_stopped = request->tick_stopped > 0 ? request->tick_stopped : world->tick;
+        return;
+    }
+    act_acknowledge(world, request, record->choice);
+}
+
+static void take_choice_end(struct sim_world *world, struct sim_request *request, uint32_t number,
+                            const struct outbox_record *record)
+{
+    struct sim_choice *choice = &request->choices[record->choice];
+    bool is_right =
+        record->finish == ENGINE_FINISH_CANCELLED  ? request->is_cancelled
+        : record->finish == ENGINE_FINISH_DEADLINE ? request->draw.deadline_us > 0
+        : record->finish == ENGINE_FINISH_LENGTH
+            ? choice->count == request->draw.tokens_max
+            : choice->count > 0 && choice->tokens[choice->count - 1] == SIM_MODEL_END_TOKEN;
+    if (!is_right || choice->finish != ENGINE_FINISH_NONE)
+        fail(world, "request %u, choice %u ends after %u tokens as %d", number, record->choice,
+             choice->count, (int)record->finish);
+    choice->finish = record->finish;
+}
+
+static void take_end(struct sim_world *world, struct sim_request *request, uint32_t number,
+                     const struct outbox_record *record)
+{
+    const struct ticket *ticket = &world->tickets.slots[request->slot];
+    if (record->kind == ENGINE_EVENT_ERROR) {
+        enum status status = ticket->refusal.status;
+        bool is_right = status == STATUS_CANCELLED  ? request->is_cancelled
+                        : status == STATUS_DEADLINE ? request->draw.deadline_us > 0
+                                                    : false;
+        if (!is_right || request->is_started)
+            fail(world, "request %u is refused: %s", number, ticket->refusal.message);
+    } else {
+        world->result.preemptions += ticket->report_end.preemptions;
+        for (uint32_t c = 0; c < request->draw.choices; c++)
+            if (request->choices[c].finish == ENGINE_FINISH_NONE && !request->is_cancelled &&
+                request->draw.deadline_us == 0)
+                fail(world, "request %u ends, its choice %u has not", number, c);
+    }
+    request->is_over = true;
+    world->over++;
+    world->result.cancelled += request->is_cancelled;
+    ticket_release(&world->tickets, request->slot);
+}
+
+static void take_events(struct sim_world *world)
+{
+    const struct engine_logprob *top;
+    struct slice text;
+    const struct outbox_record *record;
+    while ((record = outbox_next(&world->step.outbox, &top, &text)) != NULL) {
+        struct sim_request *request = world->tickets.slots[record->slot].asked.context;
+        uint32_t number = (uint32_t)(request - world->requests);
+        if (record->sequence != SEQUENCE_NONE)
+            atomic_fetch_add(&world->step.sequences.slots[record->sequence].records_taken, 1);
+        digest(world, (uint64_t)number << 40 | (uint64_t)record->kind << 32 |
+                          (uint64_t)record->choice << 24 | record->token);
+        digest(world, (uint64_t)clock_mono_us(&world->clock));
+        trace(world, "request %u: event %d, choice %u, token %u, finish %d", number,
+              (int)record->kind, record->choice, record->token, (int)record->finish);
+        if (request->is_over)
+            fail(world, "request %u has an event after its last", number);
+        if (record->kind == ENGINE_EVENT_START)
+            take_start(world, request, number);
+        else if (record->kind == ENGINE_EVENT_TOKEN)
+            take_token(world, request, number, record);
+        else if (record->kind == ENGINE_EVENT_CHOICE_END)
+            take_choice_end(world, request, number, record);
+        else
+            take_end(world, request, number, record);
+    }
+}
+
+/* --- at each step --- */
+
+static void check_mark(struct sim_world *world)
+{
+    const struct sequence_table *table = &world->step.sequences;
+    world->mark_count = table->order_count;
+    for (uint32_t i = 0; i < table->order_count; i++) {
+        const struct sequence *sequence = &table->slots[table->order[i]];
+        world->marks[i] = (struct sim_mark){.slot = sequence->slot,
+                                            .choice = sequence->choice,
+                                            .computed = sequence->computed,
+                                            .generated = sequence_generated(sequence)};
+    }
+}
+
+static const struct sequence *check_find(const struct sim_world *world, const struct sim_mark *mark)
+{
+    const struct sequence_table *table = &world->step.sequences;
+    for (uint32_t i = 0; i < table->order_count; i++) {
+        const struct sequence *sequence = &table->slots[table->order[i]];
+        if (sequence->slot == mark->slot && sequence->choice == mark->choice)
+            return sequence;
+    }
+    return NULL;
+}
+
+/* The oldest that may compute has computed, so that every one's turn comes. */
+static void check_oldest(const struct sim_world *world)
+{
+    for (uint32_t i = 0; i < world->mark_count; i++) {
+        const struct sim_mark *mark = &world->marks[i];
+        const struct sequence *sequence = check_find(world, mark);
+        if (sequence != NULL && sequence->is_throttled)
+            continue;
+        if (sequence == NULL) /* it came to its end in this step */
+            return;
+        if (sequence->computed > mark->computed || sequence_generated(sequence) > mark->generated)
+            return;
+        fail(world, "the oldest sequence (slot %u, choice %u) stands still at %u of %u tokens",
+             mark->slot, mark->choice, sequence->computed, sequence->token_count);
+    }
+}
+
+/* Whoever was cancelled before the step has nothing after it. */
+static void check_cancelled(const struct sim_world *world)
+{
+    const struct step *step = &world->step;
+    for (uint32_t i = 0; i < world->submitted; i++) {
+        const struct sim_request *request = &world->requests[i];
+        if (request->is_over || !request->is_cancelled)
+            continue;
+        for (uint32_t s = 0; s < step->sequences.order_count; s++)
+            if (step->sequences.slots[step->sequences.order[s]].slot == request->slot)
+                fail(world, "request %u still runs after its cancel", i);
+        for (uint32_t s = 0; s < step->waiting_count; s++)
+            if (step->waiting[s] == request->slot)
+                fail(world, "request %u still waits after its cancel", i);
+    }
+}
+
+/* Nobody idles who could compute, nobody waits who could come in. */
+static void check_idle(struct sim_world *world)
+{
+    struct step *step = &world->step;
+    const struct sequence_table *table = &step->sequences;
+    for (uint32_t i = 0; i < table->order_count; i++)
+        if (!table->slots[table->order[i]].is_throttled)
+            fail(world, "no step, but slot %u could compute", table->slots[table->order[i]].slot);
+    if (step->waiting_count > 0 && sequence_free_count(&step->sequences) > 0)
+        fail(world, "no step, but %u requests could be admitted", step->waiting_count);
+}
+
+/* What lies in free pages is nobody's: overwritten, so that reading it breaks the chain. */
+static void check_poison(struct sim_world *world)
+{
+    const struct kv_pool *pool = &world->step.pool;
+    for (uint32_t i = 0; i < pool->free_count; i++)
+        memset((char *)pool->memory + pool->free_pages[i] * pool->layout.page_bytes, POISON,
+               pool->layout.page_bytes);
+}
+
+static void check_step(struct sim_world *world, bool has_worked)
+{
+    if (!sequence_table_check(&world->step.sequences, &world->step.pool))
+        fail(world, "references to pages do not add up");
+    check_cancelled(world);
+    if (has_worked)
+        check_oldest(world);
+    else
+        check_idle(world);
+    check_poison(world);
+}
+
+static void check_end(const struct sim_world *world)
+{
+    const struct step *step = &world->step;
+    if (step->sequences.order_count != 0 || step->waiting_count != 0 ||
+        atomic_load(&world->tickets.free_count) != TICKETS)
+        fail(world, "something still runs at the end");
+    if (step->pool.free_count != step->pool.page_count)
+        fail(world, "%u of %u pages are free at the end", step->pool.free_count,
+             step->pool.page_count);
+}
+
+/* --- a run --- */
+
+static void run_draw(struct sim_world *world)
+{
+    int64_t arrival_us = clock_mono_us(&world->clock);
+    for (uint32_t i = 0; i < world->knobs.requests; i++) {
+        sim_load_draw(&world->requests[i].draw, &world->knobs, &world->rng, arrival_us);
+        arrival_us = world->requests[i].draw.arrival_us;
+    }
+    for (uint32_t p = 0; p < world->knobs.published; p++)
+        sim_load_append(&world->published[p].text, &world->rng,
+                        (uint32_t)(20 + rng_below(&world->rng, 70)), SIM_CONTEXT);
+}
+
+/* Ticks that no run needs: each request's rows one by one, computed again and again, and every
+ * reader's stop. */
+static uint64_t run_ticks_max(const struct sim_world *world)
+{
+    return 100000 + 1000 * (uint64_t)world->knobs.requests;
+}
+
+void sim_world_run(struct sim_result *out, uint64_t seed, bool is_traced)
+{
+    struct sim_world *world = world_open(seed, is_traced);
+    run_draw(world);
+    while (world->over < world->knobs.requests) {
+        if (++world->tick > run_ticks_max(world))
+            fail(world, "no end: %u of %u requests are over", world->over, world->knobs.requests);
+        int64_t next_us = submit_due(world);
+        act(world);
+        check_mark(world);
+        bool has_worked = step_once(&world->step);
+        check_step(world, has_worked);
+        if (world->tick % world->lag == 0)
+            take_events(world);
+        if (has_worked)
+            continue;
+        int64_t until_next_us = next_us - clock_mono_us(&world->clock);
+        clock_manual_advance(&world->clock, until_next_us < IDLE_US ? until_next_us : IDLE_US);
+    }
+    step_once(&world->step);
+    check_end(world);
+    world->result.requests = world->knobs.requests;
+    world->result.steps = atomic_load(&world->step.figures.steps);
+    world->result.rows = atomic_load(&world->step.figures.rows);
+    *out = world->result;
+    world_close(world);
+}

@@ -1,0 +1,29 @@
+/* sim_world: the real step under a virtual clock, its clients, and what must be true at each step.
+ *
+ * Owns:     one run: kernels, fake model, tickets, step, requests with what each may be told.
+ * Thread:   one: it is the engine thread, the submitters and the consumer in turn.
+ * Cost:     a few milliseconds a run; no allocation between ticks but the tickets' own.
+ * Not here: what is asked (sim_load), the arithmetic (sim_model).
+ *
+ *     tick:  submit ─► cancel, resume, grant ─► step_once ─► take events ─► check
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct sim_result {
+    uint64_t digest; /* of every event, its step and its time: equal for equal seeds */
+    uint64_t steps;
+    uint64_t rows;
+    uint64_t tokens_prompt;
+    uint64_t tokens_cached;
+    uint64_t tokens_generated;
+    uint64_t preemptions;
+    uint32_t requests;
+    uint32_t cancelled;
+};
+
+/* Runs a seed to its end. A property that does not hold ends the process (abort) with a sentence on
+ * standard error; `is_traced` prints the run. */
+void sim_world_run(struct sim_result *out, uint64_t seed, bool is_traced);
