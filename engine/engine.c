@@ -144,6 +144,11 @@ static enum status open_step(struct engine *engine, const struct engine_options 
 {
     TRY(ticket_table_init(&engine->tickets, LIMIT_REQUESTS_IN_ENGINE,
                           LIMIT_REQUEST_BYTES_IN_ENGINE));
+    static const enum scheduler_mode modes[] = {
+        [ENGINE_BATCHING_CONTINUOUS] = SCHEDULER_CONTINUOUS,
+        [ENGINE_BATCHING_WINDOW] = SCHEDULER_WINDOW,
+        [ENGINE_BATCHING_STATIC] = SCHEDULER_STATIC,
+    };
     const struct step_options step_options = {
         .kernels = engine->kernels,
         .model = engine->model,
@@ -159,6 +164,8 @@ static enum status open_step(struct engine *engine, const struct engine_options 
         .rows_max = options->rows_max,
         .logit_rows_max = logit_rows_max,
         .sequences_max = options->sequences_max,
+        .mode = modes[options->batching],
+        .step_ms = options->step_ms,
     };
     enum status status = step_init(&engine->step, &step_options);
     if (status != STATUS_OK)

@@ -10,9 +10,11 @@ struct plan_state {
     const struct scheduler_input *input;
     struct scheduler_plan *plan;
     struct scheduler_grant *grants;
-    uint32_t pages_free;
+    uint32_t pages_available;
     uint32_t rows_left;
     uint32_t logit_rows_left;
+    double us_left;
+    bool has_chunk; /* of a prompt */
 };
 
 static uint32_t plan_pages(const struct plan_state *state, uint64_t tokens)
@@ -24,6 +26,28 @@ static uint32_t plan_pages(const struct plan_state *state, uint64_t tokens)
 static bool plan_holds(const struct plan_state *state, uint32_t index)
 {
     return state->input->running[index].pages > 0 && !state->grants[index].drop;
+}
+
+static bool plan_is_decode(const struct scheduler_sequence *sequence)
+{
+    return sequence->tokens - sequence->computed == 1 && sequence->pages > 0;
+}
+
+/* Pages that the next `rows` rows of a sequence take from the available ones. */
+static uint32_t plan_missing(const struct plan_state *state,
+                             const struct scheduler_sequence *sequence, uint32_t rows)
+{
+    uint32_t held = sequence->pages > 0 ? sequence->pages : sequence->found_pages;
+    uint32_t wanted = plan_pages(state, (uint64_t)sequence->computed + rows);
+    uint32_t cost = sequence->pages > 0 ? 0 : sequence->found_cost;
+    return cost + (wanted > held ? wanted - held : 0);
+}
+
+/* The same until its next token has a place. */
+static uint32_t plan_missing_whole(const struct plan_state *state,
+                                   const struct scheduler_sequence *sequence)
+{
+    return plan_missing(state, sequence, sequence->tokens + 1 - sequence->computed);
 }
 
 /* Whose pages sequence `index` may take: the youngest throttled one, else the youngest that is
@@ -43,8 +67,37 @@ static uint32_t plan_victim(const struct plan_state *state, uint32_t index)
 static void plan_drop(struct plan_state *state, uint32_t victim)
 {
     state->grants[victim] = (struct scheduler_grant){.rows = 0, .drop = true};
-    state->pages_free += state->input->running[victim].pages;
+    state->pages_available += state->input->running[victim].pages_back;
     state->plan->dropped++;
+}
+
+static double plan_us(const struct plan_state *state, const struct scheduler_sequence *sequence,
+                      uint32_t rows)
+{
+    const struct scheduler_cost *cost = &state->input->cost;
+    double keys = (double)rows * sequence->computed + (double)rows * (rows + 1.0) / 2;
+    return rows * cost->row_us + keys * cost->key_us;
+}
+
+/* The most of `rows` rows of a prompt that the time left allows, cut where a page ends. */
+static uint32_t plan_rows_in_time(const struct plan_state *state,
+                                  const struct scheduler_sequence *sequence, uint32_t rows)
+{
+    if (state->input->budget_us <= 0 || plan_us(state, sequence, rows) <= state->us_left)
+        return rows;
+    uint32_t fits = 0;
+    for (uint32_t over = rows; over - fits > 1;) {
+        uint32_t middle = fits + (over - fits) / 2;
+        if (plan_us(state, sequence, middle) <= state->us_left)
+            fits = middle;
+        else
+            over = middle;
+    }
+    uint32_t over_page = (sequence->computed + fits) % state->input->page_tokens;
+    fits -= over_page < fits ? over_page : fits;
+    if (!state->has_chunk && fits < SCHEDULER_CHUNK_MIN)
+        fits = SCHEDULER_CHUNK_MIN;
+    return fits < rows ? fits : rows;
 }
 
 /* Rows of `sequence` that the rest of the budgets allows, before pages are asked. */
@@ -57,36 +110,19 @@ static uint32_t plan_rows_wanted(const struct plan_state *state,
     uint32_t logits_from =
         sequence->logits_from > sequence->computed ? sequence->logits_from : sequence->computed;
     uint64_t rows_allowed = (uint64_t)logits_from - sequence->computed + state->logit_rows_left;
-    return rows < rows_allowed ? rows : (uint32_t)rows_allowed;
+    if (rows_allowed < rows)
+        rows = (uint32_t)rows_allowed;
+    return plan_is_decode(sequence) ? rows : plan_rows_in_time(state, sequence, rows);
 }
 
-/* Grants sequence `index` as many rows as budgets and pages allow. `held` is how many pages it has
- * now. Victims are taken only where `may_take`. */
-static void plan_grant(struct plan_state *state, uint32_t index,
-                       const struct scheduler_sequence *sequence, bool may_take)
+static void plan_count(struct plan_state *state, uint32_t index,
+                       const struct scheduler_sequence *sequence, uint32_t rows)
 {
-    uint32_t rows = plan_rows_wanted(state, sequence);
-    if (rows == 0)
-        return;
-    uint32_t held = sequence->pages;
-    uint32_t wanted = plan_pages(state, (uint64_t)sequence->computed + rows);
-    uint32_t missing = wanted > held ? wanted - held : 0;
-    while (may_take && missing > state->pages_free) {
-        uint32_t victim = plan_victim(state, index);
-        if (victim == NOBODY)
-            break;
-        plan_drop(state, victim);
-    }
-    if (missing > state->pages_free) {
-        missing = state->pages_free;
-        uint64_t room = (uint64_t)(held + missing) * state->input->page_tokens;
-        if (room <= sequence->computed)
-            return;
-        rows = (uint32_t)(room - sequence->computed);
-    }
-    state->pages_free -= missing;
+    state->pages_available -= plan_missing(state, sequence, rows);
     state->grants[index].rows = rows;
     state->rows_left -= rows;
+    state->us_left -= plan_us(state, sequence, rows);
+    state->has_chunk = state->has_chunk || !plan_is_decode(sequence);
     state->plan->rows += rows;
     uint32_t end = sequence->computed + rows;
     if (end > sequence->logits_from) {
@@ -97,30 +133,50 @@ static void plan_grant(struct plan_state *state, uint32_t index,
     }
 }
 
-/* Pages that a sequence without any may count on: the free ones and those of the throttled, less
- * what prompts under way still need, less one page of growth for each that runs. */
+/* Grants sequence `index` as many rows as budgets and pages allow, taking pages of victims. */
+static void plan_grant(struct plan_state *state, uint32_t index,
+                       const struct scheduler_sequence *sequence)
+{
+    uint32_t rows = plan_rows_wanted(state, sequence);
+    if (rows == 0)
+        return;
+    while (plan_missing(state, sequence, rows) > state->pages_available) {
+        uint32_t victim = plan_victim(state, index);
+        if (victim == NOBODY)
+            break;
+        plan_drop(state, victim);
+    }
+    if (plan_missing(state, sequence, rows) > state->pages_available) {
+        uint32_t held = sequence->pages > 0 ? sequence->pages : sequence->found_pages;
+        uint32_t cost = sequence->pages > 0 ? 0 : sequence->found_cost;
+        if (cost > state->pages_available)
+            return;
+        uint64_t room =
+            (uint64_t)(held + state->pages_available - cost) * state->input->page_tokens;
+        if (room <= sequence->computed)
+            return;
+        rows = (uint32_t)(room - sequence->computed);
+    }
+    plan_count(state, index, sequence, rows);
+}
+
+/* Pages that a sequence without any may count on: the available ones and those of the throttled,
+ * less what prompts under way still need, less one page of growth for each that runs. */
 static uint64_t plan_pages_available(const struct plan_state *state)
 {
     const struct scheduler_input *input = state->input;
-    uint64_t available = state->pages_free;
+    uint64_t available = state->pages_available;
     uint64_t promised = 0;
     for (uint32_t i = 0; i < input->running_count; i++) {
         const struct scheduler_sequence *sequence = &input->running[i];
-        if (!plan_holds(state, i) && state->grants[i].rows == 0)
+        uint32_t rows = state->grants[i].rows;
+        if (rows == 0 && !plan_holds(state, i))
             continue;
-        if (sequence->is_throttled) {
-            available += sequence->pages;
-            continue;
-        }
-        uint32_t end = plan_pages(state, (uint64_t)sequence->computed + state->grants[i].rows);
-        uint32_t held = end > sequence->pages ? end : sequence->pages;
-        uint32_t whole = plan_pages(state, (uint64_t)sequence->tokens + 1);
-        promised += 1 + (whole > held ? whole - held : 0);
-    }
-    for (uint32_t i = 0; i < state->plan->admitted; i++) {
-        uint32_t rows = state->grants[input->running_count + i].rows;
-        promised +=
-            1 + plan_pages(state, (uint64_t)input->waiting[i].tokens + 1) - plan_pages(state, rows);
+        if (sequence->is_throttled)
+            available += sequence->pages_back;
+        else
+            promised += 1 + plan_missing_whole(state, sequence) -
+                        (rows > 0 ? plan_missing(state, sequence, rows) : 0);
     }
     return available > promised ? available - promised : 0;
 }
@@ -140,9 +196,9 @@ static bool plan_prefills(struct plan_state *state)
             return false;
         if (grant->rows == 0) {
             if (sequence->pages == 0 && !is_oldest &&
-                plan_pages_available(state) < plan_pages(state, (uint64_t)sequence->tokens + 1))
+                plan_pages_available(state) < plan_missing_whole(state, sequence))
                 return false; /* whoever is younger stays behind it */
-            plan_grant(state, i, sequence, true);
+            plan_grant(state, i, sequence);
             if (sequence->pages == 0 && grant->rows == 0)
                 return false;
         }
@@ -151,20 +207,58 @@ static bool plan_prefills(struct plan_state *state)
     return true;
 }
 
+/* Rows for waiting sequence `i` when its whole prompt has room in `*pages`, which it then has not
+ * any more. */
+static bool plan_admit(struct plan_state *state, uint32_t i, uint64_t *pages)
+{
+    const struct scheduler_sequence *sequence = &state->input->waiting[i];
+    struct scheduler_grant *grant = &state->grants[state->input->running_count + i];
+    uint32_t whole = plan_missing_whole(state, sequence);
+    if (*pages < whole)
+        return false;
+    plan_grant(state, state->input->running_count + i, sequence);
+    if (grant->rows == 0)
+        return false;
+    *pages -= whole < *pages ? whole + 1 : whole; /* and one page of growth */
+    grant->admit = true;
+    state->plan->admitted++;
+    return true;
+}
+
+/* A batch is formed: all that wait come in, and get their rows as those that are paused do. */
+static void plan_admit_together(struct plan_state *state)
+{
+    const struct scheduler_input *input = state->input;
+    for (uint32_t i = 0; i < input->running_count; i++) {
+        const struct scheduler_sequence *sequence = &input->running[i];
+        if (!sequence->is_throttled &&
+            (input->mode == SCHEDULER_STATIC || !plan_is_decode(sequence)))
+            return;
+    }
+    uint64_t pages = plan_pages_available(state);
+    bool has_room = true;
+    for (uint32_t i = 0; i < input->waiting_count && i < input->sequences_free; i++) {
+        struct scheduler_grant *grant = &state->grants[input->running_count + i];
+        has_room = has_room && !input->waiting[i].is_following && plan_admit(state, i, &pages);
+        if (has_room)
+            continue;
+        grant->admit = true;
+        state->plan->admitted++;
+    }
+}
+
 static void plan_admissions(struct plan_state *state)
 {
     const struct scheduler_input *input = state->input;
-    while (state->plan->admitted < input->waiting_count &&
-           state->plan->admitted < input->sequences_free) {
-        const struct scheduler_sequence *sequence = &input->waiting[state->plan->admitted];
-        uint32_t index = input->running_count + state->plan->admitted;
-        if (plan_pages_available(state) < plan_pages(state, (uint64_t)sequence->tokens + 1))
-            return;
-        plan_grant(state, index, sequence, true);
-        if (state->grants[index].rows == 0)
-            return;
-        state->plan->admitted++;
+    if (input->mode != SCHEDULER_CONTINUOUS) {
+        plan_admit_together(state);
+        return;
     }
+    uint64_t pages = plan_pages_available(state);
+    for (uint32_t i = 0; i < input->waiting_count && state->plan->admitted < input->sequences_free;
+         i++)
+        if (!input->waiting[i].is_following && !plan_admit(state, i, &pages))
+            return;
 }
 
 void scheduler_plan(const struct scheduler_input *input, struct scheduler_plan *plan,
@@ -175,23 +269,23 @@ void scheduler_plan(const struct scheduler_input *input, struct scheduler_plan *
         .input = input,
         .plan = plan,
         .grants = grants,
-        .pages_free = input->pages_free,
+        .pages_available = input->pages_available,
         .rows_left = input->rows_max,
         .logit_rows_left = input->logit_rows_max,
+        .us_left = input->budget_us - input->cost.fixed_us,
     };
-    uint32_t admissible =
-        input->waiting_count < input->sequences_free ? input->waiting_count : input->sequences_free;
-    for (uint32_t i = 0; i < input->running_count + admissible; i++)
+    for (uint32_t i = 0; i < input->running_count + input->waiting_count; i++)
         grants[i] = (struct scheduler_grant){0};
 
     for (uint32_t i = 0; i < input->running_count; i++) {
         const struct scheduler_sequence *sequence = &input->running[i];
         ASSERT(sequence->computed < sequence->tokens);
         ASSERT(sequence->logits_from < sequence->tokens);
-        ASSERT((uint64_t)sequence->pages * input->page_tokens >= sequence->computed);
-        if (sequence->tokens - sequence->computed == 1 && sequence->pages > 0 &&
-            !sequence->is_throttled && !grants[i].drop)
-            plan_grant(&state, i, sequence, true);
+        ASSERT((uint64_t)(sequence->pages > 0 ? sequence->pages : sequence->found_pages) *
+                   input->page_tokens >=
+               sequence->computed);
+        if (plan_is_decode(sequence) && !sequence->is_throttled && !grants[i].drop)
+            plan_grant(&state, i, sequence);
     }
     if (plan_prefills(&state))
         plan_admissions(&state);

@@ -389,6 +389,7 @@ static void plan_view(struct step *step, struct scheduler_input *input)
             .tokens = sequence->token_count,
             .computed = sequence->computed,
             .pages = sequence->page_count,
+            .pages_back = sequence->page_count,
             .logits_from = sequence_logits_from(sequence),
             .is_throttled = sequence->is_throttled,
         };
@@ -412,11 +413,16 @@ static void plan_view(struct step *step, struct scheduler_input *input)
         .waiting = step->view_waiting,
         .waiting_count = count,
         .sequences_free = places,
-        .pages_free = step->pool.free_count,
+        .pages_available = step->pool.free_count,
         .page_tokens = step->pool.layout.page_tokens,
         .rows_max = step->options.rows_max,
         .logit_rows_max = step->options.logit_rows_max,
+        .mode = step->options.mode,
     };
+    if (step_cost_is_known(&step->cost)) {
+        input->cost = step->cost.bound;
+        input->budget_us = step->options.step_ms * 1000.0;
+    }
 }
 
 static void plan_start(struct step *step, struct ticket *ticket, uint32_t slot)
@@ -489,8 +495,10 @@ static uint32_t once_plan(struct step *step)
     for (uint32_t i = 0; i < input.running_count && plan.dropped > 0; i++)
         if (step->grants[i].drop)
             plan_drop(step, table->order[i]);
-    for (uint32_t i = 0; i < plan.admitted; i++)
+    for (uint32_t i = 0; i < plan.admitted; i++) { /* the first so many: nobody follows yet */
+        ASSERT(step->grants[input.running_count + i].admit);
         plan_admit(step);
+    }
     ASSERT(table->order_count == input.running_count + plan.admitted);
 
     batch_begin(&step->batch, &step->pool);
@@ -632,6 +640,15 @@ static void once_wake(struct step *step)
     step->has_emitted = false;
 }
 
+/* Keys that all rows of a batch read together. */
+static uint64_t once_keys(const struct model_batch *batch)
+{
+    uint64_t keys = 0;
+    for (uint32_t row = 0; row < batch->rows; row++)
+        keys += batch->kv.position[row] + 1;
+    return keys;
+}
+
 bool step_once(struct step *step)
 {
     step->has_emitted = false;
@@ -645,10 +662,12 @@ bool step_once(struct step *step)
     once_wake(step); /* a start or an end need not wait for the forward pass */
     if (parts > 0) {
         const struct model_batch *batch = &step->batch.model;
+        int64_t began_us = step->now_us;
         const float *logits = model_forward(step->options.model, batch);
         kernels_logits_stats(step->options.kernels, logits, batch->logit_rows, step->vocab_count,
                              step->stats);
         step->now_us = clock_mono_us(step->options.clock);
+        step_cost_add(&step->cost, batch->rows, once_keys(batch), step->now_us - began_us);
         atomic_fetch_add_explicit(&step->figures.steps, 1, memory_order_relaxed);
         atomic_fetch_add_explicit(&step->figures.rows, batch->rows, memory_order_relaxed);
         if (step->metrics.batch_rows != NULL)

@@ -19,6 +19,7 @@
 #include "engine/sampler.h"
 #include "engine/scheduler.h"
 #include "engine/sequence.h"
+#include "engine/step_cost.h"
 #include "engine/ticket.h"
 #include "engine/vocab.h"
 
@@ -65,6 +66,8 @@ struct step_options {
     uint32_t rows_max;
     uint32_t logit_rows_max;
     uint32_t sequences_max; /* that compute at once, throttled ones apart */
+    enum scheduler_mode mode;
+    uint32_t step_ms; /* budget of a step in predicted milliseconds; 0 = rows alone */
 };
 
 struct step {
@@ -79,6 +82,7 @@ struct step {
     struct sequence_table sequences;
     struct batch batch;
     struct sampler sampler;
+    struct step_cost cost;
     uint32_t *waiting; /* [waiting_count] request slots in order of arrival */
     uint32_t waiting_count;
     /* Places for sequences, more than may compute at once: one that is throttled keeps its place,

@@ -32,6 +32,8 @@ struct world {
     uint32_t pages_free;
     uint32_t rows_max;
     uint32_t logit_rows_max;
+    enum scheduler_mode mode;
+    double budget_us;
     uint32_t drops;
 };
 
@@ -42,6 +44,7 @@ static struct scheduler_sequence view(const struct job *job)
         .tokens = tokens,
         .computed = job->computed,
         .pages = job->pages,
+        .pages_back = job->pages,
         .logits_from = job->generated > 0 ? tokens - 1 : job->logits_from,
         .is_throttled = job->is_throttled,
     };
@@ -124,8 +127,8 @@ static void step(struct world *world)
 {
     struct scheduler_sequence running[RUNNING_MAX];
     struct scheduler_sequence waiting[REQUESTS];
-    struct scheduler_grant grants[2 * RUNNING_MAX];
-    struct scheduler_grant again[2 * RUNNING_MAX];
+    struct scheduler_grant grants[RUNNING_MAX + REQUESTS];
+    struct scheduler_grant again[RUNNING_MAX + REQUESTS];
     struct scheduler_plan plan;
     struct scheduler_plan plan_again;
     bool has_work = world->next < REQUESTS;
@@ -142,16 +145,20 @@ static void step(struct world *world)
         .waiting = waiting,
         .waiting_count = waiting_count,
         .sequences_free = world->sequences_max - world->running_count,
-        .pages_free = world->pages_free,
+        .pages_available = world->pages_free,
         .page_tokens = PAGE_TOKENS,
         .rows_max = world->rows_max,
         .logit_rows_max = world->logit_rows_max,
+        .mode = world->mode,
+        .cost = {.fixed_us = 10, .row_us = 2, .key_us = 0.1},
+        .budget_us = world->budget_us,
     };
     scheduler_plan(&input, &plan, grants);
     scheduler_plan(&input, &plan_again, again);
     assert_memory_equal(&plan, &plan_again, sizeof(plan));
-    for (uint32_t i = 0; i < world->running_count + plan.admitted; i++)
-        assert_true(grants[i].rows == again[i].rows && grants[i].drop == again[i].drop);
+    for (uint32_t i = 0; i < world->running_count + waiting_count; i++)
+        assert_true(grants[i].rows == again[i].rows && grants[i].drop == again[i].drop &&
+                    grants[i].admit == again[i].admit);
 
     /* With all slots taken by throttled sequences nothing new can start; else a step is never idle
      * while something could go on. */
@@ -160,9 +167,12 @@ static void step(struct world *world)
     struct scheduler_grant kept[2 * RUNNING_MAX];
     apply_drops(world, grants, kept);
     assert_true(plan.admitted <= input.sequences_free);
+    uint32_t was_running = input.running_count;
     for (uint32_t i = 0; i < plan.admitted; i++) {
-        assert_true(grants[world->running_count].rows > 0);
-        kept[world->running_count] = grants[world->running_count];
+        const struct scheduler_grant *grant = &grants[was_running + i];
+        assert_true(grant->admit);
+        assert_true(grant->rows > 0 || world->mode != SCHEDULER_CONTINUOUS);
+        kept[world->running_count] = *grant;
         world->running[world->running_count++] = world->next++;
     }
     apply_rows(world, kept);
@@ -188,6 +198,8 @@ static void run_world(uint64_t seed, uint32_t *drops)
         .sequences_max = 1 + (uint32_t)rng_below(&rng, RUNNING_MAX),
         .rows_max = 1 + (uint32_t)rng_below(&rng, 40),
     };
+    world.mode = (enum scheduler_mode)rng_below(&rng, 3);
+    world.budget_us = rng_below(&rng, 2) == 0 ? 0 : 60;
     world.logit_rows_max = 1 + (uint32_t)rng_below(&rng, world.rows_max);
     world.pages_total = pages_for(CONTEXT) + (uint32_t)rng_below(&rng, 20);
     world.pages_free = world.pages_total;
@@ -231,9 +243,9 @@ static void test_order_within_a_step(void **state)
     (void)state;
     /* Two decodes, a prompt of which 4 of 20 tokens are done, a new prompt of 30: 10 rows. */
     const struct scheduler_sequence running[] = {
-        {.tokens = 20, .computed = 4, .pages = 1, .logits_from = 19},
-        {.tokens = 9, .computed = 8, .pages = 3, .logits_from = 8},
-        {.tokens = 5, .computed = 4, .pages = 2, .logits_from = 4},
+        {.tokens = 20, .computed = 4, .pages = 1, .pages_back = 1, .logits_from = 19},
+        {.tokens = 9, .computed = 8, .pages = 3, .pages_back = 3, .logits_from = 8},
+        {.tokens = 5, .computed = 4, .pages = 2, .pages_back = 2, .logits_from = 4},
     };
     const struct scheduler_sequence waiting[] = {{.tokens = 30, .logits_from = 29}};
     struct scheduler_input input = {
@@ -242,7 +254,7 @@ static void test_order_within_a_step(void **state)
         .waiting = waiting,
         .waiting_count = 1,
         .sequences_free = 1,
-        .pages_free = 100,
+        .pages_available = 100,
         .page_tokens = 4,
         .rows_max = 10,
         .logit_rows_max = 10,
@@ -269,9 +281,9 @@ static void test_youngest_gives_way(void **state)
     (void)state;
     /* All pages are held; the oldest decode needs one more. */
     const struct scheduler_sequence running[] = {
-        {.tokens = 9, .computed = 8, .pages = 2, .logits_from = 8},
-        {.tokens = 7, .computed = 6, .pages = 2, .logits_from = 6},
-        {.tokens = 6, .computed = 5, .pages = 2, .logits_from = 5},
+        {.tokens = 9, .computed = 8, .pages = 2, .pages_back = 2, .logits_from = 8},
+        {.tokens = 7, .computed = 6, .pages = 2, .pages_back = 2, .logits_from = 6},
+        {.tokens = 6, .computed = 5, .pages = 2, .pages_back = 2, .logits_from = 5},
     };
     struct scheduler_sequence throttled[3];
     memcpy(throttled, running, sizeof(running));
@@ -279,7 +291,7 @@ static void test_youngest_gives_way(void **state)
     struct scheduler_input input = {
         .running = running,
         .running_count = 3,
-        .pages_free = 0,
+        .pages_available = 0,
         .page_tokens = 4,
         .rows_max = 10,
         .logit_rows_max = 10,
@@ -305,7 +317,7 @@ static void test_first_come_first_served(void **state)
     (void)state;
     /* The first in line does not fit beside the one that runs; the second would, and must wait. */
     const struct scheduler_sequence running[] = {
-        {.tokens = 9, .computed = 8, .pages = 3, .logits_from = 8},
+        {.tokens = 9, .computed = 8, .pages = 3, .pages_back = 3, .logits_from = 8},
     };
     const struct scheduler_sequence waiting[] = {
         {.tokens = 40, .logits_from = 39},
@@ -317,7 +329,7 @@ static void test_first_come_first_served(void **state)
         .waiting = waiting,
         .waiting_count = 2,
         .sequences_free = 4,
-        .pages_free = 11,
+        .pages_available = 11,
         .page_tokens = 4,
         .rows_max = 64,
         .logit_rows_max = 10,
@@ -326,11 +338,11 @@ static void test_first_come_first_served(void **state)
     struct scheduler_grant grants[5];
     scheduler_plan(&input, &plan, grants);
     assert_int_equal(plan.admitted, 0);
-    input.pages_free = 12; /* 11 for 41 tokens, 1 of growth for the one that runs */
+    input.pages_available = 12; /* 11 for 41 tokens, 1 of growth for the one that runs */
     scheduler_plan(&input, &plan, grants);
     assert_int_equal(plan.admitted, 1);
     assert_int_equal(grants[1].rows, 40);
-    input.pages_free = 14; /* and 1 of growth for the first, 1 for 3 tokens */
+    input.pages_available = 14; /* and 1 of growth for the first, 1 for 3 tokens */
     scheduler_plan(&input, &plan, grants);
     assert_int_equal(plan.admitted, 2);
 }
@@ -340,12 +352,12 @@ static void test_logit_rows_bound_the_chunk(void **state)
     (void)state;
     /* An echo wants logits of all 20 rows; 7 a step are allowed. */
     const struct scheduler_sequence running[] = {
-        {.tokens = 20, .computed = 4, .pages = 1, .logits_from = 0},
+        {.tokens = 20, .computed = 4, .pages = 1, .pages_back = 1, .logits_from = 0},
     };
     struct scheduler_input input = {
         .running = running,
         .running_count = 1,
-        .pages_free = 20,
+        .pages_available = 20,
         .page_tokens = 4,
         .rows_max = 64,
         .logit_rows_max = 7,
