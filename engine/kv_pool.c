@@ -4,6 +4,8 @@
 
 #include "config/base/mem.h"
 
+enum { MARK_CACHED = 1, MARK_PINNED = 2 };
+
 enum status kv_pool_init(struct kv_pool *pool, struct kernels *kernels,
                          const struct kv_layout *layout, uint64_t bytes, uint32_t context)
 {
@@ -30,9 +32,10 @@ enum status kv_pool_init(struct kv_pool *pool, struct kernels *kernels,
     pool->memory = kernels_buffer_create(kernels, pages * layout->page_bytes);
     pool->free_pages = mem_zalloc(pages, sizeof(*pool->free_pages));
     pool->references = mem_zalloc(pages, sizeof(*pool->references));
+    pool->marks = mem_zalloc(pages, sizeof(*pool->marks));
     pool->domains = mem_zalloc(pages, sizeof(*pool->domains));
     if (pool->memory == NULL || pool->free_pages == NULL || pool->references == NULL ||
-        pool->domains == NULL)
+        pool->marks == NULL || pool->domains == NULL)
         FAIL_OUT(STATUS_NO_MEMORY, "no memory for %u KV pages of %zu bytes", pool->page_count,
                  layout->page_bytes);
     /* The lowest page is given first, so that a small load touches little memory. */
@@ -51,6 +54,7 @@ void kv_pool_deinit(struct kv_pool *pool)
         kernels_buffer_destroy(pool->kernels, pool->memory);
     mem_free(pool->free_pages);
     mem_free(pool->references);
+    mem_free(pool->marks);
     mem_free(pool->domains);
     *pool = (struct kv_pool){0};
 }
@@ -76,7 +80,26 @@ page_id kv_pool_acquire(struct kv_pool *pool, const struct engine_domain *domain
     return page;
 }
 
-void kv_pool_retain(struct kv_pool *pool, page_id page)
+bool kv_pool_is_idle(const struct kv_pool *pool, page_id page)
+{
+    return pool->references[page] == 1 && pool->marks[page] == MARK_CACHED;
+}
+
+/* After a change of a page's count or marks: `was_idle` before it. */
+static void changed(struct kv_pool *pool, page_id page, bool was_idle)
+{
+    bool is_idle = kv_pool_is_idle(pool, page);
+    if (is_idle == was_idle)
+        return;
+    if (is_idle)
+        pool->idle_count++;
+    else
+        pool->idle_count--;
+    if (pool->tell_idle != NULL)
+        pool->tell_idle(pool->tell_context, page, is_idle);
+}
+
+static void add_reference(struct kv_pool *pool, page_id page)
 {
     ASSERT(page < pool->page_count);
     ASSERT(pool->references[page] > 0);
@@ -84,14 +107,84 @@ void kv_pool_retain(struct kv_pool *pool, page_id page)
     pool->references[page]++;
 }
 
+void kv_pool_retain(struct kv_pool *pool, page_id page)
+{
+    ASSERT(page < pool->page_count);
+    bool was_idle = kv_pool_is_idle(pool, page);
+    add_reference(pool, page);
+    changed(pool, page, was_idle);
+}
+
 void kv_pool_release(struct kv_pool *pool, page_id page)
 {
     ASSERT(page < pool->page_count);
     ASSERT(pool->references[page] > 0);
-    if (--pool->references[page] > 0)
+    /* The cache's and a pin's reference are theirs to give back. */
+    ASSERT(pool->references[page] > (uint32_t)__builtin_popcount(pool->marks[page]));
+    if (--pool->references[page] > 0) {
+        changed(pool, page, false);
         return;
+    }
     ASSERT(pool->free_count < pool->page_count);
     pool->free_pages[pool->free_count++] = page;
+}
+
+void *kv_pool_memory(const struct kv_pool *pool, page_id page)
+{
+    ASSERT(page < pool->page_count);
+    return (char *)pool->memory + (size_t)page * pool->layout.page_bytes;
+}
+
+void kv_pool_set_idle(struct kv_pool *pool, void (*tell)(void *context, page_id page, bool is_idle),
+                      void *context)
+{
+    pool->tell_idle = tell;
+    pool->tell_context = context;
+}
+
+void kv_pool_cache(struct kv_pool *pool, page_id page)
+{
+    add_reference(pool, page);
+    ASSERT(pool->marks[page] == 0);
+    pool->marks[page] = MARK_CACHED;
+}
+
+void kv_pool_uncache(struct kv_pool *pool, page_id page)
+{
+    ASSERT(page < pool->page_count);
+    ASSERT(pool->marks[page] == MARK_CACHED);
+    pool->idle_count -= kv_pool_is_idle(pool, page);
+    pool->marks[page] = 0;
+    kv_pool_release(pool, page);
+}
+
+bool kv_pool_is_cached(const struct kv_pool *pool, page_id page)
+{
+    return (pool->marks[page] & MARK_CACHED) != 0;
+}
+
+void kv_pool_pin(struct kv_pool *pool, page_id page)
+{
+    ASSERT(page < pool->page_count);
+    ASSERT(pool->marks[page] == MARK_CACHED);
+    bool was_idle = kv_pool_is_idle(pool, page);
+    add_reference(pool, page);
+    pool->marks[page] |= MARK_PINNED;
+    pool->pinned_count++;
+    changed(pool, page, was_idle);
+}
+
+void kv_pool_unpin(struct kv_pool *pool, page_id page)
+{
+    ASSERT(kv_pool_is_pinned(pool, page));
+    pool->marks[page] &= (uint8_t)~MARK_PINNED;
+    pool->pinned_count--;
+    kv_pool_release(pool, page);
+}
+
+bool kv_pool_is_pinned(const struct kv_pool *pool, page_id page)
+{
+    return (pool->marks[page] & MARK_PINNED) != 0;
 }
 
 static bool assert_visible_has(const struct engine_domain *visible, uint32_t visible_count,
@@ -113,18 +206,9 @@ void kv_pool_assert_visible(const struct kv_pool *pool, const page_id *pages, ui
     }
 }
 
-bool kv_pool_check(const struct kv_pool *pool, const uint32_t *holders)
+/* The free list names each page of count 0 once: checked by the sum and the sum of squares. */
+static bool check_free_list(const struct kv_pool *pool)
 {
-    uint32_t zero_count = 0;
-    for (uint32_t page = 0; page < pool->page_count; page++) {
-        if (pool->references[page] != holders[page])
-            return false;
-        zero_count += pool->references[page] == 0;
-    }
-    if (zero_count != pool->free_count)
-        return false;
-    /* free_count entries, all of count 0 and, being as many as there are, without repetition if
-     * each zero page occurs: checked by the sum and the sum of squares of the ids. */
     uint64_t sum = 0;
     uint64_t squares = 0;
     for (uint32_t i = 0; i < pool->free_count; i++) {
@@ -141,4 +225,23 @@ bool kv_pool_check(const struct kv_pool *pool, const uint32_t *holders)
         }
     }
     return sum == 0 && squares == 0;
+}
+
+bool kv_pool_check(const struct kv_pool *pool, const uint32_t *holders)
+{
+    uint32_t zero_count = 0;
+    uint32_t idle_count = 0;
+    uint32_t pinned_count = 0;
+    for (uint32_t page = 0; page < pool->page_count; page++) {
+        uint32_t marked = (uint32_t)__builtin_popcount(pool->marks[page]);
+        if (pool->references[page] != holders[page] + marked)
+            return false;
+        if (kv_pool_is_pinned(pool, page) && !kv_pool_is_cached(pool, page))
+            return false;
+        zero_count += pool->references[page] == 0;
+        idle_count += kv_pool_is_idle(pool, page);
+        pinned_count += kv_pool_is_pinned(pool, page);
+    }
+    return zero_count == pool->free_count && idle_count == pool->idle_count &&
+           pinned_count == pool->pinned_count && check_free_list(pool);
 }

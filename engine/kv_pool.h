@@ -3,7 +3,7 @@
  * Owns:     the page memory and the free list; nothing else frees a page.
  * Thread:   engine thread only, therefore no locks; kv_pool_init before it starts.
  * Cost:     acquire, retain and release are O(1); no allocation after kv_pool_init.
- * Not here: which page to give up (scheduler), what lies inside a page (kernels).
+ * Not here: which page to give up (prefix_cache, scheduler), what lies inside a page (kernels).
  */
 #pragma once
 
@@ -21,16 +21,23 @@ enum { KV_POOL_PAGE_TOKENS = 16, KV_POOL_NONE = UINT32_MAX };
  *
  *     references  [2][0][1][0]        pages 1 and 3 are free
  *     free_pages  [1, 3 | …]          the first free_count entries count
- */
+ *
+ * Holders are sequences, the cache (at most once a page) and a pin. A page that the cache alone
+ * holds is idle: it may be evicted, so free and idle pages together are what can be had. */
 struct kv_pool {
     struct kernels *kernels;
     struct kv_layout layout;
     void *memory; /* [page_count][layout.page_bytes] */
     uint32_t page_count;
     uint32_t free_count;
+    uint32_t idle_count;
+    uint32_t pinned_count;
     page_id *free_pages;
     uint32_t *references;
+    uint8_t *marks;                /* of each page: held by the cache, pinned */
     struct engine_domain *domains; /* of the page's content, while it is held */
+    void (*tell_idle)(void *context, page_id page, bool is_idle);
+    void *tell_context;
 };
 
 /* As many pages as `bytes` holds. LIMIT, with the sum, when that is less than one sequence of
@@ -49,10 +56,29 @@ void kv_pool_retain(struct kv_pool *pool, page_id page);
 /* The page is free when the last reference goes. */
 void kv_pool_release(struct kv_pool *pool, page_id page);
 
+/* The page's memory; pages follow each other at layout.page_bytes. */
+void *kv_pool_memory(const struct kv_pool *pool, page_id page);
+
+/* Who is told, at once, when a page becomes idle and when it is idle no more because somebody
+ * retained or pinned it. */
+void kv_pool_set_idle(struct kv_pool *pool, void (*tell)(void *context, page_id page, bool is_idle),
+                      void *context);
+/* The cache becomes a holder of a page that is held, or ceases to be one. It is not told of what
+ * becomes of idleness by an uncache: it knows. */
+void kv_pool_cache(struct kv_pool *pool, page_id page);
+void kv_pool_uncache(struct kv_pool *pool, page_id page);
+bool kv_pool_is_cached(const struct kv_pool *pool, page_id page);
+bool kv_pool_is_idle(const struct kv_pool *pool, page_id page);
+/* A pin is one more reference, held for nobody in particular; pages of the cache only. */
+void kv_pool_pin(struct kv_pool *pool, page_id page);
+void kv_pool_unpin(struct kv_pool *pool, page_id page);
+bool kv_pool_is_pinned(const struct kv_pool *pool, page_id page);
+
 /* Asserts, in every build, that each page of a table is held and its domain is one of `visible`:
  * the last gate between one tenant's keys and another's query. */
 void kv_pool_assert_visible(const struct kv_pool *pool, const page_id *pages, uint32_t page_count,
                             const struct engine_domain *visible, uint32_t visible_count);
 
-/* All invariants; `holders[page]` is how many references the caller knows of. O(pages). */
+/* All invariants; `holders[page]` is how many references others than the cache and pins hold.
+ * O(pages). */
 bool kv_pool_check(const struct kv_pool *pool, const uint32_t *holders);

@@ -1,0 +1,104 @@
+#include "engine/kv_host.h"
+
+#include <string.h>
+
+#include "config/base/mem.h"
+
+enum status kv_host_init(struct kv_host *host, struct kernels *kernels, size_t page_bytes,
+                         uint64_t bytes)
+{
+    ASSERT(page_bytes > 0);
+    uint64_t pages = bytes / page_bytes;
+    if (pages > KV_POOL_NONE - 1)
+        pages = KV_POOL_NONE - 1;
+    *host = (struct kv_host){
+        .kernels = kernels, .page_bytes = page_bytes, .page_count = (uint32_t)pages};
+    if (pages == 0)
+        return STATUS_OK;
+    host->memory = kernels_buffer_create(kernels, pages * page_bytes);
+    host->free_pages = mem_zalloc(pages, sizeof(*host->free_pages));
+    host->is_held = mem_zalloc(pages, sizeof(*host->is_held));
+    host->domains = mem_zalloc(pages, sizeof(*host->domains));
+    if (host->memory == NULL || host->free_pages == NULL || host->is_held == NULL ||
+        host->domains == NULL) {
+        kv_host_deinit(host);
+        FAIL(STATUS_NO_MEMORY, "no memory for %llu host pages of %zu bytes",
+             (unsigned long long)pages, page_bytes);
+    }
+    for (uint32_t i = 0; i < host->page_count; i++)
+        host->free_pages[i] = host->page_count - 1 - i;
+    host->free_count = host->page_count;
+    return STATUS_OK;
+}
+
+void kv_host_deinit(struct kv_host *host)
+{
+    if (host->memory != NULL)
+        kernels_buffer_destroy(host->kernels, host->memory);
+    mem_free(host->free_pages);
+    mem_free(host->is_held);
+    mem_free(host->domains);
+    *host = (struct kv_host){0};
+}
+
+static char *page_memory(const struct kv_host *host, host_page page)
+{
+    return (char *)host->memory + (size_t)page * host->page_bytes;
+}
+
+host_page kv_host_store(struct kv_host *host, const void *page, const struct engine_domain *domain)
+{
+    if (host->free_count == 0)
+        return KV_POOL_NONE;
+    host_page to = host->free_pages[--host->free_count];
+    ASSERT(!host->is_held[to]);
+    host->is_held[to] = true;
+    host->domains[to] = *domain;
+    memcpy(page_memory(host, to), page, host->page_bytes);
+    return to;
+}
+
+const void *kv_host_get(const struct kv_host *host, host_page page,
+                        const struct engine_domain *domain)
+{
+    ASSERT(page < host->page_count);
+    ASSERT(host->is_held[page]);
+    ASSERT(memcmp(host->domains[page].bytes, domain->bytes, sizeof(domain->bytes)) == 0);
+    return page_memory(host, page);
+}
+
+void kv_host_release(struct kv_host *host, host_page page)
+{
+    ASSERT(page < host->page_count);
+    ASSERT(host->is_held[page]);
+    ASSERT(host->free_count < host->page_count);
+    host->is_held[page] = false;
+    host->domains[page] = (struct engine_domain){0};
+    host->free_pages[host->free_count++] = page;
+#ifdef BANYAN_SLOW_CHECKS
+    /* As in kv_pool: whoever reads what was given back shows it. */
+    memset(page_memory(host, page), 0xff, host->page_bytes);
+#endif
+}
+
+bool kv_host_check(const struct kv_host *host)
+{
+    uint32_t held = 0;
+    for (host_page page = 0; page < host->page_count; page++)
+        held += host->is_held[page];
+    /* As many free entries as pages that are not held, none of them held, none twice. */
+    uint64_t sum = 0;
+    uint64_t squares = 0;
+    for (uint32_t i = 0; i < host->free_count; i++) {
+        host_page page = host->free_pages[i];
+        if (page >= host->page_count || host->is_held[page])
+            return false;
+        sum += page;
+        squares += (uint64_t)page * page;
+    }
+    for (host_page page = 0; page < host->page_count; page++) {
+        sum -= host->is_held[page] ? 0 : page;
+        squares -= host->is_held[page] ? 0 : (uint64_t)page * page;
+    }
+    return held + host->free_count == host->page_count && sum == 0 && squares == 0;
+}
