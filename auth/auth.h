@@ -34,8 +34,16 @@ struct principal {
     uint32_t weight;
     uint8_t tenant_hash[16]; /* HMAC(server secret, "tenant:" id): what the engine may know */
     uint8_t key_hash[16];    /* HMAC(server secret, "key:" id): whom a final record belongs to */
-    uint8_t domain[16];      /* HMAC(server secret, "domain:" id): the tenant's share domain */
-};                           /* zeros for an admin key, all three */
+    /* Share domains, each a HMAC(server secret, …): where the tenant's pages go in the cache, and
+     * what it may read, in the order of the match: published prompts, its group's when it shares
+     * with the group, its own ("domain:" id). */
+    uint8_t domain[16];
+    uint32_t cache_share;
+    uint32_t visible_public; /* the first so many */
+    uint32_t visible_group;  /* the next: 0 or 1 */
+    uint32_t visible_count;
+    uint8_t visible[LIMIT_DOMAINS_VISIBLE][16]; /* nothing behind visible_count is set */
+};                                              /* for an admin key zeros, from tenant_hash on */
 
 /* Makes or reads D/secrets (0600). CORRUPT when the file is gone though the store holds keys: new
  * secrets would make every one of them worthless. The store outlives the auth. */

@@ -128,6 +128,17 @@ enum status tenants_list(struct tenants *tenants, struct slice after, struct ten
     return STATUS_OK;
 }
 
+bool tenants_has_group(struct tenants *tenants, struct slice group)
+{
+    bool is_found = false;
+    pthread_rwlock_rdlock(&tenants->memory);
+    for (const struct tenant_record *record = tenants->first; record != NULL && !is_found;
+         record = record->next)
+        is_found = record->tenant.state != TENANT_ARCHIVED && slice_is(group, record->tenant.group);
+    pthread_rwlock_unlock(&tenants->memory);
+    return is_found && group.length > 0;
+}
+
 enum status tenants_key_get(struct tenants *tenants, struct slice tenant_id, struct slice key_id,
                             struct tenant_key *out)
 {
@@ -187,7 +198,9 @@ static enum tenant_match match_standing(const struct tenant_key_record *record, 
 static void match_principal(const struct tenant_key_record *record, struct principal *out)
 {
     const struct tenant_record *owner = record->tenant;
-    *out = (struct principal){.is_admin = owner == NULL, .scopes = record->row.key.scopes};
+    memset(out, 0, offsetof(struct principal, visible)); /* what a request need not copy */
+    out->is_admin = owner == NULL;
+    out->scopes = record->row.key.scopes;
     memcpy(out->key_id, record->row.key.id, LIMIT_ID_BYTES);
     if (owner == NULL)
         return;
@@ -195,7 +208,7 @@ static void match_principal(const struct tenant_key_record *record, struct princ
     out->weight = owner->tenant.weight;
     memcpy(out->tenant_hash, owner->name, sizeof out->tenant_hash);
     memcpy(out->key_hash, record->name, sizeof out->key_hash);
-    memcpy(out->domain, owner->domain, sizeof out->domain);
+    tenant_view_fill(owner, out);
 }
 
 /* A store a second and key, and once in LIMIT_USED_S a place in the list; the time first, so that a

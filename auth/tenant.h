@@ -119,7 +119,8 @@ struct tenant_fields {
 /* EXISTS when the name is taken by one that is not archived; INVALID or OUT_OF_RANGE with param. */
 enum status tenants_create(struct tenants *tenants, const struct tenant_change *change,
                            const struct tenant_fields *fields, struct tenant *out);
-/* NOT_FOUND; CONFLICT for an archived one. Fields that are as they were change nothing. */
+/* NOT_FOUND; CONFLICT for an archived one; LIMIT for a group with which it would see more than
+ * LIMIT_PROMPTS_VISIBLE published prompts. Fields that are as they were change nothing. */
 enum status tenants_update(struct tenants *tenants, const struct tenant_change *change,
                            struct slice id, const struct tenant_fields *fields, struct tenant *out);
 /* For ever: its keys open nothing, its name is free. Twice is fine. */
@@ -131,6 +132,9 @@ void tenants_metadata(struct tenants *tenants, struct slice id, struct buffer *o
 /* Up to `capacity` tenants after id `after` ("" = from the start), oldest first. */
 enum status tenants_list(struct tenants *tenants, struct slice after, struct tenant *out,
                          size_t capacity, size_t *count, bool *has_more);
+
+/* Whether a tenant that is not archived names it. O(tenants). */
+bool tenants_has_group(struct tenants *tenants, struct slice group);
 
 /* --- keys; `tenant_id` "" means the admins' --- */
 

@@ -14,14 +14,14 @@ static struct slice find_name_slice(const uint8_t name[16])
     return (struct slice){(const char *)name, 16};
 }
 
-/* The first 16 bytes of HMAC(domain secret, kind id): computed once, when a record is made, so that
- * a request costs the one HMAC of its credential. */
-static enum status make_name(const struct tenants *tenants, const char *kind, const char *id,
-                             uint8_t out[16])
+/* Computed once, when a record is made, so that a request costs the one HMAC of its credential. */
+enum status tenant_directory_name(const struct tenants *tenants, const char *kind, const char *text,
+                                  uint8_t out[16])
 {
-    char message[16 + LIMIT_ID_BYTES];
+    char message[16 + LIMIT_NAME_BYTES];
     uint8_t mac[AUTH_CRYPTO_BYTES];
-    snprintf(message, sizeof message, "%s%s", kind, id);
+    int length = snprintf(message, sizeof message, "%s%s", kind, text);
+    ASSERT(length > 0 && (size_t)length < sizeof message);
     TRY(auth_crypto_hmac(tenants->domain, slice_of(message), mac));
     memcpy(out, mac, 16);
     return STATUS_OK;
@@ -30,8 +30,9 @@ static enum status make_name(const struct tenants *tenants, const char *kind, co
 static enum status make_fill(const struct tenants *tenants, struct tenant_record *record,
                              struct slice metadata)
 {
-    TRY(make_name(tenants, "tenant:", record->tenant.id, record->name));
-    TRY(make_name(tenants, "domain:", record->tenant.id, record->domain));
+    TRY(tenant_directory_name(tenants, "tenant:", record->tenant.id, record->name));
+    TRY(tenant_directory_name(tenants, "domain:", record->tenant.id, record->domain));
+    TRY(tenant_view_make(tenants, &record->tenant, record->domain, &record->view));
     if (metadata.length == 0)
         return STATUS_OK;
     record->metadata = mem_strndup(metadata.bytes, metadata.length);
@@ -72,7 +73,8 @@ struct tenant_key_record *tenant_directory_make_key(const struct tenants *tenant
     record->row = *row;
     record->tenant = owner;
     atomic_init(&record->used_at_s, row->key.last_used_at_s);
-    if (owner == NULL || make_name(tenants, "key:", row->key.id, record->name) == STATUS_OK)
+    if (owner == NULL ||
+        tenant_directory_name(tenants, "key:", row->key.id, record->name) == STATUS_OK)
         return record;
     tenant_directory_free_key(record);
     return NULL;
@@ -82,6 +84,7 @@ void tenant_directory_free(struct tenant_record *record)
 {
     if (record == NULL)
         return;
+    tenant_view_free(&record->view);
     mem_free(record->metadata);
     mem_free(record);
 }
@@ -189,6 +192,7 @@ void tenant_directory_deinit(struct tenants *tenants)
         tenant_directory_free(record);
     }
     deinit_keys(&tenants->admin);
+    mem_free(tenants->grants);
     auth_index_deinit(&tenants->by_id);
     auth_index_deinit(&tenants->keys_by_id);
     auth_index_deinit(&tenants->keys_by_name);

@@ -20,6 +20,7 @@
 #include "auth/auth_index.h"
 #include "auth/tenant.h"
 #include "auth/tenant_rows.h"
+#include "auth/tenant_view.h"
 
 struct tenant_record;
 
@@ -43,6 +44,7 @@ struct tenant_record {
     char *metadata;     /* JSON; NULL = {} */
     uint8_t name[16];   /* HMAC(domain secret, "tenant:" id) */
     uint8_t domain[16]; /* HMAC(domain secret, "domain:" id) */
+    struct tenant_view view;
     struct tenant_key_list keys;
     struct tenant_record *next;
 };
@@ -61,10 +63,17 @@ struct tenants {
     struct tenant_record *first;
     struct tenant_record *last;
     struct tenant_key_list admin;
+    struct tenant_view_row *grants; /* of published prompts that may be used now; under `change` */
+    size_t grant_count;
     _Atomic(struct tenant_key_record *) used; /* no lock */
 };
 
 int64_t tenant_directory_now_s(const struct tenants *tenants);
+
+/* An opaque name: the first 16 bytes of HMAC(domain secret, kind text). Kinds end with a colon:
+ * "tenant:", "key:", "domain:", "group:" and "prompt:". */
+enum status tenant_directory_name(const struct tenants *tenants, const char *kind, const char *text,
+                                  uint8_t out[16]);
 
 /* New records with their opaque names; NULL and the note when they cannot be made. `metadata` may
  * be empty. */

@@ -158,17 +158,37 @@ static void update_detail(struct buffer *detail, const struct tenant *old, const
     buffer_append_text(detail, has_metadata ? ",\"metadata\":true}" : "}");
 }
 
-/* Commits `out` in the record's place; `metadata` (bytes NULL: they stay) is copied first, so that
- * nothing can fail after the commit. */
+static void update_swap(struct tenants *tenants, struct tenant_record *record,
+                        const struct tenant *tenant, char **metadata, struct tenant_view *view)
+{
+    char *old_metadata = record->metadata;
+    struct tenant_view old_view = record->view;
+    pthread_rwlock_wrlock(&tenants->memory);
+    record->tenant = *tenant;
+    record->view = *view;
+    if (*metadata != NULL)
+        record->metadata = *metadata;
+    pthread_rwlock_unlock(&tenants->memory);
+    if (*metadata != NULL)
+        *metadata = old_metadata;
+    *view = old_view;
+}
+
+/* Commits `out` in the record's place; `metadata` (bytes NULL: they stay) is copied first and its
+ * view made, so that nothing can fail after the commit. */
 static enum status update_record(struct tenants *tenants, const struct tenant_change *change,
                                  struct tenant_record *record, const char *type,
                                  struct slice metadata, struct tenant *out)
 {
     char *copy = NULL;
+    struct tenant_view view;
+    TRY(tenant_view_make(tenants, out, record->domain, &view));
     if (metadata.bytes != NULL) {
         copy = mem_strndup(metadata.bytes, metadata.length);
-        if (copy == NULL)
+        if (copy == NULL) {
+            tenant_view_free(&view);
             FAIL(STATUS_NO_MEMORY, "no memory for a tenant");
+        }
     }
     out->revision++;
     const struct edit edit = {out, metadata};
@@ -178,17 +198,10 @@ static enum status update_record(struct tenants *tenants, const struct tenant_ch
     plan.rows = commit_update;
     plan.context = &edit;
     enum status status = commit_edit(tenants, &plan);
-    if (status == STATUS_OK && !change->is_dry_run) {
-        pthread_rwlock_wrlock(&tenants->memory);
-        record->tenant = *out;
-        if (copy != NULL) {
-            char *old = record->metadata;
-            record->metadata = copy;
-            copy = old;
-        }
-        pthread_rwlock_unlock(&tenants->memory);
-    }
+    if (status == STATUS_OK && !change->is_dry_run)
+        update_swap(tenants, record, out, &copy, &view);
     mem_free(copy);
+    tenant_view_free(&view);
     return status;
 }
 
