@@ -14,6 +14,18 @@ static void append_hex(struct buffer *out, const char *name, const uint8_t bytes
     buffer_append(out, text, sizeof text);
 }
 
+/* "p:<hex>,g:<hex>,o:<hex>": published, the group's, the tenant's own. */
+static void append_visible(struct buffer *out, const struct principal *principal)
+{
+    buffer_append_text(out, "\r\nx-banyan-visible: ");
+    for (uint32_t i = 0; i < principal->visible_count; i++) {
+        bool is_public = i < principal->visible_public;
+        bool is_group = !is_public && i < principal->visible_public + principal->visible_group;
+        buffer_append_text(out, i > 0 ? "," : "");
+        append_hex(out, is_public ? "p:" : is_group ? "g:" : "o:", principal->visible[i]);
+    }
+}
+
 static bool append_is_visible(struct slice text)
 {
     for (size_t i = 0; i < text.length; i++) {
@@ -37,7 +49,9 @@ enum status edge_head_append(struct buffer *out, const struct edge_head *head)
     append_hex(out, "\r\nx-banyan-tenant: ", principal->tenant_hash);
     append_hex(out, "\r\nx-banyan-key: ", principal->key_hash);
     append_hex(out, "\r\nx-banyan-domain: ", principal->domain);
-    append_hex(out, "\r\nx-banyan-visible: ", principal->domain);
+    append_visible(out, principal);
+    buffer_append_text(out, "\r\nx-banyan-cache-share: ");
+    buffer_append_number(out, principal->cache_share);
     buffer_append_text(out, "\r\nx-banyan-class: ");
     buffer_append_text(out, head->service_class);
     buffer_append_text(out, "\r\nx-banyan-weight: ");

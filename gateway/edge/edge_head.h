@@ -20,7 +20,7 @@ struct edge_head {
     uint32_t deadline_ms;
 };
 
-enum { EDGE_HEAD_BYTES_MAX = 4096 };
+enum { EDGE_HEAD_BYTES_MAX = 8192 };
 
 /* Request line and headers, without the last line's end. INVALID when the path holds anything but
  * visible ASCII: over HTTP/2 a path can hold what would end a line of HTTP/1. */

@@ -15,6 +15,7 @@ enum trusted_header {
     TRUSTED_WEIGHT,
     TRUSTED_DOMAIN,
     TRUSTED_VISIBLE,
+    TRUSTED_CACHE_SHARE,
     TRUSTED_DEADLINE,
     TRUSTED_COUNT,
 };
@@ -30,6 +31,7 @@ static const struct {
     [TRUSTED_WEIGHT] = {"x-banyan-weight", TRUSTED_REQUEST_ID},
     [TRUSTED_DOMAIN] = {"x-banyan-domain", TRUSTED_REQUEST_ID},
     [TRUSTED_VISIBLE] = {"x-banyan-visible", TRUSTED_DOMAIN},
+    [TRUSTED_CACHE_SHARE] = {"x-banyan-cache-share", TRUSTED_DOMAIN},
     [TRUSTED_DEADLINE] = {"x-banyan-deadline-ms", TRUSTED_REQUEST_ID},
 };
 
@@ -54,17 +56,34 @@ static enum status read_hash(struct slice text, enum trusted_header header, uint
     return STATUS_OK;
 }
 
+/* One of "p:<hex>", "g:<hex>" and "o:<hex>"; kinds never go back: what is matched first is what
+ * the edge said. */
+static enum status read_visible_one(struct face_trusted *trusted, struct slice text)
+{
+    static const char kinds[] = "pgo";
+    uint32_t published = trusted->visible_public;
+    uint32_t group = trusted->visible_group;
+    size_t least = trusted->visible_count > published + group ? 2 : group > 0 ? 1 : 0;
+    const char *kind = text.length > 2 && text.bytes[1] == ':' && text.bytes[0] != '\0'
+                           ? strchr(kinds, text.bytes[0])
+                           : NULL;
+    if (kind == NULL || (size_t)(kind - kinds) < least)
+        FAIL(STATUS_INVALID, "header x-banyan-visible: p:…, then g:…, then o:…");
+    if (trusted->visible_count == LIMIT_DOMAINS_VISIBLE)
+        FAIL(STATUS_LIMIT, "header x-banyan-visible: at most %d domains", LIMIT_DOMAINS_VISIBLE);
+    trusted->visible_public += *kind == 'p' ? 1 : 0;
+    trusted->visible_group += *kind == 'g' ? 1 : 0;
+    return read_hash((struct slice){text.bytes + 2, text.length - 2}, TRUSTED_VISIBLE,
+                     trusted->visible[trusted->visible_count++].bytes);
+}
+
 static enum status read_visible(struct face_trusted *trusted, struct slice text)
 {
     for (;;) {
         size_t length = 0;
         while (length < text.length && text.bytes[length] != ',')
             length++;
-        if (trusted->visible_count == LIMIT_DOMAINS_VISIBLE)
-            FAIL(STATUS_LIMIT, "header x-banyan-visible: at most %d domains",
-                 LIMIT_DOMAINS_VISIBLE);
-        TRY(read_hash((struct slice){text.bytes, length}, TRUSTED_VISIBLE,
-                      trusted->visible[trusted->visible_count++].bytes));
+        TRY(read_visible_one(trusted, (struct slice){text.bytes, length}));
         if (length == text.length)
             return STATUS_OK;
         text = (struct slice){text.bytes + length + 1, text.length - length - 1};
@@ -165,6 +184,10 @@ static enum status read_one(struct face_trusted *trusted, const struct http_requ
         return read_hash(text, header, trusted->domain.bytes);
     case TRUSTED_VISIBLE:
         return read_visible(trusted, text);
+    case TRUSTED_CACHE_SHARE:
+        TRY(read_number(text, header, LIMIT_CACHE_SHARE, &number));
+        trusted->cache_share = (uint32_t)number;
+        return STATUS_OK;
     case TRUSTED_DEADLINE:
         TRY(read_number(text, header, DEADLINE_MS_MAX, &number));
         trusted->deadline_us = clock_mono_us(clock_system()) + number * 1000;
@@ -202,5 +225,8 @@ void face_trusted_apply(const struct face_trusted *trusted, struct engine_reques
     request->domain = trusted->domain;
     memcpy(request->visible, trusted->visible, sizeof request->visible);
     request->visible_count = trusted->visible_count;
+    request->visible_public = trusted->visible_public;
+    request->visible_group = trusted->visible_group;
+    request->cache_share = trusted->cache_share;
     request->deadline_us = trusted->deadline_us;
 }

@@ -23,7 +23,10 @@ struct face_trusted {
     struct engine_domain domain;
     struct engine_domain visible[LIMIT_DOMAINS_VISIBLE];
     uint32_t visible_count;
-    int64_t deadline_us; /* monotonic; 0 = none */
+    uint32_t visible_public; /* the first so many of `visible` */
+    uint32_t visible_group;  /* the next so many */
+    uint32_t cache_share;    /* 1 … LIMIT_CACHE_SHARE; 0 = not given */
+    int64_t deadline_us;     /* monotonic; 0 = none */
 };
 
 /* PROTOCOL_VERSION when the edge speaks another one; for every route. */

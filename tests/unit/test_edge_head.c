@@ -8,7 +8,12 @@ static void test_head(void **state)
     struct principal principal = {.weight = 7,
                                   .tenant_hash = {0x01, 0xff},
                                   .key_hash = {[0] = 0x5c},
-                                  .domain = {[15] = 0xab}};
+                                  .domain = {[15] = 0xab},
+                                  .cache_share = 9,
+                                  .visible_public = 2,
+                                  .visible_group = 1,
+                                  .visible_count = 4,
+                                  .visible = {{1}, {2}, {[15] = 0xab}, {3}}};
     struct edge_head head = {.method = SLICE("POST"),
                              .path = SLICE("/v1/completions"),
                              .request_id = SLICE("req_1"),
@@ -25,8 +30,23 @@ static void test_head(void **state)
                    "x-banyan-tenant: 01ff0000000000000000000000000000\r\n"
                    "x-banyan-key: 5c000000000000000000000000000000\r\n"
                    "x-banyan-domain: 000000000000000000000000000000ab\r\n"
-                   "x-banyan-visible: 000000000000000000000000000000ab\r\n"
+                   "x-banyan-visible: p:01000000000000000000000000000000,"
+                   "p:02000000000000000000000000000000,g:000000000000000000000000000000ab,"
+                   "o:03000000000000000000000000000000\r\nx-banyan-cache-share: 9\r\n"
                    "x-banyan-class: standard\r\nx-banyan-weight: 7\r\nx-banyan-deadline-ms: 1234");
+    principal.visible_public = principal.visible_group = 0;
+    principal.visible_count = 1;
+    buffer_clear(&out);
+    assert_int_equal(edge_head_append(&out, &head), STATUS_OK);
+    edge_text_has(out.bytes, "x-banyan-visible: o:01000000000000000000000000000000\r\n");
+    /* As many as there may be, and the longest path, have room. */
+    char path[LIMIT_PATH_BYTES + 1];
+    memset(path, 'x', sizeof path - 1);
+    path[sizeof path - 1] = '\0';
+    principal.visible_count = principal.visible_public = LIMIT_DOMAINS_VISIBLE;
+    head.path = slice_of(path);
+    buffer_clear(&out);
+    assert_int_equal(edge_head_append(&out, &head), STATUS_OK);
     const char *paths[] = {"", "/v1/models/a b", "/v1/models/a\r\nx-banyan-domain: 0", "/\x7f",
                            "/v1/models/\xc3\xa9"};
     for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {

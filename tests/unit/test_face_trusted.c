@@ -4,6 +4,7 @@
 
 #define DOMAIN_A "000102030405060708090a0b0c0d0e0f"
 #define KEY_A    "f00102030405060708090a0b0c0d0e0f"
+#define VISIBLE  "x-banyan-domain: " DOMAIN_A "\r\nx-banyan-visible: "
 #define FULL     "x-banyan-protocol: 1\r\nx-banyan-request-id: req_given\r\n"
 
 static struct face_kit kit;
@@ -22,8 +23,9 @@ static int ask(const char *headers, const char *expected_part)
 static void test_headers_of_the_edge(void **state)
 {
     (void)state;
-    assert_int_equal(ask(FULL "x-banyan-domain: " DOMAIN_A "\r\nx-banyan-visible: " DOMAIN_A
-                              "," DOMAIN_A "\r\nx-banyan-deadline-ms: 60000\r\n"
+    assert_int_equal(ask(FULL "x-banyan-domain: " DOMAIN_A "\r\nx-banyan-visible: p:" DOMAIN_A
+                              ",p:" DOMAIN_A ",g:" DOMAIN_A ",o:" KEY_A
+                              "\r\nx-banyan-cache-share: 1000\r\nx-banyan-deadline-ms: 60000\r\n"
                               "x-banyan-tenant: " DOMAIN_A "\r\nx-banyan-key: " KEY_A
                               "\r\nx-banyan-class: batch\r\nx-banyan-weight: 1000\r\n",
                          "\"request_id\":\"req_given\",\"record_seq\":1,\"tenant\":\"" DOMAIN_A
@@ -56,10 +58,23 @@ static void test_wrong_headers_are_refused(void **state)
         "x-banyan-domain: " DOMAIN_A "00\r\n",
         "x-banyan-domain: 000102030405060708090A0b0c0d0e0f\r\n",
         "x-banyan-visible: " DOMAIN_A ",\r\nx-banyan-visible: x\r\nx-banyan-domain: x\r\n",
-        "x-banyan-visible: " DOMAIN_A ";" DOMAIN_A "\r\n",
-        "x-banyan-visible: " DOMAIN_A "\r\n",
-        "x-banyan-domain: " DOMAIN_A "\r\nx-banyan-visible: \r\n",
-        "x-banyan-domain: " DOMAIN_A "\r\nx-banyan-visible: " DOMAIN_A ",\r\n",
+        "x-banyan-visible: o:" DOMAIN_A "\r\n",
+        VISIBLE "p:" DOMAIN_A ";p:" DOMAIN_A "\r\n",
+        VISIBLE "\r\n",
+        VISIBLE DOMAIN_A "\r\n",
+        VISIBLE "x:" DOMAIN_A "\r\n",
+        VISIBLE ":" DOMAIN_A "\r\n",
+        VISIBLE "o:\r\n",
+        VISIBLE "o:" DOMAIN_A "0\r\n",
+        VISIBLE "o:" DOMAIN_A ",\r\n",
+        VISIBLE "o:" DOMAIN_A ", p:" DOMAIN_A "\r\n",
+        VISIBLE "o:" DOMAIN_A ",p:" DOMAIN_A "\r\n",
+        VISIBLE "o:" DOMAIN_A ",g:" DOMAIN_A "\r\n",
+        VISIBLE "p:" DOMAIN_A ",g:" DOMAIN_A ",p:" DOMAIN_A "\r\n",
+        "x-banyan-cache-share: 1\r\n",
+        "x-banyan-domain: " DOMAIN_A "\r\nx-banyan-cache-share: 0\r\n",
+        "x-banyan-domain: " DOMAIN_A "\r\nx-banyan-cache-share: 1001\r\n",
+        "x-banyan-domain: " DOMAIN_A "\r\nx-banyan-cache-share: 1.5\r\n",
         "x-banyan-domain: " DOMAIN_A "\r\nx-banyan-domain: " DOMAIN_A "\r\n",
         "x-banyan-tenant: 00\r\n",
         "x-banyan-tenant: " DOMAIN_A "\r\nx-banyan-key: x\r\n",
@@ -92,13 +107,13 @@ static void test_at_most_so_many_domains(void **state)
 {
     (void)state;
     for (int over = 0; over <= 1; over++) {
-        char headers[192 + (LIMIT_DOMAINS_VISIBLE + 1) * 33 + 64];
+        char headers[192 + (LIMIT_DOMAINS_VISIBLE + 1) * 35 + 64];
         int at = snprintf(headers, sizeof headers,
                           "x-banyan-protocol: 1\r\nx-banyan-request-id: req_many%d\r\n"
                           "x-banyan-domain: " DOMAIN_A "\r\nx-banyan-visible: ",
                           over);
         for (int i = 0; i < LIMIT_DOMAINS_VISIBLE + over; i++)
-            at += snprintf(headers + at, sizeof headers - (size_t)at, "%s" DOMAIN_A,
+            at += snprintf(headers + at, sizeof headers - (size_t)at, "%sp:" DOMAIN_A,
                            i > 0 ? "," : "");
         snprintf(headers + at, sizeof headers - (size_t)at, "\r\n");
         assert_int_equal(ask(headers, NULL), over == 0 ? 200 : 413);
@@ -123,14 +138,22 @@ static void test_a_deadline_that_has_passed(void **state)
 static void test_apply_gives_all_to_the_engine(void **state)
 {
     (void)state;
-    struct face_trusted trusted = {
-        .request_id = "req_x", .visible_count = 2, .deadline_us = 77, .domain = {{1}}};
+    struct face_trusted trusted = {.request_id = "req_x",
+                                   .visible_count = 4,
+                                   .visible_public = 2,
+                                   .visible_group = 1,
+                                   .cache_share = 9,
+                                   .deadline_us = 77,
+                                   .domain = {{1}}};
     trusted.visible[1].bytes[15] = 9;
     struct engine_request request = {0};
     face_trusted_apply(&trusted, &request);
     assert_true(slice_is(request.request_id, "req_x"));
     assert_int_equal(request.domain.bytes[0], 1);
-    assert_int_equal(request.visible_count, 2);
+    assert_int_equal(request.visible_count, 4);
+    assert_int_equal(request.visible_public, 2);
+    assert_int_equal(request.visible_group, 1);
+    assert_int_equal(request.cache_share, 9);
     assert_int_equal(request.visible[1].bytes[15], 9);
     assert_int_equal(request.deadline_us, 77);
 }
