@@ -56,7 +56,10 @@ enum status kernels_create(struct kernels **out, const struct kernels_options *o
     kernels->input = kernels_buffer_create(kernels, input_bytes);
     kernels->thread_scratch = kernels_buffer_create(kernels, scratch_bytes);
     kernels->tiles = mem_zalloc(options->rows_max, sizeof *kernels->tiles);
-    if (kernels->input == NULL || kernels->thread_scratch == NULL || kernels->tiles == NULL)
+    kernels->order = mem_zalloc(options->rows_max, sizeof *kernels->order);
+    kernels->shared = mem_zalloc(options->rows_max, sizeof *kernels->shared);
+    if (kernels->input == NULL || kernels->thread_scratch == NULL || kernels->tiles == NULL ||
+        kernels->order == NULL || kernels->shared == NULL)
         FAIL_OUT(STATUS_NO_MEMORY, "no memory for %zu bytes of scratch of the kernels",
                  scratch_bytes + input_bytes);
     *out = kernels;
@@ -75,6 +78,8 @@ void kernels_destroy(struct kernels *kernels)
     mem_free(kernels->input);
     mem_free(kernels->thread_scratch);
     mem_free(kernels->tiles);
+    mem_free(kernels->order);
+    mem_free(kernels->shared);
     mem_free(kernels);
 }
 

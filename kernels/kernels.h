@@ -165,6 +165,18 @@ struct kv_write_args {
 };
 void kernels_kv_write(struct kernels *kernels, const struct kv_write_args *args);
 
+enum { ATTENTION_BLOCK_KEYS = 64 };
+
+/* Rows that read the same pages, side by side, so that each block of keys which they have in common
+ * is read once for all of them. It changes the time, never a bit: rows take the same blocks in the
+ * same order as without it. */
+struct attention_groups {
+    const uint32_t *order; /* [rows] every row once; those of a sequence together and rising */
+    /* [rows] from key 0 on, what row order[i] reads from the same pages as row order[i - 1] of another
+     * sequence: a multiple of 64, at most the keys that either of them sees. 0 between strangers. */
+    const uint32_t *shared;
+};
+
 /* Causal attention over pages: row r reads keys 0 … position[r] of its own sequence, from the pages
  * alone (its own key too, so kernels_kv_write comes first). Blocks of 64 keys, absolute segments
  * of 256 keys from an empty state, merged as a left fold. */
@@ -176,6 +188,7 @@ struct attention_args {
     uint32_t layer;
     float scale; /* usually 1 ÷ sqrt(head_dim) */
     struct kv_rows kv;
+    const struct attention_groups *groups; /* NULL = no two sequences have pages in common */
 };
 void kernels_attention(struct kernels *kernels, const struct attention_args *args);
 

@@ -28,9 +28,11 @@ enum {
     TABLE_QUERIES_MAX = 48,
     TABLE_QUERY_ROWS_MAX = 16,
     /* Keys of one softmax block and of one segment (absolute positions). */
-    TABLE_KEYS_BLOCK = 64,
+    TABLE_KEYS_BLOCK = ATTENTION_BLOCK_KEYS,
     TABLE_KEYS_SEGMENT = 256,
 };
+
+#define TABLE_SHARED_ALL UINT32_MAX
 
 /* One matrix, output groups [group_begin, group_end), all rows. `input` is what input_pack made
  * of x (NULL when the table's path for this type reads x itself). */
@@ -46,11 +48,14 @@ struct table_linear {
     void *scratch; /* at least weight->cols floats; never the memory of `input` */
 };
 
-/* Rows [row, row + rows) of one sequence in rising position, query heads [head, head + heads) which
- * all read KV head `kv_head`; rows × heads ≤ TABLE_QUERIES_MAX. */
+/* Rows of one sequence in rising position, or of several that begin with the same pages; query heads
+ * [head, head + heads) which all read KV head `kv_head`; rows × heads ≤ TABLE_QUERIES_MAX. A leaf
+ * may use `shared` to read a block once for several rows, or take each row alone: same bits. */
 struct table_attention {
     const struct attention_args *args;
-    uint32_t row;
+    const uint32_t *order;  /* [rows] indexes of rows of `args` */
+    const uint32_t *shared; /* [rows] keys in common with the row before (not of the first): whole
+                               blocks, or TABLE_SHARED_ALL in one sequence */
     uint32_t rows;
     uint32_t kv_head;
     uint32_t head;

@@ -47,15 +47,15 @@ static void scene_free(struct scene *scene)
 
 static void attend(struct scene *scene, uint32_t position, const float *q, float *out)
 {
-    struct attention_args args = {q,
-                                  out,
-                                  1,
-                                  1,
-                                  0,
-                                  0.3f,
-                                  {&scene->pages.layout, scene->pages.pages, scene->sequence,
-                                   &position, scene->pages.tables}};
-    struct table_attention call = {&args, 0, 1, 0, 0, 1, NULL};
+    const uint32_t order = 0;
+    struct attention_args args = {.q = q,
+                                  .out = out,
+                                  .rows = 1,
+                                  .heads = 1,
+                                  .scale = 0.3f,
+                                  .kv = {&scene->pages.layout, scene->pages.pages, scene->sequence,
+                                         &position, scene->pages.tables}};
+    struct table_attention call = {.args = &args, .order = &order, .rows = 1, .heads = 1};
     k_attention_ref_int8(&call);
 }
 

@@ -33,7 +33,7 @@ static void scene_fill(struct kernels *kernels, struct scene *scene, struct rng 
         size_t at = (size_t)i * HEADS * DIM;
         kv.sequence = &sequence[i];
         kv.position = &position[i];
-        struct attention_args args = {scene->q + at, scene->want + at, 1, HEADS, 0, 0.125f, kv};
+        struct attention_args args = {scene->q + at, scene->want + at, 1, HEADS, 0, 0.125f, kv, NULL};
         kernels_attention(kernels, &args);
     }
     free(k);
@@ -70,7 +70,8 @@ static void check_batch(struct kernels *kernels, const struct scene *scene, stru
         HEADS,
         0,
         0.125f,
-        {&scene->pages.layout, scene->pages.pages, sequence, position, scene->pages.tables}};
+        {&scene->pages.layout, scene->pages.pages, sequence, position, scene->pages.tables},
+        NULL};
     kernels_attention(kernels, &args);
     for (uint32_t r = 0; r < rows; r++)
         kit_assert_same_bits(out + r * size,

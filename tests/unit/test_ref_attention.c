@@ -45,9 +45,14 @@ static void check(enum kv_type type)
     struct kv_rows kv = {&pages.layout, pages.pages, sequence, position, pages.tables};
     struct kv_write_args write = {k, v, TOKENS, 1, kv};
     k_kv_write_ref(&write, 0, TOKENS);
-    struct attention_args args = {q, out, TOKENS, HEADS, 1, 0.25f, kv};
+    struct attention_args args = {q, out, TOKENS, HEADS, 1, 0.25f, kv, NULL};
     for (uint32_t h = 0; h < KV_HEADS; h++) {
-        struct table_attention call = {&args, 0, TOKENS, h, h * 2, 2, NULL};
+        struct table_attention call = {.args = &args,
+                                       .order = position, /* row i is token i */
+                                       .rows = TOKENS,
+                                       .kv_head = h,
+                                       .head = h * 2,
+                                       .heads = 2};
         k_attention_ref(&call);
     }
     for (uint32_t r = 0; r < TOKENS; r++)

@@ -36,7 +36,7 @@ struct attention_run {
 static uint32_t attention_keys(const struct attention_run *run, uint32_t query)
 {
     const struct table_attention *call = run->call;
-    return call->args->kv.position[call->row + query / call->heads] + 1;
+    return call->args->kv.position[call->order[query / call->heads]] + 1;
 }
 
 /* Keys of the present block that a query sees. */
@@ -63,25 +63,24 @@ static void attention_begin(struct attention_run *run, const struct table_attent
     run->max = run->segment_sum + TABLE_QUERIES_MAX;
     run->sum = run->max + TABLE_QUERIES_MAX;
     for (uint32_t i = 0; i < run->queries; i++) {
-        size_t row = call->row + i / call->heads;
+        size_t row = call->order[i / call->heads];
         const float *q = args->q + (row * args->heads + call->head + i % call->heads) * run->n;
         for (uint32_t d = 0; d < run->n; d++)
             run->q[i * run->stride + d] = q[d] * args->scale;
     }
 }
 
-/* Finds the block's pages up to the tile's last key; no later page is touched. */
-static void attention_find(struct attention_run *run, uint32_t keys)
+/* Finds the block's pages in the table of a row, up to its last key; no later page is touched. */
+static void attention_find(struct attention_run *run, uint32_t row)
 {
     const struct table_attention *call = run->call;
     const struct kv_layout *layout = call->args->kv.layout;
-    uint32_t left = keys - run->first;
-    run->groups =
-        left >= TABLE_KEYS_BLOCK ? ATTENTION_GROUPS : (left + KV_TILE_KEYS - 1) / KV_TILE_KEYS;
+    uint32_t left = attention_count(run, row * call->heads);
+    run->groups = (left + KV_TILE_KEYS - 1) / KV_TILE_KEYS;
     for (uint32_t g = 0; g < run->groups; g++) {
         uint32_t key = run->first + g * KV_TILE_KEYS;
         uint32_t token = key % layout->page_tokens;
-        void *page = kv_tile_page(&call->args->kv, call->row, key);
+        void *page = kv_tile_page(&call->args->kv, call->order[row], key);
         const char *tile = kv_tile_at(layout, page, call->args->layer, call->kv_head);
         run->k[g] = (const uint16_t *)(const void *)tile + kv_tile_k_index(layout, token, 0);
         run->v[g] = (const uint16_t *)(const void *)(tile + layout->tile_bytes) +
@@ -291,27 +290,45 @@ static void attention_segment_begin(struct attention_run *run, uint32_t query)
     memset(run->segment_mean + (size_t)query * run->stride, 0, run->stride * sizeof(float));
 }
 
+/* The present block for rows [row, end), which all read it from the same pages. Those that it comes
+ * too late for stand first. */
+static void attention_rows(struct attention_run *run, uint32_t row, uint32_t end)
+{
+    const uint32_t queries = end * run->call->heads;
+    uint32_t query = row * run->call->heads;
+    while (query < queries && attention_count(run, query) == 0)
+        query++;
+    if (query == queries)
+        return;
+    attention_find(run, end - 1); /* it sees the most keys */
+    if (run->first % TABLE_KEYS_SEGMENT == 0)
+        for (uint32_t i = query; i < queries; i++)
+            attention_segment_begin(run, i);
+    for (; query < queries; query += ATTENTION_QUERIES) {
+        uint32_t left = queries - query;
+        k_attention_block_avx512(run, query, left < ATTENTION_QUERIES ? left : ATTENTION_QUERIES);
+    }
+}
+
+/* Block by block for all rows: neighbours go together as long as they share, then each sequence
+ * goes on by itself. */
 void k_attention_avx512(const struct table_attention *call)
 {
     const struct attention_args *args = call->args;
     struct attention_run run;
+    uint32_t keys = 0;
     attention_begin(&run, call);
-    const uint32_t keys = attention_keys(&run, run.queries - 1);
-    uint32_t query = 0; /* first one that still sees keys */
-    for (; run.first < keys; run.first += TABLE_KEYS_BLOCK) {
-        while (attention_count(&run, query) == 0)
-            query++;
-        attention_find(&run, keys);
-        if (run.first % TABLE_KEYS_SEGMENT == 0)
-            for (uint32_t i = query; i < run.queries; i++)
-                attention_segment_begin(&run, i);
-        for (uint32_t i = query; i < run.queries; i += ATTENTION_QUERIES) {
-            uint32_t left = run.queries - i;
-            k_attention_block_avx512(&run, i, left < ATTENTION_QUERIES ? left : ATTENTION_QUERIES);
+    for (uint32_t i = 0; i < run.queries; i += call->heads)
+        if (attention_keys(&run, i) > keys)
+            keys = attention_keys(&run, i);
+    for (; run.first < keys; run.first += TABLE_KEYS_BLOCK)
+        for (uint32_t row = 0, end; row < call->rows; row = end) {
+            for (end = row + 1; end < call->rows && call->shared[end] > run.first;)
+                end++;
+            attention_rows(&run, row, end);
         }
-    }
     for (uint32_t i = 0; i < run.queries; i++) {
-        size_t row = call->row + i / call->heads;
+        size_t row = call->order[i / call->heads];
         float *out = args->out + (row * args->heads + call->head + i % call->heads) * run.n;
         const float *mean = run.mean + (size_t)i * run.stride;
         attention_merge(&run, i, attention_keys(&run, i) <= TABLE_KEYS_SEGMENT);

@@ -2,16 +2,34 @@
 
 #include "config/base/limits.h"
 
+/* Work is cut into units: one head of a tile that has one row, else one row and all query heads over
+ * one KV head. */
 struct attention_job {
     struct kernels *kernels;
     const struct attention_args *args;
     uint32_t tiles;
     uint32_t group; /* query heads over one KV head */
-    uint64_t cost;  /* of all tiles and heads */
+    uint64_t cost;  /* of all tiles */
 };
 
-/* Tiles are runs of rows of one sequence in rising position, so that a leaf reads keys once for
- * all of them. Which rows share a tile never changes bits. */
+/* The order of the rows, and what each has in common with the one before. */
+static void attention_order(struct kernels *kernels, const struct attention_args *args)
+{
+    const struct kv_rows *kv = &args->kv;
+    for (uint32_t i = 0; i < args->rows; i++) {
+        uint32_t row = args->groups != NULL ? args->groups->order[i] : i;
+        uint32_t before = i > 0 ? kernels->order[i - 1] : row;
+        ASSERT(row < args->rows);
+        kernels->order[i] = row;
+        kernels->shared[i] = args->groups != NULL ? args->groups->shared[i] : 0;
+        ASSERT(kernels->shared[i] % TABLE_KEYS_BLOCK == 0);
+        if (kv->sequence[row] == kv->sequence[before])
+            kernels->shared[i] = kv->position[row] > kv->position[before] ? TABLE_SHARED_ALL : 0;
+    }
+}
+
+/* Tiles are runs of rows that have keys in common, so that a leaf reads those once for all of them.
+ * Which rows share a tile never changes bits. */
 static uint32_t attention_tiles(struct kernels *kernels, const struct attention_args *args,
                                 uint32_t group)
 {
@@ -19,58 +37,69 @@ static uint32_t attention_tiles(struct kernels *kernels, const struct attention_
     uint32_t tiles = 0;
     if (rows_most > TABLE_QUERY_ROWS_MAX)
         rows_most = TABLE_QUERY_ROWS_MAX;
-    if (rows_most < 1)
-        rows_most = 1;
-    for (uint32_t r = 0; r < args->rows; r++) {
-        const struct kv_rows *kv = &args->kv;
+    for (uint32_t i = 0; i < args->rows; i++) {
         struct ops_tile *last = tiles > 0 ? &kernels->tiles[tiles - 1] : NULL;
-        uint64_t keys = (uint64_t)kv->position[r] + 1;
-        if (last != NULL && last->rows < rows_most && kv->sequence[r] == kv->sequence[r - 1] &&
-            kv->position[r] > kv->position[r - 1]) {
+        uint64_t keys = (uint64_t)args->kv.position[kernels->order[i]] + 1;
+        if (last != NULL && last->rows < rows_most && kernels->shared[i] > 0) {
             last->rows++;
             last->cost += keys;
             continue;
         }
         /* Starting a tile costs about as much as a few dozen keys. */
-        kernels->tiles[tiles++] = (struct ops_tile){.row = r, .rows = 1, .cost = keys + 32};
+        kernels->tiles[tiles++] = (struct ops_tile){.first = i, .rows = 1, .cost = keys + 32};
     }
+    for (uint32_t t = 0; t < tiles; t++)
+        if (kernels->tiles[t].rows > 1)
+            kernels->tiles[t].cost = kernels->tiles[t].cost * group / kernels->tiles[t].rows;
     return tiles;
 }
 
-/* Heads [begin, end) of one tile, cut where the KV head changes. */
-static void attention_heads(const struct attention_job *job, const struct ops_tile *tile,
-                            uint32_t begin, uint32_t end, void *scratch)
+static uint32_t attention_units(const struct attention_job *job, const struct ops_tile *tile)
 {
-    while (begin < end) {
-        uint32_t kv_head = begin / job->group;
-        uint32_t heads = (kv_head + 1) * job->group - begin;
-        if (heads > end - begin)
-            heads = end - begin;
-        if (heads > TABLE_QUERIES_MAX)
-            heads = TABLE_QUERIES_MAX;
-        struct table_attention call = {.args = job->args,
-                                       .row = tile->row,
-                                       .rows = tile->rows,
-                                       .kv_head = kv_head,
-                                       .head = begin,
-                                       .heads = heads,
-                                       .scratch = scratch};
-        job->kernels->table->attention(&call);
-        begin += heads;
-    }
+    const struct attention_args *args = job->args;
+    return tile->rows > 1 ? args->kv.layout->kv_heads * tile->rows : args->heads;
 }
 
-/* First head of a tile whose work starts at or after `bound`. */
-static uint32_t attention_head_from(uint64_t bound, uint64_t start, uint64_t cost, uint32_t heads)
+/* One call of the leaf from unit `begin` of a tile, as far as one KV head goes; returns where it
+ * ends. */
+static uint32_t attention_call(const struct attention_job *job, const struct ops_tile *tile,
+                               uint32_t begin, uint32_t end, void *scratch)
+{
+    const struct kernels *kernels = job->kernels;
+    struct table_attention call = {.args = job->args, .rows = 1, .scratch = scratch};
+    uint32_t row = tile->first;
+    uint32_t each = tile->rows > 1 ? tile->rows : job->group; /* units over a KV head */
+    uint32_t units = each - begin % each;
+    if (units > end - begin)
+        units = end - begin;
+    if (units > TABLE_QUERIES_MAX)
+        units = TABLE_QUERIES_MAX;
+    call.kv_head = begin / each;
+    if (tile->rows > 1) {
+        row += begin % each;
+        call.rows = units;
+        call.head = call.kv_head * job->group;
+        call.heads = job->group;
+    } else {
+        call.head = begin;
+        call.heads = units;
+    }
+    call.order = kernels->order + row;
+    call.shared = kernels->shared + row;
+    kernels->table->attention(&call);
+    return begin + units;
+}
+
+/* First unit of a tile whose work starts at or after `bound`. */
+static uint32_t attention_unit_from(uint64_t bound, uint64_t start, uint64_t cost, uint32_t units)
 {
     if (bound <= start)
         return 0;
-    uint64_t head = (bound - start + cost - 1) / cost;
-    return head < heads ? (uint32_t)head : heads;
+    uint64_t unit = (bound - start + cost - 1) / cost;
+    return unit < units ? (uint32_t)unit : units;
 }
 
-/* The work of all (tile, head) stands in one line by cost; a thread takes what starts in its part.
- */
+/* The units of all tiles stand in one line by cost; a thread takes what starts in its part. */
 static void op_attention_job(void *context, uint32_t thread, uint32_t count)
 {
     const struct attention_job *job = context;
@@ -80,10 +109,12 @@ static void op_attention_job(void *context, uint32_t thread, uint32_t count)
     void *scratch = ops_thread_scratch(job->kernels, thread);
     for (uint32_t t = 0; t < job->tiles && start < to; t++) {
         const struct ops_tile *tile = &job->kernels->tiles[t];
-        uint32_t begin = attention_head_from(from, start, tile->cost, job->args->heads);
-        uint32_t end = attention_head_from(to, start, tile->cost, job->args->heads);
-        attention_heads(job, tile, begin, end, scratch);
-        start += tile->cost * job->args->heads;
+        uint32_t units = attention_units(job, tile);
+        uint32_t unit = attention_unit_from(from, start, tile->cost, units);
+        uint32_t end = attention_unit_from(to, start, tile->cost, units);
+        while (unit < end)
+            unit = attention_call(job, tile, unit, end, scratch);
+        start += tile->cost * units;
     }
 }
 
@@ -100,8 +131,9 @@ void op_attention(struct kernels *kernels, const struct attention_args *args)
         return;
     struct attention_job job = {
         .kernels = kernels, .args = args, .group = args->heads / layout->kv_heads};
+    attention_order(kernels, args);
     job.tiles = attention_tiles(kernels, args, job.group);
     for (uint32_t t = 0; t < job.tiles; t++)
-        job.cost += kernels->tiles[t].cost * args->heads;
+        job.cost += kernels->tiles[t].cost * attention_units(&job, &kernels->tiles[t]);
     ops_run(kernels, (size_t)job.cost * layout->head_dim, op_attention_job, &job);
 }

@@ -11,11 +11,11 @@
 #include "kernels/cpu/table.h"
 #include "kernels/cpu/threads.h"
 
-/* Rows of one sequence that the attention leaf takes together. */
+/* Rows that the attention leaf takes together. */
 struct ops_tile {
-    uint32_t row;
+    uint32_t first; /* in `order` */
     uint32_t rows;
-    uint64_t cost; /* of one head: keys read, roughly */
+    uint64_t cost; /* of one unit of its work (op_attention): keys × heads, roughly */
 };
 
 struct ops_chunk; /* memory of weights: op_weight */
@@ -29,7 +29,9 @@ struct kernels {
     char *thread_scratch; /* threads × thread_scratch_bytes */
     size_t thread_scratch_bytes;
     size_t row_scratch_offset; /* in it, behind a packed input of OPS_FEW_ROWS rows */
-    struct ops_tile *tiles;    /* [rows_max] */
+    struct ops_tile *tiles;    /* [rows_max], and the rows in their order: */
+    uint32_t *order;
+    uint32_t *shared;
     struct ops_chunk *chunks;
 };
 

@@ -80,8 +80,9 @@ void k_attention_ref(const struct table_attention *call)
 {
     const struct attention_args *args = call->args;
     const uint32_t n = args->kv.layout->head_dim;
-    for (uint32_t r = call->row; r < call->row + call->rows; r++)
+    for (uint32_t i = 0; i < call->rows; i++)
         for (uint32_t h = call->head; h < call->head + call->heads; h++) {
+            uint32_t r = call->order[i];
             size_t at = ((size_t)r * args->heads + h) * n;
             attention_query(args, r, call->kv_head, args->q + at, args->out + at);
         }
