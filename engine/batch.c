@@ -1,6 +1,14 @@
 #include "engine/batch.h"
 
+#include <string.h>
+
 #include "config/base/mem.h"
+
+enum {
+    BATCH_BLOCK_PAGES = ATTENTION_BLOCK_KEYS / KV_POOL_PAGE_TOKENS,
+    /* Fewer keys in common are not worth a tile of several sequences. Measured: bench_attention. */
+    BATCH_SHARED_KEYS_MIN = 64,
+};
 
 enum status batch_init(struct batch *batch, uint32_t rows_max, uint32_t logit_rows_max,
                        uint32_t sequences_max)
@@ -12,8 +20,13 @@ enum status batch_init(struct batch *batch, uint32_t rows_max, uint32_t logit_ro
     batch->position = mem_zalloc(rows_max, sizeof(*batch->position));
     batch->logit_row = mem_zalloc(logit_rows_max, sizeof(*batch->logit_row));
     batch->page_tables = mem_zalloc(sequences_max, sizeof(*batch->page_tables));
+    batch->first_row = mem_zalloc(sequences_max, sizeof(*batch->first_row));
+    batch->sorted = mem_zalloc(sequences_max, sizeof(*batch->sorted));
+    batch->order = mem_zalloc(rows_max, sizeof(*batch->order));
+    batch->shared = mem_zalloc(rows_max, sizeof(*batch->shared));
     if (batch->tokens == NULL || batch->sequence == NULL || batch->position == NULL ||
-        batch->logit_row == NULL || batch->page_tables == NULL) {
+        batch->logit_row == NULL || batch->page_tables == NULL || batch->first_row == NULL ||
+        batch->sorted == NULL || batch->order == NULL || batch->shared == NULL) {
         batch_deinit(batch);
         FAIL(STATUS_NO_MEMORY, "no memory for a batch of %u rows", rows_max);
     }
@@ -27,6 +40,10 @@ void batch_deinit(struct batch *batch)
     mem_free(batch->position);
     mem_free(batch->logit_row);
     mem_free(batch->page_tables);
+    mem_free(batch->first_row);
+    mem_free(batch->sorted);
+    mem_free(batch->order);
+    mem_free(batch->shared);
     *batch = (struct batch){0};
 }
 
@@ -44,6 +61,74 @@ void batch_begin(struct batch *batch, const struct kv_pool *pool)
     };
 }
 
+/* Pages of whole blocks that every row of a sequence sees: what it may share. */
+static uint32_t group_pages(const struct batch *batch, uint32_t sequence)
+{
+    uint32_t keys = batch->position[batch->first_row[sequence]] + 1;
+    return keys / ATTENTION_BLOCK_KEYS * BATCH_BLOCK_PAGES;
+}
+
+/* Pages that two sequences have in common, from the first on. */
+static uint32_t group_common(const struct batch *batch, uint32_t a, uint32_t b)
+{
+    const uint32_t *left = batch->page_tables[a];
+    const uint32_t *right = batch->page_tables[b];
+    uint32_t most = group_pages(batch, a);
+    uint32_t common = 0;
+    if (most > group_pages(batch, b))
+        most = group_pages(batch, b);
+    while (common < most && left[common] == right[common])
+        common++;
+    return common;
+}
+
+/* Any total order in which tables with the same beginning stand together, the shorter first. */
+static bool group_is_before(const struct batch *batch, uint32_t a, uint32_t b)
+{
+    uint32_t common = group_common(batch, a, b);
+    if (common == group_pages(batch, a) || common == group_pages(batch, b))
+        return group_pages(batch, a) < group_pages(batch, b);
+    return batch->page_tables[a][common] < batch->page_tables[b][common];
+}
+
+static void group_insert(struct batch *batch, uint32_t sequence)
+{
+    uint32_t begin = 0;
+    uint32_t end = sequence; /* so many are sorted */
+    while (begin < end) {
+        uint32_t middle = begin + (end - begin) / 2;
+        if (group_is_before(batch, sequence, batch->sorted[middle]))
+            end = middle;
+        else
+            begin = middle + 1;
+    }
+    memmove(batch->sorted + begin + 1, batch->sorted + begin,
+            (sequence - begin) * sizeof(*batch->sorted));
+    batch->sorted[begin] = sequence;
+}
+
+void batch_group(struct batch *batch)
+{
+    uint32_t rows = 0;
+    bool is_shared = false;
+    for (uint32_t i = 0; i < batch->sequences; i++) {
+        uint32_t sequence = batch->sorted[i];
+        uint32_t first = batch->first_row[sequence];
+        uint32_t pages = i > 0 ? group_common(batch, batch->sorted[i - 1], sequence) : 0;
+        uint32_t keys = pages / BATCH_BLOCK_PAGES * ATTENTION_BLOCK_KEYS;
+        if (keys < BATCH_SHARED_KEYS_MIN)
+            keys = 0;
+        is_shared = is_shared || keys > 0;
+        for (uint32_t row = first; row < batch->model.rows && batch->sequence[row] == sequence;
+             row++) {
+            batch->order[rows] = row;
+            batch->shared[rows++] = row == first ? keys : 0;
+        }
+    }
+    batch->groups = (struct attention_groups){.order = batch->order, .shared = batch->shared};
+    batch->model.groups = is_shared ? &batch->groups : NULL;
+}
+
 uint32_t batch_add(struct batch *batch, const struct kv_pool *pool, const struct batch_part *part)
 {
     struct model_batch *model = &batch->model;
@@ -54,6 +139,7 @@ uint32_t batch_add(struct batch *batch, const struct kv_pool *pool, const struct
     ASSERT(kv_pool_pages_for(pool, part->first + part->rows) <= part->page_count);
     kv_pool_assert_visible(pool, part->pages, part->page_count, part->visible, part->visible_count);
     batch->page_tables[batch->sequences] = part->pages;
+    batch->first_row[batch->sequences] = model->rows;
     for (uint32_t i = 0; i < part->rows; i++) {
         uint32_t row = model->rows++;
         uint32_t position = part->first + i;
@@ -65,6 +151,6 @@ uint32_t batch_add(struct batch *batch, const struct kv_pool *pool, const struct
         ASSERT(model->logit_rows < batch->logit_rows_max);
         batch->logit_row[model->logit_rows++] = row;
     }
-    batch->sequences++;
+    group_insert(batch, batch->sequences++);
     return logits_first;
 }

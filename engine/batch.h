@@ -1,8 +1,9 @@
 /* batch: the rows of one step, gathered from sequences, in the form that the model reads.
  *
- * Owns:     the row arrays of one step.
+ * Owns:     the row arrays of one step, and which of its sequences begin with the same pages.
  * Thread:   engine thread only.
- * Cost:     O(rows + pages of the sequences in it); no allocation after batch_init.
+ * Cost:     O(rows + pages of the sequences in it), and a logarithm of comparisons for each; no
+ *           allocation after batch_init.
  * Not here: who gets how many rows (scheduler), the arithmetic (model).
  */
 #pragma once
@@ -22,7 +23,12 @@ struct batch {
     uint32_t *position;           /* [rows_max] */
     uint32_t *logit_row;          /* [logit_rows_max] */
     const uint32_t **page_tables; /* [sequences_max] */
-    struct model_batch model;     /* points into the arrays above */
+    uint32_t *first_row;          /* [sequences_max] */
+    uint32_t *sorted; /* [sequences_max] sequences by the pages that all their rows see */
+    uint32_t *order;  /* [rows_max] */
+    uint32_t *shared; /* [rows_max] */
+    struct attention_groups groups;
+    struct model_batch model; /* points into the arrays above */
 };
 
 enum status batch_init(struct batch *batch, uint32_t rows_max, uint32_t logit_rows_max,
@@ -45,3 +51,7 @@ struct batch_part {
 /* Adds rows of one sequence; asserts that they fit, lie on its pages, and that every page it will
  * read is visible to it. Returns the index of its first row of logits. */
 uint32_t batch_add(struct batch *batch, const struct kv_pool *pool, const struct batch_part *part);
+
+/* After the last batch_add: finds the sequences that begin with the same pages, so that attention
+ * reads those once. Without this call the step has the same bits and takes longer. */
+void batch_group(struct batch *batch);

@@ -50,8 +50,9 @@ const struct model_config *model_config(const struct model *model);
 /* A flat batch of rows: tokens of any sequences, each sequence's rows in rising position. */
 struct model_batch {
     uint32_t rows;
-    const uint32_t *tokens; /* [rows] */
-    struct kv_rows kv;      /* sequence, position, pages */
+    const uint32_t *tokens;                /* [rows] */
+    struct kv_rows kv;                     /* sequence, position, pages */
+    const struct attention_groups *groups; /* rows that share pages; NULL = none */
     uint32_t logit_rows;
     const uint32_t *logit_row; /* [logit_rows] indexes of rows whose logits are wanted */
 };

@@ -506,6 +506,7 @@ static uint32_t once_plan(struct step *step)
     for (uint32_t i = 0; i < table->order_count; i++)
         if (step->grants[i].rows > 0)
             plan_add_rows(step, table->order[i], step->grants[i].rows, parts++);
+    batch_group(&step->batch);
 
     for (uint32_t i = 0; i < table->count && plan.dropped > 0; i++) {
         struct sequence *sequence = &table->slots[i];

@@ -309,7 +309,8 @@ static void forward_attention(struct model *model, const struct model_batch *bat
                                                .heads = config->heads,
                                                .layer = index,
                                                .scale = 1.0f / sqrtf((float)config->head_dim),
-                                               .kv = batch->kv});
+                                               .kv = batch->kv,
+                                               .groups = batch->groups});
     kernels_linear(model->kernels, &(struct linear_args){.x = llama->attended,
                                                          .rows = rows,
                                                          .count = 1,

@@ -4,12 +4,14 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
 #include "config/base/mem.h"
+#include "config/base/rng.h"
 
 static struct kernels *kernels;
 static struct kv_pool pool;
@@ -86,6 +88,91 @@ static void test_rows_of_two_sequences(void **state)
     kv_pool_release(&pool, second[0]);
 }
 
+enum { GROUP_SEQUENCES = 12, GROUP_PAGES = 40 };
+
+/* Which pages stand where does not matter here, only which are the same: the layout is enough. */
+static void check_groups(struct rng *rng, struct batch *batch)
+{
+    static page_id pages[GROUP_SEQUENCES][GROUP_PAGES];
+    static const uint32_t tokens[GROUP_PAGES * KV_POOL_PAGE_TOKENS];
+    uint32_t first[GROUP_SEQUENCES];
+    uint32_t count = 1 + (uint32_t)rng_below(rng, GROUP_SEQUENCES);
+    batch_begin(batch, &pool);
+    for (uint32_t s = 0; s < count; s++) {
+        uint32_t other = s > 0 ? (uint32_t)rng_below(rng, s) : 0;
+        uint32_t same = s > 0 ? (uint32_t)rng_below(rng, GROUP_PAGES + 1) : 0;
+        for (uint32_t p = 0; p < GROUP_PAGES; p++)
+            pages[s][p] = p < same ? pages[other][p] : (page_id)rng_below(rng, pool.page_count);
+        first[s] = (uint32_t)rng_below(rng, GROUP_PAGES * KV_POOL_PAGE_TOKENS - 4);
+        batch_add(batch, &pool,
+                  &(struct batch_part){.tokens = tokens,
+                                       .first = first[s],
+                                       .rows = 1 + (uint32_t)rng_below(rng, 3),
+                                       .logits_from = UINT32_MAX,
+                                       .pages = pages[s],
+                                       .page_count = GROUP_PAGES,
+                                       .visible = &own,
+                                       .visible_count = 1});
+    }
+    batch_group(batch);
+    uint32_t most[GROUP_SEQUENCES] = {0}; /* in common with any other, by the stupid way */
+    uint32_t found[GROUP_SEQUENCES] = {0};
+    for (uint32_t a = 0; a < count; a++)
+        for (uint32_t b = 0; b < count; b++) {
+            uint32_t keys = 0;
+            while (a != b && keys + 64 <= first[a] + 1 && keys + 64 <= first[b] + 1 &&
+                   memcmp(&pages[a][keys / 16], &pages[b][keys / 16], 4 * sizeof(page_id)) == 0)
+                keys += 64;
+            most[a] = keys > most[a] ? keys : most[a];
+        }
+    const struct attention_groups *groups = batch->model.groups;
+    const uint32_t *sequence = batch->sequence;
+    uint32_t seen = 0;
+    bool is_shared = false;
+    for (uint32_t s = 0; s < count; s++)
+        is_shared = is_shared || most[s] > 0;
+    assert_int_equal(groups != NULL, is_shared);
+    for (uint32_t i = 0; groups != NULL && i < batch->model.rows; i++) {
+        uint32_t row = groups->order[i];
+        uint32_t before = i > 0 ? groups->order[i - 1] : row;
+        uint32_t keys = groups->shared[i];
+        assert_true(row < batch->model.rows);
+        if (i > 0 && sequence[row] == sequence[before])
+            assert_int_equal(row, before + 1); /* rows of a sequence together, rising */
+        else
+            seen++;
+        assert_int_equal(keys % 64, 0);
+        if (keys == 0)
+            continue;
+        uint32_t a = sequence[before];
+        uint32_t b = sequence[row];
+        assert_int_not_equal(a, b);
+        assert_true(keys <= first[a] + 1 && keys <= first[b] + 1);
+        assert_memory_equal(pages[a], pages[b], keys / 16 * sizeof(page_id));
+        found[a] = keys > found[a] ? keys : found[a];
+        found[b] = keys > found[b] ? keys : found[b];
+    }
+    if (groups != NULL)
+        assert_int_equal(seen, count);
+    assert_memory_equal(found, most, sizeof most); /* next to one that shares most with it */
+}
+
+static void test_groups(void **state)
+{
+    (void)state;
+    struct batch batch;
+    struct rng rng = {.seed = 3};
+    page_id held[8];
+    for (uint32_t i = 0; i < pool.page_count; i++)
+        held[i] = kv_pool_acquire(&pool, &own);
+    assert_int_equal(batch_init(&batch, 3 * GROUP_SEQUENCES, 1, GROUP_SEQUENCES), STATUS_OK);
+    for (int round = 0; round < 3000; round++)
+        check_groups(&rng, &batch);
+    batch_deinit(&batch);
+    for (uint32_t i = 0; i < pool.page_count; i++)
+        kv_pool_release(&pool, held[i]);
+}
+
 /* Whether adding `part` ends the process by abort(): run in a child. */
 static bool dies(struct batch *batch, const struct batch_part *part)
 {
@@ -152,7 +239,7 @@ static int refuse_after(void *context, size_t bytes)
 static void test_no_memory(void **state)
 {
     (void)state;
-    for (int allowed = 0; allowed < 5; allowed++) {
+    for (int allowed = 0; allowed < 9; allowed++) {
         struct batch batch;
         int left = allowed;
         mem_hook_set(refuse_after, &left);
@@ -165,6 +252,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rows_of_two_sequences),
+        cmocka_unit_test(test_groups),
         cmocka_unit_test(test_gates),
         cmocka_unit_test(test_no_memory),
     };

@@ -1,4 +1,5 @@
-/* Batch invariance of attention: the same query alone and in any company, same bits. */
+/* Batch invariance of attention: the same query alone, in any company, and with any pages shared:
+ * same bits. */
 #include "kernels/kernels.h"
 
 #include "tests/unit/kernels_kit.h"
@@ -33,7 +34,8 @@ static void scene_fill(struct kernels *kernels, struct scene *scene, struct rng 
         size_t at = (size_t)i * HEADS * DIM;
         kv.sequence = &sequence[i];
         kv.position = &position[i];
-        struct attention_args args = {scene->q + at, scene->want + at, 1, HEADS, 0, 0.125f, kv, NULL};
+        struct attention_args args = {scene->q + at, scene->want + at, 1, HEADS, 0, 0.125f, kv,
+                                      NULL};
         kernels_attention(kernels, &args);
     }
     free(k);
@@ -126,11 +128,201 @@ static void test_accuracy(void **state)
     free(ref.want);
 }
 
+enum { SHARERS = 16, BLOCKS_MAX = 41, PAGES_EACH = BLOCKS_MAX * 4 + 4, CHUNK_MAX = 20 };
+
+/* Sequences that begin with each other's pages. */
+struct sharers {
+    struct kv_layout layout;
+    void *pages;
+    uint32_t next_page;
+    uint32_t count;
+    uint32_t heads;
+    uint32_t table[SHARERS][PAGES_EACH];
+    const uint32_t *tables[SHARERS];
+    uint32_t tokens[SHARERS];
+    uint32_t chunk[SHARERS]; /* its last rows, which are asked for */
+    uint32_t sequence[SHARERS * CHUNK_MAX];
+    uint32_t position[SHARERS * CHUNK_MAX];
+    uint32_t order[SHARERS * CHUNK_MAX];
+    uint32_t shared[SHARERS * CHUNK_MAX];
+    uint32_t rows;
+};
+
+/* Keys and values of tokens [from, all) of one sequence; later ones stay NaN. */
+static void sharers_write(struct kernels *kernels, struct sharers *all, uint32_t s, uint32_t from,
+                          struct rng *rng)
+{
+    uint32_t rows = all->tokens[s] - from;
+    size_t size = (size_t)rows * all->layout.kv_heads * all->layout.head_dim;
+    uint32_t *sequence = malloc((rows + 1) * sizeof *sequence);
+    uint32_t *position = malloc((rows + 1) * sizeof *position);
+    float *k = kit_floats(rng, size, 3);
+    float *v = kit_floats(rng, size, 1);
+    for (uint32_t i = 0; i < rows; i++) {
+        sequence[i] = s;
+        position[i] = from + i;
+    }
+    kernels_kv_write(
+        kernels, &(struct kv_write_args){
+                     k, v, rows, 0, {&all->layout, all->pages, sequence, position, all->tables}});
+    free(sequence);
+    free(position);
+    free(k);
+    free(v);
+}
+
+/* Sequence s begins with some pages of an earlier one, or with copies of them. */
+static void sharers_add(struct kernels *kernels, struct sharers *all, uint32_t s,
+                        uint32_t blocks_max, struct rng *rng)
+{
+    uint32_t from = 0;
+    uint32_t tail = 1 + (uint32_t)rng_below(rng, 150);
+    uint32_t other = s > 0 ? (uint32_t)rng_below(rng, s) : 0;
+    bool is_copy = rng_below(rng, 5) == 0;
+    if (s > 0 && rng_below(rng, 6) > 0)
+        from = (uint32_t)rng_below(rng, all->tokens[other] / 16 + 1);
+    uint32_t room = (uint32_t)rng_below(rng, blocks_max + 1) * 64 + tail;
+    all->tokens[s] = s == 0 ? room : from * 16 + tail;
+    if (all->tokens[s] > PAGES_EACH * 16)
+        all->tokens[s] = PAGES_EACH * 16;
+    if (from * 16 >= all->tokens[s])
+        from = 0;
+    for (uint32_t p = 0; p <= (all->tokens[s] - 1) / 16; p++) {
+        uint32_t shared = all->table[other][p];
+        char *base = all->pages;
+        all->table[s][p] = p < from && !is_copy ? shared : all->next_page++;
+        if (p < from && is_copy)
+            kernels_kv_copy(kernels, &all->layout, base + all->layout.page_bytes * all->table[s][p],
+                            base + all->layout.page_bytes * shared, 16);
+    }
+    sharers_write(kernels, all, s, from * 16, rng);
+    uint32_t chunk = rng_below(rng, 3) == 0 ? 1 + (uint32_t)rng_below(rng, CHUNK_MAX) : 1;
+    all->chunk[s] = chunk < all->tokens[s] ? chunk : all->tokens[s];
+}
+
+/* Whole blocks that both read from the same pages, with every row. */
+static uint32_t sharers_common(const struct sharers *all, uint32_t a, uint32_t b)
+{
+    uint32_t keys = 0;
+    uint32_t first_a = all->tokens[a] - all->chunk[a] + 1;
+    uint32_t first_b = all->tokens[b] - all->chunk[b] + 1;
+    while (keys + 64 <= first_a && keys + 64 <= first_b &&
+           memcmp(&all->table[a][keys / 16], &all->table[b][keys / 16], 4 * sizeof(uint32_t)) == 0)
+        keys += 64;
+    return keys;
+}
+
+/* Rows of the sequences in any order, each told at most what it has in common with the one before.
+ */
+static void sharers_group(struct sharers *all, struct rng *rng)
+{
+    uint32_t place[SHARERS];
+    uint32_t first[SHARERS];
+    uint32_t rows = 0;
+    for (uint32_t s = 0; s < all->count; s++) {
+        uint32_t at = rng_below(rng, 2) == 0 ? s : (uint32_t)rng_below(rng, s + 1);
+        memmove(place + at + 1, place + at, (s - at) * sizeof *place);
+        place[at] = s;
+        first[s] = s > 0 ? first[s - 1] + all->chunk[s - 1] : 0;
+    }
+    for (uint32_t i = 0; i < all->count; i++) {
+        uint32_t s = place[i];
+        uint32_t common = i > 0 ? sharers_common(all, place[i - 1], s) : 0;
+        if (rng_below(rng, 8) == 0)
+            common = common / 128 * 64;
+        for (uint32_t r = 0; r < all->chunk[s]; r++) {
+            all->sequence[first[s] + r] = s;
+            all->position[first[s] + r] = all->tokens[s] - all->chunk[s] + r;
+            all->order[rows] = first[s] + r;
+            all->shared[rows++] = r == 0 ? common : 0;
+        }
+    }
+    all->rows = rows;
+}
+
+static void sharers_run(struct kernels *kernels, const struct sharers *all, const float *q,
+                        uint32_t row, uint32_t rows, const struct attention_groups *groups,
+                        float *out)
+{
+    const size_t size = (size_t)all->heads * all->layout.head_dim;
+    kernels_attention(kernels,
+                      &(struct attention_args){.q = q + row * size,
+                                               .out = out + row * size,
+                                               .rows = rows,
+                                               .heads = all->heads,
+                                               .scale = 0.2f,
+                                               .kv = {&all->layout, all->pages, all->sequence + row,
+                                                      all->position + row, all->tables},
+                                               .groups = groups});
+}
+
+struct sharers_shape {
+    uint32_t heads, kv_heads, dim, blocks_max;
+};
+
+static void check_sharing(const char *isa, const struct sharers_shape *shape, struct rng *rng)
+{
+    struct sharers *all = calloc(1, sizeof *all);
+    struct kernels *one = kit_kernels(isa, 1, PAGES_EACH * 16, 64);
+    all->heads = shape->heads;
+    all->count = 1 + (uint32_t)rng_below(rng, SHARERS);
+    assert_int_equal(
+        kernels_kv_layout(one, KV_TYPE_F16, 16, 1, shape->kv_heads, shape->dim, &all->layout),
+        STATUS_OK);
+    size_t bytes = all->layout.page_bytes * SHARERS * PAGES_EACH;
+    all->pages = kernels_buffer_create(one, bytes);
+    assert_non_null(all->pages);
+    memset(all->pages, 0xff, bytes); /* NaN */
+    for (uint32_t s = 0; s < all->count; s++) {
+        all->tables[s] = all->table[s];
+        sharers_add(one, all, s, shape->blocks_max, rng);
+    }
+    sharers_group(all, rng);
+    const size_t size = (size_t)all->rows * shape->heads * shape->dim;
+    float *q = kit_floats(rng, size, 2);
+    float *want = malloc(size * sizeof *want);
+    float *out = malloc(size * sizeof *out);
+    const struct attention_groups groups = {all->order, all->shared};
+    for (uint32_t r = 0; r < all->rows; r++) /* each query alone */
+        sharers_run(one, all, q, r, 1, NULL, want);
+    for (uint32_t threads = 1; threads <= 4; threads++) {
+        struct kernels *many = kit_kernels(isa, threads, SHARERS * CHUNK_MAX, 64);
+        memset(out, 0, size * sizeof *out);
+        sharers_run(many, all, q, 0, all->rows, &groups, out);
+        assert_memory_equal(out, want, size * sizeof *out);
+        memset(out, 0, size * sizeof *out);
+        sharers_run(many, all, q, 0, all->rows, NULL, out);
+        assert_memory_equal(out, want, size * sizeof *out);
+        kernels_destroy(many);
+    }
+    for (size_t i = 0; i < size; i++)
+        assert_true(out[i] == out[i]);
+    free(q);
+    free(want);
+    free(out);
+    kernels_buffer_destroy(one, all->pages);
+    kernels_destroy(one);
+    free(all);
+}
+
+static void test_shared_pages(void **state)
+{
+    (void)state;
+    static const struct sharers_shape shapes[] = {
+        {6, 2, 64, 6}, {9, 3, 16, 40}, {3, 1, 24, 12}, {52, 1, 8, 4}};
+    struct rng rng = {.seed = 12};
+    for (const char *const *isa = kit_isas(); *isa != NULL; isa++)
+        for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+            for (int repeat = 0; repeat < 8; repeat++)
+                check_sharing(*isa, &shapes[i], &rng);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_batch_invariance),
         cmocka_unit_test(test_accuracy),
+        cmocka_unit_test(test_shared_pages),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
