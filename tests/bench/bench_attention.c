@@ -1,0 +1,174 @@
+/* bench_attention: a decode step's attention, all layers of a SmolLM2-135M shape, streams that begin
+ * with the same keys; and one chunk of a prompt.
+ *
+ *     private  every stream has pages of its own
+ *     plain    the shared keys stand in the same pages, each stream reads them for itself
+ *     grouped  the same pages, read once for all streams (attention_groups)
+ *
+ * usage: bench_attention [isa [threads]]     defaults auto and one for each processor
+ *
+ * The three take turns; each figure is the best of several, since neighbours only ever add. "of f32" is the share of the machine's float32
+ * multiply-adds. Equal bits of the three are checked on the way.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "config/base/clock.h"
+#include "config/base/rng.h"
+#include "kernels/half.h"
+#include "kernels/kernels.h"
+
+enum {
+    LAYERS = 30,
+    HEADS = 9,
+    KV_HEADS = 3,
+    DIM = 64,
+    PAGE_TOKENS = 16,
+    STREAMS_MAX = 16,
+    KEYS_MAX = 1024 + 64,
+    PAGES_EACH = KEYS_MAX / PAGE_TOKENS,
+    ROWS_MAX = 512,
+    REPEAT = 12,
+    WAYS = 3,
+};
+
+struct scene {
+    struct kernels *kernels;
+    struct kv_layout layout;
+    void *pages;
+    uint32_t table[STREAMS_MAX][PAGES_EACH];
+    const uint32_t *tables[STREAMS_MAX];
+    uint32_t sequence[ROWS_MAX];
+    uint32_t position[ROWS_MAX];
+    uint32_t order[ROWS_MAX];
+    uint32_t shared[ROWS_MAX];
+    float *q;
+    float *out[WAYS];
+};
+
+static void scene_open(struct scene *scene, const char *isa, uint32_t threads)
+{
+    struct rng rng = {.seed = 1};
+    const struct kernels_options options = {isa, threads, ROWS_MAX, DIM};
+    const size_t size = (size_t)ROWS_MAX * HEADS * DIM;
+    if (kernels_create(&scene->kernels, &options) != STATUS_OK ||
+        kernels_kv_layout(scene->kernels, KV_TYPE_F16, PAGE_TOKENS, LAYERS, KV_HEADS, DIM,
+                          &scene->layout) != STATUS_OK) {
+        fprintf(stderr, "bench_attention: %s\n", status_note()->message);
+        exit(1);
+    }
+    size_t bytes = scene->layout.page_bytes * STREAMS_MAX * PAGES_EACH;
+    scene->pages = kernels_buffer_create(scene->kernels, bytes);
+    scene->q = malloc(size * sizeof *scene->q);
+    for (int way = 0; way < WAYS; way++)
+        scene->out[way] = malloc(size * sizeof *scene->q);
+    if (scene->pages == NULL || scene->q == NULL || scene->out[0] == NULL ||
+        scene->out[1] == NULL || scene->out[2] == NULL) {
+        fprintf(stderr, "bench_attention: no memory for %zu MiB of pages\n", bytes >> 20);
+        exit(1);
+    }
+    uint16_t some[4096];
+    for (size_t i = 0; i < sizeof some / sizeof *some; i++)
+        some[i] = half_from_float((float)rng_unit(rng_next(&rng)) * 2 - 1);
+    for (size_t at = 0; at + sizeof some <= bytes; at += sizeof some)
+        memcpy((char *)scene->pages + at, some, sizeof some);
+    for (size_t i = 0; i < size; i++)
+        scene->q[i] = (float)rng_unit(rng_next(&rng)) * 2 - 1;
+    for (uint32_t s = 0; s < STREAMS_MAX; s++)
+        scene->tables[s] = scene->table[s];
+    for (uint32_t r = 0; r < ROWS_MAX; r++)
+        scene->order[r] = r;
+}
+
+/* Pages of stream s: its own, but the first `shared` keys in those of stream 0. */
+static void scene_share(struct scene *scene, uint32_t shared)
+{
+    for (uint32_t s = 0; s < STREAMS_MAX; s++)
+        for (uint32_t p = 0; p < PAGES_EACH; p++)
+            scene->table[s][p] = (p < shared / PAGE_TOKENS ? 0 : s * PAGES_EACH) + p;
+}
+
+/* Microseconds of one step. */
+static double run(struct scene *scene, uint32_t rows, const struct attention_groups *groups,
+                  float *out)
+{
+    const struct clock *clock = clock_system();
+    int64_t start = clock_mono_us(clock);
+    for (uint32_t layer = 0; layer < LAYERS; layer++)
+        kernels_attention(scene->kernels, &(struct attention_args){
+                                              .q = scene->q,
+                                              .out = out,
+                                              .rows = rows,
+                                              .heads = HEADS,
+                                              .layer = layer,
+                                              .scale = 0.125f,
+                                              .kv = {&scene->layout, scene->pages, scene->sequence,
+                                                     scene->position, scene->tables},
+                                              .groups = groups});
+    return (double)(clock_mono_us(clock) - start);
+}
+
+/* Each stream has `shared` + 33 keys and one row. */
+static void decode(struct scene *scene, double peak, uint32_t streams, uint32_t shared)
+{
+    double us[WAYS];
+    const struct attention_groups groups = {scene->order, scene->shared};
+    double flops = 4.0 * LAYERS * HEADS * DIM * streams * (shared + 33);
+    for (uint32_t s = 0; s < streams; s++) {
+        scene->sequence[s] = s;
+        scene->position[s] = shared + 32;
+        scene->shared[s] = s > 0 ? shared : 0;
+    }
+    for (int i = 0; i < REPEAT; i++)
+        for (int way = 0; way < WAYS; way++) {
+            scene_share(scene, way > 0 ? shared : 0);
+            double took = run(scene, streams, way == 2 ? &groups : NULL, scene->out[way]);
+            us[way] = i == 0 || took < us[way] ? took : us[way];
+        }
+    if (memcmp(scene->out[1], scene->out[2], (size_t)streams * HEADS * DIM * sizeof(float)) != 0) {
+        fprintf(stderr, "bench_attention: grouped has other bits\n");
+        exit(1);
+    }
+    printf("decode  %2u streams, %4u keys shared  private %6.0f  plain %6.0f  grouped %6.0f us  "
+           "x%.2f  %3.0f %% of f32\n",
+           streams, shared, us[0], us[1], us[2], us[1] / us[2], flops / us[2] / peak / 10);
+}
+
+static void prefill(struct scene *scene, double peak, uint32_t rows)
+{
+    double us = 0;
+    double flops = 4.0 * LAYERS * HEADS * DIM * rows * (rows + 1) / 2;
+    for (uint32_t r = 0; r < rows; r++) {
+        scene->sequence[r] = 0;
+        scene->position[r] = r;
+    }
+    for (int i = 0; i < REPEAT; i++) {
+        double took = run(scene, rows, NULL, scene->out[0]);
+        us = i == 0 || took < us ? took : us;
+    }
+    printf("prefill %3u tokens  %6.0f us  %3.0f %% of f32\n", rows, us, flops / us / peak / 10);
+}
+
+int main(int argc, char **argv)
+{
+    static struct scene scene;
+    struct kernels_ceilings ceilings;
+    scene_open(&scene, argc > 1 ? argv[1] : "auto", argc > 2 ? (uint32_t)atoi(argv[2]) : 0);
+    if (kernels_measure_ceilings(scene.kernels, (size_t)64 << 20, &ceilings) != STATUS_OK)
+        return 1;
+    printf("%s, %u threads, f32 %.0f GFLOP/s, reading %.0f GB/s\n", kernels_isa(scene.kernels),
+           kernels_threads(scene.kernels), ceilings.f32_gflops, ceilings.read_gbps_dram);
+    for (uint32_t streams = 2; streams <= STREAMS_MAX; streams *= 2)
+        for (uint32_t shared = 64; shared <= 1024; shared *= 4)
+            decode(&scene, ceilings.f32_gflops, streams, shared);
+    decode(&scene, ceilings.f32_gflops, 3, 1024);
+    decode(&scene, ceilings.f32_gflops, 5, 1024);
+    prefill(&scene, ceilings.f32_gflops, ROWS_MAX);
+    for (int way = 0; way < WAYS; way++)
+        free(scene.out[way]);
+    free(scene.q);
+    kernels_buffer_destroy(scene.kernels, scene.pages);
+    kernels_destroy(scene.kernels);
+    return 0;
+}
