@@ -172,8 +172,8 @@ enum { ATTENTION_BLOCK_KEYS = 64 };
  * same order as without it. */
 struct attention_groups {
     const uint32_t *order; /* [rows] every row once; those of a sequence together and rising */
-    /* [rows] from key 0 on, what row order[i] reads from the same pages as row order[i - 1] of another
-     * sequence: a multiple of 64, at most the keys that either of them sees. 0 between strangers. */
+    /* [rows] keys, from 0 on, that row order[i] reads from the same pages as row order[i - 1] of
+     * another sequence: a multiple of 64 that both of them see. 0 between strangers. */
     const uint32_t *shared;
 };
 

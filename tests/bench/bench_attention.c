@@ -1,5 +1,5 @@
-/* bench_attention: a decode step's attention, all layers of a SmolLM2-135M shape, streams that begin
- * with the same keys; and one chunk of a prompt.
+/* bench_attention: a decode step's attention, all layers of a SmolLM2-135M shape, of streams that
+ * begin with the same keys; and that of one prompt.
  *
  *     private  every stream has pages of its own
  *     plain    the shared keys stand in the same pages, each stream reads them for itself
@@ -7,8 +7,9 @@
  *
  * usage: bench_attention [isa [threads]]     defaults auto and one for each processor
  *
- * The three take turns; each figure is the best of several, since neighbours only ever add. "of f32" is the share of the machine's float32
- * multiply-adds. Equal bits of the three are checked on the way.
+ * The three take turns; each figure is the best of several, since neighbours only ever add. "of
+ * f32" is the share of the machine's float32 multiply-adds. Plain and grouped are checked to have
+ * equal bits.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -154,7 +155,8 @@ int main(int argc, char **argv)
 {
     static struct scene scene;
     struct kernels_ceilings ceilings;
-    scene_open(&scene, argc > 1 ? argv[1] : "auto", argc > 2 ? (uint32_t)atoi(argv[2]) : 0);
+    scene_open(&scene, argc > 1 ? argv[1] : "auto",
+               argc > 2 ? (uint32_t)strtoul(argv[2], NULL, 10) : 0);
     if (kernels_measure_ceilings(scene.kernels, (size_t)64 << 20, &ceilings) != STATUS_OK)
         return 1;
     printf("%s, %u threads, f32 %.0f GFLOP/s, reading %.0f GB/s\n", kernels_isa(scene.kernels),

@@ -2,8 +2,8 @@
 
 #include "config/base/limits.h"
 
-/* Work is cut into units: one head of a tile that has one row, else one row and all query heads over
- * one KV head. */
+/* Work is cut into units: one head of a tile that has one row, else one row and all query heads
+ * over one KV head. */
 struct attention_job {
     struct kernels *kernels;
     const struct attention_args *args;
