@@ -64,7 +64,7 @@ static bool check_domain(const struct radix_tree *tree, radix_domain domain)
 {
     const struct radix_domain_record *it = &tree->domains[domain];
     uint32_t nodes = 0;
-    for (int tier = 0; tier < RADIX_TIERS; tier++)
+    for (enum radix_tier tier = 0; tier < RADIX_TIERS; tier++)
         nodes += it->counts[tier];
     if ((nodes == 0) != (it->first_child == RADIX_NONE))
         return false;
@@ -121,7 +121,7 @@ static bool check_counts(const struct radix_tree *tree)
             used++;
         }
     }
-    for (int tier = 0; tier < RADIX_TIERS; tier++) {
+    for (enum radix_tier tier = 0; tier < RADIX_TIERS; tier++) {
         uint32_t sum = 0;
         for (uint32_t i = 0; i < tree->options.domains_max; i++)
             sum += tree->domains[i].counts[tier];

@@ -37,7 +37,7 @@ static void create_fill(struct radix_tree *tree)
             .empty_next = i + 1 < domains ? i + 1 : RADIX_NONE,
             .first_child = RADIX_NONE,
         };
-        for (int tier = 0; tier < RADIX_TIERS; tier++)
+        for (enum radix_tier tier = 0; tier < RADIX_TIERS; tier++)
             tree->domains[i].idle[tier] = (struct radix_idle){RADIX_NONE, RADIX_NONE, RADIX_NONE};
     }
     tree->empty_first = 0;
@@ -71,7 +71,7 @@ enum status radix_tree_create(struct radix_tree **out, const struct radix_option
     tree->domain_buckets = mem_zalloc(domain_heads, sizeof *tree->domain_buckets);
     bool is_whole = tree->nodes != NULL && tree->symbols != NULL && tree->buckets != NULL &&
                     tree->domains != NULL && tree->domain_buckets != NULL;
-    for (int tier = RADIX_DEVICE; tier < RADIX_TIERS; tier++) {
+    for (enum radix_tier tier = RADIX_DEVICE; tier < RADIX_TIERS; tier++) {
         tree->heaps[tier] = mem_zalloc(options->domains_max, sizeof **tree->heaps);
         is_whole = is_whole && tree->heaps[tier] != NULL;
     }
@@ -99,7 +99,7 @@ void radix_tree_destroy(struct radix_tree *tree)
     mem_free(tree->buckets);
     mem_free(tree->domains);
     mem_free(tree->domain_buckets);
-    for (int tier = RADIX_DEVICE; tier < RADIX_TIERS; tier++)
+    for (enum radix_tier tier = RADIX_DEVICE; tier < RADIX_TIERS; tier++)
         mem_free(tree->heaps[tier]);
     mem_free(tree);
 }
@@ -173,7 +173,7 @@ radix_domain radix_tree_open_domain(struct radix_tree *tree, const uint8_t id[16
     }
     if (tree->domains[domain].weight != weight) {
         tree->domains[domain].weight = weight;
-        for (int tier = RADIX_DEVICE; tier < RADIX_TIERS; tier++)
+        for (enum radix_tier tier = RADIX_DEVICE; tier < RADIX_TIERS; tier++)
             radix_evict_rank(tree, domain, tier);
     }
     return domain;

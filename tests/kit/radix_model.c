@@ -127,7 +127,7 @@ static void check_counts(struct radix_model *m)
             idle[m->entries[i].tier] += m->entries[i].idle_since != 0;
         }
         radix_domain domain = find(m, id);
-        for (int tier = 0; tier < RADIX_TIERS; tier++) {
+        for (enum radix_tier tier = 0; tier < RADIX_TIERS; tier++) {
             sums[tier] += counts[tier];
             claim(m,
                   domain == RADIX_NONE ? counts[tier] == 0
@@ -135,9 +135,9 @@ static void check_counts(struct radix_model *m)
                   "nodes of a domain");
         }
     }
-    for (int tier = 0; tier < RADIX_TIERS; tier++)
+    for (enum radix_tier tier = 0; tier < RADIX_TIERS; tier++)
         claim(m, radix_tree_count(m->tree, tier) == sums[tier], "nodes of a tier");
-    for (int tier = RADIX_DEVICE; tier < RADIX_TIERS; tier++)
+    for (enum radix_tier tier = RADIX_DEVICE; tier < RADIX_TIERS; tier++)
         claim(m, radix_evict_idle_count(m->tree, tier) == idle[tier], "idle nodes of a tier");
     claim(m, radix_check(m->tree), "radix_check");
 }
