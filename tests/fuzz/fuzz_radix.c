@@ -1,4 +1,4 @@
-/* fuzz_radix: bytes → choices of tests/kit/radix_model: the trees must answer as a list of paths. */
+/* fuzz_radix: bytes → choices of tests/kit/radix_model: trees answer as a list of paths. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -248,7 +248,7 @@ static void do_insert(struct radix_model *m)
     set(m, e, draw(m, 3) == 0 ? RADIX_HOST : RADIX_DEVICE);
 }
 
-/* How many of `symbols` behind `pages` whole pages an entry shares, if it is the next page there. */
+/* How many of `symbols` behind `pages` pages an entry shares, if it is the next page there. */
 static uint32_t rest_common(const struct radix_model *m, const struct entry *e, uint32_t id,
                             const uint32_t *symbols, uint32_t count, uint32_t pages)
 {

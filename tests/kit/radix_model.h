@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-/* Makes a small tree and does up to `operations` with it, comparing every answer with the list's and
+/* Makes a small tree and does up to `operations` with it, comparing answers with the list and
  * checking the tree after each. All choices come from `draw`: a number below `bound`. Returns NULL,
  * or what differed; `*done` is the number of operations done. */
 const char *radix_model_run(uint32_t (*draw)(void *context, uint32_t bound), void *context,

@@ -191,7 +191,7 @@ static void test_weights_change(void **state)
     radix_tree_destroy(tree);
 }
 
-/* Tiers are apart: moving a page leaves the one list, and it is busy until it is said to be idle. */
+/* Tiers are apart: moving a page leaves the one list, busy until it is said to be idle. */
 static void test_tiers(void **state)
 {
     (void)state;
