@@ -52,6 +52,7 @@ static struct {
     int listener;
     int port;
     pthread_t thread;
+    pthread_mutex_t saying; /* steps are neither forgotten nor added while one is written */
     struct cli_kit_step steps[CLI_KIT_STEPS];
     _Atomic int step_count;
     _Atomic int steps_done;
@@ -60,7 +61,7 @@ static struct {
     size_t seen_length;
     char *out; /* of the last cli_kit_run */
     char *err;
-} cli_kit;
+} cli_kit = {.saying = PTHREAD_MUTEX_INITIALIZER};
 
 /* Reads one request: its head, and as many bytes as content-length says. False at the end. */
 static bool cli_kit_read(SSL *ssl)
@@ -88,14 +89,14 @@ static bool cli_kit_read(SSL *ssl)
     }
 }
 
-static void cli_kit_serve(SSL *ssl)
+/* Writes the next answer; what is to follow it, or that there was none. */
+static enum cli_kit_end cli_kit_write_step(SSL *ssl)
 {
-    while (cli_kit_read(ssl)) {
-        int index = cli_kit.steps_done;
-        if (index >= cli_kit.step_count)
-            return;
-        const struct cli_kit_step *step = &cli_kit.steps[index];
-        cli_kit.steps_done = index + 1;
+    pthread_mutex_lock(&cli_kit.saying);
+    enum cli_kit_end end = CLI_KIT_DROP;
+    if (cli_kit.steps_done < cli_kit.step_count) {
+        const struct cli_kit_step *step = &cli_kit.steps[cli_kit.steps_done++];
+        end = step->end;
         size_t length = strlen(step->bytes);
         /* Two writes, so that a reader meets every border between them. */
         size_t half = length / 2;
@@ -103,12 +104,21 @@ static void cli_kit_serve(SSL *ssl)
             SSL_write(ssl, step->bytes, (int)half);
         if (length > half)
             SSL_write(ssl, step->bytes + half, (int)(length - half));
+    }
+    pthread_mutex_unlock(&cli_kit.saying);
+    return end;
+}
+
+static void cli_kit_serve(SSL *ssl)
+{
+    while (cli_kit_read(ssl)) {
+        enum cli_kit_end end = cli_kit_write_step(ssl);
         char byte;
-        if (step->end == CLI_KIT_HANG)
+        if (end == CLI_KIT_HANG)
             SSL_read(ssl, &byte, 1);
-        if (step->end == CLI_KIT_SHUT)
+        if (end == CLI_KIT_SHUT)
             SSL_shutdown(ssl);
-        if (step->end != CLI_KIT_KEEP)
+        if (end != CLI_KIT_KEEP)
             return;
     }
 }
@@ -179,9 +189,11 @@ static int cli_kit_setup(void **state)
 static int cli_kit_clear(void **state)
 {
     (void)state;
+    pthread_mutex_lock(&cli_kit.saying);
     for (int i = 0; i < cli_kit.step_count; i++)
         free(cli_kit.steps[i].bytes);
     cli_kit.step_count = cli_kit.steps_done = cli_kit.connections = 0;
+    pthread_mutex_unlock(&cli_kit.saying);
     cli_kit.seen_length = 0;
     cli_kit.seen[0] = '\0';
     free(cli_kit.out);

@@ -163,14 +163,14 @@ static __attribute__((unused)) void edge_kit_last_row(char *out, size_t capacity
 
 static __attribute__((unused)) void edge_kit_wait_rows(int rows)
 {
-    for (int i = 0; i < 1000 && edge_kit_rows() < rows; i++)
+    for (int i = 0; i < 12000 && edge_kit_rows() < rows; i++)
         usleep(10000);
     assert_int_equal(edge_kit_rows(), rows);
 }
 
 static __attribute__((unused)) void edge_kit_wait(_Atomic int *counter, int at_least)
 {
-    for (int i = 0; i < 10000 && atomic_load(counter) < at_least; i++)
+    for (int i = 0; i < 120000 && atomic_load(counter) < at_least; i++)
         usleep(1000);
     if (atomic_load(counter) < at_least)
         fail_msg("the counter stayed at %d, wanted %d", atomic_load(counter), at_least);

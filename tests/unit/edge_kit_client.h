@@ -55,7 +55,7 @@ static struct edge_kit_connection edge_kit_connect(int port)
                                .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     out.fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert_int_equal(connect(out.fd, (struct sockaddr *)&name, sizeof name), 0);
-    struct timeval limit = {.tv_sec = 20};
+    struct timeval limit = {.tv_sec = 120};
     setsockopt(out.fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
     int one = 1; /* else each request waits 40 ms for the acknowledgement of the handshake */
     setsockopt(out.fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);

@@ -91,7 +91,7 @@ static __attribute__((unused)) void http_kit_stop(struct http_kit *kit)
         unlink(kit->path);
 }
 
-/* A blocking socket with a time limit of 10 s on each read. */
+/* A blocking socket with a time limit of 120 s on each read. */
 static __attribute__((unused)) int http_kit_connect(const struct http_kit *kit)
 {
     int fd;
@@ -111,7 +111,7 @@ static __attribute__((unused)) int http_kit_connect(const struct http_kit *kit)
         setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
     }
     assert_int_equal(result, 0);
-    struct timeval limit = {.tv_sec = 10};
+    struct timeval limit = {.tv_sec = 120};
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
     return fd;
 }
@@ -147,7 +147,7 @@ static __attribute__((unused)) size_t http_kit_read(int fd, char *out, size_t ca
         if (got < 0 && errno == ECONNRESET)
             got = 0;
         if (got < 0)
-            fail_msg("nothing came within 10 s; so far: %s", out);
+            fail_msg("nothing came within 120 s; so far: %s", out);
         if (got == 0 && tail != NULL)
             fail_msg("the connection ended before '%s' came: %s", tail, out);
         if (got == 0)
@@ -157,10 +157,10 @@ static __attribute__((unused)) size_t http_kit_read(int fd, char *out, size_t ca
     }
 }
 
-/* Waits up to 10 s for a counter that another thread moves. */
+/* Waits up to 120 s for a counter that another thread moves. */
 static __attribute__((unused)) void http_kit_wait(_Atomic int *counter, int at_least)
 {
-    for (int i = 0; i < 10000; i++) {
+    for (int i = 0; i < 120000; i++) {
         if (atomic_load(counter) >= at_least)
             return;
         usleep(1000);
@@ -197,7 +197,7 @@ static __attribute__((unused)) void http_kit_wait_connections(struct http_kit *k
                                                               uint32_t most)
 {
     uint32_t count = 0;
-    for (int i = 0; i < 1000; i++) {
+    for (int i = 0; i < 12000; i++) {
         count = http_kit_count(kit).connections;
         if (count >= least && count <= most)
             return;

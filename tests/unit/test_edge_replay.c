@@ -46,7 +46,7 @@ static uint64_t engine_last(void)
 static void wait_acked(void)
 {
     uint64_t acked = 0;
-    for (int i = 0; i < 1000; i++) {
+    for (int i = 0; i < 12000; i++) {
         pthread_mutex_lock(&engine_lock);
         acked = engine_acked;
         pthread_mutex_unlock(&engine_lock);
@@ -206,7 +206,7 @@ static void asker_begin(struct asker *asker, const char *model, const char *more
 
 static void wait_metric(const char *line)
 {
-    for (int i = 0; i < 2000; i++) {
+    for (int i = 0; i < 12000; i++) {
         assert_int_equal(edge_kit_admin("GET", "/metrics", ""), 200);
         if (strstr(answer, line) != NULL)
             return;
@@ -296,7 +296,7 @@ static void test_engine_restart(void **state)
     wait_metric("banyan_requests_waiting 8\n");
     assert_int_equal(edge_kit_public("GET", "/ready", ""), 503);
     edge_text_has(answer, "\"engine\":\"down\"");
-    usleep(1200000); /* streams are told that they wait */
+    usleep(3000000); /* streams are told that they wait */
     atomic_fetch_add(&engine_instance, 1);
     edge_kit_start_engine();
     for (int i = 0; i < ASKERS; i++) {

@@ -639,10 +639,13 @@ static void *burst_thread(void *context)
     }
     for (int i = 0; i < BURST; i++)
         (void)send(fds[i], answer, sizeof answer - 1, MSG_NOSIGNAL);
-    usleep(300 * 1000); /* for the client to give back what it does not keep */
-    for (int i = 0; i < BURST; i++) {
-        struct pollfd look = {.fd = fds[i], .events = POLLIN};
-        server->ends_seen += poll(&look, 1, 0) == 1;
+    for (int look = 0; look < 12000 && server->ends_seen < BURST - LIMIT_UPSTREAM_IDLE; look++) {
+        usleep(10000); /* for the client to give back what it does not keep */
+        server->ends_seen = 0;
+        for (int i = 0; i < BURST; i++) {
+            struct pollfd end = {.fd = fds[i], .events = POLLIN};
+            server->ends_seen += poll(&end, 1, 0) == 1;
+        }
     }
     for (int i = 0; i < BURST; i++)
         close(fds[i]);

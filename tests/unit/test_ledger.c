@@ -91,10 +91,10 @@ static void sleep_ms(long ms)
     nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000}, NULL);
 }
 
-/* Up to 20 s: a liveness limit for machines under load. */
+/* Up to 120 s: a liveness limit for machines under load. */
 static bool wait_for(atomic_int *counter, int wanted)
 {
-    for (int i = 0; i < 4000 && atomic_load(counter) < wanted; i++)
+    for (int i = 0; i < 24000 && atomic_load(counter) < wanted; i++)
         sleep_ms(5);
     return atomic_load(counter) == wanted;
 }
@@ -282,7 +282,7 @@ static int full_disk_child(const char *path)
         if (ledger_append(ledger, &row, on_committed, &told) != STATUS_OK)
             return 3;
     }
-    for (int i = 0; i < 1000 && ledger_is_writable(ledger); i++)
+    for (int i = 0; i < 24000 && ledger_is_writable(ledger); i++)
         sleep_ms(5);
     if (ledger_is_writable(ledger))
         return 4;
@@ -294,7 +294,7 @@ static int full_disk_child(const char *path)
         return 6;
     limit.rlim_cur = before;
     setrlimit(RLIMIT_FSIZE, &limit);
-    for (int i = 0; i < 2000 && !ledger_is_writable(ledger); i++)
+    for (int i = 0; i < 24000 && !ledger_is_writable(ledger); i++)
         sleep_ms(5);
     ledger_totals(ledger, &totals);
     if (!ledger_is_writable(ledger) || totals.rows != 20 || totals.queued != 0)
@@ -356,12 +356,12 @@ static void test_a_writer_that_is_behind(void **state)
     assert_int_equal(ledger_append(ledger, &row, on_committed, &told), STATUS_BUSY);
     ledger_totals(ledger, &totals);
     assert_int_equal(totals.queued, LIMIT_LEDGER_QUEUE);
-    for (int i = 0; i < 4000 && ledger_is_writable(ledger); i++)
+    for (int i = 0; i < 24000 && ledger_is_writable(ledger); i++)
         sleep_ms(5);
     assert_false(ledger_is_writable(ledger));
     atomic_store(&gate.opened, 1);
     assert_true(wait_for(&told.ok, LIMIT_LEDGER_QUEUE));
-    for (int i = 0; i < 4000 && !ledger_is_writable(ledger); i++)
+    for (int i = 0; i < 24000 && !ledger_is_writable(ledger); i++)
         sleep_ms(5);
     assert_true(ledger_is_writable(ledger));
     ledger_close(ledger);
@@ -471,7 +471,7 @@ static void test_old_rows_go_beside_the_writer(void **state)
             sleep_ms(50);
     }
     assert_true(wait_for(&told.ok, OLD + NEW));
-    for (int i = 0; i < 4000 && totals.deleted != OLD; i++) {
+    for (int i = 0; i < 24000 && totals.deleted != OLD; i++) {
         sleep_ms(5);
         ledger_totals(ledger, &totals);
     }
