@@ -20,6 +20,7 @@ import sys
 
 SECOND_TRIES_MAX = 12
 TAIL_LINES = 250
+SUITE_S = 3600  # something hangs
 REPORTS = re.compile(
     r"(Address|Leak|Thread|Memory|UndefinedBehavior)Sanitizer|runtime error: |: assertion failed: "
 )
@@ -30,7 +31,13 @@ SCRATCH = pathlib.Path(os.environ.get("BANYAN_SCRATCH", "/tmp"))
 def run(command, log):
     """The exit code; what it says goes to a file, for a test may leave a process with the pipe."""
     with open(log, "w") as out:
-        code = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out).returncode
+        try:
+            code = subprocess.run(
+                command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, timeout=SUITE_S
+            ).returncode
+        except subprocess.TimeoutExpired:
+            out.write(f"\n{command[0]} was ended after {SUITE_S} s\n")
+            code = 124
     return code, log.read_text(errors="replace")
 
 

@@ -35,12 +35,12 @@ class UnixConnection(http.client.HTTPConnection):
     """HTTP over the engine's own Unix socket."""
 
     def __init__(self, path):
-        super().__init__("engine", timeout=60)
+        super().__init__("engine", timeout=300)
         self.unix_path = str(path)
 
     def connect(self):
         self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(60)
+        self.sock.settimeout(300)
         self.sock.connect(self.unix_path)
 
 
@@ -157,13 +157,13 @@ class Server:
     def stop(self):
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
-        code = self.process.wait(timeout=90)
+        code = self.process.wait(timeout=300)
         self.process.stdout.close()
         self.log.close()
         return code
 
 
-def wait_until(condition, seconds=30, what="the condition"):
+def wait_until(condition, seconds=120, what="the condition"):
     limit = time.monotonic() + seconds
     while time.monotonic() < limit:
         if condition():

@@ -13,7 +13,7 @@ def admin(server, *words, env=None):
     """One run; flags that say where the server is come last."""
     return subprocess.run(
         [BINARY, "admin", *words, "--url", server.admin_url, "--data-dir", server.data_dir],
-        capture_output=True, text=True, timeout=60, env=env,
+        capture_output=True, text=True, timeout=300, env=env,
     )  # fmt: skip
 
 
@@ -118,7 +118,7 @@ def test_refusals_and_exit_codes(server, tmp_path):
     assert admin(server, "tenant", "list", "--url", "https://127.0.0.1:1").returncode == 0, "the last counts"
     nobody = subprocess.run(
         [BINARY, "admin", "tenant", "list", "--url", "https://127.0.0.1:1", "--data-dir", server.data_dir],
-        capture_output=True, text=True, timeout=60,
+        capture_output=True, text=True, timeout=300,
     )  # fmt: skip
     assert nobody.returncode == 3 and "nobody answers" in nobody.stderr
     wrong = tmp_path / "wrong.key"
@@ -143,6 +143,6 @@ def test_the_environment_says_where(server):
     listen = server.admin_url.removeprefix("https://")
     env = {**os.environ, "BANYAN_DATA_DIR": str(server.data_dir), "BANYAN_ADMIN_LISTEN": listen}
     done = subprocess.run(
-        [BINARY, "admin", "tenant", "list"], capture_output=True, text=True, timeout=60, env=env
+        [BINARY, "admin", "tenant", "list"], capture_output=True, text=True, timeout=300, env=env
     )
     assert done.returncode == 0, done.stderr

@@ -35,7 +35,7 @@ class Edge(Server):
         options = ["--data-dir", folder / "engine", "--socket", socket_path, "--sandbox", "off"]
         engine = [BINARY, "engine", "--model", MODEL, "--kv-memory", "512M", *options]
         self.engine_process = subprocess.Popen([str(c) for c in engine], stderr=self.log)
-        wait_until(socket_path.exists, 60, "the engine's socket")
+        wait_until(socket_path.exists, 300, "the engine's socket")
         edge = [
             BINARY, "edge", "--data-dir", self.data_dir, "--socket", socket_path,
             "--sandbox", "off", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0",
@@ -47,7 +47,7 @@ class Edge(Server):
                 FAKETIME_CACHE_DURATION="1", FAKETIME_DONT_FAKE_MONOTONIC="1",
             ),
         )  # fmt: skip
-        wait_until(lambda: "edge_ready" in self.log_text(), 60, "the edge")
+        wait_until(lambda: "edge_ready" in self.log_text(), 300, "the edge")
         ready = re.search(r'"listen":"([^"]+)","admin_listen":"([^"]+)"', self.log_text())
         self.url, self.admin_url = (f"https://{address}" for address in ready.groups())
         self.ca = self.data_dir / "tls/ca.crt"
@@ -57,7 +57,7 @@ class Edge(Server):
     def stop(self):
         code = super().stop()
         self.engine_process.terminate()
-        return code or self.engine_process.wait(30)
+        return code or self.engine_process.wait(300)
 
 
 @pytest.fixture
@@ -102,6 +102,6 @@ def test_a_step_in_the_middle_of_a_stream(stepped, step_s):
     step(0)
     with server.http(key) as http:
         assert http.post("/v1/chat/completions", json=chat()).status_code == 200
-    wait_until(lambda: server.ledger("select count(*) from requests")[0][0] == 3, 10, "three rows")
+    wait_until(lambda: server.ledger("select count(*) from requests")[0][0] == 3, what="three rows")
     sums = server.ledger("select sum(completion_tokens) from usage_minutes")
     assert sums[0][0] == 616

@@ -71,7 +71,7 @@ class Halves:
         context = ssl.create_default_context(cafile=self.data_dir / "tls/ca.crt")
         port = self.admin_port if admin else self.port
         return httpx.Client(
-            base_url=f"https://127.0.0.1:{port}", verify=context, headers=headers, timeout=60,
+            base_url=f"https://127.0.0.1:{port}", verify=context, headers=headers, timeout=300,
             trust_env=False,
         )  # fmt: skip
 
@@ -99,7 +99,7 @@ class Halves:
     def stop(self):
         for name in ("edge", "engine"):
             self.processes[name].send_signal(signal.SIGTERM)
-            assert self.processes[name].wait(60) == 0, name
+            assert self.processes[name].wait(300) == 0, name
         self.log.close()
 
 
@@ -201,13 +201,13 @@ def test_kills_at_random_instants(tmp_path):
         what = draw.choice(("edge", "engine", "both"))
         killed[what] += 1
         halves.kill(("edge", "engine") if what == "both" else (what,))
-    wait_until(halves.serves, 60, "both halves")
+    wait_until(halves.serves, 300, "both halves")
     for client in clients:
         client.is_over.set()
     for client in clients:
-        client.join(120)
+        client.join(300)
         assert not client.is_alive()
-    wait_until(lambda: halves.stats()["finals_waiting"] == 0, 60, "every record acknowledged")
+    wait_until(lambda: halves.stats()["finals_waiting"] == 0, 300, "every record acknowledged")
     assert halves.stats()["requests"] == 0 and halves.stats()["finals_lost"] == 0
     total, begun, whole = check(halves, clients)
     print(f"\nkills {killed} seed {SEED}: {total} rows, {begun} begun, {whole} whole")

@@ -11,7 +11,7 @@ from conftest import MODEL_NAME, Server, wait_until
 CHAT = "/v1/chat/completions"
 BODY_LIMIT = 4 * 1024 * 1024
 SPARE_BYTES = 1024 * 1024  # less than one of the bodies: what a round may leave in caches
-OTHERS_S = 1.0  # a liveness bound; the figure itself is the bench's to tell
+OTHERS_S = 15.0  # a liveness bound; the figure itself is the bench's to tell
 
 
 def filled(start, piece, end, size=BODY_LIMIT - 64):
@@ -127,7 +127,7 @@ def test_large_ones_are_refused_over_the_budget(own, own_key):
         with own.http(own_key) as http:
             codes.append(post(http, HUGE["prompt"][0]).status_code)
 
-    for _ in range(5):
+    for _ in range(60):
         threads = [threading.Thread(target=one) for _ in range(16)]
         for thread in threads:
             thread.start()

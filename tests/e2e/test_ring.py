@@ -41,11 +41,11 @@ class Engine:
 
     def kill(self):
         self.process.send_signal(signal.SIGKILL)
-        self.process.wait(timeout=60)
+        self.process.wait(timeout=300)
 
     def stop(self):
         self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(timeout=60)
+        return self.process.wait(timeout=300)
 
     def ask(self, method, path, body=None):
         connection = UnixConnection(self.folder / "engine/engine.sock")
@@ -138,7 +138,11 @@ def test_killed_at_random_instants(engine):
         streams = [
             Stream(engine, f"req_{round_}_{i}", 4 if i % 3 == 0 else 500) for i in range(STREAMS)
         ]
-        time.sleep(chance.uniform(0.01, 0.4))
+        # In the middle of a long one; every second time behind a short one's end.
+        begun, ended = streams[1], streams[0]
+        until = (lambda: ended.is_whole) if round_ % 2 else (lambda: begun.count >= 3)
+        wait_until(lambda: until() or not begun.is_alive(), what="the streams' progress")
+        time.sleep(chance.uniform(0.0, 0.2))
         engine.kill()
         for stream in streams:
             stream.join()
@@ -177,9 +181,9 @@ def test_killed_at_random_instants(engine):
             assert [record["record_seq"] for record in rest] == [s for s in sequences if s > acked]
             acked = sequences[-1]
             assert engine.ask("POST", "/internal/v1/ack", {"record_seq": acked})[0] == 200
-    # Both kinds were met; a sanitized engine seldom ends even short streams before it is killed.
-    assert cut >= KILLS and (IS_SANITIZED or whole >= KILLS / 2)
-    assert sum(ahead) <= cut / 2  # most are equal to what was seen
+    # Both kinds were met.
+    assert cut >= KILLS / 2 and whole >= KILLS / 2
+    assert sum(ahead) <= 2 * cut  # most are nearly what was seen
     stats = engine.get("/internal/v1/stats")
     assert stats["finals_waiting"] == 0 and stats["finals_lost"] == 0 and stats["finals_live"] == 0
     assert engine.stop() == 0
@@ -205,7 +209,7 @@ def test_two_engines_on_one_directory(engine):
     engine.start()
     second = subprocess.run(
         [str(BINARY), "engine", "--model", str(MODEL), "--data-dir", str(engine.folder)],
-        capture_output=True, text=True, timeout=60,
+        capture_output=True, text=True, timeout=300,
     )  # fmt: skip
     assert second.returncode != 0
     assert "another engine" in second.stderr or "listens on" in second.stderr

@@ -20,7 +20,7 @@ from conftest import BINARY, IS_SANITIZED, MODEL, MODEL_NAME, Server, wait_until
 from test_streams import body, read_stream
 
 
-def run(*arguments, timeout=60, **kwargs):
+def run(*arguments, timeout=300, **kwargs):
     return subprocess.run(
         [str(a) for a in (BINARY, *arguments)], capture_output=True, text=True, timeout=timeout,
         **kwargs,
@@ -286,7 +286,7 @@ def test_edge_alone_says_503(tmp_path):
 
         wait_until(alive, what="a listener")
         context = ssl.create_default_context(cafile=ca)
-        with httpx.Client(verify=context, trust_env=False, timeout=30) as http:
+        with httpx.Client(verify=context, trust_env=False, timeout=300) as http:
             assert http.get(f"https://127.0.0.1:{port}/health").status_code == 200
             assert http.get(f"https://127.0.0.1:{port}/ready").status_code == 503
             admin = {"authorization": f"Bearer {(tmp_path / 'd/admin.key').read_text().strip()}"}
@@ -306,7 +306,7 @@ def test_edge_alone_says_503(tmp_path):
             assert answer.json()["error"]["type"] == "server_error"
     finally:
         process.terminate()
-        process.communicate(timeout=60)
+        process.communicate(timeout=300)
     assert process.returncode == 0
 
 

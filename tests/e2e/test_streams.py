@@ -136,7 +136,7 @@ def test_same_bits_alone_and_in_company(server, key):
 def test_client_that_leaves_frees_the_engine(server, key):
     with server.http(key) as http:
         read_stream(http, body(1, 2000), stop_after=2)
-    wait_until(lambda: quiet(server), seconds=10, what="the sequence's end")
+    wait_until(lambda: quiet(server), what="the sequence's end")
 
 
 def test_client_that_leaves_while_waiting(server, key):
@@ -153,7 +153,7 @@ def test_client_that_leaves_while_waiting(server, key):
         )
         wait_until(lambda: server.engine_stats()["requests"] == 1, what="the request's arrival")
         tls.close()
-    wait_until(lambda: quiet(server), seconds=20, what="the sequence's end")
+    wait_until(lambda: quiet(server), what="the sequence's end")
 
 
 @pytest.mark.slow

@@ -193,7 +193,14 @@ static void test_clients_that_leave(void **state)
         shutdown(connection.fd, SHUT_RDWR);
         edge_kit_close(&connection);
     }
-    json_decref(usage_of(kit.key, today("")));
+    /* Until enough of them are over: a tenant holds a bounded number of answers that nobody reads. */
+    snprintf(line, sizeof line, "/v1/usage?%s", today(""));
+    int code = 503;
+    for (int i = 0; i < 12000 && code == 503; i++) {
+        code = edge_kit_public("GET", line, "");
+        usleep(10000);
+    }
+    assert_int_equal(code, 200);
     assert_int_equal(edge_kit_admin("GET", "/metrics", ""), 200);
     edge_text_has(answer, "banyan_http_requests_total{route=\"/v1/usage\",code=\"200\"}");
 }

@@ -1,6 +1,7 @@
 /* h2_sweep: what no handler sees is bounded too: vanishing streams, heaps of bodies, slow ones. */
 #include "http_kit_tls.h"
 
+#include "config/base/clock.h"
 #include "config/base/limits.h"
 
 enum { BODY_MAX = 64 * 1024 };

@@ -13,6 +13,9 @@ from conftest import Server
 from wire_kit import Door
 
 
+RATE = 5
+
+
 @pytest.fixture(scope="module")
 def strict(tmp_path_factory):
     server = Server(
@@ -27,7 +30,7 @@ def strict(tmp_path_factory):
 def brisk(tmp_path_factory):
     server = Server(
         tmp_path_factory.mktemp("brisk") / "data",
-        "--connections-per-address", "0", "--connects-per-address-s", "50",
+        "--connections-per-address", "0", "--connects-per-address-s", str(RATE),
     )  # fmt: skip
     yield Door(server, server.tenant("brisk")[1])
     assert server.stop() == 0
@@ -35,7 +38,7 @@ def brisk(tmp_path_factory):
 
 def connect(door, source):
     """A TLS connection from that address, or None when it was refused."""
-    plain = socket.create_connection(door.address, timeout=10, source_address=(source, 0))
+    plain = socket.create_connection(door.address, timeout=120, source_address=(source, 0))
     context = ssl.create_default_context(cafile=door.ca)
     context.set_alpn_protocols(["http/1.1"])
     try:
@@ -60,7 +63,7 @@ def test_connections_at_once(strict):
     assert other is not None and is_served(strict, other), "another address is not concerned"
     assert is_served(strict, open_ones[0]), "those that are open go on"
     open_ones.pop().close()
-    limit = time.monotonic() + 10
+    limit = time.monotonic() + 120
     again = None
     while again is None and time.monotonic() < limit:
         again = connect(strict, "127.0.0.2")
@@ -73,7 +76,7 @@ def test_places_come_back(strict):
     """Ten times the limit one after another: none is forgotten in the count."""
     for _ in range(640):
         tls = None
-        limit = time.monotonic() + 10
+        limit = time.monotonic() + 120
         while tls is None and time.monotonic() < limit:
             tls = connect(strict, "127.0.0.4")
         assert tls is not None
@@ -82,11 +85,11 @@ def test_places_come_back(strict):
 
 def test_new_ones_a_second(brisk):
     """A burst is cut at the bucket's depth; a second later there is room again."""
-    taken = []
-    for _ in range(200):
-        taken.append(connect(brisk, "127.0.0.5"))
+    begun = time.monotonic()
+    taken = [connect(brisk, "127.0.0.5") for _ in range(100)]
+    took = time.monotonic() - begun
     got = sum(tls is not None for tls in taken)
-    assert 25 <= got < 200, f"{got} of 200 within a moment"
+    assert RATE <= got <= RATE * (took + 2), f"{got} of 100 within {took:.1f} s"
     other = connect(brisk, "127.0.0.6")
     assert other is not None and is_served(brisk, other)
     time.sleep(1.2)
@@ -102,7 +105,7 @@ def test_many_addresses(brisk):
     first = connect(brisk, "127.1.0.1")
     for i in range(2000):
         plain = socket.create_connection(
-            brisk.address, timeout=10, source_address=(f"127.2.{i // 250}.{i % 250 + 1}", 0)
+            brisk.address, timeout=120, source_address=(f"127.2.{i // 250}.{i % 250 + 1}", 0)
         )
         plain.close()
     assert is_served(brisk, first)

@@ -14,15 +14,15 @@ def test_all_leave_at_once(door):
     server = door.server
     heap = door.heap()
     before = server.ledger("select coalesce(max(id), 0) from requests")[0][0]
-    body = json.dumps(door.chat(stream=True, max_tokens=400, ignore_eos=True)).encode()
+    body = json.dumps(door.chat(stream=True, max_tokens=4000, ignore_eos=True)).encode()
     wires = []
     for _ in range(H1):
-        wire = door.h1(timeout=60)
+        wire = door.h1(timeout=300)
         wires.append(wire)
         head = wire.head("POST", "/v1/chat/completions", [f"Content-Length: {len(body)}"])
         wire.send(head + body)
     for _ in range(H2):
-        wire = door.h2(timeout=60)
+        wire = door.h2(timeout=300)
         wires.append(wire)
         for _ in range(STREAMS):
             stream = wire.stream()
@@ -30,7 +30,7 @@ def test_all_leave_at_once(door):
                 wire.headers(stream, wire.fields("POST", "/v1/chat/completions"), False)
                 + frame(DATA, END_STREAM, stream, body)
             )
-    limit = time.monotonic() + 60
+    limit = time.monotonic() + 3000
     while server.engine_stats()["requests"] < H1 + H2 * STREAMS and time.monotonic() < limit:
         time.sleep(0.05)
     accepted = server.engine_stats()["requests"]
@@ -39,13 +39,13 @@ def test_all_leave_at_once(door):
         wire.tls.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     for wire in wires:
         wire.tls.close()
-    limit = time.monotonic() + 60
+    limit = time.monotonic() + 3000
     while server.engine_stats()["requests"] and time.monotonic() < limit:
         time.sleep(0.05)
     stats = server.engine_stats()
     assert stats["requests"] == 0
     assert stats["pages_free"] == stats["pages_total"]
-    limit = time.monotonic() + 30
+    limit = time.monotonic() + 300
     rows = []
     while time.monotonic() < limit:
         rows = server.ledger(
@@ -57,7 +57,7 @@ def test_all_leave_at_once(door):
     assert len(rows) == accepted and len({row[0] for row in rows}) == accepted
     assert {row[1] for row in rows} <= {"cancelled", "length", "stop"}
     assert all(row[2] == 0 for row in rows), "the engine's word was waited for"
-    limit = time.monotonic() + 20
+    limit = time.monotonic() + 120
     while door.heap() > heap + 1024 * 1024 and time.monotonic() < limit:
         time.sleep(0.1)
     assert door.heap() < heap + 1024 * 1024

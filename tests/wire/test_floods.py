@@ -19,11 +19,14 @@ RESETS = 10000
 
 
 def settled_heap(door):
-    """The heap once what is being torn down is gone."""
-    least = door.heap()
-    for _ in range(20):
+    """The heap once what is being torn down is gone: it has not fallen for a second."""
+    least, since = door.heap(), time.monotonic()
+    while time.monotonic() < since + 1:
         time.sleep(0.05)
-        least = min(least, door.heap())
+        now = door.heap()
+        if now < least - 65536:
+            since = time.monotonic()
+        least = min(least, now)
     return least
 
 
@@ -201,7 +204,7 @@ def test_late_resets_are_bounded(door):
         running = door.server.metric("banyan_requests_running")
         return running == 0 and door.server.engine_stats()["requests"] == 0
 
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     while not is_idle() and time.monotonic() < deadline:
         time.sleep(0.1)
     assert is_idle()

@@ -25,7 +25,7 @@ def fat(door, **fields):
 def stable_tokens(door, seconds=1.5):
     """The engine's count of tokens once it has not moved for that long."""
     last, since = -1, time.monotonic()
-    limit = since + 60
+    limit = since + 300
     while time.monotonic() < limit:
         now = door.server.engine_stats()["tokens_generated"]
         if now != last:
@@ -46,7 +46,7 @@ def assert_others_go_on(door):
 @pytest.mark.slow
 def test_h1_reader_that_stops_and_goes_on(door):
     before = door.server.engine_stats()["tokens_generated"]
-    wire = door.h1(timeout=60)
+    wire = door.h1(timeout=300)
     wire.tls.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8192)
     body = json.dumps(fat(door)).encode()
     wire.send(wire.head("POST", "/v1/chat/completions", [f"Content-Length: {len(body)}"]) + body)
@@ -66,7 +66,7 @@ def test_h2_stream_without_a_window(door):
     """Two streams on one connection: the one whose window is shut waits, the other is served."""
     before = door.server.engine_stats()["tokens_generated"]
     window = 2048
-    with door.h2(settings=struct.pack(">HI", 4, window), timeout=60, window=2**30) as wire:
+    with door.h2(settings=struct.pack(">HI", 4, window), timeout=300, window=2**30) as wire:
         body = json.dumps(fat(door)).encode()
         shut = wire.stream()
         wire.send(
@@ -104,7 +104,7 @@ def test_many_readers_that_stop_hold_nobody_up(door):
     """More of them than the engine runs at once; each is dropped when its client leaves."""
     wires = []
     for _ in range(16):
-        wire = door.h1(timeout=60)
+        wire = door.h1(timeout=300)
         wire.tls.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         body = json.dumps(fat(door)).encode()
         head = wire.head("POST", "/v1/chat/completions", [f"Content-Length: {len(body)}"])
@@ -114,7 +114,7 @@ def test_many_readers_that_stop_hold_nobody_up(door):
     assert_others_go_on(door)
     for wire in wires:
         wire.close()
-    limit = time.monotonic() + 30
+    limit = time.monotonic() + 300
     while door.server.engine_stats()["requests"] and time.monotonic() < limit:
         time.sleep(0.05)
     assert door.server.engine_stats()["requests"] == 0

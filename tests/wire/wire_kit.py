@@ -37,12 +37,13 @@ class Closed(Exception):
 class Wire:
     """One TLS connection and what has been read from it."""
 
-    def __init__(self, door, protocol, timeout=10):
-        plain = socket.create_connection(door.address, timeout=timeout)
+    def __init__(self, door, protocol, timeout=120):
+        plain = socket.create_connection(door.address, timeout=120)
         context = ssl.create_default_context(cafile=door.ca)
         context.set_alpn_protocols([protocol])
         self.tls = context.wrap_socket(plain, server_hostname="localhost")
         assert self.tls.selected_alpn_protocol() == protocol
+        self.tls.settimeout(timeout)
         self.buffer = b""
 
     def send(self, data):
@@ -73,7 +74,7 @@ class Wire:
             self.more()
         return self.take(self.buffer.index(mark) + len(mark))
 
-    def is_closed(self, seconds=5):
+    def is_closed(self, seconds=120):
         """True when the server ends the connection within that time; what it says is dropped."""
         limit = time.monotonic() + seconds
         try:
@@ -100,7 +101,7 @@ class Wire:
 class H1(Wire):
     """HTTP/1.1 by hand."""
 
-    def __init__(self, door, timeout=10):
+    def __init__(self, door, timeout=120):
         super().__init__(door, "http/1.1", timeout)
         self.door = door
 
@@ -154,7 +155,7 @@ def frame(kind, flags=0, stream=0, payload=b"", length=None):
 class H2(Wire):
     """HTTP/2 by hand: frames as given, whether they are right or not."""
 
-    def __init__(self, door, settings=b"", timeout=10, window=None):
+    def __init__(self, door, settings=b"", timeout=120, window=None):
         super().__init__(door, "h2", timeout)
         self.door = door
         self.encoder = hpack.Encoder()
@@ -230,7 +231,7 @@ class H2(Wire):
         self.send(data)
         return self.answer(stream)
 
-    def end(self, seconds=5):
+    def end(self, seconds=120):
         """The error code of the GOAWAY that ends the connection; None when it ends without one,
         and an assertion when it does not end."""
         limit = time.monotonic() + seconds
