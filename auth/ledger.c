@@ -22,6 +22,10 @@ enum {
     EXPIRE_MS = 60000,                  /* between two looks for old rows */
     EXPIRE_PAUSE_MS = 20, /* between two deletions, so that the writer has the lock for longer */
     CLOSE_ATTEMPTS = 10,  /* then rows that cannot be written are lost with the process */
+    HERE_US = 1000,       /* a commit on a caller's thread that took longer is one too many */
+    HERE_REST_S = 1,      /* for so long, doubled with each up to the next */
+    HERE_REST_MAX_S = 64,
+    HERE_FAST = 64, /* so many in a row that were not: the disk is a fast one again */
 };
 
 /* Of commit times: from a commit in memory (10 µs) to one behind a slow disk. */
@@ -58,6 +62,12 @@ struct ledger {
     size_t pending_count;
     struct ledger_recent recent; /* writer's */
     struct ledger_rows *rows;
+    /* Whoever commits holds it, and with it what is the writer's above and the three below. */
+    pthread_mutex_t committing;
+    int64_t here_after_us; /* before that, callers' threads do not commit */
+    int64_t here_rest_us;
+    uint32_t here_fast;
+    bool is_full;
     void (*batch_told)(void *context);
     void *batch_context;
     struct ledger_metrics metrics;
@@ -110,7 +120,13 @@ static void tell_batch(struct ledger *ledger)
         ledger->batch_told(ledger->batch_context);
 }
 
-/* Takes what has queued, as far as `pending` has room. */
+static void writer_note_oldest(struct ledger *ledger)
+{
+    atomic_store(&ledger->oldest_us,
+                 ledger->pending_count > 0 ? pending_at(ledger, 0)->queued_at_us : 0);
+}
+
+/* All of the writer's functions are called with `committing` held. Takes what has queued, as far as `pending` has room. */
 static void writer_gather(struct ledger *ledger)
 {
     struct item *item = NULL;
@@ -119,8 +135,7 @@ static void writer_gather(struct ledger *ledger)
         size_t at = ledger->pending_first + ledger->pending_count++;
         ledger->pending[at & (LIMIT_LEDGER_QUEUE - 1)] = item;
     }
-    atomic_store(&ledger->oldest_us,
-                 ledger->pending_count > 0 ? pending_at(ledger, 0)->queued_at_us : 0);
+    writer_note_oldest(ledger);
 }
 
 static enum status writer_commit(struct ledger *ledger, size_t count)
@@ -178,7 +193,7 @@ static void writer_committed(struct ledger *ledger, size_t count)
     }
     ledger->pending_first += count;
     ledger->pending_count -= count;
-    tell_batch(ledger);
+    writer_note_oldest(ledger);
 }
 
 /* Rows stay for the next attempt; clients are not kept waiting for ever. */
@@ -197,14 +212,11 @@ static void writer_failed(struct ledger *ledger, enum status status)
         tell_batch(ledger);
 }
 
+/* For a log that has grown, from the other thread. */
 static void writer_ask_checkpoint(struct ledger *ledger)
 {
-    int pages = ledger_rows_wal_pages(ledger->rows);
-    if (pages < LEDGER_ROWS_WAL_PAGES)
+    if (ledger_rows_wal_pages(ledger->rows) < LEDGER_ROWS_WAL_PAGES)
         return;
-    if (pages >= LEDGER_ROWS_WAL_PAGES_MAX &&
-        ledger_rows_checkpoint(ledger->rows, true) != STATUS_OK)
-        log_failure(LOG_WARN, "ledger_checkpoint_failed");
     pthread_mutex_lock(&ledger->lock);
     ledger->must_checkpoint = true;
     pthread_cond_signal(&ledger->wake_checkpoint);
@@ -235,25 +247,40 @@ static bool writer_wait(struct ledger *ledger, bool is_retry)
     return must_stop;
 }
 
+/* One commit of the oldest rows, told of when it succeeds. */
+static enum status writer_batch(struct ledger *ledger)
+{
+    size_t count =
+        ledger->pending_count < LIMIT_LEDGER_BATCH ? ledger->pending_count : LIMIT_LEDGER_BATCH;
+    int64_t begun_us = clock_mono_us(clock_system());
+    enum status status = writer_commit(ledger, count);
+    if (ledger->metrics.commit_seconds != NULL)
+        metric_observe(ledger->metrics.commit_seconds,
+                       (double)(clock_mono_us(clock_system()) - begun_us) / 1e6);
+    if (status == STATUS_OK)
+        writer_committed(ledger, count);
+    return status;
+}
+
 /* Commits what has queued, as often as there is something. False when a commit failed. */
 static bool writer_drain(struct ledger *ledger)
 {
+    enum status status = STATUS_OK;
+    pthread_mutex_lock(&ledger->committing);
     for (writer_gather(ledger); ledger->pending_count > 0; writer_gather(ledger)) {
-        size_t count =
-            ledger->pending_count < LIMIT_LEDGER_BATCH ? ledger->pending_count : LIMIT_LEDGER_BATCH;
-        int64_t begun_us = clock_mono_us(clock_system());
-        enum status status = writer_commit(ledger, count);
-        if (ledger->metrics.commit_seconds != NULL)
-            metric_observe(ledger->metrics.commit_seconds,
-                           (double)(clock_mono_us(clock_system()) - begun_us) / 1e6);
+        status = writer_batch(ledger);
         if (status != STATUS_OK) {
             writer_failed(ledger, status);
-            return false;
+            break;
         }
-        writer_committed(ledger, count);
+        tell_batch(ledger);
+        if (ledger_rows_wal_pages(ledger->rows) >= LEDGER_ROWS_WAL_PAGES_MAX &&
+            ledger_rows_checkpoint(ledger->rows, true) != STATUS_OK)
+            log_failure(LOG_WARN, "ledger_checkpoint_failed");
         writer_ask_checkpoint(ledger);
     }
-    return true;
+    pthread_mutex_unlock(&ledger->committing);
+    return status == STATUS_OK;
 }
 
 static void *writer_main(void *context)
@@ -391,6 +418,8 @@ static enum status open_parts(struct ledger *ledger, const struct ledger_options
     ledger->pending = mem_zalloc(LIMIT_LEDGER_QUEUE, sizeof *ledger->pending);
     if (ledger->pending == NULL)
         FAIL(STATUS_NO_MEMORY, "no memory for the ledger's queue");
+    ledger->is_full = options->is_full;
+    ledger->here_rest_us = HERE_REST_S * INT64_C(1000000);
     TRY(ledger_rows_open(&ledger->rows, options->path, options->is_full));
     return ledger_rows_recent(ledger->rows, LIMIT_LEDGER_RECENT, &ledger->recent, open_take_recent);
 }
@@ -414,6 +443,7 @@ static void close_parts(struct ledger *ledger)
     mem_free(ledger->pending);
     pthread_cond_destroy(&ledger->wake_writer);
     pthread_cond_destroy(&ledger->wake_checkpoint);
+    pthread_mutex_destroy(&ledger->committing);
     pthread_mutex_destroy(&ledger->lock);
     mem_free(ledger);
 }
@@ -453,6 +483,7 @@ enum status ledger_open(struct ledger **out, const struct ledger_options *option
     pthread_cond_init(&ledger->wake_checkpoint, &monotonic);
     pthread_condattr_destroy(&monotonic);
     pthread_mutex_init(&ledger->lock, NULL);
+    pthread_mutex_init(&ledger->committing, NULL);
     enum status status = open_parts(ledger, options);
     if (status == STATUS_OK)
         status = open_threads(ledger);
@@ -526,6 +557,42 @@ void ledger_wake(struct ledger *ledger)
     pthread_mutex_lock(&ledger->lock);
     pthread_mutex_unlock(&ledger->lock);
     pthread_cond_signal(&ledger->wake_writer);
+}
+
+/* After a commit on a caller's thread: a slow disk is for the writer's thread to wait for. */
+static void here_look(struct ledger *ledger, int64_t begun_us)
+{
+    int64_t now_us = clock_mono_us(clock_system());
+    if (now_us - begun_us <= HERE_US) {
+        if (++ledger->here_fast == HERE_FAST)
+            ledger->here_rest_us = HERE_REST_S * INT64_C(1000000);
+        return;
+    }
+    ledger->here_fast = 0;
+    ledger->here_after_us = now_us + ledger->here_rest_us;
+    if (ledger->here_rest_us < HERE_REST_MAX_S * INT64_C(1000000))
+        ledger->here_rest_us *= 2;
+}
+
+bool ledger_commit_here(struct ledger *ledger)
+{
+    if (ledger->is_full || atomic_load(&ledger->is_failing) ||
+        pthread_mutex_trylock(&ledger->committing) != 0)
+        return false;
+    int64_t begun_us = clock_mono_us(clock_system());
+    bool is_done = false;
+    if (begun_us >= ledger->here_after_us &&
+        ledger_rows_wal_pages(ledger->rows) < LEDGER_ROWS_WAL_PAGES_MAX) {
+        writer_gather(ledger);
+        ledger_rows_set_patience(ledger->rows, false);
+        is_done = ledger->pending_count == 0 || writer_batch(ledger) == STATUS_OK;
+        ledger_rows_set_patience(ledger->rows, true);
+        is_done = is_done && ledger->pending_count == 0;
+        here_look(ledger, begun_us);
+        writer_ask_checkpoint(ledger);
+    }
+    pthread_mutex_unlock(&ledger->committing);
+    return is_done;
 }
 
 enum status ledger_append(struct ledger *ledger, const struct ledger_row *row,

@@ -276,6 +276,11 @@ enum status ledger_rows_end(struct ledger_rows *rows, bool commit)
     return status;
 }
 
+void ledger_rows_set_patience(struct ledger_rows *rows, bool waits)
+{
+    sqlite3_busy_timeout(rows->writer, waits ? STORE_BUSY_MS : 0);
+}
+
 int ledger_rows_wal_pages(const struct ledger_rows *rows)
 {
     return rows->wal_pages;

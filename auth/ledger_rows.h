@@ -31,6 +31,10 @@ enum status ledger_rows_begin(struct ledger_rows *rows);
 enum status ledger_rows_add(struct ledger_rows *rows, const struct ledger_row *row);
 enum status ledger_rows_end(struct ledger_rows *rows, bool commit);
 
+/* False: a transaction that another connection holds up is not waited for, but IO or BUSY at once
+ * (a microsecond); true, as it is begun: for as long as every connection of the store. */
+void ledger_rows_set_patience(struct ledger_rows *rows, bool waits);
+
 /* Pages in the write-ahead log after the last commit. */
 int ledger_rows_wal_pages(const struct ledger_rows *rows);
 /* Moves what it can into the file, never waiting for a writer or reader; OK too when another

@@ -7,6 +7,9 @@
 enum {
     AGAIN_MS = 20,
     TRIES_MAX = 250, /* a full ledger queue is waited for 5 s, then the row is logged */
+    /* With so few, the loop commits their rows itself: an answer waits for no other thread. With
+     * more, what ends meanwhile is one commit, on the ledger's thread. */
+    COMMIT_HERE_JOBS = 2,
 };
 
 void edge_settle_fill(struct ledger_row *row, const struct edge_final *final)
@@ -40,7 +43,7 @@ static void settle_committed(struct edge_settle *settle)
     settle->done(settle->context, settle->status == STATUS_OK);
 }
 
-/* On the ledger's thread; edge_settle_told follows. */
+/* On the ledger's thread or the loop's; told_settle follows. */
 static void settle_written(void *context, enum status status)
 {
     struct edge_settle *settle = context;
@@ -99,7 +102,10 @@ void edge_settle_wake(void *context)
 {
     struct edge *edge = context;
     edge->has_queued = false;
-    ledger_wake(edge->ledger);
+    bool is_done = edge->jobs_running <= COMMIT_HERE_JOBS && ledger_commit_here(edge->ledger);
+    if (!is_done)
+        ledger_wake(edge->ledger);
+    told_settle(edge);
 }
 
 static void settle_append(void *context)

@@ -55,7 +55,10 @@ BODY = json.dumps({
 
 
 def first_line(command):
-    done = subprocess.run(command, capture_output=True, text=True)
+    try:
+        done = subprocess.run(command, capture_output=True, text=True)
+    except FileNotFoundError:
+        return "none"
     return ((done.stdout or done.stderr).splitlines() or [""])[0].strip()
 
 

@@ -193,7 +193,7 @@ static void test_clients_that_leave(void **state)
         shutdown(connection.fd, SHUT_RDWR);
         edge_kit_close(&connection);
     }
-    /* Until enough of them are over: a tenant holds a bounded number of answers that nobody reads. */
+    /* Until enough of them are over: a tenant has a bound on answers that nobody reads. */
     snprintf(line, sizeof line, "/v1/usage?%s", today(""));
     int code = 503;
     for (int i = 0; i < 12000 && code == 503; i++) {

@@ -450,6 +450,101 @@ static void test_queued_rows_are_one_commit(void **state)
     assert_int_equal(query(fixture->path, "select count(*) from requests"), 21);
 }
 
+static void on_committed_slowly(void *context, enum status status)
+{
+    sleep_ms(5);
+    on_committed(context, status);
+}
+
+static bool commit_one_here(struct ledger *ledger, int number,
+                            void (*committed)(void *context, enum status status), void *context)
+{
+    struct ledger_row row;
+    make_row(&row, number);
+    assert_int_equal(ledger_queue(ledger, &row, committed, context), STATUS_OK);
+    bool is_done = ledger_commit_here(ledger);
+    if (!is_done)
+        ledger_wake(ledger);
+    return is_done;
+}
+
+/* Committed on the caller's thread: told before the call returns. A lock of somebody else's is not
+ * waited for, and a commit that was slow is followed by a second without. */
+static void test_commits_on_the_callers_thread(void **state)
+{
+    struct fixture *fixture = *state;
+    struct ledger *ledger;
+    struct told told = {0};
+    struct batches batches = {0};
+    struct ledger_options options = {
+        .path = fixture->path, .batch_told = on_batch, .batch_context = &batches};
+    assert_int_equal(ledger_open(&ledger, &options), STATUS_OK);
+    assert_true(ledger_commit_here(ledger)); /* nothing to do */
+    int number = 0;
+    int here = 0;
+    for (; here < 20; number++) { /* a machine under load has slow ones by itself */
+        int before = atomic_load(&told.ok);
+        bool is_here = commit_one_here(ledger, number, on_committed, &told);
+        if (is_here)
+            assert_int_equal(atomic_load(&told.ok), before + 1);
+        here += is_here;
+        assert_true(wait_for(&told.ok, number + 1));
+        sleep_ms(is_here ? 0 : 100);
+    }
+    assert_true(ledger_is_writable(ledger));
+    sqlite3 *other;
+    assert_int_equal(sqlite3_open(fixture->path, &other), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(other, "begin immediate", NULL, NULL, NULL), SQLITE_OK);
+    assert_false(commit_one_here(ledger, number++, on_committed, &told));
+    assert_int_equal(atomic_load(&told.ok), number - 1);
+    assert_int_equal(sqlite3_exec(other, "rollback", NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(other);
+    assert_true(wait_for(&told.ok, number));
+    while (!commit_one_here(ledger, number, on_committed_slowly, &told)) {
+        assert_true(wait_for(&told.ok, ++number));
+        sleep_ms(100);
+    }
+    number++;
+    int64_t slow_us = clock_mono_us(clock_system());
+    while (!commit_one_here(ledger, number, on_committed, &told)) {
+        assert_true(wait_for(&told.ok, ++number));
+        sleep_ms(10);
+    }
+    assert_true(clock_mono_us(clock_system()) - slow_us >= 900000);
+    ledger_close(ledger);
+    assert_int_equal(query(fixture->path, "select count(*) from requests"), number + 1);
+    assert_int_equal(query(fixture->path, "select max(id) - min(id) + 1 from requests"),
+                     number + 1);
+}
+
+static void *produce_here(void *context)
+{
+    struct producer *producer = context;
+    for (int i = producer->first; i < ROWS; i += THREADS)
+        commit_one_here(producer->ledger, i, on_committed, producer->told);
+    return NULL;
+}
+
+/* Beside the writer's thread, each row is in the file once, and told of once. */
+static void test_two_who_commit(void **state)
+{
+    struct fixture *fixture = *state;
+    struct ledger *ledger;
+    struct told told = {0};
+    pthread_t threads[2];
+    assert_int_equal(open_at(&ledger, fixture->path), STATUS_OK);
+    struct producer producers[2] = {{ledger, &told, 0}, {ledger, &told, 1}};
+    pthread_create(&threads[0], NULL, produce_here, &producers[0]);
+    pthread_create(&threads[1], NULL, produce, &producers[1]);
+    for (int i = 0; i < 2; i++)
+        pthread_join(threads[i], NULL);
+    assert_true(wait_for(&told.ok, ROWS / THREADS * 2));
+    ledger_close(ledger);
+    assert_int_equal(query(fixture->path, "select count(*) from requests"), ROWS / THREADS * 2);
+    assert_int_equal(query(fixture->path, "select sum(requests) from usage_minutes"),
+                     ROWS / THREADS * 2);
+}
+
 /* A server that was switched off for years: old rows go while new ones come, the sums stay. */
 static void test_old_rows_go_beside_the_writer(void **state)
 {
@@ -659,6 +754,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_newer_file_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(test_batches_are_told_once, setup, teardown),
         cmocka_unit_test_setup_teardown(test_queued_rows_are_one_commit, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_commits_on_the_callers_thread, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_two_who_commit, setup, teardown),
         cmocka_unit_test_setup_teardown(test_old_rows_go_beside_the_writer, setup, teardown),
         cmocka_unit_test_setup_teardown(test_killed_in_mid_commit, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_full_replay_after_a_restart, setup, teardown),
