@@ -155,7 +155,7 @@ enum status auth_bootstrap(struct auth *auth, const char *data_dir, bool *made)
 {
     static const char file_name[] = "admin.key";
     *made = false;
-    if (tenants_admin_key_count(auth->context.tenants, AUTH_SCOPE_ADMIN_KEYS) > 0)
+    if (tenants_admin_key_count(auth->context.tenants, AUTH_SCOPE_ADMIN_KEYS, 0) > 0)
         return STATUS_OK;
     /* The file first: a key that nobody has read would keep the next start from making one. */
     char value[LIMIT_KEY_BYTES];

@@ -126,7 +126,8 @@ static void writer_note_oldest(struct ledger *ledger)
                  ledger->pending_count > 0 ? pending_at(ledger, 0)->queued_at_us : 0);
 }
 
-/* All of the writer's functions are called with `committing` held. Takes what has queued, as far as `pending` has room. */
+/* All of the writer's functions are called with `committing` held. This one takes what has queued,
+ * as far as `pending` has room. */
 static void writer_gather(struct ledger *ledger)
 {
     struct item *item = NULL;

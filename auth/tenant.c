@@ -285,7 +285,7 @@ size_t tenants_key_count(struct tenants *tenants)
     return count;
 }
 
-size_t tenants_admin_key_count(struct tenants *tenants, uint32_t scopes)
+size_t tenants_admin_key_count(struct tenants *tenants, uint32_t scopes, int64_t until_s)
 {
     size_t count = 0;
     int64_t now_s = tenant_directory_now_s(tenants);
@@ -293,8 +293,9 @@ size_t tenants_admin_key_count(struct tenants *tenants, uint32_t scopes)
     for (const struct tenant_key_record *record = tenants->admin.first; record != NULL;
          record = record->next) {
         const struct tenant_key *key = &record->row.key;
-        if (tenant_directory_key_is_open(key, now_s) && (key->scopes & scopes) == scopes)
-            count++;
+        bool lasts = key->expires_at_s == 0 || key->expires_at_s >= until_s;
+        count +=
+            lasts && tenant_directory_key_is_open(key, now_s) && (key->scopes & scopes) == scopes;
     }
     pthread_rwlock_unlock(&tenants->memory);
     return count;

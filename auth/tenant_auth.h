@@ -37,6 +37,7 @@ enum status tenants_key_adopt(struct tenants *tenants, const struct tenant_chang
                               struct slice tenant_id, const struct tenant_key_fields *fields,
                               const char *value, struct tenant_key *out);
 
-/* Keys in all, and admin keys that are open now and have every bit of `scopes`. */
+/* Keys in all, and admin keys that are open now, last until `until_s` at least (INT64_MAX: have no
+ * end; 0: whatever their end) and have every bit of `scopes`. */
 size_t tenants_key_count(struct tenants *tenants);
-size_t tenants_admin_key_count(struct tenants *tenants, uint32_t scopes);
+size_t tenants_admin_key_count(struct tenants *tenants, uint32_t scopes, int64_t until_s);

@@ -67,8 +67,8 @@ static bool keeper_is(const struct tenant_key *key, int64_t now_s)
     return (key->scopes & AUTH_SCOPE_ADMIN_KEYS) != 0 && tenant_directory_key_is_open(key, now_s);
 }
 
-/* Somebody must be able to make keys: the last key that can neither
- * loses that nor ends sooner. */
+/* Somebody must be able to make keys: the last key that can neither loses that nor ends sooner. A
+ * key that ends before this one is nobody's replacement. */
 static enum status check_keeper(struct tenants *tenants, const struct tenant_key *old,
                                 const struct tenant_key *new)
 {
@@ -78,8 +78,10 @@ static enum status check_keeper(struct tenants *tenants, const struct tenant_key
     if (old->tenant_id[0] != '\0' || !keeper_is(old, now_s) ||
         (keeper_is(new, now_s) && !ends_sooner))
         return STATUS_OK;
-    if (tenants_admin_key_count(tenants, AUTH_SCOPE_ADMIN_KEYS) == 1)
-        FAIL(STATUS_CONFLICT, "this is the last key with admin:keys: make another one first");
+    int64_t until_s = old->expires_at_s != 0 ? old->expires_at_s : INT64_MAX;
+    if (tenants_admin_key_count(tenants, AUTH_SCOPE_ADMIN_KEYS, until_s) == 1)
+        FAIL(STATUS_CONFLICT, "this is the last key with admin:keys that does not end sooner: make "
+                              "another one first");
     return STATUS_OK;
 }
 

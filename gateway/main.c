@@ -54,6 +54,13 @@ static bool main_wants_help(int argc, const char *const *argv)
     return false;
 }
 
+/* What the operator's shell has left open is no business of a server's; the option file may have
+ * been one of them. */
+static void main_close_inherited(void)
+{
+    (void)close_range(STDERR_FILENO + 1, ~0U, 0);
+}
+
 /* Loads the options of a role and runs it: help and wrong options end here. */
 static int
 main_with_config(const char *command, enum config_role role, int argc, const char *const *argv,
@@ -73,6 +80,7 @@ main_with_config(const char *command, enum config_role role, int argc, const cha
         main_fail(command);
         return EXIT_USAGE;
     }
+    main_close_inherited();
     enum log_level level = LOG_INFO;
     enum status status = log_level_parse(&level, config->log_level);
     log_open(STDERR_FILENO, level, command);

@@ -1,6 +1,8 @@
 #include "gateway/cli/cli.h"
 
+#include <pwd.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "config/base/edit_distance.h"
@@ -255,6 +257,29 @@ static enum status run_path(char out[PATH_BYTES], const char *folder, const char
     return STATUS_OK;
 }
 
+/* Ours, root's, or that of the user whom a server that root starts becomes. */
+static bool run_is_owner(uid_t owner)
+{
+    const struct passwd *edge = geteuid() == 0 ? getpwnam("banyan-edge") : NULL;
+    return owner == geteuid() || owner == 0 || (edge != NULL && owner == edge->pw_uid);
+}
+
+/* Certificates are trusted from a folder that was named, or from the current folder's own when
+ * nobody else can have put them there. */
+static enum status run_check_folder(const char *folder, bool is_named)
+{
+    struct stat about;
+    if (is_named || lstat(folder, &about) != 0)
+        return STATUS_OK;
+    if (!S_ISDIR(about.st_mode) || !run_is_owner(about.st_uid) ||
+        (about.st_mode & (S_IWGRP | S_IWOTH)) != 0)
+        FAIL(STATUS_FORBIDDEN,
+             "the folder %s here is not only yours to write: name it with --data-dir if its "
+             "certificates are to be trusted, or another with --ca",
+             folder);
+    return STATUS_OK;
+}
+
 /* Files and address that were not given follow from the data directory and the environment. */
 static enum status run_open(struct cli_call *call)
 {
@@ -274,6 +299,9 @@ static enum status run_open(struct cli_call *call)
     if (values[CLI_FLAG_TIMEOUT] != NULL)
         TRY(cli_value_number("--timeout", values[CLI_FLAG_TIMEOUT], 1, TIMEOUT_S_MAX, &timeout_s));
     const char *own_ca = access(ca_file, R_OK) == 0 ? ca_file : NULL;
+    bool is_named = values[CLI_FLAG_DATA_DIR] != NULL || options->data_dir != NULL;
+    if (own_ca != NULL && values[CLI_FLAG_CA] == NULL)
+        TRY(run_check_folder(folder, is_named));
     struct cli_api_options api = {
         .url = values[CLI_FLAG_URL] != NULL ? values[CLI_FLAG_URL] : url,
         .ca_file = values[CLI_FLAG_CA] != NULL ? values[CLI_FLAG_CA] : own_ca,

@@ -148,6 +148,33 @@ static void test_defaults(void **state)
     free(text);
 }
 
+/* A folder of the default name that others may write is not believed; named, it is. */
+static void test_a_folder_of_others(void **state)
+{
+    (void)state;
+    char here[512];
+    char link[160];
+    char *text = NULL;
+    size_t length = 0;
+    FILE *file = open_memstream(&text, &length);
+    struct cli_options options = {.out = file, .err = file};
+    const char *argv[] = {"--url", cli_kit_url(), "tenant", "list", "--data-dir", "banyan-data"};
+    assert_non_null(getcwd(here, sizeof here));
+    assert_int_equal(chdir(cli_kit.dir), 0);
+    snprintf(link, sizeof link, "%s/banyan-data", cli_kit.dir);
+    assert_int_equal(symlink(cli_kit.dir, link), 0);
+    assert_int_equal(cli_run(4, argv, &options), CLI_USAGE); /* a link may lead anywhere */
+    fflush(file);
+    cli_kit_has(text, "is not only yours to write");
+    assert_int_equal(cli_kit.connections, 0);
+    cli_kit_answer(200, EMPTY);
+    assert_int_equal(cli_run(6, argv, &options), CLI_DONE);
+    assert_int_equal(unlink(link), 0);
+    assert_int_equal(chdir(here), 0);
+    fclose(file);
+    free(text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -157,6 +184,7 @@ int main(void)
         cmocka_unit_test_setup(test_flags_stand_anywhere, cli_kit_clear),
         cmocka_unit_test_setup(test_exit_codes, cli_kit_clear),
         cmocka_unit_test_setup(test_defaults, cli_kit_clear),
+        cmocka_unit_test_setup(test_a_folder_of_others, cli_kit_clear),
     };
     return cmocka_run_group_tests(tests, cli_kit_setup, cli_kit_teardown);
 }

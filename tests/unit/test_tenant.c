@@ -252,8 +252,8 @@ static void test_keys(void **state)
             tenants_key_list(tenants, SLICE("tnt_no"), SLICE(""), list, 5, &count, &has_more),
             STATUS_NOT_FOUND);
         assert_int_equal(tenants_key_count(tenants), 4);
-        assert_int_equal(tenants_admin_key_count(tenants, AUTH_SCOPE_ADMIN_READ), 1);
-        assert_int_equal(tenants_admin_key_count(tenants, AUTH_SCOPE_ADMIN_KEYS), 0);
+        assert_int_equal(tenants_admin_key_count(tenants, AUTH_SCOPE_ADMIN_READ, 0), 1);
+        assert_int_equal(tenants_admin_key_count(tenants, AUTH_SCOPE_ADMIN_KEYS, 0), 0);
         fixture_stop(fixture);
         fixture_start(fixture);
     }
