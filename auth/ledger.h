@@ -80,7 +80,7 @@ void ledger_wake(struct ledger *ledger);
 
 /* Commits what has queued on the caller's thread, instead of ledger_wake: for one row or two at a
  * time, where two changes of threads (90 µs) cost more than the commit (20 µs). The `committed`
- * have run when it returns true, batch_told has not. False, and nothing is done but what ledger_wake
+ * time, where two changes of threads (90 µs) cost more than the commit (20). The `committed` have
  * must then be called for: the writer is at it, commits are fsyncs or fail, another process has the
  * file, or commits here have been slow: after one of more than a millisecond there is none for a
  * second, and twice as long after the next, up to a minute, until 64 in a row were fast. */
