@@ -79,11 +79,11 @@ enum status ledger_queue(struct ledger *ledger, const struct ledger_row *row,
 void ledger_wake(struct ledger *ledger);
 
 /* Commits what has queued on the caller's thread, instead of ledger_wake: for one row or two at a
- * time, where two changes of threads (90 µs) cost more than the commit (20 µs). The `committed`
- * time, where two changes of threads (90 µs) cost more than the commit (20). The `committed` have
- * must then be called for: the writer is at it, commits are fsyncs or fail, another process has the
- * file, or commits here have been slow: after one of more than a millisecond there is none for a
- * second, and twice as long after the next, up to a minute, until 64 in a row were fast. */
+ * time, where two changes of threads (90 µs) cost more than the commit (20 µs). Each `committed`
+ * has run when it returns true, batch_told has not. False, and ledger_wake must be called: the
+ * writer is at it, commits are fsyncs or fail, another process has the file, or commits here have
+ * been slow: after one of more than a millisecond there is none for a second, and twice as long
+ * after the next, up to a minute, until 64 in a row were fast. */
 bool ledger_commit_here(struct ledger *ledger);
 
 /* Rows that wait for a commit; rows and tokens written since ledger_open (tests and metrics). */
