@@ -3,6 +3,7 @@
 #include "auth/auth.h"
 #include "auth/tenant_auth.h"
 #include "auth/tenant_directory.h"
+#include "auth/tenant_prompt_load.h"
 #include "config/base/mem.h"
 
 static enum status load_tenant(void *context, const struct tenant *tenant, struct slice metadata)
@@ -42,6 +43,8 @@ static enum status open_load(struct tenants *tenants)
     enum status status = tenant_rows_load(connection, tenants, load_tenant);
     if (status == STATUS_OK)
         status = tenant_rows_load_keys(connection, tenants, load_key);
+    if (status == STATUS_OK)
+        status = tenant_prompt_load(tenants, connection);
     enum status ended = store_end(tenants->store, false);
     return status != STATUS_OK ? status : ended;
 }
@@ -71,6 +74,7 @@ void tenants_close(struct tenants *tenants)
 {
     if (tenants == NULL)
         return;
+    tenant_prompt_free_all(tenants);
     tenant_directory_deinit(tenants);
     pthread_rwlock_destroy(&tenants->memory);
     pthread_mutex_destroy(&tenants->change);

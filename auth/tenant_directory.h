@@ -22,6 +22,7 @@
 #include "auth/tenant_rows.h"
 #include "auth/tenant_view.h"
 
+struct tenant_prompt_record;
 struct tenant_record;
 
 struct tenant_key_record {
@@ -65,6 +66,7 @@ struct tenants {
     struct tenant_key_list admin;
     struct tenant_view_row *grants; /* of published prompts that may be used now; under `change` */
     size_t grant_count;
+    struct tenant_prompt_record *prompts;     /* oldest first; tenant_prompt.c's */
     _Atomic(struct tenant_key_record *) used; /* no lock */
 };
 

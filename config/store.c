@@ -75,6 +75,24 @@ static const char *const store_steps[] = {
     " check (share between 0 and 1);" /* enum tenant_share */
     "alter table tenants add column cache_share integer not null default 100"
     " check (cache_share between 1 and 1000);",
+
+    "create table prompts (" /* that the operator publishes */
+    " number integer primary key autoincrement,"
+    " id text not null unique,"
+    " name text not null unique,"
+    " content text not null," /* {\"messages\":[…]} or {\"text\":…} */
+    " version integer not null,"
+    " pin_until_s integer not null," /* 0: until it is unpublished */
+    " created_at_s integer not null,"
+    " revision integer not null"
+    ") strict;"
+    "create table prompt_grants (" /* one of the two names is '' */
+    " prompt_id text not null references prompts (id),"
+    " tenant_id text not null,"
+    " group_name text not null,"
+    " check ((tenant_id = '') <> (group_name = '')),"
+    " primary key (prompt_id, tenant_id, group_name)"
+    ") strict, without rowid;",
 };
 
 enum status store_status(int code, const char *what)

@@ -133,6 +133,7 @@
 #define LIMIT_PROMPTS_VISIBLE (LIMIT_DOMAINS_VISIBLE - 2) /* beside the group's and the own */
 #define LIMIT_GRANTS          16384 /* of published prompts, each to a tenant or a group */
 #define LIMIT_PROMPTS         256   /* published at the same time; a tenant sees far fewer */
+#define LIMIT_PROMPT_GRANTS   256   /* tenants and groups of one; more tenants share a group */
 #define LIMIT_REST_CANDIDATES 32    /* nodes of a domain compared behind a match: microseconds */
 
 /* --- machine --- */

@@ -8,6 +8,7 @@
 #include "gateway/admin/admin_change.h"
 #include "gateway/admin/admin_guard.h"
 #include "gateway/admin/admin_keys.h"
+#include "gateway/admin/admin_prompts.h"
 #include "gateway/admin/admin_state.h"
 #include "gateway/admin/admin_tenants.h"
 #include "gateway/edge/edge_credential.h"
@@ -179,9 +180,10 @@ static void flush_due(void *context)
         flush_arm(admin);
 }
 
-static void call_done(struct loop_worker_task *task)
+static void call_over(struct admin_call *call)
 {
-    struct admin_call *call = work_of(task);
+    if (call->over != NULL)
+        call->over(call);
     if (call->is_gone)
         call->access.code = 499; /* what was changed is changed: an idempotency key tells */
     else
@@ -190,6 +192,28 @@ static void call_done(struct loop_worker_task *task)
     call->is_done = true;
     if (call->is_gone)
         calls_remove(call->admin, call);
+}
+
+static void call_done(struct loop_worker_task *task)
+{
+    struct admin_call *call = work_of(task);
+    void (*wait)(struct admin_call *) = call->wait;
+    call->wait = NULL;
+    if (wait != NULL && call->status == STATUS_OK)
+        wait(call);
+    else
+        call_over(call);
+}
+
+void admin_resume(struct admin_call *call)
+{
+    call->task = (struct loop_worker_task){.work = work, .done = call_done};
+    if (loop_worker_submit(call->admin->worker, &call->task) == STATUS_OK)
+        return;
+    call->status = status_fail(STATUS_UNAVAILABLE, __FILE__, __LINE__, NULL,
+                               "Too many changes wait; try again shortly.");
+    call->note = *status_note();
+    call_over(call);
 }
 
 static void call_gone(void *context, bool is_early)

@@ -2,6 +2,7 @@
 
 #include <jansson.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "config/base/limits.h"
 
@@ -116,6 +117,91 @@ static enum status read_pairs(struct admin_body_field *field, json_t *value)
     return STATUS_OK;
 }
 
+/* --- names, texts and messages --- */
+
+static enum status read_json(struct admin_body_field *field, const json_t *value)
+{
+    char *text = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
+    if (text == NULL)
+        FAIL(STATUS_NO_MEMORY, "no memory for a body");
+    buffer_append_text(&field->json, text);
+    free(text);
+    return field->json.status;
+}
+
+static enum status read_name(const struct admin_body_field *field, const json_t *list, size_t index)
+{
+    char where[STATUS_PARAM_BYTES];
+    const json_t *value = json_array_get(list, index);
+    snprintf(where, sizeof where, "%s[%zu]", field->name, index);
+    size_t length = json_string_length(value);
+    if (!json_is_string(value))
+        FAIL_PARAM(STATUS_INVALID, where, "%s must be a string.", where);
+    if (length == 0 || length >= LIMIT_NAME_BYTES)
+        FAIL_PARAM(STATUS_OUT_OF_RANGE, where, "%s must have 1 to %d bytes.", where,
+                   LIMIT_NAME_BYTES - 1);
+    for (size_t i = 0; i < index; i++) {
+        if (json_equal(json_array_get(list, i), value))
+            FAIL_PARAM(STATUS_INVALID, where, "%s stands there already.", where);
+    }
+    return STATUS_OK;
+}
+
+static enum status read_names(struct admin_body_field *field, const json_t *value)
+{
+    if (!json_is_array(value))
+        FAIL_PARAM(STATUS_INVALID, field->name, "%s must be a list of texts.", field->name);
+    size_t count = json_array_size(value);
+    if ((int64_t)count > field->most)
+        FAIL_PARAM(STATUS_OUT_OF_RANGE, field->name, "%s has %zu members; it may have %lld.",
+                   field->name, count, (long long)field->most);
+    for (size_t i = 0; i < count; i++)
+        TRY(read_name(field, value, i));
+    field->number = (int64_t)count;
+    return read_json(field, value);
+}
+
+static enum status read_long_text(struct admin_body_field *field, const json_t *value)
+{
+    if (!json_is_string(value) || json_string_length(value) == 0)
+        FAIL_PARAM(STATUS_INVALID, field->name, "%s must be a string that is not empty.",
+                   field->name);
+    return read_json(field, value);
+}
+
+static enum status read_message(const struct admin_body_field *field, json_t *message, size_t index)
+{
+    static const char *const roles[] = {"system", "developer", "user", "assistant"};
+    char where[STATUS_PARAM_BYTES];
+    const char *role = json_string_value(json_object_get(message, "role"));
+    bool is_role = false;
+    snprintf(where, sizeof where, "%s[%zu]", field->name, index);
+    if (json_object_size(message) != 2 || role == NULL ||
+        !json_is_string(json_object_get(message, "content")))
+        FAIL_PARAM(STATUS_INVALID, where, "%s must be {\"role\":…,\"content\":…}, both strings.",
+                   where);
+    for (size_t i = 0; i < sizeof roles / sizeof roles[0]; i++)
+        is_role = is_role || strcmp(role, roles[i]) == 0;
+    if (!is_role)
+        FAIL_PARAM(STATUS_INVALID, where,
+                   "%s.role must be one of system, developer, user, assistant.", where);
+    return STATUS_OK;
+}
+
+static enum status read_messages(struct admin_body_field *field, const json_t *value)
+{
+    size_t count = json_array_size(value);
+    if (!json_is_array(value) || count == 0)
+        FAIL_PARAM(STATUS_INVALID, field->name, "%s must be a list of at least one message.",
+                   field->name);
+    if (count > LIMIT_MESSAGES)
+        FAIL_PARAM(STATUS_OUT_OF_RANGE, field->name, "%s has %zu members; it may have %d.",
+                   field->name, count, LIMIT_MESSAGES);
+    for (size_t i = 0; i < count; i++)
+        TRY(read_message(field, json_array_get(value, i), i));
+    return read_json(field, value);
+}
+
 /* --- all of it --- */
 
 static enum status read_value(struct admin_body_field *field, json_t *value)
@@ -135,6 +221,12 @@ static enum status read_value(struct admin_body_field *field, json_t *value)
         return read_words(field, value);
     case ADMIN_BODY_PAIRS:
         return read_pairs(field, value);
+    case ADMIN_BODY_NAMES:
+        return read_names(field, value);
+    case ADMIN_BODY_LONG_TEXT:
+        return read_long_text(field, value);
+    case ADMIN_BODY_MESSAGES:
+        return read_messages(field, value);
     }
     return STATUS_OK;
 }
@@ -182,7 +274,8 @@ enum status admin_body_read(struct slice body, struct admin_body_field *fields, 
     for (size_t i = 0; i < count; i++) {
         ASSERT(fields[i].kind != ADMIN_BODY_TEXT || (size_t)fields[i].most < sizeof fields[i].text);
         ASSERT(fields[i].kind != ADMIN_BODY_NUMBER_OR_NULL || fields[i].least > 0);
-        buffer_init(&fields[i].json, LIMIT_METADATA_BYTES);
+        buffer_init(&fields[i].json, fields[i].kind == ADMIN_BODY_PAIRS ? LIMIT_METADATA_BYTES
+                                                                        : LIMIT_ADMIN_BODY_BYTES);
     }
     if (body.length > LIMIT_ADMIN_BODY_BYTES)
         FAIL(STATUS_LIMIT, "The body is longer than %d bytes.", LIMIT_ADMIN_BODY_BYTES);

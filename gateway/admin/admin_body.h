@@ -18,6 +18,9 @@ enum admin_body_kind {
     ADMIN_BODY_WORD,           /* one word that `find` knows → number */
     ADMIN_BODY_WORDS,          /* a list of such words, each once → number, their sum */
     ADMIN_BODY_PAIRS,          /* an object of strings, as OpenAI's metadata → json */
+    ADMIN_BODY_NAMES,          /* a list of texts, each once → json, number: how many */
+    ADMIN_BODY_LONG_TEXT,      /* of any characters, not empty → json */
+    ADMIN_BODY_MESSAGES,       /* a chat's, at least one → json */
 };
 
 struct admin_body_field {
@@ -25,7 +28,7 @@ struct admin_body_field {
     enum admin_body_kind kind;
     bool is_required;
     int64_t least;                       /* numbers */
-    int64_t most;                        /* numbers; bytes of a text */
+    int64_t most;                        /* numbers; bytes of a text; names of a list */
     uint32_t (*find)(struct slice word); /* the word's bit; 0: unknown */
     const char *words;                   /* the known ones, for the message */
     /* Results. */

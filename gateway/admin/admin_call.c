@@ -55,5 +55,8 @@ void admin_call_destroy(struct admin_call *call)
     if (call->out.bytes != NULL)
         explicit_bzero(call->out.bytes, call->out.capacity);
     buffer_deinit(&call->out);
+    if (call->free_work != NULL)
+        call->free_work(call->work);
+    mem_free(call->work);
     mem_free(call);
 }

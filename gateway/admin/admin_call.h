@@ -14,6 +14,7 @@
 #include "gateway/edge/edge_access.h"
 #include "gateway/edge/edge_metrics.h"
 #include "gateway/edge/edge_probe.h"
+#include "gateway/edge/edge_prompts.h"
 #include "gateway/http/loop_worker.h"
 #include "gateway/http/request.h"
 
@@ -27,7 +28,8 @@ struct admin {
     struct ledger *ledger;
     struct edge_metrics *metrics;
     struct edge_probe *probe; /* may be NULL: no engine's metrics then */
-    uint32_t flush_ms;        /* how often last uses are written; 0 = LIMIT_USED_S */
+    struct edge_prompts *prompts;
+    uint32_t flush_ms; /* how often last uses are written; 0 = LIMIT_USED_S */
 
     struct loop *loop;
     struct loop_worker *worker;
@@ -60,6 +62,13 @@ struct admin_call {
     int64_t revision; /* its etag; 0 = none */
     bool is_replayed; /* the answer that was given to the same call before */
 
+    /* What a function leaves behind for later: all three may be NULL. */
+    void (*wait)(struct admin_call *call); /* on the loop: has admin_resume called there, some time;
+                                            * then the function runs again */
+    void (*over)(struct admin_call *call); /* on the loop, before the answer, whatever it is */
+    void *work;                            /* mem_free'd with the call, behind free_work */
+    void (*free_work)(void *work);
+
     /* The rest is admin.c's and the worker's. */
     struct http_request *request;
     struct edge_access access;
@@ -76,6 +85,9 @@ struct admin_call {
  * answer: a key's value may be in it. */
 struct admin_call *admin_call_create(struct admin *admin, struct http_request *request);
 void admin_call_destroy(struct admin_call *call);
+
+/* Has the call's function run again, behind its `wait`. The loop's thread. */
+void admin_resume(struct admin_call *call);
 
 /* What a route does: fills the call's answer, or fails with the note that is the answer. */
 typedef enum status (*admin_function)(struct admin_call *call);

@@ -18,6 +18,7 @@
 #include "gateway/edge/edge_job.h"
 #include "gateway/edge/edge_memory.h"
 #include "gateway/edge/edge_probe.h"
+#include "gateway/edge/edge_prompts.h"
 #include "gateway/edge/edge_reload.h"
 #include "gateway/edge/edge_replay.h"
 #include "gateway/edge/edge_settle.h"
@@ -180,6 +181,13 @@ static enum status open_tls(struct run *run)
                               run_reloaded, run);
 }
 
+static void open_checked(void *context, const struct edge_probe_engine *engine)
+{
+    struct edge *edge = context;
+    edge_replay_checked(edge->replay, engine);
+    edge_prompts_checked(edge->prompts, engine);
+}
+
 static enum status open_upstream(struct edge *edge, int64_t engine_user)
 {
     char path[PATH_BYTES];
@@ -205,7 +213,8 @@ static enum status open_upstream(struct edge *edge, int64_t engine_user)
     TRY(edge_replay_create(&edge->replay, edge));
     TRY(edge_probe_create(&edge->probe, edge->loop, edge->client, edge->metrics.upstream_up,
                           edge->metrics.upstream_foreign));
-    edge_probe_listen(edge->probe, edge_replay_checked, edge->replay);
+    TRY(edge_prompts_create(&edge->prompts, edge->loop, edge->client, auth_tenants(edge->auth)));
+    edge_probe_listen(edge->probe, open_checked, edge);
     return STATUS_OK;
 }
 
@@ -347,7 +356,8 @@ static enum status run_open(struct run *run)
                                 .auth = edge->auth,
                                 .ledger = edge->ledger,
                                 .metrics = &edge->metrics,
-                                .probe = edge->probe};
+                                .probe = edge->probe,
+                                .prompts = edge->prompts};
     TRY(admin_open(&run->admin, edge->loop));
     return open_listeners(run);
 }
@@ -378,6 +388,7 @@ static void run_close(struct run *run)
     edge_memory_destroy(edge->memory);
     edge_replay_close(edge->replay);
     edge_probe_destroy(edge->probe);
+    edge_prompts_destroy(edge->prompts);
     if (edge->client != NULL)
         http1_client_destroy(edge->client);
     ledger_usage_close(edge->usage);

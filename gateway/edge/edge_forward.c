@@ -8,6 +8,7 @@
 #include "gateway/edge/edge_me.h"
 #include "gateway/edge/edge_memory.h"
 #include "gateway/edge/edge_probe.h"
+#include "gateway/edge/edge_prompts.h"
 #include "gateway/edge/edge_usage.h"
 #include "gateway/http/http_error.h"
 #include "gateway/http/loop_worker.h"
@@ -55,15 +56,17 @@ static void ready_answer(struct ready_wait *wait, bool is_up)
     struct edge *edge = wait->edge;
     bool is_writable = ledger_is_writable(edge->ledger);
     bool is_full = listener_connections(edge->public_listener) >= edge->connections_max;
-    bool is_ready = is_up && is_writable && !is_full && !edge->is_leaving;
+    bool is_computed = edge_prompts_is_ready(edge->prompts);
+    bool is_ready = is_up && is_writable && !is_full && is_computed && !edge->is_leaving;
     struct buffer body;
     buffer_init(&body, 512);
     buffer_printf(&body,
                   "{\"status\":\"%s\",\"engine\":\"%s\",\"ledger\":\"%s\",\"connections\":\"%s\","
-                  "\"draining\":%s,\"sandbox\":\"%s\"}",
+                  "\"prompts\":\"%s\",\"draining\":%s,\"sandbox\":\"%s\"}",
                   is_ready ? "ready" : "not ready", edge_probe_word(edge->probe),
                   is_writable ? "writable" : "not writable", is_full ? "full" : "room",
-                  edge->is_leaving ? "true" : "false", edge->sandbox);
+                  is_computed ? "computed" : "computing", edge->is_leaving ? "true" : "false",
+                  edge->sandbox);
     struct edge_access access = wait->access;
     http_respond_json(wait->request, is_ready ? 200 : 503, buffer_slice(&body));
     handle_over(edge, &access, is_ready ? 200 : 503);

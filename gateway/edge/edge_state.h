@@ -21,6 +21,7 @@
 struct edge_job;
 struct edge_memory;
 struct edge_probe;
+struct edge_prompts;
 struct edge_replay;
 struct edge_settle;
 struct edge_usage_call;
@@ -37,6 +38,7 @@ struct edge {
     struct edge_usage_call *usage_calls; /* all that are on their way */
     struct http1_client *client;
     struct edge_probe *probe;
+    struct edge_prompts *prompts;
     struct edge_wait *wait;
     struct edge_memory *memory;
     struct loop_worker *scanner; /* checks large bodies */

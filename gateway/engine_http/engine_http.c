@@ -11,6 +11,7 @@
 #include "config/base/log.h"
 #include "gateway/engine_http/face.h"
 #include "gateway/engine_http/face_job.h"
+#include "gateway/engine_http/face_prompt.h"
 #include "gateway/engine_http/face_routes.h"
 #include "gateway/http/listener.h"
 #include "gateway/http/stderr_lines.h"
@@ -43,6 +44,7 @@ static void drain_look(void *context)
         process->is_cancelled = true;
         process->drain_until_us = now_us + CANCEL_GRACE_MS * INT64_C(1000);
         face_job_cancel_all(&process->face);
+        face_prompt_cancel_all(&process->face);
     }
     if (is_idle || (process->is_cancelled && now_us >= process->drain_until_us))
         loop_stop(process->face.loop);

@@ -2,7 +2,6 @@
 
 #include "config/base/hash.h"
 #include "config/base/rng.h"
-#include "gateway/engine_http/face_job.h"
 #include "gateway/http/http_error.h"
 
 void face_init(struct face *face)
@@ -87,8 +86,10 @@ static void face_pump(void *context)
     /* Cleared first: an event that comes while we drain posts again. */
     atomic_store(&face->is_pump_posted, false);
     struct engine_event event;
-    while (engine_next_event(face->engine, &event))
-        face_job_on_event(event.context, &event);
+    while (engine_next_event(face->engine, &event)) {
+        struct face_sink *sink = event.context;
+        sink->take(sink, &event);
+    }
 }
 
 void face_wake(void *context)

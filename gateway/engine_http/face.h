@@ -23,6 +23,19 @@ enum { FACE_RECENT_IDS = 4096, FACE_INSTANCE_BYTES = 17 };
 enum face_lane { FACE_LANE_SMALL, FACE_LANE_LARGE, FACE_LANE_TEXT, FACE_LANES };
 
 struct face_job;
+struct face_prompt_job;
+
+/* Who hears of an engine request's events: its context. */
+struct face_sink {
+    void (*take)(struct face_sink *sink, const struct engine_event *event);
+};
+
+/* A prompt that is published here. */
+struct face_prompt_row {
+    struct engine_domain domain;
+    uint32_t tokens;
+    uint32_t pages;
+};
 
 struct face {
     struct loop *loop;
@@ -40,6 +53,9 @@ struct face {
     struct final_ring *finals;
     struct face_job *jobs; /* list, newest first */
     uint32_t job_count;
+    struct face_prompt_job *prompt_jobs;
+    struct face_prompt_row prompts[LIMIT_PROMPTS];
+    uint32_t prompt_count;
     bool is_draining;
     char instance[FACE_INSTANCE_BYTES]; /* new at each start: tells an edge of a restart */
     _Atomic bool is_pump_posted;

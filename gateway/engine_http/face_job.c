@@ -1,5 +1,6 @@
 #include "gateway/engine_http/face_job.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -19,6 +20,7 @@ enum {
 
 struct face_job {
     struct loop_worker_task task; /* first: the worker gives it back */
+    struct face_sink sink;
     struct face *face;
     struct face_job *next;
     struct face_job *previous;
@@ -360,8 +362,10 @@ static uint32_t event_prompt(const struct face_job *job, engine_request_id id)
     return prompt;
 }
 
-void face_job_on_event(struct face_job *job, const struct engine_event *event)
+static void job_take(struct face_sink *sink, const struct engine_event *event)
 {
+    struct face_job *job =
+        (struct face_job *)(void *)((char *)sink - offsetof(struct face_job, sink));
     uint32_t prompt = event_prompt(job, event->id);
     uint32_t index = prompt * job->parsed.engine.choices + event->choice;
     switch (event->kind) {
@@ -419,7 +423,7 @@ static enum status job_submit_prompt(struct face_job *job, uint32_t prompt)
     face_trusted_apply(&job->trusted, &request);
     /* Two prompts of one request with one seed draw different numbers, the same ones each time. */
     request.sampling.seed += prompt * UINT64_C(0x9e3779b97f4a7c15);
-    request.context = job;
+    request.context = &job->sink;
     TRY(engine_submit(job->face->engine, &request, &job->ids[prompt]));
     job->live++;
     return STATUS_OK;
@@ -476,6 +480,7 @@ static enum status job_create(struct face_job **out, struct face *face,
         FAIL(STATUS_NO_MEMORY, "no memory for a request");
     }
     job->task = (struct loop_worker_task){.work = job_parse, .done = job_parsed};
+    job->sink = (struct face_sink){job_take};
     job->face = face;
     job->trusted = trusted;
     job->kind = kind;

@@ -16,8 +16,6 @@
 
 /* Takes the request over. */
 void face_job_start(struct face *face, struct http_request *request, enum face_kind kind);
-/* An event whose context is the job. */
-void face_job_on_event(struct face_job *job, const struct engine_event *event);
 /* Asks the engine to end every job. */
 void face_job_cancel_all(struct face *face);
 /* False when no job has that request id. */

@@ -4,6 +4,7 @@
 
 #include "gateway/engine_http/face_job.h"
 #include "gateway/engine_http/face_json.h"
+#include "gateway/engine_http/face_prompt.h"
 #include "gateway/engine_http/face_text.h"
 #include "gateway/http/http_error.h"
 #include "gateway/http/router.h"
@@ -252,6 +253,21 @@ static void on_ack(struct http_request *request, void *context)
         http_respond_json(request, 200, SLICE("{}"));
     else
         http_respond_failure(request);
+}
+
+static void on_prompt_publish(struct http_request *request, void *context)
+{
+    face_prompt_publish(request, context);
+}
+
+static void on_prompt_unpublish(struct http_request *request, void *context)
+{
+    face_prompt_unpublish(request, context);
+}
+
+static void on_prompts(struct http_request *request, void *context)
+{
+    face_prompt_list(request, context);
 }
 
 static void on_drain(struct http_request *request, void *context)

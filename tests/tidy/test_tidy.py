@@ -33,7 +33,7 @@ FRONT_DOORS = {
     "config/config.h", "config/options.def", "config/store.h", "radix/radix_tree.h",
     "kernels/kernels.h", "kernels/tensor.h", "auth/auth.h", "auth/quota.h", "auth/ledger.h",
     "auth/ledger_usage.h",
-    "auth/tenant.h", "engine/engine.h",
+    "auth/tenant.h", "auth/tenant_prompt.h", "engine/engine.h",
     "kernels/cuda/cuda_device.h",  # what `banyan version` prints
     "engine/bench.h",  # a subcommand that main.c calls; it needs no running engine
 }  # fmt: skip

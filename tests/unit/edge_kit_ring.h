@@ -55,6 +55,9 @@ static struct engine_record engine_records[ENGINE_RECORDS_MAX]; /* under engine_
 static int engine_record_count;
 static uint64_t engine_acked;
 static _Atomic int engine_instance = 1;
+
+#include "tests/unit/edge_kit_prompts.h"
+
 static _Atomic bool engine_is_draining;
 static _Atomic int engine_pages_read;
 static _Atomic int engine_acks;
@@ -175,6 +178,6 @@ static bool engine_answer_internal(int fd, const char *head, const char *body)
     else if (strncmp(head, "POST /internal/v1/ack ", 22) == 0)
         engine_ack(fd, body);
     else
-        return false;
+        return engine_answer_prompts(fd, head, body, atomic_load(&engine_instance));
     return true;
 }

@@ -124,7 +124,8 @@ static void test_health_and_readiness(void **state)
     assert_int_equal(edge_kit_ask(kit.port, "GET", "/health", "", ""), 200);
     assert_int_equal(edge_kit_ask(kit.port, "GET", "/ready", "", ""), 200);
     edge_text_has(answer, "{\"status\":\"ready\",\"engine\":\"up\",\"ledger\":\"writable\","
-                          "\"connections\":\"room\",\"draining\":false,\"sandbox\":\"off\"}");
+                          "\"connections\":\"room\",\"prompts\":\"computed\",\"draining\":"
+                          "false,\"sandbox\":\"off\"}");
     atomic_store(&engine_is_sick, true);
     assert_int_equal(edge_kit_ask(kit.port, "GET", "/ready", "", ""), 503);
     edge_text_has(answer, "\"engine\":\"down\"");

@@ -1,0 +1,17 @@
+/* tenant_prompt_load: published prompts at the start and the end of the directory.
+ *
+ * Owns:     nothing by itself.
+ * Thread:   tenants_open's and tenants_close's: nobody else has the directory.
+ * Cost:     all rows of the tables prompts and prompt_grants.
+ * Not here: changes and looking (tenant_prompt).
+ */
+#pragma once
+
+#include "config/base/status.h"
+
+struct sqlite3;
+struct tenants;
+
+/* Behind the tenants: makes their lists. CORRUPT or LIMIT for rows out of their bounds. */
+enum status tenant_prompt_load(struct tenants *tenants, struct sqlite3 *connection);
+void tenant_prompt_free_all(struct tenants *tenants);

@@ -1,0 +1,391 @@
+#include "gateway/engine_http/face_prompt.h"
+
+#include <stddef.h>
+#include <stdio.h>
+
+#include "config/base/mem.h"
+#include "gateway/engine_http/face_json.h"
+#include "gateway/engine_http/face_request.h"
+#include "gateway/http/http_error.h"
+
+enum { ANSWER_BYTES_MAX = 256 * 1024 };
+
+struct face_prompt_job {
+    struct loop_worker_task task; /* first */
+    struct face_sink sink;
+    struct face *face;
+    struct face_prompt_job *previous;
+    struct face_prompt_job *next;
+    struct http_request *request; /* NULL once it is gone */
+    struct buffer body;
+    size_t body_bytes;
+    struct engine_domain domain;
+    uint32_t *tokens;
+    size_t token_count;
+    engine_request_id id;
+    enum status status;
+    struct error_note note;
+    bool is_dry_run;
+    bool is_working;      /* the worker or the engine has it */
+    _Atomic bool is_gone; /* the worker looks at it too */
+};
+
+/* --- domains in hex --- */
+
+static enum status domain_read(struct slice text, struct engine_domain *out)
+{
+    memset(out, 0, sizeof *out);
+    bool is_hex = text.length == 2 * sizeof out->bytes;
+    for (size_t i = 0; is_hex && i < text.length; i++) {
+        char c = text.bytes[i];
+        is_hex = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
+        unsigned digit = (unsigned)(c <= '9' ? c - '0' : c - 'a' + 10);
+        out->bytes[i / 2] = (uint8_t)(out->bytes[i / 2] << 4 | (digit & 15));
+    }
+    if (!is_hex)
+        FAIL_PARAM(STATUS_INVALID, "domain", "a domain has 32 lower-case hex digits");
+    return STATUS_OK;
+}
+
+static void domain_append(struct buffer *out, const struct engine_domain *domain)
+{
+    for (size_t i = 0; i < sizeof domain->bytes; i++)
+        buffer_printf(out, "%02x", domain->bytes[i]);
+}
+
+static bool domain_is(const struct engine_domain *a, const struct engine_domain *b)
+{
+    return memcmp(a->bytes, b->bytes, sizeof a->bytes) == 0;
+}
+
+/* --- the table --- */
+
+static struct face_prompt_row *row_find(struct face *face, const struct engine_domain *domain)
+{
+    for (uint32_t i = 0; i < face->prompt_count; i++) {
+        if (domain_is(&face->prompts[i].domain, domain))
+            return &face->prompts[i];
+    }
+    return NULL;
+}
+
+static void row_drop(struct face *face, const struct engine_domain *domain)
+{
+    struct face_prompt_row *row = row_find(face, domain);
+    if (row != NULL)
+        *row = face->prompts[--face->prompt_count];
+}
+
+/* --- one publishing --- */
+
+static void job_free(struct face_prompt_job *job)
+{
+    buffer_deinit(&job->body);
+    mem_free(job->tokens);
+    mem_free(job);
+}
+
+static void job_release(struct face_prompt_job *job)
+{
+    if (job->is_working || job->request != NULL)
+        return;
+    if (job->next != NULL)
+        job->next->previous = job->previous;
+    if (job->previous != NULL)
+        job->previous->next = job->next;
+    else
+        job->face->prompt_jobs = job->next;
+    face_release_body(job->face, job->body_bytes);
+    job_free(job);
+}
+
+static void job_gone(void *context, bool is_early)
+{
+    struct face_prompt_job *job = context;
+    job->request = NULL;
+    if (is_early) {
+        job->is_gone = true;
+        if (job->id != 0)
+            engine_cancel(job->face->engine, job->id);
+    }
+    job_release(job);
+}
+
+static void job_answer(struct face_prompt_job *job, uint32_t tokens, uint32_t pages)
+{
+    char text[96];
+    if (job->request == NULL)
+        return;
+    if (job->is_dry_run)
+        snprintf(text, sizeof text, "{\"tokens\":%u,\"dry_run\":true}", tokens);
+    else
+        snprintf(text, sizeof text, "{\"tokens\":%u,\"pages\":%u}", tokens, pages);
+    http_respond_json(job->request, 200, slice_of(text));
+}
+
+static void job_refuse(struct face_prompt_job *job, const struct error_note *note)
+{
+    if (job->request == NULL)
+        return;
+    status_note_set(note);
+    http_respond_failure(job->request);
+}
+
+/* What was pinned of one that failed goes again. A cap that is reached is a matter of what else is
+ * published, not of this body's size. */
+static void job_failed(struct face_prompt_job *job, const struct error_note *note)
+{
+    struct error_note own = *note;
+    (void)engine_unpublish(job->face->engine, &job->domain);
+    if (own.status == STATUS_LIMIT)
+        own.status = STATUS_CONFLICT;
+    job_refuse(job, &own);
+}
+
+static void job_published(struct face_prompt_job *job, const struct engine_report *report)
+{
+    struct face *face = job->face;
+    bool is_whole =
+        report->finish != ENGINE_FINISH_CANCELLED && report->finish != ENGINE_FINISH_ERROR;
+    enum status status = STATUS_OK;
+    if (!is_whole)
+        status = status_fail(STATUS_CANCELLED, __FILE__, __LINE__, NULL, "It was taken back.");
+    else if (face->prompt_count == LIMIT_PROMPTS)
+        status = status_fail(STATUS_CONFLICT, __FILE__, __LINE__, NULL,
+                             "%d prompts are published, which is the limit.", LIMIT_PROMPTS);
+    if (status != STATUS_OK) {
+        job_failed(job, status_note());
+        return;
+    }
+    face->prompts[face->prompt_count++] = (struct face_prompt_row){
+        .domain = job->domain, .tokens = report->prompt_tokens, .pages = report->pinned_pages};
+    job_answer(job, report->prompt_tokens, report->pinned_pages);
+}
+
+static void job_take(struct face_sink *sink, const struct engine_event *event)
+{
+    struct face_prompt_job *job =
+        (struct face_prompt_job *)(void *)((char *)sink - offsetof(struct face_prompt_job, sink));
+    if (event->kind != ENGINE_EVENT_END && event->kind != ENGINE_EVENT_ERROR)
+        return;
+    if (event->kind == ENGINE_EVENT_END)
+        job_published(job, &event->report);
+    else
+        job_failed(job, &event->note);
+    job->is_working = false;
+    job_release(job);
+}
+
+static enum status job_submit(struct face_prompt_job *job)
+{
+    struct buffer name;
+    buffer_init(&name, LIMIT_REQUEST_ID_BYTES);
+    buffer_append_text(&name, "prompt_");
+    domain_append(&name, &job->domain);
+    const struct engine_request request = {
+        .request_id = buffer_slice(&name),
+        .prompt_kind = ENGINE_PROMPT_TOKENS,
+        .tokens = job->tokens,
+        .token_count = job->token_count,
+        .choices = 1,
+        .sampling = {.temperature = 0, .top_p = 1},
+        .domain = job->domain,
+        .is_published = true,
+        .context = &job->sink,
+    };
+    enum status status = name.status;
+    if (status == STATUS_OK)
+        status = engine_submit(job->face->engine, &request, &job->id);
+    buffer_deinit(&name);
+    return status;
+}
+
+/* --- the body, on the worker --- */
+
+static enum status work_tokens(struct face_prompt_job *job, const json_t *messages,
+                               const json_t *text)
+{
+    struct engine *engine = job->face->engine;
+    const char *param = text != NULL ? "text" : "messages";
+    enum status status;
+    if (text != NULL) {
+        struct slice slice;
+        TRY(face_json_string(text, param, &slice));
+        status =
+            engine_tokenize(engine, slice, true, LIMIT_CONTEXT, &job->tokens, &job->token_count);
+    } else {
+        void *blocks = NULL;
+        const struct engine_message *list;
+        size_t count;
+        status = face_request_messages(messages, &blocks, &list, &count);
+        if (status == STATUS_OK)
+            status = engine_tokenize_chat(engine, list, count, false, LIMIT_CONTEXT, &job->tokens,
+                                          &job->token_count);
+        face_request_free_blocks(blocks);
+    }
+    TRY(status);
+    if (job->token_count == 0)
+        FAIL_PARAM(STATUS_INVALID, param, "The prompt has no tokens.");
+    uint32_t context = job->face->info.context;
+    if (job->token_count >= context)
+        FAIL_PARAM(STATUS_CONTEXT_LENGTH, param,
+                   "The prompt has %zu tokens; with the model's context of %u it may have %u.",
+                   job->token_count, context, context - 1);
+    return STATUS_OK;
+}
+
+static enum status work_root(struct face_prompt_job *job, const json_t *root)
+{
+    static const char *const known[] = {"domain", "messages", "text", "dry_run", NULL};
+    const json_t *domain = json_object_get(root, "domain");
+    const json_t *messages = json_object_get(root, "messages");
+    const json_t *text = json_object_get(root, "text");
+    const json_t *dry_run = json_object_get(root, "dry_run");
+    struct slice hex = {0};
+    TRY(face_json_members(root, "body", known));
+    if (dry_run != NULL)
+        TRY(face_json_bool(dry_run, "dry_run", &job->is_dry_run));
+    if (domain != NULL)
+        TRY(face_json_string(domain, "domain", &hex));
+    TRY(domain_read(hex, &job->domain));
+    if ((messages == NULL) == (text == NULL))
+        FAIL_PARAM(STATUS_INVALID, "messages", "Give one of 'messages' and 'text'.");
+    return work_tokens(job, messages, text);
+}
+
+static void job_work(struct loop_worker_task *task)
+{
+    struct face_prompt_job *job = (struct face_prompt_job *)task;
+    json_t *root = NULL;
+    if (job->is_gone)
+        return;
+    job->status = face_json_parse(buffer_slice(&job->body), &root);
+    if (job->status == STATUS_OK)
+        job->status = work_root(job, root);
+    if (job->status != STATUS_OK)
+        job->note = *status_note();
+    json_decref(root);
+}
+
+/* --- behind it, on the loop --- */
+
+static bool done_is_under_way(const struct face_prompt_job *job)
+{
+    for (const struct face_prompt_job *at = job->face->prompt_jobs; at != NULL; at = at->next) {
+        if (at != job && at->id != 0 && domain_is(&at->domain, &job->domain))
+            return true;
+    }
+    return false;
+}
+
+/* True when the engine has it now; else it is answered, or there is nobody to answer. */
+static bool done_goes_on(struct face_prompt_job *job)
+{
+    const struct face_prompt_row *row = row_find(job->face, &job->domain);
+    if (job->is_gone)
+        return false;
+    if (job->status != STATUS_OK) {
+        job_refuse(job, &job->note);
+    } else if (job->is_dry_run) {
+        job_answer(job, (uint32_t)job->token_count, 0);
+    } else if (row != NULL) {
+        job_answer(job, row->tokens, row->pages);
+    } else if (done_is_under_way(job)) {
+        http_respond_error(job->request, STATUS_BUSY, NULL, "The prompt is being computed.");
+    } else if (job_submit(job) != STATUS_OK) {
+        http_respond_failure(job->request);
+    } else {
+        return true;
+    }
+    return false;
+}
+
+static void job_done(struct loop_worker_task *task)
+{
+    struct face_prompt_job *job = (struct face_prompt_job *)task;
+    job->is_working = done_goes_on(job);
+    job_release(job);
+}
+
+void face_prompt_publish(struct http_request *request, struct face *face)
+{
+    struct slice body = http_body(request);
+    if (!face_accepts(face, request))
+        return;
+    if (face_reserve_body(face, body) != STATUS_OK) {
+        http_respond_failure(request);
+        return;
+    }
+    struct face_prompt_job *job = mem_zalloc(1, sizeof *job);
+    enum status status = STATUS_OK;
+    if (job == NULL)
+        FAIL_OUT(STATUS_NO_MEMORY, "no memory for a prompt");
+    *job = (struct face_prompt_job){.task = {.work = job_work, .done = job_done},
+                                    .sink = {.take = job_take},
+                                    .face = face,
+                                    .next = face->prompt_jobs,
+                                    .request = request,
+                                    .body_bytes = body.length,
+                                    .is_working = true};
+    buffer_init(&job->body, body.length + 1);
+    buffer_append_slice(&job->body, body);
+    TRY_OUT(job->body.status);
+    TRY_OUT(loop_worker_submit(face->workers[FACE_LANE_TEXT], &job->task));
+    if (job->next != NULL)
+        job->next->previous = job;
+    face->prompt_jobs = job;
+    http_on_gone(request, job_gone, job);
+    return;
+out:
+    if (job != NULL)
+        job_free(job);
+    face_release_body(face, body.length);
+    http_respond_failure(request);
+}
+
+/* --- the others --- */
+
+void face_prompt_unpublish(struct http_request *request, struct face *face)
+{
+    struct engine_domain domain;
+    enum status status = domain_read(http_path_argument(request, 0), &domain);
+    if (status == STATUS_OK)
+        status = engine_unpublish(face->engine, &domain);
+    if (status != STATUS_OK) {
+        http_respond_failure(request);
+        return;
+    }
+    for (struct face_prompt_job *job = face->prompt_jobs; job != NULL; job = job->next) {
+        if (job->id != 0 && domain_is(&job->domain, &domain))
+            engine_cancel(face->engine, job->id);
+    }
+    row_drop(face, &domain);
+    http_respond_json(request, 200, SLICE("{\"unpublished\":true}"));
+}
+
+void face_prompt_list(struct http_request *request, struct face *face)
+{
+    struct buffer answer;
+    buffer_init(&answer, ANSWER_BYTES_MAX);
+    buffer_append_text(&answer, "{\"object\":\"list\",\"data\":[");
+    for (uint32_t i = 0; i < face->prompt_count; i++) {
+        const struct face_prompt_row *row = &face->prompts[i];
+        buffer_append_text(&answer, i > 0 ? ",{\"domain\":\"" : "{\"domain\":\"");
+        domain_append(&answer, &row->domain);
+        buffer_printf(&answer, "\",\"tokens\":%u,\"pages\":%u}", row->tokens, row->pages);
+    }
+    buffer_append_text(&answer, "]}");
+    if (answer.status == STATUS_OK)
+        http_respond_json(request, 200, buffer_slice(&answer));
+    else
+        http_respond_error(request, STATUS_NO_MEMORY, NULL, "no memory for an answer");
+    buffer_deinit(&answer);
+}
+
+void face_prompt_cancel_all(struct face *face)
+{
+    for (struct face_prompt_job *job = face->prompt_jobs; job != NULL; job = job->next) {
+        if (job->id != 0)
+            engine_cancel(face->engine, job->id);
+    }
+}
