@@ -2,6 +2,7 @@
 
 #include "auth/auth.h"
 #include "auth/tenant_auth.h"
+#include "auth/tenant_change.h"
 #include "auth/tenant_directory.h"
 #include "auth/tenant_prompt_load.h"
 #include "config/base/mem.h"
@@ -306,6 +307,28 @@ size_t tenants_admin_key_count(struct tenants *tenants, uint32_t scopes, int64_t
 }
 
 /* --- audit --- */
+
+static enum status add_no_rows(struct sqlite3 *connection, const void *context)
+{
+    (void)connection;
+    (void)context;
+    return STATUS_OK;
+}
+
+enum status tenants_audit_add(struct tenants *tenants, const struct tenant_change *change,
+                              const char *type, struct slice subject, struct slice detail)
+{
+    struct tenant_change_plan plan;
+    char id[LIMIT_ID_BYTES];
+    tenant_change_copy(id, sizeof id, subject);
+    tenant_change_plan_init(&plan, change, type, id);
+    buffer_append_slice(&plan.detail, detail);
+    plan.rows = add_no_rows;
+    pthread_mutex_lock(&tenants->change);
+    enum status status = tenant_change_commit(tenants, &plan);
+    pthread_mutex_unlock(&tenants->change);
+    return status;
+}
 
 enum status tenants_audit_list(struct tenants *tenants, int64_t after, struct audit_row *out,
                                size_t capacity, size_t *count, bool *has_more)

@@ -203,5 +203,9 @@ struct audit_row {
     char subject[LIMIT_ID_BYTES];
     char detail[1024]; /* JSON: two names, each byte written as two, and figures */
 };
+/* Something else that an admin did: an audit row of its own, and no other change. `detail` is JSON.
+ */
+enum status tenants_audit_add(struct tenants *tenants, const struct tenant_change *change,
+                              const char *type, struct slice subject, struct slice detail);
 enum status tenants_audit_list(struct tenants *tenants, int64_t after, struct audit_row *out,
                                size_t capacity, size_t *count, bool *has_more);

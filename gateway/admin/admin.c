@@ -9,6 +9,7 @@
 #include "gateway/admin/admin_guard.h"
 #include "gateway/admin/admin_keys.h"
 #include "gateway/admin/admin_prompts.h"
+#include "gateway/admin/admin_requests.h"
 #include "gateway/admin/admin_state.h"
 #include "gateway/admin/admin_tenants.h"
 #include "gateway/edge/edge_credential.h"
@@ -124,7 +125,7 @@ static enum status work_call(struct admin_call *call)
         if (status != STATUS_NOT_FOUND)
             return status;
     }
-    return acts[call->route].function(call);
+    return call->second != NULL ? call->second(call) : acts[call->route].function(call);
 }
 
 static struct admin_call *work_of(struct loop_worker_task *task)
@@ -194,13 +195,24 @@ static void call_over(struct admin_call *call)
         calls_remove(call->admin, call);
 }
 
+void admin_call_end(struct admin_call *call, enum status status)
+{
+    call->status = status;
+    if (status != STATUS_OK)
+        call->note = *status_note();
+    call_over(call);
+}
+
+/* What was decided is done even if its admin has left meanwhile. */
 static void call_done(struct loop_worker_task *task)
 {
     struct admin_call *call = work_of(task);
     void (*wait)(struct admin_call *) = call->wait;
     call->wait = NULL;
-    if (wait != NULL && call->status == STATUS_OK)
+    if (call->status == STATUS_OK && wait != NULL)
         wait(call);
+    else if (call->status == STATUS_OK && call->third != NULL)
+        admin_call_end(call, call->third(call));
     else
         call_over(call);
 }
@@ -225,6 +237,12 @@ static void call_gone(void *context, bool is_early)
         calls_remove(call->admin, call);
 }
 
+static void handle_keep(struct admin_call *call)
+{
+    calls_add(call->admin, call);
+    http_on_gone(call->request, call_gone, call);
+}
+
 static enum status handle_push(struct admin_call *call)
 {
     struct admin *admin = call->admin;
@@ -234,8 +252,7 @@ static enum status handle_push(struct admin_call *call)
     call->task = (struct loop_worker_task){.work = work, .done = call_done};
     if (loop_worker_submit(admin->worker, &call->task) != STATUS_OK)
         FAIL(STATUS_UNAVAILABLE, "Too many changes wait; try again shortly.");
-    calls_add(admin, call);
-    http_on_gone(call->request, call_gone, call);
+    handle_keep(call);
     return STATUS_OK;
 }
 
@@ -273,10 +290,17 @@ static void handle_call(struct admin_call *call)
 {
     bool is_here = acts[call->route].where == HERE;
     enum status status = handle_check(call);
-    if (status == STATUS_OK)
-        status = is_here ? acts[call->route].function(call) : handle_push(call);
-    if (status == STATUS_OK && !is_here)
+    if (status == STATUS_OK && is_here)
+        status = acts[call->route].function(call);
+    bool has_work = !is_here || call->second != NULL;
+    if (status == STATUS_OK && has_work)
+        status = handle_push(call);
+    if (status == STATUS_OK && has_work)
         return;
+    if (status == STATUS_OK && call->is_waiting) {
+        handle_keep(call);
+        return;
+    }
     call->status = status;
     if (status != STATUS_OK)
         call->note = *status_note();

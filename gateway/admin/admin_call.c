@@ -1,6 +1,7 @@
 #include "gateway/admin/admin_call.h"
 
 #include "config/base/mem.h"
+#include "gateway/admin/admin_ask.h"
 
 /* `*at` moves behind the copy. A slice that is not there stays so. */
 static struct slice create_copy(char **at, struct slice from)
@@ -52,6 +53,7 @@ void admin_call_destroy(struct admin_call *call)
 {
     if (call == NULL)
         return;
+    admin_ask_destroy(call->ask);
     if (call->out.bytes != NULL)
         explicit_bzero(call->out.bytes, call->out.capacity);
     buffer_deinit(&call->out);

@@ -18,8 +18,10 @@
 #include "gateway/http/loop_worker.h"
 #include "gateway/http/request.h"
 
+struct admin_ask;
 struct admin_call;
 struct admin_guard;
+struct edge;
 
 /* What the config API works on; edge.c fills the first block, admin_open the second. */
 struct admin {
@@ -29,6 +31,7 @@ struct admin {
     struct edge_metrics *metrics;
     struct edge_probe *probe; /* may be NULL: no engine's metrics then */
     struct edge_prompts *prompts;
+    struct edge *edge; /* may be NULL: no requests are under way then */
     uint32_t flush_ms; /* how often last uses are written; 0 = LIMIT_USED_S */
 
     struct loop *loop;
@@ -38,6 +41,9 @@ struct admin {
     struct admin_guard *guard;
     struct admin_call *calls; /* at the worker, or answered and not yet gone */
 };
+
+/* What a route does: fills the call's answer, or fails with the note that is the answer. */
+typedef enum status (*admin_function)(struct admin_call *call);
 
 struct admin_call {
     struct admin *admin;
@@ -68,6 +74,13 @@ struct admin_call {
     void (*over)(struct admin_call *call); /* on the loop, before the answer, whatever it is */
     void *work;                            /* mem_free'd with the call, behind free_work */
     void (*free_work)(void *work);
+    /* A function on the loop's thread that cannot answer yet starts one of these and returns OK:
+     * a question to the engine, or its second half on the worker and its third on the loop. */
+    bool is_waiting;
+    struct admin_ask *ask;
+    char subject[LIMIT_ID_BYTES]; /* an id that the first half hands to the second */
+    admin_function second;
+    admin_function third; /* when the second succeeded; its failure is the answer */
 
     /* The rest is admin.c's and the worker's. */
     struct http_request *request;
@@ -89,5 +102,6 @@ void admin_call_destroy(struct admin_call *call);
 /* Has the call's function run again, behind its `wait`. The loop's thread. */
 void admin_resume(struct admin_call *call);
 
-/* What a route does: fills the call's answer, or fails with the note that is the answer. */
-typedef enum status (*admin_function)(struct admin_call *call);
+/* The answer of a call that was waiting (is_waiting): what `status` and its note, or `out`, say.
+ * The loop's thread; not from within the function that made it wait. */
+void admin_call_end(struct admin_call *call, enum status status);

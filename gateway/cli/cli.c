@@ -10,6 +10,7 @@
 #include "gateway/cli/cli_key.h"
 #include "gateway/cli/cli_look.h"
 #include "gateway/cli/cli_prompt.h"
+#include "gateway/cli/cli_request.h"
 #include "gateway/cli/cli_tenant.h"
 #include "gateway/cli/cli_text.h"
 #include "gateway/cli/cli_value.h"

@@ -357,7 +357,8 @@ static enum status run_open(struct run *run)
                                 .ledger = edge->ledger,
                                 .metrics = &edge->metrics,
                                 .probe = edge->probe,
-                                .prompts = edge->prompts};
+                                .prompts = edge->prompts,
+                                .edge = edge};
     TRY(admin_open(&run->admin, edge->loop));
     return open_listeners(run);
 }

@@ -180,7 +180,8 @@ static void end_stream(struct edge_job *job, struct buffer *out)
         buffer_append_slice(out, buffer_slice(&job->relay));
         buffer_append_text(out, "\n\n");
     } else {
-        if (job->body.includes_usage || job->form == EDGE_STREAM_GENERATION) {
+        if (job->body.includes_usage || job->form == EDGE_STREAM_GENERATION ||
+            job->stream.final.is_explained) {
             struct buffer fallback;
             buffer_init(&fallback, FALLBACK_BYTES);
             end_fallback(job, true, &fallback);
@@ -458,7 +459,7 @@ void edge_job_cancel(struct edge_job *job, enum edge_cancel reason, const char *
         [EDGE_CANCEL_CLIENT] = STATUS_CANCELLED,  [EDGE_CANCEL_SLOW_READER] = STATUS_CANCELLED,
         [EDGE_CANCEL_DEADLINE] = STATUS_DEADLINE, [EDGE_CANCEL_SHUTDOWN] = STATUS_UNAVAILABLE,
         [EDGE_CANCEL_ENGINE] = STATUS_PROTOCOL,   [EDGE_CANCEL_TOO_LONG] = STATUS_INVALID,
-        [EDGE_CANCEL_MEMORY] = STATUS_BUSY,
+        [EDGE_CANCEL_MEMORY] = STATUS_BUSY,       [EDGE_CANCEL_ADMIN] = STATUS_CONFLICT,
     };
     if (job->is_cancelled || job->is_concluded)
         return;
@@ -834,6 +835,7 @@ static enum status start_create(struct edge_job **out, const struct edge_job_opt
     job->form = options->form;
     job->deadline_ms = options->deadline_ms;
     edge_stream_init(&job->stream, &stream_callbacks, job);
+    job->stream.final.is_explained = options->is_explained;
     buffer_init(&job->relay, LIMIT_RELAYED_BYTES);
     job->deadline_us = loop_now_us(job->edge->loop) + job->deadline_ms * INT64_C(1000);
     job->timer = loop_timer_create(job->edge->loop, job_timer, job);
@@ -895,6 +897,63 @@ static struct edge_job *job_find(const struct edge *edge, const char *request_id
     while (job != NULL && strcmp(job->access.request_id, request_id) != 0)
         job = job->next;
     return job;
+}
+
+static const char *list_state(const struct edge_job *job)
+{
+    if (job->is_cancelled || job->is_concluded)
+        return "ending";
+    if (job->is_accepted)
+        return "streaming";
+    return job->exchange != NULL ? "sent" : "held";
+}
+
+static void list_show(const struct edge_job *job, struct edge_job_info *out)
+{
+    const struct edge_final *final = &job->stream.final;
+    *out = (struct edge_job_info){.route = job->access.route,
+                                  .service_class = SERVICE_CLASS,
+                                  .state = list_state(job),
+                                  .is_stream = job->body.is_stream,
+                                  .prompt_tokens = final->prompt_tokens,
+                                  .cached_tokens = final->cached_tokens,
+                                  .completion_tokens = job->stream.tokens_seen,
+                                  .age_us = loop_now_us(job->edge->loop) - job->access.arrived_us};
+    settle_text(out->id, sizeof out->id, job->access.request_id);
+    settle_text(out->tenant_id, sizeof out->tenant_id, job->principal.tenant_id);
+    settle_text(out->key_id, sizeof out->key_id, job->principal.key_id);
+}
+
+/* The list has the newest first: places are given from behind. */
+size_t edge_job_list(const struct edge *edge, struct edge_job_info *out, size_t count)
+{
+    size_t total = 0;
+    for (const struct edge_job *job = edge->jobs; job != NULL; job = job->next)
+        total += job->is_generation ? 1 : 0;
+    size_t place = total;
+    for (const struct edge_job *job = edge->jobs; job != NULL; job = job->next) {
+        if (job->is_generation && --place < count)
+            list_show(job, &out[place]);
+    }
+    return total;
+}
+
+bool edge_job_look(const struct edge *edge, const char *request_id, struct edge_job_info *out)
+{
+    const struct edge_job *job = job_find(edge, request_id);
+    bool is_there = job != NULL && job->is_generation && !job->is_concluded;
+    if (is_there)
+        list_show(job, out);
+    return is_there;
+}
+
+bool edge_job_stop(struct edge *edge, const char *request_id)
+{
+    struct edge_job *job = job_find(edge, request_id);
+    if (job == NULL || job->is_cancelled || job->is_concluded)
+        return false;
+    edge_job_cancel(job, EDGE_CANCEL_ADMIN, "The request was cancelled by an administrator.");
+    return true;
 }
 
 bool edge_job_expects(const struct edge *edge, const char *request_id)

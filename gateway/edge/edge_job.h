@@ -30,7 +30,23 @@ struct edge_job_options {
     char *bytes; /* a copy of a body over LIMIT_SMALL_BODY_BYTES, else NULL; the job frees it */
     bool is_generation;         /* the answer is a stream that is counted */
     enum edge_stream_form form; /* of a generation */
+    bool is_explained;          /* its usage says how it went */
     uint32_t deadline_ms;
+};
+
+/* A generation under way, for admins: without anything of its text. */
+struct edge_job_info {
+    char id[LIMIT_REQUEST_ID_BYTES];
+    char tenant_id[LIMIT_ID_BYTES];
+    char key_id[LIMIT_ID_BYTES];
+    const char *route;
+    const char *service_class;
+    const char *state; /* "held" at the edge, "sent" to the engine, "streaming", "ending" */
+    bool is_stream;
+    uint32_t prompt_tokens; /* 0 until the engine has admitted it, as the next two */
+    uint32_t cached_tokens;
+    uint32_t completion_tokens;
+    int64_t age_us;
 };
 
 /* Takes the request over: whatever happens from here, the job answers it. */
@@ -40,6 +56,13 @@ void edge_job_start(const struct edge_job_options *options);
  * engine and gives it a second for its final record. The reason's status and the message are what
  * the client hears if it is still there. No effect on a job that is ending. */
 void edge_job_cancel(struct edge_job *job, enum edge_cancel reason, const char *message);
+
+/* The first `count` of them, oldest first; returns how many there are in all. O(jobs). */
+size_t edge_job_list(const struct edge *edge, struct edge_job_info *out, size_t count);
+/* That generation, if it has not ended; O(jobs). */
+bool edge_job_look(const struct edge *edge, const char *request_id, struct edge_job_info *out);
+/* An admin ends it: edge_job_cancel with what the client then hears. False when it has ended. */
+bool edge_job_stop(struct edge *edge, const char *request_id);
 
 /* edge_job_cancel of every job: the server stops. */
 void edge_job_cancel_all(struct edge *edge, const char *message);

@@ -36,10 +36,12 @@ static void render_usage(struct edge_usage_call *call)
     const struct ledger_usage_row *row = page->count != 0 ? &page->rows[0] : &nothing;
     buffer_printf(&call->out,
                   ",\"usage_today\":{\"start_time\":%lld,\"num_model_requests\":%lld,"
-                  "\"input_tokens\":%lld,\"input_cached_tokens\":%lld,\"output_tokens\":%lld}}",
+                  "\"input_tokens\":%lld,\"input_cached_tokens\":%lld,\"output_tokens\":%lld},"
+                  "\"cache\":{\"prompt_tokens\":%lld,\"cached_tokens\":%lld}}",
                   (long long)call->form.start_s, (long long)row->requests,
                   (long long)row->prompt_tokens, (long long)row->cached_tokens,
-                  (long long)row->completion_tokens);
+                  (long long)row->completion_tokens, (long long)row->prompt_tokens,
+                  (long long)row->cached_tokens);
 }
 
 enum status edge_me_handle(struct edge *edge, struct http_request *request,

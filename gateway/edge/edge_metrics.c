@@ -19,7 +19,7 @@ static struct metric *init_plain(struct edge_metrics *metrics, enum metric_kind 
 static void init_waiting(struct edge_metrics *metrics)
 {
     static const char *const reasons[EDGE_CANCEL_COUNT] = {
-        "client", "slow_reader", "deadline", "shutdown", "engine", "too_long", "memory"};
+        "client", "slow_reader", "deadline", "shutdown", "engine", "too_long", "memory", "admin"};
     for (int i = 0; i < EDGE_CANCEL_COUNT; i++) {
         char labels[40];
         snprintf(labels, sizeof labels, "reason=\"%s\"", reasons[i]);

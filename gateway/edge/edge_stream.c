@@ -34,6 +34,12 @@ enum record_field {
     DECODE_US,
     FINISH_REASON,
     ESTIMATED,
+    CACHED_PUBLISHED,
+    CACHED_GROUP,
+    CACHED_OWN,
+    CACHED_HOST,
+    PREEMPTIONS,
+    SWAP_US,
     RECORD_FIELDS
 };
 
@@ -48,6 +54,12 @@ static const struct json_scan_field record_names[RECORD_FIELDS] = {
     [DECODE_US] = {.name = "decode_us"},
     [FINISH_REASON] = {.name = "finish_reason"},
     [ESTIMATED] = {.name = "estimated"},
+    [CACHED_PUBLISHED] = {.name = "cached_published"},
+    [CACHED_GROUP] = {.name = "cached_group"},
+    [CACHED_OWN] = {.name = "cached_own"},
+    [CACHED_HOST] = {.name = "cached_host"},
+    [PREEMPTIONS] = {.name = "preemptions"},
+    [SWAP_US] = {.name = "swap_us"},
 };
 
 static enum status record_number(const struct json_scan_field *field, int64_t most, int64_t *out)
@@ -78,6 +90,25 @@ static enum status record_read(struct slice data, struct json_scan_field fields[
     return STATUS_OK;
 }
 
+/* What only explains: 0 when it is not there. */
+static enum status final_read_explained(const struct json_scan_field *fields,
+                                        struct edge_final *out)
+{
+    uint32_t *const numbers[] = {&out->cached_published, &out->cached_group, &out->cached_own,
+                                 &out->cached_host, &out->preemptions};
+    int64_t number = 0;
+    for (int i = 0; i < 5; i++) {
+        const struct json_scan_field *field = &fields[CACHED_PUBLISHED + i];
+        if (field->value.bytes != NULL)
+            TRY(record_number(field, INT32_MAX, &number));
+        *numbers[i] = field->value.bytes != NULL ? (uint32_t)number : 0;
+    }
+    out->swap_us = 0;
+    if (fields[SWAP_US].value.bytes != NULL)
+        TRY(record_number(&fields[SWAP_US], INT64_MAX, &out->swap_us));
+    return STATUS_OK;
+}
+
 static enum status final_read(struct slice data, struct edge_final *out)
 {
     struct json_scan_field fields[RECORD_FIELDS];
@@ -94,7 +125,7 @@ static enum status final_read(struct slice data, struct edge_final *out)
     out->record_seq = (uint64_t)number[0];
     out->completion_tokens = (uint32_t)number[1];
     json_scan_bool(fields[ESTIMATED].value, &out->is_estimated);
-    return STATUS_OK;
+    return final_read_explained(fields, out);
 }
 
 /* What is known from the moment of admission: it stays the truth when the engine dies later. */
@@ -189,6 +220,28 @@ void edge_stream_append_chunk(struct buffer *out, struct slice rest, bool with_n
     buffer_append_text(out, with_null_usage ? ",\"usage\":null}\n\n" : "\n\n");
 }
 
+static void append_ms(struct buffer *out, const char *name, int64_t us)
+{
+    buffer_printf(out, "\"%s\":%lld.%03lld,", name, (long long)(us / 1000), (long long)(us % 1000));
+}
+
+/* Of this request alone. Times hold no more of others than the client could measure. */
+static void append_explained(struct buffer *out, const struct edge_final *final)
+{
+    uint32_t host =
+        final->cached_host < final->cached_tokens ? final->cached_host : final->cached_tokens;
+    buffer_append_text(out, ",\"banyan\":{");
+    append_ms(out, "queue_ms", final->queue_us);
+    append_ms(out, "prefill_ms", final->prefill_us);
+    append_ms(out, "decode_ms", final->decode_us);
+    append_ms(out, "swap_ms", final->swap_us);
+    buffer_printf(out,
+                  "\"preemptions\":%u,\"cached_tokens\":{\"published\":%u,\"group\":%u,"
+                  "\"own\":%u,\"device\":%u,\"host\":%u}}",
+                  final->preemptions, final->cached_published, final->cached_group,
+                  final->cached_own, final->cached_tokens - host, host);
+}
+
 void edge_stream_append_usage(struct buffer *out, const struct edge_final *final)
 {
     buffer_append_text(out, "{\"prompt_tokens\":");
@@ -199,7 +252,10 @@ void edge_stream_append_usage(struct buffer *out, const struct edge_final *final
     buffer_append_number(out, (uint64_t) final->prompt_tokens + final->completion_tokens);
     buffer_append_text(out, ",\"prompt_tokens_details\":{\"cached_tokens\":");
     buffer_append_number(out, final->cached_tokens);
-    buffer_append_text(out, "},\"completion_tokens_details\":{\"reasoning_tokens\":0}}");
+    buffer_append_text(out, "},\"completion_tokens_details\":{\"reasoning_tokens\":0}");
+    if (final->is_explained)
+        append_explained(out, final);
+    buffer_append_char(out, '}');
 }
 
 void edge_stream_append_usage_chunk(struct buffer *out, const struct edge_stream *stream,

@@ -40,6 +40,15 @@ struct edge_final {
     int64_t queue_us;
     int64_t prefill_us;
     int64_t decode_us;
+    /* Told only when `is_explained`, which the stream's owner sets: parts of cached_tokens by whose
+     * they were; how many came from the host's tier; what became of the request on its way. */
+    bool is_explained;
+    uint32_t cached_published;
+    uint32_t cached_group;
+    uint32_t cached_own;
+    uint32_t cached_host;
+    uint32_t preemptions;
+    int64_t swap_us;
 };
 
 struct edge_stream_callbacks {
@@ -70,7 +79,7 @@ enum status edge_stream_feed(struct edge_stream *stream, struct slice bytes);
 
 /* "data: {…}\n\n" of a chunk, with "usage":null inserted at its end when asked. */
 void edge_stream_append_chunk(struct buffer *out, struct slice rest, bool with_null_usage);
-/* {"prompt_tokens":…,…} of a final record. */
+/* {"prompt_tokens":…,…} of a final record; with "banyan":{…} when it is to be explained. */
 void edge_stream_append_usage(struct buffer *out, const struct edge_final *final);
 /* The last frame, which carries the usage: choices [], or of a generation no more text and the
  * reason of its end. `fallback` stands for the first frame's members when no frame has come. */

@@ -147,7 +147,7 @@ static struct final_record job_record(const struct face_job *job,
     struct final_record record = {
         .route = routes[job->kind],
         .at_us = clock_wall_us(clock_system()),
-        .report = *report,
+        .report = final_ring_counts(report),
     };
     memcpy(record.request_id, job->trusted.request_id, sizeof record.request_id);
     memcpy(record.tenant, job->trusted.tenant, sizeof record.tenant);
@@ -161,9 +161,10 @@ static struct final_record job_record(const struct face_job *job,
 static void job_count(struct face_job *job)
 {
     job->so_far.completion_tokens = job_tokens(job);
-    if (job->place != FINAL_RING_NONE)
-        final_ring_progress(job->face->finals, job->place, &job->so_far,
-                            clock_wall_us(clock_system()));
+    if (job->place == FINAL_RING_NONE)
+        return;
+    const struct final_counts counts = final_ring_counts(&job->so_far);
+    final_ring_progress(job->face->finals, job->place, &counts, clock_wall_us(clock_system()));
 }
 
 /* A list of prompts is admitted one by one: the frame comes again with the sums. */
@@ -252,7 +253,7 @@ static void job_finish(struct face_job *job)
         if (job->request != NULL && job->is_begun) {
             struct buffer data;
             buffer_init(&data, FRAME_BYTES_MAX);
-            final_ring_render(&record, &data);
+            final_ring_render(&record, &job->report, &data);
             job_write(job, "banyan.final", &data);
             buffer_deinit(&data);
         }
@@ -343,6 +344,10 @@ static void event_end(struct face_job *job, const struct engine_report *report)
     struct engine_report *sum = &job->report;
     sum->prompt_tokens += report->prompt_tokens;
     sum->cached_tokens += report->cached_tokens;
+    sum->cached_public += report->cached_public;
+    sum->cached_group += report->cached_group;
+    sum->cached_own += report->cached_own;
+    sum->cached_host_tokens += report->cached_host_tokens;
     sum->completion_tokens += report->completion_tokens;
     sum->queue_us = sum->queue_us > report->queue_us ? sum->queue_us : report->queue_us;
     sum->prefill_us += report->prefill_us;
@@ -540,36 +545,76 @@ bool face_job_cancel(struct face *face, struct slice request_id)
     return false;
 }
 
-static const char *render_state(const struct face_job *job)
+/* --- what is under way --- */
+
+struct render_infos {
+    struct engine_request_info *rows; /* by rising id */
+    size_t count;
+};
+
+static int render_compare(const void *left, const void *right)
 {
-    if (job->is_parsing)
-        return "parsing";
-    if (!job->has_started)
-        return "queued";
-    if (job->is_cancelled)
-        return "ending";
-    for (uint32_t i = 0; i < job->choice_count; i++) {
-        if (job->unacknowledged[i] >= LIMIT_UNDELIVERED_TOKENS)
-            return "throttled";
+    engine_request_id a = ((const struct engine_request_info *)left)->id;
+    engine_request_id b = ((const struct engine_request_info *)right)->id;
+    return a < b ? -1 : a > b;
+}
+
+/* Sums over a job's prompts, and the state of the one that has come furthest. */
+static const char *render_sum(const struct face_job *job, const struct render_infos *infos,
+                              struct engine_request_info *sum)
+{
+    const char *state = job->is_parsing ? "preparing" : "ending";
+    *sum = (struct engine_request_info){0};
+    for (uint32_t i = 0; !job->is_parsing && i < job->parsed.prompt_count; i++) {
+        const struct engine_request_info key = {.id = job->ids[i]};
+        const struct engine_request_info *info =
+            bsearch(&key, infos->rows, infos->count, sizeof key, render_compare);
+        if (info == NULL)
+            continue;
+        sum->prompt_tokens += info->prompt_tokens;
+        sum->computed += info->computed;
+        sum->cached += info->cached;
+        sum->state = info->state > sum->state ? info->state : sum->state;
+        state = engine_request_state_name(sum->state);
     }
-    return "running";
+    for (uint32_t i = 0; i < job->choice_count; i++) { /* the last step may not know it yet */
+        if (job->unacknowledged[i] >= LIMIT_UNDELIVERED_TOKENS)
+            state = engine_request_state_name(ENGINE_REQUEST_THROTTLED);
+    }
+    return job->is_cancelled ? "ending" : state;
+}
+
+static void render_job(const struct face_job *job, const struct render_infos *infos, int64_t now_us,
+                       struct buffer *out)
+{
+    struct engine_request_info sum;
+    const char *state = render_sum(job, infos, &sum);
+    buffer_append_text(out, "{\"request_id\":");
+    buffer_append_json_string(out, slice_of(job->trusted.request_id));
+    buffer_printf(out,
+                  ",\"state\":\"%s\",\"class\":\"%s\",\"choices\":%u,\"prompt_tokens\":%u,"
+                  "\"computed_tokens\":%u,\"cached_tokens\":%u,\"tokens\":%u,\"age_us\":%lld}",
+                  state, job->trusted.service_class, job->choice_count, sum.prompt_tokens,
+                  sum.computed, sum.cached, job_tokens(job), (long long)(now_us - job->started_us));
 }
 
 void face_job_render_all(const struct face *face, struct buffer *out)
 {
     int64_t now_us = clock_mono_us(clock_system());
+    struct render_infos infos = {.rows = mem_zalloc(LIMIT_REQUESTS_IN_ENGINE, sizeof *infos.rows)};
+    if (infos.rows == NULL) {
+        out->status =
+            status_fail(STATUS_NO_MEMORY, __FILE__, __LINE__, NULL, "no memory for a list");
+        return;
+    }
+    infos.count = engine_requests(face->engine, infos.rows, LIMIT_REQUESTS_IN_ENGINE);
+    qsort(infos.rows, infos.count, sizeof *infos.rows, render_compare);
     buffer_append_char(out, '[');
     for (const struct face_job *job = face->jobs; job != NULL; job = job->next) {
         if (job != face->jobs)
             buffer_append_char(out, ',');
-        buffer_append_text(out, "{\"request_id\":");
-        buffer_append_json_string(out, slice_of(job->trusted.request_id));
-        buffer_printf(out,
-                      ",\"state\":\"%s\",\"class\":\"%s\",\"choices\":%u,\"prompt_tokens\":%u,"
-                      "\"tokens\":%u,\"age_us\":%lld}",
-                      render_state(job), job->trusted.service_class, job->choice_count,
-                      job->so_far.prompt_tokens, job_tokens(job),
-                      (long long)(now_us - job->started_us));
+        render_job(job, &infos, now_us, out);
     }
     buffer_append_char(out, ']');
+    mem_free(infos.rows);
 }

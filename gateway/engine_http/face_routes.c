@@ -128,10 +128,16 @@ static void on_stats(struct http_request *request, void *context)
     buffer_printf(&answer,
                   ",\"requests\":%u,\"jobs\":%u,\"sequences_running\":%u,\"sequences_waiting\":%u,"
                   "\"sequences_throttled\":%u,"
-                  "\"pages_free\":%u,\"pages_total\":%u,\"steps\":%llu,\"rows\":%llu,",
+                  "\"prefix_followers\":%u,\"steps\":%llu,\"rows\":%llu,",
                   stats.requests, face->job_count, stats.sequences_running, stats.sequences_waiting,
-                  stats.sequences_throttled, stats.pages_free, stats.pages_total,
+                  stats.sequences_throttled, stats.prefix_followers,
                   (unsigned long long)stats.steps, (unsigned long long)stats.rows);
+    buffer_printf(&answer,
+                  "\"pages_free\":%u,\"pages_cached\":%u,\"pages_pinned\":%u,\"pages_host\":%u,"
+                  "\"pages_total\":%u,\"cache_query_tokens\":%llu,\"cache_hit_tokens\":%llu,",
+                  stats.pages_free, stats.pages_cached, stats.pages_pinned, stats.pages_host,
+                  stats.pages_total, (unsigned long long)stats.cache_query_tokens,
+                  (unsigned long long)stats.cache_hit_tokens);
     buffer_printf(&answer,
                   "\"tokens_prompt\":%llu,\"tokens_generated\":%llu,\"is_draining\":%s,"
                   "\"finals_waiting\":%llu,\"finals_lost\":%llu,\"finals_live\":%u,"
@@ -222,7 +228,7 @@ static void on_finals(struct http_request *request, void *context)
     while (count < query.limit && final_ring_next(face->finals, record.sequence, &record)) {
         if (count++ > 0)
             buffer_append_char(&answer, ',');
-        final_ring_render(&record, &answer);
+        final_ring_render(&record, NULL, &answer);
     }
     struct final_record next;
     bool has_more = final_ring_next(face->finals, record.sequence, &next);

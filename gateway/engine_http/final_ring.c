@@ -35,6 +35,9 @@ struct final_live {
     struct final_record record;
 };
 
+/* A file of this version has slots of this size on every machine that we build for. */
+_Static_assert(sizeof(struct final_counts) == 64, "the ring's format has changed");
+
 struct final_ring {
     struct final_header *header; /* the map; header, live and slots lie in it one after another */
     struct final_live *live;     /* [live_capacity] */
@@ -289,7 +292,7 @@ int final_ring_begin(struct final_ring *ring, const struct final_record *record)
     return (int)place;
 }
 
-void final_ring_progress(struct final_ring *ring, int place, const struct engine_report *so_far,
+void final_ring_progress(struct final_ring *ring, int place, const struct final_counts *so_far,
                          int64_t at_us)
 {
     struct final_live *live = &ring->live[place];
@@ -402,9 +405,24 @@ static void render_hex(struct buffer *out, const char *name, const uint8_t bytes
     buffer_append_char(out, '"');
 }
 
-void final_ring_render(const struct final_record *record, struct buffer *out)
+struct final_counts final_ring_counts(const struct engine_report *report)
 {
-    const struct engine_report *report = &record->report;
+    return (struct final_counts){.prompt_tokens = report->prompt_tokens,
+                                 .cached_tokens = report->cached_tokens,
+                                 .completion_tokens = report->completion_tokens,
+                                 .queue_us = report->queue_us,
+                                 .prefill_us = report->prefill_us,
+                                 .decode_us = report->decode_us,
+                                 .preemptions = report->preemptions,
+                                 .swapped_pages = report->swapped_pages,
+                                 .swap_us = report->swap_us,
+                                 .finish = report->finish};
+}
+
+void final_ring_render(const struct final_record *record, const struct engine_report *whole,
+                       struct buffer *out)
+{
+    const struct final_counts *report = &record->report;
     buffer_append_text(out, "{\"protocol\":1,\"request_id\":");
     buffer_append_json_string(out, slice_of(record->request_id));
     buffer_printf(out, ",\"record_seq\":%llu", (unsigned long long)record->sequence);
@@ -422,8 +440,15 @@ void final_ring_render(const struct final_record *record, struct buffer *out)
                   report->completion_tokens, engine_finish_name(report->finish));
     buffer_printf(out,
                   "\"queue_us\":%lld,\"prefill_us\":%lld,\"decode_us\":%lld,\"preemptions\":%u,"
-                  "\"swapped_pages\":%u,\"swap_us\":%lld}",
+                  "\"swapped_pages\":%u,\"swap_us\":%lld",
                   (long long)report->queue_us, (long long)report->prefill_us,
                   (long long)report->decode_us, report->preemptions, report->swapped_pages,
                   (long long)report->swap_us);
+    if (whole != NULL)
+        buffer_printf(out,
+                      ",\"cached_published\":%u,\"cached_group\":%u,\"cached_own\":%u,"
+                      "\"cached_host\":%u",
+                      whole->cached_public, whole->cached_group, whole->cached_own,
+                      whole->cached_host_tokens);
+    buffer_append_char(out, '}');
 }

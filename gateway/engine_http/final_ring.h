@@ -38,6 +38,21 @@ enum { FINAL_RING_CLASS_BYTES = 16, FINAL_RING_NONE = -1 };
 /* As stored: "route" is a word of the file's format, so numbers are never given a new meaning. */
 enum final_route { FINAL_ROUTE_CHAT = 1, FINAL_ROUTE_COMPLETIONS = 2, FINAL_ROUTE_GENERATE = 3 };
 
+/* What is stored of an engine_report: a file's format, which does not change with the engine. */
+struct final_counts {
+    uint32_t prompt_tokens;
+    uint32_t cached_tokens;
+    uint32_t completion_tokens;
+    int64_t queue_us;
+    int64_t prefill_us;
+    int64_t decode_us;
+    uint32_t preemptions;
+    uint32_t swapped_pages;
+    int64_t swap_us;
+    enum engine_finish finish;
+};
+struct final_counts final_ring_counts(const struct engine_report *report);
+
 struct final_record {
     uint64_t sequence; /* given by the ring, from 1 */
     char request_id[LIMIT_REQUEST_ID_BYTES];
@@ -46,7 +61,7 @@ struct final_record {
     char service_class[FINAL_RING_CLASS_BYTES];
     uint32_t route; /* enum final_route */
     int64_t at_us;  /* wall clock: the end, or the last token handed out */
-    struct engine_report report;
+    struct final_counts report;
 };
 
 /* Opens or makes `name` in a directory (AT_FDCWD: from here), takes all blocks of the file, and
@@ -61,7 +76,7 @@ void final_ring_close(struct final_ring *ring);
  * live_capacity at a time. */
 int final_ring_begin(struct final_ring *ring, const struct final_record *record);
 /* What is being handed out of it: called before the bytes are. */
-void final_ring_progress(struct final_ring *ring, int place, const struct engine_report *so_far,
+void final_ring_progress(struct final_ring *ring, int place, const struct final_counts *so_far,
                          int64_t at_us);
 /* The last word on it: becomes a record, the place is free. Fills record->sequence. With
  * FINAL_RING_NONE: of a request that had no place. */
@@ -83,5 +98,8 @@ struct final_ring_figures {
 };
 struct final_ring_figures final_ring_figures(const struct final_ring *ring);
 
-/* {"protocol":1,"request_id":…,"record_seq":…,…}: the data of the last frame of a stream. */
-void final_ring_render(const struct final_record *record, struct buffer *out);
+/* {"protocol":1,"request_id":…,"record_seq":…,…}: the data of the last frame of a stream. `whole`
+ * adds what no file keeps: whose the cached tokens were, and where; NULL for a record that is read
+ * again. */
+void final_ring_render(const struct final_record *record, const struct engine_report *whole,
+                       struct buffer *out);

@@ -167,6 +167,24 @@ static void engine_ack(int fd, const char *body)
 }
 
 /* What the edge itself asks, not for a client. */
+/* What it says of requests under way, under engine_lock: rows of "data"; "hang" is no answer. */
+static char engine_listed[1024];
+
+static void engine_list(int fd)
+{
+    char text[1100];
+    char byte;
+    pthread_mutex_lock(&engine_lock);
+    snprintf(text, sizeof text, "{\"object\":\"list\",\"data\":[%s]}", engine_listed);
+    bool hangs = strcmp(engine_listed, "hang") == 0;
+    pthread_mutex_unlock(&engine_lock);
+    if (hangs)
+        while (recv(fd, &byte, 1, 0) > 0)
+            ;
+    else
+        engine_json(fd, "200 OK", text);
+}
+
 static bool engine_answer_internal(int fd, const char *head, const char *body)
 {
     if (strncmp(head, "GET /metrics ", 13) == 0)
@@ -175,6 +193,8 @@ static bool engine_answer_internal(int fd, const char *head, const char *body)
         engine_stats(fd);
     else if (strncmp(head, "GET /internal/v1/finals", 23) == 0)
         engine_finals(fd, head);
+    else if (strncmp(head, "GET /internal/v1/requests ", 26) == 0)
+        engine_list(fd);
     else if (strncmp(head, "POST /internal/v1/ack ", 22) == 0)
         engine_ack(fd, body);
     else

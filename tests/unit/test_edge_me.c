@@ -71,6 +71,8 @@ static void test_own_usage(void **state)
     assert_int_equal(number_at(root, "usage_today", "input_tokens"), 15);
     assert_int_equal(number_at(root, "usage_today", "input_cached_tokens"), 6);
     assert_int_equal(number_at(root, "usage_today", "output_tokens"), 9);
+    assert_int_equal(number_at(root, "cache", "prompt_tokens"), 15);
+    assert_int_equal(number_at(root, "cache", "cached_tokens"), 6);
     json_decref(root);
     root = me(key); /* no scope is needed */
     assert_int_equal(number_at(root, "usage_today", "num_model_requests"), 1);

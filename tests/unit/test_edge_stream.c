@@ -164,11 +164,40 @@ static void test_usage_chunk(void **state)
         "\"completion_tokens\":3,\"total_tokens\":13,\"prompt_tokens_details\":{\"cached_tokens\":"
         "4},"
         "\"completion_tokens_details\":{\"reasoning_tokens\":0}}}\n\n");
+    assert_null(strstr(seen.out.bytes, "banyan"));
     seen_deinit(&seen, &stream);
     seen_init(&seen, &stream);
     edge_stream_append_usage_chunk(&seen.out, &stream, EDGE_STREAM_CHAT, SLICE("\"id\":\"f\","));
     edge_text_has(seen.out.bytes, "data: {\"id\":\"f\",\"choices\":[],\"usage\":{");
     seen_deinit(&seen, &stream);
+}
+
+/* Only what is asked for; a record of an engine that says nothing of it explains with zeros. */
+static void test_explained_usage(void **state)
+{
+    (void)state;
+    static const char record[] =
+        "event: banyan.final\ndata: {\"protocol\":1,\"record_seq\":1,\"prompt_tokens\":100,"
+        "\"cached_tokens\":96,\"completion_tokens\":3,\"finish_reason\":\"stop\",\"queue_us\":1500,"
+        "\"prefill_us\":2000001,\"decode_us\":7,\"preemptions\":2,\"swap_us\":30,"
+        "\"cached_published\":48,\"cached_group\":32,\"cached_own\":16,\"cached_host\":10}\n\n";
+    struct edge_stream stream;
+    struct seen seen;
+    for (int is_told = 0; is_told < 2; is_told++) {
+        seen_init(&seen, &stream);
+        stream.final.is_explained = true;
+        assert_int_equal(edge_stream_feed(&stream, slice_of(is_told ? record : FINAL)), STATUS_OK);
+        edge_stream_append_usage(&seen.out, &stream.final);
+        edge_text_has(seen.out.bytes,
+                      is_told ? "\"completion_tokens_details\":{\"reasoning_tokens\":0},"
+                                "\"banyan\":{\"queue_ms\":1.500,\"prefill_ms\":2000.001,"
+                                "\"decode_ms\":0.007,\"swap_ms\":0.030,\"preemptions\":2,"
+                                "\"cached_tokens\":{\"published\":48,\"group\":32,\"own\":16,"
+                                "\"device\":86,\"host\":10}}}"
+                              : "\"preemptions\":0,\"cached_tokens\":{\"published\":0,\"group\":0,"
+                                "\"own\":0,\"device\":4,\"host\":0}}}");
+        seen_deinit(&seen, &stream);
+    }
 }
 
 static void test_last_frame_of_a_generation(void **state)
@@ -325,6 +354,7 @@ int main(void)
         cmocka_unit_test(test_byte_by_byte),
         cmocka_unit_test(test_start),
         cmocka_unit_test(test_usage_chunk),
+        cmocka_unit_test(test_explained_usage),
         cmocka_unit_test(test_last_frame_of_a_generation),
         cmocka_unit_test(test_error_frame_is_kept),
         cmocka_unit_test(test_broken_frames),

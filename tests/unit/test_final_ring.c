@@ -218,7 +218,7 @@ static void test_the_frame_has_every_member(void **state)
     };
     struct buffer out;
     buffer_init(&out, 4096);
-    final_ring_render(&record, &out);
+    final_ring_render(&record, NULL, &out);
     assert_string_equal(out.bytes,
                         "{\"protocol\":1,\"request_id\":\"req_a\\\"b\",\"record_seq\":7,"
                         "\"tenant\":\"ab000000000000000000000000000001\",\"key\":null,"
@@ -232,12 +232,17 @@ static void test_the_frame_has_every_member(void **state)
         const char *word;
     } routes[] = {{FINAL_ROUTE_CHAT, "\"route\":\"/v1/chat/completions\","},
                   {FINAL_ROUTE_GENERATE, "\"route\":\"/v1/generate\","}};
+    const struct engine_report whole = {
+        .cached_public = 1, .cached_group = 2, .cached_own = 3, .cached_host_tokens = 4};
     for (size_t i = 0; i < 2; i++) {
         struct final_record other = record;
         other.route = routes[i].route;
         buffer_clear(&out);
-        final_ring_render(&other, &out);
+        final_ring_render(&other, &whole, &out);
         assert_non_null(strstr(out.bytes, routes[i].word));
+        assert_non_null(strstr(out.bytes, ",\"swap_us\":0,\"cached_published\":1,"
+                                          "\"cached_group\":2,\"cached_own\":3,"
+                                          "\"cached_host\":4}"));
     }
     buffer_deinit(&out);
 }
@@ -407,8 +412,8 @@ static void test_death_at_every_instant(void **state)
         uint32_t one = (uint32_t)rng_below(&rng, live);
         uint32_t number = numbers[one];
         script.tokens_most[number] = ++tokens[one];
-        struct engine_report report = {.completion_tokens = tokens[one],
-                                       .finish = ENGINE_FINISH_STOP};
+        struct final_counts report = {.completion_tokens = tokens[one],
+                                      .finish = ENGINE_FINISH_STOP};
         if (choice < 3) {
             final_ring_progress(script.ring, places[one], &report, 5);
         } else {
