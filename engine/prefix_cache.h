@@ -32,11 +32,12 @@ struct prefix_cache_options {
     uint32_t context;     /* tokens of the longest text */
     uint32_t pin_percent; /* cap of pinned pages, of the pool; one full context stays beside it */
     uint64_t seed;        /* secret: keys the tree's hashes */
+    uint32_t ghosts_max;  /* nodes that only repeat other domains' tokens; 0 = 65,536 */
     bool is_off;          /* finds nothing, keeps nothing */
 };
 
-/* Whose tree is written and whose are read, in the order of matching; `domain` comes last when it is
- * not one of `visible`. A zero `domain` has no cache at all. Visibility is what the request was
+/* Whose tree is written and whose are read, in the order of matching; `domain` comes last when it
+ * is not one of `visible`. A zero `domain` has no cache at all. Visibility is what the request was
  * admitted with. */
 struct prefix_view {
     const struct engine_domain *domain; /* where its pages go */
@@ -124,8 +125,8 @@ void prefix_cache_insert(struct prefix_cache *cache, const struct prefix_view *v
 void prefix_cache_insert_rest(struct prefix_cache *cache, const struct prefix_view *view,
                               const uint32_t *tokens, uint32_t count, page_id page, bool is_open);
 
-/* Evicts until `pages` pages are free: to the host tier if there is one, since a copy of 16 tokens
- * is always cheaper than computing them, else dropped. False if too few are idle; those are free. */
+/* Evicts until `pages` pages are free: to the host tier if there is one, since copying 16 tokens is
+ * always cheaper than computing them, else dropped. False if too few are idle; those are free. */
 bool prefix_cache_make_room(struct prefix_cache *cache, uint32_t pages);
 /* Free and idle pages: what the planner may count on. O(1). */
 uint32_t prefix_cache_available(const struct prefix_cache *cache);
@@ -134,8 +135,9 @@ uint32_t prefix_cache_available(const struct prefix_cache *cache);
 enum status prefix_cache_pin_check(const struct prefix_cache *cache, uint32_t pages);
 /* Pins the whole text in the view's own tree, its rest too, until the domain is dropped: pinned
  * pages are neither evicted nor demoted. `*pages` is how many it has pinned. LIMIT, with the
- * numbers, over the cap or LIMIT_PROMPTS domains; NOT_FOUND when not all of it is in the tree.
- * Nothing is pinned then. What is pinned already stays and counts once. */
+ * numbers, over the cap or LIMIT_PROMPTS domains; NOT_FOUND when not all of it is in the tree; BUSY
+ * when no page is free to bring it back into. Nothing is pinned then. What is pinned
+ * already stays and counts once. */
 enum status prefix_cache_pin(struct prefix_cache *cache, const struct prefix_view *view,
                              const uint32_t *tokens, uint32_t count, uint32_t *pages);
 /* Forgets a domain: its pages and pins. Running sequences keep what they hold. Who still computes

@@ -38,8 +38,8 @@ struct populate {
  * touches cost whoever makes them, and nothing else changes. */
 enum status populate_start(struct populate *populate, const struct populate_range *ranges,
                            size_t range_count);
-/* Before the memory is freed: ends the thread, at once but for a chunk under way. Twice is fine, and
- * on a zeroed struct too. */
+/* Before the memory is freed: ends the thread, at once but for a chunk under way. Twice is fine,
+ * and on a zeroed struct too. */
 void populate_stop(struct populate *populate);
 
 /* One range at once, on the caller's thread, by the way that works on every kernel: each page is

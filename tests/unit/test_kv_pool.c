@@ -126,6 +126,27 @@ static void tell(void *context, page_id page, bool is_idle)
     told_idle[page] = is_idle;
 }
 
+static void idle_compare(const struct kv_pool *pool, const uint32_t *holders, const bool *cached,
+                         const bool *pinned)
+{
+    assert_true(kv_pool_check(pool, holders));
+    uint32_t free_count = 0;
+    uint32_t idle_count = 0;
+    uint32_t pinned_count = 0;
+    for (uint32_t i = 0; i < pool->page_count; i++) {
+        bool is_idle = cached[i] && !pinned[i] && holders[i] == 0;
+        free_count += !cached[i] && holders[i] == 0;
+        idle_count += is_idle;
+        pinned_count += pinned[i];
+        assert_int_equal(told_idle[i], is_idle);
+        assert_int_equal(kv_pool_is_cached(pool, i), cached[i]);
+        assert_int_equal(kv_pool_is_pinned(pool, i), pinned[i]);
+    }
+    assert_int_equal(pool->free_count, free_count);
+    assert_int_equal(pool->idle_count, idle_count);
+    assert_int_equal(pool->pinned_count, pinned_count);
+}
+
 /* Random holders, cache and pins: counts of free, idle and pinned pages, and what is told. */
 static void test_idle_model(void **state)
 {
@@ -185,22 +206,7 @@ static void test_idle_model(void **state)
                 pinned[page] = false;
             }
         }
-        assert_true(kv_pool_check(&pool, holders));
-        uint32_t free_count = 0;
-        uint32_t idle_count = 0;
-        uint32_t pinned_count = 0;
-        for (uint32_t i = 0; i < PAGES; i++) {
-            bool is_idle = cached[i] && !pinned[i] && holders[i] == 0;
-            free_count += !cached[i] && holders[i] == 0;
-            idle_count += is_idle;
-            pinned_count += pinned[i];
-            assert_int_equal(told_idle[i], is_idle);
-            assert_int_equal(kv_pool_is_cached(&pool, i), cached[i]);
-            assert_int_equal(kv_pool_is_pinned(&pool, i), pinned[i]);
-        }
-        assert_int_equal(pool.free_count, free_count);
-        assert_int_equal(pool.idle_count, idle_count);
-        assert_int_equal(pool.pinned_count, pinned_count);
+        idle_compare(&pool, holders, cached, pinned);
     }
     kv_pool_deinit(&pool);
 }
