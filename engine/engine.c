@@ -9,6 +9,7 @@
 
 #include "config/base/log.h"
 #include "config/base/mem.h"
+#include "config/base/rng.h"
 #include "engine/gguf.h"
 #include "engine/model.h"
 #include "engine/step.h"
@@ -144,6 +145,9 @@ static enum status open_step(struct engine *engine, const struct engine_options 
 {
     TRY(ticket_table_init(&engine->tickets, LIMIT_REQUESTS_IN_ENGINE,
                           LIMIT_REQUEST_BYTES_IN_ENGINE));
+    engine->tickets.tenant_max = LIMIT_TENANT_REQUESTS_IN_ENGINE;
+    uint64_t cache_seed = 0;
+    rng_secure_bytes(&cache_seed, sizeof(cache_seed));
     static const enum scheduler_mode modes[] = {
         [ENGINE_BATCHING_CONTINUOUS] = SCHEDULER_CONTINUOUS,
         [ENGINE_BATCHING_WINDOW] = SCHEDULER_WINDOW,
@@ -166,6 +170,10 @@ static enum status open_step(struct engine *engine, const struct engine_options 
         .sequences_max = options->sequences_max,
         .mode = modes[options->batching],
         .step_ms = options->step_ms,
+        .no_prefix_cache = options->no_prefix_cache,
+        .kv_host_bytes = options->kv_host_bytes,
+        .pin_percent = options->pin_percent,
+        .cache_seed = cache_seed,
     };
     enum status status = step_init(&engine->step, &step_options);
     if (status != STATUS_OK)
@@ -288,6 +296,7 @@ void engine_info(const struct engine *engine, struct engine_info *out)
         .threads = kernels_threads(engine->kernels),
         .created_wall_s = engine->created_wall_s,
         .kv_pages = engine->step.pool.page_count,
+        .pin_pages = engine->step.cache.pin_pages_max,
     };
 }
 
@@ -559,6 +568,12 @@ void engine_stats(struct engine *engine, struct engine_stats *out)
         .sequences_waiting = atomic_load(&figures->waiting),
         .sequences_throttled = atomic_load(&figures->throttled),
         .pages_free = atomic_load(&figures->pages_free),
+        .pages_cached = atomic_load(&figures->pages_idle),
+        .pages_pinned = atomic_load(&figures->pages_pinned),
+        .pages_host = atomic_load(&figures->pages_host),
+        .prefix_followers = atomic_load(&figures->followers),
+        .cache_query_tokens = atomic_load(&figures->cache_query_tokens),
+        .cache_hit_tokens = atomic_load(&figures->cache_hit_tokens),
         .pages_total = engine->step.pool.page_count,
         .steps = atomic_load(&figures->steps),
         .rows = atomic_load(&figures->rows),
@@ -568,6 +583,20 @@ void engine_stats(struct engine *engine, struct engine_stats *out)
 }
 
 /* --- what is under way --- */
+
+size_t engine_published(struct engine *engine, struct engine_published *out, size_t count)
+{
+    struct step *step = &engine->step;
+    pthread_mutex_lock(&step->published_lock);
+    size_t shown = step->published_count < count ? step->published_count : count;
+    for (size_t i = 0; i < shown; i++)
+        out[i] = (struct engine_published){.domain = step->published[i].domain,
+                                           .pages = step->published[i].pages,
+                                           .hits = step->published[i].hits,
+                                           .hit_tokens = step->published[i].hit_tokens};
+    pthread_mutex_unlock(&step->published_lock);
+    return shown;
+}
 
 const char *engine_request_state_name(enum engine_request_state state)
 {

@@ -64,6 +64,7 @@ struct engine_info {
     uint32_t threads;
     int64_t created_wall_s; /* the model file's time of change */
     uint64_t kv_pages;
+    uint32_t pin_pages; /* of them at most, for published prompts */
 };
 void engine_info(const struct engine *engine, struct engine_info *out);
 
@@ -252,6 +253,17 @@ struct engine_stats {
     uint64_t tokens_generated;
 };
 void engine_stats(struct engine *engine, struct engine_stats *out);
+
+/* A domain with pinned pages: a published prompt. */
+struct engine_published {
+    struct engine_domain domain;
+    uint32_t pages;
+    uint64_t hits; /* requests that found a token there */
+    uint64_t hit_tokens;
+};
+
+/* Fills `out` with at most `count` of them, as the last step left them; returns how many. */
+size_t engine_published(struct engine *engine, struct engine_published *out, size_t count);
 
 /* A request that has not ended, without anything of its text. */
 enum engine_request_state {

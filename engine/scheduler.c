@@ -239,7 +239,7 @@ static void plan_admit_together(struct plan_state *state)
     bool has_room = true;
     for (uint32_t i = 0; i < input->waiting_count && i < input->sequences_free; i++) {
         struct scheduler_grant *grant = &state->grants[input->running_count + i];
-        has_room = has_room && !input->waiting[i].is_following && plan_admit(state, i, &pages);
+        has_room = has_room && plan_admit(state, i, &pages);
         if (has_room)
             continue;
         grant->admit = true;
@@ -257,7 +257,7 @@ static void plan_admissions(struct plan_state *state)
     uint64_t pages = plan_pages_available(state);
     for (uint32_t i = 0; i < input->waiting_count && state->plan->admitted < input->sequences_free;
          i++)
-        if (!input->waiting[i].is_following && !plan_admit(state, i, &pages))
+        if (!plan_admit(state, i, &pages))
             return;
 }
 

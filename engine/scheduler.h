@@ -21,14 +21,13 @@ struct scheduler_sequence {
     uint32_t tokens;   /* known: prompt and generated */
     uint32_t computed; /* of them, those whose K and V stand in pages; < tokens */
     uint32_t pages;    /* held; 0 = waiting or paused */
-    /* Without pages, what the cache has for it: `computed` of its tokens, in so many pages, of which
-     * taking costs `found_cost` of the available ones. */
+    /* Without pages, what the cache has for it: `computed` of its tokens, in so many pages; to take
+     * them costs `found_cost` of the available ones. */
     uint32_t found_pages;
     uint32_t found_cost;
     uint32_t pages_back;  /* available again when it is dropped: those that nobody else holds */
     uint32_t logits_from; /* rows at this position and later want logits; < tokens */
     bool is_throttled;    /* computes nothing, and its pages are the first to be taken */
-    bool is_following;    /* waits for another to compute what they share; who is behind may pass */
 };
 
 enum scheduler_mode {

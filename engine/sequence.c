@@ -81,9 +81,13 @@ uint32_t sequence_acquire(struct sequence_table *table, const struct ticket *tic
     sequence->scored = ticket->scores != NULL ? 0 : UINT32_MAX;
     sequence->page_count = 0;
     sequence->domain = asked->domain;
-    sequence->visible[0] = asked->domain;
-    memcpy(&sequence->visible[1], asked->visible,
-           asked->visible_count * sizeof(sequence->visible[0]));
+    sequence->serial = ++table->last_serial;
+    sequence->inserted = 0;
+    sequence->taken = 0;
+    sequence->found.is_known = false;
+    sequence->is_followed = false;
+    memcpy(sequence->visible, asked->visible, asked->visible_count * sizeof(sequence->visible[0]));
+    sequence->visible[asked->visible_count] = asked->domain;
     sequence->visible_count = asked->visible_count + 1;
     sequence->is_throttled = false;
     sequence->last_token_us = 0;
@@ -128,6 +132,8 @@ void sequence_drop_pages(struct sequence *sequence, struct kv_pool *pool)
     while (sequence->page_count > 0)
         kv_pool_release(pool, sequence->pages[--sequence->page_count]);
     sequence->computed = 0;
+    sequence->inserted = 0;
+    sequence->taken = 0;
 }
 
 void sequence_make_youngest(struct sequence_table *table, uint32_t index)

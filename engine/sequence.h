@@ -31,6 +31,12 @@ struct sequence {
     uint32_t scored; /* echo: prompt rows whose logits were seen; UINT32_MAX when none is asked */
     page_id *pages;  /* [pages of a full context] */
     uint32_t page_count;
+    uint64_t serial; /* of this use of the place; never 0 */
+    /* The cache's: pages below `inserted` are in it, `taken` tokens came from it. */
+    uint32_t inserted;
+    uint32_t taken;
+    struct ticket_found found;   /* while paused */
+    bool is_followed;            /* in this step somebody waits for its prompt */
     struct engine_domain domain; /* of the pages it fills */
     struct engine_domain visible[LIMIT_DOMAINS_VISIBLE + 1];
     uint32_t visible_count;
@@ -46,6 +52,7 @@ struct sequence_table {
     struct sequence *slots; /* [count] */
     uint32_t count;
     uint32_t context;
+    uint64_t last_serial;
     uint32_t *order; /* [order_count] of slots, oldest first */
     uint32_t order_count;
     uint32_t *tokens;  /* [count][context] */

@@ -9,6 +9,7 @@
  */
 #pragma once
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -16,6 +17,7 @@
 #include "engine/batch.h"
 #include "engine/inbox.h"
 #include "engine/outbox.h"
+#include "engine/prefix_cache.h"
 #include "engine/sampler.h"
 #include "engine/scheduler.h"
 #include "engine/sequence.h"
@@ -28,11 +30,24 @@ struct step_figures {
     _Atomic uint32_t running;
     _Atomic uint32_t waiting;
     _Atomic uint32_t throttled; /* of those running */
+    _Atomic uint32_t followers;
     _Atomic uint32_t pages_free;
+    _Atomic uint32_t pages_idle;
+    _Atomic uint32_t pages_pinned;
+    _Atomic uint32_t pages_host;
+    _Atomic uint64_t cache_query_tokens;
+    _Atomic uint64_t cache_hit_tokens;
     _Atomic uint64_t steps;
     _Atomic uint64_t rows;
     _Atomic uint64_t tokens_prompt;
     _Atomic uint64_t tokens_generated;
+};
+
+/* Who is in the batch, and where its logits are. */
+struct step_part {
+    uint32_t sequence;
+    uint32_t rows;
+    uint32_t logits_first;
 };
 
 /* All NULL when no metrics are kept. */
@@ -42,6 +57,14 @@ struct step_metrics {
     struct metric *batch_rows;
     struct metric *pages_free;
     struct metric *pages_held;
+    struct metric *pages_cached;
+    struct metric *pages_pinned;
+    struct metric *pages_host;
+    struct metric *cache_queries;
+    struct metric *cache_hits;
+    struct metric *evicted_host;
+    struct metric *evicted_dropped;
+    struct metric *requests_following;
     struct metric *sequences_computing;
     struct metric *sequences_throttled;
     struct metric *requests_waiting;
@@ -68,6 +91,10 @@ struct step_options {
     uint32_t sequences_max; /* that compute at once, throttled ones apart */
     enum scheduler_mode mode;
     uint32_t step_ms; /* budget of a step in predicted milliseconds; 0 = rows alone */
+    bool no_prefix_cache;
+    uint64_t kv_host_bytes;
+    uint32_t pin_percent;
+    uint64_t cache_seed; /* secret */
 };
 
 struct step {
@@ -79,6 +106,7 @@ struct step {
     _Atomic bool is_closing;
 
     struct kv_pool pool;
+    struct prefix_cache cache;
     struct sequence_table sequences;
     struct batch batch;
     struct sampler sampler;
@@ -89,15 +117,25 @@ struct step {
      * and a few readers who have stopped must not keep the others from being admitted. */
     uint32_t places;
     struct scheduler_sequence *view_running; /* [places] */
-    struct scheduler_sequence *view_waiting; /* [places] */
-    struct scheduler_grant *grants;          /* [2 × places] */
-    struct step_part *parts;                 /* [places] who is in the batch */
-    struct logits_stats *stats;              /* [logit_rows_max] */
+    struct scheduler_sequence *view_waiting; /* [places] candidates of this step */
+    uint32_t *pages_gone; /* [pages] scratch: references of throttled sequences; else all 0 */
+    uint32_t *candidates; /* [candidate_count] their requests' slots */
+    uint32_t candidate_count;
+    uint32_t followers;             /* requests that wait for another's prompt */
+    uint32_t find_tokens_left;      /* that this step may look up */
+    struct scheduler_grant *grants; /* [2 × places] */
+    struct step_part *parts;        /* [places] who is in the batch */
+    struct logits_stats *stats;     /* [logit_rows_max] */
     bool has_emitted;
     int64_t now_us;
 
     struct step_figures figures;
     struct step_metrics metrics;
+    /* What engine_published shows. The engine thread only tries the lock: never a wait. */
+    pthread_mutex_t published_lock;
+    struct prefix_published *published; /* [published_count], room for LIMIT_PROMPTS */
+    uint32_t published_count;
+    struct prefix_figures figures_told; /* to the metrics that only rise */
 };
 
 /* LIMIT when kv_bytes cannot hold one full sequence; NO_MEMORY. */

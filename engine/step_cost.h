@@ -32,7 +32,7 @@ struct step_cost {
     struct scheduler_cost bound; /* of nine in ten; all 0 until there is a fit */
 };
 
-/* `keys` is what all rows of the step read together. A step without time is not one: passed over. */
+/* `keys` is what all rows of the step read together. A step that took no time is passed over. */
 void step_cost_add(struct step_cost *cost, uint32_t rows, uint64_t keys, int64_t us);
 
 /* Whether there is a fit: before it nothing is known, and 0 is no prediction. */

@@ -35,6 +35,14 @@ enum status ticket_table_init(struct ticket_table *table, uint32_t count, uint64
         ring_deinit(&table->free_slots);
         FAIL(STATUS_NO_MEMORY, "no memory for %u requests", count);
     }
+    table->tenants = mem_zalloc(count, sizeof(*table->tenants));
+    if (table->tenants == NULL) {
+        mem_free(table->slots);
+        table->slots = NULL;
+        ring_deinit(&table->free_slots);
+        FAIL(STATUS_NO_MEMORY, "no memory for %u requests", count);
+    }
+    pthread_mutex_init(&table->tenants_lock, NULL);
     for (uint32_t slot = 0; slot < count; slot++) {
         bool is_pushed = ring_push(&table->free_slots, &slot);
         ASSERT(is_pushed);
@@ -63,9 +71,72 @@ void ticket_table_deinit(struct ticket_table *table)
     for (uint32_t slot = 0; slot < table->count; slot++)
         release_memory(table, &table->slots[slot]);
     mem_free(table->slots);
+    mem_free(table->tenants);
+    pthread_mutex_destroy(&table->tenants_lock);
     ring_deinit(&table->free_slots);
     table->slots = NULL;
 }
+
+/* --- tenants --- */
+
+/* The tenant's own domain, wherever its pages go; all zero for one that is not known. */
+static const struct engine_domain *tenant_domain(const struct engine_request *asked)
+{
+    bool has_own = asked->visible_count > asked->visible_public + asked->visible_group;
+    return has_own ? &asked->visible[asked->visible_count - 1] : &asked->domain;
+}
+
+static struct ticket_tenant *tenant_find(struct ticket_table *table,
+                                         const struct engine_domain *domain)
+{
+    for (uint32_t i = 0; i < table->tenant_count; i++)
+        if (memcmp(&table->tenants[i].domain, domain, sizeof(*domain)) == 0)
+            return &table->tenants[i];
+    return NULL;
+}
+
+static bool tenant_is_counted(const struct ticket_table *table, const struct engine_request *asked)
+{
+    static const struct engine_domain nobody;
+    return table->tenant_max > 0 && memcmp(tenant_domain(asked), &nobody, sizeof(nobody)) != 0;
+}
+
+static enum status tenant_acquire(struct ticket_table *table, const struct engine_request *asked)
+{
+    if (!tenant_is_counted(table, asked))
+        return STATUS_OK;
+    bool is_scarce = atomic_load(&table->free_count) < table->count / 4;
+    uint32_t most = is_scarce ? table->tenant_max / 8 : table->tenant_max;
+    pthread_mutex_lock(&table->tenants_lock);
+    struct ticket_tenant *tenant = tenant_find(table, tenant_domain(asked));
+    uint32_t requests = tenant != NULL ? tenant->requests : 0;
+    if (requests < most && tenant == NULL) {
+        ASSERT(table->tenant_count < table->count);
+        tenant = &table->tenants[table->tenant_count++];
+        *tenant = (struct ticket_tenant){.domain = *tenant_domain(asked)};
+    }
+    if (requests < most)
+        tenant->requests++;
+    pthread_mutex_unlock(&table->tenants_lock);
+    if (requests >= most)
+        FAIL(STATUS_BUSY, "the engine has as many requests of this tenant as it takes (%u%s)", most,
+             is_scarce ? ", while it is nearly full" : "");
+    return STATUS_OK;
+}
+
+static void tenant_release(struct ticket_table *table, const struct engine_request *asked)
+{
+    if (!tenant_is_counted(table, asked))
+        return;
+    pthread_mutex_lock(&table->tenants_lock);
+    struct ticket_tenant *tenant = tenant_find(table, tenant_domain(asked));
+    ASSERT(tenant != NULL);
+    if (--tenant->requests == 0)
+        *tenant = table->tenants[--table->tenant_count];
+    pthread_mutex_unlock(&table->tenants_lock);
+}
+
+/* --- requests --- */
 
 /* Adds to the sum of bytes, unless that goes over the bound. */
 static bool acquire_bytes(struct ticket_table *table, struct ticket *ticket, uint64_t bytes)
@@ -129,8 +200,11 @@ enum status ticket_acquire(struct ticket_table *table, const struct engine_reque
     ASSERT(asked->visible_count <= LIMIT_DOMAINS_VISIBLE);
     ASSERT(asked->visible_public + asked->visible_group <= asked->visible_count);
     ASSERT(asked->sampling.bias_count <= LIMIT_LOGIT_BIAS);
-    if (!ring_pop(&table->free_slots, slot))
+    TRY(tenant_acquire(table, asked));
+    if (!ring_pop(&table->free_slots, slot)) {
+        tenant_release(table, asked);
         FAIL(STATUS_BUSY, "the engine has as many requests as it takes (%u)", table->count);
+    }
     struct ticket *ticket = &table->slots[*slot];
     size_t copy_bytes = acquire_copy_bytes(asked);
     bool has_bytes = acquire_bytes(table, ticket, copy_bytes);
@@ -140,6 +214,7 @@ enum status ticket_acquire(struct ticket_table *table, const struct engine_reque
         release_memory(table, ticket);
         bool is_pushed = ring_push(&table->free_slots, slot);
         ASSERT(is_pushed);
+        tenant_release(table, asked);
         FAIL(STATUS_BUSY, "the engine's memory for waiting requests is used up");
     }
     atomic_fetch_sub(&table->free_count, 1);
@@ -158,6 +233,10 @@ enum status ticket_acquire(struct ticket_table *table, const struct engine_reque
     atomic_store(&ticket->shown_completion, 0);
     ticket->choices_admitted = 0;
     ticket->choices_ended = 0;
+    ticket->found = (struct ticket_found){0};
+    ticket->is_cache_counted = false;
+    ticket->leader_serial = 0;
+    ticket->followed_steps = 0;
     ticket->admitted_us = 0;
     ticket->first_token_us = 0;
     ticket->last_token_us = 0;
@@ -171,6 +250,7 @@ void ticket_release(struct ticket_table *table, uint32_t slot)
 {
     struct ticket *ticket = &table->slots[slot];
     atomic_store(&ticket->id, 0);
+    tenant_release(table, &ticket->asked);
     release_memory(table, ticket);
     atomic_fetch_add(&table->free_count, 1);
     bool is_pushed = ring_push(&table->free_slots, &slot);

@@ -8,6 +8,7 @@
  */
 #pragma once
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -20,6 +21,15 @@ struct ticket_score {
     float logprob;
     uint32_t top_count;
     struct engine_logprob top[]; /* [asked.top_logprobs] */
+};
+
+/* What the cache had for a text when it was last looked up. */
+struct ticket_found {
+    bool is_known;
+    uint64_t version; /* of the cache */
+    uint32_t tokens;
+    uint32_t pages; /* that hold them */
+    uint32_t cost;  /* of the available pages, to take them */
 };
 
 struct ticket {
@@ -51,6 +61,13 @@ struct ticket {
     /* The engine thread's. */
     uint32_t choices_admitted;
     uint32_t choices_ended;
+    struct ticket_found found; /* by its prompt */
+    bool is_cache_counted;
+    /* The sequence whose prompt it follows, up to so many tokens; serial 0 = none. */
+    uint32_t leader;
+    uint64_t leader_serial;
+    uint32_t leader_until;
+    uint32_t followed_steps;
     int64_t admitted_us;
     int64_t first_token_us;
     int64_t last_token_us;
@@ -61,6 +78,11 @@ struct ticket {
     int64_t queue_us;
 };
 
+struct ticket_tenant {
+    struct engine_domain domain; /* its own */
+    uint32_t requests;
+};
+
 struct ticket_table {
     struct ticket *slots; /* [count] */
     uint32_t count;
@@ -68,13 +90,20 @@ struct ticket_table {
     _Atomic uint32_t free_count;
     _Atomic uint64_t bytes;
     uint64_t bytes_max;
+    /* Requests of each tenant that has some, so that none shuts the door for the others. */
+    uint32_t tenant_max; /* of one tenant; 0 = any number */
+    pthread_mutex_t tenants_lock;
+    struct ticket_tenant *tenants; /* [tenant_count], room for `count` */
+    uint32_t tenant_count;
 };
 
 enum status ticket_table_init(struct ticket_table *table, uint32_t count, uint64_t bytes_max);
 /* Frees what all slots hold. */
 void ticket_table_deinit(struct ticket_table *table);
 
-/* Copies `asked` into a free slot and gives it an id. BUSY when slots or bytes are used up. */
+/* Copies `asked` into a free slot and gives it an id. BUSY when slots or bytes are used up, or
+ * those of its tenant: `tenant_max`, and an eighth of it while less than a quarter of all slots is
+ * free. */
 enum status ticket_acquire(struct ticket_table *table, const struct engine_request *asked,
                            int64_t now_us, uint32_t *slot, engine_request_id *id);
 /* The slot is free for another; ids of this one are stale from here on. */
@@ -108,6 +137,13 @@ static inline bool ticket_is_cancelled(struct ticket *ticket)
 static inline uint32_t ticket_acknowledged(struct ticket *ticket, uint32_t choice)
 {
     return (uint32_t)atomic_load_explicit(&ticket->acknowledged[choice], memory_order_relaxed);
+}
+
+/* Weight of the request's domain in the cache. */
+static inline uint32_t ticket_cache_share(const struct ticket *ticket)
+{
+    enum { SHARE_DEFAULT = 100 };
+    return ticket->asked.cache_share > 0 ? ticket->asked.cache_share : SHARE_DEFAULT;
 }
 
 /* Entry `index` of a choice's scores. */

@@ -57,6 +57,10 @@
 #define LIMIT_REQUEST_ID_BYTES   64
 #define LIMIT_FINAL_RECORDS      131072 /* kept until acknowledged: the longest outage of an edge */
 
+/* --- sharing the engine --- */
+#define LIMIT_TENANT_REQUESTS_IN_ENGINE 256 /* of one tenant: three leave room for more */
+#define LIMIT_FILL_STEPS                256 /* to wait for another's prompt: 8k tokens by 32 rows */
+
 /* --- names and keys --- */
 #define LIMIT_NAME_BYTES           128
 #define LIMIT_ID_BYTES             40

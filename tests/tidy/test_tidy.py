@@ -66,6 +66,10 @@ UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b|#\s*if\s+0\b")
 # .c files without a unit test of their own, and what tests them instead.
 TESTED_ELSEWHERE = {
     "gateway/main.c": "tests/e2e drives every subcommand",
+    "engine/step_end.c": "tests/unit/test_step.c and test_step_prefix.c",
+    "engine/step_plan.c": "tests/unit/test_step.c and test_step_prefix.c",
+    "engine/step_tell.c": "tests/unit/test_step.c and test_engine.c",
+    "engine/step_token.c": "tests/unit/test_step.c and test_engine.c",
     "gateway/serve/serve.c": "tests/e2e/test_serve.py: forks, signals, kill -9 of the halves",
 }
 

@@ -67,15 +67,15 @@ static void test_one_life(void **state)
     assert_memory_equal(sequence->tokens, prompt, 20 * sizeof(uint32_t));
     assert_int_equal(sequence_logits_from(sequence), 19);
     assert_int_equal(sequence->visible_count, 2);
-    assert_int_equal(sequence->visible[0].bytes[0], 9);
-    assert_int_equal(sequence->visible[1].bytes[0], 7);
+    assert_int_equal(sequence->visible[0].bytes[0], 7);
+    assert_int_equal(sequence->visible[1].bytes[0], 9);
     sequence_grow(sequence, &pool, 17);
     assert_int_equal(sequence->page_count, 2);
     sequence_grow(sequence, &pool, 32);
     assert_int_equal(sequence->page_count, 2);
     sequence->computed = 17;
     assert_true(sequence_table_check(&table, &pool));
-    kv_pool_assert_visible(&pool, sequence->pages, 2, sequence->visible, 1);
+    kv_pool_assert_visible(&pool, sequence->pages, 2, sequence->visible, 2);
     sequence->computed = 33; /* more than it has pages for */
     assert_false(sequence_table_check(&table, &pool));
     sequence_drop_pages(sequence, &pool);

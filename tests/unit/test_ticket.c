@@ -239,6 +239,51 @@ static int refuse_after(void *context, size_t bytes)
     return (*left)-- <= 0;
 }
 
+/* A tenant is known by its own domain, wherever its pages go. */
+static void test_tenants_leave_room(void **state)
+{
+    (void)state;
+    enum { SLOTS = 32 };
+    struct ticket_table table;
+    uint32_t slots[SLOTS];
+    uint32_t slot;
+    engine_request_id id;
+    uint32_t count = 0;
+    assert_int_equal(ticket_table_init(&table, SLOTS, 100000), STATUS_OK);
+    table.tenant_max = 16;
+    struct engine_request first = plain(3, 1);
+    first.domain.bytes[0] = 1;
+    struct engine_request second = plain(3, 1); /* its pages go to a group */
+    second.domain.bytes[0] = 7;
+    second.visible[0] = second.domain;
+    second.visible[1].bytes[0] = 2;
+    second.visible_count = 2;
+    second.visible_group = 1;
+    const struct engine_request unknown = plain(3, 1);
+
+    for (; count < 16; count++)
+        assert_int_equal(ticket_acquire(&table, &first, 0, &slots[count], &id), STATUS_OK);
+    assert_int_equal(ticket_acquire(&table, &first, 0, &slot, &id), STATUS_BUSY);
+    for (; count < 25; count++)
+        assert_int_equal(ticket_acquire(&table, &second, 0, &slots[count], &id), STATUS_OK);
+    /* 7 of 32 are free: only who has less than 2 gets one. */
+    assert_int_equal(ticket_acquire(&table, &second, 0, &slot, &id), STATUS_BUSY);
+    struct engine_request third = second;
+    third.visible[1].bytes[0] = 3;
+    for (; count < 27; count++)
+        assert_int_equal(ticket_acquire(&table, &third, 0, &slots[count], &id), STATUS_OK);
+    assert_int_equal(ticket_acquire(&table, &third, 0, &slot, &id), STATUS_BUSY);
+    for (; count < SLOTS; count++)
+        assert_int_equal(ticket_acquire(&table, &unknown, 0, &slots[count], &id), STATUS_OK);
+    assert_int_equal(table.tenant_count, 3);
+    while (count > 0)
+        ticket_release(&table, slots[--count]);
+    assert_int_equal(table.tenant_count, 0);
+    assert_int_equal(ticket_acquire(&table, &first, 0, &slot, &id), STATUS_OK);
+    ticket_release(&table, slot);
+    ticket_table_deinit(&table);
+}
+
 static void test_no_memory(void **state)
 {
     (void)state;
@@ -251,6 +296,8 @@ static void test_no_memory(void **state)
     left = 1;
     assert_int_equal(ticket_table_init(&table, 2, 100000), STATUS_NO_MEMORY);
     left = 2;
+    assert_int_equal(ticket_table_init(&table, 2, 100000), STATUS_NO_MEMORY);
+    left = 3;
     assert_int_equal(ticket_table_init(&table, 2, 100000), STATUS_OK);
     for (int allowed = 0; allowed < 3; allowed++) {
         left = allowed;
@@ -267,7 +314,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_prompt_lengths), cmocka_unit_test(test_ranges),
         cmocka_unit_test(test_copy),           cmocka_unit_test(test_full),
-        cmocka_unit_test(test_stale_ids),      cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_stale_ids),      cmocka_unit_test(test_tenants_leave_room),
+        cmocka_unit_test(test_no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,119 @@
+#include "engine/step_token.h"
+
+#include "engine/step_end.h"
+#include "engine/step_prefix.h"
+#include "engine/step_tell.h"
+
+static void token_times(struct step *step, struct sequence *sequence, struct ticket *ticket)
+{
+    const struct step_metrics *metrics = &step->metrics;
+    if (metrics->tokens_generated != NULL) {
+        metric_add(metrics->tokens_generated, 1);
+        if (ticket->first_token_us == 0)
+            metric_observe(metrics->first_token_seconds,
+                           (double)(step->now_us - ticket->submitted_us) * 1e-6);
+        if (sequence->last_token_us > 0)
+            metric_observe(metrics->inter_token_seconds,
+                           (double)(step->now_us - sequence->last_token_us) * 1e-6);
+    }
+    if (ticket->first_token_us == 0)
+        ticket->first_token_us = step->now_us;
+    ticket->last_token_us = step->now_us;
+    sequence->last_token_us = step->now_us;
+    atomic_fetch_add_explicit(&step->figures.tokens_generated, 1, memory_order_relaxed);
+}
+
+static enum engine_finish token_finish(const struct sequence *sequence, const struct ticket *ticket,
+                                       bool is_end)
+{
+    if (is_end || text_stream_is_stopped(&sequence->text))
+        return ENGINE_FINISH_STOP;
+    if (sequence_generated(sequence) >= ticket->tokens_max)
+        return ENGINE_FINISH_LENGTH;
+    return ENGINE_FINISH_NONE;
+}
+
+/* Chooses the next token of a sequence from its row of logits, and tells it. */
+static void token_next(struct step *step, uint32_t index, const float *logits,
+                       const struct logits_stats *stats)
+{
+    struct sequence *sequence = &step->sequences.slots[index];
+    struct ticket *ticket = &step->options.tickets->slots[sequence->slot];
+    const struct engine_request *asked = &ticket->asked;
+    const struct vocab *vocab = step->options.vocab;
+    const struct sampler_args args = {
+        .logits = logits,
+        .stats = stats,
+        .sampling = &asked->sampling,
+        .choice = sequence->choice,
+        .position = sequence->token_count,
+        .generated = sequence->tokens + sequence->prompt_count,
+        .generated_count = sequence_generated(sequence),
+    };
+    uint32_t token = sampler_choose(&step->sampler, &args);
+    if (asked->echo && args.generated_count == 0) {
+        const struct outbox_record mark = step_tell_record(step, ENGINE_EVENT_PROMPT, index);
+        step_tell(step, &mark, NULL, (struct slice){0});
+        sequence->scored = UINT32_MAX;
+    }
+    sequence->tokens[sequence->token_count++] = token;
+    ticket->report.completion_tokens++;
+    token_times(step, sequence, ticket);
+
+    struct engine_logprob top[LIMIT_LOGPROBS];
+    struct outbox_record record = step_tell_record(step, ENGINE_EVENT_TOKEN, index);
+    record.token = token;
+    record.logprob = sampler_logprob(logits, stats, token);
+    if (asked->want_logprobs)
+        record.top_count = sampler_top(logits, stats, step->vocab_count, asked->top_logprobs, top);
+    bool is_end = vocab_is_end(vocab, token) && !asked->ignore_end;
+    struct slice text = text_stream_push(&sequence->text, vocab_bytes(vocab, token),
+                                         is_end || vocab_is_control(vocab, token));
+    step_tell(step, &record, top, text);
+
+    enum engine_finish finish = token_finish(sequence, ticket, is_end);
+    if (finish != ENGINE_FINISH_NONE)
+        step_end_own(step, index, finish);
+}
+
+/* Echo: row `position` of the prompt gives the log-probability of the token after it. */
+static void token_score(struct step *step, const struct sequence *sequence, uint32_t position,
+                        const float *logits, const struct logits_stats *stats)
+{
+    const struct ticket *ticket = &step->options.tickets->slots[sequence->slot];
+    struct ticket_score *score = ticket_score_at(ticket, sequence->choice, position + 1);
+    score->logprob = sampler_logprob(logits, stats, sequence->tokens[position + 1]);
+    score->top_count =
+        sampler_top(logits, stats, step->vocab_count, ticket->asked.top_logprobs, score->top);
+}
+
+/* A published prompt ends where an answer would begin. */
+static void token_published(struct step *step, uint32_t index)
+{
+    bool is_pinned = step_prefix_pin(step, &step->sequences.slots[index]);
+    step_end_own(step, index, is_pinned ? ENGINE_FINISH_STOP : ENGINE_FINISH_ERROR);
+}
+
+void step_token_results(struct step *step, const struct step_part *part, const float *logits)
+{
+    struct sequence *sequence = &step->sequences.slots[part->sequence];
+    uint32_t from = sequence_logits_from(sequence);
+    uint32_t position = sequence->computed > from ? sequence->computed : from;
+    uint32_t end = sequence->computed + part->rows;
+    uint32_t last = sequence->token_count - 1;
+    sequence->computed = end;
+    step_prefix_insert(step, sequence);
+    for (uint32_t row = part->logits_first; position < end; row++, position++) {
+        const float *row_logits = logits + (size_t)row * step->vocab_count;
+        if (position == last && step->options.tickets->slots[sequence->slot].asked.is_published) {
+            token_published(step, part->sequence);
+            return;
+        }
+        if (position == last) {
+            token_next(step, part->sequence, row_logits, &step->stats[row]);
+            return;
+        }
+        token_score(step, sequence, position, row_logits, &step->stats[row]);
+        sequence->scored = position + 1;
+    }
+}

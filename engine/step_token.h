@@ -1,0 +1,13 @@
+/* step_token: from a row of logits to the next token, its text and its end.
+ *
+ * Owns:     nothing; it advances the sequences of the batch.
+ * Thread:   engine thread only.
+ * Cost:     sampling; O(vocabulary) a row at the most.
+ * Not here: the forward pass (model), choosing (sampler), what may be shown (text_stream).
+ */
+#pragma once
+
+#include "engine/step.h"
+
+/* The rows of one part of the batch have been computed: `logits` are the batch's. */
+void step_token_results(struct step *step, const struct step_part *part, const float *logits);

@@ -1,0 +1,177 @@
+#include "tests/kit/step_world.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "config/base/mem.h"
+#include "tests/kit/engine_run.h"
+
+enum { STEPS_MAX = 100000 };
+
+static void must(bool condition, const char *what)
+{
+    if (condition)
+        return;
+    fprintf(stderr, "step_world: %s: %s\n", what, status_note()->message);
+    abort();
+}
+
+struct step_world *step_world_open(const struct step_world_options *options)
+{
+    struct step_world *world = mem_alloc_aligned(64, (sizeof(*world) + 63) & ~(size_t)63);
+    must(world != NULL, "memory");
+    memset(world, 0, sizeof(*world));
+    clock_manual_init(&world->clock, 1000);
+    must(gguf_open(&world->gguf, engine_run_make_model()) == STATUS_OK, "gguf_open");
+    must(vocab_create(&world->vocab, world->gguf) == STATUS_OK, "vocab_create");
+    const struct kernels_options kernels_options = {
+        .isa = "ref_int8", .threads = 1, .rows_max = options->rows_max, .cols_max = 256};
+    must(kernels_create(&world->kernels, &kernels_options) == STATUS_OK, "kernels_create");
+    must(model_open(&world->model, world->kernels, world->gguf, options->rows_max,
+                    options->rows_max) == STATUS_OK,
+         "model_open");
+    const struct model_config *config = model_config(world->model);
+    must(kernels_kv_layout(world->kernels, KV_TYPE_F16, KV_POOL_PAGE_TOKENS, config->layers,
+                           config->kv_heads, config->head_dim, &world->layout) == STATUS_OK,
+         "kernels_kv_layout");
+    must(ticket_table_init(&world->tickets, STEP_WORLD_REQUESTS, 16 << 20) == STATUS_OK,
+         "ticket_table_init");
+    const struct step_options step_options = {
+        .kernels = world->kernels,
+        .model = world->model,
+        .vocab = world->vocab,
+        .layout = &world->layout,
+        .tickets = &world->tickets,
+        .clock = &world->clock,
+        .kv_bytes = options->pages * world->layout.page_bytes,
+        .context = STEP_WORLD_CONTEXT,
+        .rows_max = options->rows_max,
+        .logit_rows_max = options->rows_max,
+        .sequences_max = options->sequences_max,
+        .mode = options->mode,
+        .no_prefix_cache = options->no_prefix_cache,
+        .kv_host_bytes = options->host_pages * world->layout.page_bytes,
+        .pin_percent = options->pin_percent,
+        .cache_seed = 1,
+    };
+    must(step_init(&world->step, &step_options) == STATUS_OK, "step_init");
+    return world;
+}
+
+void step_world_close(struct step_world *world)
+{
+    step_deinit(&world->step);
+    ticket_table_deinit(&world->tickets);
+    model_close(world->model);
+    kernels_destroy(world->kernels);
+    vocab_destroy(world->vocab);
+    gguf_close(world->gguf);
+    mem_free(world);
+    engine_run_remove_model();
+}
+
+struct engine_domain step_world_domain(uint8_t domain)
+{
+    struct engine_domain out = {{0}};
+    if (domain > 0)
+        memset(out.bytes, domain, sizeof(out.bytes));
+    return out;
+}
+
+struct engine_request step_world_request(const uint32_t *tokens, uint32_t count,
+                                         uint32_t tokens_max, uint8_t domain)
+{
+    return (struct engine_request){.prompt_kind = ENGINE_PROMPT_TOKENS,
+                                   .tokens = tokens,
+                                   .token_count = count,
+                                   .choices = 1,
+                                   .tokens_max = tokens_max,
+                                   .sampling = {.top_p = 1},
+                                   .ignore_end = true,
+                                   .domain = step_world_domain(domain)};
+}
+
+uint32_t step_world_submit(struct step_world *world, const struct engine_request *request)
+{
+    must(world->told_count < STEP_WORLD_REQUESTS, "too many requests");
+    struct step_world_told *told = &world->told[world->told_count];
+    struct engine_request own = *request;
+    own.context = told;
+    must(ticket_acquire(&world->tickets, &own, clock_mono_us(&world->clock), &told->slot,
+                        &told->id) == STATUS_OK,
+         "ticket_acquire");
+    must(ticket_take_tokens(&world->tickets, told->slot, 256, STEP_WORLD_CONTEXT) == STATUS_OK,
+         "ticket_take_tokens");
+    inbox_push(&world->step.inbox, told->slot);
+    return world->told_count++;
+}
+
+void step_world_cancel(struct step_world *world, uint32_t told)
+{
+    ticket_cancel(&world->tickets, world->told[told].id);
+}
+
+static void take_record(struct step_world *world, const struct outbox_record *record)
+{
+    struct ticket *ticket = &world->tickets.slots[record->slot];
+    struct step_world_told *told = ticket->asked.context;
+    struct step_world_answer *answer = &told->answers[record->choice];
+    must(!told->is_over, "an event after the last");
+    must(told->is_started ==
+             (record->kind != ENGINE_EVENT_START && record->kind != ENGINE_EVENT_ERROR),
+         "an event out of order");
+    if (record->sequence != SEQUENCE_NONE)
+        atomic_fetch_add(&world->step.sequences.slots[record->sequence].records_taken, 1);
+    if (record->kind == ENGINE_EVENT_START)
+        told->is_started = true;
+    if (record->kind == ENGINE_EVENT_TOKEN) {
+        must(answer->count < STEP_WORLD_TOKENS, "too long an answer");
+        answer->tokens[answer->count] = record->token;
+        answer->logprobs[answer->count++] = record->logprob;
+        if (!world->holds_acknowledgements)
+            ticket_acknowledge(&world->tickets, told->id, record->choice, 1);
+    }
+    if (record->kind == ENGINE_EVENT_CHOICE_END)
+        answer->finish = record->finish;
+    if (record->kind != ENGINE_EVENT_END && record->kind != ENGINE_EVENT_ERROR)
+        return;
+    told->is_over = true;
+    told->report = ticket->report_end;
+    told->refusal = ticket->refusal;
+    ticket_release(&world->tickets, record->slot);
+}
+
+bool step_world_step(struct step_world *world)
+{
+    const struct engine_logprob *top;
+    struct slice text;
+    bool has_moved = step_once(&world->step);
+    must(sequence_table_check(&world->step.sequences, &world->step.pool), "sequences");
+    must(prefix_cache_check(&world->step.cache), "prefix cache");
+    for (const struct outbox_record *record;
+         (record = outbox_next(&world->step.outbox, &top, &text)) != NULL;)
+        take_record(world, record);
+    return has_moved;
+}
+
+uint32_t step_world_run(struct step_world *world)
+{
+    uint32_t steps = 0;
+    while (step_world_step(world))
+        must(++steps < STEPS_MAX, "steps without end");
+    return steps;
+}
+
+bool step_world_same(const struct step_world_told *a, const struct step_world_told *b)
+{
+    for (uint32_t i = 0; i < LIMIT_CHOICES; i++) {
+        const struct step_world_answer *x = &a->answers[i];
+        const struct step_world_answer *y = &b->answers[i];
+        if (x->count != y->count || x->finish != y->finish ||
+            memcmp(x->tokens, y->tokens, x->count * sizeof(x->tokens[0])) != 0 ||
+            memcmp(x->logprobs, y->logprobs, x->count * sizeof(x->logprobs[0])) != 0)
+            return false;
+    }
+    return true;
+}

@@ -1,0 +1,75 @@
+/* step_world: the step loop without its thread: the test is engine thread, submitter and consumer.
+ *
+ * Owns:     the small model, tickets, a step under a standing clock, what requests were told.
+ * Thread:   one.
+ * Cost:     after each step all invariants are checked, O(pool).
+ * Not here: what is right (the tests).
+ */
+#pragma once
+
+#include "engine/step.h"
+
+enum {
+    STEP_WORLD_CONTEXT = 512,
+    STEP_WORLD_REQUESTS = 64,
+    STEP_WORLD_TOKENS = 128, /* of an answer, at most */
+};
+
+struct step_world_options {
+    uint32_t rows_max;
+    uint32_t sequences_max;
+    uint32_t pages;
+    uint32_t host_pages;
+    uint32_t pin_percent;
+    bool no_prefix_cache;
+    enum scheduler_mode mode;
+};
+
+struct step_world_told {
+    uint32_t slot; /* while it has not ended */
+    engine_request_id id;
+    bool is_started;
+    bool is_over;
+    struct error_note refusal; /* status OK unless refused */
+    struct engine_report report;
+    struct step_world_answer {
+        uint32_t count;
+        uint32_t tokens[STEP_WORLD_TOKENS];
+        float logprobs[STEP_WORLD_TOKENS];
+        enum engine_finish finish;
+    } answers[LIMIT_CHOICES];
+};
+
+struct step_world {
+    struct gguf *gguf;
+    struct vocab *vocab;
+    struct kernels *kernels;
+    struct model *model;
+    struct kv_layout layout;
+    struct ticket_table tickets;
+    struct clock clock;
+    struct step step;
+    bool holds_acknowledgements; /* the readers have stopped */
+    uint32_t told_count;
+    struct step_world_told told[STEP_WORLD_REQUESTS];
+};
+
+struct step_world *step_world_open(const struct step_world_options *options);
+void step_world_close(struct step_world *world);
+
+/* A greedy request for `tokens_max` tokens after a prompt, in domain `domain` (0 = none). */
+struct engine_request step_world_request(const uint32_t *tokens, uint32_t count,
+                                         uint32_t tokens_max, uint8_t domain);
+struct engine_domain step_world_domain(uint8_t domain);
+
+/* Its place in world->told. */
+uint32_t step_world_submit(struct step_world *world, const struct engine_request *request);
+void step_world_cancel(struct step_world *world, uint32_t told);
+
+/* One step, checked, and all it tells taken and acknowledged; false when there was none. */
+bool step_world_step(struct step_world *world);
+/* Steps until there is nothing to do; how many. */
+uint32_t step_world_run(struct step_world *world);
+
+/* Same tokens, log-probabilities (bits) and ends. */
+bool step_world_same(const struct step_world_told *a, const struct step_world_told *b);
