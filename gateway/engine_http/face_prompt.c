@@ -132,13 +132,16 @@ static void job_refuse(struct face_prompt_job *job, const struct error_note *not
 }
 
 /* What was pinned of one that failed goes again. A cap that is reached is a matter of what else is
- * published, not of this body's size. */
+ * published, not of this body's size. A client that is still there did not cancel: the domain was
+ * being unpublished, or the engine ends. */
 static void job_failed(struct face_prompt_job *job, const struct error_note *note)
 {
     struct error_note own = *note;
     (void)engine_unpublish(job->face->engine, &job->domain);
     if (own.status == STATUS_LIMIT)
         own.status = STATUS_CONFLICT;
+    else if (own.status == STATUS_CANCELLED)
+        own.status = STATUS_BUSY;
     job_refuse(job, &own);
 }
 
@@ -149,7 +152,8 @@ static void job_published(struct face_prompt_job *job, const struct engine_repor
         report->finish != ENGINE_FINISH_CANCELLED && report->finish != ENGINE_FINISH_ERROR;
     enum status status = STATUS_OK;
     if (!is_whole)
-        status = status_fail(STATUS_CANCELLED, __FILE__, __LINE__, NULL, "It was taken back.");
+        status = status_fail(STATUS_CANCELLED, __FILE__, __LINE__, NULL,
+                             "The prompt was taken back; try again.");
     else if (face->prompt_count == LIMIT_PROMPTS)
         status = status_fail(STATUS_CONFLICT, __FILE__, __LINE__, NULL,
                              "%d prompts are published, which is the limit.", LIMIT_PROMPTS);
@@ -363,16 +367,31 @@ void face_prompt_unpublish(struct http_request *request, struct face *face)
     http_respond_json(request, 200, SLICE("{\"unpublished\":true}"));
 }
 
+static struct engine_published list_use(const struct engine_published *found, size_t count,
+                                        const struct engine_domain *domain)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (domain_is(&found[i].domain, domain))
+            return found[i];
+    }
+    return (struct engine_published){0};
+}
+
 void face_prompt_list(struct http_request *request, struct face *face)
 {
     struct buffer answer;
+    struct engine_published found[LIMIT_PROMPTS];
+    size_t count = engine_published(face->engine, found, LIMIT_PROMPTS);
     buffer_init(&answer, ANSWER_BYTES_MAX);
     buffer_append_text(&answer, "{\"object\":\"list\",\"data\":[");
     for (uint32_t i = 0; i < face->prompt_count; i++) {
         const struct face_prompt_row *row = &face->prompts[i];
+        const struct engine_published use = list_use(found, count, &row->domain);
         buffer_append_text(&answer, i > 0 ? ",{\"domain\":\"" : "{\"domain\":\"");
         domain_append(&answer, &row->domain);
-        buffer_printf(&answer, "\",\"tokens\":%u,\"pages\":%u}", row->tokens, row->pages);
+        buffer_printf(&answer, "\",\"tokens\":%u,\"pages\":%u,\"hits\":%llu,\"hit_tokens\":%llu}",
+                      row->tokens, row->pages, (unsigned long long)use.hits,
+                      (unsigned long long)use.hit_tokens);
     }
     buffer_append_text(&answer, "]}");
     if (answer.status == STATUS_OK)
