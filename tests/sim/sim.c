@@ -87,6 +87,9 @@ static void add(struct sim_result *sum, const struct sim_result *one)
     sum->tokens_cached += one->tokens_cached;
     sum->tokens_generated += one->tokens_generated;
     sum->preemptions += one->preemptions;
+    sum->evicted_to_host += one->evicted_to_host;
+    sum->evicted_dropped += one->evicted_dropped;
+    sum->returned += one->returned;
     sum->requests += one->requests;
     sum->cancelled += one->cancelled;
 }
@@ -119,8 +122,10 @@ int main(int argc, char **argv)
         usage();
     printf("sim: %" PRIu64 " seeds, %u requests (%u cancelled), %" PRIu64 " steps, %" PRIu64
            " rows, prompts of %" PRIu64 " tokens (%" PRIu64 " found), %" PRIu64
-           " generated, %" PRIu64 " preemptions\n",
+           " generated, %" PRIu64 " preemptions, pages: %" PRIu64 " to the host, %" PRIu64
+           " back, %" PRIu64 " dropped\n",
            seeds, sum.requests, sum.cancelled, sum.steps, sum.rows, sum.tokens_prompt,
-           sum.tokens_cached, sum.tokens_generated, sum.preemptions);
+           sum.tokens_cached, sum.tokens_generated, sum.preemptions, sum.evicted_to_host,
+           sum.returned, sum.evicted_dropped);
     return 0;
 }

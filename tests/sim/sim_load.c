@@ -13,6 +13,7 @@ enum { PAGE_TOKENS = 16, CONTEXT_PAGES = SIM_CONTEXT / PAGE_TOKENS, SYSTEM_PROMP
 #define AGAIN     SIM_SOURCE_AGAIN
 #define TWIST     SIM_SOURCE_TWIST
 #define PUBLISHED SIM_SOURCE_PUBLISHED
+#define PUBLISH   SIM_SOURCE_PUBLISH
 static const struct sim_knobs KINDS[] = {
 #define SIM_KIND(name, ...) {.kind = #name, __VA_ARGS__},
 #include "tests/sim/sim_kinds.def"
@@ -54,6 +55,15 @@ void sim_load_knobs(struct sim_knobs *out, uint64_t seed)
     static const uint32_t rows[] = {4, 16, 40, 64, 256};
     out->rows_max = rows[rng_below(&rng, sizeof(rows) / sizeof(rows[0]))];
     out->sequences_max = (uint32_t)(1 + rng_below(&rng, 8));
+    static const uint32_t percents[] = {0, 20, 50, 90};
+    out->pin_percent = percents[rng_below(&rng, 4)];
+    static const uint32_t modes[] = {ENGINE_BATCHING_CONTINUOUS, ENGINE_BATCHING_CONTINUOUS,
+                                     ENGINE_BATCHING_CONTINUOUS, ENGINE_BATCHING_CONTINUOUS,
+                                     ENGINE_BATCHING_WINDOW,     ENGINE_BATCHING_STATIC};
+    out->batching = modes[rng_below(&rng, 6)];
+    out->is_uncached = rng_below(&rng, 20) == 0;
+    static const uint32_t budgets[] = {0, 1, 2, 10};
+    out->step_ms = budgets[rng_below(&rng, 4)];
 }
 
 uint32_t sim_load_sometimes(struct rng *rng, uint32_t permille, uint32_t bound)
@@ -89,6 +99,7 @@ void sim_load_draw(struct sim_draw *out, const struct sim_knobs *knobs, struct r
         .choices = rng_below(rng, 6) == 0 ? (uint32_t)(1 + rng_below(rng, SIM_CHOICES_MAX)) : 1,
         .temperature = rng_below(rng, 4) == 0 ? 0.7f : 0,
         .source = draw_source(knobs, rng),
+        .is_uncached = rng_below(rng, 25) == 0,
     };
     /* Bursts: several at the same moment. */
     if (rng_below(rng, 4) == 0)

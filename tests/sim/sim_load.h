@@ -25,6 +25,7 @@ enum sim_source {
     SIM_SOURCE_AGAIN,
     SIM_SOURCE_TWIST,
     SIM_SOURCE_PUBLISHED,
+    SIM_SOURCE_PUBLISH, /* publishes a text itself */
     SIM_SOURCE_COUNT,
 };
 
@@ -43,7 +44,11 @@ struct sim_knobs {
     uint32_t stops;     /* readers who stop */
     uint32_t deadlines; /* … of requests */
     uint32_t changes;   /* grants given or taken, prompts unpublished, per request */
-    bool is_long;       /* answers long enough to throttle */
+    uint32_t pin_percent;
+    uint32_t batching; /* enum engine_batching */
+    uint32_t step_ms;
+    bool is_uncached; /* the option of the server */
+    bool is_long;     /* answers long enough to throttle */
     uint32_t source[SIM_SOURCE_COUNT];
 };
 
@@ -65,6 +70,7 @@ struct sim_draw {
     uint32_t tokens_max;
     uint32_t choices;
     float temperature;
+    bool is_uncached; /* without a domain */
     enum sim_source source;
 };
 

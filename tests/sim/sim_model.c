@@ -18,6 +18,7 @@ struct model {
     uint32_t rows_max;
     uint32_t logit_rows_max;
     uint64_t *chains; /* [rows_max] */
+    bool *is_seen;    /* [rows_max] */
     float *logits;    /* [logit_rows_max][SIM_MODEL_VOCAB] */
 };
 
@@ -47,7 +48,9 @@ struct model *sim_model_create(struct clock *clock, const struct sim_model_cost 
     model->logit_rows_max = logit_rows_max;
     model->chains = mem_zalloc(rows_max, sizeof(*model->chains));
     model->logits = mem_zalloc((size_t)logit_rows_max * SIM_MODEL_VOCAB, sizeof(*model->logits));
+    model->is_seen = mem_zalloc(rows_max, sizeof(*model->is_seen));
     ASSERT(model->chains != NULL);
+    ASSERT(model->is_seen != NULL);
     ASSERT(model->logits != NULL);
     return model;
 }
@@ -55,6 +58,7 @@ struct model *sim_model_create(struct clock *clock, const struct sim_model_cost 
 void sim_model_destroy(struct model *model)
 {
     mem_free(model->chains);
+    mem_free(model->is_seen);
     mem_free(model->logits);
     mem_free(model);
 }
@@ -145,6 +149,30 @@ static bool forward_is_last(const struct model_batch *batch, uint32_t row)
     return row + 1 == batch->rows || batch->kv.sequence[row + 1] != batch->kv.sequence[row];
 }
 
+/* Rows that attention may read together have those pages in common, and see that far. */
+static void forward_check_groups(const struct model *model, const struct model_batch *batch)
+{
+    const struct kv_rows *kv = &batch->kv;
+    const struct attention_groups *groups = batch->groups;
+    memset(model->is_seen, 0, batch->rows * sizeof(*model->is_seen));
+    for (uint32_t i = 0; i < batch->rows; i++) {
+        uint32_t row = groups->order[i];
+        ASSERT(row < batch->rows);
+        ASSERT(!model->is_seen[row]);
+        model->is_seen[row] = true;
+        if (groups->shared[i] == 0)
+            continue;
+        ASSERT(i > 0);
+        uint32_t before = groups->order[i - 1];
+        ASSERT(groups->shared[i] % ATTENTION_BLOCK_KEYS == 0);
+        ASSERT(groups->shared[i] <= kv->position[row] + 1);
+        ASSERT(groups->shared[i] <= kv->position[before] + 1);
+        for (uint32_t p = 0; p < groups->shared[i] / kv->layout->page_tokens; p++)
+            ASSERT(kv->page_tables[kv->sequence[row]][p] ==
+                   kv->page_tables[kv->sequence[before]][p]);
+    }
+}
+
 /* All rows are written before any sequence is read again: one that writes to a page which another
  * reads is found whichever of them comes first. */
 const float *model_forward(struct model *model, const struct model_batch *batch)
@@ -154,6 +182,8 @@ const float *model_forward(struct model *model, const struct model_batch *batch)
     ASSERT(batch->rows >= 1);
     ASSERT(batch->rows <= model->rows_max);
     ASSERT(batch->logit_rows <= model->logit_rows_max);
+    if (batch->groups != NULL)
+        forward_check_groups(model, batch);
     for (uint32_t r = 0; r < batch->rows; r++) {
         uint32_t position = kv->position[r];
         bool goes_on = r > 0 && kv->sequence[r - 1] == kv->sequence[r];

@@ -17,6 +17,7 @@ enum {
     DOMAINS_MAX = 256,
     TICKETS = SIM_REQUESTS_MAX,
     IDLE_US = 1000,
+    CACHE_CHECK_TICKS = 64, /* the table of nodes is large; debug builds check at each step */
     STILL_STEPS_MAX = 2 * KV_POOL_PAGE_TOKENS,
     POISON = 0xff,
 };
@@ -33,9 +34,14 @@ struct sim_request {
     struct sim_draw draw;
     struct sim_text prompt;
     struct sim_choice choices[SIM_CHOICES_MAX];
-    uint32_t domain; /* where its pages go */
-    uint32_t visible[LIMIT_DOMAINS_VISIBLE];
+    uint32_t domain;                         /* where its pages go */
+    uint32_t visible[LIMIT_DOMAINS_VISIBLE]; /* published, the group's, own */
     uint32_t visible_count;
+    uint32_t visible_public;
+    uint32_t visible_group;
+    uint32_t published;   /* the prompt that it publishes, or SIM_NEVER */
+    uint32_t found_least; /* of its prompt, in a cache that evicts nothing */
+    int64_t forgotten_us; /* its domain was dropped then; 0 = was not */
     struct engine_sampling sampling;
     engine_request_id id;
     uint32_t slot;
@@ -45,6 +51,7 @@ struct sim_request {
     bool is_started;
     bool is_cancelled;
     bool is_over;
+    bool is_pinned; /* the prompt that it publishes stands */
 };
 
 struct sim_tenant {
@@ -86,6 +93,7 @@ struct sim_world {
     struct sim_tenant tenants[SIM_TENANTS_MAX];
     struct sim_published published[SIM_PUBLISHED_MAX];
     uint32_t domain_count;
+    bool is_dropped[DOMAINS_MAX];
     struct sim_request requests[SIM_REQUESTS_MAX];
     uint32_t submitted;
     uint32_t over;
@@ -190,6 +198,12 @@ static void open_step(struct sim_world *world)
         .rows_max = knobs->rows_max,
         .logit_rows_max = knobs->rows_max,
         .sequences_max = knobs->sequences_max,
+        .mode = (enum scheduler_mode)knobs->batching,
+        .step_ms = knobs->step_ms,
+        .no_prefix_cache = knobs->is_uncached,
+        .kv_host_bytes = knobs->host_pages * world->layout.page_bytes,
+        .pin_percent = knobs->pin_percent,
+        .cache_seed = world->seed,
     };
     if (step_init(&world->step, &options) != STATUS_OK)
         fail(world, "no step: %s", status_note()->message);
@@ -320,12 +334,30 @@ static void submit_visibility(const struct sim_world *world, struct sim_request 
     for (uint32_t p = 0; p < world->knobs.published; p++)
         if ((tenant->grants >> p & 1) != 0 && world->published[p].domain != 0)
             request->visible[count++] = world->published[p].domain;
+    request->visible_public = count;
     if (tenant->shares)
         request->visible[count++] = domain_group(world, tenant->group);
+    request->visible_group = tenant->shares;
     request->visible[count++] = domain_own(request->draw.tenant);
     request->visible_count = count;
     request->domain =
         tenant->shares ? domain_group(world, tenant->group) : domain_own(request->draw.tenant);
+}
+
+/* The request publishes a prompt of which there is no version now; it sees nobody's pages. */
+static void submit_publish(struct sim_world *world, struct sim_request *request)
+{
+    uint32_t prompt = (uint32_t)rng_below(&world->rng, world->knobs.published);
+    if (world->published[prompt].domain != 0)
+        return;
+    request->published = prompt;
+    request->prompt = world->published[prompt].text;
+    request->draw.choices = 1;
+    request->draw.is_uncached = false;
+    request->draw.tokens_max = 0;
+    request->visible_count = request->visible_public = request->visible_group = 0;
+    request->domain = world->published[prompt].domain = world->domain_count++;
+    trace(world, "prompt %u is published as domain %u", prompt, request->domain);
 }
 
 static void submit_fill(const struct sim_request *request, struct engine_request *out)
@@ -339,6 +371,10 @@ static void submit_fill(const struct sim_request *request, struct engine_request
         .sampling = request->sampling,
         .domain = domain_id(request->domain),
         .visible_count = request->visible_count,
+        .visible_public = request->visible_public,
+        .visible_group = request->visible_group,
+        .cache_share = 1 + request->domain * 37 % 200,
+        .is_published = request->published != SIM_NEVER,
         .deadline_us = request->draw.deadline_us > 0
                            ? request->draw.arrival_us + request->draw.deadline_us
                            : 0,
@@ -353,6 +389,12 @@ static void submit(struct sim_world *world, struct sim_request *request)
     struct engine_request asked;
     prompt_make(world, request);
     submit_visibility(world, request);
+    request->published = SIM_NEVER;
+    if (request->draw.source == SIM_SOURCE_PUBLISH && world->knobs.published > 0)
+        submit_publish(world, request);
+    if (request->draw.is_uncached)
+        request->domain = request->visible_count = request->visible_public =
+            request->visible_group = 0;
     request->sampling = (struct engine_sampling){
         .temperature = request->draw.temperature, .top_p = 1, .seed = world->submitted};
     for (uint32_t p = 0; p < request->prompt.count; p++)
@@ -375,7 +417,22 @@ static void submit(struct sim_world *world, struct sim_request *request)
     world->submitted++;
 }
 
-/* Grants that come and go. */
+/* No new request sees the prompt's domain, and the engine forgets it at the next step. */
+static void submit_unpublish(struct sim_world *world, uint32_t prompt)
+{
+    uint32_t domain = world->published[prompt].domain;
+    struct engine_domain id = domain_id(domain);
+    world->published[prompt].domain = 0;
+    world->is_dropped[domain] = true;
+    trace(world, "prompt %u, domain %u, is unpublished", prompt, domain);
+    if (!ring_push(&world->step.unpublished, &id))
+        fail(world, "no room to unpublish");
+    for (uint32_t i = 0; i < world->submitted; i++)
+        if (world->requests[i].domain == domain)
+            world->requests[i].forgotten_us = clock_mono_us(&world->clock);
+}
+
+/* Grants that come and go, prompts that are unpublished. */
 static void submit_change(struct sim_world *world)
 {
     if (world->knobs.published == 0 ||
@@ -383,6 +440,10 @@ static void submit_change(struct sim_world *world)
         return;
     uint32_t tenant = (uint32_t)rng_below(&world->rng, world->knobs.tenants);
     uint32_t prompt = (uint32_t)rng_below(&world->rng, world->knobs.published);
+    if (rng_below(&world->rng, 3) == 0 && world->published[prompt].domain != 0) {
+        submit_unpublish(world, prompt);
+        return;
+    }
     world->tenants[tenant].grants ^= 1u << prompt;
     trace(world, "prompt %u is %s tenant %u", prompt,
           (world->tenants[tenant].grants >> prompt & 1) != 0 ? "granted to" : "taken from", tenant);
@@ -434,43 +495,101 @@ static void act(struct sim_world *world)
 
 /* --- events, against what must come --- */
 
-/* What request `number` may at most find: the longest start of its prompt that some text in a
- * domain it sees has too. */
-static uint32_t take_visible_tokens(struct sim_world *world, const struct sim_request *request)
+/* Whether a page that the request could have found may have gone. */
+static bool has_lost(const struct sim_world *world, const struct sim_request *request)
 {
-    uint32_t most = 0;
+    struct prefix_figures figures;
+    prefix_cache_figures(&world->step.cache, &figures);
+    for (uint32_t v = 0; v < request->visible_count; v++)
+        if (world->is_dropped[request->visible[v]])
+            return true;
+    return world->knobs.is_uncached || figures.evicted_to_host + figures.evicted_dropped > 0;
+}
+
+static bool take_sees(const struct sim_request *request, uint32_t domain)
+{
+    bool sees = domain != 0 && request->domain == domain;
+    for (uint32_t v = 0; v < request->visible_count; v++)
+        sees = sees || request->visible[v] == domain;
+    return sees && request->domain != 0;
+}
+
+/* What a request may find of its prompt, and what it must: bounds by the longest start that it has
+ * in common with another text. It may if it sees the other's domain. It must, in whole pages, if
+ * nothing was ever evicted, the other's first token is known and it sees all that the other saw. */
+static void take_bounds(const struct sim_world *world, const struct sim_request *request,
+                        int64_t admitted_us, uint32_t *least, uint32_t *most)
+{
+    *least = *most = 0;
     for (uint32_t i = 0; i < world->submitted; i++) {
         const struct sim_request *other = &world->requests[i];
-        bool is_visible = false;
-        for (uint32_t v = 0; v < request->visible_count; v++)
-            is_visible = is_visible || request->visible[v] == other->domain;
-        for (uint32_t c = 0; c < other->draw.choices && is_visible && other != request; c++) {
+        bool is_forgotten = other->forgotten_us > 0 && other->forgotten_us <= admitted_us;
+        if (other == request || is_forgotten || !take_sees(request, other->domain))
+            continue;
+        bool is_computed = other->choices[0].count > 0 || other->is_pinned;
+        bool sees_all = is_computed && other->forgotten_us == 0;
+        for (uint32_t v = 0; v < other->visible_count; v++)
+            sees_all = sees_all && take_sees(request, other->visible[v]);
+        for (uint32_t c = 0; c < other->draw.choices; c++) {
             struct sim_text text;
             text_of(&text, other, c);
             uint32_t shared = text_shared(&text, &request->prompt);
-            most = shared > most ? shared : most;
+            *most = shared > *most ? shared : *most;
         }
+        uint32_t whole = text_shared(&other->prompt, &request->prompt);
+        whole = whole < request->prompt.count ? whole : request->prompt.count - 1;
+        whole -= whole % KV_POOL_PAGE_TOKENS;
+        *least = sees_all && whole > *least ? whole : *least;
     }
-    return most;
+}
+
+/* At the first token: in a window or static batch a request starts before it looks. */
+static void take_found(struct sim_world *world, const struct sim_request *request, uint32_t number)
+{
+    const struct ticket *ticket = &world->tickets.slots[request->slot];
+    const struct engine_report *report = &ticket->report;
+    uint32_t found = report->cached_tokens;
+    uint32_t least;
+    uint32_t most;
+    take_bounds(world, request, ticket->admitted_us, &least, &most);
+    if (found >= request->prompt.count)
+        fail(world, "request %u computes nothing of its prompt", number);
+    if (found > most)
+        fail(world, "request %u found %u tokens, but what it may see shares only %u", number, found,
+             most);
+    if (found < request->found_least && !has_lost(world, request))
+        fail(world, "request %u found %u tokens, though %u were there to be found", number, found,
+             request->found_least);
+    if (report->cached_public + report->cached_group + report->cached_own != found)
+        fail(world, "the parts of what request %u found are not the whole", number);
+}
+
+/* May another pass it: does one of its domain, with a page in common, run? */
+static bool take_may_follow(const struct sim_world *world, const struct sim_request *request)
+{
+    for (uint32_t i = 0; i < world->submitted; i++) {
+        const struct sim_request *other = &world->requests[i];
+        if (other->is_started && !other->is_over && other->domain == request->domain &&
+            other->domain != 0 && text_shared(&other->prompt, &request->prompt) > 0)
+            return true;
+    }
+    return false;
 }
 
 static void take_start(struct sim_world *world, struct sim_request *request, uint32_t number)
 {
-    const struct engine_report *report = &world->tickets.slots[request->slot].report;
     if (request->is_started)
         fail(world, "request %u starts twice", number);
-    request->is_started = true;
-    world->result.tokens_prompt += request->prompt.count;
-    world->result.tokens_cached += report->cached_tokens;
-    if (report->cached_tokens >= request->prompt.count)
-        fail(world, "request %u computes nothing of its prompt", number);
-    if (report->cached_tokens > take_visible_tokens(world, request))
-        fail(world, "request %u found %u tokens, but what it may see shares only %u", number,
-             report->cached_tokens, take_visible_tokens(world, request));
-    for (uint32_t i = 0; i < number; i++)
-        if (!world->requests[i].is_started && !world->requests[i].is_cancelled &&
-            !world->requests[i].is_over)
+    uint32_t most;
+    take_bounds(world, request, world->tickets.slots[request->slot].admitted_us,
+                &request->found_least, &most);
+    for (uint32_t i = 0; i < number; i++) {
+        const struct sim_request *before = &world->requests[i];
+        if (!before->is_started && !before->is_cancelled && !before->is_over &&
+            !take_may_follow(world, before))
             fail(world, "request %u starts before request %u", number, i);
+    }
+    request->is_started = true;
 }
 
 /* The token that the model gives after this choice's text alone, whatever else was computed. */
@@ -481,6 +600,8 @@ static void take_token(struct sim_world *world, struct sim_request *request, uin
     float logits[SIM_MODEL_VOCAB];
     struct logits_stats stats;
     uint32_t position = request->prompt.count + choice->count;
+    if (record->tokens_so_far == 1)
+        take_found(world, request, number);
     sim_model_logits(choice->chain, logits);
     kernels_logits_stats(world->kernels, logits, 1, SIM_MODEL_VOCAB, &stats);
     const struct sampler_args args = {
@@ -510,40 +631,80 @@ static void take_token(struct sim_world *world, struct sim_request *request, uin
     act_acknowledge(world, request, record->choice);
 }
 
+static bool take_choice_end_is_right(const struct sim_request *request,
+                                     const struct sim_choice *choice, enum engine_finish finish)
+{
+    if (finish == ENGINE_FINISH_CANCELLED)
+        return request->is_cancelled || request->forgotten_us > 0;
+    if (finish == ENGINE_FINISH_DEADLINE)
+        return request->draw.deadline_us > 0;
+    if (request->published != SIM_NEVER)
+        return choice->count == 0 &&
+               (finish == ENGINE_FINISH_STOP || finish == ENGINE_FINISH_ERROR);
+    if (finish == ENGINE_FINISH_LENGTH)
+        return choice->count == request->draw.tokens_max;
+    return finish == ENGINE_FINISH_STOP && choice->count > 0 &&
+           choice->tokens[choice->count - 1] == SIM_MODEL_END_TOKEN;
+}
+
 static void take_choice_end(struct sim_world *world, struct sim_request *request, uint32_t number,
                             const struct outbox_record *record)
 {
     struct sim_choice *choice = &request->choices[record->choice];
-    bool is_right =
-        record->finish == ENGINE_FINISH_CANCELLED  ? request->is_cancelled
-        : record->finish == ENGINE_FINISH_DEADLINE ? request->draw.deadline_us > 0
-        : record->finish == ENGINE_FINISH_LENGTH
-            ? choice->count == request->draw.tokens_max
-            : choice->count > 0 && choice->tokens[choice->count - 1] == SIM_MODEL_END_TOKEN;
-    if (!is_right || choice->finish != ENGINE_FINISH_NONE)
+    if (choice->finish != ENGINE_FINISH_NONE ||
+        !take_choice_end_is_right(request, choice, record->finish))
         fail(world, "request %u, choice %u ends after %u tokens as %d", number, record->choice,
              choice->count, (int)record->finish);
     choice->finish = record->finish;
 }
 
+/* A prompt that could not be published is dropped, as the edge does. */
+static void take_published(struct sim_world *world, struct sim_request *request, uint32_t number,
+                           bool is_refused)
+{
+    struct sim_published *published = &world->published[request->published];
+    const struct engine_report *report = &world->tickets.slots[request->slot].report_end;
+    uint32_t pages =
+        world->knobs.is_uncached ? 0 : kv_pool_pages_for(&world->step.pool, request->prompt.count);
+    bool is_whole = !is_refused && !request->is_cancelled && request->draw.deadline_us == 0;
+    if (is_whole && request->forgotten_us == 0 && report->pinned_pages != pages)
+        fail(world, "request %u pinned %u pages, not %u", number, report->pinned_pages, pages);
+    request->is_pinned = !is_refused && report->pinned_pages == pages;
+    if (!request->is_pinned && published->domain == request->domain)
+        submit_unpublish(world, request->published);
+}
+
+static void take_refusal(const struct sim_world *world, const struct sim_request *request,
+                         uint32_t number)
+{
+    const struct error_note *note = &world->tickets.slots[request->slot].refusal;
+    bool is_ended = request->is_cancelled || request->forgotten_us > 0;
+    bool is_right = note->status == STATUS_CANCELLED  ? is_ended
+                    : note->status == STATUS_DEADLINE ? request->draw.deadline_us > 0
+                    : note->status == STATUS_LIMIT    ? request->published != SIM_NEVER
+                                                      : false;
+    if (!is_right || request->is_started)
+        fail(world, "request %u is refused: %s", number, note->message);
+}
+
 static void take_end(struct sim_world *world, struct sim_request *request, uint32_t number,
                      const struct outbox_record *record)
 {
-    const struct ticket *ticket = &world->tickets.slots[request->slot];
-    if (record->kind == ENGINE_EVENT_ERROR) {
-        enum status status = ticket->refusal.status;
-        bool is_right = status == STATUS_CANCELLED  ? request->is_cancelled
-                        : status == STATUS_DEADLINE ? request->draw.deadline_us > 0
-                                                    : false;
-        if (!is_right || request->is_started)
-            fail(world, "request %u is refused: %s", number, ticket->refusal.message);
-    } else {
-        world->result.preemptions += ticket->report_end.preemptions;
-        for (uint32_t c = 0; c < request->draw.choices; c++)
-            if (request->choices[c].finish == ENGINE_FINISH_NONE && !request->is_cancelled &&
-                request->draw.deadline_us == 0)
-                fail(world, "request %u ends, its choice %u has not", number, c);
+    bool is_refused = record->kind == ENGINE_EVENT_ERROR;
+    bool has_time = !request->is_cancelled && request->draw.deadline_us == 0;
+    if (is_refused)
+        take_refusal(world, request, number);
+    for (uint32_t c = 0; c < request->draw.choices && has_time && !is_refused; c++)
+        if (request->choices[c].finish == ENGINE_FINISH_NONE)
+            fail(world, "request %u ends, its choice %u has not", number, c);
+    const struct engine_report *report = &world->tickets.slots[request->slot].report;
+    world->result.preemptions += report->preemptions;
+    if (request->is_started && request->published == SIM_NEVER) {
+        world->result.tokens_prompt += request->prompt.count;
+        world->result.tokens_cached += report->cached_tokens;
     }
+    if (request->published != SIM_NEVER)
+        take_published(world, request, number, is_refused);
     request->is_over = true;
     world->over++;
     world->result.cancelled += request->is_cancelled;
@@ -666,6 +827,9 @@ static void check_step(struct sim_world *world, bool has_worked)
 {
     if (!sequence_table_check(&world->step.sequences, &world->step.pool))
         fail(world, "references to pages do not add up");
+    if ((world->tick % CACHE_CHECK_TICKS == 0 || !has_worked) &&
+        !prefix_cache_check(&world->step.cache))
+        fail(world, "the prefix cache is broken");
     check_cancelled(world);
     if (has_worked)
         check_oldest(world);
@@ -674,15 +838,34 @@ static void check_step(struct sim_world *world, bool has_worked)
     check_poison(world);
 }
 
-static void check_end(const struct sim_world *world)
+/* Nobody runs; what the cache holds goes with its domains, and nothing is left. */
+static void check_end(struct sim_world *world)
 {
-    const struct step *step = &world->step;
+    struct step *step = &world->step;
+    struct prefix_figures figures;
     if (step->sequences.order_count != 0 || step->waiting_count != 0 ||
         atomic_load(&world->tickets.free_count) != TICKETS)
         fail(world, "something still runs at the end");
-    if (prefix_cache_available(&step->cache) != step->pool.page_count)
-        fail(world, "%u of %u pages can be had at the end", prefix_cache_available(&step->cache),
-             step->pool.page_count);
+    prefix_cache_figures(&step->cache, &figures);
+    if (figures.pages_active != 0)
+        fail(world, "%u pages are in use at the end", figures.pages_active);
+    if (figures.hit_tokens != world->result.tokens_cached)
+        fail(world, "%" PRIu64 " tokens were told as found, %" PRIu64 " were counted",
+             world->result.tokens_cached, figures.hit_tokens);
+    world->result.evicted_to_host = figures.evicted_to_host;
+    world->result.evicted_dropped = figures.evicted_dropped + figures.host_dropped;
+    world->result.returned = figures.returned_pages;
+    for (uint32_t d = 1; d < world->domain_count && !world->knobs.is_uncached; d++) {
+        struct engine_domain id = domain_id(d);
+        prefix_cache_drop_domain(&step->cache, &id);
+    }
+    prefix_cache_figures(&step->cache, &figures);
+    if (step->pool.free_count != step->pool.page_count || figures.pages_host != 0 ||
+        figures.pages_pinned != 0)
+        fail(world, "%u of %u pages are free at the end, %u are in the host tier, %u pinned",
+             step->pool.free_count, step->pool.page_count, figures.pages_host,
+             figures.pages_pinned);
+    check_step(world, false);
 }
 
 /* --- a run --- */

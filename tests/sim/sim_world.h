@@ -20,6 +20,9 @@ struct sim_result {
     uint64_t tokens_cached;
     uint64_t tokens_generated;
     uint64_t preemptions;
+    uint64_t evicted_to_host; /* pages */
+    uint64_t evicted_dropped;
+    uint64_t returned;
     uint32_t requests;
     uint32_t cancelled;
 };
