@@ -1,0 +1,147 @@
+#!/usr/bin/env python3
+"""prefix_peers: 16 streams at once with a common system prompt, beside llama.cpp and vLLM.
+
+usage: tests/bench/prefix_peers.py [--llama DIR] [--vllm DIR] [--binary PATH] [--model FILE]
+                                   [--streams N] [--rounds N]
+
+--llama names the folder of llama.cpp's llama-server, --vllm a folder with `serve PORT`, which
+serves the same weights as "model". All servers run at the same time and are asked in turn, each
+round with a system prompt of 1,050 tokens that none of them has seen; every stream adds its own
+question and wants 32 tokens. The figure is the time from the first request sent to the last stream's
+end. One JSON line; it reports and never judges.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import pathlib
+import random
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+import httpx
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
+import conftest  # noqa: E402  (the server of the end-to-end tests)
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SYSTEM, OUT = 1050, 32
+WORDS = "the of and to in is was for on that with as at by from".split()
+
+
+def free_port():
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
+@contextlib.contextmanager
+def running(command, port, log):
+    process = subprocess.Popen([str(c) for c in command], stdout=log, stderr=log)
+    try:
+        limit = time.monotonic() + 300
+        while True:
+            if process.poll() is not None or time.monotonic() > limit:
+                sys.exit(f"{command[0]} did not start: see {log.name}")
+            with contextlib.suppress(httpx.HTTPError):
+                if httpx.get(f"http://127.0.0.1:{port}/health").status_code == 200:
+                    break
+            time.sleep(0.5)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.terminate()
+        process.wait(60)
+
+
+def stream(client, model, system, question, out, index):
+    body = {
+        "model": model, "max_tokens": OUT, "temperature": 0, "stream": True,
+        "stream_options": {"include_usage": True},
+        "messages": [{"role": "system", "content": system}, {"role": "user", "content": question}],
+    }  # fmt: skip
+    with client.stream("POST", "/v1/chat/completions", json=body, timeout=600) as answer:
+        if answer.status_code != 200:
+            return
+        for line in answer.iter_lines():
+            if line.startswith("data: {") and '"usage":{' in line.replace(" ", ""):
+                out[index] = json.loads(line[6:])["usage"]
+
+
+def round_s(client, model, system, streams):
+    usage = [None] * streams
+    threads = [
+        threading.Thread(
+            target=stream, args=(client, model, system, f"Tell me about {i}.", usage, i)
+        )
+        for i in range(streams)
+    ]
+    begin = time.perf_counter()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    took = time.perf_counter() - begin
+    if None in usage:
+        sys.exit(f"{model}: {usage.count(None)} of {streams} streams failed")
+    return took, usage
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--llama")
+    parser.add_argument("--vllm")
+    parser.add_argument("--binary", default=str(ROOT / "build/release/banyan"))
+    parser.add_argument("--model", default=str(conftest.MODEL))
+    parser.add_argument("--streams", type=int, default=16)
+    parser.add_argument("--rounds", type=int, default=3)
+    args = parser.parse_args()
+    draw = random.Random()
+    times, used = {}, {}
+    load_before = os.getloadavg()[0]
+    with contextlib.ExitStack() as stack:
+        folder = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        log = stack.enter_context(open(folder / "peers.log", "w"))
+        ours = conftest.Server(folder / "data", model=args.model, binary=args.binary)
+        stack.callback(ours.stop)
+        limits = httpx.Limits(max_connections=args.streams)
+        clients = {"banyan": (ours.http(ours.tenant("one")[1], limits=limits), conftest.MODEL_NAME)}
+        if args.llama:
+            port = free_port()
+            command = [
+                pathlib.Path(args.llama) / "llama-server", "-m", args.model, "--port", port,
+                "-np", args.streams, "-c", args.streams * 2048, "-t", os.cpu_count(), "-kvu",
+            ]  # fmt: skip
+            base = stack.enter_context(running(command, port, log))
+            clients["llama.cpp"] = (httpx.Client(base_url=base, limits=limits), "any")
+        if args.vllm:
+            port = free_port()
+            base = stack.enter_context(running([pathlib.Path(args.vllm) / "serve", port], port, log))
+            clients["vllm"] = (httpx.Client(base_url=base, limits=limits), "model")
+        for _ in range(args.rounds):
+            system = " ".join(draw.choices(WORDS, k=SYSTEM))
+            for name, (client, model) in clients.items():
+                took, usage = round_s(client, model, system, args.streams)
+                times.setdefault(name, []).append(round(took, 2))
+                used[name] = usage[0]
+    ratios = {
+        f"{name}_over_banyan": round(statistics.median(s) / statistics.median(times["banyan"]), 2)
+        for name, s in times.items()
+        if name != "banyan"
+    }
+    print(json.dumps({
+        "what": "common_prefix_streams", "streams": args.streams, "tokens_out": OUT, **ratios,
+        "seconds": times, "prompt_tokens": {n: u["prompt_tokens"] for n, u in used.items()},
+        "model": os.path.basename(args.model), "load_average_before": load_before,
+    }))  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()
