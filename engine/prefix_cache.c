@@ -4,8 +4,10 @@
 
 #include "config/base/mem.h"
 
-/* Room for ghosts: 256 tenants behind a published prompt of 4,000 tokens; 130 bytes each. */
-enum { GHOSTS_DEFAULT = 65536, DOMAINS_MAX = 65536 };
+/* Room for ghosts, 128 bytes each: 1/64 of the pool's memory, but never less than 256 tenants behind
+ * a published prompt of 4,000 tokens need. */
+enum { GHOST_SHARE_BYTES = 64 * 128, GHOSTS_MIN = 65536, GHOSTS_TOP = 1 << 30 };
+enum { DOMAINS_MAX = 65536 };
 
 static const struct engine_domain no_domain;
 
@@ -33,6 +35,16 @@ static radix_node *init_nodes(uint32_t count)
     return nodes;
 }
 
+static uint32_t init_ghosts_max(const struct prefix_cache *cache)
+{
+    const struct kv_pool *pool = cache->pool;
+    uint64_t share = (uint64_t)pool->page_count * pool->layout.page_bytes / GHOST_SHARE_BYTES;
+    if (cache->options.ghosts_max > 0)
+        return cache->options.ghosts_max;
+    share = share < GHOSTS_MIN ? GHOSTS_MIN : share;
+    return (uint32_t)(share < GHOSTS_TOP ? share : GHOSTS_TOP);
+}
+
 static enum status init_parts(struct prefix_cache *cache)
 {
     const struct prefix_cache_options *options = &cache->options;
@@ -42,7 +54,7 @@ static enum status init_parts(struct prefix_cache *cache)
     const struct radix_options tree = {
         .page_symbols = pool->layout.page_tokens,
         .values_max = values,
-        .ghosts_max = options->ghosts_max > 0 ? options->ghosts_max : GHOSTS_DEFAULT,
+        .ghosts_max = init_ghosts_max(cache),
         .domains_max = values < DOMAINS_MAX ? values : DOMAINS_MAX,
         .seed = options->seed,
     };
@@ -261,6 +273,15 @@ static void unhold(struct prefix_cache *cache, radix_node node)
         radix_evict_idle(cache->tree, node);
 }
 
+/* Whose a node's host page is: tree and tier must say the same, in every build. */
+static struct engine_domain host_domain(const struct prefix_cache *cache, radix_node node)
+{
+    const struct engine_domain *domain = &cache->host.domains[radix_tree_value(cache->tree, node)];
+    ASSERT(radix_tree_find_domain(cache->tree, domain->bytes) ==
+           radix_tree_domain_of(cache->tree, node));
+    return *domain;
+}
+
 /* The page of a held node, with the holder's reference: from the host tier into a fresh page, which
  * is the same domain's. False, and nothing changed, when no page can be had. */
 static bool bring(struct prefix_cache *cache, radix_node node, page_id *out)
@@ -269,14 +290,12 @@ static bool bring(struct prefix_cache *cache, radix_node node, page_id *out)
         *out = radix_tree_value(cache->tree, node);
         return true;
     }
-    host_page from = radix_tree_value(cache->tree, node);
-    const struct engine_domain domain = cache->host.domains[from];
+    const struct engine_domain domain = host_domain(cache, node);
     page_id page = fresh_page(cache, &domain);
     if (page == KV_POOL_NONE)
         return false;
-    ASSERT(radix_tree_find_domain(cache->tree, domain.bytes) ==
-           radix_tree_domain_of(cache->tree, node));
-    memcpy(kv_pool_memory(cache->pool, page), kv_host_get(&cache->host, from, &domain),
+    memcpy(kv_pool_memory(cache->pool, page),
+           kv_host_get(&cache->host, radix_tree_value(cache->tree, node), &domain),
            cache->host.page_bytes);
     forget_host(cache, node);
     radix_tree_set(cache->tree, node, RADIX_DEVICE, page);
@@ -296,9 +315,13 @@ static page_id take_rest(struct prefix_cache *cache, const struct prefix_view *v
     if (page == KV_POOL_NONE)
         return KV_POOL_NONE;
     uint32_t value = radix_tree_value(cache->tree, node);
-    const void *from = radix_tree_tier(cache->tree, node) == RADIX_DEVICE
-                           ? kv_pool_memory(cache->pool, value)
-                           : kv_host_get(&cache->host, value, &cache->host.domains[value]);
+    const void *from = NULL;
+    if (radix_tree_tier(cache->tree, node) == RADIX_DEVICE) {
+        from = kv_pool_memory(cache->pool, value);
+    } else {
+        const struct engine_domain domain = host_domain(cache, node);
+        from = kv_host_get(&cache->host, value, &domain);
+    }
     kernels_kv_copy(cache->options.kernels, &cache->pool->layout, kv_pool_memory(cache->pool, page),
                     from, tokens);
     return page;
@@ -392,8 +415,9 @@ void prefix_cache_insert(struct prefix_cache *cache, const struct prefix_view *v
     if (is_without_cache(cache, view) || count == 0)
         return;
     look_up(cache, view, tokens, (first + 1) * symbols - 1, &found);
-    if (found.pages == first)
-        forget_shorter(cache, view, &found);
+    if (found.pages < first)
+        return; /* what is before is not kept, or seen no more: nobody would find these */
+    forget_shorter(cache, view, &found);
     radix_domain domain = radix_tree_open_domain(cache->tree, view->domain->bytes, view->weight);
     if (domain == RADIX_NONE)
         return;
@@ -429,13 +453,14 @@ void prefix_cache_insert_rest(struct prefix_cache *cache, const struct prefix_vi
         return;
     ASSERT(is_same(&cache->pool->domains[page], view->domain));
     look_up(cache, view, tokens, count, &found);
-    if (found.pages * symbols + found.rest_tokens == count)
-        return; /* it is found as it is */
-    if (found.pages == count / symbols)
-        forget_shorter(cache, view, &found);
+    if (found.pages < count / symbols || found.rest_tokens == count % symbols)
+        return; /* nobody would find it, or it is found as it is */
     page_id kept = is_open ? fresh_page(cache, view->domain) : page;
     if (kept == KV_POOL_NONE)
         return;
+    look_up(cache, view, tokens, count, &found); /* again: the page may have been a rest's */
+    if (found.pages == count / symbols)
+        forget_shorter(cache, view, &found);
     cache->version++;
     radix_domain domain = radix_tree_open_domain(cache->tree, view->domain->bytes, view->weight);
     radix_node node = domain == RADIX_NONE

@@ -941,14 +941,22 @@ static void model_compare(const struct model *model, const struct prefix_view *v
     assert_memory_equal(match->tokens_by, by, sizeof by);
 }
 
-/* The runner's domain now holds what it has computed: its own pages, and a rest if that is no text
- * that it sees already. */
-static void model_learn(struct model *model, uint32_t index)
+/* The runner computes, and its domain then holds the pages that became full, if those before them
+ * could still be found. */
+static bool model_compute(struct model *model, uint32_t index, uint32_t count)
 {
-    const struct runner *runner = &model->runners[index];
+    struct runner *runner = &model->runners[index];
     uint32_t domain = model_index(runner->view.domain);
-    for (uint32_t i = runner->match.pages; domain < DOMAINS && i < runner->full; i++)
-        model->full[domain][model->runner_text[index]][i] = true;
+    uint32_t text = model->runner_text[index];
+    uint32_t first = runner->full;
+    uint32_t by[3];
+    bool is_reached = !model->is_exact || model_find(model, &runner->view, text,
+                                                     first * SYMBOLS + 1, by) == first * SYMBOLS;
+    if (!runner_compute(runner, count))
+        return false;
+    for (uint32_t i = first; domain < DOMAINS && is_reached && i < runner->full; i++)
+        model->full[domain][text][i] = true;
+    return true;
 }
 
 static void model_rest(struct model *model, uint32_t index, bool is_open)
@@ -958,8 +966,8 @@ static void model_rest(struct model *model, uint32_t index, bool is_open)
     uint32_t domain = model_index(runner->view.domain);
     uint32_t page = runner->computed / SYMBOLS;
     uint32_t by[3];
-    bool is_news = !model->is_exact || model_find(model, &runner->view, text, runner->computed + 1,
-                                                  by) < runner->computed;
+    uint32_t found = model_find(model, &runner->view, text, runner->computed + 1, by);
+    bool is_news = !model->is_exact || (found >= page * SYMBOLS && found < runner->computed);
     if (domain < DOMAINS && page < TABLE && is_news) {
         uint32_t *rest = &model->rest[domain][text][page];
         *rest = runner->computed % SYMBOLS > *rest ? runner->computed % SYMBOLS : *rest;
@@ -1041,10 +1049,8 @@ static void model_step(struct model *model)
         uint32_t count = runner->computed + more < CONTEXT ? runner->computed + more : CONTEXT;
         uint64_t kind = rng_below(&model->rng, 10);
         if (kind < 6) {
-            if (!runner_compute(runner, count)) /* preempted */
+            if (!model_compute(model, index, count)) /* preempted */
                 model_end(model, index, true);
-            else
-                model_learn(model, index);
         } else if (kind < 8) {
             model_end(model, index, kind == 7);
         } else if (kind == 8 || model_index(runner->view.domain) != 0) {
