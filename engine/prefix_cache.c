@@ -4,8 +4,8 @@
 
 #include "config/base/mem.h"
 
-/* Room for ghosts, 128 bytes each: 1/64 of the pool's memory, but never less than 256 tenants behind
- * a published prompt of 4,000 tokens need. */
+/* Room for ghosts, 128 bytes each: 1/64 of the pool's memory, but never less than 256 tenants
+ * behind a published prompt of 4,000 tokens need. */
 enum { GHOST_SHARE_BYTES = 64 * 128, GHOSTS_MIN = 65536, GHOSTS_TOP = 1 << 30 };
 enum { DOMAINS_MAX = 65536 };
 

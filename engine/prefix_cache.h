@@ -32,9 +32,8 @@ struct prefix_cache_options {
     uint32_t context;     /* tokens of the longest text */
     uint32_t pin_percent; /* cap of pinned pages, of the pool; one full context stays beside it */
     uint64_t seed;        /* secret: keys the tree's hashes */
-    uint32_t
-        ghosts_max; /* nodes that only repeat other domains' tokens; 0 = 1/64 of the pool's memory */
-    bool is_off;    /* finds nothing, keeps nothing */
+    uint32_t ghosts_max;  /* nodes that only repeat others' tokens; 0 = by the pool's memory */
+    bool is_off;          /* finds nothing, keeps nothing */
 };
 
 /* Whose tree is written and whose are read, in the order of matching; `domain` comes last when it
@@ -117,8 +116,8 @@ void prefix_cache_count(struct prefix_cache *cache, const struct prefix_view *vi
  * from the start. The tree holds them from now on, and they are never written again. Where it holds
  * the same tokens already, the entry of the table becomes the tree's page (the bits are the same)
  * and the duplicate is released. Pages that came from other domains are not for this call. Where
- * the pages before `first` cannot be found any more (no room for ghosts, a domain that was dropped),
- * nothing is kept. */
+ * the pages before `first` cannot be found any more (no room for ghosts, a domain dropped), nothing
+ * is kept. */
 void prefix_cache_insert(struct prefix_cache *cache, const struct prefix_view *view,
                          const uint32_t *tokens, uint32_t first, uint32_t count, page_id *pages);
 /* The end of a text: the first count % 16 tokens of `page`, if there are any. When `is_open` its
