@@ -18,14 +18,15 @@ struct attention_run {
     uint32_t n; /* head_dim */
     uint32_t stride;
     uint32_t queries;
-    float *q; /* scaled */
+    float *q; /* [n][queries], scaled: the factors of a register block lie side by side */
     float *segment_mean;
     float *mean;
     float *segment_max;
     float *segment_sum;
     float *max;
     float *sum;
-    float *p; /* [queries][64] scores, then weights, of the block */
+    float *p;                         /* [queries][64] scores, then weights, of the block */
+    uint32_t keys[TABLE_QUERIES_MAX]; /* that a query sees */
     /* Where the block's keys lie, by groups of 16. */
     const uint16_t *k[ATTENTION_GROUPS];
     const uint16_t *v[ATTENTION_GROUPS];
@@ -33,25 +34,27 @@ struct attention_run {
     uint32_t groups;
 };
 
-static uint32_t attention_keys(const struct attention_run *run, uint32_t query)
-{
-    const struct table_attention *call = run->call;
-    return call->args->kv.position[call->order[query / call->heads]] + 1;
-}
-
 /* Keys of the present block that a query sees. */
 static uint32_t attention_count(const struct attention_run *run, uint32_t query)
 {
-    uint32_t keys = attention_keys(run, query);
-    uint32_t left = keys > run->first ? keys - run->first : 0;
+    uint32_t left = run->keys[query] > run->first ? run->keys[query] - run->first : 0;
     return left < TABLE_KEYS_BLOCK ? left : TABLE_KEYS_BLOCK;
+}
+
+/* Where the call's first head of a row lies in q and out. */
+static size_t attention_place(const struct table_attention *call, uint32_t row)
+{
+    const struct attention_args *args = call->args;
+    return ((size_t)call->order[row] * args->heads + call->head) * args->kv.layout->head_dim;
 }
 
 static void attention_begin(struct attention_run *run, const struct table_attention *call)
 {
     const struct attention_args *args = call->args;
     float *at = call->scratch;
-    *run = (struct attention_run){.call = call, .n = args->kv.layout->head_dim};
+    run->call = call;
+    run->n = args->kv.layout->head_dim;
+    run->first = 0;
     run->stride = (run->n + 15) / 16 * 16;
     run->queries = call->rows * call->heads;
     run->q = at;
@@ -62,11 +65,14 @@ static void attention_begin(struct attention_run *run, const struct table_attent
     run->segment_sum = run->segment_max + TABLE_QUERIES_MAX;
     run->max = run->segment_sum + TABLE_QUERIES_MAX;
     run->sum = run->max + TABLE_QUERIES_MAX;
-    for (uint32_t i = 0; i < run->queries; i++) {
-        size_t row = call->order[i / call->heads];
-        const float *q = args->q + (row * args->heads + call->head + i % call->heads) * run->n;
-        for (uint32_t d = 0; d < run->n; d++)
-            run->q[i * run->stride + d] = q[d] * args->scale;
+    for (uint32_t row = 0, i = 0; row < call->rows; row++) {
+        const float *q = args->q + attention_place(call, row);
+        uint32_t keys = args->kv.position[call->order[row]] + 1;
+        for (uint32_t head = 0; head < call->heads; head++, i++, q += run->n) {
+            run->keys[i] = keys;
+            for (uint32_t d = 0; d < run->n; d++)
+                run->q[(size_t)d * run->queries + i] = q[d] * args->scale;
+        }
     }
 }
 
@@ -86,6 +92,9 @@ static void attention_find(struct attention_run *run, uint32_t row)
         run->v[g] = (const uint16_t *)(const void *)(tile + layout->tile_bytes) +
                     kv_tile_v_index(layout, token, 0);
     }
+    /* So that scores can be taken in twos and fours: what repeats comes after the last key. */
+    for (uint32_t g = run->groups; g < ATTENTION_GROUPS; g++)
+        run->k[g] = run->k[run->groups - 1];
 }
 
 static inline __m512 attention_load16(const uint16_t *halves)
@@ -93,27 +102,27 @@ static inline __m512 attention_load16(const uint16_t *halves)
     return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)halves));
 }
 
-/* Scores of n queries from `query` against `groups` groups of 16 keys from `group`; both counts are
+/* Scores of n queries from `query` against the first `groups` groups of 16 keys; both counts are
  * constants. Lanes beyond a query's last key hold anything: attention_softmax drops them. */
-static inline __attribute__((always_inline)) void attention_scores(const struct attention_run *run,
-                                                                   uint32_t query, const int n,
-                                                                   uint32_t group, const int groups)
+static inline __attribute__((always_inline)) void
+attention_scores(const struct attention_run *run, uint32_t query, const int n, const int groups)
 {
     __m512 s[ATTENTION_QUERIES][ATTENTION_GROUPS];
-    const float *q = run->q + (size_t)query * run->stride;
+    const float *q = run->q + query;
+    float *p = run->p + (size_t)query * TABLE_KEYS_BLOCK;
 #pragma GCC unroll 6
     for (int t = 0; t < n; t++)
 #pragma GCC unroll 4
         for (int g = 0; g < groups; g++)
             s[t][g] = _mm512_setzero_ps();
-    for (uint32_t d = 0; d < run->n; d++) {
+    for (size_t d = 0; d < run->n; d++, q += run->queries) {
         __m512 k[ATTENTION_GROUPS];
 #pragma GCC unroll 4
         for (int g = 0; g < groups; g++)
-            k[g] = attention_load16(run->k[group + (uint32_t)g] + (size_t)d * KV_TILE_KEYS);
+            k[g] = attention_load16(run->k[g] + d * KV_TILE_KEYS);
 #pragma GCC unroll 6
         for (int t = 0; t < n; t++) {
-            __m512 factor = _mm512_set1_ps(q[(size_t)t * run->stride + d]);
+            __m512 factor = _mm512_set1_ps(q[t]);
 #pragma GCC unroll 4
             for (int g = 0; g < groups; g++)
                 s[t][g] = _mm512_fmadd_ps(factor, k[g], s[t][g]);
@@ -123,39 +132,63 @@ static inline __attribute__((always_inline)) void attention_scores(const struct 
     for (int t = 0; t < n; t++)
 #pragma GCC unroll 4
         for (int g = 0; g < groups; g++)
-            _mm512_storeu_ps(run->p + (size_t)(query + (uint32_t)t) * TABLE_KEYS_BLOCK +
-                                 (group + (uint32_t)g) * KV_TILE_KEYS,
-                             s[t][g]);
+            _mm512_storeu_ps(p + t * TABLE_KEYS_BLOCK + g * KV_TILE_KEYS, s[t][g]);
 }
 
-/* Scores become weights; returns what the state so far shrinks by. */
-static float attention_softmax(struct attention_run *run, uint32_t query)
+/* Scores of one query become weights; `greatest` is the new maximum. Returns their sum. */
+static inline float attention_weights(struct attention_run *run, uint32_t query, float greatest)
 {
     const uint32_t count = attention_count(run, query);
+    const __m512 max = _mm512_set1_ps(greatest);
     float *p = run->p + (size_t)query * TABLE_KEYS_BLOCK;
-    __m512 max = _mm512_set1_ps(run->segment_max[query]);
     __m512 weights[ATTENTION_GROUPS];
-    __mmask16 masks[ATTENTION_GROUPS];
 #pragma GCC unroll 4
     for (uint32_t g = 0; g < ATTENTION_GROUPS; g++) {
-        masks[g] = count > g * KV_TILE_KEYS ? avx512_mask(count - g * KV_TILE_KEYS) : 0;
-        weights[g] = _mm512_maskz_loadu_ps(masks[g], p + g * KV_TILE_KEYS);
-        max = _mm512_mask_max_ps(max, masks[g], weights[g], max);
-    }
-    float greatest = _mm512_reduce_max_ps(max);
-    float shrink = fixed_math_exp(run->segment_max[query] - greatest);
-    max = _mm512_set1_ps(greatest);
-#pragma GCC unroll 4
-    for (int g = 0; g < ATTENTION_GROUPS; g++) {
-        weights[g] = avx512_exp(_mm512_sub_ps(weights[g], max));
-        weights[g] = _mm512_maskz_mov_ps(masks[g], weights[g]);
+        __mmask16 mask = count > g * KV_TILE_KEYS ? avx512_mask(count - g * KV_TILE_KEYS) : 0;
+        weights[g] = avx512_exp(_mm512_sub_ps(_mm512_loadu_ps(p + g * KV_TILE_KEYS), max));
+        weights[g] = _mm512_maskz_mov_ps(mask, weights[g]);
         _mm512_storeu_ps(p + g * KV_TILE_KEYS, weights[g]);
     }
-    __m512 lanes =
-        _mm512_add_ps(_mm512_add_ps(_mm512_add_ps(weights[0], weights[1]), weights[2]), weights[3]);
-    run->segment_sum[query] = fmaf(run->segment_sum[query], shrink, avx512_fold16(lanes));
-    run->segment_max[query] = greatest;
-    return shrink;
+    return avx512_fold16(_mm512_add_ps(
+        _mm512_add_ps(_mm512_add_ps(weights[0], weights[1]), weights[2]), weights[3]));
+}
+
+/* The greatest of the maximum so far and the scores that a query sees. */
+static inline float attention_greatest(const struct attention_run *run, uint32_t query)
+{
+    const uint32_t count = attention_count(run, query);
+    const float *p = run->p + (size_t)query * TABLE_KEYS_BLOCK;
+    __m512 max = _mm512_set1_ps(run->segment_max[query]);
+#pragma GCC unroll 4
+    for (uint32_t g = 0; g < ATTENTION_GROUPS; g++) {
+        __mmask16 mask = count > g * KV_TILE_KEYS ? avx512_mask(count - g * KV_TILE_KEYS) : 0;
+        max = _mm512_mask_max_ps(max, mask, _mm512_maskz_loadu_ps(mask, p + g * KV_TILE_KEYS), max);
+    }
+    return _mm512_reduce_max_ps(max);
+}
+
+/* Scores of n queries become weights; shrink[t] is what the state so far shrinks by. One operation
+ * after the other for all queries, so that none waits for the last one's latency. */
+static inline __attribute__((always_inline)) void
+attention_softmax(struct attention_run *run, uint32_t query, const int n, float shrink[16])
+{
+    const __mmask16 mask = avx512_mask((uint32_t)n);
+    float greatest[16];
+    float sums[16];
+#pragma GCC unroll 6
+    for (int t = 0; t < n; t++)
+        greatest[t] = attention_greatest(run, query + (uint32_t)t);
+    __m512 max = _mm512_maskz_loadu_ps(mask, greatest);
+    __m512 before = _mm512_maskz_loadu_ps(mask, run->segment_max + query);
+    __m512 by = avx512_exp(_mm512_sub_ps(before, max));
+    _mm512_storeu_ps(shrink, by);
+#pragma GCC unroll 6
+    for (int t = 0; t < n; t++)
+        sums[t] = attention_weights(run, query + (uint32_t)t, greatest[t]);
+    __m512 sum = _mm512_maskz_loadu_ps(mask, run->segment_sum + query);
+    sum = _mm512_fmadd_ps(sum, by, _mm512_maskz_loadu_ps(mask, sums));
+    _mm512_mask_storeu_ps(run->segment_sum + query, mask, sum);
+    _mm512_mask_storeu_ps(run->segment_max + query, mask, max);
 }
 
 /* mean = mean × shrink + Σ p × v over `keys` keys, dimensions [16 × part, 16 × (part + parts)). */
@@ -173,10 +206,12 @@ attention_values(const struct attention_run *run, uint32_t query, const int n, u
         for (int i = 0; i < parts; i++)
             a[t][i] = _mm512_mul_ps(_mm512_loadu_ps(mean + (size_t)t * run->stride + 16 * i),
                                     _mm512_set1_ps(shrink[t]));
-    for (uint32_t j = 0; j < keys; j++) {
-        const uint16_t *at = run->v[j / KV_TILE_KEYS] + (size_t)(j % KV_TILE_KEYS) * run->n + d;
-        const float *p = run->p + (size_t)query * TABLE_KEYS_BLOCK + j;
+    const float *p = run->p + (size_t)query * TABLE_KEYS_BLOCK;
+    const uint16_t *at = NULL;
+    for (uint32_t j = 0; j < keys; j++, p++, at += run->n) {
         __m512 v[4];
+        if (j % KV_TILE_KEYS == 0)
+            at = run->v[j / KV_TILE_KEYS] + d;
 #pragma GCC unroll 4
         for (int i = 0; i < parts; i++)
             v[i] = parts == 4 ? attention_load16(at + 16 * i)
@@ -215,18 +250,14 @@ static void attention_values_rest(const struct attention_run *run, uint32_t quer
 static inline __attribute__((always_inline)) void attention_queries(struct attention_run *run,
                                                                     uint32_t query, const int n)
 {
-    float shrink[ATTENTION_QUERIES];
+    float shrink[16];
     const uint32_t keys = attention_count(run, query); /* rows rise: the first sees the fewest */
     const uint32_t parts = (run->n + 15) / 16;
-    if (run->groups == ATTENTION_GROUPS) {
-        attention_scores(run, query, n, 0, ATTENTION_GROUPS);
-    } else {
-        for (uint32_t g = 0; g < run->groups; g++)
-            attention_scores(run, query, n, g, 1);
-    }
-#pragma GCC unroll 6
-    for (int t = 0; t < n; t++)
-        shrink[t] = attention_softmax(run, query + (uint32_t)t);
+    if (run->groups > 2)
+        attention_scores(run, query, n, 4);
+    else
+        attention_scores(run, query, n, 2);
+    attention_softmax(run, query, n, shrink);
     uint32_t part = 0;
     for (; part + 4 <= parts && (part + 4) * 16 <= run->n; part += 4)
         attention_values(run, query, n, part, 4, shrink, keys);
@@ -314,26 +345,25 @@ static void attention_rows(struct attention_run *run, uint32_t row, uint32_t end
  * goes on by itself. */
 void k_attention_avx512(const struct table_attention *call)
 {
-    const struct attention_args *args = call->args;
     struct attention_run run;
     uint32_t keys = 0;
     attention_begin(&run, call);
-    for (uint32_t i = 0; i < run.queries; i += call->heads)
-        if (attention_keys(&run, i) > keys)
-            keys = attention_keys(&run, i);
+    for (uint32_t i = 0; i < run.queries; i++)
+        keys = run.keys[i] > keys ? run.keys[i] : keys;
     for (; run.first < keys; run.first += TABLE_KEYS_BLOCK)
         for (uint32_t row = 0, end; row < call->rows; row = end) {
             for (end = row + 1; end < call->rows && call->shared[end] > run.first;)
                 end++;
             attention_rows(&run, row, end);
         }
-    for (uint32_t i = 0; i < run.queries; i++) {
-        size_t row = call->order[i / call->heads];
-        float *out = args->out + (row * args->heads + call->head + i % call->heads) * run.n;
-        const float *mean = run.mean + (size_t)i * run.stride;
-        attention_merge(&run, i, attention_keys(&run, i) <= TABLE_KEYS_SEGMENT);
-        float inverse = 1.0f / run.sum[i];
-        for (uint32_t d = 0; d < run.n; d++)
-            out[d] = mean[d] * inverse;
+    for (uint32_t row = 0, i = 0; row < call->rows; row++) {
+        float *out = call->args->out + attention_place(call, row);
+        for (uint32_t head = 0; head < call->heads; head++, i++, out += run.n) {
+            const float *mean = run.mean + (size_t)i * run.stride;
+            attention_merge(&run, i, run.keys[i] <= TABLE_KEYS_SEGMENT);
+            float inverse = 1.0f / run.sum[i];
+            for (uint32_t d = 0; d < run.n; d++)
+                out[d] = mean[d] * inverse;
+        }
     }
 }
