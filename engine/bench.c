@@ -28,6 +28,10 @@ static const char BENCH_HELP[] =
     "  --gen N           tokens generated in each stream (128)\n"
     "  --batch N,N,...   streams decoded together, one measurement each (1,16)\n"
     "  --context N       mean context of the streams while they are measured (128)\n"
+    "  --shared N        also: streams that begin with the same N tokens, at least 64: in pages "
+    "of\n"
+    "                    their own (private), in the same pages (plain), and those read once for\n"
+    "                    all of them (grouped)\n"
     "  --repeat N        runs of each measurement; the median counts (3)\n"
     "  --threads N       compute threads (0 = one for each processor)\n"
     "  --isa NAME        kernels to use (auto)\n"
@@ -42,6 +46,7 @@ struct bench_options {
     uint32_t prompt;
     uint32_t gen;
     uint32_t context;
+    uint32_t shared; /* 0 = not asked for */
     uint32_t repeat;
     uint32_t threads;
     uint32_t batches[BENCH_BATCHES_MAX];
@@ -99,6 +104,7 @@ static enum status options_set(struct bench_options *options, const char *name, 
     } numbers[] = {{"--prompt", 1, LIMIT_CONTEXT, &options->prompt},
                    {"--gen", 1, LIMIT_CONTEXT, &options->gen},
                    {"--context", 1, LIMIT_CONTEXT, &options->context},
+                   {"--shared", ATTENTION_BLOCK_KEYS, LIMIT_CONTEXT, &options->shared},
                    {"--repeat", 1, BENCH_REPEAT_MAX, &options->repeat},
                    {"--threads", 0, LIMIT_THREADS, &options->threads}};
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
@@ -110,8 +116,6 @@ static enum status options_set(struct bench_options *options, const char *name, 
         options->model = value;
     else if (strcmp(name, "--isa") == 0)
         options->isa = value;
-    else if (strcmp(name, "--shared") == 0)
-        FAIL(STATUS_UNSUPPORTED, "--shared is not supported: this version shares no prefixes");
     else
         FAIL(STATUS_INVALID, "unknown option '%.64s'; banyan bench --help lists them", name);
     return STATUS_OK;
@@ -152,6 +156,10 @@ static enum status options_parse(struct bench_options *options, int count, char 
 
 /* --- measuring --- */
 
+/* How streams hold what they have in common. */
+enum bench_way { BENCH_PRIVATE, BENCH_PLAIN, BENCH_GROUPED, BENCH_WAYS };
+static const char *const BENCH_WAY_NAMES[BENCH_WAYS] = {"private", "plain", "grouped"};
+
 struct bench {
     struct bench_options options;
     struct kernels *kernels;
@@ -168,11 +176,15 @@ struct bench {
     uint32_t *sequences;          /* [rows_max] */
     uint32_t *positions;          /* [rows_max] */
     uint32_t *logit_row;          /* [rows_max] */
-    uint64_t step_bytes;          /* weights read by a decode step */
+    uint32_t *order;              /* [batch_max] 0, 1, 2, … */
+    uint32_t *shared;             /* [batch_max] */
+    const struct attention_groups *groups;
+    uint64_t step_bytes; /* weights read by a decode step */
     bool is_quantised;
 
     double prefill_rate; /* tokens a second */
     double decode_rates[BENCH_BATCHES_MAX];
+    double shared_rates[BENCH_WAYS][BENCH_BATCHES_MAX];
     struct kernels_ceilings ceilings;
 };
 
@@ -186,6 +198,7 @@ static void bench_step(struct bench *bench, uint32_t rows, bool wants_all)
                                        .sequence = bench->sequences,
                                        .position = bench->positions,
                                        .page_tables = bench->page_tables},
+                                .groups = bench->groups,
                                 .logit_rows = wants_all ? rows : 1,
                                 .logit_row = bench->logit_row};
     for (uint32_t i = 0; i < batch.logit_rows; i++)
@@ -211,12 +224,13 @@ static void bench_prefill(struct bench *bench, uint32_t sequence, uint32_t count
     }
 }
 
-static void bench_decode(struct bench *bench, uint32_t batch)
+/* Each stream generates from position `start` on. */
+static void bench_decode(struct bench *bench, uint32_t batch, uint32_t start)
 {
     for (uint32_t step = 0; step < bench->options.gen; step++) {
         for (uint32_t s = 0; s < batch; s++) {
             bench->sequences[s] = s;
-            bench->positions[s] = bench->context_start + step;
+            bench->positions[s] = start + step;
             bench->tokens[s] = bench_token(bench, s, bench->positions[s]);
         }
         bench_step(bench, batch, true);
@@ -247,7 +261,7 @@ static double bench_measure(struct bench *bench, uint32_t batch)
     for (uint32_t i = 0; i <= bench->options.repeat; i++) {
         int64_t start = clock_mono_us(clock);
         if (batch > 0)
-            bench_decode(bench, batch);
+            bench_decode(bench, batch, bench->context_start);
         else
             bench_prefill(bench, 0, bench->options.prompt);
         int64_t took = clock_mono_us(clock) - start;
@@ -258,6 +272,46 @@ static double bench_measure(struct bench *bench, uint32_t batch)
     return tokens / bench_median(seconds, bench->options.repeat);
 }
 
+/* The whole pages of what is shared: those of stream 0 for all, or each its own. */
+static void bench_share(struct bench *bench, uint32_t batch, enum bench_way way)
+{
+    static struct attention_groups groups;
+    uint32_t pages = bench->options.shared / BENCH_PAGE_TOKENS;
+    uint32_t keys = bench->options.shared / ATTENTION_BLOCK_KEYS * ATTENTION_BLOCK_KEYS;
+    for (uint32_t s = 0; s < batch; s++) {
+        for (uint32_t p = 0; p < pages; p++)
+            bench->page_ids[(size_t)s * bench->pages_each + p] =
+                p + (way == BENCH_PRIVATE ? s * bench->pages_each : 0);
+        bench->order[s] = s;
+        bench->shared[s] = s > 0 ? keys : 0;
+    }
+    groups = (struct attention_groups){.order = bench->order, .shared = bench->shared};
+    bench->groups = way == BENCH_GROUPED ? &groups : NULL;
+}
+
+/* The ways take turns, so that a neighbour disturbs all of them. */
+static void bench_measure_shared(struct bench *bench, uint32_t index)
+{
+    double seconds[BENCH_WAYS][BENCH_REPEAT_MAX];
+    const struct clock *clock = clock_system();
+    uint32_t batch = bench->options.batches[index];
+    for (uint32_t s = 0; s < batch; s++)
+        bench_prefill(bench, s, bench->options.shared);
+    for (uint32_t i = 0; i <= bench->options.repeat; i++)
+        for (int way = 0; way < BENCH_WAYS; way++) {
+            bench_share(bench, batch, (enum bench_way)way);
+            int64_t start = clock_mono_us(clock);
+            bench_decode(bench, batch, bench->options.shared);
+            int64_t took = clock_mono_us(clock) - start;
+            if (i > 0)
+                seconds[way][i - 1] = (double)(took > 0 ? took : 1) / 1e6;
+        }
+    bench_share(bench, batch, BENCH_PRIVATE);
+    for (int way = 0; way < BENCH_WAYS; way++)
+        bench->shared_rates[way][index] =
+            (double)batch * bench->options.gen / bench_median(seconds[way], bench->options.repeat);
+}
+
 /* --- opening --- */
 
 static enum status bench_open_pages(struct bench *bench, const struct model_config *config)
@@ -265,12 +319,14 @@ static enum status bench_open_pages(struct bench *bench, const struct model_conf
     const struct bench_options *options = &bench->options;
     uint32_t half = options->gen / 2;
     bench->context_start = options->context > half ? options->context - half : 0;
-    uint64_t keys = (uint64_t)bench->context_start + options->gen;
+    uint32_t start =
+        bench->context_start > options->shared ? bench->context_start : options->shared;
+    uint64_t keys = (uint64_t)start + options->gen;
     if (keys < options->prompt)
         keys = options->prompt;
     if (keys > config->context)
         FAIL(STATUS_OUT_OF_RANGE,
-             "--prompt, --gen, --context: %llu tokens, the model's context "
+             "--prompt, --gen, --context, --shared: %llu tokens, the model's context "
              "is %u",
              (unsigned long long)keys, config->context);
     bench->pages_each = (uint32_t)((keys + BENCH_PAGE_TOKENS - 1) / BENCH_PAGE_TOKENS);
@@ -287,9 +343,11 @@ static enum status bench_open_pages(struct bench *bench, const struct model_conf
     bench->sequences = mem_zalloc(bench->rows_max, sizeof *bench->sequences);
     bench->positions = mem_zalloc(bench->rows_max, sizeof *bench->positions);
     bench->logit_row = mem_zalloc(bench->rows_max, sizeof *bench->logit_row);
+    bench->order = mem_zalloc(bench->batch_max, sizeof *bench->order);
+    bench->shared = mem_zalloc(bench->batch_max, sizeof *bench->shared);
     if (bench->pages == NULL || bench->page_ids == NULL || bench->page_tables == NULL ||
         bench->tokens == NULL || bench->sequences == NULL || bench->positions == NULL ||
-        bench->logit_row == NULL)
+        bench->logit_row == NULL || bench->order == NULL || bench->shared == NULL)
         FAIL(STATUS_NO_MEMORY, "no memory for %zu MiB of pages", bytes >> 20);
     for (size_t i = 0; i < total; i++)
         bench->page_ids[i] = (uint32_t)i;
@@ -346,6 +404,8 @@ static void bench_close(struct bench *bench)
     mem_free(bench->sequences);
     mem_free(bench->positions);
     mem_free(bench->logit_row);
+    mem_free(bench->order);
+    mem_free(bench->shared);
     if (bench->pages != NULL)
         kernels_buffer_destroy(bench->kernels, bench->pages);
     model_close(bench->model);
@@ -384,6 +444,31 @@ static struct slice bench_model_name(const char *path)
     return name;
 }
 
+/* {"1": …, "16": …} by batch size. */
+static void report_rates(const struct bench *bench, struct buffer *out, const double *rates)
+{
+    for (uint32_t i = 0; i < bench->options.batch_count; i++)
+        buffer_printf(out, "%s\"%u\": %.1f", i > 0 ? ", " : "{", bench->options.batches[i],
+                      rates[i]);
+    buffer_append_text(out, "}");
+}
+
+static void report_json_shared(const struct bench *bench, struct buffer *out)
+{
+    const struct bench_options *options = &bench->options;
+    if (options->shared == 0)
+        return;
+    buffer_printf(out,
+                  "\"shared_prefix\": {\"tokens\": %u, \"mean_context\": %u, "
+                  "\"decode_tokens_per_second\": {",
+                  options->shared, options->shared + options->gen / 2);
+    for (int way = 0; way < BENCH_WAYS; way++) {
+        buffer_printf(out, "%s\"%s\": ", way > 0 ? ", " : "", BENCH_WAY_NAMES[way]);
+        report_rates(bench, out, bench->shared_rates[way]);
+    }
+    buffer_append_text(out, "}}, ");
+}
+
 static void report_json(const struct bench *bench, struct buffer *out)
 {
     const struct bench_options *options = &bench->options;
@@ -393,15 +478,15 @@ static void report_json(const struct bench *bench, struct buffer *out)
                   ", \"threads\": %u, \"isa\": \"%s\", \"backend\": \"cpu\", "
                   "\"prompt_tokens\": %u, \"generated_tokens\": %u, \"mean_context\": %u, "
                   "\"repeat\": %u, \"prefill_tokens_per_second\": %.1f, "
-                  "\"decode_tokens_per_second\": {",
+                  "\"decode_tokens_per_second\": ",
                   kernels_threads(bench->kernels), kernels_isa(bench->kernels), options->prompt,
                   options->gen, bench->context_start + options->gen / 2, options->repeat,
                   bench->prefill_rate);
-    for (uint32_t i = 0; i < options->batch_count; i++)
-        buffer_printf(out, "%s\"%u\": %.1f", i > 0 ? ", " : "", options->batches[i],
-                      bench->decode_rates[i]);
+    report_rates(bench, out, bench->decode_rates);
+    buffer_append_text(out, ", ");
+    report_json_shared(bench, out);
     buffer_printf(out,
-                  "}, \"ceilings\": {\"int8_gops\": %.1f, \"f32_gflops\": %.1f, "
+                  "\"ceilings\": {\"int8_gops\": %.1f, \"f32_gflops\": %.1f, "
                   "\"read_gbps_model\": %.2f, \"read_gbps_dram\": %.2f}, "
                   "\"fraction_of_ceiling\": {\"prefill_tokens_per_second\": %.3f, "
                   "\"decode_tokens_per_second\": {",
@@ -443,6 +528,13 @@ static void report_table(const struct bench *bench, struct buffer *out)
                  options->batches[i] > 1 ? "s" : "", bench->context_start + options->gen / 2);
         report_row(out, what, bench->decode_rates[i], bench_ceiling(bench, options->batches[i]));
     }
+    for (uint32_t i = 0; options->shared > 0 && i < options->batch_count; i++)
+        for (int way = 0; way < BENCH_WAYS; way++) {
+            snprintf(what, sizeof what, "decode    %u, %u shared, %s", options->batches[i],
+                     options->shared, BENCH_WAY_NAMES[way]);
+            report_row(out, what, bench->shared_rates[way][i],
+                       bench_ceiling(bench, options->batches[i]));
+        }
 }
 
 static enum status bench_report(const struct bench *bench, FILE *out)
@@ -472,6 +564,8 @@ static enum status bench_all(struct bench *bench, FILE *out)
     bench->prefill_rate = bench_measure(bench, 0);
     for (uint32_t i = 0; i < bench->options.batch_count; i++)
         bench->decode_rates[i] = bench_measure(bench, bench->options.batches[i]);
+    for (uint32_t i = 0; bench->options.shared > 0 && i < bench->options.batch_count; i++)
+        bench_measure_shared(bench, i);
     return bench_report(bench, out);
 }
 

@@ -91,6 +91,7 @@ const float *model_run_batch(struct model_run *run, uint32_t rows, const uint32_
                                        .sequence = sequences,
                                        .position = positions,
                                        .page_tables = run->page_tables},
+                                .groups = run->groups,
                                 .logit_rows = rows,
                                 .logit_row = all};
     return model_forward(run->model, &batch);

@@ -3,7 +3,7 @@
  * Owns:     kernels, model, pages. Each sequence has its own pages, scattered over the pool.
  * Thread:   one.
  * Cost:     as model_forward; logits of every row are computed.
- * Not here: sampling, sharing of pages.
+ * Not here: sampling, choosing which pages are shared.
  */
 #pragma once
 
@@ -17,8 +17,9 @@ struct model_run {
     uint32_t sequences;
     uint32_t pages_each;
     void *pages;
-    uint32_t *page_ids;           /* [sequences][pages_each] */
-    const uint32_t **page_tables; /* [sequences] */
+    uint32_t *page_ids;                    /* [sequences][pages_each] */
+    const uint32_t **page_tables;          /* [sequences] */
+    const struct attention_groups *groups; /* of the next batch; a test that shares pages sets it */
 };
 
 struct model_run_options {

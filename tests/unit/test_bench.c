@@ -10,7 +10,7 @@
 
 #include "tests/kit/llama_file.h"
 
-enum { ARGUMENTS_MAX = 16, OUTPUT_BYTES = 65536 };
+enum { ARGUMENTS_MAX = 32, OUTPUT_BYTES = 65536 };
 
 static char model_path[] = "/tmp/test_bench_XXXXXX";
 static char output[OUTPUT_BYTES];
@@ -75,7 +75,7 @@ static void test_json(void **state)
     char line[256];
     snprintf(line, sizeof line,
              "--model %s --prompt 32 --gen 4 --batch=1,3 --context 20 --repeat 2 --threads 2 "
-             "--isa ref_int8 --json",
+             "--shared 70 --isa ref_int8 --json",
              model_path);
     if (run(line) != STATUS_OK)
         fail_msg("%s", status_note()->message);
@@ -83,6 +83,10 @@ static void test_json(void **state)
     assert_true(number_after("\"prefill_tokens_per_second\": ") > 0);
     assert_true(number_after("\"decode_tokens_per_second\": {\"1\": ") > 0);
     assert_true(number_after(", \"3\": ") > 0);
+    assert_int_equal(number_after("\"shared_prefix\": {\"tokens\": "), 70);
+    assert_true(number_after("\"private\": {\"1\": ") > 0);
+    assert_true(number_after("\"plain\": {\"1\": ") > 0);
+    assert_true(number_after("\"grouped\": {\"1\": ") > 0);
     assert_true(number_after("\"int8_gops\": ") > 0);
     assert_true(number_after("\"read_gbps_model\": ") > 0);
     assert_true(number_after("\"read_gbps_dram\": ") > 0);
@@ -99,6 +103,7 @@ static void test_json(void **state)
     snprintf(line, sizeof line, "--model %s --prompt 8 --gen 1 --batch 2 --repeat 1 --threads 1",
              model_path);
     assert_int_equal(run(line), STATUS_OK);
+    assert_null(strstr(output, "shared"));
     assert_non_null(strstr(output, "prefill   8 tokens"));
     assert_non_null(strstr(output, "decode    2 streams, mean context 128"));
 }
@@ -124,7 +129,7 @@ static void test_wrong_options(void **state)
         {"--model /nowhere/x.gguf", STATUS_IO, "model file"},
         {"--model x --what 3", STATUS_INVALID, "--what"},
         {"--model x what", STATUS_INVALID, "what"},
-        {"--model x --shared 1050", STATUS_UNSUPPORTED, "--shared"},
+        {"--model x --shared 63", STATUS_OUT_OF_RANGE, "--shared"},
         {"--model x --prompt 0", STATUS_OUT_OF_RANGE, "--prompt"},
         {"--model x --prompt 1048577", STATUS_OUT_OF_RANGE, "--prompt"},
         {"--model x --prompt -1", STATUS_INVALID, "--prompt"},

@@ -337,7 +337,35 @@ static void test_tables_agree(void **state)
 
 /* Three sequences, cut into random batches with random threads: the bits of each row are those of
  * the sequence run alone, one token at a time. */
-static void check_invariance(const struct llama_shape *shape, const char *isa, struct rng *rng)
+enum { SHARED = ATTENTION_BLOCK_KEYS };
+
+/* The first keys of sequences 1 and 2 are those of sequence 0, in its pages. */
+static void share_pages(struct model_run *run)
+{
+    for (uint32_t s = 1; s < 3; s++)
+        for (uint32_t p = 0; p < SHARED / run->layout.page_tokens; p++)
+            run->page_ids[s * run->pages_each + p] = run->page_ids[p];
+}
+
+/* What neighbours of a batch read from the same pages, after share_pages. */
+static void share_groups(const uint32_t *sequences, const uint32_t *positions, uint32_t rows,
+                         uint32_t *order, uint32_t *shared)
+{
+    for (uint32_t r = 0; r < rows; r++) {
+        order[r] = r;
+        shared[r] = 0;
+        if (r == 0 || sequences[r] == sequences[r - 1])
+            continue;
+        uint32_t first = r - 1;
+        while (first > 0 && sequences[first - 1] == sequences[r - 1])
+            first--;
+        if (positions[first] + 1 >= SHARED && positions[r] + 1 >= SHARED)
+            shared[r] = SHARED;
+    }
+}
+
+static void check_invariance(const struct llama_shape *shape, const char *isa, bool is_shared,
+                             struct rng *rng)
 {
     struct opened opened;
     struct model_run alone, mixed;
@@ -349,13 +377,21 @@ static void check_invariance(const struct llama_shape *shape, const char *isa, s
     run_open(&alone, opened.gguf, isa, 1, KV_TYPE_F16, TOKENS);
     for (uint32_t s = 0; s < 3; s++) {
         tokens_fill(tokens[s], TOKENS, shape->vocab, 100 + s);
+        if (is_shared)
+            memcpy(tokens[s], tokens[0], SHARED * sizeof tokens[0][0]);
         for (uint32_t p = 0; p < TOKENS; p++)
             memcpy(right + ((size_t)s * TOKENS + p) * shape->vocab,
                    model_run_chunk(&alone, s, p, tokens[s] + p, 1), row_bytes);
     }
     run_open(&mixed, opened.gguf, isa, 1 + (uint32_t)rng_below(rng, 3), KV_TYPE_F16, TOKENS);
+    if (is_shared) {
+        share_pages(&mixed);
+        model_run_chunk(&mixed, 0, 0, tokens[0], SHARED);
+        done[0] = done[1] = done[2] = SHARED;
+    }
     while (done[0] + done[1] + done[2] < 3 * TOKENS) {
-        uint32_t sequences[128], positions[128], ids[128];
+        uint32_t sequences[128], positions[128], ids[128], order[128], shared[128];
+        const struct attention_groups groups = {order, shared};
         uint32_t rows = 0;
         for (uint32_t s = 0; s < 3; s++) {
             uint32_t take = (uint32_t)rng_below(rng, 20);
@@ -367,6 +403,8 @@ static void check_invariance(const struct llama_shape *shape, const char *isa, s
         }
         if (rows == 0)
             continue;
+        share_groups(sequences, positions, rows, order, shared);
+        mixed.groups = is_shared ? &groups : NULL;
         const float *logits = model_run_batch(&mixed, rows, sequences, positions, ids);
         for (uint32_t r = 0; r < rows; r++)
             if (memcmp(logits + (size_t)r * shape->vocab,
@@ -391,7 +429,8 @@ static void test_batch_invariance(void **state)
         for (size_t s = 0; s < SHAPE_COUNT; s += 2) {
             struct llama_shape shape = SHAPES[s];
             shape.type = TYPES[s % TYPE_COUNT];
-            check_invariance(&shape, *isa, &rng);
+            check_invariance(&shape, *isa, false, &rng);
+            check_invariance(&shape, *isa, true, &rng);
         }
     }
 }
