@@ -52,3 +52,16 @@ void h2_sweep_look(h2o_context_t *h2o,
         each(context, &view);
     }
 }
+
+bool h2_sweep_reset(h2o_req_t *request)
+{
+    h2o_http2_conn_t *conn = (h2o_http2_conn_t *)request->conn;
+    h2o_http2_stream_t *stream = H2O_STRUCT_FROM_MEMBER(h2o_http2_stream_t, req, request);
+    if (conn->_write.buf_in_flight != NULL || conn->state >= H2O_HTTP2_CONN_STATE_IS_CLOSING)
+        return false;
+    h2o_http2_encode_rst_stream_frame(&conn->_write.buf, stream->stream_id,
+                                      -H2O_HTTP2_ERROR_CANCEL);
+    h2o_http2_conn_request_write(conn);
+    h2o_http2_stream_reset(conn, stream);
+    return true;
+}

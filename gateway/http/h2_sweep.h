@@ -8,6 +8,8 @@
  */
 #pragma once
 
+#include <stdbool.h>
+
 #include "gateway/http/h2o_compat.h"
 
 struct h2_sweep_view {
@@ -18,6 +20,11 @@ struct h2_sweep_view {
     size_t unsent_bytes;      /* frames that the client has not taken */
     int64_t oldest_body_ms;   /* age of the oldest of them; 0 when there is none */
 };
+
+/* Resets one stream, as if its client had, and says so to it. False, and nothing is done, while a
+ * write to the socket is under way: the client then reads nothing of the connection at all. The
+ * request may be gone when this returns true. */
+bool h2_sweep_reset(h2o_req_t *request);
 
 /* Calls `each` for every HTTP/2 connection of the context; it must not close any of them (shutting
  * down its socket is fine). */

@@ -11,6 +11,7 @@
 #include "config/base/log.h"
 #include "config/base/rng.h"
 #include "gateway/http/h1_head.h"
+#include "gateway/http/h2_sweep.h"
 #include "gateway/http/head_rules.h"
 #include "gateway/http/http_error.h"
 #include "gateway/http/request_h2o.h"
@@ -141,6 +142,9 @@ static void dispose(void *memory)
 static void on_unread(h2o_timeout_entry_t *entry)
 {
     struct http_request *request = H2O_STRUCT_FROM_MEMBER(struct http_request, unread_entry, entry);
+    /* One stream of many whose window stays shut: the others go on. */
+    if (request->socket == NULL && !request->is_lost && h2_sweep_reset(request->h2o))
+        return;
     request_lose(request);
 }
 

@@ -31,7 +31,8 @@ static void client_start(struct client *client, uint32_t arrival_ms_max)
     http_kit_start(&client->kit, false,
                    (struct listener_options){.handler = handle,
                                              .body_bytes_max = BODY_MAX,
-                                             .arrival_ms_max = arrival_ms_max});
+                                             .arrival_ms_max = arrival_ms_max,
+                                             .unread_ms_max = 100});
     client->ssl = http_kit_tls_connect(&client->tls, &client->kit, true);
     assert_non_null(client->ssl);
     buffer_init(&client->out, 1 << 24);
@@ -177,6 +178,31 @@ static void test_frames_without_a_stream(void **state)
     client_stop(&client);
 }
 
+/* A stream whose window stays shut ends alone; the connection goes on. */
+static void test_one_unread_stream(void **state)
+{
+    (void)state;
+    struct client client;
+    static struct http_kit_h2_frame frame;
+    client_start(&client, 0);
+    http_kit_h2_frame(&client.out, H2_SETTINGS, 0, 0, "\0\4\0\0\0\0", 6); /* windows of nothing */
+    for (uint32_t stream = 1; stream <= 5; stream += 2)
+        http_kit_h2_request(&client.out, stream, "GET", "/", NULL, true);
+    client_flush(&client);
+    for (int resets = 0; resets < 3;) {
+        assert_true(http_kit_h2_read(client.ssl, &frame));
+        assert_int_not_equal(frame.type, H2_GOAWAY);
+        if (frame.type != H2_RST_STREAM)
+            continue;
+        assert_memory_equal(frame.payload, "\0\0\0\x08", 4);
+        resets++;
+    }
+    http_kit_h2_frame(&client.out, H2_SETTINGS, 0, 0, "\0\4\0\0\xff\xff", 6);
+    assert_true(client_is_served(&client, 7));
+    assert_int_equal(starts, 4);
+    client_stop(&client);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -184,6 +210,7 @@ int main(void)
         cmocka_unit_test(test_heap_of_bodies),
         cmocka_unit_test(test_slow_bodies),
         cmocka_unit_test(test_frames_without_a_stream),
+        cmocka_unit_test(test_one_unread_stream),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
