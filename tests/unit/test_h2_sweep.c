@@ -206,10 +206,8 @@ static void test_one_unread_stream(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_vanishing_streams),
-        cmocka_unit_test(test_heap_of_bodies),
-        cmocka_unit_test(test_slow_bodies),
-        cmocka_unit_test(test_frames_without_a_stream),
+        cmocka_unit_test(test_vanishing_streams), cmocka_unit_test(test_heap_of_bodies),
+        cmocka_unit_test(test_slow_bodies),       cmocka_unit_test(test_frames_without_a_stream),
         cmocka_unit_test(test_one_unread_stream),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
