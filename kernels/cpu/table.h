@@ -50,7 +50,7 @@ struct table_linear {
 
 /* Rows of one sequence in rising position, or of several that begin with the same pages; query
  * heads [head, head + heads) which all read KV head `kv_head`; rows × heads ≤ TABLE_QUERIES_MAX. A
- * leaf may use `shared` to read a block once for several rows or take each row alone: same bits. */
+ * leaf may use `shared` to read a block once for several rows or take each alone: same bits. */
 struct table_attention {
     const struct attention_args *args;
     const uint32_t *order;  /* [rows] indexes of rows of `args` */

@@ -99,7 +99,7 @@ static void trace_read(struct trace *trace, const char *path)
     fclose(file);
 }
 
-/* Conversations, much as in Mooncake's trace of them (27 blocks a request, there 26; 41 % found by an
+/* Conversations, much as in Mooncake's trace of them (27 blocks each, there 26; 41 % found by an
  * unlimited cache, there 33 %; 9 % by 2,000 blocks, there 5 %): most requests open one with a long
  * new text behind one common block; the others go on with any of the latest 1,500. */
 static void trace_generate(struct trace *trace)
