@@ -296,6 +296,7 @@ void engine_info(const struct engine *engine, struct engine_info *out)
         .threads = kernels_threads(engine->kernels),
         .created_wall_s = engine->created_wall_s,
         .kv_pages = engine->step.pool.page_count,
+        .page_tokens = KV_POOL_PAGE_TOKENS,
         .pin_pages = engine->step.cache.pin_pages_max,
     };
 }

@@ -53,6 +53,7 @@ struct rendering {
     const struct tenant_prompt_grant *grants; /* NULL: those of the directory */
     size_t grant_count;
     uint32_t tokens; /* of a dry run, which leaves nothing to look at; else 0 */
+    uint32_t pages;
 };
 
 /* All members but the closing brace. */
@@ -72,8 +73,10 @@ static void render_members(struct admin *admin, const struct tenant_prompt *prom
         grants = own;
     }
     const char *state = render_state(admin, prompt, &figures);
-    if (figures.tokens == 0)
+    if (figures.tokens == 0) {
         figures.tokens = rendering->tokens;
+        figures.pages = rendering->pages;
+    }
     buffer_append_text(out, "{\"id\":");
     buffer_append_json_string(out, slice_of(prompt->id));
     buffer_append_text(out, ",\"object\":\"shared_prompt\",\"name\":");
@@ -203,6 +206,7 @@ struct publishing {
     struct admin_call *call;
     enum status status; /* what the engine has said */
     uint32_t tokens;
+    uint32_t pages;
     struct error_note note;
     bool is_told;
 };
@@ -220,8 +224,8 @@ static void publishing_resume(void *context)
 static void publishing_told(void *context, enum status status, uint32_t tokens, uint32_t pages)
 {
     struct publishing *publishing = context;
-    (void)pages; /* edge_prompts_look tells them */
     publishing->tokens = tokens;
+    publishing->pages = pages;
     publishing->is_told = true;
     publishing->status = status;
     if (status != STATUS_OK)
@@ -295,10 +299,11 @@ static enum status create_end(struct admin_call *call, struct tenant_change *cha
     if (publishing->status == STATUS_UNAVAILABLE && !change->is_dry_run)
         change->answer_code = call->code = 202;
     struct answer answer = {
-        call,
-        change,
-        &publishing->prompt,
-        {fields->grants, fields->grant_count, change->is_dry_run ? publishing->tokens : 0}};
+        call, change, &publishing->prompt, {fields->grants, fields->grant_count, 0, 0}};
+    if (change->is_dry_run) {
+        answer.rendering.tokens = publishing->tokens;
+        answer.rendering.pages = publishing->pages;
+    }
     change->answer = answer_make;
     change->context = &answer;
     return tenant_prompt_create(auth_tenants(call->admin->auth), change, fields,
@@ -343,7 +348,7 @@ static enum status update_read(struct admin_call *call, struct given *given)
     if (grants == NULL)
         FAIL(STATUS_NO_MEMORY, "no memory for an answer");
     size_t count = update_grants(call, given, &prompt, grants);
-    struct answer answer = {call, &change, &prompt, {grants, count, 0}};
+    struct answer answer = {call, &change, &prompt, {grants, count, 0, 0}};
     enum status status = answer_make(&answer, &answered);
     mem_free(grants);
     return status;
@@ -372,7 +377,7 @@ enum status admin_prompts_delete(struct admin_call *call)
     TRY(tenant_prompt_delete(auth_tenants(call->admin->auth), &change, call->arguments[0],
                              &prompt));
     static const struct tenant_prompt_grant nobody[1];
-    struct answer answer = {call, &change, &prompt, {change.is_dry_run ? NULL : nobody, 0, 0}};
+    struct answer answer = {call, &change, &prompt, {change.is_dry_run ? NULL : nobody, 0, 0, 0}};
     return answer_make(&answer, &answered);
 }
 

@@ -116,10 +116,8 @@ static void job_answer(struct face_prompt_job *job, uint32_t tokens, uint32_t pa
     char text[96];
     if (job->request == NULL)
         return;
-    if (job->is_dry_run)
-        snprintf(text, sizeof text, "{\"tokens\":%u,\"dry_run\":true}", tokens);
-    else
-        snprintf(text, sizeof text, "{\"tokens\":%u,\"pages\":%u}", tokens, pages);
+    snprintf(text, sizeof text, "{\"tokens\":%u,\"pages\":%u%s}", tokens, pages,
+             job->is_dry_run ? ",\"dry_run\":true" : "");
     http_respond_json(job->request, 200, slice_of(text));
 }
 
@@ -282,6 +280,23 @@ static bool done_is_under_way(const struct face_prompt_job *job)
     return false;
 }
 
+/* What publishing would find: the cap is looked at, nothing is computed. */
+static void done_dry_run(struct face_prompt_job *job)
+{
+    const struct engine_info *info = &job->face->info;
+    struct engine_stats stats;
+    engine_stats(job->face->engine, &stats);
+    size_t pages = (job->token_count + info->page_tokens - 1) / info->page_tokens;
+    if (info->pin_pages == 0)
+        job_answer(job, (uint32_t)job->token_count, 0);
+    else if (stats.pages_pinned + pages <= info->pin_pages)
+        job_answer(job, (uint32_t)job->token_count, (uint32_t)pages);
+    else
+        http_respond_error(job->request, STATUS_CONFLICT, NULL,
+                           "%zu more pinned pages beside %u are over the cap of %u.", pages,
+                           stats.pages_pinned, info->pin_pages);
+}
+
 /* True when the engine has it now; else it is answered, or there is nobody to answer. */
 static bool done_goes_on(struct face_prompt_job *job)
 {
@@ -291,7 +306,7 @@ static bool done_goes_on(struct face_prompt_job *job)
     if (job->status != STATUS_OK) {
         job_refuse(job, &job->note);
     } else if (job->is_dry_run) {
-        job_answer(job, (uint32_t)job->token_count, 0);
+        done_dry_run(job);
     } else if (row != NULL) {
         job_answer(job, row->tokens, row->pages);
     } else if (done_is_under_way(job)) {

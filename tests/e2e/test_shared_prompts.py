@@ -1,13 +1,16 @@
 """Published prompts on the real model: computed once, found by whom they are granted to and by nobody
 else, gone when they are revoked, and there again before /ready says yes."""
 
+import json
 import os
+import re
 import signal
 import time
 
 import pytest
 
 from conftest import MODEL_NAME, Server, wait_until
+from test_banyan_admin import admin as command, answer as told
 
 PATH = "/admin/v1/shared-prompts"
 PAGE = 16  # tokens
@@ -148,6 +151,8 @@ def test_over_the_cap(tmp_path):
                 codes.append(answer.status_code)
                 if answer.status_code != 201:
                     break
+            dry = admin.post(f"{PATH}?dry_run=true", json={"name": "dry", "text": text})
+            assert dry.status_code == 409 and "cap" in dry.text, dry.text
             assert codes[-1] == 409 and codes.count(201) == len(codes) - 1, codes
             assert any(c.isdigit() for c in answer.json()["error"]["message"]), answer.text
             # One goes, and there is room again.
@@ -186,3 +191,23 @@ def test_engine_and_server_die(tmp_path):
         assert prompt.look()["tokens"] == prompt.made["tokens"]
     finally:
         assert server.stop() == 0
+
+
+def test_from_the_command_line(own_server, tmp_path):
+    tenant = own_server.tenant("cli-one")
+    system = {"role": "system", "content": f"command line. {LORE}"}
+    (tmp_path / "messages.json").write_text(json.dumps([system]))
+    words = ("prompt", "create", "cli", "--messages", str(tmp_path / "messages.json"))
+    dry = told(own_server, *words, "--dry-run")
+    assert dry["dry_run"] and dry["tokens"] > 300 and dry["pages"] == -(-dry["tokens"] // PAGE)
+    made = told(own_server, *words, "--until", "30d")
+    assert made["state"] == "published" and made["tokens"] == dry["tokens"] and made["tenants"] == []
+    assert told(own_server, "prompt", "grant", "cli", "--tenants", "cli-one")["tenants"] == [tenant[0]]
+    table = command(own_server, "prompt", "list").stdout
+    assert re.search(rf"^{made['id']} +cli +published +{made['tokens']} +{made['pages']} ", table, re.M)
+    assert told(own_server, "prompt", "show", "cli")["messages"] == [system]
+    assert told(own_server, "prompt", "revoke", made["id"], "--tenants", tenant[0])["tenants"] == []
+    refused = command(own_server, "prompt", "grant", "cli", "--groups", "nogroup")
+    assert refused.returncode == 1 and "nogroup" in refused.stderr
+    assert command(own_server, "prompt", "delete", "cli").returncode == 0
+    assert command(own_server, "prompt", "show", "cli").returncode == 1

@@ -70,7 +70,7 @@ static void engine_prompt_publish(int fd, const char *body)
     } else if (strstr(body, "over the cap") != NULL && engine_prompts_count > 0) {
         engine_prompt_refuse(fd, "409 Conflict", "conflict");
     } else if (strstr(body, "\"dry_run\":true") != NULL) {
-        engine_json(fd, "200 OK", "{\"tokens\":7,\"dry_run\":true}");
+        engine_json(fd, "200 OK", "{\"tokens\":7,\"pages\":1,\"dry_run\":true}");
     } else {
         if (engine_prompt_find(domain + 10) < 0 && engine_prompts_count < ENGINE_PROMPTS_MAX)
             memcpy(engine_prompts[engine_prompts_count++], domain + 10, 32);

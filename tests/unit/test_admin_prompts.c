@@ -117,7 +117,7 @@ static void test_refusals(void **state)
     assert_int_equal(post("{\"name\":\"x\",\"text\":\"too long\"}", "again"), 400);
     assert_int_equal(
         edge_kit_admin("POST", PROMPTS "?dry_run=true", "{\"name\":\"x\",\"text\":\"a\"}"), 200);
-    edge_text_has(answer, "\"tokens\":7,\"pages\":null");
+    edge_text_has(answer, "\"tokens\":7,\"pages\":1");
     edge_text_has(answer, "\"dry_run\":true");
     assert_int_equal(post("{\"name\":\"x\",\"text\":\"too long\"}", "again"), 400);
     assert_int_equal(edge_kit_admin("GET", PROMPTS, ""), 200);

@@ -56,13 +56,14 @@ static void test_publish_list_unpublish(void **state)
         "{\"domain\":\"" DOMAIN "\",\"messages\":[" SYSTEM "],\"dry_run\":true}";
     json_t *asked = ask("POST", PROMPTS, dry, 200);
     long long tokens = face_kit_number(asked, "tokens");
-    json_decref(asked);
     assert_true(tokens > 5);
+    assert_int_equal(face_kit_number(asked, "pages"), (tokens + 15) / 16);
+    json_decref(asked);
     assert_int_equal(published(), 0);
     for (int twice = 0; twice < 2; twice++) { /* the second time it is there already */
         json_t *made = publish(body);
         assert_int_equal(face_kit_number(made, "tokens"), tokens);
-        assert_non_null(json_object_get(made, "pages"));
+        assert_int_equal(face_kit_number(made, "pages"), (tokens + 15) / 16);
         json_decref(made);
         assert_int_equal(published(), 1);
     }
