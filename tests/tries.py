@@ -21,8 +21,9 @@ import sys
 SECOND_TRIES_MAX = 12
 TAIL_LINES = 250
 SUITE_S = 3600  # something hangs
-REPORTS = re.compile(
-    r"(Address|Leak|Thread|Memory|UndefinedBehavior)Sanitizer|runtime error: |: assertion failed: "
+REPORTS = re.compile(  # as they are printed, not as sources of tests name them
+    r"(ERROR|WARNING|SUMMARY): (Address|Leak|Thread|Memory|UndefinedBehavior)Sanitizer"
+    r"|runtime error: |: assertion failed: "
 )
 LOGS = pathlib.Path("build/logs")
 SCRATCH = pathlib.Path(os.environ.get("BANYAN_SCRATCH", "/tmp"))
