@@ -55,7 +55,7 @@ def run(server, folder, tag, url, key, *more):
             pathlib.Path(sys.executable).parent / "st", "--config-file", HERE / "schemathesis.toml",
             "run", "openapi.json", "--url", url, "--include-tag", tag, "--warnings", "off", *more,
         ],
-        cwd=folder, env=env, capture_output=True, text=True, timeout=600,
+        cwd=folder, env=env, capture_output=True, text=True, timeout=3000,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-20000:] + done.stderr[-2000:]
     paths = json.loads((ROOT / "config/openapi.json").read_text())["paths"].values()
