@@ -550,6 +550,7 @@ bool engine_next_event(struct engine *engine, struct engine_event *out)
     if (record->kind == ENGINE_EVENT_START) {
         out->report.prompt_tokens = ticket->prompt_count;
         out->report.queue_us = ticket->queue_us;
+        out->report.cached_tokens = atomic_load(&ticket->shown_cached);
     } else if (record->kind == ENGINE_EVENT_END) {
         out->report = ticket->report_end;
         ticket_release(&engine->tickets, record->slot);

@@ -203,7 +203,7 @@ struct engine_report {
 };
 
 enum engine_event_kind {
-    ENGINE_EVENT_START, /* admitted: report.prompt_tokens and queue_us are set */
+    ENGINE_EVENT_START, /* admitted: report.prompt_tokens, cached_tokens and queue_us are set */
     /* Echo, before the choice's first TOKEN: one prompt token, its bytes as they are and (from the
      * second) its logprob. Not acknowledged. */
     ENGINE_EVENT_PROMPT,

@@ -141,7 +141,7 @@ static void view_make(struct step *step, struct scheduler_input *input)
 
 /* --- what was planned --- */
 
-static void plan_start(struct step *step, struct ticket *ticket, uint32_t slot)
+static void plan_start(struct step *step, struct ticket *ticket)
 {
     ticket->admitted_us = step->now_us;
     ticket->queue_us = step->now_us - ticket->submitted_us;
@@ -152,7 +152,19 @@ static void plan_start(struct step *step, struct ticket *ticket, uint32_t slot)
         metric_add(step->metrics.tokens_prompt, ticket->prompt_count);
         metric_observe(step->metrics.queue_seconds, (double)ticket->queue_us * 1e-6);
     }
-    step_tell_request(step, ENGINE_EVENT_START, slot);
+}
+
+/* Behind what was found for them: a start says how much that was. */
+static void plan_tell_starts(struct step *step)
+{
+    const struct sequence_table *table = &step->sequences;
+    for (uint32_t i = 0; i < table->order_count; i++) {
+        uint32_t slot = table->slots[table->order[i]].slot;
+        struct ticket *ticket = &step->options.tickets->slots[slot];
+        if (!ticket->is_start_told)
+            step_tell_request(step, ENGINE_EVENT_START, slot);
+        ticket->is_start_told = true;
+    }
 }
 
 /* A candidate becomes a running sequence, the youngest; false when it is refused. */
@@ -167,7 +179,7 @@ static bool plan_admit(struct step *step, uint32_t slot)
     uint32_t index = sequence_acquire(&step->sequences, ticket, slot, choice);
     ASSERT(index != SEQUENCE_NONE);
     if (choice == 0)
-        plan_start(step, ticket, slot);
+        plan_start(step, ticket);
     if (ticket->choices_admitted == ticket->asked.choices)
         step_end_waiting(step, slot);
     return true;
@@ -256,6 +268,7 @@ uint32_t step_plan(struct step *step, bool *has_moved)
         if (step->grants[i].rows > 0 && sequence->page_count == 0)
             step_prefix_take(step, sequence);
     }
+    plan_tell_starts(step);
     uint32_t parts = 0;
     for (uint32_t i = 0; i < table->order_count; i++)
         if (step->grants[i].rows > 0)

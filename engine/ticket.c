@@ -234,6 +234,7 @@ enum status ticket_acquire(struct ticket_table *table, const struct engine_reque
     ticket->choices_admitted = 0;
     ticket->choices_ended = 0;
     ticket->found = (struct ticket_found){0};
+    ticket->is_start_told = false;
     ticket->is_cache_counted = false;
     ticket->leader_serial = 0;
     ticket->followed_steps = 0;

@@ -62,6 +62,7 @@ struct ticket {
     uint32_t choices_admitted;
     uint32_t choices_ended;
     struct ticket_found found; /* by its prompt */
+    bool is_start_told;
     bool is_cache_counted;
     /* The sequence whose prompt it follows, up to so many tokens; serial 0 = none. */
     uint32_t leader;

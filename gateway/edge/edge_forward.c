@@ -130,7 +130,9 @@ static enum status forward_admit(struct edge *edge, struct http_request *request
     TRY(edge_head_deadline(http_header_get(request, "x-request-timeout-ms"),
                            (uint32_t)(edge->config->request_timeout_s * 1000),
                            &options->deadline_ms));
-    options->is_explained = slice_is(http_header_get(request, "x-banyan-explain"), "1");
+    if (options->is_generation)
+        TRY(edge_head_explain(http_header_get(request, "x-banyan-explain"),
+                              &options->is_explained));
     if (options->is_generation && !ledger_is_writable(edge->ledger))
         FAIL(STATUS_UNAVAILABLE, "Usage cannot be recorded now; try again shortly.");
     return edge_memory_take(edge->memory, http_body(request).length);

@@ -61,6 +61,14 @@ enum status edge_head_append(struct buffer *out, const struct edge_head *head)
     return out->status;
 }
 
+enum status edge_head_explain(struct slice value, bool *out)
+{
+    *out = slice_is(value, "1");
+    if (value.bytes != NULL && !*out && !slice_is(value, "0"))
+        FAIL_PARAM(STATUS_INVALID, "x-banyan-explain", "x-banyan-explain must be 1 or 0.");
+    return STATUS_OK;
+}
+
 enum status edge_head_deadline(struct slice value, uint32_t most_ms, uint32_t *out)
 {
     uint64_t asked = most_ms;

@@ -26,6 +26,9 @@ enum { EDGE_HEAD_BYTES_MAX = 8192 };
  * visible ASCII: over HTTP/2 a path can hold what would end a line of HTTP/1. */
 enum status edge_head_append(struct buffer *out, const struct edge_head *head);
 
+/* x-banyan-explain: 1, 0 or no `value` (bytes NULL); INVALID for anything else. */
+enum status edge_head_explain(struct slice value, bool *out);
+
 /* x-request-timeout-ms: no `value` (bytes NULL) gives `most_ms`; INVALID unless a whole number ≥
  * 1; above the most it is the most. */
 enum status edge_head_deadline(struct slice value, uint32_t most_ms, uint32_t *out);

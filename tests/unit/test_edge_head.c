@@ -78,10 +78,28 @@ static void test_deadline(void **state)
     }
 }
 
+static void test_explain(void **state)
+{
+    (void)state;
+    bool is_explained = true;
+    assert_int_equal(edge_head_explain((struct slice){0}, &is_explained), STATUS_OK);
+    assert_false(is_explained);
+    assert_int_equal(edge_head_explain(SLICE("1"), &is_explained), STATUS_OK);
+    assert_true(is_explained);
+    assert_int_equal(edge_head_explain(SLICE("0"), &is_explained), STATUS_OK);
+    assert_false(is_explained);
+    const char *wrong[] = {"", "2", "true", "11", " 1"};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        assert_int_equal(edge_head_explain(slice_of(wrong[i]), &is_explained), STATUS_INVALID);
+        assert_string_equal(status_note()->param, "x-banyan-explain");
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_head),
+        cmocka_unit_test(test_explain),
         cmocka_unit_test(test_deadline),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
