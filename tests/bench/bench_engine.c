@@ -1,0 +1,232 @@
+/* bench_engine: ratios of the engine to itself, without a server around it.
+ *
+ * usage: bench_engine batching  MODEL.gguf [REQUESTS [SCALE]]
+ *        bench_engine unrelated MODEL.gguf [REQUESTS [ROUNDS]]
+ *
+ * batching: continuous ÷ static batching with 16 sequences, output lengths of the Azure trace
+ * (2023, conversation) divided by SCALE, prompts of 16 tokens. Continuous is measured while
+ * somebody waits, hence all 16 are busy; static over all of its batches. Beside it the bound: the
+ * mean of the longest of each batch ÷ the mean. By steps it is the planner alone, by time the
+ * machine too, for which a step of few rows is cheaper than one of 16.
+ *
+ * unrelated: throughput of prompts that share nothing, prefix cache on ÷ off, in alternate rounds;
+ * the pool is small, so that the cache evicts all the time.
+ *
+ * Prints one JSON line each.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "config/base/clock.h"
+#include "config/base/rng.h"
+#include "engine/engine.h"
+
+enum { REQUESTS_MAX = 1024, ROUNDS_MAX = 64, TOGETHER = 16, PROMPT_MAX = 512, NAP_US = 200 };
+
+/* Generated tokens at 0, 5, … 100 % of azure_2023_conv. */
+static const uint32_t azure_quantiles[] = {10,  40,  55,  69,  82,  91,  99,  118, 142, 178, 217,
+                                           300, 390, 395, 398, 405, 413, 421, 431, 488, 1000};
+
+struct outcome {
+    double tokens_per_second;
+    double tokens_per_step;
+};
+
+static void die(const char *what)
+{
+    fprintf(stderr, "bench_engine: %s: %s\n", what, status_note()->message);
+    exit(1);
+}
+
+static uint32_t azure_length(uint64_t seed, uint32_t index, uint32_t scale)
+{
+    enum { PARTS = sizeof(azure_quantiles) / sizeof(azure_quantiles[0]) - 1, FINE = 1000 };
+    struct rng rng = {.seed = seed + index};
+    uint32_t part = (uint32_t)rng_below(&rng, PARTS);
+    uint32_t within = (uint32_t)rng_below(&rng, FINE);
+    uint32_t low = azure_quantiles[part];
+    uint32_t length = low + (azure_quantiles[part + 1] - low) * within / FINE;
+    return length / scale > 0 ? length / scale : 1;
+}
+
+static void submit(struct engine *engine, uint64_t seed, uint32_t prompt_count, uint32_t tokens_max)
+{
+    uint32_t tokens[PROMPT_MAX];
+    struct rng rng = {.seed = seed};
+    struct engine_info info;
+    engine_request_id id;
+    engine_info(engine, &info);
+    for (uint32_t i = 0; i < prompt_count; i++)
+        tokens[i] = (uint32_t)rng_below(&rng, info.vocab);
+    struct engine_request request = {.prompt_kind = ENGINE_PROMPT_TOKENS,
+                                     .tokens = tokens,
+                                     .token_count = prompt_count,
+                                     .choices = 1,
+                                     .tokens_max = tokens_max,
+                                     .sampling = {.top_p = 1},
+                                     .ignore_end = true};
+    for (uint32_t i = 0; i < 4; i++) /* of 256 tenants: the door bounds each */
+        request.domain.bytes[i] = (uint8_t)(seed >> (2 * i) | 1);
+    if (engine_submit(engine, &request, &id) != STATUS_OK)
+        die("engine_submit");
+}
+
+/* Takes what waits; how many requests have ended. */
+static uint32_t take(struct engine *engine)
+{
+    static struct engine_event event;
+    uint32_t ended = 0;
+    while (engine_next_event(engine, &event)) {
+        if (event.kind == ENGINE_EVENT_ERROR)
+            die(event.note.message);
+        if (event.kind == ENGINE_EVENT_TOKEN)
+            engine_acknowledge(engine, event.id, event.choice, 1);
+        ended += event.kind == ENGINE_EVENT_END;
+    }
+    return ended;
+}
+
+/* Until all have ended; measured until then, or until nobody waits any more. */
+static struct outcome run(struct engine *engine, uint32_t requests, bool while_waiting)
+{
+    struct engine_stats first;
+    struct engine_stats last;
+    bool is_measured = false;
+    engine_stats(engine, &first);
+    int64_t began_us = clock_mono_us(clock_system());
+    int64_t ended_us = began_us;
+    for (uint32_t ended = 0; ended < requests;) {
+        ended += take(engine);
+        if (!is_measured) {
+            engine_stats(engine, &last);
+            ended_us = clock_mono_us(clock_system());
+            is_measured =
+                while_waiting && last.steps > first.steps + TOGETHER && last.sequences_waiting == 0;
+        }
+        usleep(NAP_US);
+    }
+    if (!is_measured)
+        engine_stats(engine, &last);
+    double tokens = (double)(last.tokens_generated - first.tokens_generated);
+    return (struct outcome){
+        .tokens_per_second = tokens / ((double)(ended_us - began_us) * 1e-6),
+        .tokens_per_step = tokens / (double)(last.steps - first.steps),
+    };
+}
+
+static struct engine *open_engine(const char *model, enum engine_batching batching, bool no_cache,
+                                  uint64_t kv_bytes)
+{
+    struct engine *engine = NULL;
+    const struct engine_options options = {.model_path = model,
+                                           .model_descriptor = -1,
+                                           .isa = "auto",
+                                           .kv_type = "f16",
+                                           .context = 2048,
+                                           .kv_bytes = kv_bytes,
+                                           .rows_max = 512,
+                                           .sequences_max = TOGETHER,
+                                           .batching = batching,
+                                           .no_prefix_cache = no_cache,
+                                           .clock = clock_system()};
+    if (engine_open(&engine, &options) != STATUS_OK)
+        die("engine_open");
+    return engine;
+}
+
+static struct outcome batching_run(const char *model, enum engine_batching batching,
+                                   uint32_t requests, uint32_t scale)
+{
+    struct engine *engine = open_engine(model, batching, true, (uint64_t)1 << 30);
+    for (uint32_t i = 0; i < requests; i++)
+        submit(engine, i, 16, azure_length(1, i, scale));
+    struct outcome out = run(engine, requests, batching == ENGINE_BATCHING_CONTINUOUS);
+    engine_close(engine);
+    return out;
+}
+
+static void bench_batching(const char *model, uint32_t requests, uint32_t scale)
+{
+    double longest = 0;
+    double sum = 0;
+    requests = requests / TOGETHER * TOGETHER;
+    for (uint32_t i = 0; i < requests; i += TOGETHER) {
+        uint32_t most = 0;
+        for (uint32_t j = i; j < i + TOGETHER; j++) {
+            uint32_t length = azure_length(1, j, scale);
+            most = length > most ? length : most;
+            sum += length;
+        }
+        longest += most;
+    }
+    double bound = longest * TOGETHER / sum;
+    struct outcome fixed = batching_run(model, ENGINE_BATCHING_STATIC, requests, scale);
+    struct outcome continuous = batching_run(model, ENGINE_BATCHING_CONTINUOUS, requests, scale);
+    double by_steps = continuous.tokens_per_step / fixed.tokens_per_step;
+    double by_time = continuous.tokens_per_second / fixed.tokens_per_second;
+    printf("{\"bench\":\"batching\",\"requests\":%u,\"static_tokens_s\":%.1f,"
+           "\"continuous_tokens_s\":%.1f,\"bound\":%.3f,\"by_steps\":%.3f,\"by_time\":%.3f,"
+           "\"by_steps_of_bound\":%.3f,\"by_time_of_bound\":%.3f}\n",
+           requests, fixed.tokens_per_second, continuous.tokens_per_second, bound, by_steps,
+           by_time, by_steps / bound, by_time / bound);
+}
+
+static int compare(const void *left, const void *right)
+{
+    double a = *(const double *)left;
+    double b = *(const double *)right;
+    return (a > b) - (a < b);
+}
+
+static void bench_unrelated(const char *model, uint32_t requests, uint32_t rounds)
+{
+    enum { PROMPT = 256, ANSWER = 16 };
+    double ratios[ROUNDS_MAX];
+    struct engine *with = open_engine(model, ENGINE_BATCHING_CONTINUOUS, false, 256 << 20);
+    struct engine *without = open_engine(model, ENGINE_BATCHING_CONTINUOUS, true, 256 << 20);
+    uint64_t seed = 1000;
+    for (uint32_t round = 0; round < rounds; round++) {
+        double rates[2];
+        for (uint32_t turn = 0; turn < 2; turn++) {
+            bool is_with = (round + turn) % 2 == 0;
+            struct engine *engine = is_with ? with : without;
+            for (uint32_t i = 0; i < requests; i++)
+                submit(engine, seed++, PROMPT, ANSWER);
+            rates[is_with] = run(engine, requests, false).tokens_per_second;
+        }
+        ratios[round] = rates[1] / rates[0];
+    }
+    struct engine_stats stats;
+    engine_stats(with, &stats);
+    qsort(ratios, rounds, sizeof(ratios[0]), compare);
+    printf("{\"bench\":\"unrelated\",\"requests\":%u,\"rounds\":%u,\"on_by_off\":%.4f,"
+           "\"least\":%.4f,\"most\":%.4f,\"hit_tokens\":%" PRIu64 ",\"pages_cached\":%u}\n",
+           requests, rounds, ratios[rounds / 2], ratios[0], ratios[rounds - 1],
+           stats.cache_hit_tokens, stats.pages_cached);
+    engine_close(with);
+    engine_close(without);
+}
+
+static uint32_t number(int argc, char **argv, int at, uint32_t fallback, uint32_t most)
+{
+    long value = argc > at ? strtol(argv[at], NULL, 10) : (long)fallback;
+    return value < 1 ? 1 : value > (long)most ? most : (uint32_t)value;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 3) {
+        fprintf(stderr, "usage: bench_engine batching|unrelated MODEL.gguf [N [N]]\n");
+        return 2;
+    }
+    if (strcmp(argv[1], "batching") == 0)
+        bench_batching(argv[2], number(argc, argv, 3, 160, REQUESTS_MAX),
+                       number(argc, argv, 4, 8, 1000));
+    else
+        bench_unrelated(argv[2], number(argc, argv, 3, 32, 256),
+                        number(argc, argv, 4, 9, ROUNDS_MAX));
+    return 0;
+}
