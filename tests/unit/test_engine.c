@@ -57,14 +57,15 @@ static void assert_idle(struct engine *engine)
     assert_int_equal(stats.requests, 0);
     assert_int_equal(stats.sequences_running, 0);
     assert_int_equal(stats.sequences_waiting, 0);
-    assert_int_equal(stats.pages_free, stats.pages_total);
+    assert_int_equal(stats.pages_free + stats.pages_cached + stats.pages_pinned, stats.pages_total);
 }
 
 /* --- the same bits in any company --- */
 
 enum { MIXED = 12 };
 
-/* Requests of all kinds: short, long, sampled, penalised, echoed, of several choices. */
+/* Requests of all kinds: short, long, sampled, penalised, echoed, of several choices, in two share
+ * domains and in none. */
 static struct engine_request mixed(uint32_t index)
 {
     struct rng rng = {.seed = 100 + index};
@@ -84,15 +85,16 @@ static struct engine_request mixed(uint32_t index)
         request.choices = 3;
     }
     request.echo = index % 6 == 4;
+    if (index % 3 != 0) /* the others have no cache */
+        request.domain.bytes[0] = (uint8_t)(index % 3);
     return request;
 }
 
 static struct engine_run_transcript alone[MIXED];
 static struct engine_run_transcript together[MIXED];
 
-static void run_together(const struct engine_options *options, uint64_t seed)
+static void run_mixed(struct engine *engine, const struct engine_options *options, uint64_t seed)
 {
-    struct engine *engine = engine_run_open(options);
     struct engine_run_transcript *all[MIXED];
     struct rng rng = {.seed = seed};
     bool is_submitted[MIXED] = {false};
@@ -111,7 +113,6 @@ static void run_together(const struct engine_options *options, uint64_t seed)
     }
     engine_run_finish(engine, all, MIXED);
     assert_idle(engine);
-    engine_run_close(engine);
     for (uint32_t i = 0; i < MIXED; i++) {
         if (!engine_run_same(&alone[i], &together[i]))
             print_error("request %u differs at rows %u, threads %u\n", i, options->rows_max,
@@ -120,10 +121,23 @@ static void run_together(const struct engine_options *options, uint64_t seed)
     }
 }
 
+/* Cold, and again with what the first time has left in the cache. */
+static void run_together(const struct engine_options *options, uint64_t seed)
+{
+    struct engine_stats stats;
+    struct engine *engine = engine_run_open(options);
+    run_mixed(engine, options, seed);
+    run_mixed(engine, options, seed + 100);
+    engine_stats(engine, &stats);
+    assert_true(options->no_prefix_cache || stats.cache_hit_tokens > 0);
+    engine_run_close(engine);
+}
+
 static void test_same_bits_in_any_company(void **state)
 {
     (void)state;
     struct engine_options options = engine_run_options();
+    options.no_prefix_cache = true;
     struct engine *engine = engine_run_open(&options);
     for (uint32_t i = 0; i < MIXED; i++) {
         const struct engine_request request = mixed(i);
@@ -135,6 +149,7 @@ static void test_same_bits_in_any_company(void **state)
     assert_idle(engine);
     engine_run_close(engine);
 
+    options.no_prefix_cache = false;
     static const uint32_t rows[] = {1, 7, 64, 512};
     for (uint32_t i = 0; i < 4; i++) {
         options.rows_max = rows[i];
@@ -874,6 +889,58 @@ static void test_open_without_memory(void **state)
     engine_run_close(engine);
 }
 
+/* What engine_requests and engine_published show, and that unpublishing gives the pages back. */
+static void test_what_is_under_way(void **state)
+{
+    (void)state;
+    static struct engine_run_transcript slow;
+    static struct engine_run_transcript prompt;
+    struct engine_options options = engine_run_options();
+    options.pin_percent = 50;
+    struct engine *engine = engine_run_open(&options);
+    struct engine_request_info shown[4];
+    struct engine_published published[2];
+    struct engine_info info;
+    engine_info(engine, &info);
+    assert_int_equal(info.pin_pages, 64);
+    assert_int_equal(engine_requests(engine, shown, 4), 0);
+
+    struct engine_request request = plain(0, 40, 100);
+    request.domain.bytes[0] = 1;
+    slow.holds_acknowledgements = true;
+    engine_run_submit(engine, &request, &slow);
+    do {
+        engine_run_take(engine);
+        assert_int_equal(engine_requests(engine, shown, 4), 1);
+    } while (shown[0].state != ENGINE_REQUEST_THROTTLED);
+    assert_true(shown[0].id == slow.id);
+    assert_string_equal(shown[0].request_id, "req_test");
+    assert_string_equal(engine_request_state_name(shown[0].state), "throttled");
+    assert_int_equal(shown[0].prompt_tokens, 40);
+    assert_int_equal(shown[0].completion_tokens, LIMIT_UNDELIVERED_TOKENS);
+    assert_int_equal(shown[0].computed, 40 + LIMIT_UNDELIVERED_TOKENS - 1);
+    assert_memory_equal(&shown[0].domain, &request.domain, sizeof(request.domain));
+
+    struct engine_request text = plain(0, 100, 0);
+    text.domain.bytes[0] = 9;
+    text.is_published = true;
+    run_one(engine, &text, &prompt);
+    assert_false(prompt.is_refused);
+    assert_int_equal(prompt.report.pinned_pages, 7);
+    assert_int_equal(prompt.report.completion_tokens, 0);
+    while (engine_published(engine, published, 2) == 0)
+        usleep(1000);
+    assert_int_equal(published[0].pages, 7);
+    assert_memory_equal(&published[0].domain, &text.domain, sizeof(text.domain));
+    assert_int_equal(engine_unpublish(engine, &text.domain), STATUS_OK);
+    while (engine_published(engine, published, 2) > 0)
+        usleep(1000);
+    engine_cancel(engine, slow.id);
+    engine_run_finish(engine, (struct engine_run_transcript *[]){&slow}, 1);
+    assert_idle(engine);
+    engine_run_close(engine);
+}
+
 static void test_metrics(void **state)
 {
     (void)state;
@@ -933,6 +1000,7 @@ int main(void)
         cmocka_unit_test(test_bad_requests),
         cmocka_unit_test(test_open_refuses),
         cmocka_unit_test(test_open_without_memory),
+        cmocka_unit_test(test_what_is_under_way),
         cmocka_unit_test(test_metrics),
     };
     return cmocka_run_group_tests(tests, setup, NULL);
