@@ -40,7 +40,7 @@ static enum status domain_read(struct slice text, struct engine_domain *out)
         char c = text.bytes[i];
         is_hex = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
         unsigned digit = (unsigned)(c <= '9' ? c - '0' : c - 'a' + 10);
-        out->bytes[i / 2] = (uint8_t)(out->bytes[i / 2] << 4 | (digit & 15));
+        out->bytes[i / 2] = (uint8_t)((unsigned)out->bytes[i / 2] << 4 | (digit & 15));
     }
     if (!is_hex)
         FAIL_PARAM(STATUS_INVALID, "domain", "a domain has 32 lower-case hex digits");

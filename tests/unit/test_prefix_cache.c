@@ -722,6 +722,10 @@ static void test_pins(void **state)
     (void)run(&bed, &view_prompt, &text, 40);
     assert_int_equal(prefix_cache_pin(&bed.cache, &view_prompt, text.tokens, 41, &pages),
                      STATUS_NOT_FOUND);
+    /* What is merely seen, in another domain, is not there to be pinned. */
+    assert_int_equal(prefix_cache_pin(&bed.cache, &view_member, text.tokens, 40, &pages),
+                     STATUS_NOT_FOUND);
+    assert_int_equal(bed.pool.pinned_count, 0);
     evict_all(&bed); /* pinned from the host tier too */
     assert_int_equal(prefix_cache_pin(&bed.cache, &view_prompt, text.tokens, 40, &pages),
                      STATUS_OK);
@@ -798,6 +802,8 @@ static void test_hits_are_counted_once(void **state)
     assert_int_equal(figures.pages_idle, 2);
     assert_int_equal(figures.pages_active, 0);
     assert_int_equal(figures.pages_free, 19);
+    prefix_cache_drop_domain(&bed.cache, &prompt);
+    assert_int_equal(prefix_cache_published(&bed.cache, published, 2), 0);
     bed_deinit(&bed);
 }
 
