@@ -1,5 +1,6 @@
-"""Makes two tenants through the config API and streams a chat answer to each, with the standard
-library alone. Run by deploy/quickstart; works against any running server:
+"""Makes two tenants through the config API, publishes a system prompt to both, streams a chat answer to
+each, and shows that a tenant's own text is found again by that tenant alone. With the standard
+library alone; run by deploy/quickstart, works against any running server:
 
     python3 deploy/demonstrate.py --url https://… --admin https://… --ca ca.crt --admin-key-file F
 """
@@ -11,6 +12,19 @@ import pathlib
 import ssl
 import time
 import urllib.parse
+
+# Some 400 tokens each: long enough that computing them is seen beside everything else.
+TOPICS = ("invoices", "refunds", "passwords", "shipping", "warranties", "meetings", "travel", "taxes")
+HANDBOOK = "You answer briefly and kindly. " + " ".join(
+    f"When somebody asks about {topic}, first say what our handbook says of {topic}, then give one "
+    f"example that a newcomer understands, and never promise anything about {topic} in writing."
+    for topic in TOPICS
+)
+NOTES = " ".join(
+    f"Note {i}: the meeting about {topic} moved to room {i + 7}, and its minutes are with the office "
+    f"that keeps everything about {topic}; ask there before you change a word."
+    for i, topic in enumerate(TOPICS)
+)
 
 
 class Api:
@@ -47,16 +61,15 @@ def events(response):
             yield json.loads(line[6:])
 
 
-def stream_answer(api, model, question):
-    """Streams one answer to standard output, then a line of its tokens and timing."""
-    print(f"    > {question}\n    ", end="")
+def ask(api, model, messages, tokens, say=lambda text: None):
+    """Streams one answer; its usage, and the seconds to its first token and to its end."""
     start = time.monotonic()
     first = None
     usage = {}
     body = {
         "model": model,
-        "messages": [{"role": "user", "content": question}],
-        "max_tokens": 64,
+        "messages": messages,
+        "max_tokens": tokens,
         "temperature": 0,
         "stream": True,
         "stream_options": {"include_usage": True},
@@ -68,15 +81,43 @@ def stream_answer(api, model, question):
             text = choice["delta"].get("content") or ""
             if text and first is None:
                 first = time.monotonic()
-            print(text.replace("\n", "\n    "), end="", flush=True)
+            say(text)
         usage = event.get("usage") or usage
     end = time.monotonic()
-    tokens = usage["completion_tokens"]
-    rate = (tokens - 1) / (end - first) if first is not None and end > first and tokens > 1 else 0
-    print(
-        f"\n    [{usage['prompt_tokens']} prompt + {tokens} answer tokens; first token after "
-        f"{1000 * ((first or end) - start):.0f} ms, then {rate:.0f} tokens/s]"
+    return usage, (first or end) - start, end - start
+
+
+def cached(usage):
+    return usage["prompt_tokens_details"]["cached_tokens"]
+
+
+def stream_answer(api, model, question):
+    """Streams one answer to standard output, then a line of its tokens and timing."""
+    print(f"    > {question}\n    ", end="")
+    messages = [{"role": "system", "content": HANDBOOK}, {"role": "user", "content": question}]
+    usage, first, whole = ask(
+        api, model, messages, 64, lambda text: print(text.replace("\n", "\n    "), end="", flush=True)
     )
+    tokens = usage["completion_tokens"]
+    rate = (tokens - 1) / (whole - first) if whole > first and tokens > 1 else 0
+    print(
+        f"\n    [{usage['prompt_tokens']} prompt tokens, {cached(usage)} of them computed before; first "
+        f"token after {1000 * first:.0f} ms, then {tokens} tokens at {rate:.0f}/s]"
+    )
+
+
+def show_own_text(apis, model, stamp):
+    """The same text twice by its owner, then by somebody else."""
+    print("\na text that one tenant sends is found again by that tenant alone")
+    print("    (but for its first words: every prompt begins as the published one does)")
+    text = f"Notes of {stamp}. {NOTES}"  # of this run: nobody has sent it before
+    for who, when in (("acme", "first"), ("acme", "again"), ("globex", "first")):
+        messages = [{"role": "user", "content": f"{text} Which room?"}]
+        usage, first, _ = ask(apis[who], model, messages, 4)
+        print(
+            f"    {who:6} {when}: {cached(usage):3} of {usage['prompt_tokens']} prompt tokens computed "
+            f"before, first token after {1000 * first:.0f} ms"
+        )
 
 
 def main():
@@ -90,15 +131,31 @@ def main():
         "acme": "What is gravity?",
         "globex": "Why is the sky blue?",
     }
-    key = model = None
-    for name, question in questions.items():
+    apis, ids, key = {}, [], None
+    for name in questions:
         tenant = admin.json("POST", "/admin/v1/tenants", {"name": f"{name}-{stamp}"})
         made = admin.json("POST", f"/admin/v1/tenants/{tenant['id']}/keys", {"name": "quickstart"})
         key = made["key"]
-        api = Api(args.url, args.ca, key)
-        model = api.json("GET", "/v1/models")["data"][0]["id"]
-        print(f"\ntenant {tenant['name']} ({tenant['id']}), model {model}")
-        stream_answer(api, model, question)
+        apis[name] = Api(args.url, args.ca, key)
+        ids.append(tenant["id"])
+    model = apis["acme"].json("GET", "/v1/models")["data"][0]["id"]
+    published = {
+        "name": f"handbook-{stamp}",
+        "messages": [{"role": "system", "content": HANDBOOK}],
+        "tenants": ids,
+    }
+    start = time.monotonic()
+    prompt = admin.json("POST", "/admin/v1/shared-prompts", published)
+    print(
+        f"\npublished a system prompt to two tenants: {prompt['tokens']} tokens, computed once in "
+        f"{1000 * (time.monotonic() - start):.0f} ms, kept in {prompt['pages']} pages"
+    )
+    for (name, question), tenant_id in zip(questions.items(), ids):
+        print(f"\ntenant {name}-{stamp} ({tenant_id}), model {model}")
+        stream_answer(apis[name], model, question)
+    show_own_text(apis, model, stamp)
+    # Its pages are pinned until it is taken back: the next run publishes its own.
+    admin.request("DELETE", f"/admin/v1/shared-prompts/{prompt['id']}").read()
     print(
         f"""
 Call it yourself, with curl:
