@@ -209,13 +209,13 @@ static void list_row(struct edge_prompts *prompts, const json_t *row)
     }
     if (item->figures.state == EDGE_PROMPTS_LEAVING)
         return;
-    item->holds_ready = false;
-    item_set(prompts, item, EDGE_PROMPTS_PUBLISHED, "");
     item_set_size(prompts, item, answer_number(row, "tokens"), answer_number(row, "pages"));
     pthread_mutex_lock(&prompts->look);
     item->figures.hits = item->hits_before + answer_count(row, "hits");
     item->figures.hit_tokens = item->hit_tokens_before + answer_count(row, "hit_tokens");
     pthread_mutex_unlock(&prompts->look);
+    item->holds_ready = false;
+    item_set(prompts, item, EDGE_PROMPTS_PUBLISHED, ""); /* last: who sees it sees the rest too */
     item_tell(item, STATUS_OK);
 }
 
