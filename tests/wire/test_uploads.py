@@ -30,6 +30,9 @@ class Prober(threading.Thread):
 
     def __enter__(self):
         self.start()
+        deadline = time.monotonic() + 120
+        while self.count == 0 and time.monotonic() < deadline:
+            time.sleep(0.001)
         return self
 
     def __exit__(self, *_):
