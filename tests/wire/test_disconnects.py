@@ -44,7 +44,9 @@ def test_all_leave_at_once(door):
         time.sleep(0.05)
     stats = server.engine_stats()
     assert stats["requests"] == 0
-    assert stats["pages_free"] == stats["pages_total"]
+    # What no sequence holds: free, or the cache's alone.
+    at_hand = stats["pages_free"] + stats["pages_cached"] + stats["pages_pinned"]
+    assert at_hand == stats["pages_total"]
     limit = time.monotonic() + 300
     rows = []
     while time.monotonic() < limit:
