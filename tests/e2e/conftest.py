@@ -163,6 +163,11 @@ class Server:
         return code
 
 
+def pages_at_hand(stats):
+    """KV pages that no sequence holds: free, or the cache's alone."""
+    return stats["pages_free"] + stats["pages_cached"] + stats["pages_pinned"]
+
+
 def wait_until(condition, seconds=120, what="the condition"):
     limit = time.monotonic() + seconds
     while time.monotonic() < limit:

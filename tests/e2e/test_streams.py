@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from conftest import IS_SANITIZED, MODEL_NAME, wait_until
+from conftest import IS_SANITIZED, MODEL_NAME, pages_at_hand, wait_until
 
 STREAMS, CUT = (24, 6) if IS_SANITIZED else (100, 20)
 
@@ -42,7 +42,7 @@ def read_stream(http, request, stop_after=None):
 
 def quiet(server):
     stats = server.engine_stats()
-    return stats["requests"] == 0 and stats["pages_free"] == stats["pages_total"]
+    return stats["requests"] == 0 and pages_at_hand(stats) == stats["pages_total"]
 
 
 def wave(server, key, tokens, cut):
