@@ -103,6 +103,7 @@ def test_granted_to_a_group(own_server):
     assert not prompt.has(stranger[1])
 
 
+@pytest.mark.slow
 def test_expires(own_server):
     tenant = own_server.tenant("late")
     prompt = Prompt(own_server, "expires", tenants=[tenant[0]], pin_until=int(time.time()) + 3600)
@@ -137,6 +138,7 @@ def test_refused_with_the_numbers(own_server):
         assert "no" not in [row["name"] for row in rows]
 
 
+@pytest.mark.slow
 def test_over_the_cap(tmp_path):
     server = Server(
         tmp_path / "data", "--kv-memory", "256M", "--context", "2048", "--pin-percent", "10"
