@@ -126,7 +126,7 @@ static void test_account_of_a_record(void **state)
     struct principal principals[3];
     char value[LIMIT_KEY_BYTES];
     for (int i = 0; i < 3; i++) {
-        char name[8];
+        char name[16];
         snprintf(name, sizeof name, "t%d", i);
         make_tenant(fixture, name, &tenants[i], value);
         assert_int_equal(auth_authenticate(fixture->auth, slice_of(value), false, &principals[i]),

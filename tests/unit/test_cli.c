@@ -69,7 +69,7 @@ static void test_wrong_words(void **state)
 static void test_most_metadata(void **state)
 {
     (void)state;
-    char pairs[CLI_METADATA_MAX + 1][8];
+    char pairs[CLI_METADATA_MAX + 1][16];
     for (int count = CLI_METADATA_MAX; count <= CLI_METADATA_MAX + 1; count++) {
         const char *argv[64] = {"--url",  cli_kit_url(), "--data-dir", cli_kit.dir,
                                 "tenant", "create",      "x"};

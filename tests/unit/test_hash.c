@@ -95,7 +95,7 @@ static uint32_t model_crc(const unsigned char *in, size_t length)
 {
     uint32_t crc = 0xffffffffu;
     for (size_t i = 0; i < length * 8; i++) {
-        uint32_t bit = (in[i / 8] >> (i % 8) & 1u) ^ (crc & 1u);
+        uint32_t bit = ((uint32_t)in[i / 8] >> (i % 8) & 1u) ^ (crc & 1u);
         crc = crc >> 1 ^ (bit != 0 ? 0xedb88320u : 0);
     }
     return ~crc;

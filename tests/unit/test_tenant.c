@@ -162,7 +162,7 @@ static void test_list_in_pages(void **state)
     enum { TENANTS = 7 };
     struct tenant made[TENANTS];
     for (int i = 0; i < TENANTS; i++) {
-        char name[16];
+        char name[24];
         snprintf(name, sizeof name, "tenant %d", i);
         made[i] = create(fixture, name);
     }
