@@ -6,8 +6,8 @@
 
 enum {
     BATCH_BLOCK_PAGES = ATTENTION_BLOCK_KEYS / KV_POOL_PAGE_TOKENS,
-    /* Fewer keys in common are not worth a tile of several sequences. Measured (bench_attention, one
-     * thread): with one block already 2 to 16 streams take 0.85 to 0.99 of the time. */
+    /* Fewer keys in common are not worth a tile of several sequences. Measured (bench_attention,
+     * one thread): with one block 2 to 16 streams take 0.85 to 0.99 of the time already. */
     BATCH_SHARED_KEYS_MIN = 64,
 };
 
