@@ -277,6 +277,10 @@ void scheduler_plan(const struct scheduler_input *input, struct scheduler_plan *
     for (uint32_t i = 0; i < input->running_count + input->waiting_count; i++)
         grants[i] = (struct scheduler_grant){0};
 
+    /* While the oldest is paused, younger ones take no page before it: those that are available may
+     * be the ones that the cache has for it, and would go to them one by one. */
+    bool is_oldest = true;
+    bool is_oldest_paused = false;
     for (uint32_t i = 0; i < input->running_count; i++) {
         const struct scheduler_sequence *sequence = &input->running[i];
         ASSERT(sequence->computed < sequence->tokens);
@@ -284,8 +288,13 @@ void scheduler_plan(const struct scheduler_input *input, struct scheduler_plan *
         ASSERT((uint64_t)(sequence->pages > 0 ? sequence->pages : sequence->found_pages) *
                    input->page_tokens >=
                sequence->computed);
-        if (plan_is_decode(sequence) && !sequence->is_throttled && !grants[i].drop)
+        if (sequence->is_throttled || grants[i].drop)
+            continue;
+        if (plan_is_decode(sequence) &&
+            !(is_oldest_paused && plan_missing(&state, sequence, 1) > 0))
             plan_grant(&state, i, sequence);
+        is_oldest_paused = is_oldest_paused || (is_oldest && sequence->pages == 0);
+        is_oldest = false;
     }
     if (plan_prefills(&state))
         plan_admissions(&state);

@@ -312,6 +312,39 @@ static void test_youngest_gives_way(void **state)
     assert_int_equal(grants[2].rows, 1);
 }
 
+/* The pages that are available are those that the cache has for the oldest, which is paused: a
+ * younger one that needs its next page gives way instead of taking them. */
+static void test_oldest_paused_goes_before_growth(void **state)
+{
+    (void)state;
+    struct scheduler_sequence running[2] = {
+        {.tokens = 12, .computed = 8, .found_pages = 2, .found_cost = 2, .logits_from = 11},
+        {.tokens = 9, .computed = 8, .pages = 2, .pages_back = 2, .logits_from = 8},
+    };
+    struct scheduler_input input = {.running = running,
+                                    .running_count = 2,
+                                    .pages_available = 2,
+                                    .page_tokens = PAGE_TOKENS,
+                                    .rows_max = 16,
+                                    .logit_rows_max = 4};
+    struct scheduler_grant grants[2];
+    struct scheduler_plan plan;
+    scheduler_plan(&input, &plan, grants);
+    assert_true(grants[1].drop);
+    assert_int_equal(grants[0].rows, 4);
+    /* Without need of a page, or with enough for both, it goes on. */
+    running[1] =
+        (struct scheduler_sequence){.tokens = 8, .computed = 7, .pages = 2, .logits_from = 7};
+    scheduler_plan(&input, &plan, grants);
+    assert_int_equal(grants[1].rows, 1);
+    running[1] =
+        (struct scheduler_sequence){.tokens = 9, .computed = 8, .pages = 2, .logits_from = 8};
+    input.pages_available = 4;
+    scheduler_plan(&input, &plan, grants);
+    assert_int_equal(grants[0].rows, 4);
+    assert_int_equal(grants[1].rows, 1);
+}
+
 static void test_first_come_first_served(void **state)
 {
     (void)state;
@@ -378,6 +411,7 @@ int main(void)
         cmocka_unit_test(test_random_worlds),
         cmocka_unit_test(test_order_within_a_step),
         cmocka_unit_test(test_youngest_gives_way),
+        cmocka_unit_test(test_oldest_paused_goes_before_growth),
         cmocka_unit_test(test_first_come_first_served),
         cmocka_unit_test(test_logit_rows_bound_the_chunk),
     };
