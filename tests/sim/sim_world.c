@@ -18,7 +18,7 @@ enum {
     TICKETS = SIM_REQUESTS_MAX,
     IDLE_US = 1000,
     CACHE_CHECK_TICKS = 64, /* the table of nodes is large; debug builds check at each step */
-    STILL_STEPS_MAX = 2 * KV_POOL_PAGE_TOKENS,
+    STILL_STEPS_MAX = 2 * KV_POOL_PAGE_TOKENS * (1 + SIM_CONTEXT / KV_POOL_PAGE_TOKENS),
     POISON = 0xff,
 };
 
@@ -767,7 +767,8 @@ static const struct sequence *check_find(const struct sim_world *world, const st
 
 /* The oldest that may compute does so, so that every one's turn comes. It may stand still while
  * younger ones decode on pages that it lacks, but one of them needs its next page within
- * KV_POOL_PAGE_TOKENS steps and loses all of its pages then. */
+ * KV_POOL_PAGE_TOKENS steps: it takes one that the oldest would find in the cache, and when there
+ * is none left it loses all of its own. */
 static void check_oldest(struct sim_world *world)
 {
     for (uint32_t i = 0; i < world->mark_count; i++) {
