@@ -5,7 +5,7 @@ import socket
 import struct
 import time
 
-from wire_kit import DATA, END_STREAM, frame
+from wire_kit import DATA, END_STREAM, Door, frame
 
 # All of one tenant's, of which the engine takes LIMIT_TENANT_REQUESTS_IN_ENGINE (256).
 H1, H2, STREAMS = 100, 3, 50
@@ -22,8 +22,9 @@ def test_all_leave_at_once(door):
         wires.append(wire)
         head = wire.head("POST", "/v1/chat/completions", [f"Content-Length: {len(body)}"])
         wire.send(head + body)
+    other = Door(server, server.tenant("leavers")[1])  # one tenant alone has not so many places
     for _ in range(H2):
-        wire = door.h2(timeout=300)
+        wire = other.h2(timeout=300)
         wires.append(wire)
         for _ in range(STREAMS):
             stream = wire.stream()
@@ -31,7 +32,7 @@ def test_all_leave_at_once(door):
                 wire.headers(stream, wire.fields("POST", "/v1/chat/completions"), False)
                 + frame(DATA, END_STREAM, stream, body)
             )
-    limit = time.monotonic() + 3000
+    limit = time.monotonic() + 300
     while server.engine_stats()["requests"] < H1 + H2 * STREAMS and time.monotonic() < limit:
         time.sleep(0.05)
     accepted = server.engine_stats()["requests"]
@@ -40,7 +41,7 @@ def test_all_leave_at_once(door):
         wire.tls.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     for wire in wires:
         wire.tls.close()
-    limit = time.monotonic() + 3000
+    limit = time.monotonic() + 300
     while server.engine_stats()["requests"] and time.monotonic() < limit:
         time.sleep(0.05)
     stats = server.engine_stats()
