@@ -79,7 +79,7 @@ class World:
         )
         assert made.status_code in (200, 201, 202), made.text
         path = f"/admin/v1/shared-prompts/{made.json()['id']}"
-        wait_until(lambda: self.admin.get(path).json()["state"] == "published", 60, "publishing")
+        wait_until(lambda: self.admin.get(path).json()["state"] == "published", 300, "publishing")
         return path
 
 
@@ -233,11 +233,20 @@ def test_after_a_restart(world):
     before = world.server.child("engine")
     os.kill(before, signal.SIGKILL)
     wait_until(
-        lambda: world.server.child("engine") not in (None, before), 60, "a new engine"
+        lambda: world.server.child("engine") not in (None, before), 300, "a new engine"
     )
+    member = world.tenant(group=group)[1]
     ask = text + "\n\nWhat now?"
+
+    def answers():  # until the edge has seen the new one, requests may be refused
+        with world.server.http(member) as client:
+            body = {"model": MODEL_NAME, "prompt": "Hello", "max_tokens": 1}
+            ready = client.get("/ready").status_code
+            return (ready, client.post("/v1/completions", json=body).status_code) == (200, 200)
+
+    wait_until(answers, 300, "an answer of the new engine")
     wait_until(
-        lambda: world.found(world.tenant(group=group)[1], ask) >= 16, 60, "the published prompt"
+        lambda: world.found(world.tenant(group=group)[1], ask) >= 16, 300, "the published prompt"
     )
     assert world.found(stranger, ask) == 0
     assert world.found(own, prompt) == 0
