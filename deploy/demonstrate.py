@@ -146,6 +146,11 @@ def main():
     }
     start = time.monotonic()
     prompt = admin.json("POST", "/admin/v1/shared-prompts", published)
+    while prompt["state"] == "publishing":  # the engine of a server that has just started
+        time.sleep(0.05)
+        prompt = admin.json("GET", f"/admin/v1/shared-prompts/{prompt['id']}")
+    if prompt["state"] != "published":
+        raise SystemExit(f"the prompt was not published: {prompt['error']}")
     print(
         f"\npublished a system prompt to two tenants: {prompt['tokens']} tokens, computed once in "
         f"{1000 * (time.monotonic() - start):.0f} ms, kept in {prompt['pages']} pages"
