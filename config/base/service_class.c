@@ -1,0 +1,45 @@
+#include "config/base/service_class.h"
+
+static const char *const names[SERVICE_CLASS_COUNT] = {
+#define CLASS(name, NAME, tier) #name,
+#include "config/base/service_class.def"
+#undef CLASS
+};
+
+static const char *const tiers[SERVICE_CLASS_COUNT] = {
+#define CLASS(name, NAME, tier) tier,
+#include "config/base/service_class.def"
+#undef CLASS
+};
+
+const char *service_class_name(enum service_class service_class)
+{
+    ASSERT(service_class < SERVICE_CLASS_COUNT);
+    return names[service_class];
+}
+
+const char *service_class_tier(enum service_class service_class)
+{
+    ASSERT(service_class < SERVICE_CLASS_COUNT);
+    return tiers[service_class];
+}
+
+static bool find(const char *const *texts, struct slice text, enum service_class *out)
+{
+    for (unsigned i = 0; i < SERVICE_CLASS_COUNT; i++)
+        if (slice_is(text, texts[i])) {
+            *out = (enum service_class)i;
+            return true;
+        }
+    return false;
+}
+
+bool service_class_from_name(struct slice name, enum service_class *out)
+{
+    return find(names, name, out);
+}
+
+bool service_class_from_tier(struct slice tier, enum service_class *out)
+{
+    return find(tiers, tier, out);
+}
