@@ -623,6 +623,7 @@ const char *engine_request_state_name(enum engine_request_state state)
         [ENGINE_REQUEST_PREPARING] = "preparing", [ENGINE_REQUEST_WAITING] = "waiting",
         [ENGINE_REQUEST_FOLLOWING] = "following", [ENGINE_REQUEST_PREFILL] = "prefill",
         [ENGINE_REQUEST_DECODE] = "decode",       [ENGINE_REQUEST_THROTTLED] = "throttled",
+        [ENGINE_REQUEST_PAUSED] = "paused",
     };
     ASSERT((uint32_t)state < sizeof(names) / sizeof(names[0]));
     return names[state];

@@ -14,6 +14,7 @@
 #include "config/base/clock.h"
 #include "config/base/limits.h"
 #include "config/base/metrics.h"
+#include "config/base/service_class.h"
 #include "config/base/slice.h"
 
 struct engine;
@@ -26,6 +27,14 @@ enum engine_batching {
     ENGINE_BATCHING_CONTINUOUS, /* they join and leave at every step */
     ENGINE_BATCHING_WINDOW,     /* they join when no running one is in its prompt, all at once */
     ENGINE_BATCHING_STATIC,     /* they join when none runs */
+};
+
+/* What becomes of a sequence whose pages a more urgent one takes. */
+enum engine_preemption {
+    ENGINE_PREEMPTION_AUTO,      /* whichever way is predicted to cost less */
+    ENGINE_PREEMPTION_SWAP,      /* to host memory while there is room, else recomputed */
+    ENGINE_PREEMPTION_RECOMPUTE, /* given back, and computed again from its tokens */
+    ENGINE_PREEMPTION_OFF,       /* no class takes pages or rows of another that runs */
 };
 
 struct engine_options {
@@ -41,6 +50,10 @@ struct engine_options {
     uint32_t sequences_max; /* computing at once; as many again may be throttled */
     enum engine_batching batching;
     uint32_t step_ms;       /* budget of a step in predicted milliseconds; 0 = rows alone */
+    uint32_t urgent_step_ms; /* the same without a realtime row, where such work may arrive */
+    uint32_t class_floor_percent; /* of each second's tokens, for a lower class with work: 0 … 50 */
+    uint32_t fair_quantum;        /* tokens that a tenant of weight 100 is ahead of its class */
+    enum engine_preemption preemption;
     bool no_prefix_cache;   /* every prompt is computed whole */
     uint64_t kv_host_bytes; /* for cached pages that the pool had no room for; 0 = none */
     uint32_t pin_percent;   /* of the pool at most, for published prompts: 0 … 90 */
@@ -143,6 +156,9 @@ struct engine_request {
     /* Computes the prompt into `domain`, generates nothing, and pins its pages there until
      * engine_unpublish. ERROR with LIMIT, and the numbers, when that goes over the pin cap. */
     bool is_published;
+    enum service_class service_class;
+    uint32_t weight;             /* of `tenant` among those of its class, 1 … LIMIT_WEIGHT; 0 = 100 */
+    struct engine_domain tenant; /* client of fairness, opaque; all such with zero are one */
     int64_t deadline_us; /* of the engine's clock; 0 = none */
 
     void *context; /* comes back in every event */
@@ -196,9 +212,12 @@ struct engine_report {
     int64_t queue_us;
     int64_t prefill_us;
     int64_t decode_us;
-    uint32_t preemptions;
-    uint32_t swapped_pages;
-    int64_t swap_us;
+    enum service_class service_class; /* as it was served */
+    uint32_t preemptions;             /* times that a choice lost its pages to others */
+    uint32_t swapped_pages;           /* to host memory because of that */
+    int64_t swap_us;                  /* there and back */
+    int64_t paused_us;                /* without pages, of all choices */
+    uint32_t recomputed_tokens;       /* computed again because of it: nobody is charged for them */
     enum engine_finish finish; /* of the last choice that ended */
 };
 
@@ -208,6 +227,9 @@ enum engine_event_kind {
      * second) its logprob. Not acknowledged. */
     ENGINE_EVENT_PROMPT,
     ENGINE_EVENT_TOKEN,      /* one generated token of one choice */
+    /* A choice that has generated something stands still, and goes on. */
+    ENGINE_EVENT_PAUSED,
+    ENGINE_EVENT_RESUMED,
     ENGINE_EVENT_CHOICE_END, /* this choice is finished; text may hold what was held back */
     ENGINE_EVENT_END,        /* last event of a request that started: report is complete */
     ENGINE_EVENT_ERROR,      /* last event of a request that was refused: note says why */
@@ -236,6 +258,18 @@ bool engine_next_event(struct engine *engine, struct engine_event *out);
 
 /* For tests and /internal/v1/stats: pages, sequences and requests in use now. */
 struct engine_stats {
+    struct engine_class_stats {
+        uint32_t waiting;   /* requests; they do not count those that follow another's prompt */
+        uint32_t running;   /* sequences with pages that may compute */
+        uint32_t paused;    /* sequences without */
+        uint32_t throttled; /* sequences whose reader has stopped, paused or not */
+    } by_class[SERVICE_CLASS_COUNT];
+    uint64_t preemptions_swap;
+    uint64_t preemptions_recompute;
+    uint64_t swap_bytes_out;
+    uint64_t swap_bytes_in;
+    uint64_t swap_us;
+    uint64_t tokens_overhead; /* recomputed because of others */
     uint32_t requests;
     uint32_t sequences_running;
     uint32_t sequences_waiting;
@@ -274,6 +308,7 @@ enum engine_request_state {
     ENGINE_REQUEST_PREFILL,
     ENGINE_REQUEST_DECODE,
     ENGINE_REQUEST_THROTTLED,
+    ENGINE_REQUEST_PAUSED, /* others have its pages */
 };
 const char *engine_request_state_name(enum engine_request_state state); /* "waiting", … */
 
@@ -288,6 +323,15 @@ struct engine_request_info {
     uint32_t cached;
     uint32_t completion_tokens;
     int64_t age_us;
+    /* Why it waits. Figures about others are coarse: 0, 1, 2, 4, 8, … */
+    enum service_class service_class;
+    uint32_t position;    /* before it in its class */
+    uint32_t estimate_ms; /* until its first token; 0 when it is not known */
+    int32_t deficit_sign; /* of its tenant: 1 = the class owes it, -1 = it has had more */
+    uint32_t pages_needed;
+    uint32_t pages_free;
+    bool is_preempted;
+    enum service_class preempted_by; /* the last class that took its pages */
 };
 
 /* Fills `out` with at most `count` of them, as the last step left them; returns how many. On the

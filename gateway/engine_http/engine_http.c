@@ -80,6 +80,21 @@ static enum status open_batching(const char *name, enum engine_batching *out)
     FAIL(STATUS_INVALID, "--batching %s is not known: continuous, window or static", name);
 }
 
+static enum status open_preemption(const char *name, enum engine_preemption *out)
+{
+    static const char *const names[] = {[ENGINE_PREEMPTION_AUTO] = "auto",
+                                        [ENGINE_PREEMPTION_SWAP] = "swap",
+                                        [ENGINE_PREEMPTION_RECOMPUTE] = "recompute",
+                                        [ENGINE_PREEMPTION_OFF] = "off"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (strcmp(name, names[i]) != 0)
+            continue;
+        *out = (enum engine_preemption)i;
+        return STATUS_OK;
+    }
+    FAIL(STATUS_INVALID, "--preemption %s is not known: auto, swap, recompute or off", name);
+}
+
 static enum status open_engine(struct engine_process *process)
 {
     const struct config *config = process->config;
@@ -87,6 +102,8 @@ static enum status open_engine(struct engine_process *process)
         FAIL(STATUS_INVALID, "no model: give --model FILE.gguf");
     enum engine_batching batching = ENGINE_BATCHING_CONTINUOUS;
     TRY(open_batching(config->batching, &batching));
+    enum engine_preemption preemption = ENGINE_PREEMPTION_AUTO;
+    TRY(open_preemption(config->preemption, &preemption));
     const struct engine_options options = {
         .model_path = config->model,
         .model_descriptor = process->options->model_descriptor,
@@ -100,6 +117,10 @@ static enum status open_engine(struct engine_process *process)
         .sequences_max = (uint32_t)config->sequences,
         .batching = batching,
         .step_ms = (uint32_t)config->step_ms,
+        .urgent_step_ms = (uint32_t)config->urgent_step_ms,
+        .class_floor_percent = (uint32_t)config->class_floor_percent,
+        .fair_quantum = (uint32_t)config->fair_quantum,
+        .preemption = preemption,
         .no_prefix_cache = !config->prefix_cache,
         .kv_host_bytes = (uint64_t)config->kv_host_memory,
         .pin_percent = (uint32_t)config->pin_percent,

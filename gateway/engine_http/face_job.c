@@ -391,6 +391,9 @@ static void job_take(struct face_sink *sink, const struct engine_event *event)
         event_end(job, &event->report);
         job->tokens[prompt] = event->report.completion_tokens;
         break;
+    case ENGINE_EVENT_PAUSED:
+    case ENGINE_EVENT_RESUMED:
+        break;
     case ENGINE_EVENT_ERROR:
         job_fail(job, &event->note);
         break;
