@@ -1,4 +1,5 @@
 #include "engine/engine.h"
+#include "engine/engine_show.h"
 
 #include <errno.h>
 #include <pthread.h>

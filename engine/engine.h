@@ -49,8 +49,8 @@ struct engine_options {
     uint32_t rows_max;      /* rows of one step, prefill chunk and decode together */
     uint32_t sequences_max; /* computing at once; as many again may be throttled */
     enum engine_batching batching;
-    uint32_t step_ms;       /* budget of a step in predicted milliseconds; 0 = rows alone */
-    uint32_t urgent_step_ms; /* the same without a realtime row, where such work may arrive */
+    uint32_t step_ms;             /* budget of a step in predicted milliseconds; 0 = rows alone */
+    uint32_t urgent_step_ms;      /* the same without a realtime row, where such work may arrive */
     uint32_t class_floor_percent; /* of each second's tokens, for a lower class with work: 0 … 50 */
     uint32_t fair_quantum;        /* tokens that a tenant of weight 100 is ahead of its class */
     enum engine_preemption preemption;
@@ -157,9 +157,9 @@ struct engine_request {
      * engine_unpublish. ERROR with LIMIT, and the numbers, when that goes over the pin cap. */
     bool is_published;
     enum service_class service_class;
-    uint32_t weight;             /* of `tenant` among those of its class, 1 … LIMIT_WEIGHT; 0 = 100 */
+    uint32_t weight; /* of `tenant` among those of its class, 1 … LIMIT_WEIGHT; 0 = 100 */
     struct engine_domain tenant; /* client of fairness, opaque; all such with zero are one */
-    int64_t deadline_us; /* of the engine's clock; 0 = none */
+    int64_t deadline_us;         /* of the engine's clock; 0 = none */
 
     void *context; /* comes back in every event */
 };
@@ -218,7 +218,7 @@ struct engine_report {
     int64_t swap_us;                  /* there and back */
     int64_t paused_us;                /* without pages, of all choices */
     uint32_t recomputed_tokens;       /* computed again because of it: nobody is charged for them */
-    enum engine_finish finish; /* of the last choice that ended */
+    enum engine_finish finish;        /* of the last choice that ended */
 };
 
 enum engine_event_kind {
@@ -226,7 +226,7 @@ enum engine_event_kind {
     /* Echo, before the choice's first TOKEN: one prompt token, its bytes as they are and (from the
      * second) its logprob. Not acknowledged. */
     ENGINE_EVENT_PROMPT,
-    ENGINE_EVENT_TOKEN,      /* one generated token of one choice */
+    ENGINE_EVENT_TOKEN, /* one generated token of one choice */
     /* A choice that has generated something stands still, and goes on. */
     ENGINE_EVENT_PAUSED,
     ENGINE_EVENT_RESUMED,
@@ -255,85 +255,3 @@ struct engine_event {
 
 /* The next event of any request; false when none waits. */
 bool engine_next_event(struct engine *engine, struct engine_event *out);
-
-/* For tests and /internal/v1/stats: pages, sequences and requests in use now. */
-struct engine_stats {
-    struct engine_class_stats {
-        uint32_t waiting;   /* requests; they do not count those that follow another's prompt */
-        uint32_t running;   /* sequences with pages that may compute */
-        uint32_t paused;    /* sequences without */
-        uint32_t throttled; /* sequences whose reader has stopped, paused or not */
-    } by_class[SERVICE_CLASS_COUNT];
-    uint64_t preemptions_swap;
-    uint64_t preemptions_recompute;
-    uint64_t swap_bytes_out;
-    uint64_t swap_bytes_in;
-    uint64_t swap_us;
-    uint64_t tokens_overhead; /* recomputed because of others */
-    uint32_t requests;
-    uint32_t sequences_running;
-    uint32_t sequences_waiting;
-    uint32_t sequences_throttled; /* of those running: their reader has stopped */
-    uint32_t pages_free;          /* hold nothing; those cached can be had too */
-    uint32_t pages_cached;        /* held by the cache alone, pinned ones apart */
-    uint32_t pages_pinned;
-    uint32_t pages_host;
-    uint32_t pages_total;
-    uint32_t prefix_followers;   /* wait for a running request to compute their prefix */
-    uint64_t cache_query_tokens; /* of prompts admitted */
-    uint64_t cache_hit_tokens;   /* of them found */
-    uint64_t steps;
-    uint64_t rows;
-    uint64_t tokens_prompt;
-    uint64_t tokens_generated;
-};
-void engine_stats(struct engine *engine, struct engine_stats *out);
-
-/* A domain with pinned pages: a published prompt. */
-struct engine_published {
-    struct engine_domain domain;
-    uint32_t pages;
-    uint64_t hits; /* requests that found a token there */
-    uint64_t hit_tokens;
-};
-
-/* Fills `out` with at most `count` of them, as the last step left them; returns how many. */
-size_t engine_published(struct engine *engine, struct engine_published *out, size_t count);
-
-/* A request that has not ended, without anything of its text. */
-enum engine_request_state {
-    ENGINE_REQUEST_PREPARING, /* its text becomes tokens */
-    ENGINE_REQUEST_WAITING,
-    ENGINE_REQUEST_FOLLOWING, /* for another to compute their common prefix */
-    ENGINE_REQUEST_PREFILL,
-    ENGINE_REQUEST_DECODE,
-    ENGINE_REQUEST_THROTTLED,
-    ENGINE_REQUEST_PAUSED, /* others have its pages */
-};
-const char *engine_request_state_name(enum engine_request_state state); /* "waiting", … */
-
-struct engine_request_info {
-    engine_request_id id;
-    char request_id[LIMIT_REQUEST_ID_BYTES + 1];
-    struct engine_domain domain;
-    enum engine_request_state state;
-    uint32_t choices;
-    uint32_t prompt_tokens; /* 0 while preparing */
-    uint32_t computed;      /* tokens of its choices that stand in pages */
-    uint32_t cached;
-    uint32_t completion_tokens;
-    int64_t age_us;
-    /* Why it waits. Figures about others are coarse: 0, 1, 2, 4, 8, … */
-    enum service_class service_class;
-    uint32_t position;    /* before it in its class */
-    uint32_t estimate_ms; /* until its first token; 0 when it is not known */
-    int32_t deficit_sign; /* of its tenant: 1 = the class owes it, -1 = it has had more */
-    uint32_t pages_needed;
-    uint32_t pages_free;
-    bool is_preempted;
-    enum service_class preempted_by; /* the last class that took its pages */
-};
-
-/* Fills `out` with at most `count` of them, as the last step left them; returns how many. On the
- * thread of engine_next_event only: it is the one that lets go of a request. */
-size_t engine_requests(struct engine *engine, struct engine_request_info *out, size_t count);

@@ -15,6 +15,7 @@
 
 #include "config/base/ring.h"
 #include "engine/engine.h"
+#include "engine/engine_show.h"
 
 /* Echo with log-probabilities: entry i is of prompt token i, written by one choice's sequence. */
 struct ticket_score {

@@ -6,6 +6,7 @@
 
 #include "config/base/clock.h"
 #include "config/base/mem.h"
+#include "engine/engine_show.h"
 #include "gateway/engine_http/face_frame.h"
 #include "gateway/engine_http/face_trusted.h"
 #include "gateway/http/http_error.h"
@@ -393,7 +394,7 @@ static void job_take(struct face_sink *sink, const struct engine_event *event)
         break;
     case ENGINE_EVENT_PAUSED:
     case ENGINE_EVENT_RESUMED:
-        break;
+        return;
     case ENGINE_EVENT_ERROR:
         job_fail(job, &event->note);
         break;

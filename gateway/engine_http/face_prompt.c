@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "config/base/mem.h"
+#include "engine/engine_show.h"
 #include "gateway/engine_http/face_json.h"
 #include "gateway/engine_http/face_request.h"
 #include "gateway/http/http_error.h"

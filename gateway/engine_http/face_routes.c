@@ -2,6 +2,7 @@
 
 #include <malloc.h>
 
+#include "engine/engine_show.h"
 #include "gateway/engine_http/face_job.h"
 #include "gateway/engine_http/face_json.h"
 #include "gateway/engine_http/face_prompt.h"

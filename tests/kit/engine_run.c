@@ -133,6 +133,7 @@ static void take_event(struct engine *engine, const struct engine_event *event)
         break;
     case ENGINE_EVENT_TOKEN:
         MUST(choice->finish == ENGINE_FINISH_NONE, "TOKEN after CHOICE_END");
+        MUST(!choice->is_paused, "TOKEN while PAUSED");
         MUST(choice->count < ENGINE_RUN_TOKENS, "too many tokens");
         MUST(event->tokens_so_far == ++transcript->tokens_so_far, "tokens_so_far");
         take_token(&choice->tokens[choice->count++], event);
@@ -152,6 +153,14 @@ static void take_event(struct engine *engine, const struct engine_event *event)
         transcript->is_over = true;
         transcript->report = event->report;
         MUST(event->report.completion_tokens == transcript->tokens_so_far, "completion_tokens");
+        break;
+    case ENGINE_EVENT_PAUSED:
+        MUST(!choice->is_paused && choice->finish == ENGINE_FINISH_NONE, "PAUSED");
+        choice->is_paused = true;
+        break;
+    case ENGINE_EVENT_RESUMED:
+        MUST(choice->is_paused, "RESUMED without PAUSED");
+        choice->is_paused = false;
         break;
     case ENGINE_EVENT_ERROR:
         MUST(!transcript->is_started, "ERROR after START");

@@ -28,6 +28,7 @@ struct engine_run_choice {
     struct engine_run_token tokens[ENGINE_RUN_TOKENS];
     uint32_t text_bytes;
     char text[ENGINE_RUN_TEXT_BYTES];
+    bool is_paused;
     enum engine_finish finish;
 };
 

@@ -1,4 +1,5 @@
 #include "engine/engine.h"
+#include "engine/engine_show.h"
 
 #include <fcntl.h>
 #include <setjmp.h>
