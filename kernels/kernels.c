@@ -151,6 +151,11 @@ void kernels_kv_copy(struct kernels *kernels, const struct kv_layout *layout, vo
     op_kv_copy(layout, to_page, from_page, tokens);
 }
 
+void kernels_pages_copy(struct kernels *kernels, const struct pages_copy_args *args)
+{
+    op_pages_copy(kernels, args);
+}
+
 void kernels_embed(struct kernels *kernels, const struct embed_args *args)
 {
     op_rows_embed(kernels, args);

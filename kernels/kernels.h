@@ -85,6 +85,18 @@ enum status kernels_kv_layout(struct kernels *kernels, enum kv_type type, uint32
 void kernels_kv_copy(struct kernels *kernels, const struct kv_layout *layout, void *to_page,
                      const void *from_page, uint32_t tokens);
 
+/* Whole pages, between two areas that do not overlap (the pool's and host memory): page
+ * from_pages[i] of `from` becomes page to_pages[i] of `to`. */
+struct pages_copy_args {
+    void *to;                   /* page p starts at to + p × page_bytes, 64-byte aligned */
+    const void *from;           /* likewise */
+    const uint32_t *to_pages;   /* [count], none twice */
+    const uint32_t *from_pages; /* [count] */
+    uint32_t count;
+    size_t page_bytes; /* a multiple of 64 */
+};
+void kernels_pages_copy(struct kernels *kernels, const struct pages_copy_args *args);
+
 /* Where the rows of a batch live: row r is token `position[r]` of sequence `sequence[r]`, whose
  * page p of the pool is page_tables[sequence[r]][position[r] / page_tokens]. */
 struct kv_rows {

@@ -94,6 +94,9 @@ struct kernel_table {
     void (*silu_mul)(const struct silu_mul_args *args, uint32_t begin, uint32_t end);
     void (*kv_write)(const struct kv_write_args *args, uint32_t begin, uint32_t end);
 
+    /* Much memory, not wanted again soon: 64-byte aligned, a multiple of 64, no overlap. */
+    void (*copy)(void *to, const void *from, size_t bytes);
+
     /* max, argmax, and Σ e^(x − max) of one row. */
     float (*logits_stats)(const float *logits, uint32_t vocab, struct logits_stats *out);
 

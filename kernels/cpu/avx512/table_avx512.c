@@ -23,6 +23,7 @@ const struct kernel_table table_avx512 = {
     .rope = k_rope_avx512,
     .silu_mul = k_silu_mul_avx512,
     .kv_write = k_kv_write_avx512,
+    .copy = k_copy_avx512,
     .logits_stats = k_logits_stats_avx512,
     .spin_int8 = k_spin_int8_avx512,
     .spin_f32 = k_spin_f32_avx512,

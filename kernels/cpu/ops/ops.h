@@ -71,6 +71,8 @@ void op_kv_copy(const struct kv_layout *layout, void *to_page, const void *from_
                 uint32_t tokens);
 void op_kv_write(struct kernels *kernels, const struct kv_write_args *args);
 
+void op_pages_copy(struct kernels *kernels, const struct pages_copy_args *args);
+
 void op_rows_embed(struct kernels *kernels, const struct embed_args *args);
 void op_rows_rmsnorm(struct kernels *kernels, const struct rmsnorm_args *args);
 void op_rows_rope_table(struct kernels *kernels, const struct rope_table_args *args);

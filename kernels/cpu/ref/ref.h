@@ -31,6 +31,7 @@ void k_kv_write_ref(const struct kv_write_args *args, uint32_t begin, uint32_t e
 void k_rmsnorm_f32_ref(const struct rmsnorm_args *args, uint32_t begin, uint32_t end);
 void k_rope_f32_ref(const struct rope_args *args, uint32_t begin, uint32_t end);
 void k_silu_mul_f32_ref(const struct silu_mul_args *args, uint32_t begin, uint32_t end);
+void k_copy_ref(void *to, const void *from, size_t bytes);
 float k_logits_stats_ref(const float *logits, uint32_t vocab, struct logits_stats *out);
 
 uint64_t k_spin_int8_ref(uint64_t rounds, uint64_t *sink);

@@ -1,6 +1,7 @@
 #include "kernels/cpu/ref/ref.h"
 
 #include <math.h>
+#include <string.h>
 
 void k_rmsnorm_f32_ref(const struct rmsnorm_args *args, uint32_t begin, uint32_t end)
 {
@@ -54,4 +55,9 @@ float k_logits_stats_ref(const float *logits, uint32_t vocab, struct logits_stat
     for (uint32_t i = 0; i < vocab; i++)
         sum += exp((double)logits[i] - (double)out->max);
     return (float)sum;
+}
+
+void k_copy_ref(void *to, const void *from, size_t bytes)
+{
+    memcpy(to, from, bytes);
 }

@@ -20,6 +20,7 @@ const struct kernel_table table_ref = {
     .rope = k_rope_f32_ref,
     .silu_mul = k_silu_mul_f32_ref,
     .kv_write = k_kv_write_ref,
+    .copy = k_copy_ref,
     .logits_stats = k_logits_stats_ref,
     .spin_int8 = k_spin_int8_ref,
     .spin_f32 = k_spin_f32_ref,

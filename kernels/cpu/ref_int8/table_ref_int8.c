@@ -22,6 +22,7 @@ const struct kernel_table table_ref_int8 = {
     .rope = k_rope_ref_int8,
     .silu_mul = k_silu_mul_ref_int8,
     .kv_write = k_kv_write_ref,
+    .copy = k_copy_ref,
     .logits_stats = k_logits_stats_ref_int8,
     .spin_int8 = k_spin_int8_ref,
     .spin_f32 = k_spin_f32_ref,
