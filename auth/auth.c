@@ -127,6 +127,7 @@ static const struct {
     {"admin:read", AUTH_SCOPE_ADMIN_READ},     {"admin:write", AUTH_SCOPE_ADMIN_WRITE},
     {"admin:keys", AUTH_SCOPE_ADMIN_KEYS},     {"usage:read", AUTH_SCOPE_USAGE_READ},
     {"metrics:read", AUTH_SCOPE_METRICS_READ}, {"inference", AUTH_SCOPE_INFERENCE},
+    {"priority", AUTH_SCOPE_PRIORITY},
 };
 
 uint32_t auth_scope_find(struct slice word)

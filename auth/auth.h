@@ -22,8 +22,11 @@ enum auth_scope {
     AUTH_SCOPE_USAGE_READ = 1u << 3,
     AUTH_SCOPE_METRICS_READ = 1u << 4,
     AUTH_SCOPE_INFERENCE = 1u << 5,
+    AUTH_SCOPE_PRIORITY = 1u << 6,     /* may send `priority`; given only by name */
     AUTH_SCOPES_ADMIN = (1u << 5) - 1, /* what an admin key may have */
-    AUTH_SCOPES_TENANT = AUTH_SCOPE_INFERENCE | AUTH_SCOPE_USAGE_READ,
+    AUTH_SCOPES_TENANT =
+        AUTH_SCOPE_INFERENCE | AUTH_SCOPE_USAGE_READ, /* a key's, if none is named */
+    AUTH_SCOPES_TENANT_ALL = AUTH_SCOPES_TENANT | AUTH_SCOPE_PRIORITY,
 };
 
 struct principal {
@@ -32,6 +35,8 @@ struct principal {
     char key_id[LIMIT_ID_BYTES];
     uint32_t scopes;
     uint32_t weight;
+    enum service_class default_class;
+    enum service_class best_class;
     uint8_t tenant_hash[16]; /* HMAC(server secret, "tenant:" id): what the engine may know */
     uint8_t key_hash[16];    /* HMAC(server secret, "key:" id): whom a final record belongs to */
     /* Share domains, each a HMAC(server secret, …): where the tenant's pages go in the cache, and

@@ -211,6 +211,8 @@ static void match_principal(const struct tenant_key_record *record, struct princ
         return;
     memcpy(out->tenant_id, owner->tenant.id, LIMIT_ID_BYTES);
     out->weight = owner->tenant.weight;
+    out->default_class = owner->tenant.default_class;
+    out->best_class = owner->tenant.best_class;
     memcpy(out->tenant_hash, owner->name, sizeof out->tenant_hash);
     memcpy(out->key_hash, record->name, sizeof out->key_hash);
     tenant_view_fill(owner, out);

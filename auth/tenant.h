@@ -14,6 +14,7 @@
 
 #include "config/base/clock.h"
 #include "config/base/limits.h"
+#include "config/base/service_class.h"
 #include "config/base/slice.h"
 #include "config/store.h"
 
@@ -35,6 +36,8 @@ struct tenant {
     char group[LIMIT_NAME_BYTES]; /* "" = none; a group is there while a tenant names it */
     enum tenant_share share;
     uint32_t cache_share; /* of the cached pages, beside others': 1 … LIMIT_CACHE_SHARE */
+    enum service_class default_class; /* of a request that names none; not above the best */
+    enum service_class best_class;    /* what a request may ask for at most */
 };
 
 struct tenant_key {
@@ -103,6 +106,8 @@ enum {
     TENANT_GROUP = 1u << 4,
     TENANT_SHARE = 1u << 5,
     TENANT_CACHE_SHARE = 1u << 6,
+    TENANT_DEFAULT_CLASS = 1u << 7,
+    TENANT_BEST_CLASS = 1u << 8,
 };
 struct tenant_fields {
     unsigned given; /* TENANT_… bits: which of the others mean something */
@@ -114,9 +119,12 @@ struct tenant_fields {
     struct slice group;      /* may be empty */
     enum tenant_share share;
     uint32_t cache_share;
+    enum service_class default_class;
+    enum service_class best_class;
 };
 
-/* EXISTS when the name is taken by one that is not archived; INVALID or OUT_OF_RANGE with param. */
+/* EXISTS when the name is taken by one that is not archived; INVALID or OUT_OF_RANGE with param,
+ * also when the default class would be above the best. */
 enum status tenants_create(struct tenants *tenants, const struct tenant_change *change,
                            const struct tenant_fields *fields, struct tenant *out);
 /* NOT_FOUND; CONFLICT for an archived one; LIMIT for a group with which it would see more than

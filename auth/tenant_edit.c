@@ -46,6 +46,22 @@ static void apply_fields(const struct tenant_fields *fields, struct tenant *tena
         tenant->share = fields->share;
     if ((fields->given & TENANT_CACHE_SHARE) != 0)
         tenant->cache_share = fields->cache_share;
+    if ((fields->given & TENANT_DEFAULT_CLASS) != 0)
+        tenant->default_class = fields->default_class;
+    if ((fields->given & TENANT_BEST_CLASS) != 0)
+        tenant->best_class = fields->best_class;
+}
+
+/* The field to blame is the one that the change gives. */
+static enum status check_classes(const struct tenant_fields *fields, const struct tenant *tenant)
+{
+    if (tenant->default_class < tenant->best_class)
+        FAIL_PARAM(STATUS_INVALID,
+                   (fields->given & TENANT_DEFAULT_CLASS) != 0 ? "default_class" : "best_class",
+                   "default_class %s is above best_class %s",
+                   service_class_name(tenant->default_class),
+                   service_class_name(tenant->best_class));
+    return STATUS_OK;
 }
 
 /* A tenant as it will be, and its metadata unless they stay as they are. */
@@ -88,9 +104,12 @@ static enum status create_locked(struct tenants *tenants, const struct tenant_ch
                            .weight = WEIGHT_DEFAULT,
                            .created_at_s = tenant_directory_now_s(tenants),
                            .revision = 1,
-                           .cache_share = CACHE_SHARE_DEFAULT};
+                           .cache_share = CACHE_SHARE_DEFAULT,
+                           .default_class = SERVICE_CLASS_STANDARD,
+                           .best_class = SERVICE_CLASS_REALTIME};
     snprintf(out->id, sizeof out->id, "tnt_%s", random);
     apply_fields(fields, out);
+    TRY(check_classes(fields, out));
     struct slice metadata = {0};
     if ((fields->given & TENANT_METADATA) != 0)
         metadata = fields->metadata;
@@ -105,8 +124,11 @@ static enum status create_locked(struct tenants *tenants, const struct tenant_ch
     buffer_printf(&plan.detail, ",\"weight\":%u,\"state\":\"%s\",\"group\":", out->weight,
                   state_words[out->state]);
     buffer_append_json_string(&plan.detail, slice_of(out->group));
-    buffer_printf(&plan.detail, ",\"share\":\"%s\",\"cache_share\":%u}",
-                  tenant_share_name(out->share), out->cache_share);
+    buffer_printf(&plan.detail,
+                  ",\"share\":\"%s\",\"cache_share\":%u,\"default_class\":\"%s\","
+                  "\"best_class\":\"%s\"}",
+                  tenant_share_name(out->share), out->cache_share,
+                  service_class_name(out->default_class), service_class_name(out->best_class));
     plan.rows = commit_insert;
     plan.context = &edit;
     enum status status = tenant_directory_reserve(tenants);
@@ -155,6 +177,10 @@ static void update_detail(struct buffer *detail, const struct tenant *old, const
         buffer_printf(detail, ",\"share\":\"%s\"", tenant_share_name(new->share));
     if (old->cache_share != new->cache_share)
         buffer_printf(detail, ",\"cache_share\":%u", new->cache_share);
+    if (old->default_class != new->default_class)
+        buffer_printf(detail, ",\"default_class\":\"%s\"", service_class_name(new->default_class));
+    if (old->best_class != new->best_class)
+        buffer_printf(detail, ",\"best_class\":\"%s\"", service_class_name(new->best_class));
     buffer_append_text(detail, has_metadata ? ",\"metadata\":true}" : "}");
 }
 
@@ -220,7 +246,8 @@ static bool update_is_same(const struct tenant *old, const struct tenant *new)
 {
     return strcmp(old->name, new->name) == 0 && old->weight == new->weight &&
            old->state == new->state &&strcmp(old->group, new->group) == 0 &&
-           old->share == new->share && old->cache_share == new->cache_share;
+           old->share == new->share && old->cache_share == new->cache_share &&
+           old->default_class == new->default_class && old->best_class == new->best_class;
 }
 
 static enum status update_locked(struct tenants *tenants, const struct tenant_change *change,
@@ -233,6 +260,7 @@ static enum status update_locked(struct tenants *tenants, const struct tenant_ch
     if (out->state == TENANT_ARCHIVED)
         FAIL(STATUS_CONFLICT, "the tenant is archived, which is for ever");
     apply_fields(fields, out);
+    TRY(check_classes(fields, out));
     const char *present = record->metadata != NULL ? record->metadata : "{}";
     if ((fields->given & TENANT_METADATA) != 0 && !slice_is(fields->metadata, present))
         metadata = fields->metadata;

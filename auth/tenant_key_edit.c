@@ -9,7 +9,7 @@
 static enum status check_scopes(const struct tenant_change *change, bool is_admin, uint32_t scopes,
                                 uint32_t had)
 {
-    uint32_t known = is_admin ? AUTH_SCOPES_ADMIN : AUTH_SCOPES_TENANT;
+    uint32_t known = is_admin ? AUTH_SCOPES_ADMIN : AUTH_SCOPES_TENANT_ALL;
     if (scopes == 0)
         FAIL_PARAM(STATUS_INVALID, "scopes", "a key has at least one scope");
     if ((scopes & ~known) != 0)

@@ -64,12 +64,15 @@ enum status tenant_rows_insert(sqlite3 *connection, const struct tenant *tenant,
                                                        insert_text(metadata),
                                                        P_TEXT(tenant->group),
                                                        P_NUMBER((int64_t)tenant->share),
-                                                       P_NUMBER(tenant->cache_share)};
+                                                       P_NUMBER(tenant->cache_share),
+                                                       P_NUMBER((int64_t)tenant->default_class),
+                                                       P_NUMBER((int64_t)tenant->best_class)};
     return tenant_rows_change(
         connection,
         "insert into tenants (id, name, state, weight, created_at_s, revision, "
-        "metadata, group_name, share, cache_share) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        parameters, 10);
+        "metadata, group_name, share, cache_share, default_class, best_class) "
+        "values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        parameters, 12);
 }
 
 enum status tenant_rows_insert_key(sqlite3 *connection, const struct tenant_rows_key *row)
@@ -107,12 +110,14 @@ enum status tenant_rows_update(sqlite3 *connection, const struct tenant *tenant,
                                                        P_TEXT(tenant->group),
                                                        P_NUMBER((int64_t)tenant->share),
                                                        P_NUMBER(tenant->cache_share),
+                                                       P_NUMBER((int64_t)tenant->default_class),
+                                                       P_NUMBER((int64_t)tenant->best_class),
                                                        P_TEXT(tenant->id)};
     return tenant_rows_change(connection,
                               "update tenants set name = ?, state = ?, weight = ?, revision = ?, "
                               "metadata = coalesce(?, metadata), group_name = ?, share = ?, "
-                              "cache_share = ? where id = ?",
-                              parameters, 9);
+                              "cache_share = ?, default_class = ?, best_class = ? where id = ?",
+                              parameters, 11);
 }
 
 enum status tenant_rows_update_key(sqlite3 *connection, const struct tenant_key *key)
@@ -190,6 +195,10 @@ static enum status read_tenant(sqlite3_stmt *statement, void *context,
     read_text(statement, 7, tenant.group, sizeof tenant.group, &fits);
     tenant.share = (enum tenant_share)read_number(statement, 8, 0, TENANT_SHARE_GROUP, &fits);
     tenant.cache_share = (uint32_t)read_number(statement, 9, 1, LIMIT_CACHE_SHARE, &fits);
+    tenant.default_class =
+        (enum service_class)read_number(statement, 10, 0, SERVICE_CLASS_COUNT - 1, &fits);
+    tenant.best_class =
+        (enum service_class)read_number(statement, 11, 0, SERVICE_CLASS_COUNT - 1, &fits);
     if (metadata.bytes == NULL)
         FAIL(STATUS_NO_MEMORY, "no memory for a row of the table tenants");
     if (!fits || metadata.length >= LIMIT_METADATA_BYTES)
@@ -203,7 +212,8 @@ enum status tenant_rows_load(sqlite3 *connection, void *context,
     sqlite3_stmt *statement;
     TRY(tenant_rows_prepare(connection,
                             "select id, name, state, weight, created_at_s, revision, metadata, "
-                            "group_name, share, cache_share from tenants order by number",
+                            "group_name, share, cache_share, default_class, best_class "
+                            "from tenants order by number",
                             NULL, 0, &statement));
     enum status status = STATUS_OK;
     int code;

@@ -93,6 +93,11 @@ static const char *const store_steps[] = {
     " check ((tenant_id = '') <> (group_name = '')),"
     " primary key (prompt_id, tenant_id, group_name)"
     ") strict, without rowid;",
+
+    "alter table tenants add column default_class integer not null default 1"
+    " check (default_class between 0 and 2);" /* enum service_class */
+    "alter table tenants add column best_class integer not null default 0"
+    " check (best_class between 0 and 2);",
 };
 
 enum status store_status(int code, const char *what)

@@ -107,7 +107,7 @@ static void fields_init(struct admin_body_field fields[FIELDS], const struct pla
         .is_required = is_new && is_admin,
         .find = auth_scope_find,
         .words = is_admin ? "admin:read, admin:write, admin:keys, usage:read, metrics:read"
-                          : "inference, usage:read"};
+                          : "inference, usage:read, priority"};
     fields[FIELD_EXPIRES] = (struct admin_body_field){
         .name = "expires_at", .kind = ADMIN_BODY_NUMBER_OR_NULL, .least = 1, .most = LIMIT_TIME_S};
 }

@@ -15,8 +15,12 @@ static void render_members(const struct tenant *tenant, struct slice metadata, s
     buffer_printf(out, ",\"state\":\"%s\",\"weight\":%u,\"group\":", states[tenant->state],
                   tenant->weight);
     buffer_append_json_string(out, slice_of(tenant->group));
-    buffer_printf(out, ",\"share\":\"%s\",\"cache_share\":%u,\"metadata\":",
-                  tenant_share_name(tenant->share), tenant->cache_share);
+    buffer_printf(out,
+                  ",\"share\":\"%s\",\"cache_share\":%u,\"default_class\":\"%s\","
+                  "\"best_class\":\"%s\",\"metadata\":",
+                  tenant_share_name(tenant->share), tenant->cache_share,
+                  service_class_name(tenant->default_class),
+                  service_class_name(tenant->best_class));
     buffer_append_slice(out, metadata);
     buffer_printf(out, ",\"created_at\":%lld,\"revision\":%lld", (long long)tenant->created_at_s,
                   (long long)tenant->revision);
@@ -45,6 +49,8 @@ enum {
     FIELD_GROUP,
     FIELD_SHARE,
     FIELD_CACHE_SHARE,
+    FIELD_DEFAULT_CLASS,
+    FIELD_BEST_CLASS,
     FIELDS
 };
 
@@ -61,6 +67,21 @@ static uint32_t find_share(struct slice word)
     if (slice_is(word, "private"))
         return 1u << TENANT_SHARE_PRIVATE;
     return slice_is(word, "group") ? 1u << TENANT_SHARE_GROUP : 0;
+}
+
+static uint32_t find_class(struct slice word)
+{
+    enum service_class found;
+    return service_class_from_name(word, &found) ? 1u << found : 0;
+}
+
+/* The class of a word that find_class knew; of none given, whatever. */
+static enum service_class class_given(const struct admin_body_field *field)
+{
+    enum service_class at = SERVICE_CLASS_REALTIME;
+    while (at + 1 < SERVICE_CLASS_COUNT && field->number != 1u << at)
+        at++;
+    return at;
 }
 
 static void fields_init(struct admin_body_field fields[FIELDS], bool is_new)
@@ -81,13 +102,19 @@ static void fields_init(struct admin_body_field fields[FIELDS], bool is_new)
         .name = "share", .kind = ADMIN_BODY_WORD, .find = find_share, .words = "private, group"};
     fields[FIELD_CACHE_SHARE] = (struct admin_body_field){
         .name = "cache_share", .kind = ADMIN_BODY_NUMBER, .least = 1, .most = LIMIT_CACHE_SHARE};
+    fields[FIELD_DEFAULT_CLASS] = (struct admin_body_field){.name = "default_class",
+                                                            .kind = ADMIN_BODY_WORD,
+                                                            .find = find_class,
+                                                            .words = "realtime, standard, batch"};
+    fields[FIELD_BEST_CLASS] = fields[FIELD_DEFAULT_CLASS];
+    fields[FIELD_BEST_CLASS].name = "best_class";
 }
 
 static struct tenant_fields fields_given(const struct admin_body_field fields[FIELDS])
 {
-    static const unsigned bits[FIELDS] = {TENANT_NAME,       TENANT_WEIGHT, TENANT_STATE,
-                                          TENANT_METADATA,   TENANT_GROUP,  TENANT_SHARE,
-                                          TENANT_CACHE_SHARE};
+    static const unsigned bits[FIELDS] = {
+        TENANT_NAME,  TENANT_WEIGHT,      TENANT_STATE,         TENANT_METADATA,  TENANT_GROUP,
+        TENANT_SHARE, TENANT_CACHE_SHARE, TENANT_DEFAULT_CLASS, TENANT_BEST_CLASS};
     struct tenant_fields out = {
         .name = slice_of(fields[FIELD_NAME].text),
         .weight = (uint32_t)fields[FIELD_WEIGHT].number,
@@ -97,7 +124,9 @@ static struct tenant_fields fields_given(const struct admin_body_field fields[FI
         .group = slice_of(fields[FIELD_GROUP].text),
         .share = fields[FIELD_SHARE].number == 1u << TENANT_SHARE_GROUP ? TENANT_SHARE_GROUP
                                                                         : TENANT_SHARE_PRIVATE,
-        .cache_share = (uint32_t)fields[FIELD_CACHE_SHARE].number};
+        .cache_share = (uint32_t)fields[FIELD_CACHE_SHARE].number,
+        .default_class = class_given(&fields[FIELD_DEFAULT_CLASS]),
+        .best_class = class_given(&fields[FIELD_BEST_CLASS])};
     for (size_t i = 0; i < FIELDS; i++)
         out.given |= fields[i].is_given ? bits[i] : 0;
     return out;

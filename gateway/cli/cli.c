@@ -33,9 +33,10 @@ static const struct flag {
 #undef CLI_FLAG
 };
 
-#define WITH(name) (1u << CLI_FLAG_##name)
+#define WITH(name) (UINT64_C(1) << CLI_FLAG_##name)
+_Static_assert(CLI_FLAG_COUNT <= 64, "a bit a flag");
 /* Flags of every command. */
-static const uint32_t COMMON =
+static const uint64_t COMMON =
     WITH(URL) | WITH(DATA_DIR) | WITH(KEY_FILE) | WITH(CA) | WITH(TIMEOUT) | WITH(JSON);
 
 static const struct cli_command commands[] = {
@@ -56,14 +57,14 @@ struct words {
 
 /* --- help --- */
 
-static void help_flags(FILE *out, const char *title, uint32_t which)
+static void help_flags(FILE *out, const char *title, uint64_t which)
 {
     if (which == 0)
         return;
     fprintf(out, "\n%s\n", title);
     for (unsigned i = 0; i < CLI_FLAG_COUNT; i++) {
         char name[64];
-        if ((which & (1u << i)) == 0)
+        if ((which & (UINT64_C(1) << i)) == 0)
             continue;
         snprintf(name, sizeof name, "--%s %s", flags[i].name,
                  flags[i].value != NULL ? flags[i].value : "");
@@ -237,7 +238,7 @@ static enum status check_words(struct cli_call *call, const struct words *words)
     if (takes_argument && words->argument[0] == '\0')
         FAIL(STATUS_INVALID, "%s must not be empty", command->argument);
     for (unsigned i = 0; i < CLI_FLAG_COUNT; i++) {
-        if (call->values[i] != NULL && ((command->flags | COMMON) & (1u << i)) == 0)
+        if (call->values[i] != NULL && ((command->flags | COMMON) & (UINT64_C(1) << i)) == 0)
             FAIL(STATUS_INVALID, "--%s means nothing to '%s %s'", flags[i].name, command->resource,
                  command->verb);
     }

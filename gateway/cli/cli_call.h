@@ -28,7 +28,7 @@ struct cli_command {
     const char *resource;
     const char *verb;
     const char *argument; /* "" = takes none */
-    uint32_t flags;       /* bits of enum cli_flag beside the common ones */
+    uint64_t flags;       /* bits of enum cli_flag beside the common ones */
     cli_function run;
     const char *help;
 };

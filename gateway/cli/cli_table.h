@@ -12,7 +12,7 @@
 #include "config/base/limits.h"
 #include "config/base/slice.h"
 
-enum { CLI_TABLE_COLUMNS_MAX = 8 };
+enum { CLI_TABLE_COLUMNS_MAX = 12 };
 
 struct cli_table_column {
     const char *title;

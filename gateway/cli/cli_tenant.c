@@ -12,6 +12,8 @@ static const struct cli_print_column columns[] = {
     {"NAME", "name", CLI_PRINT_TEXT, false},
     {"STATE", "state", CLI_PRINT_TEXT, true},
     {"WEIGHT", "weight", CLI_PRINT_NUMBER, true},
+    {"CLASS", "default_class", CLI_PRINT_TEXT, true},
+    {"BEST", "best_class", CLI_PRINT_TEXT, true},
     {"GROUP", "group", CLI_PRINT_TEXT, false},
     {"SHARE", "share", CLI_PRINT_TEXT, true},
     {"CREATED", "created_at", CLI_PRINT_TIME, false},
@@ -133,6 +135,8 @@ static enum status body_fill(const struct cli_call *call, json_t *body)
     TRY(body_text(call, CLI_FLAG_GROUP, "group", body));
     TRY(body_text(call, CLI_FLAG_SHARE, "share", body));
     TRY(body_number(call, CLI_FLAG_CACHE_SHARE, "--cache-share", "cache_share", body));
+    TRY(body_text(call, CLI_FLAG_DEFAULT_CLASS, "default_class", body));
+    TRY(body_text(call, CLI_FLAG_BEST_CLASS, "best_class", body));
     if (call->metadata_count > 0) {
         TRY(cli_value_pairs("--meta", call->metadata, call->metadata_count, &pairs));
         json_object_set_new(body, "metadata", pairs);
@@ -161,7 +165,8 @@ enum status cli_tenant_change(struct cli_call *call)
     TRY_OUT(body_fill(call, body));
     if (json_object_size(body) == 0)
         FAIL_OUT(STATUS_INVALID,
-                 "say what to change: --name, --weight, --group, --share, --cache-share or --meta");
+                 "say what to change: --name, --weight, --group, --share, --cache-share, "
+                 "--default-class, --best-class or --meta");
     status = tenant_ask_one(call, "PATCH", body);
 out:
     json_decref(body);

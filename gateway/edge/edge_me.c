@@ -19,6 +19,9 @@ static void render_account(const struct tenant *tenant, const struct tenant_key 
 {
     buffer_printf(out, "{\"object\":\"me\",\"tenant\":{\"id\":\"%s\",\"name\":", tenant->id);
     buffer_append_json_string(out, slice_of(tenant->name));
+    buffer_printf(out, ",\"default_class\":\"%s\",\"best_class\":\"%s\"",
+                  service_class_name(tenant->default_class),
+                  service_class_name(tenant->best_class));
     buffer_printf(out, "},\"key\":{\"id\":\"%s\",\"name\":", key->id);
     buffer_append_json_string(out, slice_of(key->name));
     buffer_append_text(out, ",\"redacted\":");

@@ -102,6 +102,7 @@ WRONG_WEIGHTS = [0, -1, 1001, 1.0, 1.5, "1", None, True, [], {}]
 WRONG_STATES = ["archived", "Active", "", 1, None, [], {}]
 WRONG_GROUPS = [7, None, True, [], {}, LONG, "a\nb", "a\x7fb"]
 WRONG_SHARES = ["all", "Group", "", 1, None, [], {}]
+WRONG_CLASSES = ["priority", "Batch", "", 1, None, [], {}]
 WRONG_METADATA = [
     7, "x", None, [], {"a": 1}, {"a": None}, {"a": {}}, {"": "v"}, {"k" * 65: "v"},
     {"a": "v" * 513}, {f"k{i}": "v" for i in range(17)},
@@ -116,7 +117,8 @@ FIELDS = [
     ("tenants", "name", WRONG_NAMES), ("tenants", "weight", WRONG_WEIGHTS),
     ("tenants", "state", WRONG_STATES), ("tenants", "metadata", WRONG_METADATA),
     ("tenants", "group", WRONG_GROUPS), ("tenants", "share", WRONG_SHARES),
-    ("tenants", "cache_share", WRONG_WEIGHTS),
+    ("tenants", "cache_share", WRONG_WEIGHTS), ("tenants", "default_class", WRONG_CLASSES),
+    ("tenants", "best_class", [*WRONG_CLASSES, "batch"]),
     ("keys", "name", WRONG_NAMES), ("keys", "scopes", TENANT_SCOPES),
     ("keys", "expires_at", WRONG_ENDS), ("admin-keys", "name", WRONG_NAMES),
     ("admin-keys", "scopes", ADMIN_SCOPES), ("admin-keys", "expires_at", WRONG_ENDS),

@@ -11,9 +11,11 @@ static void test_create_and_get(void **state)
     char id[64], same[64], path[160];
     assert_int_equal(edge_kit_admin("POST", TENANTS, "{\"name\":\"globex\",\"weight\":7}"), 201);
     edge_kit_member("id", id, sizeof id);
-    edge_text_has(answer, "\"object\":\"tenant\",\"name\":\"globex\",\"state\":\"active\","
-                          "\"weight\":7,\"group\":\"\",\"share\":\"private\","
-                          "\"cache_share\":100,\"metadata\":{},\"created_at\":");
+    edge_text_has(answer,
+                  "\"object\":\"tenant\",\"name\":\"globex\",\"state\":\"active\","
+                  "\"weight\":7,\"group\":\"\",\"share\":\"private\","
+                  "\"cache_share\":100,\"default_class\":\"standard\",\"best_class\":\"realtime\","
+                  "\"metadata\":{},\"created_at\":");
     assert_int_equal(strncmp(id, "tnt_", 4), 0);
     snprintf(path, sizeof path, TENANTS "/%s", id);
     assert_int_equal(edge_kit_admin("GET", path, ""), 200);
@@ -42,6 +44,25 @@ static void test_group_and_shares(void **state)
     edge_text_has(answer, "\"detail\":{\"revision\":2,\"group\":\"\",\"share\":\"private\"}");
 }
 
+static void test_classes(void **state)
+{
+    (void)state;
+    char id[64], path[160];
+    assert_int_equal(edge_kit_admin("POST", TENANTS,
+                                    "{\"name\":\"slow\",\"default_class\":\"batch\","
+                                    "\"best_class\":\"standard\"}"),
+                     201);
+    edge_text_has(answer, "\"default_class\":\"batch\",\"best_class\":\"standard\"");
+    edge_kit_member("id", id, sizeof id);
+    snprintf(path, sizeof path, TENANTS "/%s", id);
+    assert_int_equal(edge_kit_admin("PATCH", path, "{\"default_class\":\"realtime\"}"), 400);
+    edge_text_has(answer, "\"param\":\"default_class\"");
+    assert_int_equal(edge_kit_admin("PATCH", path, "{\"default_class\":\"standard\"}"), 200);
+    edge_text_has(answer, "\"default_class\":\"standard\",\"best_class\":\"standard\"");
+    assert_int_equal(edge_kit_admin("GET", "/admin/v1/audit?limit=1&order=desc", ""), 200);
+    edge_text_has(answer, "\"detail\":{\"revision\":2,\"default_class\":\"standard\"}");
+}
+
 static void refused(const char *body, int code, const char *param)
 {
     char text[64];
@@ -64,6 +85,9 @@ static void test_refusals(void **state)
     refused("{\"name\":\"x\",\"share\":\"all\"}", 400, "share");
     refused("{\"name\":\"x\",\"cache_share\":0}", 400, "cache_share");
     refused("{\"name\":\"x\",\"cache_share\":1001}", 400, "cache_share");
+    refused("{\"name\":\"x\",\"default_class\":\"priority\"}", 400, "default_class");
+    refused("{\"name\":\"x\",\"best_class\":0}", 400, "best_class");
+    refused("{\"name\":\"x\",\"best_class\":\"batch\"}", 400, "best_class");
     refused("{\"name\":\"x\",\"colour\":\"red\"}", 400, "colour");
     refused("{\"name\":\"acme\"}", 409, "name");
     char body[LIMIT_NAME_BYTES + 32];
@@ -130,6 +154,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_create_and_get),
         cmocka_unit_test(test_group_and_shares),
+        cmocka_unit_test(test_classes),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_lists_from_both_ends),
     };

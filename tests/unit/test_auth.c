@@ -323,9 +323,9 @@ static void test_scope_words(void **state)
     (void)state;
     struct buffer out;
     buffer_init(&out, 1024);
-    auth_scopes_append(AUTH_SCOPES_ADMIN | AUTH_SCOPES_TENANT, &out);
+    auth_scopes_append(AUTH_SCOPES_ADMIN | AUTH_SCOPES_TENANT_ALL, &out);
     assert_string_equal(out.bytes, "[\"admin:read\",\"admin:write\",\"admin:keys\","
-                                   "\"usage:read\",\"metrics:read\",\"inference\"]");
+                                   "\"usage:read\",\"metrics:read\",\"inference\",\"priority\"]");
     buffer_clear(&out);
     auth_scopes_append(0, &out);
     assert_string_equal(out.bytes, "[]");

@@ -6,6 +6,7 @@
 #define TENANT                                                                                     \
     "{\"id\":\"tnt_1\",\"object\":\"tenant\",\"name\":\"acme\",\"state\":\"active\","              \
     "\"weight\":100,\"group\":\"east\",\"share\":\"group\",\"cache_share\":100,"                   \
+    "\"default_class\":\"standard\",\"best_class\":\"realtime\","                                  \
     "\"metadata\":{},\"created_at\":0,\"revision\":3}"
 #define LIST                                                                                       \
     "{\"object\":\"list\",\"data\":[{\"id\":\"tnt_0\",\"name\":\"acme\",\"state\":\"archived\"}"   \
@@ -18,8 +19,10 @@ static void test_list_and_show(void **state)
     assert_int_equal(CLI_KIT_RUN("tenant", "list", "--limit", "7"), CLI_DONE);
     cli_kit_has(cli_kit.seen, "GET /admin/v1/tenants?limit=7&order=asc HTTP/1.1\r\n");
     cli_kit_has(cli_kit.seen, "authorization: Bearer " CLI_KIT_KEY "\r\n");
-    cli_kit_has(cli_kit.out, "ID     NAME  STATE     WEIGHT  GROUP  SHARE  CREATED");
-    cli_kit_has(cli_kit.out, "tnt_1  acme  active       100  east   group  1970-01-01 00:00:00Z");
+    cli_kit_has(cli_kit.out,
+                "ID     NAME  STATE     WEIGHT  CLASS     BEST      GROUP  SHARE  CREATED");
+    cli_kit_has(cli_kit.out,
+                "tnt_1  acme  active       100  standard  realtime  east   group  1970-01-01");
     cli_kit_answer(200, TENANT);
     assert_int_equal(CLI_KIT_RUN("tenant", "show", "tnt_1", "--json"), CLI_DONE);
     assert_string_equal(cli_kit.out, TENANT "\n");
@@ -68,6 +71,9 @@ static void test_changes(void **state)
         {{"tenant", "change", "tnt_1", "--group=", "--share", "private", "--cache-share=9"},
          "PATCH",
          "\r\n\r\n{\"group\":\"\",\"share\":\"private\",\"cache_share\":9}"},
+        {{"tenant", "change", "tnt_1", "--default-class", "batch", "--best-class=standard"},
+         "PATCH",
+         "\r\n\r\n{\"default_class\":\"batch\",\"best_class\":\"standard\"}"},
         {{"tenant", "suspend", "tnt_1"}, "PATCH", "\r\n\r\n{\"state\":\"suspended\"}"},
         {{"tenant", "resume", "tnt_1"}, "PATCH", "\r\n\r\n{\"state\":\"active\"}"},
         {{"tenant", "archive", "tnt_1"}, "DELETE", "content-length: 0\r\n\r\n"},

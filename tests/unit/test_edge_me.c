@@ -34,6 +34,8 @@ static void test_who_i_am(void **state)
     assert_string_equal(text_at(root, "tenant", "id"), kit.tenant_id);
     assert_string_equal(text_at(root, "tenant", "name"), "acme");
     assert_string_equal(text_at(root, "key", "id"), kit.key_id);
+    assert_string_equal(text_at(root, "tenant", "default_class"), "standard");
+    assert_string_equal(text_at(root, "tenant", "best_class"), "realtime");
     assert_string_equal(text_at(root, "key", "name"), "test");
     assert_true(strlen(text_at(root, "key", "redacted")) < strlen(kit.key));
     assert_int_equal(strncmp(text_at(root, "key", "redacted"), "sk-by-", 6), 0);

@@ -119,6 +119,56 @@ static void test_groups(void **state)
     assert_int_equal(out.cache_share, 9);
 }
 
+/* The default is never above the best, whichever of them a change gives. */
+static void test_classes(void **state)
+{
+    struct tenant_kit *kit = *state;
+    struct tenant out;
+    struct tenant made = tenant_kit_tenant(kit, "one");
+    assert_int_equal(made.default_class, SERVICE_CLASS_STANDARD);
+    assert_int_equal(made.best_class, SERVICE_CLASS_REALTIME);
+    static const struct {
+        unsigned given;
+        enum service_class default_class;
+        enum service_class best_class;
+        const char *param; /* NULL: it is done */
+        int64_t revision;
+    } rows[] = {
+        {TENANT_BEST_CLASS, 0, SERVICE_CLASS_BATCH, "best_class", 1},
+        {TENANT_BEST_CLASS, 0, SERVICE_CLASS_STANDARD, NULL, 2},
+        {TENANT_DEFAULT_CLASS, SERVICE_CLASS_REALTIME, 0, "default_class", 2},
+        {TENANT_DEFAULT_CLASS, SERVICE_CLASS_BATCH, 0, NULL, 3},
+        {TENANT_DEFAULT_CLASS | TENANT_BEST_CLASS, SERVICE_CLASS_STANDARD, SERVICE_CLASS_BATCH,
+         "default_class", 3},
+        {TENANT_DEFAULT_CLASS | TENANT_BEST_CLASS, SERVICE_CLASS_BATCH, SERVICE_CLASS_BATCH, NULL,
+         4},
+        {TENANT_DEFAULT_CLASS | TENANT_BEST_CLASS, SERVICE_CLASS_BATCH, SERVICE_CLASS_BATCH, NULL,
+         4}, /* nothing new */
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const struct tenant_fields fields = {.given = rows[i].given,
+                                             .default_class = rows[i].default_class,
+                                             .best_class = rows[i].best_class};
+        enum status status =
+            tenants_update(kit->tenants, &change, slice_of(made.id), &fields, &out);
+        assert_int_equal(status, rows[i].param != NULL ? STATUS_INVALID : STATUS_OK);
+        if (rows[i].param != NULL)
+            assert_string_equal(status_note()->param, rows[i].param);
+        else
+            assert_int_equal(out.revision, rows[i].revision);
+    }
+    tenant_kit_stop(kit);
+    tenant_kit_start(kit);
+    assert_int_equal(tenants_get(kit->tenants, slice_of(made.id), &out), STATUS_OK);
+    assert_int_equal(out.default_class, SERVICE_CLASS_BATCH);
+    assert_int_equal(out.best_class, SERVICE_CLASS_BATCH);
+    const struct tenant_fields wrong = {.given = TENANT_NAME | TENANT_BEST_CLASS,
+                                        .name = SLICE("two"),
+                                        .best_class = SERVICE_CLASS_BATCH};
+    assert_int_equal(tenants_create(kit->tenants, &change, &wrong, &out), STATUS_INVALID);
+    assert_string_equal(status_note()->param, "best_class");
+}
+
 static void test_refusals(void **state)
 {
     struct tenant_kit *kit = *state;
@@ -299,6 +349,7 @@ int main(void)
         T(test_create_with_everything),
         T(test_update),
         T(test_groups),
+        T(test_classes),
         T(test_refusals),
         T(test_archive),
         T(test_dry_run),

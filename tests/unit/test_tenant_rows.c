@@ -74,6 +74,8 @@ static void check_changes(struct fixture *fixture, struct tenant *one,
     one->weight = 8;
     one->share = TENANT_SHARE_PRIVATE;
     one->cache_share = 3;
+    one->default_class = SERVICE_CLASS_REALTIME;
+    one->best_class = SERVICE_CLASS_REALTIME;
     one->group[0] = '\0';
     one->revision = 2;
     assert_int_equal(tenant_rows_update(fixture->connection, one, (struct slice){0}), STATUS_OK);
@@ -83,6 +85,8 @@ static void check_changes(struct fixture *fixture, struct tenant *one,
     assert_string_equal(seen.tenants[0].group, "");
     assert_int_equal(seen.tenants[0].share, TENANT_SHARE_PRIVATE);
     assert_int_equal(seen.tenants[0].cache_share, 3);
+    assert_int_equal(seen.tenants[0].default_class, SERVICE_CLASS_REALTIME);
+    assert_int_equal(seen.tenants[0].best_class, SERVICE_CLASS_REALTIME);
     assert_int_equal(seen.tenants[0].revision, 2);
     assert_int_equal(seen.tenants[1].revision, 1);
     assert_string_equal(seen.metadata[0], "{\"a\":\"'\"}");
@@ -101,6 +105,8 @@ static void check_tenants(const struct seen *seen)
     assert_string_equal(seen->tenants[0].group, "it's east");
     assert_int_equal(seen->tenants[0].share, TENANT_SHARE_GROUP);
     assert_int_equal(seen->tenants[0].cache_share, LIMIT_CACHE_SHARE);
+    assert_int_equal(seen->tenants[0].default_class, SERVICE_CLASS_BATCH);
+    assert_int_equal(seen->tenants[0].best_class, SERVICE_CLASS_STANDARD);
     assert_string_equal(seen->tenants[1].group, "");
 }
 
@@ -115,7 +121,9 @@ static void test_rows_come_back(void **state)
                          .revision = 1,
                          .group = "it's east",
                          .share = TENANT_SHARE_GROUP,
-                         .cache_share = LIMIT_CACHE_SHARE};
+                         .cache_share = LIMIT_CACHE_SHARE,
+                         .default_class = SERVICE_CLASS_BATCH,
+                         .best_class = SERVICE_CLASS_STANDARD};
     const struct tenant two = {.id = "tnt_2",
                                .name = "two",
                                .weight = 1000,
@@ -164,7 +172,6 @@ static void test_rows_come_back(void **state)
     assert_memory_equal(seen.keys[0].hash, key.hash, 32);
     assert_string_equal(seen.keys[1].key.tenant_id, "");
     assert_int_equal(seen.keys[1].key.scopes, 31);
-
     assert_string_equal(seen.keys[0].key.rotated_to, "key_9");
     assert_int_equal(seen.keys[0].key.revision, 3);
 
