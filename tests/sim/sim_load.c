@@ -49,9 +49,10 @@ void sim_load_knobs(struct sim_knobs *out, uint64_t seed)
     out->published =
         out->published == 0 ? 0 : knobs_around(&rng, out->published, 1, SIM_PUBLISHED_MAX);
     out->requests = knobs_around(&rng, out->requests, 8, SIM_REQUESTS_MAX);
+    out->slow = out->slow == 0 ? 1 : knobs_around(&rng, out->slow, 1, 1000);
     out->pages = CONTEXT_PAGES + knobs_around(&rng, out->pages, 0, 1000);
     out->host_pages = knobs_around(&rng, out->host_pages, 0, 1000);
-    out->gap_us = knobs_around(&rng, out->gap_us, 1, 1000000);
+    out->gap_us = out->slow * knobs_around(&rng, out->gap_us, 1, 1000000);
     static const uint32_t rows[] = {4, 16, 40, 64, 256};
     out->rows_max = rows[rng_below(&rng, sizeof(rows) / sizeof(rows[0]))];
     out->sequences_max = (uint32_t)(1 + rng_below(&rng, 8));
@@ -63,7 +64,20 @@ void sim_load_knobs(struct sim_knobs *out, uint64_t seed)
     out->batching = modes[rng_below(&rng, 6)];
     out->is_uncached = rng_below(&rng, 20) == 0;
     static const uint32_t budgets[] = {0, 1, 2, 10};
-    out->step_ms = budgets[rng_below(&rng, 4)];
+    out->step_ms = out->slow * budgets[rng_below(&rng, 4)];
+    out->urgent_step_ms = out->slow * (uint32_t)(1 + rng_below(&rng, 3));
+    static const uint32_t quanta[] = {1, 16, 64, 256, 1024};
+    out->fair_quantum = quanta[rng_below(&rng, 5)];
+    static const uint32_t floors[] = {5, 5, 5, 0, 20, 50};
+    out->floor_percent = floors[rng_below(&rng, 6)];
+    out->preemption = (uint32_t)rng_below(&rng, 4);
+}
+
+uint32_t sim_load_weight(const struct sim_knobs *knobs, struct rng *rng)
+{
+    static const uint32_t weights[] = {10, 25, 50, 200, 400, 1000};
+    uint32_t drawn = weights[rng_below(rng, 6)];
+    return rng_below(rng, 1000) < knobs->weights ? drawn : 100;
 }
 
 uint32_t sim_load_sometimes(struct rng *rng, uint32_t permille, uint32_t bound)
@@ -72,16 +86,39 @@ uint32_t sim_load_sometimes(struct rng *rng, uint32_t permille, uint32_t bound)
     return rng_below(rng, 1000) < permille ? drawn : SIM_NEVER;
 }
 
-static enum sim_source draw_source(const struct sim_knobs *knobs, struct rng *rng)
+/* One of `count` by its weight. */
+static uint32_t draw_weighted(const uint32_t *weights, uint32_t count, struct rng *rng)
 {
     uint32_t sum = 0;
-    for (uint32_t i = 0; i < SIM_SOURCE_COUNT; i++)
-        sum += knobs->source[i];
+    for (uint32_t i = 0; i < count; i++)
+        sum += weights[i];
     uint32_t left = (uint32_t)rng_below(rng, sum);
-    uint32_t source = 0;
-    while (left >= knobs->source[source])
-        left -= knobs->source[source++];
-    return (enum sim_source)source;
+    uint32_t drawn = 0;
+    while (left >= weights[drawn])
+        left -= weights[drawn++];
+    return drawn;
+}
+
+static enum service_class draw_class(const struct sim_knobs *knobs, struct rng *rng)
+{
+    static const uint32_t standard[SERVICE_CLASS_COUNT] = {[SERVICE_CLASS_STANDARD] = 1};
+    bool is_mixed = false;
+    for (uint32_t i = 0; i < SERVICE_CLASS_COUNT; i++)
+        is_mixed = is_mixed || knobs->classes[i] > 0;
+    return (enum service_class)draw_weighted(is_mixed ? knobs->classes : standard,
+                                             SERVICE_CLASS_COUNT, rng);
+}
+
+/* Of tenant 0, short, and at the same moment as the one before it. */
+static void draw_flood(struct sim_draw *out, const struct sim_knobs *knobs, struct rng *rng,
+                       int64_t arrival_us)
+{
+    if (sim_load_sometimes(rng, knobs->flood, 1) == SIM_NEVER)
+        return;
+    out->tenant = 0;
+    out->service_class = (enum service_class)knobs->flood_class;
+    if (rng_below(rng, 32) > 0)
+        out->arrival_us = arrival_us;
 }
 
 void sim_load_draw(struct sim_draw *out, const struct sim_knobs *knobs, struct rng *rng,
@@ -91,19 +128,23 @@ void sim_load_draw(struct sim_draw *out, const struct sim_knobs *knobs, struct r
     *out = (struct sim_draw){
         .tenant = (uint32_t)rng_below(rng, knobs->tenants),
         .arrival_us = arrival_us + (int64_t)rng_below(rng, 2 * (uint64_t)knobs->gap_us),
-        .deadline_us = deadline_us == SIM_NEVER ? 0 : 1 + deadline_us,
+        .deadline_us = deadline_us == SIM_NEVER ? 0 : 1 + (int64_t)deadline_us * knobs->slow,
         .cancel_steps = sim_load_sometimes(rng, knobs->cancels, 40),
         .stop_tokens = sim_load_sometimes(rng, knobs->stops, 20),
         .resume_steps = (uint32_t)(1 + rng_below(rng, 150)),
         .tokens_max = (uint32_t)(1 + rng_below(rng, knobs->is_long ? 110 : 24)),
+        .is_forever = sim_load_sometimes(rng, knobs->forever, 1) != SIM_NEVER,
+        .is_cancelled_paused = sim_load_sometimes(rng, knobs->cancels_paused, 1) != SIM_NEVER,
+        .service_class = draw_class(knobs, rng),
         .choices = rng_below(rng, 6) == 0 ? (uint32_t)(1 + rng_below(rng, SIM_CHOICES_MAX)) : 1,
         .temperature = rng_below(rng, 4) == 0 ? 0.7f : 0,
-        .source = draw_source(knobs, rng),
+        .source = (enum sim_source)draw_weighted(knobs->source, SIM_SOURCE_COUNT, rng),
         .is_uncached = rng_below(rng, 25) == 0,
     };
     /* Bursts: several at the same moment. */
     if (rng_below(rng, 4) == 0)
         out->arrival_us = arrival_us;
+    draw_flood(out, knobs, rng, arrival_us);
 }
 
 void sim_load_append(struct sim_text *text, struct rng *rng, uint32_t count, uint32_t room)

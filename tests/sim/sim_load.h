@@ -8,11 +8,12 @@
 #pragma once
 
 #include "config/base/rng.h"
+#include "config/base/service_class.h"
 #include "engine/engine.h"
 
 enum {
     SIM_CONTEXT = 192, /* tokens: 12 pages */
-    SIM_REQUESTS_MAX = 96,
+    SIM_REQUESTS_MAX = 1024,
     SIM_TENANTS_MAX = 40,
     SIM_PUBLISHED_MAX = 8,
     SIM_CHOICES_MAX = 3,
@@ -47,6 +48,19 @@ struct sim_knobs {
     uint32_t pin_percent;
     uint32_t batching; /* enum engine_batching */
     uint32_t step_ms;
+    uint32_t classes[SERVICE_CLASS_COUNT]; /* weights of the draw; all 0: standard */
+    uint32_t weights;                      /* tenants whose weight is not 100 */
+    uint32_t flood; /* requests that come from tenant 0, in bursts, of class flood_class */
+    uint32_t flood_class;
+    uint32_t forever;        /* of the readers that stop: those who never go on */
+    uint32_t cancels_paused; /* requests that are cancelled as soon as they are paused */
+    uint32_t
+        changes_paused; /* grants taken, prompts unpublished, while somebody is paused, a step */
+    uint32_t slow;      /* times the model's usual time; 0 = 1 */
+    uint32_t fair_quantum;
+    uint32_t floor_percent;
+    uint32_t preemption; /* enum engine_preemption */
+    uint32_t urgent_step_ms;
     bool is_uncached; /* the option of the server */
     bool is_long;     /* answers long enough to throttle */
     uint32_t source[SIM_SOURCE_COUNT];
@@ -69,6 +83,9 @@ struct sim_draw {
     uint32_t resume_steps; /* … and goes on after so many steps */
     uint32_t tokens_max;
     uint32_t choices;
+    enum service_class service_class;
+    bool is_forever; /* the reader who stops does so for good */
+    bool is_cancelled_paused;
     float temperature;
     bool is_uncached; /* without a domain */
     enum sim_source source;
@@ -79,6 +96,8 @@ const char *sim_load_kind_name(uint32_t kind);
 
 /* The knobs of a seed's run. */
 void sim_load_knobs(struct sim_knobs *out, uint64_t seed);
+/* The weight of one more tenant. */
+uint32_t sim_load_weight(const struct sim_knobs *knobs, struct rng *rng);
 /* Request `index`, `arrival_us` being that of the one before it. */
 void sim_load_draw(struct sim_draw *out, const struct sim_knobs *knobs, struct rng *rng,
                    int64_t arrival_us);

@@ -20,6 +20,8 @@ struct model {
     uint64_t *chains; /* [rows_max] */
     bool *is_seen;    /* [rows_max] */
     float *logits;    /* [logit_rows_max][SIM_MODEL_VOCAB] */
+    sim_model_watcher watch;
+    void *watch_context;
 };
 
 /* One token of a page: two numbers of K, two of V, as bits. */
@@ -61,6 +63,12 @@ void sim_model_destroy(struct model *model)
     mem_free(model->is_seen);
     mem_free(model->logits);
     mem_free(model);
+}
+
+void sim_model_watch(struct model *model, sim_model_watcher watch, void *context)
+{
+    model->watch = watch;
+    model->watch_context = context;
 }
 
 enum status sim_model_layout(struct kernels *kernels, uint32_t page_tokens, struct kv_layout *out)
@@ -182,6 +190,8 @@ const float *model_forward(struct model *model, const struct model_batch *batch)
     ASSERT(batch->rows >= 1);
     ASSERT(batch->rows <= model->rows_max);
     ASSERT(batch->logit_rows <= model->logit_rows_max);
+    if (model->watch != NULL)
+        model->watch(model->watch_context, batch);
     if (batch->groups != NULL)
         forward_check_groups(model, batch);
     for (uint32_t r = 0; r < batch->rows; r++) {

@@ -30,6 +30,10 @@ struct model *sim_model_create(struct clock *clock, const struct sim_model_cost 
                                uint32_t rows_max, uint32_t logit_rows_max, uint32_t context);
 void sim_model_destroy(struct model *model);
 
+/* `watch` sees every batch before it is computed. */
+typedef void (*sim_model_watcher)(void *context, const struct model_batch *batch);
+void sim_model_watch(struct model *model, sim_model_watcher watch, void *context);
+
 /* Pages of this model: one layer, one head of two numbers. */
 enum status sim_model_layout(struct kernels *kernels, uint32_t page_tokens, struct kv_layout *out);
 

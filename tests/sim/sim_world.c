@@ -15,8 +15,7 @@
 
 enum {
     DOMAINS_MAX = 256,
-    TICKETS = SIM_REQUESTS_MAX,
-    IDLE_US = 1000,
+    IDLE_US = 1000,         /* times the model's slowness */
     CACHE_CHECK_TICKS = 64, /* the table of nodes is large; debug builds check at each step */
     STILL_STEPS_MAX = 2 * KV_POOL_PAGE_TOKENS * (1 + SIM_CONTEXT / KV_POOL_PAGE_TOKENS),
     POISON = 0xff,
@@ -52,12 +51,14 @@ struct sim_request {
     bool is_cancelled;
     bool is_over;
     bool is_pinned; /* the prompt that it publishes stands */
+    bool is_paused; /* one of its choices has lost its pages */
 };
 
 struct sim_tenant {
     uint32_t group;
     bool shares;     /* its pages go to the group's domain */
     uint32_t grants; /* bits of published prompts */
+    uint32_t weight;
 };
 
 struct sim_published {
@@ -94,7 +95,7 @@ struct sim_world {
     struct sim_published published[SIM_PUBLISHED_MAX];
     uint32_t domain_count;
     bool is_dropped[DOMAINS_MAX];
-    struct sim_request requests[SIM_REQUESTS_MAX];
+    struct sim_request *requests; /* [knobs.requests] */
     uint32_t submitted;
     uint32_t over;
     uint64_t tick;
@@ -169,6 +170,7 @@ static void open_tenants(struct sim_world *world)
             .group = (uint32_t)rng_below(&world->rng, knobs->groups),
             .shares = rng_below(&world->rng, 2) == 0,
             .grants = (uint32_t)rng_below(&world->rng, 1u << SIM_PUBLISHED_MAX),
+            .weight = sim_load_weight(knobs, &world->rng),
         };
     world->domain_count = 1 + knobs->tenants + knobs->groups;
 }
@@ -178,10 +180,12 @@ static void open_step(struct sim_world *world)
     const struct sim_knobs *knobs = &world->knobs;
     const struct kernels_options kernels_options = {
         .isa = "ref", .threads = 1, .rows_max = knobs->rows_max, .cols_max = 64};
-    const struct sim_model_cost cost = {.fixed_us = 200, .row_us = 20, .keys_of_us = 50};
+    const struct sim_model_cost cost = {.fixed_us = 200 * (int64_t)knobs->slow,
+                                        .row_us = 20 * (int64_t)knobs->slow,
+                                        .keys_of_us = 50};
     if (kernels_create(&world->kernels, &kernels_options) != STATUS_OK ||
         sim_model_layout(world->kernels, KV_POOL_PAGE_TOKENS, &world->layout) != STATUS_OK ||
-        ticket_table_init(&world->tickets, TICKETS, 64 << 20) != STATUS_OK ||
+        ticket_table_init(&world->tickets, knobs->requests, 64 << 20) != STATUS_OK ||
         sampler_init(&world->sampler, SIM_MODEL_VOCAB) != STATUS_OK)
         fail(world, "no world: %s", status_note()->message);
     world->model =
@@ -219,6 +223,8 @@ static struct sim_world *world_open(uint64_t seed, bool is_traced)
     world->rng = (struct rng){.seed = hash_mix64(seed + 2)};
     clock_manual_init(&world->clock, 1000);
     sim_load_knobs(&world->knobs, seed);
+    world->requests = mem_zalloc(world->knobs.requests, sizeof(*world->requests));
+    ASSERT(world->requests != NULL);
     world->lag = rng_below(&world->rng, 4) == 0 ? (uint32_t)(1 + rng_below(&world->rng, 8)) : 1;
     open_vocab(world);
     open_tenants(world);
@@ -239,6 +245,7 @@ static void world_close(struct sim_world *world)
     vocab_destroy(world->vocab);
     gguf_close(world->gguf);
     buffer_deinit(&world->vocab_file);
+    mem_free(world->requests);
     mem_free(world);
 }
 
@@ -433,10 +440,9 @@ static void submit_unpublish(struct sim_world *world, uint32_t prompt)
 }
 
 /* Grants that come and go, prompts that are unpublished. */
-static void submit_change(struct sim_world *world)
+static void submit_change(struct sim_world *world, uint32_t permille)
 {
-    if (world->knobs.published == 0 ||
-        sim_load_sometimes(&world->rng, world->knobs.changes, 1) == SIM_NEVER)
+    if (world->knobs.published == 0 || sim_load_sometimes(&world->rng, permille, 1) == SIM_NEVER)
         return;
     uint32_t tenant = (uint32_t)rng_below(&world->rng, world->knobs.tenants);
     uint32_t prompt = (uint32_t)rng_below(&world->rng, world->knobs.published);
@@ -456,7 +462,7 @@ static int64_t submit_due(struct sim_world *world)
         struct sim_request *request = &world->requests[world->submitted];
         if (request->draw.arrival_us > clock_mono_us(&world->clock))
             return request->draw.arrival_us;
-        submit_change(world);
+        submit_change(world, world->knobs.changes);
         submit(world, request);
     }
     return INT64_MAX;
@@ -472,19 +478,38 @@ static void act_acknowledge(struct sim_world *world, struct sim_request *request
     own->unacknowledged = 0;
 }
 
+/* Whose sequences have lost their pages; what they may see changes meanwhile. */
+static void act_paused(struct sim_world *world)
+{
+    const struct sequence_table *table = &world->step.sequences;
+    bool is_somebody = false;
+    for (uint32_t i = 0; i < world->submitted; i++)
+        world->requests[i].is_paused = false;
+    for (uint32_t i = 0; i < table->order_count; i++) {
+        const struct sequence *sequence = &table->slots[table->order[i]];
+        struct sim_request *request = world->tickets.slots[sequence->slot].asked.context;
+        request->is_paused = request->is_paused || sequence->page_count == 0;
+        is_somebody = is_somebody || request->is_paused;
+    }
+    if (is_somebody)
+        submit_change(world, world->knobs.changes_paused);
+}
+
 static void act(struct sim_world *world)
 {
+    act_paused(world);
     for (uint32_t i = 0; i < world->submitted; i++) {
         struct sim_request *request = &world->requests[i];
         uint64_t age = world->tick - request->tick_submitted;
         if (request->is_over)
             continue;
-        if (!request->is_cancelled && age >= request->draw.cancel_steps &&
-            request->draw.cancel_steps != SIM_NEVER) {
+        bool is_due = request->draw.cancel_steps != SIM_NEVER && age >= request->draw.cancel_steps;
+        is_due = is_due || (request->is_paused && request->draw.is_cancelled_paused);
+        if (!request->is_cancelled && is_due) {
             request->is_cancelled = ticket_cancel(&world->tickets, request->id);
             trace(world, "request %u is cancelled", i);
         }
-        if (request->tick_stopped > 0 &&
+        if (request->tick_stopped > 0 && !request->draw.is_forever &&
             world->tick - request->tick_stopped >= request->draw.resume_steps) {
             request->draw.stop_tokens = SIM_NEVER;
             for (uint32_t c = 0; c < request->draw.choices; c++)
@@ -845,7 +870,7 @@ static void check_end(struct sim_world *world)
     struct step *step = &world->step;
     struct prefix_figures figures;
     if (step->sequences.order_count != 0 || step->waiting_count != 0 ||
-        atomic_load(&world->tickets.free_count) != TICKETS)
+        atomic_load(&world->tickets.free_count) != world->tickets.count)
         fail(world, "something still runs at the end");
     prefix_cache_figures(&step->cache, &figures);
     if (figures.pages_active != 0)
@@ -883,21 +908,44 @@ static void run_draw(struct sim_world *world)
                         (uint32_t)(20 + rng_below(&world->rng, 70)), SIM_CONTEXT);
 }
 
-/* Ticks that no run needs: each request's rows one by one, computed again and again, and every
- * reader's stop. */
-static uint64_t run_ticks_max(const struct sim_world *world)
+/* Once nobody new comes: each token that is still to be computed has a tick of its own, twice over,
+ * and every reader his stop. */
+static uint64_t run_ticks_left(const struct sim_world *world)
 {
-    return 100000 + 1000 * (uint64_t)world->knobs.requests;
+    uint64_t ticks = 2000;
+    for (uint32_t i = 0; i < world->knobs.requests; i++) {
+        const struct sim_request *request = &world->requests[i];
+        if (!request->is_over)
+            ticks += 2 * (uint64_t)request->draw.choices *
+                     (request->prompt.count + request->draw.tokens_max);
+    }
+    return ticks;
+}
+
+/* Nobody is left but those whose readers have stopped for good: they go. */
+static void run_hang_up(struct sim_world *world)
+{
+    for (uint32_t i = 0; i < world->submitted; i++) {
+        const struct sim_request *request = &world->requests[i];
+        if (!request->is_over && !(request->draw.is_forever && request->tick_stopped > 0))
+            return;
+    }
+    for (uint32_t i = 0; i < world->submitted; i++)
+        if (!world->requests[i].is_over)
+            world->requests[i].is_cancelled = ticket_cancel(&world->tickets, world->requests[i].id);
 }
 
 void sim_world_run(struct sim_result *out, uint64_t seed, bool is_traced)
 {
     struct sim_world *world = world_open(seed, is_traced);
+    uint64_t tick_last = UINT64_MAX;
     run_draw(world);
     while (world->over < world->knobs.requests) {
-        if (++world->tick > run_ticks_max(world))
+        if (++world->tick > tick_last)
             fail(world, "no end: %u of %u requests are over", world->over, world->knobs.requests);
         int64_t next_us = submit_due(world);
+        if (next_us == INT64_MAX && tick_last == UINT64_MAX)
+            tick_last = world->tick + run_ticks_left(world);
         act(world);
         check_mark(world);
         bool has_worked = step_once(&world->step);
@@ -906,8 +954,11 @@ void sim_world_run(struct sim_result *out, uint64_t seed, bool is_traced)
             take_events(world);
         if (has_worked)
             continue;
+        if (next_us == INT64_MAX)
+            run_hang_up(world);
         int64_t until_next_us = next_us - clock_mono_us(&world->clock);
-        clock_manual_advance(&world->clock, until_next_us < IDLE_US ? until_next_us : IDLE_US);
+        int64_t idle_us = IDLE_US * (int64_t)world->knobs.slow;
+        clock_manual_advance(&world->clock, until_next_us < idle_us ? until_next_us : idle_us);
     }
     step_once(&world->step);
     check_end(world);
