@@ -25,12 +25,23 @@ static uint32_t plan_pages(const struct plan_state *state, uint64_t tokens)
 
 static bool plan_holds(const struct plan_state *state, uint32_t index)
 {
-    return state->input->running[index].pages > 0 && !state->grants[index].drop;
+    return state->input->running[index].pages > 0 && state->grants[index].act != SCHEDULER_PAUSE;
 }
 
 static bool plan_is_decode(const struct scheduler_sequence *sequence)
 {
     return sequence->tokens - sequence->computed == 1 && sequence->pages > 0;
+}
+
+/* How many may be admitted: those that are throttled do not compute. */
+static uint32_t plan_places(const struct scheduler_input *input)
+{
+    uint32_t computing = 0;
+    for (uint32_t i = 0; i < input->running_count; i++)
+        computing += !input->running[i].is_throttled;
+    uint32_t most = input->sequences_max > computing ? input->sequences_max - computing : 0;
+    uint32_t places = input->places - input->running_count;
+    return most < places ? most : places;
 }
 
 /* Pages that the next `rows` rows of a sequence take from the available ones. */
@@ -66,9 +77,9 @@ static uint32_t plan_victim(const struct plan_state *state, uint32_t index)
 
 static void plan_drop(struct plan_state *state, uint32_t victim)
 {
-    state->grants[victim] = (struct scheduler_grant){.rows = 0, .drop = true};
+    state->grants[victim] = (struct scheduler_grant){.act = SCHEDULER_PAUSE};
     state->pages_available += state->input->running[victim].pages_back;
-    state->plan->dropped++;
+    state->plan->paused++;
 }
 
 static double plan_us(const struct plan_state *state, const struct scheduler_sequence *sequence,
@@ -192,7 +203,7 @@ static bool plan_prefills(struct plan_state *state)
         struct scheduler_grant *grant = &state->grants[i];
         if (sequence->is_throttled)
             continue;
-        if (grant->drop)
+        if (grant->act == SCHEDULER_PAUSE)
             return false;
         if (grant->rows == 0) {
             if (sequence->pages == 0 && !is_oldest &&
@@ -220,7 +231,7 @@ static bool plan_admit(struct plan_state *state, uint32_t i, uint64_t *pages)
     if (grant->rows == 0)
         return false;
     *pages -= whole < *pages ? whole + 1 : whole; /* and one page of growth */
-    grant->admit = true;
+    grant->act = SCHEDULER_ADMIT;
     state->plan->admitted++;
     return true;
 }
@@ -237,12 +248,12 @@ static void plan_admit_together(struct plan_state *state)
     }
     uint64_t pages = plan_pages_available(state);
     bool has_room = true;
-    for (uint32_t i = 0; i < input->waiting_count && i < input->sequences_free; i++) {
+    for (uint32_t i = 0; i < input->waiting_count && i < plan_places(input); i++) {
         struct scheduler_grant *grant = &state->grants[input->running_count + i];
         has_room = has_room && plan_admit(state, i, &pages);
         if (has_room)
             continue;
-        grant->admit = true;
+        grant->act = SCHEDULER_ADMIT;
         state->plan->admitted++;
     }
 }
@@ -255,7 +266,7 @@ static void plan_admissions(struct plan_state *state)
         return;
     }
     uint64_t pages = plan_pages_available(state);
-    for (uint32_t i = 0; i < input->waiting_count && state->plan->admitted < input->sequences_free;
+    for (uint32_t i = 0; i < input->waiting_count && state->plan->admitted < plan_places(input);
          i++)
         if (!plan_admit(state, i, &pages))
             return;
@@ -288,7 +299,7 @@ void scheduler_plan(const struct scheduler_input *input, struct scheduler_plan *
         ASSERT((uint64_t)(sequence->pages > 0 ? sequence->pages : sequence->found_pages) *
                    input->page_tokens >=
                sequence->computed);
-        if (sequence->is_throttled || grants[i].drop)
+        if (sequence->is_throttled || grants[i].act == SCHEDULER_PAUSE)
             continue;
         if (plan_is_decode(sequence) &&
             !(is_oldest_paused && plan_missing(&state, sequence, 1) > 0))

@@ -2,32 +2,41 @@
  *
  * Owns:     nothing: the caller's arrays in, the caller's plan out.
  * Thread:   any; no clock, no allocation, no hidden state.
- * Cost:     O(sequences × pages taken), a few microseconds.
- * Not here: doing it (step), pages themselves (kv_pool), what a step costs (step_cost).
+ * Cost:     O(sequences × (sequences taken + candidates)), some tens of microseconds.
+ * Not here: doing it (step), pages themselves (kv_pool), what a step costs (step_cost), accounts
+ *           (scheduler_fair), whose pages are taken (scheduler_take).
  *
- * First come, first served. In a step: running decodes, then partly prefilled prompts in chunks,
- * then new sequences, until the rows or the predicted time are used up. Tokens are the truth: a
- * sequence that lacks a page takes it from the throttled, else from the youngest that is younger
- * than itself and has no rows in this step; the victim loses all its pages and is computed again
- * later ("paused" while it has none). The oldest sequence that is not throttled can therefore
- * always go on, so all finish.
+ * Classes are strict, but for their floors. Inside a class come those who are not over (see
+ * scheduler_fair), then those who are; of each: running decodes, then partly prefilled prompts in
+ * chunks, then those that are paused, then new ones, until the rows or the predicted time are used
+ * up. Tokens are the truth: a sequence that lacks a page may take it from one that comes after it,
+ * which loses its pages and comes back later ("paused" while it has none). Inside a class and
+ * among clients that are not over that order is age, so the oldest can always go on, and all
+ * finish. In modes WINDOW and STATIC there are no classes and no clients: first come, first served.
  */
 #pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "engine/scheduler_fair.h"
+
 struct scheduler_sequence {
     uint32_t tokens;   /* known: prompt and generated */
     uint32_t computed; /* of them, those whose K and V stand in pages; < tokens */
     uint32_t pages;    /* held; 0 = waiting or paused */
-    /* Without pages, what the cache has for it: `computed` of its tokens, in so many pages; to take
-     * them costs `found_cost` of the available ones. */
+    /* Without pages, what the cache or the host pool has for it: `computed` of its tokens, in so
+     * many pages; to take them costs `found_cost` of the available ones. */
     uint32_t found_pages;
     uint32_t found_cost;
-    uint32_t pages_back;  /* available again when it is dropped: those that nobody else holds */
+    uint32_t pages_back;  /* available again when it is paused: those that nobody else holds */
     uint32_t logits_from; /* rows at this position and later want logits; < tokens */
-    bool is_throttled;    /* computes nothing, and its pages are the first to be taken */
+    uint32_t charge_from; /* rows at this position and later cost SCHEDULER_PRICE_PROMPT each */
+    uint32_t client;      /* of scheduler_fair */
+    uint32_t passed;      /* of a waiting one: later ones of its client that were admitted first */
+    enum service_class service_class; /* of the most urgent that follows it */
+    bool is_throttled;      /* computes nothing, and its pages are the first to be taken */
+    bool is_resumed_lately; /* less than SCHEDULER_QUANTUM_STEPS with rows since it came (back) */
 };
 
 enum scheduler_mode {
@@ -44,12 +53,19 @@ struct scheduler_cost {
 };
 
 struct scheduler_input {
-    const struct scheduler_sequence *running; /* [running_count] oldest first */
+    /* Accounts are read; `is_over`, `is_backlogged`, levels and scratch are written, the same each
+     * time that the same is shown. */
+    struct scheduler_fair *fair;
+    const struct scheduler_sequence *running; /* [running_count] oldest first, and all paused */
     uint32_t running_count;
     const struct scheduler_sequence *waiting; /* [waiting_count] in order of arrival, no pages */
     uint32_t waiting_count;
-    uint32_t sequences_free;  /* most that may be admitted */
+    uint32_t sequences_max;   /* that compute in one step */
+    uint32_t places;          /* that can be admitted at all: running, paused and throttled */
     uint32_t pages_available; /* free, or in the cache and held by nobody */
+    /* Held for paused sequences alone, and given up last: they have to be computed again. */
+    uint32_t pages_protected;
+    uint32_t pages_total;
     uint32_t page_tokens;
     uint32_t rows_max;
     uint32_t logit_rows_max;
@@ -58,26 +74,49 @@ struct scheduler_input {
     /* Prompts are cut to this; 0 = any time. Decodes are never put off, and the first chunk of a
      * step has at least SCHEDULER_CHUNK_MIN rows. */
     double budget_us;
+    double urgent_us;       /* the same for a step without a realtime row; 0 = budget_us */
+    bool is_preemption_off; /* nobody is paused for another class or client, but to end at all */
 };
 
 /* With fewer rows the weights are read for too little: SmolLM2-135M computes half as many rows a
  * second in steps of 32 as in steps of 512. */
 enum { SCHEDULER_CHUNK_MIN = 32 };
 
+/* A request that was passed by so often goes first within its client. */
+enum { SCHEDULER_PASSED_MAX = 8 };
+
+enum scheduler_act {
+    SCHEDULER_STAY,   /* as it is; without rows it keeps what it has */
+    SCHEDULER_PAUSE,  /* gives back all pages before the step, by swap or to be computed again */
+    SCHEDULER_RESUME, /* has rows, and had no pages */
+    SCHEDULER_ADMIT,  /* of a waiting one; with rows, but in a window or static batch */
+};
+
+/* Why somebody is paused. */
+enum scheduler_why {
+    SCHEDULER_FOR_GROWTH, /* an older one of its class needs the pages, or it is throttled */
+    SCHEDULER_FOR_CLASS,  /* a more urgent class */
+    SCHEDULER_FOR_CLIENT, /* one of its class that had less */
+};
+
 struct scheduler_grant {
     uint32_t rows;
-    bool drop;  /* give back all pages before the step; rows is 0 then */
-    bool admit; /* of a waiting one; with rows, but in a window or static batch */
+    enum scheduler_act act;
+    enum scheduler_why why;       /* of a pause */
+    enum service_class for_class; /* of a pause: who takes the pages */
+    uint32_t turn;                /* scratch of the plan */
 };
 
 struct scheduler_plan {
     uint32_t admitted;
     uint32_t rows;
     uint32_t logit_rows;
-    uint32_t dropped;
+    uint32_t paused;
+    uint32_t pages_protected;        /* given up for this step */
+    struct scheduler_fair_step done; /* for scheduler_fair_tick: rows as granted, pages as held */
 };
 
 /* `grants` has room for running_count + waiting_count: those running, in order, then those waiting.
- * All drops come before all rows; what the cache has is taken before any page is filled. */
+ * All pauses come before all rows; what the cache has is taken before any page is filled. */
 void scheduler_plan(const struct scheduler_input *input, struct scheduler_plan *plan,
                     struct scheduler_grant *grants);

@@ -126,7 +126,8 @@ static void view_make(struct step *step, struct scheduler_input *input)
         .running_count = step->sequences.order_count,
         .waiting = step->view_waiting,
         .waiting_count = step->candidate_count,
-        .sequences_free = places,
+        .sequences_max = step->options.sequences_max,
+        .places = step->places,
         .pages_available = available,
         .page_tokens = step->pool.layout.page_tokens,
         .rows_max = step->options.rows_max,
@@ -201,11 +202,11 @@ static void plan_sequences(struct step *step, uint32_t running)
 {
     struct sequence_table *table = &step->sequences;
     for (uint32_t i = 0; i < running; i++)
-        if (step->grants[i].drop)
+        if (step->grants[i].act == SCHEDULER_PAUSE)
             plan_drop(step, table->order[i]);
     for (uint32_t i = 0; i < step->candidate_count; i++) {
         struct scheduler_grant grant = step->grants[running + i];
-        if (!grant.admit || !plan_admit(step, step->candidates[i]))
+        if (grant.act != SCHEDULER_ADMIT || !plan_admit(step, step->candidates[i]))
             continue;
         uint32_t place = table->order_count - 1;
         step->grants[place] = grant;
@@ -258,7 +259,7 @@ uint32_t step_plan(struct step *step, bool *has_moved)
     struct scheduler_plan plan;
     view_make(step, &input);
     scheduler_plan(&input, &plan, step->grants);
-    *has_moved = plan.rows > 0 || plan.dropped > 0 || plan.admitted > 0;
+    *has_moved = plan.rows > 0 || plan.paused > 0 || plan.admitted > 0;
     plan_sequences(step, input.running_count);
 
     batch_begin(&step->batch, &step->pool);
@@ -275,7 +276,7 @@ uint32_t step_plan(struct step *step, bool *has_moved)
             parts = plan_add_rows(step, i, parts);
     batch_group(&step->batch);
 
-    for (uint32_t i = 0; i < table->count && plan.dropped > 0; i++) {
+    for (uint32_t i = 0; i < table->count && plan.paused > 0; i++) {
         struct sequence *sequence = &table->slots[i];
         if (sequence->is_running && sequence->is_throttled && sequence->page_count == 0)
             sequence_make_youngest(table, i);

@@ -71,7 +71,7 @@ static void apply_drops(struct world *world, const struct scheduler_grant *grant
     uint32_t order[RUNNING_MAX];
     for (uint32_t i = 0; i < world->running_count; i++) {
         struct job *job = &world->jobs[world->running[i]];
-        if (grants[i].drop) {
+        if (grants[i].act == SCHEDULER_PAUSE) {
             assert_true(job->pages > 0);
             assert_int_equal(grants[i].rows, 0);
             world->pages_free += job->pages;
@@ -79,7 +79,7 @@ static void apply_drops(struct world *world, const struct scheduler_grant *grant
             job->pages = 0;
             job->computed = 0;
         }
-        if (grants[i].drop && job->is_throttled) {
+        if (grants[i].act == SCHEDULER_PAUSE && job->is_throttled) {
             back[back_count++] = world->running[i];
         } else {
             kept[kept_count] = grants[i];
@@ -144,7 +144,8 @@ static void step(struct world *world)
         .running_count = world->running_count,
         .waiting = waiting,
         .waiting_count = waiting_count,
-        .sequences_free = world->sequences_max - world->running_count,
+        .sequences_max = world->sequences_max,
+        .places = world->sequences_max,
         .pages_available = world->pages_free,
         .page_tokens = PAGE_TOKENS,
         .rows_max = world->rows_max,
@@ -157,8 +158,7 @@ static void step(struct world *world)
     scheduler_plan(&input, &plan_again, again);
     assert_memory_equal(&plan, &plan_again, sizeof(plan));
     for (uint32_t i = 0; i < world->running_count + waiting_count; i++)
-        assert_true(grants[i].rows == again[i].rows && grants[i].drop == again[i].drop &&
-                    grants[i].admit == again[i].admit);
+        assert_true(grants[i].rows == again[i].rows && grants[i].act == again[i].act);
 
     /* With all slots taken by throttled sequences nothing new can start; else a step is never idle
      * while something could go on. */
@@ -166,11 +166,11 @@ static void step(struct world *world)
         assert_true(plan.rows > 0);
     struct scheduler_grant kept[2 * RUNNING_MAX];
     apply_drops(world, grants, kept);
-    assert_true(plan.admitted <= input.sequences_free);
+    assert_true(plan.admitted <= world->sequences_max - world->running_count);
     uint32_t was_running = input.running_count;
     for (uint32_t i = 0; i < plan.admitted; i++) {
         const struct scheduler_grant *grant = &grants[was_running + i];
-        assert_true(grant->admit);
+        assert_true(grant->act == SCHEDULER_ADMIT);
         assert_true(grant->rows > 0 || world->mode != SCHEDULER_CONTINUOUS);
         kept[world->running_count] = *grant;
         world->running[world->running_count++] = world->next++;
@@ -253,7 +253,8 @@ static void test_order_within_a_step(void **state)
         .running_count = 3,
         .waiting = waiting,
         .waiting_count = 1,
-        .sequences_free = 1,
+        .sequences_max = 8,
+        .places = 8,
         .pages_available = 100,
         .page_tokens = 4,
         .rows_max = 10,
@@ -299,15 +300,15 @@ static void test_youngest_gives_way(void **state)
     struct scheduler_plan plan;
     struct scheduler_grant grants[3];
     scheduler_plan(&input, &plan, grants);
-    assert_false(grants[0].drop || grants[1].drop);
-    assert_true(grants[2].drop);
+    assert_true(grants[0].act == SCHEDULER_STAY && grants[1].act == SCHEDULER_STAY);
+    assert_int_equal(grants[2].act, SCHEDULER_PAUSE);
     assert_int_equal(grants[0].rows, 1);
     assert_int_equal(grants[1].rows, 1);
 
     input.running = throttled;
     scheduler_plan(&input, &plan, grants);
-    assert_true(grants[1].drop);
-    assert_false(grants[2].drop);
+    assert_int_equal(grants[1].act, SCHEDULER_PAUSE);
+    assert_int_equal(grants[2].act, SCHEDULER_STAY);
     assert_int_equal(grants[0].rows, 1);
     assert_int_equal(grants[2].rows, 1);
 }
@@ -330,7 +331,7 @@ static void test_oldest_paused_goes_before_growth(void **state)
     struct scheduler_grant grants[2];
     struct scheduler_plan plan;
     scheduler_plan(&input, &plan, grants);
-    assert_true(grants[1].drop);
+    assert_int_equal(grants[1].act, SCHEDULER_PAUSE);
     assert_int_equal(grants[0].rows, 4);
     /* Without need of a page, or with enough for both, it goes on. */
     running[1] =
@@ -361,7 +362,8 @@ static void test_first_come_first_served(void **state)
         .running_count = 1,
         .waiting = waiting,
         .waiting_count = 2,
-        .sequences_free = 4,
+        .sequences_max = 8,
+        .places = 8,
         .pages_available = 11,
         .page_tokens = 4,
         .rows_max = 64,
