@@ -50,7 +50,6 @@ static enum status init_arrays(struct step *step)
 {
     const struct step_options *options = &step->options;
     size_t sequences = step->places;
-    step->waiting = mem_zalloc(options->tickets->count, sizeof(*step->waiting));
     step->view_running = mem_zalloc(sequences, sizeof(*step->view_running));
     step->view_waiting = mem_zalloc(sequences, sizeof(*step->view_waiting));
     step->published = mem_zalloc(LIMIT_PROMPTS, sizeof(*step->published));
@@ -59,9 +58,9 @@ static enum status init_arrays(struct step *step)
     step->grants = mem_zalloc(2 * sequences, sizeof(*step->grants));
     step->parts = mem_zalloc(sequences, sizeof(*step->parts));
     step->stats = mem_zalloc(options->logit_rows_max, sizeof(*step->stats));
-    if (step->waiting == NULL || step->view_running == NULL || step->view_waiting == NULL ||
-        step->candidates == NULL || step->pages_gone == NULL || step->published == NULL ||
-        step->grants == NULL || step->parts == NULL || step->stats == NULL)
+    if (step->view_running == NULL || step->view_waiting == NULL || step->candidates == NULL ||
+        step->pages_gone == NULL || step->published == NULL || step->grants == NULL ||
+        step->parts == NULL || step->stats == NULL)
         FAIL(STATUS_NO_MEMORY, "no memory for the plan of %zu sequences", sequences);
     return STATUS_OK;
 }
@@ -96,6 +95,7 @@ enum status step_init(struct step *step, const struct step_options *options)
     TRY_OUT(batch_init(&step->batch, options->rows_max, options->logit_rows_max, step->places));
     TRY_OUT(sampler_init(&step->sampler, step->vocab_count));
     TRY_OUT(init_outbox(step));
+    TRY_OUT(step_queue_init(&step->queue, options->tickets));
     TRY_OUT(init_arrays(step));
     step_tell_init(step, options->metrics);
     atomic_store(&step->figures.pages_free, step->pool.page_count);
@@ -107,7 +107,7 @@ out:
 
 void step_deinit(struct step *step)
 {
-    mem_free(step->waiting);
+    step_queue_deinit(&step->queue);
     mem_free(step->view_running);
     mem_free(step->view_waiting);
     mem_free(step->candidates);
@@ -140,7 +140,11 @@ static void once_take_inbox(struct step *step)
         /* Release: who sees this may read what the prepare thread wrote. */
         atomic_store_explicit(&step->options.tickets->slots[slot].shown_state,
                               ENGINE_REQUEST_WAITING, memory_order_release);
-        step->waiting[step->waiting_count++] = slot;
+        step->options.tickets->slots[slot].client = slot;
+        step_queue_enter(&step->queue, slot);
+        /* A cancel before this was counted while the slot was not to be found here. */
+        if (ticket_is_cancelled(&step->options.tickets->slots[slot]))
+            step_end_request(step, slot, ENGINE_FINISH_CANCELLED);
     }
 }
 
@@ -154,16 +158,29 @@ static enum engine_finish sweep_verdict(const struct step *step, uint32_t slot)
     return ENGINE_FINISH_NONE;
 }
 
-/* Cancels and deadlines; after an end the lists have changed, so the look starts again. */
-static void once_sweep(struct step *step)
+/* Only when somebody was cancelled or a deadline is over: thousands may wait. */
+static void sweep_waiting(struct step *step, uint32_t cancels)
 {
-    for (uint32_t i = 0; i < step->waiting_count;) {
-        enum engine_finish verdict = sweep_verdict(step, step->waiting[i]);
-        if (verdict == ENGINE_FINISH_NONE)
-            i++;
-        else
-            step_end_request(step, step->waiting[i], verdict);
+    struct step_queue *queue = &step->queue;
+    bool is_late = step->now_us >= queue->deadline_us;
+    if (cancels == step->cancels_seen && !is_late)
+        return;
+    step->cancels_seen = cancels;
+    for (uint32_t slot = queue->all.first; slot != TICKET_NONE;) {
+        uint32_t after = step->options.tickets->slots[slot].in_all.after;
+        enum engine_finish verdict = sweep_verdict(step, slot);
+        if (verdict != ENGINE_FINISH_NONE)
+            step_end_request(step, slot, verdict);
+        slot = after;
     }
+    if (is_late)
+        step_queue_find_deadline(queue);
+}
+
+/* Cancels and deadlines; after an end the list has changed, so the look starts again. */
+static void once_sweep(struct step *step, uint32_t cancels)
+{
+    sweep_waiting(step, cancels);
     for (uint32_t i = 0; i < step->sequences.order_count;) {
         uint32_t slot = step->sequences.slots[step->sequences.order[i]].slot;
         enum engine_finish verdict = sweep_verdict(step, slot);
@@ -213,9 +230,10 @@ bool step_once(struct step *step)
 {
     step->has_emitted = false;
     step->now_us = clock_mono_us(step->options.clock);
+    uint32_t cancels = atomic_load(&step->options.tickets->cancels);
     once_take_inbox(step);
     step_prefix_unpublish(step);
-    once_sweep(step);
+    once_sweep(step, cancels);
     once_throttle(step);
     bool has_moved = false;
     uint32_t parts = step_plan(step, &has_moved);
@@ -236,6 +254,7 @@ bool step_once(struct step *step)
         for (uint32_t i = 0; i < parts; i++)
             step_token_results(step, &step->parts[i], logits);
     }
+    ASSERT_SLOW(step_queue_check(&step->queue));
     ASSERT_SLOW(sequence_table_check(&step->sequences, &step->pool));
     ASSERT_SLOW(prefix_cache_check(&step->cache));
     step_tell_requests(step);
@@ -248,11 +267,7 @@ bool step_once(struct step *step)
 static int64_t run_sleep_us(const struct step *step)
 {
     const struct ticket *tickets = step->options.tickets->slots;
-    int64_t deadline_us = INT64_MAX;
-    for (uint32_t i = 0; i < step->waiting_count; i++) {
-        int64_t own_us = tickets[step->waiting[i]].asked.deadline_us;
-        deadline_us = own_us > 0 && own_us < deadline_us ? own_us : deadline_us;
-    }
+    int64_t deadline_us = step->queue.deadline_us;
     for (uint32_t i = 0; i < step->sequences.order_count; i++) {
         uint32_t slot = step->sequences.slots[step->sequences.order[i]].slot;
         int64_t own_us = tickets[slot].asked.deadline_us;

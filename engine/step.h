@@ -22,6 +22,7 @@
 #include "engine/scheduler.h"
 #include "engine/sequence.h"
 #include "engine/step_cost.h"
+#include "engine/step_queue.h"
 #include "engine/ticket.h"
 #include "engine/vocab.h"
 
@@ -111,8 +112,8 @@ struct step {
     struct batch batch;
     struct sampler sampler;
     struct step_cost cost;
-    uint32_t *waiting; /* [waiting_count] request slots in order of arrival */
-    uint32_t waiting_count;
+    struct step_queue queue; /* requests that have not all their choices running */
+    uint32_t cancels_seen;   /* of the tickets', before the last sweep */
     /* Places for sequences, more than may compute at once: one that is throttled keeps its place,
      * and a few readers who have stopped must not keep the others from being admitted. */
     uint32_t places;

@@ -38,18 +38,9 @@ void step_end_own(struct step *step, uint32_t index, enum engine_finish finish)
         end_started(step, slot);
 }
 
-void step_end_waiting(struct step *step, uint32_t slot)
-{
-    uint32_t kept = 0;
-    for (uint32_t i = 0; i < step->waiting_count; i++)
-        if (step->waiting[i] != slot)
-            step->waiting[kept++] = step->waiting[i];
-    step->waiting_count = kept;
-}
-
 void step_end_refuse(struct step *step, uint32_t slot)
 {
-    step_end_waiting(step, slot);
+    step_queue_leave(&step->queue, slot);
     step->options.tickets->slots[slot].refusal = *status_note();
     step_tell_figures(step);
     step_tell_request(step, ENGINE_EVENT_ERROR, slot);
@@ -68,7 +59,7 @@ void step_end_request(struct step *step, uint32_t slot, enum engine_finish finis
         step_end_refuse(step, slot);
         return;
     }
-    step_end_waiting(step, slot);
+    step_queue_leave(&step->queue, slot);
     for (uint32_t i = step->sequences.order_count; i-- > 0;) {
         uint32_t index = step->sequences.order[i];
         if (step->sequences.slots[index].slot == slot)

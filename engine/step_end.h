@@ -2,7 +2,7 @@
  *
  * Owns:     nothing; it changes the step's lists of running and waiting.
  * Thread:   engine thread only.
- * Cost:     O(running + waiting) an end.
+ * Cost:     O(running) an end.
  * Not here: whether they should (step, step_token).
  */
 #pragma once
@@ -16,5 +16,3 @@ void step_end_own(struct step *step, uint32_t index, enum engine_finish finish);
 void step_end_request(struct step *step, uint32_t slot, enum engine_finish finish);
 /* A request that has not started is answered with the thread's error note. */
 void step_end_refuse(struct step *step, uint32_t slot);
-/* It is no longer in line. */
-void step_end_waiting(struct step *step, uint32_t slot);

@@ -10,7 +10,7 @@
 static uint32_t view_places(struct step *step)
 {
     struct sequence_table *table = &step->sequences;
-    if (step->waiting_count == 0)
+    if (step->queue.all.count == 0)
         return 0;
     uint32_t computing = table->order_count - sequence_throttled_count(table);
     uint32_t most = step->options.sequences_max;
@@ -81,8 +81,9 @@ static void view_running(struct step *step, bool is_short)
 static void view_waiting(struct step *step, uint32_t places)
 {
     step->candidate_count = 0;
-    for (uint32_t i = 0; i < step->waiting_count && step->candidate_count < places; i++) {
-        uint32_t slot = step->waiting[i];
+    for (uint32_t slot = step->queue.all.first, after;
+         slot != TICKET_NONE && step->candidate_count < places; slot = after) {
+        after = step->options.tickets->slots[slot].in_all.after;
         struct ticket *ticket = &step->options.tickets->slots[slot];
         enum step_prefix_wait wait = step_prefix_look(step, slot);
         if (wait == STEP_PREFIX_UNKNOWN)
@@ -182,7 +183,7 @@ static bool plan_admit(struct step *step, uint32_t slot)
     if (choice == 0)
         plan_start(step, ticket);
     if (ticket->choices_admitted == ticket->asked.choices)
-        step_end_waiting(step, slot);
+        step_queue_leave(&step->queue, slot);
     return true;
 }
 

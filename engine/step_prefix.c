@@ -273,9 +273,10 @@ static bool unpublish_one(struct step *step, const struct engine_domain *domain)
         step_end_request(step, sequence->slot, ENGINE_FINISH_CANCELLED);
         return true;
     }
-    for (uint32_t i = 0; i < step->waiting_count; i++) {
-        uint32_t slot = step->waiting[i];
-        if (!domain_same(&step->options.tickets->slots[slot].asked.domain, domain))
+    const struct ticket *tickets = step->options.tickets->slots;
+    for (uint32_t slot = step->queue.all.first; slot != TICKET_NONE;
+         slot = tickets[slot].in_all.after) {
+        if (!domain_same(&tickets[slot].asked.domain, domain))
             continue;
         step_end_request(step, slot, ENGINE_FINISH_CANCELLED);
         return true;

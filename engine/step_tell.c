@@ -142,7 +142,7 @@ static void figures_metrics(struct step *step, const struct prefix_figures *cach
     struct prefix_figures *told = &step->figures_told;
     metric_set(metrics->sequences_throttled, throttled);
     metric_set(metrics->sequences_computing, step->sequences.order_count - throttled);
-    metric_set(metrics->requests_waiting, step->waiting_count - step->followers);
+    metric_set(metrics->requests_waiting, step->queue.all.count - step->followers);
     metric_set(metrics->requests_following, step->followers);
     metric_set(metrics->pages_free, cache->pages_free);
     metric_set(metrics->pages_held, cache->pages_active);
@@ -168,7 +168,7 @@ void step_tell_figures(struct step *step)
     } counts[] = {
         {&figures->throttled, throttled},
         {&figures->running, step->sequences.order_count},
-        {&figures->waiting, step->waiting_count},
+        {&figures->waiting, step->queue.all.count},
         {&figures->followers, step->followers},
         {&figures->pages_free, cache.pages_free},
         {&figures->pages_idle, cache.pages_idle},

@@ -79,26 +79,47 @@ void ticket_table_deinit(struct ticket_table *table)
 
 /* --- tenants --- */
 
-/* The tenant's own domain, wherever its pages go; all zero for one that is not known. */
+static bool tenant_is_nobody(const struct engine_domain *domain)
+{
+    static const struct engine_domain nobody;
+    return memcmp(domain, &nobody, sizeof(nobody)) == 0;
+}
+
+/* The tenant, or its own domain, wherever its pages go; all zero for one that is not known. */
 static const struct engine_domain *tenant_domain(const struct engine_request *asked)
 {
+    if (!tenant_is_nobody(&asked->tenant))
+        return &asked->tenant;
     bool has_own = asked->visible_count > asked->visible_public + asked->visible_group;
     return has_own ? &asked->visible[asked->visible_count - 1] : &asked->domain;
 }
 
 static struct ticket_tenant *tenant_find(struct ticket_table *table,
-                                         const struct engine_domain *domain)
+                                         const struct engine_request *asked)
 {
+    const struct engine_domain *domain = tenant_domain(asked);
     for (uint32_t i = 0; i < table->tenant_count; i++)
-        if (memcmp(&table->tenants[i].domain, domain, sizeof(*domain)) == 0)
+        if (table->tenants[i].service_class == asked->service_class &&
+            memcmp(&table->tenants[i].domain, domain, sizeof(*domain)) == 0)
             return &table->tenants[i];
     return NULL;
 }
 
 static bool tenant_is_counted(const struct ticket_table *table, const struct engine_request *asked)
 {
-    static const struct engine_domain nobody;
-    return table->tenant_max > 0 && memcmp(tenant_domain(asked), &nobody, sizeof(nobody)) != 0;
+    return table->tenant_max > 0 && !tenant_is_nobody(tenant_domain(asked));
+}
+
+/* Lower classes leave some slots free: whatever they send, an urgent one finds the door open. */
+static enum status acquire_class(const struct ticket_table *table, enum service_class class)
+{
+    static const uint32_t kept_parts[] = {
+        [SERVICE_CLASS_REALTIME] = 0, [SERVICE_CLASS_STANDARD] = 16, [SERVICE_CLASS_BATCH] = 8};
+    uint32_t kept = kept_parts[class] > 0 ? table->count / kept_parts[class] : 0;
+    if (kept > 0 && atomic_load(&table->free_count) <= kept)
+        FAIL(STATUS_BUSY, "the engine has as many requests as it takes of class %s (%u)",
+             service_class_name(class), table->count - kept);
+    return STATUS_OK;
 }
 
 static enum status tenant_acquire(struct ticket_table *table, const struct engine_request *asked)
@@ -108,18 +129,20 @@ static enum status tenant_acquire(struct ticket_table *table, const struct engin
     bool is_scarce = atomic_load(&table->free_count) < table->count / 4;
     uint32_t most = is_scarce ? table->tenant_max / 8 : table->tenant_max;
     pthread_mutex_lock(&table->tenants_lock);
-    struct ticket_tenant *tenant = tenant_find(table, tenant_domain(asked));
+    struct ticket_tenant *tenant = tenant_find(table, asked);
     uint32_t requests = tenant != NULL ? tenant->requests : 0;
     if (requests < most && tenant == NULL) {
         ASSERT(table->tenant_count < table->count);
         tenant = &table->tenants[table->tenant_count++];
-        *tenant = (struct ticket_tenant){.domain = *tenant_domain(asked)};
+        *tenant = (struct ticket_tenant){.domain = *tenant_domain(asked),
+                                         .service_class = asked->service_class};
     }
     if (requests < most)
         tenant->requests++;
     pthread_mutex_unlock(&table->tenants_lock);
     if (requests >= most)
-        FAIL(STATUS_BUSY, "the engine has as many requests of this tenant as it takes (%u%s)", most,
+        FAIL(STATUS_BUSY, "the engine has as many %s requests of this tenant as it takes (%u%s)",
+             service_class_name(asked->service_class), most,
              is_scarce ? ", while it is nearly full" : "");
     return STATUS_OK;
 }
@@ -129,7 +152,7 @@ static void tenant_release(struct ticket_table *table, const struct engine_reque
     if (!tenant_is_counted(table, asked))
         return;
     pthread_mutex_lock(&table->tenants_lock);
-    struct ticket_tenant *tenant = tenant_find(table, tenant_domain(asked));
+    struct ticket_tenant *tenant = tenant_find(table, asked);
     ASSERT(tenant != NULL);
     if (--tenant->requests == 0)
         *tenant = table->tenants[--table->tenant_count];
@@ -200,6 +223,8 @@ enum status ticket_acquire(struct ticket_table *table, const struct engine_reque
     ASSERT(asked->visible_count <= LIMIT_DOMAINS_VISIBLE);
     ASSERT(asked->visible_public + asked->visible_group <= asked->visible_count);
     ASSERT(asked->sampling.bias_count <= LIMIT_LOGIT_BIAS);
+    ASSERT((uint32_t)asked->service_class < SERVICE_CLASS_COUNT);
+    TRY(acquire_class(table, asked->service_class));
     TRY(tenant_acquire(table, asked));
     if (!ring_pop(&table->free_slots, slot)) {
         tenant_release(table, asked);
@@ -231,6 +256,8 @@ enum status ticket_acquire(struct ticket_table *table, const struct engine_reque
     atomic_store(&ticket->shown_computed, 0);
     atomic_store(&ticket->shown_cached, 0);
     atomic_store(&ticket->shown_completion, 0);
+    ticket->is_waiting = false;
+    ticket->passed = 0;
     ticket->choices_admitted = 0;
     ticket->choices_ended = 0;
     ticket->found = (struct ticket_found){0};
@@ -241,7 +268,7 @@ enum status ticket_acquire(struct ticket_table *table, const struct engine_reque
     ticket->admitted_us = 0;
     ticket->first_token_us = 0;
     ticket->last_token_us = 0;
-    ticket->report = (struct engine_report){0};
+    ticket->report = (struct engine_report){.service_class = asked->service_class};
     *id = id_make(ticket->generation, *slot);
     atomic_store(&ticket->id, *id);
     return STATUS_OK;
@@ -409,6 +436,7 @@ bool ticket_cancel(struct ticket_table *table, engine_request_id id)
     while ((int32_t)(id_generation(id) - id_generation(old)) > 0 &&
            !atomic_compare_exchange_weak(&ticket->cancelled_id, &old, id)) {
     }
+    atomic_fetch_add(&table->cancels, 1); /* behind the write: who sees the sum sees it too */
     return true;
 }
 

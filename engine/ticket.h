@@ -33,6 +33,13 @@ struct ticket_found {
     uint32_t cost;  /* of the available pages, to take them */
 };
 
+enum { TICKET_NONE = UINT32_MAX };
+
+struct ticket_links {
+    uint32_t before;
+    uint32_t after;
+};
+
 struct ticket {
     /* The id whose request holds the slot; 0 while free. */
     _Atomic engine_request_id id;
@@ -60,6 +67,11 @@ struct ticket {
     _Atomic uint32_t shown_completion;
 
     /* The engine thread's. */
+    uint32_t client; /* whose account is charged */
+    bool is_waiting; /* in step_queue, by these links */
+    struct ticket_links in_all;
+    struct ticket_links in_client;
+    uint32_t passed; /* times that another of its client went first */
     uint32_t choices_admitted;
     uint32_t choices_ended;
     struct ticket_found found; /* by its prompt */
@@ -81,7 +93,8 @@ struct ticket {
 };
 
 struct ticket_tenant {
-    struct engine_domain domain; /* its own */
+    struct engine_domain domain; /* the client of fairness, else its own */
+    enum service_class service_class;
     uint32_t requests;
 };
 
@@ -92,8 +105,9 @@ struct ticket_table {
     _Atomic uint32_t free_count;
     _Atomic uint64_t bytes;
     uint64_t bytes_max;
-    /* Requests of each tenant that has some, so that none shuts the door for the others. */
-    uint32_t tenant_max; /* of one tenant; 0 = any number */
+    _Atomic uint32_t cancels; /* ever asked */
+    /* Requests of each tenant and class that has some, so that none shuts the door for others. */
+    uint32_t tenant_max; /* of one tenant in one class; 0 = any number */
     pthread_mutex_t tenants_lock;
     struct ticket_tenant *tenants; /* [tenant_count], room for `count` */
     uint32_t tenant_count;
@@ -104,8 +118,9 @@ enum status ticket_table_init(struct ticket_table *table, uint32_t count, uint64
 void ticket_table_deinit(struct ticket_table *table);
 
 /* Copies `asked` into a free slot and gives it an id. BUSY when slots or bytes are used up, or
- * those of its tenant: `tenant_max`, and an eighth of it while less than a quarter of all slots is
- * free. */
+ * those of its tenant in its class: `tenant_max`, and an eighth of it while less than a quarter of
+ * all slots is free. The last eighth of the slots is for those above the lowest class, the last
+ * sixteenth for the highest. */
 enum status ticket_acquire(struct ticket_table *table, const struct engine_request *asked,
                            int64_t now_us, uint32_t *slot, engine_request_id *id);
 /* The slot is free for another; ids of this one are stale from here on. */

@@ -822,9 +822,8 @@ static void check_cancelled(const struct sim_world *world)
         for (uint32_t s = 0; s < step->sequences.order_count; s++)
             if (step->sequences.slots[step->sequences.order[s]].slot == request->slot)
                 fail(world, "request %u still runs after its cancel", i);
-        for (uint32_t s = 0; s < step->waiting_count; s++)
-            if (step->waiting[s] == request->slot)
-                fail(world, "request %u still waits after its cancel", i);
+        if (world->tickets.slots[request->slot].is_waiting)
+            fail(world, "request %u still waits after its cancel", i);
     }
 }
 
@@ -836,8 +835,8 @@ static void check_idle(struct sim_world *world)
     for (uint32_t i = 0; i < table->order_count; i++)
         if (!table->slots[table->order[i]].is_throttled)
             fail(world, "no step, but slot %u could compute", table->slots[table->order[i]].slot);
-    if (step->waiting_count > 0 && sequence_free_count(&step->sequences) > 0)
-        fail(world, "no step, but %u requests could be admitted", step->waiting_count);
+    if (step->queue.all.count > 0 && sequence_free_count(&step->sequences) > 0)
+        fail(world, "no step, but %u requests could be admitted", step->queue.all.count);
 }
 
 /* What lies in free pages is nobody's: overwritten, so that reading it breaks the chain. */
@@ -869,7 +868,7 @@ static void check_end(struct sim_world *world)
 {
     struct step *step = &world->step;
     struct prefix_figures figures;
-    if (step->sequences.order_count != 0 || step->waiting_count != 0 ||
+    if (step->sequences.order_count != 0 || step->queue.all.count != 0 ||
         atomic_load(&world->tickets.free_count) != world->tickets.count)
         fail(world, "something still runs at the end");
     prefix_cache_figures(&step->cache, &figures);

@@ -326,7 +326,7 @@ static void test_cancel_anywhere(void **state)
             step_world_cancel(world, i);
         step_world_step(world);
         assert_int_equal(world->step.sequences.order_count, 0);
-        assert_int_equal(world->step.waiting_count, 0);
+        assert_int_equal(world->step.queue.all.count, 0);
         assert_int_equal(pages_active(world), 0);
         assert_int_equal(atomic_load(&world->tickets.free_count), world->tickets.count);
         assert_int_equal(prefix_cache_available(&world->step.cache), options.pages);

@@ -309,13 +309,49 @@ static void test_no_memory(void **state)
     ticket_table_deinit(&table);
 }
 
+/* However much of the lower classes comes, there is a slot for the higher. */
+static void test_classes_at_the_door(void **state)
+{
+    (void)state;
+    enum { SLOTS = 32 };
+    struct ticket_table table;
+    uint32_t slot;
+    uint32_t taken = 0;
+    engine_request_id id;
+    assert_int_equal(ticket_table_init(&table, SLOTS, 100000), STATUS_OK);
+    static const uint32_t most[] = {[SERVICE_CLASS_BATCH] = SLOTS - SLOTS / 8,
+                                    [SERVICE_CLASS_STANDARD] = SLOTS - SLOTS / 16,
+                                    [SERVICE_CLASS_REALTIME] = SLOTS};
+    struct engine_request asked = plain(3, 1);
+    for (uint32_t class = SERVICE_CLASS_COUNT; class -- > 0;) {
+        asked.service_class = (enum service_class) class;
+        for (; taken < most[class]; taken++)
+            assert_int_equal(ticket_acquire(&table, &asked, 0, &slot, &id), STATUS_OK);
+        assert_int_equal(ticket_acquire(&table, &asked, 0, &slot, &id), STATUS_BUSY);
+    }
+    ticket_table_deinit(&table);
+
+    /* Nor does a tenant's own batch work shut its realtime work out. */
+    assert_int_equal(ticket_table_init(&table, SLOTS, 100000), STATUS_OK);
+    table.tenant_max = 4;
+    asked.tenant.bytes[0] = 1;
+    asked.service_class = SERVICE_CLASS_BATCH;
+    for (taken = 0; taken < table.tenant_max; taken++)
+        assert_int_equal(ticket_acquire(&table, &asked, 0, &slot, &id), STATUS_OK);
+    assert_int_equal(ticket_acquire(&table, &asked, 0, &slot, &id), STATUS_BUSY);
+    asked.service_class = SERVICE_CLASS_REALTIME;
+    assert_int_equal(ticket_acquire(&table, &asked, 0, &slot, &id), STATUS_OK);
+    assert_int_equal(table.slots[slot].report.service_class, SERVICE_CLASS_REALTIME);
+    ticket_table_deinit(&table);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_prompt_lengths), cmocka_unit_test(test_ranges),
         cmocka_unit_test(test_copy),           cmocka_unit_test(test_full),
         cmocka_unit_test(test_stale_ids),      cmocka_unit_test(test_tenants_leave_room),
-        cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_no_memory),      cmocka_unit_test(test_classes_at_the_door),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
