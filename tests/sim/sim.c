@@ -21,11 +21,13 @@ enum { TWICE = 16 };
 struct arguments {
     uint64_t first;
     uint64_t seeds;
-    const char *kind; /* only its seeds; NULL = all */
+    const char *kind;     /* only its seeds; NULL = all */
+    const char *arrivals; /* a file; NULL = drawn */
+    struct sim_trace trace;
     bool is_traced;
 };
 
-static char replay[128];
+static char replay[256];
 
 /* Whatever ends the run (an assertion, a wrong answer) says how to see it again. */
 static void on_abort(int signal_number)
@@ -38,6 +40,7 @@ static void on_abort(int signal_number)
 static _Noreturn void usage(void)
 {
     fprintf(stderr, "usage: sim [--seeds N] [--first K] [--kind NAME] | --seed K [--trace]\n"
+                    "       … --arrivals FILE: of Azure's or Mooncake's form\n"
                     "kinds:");
     for (uint32_t i = 0; i < sim_load_kind_count(); i++)
         fprintf(stderr, " %s", sim_load_kind_name(i));
@@ -62,21 +65,25 @@ static void parse(struct arguments *out, int argc, char **argv)
             out->seeds = strtoull(value, NULL, 10);
         else if (strcmp(argv[i], "--first") == 0)
             out->first = strtoull(value, NULL, 10);
-        else if (strcmp(argv[i], "--seed") == 0)
-            *out = (struct arguments){
-                .first = strtoull(value, NULL, 10), .seeds = 1, .is_traced = out->is_traced};
-        else
+        else if (strcmp(argv[i], "--arrivals") == 0)
+            out->arrivals = value;
+        else if (strcmp(argv[i], "--seed") == 0) {
+            out->first = strtoull(value, NULL, 10);
+            out->seeds = 1;
+        } else
             usage();
         i++;
     }
 }
 
-static void run(struct sim_result *out, uint64_t seed, bool is_traced)
+static void run(struct sim_result *out, const struct arguments *arguments, uint64_t seed)
 {
+    const struct sim_trace *trace = arguments->arrivals != NULL ? &arguments->trace : NULL;
     snprintf(replay, sizeof(replay),
-             "sim: seed %" PRIu64 " (%s) failed; again: sim --seed %" PRIu64 " --trace\n", seed,
-             sim_load_kind_name((uint32_t)(seed % sim_load_kind_count())), seed);
-    sim_world_run(out, seed, is_traced);
+             "sim: seed %" PRIu64 " (%s) failed; again: sim --seed %" PRIu64 " --trace%s%s\n", seed,
+             sim_load_kind_name((uint32_t)(seed % sim_load_kind_count())), seed,
+             trace != NULL ? " --arrivals " : "", trace != NULL ? arguments->arrivals : "");
+    sim_world_run(out, seed, trace, arguments->is_traced);
 }
 
 static void add(struct sim_result *sum, const struct sim_result *one)
@@ -101,16 +108,18 @@ int main(int argc, char **argv)
     uint64_t seeds = 0;
     parse(&arguments, argc, argv);
     signal(SIGABRT, on_abort);
+    if (arguments.arrivals != NULL && !sim_trace_open(&arguments.trace, arguments.arrivals))
+        return 2;
     uint64_t end = arguments.first + arguments.seeds;
     for (uint64_t seed = arguments.first; seed < end; seed++) {
         struct sim_result one;
         const char *kind = sim_load_kind_name((uint32_t)(seed % sim_load_kind_count()));
         if (arguments.kind != NULL && strcmp(arguments.kind, kind) != 0)
             continue;
-        run(&one, seed, arguments.is_traced);
+        run(&one, &arguments, seed);
         if (seeds++ % TWICE == 0 && !arguments.is_traced) {
             struct sim_result again;
-            run(&again, seed, false);
+            run(&again, &arguments, seed);
             if (memcmp(&again, &one, sizeof(one)) != 0) {
                 fprintf(stderr, "sim: the same seed gave two different runs\n");
                 abort();
@@ -120,6 +129,7 @@ int main(int argc, char **argv)
     }
     if (seeds == 0)
         usage();
+    sim_trace_close(&arguments.trace);
     printf("sim: %" PRIu64 " seeds, %u requests (%u cancelled), %" PRIu64 " steps, %" PRIu64
            " rows, prompts of %" PRIu64 " tokens (%" PRIu64 " found), %" PRIu64
            " generated, %" PRIu64 " preemptions, pages: %" PRIu64 " to the host, %" PRIu64

@@ -147,6 +147,30 @@ void sim_load_draw(struct sim_draw *out, const struct sim_knobs *knobs, struct r
     draw_flood(out, knobs, rng, arrival_us);
 }
 
+/* Who begins with the same two blocks is the same tenant. */
+void sim_load_trace(struct sim_draw *draw, const struct sim_knobs *knobs,
+                    const struct sim_arrival *arrival)
+{
+    if (arrival->block_count > 1)
+        draw->tenant = (uint32_t)(hash_mix64(arrival->blocks[1]) % knobs->tenants);
+    draw->arrival_us = arrival->at_us;
+    draw->tokens_max = arrival->generated;
+    draw->choices = 1;
+    draw->source = FRESH;
+    draw->traced = *arrival;
+}
+
+void sim_load_traced(struct sim_text *out, const struct sim_arrival *arrival, struct rng *rng,
+                     uint32_t room)
+{
+    out->count = 0;
+    for (uint32_t b = 0; b < arrival->block_count; b++) {
+        struct rng block = {.seed = hash_mix64(arrival->blocks[b] + 99)};
+        sim_load_append(out, &block, PAGE_TOKENS, room);
+    }
+    sim_load_append(out, rng, arrival->prompt, room);
+}
+
 void sim_load_append(struct sim_text *text, struct rng *rng, uint32_t count, uint32_t room)
 {
     for (uint32_t i = 0; i < count && text->count < room; i++)

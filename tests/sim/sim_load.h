@@ -10,6 +10,7 @@
 #include "config/base/rng.h"
 #include "config/base/service_class.h"
 #include "engine/engine.h"
+#include "tests/sim/sim_trace.h"
 
 enum {
     SIM_CONTEXT = 192, /* tokens: 12 pages */
@@ -61,6 +62,7 @@ struct sim_knobs {
     uint32_t floor_percent;
     uint32_t preemption; /* enum engine_preemption */
     uint32_t urgent_step_ms;
+    bool is_trace;    /* arrivals and lengths like Azure's (sim_trace) */
     bool is_uncached; /* the option of the server */
     bool is_long;     /* answers long enough to throttle */
     uint32_t source[SIM_SOURCE_COUNT];
@@ -89,6 +91,7 @@ struct sim_draw {
     float temperature;
     bool is_uncached; /* without a domain */
     enum sim_source source;
+    struct sim_arrival traced; /* its prompt, if it has one (generated > 0) */
 };
 
 uint32_t sim_load_kind_count(void);
@@ -101,6 +104,13 @@ uint32_t sim_load_weight(const struct sim_knobs *knobs, struct rng *rng);
 /* Request `index`, `arrival_us` being that of the one before it. */
 void sim_load_draw(struct sim_draw *out, const struct sim_knobs *knobs, struct rng *rng,
                    int64_t arrival_us);
+
+/* The draw becomes one of a trace, whose time is the arrival's. */
+void sim_load_trace(struct sim_draw *draw, const struct sim_knobs *knobs,
+                    const struct sim_arrival *arrival);
+/* Its prompt: the blocks, the same ones for all who have them, and what follows. */
+void sim_load_traced(struct sim_text *out, const struct sim_arrival *arrival, struct rng *rng,
+                     uint32_t room);
 
 /* `count` new tokens at the end of `text`, as many as fit below `room`. */
 void sim_load_append(struct sim_text *text, struct rng *rng, uint32_t count, uint32_t room);

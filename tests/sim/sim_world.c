@@ -95,7 +95,8 @@ struct sim_world {
     struct sim_published published[SIM_PUBLISHED_MAX];
     uint32_t domain_count;
     bool is_dropped[DOMAINS_MAX];
-    struct sim_request *requests; /* [knobs.requests] */
+    struct engine_domain ids[DOMAINS_MAX]; /* [0] is none: all zero */
+    struct sim_request *requests;          /* [knobs.requests] */
     uint32_t submitted;
     uint32_t over;
     uint64_t tick;
@@ -136,6 +137,48 @@ __attribute__((format(printf, 2, 3))) static _Noreturn void fail(const struct si
 static void digest(struct sim_world *world, uint64_t value)
 {
     world->result.digest = hash_mix64(world->result.digest ^ value) + world->tick;
+}
+
+/* --- domains --- */
+
+static uint32_t domain_own(uint32_t tenant)
+{
+    return 1 + tenant;
+}
+
+static uint32_t domain_group(const struct sim_world *world, uint32_t group)
+{
+    return 1 + world->knobs.tenants + group;
+}
+
+static void domain_ids(struct sim_world *world)
+{
+    for (uint32_t d = 1; d < DOMAINS_MAX; d++)
+        for (uint32_t i = 0; i < sizeof(world->ids[d].bytes); i++)
+            world->ids[d].bytes[i] = (uint8_t)(hash_mix64(d * 16 + i) | 1);
+}
+
+/* --- each pass --- */
+
+/* No row of a sequence reads a page of a domain that its request was not to see. */
+static void check_pass(void *context, const struct model_batch *batch)
+{
+    struct sim_world *world = context;
+    const struct sequence_table *table = &world->step.sequences;
+    for (uint32_t i = 0; i < table->order_count; i++) {
+        const struct sequence *sequence = &table->slots[table->order[i]];
+        const struct sim_request *request = world->tickets.slots[sequence->slot].asked.context;
+        for (uint32_t p = 0; p < sequence->page_count; p++) {
+            const struct engine_domain *of = &world->step.pool.domains[sequence->pages[p]];
+            bool sees = memcmp(of, &world->ids[request->domain], sizeof(*of)) == 0;
+            for (uint32_t v = 0; v < request->visible_count && !sees; v++)
+                sees = memcmp(of, &world->ids[request->visible[v]], sizeof(*of)) == 0;
+            if (!sees)
+                fail(world, "slot %u holds a page of a domain that it must not see",
+                     sequence->slot);
+        }
+    }
+    (void)batch;
 }
 
 /* --- open and close --- */
@@ -211,6 +254,7 @@ static void open_step(struct sim_world *world)
     };
     if (step_init(&world->step, &options) != STATUS_OK)
         fail(world, "no step: %s", status_note()->message);
+    sim_model_watch(world->model, check_pass, world);
 }
 
 static struct sim_world *world_open(uint64_t seed, bool is_traced)
@@ -226,6 +270,7 @@ static struct sim_world *world_open(uint64_t seed, bool is_traced)
     world->requests = mem_zalloc(world->knobs.requests, sizeof(*world->requests));
     ASSERT(world->requests != NULL);
     world->lag = rng_below(&world->rng, 4) == 0 ? (uint32_t)(1 + rng_below(&world->rng, 8)) : 1;
+    domain_ids(world);
     open_vocab(world);
     open_tenants(world);
     open_step(world);
@@ -247,27 +292,6 @@ static void world_close(struct sim_world *world)
     buffer_deinit(&world->vocab_file);
     mem_free(world->requests);
     mem_free(world);
-}
-
-/* --- domains --- */
-
-static uint32_t domain_own(uint32_t tenant)
-{
-    return 1 + tenant;
-}
-
-static uint32_t domain_group(const struct sim_world *world, uint32_t group)
-{
-    return 1 + world->knobs.tenants + group;
-}
-
-/* Domain 0 is none: all zero. */
-static struct engine_domain domain_id(uint32_t domain)
-{
-    struct engine_domain id = {{0}};
-    for (uint32_t i = 0; domain > 0 && i < sizeof(id.bytes); i++)
-        id.bytes[i] = (uint8_t)(hash_mix64(domain * 16 + i) | 1);
-    return id;
 }
 
 /* --- prompts --- */
@@ -303,6 +327,11 @@ static const struct sim_request *prompt_earlier(struct sim_world *world, uint32_
 
 static void prompt_make(struct sim_world *world, struct sim_request *request)
 {
+    if (request->draw.traced.generated > 0) {
+        sim_load_traced(&request->prompt, &request->draw.traced, &world->rng,
+                        SIM_CONTEXT - request->draw.tokens_max);
+        return;
+    }
     struct sim_text *prompt = &request->prompt;
     struct rng *rng = &world->rng;
     uint32_t tenant = request->draw.tenant;
@@ -367,7 +396,8 @@ static void submit_publish(struct sim_world *world, struct sim_request *request)
     trace(world, "prompt %u is published as domain %u", prompt, request->domain);
 }
 
-static void submit_fill(const struct sim_request *request, struct engine_request *out)
+static void submit_fill(const struct sim_world *world, const struct sim_request *request,
+                        struct engine_request *out)
 {
     *out = (struct engine_request){
         .prompt_kind = ENGINE_PROMPT_TOKENS,
@@ -376,10 +406,13 @@ static void submit_fill(const struct sim_request *request, struct engine_request
         .choices = request->draw.choices,
         .tokens_max = request->draw.tokens_max,
         .sampling = request->sampling,
-        .domain = domain_id(request->domain),
+        .domain = world->ids[request->domain],
         .visible_count = request->visible_count,
         .visible_public = request->visible_public,
         .visible_group = request->visible_group,
+        .service_class = request->draw.service_class,
+        .weight = world->tenants[request->draw.tenant].weight,
+        .tenant = world->ids[domain_own(request->draw.tenant)],
         .cache_share = 1 + request->domain * 37 % 200,
         .is_published = request->published != SIM_NEVER,
         .deadline_us = request->draw.deadline_us > 0
@@ -388,7 +421,7 @@ static void submit_fill(const struct sim_request *request, struct engine_request
         .context = (void *)(uintptr_t)request,
     };
     for (uint32_t i = 0; i < request->visible_count; i++)
-        out->visible[i] = domain_id(request->visible[i]);
+        out->visible[i] = world->ids[request->visible[i]];
 }
 
 static void submit(struct sim_world *world, struct sim_request *request)
@@ -409,7 +442,7 @@ static void submit(struct sim_world *world, struct sim_request *request)
             sim_model_chain(request->choices[0].chain, request->prompt.tokens[p], p);
     for (uint32_t c = 1; c < request->draw.choices; c++)
         request->choices[c].chain = request->choices[0].chain;
-    submit_fill(request, &asked);
+    submit_fill(world, request, &asked);
     if (ticket_acquire(&world->tickets, &asked, clock_mono_us(&world->clock), &request->slot,
                        &request->id) != STATUS_OK ||
         ticket_take_tokens(&world->tickets, request->slot, SIM_MODEL_VOCAB, SIM_CONTEXT) !=
@@ -428,7 +461,7 @@ static void submit(struct sim_world *world, struct sim_request *request)
 static void submit_unpublish(struct sim_world *world, uint32_t prompt)
 {
     uint32_t domain = world->published[prompt].domain;
-    struct engine_domain id = domain_id(domain);
+    struct engine_domain id = world->ids[domain];
     world->published[prompt].domain = 0;
     world->is_dropped[domain] = true;
     trace(world, "prompt %u, domain %u, is unpublished", prompt, domain);
@@ -881,7 +914,7 @@ static void check_end(struct sim_world *world)
     world->result.evicted_dropped = figures.evicted_dropped + figures.host_dropped;
     world->result.returned = figures.returned_pages;
     for (uint32_t d = 1; d < world->domain_count && !world->knobs.is_uncached; d++) {
-        struct engine_domain id = domain_id(d);
+        struct engine_domain id = world->ids[d];
         prefix_cache_drop_domain(&step->cache, &id);
     }
     prefix_cache_figures(&step->cache, &figures);
@@ -895,13 +928,38 @@ static void check_end(struct sim_world *world)
 
 /* --- a run --- */
 
-static void run_draw(struct sim_world *world)
+/* A part of a trace, as fast as this model's load on average. */
+static void run_draw_trace(struct sim_world *world, const struct sim_trace *trace)
+{
+    uint32_t count = world->knobs.requests;
+    count = count < trace->count ? count : trace->count;
+    world->knobs.requests = count;
+    uint32_t first = (uint32_t)rng_below(&world->rng, trace->count - count + 1);
+    const struct sim_arrival *part = &trace->arrivals[first];
+    double span_us = (double)(part[count - 1].at_us - part[0].at_us) + 1;
+    double scale = (double)world->knobs.gap_us * count / span_us;
+    for (uint32_t i = 0; i < count; i++) {
+        struct sim_arrival arrival = part[i];
+        arrival.at_us = 1000 + (int64_t)((double)(part[i].at_us - part[0].at_us) * scale);
+        sim_load_trace(&world->requests[i].draw, &world->knobs, &arrival);
+    }
+}
+
+static void run_draw(struct sim_world *world, const struct sim_trace *trace)
 {
     int64_t arrival_us = clock_mono_us(&world->clock);
     for (uint32_t i = 0; i < world->knobs.requests; i++) {
-        sim_load_draw(&world->requests[i].draw, &world->knobs, &world->rng, arrival_us);
-        arrival_us = world->requests[i].draw.arrival_us;
+        struct sim_arrival arrival;
+        struct sim_draw *draw = &world->requests[i].draw;
+        sim_load_draw(draw, &world->knobs, &world->rng, arrival_us);
+        if (world->knobs.is_trace) {
+            sim_trace_draw(&arrival, &world->rng, arrival_us, world->knobs.gap_us);
+            sim_load_trace(draw, &world->knobs, &arrival);
+        }
+        arrival_us = draw->arrival_us;
     }
+    if (trace != NULL)
+        run_draw_trace(world, trace);
     for (uint32_t p = 0; p < world->knobs.published; p++)
         sim_load_append(&world->published[p].text, &world->rng,
                         (uint32_t)(20 + rng_below(&world->rng, 70)), SIM_CONTEXT);
@@ -934,11 +992,12 @@ static void run_hang_up(struct sim_world *world)
             world->requests[i].is_cancelled = ticket_cancel(&world->tickets, world->requests[i].id);
 }
 
-void sim_world_run(struct sim_result *out, uint64_t seed, bool is_traced)
+void sim_world_run(struct sim_result *out, uint64_t seed, const struct sim_trace *trace,
+                   bool is_traced)
 {
     struct sim_world *world = world_open(seed, is_traced);
     uint64_t tick_last = UINT64_MAX;
-    run_draw(world);
+    run_draw(world, trace);
     while (world->over < world->knobs.requests) {
         if (++world->tick > tick_last)
             fail(world, "no end: %u of %u requests are over", world->over, world->knobs.requests);

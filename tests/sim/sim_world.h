@@ -12,6 +12,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "tests/sim/sim_trace.h"
+
 struct sim_result {
     uint64_t digest; /* of every event, its step and its time: equal for equal seeds */
     uint64_t steps;
@@ -28,5 +30,6 @@ struct sim_result {
 };
 
 /* Runs a seed to its end. A property that does not hold ends the process (abort) with a sentence on
- * standard error; `is_traced` prints the run. */
-void sim_world_run(struct sim_result *out, uint64_t seed, bool is_traced);
+ * standard error; `trace` gives the arrivals (NULL: drawn); `is_traced` prints the run. */
+void sim_world_run(struct sim_result *out, uint64_t seed, const struct sim_trace *trace,
+                   bool is_traced);
