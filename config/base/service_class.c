@@ -43,3 +43,10 @@ bool service_class_from_tier(struct slice tier, enum service_class *out)
 {
     return find(tiers, tier, out);
 }
+
+enum service_class service_class_lower(enum service_class service_class, uint32_t by)
+{
+    ASSERT(service_class < SERVICE_CLASS_COUNT);
+    const uint32_t left = SERVICE_CLASS_COUNT - 1 - (uint32_t)service_class;
+    return (enum service_class)((uint32_t)service_class + (by < left ? by : left));
+}

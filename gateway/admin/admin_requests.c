@@ -37,7 +37,7 @@ static void render_members(struct tenants *tenants, const struct requests_row *r
                   ",\"object\":\"request\",\"tenant_id\":\"%s\",\"tenant_name\":", job->tenant_id);
     buffer_append_json_string(out, slice_of(tenant.name));
     buffer_printf(out, ",\"key_id\":\"%s\",\"route\":\"%s\",\"class\":\"%s\",\"state\":\"%s\",",
-                  job->key_id, job->route, job->service_class, row->state);
+                  job->key_id, job->route, service_class_name(job->service_class), row->state);
     buffer_printf(out,
                   "\"stream\":%s,\"prompt_tokens\":%u,\"computed_tokens\":%u,"
                   "\"cached_tokens\":%u,\"completion_tokens\":%u,\"age_ms\":%lld",

@@ -27,7 +27,6 @@ struct edge_assemble {
     enum edge_stream_form form;
     struct buffer head;        /* "id":…,"created":…,"model":…, */
     struct buffer fingerprint; /* JSON values, empty = not sent */
-    struct buffer tier;
     size_t bytes;
     struct choice choices[LIMIT_CHOICES];
 };
@@ -40,7 +39,6 @@ enum status edge_assemble_create(struct edge_assemble **out, enum edge_stream_fo
     assemble->form = form;
     buffer_init(&assemble->head, HEAD_BYTES_MAX);
     buffer_init(&assemble->fingerprint, HEAD_BYTES_MAX);
-    buffer_init(&assemble->tier, WORD_BYTES_MAX);
     *out = assemble;
     return STATUS_OK;
 }
@@ -51,7 +49,6 @@ void edge_assemble_destroy(struct edge_assemble *assemble)
         return;
     buffer_deinit(&assemble->head);
     buffer_deinit(&assemble->fingerprint);
-    buffer_deinit(&assemble->tier);
     for (size_t i = 0; i < LIMIT_CHOICES; i++) {
         struct choice *choice = &assemble->choices[i];
         if (!choice->is_used)
@@ -235,8 +232,6 @@ static enum status add_member(struct edge_assemble *assemble, bool is_first, str
         add_head(assemble, key, value);
     else if (slice_is(key, "system_fingerprint"))
         buffer_append_slice(&assemble->fingerprint, value);
-    else if (slice_is(key, "service_tier"))
-        buffer_append_slice(&assemble->tier, value);
     return STATUS_OK;
 }
 
@@ -271,8 +266,7 @@ enum status edge_assemble_add(struct edge_assemble *assemble, struct slice rest)
         TRY(add_member(assemble, is_first, key, value));
     }
     TRY(assemble->head.status);
-    TRY(assemble->fingerprint.status);
-    return assemble->tier.status;
+    return assemble->fingerprint.status;
 }
 
 bool edge_assemble_has_head(const struct edge_assemble *assemble)
@@ -378,9 +372,10 @@ enum status edge_assemble_render(const struct edge_assemble *assemble,
         render_choices(assemble, out);
     buffer_append_text(out, ",\"usage\":");
     edge_stream_append_usage(out, final);
+    buffer_append_text(out, ",\"service_tier\":\"");
+    buffer_append_text(out, service_class_tier(final->service_class));
+    buffer_append_char(out, '"');
     if (assemble->form != EDGE_STREAM_GENERATION) {
-        buffer_append_text(out, ",\"service_tier\":");
-        render_value(out, &assemble->tier, "\"default\"");
         buffer_append_text(out, ",\"system_fingerprint\":");
         render_value(out, &assemble->fingerprint, "null");
     }

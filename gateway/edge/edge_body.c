@@ -1,10 +1,11 @@
 #include "gateway/edge/edge_body.h"
 
 #include "config/base/json_scan.h"
+#include "gateway/edge/edge_json.h"
 
 /* What the edge reads, and what engines take from the edge alone: a tenant that could set these
  * would overtake others or choose whose cached prompts it sees. */
-enum field { MODEL, STREAM, STREAM_OPTIONS, PRIORITY, CACHE_SALT, FIELDS };
+enum field { MODEL, STREAM, STREAM_OPTIONS, SERVICE_TIER, PRIORITY, CACHE_SALT, FIELDS };
 
 static enum status read_flag(struct slice value, const char *param, bool *out)
 {
@@ -18,6 +19,30 @@ static enum status read_forged(const struct json_scan_field *field)
 {
     if (field->value.bytes != NULL && !json_scan_is_null(field->value))
         FAIL_PARAM(STATUS_UNSUPPORTED, field->name, "Unknown parameter: '%s'.", field->name);
+    return STATUS_OK;
+}
+
+/* "auto" and "default" mean the tenant's default; other words are the engine's to refuse. */
+static void read_tier(struct slice value, struct edge_body *out)
+{
+    char tier[16];
+    if (!json_scan_is_string(value) || value.length > sizeof tier)
+        return;
+    json_scan_unescape(value, tier, sizeof tier);
+    out->names_tier = strcmp(tier, service_class_tier(SERVICE_CLASS_STANDARD)) != 0 &&
+                      service_class_from_tier(slice_of(tier), &out->tier);
+}
+
+static enum status read_priority(struct slice value, struct edge_body *out)
+{
+    uint64_t number = 0;
+    if (value.bytes == NULL || json_scan_is_null(value))
+        return STATUS_OK;
+    if (edge_json_number(value, INT32_MAX, &number) != STATUS_OK)
+        FAIL_PARAM(STATUS_INVALID, "priority",
+                   "priority must be a whole number from 0: so many classes lower.");
+    out->has_priority = true;
+    out->priority = (uint32_t)number;
     return STATUS_OK;
 }
 
@@ -38,14 +63,30 @@ enum status edge_body_read(struct slice body, struct edge_body *out)
     struct json_scan_field fields[FIELDS] = {[MODEL] = {.name = "model"},
                                              [STREAM] = {.name = "stream"},
                                              [STREAM_OPTIONS] = {.name = "stream_options"},
+                                             [SERVICE_TIER] = {.name = "service_tier"},
                                              [PRIORITY] = {.name = "priority"},
                                              [CACHE_SALT] = {.name = "cache_salt"}};
     TRY(json_scan(body, fields, FIELDS));
-    TRY(read_forged(&fields[PRIORITY]));
     TRY(read_forged(&fields[CACHE_SALT]));
     TRY(read_flag(fields[STREAM].value, "stream", &out->is_stream));
+    TRY(read_priority(fields[PRIORITY].value, out));
+    read_tier(fields[SERVICE_TIER].value, out);
     TRY(read_stream_options(fields[STREAM_OPTIONS].value, &out->includes_usage));
     if (json_scan_is_string(fields[MODEL].value))
         json_scan_unescape(fields[MODEL].value, out->model, sizeof out->model);
+    return STATUS_OK;
+}
+
+enum status edge_body_class(const struct edge_body *body, const struct principal *principal,
+                            struct edge_class *out)
+{
+    if (body->has_priority && (principal->scopes & AUTH_SCOPE_PRIORITY) == 0)
+        FAIL_PARAM(STATUS_UNSUPPORTED, "priority",
+                   "Unsupported parameter: 'priority' may not be set by this key; it needs the "
+                   "scope priority.");
+    enum service_class wanted = body->names_tier ? body->tier : principal->default_class;
+    out->is_downgraded = wanted < principal->best_class;
+    out->service_class = service_class_lower(out->is_downgraded ? principal->best_class : wanted,
+                                             body->has_priority ? body->priority : 0);
     return STATUS_OK;
 }

@@ -138,6 +138,17 @@ static enum status forward_admit(struct edge *edge, struct http_request *request
     return edge_memory_take(edge->memory, http_body(request).length);
 }
 
+/* What the body decides: how urgent the request is. */
+static enum status forward_class(struct edge *edge, struct edge_job_options *options)
+{
+    struct edge_class found;
+    TRY(edge_body_class(&options->body, options->principal, &found));
+    options->service_class = found.service_class;
+    if (found.is_downgraded)
+        metric_add(edge->metrics.downgrades, 1);
+    return STATUS_OK;
+}
+
 /* A request whose large body is checked on the scanner's thread: with a copy, since the client may
  * leave meanwhile. The copy is what the engine gets. */
 struct forward_scan {
@@ -186,10 +197,13 @@ static void scan_done(struct loop_worker_task *task)
 {
     struct forward_scan *scan = (struct forward_scan *)task;
     struct edge *edge = scan->edge;
+    if (scan->status != STATUS_OK)
+        status_note_set(&scan->note);
+    else if (scan->request != NULL)
+        scan->status = forward_class(edge, &scan->options);
     if (scan->request == NULL) {
         handle_over(edge, &scan->access, 499);
     } else if (scan->status != STATUS_OK) {
-        status_note_set(&scan->note);
         http_on_gone(scan->request, NULL, NULL);
         handle_failure(edge, scan->request, &scan->access);
     } else {
@@ -258,6 +272,8 @@ static void handle_forward(struct edge *edge, struct http_request *request,
         status = scan_start(&options);
     else if (status == STATUS_OK && is_post)
         status = edge_body_read(http_body(request), &options.body);
+    if (status == STATUS_OK && !is_large)
+        status = forward_class(edge, &options);
     if (status != STATUS_OK)
         handle_failure(edge, request, access);
     else if (!is_large)

@@ -53,7 +53,7 @@ enum status edge_head_append(struct buffer *out, const struct edge_head *head)
     buffer_append_text(out, "\r\nx-banyan-cache-share: ");
     buffer_append_number(out, principal->cache_share);
     buffer_append_text(out, "\r\nx-banyan-class: ");
-    buffer_append_text(out, head->service_class);
+    buffer_append_text(out, service_class_name(head->service_class));
     buffer_append_text(out, "\r\nx-banyan-weight: ");
     buffer_append_number(out, principal->weight);
     buffer_append_text(out, "\r\nx-banyan-deadline-ms: ");

@@ -16,7 +16,7 @@ struct edge_head {
     struct slice path;
     struct slice request_id;
     const struct principal *principal;
-    const char *service_class;
+    enum service_class service_class;
     uint32_t deadline_ms;
 };
 

@@ -27,7 +27,6 @@ enum {
     FALLBACK_BYTES = 1024,
 };
 
-static const char SERVICE_CLASS[] = "standard";
 static const char FOREIGN[] = "The engine is of another version; try again later.";
 
 struct edge_job {
@@ -46,6 +45,7 @@ struct edge_job {
     char content_type[CONTENT_TYPE_BYTES];
     struct principal principal;
     struct edge_body body;
+    enum service_class service_class;
     char *bytes; /* a copy of a large body, which may outlive the client's request; or NULL */
     struct edge_access access;
     struct edge_settle settle;
@@ -158,7 +158,8 @@ static void end_fallback(const struct edge_job *job, bool with_object, struct bu
     buffer_printf(out, "\"id\":\"%s-%s\",", edge_stream_names(job->form)->id,
                   hex != NULL ? hex + 1 : job->access.request_id);
     if (with_object)
-        buffer_printf(out, "\"object\":\"%s\",", edge_stream_names(job->form)->chunk);
+        buffer_printf(out, "\"object\":\"%s\",\"service_tier\":\"%s\",",
+                      edge_stream_names(job->form)->chunk, service_class_tier(job->service_class));
     buffer_printf(
         out, "\"created\":%lld,\"model\":", (long long)(clock_wall_us(clock_system()) / 1000000));
     buffer_append_json_string(out, slice_of(job->body.model));
@@ -367,7 +368,8 @@ static void settle_fill(struct edge_job *job)
             settle_text(row->model, model.length + 1, model.bytes);
     }
     settle_text(row->route, sizeof row->route, job->access.route);
-    settle_text(row->service_class, sizeof row->service_class, SERVICE_CLASS);
+    settle_text(row->service_class, sizeof row->service_class,
+                service_class_name(job->service_class));
     settle_text(row->finish, sizeof row->finish, settle_finish(job));
     bool is_gone = job->request == NULL;
     row->http_code = is_gone ? 499 : 200;
@@ -592,7 +594,7 @@ static enum status job_chunk(void *context, struct slice rest)
     if (job->access.completion_tokens == 0 && job->stream.tokens_seen != 0) {
         job->access.completion_tokens = job->stream.tokens_seen;
         job->access.first_token_us = loop_now_us(job->edge->loop);
-        metric_observe(job->edge->metrics.first_token_seconds,
+        metric_observe(job->edge->metrics.first_token_seconds[job->service_class],
                        (double)(job->access.first_token_us - job->access.arrived_us) / 1e6);
     }
     if (job->is_cancelled)
@@ -719,7 +721,7 @@ static enum status send_try(struct edge_job *job, uint32_t left_ms)
                              .path = http_path(job->request),
                              .request_id = slice_of(job->access.request_id),
                              .principal = &job->principal,
-                             .service_class = SERVICE_CLASS,
+                             .service_class = job->service_class,
                              .deadline_ms = left_ms};
     struct slice body = http_body(job->request);
     if (job->bytes != NULL)
@@ -830,12 +832,14 @@ static enum status start_create(struct edge_job **out, const struct edge_job_opt
     job->principal = *options->principal;
     job->access = *options->access;
     job->body = options->body;
+    job->service_class = options->service_class;
     job->bytes = options->bytes;
     job->is_generation = options->is_generation;
     job->form = options->form;
     job->deadline_ms = options->deadline_ms;
     edge_stream_init(&job->stream, &stream_callbacks, job);
     job->stream.final.is_explained = options->is_explained;
+    job->stream.final.service_class = job->service_class;
     buffer_init(&job->relay, LIMIT_RELAYED_BYTES);
     job->deadline_us = loop_now_us(job->edge->loop) + job->deadline_ms * INT64_C(1000);
     job->timer = loop_timer_create(job->edge->loop, job_timer, job);
@@ -912,7 +916,7 @@ static void list_show(const struct edge_job *job, struct edge_job_info *out)
 {
     const struct edge_final *final = &job->stream.final;
     *out = (struct edge_job_info){.route = job->access.route,
-                                  .service_class = SERVICE_CLASS,
+                                  .service_class = job->service_class,
                                   .state = list_state(job),
                                   .is_stream = job->body.is_stream,
                                   .prompt_tokens = final->prompt_tokens,

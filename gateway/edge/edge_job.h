@@ -27,6 +27,7 @@ struct edge_job_options {
     const struct principal *principal;
     const struct edge_access *access; /* begun by the caller; copied */
     struct edge_body body;
+    enum service_class service_class;
     char *bytes; /* a copy of a body over LIMIT_SMALL_BODY_BYTES, else NULL; the job frees it */
     bool is_generation;         /* the answer is a stream that is counted */
     enum edge_stream_form form; /* of a generation */
@@ -40,7 +41,7 @@ struct edge_job_info {
     char tenant_id[LIMIT_ID_BYTES];
     char key_id[LIMIT_ID_BYTES];
     const char *route;
-    const char *service_class;
+    enum service_class service_class;
     const char *state; /* "held" at the edge, "sent" to the engine, "streaming", "ending" */
     bool is_stream;
     uint32_t prompt_tokens; /* 0 until the engine has admitted it, as the next two */

@@ -46,6 +46,21 @@ static void init_waiting(struct edge_metrics *metrics)
                    "Streams that are held back because their client does not read.");
 }
 
+/* What is told for each class of service. */
+static void init_classes(struct edge_metrics *metrics)
+{
+    for (unsigned i = 0; i < SERVICE_CLASS_COUNT; i++) {
+        char labels[32];
+        snprintf(labels, sizeof labels, "class=\"%s\"", service_class_name((enum service_class)i));
+        metrics->first_token_seconds[i] =
+            init_plain(metrics, METRIC_HISTOGRAM, "banyan_time_to_first_token_seconds", labels,
+                       "From a request's arrival to its first token.");
+    }
+    metrics->downgrades =
+        init_plain(metrics, METRIC_COUNTER, "banyan_downgrades_total", "",
+                   "Requests that asked for a better class of service than their tenant's best.");
+}
+
 enum status edge_metrics_init(struct edge_metrics *metrics)
 {
     *metrics = (struct edge_metrics){0};
@@ -53,9 +68,7 @@ enum status edge_metrics_init(struct edge_metrics *metrics)
     metrics->request_seconds =
         init_plain(metrics, METRIC_HISTOGRAM, "banyan_request_duration_seconds", "",
                    "From a request's arrival to its end at the client.");
-    metrics->first_token_seconds =
-        init_plain(metrics, METRIC_HISTOGRAM, "banyan_time_to_first_token_seconds",
-                   "class=\"standard\"", "From a request's arrival to its first token.");
+    init_classes(metrics);
     metrics->overhead_seconds =
         init_plain(metrics, METRIC_HISTOGRAM, "banyan_gateway_overhead_seconds", "",
                    "The edge's own share: before the engine was asked, and after its last byte.");

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "config/base/metrics.h"
+#include "config/base/service_class.h"
 
 /* Why a request ended before its answer was whole. */
 enum edge_cancel {
@@ -33,7 +34,8 @@ struct edge_metrics {
     } totals[EDGE_METRICS_SERIES];
     uint32_t total_count;
     struct metric *request_seconds;
-    struct metric *first_token_seconds; /* {class="standard"} */
+    struct metric *first_token_seconds[SERVICE_CLASS_COUNT]; /* {class} */
+    struct metric *downgrades;
     struct metric *overhead_seconds;
     struct metric *tokens_prompt;
     struct metric *tokens_cached;

@@ -39,7 +39,10 @@ enum record_field {
     CACHED_OWN,
     CACHED_HOST,
     PREEMPTIONS,
+    SWAPPED_PAGES,
+    RECOMPUTED_TOKENS,
     SWAP_US,
+    PAUSED_US,
     RECORD_FIELDS
 };
 
@@ -59,7 +62,10 @@ static const struct json_scan_field record_names[RECORD_FIELDS] = {
     [CACHED_OWN] = {.name = "cached_own"},
     [CACHED_HOST] = {.name = "cached_host"},
     [PREEMPTIONS] = {.name = "preemptions"},
+    [SWAPPED_PAGES] = {.name = "swapped_pages"},
+    [RECOMPUTED_TOKENS] = {.name = "recomputed_tokens"},
     [SWAP_US] = {.name = "swap_us"},
+    [PAUSED_US] = {.name = "paused_us"},
 };
 
 static enum status record_number(const struct json_scan_field *field, int64_t most, int64_t *out)
@@ -95,17 +101,21 @@ static enum status final_read_explained(const struct json_scan_field *fields,
                                         struct edge_final *out)
 {
     uint32_t *const numbers[] = {&out->cached_published, &out->cached_group, &out->cached_own,
-                                 &out->cached_host, &out->preemptions};
+                                 &out->cached_host,      &out->preemptions,  &out->swapped_pages,
+                                 &out->recomputed_tokens};
+    int64_t *const times[] = {&out->swap_us, &out->paused_us};
     int64_t number = 0;
-    for (int i = 0; i < 5; i++) {
+    for (int i = 0; i < 7; i++) {
         const struct json_scan_field *field = &fields[CACHED_PUBLISHED + i];
         if (field->value.bytes != NULL)
             TRY(record_number(field, INT32_MAX, &number));
         *numbers[i] = field->value.bytes != NULL ? (uint32_t)number : 0;
     }
-    out->swap_us = 0;
-    if (fields[SWAP_US].value.bytes != NULL)
-        TRY(record_number(&fields[SWAP_US], INT64_MAX, &out->swap_us));
+    for (int i = 0; i < 2; i++) {
+        *times[i] = 0;
+        if (fields[SWAP_US + i].value.bytes != NULL)
+            TRY(record_number(&fields[SWAP_US + i], INT64_MAX, times[i]));
+    }
     return STATUS_OK;
 }
 
@@ -230,16 +240,20 @@ static void append_explained(struct buffer *out, const struct edge_final *final)
 {
     uint32_t host =
         final->cached_host < final->cached_tokens ? final->cached_host : final->cached_tokens;
-    buffer_append_text(out, ",\"banyan\":{");
+    buffer_printf(out, ",\"banyan\":{\"service_tier\":\"%s\",",
+                  service_class_tier(final->service_class));
     append_ms(out, "queue_ms", final->queue_us);
     append_ms(out, "prefill_ms", final->prefill_us);
     append_ms(out, "decode_ms", final->decode_us);
     append_ms(out, "swap_ms", final->swap_us);
+    append_ms(out, "paused_ms", final->paused_us);
     buffer_printf(out,
-                  "\"preemptions\":%u,\"cached_tokens\":{\"published\":%u,\"group\":%u,"
+                  "\"preemptions\":%u,\"swapped_pages\":%u,\"recomputed_tokens\":%u,"
+                  "\"cached_tokens\":{\"published\":%u,\"group\":%u,"
                   "\"own\":%u,\"device\":%u,\"host\":%u}}",
-                  final->preemptions, final->cached_published, final->cached_group,
-                  final->cached_own, final->cached_tokens - host, host);
+                  final->preemptions, final->swapped_pages, final->recomputed_tokens,
+                  final->cached_published, final->cached_group, final->cached_own,
+                  final->cached_tokens - host, host);
 }
 
 void edge_stream_append_usage(struct buffer *out, const struct edge_final *final)

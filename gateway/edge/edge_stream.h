@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "config/base/service_class.h"
 #include "gateway/http/sse.h"
 
 enum { EDGE_STREAM_WORD_BYTES = 16 };
@@ -43,12 +44,16 @@ struct edge_final {
     /* Told only when `is_explained`, which the stream's owner sets: parts of cached_tokens by whose
      * they were; how many came from the host's tier; what became of the request on its way. */
     bool is_explained;
+    enum service_class service_class; /* the owner's too: what `service_tier` says */
     uint32_t cached_published;
     uint32_t cached_group;
     uint32_t cached_own;
     uint32_t cached_host;
     uint32_t preemptions;
+    uint32_t swapped_pages;
+    uint32_t recomputed_tokens;
     int64_t swap_us;
+    int64_t paused_us;
 };
 
 struct edge_stream_callbacks {

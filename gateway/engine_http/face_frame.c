@@ -177,8 +177,10 @@ static void write_head(const struct face_frame_head *head, uint32_t n, struct bu
     static const char *const objects[] = {[FACE_CHAT] = "chat.completion.chunk",
                                           [FACE_TEXT] = "text_completion",
                                           [FACE_GENERATE] = "generation"};
-    buffer_printf(out, "{\"n\":%u,\"id\":\"%s\",\"object\":\"%s\",\"created\":%lld,\"model\":", n,
-                  head->id, objects[head->kind], (long long)head->created_s);
+    buffer_printf(out,
+                  "{\"n\":%u,\"id\":\"%s\",\"object\":\"%s\",\"created\":%lld,"
+                  "\"service_tier\":\"%s\",\"model\":",
+                  n, head->id, objects[head->kind], (long long)head->created_s, head->tier);
     buffer_append_json_string(out, slice_of(head->model));
 }
 

@@ -5,7 +5,8 @@
  * Cost:     O(bytes of the frame).
  * Not here: when frames are sent (face_job), the last record (final_ring).
  *
- *   {"n":3,"id":"chatcmpl-…","object":"chat.completion.chunk","created":…,"model":"…",
+ *   {"n":3,"id":"chatcmpl-…","object":"chat.completion.chunk","created":…,
+ *    "service_tier":"default","model":"…",
  *    "choices":[{"index":0,"delta":{"content":" Paris"},"logprobs":null,"finish_reason":null}]}
  *
  * /v1/generate has "object":"generation" and, instead of choices, "text" and "finish_reason".
@@ -21,6 +22,7 @@ struct face_frame_head {
     enum face_kind kind;
     char id[LIMIT_REQUEST_ID_BYTES + 16]; /* "chatcmpl-…", "cmpl-…" or "gen-…" */
     const char *model;
+    const char *tier; /* service_tier as it is served */
     int64_t created_s;
     bool want_logprobs;
     bool want_token_ids;

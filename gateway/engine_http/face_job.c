@@ -153,7 +153,8 @@ static struct final_record job_record(const struct face_job *job,
     memcpy(record.request_id, job->trusted.request_id, sizeof record.request_id);
     memcpy(record.tenant, job->trusted.tenant, sizeof record.tenant);
     memcpy(record.key, job->trusted.key, sizeof record.key);
-    memcpy(record.service_class, job->trusted.service_class, sizeof record.service_class);
+    snprintf(record.service_class, sizeof record.service_class, "%s",
+             service_class_name(job->trusted.service_class));
     return record;
 }
 
@@ -356,6 +357,8 @@ static void event_end(struct face_job *job, const struct engine_report *report)
     sum->preemptions += report->preemptions;
     sum->swapped_pages += report->swapped_pages;
     sum->swap_us += report->swap_us;
+    sum->paused_us += report->paused_us;
+    sum->recomputed_tokens += report->recomputed_tokens;
     sum->finish = report->finish;
 }
 
@@ -417,6 +420,7 @@ static void job_make_head(struct face_job *job)
         [FACE_CHAT] = "chatcmpl", [FACE_TEXT] = "cmpl", [FACE_GENERATE] = "gen"};
     snprintf(head->id, sizeof head->id, "%s-%.*s", prefixes[job->kind], (int)id.length, id.bytes);
     head->model = job->face->info.model_name;
+    head->tier = service_class_tier(job->trusted.service_class);
     head->created_s = clock_wall_us(clock_system()) / 1000000;
     head->want_logprobs = job->parsed.engine.want_logprobs;
     head->want_token_ids = job->parsed.want_token_ids;
@@ -447,6 +451,8 @@ static void job_parsed(struct loop_worker_task *task)
         status = status_fail(STATUS_CANCELLED, __FILE__, __LINE__, NULL, "The client left.");
     else if (status != STATUS_OK)
         status_note_set(&job->note);
+    if (status == STATUS_OK && !job->trusted.has_class) /* by hand: what the body says counts */
+        job->trusted.service_class = job->parsed.engine.service_class;
     if (status == STATUS_OK)
         job_make_head(job);
     for (uint32_t i = 0; i < job->parsed.prompt_count && status == STATUS_OK; i++)
@@ -598,8 +604,9 @@ static void render_job(const struct face_job *job, const struct render_infos *in
     buffer_printf(out,
                   ",\"state\":\"%s\",\"class\":\"%s\",\"choices\":%u,\"prompt_tokens\":%u,"
                   "\"computed_tokens\":%u,\"cached_tokens\":%u,\"tokens\":%u,\"age_us\":%lld}",
-                  state, job->trusted.service_class, job->choice_count, sum.prompt_tokens,
-                  sum.computed, sum.cached, job_tokens(job), (long long)(now_us - job->started_us));
+                  state, service_class_name(job->trusted.service_class), job->choice_count,
+                  sum.prompt_tokens, sum.computed, sum.cached, job_tokens(job),
+                  (long long)(now_us - job->started_us));
 }
 
 void face_job_render_all(const struct face *face, struct buffer *out)

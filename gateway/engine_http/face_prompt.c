@@ -194,6 +194,7 @@ static enum status job_submit(struct face_prompt_job *job)
         .sampling = {.temperature = 0, .top_p = 1},
         .domain = job->domain,
         .is_published = true,
+        .service_class = SERVICE_CLASS_STANDARD,
         .context = &job->sink,
     };
     enum status status = name.status;

@@ -452,12 +452,22 @@ static enum status take_modalities(struct face_request *request, const char *nam
 static enum status take_service_tier(struct face_request *request, const char *name,
                                      const json_t *value)
 {
-    (void)request;
     struct slice tier;
     TRY(face_json_string(value, name, &tier));
-    if (!slice_is(tier, "auto") && !slice_is(tier, "default"))
+    if (!slice_is(tier, "auto") && !service_class_from_tier(tier, &request->engine.service_class))
         FAIL_PARAM(STATUS_UNSUPPORTED, name,
-                   "Unsupported value: 'service_tier' must be 'auto' or 'default' here.");
+                   "Unsupported value: 'service_tier' must be 'auto', 'priority', 'default' or "
+                   "'flex'.");
+    return STATUS_OK;
+}
+
+/* Whether the key may set it is the edge's to say. */
+static enum status take_priority(struct face_request *request, const char *name,
+                                 const json_t *value)
+{
+    int64_t number;
+    TRY(face_json_integer(value, name, 0, INT32_MAX, &number));
+    request->priority = (uint32_t)number;
     return STATUS_OK;
 }
 
@@ -584,6 +594,8 @@ static enum status parse_relations(struct face_request *request)
     if (request->prompt_count * request->engine.choices > LIMIT_CHOICES)
         FAIL_PARAM(STATUS_OUT_OF_RANGE, "n", "Invalid 'n': prompts × n may be %d at most.",
                    LIMIT_CHOICES);
+    request->engine.service_class =
+        service_class_lower(request->engine.service_class, request->priority);
     return STATUS_OK;
 }
 
@@ -606,7 +618,9 @@ enum status face_request_parse(struct face_request *request, enum face_kind kind
 {
     *request = (struct face_request){
         .kind = kind,
-        .engine = {.choices = 1, .sampling = {.temperature = 1, .top_p = 1}},
+        .engine = {.choices = 1,
+                   .sampling = {.temperature = 1, .top_p = 1},
+                   .service_class = SERVICE_CLASS_STANDARD},
         .vocab = vocab,
     };
     rng_secure_bytes(&request->engine.sampling.seed, sizeof request->engine.sampling.seed);

@@ -106,18 +106,11 @@ static enum status read_number(struct slice text, enum trusted_header header, in
     return STATUS_OK;
 }
 
-/* A word that may stand in a ledger and a metric's label. */
 static enum status read_class(struct face_trusted *trusted, struct slice text)
 {
-    if (text.length == 0 || text.length >= sizeof trusted->service_class)
-        FAIL(STATUS_INVALID, "header x-banyan-class: 1 to %zu letters",
-             sizeof trusted->service_class - 1);
-    for (size_t i = 0; i < text.length; i++) {
-        if (text.bytes[i] < 'a' || text.bytes[i] > 'z')
-            FAIL(STATUS_INVALID, "header x-banyan-class: lower-case letters only");
-    }
-    memset(trusted->service_class, 0, sizeof trusted->service_class);
-    memcpy(trusted->service_class, text.bytes, text.length);
+    if (!service_class_from_name(text, &trusted->service_class))
+        FAIL(STATUS_INVALID, "header x-banyan-class: no class of service has this name");
+    trusted->has_class = true;
     return STATUS_OK;
 }
 
@@ -177,7 +170,7 @@ static enum status read_one(struct face_trusted *trusted, const struct http_requ
     case TRUSTED_CLASS:
         return read_class(trusted, text);
     case TRUSTED_WEIGHT:
-        TRY(read_number(text, header, FACE_WEIGHT_MAX, &number));
+        TRY(read_number(text, header, LIMIT_WEIGHT, &number));
         trusted->weight = (uint32_t)number;
         return STATUS_OK;
     case TRUSTED_DOMAIN:
@@ -201,7 +194,7 @@ static enum status read_one(struct face_trusted *trusted, const struct http_requ
 
 enum status face_trusted_read(struct face_trusted *trusted, const struct http_request *request)
 {
-    *trusted = (struct face_trusted){.service_class = "standard", .weight = 1};
+    *trusted = (struct face_trusted){.service_class = SERVICE_CLASS_STANDARD};
     for (enum trusted_header header = 0; header < TRUSTED_COUNT; header++) {
         const char *name = headers[header].name;
         const char *needed = headers[headers[header].needs].name;
@@ -228,5 +221,8 @@ void face_trusted_apply(const struct face_trusted *trusted, struct engine_reques
     request->visible_public = trusted->visible_public;
     request->visible_group = trusted->visible_group;
     request->cache_share = trusted->cache_share;
+    request->service_class = trusted->service_class;
+    request->weight = trusted->weight;
+    memcpy(request->tenant.bytes, trusted->tenant, sizeof request->tenant.bytes);
     request->deadline_us = trusted->deadline_us;
 }

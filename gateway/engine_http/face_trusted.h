@@ -11,15 +11,16 @@
 #include "gateway/engine_http/final_ring.h"
 #include "gateway/http/request.h"
 
-enum { FACE_PROTOCOL = 1, FACE_WEIGHT_MAX = 1000 };
+enum { FACE_PROTOCOL = 1 };
 
 struct face_trusted {
     bool is_given; /* false for a request made by hand */
     char request_id[LIMIT_REQUEST_ID_BYTES];
     uint8_t tenant[16]; /* all zero = not given */
     uint8_t key[16];
-    char service_class[FINAL_RING_CLASS_BYTES];
-    uint32_t weight; /* 1 … FACE_WEIGHT_MAX */
+    bool has_class;
+    enum service_class service_class;
+    uint32_t weight; /* 1 … LIMIT_WEIGHT; 0 = not given */
     struct engine_domain domain;
     struct engine_domain visible[LIMIT_DOMAINS_VISIBLE];
     uint32_t visible_count;

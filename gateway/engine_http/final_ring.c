@@ -447,8 +447,9 @@ void final_ring_render(const struct final_record *record, const struct engine_re
     if (whole != NULL)
         buffer_printf(out,
                       ",\"cached_published\":%u,\"cached_group\":%u,\"cached_own\":%u,"
-                      "\"cached_host\":%u",
+                      "\"cached_host\":%u,\"paused_us\":%lld,\"recomputed_tokens\":%u",
                       whole->cached_public, whole->cached_group, whole->cached_own,
-                      whole->cached_host_tokens);
+                      whole->cached_host_tokens, (long long)whole->paused_us,
+                      whole->recomputed_tokens);
     buffer_append_char(out, '}');
 }

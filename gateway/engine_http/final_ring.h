@@ -99,7 +99,7 @@ struct final_ring_figures {
 struct final_ring_figures final_ring_figures(const struct final_ring *ring);
 
 /* {"protocol":1,"request_id":…,"record_seq":…,…}: the data of the last frame of a stream. `whole`
- * adds what no file keeps: whose the cached tokens were, and where; NULL for a record that is read
- * again. */
+ * adds what no file keeps: whose the cached tokens were and where, and what pauses did; NULL for a
+ * record that is read again. */
 void final_ring_render(const struct final_record *record, const struct engine_report *whole,
                        struct buffer *out);

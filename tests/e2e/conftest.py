@@ -84,13 +84,14 @@ class Server:
     def admin(self, key=None):
         return self.http(key or self.admin_key, self.admin_url)
 
-    def tenant(self, name):
+    def tenant(self, name, scopes=None, **fields):
         """A new tenant with one key: (tenant id, key value, key id)."""
         with self.admin() as admin:
-            tenant = admin.post("/admin/v1/tenants", json={"name": name})
+            tenant = admin.post("/admin/v1/tenants", json={"name": name, **fields})
             assert tenant.status_code in (200, 201), tenant.text
             tenant_id = tenant.json()["id"]
-            key = admin.post(f"/admin/v1/tenants/{tenant_id}/keys", json={"name": "test"})
+            body = {"name": "test"} if scopes is None else {"name": "test", "scopes": scopes}
+            key = admin.post(f"/admin/v1/tenants/{tenant_id}/keys", json=body)
             assert key.status_code in (200, 201), key.text
             return tenant_id, key.json()["key"], key.json()["id"]
 

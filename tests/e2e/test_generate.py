@@ -18,7 +18,9 @@ def test_the_same_text_as_a_completion(server, key, client, tenants):
         request_id = answer.headers["x-request-id"]
         body = answer.json()
         named = http.post("/v1/generate", json={**ASKED, "model": MODEL_NAME}).json()
-    assert set(body) == {"id", "object", "created", "model", "text", "finish_reason", "usage"}
+    assert set(body) == {
+        "id", "object", "created", "model", "text", "finish_reason", "usage", "service_tier",
+    }  # fmt: skip
     assert body["object"] == "generation" and body["model"] == MODEL_NAME
     assert body["id"].startswith("gen-") and body["id"][4:] == request_id[4:]
     assert body["text"] == named["text"] == wanted.choices[0].text

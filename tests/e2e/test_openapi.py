@@ -68,7 +68,7 @@ def run(server, folder, tag, url, key, *more):
 
 @pytest.mark.slow
 def test_the_tenants_face(own_server, tmp_path):
-    _, key, _ = own_server.tenant("openapi")
+    _, key, _ = own_server.tenant("openapi", ["inference", "usage:read", "priority"])
     run(own_server, tmp_path, "tenants", own_server.url, key)
 
 

@@ -112,7 +112,11 @@ def test_usage_is_explained_when_asked(server, key, path, stream):
         assert all("banyan" not in usage for usage in told[asked])
     (usage,) = told["1"]
     how = usage["banyan"]
-    assert set(how) == {"queue_ms", "prefill_ms", "decode_ms", "swap_ms", "preemptions", "cached_tokens"}
+    assert set(how) == {
+        "service_tier", "queue_ms", "prefill_ms", "decode_ms", "swap_ms", "paused_ms", "preemptions",
+        "swapped_pages", "recomputed_tokens", "cached_tokens",
+    }  # fmt: skip
+    assert how["service_tier"] == "default"
     assert how["prefill_ms"] > 0 and how["queue_ms"] >= 0 and how["decode_ms"] >= 0
     parts = how["cached_tokens"]
     assert set(parts) == {"published", "group", "own", "device", "host"}

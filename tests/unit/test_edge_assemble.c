@@ -3,8 +3,10 @@
 #include "config/base/limits.h"
 #include "tests/unit/edge_text_kit.h"
 
-static const struct edge_final FINAL = {
-    .prompt_tokens = 5, .cached_tokens = 2, .completion_tokens = 4};
+static const struct edge_final FINAL = {.service_class = SERVICE_CLASS_BATCH,
+                                        .prompt_tokens = 5,
+                                        .cached_tokens = 2,
+                                        .completion_tokens = 4};
 
 static void add(struct edge_assemble *assemble, const char *rest)
 {
@@ -51,7 +53,7 @@ static void test_chat_of_two_choices(void **state)
         "\"refusal\":null},\"finish_reason\":\"stop\",\"token_ids\":[1, 2,3]},{\"index\":1,"
         "\"message\":{\"role\":\"assistant\",\"content\":\"x\",\"refusal\":null},\"logprobs\":null,"
         "\"finish_reason\":\"length\"}]," USAGE
-        ",\"service_tier\":\"default\",\"system_fingerprint\":\"fp_1\"}");
+        ",\"service_tier\":\"flex\",\"system_fingerprint\":\"fp_1\"}");
     edge_assemble_destroy(assemble);
 }
 
@@ -74,7 +76,7 @@ static void test_text_with_logprobs(void **state)
           "\"choices\":[{\"index\":0,\"text\":\"One two\",\"logprobs\":{\"tokens\":[\"One\","
           "\" two\"],\"token_logprobs\":[null,-1.25],\"top_logprobs\":[null,{\" two\":-1.25}],"
           "\"text_offset\":[0,3]},\"finish_reason\":\"length\"}]," USAGE
-          ",\"service_tier\":\"default\",\"system_fingerprint\":null}");
+          ",\"service_tier\":\"flex\",\"system_fingerprint\":null}");
     edge_assemble_destroy(assemble);
 }
 
@@ -88,11 +90,12 @@ static void test_generation(void **state)
     add(assemble, "\"id\":\"gen-1\",\"text\":\" b\",\"finish_reason\":null}");
     add(assemble, "\"id\":\"gen-1\",\"text\":\"\",\"finish_reason\":\"length\"}");
     check(assemble, "{\"id\":\"gen-1\",\"created\":7,\"model\":\"m\",\"object\":\"generation\","
-                    "\"text\":\"a\\u00e9 b\",\"finish_reason\":\"length\"," USAGE "}");
+                    "\"text\":\"a\\u00e9 b\",\"finish_reason\":\"length\"," USAGE
+                    ",\"service_tier\":\"flex\"}");
     edge_assemble_destroy(assemble);
     assert_int_equal(edge_assemble_create(&assemble, EDGE_STREAM_GENERATION), STATUS_OK);
     check(assemble, "{\"id\":\"f\",\"object\":\"generation\",\"text\":\"\","
-                    "\"finish_reason\":null," USAGE "}");
+                    "\"finish_reason\":null," USAGE ",\"service_tier\":\"flex\"}");
     edge_assemble_destroy(assemble);
 }
 
@@ -102,7 +105,7 @@ static void test_no_frame_at_all(void **state)
     struct edge_assemble *assemble;
     assert_int_equal(edge_assemble_create(&assemble, EDGE_STREAM_TEXT), STATUS_OK);
     check(assemble, "{\"id\":\"f\",\"object\":\"text_completion\",\"choices\":[]," USAGE
-                    ",\"service_tier\":\"default\",\"system_fingerprint\":null}");
+                    ",\"service_tier\":\"flex\",\"system_fingerprint\":null}");
     edge_assemble_destroy(assemble);
 }
 

@@ -50,16 +50,69 @@ static void test_what_only_the_edge_may_say(void **state)
 {
     (void)state;
     struct edge_body body;
-    static const char *const names[] = {"priority", "cache_salt"};
-    for (size_t i = 0; i < 2; i++) {
-        char text[64];
-        snprintf(text, sizeof text, "{\"%s\":1}", names[i]);
-        assert_int_equal(edge_body_read(slice_of(text), &body), STATUS_UNSUPPORTED);
-        assert_string_equal(status_note()->param, names[i]);
-        snprintf(text, sizeof text, "{\"%s\":null,\"metadata\":{\"%s\":1}}", names[i], names[i]);
-        assert_int_equal(edge_body_read(slice_of(text), &body), STATUS_OK);
+    assert_int_equal(edge_body_read(SLICE("{\"cache_salt\":1}"), &body), STATUS_UNSUPPORTED);
+    assert_string_equal(status_note()->param, "cache_salt");
+    assert_int_equal(
+        edge_body_read(SLICE("{\"cache_salt\":null,\"metadata\":{\"cache_salt\":1}}"), &body),
+        STATUS_OK);
+    assert_int_equal(edge_body_read(SLICE("{\"\\u0063ache_salt\":0}"), &body), STATUS_UNSUPPORTED);
+}
+
+/* What is asked for, what the tenant may have, what comes of it. */
+static void test_classes(void **state)
+{
+    (void)state;
+    enum { R = SERVICE_CLASS_REALTIME, S = SERVICE_CLASS_STANDARD, B = SERVICE_CLASS_BATCH };
+    static const struct {
+        const char *text;
+        int usual, best, served;
+        bool is_downgraded;
+    } rows[] = {
+        {"{}", S, R, S, false},
+        {"{}", B, R, B, false},
+        {"{\"service_tier\":null,\"priority\":null}", S, R, S, false},
+        {"{\"service_tier\":\"auto\"}", B, S, B, false},
+        {"{\"service_tier\":\"default\"}", R, R, R, false},
+        {"{\"service_tier\":\"priority\"}", S, R, R, false},
+        {"{\"service_tier\":\"pri\\u006frity\"}", S, R, R, false},
+        {"{\"service_tier\":\"priority\"}", S, S, S, true},
+        {"{\"service_tier\":\"priority\"}", B, B, B, true},
+        {"{\"service_tier\":\"flex\"}", R, R, B, false},
+        {"{\"service_tier\":\"scale\"}", S, R, S, false}, /* the engine's to refuse */
+        {"{\"service_tier\":7}", S, R, S, false},
+        {"{\"priority\":0}", S, R, S, false},
+        {"{\"\\u0070riority\":1}", S, R, B, false},
+        {"{\"priority\":1,\"service_tier\":\"priority\"}", S, R, S, false},
+        {"{\"priority\":1,\"service_tier\":\"priority\"}", S, S, B, true},
+        {"{\"priority\":2147483647}", R, R, B, false},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct edge_body body;
+        struct edge_class found;
+        const struct principal principal = {.scopes = AUTH_SCOPES_TENANT_ALL,
+                                            .default_class = (enum service_class)rows[i].usual,
+                                            .best_class = (enum service_class)rows[i].best};
+        assert_int_equal(edge_body_read(slice_of(rows[i].text), &body), STATUS_OK);
+        assert_int_equal(edge_body_class(&body, &principal, &found), STATUS_OK);
+        assert_int_equal(found.service_class, rows[i].served);
+        assert_int_equal(found.is_downgraded, rows[i].is_downgraded);
     }
-    assert_int_equal(edge_body_read(SLICE("{\"\\u0070riority\":0}"), &body), STATUS_UNSUPPORTED);
+}
+
+static void test_priority_needs_its_scope_and_a_number(void **state)
+{
+    (void)state;
+    struct edge_body body;
+    struct edge_class found;
+    const struct principal principal = {.scopes = AUTH_SCOPES_TENANT};
+    assert_int_equal(edge_body_read(SLICE("{\"priority\":0}"), &body), STATUS_OK);
+    assert_int_equal(edge_body_class(&body, &principal, &found), STATUS_UNSUPPORTED);
+    assert_string_equal(status_note()->param, "priority");
+    refuse("{\"priority\":-1}", "priority", "whole number");
+    refuse("{\"priority\":1.5}", "priority", "whole number");
+    refuse("{\"priority\":2147483648}", "priority", "whole number");
+    refuse("{\"priority\":\"1\"}", "priority", "whole number");
+    refuse("{\"priority\":true}", "priority", "whole number");
 }
 
 static void test_a_refusal_never_quotes_the_body(void **state)
@@ -136,6 +189,8 @@ int main(void)
         cmocka_unit_test(test_fields),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_what_only_the_edge_may_say),
+        cmocka_unit_test(test_classes),
+        cmocka_unit_test(test_priority_needs_its_scope_and_a_number),
         cmocka_unit_test(test_a_refusal_never_quotes_the_body),
         cmocka_unit_test(test_depth_and_elements_at_the_limit),
         cmocka_unit_test(test_brackets_in_strings_do_not_count),

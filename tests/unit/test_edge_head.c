@@ -18,7 +18,7 @@ static void test_head(void **state)
                              .path = SLICE("/v1/completions"),
                              .request_id = SLICE("req_1"),
                              .principal = &principal,
-                             .service_class = "standard",
+                             .service_class = SERVICE_CLASS_STANDARD,
                              .deadline_ms = 1234};
     struct buffer out;
     buffer_init(&out, EDGE_HEAD_BYTES_MAX);

@@ -136,6 +136,29 @@ static void test_refusals_are_relayed_and_not_counted(void **state)
     assert_int_equal(edge_kit_rows(), before);
 }
 
+/* The class that the body asks for reaches the engine, the answer and the row. */
+static void test_classes(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *fields, *head, *tier;
+    } rows[] = {
+        {",\"service_tier\":\"flex\"", "x-banyan-class: batch\r\n", "\"service_tier\":\"flex\""},
+        {",\"service_tier\":\"priority\"", "x-banyan-class: realtime\r\n",
+         "\"service_tier\":\"priority\""},
+        {",\"service_tier\":null", "x-banyan-class: standard\r\n", "\"service_tier\":\"default\""},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        assert_int_equal(edge_kit_public("POST", CHAT, body_of("ok", rows[i].fields)), 200);
+        edge_text_has(answer, rows[i].tier);
+        pthread_mutex_lock(&engine_lock);
+        edge_text_has(engine_head, rows[i].head);
+        pthread_mutex_unlock(&engine_lock);
+    }
+    assert_int_equal(edge_kit_public("POST", CHAT, body_of("ok", ",\"priority\":1")), 400);
+    edge_text_has(answer, "\"param\":\"priority\"");
+}
+
 static void test_trusted_headers(void **state)
 {
     (void)state;
@@ -348,6 +371,7 @@ int main(void)
         cmocka_unit_test(test_garbage_is_cancelled),
         cmocka_unit_test(test_refusals_are_relayed_and_not_counted),
         cmocka_unit_test(test_trusted_headers),
+        cmocka_unit_test(test_classes),
         cmocka_unit_test(test_client_leaves_while_streaming),
         cmocka_unit_test(test_client_leaves_before_the_head),
         cmocka_unit_test(test_client_leaves_a_deaf_engine),

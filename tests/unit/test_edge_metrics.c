@@ -19,7 +19,7 @@ static void test_names(void **state)
     edge_metrics_request(&metrics, "/v1/models", 401, 10);
     metric_add(metrics.tokens_generated, 5);
     metric_set(metrics.upstream_up, 1);
-    metric_observe(metrics.first_token_seconds, 0.2);
+    metric_observe(metrics.first_token_seconds[SERVICE_CLASS_STANDARD], 0.2);
     metric_observe(metrics.overhead_seconds, 0.001);
     struct buffer out;
     buffer_init(&out, 1 << 20);
@@ -28,7 +28,10 @@ static void test_names(void **state)
         "banyan_http_requests_total{route=\"/v1/models\",code=\"200\"} 2\n",
         "banyan_http_requests_total{route=\"/v1/models\",code=\"401\"} 1\n",
         "banyan_request_duration_seconds_count 3\n",
-        "banyan_time_to_first_token_seconds_bucket{class=\"standard\",le=",
+        "banyan_time_to_first_token_seconds_count{class=\"realtime\"} 0\n",
+        "banyan_time_to_first_token_seconds_count{class=\"standard\"} 1\n",
+        "banyan_time_to_first_token_seconds_count{class=\"batch\"} 0\n",
+        "banyan_downgrades_total 0\n",
         "banyan_gateway_overhead_seconds_count 1\n",
         "banyan_tokens_total{kind=\"prompt\"} 0\n",
         "banyan_tokens_total{kind=\"cached\"} 0\n",

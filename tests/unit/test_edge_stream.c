@@ -180,22 +180,28 @@ static void test_explained_usage(void **state)
         "event: banyan.final\ndata: {\"protocol\":1,\"record_seq\":1,\"prompt_tokens\":100,"
         "\"cached_tokens\":96,\"completion_tokens\":3,\"finish_reason\":\"stop\",\"queue_us\":1500,"
         "\"prefill_us\":2000001,\"decode_us\":7,\"preemptions\":2,\"swap_us\":30,"
+        "\"swapped_pages\":9,\"paused_us\":4000,\"recomputed_tokens\":17,"
         "\"cached_published\":48,\"cached_group\":32,\"cached_own\":16,\"cached_host\":10}\n\n";
     struct edge_stream stream;
     struct seen seen;
     for (int is_told = 0; is_told < 2; is_told++) {
         seen_init(&seen, &stream);
         stream.final.is_explained = true;
+        stream.final.service_class = SERVICE_CLASS_BATCH;
         assert_int_equal(edge_stream_feed(&stream, slice_of(is_told ? record : FINAL)), STATUS_OK);
         edge_stream_append_usage(&seen.out, &stream.final);
-        edge_text_has(seen.out.bytes,
-                      is_told ? "\"completion_tokens_details\":{\"reasoning_tokens\":0},"
-                                "\"banyan\":{\"queue_ms\":1.500,\"prefill_ms\":2000.001,"
-                                "\"decode_ms\":0.007,\"swap_ms\":0.030,\"preemptions\":2,"
-                                "\"cached_tokens\":{\"published\":48,\"group\":32,\"own\":16,"
-                                "\"device\":86,\"host\":10}}}"
-                              : "\"preemptions\":0,\"cached_tokens\":{\"published\":0,\"group\":0,"
-                                "\"own\":0,\"device\":4,\"host\":0}}}");
+        edge_text_has(
+            seen.out.bytes,
+            is_told ? "\"completion_tokens_details\":{\"reasoning_tokens\":0},"
+                      "\"banyan\":{\"service_tier\":\"flex\",\"queue_ms\":1.500,\"prefill_ms\":"
+                      "2000.001,"
+                      "\"decode_ms\":0.007,\"swap_ms\":0.030,\"paused_ms\":4.000,"
+                      "\"preemptions\":2,\"swapped_pages\":9,\"recomputed_tokens\":17,"
+                      "\"cached_tokens\":{\"published\":48,\"group\":32,\"own\":16,"
+                      "\"device\":86,\"host\":10}}}"
+                    : "\"preemptions\":0,\"swapped_pages\":0,"
+                      "\"recomputed_tokens\":0,\"cached_tokens\":{\"published\":0,\"group\":0,"
+                      "\"own\":0,\"device\":4,\"host\":0}}}");
         seen_deinit(&seen, &stream);
     }
 }

@@ -38,14 +38,15 @@ static void test_chat(void **state)
 {
     (void)state;
     const struct face_frame_head head = {
-        .kind = FACE_CHAT, .id = "chatcmpl-1", .model = "m\"x", .created_s = 9};
+        .kind = FACE_CHAT, .id = "chatcmpl-1", .model = "m\"x", .tier = "flex", .created_s = 9};
     struct face_frame_choice choice;
     face_frame_choice_init(&choice, 1);
     buffer_clear(&out);
     face_frame_write_role(&choice, &head, &out);
     assert_string_equal(out.bytes,
                         "{\"n\":0,\"id\":\"chatcmpl-1\",\"object\":\"chat.completion.chunk\","
-                        "\"created\":9,\"model\":\"m\\\"x\",\"choices\":[{\"index\":1,\"delta\":"
+                        "\"created\":9,\"service_tier\":\"flex\",\"model\":\"m\\\"x\",\"choices\":["
+                        "{\"index\":1,\"delta\":"
                         "{\"role\":\"assistant\",\"content\":\"\"},\"logprobs\":null,"
                         "\"finish_reason\":null}]}");
     struct engine_event event = token_event(504, "The");
@@ -54,7 +55,8 @@ static void test_chat(void **state)
     assert_true(face_frame_is_due(&choice, &head));
     assert_string_equal(write_frame(&choice, &head, 3, ENGINE_FINISH_NONE),
                         "{\"n\":3,\"id\":\"chatcmpl-1\",\"object\":\"chat.completion.chunk\","
-                        "\"created\":9,\"model\":\"m\\\"x\",\"choices\":[{\"index\":1,\"delta\":"
+                        "\"created\":9,\"service_tier\":\"flex\",\"model\":\"m\\\"x\",\"choices\":["
+                        "{\"index\":1,\"delta\":"
                         "{\"content\":\"The\"},\"logprobs\":null,\"finish_reason\":null}]}");
     assert_false(face_frame_is_due(&choice, &head));
     assert_non_null(strstr(write_frame(&choice, &head, 3, ENGINE_FINISH_STOP),
@@ -65,8 +67,12 @@ static void test_chat(void **state)
 static void test_chat_logprobs(void **state)
 {
     (void)state;
-    const struct face_frame_head head = {
-        .kind = FACE_CHAT, .id = "c", .model = "m", .want_logprobs = true, .want_token_ids = true};
+    const struct face_frame_head head = {.kind = FACE_CHAT,
+                                         .id = "c",
+                                         .model = "m",
+                                         .tier = "default",
+                                         .want_logprobs = true,
+                                         .want_token_ids = true};
     struct face_frame_choice choice;
     face_frame_choice_init(&choice, 0);
     struct engine_event event = token_event(504, "");
@@ -86,7 +92,7 @@ static void test_text_with_an_echoed_prompt(void **state)
 {
     (void)state;
     const struct face_frame_head head = {
-        .kind = FACE_TEXT, .id = "cmpl-1", .model = "m", .want_logprobs = true};
+        .kind = FACE_TEXT, .id = "cmpl-1", .model = "m", .tier = "default", .want_logprobs = true};
     struct face_frame_choice choice;
     face_frame_choice_init(&choice, 0);
     struct engine_event prompt = token_event(504, "The");
@@ -111,17 +117,19 @@ static void test_generation(void **state)
 {
     (void)state;
     const struct face_frame_head head = {
-        .kind = FACE_GENERATE, .id = "gen-1", .model = "m", .created_s = 9};
+        .kind = FACE_GENERATE, .id = "gen-1", .model = "m", .tier = "default", .created_s = 9};
     struct face_frame_choice choice;
     face_frame_choice_init(&choice, 0);
     struct engine_event event = token_event(504, "The");
     face_frame_add(&choice, &head, &event, engine);
-    assert_string_equal(write_frame(&choice, &head, 1, ENGINE_FINISH_NONE),
-                        "{\"n\":1,\"id\":\"gen-1\",\"object\":\"generation\",\"created\":9,"
-                        "\"model\":\"m\",\"text\":\"The\",\"finish_reason\":null}");
-    assert_string_equal(write_frame(&choice, &head, 1, ENGINE_FINISH_LENGTH),
-                        "{\"n\":1,\"id\":\"gen-1\",\"object\":\"generation\",\"created\":9,"
-                        "\"model\":\"m\",\"text\":\"\",\"finish_reason\":\"length\"}");
+    assert_string_equal(
+        write_frame(&choice, &head, 1, ENGINE_FINISH_NONE),
+        "{\"n\":1,\"id\":\"gen-1\",\"object\":\"generation\",\"created\":9,"
+        "\"service_tier\":\"default\",\"model\":\"m\",\"text\":\"The\",\"finish_reason\":null}");
+    assert_string_equal(
+        write_frame(&choice, &head, 1, ENGINE_FINISH_LENGTH),
+        "{\"n\":1,\"id\":\"gen-1\",\"object\":\"generation\",\"created\":9,"
+        "\"service_tier\":\"default\",\"model\":\"m\",\"text\":\"\",\"finish_reason\":\"length\"}");
     face_frame_choice_deinit(&choice);
 }
 

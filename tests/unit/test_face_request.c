@@ -173,9 +173,11 @@ static const struct wrong {
     {FACE_CHAT, ",\"response_format\":{\"type\":\"json_schema\"}", STATUS_UNSUPPORTED,
      "response_format.type"},
     {FACE_CHAT, ",\"modalities\":[\"audio\"]", STATUS_UNSUPPORTED, "modalities"},
-    {FACE_CHAT, ",\"service_tier\":\"priority\"", STATUS_UNSUPPORTED, "service_tier"},
+    {FACE_CHAT, ",\"service_tier\":\"scale\"", STATUS_UNSUPPORTED, "service_tier"},
+    {FACE_GENERATE, ",\"service_tier\":1", STATUS_INVALID, "service_tier"},
     {FACE_CHAT, ",\"store\":true", STATUS_UNSUPPORTED, "store"},
-    {FACE_CHAT, ",\"priority\":0", STATUS_UNSUPPORTED, "priority"},
+    {FACE_CHAT, ",\"priority\":-1", STATUS_OUT_OF_RANGE, "priority"},
+    {FACE_TEXT, ",\"priority\":1.5", STATUS_INVALID, "priority"},
     {FACE_CHAT, ",\"echo\":true", STATUS_UNSUPPORTED, "echo"},
     {FACE_CHAT, ",\"prompt\":\"x\"", STATUS_UNSUPPORTED, "prompt"},
     {FACE_TEXT, ",\"messages\":[]", STATUS_UNSUPPORTED, "messages"},
@@ -184,6 +186,33 @@ static const struct wrong {
     {FACE_TEXT, ",\"logprobs\":21", STATUS_OUT_OF_RANGE, "logprobs"},
     {FACE_TEXT, ",\"logprobs\":true", STATUS_INVALID, "logprobs"},
 };
+
+static void test_classes(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *fields;
+        enum service_class service_class;
+    } rows[] = {
+        {"", SERVICE_CLASS_STANDARD},
+        {",\"service_tier\":null,\"priority\":null", SERVICE_CLASS_STANDARD},
+        {",\"service_tier\":\"auto\"", SERVICE_CLASS_STANDARD},
+        {",\"service_tier\":\"default\"", SERVICE_CLASS_STANDARD},
+        {",\"service_tier\":\"priority\"", SERVICE_CLASS_REALTIME},
+        {",\"service_tier\":\"flex\"", SERVICE_CLASS_BATCH},
+        {",\"priority\":1,\"service_tier\":\"priority\"", SERVICE_CLASS_STANDARD},
+        {",\"priority\":7", SERVICE_CLASS_BATCH},
+    };
+    static const enum face_kind all[] = {FACE_CHAT, FACE_TEXT, FACE_GENERATE};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        for (size_t kind = 0; kind < 3; kind++) {
+            struct face_request request;
+            assert_int_equal(parse_with(&request, all[kind], rows[i].fields), STATUS_OK);
+            assert_int_equal(request.engine.service_class, rows[i].service_class);
+            face_request_deinit(&request);
+        }
+    }
+}
 
 static void test_wrong_fields_are_named(void **state)
 {
@@ -332,6 +361,7 @@ int main(void)
         cmocka_unit_test(test_prompts),
         cmocka_unit_test(test_generate),
         cmocka_unit_test(test_wrong_fields_are_named),
+        cmocka_unit_test(test_classes),
         cmocka_unit_test(test_wrong_bodies_are_named),
         cmocka_unit_test(test_no_memory_at_any_point),
     };

@@ -82,6 +82,7 @@ static void test_wrong_headers_are_refused(void **state)
         "x-banyan-class: \r\n",
         "x-banyan-class: Batch\r\n",
         "x-banyan-class: aaaaaaaaaaaaaaaa\r\n",
+        "x-banyan-class: priority\r\n",
         "x-banyan-weight: 0\r\n",
         "x-banyan-weight: 1001\r\n",
         "x-banyan-weight: 1.5\r\n",

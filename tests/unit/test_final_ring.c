@@ -232,8 +232,12 @@ static void test_the_frame_has_every_member(void **state)
         const char *word;
     } routes[] = {{FINAL_ROUTE_CHAT, "\"route\":\"/v1/chat/completions\","},
                   {FINAL_ROUTE_GENERATE, "\"route\":\"/v1/generate\","}};
-    const struct engine_report whole = {
-        .cached_public = 1, .cached_group = 2, .cached_own = 3, .cached_host_tokens = 4};
+    const struct engine_report whole = {.cached_public = 1,
+                                        .cached_group = 2,
+                                        .cached_own = 3,
+                                        .cached_host_tokens = 4,
+                                        .paused_us = 5,
+                                        .recomputed_tokens = 6};
     for (size_t i = 0; i < 2; i++) {
         struct final_record other = record;
         other.route = routes[i].route;
@@ -242,7 +246,8 @@ static void test_the_frame_has_every_member(void **state)
         assert_non_null(strstr(out.bytes, routes[i].word));
         assert_non_null(strstr(out.bytes, ",\"swap_us\":0,\"cached_published\":1,"
                                           "\"cached_group\":2,\"cached_own\":3,"
-                                          "\"cached_host\":4}"));
+                                          "\"cached_host\":4,\"paused_us\":5,"
+                                          "\"recomputed_tokens\":6}"));
     }
     buffer_deinit(&out);
 }

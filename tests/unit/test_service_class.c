@@ -49,12 +49,22 @@ static void test_other_words_change_nothing(void **state)
     assert_false(service_class_from_tier(SLICE("realtime"), &found));
 }
 
+static void test_lower_ends_at_the_least_urgent(void **state)
+{
+    (void)state;
+    assert_int_equal(service_class_lower(SERVICE_CLASS_REALTIME, 0), SERVICE_CLASS_REALTIME);
+    assert_int_equal(service_class_lower(SERVICE_CLASS_REALTIME, 1), SERVICE_CLASS_STANDARD);
+    assert_int_equal(service_class_lower(SERVICE_CLASS_REALTIME, UINT32_MAX), SERVICE_CLASS_BATCH);
+    assert_int_equal(service_class_lower(SERVICE_CLASS_BATCH, 1), SERVICE_CLASS_BATCH);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_names_and_tiers_lead_back),
         cmocka_unit_test(test_the_words),
         cmocka_unit_test(test_other_words_change_nothing),
+        cmocka_unit_test(test_lower_ends_at_the_least_urgent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
