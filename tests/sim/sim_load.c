@@ -145,6 +145,8 @@ void sim_load_draw(struct sim_draw *out, const struct sim_knobs *knobs, struct r
     if (rng_below(rng, 4) == 0)
         out->arrival_us = arrival_us;
     draw_flood(out, knobs, rng, arrival_us);
+    if (knobs->deaf > 0 && out->tenant >= knobs->deaf)
+        out->stop_tokens = SIM_NEVER;
 }
 
 /* Who begins with the same two blocks is the same tenant. */

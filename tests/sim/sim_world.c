@@ -18,6 +18,7 @@ enum {
     IDLE_US = 1000,         /* times the model's slowness */
     CACHE_CHECK_TICKS = 64, /* the table of nodes is large; debug builds check at each step */
     STILL_STEPS_MAX = 2 * KV_POOL_PAGE_TOKENS * (1 + SIM_CONTEXT / KV_POOL_PAGE_TOKENS),
+    HANG_UP_STEPS = 400, /* for a reader who has stopped, unless only one tenant's do */
     POISON = 0xff,
 };
 
@@ -228,7 +229,7 @@ static void open_step(struct sim_world *world)
                                         .keys_of_us = 50};
     if (kernels_create(&world->kernels, &kernels_options) != STATUS_OK ||
         sim_model_layout(world->kernels, KV_POOL_PAGE_TOKENS, &world->layout) != STATUS_OK ||
-        ticket_table_init(&world->tickets, knobs->requests, 64 << 20) != STATUS_OK ||
+        ticket_table_init(&world->tickets, 2 * knobs->requests + 8, 64 << 20) != STATUS_OK ||
         sampler_init(&world->sampler, SIM_MODEL_VOCAB) != STATUS_OK)
         fail(world, "no world: %s", status_note()->message);
     world->model =
@@ -542,6 +543,11 @@ static void act(struct sim_world *world)
             request->is_cancelled = ticket_cancel(&world->tickets, request->id);
             trace(world, "request %u is cancelled", i);
         }
+        bool is_hung = request->tick_stopped > 0 && request->draw.is_forever &&
+                       world->knobs.deaf != 1 && !request->is_cancelled &&
+                       world->tick - request->tick_stopped >= HANG_UP_STEPS;
+        if (is_hung)
+            request->is_cancelled = ticket_cancel(&world->tickets, request->id);
         if (request->tick_stopped > 0 && !request->draw.is_forever &&
             world->tick - request->tick_stopped >= request->draw.resume_steps) {
             request->draw.stop_tokens = SIM_NEVER;
@@ -973,8 +979,9 @@ static uint64_t run_ticks_left(const struct sim_world *world)
     for (uint32_t i = 0; i < world->knobs.requests; i++) {
         const struct sim_request *request = &world->requests[i];
         if (!request->is_over)
-            ticks += 2 * (uint64_t)request->draw.choices *
-                     (request->prompt.count + request->draw.tokens_max);
+            ticks += (request->draw.is_forever ? HANG_UP_STEPS : 0) +
+                     2 * (uint64_t)request->draw.choices *
+                         (request->prompt.count + request->draw.tokens_max);
     }
     return ticks;
 }
