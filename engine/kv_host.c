@@ -17,9 +17,9 @@ enum status kv_host_init(struct kv_host *host, struct kernels *kernels, size_t p
         return STATUS_OK;
     host->memory = kernels_buffer_create(kernels, pages * page_bytes);
     host->free_pages = mem_zalloc(pages, sizeof(*host->free_pages));
-    host->is_held = mem_zalloc(pages, sizeof(*host->is_held));
+    host->references = mem_zalloc(pages, sizeof(*host->references));
     host->domains = mem_zalloc(pages, sizeof(*host->domains));
-    if (host->memory == NULL || host->free_pages == NULL || host->is_held == NULL ||
+    if (host->memory == NULL || host->free_pages == NULL || host->references == NULL ||
         host->domains == NULL) {
         kv_host_deinit(host);
         FAIL(STATUS_NO_MEMORY, "no memory for %llu host pages of %zu bytes",
@@ -36,7 +36,7 @@ void kv_host_deinit(struct kv_host *host)
     if (host->memory != NULL)
         kernels_buffer_destroy(host->kernels, host->memory);
     mem_free(host->free_pages);
-    mem_free(host->is_held);
+    mem_free(host->references);
     mem_free(host->domains);
     *host = (struct kv_host){0};
 }
@@ -46,15 +46,22 @@ static char *page_memory(const struct kv_host *host, host_page page)
     return (char *)host->memory + (size_t)page * host->page_bytes;
 }
 
-host_page kv_host_store(struct kv_host *host, const void *page, const struct engine_domain *domain)
+host_page kv_host_acquire(struct kv_host *host, const struct engine_domain *domain)
 {
     if (host->free_count == 0)
         return KV_POOL_NONE;
-    host_page to = host->free_pages[--host->free_count];
-    ASSERT(!host->is_held[to]);
-    host->is_held[to] = true;
-    host->domains[to] = *domain;
-    memcpy(page_memory(host, to), page, host->page_bytes);
+    host_page page = host->free_pages[--host->free_count];
+    ASSERT(host->references[page] == 0);
+    host->references[page] = 1;
+    host->domains[page] = *domain;
+    return page;
+}
+
+host_page kv_host_store(struct kv_host *host, const void *page, const struct engine_domain *domain)
+{
+    host_page to = kv_host_acquire(host, domain);
+    if (to != KV_POOL_NONE)
+        memcpy(page_memory(host, to), page, host->page_bytes);
     return to;
 }
 
@@ -62,17 +69,26 @@ const void *kv_host_get(const struct kv_host *host, host_page page,
                         const struct engine_domain *domain)
 {
     ASSERT(page < host->page_count);
-    ASSERT(host->is_held[page]);
+    ASSERT(host->references[page] > 0);
     ASSERT(memcmp(host->domains[page].bytes, domain->bytes, sizeof(domain->bytes)) == 0);
     return page_memory(host, page);
+}
+
+void kv_host_retain(struct kv_host *host, host_page page)
+{
+    ASSERT(page < host->page_count);
+    ASSERT(host->references[page] > 0);
+    ASSERT(host->references[page] < UINT32_MAX);
+    host->references[page]++;
 }
 
 void kv_host_release(struct kv_host *host, host_page page)
 {
     ASSERT(page < host->page_count);
-    ASSERT(host->is_held[page]);
+    ASSERT(host->references[page] > 0);
+    if (--host->references[page] > 0)
+        return;
     ASSERT(host->free_count < host->page_count);
-    host->is_held[page] = false;
     host->domains[page] = (struct engine_domain){0};
     host->free_pages[host->free_count++] = page;
 #ifdef BANYAN_SLOW_CHECKS
@@ -85,20 +101,20 @@ bool kv_host_check(const struct kv_host *host)
 {
     uint32_t held = 0;
     for (host_page page = 0; page < host->page_count; page++)
-        held += host->is_held[page];
+        held += host->references[page] > 0;
     /* As many free entries as pages that are not held, none of them held, none twice. */
     uint64_t sum = 0;
     uint64_t squares = 0;
     for (uint32_t i = 0; i < host->free_count; i++) {
         host_page page = host->free_pages[i];
-        if (page >= host->page_count || host->is_held[page])
+        if (page >= host->page_count || host->references[page] > 0)
             return false;
         sum += page;
         squares += (uint64_t)page * page;
     }
     for (host_page page = 0; page < host->page_count; page++) {
-        sum -= host->is_held[page] ? 0 : page;
-        squares -= host->is_held[page] ? 0 : (uint64_t)page * page;
+        sum -= host->references[page] > 0 ? 0 : page;
+        squares -= host->references[page] > 0 ? 0 : (uint64_t)page * page;
     }
     return held + host->free_count == host->page_count && sum == 0 && squares == 0;
 }

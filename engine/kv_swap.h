@@ -56,6 +56,7 @@ struct kv_swap_list {
     uint32_t page_count; /* 0: nothing is held */
     uint32_t host_count; /* of them, in host memory: so many device pages are needed to come back */
     struct kv_swap_owner owner;
+    bool is_marked; /* within a call */
 };
 
 struct kv_swap_figures {
@@ -72,8 +73,8 @@ struct kv_swap {
     struct prefix_cache *cache;
     struct kv_swap_list *lists; /* [places] */
     uint32_t *entries;          /* [places][pages of a context] */
-    uint32_t *from, *to;        /* [pages of a context] of one batch */
-    uint32_t *counts;           /* [pages of pool or host pool] scratch of kv_swap_check */
+    uint32_t *from, *to;        /* [pages of pool or host pool] of one batch */
+    uint32_t *counts;           /* [the same] scratch */
     double page_us;             /* a page out or in, lately */
     bool is_too_small_said;
     struct kv_swap_figures figures;
@@ -106,9 +107,9 @@ static inline const struct kv_swap_list *kv_swap_list(const struct kv_swap *swap
 
 /* Pool pages that only lists and the tree hold: what kv_swap_give_way could free. */
 uint32_t kv_swap_protected(const struct kv_swap *swap);
-/* Frees up to `pages` of them, of the least deserving lists first, the last page of a list first:
- * to host memory while there is room without anybody falling, else the lists that hold it are cut
- * there. How many it has freed. */
+/* Makes `pages` of them available (free, or the tree's alone), or all, of the least deserving lists
+ * first, the last page of a list first: to host memory while there is room without anybody falling,
+ * else the lists that hold it are cut there. How many are more available than before. */
 uint32_t kv_swap_give_way(struct kv_swap *swap, uint32_t pages);
 
 /* Predicted µs of both ways for so many pages, from measured rates; against step_cost's time of

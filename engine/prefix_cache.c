@@ -50,6 +50,8 @@ static enum status init_parts(struct prefix_cache *cache)
     const struct prefix_cache_options *options = &cache->options;
     const struct kv_pool *pool = cache->pool;
     TRY(kv_host_init(&cache->host, options->kernels, pool->layout.page_bytes, options->host_bytes));
+    if (options->is_off)
+        return STATUS_OK;
     uint32_t values = pool->page_count + cache->host.page_count;
     const struct radix_options tree = {
         .page_symbols = pool->layout.page_tokens,
@@ -73,13 +75,13 @@ enum status prefix_cache_init(struct prefix_cache *cache,
                               const struct prefix_cache_options *options)
 {
     *cache = (struct prefix_cache){.options = *options, .pool = options->pool};
-    if (options->is_off)
-        return STATUS_OK;
     enum status status = init_parts(cache);
     if (status != STATUS_OK) {
         prefix_cache_deinit(cache);
         return status;
     }
+    if (options->is_off)
+        return STATUS_OK;
     /* One full sequence always fits beside all pins. */
     uint32_t total = cache->pool->page_count;
     uint32_t beside = total - kv_pool_pages_for(cache->pool, options->context);
@@ -198,18 +200,25 @@ static void forget_host(struct prefix_cache *cache, radix_node node)
     kv_host_release(&cache->host, page);
 }
 
-/* A copy in the host tier; when that is full, of its own the page that goes next makes room. */
+/* Of the host tier's own pages the one that goes next; false when all are held or being read. */
+static bool evict_host(struct prefix_cache *cache)
+{
+    radix_node next = cache->tree == NULL ? RADIX_NONE : radix_evict_next(cache->tree, RADIX_HOST);
+    if (next == RADIX_NONE)
+        return false;
+    forget_host(cache, next);
+    radix_tree_clear(cache->tree, next);
+    cache->figures.host_dropped++;
+    cache->version++;
+    return true;
+}
+
+/* A copy in the host tier, where one of its own makes room. */
 static host_page evict_store(struct prefix_cache *cache, page_id page)
 {
     struct kv_host *host = &cache->host;
-    if (host->page_count > 0 && host->free_count == 0) {
-        radix_node next = radix_evict_next(cache->tree, RADIX_HOST);
-        if (next == RADIX_NONE) /* all are being read */
-            return KV_POOL_NONE;
-        forget_host(cache, next);
-        radix_tree_clear(cache->tree, next);
-        cache->figures.host_dropped++;
-    }
+    if (host->page_count > 0 && host->free_count <= cache->host_reserve && !evict_host(cache))
+        return KV_POOL_NONE;
     return kv_host_store(host, kv_pool_memory(cache->pool, page), &cache->pool->domains[page]);
 }
 
@@ -256,6 +265,13 @@ static page_id fresh_page(struct prefix_cache *cache, const struct engine_domain
 
 /* --- taking --- */
 
+/* A node of the host tier may be evicted, unless a paused sequence holds its page too. */
+static void host_idle(struct prefix_cache *cache, radix_node node)
+{
+    if (cache->host.references[radix_tree_value(cache->tree, node)] == 1)
+        radix_evict_idle(cache->tree, node);
+}
+
 /* Nothing evicts a node between hold and unhold. */
 static void hold(struct prefix_cache *cache, radix_node node)
 {
@@ -270,7 +286,7 @@ static void unhold(struct prefix_cache *cache, radix_node node)
     if (radix_tree_tier(cache->tree, node) == RADIX_DEVICE)
         kv_pool_release(cache->pool, radix_tree_value(cache->tree, node));
     else
-        radix_evict_idle(cache->tree, node);
+        host_idle(cache, node);
 }
 
 /* Whose a node's host page is: tree and tier must say the same, in every build. */
@@ -282,9 +298,29 @@ static struct engine_domain host_domain(const struct prefix_cache *cache, radix_
     return *domain;
 }
 
-/* The page of a held node, with the holder's reference: from the host tier into a fresh page, which
- * is the same domain's. False, and nothing changed, when no page can be had. */
-static bool bring(struct prefix_cache *cache, radix_node node, page_id *out)
+/* The tree gives up a node's host page. Page `index` of the node's text stands in `page` too, where
+ * those who are paused find it from now on. */
+static void leave_host(struct prefix_cache *cache, radix_node node, uint32_t index, page_id page)
+{
+    host_page from = radix_tree_value(cache->tree, node);
+    if (cache->host.references[from] > 1)
+        cache->moved(cache->moved_context, index, from, page);
+    ASSERT(cache->host.references[from] == 1);
+    forget_host(cache, node);
+}
+
+static void set_device(struct prefix_cache *cache, radix_node node, page_id page)
+{
+    ASSERT(cache->page_node[page] == RADIX_NONE); /* a page stands for one text */
+    radix_tree_set(cache->tree, node, RADIX_DEVICE, page);
+    cache->page_node[page] = node;
+    kv_pool_cache(cache->pool, page);
+    cache->version++;
+}
+
+/* Page `index` of a text, a held node, with the holder's reference: from the host tier into a fresh
+ * page, which is the same domain's. False, and nothing changed, when no page can be had. */
+static bool bring(struct prefix_cache *cache, radix_node node, uint32_t index, page_id *out)
 {
     if (radix_tree_tier(cache->tree, node) == RADIX_DEVICE) {
         *out = radix_tree_value(cache->tree, node);
@@ -297,12 +333,9 @@ static bool bring(struct prefix_cache *cache, radix_node node, page_id *out)
     memcpy(kv_pool_memory(cache->pool, page),
            kv_host_get(&cache->host, radix_tree_value(cache->tree, node), &domain),
            cache->host.page_bytes);
-    forget_host(cache, node);
-    radix_tree_set(cache->tree, node, RADIX_DEVICE, page);
-    cache->page_node[page] = node;
-    kv_pool_cache(cache->pool, page);
+    leave_host(cache, node, index, page);
+    set_device(cache, node, page);
     cache->figures.returned_pages++;
-    cache->version++;
     *out = page;
     return true;
 }
@@ -351,7 +384,7 @@ uint32_t prefix_cache_take(struct prefix_cache *cache, const struct prefix_view 
         struct prefix_match with = *out;
         add_found(cache, view, &found, cache->nodes[taken], cache->pool->layout.page_tokens, &with);
         device_idle = pages[taken];
-        if (!bring(cache, cache->nodes[taken], &pages[taken]))
+        if (!bring(cache, cache->nodes[taken], taken, &pages[taken]))
             break;
         *out = with;
     }
@@ -373,15 +406,11 @@ uint32_t prefix_cache_take(struct prefix_cache *cache, const struct prefix_view 
 
 /* --- inserting --- */
 
-static void keep_page(struct prefix_cache *cache, radix_node node, page_id page)
+static void keep_page(struct prefix_cache *cache, radix_node node, uint32_t index, page_id page)
 {
     if (radix_tree_tier(cache->tree, node) == RADIX_HOST)
-        forget_host(cache, node);
-    ASSERT(cache->page_node[page] == RADIX_NONE); /* a page stands for one text */
-    radix_tree_set(cache->tree, node, RADIX_DEVICE, page);
-    cache->page_node[page] = node;
-    kv_pool_cache(cache->pool, page);
-    cache->version++;
+        leave_host(cache, node, index, page);
+    set_device(cache, node, page);
 }
 
 /* An idle rest of the view's own tree that the first tokens of a page, now to be inserted behind
@@ -432,7 +461,7 @@ void prefix_cache_insert(struct prefix_cache *cache, const struct prefix_view *v
             return;
         ASSERT(is_same(&cache->pool->domains[pages[i]], view->domain));
         if (radix_tree_tier(cache->tree, node) != RADIX_DEVICE) {
-            keep_page(cache, node, pages[i]);
+            keep_page(cache, node, i, pages[i]);
             continue;
         }
         page_id kept = radix_tree_value(cache->tree, node);
@@ -471,7 +500,7 @@ void prefix_cache_insert_rest(struct prefix_cache *cache, const struct prefix_vi
             kernels_kv_copy(cache->options.kernels, &cache->pool->layout,
                             kv_pool_memory(cache->pool, kept), kv_pool_memory(cache->pool, page),
                             count % symbols);
-        keep_page(cache, node, kept);
+        keep_page(cache, node, count / symbols, kept);
     }
     if (is_open)
         kv_pool_release(cache->pool, kept);
@@ -514,7 +543,7 @@ static enum status pin_nodes(struct prefix_cache *cache, const struct engine_dom
                      !kv_pool_is_pinned(cache->pool, radix_tree_value(cache->tree, nodes[i]));
     TRY(prefix_cache_pin_check(cache, new_count));
     for (uint32_t i = 0; i < count; i++)
-        if (!bring(cache, nodes[i], &page))
+        if (!bring(cache, nodes[i], i, &page))
             FAIL(STATUS_BUSY, "no KV page is free to bring back %u pages that are to be pinned",
                  count);
     if (row == NULL) {
@@ -581,6 +610,74 @@ void prefix_cache_drop_domain(struct prefix_cache *cache, const struct engine_do
     cache->version++;
 }
 
+/* --- host pages that paused sequences hold --- */
+
+uint32_t prefix_cache_host_available(const struct prefix_cache *cache)
+{
+    return cache->host.free_count +
+           (cache->tree == NULL ? 0 : radix_evict_idle_count(cache->tree, RADIX_HOST));
+}
+
+bool prefix_cache_host_is_cached(const struct prefix_cache *cache, host_page page)
+{
+    return cache->tree != NULL && cache->host_node[page] != RADIX_NONE;
+}
+
+bool prefix_cache_host_make_room(struct prefix_cache *cache, uint32_t pages)
+{
+    while (cache->host.free_count < pages)
+        if (!evict_host(cache))
+            return false;
+    return true;
+}
+
+void prefix_cache_host_reserve(struct prefix_cache *cache, uint32_t pages)
+{
+    cache->host_reserve = pages;
+}
+
+void prefix_cache_demote(struct prefix_cache *cache, page_id page, host_page to)
+{
+    radix_node node = cache->tree == NULL ? RADIX_NONE : cache->page_node[page];
+    if (node != RADIX_NONE) {
+        cache->page_node[page] = RADIX_NONE; /* first: tell_idle has nothing to tell the tree */
+        radix_tree_set(cache->tree, node, RADIX_HOST, to);
+        cache->host_node[to] = node;
+        kv_host_retain(&cache->host, to);
+        kv_pool_uncache(cache->pool, page);
+        cache->version++;
+    }
+    ASSERT(cache->pool->references[page] == 1);
+    kv_pool_release(cache->pool, page);
+}
+
+void prefix_cache_promote(struct prefix_cache *cache, host_page from, page_id page)
+{
+    radix_node node = cache->tree == NULL ? RADIX_NONE : cache->host_node[from];
+    if (node != RADIX_NONE) {
+        forget_host(cache, node);
+        set_device(cache, node, page);
+    }
+    ASSERT(cache->host.references[from] == 1);
+    kv_host_release(&cache->host, from);
+}
+
+void prefix_cache_host_release(struct prefix_cache *cache, host_page page)
+{
+    kv_host_release(&cache->host, page);
+    if (cache->tree != NULL && cache->host_node[page] != RADIX_NONE)
+        host_idle(cache, cache->host_node[page]);
+}
+
+void prefix_cache_set_moved(struct prefix_cache *cache,
+                            void (*moved)(void *context, uint32_t index, host_page from,
+                                          page_id to),
+                            void *context)
+{
+    cache->moved = moved;
+    cache->moved_context = context;
+}
+
 /* --- figures --- */
 
 void prefix_cache_count(struct prefix_cache *cache, const struct prefix_view *view, uint32_t count,
@@ -640,7 +737,7 @@ bool prefix_cache_check(const struct prefix_cache *cache)
     const struct kv_pool *pool = cache->pool;
     const struct kv_host *host = &cache->host;
     if (cache->tree == NULL)
-        return pool->idle_count == 0 && pool->pinned_count == 0;
+        return pool->idle_count == 0 && pool->pinned_count == 0 && kv_host_check(host);
     uint32_t cached = 0;
     for (page_id page = 0; page < pool->page_count; page++) {
         radix_node node = cache->page_node[page];
@@ -652,13 +749,16 @@ bool prefix_cache_check(const struct prefix_cache *cache)
         cached += node != RADIX_NONE;
     }
     uint32_t stored = 0;
+    uint32_t stored_idle = 0;
     for (host_page page = 0; page < host->page_count; page++) {
         radix_node node = cache->host_node[page];
-        if (host->is_held[page] != (node != RADIX_NONE))
+        if (node == RADIX_NONE)
+            continue; /* free, or paused sequences' alone: kv_swap_check */
+        if (host->references[page] == 0 ||
+            !check_node(cache, node, RADIX_HOST, page, &host->domains[page]))
             return false;
-        if (node != RADIX_NONE && !check_node(cache, node, RADIX_HOST, page, &host->domains[page]))
-            return false;
-        stored += node != RADIX_NONE;
+        stored++;
+        stored_idle += host->references[page] == 1;
     }
     uint32_t pinned = 0;
     for (uint32_t i = 0; i < cache->published_count; i++)
@@ -666,7 +766,7 @@ bool prefix_cache_check(const struct prefix_cache *cache)
     return cached == radix_tree_count(cache->tree, RADIX_DEVICE) &&
            stored == radix_tree_count(cache->tree, RADIX_HOST) &&
            pool->idle_count == radix_evict_idle_count(cache->tree, RADIX_DEVICE) &&
-           stored == radix_evict_idle_count(cache->tree, RADIX_HOST) &&
+           stored_idle == radix_evict_idle_count(cache->tree, RADIX_HOST) &&
            pinned == pool->pinned_count && pinned <= cache->pin_pages_max && kv_host_check(host) &&
            radix_check(cache->tree);
 }

@@ -1,7 +1,7 @@
 /* prefix_cache: what was computed once: the trees of pages, their host tier, pins and figures.
  *
- * Owns:     the radix tree, the host pool, one reference of the KV pool for each page in the tree
- *           and one more for each pinned page.
+ * Owns:     the radix tree, the host pool (also when off: kv_swap fills it too), one reference of
+ *           the KV pool for each page in the tree and one more for each pinned page.
  * Thread:   engine thread only.
  * Cost:     no allocation after prefix_cache_init; each call O(pages of its text × domains that it
  *           sees), but for drop_domain (pages of the domain) and check.
@@ -85,6 +85,9 @@ struct prefix_cache {
     struct prefix_published *published; /* [published_count], room for LIMIT_PROMPTS */
     uint32_t published_count;
     uint32_t pin_pages_max;
+    uint32_t host_reserve; /* host pages that only kv_swap takes */
+    void (*moved)(void *context, uint32_t index, host_page from, page_id to);
+    void *moved_context;
     struct prefix_figures figures; /* the counters */
     uint64_t version;
 };
@@ -148,6 +151,30 @@ void prefix_cache_drop_domain(struct prefix_cache *cache, const struct engine_do
 
 /* Changes whenever a find could give another answer: one that was kept with it is still good. */
 uint64_t prefix_cache_version(const struct prefix_cache *cache);
+
+/* --- host pages that paused sequences hold (kv_swap), the tree perhaps too: never evicted --- */
+
+/* Host pages that are free or only the tree's. O(1). */
+uint32_t prefix_cache_host_available(const struct prefix_cache *cache);
+bool prefix_cache_host_is_cached(const struct prefix_cache *cache, host_page page);
+/* The tree drops least wanted host pages until `pages` are free; false if too few are its alone. */
+bool prefix_cache_host_make_room(struct prefix_cache *cache, uint32_t pages);
+/* So many free host pages are not for what is evicted. */
+void prefix_cache_host_reserve(struct prefix_cache *cache, uint32_t pages);
+/* `page`, which nobody but the caller and perhaps the tree holds, has been copied to the caller's
+ * host page `to`: the tree has it there from now on, and `page` is free. */
+void prefix_cache_demote(struct prefix_cache *cache, page_id page, host_page to);
+/* The other way, into the caller's fresh `page`. The caller's reference to `from` is given up. */
+void prefix_cache_promote(struct prefix_cache *cache, host_page from, page_id page);
+/* Gives up a reference: what only the tree holds then may be evicted. */
+void prefix_cache_host_release(struct prefix_cache *cache, host_page page);
+/* Who is told when the tree leaves a host page that others hold too, for pool page `to` with the
+ * same content, which is page `index` of its text: `moved` retains that one for them and gives up
+ * their references to `from`, so that there is one copy. */
+void prefix_cache_set_moved(struct prefix_cache *cache,
+                            void (*moved)(void *context, uint32_t index, host_page from,
+                                          page_id to),
+                            void *context);
 
 /* Domains with pinned pages; [0, count) of `out`. */
 uint32_t prefix_cache_published(const struct prefix_cache *cache, struct prefix_published *out,

@@ -1,17 +1,14 @@
 #include <setjmp.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <stdio.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "config/base/mem.h"
 #include "config/base/rng.h"
 #include "engine/kv_host.h"
+#include "tests/kit/death.h"
 
 enum { PAGE_BYTES = 192, PAGES = 7 };
 
@@ -85,50 +82,58 @@ static void test_model(void **state)
                 assert_memory_equal(kv_host_get(&host, i, &domains[i]), stored[i], PAGE_BYTES);
         assert_true(kv_host_check(&host));
     }
-    host.is_held[0] = !host.is_held[0];
+    host.references[0] = host.references[0] == 0;
     assert_false(kv_host_check(&host)); /* the check can fail */
     kv_host_deinit(&host);
 }
 
-static bool dies(void (*body)(struct kv_host *), struct kv_host *host)
+/* A page of the tree and of a paused sequence goes when both let go of it. */
+static void test_holders(void **state)
 {
-    pid_t child = fork();
-    assert_true(child >= 0);
-    if (child == 0) {
-        fclose(stderr);
-        signal(SIGABRT, SIG_DFL);
-        body(host);
-        _exit(0);
-    }
-    int how = 0;
-    assert_int_equal(waitpid(child, &how, 0), child);
-    return WIFSIGNALED(how) && WTERMSIG(how) == SIGABRT;
+    (void)state;
+    struct kv_host host;
+    assert_int_equal(kv_host_init(&host, kernels, PAGE_BYTES, PAGE_BYTES), STATUS_OK);
+    host_page page = kv_host_acquire(&host, &domain_a);
+    assert_int_equal(kv_host_acquire(&host, &domain_a), KV_POOL_NONE);
+    kv_host_retain(&host, page);
+    kv_host_release(&host, page);
+    assert_ptr_equal(kv_host_get(&host, page, &domain_a), host.memory);
+    assert_int_equal(host.free_count, 0);
+    assert_true(kv_host_check(&host));
+    kv_host_release(&host, page);
+    assert_int_equal(host.free_count, 1);
+    assert_true(kv_host_check(&host));
+    kv_host_deinit(&host);
 }
 
 static const char a_page[PAGE_BYTES] = {1};
 
 /* A tier that forgets whose a page is: sgl-project/sglang#37160, LMCache/LMCache#4825. */
-static void body_foreign_domain(struct kv_host *host)
+static void body_foreign_domain(void *context)
 {
+    struct kv_host *host = context;
     host_page page = kv_host_store(host, a_page, &domain_a);
     (void)kv_host_get(host, page, &domain_b);
 }
 
-static void body_own_domain(struct kv_host *host)
+static void body_own_domain(void *context)
 {
+    struct kv_host *host = context;
     host_page page = kv_host_store(host, a_page, &domain_a);
     (void)kv_host_get(host, page, &domain_a);
 }
 
-static void body_released(struct kv_host *host)
+static void body_released(void *context)
 {
+    struct kv_host *host = context;
     host_page page = kv_host_store(host, a_page, &domain_a);
     kv_host_release(host, page);
     (void)kv_host_get(host, page, &domain_a);
 }
 
-static void body_released_twice(struct kv_host *host)
+static void body_released_twice(void *context)
 {
+    struct kv_host *host = context;
     host_page page = kv_host_store(host, a_page, &domain_a);
     kv_host_release(host, page);
     kv_host_release(host, page);
@@ -139,10 +144,10 @@ static void test_assertions_stay_on(void **state)
     (void)state;
     struct kv_host host;
     assert_int_equal(kv_host_init(&host, kernels, PAGE_BYTES, PAGE_BYTES * PAGES), STATUS_OK);
-    assert_true(dies(body_foreign_domain, &host));
-    assert_true(dies(body_released, &host));
-    assert_true(dies(body_released_twice, &host));
-    assert_false(dies(body_own_domain, &host));
+    assert_true(death_by(body_foreign_domain, &host));
+    assert_true(death_by(body_released, &host));
+    assert_true(death_by(body_released_twice, &host));
+    assert_false(death_by(body_own_domain, &host));
     kv_host_deinit(&host);
 }
 
@@ -177,6 +182,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_no_budget_is_always_full),
         cmocka_unit_test(test_model),
+        cmocka_unit_test(test_holders),
         cmocka_unit_test(test_assertions_stay_on),
         cmocka_unit_test(test_no_memory),
     };

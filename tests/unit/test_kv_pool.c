@@ -1,17 +1,14 @@
 #include <setjmp.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <stdio.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "config/base/mem.h"
 #include "config/base/rng.h"
 #include "engine/kv_pool.h"
+#include "tests/kit/death.h"
 
 static struct kernels *kernels;
 static struct kv_layout layout;
@@ -211,75 +208,67 @@ static void test_idle_model(void **state)
     kv_pool_deinit(&pool);
 }
 
-/* Whether `body` ends the process by abort(): run in a child. */
-static bool dies(void (*body)(struct kv_pool *), struct kv_pool *pool)
+static void body_foreign_domain(void *context)
 {
-    pid_t child = fork();
-    assert_true(child >= 0);
-    if (child == 0) {
-        fclose(stderr);
-        signal(SIGABRT, SIG_DFL);
-        body(pool);
-        _exit(0);
-    }
-    int how = 0;
-    assert_int_equal(waitpid(child, &how, 0), child);
-    return WIFSIGNALED(how) && WTERMSIG(how) == SIGABRT;
-}
-
-static void body_foreign_domain(struct kv_pool *pool)
-{
+    struct kv_pool *pool = context;
     const page_id page = kv_pool_acquire(pool, &domain_a);
     kv_pool_assert_visible(pool, &page, 1, &domain_b, 1);
 }
 
-static void body_own_domain(struct kv_pool *pool)
+static void body_own_domain(void *context)
 {
+    struct kv_pool *pool = context;
     const struct engine_domain visible[2] = {domain_b, domain_a};
     const page_id page = kv_pool_acquire(pool, &domain_a);
     kv_pool_assert_visible(pool, &page, 1, visible, 2);
 }
 
-static void body_free_page(struct kv_pool *pool)
+static void body_free_page(void *context)
 {
+    struct kv_pool *pool = context;
     const page_id page = kv_pool_acquire(pool, &domain_a);
     kv_pool_release(pool, page);
     kv_pool_assert_visible(pool, &page, 1, &domain_a, 1);
 }
 
-static void body_double_release(struct kv_pool *pool)
+static void body_double_release(void *context)
 {
+    struct kv_pool *pool = context;
     const page_id page = kv_pool_acquire(pool, &domain_a);
     kv_pool_release(pool, page);
     kv_pool_release(pool, page);
 }
 
 /* The cache's reference is not a sequence's to give back. */
-static void body_release_of_caches(struct kv_pool *pool)
+static void body_release_of_caches(void *context)
 {
+    struct kv_pool *pool = context;
     const page_id page = kv_pool_acquire(pool, &domain_a);
     kv_pool_cache(pool, page);
     kv_pool_release(pool, page);
     kv_pool_release(pool, page);
 }
 
-static void body_cache_twice(struct kv_pool *pool)
+static void body_cache_twice(void *context)
 {
+    struct kv_pool *pool = context;
     const page_id page = kv_pool_acquire(pool, &domain_a);
     kv_pool_cache(pool, page);
     kv_pool_cache(pool, page);
 }
 
-static void body_evict_pinned(struct kv_pool *pool)
+static void body_evict_pinned(void *context)
 {
+    struct kv_pool *pool = context;
     const page_id page = kv_pool_acquire(pool, &domain_a);
     kv_pool_cache(pool, page);
     kv_pool_pin(pool, page);
     kv_pool_uncache(pool, page);
 }
 
-static void body_pin_uncached(struct kv_pool *pool)
+static void body_pin_uncached(void *context)
 {
+    struct kv_pool *pool = context;
     kv_pool_pin(pool, kv_pool_acquire(pool, &domain_a));
 }
 
@@ -288,14 +277,14 @@ static void test_assertions_stay_on(void **state)
     (void)state;
     struct kv_pool pool;
     assert_int_equal(kv_pool_init(&pool, kernels, &layout, layout.page_bytes * 2, 32), STATUS_OK);
-    assert_true(dies(body_foreign_domain, &pool));
-    assert_true(dies(body_free_page, &pool));
-    assert_true(dies(body_double_release, &pool));
-    assert_true(dies(body_release_of_caches, &pool));
-    assert_true(dies(body_cache_twice, &pool));
-    assert_true(dies(body_evict_pinned, &pool));
-    assert_true(dies(body_pin_uncached, &pool));
-    assert_false(dies(body_own_domain, &pool));
+    assert_true(death_by(body_foreign_domain, &pool));
+    assert_true(death_by(body_free_page, &pool));
+    assert_true(death_by(body_double_release, &pool));
+    assert_true(death_by(body_release_of_caches, &pool));
+    assert_true(death_by(body_cache_twice, &pool));
+    assert_true(death_by(body_evict_pinned, &pool));
+    assert_true(death_by(body_pin_uncached, &pool));
+    assert_false(death_by(body_own_domain, &pool));
     kv_pool_deinit(&pool);
 }
 

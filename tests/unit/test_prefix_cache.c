@@ -8,251 +8,10 @@
 
 #include "config/base/mem.h"
 #include "config/base/rng.h"
-#include "engine/prefix_cache.h"
+#include "tests/kit/cache_bed.h"
 
-/* Pages hold what a forward pass would write: K and V of each token are a function of all tokens up
- * to it, so the bytes say of which text a page is. */
-enum { SYMBOLS = KV_POOL_PAGE_TOKENS, DIM = 4, CONTEXT = 96, TABLE = CONTEXT / SYMBOLS };
-
-static struct kernels *kernels;
-static struct kv_layout layout;
-static char *scratch; /* [2] pages */
-
-static int setup(void **state)
-{
-    (void)state;
-    const struct kernels_options options = {
-        .isa = "ref", .threads = 1, .rows_max = SYMBOLS, .cols_max = 64};
-    if (kernels_create(&kernels, &options) != STATUS_OK ||
-        kernels_kv_layout(kernels, KV_TYPE_F16, SYMBOLS, 1, 1, DIM, &layout) != STATUS_OK)
-        return -1;
-    scratch = mem_zalloc(2, layout.page_bytes);
-    return scratch == NULL;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    mem_free(scratch);
-    kernels_destroy(kernels);
-    return 0;
-}
-
-/* Writes tokens [from, to) of a text, all of page `index`, as the kernels would. */
-static void compute(void *page, const uint32_t *tokens, uint32_t index, uint32_t from, uint32_t to)
-{
-    float rows[SYMBOLS][DIM];
-    uint32_t sequence[SYMBOLS] = {0};
-    uint32_t position[SYMBOLS];
-    const uint32_t table[1] = {0};
-    const uint32_t *tables[1] = {table};
-    uint64_t prefix = 0;
-    for (uint32_t t = 0; t < index * SYMBOLS + to; t++) {
-        prefix = rng_at(prefix, tokens[t], t);
-        for (uint32_t d = 0; t >= index * SYMBOLS + from && d < DIM; d++)
-            rows[t - index * SYMBOLS - from][d] = (float)(prefix >> (11 * d) & 2047);
-    }
-    for (uint32_t r = from; r < to; r++)
-        position[r - from] = r;
-    const struct kv_write_args args = {.k = rows[0],
-                                       .v = rows[0],
-                                       .rows = to - from,
-                                       .kv = {.layout = &layout,
-                                              .pages = page,
-                                              .sequence = sequence,
-                                              .position = position,
-                                              .page_tables = tables}};
-    kernels_kv_write(kernels, &args);
-}
-
-/* The first `count` tokens of a page are those of page `index` of the text. */
-static void assert_page(const void *page, const uint32_t *tokens, uint32_t index, uint32_t count)
-{
-    char *expected = scratch;
-    char *found = scratch + layout.page_bytes;
-    memset(scratch, 0, 2 * layout.page_bytes);
-    compute(expected, tokens, index, 0, count);
-    kernels_kv_copy(kernels, &layout, found, page, count);
-    assert_memory_equal(found, expected, layout.page_bytes);
-}
-
-/* --- a pool with a cache, and sequences as the engine would run them --- */
-
-struct bed {
-    struct kv_pool pool;
-    struct prefix_cache cache;
-    uint32_t holders[1024];
-};
-
-static void bed_init(struct bed *bed, uint32_t pages, uint32_t host_pages, uint32_t ghosts)
-{
-    memset(bed->holders, 0, sizeof bed->holders);
-    assert_true(pages <= 1024);
-    assert_int_equal(kv_pool_init(&bed->pool, kernels, &layout, pages * layout.page_bytes,
-                                  pages * SYMBOLS < CONTEXT ? pages * SYMBOLS : CONTEXT),
-                     STATUS_OK);
-    const struct prefix_cache_options options = {
-        .kernels = kernels,
-        .pool = &bed->pool,
-        .host_bytes = host_pages * layout.page_bytes,
-        .context = pages * SYMBOLS < CONTEXT ? pages * SYMBOLS : CONTEXT,
-        .pin_percent = 50,
-        .seed = 5,
-        .ghosts_max = ghosts};
-    assert_int_equal(prefix_cache_init(&bed->cache, &options), STATUS_OK);
-}
-
-static void bed_deinit(struct bed *bed)
-{
-    prefix_cache_deinit(&bed->cache);
-    kv_pool_deinit(&bed->pool);
-}
-
-static void bed_check(struct bed *bed)
-{
-    assert_true(prefix_cache_check(&bed->cache));
-    assert_true(kv_pool_check(&bed->pool, bed->holders));
-    assert_int_equal(prefix_cache_available(&bed->cache),
-                     bed->pool.free_count + bed->pool.idle_count);
-}
-
-struct text {
-    uint32_t tokens[CONTEXT];
-};
-
-/* A text that shares `common` tokens with another and none after. */
-static void text_make(struct text *out, const struct text *other, uint32_t common, uint32_t salt)
-{
-    for (uint32_t i = 0; i < CONTEXT; i++)
-        out->tokens[i] = i < common ? other->tokens[i] : (salt << 8) + i;
-}
-
-struct runner {
-    struct bed *bed;
-    struct prefix_view view;
-    const uint32_t *tokens;
-    page_id pages[TABLE];
-    uint32_t page_count;
-    uint32_t computed;
-    uint32_t full; /* pages of the table that have been inserted or taken */
-    struct prefix_match match;
-};
-
-static void runner_verify(const struct runner *runner)
-{
-    const struct kv_pool *pool = &runner->bed->pool;
-    struct engine_domain visible[LIMIT_DOMAINS_VISIBLE + 1] = {*runner->view.domain};
-    for (uint32_t i = 0; i < runner->view.visible_count; i++)
-        visible[i + 1] = runner->view.visible[i];
-    kv_pool_assert_visible(pool, runner->pages, runner->page_count, visible,
-                           runner->view.visible_count + 1);
-    for (uint32_t i = 0; i * SYMBOLS < runner->computed; i++) {
-        uint32_t left = runner->computed - i * SYMBOLS;
-        assert_page(kv_pool_memory(pool, runner->pages[i]), runner->tokens, i,
-                    left < SYMBOLS ? left : SYMBOLS);
-    }
-}
-
-/* Admission of a prompt of `count` tokens; what it takes is what it found, with the right bytes. */
-static uint32_t runner_start(struct runner *runner, struct bed *bed, const struct prefix_view *view,
-                             const struct text *text, uint32_t count)
-{
-    *runner = (struct runner){.bed = bed, .view = *view, .tokens = text->tokens};
-    struct prefix_match found;
-    prefix_cache_find(&bed->cache, view, text->tokens, count, &found);
-    uint32_t need = found.device_idle + found.host_pages + (found.rest_tokens > 0);
-    bool is_roomy = prefix_cache_available(&bed->cache) > need; /* one more: the rest's own page */
-    runner->computed = prefix_cache_take(&bed->cache, view, text->tokens, count, runner->pages,
-                                         &runner->page_count, &runner->match);
-    assert_true(runner->computed < count);
-    assert_true(runner->computed <= found.tokens);
-    if (is_roomy)
-        assert_memory_equal(&runner->match, &found, sizeof found);
-    assert_int_equal(runner->computed, runner->match.tokens);
-    assert_int_equal(runner->page_count, runner->match.pages + (runner->match.rest_tokens > 0));
-    assert_int_equal(runner->match.tokens_public + runner->match.tokens_group +
-                         runner->match.tokens_own,
-                     runner->match.tokens);
-    runner->full = runner->match.pages;
-    for (uint32_t i = 0; i < runner->page_count; i++)
-        bed->holders[runner->pages[i]]++;
-    runner_verify(runner);
-    return runner->computed;
-}
-
-/* Computes up to `count` tokens and inserts the pages that became full. False without room. */
-static bool runner_compute(struct runner *runner, uint32_t count)
-{
-    struct bed *bed = runner->bed;
-    uint32_t wanted = (count + SYMBOLS - 1) / SYMBOLS;
-    if (!prefix_cache_make_room(&bed->cache,
-                                wanted > runner->page_count ? wanted - runner->page_count : 0))
-        return false;
-    while (runner->page_count < wanted) {
-        page_id page = kv_pool_acquire(&bed->pool, runner->view.domain);
-        assert_int_not_equal(page, KV_POOL_NONE);
-        bed->holders[page]++;
-        runner->pages[runner->page_count++] = page;
-    }
-    while (runner->computed < count) {
-        uint32_t index = runner->computed / SYMBOLS;
-        uint32_t end = (index + 1) * SYMBOLS < count ? (index + 1) * SYMBOLS : count;
-        assert_int_equal(bed->pool.references[runner->pages[index]], 1); /* nobody else holds it */
-        compute(kv_pool_memory(&bed->pool, runner->pages[index]), runner->tokens, index,
-                runner->computed % SYMBOLS, end - index * SYMBOLS);
-        runner->computed = end;
-    }
-    uint32_t full = runner->computed / SYMBOLS;
-    if (full > runner->full) {
-        for (uint32_t i = runner->full; i < full; i++)
-            bed->holders[runner->pages[i]]--;
-        prefix_cache_insert(&bed->cache, &runner->view, runner->tokens, runner->full,
-                            full - runner->full, runner->pages);
-        for (uint32_t i = runner->full; i < full; i++)
-            bed->holders[runner->pages[i]]++;
-        runner->full = full;
-    }
-    runner_verify(runner);
-    return true;
-}
-
-static void runner_rest(struct runner *runner, bool is_open)
-{
-    if (runner->computed % SYMBOLS != 0)
-        prefix_cache_insert_rest(&runner->bed->cache, &runner->view, runner->tokens,
-                                 runner->computed, runner->pages[runner->computed / SYMBOLS],
-                                 is_open);
-}
-
-static void runner_release(struct runner *runner)
-{
-    while (runner->page_count > 0) {
-        page_id page = runner->pages[--runner->page_count];
-        runner->bed->holders[page]--;
-        kv_pool_release(&runner->bed->pool, page);
-    }
-}
-
-static void runner_end(struct runner *runner)
-{
-    runner_rest(runner, false);
-    runner_release(runner);
-}
-
-/* Runs a whole request and returns how many tokens it found. */
-static uint32_t run(struct bed *bed, const struct prefix_view *view, const struct text *text,
-                    uint32_t count)
-{
-    struct runner runner;
-    uint32_t found = runner_start(&runner, bed, view, text, count);
-    assert_true(runner_compute(&runner, count));
-    runner_end(&runner);
-    bed_check(bed);
-    return found;
-}
-
-static uint32_t find(struct bed *bed, const struct prefix_view *view, const struct text *text,
-                     uint32_t count)
+static uint32_t find(struct cache_bed *bed, const struct prefix_view *view,
+                     const struct cache_bed_text *text, uint32_t count)
 {
     struct prefix_match match;
     prefix_cache_find(&bed->cache, view, text->tokens, count, &match);
@@ -260,10 +19,10 @@ static uint32_t find(struct bed *bed, const struct prefix_view *view, const stru
 }
 
 /* Everything idle leaves the pool, as under the pressure of others. */
-static void evict_all(struct bed *bed)
+static void evict_all(struct cache_bed *bed)
 {
     assert_true(prefix_cache_make_room(&bed->cache, prefix_cache_available(&bed->cache)));
-    bed_check(bed);
+    cache_bed_check(bed);
 }
 
 static const struct engine_domain zero = {{0}};
@@ -297,59 +56,60 @@ static const struct prefix_view view_member = {.domain = &tenant_a,
 static void test_next_turn_finds_prompt_and_answer(void **state)
 {
     (void)state;
-    struct bed bed;
-    struct text text;
-    struct runner runner;
-    bed_init(&bed, 24, 0, 0);
-    text_make(&text, NULL, 0, 1);
+    struct cache_bed bed;
+    struct cache_bed_text text;
+    struct cache_bed_runner runner;
+    cache_bed_init(&bed, 24, 0, 0);
+    cache_bed_text_make(&text, NULL, 0, 1);
     /* A prompt of 35 tokens, then 15 more one by one, as in decode. */
-    assert_int_equal(runner_start(&runner, &bed, &view_a, &text, 35), 0);
-    assert_true(runner_compute(&runner, 35));
-    runner_rest(&runner, true);
-    bed_check(&bed);
+    assert_int_equal(cache_bed_start(&runner, &bed, &view_a, &text, 35), 0);
+    assert_true(cache_bed_grow(&runner, 35));
+    cache_bed_rest(&runner, true);
+    cache_bed_check(&bed);
     for (uint32_t count = 36; count <= 50; count++)
-        assert_true(runner_compute(&runner, count));
-    runner_end(&runner);
-    bed_check(&bed);
+        assert_true(cache_bed_grow(&runner, count));
+    cache_bed_end(&runner);
+    cache_bed_check(&bed);
     /* The rest of 3 tokens is no more: page 2 says the same. Its 50 tokens are 3 pages and 2. */
     assert_int_equal(bed.pool.idle_count, 4);
     assert_int_equal(find(&bed, &view_a, &text, 90), 50);
     assert_int_equal(find(&bed, &view_a, &text, 49), 48);
-    bed_deinit(&bed);
+    cache_bed_deinit(&bed);
 }
 
 static void test_one_token_is_always_computed(void **state)
 {
     (void)state;
-    struct bed bed;
-    struct text text;
-    bed_init(&bed, 24, 0, 0);
-    text_make(&text, NULL, 0, 1);
-    assert_int_equal(run(&bed, &view_a, &text, 32), 0);
+    struct cache_bed bed;
+    struct cache_bed_text text;
+    cache_bed_init(&bed, 24, 0, 0);
+    cache_bed_text_make(&text, NULL, 0, 1);
+    assert_int_equal(cache_bed_run(&bed, &view_a, &text, 32), 0);
     assert_int_equal(find(&bed, &view_a, &text, 0), 0);
     assert_int_equal(find(&bed, &view_a, &text, 1), 0);
     assert_int_equal(find(&bed, &view_a, &text, 2), 1);
-    assert_int_equal(run(&bed, &view_a, &text, 32), 31);
-    assert_int_equal(run(&bed, &view_a, &text, 33), 32);
-    bed_deinit(&bed);
+    assert_int_equal(cache_bed_run(&bed, &view_a, &text, 32), 31);
+    assert_int_equal(cache_bed_run(&bed, &view_a, &text, 33), 32);
+    cache_bed_deinit(&bed);
 }
 
 /* The same 16 tokens elsewhere in a text are another page: what is before them differs. */
 static void test_a_page_means_all_before_it(void **state)
 {
     (void)state;
-    struct bed bed;
-    struct text text;
-    struct text moved;
-    bed_init(&bed, 24, 0, 0);
-    text_make(&text, NULL, 0, 1);
-    text_make(&moved, NULL, 0, 2);
-    memcpy(moved.tokens + SYMBOLS, text.tokens + SYMBOLS, SYMBOLS * sizeof(uint32_t));
-    (void)run(&bed, &view_a, &text, 64);
+    struct cache_bed bed;
+    struct cache_bed_text text;
+    struct cache_bed_text moved;
+    cache_bed_init(&bed, 24, 0, 0);
+    cache_bed_text_make(&text, NULL, 0, 1);
+    cache_bed_text_make(&moved, NULL, 0, 2);
+    memcpy(moved.tokens + CACHE_BED_SYMBOLS, text.tokens + CACHE_BED_SYMBOLS,
+           CACHE_BED_SYMBOLS * sizeof(uint32_t));
+    (void)cache_bed_run(&bed, &view_a, &text, 64);
     assert_int_equal(find(&bed, &view_a, &moved, 64), 0);
-    memcpy(moved.tokens, text.tokens + SYMBOLS, SYMBOLS * sizeof(uint32_t));
+    memcpy(moved.tokens, text.tokens + CACHE_BED_SYMBOLS, CACHE_BED_SYMBOLS * sizeof(uint32_t));
     assert_int_equal(find(&bed, &view_a, &moved, 64), 0);
-    bed_deinit(&bed);
+    cache_bed_deinit(&bed);
 }
 
 /* Beyond the last whole page the matched part of the best child is copied, and what the taker
@@ -357,29 +117,29 @@ static void test_a_page_means_all_before_it(void **state)
 static void test_partial_page_is_copied(void **state)
 {
     (void)state;
-    struct bed bed;
-    struct text text;
-    struct text fork;
-    struct runner first;
-    struct runner second;
-    bed_init(&bed, 24, 0, 0);
-    text_make(&text, NULL, 0, 1);
-    text_make(&fork, &text, 42, 2);
-    (void)runner_start(&first, &bed, &view_a, &text, 48);
-    assert_true(runner_compute(&first, 48)); /* holds its third page all the while */
-    assert_int_equal(runner_start(&second, &bed, &view_a, &fork, 60), 42);
+    struct cache_bed bed;
+    struct cache_bed_text text;
+    struct cache_bed_text fork;
+    struct cache_bed_runner first;
+    struct cache_bed_runner second;
+    cache_bed_init(&bed, 24, 0, 0);
+    cache_bed_text_make(&text, NULL, 0, 1);
+    cache_bed_text_make(&fork, &text, 42, 2);
+    (void)cache_bed_start(&first, &bed, &view_a, &text, 48);
+    assert_true(cache_bed_grow(&first, 48)); /* holds its third page all the while */
+    assert_int_equal(cache_bed_start(&second, &bed, &view_a, &fork, 60), 42);
     assert_int_equal(second.match.rest_tokens, 10);
     assert_int_equal(second.pages[0], first.pages[0]);
     assert_int_not_equal(second.pages[2], first.pages[2]);
-    assert_true(runner_compute(&second, 60));
-    runner_verify(&first);
-    runner_end(&second);
-    runner_verify(&first);
-    runner_end(&first);
-    bed_check(&bed);
+    assert_true(cache_bed_grow(&second, 60));
+    cache_bed_verify(&first);
+    cache_bed_end(&second);
+    cache_bed_verify(&first);
+    cache_bed_end(&first);
+    cache_bed_check(&bed);
     assert_int_equal(find(&bed, &view_a, &text, 60), 48);
     assert_int_equal(find(&bed, &view_a, &fork, 61), 60);
-    bed_deinit(&bed);
+    cache_bed_deinit(&bed);
 }
 
 /* 16 at once behind one leader of the same prompt: its rest is there when its prompt ends, though
@@ -388,80 +148,83 @@ static void test_sixteen_at_once(void **state)
 {
     (void)state;
     enum { COUNT = 16, PREFIX = 59 };
-    struct bed bed;
-    struct text text;
-    struct text own[COUNT];
-    struct runner leader;
-    struct runner runners[COUNT];
-    bed_init(&bed, 128, 0, 0);
-    text_make(&text, NULL, 0, 1);
-    (void)runner_start(&leader, &bed, &view_a, &text, PREFIX);
-    assert_true(runner_compute(&leader, PREFIX));
-    runner_rest(&leader, true);
-    assert_true(runner_compute(&leader, PREFIX + 1));
+    struct cache_bed bed;
+    struct cache_bed_text text;
+    struct cache_bed_text own[COUNT];
+    struct cache_bed_runner leader;
+    struct cache_bed_runner runners[COUNT];
+    cache_bed_init(&bed, 128, 0, 0);
+    cache_bed_text_make(&text, NULL, 0, 1);
+    (void)cache_bed_start(&leader, &bed, &view_a, &text, PREFIX);
+    assert_true(cache_bed_grow(&leader, PREFIX));
+    cache_bed_rest(&leader, true);
+    assert_true(cache_bed_grow(&leader, PREFIX + 1));
     for (uint32_t i = 0; i < COUNT; i++) {
-        text_make(&own[i], &text, PREFIX, i + 2);
-        assert_int_equal(runner_start(&runners[i], &bed, &view_a, &own[i], 80), PREFIX);
-        assert_true(runner_compute(&runners[i], 80));
-        bed_check(&bed);
+        cache_bed_text_make(&own[i], &text, PREFIX, i + 2);
+        assert_int_equal(cache_bed_start(&runners[i], &bed, &view_a, &own[i], 80), PREFIX);
+        assert_true(cache_bed_grow(&runners[i], 80));
+        cache_bed_check(&bed);
     }
     for (uint32_t i = 0; i < COUNT; i++)
-        runner_end(&runners[i]);
-    runner_end(&leader);
-    bed_check(&bed);
-    bed_deinit(&bed);
+        cache_bed_end(&runners[i]);
+    cache_bed_end(&leader);
+    cache_bed_check(&bed);
+    cache_bed_deinit(&bed);
 }
 
 /* Two who computed the same beside each other hold one page each afterwards. */
 static void test_duplicates_become_one(void **state)
 {
     (void)state;
-    struct bed bed;
-    struct text text;
-    struct runner first;
-    struct runner second;
-    bed_init(&bed, 24, 0, 0);
-    text_make(&text, NULL, 0, 1);
-    (void)runner_start(&first, &bed, &view_a, &text, 64);
-    assert_int_equal(runner_start(&second, &bed, &view_a, &text, 64), 0);
-    assert_true(runner_compute(&first, 64));
-    assert_true(runner_compute(&second, 64));
+    struct cache_bed bed;
+    struct cache_bed_text text;
+    struct cache_bed_runner first;
+    struct cache_bed_runner second;
+    cache_bed_init(&bed, 24, 0, 0);
+    cache_bed_text_make(&text, NULL, 0, 1);
+    (void)cache_bed_start(&first, &bed, &view_a, &text, 64);
+    assert_int_equal(cache_bed_start(&second, &bed, &view_a, &text, 64), 0);
+    assert_true(cache_bed_grow(&first, 64));
+    assert_true(cache_bed_grow(&second, 64));
     assert_memory_equal(first.pages, second.pages, 4 * sizeof(page_id));
     assert_int_equal(bed.pool.free_count, 20);
-    bed_check(&bed);
-    runner_end(&first);
-    runner_verify(&second);
-    runner_end(&second);
+    cache_bed_check(&bed);
+    cache_bed_end(&first);
+    cache_bed_verify(&second);
+    cache_bed_end(&second);
     assert_int_equal(bed.pool.idle_count, 4);
-    bed_deinit(&bed);
+    cache_bed_deinit(&bed);
 }
 
 static void test_off_and_zero_domain(void **state)
 {
     (void)state;
-    struct bed bed;
-    struct text text;
-    text_make(&text, NULL, 0, 1);
-    bed_init(&bed, 24, 8, 0);
-    assert_int_equal(run(&bed, &view_zero, &text, 60), 0);
-    assert_int_equal(run(&bed, &view_zero, &text, 60), 0);
+    struct cache_bed bed;
+    struct cache_bed_text text;
+    cache_bed_text_make(&text, NULL, 0, 1);
+    cache_bed_init(&bed, 24, 8, 0);
+    assert_int_equal(cache_bed_run(&bed, &view_zero, &text, 60), 0);
+    assert_int_equal(cache_bed_run(&bed, &view_zero, &text, 60), 0);
     assert_int_equal(bed.pool.free_count, 24);
-    bed_deinit(&bed);
+    cache_bed_deinit(&bed);
 
-    assert_int_equal(kv_pool_init(&bed.pool, kernels, &layout, 24 * layout.page_bytes, CONTEXT),
+    assert_int_equal(kv_pool_init(&bed.pool, cache_bed_kernels, &cache_bed_layout,
+                                  24 * cache_bed_layout.page_bytes, CACHE_BED_CONTEXT),
                      STATUS_OK);
-    const struct prefix_cache_options off = {
-        .kernels = kernels, .pool = &bed.pool, .context = CONTEXT, .is_off = true};
+    const struct prefix_cache_options off = {.kernels = cache_bed_kernels,
+                                             .pool = &bed.pool,
+                                             .context = CACHE_BED_CONTEXT,
+                                             .is_off = true};
     assert_int_equal(prefix_cache_init(&bed.cache, &off), STATUS_OK);
-    assert_int_equal(run(&bed, &view_a, &text, 60), 0);
-    assert_int_equal(run(&bed, &view_a, &text, 60), 0);
+    assert_int_equal(cache_bed_run(&bed, &view_a, &text, 60), 0);
+    assert_int_equal(cache_bed_run(&bed, &view_a, &text, 60), 0);
     uint32_t pages;
     assert_int_equal(prefix_cache_pin(&bed.cache, &view_a, text.tokens, 60, &pages),
                      STATUS_NOT_FOUND);
     assert_int_equal(prefix_cache_pin_check(&bed.cache, 1), STATUS_LIMIT);
     prefix_cache_drop_domain(&bed.cache, &tenant_a);
     assert_int_equal(bed.pool.free_count, 24);
-    bed_deinit(&bed);
+    cache_bed_deinit(&bed);
 }
 
 /* --- isolation --- */
@@ -470,11 +233,11 @@ static void test_off_and_zero_domain(void **state)
 static void test_only_visible_domains_are_found(void **state)
 {
     (void)state;
-    struct bed bed;
-    struct text text;
-    text_make(&text, NULL, 0, 1);
-    bed_init(&bed, 24, 24, 0);
-    (void)run(&bed, &view_a, &text, 60);
+    struct cache_bed bed;
+    struct cache_bed_text text;
+    cache_bed_text_make(&text, NULL, 0, 1);
+    cache_bed_init(&bed, 24, 24, 0);
+    (void)cache_bed_run(&bed, &view_a, &text, 60);
     for (int tier = 0; tier < 2; tier++) {
         assert_int_equal(find(&bed, &view_b, &text, 61), 0);
         assert_int_equal(find(&bed, &view_group, &text, 61), 0);
@@ -485,26 +248,26 @@ static void test_only_visible_domains_are_found(void **state)
         assert_int_equal(bed.cache.figures.evicted_to_host, 4);
     }
     /* What comes back is still tenant A's; B's run of the same text gives B pages of its own. */
-    assert_int_equal(run(&bed, &view_b, &text, 60), 0);
-    assert_int_equal(run(&bed, &view_a, &text, 61), 60);
+    assert_int_equal(cache_bed_run(&bed, &view_b, &text, 60), 0);
+    assert_int_equal(cache_bed_run(&bed, &view_a, &text, 61), 60);
     assert_int_equal(find(&bed, &view_group, &text, 61), 0);
-    bed_deinit(&bed);
+    cache_bed_deinit(&bed);
 }
 
 /* Public, then group, then own, page by page; what a tenant adds below is in its own tree. */
 static void test_lockstep_of_public_group_own(void **state)
 {
     (void)state;
-    struct bed bed;
-    struct text text;
-    struct runner runner;
-    text_make(&text, NULL, 0, 1);
-    bed_init(&bed, 24, 24, 0);
-    (void)run(&bed, &view_prompt, &text, 36);
-    (void)run(&bed, &view_group, &text, 53);
-    (void)run(&bed, &view_member, &text, 70);
+    struct cache_bed bed;
+    struct cache_bed_text text;
+    struct cache_bed_runner runner;
+    cache_bed_text_make(&text, NULL, 0, 1);
+    cache_bed_init(&bed, 24, 24, 0);
+    (void)cache_bed_run(&bed, &view_prompt, &text, 36);
+    (void)cache_bed_run(&bed, &view_group, &text, 53);
+    (void)cache_bed_run(&bed, &view_member, &text, 70);
     for (int tier = 0; tier < 2; tier++) {
-        assert_int_equal(runner_start(&runner, &bed, &view_member, &text, 90), 70);
+        assert_int_equal(cache_bed_start(&runner, &bed, &view_member, &text, 90), 70);
         assert_int_equal(runner.match.tokens_public, 32);
         assert_int_equal(runner.match.tokens_group, 16);
         assert_int_equal(runner.match.tokens_own, 22);
@@ -512,50 +275,50 @@ static void test_lockstep_of_public_group_own(void **state)
         assert_int_equal(runner.match.tokens_by[0], 32);
         assert_int_equal(runner.match.tokens_by[1], 16);
         assert_int_equal(runner.match.tokens_by[2], 22);
-        runner_release(&runner);
-        bed_check(&bed);
+        cache_bed_release(&runner);
+        cache_bed_check(&bed);
         evict_all(&bed);
     }
     /* Without the public part the own one is not reached, nor the group's. */
     assert_int_equal(find(&bed, &view_a, &text, 90), 0);
     prefix_cache_drop_domain(&bed.cache, &prompt);
     assert_int_equal(find(&bed, &view_member, &text, 90), 0);
-    bed_check(&bed);
-    bed_deinit(&bed);
+    cache_bed_check(&bed);
+    cache_bed_deinit(&bed);
 }
 
 /* A page that is taken again by somebody else is found by nobody under its old name. */
 static void test_recycled_page_is_forgotten(void **state)
 {
     (void)state;
-    struct bed bed;
-    struct text text;
-    struct text other;
-    text_make(&text, NULL, 0, 1);
-    text_make(&other, NULL, 0, 2);
-    bed_init(&bed, 6, 0, 0);
-    (void)run(&bed, &view_a, &text, 96);
+    struct cache_bed bed;
+    struct cache_bed_text text;
+    struct cache_bed_text other;
+    cache_bed_text_make(&text, NULL, 0, 1);
+    cache_bed_text_make(&other, NULL, 0, 2);
+    cache_bed_init(&bed, 6, 0, 0);
+    (void)cache_bed_run(&bed, &view_a, &text, 96);
     assert_int_equal(find(&bed, &view_a, &text, 96), 95);
-    (void)run(&bed, &view_b, &other, 96); /* wants every page of the pool */
+    (void)cache_bed_run(&bed, &view_b, &other, 96); /* wants every page of the pool */
     assert_int_equal(find(&bed, &view_a, &text, 96), 0);
     assert_int_equal(find(&bed, &view_b, &other, 96), 95);
     assert_int_equal(bed.cache.figures.evicted_dropped, 6);
-    bed_deinit(&bed);
+    cache_bed_deinit(&bed);
 }
 
 /* areal#421: the cache is of one opening. A new one knows nothing, whatever memory still holds. */
 static void test_new_opening_is_empty(void **state)
 {
     (void)state;
-    struct bed bed;
-    struct text text;
-    text_make(&text, NULL, 0, 1);
-    bed_init(&bed, 24, 24, 0);
-    (void)run(&bed, &view_a, &text, 60);
-    bed_deinit(&bed);
-    bed_init(&bed, 24, 24, 0);
-    assert_int_equal(run(&bed, &view_a, &text, 60), 0);
-    bed_deinit(&bed);
+    struct cache_bed bed;
+    struct cache_bed_text text;
+    cache_bed_text_make(&text, NULL, 0, 1);
+    cache_bed_init(&bed, 24, 24, 0);
+    (void)cache_bed_run(&bed, &view_a, &text, 60);
+    cache_bed_deinit(&bed);
+    cache_bed_init(&bed, 24, 24, 0);
+    assert_int_equal(cache_bed_run(&bed, &view_a, &text, 60), 0);
+    cache_bed_deinit(&bed);
 }
 
 /* --- eviction --- */
@@ -563,43 +326,43 @@ static void test_new_opening_is_empty(void **state)
 static void test_held_pages_are_not_evicted(void **state)
 {
     (void)state;
-    struct bed bed;
-    struct text text;
-    struct text other;
-    struct runner runner;
-    text_make(&text, NULL, 0, 1);
-    text_make(&other, NULL, 0, 2);
-    bed_init(&bed, 12, 0, 0);
-    (void)run(&bed, &view_a, &text, 64);
-    assert_int_equal(runner_start(&runner, &bed, &view_a, &text, 65), 64);
+    struct cache_bed bed;
+    struct cache_bed_text text;
+    struct cache_bed_text other;
+    struct cache_bed_runner runner;
+    cache_bed_text_make(&text, NULL, 0, 1);
+    cache_bed_text_make(&other, NULL, 0, 2);
+    cache_bed_init(&bed, 12, 0, 0);
+    (void)cache_bed_run(&bed, &view_a, &text, 64);
+    assert_int_equal(cache_bed_start(&runner, &bed, &view_a, &text, 65), 64);
     assert_int_equal(bed.pool.idle_count, 0);
     assert_int_equal(prefix_cache_available(&bed.cache), 8);
     assert_false(prefix_cache_make_room(&bed.cache, 9));
-    (void)run(&bed, &view_b, &other, 96);
-    runner_verify(&runner);
-    runner_end(&runner);
+    (void)cache_bed_run(&bed, &view_b, &other, 96);
+    cache_bed_verify(&runner);
+    cache_bed_end(&runner);
     assert_int_equal(find(&bed, &view_a, &text, 65), 64);
-    bed_deinit(&bed);
+    cache_bed_deinit(&bed);
 }
 
 /* Leaves first: what is left of a text is its beginning. */
 static void test_leaves_go_first(void **state)
 {
     (void)state;
-    struct bed bed;
-    struct text text;
-    text_make(&text, NULL, 0, 1);
+    struct cache_bed bed;
+    struct cache_bed_text text;
+    cache_bed_text_make(&text, NULL, 0, 1);
     for (uint32_t host = 0; host < 2; host++) {
-        bed_init(&bed, 6, host, 0);
-        (void)run(&bed, &view_a, &text, 96);
+        cache_bed_init(&bed, 6, host, 0);
+        (void)cache_bed_run(&bed, &view_a, &text, 96);
         for (uint32_t left = 6; left-- > 0;) {
             assert_true(prefix_cache_make_room(&bed.cache, 6 - left));
-            bed_check(&bed);
-            uint32_t found = (left + host) * SYMBOLS;
+            cache_bed_check(&bed);
+            uint32_t found = (left + host) * CACHE_BED_SYMBOLS;
             if (left > 0) /* the page in the host tier is the one behind those */
                 assert_int_equal(find(&bed, &view_a, &text, 96), found < 95 ? found : 95);
         }
-        bed_deinit(&bed);
+        cache_bed_deinit(&bed);
     }
 }
 
@@ -607,102 +370,102 @@ static void test_leaves_go_first(void **state)
 static void test_flood_stays_in_its_share(void **state)
 {
     (void)state;
-    struct bed bed;
-    struct text kept;
-    bed_init(&bed, 24, 8, 0);
-    text_make(&kept, NULL, 0, 1);
-    (void)run(&bed, &view_b, &kept, 80);
+    struct cache_bed bed;
+    struct cache_bed_text kept;
+    cache_bed_init(&bed, 24, 8, 0);
+    cache_bed_text_make(&kept, NULL, 0, 1);
+    (void)cache_bed_run(&bed, &view_b, &kept, 80);
     for (uint32_t i = 0; i < 100; i++) {
-        struct text once;
-        text_make(&once, NULL, 0, 100 + i);
-        assert_int_equal(run(&bed, &view_a, &once, 90), 0);
+        struct cache_bed_text once;
+        cache_bed_text_make(&once, NULL, 0, 100 + i);
+        assert_int_equal(cache_bed_run(&bed, &view_a, &once, 90), 0);
     }
     struct prefix_match match;
     prefix_cache_find(&bed.cache, &view_b, kept.tokens, 81, &match);
     assert_int_equal(match.tokens, 80);
     assert_int_equal(match.tokens_host, 0);
-    bed_deinit(&bed);
+    cache_bed_deinit(&bed);
 }
 
 /* Demoted and returned: the same bytes, the same domain, one tier at a time. */
 static void test_host_tier_and_back(void **state)
 {
     (void)state;
-    struct bed bed;
-    struct text text;
-    struct runner runner;
+    struct cache_bed bed;
+    struct cache_bed_text text;
+    struct cache_bed_runner runner;
     struct prefix_match match;
-    text_make(&text, NULL, 0, 1);
-    bed_init(&bed, 8, 8, 0);
-    (void)run(&bed, &view_a, &text, 90);
+    cache_bed_text_make(&text, NULL, 0, 1);
+    cache_bed_init(&bed, 8, 8, 0);
+    (void)cache_bed_run(&bed, &view_a, &text, 90);
     evict_all(&bed);
     /* The device's bytes are gone for good. */
-    memset(bed.pool.memory, 0x5a, 8 * layout.page_bytes);
+    memset(bed.pool.memory, 0x5a, 8 * cache_bed_layout.page_bytes);
     prefix_cache_find(&bed.cache, &view_a, text.tokens, 96, &match);
     assert_int_equal(match.tokens, 90);
     assert_int_equal(match.tokens_host, 90);
     assert_int_equal(match.host_pages, 5);
     assert_int_equal(match.device_idle, 0);
-    assert_int_equal(runner_start(&runner, &bed, &view_a, &text, 96), 90);
+    assert_int_equal(cache_bed_start(&runner, &bed, &view_a, &text, 96), 90);
     assert_int_equal(bed.cache.figures.returned_pages, 5);
     /* The rest stays there: its copy was made from the host page. */
     assert_int_equal(bed.cache.host.page_count - bed.cache.host.free_count, 1);
-    runner_end(&runner);
-    bed_check(&bed);
-    bed_deinit(&bed);
+    cache_bed_end(&runner);
+    cache_bed_check(&bed);
+    cache_bed_deinit(&bed);
 }
 
 /* No room to bring everything back: the beginning that fits is taken, the rest is computed. */
 static void test_one_page_free(void **state)
 {
     (void)state;
-    struct bed bed;
-    struct text text;
-    struct text other;
-    struct runner holder;
-    struct runner runner;
-    text_make(&text, NULL, 0, 1);
-    text_make(&other, NULL, 0, 2);
-    bed_init(&bed, 7, 8, 0);
-    (void)run(&bed, &view_a, &text, 60);
+    struct cache_bed bed;
+    struct cache_bed_text text;
+    struct cache_bed_text other;
+    struct cache_bed_runner holder;
+    struct cache_bed_runner runner;
+    cache_bed_text_make(&text, NULL, 0, 1);
+    cache_bed_text_make(&other, NULL, 0, 2);
+    cache_bed_init(&bed, 7, 8, 0);
+    (void)cache_bed_run(&bed, &view_a, &text, 60);
     evict_all(&bed);
-    (void)runner_start(&holder, &bed, &view_b, &other, 96);
-    assert_true(runner_compute(&holder, 96));
+    (void)cache_bed_start(&holder, &bed, &view_b, &other, 96);
+    assert_true(cache_bed_grow(&holder, 96));
     assert_int_equal(prefix_cache_available(&bed.cache), 1);
-    assert_int_equal(runner_start(&runner, &bed, &view_a, &text, 96), 16);
-    bed_check(&bed);
-    assert_false(runner_compute(&runner, 96));
-    runner_release(&runner);
+    assert_int_equal(cache_bed_start(&runner, &bed, &view_a, &text, 96), 16);
+    cache_bed_check(&bed);
+    assert_false(cache_bed_grow(&runner, 96));
+    cache_bed_release(&runner);
     assert_int_equal(find(&bed, &view_a, &text, 96), 60);
     /* A rest with no page for its copy. */
     assert_true(prefix_cache_make_room(&bed.cache, 1));
     page_id last = kv_pool_acquire(&bed.pool, &tenant_a);
     bed.holders[last]++;
-    assert_int_equal(runner_start(&runner, &bed, &view_b, &other, 90), 80);
+    assert_int_equal(cache_bed_start(&runner, &bed, &view_b, &other, 90), 80);
     assert_int_equal(runner.match.rest_tokens, 0);
-    runner_release(&runner);
-    bed_check(&bed);
+    cache_bed_release(&runner);
+    cache_bed_check(&bed);
     bed.holders[last]--;
     kv_pool_release(&bed.pool, last);
-    runner_end(&holder);
-    bed_deinit(&bed);
+    cache_bed_end(&holder);
+    cache_bed_deinit(&bed);
 }
 
 /* Ghosts used up: what lies behind another domain's prefix is not kept, and nothing breaks. */
 static void test_nodes_used_up(void **state)
 {
     (void)state;
-    struct bed bed;
-    struct text text;
-    text_make(&text, NULL, 0, 1);
-    bed_init(&bed, 24, 4, 1);
-    (void)run(&bed, &view_prompt, &text, 64);
-    assert_int_equal(run(&bed, &view_member, &text, 90), 64);
-    assert_int_equal(run(&bed, &view_member, &text, 90), 64);
+    struct cache_bed bed;
+    struct cache_bed_text text;
+    cache_bed_text_make(&text, NULL, 0, 1);
+    cache_bed_init(&bed, 24, 4, 1);
+    (void)cache_bed_run(&bed, &view_prompt, &text, 64);
+    assert_int_equal(cache_bed_run(&bed, &view_member, &text, 90), 64);
+    assert_int_equal(cache_bed_run(&bed, &view_member, &text, 90), 64);
     assert_int_equal(bed.pool.idle_count, 4);
-    assert_int_equal(run(&bed, &view_b, &text, 90), 0); /* needs no ghosts */
+    assert_int_equal(cache_bed_run(&bed, &view_b, &text, 90), 0); /* needs no ghosts */
     assert_int_equal(find(&bed, &view_b, &text, 91), 90);
-    bed_deinit(&bed);
+    cache_bed_deinit(&bed);
 }
 
 /* --- pins --- */
@@ -710,16 +473,16 @@ static void test_nodes_used_up(void **state)
 static void test_pins(void **state)
 {
     (void)state;
-    struct bed bed;
-    struct text text;
-    struct text other;
+    struct cache_bed bed;
+    struct cache_bed_text text;
+    struct cache_bed_text other;
     uint32_t pages = 0;
-    text_make(&text, NULL, 0, 1);
-    text_make(&other, NULL, 0, 2);
-    bed_init(&bed, 12, 12, 0); /* half of 12, and 6 pages for a full context beside them */
+    cache_bed_text_make(&text, NULL, 0, 1);
+    cache_bed_text_make(&other, NULL, 0, 2);
+    cache_bed_init(&bed, 12, 12, 0); /* half of 12, and 6 pages for a full context beside them */
     assert_int_equal(prefix_cache_pin(&bed.cache, &view_prompt, text.tokens, 40, &pages),
                      STATUS_NOT_FOUND);
-    (void)run(&bed, &view_prompt, &text, 40);
+    (void)cache_bed_run(&bed, &view_prompt, &text, 40);
     assert_int_equal(prefix_cache_pin(&bed.cache, &view_prompt, text.tokens, 41, &pages),
                      STATUS_NOT_FOUND);
     /* What is merely seen, in another domain, is not there to be pinned. */
@@ -734,34 +497,34 @@ static void test_pins(void **state)
                      STATUS_OK);
     assert_int_equal(bed.pool.pinned_count, 3);
     assert_int_equal(prefix_cache_available(&bed.cache), 9);
-    bed_check(&bed);
+    cache_bed_check(&bed);
 
     assert_int_equal(prefix_cache_pin_check(&bed.cache, 3), STATUS_OK);
     assert_int_equal(prefix_cache_pin_check(&bed.cache, 4), STATUS_LIMIT);
     assert_non_null(strstr(status_note()->message, "4 more pinned pages beside 3 are over the cap "
                                                    "of 6"));
-    (void)run(&bed, &view_prompt, &other, 60);
+    (void)cache_bed_run(&bed, &view_prompt, &other, 60);
     assert_int_equal(prefix_cache_pin(&bed.cache, &view_prompt, other.tokens, 60, &pages),
                      STATUS_LIMIT);
     assert_int_equal(bed.pool.pinned_count, 3);
 
     /* Neither a full pool nor a flood takes a pinned page; the largest request still fits. */
     for (uint32_t i = 0; i < 20; i++) {
-        struct text once;
-        text_make(&once, NULL, 0, 100 + i);
-        (void)run(&bed, &view_a, &once, 96);
+        struct cache_bed_text once;
+        cache_bed_text_make(&once, NULL, 0, 100 + i);
+        (void)cache_bed_run(&bed, &view_a, &once, 96);
     }
     assert_int_equal(find(&bed, &view_member, &text, 60), 40);
-    struct runner runner;
-    assert_int_equal(runner_start(&runner, &bed, &view_member, &text, 60), 40);
+    struct cache_bed_runner runner;
+    assert_int_equal(cache_bed_start(&runner, &bed, &view_member, &text, 60), 40);
     prefix_cache_drop_domain(&bed.cache, &prompt);
     assert_int_equal(bed.pool.pinned_count, 0);
     assert_int_equal(find(&bed, &view_member, &text, 60), 0); /* at once, for new ones */
-    runner_verify(&runner);                                   /* the running one keeps its pages */
-    assert_true(runner_compute(&runner, 60));
-    runner_end(&runner);
-    bed_check(&bed);
-    bed_deinit(&bed);
+    cache_bed_verify(&runner);                                /* the running one keeps its pages */
+    assert_true(cache_bed_grow(&runner, 60));
+    cache_bed_end(&runner);
+    cache_bed_check(&bed);
+    cache_bed_deinit(&bed);
 }
 
 /* --- figures --- */
@@ -770,24 +533,24 @@ static void test_pins(void **state)
 static void test_hits_are_counted_once(void **state)
 {
     (void)state;
-    struct bed bed;
-    struct text text;
-    struct runner runner;
+    struct cache_bed bed;
+    struct cache_bed_text text;
+    struct cache_bed_runner runner;
     struct prefix_figures figures;
     struct prefix_published published[2];
     uint32_t pages;
-    text_make(&text, NULL, 0, 1);
-    bed_init(&bed, 24, 8, 0);
-    (void)run(&bed, &view_prompt, &text, 40);
+    cache_bed_text_make(&text, NULL, 0, 1);
+    cache_bed_init(&bed, 24, 8, 0);
+    (void)cache_bed_run(&bed, &view_prompt, &text, 40);
     assert_int_equal(prefix_cache_pin(&bed.cache, &view_prompt, text.tokens, 40, &pages),
                      STATUS_OK);
-    (void)run(&bed, &view_member, &text, 50);
+    (void)cache_bed_run(&bed, &view_member, &text, 50);
     for (int choice = 0; choice < 3; choice++) {
         (void)find(&bed, &view_member, &text, 60);
-        (void)runner_start(&runner, &bed, &view_member, &text, 60);
+        (void)cache_bed_start(&runner, &bed, &view_member, &text, 60);
         if (choice == 0)
             prefix_cache_count(&bed.cache, &view_member, 60, &runner.match);
-        runner_release(&runner);
+        cache_bed_release(&runner);
     }
     prefix_cache_figures(&bed.cache, &figures);
     assert_int_equal(figures.query_tokens, 60);
@@ -804,7 +567,7 @@ static void test_hits_are_counted_once(void **state)
     assert_int_equal(figures.pages_free, 19);
     prefix_cache_drop_domain(&bed.cache, &prompt);
     assert_int_equal(prefix_cache_published(&bed.cache, published, 2), 0);
-    bed_deinit(&bed);
+    cache_bed_deinit(&bed);
 }
 
 static int refuse_after(void *context, size_t bytes)
@@ -817,13 +580,14 @@ static int refuse_after(void *context, size_t bytes)
 static void test_no_memory(void **state)
 {
     (void)state;
-    struct bed bed;
-    assert_int_equal(kv_pool_init(&bed.pool, kernels, &layout, 24 * layout.page_bytes, CONTEXT),
+    struct cache_bed bed;
+    assert_int_equal(kv_pool_init(&bed.pool, cache_bed_kernels, &cache_bed_layout,
+                                  24 * cache_bed_layout.page_bytes, CACHE_BED_CONTEXT),
                      STATUS_OK);
-    const struct prefix_cache_options options = {.kernels = kernels,
+    const struct prefix_cache_options options = {.kernels = cache_bed_kernels,
                                                  .pool = &bed.pool,
-                                                 .host_bytes = 4 * layout.page_bytes,
-                                                 .context = CONTEXT,
+                                                 .host_bytes = 4 * cache_bed_layout.page_bytes,
+                                                 .context = CACHE_BED_CONTEXT,
                                                  .pin_percent = 50,
                                                  .seed = 5};
     enum status status = STATUS_NO_MEMORY;
@@ -847,13 +611,13 @@ enum { TEXTS = 10, DOMAINS = 4, VIEWS = 6, RUNNERS = 6, PINS = 8, NOBODY = UINT3
 /* What was ever inserted into a domain since it was dropped last: an upper bound of what may be
  * found, and exactly that as long as nothing is evicted. */
 struct model {
-    struct bed bed;
+    struct cache_bed bed;
     struct rng rng;
     bool is_exact;
-    struct text texts[TEXTS];
-    bool full[DOMAINS][TEXTS][TABLE];
-    uint32_t rest[DOMAINS][TEXTS][TABLE]; /* tokens of the longest */
-    struct runner runners[RUNNERS];
+    struct cache_bed_text texts[TEXTS];
+    bool full[DOMAINS][TEXTS][CACHE_BED_TABLE];
+    uint32_t rest[DOMAINS][TEXTS][CACHE_BED_TABLE]; /* tokens of the longest */
+    struct cache_bed_runner runners[RUNNERS];
     uint32_t runner_text[RUNNERS]; /* NOBODY: not running */
     struct pin {
         uint32_t text;
@@ -882,7 +646,8 @@ static uint32_t model_index(const struct engine_domain *domain)
 static uint32_t model_common(const struct model *model, uint32_t a, uint32_t b)
 {
     uint32_t common = 0;
-    while (common < CONTEXT && model->texts[a].tokens[common] == model->texts[b].tokens[common])
+    while (common < CACHE_BED_CONTEXT &&
+           model->texts[a].tokens[common] == model->texts[b].tokens[common])
         common++;
     return common;
 }
@@ -895,10 +660,11 @@ static uint32_t model_holds(const struct model *model, const struct engine_domai
     uint32_t most = 0;
     for (uint32_t x = 0; x < TEXTS && index < DOMAINS; x++) {
         uint32_t common = model_common(model, x, text);
-        uint32_t held = model->full[index][x][page] ? SYMBOLS : model->rest[index][x][page];
-        if (common <= page * SYMBOLS)
+        uint32_t held =
+            model->full[index][x][page] ? CACHE_BED_SYMBOLS : model->rest[index][x][page];
+        if (common <= page * CACHE_BED_SYMBOLS)
             continue;
-        held = held < common - page * SYMBOLS ? held : common - page * SYMBOLS;
+        held = held < common - page * CACHE_BED_SYMBOLS ? held : common - page * CACHE_BED_SYMBOLS;
         most = held > most ? held : most;
     }
     return most < limit ? most : limit;
@@ -916,8 +682,9 @@ static uint32_t model_find(const struct model *model, const struct prefix_view *
     if (memcmp(view->domain, &group, sizeof group) != 0)
         order[order_count++] = *view->domain;
     memset(by, 0, 3 * sizeof *by);
-    for (uint32_t page = 0; model_index(view->domain) < DOMAINS && page < TABLE; page++) {
-        uint32_t limit = count - 1 - found < SYMBOLS ? count - 1 - found : SYMBOLS;
+    for (uint32_t page = 0; model_index(view->domain) < DOMAINS && page < CACHE_BED_TABLE; page++) {
+        uint32_t limit =
+            count - 1 - found < CACHE_BED_SYMBOLS ? count - 1 - found : CACHE_BED_SYMBOLS;
         uint32_t best = 0;
         uint32_t from = 0;
         for (uint32_t i = 0; i < order_count; i++) {
@@ -929,7 +696,7 @@ static uint32_t model_find(const struct model *model, const struct prefix_view *
         }
         by[from] += best;
         found += best;
-        if (best < SYMBOLS)
+        if (best < CACHE_BED_SYMBOLS)
             break;
     }
     return found;
@@ -951,14 +718,15 @@ static void model_compare(const struct model *model, const struct prefix_view *v
  * could still be found. */
 static bool model_compute(struct model *model, uint32_t index, uint32_t count)
 {
-    struct runner *runner = &model->runners[index];
+    struct cache_bed_runner *runner = &model->runners[index];
     uint32_t domain = model_index(runner->view.domain);
     uint32_t text = model->runner_text[index];
     uint32_t first = runner->full;
     uint32_t by[3];
-    bool is_reached = !model->is_exact || model_find(model, &runner->view, text,
-                                                     first * SYMBOLS + 1, by) == first * SYMBOLS;
-    if (!runner_compute(runner, count))
+    bool is_reached = !model->is_exact ||
+                      model_find(model, &runner->view, text, first * CACHE_BED_SYMBOLS + 1, by) ==
+                          first * CACHE_BED_SYMBOLS;
+    if (!cache_bed_grow(runner, count))
         return false;
     for (uint32_t i = first; domain < DOMAINS && is_reached && i < runner->full; i++)
         model->full[domain][text][i] = true;
@@ -967,33 +735,35 @@ static bool model_compute(struct model *model, uint32_t index, uint32_t count)
 
 static void model_rest(struct model *model, uint32_t index, bool is_open)
 {
-    struct runner *runner = &model->runners[index];
+    struct cache_bed_runner *runner = &model->runners[index];
     uint32_t text = model->runner_text[index];
     uint32_t domain = model_index(runner->view.domain);
-    uint32_t page = runner->computed / SYMBOLS;
+    uint32_t page = runner->computed / CACHE_BED_SYMBOLS;
     uint32_t by[3];
     uint32_t found = model_find(model, &runner->view, text, runner->computed + 1, by);
-    bool is_news = !model->is_exact || (found >= page * SYMBOLS && found < runner->computed);
-    if (domain < DOMAINS && page < TABLE && is_news) {
+    bool is_news =
+        !model->is_exact || (found >= page * CACHE_BED_SYMBOLS && found < runner->computed);
+    if (domain < DOMAINS && page < CACHE_BED_TABLE && is_news) {
         uint32_t *rest = &model->rest[domain][text][page];
-        *rest = runner->computed % SYMBOLS > *rest ? runner->computed % SYMBOLS : *rest;
+        *rest = runner->computed % CACHE_BED_SYMBOLS > *rest ? runner->computed % CACHE_BED_SYMBOLS
+                                                             : *rest;
     }
-    runner_rest(runner, is_open);
+    cache_bed_rest(runner, is_open);
 }
 
 static void model_start(struct model *model, uint32_t index)
 {
     const struct prefix_view *view = model_views[rng_below(&model->rng, VIEWS)];
-    struct runner *runner = &model->runners[index];
+    struct cache_bed_runner *runner = &model->runners[index];
     uint32_t text = (uint32_t)rng_below(&model->rng, TEXTS);
-    uint32_t count = 1 + (uint32_t)rng_below(&model->rng, CONTEXT);
+    uint32_t count = 1 + (uint32_t)rng_below(&model->rng, CACHE_BED_CONTEXT);
     model->runner_text[index] = text;
-    (void)runner_start(runner, &model->bed, view, &model->texts[text], count);
+    (void)cache_bed_start(runner, &model->bed, view, &model->texts[text], count);
     model_compare(model, view, text, count, &runner->match);
     for (uint32_t i = 0; i < runner->match.pages; i++)
-        assert_int_equal(
-            model_holds(model, &model->bed.pool.domains[runner->pages[i]], text, i, SYMBOLS),
-            SYMBOLS);
+        assert_int_equal(model_holds(model, &model->bed.pool.domains[runner->pages[i]], text, i,
+                                     CACHE_BED_SYMBOLS),
+                         CACHE_BED_SYMBOLS);
     if (runner->match.rest_tokens > 0)
         assert_memory_equal(&model->bed.pool.domains[runner->pages[runner->match.pages]],
                             view->domain, sizeof *view->domain);
@@ -1003,7 +773,7 @@ static void model_end(struct model *model, uint32_t index, bool is_cancelled)
 {
     if (!is_cancelled)
         model_rest(model, index, false);
-    runner_release(&model->runners[index]);
+    cache_bed_release(&model->runners[index]);
     model->runner_text[index] = NOBODY;
 }
 
@@ -1022,7 +792,7 @@ static void model_drop(struct model *model)
 
 static void model_pin(struct model *model, uint32_t index)
 {
-    struct runner *runner = &model->runners[index];
+    struct cache_bed_runner *runner = &model->runners[index];
     struct pin *pin = &model->pins[rng_below(&model->rng, PINS)];
     uint32_t pages;
     if (pin->count > 0 || runner->computed == 0)
@@ -1041,7 +811,7 @@ static void model_pin(struct model *model, uint32_t index)
 static void model_step(struct model *model)
 {
     uint32_t index = (uint32_t)rng_below(&model->rng, RUNNERS);
-    struct runner *runner = &model->runners[index];
+    struct cache_bed_runner *runner = &model->runners[index];
     uint32_t available = prefix_cache_available(&model->bed.cache);
     if (rng_below(&model->rng, 400) == 0) {
         model_drop(model);
@@ -1052,7 +822,8 @@ static void model_step(struct model *model)
         model_start(model, index);
     } else {
         uint32_t more = 1 + (uint32_t)rng_below(&model->rng, 20);
-        uint32_t count = runner->computed + more < CONTEXT ? runner->computed + more : CONTEXT;
+        uint32_t count = runner->computed + more < CACHE_BED_CONTEXT ? runner->computed + more
+                                                                     : CACHE_BED_CONTEXT;
         uint64_t kind = rng_below(&model->rng, 10);
         if (kind < 6) {
             if (!model_compute(model, index, count)) /* preempted */
@@ -1079,7 +850,7 @@ static void model_look(struct model *model)
     }
     *old = (struct remembered){.view = (uint32_t)rng_below(&model->rng, VIEWS),
                                .text = (uint32_t)rng_below(&model->rng, TEXTS),
-                               .count = 1 + (uint32_t)rng_below(&model->rng, CONTEXT),
+                               .count = 1 + (uint32_t)rng_below(&model->rng, CACHE_BED_CONTEXT),
                                .version = prefix_cache_version(&model->bed.cache)};
     prefix_cache_find(&model->bed.cache, model_views[old->view], model->texts[old->text].tokens,
                       old->count, &old->match);
@@ -1098,21 +869,21 @@ static void model_run(uint32_t pages, uint32_t host_pages, uint32_t ghosts, bool
     memset(&model, 0, sizeof model);
     model.rng.seed = seed;
     model.is_exact = is_exact;
-    bed_init(&model.bed, pages, host_pages, ghosts);
+    cache_bed_init(&model.bed, pages, host_pages, ghosts);
     for (uint32_t i = 0; i < TEXTS; i++) {
         uint32_t other = i == 0 ? 0 : (uint32_t)rng_below(&model.rng, i);
-        text_make(&model.texts[i], &model.texts[other],
-                  i == 0 ? 0 : (uint32_t)rng_below(&model.rng, CONTEXT), i + 1);
+        cache_bed_text_make(&model.texts[i], &model.texts[other],
+                            i == 0 ? 0 : (uint32_t)rng_below(&model.rng, CACHE_BED_CONTEXT), i + 1);
     }
     for (uint32_t i = 0; i < RUNNERS; i++)
         model.runner_text[i] = NOBODY;
     for (uint32_t step = 0; step < steps; step++) {
         model_step(&model);
-        bed_check(&model.bed);
+        cache_bed_check(&model.bed);
         model_look(&model);
         for (uint32_t i = 0; step % 16 == 0 && i < RUNNERS; i++)
             if (model.runner_text[i] != NOBODY)
-                runner_verify(&model.runners[i]);
+                cache_bed_verify(&model.runners[i]);
     }
     const struct prefix_figures *figures = &model.bed.cache.figures;
     assert_int_equal(is_exact, figures->evicted_to_host + figures->evicted_dropped == 0);
@@ -1121,7 +892,7 @@ static void model_run(uint32_t pages, uint32_t host_pages, uint32_t ghosts, bool
         if (model.runner_text[i] != NOBODY)
             model_end(&model, i, true);
     assert_int_equal(prefix_cache_available(&model.bed.cache), pages - model.bed.pool.pinned_count);
-    bed_deinit(&model.bed);
+    cache_bed_deinit(&model.bed);
 }
 
 static void test_model_without_pressure(void **state)
@@ -1171,5 +942,5 @@ int main(void)
         cmocka_unit_test(test_model_with_host),
         cmocka_unit_test(test_model_without_host),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, cache_bed_setup, cache_bed_teardown);
 }

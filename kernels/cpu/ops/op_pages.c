@@ -40,7 +40,7 @@ void op_pages_copy(struct kernels *kernels, const struct pages_copy_args *args)
 {
     ASSERT(args->page_bytes % PAGES_LINE == 0);
     const size_t bytes = args->page_bytes * args->count;
-    struct pages_job job = {args, bytes < PAGES_STREAM_BYTES ? pages_copy_small
-                                                             : kernels->table->copy};
+    struct pages_job job = {args,
+                            bytes < PAGES_STREAM_BYTES ? pages_copy_small : kernels->table->copy};
     ops_run(kernels, bytes / sizeof(float), op_pages_copy_job, &job);
 }

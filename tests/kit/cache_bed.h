@@ -1,0 +1,77 @@
+/* cache_bed: a pool with a prefix cache, and pages whose bytes say of which text they are.
+ *
+ * Owns:     kernels and layout of the test program; what its caller opens.
+ * Thread:   one.
+ * Cost:     a look at a page computes its text again from the start.
+ * Not here: what is right (the tests). Whatever does not hold ends the process.
+ *
+ * K and V of each token are a function of all tokens up to it, as a forward pass would write them.
+ */
+#pragma once
+
+#include "engine/prefix_cache.h"
+
+enum {
+    CACHE_BED_SYMBOLS = KV_POOL_PAGE_TOKENS,
+    CACHE_BED_CONTEXT = 96,
+    CACHE_BED_TABLE = CACHE_BED_CONTEXT / CACHE_BED_SYMBOLS,
+};
+
+extern struct kernels *cache_bed_kernels;
+extern struct kv_layout cache_bed_layout;
+
+/* Of a cmocka group. */
+int cache_bed_setup(void **state);
+int cache_bed_teardown(void **state);
+
+/* A pool with a cache; who holds its pages but for the cache. */
+struct cache_bed {
+    struct kv_pool pool;
+    struct prefix_cache cache;
+    uint32_t holders[1024];
+};
+
+struct cache_bed_text {
+    uint32_t tokens[CACHE_BED_CONTEXT];
+};
+
+/* A sequence as the engine would run it. */
+struct cache_bed_runner {
+    struct cache_bed *bed;
+    struct prefix_view view;
+    const uint32_t *tokens;
+    page_id pages[CACHE_BED_TABLE];
+    uint32_t page_count;
+    uint32_t computed;
+    uint32_t full; /* pages of the table that have been inserted or taken */
+    struct prefix_match match;
+};
+
+/* Writes tokens [from, to) of a text, all of page `index`, as the kernels would. */
+void cache_bed_compute(void *page, const uint32_t *tokens, uint32_t index, uint32_t from,
+                       uint32_t to);
+/* The first `count` tokens of a page are those of page `index` of the text. */
+void cache_bed_must_hold(const void *page, const uint32_t *tokens, uint32_t index, uint32_t count);
+/* `ghosts` as prefix_cache_options.ghosts_max. */
+void cache_bed_init(struct cache_bed *bed, uint32_t pages, uint32_t host_pages, uint32_t ghosts);
+void cache_bed_deinit(struct cache_bed *bed);
+/* All invariants; for a bed without paused sequences. */
+void cache_bed_check(struct cache_bed *bed);
+/* A text that shares `common` tokens with another and none after. */
+void cache_bed_text_make(struct cache_bed_text *out, const struct cache_bed_text *other,
+                         uint32_t common, uint32_t salt);
+/* It may see its pages, and they hold its text. */
+void cache_bed_verify(const struct cache_bed_runner *runner);
+/* Admission of a prompt of `count` tokens; what it takes is what it found, with the right bytes. */
+uint32_t cache_bed_start(struct cache_bed_runner *runner, struct cache_bed *bed,
+                         const struct prefix_view *view, const struct cache_bed_text *text,
+                         uint32_t count);
+/* Computes up to `count` tokens and inserts the pages that became full. False without room. */
+bool cache_bed_grow(struct cache_bed_runner *runner, uint32_t count);
+/* The end of its text goes to the cache; it lets go of its pages; both. */
+void cache_bed_rest(struct cache_bed_runner *runner, bool is_open);
+void cache_bed_release(struct cache_bed_runner *runner);
+void cache_bed_end(struct cache_bed_runner *runner);
+/* Runs a whole request and returns how many tokens it found. */
+uint32_t cache_bed_run(struct cache_bed *bed, const struct prefix_view *view,
+                       const struct cache_bed_text *text, uint32_t count);

@@ -1,0 +1,13 @@
+/* death: whether a call ends the process, for assertions that stay on in release builds.
+ *
+ * Owns:     the child in which it is tried.
+ * Thread:   one.
+ * Cost:     a fork.
+ * Not here: what the call does.
+ */
+#pragma once
+
+#include <stdbool.h>
+
+/* True when `body` aborts; what it changes stays in the child. */
+bool death_by(void (*body)(void *context), void *context);
