@@ -152,6 +152,12 @@ static void cut(struct kv_swap *swap, struct kv_swap_list *list, uint32_t pages)
 void kv_swap_drop(struct kv_swap *swap, uint32_t place)
 {
     cut(swap, &swap->lists[place], 0);
+    swap->lists[place].is_kept = false;
+}
+
+void kv_swap_keep(struct kv_swap *swap, uint32_t place, bool is_kept)
+{
+    swap->lists[place].is_kept = is_kept && swap->lists[place].page_count > 0;
 }
 
 /* --- who falls --- */
@@ -221,7 +227,8 @@ static struct kv_swap_list *least_deserving(const struct kv_swap *swap, bool is_
     struct kv_swap_list *least = NULL;
     for (uint32_t i = 0; i < swap->options.places; i++) {
         struct kv_swap_list *list = &swap->lists[i];
-        if (list->is_marked || (is_of_host ? list->host_count : list->page_count) == 0)
+        if (list->is_marked || list->is_kept ||
+            (is_of_host ? list->host_count : list->page_count) == 0)
             continue;
         if (least != NULL && list->owner.service_class < out->service_class)
             continue; /* more urgent: no need to count its tenant's pages */
@@ -370,6 +377,7 @@ bool kv_swap_in(struct kv_swap *swap, uint32_t place, page_id *pages, uint32_t *
     *page_count = list->page_count;
     list->page_count = 0; /* first: `moved` is for the others */
     list->host_count = 0;
+    list->is_kept = false;
     for (uint32_t i = 0; i < *page_count; i++) {
         if (!is_host(list->pages[i]))
             continue;
@@ -413,11 +421,13 @@ uint32_t kv_swap_protected(const struct kv_swap *swap)
     return count;
 }
 
+/* But for those that are kept: a page that they hold is not protected now. */
 static uint32_t lists_with(const struct kv_swap *swap, uint32_t index, uint32_t entry)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < swap->options.places; i++)
-        count += swap->lists[i].page_count > index && swap->lists[i].pages[index] == entry;
+        count += swap->lists[i].page_count > index && swap->lists[i].pages[index] == entry &&
+                 !swap->lists[i].is_kept;
     return count;
 }
 

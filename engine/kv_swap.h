@@ -56,6 +56,7 @@ struct kv_swap_list {
     uint32_t page_count; /* 0: nothing is held */
     uint32_t host_count; /* of them, in host memory: so many device pages are needed to come back */
     struct kv_swap_owner owner;
+    bool is_kept;   /* comes back in this step */
     bool is_marked; /* within a call */
 };
 
@@ -93,6 +94,9 @@ uint32_t kv_swap_private(const struct kv_swap *swap, const page_id *pages, uint3
  * tree's idle pages and the lists that deserve it less to go: it is to be computed again. */
 bool kv_swap_out(struct kv_swap *swap, uint32_t place, page_id *pages, uint32_t *page_count,
                  const struct kv_swap_owner *owner);
+/* Whether the sequence comes back in this step: then it does not fall, nor is it cut, to make room
+ * for others before kv_swap_in, which ends it. */
+void kv_swap_keep(struct kv_swap *swap, uint32_t place, bool is_kept);
 /* The list becomes the page table, `host_count` pages of it fresh ones; tokens beyond
  * *page_count × 16 are to be computed again. False, and nothing has changed, when not so many are
  * free or idle. */

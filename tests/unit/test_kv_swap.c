@@ -546,6 +546,34 @@ static void test_give_way_cuts(void **state)
     close_world();
 }
 
+/* Who comes back in this step neither falls nor is cut, whoever needs room first. */
+static void test_kept(void **state)
+{
+    (void)state;
+    open_world(12, 4, 0);
+    start(0, &view_a, 2 * SYMBOLS, 3 * SYMBOLS);
+    start(1, &view_a, 2 * SYMBOLS, 3 * SYMBOLS);
+    start(2, &view_zero, 0, 4 * SYMBOLS);
+    world.owners[2].service_class = SERVICE_CLASS_REALTIME;
+    assert_true(out(0));
+    assert_true(out(1));
+    assert_int_equal(kv_swap_protected(&world.swap), 2);
+    kv_swap_keep(&world.swap, 0, true);
+    assert_false(out(2)); /* all that the other list has is not enough */
+    assert_int_equal(list(1)->page_count, 3);
+    assert_int_equal(kv_swap_give_way(&world.swap, 2), 0);
+    assert_int_equal(list(0)->page_count, 3);
+    assert_true(in(0));
+    kv_swap_keep(&world.swap, 1, true);
+    kv_swap_keep(&world.swap, 1, false);
+    assert_true(out(2));
+    assert_int_equal(list(1)->page_count, 0);
+    world.is_used[1] = false;
+    end(0);
+    end(2);
+    close_world();
+}
+
 /* --- the rest --- */
 
 static void test_without_cache(void **state)
@@ -731,6 +759,7 @@ int main(void)
         cmocka_unit_test(test_exchange_pages_are_kept),
         cmocka_unit_test(test_who_falls),
         cmocka_unit_test(test_give_way_cuts),
+        cmocka_unit_test(test_kept),
         cmocka_unit_test(test_without_cache),
         cmocka_unit_test(test_no_memory),
         cmocka_unit_test(test_model),

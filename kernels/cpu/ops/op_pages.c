@@ -1,14 +1,21 @@
 #include "kernels/cpu/ops/ops.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
-/* Bytes of a batch from which the table's streaming copy pays: less stays in the caches, where the
- * next step wants it. */
-enum { PAGES_STREAM_BYTES = 1 << 20, PAGES_LINE = 64 };
+enum {
+    /* Bytes of a batch from which the table's streaming copy pays: less stays in the caches, where
+     * the next step wants it. */
+    PAGES_STREAM_BYTES = 1 << 20,
+    PAGES_LINE = 64,
+    /* What a thread takes at a time. */
+    PAGES_PIECE = 64 << 10,
+};
 
 struct pages_job {
     const struct pages_copy_args *args;
     void (*copy)(void *to, const void *from, size_t bytes);
+    _Atomic uint64_t next;
 };
 
 static void pages_copy_small(void *to, const void *from, size_t bytes)
@@ -16,14 +23,10 @@ static void pages_copy_small(void *to, const void *from, size_t bytes)
     memcpy(to, from, bytes);
 }
 
-/* Each thread has its part of all lines, so that one page is shared out too. */
-static void op_pages_copy_job(void *context, uint32_t thread, uint32_t count)
+/* Bytes [at, end) of all pages, one behind the other. */
+static void pages_copy_piece(const struct pages_job *job, uint64_t at, uint64_t end)
 {
-    const struct pages_job *job = context;
     const struct pages_copy_args *args = job->args;
-    const uint64_t lines = args->page_bytes / PAGES_LINE * args->count;
-    uint64_t at = lines * thread / count * PAGES_LINE;
-    const uint64_t end = lines * (thread + 1) / count * PAGES_LINE;
     while (at < end) {
         uint64_t page = at / args->page_bytes;
         uint64_t offset = at % args->page_bytes;
@@ -36,11 +39,23 @@ static void op_pages_copy_job(void *context, uint32_t thread, uint32_t count)
     }
 }
 
+/* No equal parts: where one thread fills the memory bus, a worker that wakes up late is not waited
+ * for with half of the work. (8 pages of 360 KiB: 0.9 of the rate of long copies, in halves 0.7.) */
+static void op_pages_copy_job(void *context, uint32_t thread, uint32_t count)
+{
+    struct pages_job *job = context;
+    const uint64_t end = (uint64_t)job->args->page_bytes * job->args->count;
+    (void)thread;
+    (void)count;
+    for (uint64_t at; (at = atomic_fetch_add(&job->next, PAGES_PIECE)) < end;)
+        pages_copy_piece(job, at, end - at < PAGES_PIECE ? end : at + PAGES_PIECE);
+}
+
 void op_pages_copy(struct kernels *kernels, const struct pages_copy_args *args)
 {
     ASSERT(args->page_bytes % PAGES_LINE == 0);
     const size_t bytes = args->page_bytes * args->count;
-    struct pages_job job = {args,
-                            bytes < PAGES_STREAM_BYTES ? pages_copy_small : kernels->table->copy};
+    struct pages_job job = {
+        .args = args, .copy = bytes < PAGES_STREAM_BYTES ? pages_copy_small : kernels->table->copy};
     ops_run(kernels, bytes / sizeof(float), op_pages_copy_job, &job);
 }
