@@ -41,6 +41,11 @@ void status_note_set(const struct error_note *other)
     note = *other;
 }
 
+void status_note_retry(uint32_t retry_after_ms)
+{
+    note.retry_after_ms = retry_after_ms;
+}
+
 enum status status_fail(enum status status, const char *file, int line, const char *param,
                         const char *format, ...)
 {
@@ -56,6 +61,7 @@ enum status status_fail(enum status status, const char *file, int line, const ch
     note.status = status;
     note.file = file;
     note.line = line;
+    note.retry_after_ms = 0;
     memcpy(note.message, message, sizeof message);
     memcpy(note.param, where, sizeof where);
     return status;

@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -29,6 +30,7 @@ struct error_note {
     enum status status;
     const char *file;
     int line;
+    uint32_t retry_after_ms; /* when another try may find room; 0: as the status has it */
     char param[STATUS_PARAM_BYTES];
     char message[STATUS_MESSAGE_BYTES];
 };
@@ -39,6 +41,9 @@ const char *status_text(enum status status);
 
 /* The thread's note; valid until the next failure on this thread. */
 const struct error_note *status_note(void);
+
+/* Adds to the thread's note when another try may find room; another failure takes it away. */
+void status_note_retry(uint32_t retry_after_ms);
 
 /* Behind FAIL: writes the note and returns `status`. `param` may be NULL. */
 enum status status_fail(enum status status, const char *file, int line, const char *param,

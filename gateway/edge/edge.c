@@ -207,8 +207,8 @@ static enum status open_upstream(struct edge *edge, int64_t engine_user)
         .requests_max = (uint32_t)edge->config->queue_requests,
         .bytes_max = (uint64_t)edge->config->queue_bytes,
         .tenant_requests_max = (uint32_t)edge->config->queue_tenant_requests,
-        .tenant_bytes_max = (uint64_t)edge->config->queue_tenant_bytes,
-        .gauge = edge->metrics.jobs_waiting};
+        .tenant_bytes_max = (uint64_t)edge->config->queue_tenant_bytes};
+    memcpy(queue.gauges, edge->metrics.jobs_waiting, sizeof queue.gauges);
     TRY(edge_wait_create(&edge->wait, &queue));
     TRY(edge_replay_create(&edge->replay, edge));
     TRY(edge_probe_create(&edge->probe, edge->loop, edge->client, edge->metrics.upstream_up,

@@ -120,6 +120,16 @@ static void job_unhold(struct edge_job *job)
 
 static void job_wait(struct edge_job *job);
 
+static struct edge_wait_who wait_who(const struct edge_job *job)
+{
+    return (struct edge_wait_who){job->principal.tenant_hash, job->service_class};
+}
+
+static void wait_count(struct edge_job *job, enum edge_refusal why)
+{
+    metric_add(job->edge->metrics.queue_refusals[job->service_class][why], 1);
+}
+
 static void client_arm(struct edge_job *job, uint32_t delay_ms)
 {
     loop_timer_arm(job->client_timer, delay_ms);
@@ -140,6 +150,8 @@ static void job_fail(struct edge_job *job, enum status status, const char *messa
     if (job->failure.status != STATUS_OK)
         return;
     (void)status_fail(status, __FILE__, __LINE__, NULL, "%s", message);
+    if (status == STATUS_DEADLINE)
+        status_note_retry(job->retry_after_ms);
     job->failure = *status_note();
 }
 
@@ -564,7 +576,7 @@ static void job_head(void *context, const struct http1_head *head)
     job->upstream_code = code;
     job->retry_after_ms = head->retry_after_ms;
     if (code != 503)
-        edge_wait_taken(job->edge->wait);
+        edge_wait_taken(job->edge->wait, job->service_class);
     bool is_sse = slice_starts_with(content_type, SLICE("text/event-stream"));
     job->is_foreign = head->protocol != 0 && head->protocol != EDGE_PROBE_PROTOCOL;
     if (job->is_foreign) { /* it came since the last check, which the next one will see */
@@ -665,7 +677,7 @@ static void ended_wait(struct edge_job *job)
     struct edge *edge = job->edge;
     if (job->upstream_code == 503) {
         uint32_t ms = job->retry_after_ms != 0 ? job->retry_after_ms : BUSY_MS;
-        edge_wait_busy(edge->wait, ms < BUSY_MS_MAX ? ms : BUSY_MS_MAX);
+        edge_wait_busy(edge->wait, job->service_class, ms < BUSY_MS_MAX ? ms : BUSY_MS_MAX);
         job->sent_us = 0; /* the engine has nothing of it */
     } else {
         edge_wait_shut(edge->wait);
@@ -675,6 +687,18 @@ static void ended_wait(struct edge_job *job)
     buffer_clear(&job->relay);
     (void)edge_held_set(&edge->held, &job->held_bytes, 0);
     job_wait(job);
+}
+
+/* The engine says that its deadline has passed in the queue, or would: final, unlike a full one. */
+static bool ended_is_late(struct edge_job *job, enum status status)
+{
+    char message[STATUS_MESSAGE_BYTES];
+    if (job->upstream_code != 503 || status != STATUS_OK || job->is_cancelled ||
+        !edge_json_is_error(buffer_slice(&job->relay), "queue_timeout", message, sizeof message))
+        return false;
+    wait_count(job, EDGE_REFUSAL_DEADLINE);
+    edge_job_cancel(job, EDGE_CANCEL_DEADLINE, message);
+    return true;
 }
 
 /* The exchange is over without a final record. */
@@ -707,9 +731,13 @@ static void job_ended(void *context, enum status status)
         job->cuts++;
         edge_replay_suspect(job->edge->replay);
     }
-    if (!job->is_concluded && ended_may_wait(job, status))
+    if (job->is_concluded || ended_is_late(job, status)) {
+        job_unhold(job);
+        return;
+    }
+    if (ended_may_wait(job, status))
         ended_wait(job);
-    else if (!job->is_concluded)
+    else
         ended_conclude(job, status);
     job_unhold(job);
 }
@@ -758,7 +786,7 @@ static void job_send(struct edge_job *job)
         return;
     }
     if (status == STATUS_BUSY) {
-        edge_wait_busy(job->edge->wait, NO_CONNECTION_MS);
+        edge_wait_busy(job->edge->wait, job->service_class, NO_CONNECTION_MS);
         job_wait(job);
         return;
     }
@@ -785,6 +813,23 @@ static void wait_refused(void *context)
     job_unhold(job);
 }
 
+/* Its turn would come behind its deadline: told so now, not then. */
+static bool wait_is_hopeless(struct edge_job *job, const struct edge_wait_who *who)
+{
+    char message[STATUS_MESSAGE_BYTES];
+    uint32_t ms = edge_wait_estimate_ms(job->edge->wait, who);
+    if (ms <= send_left_ms(job))
+        return false;
+    snprintf(message, sizeof message,
+             "The request would wait for about %u s, longer than its deadline allows; try again "
+             "later, or give it more time.",
+             (ms + 999) / 1000);
+    wait_count(job, EDGE_REFUSAL_DEADLINE);
+    job->retry_after_ms = ms;
+    edge_job_cancel(job, EDGE_CANCEL_DEADLINE, message);
+    return true;
+}
+
 static void job_wait(struct edge_job *job)
 {
     struct edge *edge = job->edge;
@@ -797,9 +842,15 @@ static void job_wait(struct edge_job *job)
     job->entry.go = wait_go;
     job->entry.refused = wait_refused;
     job->entry.context = job;
-    if (edge_wait_enter(edge->wait, &job->entry, job->principal.tenant_hash,
-                        http_body(job->request).length) == STATUS_OK)
+    struct edge_wait_who who = wait_who(job);
+    if (wait_is_hopeless(job, &who))
         return;
+    enum status status =
+        edge_wait_enter(edge->wait, &job->entry, &who, http_body(job->request).length);
+    if (status == STATUS_OK)
+        return;
+    if (status != STATUS_NO_MEMORY)
+        wait_count(job, status == STATUS_QUEUE_FULL ? EDGE_REFUSAL_TENANT : EDGE_REFUSAL_ALL);
     job->failure = *status_note();
     job_conclude(job);
 }
@@ -879,7 +930,8 @@ void edge_job_start(const struct edge_job_options *options)
     http_on_gone(job->request, job_gone, job);
     if (job->is_generation && job->body.is_stream)
         client_arm(job, (uint32_t)edge->config->queue_commit_after_s * 1000);
-    if (edge_wait_is_needed(edge->wait))
+    struct edge_wait_who who = wait_who(job);
+    if (edge_wait_is_needed(edge->wait, &who))
         job_wait(job);
     else
         job_send(job);
@@ -969,7 +1021,7 @@ bool edge_job_expects(const struct edge *edge, const char *request_id)
 void edge_job_refuse(struct edge *edge, const char *request_id)
 {
     struct edge_job *job = job_find(edge, request_id);
-    if (job == NULL || job->entry.tenant == NULL)
+    if (job == NULL || job->entry.client == NULL)
         return;
     job_hold(job);
     edge_wait_leave(edge->wait, &job->entry);

@@ -1,5 +1,6 @@
 #include "gateway/edge/edge_json.h"
 
+#include "config/base/json_scan.h"
 #include "config/base/limits.h"
 
 static bool walk_is_space(char c)
@@ -184,4 +185,18 @@ enum status edge_json_inside(struct slice array, struct slice *inside)
         end--;
     *inside = (struct slice){array.bytes + start, end > start ? end - start : 0};
     return STATUS_OK;
+}
+
+bool edge_json_is_error(struct slice text, const char *code, char *message, size_t message_bytes)
+{
+    struct json_scan_field error = {.name = "error"};
+    struct json_scan_field fields[] = {{.name = "code"}, {.name = "message"}};
+    char found[64] = "";
+    if (json_scan(text, &error, 1) != STATUS_OK || !json_scan_is_object(error.value) ||
+        json_scan(error.value, fields, 2) != STATUS_OK || !json_scan_is_string(fields[0].value) ||
+        !json_scan_is_string(fields[1].value))
+        return false;
+    json_scan_unescape(fields[0].value, found, sizeof found);
+    json_scan_unescape(fields[1].value, message, message_bytes);
+    return strcmp(found, code) == 0;
 }

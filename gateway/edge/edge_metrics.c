@@ -30,9 +30,6 @@ static void init_waiting(struct edge_metrics *metrics)
     metrics->upstream_foreign =
         init_plain(metrics, METRIC_GAUGE, "banyan_upstream_foreign", "",
                    "1 while the engine speaks another protocol version and is not used.");
-    metrics->jobs_waiting =
-        init_plain(metrics, METRIC_GAUGE, "banyan_requests_waiting", "",
-                   "Requests that wait at the edge while the engine is down or full.");
     metrics->sends_again =
         init_plain(metrics, METRIC_COUNTER, "banyan_requests_sent_again_total", "",
                    "Times that a request was sent once more because the engine had not taken it.");
@@ -49,9 +46,20 @@ static void init_waiting(struct edge_metrics *metrics)
 /* What is told for each class of service. */
 static void init_classes(struct edge_metrics *metrics)
 {
+    static const char *const reasons[EDGE_REFUSAL_COUNT] = {"tenant", "all", "deadline"};
     for (unsigned i = 0; i < SERVICE_CLASS_COUNT; i++) {
-        char labels[32];
-        snprintf(labels, sizeof labels, "class=\"%s\"", service_class_name((enum service_class)i));
+        const char *name = service_class_name((enum service_class)i);
+        char labels[64];
+        for (unsigned why = 0; why < EDGE_REFUSAL_COUNT; why++) {
+            snprintf(labels, sizeof labels, "class=\"%s\",why=\"%s\"", name, reasons[why]);
+            metrics->queue_refusals[i][why] = init_plain(
+                metrics, METRIC_COUNTER, "banyan_queue_refusals_total", labels,
+                "Requests refused because a queue was full, or too long for their deadline.");
+        }
+        snprintf(labels, sizeof labels, "class=\"%s\"", name);
+        metrics->jobs_waiting[i] =
+            init_plain(metrics, METRIC_GAUGE, "banyan_requests_waiting", labels,
+                       "Requests that wait at the edge while the engine is down or full.");
         metrics->first_token_seconds[i] =
             init_plain(metrics, METRIC_HISTOGRAM, "banyan_time_to_first_token_seconds", labels,
                        "From a request's arrival to its first token.");

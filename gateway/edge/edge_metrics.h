@@ -23,6 +23,14 @@ enum edge_cancel {
     EDGE_CANCEL_COUNT,
 };
 
+/* Why a request was not let into the queue before the engine, or left it unanswered. */
+enum edge_refusal {
+    EDGE_REFUSAL_TENANT,   /* its tenant has as many waiting as it may */
+    EDGE_REFUSAL_ALL,      /* all have */
+    EDGE_REFUSAL_DEADLINE, /* it would not have its turn in time */
+    EDGE_REFUSAL_COUNT,
+};
+
 enum { EDGE_METRICS_SERIES = 128 };
 
 struct edge_metrics {
@@ -51,7 +59,8 @@ struct edge_metrics {
     struct metric *memory_refused;
     struct metric *jobs_running;
     struct metric *upstream_foreign;
-    struct metric *jobs_waiting;
+    struct metric *jobs_waiting[SERVICE_CLASS_COUNT];                       /* {class} */
+    struct metric *queue_refusals[SERVICE_CLASS_COUNT][EDGE_REFUSAL_COUNT]; /* {class, why} */
     struct metric *sends_again;
     struct metric *rows_replayed;
     struct metric *rows_awaited;

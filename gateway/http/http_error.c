@@ -3,6 +3,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+enum { RETRY_MS_MAX = 120000 };
+
 static const char TYPE_REQUEST[] = "invalid_request_error";
 static const char TYPE_SERVER[] = "server_error";
 
@@ -26,6 +28,7 @@ static const struct http_error table[STATUS_COUNT] = {
     [STATUS_KEY_INVALID] = {401, TYPE_REQUEST, "invalid_api_key", 0, true},
     [STATUS_FORBIDDEN] = {403, "permission_error", "insufficient_scope", 0, true},
     [STATUS_TOO_MANY] = {429, "rate_limit_error", "too_many_attempts", 10000, false},
+    [STATUS_QUEUE_FULL] = {429, "rate_limit_error", "queue_full", 1000, false},
     [STATUS_BUSY] = {503, TYPE_SERVER, "engine_overloaded", 1000, false},
     [STATUS_UNAVAILABLE] = {503, TYPE_SERVER, "service_unavailable", 1000, false},
     [STATUS_CANCELLED] = {499, TYPE_REQUEST, "client_closed_request", 0, true},
@@ -99,7 +102,11 @@ static void respond(struct http_request *request, const struct http_error *error
 void http_respond_failure(struct http_request *request)
 {
     const struct error_note *note = status_note();
-    respond(request, http_error_of(note->status), slice_of(note->message), slice_of(note->param),
+    struct http_error error = *http_error_of(note->status);
+    if (note->retry_after_ms > 0)
+        error.retry_after_ms =
+            note->retry_after_ms < RETRY_MS_MAX ? note->retry_after_ms : RETRY_MS_MAX;
+    respond(request, &error, slice_of(note->message), slice_of(note->param),
             (struct http_header){0});
 }
 

@@ -143,10 +143,10 @@ class Server:
         return [link for link in links if link.startswith("socket:")]
 
     def metric(self, name):
-        """Value of a series of the edge that has no labels."""
+        """Value of a series, with its labels as they are written."""
         with self.admin() as admin:
             text = admin.get("/metrics").text
-        return float(re.search(rf"^{name} (\S+)$", text, re.M).group(1))
+        return float(re.search(rf"^{re.escape(name)} (\S+)$", text, re.M).group(1))
 
     def ledger(self, sql, *arguments):
         connection = sqlite3.connect(f"file:{self.data_dir}/ledger.db?mode=ro", uri=True)

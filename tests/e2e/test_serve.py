@@ -99,7 +99,7 @@ def test_requests_while_the_engine_is_down_wait(own):
 
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
         waiting = [pool.submit(one, i) for i in range(4)]
-        wait_until(lambda: server.metric("banyan_requests_waiting") == 4, what="four that wait")
+        wait_until(lambda: server.metric('banyan_requests_waiting{class="standard"}') == 4, what="four that wait")
         answer = one(4)
         assert answer.status_code == 503
         assert answer.json()["error"]["type"] == "server_error"

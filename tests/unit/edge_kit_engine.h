@@ -193,6 +193,12 @@ static bool engine_answer(int fd, const char *head, const char *body)
                     "\"param\":null,\"code\":\"engine_overloaded\"}}");
         return true;
     }
+    if (engine_is(body, "late")) {
+        engine_json(fd, "503 Late\r\nretry-after-ms: 2500",
+                    "{\"error\":{\"message\":\"about 3 s\",\"type\":\"server_error\","
+                    "\"param\":null,\"code\":\"queue_timeout\"}}");
+        return true;
+    }
     if (engine_is(body, "refused")) {
         engine_json(fd, "400 Bad Request",
                     "{\"error\":{\"message\":\"no\",\"type\":\"invalid_request_error\","

@@ -159,6 +159,28 @@ static void test_classes(void **state)
     edge_text_has(answer, "\"param\":\"priority\"");
 }
 
+/* The engine says that the deadline would pass: the client hears it, once, with the time to try
+ * again; nothing is sent twice, and the row says what became of it. */
+static void test_who_would_be_late_is_told_at_once(void **state)
+{
+    (void)state;
+    for (int is_stream = 0; is_stream < 2; is_stream++) {
+        int before = edge_kit_rows();
+        int asked = atomic_load(&engine_requests);
+        assert_int_equal(
+            edge_kit_public("POST", CHAT, body_of("late", is_stream ? ",\"stream\":true" : "")),
+            503);
+        edge_text_has(answer, "\"code\":\"queue_timeout\"");
+        edge_text_has(answer, "about 3 s");
+        edge_text_has(answer, "retry-after-ms: 2500\r\n");
+        edge_text_has(answer, "retry-after: 3\r\n");
+        assert_int_equal(atomic_load(&engine_requests), asked + 1);
+        edge_kit_wait_rows(before + 1);
+        edge_kit_last_row(row, sizeof row);
+        assert_string_equal(row, "0 deadline 0 503");
+    }
+}
+
 static void test_trusted_headers(void **state)
 {
     (void)state;
@@ -371,6 +393,7 @@ int main(void)
         cmocka_unit_test(test_garbage_is_cancelled),
         cmocka_unit_test(test_refusals_are_relayed_and_not_counted),
         cmocka_unit_test(test_trusted_headers),
+        cmocka_unit_test(test_who_would_be_late_is_told_at_once),
         cmocka_unit_test(test_classes),
         cmocka_unit_test(test_client_leaves_while_streaming),
         cmocka_unit_test(test_client_leaves_before_the_head),

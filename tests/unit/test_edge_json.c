@@ -123,6 +123,25 @@ static void test_scalars(void **state)
     assert_int_equal(edge_json_inside(SLICE("{}"), &inside), STATUS_PROTOCOL);
 }
 
+static void test_errors_are_told_by_their_code(void **state)
+{
+    (void)state;
+    char message[8] = "";
+    struct slice text = SLICE("{\"error\":{\"message\":\"a\\\"b\",\"type\":\"t\",\"param\":null,"
+                              "\"code\":\"late\"}}");
+    assert_true(edge_json_is_error(text, "late", message, sizeof message));
+    assert_string_equal(message, "a\"b");
+    assert_false(edge_json_is_error(text, "lat", message, sizeof message));
+    const char *others[] = {"",
+                            "{}",
+                            "{\"error\":7}",
+                            "{\"error\":{\"code\":\"late\"}}",
+                            "{\"error\":{\"message\":\"m\",\"code\":null}}",
+                            "{\"error\":{"};
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        assert_false(edge_json_is_error(slice_of(others[i]), "late", message, sizeof message));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -132,6 +151,7 @@ int main(void)
         cmocka_unit_test(test_broken_texts_are_refused),
         cmocka_unit_test(test_depth_at_the_limit),
         cmocka_unit_test(test_scalars),
+        cmocka_unit_test(test_errors_are_told_by_their_code),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -253,7 +253,7 @@ static void test_leaving_while_waiting(void **state)
     for (int i = 0; i < 3; i++) {
         struct edge_kit_connection leaver = edge_kit_connect(kit.port);
         edge_kit_write(&leaver, "POST", CHAT, edge_kit_bearer(kit.key), body_of("ok", STREAM));
-        wait_metric("banyan_requests_waiting 1\n");
+        wait_metric("banyan_requests_waiting{class=\"standard\"} 1\n");
         struct linger at_once = {.l_onoff = 1};
         if (i == 1)
             setsockopt(leaver.fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
@@ -261,7 +261,7 @@ static void test_leaving_while_waiting(void **state)
             shutdown(leaver.fd, SHUT_WR);
         if (i != 2)
             edge_kit_close(&leaver);
-        wait_metric("banyan_requests_waiting 0\n");
+        wait_metric("banyan_requests_waiting{class=\"standard\"} 0\n");
         if (i == 2)
             edge_kit_close(&leaver);
     }
@@ -281,19 +281,20 @@ static void test_engine_restart(void **state)
     int before = edge_kit_rows();
     for (int i = 0; i < ASKERS - 1; i++)
         asker_begin(&askers[i], "ok", i % 2 == 0 ? STREAM : "");
-    wait_metric("banyan_requests_waiting 7\n");
+    wait_metric("banyan_requests_waiting{class=\"standard\"} 7\n");
     struct edge_kit_connection leaver = edge_kit_connect(kit.port);
     edge_kit_write(&leaver, "POST", CHAT, edge_kit_bearer(kit.key), body_of("ok", STREAM));
-    wait_metric("banyan_requests_waiting 8\n");
-    assert_int_equal(ask("ok", ""), 503);
-    edge_text_has(answer, "\"code\":\"engine_overloaded\"");
-    edge_text_has(answer, "retry-after-ms: 1000");
-    edge_text_has(answer, "retry-after: 1\r\n");
+    wait_metric("banyan_requests_waiting{class=\"standard\"} 8\n");
+    assert_int_equal(ask("ok", ""), 429);
+    edge_text_has(answer, "\"code\":\"queue_full\"");
+    edge_text_has(answer, "class standard");
+    edge_text_has(answer, "retry-after-ms: ");
+    edge_text_has(answer, "retry-after: ");
     edge_text_has(answer, "x-request-id: req_");
     edge_kit_close(&leaver);
-    wait_metric("banyan_requests_waiting 7\n");
+    wait_metric("banyan_requests_waiting{class=\"standard\"} 7\n");
     asker_begin(&askers[ASKERS - 1], "refused", STREAM);
-    wait_metric("banyan_requests_waiting 8\n");
+    wait_metric("banyan_requests_waiting{class=\"standard\"} 8\n");
     assert_int_equal(edge_kit_public("GET", "/ready", ""), 503);
     edge_text_has(answer, "\"engine\":\"down\"");
     usleep(3000000); /* streams are told that they wait */
@@ -311,7 +312,7 @@ static void test_engine_restart(void **state)
     edge_text_has(refusal, "data: {\"error\":{\"message\":\"no\"");
     assert_null(strstr(refusal, "[DONE]"));
     edge_kit_wait_rows(before + ASKERS); /* the one who left among them */
-    wait_metric("banyan_requests_waiting 0\n");
+    wait_metric("banyan_requests_waiting{class=\"standard\"} 0\n");
     wait_acked();
 }
 
@@ -326,7 +327,7 @@ static void test_deadline_while_waiting(void **state)
     edge_text_has(answer, "\"code\":\"queue_timeout\"");
     wait_metric("banyan_requests_cancelled_total{reason=\"deadline\"} 1\n");
     edge_kit_start_engine();
-    wait_metric("banyan_requests_waiting 0\n");
+    wait_metric("banyan_requests_waiting{class=\"standard\"} 0\n");
     assert_int_equal(ask("ok", ""), 200);
 }
 
@@ -340,7 +341,7 @@ static void test_busy_engine(void **state)
     assert_int_equal(atomic_load(&engine_busy_left), 0);
     static struct asker asker;
     asker_begin(&asker, "busy", ",\"never\":true");
-    wait_metric("banyan_requests_waiting 1\n");
+    wait_metric("banyan_requests_waiting{class=\"standard\"} 1\n");
     for (int i = 0; i < 3; i++)
         assert_int_equal(ask("ok", ""), 200);
     assert_int_equal(edge_kit_rows(), before + 4);
@@ -360,7 +361,7 @@ static void test_draining_and_foreign_engines(void **state)
     static struct asker asker;
     int asked = atomic_load(&engine_requests);
     asker_begin(&asker, "ok", "");
-    wait_metric("banyan_requests_waiting 1\n");
+    wait_metric("banyan_requests_waiting{class=\"standard\"} 1\n");
     assert_int_equal(atomic_load(&engine_requests), asked);
     atomic_store(&engine_is_draining, false);
     pthread_join(asker.thread, NULL);

@@ -1,4 +1,5 @@
-/* edge_wait: order, fairness, bounds at n and n + 1, the window, leaving at any moment. */
+/* edge_wait: order, fairness, classes and their floors, bounds at n and n + 1, the window, leaving at
+ * any moment, what is told about the time it will take. */
 #include "gateway/edge/edge_wait.h"
 
 #include <string.h>
@@ -25,7 +26,7 @@ static struct one *leaves; /* taken out by the first that goes */
 static void on_go(void *context)
 {
     struct one *one = context;
-    assert_null(one->entry.tenant);
+    assert_null(one->entry.client);
     went_us[went++ % ENTRIES] = loop_now_us(loop);
     if (went == stops_at)
         loop_stop(loop);
@@ -38,7 +39,7 @@ static void on_go(void *context)
 
 static void on_refused(void *context)
 {
-    assert_null(((struct one *)context)->entry.tenant);
+    assert_null(((struct one *)context)->entry.client);
     refused++;
 }
 
@@ -90,21 +91,30 @@ static int tear_down(void **state)
     return 0;
 }
 
-static enum status enter(int index, char tenant, size_t bytes)
+static const uint8_t hashes[256][16] = {['a'] = {1}, ['b'] = {2}, ['c'] = {3}, ['d'] = {4}};
+#define WHO(tenant, NAME) (&(struct edge_wait_who){hashes[(uint8_t)(tenant)], SERVICE_CLASS_##NAME})
+
+static enum status enter_as(int index, char tenant, enum service_class service_class, size_t bytes)
 {
     struct one *one = &ones[index];
-    uint8_t hash[16] = {(uint8_t)tenant};
+    const struct edge_wait_who who = {hashes[(uint8_t)tenant], service_class};
     snprintf(one->name, sizeof one->name, "%c%d ", tenant, index);
     one->entry.go = on_go;
     one->entry.refused = on_refused;
     one->entry.context = one;
-    return edge_wait_enter(wait, &one->entry, hash, bytes);
+    return edge_wait_enter(wait, &one->entry, &who, bytes);
+}
+
+/* The most urgent class: no part of the bounds is kept from it. */
+static enum status enter(int index, char tenant, size_t bytes)
+{
+    return enter_as(index, tenant, SERVICE_CLASS_REALTIME, bytes);
 }
 
 static void test_tenants_take_turns(void **state)
 {
     (void)state;
-    assert_true(edge_wait_is_needed(wait)); /* shut at the start */
+    assert_true(edge_wait_is_needed(wait, WHO('d', REALTIME))); /* shut at the start */
     assert_int_equal(enter(5, 'a', 1), STATUS_OK);
     edge_wait_leave(wait, &ones[5].entry); /* has had its turn, and will wait again */
     for (int i = 0; i < 3; i++)
@@ -118,10 +128,10 @@ static void test_tenants_take_turns(void **state)
     assert_string_equal(order, "");
     edge_wait_open(wait);
     assert_string_equal(order, ""); /* never inside a call */
-    assert_true(edge_wait_is_needed(wait));
+    assert_true(edge_wait_is_needed(wait, WHO('d', REALTIME)));
     run_until(6);
     assert_string_equal(order, "a5 b3 c4 a0 a1 a2 ");
-    assert_false(edge_wait_is_needed(wait));
+    assert_false(edge_wait_is_needed(wait, WHO('d', REALTIME)));
 }
 
 static void test_bounds(void **state)
@@ -130,8 +140,8 @@ static void test_bounds(void **state)
     int at = 0;
     for (int i = 0; i < TENANT_MOST; i++)
         assert_int_equal(enter(at++, 'a', 0), STATUS_OK);
-    assert_int_equal(enter(at, 'a', 0), STATUS_BUSY);
-    assert_null(ones[at].entry.tenant);
+    assert_int_equal(enter(at, 'a', 0), STATUS_QUEUE_FULL);
+    assert_null(ones[at].entry.client);
     for (int i = 0; i < TENANT_MOST; i++)
         assert_int_equal(enter(at++, 'b', 0), STATUS_OK);
     while (at < MOST) {
@@ -149,9 +159,9 @@ static void test_bounds(void **state)
 static void test_bounds_of_bytes(void **state)
 {
     (void)state;
-    assert_int_equal(enter(0, 'a', TENANT_BYTES_MOST + 1), STATUS_BUSY);
+    assert_int_equal(enter(0, 'a', TENANT_BYTES_MOST + 1), STATUS_QUEUE_FULL);
     assert_int_equal(enter(0, 'a', TENANT_BYTES_MOST), STATUS_OK);
-    assert_int_equal(enter(1, 'a', 1), STATUS_BUSY);
+    assert_int_equal(enter(1, 'a', 1), STATUS_QUEUE_FULL);
     assert_int_equal(enter(1, 'b', BYTES_MOST - TENANT_BYTES_MOST + 1), STATUS_BUSY);
     assert_int_equal(enter(1, 'b', BYTES_MOST - TENANT_BYTES_MOST), STATUS_OK);
     assert_int_equal(enter(2, 'c', 1), STATUS_BUSY);
@@ -185,15 +195,18 @@ static void test_busy(void **state)
     (void)state;
     edge_wait_open(wait);
     for (int i = 0; i < EDGE_WAIT_BUSY_ROW - 1; i++)
-        edge_wait_busy(wait, 200);
-    assert_false(edge_wait_is_needed(wait));
-    edge_wait_taken(wait); /* it takes others: the row begins anew */
+        edge_wait_busy(wait, SERVICE_CLASS_REALTIME, 200);
+    assert_false(edge_wait_is_needed(wait, WHO('d', REALTIME)));
+    edge_wait_taken(wait, SERVICE_CLASS_REALTIME); /* it takes others: the row begins anew */
     for (int i = 0; i < EDGE_WAIT_BUSY_ROW - 1; i++)
-        edge_wait_busy(wait, 200);
-    assert_false(edge_wait_is_needed(wait));
-    edge_wait_busy(wait, 200);
-    assert_true(edge_wait_is_needed(wait));
+        edge_wait_busy(wait, SERVICE_CLASS_REALTIME, 200);
+    assert_false(edge_wait_is_needed(wait, WHO('d', REALTIME)));
+    edge_wait_busy(wait, SERVICE_CLASS_REALTIME, 200);
     assert_int_equal(enter(1, 'a', 0), STATUS_OK);
+    assert_true(edge_wait_is_needed(wait, WHO('a', REALTIME)));
+    /* Whoever has nobody waiting may ask: the engine may be full for one tenant alone. */
+    assert_false(edge_wait_is_needed(wait, WHO('d', REALTIME)));
+    assert_false(edge_wait_is_needed(wait, WHO('a', BATCH)));
     edge_wait_open(wait); /* the engine is up: that is not what it lacks */
     run_for_ms(5);
     assert_string_equal(order, "");
@@ -216,6 +229,106 @@ static void test_leaving_in_a_turn(void **state)
     assert_string_equal(order, "a0 c2 b3 ");
 }
 
+static void test_classes_take_turns(void **state)
+{
+    (void)state;
+    assert_int_equal(enter_as(0, 'a', SERVICE_CLASS_BATCH, 1), STATUS_OK);
+    assert_int_equal(enter_as(1, 'a', SERVICE_CLASS_STANDARD, 1), STATUS_OK);
+    assert_int_equal(enter_as(2, 'b', SERVICE_CLASS_STANDARD, 1), STATUS_OK);
+    assert_int_equal(enter_as(3, 'a', SERVICE_CLASS_STANDARD, 1), STATUS_OK);
+    assert_int_equal(enter_as(4, 'b', SERVICE_CLASS_REALTIME, 1), STATUS_OK);
+    assert_int_equal(enter_as(5, 'b', SERVICE_CLASS_REALTIME, 1), STATUS_OK);
+    edge_wait_open(wait);
+    run_until(6);
+    assert_string_equal(order, "b4 b5 a1 b2 a3 a0 ");
+}
+
+/* Behind so many turns of others a class has its own, and again behind as many. */
+static void test_floors(void **state)
+{
+    (void)state;
+    edge_wait_destroy(wait);
+    struct edge_wait_options options = {.loop = loop,
+                                        .requests_max = ENTRIES,
+                                        .bytes_max = BYTES_MOST,
+                                        .tenant_requests_max = ENTRIES,
+                                        .tenant_bytes_max = TENANT_BYTES_MOST};
+    assert_int_equal(edge_wait_create(&wait, &options), STATUS_OK);
+    enum { URGENT = 2 * EDGE_WAIT_FLOOR + 4 };
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(enter_as(i, 's', SERVICE_CLASS_STANDARD, 0), STATUS_OK);
+        assert_int_equal(enter_as(2 + i, 'l', SERVICE_CLASS_BATCH, 0), STATUS_OK);
+    }
+    for (int i = 0; i < URGENT; i++)
+        assert_int_equal(enter_as(4 + i, 'u', SERVICE_CLASS_REALTIME, 0), STATUS_OK);
+    edge_wait_open(wait);
+    run_until(4 + URGENT);
+    size_t at = 0;
+    for (const char *name = order; *name != '\0'; name = strchr(name, ' ') + 1, at++) {
+        size_t part = at % (EDGE_WAIT_FLOOR + 1);
+        assert_int_equal(*name, part == EDGE_WAIT_FLOOR ? 's' : at != 0 && part == 0 ? 'l' : 'u');
+    }
+    assert_int_equal(at, 4 + URGENT);
+}
+
+/* What is kept for more urgent ones is not to be had for less urgent ones, whoever waits. */
+static void test_places_are_kept_for_urgent_ones(void **state)
+{
+    (void)state;
+    int at = 0;
+    for (int i = 0; i < TENANT_MOST; i++)
+        assert_int_equal(enter_as(at++, 'a', SERVICE_CLASS_BATCH, 0), STATUS_OK);
+    assert_int_equal(enter_as(at, 'a', SERVICE_CLASS_BATCH, 0), STATUS_QUEUE_FULL);
+    assert_int_equal(enter_as(at++, 'a', SERVICE_CLASS_STANDARD, 0), STATUS_OK); /* another bound */
+    while (at < MOST - 2 * (MOST / 8))
+        assert_int_equal(enter_as(at++, 'c', SERVICE_CLASS_BATCH, 0), STATUS_OK);
+    assert_int_equal(enter_as(at, 'd', SERVICE_CLASS_BATCH, 0), STATUS_BUSY);
+    while (at < MOST - MOST / 8)
+        assert_int_equal(enter_as(at++, 'c', SERVICE_CLASS_STANDARD, 0), STATUS_OK);
+    assert_int_equal(enter_as(at, 'd', SERVICE_CLASS_STANDARD, 0), STATUS_BUSY);
+    while (at < MOST)
+        assert_int_equal(enter_as(at++, 'c', SERVICE_CLASS_REALTIME, 0), STATUS_OK);
+    assert_int_equal(enter_as(at, 'd', SERVICE_CLASS_REALTIME, 0), STATUS_BUSY);
+}
+
+/* An engine that is full for one class is asked on by the others. */
+static void test_busy_is_of_a_class(void **state)
+{
+    (void)state;
+    edge_wait_open(wait);
+    for (int i = 0; i < EDGE_WAIT_BUSY_ROW; i++)
+        edge_wait_busy(wait, SERVICE_CLASS_BATCH, 60000);
+    assert_int_equal(enter_as(0, 'a', SERVICE_CLASS_BATCH, 0), STATUS_OK);
+    assert_int_equal(enter_as(1, 'a', SERVICE_CLASS_STANDARD, 0), STATUS_OK);
+    assert_int_equal(enter_as(2, 'a', SERVICE_CLASS_REALTIME, 0), STATUS_OK);
+    run_until(2);
+    assert_string_equal(order, "a2 a1 ");
+    assert_false(edge_wait_is_needed(wait, WHO('a', STANDARD)));
+    assert_true(edge_wait_is_needed(wait, WHO('a', BATCH)));
+}
+
+/* No word before enough is known; then what goes before counts, and a refusal says it. */
+static void test_estimate(void **state)
+{
+    (void)state;
+    for (int i = 0; i < TENANT_MOST; i++)
+        assert_int_equal(enter_as(i, 'a', SERVICE_CLASS_STANDARD, 0), STATUS_OK);
+    assert_int_equal(edge_wait_estimate_ms(wait, WHO('a', STANDARD)), 0);
+    for (int i = 0; i < 9; i++) {
+        edge_wait_taken(wait, SERVICE_CLASS_STANDARD);
+        run_for_ms(3); /* a timer is never early; how late it is does not matter */
+    }
+    uint32_t behind = edge_wait_estimate_ms(wait, WHO('a', STANDARD));
+    uint32_t beside = edge_wait_estimate_ms(wait, WHO('b', STANDARD));
+    uint32_t before = edge_wait_estimate_ms(wait, WHO('b', REALTIME));
+    assert_in_range(before, 1 + 2, behind / 4);
+    assert_in_range(beside, before, behind / 4);
+    assert_int_equal(edge_wait_estimate_ms(wait, WHO('c', BATCH)), behind);
+    assert_int_equal(enter_as(TENANT_MOST, 'a', SERVICE_CLASS_STANDARD, 0), STATUS_QUEUE_FULL);
+    assert_int_equal(status_note()->retry_after_ms, behind);
+    assert_non_null(strstr(status_note()->message, "class standard"));
+}
+
 static void test_no_memory(void **state)
 {
     (void)state;
@@ -227,7 +340,7 @@ static void test_no_memory(void **state)
     left = 1;
     assert_int_equal(enter(0, 'a', 0), STATUS_NO_MEMORY);
     mem_hook_set(NULL, NULL);
-    assert_null(ones[0].entry.tenant);
+    assert_null(ones[0].entry.client);
     assert_int_equal(enter(0, 'a', 0), STATUS_OK);
 }
 
@@ -240,6 +353,11 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_window, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_busy, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_leaving_in_a_turn, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_classes_take_turns, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_floors, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_places_are_kept_for_urgent_ones, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_busy_is_of_a_class, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_estimate, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_no_memory, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

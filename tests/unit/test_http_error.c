@@ -19,6 +19,7 @@ static void test_table(void **state)
         {STATUS_FORBIDDEN, 403, "permission_error", "insufficient_scope"},
         {STATUS_MODEL_NOT_FOUND, 404, "invalid_request_error", "model_not_found"},
         {STATUS_LIMIT, 413, "invalid_request_error", "request_too_large"},
+        {STATUS_QUEUE_FULL, 429, "rate_limit_error", "queue_full"},
         {STATUS_BUSY, 503, "server_error", "engine_overloaded"},
         {STATUS_DEADLINE, 503, "server_error", "queue_timeout"},
     };
@@ -83,6 +84,14 @@ static void handle(struct http_request *request, void *context)
         http_respond_error(request, STATUS_KEY_INVALID, NULL, "No key %d.", 7);
     } else if (slice_is(path, "/busy")) {
         http_respond_error(request, STATUS_BUSY, NULL, "Full.");
+    } else if (slice_is(path, "/later")) {
+        (void)fail_note(STATUS_QUEUE_FULL);
+        status_note_retry(2500);
+        http_respond_failure(request);
+    } else if (slice_is(path, "/never")) {
+        (void)fail_note(STATUS_BUSY);
+        status_note_retry(UINT32_MAX);
+        http_respond_failure(request);
     } else if (slice_is(path, "/long")) {
         char text[2000];
         memset(text, '\x01', sizeof(text) - 1);
@@ -123,6 +132,12 @@ static void test_answers(void **state)
     assert_non_null(strstr(answer, "retry-after: 1\r\n"));
     assert_non_null(strstr(answer, "retry-after-ms: 1000\r\n"));
     assert_null(strstr(answer, "x-should-retry"));
+    fetch(&kit, "/later"); /* what the note says counts, up to two minutes */
+    assert_memory_equal(answer, "HTTP/1.1 429 ", 13);
+    assert_non_null(strstr(answer, "retry-after: 3\r\n"));
+    assert_non_null(strstr(answer, "retry-after-ms: 2500\r\n"));
+    fetch(&kit, "/never");
+    assert_non_null(strstr(answer, "retry-after: 120\r\n"));
     fetch(&kit, "/note");
     assert_non_null(strstr(answer, "\"message\":\"the note's text\""));
     assert_non_null(strstr(answer, "\"param\":\"messages[0].role\""));

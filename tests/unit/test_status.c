@@ -57,7 +57,10 @@ static void test_note(void **state)
     assert_string_equal(note->param, "");
     assert_string_equal(note->file, "tests/unit/test_status.c");
     assert_true(note->line > 0);
+    status_note_retry(70);
+    assert_int_equal(note->retry_after_ms, 70);
     assert_int_equal(fails_with_param(), STATUS_INVALID);
+    assert_int_equal(status_note()->retry_after_ms, 0);
     assert_string_equal(note->param, "messages[0].role");
 
     struct error_note kept = *note;
