@@ -21,7 +21,7 @@ enum {
     BUSY_MS = 1000,           /* when a busy engine does not say how long */
     BUSY_MS_MAX = 30000,
     NO_CONNECTION_MS = 20,
-    QUEUED_EVERY_MS = 5000, /* between two comments to a client that waits */
+    COMMENT_EVERY_MS = 5000, /* between two comments to a client that waits */
     CUTS_MAX = 2, /* engines that went away with a request: a third one might do it for its sake */
     CONTENT_TYPE_BYTES = 64,
     FALLBACK_BYTES = 1024,
@@ -36,7 +36,7 @@ struct edge_job {
     struct http_request *request;    /* NULL once gone */
     struct http1_exchange *exchange; /* NULL once it has ended */
     struct loop_timer *timer; /* the deadline; after a cancel or the final record, the grace */
-    /* Until the engine's head: when the client is told that it waits; later: a paused reader. */
+    /* When the client is told that it waits, or stands still; else: a paused reader. */
     struct loop_timer *client_timer;
     struct edge_wait_entry entry;
     struct edge_stream stream;
@@ -55,6 +55,7 @@ struct edge_job {
     bool is_accepted;   /* the engine answered 200 with a stream: from here on it is counted */
     bool is_cancelled;  /* half-closed */
     bool is_paused;     /* the client reads slower than the engine writes */
+    bool is_standing;   /* the engine has given its pages to others for a while */
     bool is_concluded;  /* nothing more is taken from the engine */
     bool is_committing; /* the row is with the ledger */
     bool is_ended;      /* the client has its end */
@@ -507,6 +508,8 @@ static void job_drained(void *context)
     if (job->is_paused && job->exchange != NULL)
         http1_exchange_resume(job->exchange);
     job_unpause(job);
+    if (job->is_standing)
+        client_arm(job, COMMENT_EVERY_MS);
 }
 
 /* The engine is held back until the reader goes on; nothing else ends it meanwhile but its deadline
@@ -552,7 +555,15 @@ static void client_tell_queued(struct edge_job *job)
         head_begin_stream(job);
     if (http_stream_pending(job->request) == 0) /* one that does not read is not told more */
         job_write(job, SLICE(": queued\n\n"));
-    client_arm(job, QUEUED_EVERY_MS);
+    client_arm(job, COMMENT_EVERY_MS);
+}
+
+/* The stream stands still: said at once, and a while again unless the client does not read. */
+static void client_tell_paused(struct edge_job *job, bool is_first)
+{
+    if (is_first || http_stream_pending(job->request) == 0)
+        job_write(job, SLICE(": paused\n\n"));
+    client_arm(job, COMMENT_EVERY_MS);
 }
 
 static void client_timer(void *context)
@@ -564,6 +575,8 @@ static void client_timer(void *context)
         client_look_paused(job);
     else if (is_open && !job->is_accepted)
         client_tell_queued(job);
+    else if (is_open && job->is_standing)
+        client_tell_paused(job, false);
     job_unhold(job);
 }
 
@@ -619,6 +632,20 @@ static enum status job_chunk(void *context, struct slice rest)
     TRY(out->status);
     job_write(job, buffer_slice(out));
     return STATUS_OK;
+}
+
+static void job_stand(void *context, bool is_standing)
+{
+    struct edge_job *job = context;
+    job->is_standing = is_standing;
+    if (job->exchange != NULL)
+        http1_exchange_stand(job->exchange, is_standing);
+    if (job->assemble != NULL || job->request == NULL || job->is_cancelled || job->is_paused)
+        return; /* nobody to tell, or a reader's own clock is running */
+    if (is_standing)
+        client_tell_paused(job, true);
+    else
+        loop_timer_disarm(job->client_timer);
 }
 
 static void job_final(void *context)
@@ -870,7 +897,7 @@ static void job_gone(void *context, bool is_early)
     job_unhold(job);
 }
 
-static const struct edge_stream_callbacks stream_callbacks = {job_chunk, job_final};
+static const struct edge_stream_callbacks stream_callbacks = {job_chunk, job_stand, job_final};
 
 static enum status start_create(struct edge_job **out, const struct edge_job_options *options)
 {
@@ -960,7 +987,7 @@ static const char *list_state(const struct edge_job *job)
     if (job->is_cancelled || job->is_concluded)
         return "ending";
     if (job->is_accepted)
-        return "streaming";
+        return job->is_standing ? "paused" : "streaming";
     return job->exchange != NULL ? "sent" : "held";
 }
 

@@ -35,7 +35,7 @@ enum status edge_json_element(struct edge_json_walk *walk, bool *found, struct s
 enum status edge_json_string(struct slice value, struct slice *inside);
 /* A whole number from 0 to `most`. PROTOCOL when the value is anything else. */
 enum status edge_json_number(struct slice value, uint64_t most, uint64_t *out);
-/* Whether `text` is an error object of that code; then `message` holds its message, cut if need be. */
+/* Whether `text` is an error object of that code; then `message` is its message, maybe cut. */
 bool edge_json_is_error(struct slice text, const char *code, char *message, size_t message_bytes);
 /* The inside of an array without its brackets and outer space; "" for an empty one. */
 enum status edge_json_inside(struct slice array, struct slice *inside);

@@ -206,6 +206,11 @@ static enum status feed_event(void *context, const struct sse_event *event)
         return event_final(stream, event->data);
     if (slice_is(event->event, "banyan.start"))
         return event_start(stream, event->data);
+    bool is_standing = slice_is(event->event, "banyan.paused");
+    if (is_standing || slice_is(event->event, "banyan.resumed")) {
+        stream->callbacks->stand(stream->context, is_standing);
+        return STATUS_OK;
+    }
     if (event->event.length != 0 && !slice_is(event->event, "message"))
         FAIL(STATUS_PROTOCOL, "the engine sent an event of an unknown kind");
     if (memchr(event->data.bytes, '\n', event->data.length) != NULL)

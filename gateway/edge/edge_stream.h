@@ -8,6 +8,7 @@
  *   event: banyan.start                                                    never to the client
  *   data: {"n":3,"id":"chatcmpl-…","object":…,"model":…,"choices":[…]}     from the engine
  *   data: {"id":"chatcmpl-…","object":…,"model":…,"choices":[…]}           to the client
+ *   event: banyan.paused, banyan.resumed                                   never to the client
  *   event: banyan.final                                                    never to the client
  */
 #pragma once
@@ -60,6 +61,8 @@ struct edge_stream_callbacks {
     /* A frame for the client: its JSON object without the opening brace. Not OK stops the reading.
      */
     enum status (*chunk)(void *context, struct slice rest);
+    /* The answer stands still, because more urgent requests have its pages; or it goes on. */
+    void (*stand)(void *context, bool is_standing);
     /* The final record has come; `stream` holds it. */
     void (*final)(void *context);
 };

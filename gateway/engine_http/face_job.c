@@ -19,6 +19,9 @@ enum {
     ECHO_FRAME_BYTES = 64 * 1024,
 };
 
+/* Of a choice: nothing has come of it yet, or it has ended; its tokens come; they do not. */
+enum pace { PACE_NONE, PACE_RUNNING, PACE_STANDING };
+
 struct face_job {
     struct loop_worker_task task; /* first: the worker gives it back */
     struct face_sink sink;
@@ -39,15 +42,17 @@ struct face_job {
     uint32_t unacknowledged[LIMIT_CHOICES]; /* TOKEN events written, not yet taken by the peer */
     engine_request_id ids[LIMIT_CHOICES];   /* [prompt] */
     uint32_t tokens[LIMIT_CHOICES];         /* [prompt] completion tokens so far */
-    uint32_t live;                          /* prompts the engine has not ended */
-    struct engine_report report;            /* sums over prompts that ended */
-    struct engine_report so_far;            /* sums over prompts that started: what was told */
-    int place;                              /* in the ring's table; FINAL_RING_NONE before 200 */
+    enum pace paces[LIMIT_CHOICES];
+    uint32_t live;               /* prompts the engine has not ended */
+    struct engine_report report; /* sums over prompts that ended */
+    struct engine_report so_far; /* sums over prompts that started: what was told */
+    int place;                   /* in the ring's table; FINAL_RING_NONE before 200 */
     int64_t started_us;
     bool is_parsing;
     bool has_started; /* a START was seen: there will be a final record */
     bool is_begun;    /* 200 is on its way */
     bool is_failed;
+    bool is_standing;          /* some choices stand still and none goes on */
     _Atomic bool is_cancelled; /* the worker looks at it too */
     bool is_finished;
     bool is_held; /* job_finish is at work on it */
@@ -287,6 +292,28 @@ static void job_fail(struct face_job *job, const struct error_note *note)
 
 /* --- events --- */
 
+/* The edge is told when the stream as a whole stands still, and when it goes on. */
+static void pace_set(struct face_job *job, uint32_t index, enum pace pace)
+{
+    if (job->paces[index] == pace)
+        return;
+    uint32_t counts[PACE_STANDING + 1] = {0};
+    job->paces[index] = pace;
+    for (uint32_t i = 0; i < job->choice_count; i++)
+        counts[job->paces[i]]++;
+    bool is_standing = counts[PACE_STANDING] > 0 && counts[PACE_RUNNING] == 0;
+    if (is_standing == job->is_standing)
+        return;
+    job->is_standing = is_standing;
+    if (job->request == NULL || !job->is_begun)
+        return;
+    struct buffer data;
+    buffer_init(&data, FRAME_BYTES_MAX);
+    buffer_append_text(&data, "{}");
+    job_write(job, is_standing ? "banyan.paused" : "banyan.resumed", &data);
+    buffer_deinit(&data);
+}
+
 static void event_start(struct face_job *job, const struct engine_report *report)
 {
     struct engine_report *sum = &job->so_far;
@@ -386,9 +413,11 @@ static void job_take(struct face_sink *sink, const struct engine_event *event)
         return;
     case ENGINE_EVENT_TOKEN:
         job->tokens[prompt] = event->tokens_so_far;
+        pace_set(job, index, PACE_RUNNING);
         event_token(job, &job->choices[index], event);
         return;
     case ENGINE_EVENT_CHOICE_END:
+        pace_set(job, index, PACE_NONE);
         event_choice_end(job, &job->choices[index], event);
         return;
     case ENGINE_EVENT_END:
@@ -397,6 +426,7 @@ static void job_take(struct face_sink *sink, const struct engine_event *event)
         break;
     case ENGINE_EVENT_PAUSED:
     case ENGINE_EVENT_RESUMED:
+        pace_set(job, index, event->kind == ENGINE_EVENT_PAUSED ? PACE_STANDING : PACE_RUNNING);
         return;
     case ENGINE_EVENT_ERROR:
         job_fail(job, &event->note);

@@ -66,6 +66,7 @@ struct http1_exchange {
     bool has_answer; /* at least one byte came */
     bool is_keep_alive;
     bool is_paused;
+    bool is_standing; /* no idle deadline */
     bool is_step_due; /* the timer runs for a deferred step */
     bool is_half_closing;
     bool is_half_closed;
@@ -505,6 +506,14 @@ static void process_body(struct http1_exchange *exchange)
         process_close(exchange);
 }
 
+static void idle_arm(struct http1_exchange *exchange)
+{
+    if (exchange->is_standing)
+        loop_timer_disarm(exchange->timer);
+    else
+        loop_timer_arm(exchange->timer, exchange->client->options.idle_timeout_ms);
+}
+
 /* Works off the input; the exchange may be freed when this returns. */
 static void process(struct http1_exchange *exchange)
 {
@@ -514,7 +523,7 @@ static void process(struct http1_exchange *exchange)
             break;
     }
     if (!exchange->is_ended && !exchange->is_paused && exchange->phase == PHASE_BODY) {
-        loop_timer_arm(exchange->timer, exchange->client->options.idle_timeout_ms);
+        idle_arm(exchange);
         process_body(exchange);
     }
     exchange->depth--;
@@ -643,6 +652,14 @@ void http1_exchange_resume(struct http1_exchange *exchange)
     /* What had come before the pause is worked off from the loop, not under the caller's feet. */
     exchange->is_step_due = true;
     loop_timer_arm(exchange->timer, 0);
+}
+
+void http1_exchange_stand(struct http1_exchange *exchange, bool is_standing)
+{
+    exchange->is_standing = is_standing;
+    bool is_idle = exchange->phase == PHASE_BODY && !exchange->is_paused && !exchange->is_step_due;
+    if (!exchange->is_ended && is_idle && exchange->connection != NULL)
+        idle_arm(exchange);
 }
 
 void http1_exchange_half_close(struct http1_exchange *exchange)

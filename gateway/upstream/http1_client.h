@@ -26,7 +26,7 @@ struct http1_client_options {
     uint32_t connections_max;
     uint32_t connect_timeout_ms;
     uint32_t head_timeout_ms; /* from the request's last byte to the answer's head */
-    uint32_t idle_timeout_ms; /* between two reads of a body; not while reading is paused */
+    uint32_t idle_timeout_ms; /* between two reads of a body; not while it is paused or stands */
     /* Whose process must listen there (SO_PEERCRED), or -1: anybody who can bind the path. */
     int64_t peer_uid;
 };
@@ -65,6 +65,8 @@ enum status http1_exchange_start(struct http1_client *client, struct slice head,
 /* Stops and resumes reading: back-pressure. */
 void http1_exchange_pause(struct http1_exchange *exchange);
 void http1_exchange_resume(struct http1_exchange *exchange);
+/* The engine has said that the answer stands still, or goes on: meanwhile silence is no failure. */
+void http1_exchange_stand(struct http1_exchange *exchange, bool is_standing);
 /* Shuts down our side: the engine cancels, sends its final record and closes; body goes on. */
 void http1_exchange_half_close(struct http1_exchange *exchange);
 /* Closes at once; `ended` is called with CANCELLED before this returns. */

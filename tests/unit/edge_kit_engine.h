@@ -14,10 +14,11 @@
  *   brief    two tokens, and after 0.4 s the record
  *   deaf     two tokens, then nothing, whatever happens
  *   slow     no head until half-closed, then the record
+ *   standing two tokens, paused while engine_stands, then the rest
  *   error    an error frame, then the record
  *   garbage  a frame without a count
  *   flood    64 MiB as fast as it goes
- *   json200  200 that is no stream; busy: 503; refused: 400
+ *   json200  200 that is no stream; busy: 503; late: 503 for good; refused: 400
  */
 #pragma once
 
@@ -33,6 +34,7 @@ static _Atomic int engine_half_closed; /* half-closes that the engine has seen *
 static _Atomic long engine_flooded;    /* bytes of the flood that were taken */
 static _Atomic bool engine_is_gone;    /* kept connections die at their next request */
 static _Atomic bool engine_forgets;    /* cut streams leave no record */
+static _Atomic bool engine_stands;     /* so long does a standing stream stand */
 
 /* One chunk of a chunked body. */
 static bool engine_chunk(int fd, const char *text)
@@ -130,6 +132,13 @@ static void engine_stream(int fd, const char *body)
         while (!engine_is_half_closed(fd, 5000))
             ;
         sleep(3);
+    } else if (engine_is(body, "standing")) {
+        engine_chunk(fd, "event: banyan.paused\ndata: {}\n\n");
+        while (atomic_load(&engine_stands) && !engine_is_half_closed(fd, 20))
+            ;
+        engine_chunk(fd, "event: banyan.resumed\ndata: {}\n\n");
+        engine_token(fd, 3);
+        engine_final(fd, 3, "stop");
     } else if (engine_is(body, "error")) {
         engine_chunk(fd, "data: {\"n\":2,\"error\":{\"message\":\"it broke\",\"type\":"
                          "\"server_error\",\"param\":null,\"code\":null}}\n\n");

@@ -386,6 +386,38 @@ static void test_draining_and_foreign_engines(void **state)
     assert_int_equal(ask("ok", ""), 200);
 }
 
+/* A stream whose pages others have is told so at once and again, is silent for longer than an engine
+ * may be, and goes on to its end; an answer in one piece hears nothing of it. */
+static void test_streams_that_the_engine_pauses(void **state)
+{
+    (void)state;
+    atomic_store(&engine_stands, true);
+    struct edge_kit_connection connection = edge_kit_connect(kit.port);
+    edge_kit_write(&connection, "POST", CHAT, edge_kit_bearer(kit.key),
+                   body_of("standing", STREAM));
+    edge_kit_read(&connection, ": paused\n\n");
+    assert_int_equal(edge_kit_admin("GET", "/admin/v1/requests", ""), 200);
+    edge_text_has(answer, "\"state\":\"paused\"");
+    edge_kit_read(&connection, ": paused\n\n");
+    atomic_store(&engine_stands, false);
+    edge_kit_read(&connection, NULL);
+    edge_kit_close(&connection);
+    edge_text_has(answer, "tok ");
+    edge_text_has(answer, "data: [DONE]");
+    assert_null(strstr(answer, "paused"));
+    assert_null(strstr(answer, "banyan"));
+
+    atomic_store(&engine_stands, true);
+    static struct asker asker;
+    asker_begin(&asker, "standing", "");
+    usleep(3000000); /* three times what an engine may be silent */
+    atomic_store(&engine_stands, false);
+    pthread_join(asker.thread, NULL);
+    assert_int_equal(asker.code, 200);
+    assert_null(strstr(asker.text, "paused"));
+    edge_text_has(asker.text, "\"completion_tokens\":3");
+}
+
 /* A reader that stops for twice the time after which a silent engine has failed is paused, not cut,
  * and then has everything; one that stops for good is cut off and counted. */
 static void test_stopped_readers(void **state)
@@ -442,6 +474,7 @@ int main(void)
         cmocka_unit_test(test_busy_engine),
         cmocka_unit_test(test_draining_and_foreign_engines),
         cmocka_unit_test(test_stopped_readers),
+        cmocka_unit_test(test_streams_that_the_engine_pauses),
     };
     return cmocka_run_group_tests(tests, set_up, edge_kit_teardown);
 }

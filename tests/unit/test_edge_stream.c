@@ -25,6 +25,8 @@ struct seen {
     struct buffer out;
     bool with_usage;
     int finals;
+    int pauses;
+    bool is_standing;
     enum status answer;
 };
 
@@ -40,7 +42,14 @@ static void on_final(void *context)
     ((struct seen *)context)->finals++;
 }
 
-static const struct edge_stream_callbacks callbacks = {on_chunk, on_final};
+static void on_stand(void *context, bool is_standing)
+{
+    struct seen *seen = context;
+    seen->pauses += is_standing ? 1 : 0;
+    seen->is_standing = is_standing;
+}
+
+static const struct edge_stream_callbacks callbacks = {on_chunk, on_stand, on_final};
 
 static void seen_init(struct seen *seen, struct edge_stream *stream)
 {
@@ -173,6 +182,25 @@ static void test_usage_chunk(void **state)
 }
 
 /* Only what is asked for; a record of an engine that says nothing of it explains with zeros. */
+static void test_pauses_are_told_and_not_passed_on(void **state)
+{
+    (void)state;
+    struct edge_stream stream;
+    struct seen seen;
+    seen_init(&seen, &stream);
+    assert_int_equal(edge_stream_feed(&stream, SLICE("event: banyan.paused\ndata: {}\n\n")),
+                     STATUS_OK);
+    assert_true(seen.is_standing);
+    assert_int_equal(edge_stream_feed(&stream, SLICE("event: banyan.resumed\ndata: {}\n\n")),
+                     STATUS_OK);
+    assert_false(seen.is_standing);
+    assert_int_equal(seen.pauses, 1);
+    assert_int_equal(seen.out.length, 0);
+    assert_int_equal(edge_stream_feed(&stream, SLICE("event: banyan.odd\ndata: {}\n\n")),
+                     STATUS_PROTOCOL);
+    seen_deinit(&seen, &stream);
+}
+
 static void test_explained_usage(void **state)
 {
     (void)state;
@@ -360,6 +388,7 @@ int main(void)
         cmocka_unit_test(test_byte_by_byte),
         cmocka_unit_test(test_start),
         cmocka_unit_test(test_usage_chunk),
+        cmocka_unit_test(test_pauses_are_told_and_not_passed_on),
         cmocka_unit_test(test_explained_usage),
         cmocka_unit_test(test_last_frame_of_a_generation),
         cmocka_unit_test(test_error_frame_is_kept),

@@ -1,5 +1,5 @@
-/* edge_wait: order, fairness, classes and their floors, bounds at n and n + 1, the window, leaving at
- * any moment, what is told about the time it will take. */
+/* edge_wait: order, fairness, classes and their floors, bounds at n and n + 1, the window, leaving
+ * at any moment, what is told about the time it will take. */
 #include "gateway/edge/edge_wait.h"
 
 #include <string.h>
