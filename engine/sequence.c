@@ -85,6 +85,14 @@ uint32_t sequence_acquire(struct sequence_table *table, const struct ticket *tic
     sequence->inserted = 0;
     sequence->taken = 0;
     sequence->found.is_known = false;
+    sequence->client = ticket->client;
+    sequence->reached = 0;
+    sequence->is_found_charged = false;
+    sequence->is_paused = false;
+    sequence->is_pause_told = false;
+    sequence->quantum_left = 0;
+    sequence->idle_since_us = 0;
+    sequence->followed_class = SERVICE_CLASS_COUNT;
     sequence->is_followed = false;
     memcpy(sequence->visible, asked->visible, asked->visible_count * sizeof(sequence->visible[0]));
     sequence->visible[asked->visible_count] = asked->domain;

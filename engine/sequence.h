@@ -35,9 +35,20 @@ struct sequence {
     /* The cache's: pages below `inserted` are in it, `taken` tokens came from it. */
     uint32_t inserted;
     uint32_t taken;
-    struct ticket_found found;   /* while paused */
-    bool is_followed;            /* in this step somebody waits for its prompt */
-    struct engine_domain domain; /* of the pages it fills */
+    /* Charges: `reached` tokens were computed once, or found when it came in. */
+    uint32_t client;
+    uint32_t reached;
+    bool is_found_charged;
+    /* Pauses. */
+    bool is_paused;        /* others have its pages */
+    bool is_pause_told;    /* its stream knows; the next token says that it goes on */
+    uint32_t quantum_left; /* steps with rows in which its own class takes nothing from it */
+    int64_t paused_since_us;
+    int64_t idle_since_us;             /* without rows; 0 = had some in the last step */
+    enum service_class followed_class; /* in this step: the most urgent who waits for its prompt */
+    struct ticket_found found;         /* while paused */
+    bool is_followed;                  /* in this step somebody waits for its prompt */
+    struct engine_domain domain;       /* of the pages it fills */
     struct engine_domain visible[LIMIT_DOMAINS_VISIBLE + 1];
     uint32_t visible_count;
     bool is_throttled;

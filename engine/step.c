@@ -3,14 +3,19 @@
 #include <string.h>
 
 #include "config/base/mem.h"
+#include "engine/step_charge.h"
 #include "engine/step_end.h"
 #include "engine/step_plan.h"
 #include "engine/step_prefix.h"
 #include "engine/step_tell.h"
 #include "engine/step_token.h"
+#include "engine/step_view.h"
 
-/* As many may be throttled as may compute. A place costs 4 bytes a token of the context. */
-enum { PLACES_PER_SEQUENCE = 2 };
+/* Beside those that compute, throttled and paused ones of each class have places. One costs 4 bytes
+ * a token of the context, which are touched as far as its text goes, and the events that may wait. */
+enum { PLACES_PER_SEQUENCE = 4 };
+
+enum { QUANTUM_DEFAULT = 1024 };
 
 /* Calls of engine_unpublish that wait for a step: an operator's whole list at once. */
 enum { UNPUBLISHED_MAX = 1024 };
@@ -31,7 +36,7 @@ static uint32_t init_token_bytes_max(const struct vocab *vocab)
 }
 
 /* Room for the most events that can wait: LIMIT_UNDELIVERED_TOKENS tokens of each sequence, the end
- * of its choice and its echo mark; start and end of each request. A sequence's place is not taken
+ * of its choice, its echo mark, and a pause and its end beyond that bound; start and end of each request. A sequence's place is not taken
  * again before its records are, nor a request's slot, so there are never more. */
 static enum status init_outbox(struct step *step)
 {
@@ -41,7 +46,7 @@ static enum status init_outbox(struct step *step)
     size_t token_bytes = outbox_record_bytes(LIMIT_LOGPROBS, text_bytes);
     size_t capacity =
         step->places * (LIMIT_UNDELIVERED_TOKENS * token_bytes +
-                        outbox_record_bytes(0, text_bytes) + outbox_record_bytes(0, 0)) +
+                        outbox_record_bytes(0, text_bytes) + 3 * outbox_record_bytes(0, 0)) +
         2 * (size_t)options->tickets->count * outbox_record_bytes(0, 0);
     return outbox_init(&step->outbox, capacity, token_bytes);
 }
@@ -50,15 +55,20 @@ static enum status init_arrays(struct step *step)
 {
     const struct step_options *options = &step->options;
     size_t sequences = step->places;
+    size_t candidates = step->candidates_max;
+    step->heads = mem_zalloc(candidates, sizeof(*step->heads));
+    step->fills = mem_zalloc(sequences, sizeof(*step->fills));
+    step->follows = mem_zalloc(options->tickets->count, sizeof(*step->follows));
     step->view_running = mem_zalloc(sequences, sizeof(*step->view_running));
-    step->view_waiting = mem_zalloc(sequences, sizeof(*step->view_waiting));
+    step->view_waiting = mem_zalloc(candidates, sizeof(*step->view_waiting));
     step->published = mem_zalloc(LIMIT_PROMPTS, sizeof(*step->published));
     step->pages_gone = mem_zalloc(step->pool.page_count, sizeof(*step->pages_gone));
-    step->candidates = mem_zalloc(sequences, sizeof(*step->candidates));
-    step->grants = mem_zalloc(2 * sequences, sizeof(*step->grants));
+    step->candidates = mem_zalloc(candidates, sizeof(*step->candidates));
+    step->grants = mem_zalloc(sequences + candidates, sizeof(*step->grants));
     step->parts = mem_zalloc(sequences, sizeof(*step->parts));
     step->stats = mem_zalloc(options->logit_rows_max, sizeof(*step->stats));
-    if (step->view_running == NULL || step->view_waiting == NULL || step->candidates == NULL ||
+    if (step->heads == NULL || step->fills == NULL || step->follows == NULL ||
+        step->view_running == NULL || step->view_waiting == NULL || step->candidates == NULL ||
         step->pages_gone == NULL || step->published == NULL || step->grants == NULL ||
         step->parts == NULL || step->stats == NULL)
         FAIL(STATUS_NO_MEMORY, "no memory for the plan of %zu sequences", sequences);
@@ -75,6 +85,7 @@ enum status step_init(struct step *step, const struct step_options *options)
         .options = *options,
         .vocab_count = vocab_size(options->vocab),
         .places = PLACES_PER_SEQUENCE * options->sequences_max,
+        .candidates_max = STEP_VIEW_CANDIDATES + PLACES_PER_SEQUENCE * options->sequences_max,
     };
     pthread_mutex_init(&step->published_lock, NULL);
     TRY(inbox_init(&step->inbox, options->tickets->count));
@@ -96,6 +107,15 @@ enum status step_init(struct step *step, const struct step_options *options)
     TRY_OUT(sampler_init(&step->sampler, step->vocab_count));
     TRY_OUT(init_outbox(step));
     TRY_OUT(step_queue_init(&step->queue, options->tickets));
+    const struct scheduler_fair_options fair_options = {
+        .clients = options->tickets->count,
+        .quantum = options->fair_quantum > 0 ? options->fair_quantum : QUANTUM_DEFAULT,
+        .floor_percent = options->class_floor_percent,
+        .rows_max = options->rows_max,
+        .sequences_max = options->sequences_max,
+        .context = options->context,
+    };
+    TRY_OUT(scheduler_fair_init(&step->fair, &fair_options));
     TRY_OUT(init_arrays(step));
     step_tell_init(step, options->metrics);
     atomic_store(&step->figures.pages_free, step->pool.page_count);
@@ -108,6 +128,10 @@ out:
 void step_deinit(struct step *step)
 {
     step_queue_deinit(&step->queue);
+    scheduler_fair_deinit(&step->fair);
+    mem_free(step->heads);
+    mem_free(step->fills);
+    mem_free(step->follows);
     mem_free(step->view_running);
     mem_free(step->view_waiting);
     mem_free(step->candidates);
@@ -140,7 +164,7 @@ static void once_take_inbox(struct step *step)
         /* Release: who sees this may read what the prepare thread wrote. */
         atomic_store_explicit(&step->options.tickets->slots[slot].shown_state,
                               ENGINE_REQUEST_WAITING, memory_order_release);
-        step->options.tickets->slots[slot].client = slot;
+        step_charge_enter(step, slot);
         step_queue_enter(&step->queue, slot);
         /* A cancel before this was counted while the slot was not to be found here. */
         if (ticket_is_cancelled(&step->options.tickets->slots[slot]))
@@ -253,6 +277,7 @@ bool step_once(struct step *step)
             metric_observe(step->metrics.batch_rows, batch->rows);
         for (uint32_t i = 0; i < parts; i++)
             step_token_results(step, &step->parts[i], logits);
+        step_charge_pages(step);
     }
     ASSERT_SLOW(step_queue_check(&step->queue));
     ASSERT_SLOW(sequence_table_check(&step->sequences, &step->pool));

@@ -42,6 +42,15 @@ struct step_figures {
     _Atomic uint64_t rows;
     _Atomic uint64_t tokens_prompt;
     _Atomic uint64_t tokens_generated;
+    _Atomic uint64_t tokens_overhead;
+    _Atomic uint64_t preemptions_swap;
+    _Atomic uint64_t preemptions_recompute;
+};
+
+/* In this step a client has a request that waits for what a sequence computes. */
+struct step_follow {
+    uint32_t leader; /* place of the sequence */
+    uint32_t client;
 };
 
 /* Who is in the batch, and where its logits are. */
@@ -69,7 +78,8 @@ struct step_metrics {
     struct metric *sequences_computing;
     struct metric *sequences_throttled;
     struct metric *requests_waiting;
-    struct metric *preemptions;
+    struct metric *preemptions_swap;
+    struct metric *preemptions_recompute;
     struct metric *queue_seconds;
     struct metric *first_token_seconds;
     struct metric *inter_token_seconds;
@@ -92,6 +102,10 @@ struct step_options {
     uint32_t sequences_max; /* that compute at once, throttled ones apart */
     enum scheduler_mode mode;
     uint32_t step_ms; /* budget of a step in predicted milliseconds; 0 = rows alone */
+    uint32_t urgent_step_ms;
+    uint32_t class_floor_percent;
+    uint32_t fair_quantum; /* 0 = 1024 */
+    enum engine_preemption preemption;
     bool no_prefix_cache;
     uint64_t kv_host_bytes;
     uint32_t pin_percent;
@@ -113,18 +127,27 @@ struct step {
     struct sampler sampler;
     struct step_cost cost;
     struct step_queue queue; /* requests that have not all their choices running */
-    uint32_t cancels_seen;   /* of the tickets', before the last sweep */
-    /* Places for sequences, more than may compute at once: one that is throttled keeps its place,
-     * and a few readers who have stopped must not keep the others from being admitted. */
+    struct scheduler_fair fair;
+    uint32_t cancels_seen; /* of the tickets', before the last sweep */
+    /* Places for sequences, more than may compute at once: those that are throttled or paused keep
+     * theirs, and a few readers who have stopped must not keep the others from being admitted. */
     uint32_t places;
+    uint32_t candidates_max;
+    int64_t urgent_until_us;                 /* realtime work may arrive until then */
     struct scheduler_sequence *view_running; /* [places] */
-    struct scheduler_sequence *view_waiting; /* [places] candidates of this step */
+    struct scheduler_sequence *view_waiting; /* [candidates_max] candidates of this step */
+    uint32_t *heads;                         /* [candidates_max] slots of requests among them */
+    uint32_t head_count;
+    uint32_t *fills; /* [fill_count] places of sequences in their prompt; room for all */
+    uint32_t fill_count;
+    struct step_follow *follows; /* [follow_count] room for one a ticket */
+    uint32_t follow_count;
     uint32_t *pages_gone; /* [pages] scratch: references of throttled sequences; else all 0 */
     uint32_t *candidates; /* [candidate_count] their requests' slots */
     uint32_t candidate_count;
     uint32_t followers;             /* requests that wait for another's prompt */
     uint32_t find_tokens_left;      /* that this step may look up */
-    struct scheduler_grant *grants; /* [2 × places] */
+    struct scheduler_grant *grants; /* [places + candidates_max] */
     struct step_part *parts;        /* [places] who is in the batch */
     struct logits_stats *stats;     /* [logit_rows_max] */
     bool has_emitted;

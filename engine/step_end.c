@@ -1,5 +1,7 @@
 #include "engine/step_end.h"
 
+#include "engine/step_charge.h"
+#include "engine/step_pause.h"
 #include "engine/step_prefix.h"
 #include "engine/step_tell.h"
 
@@ -12,6 +14,7 @@ static void end_choice(struct step *step, uint32_t index, enum engine_finish fin
     ticket->report.finish = finish;
     ticket->choices_ended++;
     step_prefix_end(step, sequence);
+    step_pause_end(step, index);
     sequence_release(&step->sequences, &step->pool, index);
     step_tell(step, &record, NULL, text_stream_flush(&sequence->text));
 }
@@ -25,6 +28,7 @@ static void end_started(struct step *step, uint32_t slot)
     report->prefill_us = first_us - ticket->admitted_us;
     report->decode_us = ticket->last_token_us > first_us ? ticket->last_token_us - first_us : 0;
     ticket->report_end = *report;
+    step_charge_leave(step, slot);
     step_tell_figures(step);
     step_tell_request(step, ENGINE_EVENT_END, slot);
 }
@@ -42,6 +46,7 @@ void step_end_refuse(struct step *step, uint32_t slot)
 {
     step_queue_leave(&step->queue, slot);
     step->options.tickets->slots[slot].refusal = *status_note();
+    step_charge_leave(step, slot);
     step_tell_figures(step);
     step_tell_request(step, ENGINE_EVENT_ERROR, slot);
 }

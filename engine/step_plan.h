@@ -1,9 +1,9 @@
-/* step_plan: the planner's view of the step, and what becomes of its plan.
+/* step_plan: carries out what the scheduler has planned.
  *
- * Owns:     nothing; it admits, drops, takes from the cache, grows and fills the batch.
+ * Owns:     nothing; it admits, pauses, takes from the cache, grows and fills the batch.
  * Thread:   engine thread only.
- * Cost:     O(running + candidates + followers); under want of pages O(pages of the running) too.
- * Not here: who goes first (scheduler), who follows whom (step_prefix).
+ * Cost:     O(running + candidates).
+ * Not here: who goes first (scheduler), what it is shown (step_view).
  */
 #pragma once
 

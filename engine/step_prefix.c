@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "engine/step_charge.h"
 #include "engine/step_end.h"
 
 enum { PAGE = KV_POOL_PAGE_TOKENS };
@@ -29,14 +30,28 @@ static struct prefix_view view_of_ticket(const struct ticket *ticket)
                                 .visible_group = asked->visible_group};
 }
 
+/* Whoever is paused may stay so for long: nobody waits for it. */
+static bool follow_is_fill(const struct sequence *sequence)
+{
+    return sequence->is_running && !sequence->is_throttled && !sequence->is_paused &&
+           sequence->computed < sequence->prompt_count;
+}
+
 /* --- finding --- */
 
 void step_prefix_begin(struct step *step)
 {
     step->find_tokens_left = STEP_PREFIX_FIND_TOKENS;
     step->followers = 0;
-    for (uint32_t i = 0; i < step->sequences.order_count; i++)
-        step->sequences.slots[step->sequences.order[i]].is_followed = false;
+    step->fill_count = 0;
+    step->follow_count = 0;
+    for (uint32_t i = 0; i < step->sequences.order_count; i++) {
+        struct sequence *sequence = &step->sequences.slots[step->sequences.order[i]];
+        sequence->is_followed = false;
+        sequence->followed_class = SERVICE_CLASS_COUNT;
+        if (follow_is_fill(sequence))
+            step->fills[step->fill_count++] = step->sequences.order[i];
+    }
 }
 
 /* At most `logits_from` tokens are of use: the row there has to be computed. True when `found` is
@@ -96,12 +111,6 @@ static uint32_t follow_shared(const struct ticket *ticket, const uint32_t *token
     return shared;
 }
 
-static bool follow_is_fill(const struct sequence *sequence)
-{
-    return sequence->is_running && !sequence->is_throttled &&
-           sequence->computed < sequence->prompt_count;
-}
-
 /* The one it follows already, as long as that one is not done with what they share. */
 static bool follow_goes_on(const struct step *step, const struct ticket *ticket)
 {
@@ -114,10 +123,9 @@ static bool follow_goes_on(const struct step *step, const struct ticket *ticket)
 
 static bool follow_running(struct step *step, struct ticket *ticket)
 {
-    const struct sequence_table *table = &step->sequences;
-    for (uint32_t i = 0; i < table->order_count; i++) {
-        const struct sequence *leader = &table->slots[table->order[i]];
-        if (!follow_is_fill(leader) || !domain_same(&leader->domain, &ticket->asked.domain))
+    for (uint32_t i = 0; i < step->fill_count; i++) {
+        const struct sequence *leader = &step->sequences.slots[step->fills[i]];
+        if (!domain_same(&leader->domain, &ticket->asked.domain))
             continue;
         uint32_t shared = follow_shared(ticket, leader->tokens, leader->prompt_count);
         uint32_t until = (shared + PAGE - 1) / PAGE * PAGE; /* the page of the last one is full, */
@@ -125,7 +133,7 @@ static bool follow_running(struct step *step, struct ticket *ticket)
             until = leader->prompt_count; /* or the prompt is done, and its end in the cache */
         if (shared == 0 || leader->computed >= until)
             continue;
-        ticket->leader = table->order[i];
+        ticket->leader = step->fills[i];
         ticket->leader_serial = leader->serial;
         ticket->leader_until = until;
         return true;
@@ -133,11 +141,11 @@ static bool follow_running(struct step *step, struct ticket *ticket)
     return false;
 }
 
-/* Somebody before it in line will run first, or it will not run either. */
+/* Somebody looked at before it will run first, or it will not run either. */
 static bool follow_candidate(const struct step *step, const struct ticket *ticket)
 {
-    for (uint32_t i = 0; i < step->candidate_count; i++) {
-        const struct ticket *before = &step->options.tickets->slots[step->candidates[i]];
+    for (uint32_t i = 0; i < step->head_count; i++) {
+        const struct ticket *before = &step->options.tickets->slots[step->heads[i]];
         if (before != ticket && domain_same(&before->asked.domain, &ticket->asked.domain) &&
             follow_shared(ticket, before->prompt, before->prompt_count) > 0)
             return true;
@@ -153,6 +161,8 @@ enum step_prefix_wait step_prefix_look(struct step *step, uint32_t slot)
                       domain_has_cache(step, &ticket->asked.domain) &&
                       ticket->followed_steps < LIMIT_FILL_STEPS;
     bool is_following = may_follow && follow_goes_on(step, ticket);
+    if (!is_following && ticket->leader_serial != 0)
+        ticket->found.is_known = false; /* what it has waited for is there, or will not be */
     if (!is_following && !find(step, ticket, ticket->prompt, logits_from, &ticket->found))
         return STEP_PREFIX_UNKNOWN;
     if (!is_following && may_follow) {
@@ -163,8 +173,13 @@ enum step_prefix_wait step_prefix_look(struct step *step, uint32_t slot)
         return STEP_PREFIX_READY;
     ticket->followed_steps++;
     step->followers++;
-    if (ticket->leader_serial != 0)
-        step->sequences.slots[ticket->leader].is_followed = true;
+    if (ticket->leader_serial == 0)
+        return STEP_PREFIX_FOLLOWING;
+    struct sequence *leader = &step->sequences.slots[ticket->leader];
+    leader->is_followed = true;
+    if (ticket->asked.service_class < leader->followed_class)
+        leader->followed_class = ticket->asked.service_class;
+    step_charge_follow(step, ticket->leader, ticket->client);
     return STEP_PREFIX_FOLLOWING;
 }
 
@@ -190,6 +205,7 @@ void step_prefix_take(struct step *step, struct sequence *sequence)
                                                &sequence->page_count, &match);
     sequence->inserted = match.pages;
     sequence->taken = sequence->computed;
+    step_charge_found(step, sequence);
     if (ticket->is_cache_counted)
         return;
     ticket->is_cache_counted = true;

@@ -74,6 +74,7 @@ void step_queue_enter(struct step_queue *queue, uint32_t slot)
     struct step_queue_list *client = &queue->clients[ticket->client];
     ASSERT(!ticket->is_waiting);
     ticket->is_waiting = true;
+    ticket->arrival = ++queue->arrivals;
     if (client->count == 0) {
         queue->place[ticket->client] = queue->active_count[class];
         queue->active[class][queue->active_count[class]++] = ticket->client;

@@ -23,6 +23,7 @@ struct step_queue_list {
 struct step_queue {
     struct ticket_table *tickets;
     struct step_queue_list all;
+    uint64_t arrivals;                     /* ever */
     struct step_queue_list *clients;       /* [tickets->count] */
     uint32_t *active[SERVICE_CLASS_COUNT]; /* [active_count] clients with somebody in the queue */
     uint32_t active_count[SERVICE_CLASS_COUNT];

@@ -25,6 +25,9 @@ void step_tell_init(struct step *step, struct metrics *metrics)
     static const char tokens_help[] = "Tokens: prompts admitted and tokens generated.";
     static const char pages[] = "banyan_kv_pages";
     static const char pages_help[] = "KV pages by state.";
+    static const char preemptions[] = "banyan_preemptions_total";
+    static const char preemptions_help[] =
+        "Sequences that lost their pages to others, by how they come back.";
     struct step_metrics *out = &step->metrics;
     if (metrics == NULL)
         return;
@@ -53,9 +56,10 @@ void step_tell_init(struct step *step, struct metrics *metrics)
         metrics_get(metrics, METRIC_GAUGE, sequences, sequences_help, "state=\"waiting\"", NULL, 0);
     out->requests_following = metrics_get(metrics, METRIC_GAUGE, sequences, sequences_help,
                                           "state=\"following\"", NULL, 0);
-    out->preemptions =
-        metrics_get(metrics, METRIC_COUNTER, "banyan_preemptions_total",
-                    "Sequences that lost their pages and are computed again.", "", NULL, 0);
+    out->preemptions_swap = metrics_get(metrics, METRIC_COUNTER, preemptions, preemptions_help,
+                                        "way=\"swap\"", NULL, 0);
+    out->preemptions_recompute = metrics_get(metrics, METRIC_COUNTER, preemptions, preemptions_help,
+                                             "way=\"recompute\"", NULL, 0);
     out->queue_seconds = metrics_get(metrics, METRIC_HISTOGRAM, "banyan_queue_seconds",
                                      "From submit to the first row of a request.", "",
                                      METRIC_SECONDS_BUCKETS, METRIC_SECONDS_BUCKET_COUNT);
@@ -125,6 +129,8 @@ void step_tell_requests(struct step *step)
         enum engine_request_state state = ENGINE_REQUEST_DECODE;
         if (sequence->is_throttled)
             state = ENGINE_REQUEST_THROTTLED;
+        else if (sequence->is_paused)
+            state = ENGINE_REQUEST_PAUSED;
         else if (sequence->computed < sequence->prompt_count)
             state = ENGINE_REQUEST_PREFILL;
         atomic_store_explicit(&ticket->shown_state, state, memory_order_relaxed);

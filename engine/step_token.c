@@ -1,5 +1,6 @@
 #include "engine/step_token.h"
 
+#include "engine/step_charge.h"
 #include "engine/step_end.h"
 #include "engine/step_prefix.h"
 #include "engine/step_tell.h"
@@ -58,8 +59,14 @@ static void token_next(struct step *step, uint32_t index, const float *logits,
     }
     sequence->tokens[sequence->token_count++] = token;
     ticket->report.completion_tokens++;
+    step_charge_token(step, sequence);
     token_times(step, sequence, ticket);
 
+    if (sequence->is_pause_told) {
+        const struct outbox_record resumed = step_tell_record(step, ENGINE_EVENT_RESUMED, index);
+        step_tell(step, &resumed, NULL, (struct slice){0});
+        sequence->is_pause_told = false;
+    }
     struct engine_logprob top[LIMIT_LOGPROBS];
     struct outbox_record record = step_tell_record(step, ENGINE_EVENT_TOKEN, index);
     record.token = token;
@@ -101,6 +108,7 @@ void step_token_results(struct step *step, const struct step_part *part, const f
     uint32_t position = sequence->computed > from ? sequence->computed : from;
     uint32_t end = sequence->computed + part->rows;
     uint32_t last = sequence->token_count - 1;
+    step_charge_rows(step, sequence, sequence->computed, end);
     sequence->computed = end;
     step_prefix_insert(step, sequence);
     for (uint32_t row = part->logits_first; position < end; row++, position++) {

@@ -65,13 +65,15 @@ struct ticket {
     _Atomic uint32_t shown_computed;
     _Atomic uint32_t shown_cached;
     _Atomic uint32_t shown_completion;
+    _Atomic uint32_t shown_preempted_by; /* 1 + enum service_class; 0 = nobody */
 
     /* The engine thread's. */
     uint32_t client; /* whose account is charged */
     bool is_waiting; /* in step_queue, by these links */
     struct ticket_links in_all;
     struct ticket_links in_client;
-    uint32_t passed; /* times that another of its client went first */
+    uint32_t passed;  /* times that a later one of its client came in first */
+    uint64_t arrival; /* its number in the queue */
     uint32_t choices_admitted;
     uint32_t choices_ended;
     struct ticket_found found; /* by its prompt */
