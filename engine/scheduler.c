@@ -1,105 +1,58 @@
 #include "engine/scheduler.h"
 
-#include <stddef.h>
-
 #include "config/base/status.h"
+#include "engine/scheduler_take.h"
+#include "engine/scheduler_turn.h"
 
-enum { NOBODY = UINT32_MAX };
+/* --- rows --- */
 
-struct plan_state {
-    const struct scheduler_input *input;
-    struct scheduler_plan *plan;
-    struct scheduler_grant *grants;
-    uint32_t pages_available;
-    uint32_t rows_left;
-    uint32_t logit_rows_left;
-    double us_left;
-    bool has_chunk; /* of a prompt */
-};
-
-static uint32_t plan_pages(const struct plan_state *state, uint64_t tokens)
-{
-    uint32_t page_tokens = state->input->page_tokens;
-    return (uint32_t)((tokens + page_tokens - 1) / page_tokens);
-}
-
-static bool plan_holds(const struct plan_state *state, uint32_t index)
-{
-    return state->input->running[index].pages > 0 && state->grants[index].act != SCHEDULER_PAUSE;
-}
-
-static bool plan_is_decode(const struct scheduler_sequence *sequence)
+static bool rows_is_decode(const struct scheduler_sequence *sequence)
 {
     return sequence->tokens - sequence->computed == 1 && sequence->pages > 0;
 }
 
-/* How many may be admitted: those that are throttled do not compute. */
-static uint32_t plan_places(const struct scheduler_input *input)
-{
-    uint32_t computing = 0;
-    for (uint32_t i = 0; i < input->running_count; i++)
-        computing += !input->running[i].is_throttled;
-    uint32_t most = input->sequences_max > computing ? input->sequences_max - computing : 0;
-    uint32_t places = input->places - input->running_count;
-    return most < places ? most : places;
-}
-
-/* Pages that the next `rows` rows of a sequence take from the available ones. */
-static uint32_t plan_missing(const struct plan_state *state,
-                             const struct scheduler_sequence *sequence, uint32_t rows)
-{
-    uint32_t held = sequence->pages > 0 ? sequence->pages : sequence->found_pages;
-    uint32_t wanted = plan_pages(state, (uint64_t)sequence->computed + rows);
-    uint32_t cost = sequence->pages > 0 ? 0 : sequence->found_cost;
-    return cost + (wanted > held ? wanted - held : 0);
-}
-
-/* The same until its next token has a place. */
-static uint32_t plan_missing_whole(const struct plan_state *state,
-                                   const struct scheduler_sequence *sequence)
-{
-    return plan_missing(state, sequence, sequence->tokens + 1 - sequence->computed);
-}
-
-/* Whose pages sequence `index` may take: the youngest throttled one, else the youngest that is
- * younger and idle in this step. Sequences past the running ones are all younger and hold none. */
-static uint32_t plan_victim(const struct plan_state *state, uint32_t index)
-{
-    const struct scheduler_input *input = state->input;
-    for (uint32_t i = input->running_count; i-- > 0;)
-        if (i != index && input->running[i].is_throttled && plan_holds(state, i))
-            return i;
-    for (uint32_t i = input->running_count; i-- > index + 1;)
-        if (plan_holds(state, i) && state->grants[i].rows == 0)
-            return i;
-    return NOBODY;
-}
-
-static void plan_drop(struct plan_state *state, uint32_t victim)
-{
-    state->grants[victim] = (struct scheduler_grant){.act = SCHEDULER_PAUSE};
-    state->pages_available += state->input->running[victim].pages_back;
-    state->plan->paused++;
-}
-
-static double plan_us(const struct plan_state *state, const struct scheduler_sequence *sequence,
-                      uint32_t rows)
+static double rows_us(const struct scheduler_state *state,
+                      const struct scheduler_sequence *sequence, uint32_t rows)
 {
     const struct scheduler_cost *cost = &state->input->cost;
     double keys = (double)rows * sequence->computed + (double)rows * (rows + 1.0) / 2;
     return rows * cost->row_us + keys * cost->key_us;
 }
 
-/* The most of `rows` rows of a prompt that the time left allows, cut where a page ends. */
-static uint32_t plan_rows_in_time(const struct plan_state *state,
-                                  const struct scheduler_sequence *sequence, uint32_t rows)
+/* Rows that want logits among the next `rows` of a sequence. */
+static uint32_t rows_of_logits(const struct scheduler_sequence *sequence, uint32_t rows)
 {
-    if (state->input->budget_us <= 0 || plan_us(state, sequence, rows) <= state->us_left)
+    uint32_t end = sequence->computed + rows;
+    uint32_t from =
+        sequence->logits_from > sequence->computed ? sequence->logits_from : sequence->computed;
+    return end > from ? end - from : 0;
+}
+
+/* What the next `rows` rows will be charged, divided by the weight. */
+static double rows_charge(const struct scheduler_state *state, uint32_t index, uint32_t rows)
+{
+    const struct scheduler_sequence *sequence = scheduler_at(state, index);
+    uint32_t end = sequence->computed + rows;
+    uint32_t from =
+        sequence->charge_from > sequence->computed ? sequence->charge_from : sequence->computed;
+    double tokens = end > from ? (end - from) * SCHEDULER_PRICE_PROMPT : 0;
+    if (end == sequence->tokens)
+        tokens += SCHEDULER_PRICE_GENERATED;
+    if (index >= state->input->running_count)
+        tokens += sequence->computed * SCHEDULER_PRICE_CACHED;
+    return tokens * 100 / state->fair->clients[sequence->client].weight;
+}
+
+/* The most of `rows` rows of a prompt that the time left allows, cut where a page ends. */
+static uint32_t rows_in_time(const struct scheduler_state *state,
+                             const struct scheduler_sequence *sequence, uint32_t rows, double us)
+{
+    if (!state->has_budget || rows_us(state, sequence, rows) <= us)
         return rows;
     uint32_t fits = 0;
     for (uint32_t over = rows; over - fits > 1;) {
         uint32_t middle = fits + (over - fits) / 2;
-        if (plan_us(state, sequence, middle) <= state->us_left)
+        if (rows_us(state, sequence, middle) <= us)
             fits = middle;
         else
             over = middle;
@@ -111,187 +64,388 @@ static uint32_t plan_rows_in_time(const struct plan_state *state,
     return fits < rows ? fits : rows;
 }
 
-/* Rows of `sequence` that the rest of the budgets allows, before pages are asked. */
-static uint32_t plan_rows_wanted(const struct plan_state *state,
-                                 const struct scheduler_sequence *sequence)
+/* Decodes that will come after a chunk of the turn `n`, within the places of the step: a prompt
+ * leaves them their rows and their time. One that is realtime leaves nothing. */
+static uint32_t rows_reserved(const struct scheduler_state *state, enum service_class class,
+                              double *us)
 {
+    *us = 0;
+    uint32_t reserved = 0;
+    if (!state->is_plain && class == SERVICE_CLASS_REALTIME && !state->input->is_preemption_off)
+        return 0;
+    uint32_t computing = state->computing + 1;
+    for (uint32_t n = 0; n < state->turns && computing < state->input->sequences_max; n++) {
+        uint32_t index = state->grants[n].turn;
+        const struct scheduler_sequence *sequence = scheduler_at(state, index);
+        if (!rows_is_decode(sequence) || state->grants[index].rows > 0 ||
+            !scheduler_holds(state, index))
+            continue;
+        computing++;
+        reserved++;
+        *us += rows_us(state, sequence, 1);
+    }
+    return reserved;
+}
+
+/* Rows of a sequence that the rest of the budgets allows, before pages are asked. */
+static uint32_t rows_wanted(const struct scheduler_state *state, uint32_t index)
+{
+    const struct scheduler_sequence *sequence = scheduler_at(state, index);
+    bool is_decode = rows_is_decode(sequence);
+    double us = 0;
+    uint32_t kept = is_decode ? 0 : rows_reserved(state, scheduler_class(state, index), &us);
+    uint32_t left = state->rows_left > kept ? state->rows_left - kept
+                    : state->rows_left > 0  ? 1
+                                            : 0;
     uint32_t rows = sequence->tokens - sequence->computed;
-    if (rows > state->rows_left)
-        rows = state->rows_left;
+    rows = rows < left ? rows : left;
     uint32_t logits_from =
         sequence->logits_from > sequence->computed ? sequence->logits_from : sequence->computed;
     uint64_t rows_allowed = (uint64_t)logits_from - sequence->computed + state->logit_rows_left;
     if (rows_allowed < rows)
         rows = (uint32_t)rows_allowed;
-    return plan_is_decode(sequence) ? rows : plan_rows_in_time(state, sequence, rows);
+    return is_decode ? rows : rows_in_time(state, sequence, rows, state->us_left - us);
 }
 
-static void plan_count(struct plan_state *state, uint32_t index,
-                       const struct scheduler_sequence *sequence, uint32_t rows)
+/* Counts `rows` rows for a sequence, or with a negative sign takes them back. */
+static void rows_count(struct scheduler_state *state, uint32_t index, uint32_t rows, bool is_back)
 {
-    state->pages_available -= plan_missing(state, sequence, rows);
-    state->grants[index].rows = rows;
-    state->rows_left -= rows;
-    state->us_left -= plan_us(state, sequence, rows);
-    state->has_chunk = state->has_chunk || !plan_is_decode(sequence);
-    state->plan->rows += rows;
-    uint32_t end = sequence->computed + rows;
-    if (end > sequence->logits_from) {
-        uint32_t from =
-            sequence->logits_from > sequence->computed ? sequence->logits_from : sequence->computed;
-        state->logit_rows_left -= end - from;
-        state->plan->logit_rows += end - from;
-    }
-}
-
-/* Grants sequence `index` as many rows as budgets and pages allow, taking pages of victims. */
-static void plan_grant(struct plan_state *state, uint32_t index,
-                       const struct scheduler_sequence *sequence)
-{
-    uint32_t rows = plan_rows_wanted(state, sequence);
-    if (rows == 0)
+    const struct scheduler_sequence *sequence = scheduler_at(state, index);
+    struct scheduler_plan *plan = state->plan;
+    uint32_t pages = scheduler_missing(state, index, rows);
+    uint32_t logit_rows = rows_of_logits(sequence, rows);
+    uint32_t sign = is_back ? -1u : 1;
+    state->pages_available -= sign * pages;
+    state->rows_left -= sign * rows;
+    state->logit_rows_left -= sign * logit_rows;
+    state->us_left -= (is_back ? -1 : 1) * rows_us(state, sequence, rows);
+    state->computing += sign;
+    bool is_chunk = !rows_is_decode(sequence);
+    state->has_chunk = state->has_chunk || is_chunk;
+    state->has_urgent_chunk = state->has_urgent_chunk ||
+                              (is_chunk && scheduler_class(state, index) == SERVICE_CLASS_REALTIME);
+    plan->rows += sign * rows;
+    plan->logit_rows += sign * logit_rows;
+    plan->done.rows[scheduler_class(state, index)] += sign * rows;
+    state->grants[index].rows = is_back ? 0 : rows;
+    if (state->is_plain)
         return;
-    while (plan_missing(state, sequence, rows) > state->pages_available) {
-        uint32_t victim = plan_victim(state, index);
-        if (victim == NOBODY)
-            break;
-        plan_drop(state, victim);
-    }
-    if (plan_missing(state, sequence, rows) > state->pages_available) {
+    struct scheduler_client *client = &state->fair->clients[sequence->client];
+    client->computing += sign;
+    client->planned += (is_back ? -1 : 1) * rows_charge(state, index, rows);
+}
+
+/* Whether its client may have so much more while others of its class get on. */
+static bool rows_may_pay(const struct scheduler_state *state, uint32_t index, uint32_t rows)
+{
+    if (state->is_plain || state->is_relaxed || !scheduler_over(state, index) ||
+        state->plan->done.rows[scheduler_class(state, index)] == 0)
+        return true;
+    const struct scheduler_client *client =
+        &state->fair->clients[scheduler_at(state, index)->client];
+    return client->served + client->planned + rows_charge(state, index, rows) <= client->limit;
+}
+
+/* Grants a sequence at most `most` rows, as budgets and pages allow, taking pages of victims. */
+static bool rows_grant(struct scheduler_state *state, uint32_t index, uint32_t most)
+{
+    if (!state->is_plain && !state->input->is_preemption_off &&
+        state->computing >= state->input->sequences_max)
+        return false;
+    if (state->is_relaxed && state->plan->rows > 0)
+        return false;
+    const struct scheduler_sequence *sequence = scheduler_at(state, index);
+    uint32_t rows = rows_wanted(state, index);
+    rows = rows < most ? rows : most;
+    if (rows == 0 || !rows_may_pay(state, index, rows))
+        return false;
+    if (scheduler_missing(state, index, rows) > state->pages_available) {
+        uint64_t reachable = scheduler_take_reachable(state, index);
         uint32_t held = sequence->pages > 0 ? sequence->pages : sequence->found_pages;
         uint32_t cost = sequence->pages > 0 ? 0 : sequence->found_cost;
-        if (cost > state->pages_available)
-            return;
-        uint64_t room =
-            (uint64_t)(held + state->pages_available - cost) * state->input->page_tokens;
-        if (room <= sequence->computed)
-            return;
-        rows = (uint32_t)(room - sequence->computed);
-    }
-    plan_count(state, index, sequence, rows);
-}
-
-/* Pages that a sequence without any may count on: the available ones and those of the throttled,
- * less what prompts under way still need, less one page of growth for each that runs. */
-static uint64_t plan_pages_available(const struct plan_state *state)
-{
-    const struct scheduler_input *input = state->input;
-    uint64_t available = state->pages_available;
-    uint64_t promised = 0;
-    for (uint32_t i = 0; i < input->running_count; i++) {
-        const struct scheduler_sequence *sequence = &input->running[i];
-        uint32_t rows = state->grants[i].rows;
-        if (rows == 0 && !plan_holds(state, i))
-            continue;
-        if (sequence->is_throttled)
-            available += sequence->pages_back;
-        else
-            promised += 1 + plan_missing_whole(state, sequence) -
-                        (rows > 0 ? plan_missing(state, sequence, rows) : 0);
-    }
-    return available > promised ? available - promised : 0;
-}
-
-/* Running sequences with more than one row to compute, oldest first. True when nobody who is
- * paused is left waiting, so that new sequences may come in. */
-static bool plan_prefills(struct plan_state *state)
-{
-    const struct scheduler_input *input = state->input;
-    bool is_oldest = true;
-    for (uint32_t i = 0; i < input->running_count; i++) {
-        const struct scheduler_sequence *sequence = &input->running[i];
-        struct scheduler_grant *grant = &state->grants[i];
-        if (sequence->is_throttled)
-            continue;
-        if (grant->act == SCHEDULER_PAUSE)
+        if (cost > reachable)
             return false;
-        if (grant->rows == 0) {
-            if (sequence->pages == 0 && !is_oldest &&
-                plan_pages_available(state) < plan_missing_whole(state, sequence))
-                return false; /* whoever is younger stays behind it */
-            plan_grant(state, i, sequence);
-            if (sequence->pages == 0 && grant->rows == 0)
-                return false;
-        }
-        is_oldest = false;
+        uint64_t room = (held + reachable - cost) * state->input->page_tokens;
+        if (room <= sequence->computed)
+            return false;
+        rows = room - sequence->computed < rows ? (uint32_t)(room - sequence->computed) : rows;
+        bool is_taken = scheduler_take(state, index, scheduler_missing(state, index, rows));
+        ASSERT(is_taken);
     }
+    rows_count(state, index, rows, false);
+    if (index < state->input->running_count && sequence->pages == 0)
+        state->grants[index].act = SCHEDULER_RESUME;
     return true;
 }
 
-/* Rows for waiting sequence `i` when its whole prompt has room in `*pages`, which it then has not
- * any more. */
-static bool plan_admit(struct plan_state *state, uint32_t i, uint64_t *pages)
-{
-    const struct scheduler_sequence *sequence = &state->input->waiting[i];
-    struct scheduler_grant *grant = &state->grants[state->input->running_count + i];
-    uint32_t whole = plan_missing_whole(state, sequence);
-    if (*pages < whole)
-        return false;
-    plan_grant(state, state->input->running_count + i, sequence);
-    if (grant->rows == 0)
-        return false;
-    *pages -= whole < *pages ? whole + 1 : whole; /* and one page of growth */
-    grant->act = SCHEDULER_ADMIT;
-    state->plan->admitted++;
-    return true;
-}
+/* --- who comes in, and who comes back --- */
 
-/* A batch is formed: all that wait come in, and get their rows as those that are paused do. */
-static void plan_admit_together(struct plan_state *state)
+/* A place in the step for one more of a client: the last decode of one that has more of them for
+ * its weight keeps its pages and is put off. */
+static bool enter_has_place(struct scheduler_state *state, uint32_t index)
 {
     const struct scheduler_input *input = state->input;
-    for (uint32_t i = 0; i < input->running_count; i++) {
-        const struct scheduler_sequence *sequence = &input->running[i];
-        if (!sequence->is_throttled &&
-            (input->mode == SCHEDULER_STATIC || !plan_is_decode(sequence)))
-            return;
-    }
-    uint64_t pages = plan_pages_available(state);
-    bool has_room = true;
-    for (uint32_t i = 0; i < input->waiting_count && i < plan_places(input); i++) {
-        struct scheduler_grant *grant = &state->grants[input->running_count + i];
-        has_room = has_room && plan_admit(state, i, &pages);
-        if (has_room)
+    if (state->is_plain || state->computing < input->sequences_max)
+        return true;
+    if (input->is_preemption_off)
+        return false;
+    uint32_t last = SCHEDULER_NONE;
+    double key = scheduler_turn_key(state, index);
+    for (uint32_t n = 0; n < state->turns; n++) {
+        uint32_t i = state->grants[n].turn;
+        const struct scheduler_sequence *other = scheduler_at(state, i);
+        if (state->grants[i].rows != 1 || !rows_is_decode(other) ||
+            state->grants[i].act != SCHEDULER_STAY ||
+            scheduler_class(state, i) != scheduler_class(state, index) ||
+            state->grants[i].key <= key)
             continue;
-        grant->act = SCHEDULER_ADMIT;
+        if (last == SCHEDULER_NONE || state->grants[i].key >= state->grants[last].key)
+            last = i;
+    }
+    if (last == SCHEDULER_NONE)
+        return false;
+    rows_count(state, last, 1, true);
+    return true;
+}
+
+/* A sequence that is paused. Whoever comes after it does not come back before it. */
+static void enter_resume(struct scheduler_state *state, uint32_t index)
+{
+    if (state->grants[index].rows > 0 || state->is_blocked)
+        return;
+    enum service_class class = scheduler_class(state, index);
+    bool is_first = state->first[class] == index;
+    for (uint32_t c = 0; c < (uint32_t) class; c++)
+        is_first = is_first && state->first[c] == SCHEDULER_NONE && !state->is_plain;
+    if (!is_first && scheduler_take_room(state, index) < scheduler_missing_whole(state, index)) {
+        state->is_blocked = true;
+        return;
+    }
+    if (enter_has_place(state, index) && !rows_grant(state, index, UINT32_MAX))
+        state->is_blocked = true;
+}
+
+/* New ones of a class; the first that has no room stops those after it. */
+static void enter_admissions(struct scheduler_state *state, enum service_class class, bool is_over)
+{
+    while (!state->is_blocked && state->rows_left > 0) {
+        uint32_t index = scheduler_turn_candidate(state, class, is_over);
+        if (index == SCHEDULER_NONE)
+            return;
+        struct scheduler_client *client = &state->fair->clients[scheduler_at(state, index)->client];
+        if (state->places[client->service_class] <= client->throttled) {
+            client->is_done = true;
+            continue;
+        }
+        if (scheduler_take_room(state, index) < scheduler_missing_whole(state, index)) {
+            state->is_blocked = true;
+            return;
+        }
+        if (!enter_has_place(state, index) || !rows_grant(state, index, UINT32_MAX)) {
+            client->is_done = true;
+            continue;
+        }
+        state->grants[index].act = SCHEDULER_ADMIT;
+        state->places[client->service_class]--;
         state->plan->admitted++;
     }
 }
 
-static void plan_admissions(struct plan_state *state)
+/* --- a class --- */
+
+/* Those beyond the places of the step are put off. */
+static void band_put_off(struct scheduler_state *state, uint32_t from, uint32_t to)
 {
     const struct scheduler_input *input = state->input;
-    if (input->mode != SCHEDULER_CONTINUOUS) {
-        plan_admit_together(state);
+    if (state->is_plain || input->is_preemption_off)
         return;
+    uint32_t places = input->sequences_max - state->computing;
+    for (uint32_t n = from; n < to; n++) {
+        uint32_t index = state->grants[n].turn;
+        if (state->grants[index].rows > 0 || !scheduler_holds(state, index))
+            continue;
+        state->grants[index].is_tried = places == 0;
+        places -= places > 0;
     }
-    uint64_t pages = plan_pages_available(state);
-    for (uint32_t i = 0; i < input->waiting_count && state->plan->admitted < plan_places(input);
-         i++)
-        if (!plan_admit(state, i, &pages))
-            return;
 }
 
-void scheduler_plan(const struct scheduler_input *input, struct scheduler_plan *plan,
-                    struct scheduler_grant *grants)
+/* Decodes of the turns from `from` to `to`. While the first of its class is paused, those that need
+ * a page wait until it has its own: those available may be what the cache has for it, and would go
+ * one by one. */
+static void band_decodes(struct scheduler_state *state, uint32_t from, uint32_t to)
 {
-    *plan = (struct scheduler_plan){0};
-    struct plan_state state = {
-        .input = input,
-        .plan = plan,
-        .grants = grants,
-        .pages_available = input->pages_available,
-        .rows_left = input->rows_max,
-        .logit_rows_left = input->logit_rows_max,
-        .us_left = input->budget_us - input->cost.fixed_us,
-    };
+    for (uint32_t n = from; n < to; n++) {
+        uint32_t index = state->grants[n].turn;
+        const struct scheduler_sequence *sequence = scheduler_at(state, index);
+        uint32_t first = state->first[scheduler_class(state, index)];
+        bool is_behind = scheduler_at(state, first)->pages == 0 && first < index &&
+                         scheduler_missing(state, index, 1) > 0;
+        if (rows_is_decode(sequence) && state->grants[index].rows == 0 &&
+            !state->grants[index].is_tried && scheduler_holds(state, index) && !is_behind)
+            rows_grant(state, index, 1);
+    }
+}
+
+/* Prompts, and decodes that were held up, those first whose client has had least. */
+static void band_chunks(struct scheduler_state *state, uint32_t from, uint32_t to)
+{
+    for (uint32_t tried = from; tried < to; tried++) {
+        uint32_t best = SCHEDULER_NONE;
+        double best_had = 0;
+        for (uint32_t n = from; n < to; n++) {
+            uint32_t index = state->grants[n].turn;
+            struct scheduler_grant *grant = &state->grants[index];
+            if (grant->rows > 0 || grant->is_tried || !scheduler_holds(state, index))
+                continue;
+            const struct scheduler_client *client =
+                state->is_plain ? NULL : &state->fair->clients[scheduler_at(state, index)->client];
+            double had = client != NULL ? client->served + client->planned : 0;
+            if (best == SCHEDULER_NONE || had < best_had || (had <= best_had && index < best)) {
+                best = index;
+                best_had = had;
+            }
+        }
+        if (best == SCHEDULER_NONE)
+            return;
+        state->grants[best].is_tried = true;
+        rows_grant(state, best, UINT32_MAX);
+    }
+}
+
+/* All of a class that are over, or all that are not: turns from `from` to `to`. */
+static void band_plan(struct scheduler_state *state, enum service_class class, bool is_over,
+                      uint32_t from, uint32_t to)
+{
+    uint32_t first = state->first[class];
+    bool has_first = first != SCHEDULER_NONE && scheduler_over(state, first) == is_over;
+    band_put_off(state, from, to);
+    band_decodes(state, from, to);
+    if (has_first && scheduler_at(state, first)->pages == 0)
+        enter_resume(state, first);
+    band_chunks(state, from, to);
+    for (uint32_t n = from; n < to; n++)
+        if (scheduler_at(state, state->grants[n].turn)->pages == 0)
+            enter_resume(state, state->grants[n].turn);
+    if (!state->is_plain)
+        enter_admissions(state, class, is_over);
+}
+
+static void class_plan(struct scheduler_state *state, enum service_class class)
+{
+    uint32_t n = 0;
+    while (n < state->turns && scheduler_class(state, state->grants[n].turn) < class)
+        n++;
+    for (uint32_t over = 0; over < 2; over++) {
+        uint32_t from = n;
+        while (n < state->turns && scheduler_class(state, state->grants[n].turn) == class &&
+               scheduler_over(state, state->grants[n].turn) == (over == 1))
+            n++;
+        band_plan(state, class, over == 1, from, n);
+    }
+}
+
+/* --- floors --- */
+
+/* Rows that a class lacks of its floor: to its sequences in turn, else to one that comes back or
+ * in. */
+static void floor_plan(struct scheduler_state *state, enum service_class class)
+{
+    uint32_t owed = scheduler_fair_owed(state->fair, class);
+    bool has_holder = state->first_holder[class] != SCHEDULER_NONE;
+    for (uint32_t n = 0; n < state->turns && owed > 0; n++) {
+        uint32_t index = state->grants[n].turn;
+        if (scheduler_class(state, index) != class || has_holder != scheduler_holds(state, index))
+            continue;
+        if (!has_holder &&
+            scheduler_take_reachable(state, index) < scheduler_missing_whole(state, index))
+            continue;
+        if (rows_grant(state, index, owed))
+            owed -= state->grants[index].rows;
+        if (!has_holder)
+            return;
+    }
+    if (has_holder || owed == 0)
+        return;
+    uint32_t index = scheduler_turn_candidate(state, class, false);
+    if (index == SCHEDULER_NONE)
+        index = scheduler_turn_candidate(state, class, true);
+    if (index == SCHEDULER_NONE ||
+        scheduler_take_reachable(state, index) < scheduler_missing_whole(state, index) ||
+        !rows_grant(state, index, owed))
+        return;
+    state->grants[index].act = SCHEDULER_ADMIT;
+    state->places[state->fair->clients[scheduler_at(state, index)->client].service_class]--;
+    state->plan->admitted++;
+}
+
+/* Before the more urgent classes: a step for them alone would leave these nothing. */
+static void floors_plan(struct scheduler_state *state)
+{
+    const struct scheduler_fair_step *done = &state->plan->done;
+    bool has_more_urgent = done->has_work[0];
+    bool had_chunk = state->has_chunk;
+    for (uint32_t c = 1; c < SERVICE_CLASS_COUNT; c++) {
+        if (has_more_urgent && done->has_work[c])
+            floor_plan(state, (enum service_class)c);
+        has_more_urgent = has_more_urgent || done->has_work[c];
+    }
+    state->has_chunk = had_chunk; /* the first that is whole is still to come */
+}
+
+/* --- the whole --- */
+
+/* A batch is formed: all that wait come in, and get their rows as those that are paused do. */
+static void plan_admit_together(struct scheduler_state *state)
+{
+    const struct scheduler_input *input = state->input;
+    uint32_t computing = 0;
+    for (uint32_t i = 0; i < input->running_count; i++) {
+        const struct scheduler_sequence *sequence = &input->running[i];
+        if (sequence->is_throttled)
+            continue;
+        if (input->mode == SCHEDULER_STATIC || !rows_is_decode(sequence))
+            return;
+        computing++;
+    }
+    uint32_t places = input->places - input->running_count;
+    if (places > input->sequences_max - computing)
+        places = input->sequences_max > computing ? input->sequences_max - computing : 0;
+    for (uint32_t i = 0; i < input->waiting_count && i < places; i++) {
+        uint32_t index = input->running_count + i;
+        state->is_blocked =
+            state->is_blocked ||
+            scheduler_take_room(state, index) < scheduler_missing_whole(state, index) ||
+            !rows_grant(state, index, UINT32_MAX);
+        state->grants[index].act = SCHEDULER_ADMIT;
+        state->plan->admitted++;
+    }
+}
+
+static void plan_classes(struct scheduler_state *state)
+{
+    const struct scheduler_input *input = state->input;
+    floors_plan(state);
+    for (uint32_t c = 0; c < SERVICE_CLASS_COUNT; c++) {
+        class_plan(state, (enum service_class)c);
+        if (c > SERVICE_CLASS_REALTIME)
+            continue;
+        uint32_t urgent_rows = state->plan->done.rows[SERVICE_CLASS_REALTIME];
+        if (state->has_urgent_chunk && !input->is_preemption_off)
+            return; /* the floors have had theirs */
+        if (urgent_rows > 0 || input->urgent_us <= 0)
+            continue;
+        if (!state->has_budget)
+            state->us_left += input->urgent_us;
+        else if (input->urgent_us < input->budget_us)
+            state->us_left -= input->budget_us - input->urgent_us;
+        state->has_budget = true;
+    }
+}
+
+static void plan_begin(const struct scheduler_input *input, struct scheduler_grant *grants)
+{
     for (uint32_t i = 0; i < input->running_count + input->waiting_count; i++)
         grants[i] = (struct scheduler_grant){0};
-
-    /* While the oldest is paused, younger ones take no page before it: those that are available may
-     * be the ones that the cache has for it, and would go to them one by one. */
-    bool is_oldest = true;
-    bool is_oldest_paused = false;
     for (uint32_t i = 0; i < input->running_count; i++) {
         const struct scheduler_sequence *sequence = &input->running[i];
         ASSERT(sequence->computed < sequence->tokens);
@@ -299,14 +453,47 @@ void scheduler_plan(const struct scheduler_input *input, struct scheduler_plan *
         ASSERT((uint64_t)(sequence->pages > 0 ? sequence->pages : sequence->found_pages) *
                    input->page_tokens >=
                sequence->computed);
-        if (sequence->is_throttled || grants[i].act == SCHEDULER_PAUSE)
-            continue;
-        if (plan_is_decode(sequence) &&
-            !(is_oldest_paused && plan_missing(&state, sequence, 1) > 0))
-            plan_grant(&state, i, sequence);
-        is_oldest_paused = is_oldest_paused || (is_oldest && sequence->pages == 0);
-        is_oldest = false;
     }
-    if (plan_prefills(&state))
-        plan_admissions(&state);
+}
+
+void scheduler_plan(const struct scheduler_input *input, struct scheduler_plan *plan,
+                    struct scheduler_grant *grants)
+{
+    *plan = (struct scheduler_plan){0};
+    plan_begin(input, grants);
+    struct scheduler_state state = {
+        .input = input,
+        .fair = input->fair,
+        .plan = plan,
+        .grants = grants,
+        .is_plain = input->mode != SCHEDULER_CONTINUOUS,
+        .pages_available = input->pages_available,
+        .pages_protected = input->pages_protected,
+        .rows_left = input->rows_max,
+        .logit_rows_left = input->logit_rows_max,
+        .has_budget = input->budget_us > 0,
+        .us_left = input->budget_us - input->cost.fixed_us,
+    };
+    scheduler_turn_begin(&state);
+    if (state.is_plain) {
+        band_plan(&state, SERVICE_CLASS_REALTIME, false, 0, state.turns);
+        if (!state.is_blocked)
+            plan_admit_together(&state);
+        return;
+    }
+    state.floor_pages =
+        (uint32_t)((uint64_t)input->pages_total * input->fair->options.floor_percent / 100);
+    plan_classes(&state);
+    if (plan->rows > 0)
+        return;
+    /* Somebody can always go on: the first, with the pages of all others. */
+    state.is_relaxed = true;
+    for (uint32_t i = 0; i < input->running_count; i++)
+        grants[i].is_tried = false;
+    for (uint32_t i = 0; i < state.fair->shown_count; i++)
+        state.fair->clients[state.fair->shown[i]].is_done = false;
+    for (uint32_t c = 0; c < SERVICE_CLASS_COUNT && plan->rows == 0; c++) {
+        state.is_blocked = false;
+        class_plan(&state, (enum service_class)c);
+    }
 }

@@ -104,7 +104,10 @@ struct scheduler_grant {
     enum scheduler_act act;
     enum scheduler_why why;       /* of a pause */
     enum service_class for_class; /* of a pause: who takes the pages */
-    uint32_t turn;                /* scratch of the plan */
+    /* Scratch of the plan: of all grants, in order, who goes next; its key in that order. */
+    uint32_t turn;
+    double key;
+    bool is_tried;
 };
 
 struct scheduler_plan {

@@ -21,7 +21,8 @@ enum status scheduler_fair_init(struct scheduler_fair *fair,
     *fair = (struct scheduler_fair){.options = *options, .bucket_mask = buckets - 1};
     fair->clients = mem_zalloc(options->clients, sizeof(*fair->clients));
     fair->buckets = mem_alloc(buckets * sizeof(*fair->buckets));
-    if (fair->clients == NULL || fair->buckets == NULL) {
+    fair->shown = mem_alloc(options->clients * sizeof(*fair->shown));
+    if (fair->clients == NULL || fair->buckets == NULL || fair->shown == NULL) {
         scheduler_fair_deinit(fair);
         FAIL(STATUS_NO_MEMORY, "no memory for the accounts of %u clients", options->clients);
     }
@@ -33,8 +34,10 @@ void scheduler_fair_deinit(struct scheduler_fair *fair)
 {
     mem_free(fair->clients);
     mem_free(fair->buckets);
+    mem_free(fair->shown);
     fair->clients = NULL;
     fair->buckets = NULL;
+    fair->shown = NULL;
 }
 
 static uint32_t *fair_bucket(struct scheduler_fair *fair, const struct engine_domain *tenant,
@@ -153,6 +156,8 @@ void scheduler_fair_tick(struct scheduler_fair *fair, int64_t now_us,
         &fair->parts[(uint64_t)fair->now_part % SCHEDULER_WINDOW_PARTS];
     if (part->number != fair->now_part)
         *part = (struct scheduler_window_part){.number = fair->now_part};
+    if (step == NULL)
+        return;
     uint64_t rows = 0;
     for (uint32_t c = 0; c < SERVICE_CLASS_COUNT; c++)
         rows += step->rows[c];

@@ -1,8 +1,8 @@
 /* scheduler_fair: what every client has had, and what the classes have had lately.
  *
- * Owns:     accounts of clients (a tenant in a class), the level of each class, the window of floors.
+ * Owns:     accounts of clients (a tenant in a class), the level of each class, the floors' window.
  * Thread:   engine thread only; figures by whoever holds the engine still.
- * Cost:     enter and charge O(1), a new tenant O(its bucket); tick O(classes); no allocation later.
+ * Cost:     enter and charge O(1), a new tenant O(its bucket); tick O(classes); no allocation.
  * Not here: who goes next (scheduler), whose pages are taken (scheduler_take), queues (step).
  *
  * Deficits as virtual time: an account is what its client has had, divided by its weight; a class
@@ -48,7 +48,6 @@ struct scheduler_client {
     enum service_class service_class;
     uint32_t requests; /* in the engine; 0 = idle or never used */
     uint32_t next;     /* of the same bucket */
-    bool is_used;
     /* Had more than U + Q beyond the poorest that waits, until it is within Q of the poorest. */
     bool is_over;
     /* Wants more than it has: shown waiting, paused or put off in the last plan. */
@@ -56,11 +55,15 @@ struct scheduler_client {
     double served;  /* Σ charges ÷ (weight / 100), and what the level gave it */
     double charged; /* Σ charges */
     /* Scratch of a plan. */
-    double planned; /* what it will be charged, divided by its weight */
-    double limit;   /* served that it may not pass in this step */
-    uint32_t plan_throttled;
-    uint32_t plan_computing;
-    bool plan_wants;
+    double planned;     /* what it will be charged, divided by its weight */
+    double limit;       /* of served, when others of its class have rows in the step */
+    uint32_t holding;   /* sequences with pages that are not throttled */
+    uint32_t computing; /* sequences with rows in the step */
+    uint32_t throttled;
+    uint32_t best; /* of its candidates, the next to be admitted */
+    bool is_shown; /* in `shown` */
+    bool wants;    /* shown waiting with a place to be had, paused, or put off */
+    bool is_done;  /* no more is admitted of it in this plan */
 };
 
 struct scheduler_window_part {
@@ -75,7 +78,9 @@ struct scheduler_fair {
     struct scheduler_client *clients; /* [options.clients] */
     uint32_t *buckets; /* [bucket_mask + 1] first client; hashed by tenant and class */
     uint32_t bucket_mask;
-    uint32_t used; /* the first so many accounts were ever used */
+    uint32_t used;   /* the first so many accounts were ever used */
+    uint32_t *shown; /* [shown_count] scratch of a plan: who is in it */
+    uint32_t shown_count;
     double level[SERVICE_CLASS_COUNT];
     double overhead; /* tokens computed again, or swapped, because of others */
     double operator_charged;
@@ -106,7 +111,7 @@ void scheduler_fair_charge(struct scheduler_fair *fair, uint32_t client, double 
 /* Residency: not charged to who is over, since it cannot help it while it is put off. */
 void scheduler_fair_charge_pages(struct scheduler_fair *fair, uint32_t client, uint32_t pages);
 
-/* Time passes, and what the last step did: once a step, before the next plan. */
+/* Time passes: before a plan, with NULL, and after it, with what it does. */
 void scheduler_fair_tick(struct scheduler_fair *fair, int64_t now_us,
                          const struct scheduler_fair_step *step);
 

@@ -12,8 +12,8 @@
 #include "engine/step_view.h"
 
 /* Beside those that compute, throttled and paused ones of each class have places. One costs 4 bytes
- * a token of the context, which are touched as far as its text goes, and the events that may wait. */
-enum { PLACES_PER_SEQUENCE = 4 };
+ * a token of the context, touched as far as its text goes, and the events that may wait. */
+enum { PLACES_PER_SEQUENCE = 4, PLACES_MORE = 8 };
 
 enum { QUANTUM_DEFAULT = 1024 };
 
@@ -36,8 +36,9 @@ static uint32_t init_token_bytes_max(const struct vocab *vocab)
 }
 
 /* Room for the most events that can wait: LIMIT_UNDELIVERED_TOKENS tokens of each sequence, the end
- * of its choice, its echo mark, and a pause and its end beyond that bound; start and end of each request. A sequence's place is not taken
- * again before its records are, nor a request's slot, so there are never more. */
+ * of its choice, its echo mark, and a pause and its end beyond that bound; start and end of each
+ * request. A sequence's place is not taken again before its records are, nor a request's slot, so
+ * there are never more. */
 static enum status init_outbox(struct step *step)
 {
     const struct step_options *options = &step->options;
@@ -84,9 +85,9 @@ enum status step_init(struct step *step, const struct step_options *options)
     *step = (struct step){
         .options = *options,
         .vocab_count = vocab_size(options->vocab),
-        .places = PLACES_PER_SEQUENCE * options->sequences_max,
-        .candidates_max = STEP_VIEW_CANDIDATES + PLACES_PER_SEQUENCE * options->sequences_max,
+        .places = PLACES_PER_SEQUENCE * options->sequences_max + PLACES_MORE,
     };
+    step->candidates_max = step->places + STEP_VIEW_CANDIDATES;
     pthread_mutex_init(&step->published_lock, NULL);
     TRY(inbox_init(&step->inbox, options->tickets->count));
     TRY_OUT(ring_init(&step->unpublished, UNPUBLISHED_MAX, sizeof(struct engine_domain)));

@@ -62,7 +62,7 @@ static bool plan_admit(struct step *step, uint32_t slot)
     return true;
 }
 
-/* Pauses and admissions. The grants of those admitted move up behind those of the running ones, with
+/* Pauses and admissions. The grants of those admitted move up behind those who ran, with
  * their view, so that both go by place in the order. */
 static void plan_sequences(struct step *step, uint32_t running)
 {

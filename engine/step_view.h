@@ -4,7 +4,7 @@
  * Thread:   engine thread only.
  * Cost:     O(running + clients that wait + candidates), tens of microseconds with 10,000 waiting;
  *           under want of pages O(pages of the running) too.
- * Not here: who goes first (scheduler), carrying it out (step_plan), who follows whom (step_prefix).
+ * Not here: who goes first (scheduler), its execution (step_plan), who follows whom (step_prefix).
  *
  * Of each class, the clients that have had least are shown, with the heads of their queues: no more
  * can come in at one step, and who is left out has had more than all who are shown.

@@ -50,6 +50,8 @@ struct step_world *step_world_open(const struct step_world_options *options)
         .logit_rows_max = options->rows_max,
         .sequences_max = options->sequences_max,
         .mode = options->mode,
+        .preemption = options->preemption,
+        .class_floor_percent = options->class_floor_percent,
         .no_prefix_cache = options->no_prefix_cache,
         .kv_host_bytes = options->host_pages * world->layout.page_bytes,
         .pin_percent = options->pin_percent,
@@ -127,10 +129,16 @@ static void take_record(struct step_world *world, const struct outbox_record *re
         told->is_started = true;
     if (record->kind == ENGINE_EVENT_TOKEN) {
         must(answer->count < STEP_WORLD_TOKENS, "too long an answer");
+        must(!answer->is_paused, "a token of a stream that is paused");
         answer->tokens[answer->count] = record->token;
         answer->logprobs[answer->count++] = record->logprob;
         if (!world->holds_acknowledgements)
             ticket_acknowledge(&world->tickets, told->id, record->choice, 1);
+    }
+    if (record->kind == ENGINE_EVENT_PAUSED || record->kind == ENGINE_EVENT_RESUMED) {
+        must(answer->is_paused == (record->kind == ENGINE_EVENT_RESUMED), "pauses in pairs");
+        answer->is_paused = record->kind == ENGINE_EVENT_PAUSED;
+        answer->pauses += answer->is_paused;
     }
     if (record->kind == ENGINE_EVENT_CHOICE_END)
         answer->finish = record->finish;

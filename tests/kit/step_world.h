@@ -23,6 +23,8 @@ struct step_world_options {
     uint32_t pin_percent;
     bool no_prefix_cache;
     enum scheduler_mode mode;
+    enum engine_preemption preemption;
+    uint32_t class_floor_percent;
 };
 
 struct step_world_told {
@@ -37,6 +39,8 @@ struct step_world_told {
         uint32_t tokens[STEP_WORLD_TOKENS];
         float logprobs[STEP_WORLD_TOKENS];
         enum engine_finish finish;
+        uint32_t pauses; /* told */
+        bool is_paused;
     } answers[LIMIT_CHOICES];
 };
 

@@ -647,7 +647,8 @@ static void take_start(struct sim_world *world, struct sim_request *request, uin
     uint32_t most;
     take_bounds(world, request, world->tickets.slots[request->slot].admitted_us,
                 &request->found_least, &most);
-    for (uint32_t i = 0; i < number; i++) {
+    /* Continuous batches go by class and client. */
+    for (uint32_t i = 0; i < number && world->knobs.batching != SCHEDULER_CONTINUOUS; i++) {
         const struct sim_request *before = &world->requests[i];
         if (!before->is_started && !before->is_cancelled && !before->is_over &&
             !take_may_follow(world, before))
@@ -798,7 +799,7 @@ static void take_events(struct sim_world *world)
             take_token(world, request, number, record);
         else if (record->kind == ENGINE_EVENT_CHOICE_END)
             take_choice_end(world, request, number, record);
-        else
+        else if (record->kind == ENGINE_EVENT_END || record->kind == ENGINE_EVENT_ERROR)
             take_end(world, request, number, record);
     }
 }
@@ -835,7 +836,8 @@ static const struct sequence *check_find(const struct sim_world *world, const st
  * is none left it loses all of its own. */
 static void check_oldest(struct sim_world *world)
 {
-    for (uint32_t i = 0; i < world->mark_count; i++) {
+    bool is_by_age = world->knobs.batching != SCHEDULER_CONTINUOUS;
+    for (uint32_t i = 0; i < world->mark_count && is_by_age; i++) {
         const struct sim_mark *mark = &world->marks[i];
         const struct sequence *sequence = check_find(world, mark);
         if (sequence != NULL && sequence->is_throttled)

@@ -415,42 +415,53 @@ static uint64_t steps_at_rest(struct engine *engine)
     return after.steps;
 }
 
+enum { SLOW_MAX = 16 };
+
+/* With one place to compute: readers who stop, as many as one client has places for, and behind
+ * them one more who waits. How many have come in. */
+static uint32_t hold_places(struct engine *engine, const struct engine_request *request,
+                            struct engine_run_transcript slow[SLOW_MAX])
+{
+    struct engine_stats stats;
+    for (uint32_t i = 0; i < SLOW_MAX; i++) {
+        slow[i].holds_acknowledgements = true;
+        engine_run_submit(engine, request, &slow[i]);
+        do {
+            steps_at_rest(engine);
+            engine_stats(engine, &stats);
+        } while (stats.sequences_throttled <= i && stats.sequences_waiting == 0);
+        if (stats.sequences_waiting == 1) {
+            assert_int_equal(stats.sequences_throttled, i);
+            assert_false(slow[i].is_started);
+            return i;
+        }
+    }
+    fail();
+    return 0;
+}
+
 /* One place to compute: readers who have stopped do not hold it, as long as there are places. */
 static void test_throttled_leave_the_door_open(void **state)
 {
     (void)state;
-    static struct engine_run_transcript slow[2];
-    static struct engine_run_transcript other;
+    static struct engine_run_transcript slow[SLOW_MAX];
     struct engine_options options = engine_run_options();
-    struct engine_stats stats;
     options.sequences_max = 1;
     struct engine *engine = engine_run_open(&options);
     const struct engine_request request = plain(0, 10, 200);
-    for (uint32_t i = 0; i < 2; i++) {
-        slow[i].holds_acknowledgements = true;
-        engine_run_submit(engine, &request, &slow[i]);
-        take_tokens(engine, &slow[i], LIMIT_UNDELIVERED_TOKENS);
-        steps_at_rest(engine);
-        engine_stats(engine, &stats);
-        assert_int_equal(stats.sequences_throttled, i + 1);
-        if (i == 0)
-            run_one(engine, &request, &other);
+    uint32_t held = hold_places(engine, &request, slow);
+    assert_true(held >= 2);
+    /* The next one comes in when a reader goes on. */
+    for (uint32_t i = held; i <= held; i--) { /* the last two, then the others */
+        slow[i].holds_acknowledgements = false;
+        engine_run_acknowledge(engine, &slow[i]);
+        if (i < held)
+            engine_run_finish(engine, (struct engine_run_transcript *[]){&slow[i]}, 1);
+        if (i == held - 1)
+            engine_run_finish(engine, (struct engine_run_transcript *[]){&slow[held]}, 1);
     }
-    /* Both places are held: the next one waits, and comes in when a reader goes on. */
-    engine_run_submit(engine, &request, &other);
-    steps_at_rest(engine);
-    engine_stats(engine, &stats);
-    assert_int_equal(stats.sequences_waiting, 1);
-    assert_false(other.is_started);
-    slow[1].holds_acknowledgements = false;
-    engine_run_acknowledge(engine, &slow[1]);
-    engine_run_finish(engine, (struct engine_run_transcript *[]){&slow[1], &other}, 2);
-    assert_false(slow[0].is_over);
-    slow[0].holds_acknowledgements = false;
-    engine_run_acknowledge(engine, &slow[0]);
-    engine_run_finish(engine, (struct engine_run_transcript *[]){&slow[0]}, 1);
-    assert_true(engine_run_same(&slow[0], &other));
-    assert_true(engine_run_same(&slow[1], &other));
+    for (uint32_t i = 0; i < held; i++)
+        assert_true(engine_run_same(&slow[i], &slow[held]));
     assert_idle(engine);
     engine_run_close(engine);
 }
@@ -657,7 +668,7 @@ static void cancel_reach(struct engine *engine, const struct engine_run_transcri
 static void test_cancel_anywhere(void **state)
 {
     (void)state;
-    static struct engine_run_transcript slow[2];
+    static struct engine_run_transcript slow[SLOW_MAX];
     static struct engine_run_transcript out;
     struct engine_options options = engine_run_options();
     options.sequences_max = 4;
@@ -670,11 +681,7 @@ static void test_cancel_anywhere(void **state)
         struct engine *engine = engine_run_open(&options);
         const struct engine_request request = cancel_request(at);
         const struct engine_request filler = plain(0, 10, 200);
-        for (uint32_t i = 0; i < 2 && at == CANCEL_QUEUED; i++) {
-            slow[i].holds_acknowledgements = true;
-            engine_run_submit(engine, &filler, &slow[i]);
-            take_tokens(engine, &slow[i], LIMIT_UNDELIVERED_TOKENS);
-        }
+        uint32_t held = at == CANCEL_QUEUED ? hold_places(engine, &filler, slow) + 1 : 0;
         out.holds_acknowledgements = at == CANCEL_THROTTLED;
         engine_run_submit(engine, &request, &out);
         cancel_reach(engine, &out, at);
@@ -700,7 +707,7 @@ static void test_cancel_anywhere(void **state)
             assert_int_equal(out.report.finish, ENGINE_FINISH_CANCELLED);
         if (at == CANCEL_OVER)
             assert_int_equal(out.report.finish, ENGINE_FINISH_LENGTH);
-        for (uint32_t i = 0; i < 2 && at == CANCEL_QUEUED; i++) {
+        for (uint32_t i = 0; i < held; i++) {
             engine_cancel(engine, slow[i].id);
             engine_run_finish(engine, (struct engine_run_transcript *[]){&slow[i]}, 1);
         }
@@ -716,9 +723,7 @@ static void test_cancel_anywhere(void **state)
 static void test_deadline(void **state)
 {
     (void)state;
-    static struct engine_run_transcript running;
-    static struct engine_run_transcript second;
-    static struct engine_run_transcript queued;
+    static struct engine_run_transcript slow[SLOW_MAX];
     static struct engine_run_transcript after;
     struct engine_options options = engine_run_options();
     struct clock clock;
@@ -728,18 +733,16 @@ static void test_deadline(void **state)
     struct engine *engine = engine_run_open(&options);
     struct engine_request request = plain(0, 10, 300);
     request.deadline_us = 5000;
-    running.holds_acknowledgements = true;
-    second.holds_acknowledgements = true;
-    engine_run_submit(engine, &request, &running);
-    engine_run_submit(engine, &request, &second);
-    engine_run_submit(engine, &request, &queued);
-    take_tokens(engine, &second, LIMIT_UNDELIVERED_TOKENS);
+    uint32_t held = hold_places(engine, &request, slow);
     clock_manual_advance(&clock, 4000); /* it runs for those who are throttled, too */
-    engine_run_finish(engine, (struct engine_run_transcript *[]){&running, &second, &queued}, 3);
-    assert_int_equal(running.report.finish, ENGINE_FINISH_DEADLINE);
-    assert_int_equal(running.choices[0].finish, ENGINE_FINISH_DEADLINE);
-    assert_true(queued.is_refused);
-    assert_int_equal(queued.note.status, STATUS_DEADLINE);
+    for (uint32_t i = 0; i <= held; i++)
+        engine_run_finish(engine, (struct engine_run_transcript *[]){&slow[i]}, 1);
+    for (uint32_t i = 0; i < held; i++) {
+        assert_int_equal(slow[i].report.finish, ENGINE_FINISH_DEADLINE);
+        assert_int_equal(slow[i].choices[0].finish, ENGINE_FINISH_DEADLINE);
+    }
+    assert_true(slow[held].is_refused);
+    assert_int_equal(slow[held].note.status, STATUS_DEADLINE);
     request.deadline_us = 5001;
     request.tokens_max = 2;
     run_one(engine, &request, &after);

@@ -414,13 +414,36 @@ static void leave_one(enum leave_state at, enum leave_way way)
     int descriptor = leave_start(&kit, at, id);
     leave_reach(at, descriptor, steps, &seen);
     steps = leave(way, descriptor, id, &seen);
-    wait_for("jobs", at == IN_QUEUE ? 2 : 0);
+    wait_for("jobs", at == IN_QUEUE ? filler_count : 0);
     long long more = at == IN_PARSE || at == IN_QUEUE || at == IN_THROTTLE ? 0 : 1;
     if (stat_of("steps") > steps + more) /* one step may be under way */
         fail_msg("state %d, way %d: %lld steps more", (int)at, (int)way, stat_of("steps") - steps);
     assert_true(at == IN_QUEUE || stat_of("pages_free") == stat_of("pages_total"));
     check_left(at, way, &seen, finals);
     buffer_deinit(&seen);
+}
+
+/* Readers who have stopped, as many as have places; the next one waits. */
+enum { FILLERS_MAX = 16 };
+static int fillers[FILLERS_MAX];
+static int filler_count;
+
+static void leave_fill(void)
+{
+    for (filler_count = 0; filler_count < FILLERS_MAX; filler_count++) {
+        char id[16];
+        snprintf(id, sizeof id, "req_fill_%d", filler_count);
+        fillers[filler_count] = leave_start(&kit, IN_DECODE, id);
+        while (stat_of("sequences_throttled") != filler_count + 1 &&
+               stat_of("sequences_waiting") != 1)
+            usleep(5000);
+        if (stat_of("sequences_waiting") == 1)
+            break;
+        wait_throttled((size_t)filler_count + 1, filler_count + 1);
+    }
+    assert_in_range(filler_count, 2, FILLERS_MAX - 1);
+    close(fillers[filler_count]);
+    wait_for("sequences_waiting", 0);
 }
 
 static void leave_all(enum leave_state at)
@@ -451,16 +474,11 @@ static void test_leaving_while_it_computes(void **state)
 static void test_leaving_while_it_stands(void **state)
 {
     (void)state;
-    int fillers[2];
     restart(engine_run_make_model(), "1");
     leave_all(IN_THROTTLE);
-    /* To wait in line, all places must be taken: by two readers who have stopped. */
-    for (int k = 0; k < 2; k++) {
-        fillers[k] = leave_start(&kit, IN_DECODE, k == 0 ? "req_fill_a" : "req_fill_b");
-        wait_throttled((size_t)k + 1, k + 1);
-    }
+    leave_fill(); /* to wait in line, all places must be taken */
     leave_all(IN_QUEUE);
-    for (int k = 0; k < 2; k++)
+    for (int k = 0; k < filler_count; k++)
         close(fillers[k]);
     wait_for("jobs", 0);
     assert_int_equal(stat_of("pages_free"), stat_of("pages_total"));

@@ -1,0 +1,191 @@
+#include "engine/scheduler_take.h"
+
+#include "config/base/status.h"
+
+uint32_t scheduler_missing(const struct scheduler_state *state, uint32_t index, uint32_t rows)
+{
+    const struct scheduler_sequence *sequence = scheduler_at(state, index);
+    uint32_t page_tokens = state->input->page_tokens;
+    uint64_t tokens = (uint64_t)sequence->computed + rows;
+    uint32_t wanted = (uint32_t)((tokens + page_tokens - 1) / page_tokens);
+    uint32_t held = sequence->pages > 0 ? sequence->pages : sequence->found_pages;
+    uint32_t cost = sequence->pages > 0 ? 0 : sequence->found_cost;
+    return cost + (wanted > held ? wanted - held : 0);
+}
+
+uint32_t scheduler_missing_whole(const struct scheduler_state *state, uint32_t index)
+{
+    const struct scheduler_sequence *sequence = scheduler_at(state, index);
+    return scheduler_missing(state, index, sequence->tokens + 1 - sequence->computed);
+}
+
+/* --- victims --- */
+
+/* Its class's floor: nobody more urgent takes it. */
+static bool take_is_exempt(const struct scheduler_state *state, uint32_t index)
+{
+    return state->first_holder[scheduler_class(state, index)] == index &&
+           state->input->running[index].pages <= state->floor_pages;
+}
+
+/* Whether running sequence `victim` has pages that sequence `index` may take. */
+static bool take_may(const struct scheduler_state *state, uint32_t index, uint32_t victim)
+{
+    const struct scheduler_sequence *other = &state->input->running[victim];
+    if (victim == index || !scheduler_holds(state, victim) || state->grants[victim].rows > 0)
+        return false;
+    enum service_class mine = scheduler_class(state, index);
+    enum service_class theirs = scheduler_class(state, victim);
+    if (other->is_throttled && (theirs >= mine || state->is_relaxed))
+        return true;
+    if (theirs != mine) {
+        bool may = state->is_relaxed ||
+                   (!state->input->is_preemption_off && !take_is_exempt(state, victim));
+        return theirs > mine && may;
+    }
+    bool is_first = state->first[mine] == index || state->is_relaxed;
+    if (other->is_resumed_lately && !is_first)
+        return false;
+    bool is_over = scheduler_over(state, index);
+    if (is_over != scheduler_over(state, victim))
+        return !is_over && (state->is_relaxed || !state->input->is_preemption_off);
+    /* Who comes back takes nothing from the younger, or they would take turns. */
+    return victim > index && (is_first || scheduler_at(state, index)->pages > 0);
+}
+
+static double take_had(const struct scheduler_state *state, uint32_t index)
+{
+    if (state->is_plain)
+        return 0;
+    const struct scheduler_client *client =
+        &state->fair->clients[state->input->running[index].client];
+    return client->served + client->planned;
+}
+
+/* Whether a is to be taken before b. */
+static bool take_is_before(const struct scheduler_state *state, uint32_t a, uint32_t b)
+{
+    const struct scheduler_sequence *one = &state->input->running[a];
+    const struct scheduler_sequence *other = &state->input->running[b];
+    enum service_class class_a = scheduler_class(state, a);
+    enum service_class class_b = scheduler_class(state, b);
+    if (class_a != class_b)
+        return class_a > class_b;
+    if (one->is_throttled != other->is_throttled)
+        return one->is_throttled;
+    if (one->is_throttled)
+        return a > b;
+    if (scheduler_over(state, a) != scheduler_over(state, b))
+        return scheduler_over(state, a);
+    if (one->is_resumed_lately != other->is_resumed_lately)
+        return other->is_resumed_lately;
+    uint32_t first = state->first_holder[class_a];
+    if ((a == first) != (b == first))
+        return b == first;
+    double had_a = take_had(state, a);
+    double had_b = take_had(state, b);
+    if (had_a > had_b || had_a < had_b)
+        return had_a > had_b;
+    return one->computed != other->computed ? one->computed < other->computed : a > b;
+}
+
+static uint32_t take_victim(const struct scheduler_state *state, uint32_t index)
+{
+    uint32_t best = SCHEDULER_NONE;
+    for (uint32_t i = 0; i < state->input->running_count; i++)
+        if (take_may(state, index, i) && (best == SCHEDULER_NONE || take_is_before(state, i, best)))
+            best = i;
+    return best;
+}
+
+static void take_pause(struct scheduler_state *state, uint32_t index, uint32_t victim)
+{
+    enum service_class mine = scheduler_class(state, index);
+    bool is_for_class = mine < scheduler_class(state, victim);
+    bool is_for_client = !is_for_class && scheduler_over(state, victim) &&
+                         !scheduler_over(state, index) &&
+                         !state->input->running[victim].is_throttled;
+    state->grants[victim].act = SCHEDULER_PAUSE;
+    state->grants[victim].for_class = mine;
+    state->grants[victim].why = is_for_class    ? SCHEDULER_FOR_CLASS
+                                : is_for_client ? SCHEDULER_FOR_CLIENT
+                                                : SCHEDULER_FOR_GROWTH;
+    state->pages_available += state->input->running[victim].pages_back;
+    state->plan->paused++;
+}
+
+uint64_t scheduler_take_reachable(const struct scheduler_state *state, uint32_t index)
+{
+    uint64_t pages = (uint64_t)state->pages_available + state->pages_protected;
+    for (uint32_t i = 0; i < state->input->running_count; i++)
+        if (take_may(state, index, i))
+            pages += state->input->running[i].pages_back;
+    return pages;
+}
+
+bool scheduler_take(struct scheduler_state *state, uint32_t index, uint32_t pages)
+{
+    if (pages <= state->pages_available)
+        return true;
+    if (pages > scheduler_take_reachable(state, index))
+        return false;
+    while (pages > state->pages_available) {
+        uint32_t victim = take_victim(state, index);
+        if (victim == SCHEDULER_NONE)
+            break;
+        take_pause(state, index, victim);
+    }
+    if (pages > state->pages_available) {
+        uint32_t more = pages - state->pages_available;
+        ASSERT(more <= state->pages_protected);
+        state->pages_protected -= more;
+        state->pages_available += more;
+        state->plan->pages_protected += more;
+    }
+    return true;
+}
+
+/* --- room --- */
+
+/* Pages that sequence `i` will still take, once it has what this step gives it. */
+static uint64_t room_promised(const struct scheduler_state *state, uint32_t i)
+{
+    uint32_t rows = state->grants[i].rows;
+    return 1 + (uint64_t)scheduler_missing_whole(state, i) -
+           (rows > 0 ? scheduler_missing(state, i, rows) : 0);
+}
+
+/* Pages that are left to other classes: to the floors of lower ones, to more urgent ones as many as
+ * they have needed at once. */
+static uint64_t room_of_others(const struct scheduler_state *state, enum service_class mine)
+{
+    const struct scheduler_fair_step *done = &state->plan->done;
+    uint64_t pages = 0;
+    for (uint32_t c = 0; c < SERVICE_CLASS_COUNT && !state->is_plain; c++) {
+        uint32_t wanted = 0;
+        if (c < mine)
+            wanted = scheduler_fair_peak(state->fair, (enum service_class)c);
+        else if (c > mine && done->has_work[c])
+            wanted = state->floor_pages;
+        pages += wanted > done->pages[c] ? wanted - done->pages[c] : 0;
+    }
+    return pages;
+}
+
+uint64_t scheduler_take_room(const struct scheduler_state *state, uint32_t index)
+{
+    const struct scheduler_input *input = state->input;
+    uint64_t reachable = scheduler_take_reachable(state, index);
+    if (state->is_relaxed)
+        return reachable;
+    uint64_t kept = room_of_others(state, scheduler_class(state, index));
+    for (uint32_t i = 0; i < input->running_count + input->waiting_count; i++) {
+        bool is_on = i < input->running_count
+                         ? !input->running[i].is_throttled &&
+                               (state->grants[i].rows > 0 || scheduler_holds(state, i))
+                         : state->grants[i].act == SCHEDULER_ADMIT;
+        if (is_on && i != index && (i >= input->running_count || !take_may(state, index, i)))
+            kept += room_promised(state, i);
+    }
+    return reachable > kept ? reachable - kept : 0;
+}

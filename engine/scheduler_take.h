@@ -1,0 +1,88 @@
+/* scheduler_take: a plan under way, and whose pages are taken for whom.
+ *
+ * Owns:     nothing; the state of one plan.
+ * Thread:   any; pure.
+ * Cost:     O(sequences) a call.
+ * Not here: who goes next (scheduler_turn), what they get (scheduler).
+ *
+ * Taken are first what nobody holds, then the pages of victims, then those protected for paused
+ * sequences. A victim is of the lowest class, throttled before others, of a client that is over, of
+ * the client that has had most, least computed; it has no rows in this step. From an equal class
+ * only the throttled, the younger, and those over when the taker is not. Each lower class keeps its
+ * oldest sequence as long as that has no more than the floor's part of the pages.
+ */
+#pragma once
+
+#include "engine/scheduler.h"
+
+enum { SCHEDULER_NONE = UINT32_MAX };
+
+struct scheduler_state {
+    const struct scheduler_input *input;
+    struct scheduler_fair *fair;
+    struct scheduler_plan *plan;
+    struct scheduler_grant *grants;
+    bool is_plain;   /* no classes, no clients */
+    bool is_relaxed; /* nobody could go on: what keeps the classes apart is dropped */
+    uint32_t pages_available;
+    uint32_t pages_protected;
+    uint32_t floor_pages; /* of each lower class with work */
+    uint32_t rows_left;
+    uint32_t logit_rows_left;
+    uint32_t computing; /* sequences with rows */
+    bool has_budget;
+    double us_left;
+    bool has_chunk;        /* of a prompt */
+    bool has_urgent_chunk; /* of a realtime one */
+    bool is_blocked;       /* somebody waits for pages: no one after it comes in or comes back */
+    uint32_t turns;        /* grants[0 … turns-1].turn: those not throttled, in order */
+    /* By class: the oldest that is not throttled, and the oldest of those with pages. */
+    uint32_t first[SERVICE_CLASS_COUNT];
+    uint32_t first_holder[SERVICE_CLASS_COUNT];
+    uint32_t places[SERVICE_CLASS_COUNT]; /* free, of the table, to this class */
+};
+
+static inline const struct scheduler_sequence *scheduler_at(const struct scheduler_state *state,
+                                                            uint32_t index)
+{
+    const struct scheduler_input *input = state->input;
+    return index < input->running_count ? &input->running[index]
+                                        : &input->waiting[index - input->running_count];
+}
+
+static inline enum service_class scheduler_class(const struct scheduler_state *state,
+                                                 uint32_t index)
+{
+    return state->is_plain ? SERVICE_CLASS_REALTIME : scheduler_at(state, index)->service_class;
+}
+
+/* Over in its own class; a prompt that runs in a more urgent one for who follows it is not. */
+static inline bool scheduler_over(const struct scheduler_state *state, uint32_t index)
+{
+    if (state->is_plain)
+        return false;
+    const struct scheduler_sequence *sequence = scheduler_at(state, index);
+    const struct scheduler_client *client = &state->fair->clients[sequence->client];
+    return client->is_over && client->service_class == sequence->service_class;
+}
+
+static inline bool scheduler_holds(const struct scheduler_state *state, uint32_t index)
+{
+    return scheduler_at(state, index)->pages > 0 && state->grants[index].act != SCHEDULER_PAUSE;
+}
+
+/* Pages that the next `rows` rows of a sequence take from the available ones. */
+uint32_t scheduler_missing(const struct scheduler_state *state, uint32_t index, uint32_t rows);
+/* The same until its next token has a place. */
+uint32_t scheduler_missing_whole(const struct scheduler_state *state, uint32_t index);
+
+/* Pages that sequence `index` may use now: available, of possible victims, protected. */
+uint64_t scheduler_take_reachable(const struct scheduler_state *state, uint32_t index);
+/* Pauses victims until `pages` are available, just enough of them; false, and nobody is paused,
+ * when that many are not reachable. */
+bool scheduler_take(struct scheduler_state *state, uint32_t index, uint32_t pages);
+
+/* Pages that a sequence without any may count on: the reachable ones less what those who stay will
+ * need (prompts under way, one page of growth each), what lower classes' floors keep, and what more
+ * urgent classes have lately needed at once. */
+uint64_t scheduler_take_room(const struct scheduler_state *state, uint32_t index);

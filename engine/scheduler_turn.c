@@ -1,0 +1,344 @@
+#include "engine/scheduler_turn.h"
+
+#include <math.h>
+
+#include "config/base/status.h"
+
+static struct scheduler_client *turn_client(const struct scheduler_state *state, uint32_t index)
+{
+    return &state->fair->clients[scheduler_at(state, index)->client];
+}
+
+/* --- who is there --- */
+
+static void shown_add(struct scheduler_fair *fair, uint32_t index)
+{
+    struct scheduler_client *client = &fair->clients[index];
+    if (client->is_shown)
+        return;
+    client->is_shown = true;
+    client->planned = 0;
+    client->limit = INFINITY;
+    client->holding = client->computing = client->throttled = 0;
+    client->wants = client->is_done = false;
+    fair->shown[fair->shown_count++] = index;
+}
+
+/* Places of the table that a class may still take: half of them at most, and some stay for each
+ * other class that has fewer. */
+static void begin_places(struct scheduler_state *state,
+                         const uint32_t held[static SERVICE_CLASS_COUNT])
+{
+    const struct scheduler_input *input = state->input;
+    uint32_t kept = input->places / 8 > 0 || input->places < 4 ? input->places / 8 : 1;
+    uint32_t most = (input->places + 1) / 2;
+    uint32_t free_places =
+        input->places > input->running_count ? input->places - input->running_count : 0;
+    for (uint32_t c = 0; c < SERVICE_CLASS_COUNT; c++) {
+        uint32_t left = free_places;
+        for (uint32_t o = 0; o < SERVICE_CLASS_COUNT; o++) {
+            uint32_t keep = o != c && held[o] < kept ? kept - held[o] : 0;
+            left -= keep < left ? keep : left;
+        }
+        uint32_t own = held[c] < most ? most - held[c] : 0;
+        state->places[c] = left < own ? left : own;
+    }
+}
+
+/* Counts those running, by client and by class. */
+static void begin_running(struct scheduler_state *state)
+{
+    const struct scheduler_input *input = state->input;
+    struct scheduler_fair_step *done = &state->plan->done;
+    uint32_t held[SERVICE_CLASS_COUNT] = {0};
+    for (uint32_t i = 0; i < input->running_count; i++) {
+        const struct scheduler_sequence *sequence = &input->running[i];
+        enum service_class class = sequence->service_class;
+        shown_add(state->fair, sequence->client);
+        struct scheduler_client *client = turn_client(state, i);
+        held[class]++;
+        done->pages[class] += sequence->pages;
+        client->throttled += sequence->is_throttled;
+        if (sequence->is_throttled)
+            continue;
+        done->has_work[class] = true;
+        if (sequence->pages > 0 && state->first_holder[class] == SCHEDULER_NONE)
+            state->first_holder[class] = i;
+        client->wants = client->wants || sequence->pages == 0;
+        if (sequence->pages > 0)
+            client->holding++;
+    }
+    begin_places(state, held);
+}
+
+/* A client whose readers have stopped gets no more than half of the places that are left. */
+static void begin_waiting(struct scheduler_state *state)
+{
+    const struct scheduler_input *input = state->input;
+    for (uint32_t i = 0; i < input->waiting_count; i++) {
+        const struct scheduler_sequence *sequence = &input->waiting[i];
+        shown_add(state->fair, sequence->client);
+        struct scheduler_client *client = turn_client(state, input->running_count + i);
+        if (client->throttled >= state->places[client->service_class])
+            client->is_done = true;
+        client->wants = client->wants || !client->is_done;
+        if (!client->is_done)
+            state->plan->done.has_work[sequence->service_class] = true;
+    }
+}
+
+/* --- the order of those running --- */
+
+/* First turns, then keys: a before b. */
+static bool order_is_before(const struct scheduler_state *state, uint32_t a, uint32_t b,
+                            bool by_over)
+{
+    enum service_class class_a = scheduler_class(state, a);
+    enum service_class class_b = scheduler_class(state, b);
+    if (class_a != class_b)
+        return class_a < class_b;
+    bool over_a = by_over && scheduler_over(state, a);
+    bool over_b = by_over && scheduler_over(state, b);
+    if (over_a != over_b)
+        return over_b;
+    bool paused_a = scheduler_at(state, a)->pages == 0;
+    bool paused_b = scheduler_at(state, b)->pages == 0;
+    if (paused_a != paused_b)
+        return paused_b;
+    double key_a = state->grants[a].key;
+    double key_b = state->grants[b].key;
+    if (key_a < key_b || key_a > key_b)
+        return key_a < key_b;
+    return a < b;
+}
+
+static void order_sort(struct scheduler_state *state, bool by_over)
+{
+    struct scheduler_grant *grants = state->grants;
+    for (uint32_t n = 1; n < state->turns; n++) {
+        uint32_t index = grants[n].turn;
+        uint32_t place = n;
+        for (; place > 0 && order_is_before(state, index, grants[place - 1].turn, by_over); place--)
+            grants[place].turn = grants[place - 1].turn;
+        grants[place].turn = index;
+    }
+}
+
+static void order_make(struct scheduler_state *state)
+{
+    const struct scheduler_input *input = state->input;
+    state->turns = 0;
+    for (uint32_t i = 0; i < input->running_count; i++) {
+        const struct scheduler_sequence *sequence = &input->running[i];
+        if (sequence->is_throttled)
+            continue;
+        state->grants[state->turns++].turn = i;
+        if (state->is_plain)
+            continue;
+        struct scheduler_client *client = turn_client(state, i);
+        state->grants[i].key = sequence->pages > 0 ? scheduler_turn_key(state, i) : client->served;
+        client->computing += sequence->pages > 0;
+    }
+    for (uint32_t n = 0; !state->is_plain && n < state->fair->shown_count; n++)
+        state->fair->clients[state->fair->shown[n]].computing = 0;
+}
+
+double scheduler_turn_key(const struct scheduler_state *state, uint32_t index)
+{
+    const struct scheduler_client *client = turn_client(state, index);
+    return (double)client->computing / client->weight;
+}
+
+/* Those with pages that more urgent ones, or other clients, keep out of the step want more too. */
+static void order_find_put_off(struct scheduler_state *state)
+{
+    uint32_t holders = 0;
+    for (uint32_t n = 0; n < state->turns; n++)
+        holders += scheduler_at(state, state->grants[n].turn)->pages > 0;
+    if (holders <= state->input->sequences_max)
+        return;
+    order_sort(state, false);
+    uint32_t places = state->input->sequences_max;
+    for (uint32_t n = 0; n < state->turns; n++) {
+        if (scheduler_at(state, state->grants[n].turn)->pages == 0)
+            continue;
+        if (places == 0)
+            turn_client(state, state->grants[n].turn)->wants = true;
+        else
+            places--;
+    }
+}
+
+/* --- accounts --- */
+
+/* Nobody starts to want with more than a quantum of credit. While nobody wants, nobody is owed. */
+static void fair_levels(struct scheduler_state *state)
+{
+    struct scheduler_fair *fair = state->fair;
+    bool is_wanted[SERVICE_CLASS_COUNT] = {false};
+    bool is_positive[SERVICE_CLASS_COUNT] = {false};
+    double least[SERVICE_CLASS_COUNT];
+    double most[SERVICE_CLASS_COUNT];
+    for (uint32_t c = 0; c < SERVICE_CLASS_COUNT; c++) {
+        least[c] = INFINITY;
+        most[c] = fair->level[c];
+    }
+    for (uint32_t n = 0; n < fair->shown_count; n++) {
+        struct scheduler_client *client = &fair->clients[fair->shown[n]];
+        enum service_class class = client->service_class;
+        double credit_most = fair->level[class] - fair->options.quantum;
+        if (client->wants && !client->is_backlogged && client->served < credit_most)
+            client->served = credit_most;
+        client->is_backlogged = client->wants;
+        most[class] = client->served > most[class] ? client->served : most[class];
+        if (!client->wants)
+            continue;
+        is_wanted[class] = true;
+        is_positive[class] = is_positive[class] || client->served < fair->level[class];
+        least[class] = client->served < least[class] ? client->served : least[class];
+    }
+    for (uint32_t c = 0; c < SERVICE_CLASS_COUNT; c++) {
+        if (!is_wanted[c])
+            fair->level[c] = most[c];
+        else if (!is_positive[c])
+            scheduler_fair_raise(fair, (enum service_class)c, least[c]);
+    }
+}
+
+/* Who has had more than U + Q beyond somebody who wants is over, until within Q of all of them. */
+static void fair_find_over(struct scheduler_state *state)
+{
+    struct scheduler_fair *fair = state->fair;
+    for (uint32_t a = 0; a < fair->shown_count; a++) {
+        struct scheduler_client *client = &fair->clients[fair->shown[a]];
+        double over_at = INFINITY;
+        double least = INFINITY;
+        if (client->holding == 0 && !client->wants && client->throttled == 0)
+            continue;
+        for (uint32_t b = 0; b < fair->shown_count; b++) {
+            const struct scheduler_client *poor = &fair->clients[fair->shown[b]];
+            if (a == b || !poor->wants || poor->service_class != client->service_class ||
+                poor->served >= client->served)
+                continue;
+            uint32_t weight = poor->weight < client->weight ? poor->weight : client->weight;
+            double slack = scheduler_fair_slack(fair, weight);
+            over_at = poor->served + slack < over_at ? poor->served + slack : over_at;
+            least = poor->served < least ? poor->served : least;
+            double limit = poor->served + 2 * slack;
+            client->limit = limit < client->limit ? limit : client->limit;
+        }
+        client->is_over = client->served > over_at ||
+                          (client->is_over && client->served > least + fair->options.quantum);
+    }
+}
+
+static void begin_first(struct scheduler_state *state)
+{
+    for (uint32_t i = 0; i < state->input->running_count; i++) {
+        enum service_class class = scheduler_class(state, i);
+        uint32_t *first = &state->first[class];
+        if (!state->input->running[i].is_throttled &&
+            (*first == SCHEDULER_NONE ||
+             (scheduler_over(state, *first) && !scheduler_over(state, i))))
+            *first = i;
+    }
+}
+
+void scheduler_turn_begin(struct scheduler_state *state)
+{
+    struct scheduler_fair *fair = state->fair;
+    for (uint32_t c = 0; c < SERVICE_CLASS_COUNT; c++)
+        state->first[c] = state->first_holder[c] = SCHEDULER_NONE;
+    if (!state->is_plain) {
+        fair->shown_count = 0;
+        begin_running(state);
+        begin_waiting(state);
+        order_make(state);
+        order_find_put_off(state);
+        fair_levels(state);
+        fair_find_over(state);
+        for (uint32_t n = 0; n < fair->shown_count; n++)
+            fair->clients[fair->shown[n]].is_shown = false;
+    } else {
+        order_make(state);
+    }
+    begin_first(state);
+    order_sort(state, true);
+}
+
+/* --- who comes in --- */
+
+/* Whether a is to be admitted before b, of one client. */
+static bool candidate_is_before(const struct scheduler_sequence *a,
+                                const struct scheduler_sequence *b)
+{
+    bool passed_a = a->passed >= SCHEDULER_PASSED_MAX;
+    bool passed_b = b->passed >= SCHEDULER_PASSED_MAX;
+    if (passed_a || passed_b)
+        return passed_a && !passed_b;
+    return a->computed > b->computed;
+}
+
+/* In another class, because of who follows it, a client is owed what newcomers are. */
+static double candidate_had(const struct scheduler_fair *fair,
+                            const struct scheduler_client *client, enum service_class service_class)
+{
+    return client->service_class == service_class
+               ? client->served + client->planned
+               : fair->level[service_class] - fair->options.quantum;
+}
+
+/* Of each client its best; returns the least that one of them has had, INFINITY without any. */
+static double candidate_of_each(const struct scheduler_state *state,
+                                enum service_class service_class, bool is_over)
+{
+    const struct scheduler_input *input = state->input;
+    struct scheduler_fair *fair = state->fair;
+    double least = INFINITY;
+    for (uint32_t n = 0; n < fair->shown_count; n++)
+        fair->clients[fair->shown[n]].best = SCHEDULER_NONE;
+    for (uint32_t i = 0; i < input->waiting_count; i++) {
+        const struct scheduler_sequence *sequence = &input->waiting[i];
+        struct scheduler_client *client = &fair->clients[sequence->client];
+        uint32_t index = input->running_count + i;
+        if (client->is_done || sequence->service_class != service_class ||
+            scheduler_over(state, index) != is_over || state->grants[index].act != SCHEDULER_STAY)
+            continue;
+        if (client->best == SCHEDULER_NONE ||
+            candidate_is_before(sequence, scheduler_at(state, client->best)))
+            client->best = index;
+        double had = candidate_had(fair, client, service_class);
+        least = had < least ? had : least;
+    }
+    return least;
+}
+
+uint32_t scheduler_turn_candidate(const struct scheduler_state *state,
+                                  enum service_class service_class, bool is_over)
+{
+    const struct scheduler_fair *fair = state->fair;
+    double least = candidate_of_each(state, service_class, is_over);
+    if (isinf(least))
+        return SCHEDULER_NONE;
+    double level = fair->level[service_class];
+    if (level <= least)
+        level += (floor((least - level) / fair->options.quantum) + 1) * fair->options.quantum;
+    uint32_t best = SCHEDULER_NONE;
+    double best_had = INFINITY;
+    for (uint32_t n = 0; n < fair->shown_count; n++) {
+        const struct scheduler_client *client = &fair->clients[fair->shown[n]];
+        if (client->best == SCHEDULER_NONE)
+            continue;
+        double had = candidate_had(fair, client, service_class);
+        if (had >= level)
+            continue;
+        uint32_t match = scheduler_at(state, client->best)->computed;
+        uint32_t best_match = best == SCHEDULER_NONE ? 0 : scheduler_at(state, best)->computed;
+        if (best == SCHEDULER_NONE || match > best_match ||
+            (match == best_match && had < best_had)) {
+            best = client->best;
+            best_had = had;
+        }
+    }
+    return best;
+}
