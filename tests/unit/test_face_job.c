@@ -276,6 +276,11 @@ static void test_cancelling_by_id(void **state)
 /* --- cancelling, wherever the request stands, however it is said --- */
 
 enum leave_way { LEAVE_HALF_CLOSE, LEAVE_CLOSE, LEAVE_RESET, LEAVE_DELETE, LEAVE_WAYS };
+/* Readers who have stopped, as many as have places; the next one waits. */
+enum { FILLERS_MAX = 16 };
+static int fillers[FILLERS_MAX];
+static int filler_count;
+
 enum leave_state { IN_PARSE, IN_QUEUE, IN_PREFILL, IN_DECODE, IN_THROTTLE, AT_LAST, LEAVE_STATES };
 
 static int leave_start(const struct face_kit *where, enum leave_state at, const char *id)
@@ -423,15 +428,10 @@ static void leave_one(enum leave_state at, enum leave_way way)
     buffer_deinit(&seen);
 }
 
-/* Readers who have stopped, as many as have places; the next one waits. */
-enum { FILLERS_MAX = 16 };
-static int fillers[FILLERS_MAX];
-static int filler_count;
-
 static void leave_fill(void)
 {
     for (filler_count = 0; filler_count < FILLERS_MAX; filler_count++) {
-        char id[16];
+        char id[32];
         snprintf(id, sizeof id, "req_fill_%d", filler_count);
         fillers[filler_count] = leave_start(&kit, IN_DECODE, id);
         while (stat_of("sequences_throttled") != filler_count + 1 &&
