@@ -225,6 +225,14 @@ static void enter_resume(struct scheduler_state *state, uint32_t index)
         state->is_blocked = true;
 }
 
+static void enter_admit(struct scheduler_state *state, uint32_t index)
+{
+    const struct scheduler_sequence *sequence = scheduler_at(state, index);
+    state->grants[index].act = SCHEDULER_ADMIT;
+    state->held[state->fair->clients[sequence->client].service_class]++;
+    state->plan->admitted++;
+}
+
 /* New ones of a class; the first that has no room stops those after it. */
 static void enter_admissions(struct scheduler_state *state, enum service_class class, bool is_over)
 {
@@ -233,7 +241,7 @@ static void enter_admissions(struct scheduler_state *state, enum service_class c
         if (index == SCHEDULER_NONE)
             return;
         struct scheduler_client *client = &state->fair->clients[scheduler_at(state, index)->client];
-        if (state->places[client->service_class] <= client->throttled) {
+        if (!scheduler_turn_has_place(state, index)) {
             client->is_done = true;
             continue;
         }
@@ -245,9 +253,7 @@ static void enter_admissions(struct scheduler_state *state, enum service_class c
             client->is_done = true;
             continue;
         }
-        state->grants[index].act = SCHEDULER_ADMIT;
-        state->places[client->service_class]--;
-        state->plan->admitted++;
+        enter_admit(state, index);
     }
 }
 
@@ -369,13 +375,11 @@ static void floor_plan(struct scheduler_state *state, enum service_class class)
     uint32_t index = scheduler_turn_candidate(state, class, false);
     if (index == SCHEDULER_NONE)
         index = scheduler_turn_candidate(state, class, true);
-    if (index == SCHEDULER_NONE ||
+    if (index == SCHEDULER_NONE || !scheduler_turn_has_place(state, index) ||
         scheduler_take_reachable(state, index) < scheduler_missing_whole(state, index) ||
         !rows_grant(state, index, owed))
         return;
-    state->grants[index].act = SCHEDULER_ADMIT;
-    state->places[state->fair->clients[scheduler_at(state, index)->client].service_class]--;
-    state->plan->admitted++;
+    enter_admit(state, index);
 }
 
 /* Before the more urgent classes: a step for them alone would leave these nothing. */

@@ -52,8 +52,9 @@ struct scheduler_client {
     bool is_over;
     /* Wants more than it has: shown waiting, paused or put off in the last plan. */
     bool is_backlogged;
-    double served;  /* Σ charges ÷ (weight / 100), and what the level gave it */
-    double charged; /* Σ charges */
+    uint64_t backlogged_at; /* the number of the last plan in which it was */
+    double served;          /* Σ charges ÷ (weight / 100), and what the level gave it */
+    double charged;         /* Σ charges */
     /* Scratch of a plan. */
     double planned;     /* what it will be charged, divided by its weight */
     double limit;       /* of served, when others of its class have rows in the step */
@@ -82,6 +83,7 @@ struct scheduler_fair {
     uint32_t *shown; /* [shown_count] scratch of a plan: who is in it */
     uint32_t shown_count;
     double level[SERVICE_CLASS_COUNT];
+    uint64_t plans;  /* ever made */
     double overhead; /* tokens computed again, or swapped, because of others */
     double operator_charged;
     uint64_t pauses; /* for fairness inside a class */

@@ -39,7 +39,7 @@ struct scheduler_state {
     /* By class: the oldest that is not throttled, and the oldest of those with pages. */
     uint32_t first[SERVICE_CLASS_COUNT];
     uint32_t first_holder[SERVICE_CLASS_COUNT];
-    uint32_t places[SERVICE_CLASS_COUNT]; /* free, of the table, to this class */
+    uint32_t held[SERVICE_CLASS_COUNT]; /* places of the table */
 };
 
 static inline const struct scheduler_sequence *scheduler_at(const struct scheduler_state *state,

@@ -11,6 +11,25 @@ static struct scheduler_client *turn_client(const struct scheduler_state *state,
 
 /* --- who is there --- */
 
+/* Half of the places at most are one class's, and some stay for each other class that has fewer.
+ * A client whose readers have stopped gets no more than half of those that are left to its class. */
+bool scheduler_turn_has_place(const struct scheduler_state *state, uint32_t index)
+{
+    uint32_t places = state->input->places;
+    const struct scheduler_client *client = turn_client(state, index);
+    enum service_class class = client->service_class;
+    uint32_t kept = places / 8 > 0 || places < 4 ? places / 8 : 1;
+    uint32_t most = (places + 1) / 2;
+    uint32_t left = places;
+    for (uint32_t c = 0; c < SERVICE_CLASS_COUNT; c++) {
+        uint32_t held = state->held[c];
+        uint32_t taken = c == class || held > kept ? held : kept;
+        left -= taken < left ? taken : left;
+    }
+    uint32_t own = state->held[class] < most ? most - state->held[class] : 0;
+    return client->throttled < (left < own ? left : own);
+}
+
 static void shown_add(struct scheduler_fair *fair, uint32_t index)
 {
     struct scheduler_client *client = &fair->clients[index];
@@ -24,39 +43,17 @@ static void shown_add(struct scheduler_fair *fair, uint32_t index)
     fair->shown[fair->shown_count++] = index;
 }
 
-/* Places of the table that a class may still take: half of them at most, and some stay for each
- * other class that has fewer. */
-static void begin_places(struct scheduler_state *state,
-                         const uint32_t held[static SERVICE_CLASS_COUNT])
-{
-    const struct scheduler_input *input = state->input;
-    uint32_t kept = input->places / 8 > 0 || input->places < 4 ? input->places / 8 : 1;
-    uint32_t most = (input->places + 1) / 2;
-    uint32_t free_places =
-        input->places > input->running_count ? input->places - input->running_count : 0;
-    for (uint32_t c = 0; c < SERVICE_CLASS_COUNT; c++) {
-        uint32_t left = free_places;
-        for (uint32_t o = 0; o < SERVICE_CLASS_COUNT; o++) {
-            uint32_t keep = o != c && held[o] < kept ? kept - held[o] : 0;
-            left -= keep < left ? keep : left;
-        }
-        uint32_t own = held[c] < most ? most - held[c] : 0;
-        state->places[c] = left < own ? left : own;
-    }
-}
-
 /* Counts those running, by client and by class. */
 static void begin_running(struct scheduler_state *state)
 {
     const struct scheduler_input *input = state->input;
     struct scheduler_fair_step *done = &state->plan->done;
-    uint32_t held[SERVICE_CLASS_COUNT] = {0};
     for (uint32_t i = 0; i < input->running_count; i++) {
         const struct scheduler_sequence *sequence = &input->running[i];
         enum service_class class = sequence->service_class;
         shown_add(state->fair, sequence->client);
         struct scheduler_client *client = turn_client(state, i);
-        held[class]++;
+        state->held[client->service_class]++;
         done->pages[class] += sequence->pages;
         client->throttled += sequence->is_throttled;
         if (sequence->is_throttled)
@@ -68,10 +65,8 @@ static void begin_running(struct scheduler_state *state)
         if (sequence->pages > 0)
             client->holding++;
     }
-    begin_places(state, held);
 }
 
-/* A client whose readers have stopped gets no more than half of the places that are left. */
 static void begin_waiting(struct scheduler_state *state)
 {
     const struct scheduler_input *input = state->input;
@@ -79,7 +74,7 @@ static void begin_waiting(struct scheduler_state *state)
         const struct scheduler_sequence *sequence = &input->waiting[i];
         shown_add(state->fair, sequence->client);
         struct scheduler_client *client = turn_client(state, input->running_count + i);
-        if (client->throttled >= state->places[client->service_class])
+        if (!scheduler_turn_has_place(state, i + input->running_count))
             client->is_done = true;
         client->wants = client->wants || !client->is_done;
         if (!client->is_done)
@@ -89,7 +84,13 @@ static void begin_waiting(struct scheduler_state *state)
 
 /* --- the order of those running --- */
 
-/* First turns, then keys: a before b. */
+static double order_key(const struct scheduler_state *state, uint32_t index)
+{
+    bool is_holder = state->is_plain || scheduler_at(state, index)->pages > 0;
+    return is_holder ? state->grants[index].key : turn_client(state, index)->served;
+}
+
+/* a before b. */
 static bool order_is_before(const struct scheduler_state *state, uint32_t a, uint32_t b,
                             bool by_over)
 {
@@ -105,8 +106,8 @@ static bool order_is_before(const struct scheduler_state *state, uint32_t a, uin
     bool paused_b = scheduler_at(state, b)->pages == 0;
     if (paused_a != paused_b)
         return paused_b;
-    double key_a = state->grants[a].key;
-    double key_b = state->grants[b].key;
+    double key_a = order_key(state, a);
+    double key_b = order_key(state, b);
     if (key_a < key_b || key_a > key_b)
         return key_a < key_b;
     return a < b;
@@ -135,9 +136,8 @@ static void order_make(struct scheduler_state *state)
         state->grants[state->turns++].turn = i;
         if (state->is_plain)
             continue;
-        struct scheduler_client *client = turn_client(state, i);
-        state->grants[i].key = sequence->pages > 0 ? scheduler_turn_key(state, i) : client->served;
-        client->computing += sequence->pages > 0;
+        state->grants[i].key = scheduler_turn_key(state, i);
+        turn_client(state, i)->computing += sequence->pages > 0;
     }
     for (uint32_t n = 0; !state->is_plain && n < state->fair->shown_count; n++)
         state->fair->clients[state->fair->shown[n]].computing = 0;
@@ -187,9 +187,12 @@ static void fair_levels(struct scheduler_state *state)
         struct scheduler_client *client = &fair->clients[fair->shown[n]];
         enum service_class class = client->service_class;
         double credit_most = fair->level[class] - fair->options.quantum;
-        if (client->wants && !client->is_backlogged && client->served < credit_most)
+        bool was_backlogged = client->backlogged_at + 1 >= fair->plans;
+        if (client->wants && !was_backlogged && client->served < credit_most)
             client->served = credit_most;
         client->is_backlogged = client->wants;
+        if (client->wants)
+            client->backlogged_at = fair->plans;
         most[class] = client->served > most[class] ? client->served : most[class];
         if (!client->wants)
             continue;
@@ -250,7 +253,10 @@ void scheduler_turn_begin(struct scheduler_state *state)
     for (uint32_t c = 0; c < SERVICE_CLASS_COUNT; c++)
         state->first[c] = state->first_holder[c] = SCHEDULER_NONE;
     if (!state->is_plain) {
+        for (uint32_t n = 0; n < fair->shown_count; n++)
+            fair->clients[fair->shown[n]].is_backlogged = false;
         fair->shown_count = 0;
+        fair->plans++;
         begin_running(state);
         begin_waiting(state);
         order_make(state);

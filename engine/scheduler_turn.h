@@ -19,6 +19,9 @@ void scheduler_turn_begin(struct scheduler_state *state);
 /* The key that the next sequence of this one's client would have among those with rows. */
 double scheduler_turn_key(const struct scheduler_state *state, uint32_t index);
 
+/* Whether there is a place in the table for one more of a waiting sequence's client. */
+bool scheduler_turn_has_place(const struct scheduler_state *state, uint32_t index);
+
 /* The waiting sequence of a class, of clients that are over or not, to be admitted next, as index
  * behind those running; SCHEDULER_NONE when no more may be. Longest match of those with a positive
  * deficit, first of its client when it was passed by too often; the level rises when nobody is
