@@ -1,5 +1,7 @@
 #include "engine/scheduler.h"
 
+#include <string.h>
+
 #include "config/base/status.h"
 #include "engine/scheduler_take.h"
 #include "engine/scheduler_turn.h"
@@ -146,6 +148,24 @@ static bool rows_may_pay(const struct scheduler_state *state, uint32_t index, ui
     return client->served + client->planned + rows_charge(state, index, rows) <= client->limit;
 }
 
+/* What the cache has for it may be held by one of its tenant that this plan has paused, and would
+ * count twice: as found at no cost and as given back. The next plan sees what is there. */
+static bool rows_is_unsure(const struct scheduler_state *state, uint32_t index)
+{
+    const struct scheduler_input *input = state->input;
+    const struct scheduler_sequence *sequence = scheduler_at(state, index);
+    if (sequence->pages > 0 || sequence->found_pages == sequence->found_cost)
+        return false;
+    const struct scheduler_client *clients = state->fair->clients;
+    const struct engine_domain *tenant = &clients[sequence->client].tenant;
+    for (uint32_t i = 0; i < input->running_count; i++)
+        if (state->grants[i].act == SCHEDULER_PAUSE &&
+            (sequence->is_found_shared ||
+             memcmp(&clients[input->running[i].client].tenant, tenant, sizeof(*tenant)) == 0))
+            return true;
+    return false;
+}
+
 /* Grants a sequence at most `most` rows, as budgets and pages allow, taking pages of victims. */
 static bool rows_grant(struct scheduler_state *state, uint32_t index, uint32_t most)
 {
@@ -159,7 +179,8 @@ static bool rows_grant(struct scheduler_state *state, uint32_t index, uint32_t m
     rows = rows < most ? rows : most;
     if (rows == 0 || !rows_may_pay(state, index, rows))
         return false;
-    if (scheduler_missing(state, index, rows) > state->pages_available) {
+    if (scheduler_missing(state, index, rows) > state->pages_available &&
+        !rows_is_unsure(state, index)) {
         uint64_t reachable = scheduler_take_reachable(state, index);
         uint32_t held = sequence->pages > 0 ? sequence->pages : sequence->found_pages;
         uint32_t cost = sequence->pages > 0 ? 0 : sequence->found_cost;
@@ -171,6 +192,10 @@ static bool rows_grant(struct scheduler_state *state, uint32_t index, uint32_t m
         rows = room - sequence->computed < rows ? (uint32_t)(room - sequence->computed) : rows;
         bool is_taken = scheduler_take(state, index, scheduler_missing(state, index, rows));
         ASSERT(is_taken);
+    }
+    if (rows_is_unsure(state, index)) {
+        state->is_blocked = true;
+        return false;
     }
     rows_count(state, index, rows, false);
     if (index < state->input->running_count && sequence->pages == 0)
@@ -488,7 +513,7 @@ void scheduler_plan(const struct scheduler_input *input, struct scheduler_plan *
     state.floor_pages =
         (uint32_t)((uint64_t)input->pages_total * input->fair->options.floor_percent / 100);
     plan_classes(&state);
-    if (plan->rows > 0)
+    if (plan->rows > 0 || plan->paused > 0)
         return;
     /* Somebody can always go on: the first, with the pages of all others. */
     state.is_relaxed = true;

@@ -29,6 +29,7 @@ struct scheduler_sequence {
      * many pages; to take them costs `found_cost` of the available ones. */
     uint32_t found_pages;
     uint32_t found_cost;
+    bool is_found_shared; /* some of it stands where other tenants write too */
     uint32_t pages_back;  /* available again when it is paused: those that nobody else holds */
     uint32_t logits_from; /* rows at this position and later want logits; < tokens */
     uint32_t charge_from; /* rows at this position and later cost SCHEDULER_PRICE_PROMPT each */
@@ -86,7 +87,7 @@ enum { SCHEDULER_CHUNK_MIN = 32 };
 enum { SCHEDULER_PASSED_MAX = 8 };
 
 enum scheduler_act {
-    SCHEDULER_STAY,   /* as it is; without rows it keeps what it has */
+    SCHEDULER_STAY,   /* as it is; without rows it is put off, and keeps what it has */
     SCHEDULER_PAUSE,  /* gives back all pages before the step, by swap or to be computed again */
     SCHEDULER_RESUME, /* has rows, and had no pages */
     SCHEDULER_ADMIT,  /* of a waiting one; with rows, but in a window or static batch */
