@@ -220,6 +220,7 @@ static bool enter_has_place(struct scheduler_state *state, uint32_t index)
         uint32_t i = state->grants[n].turn;
         const struct scheduler_sequence *other = scheduler_at(state, i);
         if (state->grants[i].rows != 1 || !rows_is_decode(other) ||
+            other->client == scheduler_at(state, index)->client ||
             state->grants[i].act != SCHEDULER_STAY ||
             scheduler_class(state, i) != scheduler_class(state, index) ||
             state->grants[i].key <= key)
@@ -258,7 +259,8 @@ static void enter_admit(struct scheduler_state *state, uint32_t index)
     state->plan->admitted++;
 }
 
-/* New ones of a class; the first that has no room stops those after it. */
+/* New ones of a class; the first that has no room stops those after it. None of a client that has
+ * one put off, which would be passed by again and again. */
 static void enter_admissions(struct scheduler_state *state, enum service_class class, bool is_over)
 {
     while (!state->is_blocked && state->rows_left > 0) {
@@ -266,7 +268,7 @@ static void enter_admissions(struct scheduler_state *state, enum service_class c
         if (index == SCHEDULER_NONE)
             return;
         struct scheduler_client *client = &state->fair->clients[scheduler_at(state, index)->client];
-        if (!scheduler_turn_has_place(state, index)) {
+        if (!scheduler_turn_has_place(state, index) || client->computing < client->holding) {
             client->is_done = true;
             continue;
         }
@@ -354,6 +356,10 @@ static void band_plan(struct scheduler_state *state, enum service_class class, b
     if (has_first && scheduler_at(state, first)->pages == 0)
         enter_resume(state, first);
     band_chunks(state, from, to);
+    for (uint32_t n = from; n < to; n++) /* places that somebody could not use */
+        if (state->grants[state->grants[n].turn].rows == 0 &&
+            scheduler_holds(state, state->grants[n].turn))
+            rows_grant(state, state->grants[n].turn, UINT32_MAX);
     for (uint32_t n = from; n < to; n++)
         if (scheduler_at(state, state->grants[n].turn)->pages == 0)
             enter_resume(state, state->grants[n].turn);

@@ -130,6 +130,14 @@ double scheduler_fair_slack(const struct scheduler_fair *fair, uint32_t least_we
     return most * 100 / least_weight + options->quantum;
 }
 
+double scheduler_fair_step_most(const struct scheduler_fair *fair, uint32_t least_weight)
+{
+    const struct scheduler_fair_options *options = &fair->options;
+    double most = options->rows_max + SCHEDULER_PRICE_CACHED * options->context +
+                  SCHEDULER_PRICE_GENERATED * options->sequences_max;
+    return most * 100 / least_weight;
+}
+
 void scheduler_fair_raise(struct scheduler_fair *fair, enum service_class service_class,
                           double served)
 {

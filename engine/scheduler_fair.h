@@ -48,7 +48,7 @@ struct scheduler_client {
     enum service_class service_class;
     uint32_t requests; /* in the engine; 0 = idle or never used */
     uint32_t next;     /* of the same bucket */
-    /* Had more than U + Q beyond the poorest that waits, until it is within Q of the poorest. */
+    /* Would with one more step pass U + Q beyond the poorest that waits; until it is within Q. */
     bool is_over;
     /* Wants more than it has: shown waiting, paused or put off in the last plan. */
     bool is_backlogged;
@@ -120,6 +120,8 @@ void scheduler_fair_tick(struct scheduler_fair *fair, int64_t now_us,
 /* U + Q between two clients of a class, of whom the lighter has this weight: half of what their
  * service may differ while both are backlogged. */
 double scheduler_fair_slack(const struct scheduler_fair *fair, uint32_t least_weight);
+/* The most that one step charges a client, divided by the same weight. */
+double scheduler_fair_step_most(const struct scheduler_fair *fair, uint32_t least_weight);
 /* Rows that a class lacks of its floor over the last second; 0 when it has had it. */
 uint32_t scheduler_fair_owed(const struct scheduler_fair *fair, enum service_class service_class);
 /* The most pages that the class held at once within the last second. */

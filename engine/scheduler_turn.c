@@ -208,7 +208,7 @@ static void fair_levels(struct scheduler_state *state)
     }
 }
 
-/* Who has had more than U + Q beyond somebody who wants is over, until within Q of all of them. */
+/* Who would pass U + Q beyond somebody who wants is over, until within Q of all of them. */
 static void fair_find_over(struct scheduler_state *state)
 {
     struct scheduler_fair *fair = state->fair;
@@ -225,10 +225,11 @@ static void fair_find_over(struct scheduler_state *state)
                 continue;
             uint32_t weight = poor->weight < client->weight ? poor->weight : client->weight;
             double slack = scheduler_fair_slack(fair, weight);
-            over_at = poor->served + slack < over_at ? poor->served + slack : over_at;
-            least = poor->served < least ? poor->served : least;
-            double limit = poor->served + 2 * slack;
+            double limit = poor->served + slack;
+            double over = limit - scheduler_fair_step_most(fair, weight);
+            over_at = over < over_at ? over : over_at;
             client->limit = limit < client->limit ? limit : client->limit;
+            least = poor->served < least ? poor->served : least;
         }
         client->is_over = client->served > over_at ||
                           (client->is_over && client->served > least + fair->options.quantum);
