@@ -383,34 +383,42 @@ static void class_plan(struct scheduler_state *state, enum service_class class)
 
 /* --- floors --- */
 
-/* Rows that a class lacks of its floor: to its sequences in turn, else to one that comes back or
- * in. */
+/* Whether a sequence without pages has room: in a class that has none at all, anything it reaches. */
+static bool floor_has_room(const struct scheduler_state *state, uint32_t index)
+{
+    bool is_only = state->first_holder[scheduler_class(state, index)] == SCHEDULER_NONE;
+    uint64_t room =
+        is_only ? scheduler_take_reachable(state, index) : scheduler_take_room(state, index);
+    return room >= scheduler_missing_whole(state, index);
+}
+
+/* Rows that a class lacks of its floor, in half of the places at most: to its sequences in turn, to
+ * those that come back, then to new ones. */
 static void floor_plan(struct scheduler_state *state, enum service_class class)
 {
     uint32_t owed = scheduler_fair_owed(state->fair, class);
-    bool has_holder = state->first_holder[class] != SCHEDULER_NONE;
-    for (uint32_t n = 0; n < state->turns && owed > 0; n++) {
-        uint32_t index = state->grants[n].turn;
-        if (scheduler_class(state, index) != class || has_holder != scheduler_holds(state, index))
-            continue;
-        if (!has_holder &&
-            scheduler_take_reachable(state, index) < scheduler_missing_whole(state, index))
-            continue;
-        if (rows_grant(state, index, owed))
-            owed -= state->grants[index].rows;
-        if (!has_holder)
-            return;
+    uint32_t places = (state->input->sequences_max + 1) / 2;
+    for (uint32_t paused = 0; paused < 2; paused++) {
+        for (uint32_t n = 0; n < state->turns && owed > 0; n++) {
+            uint32_t index = state->grants[n].turn;
+            bool is_next = paused == 0 ? scheduler_holds(state, index)
+                                       : scheduler_at(state, index)->pages == 0 &&
+                                             floor_has_room(state, index);
+            if (scheduler_class(state, index) == class && is_next && rows_grant(state, index, owed))
+                owed -= state->grants[index].rows;
+        }
     }
-    if (has_holder || owed == 0)
-        return;
-    uint32_t index = scheduler_turn_candidate(state, class, false);
-    if (index == SCHEDULER_NONE)
-        index = scheduler_turn_candidate(state, class, true);
-    if (index == SCHEDULER_NONE || !scheduler_turn_has_place(state, index) ||
-        scheduler_take_reachable(state, index) < scheduler_missing_whole(state, index) ||
-        !rows_grant(state, index, owed))
-        return;
-    enter_admit(state, index);
+    for (uint32_t over = 0; over < 2 && owed > 0;) {
+        uint32_t index = scheduler_turn_candidate(state, class, over == 1);
+        if (index == SCHEDULER_NONE || state->computing >= places ||
+            !scheduler_turn_has_place(state, index) || !floor_has_room(state, index) ||
+            !rows_grant(state, index, owed)) {
+            over++;
+            continue;
+        }
+        owed -= state->grants[index].rows;
+        enter_admit(state, index);
+    }
 }
 
 /* Before the more urgent classes: a step for them alone would leave these nothing. */
@@ -418,13 +426,15 @@ static void floors_plan(struct scheduler_state *state)
 {
     const struct scheduler_fair_step *done = &state->plan->done;
     bool has_more_urgent = done->has_work[0];
-    bool had_chunk = state->has_chunk;
+    state->is_floor = true;
     for (uint32_t c = 1; c < SERVICE_CLASS_COUNT; c++) {
         if (has_more_urgent && done->has_work[c])
             floor_plan(state, (enum service_class)c);
         has_more_urgent = has_more_urgent || done->has_work[c];
     }
-    state->has_chunk = had_chunk; /* the first that is whole is still to come */
+    state->is_floor = false;
+    state->is_blocked = false;
+    state->has_chunk = false; /* the first of its own right is still to come */
 }
 
 /* --- the whole --- */

@@ -178,7 +178,7 @@ uint64_t scheduler_take_room(const struct scheduler_state *state, uint32_t index
     uint64_t reachable = scheduler_take_reachable(state, index);
     if (state->is_relaxed)
         return reachable;
-    uint64_t kept = room_of_others(state, scheduler_class(state, index));
+    uint64_t kept = state->is_floor ? 0 : room_of_others(state, scheduler_class(state, index));
     for (uint32_t i = 0; i < input->running_count + input->waiting_count; i++) {
         bool is_on = i < input->running_count
                          ? !input->running[i].is_throttled &&

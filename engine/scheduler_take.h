@@ -23,6 +23,7 @@ struct scheduler_state {
     struct scheduler_plan *plan;
     struct scheduler_grant *grants;
     bool is_plain;   /* no classes, no clients */
+    bool is_floor;   /* what floors ask is given out */
     bool is_relaxed; /* nobody could go on: what keeps the classes apart is dropped */
     uint32_t pages_available;
     uint32_t pages_protected;
