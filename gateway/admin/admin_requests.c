@@ -1,6 +1,7 @@
 #include "gateway/admin/admin_requests.h"
 
 #include <jansson.h>
+#include <stdlib.h>
 
 #include "config/base/mem.h"
 #include "gateway/admin/admin_ask.h"
@@ -14,11 +15,13 @@ struct requests_row {
     struct edge_job_info job;
     char state[16];
     uint32_t computed_tokens;
+    const json_t *explain; /* borrowed; NULL: the engine has said nothing */
 };
 
 struct requests_rows {
     struct requests_row *rows; /* oldest first */
     size_t count;
+    json_t *by_id; /* what the engine said, by request id */
     struct tenants *tenants;
 };
 
@@ -43,6 +46,10 @@ static void render_members(struct tenants *tenants, const struct requests_row *r
                   "\"cached_tokens\":%u,\"completion_tokens\":%u,\"age_ms\":%lld",
                   job->is_stream ? "true" : "false", job->prompt_tokens, row->computed_tokens,
                   job->cached_tokens, job->completion_tokens, (long long)(job->age_us / 1000));
+    char *explain = row->explain != NULL ? json_dumps(row->explain, JSON_COMPACT) : NULL;
+    buffer_append_text(out, ",\"explain\":");
+    buffer_append_text(out, explain != NULL ? explain : "null");
+    free(explain);
 }
 
 static void render_row(void *context, const void *row, struct buffer *out)
@@ -81,6 +88,8 @@ static void join_row(struct requests_row *row, const json_t *by_id)
     row->job.cached_tokens = join_number(told, "cached_tokens", row->job.cached_tokens);
     row->job.completion_tokens = join_number(told, "tokens", row->job.completion_tokens);
     row->computed_tokens = join_number(told, "computed_tokens", 0);
+    const json_t *explain = json_object_get(told, "explain");
+    row->explain = json_is_object(explain) ? explain : NULL;
 }
 
 static json_t *join_read(struct slice body)
@@ -110,13 +119,12 @@ static enum status rows_read(struct admin_call *call, struct slice body, struct 
         mem_free(jobs);
         FAIL(STATUS_NO_MEMORY, "no memory for a list");
     }
-    json_t *by_id = join_read(body);
+    out->by_id = join_read(body);
     (void)edge_job_list(edge, jobs, count);
     for (size_t i = 0; i < count; i++) {
         out->rows[i].job = jobs[i];
-        join_row(&out->rows[i], by_id);
+        join_row(&out->rows[i], out->by_id);
     }
-    json_decref(by_id);
     mem_free(jobs);
     return STATUS_OK;
 }
@@ -158,6 +166,7 @@ static enum status list_answer(struct admin_call *call, struct slice body)
     if (status == STATUS_OK)
         status = admin_list_render(&source, &query, &call->out);
     mem_free(all.rows);
+    json_decref(all.by_id);
     return status;
 }
 

@@ -13,6 +13,8 @@ static const struct cli_print_column columns[] = {
     {"TENANT", "tenant_name", CLI_PRINT_TEXT, false},
     {"CLASS", "class", CLI_PRINT_TEXT, true},
     {"STATE", "state", CLI_PRINT_TEXT, true},
+    {"PLACE", "explain.position", CLI_PRINT_NUMBER, true},
+    {"EST MS", "explain.estimate_ms", CLI_PRINT_NUMBER, true},
     {"PROMPT", "prompt_tokens", CLI_PRINT_NUMBER, true},
     {"CACHED", "cached_tokens", CLI_PRINT_NUMBER, true},
     {"TOKENS", "completion_tokens", CLI_PRINT_NUMBER, true},

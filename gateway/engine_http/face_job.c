@@ -614,7 +614,13 @@ static const char *render_sum(const struct face_job *job, const struct render_in
         sum->prompt_tokens += info->prompt_tokens;
         sum->computed += info->computed;
         sum->cached += info->cached;
-        sum->state = info->state > sum->state ? info->state : sum->state;
+        if (sum->id == 0 || info->state > sum->state) {
+            struct engine_request_info furthest = *info;
+            furthest.prompt_tokens = sum->prompt_tokens;
+            furthest.computed = sum->computed;
+            furthest.cached = sum->cached;
+            *sum = furthest;
+        }
         state = engine_request_state_name(sum->state);
     }
     for (uint32_t i = 0; i < job->choice_count; i++) { /* the last step may not know it yet */
@@ -622,6 +628,25 @@ static const char *render_sum(const struct face_job *job, const struct render_in
             state = engine_request_state_name(ENGINE_REQUEST_THROTTLED);
     }
     return job->is_cancelled ? "ending" : state;
+}
+
+/* Coarse where it is about others: who they are is never told. */
+static void render_explain(const struct engine_request_info *info, struct buffer *out)
+{
+    static const char *const fairness[] = {"over", "even", "owed"};
+    if (info->id == 0) {
+        buffer_append_text(out, ",\"explain\":null");
+        return;
+    }
+    buffer_printf(out,
+                  ",\"explain\":{\"position\":%u,\"estimate_ms\":%u,\"fairness\":\"%s\","
+                  "\"pages_needed\":%u,\"pages_free\":%u,\"preempted_by\":",
+                  info->position, info->estimate_ms, fairness[info->deficit_sign + 1],
+                  info->pages_needed, info->pages_free);
+    if (info->is_preempted)
+        buffer_printf(out, "\"%s\"}", service_class_name(info->preempted_by));
+    else
+        buffer_append_text(out, "null}");
 }
 
 static void render_job(const struct face_job *job, const struct render_infos *infos, int64_t now_us,
@@ -633,10 +658,12 @@ static void render_job(const struct face_job *job, const struct render_infos *in
     buffer_append_json_string(out, slice_of(job->trusted.request_id));
     buffer_printf(out,
                   ",\"state\":\"%s\",\"class\":\"%s\",\"choices\":%u,\"prompt_tokens\":%u,"
-                  "\"computed_tokens\":%u,\"cached_tokens\":%u,\"tokens\":%u,\"age_us\":%lld}",
+                  "\"computed_tokens\":%u,\"cached_tokens\":%u,\"tokens\":%u,\"age_us\":%lld",
                   state, service_class_name(job->trusted.service_class), job->choice_count,
                   sum.prompt_tokens, sum.computed, sum.cached, job_tokens(job),
                   (long long)(now_us - job->started_us));
+    render_explain(&sum, out);
+    buffer_append_char(out, '}');
 }
 
 void face_job_render_all(const struct face *face, struct buffer *out)

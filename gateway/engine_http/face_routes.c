@@ -115,6 +115,27 @@ static void on_metrics(struct http_request *request, void *context)
     buffer_deinit(&answer);
 }
 
+static void stats_classes(const struct engine_stats *stats, struct buffer *out)
+{
+    buffer_append_text(out, "\"by_class\":{");
+    for (unsigned i = 0; i < SERVICE_CLASS_COUNT; i++) {
+        const struct engine_class_stats *one = &stats->by_class[i];
+        buffer_printf(out,
+                      "%s\"%s\":{\"waiting\":%u,\"running\":%u,\"paused\":%u,\"throttled\":%u}",
+                      i == 0 ? "" : ",", service_class_name((enum service_class)i), one->waiting,
+                      one->running, one->paused, one->throttled);
+    }
+    buffer_printf(out,
+                  "},\"preemptions_swap\":%llu,\"preemptions_recompute\":%llu,"
+                  "\"swap_bytes_out\":%llu,\"swap_bytes_in\":%llu,\"swap_us\":%llu,"
+                  "\"tokens_overhead\":%llu,",
+                  (unsigned long long)stats->preemptions_swap,
+                  (unsigned long long)stats->preemptions_recompute,
+                  (unsigned long long)stats->swap_bytes_out,
+                  (unsigned long long)stats->swap_bytes_in, (unsigned long long)stats->swap_us,
+                  (unsigned long long)stats->tokens_overhead);
+}
+
 static void on_stats(struct http_request *request, void *context)
 {
     struct face *face = context;
@@ -139,6 +160,7 @@ static void on_stats(struct http_request *request, void *context)
                   stats.pages_free, stats.pages_cached, stats.pages_pinned, stats.pages_host,
                   stats.pages_total, (unsigned long long)stats.cache_query_tokens,
                   (unsigned long long)stats.cache_hit_tokens);
+    stats_classes(&stats, &answer);
     buffer_printf(&answer,
                   "\"tokens_prompt\":%llu,\"tokens_generated\":%llu,\"is_draining\":%s,"
                   "\"finals_waiting\":%llu,\"finals_lost\":%llu,\"finals_live\":%u,"

@@ -68,13 +68,14 @@ static void test_what_edge_and_engine_know(void **state)
     snprintf(rows, sizeof rows,
              "{\"request_id\":\"req_other\",\"state\":\"prefill\"},{\"request_id\":\"%s\","
              "\"state\":\"decode\",\"prompt_tokens\":100,\"computed_tokens\":104,"
-             "\"cached_tokens\":96,\"tokens\":100000000}",
+             "\"cached_tokens\":96,\"tokens\":100000000,\"explain\":{\"position\":4}}",
              id);
     told(rows);
     assert_int_equal(edge_kit_admin("GET", REQUESTS, ""), 200);
     edge_text_has(answer, "\"state\":\"decode\",\"stream\":true,\"prompt_tokens\":100,"
                           "\"computed_tokens\":104,\"cached_tokens\":96,"
                           "\"completion_tokens\":100000000,\"age_ms\":");
+    edge_text_has(answer, ",\"explain\":{\"position\":4}");
     assert_null(strstr(answer, "req_other"));
     snprintf(path, sizeof path, REQUESTS "?after=%s", id);
     assert_int_equal(edge_kit_admin("GET", path, ""), 200);
@@ -82,6 +83,7 @@ static void test_what_edge_and_engine_know(void **state)
     told("no JSON");
     assert_int_equal(edge_kit_admin("GET", REQUESTS, ""), 200);
     edge_text_has(answer, "\"state\":\"streaming\"");
+    edge_text_has(answer, ",\"explain\":null");
     edge_kit_close(&client);
     told("");
     ended();

@@ -6,7 +6,8 @@
     "{\"id\":\"req_1\",\"object\":\"request\",\"tenant_id\":\"tnt_1\",\"tenant_name\":\"acme\","   \
     "\"key_id\":\"key_1\",\"route\":\"/v1/completions\",\"class\":\"standard\",\"state\":"         \
     "\"decode\",\"stream\":true,\"prompt_tokens\":100,\"computed_tokens\":103,"                    \
-    "\"cached_tokens\":96,\"completion_tokens\":3,\"age_ms\":7}"
+    "\"cached_tokens\":96,\"completion_tokens\":3,\"age_ms\":7,"                                   \
+    "\"explain\":{\"position\":4,\"estimate_ms\":256}}"
 #define LIST(more)                                                                                 \
     "{\"object\":\"list\",\"data\":[" ROW "],\"first_id\":\"req_1\",\"last_id\":\"req_1\","        \
     "\"has_more\":" more "}"
@@ -17,8 +18,10 @@ static void test_list(void **state)
     cli_kit_answer(200, LIST("false"));
     assert_int_equal(CLI_KIT_RUN("request", "list"), CLI_DONE);
     cli_kit_has(cli_kit.seen, "GET /admin/v1/requests?limit=100&order=asc HTTP/1.1\r\n");
-    cli_kit_has(cli_kit.out, "ID     TENANT  CLASS     STATE   PROMPT  CACHED  TOKENS  AGE MS\n");
-    cli_kit_has(cli_kit.out, "req_1  acme    standard  decode     100      96       3       7\n");
+    cli_kit_has(cli_kit.out,
+                "ID     TENANT  CLASS     STATE   PLACE  EST MS  PROMPT  CACHED  TOKENS  AGE MS\n");
+    cli_kit_has(cli_kit.out,
+                "req_1  acme    standard  decode      4     256     100      96       3       7\n");
     cli_kit_answer(200, LIST("true"));
     assert_int_equal(CLI_KIT_RUN("request", "list", "--limit", "1", "--json"), CLI_DONE);
     cli_kit_has(cli_kit.seen, "GET /admin/v1/requests?limit=1&order=asc HTTP/1.1\r\n");

@@ -43,6 +43,13 @@ static void test_health_and_stats(void **state)
     assert_string_equal(json_string_value(json_object_get(stats, "model")), "small");
     assert_int_equal(strlen(json_string_value(json_object_get(stats, "instance"))), 16);
     assert_int_equal(face_kit_number(stats, "finals_live"), 0);
+    json_t *classes = json_object_get(stats, "by_class");
+    for (unsigned i = 0; i < SERVICE_CLASS_COUNT; i++) {
+        json_t *one = json_object_get(classes, service_class_name((enum service_class)i));
+        assert_int_equal(face_kit_number(one, "waiting"), 0);
+        assert_int_equal(face_kit_number(one, "paused"), 0);
+    }
+    assert_int_equal(face_kit_number(stats, "preemptions_swap"), 0);
     assert_int_equal(face_kit_number(stats, "pages_free"), face_kit_number(stats, "pages_total"));
     assert_true(face_kit_number(stats, "heap_bytes") >= 0); /* 0 under a sanitizer */
     json_decref(stats);
