@@ -114,7 +114,7 @@ static void rows_count(struct scheduler_state *state, uint32_t index, uint32_t r
 {
     const struct scheduler_sequence *sequence = scheduler_at(state, index);
     struct scheduler_plan *plan = state->plan;
-    uint32_t pages = scheduler_missing(state, index, rows);
+    uint32_t pages = scheduler_take_missing(state, index, rows);
     uint32_t logit_rows = rows_of_logits(sequence, rows);
     uint32_t sign = is_back ? -1u : 1;
     state->pages_available -= sign * pages;
@@ -179,7 +179,7 @@ static bool rows_grant(struct scheduler_state *state, uint32_t index, uint32_t m
     rows = rows < most ? rows : most;
     if (rows == 0 || !rows_may_pay(state, index, rows))
         return false;
-    if (scheduler_missing(state, index, rows) > state->pages_available &&
+    if (scheduler_take_missing(state, index, rows) > state->pages_available &&
         !rows_is_unsure(state, index)) {
         uint64_t reachable = scheduler_take_reachable(state, index);
         uint32_t held = sequence->pages > 0 ? sequence->pages : sequence->found_pages;
@@ -190,7 +190,7 @@ static bool rows_grant(struct scheduler_state *state, uint32_t index, uint32_t m
         if (room <= sequence->computed)
             return false;
         rows = room - sequence->computed < rows ? (uint32_t)(room - sequence->computed) : rows;
-        bool is_taken = scheduler_take(state, index, scheduler_missing(state, index, rows));
+        bool is_taken = scheduler_take(state, index, scheduler_take_missing(state, index, rows));
         ASSERT(is_taken);
     }
     if (rows_is_unsure(state, index)) {
@@ -243,7 +243,8 @@ static void enter_resume(struct scheduler_state *state, uint32_t index)
     bool is_first = state->first[class] == index;
     for (uint32_t c = 0; c < (uint32_t) class; c++)
         is_first = is_first && state->first[c] == SCHEDULER_NONE && !state->is_plain;
-    if (!is_first && scheduler_take_room(state, index) < scheduler_missing_whole(state, index)) {
+    if (!is_first &&
+        scheduler_take_room(state, index) < scheduler_take_missing_whole(state, index)) {
         state->is_blocked = true;
         return;
     }
@@ -272,7 +273,7 @@ static void enter_admissions(struct scheduler_state *state, enum service_class c
             client->is_done = true;
             continue;
         }
-        if (scheduler_take_room(state, index) < scheduler_missing_whole(state, index)) {
+        if (scheduler_take_room(state, index) < scheduler_take_missing_whole(state, index)) {
             state->is_blocked = true;
             return;
         }
@@ -312,7 +313,7 @@ static void band_decodes(struct scheduler_state *state, uint32_t from, uint32_t 
         const struct scheduler_sequence *sequence = scheduler_at(state, index);
         uint32_t first = state->first[scheduler_class(state, index)];
         bool is_behind = scheduler_at(state, first)->pages == 0 && first < index &&
-                         scheduler_missing(state, index, 1) > 0;
+                         scheduler_take_missing(state, index, 1) > 0;
         if (rows_is_decode(sequence) && state->grants[index].rows == 0 &&
             !state->grants[index].is_tried && scheduler_holds(state, index) && !is_behind)
             rows_grant(state, index, 1);
@@ -383,13 +384,13 @@ static void class_plan(struct scheduler_state *state, enum service_class class)
 
 /* --- floors --- */
 
-/* Whether a sequence without pages has room: in a class that has none at all, anything it reaches. */
+/* Whether a sequence without pages has room: in a class that holds none at all, what it reaches. */
 static bool floor_has_room(const struct scheduler_state *state, uint32_t index)
 {
     bool is_only = state->first_holder[scheduler_class(state, index)] == SCHEDULER_NONE;
     uint64_t room =
         is_only ? scheduler_take_reachable(state, index) : scheduler_take_room(state, index);
-    return room >= scheduler_missing_whole(state, index);
+    return room >= scheduler_take_missing_whole(state, index);
 }
 
 /* Rows that a class lacks of its floor, in half of the places at most: to its sequences in turn, to
@@ -459,7 +460,7 @@ static void plan_admit_together(struct scheduler_state *state)
         uint32_t index = input->running_count + i;
         state->is_blocked =
             state->is_blocked ||
-            scheduler_take_room(state, index) < scheduler_missing_whole(state, index) ||
+            scheduler_take_room(state, index) < scheduler_take_missing_whole(state, index) ||
             !rows_grant(state, index, UINT32_MAX);
         state->grants[index].act = SCHEDULER_ADMIT;
         state->plan->admitted++;

@@ -19,6 +19,8 @@ enum status scheduler_fair_init(struct scheduler_fair *fair,
     while (buckets < options->clients)
         buckets *= 2;
     *fair = (struct scheduler_fair){.options = *options, .bucket_mask = buckets - 1};
+    if (fair->options.floor_percent > SCHEDULER_FLOOR_MOST)
+        fair->options.floor_percent = SCHEDULER_FLOOR_MOST;
     fair->clients = mem_zalloc(options->clients, sizeof(*fair->clients));
     fair->buckets = mem_alloc(buckets * sizeof(*fair->buckets));
     fair->shown = mem_alloc(options->clients * sizeof(*fair->shown));

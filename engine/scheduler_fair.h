@@ -30,13 +30,17 @@ enum { SCHEDULER_FAIR_NOBODY = UINT32_MAX };
 /* Steps that a sequence has for itself after it has come in or come back. */
 enum { SCHEDULER_QUANTUM_STEPS = 32 };
 
+enum { SCHEDULER_FLOOR_MOST = 50 / (SERVICE_CLASS_COUNT - 1) };
+
 /* The window of the floors: so many parts of so many microseconds. */
 enum { SCHEDULER_WINDOW_PARTS = 10, SCHEDULER_WINDOW_PART_US = 100000 };
 
 struct scheduler_fair_options {
-    uint32_t clients;       /* accounts: one for each request that can be in the engine */
-    uint32_t quantum;       /* Q: tokens at weight 100 */
-    uint32_t floor_percent; /* of the tokens of a second, for each lower class with work */
+    uint32_t clients; /* accounts: one for each request that can be in the engine */
+    uint32_t quantum; /* Q: tokens at weight 100 */
+    /* Of the tokens of a second, for each lower class with work; SCHEDULER_FLOOR_MOST at most, so
+     * that together they leave half to more urgent work. */
+    uint32_t floor_percent;
     uint32_t rows_max;
     uint32_t sequences_max;
     uint32_t context;

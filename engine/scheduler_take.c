@@ -2,7 +2,7 @@
 
 #include "config/base/status.h"
 
-uint32_t scheduler_missing(const struct scheduler_state *state, uint32_t index, uint32_t rows)
+uint32_t scheduler_take_missing(const struct scheduler_state *state, uint32_t index, uint32_t rows)
 {
     const struct scheduler_sequence *sequence = scheduler_at(state, index);
     uint32_t page_tokens = state->input->page_tokens;
@@ -13,10 +13,10 @@ uint32_t scheduler_missing(const struct scheduler_state *state, uint32_t index, 
     return cost + (wanted > held ? wanted - held : 0);
 }
 
-uint32_t scheduler_missing_whole(const struct scheduler_state *state, uint32_t index)
+uint32_t scheduler_take_missing_whole(const struct scheduler_state *state, uint32_t index)
 {
     const struct scheduler_sequence *sequence = scheduler_at(state, index);
-    return scheduler_missing(state, index, sequence->tokens + 1 - sequence->computed);
+    return scheduler_take_missing(state, index, sequence->tokens + 1 - sequence->computed);
 }
 
 /* --- victims --- */
@@ -151,8 +151,8 @@ bool scheduler_take(struct scheduler_state *state, uint32_t index, uint32_t page
 static uint64_t room_promised(const struct scheduler_state *state, uint32_t i)
 {
     uint32_t rows = state->grants[i].rows;
-    return 1 + (uint64_t)scheduler_missing_whole(state, i) -
-           (rows > 0 ? scheduler_missing(state, i, rows) : 0);
+    return 1 + (uint64_t)scheduler_take_missing_whole(state, i) -
+           (rows > 0 ? scheduler_take_missing(state, i, rows) : 0);
 }
 
 /* Pages that are left to other classes: to the floors of lower ones, to more urgent ones as many as

@@ -73,9 +73,9 @@ static inline bool scheduler_holds(const struct scheduler_state *state, uint32_t
 }
 
 /* Pages that the next `rows` rows of a sequence take from the available ones. */
-uint32_t scheduler_missing(const struct scheduler_state *state, uint32_t index, uint32_t rows);
+uint32_t scheduler_take_missing(const struct scheduler_state *state, uint32_t index, uint32_t rows);
 /* The same until its next token has a place. */
-uint32_t scheduler_missing_whole(const struct scheduler_state *state, uint32_t index);
+uint32_t scheduler_take_missing_whole(const struct scheduler_state *state, uint32_t index);
 
 /* Pages that sequence `index` may use now: available, of possible victims, protected. */
 uint64_t scheduler_take_reachable(const struct scheduler_state *state, uint32_t index);

@@ -12,7 +12,7 @@ static struct scheduler_client *turn_client(const struct scheduler_state *state,
 /* --- who is there --- */
 
 /* Half of the places at most are one class's, and some stay for each other class that has fewer.
- * A client whose readers have stopped gets no more than half of those that are left to its class. */
+ * A client whose readers have stopped gets no more than half of what is left to its class. */
 bool scheduler_turn_has_place(const struct scheduler_state *state, uint32_t index)
 {
     uint32_t places = state->input->places;
@@ -225,7 +225,8 @@ static void fair_find_over(struct scheduler_state *state)
                 continue;
             uint32_t weight = poor->weight < client->weight ? poor->weight : client->weight;
             double slack = scheduler_fair_slack(fair, weight);
-            double limit = poor->served + slack;
+            double pages = SCHEDULER_PRICE_RESIDENCY * state->input->pages_total * 100 / weight;
+            double limit = poor->served + slack - pages; /* charged behind the plan */
             double over = limit - scheduler_fair_step_most(fair, weight);
             over_at = over < over_at ? over : over_at;
             client->limit = limit < client->limit ? limit : client->limit;

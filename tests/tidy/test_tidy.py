@@ -67,8 +67,8 @@ UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b|#\s*if\s+0\b")
 # .c files without a unit test of their own, and what tests them instead.
 TESTED_ELSEWHERE = {
     "gateway/main.c": "tests/e2e drives every subcommand",
-    "engine/scheduler_take.c": "tests/unit/test_scheduler.c, and each run of tests/sim",
-    "engine/scheduler_turn.c": "tests/unit/test_scheduler.c, and each run of tests/sim",
+    "engine/scheduler_take.c": "tests/unit/test_scheduler_classes.c, and each run of tests/sim",
+    "engine/scheduler_turn.c": "tests/unit/test_scheduler_classes.c, and each run of tests/sim",
     "engine/step_charge.c": "tests/sim: its own accounts against the engine's, at each step",
     "engine/step_pause.c": "tests/unit/test_step_classes.c",
     "engine/step_view.c": "tests/unit/test_step_classes.c",

@@ -444,7 +444,7 @@ static void endless_step(const uint32_t *weights, const enum service_class *clas
     step(&world);
 }
 
-/* Tenants of any weights with work for ever: each gets its part, and check_bound holds throughout. */
+/* Tenants of any weights with work for ever: check_bound holds throughout. */
 static void test_endless_tenants(void **state)
 {
     (void)state;
