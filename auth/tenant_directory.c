@@ -86,6 +86,7 @@ void tenant_directory_free(struct tenant_record *record)
         return;
     tenant_view_free(&record->view);
     mem_free(record->metadata);
+    mem_free(record->limits);
     mem_free(record);
 }
 

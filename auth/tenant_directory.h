@@ -22,6 +22,8 @@
 #include "auth/tenant_rows.h"
 #include "auth/tenant_view.h"
 
+struct quota_plan_record;
+struct quota_tenant;
 struct tenant_prompt_record;
 struct tenant_record;
 
@@ -46,6 +48,7 @@ struct tenant_record {
     uint8_t name[16];   /* HMAC(domain secret, "tenant:" id) */
     uint8_t domain[16]; /* HMAC(domain secret, "domain:" id) */
     struct tenant_view view;
+    struct quota_tenant *limits; /* its own (quota_limits.c's); NULL = none were ever set */
     struct tenant_key_list keys;
     struct tenant_record *next;
 };
@@ -67,6 +70,8 @@ struct tenants {
     struct tenant_view_row *grants; /* of published prompts that may be used now; under `change` */
     size_t grant_count;
     struct tenant_prompt_record *prompts;     /* oldest first; tenant_prompt.c's */
+    struct quota_plan_record *plans;          /* oldest first; quota_limits.c's */
+    _Atomic uint64_t limits_generation;       /* no lock */
     _Atomic(struct tenant_key_record *) used; /* no lock */
 };
 

@@ -98,6 +98,26 @@ static const char *const store_steps[] = {
     " check (default_class between 0 and 2);" /* enum service_class */
     "alter table tenants add column best_class integer not null default 0"
     " check (best_class between 0 and 2);",
+
+    "create table plans (" /* named sets of limits */
+    " number integer primary key autoincrement,"
+    " id text not null unique,"
+    " name text not null unique,"
+    " created_at_s integer not null,"
+    " revision integer not null"
+    ") strict;"
+    "create table tenant_limits ("
+    " tenant_id text primary key not null references tenants (id),"
+    " plan_id text references plans (id)," /* null: none */
+    " revision integer not null"
+    ") strict, without rowid;"
+    "create table limit_values ("
+    " owner_id text not null," /* a plan's id, or a tenant's for its own */
+    " name text not null,"     /* quota_limits.def, or cached_input_percent */
+    " value integer not null check (value >= 0),"
+    " is_shadow integer not null check (is_shadow between 0 and 1),"
+    " primary key (owner_id, name)"
+    ") strict, without rowid;",
 };
 
 enum status store_status(int code, const char *what)

@@ -1,0 +1,503 @@
+#include "auth/quota_limits.h"
+
+#include <stdio.h>
+
+#include "auth/auth_apikey.h"
+#include "auth/quota_limits_load.h"
+#include "auth/quota_limits_rows.h"
+#include "auth/tenant_change.h"
+#include "config/base/mem.h"
+
+static const struct quota_limits_form forms[QUOTA_LIMITS] = {
+#define QUOTA_LIMIT(name, member, window, most) {member, QUOTA_##window, most},
+#include "auth/quota_limits.def"
+#undef QUOTA_LIMIT
+};
+
+struct quota_plan_record {
+    struct quota_plan plan; /* but for `tenants` */
+    struct quota_plan_record *next;
+};
+
+const struct quota_limits_form *quota_limits_form(enum quota_limit limit)
+{
+    ASSERT((unsigned)limit < QUOTA_LIMITS);
+    return &forms[limit];
+}
+
+void quota_limits_append(const struct quota_limits_set *set, bool is_sparse, struct buffer *out)
+{
+    for (int i = 0; i < QUOTA_LIMITS; i++) {
+        const struct quota_limits_value *value = &set->values[i];
+        if (value->limit == 0 && is_sparse)
+            continue;
+        buffer_printf(out, ",\"%s\":", forms[i].member);
+        if (value->limit == 0)
+            buffer_append_text(out, "null");
+        else if (value->is_shadow)
+            buffer_printf(out, "{\"limit\":%lld,\"mode\":\"shadow\"}", (long long)value->limit);
+        else
+            buffer_append_number(out, (uint64_t)value->limit);
+    }
+    if (set->cached_percent >= 0)
+        buffer_printf(out, ",\"cached_input_percent\":%d", set->cached_percent);
+    else if (!is_sparse)
+        buffer_append_text(out, ",\"cached_input_percent\":null");
+}
+
+/* --- records; the caller holds `change` or `memory` --- */
+
+static struct quota_plan_record *plan_find(const struct tenants *tenants, struct slice id)
+{
+    struct quota_plan_record *record = tenants->plans;
+    while (record != NULL && !slice_is(id, record->plan.id))
+        record = record->next;
+    return record;
+}
+
+static void plan_append(struct tenants *tenants, struct quota_plan_record *record)
+{
+    struct quota_plan_record **end = &tenants->plans;
+    while (*end != NULL)
+        end = &(*end)->next;
+    *end = record;
+}
+
+/* The plan as others see it: with how many refer to it. */
+static void plan_read(const struct tenants *tenants, const struct quota_plan_record *record,
+                      struct quota_plan *out)
+{
+    *out = record->plan;
+    out->tenants = 0;
+    for (const struct tenant_record *at = tenants->first; at != NULL; at = at->next)
+        out->tenants += at->limits != NULL && at->tenant.state != TENANT_ARCHIVED &&
+                        strcmp(at->limits->plan_id, record->plan.id) == 0;
+}
+
+static enum status plan_not_found(const char *param)
+{
+    FAIL_PARAM(STATUS_NOT_FOUND, param, "There is no plan of this id.");
+}
+
+static enum status set_check(const struct quota_limits_set *set)
+{
+    for (int i = 0; i < QUOTA_LIMITS; i++) {
+        if (set->values[i].limit < 0 || set->values[i].limit > forms[i].most)
+            FAIL_PARAM(STATUS_OUT_OF_RANGE, forms[i].member, "%s must be from 1 to %lld.",
+                       forms[i].member, (long long)forms[i].most);
+    }
+    if (set->cached_percent > 100)
+        FAIL_PARAM(STATUS_OUT_OF_RANGE, "cached_input_percent",
+                   "cached_input_percent must be from 0 to 100.");
+    return STATUS_OK;
+}
+
+static bool set_is_same(const struct quota_limits_set *a, const struct quota_limits_set *b)
+{
+    bool is_same = (a->cached_percent < 0 ? -1 : a->cached_percent) ==
+                   (b->cached_percent < 0 ? -1 : b->cached_percent);
+    for (int i = 0; i < QUOTA_LIMITS; i++)
+        is_same = is_same && a->values[i].limit == b->values[i].limit &&
+                  a->values[i].is_shadow == b->values[i].is_shadow;
+    return is_same;
+}
+
+/* Memory was changed under `memory`: whoever has resolved limits does it again. */
+static void memory_changed(struct tenants *tenants)
+{
+    atomic_fetch_add_explicit(&tenants->limits_generation, 1, memory_order_release);
+    pthread_rwlock_unlock(&tenants->memory);
+}
+
+/* --- changes of plans --- */
+
+static enum status rows_insert(struct sqlite3 *connection, const void *context)
+{
+    return quota_limits_rows_insert(connection, context);
+}
+
+static enum status rows_update(struct sqlite3 *connection, const void *context)
+{
+    return quota_limits_rows_update(connection, context);
+}
+
+static enum status rows_delete(struct sqlite3 *connection, const void *context)
+{
+    return quota_limits_rows_delete(connection, ((const struct quota_plan *)context)->id);
+}
+
+static enum status plan_commit(struct tenants *tenants, const struct tenant_change *change,
+                               const char *type, const struct quota_plan *plan,
+                               enum status (*rows)(struct sqlite3 *, const void *))
+{
+    struct tenant_change_plan commit;
+    tenant_change_plan_init(&commit, change, type, plan->id);
+    buffer_printf(&commit.detail, "{\"revision\":%lld,\"name\":", (long long)plan->revision);
+    buffer_append_json_string(&commit.detail, slice_of(plan->name));
+    quota_limits_append(&plan->set, true, &commit.detail);
+    buffer_append_char(&commit.detail, '}');
+    commit.rows = rows;
+    commit.context = plan;
+    return tenant_change_commit(tenants, &commit);
+}
+
+/* The given fields in `out`, and whether its name is nobody else's. */
+static enum status plan_apply(const struct tenants *tenants, const struct quota_plan_fields *fields,
+                              struct quota_plan *out)
+{
+    if (fields->name.bytes != NULL) {
+        TRY(tenant_change_check_name("name", fields->name));
+        tenant_change_copy(out->name, sizeof out->name, fields->name);
+    }
+    for (int i = 0; i < QUOTA_LIMITS; i++) {
+        if ((fields->given & 1u << i) != 0)
+            out->set.values[i] = fields->set.values[i];
+    }
+    if (fields->has_percent)
+        out->set.cached_percent = fields->set.cached_percent;
+    for (const struct quota_plan_record *at = tenants->plans; at != NULL; at = at->next) {
+        if (strcmp(at->plan.name, out->name) == 0 && strcmp(at->plan.id, out->id) != 0)
+            FAIL_PARAM(STATUS_EXISTS, "name", "There is a plan of this name already.");
+    }
+    return set_check(&out->set);
+}
+
+static enum status create_locked(struct tenants *tenants, const struct tenant_change *change,
+                                 const struct quota_plan_fields *fields, struct quota_plan *out)
+{
+    size_t count = 0;
+    for (const struct quota_plan_record *at = tenants->plans; at != NULL; at = at->next)
+        count++;
+    if (count >= LIMIT_PLANS)
+        FAIL(STATUS_CONFLICT, "There are %d plans, which is the limit.", LIMIT_PLANS);
+    TRY(plan_apply(tenants, fields, out));
+    struct quota_plan_record *record = mem_zalloc(1, sizeof *record);
+    if (record == NULL)
+        FAIL(STATUS_NO_MEMORY, "no memory for a plan");
+    record->plan = *out;
+    enum status status = plan_commit(tenants, change, "plan.created", out, rows_insert);
+    if (status != STATUS_OK || change->is_dry_run) {
+        mem_free(record);
+        return status;
+    }
+    pthread_rwlock_wrlock(&tenants->memory);
+    plan_append(tenants, record);
+    memory_changed(tenants);
+    return STATUS_OK;
+}
+
+enum status quota_limits_plan_create(struct tenants *tenants, const struct tenant_change *change,
+                                     const struct quota_plan_fields *fields, struct quota_plan *out)
+{
+    char random[21];
+    if (fields->name.bytes == NULL)
+        FAIL_PARAM(STATUS_INVALID, "name", "name is missing.");
+    auth_apikey_random(random, sizeof random - 1);
+    *out = (struct quota_plan){
+        .set.cached_percent = -1, .created_at_s = tenant_directory_now_s(tenants), .revision = 1};
+    snprintf(out->id, sizeof out->id, "pln_%s", random);
+    pthread_mutex_lock(&tenants->change);
+    enum status status = create_locked(tenants, change, fields, out);
+    pthread_mutex_unlock(&tenants->change);
+    return status;
+}
+
+static enum status update_locked(struct tenants *tenants, const struct tenant_change *change,
+                                 struct slice id, const struct quota_plan_fields *fields,
+                                 struct quota_plan *out)
+{
+    struct quota_plan_record *record = plan_find(tenants, id);
+    if (record == NULL)
+        return plan_not_found(NULL);
+    plan_read(tenants, record, out);
+    TRY(tenant_change_check_revision(change, out->revision));
+    TRY(plan_apply(tenants, fields, out));
+    if (strcmp(out->name, record->plan.name) == 0 && set_is_same(&out->set, &record->plan.set))
+        return STATUS_OK;
+    out->revision++;
+    TRY(plan_commit(tenants, change, "plan.updated", out, rows_update));
+    if (change->is_dry_run)
+        return STATUS_OK;
+    pthread_rwlock_wrlock(&tenants->memory);
+    record->plan = *out;
+    memory_changed(tenants);
+    return STATUS_OK;
+}
+
+enum status quota_limits_plan_update(struct tenants *tenants, const struct tenant_change *change,
+                                     struct slice id, const struct quota_plan_fields *fields,
+                                     struct quota_plan *out)
+{
+    pthread_mutex_lock(&tenants->change);
+    enum status status = update_locked(tenants, change, id, fields, out);
+    pthread_mutex_unlock(&tenants->change);
+    return status;
+}
+
+/* Archived tenants lose it with the plan: nobody could take it from them. */
+static void delete_record(struct tenants *tenants, struct quota_plan_record *record)
+{
+    struct quota_plan_record **at = &tenants->plans;
+    pthread_rwlock_wrlock(&tenants->memory);
+    while (*at != record)
+        at = &(*at)->next;
+    *at = record->next;
+    for (struct tenant_record *owner = tenants->first; owner != NULL; owner = owner->next) {
+        if (owner->limits != NULL && strcmp(owner->limits->plan_id, record->plan.id) == 0)
+            owner->limits->plan_id[0] = '\0';
+    }
+    memory_changed(tenants);
+    mem_free(record);
+}
+
+static enum status delete_locked(struct tenants *tenants, const struct tenant_change *change,
+                                 struct slice id, struct quota_plan *out)
+{
+    struct quota_plan_record *record = plan_find(tenants, id);
+    if (record == NULL)
+        return plan_not_found(NULL);
+    plan_read(tenants, record, out);
+    TRY(tenant_change_check_revision(change, out->revision));
+    if (out->tenants > 0)
+        FAIL(STATUS_CONFLICT, "The plan is in use by %u tenants.", out->tenants);
+    TRY(plan_commit(tenants, change, "plan.deleted", out, rows_delete));
+    if (!change->is_dry_run)
+        delete_record(tenants, record);
+    return STATUS_OK;
+}
+
+enum status quota_limits_plan_delete(struct tenants *tenants, const struct tenant_change *change,
+                                     struct slice id, struct quota_plan *out)
+{
+    pthread_mutex_lock(&tenants->change);
+    enum status status = delete_locked(tenants, change, id, out);
+    pthread_mutex_unlock(&tenants->change);
+    return status;
+}
+
+enum status quota_limits_plan_get(struct tenants *tenants, struct slice id, struct quota_plan *out)
+{
+    pthread_rwlock_rdlock(&tenants->memory);
+    const struct quota_plan_record *record = plan_find(tenants, id);
+    if (record != NULL)
+        plan_read(tenants, record, out);
+    pthread_rwlock_unlock(&tenants->memory);
+    return record != NULL ? STATUS_OK : plan_not_found(NULL);
+}
+
+enum status quota_limits_plan_list(struct tenants *tenants, struct slice after,
+                                   struct quota_plan *out, size_t capacity, size_t *count,
+                                   bool *has_more)
+{
+    *count = 0;
+    pthread_rwlock_rdlock(&tenants->memory);
+    const struct quota_plan_record *record = tenants->plans;
+    bool is_known = true;
+    if (after.length > 0) {
+        record = plan_find(tenants, after);
+        is_known = record != NULL;
+        record = is_known ? record->next : NULL;
+    }
+    for (; record != NULL && *count < capacity; record = record->next)
+        plan_read(tenants, record, &out[(*count)++]);
+    *has_more = record != NULL;
+    pthread_rwlock_unlock(&tenants->memory);
+    if (!is_known)
+        FAIL_PARAM(STATUS_INVALID, "after", "There is no plan of this id.");
+    return STATUS_OK;
+}
+
+/* --- tenants --- */
+
+static void tenant_read(const struct tenant_record *record, struct quota_tenant *out)
+{
+    *out = (struct quota_tenant){.set.cached_percent = -1};
+    if (record->limits != NULL)
+        *out = *record->limits;
+    memcpy(out->tenant_id, record->tenant.id, sizeof out->tenant_id);
+}
+
+static enum status rows_put(struct sqlite3 *connection, const void *context)
+{
+    return quota_limits_rows_put(connection, context);
+}
+
+static enum status put_commit(struct tenants *tenants, const struct tenant_change *change,
+                              const struct quota_tenant *limits)
+{
+    struct tenant_change_plan commit;
+    tenant_change_plan_init(&commit, change, "limits.updated", limits->tenant_id);
+    buffer_printf(&commit.detail, "{\"revision\":%lld,\"plan\":\"%s\"", (long long)limits->revision,
+                  limits->plan_id);
+    quota_limits_append(&limits->set, true, &commit.detail);
+    buffer_append_char(&commit.detail, '}');
+    commit.rows = rows_put;
+    commit.context = limits;
+    return tenant_change_commit(tenants, &commit);
+}
+
+static enum status put_find(const struct tenant_record *record, const struct tenant_change *change,
+                            struct quota_tenant *out)
+{
+    if (record == NULL)
+        FAIL(STATUS_NOT_FOUND, "there is no tenant of this id");
+    if (record->tenant.state == TENANT_ARCHIVED)
+        FAIL(STATUS_CONFLICT, "the tenant is archived");
+    tenant_read(record, out);
+    return tenant_change_check_revision(change, out->revision);
+}
+
+static enum status put_locked(struct tenants *tenants, const struct tenant_change *change,
+                              struct slice tenant_id, const struct quota_tenant *wanted,
+                              struct quota_tenant *out)
+{
+    struct tenant_record *record = tenant_directory_find(tenants, tenant_id);
+    TRY(put_find(record, change, out));
+    if (wanted->plan_id[0] != '\0' && plan_find(tenants, slice_of(wanted->plan_id)) == NULL)
+        return plan_not_found("plan");
+    if (strcmp(wanted->plan_id, out->plan_id) == 0 && set_is_same(&wanted->set, &out->set))
+        return STATUS_OK;
+    memcpy(out->plan_id, wanted->plan_id, sizeof out->plan_id);
+    out->set = wanted->set;
+    out->revision++;
+    struct quota_tenant *own = mem_zalloc(1, sizeof *own);
+    if (own == NULL)
+        FAIL(STATUS_NO_MEMORY, "no memory for limits");
+    *own = *out;
+    enum status status = put_commit(tenants, change, out);
+    if (status == STATUS_OK && !change->is_dry_run) {
+        struct quota_tenant *old = record->limits;
+        pthread_rwlock_wrlock(&tenants->memory);
+        record->limits = own;
+        memory_changed(tenants);
+        own = old;
+    }
+    mem_free(own);
+    return status;
+}
+
+enum status quota_limits_put(struct tenants *tenants, const struct tenant_change *change,
+                             struct slice tenant_id, const struct quota_tenant *wanted,
+                             struct quota_tenant *out)
+{
+    TRY(set_check(&wanted->set));
+    pthread_mutex_lock(&tenants->change);
+    enum status status = put_locked(tenants, change, tenant_id, wanted, out);
+    pthread_mutex_unlock(&tenants->change);
+    return status;
+}
+
+enum status quota_limits_get(struct tenants *tenants, struct slice tenant_id,
+                             struct quota_tenant *out)
+{
+    pthread_rwlock_rdlock(&tenants->memory);
+    const struct tenant_record *record = tenant_directory_find(tenants, tenant_id);
+    if (record != NULL)
+        tenant_read(record, out);
+    pthread_rwlock_unlock(&tenants->memory);
+    if (record == NULL)
+        FAIL(STATUS_NOT_FOUND, "there is no tenant of this id");
+    return STATUS_OK;
+}
+
+static void resolve_over(struct quota_limits_set *out, const struct quota_limits_set *set)
+{
+    for (int i = 0; i < QUOTA_LIMITS; i++) {
+        if (set->values[i].limit != 0)
+            out->values[i] = set->values[i];
+    }
+    if (set->cached_percent >= 0)
+        out->cached_percent = set->cached_percent;
+}
+
+void quota_limits_resolve(struct tenants *tenants, struct slice tenant_id,
+                          struct quota_limits_set *out)
+{
+    *out = (struct quota_limits_set){0};
+    pthread_rwlock_rdlock(&tenants->memory);
+    const struct tenant_record *record = tenant_directory_find(tenants, tenant_id);
+    const struct quota_tenant *own = record != NULL ? record->limits : NULL;
+    const struct quota_plan_record *plan =
+        own != NULL ? plan_find(tenants, slice_of(own->plan_id)) : NULL;
+    if (plan != NULL)
+        resolve_over(out, &plan->plan.set);
+    if (own != NULL)
+        resolve_over(out, &own->set);
+    pthread_rwlock_unlock(&tenants->memory);
+}
+
+uint64_t quota_limits_generation(const struct tenants *tenants)
+{
+    return atomic_load_explicit(&tenants->limits_generation, memory_order_acquire);
+}
+
+/* --- start and end --- */
+
+static enum status load_plan(void *context, const struct quota_plan *plan)
+{
+    struct tenants *tenants = context;
+    struct quota_plan_record *record = mem_zalloc(1, sizeof *record);
+    if (record == NULL)
+        FAIL(STATUS_NO_MEMORY, "no memory for a plan");
+    record->plan = *plan;
+    plan_append(tenants, record);
+    return STATUS_OK;
+}
+
+static enum status load_tenant(void *context, const struct quota_tenant *limits)
+{
+    struct tenants *tenants = context;
+    struct tenant_record *record = tenant_directory_find(tenants, slice_of(limits->tenant_id));
+    if (record == NULL)
+        FAIL(STATUS_CORRUPT, "limits in the database belong to no tenant");
+    record->limits = mem_zalloc(1, sizeof *record->limits);
+    if (record->limits == NULL)
+        FAIL(STATUS_NO_MEMORY, "no memory for limits");
+    *record->limits = *limits;
+    return STATUS_OK;
+}
+
+/* The set that a value belongs to. */
+static struct quota_limits_set *load_owner(struct tenants *tenants, const char *owner_id)
+{
+    struct quota_plan_record *plan = plan_find(tenants, slice_of(owner_id));
+    struct tenant_record *tenant = tenant_directory_find(tenants, slice_of(owner_id));
+    if (plan != NULL)
+        return &plan->plan.set;
+    return tenant != NULL && tenant->limits != NULL ? &tenant->limits->set : NULL;
+}
+
+static enum status load_value(void *context, const char *owner_id, enum quota_limit limit,
+                              struct quota_limits_value value)
+{
+    struct quota_limits_set *set = load_owner(context, owner_id);
+    if (set == NULL)
+        FAIL(STATUS_CORRUPT, "a limit in the database belongs to nobody");
+    set->values[limit] = value;
+    return STATUS_OK;
+}
+
+static enum status load_percent(void *context, const char *owner_id, int32_t percent)
+{
+    struct quota_limits_set *set = load_owner(context, owner_id);
+    if (set == NULL)
+        FAIL(STATUS_CORRUPT, "a limit in the database belongs to nobody");
+    set->cached_percent = percent;
+    return STATUS_OK;
+}
+
+enum status quota_limits_load(struct tenants *tenants, struct sqlite3 *connection)
+{
+    TRY(quota_limits_rows_load(connection, tenants, load_plan));
+    TRY(quota_limits_rows_load_tenants(connection, tenants, load_tenant));
+    return quota_limits_rows_load_values(connection, tenants, load_value, load_percent);
+}
+
+void quota_limits_free_all(struct tenants *tenants)
+{
+    while (tenants->plans != NULL) {
+        struct quota_plan_record *next = tenants->plans->next;
+        mem_free(tenants->plans);
+        tenants->plans = next;
+    }
+}

@@ -1,0 +1,35 @@
+/* quota_limits_rows: the SQL of plans and of tenants' limits; rows in, rows out.
+ *
+ * Owns:     nothing; works on the connection of a transaction that the caller has begun.
+ * Thread:   the holder of the store's lock.
+ * Cost:     a statement a row.
+ * Not here: records in memory and rules (quota_limits).
+ */
+#pragma once
+
+#include "auth/quota_limits.h"
+#include "auth/tenant_rows.h"
+
+/* EXISTS when the name or id is taken. */
+enum status quota_limits_rows_insert(struct sqlite3 *connection, const struct quota_plan *plan);
+/* Name, revision and limits of the row with this id. */
+enum status quota_limits_rows_update(struct sqlite3 *connection, const struct quota_plan *plan);
+/* The plan and its limits; tenants that still name it (archived ones) lose it. */
+enum status quota_limits_rows_delete(struct sqlite3 *connection, const char *id);
+/* The tenant's row and limits, in place of those there were. */
+enum status quota_limits_rows_put(struct sqlite3 *connection, const struct quota_tenant *limits);
+
+/* Each calls `take` for each row, plans oldest first, until it fails; without limits in the sets.
+ * CORRUPT for a row out of its bounds. */
+enum status quota_limits_rows_load(struct sqlite3 *connection, void *context,
+                                   enum status (*take)(void *context,
+                                                       const struct quota_plan *plan));
+enum status quota_limits_rows_load_tenants(struct sqlite3 *connection, void *context,
+                                           enum status (*take)(void *context,
+                                                               const struct quota_tenant *limits));
+/* Every limit's value, by its owner's id: a plan's or a tenant's. */
+enum status quota_limits_rows_load_values(
+    struct sqlite3 *connection, void *context,
+    enum status (*take)(void *context, const char *owner_id, enum quota_limit limit,
+                        struct quota_limits_value value),
+    enum status (*take_percent)(void *context, const char *owner_id, int32_t percent));

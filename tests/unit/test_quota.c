@@ -1,0 +1,241 @@
+/* quota: accounts follow their limits; budgets come back from the ledger, over restarts and
+ * midnights; what refusals say. */
+#include "auth/quota.h"
+
+#include "tests/unit/tenant_kit.h"
+
+struct fixture {
+    struct tenant_kit *kit;
+    char path[96];
+    struct ledger *ledger;
+    struct ledger_usage *usage;
+    struct quota *quota;
+    struct tenant tenant;
+    uint64_t rows;
+};
+
+static void quota_start(struct fixture *fixture)
+{
+    const struct quota_options options = {
+        .tenants = fixture->kit->tenants, .usage = fixture->usage, .clock = &fixture->kit->clock};
+    assert_int_equal(quota_open(&fixture->quota, &options), STATUS_OK);
+}
+
+static int setup(void **state)
+{
+    struct fixture *fixture = calloc(1, sizeof *fixture);
+    tenant_kit_setup((void **)&fixture->kit);
+    snprintf(fixture->path, sizeof fixture->path, "%s/ledger.db", fixture->kit->folder);
+    assert_int_equal(ledger_open(&fixture->ledger, &(struct ledger_options){.path = fixture->path}),
+                     STATUS_OK);
+    assert_int_equal(ledger_usage_open(&fixture->usage, fixture->path), STATUS_OK);
+    fixture->tenant = tenant_kit_tenant(fixture->kit, "acme");
+    quota_start(fixture);
+    *state = fixture;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *fixture = *state;
+    quota_close(fixture->quota);
+    ledger_usage_close(fixture->usage);
+    ledger_close(fixture->ledger);
+    tenant_kit_teardown((void **)&fixture->kit);
+    free(fixture);
+    return 0;
+}
+
+static void limit_put(struct fixture *fixture, enum quota_limit limit, int64_t most)
+{
+    struct quota_tenant wanted = {.set.cached_percent = -1};
+    struct quota_tenant out;
+    wanted.set.values[limit].limit = most;
+    assert_int_equal(quota_limits_put(fixture->kit->tenants, &change, slice_of(fixture->tenant.id),
+                                      &wanted, &out),
+                     STATUS_OK);
+}
+
+static enum status reserve(struct fixture *fixture, struct quota_lease *lease,
+                           struct quota_denial *denial)
+{
+    return quota_reserve(fixture->quota, fixture->tenant.id, 40, 10, 1000, lease, denial);
+}
+
+/* A request that is over: settled, and its row in the ledger. */
+static void use(struct fixture *fixture, int64_t prompt, int64_t output)
+{
+    struct ledger_row row = {.at_us = clock_wall_us(&fixture->kit->clock),
+                             .prompt_tokens = (uint32_t)prompt,
+                             .completion_tokens = (uint32_t)output};
+    snprintf(row.request_id, sizeof row.request_id, "req_%d", (int)++fixture->rows);
+    memcpy(row.tenant_id, fixture->tenant.id, sizeof row.tenant_id);
+    assert_int_equal(ledger_append(fixture->ledger, &row, NULL, NULL), STATUS_OK);
+    struct ledger_totals totals;
+    for (int i = 0; i < 30000; i++) {
+        ledger_totals(fixture->ledger, &totals);
+        if (totals.queued == 0 && totals.rows == fixture->rows)
+            break;
+        usleep(1000);
+    }
+    assert_int_equal(totals.rows, fixture->rows);
+    quota_count(fixture->quota, fixture->tenant.id, prompt, 0, output);
+}
+
+static void sums(struct fixture *fixture)
+{
+    struct quota_sums read;
+    assert_true(quota_wants_sums(fixture->quota, fixture->tenant.id));
+    quota_sums_begin(fixture->quota, fixture->tenant.id, &read);
+    assert_int_equal(quota_sums_read(&read), STATUS_OK);
+    quota_sums_end(fixture->quota, &read);
+    assert_false(quota_wants_sums(fixture->quota, fixture->tenant.id));
+}
+
+static int64_t left_of(struct fixture *fixture, enum quota_limit limit)
+{
+    return quota_standing(fixture->quota, fixture->tenant.id, limit).remaining;
+}
+
+static void test_limits_hold_from_their_change(void **state)
+{
+    struct fixture *fixture = *state;
+    struct quota_lease leases[3];
+    struct quota_denial denial;
+    assert_int_equal(reserve(fixture, &leases[0], &denial), STATUS_OK);
+    limit_put(fixture, QUOTA_REQUESTS_PER_MINUTE, 1);
+    assert_int_equal(reserve(fixture, &leases[1], &denial), STATUS_OK);
+    assert_int_equal(reserve(fixture, &leases[2], &denial), STATUS_RATE_REQUESTS);
+    assert_string_equal(status_note()->param, "requests_per_minute");
+    assert_non_null(strstr(status_note()->message, fixture->tenant.id));
+    assert_non_null(strstr(status_note()->message, "limit 1, used 1, requested 1. Please try "
+                                                   "again in 1m0s."));
+    tenant_kit_pass(fixture->kit, 60);
+    assert_int_equal(reserve(fixture, &leases[2], &denial), STATUS_OK);
+    limit_put(fixture, QUOTA_CONCURRENT_REQUESTS, 3);
+    struct quota_lease more;
+    assert_int_equal(reserve(fixture, &more, &denial), STATUS_RATE_REQUESTS);
+    limit_put(fixture, QUOTA_INPUT_TOKENS_PER_MINUTE, 5);
+    assert_int_equal(reserve(fixture, &more, &denial), STATUS_RATE_TOKENS);
+    assert_non_null(strstr(status_note()->message, "too large"));
+    assert_false(quota_wants_sums(fixture->quota, fixture->tenant.id));
+}
+
+static void test_budgets_come_back(void **state)
+{
+    struct fixture *fixture = *state;
+    struct quota_lease lease;
+    struct quota_denial denial;
+    int64_t to_midnight = 86400 - KIT_START_S % 86400;
+    use(fixture, 100, 50); /* before anybody asked */
+    limit_put(fixture, QUOTA_TOKENS_PER_DAY, 200);
+    sums(fixture);
+    assert_int_equal(left_of(fixture, QUOTA_TOKENS_PER_DAY), 50);
+    assert_int_equal(reserve(fixture, &lease, &denial), STATUS_OK);
+    quota_lease_settle(&lease, 30, 0, 10, quota_now_us(fixture->quota));
+    use(fixture, 30, 10);
+    assert_int_equal(left_of(fixture, QUOTA_TOKENS_PER_DAY), 10);
+    assert_int_equal(reserve(fixture, &lease, &denial), STATUS_QUOTA);
+    assert_int_equal(denial.reset_us, to_midnight * 1000000);
+    quota_close(fixture->quota); /* as kill -9: nothing is written down */
+    quota_start(fixture);
+    sums(fixture);
+    assert_int_equal(left_of(fixture, QUOTA_TOKENS_PER_DAY), 10);
+    tenant_kit_pass(fixture->kit, to_midnight - 1);
+    assert_false(quota_wants_sums(fixture->quota, fixture->tenant.id));
+    tenant_kit_pass(fixture->kit, 1);
+    sums(fixture);
+    assert_int_equal(left_of(fixture, QUOTA_TOKENS_PER_DAY), 200);
+    use(fixture, 1, 1);
+    tenant_kit_pass(fixture->kit, -2); /* the clock is set back: the day before it was */
+    sums(fixture);
+    assert_int_equal(left_of(fixture, QUOTA_TOKENS_PER_DAY), 10);
+}
+
+/* 2026-09-21 08:26 + 9 days = 30 September, then October. */
+static void test_months_end(void **state)
+{
+    struct fixture *fixture = *state;
+    struct quota_standing standing;
+    limit_put(fixture, QUOTA_TOKENS_PER_MONTH, 1000);
+    use(fixture, 100, 0);
+    tenant_kit_pass(fixture->kit, 9 * 86400);
+    use(fixture, 10, 1);
+    sums(fixture);
+    standing = quota_standing(fixture->quota, fixture->tenant.id, QUOTA_TOKENS_PER_MONTH);
+    assert_int_equal(standing.remaining, 889);
+    assert_in_range(standing.reset_us, 1, INT64_C(86400) * 1000000);
+    tenant_kit_pass(fixture->kit, standing.reset_us / 1000000);
+    sums(fixture);
+    standing = quota_standing(fixture->quota, fixture->tenant.id, QUOTA_TOKENS_PER_MONTH);
+    assert_int_equal(standing.remaining, 1000);
+    assert_int_equal(standing.reset_us, INT64_C(31) * 86400 * 1000000);
+}
+
+/* Rows that are counted while the sums are read are not forgotten. */
+static void test_counted_meanwhile(void **state)
+{
+    struct fixture *fixture = *state;
+    struct quota_sums read;
+    limit_put(fixture, QUOTA_TOKENS_PER_DAY, 1000);
+    use(fixture, 100, 0);
+    quota_sums_begin(fixture->quota, fixture->tenant.id, &read);
+    assert_int_equal(quota_sums_read(&read), STATUS_OK);
+    use(fixture, 50, 0);
+    quota_sums_end(fixture->quota, &read);
+    assert_int_equal(left_of(fixture, QUOTA_TOKENS_PER_DAY), 850);
+}
+
+static void test_durations(void **state)
+{
+    static const struct {
+        int64_t us;
+        const char *text;
+    } rows[] = {{-5, "0s"},
+                {0, "0s"},
+                {1, "1ms"},
+                {17000, "17ms"},
+                {999001, "1s"},
+                {1500000, "1.500s"},
+                {60000000, "1m0s"},
+                {59999999, "1m0s"},
+                {360000000, "6m0s"},
+                {360000001, "6m1s"},
+                {4320000000, "1h12m0s"}};
+    char out[QUOTA_DURATION_BYTES];
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        quota_duration(rows[i].us, out);
+        assert_string_equal(out, rows[i].text);
+    }
+}
+
+static void test_without_memory(void **state)
+{
+    struct fixture *fixture = *state;
+    struct quota_lease lease;
+    struct quota_denial denial;
+    for (int at = 1; at <= 2; at++) {
+        int left = at;
+        mem_hook_set(kit_fail_at, &left);
+        enum status status = reserve(fixture, &lease, &denial);
+        mem_hook_set(NULL, NULL);
+        assert_int_equal(status, STATUS_NO_MEMORY);
+    }
+    assert_int_equal(reserve(fixture, &lease, &denial), STATUS_OK);
+    quota_lease_settle(&lease, 1, 0, 1, 0);
+}
+
+int main(void)
+{
+#define WITH(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        WITH(test_limits_hold_from_their_change),
+        WITH(test_budgets_come_back),
+        WITH(test_months_end),
+        WITH(test_counted_meanwhile),
+        WITH(test_without_memory),
+        cmocka_unit_test(test_durations),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
