@@ -193,7 +193,7 @@ enum status quota_sums_read(struct quota_sums *sums)
 void quota_sums_end(struct quota *quota, const struct quota_sums *sums)
 {
     struct quota_entry *entry = entry_of(quota, sums->tenant_id);
-    if (entry == NULL)
+    if (entry == NULL || entry->day == sums->day) /* another request has read them, too */
         return;
     entry->day = sums->day;
     for (int i = 0; i < 2; i++) {
@@ -298,7 +298,9 @@ struct quota_standing quota_standing(struct quota *quota, const char *tenant_id,
     struct quota_standing standing =
         quota_lease_standing(&entry->account, limit, quota_now_us(quota));
     if (quota_limits_form(limit)->window == QUOTA_DAY ||
-        quota_limits_form(limit)->window == QUOTA_MONTH)
+        quota_limits_form(limit)->window == QUOTA_MONTH) {
         standing.reset_us = standing.limit != 0 ? budget_reset_us(quota, limit) : 0;
+        standing.is_known = entry->day == today(quota);
+    }
     return standing;
 }

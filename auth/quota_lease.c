@@ -363,10 +363,11 @@ bool quota_lease_extend(struct quota_lease *lease, int64_t output, int64_t now_u
     *denial = (struct quota_denial){0};
     if (lease->account == NULL || lease->is_expired ||
         output + LIMIT_QUOTA_AHEAD <= lease->output ||
-        (lease->output_most > 0 && lease->output >= lease->output_most))
+        (lease->output_most > 0 && lease->output >= lease->output_most &&
+         output <= lease->output_most))
         return true;
     int64_t wanted = LIMIT_QUOTA_EXTENSION;
-    if (lease->output_most > 0)
+    if (lease->output_most > lease->output) /* below: more choices than were read of the body */
         wanted = least(wanted, lease->output_most - lease->output);
     int64_t more = extend_room(lease, wanted, now_us, denial);
     if (more > 0) {
@@ -415,7 +416,9 @@ void quota_lease_count(struct quota_account *account, int64_t prompt, int64_t ca
 struct quota_standing quota_lease_standing(struct quota_account *account, enum quota_limit limit,
                                            int64_t now_us)
 {
-    struct quota_standing standing = {.limit = account->set.values[limit].limit};
+    struct quota_standing standing = {.limit = account->set.values[limit].limit,
+                                      .is_shadow = account->set.values[limit].is_shadow,
+                                      .is_known = true};
     if (standing.limit == 0)
         return standing;
     int64_t room = room_of(account, (int)limit, now_us);

@@ -99,6 +99,8 @@ int64_t quota_lease_input(const struct quota_limits_set *set, int64_t prompt, in
 /* How a limit stands: what is left (never negative) and when a bucket is full again. */
 struct quota_standing {
     int64_t limit; /* 0 = none */
+    bool is_shadow;
+    bool is_known; /* false: a budget whose sums were not read today */
     int64_t remaining;
     int64_t reset_us;
 };

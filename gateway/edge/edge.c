@@ -149,7 +149,9 @@ static enum status open_stores(struct edge *edge)
                                        .batch_context = edge,
                                        .is_full = is_full,
                                        .keep_days = (uint32_t)edge->config->ledger_keep_days}));
-    return ledger_usage_open(&edge->usage, path);
+    TRY(ledger_usage_open(&edge->usage, path));
+    return quota_open(&edge->quota, &(struct quota_options){.tenants = auth_tenants(edge->auth),
+                                                            .usage = edge->usage});
 }
 
 static void run_reloaded(void *context, const struct config *config)
@@ -398,6 +400,7 @@ static void run_close(struct run *run)
         ledger_close(edge->ledger);
     edge_wait_destroy(edge->wait);
     edge_job_free_all(edge);
+    quota_close(edge->quota);
     edge_replay_destroy(edge->replay);
     if (edge->public_tls != NULL)
         tls_context_close(edge->public_tls);

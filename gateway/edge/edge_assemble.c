@@ -304,7 +304,8 @@ static void render_logprobs(const struct edge_assemble *assemble, const struct c
     buffer_append_char(out, '}');
 }
 
-static void render_choice(const struct edge_assemble *assemble, size_t index, struct buffer *out)
+static void render_choice(const struct edge_assemble *assemble, size_t index, const char *no_reason,
+                          struct buffer *out)
 {
     const struct choice *choice = &assemble->choices[index];
     buffer_append_text(out, "{\"index\":");
@@ -323,7 +324,7 @@ static void render_choice(const struct edge_assemble *assemble, size_t index, st
                                 : "\",\"logprobs\":");
     render_logprobs(assemble, choice, out);
     buffer_append_text(out, ",\"finish_reason\":");
-    render_value(out, &choice->finish, "null");
+    render_value(out, &choice->finish, no_reason);
     if (choice->has_token_ids) {
         buffer_append_text(out, ",\"token_ids\":[");
         buffer_append_slice(out, buffer_slice(&choice->token_ids));
@@ -333,16 +334,18 @@ static void render_choice(const struct edge_assemble *assemble, size_t index, st
 }
 
 /* A generation has one choice, whose members are its own. */
-static void render_generation(const struct edge_assemble *assemble, struct buffer *out)
+static void render_generation(const struct edge_assemble *assemble, const char *no_reason,
+                              struct buffer *out)
 {
     const struct choice *choice = &assemble->choices[0];
     buffer_append_text(out, "\"text\":\"");
     buffer_append_slice(out, buffer_slice(&choice->text));
     buffer_append_text(out, "\",\"finish_reason\":");
-    render_value(out, &choice->finish, "null");
+    render_value(out, &choice->finish, no_reason);
 }
 
-static void render_choices(const struct edge_assemble *assemble, struct buffer *out)
+static void render_choices(const struct edge_assemble *assemble, const char *no_reason,
+                           struct buffer *out)
 {
     bool is_first = true;
     buffer_append_text(out, "\"choices\":[");
@@ -352,7 +355,7 @@ static void render_choices(const struct edge_assemble *assemble, struct buffer *
         if (!is_first)
             buffer_append_char(out, ',');
         is_first = false;
-        render_choice(assemble, i, out);
+        render_choice(assemble, i, no_reason, out);
     }
     buffer_append_char(out, ']');
 }
@@ -361,15 +364,16 @@ enum status edge_assemble_render(const struct edge_assemble *assemble,
                                  const struct edge_final *final, struct slice fallback,
                                  struct buffer *out)
 {
+    const char *no_reason = final->is_limited ? "\"length\"" : "null";
     buffer_append_char(out, '{');
     buffer_append_slice(out, assemble->head.length != 0 ? buffer_slice(&assemble->head) : fallback);
     buffer_append_text(out, "\"object\":\"");
     buffer_append_text(out, edge_stream_names(assemble->form)->whole);
     buffer_append_text(out, "\",");
     if (assemble->form == EDGE_STREAM_GENERATION)
-        render_generation(assemble, out);
+        render_generation(assemble, no_reason, out);
     else
-        render_choices(assemble, out);
+        render_choices(assemble, no_reason, out);
     buffer_append_text(out, ",\"usage\":");
     edge_stream_append_usage(out, final);
     buffer_append_text(out, ",\"service_tier\":\"");

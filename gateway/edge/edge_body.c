@@ -1,11 +1,23 @@
 #include "gateway/edge/edge_body.h"
 
 #include "config/base/json_scan.h"
+#include "config/base/limits.h"
 #include "gateway/edge/edge_json.h"
 
 /* What the edge reads, and what engines take from the edge alone: a tenant that could set these
  * would overtake others or choose whose cached prompts it sees. */
-enum field { MODEL, STREAM, STREAM_OPTIONS, SERVICE_TIER, PRIORITY, CACHE_SALT, FIELDS };
+enum field {
+    MODEL,
+    STREAM,
+    STREAM_OPTIONS,
+    SERVICE_TIER,
+    PRIORITY,
+    CACHE_SALT,
+    MAX_TOKENS,
+    MAX_COMPLETION_TOKENS,
+    N,
+    FIELDS
+};
 
 static enum status read_flag(struct slice value, const char *param, bool *out)
 {
@@ -46,6 +58,23 @@ static enum status read_priority(struct slice value, struct edge_body *out)
     return STATUS_OK;
 }
 
+/* What is no whole number here is the engine's to refuse. */
+static uint64_t read_count(const struct json_scan_field *field, uint64_t otherwise)
+{
+    uint64_t number = 0;
+    if (field->value.bytes == NULL ||
+        edge_json_number(field->value, INT32_MAX, &number) != STATUS_OK)
+        return otherwise;
+    return number;
+}
+
+static void read_output_most(const struct json_scan_field fields[FIELDS], struct edge_body *out)
+{
+    uint64_t most = read_count(&fields[MAX_COMPLETION_TOKENS], read_count(&fields[MAX_TOKENS], 0));
+    uint64_t choices = read_count(&fields[N], 1);
+    out->output_most = (int64_t)(most * (choices <= LIMIT_CHOICES ? choices : 1));
+}
+
 /* The options' own members are found as the body's are: the value is a valid object already, but a
  * member may stand in it twice. */
 static enum status read_stream_options(struct slice value, bool *out)
@@ -60,17 +89,22 @@ static enum status read_stream_options(struct slice value, bool *out)
 enum status edge_body_read(struct slice body, struct edge_body *out)
 {
     *out = (struct edge_body){0};
-    struct json_scan_field fields[FIELDS] = {[MODEL] = {.name = "model"},
-                                             [STREAM] = {.name = "stream"},
-                                             [STREAM_OPTIONS] = {.name = "stream_options"},
-                                             [SERVICE_TIER] = {.name = "service_tier"},
-                                             [PRIORITY] = {.name = "priority"},
-                                             [CACHE_SALT] = {.name = "cache_salt"}};
+    struct json_scan_field fields[FIELDS] = {
+        [MODEL] = {.name = "model"},
+        [STREAM] = {.name = "stream"},
+        [STREAM_OPTIONS] = {.name = "stream_options"},
+        [SERVICE_TIER] = {.name = "service_tier"},
+        [PRIORITY] = {.name = "priority"},
+        [CACHE_SALT] = {.name = "cache_salt"},
+        [MAX_TOKENS] = {.name = "max_tokens"},
+        [MAX_COMPLETION_TOKENS] = {.name = "max_completion_tokens"},
+        [N] = {.name = "n"}};
     TRY(json_scan(body, fields, FIELDS));
     TRY(read_forged(&fields[CACHE_SALT]));
     TRY(read_flag(fields[STREAM].value, "stream", &out->is_stream));
     TRY(read_priority(fields[PRIORITY].value, out));
     read_tier(fields[SERVICE_TIER].value, out);
+    read_output_most(fields, out);
     TRY(read_stream_options(fields[STREAM_OPTIONS].value, &out->includes_usage));
     if (json_scan_is_string(fields[MODEL].value))
         json_scan_unescape(fields[MODEL].value, out->model, sizeof out->model);

@@ -19,6 +19,7 @@ struct edge_body {
     enum service_class tier;
     bool has_priority;
     uint32_t priority;
+    int64_t output_most;               /* tokens of all choices that were asked for; 0 = not said */
     bool includes_usage;               /* stream_options.include_usage */
     char model[EDGE_BODY_MODEL_BYTES]; /* for the ledger; cut at a character when longer, "" = none
                                         */

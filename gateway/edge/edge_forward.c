@@ -1,6 +1,7 @@
 #include "gateway/edge/edge_forward.h"
 
 #include "config/base/limits.h"
+#include "config/base/log.h"
 #include "config/base/mem.h"
 #include "gateway/edge/edge_credential.h"
 #include "gateway/edge/edge_head.h"
@@ -149,6 +150,13 @@ static enum status forward_class(struct edge *edge, struct edge_job_options *opt
     return STATUS_OK;
 }
 
+/* Budgets are known from the ledger, which only a thread that may wait can ask. */
+static bool forward_reads_sums(const struct edge_job_options *options)
+{
+    return options->is_generation &&
+           quota_wants_sums(options->edge->quota, options->principal->tenant_id);
+}
+
 /* A request whose large body is checked on the scanner's thread: with a copy, since the client may
  * leave meanwhile. The copy is what the engine gets. */
 struct forward_scan {
@@ -161,6 +169,8 @@ struct forward_scan {
     struct principal principal;
     struct edge_job_options options;
     struct slice body; /* options.bytes, which are this one's until the job starts */
+    bool reads_sums;   /* of a tenant with a budget, once a day */
+    struct quota_sums sums;
     enum status status;
     struct error_note note;
 };
@@ -182,6 +192,12 @@ static void scan_work(struct loop_worker_task *task)
 {
     struct forward_scan *scan = (struct forward_scan *)task;
     scan->status = edge_body_read(scan->body, &scan->options.body);
+    if (scan->status == STATUS_OK && scan->reads_sums &&
+        quota_sums_read(&scan->sums) != STATUS_OK) {
+        log_failure(LOG_WARN, "quota_sums_unread");
+        scan->status = status_fail(STATUS_UNAVAILABLE, __FILE__, __LINE__, NULL,
+                                   "What was used today cannot be read now; try again shortly.");
+    }
     if (scan->status != STATUS_OK)
         scan->note = *status_note();
 }
@@ -199,7 +215,9 @@ static void scan_done(struct loop_worker_task *task)
     struct edge *edge = scan->edge;
     if (scan->status != STATUS_OK)
         status_note_set(&scan->note);
-    else if (scan->request != NULL)
+    else if (scan->reads_sums)
+        quota_sums_end(edge->quota, &scan->sums);
+    if (scan->status == STATUS_OK && scan->request != NULL)
         scan->status = forward_class(edge, &scan->options);
     if (scan->request == NULL) {
         handle_over(edge, &scan->access, 499);
@@ -236,6 +254,9 @@ static enum status scan_start(const struct edge_job_options *options)
     scan->options.principal = &scan->principal;
     scan->options.access = &scan->access;
     scan->options.bytes = bytes;
+    scan->reads_sums = forward_reads_sums(options);
+    if (scan->reads_sums)
+        quota_sums_begin(edge->quota, scan->principal.tenant_id, &scan->sums);
     if (edge->scans != NULL)
         edge->scans->previous = scan;
     edge->scans = scan;
@@ -267,7 +288,9 @@ static void handle_forward(struct edge *edge, struct http_request *request,
                                                               : EDGE_STREAM_GENERATION};
     enum status status = forward_admit(edge, request, access, &options, &principal);
     bool is_post = slice_is(http_method(request), "POST");
-    bool is_large = is_post && http_body(request).length > LIMIT_SMALL_BODY_BYTES;
+    bool is_large =
+        status == STATUS_OK && is_post && http_body(request).length > 0 &&
+        (http_body(request).length > LIMIT_SMALL_BODY_BYTES || forward_reads_sums(&options));
     if (status == STATUS_OK && is_large)
         status = scan_start(&options);
     else if (status == STATUS_OK && is_post)

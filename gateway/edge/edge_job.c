@@ -9,6 +9,7 @@
 #include "gateway/edge/edge_assemble.h"
 #include "gateway/edge/edge_head.h"
 #include "gateway/edge/edge_json.h"
+#include "gateway/edge/edge_quota.h"
 #include "gateway/edge/edge_replay.h"
 #include "gateway/edge/edge_settle.h"
 #include "gateway/edge/edge_stream.h"
@@ -25,6 +26,7 @@ enum {
     CUTS_MAX = 2, /* engines that went away with a request: a third one might do it for its sake */
     CONTENT_TYPE_BYTES = 64,
     FALLBACK_BYTES = 1024,
+    HEADERS_MOST = 6 + EDGE_QUOTA_HEADERS, /* of an answer */
 };
 
 static const char FOREIGN[] = "The engine is of another version; try again later.";
@@ -49,6 +51,7 @@ struct edge_job {
     char *bytes; /* a copy of a large body, which may outlive the client's request; or NULL */
     struct edge_access access;
     struct edge_settle settle;
+    struct edge_quota quota;   /* a generation's */
     struct error_note failure; /* what the client hears instead of a normal end; OK = nothing */
     bool is_generation;
     enum edge_stream_form form;
@@ -77,6 +80,7 @@ struct edge_job {
 
 static void job_free(struct edge_job *job)
 {
+    edge_quota_settle(&job->quota, job->edge, &job->stream);
     edge_stream_deinit(&job->stream);
     edge_assemble_destroy(job->assemble);
     buffer_deinit(&job->relay);
@@ -194,14 +198,18 @@ static void end_stream(struct edge_job *job, struct buffer *out)
         buffer_append_slice(out, buffer_slice(&job->relay));
         buffer_append_text(out, "\n\n");
     } else {
+        struct buffer fallback;
+        buffer_init(&fallback, FALLBACK_BYTES);
+        end_fallback(job, true, &fallback);
+        if (job->stream.final.is_limited)
+            edge_quota_append_ends(
+                &job->quota, job->form,
+                buffer_slice(job->stream.first.length != 0 ? &job->stream.first : &fallback),
+                job->body.includes_usage, out);
         if (job->body.includes_usage || job->form == EDGE_STREAM_GENERATION ||
-            job->stream.final.is_explained) {
-            struct buffer fallback;
-            buffer_init(&fallback, FALLBACK_BYTES);
-            end_fallback(job, true, &fallback);
+            job->stream.final.is_explained)
             edge_stream_append_usage_chunk(out, &job->stream, job->form, buffer_slice(&fallback));
-            buffer_deinit(&fallback);
-        }
+        buffer_deinit(&fallback);
         buffer_append_text(out, "data: [DONE]\n\n");
     }
     if (out->status == STATUS_OK)
@@ -211,7 +219,8 @@ static void end_stream(struct edge_job *job, struct buffer *out)
 }
 
 /* Headers that every answer of the API carries beside x-request-id. */
-static size_t end_headers(const struct edge_job *job, char ms[24], struct http_header headers[4])
+static size_t end_headers(const struct edge_job *job, char ms[24],
+                          struct http_header headers[HEADERS_MOST])
 {
     uint64_t number = (uint64_t)(loop_now_us(job->edge->loop) - job->access.arrived_us) / 1000;
     size_t at = 24;
@@ -220,7 +229,7 @@ static size_t end_headers(const struct edge_job *job, char ms[24], struct http_h
     while ((number /= 10) != 0);
     headers[0] = (struct http_header){"openai-processing-ms", {ms + at, 24 - at}};
     headers[1] = (struct http_header){"openai-version", SLICE("2020-10-01")};
-    return 2;
+    return 2 + edge_quota_headers(&job->quota, headers + 2);
 }
 
 static void end_failure(struct edge_job *job)
@@ -271,7 +280,7 @@ static void end_assembled(struct edge_job *job, struct buffer *out)
         end_failure(job);
         return;
     }
-    struct http_header headers[4];
+    struct http_header headers[HEADERS_MOST];
     char ms[24];
     size_t count = end_headers(job, ms, headers);
     headers[count++] = (struct http_header){"content-type", SLICE("application/json")};
@@ -282,7 +291,7 @@ static void end_assembled(struct edge_job *job, struct buffer *out)
 
 static void end_relayed(struct edge_job *job)
 {
-    struct http_header headers[6];
+    struct http_header headers[HEADERS_MOST];
     char ms[24];
     size_t count = end_headers(job, ms, headers);
     headers[count++] = (struct http_header){"content-type", slice_of(job->content_type)};
@@ -305,6 +314,8 @@ static void end_check_finish(struct edge_job *job)
         job_fail(job, STATUS_UNAVAILABLE, "The engine ended in the middle of the answer.");
     else if (strcmp(finish, "deadline") == 0 || strcmp(finish, "timeout") == 0)
         job_fail(job, STATUS_DEADLINE, "The request reached its deadline.");
+    else if (job->quota.is_stopped && strcmp(finish, "cancelled") == 0)
+        job->stream.final.is_limited = true;
     else if (strcmp(finish, "cancelled") == 0 || strcmp(finish, "error") == 0)
         job_fail(job, STATUS_UNAVAILABLE, "The engine could not finish the answer.");
 }
@@ -312,6 +323,7 @@ static void end_check_finish(struct edge_job *job)
 /* Writes the client's end, once; the request may be gone when it returns. */
 static void job_end_client(struct edge_job *job)
 {
+    edge_quota_settle(&job->quota, job->edge, &job->stream);
     if (job->request == NULL || job->is_ended)
         return;
     job->is_ended = true;
@@ -346,6 +358,8 @@ static void job_end_client(struct edge_job *job)
 
 static const char *settle_finish(const struct edge_job *job)
 {
+    if (job->quota.is_stopped && strcmp(job->stream.final.finish, "cancelled") == 0)
+        return "quota";
     if (job->stream.has_final)
         return job->stream.final.finish;
     if (!job->is_cancelled)
@@ -491,6 +505,16 @@ void edge_job_cancel(struct edge_job *job, enum edge_cancel reason, const char *
     job_unhold(job);
 }
 
+/* A limit of the tenant is met: the engine stops, what it has computed is still passed on. */
+static void job_stop(struct edge_job *job)
+{
+    job_hold(job);
+    job->is_cancelled = true;
+    if (job->exchange != NULL)
+        cancel_exchange(job);
+    job_unhold(job);
+}
+
 static void job_timer(void *context)
 {
     struct edge_job *job = context;
@@ -538,7 +562,7 @@ static void client_look_paused(struct edge_job *job)
 
 static void head_begin_stream(struct edge_job *job)
 {
-    struct http_header headers[8];
+    struct http_header headers[HEADERS_MOST];
     char ms[24];
     size_t count = end_headers(job, ms, headers);
     headers[count++] =
@@ -622,10 +646,14 @@ static enum status job_chunk(void *context, struct slice rest)
         metric_observe(job->edge->metrics.first_token_seconds[job->service_class],
                        (double)(job->access.first_token_us - job->access.arrived_us) / 1e6);
     }
-    if (job->is_cancelled)
+    if (job->is_cancelled && !job->quota.is_stopped)
         return STATUS_OK;
+    if (!edge_quota_watch(&job->quota, job->edge, &job->stream, rest))
+        job_stop(job);
     if (job->assemble != NULL)
         return edge_assemble_add(job->assemble, rest);
+    if (job->request == NULL) /* stopped, and then the client left */
+        return STATUS_OK;
     struct buffer *out = &job->edge->scratch;
     buffer_clear(out);
     edge_stream_append_chunk(out, rest, job->body.includes_usage);
@@ -899,7 +927,9 @@ static void job_gone(void *context, bool is_early)
 
 static const struct edge_stream_callbacks stream_callbacks = {job_chunk, job_stand, job_final};
 
-static enum status start_create(struct edge_job **out, const struct edge_job_options *options)
+/* `refused` is what limits said when they refuse it. */
+static enum status start_create(struct edge_job **out, const struct edge_job_options *options,
+                                struct edge_quota *refused)
 {
     struct edge_job *job = mem_zalloc(1, sizeof *job);
     if (job == NULL) {
@@ -920,10 +950,17 @@ static enum status start_create(struct edge_job **out, const struct edge_job_opt
     job->stream.final.service_class = job->service_class;
     buffer_init(&job->relay, LIMIT_RELAYED_BYTES);
     job->deadline_us = loop_now_us(job->edge->loop) + job->deadline_ms * INT64_C(1000);
-    job->timer = loop_timer_create(job->edge->loop, job_timer, job);
-    job->client_timer = loop_timer_create(job->edge->loop, client_timer, job);
     enum status status = STATUS_OK;
-    if (job->timer == NULL || job->client_timer == NULL)
+    if (job->is_generation)
+        status =
+            edge_quota_reserve(&job->quota, job->edge, job->principal.tenant_id,
+                               http_body(options->request).length, &job->body, job->deadline_ms);
+    *refused = job->quota;
+    if (status == STATUS_OK) {
+        job->timer = loop_timer_create(job->edge->loop, job_timer, job);
+        job->client_timer = loop_timer_create(job->edge->loop, client_timer, job);
+    }
+    if (status == STATUS_OK && (job->timer == NULL || job->client_timer == NULL))
         status = status_fail(STATUS_NO_MEMORY, __FILE__, __LINE__, NULL, "no memory for a timer");
     if (status == STATUS_OK && job->is_generation && !job->body.is_stream)
         status = edge_assemble_create(&job->assemble, job->form);
@@ -939,10 +976,11 @@ void edge_job_start(const struct edge_job_options *options)
 {
     struct edge *edge = options->edge;
     struct edge_job *job = NULL;
-    if (start_create(&job, options) != STATUS_OK) {
+    struct edge_quota refused = {0};
+    if (start_create(&job, options, &refused) != STATUS_OK) {
         struct edge_access access = *options->access;
         access.code = http_error_of(status_note()->status)->http_code;
-        http_respond_failure(options->request);
+        edge_quota_refuse(&refused, options->request);
         edge_access_end(&access, &edge->metrics, loop_now_us(edge->loop));
         return;
     }

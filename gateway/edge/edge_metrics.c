@@ -69,6 +69,25 @@ static void init_classes(struct edge_metrics *metrics)
                    "Requests that asked for a better class of service than their tenant's best.");
 }
 
+static void init_quotas(struct edge_metrics *metrics)
+{
+    char labels[80];
+    for (int i = 0; i < QUOTA_LIMITS; i++) {
+        const char *limit = quota_limits_form((enum quota_limit)i)->member;
+        for (int shadow = 0; shadow < 2; shadow++) {
+            snprintf(labels, sizeof labels, "limit=\"%s\",mode=\"%s\"", limit,
+                     shadow ? "shadow" : "enforce");
+            metrics->quota_denials[i][shadow] =
+                init_plain(metrics, METRIC_COUNTER, "banyan_quota_denials_total", labels,
+                           "Requests refused because of a limit, or that it would have refused.");
+        }
+        snprintf(labels, sizeof labels, "limit=\"%s\"", limit);
+        metrics->quota_stops[i] =
+            init_plain(metrics, METRIC_COUNTER, "banyan_quota_stops_total", labels,
+                       "Answers that were ended in the middle because a limit was met.");
+    }
+}
+
 enum status edge_metrics_init(struct edge_metrics *metrics)
 {
     *metrics = (struct edge_metrics){0};
@@ -111,6 +130,7 @@ enum status edge_metrics_init(struct edge_metrics *metrics)
     metrics->jobs_running = init_plain(metrics, METRIC_GAUGE, "banyan_requests_running", "",
                                        "Requests at the engine or waiting for their ledger row.");
     init_waiting(metrics);
+    init_quotas(metrics);
     return STATUS_OK;
 }
 

@@ -7,6 +7,7 @@
  */
 #pragma once
 
+#include "auth/quota_limits.h"
 #include "config/base/metrics.h"
 #include "config/base/service_class.h"
 
@@ -65,7 +66,9 @@ struct edge_metrics {
     struct metric *rows_replayed;
     struct metric *rows_awaited;
     struct metric *readers_paused;
-    struct metric *cancelled[EDGE_CANCEL_COUNT]; /* {reason} */
+    struct metric *cancelled[EDGE_CANCEL_COUNT];   /* {reason} */
+    struct metric *quota_denials[QUOTA_LIMITS][2]; /* {limit,mode}: enforce, shadow */
+    struct metric *quota_stops[QUOTA_LIMITS];      /* {limit} */
 };
 
 enum status edge_metrics_init(struct edge_metrics *metrics);

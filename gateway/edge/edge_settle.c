@@ -38,8 +38,12 @@ static void settle_log(const struct ledger_row *row, const char *event)
 
 static void settle_committed(struct edge_settle *settle)
 {
+    const struct ledger_row *row = &settle->row;
     if (settle->status != STATUS_OK)
-        settle_log(&settle->row, "ledger_row_late");
+        settle_log(row, "ledger_row_late");
+    else /* a record that came twice counts twice until the day's sums are read again */
+        quota_count(settle->edge->quota, row->tenant_id, row->prompt_tokens, row->cached_tokens,
+                    row->completion_tokens);
     settle->done(settle->context, settle->status == STATUS_OK);
 }
 

@@ -12,6 +12,7 @@
 #include "auth/auth.h"
 #include "auth/ledger.h"
 #include "auth/ledger_usage.h"
+#include "auth/quota.h"
 #include "config/config.h"
 #include "gateway/edge/edge_held.h"
 #include "gateway/edge/edge_metrics.h"
@@ -35,6 +36,7 @@ struct edge {
     struct auth *auth;
     struct ledger *ledger;
     struct ledger_usage *usage;
+    struct quota *quota;
     struct edge_usage_call *usage_calls; /* all that are on their way */
     struct http1_client *client;
     struct edge_probe *probe;

@@ -283,8 +283,8 @@ void edge_stream_append_usage_chunk(struct buffer *out, const struct edge_stream
     buffer_append_text(out, "data: {");
     buffer_append_slice(out, stream->first.length != 0 ? buffer_slice(&stream->first) : fallback);
     if (form == EDGE_STREAM_GENERATION)
-        buffer_printf(out,
-                      "\"text\":\"\",\"finish_reason\":\"%s\",\"usage\":", stream->final.finish);
+        buffer_printf(out, "\"text\":\"\",\"finish_reason\":\"%s\",\"usage\":",
+                      stream->final.is_limited ? "length" : stream->final.finish);
     else
         buffer_append_text(out, "\"choices\":[],\"usage\":");
     edge_stream_append_usage(out, &stream->final);

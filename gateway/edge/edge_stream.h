@@ -39,6 +39,7 @@ struct edge_final {
     uint32_t completion_tokens;
     char finish[EDGE_STREAM_WORD_BYTES];
     bool is_estimated; /* made by the edge from what it has seen */
+    bool is_limited;   /* the edge stopped it: choices that had not ended end by "length" */
     int64_t queue_us;
     int64_t prefill_us;
     int64_t decode_us;

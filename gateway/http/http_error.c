@@ -74,12 +74,15 @@ void http_error_render(const struct error_note *note, struct buffer *out)
     render(http_error_of(note->status), slice_of(note->message), slice_of(note->param), out);
 }
 
-/* `extra` is one more header, or has a NULL name. */
-static void respond(struct http_request *request, const struct http_error *error,
-                    struct slice message, struct slice param, struct http_header extra)
+enum { EXTRA_MOST = 6 };
+
+static void respond_with(struct http_request *request, const struct http_error *error,
+                         struct slice message, struct slice param, const struct http_header *extra,
+                         size_t extra_count)
 {
-    struct http_header headers[6];
+    struct http_header headers[5 + EXTRA_MOST];
     size_t count = 0;
+    ASSERT(extra_count <= EXTRA_MOST);
     char after_s[16], after_ms[16];
     headers[count++] = (struct http_header){"content-type", SLICE("application/json")};
     if (error->http_code == 401)
@@ -92,14 +95,31 @@ static void respond(struct http_request *request, const struct http_error *error
         headers[count++] = (struct http_header){"retry-after-ms", slice_of(after_ms)};
         headers[count++] = (struct http_header){"retry-after", slice_of(after_s)};
     }
-    if (extra.name != NULL)
-        headers[count++] = extra;
+    for (size_t i = 0; i < extra_count; i++)
+        headers[count++] = extra[i];
     struct buffer body;
     buffer_init(&body, 8 * (STATUS_MESSAGE_BYTES + STATUS_PARAM_BYTES));
     render(error, message, param, &body);
     ASSERT(body.status == STATUS_OK);
     http_respond(request, error->http_code, headers, count, buffer_slice(&body));
     buffer_deinit(&body);
+}
+
+/* `extra` is one more header, or has a NULL name. */
+static void respond(struct http_request *request, const struct http_error *error,
+                    struct slice message, struct slice param, struct http_header extra)
+{
+    respond_with(request, error, message, param, &extra, extra.name != NULL ? 1 : 0);
+}
+
+void http_respond_limited(struct http_request *request, uint32_t retry_after_ms,
+                          const struct http_header *headers, size_t count)
+{
+    const struct error_note *note = status_note();
+    struct http_error error = *http_error_of(note->status);
+    error.retry_after_ms = retry_after_ms;
+    error.is_final = retry_after_ms == 0;
+    respond_with(request, &error, slice_of(note->message), slice_of(note->param), headers, count);
 }
 
 void http_respond_failure(struct http_request *request)

@@ -28,6 +28,11 @@ void http_respond_failure(struct http_request *request);
 void http_respond_error(struct http_request *request, enum status status, const char *param,
                         const char *format, ...) __attribute__((format(printf, 4, 5)));
 
+/* Answers with the thread's note, behind `headers` (at most 6 of the caller's): to be tried again
+ * after `retry_after_ms`, or not at all when that is 0. */
+void http_respond_limited(struct http_request *request, uint32_t retry_after_ms,
+                          const struct http_header *headers, size_t count);
+
 /* Answers that have no status: the door's own. 404 for an unknown path, 405 with `allow`, and any
  * other code (400, 413, 414, 431) with `reason`, or a fixed sentence when that is NULL. The
  * connection is closed behind 400, 414 and 431 over HTTP/1. */

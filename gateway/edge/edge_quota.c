@@ -1,0 +1,182 @@
+#include "gateway/edge/edge_quota.h"
+
+#include <stdio.h>
+
+#include "config/base/log.h"
+#include "gateway/http/http_error.h"
+
+enum {
+    RETRY_MS_MOST = 120000, /* SDKs do not wait for longer ones, they give up */
+    RETRY_MS_NOW = 1000,    /* when it is another request's end that is waited for */
+};
+
+/* --- before --- */
+
+static void reserve_tell(const struct edge_quota *quota, struct edge *edge, const char *tenant_id,
+                         bool is_denied)
+{
+    for (int i = 0; i < QUOTA_LIMITS; i++) {
+        if ((quota->denial.shadow & 1u << i) == 0)
+            continue;
+        metric_add(edge->metrics.quota_denials[i][true], 1);
+        LOG(LOG_INFO, "quota_shadow", LOG_TEXT("tenant", tenant_id),
+            LOG_TEXT("limit", quota_limits_form((enum quota_limit)i)->member));
+    }
+    if (is_denied)
+        metric_add(edge->metrics.quota_denials[quota->denial.limit][false], 1);
+}
+
+static void header_number(struct edge_quota *quota, const char *name, int64_t number)
+{
+    uint32_t at = quota->header_count++;
+    quota->names[at] = name;
+    snprintf(quota->headers[at], sizeof quota->headers[at], "%lld", (long long)number);
+}
+
+static void header_reset(struct edge_quota *quota, const char *name, int64_t us)
+{
+    uint32_t at = quota->header_count++;
+    quota->names[at] = name;
+    quota_duration(us, quota->headers[at]);
+}
+
+static void headers_make(struct edge_quota *quota, struct edge *edge, const char *tenant_id)
+{
+    static const enum quota_limit token_limits[] = {
+        QUOTA_TOKENS_PER_MINUTE, QUOTA_INPUT_TOKENS_PER_MINUTE, QUOTA_OUTPUT_TOKENS_PER_MINUTE};
+    struct quota_standing requests =
+        quota_standing(edge->quota, tenant_id, QUOTA_REQUESTS_PER_MINUTE);
+    struct quota_standing tokens = {0};
+    for (int i = 0; i < 3; i++) {
+        struct quota_standing at = quota_standing(edge->quota, tenant_id, token_limits[i]);
+        if (at.limit != 0 && (tokens.limit == 0 || at.remaining < tokens.remaining))
+            tokens = at;
+    }
+    quota->header_count = 0;
+    if (requests.limit != 0) {
+        header_number(quota, "x-ratelimit-limit-requests", requests.limit);
+        header_number(quota, "x-ratelimit-remaining-requests", requests.remaining);
+        header_reset(quota, "x-ratelimit-reset-requests", requests.reset_us);
+    }
+    if (tokens.limit != 0) {
+        header_number(quota, "x-ratelimit-limit-tokens", tokens.limit);
+        header_number(quota, "x-ratelimit-remaining-tokens", tokens.remaining);
+        header_reset(quota, "x-ratelimit-reset-tokens", tokens.reset_us);
+    }
+}
+
+enum status edge_quota_reserve(struct edge_quota *quota, struct edge *edge, const char *tenant_id,
+                               size_t body_bytes, const struct edge_body *body,
+                               uint32_t deadline_ms)
+{
+    enum status status = quota_reserve(edge->quota, tenant_id, body_bytes, body->output_most,
+                                       deadline_ms, &quota->lease, &quota->denial);
+    if (status == STATUS_NO_MEMORY)
+        return status;
+    reserve_tell(quota, edge, tenant_id, status != STATUS_OK);
+    headers_make(quota, edge, tenant_id);
+    return status;
+}
+
+size_t edge_quota_headers(const struct edge_quota *quota, struct http_header *out)
+{
+    for (uint32_t i = 0; i < quota->header_count; i++)
+        out[i] = (struct http_header){quota->names[i], slice_of(quota->headers[i])};
+    return quota->header_count;
+}
+
+void edge_quota_refuse(const struct edge_quota *quota, struct http_request *request)
+{
+    struct http_header headers[EDGE_QUOTA_HEADERS];
+    enum status status = status_note()->status;
+    const struct quota_denial *denial = &quota->denial;
+    if (status != STATUS_RATE_REQUESTS && status != STATUS_RATE_TOKENS && status != STATUS_QUOTA) {
+        http_respond_failure(request);
+        return;
+    }
+    int64_t ms = denial->reset_us == 0 ? RETRY_MS_NOW : (denial->reset_us + 999) / 1000;
+    ms = ms < RETRY_MS_MOST ? ms : RETRY_MS_MOST;
+    bool is_useless = denial->is_never || status == STATUS_QUOTA;
+    http_respond_limited(request, is_useless ? 0 : (uint32_t)ms, headers,
+                         edge_quota_headers(quota, headers));
+}
+
+/* --- while it runs --- */
+
+/* Which choice a frame is of, and whether it says why that one ends. Quotes in texts are escaped. */
+static void watch_choice(struct edge_quota *quota, struct slice rest)
+{
+    static const char index[] = "\"index\":";
+    static const char reason[] = "\"finish_reason\":\"";
+    const char *found = memmem(rest.bytes, rest.length, index, sizeof index - 1);
+    const char *number = found + sizeof index - 1;
+    uint32_t bit = 1;
+    if (found != NULL && number < rest.bytes + rest.length)
+        bit = 1u << ((unsigned)(*number - '0') & 31u);
+    quota->begun |= bit;
+    if (memmem(rest.bytes, rest.length, reason, sizeof reason - 1) != NULL)
+        quota->ended |= bit;
+}
+
+bool edge_quota_watch(struct edge_quota *quota, struct edge *edge, const struct edge_stream *stream,
+                      struct slice rest)
+{
+    struct quota_denial denial = {0};
+    int64_t now_us = quota_now_us(edge->quota);
+    if (!quota->has_prompt) {
+        quota->has_prompt = true;
+        quota_lease_prompt(&quota->lease, stream->final.prompt_tokens, stream->final.cached_tokens,
+                           now_us);
+    }
+    watch_choice(quota, rest);
+    if (quota->is_stopped ||
+        quota_lease_extend(&quota->lease, stream->tokens_seen, now_us, &denial))
+        return true;
+    quota->is_stopped = true;
+    metric_add(edge->metrics.quota_stops[denial.limit], 1);
+    return false;
+}
+
+void edge_quota_append_ends(const struct edge_quota *quota, enum edge_stream_form form,
+                            struct slice first, bool with_null_usage, struct buffer *out)
+{
+    uint32_t open = (quota->begun != 0 ? quota->begun : 1) & ~quota->ended;
+    for (int i = 0; i < LIMIT_CHOICES && quota->is_stopped && form != EDGE_STREAM_GENERATION; i++) {
+        if ((open & 1u << i) == 0)
+            continue;
+        buffer_append_text(out, "data: {");
+        buffer_append_slice(out, first);
+        buffer_printf(out, "\"choices\":[{\"index\":%d,%s,\"logprobs\":null,", i,
+                      form == EDGE_STREAM_CHAT ? "\"delta\":{}" : "\"text\":\"\"");
+        buffer_append_text(out, "\"finish_reason\":\"length\"}]");
+        buffer_append_text(out, with_null_usage ? ",\"usage\":null}\n\n" : "}\n\n");
+    }
+}
+
+void edge_quota_settle(struct edge_quota *quota, struct edge *edge,
+                       const struct edge_stream *stream)
+{
+    const struct edge_final *final = &stream->final;
+    quota_lease_settle(&quota->lease, final->prompt_tokens, final->cached_tokens,
+                       stream->has_final ? final->completion_tokens : stream->tokens_seen,
+                       quota_now_us(edge->quota));
+}
+
+/* --- GET /v1/me --- */
+
+void edge_quota_append(struct edge *edge, const char *tenant_id, struct buffer *out)
+{
+    for (int i = 0; i < QUOTA_LIMITS; i++) {
+        struct quota_standing at = quota_standing(edge->quota, tenant_id, (enum quota_limit)i);
+        if (at.limit == 0)
+            continue;
+        buffer_printf(out, ",\"%s\":{\"limit\":%lld,\"remaining\":",
+                      quota_limits_form((enum quota_limit)i)->member, (long long)at.limit);
+        if (at.is_known)
+            buffer_append_number(out, (uint64_t)at.remaining);
+        else
+            buffer_append_text(out, "null");
+        buffer_printf(out, ",\"reset_ms\":%lld,\"mode\":\"%s\"}",
+                      (long long)((at.reset_us + 999) / 1000), at.is_shadow ? "shadow" : "enforce");
+    }
+}

@@ -1,0 +1,63 @@
+/* edge_quota: a request and its tenant's limits: may it begin, may it go on, what the client hears.
+ *
+ *   reserve ─┬─► 429 with limit, scope, used, requested, reset; nothing is charged
+ *            └─► headers of the answer ─► each frame: watched ─► stopped, or settled at its end
+ *
+ * Owns:     the lease, in the request's memory; header texts.
+ * Thread:   the loop's.
+ * Cost:     under 1 µs a request; two compares a frame until a lease has to be extended.
+ * Not here: limits and accounts (auth/quota), who ends a request (edge_job).
+ *
+ * A stream whose limit is met ends behind a whole token: the engine is told to stop, what it had
+ * computed by then is passed on and counted, and choices that have not ended get the finish_reason
+ * "length", which every client knows; the ledger's row says "quota". Then usage and [DONE] as ever.
+ */
+#pragma once
+
+#include "auth/quota.h"
+#include "gateway/edge/edge_body.h"
+#include "gateway/edge/edge_state.h"
+#include "gateway/edge/edge_stream.h"
+#include "gateway/http/request.h"
+
+enum { EDGE_QUOTA_HEADERS = 6 };
+
+struct edge_quota {
+    struct quota_lease lease;
+    struct quota_denial denial;
+    bool has_prompt; /* the lease knows the engine's count of it */
+    bool is_stopped; /* a limit was met in the middle */
+    uint32_t begun;  /* bits of choices that have sent something, */
+    uint32_t ended;  /* and their reason */
+    uint32_t header_count;
+    char headers[EDGE_QUOTA_HEADERS][QUOTA_DURATION_BYTES];
+    const char *names[EDGE_QUOTA_HEADERS];
+};
+
+/* Charges all limits or none: RATE_REQUESTS, RATE_TOKENS, QUOTA, NO_MEMORY. Counts denials, also
+ * those of shadow limits. */
+enum status edge_quota_reserve(struct edge_quota *quota, struct edge *edge, const char *tenant_id,
+                               size_t body_bytes, const struct edge_body *body,
+                               uint32_t deadline_ms);
+/* The answer to a request that was not let in, from the thread's note: 429 with retry-after(-ms)
+ * where waiting helps, x-should-retry: false where it does not. Other failures as they are. */
+void edge_quota_refuse(const struct edge_quota *quota, struct http_request *request);
+/* x-ratelimit-{limit,remaining,reset}-{requests,tokens} as they were when the request was let in:
+ * of the tightest bucket, and none of those that the tenant has not. Up to EDGE_QUOTA_HEADERS;
+ * returns how many. */
+size_t edge_quota_headers(const struct edge_quota *quota, struct http_header *out);
+
+/* A frame for the client has come. False, once: the answer is to be stopped. */
+bool edge_quota_watch(struct edge_quota *quota, struct edge *edge, const struct edge_stream *stream,
+                      struct slice rest);
+/* Appends a frame for each choice of a stopped stream that has not ended. `first`: the members
+ * before "choices". */
+void edge_quota_append_ends(const struct edge_quota *quota, enum edge_stream_form form,
+                            struct slice first, bool with_null_usage, struct buffer *out);
+/* What was used, when the answer has its end or there will be none; later calls do nothing. */
+void edge_quota_settle(struct edge_quota *quota, struct edge *edge,
+                       const struct edge_stream *stream);
+
+/* `,"member":{"limit","remaining","reset_ms","mode"}` for each limit that the tenant has; remaining
+ * is null for a budget that was not used since the start or midnight. */
+void edge_quota_append(struct edge *edge, const char *tenant_id, struct buffer *out);
