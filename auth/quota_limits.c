@@ -400,7 +400,7 @@ enum status quota_limits_get(struct tenants *tenants, struct slice tenant_id,
     return STATUS_OK;
 }
 
-static void resolve_over(struct quota_limits_set *out, const struct quota_limits_set *set)
+void quota_limits_over(struct quota_limits_set *out, const struct quota_limits_set *set)
 {
     for (int i = 0; i < QUOTA_LIMITS; i++) {
         if (set->values[i].limit != 0)
@@ -420,9 +420,9 @@ void quota_limits_resolve(struct tenants *tenants, struct slice tenant_id,
     const struct quota_plan_record *plan =
         own != NULL ? plan_find(tenants, slice_of(own->plan_id)) : NULL;
     if (plan != NULL)
-        resolve_over(out, &plan->plan.set);
+        quota_limits_over(out, &plan->plan.set);
     if (own != NULL)
-        resolve_over(out, &own->set);
+        quota_limits_over(out, &own->set);
     pthread_rwlock_unlock(&tenants->memory);
 }
 

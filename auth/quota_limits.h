@@ -58,6 +58,9 @@ struct quota_tenant {
  * {"limit":n,"mode":"shadow"}; null for none unless `is_sparse`, which leaves those out. */
 void quota_limits_append(const struct quota_limits_set *set, bool is_sparse, struct buffer *out);
 
+/* The values that `set` has, over those of `out`. */
+void quota_limits_over(struct quota_limits_set *out, const struct quota_limits_set *set);
+
 /* --- plans --- */
 
 struct quota_plan_fields {

@@ -8,6 +8,7 @@
 #include "gateway/admin/admin_change.h"
 #include "gateway/admin/admin_guard.h"
 #include "gateway/admin/admin_keys.h"
+#include "gateway/admin/admin_limits.h"
 #include "gateway/admin/admin_prompts.h"
 #include "gateway/admin/admin_requests.h"
 #include "gateway/admin/admin_state.h"

@@ -47,6 +47,32 @@ static enum status read_number(struct admin_body_field *field, const json_t *val
     return STATUS_OK;
 }
 
+/* {"limit":n,"mode":"enforce"|"shadow"}, the mode enforce when it is not there. */
+static enum status read_limit(struct admin_body_field *field, json_t *value)
+{
+    const char *key;
+    json_t *member;
+    char where[STATUS_PARAM_BYTES];
+    if (!json_is_object(value))
+        return read_number(field, value);
+    json_object_foreach(value, key, member)
+    {
+        const char *mode = strcmp(key, "mode") == 0 ? json_string_value(member) : NULL;
+        snprintf(where, sizeof where, "%s.%.32s", field->name, key);
+        field->is_shadow |= mode != NULL && strcmp(mode, "shadow") == 0;
+        if (strcmp(key, "limit") != 0 && strcmp(key, "mode") != 0)
+            FAIL_PARAM(STATUS_UNSUPPORTED, where, "There is no field %s here.", where);
+        if (strcmp(key, "mode") == 0 && !field->is_shadow &&
+            (mode == NULL || strcmp(mode, "enforce") != 0))
+            FAIL_PARAM(STATUS_INVALID, where, "%s must be one of enforce, shadow.", where);
+    }
+    snprintf(where, sizeof where, "%s.limit", field->name);
+    member = json_object_get(value, "limit");
+    if (member == NULL)
+        FAIL_PARAM(STATUS_INVALID, where, "%s is missing.", where);
+    return read_number(field, member);
+}
+
 /* --- words --- */
 
 static enum status read_word(struct admin_body_field *field, const json_t *value, const char *where)
@@ -206,13 +232,16 @@ static enum status read_messages(struct admin_body_field *field, const json_t *v
 
 static enum status read_value(struct admin_body_field *field, json_t *value)
 {
+    field->is_null = json_is_null(value);
     switch (field->kind) {
     case ADMIN_BODY_TEXT:
         return read_text(field, value);
+    case ADMIN_BODY_TEXT_OR_NULL:
+        return field->is_null ? STATUS_OK : read_text(field, value);
     case ADMIN_BODY_NUMBER_OR_NULL:
-        if (json_is_null(value))
-            return STATUS_OK;
-        return read_number(field, value);
+        return field->is_null ? STATUS_OK : read_number(field, value);
+    case ADMIN_BODY_LIMIT:
+        return field->is_null ? STATUS_OK : read_limit(field, value);
     case ADMIN_BODY_NUMBER:
         return read_number(field, value);
     case ADMIN_BODY_WORD:
@@ -273,7 +302,6 @@ enum status admin_body_read(struct slice body, struct admin_body_field *fields, 
 {
     for (size_t i = 0; i < count; i++) {
         ASSERT(fields[i].kind != ADMIN_BODY_TEXT || (size_t)fields[i].most < sizeof fields[i].text);
-        ASSERT(fields[i].kind != ADMIN_BODY_NUMBER_OR_NULL || fields[i].least > 0);
         buffer_init(&fields[i].json, fields[i].kind == ADMIN_BODY_PAIRS ? LIMIT_METADATA_BYTES
                                                                         : LIMIT_ADMIN_BODY_BYTES);
     }

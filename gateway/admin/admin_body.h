@@ -14,13 +14,16 @@
 enum admin_body_kind {
     ADMIN_BODY_TEXT,           /* → text */
     ADMIN_BODY_NUMBER,         /* → number */
-    ADMIN_BODY_NUMBER_OR_NULL, /* → number, 0 for null: `least` is above it */
-    ADMIN_BODY_WORD,           /* one word that `find` knows → number */
-    ADMIN_BODY_WORDS,          /* a list of such words, each once → number, their sum */
-    ADMIN_BODY_PAIRS,          /* an object of strings, as OpenAI's metadata → json */
-    ADMIN_BODY_NAMES,          /* a list of texts, each once → json, number: how many */
-    ADMIN_BODY_LONG_TEXT,      /* of any characters, not empty → json */
-    ADMIN_BODY_MESSAGES,       /* a chat's, at least one → json */
+    ADMIN_BODY_TEXT_OR_NULL,   /* → text, "" and is_null for null */
+    ADMIN_BODY_NUMBER_OR_NULL, /* → number, 0 and is_null for null */
+    ADMIN_BODY_LIMIT, /* a number, {"limit":n,"mode":"enforce"|"shadow"} or null → number, is_shadow,
+                       * is_null */
+    ADMIN_BODY_WORD,      /* one word that `find` knows → number */
+    ADMIN_BODY_WORDS,     /* a list of such words, each once → number, their sum */
+    ADMIN_BODY_PAIRS,     /* an object of strings, as OpenAI's metadata → json */
+    ADMIN_BODY_NAMES,     /* a list of texts, each once → json, number: how many */
+    ADMIN_BODY_LONG_TEXT, /* of any characters, not empty → json */
+    ADMIN_BODY_MESSAGES,  /* a chat's, at least one → json */
 };
 
 struct admin_body_field {
@@ -33,6 +36,8 @@ struct admin_body_field {
     const char *words;                   /* the known ones, for the message */
     /* Results. */
     bool is_given;
+    bool is_null;
+    bool is_shadow;
     char text[256]; /* valid UTF-8 without NUL */
     int64_t number;
     struct buffer json;

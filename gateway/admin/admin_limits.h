@@ -1,0 +1,18 @@
+/* admin_limits: /admin/v1/tenants/{id}/limits and /admin/v1/plans: what tenants may use.
+ *
+ * Owns:     nothing.
+ * Thread:   the worker's; admin_limits_get on the loop's too.
+ * Cost:     a change is one commit; plans are told with how many tenants refer to them.
+ * Not here: what limits mean (auth/quota_limits), who is refused (edge_quota).
+ */
+#pragma once
+
+#include "gateway/admin/admin_call.h"
+
+enum status admin_limits_get(struct admin_call *call);
+enum status admin_limits_put(struct admin_call *call);
+enum status admin_limits_plan_create(struct admin_call *call);
+enum status admin_limits_plan_list(struct admin_call *call);
+enum status admin_limits_plan_get(struct admin_call *call);
+enum status admin_limits_plan_update(struct admin_call *call);
+enum status admin_limits_plan_delete(struct admin_call *call);
