@@ -155,12 +155,12 @@ enum status cli_print_list(const struct cli_call *call, const json_t *list,
 
 /* --- objects --- */
 
-static void object_line(const char *name, struct slice value, struct buffer *out)
+static void object_line(const char *name, size_t width, struct slice value, struct buffer *out)
 {
     struct buffer safe;
     buffer_init(&safe, VALUE_BYTES_MAX);
     cli_text_append(&safe, slice_of(name));
-    cli_text_append_fit(out, buffer_slice(&safe), NAME_COLUMNS, false);
+    cli_text_append_fit(out, buffer_slice(&safe), width, false);
     buffer_append_char(out, ' ');
     cli_text_append(out, value);
     buffer_append_char(out, '\n');
@@ -174,12 +174,15 @@ enum status cli_print_object(const struct cli_call *call, struct slice bytes, co
         return cli_print_raw(call, bytes);
     struct buffer value;
     struct buffer text;
+    size_t width = NAME_COLUMNS;
+    for (size_t i = 0; i < count; i++)
+        width = strlen(columns[i].title) > width ? strlen(columns[i].title) : width;
     buffer_init(&value, VALUE_BYTES_MAX);
     buffer_init(&text, LIMIT_CLI_TABLE_BYTES);
     for (size_t i = 0; i < count; i++) {
         buffer_clear(&value);
         cli_print_value(object, &columns[i], &value);
-        object_line(columns[i].title, buffer_slice(&value), &text);
+        object_line(columns[i].title, width, buffer_slice(&value), &text);
     }
     const char *key;
     json_t *entry;
@@ -188,7 +191,7 @@ enum status cli_print_object(const struct cli_call *call, struct slice bytes, co
         buffer_clear(&value);
         buffer_printf(&value, "%s=", key);
         value_other(entry, &value);
-        object_line("META", buffer_slice(&value), &text);
+        object_line("META", width, buffer_slice(&value), &text);
     }
     enum status status = value.status != STATUS_OK ? value.status : text.status;
     if (status == STATUS_OK)

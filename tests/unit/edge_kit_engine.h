@@ -61,15 +61,20 @@ static void engine_final(int fd, int tokens, const char *finish)
 {
     char frame[512];
     uint64_t record_seq = engine_record_add(engine_request_head, tokens, finish);
-    snprintf(
-        frame, sizeof frame,
-        "data: {\"n\":%d,\"id\":\"chatcmpl-x\",\"object\":\"chat.completion.chunk\",\"created\":"
-        "7,\"model\":\"fake\",\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"%s\"}]}"
-        "\n\nevent: banyan.final\ndata: {\"protocol\":1,\"request_id\":\"x\",\"record_seq\":%llu,"
-        "\"prompt_tokens\":5,\"cached_tokens\":2,\"completion_tokens\":%d,\"finish_reason\":"
-        "\"%s\",\"estimated\":false,\"queue_us\":1,\"prefill_us\":2,\"decode_us\":3,"
-        "\"preemptions\":0,\"swapped_pages\":0,\"swap_us\":0}\n\n",
-        tokens, finish, (unsigned long long)record_seq, tokens, finish);
+    if (strcmp(finish, "cancelled") != 0) { /* a choice that is cancelled just ends */
+        snprintf(frame, sizeof frame,
+                 "data: {\"n\":%d,\"id\":\"chatcmpl-x\",\"object\":\"chat.completion.chunk\","
+                 "\"created\":7,\"model\":\"fake\",\"choices\":[{\"index\":0,\"delta\":{},"
+                 "\"finish_reason\":\"%s\"}]}\n\n",
+                 tokens, finish);
+        engine_chunk(fd, frame);
+    }
+    snprintf(frame, sizeof frame,
+             "event: banyan.final\ndata: {\"protocol\":1,\"request_id\":\"x\",\"record_seq\":%llu,"
+             "\"prompt_tokens\":5,\"cached_tokens\":2,\"completion_tokens\":%d,\"finish_reason\":"
+             "\"%s\",\"estimated\":false,\"queue_us\":1,\"prefill_us\":2,\"decode_us\":3,"
+             "\"preemptions\":0,\"swapped_pages\":0,\"swap_us\":0}\n\n",
+             (unsigned long long)record_seq, tokens, finish);
     engine_chunk(fd, frame);
     engine_send(fd, "0\r\n\r\n");
 }

@@ -19,6 +19,7 @@ static int set_up(void **state)
     told = 0;
     assert_int_equal(loop_create(&edge.loop), STATUS_OK);
     assert_int_equal(edge_metrics_init(&edge.metrics), STATUS_OK);
+    assert_int_equal(quota_open(&edge.quota, &(struct quota_options){0}), STATUS_OK);
     assert_int_equal(
         ledger_open(&edge.ledger, &(struct ledger_options){.path = path,
                                                            .batch_told = edge_settle_told,
@@ -31,6 +32,7 @@ static int tear_down(void **state)
 {
     (void)state;
     ledger_close(edge.ledger);
+    quota_close(edge.quota);
     edge_metrics_deinit(&edge.metrics);
     loop_destroy(edge.loop);
     kit_folder_remove(folder);

@@ -1,0 +1,283 @@
+#include "gateway/cli/cli_limits.h"
+
+#include <stdio.h>
+
+#include "auth/quota_limits.h"
+#include "gateway/cli/cli_print.h"
+#include "gateway/cli/cli_tenant.h"
+#include "gateway/cli/cli_value.h"
+
+static const char PATH[] = "/admin/v1/plans";
+
+#define QUOTA_LIMIT(name, member, window, most) {member, member, CLI_PRINT_TEXT, true},
+#define LIMIT_COLUMNS                                                                              \
+    {"cached_input_percent", "cached_input_percent", CLI_PRINT_TEXT, true},                        \
+    {                                                                                              \
+        "REVISION", "revision", CLI_PRINT_NUMBER, true                                             \
+    }
+static const struct cli_print_column limit_columns[] = {
+    {"TENANT", "tenant_id", CLI_PRINT_TEXT, true},
+    {"PLAN", "plan", CLI_PRINT_TEXT, true},
+#include "auth/quota_limits.def"
+    LIMIT_COLUMNS,
+};
+static const struct cli_print_column plan_columns[] = {
+    {"ID", "id", CLI_PRINT_TEXT, true},
+    {"NAME", "name", CLI_PRINT_TEXT, false},
+    {"TENANTS", "tenants", CLI_PRINT_NUMBER, true},
+    {"CREATED", "created_at", CLI_PRINT_TIME, false},
+#include "auth/quota_limits.def"
+    LIMIT_COLUMNS,
+};
+#undef QUOTA_LIMIT
+enum {
+    COLUMNS_LIMITS = sizeof limit_columns / sizeof limit_columns[0],
+    COLUMNS_PLAN = sizeof plan_columns / sizeof plan_columns[0],
+    COLUMNS_LIST = 4,
+};
+
+static enum status ask(struct cli_call *call, const struct cli_api_request *request,
+                       const struct cli_print_column *columns, size_t count)
+{
+    struct cli_https_answer answer;
+    json_t *object = NULL;
+    cli_https_answer_init(&answer);
+    enum status status = cli_api_ask_object(call->api, request, &answer, &object);
+    if (status == STATUS_OK)
+        status = cli_print_object(call, buffer_slice(&answer.body), object, columns, count);
+    json_decref(object);
+    cli_https_answer_deinit(&answer);
+    return status;
+}
+
+/* --- what --limits says --- */
+
+/* "60", "60:shadow" or "none". */
+static enum status limits_value(const char *name, char *text, json_t **out)
+{
+    int64_t number = 0;
+    char *mode = strchr(text, ':');
+    if (strcmp(text, "none") == 0) {
+        *out = json_null();
+        return STATUS_OK;
+    }
+    if (mode != NULL)
+        *mode++ = '\0';
+    TRY(cli_value_number(name, text, 0, LIMIT_QUOTA_BUDGET, &number));
+    *out = mode == NULL ? json_integer(number)
+                        : json_pack("{s:I,s:s}", "limit", (json_int_t)number, "mode", mode);
+    return STATUS_OK;
+}
+
+static enum status limits_one(const char *word, json_t *body)
+{
+    char text[LIMIT_NAME_BYTES];
+    json_t *value = NULL;
+    snprintf(text, sizeof text, "%s", word);
+    char *equals = strchr(text, '=');
+    if (equals == NULL || strlen(word) >= sizeof text)
+        FAIL(STATUS_INVALID,
+             "--limits is NAME=NUMBER, NAME=NUMBER:shadow or NAME=none, not '%.64s'", word);
+    *equals = '\0';
+    TRY(limits_value(text, equals + 1, &value));
+    if (json_object_set_new(body, text, value) != 0)
+        FAIL(STATUS_INVALID, "--limits is not valid UTF-8");
+    return STATUS_OK;
+}
+
+/* Which names there are is the server's to say. */
+static enum status limits_add(const struct cli_call *call, json_t *body)
+{
+    json_t *words = NULL;
+    enum status status = STATUS_OK;
+    if (call->values[CLI_FLAG_LIMITS] == NULL)
+        return STATUS_OK;
+    TRY(cli_value_words("--limits", call->values[CLI_FLAG_LIMITS], &words));
+    for (size_t i = 0; i < json_array_size(words) && status == STATUS_OK; i++)
+        status = limits_one(json_string_value(json_array_get(words, i)), body);
+    json_decref(words);
+    return status;
+}
+
+/* --- plans --- */
+
+static const char *plan_find(const json_t *list, const char *name)
+{
+    const json_t *rows = json_object_get(list, "data");
+    for (size_t i = 0; i < json_array_size(rows); i++) {
+        const json_t *row = json_array_get(rows, i);
+        const char *its = json_string_value(json_object_get(row, "name"));
+        if (its != NULL && strcmp(its, name) == 0)
+            return json_string_value(json_object_get(row, "id"));
+    }
+    return NULL;
+}
+
+/* The plan's id, of an id or a name; the caller drops the reference. */
+static enum status plan_id(struct cli_call *call, const char *id_or_name, json_t **out)
+{
+    json_t *list = NULL;
+    const char *id = id_or_name;
+    *out = NULL;
+    if (strncmp(id, "pln_", 4) != 0) {
+        TRY(cli_api_list(call->api, PATH, "asc", LIMIT_PLANS, &list));
+        id = plan_find(list, id_or_name);
+    }
+    if (id != NULL)
+        *out = json_string(id);
+    json_decref(list);
+    if (*out == NULL)
+        FAIL(STATUS_NOT_FOUND, "there is no plan of the name '%.128s': banyan admin plan list",
+             id_or_name);
+    return STATUS_OK;
+}
+
+static enum status plan_ask(struct cli_call *call, const char *method, const json_t *body)
+{
+    json_t *id = NULL;
+    struct buffer path;
+    TRY(plan_id(call, call->argument, &id));
+    buffer_init(&path, LIMIT_PATH_BYTES);
+    buffer_append_text(&path, PATH);
+    buffer_append_char(&path, '/');
+    cli_api_append_segment(&path, slice_of(json_string_value(id)));
+    enum status status = path.status;
+    if (status == STATUS_OK)
+        status = ask(call,
+                     &(struct cli_api_request){.method = method,
+                                               .path = path.bytes,
+                                               .body = body,
+                                               .revision = call->values[CLI_FLAG_IF_REVISION]},
+                     plan_columns, COLUMNS_PLAN);
+    buffer_deinit(&path);
+    json_decref(id);
+    return status;
+}
+
+enum status cli_limits_plan_list(struct cli_call *call)
+{
+    int64_t rows = LIMIT_PLANS;
+    json_t *list = NULL;
+    if (call->values[CLI_FLAG_LIMIT] != NULL)
+        TRY(cli_value_number("--limit", call->values[CLI_FLAG_LIMIT], 1, LIMIT_PLANS, &rows));
+    TRY(cli_api_list(call->api, PATH, "asc", (size_t)rows, &list));
+    enum status status = cli_print_list(call, list, plan_columns, COLUMNS_LIST);
+    json_decref(list);
+    return status;
+}
+
+enum status cli_limits_plan_show(struct cli_call *call)
+{
+    return plan_ask(call, "GET", NULL);
+}
+
+enum status cli_limits_plan_delete(struct cli_call *call)
+{
+    return plan_ask(call, "DELETE", NULL);
+}
+
+static enum status plan_send(struct cli_call *call, const char *name, bool is_new)
+{
+    json_t *body = json_object();
+    enum status status = STATUS_OK;
+    if (name != NULL && json_object_set_new(body, "name", json_string(name)) != 0)
+        FAIL_OUT(STATUS_INVALID, "the name is not valid UTF-8");
+    TRY_OUT(limits_add(call, body));
+    if (json_object_size(body) == 0)
+        FAIL_OUT(STATUS_INVALID, "say what to change: --name or --limits");
+    status =
+        is_new ? ask(call, &(struct cli_api_request){.method = "POST", .path = PATH, .body = body},
+                     plan_columns, COLUMNS_PLAN)
+               : plan_ask(call, "PATCH", body);
+out:
+    json_decref(body);
+    return status;
+}
+
+enum status cli_limits_plan_create(struct cli_call *call)
+{
+    return plan_send(call, call->argument, true);
+}
+
+enum status cli_limits_plan_change(struct cli_call *call)
+{
+    return plan_send(call, call->values[CLI_FLAG_NAME], false);
+}
+
+/* --- a tenant's limits --- */
+
+static enum status limits_path(struct cli_call *call, struct buffer *path)
+{
+    TRY(cli_tenant_append_path(call, call->argument, path));
+    buffer_append_text(path, "/limits");
+    return path->status;
+}
+
+enum status cli_limits_show(struct cli_call *call)
+{
+    struct buffer path;
+    buffer_init(&path, LIMIT_PATH_BYTES);
+    enum status status = limits_path(call, &path);
+    if (status == STATUS_OK)
+        status = ask(call, &(struct cli_api_request){.method = "GET", .path = path.bytes},
+                     limit_columns, COLUMNS_LIMITS);
+    buffer_deinit(&path);
+    return status;
+}
+
+/* What a PUT takes of what a GET gave. */
+static json_t *set_members(const json_t *limits)
+{
+    static const char *const others[] = {"object", "tenant_id", "revision", "effective"};
+    json_t *body = json_copy((json_t *)limits);
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        json_object_del(body, others[i]);
+    return body;
+}
+
+/* With the revision that was read, so that two people who set at once do not undo each other. */
+static enum status set_send(struct cli_call *call, const char *path, const json_t *limits)
+{
+    char revision[24];
+    const char *plan = call->values[CLI_FLAG_PLAN];
+    const char *wanted = call->values[CLI_FLAG_IF_REVISION];
+    json_int_t read = json_integer_value(json_object_get(limits, "revision"));
+    json_t *body = set_members(limits);
+    json_t *id = NULL;
+    enum status status = STATUS_OK;
+    snprintf(revision, sizeof revision, "%lld", (long long)read);
+    TRY_OUT(limits_add(call, body));
+    if (plan != NULL && plan[0] != '\0')
+        TRY_OUT(plan_id(call, plan, &id));
+    if (plan != NULL)
+        json_object_set_new(body, "plan", id != NULL ? json_incref(id) : json_null());
+    struct cli_api_request request = {.method = "PUT", .path = path, .body = body};
+    request.revision = wanted != NULL ? wanted : read > 0 ? revision : NULL;
+    status = ask(call, &request, limit_columns, COLUMNS_LIMITS);
+out:
+    json_decref(id);
+    json_decref(body);
+    return status;
+}
+
+enum status cli_limits_set(struct cli_call *call)
+{
+    struct cli_https_answer answer;
+    json_t *limits = NULL;
+    struct buffer path;
+    if (call->values[CLI_FLAG_LIMITS] == NULL && call->values[CLI_FLAG_PLAN] == NULL)
+        FAIL(STATUS_INVALID, "say what to set: --limits or --plan");
+    buffer_init(&path, LIMIT_PATH_BYTES);
+    cli_https_answer_init(&answer);
+    enum status status = limits_path(call, &path);
+    if (status == STATUS_OK)
+        status = cli_api_ask_object(call->api,
+                                    &(struct cli_api_request){.method = "GET", .path = path.bytes},
+                                    &answer, &limits);
+    if (status == STATUS_OK)
+        status = set_send(call, path.bytes, limits);
+    json_decref(limits);
+    cli_https_answer_deinit(&answer);
+    buffer_deinit(&path);
+    return status;
+}
