@@ -101,5 +101,6 @@ enum status quota_limits_get(struct tenants *tenants, struct slice tenant_id,
 /* What holds for the tenant: its own, else its plan's; all none for an unknown one. */
 void quota_limits_resolve(struct tenants *tenants, struct slice tenant_id,
                           struct quota_limits_set *out);
-/* Rises with each change of any limit: who has resolved need not again while it stands. One load. */
+/* Rises with each change of any limit: who has resolved need not again while it stands. One load.
+ */
 uint64_t quota_limits_generation(const struct tenants *tenants);

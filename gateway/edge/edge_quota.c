@@ -103,7 +103,7 @@ void edge_quota_refuse(const struct edge_quota *quota, struct http_request *requ
 
 /* --- while it runs --- */
 
-/* Which choice a frame is of, and whether it says why that one ends. Quotes in texts are escaped. */
+/* Which choice a frame is of, and whether it says why that ends. Quotes in texts are escaped. */
 static void watch_choice(struct edge_quota *quota, struct slice rest)
 {
     static const char index[] = "\"index\":";

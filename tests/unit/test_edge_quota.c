@@ -1,4 +1,4 @@
-/* edge_quota: what clients hear of limits: headers, refusals, ends in the middle, what comes back. */
+/* edge_quota: what clients hear of limits: headers, refusals, ends in the middle; what returns. */
 #include "gateway/edge/edge_quota.h"
 
 #include "tests/unit/edge_kit.h"
