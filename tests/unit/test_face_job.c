@@ -389,7 +389,7 @@ static void check_left(enum leave_state at, enum leave_way way, const struct buf
 {
     bool has_started = at != IN_PARSE && at != IN_QUEUE;
     assert_int_equal(stat_of("finals_waiting"), finals + 1); /* whatever it came to */
-    assert_int_equal(stat_of("finals_live"), at == IN_QUEUE ? 2 : 0);
+    assert_int_equal(stat_of("finals_live"), at == IN_QUEUE ? filler_count : 0);
     if (way != LEAVE_HALF_CLOSE && way != LEAVE_DELETE)
         return;
     json_t *final = face_kit_final(seen);
@@ -450,7 +450,7 @@ static void leave_all(enum leave_state at)
 {
     for (enum leave_way way = 0; way < LEAVE_WAYS; way++)
         leave_one(at, way);
-    wait_for("jobs", at == IN_QUEUE ? 2 : 0);
+    wait_for("jobs", at == IN_QUEUE ? filler_count : 0);
 }
 
 static void restart(const char *model, const char *sequences)
