@@ -607,6 +607,15 @@ void engine_stats(struct engine *engine, struct engine_stats *out)
         .tokens_prompt = atomic_load(&figures->tokens_prompt),
         .tokens_generated = atomic_load(&figures->tokens_generated),
     };
+    for (unsigned i = 0; i < SERVICE_CLASS_COUNT; i++) {
+        struct step_figures_class *of = &figures->by_class[i];
+        out->by_class[i] = (struct engine_class_stats){
+            .waiting = atomic_load(&of->waiting),
+            .running = atomic_load(&of->running),
+            .paused = atomic_load(&of->paused),
+            .throttled = atomic_load(&of->throttled),
+        };
+    }
 }
 
 /* --- what is under way --- */

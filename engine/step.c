@@ -118,7 +118,7 @@ enum status step_init(struct step *step, const struct step_options *options)
     };
     TRY_OUT(scheduler_fair_init(&step->fair, &fair_options));
     TRY_OUT(init_arrays(step));
-    step_tell_init(step, options->metrics);
+    step_metrics_init(&step->metrics, options->metrics);
     atomic_store(&step->figures.pages_free, step->pool.page_count);
 out:
     if (status != STATUS_OK)
@@ -274,8 +274,7 @@ bool step_once(struct step *step)
         step_cost_add(&step->cost, batch->rows, once_keys(batch), step->now_us - began_us);
         atomic_fetch_add_explicit(&step->figures.steps, 1, memory_order_relaxed);
         atomic_fetch_add_explicit(&step->figures.rows, batch->rows, memory_order_relaxed);
-        if (step->metrics.batch_rows != NULL)
-            metric_observe(step->metrics.batch_rows, batch->rows);
+        step_metrics_rows(step, parts);
         for (uint32_t i = 0; i < parts; i++)
             step_token_results(step, &step->parts[i], logits);
         step_charge_pages(step);

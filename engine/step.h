@@ -22,6 +22,7 @@
 #include "engine/scheduler.h"
 #include "engine/sequence.h"
 #include "engine/step_cost.h"
+#include "engine/step_metrics.h"
 #include "engine/step_queue.h"
 #include "engine/ticket.h"
 #include "engine/vocab.h"
@@ -45,6 +46,9 @@ struct step_figures {
     _Atomic uint64_t tokens_overhead;
     _Atomic uint64_t preemptions_swap;
     _Atomic uint64_t preemptions_recompute;
+    struct step_figures_class {
+        _Atomic uint32_t waiting, running, paused, throttled;
+    } by_class[SERVICE_CLASS_COUNT];
 };
 
 /* In this step a client has a request that waits for what a sequence computes. */
@@ -58,31 +62,6 @@ struct step_part {
     uint32_t sequence;
     uint32_t rows;
     uint32_t logits_first;
-};
-
-/* All NULL when no metrics are kept. */
-struct step_metrics {
-    struct metric *tokens_prompt;
-    struct metric *tokens_generated;
-    struct metric *batch_rows;
-    struct metric *pages_free;
-    struct metric *pages_held;
-    struct metric *pages_cached;
-    struct metric *pages_pinned;
-    struct metric *pages_host;
-    struct metric *cache_queries;
-    struct metric *cache_hits;
-    struct metric *evicted_host;
-    struct metric *evicted_dropped;
-    struct metric *requests_following;
-    struct metric *sequences_computing;
-    struct metric *sequences_throttled;
-    struct metric *requests_waiting;
-    struct metric *preemptions_swap;
-    struct metric *preemptions_recompute;
-    struct metric *queue_seconds;
-    struct metric *first_token_seconds;
-    struct metric *inter_token_seconds;
 };
 
 struct step_options {
@@ -145,7 +124,8 @@ struct step {
     uint32_t *pages_gone; /* [pages] scratch: references of throttled sequences; else all 0 */
     uint32_t *candidates; /* [candidate_count] their requests' slots */
     uint32_t candidate_count;
-    uint32_t followers;             /* requests that wait for another's prompt */
+    uint32_t followers; /* requests that wait for another's prompt */
+    uint32_t followers_by_class[SERVICE_CLASS_COUNT];
     uint32_t find_tokens_left;      /* that this step may look up */
     struct scheduler_grant *grants; /* [places + candidates_max] */
     struct step_part *parts;        /* [places] who is in the batch */
@@ -159,7 +139,6 @@ struct step {
     pthread_mutex_t published_lock;
     struct prefix_published *published; /* [published_count], room for LIMIT_PROMPTS */
     uint32_t published_count;
-    struct prefix_figures figures_told; /* to the metrics that only rise */
 };
 
 /* LIMIT when kv_bytes cannot hold one full sequence; NO_MEMORY. */

@@ -15,7 +15,8 @@ static void plan_start(struct step *step, struct ticket *ticket)
                               memory_order_relaxed);
     if (step->metrics.tokens_prompt != NULL) {
         metric_add(step->metrics.tokens_prompt, ticket->prompt_count);
-        metric_observe(step->metrics.queue_seconds, (double)ticket->queue_us * 1e-6);
+        metric_observe(step->metrics.classes[ticket->asked.service_class].queue_seconds,
+                       (double)ticket->queue_us * 1e-6);
     }
 }
 

@@ -43,6 +43,7 @@ void step_prefix_begin(struct step *step)
 {
     step->find_tokens_left = STEP_PREFIX_FIND_TOKENS;
     step->followers = 0;
+    memset(step->followers_by_class, 0, sizeof step->followers_by_class);
     step->fill_count = 0;
     step->follow_count = 0;
     for (uint32_t i = 0; i < step->sequences.order_count; i++) {
@@ -173,6 +174,7 @@ enum step_prefix_wait step_prefix_look(struct step *step, uint32_t slot)
         return STEP_PREFIX_READY;
     ticket->followed_steps++;
     step->followers++;
+    step->followers_by_class[ticket->asked.service_class]++;
     if (ticket->leader_serial == 0)
         return STEP_PREFIX_FOLLOWING;
     struct sequence *leader = &step->sequences.slots[ticket->leader];

@@ -1,16 +1,14 @@
-/* step_tell: what the step says: events to the consumer, figures and metrics to whoever looks.
+/* step_tell: what the step says: events to the consumer, figures to whoever looks.
  *
- * Owns:     nothing; it writes the step's outbox, figures and metrics.
+ * Owns:     nothing; it writes the step's outbox and figures.
  * Thread:   engine thread only.
  * Cost:     a record is one copy; figures are O(running) a step.
- * Not here: the queue itself (outbox), when to say it (step, step_end, step_token).
+ * Not here: series over time (step_metrics), the queue itself (outbox), when to say it (step,
+ *           step_end, step_token).
  */
 #pragma once
 
 #include "engine/step.h"
-
-/* Finds the metrics; without `metrics` none are kept. */
-void step_tell_init(struct step *step, struct metrics *metrics);
 
 void step_tell(struct step *step, const struct outbox_record *record,
                const struct engine_logprob *top, struct slice text);
@@ -22,5 +20,5 @@ struct outbox_record step_tell_record(struct step *step, enum engine_event_kind 
 
 /* What engine_requests shows of those that run, and what engine_published shows. */
 void step_tell_requests(struct step *step);
-/* Figures and gauges; before an end is told, so that its reader sees them right. */
+/* Figures, and the series; before an end is told, so that its reader sees them right. */
 void step_tell_figures(struct step *step);

@@ -7,9 +7,9 @@
 
 static void token_times(struct step *step, struct sequence *sequence, struct ticket *ticket)
 {
-    const struct step_metrics *metrics = &step->metrics;
-    if (metrics->tokens_generated != NULL) {
-        metric_add(metrics->tokens_generated, 1);
+    const struct step_class_metrics *metrics = &step->metrics.classes[ticket->asked.service_class];
+    if (step->metrics.tokens_generated != NULL) {
+        metric_add(step->metrics.tokens_generated, 1);
         if (ticket->first_token_us == 0)
             metric_observe(metrics->first_token_seconds,
                            (double)(step->now_us - ticket->submitted_us) * 1e-6);

@@ -966,9 +966,9 @@ static void test_metrics(void **state)
         "banyan_kv_pages{state=\"free\"} 128\n",
         "banyan_kv_pages{state=\"active\"} 0\n",
         "banyan_kernel_info{isa=\"ref_int8\",backend=\"cpu\"} 1\n",
-        "banyan_queue_seconds_count 1\n",
-        "banyan_engine_first_token_seconds_count 1\n",
-        "banyan_inter_token_seconds_count 12\n",
+        "banyan_queue_seconds_count{class=\"realtime\"} 1\n",
+        "banyan_engine_first_token_seconds_count{class=\"realtime\"} 1\n",
+        "banyan_inter_token_seconds_count{class=\"realtime\"} 12\n",
         "banyan_batch_rows_sum 72\n", /* 2 × (30 + 6): the last token is never computed */
     };
     for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {

@@ -506,7 +506,7 @@ static void test_a_reader_that_stops(void **state)
                     2 * LIMIT_UNDELIVERED_TOKENS + in_socket);
     assert_true(stat_of("pages_free") < stat_of("pages_total"));
     assert_int_equal(face_kit_ask(&kit, "GET", "/metrics", "", NULL, &other), 200);
-    assert_int_equal(face_kit_count(&other, "banyan_sequences{state=\"throttled\"} 2\n"), 1);
+    assert_int_equal(face_kit_count(&other, "class=\"standard\",state=\"throttled\"} 2\n"), 1);
     buffer_deinit(&other);
     assert_int_equal(face_kit_ask(&kit, "GET", "/internal/v1/requests", "", NULL, &other), 200);
     assert_int_equal(face_kit_count(&other, "\"state\":\"throttled\""), 1);

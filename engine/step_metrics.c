@@ -1,0 +1,200 @@
+#include "engine/step_metrics.h"
+
+#include <stdio.h>
+
+#include "engine/step.h"
+
+static const char pages_name[] = "banyan_kv_pages", pages_help[] = "KV pages by state.";
+
+static struct metric *plain(struct metrics *metrics, enum metric_kind kind, const char *name,
+                            const char *help, const char *labels)
+{
+    bool is_histogram = kind == METRIC_HISTOGRAM;
+    return metrics_get(metrics, kind, name, help, labels,
+                       is_histogram ? METRIC_SECONDS_BUCKETS : NULL,
+                       is_histogram ? METRIC_SECONDS_BUCKET_COUNT : 0);
+}
+
+static struct metric *gauge(struct metrics *metrics, const char *name, const char *help)
+{
+    return plain(metrics, METRIC_GAUGE, name, help, "");
+}
+
+static void init_cache(struct step_metrics *out, struct metrics *metrics)
+{
+    static const char evicted[] = "banyan_prefix_cache_evicted_pages_total";
+    static const char evicted_help[] = "Cached pages that left the pool, by where they went.";
+    out->cache_queries = plain(metrics, METRIC_COUNTER, "banyan_prefix_cache_queries_tokens_total",
+                               "Tokens of prompts that were looked up in the prefix cache.", "");
+    out->cache_hits = plain(metrics, METRIC_COUNTER, "banyan_prefix_cache_hits_tokens_total",
+                            "Tokens of them that were found.", "");
+    out->evicted_host = plain(metrics, METRIC_COUNTER, evicted, evicted_help, "to=\"host\"");
+    out->evicted_dropped = plain(metrics, METRIC_COUNTER, evicted, evicted_help, "to=\"dropped\"");
+    out->pages_free = plain(metrics, METRIC_GAUGE, pages_name, pages_help, "state=\"free\"");
+    out->pages_held = plain(metrics, METRIC_GAUGE, pages_name, pages_help, "state=\"active\"");
+    out->pages_cached = plain(metrics, METRIC_GAUGE, pages_name, pages_help, "state=\"cached\"");
+    out->pages_pinned = plain(metrics, METRIC_GAUGE, pages_name, pages_help, "state=\"pinned\"");
+    out->pages_host = plain(metrics, METRIC_GAUGE, pages_name, pages_help, "state=\"host\"");
+    out->pages_host_total =
+        gauge(metrics, "banyan_kv_pages_host_total", "Pages that host memory has room for.");
+}
+
+static void init_pauses(struct step_metrics *out, struct metrics *metrics)
+{
+    static const char preemptions[] = "banyan_preemptions_total";
+    static const char preemptions_help[] =
+        "Sequences that lost their pages to others, by how they come back.";
+    static const char bytes[] = "banyan_swap_bytes_total";
+    static const char bytes_help[] =
+        "Copied between the pool and host memory for paused sequences.";
+    out->preemptions_swap =
+        plain(metrics, METRIC_COUNTER, preemptions, preemptions_help, "way=\"swap\"");
+    out->preemptions_recompute =
+        plain(metrics, METRIC_COUNTER, preemptions, preemptions_help, "way=\"recompute\"");
+    out->swap_out = plain(metrics, METRIC_COUNTER, bytes, bytes_help, "direction=\"out\"");
+    out->swap_in = plain(metrics, METRIC_COUNTER, bytes, bytes_help, "direction=\"in\"");
+    out->swap_seconds = plain(metrics, METRIC_HISTOGRAM, "banyan_swap_seconds",
+                              "Time that the copies of a step took, where there were any.", "");
+    out->tokens_overhead = plain(metrics, METRIC_COUNTER, "banyan_overhead_tokens_total",
+                                 "Tokens computed once more, because others took their pages.", "");
+    out->floor = gauge(metrics, "banyan_class_floor_ratio",
+                       "Of each second's tokens, for each lower class that has work.");
+    out->fair_pauses = plain(metrics, METRIC_COUNTER, "banyan_fair_pauses_total",
+                             "Pauses for the fairness of tenants of one class.", "");
+    out->fair_bound =
+        gauge(metrics, "banyan_fair_bound_tokens",
+              "What two tenants of weight 100 that both have work may be apart, at most.");
+}
+
+static void init_class(struct step_class_metrics *out, struct metrics *metrics, const char *name)
+{
+    static const char sequences[] = "banyan_sequences";
+    static const char sequences_help[] =
+        "Sequences by state, and requests that wait to become some.";
+    const struct {
+        struct metric **to;
+        const char *state;
+    } states[] = {
+        {&out->computing, "computing"}, {&out->throttled, "throttled"}, {&out->paused, "paused"},
+        {&out->waiting, "waiting"},     {&out->following, "following"},
+    };
+    char labels[64];
+    for (size_t i = 0; i < sizeof(states) / sizeof(states[0]); i++) {
+        snprintf(labels, sizeof labels, "class=\"%s\",state=\"%s\"", name, states[i].state);
+        *states[i].to = plain(metrics, METRIC_GAUGE, sequences, sequences_help, labels);
+    }
+    snprintf(labels, sizeof labels, "class=\"%s\"", name);
+    out->rows = plain(metrics, METRIC_COUNTER, "banyan_class_tokens_total",
+                      "Rows of steps: tokens of prompts computed, and generated.", labels);
+    out->queue_seconds = plain(metrics, METRIC_HISTOGRAM, "banyan_queue_seconds",
+                               "From submit to the first row of a request.", labels);
+    out->first_token_seconds = plain(metrics, METRIC_HISTOGRAM, "banyan_engine_first_token_seconds",
+                                     "From submit to the first token of a request.", labels);
+    out->inter_token_seconds = plain(metrics, METRIC_HISTOGRAM, "banyan_inter_token_seconds",
+                                     "Between two tokens of a sequence.", labels);
+    out->fair_spread =
+        plain(metrics, METRIC_GAUGE, "banyan_fair_spread_tokens",
+              "Largest difference of weighted service between tenants that have work.", labels);
+}
+
+void step_metrics_init(struct step_metrics *out, struct metrics *metrics)
+{
+    static const double rows[] = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192};
+    static const char tokens[] = "banyan_engine_tokens_total";
+    static const char tokens_help[] = "Tokens: prompts admitted and tokens generated.";
+    *out = (struct step_metrics){0};
+    if (metrics == NULL)
+        return;
+    out->tokens_prompt = plain(metrics, METRIC_COUNTER, tokens, tokens_help, "kind=\"prompt\"");
+    out->tokens_generated =
+        plain(metrics, METRIC_COUNTER, tokens, tokens_help, "kind=\"generated\"");
+    out->batch_rows = metrics_get(metrics, METRIC_HISTOGRAM, "banyan_batch_rows", "Rows of a step.",
+                                  "", rows, sizeof(rows) / sizeof(rows[0]));
+    out->batch_utilization =
+        gauge(metrics, "banyan_batch_utilization",
+              "Sequences that compute, of those that may compute at once (--sequences).");
+    init_cache(out, metrics);
+    init_pauses(out, metrics);
+    for (unsigned i = 0; i < SERVICE_CLASS_COUNT; i++)
+        init_class(&out->classes[i], metrics, service_class_name((enum service_class)i));
+}
+
+/* How far apart those clients of a class are that want more than they have. */
+static double figures_spread(const struct scheduler_fair *fair, enum service_class class)
+{
+    double least = 0, most = 0;
+    bool is_first = true;
+    for (uint32_t i = 0; i < fair->used; i++) {
+        const struct scheduler_client *client = &fair->clients[i];
+        if (client->requests == 0 || client->service_class != class || !client->is_backlogged)
+            continue;
+        least = is_first || client->served < least ? client->served : least;
+        most = is_first || client->served > most ? client->served : most;
+        is_first = false;
+    }
+    return most - least;
+}
+
+static void figures_fair(struct step *step)
+{
+    struct step_metrics *metrics = &step->metrics;
+    const struct scheduler_fair *fair = &step->fair;
+    metric_set(metrics->floor, fair->options.floor_percent / 100.0);
+    metric_set(metrics->fair_bound, 2 * scheduler_fair_slack(fair, 100));
+    metric_add(metrics->fair_pauses, (int64_t)(fair->pauses - metrics->pauses_told));
+    metrics->pauses_told = fair->pauses;
+    uint64_t overhead = atomic_load_explicit(&step->figures.tokens_overhead, memory_order_relaxed);
+    metric_add(metrics->tokens_overhead, (int64_t)(overhead - metrics->overhead_told));
+    metrics->overhead_told = overhead;
+    if (metrics->spread_part == fair->now_part)
+        return;
+    metrics->spread_part = fair->now_part;
+    for (unsigned i = 0; i < SERVICE_CLASS_COUNT; i++)
+        metric_set(metrics->classes[i].fair_spread, figures_spread(fair, (enum service_class)i));
+}
+
+void step_metrics_figures(struct step *step, const struct prefix_figures *now,
+                          const struct step_class_count *classes)
+{
+    struct step_metrics *metrics = &step->metrics;
+    struct prefix_figures *told = &metrics->cache_told;
+    uint32_t computing = 0;
+    if (metrics->pages_free == NULL)
+        return;
+    for (unsigned i = 0; i < SERVICE_CLASS_COUNT; i++) {
+        const struct step_class_metrics *out = &metrics->classes[i];
+        metric_set(out->computing, classes[i].computing);
+        metric_set(out->throttled, classes[i].throttled);
+        metric_set(out->paused, classes[i].paused);
+        metric_set(out->waiting, classes[i].waiting);
+        metric_set(out->following, step->followers_by_class[i]);
+        computing += classes[i].computing;
+    }
+    metric_set(metrics->batch_utilization, (double)computing / step->options.sequences_max);
+    metric_set(metrics->pages_free, now->pages_free);
+    metric_set(metrics->pages_held, now->pages_active);
+    metric_set(metrics->pages_cached, now->pages_idle);
+    metric_set(metrics->pages_pinned, now->pages_pinned);
+    metric_set(metrics->pages_host, now->pages_host);
+    metric_set(metrics->pages_host_total, step->cache.host.page_count);
+    metric_add(metrics->cache_queries, (int64_t)(now->query_tokens - told->query_tokens));
+    metric_add(metrics->cache_hits, (int64_t)(now->hit_tokens - told->hit_tokens));
+    metric_add(metrics->evicted_host, (int64_t)(now->evicted_to_host - told->evicted_to_host));
+    metric_add(metrics->evicted_dropped, (int64_t)(now->evicted_dropped - told->evicted_dropped));
+    *told = *now;
+    figures_fair(step);
+}
+
+void step_metrics_rows(struct step *step, uint32_t parts)
+{
+    uint32_t rows[SERVICE_CLASS_COUNT] = {0};
+    if (step->metrics.batch_rows == NULL)
+        return;
+    metric_observe(step->metrics.batch_rows, step->batch.model.rows);
+    for (uint32_t i = 0; i < parts; i++) {
+        uint32_t slot = step->sequences.slots[step->parts[i].sequence].slot;
+        rows[step->options.tickets->slots[slot].asked.service_class] += step->parts[i].rows;
+    }
+    for (unsigned i = 0; i < SERVICE_CLASS_COUNT; i++)
+        metric_add(step->metrics.classes[i].rows, rows[i]);
+}

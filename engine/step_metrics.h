@@ -1,0 +1,71 @@
+/* step_metrics: the engine's series, for whoever watches it over time.
+ *
+ * Owns:     pointers into a registry; all NULL when no metrics are kept.
+ * Thread:   engine thread only.
+ * Cost:     O(classes) a step; every tenth of a second O(accounts), for the fairness of tenants.
+ * Not here: events of requests, figures of the moment (step_tell).
+ */
+#pragma once
+
+#include "config/base/metrics.h"
+#include "config/base/service_class.h"
+#include "engine/prefix_cache.h"
+
+struct step;
+
+struct step_metrics {
+    struct metric *tokens_prompt;
+    struct metric *tokens_generated;
+    struct metric *tokens_overhead;
+    struct metric *batch_rows;
+    struct metric *batch_utilization;
+    struct metric *pages_free;
+    struct metric *pages_held;
+    struct metric *pages_cached;
+    struct metric *pages_pinned;
+    struct metric *pages_host;
+    struct metric *pages_host_total;
+    struct metric *cache_queries;
+    struct metric *cache_hits;
+    struct metric *evicted_host;
+    struct metric *evicted_dropped;
+    struct metric *preemptions_swap;
+    struct metric *preemptions_recompute;
+    struct metric *swap_out;
+    struct metric *swap_in;
+    struct metric *swap_seconds;
+    struct metric *floor;
+    struct metric *fair_pauses;
+    struct metric *fair_bound;
+    struct step_class_metrics {
+        struct metric *rows;
+        struct metric *computing;
+        struct metric *throttled;
+        struct metric *paused;
+        struct metric *waiting;
+        struct metric *following;
+        struct metric *queue_seconds;
+        struct metric *first_token_seconds;
+        struct metric *inter_token_seconds;
+        struct metric *fair_spread;
+    } classes[SERVICE_CLASS_COUNT];
+    /* What the counters have been told. */
+    struct prefix_figures cache_told;
+    uint64_t overhead_told;
+    uint64_t pauses_told;
+    int64_t spread_part; /* of scheduler_fair's time, when fairness was looked at last */
+};
+
+/* Sequences and requests of a class, now. */
+struct step_class_count {
+    uint32_t computing, throttled, paused, waiting;
+};
+
+/* Finds the series; without `metrics` none are kept. */
+void step_metrics_init(struct step_metrics *out, struct metrics *metrics);
+
+/* Gauges, and counters that others keep the sums of. */
+void step_metrics_figures(struct step *step, const struct prefix_figures *now,
+                          const struct step_class_count *classes);
+/* The rows of a step, by class. */
+void step_metrics_rows(struct step *step, uint32_t parts);
