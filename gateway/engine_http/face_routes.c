@@ -162,13 +162,6 @@ static void on_stats(struct http_request *request, void *context)
                   (unsigned long long)stats.cache_hit_tokens);
     stats_classes(&stats, &answer);
     buffer_printf(&answer,
-                  "\"preemptions_swap\":%llu,\"preemptions_recompute\":%llu,"
-                  "\"swap_bytes_out\":%llu,\"swap_bytes_in\":%llu,\"tokens_overhead\":%llu,",
-                  (unsigned long long)stats.preemptions_swap,
-                  (unsigned long long)stats.preemptions_recompute,
-                  (unsigned long long)stats.swap_bytes_out, (unsigned long long)stats.swap_bytes_in,
-                  (unsigned long long)stats.tokens_overhead);
-    buffer_printf(&answer,
                   "\"tokens_prompt\":%llu,\"tokens_generated\":%llu,\"is_draining\":%s,"
                   "\"finals_waiting\":%llu,\"finals_lost\":%llu,\"finals_live\":%u,"
                   "\"finals_recovered\":%u,\"heap_bytes\":%zu}",
