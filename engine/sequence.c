@@ -150,7 +150,8 @@ void sequence_make_youngest(struct sequence_table *table, uint32_t index)
     table->order[table->order_count++] = index;
 }
 
-bool sequence_table_check(struct sequence_table *table, const struct kv_pool *pool)
+bool sequence_table_check(struct sequence_table *table, const struct kv_pool *pool,
+                          const struct kv_swap *swap)
 {
     memset(table->holders, 0, pool->page_count * sizeof(*table->holders));
     uint32_t running = 0;
@@ -167,5 +168,7 @@ bool sequence_table_check(struct sequence_table *table, const struct kv_pool *po
         for (uint32_t p = 0; p < sequence->page_count; p++)
             table->holders[sequence->pages[p]]++;
     }
+    if (swap != NULL)
+        kv_swap_count_holders(swap, table->holders);
     return running == table->order_count && kv_pool_check(pool, table->holders);
 }

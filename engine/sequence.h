@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "engine/kv_pool.h"
+#include "engine/kv_swap.h"
 #include "engine/text_stream.h"
 #include "engine/ticket.h"
 
@@ -95,8 +96,10 @@ void sequence_drop_pages(struct sequence *sequence, struct kv_pool *pool);
  * those who went on. */
 void sequence_make_youngest(struct sequence_table *table, uint32_t index);
 
-/* The sum of references against the pool's; for tests and slow checks. */
-bool sequence_table_check(struct sequence_table *table, const struct kv_pool *pool);
+/* The sum of references, those of paused ones too (`swap` may be NULL), against the pool's; for
+ * tests and slow checks. */
+bool sequence_table_check(struct sequence_table *table, const struct kv_pool *pool,
+                          const struct kv_swap *swap);
 
 static inline uint32_t sequence_generated(const struct sequence *sequence)
 {

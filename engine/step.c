@@ -20,6 +20,9 @@ enum { QUANTUM_DEFAULT = 1024 };
 /* Calls of engine_unpublish that wait for a step: an operator's whole list at once. */
 enum { UNPUBLISHED_MAX = 1024 };
 
+/* Of the host pool, never filled with what is only cached: a pause finds room at once. */
+enum { EXCHANGE_PAGES = 64 };
+
 /* How long a sleep looks away from a clock that a test moves. */
 static const int64_t manual_clock_poll_us = 2000;
 
@@ -103,6 +106,15 @@ enum status step_init(struct step *step, const struct step_options *options)
         .is_off = options->no_prefix_cache,
     };
     TRY_OUT(prefix_cache_init(&step->cache, &cache_options));
+    const struct kv_swap_options swap_options = {
+        .cache = &step->cache,
+        .kernels = options->kernels,
+        .clock = options->clock,
+        .places = step->places,
+        .context = options->context,
+        .exchange_pages = EXCHANGE_PAGES,
+    };
+    TRY_OUT(kv_swap_init(&step->swap, &swap_options));
     TRY_OUT(sequence_table_init(&step->sequences, &step->pool, step->places, options->context));
     TRY_OUT(batch_init(&step->batch, options->rows_max, options->logit_rows_max, step->places));
     TRY_OUT(sampler_init(&step->sampler, step->vocab_count));
@@ -146,6 +158,7 @@ void step_deinit(struct step *step)
     sampler_deinit(&step->sampler);
     batch_deinit(&step->batch);
     sequence_table_deinit(&step->sequences);
+    kv_swap_deinit(&step->swap);
     prefix_cache_deinit(&step->cache);
     kv_pool_deinit(&step->pool);
     ring_deinit(&step->unpublished);
@@ -280,7 +293,8 @@ bool step_once(struct step *step)
         step_charge_pages(step);
     }
     ASSERT_SLOW(step_queue_check(&step->queue));
-    ASSERT_SLOW(sequence_table_check(&step->sequences, &step->pool));
+    ASSERT_SLOW(sequence_table_check(&step->sequences, &step->pool, &step->swap));
+    ASSERT_SLOW(kv_swap_check(&step->swap));
     ASSERT_SLOW(prefix_cache_check(&step->cache));
     step_tell_requests(step);
     step_tell_figures(step);

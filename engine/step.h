@@ -16,6 +16,7 @@
 
 #include "engine/batch.h"
 #include "engine/inbox.h"
+#include "engine/kv_swap.h"
 #include "engine/outbox.h"
 #include "engine/prefix_cache.h"
 #include "engine/sampler.h"
@@ -46,6 +47,9 @@ struct step_figures {
     _Atomic uint64_t tokens_overhead;
     _Atomic uint64_t preemptions_swap;
     _Atomic uint64_t preemptions_recompute;
+    _Atomic uint64_t swap_bytes_out;
+    _Atomic uint64_t swap_bytes_in;
+    _Atomic uint64_t swap_us;
     struct step_figures_class {
         _Atomic uint32_t waiting, running, paused, throttled;
     } by_class[SERVICE_CLASS_COUNT];
@@ -101,6 +105,7 @@ struct step {
 
     struct kv_pool pool;
     struct prefix_cache cache;
+    struct kv_swap swap; /* a list for each place of `sequences` */
     struct sequence_table sequences;
     struct batch batch;
     struct sampler sampler;
@@ -121,7 +126,7 @@ struct step {
     uint32_t fill_count;
     struct step_follow *follows; /* [follow_count] room for one a ticket */
     uint32_t follow_count;
-    uint32_t *pages_gone; /* [pages] scratch: references of throttled sequences; else all 0 */
+    uint32_t *pages_gone; /* [pages] scratch: references of who gives way; else all 0 */
     uint32_t *candidates; /* [candidate_count] their requests' slots */
     uint32_t candidate_count;
     uint32_t followers; /* requests that wait for another's prompt */

@@ -17,6 +17,9 @@
 void step_pause(struct step *step, uint32_t index, const struct scheduler_grant *grant);
 /* What a sequence without pages is shown as: what there is for it, and what that costs. */
 void step_pause_view(struct step *step, uint32_t index, struct scheduler_sequence *view);
+/* Makes so many pages available, if need be of those protected for paused sequences: the plan has
+ * counted on them. */
+void step_pause_room(struct step *step, uint32_t pages);
 /* A sequence that had no pages has rows: takes what there is for it. */
 void step_pause_resume(struct step *step, uint32_t index);
 

@@ -69,6 +69,8 @@ static void plan_sequences(struct step *step, uint32_t running)
 {
     struct sequence_table *table = &step->sequences;
     for (uint32_t i = 0; i < running; i++)
+        kv_swap_keep(&step->swap, table->order[i], step->grants[i].act == SCHEDULER_RESUME);
+    for (uint32_t i = 0; i < running; i++)
         if (step->grants[i].act == SCHEDULER_PAUSE)
             step_pause(step, table->order[i], &step->grants[i]);
     for (uint32_t i = 0; i < step->candidate_count; i++) {
@@ -95,6 +97,7 @@ static uint32_t plan_add_rows(struct step *step, uint32_t place, uint32_t part)
         rows = end - sequence->computed;
     uint32_t wanted = kv_pool_pages_for(&step->pool, sequence->computed + rows);
     uint32_t missing = wanted > sequence->page_count ? wanted - sequence->page_count : 0;
+    step_pause_room(step, missing);
     if (!prefix_cache_make_room(&step->cache, missing)) {
         uint32_t room = (sequence->page_count + step->pool.free_count) * KV_POOL_PAGE_TOKENS;
         if (room <= sequence->computed)
@@ -134,8 +137,10 @@ uint32_t step_plan(struct step *step, bool *has_moved)
     /* All that was found is taken before anything is evicted to make room. */
     for (uint32_t i = 0; i < table->order_count; i++) {
         struct sequence *sequence = &table->slots[table->order[i]];
-        if (step->grants[i].rows > 0 && sequence->page_count == 0)
-            step_pause_resume(step, table->order[i]);
+        if (step->grants[i].rows == 0 || sequence->page_count > 0)
+            continue;
+        step_pause_room(step, step->view_running[i].found_cost);
+        step_pause_resume(step, table->order[i]);
     }
     plan_tell_starts(step);
     for (uint32_t i = 0; i < table->order_count; i++)

@@ -91,6 +91,19 @@ static void figures_classes(struct step *step, struct step_class_count *classes)
     }
 }
 
+static void figures_swap(struct step *step)
+{
+    struct step_figures *figures = &step->figures;
+    const struct kv_swap_figures *swap = &step->swap.figures;
+    const uint64_t page_bytes = step->pool.layout.page_bytes;
+    atomic_store_explicit(&figures->swap_bytes_out, swap->pages_out * page_bytes,
+                          memory_order_relaxed);
+    atomic_store_explicit(&figures->swap_bytes_in, swap->pages_in * page_bytes,
+                          memory_order_relaxed);
+    atomic_store_explicit(&figures->swap_us, (uint64_t)(swap->out_us + swap->in_us),
+                          memory_order_relaxed);
+}
+
 void step_tell_figures(struct step *step)
 {
     struct step_figures *figures = &step->figures;
@@ -114,6 +127,7 @@ void step_tell_figures(struct step *step)
         atomic_store_explicit(counts[i].to, counts[i].value, memory_order_relaxed);
     atomic_store_explicit(&figures->cache_query_tokens, cache.query_tokens, memory_order_relaxed);
     atomic_store_explicit(&figures->cache_hit_tokens, cache.hit_tokens, memory_order_relaxed);
+    figures_swap(step);
     struct step_class_count classes[SERVICE_CLASS_COUNT] = {0};
     figures_classes(step, classes);
     step_metrics_figures(step, &cache, classes);

@@ -1,5 +1,7 @@
 #include "engine/step_view.h"
 
+#include <string.h>
+
 #include "engine/step_pause.h"
 #include "engine/step_prefix.h"
 
@@ -175,10 +177,12 @@ static uint32_t back_count(struct step *step, const struct sequence *sequence)
 
 /* In the order in which the planner takes them: the throttled first, the youngest of them first, so
  * that what only they share is counted with the last of them. Of others, what they share with each
- * other counts for none: a step that has paused them sees what is there. */
+ * other counts for none: a step that has paused them sees what is there. What paused ones hold too
+ * gives way (step_pause_room). */
 static void view_pages_back(struct step *step)
 {
     const struct sequence_table *table = &step->sequences;
+    kv_swap_count_holders(&step->swap, step->pages_gone);
     for (uint32_t turn = 0; turn < 2; turn++) {
         for (uint32_t i = table->order_count; i-- > 0;) {
             const struct sequence *sequence = &table->slots[table->order[i]];
@@ -186,11 +190,7 @@ static void view_pages_back(struct step *step)
                 step->view_running[i].pages_back = back_count(step, sequence);
         }
     }
-    for (uint32_t i = 0; i < table->order_count; i++) {
-        const struct sequence *sequence = &table->slots[table->order[i]];
-        for (uint32_t p = 0; p < sequence->page_count; p++)
-            step->pages_gone[sequence->pages[p]] = 0;
-    }
+    memset(step->pages_gone, 0, step->pool.page_count * sizeof(*step->pages_gone));
 }
 
 static void view_running(struct step *step)
@@ -241,7 +241,8 @@ void step_view(struct step *step, struct scheduler_input *input)
     step_prefix_begin(step);
     view_waiting(step); /* first: it says who is followed by whom */
     view_running(step);
-    if (view_is_short(step, available))
+    bool is_short = view_is_short(step, available);
+    if (is_short)
         view_pages_back(step);
     if (step->queue.by_class[SERVICE_CLASS_REALTIME] > 0)
         step->urgent_until_us = step->now_us + urgent_for_us;
@@ -254,6 +255,7 @@ void step_view(struct step *step, struct scheduler_input *input)
         .sequences_max = step->options.sequences_max,
         .places = step->sequences.order_count + sequence_free_count(&step->sequences),
         .pages_available = available,
+        .pages_protected = is_short ? kv_swap_protected(&step->swap) : 0,
         .pages_total = step->pool.page_count,
         .page_tokens = step->pool.layout.page_tokens,
         .rows_max = step->options.rows_max,

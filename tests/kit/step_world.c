@@ -25,8 +25,11 @@ struct step_world *step_world_open(const struct step_world_options *options)
     clock_manual_init(&world->clock, 1000);
     must(gguf_open(&world->gguf, engine_run_make_model()) == STATUS_OK, "gguf_open");
     must(vocab_create(&world->vocab, world->gguf) == STATUS_OK, "vocab_create");
-    const struct kernels_options kernels_options = {
-        .isa = "ref_int8", .threads = 1, .rows_max = options->rows_max, .cols_max = 256};
+    const struct kernels_options kernels_options = {.isa = options->isa != NULL ? options->isa
+                                                                                : "ref_int8",
+                                                    .threads = 1,
+                                                    .rows_max = options->rows_max,
+                                                    .cols_max = 256};
     must(kernels_create(&world->kernels, &kernels_options) == STATUS_OK, "kernels_create");
     must(model_open(&world->model, world->kernels, world->gguf, options->rows_max,
                     options->rows_max) == STATUS_OK,
@@ -155,8 +158,10 @@ bool step_world_step(struct step_world *world)
     const struct engine_logprob *top;
     struct slice text;
     bool has_moved = step_once(&world->step);
-    must(sequence_table_check(&world->step.sequences, &world->step.pool), "sequences");
+    must(sequence_table_check(&world->step.sequences, &world->step.pool, &world->step.swap),
+         "sequences");
     must(prefix_cache_check(&world->step.cache), "prefix cache");
+    must(kv_swap_check(&world->step.swap), "swap");
     for (const struct outbox_record *record;
          (record = outbox_next(&world->step.outbox, &top, &text)) != NULL;)
         take_record(world, record);

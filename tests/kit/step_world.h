@@ -16,6 +16,7 @@ enum {
 };
 
 struct step_world_options {
+    const char *isa; /* NULL = ref_int8 */
     uint32_t rows_max;
     uint32_t sequences_max;
     uint32_t pages;

@@ -891,7 +891,7 @@ static void check_poison(struct sim_world *world)
 
 static void check_step(struct sim_world *world, bool has_worked)
 {
-    if (!sequence_table_check(&world->step.sequences, &world->step.pool))
+    if (!sequence_table_check(&world->step.sequences, &world->step.pool, &world->step.swap))
         fail(world, "references to pages do not add up");
     if ((world->tick % CACHE_CHECK_TICKS == 0 || !has_worked) &&
         !prefix_cache_check(&world->step.cache))

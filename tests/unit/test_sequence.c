@@ -74,10 +74,10 @@ static void test_one_life(void **state)
     sequence_grow(sequence, &pool, 32);
     assert_int_equal(sequence->page_count, 2);
     sequence->computed = 17;
-    assert_true(sequence_table_check(&table, &pool));
+    assert_true(sequence_table_check(&table, &pool, NULL));
     kv_pool_assert_visible(&pool, sequence->pages, 2, sequence->visible, 2);
     sequence->computed = 33; /* more than it has pages for */
-    assert_false(sequence_table_check(&table, &pool));
+    assert_false(sequence_table_check(&table, &pool, NULL));
     sequence_drop_pages(sequence, &pool);
     assert_int_equal(sequence->computed, 0);
     assert_int_equal(pool.free_count, PAGES);
@@ -152,7 +152,7 @@ static void test_model(void **state)
         assert_int_equal(table.order_count, order_count);
         assert_memory_equal(table.order, order, order_count * sizeof(order[0]));
         assert_int_equal(sequence_free_count(&table), COUNT - order_count);
-        assert_true(sequence_table_check(&table, &pool));
+        assert_true(sequence_table_check(&table, &pool, NULL));
     }
     sequence_table_deinit(&table);
     kv_pool_deinit(&pool);

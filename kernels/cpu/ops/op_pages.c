@@ -40,7 +40,7 @@ static void pages_copy_piece(const struct pages_job *job, uint64_t at, uint64_t 
 }
 
 /* No equal parts: where one thread fills the memory bus, a worker that wakes up late is not waited
- * for with half of the work. (8 pages of 360 KiB: 0.9 of the rate of long copies, in halves 0.7.) */
+ * for with half of the work (8 pages of 360 KiB: 0.9 of the rate of long copies, in halves 0.7). */
 static void op_pages_copy_job(void *context, uint32_t thread, uint32_t count)
 {
     struct pages_job *job = context;
