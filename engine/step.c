@@ -5,6 +5,7 @@
 #include "config/base/mem.h"
 #include "engine/step_charge.h"
 #include "engine/step_end.h"
+#include "engine/step_explain.h"
 #include "engine/step_plan.h"
 #include "engine/step_prefix.h"
 #include "engine/step_tell.h"
@@ -170,6 +171,7 @@ void step_deinit(struct step *step)
 static void once_take_inbox(struct step *step)
 {
     uint32_t slot;
+    step->find_tokens_left = STEP_PREFIX_FIND_TOKENS; /* deadlines are judged by what is found */
     while (inbox_pop(&step->inbox, &slot)) {
         if (step->options.tickets->slots[slot].refusal.status != STATUS_OK) {
             step_tell_request(step, ENGINE_EVENT_ERROR, slot);
@@ -183,6 +185,8 @@ static void once_take_inbox(struct step *step)
         /* A cancel before this was counted while the slot was not to be found here. */
         if (ticket_is_cancelled(&step->options.tickets->slots[slot]))
             step_end_request(step, slot, ENGINE_FINISH_CANCELLED);
+        else if (!step_explain_in_time(step, slot))
+            step_end_refuse(step, slot);
     }
 }
 

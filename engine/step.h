@@ -45,6 +45,8 @@ struct step_figures {
     _Atomic uint64_t tokens_prompt;
     _Atomic uint64_t tokens_generated;
     _Atomic uint64_t tokens_overhead;
+    _Atomic uint64_t gap_us[SERVICE_CLASS_COUNT]; /* as step_gap; 0 = not known yet */
+    _Atomic uint64_t row_ns;                      /* predicted, of a prompt; 0 = not known yet */
     _Atomic uint64_t preemptions_swap;
     _Atomic uint64_t preemptions_recompute;
     _Atomic uint64_t swap_bytes_out;
@@ -59,6 +61,14 @@ struct step_figures {
 struct step_follow {
     uint32_t leader; /* place of the sequence */
     uint32_t client;
+};
+
+/* Between two requests of a class that come in while more of it wait. */
+struct step_gap {
+    double us; /* on average, the last ones count most */
+    uint32_t count;
+    int64_t last_us;
+    bool was_waited_for;
 };
 
 /* Who is in the batch, and where its logits are. */
@@ -112,6 +122,7 @@ struct step {
     struct step_cost cost;
     struct step_queue queue; /* requests that have not all their choices running */
     struct scheduler_fair fair;
+    struct step_gap gaps[SERVICE_CLASS_COUNT];
     uint32_t cancels_seen; /* of the tickets', before the last sweep */
     /* Places for sequences, more than may compute at once: those that are throttled or paused keep
      * theirs, and a few readers who have stopped must not keep the others from being admitted. */

@@ -1,6 +1,7 @@
 #include "engine/step_plan.h"
 
 #include "engine/step_end.h"
+#include "engine/step_explain.h"
 #include "engine/step_pause.h"
 #include "engine/step_prefix.h"
 #include "engine/step_tell.h"
@@ -9,6 +10,7 @@
 static void plan_start(struct step *step, struct ticket *ticket)
 {
     ticket->admitted_us = step->now_us;
+    step_explain_admitted(step, ticket);
     ticket->queue_us = step->now_us - ticket->submitted_us;
     ticket->report.prompt_tokens = ticket->prompt_count;
     atomic_fetch_add_explicit(&step->figures.tokens_prompt, ticket->prompt_count,

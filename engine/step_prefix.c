@@ -84,6 +84,12 @@ static bool find(struct step *step, const struct ticket *ticket, const uint32_t 
     return true;
 }
 
+bool step_prefix_find(struct step *step, struct ticket *ticket)
+{
+    uint32_t logits_from = ticket->scores != NULL ? 0 : ticket->prompt_count - 1;
+    return find(step, ticket, ticket->prompt, logits_from, &ticket->found);
+}
+
 void step_prefix_look_again(struct step *step, struct sequence *sequence)
 {
     const struct ticket *ticket = &step->options.tickets->slots[sequence->slot];

@@ -30,6 +30,8 @@ void step_prefix_begin(struct step *step);
 enum step_prefix_wait step_prefix_look(struct step *step, uint32_t slot);
 /* Whether the other choices of a candidate do better to wait until the first has its prompt. */
 bool step_prefix_follows_itself(const struct step *step, const struct ticket *ticket);
+/* ticket->found: what a waiting request would find; false when this step has looked up enough. */
+bool step_prefix_find(struct step *step, struct ticket *ticket);
 /* sequence->found: what a paused sequence would find. */
 void step_prefix_look_again(struct step *step, struct sequence *sequence);
 

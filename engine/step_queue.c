@@ -6,8 +6,7 @@ static const struct step_queue_list empty = {TICKET_NONE, TICKET_NONE, 0};
 
 enum status step_queue_init(struct step_queue *queue, struct ticket_table *tickets)
 {
-    *queue = (struct step_queue){
-        .tickets = tickets, .all = empty, .deadline_us = INT64_MAX, .cursor = TICKET_NONE};
+    *queue = (struct step_queue){.tickets = tickets, .all = empty, .deadline_us = INT64_MAX};
     queue->clients = mem_zalloc(tickets->count, sizeof(*queue->clients));
     queue->place = mem_zalloc(tickets->count, sizeof(*queue->place));
     bool is_whole = queue->clients != NULL && queue->place != NULL;
@@ -95,8 +94,6 @@ void step_queue_leave(struct step_queue *queue, uint32_t slot)
     if (!ticket->is_waiting)
         return;
     ticket->is_waiting = false;
-    if (queue->cursor == slot)
-        queue->cursor = ticket->in_all.after;
     list_remove(queue, &queue->all, slot, true);
     list_remove(queue, client, slot, false);
     queue->by_class[class]--;

@@ -30,7 +30,6 @@ struct step_queue {
     uint32_t *place; /* [tickets->count] of a client among the active */
     uint32_t by_class[SERVICE_CLASS_COUNT];
     int64_t deadline_us; /* no earlier one is in the queue; INT64_MAX = none */
-    uint32_t cursor;     /* of who walks through `all` in several steps; TICKET_NONE = at the end */
 };
 
 /* NO_MEMORY. */

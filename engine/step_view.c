@@ -12,7 +12,9 @@ static const int64_t urgent_for_us = 60 * 1000000;
 
 static void waiting_show(struct step *step, uint32_t slot, enum engine_request_state state)
 {
-    atomic_store_explicit(&step->options.tickets->slots[slot].shown_state, state,
+    struct ticket *ticket = &step->options.tickets->slots[slot];
+    atomic_store_explicit(&ticket->shown_state, state, memory_order_relaxed);
+    atomic_store_explicit(&ticket->shown_deficit, scheduler_fair_sign(&step->fair, ticket->client),
                           memory_order_relaxed);
 }
 

@@ -257,6 +257,7 @@ enum status ticket_acquire(struct ticket_table *table, const struct engine_reque
     atomic_store(&ticket->shown_cached, 0);
     atomic_store(&ticket->shown_completion, 0);
     atomic_store(&ticket->shown_preempted_by, 0);
+    atomic_store(&ticket->shown_deficit, 0);
     ticket->is_waiting = false;
     ticket->passed = 0;
     ticket->choices_admitted = 0;

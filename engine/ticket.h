@@ -65,6 +65,7 @@ struct ticket {
     _Atomic uint32_t shown_computed;
     _Atomic uint32_t shown_cached;
     _Atomic uint32_t shown_completion;
+    _Atomic int32_t shown_deficit;       /* sign of its client's, when it was last looked at */
     _Atomic uint32_t shown_preempted_by; /* 1 + enum service_class; 0 = nobody */
 
     /* The engine thread's. */

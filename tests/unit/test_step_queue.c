@@ -64,7 +64,7 @@ static void test_random_walk(void **state)
     ticket_table_deinit(&tickets);
 }
 
-static void test_deadline_and_cursor(void **state)
+static void test_deadline(void **state)
 {
     (void)state;
     struct ticket_table tickets;
@@ -75,12 +75,8 @@ static void test_deadline_and_cursor(void **state)
     enter(&queue, 6, 0, 0);
     enter(&queue, 7, 1, 400);
     assert_int_equal(queue.deadline_us, 400);
-    queue.cursor = 7;
     step_queue_leave(&queue, 7);
-    assert_int_equal(queue.cursor, TICKET_NONE);
-    queue.cursor = 5;
     step_queue_leave(&queue, 5);
-    assert_int_equal(queue.cursor, 6);
     step_queue_find_deadline(&queue);
     assert_int_equal(queue.deadline_us, INT64_MAX);
     step_queue_deinit(&queue);
@@ -91,7 +87,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_random_walk),
-        cmocka_unit_test(test_deadline_and_cursor),
+        cmocka_unit_test(test_deadline),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
