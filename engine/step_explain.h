@@ -15,9 +15,9 @@ enum { STEP_EXPLAIN_STEPS = 64, STEP_EXPLAIN_REQUESTS = 8 };
 /* The first choice of a request comes in. */
 void step_explain_admitted(struct step *step, const struct ticket *ticket);
 
-/* A request has come into the queue: false, with the thread's error note (DEADLINE, and about how
- * long it would take), when it cannot have its first token in time, even if nobody of a higher class
- * came any more. Nothing is foretold before enough was seen. */
+/* A request has come: false, with the thread's error note (DEADLINE, and about how
+ * long it would take), when it cannot have its first token in time, even if nobody more urgent came
+ * any more. Nothing is foretold before enough was seen. */
 bool step_explain_in_time(struct step *step, uint32_t slot);
 
 /* Coarse enough to tell nobody what others do: 0, 1, 2, 4, 8, … */

@@ -116,8 +116,7 @@ static void open_step(void)
     must(kernels_create(&bench.kernels, &kernels_options), "kernels");
     must(kernels_kv_layout(bench.kernels, KV_TYPE_F32, KV_POOL_PAGE_TOKENS, 1, 1, 2, &bench.layout),
          "layout");
-    must(ticket_table_init(&bench.tickets, 2 * bench.waiting + 64, (size_t)1 << 30),
-         "tickets");
+    must(ticket_table_init(&bench.tickets, 2 * bench.waiting + 64, (size_t)1 << 30), "tickets");
     const uint64_t pages = 2 * SEQUENCES * CONTEXT / KV_POOL_PAGE_TOKENS;
     const struct step_options options = {
         .kernels = bench.kernels,

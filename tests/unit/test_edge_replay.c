@@ -386,8 +386,8 @@ static void test_draining_and_foreign_engines(void **state)
     assert_int_equal(ask("ok", ""), 200);
 }
 
-/* A stream whose pages others have is told so at once and again, is silent for longer than an engine
- * may be, and goes on to its end; an answer in one piece hears nothing of it. */
+/* A stream whose pages others have is told so at once and again, is silent for longer than an
+ * engine may be, and goes on to its end; an answer in one piece hears nothing of it. */
 static void test_streams_that_the_engine_pauses(void **state)
 {
     (void)state;
