@@ -271,6 +271,7 @@ static uint64_t once_keys(const struct model_batch *batch)
 bool step_once(struct step *step)
 {
     step->has_emitted = false;
+    step->turn++;
     step->now_us = clock_mono_us(step->options.clock);
     uint32_t cancels = atomic_load(&step->options.tickets->cancels);
     once_take_inbox(step);

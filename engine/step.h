@@ -143,6 +143,7 @@ struct step {
     uint32_t followers; /* requests that wait for another's prompt */
     uint32_t followers_by_class[SERVICE_CLASS_COUNT];
     uint32_t find_tokens_left;      /* that this step may look up */
+    uint64_t turn;                  /* its number, steps without rows counted too */
     struct scheduler_grant *grants; /* [places + candidates_max] */
     struct step_part *parts;        /* [places] who is in the batch */
     struct logits_stats *stats;     /* [logit_rows_max] */

@@ -65,7 +65,8 @@ static bool find(struct step *step, const struct ticket *ticket, const uint32_t 
         *found = (struct ticket_found){0};
         return true;
     }
-    if (found->is_known && found->version == version)
+    if (found->is_known &&
+        (found->version == version || step->turn - found->turn < STEP_PREFIX_FIND_STEPS))
         return true;
     bool is_first = step->find_tokens_left == STEP_PREFIX_FIND_TOKENS;
     if (!is_first && logits_from > step->find_tokens_left)
@@ -78,6 +79,7 @@ static bool find(struct step *step, const struct ticket *ticket, const uint32_t 
     uint32_t rest = match.rest_tokens > 0 ? 1 : 0;
     *found = (struct ticket_found){.is_known = true,
                                    .version = version,
+                                   .turn = step->turn,
                                    .tokens = match.tokens,
                                    .pages = match.pages + rest,
                                    .cost = match.host_pages + match.device_idle + rest};

@@ -15,8 +15,10 @@
 
 #include "engine/step.h"
 
-/* Tokens of prompts that one step looks up: 4,096 pages, under half a millisecond. */
-enum { STEP_PREFIX_FIND_TOKENS = 65536 };
+/* Tokens of prompts that one step looks up: 4,096 pages, under half a millisecond. What was found
+ * is good for some steps even though the cache changes with each: it is for the plan, and whoever
+ * comes in takes what is there then. */
+enum { STEP_PREFIX_FIND_TOKENS = 65536, STEP_PREFIX_FIND_STEPS = 8 };
 
 enum step_prefix_wait {
     STEP_PREFIX_READY,     /* ticket->found says what it would find */

@@ -14,7 +14,7 @@
 #include "engine/step.h"
 
 enum {
-    STEP_VIEW_CLIENTS = 64, /* of a class, and requests of a class when there are so many */
+    STEP_VIEW_CLIENTS = 32, /* of a class, and requests of a class when there are so many */
     STEP_VIEW_CANDIDATES = SERVICE_CLASS_COUNT * STEP_VIEW_CLIENTS + LIMIT_CHOICES,
     /* Requests of a client's queue that are looked at for those who do not follow another. */
     STEP_VIEW_DEPTH = 256,

@@ -28,6 +28,7 @@ struct ticket_score {
 struct ticket_found {
     bool is_known;
     uint64_t version; /* of the cache */
+    uint64_t turn;    /* of the step that looked */
     uint32_t tokens;
     uint32_t pages; /* that hold them */
     uint32_t cost;  /* of the available pages, to take them */
