@@ -55,7 +55,7 @@ struct engine_options {
     uint32_t fair_quantum;        /* tokens that a tenant of weight 100 is ahead of its class */
     enum engine_preemption preemption;
     bool no_prefix_cache;   /* every prompt is computed whole */
-    uint64_t kv_host_bytes; /* for cached pages that the pool had no room for; 0 = none */
+    uint64_t kv_host_bytes; /* for pages of what is cached or paused; 0 = none */
     uint32_t pin_percent;   /* of the pool at most, for published prompts: 0 … 90 */
     const struct clock *clock;
     struct metrics *metrics; /* may be NULL */

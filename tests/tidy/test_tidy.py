@@ -71,7 +71,6 @@ TESTED_ELSEWHERE = {
     "engine/scheduler_take.c": "tests/unit/test_scheduler_classes.c, and each run of tests/sim",
     "engine/scheduler_turn.c": "tests/unit/test_scheduler_classes.c, and each run of tests/sim",
     "engine/step_charge.c": "tests/sim: its own accounts against the engine's, at each step",
-    "engine/step_pause.c": "tests/unit/test_step_classes.c",
     "engine/step_view.c": "tests/unit/test_step_classes.c",
     "engine/step_end.c": "tests/unit/test_step.c and test_step_prefix.c",
     "engine/step_plan.c": "tests/unit/test_step.c and test_step_prefix.c",
