@@ -1,6 +1,7 @@
 """Makes two tenants through the config API, publishes a system prompt to both, streams a chat answer to
-each, and shows that a tenant's own text is found again by that tenant alone. With the standard
-library alone; run by deploy/quickstart, works against any running server:
+each, shows that a tenant's own text is found again by that tenant alone, and lets a realtime request
+pause batch work, which goes on to the same end. With the standard library alone; run by
+deploy/quickstart, works against any running server:
 
     python3 deploy/demonstrate.py --url https://… --admin https://… --ca ca.crt --admin-key-file F
 """
@@ -9,7 +10,10 @@ import argparse
 import http.client
 import json
 import pathlib
+import re
+import socket
 import ssl
+import threading
 import time
 import urllib.parse
 
@@ -25,6 +29,11 @@ NOTES = " ".join(
     f"that keeps everything about {topic}; ask there before you change a word."
     for i, topic in enumerate(TOPICS)
 )
+PAGE_TOKENS = 16
+BATCH_TOKENS = 300  # beside a prompt of some 700
+BATCH_MAX = 60  # streams that it takes to fill the server, or nothing is shown
+PUBLISH_S, FULL_S, PAUSE_S = 120, 60, 300  # waited for at most
+PAUSE_TRIES = 3
 
 
 class Api:
@@ -37,14 +46,25 @@ class Api:
 
     def request(self, method, path, body=None):
         """An open response; raises with the server's own message when it refuses."""
+        return self.send(self.connect(), method, path, body)
+
+    def connect(self):
         connection = http.client.HTTPSConnection(
             self.url.hostname, self.url.port, context=self.context, timeout=120
         )
+        connection.connect()
+        return connection
+
+    def send(self, connection, method, path, body):
         connection.request(
             method,
             path,
             body=None if body is None else json.dumps(body),
-            headers={"authorization": f"Bearer {self.key}", "content-type": "application/json"},
+            headers={
+                "authorization": f"Bearer {self.key}",
+                "content-type": "application/json",
+                "x-banyan-explain": "1",
+            },
         )
         response = connection.getresponse()
         if response.status >= 300:
@@ -61,19 +81,24 @@ def events(response):
             yield json.loads(line[6:])
 
 
-def ask(api, model, messages, tokens, say=lambda text: None):
-    """Streams one answer; its usage, and the seconds to its first token and to its end."""
-    start = time.monotonic()
-    first = None
-    usage = {}
-    body = {
+def chat(model, messages, tokens, **more):
+    return {
         "model": model,
         "messages": messages,
         "max_tokens": tokens,
         "temperature": 0,
         "stream": True,
         "stream_options": {"include_usage": True},
+        **more,
     }
+
+
+def ask(api, model, messages, tokens, say=lambda text: None, **more):
+    """Streams one answer; its usage, and the seconds to its first token and to its end."""
+    start = time.monotonic()
+    first = None
+    usage = {}
+    body = chat(model, messages, tokens, **more)
     for event in events(api.request("POST", "/v1/chat/completions", body)):
         if "error" in event:
             raise SystemExit(f"the stream failed: {event['error']['message']}")
@@ -120,6 +145,132 @@ def show_own_text(apis, model, stamp):
         )
 
 
+class Batch(threading.Thread):
+    """A stream of class batch, read by a thread of its own."""
+
+    def __init__(self, api, model, text, seed):
+        super().__init__(daemon=True)
+        self.text, self.usage, self.is_paused, self.is_whole = "", {}, False, False
+        messages = [{"role": "user", "content": text}]
+        how = {"service_tier": "flex", "temperature": 0.8, "seed": seed, "ignore_eos": True}
+        self.api, self.body = api, chat(model, messages, BATCH_TOKENS, **how)
+        self.connection = api.connect()
+        self.socket = self.connection.sock  # which the connection gives to its response
+        self.start()
+
+    def run(self):
+        try:
+            for line in self.api.send(self.connection, "POST", "/v1/chat/completions", self.body):
+                self.is_paused = self.is_paused or line.startswith(b": paused")
+                self.is_whole = self.is_whole or line.startswith(b"data: [DONE]")
+                if line.startswith(b"data: {"):
+                    event = json.loads(line[6:])
+                    self.usage = event.get("usage") or self.usage
+                    for choice in event.get("choices", ()):
+                        self.text += choice["delta"].get("content") or ""
+        except (OSError, ValueError, http.client.HTTPException):
+            pass  # leave()
+
+    def leave(self):
+        try:
+            self.socket.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass  # it has ended by itself
+        self.join()
+
+
+def wait_until(condition, seconds):
+    """Whether it came true in time."""
+    limit = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > limit:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def fill(api, model, stamp, count):
+    """So many streams of batch work; returns when no more of them find room."""
+    streams = [Batch(api, model, f"Report {i} of {stamp}. {NOTES} {NOTES}", i) for i in range(count)]
+    started, since = 0, time.monotonic()
+
+    def is_full():
+        nonlocal started, since
+        now = sum(bool(stream.text) for stream in streams)
+        if now != started:
+            started, since = now, time.monotonic()
+        return started > 0 and time.monotonic() - since > 1
+
+    wait_until(is_full, FULL_S)
+    return streams
+
+
+def urge(api, model, stamp, number):
+    """Seconds to the first token of a realtime request with a text that nobody has sent."""
+    messages = [{"role": "user", "content": f"Call {number} of {stamp}. {NOTES} {NOTES} In short?"}]
+    return ask(api, model, messages, 8, service_tier="priority")[1]
+
+
+def pause(apis, model, stamp, count):
+    """Fills the server, lets realtime requests in: (the stream that was paused longest or None,
+    seconds to the first token of the request that paused it)."""
+    streams = fill(apis["globex"], model, stamp, count)
+    before = [stream for stream in streams if stream.is_paused]  # for each other's growth
+    limit = time.monotonic() + PAUSE_S
+
+    def paused():
+        return [stream for stream in streams if stream.is_paused and stream not in before]
+
+    urgent, number = 0, 0
+    while not paused() and any(s.is_alive() for s in streams) and time.monotonic() < limit:
+        number += 1
+        urgent = urge(apis["acme"], model, stamp, number)
+        wait_until(paused, 1)
+    chosen = paused()
+    for stream in streams:
+        if stream not in chosen:
+            stream.leave()
+    for stream in chosen:
+        stream.join(PAUSE_S)
+    # One that was only put off for a while, by more urgent rows, is told so too.
+    whole = [s for s in chosen if s.is_whole and s.usage["banyan"]["preemptions"] > 0]
+    return max(whole, key=lambda s: s.usage["banyan"]["paused_ms"], default=None), urgent
+
+
+def show_pause(apis, model, stamp, pages):
+    """Batch work holds all pages; what a realtime request needs is taken from it, and given back."""
+    print("\na realtime request pauses batch work, which goes on to the same end")
+    count = pages * PAGE_TOKENS // (700 + BATCH_TOKENS) + 2
+    if count > BATCH_MAX:
+        print(f"    (not shown: {pages} KV pages are too many to be filled here; try --kv-memory 160M)")
+        return
+    idle = urge(apis["acme"], model, stamp, 0)
+    for attempt in range(PAUSE_TRIES):
+        chosen, urgent = pause(apis, model, f"{stamp}.{attempt}", count)
+        if chosen is not None:
+            break
+    else:
+        raise SystemExit("no stream of batch work was paused")
+    again = Batch(chosen.api, model, chosen.body["messages"][0]["content"], chosen.body["seed"])
+    again.join(PAUSE_S)
+    told, tokens = chosen.usage["banyan"], chosen.usage["completion_tokens"]
+    if not again.is_whole or chosen.text != again.text:
+        raise SystemExit("the paused stream ended otherwise than undisturbed")
+    way = f"{told['swapped_pages']} pages kept in host memory" if told["swapped_pages"] else "computed again"
+    print(
+        f"    {count} streams of batch work for {pages} KV pages; realtime's first token after "
+        f"{1000 * urgent:.0f} ms, {1000 * idle:.0f} ms on the idle machine\n"
+        f"    one stream was paused for {told['paused_ms']:.0f} ms ({way}); its {tokens} tokens are "
+        f"those of the same request undisturbed"
+    )
+
+
+def kv_pages(admin):
+    """Of the server's pool, the host's apart."""
+    text = admin.request("GET", "/metrics").read().decode()
+    return sum(int(n) for n in re.findall(r'^banyan_kv_pages\{state="(?!host)\w+"\} (\d+)', text, re.M))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     for name in ("--url", "--admin", "--ca", "--admin-key-file"):
@@ -146,11 +297,13 @@ def main():
     }
     start = time.monotonic()
     prompt = admin.json("POST", "/admin/v1/shared-prompts", published)
-    while prompt["state"] == "publishing":  # the engine of a server that has just started
-        time.sleep(0.05)
-        prompt = admin.json("GET", f"/admin/v1/shared-prompts/{prompt['id']}")
-    if prompt["state"] != "published":
-        raise SystemExit(f"the prompt was not published: {prompt['error']}")
+
+    def is_over():  # not at once where the engine has just started
+        prompt.update(admin.json("GET", f"/admin/v1/shared-prompts/{prompt['id']}"))
+        return prompt["state"] != "publishing"
+
+    if not wait_until(is_over, PUBLISH_S) or prompt["state"] != "published":
+        raise SystemExit(f"the prompt was not published: {prompt.get('error')}")
     print(
         f"\npublished a system prompt to two tenants: {prompt['tokens']} tokens, computed once in "
         f"{1000 * (time.monotonic() - start):.0f} ms, kept in {prompt['pages']} pages"
@@ -159,6 +312,7 @@ def main():
         print(f"\ntenant {name}-{stamp} ({tenant_id}), model {model}")
         stream_answer(apis[name], model, question)
     show_own_text(apis, model, stamp)
+    show_pause(apis, model, stamp, kv_pages(admin))
     # Its pages are pinned until it is taken back: the next run publishes its own.
     admin.request("DELETE", f"/admin/v1/shared-prompts/{prompt['id']}").read()
     print(

@@ -163,10 +163,10 @@ class PriorityBench(Bench):
         conftest.wait_until(lambda: server.engine_stats()["requests"] == 0, 120, "an idle engine")
 
     @staticmethod
-    def full(server, sequences):
-        """True once so many sequences compute and others wait for their turn."""
+    def full(server):
+        """True once several sequences compute and others wait for their turn."""
         stats = server.engine_stats()
-        return stats["sequences_running"] >= sequences and stats["sequences_waiting"] > 0
+        return stats["sequences_running"] >= 6 and stats["sequences_waiting"] > 4
 
     def lengths(self):
         return [self.random.randrange(*URGENT) for _ in range(self.args.probes)]
@@ -187,7 +187,7 @@ class PriorityBench(Bench):
                 self.settled(server)
                 idle += self.probe(urgent, turn, "priority")
                 with Load(self, server, batch, 48, JOB_PROMPT, JOB_TOKENS, "flex"):
-                    conftest.wait_until(lambda: self.full(server, 12), 120, "a full machine")
+                    conftest.wait_until(lambda: self.full(server), 120, "a full machine")
                     full += self.probe(urgent, turn, "priority")
             stats = server.engine_stats()
             counts = {k: v for k, v in stats.items() if "preempt" in k or "swap_" in k}
@@ -286,7 +286,7 @@ class PriorityBench(Bench):
                 self.settled(server)
                 alone += self.probe(light, turn, "default")
                 with Load(self, server, heavy, 1000, 128, 32, "default") as load:
-                    conftest.wait_until(lambda: self.full(server, 12), 120, "a flood")
+                    conftest.wait_until(lambda: self.full(server), 120, "a flood")
                     flooded += self.probe(light, turn, "default")
                 taken += load.done
             self.kernel_of(server)
@@ -306,7 +306,7 @@ class PriorityBench(Bench):
                 Load(self, server, keys[0], 16, JOB_PROMPT, JOB_TOKENS, "flex"),
                 Load(self, server, keys[1], 64, URGENT[0], 64, "priority"),
             ):
-                conftest.wait_until(lambda: self.full(server, 12), 120, "a flood")
+                conftest.wait_until(lambda: self.full(server), 120, "a flood")
                 before = self.class_tokens(server)
                 for _ in range(max(10, self.args.probes // 5)):
                     time.sleep(1)

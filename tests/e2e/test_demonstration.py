@@ -5,6 +5,10 @@ import re
 import subprocess
 import sys
 
+import pytest
+
+from conftest import Server
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
@@ -13,10 +17,23 @@ def demonstrate(server):
         [sys.executable, ROOT / "deploy/demonstrate.py", "--url", server.url, "--admin",
          server.admin_url, "--ca", server.data_dir / "tls/ca.crt",
          "--admin-key-file", server.data_dir / "admin.key"],
-        capture_output=True, text=True, timeout=600,
+        capture_output=True, text=True, timeout=1200,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr + server.log_text()[-2000:]
     return done.stdout
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    """As quickstart starts it: small enough to be filled."""
+    server = Server(
+        tmp_path_factory.mktemp("demonstration") / "data",
+        "--kv-memory", "128M", "--context", "2048",
+    )  # fmt: skip
+    server.tenant("somebody else")
+    yield server
+    assert server.stop() == 0, server.log_text()[-4000:]
+    assert "AddressSanitizer" not in server.log_text(), server.log_text()[-8000:]
 
 
 def test_the_demonstration_runs_twice(server):
@@ -32,4 +49,6 @@ def test_the_demonstration_runs_twice(server):
         first, again, other = (int(cached) for _, _, cached, _ in own)
         assert first < 16 and other < 16, text
         assert again > published - 16, text
+        paused = re.search(r"paused for (\d+) ms \((.*)\); its (\d+) tokens are those of", text)
+        assert paused and int(paused[3]) == 300, text
     assert server.engine_stats()["pages_pinned"] == pinned
