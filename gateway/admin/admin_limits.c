@@ -79,11 +79,13 @@ static enum status put_read(struct admin_call *call, struct admin_body_field fie
     struct quota_tenant out;
     TRY(admin_change_begin(call, &change, NULL));
     TRY(admin_body_read(call->body, fields, FIELDS));
+    const struct admin_body_field *plan = &fields[FIELD_NAME_OR_PLAN];
     struct quota_tenant wanted = {.set = fields_set(fields)};
-    if (strlen(fields[FIELD_NAME_OR_PLAN].text) >= sizeof wanted.plan_id)
+    size_t length = strlen(plan->text);
+    bool is_none = !plan->is_given || plan->is_null;
+    if (length >= sizeof wanted.plan_id || (length == 0) != is_none)
         FAIL_PARAM(STATUS_NOT_FOUND, "plan", "There is no plan of this id.");
-    memcpy(wanted.plan_id, fields[FIELD_NAME_OR_PLAN].text,
-           strlen(fields[FIELD_NAME_OR_PLAN].text) + 1);
+    memcpy(wanted.plan_id, plan->text, length + 1);
     TRY(quota_limits_put(auth_tenants(call->admin->auth), &change, call->arguments[0], &wanted,
                          &out));
     render_limits(call->admin, &out, &call->out);

@@ -283,7 +283,7 @@ def test_bad_input_of_each_field(server):
     with server.admin() as admin:
         plan = admin.post("/admin/v1/plans", json={"name": "bad"}).json()
         paths = [
-            ("PUT", f"/admin/v1/tenants/{tenant_id}/limits", [({"plan": 7}, "plan")]),
+            ("PUT", f"/admin/v1/tenants/{tenant_id}/limits", [({"plan": 7}, "plan"), ({"plan": "a\nb"}, "plan")]),
             ("POST", "/admin/v1/plans", [({"name": ""}, "name"), ({"name": None}, "name")]),
             ("PATCH", f"/admin/v1/plans/{plan['id']}", [({"name": ""}, "name")]),
         ]
@@ -294,8 +294,9 @@ def test_bad_input_of_each_field(server):
                 answer = admin.request(method, path, json=body)
                 assert answer.status_code == 400, (method, body, answer.text)
                 assert answer.json()["error"]["param"] == param, (method, body, answer.text)
-        answer = admin.put(f"/admin/v1/tenants/{tenant_id}/limits", json={"plan": "pln_none"})
-        assert (answer.status_code, answer.json()["error"]["param"]) == (404, "plan")
+        for plan_id in ("pln_none", ""):
+            answer = admin.put(f"/admin/v1/tenants/{tenant_id}/limits", json={"plan": plan_id})
+            assert (answer.status_code, answer.json()["error"]["param"]) == (404, "plan")
         assert admin.put("/admin/v1/tenants/tnt_none/limits", json={}).status_code == 404
         assert admin.get("/admin/v1/tenants/tnt_none/limits").status_code == 404
         assert admin.post("/admin/v1/plans", json={"name": "bad"}).status_code == 409
