@@ -1,6 +1,10 @@
 #include "auth/quota_lease.h"
 
-enum { TOKENS_PER_1024 = 256, FINE_BITS = 2 }; /* a token for four bytes, as English has */
+enum {
+    TOKENS_PER_1024 = 256,   /* a token for four bytes, as English has */
+    BYTES_A_TOKEN_MOST = 16, /* of a body, what is no prompt counted in */
+    FINE_BITS = 2,
+};
 
 static const int64_t UNIT = 60000000; /* of a level: one token or request */
 static const int64_t MINUTE_US = 60000000;
@@ -73,7 +77,9 @@ void quota_lease_set(struct quota_account *account, const struct quota_limits_se
         bucket_fill(account, i, now_us);
         int64_t used = old.values[i].limit != 0 ? full_level(account, i) - account->levels[i] : 0;
         account->at_us[i] = now_us;
-        account->levels[i] = set->values[i].limit * UNIT - used;
+        int64_t owed = least(account->levels[i], 0);
+        int64_t level = set->values[i].limit * UNIT - used;
+        account->levels[i] = level > owed ? level : owed; /* a lower limit makes no debt */
     }
     account->set = *set;
 }
@@ -221,6 +227,22 @@ static void expire_old(struct quota_account *account, int64_t now_us)
 
 /* --- reserving --- */
 
+/* A guess of the prompt that is over a limit by itself takes the whole of it instead, unless so many
+ * bytes cannot be so few tokens: what it really has is charged when the engine has counted it. */
+static int64_t reserve_input(const struct quota_account *account, size_t body_bytes)
+{
+    int64_t input = guess_input(account, body_bytes);
+    int64_t fewest = ((int64_t)body_bytes + BYTES_A_TOKEN_MOST - 1) / BYTES_A_TOKEN_MOST;
+    for (int i = 0; i < QUOTA_LIMITS; i++) {
+        int64_t most = account->set.values[i].limit - amount_of(i, 0, 0, 0, 1);
+        enum quota_window window = window_of(i);
+        if ((window == QUOTA_MINUTE || window == QUOTA_NOW) && amount_of(i, 0, 1, 1, 0) != 0 &&
+            most > 0 && fewest <= most)
+            input = least(input, most);
+    }
+    return input;
+}
+
 /* A guess must not keep a request out for ever: at most what a limit allows beside the input. */
 static int64_t reserve_output(struct quota_account *account, const struct quota_ask *ask,
                               int64_t input)
@@ -298,7 +320,7 @@ static bool reserve_check(struct quota_account *account, const struct quota_leas
 bool quota_lease_reserve(struct quota_account *account, const struct quota_ask *ask,
                          struct quota_lease *lease, struct quota_denial *denial)
 {
-    int64_t input = guess_input(account, ask->body_bytes);
+    int64_t input = reserve_input(account, ask->body_bytes);
     *lease = (struct quota_lease){.deadline_us = ask->deadline_us,
                                   .prompt = input,
                                   .input = input,

@@ -115,7 +115,7 @@ static void test_limits_hold_from_their_change(void **state)
     limit_put(fixture, QUOTA_CONCURRENT_REQUESTS, 3);
     struct quota_lease more;
     assert_int_equal(reserve(fixture, &more, &denial), STATUS_RATE_REQUESTS);
-    limit_put(fixture, QUOTA_INPUT_TOKENS_PER_MINUTE, 5);
+    limit_put(fixture, QUOTA_INPUT_TOKENS_PER_MINUTE, 2);
     assert_int_equal(reserve(fixture, &more, &denial), STATUS_RATE_TOKENS);
     assert_non_null(strstr(status_note()->message, "too large"));
     assert_false(quota_wants_sums(fixture->quota, fixture->tenant.id));

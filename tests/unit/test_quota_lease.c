@@ -99,6 +99,15 @@ static void test_too_large_is_told_apart(void **state)
     assert_true(denial.is_never);
     assert_int_equal(denial.requested, 100);
     assert_int_equal(denial.reset_us, 0);
+    /* So many bytes may be few tokens: it takes the whole bucket, and what it has when it is known. */
+    struct quota_limits_set set = set_of(QUOTA_TOKENS_PER_MINUTE, 30);
+    account = account_of(set);
+    assert_true(reserve(&account, 0, 400, 1, &lease, &denial));
+    assert_int_equal(lease.input, 29);
+    assert_int_equal(lease.output, 1);
+    quota_lease_prompt(&lease, 12, 0, 0);
+    assert_int_equal(left_of(&account, QUOTA_TOKENS_PER_MINUTE, 0), 17);
+    quota_lease_settle(&lease, 12, 0, 1, 0);
 }
 
 /* A guess is cut to what the limit allows beside the input, so that nobody is kept out for ever. */
@@ -242,6 +251,17 @@ static void test_limits_change_under_way(void **state)
     quota_lease_set(&account, &set, 0);
     assert_int_equal(left_of(&account, QUOTA_TOKENS_PER_DAY, 0), 0); /* what runs counts at once */
     quota_lease_settle(&lease, 4, 0, 10, 0);
+    set = set_of(QUOTA_OUTPUT_TOKENS_PER_MINUTE, 100000);
+    quota_lease_set(&account, &set, 0);
+    assert_true(reserve(&account, 0, 4, 90000, &lease, &denial));
+    lease.charged = 1u << QUOTA_OUTPUT_TOKENS_PER_MINUTE;
+    quota_lease_settle(&lease, 4, 0, 90000, 0);
+    set = set_of(QUOTA_OUTPUT_TOKENS_PER_MINUTE, 10); /* a lower limit makes no debt of hours */
+    quota_lease_set(&account, &set, 0);
+    assert_int_equal(quota_lease_standing(&account, QUOTA_OUTPUT_TOKENS_PER_MINUTE, 0).reset_us,
+                     MINUTE_US);
+    set = set_of(QUOTA_TOKENS_PER_DAY, 50);
+    quota_lease_set(&account, &set, 0);
     assert_int_equal(left_of(&account, QUOTA_TOKENS_PER_DAY, 0), 50);
     quota_lease_count(&account, 4, 0, 10);
     assert_int_equal(left_of(&account, QUOTA_TOKENS_PER_DAY, 0), 36);
