@@ -227,7 +227,7 @@ static void expire_old(struct quota_account *account, int64_t now_us)
 
 /* --- reserving --- */
 
-/* A guess of the prompt that is over a limit by itself takes the whole of it instead, unless so many
+/* A guess of the prompt that is over a limit by itself takes the whole of it, unless so many
  * bytes cannot be so few tokens: what it really has is charged when the engine has counted it. */
 static int64_t reserve_input(const struct quota_account *account, size_t body_bytes)
 {

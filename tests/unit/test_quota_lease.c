@@ -99,7 +99,7 @@ static void test_too_large_is_told_apart(void **state)
     assert_true(denial.is_never);
     assert_int_equal(denial.requested, 100);
     assert_int_equal(denial.reset_us, 0);
-    /* So many bytes may be few tokens: it takes the whole bucket, and what it has when it is known. */
+    /* So many bytes may be few tokens: it takes the whole bucket, and later what it has. */
     struct quota_limits_set set = set_of(QUOTA_TOKENS_PER_MINUTE, 30);
     account = account_of(set);
     assert_true(reserve(&account, 0, 400, 1, &lease, &denial));
