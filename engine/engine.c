@@ -649,7 +649,31 @@ const char *engine_request_state_name(enum engine_request_state state)
     return names[state];
 }
 
-static void requests_show(const struct engine *engine, struct ticket *ticket, engine_request_id id,
+/* 0, 1, 2, 4, 8, …: what is told of others tells nobody how they are doing. */
+static uint32_t requests_coarse(uint32_t number)
+{
+    uint32_t part = 1;
+    while (part <= number / 2)
+        part *= 2;
+    return number == 0 ? 0 : part;
+}
+
+/* Who waits longer in the class goes first, as far as it can be told here. */
+static void requests_place(struct engine_request_info *rows, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        uint32_t before = 0;
+        for (size_t j = 0; j < count && rows[i].state == ENGINE_REQUEST_WAITING; j++)
+            before += rows[j].state == ENGINE_REQUEST_WAITING &&
+                              rows[j].service_class == rows[i].service_class &&
+                              rows[j].age_us > rows[i].age_us
+                          ? 1
+                          : 0;
+        rows[i].position = requests_coarse(before);
+    }
+}
+
+static void requests_show(struct engine *engine, struct ticket *ticket, engine_request_id id,
                           struct engine_request_info *out)
 {
     const struct engine_request *asked = &ticket->asked;
@@ -662,9 +686,21 @@ static void requests_show(const struct engine *engine, struct ticket *ticket, en
         .cached = atomic_load_explicit(&ticket->shown_cached, memory_order_relaxed),
         .completion_tokens = atomic_load_explicit(&ticket->shown_completion, memory_order_relaxed),
         .age_us = clock_mono_us(engine->clock) - ticket->submitted_us,
+        .service_class = asked->service_class,
     };
+    uint32_t preempted_by = atomic_load_explicit(&ticket->shown_preempted_by, memory_order_relaxed);
+    out->is_preempted = preempted_by != 0;
+    if (out->is_preempted)
+        out->preempted_by = (enum service_class)(preempted_by - 1);
     if (out->state != ENGINE_REQUEST_PREPARING)
         out->prompt_tokens = ticket->prompt_count;
+    if (out->state == ENGINE_REQUEST_WAITING || out->state == ENGINE_REQUEST_PAUSED) {
+        const struct step_figures *figures = &engine->step.figures;
+        uint32_t tokens = out->prompt_tokens + out->completion_tokens;
+        out->pages_needed = (tokens + KV_POOL_PAGE_TOKENS - 1) / KV_POOL_PAGE_TOKENS;
+        out->pages_free =
+            requests_coarse(atomic_load(&figures->pages_free) + atomic_load(&figures->pages_idle));
+    }
     size_t length = asked->request_id.length;
     if (length > 0)
         memcpy(out->request_id, asked->request_id.bytes,
@@ -680,5 +716,6 @@ size_t engine_requests(struct engine *engine, struct engine_request_info *out, s
         if (id != 0)
             requests_show(engine, ticket, id, &out[shown++]);
     }
+    requests_place(out, shown);
     return shown;
 }
