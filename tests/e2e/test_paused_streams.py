@@ -13,6 +13,7 @@ REQUESTS = "/admin/v1/requests"
 # About 54 pages of 16 tokens: what the two requests need together is more.
 SMALL = ("--kv-memory", "20M", "--context", "768", "--sequences", "8", "--prefix-cache=false")
 WAYS = {
+    "swap": ("--kv-host-memory", "64M", "--preemption", "swap"),
     "recompute": ("--kv-host-memory", "0", "--preemption", "recompute"),
 }
 BATCH = {
