@@ -6,6 +6,8 @@
 #include "auth/auth_file.h"
 #include "auth/auth_method.h"
 #include "auth/auth_secrets.h"
+#include "auth/auth_token.h"
+#include "auth/issuer_auth.h"
 #include "auth/tenant_auth.h"
 #include "config/base/mem.h"
 
@@ -55,7 +57,10 @@ static enum status open_secrets(struct auth *auth, const char *data_dir, struct 
         status = open_tenants(auth, store, &secrets);
     }
     auth_crypto_forget(&secrets, sizeof secrets);
-    return status;
+    TRY(status);
+    TRY(issuers_open(&auth->context.issuers, auth->context.tenants, auth->context.pepper,
+                     data_dir));
+    return auth_token_open(&auth->context.tokens);
 }
 
 enum status auth_open(struct auth **out, const char *data_dir, struct store *store)
@@ -77,6 +82,8 @@ void auth_close(struct auth *auth)
 {
     if (auth == NULL)
         return;
+    auth_token_close(auth->context.tokens);
+    issuers_close(auth->context.issuers);
     tenants_close(auth->context.tenants);
     auth_crypto_forget(auth, sizeof *auth);
     mem_free(auth);
@@ -87,11 +94,19 @@ struct tenants *auth_tenants(struct auth *auth)
     return auth->context.tenants;
 }
 
+struct issuers *auth_issuers(struct auth *auth)
+{
+    return auth->context.issuers;
+}
+
 enum status auth_find_account(struct auth *auth, const uint8_t tenant_hash[16],
                               const uint8_t key_hash[16], char tenant_id[LIMIT_ID_BYTES],
                               char key_id[LIMIT_ID_BYTES])
 {
-    return tenants_find_account(auth->context.tenants, tenant_hash, key_hash, tenant_id, key_id);
+    struct auth_method_context *context = &auth->context;
+    if (issuers_find_hash(context->issuers, key_hash, key_id) == STATUS_OK)
+        return tenants_find_hash(context->tenants, tenant_hash, tenant_id);
+    return tenants_find_account(context->tenants, tenant_hash, key_hash, tenant_id, key_id);
 }
 
 enum status auth_authenticate(struct auth *auth, struct slice credential, bool want_admin,
@@ -105,6 +120,33 @@ enum status auth_authenticate(struct auth *auth, struct slice credential, bool w
             return methods[i].authenticate(&auth->context, credential, want_admin, out);
     }
     FAIL(STATUS_KEY_INVALID, "the credential has no form that is known here");
+}
+
+bool auth_wants_check(struct auth *auth, struct slice credential)
+{
+    return auth_token_recognises(credential) && !auth_token_is_known(&auth->context, credential);
+}
+
+enum status auth_check(struct auth *auth, struct slice credential)
+{
+    return auth_token_check(&auth->context, credential);
+}
+
+enum status auth_key_about(struct auth *auth, const struct principal *principal,
+                           struct tenant_key *out)
+{
+    struct issuer issuer;
+    struct auth_method_context *context = &auth->context;
+    struct slice id = slice_of(principal->key_id);
+    if (issuer_get(context->issuers, id, &issuer) != STATUS_OK)
+        return tenants_key_get(context->tenants, slice_of(principal->tenant_id), id, out);
+    *out = (struct tenant_key){.scopes = principal->scopes,
+                               .created_at_s = issuer.created_at_s,
+                               .revision = issuer.revision};
+    memcpy(out->id, issuer.id, sizeof out->id);
+    memcpy(out->tenant_id, principal->tenant_id, sizeof out->tenant_id);
+    memcpy(out->name, issuer.name, sizeof out->name);
+    return STATUS_OK;
 }
 
 enum status auth_refresh(struct auth *auth, struct principal *principal)

@@ -9,9 +9,14 @@
 
 #include "auth/auth.h"
 #include "auth/auth_crypto.h"
+#include "auth/issuer.h"
+
+struct auth_tokens;
 
 struct auth_method_context {
     struct tenants *tenants;
+    struct issuers *issuers;
+    struct auth_tokens *tokens;
     uint8_t pepper[AUTH_CRYPTO_BYTES];
 };
 

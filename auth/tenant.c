@@ -190,6 +190,16 @@ enum status tenants_key_list(struct tenants *tenants, struct slice tenant_id, st
 
 /* --- for auth --- */
 
+/* NULL: an admin's. */
+static enum tenant_match match_tenant(const struct tenant_record *owner)
+{
+    if (owner != NULL && owner->tenant.state == TENANT_ARCHIVED)
+        return TENANT_MATCH_ARCHIVED;
+    if (owner != NULL && owner->tenant.state == TENANT_SUSPENDED)
+        return TENANT_MATCH_SUSPENDED;
+    return TENANT_MATCH_OPEN;
+}
+
 static enum tenant_match match_standing(const struct tenant_key_record *record, int64_t now_s)
 {
     const struct tenant_key *key = &record->row.key;
@@ -197,20 +207,14 @@ static enum tenant_match match_standing(const struct tenant_key_record *record, 
         return TENANT_MATCH_REVOKED;
     if (!tenant_directory_key_is_open(key, now_s))
         return TENANT_MATCH_EXPIRED;
-    if (record->tenant != NULL && record->tenant->tenant.state == TENANT_ARCHIVED)
-        return TENANT_MATCH_ARCHIVED;
-    if (record->tenant != NULL && record->tenant->tenant.state == TENANT_SUSPENDED)
-        return TENANT_MATCH_SUSPENDED;
-    return TENANT_MATCH_OPEN;
+    return match_tenant(record->tenant);
 }
 
-static void match_principal(const struct tenant_key_record *record, struct principal *out)
+/* `owner` NULL: an admin's. */
+static void match_principal(const struct tenant_record *owner, struct principal *out)
 {
-    const struct tenant_record *owner = record->tenant;
     memset(out, 0, offsetof(struct principal, visible)); /* what a request need not copy */
     out->is_admin = owner == NULL;
-    out->scopes = record->row.key.scopes;
-    memcpy(out->key_id, record->row.key.id, LIMIT_ID_BYTES);
     if (owner == NULL)
         return;
     memcpy(out->tenant_id, owner->tenant.id, LIMIT_ID_BYTES);
@@ -218,8 +222,15 @@ static void match_principal(const struct tenant_key_record *record, struct princ
     out->default_class = owner->tenant.default_class;
     out->best_class = owner->tenant.best_class;
     memcpy(out->tenant_hash, owner->name, sizeof out->tenant_hash);
-    memcpy(out->key_hash, record->name, sizeof out->key_hash);
     tenant_view_fill(owner, out);
+}
+
+static void match_principal_of_key(const struct tenant_key_record *record, struct principal *out)
+{
+    match_principal(record->tenant, out);
+    out->scopes = record->row.key.scopes;
+    memcpy(out->key_id, record->row.key.id, LIMIT_ID_BYTES);
+    memcpy(out->key_hash, record->name, sizeof out->key_hash);
 }
 
 /* A store a second and key, and once in LIMIT_USED_S a place in the list; the time first, so that a
@@ -248,7 +259,7 @@ enum tenant_match tenants_key_match(struct tenants *tenants, const char *key_id,
     enum tenant_match match = TENANT_MATCH_WRONG;
     if (record != NULL && is_equal) {
         match = match_standing(record, now_s);
-        match_principal(record, out);
+        match_principal_of_key(record, out);
     }
     if (match == TENANT_MATCH_OPEN)
         match_note_use(tenants, record, now_s);
@@ -265,10 +276,39 @@ enum tenant_match tenants_key_standing(struct tenants *tenants, const char *key_
     enum tenant_match match = TENANT_MATCH_WRONG;
     if (record != NULL) {
         match = match_standing(record, now_s);
+        match_principal_of_key(record, out);
+    }
+    pthread_rwlock_unlock(&tenants->memory);
+    return match;
+}
+
+enum tenant_match tenants_match_tenant(struct tenants *tenants, const char *tenant_id,
+                                       struct principal *out)
+{
+    enum tenant_match match = TENANT_MATCH_WRONG;
+    pthread_rwlock_rdlock(&tenants->memory);
+    const struct tenant_record *record = tenant_directory_find(tenants, slice_of(tenant_id));
+    if (record != NULL) {
+        match = match_tenant(record);
         match_principal(record, out);
     }
     pthread_rwlock_unlock(&tenants->memory);
     return match;
+}
+
+enum status tenants_find_hash(struct tenants *tenants, const uint8_t tenant_hash[16],
+                              char tenant_id[LIMIT_ID_BYTES])
+{
+    pthread_rwlock_rdlock(&tenants->memory);
+    const struct tenant_record *record = tenants->first;
+    while (record != NULL && memcmp(record->name, tenant_hash, 16) != 0)
+        record = record->next;
+    if (record != NULL)
+        memcpy(tenant_id, record->tenant.id, LIMIT_ID_BYTES);
+    pthread_rwlock_unlock(&tenants->memory);
+    if (record == NULL)
+        FAIL(STATUS_NOT_FOUND, "there is no tenant of this name");
+    return STATUS_OK;
 }
 
 enum status tenants_find_account(struct tenants *tenants, const uint8_t tenant_hash[16],

@@ -27,6 +27,14 @@ enum tenant_match tenants_key_match(struct tenants *tenants, const char *key_id,
 enum tenant_match tenants_key_standing(struct tenants *tenants, const char *key_id,
                                        struct principal *out);
 
+/* A tenant for which something else than a key of its own has spoken: all of `out` but key_id,
+ * key_hash and scopes. */
+enum tenant_match tenants_match_tenant(struct tenants *tenants, const char *tenant_id,
+                                       struct principal *out);
+/* The tenant of this opaque name, O(tenants). NOT_FOUND. */
+enum status tenants_find_hash(struct tenants *tenants, const uint8_t tenant_hash[16],
+                              char tenant_id[LIMIT_ID_BYTES]);
+
 /* The tenant's key of these opaque names. NOT_FOUND. */
 enum status tenants_find_account(struct tenants *tenants, const uint8_t tenant_hash[16],
                                  const uint8_t key_hash[16], char tenant_id[LIMIT_ID_BYTES],

@@ -118,6 +118,24 @@ static const char *const store_steps[] = {
     " is_shadow integer not null check (is_shadow between 0 and 1),"
     " primary key (owner_id, name)"
     ") strict, without rowid;",
+
+    "create table issuers (" /* of tokens */
+    " number integer primary key autoincrement,"
+    " id text not null unique,"
+    " name text not null unique,"
+    " issuer text not null unique,"
+    " audiences text not null,"     /* [\"…\"] */
+    " algorithms integer not null," /* bits 1 << enum auth_jwt_algorithm */
+    " tenant_claim text not null,"
+    " tenants text not null,"     /* {\"the claim's value\":\"a tenant's id\"} */
+    " scope_claim text not null," /* '': none */
+    " scopes integer not null,"
+    " max_lifetime_s integer not null,"
+    " jwks_file text not null," /* '': the keys are in jwks */
+    " jwks blob not null,"      /* AES-256-GCM: secrets may be among them */
+    " created_at_s integer not null,"
+    " revision integer not null"
+    ") strict;",
 };
 
 enum status store_status(int code, const char *what)

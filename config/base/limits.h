@@ -84,6 +84,24 @@
 #define LIMIT_QUOTA_LEASE_GRACE_MS 60000 /* after its request's deadline a lease is nobody's */
 #define LIMIT_PLANS                256
 
+/* --- tokens of issuers (JWT) --- */
+#define LIMIT_JWT_BYTES      8192    /* half of a request's head; the guard copies no more */
+#define LIMIT_JWT_KID_BYTES  128     /* a key's name: a hash in hex or base64, an ARN's last part */
+#define LIMIT_JWT_SKEW_S     60      /* between an issuer's clock and ours */
+#define LIMIT_JWT_LIFETIME_S 2592000 /* the most that an issuer's tokens may be allowed: 30 days */
+#define LIMIT_ISSUERS        64
+#define LIMIT_ISSUER_KEYS    16          /* two of each algorithm, and a rotation of all of them */
+#define LIMIT_ISSUER_NAMES   16          /* audiences of one issuer */
+#define LIMIT_ISSUER_BYTES   256         /* the text of "iss" and of "aud": a URL */
+#define LIMIT_JWKS_BYTES     (64 * 1024) /* sixteen keys with certificates */
+#define LIMIT_RSA_BITS       4096        /* a longer one costs more to check than it protects */
+#define LIMIT_TOKENS         100000      /* that were found good and are kept: 14 MiB at most */
+#define LIMIT_TOKENS_BAD     8192        /* that were found bad and are remembered */
+#define LIMIT_TOKEN_S        300         /* kept for so long, then checked again */
+#define LIMIT_TOKEN_BAD_S    10
+#define LIMIT_TOKEN_CHECKS   64 /* that wait for the one thread that checks: some 25 ms of work */
+#define LIMIT_TOKEN_FAILURES 20 /* bad tokens of an address at once; then ten a second */
+
 /* --- config API --- */
 #define LIMIT_OVERLAP_S             604800       /* both keys of a rotation work: a week at most */
 #define LIMIT_TIME_S                253402300799 /* the end of year 9999: a date that was meant */

@@ -6,7 +6,7 @@
 #include "config/base/log.h"
 #include "config/base/mem.h"
 #include "gateway/admin/admin_change.h"
-#include "gateway/admin/admin_guard.h"
+#include "gateway/http/failure_guard.h"
 #include "gateway/admin/admin_keys.h"
 #include "gateway/admin/admin_limits.h"
 #include "gateway/admin/admin_prompts.h"
@@ -264,7 +264,7 @@ static enum status handle_credential(struct admin_call *call)
     struct admin *admin = call->admin;
     http_peer_name(call->request, call->actor.peer, sizeof call->actor.peer);
     enum status status = edge_credential_check(admin->auth, call->request, true, &call->principal);
-    if (status != STATUS_KEY_INVALID || !admin_guard_fail(admin->guard, slice_of(call->actor.peer),
+    if (status != STATUS_KEY_INVALID || !failure_guard_fail(admin->guard, slice_of(call->actor.peer),
                                                           loop_now_us(admin->loop), &is_first))
         return status;
     call->access.is_quiet = !is_first; /* one line a series, not one a guess */
@@ -347,7 +347,7 @@ void admin_handle(struct http_request *request, void *context)
 enum status admin_open(struct admin *admin, struct loop *loop)
 {
     admin->loop = loop;
-    admin->guard = admin_guard_create();
+    admin->guard = failure_guard_create(LIMIT_ADMIN_FAILURES, 1);
     if (admin->guard == NULL)
         FAIL(STATUS_NO_MEMORY, "no memory for the admins' guard");
     TRY(loop_worker_create(&admin->worker, loop, LIMIT_ADMIN_CALLS));
@@ -370,6 +370,6 @@ void admin_close(struct admin *admin)
     admin->flush_timer = NULL;
     while (admin->calls != NULL)
         calls_remove(admin, admin->calls);
-    admin_guard_destroy(admin->guard);
+    failure_guard_destroy(admin->guard);
     admin->guard = NULL;
 }

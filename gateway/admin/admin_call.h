@@ -20,7 +20,7 @@
 
 struct admin_ask;
 struct admin_call;
-struct admin_guard;
+struct failure_guard;
 struct edge;
 
 /* What the config API works on; edge.c fills the first block, admin_open the second. */
@@ -38,7 +38,7 @@ struct admin {
     struct loop_worker *worker;
     struct loop_timer *flush_timer;
     struct loop_worker_task flush;
-    struct admin_guard *guard;
+    struct failure_guard *guard;
     struct admin_call *calls; /* at the worker, or answered and not yet gone */
 };
 

@@ -19,6 +19,7 @@
 #include "gateway/edge/edge_memory.h"
 #include "gateway/edge/edge_probe.h"
 #include "gateway/edge/edge_prompts.h"
+#include "gateway/edge/edge_proof.h"
 #include "gateway/edge/edge_reload.h"
 #include "gateway/edge/edge_replay.h"
 #include "gateway/edge/edge_settle.h"
@@ -246,8 +247,8 @@ static enum status open_listeners(struct run *run)
     face.name = "public";
     face.tls = edge->public_tls;
     face.body_bytes_max = (size_t)config->body_limit;
-    face.handler = edge_forward_handle;
-    face.context = edge;
+    face.handler = edge_proof_handle;
+    face.context = edge->proof;
     TRY(open_listener(&edge->public_listener, run->options->public_descriptor, config->listen,
                       run->public_address, face));
     admin.name = "admin";
@@ -352,6 +353,7 @@ static enum status run_open(struct run *run)
     TRY(open_tls(run));
     TRY(open_upstream(edge, run->options->engine_user));
     TRY(loop_worker_create(&edge->scanner, edge->loop, LIMIT_BODIES_SCANNED));
+    TRY(edge_proof_create(&edge->proof, edge, edge_forward_handle));
     TRY(edge_memory_create(&edge->memory, edge->loop, (size_t)edge->config->memory_limit,
                            &edge->metrics));
     run->admin = (struct admin){.config = edge->config,
@@ -386,6 +388,7 @@ static void run_close(struct run *run)
         listener_close(edge->public_listener);
     if (edge->admin_listener != NULL)
         listener_close(edge->admin_listener);
+    edge_proof_destroy(edge->proof);
     loop_worker_destroy(edge->scanner);
     edge_forward_free_all(edge);
     edge_memory_destroy(edge->memory);

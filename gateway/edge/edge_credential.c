@@ -23,17 +23,23 @@ enum status edge_credential_bearer(struct slice header, struct slice *out)
     return STATUS_OK;
 }
 
-enum status edge_credential_check(struct auth *auth, const struct http_request *request,
-                                  bool want_admin, struct principal *out)
+enum status edge_credential_read(const struct http_request *request, struct slice *out)
 {
-    struct slice key = {0};
+    *out = (struct slice){0};
     if (http_header_count(request, "authorization") > 1 ||
         http_header_count(request, "x-api-key") > 1)
         FAIL(STATUS_KEY_INVALID, "The request carries more than one API key.");
     struct slice header = http_header_get(request, "authorization");
     if (header.length != 0)
-        TRY(edge_credential_bearer(header, &key));
-    else
-        key = http_header_get(request, "x-api-key");
+        return edge_credential_bearer(header, out);
+    *out = http_header_get(request, "x-api-key");
+    return STATUS_OK;
+}
+
+enum status edge_credential_check(struct auth *auth, const struct http_request *request,
+                                  bool want_admin, struct principal *out)
+{
+    struct slice key;
+    TRY(edge_credential_read(request, &key));
     return auth_authenticate(auth, key, want_admin, out);
 }

@@ -1,4 +1,4 @@
-/* edge_credential: the API key of a request, from its headers, and who it stands for.
+/* edge_credential: the API key or token of a request, from its headers, and who it stands for.
  *
  * Owns:     nothing; the credential is borrowed from the request.
  * Thread:   the loop's thread.
@@ -13,6 +13,10 @@
 /* Splits "Bearer <key>" (the scheme in any case). KEY_INVALID for another scheme or an inner space;
  * an empty key gives an empty slice. */
 enum status edge_credential_bearer(struct slice header, struct slice *out);
+
+/* The credential from `authorization: Bearer`, else `x-api-key`; empty when there is neither.
+ * KEY_INVALID when one is given twice or is no key. */
+enum status edge_credential_read(const struct http_request *request, struct slice *out);
 
 /* From `authorization: Bearer`, else `x-api-key`. KEY_MISSING when there is neither, KEY_INVALID
  * when one is given twice or is no key. */

@@ -55,8 +55,7 @@ enum status edge_me_handle(struct edge *edge, struct http_request *request,
     struct tenant_key key;
     struct tenants *tenants = auth_tenants(edge->auth);
     TRY(tenants_get(tenants, slice_of(principal->tenant_id), &tenant));
-    TRY(tenants_key_get(tenants, slice_of(principal->tenant_id), slice_of(principal->key_id),
-                        &key));
+    TRY(auth_key_about(edge->auth, principal, &key));
     struct edge_usage_call *call = NULL;
     TRY(edge_usage_create(&call, edge, request, access, principal));
     render_account(&tenant, &key, &call->out);

@@ -23,6 +23,7 @@ struct edge_job;
 struct edge_memory;
 struct edge_probe;
 struct edge_prompts;
+struct edge_proof;
 struct edge_replay;
 struct edge_settle;
 struct edge_usage_call;
@@ -43,6 +44,7 @@ struct edge {
     struct edge_prompts *prompts;
     struct edge_wait *wait;
     struct edge_memory *memory;
+    struct edge_proof *proof;
     struct loop_worker *scanner; /* checks large bodies */
     struct forward_scan *scans;  /* all that are with it */
     struct edge_replay *replay;

@@ -1,27 +1,27 @@
-#include "gateway/admin/admin_guard.h"
+#include "gateway/http/failure_guard.h"
 
 #include "config/base/limits.h"
 #include "tests/unit/edge_text_kit.h"
 
-static struct admin_guard *guard;
+static struct failure_guard *guard;
 static bool is_first;
 
 static bool fail_at_s(const char *peer, double seconds)
 {
-    return admin_guard_fail(guard, slice_of(peer), (int64_t)(seconds * 1e6), &is_first);
+    return failure_guard_fail(guard, slice_of(peer), (int64_t)(seconds * 1e6), &is_first);
 }
 
 static int setup(void **state)
 {
     (void)state;
-    guard = admin_guard_create();
+    guard = failure_guard_create(LIMIT_ADMIN_FAILURES, 1);
     return guard == NULL;
 }
 
 static int teardown(void **state)
 {
     (void)state;
-    admin_guard_destroy(guard);
+    failure_guard_destroy(guard);
     return 0;
 }
 

@@ -1,0 +1,166 @@
+#include "gateway/edge/edge_proof.h"
+
+#include <strings.h>
+
+#include "config/base/mem.h"
+#include "gateway/edge/edge_access.h"
+#include "gateway/edge/edge_credential.h"
+#include "gateway/http/failure_guard.h"
+#include "gateway/http/http_error.h"
+#include "gateway/http/loop_worker.h"
+
+enum { FAILURES_A_SECOND = 10 };
+
+/* A request whose token is with the thread. */
+struct proof_check {
+    struct loop_worker_task task;
+    struct edge_proof *proof;
+    struct proof_check *previous;
+    struct proof_check *next;
+    struct http_request *request; /* NULL once gone */
+    struct edge_access access;
+    char peer[64];
+    bool is_failed;
+    size_t length;
+    char token[]; /* a copy: the client may leave meanwhile */
+};
+
+struct edge_proof {
+    struct edge *edge;
+    void (*handler)(struct http_request *request, void *context);
+    struct loop_worker *worker;
+    struct failure_guard *guard;
+    struct proof_check *checks; /* all that are with the thread */
+};
+
+enum status edge_proof_create(struct edge_proof **out, struct edge *edge,
+                              void (*handler)(struct http_request *request, void *context))
+{
+    *out = NULL;
+    struct edge_proof *proof = mem_zalloc(1, sizeof *proof);
+    if (proof != NULL)
+        proof->guard = failure_guard_create(LIMIT_TOKEN_FAILURES, FAILURES_A_SECOND);
+    if (proof == NULL || proof->guard == NULL) {
+        mem_free(proof);
+        FAIL(STATUS_NO_MEMORY, "no memory to check tokens");
+    }
+    proof->edge = edge;
+    proof->handler = handler;
+    enum status status = loop_worker_create(&proof->worker, edge->loop, LIMIT_TOKEN_CHECKS);
+    if (status == STATUS_OK)
+        *out = proof;
+    else
+        edge_proof_destroy(proof);
+    return status;
+}
+
+static void check_free(struct proof_check *check)
+{
+    if (check->next != NULL)
+        check->next->previous = check->previous;
+    if (check->previous != NULL)
+        check->previous->next = check->next;
+    else
+        check->proof->checks = check->next;
+    explicit_bzero(check->token, check->length);
+    mem_free(check);
+}
+
+void edge_proof_destroy(struct edge_proof *proof)
+{
+    if (proof == NULL)
+        return;
+    loop_worker_destroy(proof->worker);
+    while (proof->checks != NULL)
+        check_free(proof->checks);
+    failure_guard_destroy(proof->guard);
+    mem_free(proof);
+}
+
+/* On the thread. What was found is auth's to tell. */
+static void check_work(struct loop_worker_task *task)
+{
+    struct proof_check *check = (struct proof_check *)task;
+    check->is_failed = auth_check(check->proof->edge->auth,
+                                  (struct slice){check->token, check->length}) != STATUS_OK;
+}
+
+static void check_gone(void *context, bool is_early)
+{
+    struct proof_check *check = context;
+    (void)is_early;
+    check->request = NULL;
+}
+
+static void check_done(struct loop_worker_task *task)
+{
+    struct proof_check *check = (struct proof_check *)task;
+    struct edge_proof *proof = check->proof;
+    struct edge *edge = proof->edge;
+    struct http_request *request = check->request;
+    int64_t now_us = loop_now_us(edge->loop);
+    bool is_first = false;
+    if (check->is_failed)
+        (void)failure_guard_fail(proof->guard, slice_of(check->peer), now_us, &is_first);
+    if (request == NULL) {
+        check->access.code = 499;
+        edge_access_end(&check->access, &edge->metrics, now_us);
+    } else {
+        http_on_gone(request, NULL, NULL);
+    }
+    check_free(check);
+    if (request != NULL)
+        proof->handler(request, edge);
+}
+
+static enum status check_start(struct edge_proof *proof, struct http_request *request,
+                               struct slice token, const struct edge_access *access,
+                               const char *peer)
+{
+    if (failure_guard_is_over(proof->guard, slice_of(peer), loop_now_us(proof->edge->loop)))
+        FAIL(STATUS_TOO_MANY, "Too many bad tokens came from this address; try again later.");
+    struct proof_check *check = mem_zalloc(1, sizeof *check + token.length);
+    if (check == NULL)
+        FAIL(STATUS_NO_MEMORY, "no memory to check a token");
+    *check = (struct proof_check){.task = {.work = check_work, .done = check_done},
+                                  .proof = proof,
+                                  .next = proof->checks,
+                                  .request = request,
+                                  .access = *access,
+                                  .length = token.length};
+    memcpy(check->token, token.bytes, token.length);
+    memcpy(check->peer, peer, sizeof check->peer);
+    if (proof->checks != NULL)
+        proof->checks->previous = check;
+    proof->checks = check;
+    if (loop_worker_submit(proof->worker, &check->task) != STATUS_OK) {
+        check_free(check);
+        FAIL(STATUS_UNAVAILABLE, "Too many tokens wait to be checked; try again shortly.");
+    }
+    http_on_gone(request, check_gone, check);
+    return STATUS_OK;
+}
+
+void edge_proof_handle(struct http_request *request, void *context)
+{
+    struct edge_proof *proof = context;
+    struct edge *edge = proof->edge;
+    struct edge_access access;
+    struct slice token;
+    char peer[64];
+    if (edge_credential_read(request, &token) != STATUS_OK ||
+        !auth_wants_check(edge->auth, token)) {
+        proof->handler(request, edge); /* it says what is wrong */
+        return;
+    }
+    edge_access_begin(&access, request, "other");
+    http_peer_name(request, peer, sizeof peer);
+    if (edge->config->access_log_peer)
+        memcpy(access.peer, peer, sizeof access.peer);
+    enum status status = check_start(proof, request, token, &access, peer);
+    if (status == STATUS_OK)
+        return;
+    access.code = http_error_of(status)->http_code;
+    http_respond_failure(request);
+    edge_access_end(&access, &edge->metrics, loop_now_us(edge->loop));
+}
