@@ -57,6 +57,11 @@ static enum status make_fill(struct issuers *issuers, struct issuer_record *reco
     if (json.bytes == NULL)
         return STATUS_OK;
     TRY(auth_jwks_read(json, record->issuer.algorithms, &record->jwks));
+    for (size_t i = 0; i < record->jwks->count; i++) {
+        struct issuer_key *key = &record->issuer.keys[record->issuer.key_count++];
+        memcpy(key->kid, record->jwks->keys[i].kid, sizeof key->kid);
+        key->algorithm = record->jwks->keys[i].algorithm;
+    }
     record->json = mem_strndup(json.bytes, json.length);
     if (record->json == NULL)
         FAIL(STATUS_NO_MEMORY, "no memory for keys");
@@ -71,6 +76,8 @@ enum status issuer_records_make(struct issuers *issuers, const struct issuer *is
     if (record == NULL)
         FAIL(STATUS_NO_MEMORY, "no memory for an issuer");
     record->issuer = *issuer;
+    record->issuer.key_count = 0;
+    record->issuer.jwks_error[0] = '\0';
     atomic_init(&record->references, 1);
     atomic_init(&record->looked_at_s, tenant_directory_now_s(issuers->tenants));
     enum status status = make_fill(issuers, record, json);
@@ -174,8 +181,8 @@ static bool refresh_locked(struct issuers *issuers, struct issuer_record *record
     const char *error = status != STATUS_OK ? status_note()->message : "";
     atomic_store(&record->looked_at_s, tenant_directory_now_s(issuers->tenants));
     pthread_mutex_lock(&issuers->lock);
-    bool is_news = strcmp(record->error, error) != 0;
-    snprintf(record->error, sizeof record->error, "%s", error);
+    bool is_news = strcmp(record->issuer.jwks_error, error) != 0;
+    snprintf(record->issuer.jwks_error, sizeof record->issuer.jwks_error, "%s", error);
     pthread_mutex_unlock(&issuers->lock);
     if (status != STATUS_OK && is_news)
         LOG(LOG_WARN, "issuer_keys_unread", LOG_TEXT("issuer", record->issuer.id),
@@ -221,10 +228,13 @@ static enum status load_record(struct issuers *issuers, const struct issuer *iss
                                struct slice json)
 {
     struct issuer_record *record = NULL;
-    if (issuer_records_make(issuers, issuer, json, &record) != STATUS_OK) {
+    enum status status = issuer_records_make(issuers, issuer, json, &record);
+    if (status == STATUS_NO_MEMORY)
+        return status;
+    if (status != STATUS_OK) {
         const struct error_note note = *status_note();
         TRY(issuer_records_make(issuers, issuer, (struct slice){NULL, 0}, &record));
-        snprintf(record->error, sizeof record->error, "%s", note.message);
+        snprintf(record->issuer.jwks_error, sizeof record->issuer.jwks_error, "%s", note.message);
         LOG(LOG_WARN, "issuer_keys_unread", LOG_TEXT("issuer", issuer->id),
             LOG_TEXT("error", note.message));
     }
@@ -327,23 +337,6 @@ enum status issuer_list(struct issuers *issuers, struct slice after, struct issu
     if (!is_known)
         FAIL_PARAM(STATUS_INVALID, "after", "There is no issuer of this id to begin after.");
     return STATUS_OK;
-}
-
-size_t issuer_keys(struct issuers *issuers, struct slice id,
-                   struct issuer_key out[LIMIT_ISSUER_KEYS], char error[STATUS_MESSAGE_BYTES])
-{
-    size_t count = 0;
-    pthread_mutex_lock(&issuers->lock);
-    const struct issuer_record *record = issuer_records_find(issuers, id);
-    if (error != NULL)
-        snprintf(error, STATUS_MESSAGE_BYTES, "%s", record != NULL ? record->error : "");
-    for (; record != NULL && record->jwks != NULL && count < record->jwks->count; count++) {
-        const struct auth_jwks_key *key = &record->jwks->keys[count];
-        memcpy(out[count].kid, key->kid, sizeof out[count].kid);
-        out[count].algorithm = key->algorithm;
-    }
-    pthread_mutex_unlock(&issuers->lock);
-    return count;
 }
 
 /* --- for the method of tokens --- */

@@ -23,6 +23,11 @@ struct issuer_tenant { /* a token whose claim says `value` is this tenant's */
     char tenant_id[LIMIT_ID_BYTES];
 };
 
+struct issuer_key {
+    char kid[LIMIT_JWT_KID_BYTES + 1];
+    enum auth_jwt_algorithm algorithm;
+};
+
 struct issuer {
     char id[LIMIT_ID_BYTES]; /* "iss_" and 20 base62 characters: the key of its tokens' requests */
     char name[LIMIT_NAME_BYTES];
@@ -39,6 +44,9 @@ struct issuer {
     char jwks_file[LIMIT_NAME_BYTES]; /* "": the keys came with the issuer */
     int64_t created_at_s;
     int64_t revision;
+    struct issuer_key keys[LIMIT_ISSUER_KEYS]; /* what can be told of those that are used now */
+    size_t key_count;
+    char jwks_error[STATUS_MESSAGE_BYTES]; /* why they are not those of its file; "": they are */
 };
 
 enum {
@@ -89,15 +97,6 @@ enum status issuer_get(struct issuers *issuers, struct slice id, struct issuer *
 /* Up to `capacity` issuers after id `after` ("" = from the start), oldest first. */
 enum status issuer_list(struct issuers *issuers, struct slice after, struct issuer *out,
                         size_t capacity, size_t *count, bool *has_more);
-
-struct issuer_key {
-    char kid[LIMIT_JWT_KID_BYTES + 1];
-    enum auth_jwt_algorithm algorithm;
-};
-/* Its keys' names; 0 for no issuer of this id. `error` (may be NULL) says why the keys in its file
- * are not these, or "". */
-size_t issuer_keys(struct issuers *issuers, struct slice id,
-                   struct issuer_key out[LIMIT_ISSUER_KEYS], char error[STATUS_MESSAGE_BYTES]);
 
 /* Looks at all files of keys; reads disks. A change of them is logged. */
 void issuers_refresh(struct issuers *issuers);

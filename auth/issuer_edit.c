@@ -246,6 +246,7 @@ static enum status create_locked(struct issuers *issuers, const struct tenant_ch
     TRY(apply(issuers->tenants, fields, out));
     TRY(check_taken(issuers, out));
     TRY(edit_make(issuers, fields, out, NULL, &record));
+    *out = record->issuer;
     return edit_commit(issuers, change, "issuer.created", NULL, record);
 }
 
@@ -295,6 +296,7 @@ static enum status update_locked(struct issuers *issuers, const struct tenant_ch
         return STATUS_OK;
     out->revision++;
     TRY(edit_make(issuers, fields, out, old, &new));
+    *out = new->issuer;
     return edit_commit(issuers, change, "issuer.updated", old, new);
 }
 

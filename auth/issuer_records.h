@@ -18,13 +18,12 @@
 #include "auth/tenant_directory.h"
 
 struct issuer_record {
-    struct issuer issuer;
+    struct issuer issuer;   /* jwks_error under `lock` */
     char *json;             /* the key set as it came, terminated; NULL: none could be read yet */
     struct auth_jwks *jwks; /* what it holds; NULL: nothing */
     uint64_t prints[LIMIT_ISSUER_KEYS];
     uint8_t hash[16];
-    char error[STATUS_MESSAGE_BYTES]; /* why the file's keys are not these; under `lock` */
-    _Atomic int64_t looked_at_s;      /* at the file */
+    _Atomic int64_t looked_at_s; /* at the file */
     atomic_uint references;
     struct issuer_record *next;
 };

@@ -3,10 +3,12 @@
 #include <stddef.h>
 #include <stdio.h>
 
+#include "auth/issuer.h"
 #include "config/base/log.h"
 #include "config/base/mem.h"
 #include "gateway/admin/admin_change.h"
 #include "gateway/http/failure_guard.h"
+#include "gateway/admin/admin_issuers.h"
 #include "gateway/admin/admin_keys.h"
 #include "gateway/admin/admin_limits.h"
 #include "gateway/admin/admin_prompts.h"
@@ -149,6 +151,7 @@ static void flush(const struct admin *admin)
 {
     if (tenants_used_flush(auth_tenants(admin->auth)) != STATUS_OK)
         log_failure(LOG_WARN, "last_use_unwritten");
+    issuers_refresh(auth_issuers(admin->auth));
 }
 
 static struct admin *flush_of(struct loop_worker_task *task)

@@ -256,6 +256,10 @@ static enum status read_value(struct admin_body_field *field, json_t *value)
         return read_long_text(field, value);
     case ADMIN_BODY_MESSAGES:
         return read_messages(field, value);
+    case ADMIN_BODY_OBJECT:
+        if (!json_is_object(value))
+            FAIL_PARAM(STATUS_INVALID, field->name, "%s must be an object.", field->name);
+        return read_json(field, value);
     }
     return STATUS_OK;
 }
@@ -325,6 +329,9 @@ out:
 
 void admin_body_free(struct admin_body_field *fields, size_t count)
 {
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
+        if (fields[i].json.bytes != NULL) /* a key set holds secrets */
+            explicit_bzero(fields[i].json.bytes, fields[i].json.capacity);
         buffer_deinit(&fields[i].json);
+    }
 }

@@ -24,6 +24,7 @@ enum admin_body_kind {
     ADMIN_BODY_NAMES,     /* a list of texts, each once → json, number: how many */
     ADMIN_BODY_LONG_TEXT, /* of any characters, not empty → json */
     ADMIN_BODY_MESSAGES,  /* a chat's, at least one → json */
+    ADMIN_BODY_OBJECT,    /* whatever is in it → json */
 };
 
 struct admin_body_field {

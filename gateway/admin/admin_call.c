@@ -54,6 +54,8 @@ void admin_call_destroy(struct admin_call *call)
     if (call == NULL)
         return;
     admin_ask_destroy(call->ask);
+    if (call->body.length > 0) /* a key set may be in it */
+        explicit_bzero((char *)(uintptr_t)call->body.bytes, call->body.length);
     if (call->out.bytes != NULL)
         explicit_bzero(call->out.bytes, call->out.capacity);
     buffer_deinit(&call->out);

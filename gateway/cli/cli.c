@@ -7,6 +7,7 @@
 
 #include "config/base/edit_distance.h"
 #include "gateway/cli/cli_call.h"
+#include "gateway/cli/cli_issuer.h"
 #include "gateway/cli/cli_key.h"
 #include "gateway/cli/cli_limits.h"
 #include "gateway/cli/cli_look.h"

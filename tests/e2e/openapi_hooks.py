@@ -99,6 +99,39 @@ def keep_prompt(body):
         body["groups"] = [within(name, 127) for name in body["groups"]]
 
 
+# One key of each kind, so that whatever algorithms are drawn one is among them.
+KEYS = [
+    {"kid": "o", "alg": "HS256", "kty": "oct", "k": "A" * 43},
+    {"kid": "d", "alg": "EdDSA", "kty": "OKP", "crv": "Ed25519",
+     "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"},
+    {"kid": "e", "alg": "ES256", "kty": "EC", "crv": "P-256",
+     "x": "f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU",
+     "y": "x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0"},
+] + [
+    {"kid": alg, "alg": alg, "kty": "RSA", "e": "AQAB",
+     "n": "0vx7agoebGcQSuuPiLJXZptN9nndrQmbXEps2aiAFbWhM78LhWx4cbbfAAtVT86zwu1RK7aPFFxuhDR1L6tSoc_BJECP"
+          "ebWKRXjBZCiFV4n3oknjhMstn64tZ_2W-5JsGY4Hc5n9yBXArwl93lqt7_RN5w6Cf0h4QyQ5v-65YGjQR0_FDW2QvzqY36"
+          "8QQMicAtaSqzs8KJZgnYb9c7d0zgdAZHzu6qMQvRL5hajrn1n91CbOpbISD08qNLyrdkt-bFTWhAI4vMQFh6WeZu0fM4lF"
+          "d2NcRwr3XPksINHaQ-G_xBniIqbw0Ls1jF44-csFCur-kEgU8awapJzKnqDKgw"}
+    for alg in ("RS256", "PS256")
+]  # fmt: skip
+
+
+def keep_issuer(method, body):
+    """Keys that an issuer may have in place of any object, and one way to give them."""
+    if isinstance(body.get("jwks"), dict) or (method == "POST" and "jwks" not in body):
+        body["jwks"] = {"keys": KEYS}
+    if re.fullmatch("([0-9A-Za-z_-][0-9A-Za-z._-]{0,126})?", str(body.get("jwks_file", "-.."))):
+        del body["jwks_file"]
+    for name, most in (("issuer", 255), ("tenant_claim", 127), ("scope_claim", 127)):
+        if name in body:
+            body[name] = within(body[name], most)
+    if isinstance(body.get("audiences"), list):
+        body["audiences"] = [within(text, 127) for text in body["audiences"]]
+    if isinstance(body.get("tenants"), dict):
+        body["tenants"] = {within(k, 64): v for k, v in body["tenants"].items()}
+
+
 def is_time(text):
     return re.fullmatch("[0-9]{1,12}", str(text)) and int(text) <= 253402300799
 
@@ -133,6 +166,8 @@ def before_call(context, case, kwargs):
         keep_relations(case.body)
     if "/shared-prompts" in case.path and isinstance(case.body, dict):
         keep_prompt(case.body)
+    if "/issuers" in case.path and isinstance(case.body, dict):
+        keep_issuer(case.method, case.body)
     keep_apart(case.headers or {})
     keep_true(case)
     if case.path == "/v1/usage" and case.query:
