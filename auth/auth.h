@@ -65,9 +65,9 @@ struct issuers *auth_issuers(struct auth *auth);
 enum status auth_authenticate(struct auth *auth, struct slice credential, bool want_admin,
                               struct principal *out);
 
-/* A token that was not seen lately is UNAVAILABLE to auth_authenticate: its signature takes too long
- * for an event loop. Whether a credential is one; then auth_check, on a thread that may wait, finds
- * out what it proves (KEY_INVALID or OK), and auth_authenticate knows it for a while. */
+/* A token that was not seen lately is UNAVAILABLE to auth_authenticate: its signature takes too
+ * long for an event loop. Whether a credential is one; then auth_check, on a thread that may wait,
+ * finds out what it proves (KEY_INVALID or OK), and auth_authenticate knows it for a while. */
 bool auth_wants_check(struct auth *auth, struct slice credential);
 enum status auth_check(struct auth *auth, struct slice credential);
 

@@ -1,6 +1,7 @@
 /* auth_crypto: HMAC-SHA-256, sealing, and comparing without telling where two values differ.
  *
- * Owns:     one MAC context a thread. OpenSSL is here and, for keys of issuers, in auth_jwks, auth_jwt.
+ * Owns:     one MAC context a thread. OpenSSL is known here and, for keys of issuers, in auth_jwks
+ *           and auth_jwt.
  * Thread:   any.
  * Cost:     0.3 µs for a short message under the key of the thread's last call, 0.4 µs more under
  *           another; no allocation after a thread's first call.

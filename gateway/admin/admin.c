@@ -7,7 +7,6 @@
 #include "config/base/log.h"
 #include "config/base/mem.h"
 #include "gateway/admin/admin_change.h"
-#include "gateway/http/failure_guard.h"
 #include "gateway/admin/admin_issuers.h"
 #include "gateway/admin/admin_keys.h"
 #include "gateway/admin/admin_limits.h"
@@ -16,6 +15,7 @@
 #include "gateway/admin/admin_state.h"
 #include "gateway/admin/admin_tenants.h"
 #include "gateway/edge/edge_credential.h"
+#include "gateway/http/failure_guard.h"
 #include "gateway/http/http_error.h"
 #include "gateway/http/router.h"
 
@@ -267,8 +267,9 @@ static enum status handle_credential(struct admin_call *call)
     struct admin *admin = call->admin;
     http_peer_name(call->request, call->actor.peer, sizeof call->actor.peer);
     enum status status = edge_credential_check(admin->auth, call->request, true, &call->principal);
-    if (status != STATUS_KEY_INVALID || !failure_guard_fail(admin->guard, slice_of(call->actor.peer),
-                                                          loop_now_us(admin->loop), &is_first))
+    if (status != STATUS_KEY_INVALID ||
+        !failure_guard_fail(admin->guard, slice_of(call->actor.peer), loop_now_us(admin->loop),
+                            &is_first))
         return status;
     call->access.is_quiet = !is_first; /* one line a series, not one a guess */
     memset(&call->principal, 0, sizeof call->principal);

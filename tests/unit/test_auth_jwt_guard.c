@@ -74,7 +74,7 @@ static void test_headers(void **state)
 
 static void test_claims_form(void **state)
 {
-    char deep[256] = "{\"a\":";
+    char deep[256];
     (void)state;
     assert_int_equal(open_parts(GOOD_HEADER, "{\"a\":{\"b\":[1,2]}}"), AUTH_JWT_NONE);
     assert_int_equal(open_parts(GOOD_HEADER, "{\"sub\":\"a\",\"sub\":\"b\"}"), AUTH_JWT_CLAIMS);
@@ -82,11 +82,8 @@ static void test_claims_form(void **state)
     assert_int_equal(open_parts(GOOD_HEADER, "[1]"), AUTH_JWT_CLAIMS);
     assert_int_equal(open_parts(GOOD_HEADER, "{\"exp\":1e400}"), AUTH_JWT_CLAIMS);
     assert_int_equal(open_parts(GOOD_HEADER, "{\"exp\":99999999999999999999}"), AUTH_JWT_CLAIMS);
-    for (int i = 0; i < 40; i++)
-        strcat(deep, "[");
-    for (int i = 0; i < 40; i++)
-        strcat(deep, "]");
-    strcat(deep, "}");
+    snprintf(deep, sizeof deep, "{\"a\":%.40s%.40s}", "[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[",
+             "]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]");
     assert_int_equal(open_parts(GOOD_HEADER, deep), AUTH_JWT_CLAIMS);
 }
 

@@ -128,7 +128,7 @@ static void test_bad_fields(void **state)
     buffer_deinit(&json);
 }
 
-/* Names and iss are unique; the limit; a dry run, another revision and a full disk change nothing. */
+/* Names and iss are unique; the limit; a dry run and another revision change nothing. */
 static void test_refusals(void **state)
 {
     struct issuer_kit *kit = *state;
