@@ -60,7 +60,7 @@ static enum status check_numbers(const struct issuer *issuer)
 {
     if (issuer->algorithms == 0 || issuer->algorithms >> AUTH_JWT_ALGORITHMS != 0)
         FAIL_PARAM(STATUS_INVALID, "algorithms", "algorithms must hold at least one.");
-    if (issuer->scopes == 0 || (issuer->scopes & ~(uint32_t)AUTH_SCOPES_TENANT) != 0)
+    if (issuer->scopes == 0 || (issuer->scopes & ~(uint32_t)AUTH_SCOPES_TENANT_ALL) != 0)
         FAIL_PARAM(STATUS_INVALID, "scopes", "scopes must be some of a tenant's.");
     if (issuer->max_lifetime_s < 1 || issuer->max_lifetime_s > LIMIT_JWT_LIFETIME_S)
         FAIL_PARAM(STATUS_OUT_OF_RANGE, "max_lifetime_s", "max_lifetime_s must be 1 to %d.",

@@ -105,7 +105,7 @@ static uint32_t find_algorithm(struct slice word)
 
 static uint32_t find_scope(struct slice word)
 {
-    return auth_scope_find(word) & AUTH_SCOPES_TENANT;
+    return auth_scope_find(word) & AUTH_SCOPES_TENANT_ALL;
 }
 
 static const struct admin_body_field known_fields[] = {
@@ -122,7 +122,7 @@ static const struct admin_body_field known_fields[] = {
     {.name = "scopes",
      .kind = ADMIN_BODY_WORDS,
      .find = find_scope,
-     .words = "inference, usage:read"},
+     .words = "inference, usage:read, priority"},
     {.name = "max_lifetime_s", .kind = ADMIN_BODY_NUMBER, .least = 1, .most = LIMIT_JWT_LIFETIME_S},
     {.name = "jwks", .kind = ADMIN_BODY_OBJECT},
     {.name = "jwks_file", .kind = ADMIN_BODY_TEXT, .most = LIMIT_NAME_BYTES - 1},

@@ -99,6 +99,14 @@ def keep_prompt(body):
         body["groups"] = [within(name, 127) for name in body["groups"]]
 
 
+def keep_classes(body):
+    """The default class is not above the best."""
+    order = ["realtime", "standard", "batch"]
+    best, default = body.get("best_class", "realtime"), body.get("default_class", "standard")
+    if best in order and default in order and order.index(default) < order.index(best):
+        body["default_class"] = best
+
+
 # One key of each kind, so that whatever algorithms are drawn one is among them.
 KEYS = [
     {"kid": "o", "alg": "HS256", "kty": "oct", "k": "A" * 43},
@@ -121,7 +129,7 @@ def keep_issuer(method, body):
     """Keys that an issuer may have in place of any object, and one way to give them."""
     if isinstance(body.get("jwks"), dict) or (method == "POST" and "jwks" not in body):
         body["jwks"] = {"keys": KEYS}
-    if re.fullmatch("([0-9A-Za-z_-][0-9A-Za-z._-]{0,126})?", str(body.get("jwks_file", "-.."))):
+    if re.fullmatch("([0-9A-Za-z_-][0-9A-Za-z._-]{0,126})?", str(body.get("jwks_file", "/"))):
         del body["jwks_file"]
     for name, most in (("issuer", 255), ("tenant_claim", 127), ("scope_claim", 127)):
         if name in body:
@@ -166,6 +174,8 @@ def before_call(context, case, kwargs):
         keep_relations(case.body)
     if "/shared-prompts" in case.path and isinstance(case.body, dict):
         keep_prompt(case.body)
+    if "/tenants" in case.path and isinstance(case.body, dict) and "best_class" in case.body:
+        keep_classes(case.body)
     if "/issuers" in case.path and isinstance(case.body, dict):
         keep_issuer(case.method, case.body)
     keep_apart(case.headers or {})
