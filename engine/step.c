@@ -27,6 +27,9 @@ enum { EXCHANGE_PAGES = 64 };
 /* How long a sleep looks away from a clock that a test moves. */
 static const int64_t manual_clock_poll_us = 2000;
 
+/* The same while somebody could go on but was not planned: windows of classes end with time. */
+static const int64_t put_off_poll_us = 20000;
+
 /* --- start and end --- */
 
 static uint32_t init_token_bytes_max(const struct vocab *vocab)
@@ -312,16 +315,22 @@ static int64_t run_sleep_us(const struct step *step)
 {
     const struct ticket *tickets = step->options.tickets->slots;
     int64_t deadline_us = step->queue.deadline_us;
+    bool is_put_off = step->queue.all.count > 0;
     for (uint32_t i = 0; i < step->sequences.order_count; i++) {
-        uint32_t slot = step->sequences.slots[step->sequences.order[i]].slot;
+        const struct sequence *sequence = &step->sequences.slots[step->sequences.order[i]];
+        uint32_t slot = sequence->slot;
+        is_put_off = is_put_off || !sequence->is_throttled;
         int64_t own_us = tickets[slot].asked.deadline_us;
         deadline_us = own_us > 0 && own_us < deadline_us ? own_us : deadline_us;
     }
-    if (deadline_us == INT64_MAX)
+    if (deadline_us == INT64_MAX && !is_put_off)
         return -1;
     if (step->options.clock->is_manual)
         return manual_clock_poll_us;
-    int64_t left_us = deadline_us - clock_mono_us(step->options.clock);
+    int64_t left_us =
+        deadline_us == INT64_MAX ? INT64_MAX : deadline_us - clock_mono_us(step->options.clock);
+    if (is_put_off && left_us > put_off_poll_us)
+        return put_off_poll_us;
     return left_us > 0 ? left_us : 0;
 }
 

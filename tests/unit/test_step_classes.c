@@ -119,12 +119,107 @@ static void test_preemption_off(void **state)
     step_world_close(world);
 }
 
+/* A prompt that others of its group wait for is paid in equal parts by all tenants that wait, and
+ * goes as fast as the most urgent of them. */
+static void test_followers_pay_and_hurry(void **state)
+{
+    (void)state;
+    struct step_world_options options = {.rows_max = 32, .sequences_max = 4, .pages = 64};
+    struct step_world *world = step_world_open(&options);
+    struct engine_request first = ask(SERVICE_CLASS_BATCH, 0, 321, 1);
+    struct engine_request second = ask(SERVICE_CLASS_REALTIME, 0, 321, 1);
+    memset(second.tenant.bytes, 9, sizeof(second.tenant.bytes));
+    uint32_t leader = step_world_submit(world, &first);
+    assert_true(step_world_step(world)); /* 32 rows alone */
+    uint32_t follower = step_world_submit(world, &second);
+    assert_true(step_world_step(world));
+    const struct sequence *fill = &world->step.sequences.slots[world->step.sequences.order[0]];
+    assert_int_equal(fill->slot, world->told[leader].slot);
+    assert_int_equal(fill->followed_class, SERVICE_CLASS_REALTIME);
+    assert_int_equal(world->step.view_running[0].service_class, SERVICE_CLASS_REALTIME);
+    const struct scheduler_client *clients = world->step.fair.clients;
+    assert_true(clients[1].charged == 16);
+    assert_true(clients[0].charged > 32 + 16 && clients[0].charged < 32 + 16 + 1);
+    step_world_run(world);
+    assert_int_equal(world->told[follower].report.cached_tokens, 320);
+    assert_true(step_world_same(&world->told[leader], &world->told[follower]));
+    step_world_close(world);
+}
+
+/* Of a class the throttled give their pages before others. */
+static void test_throttled_first(void **state)
+{
+    (void)state;
+    struct step_world_options options = {.rows_max = 64, .sequences_max = 4, .pages = 32};
+    struct step_world *world = step_world_open(&options);
+    struct engine_request slow = ask(SERVICE_CLASS_BATCH, 0, 150, 120);
+    struct engine_request batch = ask(SERVICE_CLASS_BATCH, 1, 120, 120);
+    struct engine_request urgent = ask(SERVICE_CLASS_REALTIME, 2, 190, 4);
+    world->holds_acknowledgements = true;
+    uint32_t stopped = step_world_submit(world, &slow);
+    step_world_run(world);
+    assert_int_equal(world->told[stopped].answers[0].count, LIMIT_UNDELIVERED_TOKENS);
+    world->holds_acknowledgements = false;
+    uint32_t running = step_world_submit(world, &batch);
+    while (world->told[running].answers[0].count < 8)
+        assert_true(step_world_step(world));
+    uint32_t third = step_world_submit(world, &urgent);
+    while (!world->told[third].is_over)
+        assert_true(step_world_step(world));
+    const struct ticket *ticket = &world->tickets.slots[world->told[stopped].slot];
+    assert_int_equal(ticket->report.preemptions, 1);
+    assert_false(world->told[stopped].answers[0].is_paused); /* it stands still by itself */
+    assert_int_equal(world->tickets.slots[world->told[running].slot].report.preemptions, 0);
+    ticket_acknowledge(&world->tickets, world->told[stopped].id, 0, LIMIT_UNDELIVERED_TOKENS);
+    step_world_run(world);
+    assert_int_equal(world->told[stopped].report.completion_tokens, 120);
+    assert_int_equal(world->told[running].report.completion_tokens, 120);
+    step_world_close(world);
+}
+
+/* A published prompt that is unpublished, and a domain whose pages are revoked, while its sequence
+ * is paused: it ends with everything that it had. */
+static void unpublish_while_paused(enum engine_preemption way)
+{
+    struct step_world_options options = {.rows_max = 32,
+                                         .sequences_max = 4,
+                                         .pages = 40,
+                                         .host_pages = 40,
+                                         .pin_percent = 50,
+                                         .preemption = way};
+    struct step_world *world = step_world_open(&options);
+    struct engine_request batch = ask(SERVICE_CLASS_BATCH, 0, 400, 60);
+    struct engine_request urgent = ask(SERVICE_CLASS_REALTIME, 1, 400, 30);
+    batch.domain = step_world_domain(5);
+    uint32_t first = step_world_submit(world, &batch);
+    while (world->told[first].answers[0].count < 5)
+        assert_true(step_world_step(world));
+    uint32_t second = step_world_submit(world, &urgent);
+    while (!world->told[first].answers[0].is_paused)
+        assert_true(step_world_step(world));
+    assert_true(ring_push(&world->step.unpublished, &batch.domain));
+    step_world_step(world);
+    assert_true(world->told[first].is_over);
+    assert_int_equal(world->told[first].report.finish, ENGINE_FINISH_CANCELLED);
+    step_world_run(world);
+    assert_int_equal(world->told[second].report.completion_tokens, 30);
+    assert_int_equal(kv_swap_protected(&world->step.swap), 0);
+    step_world_close(world);
+}
+
+static void test_unpublish_while_paused(void **state)
+{
+    (void)state;
+    unpublish_while_paused(ENGINE_PREEMPTION_RECOMPUTE);
+    unpublish_while_paused(ENGINE_PREEMPTION_SWAP);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pause_for_a_class),
-        cmocka_unit_test(test_cancel_while_paused),
-        cmocka_unit_test(test_preemption_off),
+        cmocka_unit_test(test_pause_for_a_class), cmocka_unit_test(test_cancel_while_paused),
+        cmocka_unit_test(test_preemption_off),    cmocka_unit_test(test_followers_pay_and_hurry),
+        cmocka_unit_test(test_throttled_first),   cmocka_unit_test(test_unpublish_while_paused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
