@@ -60,7 +60,10 @@ struct listener_error_stream {
     h2o_iovec_t body;
 };
 
-enum { BACKLOG = 4096, ACCEPT_AT_ONCE = 16, ACCEPT_AGAIN_MS = 100, CLOSE_WAIT_MS = 2000 };
+enum { BACKLOG = 4096, ACCEPT_AT_ONCE = 16, ACCEPT_AGAIN_MS = 100 };
+/* For connections whose sockets are shut down already: only a machine that does not get to it needs
+ * more than moments, and what is left behind then cannot be closed at all. */
+enum { CLOSE_WAIT_MS = 20000 };
 enum { SWEEP_MS = 100 };
 
 /* --- libh2o's own errors, in our shape ------------------------------------------------------- */
