@@ -1,5 +1,6 @@
 #include "engine/scheduler.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "config/base/status.h"
@@ -205,33 +206,36 @@ static bool rows_grant(struct scheduler_state *state, uint32_t index, uint32_t m
 
 /* --- who comes in, and who comes back --- */
 
-/* A place in the step for one more of a client: the last decode of one that has more of them for
- * its weight keeps its pages and is put off. */
-static bool enter_has_place(struct scheduler_state *state, uint32_t index)
+/* Of the decodes of a class in this step the last, by its key: the one to put off for a client that
+ * has fewer for its weight. */
+static uint32_t enter_last(const struct scheduler_state *state, enum service_class class)
 {
-    const struct scheduler_input *input = state->input;
-    if (state->is_plain || state->computing < input->sequences_max)
-        return true;
-    if (input->is_preemption_off)
-        return false;
     uint32_t last = SCHEDULER_NONE;
-    double key = scheduler_turn_key(state, index);
     for (uint32_t n = 0; n < state->turns; n++) {
         uint32_t i = state->grants[n].turn;
-        const struct scheduler_sequence *other = scheduler_at(state, i);
-        if (state->grants[i].rows != 1 || !rows_is_decode(other) ||
-            other->client == scheduler_at(state, index)->client ||
-            state->grants[i].act != SCHEDULER_STAY ||
-            scheduler_class(state, i) != scheduler_class(state, index) ||
-            state->grants[i].key <= key)
-            continue;
-        if (last == SCHEDULER_NONE || state->grants[i].key >= state->grants[last].key)
+        const struct scheduler_grant *grant = &state->grants[i];
+        if (grant->rows == 1 && grant->act == SCHEDULER_STAY &&
+            scheduler_class(state, i) == class && rows_is_decode(scheduler_at(state, i)) &&
+            (last == SCHEDULER_NONE || grant->key >= state->grants[last].key))
             last = i;
     }
-    if (last == SCHEDULER_NONE)
-        return false;
-    rows_count(state, last, 1, true);
-    return true;
+    return last;
+}
+
+/* Clients below this key have a place in the step for one more of a class. */
+static double enter_key(const struct scheduler_state *state, enum service_class class)
+{
+    if (state->is_plain || state->computing < state->input->sequences_max)
+        return INFINITY;
+    uint32_t last = state->input->is_preemption_off ? SCHEDULER_NONE : enter_last(state, class);
+    return last == SCHEDULER_NONE ? 0 : state->grants[last].key;
+}
+
+/* Makes that place: who is put off keeps its pages. */
+static void enter_put_off(struct scheduler_state *state, enum service_class class)
+{
+    if (!state->is_plain && state->computing >= state->input->sequences_max)
+        rows_count(state, enter_last(state, class), 1, true);
 }
 
 /* A sequence that is paused. Whoever comes after it does not come back before it. */
@@ -248,7 +252,10 @@ static void enter_resume(struct scheduler_state *state, uint32_t index)
         state->is_blocked = true;
         return;
     }
-    if (enter_has_place(state, index) && !rows_grant(state, index, UINT32_MAX))
+    if (!state->is_plain && scheduler_turn_key(state, index) >= enter_key(state, class))
+        return;
+    enter_put_off(state, class);
+    if (!rows_grant(state, index, UINT32_MAX))
         state->is_blocked = true;
 }
 
@@ -265,7 +272,7 @@ static void enter_admit(struct scheduler_state *state, uint32_t index)
 static void enter_admissions(struct scheduler_state *state, enum service_class class, bool is_over)
 {
     while (!state->is_blocked && state->rows_left > 0) {
-        uint32_t index = scheduler_turn_candidate(state, class, is_over);
+        uint32_t index = scheduler_turn_candidate(state, class, is_over, enter_key(state, class));
         if (index == SCHEDULER_NONE)
             return;
         struct scheduler_client *client = &state->fair->clients[scheduler_at(state, index)->client];
@@ -277,10 +284,9 @@ static void enter_admissions(struct scheduler_state *state, enum service_class c
             state->is_blocked = true;
             return;
         }
-        if (!enter_has_place(state, index) || !rows_grant(state, index, UINT32_MAX)) {
-            client->is_done = true;
-            continue;
-        }
+        enter_put_off(state, class);
+        if (!rows_grant(state, index, UINT32_MAX))
+            return; /* no rows, or no time */
         enter_admit(state, index);
     }
 }
@@ -410,7 +416,7 @@ static void floor_plan(struct scheduler_state *state, enum service_class class)
         }
     }
     for (uint32_t over = 0; over < 2 && owed > 0;) {
-        uint32_t index = scheduler_turn_candidate(state, class, over == 1);
+        uint32_t index = scheduler_turn_candidate(state, class, over == 1, INFINITY);
         if (index == SCHEDULER_NONE || state->computing >= places ||
             !scheduler_turn_has_place(state, index) || !floor_has_room(state, index) ||
             !rows_grant(state, index, owed)) {

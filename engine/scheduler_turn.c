@@ -208,32 +208,54 @@ static void fair_levels(struct scheduler_state *state)
     }
 }
 
+/* What a client may have beyond one that wants until it is over, when the lighter of both has this
+ * weight; the most that it may have in all is more by a step's charges. */
+static double fair_over_from(const struct scheduler_state *state, uint32_t weight)
+{
+    double pages = SCHEDULER_PRICE_RESIDENCY * state->input->pages_total * 100 / weight;
+    return scheduler_fair_slack(state->fair, weight) - pages -
+           scheduler_fair_step_most(state->fair, weight);
+}
+
+/* Against all that want. */
+static void fair_find_limit(struct scheduler_state *state, struct scheduler_client *client)
+{
+    const struct scheduler_fair *fair = state->fair;
+    double least = INFINITY;
+    double over_at = INFINITY;
+    for (uint32_t n = 0; n < fair->shown_count; n++) {
+        const struct scheduler_client *poor = &fair->clients[fair->shown[n]];
+        if (!poor->wants || poor->service_class != client->service_class ||
+            poor->served >= client->served)
+            continue;
+        uint32_t weight = poor->weight < client->weight ? poor->weight : client->weight;
+        double over = poor->served + fair_over_from(state, weight);
+        double limit = over + scheduler_fair_step_most(fair, weight);
+        over_at = over < over_at ? over : over_at;
+        client->limit = limit < client->limit ? limit : client->limit;
+        least = poor->served < least ? poor->served : least;
+    }
+    client->is_over = client->served > over_at ||
+                      (client->is_over && client->served > least + fair->options.quantum);
+}
+
 /* Who would pass U + Q beyond somebody who wants is over, until within Q of all of them. */
 static void fair_find_over(struct scheduler_state *state)
 {
     struct scheduler_fair *fair = state->fair;
-    for (uint32_t a = 0; a < fair->shown_count; a++) {
-        struct scheduler_client *client = &fair->clients[fair->shown[a]];
-        double over_at = INFINITY;
-        double least = INFINITY;
-        if (client->holding == 0 && !client->wants && client->throttled == 0)
-            continue;
-        for (uint32_t b = 0; b < fair->shown_count; b++) {
-            const struct scheduler_client *poor = &fair->clients[fair->shown[b]];
-            if (a == b || !poor->wants || poor->service_class != client->service_class ||
-                poor->served >= client->served)
-                continue;
-            uint32_t weight = poor->weight < client->weight ? poor->weight : client->weight;
-            double slack = scheduler_fair_slack(fair, weight);
-            double pages = SCHEDULER_PRICE_RESIDENCY * state->input->pages_total * 100 / weight;
-            double limit = poor->served + slack - pages; /* charged behind the plan */
-            double over = limit - scheduler_fair_step_most(fair, weight);
-            over_at = over < over_at ? over : over_at;
-            client->limit = limit < client->limit ? limit : client->limit;
-            least = poor->served < least ? poor->served : least;
-        }
-        client->is_over = client->served > over_at ||
-                          (client->is_over && client->served > least + fair->options.quantum);
+    double least[SERVICE_CLASS_COUNT];
+    for (uint32_t c = 0; c < SERVICE_CLASS_COUNT; c++)
+        least[c] = INFINITY;
+    for (uint32_t n = 0; n < fair->shown_count; n++) {
+        const struct scheduler_client *client = &fair->clients[fair->shown[n]];
+        if (client->wants && client->served < least[client->service_class])
+            least[client->service_class] = client->served;
+    }
+    for (uint32_t n = 0; n < fair->shown_count; n++) {
+        struct scheduler_client *client = &fair->clients[fair->shown[n]];
+        double from = least[client->service_class] + fair_over_from(state, client->weight);
+        if (client->is_over || client->served > from) /* few are */
+            fair_find_limit(state, client);
     }
 }
 
@@ -298,7 +320,7 @@ static double candidate_had(const struct scheduler_fair *fair,
 
 /* Of each client its best; returns the least that one of them has had, INFINITY without any. */
 static double candidate_of_each(const struct scheduler_state *state,
-                                enum service_class service_class, bool is_over)
+                                enum service_class service_class, bool is_over, double key)
 {
     const struct scheduler_input *input = state->input;
     struct scheduler_fair *fair = state->fair;
@@ -310,7 +332,8 @@ static double candidate_of_each(const struct scheduler_state *state,
         struct scheduler_client *client = &fair->clients[sequence->client];
         uint32_t index = input->running_count + i;
         if (client->is_done || sequence->service_class != service_class ||
-            scheduler_over(state, index) != is_over || state->grants[index].act != SCHEDULER_STAY)
+            scheduler_over(state, index) != is_over || state->grants[index].act != SCHEDULER_STAY ||
+            scheduler_turn_key(state, index) >= key)
             continue;
         if (client->best == SCHEDULER_NONE ||
             candidate_is_before(sequence, scheduler_at(state, client->best)))
@@ -322,10 +345,10 @@ static double candidate_of_each(const struct scheduler_state *state,
 }
 
 uint32_t scheduler_turn_candidate(const struct scheduler_state *state,
-                                  enum service_class service_class, bool is_over)
+                                  enum service_class service_class, bool is_over, double key)
 {
     const struct scheduler_fair *fair = state->fair;
-    double least = candidate_of_each(state, service_class, is_over);
+    double least = candidate_of_each(state, service_class, is_over, key);
     if (isinf(least))
         return SCHEDULER_NONE;
     double level = fair->level[service_class];
