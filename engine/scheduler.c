@@ -110,6 +110,13 @@ static uint32_t rows_wanted(const struct scheduler_state *state, uint32_t index)
     return is_decode ? rows : rows_in_time(state, sequence, rows, state->us_left - us);
 }
 
+/* Whose they are, whatever class the sequence runs in because of who follows it. */
+static enum service_class rows_class(const struct scheduler_state *state, uint32_t index)
+{
+    return state->is_plain ? SERVICE_CLASS_REALTIME
+                           : state->fair->clients[scheduler_at(state, index)->client].service_class;
+}
+
 /* Counts `rows` rows for a sequence, or with a negative sign takes them back. */
 static void rows_count(struct scheduler_state *state, uint32_t index, uint32_t rows, bool is_back)
 {
@@ -129,7 +136,7 @@ static void rows_count(struct scheduler_state *state, uint32_t index, uint32_t r
                               (is_chunk && scheduler_class(state, index) == SERVICE_CLASS_REALTIME);
     plan->rows += sign * rows;
     plan->logit_rows += sign * logit_rows;
-    plan->done.rows[scheduler_class(state, index)] += sign * rows;
+    plan->done.rows[rows_class(state, index)] += sign * rows;
     state->grants[index].rows = is_back ? 0 : rows;
     if (state->is_plain)
         return;
@@ -142,7 +149,7 @@ static void rows_count(struct scheduler_state *state, uint32_t index, uint32_t r
 static bool rows_may_pay(const struct scheduler_state *state, uint32_t index, uint32_t rows)
 {
     if (state->is_plain || state->is_relaxed || !scheduler_over(state, index) ||
-        state->plan->done.rows[scheduler_class(state, index)] == 0)
+        state->plan->done.rows[rows_class(state, index)] == 0)
         return true;
     const struct scheduler_client *client =
         &state->fair->clients[scheduler_at(state, index)->client];

@@ -59,6 +59,7 @@ static void begin_running(struct scheduler_state *state)
         if (sequence->is_throttled)
             continue;
         done->has_work[class] = true;
+        done->has_work[client->service_class] = true;
         if (sequence->pages > 0 && state->first_holder[class] == SCHEDULER_NONE)
             state->first_holder[class] = i;
         client->wants = client->wants || sequence->pages == 0;
