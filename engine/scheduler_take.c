@@ -44,7 +44,7 @@ static bool take_may(const struct scheduler_state *state, uint32_t index, uint32
         return theirs > mine && may;
     }
     bool is_first = state->first[mine] == index || state->is_relaxed;
-    if (other->is_resumed_lately && !state->is_relaxed)
+    if (other->is_resumed_lately && !state->is_relaxed && !state->is_plain)
         return false;
     bool is_over = scheduler_over(state, index);
     if (is_over != scheduler_over(state, victim))
