@@ -501,6 +501,25 @@ static void plan_classes(struct scheduler_state *state)
     }
 }
 
+/* Somebody can always go on: the first, with the pages of all others. */
+static void plan_go_on(struct scheduler_state *state)
+{
+    const struct scheduler_plan *plan = state->plan;
+    if (plan->rows > 0 || plan->paused > 0)
+        return;
+    state->is_relaxed = true;
+    for (uint32_t i = 0; i < state->input->running_count; i++)
+        state->grants[i].is_tried = false;
+    for (uint32_t i = 0; !state->is_plain && i < state->fair->shown_count; i++)
+        state->fair->clients[state->fair->shown[i]].is_done = false;
+    for (uint32_t c = 0; !state->is_plain && c < SERVICE_CLASS_COUNT && plan->rows == 0; c++) {
+        state->is_blocked = false;
+        class_plan(state, (enum service_class)c);
+    }
+    for (uint32_t n = 0; n < state->turns && plan->rows == 0 && plan->paused == 0; n++)
+        scheduler_take_any(state, state->grants[n].turn);
+}
+
 static void plan_begin(const struct scheduler_input *input, struct scheduler_grant *grants)
 {
     for (uint32_t i = 0; i < input->running_count + input->waiting_count; i++)
@@ -538,21 +557,11 @@ void scheduler_plan(const struct scheduler_input *input, struct scheduler_plan *
         band_plan(&state, SERVICE_CLASS_REALTIME, false, 0, state.turns);
         if (!state.is_blocked)
             plan_admit_together(&state);
+        plan_go_on(&state);
         return;
     }
     state.floor_pages =
         (uint32_t)((uint64_t)input->pages_total * input->fair->options.floor_percent / 100);
     plan_classes(&state);
-    if (plan->rows > 0 || plan->paused > 0)
-        return;
-    /* Somebody can always go on: the first, with the pages of all others. */
-    state.is_relaxed = true;
-    for (uint32_t i = 0; i < input->running_count; i++)
-        grants[i].is_tried = false;
-    for (uint32_t i = 0; i < state.fair->shown_count; i++)
-        state.fair->clients[state.fair->shown[i]].is_done = false;
-    for (uint32_t c = 0; c < SERVICE_CLASS_COUNT && plan->rows == 0; c++) {
-        state.is_blocked = false;
-        class_plan(&state, (enum service_class)c);
-    }
+    plan_go_on(&state);
 }

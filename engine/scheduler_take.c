@@ -145,6 +145,15 @@ bool scheduler_take(struct scheduler_state *state, uint32_t index, uint32_t page
     return true;
 }
 
+bool scheduler_take_any(struct scheduler_state *state, uint32_t index)
+{
+    uint32_t victim = take_victim(state, index);
+    if (victim == SCHEDULER_NONE)
+        return false;
+    take_pause(state, index, victim);
+    return true;
+}
+
 /* --- room --- */
 
 /* Pages that sequence `i` will still take, once it has what this step gives it. */

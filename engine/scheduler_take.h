@@ -83,6 +83,10 @@ uint64_t scheduler_take_reachable(const struct scheduler_state *state, uint32_t 
  * when that many are not reachable. */
 bool scheduler_take(struct scheduler_state *state, uint32_t index, uint32_t pages);
 
+/* Pauses one victim, whatever comes back: what victims share with each other counts for none, and
+ * may be all there is. The next plan sees it. */
+bool scheduler_take_any(struct scheduler_state *state, uint32_t index);
+
 /* Pages that a sequence without any may count on: the reachable ones less what those who stay will
  * need (prompts under way, one page of growth each), what lower classes' floors keep, and what more
  * urgent classes have lately needed at once. */
