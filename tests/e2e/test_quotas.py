@@ -11,7 +11,7 @@ import time
 import openai
 import pytest
 
-from conftest import MODEL_NAME, wait_until
+from conftest import MODEL_NAME, Server, wait_until
 
 PROMPT = "One two three four five six seven eight nine ten"
 ON_AND_ON = {"2": -100, "0": -100}  # the tokens that would end the answer
@@ -306,8 +306,17 @@ def test_bad_input_of_each_field(server):
         assert admin.delete(f"/admin/v1/plans/{plan['id']}").status_code == 200
 
 
-def test_killed_between_reserve_and_settle(server):
+@pytest.fixture
+def mortal(tmp_path):
+    """A server of its own: its edge is killed."""
+    server = Server(tmp_path / "data")
+    yield server
+    assert server.stop() == 0, server.log_text()[-4000:]
+
+
+def test_killed_between_reserve_and_settle(mortal):
     """Leases die with the edge, budgets come back from the ledger."""
+    server = mortal
     tenant_id, key, _ = server.tenant("killed")
     limit(server, tenant_id, concurrent_requests=1, tokens_per_day=400)
     client = server.openai(key, max_retries=0)
