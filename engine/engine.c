@@ -15,6 +15,7 @@
 #include "engine/gguf.h"
 #include "engine/model.h"
 #include "engine/step.h"
+#include "engine/step_explain.h"
 #include "engine/vocab.h"
 #if BANYAN_TEXT
 #include "engine/text/chat_template.h"
@@ -649,17 +650,20 @@ const char *engine_request_state_name(enum engine_request_state state)
     return names[state];
 }
 
-/* 0, 1, 2, 4, 8, …: what is told of others tells nobody how they are doing. */
-static uint32_t requests_coarse(uint32_t number)
+/* Until the first token of one that waits behind so many; 0 when that is not known yet. */
+static uint32_t requests_estimate_ms(struct engine *engine, const struct engine_request_info *row,
+                                     uint32_t before)
 {
-    uint32_t part = 1;
-    while (part <= number / 2)
-        part *= 2;
-    return number == 0 ? 0 : part;
+    struct step_figures *figures = &engine->step.figures;
+    uint64_t gap_us = atomic_load(&figures->gap_us[row->service_class]);
+    uint64_t row_ns = atomic_load(&figures->row_ns);
+    if (row_ns == 0 || (gap_us == 0 && before > 0))
+        return 0;
+    return step_explain_coarse((gap_us * before + row_ns * row->prompt_tokens / 1000) / 1000);
 }
 
 /* Who waits longer in the class goes first, as far as it can be told here. */
-static void requests_place(struct engine_request_info *rows, size_t count)
+static void requests_place(struct engine *engine, struct engine_request_info *rows, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         uint32_t before = 0;
@@ -669,7 +673,9 @@ static void requests_place(struct engine_request_info *rows, size_t count)
                               rows[j].age_us > rows[i].age_us
                           ? 1
                           : 0;
-        rows[i].position = requests_coarse(before);
+        rows[i].position = step_explain_coarse(before);
+        if (rows[i].state == ENGINE_REQUEST_WAITING)
+            rows[i].estimate_ms = requests_estimate_ms(engine, &rows[i], before);
     }
 }
 
@@ -687,6 +693,7 @@ static void requests_show(struct engine *engine, struct ticket *ticket, engine_r
         .completion_tokens = atomic_load_explicit(&ticket->shown_completion, memory_order_relaxed),
         .age_us = clock_mono_us(engine->clock) - ticket->submitted_us,
         .service_class = asked->service_class,
+        .deficit_sign = atomic_load_explicit(&ticket->shown_deficit, memory_order_relaxed),
     };
     uint32_t preempted_by = atomic_load_explicit(&ticket->shown_preempted_by, memory_order_relaxed);
     out->is_preempted = preempted_by != 0;
@@ -698,8 +705,8 @@ static void requests_show(struct engine *engine, struct ticket *ticket, engine_r
         const struct step_figures *figures = &engine->step.figures;
         uint32_t tokens = out->prompt_tokens + out->completion_tokens;
         out->pages_needed = (tokens + KV_POOL_PAGE_TOKENS - 1) / KV_POOL_PAGE_TOKENS;
-        out->pages_free =
-            requests_coarse(atomic_load(&figures->pages_free) + atomic_load(&figures->pages_idle));
+        out->pages_free = step_explain_coarse((uint64_t)atomic_load(&figures->pages_free) +
+                                              atomic_load(&figures->pages_idle));
     }
     size_t length = asked->request_id.length;
     if (length > 0)
@@ -716,6 +723,6 @@ size_t engine_requests(struct engine *engine, struct engine_request_info *out, s
         if (id != 0)
             requests_show(engine, ticket, id, &out[shown++]);
     }
-    requests_place(out, shown);
+    requests_place(engine, out, shown);
     return shown;
 }
