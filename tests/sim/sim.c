@@ -24,6 +24,7 @@ struct arguments {
     const char *kind;     /* only its seeds; NULL = all */
     const char *arrivals; /* a file; NULL = drawn */
     struct sim_trace trace;
+    bool is_strict;
     bool is_traced;
 };
 
@@ -39,9 +40,10 @@ static void on_abort(int signal_number)
 
 static _Noreturn void usage(void)
 {
-    fprintf(stderr, "usage: sim [--seeds N] [--first K] [--kind NAME] | --seed K [--trace]\n"
-                    "       … --arrivals FILE: of Azure's or Mooncake's form\n"
-                    "kinds:");
+    fprintf(stderr,
+            "usage: sim [--seeds N] [--first K] [--kind NAME] | --seed K [--trace] [--strict]\n"
+            "       … --arrivals FILE: of Azure's or Mooncake's form\n"
+            "kinds:");
     for (uint32_t i = 0; i < sim_load_kind_count(); i++)
         fprintf(stderr, " %s", sim_load_kind_name(i));
     fputc('\n', stderr);
@@ -53,10 +55,10 @@ static void parse(struct arguments *out, int argc, char **argv)
     *out = (struct arguments){.seeds = 1000};
     for (int i = 1; i < argc; i++) {
         const char *value = i + 1 < argc ? argv[i + 1] : NULL;
-        if (strcmp(argv[i], "--trace") == 0) {
-            out->is_traced = true;
+        out->is_traced = out->is_traced || strcmp(argv[i], "--trace") == 0;
+        out->is_strict = out->is_strict || strcmp(argv[i], "--strict") == 0;
+        if (strcmp(argv[i], "--trace") == 0 || strcmp(argv[i], "--strict") == 0)
             continue;
-        }
         if (value == NULL)
             usage();
         if (strcmp(argv[i], "--kind") == 0)
@@ -80,10 +82,11 @@ static void run(struct sim_result *out, const struct arguments *arguments, uint6
 {
     const struct sim_trace *trace = arguments->arrivals != NULL ? &arguments->trace : NULL;
     snprintf(replay, sizeof(replay),
-             "sim: seed %" PRIu64 " (%s) failed; again: sim --seed %" PRIu64 " --trace%s%s\n", seed,
-             sim_load_kind_name((uint32_t)(seed % sim_load_kind_count())), seed,
-             trace != NULL ? " --arrivals " : "", trace != NULL ? arguments->arrivals : "");
-    sim_world_run(out, seed, trace, arguments->is_traced);
+             "sim: seed %" PRIu64 " (%s) failed; again: sim --seed %" PRIu64 " --trace%s%s%s\n",
+             seed, sim_load_kind_name((uint32_t)(seed % sim_load_kind_count())), seed,
+             arguments->is_strict ? " --strict" : "", trace != NULL ? " --arrivals " : "",
+             trace != NULL ? arguments->arrivals : "");
+    sim_world_run(out, seed, trace, arguments->is_strict, arguments->is_traced);
 }
 
 static void add(struct sim_result *sum, const struct sim_result *one)
@@ -94,6 +97,9 @@ static void add(struct sim_result *sum, const struct sim_result *one)
     sum->tokens_cached += one->tokens_cached;
     sum->tokens_generated += one->tokens_generated;
     sum->preemptions += one->preemptions;
+    sum->pauses += one->pauses;
+    sum->overhead += one->overhead;
+    sum->spread = one->spread > sum->spread ? one->spread : sum->spread;
     sum->evicted_to_host += one->evicted_to_host;
     sum->evicted_dropped += one->evicted_dropped;
     sum->returned += one->returned;
@@ -132,10 +138,11 @@ int main(int argc, char **argv)
     sim_trace_close(&arguments.trace);
     printf("sim: %" PRIu64 " seeds, %u requests (%u cancelled), %" PRIu64 " steps, %" PRIu64
            " rows, prompts of %" PRIu64 " tokens (%" PRIu64 " found), %" PRIu64
-           " generated, %" PRIu64 " preemptions, pages: %" PRIu64 " to the host, %" PRIu64
+           " generated, %" PRIu64 " preemptions (%" PRIu64 " told), %" PRIu64
+           " rows again, %.0f %% of the bound, pages: %" PRIu64 " to the host, %" PRIu64
            " back, %" PRIu64 " dropped\n",
            seeds, sum.requests, sum.cancelled, sum.steps, sum.rows, sum.tokens_prompt,
-           sum.tokens_cached, sum.tokens_generated, sum.preemptions, sum.evicted_to_host,
-           sum.returned, sum.evicted_dropped);
+           sum.tokens_cached, sum.tokens_generated, sum.preemptions, sum.pauses, sum.overhead,
+           100 * sum.spread, sum.evicted_to_host, sum.returned, sum.evicted_dropped);
     return 0;
 }

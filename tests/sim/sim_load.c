@@ -68,7 +68,7 @@ void sim_load_knobs(struct sim_knobs *out, uint64_t seed)
     out->urgent_step_ms = out->slow * (uint32_t)(1 + rng_below(&rng, 3));
     static const uint32_t quanta[] = {1, 16, 64, 256, 1024};
     out->fair_quantum = quanta[rng_below(&rng, 5)];
-    static const uint32_t floors[] = {5, 5, 5, 0, 20, 50};
+    static const uint32_t floors[] = {5, 5, 5, 0, 10, 20};
     out->floor_percent = floors[rng_below(&rng, 6)];
     out->preemption = (uint32_t)rng_below(&rng, 4);
 }

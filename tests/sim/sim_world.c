@@ -10,6 +10,7 @@
 #include "config/base/mem.h"
 #include "engine/step.h"
 #include "tests/kit/gguf_writer.h"
+#include "tests/sim/sim_account.h"
 #include "tests/sim/sim_load.h"
 #include "tests/sim/sim_model.h"
 
@@ -17,8 +18,7 @@ enum {
     DOMAINS_MAX = 256,
     IDLE_US = 1000,         /* times the model's slowness */
     CACHE_CHECK_TICKS = 64, /* the table of nodes is large; debug builds check at each step */
-    STILL_STEPS_MAX = 2 * KV_POOL_PAGE_TOKENS * (1 + SIM_CONTEXT / KV_POOL_PAGE_TOKENS),
-    HANG_UP_STEPS = 400, /* for a reader who has stopped, unless only one tenant's do */
+    HANG_UP_STEPS = 400,    /* for a reader who has stopped for good */
     POISON = 0xff,
 };
 
@@ -28,6 +28,7 @@ struct sim_choice {
     uint32_t unacknowledged;
     uint32_t tokens[SIM_CONTEXT];
     enum engine_finish finish;
+    bool is_paused; /* as it was told */
 };
 
 struct sim_request {
@@ -51,8 +52,9 @@ struct sim_request {
     bool is_started;
     bool is_cancelled;
     bool is_over;
-    bool is_pinned; /* the prompt that it publishes stands */
-    bool is_paused; /* one of its choices has lost its pages */
+    bool is_pinned;  /* the prompt that it publishes stands */
+    uint32_t passed; /* by later ones of its client that started */
+    bool is_paused;  /* one of its choices has lost its pages */
 };
 
 struct sim_tenant {
@@ -65,14 +67,6 @@ struct sim_tenant {
 struct sim_published {
     uint32_t domain; /* 0 = not published */
     struct sim_text text;
-};
-
-/* How far a running sequence was before the step. */
-struct sim_mark {
-    uint32_t slot;
-    uint32_t choice;
-    uint32_t computed;
-    uint32_t generated;
 };
 
 struct sim_world {
@@ -90,6 +84,7 @@ struct sim_world {
     struct ticket_table tickets;
     struct step step;
     struct sampler sampler;
+    struct sim_account account;
     uint32_t lag; /* the consumer takes events every so many ticks */
 
     struct sim_tenant tenants[SIM_TENANTS_MAX];
@@ -101,9 +96,6 @@ struct sim_world {
     uint32_t submitted;
     uint32_t over;
     uint64_t tick;
-    struct sim_mark marks[SIM_REQUESTS_MAX * SIM_CHOICES_MAX];
-    uint32_t mark_count;
-    uint32_t steps_still; /* of the oldest that may compute */
     struct sim_result result;
 };
 
@@ -179,7 +171,7 @@ static void check_pass(void *context, const struct model_batch *batch)
                      sequence->slot);
         }
     }
-    (void)batch;
+    sim_account_pass(&world->account, batch);
 }
 
 /* --- open and close --- */
@@ -248,6 +240,10 @@ static void open_step(struct sim_world *world)
         .sequences_max = knobs->sequences_max,
         .mode = (enum scheduler_mode)knobs->batching,
         .step_ms = knobs->step_ms,
+        .class_floor_percent = knobs->floor_percent,
+        .fair_quantum = knobs->fair_quantum,
+        .preemption = (enum engine_preemption)knobs->preemption,
+        .urgent_step_ms = knobs->urgent_step_ms,
         .no_prefix_cache = knobs->is_uncached,
         .kv_host_bytes = knobs->host_pages * world->layout.page_bytes,
         .pin_percent = knobs->pin_percent,
@@ -255,6 +251,7 @@ static void open_step(struct sim_world *world)
     };
     if (step_init(&world->step, &options) != STATUS_OK)
         fail(world, "no step: %s", status_note()->message);
+    sim_account_init(&world->account, knobs, &world->step);
     sim_model_watch(world->model, check_pass, world);
 }
 
@@ -275,14 +272,19 @@ static struct sim_world *world_open(uint64_t seed, bool is_traced)
     open_vocab(world);
     open_tenants(world);
     open_step(world);
-    trace(world, "%s: %u tenants, %u requests, %u + %u pages, %u rows, %u sequences",
+    trace(world, "%s: %u tenants, %u requests, %u + %u pages, %u rows, %u sequences, mode %u",
           world->knobs.kind, world->knobs.tenants, world->knobs.requests, world->knobs.pages,
-          world->knobs.host_pages, world->knobs.rows_max, world->knobs.sequences_max);
+          world->knobs.host_pages, world->knobs.rows_max, world->knobs.sequences_max,
+          world->knobs.batching);
+    trace(world, "quantum %u, floor %u %%, preemption %u, steps of %u ms (urgent %u)",
+          world->knobs.fair_quantum, world->knobs.floor_percent, world->knobs.preemption,
+          world->knobs.step_ms, world->knobs.urgent_step_ms);
     return world;
 }
 
 static void world_close(struct sim_world *world)
 {
+    sim_account_deinit(&world->account);
     step_deinit(&world->step);
     sampler_deinit(&world->sampler);
     ticket_table_deinit(&world->tickets);
@@ -450,6 +452,7 @@ static void submit(struct sim_world *world, struct sim_request *request)
             STATUS_OK)
         fail(world, "request %u is refused: %s", world->submitted, status_note()->message);
     inbox_push(&world->step.inbox, request->slot);
+    sim_account_submit(&world->account, request->slot, request->draw.tenant, &asked);
     request->is_submitted = true;
     request->tick_submitted = world->tick;
     trace(world, "request %u of tenant %u: %u tokens, at most %u × %u more", world->submitted,
@@ -544,7 +547,7 @@ static void act(struct sim_world *world)
             trace(world, "request %u is cancelled", i);
         }
         bool is_hung = request->tick_stopped > 0 && request->draw.is_forever &&
-                       world->knobs.deaf != 1 && !request->is_cancelled &&
+                       !request->is_cancelled &&
                        world->tick - request->tick_stopped >= HANG_UP_STEPS;
         if (is_hung)
             request->is_cancelled = ticket_cancel(&world->tickets, request->id);
@@ -628,16 +631,33 @@ static void take_found(struct sim_world *world, const struct sim_request *reques
         fail(world, "the parts of what request %u found are not the whole", number);
 }
 
-/* May another pass it: does one of its domain, with a page in common, run? */
+/* May another pass it: does one of its domain that begins like it run, or wait before it? */
 static bool take_may_follow(const struct sim_world *world, const struct sim_request *request)
 {
     for (uint32_t i = 0; i < world->submitted; i++) {
         const struct sim_request *other = &world->requests[i];
-        if (other->is_started && !other->is_over && other->domain == request->domain &&
+        bool is_leader = other->is_started || other < request;
+        if (is_leader && !other->is_over && other->domain == request->domain &&
             other->domain != 0 && text_shared(&other->prompt, &request->prompt) > 0)
             return true;
     }
     return false;
+}
+
+/* First come, first served in a batch that is formed at once. Else only within a client counts who
+ * came first, and there a longer match goes first, but not more often than PASSED_MAX. */
+static void take_passed(const struct sim_world *world, const struct sim_request *request,
+                        struct sim_request *before)
+{
+    bool is_continuous = world->knobs.batching == ENGINE_BATCHING_CONTINUOUS;
+    bool is_own = request->draw.tenant == before->draw.tenant &&
+                  request->draw.service_class == before->draw.service_class;
+    if (is_continuous && !is_own)
+        return;
+    before->passed++;
+    if (!is_continuous || before->passed > SCHEDULER_PASSED_MAX + world->knobs.sequences_max)
+        fail(world, "request %u starts before request %u", (uint32_t)(request - world->requests),
+             (uint32_t)(before - world->requests));
 }
 
 static void take_start(struct sim_world *world, struct sim_request *request, uint32_t number)
@@ -647,12 +667,13 @@ static void take_start(struct sim_world *world, struct sim_request *request, uin
     uint32_t most;
     take_bounds(world, request, world->tickets.slots[request->slot].admitted_us,
                 &request->found_least, &most);
-    /* Continuous batches go by class and client. */
-    for (uint32_t i = 0; i < number && world->knobs.batching != SCHEDULER_CONTINUOUS; i++) {
-        const struct sim_request *before = &world->requests[i];
-        if (!before->is_started && !before->is_cancelled && !before->is_over &&
+    for (uint32_t i = 0; i < number; i++) {
+        struct sim_request *before = &world->requests[i];
+        bool is_following = atomic_load(&world->tickets.slots[before->slot].shown_state) ==
+                            ENGINE_REQUEST_FOLLOWING;
+        if (!before->is_started && !before->is_cancelled && !before->is_over && !is_following &&
             !take_may_follow(world, before))
-            fail(world, "request %u starts before request %u", number, i);
+            take_passed(world, request, before);
     }
     request->is_started = true;
 }
@@ -683,8 +704,10 @@ static void take_token(struct sim_world *world, struct sim_request *request, uin
     if (record->token != right || memcmp(&record->logprob, &logprob, sizeof(logprob)) != 0)
         fail(world, "request %u, choice %u, token %u is %u, alone it is %u", number, record->choice,
              choice->count, record->token, right);
-    if (choice->finish != ENGINE_FINISH_NONE || choice->count >= request->draw.tokens_max)
-        fail(world, "request %u, choice %u goes on after its end", number, record->choice);
+    if (choice->is_paused || choice->finish != ENGINE_FINISH_NONE ||
+        choice->count >= request->draw.tokens_max)
+        fail(world, "request %u, choice %u goes on after its end, or paused", number,
+             record->choice);
     choice->chain = sim_model_chain(choice->chain, right, position);
     choice->tokens[choice->count++] = right;
     choice->unacknowledged++;
@@ -694,6 +717,19 @@ static void take_token(struct sim_world *world, struct sim_request *request, uin
         return;
     }
     act_acknowledge(world, request, record->choice);
+}
+
+/* A stream is told in turn that it is paused and that it goes on. */
+static void take_pause(struct sim_world *world, struct sim_request *request, uint32_t number,
+                       const struct outbox_record *record)
+{
+    struct sim_choice *choice = &request->choices[record->choice];
+    bool is_pause = record->kind == ENGINE_EVENT_PAUSED;
+    if (choice->is_paused == is_pause || choice->finish != ENGINE_FINISH_NONE)
+        fail(world, "request %u, choice %u is told twice that it %s", number, record->choice,
+             is_pause ? "is paused" : "goes on");
+    choice->is_paused = is_pause;
+    world->result.pauses += is_pause;
 }
 
 static bool take_choice_end_is_right(const struct sim_request *request,
@@ -773,6 +809,7 @@ static void take_end(struct sim_world *world, struct sim_request *request, uint3
     request->is_over = true;
     world->over++;
     world->result.cancelled += request->is_cancelled;
+    sim_account_release(&world->account, request->slot);
     ticket_release(&world->tickets, request->slot);
 }
 
@@ -797,60 +834,16 @@ static void take_events(struct sim_world *world)
             take_start(world, request, number);
         else if (record->kind == ENGINE_EVENT_TOKEN)
             take_token(world, request, number, record);
+        else if (record->kind == ENGINE_EVENT_PAUSED || record->kind == ENGINE_EVENT_RESUMED)
+            take_pause(world, request, number, record);
         else if (record->kind == ENGINE_EVENT_CHOICE_END)
             take_choice_end(world, request, number, record);
-        else if (record->kind == ENGINE_EVENT_END || record->kind == ENGINE_EVENT_ERROR)
+        else
             take_end(world, request, number, record);
     }
 }
 
 /* --- at each step --- */
-
-static void check_mark(struct sim_world *world)
-{
-    const struct sequence_table *table = &world->step.sequences;
-    world->mark_count = table->order_count;
-    for (uint32_t i = 0; i < table->order_count; i++) {
-        const struct sequence *sequence = &table->slots[table->order[i]];
-        world->marks[i] = (struct sim_mark){.slot = sequence->slot,
-                                            .choice = sequence->choice,
-                                            .computed = sequence->computed,
-                                            .generated = sequence_generated(sequence)};
-    }
-}
-
-static const struct sequence *check_find(const struct sim_world *world, const struct sim_mark *mark)
-{
-    const struct sequence_table *table = &world->step.sequences;
-    for (uint32_t i = 0; i < table->order_count; i++) {
-        const struct sequence *sequence = &table->slots[table->order[i]];
-        if (sequence->slot == mark->slot && sequence->choice == mark->choice)
-            return sequence;
-    }
-    return NULL;
-}
-
-/* The oldest that may compute does so, so that every one's turn comes. It may stand still while
- * younger ones decode on pages that it lacks, but one of them needs its next page within
- * KV_POOL_PAGE_TOKENS steps: it takes one that the oldest would find in the cache, and when there
- * is none left it loses all of its own. */
-static void check_oldest(struct sim_world *world)
-{
-    bool is_by_age = world->knobs.batching != SCHEDULER_CONTINUOUS;
-    for (uint32_t i = 0; i < world->mark_count && is_by_age; i++) {
-        const struct sim_mark *mark = &world->marks[i];
-        const struct sequence *sequence = check_find(world, mark);
-        if (sequence != NULL && sequence->is_throttled)
-            continue;
-        bool has_gone_on = sequence == NULL || sequence->computed > mark->computed ||
-                           sequence_generated(sequence) > mark->generated;
-        world->steps_still = has_gone_on ? 0 : world->steps_still + 1;
-        if (world->steps_still > STILL_STEPS_MAX)
-            fail(world, "the oldest sequence (slot %u, choice %u) stands still at %u of %u tokens",
-                 mark->slot, mark->choice, sequence->computed, sequence->token_count);
-        return;
-    }
-}
 
 /* Whoever was cancelled before the step has nothing after it. */
 static void check_cancelled(const struct sim_world *world)
@@ -876,8 +869,8 @@ static void check_idle(struct sim_world *world)
     for (uint32_t i = 0; i < table->order_count; i++)
         if (!table->slots[table->order[i]].is_throttled)
             fail(world, "no step, but slot %u could compute", table->slots[table->order[i]].slot);
-    if (step->queue.all.count > 0 && sequence_free_count(&step->sequences) > 0)
-        fail(world, "no step, but %u requests could be admitted", step->queue.all.count);
+    if (sequence_free_count(&step->sequences) > 0 && sim_account_may_enter(&world->account))
+        fail(world, "no step, but somebody could be admitted");
 }
 
 /* What lies in free pages is nobody's: overwritten, so that reading it breaks the chain. */
@@ -889,17 +882,36 @@ static void check_poison(struct sim_world *world)
                pool->layout.page_bytes);
 }
 
+/* Who has a place, oldest first. */
+static void check_trace(const struct sim_world *world)
+{
+    const struct sequence_table *table = &world->step.sequences;
+    for (uint32_t i = 0; i < table->order_count && world->is_traced; i++) {
+        const struct sequence *sequence = &table->slots[table->order[i]];
+        const struct sim_request *request = world->tickets.slots[sequence->slot].asked.context;
+        trace(world, "  request %u, tenant %u, %s: %u of %u computed, %u pages, %u rows%s",
+              (uint32_t)(request - world->requests), request->draw.tenant,
+              service_class_name(request->draw.service_class), sequence->computed,
+              sequence->token_count, sequence->page_count,
+              world->account.places[table->order[i]].rows,
+              sequence->is_throttled ? ", throttled" : "");
+    }
+}
+
 static void check_step(struct sim_world *world, bool has_worked)
 {
+    check_trace(world);
+    if (!sim_account_after(&world->account, clock_mono_us(&world->clock), has_worked))
+        fail(world, "%s", world->account.wrong);
     if (!sequence_table_check(&world->step.sequences, &world->step.pool, &world->step.swap))
         fail(world, "references to pages do not add up");
     if ((world->tick % CACHE_CHECK_TICKS == 0 || !has_worked) &&
         !prefix_cache_check(&world->step.cache))
         fail(world, "the prefix cache is broken");
+    if (!kv_swap_check(&world->step.swap))
+        fail(world, "swapped pages do not add up");
     check_cancelled(world);
-    if (has_worked)
-        check_oldest(world);
-    else
+    if (!has_worked)
         check_idle(world);
     check_poison(world);
 }
@@ -1002,9 +1014,10 @@ static void run_hang_up(struct sim_world *world)
 }
 
 void sim_world_run(struct sim_result *out, uint64_t seed, const struct sim_trace *trace,
-                   bool is_traced)
+                   bool is_strict, bool is_traced)
 {
     struct sim_world *world = world_open(seed, is_traced);
+    world->account.is_strict = is_strict;
     uint64_t tick_last = UINT64_MAX;
     run_draw(world, trace);
     while (world->over < world->knobs.requests) {
@@ -1014,7 +1027,7 @@ void sim_world_run(struct sim_result *out, uint64_t seed, const struct sim_trace
         if (next_us == INT64_MAX && tick_last == UINT64_MAX)
             tick_last = world->tick + run_ticks_left(world);
         act(world);
-        check_mark(world);
+        sim_account_before(&world->account);
         bool has_worked = step_once(&world->step);
         check_step(world, has_worked);
         if (world->tick % world->lag == 0)
@@ -1030,6 +1043,8 @@ void sim_world_run(struct sim_result *out, uint64_t seed, const struct sim_trace
     step_once(&world->step);
     check_end(world);
     world->result.requests = world->knobs.requests;
+    world->result.overhead = (uint64_t)world->account.overhead;
+    world->result.spread = world->account.spread;
     world->result.steps = atomic_load(&world->step.figures.steps);
     world->result.rows = atomic_load(&world->step.figures.rows);
     *out = world->result;

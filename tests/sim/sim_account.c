@@ -1,0 +1,507 @@
+#include "tests/sim/sim_account.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "config/base/mem.h"
+#include "config/base/status.h"
+
+enum {
+    SECOND_US = 1000000,
+    STILL_STEPS_MAX = 32,           /* with pages, and a row for each class */
+    PAUSED_STEPS_MAX = SIM_CONTEXT, /* without: until a younger one has ended */
+    QUANTUM_STEPS = 32, /* that a resumed sequence computes before its equals may pause it */
+};
+
+static const double price_cached = 0.1;
+static const double price_generated = 2;
+static const double price_page_step = 0.01;
+
+__attribute__((format(printf, 2, 3))) static void wrong(struct sim_account *account,
+                                                        const char *format, ...)
+{
+    va_list arguments;
+    if (account->wrong[0] != '\0')
+        return;
+    va_start(arguments, format);
+    vsnprintf(account->wrong, sizeof(account->wrong), format, arguments);
+    va_end(arguments);
+}
+
+void sim_account_init(struct sim_account *account, const struct sim_knobs *knobs,
+                      const struct step *step)
+{
+    *account = (struct sim_account){
+        .knobs = knobs,
+        .step = step,
+        .pairs = mem_zalloc(SIM_CLIENTS_MAX * SIM_CLIENTS_MAX, sizeof(*account->pairs)),
+        .asked = mem_zalloc(step->options.tickets->count, sizeof(*account->asked)),
+        .places = mem_zalloc(step->places, sizeof(*account->places)),
+        .seconds = mem_zalloc(SIM_SECOND_STEPS, sizeof(*account->seconds)),
+    };
+    ASSERT(account->pairs != NULL);
+    ASSERT(account->asked != NULL);
+    ASSERT(account->places != NULL);
+    ASSERT(account->seconds != NULL);
+    for (uint32_t c = 0; c < SERVICE_CLASS_COUNT; c++)
+        account->short_since_us[c] = -1;
+}
+
+void sim_account_deinit(struct sim_account *account)
+{
+    mem_free(account->pairs);
+    mem_free(account->asked);
+    mem_free(account->places);
+    mem_free(account->seconds);
+}
+
+/* --- requests --- */
+
+static uint32_t submit_client(struct sim_account *account, uint32_t tenant,
+                              const struct engine_request *asked)
+{
+    for (uint32_t i = 0; i < account->client_count; i++)
+        if (account->clients[i].tenant == tenant &&
+            account->clients[i].service_class == asked->service_class)
+            return i;
+    ASSERT(account->client_count < SIM_CLIENTS_MAX);
+    account->clients[account->client_count] = (struct sim_client){
+        .tenant = tenant,
+        .id = asked->tenant,
+        .service_class = asked->service_class,
+        .weight = asked->weight,
+    };
+    return account->client_count++;
+}
+
+void sim_account_submit(struct sim_account *account, uint32_t slot, uint32_t tenant,
+                        const struct engine_request *asked)
+{
+    account->asked[slot] = (struct sim_asked){
+        .client = submit_client(account, tenant, asked),
+        .is_known = true,
+        .is_waiting = true,
+        .is_published = asked->is_published,
+    };
+}
+
+void sim_account_release(struct sim_account *account, uint32_t slot)
+{
+    account->asked[slot] = (struct sim_asked){0};
+}
+
+static enum service_class class_of(const struct sim_account *account, uint32_t client)
+{
+    return account->clients[client].service_class;
+}
+
+/* --- what is there to be seen --- */
+
+/* A sequence that was not there at the last look. */
+static void look_new(struct sim_account *account, struct sim_place *place,
+                     const struct sequence *sequence)
+{
+    struct sim_asked *asked = &account->asked[sequence->slot];
+    *place = (struct sim_place){.serial = sequence->serial,
+                                .slot = sequence->slot,
+                                .client = asked->client,
+                                .is_running = true};
+    account->admitted[class_of(account, asked->client)]++;
+    asked->is_waiting = false;
+}
+
+/* Its first pages: what stands in them before its first row was found. */
+static void look_found(struct sim_account *account, struct sim_place *place,
+                       const struct sequence *sequence)
+{
+    place->has_pages = true;
+    place->high = sequence->computed;
+    if (!account->asked[place->slot].is_published)
+        account->clients[place->client].charge += price_cached * sequence->computed;
+}
+
+static void look(struct sim_account *account)
+{
+    const struct sequence_table *table = &account->step->sequences;
+    for (uint32_t i = 0; i < table->count; i++)
+        account->places[i].is_running = false;
+    for (uint32_t i = 0; i < table->order_count; i++) {
+        const struct sequence *sequence = &table->slots[table->order[i]];
+        struct sim_place *place = &account->places[table->order[i]];
+        if (place->serial != sequence->serial)
+            look_new(account, place, sequence);
+        place->is_running = true;
+        if (!place->has_pages && sequence->page_count > 0)
+            look_found(account, place, sequence);
+        place->is_paused = place->has_pages && sequence->page_count == 0;
+        place->is_throttled = sequence->is_throttled;
+    }
+}
+
+/* A request that nothing keeps from being admitted now. */
+static bool look_may_enter(const struct sim_account *account, uint32_t slot)
+{
+    struct ticket *ticket = &account->step->options.tickets->slots[slot];
+    const struct sim_asked *asked = &account->asked[slot];
+    return asked->is_known && asked->is_waiting && !asked->is_published &&
+           ticket->refusal.status == STATUS_OK &&
+           atomic_load(&ticket->shown_state) == ENGINE_REQUEST_WAITING;
+}
+
+bool sim_account_may_enter(const struct sim_account *account)
+{
+    for (uint32_t s = 0; s < account->step->options.tickets->count; s++)
+        if (look_may_enter(account, s) && account->clients[account->asked[s].client].throttled == 0)
+            return true;
+    return false;
+}
+
+/* Which clients have something that is kept waiting by nothing but others. */
+static void look_clients(struct sim_account *account)
+{
+    const struct step *step = account->step;
+    for (uint32_t c = 0; c < account->client_count; c++) {
+        account->clients[c].is_waiting = false;
+        account->clients[c].throttled = 0;
+    }
+    for (uint32_t s = 0; s < step->options.tickets->count; s++)
+        if (look_may_enter(account, s))
+            account->clients[account->asked[s].client].is_waiting = true;
+    for (uint32_t p = 0; p < step->places; p++) {
+        const struct sim_place *place = &account->places[p];
+        struct sim_client *client = &account->clients[place->client];
+        if (!place->is_running)
+            continue;
+        client->throttled += place->is_throttled;
+        if (!place->is_throttled && (place->is_paused || place->rows == 0))
+            client->is_waiting = true;
+    }
+}
+
+/* The engine's account of a client, or NULL. */
+static const struct scheduler_client *their_account(const struct sim_account *account,
+                                                    const struct sim_client *client)
+{
+    const struct scheduler_fair *fair = &account->step->fair;
+    for (uint32_t i = 0; i < fair->used; i++)
+        if (fair->clients[i].service_class == client->service_class &&
+            memcmp(&fair->clients[i].tenant, &client->id, sizeof(client->id)) == 0)
+            return &fair->clients[i];
+    return NULL;
+}
+
+/* What the engine has charged a client; < 0 when it has no account. */
+static double their_charge(const struct sim_account *account, const struct sim_client *client)
+{
+    const struct scheduler_client *theirs = their_account(account, client);
+    return theirs != NULL ? theirs->charged : -1;
+}
+
+void sim_account_before(struct sim_account *account)
+{
+    look(account);
+    for (uint32_t c = 0; c < SERVICE_CLASS_COUNT; c++)
+        account->rows[c] = account->admitted[c] = 0;
+    for (uint32_t c = 0; c < account->client_count; c++) {
+        struct sim_client *client = &account->clients[c];
+        client->charge_before = client->charge;
+        client->residency_before = client->residency;
+        client->theirs = their_charge(account, client);
+    }
+    for (uint32_t s = 0; s < account->step->options.tickets->count; s++) {
+        account->asked[s].was_waiting = look_may_enter(account, s);
+        account->asked[s].followed_steps = account->step->options.tickets->slots[s].followed_steps;
+    }
+    for (uint32_t p = 0; p < account->step->places; p++) {
+        struct sim_place *place = &account->places[p];
+        place->rows = 0;
+        place->left = 0;
+    }
+}
+
+/* --- the pass --- */
+
+static uint32_t pass_place(const struct sim_account *account, const uint32_t *pages)
+{
+    const struct sequence_table *table = &account->step->sequences;
+    for (uint32_t i = 0; i < table->order_count; i++)
+        if (table->slots[table->order[i]].pages == pages)
+            return table->order[i];
+    ASSERT(false);
+    return 0;
+}
+
+/* Each tenant that waits for this prompt pays as much as its own. */
+static void pass_charge_fill(struct sim_account *account, uint32_t index, double charge)
+{
+    const struct sequence *sequence = &account->step->sequences.slots[index];
+    uint32_t payers[SIM_CLIENTS_MAX];
+    uint32_t count = 0;
+    payers[count++] = account->places[index].client;
+    for (uint32_t s = 0; s < account->step->options.tickets->count; s++) {
+        struct ticket *ticket = &account->step->options.tickets->slots[s];
+        uint32_t client = account->asked[s].client;
+        bool is_new = account->asked[s].is_known && ticket->is_waiting &&
+                      ticket->followed_steps > account->asked[s].followed_steps &&
+                      ticket->leader == index && ticket->leader_serial == sequence->serial &&
+                      atomic_load(&ticket->shown_state) == ENGINE_REQUEST_FOLLOWING;
+        for (uint32_t i = 0; i < count; i++)
+            is_new = is_new && payers[i] != client;
+        if (is_new)
+            payers[count++] = client;
+    }
+    for (uint32_t i = 0; i < count; i++)
+        account->clients[payers[i]].charge += charge / count;
+}
+
+/* Rows first … first + rows − 1 of a sequence; the last one of all its tokens gives one more. */
+static void pass_charge(struct sim_account *account, uint32_t index, uint32_t first, uint32_t rows)
+{
+    const struct sequence *sequence = &account->step->sequences.slots[index];
+    struct sim_place *place = &account->places[index];
+    struct sim_client *client = &account->clients[place->client];
+    uint32_t end = first + rows;
+    account->executed += rows;
+    if (account->asked[place->slot].is_published) {
+        account->operators += rows;
+        return;
+    }
+    uint32_t fresh_from = first > place->high ? first : place->high;
+    uint32_t fresh_to = end < sequence->prompt_count ? end : sequence->prompt_count;
+    uint32_t again_to = end < place->high ? end : place->high;
+    account->overhead += again_to > first ? again_to - first : 0;
+    if (fresh_to > fresh_from)
+        pass_charge_fill(account, index, fresh_to - fresh_from);
+    if (end == sequence->token_count)
+        client->charge += price_generated;
+    place->high = end > place->high ? end : place->high;
+}
+
+void sim_account_pass(struct sim_account *account, const struct model_batch *batch)
+{
+    const struct kv_rows *kv = &batch->kv;
+    look(account);
+    for (uint32_t row = 0; row < batch->rows;) {
+        uint32_t count = 1;
+        while (row + count < batch->rows && kv->sequence[row + count] == kv->sequence[row])
+            count++;
+        uint32_t index = pass_place(account, kv->page_tables[kv->sequence[row]]);
+        struct sim_place *place = &account->places[index];
+        pass_charge(account, index, kv->position[row], count);
+        place->rows = count;
+        account->rows[class_of(account, place->client)] += count;
+        row += count;
+    }
+    for (uint32_t p = 0; p < account->step->places; p++) {
+        struct sim_place *place = &account->places[p];
+        const struct sequence *sequence = &account->step->sequences.slots[p];
+        if (!place->is_running)
+            continue;
+        double residency = price_page_step * sequence->page_count;
+        account->clients[place->client].residency += residency;
+        if (!place->is_throttled)
+            place->left = sequence->token_count - sequence->computed - place->rows;
+    }
+}
+
+/* --- charges --- */
+
+/* The engine charges what was executed and nothing else, to whom it was executed for. For pages it
+ * may charge less: who is held off by others cannot help it that it holds some. */
+static void after_charges(struct sim_account *account)
+{
+    for (uint32_t c = 0; c < account->client_count; c++) {
+        struct sim_client *client = &account->clients[c];
+        double theirs = their_charge(account, client);
+        if (client->theirs < 0 || theirs < client->theirs)
+            continue;
+        double least = client->charge - client->charge_before;
+        double most = least + client->residency - client->residency_before;
+        double charged = theirs - client->theirs;
+        client->charge_pages += charged - least;
+        account->is_charge_wrong = charged > most + 1e-6 || charged < least - 1e-6;
+        if (account->is_charge_wrong)
+            wrong(account, "tenant %u, %s, is charged %.3f for a step of %.3f to %.3f",
+                  client->tenant, service_class_name(client->service_class), charged, least, most);
+        if (account->is_charge_wrong)
+            return;
+    }
+}
+
+/* --- who may not stand still --- */
+
+/* The oldest sequence of the most urgent class goes on, unless its client has had so much more than
+ * others that it is held off: how much that may be is the bound's matter. */
+static void after_oldest(struct sim_account *account)
+{
+    const struct sequence_table *table = &account->step->sequences;
+    uint32_t oldest = SEQUENCE_NONE;
+    for (uint32_t i = 0; i < table->order_count; i++) {
+        const struct sim_place *place = &account->places[table->order[i]];
+        const struct sim_client *client = &account->clients[place->client];
+        if (place->is_throttled || their_account(account, client)->is_over)
+            continue;
+        if (oldest == SEQUENCE_NONE ||
+            client->service_class < class_of(account, account->places[oldest].client))
+            oldest = table->order[i];
+    }
+    if (oldest == SEQUENCE_NONE)
+        return;
+    const struct sim_place *place = &account->places[oldest];
+    bool is_same = place->serial == account->oldest && place->rows == 0;
+    account->steps_still = is_same ? account->steps_still + 1 : 0;
+    account->oldest = place->serial;
+    bool is_short_of_rows = account->knobs->sequences_max <= SERVICE_CLASS_COUNT;
+    if (account->steps_still >
+        (place->is_paused || is_short_of_rows ? PAUSED_STEPS_MAX : STILL_STEPS_MAX))
+        wrong(account, "the oldest of class %s (slot %u) stands still",
+              service_class_name(class_of(account, place->client)), place->slot);
+}
+
+/* --- the bound between two clients of a class --- */
+
+/* U + Q of two clients: a step's rows, a found prompt, and what all sequences generate and hold in a
+ * quantum. */
+static double bound_half(const struct sim_account *account, uint32_t least_weight)
+{
+    const struct sim_knobs *knobs = account->knobs;
+    double context_pages = SIM_CONTEXT / KV_POOL_PAGE_TOKENS;
+    double step = price_generated + price_page_step * context_pages;
+    double unit =
+        knobs->rows_max + price_cached * SIM_CONTEXT + step * knobs->sequences_max * QUANTUM_STEPS;
+    return unit * 100 / least_weight + knobs->fair_quantum;
+}
+
+static double bound_served(const struct sim_client *client)
+{
+    return (client->charge + client->charge_pages) * 100 / client->weight;
+}
+
+static void bound_pair(struct sim_account *account, uint32_t a, uint32_t b)
+{
+    const struct sim_client *one = &account->clients[a];
+    const struct sim_client *other = &account->clients[b];
+    struct sim_pair *pair = &account->pairs[a * SIM_CLIENTS_MAX + b];
+    uint64_t since = one->since_step > other->since_step ? one->since_step : other->since_step;
+    double ahead = bound_served(one) - bound_served(other);
+    if (pair->since_step != since)
+        *pair = (struct sim_pair){.since_step = since, .least = ahead, .most = ahead};
+    pair->least = ahead < pair->least ? ahead : pair->least;
+    pair->most = ahead > pair->most ? ahead : pair->most;
+    uint32_t least_weight = one->weight < other->weight ? one->weight : other->weight;
+    double limit = 2.02 * bound_half(account, least_weight);
+    if (pair->most - pair->least > limit)
+        wrong(account,
+              "tenants %u and %u, %s, both waiting since step %llu: %.1f served more than the "
+              "other, bound %.1f",
+              one->tenant, other->tenant, service_class_name(one->service_class),
+              (unsigned long long)since, pair->most - pair->least, limit);
+    if (pair->most - pair->least > account->spread * limit)
+        account->spread = (pair->most - pair->least) / limit;
+}
+
+/* Who had something to admit or resume after the last step and after this one was kept waiting
+ * through all of this one. A client with a stopped reader is not, for that is what it waits for. */
+static void after_bound(struct sim_account *account)
+{
+    if (account->knobs->sequences_max == 1)
+        return;
+    for (uint32_t c = 0; c < account->client_count; c++) {
+        struct sim_client *client = &account->clients[c];
+        if (!client->is_waiting || client->throttled > 0)
+            client->since_step = 0;
+        else if (client->since_step == 0)
+            client->since_step = account->steps;
+    }
+    for (uint32_t a = 0; a < account->client_count; a++)
+        for (uint32_t b = a + 1; b < account->client_count && account->clients[a].since_step; b++)
+            if (account->clients[b].since_step > 0 &&
+                account->clients[a].service_class == account->clients[b].service_class)
+                bound_pair(account, a, b);
+}
+
+/* --- classes --- */
+
+/* A class is short when it had something that this step gave no row, or fewer than it could use. */
+static void after_short(struct sim_account *account)
+{
+    for (uint32_t c = 0; c < SERVICE_CLASS_COUNT; c++)
+        account->is_short[c] = false;
+    for (uint32_t s = 0; s < account->step->options.tickets->count; s++)
+        if (account->asked[s].was_waiting && look_may_enter(account, s))
+            account->is_short[class_of(account, account->asked[s].client)] = true;
+    for (uint32_t p = 0; p < account->step->places; p++) {
+        const struct sim_place *place = &account->places[p];
+        if (place->is_running && !place->is_throttled && (place->rows == 0 || place->left > 0))
+            account->is_short[class_of(account, place->client)] = true;
+    }
+}
+
+static uint64_t second_all(const struct sim_account *account)
+{
+    uint64_t rows = 0;
+    for (uint32_t c = 0; c < SERVICE_CLASS_COUNT; c++)
+        rows += account->second_rows[c];
+    return rows;
+}
+
+static void second_add(struct sim_account *account, int64_t now_us)
+{
+    struct sim_second *entry = &account->seconds[account->second_next++ % SIM_SECOND_STEPS];
+    ASSERT(account->second_next - account->second_first < SIM_SECOND_STEPS);
+    entry->end_us = now_us;
+    for (uint32_t c = 0; c < SERVICE_CLASS_COUNT; c++) {
+        entry->rows[c] = account->rows[c];
+        account->second_rows[c] += account->rows[c];
+    }
+    for (; account->second_first < account->second_next; account->second_first++) {
+        const struct sim_second *old = &account->seconds[account->second_first % SIM_SECOND_STEPS];
+        if (old->end_us > now_us - SECOND_US)
+            break;
+        for (uint32_t c = 0; c < SERVICE_CLASS_COUNT; c++)
+            account->second_rows[c] -= old->rows[c];
+    }
+}
+
+/* What a class that wants more had in the last second: its floor less a quarter, as the engine's
+ * second has ten parts and those of the classes between are served as they come, and two steps. */
+static void after_floors(struct sim_account *account, int64_t now_us)
+{
+    second_add(account, now_us);
+    for (uint32_t c = 0; c < SERVICE_CLASS_COUNT; c++) {
+        if (!account->is_short[c])
+            account->short_since_us[c] = -1;
+        else if (account->short_since_us[c] < 0)
+            account->short_since_us[c] = now_us;
+        /* With few sequences or rows one for a class is none for another. */
+        bool is_second = account->knobs->sequences_max > SERVICE_CLASS_COUNT &&
+                         account->knobs->rows_max >= KV_POOL_PAGE_TOKENS &&
+                         account->short_since_us[c] >= 0 &&
+                         account->short_since_us[c] <= now_us - SECOND_US;
+        double floor = 0.75 * (double)second_all(account) * account->knobs->floor_percent / 100 -
+                       2.0 * account->knobs->rows_max;
+        if (is_second && (double)account->second_rows[c] < floor)
+            wrong(account, "class %s had %llu of %llu rows in the last second, its floor is %.0f",
+                  service_class_name((enum service_class)c),
+                  (unsigned long long)account->second_rows[c],
+                  (unsigned long long)second_all(account), floor);
+    }
+}
+
+bool sim_account_after(struct sim_account *account, int64_t now_us, bool has_worked)
+{
+    account->steps++;
+    look(account);
+    if (has_worked && account->knobs->batching == ENGINE_BATCHING_CONTINUOUS) {
+        look_clients(account);
+        after_charges(account);
+        after_bound(account);
+        after_oldest(account);
+        after_short(account);
+        after_floors(account, now_us);
+    }
+    if (!account->is_strict && !account->is_charge_wrong)
+        account->wrong[0] = '\0';
+    return account->wrong[0] == '\0';
+}

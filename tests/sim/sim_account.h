@@ -1,0 +1,126 @@
+/* sim_account: who was served what, as the forward passes show it, and what must hold of it.
+ *
+ * Owns:     clients (a tenant in a class) with their charges, the rows of each class in the last
+ *           second, how far every sequence ever came.
+ * Thread:   one.
+ * Cost:     O(sequences + requests) a step, and O(clients²) of those that wait together.
+ * Not here: what the scheduler believes of all this (engine/scheduler_fair): nothing of it is read.
+ *
+ *     before:  who waits, who is paused ─► pass: rows of each ─► after: charges, then the checks
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/step.h"
+#include "tests/sim/sim_load.h"
+
+enum {
+    SIM_CLIENTS_MAX = SIM_TENANTS_MAX * SERVICE_CLASS_COUNT,
+    SIM_SECOND_STEPS = 8192, /* most steps of a second that are remembered */
+};
+
+/* A tenant in a class. */
+struct sim_client {
+    uint32_t tenant;
+    struct engine_domain id;
+    enum service_class service_class;
+    uint32_t weight;
+    double charge;        /* but for pages */
+    double charge_pages;  /* what the engine takes for pages: `residency` at most */
+    double residency;     /* pages of all */
+    double charge_before; /* this step */
+    double residency_before;
+    double theirs; /* what the engine's account had before this step; < 0: it has none */
+    uint32_t throttled;
+    bool is_waiting;     /* has something to be admitted or resumed, and nothing it waits for */
+    uint64_t since_step; /* has been so in every step since */
+};
+
+/* Two clients of a class that wait together: the least and the most that one was ahead. */
+struct sim_pair {
+    uint64_t since_step;
+    double least;
+    double most;
+};
+
+/* A request, by its ticket's slot. */
+struct sim_asked {
+    uint32_t client;
+    bool is_known;
+    bool is_waiting; /* none of it was ever admitted */
+    bool was_waiting;
+    uint32_t followed_steps; /* before this step */
+    bool is_published;
+};
+
+/* A place of the table of sequences. */
+struct sim_place {
+    uint64_t serial; /* of the sequence that was seen there last */
+    uint32_t slot;
+    uint32_t client;
+    uint32_t high; /* tokens of it that were ever computed or found: what comes again is nobody's */
+    uint32_t rows; /* in this step */
+    uint32_t left; /* tokens that it could have computed in this step, fewer by `rows` */
+    bool is_running; /* at the last look */
+    bool is_paused;
+    bool is_throttled;
+    bool has_pages; /* has ever had some */
+};
+
+/* A step of the last second. */
+struct sim_second {
+    int64_t end_us;
+    uint32_t rows[SERVICE_CLASS_COUNT];
+};
+
+struct sim_account {
+    const struct sim_knobs *knobs;
+    const struct step *step;
+    struct sim_client clients[SIM_CLIENTS_MAX];
+    uint32_t client_count;
+    struct sim_pair *pairs;   /* [SIM_CLIENTS_MAX][SIM_CLIENTS_MAX] */
+    struct sim_asked *asked;  /* [tickets] */
+    struct sim_place *places; /* [places] */
+    double overhead;          /* rows computed again */
+    double operators;         /* rows of published prompts */
+    double executed;          /* rows */
+    uint64_t steps;
+    uint64_t oldest; /* serial of the sequence that should not stand still */
+    uint32_t steps_still;
+
+    struct sim_second *seconds; /* [SIM_SECOND_STEPS] a ring: first … next */
+    uint64_t second_first;
+    uint64_t second_next;
+    uint64_t second_rows[SERVICE_CLASS_COUNT];
+    int64_t second_from_us; /* the ring reaches back so far */
+    int64_t
+        short_since_us[SERVICE_CLASS_COUNT]; /* wants more than it has had since; < 0: does not */
+    uint32_t rows[SERVICE_CLASS_COUNT];      /* of this step */
+    uint32_t admitted[SERVICE_CLASS_COUNT];
+    bool is_short[SERVICE_CLASS_COUNT];
+    bool is_strict; /* or else only wrong charges end the run */
+    bool is_charge_wrong;
+    double spread;   /* the largest share of the bound that two clients came to */
+    char wrong[200]; /* the first thing that does not hold */
+};
+
+void sim_account_init(struct sim_account *account, const struct sim_knobs *knobs,
+                      const struct step *step);
+void sim_account_deinit(struct sim_account *account);
+
+/* A request of a tenant stands in a slot. */
+void sim_account_submit(struct sim_account *account, uint32_t slot, uint32_t tenant,
+                        const struct engine_request *asked);
+/* The slot is free. */
+void sim_account_release(struct sim_account *account, uint32_t slot);
+
+/* Around step_once: before it, in each pass, after it. After says whether all holds; if not,
+ * `wrong` says what does not. */
+void sim_account_before(struct sim_account *account);
+void sim_account_pass(struct sim_account *account, const struct model_batch *batch);
+bool sim_account_after(struct sim_account *account, int64_t now_us, bool has_worked);
+/* Whether a request waits for nothing, of a client without stopped readers: those may keep the
+ * others of their client out. */
+bool sim_account_may_enter(const struct sim_account *account);
