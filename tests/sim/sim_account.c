@@ -361,8 +361,8 @@ static void after_oldest(struct sim_account *account)
 
 /* --- the bound between two clients of a class --- */
 
-/* U + Q of two clients: a step's rows, a found prompt, and what all sequences generate and hold in a
- * quantum. */
+/* U + Q of two clients: a step's rows, a found prompt, what all sequences generate and hold in a
+ * quantum. Held and throttled ones are charged for pages too: a hundredth on top of it all. */
 static double bound_half(const struct sim_account *account, uint32_t least_weight)
 {
     const struct sim_knobs *knobs = account->knobs;
