@@ -189,16 +189,18 @@ static bool fair_is_recent(const struct scheduler_fair *fair,
 
 uint32_t scheduler_fair_owed(const struct scheduler_fair *fair, enum service_class service_class)
 {
+    uint32_t percent = fair->options.floor_percent;
     uint64_t asked = 0;
     uint64_t had = 0;
     for (uint32_t i = 0; i < SCHEDULER_WINDOW_PARTS; i++) {
         const struct scheduler_window_part *part = &fair->parts[i];
         if (!fair_is_recent(fair, part))
             continue;
+        uint64_t most = (2 * part->asked[service_class] * percent + 99) / 100;
         asked += part->asked[service_class];
-        had += part->had[service_class];
+        had += part->had[service_class] < most ? part->had[service_class] : most;
     }
-    uint64_t floor_rows = (asked * fair->options.floor_percent + 99) / 100;
+    uint64_t floor_rows = (asked * percent + 99) / 100;
     return floor_rows > had ? (uint32_t)(floor_rows - had) : 0;
 }
 

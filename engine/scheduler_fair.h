@@ -126,7 +126,8 @@ void scheduler_fair_tick(struct scheduler_fair *fair, int64_t now_us,
 double scheduler_fair_slack(const struct scheduler_fair *fair, uint32_t least_weight);
 /* The most that one step charges a client, divided by the same weight. */
 double scheduler_fair_step_most(const struct scheduler_fair *fair, uint32_t least_weight);
-/* Rows that a class lacks of its floor over the last second; 0 when it has had it. */
+/* Rows that a class lacks of its floor over the last second; 0 when it has had it. A burst counts
+ * for two floors of its part at most, so that it does not buy the silence of a whole second. */
 uint32_t scheduler_fair_owed(const struct scheduler_fair *fair, enum service_class service_class);
 /* The most pages that the class held at once within the last second. */
 uint32_t scheduler_fair_peak(const struct scheduler_fair *fair, enum service_class service_class);

@@ -479,10 +479,11 @@ static void test_floors(void **state)
     static const enum service_class classes[] = {SERVICE_CLASS_REALTIME, SERVICE_CLASS_STANDARD,
                                                  SERVICE_CLASS_BATCH};
     enum { SECOND = 1000000 / STEP_US };
-    for (uint64_t seed = 1; seed <= 10; seed++) {
+    for (uint64_t seed = 1; seed <= 20; seed++) {
         uint32_t rows[SECOND][SERVICE_CLASS_COUNT];
         uint32_t sums[SERVICE_CLASS_COUNT] = {0};
-        endless_make(seed, 8, 40, 400);
+        /* Of few pages the highest class leaves some free in bursts, which others fill. */
+        endless_make(seed, 8, 40, seed % 2 == 0 ? 400 : 24);
         for (uint32_t n = 0; n < 20 * SECOND; n++) {
             endless_step(weights, classes, wanted, 3);
             uint32_t all = 0;
