@@ -1,5 +1,7 @@
 #include "engine/step_plan.h"
 
+#include <string.h>
+
 #include "engine/step_end.h"
 #include "engine/step_explain.h"
 #include "engine/step_pause.h"
@@ -124,6 +126,17 @@ static uint32_t plan_add_rows(struct step *step, uint32_t place, uint32_t part)
     return part + 1;
 }
 
+/* Floors are of what is executed: the plan's rows may be more. */
+static void plan_count(struct step *step, struct scheduler_fair_step *done, uint32_t parts)
+{
+    memset(done->rows, 0, sizeof(done->rows));
+    for (uint32_t i = 0; i < parts; i++) {
+        uint32_t client = step->sequences.slots[step->parts[i].sequence].client;
+        done->rows[step->fair.clients[client].service_class] += step->parts[i].rows;
+    }
+    scheduler_fair_tick(&step->fair, step->now_us, done);
+}
+
 uint32_t step_plan(struct step *step, bool *has_moved)
 {
     struct sequence_table *table = &step->sequences;
@@ -131,7 +144,6 @@ uint32_t step_plan(struct step *step, bool *has_moved)
     struct scheduler_plan plan;
     step_view(step, &input);
     scheduler_plan(&input, &plan, step->grants);
-    scheduler_fair_tick(&step->fair, step->now_us, &plan.done);
     *has_moved = plan.rows > 0 || plan.paused > 0 || plan.admitted > 0;
     plan_sequences(step, input.running_count);
 
@@ -152,6 +164,7 @@ uint32_t step_plan(struct step *step, bool *has_moved)
         if (step->grants[i].rows > 0)
             parts = plan_add_rows(step, i, parts);
     batch_group(&step->batch);
+    plan_count(step, &plan.done, parts);
 
     for (uint32_t i = 0; i < table->count && plan.paused > 0; i++) {
         struct sequence *sequence = &table->slots[i];

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "config/base/log.h"
 #include "tests/sim/sim_load.h"
 #include "tests/sim/sim_world.h"
 
@@ -114,6 +115,7 @@ int main(int argc, char **argv)
     uint64_t seeds = 0;
     parse(&arguments, argc, argv);
     signal(SIGABRT, on_abort);
+    log_open(STDERR_FILENO, LOG_ERROR, "sim"); /* a host tier that is too small is the rule here */
     if (arguments.arrivals != NULL && !sim_trace_open(&arguments.trace, arguments.arrivals))
         return 2;
     uint64_t end = arguments.first + arguments.seeds;

@@ -6,6 +6,7 @@
 
 #include "config/base/mem.h"
 #include "config/base/status.h"
+#include "tests/sim/sim_order.h"
 
 enum {
     SECOND_US = 1000000,
@@ -218,6 +219,7 @@ void sim_account_before(struct sim_account *account)
         place->rows = 0;
         place->left = 0;
     }
+    sim_order_before(account);
 }
 
 /* --- the pass --- */
@@ -293,6 +295,7 @@ void sim_account_pass(struct sim_account *account, const struct model_batch *bat
         account->rows[class_of(account, place->client)] += count;
         row += count;
     }
+    sim_order_pass(account);
     for (uint32_t p = 0; p < account->step->places; p++) {
         struct sim_place *place = &account->places[p];
         const struct sequence *sequence = &account->step->sequences.slots[p];
@@ -450,6 +453,7 @@ static void second_add(struct sim_account *account, int64_t now_us)
 {
     struct sim_second *entry = &account->seconds[account->second_next++ % SIM_SECOND_STEPS];
     ASSERT(account->second_next - account->second_first < SIM_SECOND_STEPS);
+    entry->began_us = account->began_us;
     entry->end_us = now_us;
     for (uint32_t c = 0; c < SERVICE_CLASS_COUNT; c++) {
         entry->rows[c] = account->rows[c];
@@ -489,6 +493,17 @@ static void after_floors(struct sim_account *account, int64_t now_us)
     }
 }
 
+static void after_order(struct sim_account *account)
+{
+    char sentence[sizeof(account->wrong)];
+    for (uint32_t c = 0; c < account->client_count; c++) {
+        const struct scheduler_client *theirs = their_account(account, &account->clients[c]);
+        account->clients[c].is_over = theirs != NULL && theirs->is_over;
+    }
+    if (!sim_order_after(account, sentence, sizeof(sentence)))
+        wrong(account, "%s", sentence);
+}
+
 bool sim_account_after(struct sim_account *account, int64_t now_us, bool has_worked)
 {
     account->steps++;
@@ -500,6 +515,7 @@ bool sim_account_after(struct sim_account *account, int64_t now_us, bool has_wor
         after_oldest(account);
         after_short(account);
         after_floors(account, now_us);
+        after_order(account);
     }
     if (!account->is_strict && !account->is_charge_wrong)
         account->wrong[0] = '\0';

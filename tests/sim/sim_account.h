@@ -34,6 +34,7 @@ struct sim_client {
     double residency_before;
     double theirs; /* what the engine's account had before this step; < 0: it has none */
     uint32_t throttled;
+    bool is_over;        /* as the engine's account said before this step, or says now */
     bool is_waiting;     /* has something to be admitted or resumed, and nothing it waits for */
     uint64_t since_step; /* has been so in every step since */
 };
@@ -63,6 +64,13 @@ struct sim_place {
     uint32_t high; /* tokens of it that were ever computed or found: what comes again is nobody's */
     uint32_t rows; /* in this step */
     uint32_t left; /* tokens that it could have computed in this step, fewer by `rows` */
+    uint64_t serial_before; /* this step */
+    uint32_t pages_before;
+    uint32_t pages_in;          /* in the pass, or after a step without one */
+    enum service_class runs_in; /* then: its own class, or that of who waits for its prompt */
+    bool is_in;                 /* was there then */
+    uint32_t quantum;           /* steps with rows until its class may take its pages */
+    bool was_throttled;
     bool is_running; /* at the last look */
     bool is_paused;
     bool is_throttled;
@@ -71,6 +79,7 @@ struct sim_place {
 
 /* A step of the last second. */
 struct sim_second {
+    int64_t began_us;
     int64_t end_us;
     uint32_t rows[SERVICE_CLASS_COUNT];
 };
@@ -100,7 +109,11 @@ struct sim_account {
     uint32_t rows[SERVICE_CLASS_COUNT];      /* of this step */
     uint32_t admitted[SERVICE_CLASS_COUNT];
     bool is_short[SERVICE_CLASS_COUNT];
-    bool is_strict; /* or else only wrong charges end the run */
+    uint32_t owed_before[SERVICE_CLASS_COUNT]; /* of floors, as the engine said before the step */
+    int64_t began_us;                          /* this step */
+    int64_t last_us;                           /* … and the one before it, with or without work */
+    bool has_pass;                             /* this step */
+    bool is_strict;                            /* or else only wrong charges end the run */
     bool is_charge_wrong;
     double spread;   /* the largest share of the bound that two clients came to */
     char wrong[200]; /* the first thing that does not hold */

@@ -172,13 +172,15 @@ static inline int face_kit_ask(const struct face_kit *kit, const char *method, c
     return face_kit_receive(descriptor, out);
 }
 
-/* The body of an answer that is one JSON document. */
+/* The body of an answer that is one JSON document, no name in it twice. */
 static inline json_t *face_kit_json(const struct buffer *answer)
 {
     const char *body = strstr(answer->bytes, "\r\n\r\n");
     assert_non_null(body);
-    json_t *json = json_loads(body + 4, JSON_DISABLE_EOF_CHECK, NULL);
-    assert_non_null(json);
+    json_error_t error;
+    json_t *json = json_loads(body + 4, JSON_DISABLE_EOF_CHECK | JSON_REJECT_DUPLICATES, &error);
+    if (json == NULL)
+        fail_msg("%s: %s", error.text, body + 4);
     return json;
 }
 

@@ -1,0 +1,290 @@
+#include "tests/sim/sim_order.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/step.h"
+
+enum { SECOND_US = 1000000, PART_US = SECOND_US / 10, QUANTUM_STEPS = 32 };
+
+static const char *class_name(enum service_class service_class)
+{
+    return service_class_name(service_class);
+}
+
+static enum service_class runs_in(const struct sim_account *account, uint32_t p)
+{
+    return account->places[p].runs_in;
+}
+
+static bool is_waiting_request(const struct sim_account *account, uint32_t slot)
+{
+    const struct sim_asked *asked = &account->asked[slot];
+    const struct ticket *ticket = &account->step->options.tickets->slots[slot];
+    return asked->is_known && asked->is_waiting && !asked->is_published &&
+           ticket->refusal.status == STATUS_OK &&
+           atomic_load(&ticket->shown_state) == ENGINE_REQUEST_WAITING;
+}
+
+void sim_order_before(struct sim_account *account)
+{
+    const struct sequence_table *table = &account->step->sequences;
+    for (uint32_t p = 0; p < account->step->places; p++) {
+        account->places[p].pages_before = 0;
+        account->places[p].was_throttled = true;
+        account->places[p].is_in = false;
+    }
+    account->has_pass = false;
+    account->last_us = account->began_us;
+    account->began_us = clock_mono_us(account->step->options.clock);
+    for (uint32_t c = 0; c < SERVICE_CLASS_COUNT; c++)
+        account->owed_before[c] = scheduler_fair_owed(&account->step->fair, (enum service_class)c);
+    for (uint32_t i = 0; i < table->order_count; i++) {
+        const struct sequence *sequence = &table->slots[table->order[i]];
+        struct sim_place *place = &account->places[table->order[i]];
+        place->serial_before = sequence->serial;
+        place->pages_before = sequence->page_count;
+        place->was_throttled = sequence->is_throttled;
+    }
+}
+
+void sim_order_pass(struct sim_account *account)
+{
+    const struct sequence_table *table = &account->step->sequences;
+    account->has_pass = true;
+    for (uint32_t i = 0; i < table->order_count; i++) {
+        const struct sequence *sequence = &table->slots[table->order[i]];
+        struct sim_place *place = &account->places[table->order[i]];
+        enum service_class own = account->clients[place->client].service_class;
+        place->is_in = true;
+        place->pages_in = sequence->page_count;
+        place->runs_in = sequence->followed_class < own ? sequence->followed_class : own;
+    }
+}
+
+/* --- what a floor excuses --- */
+
+/* The most that a class may have lacked of its floor when the step began: of all rows of a second
+ * before the step before, as the engine's may be so long, less its own of the part of it that the
+ * engine's has at least. */
+static uint64_t owed_most(const struct sim_account *account, enum service_class service_class)
+{
+    uint64_t all = 0;
+    uint64_t had = 0;
+    uint64_t this = account->second_next - 1;
+    for (uint64_t s = this; s-- > 0 && this - s < SIM_SECOND_STEPS - 1;) {
+        const struct sim_second *second = &account->seconds[s % SIM_SECOND_STEPS];
+        if (account->last_us - second->began_us > SECOND_US)
+            break;
+        for (uint32_t c = 0; c < SERVICE_CLASS_COUNT; c++)
+            all += second->rows[c];
+        had += account->last_us - second->began_us < SECOND_US - PART_US
+                   ? second->rows[service_class]
+                   : 0;
+    }
+    uint64_t floor_rows = (all * account->knobs->floor_percent + 99) / 100;
+    return floor_rows > had ? floor_rows - had : 0;
+}
+
+static bool is_owed(const struct sim_account *account, enum service_class service_class)
+{
+    uint32_t owed = account->owed_before[service_class];
+    return owed > 0 && owed <= owed_most(account, service_class);
+}
+
+/* Whether what a place got in this step its class's floor asked for, as the engine counts it and
+ * within what may be. */
+static bool is_floor(const struct sim_account *account, uint32_t place)
+{
+    enum service_class own = account->clients[account->places[place].client].service_class;
+    return is_owed(account, runs_in(account, place)) || is_owed(account, own);
+}
+
+/* --- who is there --- */
+
+/* Stood in the table before the step and in it, computing all the time. */
+static bool is_same(const struct sim_account *account, uint32_t p)
+{
+    const struct sim_place *place = &account->places[p];
+    return place->is_in && place->serial == place->serial_before && !place->is_throttled &&
+           !place->was_throttled;
+}
+
+static uint32_t pages_now(const struct sim_account *account, uint32_t p)
+{
+    return account->places[p].is_in ? account->places[p].pages_in : 0;
+}
+
+static uint32_t pages_then(const struct sim_account *account, uint32_t p)
+{
+    const struct sim_place *place = &account->places[p];
+    return place->serial == place->serial_before ? place->pages_before : 0;
+}
+
+/* Came in, or came back. */
+static bool is_new(const struct sim_account *account, uint32_t p)
+{
+    return account->places[p].rows > 0 && pages_then(account, p) == 0 && pages_now(account, p) > 0;
+}
+
+static bool is_paused_now(const struct sim_account *account, uint32_t p)
+{
+    return is_same(account, p) && pages_then(account, p) > 0 && pages_now(account, p) == 0;
+}
+
+/* The oldest of its class with pages, as long as those are within the floor's part. */
+static bool is_exempt(const struct sim_account *account, uint32_t p)
+{
+    const struct step *step = account->step;
+    for (uint32_t older = 0; older < step->places; older++) {
+        if (account->places[older].serial < account->places[p].serial && is_same(account, older) &&
+            pages_then(account, older) > 0 && runs_in(account, older) == runs_in(account, p))
+            return false;
+    }
+    return pages_then(account, p) <=
+           (uint64_t)step->pool.page_count * account->knobs->floor_percent / 100;
+}
+
+/* --- nobody comes in past a more urgent one that waits for pages --- */
+
+/* Whether a client's next one is kept waiting by its own doing, or by fairness. */
+static bool is_held_off(const struct sim_account *account, uint32_t client)
+{
+    const struct sim_client *own = &account->clients[client];
+    uint32_t held = 0;
+    if (own->throttled > 0 || own->is_over)
+        return true;
+    for (uint32_t p = 0; p < account->step->places; p++) {
+        const struct sim_place *place = &account->places[p];
+        const struct sim_client *other = &account->clients[place->client];
+        if (!place->is_running)
+            continue;
+        held += other->service_class == own->service_class;
+        if (place->client == client && !place->is_throttled && !place->is_paused &&
+            place->rows == 0)
+            return true;
+    }
+    return 2 * held + 1 >= account->step->places;
+}
+
+/* Tokens of the shortest of a more urgent class than `service_class` that waits, and the pages at
+ * hand do not suffice for it; 0 = there is none. */
+static uint32_t waits_for_pages(const struct sim_account *account, enum service_class service_class)
+{
+    const struct step *step = account->step;
+    uint32_t available = prefix_cache_available(&step->cache);
+    for (uint32_t s = 0; s < step->options.tickets->count; s++) {
+        const struct ticket *ticket = &step->options.tickets->slots[s];
+        if (account->asked[s].was_waiting && is_waiting_request(account, s) &&
+            account->clients[account->asked[s].client].service_class < service_class &&
+            !is_held_off(account, account->asked[s].client) &&
+            kv_pool_pages_for(&step->pool, ticket->prompt_count + 1) > available)
+            return ticket->prompt_count;
+    }
+    for (uint32_t p = 0; p < step->places; p++) {
+        const struct sequence *sequence = &step->sequences.slots[p];
+        if (is_same(account, p) && pages_then(account, p) == 0 && pages_now(account, p) == 0 &&
+            account->clients[account->places[p].client].service_class < service_class &&
+            !is_held_off(account, account->places[p].client) &&
+            kv_pool_pages_for(&step->pool, sequence->token_count + 1) > available)
+            return sequence->token_count;
+    }
+    return 0;
+}
+
+static bool after_entries(const struct sim_account *account, char *wrong, size_t room)
+{
+    bool has_others = false;
+    for (uint32_t p = 0; p < account->step->places; p++)
+        has_others = has_others || (account->places[p].rows > 0 && !is_new(account, p));
+    for (uint32_t p = 0; p < account->step->places && has_others; p++) {
+        if (!is_new(account, p) || runs_in(account, p) == 0)
+            continue;
+        uint32_t tokens = waits_for_pages(account, runs_in(account, p));
+        if (tokens == 0 || is_floor(account, p))
+            continue;
+        snprintf(wrong, room,
+                 "slot %u of class %s, above its floor, comes in while one of %u tokens of a more "
+                 "urgent class waits for pages",
+                 account->places[p].slot, class_name(runs_in(account, p)), tokens);
+
+        return false;
+    }
+    return true;
+}
+
+/* --- the lowest class gives first --- */
+
+static bool after_victims(const struct sim_account *account, char *wrong, size_t room)
+{
+    for (uint32_t p = 0; p < account->step->places; p++) {
+        if (!is_paused_now(account, p))
+            continue;
+        for (uint32_t q = 0; q < account->step->places; q++) {
+            bool is_spared = pages_now(account, q) > 0 &&
+                             runs_in(account, q) > runs_in(account, p) &&
+                             (is_same(account, q) || is_new(account, q));
+            if (!is_spared || (pages_then(account, q) > 0 && is_exempt(account, q)) ||
+                is_floor(account, q))
+                continue;
+            snprintf(wrong, room, "slot %u of class %s loses its pages, slot %u of class %s %s",
+                     account->places[p].slot, class_name(runs_in(account, p)),
+                     account->places[q].slot, class_name(runs_in(account, q)),
+                     pages_then(account, q) > 0 ? "keeps its own" : "comes in");
+            return false;
+        }
+    }
+    return true;
+}
+
+/* --- nobody is paused before its quantum is over --- */
+
+/* Whether the pages went to a more urgent one, or will when it comes in, or to one without which
+ * nobody could go on. */
+static bool is_needed(const struct sim_account *account, enum service_class service_class)
+{
+    bool has_computed = false;
+    for (uint32_t p = 0; p < account->step->places; p++) {
+        bool has_grown = pages_now(account, p) > pages_then(account, p);
+        if (has_grown && runs_in(account, p) < service_class)
+            return true;
+        has_computed = has_computed || (account->places[p].rows > 0 && !has_grown);
+        if (is_same(account, p) && pages_now(account, p) == 0 &&
+            runs_in(account, p) < service_class)
+            return true;
+    }
+    for (uint32_t s = 0; s < account->step->options.tickets->count; s++)
+        if (is_waiting_request(account, s) &&
+            account->clients[account->asked[s].client].service_class < service_class)
+            return true;
+    return !has_computed;
+}
+
+static bool after_quantum(struct sim_account *account, char *wrong, size_t room)
+{
+    for (uint32_t p = 0; p < account->step->places; p++) {
+        struct sim_place *place = &account->places[p];
+        if (is_new(account, p))
+            place->quantum = QUANTUM_STEPS;
+        if (is_paused_now(account, p) && place->quantum > 0 &&
+            !is_needed(account, runs_in(account, p))) {
+            snprintf(wrong, room,
+                     "slot %u of class %s loses its pages to its equals, %u steps before its "
+                     "quantum is over",
+                     place->slot, class_name(runs_in(account, p)), place->quantum);
+            return false;
+        }
+        place->quantum -= place->rows > 0 && place->quantum > 0;
+    }
+    return true;
+}
+
+bool sim_order_after(struct sim_account *account, char *wrong, size_t room)
+{
+    if (!account->has_pass)
+        sim_order_pass(account);
+    bool has_quantum = after_quantum(account, wrong, room);
+    bool is_off = account->knobs->preemption == ENGINE_PREEMPTION_OFF;
+    return has_quantum && after_entries(account, wrong, room) &&
+           (is_off || after_victims(account, wrong, room));
+}
