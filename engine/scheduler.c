@@ -187,6 +187,8 @@ static bool rows_grant(struct scheduler_state *state, uint32_t index, uint32_t m
     rows = rows < most ? rows : most;
     if (rows == 0 || !rows_may_pay(state, index, rows))
         return false;
+    if (state->is_floor && !scheduler_take_is_left(state, index, rows))
+        return false;
     if (scheduler_take_missing(state, index, rows) > state->pages_available &&
         !rows_is_unsure(state, index)) {
         uint64_t reachable = scheduler_take_reachable(state, index);
@@ -292,8 +294,11 @@ static void enter_admissions(struct scheduler_state *state, enum service_class c
             return;
         }
         enter_put_off(state, class);
-        if (!rows_grant(state, index, UINT32_MAX))
-            return; /* no rows, or no time */
+        if (!rows_grant(state, index, UINT32_MAX)) {
+            /* No rows, or no time: a shorter one of a lower class does not slip in. */
+            state->is_blocked = state->is_blocked || !is_over;
+            return;
+        }
         enter_admit(state, index);
     }
 }

@@ -110,6 +110,10 @@ static void take_pause(struct scheduler_state *state, uint32_t index, uint32_t v
     state->grants[victim].why = is_for_class    ? SCHEDULER_FOR_CLASS
                                 : is_for_client ? SCHEDULER_FOR_CLIENT
                                                 : SCHEDULER_FOR_GROWTH;
+    /* Nobody comes in or back with what is left of it. */
+    state->is_blocked = state->is_blocked ||
+                        (!state->is_plain && state->grants[victim].why == SCHEDULER_FOR_GROWTH &&
+                         !state->input->running[victim].is_throttled);
     state->pages_available += state->input->running[victim].pages_back;
     state->plan->paused++;
 }
@@ -143,6 +147,23 @@ bool scheduler_take(struct scheduler_state *state, uint32_t index, uint32_t page
         state->plan->pages_protected += more;
     }
     return true;
+}
+
+bool scheduler_take_is_left(const struct scheduler_state *state, uint32_t index, uint32_t rows)
+{
+    enum service_class mine = scheduler_class(state, index);
+    uint64_t wanted = scheduler_take_missing(state, index, rows);
+    if (wanted == 0 || state->plan->done.pages[mine] + wanted <= state->floor_pages)
+        return true;
+    for (uint32_t i = 0; i < state->input->running_count; i++) {
+        const struct scheduler_sequence *other = &state->input->running[i];
+        if (scheduler_class(state, i) >= mine || other->is_throttled || !scheduler_holds(state, i))
+            continue;
+        uint32_t left = other->tokens - other->computed;
+        left = left < state->rows_left ? left : state->rows_left;
+        wanted += scheduler_take_missing(state, i, left);
+    }
+    return wanted <= scheduler_take_reachable(state, index);
 }
 
 bool scheduler_take_any(struct scheduler_state *state, uint32_t index)

@@ -83,6 +83,10 @@ uint64_t scheduler_take_reachable(const struct scheduler_state *state, uint32_t 
  * when that many are not reachable. */
 bool scheduler_take(struct scheduler_state *state, uint32_t index, uint32_t pages);
 
+/* Whether the pages that `rows` rows of a floor take are of its class's part, or leave the running
+ * ones of more urgent classes theirs in this step: a floor is rows. */
+bool scheduler_take_is_left(const struct scheduler_state *state, uint32_t index, uint32_t rows);
+
 /* Pauses one victim, whatever comes back: what victims share with each other counts for none, and
  * may be all there is. The next plan sees it. */
 bool scheduler_take_any(struct scheduler_state *state, uint32_t index);

@@ -627,6 +627,31 @@ static void test_urgent_takes_pages(void **state)
     scheduler_fair_deinit(&table.fair);
 }
 
+/* The last free page goes to the urgent one that runs, not to a floor that has its part. */
+static void test_floor_takes_no_page(void **state)
+{
+    (void)state;
+    struct scheduler_fair_step done = {.rows = {100}, .has_work = {true, false, true}};
+    struct table table;
+    table_make(&table);
+    scheduler_fair_tick(&table.fair, 0, &done);
+    assert_int_equal(scheduler_fair_owed(&table.fair, SERVICE_CLASS_BATCH), 5);
+    table_run(&table, CLIENT_RED, 3 * PAGE_TOKENS + 1);
+    table_run(&table, CLIENT_URGENT, 2 * PAGE_TOKENS + 1);
+    table.running[0].pages = table.running[0].pages_back = 3;
+    table.running[1].pages = table.running[1].pages_back = 2;
+    table.input.pages_available = 1;
+    table_plan(&table);
+    assert_int_equal(table.grants[0].rows, 0);
+    assert_int_equal(table.grants[1].rows, 1);
+    assert_int_equal(table.plan.paused, 0);
+    table.input.pages_available = 2;
+    table_plan(&table);
+    assert_int_equal(table.grants[0].rows, 1);
+    assert_int_equal(table.grants[1].rows, 1);
+    scheduler_fair_deinit(&table.fair);
+}
+
 /* Who waits takes the pages of a client of its class that has had more by U + Q, not before. */
 static void test_client_over_gives_way(void **state)
 {
@@ -721,6 +746,7 @@ int main(void)
         cmocka_unit_test(test_floors),
         cmocka_unit_test(test_light_tenant),
         cmocka_unit_test(test_urgent_takes_pages),
+        cmocka_unit_test(test_floor_takes_no_page),
         cmocka_unit_test(test_client_over_gives_way),
         cmocka_unit_test(test_who_comes_in),
         cmocka_unit_test(test_places_are_shared),
