@@ -64,26 +64,44 @@ void sim_order_pass(struct sim_account *account)
 
 /* --- what a floor excuses --- */
 
+/* Rows of a class in a part of the second that count against its floor: a burst for two floors of
+ * the rows when it had work at most, which are its own at least. */
+static double owed_counted(const struct sim_account *account, uint64_t all, uint64_t had)
+{
+    double most = (double)(all + had) * account->knobs->floor_percent / 100;
+    return (double)had < most ? (double)had : most;
+}
+
 /* The most that a class may have lacked of its floor when the step began: of all rows of a second
  * before the step before, as the engine's may be so long, less its own of the part of it that the
  * engine's has at least. */
-static uint64_t owed_most(const struct sim_account *account, enum service_class service_class)
+static double owed_most(const struct sim_account *account, enum service_class service_class)
 {
     uint64_t all = 0;
-    uint64_t had = 0;
+    uint64_t part_all = 0;
+    uint64_t part_had = 0;
+    double had = 0;
+    int64_t part = -1;
     uint64_t this = account->second_next - 1;
     for (uint64_t s = this; s-- > 0 && this - s < SIM_SECOND_STEPS - 1;) {
         const struct sim_second *second = &account->seconds[s % SIM_SECOND_STEPS];
         if (account->last_us - second->began_us > SECOND_US)
             break;
-        for (uint32_t c = 0; c < SERVICE_CLASS_COUNT; c++)
+        if (second->began_us / PART_US != part) {
+            had += owed_counted(account, part_all, part_had);
+            part_all = part_had = 0;
+            part = second->began_us / PART_US;
+        }
+        for (uint32_t c = 0; c < SERVICE_CLASS_COUNT; c++) {
             all += second->rows[c];
-        had += account->last_us - second->began_us < SECOND_US - PART_US
-                   ? second->rows[service_class]
-                   : 0;
+            part_all += second->rows[c];
+        }
+        part_had += account->last_us - second->began_us < SECOND_US - PART_US
+                        ? second->rows[service_class]
+                        : 0;
     }
-    uint64_t floor_rows = (all * account->knobs->floor_percent + 99) / 100;
-    return floor_rows > had ? floor_rows - had : 0;
+    had += owed_counted(account, part_all, part_had);
+    return (double)all * account->knobs->floor_percent / 100 + 1 - had;
 }
 
 static bool is_owed(const struct sim_account *account, enum service_class service_class)
