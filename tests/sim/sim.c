@@ -79,15 +79,24 @@ static void parse(struct arguments *out, int argc, char **argv)
     }
 }
 
+/* The seed's own, or the one that was asked for. */
+static uint32_t kind_of(const struct arguments *arguments, uint64_t seed)
+{
+    return arguments->kind != NULL ? sim_load_kind_find(arguments->kind)
+                                   : (uint32_t)(seed % sim_load_kind_count());
+}
+
 static void run(struct sim_result *out, const struct arguments *arguments, uint64_t seed)
 {
+    uint32_t kind = kind_of(arguments, seed);
     const struct sim_trace *trace = arguments->arrivals != NULL ? &arguments->trace : NULL;
     snprintf(replay, sizeof(replay),
-             "sim: seed %" PRIu64 " (%s) failed; again: sim --seed %" PRIu64 " --trace%s%s%s\n",
-             seed, sim_load_kind_name((uint32_t)(seed % sim_load_kind_count())), seed,
+             "sim: seed %" PRIu64 " (%s) failed; again: sim --seed %" PRIu64
+             " --kind %s --trace%s%s%s\n",
+             seed, sim_load_kind_name(kind), seed, sim_load_kind_name(kind),
              arguments->is_strict ? " --strict" : "", trace != NULL ? " --arrivals " : "",
              trace != NULL ? arguments->arrivals : "");
-    sim_world_run(out, seed, trace, arguments->is_strict, arguments->is_traced);
+    sim_world_run(out, seed, kind, trace, arguments->is_strict, arguments->is_traced);
 }
 
 static void add(struct sim_result *sum, const struct sim_result *one)
@@ -100,6 +109,8 @@ static void add(struct sim_result *sum, const struct sim_result *one)
     sum->preemptions += one->preemptions;
     sum->pauses += one->pauses;
     sum->overhead += one->overhead;
+    sum->wait_steps = one->wait_steps > sum->wait_steps ? one->wait_steps : sum->wait_steps;
+    sum->wait_served = one->wait_served > sum->wait_served ? one->wait_served : sum->wait_served;
     sum->spread = one->spread > sum->spread ? one->spread : sum->spread;
     sum->evicted_to_host += one->evicted_to_host;
     sum->evicted_dropped += one->evicted_dropped;
@@ -114,6 +125,8 @@ int main(int argc, char **argv)
     struct sim_result sum = {0};
     uint64_t seeds = 0;
     parse(&arguments, argc, argv);
+    if (arguments.kind != NULL && sim_load_kind_name(sim_load_kind_find(arguments.kind)) == NULL)
+        usage();
     signal(SIGABRT, on_abort);
     log_open(STDERR_FILENO, LOG_ERROR, "sim"); /* a host tier that is too small is the rule here */
     if (arguments.arrivals != NULL && !sim_trace_open(&arguments.trace, arguments.arrivals))
@@ -121,8 +134,8 @@ int main(int argc, char **argv)
     uint64_t end = arguments.first + arguments.seeds;
     for (uint64_t seed = arguments.first; seed < end; seed++) {
         struct sim_result one;
-        const char *kind = sim_load_kind_name((uint32_t)(seed % sim_load_kind_count()));
-        if (arguments.kind != NULL && strcmp(arguments.kind, kind) != 0)
+        uint32_t kind = kind_of(&arguments, seed);
+        if (kind < sim_load_kind_count() && kind != seed % sim_load_kind_count())
             continue;
         run(&one, &arguments, seed);
         if (seeds++ % TWICE == 0 && !arguments.is_traced) {
@@ -146,5 +159,8 @@ int main(int argc, char **argv)
            seeds, sum.requests, sum.cancelled, sum.steps, sum.rows, sum.tokens_prompt,
            sum.tokens_cached, sum.tokens_generated, sum.preemptions, sum.pauses, sum.overhead,
            100 * sum.spread, sum.evicted_to_host, sum.returned, sum.evicted_dropped);
+    if (sum.wait_steps > 0)
+        printf("sim: light ones beside a flood waited %u steps at most, %.0f %% of the bound\n",
+               sum.wait_steps, 100 * sum.wait_served);
     return 0;
 }

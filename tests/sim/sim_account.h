@@ -34,6 +34,7 @@ struct sim_client {
     double residency_before;
     double theirs; /* what the engine's account had before this step; < 0: it has none */
     uint32_t throttled;
+    uint32_t held;       /* places */
     bool is_over;        /* as the engine's account said before this step, or says now */
     bool is_waiting;     /* has something to be admitted or resumed, and nothing it waits for */
     uint64_t since_step; /* has been so in every step since */
@@ -53,6 +54,8 @@ struct sim_asked {
     bool is_waiting; /* none of it was ever admitted */
     bool was_waiting;
     uint32_t followed_steps; /* before this step */
+    uint32_t waited;         /* steps, of a light one beside a rush */
+    double flood_served;     /* what tenant 0 had been charged when it came */
     bool is_published;
 };
 
@@ -113,10 +116,11 @@ struct sim_account {
     int64_t began_us;                          /* this step */
     int64_t last_us;                           /* … and the one before it, with or without work */
     bool has_pass;                             /* this step */
-    bool is_strict;                            /* or else only wrong charges end the run */
-    bool is_charge_wrong;
-    double spread;   /* the largest share of the bound that two clients came to */
-    char wrong[200]; /* the first thing that does not hold */
+    bool is_strict;      /* the bound and whose pages go first are judged too */
+    uint32_t wait_steps; /* the most that a light one waited */
+    double wait_served;  /* … the flood being charged, as a part of the bound */
+    double spread;       /* the largest share of the bound that two clients came to */
+    char wrong[200];     /* the first thing that does not hold */
 };
 
 void sim_account_init(struct sim_account *account, const struct sim_knobs *knobs,

@@ -20,16 +20,25 @@ static const struct sim_knobs KINDS[] = {
 #undef SIM_KIND
 };
 
-enum { KINDS_COUNT = sizeof(KINDS) / sizeof(KINDS[0]) };
+/* The last one is only run by name, so that the seeds of the others stay what they are. */
+enum { KINDS_ALL = sizeof(KINDS) / sizeof(KINDS[0]), KINDS_COUNT = KINDS_ALL - 1 };
 
 uint32_t sim_load_kind_count(void)
 {
     return KINDS_COUNT;
 }
 
+uint32_t sim_load_kind_find(const char *name)
+{
+    uint32_t kind = 0;
+    while (kind < KINDS_ALL && strcmp(KINDS[kind].kind, name) != 0)
+        kind++;
+    return kind;
+}
+
 const char *sim_load_kind_name(uint32_t kind)
 {
-    return KINDS[kind].kind;
+    return kind < KINDS_ALL ? KINDS[kind].kind : NULL;
 }
 
 /* Between half and one and a half of what is typical. */
@@ -40,15 +49,16 @@ static uint32_t knobs_around(struct rng *rng, uint32_t typical, uint32_t least, 
     return drawn < most ? drawn : most;
 }
 
-void sim_load_knobs(struct sim_knobs *out, uint64_t seed)
+void sim_load_knobs(struct sim_knobs *out, uint64_t seed, uint32_t kind)
 {
     struct rng rng = {.seed = hash_mix64(seed + 1)};
-    *out = KINDS[seed % KINDS_COUNT];
+    *out = KINDS[kind];
     out->tenants = knobs_around(&rng, out->tenants, 2, SIM_TENANTS_MAX);
     out->groups = knobs_around(&rng, out->groups, 1, SIM_TENANTS_MAX);
     out->published =
         out->published == 0 ? 0 : knobs_around(&rng, out->published, 1, SIM_PUBLISHED_MAX);
-    out->requests = knobs_around(&rng, out->requests, 8, SIM_REQUESTS_MAX);
+    if (out->rush == 0)
+        out->requests = knobs_around(&rng, out->requests, 8, SIM_REQUESTS_MAX);
     out->slow = out->slow == 0 ? 1 : knobs_around(&rng, out->slow, 1, 1000);
     out->pages = CONTEXT_PAGES + knobs_around(&rng, out->pages, 0, 1000);
     out->host_pages = knobs_around(&rng, out->host_pages, 0, 1000);
@@ -71,6 +81,11 @@ void sim_load_knobs(struct sim_knobs *out, uint64_t seed)
     static const uint32_t floors[] = {5, 5, 5, 0, 10, 20};
     out->floor_percent = floors[rng_below(&rng, 6)];
     out->preemption = (uint32_t)rng_below(&rng, 4);
+    if (out->rush == 0)
+        return;
+    out->tenants = 2;
+    out->batching = ENGINE_BATCHING_CONTINUOUS;
+    out->preemption %= ENGINE_PREEMPTION_OFF; /* nothing is promised without */
 }
 
 uint32_t sim_load_weight(const struct sim_knobs *knobs, struct rng *rng)
@@ -122,7 +137,7 @@ static void draw_flood(struct sim_draw *out, const struct sim_knobs *knobs, stru
 }
 
 void sim_load_draw(struct sim_draw *out, const struct sim_knobs *knobs, struct rng *rng,
-                   int64_t arrival_us)
+                   uint32_t index, int64_t arrival_us)
 {
     uint32_t deadline_us = sim_load_sometimes(rng, knobs->deadlines, 60000);
     *out = (struct sim_draw){
@@ -145,6 +160,10 @@ void sim_load_draw(struct sim_draw *out, const struct sim_knobs *knobs, struct r
     if (rng_below(rng, 4) == 0)
         out->arrival_us = arrival_us;
     draw_flood(out, knobs, rng, arrival_us);
+    if (knobs->rush > 0)
+        out->tenant = index >= knobs->rush;
+    if (index < knobs->rush)
+        out->arrival_us = arrival_us;
     if (knobs->deaf > 0 && out->tenant >= knobs->deaf)
         out->stop_tokens = SIM_NEVER;
 }

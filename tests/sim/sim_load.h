@@ -14,7 +14,7 @@
 
 enum {
     SIM_CONTEXT = 192, /* tokens: 12 pages */
-    SIM_REQUESTS_MAX = 1024,
+    SIM_REQUESTS_MAX = 1040,
     SIM_TENANTS_MAX = 40,
     SIM_PUBLISHED_MAX = 8,
     SIM_CHOICES_MAX = 3,
@@ -53,6 +53,8 @@ struct sim_knobs {
     uint32_t weights;                      /* tenants whose weight is not 100 */
     uint32_t flood; /* requests that come from tenant 0, in bursts, of class flood_class */
     uint32_t flood_class;
+    uint32_t rush; /* the first so many requests: all at once, of tenant 0; the others are light */
+    uint32_t prompt_most;    /* tokens of a prompt; 0 = any number */
     uint32_t forever;        /* of the readers that stop: those who never go on */
     uint32_t deaf;           /* only readers of the first so many tenants stop; 0 = of any */
     uint32_t cancels_paused; /* requests that are cancelled as soon as they are paused */
@@ -95,16 +97,19 @@ struct sim_draw {
     struct sim_arrival traced; /* its prompt, if it has one (generated > 0) */
 };
 
+/* Kinds that seeds choose among; those after them run only when asked for by name. */
 uint32_t sim_load_kind_count(void);
+/* Of all kinds; their number when there is none of that name. */
+uint32_t sim_load_kind_find(const char *name);
 const char *sim_load_kind_name(uint32_t kind);
 
-/* The knobs of a seed's run. */
-void sim_load_knobs(struct sim_knobs *out, uint64_t seed);
+/* The knobs of a seed's run of a kind. */
+void sim_load_knobs(struct sim_knobs *out, uint64_t seed, uint32_t kind);
 /* The weight of one more tenant. */
 uint32_t sim_load_weight(const struct sim_knobs *knobs, struct rng *rng);
 /* Request `index`, `arrival_us` being that of the one before it. */
 void sim_load_draw(struct sim_draw *out, const struct sim_knobs *knobs, struct rng *rng,
-                   int64_t arrival_us);
+                   uint32_t index, int64_t arrival_us);
 
 /* The draw becomes one of a trace, whose time is the arrival's. */
 void sim_load_trace(struct sim_draw *draw, const struct sim_knobs *knobs,

@@ -233,8 +233,10 @@ static bool after_entries(const struct sim_account *account, char *wrong, size_t
 
 /* --- the lowest class gives first --- */
 
-static bool after_victims(const struct sim_account *account, char *wrong, size_t room)
+bool sim_order_victims(const struct sim_account *account, char *wrong, size_t room)
 {
+    if (account->knobs->preemption == ENGINE_PREEMPTION_OFF)
+        return true;
     for (uint32_t p = 0; p < account->step->places; p++) {
         if (!is_paused_now(account, p))
             continue;
@@ -301,8 +303,5 @@ bool sim_order_after(struct sim_account *account, char *wrong, size_t room)
 {
     if (!account->has_pass)
         sim_order_pass(account);
-    bool has_quantum = after_quantum(account, wrong, room);
-    bool is_off = account->knobs->preemption == ENGINE_PREEMPTION_OFF;
-    return has_quantum && after_entries(account, wrong, room) &&
-           (is_off || after_victims(account, wrong, room));
+    return after_quantum(account, wrong, room) && after_entries(account, wrong, room);
 }

@@ -255,7 +255,7 @@ static void open_step(struct sim_world *world)
     sim_model_watch(world->model, check_pass, world);
 }
 
-static struct sim_world *world_open(uint64_t seed, bool is_traced)
+static struct sim_world *world_open(uint64_t seed, uint32_t kind, bool is_traced)
 {
     struct sim_world *world = mem_alloc_aligned(64, (sizeof(*world) + 63) & ~(size_t)63);
     ASSERT(world != NULL);
@@ -264,7 +264,7 @@ static struct sim_world *world_open(uint64_t seed, bool is_traced)
     world->is_traced = is_traced;
     world->rng = (struct rng){.seed = hash_mix64(seed + 2)};
     clock_manual_init(&world->clock, 1000);
-    sim_load_knobs(&world->knobs, seed);
+    sim_load_knobs(&world->knobs, seed, kind);
     world->requests = mem_zalloc(world->knobs.requests, sizeof(*world->requests));
     ASSERT(world->requests != NULL);
     world->lag = rng_below(&world->rng, 4) == 0 ? (uint32_t)(1 + rng_below(&world->rng, 8)) : 1;
@@ -359,6 +359,9 @@ static void prompt_make(struct sim_world *world, struct sim_request *request)
         tail += 60;
     }
     uint32_t room = SIM_CONTEXT - request->draw.tokens_max;
+    uint32_t most = world->knobs.prompt_most;
+    if (most > 0 && most < room)
+        room = (uint32_t)(1 + rng_below(rng, most));
     if (prompt->count > room)
         prompt->count = room;
     sim_load_append(prompt, rng, tail + (prompt->count == 0), room);
@@ -971,7 +974,7 @@ static void run_draw(struct sim_world *world, const struct sim_trace *trace)
     for (uint32_t i = 0; i < world->knobs.requests; i++) {
         struct sim_arrival arrival;
         struct sim_draw *draw = &world->requests[i].draw;
-        sim_load_draw(draw, &world->knobs, &world->rng, arrival_us);
+        sim_load_draw(draw, &world->knobs, &world->rng, i, arrival_us);
         if (world->knobs.is_trace) {
             sim_trace_draw(&arrival, &world->rng, arrival_us, world->knobs.gap_us);
             sim_load_trace(draw, &world->knobs, &arrival);
@@ -1013,10 +1016,10 @@ static void run_hang_up(struct sim_world *world)
             world->requests[i].is_cancelled = ticket_cancel(&world->tickets, world->requests[i].id);
 }
 
-void sim_world_run(struct sim_result *out, uint64_t seed, const struct sim_trace *trace,
-                   bool is_strict, bool is_traced)
+void sim_world_run(struct sim_result *out, uint64_t seed, uint32_t kind,
+                   const struct sim_trace *trace, bool is_strict, bool is_traced)
 {
-    struct sim_world *world = world_open(seed, is_traced);
+    struct sim_world *world = world_open(seed, kind, is_traced);
     world->account.is_strict = is_strict;
     uint64_t tick_last = UINT64_MAX;
     run_draw(world, trace);
@@ -1045,6 +1048,8 @@ void sim_world_run(struct sim_result *out, uint64_t seed, const struct sim_trace
     world->result.requests = world->knobs.requests;
     world->result.overhead = (uint64_t)world->account.overhead;
     world->result.spread = world->account.spread;
+    world->result.wait_steps = world->account.wait_steps;
+    world->result.wait_served = world->account.wait_served;
     world->result.steps = atomic_load(&world->step.figures.steps);
     world->result.rows = atomic_load(&world->step.figures.rows);
     *out = world->result;

@@ -22,8 +22,10 @@ struct sim_result {
     uint64_t tokens_cached;
     uint64_t tokens_generated;
     uint64_t preemptions;
-    uint64_t pauses;          /* that a stream was told of */
-    uint64_t overhead;        /* rows computed again */
+    uint64_t pauses;    /* that a stream was told of */
+    uint64_t overhead;  /* rows computed again */
+    double wait_served; /* of a rush: the largest share of the bound that a light one waited */
+    uint32_t wait_steps;
     double spread;            /* the largest share of the bound that two clients came to */
     uint64_t evicted_to_host; /* pages */
     uint64_t evicted_dropped;
@@ -35,5 +37,5 @@ struct sim_result {
 /* Runs a seed to its end. A property that does not hold ends the process (abort) with a sentence on
  * standard error; `trace` gives the arrivals (NULL: drawn); `is_strict` judges
  * what is promised of classes and clients too (README.md); `is_traced` prints the run. */
-void sim_world_run(struct sim_result *out, uint64_t seed, const struct sim_trace *trace,
-                   bool is_strict, bool is_traced);
+void sim_world_run(struct sim_result *out, uint64_t seed, uint32_t kind,
+                   const struct sim_trace *trace, bool is_strict, bool is_traced);
