@@ -425,15 +425,13 @@ static void after_bound(struct sim_account *account)
 
 /* --- a light client beside a flood --- */
 
-/* Until a request of a client that had nothing before it comes in, the flood is served U + 2·Q at
- * most, and a step's charges: whoever comes starts with no less than Q below the level, which is no
- * more than Q above the flood, and may take pages of who is U + Q ahead. Each step charges a token
- * or more: so many steps does it wait at most. Its earlier ones may stand before it. */
+/* While a request of a client that has nothing else in the table waits to come in, the flood is
+ * served 2·(U + Q) at most: the bound of two clients, of which one gets nothing. Each step charges a
+ * token or more: so many steps does it wait at most. */
 static void after_rush(struct sim_account *account)
 {
     const struct sim_client *flood = &account->clients[0];
-    double most = bound_half(account, 100) + account->knobs->fair_quantum +
-                  scheduler_fair_step_most(&account->step->fair, 100);
+    double most = 2.02 * bound_half(account, 100);
     for (uint32_t s = 0; s < account->step->options.tickets->count; s++) {
         struct sim_asked *asked = &account->asked[s];
         if (!asked->is_known || !asked->is_waiting || asked->client == 0 ||
@@ -538,7 +536,9 @@ static void after_strict(struct sim_account *account)
     char sentence[sizeof(account->wrong)];
     bool is_right = account->wrong[0] == '\0';
     after_bound(account);
-    if (!sim_order_victims(account, sentence, sizeof(sentence)))
+    after_oldest(account);
+    if (!sim_order_quantum(account, sentence, sizeof(sentence)) ||
+        !sim_order_victims(account, sentence, sizeof(sentence)))
         wrong(account, "%s", sentence);
     if (is_right && !account->is_strict)
         account->wrong[0] = '\0';
@@ -551,11 +551,10 @@ bool sim_account_after(struct sim_account *account, int64_t now_us, bool has_wor
     if (has_worked && account->knobs->batching == ENGINE_BATCHING_CONTINUOUS) {
         look_clients(account);
         after_charges(account);
-        after_oldest(account);
         after_short(account);
         after_floors(account, now_us);
         after_order(account);
-        if (account->knobs->rush > 0)
+        if (account->knobs->rush > 0 && account->knobs->sequences_max > 1)
             after_rush(account);
         after_strict(account);
     }

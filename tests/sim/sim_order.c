@@ -5,7 +5,7 @@
 
 #include "engine/step.h"
 
-enum { SECOND_US = 1000000, PART_US = SECOND_US / 10, QUANTUM_STEPS = 32 };
+enum { PARTS = 10, PART_US = 100000, QUANTUM_STEPS = 32 };
 
 static const char *class_name(enum service_class service_class)
 {
@@ -64,44 +64,35 @@ void sim_order_pass(struct sim_account *account)
 
 /* --- what a floor excuses --- */
 
-/* Rows of a class in a part of the second that count against its floor: a burst for two floors of
- * the rows when it had work at most, which are its own at least. */
-static double owed_counted(const struct sim_account *account, uint64_t all, uint64_t had)
+/* The most that a class may have lacked of its floor when the step began: of all rows of the ten
+ * tenths of a second until the step before, less its own, of which each tenth counts for two floors
+ * of the steps that it has rows in. */
+static uint64_t owed_most(const struct sim_account *account, enum service_class service_class)
 {
-    double most = (double)(all + had) * account->knobs->floor_percent / 100;
-    return (double)had < most ? (double)had : most;
-}
-
-/* The most that a class may have lacked of its floor when the step began: of all rows of a second
- * before the step before, as the engine's may be so long, less its own of the part of it that the
- * engine's has at least. */
-static double owed_most(const struct sim_account *account, enum service_class service_class)
-{
+    const uint64_t percent = account->knobs->floor_percent;
     uint64_t all = 0;
-    uint64_t part_all = 0;
-    uint64_t part_had = 0;
-    double had = 0;
-    int64_t part = -1;
+    uint64_t had[PARTS] = {0};
+    uint64_t beside[PARTS] = {0};
     uint64_t this = account->second_next - 1;
     for (uint64_t s = this; s-- > 0 && this - s < SIM_SECOND_STEPS - 1;) {
         const struct sim_second *second = &account->seconds[s % SIM_SECOND_STEPS];
-        if (account->last_us - second->began_us > SECOND_US)
+        int64_t part = second->began_us / PART_US;
+        uint64_t rows = 0;
+        if (part <= account->last_us / PART_US - PARTS)
             break;
-        if (second->began_us / PART_US != part) {
-            had += owed_counted(account, part_all, part_had);
-            part_all = part_had = 0;
-            part = second->began_us / PART_US;
-        }
-        for (uint32_t c = 0; c < SERVICE_CLASS_COUNT; c++) {
-            all += second->rows[c];
-            part_all += second->rows[c];
-        }
-        part_had += account->last_us - second->began_us < SECOND_US - PART_US
-                        ? second->rows[service_class]
-                        : 0;
+        for (uint32_t c = 0; c < SERVICE_CLASS_COUNT; c++)
+            rows += second->rows[c];
+        all += rows;
+        had[part % PARTS] += second->rows[service_class];
+        beside[part % PARTS] += second->rows[service_class] > 0 ? rows : 0;
     }
-    had += owed_counted(account, part_all, part_had);
-    return (double)all * account->knobs->floor_percent / 100 + 1 - had;
+    uint64_t counted = 0;
+    for (uint32_t i = 0; i < PARTS; i++) {
+        uint64_t most = (2 * beside[i] * percent + 99) / 100;
+        counted += had[i] < most ? had[i] : most;
+    }
+    uint64_t floor_rows = (all * percent + 99) / 100;
+    return floor_rows > counted ? floor_rows - counted : 0;
 }
 
 static bool is_owed(const struct sim_account *account, enum service_class service_class)
@@ -280,7 +271,7 @@ static bool is_needed(const struct sim_account *account, enum service_class serv
     return !has_computed;
 }
 
-static bool after_quantum(struct sim_account *account, char *wrong, size_t room)
+bool sim_order_quantum(struct sim_account *account, char *wrong, size_t room)
 {
     for (uint32_t p = 0; p < account->step->places; p++) {
         struct sim_place *place = &account->places[p];
@@ -303,5 +294,5 @@ bool sim_order_after(struct sim_account *account, char *wrong, size_t room)
 {
     if (!account->has_pass)
         sim_order_pass(account);
-    return after_quantum(account, wrong, room) && after_entries(account, wrong, room);
+    return after_entries(account, wrong, room);
 }
