@@ -426,8 +426,8 @@ static void after_bound(struct sim_account *account)
 /* --- a light client beside a flood --- */
 
 /* While a request of a client that has nothing else in the table waits to come in, the flood is
- * served 2·(U + Q) at most: the bound of two clients, of which one gets nothing. Each step charges a
- * token or more: so many steps does it wait at most. */
+ * served 2·(U + Q) at most: the bound of two clients, of which one gets nothing. Each step charges
+ * a token or more: so many steps does it wait at most. */
 static void after_rush(struct sim_account *account)
 {
     const struct sim_client *flood = &account->clients[0];
