@@ -219,10 +219,11 @@ static void scan_done(struct loop_worker_task *task)
         quota_sums_end(edge->quota, &scan->sums);
     if (scan->status == STATUS_OK && scan->request != NULL)
         scan->status = forward_class(edge, &scan->options);
+    if (scan->request != NULL) /* whoever answers it next says so itself */
+        http_on_gone(scan->request, NULL, NULL);
     if (scan->request == NULL) {
         handle_over(edge, &scan->access, 499);
     } else if (scan->status != STATUS_OK) {
-        http_on_gone(scan->request, NULL, NULL);
         handle_failure(edge, scan->request, &scan->access);
     } else {
         edge_job_start(&scan->options);
