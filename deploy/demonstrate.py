@@ -189,8 +189,8 @@ def wait_until(condition, seconds):
     return True
 
 
-def fill(api, model, stamp, count):
-    """So many streams of batch work; returns when no more of them find room."""
+def fill(api, model, stamp, count, settled_s):
+    """So many streams of batch work; returns when none has begun for so long: no more find room."""
     streams = [Batch(api, model, f"Report {i} of {stamp}. {NOTES} {NOTES}", i) for i in range(count)]
     started, since = 0, time.monotonic()
 
@@ -199,7 +199,7 @@ def fill(api, model, stamp, count):
         now = sum(bool(stream.text) for stream in streams)
         if now != started:
             started, since = now, time.monotonic()
-        return started > 0 and time.monotonic() - since > 1
+        return started > 0 and time.monotonic() - since > settled_s
 
     wait_until(is_full, FULL_S)
     return streams
@@ -211,10 +211,10 @@ def urge(api, model, stamp, number):
     return ask(api, model, messages, 8, service_tier="priority")[1]
 
 
-def pause(apis, model, stamp, count):
+def pause(apis, model, stamp, count, settled_s):
     """Fills the server, lets realtime requests in: (the stream that was paused longest or None,
     seconds to the first token of the request that paused it)."""
-    streams = fill(apis["globex"], model, stamp, count)
+    streams = fill(apis["globex"], model, stamp, count, settled_s)
     before = [stream for stream in streams if stream.is_paused]  # for each other's growth
     limit = time.monotonic() + PAUSE_S
 
@@ -246,7 +246,7 @@ def show_pause(apis, model, stamp, pages):
         return
     idle = urge(apis["acme"], model, stamp, 0)
     for attempt in range(PAUSE_TRIES):
-        chosen, urgent = pause(apis, model, f"{stamp}.{attempt}", count)
+        chosen, urgent = pause(apis, model, f"{stamp}.{attempt}", count, max(1, 4 * idle))
         if chosen is not None:
             break
     else:
