@@ -32,7 +32,7 @@ NOTES = " ".join(
 PAGE_TOKENS = 16
 BATCH_TOKENS = 300  # beside a prompt of some 700
 BATCH_MAX = 60  # streams that it takes to fill the server, or nothing is shown
-PUBLISH_S, FULL_S, PAUSE_S = 120, 60, 300  # waited for at most
+PUBLISH_S, PAUSE_S = 120, 300  # waited for at most
 PAUSE_TRIES = 3
 
 
@@ -189,32 +189,34 @@ def wait_until(condition, seconds):
     return True
 
 
-def fill(api, model, stamp, count, settled_s):
-    """So many streams of batch work; returns when none has begun for so long: no more find room."""
-    streams = [Batch(api, model, f"Report {i} of {stamp}. {NOTES} {NOTES}", i) for i in range(count)]
-    started, since = 0, time.monotonic()
+def pages_of(tokens):
+    return -(-tokens // PAGE_TOKENS)
 
-    def is_full():
-        nonlocal started, since
-        now = sum(bool(stream.text) for stream in streams)
-        if now != started:
-            started, since = now, time.monotonic()
-        return started > 0 and time.monotonic() - since > settled_s
 
-    wait_until(is_full, FULL_S)
-    return streams
+def held(admin, pinned):
+    """KV pages that running requests hold, and those of the published prompt, which they share."""
+    rows = admin.json("GET", "/admin/v1/requests?limit=100")["data"]
+    running = [row for row in rows if row["state"] in ("prefill", "decode")]
+    return pinned + sum(pages_of(row["computed_tokens"] - row["cached_tokens"]) for row in running)
 
 
 def urge(api, model, stamp, number):
-    """Seconds to the first token of a realtime request with a text that nobody has sent."""
+    """A realtime request with a text that nobody has sent: (its usage, seconds to the first token)."""
     messages = [{"role": "user", "content": f"Call {number} of {stamp}. {NOTES} {NOTES} In short?"}]
-    return ask(api, model, messages, 8, service_tier="priority")[1]
+    return ask(api, model, messages, 8, service_tier="priority")[:2]
 
 
-def pause(apis, model, stamp, count, settled_s):
+def pause(apis, model, stamp, count, is_full):
     """Fills the server, lets realtime requests in: (the stream that was paused longest or None,
     seconds to the first token of the request that paused it)."""
-    streams = fill(apis["globex"], model, stamp, count, settled_s)
+    streams = [
+        Batch(apis["globex"], model, f"Report {i} of {stamp}. {NOTES} {NOTES}", i) for i in range(count)
+    ]
+
+    def is_going():
+        return any(stream.is_alive() for stream in streams)
+
+    wait_until(lambda: is_full() or not is_going(), PAUSE_S)
     before = [stream for stream in streams if stream.is_paused]  # for each other's growth
     limit = time.monotonic() + PAUSE_S
 
@@ -222,10 +224,10 @@ def pause(apis, model, stamp, count, settled_s):
         return [stream for stream in streams if stream.is_paused and stream not in before]
 
     urgent, number = 0, 0
-    while not paused() and any(s.is_alive() for s in streams) and time.monotonic() < limit:
+    while not paused() and is_going() and time.monotonic() < limit:
         number += 1
-        urgent = urge(apis["acme"], model, stamp, number)
-        wait_until(paused, 1)
+        urgent = urge(apis["acme"], model, stamp, number)[1]
+        wait_until(paused, 0.2)
     chosen = paused()
     for stream in streams:
         if stream not in chosen:
@@ -237,16 +239,22 @@ def pause(apis, model, stamp, count, settled_s):
     return max(whole, key=lambda s: s.usage["banyan"]["paused_ms"], default=None), urgent
 
 
-def show_pause(apis, model, stamp, pages):
+def show_pause(admin, apis, model, stamp, pinned):
     """Batch work holds all pages; what a realtime request needs is taken from it, and given back."""
     print("\na realtime request pauses batch work, which goes on to the same end")
+    pages = kv_pages(admin)
     count = pages * PAGE_TOKENS // (700 + BATCH_TOKENS) + 2
     if count > BATCH_MAX:
         print(f"    (not shown: {pages} KV pages are too many to be filled here; try --kv-memory 160M)")
         return
-    idle = urge(apis["acme"], model, stamp, 0)
+    usage, idle = urge(apis["acme"], model, stamp, 0)
+    wanted = pages_of(usage["prompt_tokens"])
+
+    def is_full():
+        return held(admin, pinned) + wanted > pages
+
     for attempt in range(PAUSE_TRIES):
-        chosen, urgent = pause(apis, model, f"{stamp}.{attempt}", count, max(1, 4 * idle))
+        chosen, urgent = pause(apis, model, f"{stamp}.{attempt}", count, is_full)
         if chosen is not None:
             break
     else:
@@ -312,7 +320,7 @@ def main():
         print(f"\ntenant {name}-{stamp} ({tenant_id}), model {model}")
         stream_answer(apis[name], model, question)
     show_own_text(apis, model, stamp)
-    show_pause(apis, model, stamp, kv_pages(admin))
+    show_pause(admin, apis, model, stamp, prompt["pages"])
     # Its pages are pinned until it is taken back: the next run publishes its own.
     admin.request("DELETE", f"/admin/v1/shared-prompts/{prompt['id']}").read()
     print(
