@@ -7,9 +7,39 @@ enum { TERMS = 3, SWEEPS = 64 };
 /* Weight of the last fit, as so many steps that would have agreed with it. */
 static const double kept_steps = 0.5;
 
+/* How far a slower step draws the best one up, and a refusal draws it down. */
+static const double best_rise = 1.0 / 16;
+static const double best_doubt = 1.0 / 16;
+
 double step_cost_predict(const struct scheduler_cost *cost, double rows, double keys)
 {
     return cost->fixed_us + rows * cost->row_us + keys * cost->key_us;
+}
+
+static void best_add(struct step_cost *cost, double rows, double us)
+{
+    double as_best = us * cost->best.rows / rows;
+    if (cost->best.rows == 0 || as_best < cost->best.us) {
+        cost->best.rows = rows;
+        cost->best.us = us;
+    } else if (2 * rows >= cost->best.rows) {
+        cost->best.us += (as_best - cost->best.us) * best_rise;
+    }
+}
+
+/* A step of more rows takes no less than one of fewer, and no more for each of them. */
+double step_cost_least(const struct step_cost *cost, double rows, double rows_max)
+{
+    double chunk = rows < rows_max ? rows : rows_max;
+    if (cost->best.rows == 0)
+        return 0;
+    double part = chunk < cost->best.rows ? chunk / cost->best.rows : 1;
+    return cost->best.us * part * rows / chunk;
+}
+
+void step_cost_doubt(struct step_cost *cost)
+{
+    cost->best.us -= cost->best.us * best_doubt;
 }
 
 /* Normal equations of Σ ((x·b − us) ÷ us)², with the last fit's pull on each term. */
@@ -75,6 +105,7 @@ void step_cost_add(struct step_cost *cost, uint32_t rows, uint64_t keys, int64_t
 {
     if (us <= 0)
         return;
+    best_add(cost, rows, (double)us);
     cost->samples[cost->next] = (struct step_cost_sample){rows, (double)keys, (double)us};
     cost->next = (cost->next + 1) % STEP_COST_WINDOW;
     cost->count++;

@@ -10,6 +10,10 @@
  * no factor below 0, drawn a little towards the last fit, so that steps which are all alike teach
  * what they can and make nobody forget the rest. All three are then scaled so that nine of ten
  * steps of the window take no longer than predicted: on a busy machine steps take 1.4 times.
+ *
+ * The line is for steps like those in the window. Drawn out to a whole prompt it tells nothing: of
+ * decodes on a machine that gets busy it learns that a key costs a millisecond, and a prompt has
+ * millions. For that there is the step of the least time a row.
  */
 #pragma once
 
@@ -27,7 +31,11 @@ struct step_cost {
         double us;
     } samples[STEP_COST_WINDOW];
     uint32_t next;
-    uint64_t count;              /* ever added */
+    uint64_t count; /* ever added */
+    struct {
+        double rows; /* 0: no step yet */
+        double us;   /* falls at once, rises slowly with steps of about as many rows */
+    } best;
     struct scheduler_cost fit;   /* of the mean */
     struct scheduler_cost bound; /* of nine in ten; all 0 until there is a fit */
 };
@@ -42,3 +50,11 @@ static inline bool step_cost_is_known(const struct step_cost *cost)
 }
 
 double step_cost_predict(const struct scheduler_cost *cost, double rows, double keys);
+
+/* What `rows` rows take at the least, in microseconds, in steps of `rows_max` rows at most: by the
+ * step of the least time a row. 0 when nothing is known. */
+double step_cost_least(const struct step_cost *cost, double rows, double rows_max);
+
+/* Somebody was turned away because of step_cost_least, who might have shown that it is less by now:
+ * the next guess is bolder. */
+void step_cost_doubt(struct step_cost *cost);

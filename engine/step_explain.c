@@ -45,14 +45,13 @@ static uint64_t in_time_ahead(const struct step *step, const struct ticket *tick
     return in_class < in_turns ? in_class : in_turns;
 }
 
-/* Of the rest of its prompt; without the reading of keys when nothing is known of it. */
+/* Of the rest of its prompt, at the least: whoever might be in time is not turned away. */
 static double in_time_prefill_us(struct step *step, struct ticket *ticket)
 {
     if (!step_prefix_find(step, ticket))
         return 0;
     double rows = ticket->prompt_count - ticket->found.tokens;
-    double keys = rows * (ticket->found.tokens + rows / 2);
-    return step_cost_predict(&step->cost.fit, rows, keys);
+    return step_cost_least(&step->cost, rows, step->options.rows_max);
 }
 
 bool step_explain_in_time(struct step *step, uint32_t slot)
@@ -67,6 +66,7 @@ bool step_explain_in_time(struct step *step, uint32_t slot)
         us += gap->us * (double)in_time_ahead(step, ticket);
     if (us <= (double)left_us)
         return true;
+    step_cost_doubt(&step->cost);
     status_fail(STATUS_DEADLINE, __FILE__, __LINE__, NULL,
                 "the request's time would be over before it started: its first token is to be "
                 "expected in about %u ms",

@@ -107,6 +107,14 @@ class Client:
         else:
             self.tls.close()
 
+    def said(self):
+        """What has come by now: an answer where none was expected."""
+        self.tls.settimeout(1)
+        try:
+            return self.tls.recv(65536)
+        except OSError as error:
+            return error
+
     def close(self):
         self.tls.close()
 
@@ -127,7 +135,10 @@ def reach(server, client, state):
     if state == "queued":
         wait_until(lambda: server.engine_stats()["sequences_waiting"] == 1, what="the line")
     elif state == "prefill":
-        wait_until(lambda: server.engine_stats()["sequences_running"] == 1, what="the prefill")
+        try:
+            wait_until(lambda: server.engine_stats()["sequences_running"] == 1, what="the prefill")
+        except AssertionError as error:
+            raise AssertionError(f"{error}: {client.said()}, {server.engine_stats()}") from error
     else:
         client.read_frames({"gap": 1, "decode": 3, "last": 3}[state])
 

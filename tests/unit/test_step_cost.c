@@ -103,6 +103,28 @@ static void test_a_clock_that_stands(void **state)
     assert_within(step_cost_predict(&cost.bound, 1, 1), 0.9, 1.1);
 }
 
+/* Decodes that grow slower, as on a machine that gets busy, make no prompt hopeless. */
+static void test_the_least(void **state)
+{
+    (void)state;
+    struct step_cost cost = {0};
+    assert_within(step_cost_least(&cost, 1000, 100), 0, 0);
+    for (uint32_t i = 0; i < STEP_COST_WINDOW; i++)
+        step_cost_add(&cost, 1, 1 + i % 8, 20000 + 50000 * (i % 8));
+    assert_within(step_cost_predict(&cost.fit, 1000, 1000 * 500), 1e10, 1e11); /* hours */
+    assert_within(step_cost_least(&cost, 1000, 100), 10 * 20000, 10 * 150000);
+    step_cost_add(&cost, 60, 1000, 9000000); /* a stall */
+    step_cost_add(&cost, 120, 1000, 30000);
+    assert_within(step_cost_least(&cost, 1000, 100), 10 * 25000, 10 * 25000);
+    assert_within(step_cost_least(&cost, 10, 100), 2500, 2500);
+    step_cost_add(&cost, 1, 1, 20000); /* says nothing of large ones */
+    assert_within(step_cost_least(&cost, 240, 120), 2 * 30000, 2 * 30000);
+    step_cost_add(&cost, 60, 1000, 255000);
+    assert_within(step_cost_least(&cost, 240, 120), 2 * 60000, 2 * 60000);
+    step_cost_doubt(&cost);
+    assert_within(step_cost_least(&cost, 240, 120), 2 * 56000, 2 * 57000);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -110,6 +132,7 @@ int main(void)
         cmocka_unit_test(test_bounds_nine_of_ten),
         cmocka_unit_test(test_alike_steps_do_not_erase),
         cmocka_unit_test(test_a_clock_that_stands),
+        cmocka_unit_test(test_the_least),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -69,11 +69,34 @@ static void test_deadlines(void **state)
     step_world_close(world);
 }
 
+/* Decodes on a machine that gets busy made a prompt's prediction hours long, and it was refused. */
+static void test_a_guess_refuses_nobody(void **state)
+{
+    (void)state;
+    struct step_world_options options = {.rows_max = 4, .sequences_max = 1, .pages = 32};
+    struct step_world *world = step_world_open(&options);
+    struct step *step = &world->step;
+    for (uint32_t i = 0; i < STEP_EXPLAIN_STEPS; i++)
+        step_cost_add(&step->cost, 1, 1 + i % 8, 20000 + 200000 * (i % 8));
+    int64_t now_us = clock_mono_us(&world->clock);
+    /* Five steps of four rows: 100 ms at the least, and 7 s along the fitted line. */
+    uint32_t feasible = submit(world, SERVICE_CLASS_STANDARD, 1, now_us + 3000000);
+    uint32_t hopeless = submit(world, SERVICE_CLASS_STANDARD, 2, now_us + 90000);
+    step_world_step(world);
+    assert_false(world->told[feasible].is_over);
+    assert_true(world->told[hopeless].is_over);
+    assert_int_equal(world->told[hopeless].refusal.status, STATUS_DEADLINE);
+    step_world_run(world);
+    assert_int_equal(world->told[feasible].report.completion_tokens, 2);
+    step_world_close(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_coarse),
         cmocka_unit_test(test_deadlines),
+        cmocka_unit_test(test_a_guess_refuses_nobody),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
