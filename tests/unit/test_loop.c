@@ -249,13 +249,29 @@ static void test_descriptors(void **state)
     assert_int_equal(after, before);
 }
 
+/* As a listener leaves them that cannot close a connection: no end of the process. */
+static void test_timeouts_that_are_left(void **state)
+{
+    (void)state;
+    static h2o_timeout_t timeout;
+    struct loop *own;
+    assert_int_equal(loop_create(&own), STATUS_OK);
+    h2o_timeout_init(loop_h2o(own), &timeout, 1000);
+    loop_destroy(own);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_descriptors),       cmocka_unit_test(test_posts_from_threads),
-        cmocka_unit_test(test_posts_from_inside), cmocka_unit_test(test_timers_in_order),
-        cmocka_unit_test(test_timers_move),       cmocka_unit_test(test_timer_rearms_itself),
-        cmocka_unit_test(test_clock_steps_back),  cmocka_unit_test(test_signals),
+        cmocka_unit_test(test_descriptors),
+        cmocka_unit_test(test_posts_from_threads),
+        cmocka_unit_test(test_posts_from_inside),
+        cmocka_unit_test(test_timers_in_order),
+        cmocka_unit_test(test_timers_move),
+        cmocka_unit_test(test_timer_rearms_itself),
+        cmocka_unit_test(test_clock_steps_back),
+        cmocka_unit_test(test_signals),
+        cmocka_unit_test(test_timeouts_that_are_left),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
