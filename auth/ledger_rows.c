@@ -46,6 +46,9 @@ static const char *const ledger_steps[] = {
     /* A tenant's own usage is found without reading the others'. A line of it is made when the
      * group of a minute is, not with each sum. */
     "create index usage_minutes_tenant on usage_minutes (tenant_id, minute);",
+    /* A name for this file's edge that no other file's has: sequences alone are not unique. */
+    "create table edges (id integer primary key, name text not null) strict;"
+    "insert into edges values (1, lower(hex(randomblob(8))));",
 };
 
 /* Sums of the rows of a transaction, by what they are added to. A batch is mostly one minute and a
