@@ -15,6 +15,7 @@
 struct ledger_ship;
 
 enum { LEDGER_SHIP_EDGE_BYTES = 24 };
+#define LEDGER_SHIP_SEQUENCE_MAX ((INT64_C(1) << 48) - 1)
 
 /* The file is there and has its schema: a ledger has opened it. */
 enum status ledger_ship_open(struct ledger_ship **out, const char *path);

@@ -123,6 +123,15 @@
 #define LIMIT_LEDGER_BATCH     1024 /* rows of one commit: about 2 ms */
 #define LIMIT_LEDGER_BEHIND_MS 250  /* then new requests are refused */
 
+/* --- Redis --- */
+#define LIMIT_REDIS_CONNECT_MS     1000
+#define LIMIT_REDIS_COMMAND_MS     2000 /* four times the slowest network that is still of use */
+#define LIMIT_REDIS_CLOSE_MS       2000 /* for rows that wait when the server ends */
+#define LIMIT_REDIS_REPLY_BYTES    (128 * 1024) /* not yet read whole; INFO has about 6 KiB */
+#define LIMIT_REDIS_PASSWORD_BYTES 512
+#define LIMIT_REDIS_ARGUMENTS      2048 /* of one command: 256 rows, or 340 sums of a day */
+#define LIMIT_REDIS_BATCH          256  /* rows of one round trip: some 100 KiB */
+
 /* --- questions about usage --- */
 #define LIMIT_USAGE_BUCKETS      1440     /* a day of minutes, as OpenAI's usage API allows */
 #define LIMIT_USAGE_ROWS         4096     /* results of one page: 1.1 MB */

@@ -129,6 +129,21 @@ static enum status open_lock(struct run *run)
     return STATUS_OK;
 }
 
+static enum status open_redis(struct edge *edge, const char *ledger_path)
+{
+    const struct config *config = edge->config;
+    if (config->redis[0] == '\0')
+        return STATUS_OK;
+    return usage_redis_open(
+        &edge->redis, &(struct usage_redis_options){
+                          .url = config->redis,
+                          .password_file = config->redis_password_file,
+                          .ledger_path = ledger_path,
+                          .stream_length = (uint32_t)config->redis_stream_length,
+                          .keep_days = (uint32_t)config->redis_keep_days,
+                          .metrics = edge->metrics.registry});
+}
+
 static enum status open_stores(struct edge *edge)
 {
     char path[PATH_BYTES];
@@ -151,6 +166,7 @@ static enum status open_stores(struct edge *edge)
                                        .is_full = is_full,
                                        .keep_days = (uint32_t)edge->config->ledger_keep_days}));
     TRY(ledger_usage_open(&edge->usage, path));
+    TRY(open_redis(edge, path));
     return quota_open(&edge->quota, &(struct quota_options){.tenants = auth_tenants(edge->auth),
                                                             .usage = edge->usage});
 }
@@ -401,6 +417,7 @@ static void run_close(struct run *run)
     edge_usage_free_all(edge);
     if (edge->ledger != NULL)
         ledger_close(edge->ledger);
+    usage_redis_close(edge->redis);
     edge_wait_destroy(edge->wait);
     edge_job_free_all(edge);
     quota_close(edge->quota);

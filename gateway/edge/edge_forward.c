@@ -63,11 +63,11 @@ static void ready_answer(struct ready_wait *wait, bool is_up)
     buffer_init(&body, 512);
     buffer_printf(&body,
                   "{\"status\":\"%s\",\"engine\":\"%s\",\"ledger\":\"%s\",\"connections\":\"%s\","
-                  "\"prompts\":\"%s\",\"draining\":%s,\"sandbox\":\"%s\"}",
+                  "\"prompts\":\"%s\",\"draining\":%s,\"sandbox\":\"%s\",\"redis\":\"%s\"}",
                   is_ready ? "ready" : "not ready", edge_probe_word(edge->probe),
                   is_writable ? "writable" : "not writable", is_full ? "full" : "room",
                   is_computed ? "computed" : "computing", edge->is_leaving ? "true" : "false",
-                  edge->sandbox);
+                  edge->sandbox, usage_redis_word(edge->redis));
     struct edge_access access = wait->access;
     http_respond_json(wait->request, is_ready ? 200 : 503, buffer_slice(&body));
     handle_over(edge, &access, is_ready ? 200 : 503);

@@ -13,6 +13,7 @@
 #include "auth/ledger.h"
 #include "auth/ledger_usage.h"
 #include "auth/quota.h"
+#include "auth/usage_redis.h"
 #include "config/config.h"
 #include "gateway/edge/edge_held.h"
 #include "gateway/edge/edge_metrics.h"
@@ -38,6 +39,7 @@ struct edge {
     struct ledger *ledger;
     struct ledger_usage *usage;
     struct quota *quota;
+    struct usage_redis *redis; /* NULL: there is none */
     struct edge_usage_call *usage_calls; /* all that are on their way */
     struct http1_client *client;
     struct edge_probe *probe;

@@ -33,7 +33,7 @@ FRONT_DOORS = {
     "config/config.h", "config/options.def", "config/store.h", "radix/radix_tree.h",
     "kernels/kernels.h", "kernels/tensor.h", "auth/auth.h", "auth/quota.h", "auth/quota_limits.h",
     "auth/quota_limits.def", "auth/ledger.h",
-    "auth/ledger_usage.h",
+    "auth/ledger_usage.h", "auth/redis_url.h", "auth/usage_redis.h",
     "auth/issuer.h", "auth/tenant.h", "auth/tenant_prompt.h", "engine/engine.h",
     "engine/engine_show.h",
     "kernels/cuda/cuda_device.h",  # what `banyan version` prints

@@ -125,7 +125,7 @@ static void test_health_and_readiness(void **state)
     assert_int_equal(edge_kit_ask(kit.port, "GET", "/ready", "", ""), 200);
     edge_text_has(answer, "{\"status\":\"ready\",\"engine\":\"up\",\"ledger\":\"writable\","
                           "\"connections\":\"room\",\"prompts\":\"computed\",\"draining\":"
-                          "false,\"sandbox\":\"off\"}");
+                          "false,\"sandbox\":\"off\",\"redis\":\"off\"}");
     atomic_store(&engine_is_sick, true);
     assert_int_equal(edge_kit_ask(kit.port, "GET", "/ready", "", ""), 503);
     edge_text_has(answer, "\"engine\":\"down\"");
