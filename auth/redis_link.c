@@ -515,12 +515,17 @@ static void *thread_main(void *context)
 
 /* --- callers --- */
 
+struct metric *redis_link_metric_up(struct metrics *registry)
+{
+    return metrics_get(registry, METRIC_GAUGE, "banyan_redis_up",
+                       "1 while Redis answers and takes what it is sent.", "", NULL, 0);
+}
+
 static void open_metrics(struct redis_link *link, struct metrics *registry)
 {
     if (registry == NULL)
         return;
-    link->up = metrics_get(registry, METRIC_GAUGE, "banyan_redis_up",
-                           "1 while Redis answers and takes what it is sent.", "", NULL, 0);
+    link->up = redis_link_metric_up(registry);
     link->connects = metrics_get(registry, METRIC_COUNTER, "banyan_redis_connects_total",
                                  "Connections to Redis that were found good.", "", NULL, 0);
     for (int i = 1; i < REDIS_REASON_COUNT; i++) {

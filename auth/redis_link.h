@@ -2,6 +2,7 @@
  *
  * Owns:     the connection, its thread, the pauses between attempts, what is told of failures.
  * Thread:   its own, which alone runs the callbacks; open, close and the looks below from any.
+ *           The process ignores SIGPIPE: hiredis does not.
  * Cost:     nobody but its thread ever waits for Redis: a command at most LIMIT_REDIS_COMMAND_MS.
  * Not here: what is sent (usage_redis), the form of the option (redis_url).
  *
@@ -19,6 +20,7 @@
 #include "config/base/limits.h"
 
 struct redis_link;
+struct metric;
 struct metrics;
 
 enum redis_reason {
@@ -48,6 +50,9 @@ struct redis_link_options {
 enum status redis_link_open(struct redis_link **out, const struct redis_link_options *options);
 /* Connected, turns go on while there is more to do (at most LIMIT_REDIS_CLOSE_MS). */
 void redis_link_close(struct redis_link *link);
+
+/* The gauge banyan_redis_up, which is told (0) where there is no link, too. */
+struct metric *redis_link_metric_up(struct metrics *registry);
 
 /* True while the connection is good. */
 bool redis_link_is_up(const struct redis_link *link);

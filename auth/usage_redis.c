@@ -542,10 +542,10 @@ static enum status turn_rows(struct usage_redis *usage, bool *has_more)
 
 /* --- the link's callbacks --- */
 
-/* What Redis knows decides. Nothing (it is new, restarted empty, was flushed, lost its mark): hashes
- * are made from the roll-ups, and the stream gets the last rows again. More than there is, when the
- * ledger's file is an older copy of itself: the same, whatever the hashes say. Less: rows go on from
- * there, and hashes of a process that was not compared yet are looked for. */
+/* What Redis knows decides. Nothing (it is new, restarted empty, was flushed, lost its mark):
+ * hashes are made from the roll-ups, and the stream gets the last rows again. More than there is,
+ * when the ledger's file is an older copy of itself: the same, whatever the hashes say. Less: rows
+ * go on from there, and hashes of a process that was not compared yet are looked for. */
 static enum status compare(struct usage_redis *usage, int64_t mark)
 {
     int64_t first = 0;
@@ -636,13 +636,22 @@ static void on_closing(void *context, struct redis_link *link)
 
 /* --- open and close --- */
 
+/* What alerts read is there without a Redis, too. */
+static struct metric *open_metrics_of_all(struct metrics *registry, bool is_configured)
+{
+    metric_set(metrics_get(registry, METRIC_GAUGE, "banyan_redis_configured",
+                           "1 when usage is to go to Redis.", "", NULL, 0),
+               is_configured);
+    (void)redis_link_metric_up(registry);
+    return metrics_get(registry, METRIC_GAUGE, "banyan_redis_ship_lag_rows",
+                       "Ledger rows that are committed and not yet in Redis.", "", NULL, 0);
+}
+
 static void open_metrics(struct usage_redis *usage, struct metrics *registry)
 {
     if (registry == NULL)
         return;
-    usage->lag_rows =
-        metrics_get(registry, METRIC_GAUGE, "banyan_redis_ship_lag_rows",
-                    "Ledger rows that are committed and not yet in Redis.", "", NULL, 0);
+    usage->lag_rows = open_metrics_of_all(registry, true);
     usage->rows_shipped = metrics_get(registry, METRIC_COUNTER, "banyan_redis_rows_total",
                                       "Ledger rows sent to Redis.", "", NULL, 0);
     usage->hashes_made =
@@ -685,6 +694,11 @@ static void close_parts(struct usage_redis *usage)
 enum status usage_redis_open(struct usage_redis **out, const struct usage_redis_options *options)
 {
     *out = NULL;
+    if (options->url[0] == '\0') {
+        if (options->metrics != NULL)
+            (void)open_metrics_of_all(options->metrics, false);
+        return STATUS_OK;
+    }
     struct usage_redis *usage = mem_zalloc(1, sizeof *usage);
     if (usage == NULL)
         FAIL(STATUS_NO_MEMORY, "no memory for usage in Redis");

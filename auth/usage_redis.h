@@ -25,7 +25,7 @@
 struct usage_redis;
 
 struct usage_redis_options {
-    const char *url;           /* as redis_url has it */
+    const char *url;           /* as redis_url has it; "" = there is no Redis */
     const char *password_file; /* "" = none */
     const char *ledger_path;   /* of a ledger that is open */
     uint32_t stream_length;    /* entries that the stream keeps, about; 0: no stream */
@@ -35,7 +35,8 @@ struct usage_redis_options {
     uint32_t command_ms;
 };
 
-/* INVALID: the URL. That Redis is away is no error. */
+/* INVALID: the URL. That Redis is away is no error. Without one `*out` is NULL, which the functions
+ * below take. */
 enum status usage_redis_open(struct usage_redis **out, const struct usage_redis_options *options);
 /* After ledger_close, so that the last rows go as well, if Redis is there. */
 void usage_redis_close(struct usage_redis *usage);

@@ -132,16 +132,14 @@ static enum status open_lock(struct run *run)
 static enum status open_redis(struct edge *edge, const char *ledger_path)
 {
     const struct config *config = edge->config;
-    if (config->redis[0] == '\0')
-        return STATUS_OK;
     return usage_redis_open(
-        &edge->redis, &(struct usage_redis_options){
-                          .url = config->redis,
-                          .password_file = config->redis_password_file,
-                          .ledger_path = ledger_path,
-                          .stream_length = (uint32_t)config->redis_stream_length,
-                          .keep_days = (uint32_t)config->redis_keep_days,
-                          .metrics = edge->metrics.registry});
+        &edge->redis,
+        &(struct usage_redis_options){.url = config->redis,
+                                      .password_file = config->redis_password_file,
+                                      .ledger_path = ledger_path,
+                                      .stream_length = (uint32_t)config->redis_stream_length,
+                                      .keep_days = (uint32_t)config->redis_keep_days,
+                                      .metrics = edge->metrics.registry});
 }
 
 static enum status open_stores(struct edge *edge)

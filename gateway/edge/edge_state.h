@@ -39,7 +39,7 @@ struct edge {
     struct ledger *ledger;
     struct ledger_usage *usage;
     struct quota *quota;
-    struct usage_redis *redis; /* NULL: there is none */
+    struct usage_redis *redis;           /* NULL: there is none */
     struct edge_usage_call *usage_calls; /* all that are on their way */
     struct http1_client *client;
     struct edge_probe *probe;

@@ -13,6 +13,7 @@
 #include <time.h>
 
 #include "auth/ledger.h"
+#include "config/base/metrics.h"
 
 /* Debian's package redis-tools has the server under this name; it goes by how it is called. */
 static const char server_path[] = "/usr/bin/redis-check-rdb";
@@ -629,7 +630,22 @@ static void test_a_wrong_url_is_an_error(void **state)
     fixture->options.url = "localhost:6379";
     assert_int_equal(usage_redis_open(&usage, &fixture->options), STATUS_INVALID);
     assert_null(usage);
+}
+
+static void test_without_redis(void **state)
+{
+    (void)state;
+    struct usage_redis *usage;
+    struct metrics *metrics;
+    assert_int_equal(metrics_create(&metrics), STATUS_OK);
+    assert_int_equal(
+        usage_redis_open(&usage, &(struct usage_redis_options){.url = "", .metrics = metrics}),
+        STATUS_OK);
+    assert_null(usage);
     assert_string_equal(usage_redis_word(usage), "off");
+    assert_true(metric_value(redis_link_metric_up(metrics)) == 0);
+    usage_redis_close(usage);
+    metrics_destroy(metrics);
 }
 
 #define TEST(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
@@ -656,6 +672,8 @@ int main(void)
         TEST(test_two_edges_add_up),
         TEST(test_hashes_expire),
         TEST(test_a_wrong_url_is_an_error),
+        cmocka_unit_test(test_without_redis),
     };
+    signal(SIGPIPE, SIG_IGN); /* as the edge has it */
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
