@@ -70,6 +70,8 @@ struct ledger {
     bool is_full;
     void (*batch_told)(void *context);
     void *batch_context;
+    int64_t (*price)(void *context, const struct ledger_row *row);
+    void *price_context;
     struct ledger_metrics metrics;
     struct ledger_retention retention; /* this one and the next are the second thread's */
     struct ledger_expiry expiry;
@@ -145,9 +147,12 @@ static enum status writer_commit(struct ledger *ledger, size_t count)
     if (status != STATUS_OK)
         return status;
     for (size_t i = 0; i < count && status == STATUS_OK; i++) {
-        const struct item *item = pending_at(ledger, i);
-        if (!item->is_duplicate)
-            status = ledger_rows_add(ledger->rows, &item->row);
+        struct item *item = pending_at(ledger, i);
+        if (item->is_duplicate)
+            continue;
+        item->row.cost_nano =
+            ledger->price != NULL ? ledger->price(ledger->price_context, &item->row) : 0;
+        status = ledger_rows_add(ledger->rows, &item->row);
     }
     enum status ended = ledger_rows_end(ledger->rows, status == STATUS_OK);
     return status != STATUS_OK ? status : ended;
@@ -406,6 +411,8 @@ static enum status open_parts(struct ledger *ledger, const struct ledger_options
     open_metrics(&ledger->metrics, options->metrics);
     ledger->batch_told = options->batch_told;
     ledger->batch_context = options->batch_context;
+    ledger->price = options->price;
+    ledger->price_context = options->price_context;
     ledger->keep_days = options->keep_days;
     ledger->expire_ms = options->expire_ms != 0 ? options->expire_ms : EXPIRE_MS;
     if (options->keep_days != 0)

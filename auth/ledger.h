@@ -4,7 +4,7 @@
  * Thread:   ledger_append from any; `committed` runs on the writer's thread, or on that of
  *           ledger_commit_here, and must not wait.
  * Cost:     an append is a ring push; the writer commits whatever has queued, without a timer.
- * Not here: what tokens cost, Redis.
+ * Not here: what tokens cost (price), Redis.
  */
 #pragma once
 
@@ -34,6 +34,8 @@ struct ledger_row {
     uint32_t prompt_tokens;
     uint32_t cached_tokens;
     uint32_t completion_tokens;
+    int64_t cost_nano; /* given by the writer, by the prices of the commit's moment; what a caller
+                          puts here is not looked at */
     bool is_estimated;
     int64_t queue_us;
     int64_t prefill_us;
@@ -49,6 +51,10 @@ struct ledger_options {
      * wake-up. Must not wait. May be NULL. */
     void (*batch_told)(void *context);
     void *batch_context;
+    /* What a row costs in nano-units, not negative; runs just before its commit, on the thread that
+     * commits, and must not wait. A row keeps what it cost when prices change. NULL: nothing. */
+    int64_t (*price)(void *context, const struct ledger_row *row);
+    void *price_context;
     bool is_full;       /* a commit survives a power cut, not only the process: an fsync each */
     uint32_t keep_days; /* rows older than that go, their roll-ups stay; 0: all are kept */
     uint32_t expire_ms; /* between two looks for old rows; 0: a minute */

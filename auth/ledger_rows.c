@@ -49,6 +49,10 @@ static const char *const ledger_steps[] = {
     /* A name for this file's edge that no other file's has: sequences alone are not unique. */
     "create table edges (id integer primary key, name text not null) strict;"
     "insert into edges values (1, lower(hex(randomblob(8))));",
+
+    /* Rows of before cost nothing: there were no prices. */
+    "alter table requests add column cost_nano integer not null default 0;"
+    "alter table usage_minutes add column cost_nano integer not null default 0;",
 };
 
 /* Sums of the rows of a transaction, by what they are added to. A batch is mostly one minute and a
@@ -62,6 +66,7 @@ struct group {
     int64_t prompt_tokens;
     int64_t cached_tokens;
     int64_t completion_tokens;
+    int64_t cost_nano; /* INT64_MAX: that, or more */
 };
 
 enum statement {
@@ -77,12 +82,16 @@ enum statement {
 static const char *const statement_sql[STATEMENTS] = {
     "begin immediate",
     "commit",
-    "insert into requests values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-    "insert into usage_minutes values (?, ?, ?, ?, ?, ?, ?, ?, ?) on conflict do update set"
+    "insert into requests values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    "insert into usage_minutes values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) on conflict do update set"
     " requests = requests + excluded.requests,"
     " prompt_tokens = prompt_tokens + excluded.prompt_tokens,"
     " cached_tokens = cached_tokens + excluded.cached_tokens,"
-    " completion_tokens = completion_tokens + excluded.completion_tokens",
+    " completion_tokens = completion_tokens + excluded.completion_tokens,"
+    /* Beyond 64 bits SQLite would make a floating-point number of it, which a strict table refuses:
+     * no row could be committed any more. */
+    " cost_nano = case when cost_nano > 9223372036854775807 - excluded.cost_nano"
+    " then 9223372036854775807 else cost_nano + excluded.cost_nano end",
     /* Never the last row: the next sequence is told from it. */
     ("select id, at_us from requests where id >= ?1 and id < (select max(id) from requests)"
      " order by id limit ?2"),
@@ -201,12 +210,12 @@ static enum status end_groups(struct ledger_rows *rows)
         const char *const texts[] = {group->row->tenant_id, group->row->key_id, group->row->model,
                                      group->row->service_class};
         const int64_t sums[] = {group->requests, group->prompt_tokens, group->cached_tokens,
-                                group->completion_tokens};
+                                group->completion_tokens, group->cost_nano};
         int failed = sqlite3_bind_int64(statement, 1, group->minute);
-        for (int j = 0; j < 4; j++) {
+        for (int j = 0; j < 4; j++)
             failed |= bind_text(statement, 2 + j, texts[j]);
+        for (int j = 0; j < 5; j++)
             failed |= sqlite3_bind_int64(statement, 6 + j, sums[j]);
-        }
         if (failed != 0)
             FAIL(STATUS_NO_MEMORY, "no memory for a row of the ledger");
         TRY(rows_step(rows, STATEMENT_SUM));
@@ -243,6 +252,8 @@ static enum status add_to_group(struct ledger_rows *rows, const struct ledger_ro
     group->prompt_tokens += row->prompt_tokens;
     group->cached_tokens += row->cached_tokens;
     group->completion_tokens += row->completion_tokens;
+    if (__builtin_add_overflow(group->cost_nano, row->cost_nano, &group->cost_nano))
+        group->cost_nano = INT64_MAX;
     return STATUS_OK;
 }
 
@@ -253,12 +264,13 @@ enum status ledger_rows_add(struct ledger_rows *rows, const struct ledger_row *r
                                  row->route,      row->service_class, row->finish};
     const int64_t numbers[] = {row->http_code,         row->prompt_tokens, row->cached_tokens,
                                row->completion_tokens, row->is_estimated,  row->queue_us,
-                               row->prefill_us,        row->decode_us,     row->total_us};
+                               row->prefill_us,        row->decode_us,     row->total_us,
+                               row->cost_nano};
     int failed = sqlite3_bind_int64(statement, 1, (edge_id << SEQUENCE_BITS) + rows->sequence_next);
     failed |= sqlite3_bind_int64(statement, 2, row->at_us);
     for (int i = 0; i < 7; i++)
         failed |= bind_text(statement, 3 + i, texts[i]);
-    for (int i = 0; i < 9; i++)
+    for (int i = 0; i < 10; i++)
         failed |= sqlite3_bind_int64(statement, 10 + i, numbers[i]);
     if (failed != 0)
         FAIL(STATUS_NO_MEMORY, "no memory for a row of the ledger");

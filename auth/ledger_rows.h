@@ -1,7 +1,7 @@
 /* ledger_rows: the SQL of the ledger: rows of requests and the sums they add to.
  *
  *   requests       id = edge id × 2^48 + sequence, no other index: an index costs ten times the row
- *   usage_minutes  minute, tenant, key, model, class → requests and tokens; kept for ever
+ *   usage_minutes  minute, tenant, key, model, class → requests, tokens, cost; for ever
  *
  * Owns:     the connection that writes, its prepared statements, the last sequence.
  * Thread:   one (the ledger's writer); checkpoint and expire have a second one.

@@ -7,12 +7,16 @@
 
 #include <sqlite3.h>
 
+#include "auth/ledger_requests.h"
 #include "config/base/mem.h"
+#include "config/base/slice.h"
 #include "config/store.h"
 
 enum {
     PROGRESS_STEPS = 10000, /* of SQLite's machine between two looks: about 0.1 ms */
-    SQL_BYTES = 1024,
+    SQL_BYTES = 2048,
+    LISTS = 4,           /* of a filter */
+    LIST_PARAMETERS = 9, /* those of the first one begin here */
     ROWS_FIRST = 64,
 };
 
@@ -38,27 +42,54 @@ static bool query_is_whole(const struct ledger_usage_query *query)
            query->start_s <= INT64_C(253402300800);
 }
 
+/* The lists of a filter in the order of their columns. */
+static const struct ledger_usage_words *query_list(const struct ledger_usage_query *query, int list)
+{
+    static const struct ledger_usage_words nothing;
+    const struct ledger_usage_filter *filter = query->filter;
+    const struct ledger_usage_words *const lists[LISTS] = {&filter->tenants, &filter->keys,
+                                                           &filter->models, &filter->classes};
+    return filter != NULL ? lists[list] : &nothing;
+}
+
+/* " and tenant_id in (?9,?10)" for each list that has words. */
+static void query_lists(const struct ledger_usage_query *query, struct buffer *out)
+{
+    static const char *const columns[LISTS] = {"tenant_id", "key_id", "model", "service_class"};
+    for (int list = 0; list < LISTS; list++) {
+        uint32_t count = query_list(query, list)->count;
+        for (uint32_t i = 0; i < count; i++) {
+            if (i == 0)
+                buffer_printf(out, " and %s in (", columns[list]);
+            buffer_printf(out, "?%d%s", LIST_PARAMETERS + list * LIMIT_USAGE_WORDS + (int)i,
+                          i + 1 < count ? "," : ")");
+        }
+    }
+}
+
 /* Every part is a text of ours; values are bound. A column that is not grouped by is ''. */
-static void query_sql(const struct ledger_usage_query *query, char out[SQL_BYTES])
+static void query_sql(const struct ledger_usage_query *query, struct buffer *out)
 {
     uint32_t group = query->group_by;
     bool has_tenant = query->tenant_id[0] != '\0';
-    int length = snprintf(
-        out, SQL_BYTES,
+    bool is_by_tenant = has_tenant || query_list(query, 0)->count > 0;
+    buffer_printf(
+        out,
         "select minute / ?1 as bucket, %s as t, %s as k, %s as m, %s as c, sum(requests), "
-        "sum(prompt_tokens), sum(cached_tokens), sum(completion_tokens) from usage_minutes %s "
-        "where minute >= ?2 and minute < ?3%s%s%s%s group by bucket, t, k, m, c "
-        "order by bucket, t, k, m, c limit ?8",
+        "sum(prompt_tokens), sum(cached_tokens), sum(completion_tokens), sum(cost_nano) "
+        "from usage_minutes %s "
+        "where minute >= ?2 and minute < ?3%s%s%s%s",
         (group & LEDGER_USAGE_TENANT) != 0 ? "tenant_id" : "''",
         (group & LEDGER_USAGE_KEY) != 0 ? "key_id" : "''",
         (group & LEDGER_USAGE_MODEL) != 0 ? "model" : "''",
         (group & LEDGER_USAGE_CLASS) != 0 ? "service_class" : "''",
-        has_tenant ? "indexed by usage_minutes_tenant" : "",
+        is_by_tenant ? "indexed by usage_minutes_tenant" : "",
         has_tenant ? " and tenant_id = ?4" : "", query->key_id[0] != '\0' ? " and key_id = ?5" : "",
         query->model[0] != '\0' ? " and model = ?6" : "",
         query->service_class[0] != '\0' ? " and service_class = ?7" : "");
-    ASSERT(length > 0);
-    ASSERT(length < SQL_BYTES);
+    query_lists(query, out);
+    buffer_append_text(out,
+                       " group by bucket, t, k, m, c order by bucket, t, k, m, c limit ?8");
 }
 
 static int query_bind(sqlite3_stmt *statement, const struct ledger_usage_query *query)
@@ -75,6 +106,13 @@ static int query_bind(sqlite3_stmt *statement, const struct ledger_usage_query *
             failed |= sqlite3_bind_text(statement, 4 + i, texts[i], -1, SQLITE_STATIC);
     }
     failed |= sqlite3_bind_int64(statement, 8, LIMIT_USAGE_ROWS + 1);
+    for (int list = 0; list < LISTS; list++) {
+        const struct ledger_usage_words *words = query_list(query, list);
+        int first = LIST_PARAMETERS + list * LIMIT_USAGE_WORDS;
+        for (uint32_t i = 0; i < words->count; i++)
+            failed |= sqlite3_bind_text(statement, first + (int)i, words->words[i], -1,
+                                        SQLITE_STATIC);
+    }
     return failed;
 }
 
@@ -108,6 +146,7 @@ static void page_row(sqlite3_stmt *statement, int64_t width_s, struct ledger_usa
     row->prompt_tokens = sqlite3_column_int64(statement, 6);
     row->cached_tokens = sqlite3_column_int64(statement, 7);
     row->completion_tokens = sqlite3_column_int64(statement, 8);
+    row->cost_nano = sqlite3_column_int64(statement, 9);
 }
 
 /* One row too many came: the last bucket is not whole and is left to the next page. */
@@ -136,6 +175,9 @@ static enum status page_read(sqlite3_stmt *statement, int64_t width_s,
     if (code == SQLITE_INTERRUPT)
         FAIL_PARAM(STATUS_OUT_OF_RANGE, "start_time",
                    "The range holds too much for one question; ask for a shorter one.");
+    if (code == SQLITE_ERROR) /* the one sum that can get there */
+        FAIL_PARAM(STATUS_OUT_OF_RANGE, "start_time",
+                   "The costs of this range are beyond 64 bits; ask for a shorter one.");
     TRY(store_status(code, "ledger"));
     return page->count > LIMIT_USAGE_ROWS ? page_cut(page) : STATUS_OK;
 }
@@ -153,12 +195,15 @@ static enum status read_query(struct ledger_usage *usage, const struct ledger_us
     *page = (struct ledger_usage_page){0};
     if (!query_is_whole(query))
         FAIL(STATUS_INVALID, "a question about usage is of whole buckets");
-    char sql[SQL_BYTES];
-    query_sql(query, sql);
+    struct buffer sql;
+    buffer_init(&sql, SQL_BYTES);
+    query_sql(query, &sql);
     page->end_s = query->start_s + query->width_s * query->buckets;
-    usage->steps = 0;
     sqlite3_stmt *statement = NULL;
-    int code = sqlite3_prepare_v2(usage->connection, sql, -1, &statement, NULL);
+    int code = sql.status != STATUS_OK
+                   ? SQLITE_NOMEM /* the longest that there is fits */
+                   : sqlite3_prepare_v2(usage->connection, sql.bytes, -1, &statement, NULL);
+    buffer_deinit(&sql);
     enum status status = store_status(code, "ledger");
     if (status == STATUS_OK && query_bind(statement, query) != 0)
         status = status_fail(STATUS_NO_MEMORY, __FILE__, __LINE__, NULL, "no memory");
@@ -200,8 +245,11 @@ static void *thread_main(void *context)
     for (struct ledger_usage_task *task = thread_take(usage); task != NULL;
          task = thread_take(usage)) {
         enum status status = STATUS_OK;
+        usage->steps = 0;
         if (atomic_load(&usage->must_stop))
             status = status_fail(STATUS_CANCELLED, __FILE__, __LINE__, NULL, "the server stops");
+        else if (task->requests != NULL)
+            status = ledger_requests_read(usage->connection, task->requests);
         else
             status = read_query(usage, &task->query, &task->page);
         task->note = (struct error_note){0};

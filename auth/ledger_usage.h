@@ -7,7 +7,7 @@
  * Thread:   ask from any; `done` runs on the reader's thread.
  * Cost:     reading a roll-up is about 0.5 µs; a question that needs more than
  *           LIMIT_USAGE_STEPS steps of SQLite or LIMIT_USAGE_ROWS results is refused.
- * Not here: who may ask (edge_usage, admin), how it looks.
+ * Not here: who may ask (edge_usage, admin), how it looks, single rows (ledger_requests).
  *
  * Roll-ups are written in the transaction of their rows, so what is read is exact to the last
  * commit. They are kept by the minute of the request's end, UTC.
@@ -16,6 +16,7 @@
 
 #include "auth/ledger.h"
 
+struct ledger_requests;
 struct ledger_usage;
 
 enum ledger_usage_group {
@@ -23,6 +24,19 @@ enum ledger_usage_group {
     LEDGER_USAGE_KEY = 1u << 1,
     LEDGER_USAGE_MODEL = 1u << 2,
     LEDGER_USAGE_CLASS = 1u << 3,
+};
+
+/* Words of which a row has one; none: any row does. */
+struct ledger_usage_words {
+    uint32_t count;
+    char words[LIMIT_USAGE_WORDS][LEDGER_MODEL_BYTES];
+};
+
+struct ledger_usage_filter {
+    struct ledger_usage_words tenants;
+    struct ledger_usage_words keys;
+    struct ledger_usage_words models;
+    struct ledger_usage_words classes;
 };
 
 struct ledger_usage_query {
@@ -34,6 +48,7 @@ struct ledger_usage_query {
     char key_id[LIMIT_ID_BYTES];
     char model[LEDGER_MODEL_BYTES];
     char service_class[LEDGER_WORD_BYTES];
+    const struct ledger_usage_filter *filter; /* beside these four; NULL: none */
 };
 
 /* Sums of one bucket and group; texts that are not grouped by are "". */
@@ -47,6 +62,7 @@ struct ledger_usage_row {
     int64_t prompt_tokens; /* cached ones included */
     int64_t cached_tokens;
     int64_t completion_tokens;
+    int64_t cost_nano;
 };
 
 /* Rows by bucket, then tenant, key, model, class; buckets without use have none. */
@@ -57,10 +73,11 @@ struct ledger_usage_page {
         end_s; /* buckets before it are whole; below the end of the query when the page is full */
 };
 
-/* A question on its way: the asker's memory until `done`. */
+/* A question on its way: the asker's memory, with all that it points to, until `done`. */
 struct ledger_usage_task {
     struct ledger_usage_task *next;
     struct ledger_usage_query query;
+    struct ledger_requests *requests; /* not NULL: single rows are asked for, into there, no sums */
     char asker[LIMIT_ID_BYTES];                   /* whose turn it takes: a tenant's id, or "" */
     void (*done)(struct ledger_usage_task *task); /* the page is the asker's from here */
     struct ledger_usage_page page;

@@ -1,6 +1,7 @@
 #include "auth/tenant.h"
 
 #include "auth/auth.h"
+#include "auth/price_load.h"
 #include "auth/quota_limits_load.h"
 #include "auth/tenant_auth.h"
 #include "auth/tenant_change.h"
@@ -49,6 +50,8 @@ static enum status open_load(struct tenants *tenants)
         status = tenant_prompt_load(tenants, connection);
     if (status == STATUS_OK)
         status = quota_limits_load(tenants, connection);
+    if (status == STATUS_OK)
+        status = price_load(tenants, connection);
     enum status ended = store_end(tenants->store, false);
     return status != STATUS_OK ? status : ended;
 }
@@ -80,6 +83,7 @@ void tenants_close(struct tenants *tenants)
         return;
     tenant_prompt_free_all(tenants);
     quota_limits_free_all(tenants);
+    price_free_all(tenants);
     tenant_directory_deinit(tenants);
     pthread_rwlock_destroy(&tenants->memory);
     pthread_mutex_destroy(&tenants->change);

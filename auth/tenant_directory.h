@@ -72,6 +72,8 @@ struct tenants {
     struct tenant_prompt_record *prompts;     /* oldest first; tenant_prompt.c's */
     struct quota_plan_record *plans;          /* oldest first; quota_limits.c's */
     _Atomic uint64_t limits_generation;       /* no lock */
+    struct price_book *prices;                /* price.c's; NULL: none were ever made */
+    atomic_bool has_prices;                   /* no lock */
     _Atomic(struct tenant_key_record *) used; /* no lock */
 };
 

@@ -136,6 +136,21 @@ static const char *const store_steps[] = {
     " created_at_s integer not null,"
     " revision integer not null"
     ") strict;",
+
+    "create table prices (" /* nano-units of the currency a token */
+    " number integer primary key autoincrement,"
+    " id text not null unique,"
+    " plan_id text not null,"       /* '': of tenants without a plan that has prices */
+    " model text not null,"         /* '': all */
+    " service_class text not null," /* '': all */
+    " currency text not null,"
+    " input_nano integer not null,"
+    " cached_input_nano integer not null,"
+    " output_nano integer not null,"
+    " effective_at_s integer not null,"
+    " created_at_s integer not null,"
+    " unique (plan_id, model, service_class, effective_at_s)"
+    ") strict;",
 };
 
 enum status store_status(int code, const char *what)

@@ -83,6 +83,8 @@
 #define LIMIT_QUOTA_AHEAD          8     /* tokens before the end of a lease it is extended */
 #define LIMIT_QUOTA_LEASE_GRACE_MS 60000 /* after its request's deadline a lease is nobody's */
 #define LIMIT_PLANS                256
+#define LIMIT_PRICES               1024       /* with those of the past: 0.4 MB */
+#define LIMIT_PRICE_NANO           1000000000 /* of a token: 2^32 tokens each way fit 64 bits */
 
 /* --- tokens of issuers (JWT) --- */
 #define LIMIT_JWT_BYTES      8192    /* half of a request's head; the guard copies no more */
@@ -136,6 +138,9 @@
 #define LIMIT_USAGE_BUCKETS      1440     /* a day of minutes, as OpenAI's usage API allows */
 #define LIMIT_USAGE_ROWS         4096     /* results of one page: 1.1 MB */
 #define LIMIT_USAGE_STEPS        40000000 /* of SQLite's machine: about half a second */
+#define LIMIT_USAGE_WORDS        16       /* of a list that a question is limited to */
+#define LIMIT_USAGE_REQUESTS     1000     /* single rows of one page: 0.5 MB */
+#define LIMIT_USAGE_SCAN         100000   /* rows that are looked at for it: about 0.1 s */
 #define LIMIT_USAGE_TASKS        64       /* that wait for the reader */
 #define LIMIT_USAGE_TASKS_TENANT 4        /* of one tenant among them */
 #define LIMIT_USAGE_CALLS_TENANT 16       /* the same, and answers that its clients have not read */

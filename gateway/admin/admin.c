@@ -10,10 +10,12 @@
 #include "gateway/admin/admin_issuers.h"
 #include "gateway/admin/admin_keys.h"
 #include "gateway/admin/admin_limits.h"
+#include "gateway/admin/admin_prices.h"
 #include "gateway/admin/admin_prompts.h"
 #include "gateway/admin/admin_requests.h"
 #include "gateway/admin/admin_state.h"
 #include "gateway/admin/admin_tenants.h"
+#include "gateway/admin/admin_usage.h"
 #include "gateway/edge/edge_credential.h"
 #include "gateway/http/failure_guard.h"
 #include "gateway/http/http_error.h"
@@ -81,7 +83,7 @@ static void answer(struct admin_call *call)
         http_respond_failure(call->request);
         return;
     }
-    struct http_header headers[4] = {{"cache-control", SLICE("no-store")}};
+    struct http_header headers[5] = {{"cache-control", SLICE("no-store")}};
     size_t count = 1;
     char etag[32];
     if (call->code != 304)
@@ -92,6 +94,8 @@ static void answer(struct admin_call *call)
     }
     if (call->is_replayed)
         headers[count++] = (struct http_header){"idempotent-replayed", SLICE("true")};
+    if (call->next_page[0] != '\0')
+        headers[count++] = (struct http_header){"x-next-page", slice_of(call->next_page)};
     call->access.code = call->code;
     http_respond(call->request, call->code, headers, count, buffer_slice(&call->out));
 }

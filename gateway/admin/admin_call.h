@@ -10,6 +10,7 @@
 
 #include "auth/auth.h"
 #include "auth/ledger.h"
+#include "auth/ledger_usage.h"
 #include "config/config.h"
 #include "gateway/edge/edge_access.h"
 #include "gateway/edge/edge_metrics.h"
@@ -28,6 +29,7 @@ struct admin {
     const struct config *config;
     struct auth *auth;
     struct ledger *ledger;
+    struct ledger_usage *usage;
     struct edge_metrics *metrics;
     struct edge_probe *probe; /* may be NULL: no engine's metrics then */
     struct edge_prompts *prompts;
@@ -66,7 +68,8 @@ struct admin_call {
     int code; /* 200 unless the function says otherwise */
     const char *content_type;
     int64_t revision; /* its etag; 0 = none */
-    bool is_replayed; /* the answer that was given to the same call before */
+    char next_page[32]; /* told as x-next-page, for answers that are no JSON; "": none */
+    bool is_replayed;   /* the answer that was given to the same call before */
 
     /* What a function leaves behind for later: all three may be NULL. */
     void (*wait)(struct admin_call *call); /* on the loop: has admin_resume called there, some time;

@@ -11,10 +11,12 @@
 #include "gateway/cli/cli_key.h"
 #include "gateway/cli/cli_limits.h"
 #include "gateway/cli/cli_look.h"
+#include "gateway/cli/cli_price.h"
 #include "gateway/cli/cli_prompt.h"
 #include "gateway/cli/cli_request.h"
 #include "gateway/cli/cli_tenant.h"
 #include "gateway/cli/cli_text.h"
+#include "gateway/cli/cli_usage.h"
 #include "gateway/cli/cli_value.h"
 
 enum {

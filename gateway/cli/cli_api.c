@@ -200,6 +200,7 @@ static enum status ask_tries(struct cli_api *api, const struct cli_api_request *
         buffer_clear(&answer->body);
         answer->retry_after_ms = 0;
         answer->request_id[0] = '\0';
+        answer->next_page[0] = '\0';
         enum status status = cli_https_call(api->https, https, answer);
         bool is_busy = status == STATUS_OK && answer->code == 503;
         /* The lost call may still be under way at the server: it says 409 until that has ended. */

@@ -363,6 +363,16 @@ static bool header_holds(const struct phr_header *header, const char *word)
            strncasecmp(header->value, word, header->value_len) == 0;
 }
 
+static bool header_is_word(const struct phr_header *header)
+{
+    for (size_t i = 0; i < header->value_len; i++) {
+        char c = header->value[i];
+        if (!((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_'))
+            return false;
+    }
+    return true;
+}
+
 static enum status head_take(const struct phr_header *header, struct framing *framing,
                              struct cli_https_answer *answer)
 {
@@ -384,6 +394,10 @@ static enum status head_take(const struct phr_header *header, struct framing *fr
     } else if (header_is(header, "retry-after")) {
         if (answer->retry_after_ms == 0 && header_number(header, 3600, &number))
             answer->retry_after_ms = (uint32_t)number * 1000;
+    } else if (header_is(header, "x-next-page")) {
+        if (header_is_word(header) && header->value_len < sizeof answer->next_page)
+            snprintf(answer->next_page, sizeof answer->next_page, "%.*s", (int)header->value_len,
+                     header->value);
     } else if (header_is(header, "x-request-id")) {
         snprintf(answer->request_id, sizeof answer->request_id, "%.*s", (int)header->value_len,
                  header->value);

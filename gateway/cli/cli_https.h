@@ -35,6 +35,7 @@ struct cli_https_answer {
     int code;
     uint32_t retry_after_ms; /* 0 = the server says nothing */
     char request_id[LIMIT_REQUEST_ID_BYTES];
+    char next_page[64]; /* x-next-page, if it is a word of letters, digits and _; else "" */
     struct buffer body;
 };
 

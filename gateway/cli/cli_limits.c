@@ -113,8 +113,7 @@ static const char *plan_find(const json_t *list, const char *name)
     return NULL;
 }
 
-/* The plan's id, of an id or a name; the caller drops the reference. */
-static enum status plan_id(struct cli_call *call, const char *id_or_name, json_t **out)
+enum status cli_limits_plan_id(struct cli_call *call, const char *id_or_name, json_t **out)
 {
     json_t *list = NULL;
     const char *id = id_or_name;
@@ -136,7 +135,7 @@ static enum status plan_ask(struct cli_call *call, const char *method, const jso
 {
     json_t *id = NULL;
     struct buffer path;
-    TRY(plan_id(call, call->argument, &id));
+    TRY(cli_limits_plan_id(call, call->argument, &id));
     buffer_init(&path, LIMIT_PATH_BYTES);
     buffer_append_text(&path, PATH);
     buffer_append_char(&path, '/');
@@ -248,7 +247,7 @@ static enum status set_send(struct cli_call *call, const char *path, const json_
     snprintf(revision, sizeof revision, "%lld", (long long)read);
     TRY_OUT(limits_add(call, body));
     if (plan != NULL && plan[0] != '\0')
-        TRY_OUT(plan_id(call, plan, &id));
+        TRY_OUT(cli_limits_plan_id(call, plan, &id));
     if (plan != NULL)
         json_object_set_new(body, "plan", id != NULL ? json_incref(id) : json_null());
     struct cli_api_request request = {.method = "PUT", .path = path, .body = body};

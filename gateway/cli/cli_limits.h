@@ -19,3 +19,6 @@ enum status cli_limits_plan_show(struct cli_call *call);
 enum status cli_limits_plan_create(struct cli_call *call);
 enum status cli_limits_plan_change(struct cli_call *call);
 enum status cli_limits_plan_delete(struct cli_call *call);
+
+/* The plan's id, of an id ("pln_…") or a name; the caller drops the reference. NOT_FOUND. */
+enum status cli_limits_plan_id(struct cli_call *call, const char *id_or_name, json_t **out);

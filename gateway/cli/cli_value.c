@@ -80,6 +80,43 @@ enum status cli_value_expiry(const char *flag, const char *text, int64_t now_s, 
     return STATUS_OK;
 }
 
+/* False when it does not look like one: it is another kind of moment then. */
+static bool moment_date(const char *text, int64_t *out)
+{
+    struct tm utc = {0};
+    const char *end = strptime(text, "%Y-%m-%d", &utc);
+    if (end != NULL && *end == 'T')
+        end = strptime(end, "T%H:%M", &utc);
+    struct tm same = utc;
+    *out = (int64_t)timegm(&same); /* which makes the 3rd of March of a 31st of February */
+    return end != NULL && *end == '\0' && same.tm_mday == utc.tm_mday && *out >= 0;
+}
+
+static enum status moment(const char *flag, const char *text, int64_t now_s, int direction,
+                          int64_t *out)
+{
+    int64_t seconds = 0;
+    if (moment_date(text, out))
+        return STATUS_OK;
+    if (text[0] != '\0' && strspn(text, "0123456789") == strlen(text))
+        return cli_value_number(flag, text, 0, now_s + SECONDS_MAX, out);
+    TRY(cli_value_duration(flag, text, &seconds));
+    *out = now_s + direction * seconds;
+    if (*out < 0)
+        FAIL(STATUS_OUT_OF_RANGE, "%s is before 1970", flag);
+    return STATUS_OK;
+}
+
+enum status cli_value_past(const char *flag, const char *text, int64_t now_s, int64_t *out)
+{
+    return moment(flag, text, now_s, -1, out);
+}
+
+enum status cli_value_future(const char *flag, const char *text, int64_t now_s, int64_t *out)
+{
+    return moment(flag, text, now_s, 1, out);
+}
+
 enum status cli_value_words(const char *flag, const char *text, json_t **out)
 {
     json_t *words = json_array();

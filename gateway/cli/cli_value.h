@@ -22,6 +22,9 @@ enum status cli_value_number(const char *flag, const char *text, int64_t least, 
 enum status cli_value_duration(const char *flag, const char *text, int64_t *seconds);
 /* "never" → null, a duration → now + that, Unix seconds as they are; a JSON value. */
 enum status cli_value_expiry(const char *flag, const char *text, int64_t now_s, json_t **out);
+/* A day or minute of UTC (2026-11-01, 2026-11-01T08:30), Unix seconds, or so long ago; ahead. */
+enum status cli_value_past(const char *flag, const char *text, int64_t now_s, int64_t *out);
+enum status cli_value_future(const char *flag, const char *text, int64_t now_s, int64_t *out);
 /* "a,b" → ["a","b"]; at least one, none empty. */
 enum status cli_value_words(const char *flag, const char *text, json_t **out);
 /* {"KEY=VALUE", …} → {"KEY":"VALUE"}; a key twice is refused. */

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "auth/price.h"
 #include "config/base/limits.h"
 #include "config/base/log.h"
 #include "config/store.h"
@@ -161,6 +162,8 @@ static enum status open_stores(struct edge *edge)
                                        .metrics = edge->metrics.registry,
                                        .batch_told = edge_settle_told,
                                        .batch_context = edge,
+                                       .price = price_of_row,
+                                       .price_context = auth_tenants(edge->auth),
                                        .is_full = is_full,
                                        .keep_days = (uint32_t)edge->config->ledger_keep_days}));
     TRY(ledger_usage_open(&edge->usage, path));
@@ -373,6 +376,7 @@ static enum status run_open(struct run *run)
     run->admin = (struct admin){.config = edge->config,
                                 .auth = edge->auth,
                                 .ledger = edge->ledger,
+                                .usage = edge->usage,
                                 .metrics = &edge->metrics,
                                 .probe = edge->probe,
                                 .prompts = edge->prompts,

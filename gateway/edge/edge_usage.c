@@ -3,12 +3,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "auth/price.h"
 #include "config/base/clock.h"
 #include "config/base/mem.h"
+#include "gateway/edge/edge_usage_render.h"
 #include "gateway/http/http_error.h"
-
-/* 4,096 results of 300 bytes and 1,440 buckets of 90. */
-enum { ANSWER_BYTES_MAX = 2 * 1024 * 1024 };
 
 void edge_usage_destroy(struct edge_usage_call *call)
 {
@@ -105,7 +104,7 @@ enum status edge_usage_create(struct edge_usage_call **out, struct edge *edge,
     call->edge = edge;
     call->request = request;
     call->access = *access;
-    buffer_init(&call->out, ANSWER_BYTES_MAX);
+    buffer_init(&call->out, EDGE_USAGE_RENDER_BYTES);
     snprintf(call->task.query.tenant_id, sizeof call->task.query.tenant_id, "%s",
              principal->tenant_id);
     snprintf(call->task.asker, sizeof call->task.asker, "%s", principal->tenant_id);
@@ -133,7 +132,9 @@ enum status edge_usage_start(struct edge_usage_call *call)
 
 static void handle_render(struct edge_usage_call *call)
 {
-    edge_usage_form_render(&call->form, &call->task.page, &call->out);
+    char currency[PRICE_CURRENCY_BYTES];
+    price_currency(auth_tenants(call->edge->auth), currency);
+    edge_usage_render(&call->form, &call->task.page, currency, &call->out);
 }
 
 enum status edge_usage_handle(struct edge *edge, struct http_request *request,
@@ -142,7 +143,8 @@ enum status edge_usage_handle(struct edge *edge, struct http_request *request,
     struct edge_usage_form form;
     if ((principal->scopes & AUTH_SCOPE_USAGE_READ) == 0)
         FAIL(STATUS_FORBIDDEN, "This key does not have the scope usage:read.");
-    TRY(edge_usage_form_read(http_query(request), clock_wall_us(clock_system()) / 1000000, &form));
+    TRY(edge_usage_form_read(EDGE_USAGE_OWN, http_query(request),
+                             clock_wall_us(clock_system()) / 1000000, &form, NULL));
     struct edge_usage_call *call = NULL;
     TRY(edge_usage_create(&call, edge, request, access, principal));
     call->form = form;

@@ -1,8 +1,21 @@
 #include "gateway/edge/edge_usage_form.h"
 
+#include <stdio.h>
 #include <string.h>
 
-enum { PARAMETERS = 6, GROUP_BYTES = 64 };
+#include "config/base/service_class.h"
+
+enum {
+    OWN = EDGE_USAGE_OWN,
+    ALL = EDGE_USAGE_ALL,
+    ORGANIZATION = EDGE_USAGE_ORGANIZATION,
+    COSTS = EDGE_USAGE_COSTS,
+    REQUESTS = EDGE_USAGE_REQUESTS,
+    OPENAI = ORGANIZATION | COSTS,
+    SUMS = OWN | ALL | OPENAI,
+    NAME_BYTES = 64,
+    REQUESTS_USUAL = 100,
+};
 
 /* The last second of year 9999: what follows is no time. */
 static const int64_t TIME_MAX_S = INT64_C(253402300799);
@@ -13,41 +26,244 @@ static const struct width {
     uint32_t usual;
     uint32_t most;
 } widths[] = {{"1m", 60, 60, LIMIT_USAGE_BUCKETS}, {"1h", 3600, 24, 168}, {"1d", 86400, 7, 31}};
+static const struct width costs_width = {"1d", 86400, 7, 180};
+static const struct width requests_width = {"", 1, REQUESTS_USUAL, LIMIT_USAGE_REQUESTS};
 
-/* A query string in pieces; those that are not given have no bytes. */
-struct pieces {
-    struct slice start_time;
-    struct slice end_time;
-    struct slice bucket_width;
-    struct slice group_by;
-    struct slice limit;
-    struct slice page;
+enum piece {
+    START_TIME,
+    END_TIME,
+    BUCKET_WIDTH,
+    LIMIT,
+    PAGE,
+    FORMAT,
+    BATCH,
+    AFTER,
+    ORDER,
+    PIECES, /* those behind are lists */
+    GROUP_BY,
+    TENANTS,
+    KEYS,
+    MODELS,
+    CLASSES,
 };
 
-static enum status piece_of(struct pieces *pieces, struct slice name, struct slice **out)
+static const struct parameter {
+    const char *name;
+    unsigned kinds;
+    enum piece piece;
+} parameters[] = {
+    {"start_time", SUMS | REQUESTS, START_TIME},
+    {"end_time", SUMS | REQUESTS, END_TIME},
+    {"bucket_width", SUMS, BUCKET_WIDTH},
+    {"group_by", SUMS, GROUP_BY},
+    {"limit", SUMS | REQUESTS, LIMIT},
+    {"page", SUMS, PAGE},
+    {"tenant_id", ALL | REQUESTS, TENANTS},
+    {"key_id", ALL | REQUESTS, KEYS},
+    {"model", ALL | REQUESTS, MODELS},
+    {"class", ALL | REQUESTS, CLASSES},
+    {"format", ALL | REQUESTS, FORMAT},
+    {"after", REQUESTS, AFTER},
+    {"order", REQUESTS, ORDER},
+    {"project_ids", OPENAI, TENANTS},
+    {"api_key_ids", OPENAI, KEYS},
+    {"models", ORGANIZATION, MODELS},
+    {"batch", ORGANIZATION, BATCH},
+};
+
+static const struct group {
+    const char *name;
+    unsigned kinds;
+    uint32_t bit;
+} groups[] = {
+    {"tenant", ALL, LEDGER_USAGE_TENANT},
+    {"key", OWN | ALL, LEDGER_USAGE_KEY},
+    {"model", OWN | ALL | ORGANIZATION, LEDGER_USAGE_MODEL},
+    {"class", OWN | ALL, LEDGER_USAGE_CLASS},
+    {"project_id", OPENAI, LEDGER_USAGE_TENANT},
+    {"api_key_id", OPENAI, LEDGER_USAGE_KEY},
+    {"service_tier", ORGANIZATION, LEDGER_USAGE_CLASS},
+};
+
+struct reading {
+    enum edge_usage_kind kind;
+    struct edge_usage_form *form;
+    struct ledger_usage_filter *filter;
+    struct slice pieces[PIECES]; /* bytes NULL: not given */
+    uint32_t seen;               /* bits of enum piece */
+};
+
+/* --- words --- */
+
+static int hex_of(char c)
 {
-    const struct {
-        const char *name;
-        struct slice *piece;
-    } known[PARAMETERS] = {{"start_time", &pieces->start_time},
-                           {"end_time", &pieces->end_time},
-                           {"bucket_width", &pieces->bucket_width},
-                           {"group_by", &pieces->group_by},
-                           {"limit", &pieces->limit},
-                           {"page", &pieces->page}};
-    for (size_t i = 0; i < PARAMETERS; i++) {
-        if (!slice_is(name, known[i].name))
-            continue;
-        if (known[i].piece->bytes != NULL)
-            FAIL_PARAM(STATUS_INVALID, known[i].name, "%s is given twice.", known[i].name);
-        *out = known[i].piece;
-        return STATUS_OK;
-    }
-    FAIL_PARAM(STATUS_UNSUPPORTED, "query",
-               "Usage is asked with start_time, end_time, bucket_width, group_by, limit and page.");
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    c |= 0x20;
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-static enum status split(struct slice query, struct pieces *pieces)
+/* Percent-encoding undone, ended by a NUL; false when it is none, does not fit, or has control
+ * characters. */
+static bool decode(struct slice text, char *out, size_t capacity)
+{
+    size_t length = 0;
+    for (size_t i = 0; i < text.length; i++) {
+        int byte = (unsigned char)text.bytes[i];
+        if (byte == '%') {
+            int high = i + 2 < text.length ? hex_of(text.bytes[i + 1]) : -1;
+            int low = high >= 0 ? hex_of(text.bytes[i + 2]) : -1;
+            if (low < 0)
+                return false;
+            byte = high * 16 + low;
+            i += 2;
+        }
+        if (byte < ' ' || byte == 0x7f || length + 1 >= capacity)
+            return false;
+        out[length++] = (char)byte;
+    }
+    out[length] = '\0';
+    return true;
+}
+
+/* The next word of a list between commas, a comma being "," or "%2C"; false behind the last one. */
+static bool word_next(struct slice list, size_t *at, struct slice *word)
+{
+    size_t start = *at;
+    if (start > list.length)
+        return false;
+    for (size_t i = start; i < list.length; i++) {
+        bool is_coded = i + 3 <= list.length && (memcmp(list.bytes + i, "%2C", 3) == 0 ||
+                                                 memcmp(list.bytes + i, "%2c", 3) == 0);
+        if (list.bytes[i] != ',' && !is_coded)
+            continue;
+        *word = (struct slice){list.bytes + start, i - start};
+        *at = i + (is_coded ? 3 : 1);
+        return true;
+    }
+    *word = (struct slice){list.bytes + start, list.length - start};
+    *at = list.length + 1;
+    return true;
+}
+
+/* --- lists --- */
+
+static enum status read_group(const struct reading *reading, struct slice word)
+{
+    uint32_t bit = 0;
+    for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++) {
+        if ((groups[i].kinds & reading->kind) != 0 && slice_is(word, groups[i].name))
+            bit = groups[i].bit;
+    }
+    if (bit == 0 || (reading->form->group_by & bit) != 0)
+        FAIL_PARAM(STATUS_INVALID, "group_by",
+                   reading->kind == EDGE_USAGE_OWN
+                       ? "group_by must be a list of key, model and class, each at most once."
+                   : reading->kind == EDGE_USAGE_ALL
+                       ? "group_by must be a list of tenant, key, model and class, each at most "
+                         "once."
+                   : reading->kind == EDGE_USAGE_COSTS
+                       ? "group_by must be a list of project_id and api_key_id, each at most once."
+                       : "group_by must be a list of project_id, api_key_id, model and "
+                         "service_tier, each at most once.");
+    reading->form->group_by |= bit;
+    return STATUS_OK;
+}
+
+/* Ids have letters, digits, _ and -; those of tokens' subjects too. */
+static bool word_is_id(const char *word)
+{
+    size_t length = 0;
+    for (const char *c = word; *c != '\0'; c++, length++) {
+        if (!((*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || (*c >= '0' && *c <= '9') ||
+              *c == '_' || *c == '-'))
+            return false;
+    }
+    return length < LIMIT_ID_BYTES;
+}
+
+static enum status read_word(const struct reading *reading, const struct parameter *parameter,
+                             struct slice word)
+{
+    struct ledger_usage_filter *filter = reading->filter;
+    struct ledger_usage_words *list = parameter->piece == TENANTS  ? &filter->tenants
+                                      : parameter->piece == KEYS   ? &filter->keys
+                                      : parameter->piece == MODELS ? &filter->models
+                                                                   : &filter->classes;
+    enum service_class ignored;
+    if (list->count == LIMIT_USAGE_WORDS)
+        FAIL_PARAM(STATUS_OUT_OF_RANGE, parameter->name, "%s may have %d values at most.",
+                   parameter->name, LIMIT_USAGE_WORDS);
+    char *out = list->words[list->count];
+    bool is_id = parameter->piece == TENANTS || parameter->piece == KEYS;
+    if (!decode(word, out, sizeof list->words[0]) || out[0] == '\0' || (is_id && !word_is_id(out)))
+        FAIL_PARAM(STATUS_INVALID, parameter->name, "%s must be a list of ids or names.",
+                   parameter->name);
+    if (parameter->piece == CLASSES && !service_class_from_name(slice_of(out), &ignored))
+        FAIL_PARAM(STATUS_INVALID, "class", "class must be realtime, standard or batch.");
+    list->count++;
+    return STATUS_OK;
+}
+
+static enum status read_list(const struct reading *reading, const struct parameter *parameter,
+                             struct slice value)
+{
+    size_t at = 0;
+    struct slice word;
+    while (word_next(value, &at, &word))
+        TRY(parameter->piece == GROUP_BY ? read_group(reading, word)
+                                         : read_word(reading, parameter, word));
+    return STATUS_OK;
+}
+
+/* --- pairs --- */
+
+/* OpenAI's clients write lists as name[]=a&name[]=b. */
+static const struct parameter *parameter_find(const struct reading *reading, struct slice name)
+{
+    char plain[NAME_BYTES];
+    if (!decode(name, plain, sizeof plain))
+        return NULL;
+    size_t length = strlen(plain);
+    bool is_list = (reading->kind & OPENAI) != 0 && length > 2 &&
+                   strcmp(plain + length - 2, "[]") == 0;
+    plain[length - (is_list ? 2 : 0)] = '\0';
+    for (size_t i = 0; i < sizeof parameters / sizeof parameters[0]; i++) {
+        const struct parameter *parameter = &parameters[i];
+        if ((parameter->kinds & reading->kind) != 0 && strcmp(plain, parameter->name) == 0)
+            return !is_list || parameter->piece > PIECES ? parameter : NULL;
+    }
+    return NULL;
+}
+
+static enum status fail_unknown(enum edge_usage_kind kind)
+{
+    char names[256] = "";
+    size_t length = 0;
+    for (size_t i = 0; i < sizeof parameters / sizeof parameters[0]; i++) {
+        if ((parameters[i].kinds & kind) != 0)
+            length += (size_t)snprintf(names + length, sizeof names - length, "%s%s",
+                                       length > 0 ? ", " : "", parameters[i].name);
+    }
+    FAIL_PARAM(STATUS_UNSUPPORTED, "query", "Usage is asked with %s.", names);
+}
+
+static enum status read_pair(struct reading *reading, struct slice name, struct slice value)
+{
+    const struct parameter *parameter = parameter_find(reading, name);
+    if (parameter == NULL)
+        return fail_unknown(reading->kind);
+    bool may_repeat = parameter->piece > PIECES && (reading->kind & OPENAI) != 0;
+    if ((reading->seen & 1u << parameter->piece) != 0 && !may_repeat)
+        FAIL_PARAM(STATUS_INVALID, parameter->name, "%s is given twice.", parameter->name);
+    reading->seen |= 1u << parameter->piece;
+    if (parameter->piece > PIECES)
+        return read_list(reading, parameter, value);
+    reading->pieces[parameter->piece] = value;
+    return STATUS_OK;
+}
+
+static enum status split(struct slice query, struct reading *reading)
 {
     size_t at = 0;
     while (at < query.length) {
@@ -56,17 +272,17 @@ static enum status split(struct slice query, struct pieces *pieces)
         const char *equals = memchr(query.bytes + at, '=', length);
         struct slice name = {query.bytes + at,
                              equals != NULL ? (size_t)(equals - query.bytes) - at : length};
-        struct slice *piece = NULL;
+        struct slice value = {name.bytes, 0};
+        if (equals != NULL)
+            value = (struct slice){equals + 1, length - name.length - 1};
         if (length != 0)
-            TRY(piece_of(pieces, name, &piece));
-        if (piece != NULL && equals != NULL)
-            *piece = (struct slice){equals + 1, length - name.length - 1};
-        else if (piece != NULL)
-            *piece = (struct slice){name.bytes, 0};
+            TRY(read_pair(reading, name, value));
         at += length + 1;
     }
     return STATUS_OK;
 }
+
+/* --- single values --- */
 
 static enum status read_number(const char *name, struct slice text, int64_t most, int64_t *out)
 {
@@ -74,8 +290,10 @@ static enum status read_number(const char *name, struct slice text, int64_t most
     for (size_t i = 0; i < text.length; i++) {
         if (text.bytes[i] < '0' || text.bytes[i] > '9')
             FAIL_PARAM(STATUS_INVALID, name, "%s must be a whole number.", name);
-        if (number <= most) /* no digit behind it makes it right again */
+        if (number <= most / 10) /* no digit behind it makes it right again */
             number = number * 10 + (text.bytes[i] - '0');
+        else
+            number = INT64_MAX;
     }
     if (text.length == 0)
         FAIL_PARAM(STATUS_INVALID, name, "%s must be a whole number.", name);
@@ -85,10 +303,17 @@ static enum status read_number(const char *name, struct slice text, int64_t most
     return STATUS_OK;
 }
 
-static enum status read_width(struct slice text, const struct width **out)
+static enum status read_width(const struct reading *reading, const struct width **out)
 {
-    *out = &widths[2];
+    struct slice text = reading->pieces[BUCKET_WIDTH];
+    *out = reading->kind == EDGE_USAGE_COSTS      ? &costs_width
+           : reading->kind == EDGE_USAGE_REQUESTS ? &requests_width
+                                                  : &widths[2];
     if (text.bytes == NULL)
+        return STATUS_OK;
+    if (reading->kind == EDGE_USAGE_COSTS && !slice_is(text, "1d"))
+        FAIL_PARAM(STATUS_INVALID, "bucket_width", "bucket_width of costs must be 1d.");
+    if (reading->kind == EDGE_USAGE_COSTS)
         return STATUS_OK;
     for (size_t i = 0; i < sizeof widths / sizeof widths[0]; i++) {
         *out = &widths[i];
@@ -96,38 +321,6 @@ static enum status read_width(struct slice text, const struct width **out)
             return STATUS_OK;
     }
     FAIL_PARAM(STATUS_INVALID, "bucket_width", "bucket_width must be 1m, 1h or 1d.");
-}
-
-static enum status read_group(struct slice word, uint32_t *groups)
-{
-    uint32_t group = slice_is(word, "key")     ? LEDGER_USAGE_KEY
-                     : slice_is(word, "model") ? LEDGER_USAGE_MODEL
-                     : slice_is(word, "class") ? LEDGER_USAGE_CLASS
-                                               : 0;
-    if (group == 0 || (*groups & group) != 0)
-        FAIL_PARAM(STATUS_INVALID, "group_by",
-                   "group_by must be a list of key, model and class, each at most once.");
-    *groups |= group;
-    return STATUS_OK;
-}
-
-/* Words between commas, a comma being "," or "%2C". */
-static enum status read_groups(struct slice text, uint32_t *out)
-{
-    *out = 0;
-    if (text.bytes == NULL)
-        return STATUS_OK;
-    size_t start = 0;
-    for (size_t i = 0; i <= text.length; i++) {
-        bool is_coded = i + 3 <= text.length && (memcmp(text.bytes + i, "%2C", 3) == 0 ||
-                                                 memcmp(text.bytes + i, "%2c", 3) == 0);
-        if (i < text.length && text.bytes[i] != ',' && !is_coded)
-            continue;
-        TRY(read_group((struct slice){text.bytes + start, i - start}, out));
-        i += is_coded ? 2 : 0;
-        start = i + 1;
-    }
-    return STATUS_OK;
 }
 
 /* A page is named by the start of its first bucket. */
@@ -146,43 +339,90 @@ static enum status read_page(struct slice text, struct edge_usage_form *out)
     return STATUS_OK;
 }
 
-static enum status read_times(const struct pieces *pieces, int64_t now_s,
-                              struct edge_usage_form *out)
+static enum status read_times(const struct reading *reading, int64_t now_s)
 {
+    const struct slice *pieces = reading->pieces;
+    struct edge_usage_form *out = reading->form;
     int64_t start_s = 0;
     int64_t end_s = now_s + 1;
-    if (pieces->start_time.bytes == NULL)
+    if (pieces[START_TIME].bytes != NULL)
+        TRY(read_number("start_time", pieces[START_TIME], TIME_MAX_S, &start_s));
+    else if (reading->kind != EDGE_USAGE_REQUESTS)
         FAIL_PARAM(STATUS_INVALID, "start_time", "start_time is missing.");
-    TRY(read_number("start_time", pieces->start_time, TIME_MAX_S, &start_s));
-    if (pieces->end_time.bytes != NULL)
-        TRY(read_number("end_time", pieces->end_time, TIME_MAX_S, &end_s));
+    else
+        end_s = TIME_MAX_S + 1; /* all there are, those of a clock that ran ahead too */
+    if (pieces[END_TIME].bytes != NULL)
+        TRY(read_number("end_time", pieces[END_TIME], TIME_MAX_S, &end_s));
     if (end_s <= start_s)
-        FAIL_PARAM(STATUS_OUT_OF_RANGE, pieces->end_time.bytes != NULL ? "end_time" : "start_time",
+        FAIL_PARAM(STATUS_OUT_OF_RANGE, pieces[END_TIME].bytes != NULL ? "end_time" : "start_time",
                    "end_time must be after start_time.");
     out->start_s = start_s - start_s % out->width_s;
     out->end_s = (end_s - 1) - (end_s - 1) % out->width_s + out->width_s;
     return STATUS_OK;
 }
 
-enum status edge_usage_form_read(struct slice query, int64_t now_s, struct edge_usage_form *out)
+/* A row is named "row_" and its number. */
+static enum status read_after(struct slice text, struct edge_usage_form *out)
 {
-    *out = (struct edge_usage_form){0};
-    struct pieces pieces = {0};
+    if (text.bytes == NULL)
+        return STATUS_OK;
+    bool has_mark = slice_starts_with(text, SLICE("row_"));
+    struct slice digits = {text.bytes + 4, has_mark ? text.length - 4 : 0};
+    if (!has_mark || read_number("after", digits, INT64_C(1) << 60, &out->after) != STATUS_OK ||
+        out->after == 0)
+        FAIL_PARAM(STATUS_INVALID, "after", "after must be the last_id of an answer.");
+    return STATUS_OK;
+}
+
+static enum status read_choice(const char *name, struct slice text, const char *no, const char *yes,
+                               bool *out)
+{
+    *out = text.bytes != NULL && slice_is(text, yes);
+    if (text.bytes != NULL && !*out && !slice_is(text, no))
+        FAIL_PARAM(STATUS_INVALID, name, "%s must be %s or %s.", name, no, yes);
+    return STATUS_OK;
+}
+
+/* OpenAI's batch is our class of that name; what is not batch are the other classes. */
+static enum status read_batch(const struct reading *reading)
+{
+    bool is_batch = false;
+    TRY(read_choice("batch", reading->pieces[BATCH], "false", "true", &is_batch));
+    if (reading->pieces[BATCH].bytes == NULL)
+        return STATUS_OK;
+    struct ledger_usage_words *list = &reading->filter->classes;
+    for (int i = 0; i < SERVICE_CLASS_COUNT; i++) {
+        if ((i == SERVICE_CLASS_BATCH) == is_batch)
+            snprintf(list->words[list->count++], sizeof list->words[0], "%s",
+                     service_class_name((enum service_class)i));
+    }
+    return STATUS_OK;
+}
+
+enum status edge_usage_form_read(enum edge_usage_kind kind, struct slice query, int64_t now_s,
+                                 struct edge_usage_form *out, struct ledger_usage_filter *filter)
+{
+    struct reading reading = {.kind = kind, .form = out, .filter = filter};
     const struct width *width = NULL;
     int64_t limit = 0;
-    TRY(split(query, &pieces));
-    TRY(read_width(pieces.bucket_width, &width));
+    *out = (struct edge_usage_form){.kind = kind};
+    TRY(split(query, &reading));
+    TRY(read_width(&reading, &width));
     out->width_s = width->seconds;
-    TRY(read_times(&pieces, now_s, out));
-    TRY(read_groups(pieces.group_by, &out->group_by));
-    TRY(read_page(pieces.page, out));
+    TRY(read_times(&reading, now_s));
+    TRY(read_page(reading.pieces[PAGE], out));
+    TRY(read_after(reading.pieces[AFTER], out));
+    TRY(read_choice("order", reading.pieces[ORDER], "asc", "desc", &out->is_descending));
+    TRY(read_choice("format", reading.pieces[FORMAT], "json", "csv", &out->is_csv));
+    if (filter != NULL)
+        TRY(read_batch(&reading));
     limit = width->usual;
-    if (pieces.limit.bytes != NULL)
-        TRY(read_number("limit", pieces.limit, width->most, &limit));
+    if (reading.pieces[LIMIT].bytes != NULL)
+        TRY(read_number("limit", reading.pieces[LIMIT], width->most, &limit));
     if (limit < 1)
         FAIL_PARAM(STATUS_OUT_OF_RANGE, "limit", "limit must be at least 1.");
     int64_t left = (out->end_s - out->start_s) / out->width_s;
-    out->buckets = (uint32_t)(left < limit ? left : limit);
+    out->buckets = (uint32_t)(left < limit && kind != EDGE_USAGE_REQUESTS ? left : limit);
     return STATUS_OK;
 }
 
@@ -192,52 +432,4 @@ void edge_usage_form_fill(const struct edge_usage_form *form, struct ledger_usag
     out->width_s = form->width_s;
     out->buckets = form->buckets;
     out->group_by = form->group_by;
-}
-
-static void render_group(const char *name, bool is_grouped, const char *value, struct buffer *out)
-{
-    buffer_printf(out, ",\"%s\":", name);
-    if (is_grouped)
-        buffer_append_json_string(out, slice_of(value));
-    else
-        buffer_append_text(out, "null");
-}
-
-static void render_result(uint32_t group_by, const struct ledger_usage_row *row, struct buffer *out)
-{
-    buffer_printf(out,
-                  "{\"object\":\"usage.result\",\"num_model_requests\":%lld,\"input_tokens\":%lld,"
-                  "\"input_cached_tokens\":%lld,\"output_tokens\":%lld",
-                  (long long)row->requests, (long long)row->prompt_tokens,
-                  (long long)row->cached_tokens, (long long)row->completion_tokens);
-    render_group("key_id", (group_by & LEDGER_USAGE_KEY) != 0, row->key_id, out);
-    render_group("model", (group_by & LEDGER_USAGE_MODEL) != 0, row->model, out);
-    render_group("class", (group_by & LEDGER_USAGE_CLASS) != 0, row->service_class, out);
-    buffer_append_char(out, '}');
-}
-
-void edge_usage_form_render(const struct edge_usage_form *form,
-                            const struct ledger_usage_page *page, struct buffer *out)
-{
-    size_t at = 0;
-    buffer_append_text(out, "{\"object\":\"page\",\"data\":[");
-    for (int64_t start = form->start_s; start < page->end_s; start += form->width_s) {
-        buffer_printf(out,
-                      "%s{\"object\":\"bucket\",\"start_time\":%lld,\"end_time\":%lld,"
-                      "\"results\":[",
-                      start != form->start_s ? "," : "", (long long)start,
-                      (long long)(start + form->width_s));
-        for (size_t first = at; at < page->count && page->rows[at].start_s == start; at++) {
-            if (at != first)
-                buffer_append_char(out, ',');
-            render_result(form->group_by, &page->rows[at], out);
-        }
-        buffer_append_text(out, "]}");
-    }
-    bool has_more = page->end_s < form->end_s;
-    buffer_printf(out, "],\"has_more\":%s,\"next_page\":", has_more ? "true" : "false");
-    if (has_more)
-        buffer_printf(out, "\"page_%lld\"}", (long long)page->end_s);
-    else
-        buffer_append_text(out, "null}");
 }

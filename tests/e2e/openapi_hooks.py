@@ -72,6 +72,8 @@ def within(text, most):
 def keep_bytes(body):
     if "name" in body:
         body["name"] = within(body["name"], 127)
+    if "model" in body:
+        body["model"] = within(body["model"], 127)
     if "group" in body:
         body["group"] = within(body["group"], 127)
     if isinstance(body.get("metadata"), dict):
@@ -145,7 +147,7 @@ def is_time(text):
 
 
 def keep_usage(query):
-    """/v1/usage: a page is one that an answer named, the end is after the start, and how many buckets
+    """Questions about usage: a page is one that an answer named, the end is after the start, and how many buckets
     a page may have depends on their width."""
     if re.fullmatch("page_[0-9]{1,12}", str(query.get("page", ""))):
         del query["page"]
@@ -156,6 +158,9 @@ def keep_usage(query):
             query["end_time"] = max(int(query["end_time"]), start + 1)
     if re.fullmatch("[0-9]{1,4}", str(query.get("limit", ""))) and 31 < int(query["limit"]) <= 1440:
         query["limit"] = 31
+    for name in ("model", "models"):
+        if isinstance(query.get(name), list):
+            query[name] = [within(word, 127) for word in query[name]]
 
 
 @schemathesis.hook
@@ -180,5 +185,5 @@ def before_call(context, case, kwargs):
         keep_issuer(case.method, case.body)
     keep_apart(case.headers or {})
     keep_true(case)
-    if case.path == "/v1/usage" and case.query:
+    if ("usage" in case.path or "costs" in case.path) and case.query:
         keep_usage(case.query)

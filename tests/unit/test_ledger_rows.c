@@ -51,6 +51,7 @@ static struct ledger_row make_row(int number)
                              .prompt_tokens = UINT32_MAX,
                              .cached_tokens = 2,
                              .completion_tokens = 3,
+                             .cost_nano = 1000000007,
                              .is_estimated = true,
                              .queue_us = 4,
                              .prefill_us = 5,
@@ -80,7 +81,7 @@ static void test_columns(void **state)
                                     "'length' and http_code = 201 and prompt_tokens = 4294967295 "
                                     "and cached_tokens = 2 and completion_tokens = 3 and "
                                     "is_estimated = 1 and queue_us = 4 and prefill_us = 5 and "
-                                    "decode_us = 6 and total_us = 7"),
+                                    "decode_us = 6 and total_us = 7 and cost_nano = 1000000007"),
                      1);
 }
 
@@ -103,9 +104,28 @@ static void test_sums_of_many_groups(void **state)
     assert_int_equal(query(fixture, "select count(*) from usage_minutes"), KEYS);
     assert_int_equal(query(fixture, "select count(*) from usage_minutes where requests = 4 and "
                                     "prompt_tokens = 4 * 4294967295 and cached_tokens = 8 and "
-                                    "completion_tokens = 12"),
+                                    "completion_tokens = 12 and cost_nano = 4 * 1000000007"),
                      KEYS);
     assert_int_equal(query(fixture, "select max(minute) from usage_minutes"), (KEYS - 1) / 3);
+}
+
+/* Costs that leave 64 bits stay at their end: within a transaction, and beside what is there. */
+static void test_costs_beyond_64_bits(void **state)
+{
+    struct fixture *fixture = *state;
+    static struct ledger_row row;
+    row = make_row(1);
+    row.cost_nano = INT64_MAX / 2;
+    static const int added[] = {1, 3, 1}; /* INT64_MAX / 2, then all of it */
+    for (size_t i = 0; i < sizeof added / sizeof added[0]; i++) {
+        assert_int_equal(ledger_rows_begin(fixture->rows), STATUS_OK);
+        for (int j = 0; j < added[i]; j++)
+            assert_int_equal(ledger_rows_add(fixture->rows, &row), STATUS_OK);
+        assert_int_equal(ledger_rows_end(fixture->rows, true), STATUS_OK);
+        assert_int_equal(query(fixture, "select cost_nano from usage_minutes"),
+                         i == 0 ? INT64_MAX / 2 : INT64_MAX);
+    }
+    assert_int_equal(query(fixture, "select count(*) from requests"), 5);
 }
 
 static void test_roll_back_gives_sequences_again(void **state)
@@ -319,11 +339,10 @@ static void test_old_rows_go_in_batches(void **state)
     assert_int_equal(query(fixture, "select count(*) from requests"), ROWS / 2 + 1);
 }
 
-/* The file of the first release: its rows and sums are there, and the new index. */
-static void test_file_of_the_first_release(void **state)
+/* A file of an earlier schema (1: the first release's; 2: with the index by
+ * tenant; 3: with the edge's name) with a row. */
+static void make_earlier_file(const struct fixture *fixture, int schema)
 {
-    struct fixture *fixture = *state;
-    ledger_rows_close(fixture->rows);
     assert_int_equal(unlink(fixture->path), 0);
     sqlite3 *connection;
     assert_int_equal(sqlite3_open(fixture->path, &connection), SQLITE_OK);
@@ -346,20 +365,54 @@ static void test_file_of_the_first_release(void **state)
         "insert into requests values ((1 << 48) + 7, 60000000, 'req_7', 'tnt', 'key', 'm', '/v1', "
         "'standard', 'stop', 200, 5, 0, 6, 0, 1, 2, 3, 4);"
         "insert into usage_minutes values (1, 'tnt', 'key', 'm', 'standard', 1, 5, 0, 6);";
+    const char *second = "create index usage_minutes_tenant on usage_minutes (tenant_id, minute);"
+                         "insert into schema_steps values (2, 2);";
+    const char *third = "create table edges (id integer primary key, name text not null) strict;"
+                        "insert into edges values (1, '0123456789abcdef');"
+                        "insert into schema_steps values (3, 3);";
     assert_int_equal(sqlite3_exec(connection, sql, NULL, NULL, NULL), SQLITE_OK);
+    if (schema >= 2)
+        assert_int_equal(sqlite3_exec(connection, second, NULL, NULL, NULL), SQLITE_OK);
+    if (schema >= 3)
+        assert_int_equal(sqlite3_exec(connection, third, NULL, NULL, NULL), SQLITE_OK);
     sqlite3_close(connection);
-    assert_int_equal(ledger_rows_open(&fixture->rows, fixture->path, false), STATUS_OK);
-    static struct ledger_row row;
-    row = make_row(3);
-    assert_int_equal(ledger_rows_begin(fixture->rows), STATUS_OK);
-    assert_int_equal(ledger_rows_add(fixture->rows, &row), STATUS_OK);
-    assert_int_equal(ledger_rows_end(fixture->rows, true), STATUS_OK);
-    assert_int_equal(query(fixture, "select max(id) - (1 << 48) from requests"), 8);
-    assert_int_equal(query(fixture, "select sum(completion_tokens) from usage_minutes indexed by "
-                                    "usage_minutes_tenant where tenant_id = 'tnt'"),
-                     6 + 3);
-    assert_true(query(fixture, "select max(number) from schema_steps") >= 3);
-    assert_int_equal(query(fixture, "select length(name) from edges"), 16);
+}
+
+/* Rows and sums are there and have cost nothing, new ones go on where they were. */
+static void test_files_of_earlier_schemas(void **state)
+{
+    struct fixture *fixture = *state;
+    for (int schema = 1; schema <= 3; schema++) {
+        ledger_rows_close(fixture->rows);
+        make_earlier_file(fixture, schema);
+        assert_int_equal(ledger_rows_open(&fixture->rows, fixture->path, false), STATUS_OK);
+        static struct ledger_row row;
+        row = make_row(3);
+        assert_int_equal(ledger_rows_begin(fixture->rows), STATUS_OK);
+        assert_int_equal(ledger_rows_add(fixture->rows, &row), STATUS_OK);
+        assert_int_equal(ledger_rows_end(fixture->rows, true), STATUS_OK);
+        assert_int_equal(query(fixture, "select max(id) - (1 << 48) from requests"), 8);
+        assert_int_equal(query(fixture, "select sum(completion_tokens) from usage_minutes indexed "
+                                        "by usage_minutes_tenant where tenant_id = 'tnt'"),
+                         6 + 3);
+        assert_int_equal(query(fixture, "select sum(cost_nano) from usage_minutes"), 1000000007);
+        assert_int_equal(query(fixture, "select sum(cost_nano) from requests where id = (1 << 48) "
+                                        "+ 7"),
+                         0);
+        assert_int_equal(query(fixture, "select length(name) from edges"), 16);
+        assert_int_equal(query(fixture, "select max(number) from schema_steps"), 4);
+    }
+}
+
+/* What a newer version has written is not touched. */
+static void test_file_of_a_newer_schema(void **state)
+{
+    struct fixture *fixture = *state;
+    struct ledger_rows *rows;
+    assert_int_equal(query(fixture, "insert into schema_steps values (5, 0) returning number"), 5);
+    assert_int_equal(ledger_rows_open(&rows, fixture->path, false), STATUS_CONFLICT);
+    assert_null(rows);
+    assert_int_equal(query(fixture, "select count(*) from schema_steps"), 5);
 }
 
 int main(int argc, char **argv)
@@ -370,7 +423,9 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(test_old_rows_go, setup, teardown),
         cmocka_unit_test_setup_teardown(test_rows_of_the_future_go_later, setup, teardown),
         cmocka_unit_test_setup_teardown(test_old_rows_go_in_batches, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_file_of_the_first_release, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_files_of_earlier_schemas, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_file_of_a_newer_schema, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_costs_beyond_64_bits, setup, teardown),
         cmocka_unit_test_setup_teardown(test_columns, setup, teardown),
         cmocka_unit_test_setup_teardown(test_sums_of_many_groups, setup, teardown),
         cmocka_unit_test_setup_teardown(test_roll_back_gives_sequences_again, setup, teardown),

@@ -15,6 +15,12 @@ struct fixture {
     struct ledger_usage *usage;
 };
 
+static int64_t price_of(void *context, const struct ledger_row *row)
+{
+    (void)context;
+    return INT64_C(1000000) * row->cached_tokens + 7;
+}
+
 enum { DAY_S = 86400, START_S = 1700006400 /* a midnight, UTC */ };
 
 static int setup(void **state)
@@ -22,8 +28,10 @@ static int setup(void **state)
     struct fixture *fixture = calloc(1, sizeof *fixture);
     kit_folder_make(fixture->folder);
     snprintf(fixture->path, sizeof fixture->path, "%s/ledger.db", fixture->folder);
-    assert_int_equal(ledger_open(&fixture->ledger, &(struct ledger_options){.path = fixture->path}),
-                     STATUS_OK);
+    assert_int_equal(
+        ledger_open(&fixture->ledger,
+                    &(struct ledger_options){.path = fixture->path, .price = price_of}),
+        STATUS_OK);
     assert_int_equal(ledger_usage_open(&fixture->usage, fixture->path), STATUS_OK);
     *state = fixture;
     return 0;
@@ -75,6 +83,7 @@ static struct ledger_row row_of(int i)
                              .prompt_tokens = (uint32_t)i + 10,
                              .cached_tokens = (uint32_t)i,
                              .completion_tokens = (uint32_t)i % 11};
+    row.cost_nano = INT64_C(1000000) * i + 7; /* by price_of; what a caller says does not count */
     snprintf(row.request_id, sizeof row.request_id, "req_%d", i);
     snprintf(row.tenant_id, sizeof row.tenant_id, "tnt_%d", i % 3);
     snprintf(row.key_id, sizeof row.key_id, "key_%d_%d", i % 3, i % 4);
@@ -96,6 +105,7 @@ static void append(struct fixture *fixture, int count)
     atomic_store(&committed, 0);
     for (int i = 0; i < count; i++) {
         struct ledger_row row = row_of(i);
+        row.cost_nano = -1;
         assert_int_equal(ledger_append(fixture->ledger, &row, on_committed, NULL), STATUS_OK);
     }
     for (int i = 0; i < 20000 && atomic_load(&committed) < count; i++)
@@ -132,6 +142,7 @@ static void check_page(const struct ledger_usage_query *query, const struct ledg
         int64_t prompt = 0;
         int64_t cached = 0;
         int64_t completion = 0;
+        int64_t cost = 0;
         for (int j = 0; j < count; j++) {
             struct ledger_row row = row_of(j);
             if (!row_matches(query, sum, &row))
@@ -140,12 +151,14 @@ static void check_page(const struct ledger_usage_query *query, const struct ledg
             prompt += row.prompt_tokens;
             cached += row.cached_tokens;
             completion += row.completion_tokens;
+            cost += row.cost_nano;
         }
         assert_true(rows > 0);
         assert_int_equal(sum->requests, rows);
         assert_int_equal(sum->prompt_tokens, prompt);
         assert_int_equal(sum->cached_tokens, cached);
         assert_int_equal(sum->completion_tokens, completion);
+        assert_int_equal(sum->cost_nano, cost);
         assert_true(i == 0 || sum->start_s >= page->rows[i - 1].start_s);
         requests += rows;
     }

@@ -1,0 +1,17 @@
+/* price_load: prices at the start and the end of the directory.
+ *
+ * Owns:     nothing by itself.
+ * Thread:   tenants_open's and tenants_close's: nobody else has the directory.
+ * Cost:     all rows of the table prices.
+ * Not here: changes and looking (price).
+ */
+#pragma once
+
+#include "config/base/status.h"
+
+struct sqlite3;
+struct tenants;
+
+/* CORRUPT or LIMIT for rows out of their bounds. */
+enum status price_load(struct tenants *tenants, struct sqlite3 *connection);
+void price_free_all(struct tenants *tenants);
