@@ -45,13 +45,11 @@ static void row_texts(sqlite3_stmt *statement, struct ledger_row *row)
     const struct {
         char *out;
         size_t capacity;
-    } texts[TEXTS] = {{row->request_id, sizeof row->request_id},
-                      {row->tenant_id, sizeof row->tenant_id},
-                      {row->key_id, sizeof row->key_id},
-                      {row->model, sizeof row->model},
-                      {row->route, sizeof row->route},
-                      {row->service_class, sizeof row->service_class},
-                      {row->finish, sizeof row->finish}};
+    } texts[TEXTS] = {
+        {row->request_id, sizeof row->request_id}, {row->tenant_id, sizeof row->tenant_id},
+        {row->key_id, sizeof row->key_id},         {row->model, sizeof row->model},
+        {row->route, sizeof row->route},           {row->service_class, sizeof row->service_class},
+        {row->finish, sizeof row->finish}};
     for (int i = 0; i < TEXTS; i++) {
         const unsigned char *text = sqlite3_column_text(statement, COLUMN_TEXTS + i);
         snprintf(texts[i].out, texts[i].capacity, "%s", text != NULL ? (const char *)text : "");
@@ -111,8 +109,8 @@ enum status ledger_requests_read(sqlite3 *connection, struct ledger_requests *re
         FAIL(STATUS_NO_MEMORY, "no memory for an answer about usage");
     bool is_from_end = requests->is_descending && requests->after == 0;
     sqlite3_stmt *statement = NULL;
-    int code = sqlite3_prepare_v2(
-        connection, requests->is_descending ? backward_sql : forward_sql, -1, &statement, NULL);
+    int code = sqlite3_prepare_v2(connection, requests->is_descending ? backward_sql : forward_sql,
+                                  -1, &statement, NULL);
     if (code == SQLITE_OK)
         code = sqlite3_bind_int64(statement, 1, is_from_end ? INT64_MAX : requests->after);
     enum status status = store_status(code, "ledger");

@@ -21,7 +21,7 @@ struct ledger_requests {
     bool is_descending;
     uint32_t limit;                           /* 1 … LIMIT_USAGE_REQUESTS */
     const struct ledger_usage_filter *filter; /* NULL: none */
-    /* The answer; the asker frees `rows` with ledger_requests_deinit. `sequence` is the row's id. */
+    /* The answer; ledger_requests_deinit frees `rows`, whose `sequence` is the row's id. */
     struct ledger_row *rows;
     size_t count;
     int64_t last; /* the next page's `after`: the last row that was looked at */

@@ -88,8 +88,7 @@ static void query_sql(const struct ledger_usage_query *query, struct buffer *out
         query->model[0] != '\0' ? " and model = ?6" : "",
         query->service_class[0] != '\0' ? " and service_class = ?7" : "");
     query_lists(query, out);
-    buffer_append_text(out,
-                       " group by bucket, t, k, m, c order by bucket, t, k, m, c limit ?8");
+    buffer_append_text(out, " group by bucket, t, k, m, c order by bucket, t, k, m, c limit ?8");
 }
 
 static int query_bind(sqlite3_stmt *statement, const struct ledger_usage_query *query)
@@ -110,8 +109,8 @@ static int query_bind(sqlite3_stmt *statement, const struct ledger_usage_query *
         const struct ledger_usage_words *words = query_list(query, list);
         int first = LIST_PARAMETERS + list * LIMIT_USAGE_WORDS;
         for (uint32_t i = 0; i < words->count; i++)
-            failed |= sqlite3_bind_text(statement, first + (int)i, words->words[i], -1,
-                                        SQLITE_STATIC);
+            failed |=
+                sqlite3_bind_text(statement, first + (int)i, words->words[i], -1, SQLITE_STATIC);
     }
     return failed;
 }

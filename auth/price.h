@@ -21,9 +21,9 @@
 enum { PRICE_CURRENCY_BYTES = 4 };
 
 struct price {
-    char id[LIMIT_ID_BYTES];               /* "prc_" and 20 base62 characters */
-    char plan_id[LIMIT_ID_BYTES];          /* "": of tenants whose plan has none, or that have none */
-    char model[LEDGER_MODEL_BYTES];        /* "": all */
+    char id[LIMIT_ID_BYTES];        /* "prc_" and 20 base62 characters */
+    char plan_id[LIMIT_ID_BYTES];   /* "": of tenants whose plan has none, or that have none */
+    char model[LEDGER_MODEL_BYTES]; /* "": all */
     char service_class[LEDGER_WORD_BYTES]; /* "": all */
     char currency[PRICE_CURRENCY_BYTES];   /* three small letters */
     int64_t input_nano;                    /* of a token, in nano-units: 0 … LIMIT_PRICE_NANO */

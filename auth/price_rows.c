@@ -7,17 +7,16 @@
 
 enum status price_rows_insert(sqlite3 *connection, const struct price *price)
 {
-    const struct tenant_rows_parameter parameters[] = {
-        P_TEXT(price->id),
-        P_TEXT(price->plan_id),
-        P_TEXT(price->model),
-        P_TEXT(price->service_class),
-        P_TEXT(price->currency),
-        P_NUMBER(price->input_nano),
-        P_NUMBER(price->cached_input_nano),
-        P_NUMBER(price->output_nano),
-        P_NUMBER(price->effective_at_s),
-        P_NUMBER(price->created_at_s)};
+    const struct tenant_rows_parameter parameters[] = {P_TEXT(price->id),
+                                                       P_TEXT(price->plan_id),
+                                                       P_TEXT(price->model),
+                                                       P_TEXT(price->service_class),
+                                                       P_TEXT(price->currency),
+                                                       P_NUMBER(price->input_nano),
+                                                       P_NUMBER(price->cached_input_nano),
+                                                       P_NUMBER(price->output_nano),
+                                                       P_NUMBER(price->effective_at_s),
+                                                       P_NUMBER(price->created_at_s)};
     return tenant_rows_change(
         connection,
         "insert into prices (id, plan_id, model, service_class, currency, input_nano, "

@@ -67,7 +67,7 @@ struct admin_call {
     struct buffer out;
     int code; /* 200 unless the function says otherwise */
     const char *content_type;
-    int64_t revision; /* its etag; 0 = none */
+    int64_t revision;   /* its etag; 0 = none */
     char next_page[32]; /* told as x-next-page, for answers that are no JSON; "": none */
     bool is_replayed;   /* the answer that was given to the same call before */
 

@@ -75,8 +75,7 @@ static enum status body_text(const char *member, const char *flag, const char *t
     return STATUS_OK;
 }
 
-static enum status body_number(const char *member, const char *flag, const char *text,
-                               json_t *body)
+static enum status body_number(const char *member, const char *flag, const char *text, json_t *body)
 {
     int64_t number = 0;
     if (text == NULL)
@@ -117,8 +116,7 @@ enum status cli_price_create(struct cli_call *call)
     json_t *body = json_object();
     enum status status = body_make(call, body);
     if (status == STATUS_OK)
-        status =
-            ask(call, &(struct cli_api_request){.method = "POST", .path = PATH, .body = body});
+        status = ask(call, &(struct cli_api_request){.method = "POST", .path = PATH, .body = body});
     json_decref(body);
     return status;
 }

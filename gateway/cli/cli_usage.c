@@ -111,10 +111,10 @@ static enum status query_times(const struct cli_call *call, int64_t now_s, int64
 /* All that the pages have told so far. */
 struct pages {
     struct cli_call *call;
-    json_t *rows;   /* of JSON */
+    json_t *rows;      /* of JSON */
     struct buffer csv; /* of CSV, with one line of names */
-    size_t count;   /* of rows */
-    json_t *page;   /* the last one */
+    size_t count;      /* of rows */
+    json_t *page;      /* the last one */
 };
 
 static enum status pages_csv(struct pages *pages, const struct buffer *body)
@@ -163,9 +163,9 @@ static enum status pages_read(struct pages *pages, const char *query, const char
             buffer_printf(&path, "&%s=%s", parameter, next);
         status = path.status;
         if (status == STATUS_OK)
-            status = cli_api_ask(
-                pages->call->api,
-                &(struct cli_api_request){.method = "GET", .path = path.bytes}, &answer);
+            status = cli_api_ask(pages->call->api,
+                                 &(struct cli_api_request){.method = "GET", .path = path.bytes},
+                                 &answer);
         if (status == STATUS_OK)
             status = is_csv ? pages_csv(pages, &answer.body) : pages_json(pages, &answer.body);
         if (status == STATUS_OK && next[0] != '\0' && strcmp(next, answer.next_page) == 0)

@@ -225,8 +225,8 @@ static const struct parameter *parameter_find(const struct reading *reading, str
     if (!decode(name, plain, sizeof plain))
         return NULL;
     size_t length = strlen(plain);
-    bool is_list = (reading->kind & OPENAI) != 0 && length > 2 &&
-                   strcmp(plain + length - 2, "[]") == 0;
+    bool is_list =
+        (reading->kind & OPENAI) != 0 && length > 2 && strcmp(plain + length - 2, "[]") == 0;
     plain[length - (is_list ? 2 : 0)] = '\0';
     for (size_t i = 0; i < sizeof parameters / sizeof parameters[0]; i++) {
         const struct parameter *parameter = &parameters[i];

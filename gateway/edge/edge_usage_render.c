@@ -76,7 +76,8 @@ static void render_organization(const struct edge_usage_form *form,
 static void render_costs(const struct edge_usage_form *form, const struct ledger_usage_row *row,
                          const char *currency, struct buffer *out)
 {
-    buffer_printf(out, "{\"object\":\"organization.costs.result\",\"amount\":{\"value\":%lld.%09lld",
+    buffer_printf(out,
+                  "{\"object\":\"organization.costs.result\",\"amount\":{\"value\":%lld.%09lld",
                   (long long)(row->cost_nano / NANO), (long long)(row->cost_nano % NANO));
     render_currency(currency, out);
     buffer_append_text(out, "},\"line_item\":null");

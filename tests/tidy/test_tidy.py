@@ -33,7 +33,8 @@ FRONT_DOORS = {
     "config/config.h", "config/options.def", "config/store.h", "radix/radix_tree.h",
     "kernels/kernels.h", "kernels/tensor.h", "auth/auth.h", "auth/quota.h", "auth/quota_limits.h",
     "auth/quota_limits.def", "auth/ledger.h",
-    "auth/ledger_usage.h", "auth/redis_url.h", "auth/usage_redis.h",
+    "auth/ledger_usage.h", "auth/ledger_requests.h", "auth/price.h",
+    "auth/redis_url.h", "auth/usage_redis.h",
     "auth/issuer.h", "auth/tenant.h", "auth/tenant_prompt.h", "engine/engine.h",
     "engine/engine_show.h",
     "kernels/cuda/cuda_device.h",  # what `banyan version` prints
@@ -46,7 +47,7 @@ LIBRARIES = {
     r"khash\.h|htslib/": r"gateway/http/h2o_compat\.h",
     r"openssl/": r"auth/auth_crypto\.[ch]|auth/auth[a-z_]*\.c|gateway/http/(tls[a-z_]*|h2o_compat|listener)\.[ch]|gateway/cli/cli_https\.c",
     r"jansson\.h": r"config/config[a-z_]*\.[ch]|auth/[a-z_]+\.c|gateway/(edge|admin|cli|engine_http)/[a-z_]+\.[ch]",
-    r"sqlite3\.h": r"config/store[a-z_]*\.[ch]|auth/(issuer|ledger|tenant|quota)[a-z_]*\.[ch]",
+    r"sqlite3\.h": r"config/store[a-z_]*\.[ch]|auth/(issuer|ledger|tenant|quota|price)[a-z_]*\.[ch]",
     r"pcre2\.h": r"engine/text/[a-z_]+\.[ch]",
     r"jwt\.h": r"auth/auth_jwt\.c",
     r"hiredis": r"auth/redis_link\.c",

@@ -74,8 +74,7 @@ static void test_sums_and_costs(void **state)
         201);
     edge_kit_member("id", price, sizeof price);
     generate(3);
-    snprintf(filter, sizeof filter, "&tenant_id=%s&group_by=tenant,key,model,class",
-             kit.tenant_id);
+    snprintf(filter, sizeof filter, "&tenant_id=%s&group_by=tenant,key,model,class", kit.tenant_id);
     json_t *page = ask_json(since("/admin/v1/usage", 3600, filter));
     assert_int_equal(sum_of(page, "num_model_requests"), before + 3);
     int64_t cost = 3 * (3 * 100 + 2 * 10 + 3 * 1000);
@@ -83,9 +82,8 @@ static void test_sums_and_costs(void **state)
     edge_text_has(answer, "\"currency\":\"usd\"");
     edge_text_has(answer, kit.tenant_id);
     json_decref(page);
-    assert_int_equal(total(since("/admin/v1/usage", 3600, "&tenant_id=tnt_nobody"),
-                           "num_model_requests"),
-                     0);
+    assert_int_equal(
+        total(since("/admin/v1/usage", 3600, "&tenant_id=tnt_nobody"), "num_model_requests"), 0);
     assert_int_equal(total(since("/admin/v1/usage", 3600, "&class=batch"), "num_model_requests"),
                      0);
     assert_int_equal(total(since("/v1/organization/usage/completions", 3600,
@@ -161,13 +159,14 @@ static void test_refusals(void **state)
     static const struct {
         const char *path;
         const char *param;
-    } wrong[] = {{"/admin/v1/usage", "start_time"},
-                 {"/admin/v1/usage?start_time=0&group_by=tenants", "group_by"},
-                 {"/admin/v1/usage?start_time=0&format=pdf", "format"},
-                 {"/admin/v1/usage?start_time=0&project_ids=a", "query"},
-                 {"/admin/v1/usage/requests?after=x", "after"},
-                 {"/v1/organization/usage/completions?start_time=0&bucket_width=1w", "bucket_width"},
-                 {"/v1/organization/costs?start_time=0&limit=181", "limit"}};
+    } wrong[] = {
+        {"/admin/v1/usage", "start_time"},
+        {"/admin/v1/usage?start_time=0&group_by=tenants", "group_by"},
+        {"/admin/v1/usage?start_time=0&format=pdf", "format"},
+        {"/admin/v1/usage?start_time=0&project_ids=a", "query"},
+        {"/admin/v1/usage/requests?after=x", "after"},
+        {"/v1/organization/usage/completions?start_time=0&bucket_width=1w", "bucket_width"},
+        {"/v1/organization/costs?start_time=0&limit=181", "limit"}};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         snprintf(path, sizeof path, "\"param\":\"%s\"", wrong[i].param);
         assert_int_equal(edge_kit_admin("GET", wrong[i].path, ""), 400);

@@ -165,9 +165,10 @@ static void test_filled_query(void **state)
 static void test_admins_words(void **state)
 {
     (void)state;
-    struct edge_usage_form form = right_of(
-        EDGE_USAGE_ALL, "start_time=0&group_by=tenant,class&tenant_id=tnt_1,tnt_2&key_id=key_a%2Ckey_b"
-                        "&model=org%2Fm%20l&class=batch,realtime&format=csv");
+    struct edge_usage_form form =
+        right_of(EDGE_USAGE_ALL,
+                 "start_time=0&group_by=tenant,class&tenant_id=tnt_1,tnt_2&key_id=key_a%2Ckey_b"
+                 "&model=org%2Fm%20l&class=batch,realtime&format=csv");
     assert_int_equal(form.group_by, LEDGER_USAGE_TENANT | LEDGER_USAGE_CLASS);
     assert_true(form.is_csv);
     assert_int_equal(filter.tenants.count, 2);
@@ -177,10 +178,18 @@ static void test_admins_words(void **state)
     assert_int_equal(filter.models.count, 1);
     assert_string_equal(filter.models.words[0], "org/m l");
     assert_int_equal(filter.classes.count, 2);
-    static const char *const lists[] = {"tenant_id=",        "tenant_id=a,",   "tenant_id=a%20b",
-                                        "tenant_id=%zz",     "tenant_id=a%0",  "key_id=a%00",
-                                        "key_id=a/b",        "model=%0a",      "model=a,,b",
-                                        "class=urgent",      "class=",         "format=xml",
+    static const char *const lists[] = {"tenant_id=",
+                                        "tenant_id=a,",
+                                        "tenant_id=a%20b",
+                                        "tenant_id=%zz",
+                                        "tenant_id=a%0",
+                                        "key_id=a%00",
+                                        "key_id=a/b",
+                                        "model=%0a",
+                                        "model=a,,b",
+                                        "class=urgent",
+                                        "class=",
+                                        "format=xml",
                                         "tenant_id=a&tenant_id=b"};
     for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
         char query[96];
@@ -244,7 +253,8 @@ static void test_requests_words(void **state)
     assert_int_equal(form.buckets, 1000);
     assert_true(form.is_descending);
     assert_true(form.after == INT64_C(281474976710657));
-    static const char *const marks[] = {"", "row_", "row_0", "row_x", "5", "row_9999999999999999999"};
+    static const char *const marks[] = {"",      "row_", "row_0",
+                                        "row_x", "5",    "row_9999999999999999999"};
     for (size_t i = 0; i < sizeof marks / sizeof marks[0]; i++) {
         char query[64];
         snprintf(query, sizeof query, "after=%s", marks[i]);
@@ -259,10 +269,10 @@ static void test_requests_words(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ranges), cmocka_unit_test(test_limits_by_width),
-        cmocka_unit_test(test_groups), cmocka_unit_test(test_wrong_queries),
-        cmocka_unit_test(test_pages),  cmocka_unit_test(test_filled_query),
-        cmocka_unit_test(test_admins_words), cmocka_unit_test(test_openais_words),
+        cmocka_unit_test(test_ranges),         cmocka_unit_test(test_limits_by_width),
+        cmocka_unit_test(test_groups),         cmocka_unit_test(test_wrong_queries),
+        cmocka_unit_test(test_pages),          cmocka_unit_test(test_filled_query),
+        cmocka_unit_test(test_admins_words),   cmocka_unit_test(test_openais_words),
         cmocka_unit_test(test_requests_words),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

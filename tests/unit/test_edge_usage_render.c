@@ -140,10 +140,17 @@ static void test_csv_of_hostile_names(void **state)
 {
     (void)state;
     static const char *const names[][2] = {
-        {"=1+1", ",'=1+1,"},         {"+1", ",'+1,"},       {"-1", ",'-1,"},
-        {"@SUM(1)", ",'@SUM(1),"},   {"\tx", ",'\tx,"},     {"\rx", ",\"'\rx\","},
-        {"a\nb", ",\"a\nb\","},     {"a,b", ",\"a,b\","}, {"\"", ",\"\"\"\","},
-        {"plain-1.gguf", ",plain-1.gguf,"}, {"", ",,"},
+        {"=1+1", ",'=1+1,"},
+        {"+1", ",'+1,"},
+        {"-1", ",'-1,"},
+        {"@SUM(1)", ",'@SUM(1),"},
+        {"\tx", ",'\tx,"},
+        {"\rx", ",\"'\rx\","},
+        {"a\nb", ",\"a\nb\","},
+        {"a,b", ",\"a,b\","},
+        {"\"", ",\"\"\"\","},
+        {"plain-1.gguf", ",plain-1.gguf,"},
+        {"", ",,"},
     };
     struct edge_usage_form form = form_of(EDGE_USAGE_ALL, 0);
     form.is_csv = true;
@@ -194,8 +201,9 @@ static void test_requests(void **state)
     buffer_clear(&out);
     form.is_csv = true;
     edge_usage_render_requests(&form, &requests, "", &out);
-    edge_text_has(out.bytes, "\r\nrow_281474976710657,2023-11-15T00:00:00.000042Z,req_1,tnt_1,key_1,"
-                             "m,/v1/completions,batch,stop,200,5,2,3,true,1,2,3,4,9,\r\n");
+    edge_text_has(out.bytes,
+                  "\r\nrow_281474976710657,2023-11-15T00:00:00.000042Z,req_1,tnt_1,key_1,"
+                  "m,/v1/completions,batch,stop,200,5,2,3,true,1,2,3,4,9,\r\n");
     requests = (struct ledger_requests){0};
     buffer_clear(&out);
     form.is_csv = false;
@@ -208,9 +216,12 @@ int main(void)
 {
 #define WITH_OUT(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
     const struct CMUnitTest tests[] = {
-        WITH_OUT(test_own),          WITH_OUT(test_all),
-        WITH_OUT(test_organization), WITH_OUT(test_csv),
-        WITH_OUT(test_csv_of_hostile_names), WITH_OUT(test_requests),
+        WITH_OUT(test_own),
+        WITH_OUT(test_all),
+        WITH_OUT(test_organization),
+        WITH_OUT(test_csv),
+        WITH_OUT(test_csv_of_hostile_names),
+        WITH_OUT(test_requests),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -159,8 +159,9 @@ static void test_times_and_words(void **state)
     fill(fixture);
     struct ledger_usage_filter filter = {.tenants = {1, {"tnt_1"}}};
     for (int turn = 0; turn < 2; turn++) {
-        check(fixture, (struct ledger_requests){
-                           .start_us = 20000000, .end_us = 100000000, .limit = 9, .filter = &filter});
+        check(fixture,
+              (struct ledger_requests){
+                  .start_us = 20000000, .end_us = 100000000, .limit = 9, .filter = &filter});
         check(fixture, (struct ledger_requests){.start_us = INT64_C(86400000000),
                                                 .end_us = INT64_MAX,
                                                 .limit = 3,
@@ -192,7 +193,7 @@ static void test_a_page_that_finds_nothing(void **state)
         assert_int_equal(requests.count, 0);
         assert_int_equal(requests.has_more, page < 3);
         assert_true(requests.last == (INT64_C(1) << 48) + (page < 3 ? page * LIMIT_USAGE_SCAN
-                                                                     : 2 * LIMIT_USAGE_SCAN + 1));
+                                                                    : 2 * LIMIT_USAGE_SCAN + 1));
         requests.after = requests.last;
         ledger_requests_deinit(&requests);
     }

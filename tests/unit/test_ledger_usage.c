@@ -28,10 +28,9 @@ static int setup(void **state)
     struct fixture *fixture = calloc(1, sizeof *fixture);
     kit_folder_make(fixture->folder);
     snprintf(fixture->path, sizeof fixture->path, "%s/ledger.db", fixture->folder);
-    assert_int_equal(
-        ledger_open(&fixture->ledger,
-                    &(struct ledger_options){.path = fixture->path, .price = price_of}),
-        STATUS_OK);
+    assert_int_equal(ledger_open(&fixture->ledger, &(struct ledger_options){.path = fixture->path,
+                                                                            .price = price_of}),
+                     STATUS_OK);
     assert_int_equal(ledger_usage_open(&fixture->usage, fixture->path), STATUS_OK);
     *state = fixture;
     return 0;
@@ -245,7 +244,7 @@ static void test_full_pages(void **state)
     snprintf(sql, sizeof sql,
              "with recursive n(i) as (select 0 union all select i + 1 from n where i < %d) "
              "insert into usage_minutes select %d + i / %d, 'tnt', 'key_' || (i %% %d), 'm', 'c', "
-             "1, 2, 0, 3 from n",
+             "1, 2, 0, 3, 0 from n",
              3 * 2000 - 1, START_S / 60, 2000, 2000);
     assert_int_equal(sqlite3_exec(connection, sql, NULL, NULL, NULL), SQLITE_OK);
     struct asked asked = {
@@ -263,7 +262,7 @@ static void test_full_pages(void **state)
     /* Exactly a page's worth, then one more, in one bucket. */
     snprintf(sql, sizeof sql,
              "with recursive n(i) as (select 0 union all select i + 1 from n where i < %d) "
-             "insert into usage_minutes select %d, 'tnt', 'k' || i, 'm', 'c', 1, 2, 0, 3 from n",
+             "insert into usage_minutes select %d, 'tnt', 'k' || i, 'm', 'c', 1, 2, 0, 3, 0 from n",
              LIMIT_USAGE_ROWS - 1, START_S / 60 + 1440);
     assert_int_equal(sqlite3_exec(connection, sql, NULL, NULL, NULL), SQLITE_OK);
     asked.task.query.start_s = START_S + DAY_S;
@@ -271,7 +270,7 @@ static void test_full_pages(void **state)
     assert_int_equal(asked.task.page.count, LIMIT_USAGE_ROWS);
     ledger_usage_page_deinit(&asked.task.page);
     snprintf(sql, sizeof sql,
-             "insert into usage_minutes values (%d, 'tnt', 'z', 'm', 'c', 1, 2, 0, 3)",
+             "insert into usage_minutes values (%d, 'tnt', 'z', 'm', 'c', 1, 2, 0, 3, 0)",
              START_S / 60 + 1440);
     assert_int_equal(sqlite3_exec(connection, sql, NULL, NULL, NULL), SQLITE_OK);
     assert_int_equal(ask(fixture, &asked), STATUS_OUT_OF_RANGE);
@@ -290,7 +289,8 @@ static void test_too_much_work(void **state)
         "alter table usage_minutes rename to kept; create view usage_minutes as with recursive "
         "n(i) as (select 0 union all select i + 1 from n where i < 1000000000) select i as minute, "
         "'t' as tenant_id, 'k' as key_id, 'm' as model, 'c' as service_class, 1 as requests, 1 as "
-        "prompt_tokens, 1 as cached_tokens, 1 as completion_tokens from n where exists "
+        "prompt_tokens, 1 as cached_tokens, 1 as completion_tokens, 0 as cost_nano from n where "
+        "exists "
         "(select 1 from sqlite_schema);"; /* a real table, so that the view's end is noticed */
     assert_int_equal(sqlite3_exec(connection, sql, NULL, NULL, NULL), SQLITE_OK);
     struct asked asked = {.task.query = {.start_s = START_S, .width_s = 60, .buckets = 1}};

@@ -277,9 +277,12 @@ int main(void)
 {
 #define WITH_KIT(test) cmocka_unit_test_setup_teardown(test, tenant_kit_setup, tenant_kit_teardown)
     const struct CMUnitTest tests[] = {
-        WITH_KIT(test_the_price_that_says_most), WITH_KIT(test_from_a_moment_on),
-        WITH_KIT(test_what_a_row_costs),         WITH_KIT(test_refusals_change_nothing),
-        WITH_KIT(test_delete_and_list),          WITH_KIT(test_look_ups_of_many),
+        WITH_KIT(test_the_price_that_says_most),
+        WITH_KIT(test_from_a_moment_on),
+        WITH_KIT(test_what_a_row_costs),
+        WITH_KIT(test_refusals_change_nothing),
+        WITH_KIT(test_delete_and_list),
+        WITH_KIT(test_look_ups_of_many),
         WITH_KIT(test_limit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -57,9 +57,9 @@ static void test_round_trip(void **state)
 static void test_rows_out_of_their_bounds(void **state)
 {
     struct tenant_kit *kit = *state;
-    static const char *const wrong[] = {
-        "input_nano = -1",  "cached_input_nano = 1000000001", "output_nano = -5",
-        "currency = 'euro'", "effective_at_s = -1",           "plan_id = printf('%100d', 1)"};
+    static const char *const wrong[] = {"input_nano = -1",     "cached_input_nano = 1000000001",
+                                        "output_nano = -5",    "currency = 'euro'",
+                                        "effective_at_s = -1", "plan_id = printf('%100d', 1)"};
     struct price seen[1];
     struct sqlite3 *connection;
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
