@@ -7,6 +7,7 @@
 #include "auth/auth_method.h"
 #include "auth/auth_secrets.h"
 #include "auth/auth_token.h"
+#include "auth/certificate_auth.h"
 #include "auth/issuer_auth.h"
 #include "auth/tenant_auth.h"
 #include "config/base/mem.h"
@@ -16,9 +17,10 @@ struct auth {
 };
 
 static const struct {
-    bool (*recognises)(struct slice credential);
-    enum status (*authenticate)(struct auth_method_context *context, struct slice credential,
-                                bool want_admin, struct principal *out);
+    bool (*recognises)(const struct auth_credential *credential);
+    enum status (*authenticate)(struct auth_method_context *context,
+                                const struct auth_credential *credential, bool want_admin,
+                                struct principal *out);
 } methods[] = {
 #define METHOD(name) {auth_##name##_recognises, auth_##name##_authenticate},
 #include "auth/methods.def"
@@ -60,6 +62,7 @@ static enum status open_secrets(struct auth *auth, const char *data_dir, struct 
     TRY(status);
     TRY(issuers_open(&auth->context.issuers, auth->context.tenants, auth->context.pepper,
                      data_dir));
+    TRY(certificates_open(&auth->context.certificates, auth->context.tenants));
     return auth_token_open(&auth->context.tokens);
 }
 
@@ -83,6 +86,7 @@ void auth_close(struct auth *auth)
     if (auth == NULL)
         return;
     auth_token_close(auth->context.tokens);
+    certificates_close(auth->context.certificates);
     issuers_close(auth->context.issuers);
     tenants_close(auth->context.tenants);
     auth_crypto_forget(auth, sizeof *auth);
@@ -99,32 +103,58 @@ struct issuers *auth_issuers(struct auth *auth)
     return auth->context.issuers;
 }
 
+struct certificates *auth_certificates(struct auth *auth)
+{
+    return auth->context.certificates;
+}
+
 enum status auth_find_account(struct auth *auth, const uint8_t tenant_hash[16],
                               const uint8_t key_hash[16], char tenant_id[LIMIT_ID_BYTES],
                               char key_id[LIMIT_ID_BYTES])
 {
     struct auth_method_context *context = &auth->context;
-    if (issuers_find_hash(context->issuers, key_hash, key_id) == STATUS_OK)
+    if (issuers_find_hash(context->issuers, key_hash, key_id) == STATUS_OK ||
+        certificates_find_hash(context->certificates, key_hash, key_id) == STATUS_OK)
         return tenants_find_hash(context->tenants, tenant_hash, tenant_id);
     return tenants_find_account(context->tenants, tenant_hash, key_hash, tenant_id, key_id);
 }
 
-enum status auth_authenticate(struct auth *auth, struct slice credential, bool want_admin,
-                              struct principal *out)
+/* A text beside a certificate that is required: the text says who it is, the certificate that the
+ * text is used where it belongs. */
+static enum status check_agrees(struct auth *auth, const struct auth_credential *credential,
+                                bool want_admin, const struct principal *found)
 {
-    if (credential.length == 0)
+    struct principal other;
+    const struct auth_credential alone = {.certificate = credential->certificate};
+    if (credential->certificate == NULL ||
+        auth_certificate_authenticate(&auth->context, &alone, want_admin, &other) != STATUS_OK ||
+        strcmp(found->tenant_id, other.tenant_id) != 0)
+        FAIL(STATUS_FORBIDDEN,
+             "The client certificate of this connection is not the same tenant's as the key.");
+    return STATUS_OK;
+}
+
+enum status auth_authenticate(struct auth *auth, const struct auth_credential *credential,
+                              bool want_admin, struct principal *out)
+{
+    bool is_text = credential->text.length > 0;
+    if (!is_text && credential->certificate == NULL)
         FAIL(STATUS_KEY_MISSING,
              "no API key was given; send it as 'Authorization: Bearer sk-by-…'");
     for (size_t i = 0; i < sizeof methods / sizeof methods[0]; i++) {
-        if (methods[i].recognises(credential))
-            return methods[i].authenticate(&auth->context, credential, want_admin, out);
+        if (!methods[i].recognises(credential))
+            continue;
+        TRY(methods[i].authenticate(&auth->context, credential, want_admin, out));
+        return is_text && credential->must_agree ? check_agrees(auth, credential, want_admin, out)
+                                                 : STATUS_OK;
     }
     FAIL(STATUS_KEY_INVALID, "the credential has no form that is known here");
 }
 
 bool auth_wants_check(struct auth *auth, struct slice credential)
 {
-    return auth_token_recognises(credential) && !auth_token_is_known(&auth->context, credential);
+    return auth_token_recognises(&(struct auth_credential){.text = credential}) &&
+           !auth_token_is_known(&auth->context, credential);
 }
 
 enum status auth_check(struct auth *auth, struct slice credential)
@@ -136,23 +166,38 @@ enum status auth_key_about(struct auth *auth, const struct principal *principal,
                            struct tenant_key *out)
 {
     struct issuer issuer;
+    struct certificate certificate;
     struct auth_method_context *context = &auth->context;
+    struct slice tenant_id = slice_of(principal->tenant_id);
     struct slice id = slice_of(principal->key_id);
-    if (issuer_get(context->issuers, id, &issuer) != STATUS_OK)
-        return tenants_key_get(context->tenants, slice_of(principal->tenant_id), id, out);
-    *out = (struct tenant_key){.scopes = principal->scopes,
-                               .created_at_s = issuer.created_at_s,
-                               .revision = issuer.revision};
-    memcpy(out->id, issuer.id, sizeof out->id);
+    *out = (struct tenant_key){.scopes = principal->scopes};
+    memcpy(out->id, principal->key_id, sizeof out->id);
     memcpy(out->tenant_id, principal->tenant_id, sizeof out->tenant_id);
-    memcpy(out->name, issuer.name, sizeof out->name);
-    return STATUS_OK;
+    if (issuer_get(context->issuers, id, &issuer) == STATUS_OK) {
+        out->created_at_s = issuer.created_at_s;
+        out->revision = issuer.revision;
+        memcpy(out->name, issuer.name, sizeof out->name);
+        return STATUS_OK;
+    }
+    if (certificate_get(context->certificates, tenant_id, id, &certificate) == STATUS_OK) {
+        out->created_at_s = certificate.created_at_s;
+        out->expires_at_s = certificate.expires_at_s;
+        out->revision = certificate.revision;
+        memcpy(out->name, certificate.label, sizeof out->name);
+        return STATUS_OK;
+    }
+    return tenants_key_get(context->tenants, tenant_id, id, out);
 }
 
 enum status auth_refresh(struct auth *auth, struct principal *principal)
 {
     const struct principal before = *principal;
-    switch (tenants_key_standing(auth->context.tenants, before.key_id, principal)) {
+    struct auth_method_context *context = &auth->context;
+    enum tenant_match match =
+        certificates_standing(context->certificates, before.key_id, principal);
+    if (match == TENANT_MATCH_WRONG)
+        match = tenants_key_standing(context->tenants, before.key_id, principal);
+    switch (match) {
     case TENANT_MATCH_OPEN:
         return STATUS_OK;
     case TENANT_MATCH_SUSPENDED:

@@ -1,10 +1,11 @@
 /* auth: a credential → who is calling and what they may do.
  *
- * Owns:     the list of methods (methods.def: API keys, tokens of issuers), the pepper and the
- *           domain secret, the scopes' words.
+ * Owns:     the list of methods (methods.def: API keys, tokens of issuers, certificates), the
+ *           pepper and the domain secret, the scopes' words.
  * Thread:   any.
  * Cost:     an API key: one CRC, one look-up, one HMAC-SHA-256 (well under 1 µs in all); a token
- *           that is known: an HMAC over all of it, 1 to 4 µs.
+ *           that is known: an HMAC over all of it, 1 to 4 µs; a certificate: a look-up for its
+ *           fingerprint and one for each of its names.
  * Not here: HTTP headers (edge, admin), quotas (quota).
  */
 #pragma once
@@ -13,8 +14,10 @@
 #include <stdint.h>
 
 #include "auth/tenant.h"
+#include "config/base/peer_certificate.h"
 
 struct auth;
+struct certificates;
 struct issuers;
 
 enum auth_scope {
@@ -34,7 +37,7 @@ enum auth_scope {
 struct principal {
     bool is_admin;
     char tenant_id[LIMIT_ID_BYTES];
-    char key_id[LIMIT_ID_BYTES]; /* of a token: its issuer's id */
+    char key_id[LIMIT_ID_BYTES]; /* of a token: its issuer's id; of a certificate: its row's */
     uint32_t scopes;
     uint32_t weight;
     enum service_class default_class;
@@ -58,12 +61,21 @@ enum status auth_open(struct auth **out, const char *data_dir, struct store *sto
 void auth_close(struct auth *auth);
 struct tenants *auth_tenants(struct auth *auth);
 struct issuers *auth_issuers(struct auth *auth);
+struct certificates *auth_certificates(struct auth *auth);
+
+/* What a client has shown of itself. */
+struct auth_credential {
+    struct slice text; /* of a header: a key or a token, which decides; empty: none came */
+    const struct peer_certificate *certificate; /* its connection's, verified; NULL: none */
+    bool must_agree; /* beside a text, too, the certificate must be there and the same tenant's */
+};
 
 /* KEY_MISSING for an empty credential; KEY_INVALID for every other reason (check digits wrong,
  * unknown, revoked, expired: the message tells a typo from the rest, and no more). FORBIDDEN when
- * the tenant is suspended. An admin key never opens the tenants' face, nor the other way. */
-enum status auth_authenticate(struct auth *auth, struct slice credential, bool want_admin,
-                              struct principal *out);
+ * the tenant is suspended, or when text and certificate do not agree and must. An admin's key or
+ * certificate never opens the tenants' face, nor the other way. */
+enum status auth_authenticate(struct auth *auth, const struct auth_credential *credential,
+                              bool want_admin, struct principal *out);
 
 /* A token that was not seen lately is UNAVAILABLE to auth_authenticate: its signature takes too
  * long for an event loop. Whether a credential is one; then auth_check, on a thread that may wait,
@@ -71,7 +83,8 @@ enum status auth_authenticate(struct auth *auth, struct slice credential, bool w
 bool auth_wants_check(struct auth *auth, struct slice credential);
 enum status auth_check(struct auth *auth, struct slice credential);
 
-/* The key behind a principal as its owner sees it; of a token the issuer's name, and its scopes. */
+/* The key behind a principal as its owner sees it; of a token the issuer's name, of a certificate
+ * its label; and its scopes. */
 enum status auth_key_about(struct auth *auth, const struct principal *principal,
                            struct tenant_key *out);
 
@@ -84,7 +97,7 @@ uint32_t auth_scope_find(struct slice word);
 void auth_scopes_append(uint32_t scopes, struct buffer *out);
 
 /* Whose names these are: a final record's row is written under the ids, also when the key has been
- * revoked or the tenant archived since. NOT_FOUND; O(1) for a key, O(tenants) for a token. */
+ * revoked or the tenant archived since. NOT_FOUND; O(1) for a key, O(tenants) for others. */
 enum status auth_find_account(struct auth *auth, const uint8_t tenant_hash[16],
                               const uint8_t key_hash[16], char tenant_id[LIMIT_ID_BYTES],
                               char key_id[LIMIT_ID_BYTES]);

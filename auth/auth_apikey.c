@@ -92,9 +92,9 @@ void auth_apikey_redact(struct slice value, char out[LIMIT_ID_BYTES])
              value.bytes, 3, value.bytes + value.length - 3);
 }
 
-bool auth_apikey_recognises(struct slice credential)
+bool auth_apikey_recognises(const struct auth_credential *credential)
 {
-    return credential.length > 0; /* last of the methods: whatever no other one knows */
+    return credential->text.length > 0; /* last of the methods: whatever no other one knows */
 }
 
 /* One sentence for unknown, wrong, revoked and expired keys: a stranger learns nothing. */
@@ -105,13 +105,14 @@ static enum status authenticate_refuse(enum tenant_match match)
     FAIL(STATUS_KEY_INVALID, "the API key is not valid");
 }
 
-enum status auth_apikey_authenticate(struct auth_method_context *context, struct slice credential,
-                                     bool want_admin, struct principal *out)
+enum status auth_apikey_authenticate(struct auth_method_context *context,
+                                     const struct auth_credential *credential, bool want_admin,
+                                     struct principal *out)
 {
     struct auth_apikey read;
     uint8_t hash[AUTH_CRYPTO_BYTES];
-    TRY(auth_apikey_read(credential, &read));
-    TRY(auth_crypto_hmac(context->pepper, credential, hash));
+    TRY(auth_apikey_read(credential->text, &read));
+    TRY(auth_crypto_hmac(context->pepper, credential->text, hash));
     enum tenant_match match = tenants_key_match(context->tenants, read.id, hash, out);
     if (match != TENANT_MATCH_OPEN)
         return authenticate_refuse(match);

@@ -9,6 +9,7 @@
 
 #include "auth/auth.h"
 #include "auth/auth_crypto.h"
+#include "auth/certificate.h"
 #include "auth/issuer.h"
 
 struct auth_tokens;
@@ -16,16 +17,17 @@ struct auth_tokens;
 struct auth_method_context {
     struct tenants *tenants;
     struct issuers *issuers;
+    struct certificates *certificates;
     struct auth_tokens *tokens;
     uint8_t pepper[AUTH_CRYPTO_BYTES];
 };
 
-/* auth_<name>_recognises: whether a credential (never empty) has this method's form.
+/* auth_<name>_recognises: whether a credential (never empty) is this method's to judge.
  * auth_<name>_authenticate: fills `out`; errors as of auth_authenticate. */
 #define METHOD(name)                                                                               \
-    bool auth_##name##_recognises(struct slice credential);                                        \
+    bool auth_##name##_recognises(const struct auth_credential *credential);                       \
     enum status auth_##name##_authenticate(struct auth_method_context *context,                    \
-                                           struct slice credential, bool want_admin,               \
-                                           struct principal *out);
+                                           const struct auth_credential *credential,               \
+                                           bool want_admin, struct principal *out);
 #include "auth/methods.def"
 #undef METHOD

@@ -39,9 +39,10 @@ void auth_token_close(struct auth_tokens *tokens)
 }
 
 /* No other credential has a dot in it. */
-bool auth_token_recognises(struct slice credential)
+bool auth_token_recognises(const struct auth_credential *credential)
 {
-    return credential.length > 0 && memchr(credential.bytes, '.', credential.length) != NULL;
+    struct slice text = credential->text;
+    return text.length > 0 && memchr(text.bytes, '.', text.length) != NULL;
 }
 
 static enum status refuse(enum auth_jwt_reason reason)
@@ -198,13 +199,14 @@ enum status auth_token_check(struct auth_method_context *context, struct slice c
 
 /* --- the method --- */
 
-enum status auth_token_authenticate(struct auth_method_context *context, struct slice credential,
-                                    bool want_admin, struct principal *out)
+enum status auth_token_authenticate(struct auth_method_context *context,
+                                    const struct auth_credential *credential, bool want_admin,
+                                    struct principal *out)
 {
     struct auth_token_entry entry;
     if (want_admin)
         FAIL(STATUS_KEY_INVALID, "An issuer's token does not open the config API.");
-    if (!known_find(context, credential, &entry))
+    if (!known_find(context, credential->text, &entry))
         FAIL(STATUS_UNAVAILABLE, "The token could not be checked now; try again shortly.");
     if (entry.reason != AUTH_JWT_NONE)
         return refuse(entry.reason);

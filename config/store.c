@@ -151,6 +151,23 @@ static const char *const store_steps[] = {
     " created_at_s integer not null,"
     " unique (plan_id, model, service_class, effective_at_s)"
     ") strict;",
+
+    "create table certificates (" /* of clients: whose they are */
+    " number integer primary key autoincrement,"
+    " id text not null unique,"
+    " tenant_id text references tenants (id)," /* null: an admin's */
+    " label text not null,"
+    " kind integer not null check (kind between 0 and 2)," /* enum certificate_match */
+    " value text not null,"
+    " scopes integer not null,"
+    " created_at_s integer not null,"
+    " expires_at_s integer not null,"
+    " revoked_at_s integer not null,"
+    " revision integer not null"
+    ") strict;"
+    /* A revoked fingerprint is so for ever; a name may be given to another. */
+    "create unique index certificates_value on certificates (kind, value)"
+    " where revoked_at_s = 0 or kind = 0;",
 };
 
 enum status store_status(int code, const char *what)

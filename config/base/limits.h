@@ -104,6 +104,13 @@
 #define LIMIT_TOKEN_CHECKS   64 /* that wait for the one thread that checks: some 25 ms of work */
 #define LIMIT_TOKEN_FAILURES 20 /* bad tokens of an address at once; then ten a second */
 
+/* --- certificates of clients --- */
+#define LIMIT_CERTIFICATES       100000 /* rows: one for each tenant */
+#define LIMIT_PEER_NAMES         16     /* of one: a workload's URI, a machine's few names */
+#define LIMIT_PEER_NAME_BYTES    256 /* a SPIFFE id may have 2,048, in use are some 100; DNS: 253 */
+#define LIMIT_CLIENT_CHAIN       3   /* between a certificate and its root; one or two in use */
+#define LIMIT_CLIENT_CHAIN_BYTES (32 * 1024) /* of a handshake; OpenSSL's own is 100 KiB */
+
 /* --- config API --- */
 #define LIMIT_OVERLAP_S             604800       /* both keys of a rotation work: a week at most */
 #define LIMIT_TIME_S                253402300799 /* the end of year 9999: a date that was meant */

@@ -169,7 +169,8 @@ static void test_last_uses_are_written(void **state)
             SQLITE_OK);
         assert_int_equal(admin_open(&admin, test.loop), STATUS_OK);
         usleep(1100000 * (useconds_t)round); /* a use is noted once a second */
-        assert_int_equal(auth_authenticate(auth, key, true, &principal), STATUS_OK);
+        const struct auth_credential credential = {.text = key};
+        assert_int_equal(auth_authenticate(auth, &credential, true, &principal), STATUS_OK);
         if (round == 1) /* every minute, so not now, but at the end */
             admin_close(&admin);
         loop_timer_arm(test.timer, 0);

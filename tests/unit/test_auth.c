@@ -71,6 +71,13 @@ static void make_tenant(struct fixture *fixture, const char *name, struct tenant
     assert_int_equal(kit_key(tenants, slice_of(tenant->id), SLICE("k"), 0, &key, value), STATUS_OK);
 }
 
+static enum status authenticate(struct fixture *fixture, struct slice text, bool want_admin,
+                                struct principal *out)
+{
+    return auth_authenticate(fixture->auth, &(struct auth_credential){.text = text}, want_admin,
+                             out);
+}
+
 static void read_admin_key(struct fixture *fixture, char value[LIMIT_KEY_BYTES])
 {
     char path[128];
@@ -96,8 +103,8 @@ static void test_two_tenants(void **state)
     make_tenant(fixture, "two", &two, key_two);
     struct principal p1;
     struct principal p2;
-    assert_int_equal(auth_authenticate(fixture->auth, slice_of(key_one), false, &p1), STATUS_OK);
-    assert_int_equal(auth_authenticate(fixture->auth, slice_of(key_two), false, &p2), STATUS_OK);
+    assert_int_equal(authenticate(fixture, slice_of(key_one), false, &p1), STATUS_OK);
+    assert_int_equal(authenticate(fixture, slice_of(key_two), false, &p2), STATUS_OK);
     assert_string_equal(p1.tenant_id, one.id);
     assert_string_equal(p2.tenant_id, two.id);
     assert_false(p1.is_admin);
@@ -111,7 +118,7 @@ static void test_two_tenants(void **state)
     fixture_stop(fixture);
     fixture_start(fixture);
     struct principal again;
-    assert_int_equal(auth_authenticate(fixture->auth, slice_of(key_one), false, &again), STATUS_OK);
+    assert_int_equal(authenticate(fixture, slice_of(key_one), false, &again), STATUS_OK);
     assert_memory_equal(again.domain, p1.domain, 16);
     assert_memory_equal(again.tenant_hash, p1.tenant_hash, 16);
     assert_string_equal(again.key_id, p1.key_id);
@@ -129,8 +136,7 @@ static void test_account_of_a_record(void **state)
         char name[16];
         snprintf(name, sizeof name, "t%d", i);
         make_tenant(fixture, name, &tenants[i], value);
-        assert_int_equal(auth_authenticate(fixture->auth, slice_of(value), false, &principals[i]),
-                         STATUS_OK);
+        assert_int_equal(authenticate(fixture, slice_of(value), false, &principals[i]), STATUS_OK);
     }
     struct auth_secrets secrets;
     uint8_t mac[AUTH_CRYPTO_BYTES];
@@ -177,20 +183,18 @@ static void test_refusals(void **state)
     struct principal principal;
     char key[LIMIT_KEY_BYTES];
     make_tenant(fixture, "one", &tenant, key);
-    assert_int_equal(auth_authenticate(fixture->auth, SLICE(""), false, &principal),
-                     STATUS_KEY_MISSING);
-    assert_int_equal(auth_authenticate(fixture->auth, SLICE("sk-other"), false, &principal),
+    assert_int_equal(authenticate(fixture, SLICE(""), false, &principal), STATUS_KEY_MISSING);
+    assert_int_equal(authenticate(fixture, SLICE("sk-other"), false, &principal),
                      STATUS_KEY_INVALID);
     assert_non_null(strstr(status_note()->message, "form"));
 
     key[20] = key[20] == 'a' ? 'b' : 'a';
-    assert_int_equal(auth_authenticate(fixture->auth, slice_of(key), false, &principal),
-                     STATUS_KEY_INVALID);
+    assert_int_equal(authenticate(fixture, slice_of(key), false, &principal), STATUS_KEY_INVALID);
     assert_non_null(strstr(status_note()->message, "mistyped"));
 
     char stranger[LIMIT_KEY_BYTES];
     auth_apikey_make(false, stranger);
-    assert_int_equal(auth_authenticate(fixture->auth, slice_of(stranger), false, &principal),
+    assert_int_equal(authenticate(fixture, slice_of(stranger), false, &principal),
                      STATUS_KEY_INVALID);
     assert_string_equal(status_note()->message, "the API key is not valid");
     assert_null(strstr(status_note()->message, stranger));
@@ -214,10 +218,10 @@ static void test_other_secret(void **state)
     for (size_t i = AUTH_APIKEY_CHECK; i > 0; i--, crc /= 62)
         forged[before + i] = digits[crc % 62];
     assert_int_equal(auth_apikey_read(slice_of(forged), &read), STATUS_OK);
-    assert_int_equal(auth_authenticate(fixture->auth, slice_of(forged), false, &principal),
+    assert_int_equal(authenticate(fixture, slice_of(forged), false, &principal),
                      STATUS_KEY_INVALID);
     assert_string_equal(status_note()->message, "the API key is not valid");
-    assert_int_equal(auth_authenticate(fixture->auth, slice_of(key), false, &principal), STATUS_OK);
+    assert_int_equal(authenticate(fixture, slice_of(key), false, &principal), STATUS_OK);
 }
 
 static void test_revoked(void **state)
@@ -228,19 +232,16 @@ static void test_revoked(void **state)
     struct tenant_key key;
     char value[LIMIT_KEY_BYTES];
     make_tenant(fixture, "one", &tenant, value);
-    assert_int_equal(auth_authenticate(fixture->auth, slice_of(value), false, &principal),
-                     STATUS_OK);
+    assert_int_equal(authenticate(fixture, slice_of(value), false, &principal), STATUS_OK);
     for (int i = 0; i < 2; i++)
         assert_int_equal(tenants_key_revoke(auth_tenants(fixture->auth), &change,
                                             slice_of(tenant.id), slice_of(principal.key_id), &key),
                          STATUS_OK);
-    assert_int_equal(auth_authenticate(fixture->auth, slice_of(value), false, &principal),
-                     STATUS_KEY_INVALID);
+    assert_int_equal(authenticate(fixture, slice_of(value), false, &principal), STATUS_KEY_INVALID);
     assert_string_equal(status_note()->message, "the API key is not valid");
     fixture_stop(fixture);
     fixture_start(fixture);
-    assert_int_equal(auth_authenticate(fixture->auth, slice_of(value), false, &principal),
-                     STATUS_KEY_INVALID);
+    assert_int_equal(authenticate(fixture, slice_of(value), false, &principal), STATUS_KEY_INVALID);
 }
 
 static void test_bootstrap(void **state)
@@ -252,13 +253,11 @@ static void test_bootstrap(void **state)
     assert_int_equal(auth_bootstrap(fixture->auth, fixture->folder, &made), STATUS_OK);
     assert_true(made);
     read_admin_key(fixture, value);
-    assert_int_equal(auth_authenticate(fixture->auth, slice_of(value), true, &principal),
-                     STATUS_OK);
+    assert_int_equal(authenticate(fixture, slice_of(value), true, &principal), STATUS_OK);
     assert_true(principal.is_admin);
     assert_int_equal(principal.scopes, AUTH_SCOPES_ADMIN);
     assert_string_equal(principal.tenant_id, "");
-    assert_int_equal(auth_authenticate(fixture->auth, slice_of(value), false, &principal),
-                     STATUS_KEY_INVALID);
+    assert_int_equal(authenticate(fixture, slice_of(value), false, &principal), STATUS_KEY_INVALID);
 
     /* Not again, also after a restart … */
     assert_int_equal(auth_bootstrap(fixture->auth, fixture->folder, &made), STATUS_OK);
@@ -297,8 +296,7 @@ static void test_refresh(void **state)
     struct principal principal;
     char value[LIMIT_KEY_BYTES];
     make_tenant(fixture, "one", &tenant, value);
-    assert_int_equal(auth_authenticate(fixture->auth, slice_of(value), false, &principal),
-                     STATUS_OK);
+    assert_int_equal(authenticate(fixture, slice_of(value), false, &principal), STATUS_OK);
     assert_int_equal(auth_refresh(fixture->auth, &principal), STATUS_OK);
     const struct tenant_key_fields scopes = {.given = TENANT_KEY_SCOPES,
                                              .scopes = AUTH_SCOPE_USAGE_READ};
@@ -343,8 +341,7 @@ static void test_tenant_key_opens_no_admin_face(void **state)
     struct principal principal;
     char value[LIMIT_KEY_BYTES];
     make_tenant(fixture, "one", &tenant, value);
-    assert_int_equal(auth_authenticate(fixture->auth, slice_of(value), true, &principal),
-                     STATUS_KEY_INVALID);
+    assert_int_equal(authenticate(fixture, slice_of(value), true, &principal), STATUS_KEY_INVALID);
 }
 
 static void test_lost_secrets_stop_the_start(void **state)
@@ -371,8 +368,7 @@ static void test_lost_secrets_stop_the_start(void **state)
     assert_int_equal(chmod(path, 0600), 0);
     assert_int_equal(auth_open(&fixture->auth, fixture->folder, fixture->store), STATUS_OK);
     struct principal principal;
-    assert_int_equal(auth_authenticate(fixture->auth, slice_of(value), false, &principal),
-                     STATUS_OK);
+    assert_int_equal(authenticate(fixture, slice_of(value), false, &principal), STATUS_OK);
 }
 
 /* Every allocation of an opening fails once: an error each time, nothing leaked (ASan says). */

@@ -61,7 +61,8 @@ static struct slice token_for(struct fixture *fixture, int with, int64_t seconds
 
 static enum status ask(struct fixture *fixture, struct slice token, struct principal *out)
 {
-    return auth_token_authenticate(&fixture->context, token, false, out);
+    const struct auth_credential credential = {.text = token};
+    return auth_token_authenticate(&fixture->context, &credential, false, out);
 }
 
 /* Unknown, checked, and what it is then. */
@@ -105,14 +106,15 @@ static void test_principal(void **state)
         assert_int_equal(issuers_find_hash(fixture->context.issuers, principal.key_hash, issuer_id),
                          STATUS_OK);
         assert_string_equal(issuer_id, fixture->issuer.id);
-        assert_int_equal(auth_token_authenticate(&fixture->context, token, true, &principal),
+        const struct auth_credential credential = {.text = token};
+        assert_int_equal(auth_token_authenticate(&fixture->context, &credential, true, &principal),
                          STATUS_KEY_INVALID);
     }
     assert_int_equal(tenants_find_hash(fixture->context.tenants, principal.key_hash, tenant_id),
                      STATUS_NOT_FOUND);
-    assert_true(auth_token_recognises(SLICE("a.b")));
-    assert_false(auth_token_recognises(SLICE("sk-by-abc")));
-    assert_false(auth_token_recognises(SLICE("")));
+    assert_true(auth_token_recognises(&(struct auth_credential){.text = SLICE("a.b")}));
+    assert_false(auth_token_recognises(&(struct auth_credential){.text = SLICE("sk-by-abc")}));
+    assert_false(auth_token_recognises(&(struct auth_credential){.text = SLICE("")}));
 }
 
 static void test_how_long(void **state)

@@ -1,0 +1,89 @@
+#include "auth/certificate_rows.h"
+
+#include <sqlite3.h>
+
+#define P_TEXT   TENANT_ROWS_TEXT
+#define P_NUMBER TENANT_ROWS_NUMBER
+
+enum status certificate_rows_insert(sqlite3 *connection, const struct certificate *row)
+{
+    const struct tenant_rows_parameter parameters[] = {
+        P_TEXT(row->id),
+        {.text = row->tenant_id, .is_null = row->tenant_id[0] == '\0'},
+        P_TEXT(row->label),
+        P_NUMBER((int64_t)row->match),
+        P_TEXT(row->value),
+        P_NUMBER(row->scopes),
+        P_NUMBER(row->created_at_s),
+        P_NUMBER(row->expires_at_s),
+        P_NUMBER(row->revoked_at_s),
+        P_NUMBER(row->revision)};
+    return tenant_rows_change(connection,
+                              "insert into certificates (id, tenant_id, label, kind, value, "
+                              "scopes, created_at_s, expires_at_s, revoked_at_s, revision) "
+                              "values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                              parameters, sizeof parameters / sizeof parameters[0]);
+}
+
+enum status certificate_rows_update(sqlite3 *connection, const struct certificate *row)
+{
+    const struct tenant_rows_parameter parameters[] = {
+        P_TEXT(row->label),          P_NUMBER(row->scopes),   P_NUMBER(row->expires_at_s),
+        P_NUMBER(row->revoked_at_s), P_NUMBER(row->revision), P_TEXT(row->id)};
+    return tenant_rows_change(connection,
+                              "update certificates set label = ?, scopes = ?, expires_at_s = ?, "
+                              "revoked_at_s = ?, revision = ? where id = ?",
+                              parameters, sizeof parameters / sizeof parameters[0]);
+}
+
+static bool column_read(sqlite3_stmt *statement, int column, char *out, size_t capacity)
+{
+    const char *text = (const char *)sqlite3_column_text(statement, column);
+    size_t length = (size_t)sqlite3_column_bytes(statement, column);
+    out[0] = '\0';
+    if (text == NULL)
+        return true; /* null: an admin's */
+    if (length >= capacity || strlen(text) != length)
+        return false;
+    memcpy(out, text, length + 1);
+    return true;
+}
+
+static enum status read_row(sqlite3_stmt *statement, void *context,
+                            enum status (*take)(void *, const struct certificate *))
+{
+    struct certificate row = {.scopes = (uint32_t)sqlite3_column_int64(statement, 5),
+                              .created_at_s = sqlite3_column_int64(statement, 6),
+                              .expires_at_s = sqlite3_column_int64(statement, 7),
+                              .revoked_at_s = sqlite3_column_int64(statement, 8),
+                              .revision = sqlite3_column_int64(statement, 9)};
+    int64_t match = sqlite3_column_int64(statement, 3);
+    row.match = (enum certificate_match)match;
+    if (!column_read(statement, 0, row.id, sizeof row.id) ||
+        !column_read(statement, 1, row.tenant_id, sizeof row.tenant_id) ||
+        !column_read(statement, 2, row.label, sizeof row.label) ||
+        !column_read(statement, 4, row.value, sizeof row.value) || match < 0 ||
+        match > CERTIFICATE_DNS || row.revision < 1)
+        FAIL(STATUS_CORRUPT, "a row of the table certificates is out of its bounds");
+    return take(context, &row);
+}
+
+enum status certificate_rows_load(sqlite3 *connection, void *context,
+                                  enum status (*take)(void *, const struct certificate *))
+{
+    sqlite3_stmt *statement;
+    TRY(tenant_rows_prepare(connection,
+                            "select id, tenant_id, label, kind, value, scopes, created_at_s, "
+                            "expires_at_s, revoked_at_s, revision from certificates "
+                            "order by number",
+                            NULL, 0, &statement));
+    enum status status = STATUS_OK;
+    int code;
+    while (status == STATUS_OK && (code = sqlite3_step(statement)) != SQLITE_DONE) {
+        status = store_status(code, "database");
+        if (status == STATUS_OK)
+            status = read_row(statement, context, take);
+    }
+    sqlite3_finalize(statement);
+    return status;
+}
