@@ -178,6 +178,35 @@ static void run_reloaded(void *context, const struct config *config)
     run->admin.config = config;
 }
 
+/* One listener's certificates of clients. A setting that would do nothing is refused. */
+static enum status open_clients(struct tls_context *tls, const char *name, const char *mode,
+                                const char *ca_path, const char *crl_path)
+{
+    bool is_required = strcmp(mode, "required") == 0;
+    bool is_off = strcmp(mode, "off") == 0;
+    if (!is_required && !is_off && strcmp(mode, "optional") != 0)
+        FAIL_PARAM(STATUS_INVALID, name, "%s is off, optional or required", name);
+    if (is_off != (ca_path[0] == '\0'))
+        FAIL_PARAM(STATUS_INVALID, name, "%s and its authorities are given together or not at all",
+                   name);
+    if (is_off)
+        return STATUS_OK;
+    return tls_context_ask_clients(tls, &(struct tls_clients){ca_path, crl_path, is_required});
+}
+
+static enum status open_clients_all(const struct edge *edge)
+{
+    const struct config *config = edge->config;
+    TRY(open_clients(edge->public_tls, "client_cert", config->client_cert, config->client_ca,
+                     config->client_crl));
+    TRY(open_clients(edge->admin_tls, "admin_client_cert", config->admin_client_cert,
+                     config->admin_client_ca, config->client_crl));
+    if (config->client_crl[0] != '\0' && config->client_ca[0] == '\0' &&
+        config->admin_client_ca[0] == '\0')
+        FAIL_PARAM(STATUS_INVALID, "client_crl", "client_crl is of no use without client_ca");
+    return STATUS_OK;
+}
+
 static enum status open_tls(struct run *run)
 {
     struct edge *edge = &run->edge;
@@ -197,6 +226,7 @@ static enum status open_tls(struct run *run)
     const char *key_path = is_own ? key : config->tls_key;
     TRY(tls_context_open(&edge->public_tls, cert_path, key_path, "banyan-public"));
     TRY(tls_context_open(&edge->admin_tls, cert_path, key_path, "banyan-admin"));
+    TRY(open_clients_all(edge));
     return edge_reload_create(&run->reload, edge, run->options->sources, cert_path, key_path,
                               run_reloaded, run);
 }

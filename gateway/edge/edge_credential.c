@@ -39,7 +39,8 @@ enum status edge_credential_read(const struct http_request *request, struct slic
 enum status edge_credential_check(struct auth *auth, const struct http_request *request,
                                   bool want_admin, struct principal *out)
 {
-    struct slice key;
-    TRY(edge_credential_read(request, &key));
-    return auth_authenticate(auth, key, want_admin, out);
+    struct auth_credential credential = {0};
+    credential.certificate = http_peer_certificate(request, &credential.must_agree);
+    TRY(edge_credential_read(request, &credential.text));
+    return auth_authenticate(auth, &credential, want_admin, out);
 }

@@ -1,4 +1,5 @@
-/* edge_credential: the API key or token of a request, from its headers, and who it stands for.
+/* edge_credential: the API key or token of a request, from its headers, or its connection's
+ * certificate, and who it stands for.
  *
  * Owns:     nothing; the credential is borrowed from the request.
  * Thread:   the loop's thread.
@@ -18,7 +19,8 @@ enum status edge_credential_bearer(struct slice header, struct slice *out);
  * KEY_INVALID when one is given twice or is no key. */
 enum status edge_credential_read(const struct http_request *request, struct slice *out);
 
-/* From `authorization: Bearer`, else `x-api-key`. KEY_MISSING when there is neither, KEY_INVALID
- * when one is given twice or is no key. */
+/* From `authorization: Bearer`, else `x-api-key`, else the certificate that the connection was made
+ * with. KEY_MISSING when there is none of them, KEY_INVALID when a header is given twice or is no
+ * key, FORBIDDEN when certificate and key must agree and do not. */
 enum status edge_credential_check(struct auth *auth, const struct http_request *request,
                                   bool want_admin, struct principal *out);

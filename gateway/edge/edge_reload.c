@@ -42,14 +42,16 @@ static bool file_look(struct reload_file *file)
     return is_other;
 }
 
-/* Both listeners have the files' contents, or the first one to fail says why. They are the same
- * two files: the second can fail alone only when they are replaced in between. */
+/* Both listeners have the files' contents, or neither, and the first one to fail says why. */
 static enum status reload_tls(struct edge_reload *reload)
 {
     (void)file_look(&reload->cert);
     (void)file_look(&reload->key);
-    TRY(tls_context_reload(reload->edge->public_tls));
-    return tls_context_reload(reload->edge->admin_tls);
+    TRY(tls_context_read(reload->edge->public_tls));
+    TRY(tls_context_read(reload->edge->admin_tls));
+    tls_context_take(reload->edge->public_tls);
+    tls_context_take(reload->edge->admin_tls);
+    return STATUS_OK;
 }
 
 static void reload_refused(void)

@@ -34,7 +34,21 @@ static struct metric *init_one(struct metrics *registry, enum metric_kind kind, 
     return metrics_get(registry, kind, name, help, labels, NULL, 0);
 }
 
-void door_metrics_init(struct door_metrics *door, struct metrics *registry, const char *listener)
+/* Of listeners that ask for none, no series. */
+static void init_clients(struct door_metrics *door, struct metrics *registry, const char *listener)
+{
+    door->clients[TLS_CLIENT_FINE] =
+        init_one(registry, METRIC_COUNTER, "banyan_client_certificates_total",
+                 "Connections made with a certificate that is right.", listener, NULL);
+    for (int why = TLS_CLIENT_FINE + 1; why < TLS_CLIENT_REASONS; why++)
+        door->clients[why] =
+            init_one(registry, METRIC_COUNTER, "banyan_client_certificates_refused_total",
+                     "Connections whose requests are refused because of the client's certificate.",
+                     listener, tls_client_word((enum tls_client_reason)why));
+}
+
+void door_metrics_init(struct door_metrics *door, struct metrics *registry, const char *listener,
+                       bool asks_clients)
 {
     *door = (struct door_metrics){0};
     if (registry == NULL)
@@ -51,6 +65,8 @@ void door_metrics_init(struct door_metrics *door, struct metrics *registry, cons
         door->paused[why] =
             init_one(registry, METRIC_COUNTER, "banyan_accept_pauses_total",
                      "Times that newcomers were left waiting.", listener, pause_names[why]);
+    if (asks_clients)
+        init_clients(door, registry, listener);
     door->handshakes_failed = init_one(registry, METRIC_COUNTER, "banyan_handshakes_failed_total",
                                        "TLS handshakes that did not end well.", listener, NULL);
     door->connections = init_one(registry, METRIC_GAUGE, "banyan_connections",
@@ -83,6 +99,11 @@ void door_metrics_paused(struct door_metrics *door, enum door_pause why)
 void door_metrics_handshake_failed(struct door_metrics *door)
 {
     count(door->handshakes_failed);
+}
+
+void door_metrics_client(struct door_metrics *door, enum tls_client_reason reason)
+{
+    count(door->clients[reason]);
 }
 
 void door_metrics_set(struct door_metrics *door, uint32_t connections, size_t unfinished_bytes)

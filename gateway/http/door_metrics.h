@@ -8,6 +8,7 @@
 #pragma once
 
 #include "config/base/metrics.h"
+#include "gateway/http/tls_client.h"
 
 enum door_refusal {
     DOOR_REFUSED_ADDRESS_CONNECTIONS,
@@ -37,16 +38,21 @@ struct door_metrics {
     struct metric *killed[DOOR_KILL_COUNT];
     struct metric *paused[DOOR_PAUSE_COUNT];
     struct metric *handshakes_failed;
+    struct metric *clients[TLS_CLIENT_REASONS]; /* {why}; the first is of those that are fine */
     struct metric *connections;
     struct metric *unfinished_bytes;
 };
 
-/* `registry` NULL: nothing is counted. `listener` becomes a label: lower-case letters. */
-void door_metrics_init(struct door_metrics *door, struct metrics *registry, const char *listener);
+/* `registry` NULL: nothing is counted. `listener` becomes a label: lower-case letters.
+ * `asks_clients`: it wants their certificates. */
+void door_metrics_init(struct door_metrics *door, struct metrics *registry, const char *listener,
+                       bool asks_clients);
 void door_metrics_refused(struct door_metrics *door, enum door_refusal why);
 void door_metrics_killed(struct door_metrics *door, enum door_kill why);
 void door_metrics_paused(struct door_metrics *door, enum door_pause why);
 void door_metrics_handshake_failed(struct door_metrics *door);
+/* A connection's certificate was looked at. */
+void door_metrics_client(struct door_metrics *door, enum tls_client_reason reason);
 /* Connections that are open, and bytes of requests that are not whole. */
 void door_metrics_set(struct door_metrics *door, uint32_t connections, size_t unfinished_bytes);
 /* "resets", as in the labels and in the log. */

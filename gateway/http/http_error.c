@@ -156,6 +156,8 @@ static const struct door_error *door_error_of(int http_code)
     static const struct door_error rows[] = {
         {{400, TYPE_REQUEST, NULL, 0, false},
          "The request's head is malformed or its length is ambiguous."},
+        {{401, TYPE_REQUEST, "invalid_client_certificate", 0, true},
+         "The client certificate is missing or cannot be used."},
         {{404, TYPE_REQUEST, "not_found", 0, false}, "There is no such path."},
         {{405, TYPE_REQUEST, "method_not_allowed", 0, false},
          "The method is not allowed for this path."},

@@ -10,6 +10,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "config/base/clock.h"
 #include "config/base/limits.h"
 #include "config/base/log.h"
 #include "config/base/mem.h"
@@ -128,6 +129,7 @@ static void on_connection_closed(void *data)
     end_handshake(connection);
     h2o_linklist_unlink(&connection->link);
     listener->connections_open--;
+    tls_client_close(connection->client);
     address_table_leave(listener->addresses, connection->address_row,
                         loop_now_us(listener->host.loop));
     mem_free(connection);
@@ -241,6 +243,46 @@ static void on_sweep(void *context)
         loop_timer_arm(listener->sweep_timer, SWEEP_MS);
 }
 
+/* --- certificates of clients --------------------------------------------------------------- */
+
+/* During the handshake: not proved yet, but without the proof there is no connection. */
+static void on_client_shown(void *transport, struct tls_client *client)
+{
+    h2o_socket_t *socket = transport; /* h2o_compat.h */
+    struct request_connection *connection = socket->on_close.data;
+    ASSERT(connection->socket == socket);
+    ASSERT(connection->client == NULL);
+    connection->client = client;
+}
+
+static enum tls_client_reason client_judge(struct request_connection *connection)
+{
+    return tls_context_judge(connection->listener->tls, connection->client,
+                             clock_wall_us(clock_system()) / 1000000);
+}
+
+static void client_told(struct request_connection *connection, enum tls_client_reason reason)
+{
+    struct listener *listener = connection->listener;
+    door_metrics_client(&listener->door, reason);
+    if (reason != TLS_CLIENT_FINE)
+        LOG(LOG_WARN, "client_certificate_refused", LOG_TEXT("listener", listener->name),
+            LOG_TEXT("reason", tls_client_word(reason)));
+}
+
+/* At each request: what was right at the handshake may be revoked or over by now. */
+static const char *on_client_fault(struct request_connection *connection)
+{
+    bool was_fine =
+        connection->client == NULL || tls_client_reason(connection->client) == TLS_CLIENT_FINE;
+    enum tls_client_reason reason = client_judge(connection);
+    if (reason == TLS_CLIENT_FINE)
+        return NULL;
+    if (was_fine && connection->client != NULL)
+        client_told(connection, reason);
+    return tls_client_sentence(reason);
+}
+
 /* --- accepting ----------------------------------------------------------------------------- */
 
 static void on_handshake(h2o_socket_t *socket, const char *error)
@@ -254,6 +296,9 @@ static void on_handshake(h2o_socket_t *socket, const char *error)
         h2o_socket_close(socket);
         return;
     }
+    if (listener->host.client_fault != NULL &&
+        (connection->client != NULL || listener->host.wants_client))
+        client_told(connection, client_judge(connection));
     h2o_iovec_t protocol = h2o_socket_ssl_get_selected_protocol(socket);
     if (h2o_memis(protocol.base, protocol.len, H2O_STRLIT("h2")))
         h2o_http2_accept(&listener->accept, socket, connection->connected_at);
@@ -440,7 +485,8 @@ static enum status open_door(struct listener *listener, const struct listener_op
     (void)getrlimit(RLIMIT_NOFILE, &files);
     accept_gate_init(&listener->gate, options->handshakes_s, files.rlim_cur,
                      (uint32_t)accept_gate_lowest_free(), loop_now_us(options->loop));
-    door_metrics_init(&listener->door, options->metrics, options->name);
+    door_metrics_init(&listener->door, options->metrics, options->name,
+                      listener->host.client_fault != NULL);
     listener->unfinished_bytes_max =
         options->unfinished_bytes_max != 0 ? options->unfinished_bytes_max : LIMIT_UNFINISHED_BYTES;
     return STATUS_OK;
@@ -461,6 +507,11 @@ enum status listener_open(struct listener **out, const struct listener_options *
         .flooded = on_flooded,
         .unread_timeout = &listener->unread_timeout,
     };
+    if (options->tls != NULL && tls_context_asks_clients(options->tls)) {
+        listener->host.client_fault = on_client_fault;
+        listener->host.wants_client = tls_context_is_required(options->tls);
+        tls_context_hook(options->tls, (struct tls_client_hook){on_client_shown});
+    }
     listener->connections_max =
         options->connections_max < LIMIT_CONNECTIONS ? options->connections_max : LIMIT_CONNECTIONS;
     enum status status = open_door(listener, options);

@@ -420,6 +420,10 @@ static int begin_refusal(struct http_request *request, size_t *head_bytes)
     request->refusal_reason = begin_framing_fault(request, head_bytes);
     if (request->refusal_reason != NULL)
         return 400;
+    if (request->host->client_fault != NULL)
+        request->refusal_reason = request->host->client_fault(request->connection);
+    if (request->refusal_reason != NULL)
+        return 401;
     if (h2o->path.len > LIMIT_PATH_BYTES)
         return 414;
     if (*head_bytes > LIMIT_HEAD_BYTES)
@@ -563,6 +567,14 @@ void http_peer_name(const struct http_request *request, char *out, size_t capaci
     } else {
         snprintf(out, capacity, "unix");
     }
+}
+
+const struct peer_certificate *http_peer_certificate(const struct http_request *request,
+                                                     bool *is_required)
+{
+    const struct tls_client *client = request->connection->client;
+    *is_required = request->host->wants_client;
+    return client != NULL ? tls_client_peer(client) : NULL;
 }
 
 struct slice http_request_id(const struct http_request *request)

@@ -18,7 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "config/base/slice.h"
+#include "config/base/peer_certificate.h"
 #include "gateway/http/loop.h"
 
 struct http_request;
@@ -41,6 +41,10 @@ size_t http_header_count(const struct http_request *request, const char *name);
 struct slice http_path_argument(const struct http_request *request, size_t index);
 /* "127.0.0.1:1234", for audit and access logs. */
 void http_peer_name(const struct http_request *request, char *out, size_t capacity);
+/* The certificate with which the client made its connection, verified; NULL: it showed none. Lives
+ * as long as the request. `is_required`: the listener wants one of everybody. */
+const struct peer_certificate *http_peer_certificate(const struct http_request *request,
+                                                     bool *is_required);
 /* Id made when the request arrived: "req_" and 32 hex digits; already in the answer's headers as
  * x-request-id on public listeners. */
 struct slice http_request_id(const struct http_request *request);

@@ -12,6 +12,7 @@
 
 #include "gateway/http/loop_h2o.h"
 #include "gateway/http/request.h"
+#include "gateway/http/tls_client.h"
 
 enum { REQUEST_ID_BYTES = 4 + 32, REQUEST_PATH_ARGUMENTS = 2 };
 
@@ -26,6 +27,9 @@ struct request_host {
     bool makes_request_ids;
     struct http_header answer_header;                       /* name NULL = none */
     void (*flooded)(struct request_connection *connection); /* it is to be killed */
+    /* NULL, or why no handler hears of the connection: its client's certificate. */
+    const char *(*client_fault)(struct request_connection *connection);
+    bool wants_client; /* a certificate of every client */
     h2o_timeout_t *unread_timeout;
     h2o_linklist_t requests; /* of struct http_request.link */
     uint32_t requests_running;
@@ -44,8 +48,9 @@ struct request_connection {
     struct listener *listener;
     h2o_socket_t *socket;
     union request_peer peer;
-    uint32_t address_row;     /* of the listener's address_table */
-    h2o_linklist_t handshake; /* in the listener's list while the handshake is under way */
+    uint32_t address_row;      /* of the listener's address_table */
+    h2o_linklist_t handshake;  /* in the listener's list while the handshake is under way */
+    struct tls_client *client; /* the certificate it has shown; NULL: none */
     struct timeval connected_at;
     int64_t accepted_us;
     int descriptor;

@@ -6,11 +6,22 @@
 
 #include "config/base/mem.h"
 
-struct tls_context {
+/* What one reading of the files gave. */
+struct tls_reading {
     SSL_CTX *ssl;
+    struct tls_client_trust *authorities; /* of clients; NULL: they are not asked */
+};
+
+struct tls_context {
+    struct tls_reading now;
+    struct tls_reading next; /* read and not yet taken */
     char *cert_path;
     char *key_path;
     char *session_name;
+    char *ca_path; /* NULL: clients are not asked for certificates */
+    char *crl_path;
+    bool is_required;
+    struct tls_client_hook hook;
 };
 
 /* Without it OpenSSL asks the terminal for an encrypted key's words, and the start hangs. */
@@ -67,7 +78,7 @@ static void open_without_resumption(SSL_CTX *ssl)
     SSL_CTX_set_session_cache_mode(ssl, SSL_SESS_CACHE_OFF);
 }
 
-static enum status open_context(SSL_CTX **out, const struct tls_context *tls)
+static enum status open_ssl(SSL_CTX **out, const struct tls_context *tls)
 {
     ERR_clear_error();
     SSL_CTX *ssl = SSL_CTX_new(TLS_server_method());
@@ -99,6 +110,27 @@ out:
     return status;
 }
 
+static void reading_free(struct tls_reading *reading)
+{
+    SSL_CTX_free(reading->ssl); /* connections hold references of their own */
+    tls_client_trust_close(reading->authorities);
+    *reading = (struct tls_reading){0};
+}
+
+static enum status reading_make(struct tls_reading *out, const struct tls_context *tls)
+{
+    *out = (struct tls_reading){0};
+    TRY(open_ssl(&out->ssl, tls));
+    if (tls->ca_path == NULL)
+        return STATUS_OK;
+    enum status status = tls_client_trust_open(&out->authorities, tls->ca_path, tls->crl_path);
+    if (status == STATUS_OK)
+        status = tls_client_trust_ask(out->authorities, out->ssl, &tls->hook);
+    if (status != STATUS_OK)
+        reading_free(out);
+    return status;
+}
+
 enum status tls_context_open(struct tls_context **out, const char *cert_path, const char *key_path,
                              const char *session_name)
 {
@@ -111,7 +143,7 @@ enum status tls_context_open(struct tls_context **out, const char *cert_path, co
     tls->session_name = mem_strdup(session_name);
     if (tls->cert_path == NULL || tls->key_path == NULL || tls->session_name == NULL)
         FAIL_OUT(STATUS_NO_MEMORY, "no memory for a TLS context");
-    TRY_OUT(open_context(&tls->ssl, tls));
+    TRY_OUT(tls_context_reload(tls));
     *out = tls;
     return STATUS_OK;
 out:
@@ -119,27 +151,84 @@ out:
     return status;
 }
 
+enum status tls_context_read(struct tls_context *tls)
+{
+    reading_free(&tls->next);
+    return reading_make(&tls->next, tls);
+}
+
+void tls_context_take(struct tls_context *tls)
+{
+    ASSERT(tls->next.ssl != NULL);
+    reading_free(&tls->now);
+    tls->now = tls->next;
+    tls->next = (struct tls_reading){0};
+}
+
 enum status tls_context_reload(struct tls_context *tls)
 {
-    SSL_CTX *next = NULL;
-    TRY(open_context(&next, tls));
-    SSL_CTX_free(tls->ssl); /* connections hold references of their own */
-    tls->ssl = next;
+    TRY(tls_context_read(tls));
+    tls_context_take(tls);
     return STATUS_OK;
+}
+
+enum status tls_context_ask_clients(struct tls_context *tls, const struct tls_clients *clients)
+{
+    ASSERT(tls->ca_path == NULL);
+    tls->ca_path = mem_strdup(clients->ca_path);
+    tls->crl_path = mem_strdup(clients->crl_path);
+    enum status status = STATUS_OK;
+    if (tls->ca_path == NULL || tls->crl_path == NULL)
+        FAIL_OUT(STATUS_NO_MEMORY, "no memory for a TLS context");
+    TRY_OUT(tls_context_reload(tls));
+    tls->is_required = clients->is_required;
+    return STATUS_OK;
+out:
+    mem_free(tls->ca_path);
+    mem_free(tls->crl_path);
+    tls->ca_path = NULL;
+    tls->crl_path = NULL;
+    return status;
 }
 
 void tls_context_close(struct tls_context *tls)
 {
     if (tls == NULL)
         return;
-    SSL_CTX_free(tls->ssl);
+    reading_free(&tls->now);
+    reading_free(&tls->next);
     mem_free(tls->cert_path);
     mem_free(tls->key_path);
     mem_free(tls->session_name);
+    mem_free(tls->ca_path);
+    mem_free(tls->crl_path);
     mem_free(tls);
 }
 
 struct ssl_ctx_st *tls_context_ssl(struct tls_context *tls)
 {
-    return tls->ssl;
+    return tls->now.ssl;
+}
+
+void tls_context_hook(struct tls_context *tls, struct tls_client_hook hook)
+{
+    tls->hook = hook;
+}
+
+bool tls_context_asks_clients(const struct tls_context *tls)
+{
+    return tls->ca_path != NULL;
+}
+
+bool tls_context_is_required(const struct tls_context *tls)
+{
+    return tls->is_required;
+}
+
+enum tls_client_reason tls_context_judge(const struct tls_context *tls, struct tls_client *client,
+                                         int64_t now_s)
+{
+    if (client == NULL || tls->now.authorities == NULL)
+        return tls->is_required ? TLS_CLIENT_MISSING : TLS_CLIENT_FINE;
+    return tls_client_judge(client, tls->now.authorities, now_s);
 }

@@ -75,12 +75,16 @@ static const char *reach_missing(const struct config *config)
     struct stat about;
     if (stat(config->data_dir, &about) != 0)
         return "data_dir";
-    if (config->tls_cert[0] != '\0' && access(config->tls_cert, R_OK) != 0)
-        return "tls_cert";
-    if (config->tls_key[0] != '\0' && access(config->tls_key, R_OK) != 0)
-        return "tls_key";
-    if (config->config[0] != '\0' && access(config->config, R_OK) != 0)
-        return "config";
+    const struct {
+        const char *option;
+        const char *path;
+    } files[] = {{"tls_cert", config->tls_cert},     {"tls_key", config->tls_key},
+                 {"client_ca", config->client_ca},   {"admin_client_ca", config->admin_client_ca},
+                 {"client_crl", config->client_crl}, {"config", config->config}};
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+        if (files[i].path[0] != '\0' && access(files[i].path, R_OK) != 0)
+            return files[i].option;
+    }
     return "";
 }
 

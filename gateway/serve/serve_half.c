@@ -20,7 +20,7 @@
 
 enum {
     PATH_BYTES = 1024,
-    PLACES_MAX = 12,
+    PLACES_MAX = 32,
     LOCK_WAIT_MS = 5000, /* an engine whose parent was killed is ending meanwhile */
     LOCK_LOOK_MS = 20,
     ENGINE_OOM_SCORE = 500, /* of 1000: before the edge, whatever their sizes */
@@ -216,6 +216,9 @@ static void edge_add_places(struct places *places, const struct config *config)
     places_add(places, config->data_dir, true);
     places_add_folder_of(places, config->tls_cert, false);
     places_add_folder_of(places, config->tls_key, false);
+    places_add_folder_of(places, config->client_ca, false);
+    places_add_folder_of(places, config->admin_client_ca, false);
+    places_add_folder_of(places, config->client_crl, false);
     places_add_folder_of(places, config->config, false);
     if (strcmp(config->access_log, "on") != 0 && strcmp(config->access_log, "off") != 0)
         places_add_folder_of(places, config->access_log, true);

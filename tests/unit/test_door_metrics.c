@@ -11,8 +11,8 @@ static void test_series(void **state)
     struct metrics *registry;
     assert_int_equal(metrics_create(&registry), STATUS_OK);
     struct door_metrics door, other;
-    door_metrics_init(&door, registry, "public");
-    door_metrics_init(&other, registry, "admin");
+    door_metrics_init(&door, registry, "public", true);
+    door_metrics_init(&other, registry, "admin", false);
     for (int why = 0; why < DOOR_REFUSAL_COUNT; why++)
         for (int i = 0; i <= why; i++)
             door_metrics_refused(&door, (enum door_refusal)why);
@@ -53,7 +53,7 @@ static void test_no_registry(void **state)
 {
     (void)state;
     struct door_metrics door;
-    door_metrics_init(&door, NULL, "public");
+    door_metrics_init(&door, NULL, "public", true);
     door_metrics_refused(&door, DOOR_REFUSED_FULL);
     door_metrics_killed(&door, DOOR_KILLED_RESETS);
     door_metrics_paused(&door, DOOR_PAUSED_HANDSHAKES);
