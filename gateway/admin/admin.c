@@ -6,6 +6,7 @@
 #include "auth/issuer.h"
 #include "config/base/log.h"
 #include "config/base/mem.h"
+#include "gateway/admin/admin_certificates.h"
 #include "gateway/admin/admin_change.h"
 #include "gateway/admin/admin_issuers.h"
 #include "gateway/admin/admin_keys.h"

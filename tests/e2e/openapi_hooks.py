@@ -70,12 +70,9 @@ def within(text, most):
 
 
 def keep_bytes(body):
-    if "name" in body:
-        body["name"] = within(body["name"], 127)
-    if "model" in body:
-        body["model"] = within(body["model"], 127)
-    if "group" in body:
-        body["group"] = within(body["group"], 127)
+    for name in ("name", "model", "group", "label"):
+        if name in body:
+            body[name] = within(body[name], 127)
     if isinstance(body.get("metadata"), dict):
         body["metadata"] = {within(k, 64): within(v, 512) for k, v in body["metadata"].items()}
     if isinstance(body.get("stop"), list):

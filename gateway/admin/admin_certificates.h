@@ -1,0 +1,16 @@
+/* admin_certificates: routes of /admin/v1/certificates and /admin/v1/tenants/{id}/certificates.
+ *
+ * Owns:     nothing.
+ * Thread:   as routes.def says.
+ * Cost:     a change commits a transaction.
+ * Not here: rules and rows (auth/certificate), which certificates are right (http/tls_client).
+ */
+#pragma once
+
+#include "gateway/admin/admin_call.h"
+
+enum status admin_certificates_create(struct admin_call *call);
+enum status admin_certificates_list(struct admin_call *call);
+enum status admin_certificates_get(struct admin_call *call);
+enum status admin_certificates_update(struct admin_call *call);
+enum status admin_certificates_revoke(struct admin_call *call);
