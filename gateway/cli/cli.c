@@ -7,6 +7,7 @@
 
 #include "config/base/edit_distance.h"
 #include "gateway/cli/cli_call.h"
+#include "gateway/cli/cli_certificate.h"
 #include "gateway/cli/cli_issuer.h"
 #include "gateway/cli/cli_key.h"
 #include "gateway/cli/cli_limits.h"
@@ -40,8 +41,8 @@ static const struct flag {
 #define WITH(name) (UINT64_C(1) << CLI_FLAG_##name)
 _Static_assert(CLI_FLAG_COUNT <= 64, "a bit a flag");
 /* Flags of every command. */
-static const uint64_t COMMON =
-    WITH(URL) | WITH(DATA_DIR) | WITH(KEY_FILE) | WITH(CA) | WITH(TIMEOUT) | WITH(JSON);
+static const uint64_t COMMON = WITH(URL) | WITH(DATA_DIR) | WITH(KEY_FILE) | WITH(CA) | WITH(CERT) |
+                               WITH(CERT_KEY) | WITH(TIMEOUT) | WITH(JSON);
 
 static const struct cli_command commands[] = {
 #define CLI_COMMAND(resource, verb, argument, flags, function, help)                               \
@@ -305,6 +306,8 @@ static enum status run_open(struct cli_call *call)
              options->admin_listen != NULL ? options->admin_listen : "127.0.0.1:9443");
     if (values[CLI_FLAG_TIMEOUT] != NULL)
         TRY(cli_value_number("--timeout", values[CLI_FLAG_TIMEOUT], 1, TIMEOUT_S_MAX, &timeout_s));
+    if (values[CLI_FLAG_CERT_KEY] != NULL && values[CLI_FLAG_CERT] == NULL)
+        FAIL(STATUS_INVALID, "--cert-key is the key of --cert: give both");
     const char *own_ca = access(ca_file, R_OK) == 0 ? ca_file : NULL;
     bool is_named = values[CLI_FLAG_DATA_DIR] != NULL || options->data_dir != NULL;
     if (own_ca != NULL && values[CLI_FLAG_CA] == NULL)
@@ -312,7 +315,12 @@ static enum status run_open(struct cli_call *call)
     struct cli_api_options api = {
         .url = values[CLI_FLAG_URL] != NULL ? values[CLI_FLAG_URL] : url,
         .ca_file = values[CLI_FLAG_CA] != NULL ? values[CLI_FLAG_CA] : own_ca,
-        .key_file = values[CLI_FLAG_KEY_FILE] != NULL ? values[CLI_FLAG_KEY_FILE] : key_file,
+        .cert_file = values[CLI_FLAG_CERT],
+        .cert_key_file =
+            values[CLI_FLAG_CERT_KEY] != NULL ? values[CLI_FLAG_CERT_KEY] : values[CLI_FLAG_CERT],
+        .key_file = values[CLI_FLAG_KEY_FILE] != NULL ? values[CLI_FLAG_KEY_FILE]
+                    : values[CLI_FLAG_CERT] != NULL   ? NULL
+                                                      : key_file,
         .timeout_ms = (uint32_t)timeout_s * 1000,
         .is_dry_run = values[CLI_FLAG_DRY_RUN] != NULL,
         .warnings = options->err};

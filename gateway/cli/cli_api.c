@@ -74,9 +74,12 @@ enum status cli_api_open(struct cli_api **out, const struct cli_api_options *opt
     if (api == NULL)
         FAIL(STATUS_NO_MEMORY, "no memory for a client");
     api->is_dry_run = options->is_dry_run;
-    struct cli_https_options https = {
-        .url = options->url, .ca_file = options->ca_file, .timeout_ms = options->timeout_ms};
-    enum status status = open_key(api, options);
+    struct cli_https_options https = {.url = options->url,
+                                      .ca_file = options->ca_file,
+                                      .cert_file = options->cert_file,
+                                      .cert_key_file = options->cert_key_file,
+                                      .timeout_ms = options->timeout_ms};
+    enum status status = options->key_file != NULL ? open_key(api, options) : STATUS_OK;
     if (status == STATUS_OK)
         status = cli_https_open(&api->https, &https);
     if (status != STATUS_OK) {
@@ -174,7 +177,8 @@ static void again_wait(uint32_t wait_ms)
 static void ask_headers(const struct cli_api *api, const struct cli_api_request *request,
                         struct buffer *out)
 {
-    buffer_printf(out, "authorization: Bearer %s\r\n", api->key);
+    if (api->key[0] != '\0')
+        buffer_printf(out, "authorization: Bearer %s\r\n", api->key);
     if (request->revision != NULL)
         buffer_printf(out, "if-match: \"%s\"\r\n", request->revision);
     if (strcmp(request->method, "POST") != 0)
@@ -231,7 +235,7 @@ enum status cli_api_ask(struct cli_api *api, const struct cli_api_request *reque
     if (status == STATUS_OK) {
         struct cli_https_request https = {.method = request->method,
                                           .path = path.bytes,
-                                          .headers = headers.bytes,
+                                          .headers = headers.length > 0 ? headers.bytes : "",
                                           .body = slice_of(body)};
         status = ask_tries(api, request, &https, answer);
     }

@@ -15,8 +15,10 @@ struct cli_api;
 
 struct cli_api_options {
     const char *url;
-    const char *ca_file;  /* NULL = the system's */
-    const char *key_file; /* one line */
+    const char *ca_file;   /* NULL = the system's */
+    const char *cert_file; /* a client's own; NULL = none */
+    const char *cert_key_file;
+    const char *key_file; /* one line; NULL = the certificate alone says who asks */
     uint32_t timeout_ms;
     bool is_dry_run;
     FILE *warnings; /* a key file that others may read is told here */

@@ -103,6 +103,28 @@ static enum status open_context(struct cli_https *https, const char *ca_file)
     return STATUS_OK;
 }
 
+/* Without it OpenSSL asks the terminal for an encrypted key's words. */
+static int open_no_password(char *out, int capacity, int is_writing, void *context)
+{
+    (void)out;
+    (void)capacity;
+    (void)is_writing;
+    (void)context;
+    return -1;
+}
+
+static enum status open_own(struct cli_https *https, const char *cert_file, const char *key_file)
+{
+    if (cert_file == NULL)
+        return STATUS_OK;
+    SSL_CTX_set_default_passwd_cb(https->context, open_no_password);
+    if (SSL_CTX_use_certificate_chain_file(https->context, cert_file) != 1)
+        FAIL(STATUS_IO, "%s holds no client certificate that could be read", cert_file);
+    if (SSL_CTX_use_PrivateKey_file(https->context, key_file, SSL_FILETYPE_PEM) != 1)
+        FAIL(STATUS_IO, "%s does not hold the private key of the client certificate", key_file);
+    return STATUS_OK;
+}
+
 enum status cli_https_open(struct cli_https **out, const struct cli_https_options *options)
 {
     struct cli_https *https = mem_zalloc(1, sizeof *https);
@@ -114,6 +136,8 @@ enum status cli_https_open(struct cli_https **out, const struct cli_https_option
     enum status status = open_url(https, options->url);
     if (status == STATUS_OK)
         status = open_context(https, options->ca_file);
+    if (status == STATUS_OK)
+        status = open_own(https, options->cert_file, options->cert_key_file);
     if (status != STATUS_OK) {
         cli_https_close(https);
         return status;

@@ -21,6 +21,8 @@ struct cli_https;
 struct cli_https_options {
     const char *url;     /* "https://HOST[:PORT]", IPv6 in brackets; the port is 443 if not given */
     const char *ca_file; /* PEM; NULL = the system's */
+    const char *cert_file; /* PEM, the client's own and those above it; NULL = none */
+    const char *cert_key_file;
     uint32_t timeout_ms; /* of a whole call, connecting included; not of looking the name up */
 };
 
@@ -39,7 +41,8 @@ struct cli_https_answer {
     struct buffer body;
 };
 
-/* INVALID (param "url"), IO when the file of certificates cannot be read. Nothing is sent yet. */
+/* INVALID (param "url"), IO when a file of certificates or a key cannot be used. Nothing is sent
+ * yet. */
 enum status cli_https_open(struct cli_https **out, const struct cli_https_options *options);
 void cli_https_close(struct cli_https *https);
 

@@ -1,0 +1,141 @@
+#include "gateway/cli/cli_certificate.h"
+
+#include "config/base/clock.h"
+#include "gateway/cli/cli_print.h"
+#include "gateway/cli/cli_tenant.h"
+#include "gateway/cli/cli_value.h"
+
+enum { ROWS_DEFAULT = 1000, ROWS_MAX = LIMIT_CERTIFICATES };
+
+static const struct cli_print_column columns[] = {
+    {"ID", "id", CLI_PRINT_TEXT, true},
+    {"LABEL", "label", CLI_PRINT_TEXT, false},
+    {"STATE", "state", CLI_PRINT_STATE, true},
+    {"URI", "uri", CLI_PRINT_TEXT, false},
+    {"DNS", "dns", CLI_PRINT_TEXT, false},
+    {"FINGERPRINT", "fingerprint", CLI_PRINT_TEXT, false},
+    {"SCOPES", "scopes", CLI_PRINT_WORDS, false},
+    {"CREATED", "created_at", CLI_PRINT_TIME, false},
+    {"EXPIRES", "expires_at", CLI_PRINT_TIME, false},
+    {"REVISION", "revision", CLI_PRINT_NUMBER, true},
+};
+enum { COLUMNS = sizeof columns / sizeof columns[0] };
+
+/* The tenant's or, without one, the admins'; with the argument one of them. */
+static enum status path_append(struct cli_call *call, struct buffer *path)
+{
+    if (call->values[CLI_FLAG_TENANT] != NULL)
+        TRY(cli_tenant_append_path(call, call->values[CLI_FLAG_TENANT], path));
+    else
+        buffer_append_text(path, "/admin/v1");
+    buffer_append_text(path, "/certificates");
+    if (call->argument != NULL) {
+        buffer_append_char(path, '/');
+        cli_api_append_segment(path, slice_of(call->argument));
+    }
+    return path->status;
+}
+
+enum status cli_certificate_list(struct cli_call *call)
+{
+    int64_t rows = ROWS_DEFAULT;
+    struct buffer path;
+    json_t *list = NULL;
+    if (call->values[CLI_FLAG_LIMIT] != NULL)
+        TRY(cli_value_number("--limit", call->values[CLI_FLAG_LIMIT], 1, ROWS_MAX, &rows));
+    buffer_init(&path, LIMIT_PATH_BYTES);
+    enum status status = path_append(call, &path);
+    if (status == STATUS_OK)
+        status = cli_api_list(call->api, path.bytes, "asc", (size_t)rows, &list);
+    if (status == STATUS_OK)
+        status = cli_print_list(call, list, columns, COLUMNS);
+    json_decref(list);
+    buffer_deinit(&path);
+    return status;
+}
+
+static enum status certificate_ask(struct cli_call *call, const char *method, const json_t *body)
+{
+    struct buffer path;
+    struct cli_https_answer answer;
+    json_t *row = NULL;
+    buffer_init(&path, LIMIT_PATH_BYTES);
+    cli_https_answer_init(&answer);
+    enum status status = path_append(call, &path);
+    if (status == STATUS_OK)
+        status = cli_api_ask_object(
+            call->api,
+            &(struct cli_api_request){.method = method,
+                                      .path = path.bytes,
+                                      .body = body,
+                                      .revision = call->values[CLI_FLAG_IF_REVISION]},
+            &answer, &row);
+    if (status == STATUS_OK)
+        status = cli_print_object(call, buffer_slice(&answer.body), row, columns, COLUMNS);
+    json_decref(row);
+    cli_https_answer_deinit(&answer);
+    buffer_deinit(&path);
+    return status;
+}
+
+enum status cli_certificate_show(struct cli_call *call)
+{
+    return certificate_ask(call, "GET", NULL);
+}
+
+enum status cli_certificate_revoke(struct cli_call *call)
+{
+    return certificate_ask(call, "DELETE", NULL);
+}
+
+/* --- what flags say --- */
+
+static enum status body_fill(const struct cli_call *call, json_t *body)
+{
+    static const struct {
+        enum cli_flag flag;
+        const char *member;
+    } texts[] = {{CLI_FLAG_LABEL, "label"},
+                 {CLI_FLAG_FINGERPRINT, "fingerprint"},
+                 {CLI_FLAG_URI, "uri"},
+                 {CLI_FLAG_DNS, "dns"}};
+    int64_t now_s = clock_wall_us(clock_system()) / 1000000;
+    json_t *value = NULL;
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        const char *text = call->values[texts[i].flag];
+        if (text != NULL && json_object_set_new(body, texts[i].member, json_string(text)) != 0)
+            FAIL(STATUS_INVALID, "--%s is not valid UTF-8", texts[i].member);
+    }
+    if (call->values[CLI_FLAG_SCOPES] != NULL) {
+        TRY(cli_value_words("--scopes", call->values[CLI_FLAG_SCOPES], &value));
+        json_object_set_new(body, "scopes", value);
+    }
+    if (call->values[CLI_FLAG_EXPIRES] != NULL) {
+        TRY(cli_value_expiry("--expires", call->values[CLI_FLAG_EXPIRES], now_s, &value));
+        json_object_set_new(body, "expires_at", value);
+    }
+    return STATUS_OK;
+}
+
+enum status cli_certificate_create(struct cli_call *call)
+{
+    json_t *body = json_object();
+    enum status status = body_fill(call, body);
+    if (status == STATUS_OK)
+        status = certificate_ask(call, "POST", body);
+    json_decref(body);
+    return status;
+}
+
+enum status cli_certificate_change(struct cli_call *call)
+{
+    json_t *body = json_object();
+    enum status status = STATUS_OK;
+    TRY_OUT(body_fill(call, body));
+    if (json_object_size(body) == 0)
+        FAIL_OUT(STATUS_INVALID, "say what to change: --label, --scopes or --expires");
+    status = certificate_ask(call, "PATCH", body);
+out:
+    json_decref(body);
+    return status;
+}
