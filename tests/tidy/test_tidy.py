@@ -35,6 +35,7 @@ FRONT_DOORS = {
     "auth/quota_limits.def", "auth/ledger.h",
     "auth/ledger_usage.h", "auth/ledger_requests.h", "auth/price.h",
     "auth/redis_url.h", "auth/usage_redis.h",
+    "auth/certificate.h",
     "auth/issuer.h", "auth/tenant.h", "auth/tenant_prompt.h", "engine/engine.h",
     "engine/engine_show.h",
     "kernels/cuda/cuda_device.h",  # what `banyan version` prints
@@ -47,7 +48,7 @@ LIBRARIES = {
     r"khash\.h|htslib/": r"gateway/http/h2o_compat\.h",
     r"openssl/": r"auth/auth_crypto\.[ch]|auth/auth[a-z_]*\.c|gateway/http/(tls[a-z_]*|h2o_compat|listener)\.[ch]|gateway/cli/cli_https\.c",
     r"jansson\.h": r"config/config[a-z_]*\.[ch]|auth/[a-z_]+\.c|gateway/(edge|admin|cli|engine_http)/[a-z_]+\.[ch]",
-    r"sqlite3\.h": r"config/store[a-z_]*\.[ch]|auth/(issuer|ledger|tenant|quota|price)[a-z_]*\.[ch]",
+    r"sqlite3\.h": r"config/store[a-z_]*\.[ch]|auth/(certificate|issuer|ledger|tenant|quota|price)[a-z_]*\.[ch]",
     r"pcre2\.h": r"engine/text/[a-z_]+\.[ch]",
     r"jwt\.h": r"auth/auth_jwt\.c",
     r"hiredis": r"auth/redis_link\.c",
@@ -68,8 +69,11 @@ UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b|#\s*if\s+0\b")
 
 # .c files without a unit test of their own, and what tests them instead.
 TESTED_ELSEWHERE = {
+    "auth/certificate_edit.c": "tests/unit/test_certificate.c",
+    "auth/certificate_rows.c": "tests/unit/test_certificate.c, over restarts",
     "auth/issuer_edit.c": "tests/unit/test_issuer.c",
     "auth/issuer_rows.c": "tests/unit/test_issuer.c, over restarts",
+    "gateway/admin/admin_certificates.c": "tests/e2e/test_certificates.py and test_openapi.py",
     "gateway/admin/admin_issuers.c": "tests/e2e/test_tokens.py and test_openapi.py",
     "gateway/main.c": "tests/e2e drives every subcommand",
     "engine/scheduler_take.c": "tests/unit/test_scheduler_classes.c, and each run of tests/sim",
@@ -87,6 +91,8 @@ TESTED_ELSEWHERE = {
 PREFIXES = {
     "slice": ("slice", "buffer"),
     "config_help": ("config",),
+    "certificate": ("certificate",),
+    "certificate_edit": ("certificate",),
     "issuer_edit": ("issuer",),
     "tenant": ("tenant", "tenants"),
     "tenant_answer": ("tenant_answer", "tenants_answer"),
