@@ -24,6 +24,7 @@
 #ifdef BANYAN_GATEWAY
 #include "config/config.h"
 #include "gateway/cli/cli.h"
+#include "gateway/serve/backup.h"
 #include "gateway/serve/serve.h"
 #include "gateway/serve/serve_half.h"
 #endif
@@ -129,6 +130,24 @@ static int command_admin(int argc, const char *const *argv)
     return (int)cli_run(argc, argv, &options);
 }
 
+static int command_backup(int argc, const char *const *argv)
+{
+    if (main_wants_help(argc, argv)) {
+        printf(
+            "usage: banyan backup [--data-dir D] --to F [--with-secrets]\n\n"
+            "Copies both databases of D, as they are at one moment, into a new folder F, while a "
+            "server runs or not.\n--with-secrets: what opens doors too (secrets, admin.key, "
+            "tls, jwks); without it keep those elsewhere:\na server starts from F only with "
+            "the secrets that D had.\n");
+        return EXIT_OK;
+    }
+    enum status status = backup_run(argc, argv, getenv("BANYAN_DATA_DIR"));
+    if (status == STATUS_OK)
+        return EXIT_OK;
+    main_fail("backup");
+    return status == STATUS_INVALID ? EXIT_USAGE : EXIT_FAILED;
+}
+
 static int command_schema(int argc, const char *const *argv)
 {
     bool is_markdown = argc == 1 && strcmp(argv[0], "--markdown") == 0;
@@ -186,6 +205,7 @@ static const struct command commands[] = {
     {"edge", "the gateway alone", command_edge},
     {"engine", "the engine alone, on a Unix socket", command_engine},
     {"admin", "change and look at a running server: tenants, keys, audit", command_admin},
+    {"backup", "a copy of the data directory, while a server uses it", command_backup},
     {"schema", "JSON schema of the option file (--markdown: a table)", command_schema},
 #endif
     {"bench", "rates of the engine beside the machine's ceilings", command_bench},

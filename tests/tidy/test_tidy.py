@@ -30,7 +30,7 @@ MAY_INCLUDE = {
     "gateway": {"config/base", "config", "radix", "kernels", "auth", "engine"},
 }
 FRONT_DOORS = {
-    "config/config.h", "config/options.def", "config/store.h", "radix/radix_tree.h",
+    "config/config.h", "config/options.def", "config/store.h", "config/store_backup.h", "radix/radix_tree.h",
     "kernels/kernels.h", "kernels/tensor.h", "auth/auth.h", "auth/quota.h", "auth/quota_limits.h",
     "auth/quota_limits.def", "auth/ledger.h",
     "auth/ledger_usage.h", "auth/ledger_requests.h", "auth/price.h",
