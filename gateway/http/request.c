@@ -189,6 +189,21 @@ static void send_next(struct http_request *request)
     h2o_send(request->h2o, &bytes, 1, state);
 }
 
+/* An h1 request without a write waits for nothing: only an answer makes h2o close. */
+static void lose_end(struct http_request *request)
+{
+    buffer_clear(&request->pending);
+    if (!request->is_answered) {
+        request->is_answered = true;
+        request->h2o->res.status = 499;
+        request->h2o->res.reason = request_reason(499);
+        h2o_start_response(request->h2o, &request->generator);
+    }
+    request->is_ending = true;
+    request->is_aborting = true;
+    send_next(request);
+}
+
 /* h2o: the connection has taken what it was given. */
 static void on_proceed(h2o_generator_t *generator, h2o_req_t *h2o)
 {
@@ -200,7 +215,9 @@ static void on_proceed(h2o_generator_t *generator, h2o_req_t *h2o)
         buffer_deinit(&request->sending);
     else
         buffer_clear(&request->sending);
-    if (request->pending.length > 0 || request->is_ending)
+    if (request->is_lost && request->socket != NULL)
+        lose_end(request); /* its client left when the write was done but not yet told of */
+    else if (request->pending.length > 0 || request->is_ending)
         send_next(request);
     else if (request->drained != NULL)
         request->drained(request->drained_context);
@@ -218,19 +235,8 @@ void request_lose(struct http_request *request)
         request->socket != NULL && !request->is_finished && !request->is_sending;
     if (!request->is_finished)
         tell_gone(request, true);
-    if (!is_last_send_due)
-        return; /* the write under way fails, or HTTP/2 reads the end: either disposes of it */
-    /* An h1 request without a write waits for nothing: only an answer makes h2o close. */
-    buffer_clear(&request->pending);
-    if (!request->is_answered) {
-        request->is_answered = true;
-        request->h2o->res.status = 499;
-        request->h2o->res.reason = request_reason(499);
-        h2o_start_response(request->h2o, &request->generator);
-    }
-    request->is_ending = true;
-    request->is_aborting = true;
-    send_next(request);
+    if (is_last_send_due) /* else HTTP/2 reads the end, or the write under way comes back */
+        lose_end(request);
 }
 
 /* --- the watch: an h1 connection is read while its request runs, only to see the client leave - */

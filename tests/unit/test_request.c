@@ -4,6 +4,7 @@
 
 #include "config/base/limits.h"
 #include "config/base/mem.h"
+#include "gateway/http/request_h2o.h"
 
 enum { READ_BYTES = 1 << 20, BODY_MAX = 1024 };
 
@@ -109,6 +110,10 @@ static void handle(struct http_request *request, void *context)
         http_stream_begin(request, 200, &type, 1, NULL, NULL);
         http_stream_write(request, SLICE("begun"));
         held = request;
+    } else if (slice_is(path, "/lost")) {
+        http_stream_begin(request, 200, &type, 1, on_drained, request);
+        http_stream_write(request, SLICE("words"));
+        request_lose(request);
     } else if (slice_is(path, "/abort")) {
         http_stream_begin(request, 200, &type, 1, NULL, NULL);
         http_stream_write(request, SLICE("some"));
@@ -445,6 +450,28 @@ static void test_gone(void **state)
                 close(fd);
         }
         http_kit_wait_connections(&kit, 0, 0);
+        assert_int_equal(http_kit_count(&kit).requests, 0);
+        assert_int_equal(gone_late, 0);
+        http_kit_stop(&kit);
+    }
+}
+
+/* The client leaves between a write and the word that it is done: as many clients of a busy server
+ * do. Such a request once stayed for ever. */
+static void test_gone_while_written(void **state)
+{
+    (void)state;
+    for (int is_unix = 0; is_unix < 2; is_unix++) {
+        struct http_kit kit;
+        start(&kit, is_unix);
+        for (int i = 0; i < 5; i++) {
+            int fd = http_kit_connect(&kit);
+            http_kit_send_text(fd, i % 2 == 0 ? "GET /lost HTTP/1.1\r\nHost: x\r\n\r\n"
+                                              : "GET /lost HTTP/1.0\r\n\r\n");
+            http_kit_wait(&gone_early, i + 1);
+            http_kit_wait_connections(&kit, 0, 0);
+            close(fd);
+        }
         assert_int_equal(http_kit_count(&kit).requests, 0);
         assert_int_equal(gone_late, 0);
         http_kit_stop(&kit);
@@ -871,6 +898,7 @@ int main(void)
         cmocka_unit_test(test_expect_continue),
         cmocka_unit_test(test_stream_back_pressure),
         cmocka_unit_test(test_gone),
+        cmocka_unit_test(test_gone_while_written),
         cmocka_unit_test(test_half_close),
         cmocka_unit_test(test_abort),
         cmocka_unit_test(test_unread),
