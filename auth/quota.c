@@ -5,13 +5,14 @@
 #include <time.h>
 
 #include "auth/auth_index.h"
+#include "auth/quota_limits_key.h"
 #include "config/base/mem.h"
 
 enum { DAY_S = 86400 };
 static const int SUMMED[2] = {QUOTA_TOKENS_PER_DAY, QUOTA_TOKENS_PER_MONTH};
 
 struct quota_entry {
-    char tenant_id[LIMIT_ID_BYTES];
+    char name[2 * LIMIT_ID_BYTES]; /* of a tenant its id, of a key "tenant/key" */
     uint64_t generation; /* of the limits in the account */
     int64_t day;         /* the sums are of; below 0: of none */
     struct quota_account account;
@@ -22,7 +23,7 @@ struct quota {
     struct tenants *tenants;
     struct ledger_usage *usage;
     const struct clock *clock;
-    struct auth_index by_tenant;
+    struct auth_index by_name;
     struct quota_entry *entries;
 };
 
@@ -47,11 +48,12 @@ void quota_close(struct quota *quota)
         mem_free(quota->entries);
         quota->entries = next;
     }
-    auth_index_deinit(&quota->by_tenant);
+    auth_index_deinit(&quota->by_name);
     mem_free(quota);
 }
 
-int64_t quota_now_us(const struct quota *quota)
+/* Monotonic. */
+static int64_t quota_now_us(const struct quota *quota)
 {
     return clock_mono_us(quota->clock);
 }
@@ -63,54 +65,106 @@ static int64_t today(const struct quota *quota)
 
 /* --- accounts --- */
 
-static struct quota_entry *entry_make(struct quota *quota, const char *tenant_id)
+static bool is_key(const char *key_id)
 {
-    if (auth_index_reserve(&quota->by_tenant, quota->by_tenant.count + 1) != STATUS_OK)
-        return NULL;
-    struct quota_entry *entry = mem_zalloc(1, sizeof *entry);
-    if (entry == NULL)
-        return NULL;
-    struct quota_limits_set set;
-    snprintf(entry->tenant_id, sizeof entry->tenant_id, "%s", tenant_id);
-    entry->generation = quota_limits_generation(quota->tenants);
-    entry->day = -1;
-    quota_limits_resolve(quota->tenants, slice_of(tenant_id), &set);
-    quota_lease_init(&entry->account, &set, quota_now_us(quota));
-    entry->next = quota->entries;
-    quota->entries = entry;
-    auth_index_put(&quota->by_tenant, slice_of(entry->tenant_id), entry);
-    return entry;
+    return key_id != NULL && key_id[0] != '\0';
 }
 
-/* The tenant's account with the limits of now; NULL without memory. The generation is read before
- * the limits: a change between the two is seen again the next time. */
-static struct quota_entry *entry_of(struct quota *quota, const char *tenant_id)
+static struct slice entry_name(const char *tenant_id, const char *key_id,
+                               char out[2 * LIMIT_ID_BYTES])
 {
-    struct quota_entry *entry = auth_index_get(&quota->by_tenant, slice_of(tenant_id));
-    uint64_t generation = quota_limits_generation(quota->tenants);
+    size_t length = strnlen(tenant_id, LIMIT_ID_BYTES - 1);
+    if (!is_key(key_id))
+        return (struct slice){tenant_id, length};
+    size_t more = strnlen(key_id, LIMIT_ID_BYTES - 1);
+    memcpy(out, tenant_id, length);
+    out[length] = '/';
+    memcpy(out + length + 1, key_id, more);
+    return (struct slice){out, length + 1 + more};
+}
+
+/* False: a key without limits of its own. */
+static bool limits_resolve(const struct quota *quota, const char *tenant_id, const char *key_id,
+                           struct quota_limits_set *out)
+{
+    *out = (struct quota_limits_set){0};
+    if (is_key(key_id))
+        return quota_limits_key_resolve(quota->tenants, tenant_id, key_id, out);
+    quota_limits_resolve(quota->tenants, slice_of(tenant_id), out);
+    return true;
+}
+
+static enum status entry_make(struct quota *quota, struct slice name, uint64_t generation,
+                              const struct quota_limits_set *set, struct quota_entry **out)
+{
+    struct quota_entry *entry = NULL;
+    if (auth_index_reserve(&quota->by_name, quota->by_name.count + 1) == STATUS_OK)
+        entry = mem_zalloc(1, sizeof *entry);
     if (entry == NULL)
-        return entry_make(quota, tenant_id);
-    if (entry->generation != generation) {
-        struct quota_limits_set set;
-        quota_limits_resolve(quota->tenants, slice_of(tenant_id), &set);
-        quota_lease_set(&entry->account, &set, quota_now_us(quota));
-        entry->generation = generation;
-    }
-    return entry;
+        FAIL(STATUS_NO_MEMORY, "no memory for limits");
+    memcpy(entry->name, name.bytes, name.length);
+    entry->generation = generation;
+    entry->day = -1;
+    quota_lease_init(&entry->account, set, quota_now_us(quota));
+    entry->next = quota->entries;
+    quota->entries = entry;
+    auth_index_put(&quota->by_name, slice_of(entry->name), entry);
+    *out = entry;
+    return STATUS_OK;
+}
+
+/* The account of the tenant, or of its key, with the limits of now; NULL for a key without any. The
+ * generation is read before the limits: a change between the two is seen again the next time. */
+static enum status entry_find(struct quota *quota, const char *tenant_id, const char *key_id,
+                              struct quota_entry **out)
+{
+    char bytes[2 * LIMIT_ID_BYTES];
+    struct quota_limits_set set;
+    struct slice name = entry_name(tenant_id, key_id, bytes);
+    struct quota_entry *entry = auth_index_get(&quota->by_name, name);
+    uint64_t generation = quota_limits_generation(quota->tenants);
+    *out = entry;
+    if (entry != NULL && entry->generation == generation)
+        return STATUS_OK;
+    if (!limits_resolve(quota, tenant_id, key_id, &set))
+        return STATUS_OK;
+    if (entry == NULL)
+        return entry_make(quota, name, generation, &set, out);
+    quota_lease_set(&entry->account, &set, quota_now_us(quota));
+    entry->generation = generation;
+    return STATUS_OK;
+}
+
+/* NULL without memory, too. */
+static struct quota_entry *entry_of(struct quota *quota, const char *tenant_id, const char *key_id)
+{
+    struct quota_entry *entry = NULL;
+    return entry_find(quota, tenant_id, key_id, &entry) == STATUS_OK ? entry : NULL;
 }
 
 /* --- sums --- */
 
-static bool has_budget(const struct quota_account *account)
+static bool entry_wants_sums(const struct quota *quota, const struct quota_entry *entry)
 {
-    return account->set.values[QUOTA_TOKENS_PER_DAY].limit != 0 ||
-           account->set.values[QUOTA_TOKENS_PER_MONTH].limit != 0;
+    return entry != NULL && entry->day != today(quota) &&
+           (entry->account.set.values[QUOTA_TOKENS_PER_DAY].limit != 0 ||
+            entry->account.set.values[QUOTA_TOKENS_PER_MONTH].limit != 0);
 }
 
-bool quota_wants_sums(struct quota *quota, const char *tenant_id)
+/* The tenant's entry, and the key's if it has limits. */
+static void entries_of(struct quota *quota, const char *tenant_id, const char *key_id,
+                       struct quota_entry *out[QUOTA_SCOPES])
 {
-    const struct quota_entry *entry = entry_of(quota, tenant_id);
-    return entry != NULL && entry->day != today(quota) && has_budget(&entry->account);
+    out[QUOTA_TENANT] = entry_of(quota, tenant_id, NULL);
+    out[QUOTA_KEY] = is_key(key_id) ? entry_of(quota, tenant_id, key_id) : NULL;
+}
+
+bool quota_wants_sums(struct quota *quota, const char *tenant_id, const char *key_id)
+{
+    struct quota_entry *entries[QUOTA_SCOPES];
+    entries_of(quota, tenant_id, key_id, entries);
+    return entry_wants_sums(quota, entries[QUOTA_TENANT]) ||
+           entry_wants_sums(quota, entries[QUOTA_KEY]);
 }
 
 static int64_t month_begin(int64_t day)
@@ -121,14 +175,21 @@ static int64_t month_begin(int64_t day)
     return day - date.tm_mday + 1;
 }
 
-void quota_sums_begin(struct quota *quota, const char *tenant_id, struct quota_sums *sums)
+void quota_sums_begin(struct quota *quota, const char *tenant_id, const char *key_id,
+                      struct quota_sums *sums)
 {
-    const struct quota_entry *entry = entry_of(quota, tenant_id);
+    struct quota_entry *entries[QUOTA_SCOPES];
+    entries_of(quota, tenant_id, key_id, entries);
     *sums = (struct quota_sums){.usage = quota->usage, .day = today(quota)};
     sums->month_day = month_begin(sums->day);
     snprintf(sums->tenant_id, sizeof sums->tenant_id, "%s", tenant_id);
-    for (int i = 0; i < 2 && entry != NULL; i++)
-        sums->counted[i] = entry->account.counted[SUMMED[i]];
+    snprintf(sums->key_id, sizeof sums->key_id, "%s", is_key(key_id) ? key_id : "");
+    for (int scope = 0; scope < QUOTA_SCOPES; scope++) {
+        struct quota_sums_part *part = &sums->parts[scope];
+        part->is_wanted = entries[scope] != NULL;
+        for (int i = 0; i < 2 && part->is_wanted; i++)
+            part->counted[i] = entries[scope]->account.counted[SUMMED[i]];
+    }
 }
 
 /* A question whose answer is waited for. */
@@ -163,6 +224,24 @@ static enum status question_ask(struct ledger_usage *usage, struct sums_question
 }
 
 /* Day by day: a whole month in one question could be too much for ledger_usage. */
+static enum status read_part(const struct quota_sums *sums, struct sums_question *question,
+                             struct quota_sums_part *part)
+{
+    struct ledger_usage_query *query = &question->task.query;
+    for (int64_t day = sums->month_day; day <= sums->day; day++) {
+        query->start_s = day * DAY_S;
+        TRY(question_ask(sums->usage, question));
+        const struct ledger_usage_page *page = &question->task.page;
+        for (int i = day == sums->day ? 0 : 1; i < 2 && page->count > 0; i++) {
+            part->prompt[i] += page->rows[0].prompt_tokens;
+            part->cached[i] += page->rows[0].cached_tokens;
+            part->output[i] += page->rows[0].completion_tokens;
+        }
+        ledger_usage_page_deinit(&question->task.page);
+    }
+    return STATUS_OK;
+}
+
 enum status quota_sums_read(struct quota_sums *sums)
 {
     struct sums_question question = {.lock = PTHREAD_MUTEX_INITIALIZER,
@@ -172,18 +251,11 @@ enum status quota_sums_read(struct quota_sums *sums)
     query->width_s = DAY_S;
     query->buckets = 1;
     memcpy(query->tenant_id, sums->tenant_id, sizeof query->tenant_id);
-    for (int64_t day = sums->month_day; day <= sums->day && status == STATUS_OK; day++) {
-        query->start_s = day * DAY_S;
-        status = question_ask(sums->usage, &question);
-        const struct ledger_usage_page *page = &question.task.page;
-        for (int i = day == sums->day ? 0 : 1; i < 2 && status == STATUS_OK && page->count > 0;
-             i++) {
-            sums->prompt[i] += page->rows[0].prompt_tokens;
-            sums->cached[i] += page->rows[0].cached_tokens;
-            sums->output[i] += page->rows[0].completion_tokens;
-        }
-        if (status == STATUS_OK)
-            ledger_usage_page_deinit(&question.task.page);
+    for (int scope = 0; scope < QUOTA_SCOPES && status == STATUS_OK; scope++) {
+        if (scope == QUOTA_KEY)
+            memcpy(query->key_id, sums->key_id, sizeof query->key_id);
+        if (sums->parts[scope].is_wanted)
+            status = read_part(sums, &question, &sums->parts[scope]);
     }
     pthread_mutex_destroy(&question.lock);
     pthread_cond_destroy(&question.told);
@@ -192,14 +264,20 @@ enum status quota_sums_read(struct quota_sums *sums)
 
 void quota_sums_end(struct quota *quota, const struct quota_sums *sums)
 {
-    struct quota_entry *entry = entry_of(quota, sums->tenant_id);
-    if (entry == NULL || entry->day == sums->day) /* another request has read them, too */
-        return;
-    entry->day = sums->day;
-    for (int i = 0; i < 2; i++) {
-        int64_t *counted = &entry->account.counted[SUMMED[i]];
-        *counted += quota_lease_input(&entry->account.set, sums->prompt[i], sums->cached[i]) +
-                    sums->output[i] - sums->counted[i];
+    struct quota_entry *entries[QUOTA_SCOPES];
+    entries_of(quota, sums->tenant_id, sums->key_id, entries);
+    for (int scope = 0; scope < QUOTA_SCOPES; scope++) {
+        const struct quota_sums_part *part = &sums->parts[scope];
+        struct quota_entry *entry = entries[scope];
+        if (!part->is_wanted || entry == NULL || entry->day == sums->day)
+            continue; /* another request of it has read them meanwhile */
+        for (int i = 0; i < 2; i++) {
+            int64_t meanwhile = entry->account.counted[SUMMED[i]] - part->counted[i];
+            int64_t input =
+                quota_lease_input(&entry->account.set, part->prompt[i], part->cached[i]);
+            entry->account.counted[SUMMED[i]] = input + part->output[i] + meanwhile;
+        }
+        entry->day = sums->day;
     }
 }
 
@@ -235,7 +313,7 @@ static int64_t budget_reset_us(const struct quota *quota, enum quota_limit limit
     return next * DAY_S * 1000000 - now_us;
 }
 
-static enum status deny(const struct quota *quota, const char *tenant_id,
+static enum status deny(const struct quota *quota, const struct quota_demand *demand,
                         struct quota_denial *denial)
 {
     const struct quota_limits_form *form = quota_limits_form(denial->limit);
@@ -258,41 +336,109 @@ static enum status deny(const struct quota *quota, const char *tenant_id,
     else
         snprintf(end, sizeof end, "Please try again in %s.", reset);
     FAIL_PARAM(status, form->member,
-               "%s reached for tenant %s on %s: limit %lld, used %lld, requested %lld. %s",
-               status == STATUS_QUOTA ? "Quota" : "Rate limit", tenant_id, form->member,
+               "%s reached for %s %s on %s: limit %lld, used %lld, requested %lld. %s",
+               status == STATUS_QUOTA ? "Quota" : "Rate limit",
+               denial->scope == QUOTA_KEY ? "key" : "tenant",
+               denial->scope == QUOTA_KEY ? demand->key_id : demand->tenant_id, form->member,
                (long long)denial->most, (long long)denial->used, (long long)denial->requested, end);
 }
 
-enum status quota_reserve(struct quota *quota, const char *tenant_id, size_t body_bytes,
-                          int64_t output_most, uint32_t deadline_ms, struct quota_lease *lease,
-                          struct quota_denial *denial)
+/* Of two that say no, the one that is to be waited for longest. */
+static void denial_take(struct quota_denial *out, const struct quota_denial *found,
+                        enum quota_scope scope, bool is_first)
 {
-    struct quota_entry *entry = entry_of(quota, tenant_id);
+    uint32_t shadow = out->shadow | found->shadow;
+    if (is_first || quota_lease_is_longer(found, out)) {
+        *out = *found;
+        out->scope = scope;
+    }
+    out->shadow = shadow;
+}
+
+enum status quota_reserve(struct quota *quota, const struct quota_demand *demand,
+                          struct quota_leases *leases, struct quota_denial *denial)
+{
+    struct quota_entry *entries[QUOTA_SCOPES] = {NULL};
     int64_t now_us = quota_now_us(quota);
     const struct quota_ask ask = {
-        .body_bytes = body_bytes,
-        .output_most = output_most,
-        .deadline_us = now_us + (deadline_ms + INT64_C(1) * LIMIT_QUOTA_LEASE_GRACE_MS) * 1000,
+        .body_bytes = demand->body_bytes,
+        .output_most = demand->output_most,
+        .deadline_us =
+            now_us + (demand->deadline_ms + INT64_C(1) * LIMIT_QUOTA_LEASE_GRACE_MS) * 1000,
         .now_us = now_us};
-    if (entry == NULL)
-        FAIL(STATUS_NO_MEMORY, "no memory for a tenant's limits");
-    if (quota_lease_reserve(&entry->account, &ask, lease, denial))
+    bool is_allowed = true;
+    *leases = (struct quota_leases){0};
+    *denial = (struct quota_denial){0};
+    TRY(entry_find(quota, demand->tenant_id, NULL, &entries[QUOTA_TENANT]));
+    if (is_key(demand->key_id))
+        TRY(entry_find(quota, demand->tenant_id, demand->key_id, &entries[QUOTA_KEY]));
+    for (int scope = 0; scope < QUOTA_SCOPES; scope++) {
+        struct quota_denial found;
+        if (entries[scope] == NULL)
+            continue;
+        if (quota_lease_reserve(&entries[scope]->account, &ask, &leases->of[scope], &found)) {
+            denial->shadow |= found.shadow;
+            continue;
+        }
+        denial_take(denial, &found, (enum quota_scope)scope, is_allowed);
+        is_allowed = false;
+    }
+    if (is_allowed)
         return STATUS_OK;
-    return deny(quota, tenant_id, denial);
+    quota_settle(quota, leases, 0, 0, 0); /* the one that let it in takes nothing either */
+    return deny(quota, demand, denial);
 }
 
-void quota_count(struct quota *quota, const char *tenant_id, int64_t prompt, int64_t cached,
-                 int64_t output)
+void quota_prompt(struct quota *quota, struct quota_leases *leases, int64_t prompt, int64_t cached)
 {
-    struct quota_entry *entry = auth_index_get(&quota->by_tenant, slice_of(tenant_id));
-    if (entry != NULL)
-        quota_lease_count(&entry->account, prompt, cached, output);
+    for (int scope = 0; scope < QUOTA_SCOPES; scope++)
+        quota_lease_prompt(&leases->of[scope], prompt, cached, quota_now_us(quota));
 }
 
-struct quota_standing quota_standing(struct quota *quota, const char *tenant_id,
+bool quota_extend(struct quota *quota, struct quota_leases *leases, int64_t output,
+                  struct quota_denial *denial)
+{
+    int64_t now_us = quota_now_us(quota);
+    bool is_allowed = true;
+    *denial = (struct quota_denial){0};
+    for (int scope = 0; scope < QUOTA_SCOPES; scope++) {
+        struct quota_denial found;
+        if (quota_lease_extend(&leases->of[scope], output, now_us, &found)) {
+            denial->shadow |= found.shadow;
+            continue;
+        }
+        denial_take(denial, &found, (enum quota_scope)scope, is_allowed);
+        is_allowed = false;
+    }
+    return is_allowed;
+}
+
+void quota_settle(struct quota *quota, struct quota_leases *leases, int64_t prompt, int64_t cached,
+                  int64_t output)
+{
+    for (int scope = 0; scope < QUOTA_SCOPES; scope++)
+        quota_lease_settle(&leases->of[scope], prompt, cached, output, quota_now_us(quota));
+}
+
+void quota_count(struct quota *quota, const char *tenant_id, const char *key_id, int64_t prompt,
+                 int64_t cached, int64_t output)
+{
+    char bytes[2 * LIMIT_ID_BYTES];
+    const char *const keys[QUOTA_SCOPES] = {[QUOTA_KEY] = key_id};
+    for (int scope = 0; scope < QUOTA_SCOPES; scope++) {
+        if (scope == QUOTA_KEY && !is_key(key_id))
+            continue;
+        struct quota_entry *entry =
+            auth_index_get(&quota->by_name, entry_name(tenant_id, keys[scope], bytes));
+        if (entry != NULL)
+            quota_lease_count(&entry->account, prompt, cached, output);
+    }
+}
+
+struct quota_standing quota_standing(struct quota *quota, const char *tenant_id, const char *key_id,
                                      enum quota_limit limit)
 {
-    struct quota_entry *entry = entry_of(quota, tenant_id);
+    struct quota_entry *entry = entry_of(quota, tenant_id, key_id);
     if (entry == NULL)
         return (struct quota_standing){0};
     struct quota_standing standing =

@@ -1,11 +1,11 @@
-/* quota: the front door of limits: may this tenant's request begin, and how do its limits stand.
+/* quota: the front door of limits: may this request begin, go on, and how do limits stand.
  *
- *   quota_reserve ─► lease ─► quota_lease_prompt, quota_lease_extend ─► quota_lease_settle
- *   a committed row ─► quota_count                (leases: quota_lease.h)
+ *   quota_reserve ─► leases ─► quota_prompt, quota_extend ─► quota_settle
+ *   a committed row ─► quota_count                (one account's part: quota_lease.h)
  *
- * Owns:     the tenants' accounts, in memory. They die with the process, and leases with them: the
- *           ledger has the truth, and sums of the day and the month are read from it again; buckets
- *           begin full.
+ * Owns:     the accounts of tenants and of keys with limits, in memory. They die with the process,
+ *           and leases with them: the ledger has the truth, and sums of the day and the month are
+ *           read from it again; buckets begin full.
  * Thread:   the loop's, but for quota_sums_read.
  * Cost:     a look-up in a table and one atomic load; limits are resolved again when one changes.
  * Not here: what is limited (quota_limits), HTTP (edge_quota).
@@ -28,38 +28,62 @@ struct quota_options {
 enum status quota_open(struct quota **out, const struct quota_options *options);
 void quota_close(struct quota *quota);
 
-/* All of the tenant's limits pass and `lease` is charged to them, or none is: RATE_REQUESTS,
- * RATE_TOKENS or QUOTA (a budget is spent), with the limit's name as param and a message that says
- * limit, used, requested and reset; `denial` has the same as numbers, and `denial->shadow` in any
- * case. NO_MEMORY. `deadline_ms` is the request's own. */
-enum status quota_reserve(struct quota *quota, const char *tenant_id, size_t body_bytes,
-                          int64_t output_most, uint32_t deadline_ms, struct quota_lease *lease,
-                          struct quota_denial *denial);
+/* Who asks, for how much. `key_id` NULL or "": no key's limits count. */
+struct quota_demand {
+    const char *tenant_id;
+    const char *key_id;
+    size_t body_bytes;
+    int64_t output_most;  /* the request's own max_tokens, of all choices; 0 = unknown */
+    uint32_t deadline_ms; /* … deadline */
+};
+
+/* What a request holds: of its tenant's account and, when its key has limits, of that one's. */
+struct quota_leases {
+    struct quota_lease of[QUOTA_SCOPES];
+};
+
+/* All limits of the key and of its tenant pass and `leases` is charged to them, or none is:
+ * RATE_REQUESTS, RATE_TOKENS or QUOTA (a budget is spent), with the limit's name as param and a
+ * message that says scope, limit, used, requested and reset; `denial` has the same as numbers, and
+ * `denial->shadow` in any case. NO_MEMORY. */
+enum status quota_reserve(struct quota *quota, const struct quota_demand *demand,
+                          struct quota_leases *leases, struct quota_denial *denial);
+/* As the functions of quota_lease, of both. */
+void quota_prompt(struct quota *quota, struct quota_leases *leases, int64_t prompt, int64_t cached);
+bool quota_extend(struct quota *quota, struct quota_leases *leases, int64_t output,
+                  struct quota_denial *denial);
+void quota_settle(struct quota *quota, struct quota_leases *leases, int64_t prompt, int64_t cached,
+                  int64_t output);
 /* A row is in the ledger, whichever way it came. */
-void quota_count(struct quota *quota, const char *tenant_id, int64_t prompt, int64_t cached,
-                 int64_t output);
-/* How a limit of the tenant stands now. */
-struct quota_standing quota_standing(struct quota *quota, const char *tenant_id,
+void quota_count(struct quota *quota, const char *tenant_id, const char *key_id, int64_t prompt,
+                 int64_t cached, int64_t output);
+/* How a limit of the tenant stands now; with a key, of the key. */
+struct quota_standing quota_standing(struct quota *quota, const char *tenant_id, const char *key_id,
                                      enum quota_limit limit);
-/* For the functions of quota_lease: monotonic microseconds. */
-int64_t quota_now_us(const struct quota *quota);
 
 /* --- sums of the day and the month --- */
 
-struct quota_sums {
-    struct ledger_usage *usage;
-    char tenant_id[LIMIT_ID_BYTES];
-    int64_t day; /* since 1970 */
-    int64_t month_day;
-    int64_t counted[2]; /* when it began: of the day, of the month */
+struct quota_sums_part { /* of the day, of the month */
+    bool is_wanted;
+    int64_t counted[2]; /* when it began */
     int64_t prompt[2];
     int64_t cached[2];
     int64_t output[2];
 };
-/* Whether the tenant has a budget and its sums are not today's: then quota_sums_begin (the loop),
- * quota_sums_read (a thread that may wait), quota_sums_end (the loop). */
-bool quota_wants_sums(struct quota *quota, const char *tenant_id);
-void quota_sums_begin(struct quota *quota, const char *tenant_id, struct quota_sums *sums);
+
+struct quota_sums {
+    struct ledger_usage *usage;
+    char tenant_id[LIMIT_ID_BYTES];
+    char key_id[LIMIT_ID_BYTES];
+    int64_t day; /* since 1970 */
+    int64_t month_day;
+    struct quota_sums_part parts[QUOTA_SCOPES];
+};
+/* Whether tenant or key has a budget and its sums are not today's: then quota_sums_begin (the
+ * loop), quota_sums_read (a thread that may wait), quota_sums_end (the loop). */
+bool quota_wants_sums(struct quota *quota, const char *tenant_id, const char *key_id);
+void quota_sums_begin(struct quota *quota, const char *tenant_id, const char *key_id,
+                      struct quota_sums *sums);
 /* As ledger_usage fails. */
 enum status quota_sums_read(struct quota_sums *sums);
 /* What was counted in between is counted on top: never too little. */

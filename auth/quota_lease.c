@@ -275,6 +275,11 @@ static int64_t denial_rank(const struct quota_denial *denial)
     return denial->is_never ? INT64_MAX - 1 : denial->reset_us;
 }
 
+bool quota_lease_is_longer(const struct quota_denial *a, const struct quota_denial *b)
+{
+    return denial_rank(a) > denial_rank(b);
+}
+
 static bool limit_allows(struct quota_account *account, int limit, int64_t amount, int64_t now_us,
                          struct quota_denial *out)
 {
@@ -308,7 +313,7 @@ static bool reserve_check(struct quota_account *account, const struct quota_leas
         } else if (account->set.values[i].is_shadow) {
             shadow |= 1u << i;
         } else {
-            if (is_allowed || denial_rank(&found) > denial_rank(denial))
+            if (is_allowed || quota_lease_is_longer(&found, denial))
                 *denial = found;
             is_allowed = false;
         }

@@ -57,8 +57,12 @@ struct quota_ask {
     int64_t now_us;      /* monotonic */
 };
 
+/* Whose limits: a request has to pass those of its tenant and those of its key. */
+enum quota_scope { QUOTA_TENANT, QUOTA_KEY, QUOTA_SCOPES };
+
 /* Why not. Numbers are in the limit's unit. */
 struct quota_denial {
+    enum quota_scope scope; /* set by quota_reserve and quota_extend */
     enum quota_limit limit;
     int64_t most;
     int64_t used;
@@ -78,6 +82,9 @@ void quota_lease_set(struct quota_account *account, const struct quota_limits_se
  * which one stands longest in the way. `denial->shadow` is set either way. */
 bool quota_lease_reserve(struct quota_account *account, const struct quota_ask *ask,
                          struct quota_lease *lease, struct quota_denial *denial);
+/* Whether waiting for `a` takes longer than for `b`: a spent budget before a request that is too
+ * large, that before a bucket. */
+bool quota_lease_is_longer(const struct quota_denial *a, const struct quota_denial *b);
 /* The prompt as the engine counts it. */
 void quota_lease_prompt(struct quota_lease *lease, int64_t prompt, int64_t cached, int64_t now_us);
 /* The answer has `output` tokens: extends the lease when its end is near. False: a limit is met and

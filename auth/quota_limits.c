@@ -79,7 +79,7 @@ static enum status plan_not_found(const char *param)
     FAIL_PARAM(STATUS_NOT_FOUND, param, "There is no plan of this id.");
 }
 
-static enum status set_check(const struct quota_limits_set *set)
+enum status quota_limits_check(const struct quota_limits_set *set)
 {
     for (int i = 0; i < QUOTA_LIMITS; i++) {
         if (set->values[i].limit < 0 || set->values[i].limit > forms[i].most)
@@ -92,7 +92,7 @@ static enum status set_check(const struct quota_limits_set *set)
     return STATUS_OK;
 }
 
-static bool set_is_same(const struct quota_limits_set *a, const struct quota_limits_set *b)
+bool quota_limits_is_same(const struct quota_limits_set *a, const struct quota_limits_set *b)
 {
     bool is_same = (a->cached_percent < 0 ? -1 : a->cached_percent) ==
                    (b->cached_percent < 0 ? -1 : b->cached_percent);
@@ -102,8 +102,7 @@ static bool set_is_same(const struct quota_limits_set *a, const struct quota_lim
     return is_same;
 }
 
-/* Memory was changed under `memory`: whoever has resolved limits does it again. */
-static void memory_changed(struct tenants *tenants)
+void quota_limits_changed(struct tenants *tenants)
 {
     atomic_fetch_add_explicit(&tenants->limits_generation, 1, memory_order_release);
     pthread_rwlock_unlock(&tenants->memory);
@@ -159,7 +158,7 @@ static enum status plan_apply(const struct tenants *tenants, const struct quota_
         if (strcmp(at->plan.name, out->name) == 0 && strcmp(at->plan.id, out->id) != 0)
             FAIL_PARAM(STATUS_EXISTS, "name", "There is a plan of this name already.");
     }
-    return set_check(&out->set);
+    return quota_limits_check(&out->set);
 }
 
 static enum status create_locked(struct tenants *tenants, const struct tenant_change *change,
@@ -182,7 +181,7 @@ static enum status create_locked(struct tenants *tenants, const struct tenant_ch
     }
     pthread_rwlock_wrlock(&tenants->memory);
     plan_append(tenants, record);
-    memory_changed(tenants);
+    quota_limits_changed(tenants);
     return STATUS_OK;
 }
 
@@ -212,7 +211,7 @@ static enum status update_locked(struct tenants *tenants, const struct tenant_ch
     plan_read(tenants, record, out);
     TRY(tenant_change_check_revision(change, out->revision));
     TRY(plan_apply(tenants, fields, out));
-    if (strcmp(out->name, record->plan.name) == 0 && set_is_same(&out->set, &record->plan.set))
+    if (strcmp(out->name, record->plan.name) == 0 && quota_limits_is_same(&out->set, &record->plan.set))
         return STATUS_OK;
     out->revision++;
     TRY(plan_commit(tenants, change, "plan.updated", out, rows_update));
@@ -220,7 +219,7 @@ static enum status update_locked(struct tenants *tenants, const struct tenant_ch
         return STATUS_OK;
     pthread_rwlock_wrlock(&tenants->memory);
     record->plan = *out;
-    memory_changed(tenants);
+    quota_limits_changed(tenants);
     return STATUS_OK;
 }
 
@@ -246,7 +245,7 @@ static void delete_record(struct tenants *tenants, struct quota_plan_record *rec
         if (owner->limits != NULL && strcmp(owner->limits->plan_id, record->plan.id) == 0)
             owner->limits->plan_id[0] = '\0';
     }
-    memory_changed(tenants);
+    quota_limits_changed(tenants);
     mem_free(record);
 }
 
@@ -355,7 +354,7 @@ static enum status put_locked(struct tenants *tenants, const struct tenant_chang
     TRY(put_find(record, change, out));
     if (wanted->plan_id[0] != '\0' && plan_find(tenants, slice_of(wanted->plan_id)) == NULL)
         return plan_not_found("plan");
-    if (strcmp(wanted->plan_id, out->plan_id) == 0 && set_is_same(&wanted->set, &out->set))
+    if (strcmp(wanted->plan_id, out->plan_id) == 0 && quota_limits_is_same(&wanted->set, &out->set))
         return STATUS_OK;
     memcpy(out->plan_id, wanted->plan_id, sizeof out->plan_id);
     out->set = wanted->set;
@@ -369,7 +368,7 @@ static enum status put_locked(struct tenants *tenants, const struct tenant_chang
         struct quota_tenant *old = record->limits;
         pthread_rwlock_wrlock(&tenants->memory);
         record->limits = own;
-        memory_changed(tenants);
+        quota_limits_changed(tenants);
         own = old;
     }
     mem_free(own);
@@ -380,7 +379,7 @@ enum status quota_limits_put(struct tenants *tenants, const struct tenant_change
                              struct slice tenant_id, const struct quota_tenant *wanted,
                              struct quota_tenant *out)
 {
-    TRY(set_check(&wanted->set));
+    TRY(quota_limits_check(&wanted->set));
     pthread_mutex_lock(&tenants->change);
     enum status status = put_locked(tenants, change, tenant_id, wanted, out);
     pthread_mutex_unlock(&tenants->change);
@@ -464,7 +463,9 @@ static struct quota_limits_set *load_owner(struct tenants *tenants, const char *
     struct tenant_record *tenant = tenant_directory_find(tenants, slice_of(owner_id));
     if (plan != NULL)
         return &plan->plan.set;
-    return tenant != NULL && tenant->limits != NULL ? &tenant->limits->set : NULL;
+    if (tenant != NULL && tenant->limits != NULL)
+        return &tenant->limits->set;
+    return quota_limits_key_owner(tenants, owner_id);
 }
 
 static enum status load_value(void *context, const char *owner_id, enum quota_limit limit,
@@ -490,6 +491,7 @@ enum status quota_limits_load(struct tenants *tenants, struct sqlite3 *connectio
 {
     TRY(quota_limits_rows_load(connection, tenants, load_plan));
     TRY(quota_limits_rows_load_tenants(connection, tenants, load_tenant));
+    TRY(quota_limits_rows_load_keys(connection, tenants, quota_limits_key_load));
     return quota_limits_rows_load_values(connection, tenants, load_value, load_percent);
 }
 
@@ -500,4 +502,5 @@ void quota_limits_free_all(struct tenants *tenants)
         mem_free(tenants->plans);
         tenants->plans = next;
     }
+    quota_limits_key_free_all(tenants);
 }

@@ -81,6 +81,33 @@ enum status quota_limits_rows_put(sqlite3 *connection, const struct quota_tenant
     return write_set(connection, limits->tenant_id, &limits->set);
 }
 
+size_t quota_limits_owner(struct slice tenant_id, struct slice key_id,
+                          char out[QUOTA_LIMITS_OWNER_BYTES])
+{
+    size_t length = tenant_id.length + 1 + key_id.length;
+    if (length >= QUOTA_LIMITS_OWNER_BYTES)
+        return 0;
+    memcpy(out, tenant_id.bytes, tenant_id.length);
+    out[tenant_id.length] = '/';
+    memcpy(out + tenant_id.length + 1, key_id.bytes, key_id.length);
+    out[length] = '\0';
+    return length;
+}
+
+enum status quota_limits_rows_put_key(sqlite3 *connection, const struct quota_key_limits *limits)
+{
+    char owner[QUOTA_LIMITS_OWNER_BYTES];
+    const struct tenant_rows_parameter parameters[] = {
+        P_TEXT(limits->tenant_id), P_TEXT(limits->key_id), P_NUMBER(limits->revision)};
+    quota_limits_owner(slice_of(limits->tenant_id), slice_of(limits->key_id), owner);
+    TRY(tenant_rows_change(
+        connection,
+        "insert into key_limits (tenant_id, key_id, revision) values (?1, ?2, ?3) on conflict "
+        "(tenant_id, key_id) do update set revision = ?3",
+        parameters, 3));
+    return write_set(connection, owner, &limits->set);
+}
+
 /* --- reading --- */
 
 static bool read_text(sqlite3_stmt *statement, int column, char *out, size_t capacity)
@@ -100,6 +127,7 @@ struct reading {
     void *context;
     enum status (*plan)(void *context, const struct quota_plan *plan);
     enum status (*tenant)(void *context, const struct quota_tenant *limits);
+    enum status (*key)(void *context, const struct quota_key_limits *limits);
     enum status (*value)(void *context, const char *owner_id, enum quota_limit limit,
                          struct quota_limits_value value);
     enum status (*percent)(void *context, const char *owner_id, int32_t percent);
@@ -164,9 +192,30 @@ enum status quota_limits_rows_load_tenants(sqlite3 *connection, void *context,
     return read_all(connection, &reading);
 }
 
+static enum status read_key(sqlite3_stmt *statement, const struct reading *reading)
+{
+    struct quota_key_limits limits = {.set.cached_percent = -1,
+                                      .revision = sqlite3_column_int64(statement, 2)};
+    if (!read_text(statement, 0, limits.tenant_id, sizeof limits.tenant_id) ||
+        !read_text(statement, 1, limits.key_id, sizeof limits.key_id) || limits.revision < 1)
+        FAIL(STATUS_CORRUPT, "a row of the table key_limits is out of its bounds");
+    return reading->key(reading->context, &limits);
+}
+
+enum status quota_limits_rows_load_keys(sqlite3 *connection, void *context,
+                                        enum status (*take)(void *,
+                                                            const struct quota_key_limits *))
+{
+    const struct reading reading = {.sql = "select tenant_id, key_id, revision from key_limits",
+                                    .read = read_key,
+                                    .context = context,
+                                    .key = take};
+    return read_all(connection, &reading);
+}
+
 static enum status read_value(sqlite3_stmt *statement, const struct reading *reading)
 {
-    char owner_id[LIMIT_ID_BYTES];
+    char owner_id[QUOTA_LIMITS_OWNER_BYTES];
     char name[LIMIT_NAME_BYTES];
     int64_t number = sqlite3_column_int64(statement, 2);
     bool is_shadow = sqlite3_column_int(statement, 3) != 0;

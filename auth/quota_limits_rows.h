@@ -1,4 +1,4 @@
-/* quota_limits_rows: the SQL of plans and of tenants' limits; rows in, rows out.
+/* quota_limits_rows: the SQL of plans, of tenants' and of keys' limits; rows in, rows out.
  *
  * Owns:     nothing; works on the connection of a transaction that the caller has begun.
  * Thread:   the holder of the store's lock.
@@ -7,8 +7,14 @@
  */
 #pragma once
 
-#include "auth/quota_limits.h"
+#include "auth/quota_limits_key.h"
 #include "auth/tenant_rows.h"
+
+/* Whose a value is: a plan's or a tenant's id, or of a key "tenant/key", which has no other
+ * owner's form. 0: it cannot be one. */
+enum { QUOTA_LIMITS_OWNER_BYTES = 2 * LIMIT_ID_BYTES };
+size_t quota_limits_owner(struct slice tenant_id, struct slice key_id,
+                          char out[QUOTA_LIMITS_OWNER_BYTES]);
 
 /* EXISTS when the name or id is taken. */
 enum status quota_limits_rows_insert(struct sqlite3 *connection, const struct quota_plan *plan);
@@ -18,6 +24,9 @@ enum status quota_limits_rows_update(struct sqlite3 *connection, const struct qu
 enum status quota_limits_rows_delete(struct sqlite3 *connection, const char *id);
 /* The tenant's row and limits, in place of those there were. */
 enum status quota_limits_rows_put(struct sqlite3 *connection, const struct quota_tenant *limits);
+/* The key's, in the same way. */
+enum status quota_limits_rows_put_key(struct sqlite3 *connection,
+                                      const struct quota_key_limits *limits);
 
 /* Each calls `take` for each row, plans oldest first, until it fails; without limits in the sets.
  * CORRUPT for a row out of its bounds. */
@@ -27,7 +36,10 @@ enum status quota_limits_rows_load(struct sqlite3 *connection, void *context,
 enum status quota_limits_rows_load_tenants(struct sqlite3 *connection, void *context,
                                            enum status (*take)(void *context,
                                                                const struct quota_tenant *limits));
-/* Every limit's value, by its owner's id: a plan's or a tenant's. */
+enum status quota_limits_rows_load_keys(struct sqlite3 *connection, void *context,
+                                        enum status (*take)(void *context,
+                                                            const struct quota_key_limits *limits));
+/* Every limit's value, by its owner. */
 enum status quota_limits_rows_load_values(
     struct sqlite3 *connection, void *context,
     enum status (*take)(void *context, const char *owner_id, enum quota_limit limit,

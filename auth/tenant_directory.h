@@ -22,6 +22,7 @@
 #include "auth/tenant_rows.h"
 #include "auth/tenant_view.h"
 
+struct quota_key_record;
 struct quota_plan_record;
 struct quota_tenant;
 struct tenant_prompt_record;
@@ -71,6 +72,9 @@ struct tenants {
     size_t grant_count;
     struct tenant_prompt_record *prompts;     /* oldest first; tenant_prompt.c's */
     struct quota_plan_record *plans;          /* oldest first; quota_limits.c's */
+    struct quota_key_record *key_limits;      /* quota_limits_key.c's */
+    struct auth_index limits_by_key;          /* … */
+    atomic_bool has_key_limits;               /* no lock */
     _Atomic uint64_t limits_generation;       /* no lock */
     struct price_book *prices;                /* price.c's; NULL: none were ever made */
     atomic_bool has_prices;                   /* no lock */

@@ -1,6 +1,7 @@
 #include <stdio.h>
 
 #include "auth/auth_apikey.h"
+#include "auth/quota_limits_load.h"
 #include "auth/tenant_auth.h"
 #include "auth/tenant_change.h"
 
@@ -316,12 +317,14 @@ enum status tenants_key_revoke(struct tenants *tenants, const struct tenant_chan
 struct rotation {
     struct tenant_key old; /* as it will be */
     struct tenant_rows_key row;
+    struct quota_key_record *limits; /* that the new key takes over; NULL: none */
 };
 
 static enum status rotate_rows(struct sqlite3 *connection, const void *context)
 {
     const struct rotation *rotation = context;
     TRY(tenant_rows_insert_key(connection, &rotation->row));
+    TRY(quota_limits_key_follow_rows(connection, rotation->limits));
     return tenant_rows_update_key(connection, &rotation->old);
 }
 
@@ -394,9 +397,15 @@ static enum status rotate_locked(struct tenants *tenants, const struct tenant_ch
                   old->tenant_id, new->id, (long long)rotation.old.expires_at_s);
     plan.rows = rotate_rows;
     plan.context = &rotation;
-    TRY(make_commit(tenants, &plan, &rotation.row, record->tenant));
-    if (change->is_dry_run)
-        return STATUS_OK;
+    enum status status = quota_limits_key_follow(tenants, old, new->id, &rotation.limits);
+    if (status == STATUS_OK)
+        status = make_commit(tenants, &plan, &rotation.row, record->tenant);
+    else
+        buffer_deinit(&plan.detail);
+    bool is_done = status == STATUS_OK && !change->is_dry_run;
+    quota_limits_key_follow_end(tenants, rotation.limits, is_done);
+    if (!is_done)
+        return status;
     pthread_rwlock_wrlock(&tenants->memory);
     record->row.key = rotation.old;
     pthread_rwlock_unlock(&tenants->memory);

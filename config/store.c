@@ -168,6 +168,13 @@ static const char *const store_steps[] = {
     /* A revoked fingerprint is so for ever; a name may be given to another. */
     "create unique index certificates_value on certificates (kind, value)"
     " where revoked_at_s = 0 or kind = 0;",
+
+    "create table key_limits (" /* values are in limit_values, by "tenant/key" */
+    " tenant_id text not null references tenants (id),"
+    " key_id text not null," /* a key's, or what stands for it in a principal: an issuer's */
+    " revision integer not null,"
+    " primary key (tenant_id, key_id)"
+    ") strict, without rowid;",
 };
 
 enum status store_status(int code, const char *what)

@@ -1,6 +1,6 @@
 #include "gateway/admin/admin_limits.h"
 
-#include "auth/quota_limits.h"
+#include "auth/quota_limits_key.h"
 #include "gateway/admin/admin_body.h"
 #include "gateway/admin/admin_change.h"
 #include "gateway/admin/admin_list.h"
@@ -111,6 +111,66 @@ enum status admin_limits_get(struct admin_call *call)
     TRY(quota_limits_get(auth_tenants(call->admin->auth), call->arguments[0], &limits));
     call->revision = limits.revision; /* no 304: the plan may have changed since */
     render_limits(call->admin, &limits, &call->out);
+    buffer_append_char(&call->out, '}');
+    return call->out.status;
+}
+
+/* --- a key's --- */
+
+static void render_key(const struct quota_key_limits *limits, struct buffer *out)
+{
+    buffer_printf(out, "{\"object\":\"key.limits\",\"tenant_id\":\"%s\",\"key_id\":\"%s\"",
+                  limits->tenant_id, limits->key_id);
+    quota_limits_append(&limits->set, false, out);
+    buffer_printf(out, ",\"revision\":%lld", (long long)limits->revision);
+}
+
+/* NOT_FOUND unless this is what a request of the tenant may come with: a key, or a token. */
+static enum status key_check(struct admin_call *call)
+{
+    struct principal principal = {0};
+    struct tenant_key key;
+    if (call->arguments[0].length >= sizeof principal.tenant_id ||
+        call->arguments[1].length >= sizeof principal.key_id || call->arguments[0].length == 0)
+        FAIL(STATUS_NOT_FOUND, "there is no key of this id");
+    memcpy(principal.tenant_id, call->arguments[0].bytes, call->arguments[0].length);
+    memcpy(principal.key_id, call->arguments[1].bytes, call->arguments[1].length);
+    return auth_key_about(call->admin->auth, &principal, &key);
+}
+
+static enum status key_put_read(struct admin_call *call, struct admin_body_field *fields)
+{
+    struct tenant_change change;
+    struct quota_key_limits out;
+    TRY(admin_change_begin(call, &change, NULL));
+    TRY(admin_body_read(call->body, fields, FIELD_NAME_OR_PLAN));
+    TRY(key_check(call));
+    const struct quota_limits_set set = fields_set(fields);
+    TRY(quota_limits_key_put(auth_tenants(call->admin->auth), &change, call->arguments[0],
+                             call->arguments[1], &set, &out));
+    render_key(&out, &call->out);
+    return admin_change_end(call, &change, out.revision);
+}
+
+enum status admin_limits_key_put(struct admin_call *call)
+{
+    struct admin_body_field fields[FIELDS];
+    fields_init(fields);
+    enum status status = key_put_read(call, fields);
+    admin_body_free(fields, FIELD_NAME_OR_PLAN);
+    return status;
+}
+
+enum status admin_limits_key_get(struct admin_call *call)
+{
+    struct admin_query query;
+    struct quota_key_limits limits;
+    TRY(admin_query_read(call->query, 0, &query));
+    TRY(key_check(call));
+    TRY(quota_limits_key_get(auth_tenants(call->admin->auth), call->arguments[0],
+                             call->arguments[1], &limits));
+    call->revision = limits.revision;
+    render_key(&limits, &call->out);
     buffer_append_char(&call->out, '}');
     return call->out.status;
 }

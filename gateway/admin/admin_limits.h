@@ -1,7 +1,8 @@
-/* admin_limits: /admin/v1/tenants/{id}/limits and /admin/v1/plans: what tenants may use.
+/* admin_limits: /admin/v1/tenants/{id}/limits, …/keys/{id}/limits and /admin/v1/plans: what tenants
+ * and their keys may use.
  *
  * Owns:     nothing.
- * Thread:   the worker's; admin_limits_get on the loop's too.
+ * Thread:   the worker's; admin_limits_get and admin_limits_key_get on the loop's too.
  * Cost:     a change is one commit; plans are told with how many tenants refer to them.
  * Not here: what limits mean (auth/quota_limits), who is refused (edge_quota).
  */
@@ -11,6 +12,9 @@
 
 enum status admin_limits_get(struct admin_call *call);
 enum status admin_limits_put(struct admin_call *call);
+/* Of a key, or of the tokens of an issuer, by its id. */
+enum status admin_limits_key_get(struct admin_call *call);
+enum status admin_limits_key_put(struct admin_call *call);
 enum status admin_limits_plan_create(struct admin_call *call);
 enum status admin_limits_plan_list(struct admin_call *call);
 enum status admin_limits_plan_get(struct admin_call *call);

@@ -1,5 +1,6 @@
 #include "gateway/cli/cli_limits.h"
 
+#include <assert.h>
 #include <stdio.h>
 
 #include "auth/quota_limits.h"
@@ -18,6 +19,12 @@ static const char PATH[] = "/admin/v1/plans";
 static const struct cli_print_column limit_columns[] = {
     {"TENANT", "tenant_id", CLI_PRINT_TEXT, true},
     {"PLAN", "plan", CLI_PRINT_TEXT, true},
+#include "auth/quota_limits.def"
+    LIMIT_COLUMNS,
+};
+static const struct cli_print_column key_columns[] = {
+    {"TENANT", "tenant_id", CLI_PRINT_TEXT, true},
+    {"KEY", "key_id", CLI_PRINT_TEXT, true},
 #include "auth/quota_limits.def"
     LIMIT_COLUMNS,
 };
@@ -203,11 +210,22 @@ enum status cli_limits_plan_change(struct cli_call *call)
     return plan_send(call, call->values[CLI_FLAG_NAME], false);
 }
 
-/* --- a tenant's limits --- */
+/* --- limits of a tenant or of a key --- */
+
+/* Both kinds have as many. */
+static const struct cli_print_column *limits_columns(const struct cli_call *call)
+{
+    static_assert(sizeof key_columns == sizeof limit_columns, "two heads, then the limits");
+    return call->values[CLI_FLAG_KEY] != NULL ? key_columns : limit_columns;
+}
 
 static enum status limits_path(struct cli_call *call, struct buffer *path)
 {
     TRY(cli_tenant_append_path(call, call->argument, path));
+    if (call->values[CLI_FLAG_KEY] != NULL) {
+        buffer_append_text(path, "/keys/");
+        cli_api_append_segment(path, slice_of(call->values[CLI_FLAG_KEY]));
+    }
     buffer_append_text(path, "/limits");
     return path->status;
 }
@@ -219,7 +237,7 @@ enum status cli_limits_show(struct cli_call *call)
     enum status status = limits_path(call, &path);
     if (status == STATUS_OK)
         status = ask(call, &(struct cli_api_request){.method = "GET", .path = path.bytes},
-                     limit_columns, COLUMNS_LIMITS);
+                     limits_columns(call), COLUMNS_LIMITS);
     buffer_deinit(&path);
     return status;
 }
@@ -227,7 +245,7 @@ enum status cli_limits_show(struct cli_call *call)
 /* What a PUT takes of what a GET gave. */
 static json_t *set_members(const json_t *limits)
 {
-    static const char *const others[] = {"object", "tenant_id", "revision", "effective"};
+    static const char *const others[] = {"object", "tenant_id", "key_id", "revision", "effective"};
     json_t *body = json_copy((json_t *)limits);
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
         json_object_del(body, others[i]);
@@ -252,7 +270,7 @@ static enum status set_send(struct cli_call *call, const char *path, const json_
         json_object_set_new(body, "plan", id != NULL ? json_incref(id) : json_null());
     struct cli_api_request request = {.method = "PUT", .path = path, .body = body};
     request.revision = wanted != NULL ? wanted : read > 0 ? revision : NULL;
-    status = ask(call, &request, limit_columns, COLUMNS_LIMITS);
+    status = ask(call, &request, limits_columns(call), COLUMNS_LIMITS);
 out:
     json_decref(id);
     json_decref(body);
@@ -266,6 +284,8 @@ enum status cli_limits_set(struct cli_call *call)
     struct buffer path;
     if (call->values[CLI_FLAG_LIMITS] == NULL && call->values[CLI_FLAG_PLAN] == NULL)
         FAIL(STATUS_INVALID, "say what to set: --limits or --plan");
+    if (call->values[CLI_FLAG_KEY] != NULL && call->values[CLI_FLAG_PLAN] != NULL)
+        FAIL(STATUS_INVALID, "a key has no plan: --plan is its tenant's");
     buffer_init(&path, LIMIT_PATH_BYTES);
     cli_https_answer_init(&answer);
     enum status status = limits_path(call, &path);

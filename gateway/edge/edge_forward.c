@@ -154,7 +154,8 @@ static enum status forward_class(struct edge *edge, struct edge_job_options *opt
 static bool forward_reads_sums(const struct edge_job_options *options)
 {
     return options->is_generation &&
-           quota_wants_sums(options->edge->quota, options->principal->tenant_id);
+           quota_wants_sums(options->edge->quota, options->principal->tenant_id,
+                            options->principal->key_id);
 }
 
 /* A request whose large body is checked on the scanner's thread: with a copy, since the client may
@@ -257,7 +258,8 @@ static enum status scan_start(const struct edge_job_options *options)
     scan->options.bytes = bytes;
     scan->reads_sums = forward_reads_sums(options);
     if (scan->reads_sums)
-        quota_sums_begin(edge->quota, scan->principal.tenant_id, &scan->sums);
+        quota_sums_begin(edge->quota, scan->principal.tenant_id, scan->principal.key_id,
+                         &scan->sums);
     if (edge->scans != NULL)
         edge->scans->previous = scan;
     edge->scans = scan;

@@ -951,10 +951,14 @@ static enum status start_create(struct edge_job **out, const struct edge_job_opt
     buffer_init(&job->relay, LIMIT_RELAYED_BYTES);
     job->deadline_us = loop_now_us(job->edge->loop) + job->deadline_ms * INT64_C(1000);
     enum status status = STATUS_OK;
-    if (job->is_generation)
-        status =
-            edge_quota_reserve(&job->quota, job->edge, job->principal.tenant_id,
-                               http_body(options->request).length, &job->body, job->deadline_ms);
+    if (job->is_generation) {
+        const struct quota_demand demand = {.tenant_id = job->principal.tenant_id,
+                                            .key_id = job->principal.key_id,
+                                            .body_bytes = http_body(options->request).length,
+                                            .output_most = job->body.output_most,
+                                            .deadline_ms = job->deadline_ms};
+        status = edge_quota_reserve(&job->quota, job->edge, &demand);
+    }
     *refused = job->quota;
     if (status == STATUS_OK) {
         job->timer = loop_timer_create(job->edge->loop, job_timer, job);

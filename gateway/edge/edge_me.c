@@ -59,9 +59,11 @@ enum status edge_me_handle(struct edge *edge, struct http_request *request,
     struct edge_usage_call *call = NULL;
     TRY(edge_usage_create(&call, edge, request, access, principal));
     render_account(&tenant, &key, &call->out);
-    buffer_printf(&call->out, "},\"limits\":{\"request_timeout_s\":%lld,\"body_bytes\":%lld",
+    buffer_append_text(&call->out, ",\"limits\":{\"object\":\"key.limits\"");
+    edge_quota_append(edge, principal->tenant_id, principal->key_id, &call->out);
+    buffer_printf(&call->out, "}},\"limits\":{\"request_timeout_s\":%lld,\"body_bytes\":%lld",
                   (long long)edge->config->request_timeout_s, (long long)edge->config->body_limit);
-    edge_quota_append(edge, principal->tenant_id, &call->out);
+    edge_quota_append(edge, principal->tenant_id, NULL, &call->out);
     buffer_append_char(&call->out, '}');
     int64_t now_s = clock_wall_us(clock_system()) / 1000000;
     call->form = (struct edge_usage_form){

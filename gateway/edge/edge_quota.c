@@ -40,18 +40,29 @@ static void header_reset(struct edge_quota *quota, const char *name, int64_t us)
     quota_duration(us, quota->headers[at]);
 }
 
-static void headers_make(struct edge_quota *quota, struct edge *edge, const char *tenant_id)
+/* Of these limits the one with the least left, tenant's or key's; limit 0: there is none. */
+static struct quota_standing headers_tightest(struct edge *edge, const struct quota_demand *demand,
+                                              const enum quota_limit *limits, int count)
 {
+    const char *const keys[QUOTA_SCOPES] = {[QUOTA_KEY] = demand->key_id};
+    struct quota_standing out = {0};
+    for (int i = 0; i < count * QUOTA_SCOPES; i++) {
+        struct quota_standing at =
+            quota_standing(edge->quota, demand->tenant_id, keys[i / count], limits[i % count]);
+        if (at.limit != 0 && (out.limit == 0 || at.remaining < out.remaining))
+            out = at;
+    }
+    return out;
+}
+
+static void headers_make(struct edge_quota *quota, struct edge *edge,
+                         const struct quota_demand *demand)
+{
+    static const enum quota_limit request_limits[] = {QUOTA_REQUESTS_PER_MINUTE};
     static const enum quota_limit token_limits[] = {
         QUOTA_TOKENS_PER_MINUTE, QUOTA_INPUT_TOKENS_PER_MINUTE, QUOTA_OUTPUT_TOKENS_PER_MINUTE};
-    struct quota_standing requests =
-        quota_standing(edge->quota, tenant_id, QUOTA_REQUESTS_PER_MINUTE);
-    struct quota_standing tokens = {0};
-    for (int i = 0; i < 3; i++) {
-        struct quota_standing at = quota_standing(edge->quota, tenant_id, token_limits[i]);
-        if (at.limit != 0 && (tokens.limit == 0 || at.remaining < tokens.remaining))
-            tokens = at;
-    }
+    struct quota_standing requests = headers_tightest(edge, demand, request_limits, 1);
+    struct quota_standing tokens = headers_tightest(edge, demand, token_limits, 3);
     quota->header_count = 0;
     if (requests.limit != 0) {
         header_number(quota, "x-ratelimit-limit-requests", requests.limit);
@@ -65,16 +76,14 @@ static void headers_make(struct edge_quota *quota, struct edge *edge, const char
     }
 }
 
-enum status edge_quota_reserve(struct edge_quota *quota, struct edge *edge, const char *tenant_id,
-                               size_t body_bytes, const struct edge_body *body,
-                               uint32_t deadline_ms)
+enum status edge_quota_reserve(struct edge_quota *quota, struct edge *edge,
+                               const struct quota_demand *demand)
 {
-    enum status status = quota_reserve(edge->quota, tenant_id, body_bytes, body->output_most,
-                                       deadline_ms, &quota->lease, &quota->denial);
+    enum status status = quota_reserve(edge->quota, demand, &quota->leases, &quota->denial);
     if (status == STATUS_NO_MEMORY)
         return status;
-    reserve_tell(quota, edge, tenant_id, status != STATUS_OK);
-    headers_make(quota, edge, tenant_id);
+    reserve_tell(quota, edge, demand->tenant_id, status != STATUS_OK);
+    headers_make(quota, edge, demand);
     return status;
 }
 
@@ -121,16 +130,15 @@ static void watch_choice(struct edge_quota *quota, struct slice rest)
 bool edge_quota_watch(struct edge_quota *quota, struct edge *edge, const struct edge_stream *stream,
                       struct slice rest)
 {
-    struct quota_denial denial = {0};
-    int64_t now_us = quota_now_us(edge->quota);
+    struct quota_denial denial;
     if (!quota->has_prompt) {
         quota->has_prompt = true;
-        quota_lease_prompt(&quota->lease, stream->final.prompt_tokens, stream->final.cached_tokens,
-                           now_us);
+        quota_prompt(edge->quota, &quota->leases, stream->final.prompt_tokens,
+                     stream->final.cached_tokens);
     }
     watch_choice(quota, rest);
     if (quota->is_stopped ||
-        quota_lease_extend(&quota->lease, stream->tokens_seen, now_us, &denial))
+        quota_extend(edge->quota, &quota->leases, stream->tokens_seen, &denial))
         return true;
     quota->is_stopped = true;
     metric_add(edge->metrics.quota_stops[denial.limit], 1);
@@ -157,17 +165,18 @@ void edge_quota_settle(struct edge_quota *quota, struct edge *edge,
                        const struct edge_stream *stream)
 {
     const struct edge_final *final = &stream->final;
-    quota_lease_settle(&quota->lease, final->prompt_tokens, final->cached_tokens,
-                       stream->has_final ? final->completion_tokens : stream->tokens_seen,
-                       quota_now_us(edge->quota));
+    quota_settle(edge->quota, &quota->leases, final->prompt_tokens, final->cached_tokens,
+                 stream->has_final ? final->completion_tokens : stream->tokens_seen);
 }
 
 /* --- GET /v1/me --- */
 
-void edge_quota_append(struct edge *edge, const char *tenant_id, struct buffer *out)
+void edge_quota_append(struct edge *edge, const char *tenant_id, const char *key_id,
+                       struct buffer *out)
 {
     for (int i = 0; i < QUOTA_LIMITS; i++) {
-        struct quota_standing at = quota_standing(edge->quota, tenant_id, (enum quota_limit)i);
+        struct quota_standing at = 
+            quota_standing(edge->quota, tenant_id, key_id, (enum quota_limit)i);
         if (at.limit == 0)
             continue;
         buffer_printf(out, ",\"%s\":{\"limit\":%lld,\"remaining\":",

@@ -1,4 +1,5 @@
-/* edge_quota: a request and its tenant's limits: may it begin, may it go on, what the client hears.
+/* edge_quota: a request and the limits of its tenant and its key: may it begin, may it go on, what
+ * the client hears.
  *
  *   reserve ─┬─► 429 with limit, scope, used, requested, reset; nothing is charged
  *            └─► headers of the answer ─► each frame: watched ─► stopped, or settled at its end
@@ -23,7 +24,7 @@
 enum { EDGE_QUOTA_HEADERS = 6 };
 
 struct edge_quota {
-    struct quota_lease lease;
+    struct quota_leases leases;
     struct quota_denial denial;
     bool has_prompt; /* the lease knows the engine's count of it */
     bool is_stopped; /* a limit was met in the middle */
@@ -36,14 +37,13 @@ struct edge_quota {
 
 /* Charges all limits or none: RATE_REQUESTS, RATE_TOKENS, QUOTA, NO_MEMORY. Counts denials, also
  * those of shadow limits. */
-enum status edge_quota_reserve(struct edge_quota *quota, struct edge *edge, const char *tenant_id,
-                               size_t body_bytes, const struct edge_body *body,
-                               uint32_t deadline_ms);
+enum status edge_quota_reserve(struct edge_quota *quota, struct edge *edge,
+                               const struct quota_demand *demand);
 /* The answer to a request that was not let in, from the thread's note: 429 with retry-after(-ms)
  * where waiting helps, x-should-retry: false where it does not. Other failures as they are. */
 void edge_quota_refuse(const struct edge_quota *quota, struct http_request *request);
 /* x-ratelimit-{limit,remaining,reset}-{requests,tokens} as they were when the request was let in:
- * of the tightest bucket, and none of those that the tenant has not. Up to EDGE_QUOTA_HEADERS;
+ * of the tightest bucket, tenant's or key's, and none of those that neither has. Up to EDGE_QUOTA_HEADERS;
  * returns how many. */
 size_t edge_quota_headers(const struct edge_quota *quota, struct http_header *out);
 
@@ -58,6 +58,8 @@ void edge_quota_append_ends(const struct edge_quota *quota, enum edge_stream_for
 void edge_quota_settle(struct edge_quota *quota, struct edge *edge,
                        const struct edge_stream *stream);
 
-/* `,"member":{"limit","remaining","reset_ms","mode"}` for each limit that the tenant has; remaining
- * is null for a budget that was not used since the start or midnight. */
-void edge_quota_append(struct edge *edge, const char *tenant_id, struct buffer *out);
+/* `,"member":{"limit","remaining","reset_ms","mode"}` for each limit that the tenant has, or the
+ * key when it is given; remaining is null for a budget that was not used since the start or
+ * midnight. */
+void edge_quota_append(struct edge *edge, const char *tenant_id, const char *key_id,
+                       struct buffer *out);

@@ -42,8 +42,8 @@ static void settle_committed(struct edge_settle *settle)
     if (settle->status != STATUS_OK)
         settle_log(row, "ledger_row_late");
     else /* a record that came twice counts twice until the day's sums are read again */
-        quota_count(settle->edge->quota, row->tenant_id, row->prompt_tokens, row->cached_tokens,
-                    row->completion_tokens);
+        quota_count(settle->edge->quota, row->tenant_id, row->key_id, row->prompt_tokens,
+                    row->cached_tokens, row->completion_tokens);
     settle->done(settle->context, settle->status == STATUS_OK);
 }
 

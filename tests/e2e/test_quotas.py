@@ -190,6 +190,55 @@ def test_a_limit_met_in_the_middle(server, stream):
     assert 30 <= completion < 1500 and completion <= 30 + 200
 
 
+def key_limit(server, tenant_id, key_id, **limits):
+    with server.admin() as admin:
+        path = f"/admin/v1/tenants/{tenant_id}/keys/{key_id}/limits"
+        answer = admin.put(path, json=limits)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+
+def test_a_key_beside_its_tenant(server):
+    """Both pass or none is charged; the refusal names which of the two it was."""
+    tenant_id, key, key_id = server.tenant("two-scopes")
+    limit(server, tenant_id, requests_per_minute=100)
+    told = key_limit(server, tenant_id, key_id, requests_per_minute=2, output_tokens_per_minute=500)
+    assert (told["object"], told["revision"]) == ("key.limits", 1)
+    client = server.openai(key, max_retries=0)
+    began = time.monotonic()
+    answer = client.completions.with_raw_response.create(
+        model=MODEL_NAME, prompt=PROMPT, max_tokens=1
+    )
+    assert answer.headers["x-ratelimit-limit-requests"] == "2"  # the tighter one
+    assert answer.headers["x-ratelimit-limit-tokens"] == "500"
+    ask(client, max_tokens=1)
+    if time.monotonic() - began < 25:
+        with pytest.raises(openai.RateLimitError) as info:
+            ask(client, max_tokens=1)
+        assert f"for key {key_id} on requests_per_minute: limit 2" in info.value.body["message"]
+        used = 100 - me(server, key)["requests_per_minute"]["remaining"]
+        assert used <= 2, "a request that its key refused was charged to the tenant"
+    limit(server, tenant_id, kv_tokens=1)
+    with pytest.raises(openai.RateLimitError) as info:
+        ask(client, max_tokens=1)
+    assert f"for tenant {tenant_id} on kv_tokens" in info.value.body["message"]
+    with server.http(key) as http:
+        told = http.get("/v1/me").json()
+    assert told["key"]["limits"]["requests_per_minute"]["limit"] == 2
+    assert "requests_per_minute" not in told["limits"]
+
+
+def test_limits_go_with_the_key_that_follows(server):
+    tenant_id, _, key_id = server.tenant("rotated-limits")
+    key_limit(server, tenant_id, key_id, input_tokens_per_minute=1)
+    with server.admin() as admin:
+        path = f"/admin/v1/tenants/{tenant_id}/keys/{key_id}"
+        rotated = admin.post(f"{path}/rotate", json={}).json()
+    with pytest.raises(openai.RateLimitError) as info:
+        ask(server.openai(rotated["key"], max_retries=0))
+    assert f"for key {rotated['id']} on input_tokens_per_minute" in info.value.body["message"]
+
+
 def test_leases_come_back_from_streams_that_are_cut(server):
     tenant_id, key, _ = server.tenant("cut")
     limit(server, tenant_id, concurrent_requests=4, kv_tokens=5000)
@@ -270,8 +319,9 @@ RATES = [
 
 
 def test_bad_input_of_each_field(server):
-    tenant_id, _, _ = server.tenant("bad-limits")
+    tenant_id, _, key_id = server.tenant("bad-limits")
     limit(server, tenant_id, tokens_per_day=5)
+    key_limit(server, tenant_id, key_id, tokens_per_day=6)
     wrong = [
         ("x", ""), (0, ""), (-1, ""), (1.5, ""), (True, ""), (10**16, ""), ([], ""),
         ({"limit": 0}, ""), ({"limit": 1, "mode": "soft"}, ".mode"), ({"mode": "shadow"}, ".limit"),
@@ -283,6 +333,7 @@ def test_bad_input_of_each_field(server):
     with server.admin() as admin:
         plan = admin.post("/admin/v1/plans", json={"name": "bad"}).json()
         paths = [
+            ("PUT", f"/admin/v1/tenants/{tenant_id}/keys/{key_id}/limits", [({"plan": None}, "plan")]),
             ("PUT", f"/admin/v1/tenants/{tenant_id}/limits", [({"plan": 7}, "plan"), ({"plan": "a\nb"}, "plan")]),
             ("POST", "/admin/v1/plans", [({"name": ""}, "name"), ({"name": None}, "name")]),
             ("PATCH", f"/admin/v1/plans/{plan['id']}", [({"name": ""}, "name")]),
@@ -302,6 +353,14 @@ def test_bad_input_of_each_field(server):
         assert admin.post("/admin/v1/plans", json={"name": "bad"}).status_code == 409
         after = admin.get(f"/admin/v1/tenants/{tenant_id}/limits").json()
         assert (after["revision"], after["tokens_per_day"]) == (1, 5)
+        path = f"/admin/v1/tenants/{tenant_id}/keys/{key_id}/limits"
+        after = admin.get(path).json()
+        assert (after["revision"], after["tokens_per_day"]) == (1, 6)
+        stale = {"if-match": '"7"'}
+        assert admin.put(path, json={}, headers=stale).status_code == 412
+        for other in (path.replace(key_id, "key_none"), path.replace(tenant_id, "tnt_none")):
+            assert admin.put(other, json={}).status_code == 404
+            assert admin.get(other).status_code == 404
         assert admin.get(f"/admin/v1/plans/{plan['id']}").json() == plan
         assert admin.delete(f"/admin/v1/plans/{plan['id']}").status_code == 200
 

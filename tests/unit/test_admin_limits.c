@@ -53,6 +53,35 @@ static void test_limits_of_a_tenant(void **state)
     edge_text_has(answer, "\"param\":\"kv_tokens.limit\"");
 }
 
+static void test_limits_of_a_key(void **state)
+{
+    (void)state;
+    char keys[160], path[256], key[64];
+    snprintf(keys, sizeof keys, "/admin/v1/tenants/%s/keys", kit.tenant_id);
+    assert_int_equal(edge_kit_admin("POST", keys, "{\"name\":\"limited\"}"), 201);
+    edge_kit_member("id", key, sizeof key);
+    snprintf(path, sizeof path, "%s/%s/limits", keys, key);
+    assert_int_equal(edge_kit_admin("GET", path, ""), 200);
+    edge_text_has(answer, "{\"object\":\"key.limits\",\"tenant_id\":\"");
+    edge_text_has(answer, "\"revision\":0}");
+    assert_int_equal(edge_kit_admin("PUT", path, "{\"kv_tokens\":{\"limit\":9}}"), 200);
+    edge_text_has(answer, "etag: \"1\"");
+    assert_int_equal(edge_kit_admin("GET", path, ""), 200);
+    edge_text_has(answer, "\"kv_tokens\":9,");
+    edge_text_has(answer, "\"revision\":1}");
+    assert_int_equal(edge_kit_admin("PUT", path, "{\"plan\":null}"), 400);
+    edge_text_has(answer, "\"param\":\"plan\"");
+    assert_int_equal(edge_kit_admin("PUT", path, "{\"kv_tokens\":0}"), 400);
+    edge_text_has(answer, "\"param\":\"kv_tokens\"");
+    assert_int_equal(edge_kit_admin("GET", "/admin/v1/audit?limit=1&order=desc", ""), 200);
+    edge_text_has(answer, "\"type\":\"key.limits_updated\"");
+    snprintf(path, sizeof path, "%s/key_x/limits", keys);
+    assert_int_equal(edge_kit_admin("GET", path, ""), 404);
+    assert_int_equal(edge_kit_admin("PUT", path, "{\"kv_tokens\":9}"), 404);
+    snprintf(path, sizeof path, "/admin/v1/tenants/tnt_x/keys/%s/limits", key);
+    assert_int_equal(edge_kit_admin("PUT", path, "{\"kv_tokens\":9}"), 404);
+}
+
 static void test_life_of_a_plan(void **state)
 {
     (void)state;
@@ -89,6 +118,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_limits_of_a_tenant),
+        cmocka_unit_test(test_limits_of_a_key),
         cmocka_unit_test(test_life_of_a_plan),
     };
     return cmocka_run_group_tests(tests, edge_kit_setup, edge_kit_teardown);

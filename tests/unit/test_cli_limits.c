@@ -13,6 +13,9 @@
 #define LIMITS                                                                                     \
     "{\"object\":\"limits\",\"tenant_id\":\"tnt_1\",\"plan\":null,\"kv_tokens\":7,"                \
     "\"tokens_per_day\":{\"limit\":5,\"mode\":\"shadow\"},\"revision\":4,\"effective\":{}}"
+#define KEY_LIMITS                                                                                 \
+    "{\"object\":\"key.limits\",\"tenant_id\":\"tnt_1\",\"key_id\":\"key_1\",\"kv_tokens\":7,"        \
+    "\"revision\":4}"
 
 static void test_plans(void **state)
 {
@@ -70,6 +73,25 @@ static void test_limits(void **state)
     cli_kit_has(cli_kit.seen, "\r\n\r\n{\"plan\":null,");
 }
 
+static void test_limits_of_a_key(void **state)
+{
+    (void)state;
+    cli_kit_answer(200, KEY_LIMITS);
+    assert_int_equal(CLI_KIT_RUN("limits", "show", "tnt_1", "--key", "key_1"), CLI_DONE);
+    cli_kit_has(cli_kit.seen, "GET /admin/v1/tenants/tnt_1/keys/key_1/limits HTTP/1.1\r\n");
+    cli_kit_has(cli_kit.out, "key_1");
+    cli_kit_answer(200, KEY_LIMITS);
+    cli_kit_answer(200, KEY_LIMITS);
+    assert_int_equal(
+        CLI_KIT_RUN("limits", "set", "tnt_1", "--key", "key_1", "--limits", "kv_tokens=9"),
+        CLI_DONE);
+    cli_kit_has(cli_kit.seen, "PUT /admin/v1/tenants/tnt_1/keys/key_1/limits HTTP/1.1\r\n");
+    cli_kit_has(cli_kit.seen, "if-match: \"4\"");
+    cli_kit_has(cli_kit.seen, "\r\n\r\n{\"kv_tokens\":9}");
+    assert_int_equal(CLI_KIT_RUN("limits", "set", "tnt_1", "--key", "key_1", "--plan", "small"),
+                     CLI_USAGE);
+}
+
 static void test_wrong_words(void **state)
 {
     (void)state;
@@ -87,6 +109,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_plans, cli_kit_clear),
         cmocka_unit_test_setup(test_limits, cli_kit_clear),
+        cmocka_unit_test_setup(test_limits_of_a_key, cli_kit_clear),
         cmocka_unit_test_setup(test_wrong_words, cli_kit_clear),
     };
     return cmocka_run_group_tests(tests, cli_kit_setup, cli_kit_teardown);

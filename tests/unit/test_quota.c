@@ -2,6 +2,7 @@
  * midnights; what refusals say. */
 #include "auth/quota.h"
 
+#include "auth/quota_limits_key.h"
 #include "tests/unit/tenant_kit.h"
 
 struct fixture {
@@ -56,20 +57,32 @@ static void limit_put(struct fixture *fixture, enum quota_limit limit, int64_t m
                      STATUS_OK);
 }
 
-static enum status reserve(struct fixture *fixture, struct quota_lease *lease,
+static enum status reserve_by(struct fixture *fixture, const char *key_id,
+                              struct quota_leases *leases, struct quota_denial *denial)
+{
+    const struct quota_demand demand = {.tenant_id = fixture->tenant.id,
+                                        .key_id = key_id,
+                                        .body_bytes = 40,
+                                        .output_most = 10,
+                                        .deadline_ms = 1000};
+    return quota_reserve(fixture->quota, &demand, leases, denial);
+}
+
+static enum status reserve(struct fixture *fixture, struct quota_leases *leases,
                            struct quota_denial *denial)
 {
-    return quota_reserve(fixture->quota, fixture->tenant.id, 40, 10, 1000, lease, denial);
+    return reserve_by(fixture, NULL, leases, denial);
 }
 
 /* A request that is over: settled, and its row in the ledger. */
-static void use(struct fixture *fixture, int64_t prompt, int64_t output)
+static void use_by(struct fixture *fixture, const char *key_id, int64_t prompt, int64_t output)
 {
     struct ledger_row row = {.at_us = clock_wall_us(&fixture->kit->clock),
                              .prompt_tokens = (uint32_t)prompt,
                              .completion_tokens = (uint32_t)output};
     snprintf(row.request_id, sizeof row.request_id, "req_%d", (int)++fixture->rows);
     memcpy(row.tenant_id, fixture->tenant.id, sizeof row.tenant_id);
+    snprintf(row.key_id, sizeof row.key_id, "%s", key_id);
     assert_int_equal(ledger_append(fixture->ledger, &row, NULL, NULL), STATUS_OK);
     struct ledger_totals totals;
     for (int i = 0; i < 30000; i++) {
@@ -79,28 +92,38 @@ static void use(struct fixture *fixture, int64_t prompt, int64_t output)
         usleep(1000);
     }
     assert_int_equal(totals.rows, fixture->rows);
-    quota_count(fixture->quota, fixture->tenant.id, prompt, 0, output);
+    quota_count(fixture->quota, fixture->tenant.id, key_id, prompt, 0, output);
+}
+
+static void use(struct fixture *fixture, int64_t prompt, int64_t output)
+{
+    use_by(fixture, "", prompt, output);
+}
+
+static void sums_by(struct fixture *fixture, const char *key_id)
+{
+    struct quota_sums read;
+    assert_true(quota_wants_sums(fixture->quota, fixture->tenant.id, key_id));
+    quota_sums_begin(fixture->quota, fixture->tenant.id, key_id, &read);
+    assert_int_equal(quota_sums_read(&read), STATUS_OK);
+    quota_sums_end(fixture->quota, &read);
+    assert_false(quota_wants_sums(fixture->quota, fixture->tenant.id, key_id));
 }
 
 static void sums(struct fixture *fixture)
 {
-    struct quota_sums read;
-    assert_true(quota_wants_sums(fixture->quota, fixture->tenant.id));
-    quota_sums_begin(fixture->quota, fixture->tenant.id, &read);
-    assert_int_equal(quota_sums_read(&read), STATUS_OK);
-    quota_sums_end(fixture->quota, &read);
-    assert_false(quota_wants_sums(fixture->quota, fixture->tenant.id));
+    sums_by(fixture, NULL);
 }
 
 static int64_t left_of(struct fixture *fixture, enum quota_limit limit)
 {
-    return quota_standing(fixture->quota, fixture->tenant.id, limit).remaining;
+    return quota_standing(fixture->quota, fixture->tenant.id, NULL, limit).remaining;
 }
 
 static void test_limits_hold_from_their_change(void **state)
 {
     struct fixture *fixture = *state;
-    struct quota_lease leases[3];
+    struct quota_leases leases[3];
     struct quota_denial denial;
     assert_int_equal(reserve(fixture, &leases[0], &denial), STATUS_OK);
     limit_put(fixture, QUOTA_REQUESTS_PER_MINUTE, 1);
@@ -113,18 +136,18 @@ static void test_limits_hold_from_their_change(void **state)
     tenant_kit_pass(fixture->kit, 60);
     assert_int_equal(reserve(fixture, &leases[2], &denial), STATUS_OK);
     limit_put(fixture, QUOTA_CONCURRENT_REQUESTS, 3);
-    struct quota_lease more;
+    struct quota_leases more;
     assert_int_equal(reserve(fixture, &more, &denial), STATUS_RATE_REQUESTS);
     limit_put(fixture, QUOTA_INPUT_TOKENS_PER_MINUTE, 2);
     assert_int_equal(reserve(fixture, &more, &denial), STATUS_RATE_TOKENS);
     assert_non_null(strstr(status_note()->message, "too large"));
-    assert_false(quota_wants_sums(fixture->quota, fixture->tenant.id));
+    assert_false(quota_wants_sums(fixture->quota, fixture->tenant.id, NULL));
 }
 
 static void test_budgets_come_back(void **state)
 {
     struct fixture *fixture = *state;
-    struct quota_lease lease;
+    struct quota_leases lease;
     struct quota_denial denial;
     int64_t to_midnight = 86400 - KIT_START_S % 86400;
     use(fixture, 100, 50); /* before anybody asked */
@@ -132,7 +155,7 @@ static void test_budgets_come_back(void **state)
     sums(fixture);
     assert_int_equal(left_of(fixture, QUOTA_TOKENS_PER_DAY), 50);
     assert_int_equal(reserve(fixture, &lease, &denial), STATUS_OK);
-    quota_lease_settle(&lease, 30, 0, 10, quota_now_us(fixture->quota));
+    quota_settle(fixture->quota, &lease, 30, 0, 10);
     use(fixture, 30, 10);
     assert_int_equal(left_of(fixture, QUOTA_TOKENS_PER_DAY), 10);
     assert_int_equal(reserve(fixture, &lease, &denial), STATUS_QUOTA);
@@ -142,7 +165,7 @@ static void test_budgets_come_back(void **state)
     sums(fixture);
     assert_int_equal(left_of(fixture, QUOTA_TOKENS_PER_DAY), 10);
     tenant_kit_pass(fixture->kit, to_midnight - 1);
-    assert_false(quota_wants_sums(fixture->quota, fixture->tenant.id));
+    assert_false(quota_wants_sums(fixture->quota, fixture->tenant.id, NULL));
     tenant_kit_pass(fixture->kit, 1);
     sums(fixture);
     assert_int_equal(left_of(fixture, QUOTA_TOKENS_PER_DAY), 200);
@@ -162,12 +185,12 @@ static void test_months_end(void **state)
     tenant_kit_pass(fixture->kit, 9 * 86400);
     use(fixture, 10, 1);
     sums(fixture);
-    standing = quota_standing(fixture->quota, fixture->tenant.id, QUOTA_TOKENS_PER_MONTH);
+    standing = quota_standing(fixture->quota, fixture->tenant.id, NULL, QUOTA_TOKENS_PER_MONTH);
     assert_int_equal(standing.remaining, 889);
     assert_in_range(standing.reset_us, 1, INT64_C(86400) * 1000000);
     tenant_kit_pass(fixture->kit, standing.reset_us / 1000000);
     sums(fixture);
-    standing = quota_standing(fixture->quota, fixture->tenant.id, QUOTA_TOKENS_PER_MONTH);
+    standing = quota_standing(fixture->quota, fixture->tenant.id, NULL, QUOTA_TOKENS_PER_MONTH);
     assert_int_equal(standing.remaining, 1000);
     assert_int_equal(standing.reset_us, INT64_C(31) * 86400 * 1000000);
 }
@@ -179,11 +202,105 @@ static void test_counted_meanwhile(void **state)
     struct quota_sums read;
     limit_put(fixture, QUOTA_TOKENS_PER_DAY, 1000);
     use(fixture, 100, 0);
-    quota_sums_begin(fixture->quota, fixture->tenant.id, &read);
+    quota_sums_begin(fixture->quota, fixture->tenant.id, NULL, &read);
     assert_int_equal(quota_sums_read(&read), STATUS_OK);
     use(fixture, 50, 0);
     quota_sums_end(fixture->quota, &read);
     assert_int_equal(left_of(fixture, QUOTA_TOKENS_PER_DAY), 850);
+}
+
+static void key_limit_put(struct fixture *fixture, const char *key_id, enum quota_limit limit,
+                          int64_t most)
+{
+    struct quota_limits_set set = {.cached_percent = -1};
+    struct quota_key_limits out;
+    set.values[limit].limit = most;
+    assert_int_equal(quota_limits_key_put(fixture->kit->tenants, &change,
+                                          slice_of(fixture->tenant.id), slice_of(key_id), &set,
+                                          &out),
+                     STATUS_OK);
+}
+
+static int64_t left_by(struct fixture *fixture, const char *key_id, enum quota_limit limit)
+{
+    return quota_standing(fixture->quota, fixture->tenant.id, key_id, limit).remaining;
+}
+
+/* Whichever of the two refuses, neither is charged. */
+static void test_a_key_beside_its_tenant(void **state)
+{
+    struct fixture *fixture = *state;
+    struct quota_leases leases[3];
+    struct quota_denial denial;
+    limit_put(fixture, QUOTA_REQUESTS_PER_MINUTE, 3);
+    key_limit_put(fixture, "key_a", QUOTA_REQUESTS_PER_MINUTE, 1);
+    key_limit_put(fixture, "key_c", QUOTA_REQUESTS_PER_MINUTE, 3);
+    assert_int_equal(reserve_by(fixture, "key_a", &leases[0], &denial), STATUS_OK);
+    assert_int_equal(reserve_by(fixture, "key_a", &leases[1], &denial), STATUS_RATE_REQUESTS);
+    assert_int_equal(denial.scope, QUOTA_KEY);
+    assert_non_null(strstr(status_note()->message, "for key key_a on requests_per_minute: "));
+    assert_int_equal(left_of(fixture, QUOTA_REQUESTS_PER_MINUTE), 2);
+    assert_int_equal(reserve_by(fixture, "key_b", &leases[1], &denial), STATUS_OK);
+    assert_int_equal(reserve_by(fixture, "key_c", &leases[2], &denial), STATUS_OK);
+    quota_settle(fixture->quota, &leases[2], 0, 0, 0); /* never begun: it cost neither */
+    assert_int_equal(left_by(fixture, "key_c", QUOTA_REQUESTS_PER_MINUTE), 3);
+    assert_int_equal(reserve(fixture, &leases[2], &denial), STATUS_OK);
+    assert_int_equal(left_of(fixture, QUOTA_REQUESTS_PER_MINUTE), 0);
+    struct quota_leases refused;
+    assert_int_equal(reserve_by(fixture, "key_c", &refused, &denial), STATUS_RATE_REQUESTS);
+    assert_int_equal(denial.scope, QUOTA_TENANT);
+    assert_non_null(strstr(status_note()->message, "for tenant tnt_"));
+    assert_int_equal(left_by(fixture, "key_c", QUOTA_REQUESTS_PER_MINUTE), 3);
+    assert_int_equal(left_by(fixture, "key_b", QUOTA_REQUESTS_PER_MINUTE), 0); /* it has none */
+    key_limit_put(fixture, "key_b", QUOTA_CONCURRENT_REQUESTS, 1); /* from the next one on */
+    tenant_kit_pass(fixture->kit, 60);
+    assert_int_equal(reserve_by(fixture, "key_b", &refused, &denial), STATUS_OK);
+    assert_int_equal(reserve_by(fixture, "key_b", &leases[0], &denial), STATUS_RATE_REQUESTS);
+    assert_int_equal(denial.limit, QUOTA_CONCURRENT_REQUESTS);
+}
+
+static void test_a_keys_stream_is_extended_by_both(void **state)
+{
+    struct fixture *fixture = *state;
+    struct quota_leases leases;
+    struct quota_denial denial;
+    limit_put(fixture, QUOTA_OUTPUT_TOKENS_PER_MINUTE, 1000);
+    key_limit_put(fixture, "key_a", QUOTA_OUTPUT_TOKENS_PER_MINUTE, 40);
+    assert_int_equal(reserve_by(fixture, "key_a", &leases, &denial), STATUS_OK);
+    quota_prompt(fixture->quota, &leases, 10, 0);
+    assert_true(quota_extend(fixture->quota, &leases, 8, &denial));
+    int64_t output = 9;
+    while (output < 1000 && quota_extend(fixture->quota, &leases, output, &denial))
+        output++;
+    assert_int_equal(output, 40);
+    assert_int_equal(denial.scope, QUOTA_KEY);
+    quota_settle(fixture->quota, &leases, 10, 0, 40);
+    assert_int_equal(left_by(fixture, "key_a", QUOTA_OUTPUT_TOKENS_PER_MINUTE), 0);
+    assert_int_equal(left_of(fixture, QUOTA_OUTPUT_TOKENS_PER_MINUTE), 960);
+}
+
+/* Its sums are those of its own rows. */
+static void test_a_keys_budget(void **state)
+{
+    struct fixture *fixture = *state;
+    struct quota_leases leases;
+    struct quota_denial denial;
+    limit_put(fixture, QUOTA_TOKENS_PER_MONTH, 1000);
+    key_limit_put(fixture, "key_a", QUOTA_TOKENS_PER_DAY, 100);
+    use_by(fixture, "key_a", 50, 10);
+    use_by(fixture, "key_b", 60, 10);
+    for (int turn = 0; turn < 2; turn++) {
+        sums_by(fixture, "key_a");
+        assert_int_equal(left_by(fixture, "key_a", QUOTA_TOKENS_PER_DAY), 40);
+        assert_int_equal(left_of(fixture, QUOTA_TOKENS_PER_MONTH), 870);
+        quota_close(fixture->quota);
+        quota_start(fixture);
+    }
+    sums_by(fixture, "key_a");
+    use_by(fixture, "key_a", 40, 0);
+    assert_int_equal(reserve_by(fixture, "key_a", &leases, &denial), STATUS_QUOTA);
+    assert_int_equal(denial.scope, QUOTA_KEY);
+    assert_int_equal(reserve_by(fixture, "key_b", &leases, &denial), STATUS_OK);
 }
 
 static void test_durations(void **state)
@@ -213,7 +330,7 @@ static void test_durations(void **state)
 static void test_without_memory(void **state)
 {
     struct fixture *fixture = *state;
-    struct quota_lease lease;
+    struct quota_leases lease;
     struct quota_denial denial;
     for (int at = 1; at <= 2; at++) {
         int left = at;
@@ -223,7 +340,7 @@ static void test_without_memory(void **state)
         assert_int_equal(status, STATUS_NO_MEMORY);
     }
     assert_int_equal(reserve(fixture, &lease, &denial), STATUS_OK);
-    quota_lease_settle(&lease, 1, 0, 1, 0);
+    quota_settle(fixture->quota, &lease, 1, 0, 1);
 }
 
 int main(void)
@@ -234,6 +351,9 @@ int main(void)
         WITH(test_budgets_come_back),
         WITH(test_months_end),
         WITH(test_counted_meanwhile),
+        WITH(test_a_key_beside_its_tenant),
+        WITH(test_a_keys_stream_is_extended_by_both),
+        WITH(test_a_keys_budget),
         WITH(test_without_memory),
         cmocka_unit_test(test_durations),
     };

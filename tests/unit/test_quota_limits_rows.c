@@ -4,7 +4,7 @@
 #include "tests/unit/tenant_kit.h"
 
 struct seen {
-    int plans, tenants, values, percents;
+    int plans, tenants, keys, values, percents;
     struct quota_plan plan;
     struct quota_tenant tenant;
     int64_t sum;
@@ -23,6 +23,14 @@ static enum status take_tenant(void *context, const struct quota_tenant *limits)
     struct seen *seen = context;
     seen->tenants++;
     seen->tenant = *limits;
+    return STATUS_OK;
+}
+
+static enum status take_key(void *context, const struct quota_key_limits *limits)
+{
+    struct seen *seen = context;
+    seen->keys += (int)limits->revision;
+    assert_string_equal(limits->key_id, "key_1");
     return STATUS_OK;
 }
 
@@ -49,6 +57,7 @@ static struct seen read_all(struct sqlite3 *connection)
     struct seen seen = {0};
     assert_int_equal(quota_limits_rows_load(connection, &seen, take_plan), STATUS_OK);
     assert_int_equal(quota_limits_rows_load_tenants(connection, &seen, take_tenant), STATUS_OK);
+    assert_int_equal(quota_limits_rows_load_keys(connection, &seen, take_key), STATUS_OK);
     assert_int_equal(quota_limits_rows_load_values(connection, &seen, take_value, take_percent),
                      STATUS_OK);
     return seen;
@@ -90,6 +99,30 @@ static void test_round_trip(void **state)
     assert_int_equal(store_end(kit->store, true), STATUS_OK);
 }
 
+static void test_keys(void **state)
+{
+    struct tenant_kit *kit = *state;
+    struct sqlite3 *connection;
+    struct tenant tenant = tenant_kit_tenant(kit, "acme");
+    struct quota_key_limits limits = {.key_id = "key_1", .set.cached_percent = 3, .revision = 4};
+    char owner[QUOTA_LIMITS_OWNER_BYTES];
+    char longest[LIMIT_ID_BYTES * 2];
+    memset(longest, 'x', sizeof longest);
+    assert_int_equal(quota_limits_owner((struct slice){longest, 60}, SLICE("key_1"), owner), 66);
+    assert_int_equal(quota_limits_owner((struct slice){longest, 75}, SLICE("key_1"), owner), 0);
+    limits.set.values[1] = (struct quota_limits_value){10, false};
+    memcpy(limits.tenant_id, tenant.id, sizeof tenant.id);
+    assert_int_equal(store_begin(kit->store, &connection), STATUS_OK);
+    assert_int_equal(quota_limits_rows_put_key(connection, &limits), STATUS_OK);
+    limits.revision++;
+    assert_int_equal(quota_limits_rows_put_key(connection, &limits), STATUS_OK);
+    struct seen seen = read_all(connection);
+    assert_int_equal(seen.keys, 5);
+    assert_int_equal(seen.sum, 20);
+    assert_int_equal(seen.percents, 3);
+    assert_int_equal(store_end(kit->store, true), STATUS_OK);
+}
+
 static void test_rows_out_of_bounds(void **state)
 {
     static const char *const rows[] = {"('a', 'unknown', 1, 0)", "('a', 'tokens_per_day', 0, 0)",
@@ -113,6 +146,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_round_trip, tenant_kit_setup, tenant_kit_teardown),
+        cmocka_unit_test_setup_teardown(test_keys, tenant_kit_setup, tenant_kit_teardown),
         cmocka_unit_test_setup_teardown(test_rows_out_of_bounds, tenant_kit_setup,
                                         tenant_kit_teardown),
     };
