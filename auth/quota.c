@@ -5,7 +5,9 @@
 #include <time.h>
 
 #include "auth/auth_index.h"
+#include "auth/ledger_minute.h"
 #include "auth/quota_limits_key.h"
+#include "config/base/log.h"
 #include "config/base/mem.h"
 
 enum { DAY_S = 86400 };
@@ -27,6 +29,12 @@ struct quota {
     struct quota_entry *entries;
 };
 
+static void open_recall(void *context, const struct ledger_minute_row *row)
+{
+    quota_recall(context, row->tenant_id, row->key_id, row->prompt_tokens, row->cached_tokens,
+                 row->completion_tokens);
+}
+
 enum status quota_open(struct quota **out, const struct quota_options *options)
 {
     struct quota *quota = mem_zalloc(1, sizeof *quota);
@@ -36,6 +44,10 @@ enum status quota_open(struct quota **out, const struct quota_options *options)
     quota->tenants = options->tenants;
     quota->usage = options->usage;
     quota->clock = options->clock != NULL ? options->clock : clock_system();
+    if (options->ledger_path != NULL &&
+        ledger_minute_read(options->ledger_path, clock_wall_us(quota->clock), quota,
+                           open_recall) != STATUS_OK)
+        log_failure(LOG_WARN, "quota_minute_unread");
     return STATUS_OK;
 }
 
@@ -432,6 +444,21 @@ void quota_count(struct quota *quota, const char *tenant_id, const char *key_id,
             auth_index_get(&quota->by_name, entry_name(tenant_id, keys[scope], bytes));
         if (entry != NULL)
             quota_lease_count(&entry->account, prompt, cached, output);
+    }
+}
+
+/* A request that the engine never began has a row of nothing, and cost nothing. */
+void quota_recall(struct quota *quota, const char *tenant_id, const char *key_id, int64_t prompt,
+                  int64_t cached, int64_t output)
+{
+    struct quota_entry *entries[QUOTA_SCOPES];
+    if (prompt == 0)
+        return;
+    entries_of(quota, tenant_id, key_id, entries);
+    for (int scope = 0; scope < QUOTA_SCOPES; scope++) {
+        if (entries[scope] != NULL)
+            quota_lease_recall(&entries[scope]->account, prompt, cached, output,
+                               quota_now_us(quota));
     }
 }
 

@@ -5,7 +5,7 @@
  *
  * Owns:     the accounts of tenants and of keys with limits, in memory. They die with the process,
  *           and leases with them: the ledger has the truth, and sums of the day and the month are
- *           read from it again; buckets begin full.
+ *           read from it again; buckets begin with what its last minute left of them.
  * Thread:   the loop's, but for quota_sums_read.
  * Cost:     a look-up in a table and one atomic load; limits are resolved again when one changes.
  * Not here: what is limited (quota_limits), HTTP (edge_quota).
@@ -24,7 +24,9 @@ struct quota_options {
     struct tenants *tenants;    /* outlives the quota */
     struct ledger_usage *usage; /* … */
     const struct clock *clock;  /* NULL = the system's */
+    const char *ledger_path;    /* of what the last minute used; NULL: buckets begin full */
 };
+/* A ledger that cannot be read is logged, and buckets begin full. NO_MEMORY. */
 enum status quota_open(struct quota **out, const struct quota_options *options);
 void quota_close(struct quota *quota);
 
@@ -57,6 +59,9 @@ void quota_settle(struct quota *quota, struct quota_leases *leases, int64_t prom
 /* A row is in the ledger, whichever way it came. */
 void quota_count(struct quota *quota, const char *tenant_id, const char *key_id, int64_t prompt,
                  int64_t cached, int64_t output);
+/* And it is of a request that an earlier process had let in: its minute is charged, too. */
+void quota_recall(struct quota *quota, const char *tenant_id, const char *key_id, int64_t prompt,
+                  int64_t cached, int64_t output);
 /* How a limit of the tenant stands now; with a key, of the key. */
 struct quota_standing quota_standing(struct quota *quota, const char *tenant_id, const char *key_id,
                                      enum quota_limit limit);

@@ -440,6 +440,19 @@ void quota_lease_count(struct quota_account *account, int64_t prompt, int64_t ca
     account->counted[QUOTA_TOKENS_PER_MONTH] += tokens;
 }
 
+void quota_lease_recall(struct quota_account *account, int64_t prompt, int64_t cached,
+                        int64_t output, int64_t now_us)
+{
+    int64_t input = quota_lease_input(&account->set, prompt, cached);
+    for (int i = 0; i < QUOTA_LIMITS; i++) {
+        if (window_of(i) != QUOTA_MINUTE || account->set.values[i].limit == 0)
+            continue;
+        int64_t room = room_of(account, i, now_us);
+        if (room > 0)
+            bucket_add(account, i, -least(amount_of(i, 1, prompt, input, output), room));
+    }
+}
+
 struct quota_standing quota_lease_standing(struct quota_account *account, enum quota_limit limit,
                                            int64_t now_us)
 {

@@ -100,6 +100,11 @@ void quota_lease_settle(struct quota_lease *lease, int64_t prompt, int64_t cache
 void quota_lease_count(struct quota_account *account, int64_t prompt, int64_t cached,
                        int64_t output);
 
+/* What was used of the last minute by requests that this account never knew; so an account is
+ * always behind: what a bucket had before that minute is taken for nothing. Never makes a debt. */
+void quota_lease_recall(struct quota_account *account, int64_t prompt, int64_t cached,
+                        int64_t output, int64_t now_us);
+
 /* Tokens charged for a prompt. */
 int64_t quota_lease_input(const struct quota_limits_set *set, int64_t prompt, int64_t cached);
 

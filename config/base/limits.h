@@ -82,6 +82,7 @@
 #define LIMIT_QUOTA_EXTENSION      64    /* more reserved at once while a stream runs */
 #define LIMIT_QUOTA_AHEAD          8     /* tokens before the end of a lease it is extended */
 #define LIMIT_QUOTA_LEASE_GRACE_MS 60000 /* after its request's deadline a lease is nobody's */
+#define LIMIT_LEDGER_MINUTE_ROWS   262144 /* of a start: 4,000 requests a second, 0.1 s */
 #define LIMIT_PLANS                256
 #define LIMIT_PRICES               1024       /* with those of the past: 0.4 MB */
 #define LIMIT_PRICE_NANO           1000000000 /* of a token: 2^32 tokens each way fit 64 bits */

@@ -169,7 +169,8 @@ static enum status open_stores(struct edge *edge)
     TRY(ledger_usage_open(&edge->usage, path));
     TRY(open_redis(edge, path));
     return quota_open(&edge->quota, &(struct quota_options){.tenants = auth_tenants(edge->auth),
-                                                            .usage = edge->usage});
+                                                            .usage = edge->usage,
+                                                            .ledger_path = path});
 }
 
 static void run_reloaded(void *context, const struct config *config)

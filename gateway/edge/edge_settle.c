@@ -39,11 +39,15 @@ static void settle_log(const struct ledger_row *row, const char *event)
 static void settle_committed(struct edge_settle *settle)
 {
     const struct ledger_row *row = &settle->row;
+    struct quota *quota = settle->edge->quota;
     if (settle->status != STATUS_OK)
         settle_log(row, "ledger_row_late");
     else /* a record that came twice counts twice until the day's sums are read again */
-        quota_count(settle->edge->quota, row->tenant_id, row->key_id, row->prompt_tokens,
-                    row->cached_tokens, row->completion_tokens);
+        quota_count(quota, row->tenant_id, row->key_id, row->prompt_tokens, row->cached_tokens,
+                    row->completion_tokens);
+    if (settle->status == STATUS_OK && settle->is_replayed)
+        quota_recall(quota, row->tenant_id, row->key_id, row->prompt_tokens, row->cached_tokens,
+                     row->completion_tokens);
     settle->done(settle->context, settle->status == STATUS_OK);
 }
 

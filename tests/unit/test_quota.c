@@ -18,7 +18,10 @@ struct fixture {
 static void quota_start(struct fixture *fixture)
 {
     const struct quota_options options = {
-        .tenants = fixture->kit->tenants, .usage = fixture->usage, .clock = &fixture->kit->clock};
+        .tenants = fixture->kit->tenants,
+        .usage = fixture->usage,
+        .clock = &fixture->kit->clock,
+        .ledger_path = fixture->path};
     assert_int_equal(quota_open(&fixture->quota, &options), STATUS_OK);
 }
 
@@ -303,6 +306,35 @@ static void test_a_keys_budget(void **state)
     assert_int_equal(reserve_by(fixture, "key_b", &leases, &denial), STATUS_OK);
 }
 
+/* A process that ends says nothing; the next one knows what the last minute used. */
+static void test_a_restart_makes_no_bucket_full(void **state)
+{
+    struct fixture *fixture = *state;
+    limit_put(fixture, QUOTA_TOKENS_PER_MINUTE, 100);
+    key_limit_put(fixture, "key_a", QUOTA_REQUESTS_PER_MINUTE, 10);
+    use_by(fixture, "key_a", 10, 10); /* older than a minute when it counts */
+    tenant_kit_pass(fixture->kit, 40);
+    use_by(fixture, "key_a", 20, 10);
+    use_by(fixture, "key_b", 5, 5);
+    use_by(fixture, "key_a", 0, 0); /* never begun */
+    tenant_kit_pass(fixture->kit, 30);
+    quota_close(fixture->quota);
+    quota_start(fixture);
+    assert_int_equal(left_of(fixture, QUOTA_TOKENS_PER_MINUTE), 60);
+    assert_int_equal(left_by(fixture, "key_a", QUOTA_REQUESTS_PER_MINUTE), 9);
+    /* A record of the process before that comes behind. Whatever comes, there is no debt. */
+    quota_recall(fixture->quota, fixture->tenant.id, "key_a", 10, 0, 10);
+    assert_int_equal(left_of(fixture, QUOTA_TOKENS_PER_MINUTE), 40);
+    quota_recall(fixture->quota, fixture->tenant.id, "key_a", 1000, 0, 10);
+    assert_int_equal(left_of(fixture, QUOTA_TOKENS_PER_MINUTE), 0);
+    tenant_kit_pass(fixture->kit, 6);
+    assert_int_equal(left_of(fixture, QUOTA_TOKENS_PER_MINUTE), 10);
+    tenant_kit_pass(fixture->kit, -3600); /* the clock is set back: what is of the future is none */
+    quota_close(fixture->quota);
+    quota_start(fixture);
+    assert_int_equal(left_of(fixture, QUOTA_TOKENS_PER_MINUTE), 100);
+}
+
 static void test_durations(void **state)
 {
     static const struct {
@@ -354,6 +386,7 @@ int main(void)
         WITH(test_a_key_beside_its_tenant),
         WITH(test_a_keys_stream_is_extended_by_both),
         WITH(test_a_keys_budget),
+        WITH(test_a_restart_makes_no_bucket_full),
         WITH(test_without_memory),
         cmocka_unit_test(test_durations),
     };
