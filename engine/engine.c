@@ -445,6 +445,12 @@ enum status engine_submit(struct engine *engine, const struct engine_request *re
     return STATUS_OK;
 }
 
+void engine_lower(struct engine *engine, engine_request_id id)
+{
+    if (ticket_lower(&engine->tickets, id))
+        inbox_ring(&engine->step.inbox);
+}
+
 void engine_cancel(struct engine *engine, engine_request_id id)
 {
     if (ticket_cancel(&engine->tickets, id))
@@ -692,7 +698,8 @@ static void requests_show(struct engine *engine, struct ticket *ticket, engine_r
         .cached = atomic_load_explicit(&ticket->shown_cached, memory_order_relaxed),
         .completion_tokens = atomic_load_explicit(&ticket->shown_completion, memory_order_relaxed),
         .age_us = clock_mono_us(engine->clock) - ticket->submitted_us,
-        .service_class = asked->service_class,
+        .service_class = (enum service_class)atomic_load_explicit(&ticket->shown_class,
+                                                                  memory_order_relaxed),
         .deficit_sign = atomic_load_explicit(&ticket->shown_deficit, memory_order_relaxed),
     };
     uint32_t preempted_by = atomic_load_explicit(&ticket->shown_preempted_by, memory_order_relaxed);

@@ -174,6 +174,9 @@ enum status engine_submit(struct engine *engine, const struct engine_request *re
  * it had not started, as with DEADLINE); a stale id does nothing. */
 void engine_cancel(struct engine *engine, engine_request_id id);
 
+/* From the next step on the request is of the lowest class; a stale id does nothing. */
+void engine_lower(struct engine *engine, engine_request_id id);
+
 /* At the next step the pages of `domain` lose their pins and are found by nobody; sequences that
  * run keep what they hold. BUSY when too many such calls wait for a step. */
 enum status engine_unpublish(struct engine *engine, const struct engine_domain *domain);

@@ -6,6 +6,7 @@
 #include "engine/step_charge.h"
 #include "engine/step_end.h"
 #include "engine/step_explain.h"
+#include "engine/step_lower.h"
 #include "engine/step_plan.h"
 #include "engine/step_prefix.h"
 #include "engine/step_tell.h"
@@ -183,6 +184,7 @@ static void once_take_inbox(struct step *step)
         /* Release: who sees this may read what the prepare thread wrote. */
         atomic_store_explicit(&step->options.tickets->slots[slot].shown_state,
                               ENGINE_REQUEST_WAITING, memory_order_release);
+        step_lower_arrived(step, slot);
         step_charge_enter(step, slot);
         step_queue_enter(&step->queue, slot);
         /* A cancel before this was counted while the slot was not to be found here. */
@@ -280,6 +282,7 @@ bool step_once(struct step *step)
     once_take_inbox(step);
     step_prefix_unpublish(step);
     once_sweep(step, cancels);
+    step_lower_all(step);
     once_throttle(step);
     bool has_moved = false;
     uint32_t parts = step_plan(step, &has_moved);

@@ -124,6 +124,7 @@ struct step {
     struct scheduler_fair fair;
     struct step_gap gaps[SERVICE_CLASS_COUNT];
     uint32_t cancels_seen; /* of the tickets', before the last sweep */
+    uint32_t lowers_seen;  /* … */
     /* Places for sequences, more than may compute at once: those that are throttled or paused keep
      * theirs, and a few readers who have stopped must not keep the others from being admitted. */
     uint32_t places;

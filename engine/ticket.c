@@ -95,11 +95,12 @@ static const struct engine_domain *tenant_domain(const struct engine_request *as
 }
 
 static struct ticket_tenant *tenant_find(struct ticket_table *table,
-                                         const struct engine_request *asked)
+                                         const struct engine_request *asked,
+                                         enum service_class class)
 {
     const struct engine_domain *domain = tenant_domain(asked);
     for (uint32_t i = 0; i < table->tenant_count; i++)
-        if (table->tenants[i].service_class == asked->service_class &&
+        if (table->tenants[i].service_class == class &&
             memcmp(&table->tenants[i].domain, domain, sizeof(*domain)) == 0)
             return &table->tenants[i];
     return NULL;
@@ -129,7 +130,7 @@ static enum status tenant_acquire(struct ticket_table *table, const struct engin
     bool is_scarce = atomic_load(&table->free_count) < table->count / 4;
     uint32_t most = is_scarce ? table->tenant_max / 8 : table->tenant_max;
     pthread_mutex_lock(&table->tenants_lock);
-    struct ticket_tenant *tenant = tenant_find(table, asked);
+    struct ticket_tenant *tenant = tenant_find(table, asked, asked->service_class);
     uint32_t requests = tenant != NULL ? tenant->requests : 0;
     if (requests < most && tenant == NULL) {
         ASSERT(table->tenant_count < table->count);
@@ -147,12 +148,13 @@ static enum status tenant_acquire(struct ticket_table *table, const struct engin
     return STATUS_OK;
 }
 
-static void tenant_release(struct ticket_table *table, const struct engine_request *asked)
+static void tenant_release(struct ticket_table *table, const struct engine_request *asked,
+                           enum service_class class)
 {
     if (!tenant_is_counted(table, asked))
         return;
     pthread_mutex_lock(&table->tenants_lock);
-    struct ticket_tenant *tenant = tenant_find(table, asked);
+    struct ticket_tenant *tenant = tenant_find(table, asked, class);
     ASSERT(tenant != NULL);
     if (--tenant->requests == 0)
         *tenant = table->tenants[--table->tenant_count];
@@ -227,7 +229,7 @@ enum status ticket_acquire(struct ticket_table *table, const struct engine_reque
     TRY(acquire_class(table, asked->service_class));
     TRY(tenant_acquire(table, asked));
     if (!ring_pop(&table->free_slots, slot)) {
-        tenant_release(table, asked);
+        tenant_release(table, asked, asked->service_class);
         FAIL(STATUS_BUSY, "the engine has as many requests as it takes (%u)", table->count);
     }
     struct ticket *ticket = &table->slots[*slot];
@@ -239,7 +241,7 @@ enum status ticket_acquire(struct ticket_table *table, const struct engine_reque
         release_memory(table, ticket);
         bool is_pushed = ring_push(&table->free_slots, slot);
         ASSERT(is_pushed);
-        tenant_release(table, asked);
+        tenant_release(table, asked, asked->service_class);
         FAIL(STATUS_BUSY, "the engine's memory for waiting requests is used up");
     }
     atomic_fetch_sub(&table->free_count, 1);
@@ -253,11 +255,13 @@ enum status ticket_acquire(struct ticket_table *table, const struct engine_reque
     ticket->submitted_us = now_us;
     ticket->refusal = (struct error_note){.status = STATUS_OK};
     atomic_store(&ticket->shown_state, ENGINE_REQUEST_PREPARING);
+    atomic_store(&ticket->shown_class, (uint32_t)asked->service_class);
     atomic_store(&ticket->shown_computed, 0);
     atomic_store(&ticket->shown_cached, 0);
     atomic_store(&ticket->shown_completion, 0);
     atomic_store(&ticket->shown_preempted_by, 0);
     atomic_store(&ticket->shown_deficit, 0);
+    ticket->door_class = asked->service_class;
     ticket->is_waiting = false;
     ticket->passed = 0;
     ticket->choices_admitted = 0;
@@ -280,7 +284,7 @@ void ticket_release(struct ticket_table *table, uint32_t slot)
 {
     struct ticket *ticket = &table->slots[slot];
     atomic_store(&ticket->id, 0);
-    tenant_release(table, &ticket->asked);
+    tenant_release(table, &ticket->asked, ticket->door_class);
     release_memory(table, ticket);
     atomic_fetch_add(&table->free_count, 1);
     bool is_pushed = ring_push(&table->free_slots, &slot);
@@ -427,18 +431,36 @@ static struct ticket *cancel_find(struct ticket_table *table, engine_request_id 
     return slot < table->count ? &table->slots[slot] : NULL;
 }
 
-bool ticket_cancel(struct ticket_table *table, engine_request_id id)
+/* True when the id was alive. */
+static bool cancel_note(struct ticket *ticket, _Atomic engine_request_id *noted,
+                        engine_request_id id)
 {
-    struct ticket *ticket = cancel_find(table, id);
-    if (ticket == NULL || atomic_load(&ticket->id) != id)
+    if (atomic_load(&ticket->id) != id)
         return false;
     /* Between the look above and the write below the slot may have gone to a next request that was
      * cancelled too; only a newer generation overwrites an older one. */
-    engine_request_id old = atomic_load(&ticket->cancelled_id);
+    engine_request_id old = atomic_load(noted);
     while ((int32_t)(id_generation(id) - id_generation(old)) > 0 &&
-           !atomic_compare_exchange_weak(&ticket->cancelled_id, &old, id)) {
+           !atomic_compare_exchange_weak(noted, &old, id)) {
     }
+    return true;
+}
+
+bool ticket_cancel(struct ticket_table *table, engine_request_id id)
+{
+    struct ticket *ticket = cancel_find(table, id);
+    if (ticket == NULL || !cancel_note(ticket, &ticket->cancelled_id, id))
+        return false;
     atomic_fetch_add(&table->cancels, 1); /* behind the write: who sees the sum sees it too */
+    return true;
+}
+
+bool ticket_lower(struct ticket_table *table, engine_request_id id)
+{
+    struct ticket *ticket = cancel_find(table, id);
+    if (ticket == NULL || !cancel_note(ticket, &ticket->lowered_id, id))
+        return false;
+    atomic_fetch_add(&table->lowers, 1); /* … */
     return true;
 }
 

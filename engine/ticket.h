@@ -46,12 +46,16 @@ struct ticket {
     _Atomic engine_request_id id;
     /* The latest id that was cancelled here: compared with the id, so a stale one does nothing. */
     _Atomic engine_request_id cancelled_id;
+    /* The latest id that is to be of the lowest class from then on; in the same way. */
+    _Atomic engine_request_id lowered_id;
     /* id's generation << 32 | tokens delivered. */
     _Atomic uint64_t acknowledged[LIMIT_CHOICES];
 
     uint32_t generation; /* the holder's */
-    /* Set before the engine thread sees the slot, read-only after. */
+    /* Set before the engine thread sees the slot, read-only after; but for the class, which is the
+     * engine thread's then: others see shown_class. */
     struct engine_request asked; /* slices and arrays point into `copy` */
+    enum service_class door_class; /* it came in with, and its tenant is counted in */
     char *copy;
     uint32_t *prompt; /* [prompt_count] */
     uint32_t prompt_count;
@@ -63,6 +67,7 @@ struct ticket {
 
     /* For engine_requests: written by the engine thread after each step that changed them. */
     _Atomic uint32_t shown_state; /* enum engine_request_state */
+    _Atomic uint32_t shown_class;
     _Atomic uint32_t shown_computed;
     _Atomic uint32_t shown_cached;
     _Atomic uint32_t shown_completion;
@@ -110,6 +115,7 @@ struct ticket_table {
     _Atomic uint64_t bytes;
     uint64_t bytes_max;
     _Atomic uint32_t cancels; /* ever asked */
+    _Atomic uint32_t lowers;  /* … */
     /* Requests of each tenant and class that has some, so that none shuts the door for others. */
     uint32_t tenant_max; /* of one tenant in one class; 0 = any number */
     pthread_mutex_t tenants_lock;
@@ -146,12 +152,19 @@ enum status ticket_fail_context(const struct ticket *ticket, uint32_t context);
 
 /* True when the id was alive. */
 bool ticket_cancel(struct ticket_table *table, engine_request_id id);
+bool ticket_lower(struct ticket_table *table, engine_request_id id);
 bool ticket_acknowledge(struct ticket_table *table, engine_request_id id, uint32_t choice,
                         uint32_t tokens);
 
 static inline bool ticket_is_cancelled(struct ticket *ticket)
 {
     return atomic_load_explicit(&ticket->cancelled_id, memory_order_relaxed) ==
+           atomic_load_explicit(&ticket->id, memory_order_relaxed);
+}
+
+static inline bool ticket_is_lowered(struct ticket *ticket)
+{
+    return atomic_load_explicit(&ticket->lowered_id, memory_order_relaxed) ==
            atomic_load_explicit(&ticket->id, memory_order_relaxed);
 }
 

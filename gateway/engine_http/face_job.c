@@ -574,15 +574,36 @@ void face_job_cancel_all(struct face *face)
         job_cancel(job);
 }
 
+static struct face_job *job_find(const struct face *face, struct slice request_id)
+{
+    struct face_job *job = face->jobs;
+    while (job != NULL && !slice_is(request_id, job->trusted.request_id))
+        job = job->next;
+    return job;
+}
+
 bool face_job_cancel(struct face *face, struct slice request_id)
 {
-    for (struct face_job *job = face->jobs; job != NULL; job = job->next) {
-        if (slice_is(request_id, job->trusted.request_id)) {
-            job_cancel(job);
-            return true;
-        }
+    struct face_job *job = job_find(face, request_id);
+    if (job != NULL)
+        job_cancel(job);
+    return job != NULL;
+}
+
+/* Frames say the tier that they were computed in, but for those on their way; the record the last
+ * one. */
+bool face_job_lower(struct face *face, struct slice request_id)
+{
+    struct face_job *job = job_find(face, request_id);
+    if (job == NULL || job->is_parsing) /* nothing has come of it that could have met a limit */
+        return false;
+    job->trusted.service_class = (enum service_class)(SERVICE_CLASS_COUNT - 1);
+    job->head.tier = service_class_tier(job->trusted.service_class);
+    for (uint32_t i = 0; i < job->parsed.prompt_count; i++) {
+        if (job->ids[i] != 0)
+            engine_lower(face->engine, job->ids[i]);
     }
-    return false;
+    return true;
 }
 
 /* --- what is under way --- */

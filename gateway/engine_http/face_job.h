@@ -20,6 +20,8 @@ void face_job_start(struct face *face, struct http_request *request, enum face_k
 void face_job_cancel_all(struct face *face);
 /* False when no job has that request id. */
 bool face_job_cancel(struct face *face, struct slice request_id);
+/* It goes on in the lowest class. */
+bool face_job_lower(struct face *face, struct slice request_id);
 /* [{"request_id","state","class","choices","prompt_tokens","computed_tokens","cached_tokens",
  * "tokens","age_us","explain"}…]; the states are preparing, those of the engine, and ending;
  * "explain" (why it waits, or null) is of the prompt that has come furthest. */

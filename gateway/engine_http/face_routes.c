@@ -191,6 +191,36 @@ static void on_request_cancel(struct http_request *request, void *context)
         http_respond_error(request, STATUS_NOT_FOUND, NULL, "No such request is under way.");
 }
 
+/* {"class":"batch"}: nothing else is ever changed of what runs. */
+static enum status lower_read(struct slice body)
+{
+    const enum service_class lowest = (enum service_class)(SERVICE_CLASS_COUNT - 1);
+    json_t *root = NULL;
+    struct slice class;
+    TRY(face_json_parse(body, &root));
+    const json_t *value = json_object_get(root, "class");
+    enum status status = STATUS_OK;
+    if (value == NULL || json_object_size(root) != 1)
+        FAIL_OUT(STATUS_INVALID, "the body is {\"class\":\"%s\"}", service_class_name(lowest));
+    TRY_OUT(face_json_string(value, "class", &class));
+    if (!slice_is(class, service_class_name(lowest)))
+        FAIL_OUT(STATUS_UNSUPPORTED, "a request that runs can only become %s",
+                 service_class_name(lowest));
+out:
+    json_decref(root);
+    return status;
+}
+
+static void on_request_lower(struct http_request *request, void *context)
+{
+    if (lower_read(http_body(request)) != STATUS_OK)
+        http_respond_failure(request);
+    else if (face_job_lower(context, http_path_argument(request, 0)))
+        http_respond_json(request, 200, SLICE("{\"lowered\":true}"));
+    else
+        http_respond_error(request, STATUS_NOT_FOUND, NULL, "No such request is under way.");
+}
+
 struct finals_query {
     uint64_t after;
     uint64_t limit;
