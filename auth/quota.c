@@ -360,11 +360,13 @@ static void denial_take(struct quota_denial *out, const struct quota_denial *fou
                         enum quota_scope scope, bool is_first)
 {
     uint32_t shadow = out->shadow | found->shadow;
+    uint32_t lowered = out->lowered | found->lowered;
     if (is_first || quota_lease_is_longer(found, out)) {
         *out = *found;
         out->scope = scope;
     }
     out->shadow = shadow;
+    out->lowered = lowered;
 }
 
 enum status quota_reserve(struct quota *quota, const struct quota_demand *demand,
@@ -390,6 +392,7 @@ enum status quota_reserve(struct quota *quota, const struct quota_demand *demand
             continue;
         if (quota_lease_reserve(&entries[scope]->account, &ask, &leases->of[scope], &found)) {
             denial->shadow |= found.shadow;
+            denial->lowered |= found.lowered;
             continue;
         }
         denial_take(denial, &found, (enum quota_scope)scope, is_allowed);
@@ -417,6 +420,7 @@ bool quota_extend(struct quota *quota, struct quota_leases *leases, int64_t outp
         struct quota_denial found;
         if (quota_lease_extend(&leases->of[scope], output, now_us, &found)) {
             denial->shadow |= found.shadow;
+            denial->lowered |= found.lowered;
             continue;
         }
         denial_take(denial, &found, (enum quota_scope)scope, is_allowed);

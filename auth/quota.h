@@ -47,7 +47,7 @@ struct quota_leases {
 /* All limits of the key and of its tenant pass and `leases` is charged to them, or none is:
  * RATE_REQUESTS, RATE_TOKENS or QUOTA (a budget is spent), with the limit's name as param and a
  * message that says scope, limit, used, requested and reset; `denial` has the same as numbers, and
- * `denial->shadow` in any case. NO_MEMORY. */
+ * `denial->shadow` in any case; `denial->lowered` of what is let in. NO_MEMORY. */
 enum status quota_reserve(struct quota *quota, const struct quota_demand *demand,
                           struct quota_leases *leases, struct quota_denial *denial);
 /* As the functions of quota_lease, of both. */

@@ -297,12 +297,20 @@ static bool limit_allows(struct quota_account *account, int limit, int64_t amoun
     return false;
 }
 
+/* A limit of tokens that lets what it cannot pay for go on in the lowest class. */
+static bool limit_lowers(const struct quota_account *account, int limit)
+{
+    return account->set.on_limit == QUOTA_ON_LIMIT_LOWER_CLASS && window_of(limit) != QUOTA_NOW &&
+           amount_of(limit, 0, 0, 1, 1) > 0;
+}
+
 /* Whether all limits pass, and in `charged` those that a lease would be charged to. */
 static bool reserve_check(struct quota_account *account, const struct quota_lease *lease,
                           int64_t now_us, uint32_t *charged, struct quota_denial *denial)
 {
     bool is_allowed = true;
     uint32_t shadow = 0;
+    uint32_t lowered = 0;
     *charged = 0;
     *denial = (struct quota_denial){0};
     for (int i = 0; i < QUOTA_LIMITS; i++) {
@@ -312,6 +320,8 @@ static bool reserve_check(struct quota_account *account, const struct quota_leas
             *charged |= 1u << i;
         } else if (account->set.values[i].is_shadow) {
             shadow |= 1u << i;
+        } else if (limit_lowers(account, i)) {
+            lowered |= 1u << i;
         } else {
             if (is_allowed || quota_lease_is_longer(&found, denial))
                 *denial = found;
@@ -319,6 +329,7 @@ static bool reserve_check(struct quota_account *account, const struct quota_leas
         }
     }
     denial->shadow = shadow;
+    denial->lowered = lowered;
     return is_allowed;
 }
 
@@ -361,7 +372,8 @@ void quota_lease_prompt(struct quota_lease *lease, int64_t prompt, int64_t cache
     lease->input = input;
 }
 
-/* The least room of all limits that say no; shadow ones that lack are told and left. */
+/* The least room of all limits that say no; shadow ones and those that lower the class are told and
+ * left when they lack. */
 static int64_t extend_room(struct quota_lease *lease, int64_t wanted, int64_t now_us,
                            struct quota_denial *denial)
 {
@@ -372,12 +384,13 @@ static int64_t extend_room(struct quota_lease *lease, int64_t wanted, int64_t no
             amount_of(i, 0, 0, 0, 1) == 0)
             continue;
         int64_t room = room_of(account, i, now_us);
-        if (room > 0 || !account->set.values[i].is_shadow) {
+        bool is_shadow = account->set.values[i].is_shadow;
+        if (room > 0 || (!is_shadow && !limit_lowers(account, i))) {
             if (room < 1 && denial->requested == 0)
                 (void)limit_allows(account, i, wanted, now_us, denial);
             wanted = least(wanted, room);
         } else {
-            denial->shadow |= bit;
+            *(is_shadow ? &denial->shadow : &denial->lowered) |= bit;
             lease->charged &= ~bit;
         }
     }

@@ -40,7 +40,8 @@ struct quota_lease {
     struct quota_lease *next;
     struct quota_lease *previous;
     int64_t deadline_us; /* monotonic; then it is nobody's */
-    uint32_t charged;    /* bits of the limits it is charged to; shadow ones that lacked are not */
+    uint32_t charged;    /* bits of the limits it is charged to; those that lacked and let it in all
+                          * the same (shadow, lower_class) are not */
     bool is_expired;     /* given back; settling charges what was used after all */
     int64_t prompt;      /* tokens that occupy pages */
     int64_t input;       /* tokens charged of it */
@@ -70,6 +71,7 @@ struct quota_denial {
     int64_t reset_us; /* until it may pass; 0: not by waiting for the bucket */
     bool is_never;    /* the request alone is over the limit */
     uint32_t shadow;  /* bits of shadow limits that would have refused */
+    uint32_t lowered; /* bits of those that let it go on in the lowest class */
 };
 
 void quota_lease_init(struct quota_account *account, const struct quota_limits_set *set,
@@ -79,7 +81,7 @@ void quota_lease_set(struct quota_account *account, const struct quota_limits_se
                      int64_t now_us);
 
 /* True: all limits passed and the lease is charged to them. False: none is charged, `denial` says
- * which one stands longest in the way. `denial->shadow` is set either way. */
+ * which one stands longest in the way. `denial->shadow` and `lowered` are set either way. */
 bool quota_lease_reserve(struct quota_account *account, const struct quota_ask *ask,
                          struct quota_lease *lease, struct quota_denial *denial);
 /* Whether waiting for `a` takes longer than for `b`: a spent budget before a request that is too

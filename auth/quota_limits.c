@@ -25,6 +25,22 @@ const struct quota_limits_form *quota_limits_form(enum quota_limit limit)
     return &forms[limit];
 }
 
+static const char *const on_limit_words[] = {[QUOTA_ON_LIMIT_STOP] = "stop",
+                                             [QUOTA_ON_LIMIT_LOWER_CLASS] = "lower_class"};
+
+const char *quota_on_limit_word(enum quota_on_limit on_limit)
+{
+    return on_limit_words[on_limit];
+}
+
+uint32_t quota_on_limit_find(struct slice word)
+{
+    for (uint32_t i = QUOTA_ON_LIMIT_STOP; i <= QUOTA_ON_LIMIT_LOWER_CLASS; i++)
+        if (slice_is(word, on_limit_words[i]))
+            return i;
+    return QUOTA_ON_LIMIT_NONE;
+}
+
 void quota_limits_append(const struct quota_limits_set *set, bool is_sparse, struct buffer *out)
 {
     for (int i = 0; i < QUOTA_LIMITS; i++) {
@@ -43,6 +59,10 @@ void quota_limits_append(const struct quota_limits_set *set, bool is_sparse, str
         buffer_printf(out, ",\"cached_input_percent\":%d", set->cached_percent);
     else if (!is_sparse)
         buffer_append_text(out, ",\"cached_input_percent\":null");
+    if (set->on_limit != QUOTA_ON_LIMIT_NONE)
+        buffer_printf(out, ",\"on_limit\":\"%s\"", quota_on_limit_word(set->on_limit));
+    else if (!is_sparse)
+        buffer_append_text(out, ",\"on_limit\":null");
 }
 
 /* --- records; the caller holds `change` or `memory` --- */
@@ -95,7 +115,8 @@ enum status quota_limits_check(const struct quota_limits_set *set)
 bool quota_limits_is_same(const struct quota_limits_set *a, const struct quota_limits_set *b)
 {
     bool is_same = (a->cached_percent < 0 ? -1 : a->cached_percent) ==
-                   (b->cached_percent < 0 ? -1 : b->cached_percent);
+                       (b->cached_percent < 0 ? -1 : b->cached_percent) &&
+                   a->on_limit == b->on_limit;
     for (int i = 0; i < QUOTA_LIMITS; i++)
         is_same = is_same && a->values[i].limit == b->values[i].limit &&
                   a->values[i].is_shadow == b->values[i].is_shadow;
@@ -154,6 +175,8 @@ static enum status plan_apply(const struct tenants *tenants, const struct quota_
     }
     if (fields->has_percent)
         out->set.cached_percent = fields->set.cached_percent;
+    if (fields->has_on_limit)
+        out->set.on_limit = fields->set.on_limit;
     for (const struct quota_plan_record *at = tenants->plans; at != NULL; at = at->next) {
         if (strcmp(at->plan.name, out->name) == 0 && strcmp(at->plan.id, out->id) != 0)
             FAIL_PARAM(STATUS_EXISTS, "name", "There is a plan of this name already.");
@@ -407,6 +430,8 @@ void quota_limits_over(struct quota_limits_set *out, const struct quota_limits_s
     }
     if (set->cached_percent >= 0)
         out->cached_percent = set->cached_percent;
+    if (set->on_limit != QUOTA_ON_LIMIT_NONE)
+        out->on_limit = set->on_limit;
 }
 
 void quota_limits_resolve(struct tenants *tenants, struct slice tenant_id,
@@ -456,35 +481,16 @@ static enum status load_tenant(void *context, const struct quota_tenant *limits)
     return STATUS_OK;
 }
 
-/* The set that a value belongs to. */
-static struct quota_limits_set *load_owner(struct tenants *tenants, const char *owner_id)
+static struct quota_limits_set *load_owner(void *context, const char *owner)
 {
-    struct quota_plan_record *plan = plan_find(tenants, slice_of(owner_id));
-    struct tenant_record *tenant = tenant_directory_find(tenants, slice_of(owner_id));
+    struct tenants *tenants = context;
+    struct quota_plan_record *plan = plan_find(tenants, slice_of(owner));
+    struct tenant_record *tenant = tenant_directory_find(tenants, slice_of(owner));
     if (plan != NULL)
         return &plan->plan.set;
     if (tenant != NULL && tenant->limits != NULL)
         return &tenant->limits->set;
-    return quota_limits_key_owner(tenants, owner_id);
-}
-
-static enum status load_value(void *context, const char *owner_id, enum quota_limit limit,
-                              struct quota_limits_value value)
-{
-    struct quota_limits_set *set = load_owner(context, owner_id);
-    if (set == NULL)
-        FAIL(STATUS_CORRUPT, "a limit in the database belongs to nobody");
-    set->values[limit] = value;
-    return STATUS_OK;
-}
-
-static enum status load_percent(void *context, const char *owner_id, int32_t percent)
-{
-    struct quota_limits_set *set = load_owner(context, owner_id);
-    if (set == NULL)
-        FAIL(STATUS_CORRUPT, "a limit in the database belongs to nobody");
-    set->cached_percent = percent;
-    return STATUS_OK;
+    return quota_limits_key_owner(tenants, owner);
 }
 
 enum status quota_limits_load(struct tenants *tenants, struct sqlite3 *connection)
@@ -492,7 +498,7 @@ enum status quota_limits_load(struct tenants *tenants, struct sqlite3 *connectio
     TRY(quota_limits_rows_load(connection, tenants, load_plan));
     TRY(quota_limits_rows_load_tenants(connection, tenants, load_tenant));
     TRY(quota_limits_rows_load_keys(connection, tenants, quota_limits_key_load));
-    return quota_limits_rows_load_values(connection, tenants, load_value, load_percent);
+    return quota_limits_rows_load_values(connection, tenants, load_owner);
 }
 
 void quota_limits_free_all(struct tenants *tenants)

@@ -33,9 +33,18 @@ struct quota_limits_value {
     bool is_shadow; /* counted and told, nobody is refused */
 };
 
+/* What a limit of tokens does that is met, before a request or in the middle of its answer: refuse
+ * or end it, or let it go on in the lowest class, uncharged by the limits that lack. Limits of
+ * requests and of what is under way always refuse. */
+enum quota_on_limit { QUOTA_ON_LIMIT_NONE, QUOTA_ON_LIMIT_STOP, QUOTA_ON_LIMIT_LOWER_CLASS };
+/* "stop", "lower_class"; NONE (which means stop) has no word. */
+const char *quota_on_limit_word(enum quota_on_limit on_limit);
+uint32_t quota_on_limit_find(struct slice word);
+
 struct quota_limits_set {
     struct quota_limits_value values[QUOTA_LIMITS];
     int32_t cached_percent; /* so much of a cached input token counts; below 0: not given (0) */
+    enum quota_on_limit on_limit;
 };
 
 struct quota_plan {
@@ -54,7 +63,7 @@ struct quota_tenant {
     int64_t revision;             /* 0: nothing was ever set */
 };
 
-/* Appends `,"member":value` for each limit, then `,"cached_input_percent":n`: a number, or
+/* Appends `,"member":value` for each limit, then `,"cached_input_percent":n,"on_limit":word`: a number, or
  * {"limit":n,"mode":"shadow"}; null for none unless `is_sparse`, which leaves those out. */
 void quota_limits_append(const struct quota_limits_set *set, bool is_sparse, struct buffer *out);
 
@@ -67,6 +76,7 @@ struct quota_plan_fields {
     struct slice name; /* bytes NULL: as it is */
     uint32_t given;    /* bit 1 << enum quota_limit: that value counts */
     bool has_percent;
+    bool has_on_limit;
     struct quota_limits_set set;
 };
 

@@ -6,6 +6,7 @@
 #define P_NUMBER TENANT_ROWS_NUMBER
 
 static const char PERCENT[] = "cached_input_percent";
+static const char ON_LIMIT[] = "on_limit";
 
 /* --- writing --- */
 
@@ -35,9 +36,11 @@ static enum status write_set(sqlite3 *connection, const char *owner_id,
             TRY(write_value(connection, owner_id, quota_limits_form((enum quota_limit)i)->member,
                             set->values[i].limit, set->values[i].is_shadow));
     }
-    return set->cached_percent < 0
+    if (set->cached_percent >= 0)
+        TRY(write_value(connection, owner_id, PERCENT, set->cached_percent, false));
+    return set->on_limit == QUOTA_ON_LIMIT_NONE
                ? STATUS_OK
-               : write_value(connection, owner_id, PERCENT, set->cached_percent, false);
+               : write_value(connection, owner_id, ON_LIMIT, set->on_limit, false);
 }
 
 enum status quota_limits_rows_insert(sqlite3 *connection, const struct quota_plan *plan)
@@ -128,9 +131,7 @@ struct reading {
     enum status (*plan)(void *context, const struct quota_plan *plan);
     enum status (*tenant)(void *context, const struct quota_tenant *limits);
     enum status (*key)(void *context, const struct quota_key_limits *limits);
-    enum status (*value)(void *context, const char *owner_id, enum quota_limit limit,
-                         struct quota_limits_value value);
-    enum status (*percent)(void *context, const char *owner_id, int32_t percent);
+    struct quota_limits_set *(*find)(void *context, const char *owner);
 };
 
 static enum status read_all(sqlite3 *connection, const struct reading *reading)
@@ -213,36 +214,51 @@ enum status quota_limits_rows_load_keys(sqlite3 *connection, void *context,
     return read_all(connection, &reading);
 }
 
+static bool value_put(struct quota_limits_set *set, const char *name, int64_t number,
+                      bool is_shadow)
+{
+    if (strcmp(name, PERCENT) == 0 && number <= 100) {
+        set->cached_percent = (int32_t)number;
+        return true;
+    }
+    if (strcmp(name, ON_LIMIT) == 0 && number >= QUOTA_ON_LIMIT_STOP &&
+        number <= QUOTA_ON_LIMIT_LOWER_CLASS) {
+        set->on_limit = (enum quota_on_limit)number;
+        return true;
+    }
+    for (int i = 0; i < QUOTA_LIMITS; i++) {
+        const struct quota_limits_form *form = quota_limits_form((enum quota_limit)i);
+        if (strcmp(name, form->member) == 0 && number >= 1 && number <= form->most) {
+            set->values[i] = (struct quota_limits_value){number, is_shadow};
+            return true;
+        }
+    }
+    return false;
+}
+
 static enum status read_value(sqlite3_stmt *statement, const struct reading *reading)
 {
-    char owner_id[QUOTA_LIMITS_OWNER_BYTES];
+    char owner[QUOTA_LIMITS_OWNER_BYTES];
     char name[LIMIT_NAME_BYTES];
     int64_t number = sqlite3_column_int64(statement, 2);
     bool is_shadow = sqlite3_column_int(statement, 3) != 0;
-    if (!read_text(statement, 0, owner_id, sizeof owner_id) ||
-        !read_text(statement, 1, name, sizeof name) || number < 0)
+    struct quota_limits_set *set = NULL;
+    if (read_text(statement, 0, owner, sizeof owner) &&
+        read_text(statement, 1, name, sizeof name) && number >= 0)
+        set = reading->find(reading->context, owner);
+    if (set == NULL || !value_put(set, name, number, is_shadow))
         FAIL(STATUS_CORRUPT, "a row of the table limit_values is out of its bounds");
-    if (strcmp(name, PERCENT) == 0 && number <= 100)
-        return reading->percent(reading->context, owner_id, (int32_t)number);
-    for (int i = 0; i < QUOTA_LIMITS; i++) {
-        const struct quota_limits_form *form = quota_limits_form((enum quota_limit)i);
-        if (strcmp(name, form->member) == 0 && number >= 1 && number <= form->most)
-            return reading->value(reading->context, owner_id, (enum quota_limit)i,
-                                  (struct quota_limits_value){number, is_shadow});
-    }
-    FAIL(STATUS_CORRUPT, "a row of the table limit_values is out of its bounds");
+    return STATUS_OK;
 }
 
 enum status quota_limits_rows_load_values(
     sqlite3 *connection, void *context,
-    enum status (*take)(void *, const char *, enum quota_limit, struct quota_limits_value),
-    enum status (*take_percent)(void *, const char *, int32_t))
+    struct quota_limits_set *(*find)(void *context, const char *owner))
 {
     const struct reading reading = {.sql =
                                         "select owner_id, name, value, is_shadow from limit_values",
                                     .read = read_value,
                                     .context = context,
-                                    .value = take,
-                                    .percent = take_percent};
+                                    .find = find};
     return read_all(connection, &reading);
 }

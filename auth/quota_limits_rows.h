@@ -39,9 +39,7 @@ enum status quota_limits_rows_load_tenants(struct sqlite3 *connection, void *con
 enum status quota_limits_rows_load_keys(struct sqlite3 *connection, void *context,
                                         enum status (*take)(void *context,
                                                             const struct quota_key_limits *limits));
-/* Every limit's value, by its owner. */
+/* Every value into the set of its owner, which `find` knows (NULL: CORRUPT). */
 enum status quota_limits_rows_load_values(
     struct sqlite3 *connection, void *context,
-    enum status (*take)(void *context, const char *owner_id, enum quota_limit limit,
-                        struct quota_limits_value value),
-    enum status (*take_percent)(void *context, const char *owner_id, int32_t percent));
+    struct quota_limits_set *(*find)(void *context, const char *owner));

@@ -2,7 +2,7 @@
 
 #include "engine/step_charge.h"
 
-static const enum service_class lowest = (enum service_class)(SERVICE_CLASS_COUNT - 1);
+static const enum service_class lowest = (enum service_class)SERVICE_CLASS_LOWEST;
 
 static void lower_set(struct ticket *ticket)
 {

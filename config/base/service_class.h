@@ -33,6 +33,9 @@ const char *service_class_tier(enum service_class service_class);
 bool service_class_from_name(struct slice name, enum service_class *out);
 bool service_class_from_tier(struct slice tier, enum service_class *out);
 
+/* The least urgent. */
+enum { SERVICE_CLASS_LOWEST = SERVICE_CLASS_COUNT - 1 };
+
 /* So many classes less urgent; the least urgent one at most. */
 enum service_class service_class_lower(enum service_class service_class, uint32_t by);
 

@@ -246,6 +246,8 @@ static enum status read_value(struct admin_body_field *field, json_t *value)
         return read_number(field, value);
     case ADMIN_BODY_WORD:
         return read_word(field, value, field->name);
+    case ADMIN_BODY_WORD_OR_NULL:
+        return field->is_null ? STATUS_OK : read_word(field, value, field->name);
     case ADMIN_BODY_WORDS:
         return read_words(field, value);
     case ADMIN_BODY_PAIRS:

@@ -19,6 +19,7 @@ enum admin_body_kind {
     ADMIN_BODY_LIMIT,     /* a number, {"limit":n,"mode":"enforce"|"shadow"} or null → number,
                        * is_shadow, is_null */
     ADMIN_BODY_WORD,      /* one word that `find` knows → number */
+    ADMIN_BODY_WORD_OR_NULL, /* … or 0 and is_null for null */
     ADMIN_BODY_WORDS,     /* a list of such words, each once → number, their sum */
     ADMIN_BODY_PAIRS,     /* an object of strings, as OpenAI's metadata → json */
     ADMIN_BODY_NAMES,     /* a list of texts, each once → json, number: how many */

@@ -48,7 +48,7 @@ static void render_row(void *context, const void *row, struct buffer *out)
 /* --- fields --- */
 
 /* One for each limit, then these. */
-enum { FIELD_PERCENT = QUOTA_LIMITS, FIELD_NAME_OR_PLAN, FIELDS };
+enum { FIELD_PERCENT = QUOTA_LIMITS, FIELD_ON_LIMIT, FIELD_NAME_OR_PLAN, FIELDS };
 
 static void fields_init(struct admin_body_field fields[FIELDS])
 {
@@ -59,13 +59,18 @@ static void fields_init(struct admin_body_field fields[FIELDS])
     }
     fields[FIELD_PERCENT] = (struct admin_body_field){
         .name = "cached_input_percent", .kind = ADMIN_BODY_NUMBER_OR_NULL, .most = 100};
+    fields[FIELD_ON_LIMIT] = (struct admin_body_field){.name = "on_limit",
+                                                       .kind = ADMIN_BODY_WORD_OR_NULL,
+                                                       .find = quota_on_limit_find,
+                                                       .words = "stop, lower_class"};
 }
 
 static struct quota_limits_set fields_set(const struct admin_body_field fields[FIELDS])
 {
     const struct admin_body_field *percent = &fields[FIELD_PERCENT];
     struct quota_limits_set set = {
-        .cached_percent = percent->is_given && !percent->is_null ? (int32_t)percent->number : -1};
+        .cached_percent = percent->is_given && !percent->is_null ? (int32_t)percent->number : -1,
+        .on_limit = (enum quota_on_limit)fields[FIELD_ON_LIMIT].number};
     for (int i = 0; i < QUOTA_LIMITS; i++)
         set.values[i] = (struct quota_limits_value){fields[i].number, fields[i].is_shadow};
     return set;
@@ -203,6 +208,7 @@ static enum status plan_read(struct admin_call *call, struct admin_body_field fi
     TRY(admin_change_begin(call, &change, &request));
     TRY(admin_body_read(call->body, fields, FIELDS));
     struct quota_plan_fields given = {.has_percent = fields[FIELD_PERCENT].is_given,
+                                      .has_on_limit = fields[FIELD_ON_LIMIT].is_given,
                                       .set = fields_set(fields)};
     if (fields[FIELD_NAME_OR_PLAN].is_given)
         given.name = slice_of(fields[FIELD_NAME_OR_PLAN].text);

@@ -13,6 +13,7 @@ static const char PATH[] = "/admin/v1/plans";
 #define QUOTA_LIMIT(name, member, window, most) {member, member, CLI_PRINT_TEXT, true},
 #define LIMIT_COLUMNS                                                                              \
     {"cached_input_percent", "cached_input_percent", CLI_PRINT_TEXT, true},                        \
+        {"on_limit", "on_limit", CLI_PRINT_TEXT, true},                                            \
     {                                                                                              \
         "REVISION", "revision", CLI_PRINT_NUMBER, true                                             \
     }
@@ -59,13 +60,17 @@ static enum status ask(struct cli_call *call, const struct cli_api_request *requ
 
 /* --- what --limits says --- */
 
-/* "60", "60:shadow" or "none". */
+/* "60", "60:shadow" or "none"; of on_limit a word. */
 static enum status limits_value(const char *name, char *text, json_t **out)
 {
     int64_t number = 0;
     char *mode = strchr(text, ':');
     if (strcmp(text, "none") == 0) {
         *out = json_null();
+        return STATUS_OK;
+    }
+    if (strcmp(name, "on_limit") == 0) {
+        *out = json_string(text);
         return STATUS_OK;
     }
     if (mode != NULL)

@@ -269,6 +269,11 @@ enum status edge_assemble_add(struct edge_assemble *assemble, struct slice rest)
     return assemble->fingerprint.status;
 }
 
+void edge_assemble_set_class(struct edge_assemble *assemble, enum service_class service_class)
+{
+    edge_stream_set_tier(&assemble->head, service_class);
+}
+
 bool edge_assemble_has_head(const struct edge_assemble *assemble)
 {
     return assemble->head.length != 0;

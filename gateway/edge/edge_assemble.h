@@ -18,6 +18,8 @@ enum status edge_assemble_create(struct edge_assemble **out, enum edge_stream_fo
 void edge_assemble_destroy(struct edge_assemble *assemble);
 /* One frame: its object without the opening brace. LIMIT when all of it has become too long. */
 enum status edge_assemble_add(struct edge_assemble *assemble, struct slice rest);
+/* Its service_tier from now on is that of the class. */
+void edge_assemble_set_class(struct edge_assemble *assemble, enum service_class service_class);
 /* Bytes that it holds. */
 size_t edge_assemble_bytes(const struct edge_assemble *assemble);
 /* Whether a first frame has come: then no fallback is needed. */

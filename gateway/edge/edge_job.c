@@ -9,6 +9,7 @@
 #include "gateway/edge/edge_assemble.h"
 #include "gateway/edge/edge_head.h"
 #include "gateway/edge/edge_json.h"
+#include "gateway/edge/edge_lower.h"
 #include "gateway/edge/edge_quota.h"
 #include "gateway/edge/edge_replay.h"
 #include "gateway/edge/edge_settle.h"
@@ -515,6 +516,19 @@ static void job_stop(struct edge_job *job)
     job_unhold(job);
 }
 
+/* A limit of the tenant or its key is met, and the answer goes on behind all others. */
+static void job_lower(struct edge_job *job)
+{
+    if (job->service_class == (enum service_class)SERVICE_CLASS_LOWEST)
+        return;
+    job->service_class = (enum service_class)SERVICE_CLASS_LOWEST;
+    job->stream.final.service_class = job->service_class;
+    edge_stream_set_tier(&job->stream.first, job->service_class);
+    if (job->assemble != NULL)
+        edge_assemble_set_class(job->assemble, job->service_class);
+    edge_lower_send(job->edge, job->access.request_id);
+}
+
 static void job_timer(void *context)
 {
     struct edge_job *job = context;
@@ -648,10 +662,16 @@ static enum status job_chunk(void *context, struct slice rest)
     }
     if (job->is_cancelled && !job->quota.is_stopped)
         return STATUS_OK;
-    if (!edge_quota_watch(&job->quota, job->edge, &job->stream, rest))
+    enum edge_quota_verdict verdict =
+        edge_quota_watch(&job->quota, job->edge, &job->stream, rest);
+    if (verdict == EDGE_QUOTA_STOP)
         job_stop(job);
     if (job->assemble != NULL)
-        return edge_assemble_add(job->assemble, rest);
+        TRY(edge_assemble_add(job->assemble, rest));
+    if (verdict == EDGE_QUOTA_LOWER)
+        job_lower(job);
+    if (job->assemble != NULL)
+        return STATUS_OK;
     if (job->request == NULL) /* stopped, and then the client left */
         return STATUS_OK;
     struct buffer *out = &job->edge->scratch;
@@ -960,6 +980,10 @@ static enum status start_create(struct edge_job **out, const struct edge_job_opt
         status = edge_quota_reserve(&job->quota, job->edge, &demand);
     }
     *refused = job->quota;
+    if (job->quota.is_lowered) {
+        job->service_class = (enum service_class)SERVICE_CLASS_LOWEST;
+        job->stream.final.service_class = job->service_class;
+    }
     if (status == STATUS_OK) {
         job->timer = loop_timer_create(job->edge->loop, job_timer, job);
         job->client_timer = loop_timer_create(job->edge->loop, client_timer, job);

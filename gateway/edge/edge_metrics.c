@@ -85,6 +85,9 @@ static void init_quotas(struct edge_metrics *metrics)
         metrics->quota_stops[i] =
             init_plain(metrics, METRIC_COUNTER, "banyan_quota_stops_total", labels,
                        "Answers that were ended in the middle because a limit was met.");
+        metrics->quota_lowered[i] = init_plain(
+            metrics, METRIC_COUNTER, "banyan_quota_lowered_total", labels,
+            "Requests and answers that went on in the lowest class because a limit was met.");
     }
 }
 

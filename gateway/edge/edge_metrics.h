@@ -69,6 +69,7 @@ struct edge_metrics {
     struct metric *cancelled[EDGE_CANCEL_COUNT];   /* {reason} */
     struct metric *quota_denials[QUOTA_LIMITS][2]; /* {limit,mode}: enforce, shadow */
     struct metric *quota_stops[QUOTA_LIMITS];      /* {limit} */
+    struct metric *quota_lowered[QUOTA_LIMITS];    /* … */
 };
 
 enum status edge_metrics_init(struct edge_metrics *metrics);

@@ -26,6 +26,17 @@ static void reserve_tell(const struct edge_quota *quota, struct edge *edge, cons
         metric_add(edge->metrics.quota_denials[quota->denial.limit][false], 1);
 }
 
+/* Whether it is lowered now and was not before. */
+static bool lowered_tell(struct edge_quota *quota, struct edge *edge, uint32_t lowered)
+{
+    bool is_first = lowered != 0 && !quota->is_lowered;
+    for (int i = 0; i < QUOTA_LIMITS; i++)
+        if ((lowered & 1u << i) != 0)
+            metric_add(edge->metrics.quota_lowered[i], 1);
+    quota->is_lowered |= lowered != 0;
+    return is_first;
+}
+
 static void header_number(struct edge_quota *quota, const char *name, int64_t number)
 {
     uint32_t at = quota->header_count++;
@@ -83,6 +94,8 @@ enum status edge_quota_reserve(struct edge_quota *quota, struct edge *edge,
     if (status == STATUS_NO_MEMORY)
         return status;
     reserve_tell(quota, edge, demand->tenant_id, status != STATUS_OK);
+    if (status == STATUS_OK)
+        (void)lowered_tell(quota, edge, quota->denial.lowered);
     headers_make(quota, edge, demand);
     return status;
 }
@@ -127,8 +140,8 @@ static void watch_choice(struct edge_quota *quota, struct slice rest)
         quota->ended |= bit;
 }
 
-bool edge_quota_watch(struct edge_quota *quota, struct edge *edge, const struct edge_stream *stream,
-                      struct slice rest)
+enum edge_quota_verdict edge_quota_watch(struct edge_quota *quota, struct edge *edge,
+                                         const struct edge_stream *stream, struct slice rest)
 {
     struct quota_denial denial;
     if (!quota->has_prompt) {
@@ -137,12 +150,14 @@ bool edge_quota_watch(struct edge_quota *quota, struct edge *edge, const struct 
                      stream->final.cached_tokens);
     }
     watch_choice(quota, rest);
-    if (quota->is_stopped ||
-        quota_extend(edge->quota, &quota->leases, stream->tokens_seen, &denial))
-        return true;
-    quota->is_stopped = true;
-    metric_add(edge->metrics.quota_stops[denial.limit], 1);
-    return false;
+    if (quota->is_stopped)
+        return EDGE_QUOTA_GO;
+    if (!quota_extend(edge->quota, &quota->leases, stream->tokens_seen, &denial)) {
+        quota->is_stopped = true;
+        metric_add(edge->metrics.quota_stops[denial.limit], 1);
+        return EDGE_QUOTA_STOP;
+    }
+    return lowered_tell(quota, edge, denial.lowered) ? EDGE_QUOTA_LOWER : EDGE_QUOTA_GO;
 }
 
 void edge_quota_append_ends(const struct edge_quota *quota, enum edge_stream_form form,

@@ -9,7 +9,9 @@
  * Cost:     under 1 µs a request; two compares a frame until a lease has to be extended.
  * Not here: limits and accounts (auth/quota), who ends a request (edge_job).
  *
- * A stream whose limit is met ends behind a whole token: the engine is told to stop, what it had
+ * Where limits say on_limit: lower_class, a request that one of tokens would refuse is let in in the
+ * lowest class, and an answer that meets one goes on there; the answer's service_tier says so.
+ * Else a stream whose limit is met ends behind a whole token: the engine is told to stop, what it had
  * computed by then is passed on and counted, and choices that have not ended get the finish_reason
  * "length", which every client knows; the ledger's row says "quota". Then usage and [DONE] as ever.
  */
@@ -28,6 +30,7 @@ struct edge_quota {
     struct quota_denial denial;
     bool has_prompt; /* the lease knows the engine's count of it */
     bool is_stopped; /* a limit was met in the middle */
+    bool is_lowered; /* it goes on in the lowest class: from its beginning, or from the middle */
     uint32_t begun;  /* bits of choices that have sent something, */
     uint32_t ended;  /* and their reason */
     uint32_t header_count;
@@ -47,9 +50,11 @@ void edge_quota_refuse(const struct edge_quota *quota, struct http_request *requ
  * returns how many. */
 size_t edge_quota_headers(const struct edge_quota *quota, struct http_header *out);
 
-/* A frame for the client has come. False, once: the answer is to be stopped. */
-bool edge_quota_watch(struct edge_quota *quota, struct edge *edge, const struct edge_stream *stream,
-                      struct slice rest);
+enum edge_quota_verdict { EDGE_QUOTA_GO, EDGE_QUOTA_STOP, EDGE_QUOTA_LOWER };
+/* A frame for the client has come. STOP, once: the answer is to be stopped. LOWER, once: it is to
+ * go on in the lowest class. */
+enum edge_quota_verdict edge_quota_watch(struct edge_quota *quota, struct edge *edge,
+                                         const struct edge_stream *stream, struct slice rest);
 /* Appends a frame for each choice of a stopped stream that has not ended. `first`: the members
  * before "choices". */
 void edge_quota_append_ends(const struct edge_quota *quota, enum edge_stream_form form,

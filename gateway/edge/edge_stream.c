@@ -304,6 +304,29 @@ struct slice edge_stream_model(const struct edge_stream *stream)
     return (struct slice){start, (size_t)(first.bytes + first.length - start) - 2};
 }
 
+void edge_stream_set_tier(struct buffer *head, enum service_class service_class)
+{
+    static const char member[] = "\"service_tier\":\"";
+    const char *tier = service_class_tier(service_class);
+    const char *found =
+        head->length != 0 ? memmem(head->bytes, head->length, member, sizeof member - 1) : NULL;
+    if (found == NULL)
+        return;
+    size_t at = (size_t)(found - head->bytes) + sizeof member - 1;
+    const char *end = memchr(head->bytes + at, '"', head->length - at);
+    struct buffer out;
+    buffer_init(&out, head->length + strlen(tier) + 1);
+    buffer_append(&out, head->bytes, at);
+    buffer_append_text(&out, tier);
+    if (end != NULL)
+        buffer_append(&out, end, (size_t)(head->bytes + head->length - end));
+    if (end != NULL && out.status == STATUS_OK) {
+        buffer_clear(head);
+        buffer_append_slice(head, buffer_slice(&out));
+    }
+    buffer_deinit(&out);
+}
+
 const struct edge_stream_names *edge_stream_names(enum edge_stream_form form)
 {
     static const struct edge_stream_names names[] = {

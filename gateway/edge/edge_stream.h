@@ -94,6 +94,8 @@ void edge_stream_append_usage(struct buffer *out, const struct edge_final *final
  * reason of its end. `fallback` stands for the first frame's members when no frame has come. */
 void edge_stream_append_usage_chunk(struct buffer *out, const struct edge_stream *stream,
                                     enum edge_stream_form form, struct slice fallback);
+/* `head` is members of an answer: they say the tier of that class from now on. */
+void edge_stream_set_tier(struct buffer *head, enum service_class service_class);
 /* The model that the first frame names, without its quotes, still escaped; empty when none has
  * come. */
 struct slice edge_stream_model(const struct edge_stream *stream);

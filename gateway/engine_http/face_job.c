@@ -597,7 +597,7 @@ bool face_job_lower(struct face *face, struct slice request_id)
     struct face_job *job = job_find(face, request_id);
     if (job == NULL || job->is_parsing) /* nothing has come of it that could have met a limit */
         return false;
-    job->trusted.service_class = (enum service_class)(SERVICE_CLASS_COUNT - 1);
+    job->trusted.service_class = (enum service_class)SERVICE_CLASS_LOWEST;
     job->head.tier = service_class_tier(job->trusted.service_class);
     for (uint32_t i = 0; i < job->parsed.prompt_count; i++) {
         if (job->ids[i] != 0)

@@ -194,7 +194,7 @@ static void on_request_cancel(struct http_request *request, void *context)
 /* {"class":"batch"}: nothing else is ever changed of what runs. */
 static enum status lower_read(struct slice body)
 {
-    const enum service_class lowest = (enum service_class)(SERVICE_CLASS_COUNT - 1);
+    const enum service_class lowest = (enum service_class)SERVICE_CLASS_LOWEST;
     json_t *root = NULL;
     struct slice class;
     TRY(face_json_parse(body, &root));

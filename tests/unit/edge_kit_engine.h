@@ -13,6 +13,7 @@
  *   endless  tokens until half-closed, then the record
  *   brief    two tokens, and after 0.4 s the record
  *   deaf     two tokens, then nothing, whatever happens
+ *   patient  tokens until it is lowered, then three more and the record
  *   slow     no head until half-closed, then the record
  *   standing two tokens, paused while engine_stands, then the rest
  *   error    an error frame, then the record
@@ -30,6 +31,8 @@ enum { EDGE_KIT_FLOOD_BYTES = 64 << 20 };
 
 static char engine_head[8192]; /* of the last generation request */
 static _Atomic int engine_requests;
+static _Atomic int engine_lowered;     /* requests that were told to be of the lowest class */
+static _Atomic bool engine_keeps_class; /* … and it says that it cannot */
 static _Atomic int engine_half_closed; /* half-closes that the engine has seen */
 static _Atomic long engine_flooded;    /* bytes of the flood that were taken */
 static _Atomic bool engine_is_gone;    /* kept connections die at their next request */
@@ -153,6 +156,12 @@ static void engine_stream(int fd, const char *body)
     } else if (engine_is(body, "brief")) {
         engine_is_half_closed(fd, 400);
         engine_final(fd, 2, "length");
+    } else if (engine_is(body, "patient")) {
+        int n = 3;
+        while (atomic_load(&engine_lowered) == 0 && !engine_is_half_closed(fd, 10) &&
+               engine_token(fd, n))
+            n++;
+        engine_final(fd, n - 1, "stop");
     } else if (engine_is(body, "endless")) {
         int n = 3;
         while (!engine_is_half_closed(fd, 10) && engine_token(fd, n))
@@ -169,6 +178,12 @@ static bool engine_answer(int fd, const char *head, const char *body)
 {
     if (engine_answer_internal(fd, head, body))
         return true;
+    if (strncmp(head, "PATCH /internal/v1/requests/req_", 32) == 0) {
+        bool is_lowest = strcmp(body, "{\"class\":\"batch\"}") == 0;
+        atomic_fetch_add(&engine_lowered, is_lowest);
+        engine_json(fd, atomic_load(&engine_keeps_class) ? "500 No" : "200 OK", "{}");
+        return true;
+    }
     if (atomic_load(&engine_dies_left) > 0) {
         atomic_fetch_sub(&engine_dies_left, 1);
         atomic_fetch_add(&engine_requests, 1);

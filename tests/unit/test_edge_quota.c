@@ -101,6 +101,30 @@ static void test_an_end_in_the_middle(void **state)
     no_limits();
 }
 
+static void test_going_on_in_the_lowest_class(void **state)
+{
+    (void)state;
+    put_limits("{\"output_tokens_per_minute\":9,\"on_limit\":\"lower_class\"}");
+    atomic_store(&engine_lowered, 0);
+    assert_int_equal(ask("{\"model\":\"patient\",\"stream\":true,\"max_tokens\":500}"), 200);
+    edge_text_has(answer, "\"finish_reason\":\"stop\"");
+    edge_text_has(answer, "data: [DONE]\n\n");
+    assert_int_equal(atomic_load(&engine_lowered), 1);
+    assert_int_equal(metric("banyan_quota_lowered_total{limit=\"output_tokens_per_minute\"} "), 1);
+    /* The next one is let in there, whatever it asks for. */
+    assert_int_equal(ask("{\"model\":\"ok\",\"service_tier\":\"default\"}"), 200);
+    edge_text_has(engine_head, "x-banyan-class: batch\r\n");
+    assert_int_equal(atomic_load(&engine_lowered), 1);
+    assert_int_equal(metric("banyan_quota_lowered_total{limit=\"output_tokens_per_minute\"} "), 2);
+    no_limits();
+    put_limits("{\"output_tokens_per_minute\":9,\"on_limit\":\"lower_class\"}");
+    atomic_store(&engine_lowered, 0);
+    assert_int_equal(ask("{\"model\":\"patient\",\"max_tokens\":500}"), 200);
+    edge_text_has(answer, "\"finish_reason\":\"stop\"");
+    assert_int_equal(atomic_load(&engine_lowered), 1);
+    no_limits();
+}
+
 static void test_everything_comes_back(void **state)
 {
     static const char *const models[] = {"ok", "cut", "half", "garbage", "error", "brief"};
@@ -152,6 +176,7 @@ int main(void)
         cmocka_unit_test(test_headers_and_refusal),
         cmocka_unit_test(test_what_waiting_does_not_help),
         cmocka_unit_test(test_an_end_in_the_middle),
+        cmocka_unit_test(test_going_on_in_the_lowest_class),
         cmocka_unit_test(test_everything_comes_back),
         cmocka_unit_test(test_shadow),
         cmocka_unit_test(test_ends_of_several_choices),

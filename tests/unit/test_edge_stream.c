@@ -381,9 +381,26 @@ static void test_without_memory(void **state)
     assert_true(failures > 0);
 }
 
+static void test_another_tier(void **state)
+{
+    (void)state;
+    struct buffer head;
+    buffer_init(&head, 4096);
+    edge_stream_set_tier(&head, SERVICE_CLASS_BATCH); /* no frame has come */
+    assert_int_equal(head.length, 0);
+    buffer_append_text(&head, "\"id\":\"x\",\"service_tier\":\"default\",\"model\":\"m\",");
+    edge_stream_set_tier(&head, SERVICE_CLASS_BATCH);
+    assert_string_equal(head.bytes, "\"id\":\"x\",\"service_tier\":\"flex\",\"model\":\"m\",");
+    edge_stream_set_tier(&head, SERVICE_CLASS_REALTIME);
+    assert_string_equal(head.bytes,
+                        "\"id\":\"x\",\"service_tier\":\"priority\",\"model\":\"m\",");
+    buffer_deinit(&head);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_another_tier),
         cmocka_unit_test(test_every_split_gives_the_same),
         cmocka_unit_test(test_byte_by_byte),
         cmocka_unit_test(test_start),

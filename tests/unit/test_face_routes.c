@@ -89,6 +89,10 @@ static void test_paths_and_methods(void **state)
     json_decref(ask("GET", "/nowhere", NULL, 404));
     json_decref(ask("GET", "/v1/completions", NULL, 405));
     json_decref(ask("DELETE", "/internal/v1/requests/req_none", NULL, 404));
+    json_decref(ask("PATCH", "/internal/v1/requests/req_none", "{\"class\":\"batch\"}", 404));
+    json_decref(ask("PATCH", "/internal/v1/requests/req_none", "{\"class\":\"realtime\"}", 400));
+    json_decref(ask("PATCH", "/internal/v1/requests/req_none", "{\"class\":1}", 400));
+    json_decref(ask("PATCH", "/internal/v1/requests/req_none", "{\"weight\":1}", 400));
 }
 
 /* Final records wait until they are acknowledged. */

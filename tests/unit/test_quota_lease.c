@@ -387,9 +387,86 @@ static void test_random_traffic_beside_a_model(void **state)
     }
 }
 
+/* What cannot be paid goes on in the lowest class, uncharged; requests and what is under way never
+ * do. */
+static void test_on_limit_lower_class(void **state)
+{
+    (void)state;
+    struct quota_limits_set set = set_of(QUOTA_OUTPUT_TOKENS_PER_MINUTE, 20);
+    set.values[QUOTA_TOKENS_PER_DAY].limit = 100;
+    set.values[QUOTA_CONCURRENT_REQUESTS].limit = 2;
+    set.on_limit = QUOTA_ON_LIMIT_LOWER_CLASS;
+    struct quota_account account = account_of(set);
+    const struct quota_ask ask = {.body_bytes = 8, .output_most = 500, .deadline_us = MINUTE_US};
+    struct quota_lease first, second, third;
+    struct quota_denial denial;
+    assert_true(quota_lease_reserve(&account, &ask, &first, &denial));
+    assert_int_equal(denial.lowered, 0);
+    quota_lease_prompt(&first, 2, 0, 0);
+    uint32_t lowered = 0;
+    for (int64_t output = 1; output <= 60; output++) {
+        assert_true(quota_lease_extend(&first, output, 0, &denial));
+        lowered |= denial.lowered;
+        if (lowered == 0)
+            assert_true(output <= 20);
+    }
+    assert_int_equal(lowered, 1u << QUOTA_OUTPUT_TOKENS_PER_MINUTE);
+    assert_true(quota_lease_reserve(&account, &ask, &second, &denial)); /* and from its beginning */
+    assert_int_equal(denial.lowered & 1u << QUOTA_OUTPUT_TOKENS_PER_MINUTE,
+                     1u << QUOTA_OUTPUT_TOKENS_PER_MINUTE);
+    assert_false(quota_lease_reserve(&account, &ask, &third, &denial));
+    assert_int_equal(denial.limit, QUOTA_CONCURRENT_REQUESTS);
+    quota_lease_settle(&second, 2, 0, 30, 0);
+    quota_lease_settle(&first, 2, 0, 60, 0);
+    quota_lease_count(&account, 2, 0, 30);
+    quota_lease_count(&account, 2, 0, 60);
+    struct quota_standing standing =
+        quota_lease_standing(&account, QUOTA_OUTPUT_TOKENS_PER_MINUTE, 0);
+    assert_int_equal(standing.remaining, 0);
+    assert_in_range(standing.reset_us, 1, MINUTE_US); /* it owes nothing */
+    assert_int_equal(left_of(&account, QUOTA_TOKENS_PER_DAY, 0), 6);
+    quota_lease_count(&account, 0, 0, 50); /* the day's budget is over-drawn: lowered, too */
+    assert_true(quota_lease_reserve(&account, &ask, &third, &denial));
+    assert_true((denial.lowered & 1u << QUOTA_TOKENS_PER_DAY) != 0);
+    quota_lease_settle(&third, 0, 0, 0, 0);
+    set.on_limit = QUOTA_ON_LIMIT_STOP;
+    quota_lease_set(&account, &set, 0);
+    assert_false(quota_lease_reserve(&account, &ask, &third, &denial));
+}
+
+/* An agent: 64,000 asked for, 200 taken, 20 requests a minute, 100,000 tokens a minute, prompts of
+ * 2,000 tokens. The first one too is let in: a guess is never the whole of what is asked for. */
+static void test_agent(void **state)
+{
+    (void)state;
+    struct quota_limits_set set = set_of(QUOTA_TOKENS_PER_MINUTE, 100000);
+    set.values[QUOTA_REQUESTS_PER_MINUTE].limit = 20;
+    struct quota_account account = account_of(set);
+    struct quota_lease leases[8] = {0};
+    struct quota_denial denial;
+    int64_t reserved = 0;
+    for (int i = 0; i < 2000; i++) { /* 100 minutes, eight answers under way at a time */
+        int64_t now_us = i * (MINUTE_US / 20);
+        struct quota_lease *lease = &leases[i % 8];
+        const struct quota_ask ask = {.body_bytes = 8000,
+                                      .output_most = 64000,
+                                      .deadline_us = now_us + 10 * MINUTE_US,
+                                      .now_us = now_us};
+        quota_lease_settle(lease, 2000, 0, 200, now_us);
+        assert_true(quota_lease_reserve(&account, &ask, lease, &denial));
+        quota_lease_prompt(lease, 2000, 0, now_us);
+        for (int64_t output = 1; output <= 200; output++)
+            assert_true(quota_lease_extend(lease, output, now_us, &denial));
+        reserved = lease->output;
+    }
+    assert_in_range(reserved, 200, 300);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_on_limit_lower_class),
+        cmocka_unit_test(test_agent),
         cmocka_unit_test(test_a_bucket_fills_steadily),
         cmocka_unit_test(test_all_pass_or_none_is_charged),
         cmocka_unit_test(test_too_large_is_told_apart),

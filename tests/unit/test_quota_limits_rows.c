@@ -4,10 +4,10 @@
 #include "tests/unit/tenant_kit.h"
 
 struct seen {
-    int plans, tenants, keys, values, percents;
+    int plans, tenants, keys, values;
     struct quota_plan plan;
     struct quota_tenant tenant;
-    int64_t sum;
+    struct quota_limits_set set; /* whoever the values are of */
 };
 
 static enum status take_plan(void *context, const struct quota_plan *plan)
@@ -34,31 +34,20 @@ static enum status take_key(void *context, const struct quota_key_limits *limits
     return STATUS_OK;
 }
 
-static enum status take_value(void *context, const char *owner_id, enum quota_limit limit,
-                              struct quota_limits_value value)
+static struct quota_limits_set *find(void *context, const char *owner)
 {
     struct seen *seen = context;
-    (void)owner_id;
     seen->values++;
-    seen->sum += value.limit * (limit + 1) + (value.is_shadow ? 1000 : 0);
-    return STATUS_OK;
-}
-
-static enum status take_percent(void *context, const char *owner_id, int32_t percent)
-{
-    struct seen *seen = context;
-    (void)owner_id;
-    seen->percents += percent;
-    return STATUS_OK;
+    return owner[0] == 'x' ? NULL : &seen->set;
 }
 
 static struct seen read_all(struct sqlite3 *connection)
 {
-    struct seen seen = {0};
+    struct seen seen = {.set.cached_percent = -1};
     assert_int_equal(quota_limits_rows_load(connection, &seen, take_plan), STATUS_OK);
     assert_int_equal(quota_limits_rows_load_tenants(connection, &seen, take_tenant), STATUS_OK);
     assert_int_equal(quota_limits_rows_load_keys(connection, &seen, take_key), STATUS_OK);
-    assert_int_equal(quota_limits_rows_load_values(connection, &seen, take_value, take_percent),
+    assert_int_equal(quota_limits_rows_load_values(connection, &seen, find),
                      STATUS_OK);
     return seen;
 }
@@ -72,6 +61,7 @@ static void test_round_trip(void **state)
         .id = "pln_1", .name = "small", .set.cached_percent = 7, .created_at_s = 5, .revision = 3};
     struct quota_tenant limits = {.plan_id = "pln_1", .set.cached_percent = -1, .revision = 2};
     plan.set.values[0] = (struct quota_limits_value){10, false};
+    plan.set.on_limit = QUOTA_ON_LIMIT_LOWER_CLASS;
     limits.set.values[7] = (struct quota_limits_value){100, true};
     memcpy(limits.tenant_id, tenant.id, sizeof tenant.id);
     assert_int_equal(store_begin(kit->store, &connection), STATUS_OK);
@@ -85,13 +75,17 @@ static void test_round_trip(void **state)
     assert_int_equal(seen.plan.revision, 3);
     assert_int_equal(seen.tenants, 1);
     assert_string_equal(seen.tenant.plan_id, "pln_1");
-    assert_int_equal(seen.values, 2);
-    assert_int_equal(seen.sum, 10 + 800 + 1000);
-    assert_int_equal(seen.percents, 7);
+    assert_int_equal(seen.values, 4);
+    assert_int_equal(seen.set.values[0].limit, 10);
+    assert_false(seen.set.values[0].is_shadow);
+    assert_int_equal(seen.set.values[7].limit, 100);
+    assert_true(seen.set.values[7].is_shadow);
+    assert_int_equal(seen.set.cached_percent, 7);
+    assert_int_equal(seen.set.on_limit, QUOTA_ON_LIMIT_LOWER_CLASS);
     plan.set = (struct quota_limits_set){.cached_percent = -1};
     assert_int_equal(quota_limits_rows_update(connection, &plan), STATUS_OK);
     assert_int_equal(read_all(connection).values, 1);
-    assert_int_equal(read_all(connection).percents, 0);
+    assert_int_equal(read_all(connection).set.cached_percent, -1);
     assert_int_equal(quota_limits_rows_delete(connection, "pln_1"), STATUS_OK);
     seen = read_all(connection);
     assert_int_equal(seen.plans, 0);
@@ -118,8 +112,8 @@ static void test_keys(void **state)
     assert_int_equal(quota_limits_rows_put_key(connection, &limits), STATUS_OK);
     struct seen seen = read_all(connection);
     assert_int_equal(seen.keys, 5);
-    assert_int_equal(seen.sum, 20);
-    assert_int_equal(seen.percents, 3);
+    assert_int_equal(seen.set.values[1].limit, 10);
+    assert_int_equal(seen.set.cached_percent, 3);
     assert_int_equal(store_end(kit->store, true), STATUS_OK);
 }
 
@@ -127,7 +121,9 @@ static void test_rows_out_of_bounds(void **state)
 {
     static const char *const rows[] = {"('a', 'unknown', 1, 0)", "('a', 'tokens_per_day', 0, 0)",
                                        "('a', 'cached_input_percent', 101, 0)",
-                                       "('a', 'kv_tokens', 1000000001, 0)"};
+                                       "('a', 'kv_tokens', 1000000001, 0)",
+                                       "('a', 'on_limit', 0, 0)", "('a', 'on_limit', 3, 0)",
+                                       "('x', 'kv_tokens', 1, 0)"};
     struct tenant_kit *kit = *state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct sqlite3 *connection;
@@ -136,7 +132,7 @@ static void test_rows_out_of_bounds(void **state)
         snprintf(sql, sizeof sql, "insert into limit_values values %s", rows[i]);
         assert_int_equal(store_begin(kit->store, &connection), STATUS_OK);
         assert_int_equal(store_execute(connection, sql), STATUS_OK);
-        assert_int_equal(quota_limits_rows_load_values(connection, &seen, take_value, take_percent),
+        assert_int_equal(quota_limits_rows_load_values(connection, &seen, find),
                          STATUS_CORRUPT);
         assert_int_equal(store_end(kit->store, false), STATUS_OK);
     }
