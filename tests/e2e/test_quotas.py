@@ -239,6 +239,36 @@ def test_limits_go_with_the_key_that_follows(server):
     assert f"for key {rotated['id']} on input_tokens_per_minute" in info.value.body["message"]
 
 
+@pytest.mark.parametrize("stream", [True, False])
+def test_going_on_in_the_lowest_class(server, stream):
+    """on_limit: lower_class. The answer is whole, says its tier, and is of class batch in the ledger."""
+    tenant_id, key, _ = server.tenant(f"lower-{stream}")
+    limit(server, tenant_id, output_tokens_per_minute=30, on_limit="lower_class")
+    counter = 'banyan_quota_lowered_total{limit="output_tokens_per_minute"}'
+    before = server.metric(counter)
+    client = server.openai(key, max_retries=0)
+    asked = {"max_tokens": 600, "logit_bias": ON_AND_ON, "stream": stream}
+    began = time.monotonic()
+    if stream:
+        frames = list(ask(client, **asked, stream_options={"include_usage": True}))
+        assert frames[0].model_extra["service_tier"] == "default"
+        assert frames[-1].model_extra["service_tier"] == "flex"
+        reasons = [c.finish_reason for f in frames for c in f.choices if c.finish_reason]
+        used = frames[-1].usage.completion_tokens
+    else:
+        answer = ask(client, **asked)
+        assert answer.model_extra["service_tier"] == "flex"
+        reasons, used = [answer.choices[0].finish_reason], answer.usage.completion_tokens
+    # The limit gives a token each 2 s: 600 tokens would take it 20 minutes.
+    assert (reasons, used) == (["length"], 600), time.monotonic() - began
+    assert server.metric(counter) == before + 1
+    rows = "select service_class, completion_tokens, finish from requests where tenant_id = ?"
+    assert server.ledger(rows, tenant_id) == [("batch", 600, "length")]
+    answer = ask(client, max_tokens=40, extra_body={"service_tier": "default"})
+    assert answer.model_extra["service_tier"] == "flex"  # there from its beginning
+    assert server.ledger(rows, tenant_id)[-1][:2] == ("batch", answer.usage.completion_tokens)
+
+
 def test_leases_come_back_from_streams_that_are_cut(server):
     tenant_id, key, _ = server.tenant("cut")
     limit(server, tenant_id, concurrent_requests=4, kv_tokens=5000)
@@ -329,6 +359,7 @@ def test_bad_input_of_each_field(server):
     ]  # fmt: skip
     bodies = [({name: value}, name + place) for name in RATES for value, place in wrong]
     bodies += [({"cached_input_percent": v}, "cached_input_percent") for v in (-1, 101, "1", 0.5)]
+    bodies += [({"on_limit": v}, "on_limit") for v in ("", "STOP", 1, ["stop"], {}, True)]
     bodies += [({"tokens_per_hour": 1}, "tokens_per_hour")]
     with server.admin() as admin:
         plan = admin.post("/admin/v1/plans", json={"name": "bad"}).json()
@@ -377,8 +408,9 @@ def test_killed_between_reserve_and_settle(mortal):
     """Leases die with the edge, budgets come back from the ledger."""
     server = mortal
     tenant_id, key, _ = server.tenant("killed")
-    limit(server, tenant_id, concurrent_requests=1, tokens_per_day=400)
+    limit(server, tenant_id, concurrent_requests=1, tokens_per_day=400, requests_per_minute=6)
     client = server.openai(key, max_retries=0)
+    began = time.monotonic()
     used = ask(client, max_tokens=100, logit_bias=ON_AND_ON).usage.total_tokens
     stream = ask(client, max_tokens=40, stream=True, logit_bias=ON_AND_ON)
     next(iter(stream))
@@ -399,6 +431,9 @@ def test_killed_between_reserve_and_settle(mortal):
     wait_until(lambda: server.ledger(rows, tenant_id)[0][0] == 2, what="the cut stream's row")
     ask(server.openai(key, max_retries=8), max_tokens=4)
     assert used < charged(server, tenant_id) < 400
+    # Nor is the minute forgiven: three of six requests, and a new one each 10 s.
+    left = me(server, key)["requests_per_minute"]["remaining"]
+    assert left <= 3 + (time.monotonic() - began) / 10
     left = me(server, key)["tokens_per_day"]["remaining"]
     assert left == 400 - charged(server, tenant_id)
     assert me(server, key)["concurrent_requests"]["remaining"] == 1

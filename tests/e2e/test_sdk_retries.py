@@ -151,7 +151,7 @@ def test_the_config_api_speaks_the_same_errors(server):
 
     create("sdk-conflict", 1)
     error = raised(lambda: create("sdk-other", 1), openai.UnprocessableEntityError)
-    assert error.code == "idempotency_key_mismatch"
+    assert error.code == "idempotency_key_reused"
     error = raised(lambda: create("sdk-conflict", 2), openai.ConflictError)
     assert error.param == "name"
     error = raised(lambda: client.get("/tenants/tnt_none", cast_to=object), openai.NotFoundError)
