@@ -11,6 +11,8 @@ each:
   latency         added p50 and p99 of one connection, request by request in turn with the bare
                   upstream on its own Unix socket, back to back
   latency_busy    the same beside one busy thread a processor at nice +10, as compute threads run
+  limits          added p50 and p99 of a token of an issuer (known) whose tenant and which itself have
+                  every limit, request by request in turn with a plain key of a tenant without any
   throughput      requests/s at 64 kept connections (wrk), CPU time of the edge a request, its RSS
   throughput_h2   the same over HTTP/2 (h2load, 4 connections of 16 streams)
   events          CPU time of the edge for one SSE event: 64 streams, an event each in every tick
@@ -23,7 +25,9 @@ It reports and never judges: the exit status says only that all ran.
 """
 
 import argparse
+import base64
 import contextlib
+import hmac
 import http.client
 import json
 import os
@@ -40,6 +44,10 @@ import urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TICKS = os.sysconf("SC_CLK_TCK")
+LIMITS = (
+    "requests_per_minute", "input_tokens_per_minute", "output_tokens_per_minute",
+    "tokens_per_minute", "concurrent_requests", "kv_tokens", "tokens_per_day", "tokens_per_month",
+)  # fmt: skip
 LUA = """wrk.method = "POST"
 wrk.headers["content-type"] = "application/json"
 wrk.headers["authorization"] = "Bearer %s"
@@ -144,12 +152,12 @@ class Bench:
             time.sleep(0.05)
         sys.exit(f"the edge did not start: {text[-2000:]}")
 
-    def ask_admin(self, path, body):
+    def ask_admin(self, path, body, method="POST"):
         context = ssl.create_default_context(cafile=self.folder / "data/tls/ca.crt")
         key = (self.folder / "data/admin.key").read_text().strip()
         request = urllib.request.Request(
             f"https://{self.admin}{path}", json.dumps(body).encode(),
-            {"authorization": f"Bearer {key}", "content-type": "application/json"},
+            {"authorization": f"Bearer {key}", "content-type": "application/json"}, method=method,
         )  # fmt: skip
         return json.load(urllib.request.urlopen(request, context=context))
 
@@ -176,6 +184,38 @@ class Bench:
                 self.socket, "--requests", self.args.requests,
             ]  # fmt: skip
             self.report(what, json.loads(run(command)), shown(command, self.key))
+
+    def limited_token(self):
+        """A token of an issuer of its own, for a tenant of its own, with every limit that there is."""
+        tenant = self.ask_admin("/admin/v1/tenants", {"name": "limited"})["id"]
+        secret, now = os.urandom(32), int(time.time())
+
+        def encode(data):
+            return base64.urlsafe_b64encode(data).rstrip(b"=")
+
+        issuer = self.ask_admin("/admin/v1/issuers", {
+            "name": "bench", "issuer": "https://bench.example", "audiences": ["bench"],
+            "algorithms": ["HS256"], "tenant_claim": "tenant", "jwks": {"keys": [{
+                "kty": "oct", "kid": "1", "alg": "HS256", "k": encode(secret).decode(),
+            }]},
+        })["id"]  # fmt: skip
+        limits = {name: 900000000 for name in LIMITS}
+        path = f"/admin/v1/tenants/{tenant}"
+        self.ask_admin(f"{path}/limits", limits, "PUT")
+        self.ask_admin(f"{path}/keys/{issuer}/limits", limits, "PUT")
+        claims = {"iss": "https://bench.example", "aud": "bench", "tenant": tenant, "exp": now + 3000}
+        head = {"alg": "HS256", "kid": "1", "typ": "JWT"}
+        signed = b".".join(encode(json.dumps(part).encode()) for part in (head, claims))
+        return (signed + b"." + encode(hmac.digest(secret, signed, "sha256"))).decode()
+
+    def limits(self):
+        with self.running():
+            token = self.limited_token()
+            command = [
+                self.load, "latency", "--to", self.public, "--key", token, "--beside", self.key,
+                "--requests", self.args.requests,
+            ]  # fmt: skip
+            self.report("limits", json.loads(run(command)), shown(command, token).replace(self.key, "KEY"))
 
     def latency_busy(self):
         self.latency("latency_busy", os.cpu_count())
@@ -354,7 +394,7 @@ def wait_http(url):
 
 
 FIGURES = (
-    "latency", "latency_busy", "throughput", "throughput_h2", "events", "large_bodies", "litellm",
+    "latency", "latency_busy", "limits", "throughput", "throughput_h2", "events", "large_bodies", "litellm",
 )  # fmt: skip
 
 

@@ -1,11 +1,12 @@
 /* gateway_load: asks a gateway and times it; prints one JSON line.
  *
- * usage: gateway_load latency --to HOST:PORT --key KEY [--plain] --unix PATH --requests N
- *                     [--pause-us N]
+ * usage: gateway_load latency --to HOST:PORT --key KEY [--plain] --requests N [--pause-us N]
+ *                     (--unix PATH | --beside KEY)
  *        gateway_load events  --to HOST:PORT --key KEY [--plain] --streams S --tokens T
  *
  * latency: one connection to the gateway and one to the upstream's own Unix socket, a request to
- * each in turn, back to back (or with a pause), so that both see the same machine.
+ * each in turn, back to back (or with a pause), so that both see the same machine. With --beside
+ * the second one goes to the gateway too, under that other key: what one key costs beside another.
  * events: S streams of T tokens at once; prints "connected" when all connections are up and waits
  * for a line on standard input, so that whoever measures CPU time leaves the handshakes out.
  */
@@ -39,6 +40,7 @@ static struct {
     uint16_t port;
     const char *key;
     const char *unix_path;
+    const char *beside; /* NULL: the upstream is beside it */
     bool is_plain;
     unsigned requests;
     unsigned pause_us;
@@ -121,7 +123,8 @@ static struct peer *peer_connect_unix(void)
     return peer;
 }
 
-static size_t request_make(char *out, size_t capacity, bool is_stream, unsigned tokens)
+static size_t request_make(char *out, size_t capacity, const char *key, bool is_stream,
+                           unsigned tokens)
 {
     char body[512];
     snprintf(body, sizeof body,
@@ -134,7 +137,7 @@ static size_t request_make(char *out, size_t capacity, bool is_stream, unsigned 
                             "POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\n"
                             "authorization: Bearer %s\r\ncontent-type: application/json\r\n"
                             "content-length: %zu\r\n\r\n%s",
-                            options.key, strlen(body), body);
+                            key, strlen(body), body);
 }
 
 /* Whether the input holds one whole answer: content-length, or the last chunk. */
@@ -180,9 +183,11 @@ static double percentile_us(const int64_t *sorted, unsigned count, double part)
 static void latency(void)
 {
     struct peer *gateway = peer_connect_tcp();
-    struct peer *bare = peer_connect_unix();
-    char request[2048];
-    size_t length = request_make(request, sizeof request, false, 1);
+    struct peer *bare = options.beside != NULL ? peer_connect_tcp() : peer_connect_unix();
+    const char *bare_key = options.beside != NULL ? options.beside : options.key;
+    char request[4096], bare_request[4096];
+    size_t length = request_make(request, sizeof request, options.key, false, 1);
+    size_t bare_length = request_make(bare_request, sizeof bare_request, bare_key, false, 1);
     unsigned count = options.requests;
     int64_t *times[3]; /* gateway, bare, gateway - bare of a pair */
     for (int i = 0; i < 3; i++) {
@@ -191,7 +196,7 @@ static void latency(void)
             fail("calloc");
     }
     for (unsigned i = 0; i < count + WARM; i++) {
-        int64_t bare_ns = request_time(bare, request, length);
+        int64_t bare_ns = request_time(bare, bare_request, bare_length);
         int64_t gateway_ns = request_time(gateway, request, length);
         if (options.pause_us != 0)
             usleep(options.pause_us);
@@ -244,7 +249,7 @@ static void events(void)
     fflush(stdout);
     getchar();
     char request[2048];
-    size_t length = request_make(request, sizeof request, true, options.tokens);
+    size_t length = request_make(request, sizeof request, options.key, true, options.tokens);
     int64_t start = now_ns();
     for (unsigned i = 0; i < streams; i++)
         peer_send(peers[i], request, length);
@@ -277,6 +282,8 @@ static void option_read(const char *name, const char *value)
         options.port = (uint16_t)strtoul(colon + 1, NULL, 10);
     } else if (strcmp(name, "--key") == 0) {
         options.key = value;
+    } else if (strcmp(name, "--beside") == 0) {
+        options.beside = value;
     } else if (strcmp(name, "--unix") == 0) {
         options.unix_path = value;
     } else {
