@@ -55,8 +55,7 @@ enum status ledger_minute_read(const char *path, int64_t now_us, void *context,
     TRY(store_connect(&connection, path, false));
     enum status status = store_execute(connection, "pragma query_only = on");
     if (status == STATUS_OK)
-        status =
-            store_status(sqlite3_prepare_v2(connection, sql, -1, &statement, NULL), "ledger");
+        status = store_status(sqlite3_prepare_v2(connection, sql, -1, &statement, NULL), "ledger");
     if (status == STATUS_OK)
         status = read_rows(statement, now_us, context, take);
     sqlite3_finalize(statement);

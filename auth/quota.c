@@ -15,8 +15,8 @@ static const int SUMMED[2] = {QUOTA_TOKENS_PER_DAY, QUOTA_TOKENS_PER_MONTH};
 
 struct quota_entry {
     char name[2 * LIMIT_ID_BYTES]; /* of a tenant its id, of a key "tenant/key" */
-    uint64_t generation; /* of the limits in the account */
-    int64_t day;         /* the sums are of; below 0: of none */
+    uint64_t generation;           /* of the limits in the account */
+    int64_t day;                   /* the sums are of; below 0: of none */
     struct quota_account account;
     struct quota_entry *next;
 };
@@ -45,8 +45,8 @@ enum status quota_open(struct quota **out, const struct quota_options *options)
     quota->usage = options->usage;
     quota->clock = options->clock != NULL ? options->clock : clock_system();
     if (options->ledger_path != NULL &&
-        ledger_minute_read(options->ledger_path, clock_wall_us(quota->clock), quota,
-                           open_recall) != STATUS_OK)
+        ledger_minute_read(options->ledger_path, clock_wall_us(quota->clock), quota, open_recall) !=
+            STATUS_OK)
         log_failure(LOG_WARN, "quota_minute_unread");
     return STATUS_OK;
 }

@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 
+#include "auth/auth.h"
 #include "auth/auth_apikey.h"
 #include "auth/quota_limits_load.h"
 #include "auth/quota_limits_rows.h"
@@ -25,15 +26,15 @@ const struct quota_limits_form *quota_limits_form(enum quota_limit limit)
     return &forms[limit];
 }
 
-static const char *const on_limit_words[] = {[QUOTA_ON_LIMIT_STOP] = "stop",
-                                             [QUOTA_ON_LIMIT_LOWER_CLASS] = "lower_class"};
+static const char *const on_limit_words[] = {
+    [QUOTA_ON_LIMIT_STOP] = "stop", [QUOTA_ON_LIMIT_LOWER_CLASS] = "lower_class"};
 
-const char *quota_on_limit_word(enum quota_on_limit on_limit)
+const char *quota_limits_on_limit_word(enum quota_on_limit on_limit)
 {
     return on_limit_words[on_limit];
 }
 
-uint32_t quota_on_limit_find(struct slice word)
+uint32_t quota_limits_find_on_limit(struct slice word)
 {
     for (uint32_t i = QUOTA_ON_LIMIT_STOP; i <= QUOTA_ON_LIMIT_LOWER_CLASS; i++)
         if (slice_is(word, on_limit_words[i]))
@@ -60,9 +61,29 @@ void quota_limits_append(const struct quota_limits_set *set, bool is_sparse, str
     else if (!is_sparse)
         buffer_append_text(out, ",\"cached_input_percent\":null");
     if (set->on_limit != QUOTA_ON_LIMIT_NONE)
-        buffer_printf(out, ",\"on_limit\":\"%s\"", quota_on_limit_word(set->on_limit));
+        buffer_printf(out, ",\"on_limit\":\"%s\"", quota_limits_on_limit_word(set->on_limit));
     else if (!is_sparse)
         buffer_append_text(out, ",\"on_limit\":null");
+}
+
+static void append_class(const char *name, uint8_t class_plus_1, bool is_sparse, struct buffer *out)
+{
+    if (class_plus_1 != 0)
+        buffer_printf(out, ",\"%s\":\"%s\"", name,
+                      service_class_name((enum service_class)(class_plus_1 - 1)));
+    else if (!is_sparse)
+        buffer_printf(out, ",\"%s\":null", name);
+}
+
+void quota_limits_append_class(const struct quota_limits_set *set, bool is_sparse,
+                               struct buffer *out)
+{
+    if (set->weight != 0)
+        buffer_printf(out, ",\"weight\":%u", set->weight);
+    else if (!is_sparse)
+        buffer_append_text(out, ",\"weight\":null");
+    append_class("default_class", set->default_class, is_sparse, out);
+    append_class("best_class", set->best_class, is_sparse, out);
 }
 
 /* --- records; the caller holds `change` or `memory` --- */
@@ -109,6 +130,12 @@ enum status quota_limits_check(const struct quota_limits_set *set)
     if (set->cached_percent > 100)
         FAIL_PARAM(STATUS_OUT_OF_RANGE, "cached_input_percent",
                    "cached_input_percent must be from 0 to 100.");
+    if (set->weight > LIMIT_WEIGHT)
+        FAIL_PARAM(STATUS_OUT_OF_RANGE, "weight", "weight must be from 1 to %d.", LIMIT_WEIGHT);
+    if (set->default_class != 0 && set->default_class < set->best_class)
+        FAIL_PARAM(STATUS_OUT_OF_RANGE, "default_class", "default_class %s is above best_class %s.",
+                   service_class_name((enum service_class)(set->default_class - 1)),
+                   service_class_name((enum service_class)(set->best_class - 1)));
     return STATUS_OK;
 }
 
@@ -116,7 +143,8 @@ bool quota_limits_is_same(const struct quota_limits_set *a, const struct quota_l
 {
     bool is_same = (a->cached_percent < 0 ? -1 : a->cached_percent) ==
                        (b->cached_percent < 0 ? -1 : b->cached_percent) &&
-                   a->on_limit == b->on_limit;
+                   a->on_limit == b->on_limit && a->weight == b->weight &&
+                   a->default_class == b->default_class && a->best_class == b->best_class;
     for (int i = 0; i < QUOTA_LIMITS; i++)
         is_same = is_same && a->values[i].limit == b->values[i].limit &&
                   a->values[i].is_shadow == b->values[i].is_shadow;
@@ -155,6 +183,7 @@ static enum status plan_commit(struct tenants *tenants, const struct tenant_chan
     buffer_printf(&commit.detail, "{\"revision\":%lld,\"name\":", (long long)plan->revision);
     buffer_append_json_string(&commit.detail, slice_of(plan->name));
     quota_limits_append(&plan->set, true, &commit.detail);
+    quota_limits_append_class(&plan->set, true, &commit.detail);
     buffer_append_char(&commit.detail, '}');
     commit.rows = rows;
     commit.context = plan;
@@ -177,6 +206,12 @@ static enum status plan_apply(const struct tenants *tenants, const struct quota_
         out->set.cached_percent = fields->set.cached_percent;
     if (fields->has_on_limit)
         out->set.on_limit = fields->set.on_limit;
+    if (fields->has_weight)
+        out->set.weight = fields->set.weight;
+    if (fields->has_default_class)
+        out->set.default_class = fields->set.default_class;
+    if (fields->has_best_class)
+        out->set.best_class = fields->set.best_class;
     for (const struct quota_plan_record *at = tenants->plans; at != NULL; at = at->next) {
         if (strcmp(at->plan.name, out->name) == 0 && strcmp(at->plan.id, out->id) != 0)
             FAIL_PARAM(STATUS_EXISTS, "name", "There is a plan of this name already.");
@@ -234,7 +269,8 @@ static enum status update_locked(struct tenants *tenants, const struct tenant_ch
     plan_read(tenants, record, out);
     TRY(tenant_change_check_revision(change, out->revision));
     TRY(plan_apply(tenants, fields, out));
-    if (strcmp(out->name, record->plan.name) == 0 && quota_limits_is_same(&out->set, &record->plan.set))
+    if (strcmp(out->name, record->plan.name) == 0 &&
+        quota_limits_is_same(&out->set, &record->plan.set))
         return STATUS_OK;
     out->revision++;
     TRY(plan_commit(tenants, change, "plan.updated", out, rows_update));
@@ -267,6 +303,8 @@ static void delete_record(struct tenants *tenants, struct quota_plan_record *rec
     for (struct tenant_record *owner = tenants->first; owner != NULL; owner = owner->next) {
         if (owner->limits != NULL && strcmp(owner->limits->plan_id, record->plan.id) == 0)
             owner->limits->plan_id[0] = '\0';
+        if (owner->plan == record)
+            owner->plan = NULL;
     }
     quota_limits_changed(tenants);
     mem_free(record);
@@ -352,6 +390,7 @@ static enum status put_commit(struct tenants *tenants, const struct tenant_chang
     buffer_printf(&commit.detail, "{\"revision\":%lld,\"plan\":\"%s\"", (long long)limits->revision,
                   limits->plan_id);
     quota_limits_append(&limits->set, true, &commit.detail);
+    quota_limits_append_class(&limits->set, true, &commit.detail);
     buffer_append_char(&commit.detail, '}');
     commit.rows = rows_put;
     commit.context = limits;
@@ -391,6 +430,7 @@ static enum status put_locked(struct tenants *tenants, const struct tenant_chang
         struct quota_tenant *old = record->limits;
         pthread_rwlock_wrlock(&tenants->memory);
         record->limits = own;
+        record->plan = plan_find(tenants, slice_of(own->plan_id));
         quota_limits_changed(tenants);
         own = old;
     }
@@ -432,6 +472,28 @@ void quota_limits_over(struct quota_limits_set *out, const struct quota_limits_s
         out->cached_percent = set->cached_percent;
     if (set->on_limit != QUOTA_ON_LIMIT_NONE)
         out->on_limit = set->on_limit;
+    if (set->weight != 0)
+        out->weight = set->weight;
+    if (set->default_class != 0)
+        out->default_class = set->default_class;
+    if (set->best_class != 0)
+        out->best_class = set->best_class;
+}
+
+void quota_limits_class(const struct tenant_record *record, struct principal *out)
+{
+    struct quota_limits_set set = {0};
+    if (record->plan != NULL)
+        quota_limits_over(&set, &record->plan->plan.set);
+    if (record->limits != NULL)
+        quota_limits_over(&set, &record->limits->set);
+    out->weight = set.weight != 0 ? set.weight : record->tenant.weight;
+    out->default_class = set.default_class != 0 ? (enum service_class)(set.default_class - 1)
+                                                : record->tenant.default_class;
+    out->best_class =
+        set.best_class != 0 ? (enum service_class)(set.best_class - 1) : record->tenant.best_class;
+    if (out->default_class < out->best_class)
+        out->default_class = out->best_class;
 }
 
 void quota_limits_resolve(struct tenants *tenants, struct slice tenant_id,
@@ -478,6 +540,7 @@ static enum status load_tenant(void *context, const struct quota_tenant *limits)
     if (record->limits == NULL)
         FAIL(STATUS_NO_MEMORY, "no memory for limits");
     *record->limits = *limits;
+    record->plan = plan_find(tenants, slice_of(limits->plan_id));
     return STATUS_OK;
 }
 

@@ -38,13 +38,18 @@ struct quota_limits_value {
  * requests and of what is under way always refuse. */
 enum quota_on_limit { QUOTA_ON_LIMIT_NONE, QUOTA_ON_LIMIT_STOP, QUOTA_ON_LIMIT_LOWER_CLASS };
 /* "stop", "lower_class"; NONE (which means stop) has no word. */
-const char *quota_on_limit_word(enum quota_on_limit on_limit);
-uint32_t quota_on_limit_find(struct slice word);
+const char *quota_limits_on_limit_word(enum quota_on_limit on_limit);
+uint32_t quota_limits_find_on_limit(struct slice word);
 
 struct quota_limits_set {
     struct quota_limits_value values[QUOTA_LIMITS];
     int32_t cached_percent; /* so much of a cached input token counts; below 0: not given (0) */
     enum quota_on_limit on_limit;
+    /* What stands over the tenant's own weight and classes; of plans and tenants only. A default
+     * class above the best means the best. */
+    uint32_t weight;       /* 0: not given */
+    uint8_t default_class; /* enum service_class + 1; 0: not given */
+    uint8_t best_class;    /* … */
 };
 
 struct quota_plan {
@@ -63,9 +68,14 @@ struct quota_tenant {
     int64_t revision;             /* 0: nothing was ever set */
 };
 
-/* Appends `,"member":value` for each limit, then `,"cached_input_percent":n,"on_limit":word`: a number, or
- * {"limit":n,"mode":"shadow"}; null for none unless `is_sparse`, which leaves those out. */
+/* Appends `,"member":value` for each limit (a number, or {"limit":n,"mode":"shadow"}), then
+ * `,"cached_input_percent":n,"on_limit":word`; null for none unless `is_sparse`, which leaves those
+ * out. */
 void quota_limits_append(const struct quota_limits_set *set, bool is_sparse, struct buffer *out);
+
+/* In the same way `,"weight":n,"default_class":word,"best_class":word`. */
+void quota_limits_append_class(const struct quota_limits_set *set, bool is_sparse,
+                               struct buffer *out);
 
 /* The values that `set` has, over those of `out`. */
 void quota_limits_over(struct quota_limits_set *out, const struct quota_limits_set *set);
@@ -77,6 +87,9 @@ struct quota_plan_fields {
     uint32_t given;    /* bit 1 << enum quota_limit: that value counts */
     bool has_percent;
     bool has_on_limit;
+    bool has_weight;
+    bool has_default_class;
+    bool has_best_class;
     struct quota_limits_set set;
 };
 

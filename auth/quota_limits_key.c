@@ -18,7 +18,7 @@ static struct quota_key_record *key_find(const struct tenants *tenants, struct s
                                          struct slice key_id)
 {
     char name[QUOTA_LIMITS_OWNER_BYTES];
-    size_t length = quota_limits_owner(tenant_id, key_id, name);
+    size_t length = quota_limits_rows_owner(tenant_id, key_id, name);
     return length == 0 ? NULL
                        : auth_index_get(&tenants->limits_by_key, (struct slice){name, length});
 }
@@ -31,7 +31,7 @@ static struct quota_key_record *key_make(const struct quota_key_limits *limits)
         return NULL;
     }
     record->limits = *limits;
-    quota_limits_owner(slice_of(limits->tenant_id), slice_of(limits->key_id), record->name);
+    quota_limits_rows_owner(slice_of(limits->tenant_id), slice_of(limits->key_id), record->name);
     return record;
 }
 
@@ -190,10 +190,8 @@ enum status quota_limits_key_get(struct tenants *tenants, struct slice tenant_id
     *out = (struct quota_key_limits){.set.cached_percent = -1};
     pthread_rwlock_rdlock(&tenants->memory);
     bool is_known = tenant_directory_find(tenants, tenant_id) != NULL &&
-                    tenant_id.length < sizeof out->tenant_id &&
-                    key_id.length < sizeof out->key_id;
-    const struct quota_key_record *record =
-        is_known ? key_find(tenants, tenant_id, key_id) : NULL;
+                    tenant_id.length < sizeof out->tenant_id && key_id.length < sizeof out->key_id;
+    const struct quota_key_record *record = is_known ? key_find(tenants, tenant_id, key_id) : NULL;
     if (record != NULL)
         *out = record->limits;
     pthread_rwlock_unlock(&tenants->memory);

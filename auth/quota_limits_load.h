@@ -12,6 +12,7 @@
 #include "auth/quota_limits_key.h"
 #include "auth/tenant_directory.h"
 
+struct principal;
 struct sqlite3;
 struct quota_key_record;
 
@@ -29,6 +30,10 @@ bool quota_limits_is_same(const struct quota_limits_set *a, const struct quota_l
 /* Memory was changed under `memory`, which it lets go: whoever has resolved limits does so again.
  */
 void quota_limits_changed(struct tenants *tenants);
+
+/* Weight and classes of a request: as the tenant's limits say, else its plan, else the tenant. The
+ * caller holds `memory`. */
+void quota_limits_class(const struct tenant_record *record, struct principal *out);
 
 /* A key takes the place of another: its limits (NULL when there are none), made before the commit,
  * written in it, then taken or freed. */

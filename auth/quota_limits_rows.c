@@ -7,6 +7,9 @@
 
 static const char PERCENT[] = "cached_input_percent";
 static const char ON_LIMIT[] = "on_limit";
+static const char WEIGHT[] = "weight";
+static const char DEFAULT_CLASS[] = "default_class"; /* enum service_class + 1 */
+static const char BEST_CLASS[] = "best_class";
 
 /* --- writing --- */
 
@@ -38,9 +41,17 @@ static enum status write_set(sqlite3 *connection, const char *owner_id,
     }
     if (set->cached_percent >= 0)
         TRY(write_value(connection, owner_id, PERCENT, set->cached_percent, false));
-    return set->on_limit == QUOTA_ON_LIMIT_NONE
-               ? STATUS_OK
-               : write_value(connection, owner_id, ON_LIMIT, set->on_limit, false);
+    const struct {
+        const char *name;
+        int64_t value;
+    } others[] = {{ON_LIMIT, set->on_limit},
+                  {WEIGHT, set->weight},
+                  {DEFAULT_CLASS, set->default_class},
+                  {BEST_CLASS, set->best_class}};
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        if (others[i].value != 0)
+            TRY(write_value(connection, owner_id, others[i].name, others[i].value, false));
+    return STATUS_OK;
 }
 
 enum status quota_limits_rows_insert(sqlite3 *connection, const struct quota_plan *plan)
@@ -84,8 +95,8 @@ enum status quota_limits_rows_put(sqlite3 *connection, const struct quota_tenant
     return write_set(connection, limits->tenant_id, &limits->set);
 }
 
-size_t quota_limits_owner(struct slice tenant_id, struct slice key_id,
-                          char out[QUOTA_LIMITS_OWNER_BYTES])
+size_t quota_limits_rows_owner(struct slice tenant_id, struct slice key_id,
+                               char out[QUOTA_LIMITS_OWNER_BYTES])
 {
     size_t length = tenant_id.length + 1 + key_id.length;
     if (length >= QUOTA_LIMITS_OWNER_BYTES)
@@ -102,7 +113,7 @@ enum status quota_limits_rows_put_key(sqlite3 *connection, const struct quota_ke
     char owner[QUOTA_LIMITS_OWNER_BYTES];
     const struct tenant_rows_parameter parameters[] = {
         P_TEXT(limits->tenant_id), P_TEXT(limits->key_id), P_NUMBER(limits->revision)};
-    quota_limits_owner(slice_of(limits->tenant_id), slice_of(limits->key_id), owner);
+    quota_limits_rows_owner(slice_of(limits->tenant_id), slice_of(limits->key_id), owner);
     TRY(tenant_rows_change(
         connection,
         "insert into key_limits (tenant_id, key_id, revision) values (?1, ?2, ?3) on conflict "
@@ -226,6 +237,15 @@ static bool value_put(struct quota_limits_set *set, const char *name, int64_t nu
         set->on_limit = (enum quota_on_limit)number;
         return true;
     }
+    if (strcmp(name, WEIGHT) == 0 && number >= 1 && number <= LIMIT_WEIGHT) {
+        set->weight = (uint32_t)number;
+        return true;
+    }
+    if ((strcmp(name, DEFAULT_CLASS) == 0 || strcmp(name, BEST_CLASS) == 0) && number >= 1 &&
+        number <= SERVICE_CLASS_COUNT) {
+        *(name[0] == 'd' ? &set->default_class : &set->best_class) = (uint8_t)number;
+        return true;
+    }
     for (int i = 0; i < QUOTA_LIMITS; i++) {
         const struct quota_limits_form *form = quota_limits_form((enum quota_limit)i);
         if (strcmp(name, form->member) == 0 && number >= 1 && number <= form->most) {
@@ -251,9 +271,9 @@ static enum status read_value(sqlite3_stmt *statement, const struct reading *rea
     return STATUS_OK;
 }
 
-enum status quota_limits_rows_load_values(
-    sqlite3 *connection, void *context,
-    struct quota_limits_set *(*find)(void *context, const char *owner))
+enum status quota_limits_rows_load_values(sqlite3 *connection, void *context,
+                                          struct quota_limits_set *(*find)(void *context,
+                                                                           const char *owner))
 {
     const struct reading reading = {.sql =
                                         "select owner_id, name, value, is_shadow from limit_values",

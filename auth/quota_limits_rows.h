@@ -13,8 +13,8 @@
 /* Whose a value is: a plan's or a tenant's id, or of a key "tenant/key", which has no other
  * owner's form. 0: it cannot be one. */
 enum { QUOTA_LIMITS_OWNER_BYTES = 2 * LIMIT_ID_BYTES };
-size_t quota_limits_owner(struct slice tenant_id, struct slice key_id,
-                          char out[QUOTA_LIMITS_OWNER_BYTES]);
+size_t quota_limits_rows_owner(struct slice tenant_id, struct slice key_id,
+                               char out[QUOTA_LIMITS_OWNER_BYTES]);
 
 /* EXISTS when the name or id is taken. */
 enum status quota_limits_rows_insert(struct sqlite3 *connection, const struct quota_plan *plan);
@@ -40,6 +40,6 @@ enum status quota_limits_rows_load_keys(struct sqlite3 *connection, void *contex
                                         enum status (*take)(void *context,
                                                             const struct quota_key_limits *limits));
 /* Every value into the set of its owner, which `find` knows (NULL: CORRUPT). */
-enum status quota_limits_rows_load_values(
-    struct sqlite3 *connection, void *context,
-    struct quota_limits_set *(*find)(void *context, const char *owner));
+enum status quota_limits_rows_load_values(struct sqlite3 *connection, void *context,
+                                          struct quota_limits_set *(*find)(void *context,
+                                                                           const char *owner));

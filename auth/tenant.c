@@ -222,9 +222,7 @@ static void match_principal(const struct tenant_record *owner, struct principal 
     if (owner == NULL)
         return;
     memcpy(out->tenant_id, owner->tenant.id, LIMIT_ID_BYTES);
-    out->weight = owner->tenant.weight;
-    out->default_class = owner->tenant.default_class;
-    out->best_class = owner->tenant.best_class;
+    quota_limits_class(owner, out);
     memcpy(out->tenant_hash, owner->name, sizeof out->tenant_hash);
     tenant_view_fill(owner, out);
 }

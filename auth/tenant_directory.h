@@ -49,7 +49,8 @@ struct tenant_record {
     uint8_t name[16];   /* HMAC(domain secret, "tenant:" id) */
     uint8_t domain[16]; /* HMAC(domain secret, "domain:" id) */
     struct tenant_view view;
-    struct quota_tenant *limits; /* its own (quota_limits.c's); NULL = none were ever set */
+    struct quota_tenant *limits;    /* its own (quota_limits.c's); NULL = none were ever set */
+    struct quota_plan_record *plan; /* that those name; NULL = none */
     struct tenant_key_list keys;
     struct tenant_record *next;
 };

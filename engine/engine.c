@@ -698,8 +698,8 @@ static void requests_show(struct engine *engine, struct ticket *ticket, engine_r
         .cached = atomic_load_explicit(&ticket->shown_cached, memory_order_relaxed),
         .completion_tokens = atomic_load_explicit(&ticket->shown_completion, memory_order_relaxed),
         .age_us = clock_mono_us(engine->clock) - ticket->submitted_us,
-        .service_class = (enum service_class)atomic_load_explicit(&ticket->shown_class,
-                                                                  memory_order_relaxed),
+        .service_class =
+            (enum service_class)atomic_load_explicit(&ticket->shown_class, memory_order_relaxed),
         .deficit_sign = atomic_load_explicit(&ticket->shown_deficit, memory_order_relaxed),
     };
     uint32_t preempted_by = atomic_load_explicit(&ticket->shown_preempted_by, memory_order_relaxed);

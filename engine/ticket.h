@@ -54,7 +54,7 @@ struct ticket {
     uint32_t generation; /* the holder's */
     /* Set before the engine thread sees the slot, read-only after; but for the class, which is the
      * engine thread's then: others see shown_class. */
-    struct engine_request asked; /* slices and arrays point into `copy` */
+    struct engine_request asked;   /* slices and arrays point into `copy` */
     enum service_class door_class; /* it came in with, and its tenant is counted in */
     char *copy;
     uint32_t *prompt; /* [prompt_count] */

@@ -78,10 +78,10 @@
 /* --- quotas --- */
 #define LIMIT_QUOTA_RATE           1000000000       /* a minute; times 60,000,000 it fits 63 bits */
 #define LIMIT_QUOTA_BUDGET         1000000000000000 /* tokens a month */
-#define LIMIT_QUOTA_OUTPUT         256   /* reserved for an answer until a tenant has history */
-#define LIMIT_QUOTA_EXTENSION      64    /* more reserved at once while a stream runs */
-#define LIMIT_QUOTA_AHEAD          8     /* tokens before the end of a lease it is extended */
-#define LIMIT_QUOTA_LEASE_GRACE_MS 60000 /* after its request's deadline a lease is nobody's */
+#define LIMIT_QUOTA_OUTPUT         256    /* reserved for an answer until a tenant has history */
+#define LIMIT_QUOTA_EXTENSION      64     /* more reserved at once while a stream runs */
+#define LIMIT_QUOTA_AHEAD          8      /* tokens before the end of a lease it is extended */
+#define LIMIT_QUOTA_LEASE_GRACE_MS 60000  /* after its request's deadline a lease is nobody's */
 #define LIMIT_LEDGER_MINUTE_ROWS   262144 /* of a start: 4,000 requests a second, 0.1 s */
 #define LIMIT_PLANS                256
 #define LIMIT_PRICES               1024       /* with those of the past: 0.4 MB */

@@ -16,16 +16,16 @@ enum admin_body_kind {
     ADMIN_BODY_NUMBER,         /* → number */
     ADMIN_BODY_TEXT_OR_NULL,   /* → text, "" and is_null for null */
     ADMIN_BODY_NUMBER_OR_NULL, /* → number, 0 and is_null for null */
-    ADMIN_BODY_LIMIT,     /* a number, {"limit":n,"mode":"enforce"|"shadow"} or null → number,
+    ADMIN_BODY_LIMIT,        /* a number, {"limit":n,"mode":"enforce"|"shadow"} or null → number,
                        * is_shadow, is_null */
-    ADMIN_BODY_WORD,      /* one word that `find` knows → number */
+    ADMIN_BODY_WORD,         /* one word that `find` knows → number */
     ADMIN_BODY_WORD_OR_NULL, /* … or 0 and is_null for null */
-    ADMIN_BODY_WORDS,     /* a list of such words, each once → number, their sum */
-    ADMIN_BODY_PAIRS,     /* an object of strings, as OpenAI's metadata → json */
-    ADMIN_BODY_NAMES,     /* a list of texts, each once → json, number: how many */
-    ADMIN_BODY_LONG_TEXT, /* of any characters, not empty → json */
-    ADMIN_BODY_MESSAGES,  /* a chat's, at least one → json */
-    ADMIN_BODY_OBJECT,    /* whatever is in it → json */
+    ADMIN_BODY_WORDS,        /* a list of such words, each once → number, their sum */
+    ADMIN_BODY_PAIRS,        /* an object of strings, as OpenAI's metadata → json */
+    ADMIN_BODY_NAMES,        /* a list of texts, each once → json, number: how many */
+    ADMIN_BODY_LONG_TEXT,    /* of any characters, not empty → json */
+    ADMIN_BODY_MESSAGES,     /* a chat's, at least one → json */
+    ADMIN_BODY_OBJECT,       /* whatever is in it → json */
 };
 
 struct admin_body_field {

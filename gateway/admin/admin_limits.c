@@ -18,6 +18,7 @@ static void render_limits(struct admin *admin, const struct quota_tenant *limits
     else
         buffer_append_text(out, "null");
     quota_limits_append(&limits->set, false, out);
+    quota_limits_append_class(&limits->set, false, out);
     if (limits->plan_id[0] != '\0' &&
         quota_limits_plan_get(auth_tenants(admin->auth), slice_of(limits->plan_id), &plan) ==
             STATUS_OK)
@@ -26,6 +27,7 @@ static void render_limits(struct admin *admin, const struct quota_tenant *limits
     buffer_printf(out, ",\"revision\":%lld,\"effective\":{\"object\":\"limits.effective\"",
                   (long long)limits->revision);
     quota_limits_append(&effective, true, out);
+    quota_limits_append_class(&effective, true, out);
     buffer_append_char(out, '}');
 }
 
@@ -34,6 +36,7 @@ static void render_plan(const struct quota_plan *plan, struct buffer *out)
     buffer_printf(out, "{\"id\":\"%s\",\"object\":\"plan\",\"name\":", plan->id);
     buffer_append_json_string(out, slice_of(plan->name));
     quota_limits_append(&plan->set, false, out);
+    quota_limits_append_class(&plan->set, false, out);
     buffer_printf(out, ",\"tenants\":%u,\"created_at\":%lld,\"revision\":%lld", plan->tenants,
                   (long long)plan->created_at_s, (long long)plan->revision);
 }
@@ -47,8 +50,24 @@ static void render_row(void *context, const void *row, struct buffer *out)
 
 /* --- fields --- */
 
-/* One for each limit, then these. */
-enum { FIELD_PERCENT = QUOTA_LIMITS, FIELD_ON_LIMIT, FIELD_NAME_OR_PLAN, FIELDS };
+/* One for each limit, then these; those of a key end before the weight. */
+enum {
+    FIELD_PERCENT = QUOTA_LIMITS,
+    FIELD_ON_LIMIT,
+    FIELD_WEIGHT,
+    FIELDS_OF_KEY = FIELD_WEIGHT,
+    FIELD_DEFAULT_CLASS,
+    FIELD_BEST_CLASS,
+    FIELD_NAME_OR_PLAN,
+    FIELDS
+};
+
+/* A class plus 1, as sets have it. */
+static uint32_t find_class(struct slice word)
+{
+    enum service_class found;
+    return service_class_from_name(word, &found) ? (uint32_t)found + 1 : 0;
+}
 
 static void fields_init(struct admin_body_field fields[FIELDS])
 {
@@ -61,8 +80,16 @@ static void fields_init(struct admin_body_field fields[FIELDS])
         .name = "cached_input_percent", .kind = ADMIN_BODY_NUMBER_OR_NULL, .most = 100};
     fields[FIELD_ON_LIMIT] = (struct admin_body_field){.name = "on_limit",
                                                        .kind = ADMIN_BODY_WORD_OR_NULL,
-                                                       .find = quota_on_limit_find,
+                                                       .find = quota_limits_find_on_limit,
                                                        .words = "stop, lower_class"};
+    fields[FIELD_WEIGHT] = (struct admin_body_field){
+        .name = "weight", .kind = ADMIN_BODY_NUMBER_OR_NULL, .least = 1, .most = LIMIT_WEIGHT};
+    fields[FIELD_DEFAULT_CLASS] = (struct admin_body_field){.name = "default_class",
+                                                            .kind = ADMIN_BODY_WORD_OR_NULL,
+                                                            .find = find_class,
+                                                            .words = "realtime, standard, batch"};
+    fields[FIELD_BEST_CLASS] = fields[FIELD_DEFAULT_CLASS];
+    fields[FIELD_BEST_CLASS].name = "best_class";
 }
 
 static struct quota_limits_set fields_set(const struct admin_body_field fields[FIELDS])
@@ -70,7 +97,10 @@ static struct quota_limits_set fields_set(const struct admin_body_field fields[F
     const struct admin_body_field *percent = &fields[FIELD_PERCENT];
     struct quota_limits_set set = {
         .cached_percent = percent->is_given && !percent->is_null ? (int32_t)percent->number : -1,
-        .on_limit = (enum quota_on_limit)fields[FIELD_ON_LIMIT].number};
+        .on_limit = (enum quota_on_limit)fields[FIELD_ON_LIMIT].number,
+        .weight = (uint32_t)fields[FIELD_WEIGHT].number,
+        .default_class = (uint8_t)fields[FIELD_DEFAULT_CLASS].number,
+        .best_class = (uint8_t)fields[FIELD_BEST_CLASS].number};
     for (int i = 0; i < QUOTA_LIMITS; i++)
         set.values[i] = (struct quota_limits_value){fields[i].number, fields[i].is_shadow};
     return set;
@@ -148,7 +178,7 @@ static enum status key_put_read(struct admin_call *call, struct admin_body_field
     struct tenant_change change;
     struct quota_key_limits out;
     TRY(admin_change_begin(call, &change, NULL));
-    TRY(admin_body_read(call->body, fields, FIELD_NAME_OR_PLAN));
+    TRY(admin_body_read(call->body, fields, FIELDS_OF_KEY));
     TRY(key_check(call));
     const struct quota_limits_set set = fields_set(fields);
     TRY(quota_limits_key_put(auth_tenants(call->admin->auth), &change, call->arguments[0],
@@ -162,7 +192,7 @@ enum status admin_limits_key_put(struct admin_call *call)
     struct admin_body_field fields[FIELDS];
     fields_init(fields);
     enum status status = key_put_read(call, fields);
-    admin_body_free(fields, FIELD_NAME_OR_PLAN);
+    admin_body_free(fields, FIELDS_OF_KEY);
     return status;
 }
 
@@ -209,6 +239,9 @@ static enum status plan_read(struct admin_call *call, struct admin_body_field fi
     TRY(admin_body_read(call->body, fields, FIELDS));
     struct quota_plan_fields given = {.has_percent = fields[FIELD_PERCENT].is_given,
                                       .has_on_limit = fields[FIELD_ON_LIMIT].is_given,
+                                      .has_weight = fields[FIELD_WEIGHT].is_given,
+                                      .has_default_class = fields[FIELD_DEFAULT_CLASS].is_given,
+                                      .has_best_class = fields[FIELD_BEST_CLASS].is_given,
                                       .set = fields_set(fields)};
     if (fields[FIELD_NAME_OR_PLAN].is_given)
         given.name = slice_of(fields[FIELD_NAME_OR_PLAN].text);

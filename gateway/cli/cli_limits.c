@@ -14,6 +14,9 @@ static const char PATH[] = "/admin/v1/plans";
 #define LIMIT_COLUMNS                                                                              \
     {"cached_input_percent", "cached_input_percent", CLI_PRINT_TEXT, true},                        \
         {"on_limit", "on_limit", CLI_PRINT_TEXT, true},                                            \
+        {"weight", "weight", CLI_PRINT_TEXT, true},                                                \
+        {"default_class", "default_class", CLI_PRINT_TEXT, true},                                  \
+        {"best_class", "best_class", CLI_PRINT_TEXT, true},                                        \
     {                                                                                              \
         "REVISION", "revision", CLI_PRINT_NUMBER, true                                             \
     }
@@ -97,11 +100,41 @@ static enum status limits_one(const char *word, json_t *body)
     return STATUS_OK;
 }
 
+/* "none" takes it back. */
+static enum status class_add(const struct cli_call *call, json_t *body)
+{
+    static const struct {
+        enum cli_flag flag;
+        const char *member;
+    } classes[] = {{CLI_FLAG_DEFAULT_CLASS, "default_class"}, {CLI_FLAG_BEST_CLASS, "best_class"}};
+    const char *weight = call->values[CLI_FLAG_WEIGHT];
+    int64_t number = 0;
+    if (weight != NULL && strcmp(weight, "none") != 0)
+        TRY(cli_value_number("--weight", weight, 1, LIMIT_WEIGHT, &number));
+    if (weight != NULL)
+        json_object_set_new(body, "weight", number > 0 ? json_integer(number) : json_null());
+    for (int i = 0; i < 2; i++) {
+        const char *word = call->values[classes[i].flag];
+        if (word != NULL &&
+            json_object_set_new(body, classes[i].member,
+                                strcmp(word, "none") == 0 ? json_null() : json_string(word)) != 0)
+            FAIL(STATUS_INVALID, "a class is not valid UTF-8");
+    }
+    return STATUS_OK;
+}
+
+static bool class_is_given(const struct cli_call *call)
+{
+    return call->values[CLI_FLAG_WEIGHT] != NULL || call->values[CLI_FLAG_DEFAULT_CLASS] != NULL ||
+           call->values[CLI_FLAG_BEST_CLASS] != NULL;
+}
+
 /* Which names there are is the server's to say. */
 static enum status limits_add(const struct cli_call *call, json_t *body)
 {
     json_t *words = NULL;
     enum status status = STATUS_OK;
+    TRY(class_add(call, body));
     if (call->values[CLI_FLAG_LIMITS] == NULL)
         return STATUS_OK;
     TRY(cli_value_words("--limits", call->values[CLI_FLAG_LIMITS], &words));
@@ -287,10 +320,12 @@ enum status cli_limits_set(struct cli_call *call)
     struct cli_https_answer answer;
     json_t *limits = NULL;
     struct buffer path;
-    if (call->values[CLI_FLAG_LIMITS] == NULL && call->values[CLI_FLAG_PLAN] == NULL)
-        FAIL(STATUS_INVALID, "say what to set: --limits or --plan");
-    if (call->values[CLI_FLAG_KEY] != NULL && call->values[CLI_FLAG_PLAN] != NULL)
-        FAIL(STATUS_INVALID, "a key has no plan: --plan is its tenant's");
+    if (call->values[CLI_FLAG_LIMITS] == NULL && call->values[CLI_FLAG_PLAN] == NULL &&
+        !class_is_given(call))
+        FAIL(STATUS_INVALID, "say what to set: --limits, --plan, a class or --weight");
+    if (call->values[CLI_FLAG_KEY] != NULL &&
+        (call->values[CLI_FLAG_PLAN] != NULL || class_is_given(call)))
+        FAIL(STATUS_INVALID, "a key has limits only: plan, class and weight are its tenant's");
     buffer_init(&path, LIMIT_PATH_BYTES);
     cli_https_answer_init(&answer);
     enum status status = limits_path(call, &path);

@@ -662,8 +662,7 @@ static enum status job_chunk(void *context, struct slice rest)
     }
     if (job->is_cancelled && !job->quota.is_stopped)
         return STATUS_OK;
-    enum edge_quota_verdict verdict =
-        edge_quota_watch(&job->quota, job->edge, &job->stream, rest);
+    enum edge_quota_verdict verdict = edge_quota_watch(&job->quota, job->edge, &job->stream, rest);
     if (verdict == EDGE_QUOTA_STOP)
         job_stop(job);
     if (job->assemble != NULL)

@@ -5,8 +5,8 @@
  * Cost:     one allocation and one small exchange.
  * Not here: who falls and why (edge_quota), what the engine does then (engine/step_lower).
  *
- * Nobody waits for the answer: without a word to the engine the request keeps its class there, which
- * costs others a little and the client nothing. A call that was not taken is logged.
+ * Nobody waits for the answer: an engine that is not told goes on as before, which costs others a
+ * little and the client nothing. A call that was not taken is logged.
  */
 #pragma once
 

@@ -16,13 +16,13 @@ static void render_time(const char *name, int64_t time_s, struct buffer *out)
 }
 
 static void render_account(const struct tenant *tenant, const struct tenant_key *key,
-                           struct buffer *out)
+                           const struct principal *principal, struct buffer *out)
 {
     buffer_printf(out, "{\"object\":\"me\",\"tenant\":{\"id\":\"%s\",\"name\":", tenant->id);
     buffer_append_json_string(out, slice_of(tenant->name));
     buffer_printf(out, ",\"default_class\":\"%s\",\"best_class\":\"%s\"",
-                  service_class_name(tenant->default_class),
-                  service_class_name(tenant->best_class));
+                  service_class_name(principal->default_class),
+                  service_class_name(principal->best_class));
     buffer_printf(out, "},\"key\":{\"id\":\"%s\",\"name\":", key->id);
     buffer_append_json_string(out, slice_of(key->name));
     buffer_append_text(out, ",\"redacted\":");
@@ -58,7 +58,7 @@ enum status edge_me_handle(struct edge *edge, struct http_request *request,
     TRY(auth_key_about(edge->auth, principal, &key));
     struct edge_usage_call *call = NULL;
     TRY(edge_usage_create(&call, edge, request, access, principal));
-    render_account(&tenant, &key, &call->out);
+    render_account(&tenant, &key, principal, &call->out);
     buffer_append_text(&call->out, ",\"limits\":{\"object\":\"key.limits\"");
     edge_quota_append(edge, principal->tenant_id, principal->key_id, &call->out);
     buffer_printf(&call->out, "}},\"limits\":{\"request_timeout_s\":%lld,\"body_bytes\":%lld",

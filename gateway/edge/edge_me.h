@@ -1,7 +1,8 @@
 /* edge_me: GET /v1/me: whose key this is, what it may do, its limits, what it used today.
  *
  *   {"object":"me","tenant":{"id","name"},"key":{"id","name","redacted","scopes","created_at",
- *    "expires_at","limits":{"object", … those that it has of its own}},"limits":{"request_timeout_s","body_bytes",
+ *    "expires_at","limits":{"object", … those that it has of its own}},
+ *    "limits":{"request_timeout_s","body_bytes",
  *    "requests_per_minute":{"limit","remaining","reset_ms","mode"}, … those that the tenant has},
  *    "usage_today":{"start_time","num_model_requests","input_tokens","input_cached_tokens",
  *    "output_tokens"}}

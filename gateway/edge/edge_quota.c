@@ -190,7 +190,7 @@ void edge_quota_append(struct edge *edge, const char *tenant_id, const char *key
                        struct buffer *out)
 {
     for (int i = 0; i < QUOTA_LIMITS; i++) {
-        struct quota_standing at = 
+        struct quota_standing at =
             quota_standing(edge->quota, tenant_id, key_id, (enum quota_limit)i);
         if (at.limit == 0)
             continue;

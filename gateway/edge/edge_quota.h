@@ -9,11 +9,12 @@
  * Cost:     under 1 µs a request; two compares a frame until a lease has to be extended.
  * Not here: limits and accounts (auth/quota), who ends a request (edge_job).
  *
- * Where limits say on_limit: lower_class, a request that one of tokens would refuse is let in in the
- * lowest class, and an answer that meets one goes on there; the answer's service_tier says so.
- * Else a stream whose limit is met ends behind a whole token: the engine is told to stop, what it had
- * computed by then is passed on and counted, and choices that have not ended get the finish_reason
- * "length", which every client knows; the ledger's row says "quota". Then usage and [DONE] as ever.
+ * Where limits say on_limit: lower_class, a request that one of tokens would refuse is let in in
+ * the lowest class, and an answer that meets one goes on there; its service_tier says so.
+ * Else a stream whose limit is met ends behind a whole token: the engine is told to stop, what it
+ * had computed by then is passed on and counted, and choices that have not ended get the
+ * finish_reason "length", which every client knows; the ledger's row says "quota". Then usage and
+ * [DONE] as ever.
  */
 #pragma once
 
@@ -46,8 +47,8 @@ enum status edge_quota_reserve(struct edge_quota *quota, struct edge *edge,
  * where waiting helps, x-should-retry: false where it does not. Other failures as they are. */
 void edge_quota_refuse(const struct edge_quota *quota, struct http_request *request);
 /* x-ratelimit-{limit,remaining,reset}-{requests,tokens} as they were when the request was let in:
- * of the tightest bucket, tenant's or key's, and none of those that neither has. Up to EDGE_QUOTA_HEADERS;
- * returns how many. */
+ * of the tightest bucket, tenant's or key's, and none of those that neither has. Up to
+ * EDGE_QUOTA_HEADERS; returns how many. */
 size_t edge_quota_headers(const struct edge_quota *quota, struct http_header *out);
 
 enum edge_quota_verdict { EDGE_QUOTA_GO, EDGE_QUOTA_STOP, EDGE_QUOTA_LOWER };

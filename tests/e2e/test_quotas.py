@@ -247,7 +247,7 @@ def test_going_on_in_the_lowest_class(server, stream):
     counter = 'banyan_quota_lowered_total{limit="output_tokens_per_minute"}'
     before = server.metric(counter)
     client = server.openai(key, max_retries=0)
-    asked = {"max_tokens": 600, "logit_bias": ON_AND_ON, "stream": stream}
+    asked = {"max_tokens": 150, "logit_bias": ON_AND_ON, "stream": stream}
     began = time.monotonic()
     if stream:
         frames = list(ask(client, **asked, stream_options={"include_usage": True}))
@@ -259,11 +259,11 @@ def test_going_on_in_the_lowest_class(server, stream):
         answer = ask(client, **asked)
         assert answer.model_extra["service_tier"] == "flex"
         reasons, used = [answer.choices[0].finish_reason], answer.usage.completion_tokens
-    # The limit gives a token each 2 s: 600 tokens would take it 20 minutes.
-    assert (reasons, used) == (["length"], 600), time.monotonic() - began
+    # The limit gives a token each 2 s: it would take 4 minutes for them all.
+    assert (reasons, used) == (["length"], 150), time.monotonic() - began
     assert server.metric(counter) == before + 1
     rows = "select service_class, completion_tokens, finish from requests where tenant_id = ?"
-    assert server.ledger(rows, tenant_id) == [("batch", 600, "length")]
+    assert server.ledger(rows, tenant_id) == [("batch", 150, "length")]
     answer = ask(client, max_tokens=40, extra_body={"service_tier": "default"})
     assert answer.model_extra["service_tier"] == "flex"  # there from its beginning
     assert server.ledger(rows, tenant_id)[-1][:2] == ("batch", answer.usage.completion_tokens)
@@ -342,6 +342,33 @@ def test_plans(server):
         assert types[:4] == ["plan.deleted", "limits.updated", "plan.updated", "limits.updated"]
 
 
+def test_class_and_weight_of_a_plan(server):
+    """A tenant's limits stand over its plan, that over the tenant."""
+    tenant_id, key, _ = server.tenant("classed")
+    client = server.openai(key, max_retries=0)
+
+    def tier():
+        return ask(client, max_tokens=1, extra_body={"service_tier": "auto"}).model_extra["service_tier"]
+
+    assert tier() == "default"
+    with server.admin() as admin:
+        plan = admin.post("/admin/v1/plans", json={"name": "batch", "default_class": "batch"}).json()
+        limit(server, tenant_id, plan=plan["id"])
+        assert tier() == "flex"
+        told = limit(server, tenant_id, plan=plan["id"], default_class="standard", weight=7)
+        assert (told["effective"]["default_class"], told["effective"]["weight"]) == ("standard", 7)
+        assert tier() == "default"
+        limit(server, tenant_id, plan=plan["id"], best_class="batch")
+        answer = ask(client, max_tokens=1, extra_body={"service_tier": "default"})
+        assert answer.model_extra["service_tier"] == "flex"
+        with server.http(key) as http:
+            told = http.get("/v1/me").json()["tenant"]
+        assert (told["default_class"], told["best_class"]) == ("batch", "batch")
+        limit(server, tenant_id)
+        assert tier() == "default"
+        assert admin.delete(f"/admin/v1/plans/{plan['id']}").status_code == 200
+
+
 RATES = [
     "requests_per_minute", "input_tokens_per_minute", "output_tokens_per_minute",
     "tokens_per_minute", "concurrent_requests", "kv_tokens", "tokens_per_day", "tokens_per_month",
@@ -360,14 +387,17 @@ def test_bad_input_of_each_field(server):
     bodies = [({name: value}, name + place) for name in RATES for value, place in wrong]
     bodies += [({"cached_input_percent": v}, "cached_input_percent") for v in (-1, 101, "1", 0.5)]
     bodies += [({"on_limit": v}, "on_limit") for v in ("", "STOP", 1, ["stop"], {}, True)]
+    classes = [({name: v}, name) for name in ("default_class", "best_class") for v in ("", "flex", 1, [])]
+    classes += [({"weight": v}, "weight") for v in (0, 1001, "1", 1.5, True)]
+    classes += [({"default_class": "standard", "best_class": "batch"}, "default_class")]
     bodies += [({"tokens_per_hour": 1}, "tokens_per_hour")]
     with server.admin() as admin:
         plan = admin.post("/admin/v1/plans", json={"name": "bad"}).json()
         paths = [
-            ("PUT", f"/admin/v1/tenants/{tenant_id}/keys/{key_id}/limits", [({"plan": None}, "plan")]),
-            ("PUT", f"/admin/v1/tenants/{tenant_id}/limits", [({"plan": 7}, "plan"), ({"plan": "a\nb"}, "plan")]),
-            ("POST", "/admin/v1/plans", [({"name": ""}, "name"), ({"name": None}, "name")]),
-            ("PATCH", f"/admin/v1/plans/{plan['id']}", [({"name": ""}, "name")]),
+            ("PUT", f"/admin/v1/tenants/{tenant_id}/keys/{key_id}/limits", [({"plan": None}, "plan"), ({"weight": 1}, "weight")]),
+            ("PUT", f"/admin/v1/tenants/{tenant_id}/limits", classes + [({"plan": 7}, "plan"), ({"plan": "a\nb"}, "plan")]),
+            ("POST", "/admin/v1/plans", classes + [({"name": ""}, "name"), ({"name": None}, "name")]),
+            ("PATCH", f"/admin/v1/plans/{plan['id']}", classes + [({"name": ""}, "name")]),
         ]
         for method, path, more in paths:
             for body, param in bodies + more:

@@ -31,13 +31,13 @@ enum { EDGE_KIT_FLOOD_BYTES = 64 << 20 };
 
 static char engine_head[8192]; /* of the last generation request */
 static _Atomic int engine_requests;
-static _Atomic int engine_lowered;     /* requests that were told to be of the lowest class */
+static _Atomic int engine_lowered;      /* requests that were told to be of the lowest class */
 static _Atomic bool engine_keeps_class; /* … and it says that it cannot */
-static _Atomic int engine_half_closed; /* half-closes that the engine has seen */
-static _Atomic long engine_flooded;    /* bytes of the flood that were taken */
-static _Atomic bool engine_is_gone;    /* kept connections die at their next request */
-static _Atomic bool engine_forgets;    /* cut streams leave no record */
-static _Atomic bool engine_stands;     /* so long does a standing stream stand */
+static _Atomic int engine_half_closed;  /* half-closes that the engine has seen */
+static _Atomic long engine_flooded;     /* bytes of the flood that were taken */
+static _Atomic bool engine_is_gone;     /* kept connections die at their next request */
+static _Atomic bool engine_forgets;     /* cut streams leave no record */
+static _Atomic bool engine_stands;      /* so long does a standing stream stand */
 
 /* One chunk of a chunked body. */
 static bool engine_chunk(int fd, const char *text)

@@ -19,8 +19,10 @@ static void test_limits_of_a_tenant(void **state)
     assert_int_equal(edge_kit_admin("GET", path, ""), 200);
     edge_text_has(answer, "{\"object\":\"limits\",\"tenant_id\":\"");
     edge_text_has(answer, "\"plan\":null,\"requests_per_minute\":null,");
-    edge_text_has(answer, "\"cached_input_percent\":null,\"revision\":0,\"effective\":"
-                          "{\"object\":\"limits.effective\",\"cached_input_percent\":0}}");
+    edge_text_has(answer, "\"cached_input_percent\":null,\"on_limit\":null,"
+                          "\"weight\":null,\"default_class\":null,\"best_class\":null,"
+                          "\"revision\":0,\"effective\":{\"object\":\"limits.effective\","
+                          "\"cached_input_percent\":0}}");
     assert_int_equal(edge_kit_admin("POST", PLANS, "{\"name\":\"small\",\"kv_tokens\":9}"), 201);
     edge_kit_member("id", plan, sizeof plan);
     snprintf(body, sizeof body,
@@ -102,9 +104,20 @@ static void test_life_of_a_plan(void **state)
     assert_int_equal(edge_kit_admin("POST", PLANS, "{}"), 400);
     edge_text_has(answer, "\"param\":\"name\"");
     snprintf(path, sizeof path, PLANS "/%s", id);
-    assert_int_equal(edge_kit_admin("PATCH", path, "{\"requests_per_minute\":null}"), 200);
+    assert_int_equal(edge_kit_admin("PATCH", path,
+                                    "{\"weight\":5,\"default_class\":\"batch\",\"best_class\":"
+                                    "\"standard\",\"on_limit\":\"stop\"}"),
+                     200);
+    edge_text_has(answer, "\"on_limit\":\"stop\",\"weight\":5,\"default_class\":\"batch\","
+                          "\"best_class\":\"standard\",");
+    assert_int_equal(edge_kit_admin("PATCH", path, "{\"default_class\":\"realtime\"}"), 400);
+    edge_text_has(answer, "\"param\":\"default_class\"");
+    assert_int_equal(edge_kit_admin("PATCH", path,
+                                    "{\"weight\":null,\"default_class\":null,\"best_class\":null,"
+                                    "\"on_limit\":null,\"requests_per_minute\":null}"),
+                     200);
     edge_text_has(answer, "\"requests_per_minute\":null,");
-    edge_text_has(answer, "etag: \"2\"");
+    edge_text_has(answer, "etag: \"3\"");
     assert_int_equal(edge_kit_admin("GET", PLANS "?limit=1&order=desc", ""), 200);
     edge_text_has(answer, "\"object\":\"list\"");
     edge_text_has(answer, id);

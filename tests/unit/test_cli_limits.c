@@ -14,7 +14,7 @@
     "{\"object\":\"limits\",\"tenant_id\":\"tnt_1\",\"plan\":null,\"kv_tokens\":7,"                \
     "\"tokens_per_day\":{\"limit\":5,\"mode\":\"shadow\"},\"revision\":4,\"effective\":{}}"
 #define KEY_LIMITS                                                                                 \
-    "{\"object\":\"key.limits\",\"tenant_id\":\"tnt_1\",\"key_id\":\"key_1\",\"kv_tokens\":7,"        \
+    "{\"object\":\"key.limits\",\"tenant_id\":\"tnt_1\",\"key_id\":\"key_1\",\"kv_tokens\":7,"     \
     "\"revision\":4}"
 
 static void test_plans(void **state)
@@ -73,6 +73,22 @@ static void test_limits(void **state)
     cli_kit_has(cli_kit.seen, "\r\n\r\n{\"plan\":null,");
 }
 
+static void test_class_of_a_plan(void **state)
+{
+    (void)state;
+    cli_kit_answer(200, PLAN);
+    assert_int_equal(CLI_KIT_RUN("plan", "change", "pln_1", "--weight", "7", "--default-class",
+                                 "batch", "--best-class", "none", "--limits",
+                                 "on_limit=lower_class"),
+                     CLI_DONE);
+    cli_kit_has(cli_kit.seen, "\r\n\r\n{\"weight\":7,\"default_class\":\"batch\",\"best_class\":"
+                              "null,\"on_limit\":\"lower_class\"}");
+    assert_int_equal(CLI_KIT_RUN("plan", "change", "pln_1", "--weight", "many"), CLI_USAGE);
+    assert_int_equal(
+        CLI_KIT_RUN("limits", "set", "tnt_1", "--key", "key_1", "--default-class", "batch"),
+        CLI_USAGE);
+}
+
 static void test_limits_of_a_key(void **state)
 {
     (void)state;
@@ -109,6 +125,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_plans, cli_kit_clear),
         cmocka_unit_test_setup(test_limits, cli_kit_clear),
+        cmocka_unit_test_setup(test_class_of_a_plan, cli_kit_clear),
         cmocka_unit_test_setup(test_limits_of_a_key, cli_kit_clear),
         cmocka_unit_test_setup(test_wrong_words, cli_kit_clear),
     };

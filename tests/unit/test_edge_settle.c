@@ -3,9 +3,10 @@
 
 #include <string.h>
 
-#include "tests/unit/base_kit.h"
+#include "tests/unit/tenant_kit.h"
 
 static struct edge edge;
+static struct tenant_kit *tenants;
 static char folder[64];
 static int told;
 
@@ -19,7 +20,9 @@ static int set_up(void **state)
     told = 0;
     assert_int_equal(loop_create(&edge.loop), STATUS_OK);
     assert_int_equal(edge_metrics_init(&edge.metrics), STATUS_OK);
-    assert_int_equal(quota_open(&edge.quota, &(struct quota_options){0}), STATUS_OK);
+    tenant_kit_setup((void **)&tenants);
+    assert_int_equal(quota_open(&edge.quota, &(struct quota_options){.tenants = tenants->tenants}),
+                     STATUS_OK);
     assert_int_equal(
         ledger_open(&edge.ledger, &(struct ledger_options){.path = path,
                                                            .batch_told = edge_settle_told,
@@ -33,6 +36,7 @@ static int tear_down(void **state)
     (void)state;
     ledger_close(edge.ledger);
     quota_close(edge.quota);
+    tenant_kit_teardown((void **)&tenants);
     edge_metrics_deinit(&edge.metrics);
     loop_destroy(edge.loop);
     kit_folder_remove(folder);
@@ -79,6 +83,30 @@ static void test_fill(void **state)
     assert_int_equal(row.http_code, 200);
 }
 
+/* What an engine still knew of a process that is gone: its minute is charged, too. */
+static void test_a_replayed_row_is_charged(void **state)
+{
+    (void)state;
+    struct edge_settle settle;
+    struct tenant tenant = tenant_kit_tenant(tenants, "acme");
+    struct quota_tenant wanted = {.set.cached_percent = -1};
+    struct quota_tenant out;
+    int left = 1;
+    wanted.set.values[QUOTA_OUTPUT_TOKENS_PER_MINUTE].limit = 100;
+    assert_int_equal(
+        quota_limits_put(tenants->tenants, &change, slice_of(tenant.id), &wanted, &out), STATUS_OK);
+    settle_make(&settle, "req_3", &left);
+    memcpy(settle.row.tenant_id, tenant.id, sizeof tenant.id);
+    settle.is_replayed = true;
+    edge_settle_begin(&settle, &edge);
+    loop_run(edge.loop);
+    struct quota_standing standing =
+        quota_standing(edge.quota, tenant.id, NULL, QUOTA_OUTPUT_TOKENS_PER_MINUTE);
+    assert_in_range(standing.remaining, 97, 100); /* and what a slow machine gave back since */
+    assert_true(standing.reset_us > 0 || standing.remaining == 100);
+    edge_settle_deinit(&settle);
+}
+
 /* Told once each, from the loop, behind the commit; a row of an id that is there is told so too. */
 static void test_rows_are_committed_before_done(void **state)
 {
@@ -109,6 +137,7 @@ static void test_rows_are_committed_before_done(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_a_replayed_row_is_charged, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_fill, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_rows_are_committed_before_done, set_up, tear_down),
     };

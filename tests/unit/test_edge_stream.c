@@ -392,8 +392,7 @@ static void test_another_tier(void **state)
     edge_stream_set_tier(&head, SERVICE_CLASS_BATCH);
     assert_string_equal(head.bytes, "\"id\":\"x\",\"service_tier\":\"flex\",\"model\":\"m\",");
     edge_stream_set_tier(&head, SERVICE_CLASS_REALTIME);
-    assert_string_equal(head.bytes,
-                        "\"id\":\"x\",\"service_tier\":\"priority\",\"model\":\"m\",");
+    assert_string_equal(head.bytes, "\"id\":\"x\",\"service_tier\":\"priority\",\"model\":\"m\",");
     buffer_deinit(&head);
 }
 

@@ -28,13 +28,14 @@ static void take(void *context, const struct ledger_minute_row *row)
 static void put(sqlite3 *connection, int64_t age_us, int count)
 {
     char sql[512];
-    snprintf(sql, sizeof sql,
-             "with recursive n(i) as (select 1 union all select i + 1 from n where i < %d) insert "
-             "into requests (at_us, request_id, tenant_id, key_id, model, route, service_class, "
-             "finish, http_code, prompt_tokens, cached_tokens, completion_tokens, is_estimated, "
-             "queue_us, prefill_us, decode_us, total_us) select %lld, '', 'tnt_1', 'key_1', '', '', "
-             "'', '', 200, 5, 2, 7, 0, 0, 0, 0, 0 from n",
-             count, (long long)(NOW_S * INT64_C(1000000) - age_us));
+    snprintf(
+        sql, sizeof sql,
+        "with recursive n(i) as (select 1 union all select i + 1 from n where i < %d) insert "
+        "into requests (at_us, request_id, tenant_id, key_id, model, route, service_class, "
+        "finish, http_code, prompt_tokens, cached_tokens, completion_tokens, is_estimated, "
+        "queue_us, prefill_us, decode_us, total_us) select %lld, '', 'tnt_1', 'key_1', '', '', "
+        "'', '', 200, 5, 2, 7, 0, 0, 0, 0, 0 from n",
+        count, (long long)(NOW_S * INT64_C(1000000) - age_us));
     assert_int_equal(store_execute(connection, sql), STATUS_OK);
 }
 

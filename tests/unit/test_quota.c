@@ -17,11 +17,10 @@ struct fixture {
 
 static void quota_start(struct fixture *fixture)
 {
-    const struct quota_options options = {
-        .tenants = fixture->kit->tenants,
-        .usage = fixture->usage,
-        .clock = &fixture->kit->clock,
-        .ledger_path = fixture->path};
+    const struct quota_options options = {.tenants = fixture->kit->tenants,
+                                          .usage = fixture->usage,
+                                          .clock = &fixture->kit->clock,
+                                          .ledger_path = fixture->path};
     assert_int_equal(quota_open(&fixture->quota, &options), STATUS_OK);
 }
 

@@ -201,10 +201,63 @@ static void test_everything_at_its_longest(void **state)
     buffer_deinit(&text);
 }
 
+static struct principal principal_of(struct tenant_kit *kit, const struct tenant *tenant)
+{
+    struct principal principal = {0};
+    assert_int_equal(tenants_match_tenant(kit->tenants, tenant->id, &principal), TENANT_MATCH_OPEN);
+    return principal;
+}
+
+/* A tenant's limits stand over its plan, the plan over the tenant. */
+static void test_class_and_weight(void **state)
+{
+    struct tenant_kit *kit = *state;
+    struct tenant tenant = tenant_kit_tenant(kit, "acme");
+    struct quota_plan plan;
+    struct quota_plan_fields fields = {.name = SLICE("urgent"),
+                                       .has_weight = true,
+                                       .has_default_class = true,
+                                       .has_best_class = true,
+                                       .set = {.weight = 7,
+                                               .default_class = SERVICE_CLASS_BATCH + 1,
+                                               .best_class = SERVICE_CLASS_STANDARD + 1}};
+    struct quota_tenant wanted, out;
+    assert_int_equal(principal_of(kit, &tenant).weight, tenant.weight);
+    assert_int_equal(quota_limits_plan_create(kit->tenants, &change, &fields, &plan), STATUS_OK);
+    wanted = wanted_of(plan.id);
+    assert_int_equal(quota_limits_put(kit->tenants, &change, slice_of(tenant.id), &wanted, &out),
+                     STATUS_OK);
+    for (int turn = 0; turn < 2; turn++) {
+        struct principal seen = principal_of(kit, &tenant);
+        assert_int_equal(seen.weight, 7);
+        assert_int_equal(seen.default_class, SERVICE_CLASS_BATCH);
+        assert_int_equal(seen.best_class, SERVICE_CLASS_STANDARD);
+        tenant_kit_stop(kit);
+        tenant_kit_start(kit);
+    }
+    wanted.set.default_class = SERVICE_CLASS_REALTIME + 1; /* above the plan's best: as that */
+    assert_int_equal(quota_limits_put(kit->tenants, &change, slice_of(tenant.id), &wanted, &out),
+                     STATUS_OK);
+    assert_int_equal(principal_of(kit, &tenant).default_class, SERVICE_CLASS_STANDARD);
+    wanted.set.best_class = SERVICE_CLASS_BATCH + 1; /* above its own best: refused */
+    assert_int_equal(quota_limits_put(kit->tenants, &change, slice_of(tenant.id), &wanted, &out),
+                     STATUS_OUT_OF_RANGE);
+    assert_string_equal(status_note()->param, "default_class");
+    wanted.set = (struct quota_limits_set){.cached_percent = -1, .weight = LIMIT_WEIGHT + 1};
+    assert_int_equal(quota_limits_put(kit->tenants, &change, slice_of(tenant.id), &wanted, &out),
+                     STATUS_OUT_OF_RANGE);
+    wanted = wanted_of("");
+    assert_int_equal(quota_limits_put(kit->tenants, &change, slice_of(tenant.id), &wanted, &out),
+                     STATUS_OK);
+    assert_int_equal(principal_of(kit, &tenant).weight, tenant.weight);
+    assert_int_equal(principal_of(kit, &tenant).default_class, tenant.default_class);
+}
+
 int main(void)
 {
 #define WITH_KIT(test) cmocka_unit_test_setup_teardown(test, tenant_kit_setup, tenant_kit_teardown)
     const struct CMUnitTest tests[] = {
+        WITH_KIT(test_class_and_weight),
         WITH_KIT(test_own_limits_stand_over_the_plans),
         WITH_KIT(test_plans_change),
         WITH_KIT(test_a_plan_in_use_stays),

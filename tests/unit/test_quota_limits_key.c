@@ -1,5 +1,5 @@
-/* quota_limits_key: limits of keys: set, refused, found again after a restart, taken over by the key
- * that follows. */
+/* quota_limits_key: limits of keys: set, refused, found again after a restart, taken over by the
+ * key that follows. */
 #include "auth/quota_limits_key.h"
 
 #include "tests/unit/tenant_kit.h"
@@ -28,8 +28,8 @@ static void test_set_and_found_again(void **state)
     struct quota_limits_set set = set_of(5);
     set.cached_percent = 20;
     assert_int_equal(requests_of(kit, &tenant, "key_1"), -1);
-    assert_int_equal(
-        quota_limits_key_get(kit->tenants, slice_of(tenant.id), SLICE("key_1"), &out), STATUS_OK);
+    assert_int_equal(quota_limits_key_get(kit->tenants, slice_of(tenant.id), SLICE("key_1"), &out),
+                     STATUS_OK);
     assert_int_equal(out.revision, 0);
     uint64_t generation = quota_limits_generation(kit->tenants);
     assert_int_equal(quota_limits_key_put(kit->tenants, &change, slice_of(tenant.id),
@@ -47,8 +47,8 @@ static void test_set_and_found_again(void **state)
         tenant_kit_stop(kit);
         tenant_kit_start(kit);
     }
-    assert_int_equal(
-        quota_limits_key_get(kit->tenants, slice_of(tenant.id), SLICE("key_1"), &out), STATUS_OK);
+    assert_int_equal(quota_limits_key_get(kit->tenants, slice_of(tenant.id), SLICE("key_1"), &out),
+                     STATUS_OK);
     assert_int_equal(out.revision, 1);
     assert_int_equal(out.set.cached_percent, 20);
     set = set_of(0);
@@ -71,9 +71,8 @@ static void test_refusals_change_nothing(void **state)
     stale.revision_count = 1;
     stale.revisions[0] = 7;
     uint64_t generation = quota_limits_generation(kit->tenants);
-    assert_int_equal(
-        quota_limits_key_put(kit->tenants, &change, id, SLICE("key_1"), &wrong, &out),
-        STATUS_OUT_OF_RANGE);
+    assert_int_equal(quota_limits_key_put(kit->tenants, &change, id, SLICE("key_1"), &wrong, &out),
+                     STATUS_OUT_OF_RANGE);
     assert_string_equal(status_note()->param, "requests_per_minute");
     assert_int_equal(
         quota_limits_key_put(kit->tenants, &change, SLICE("tnt_x"), SLICE("key_1"), &set, &out),
@@ -107,10 +106,10 @@ static void test_the_next_key_takes_them_over(void **state)
     char value[LIMIT_KEY_BYTES];
     dry.is_dry_run = true;
     assert_int_equal(kit_key(kit->tenants, id, SLICE("k"), 0, &key, value), STATUS_OK);
-    assert_int_equal(
-        quota_limits_key_put(kit->tenants, &change, id, slice_of(key.id), &set, &out), STATUS_OK);
-    assert_int_equal(
-        tenants_key_rotate(kit->tenants, &dry, id, slice_of(key.id), -1, &next, value), STATUS_OK);
+    assert_int_equal(quota_limits_key_put(kit->tenants, &change, id, slice_of(key.id), &set, &out),
+                     STATUS_OK);
+    assert_int_equal(tenants_key_rotate(kit->tenants, &dry, id, slice_of(key.id), -1, &next, value),
+                     STATUS_OK);
     assert_int_equal(
         tenants_key_rotate(kit->tenants, &change, id, slice_of(key.id), -1, &next, value),
         STATUS_OK);

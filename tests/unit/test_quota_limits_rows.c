@@ -47,8 +47,7 @@ static struct seen read_all(struct sqlite3 *connection)
     assert_int_equal(quota_limits_rows_load(connection, &seen, take_plan), STATUS_OK);
     assert_int_equal(quota_limits_rows_load_tenants(connection, &seen, take_tenant), STATUS_OK);
     assert_int_equal(quota_limits_rows_load_keys(connection, &seen, take_key), STATUS_OK);
-    assert_int_equal(quota_limits_rows_load_values(connection, &seen, find),
-                     STATUS_OK);
+    assert_int_equal(quota_limits_rows_load_values(connection, &seen, find), STATUS_OK);
     return seen;
 }
 
@@ -62,6 +61,9 @@ static void test_round_trip(void **state)
     struct quota_tenant limits = {.plan_id = "pln_1", .set.cached_percent = -1, .revision = 2};
     plan.set.values[0] = (struct quota_limits_value){10, false};
     plan.set.on_limit = QUOTA_ON_LIMIT_LOWER_CLASS;
+    plan.set.weight = 9;
+    plan.set.default_class = SERVICE_CLASS_COUNT;
+    plan.set.best_class = 1;
     limits.set.values[7] = (struct quota_limits_value){100, true};
     memcpy(limits.tenant_id, tenant.id, sizeof tenant.id);
     assert_int_equal(store_begin(kit->store, &connection), STATUS_OK);
@@ -75,7 +77,10 @@ static void test_round_trip(void **state)
     assert_int_equal(seen.plan.revision, 3);
     assert_int_equal(seen.tenants, 1);
     assert_string_equal(seen.tenant.plan_id, "pln_1");
-    assert_int_equal(seen.values, 4);
+    assert_int_equal(seen.values, 7);
+    assert_int_equal(seen.set.weight, 9);
+    assert_int_equal(seen.set.default_class, SERVICE_CLASS_COUNT);
+    assert_int_equal(seen.set.best_class, 1);
     assert_int_equal(seen.set.values[0].limit, 10);
     assert_false(seen.set.values[0].is_shadow);
     assert_int_equal(seen.set.values[7].limit, 100);
@@ -102,8 +107,10 @@ static void test_keys(void **state)
     char owner[QUOTA_LIMITS_OWNER_BYTES];
     char longest[LIMIT_ID_BYTES * 2];
     memset(longest, 'x', sizeof longest);
-    assert_int_equal(quota_limits_owner((struct slice){longest, 60}, SLICE("key_1"), owner), 66);
-    assert_int_equal(quota_limits_owner((struct slice){longest, 75}, SLICE("key_1"), owner), 0);
+    assert_int_equal(quota_limits_rows_owner((struct slice){longest, 60}, SLICE("key_1"), owner),
+                     66);
+    assert_int_equal(quota_limits_rows_owner((struct slice){longest, 75}, SLICE("key_1"), owner),
+                     0);
     limits.set.values[1] = (struct quota_limits_value){10, false};
     memcpy(limits.tenant_id, tenant.id, sizeof tenant.id);
     assert_int_equal(store_begin(kit->store, &connection), STATUS_OK);
@@ -119,11 +126,15 @@ static void test_keys(void **state)
 
 static void test_rows_out_of_bounds(void **state)
 {
-    static const char *const rows[] = {"('a', 'unknown', 1, 0)", "('a', 'tokens_per_day', 0, 0)",
+    static const char *const rows[] = {"('a', 'unknown', 1, 0)",
+                                       "('a', 'tokens_per_day', 0, 0)",
                                        "('a', 'cached_input_percent', 101, 0)",
                                        "('a', 'kv_tokens', 1000000001, 0)",
-                                       "('a', 'on_limit', 0, 0)", "('a', 'on_limit', 3, 0)",
-                                       "('x', 'kv_tokens', 1, 0)"};
+                                       "('a', 'on_limit', 0, 0)",
+                                       "('a', 'on_limit', 3, 0)",
+                                       "('x', 'kv_tokens', 1, 0)",
+                                       "('a', 'weight', 1001, 0)",
+                                       "('a', 'best_class', 4, 0)"};
     struct tenant_kit *kit = *state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct sqlite3 *connection;
@@ -132,8 +143,7 @@ static void test_rows_out_of_bounds(void **state)
         snprintf(sql, sizeof sql, "insert into limit_values values %s", rows[i]);
         assert_int_equal(store_begin(kit->store, &connection), STATUS_OK);
         assert_int_equal(store_execute(connection, sql), STATUS_OK);
-        assert_int_equal(quota_limits_rows_load_values(connection, &seen, find),
-                         STATUS_CORRUPT);
+        assert_int_equal(quota_limits_rows_load_values(connection, &seen, find), STATUS_CORRUPT);
         assert_int_equal(store_end(kit->store, false), STATUS_OK);
     }
 }

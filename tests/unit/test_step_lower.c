@@ -40,7 +40,7 @@ static uint32_t clients_of(const struct step_world *world, enum service_class cl
     return requests;
 }
 
-/* Its equals cannot take its pages; one that was lowered gives them, and goes on to the same end. */
+/* Its equals cannot take its pages; lowered it gives them, and goes on to the same end. */
 static void test_lowered_while_it_runs(void **state)
 {
     (void)state;
