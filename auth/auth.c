@@ -138,9 +138,11 @@ enum status auth_authenticate(struct auth *auth, const struct auth_credential *c
                               bool want_admin, struct principal *out)
 {
     bool is_text = credential->text.length > 0;
-    if (!is_text && credential->certificate == NULL)
+    if (!is_text && credential->certificate == NULL) {
+        auth_refused(auth, AUTH_REFUSAL_MISSING);
         FAIL(STATUS_KEY_MISSING,
              "no API key was given; send it as 'Authorization: Bearer sk-by-…'");
+    }
     for (size_t i = 0; i < sizeof methods / sizeof methods[0]; i++) {
         if (!methods[i].recognises(credential))
             continue;
@@ -151,15 +153,25 @@ enum status auth_authenticate(struct auth *auth, const struct auth_credential *c
     FAIL(STATUS_KEY_INVALID, "the credential has no form that is known here");
 }
 
+void auth_refused(struct auth *auth, enum auth_refusal refusal)
+{
+    atomic_fetch_add_explicit(&auth->context.refused[refusal], 1, memory_order_relaxed);
+}
+
+uint64_t auth_refused_count(const struct auth *auth, enum auth_refusal refusal)
+{
+    return atomic_load_explicit(&auth->context.refused[refusal], memory_order_relaxed);
+}
+
 bool auth_wants_check(struct auth *auth, struct slice credential)
 {
     return auth_token_recognises(&(struct auth_credential){.text = credential}) &&
            !auth_token_is_known(&auth->context, credential);
 }
 
-enum status auth_check(struct auth *auth, struct slice credential)
+enum status auth_check(struct auth *auth, struct slice credential, bool may_wait)
 {
-    return auth_token_check(&auth->context, credential);
+    return auth_token_check(&auth->context, credential, may_wait);
 }
 
 enum status auth_key_about(struct auth *auth, const struct principal *principal,
@@ -193,6 +205,10 @@ enum status auth_refresh(struct auth *auth, struct principal *principal)
 {
     const struct principal before = *principal;
     struct auth_method_context *context = &auth->context;
+    if (before.proof != 0 && !issuers_has_key(context->issuers, before.proof))
+        FAIL(STATUS_KEY_INVALID, "the token is not valid any more");
+    if (before.proof != 0)
+        return STATUS_OK;
     enum tenant_match match =
         certificates_standing(context->certificates, before.key_id, principal);
     if (match == TENANT_MATCH_WRONG)
@@ -237,6 +253,17 @@ void auth_scopes_append(uint32_t scopes, struct buffer *out)
         is_first = false;
     }
     buffer_append_char(out, ']');
+}
+
+void auth_scopes_append_words(uint32_t scopes, struct buffer *out)
+{
+    bool is_first = true;
+    for (size_t i = 0; i < sizeof scope_words / sizeof scope_words[0]; i++) {
+        if ((scopes & scope_words[i].scope) == 0)
+            continue;
+        buffer_printf(out, "%s%s", is_first ? "" : " ", scope_words[i].word);
+        is_first = false;
+    }
 }
 
 enum status auth_bootstrap(struct auth *auth, const char *data_dir, bool *made)

@@ -38,6 +38,7 @@ struct principal {
     bool is_admin;
     char tenant_id[LIMIT_ID_BYTES];
     char key_id[LIMIT_ID_BYTES]; /* of a token: its issuer's id; of a certificate: its row's */
+    uint64_t proof;              /* a token's: its key and its issuer's rules; of others 0 */
     uint32_t scopes;
     uint32_t weight;
     enum service_class default_class;
@@ -78,10 +79,12 @@ enum status auth_authenticate(struct auth *auth, const struct auth_credential *c
                               bool want_admin, struct principal *out);
 
 /* A token that was not seen lately is UNAVAILABLE to auth_authenticate: its signature takes too
- * long for an event loop. Whether a credential is one; then auth_check, on a thread that may wait,
- * finds out what it proves (KEY_INVALID or OK), and auth_authenticate knows it for a while. */
+ * long for an event loop. Whether a credential is one; then auth_check, on a thread that may
+ * wait, finds out what it proves (KEY_INVALID, UNAVAILABLE when its issuer's keys could never be
+ * read, or OK), and auth_authenticate knows it for a while. With `may_wait` BUSY: the issuer's
+ * keys are being fetched (issuer_fetch); ask again when they have come. */
 bool auth_wants_check(struct auth *auth, struct slice credential);
-enum status auth_check(struct auth *auth, struct slice credential);
+enum status auth_check(struct auth *auth, struct slice credential, bool may_wait);
 
 /* The key behind a principal as its owner sees it; of a token the issuer's name, of a certificate
  * its label; and its scopes. */
@@ -92,9 +95,11 @@ enum status auth_key_about(struct auth *auth, const struct principal *principal,
  * since it was authenticated. KEY_INVALID or FORBIDDEN as above. */
 enum status auth_refresh(struct auth *auth, struct principal *principal);
 
-/* The scope of a word such as "admin:read", 0 for another word; and a JSON list of words. */
+/* The scope of a word such as "admin:read", 0 for another word; a JSON list of words; and the words
+ * with spaces between them. */
 uint32_t auth_scope_find(struct slice word);
 void auth_scopes_append(uint32_t scopes, struct buffer *out);
+void auth_scopes_append_words(uint32_t scopes, struct buffer *out);
 
 /* Whose names these are: a final record's row is written under the ids, also when the key has been
  * revoked or the tenant archived since. NOT_FOUND; O(1) for a key, O(tenants) for others. */

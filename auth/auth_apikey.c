@@ -65,12 +65,14 @@ enum status auth_apikey_read(struct slice credential, struct auth_apikey *out)
 {
     if (credential.length == 0)
         FAIL(STATUS_KEY_MISSING, "no API key was given");
+    out->has_form = false;
     out->is_admin = credential.length == admin_prefix.length + BODY_BYTES &&
                     slice_starts_with(credential, admin_prefix);
     struct slice prefix = out->is_admin ? admin_prefix : tenant_prefix;
     if (credential.length != prefix.length + BODY_BYTES || !slice_starts_with(credential, prefix))
         FAIL(STATUS_KEY_INVALID, "the API key does not have the form of one: sk-by-… in full, "
                                  "without spaces");
+    out->has_form = true;
     const char *public_id = credential.bytes + prefix.length;
     const char *secret = public_id + AUTH_APIKEY_PUBLIC + 1;
     const char *check = secret + AUTH_APIKEY_SECRET + 1;
@@ -98,8 +100,16 @@ bool auth_apikey_recognises(const struct auth_credential *credential)
 }
 
 /* One sentence for unknown, wrong, revoked and expired keys: a stranger learns nothing. */
-static enum status authenticate_refuse(enum tenant_match match)
+static enum status authenticate_refuse(struct auth_method_context *context, enum tenant_match match)
 {
+    static const enum auth_refusal refusals[] = {
+        [TENANT_MATCH_WRONG] = AUTH_REFUSAL_APIKEY_WRONG,
+        [TENANT_MATCH_REVOKED] = AUTH_REFUSAL_APIKEY_REVOKED,
+        [TENANT_MATCH_EXPIRED] = AUTH_REFUSAL_APIKEY_EXPIRED,
+        [TENANT_MATCH_ARCHIVED] = AUTH_REFUSAL_APIKEY_ARCHIVED,
+        [TENANT_MATCH_SUSPENDED] = AUTH_REFUSAL_APIKEY_SUSPENDED,
+    };
+    atomic_fetch_add(&context->refused[refusals[match]], 1);
     if (match == TENANT_MATCH_SUSPENDED)
         FAIL(STATUS_FORBIDDEN, "the tenant of this API key is suspended");
     FAIL(STATUS_KEY_INVALID, "the API key is not valid");
@@ -111,13 +121,21 @@ enum status auth_apikey_authenticate(struct auth_method_context *context,
 {
     struct auth_apikey read;
     uint8_t hash[AUTH_CRYPTO_BYTES];
-    TRY(auth_apikey_read(credential->text, &read));
+    enum status status = auth_apikey_read(credential->text, &read);
+    if (status != STATUS_OK) {
+        atomic_fetch_add(
+            &context->refused[read.has_form ? AUTH_REFUSAL_APIKEY_CHECK : AUTH_REFUSAL_APIKEY_FORM],
+            1);
+        return status;
+    }
     TRY(auth_crypto_hmac(context->pepper, credential->text, hash));
     enum tenant_match match = tenants_key_match(context->tenants, read.id, hash, out);
     if (match != TENANT_MATCH_OPEN)
-        return authenticate_refuse(match);
-    if (out->is_admin != want_admin || out->is_admin != read.is_admin)
+        return authenticate_refuse(context, match);
+    if (out->is_admin != want_admin || out->is_admin != read.is_admin) {
+        atomic_fetch_add(&context->refused[AUTH_REFUSAL_APIKEY_FACE], 1);
         FAIL(STATUS_KEY_INVALID, want_admin ? "a tenant's API key does not open the config API"
                                             : "an admin key does not open the tenants' API");
+    }
     return STATUS_OK;
 }

@@ -18,6 +18,7 @@
 enum { AUTH_APIKEY_PUBLIC = 12, AUTH_APIKEY_SECRET = 43, AUTH_APIKEY_CHECK = 6 };
 
 struct auth_apikey {
+    bool has_form; /* only its check digits are wrong, if anything is */
     bool is_admin;
     char id[LIMIT_ID_BYTES]; /* "key_" and the 12 public characters */
 };

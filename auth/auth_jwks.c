@@ -11,6 +11,7 @@
 #include <stdio.h>
 
 #include "auth/auth_crypto.h"
+#include "auth/auth_jwks_overlap.h"
 #include "config/base/json_scan.h"
 #include "config/base/mem.h"
 
@@ -266,6 +267,7 @@ static enum status key_read(struct reading *reading, const struct auth_jwks *jwk
     if (json_object_get(reading->object, "d") != NULL)
         return key_fail(reading, STATUS_INVALID, "d", "this is a private key: give the public one");
     reading->key->algorithm = kind->algorithm;
+    reading->key->until_s = json_integer_value(json_object_get(reading->object, AUTH_JWKS_UNTIL));
     *is_used = true;
     TRY(kind->read(reading));
     return key_finish(reading->key);

@@ -26,6 +26,7 @@ struct auth_jwks_key {
     char *pem;                /* the same as text, terminated */
     uint8_t *secret;          /* HS256's */
     size_t secret_bytes;
+    int64_t until_s;   /* its end, 0: none (auth_jwks_overlap) */
     uint8_t print[32]; /* SHA-256 of algorithm, name and key: another key, another print */
 };
 

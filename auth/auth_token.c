@@ -47,6 +47,8 @@ bool auth_token_recognises(const struct auth_credential *credential)
 
 static enum status refuse(enum auth_jwt_reason reason)
 {
+    if (reason == AUTH_JWT_KEYS_UNREAD)
+        FAIL(STATUS_UNAVAILABLE, "%s", auth_jwt_guard_text(reason));
     FAIL(STATUS_KEY_INVALID, "%s", auth_jwt_guard_text(reason));
 }
 
@@ -115,6 +117,30 @@ static bool check_tenant(const struct auth_jwt *jwt, const struct issuer *issuer
     return true;
 }
 
+/* What an issuer's rule says about the words of a claim, and no word more. */
+struct admin_words {
+    const struct issuer *issuer;
+    uint32_t scopes;
+};
+
+static void admin_take(void *context, struct slice word)
+{
+    struct admin_words *words = context;
+    for (size_t i = 0; i < words->issuer->admin_count; i++) {
+        if (slice_is(word, words->issuer->admins[i].value))
+            words->scopes |= words->issuer->admins[i].scopes;
+    }
+}
+
+static uint32_t check_admin(const struct auth_jwt *jwt, const struct issuer *issuer)
+{
+    struct admin_words words = {.issuer = issuer};
+    if (issuer->admin_claim[0] == '\0' ||
+        !auth_jwt_guard_words(jwt, issuer->admin_claim, &words, admin_take))
+        return 0;
+    return words.scopes;
+}
+
 static enum auth_jwt_reason check_claims(struct auth_method_context *context,
                                          const struct auth_jwt *jwt, const struct issuer *issuer,
                                          struct auth_token_entry *entry, int64_t *expires_s)
@@ -127,6 +153,7 @@ static enum auth_jwt_reason check_claims(struct auth_method_context *context,
         auth_jwt_guard_claims(jwt, &rules, tenant_directory_now_s(context->tenants), expires_s);
     if (reason != AUTH_JWT_NONE)
         return reason;
+    entry->admin_scopes = check_admin(jwt, issuer);
     if (!check_tenant(jwt, issuer, entry->tenant_id) ||
         tenants_get(context->tenants, slice_of(entry->tenant_id), &tenant) != STATUS_OK)
         return AUTH_JWT_TENANT;
@@ -140,9 +167,10 @@ static enum auth_jwt_reason check_record(struct auth_method_context *context,
                                          const struct issuer_record *record,
                                          struct auth_token_entry *entry, int64_t *expires_s)
 {
-    const struct auth_jwks_key *key = issuer_record_key(record, jwt->kid, &entry->key);
+    const struct auth_jwks_key *key =
+        issuer_record_key(record, jwt->kid, tenant_directory_now_s(context->tenants), &entry->key);
     if (key == NULL)
-        return AUTH_JWT_KEY;
+        return issuer_record_has_keys(record) ? AUTH_JWT_KEY : AUTH_JWT_KEYS_UNREAD;
     enum auth_jwt_reason reason = auth_jwt_verify(jwt, key);
     if (reason != AUTH_JWT_NONE)
         return reason;
@@ -151,74 +179,119 @@ static enum auth_jwt_reason check_record(struct auth_method_context *context,
     return check_claims(context, jwt, issuer_record_about(record), entry, expires_s);
 }
 
+static bool is_about_key(enum auth_jwt_reason reason)
+{
+    return reason == AUTH_JWT_KEY || reason == AUTH_JWT_KEYS_UNREAD;
+}
+
+/* `*is_awaited`: the reason may be another once the issuer's keys have been fetched. */
 static enum auth_jwt_reason check_jwt(struct auth_method_context *context,
                                       const struct auth_jwt *jwt, struct auth_token_entry *entry,
-                                      int64_t *expires_s)
+                                      int64_t *expires_s, bool *is_awaited)
 {
     enum auth_jwt_reason reason = AUTH_JWT_KEY;
-    bool is_again = true;
-    for (int turn = 0; turn < 2 && is_again; turn++) { /* again when the issuer's file has news */
+    enum issuer_news news = ISSUER_NEWS_KEYS;
+    for (int turn = 0; turn < 2 && news == ISSUER_NEWS_KEYS; turn++) {
         struct issuer_record *record =
             issuer_record_hold(context->issuers, auth_jwt_guard_claim(jwt, "iss"));
         if (record == NULL)
             return AUTH_JWT_ISSUER;
         reason = check_record(context, jwt, record, entry, expires_s);
-        is_again =
-            turn == 0 && reason == AUTH_JWT_KEY && issuer_record_refresh(context->issuers, record);
+        news = turn == 0 && is_about_key(reason) ? issuer_record_refresh(context->issuers, record)
+                                                 : ISSUER_NEWS_NONE;
         issuer_record_drop(record);
     }
+    *is_awaited = news == ISSUER_NEWS_AWAITED;
     return reason;
 }
 
-enum status auth_token_check(struct auth_method_context *context, struct slice credential)
+/* Until when it is known, and where. */
+static enum status check_keep(struct auth_method_context *context, struct slice credential,
+                              const struct auth_token_entry *entry, int64_t expires_s)
+{
+    uint8_t print[AUTH_CRYPTO_BYTES];
+    bool is_good = entry->reason == AUTH_JWT_NONE || entry->admin_scopes != 0;
+    int64_t now_s = tenant_directory_now_s(context->tenants);
+    int64_t until_s = now_s + (is_good ? LIMIT_TOKEN_S : LIMIT_TOKEN_BAD_S);
+    TRY(auth_crypto_hmac(context->pepper, credential, print));
+    if (is_good && expires_s < until_s)
+        until_s = expires_s;
+    auth_token_cache_put(is_good ? context->tokens->good : context->tokens->bad, print, entry,
+                         until_s);
+    return STATUS_OK;
+}
+
+enum status auth_token_check(struct auth_method_context *context, struct slice credential,
+                             bool may_wait)
 {
     struct auth_jwt jwt;
-    uint8_t print[AUTH_CRYPTO_BYTES];
     int64_t expires_s = 0;
-    int64_t now_s = tenant_directory_now_s(context->tenants);
+    bool is_awaited = false;
     struct auth_token_entry entry = {.epoch = issuers_epoch(context->issuers)};
-    enum auth_jwt_reason reason = auth_jwt_guard_open(credential, &jwt);
-    if (reason == AUTH_JWT_NONE)
-        reason = check_jwt(context, &jwt, &entry, &expires_s);
+    entry.reason = auth_jwt_guard_open(credential, &jwt);
+    if (entry.reason == AUTH_JWT_NONE)
+        entry.reason = check_jwt(context, &jwt, &entry, &expires_s, &is_awaited);
     auth_jwt_guard_close(&jwt);
-    if (credential.length <= LIMIT_JWT_BYTES) {
-        TRY(auth_crypto_hmac(context->pepper, credential, print));
-        entry.reason = reason;
-        int64_t until_s = now_s + (reason == AUTH_JWT_NONE ? LIMIT_TOKEN_S : LIMIT_TOKEN_BAD_S);
-        if (reason == AUTH_JWT_NONE && expires_s < until_s)
-            until_s = expires_s;
-        auth_token_cache_put(reason == AUTH_JWT_NONE ? context->tokens->good : context->tokens->bad,
-                             print, &entry, until_s);
-    }
-    if (reason == AUTH_JWT_NONE)
+    if (is_awaited && may_wait)
+        FAIL(STATUS_BUSY, "The keys of the token's issuer are being fetched.");
+    if (credential.length <= LIMIT_JWT_BYTES)
+        TRY(check_keep(context, credential, &entry, expires_s));
+    if (entry.reason == AUTH_JWT_NONE || entry.admin_scopes != 0)
         return STATUS_OK;
-    LOG(LOG_INFO, "token_refused", LOG_TEXT("reason", auth_jwt_guard_word(reason)),
+    LOG(LOG_INFO, "token_refused", LOG_TEXT("reason", auth_jwt_guard_word(entry.reason)),
         LOG_TEXT("issuer", entry.issuer_id));
-    return refuse(reason);
+    return refuse(entry.reason);
 }
 
 /* --- the method --- */
+
+static enum status authenticate_refuse(struct auth_method_context *context,
+                                       enum auth_jwt_reason reason)
+{
+    atomic_fetch_add(&context->refused[reason], 1); /* reasons are the first refusals */
+    return refuse(reason);
+}
+
+/* An admin by the rule of the token's issuer: never with more scopes than that. */
+static enum status authenticate_admin(struct auth_method_context *context,
+                                      const struct auth_token_entry *entry, struct principal *out)
+{
+    if (entry->admin_scopes == 0)
+        return authenticate_refuse(context, entry->reason == AUTH_JWT_NONE ||
+                                                    entry->reason == AUTH_JWT_TENANT ||
+                                                    entry->reason == AUTH_JWT_SCOPE
+                                                ? AUTH_JWT_ADMIN
+                                                : entry->reason);
+    *out = (struct principal){
+        .is_admin = true, .proof = entry->key, .scopes = entry->admin_scopes & AUTH_SCOPES_ADMIN};
+    memcpy(out->key_id, entry->issuer_id, sizeof out->key_id);
+    return STATUS_OK;
+}
 
 enum status auth_token_authenticate(struct auth_method_context *context,
                                     const struct auth_credential *credential, bool want_admin,
                                     struct principal *out)
 {
     struct auth_token_entry entry;
-    if (want_admin)
-        FAIL(STATUS_KEY_INVALID, "An issuer's token does not open the config API.");
-    if (!known_find(context, credential->text, &entry))
+    if (!known_find(context, credential->text, &entry)) {
+        atomic_fetch_add(&context->refused[AUTH_REFUSAL_UNCHECKED], 1);
         FAIL(STATUS_UNAVAILABLE, "The token could not be checked now; try again shortly.");
+    }
+    if (want_admin)
+        return authenticate_admin(context, &entry, out);
     if (entry.reason != AUTH_JWT_NONE)
-        return refuse(entry.reason);
+        return authenticate_refuse(context, entry.reason);
     switch (tenants_match_tenant(context->tenants, entry.tenant_id, out)) {
     case TENANT_MATCH_OPEN:
         break;
     case TENANT_MATCH_SUSPENDED:
+        atomic_fetch_add(&context->refused[AUTH_REFUSAL_SUSPENDED], 1);
         FAIL(STATUS_FORBIDDEN, "The tenant of this token is suspended.");
     default:
-        return refuse(AUTH_JWT_TENANT);
+        return authenticate_refuse(context, AUTH_JWT_TENANT);
     }
     out->scopes = entry.scopes;
+    out->proof = entry.key;
     memcpy(out->key_id, entry.issuer_id, sizeof out->key_id);
     memcpy(out->key_hash, entry.key_hash, sizeof out->key_hash);
     return STATUS_OK;

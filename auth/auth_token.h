@@ -22,5 +22,6 @@ void auth_token_close(struct auth_tokens *tokens);
 
 /* Whether auth_token_authenticate would know an answer. */
 bool auth_token_is_known(struct auth_method_context *context, struct slice credential);
-/* Finds out, and keeps it. KEY_INVALID with the reason in the note. */
-enum status auth_token_check(struct auth_method_context *context, struct slice credential);
+/* Finds out, and keeps it. As auth_check; the reason is in the note. */
+enum status auth_token_check(struct auth_method_context *context, struct slice credential,
+                             bool may_wait);

@@ -15,7 +15,8 @@
 
 struct auth_token_cache;
 
-/* A good token's; of a bad one `reason` and `epoch` alone. */
+/* A good token's; of a bad one `reason` and `epoch` alone. One that opens the config API alone is
+ * good, with the reason why it does not open the tenants'. */
 struct auth_token_entry {
     enum auth_jwt_reason reason;
     uint64_t epoch; /* of the issuers when it was checked */
@@ -24,6 +25,7 @@ struct auth_token_entry {
     char tenant_id[LIMIT_ID_BYTES];
     uint8_t key_hash[16]; /* principal's */
     uint32_t scopes;
+    uint32_t admin_scopes; /* of the config API; 0: it does not open it */
 };
 
 /* At most `entries` (a multiple of 8). NO_MEMORY. */

@@ -36,6 +36,8 @@ static enum status make_prints(const struct issuers *issuers, struct issuer_reco
                   (long long)issuer->max_lifetime_s);
     issuer_rows_write_audiences(issuer, &rules);
     issuer_rows_write_tenants(issuer, &rules);
+    buffer_printf(&rules, "\n%s\n", issuer->admin_claim);
+    issuer_rows_write_admins(issuer, &rules);
     size_t length = rules.length;
     enum status status = rules.status;
     for (size_t i = 0; i < record->jwks->count && status == STATUS_OK; i++) {
@@ -61,6 +63,7 @@ static enum status make_fill(struct issuers *issuers, struct issuer_record *reco
         struct issuer_key *key = &record->issuer.keys[record->issuer.key_count++];
         memcpy(key->kid, record->jwks->keys[i].kid, sizeof key->kid);
         key->algorithm = record->jwks->keys[i].algorithm;
+        key->until_s = record->jwks->keys[i].until_s;
     }
     record->json = mem_strndup(json.bytes, json.length);
     if (record->json == NULL)
@@ -206,19 +209,35 @@ void issuers_refresh(struct issuers *issuers)
     pthread_mutex_unlock(&issuers->tenants->change);
 }
 
-bool issuer_record_refresh(struct issuers *issuers, const struct issuer_record *record)
+/* Whoever names keys that are not there can have the URL asked no more often than this. */
+static enum issuer_news refresh_want(struct issuers *issuers, struct issuer_record *record)
 {
-    bool has_changed = false;
+    int64_t now_s = tenant_directory_now_s(issuers->tenants);
+    pthread_mutex_lock(&issuers->lock);
+    bool is_coming = record->is_wanted || record->is_fetched || record->due_s <= now_s;
+    if (!is_coming && now_s - record->asked_at_s >= LIMIT_JWKS_ASK_S) {
+        record->is_wanted = is_coming = true;
+        record->asked_at_s = now_s;
+    }
+    pthread_mutex_unlock(&issuers->lock);
+    return is_coming ? ISSUER_NEWS_AWAITED : ISSUER_NEWS_NONE;
+}
+
+enum issuer_news issuer_record_refresh(struct issuers *issuers, const struct issuer_record *record)
+{
+    enum issuer_news news = ISSUER_NEWS_NONE;
     pthread_mutex_lock(&issuers->tenants->change);
     struct issuer_record *now = issuer_records_find(issuers, slice_of(record->issuer.id));
     int64_t now_s = tenant_directory_now_s(issuers->tenants);
     if (now != NULL && now != record)
-        has_changed = true; /* somebody else has looked meanwhile */
+        news = ISSUER_NEWS_KEYS; /* somebody else has looked meanwhile */
+    else if (now != NULL && now->issuer.jwks_url[0] != '\0')
+        news = refresh_want(issuers, now);
     else if (now != NULL && now->issuer.jwks_file[0] != '\0' &&
              now_s - atomic_load(&now->looked_at_s) >= LIMIT_TOKEN_BAD_S)
-        has_changed = refresh_locked(issuers, now);
+        news = refresh_locked(issuers, now) ? ISSUER_NEWS_KEYS : ISSUER_NEWS_NONE;
     pthread_mutex_unlock(&issuers->tenants->change);
-    return has_changed;
+    return news;
 }
 
 /* --- start and end --- */
@@ -318,6 +337,11 @@ enum status issuer_get(struct issuers *issuers, struct slice id, struct issuer *
     return STATUS_OK;
 }
 
+void issuer_append_admins(const struct issuer *issuer, struct buffer *out)
+{
+    issuer_rows_write_admins(issuer, out);
+}
+
 enum status issuer_list(struct issuers *issuers, struct slice after, struct issuer *out,
                         size_t capacity, size_t *count, bool *has_more)
 {
@@ -366,11 +390,23 @@ const struct issuer *issuer_record_about(const struct issuer_record *record)
     return &record->issuer;
 }
 
+bool issuer_record_has_keys(const struct issuer_record *record)
+{
+    return record->jwks != NULL;
+}
+
+static bool key_is_over(const struct auth_jwks_key *key, int64_t now_s)
+{
+    return key->until_s != 0 && key->until_s <= now_s;
+}
+
 const struct auth_jwks_key *issuer_record_key(const struct issuer_record *record, const char *kid,
-                                              uint64_t *print)
+                                              int64_t now_s, uint64_t *print)
 {
     const struct auth_jwks_key *key =
         record->jwks != NULL ? auth_jwks_find(record->jwks, kid) : NULL;
+    if (key != NULL && key_is_over(key, now_s))
+        key = NULL;
     if (key != NULL)
         *print = record->prints[key - record->jwks->keys];
     return key;
@@ -384,10 +420,11 @@ const uint8_t *issuer_record_hash(const struct issuer_record *record)
 bool issuers_has_key(struct issuers *issuers, uint64_t print)
 {
     bool is_found = false;
+    int64_t now_s = tenant_directory_now_s(issuers->tenants);
     pthread_mutex_lock(&issuers->lock);
     for (const struct issuer_record *at = issuers->first; at != NULL && !is_found; at = at->next) {
         for (size_t i = 0; at->jwks != NULL && i < at->jwks->count && !is_found; i++)
-            is_found = at->prints[i] == print;
+            is_found = at->prints[i] == print && !key_is_over(&at->jwks->keys[i], now_s);
     }
     pthread_mutex_unlock(&issuers->lock);
     return is_found;

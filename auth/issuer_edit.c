@@ -7,7 +7,7 @@
 #include "auth/tenant_change.h"
 #include "config/base/mem.h"
 
-enum { LIFETIME_DEFAULT_S = 86400 };
+enum { LIFETIME_DEFAULT_S = 86400, REFRESH_DEFAULT_S = 300, OVERLAP_DEFAULT_S = 600 };
 
 /* --- fields --- */
 
@@ -40,6 +40,18 @@ static enum status check_file(struct slice name)
     return STATUS_OK;
 }
 
+/* Its form is judged by who fetches (key_fetch_check); here, that it is one line of a URL. */
+static enum status check_url(struct slice url)
+{
+    bool is_url = slice_starts_with(url, SLICE("https://")) ||
+                  slice_starts_with(url, SLICE("http://")) || url.length == 0;
+    for (size_t i = 0; i < url.length; i++)
+        is_url = is_url && url.bytes[i] > ' ' && url.bytes[i] <= '~';
+    if (!is_url)
+        FAIL_PARAM(STATUS_INVALID, "jwks_url", "jwks_url must begin with https://.");
+    return STATUS_OK;
+}
+
 static enum status check_tenants(struct tenants *tenants, const struct issuer *issuer)
 {
     for (size_t i = 0; i < issuer->tenant_count; i++) {
@@ -65,6 +77,15 @@ static enum status check_numbers(const struct issuer *issuer)
     if (issuer->max_lifetime_s < 1 || issuer->max_lifetime_s > LIMIT_JWT_LIFETIME_S)
         FAIL_PARAM(STATUS_OUT_OF_RANGE, "max_lifetime_s", "max_lifetime_s must be 1 to %d.",
                    LIMIT_JWT_LIFETIME_S);
+    if (issuer->jwks_refresh_s < 1 || issuer->jwks_refresh_s > LIMIT_JWKS_REFRESH_S)
+        FAIL_PARAM(STATUS_OUT_OF_RANGE, "jwks_refresh_s", "jwks_refresh_s must be 1 to %d.",
+                   LIMIT_JWKS_REFRESH_S);
+    if (issuer->jwks_overlap_s < 0 || issuer->jwks_overlap_s > LIMIT_JWKS_OVERLAP_S)
+        FAIL_PARAM(STATUS_OUT_OF_RANGE, "jwks_overlap_s", "jwks_overlap_s must be 0 to %d.",
+                   LIMIT_JWKS_OVERLAP_S);
+    if (issuer->jwks_url[0] != '\0' && (issuer->algorithms & 1u << AUTH_JWT_HS256) != 0)
+        FAIL_PARAM(STATUS_INVALID, "algorithms",
+                   "HS256's keys are secrets: no URL may hold them. Give jwks or jwks_file.");
     return STATUS_OK;
 }
 
@@ -88,7 +109,44 @@ static enum status apply_texts(const struct issuer_fields *fields, struct issuer
         TRY(check_text("jwks_file", fields->jwks_file, true, out->jwks_file,
                        sizeof out->jwks_file));
     }
+    if ((given & ISSUER_JWKS_URL) != 0) {
+        TRY(check_url(fields->jwks_url));
+        TRY(check_text("jwks_url", fields->jwks_url, true, out->jwks_url, sizeof out->jwks_url));
+    }
+    if ((given & ISSUER_ADMIN_CLAIM) != 0)
+        TRY(check_text("admin_claim", fields->admin_claim, true, out->admin_claim,
+                       sizeof out->admin_claim));
     return STATUS_OK;
+}
+
+/* Keys come from one place: what is given now takes the place of what was. */
+static enum status apply_source(const struct issuer_fields *fields, struct issuer *out)
+{
+    bool has_set = (fields->given & ISSUER_JWKS) != 0;
+    bool has_file = (fields->given & ISSUER_JWKS_FILE) != 0 && fields->jwks_file.length > 0;
+    bool has_url = (fields->given & ISSUER_JWKS_URL) != 0 && fields->jwks_url.length > 0;
+    if (has_set + has_file + has_url > 1)
+        FAIL_PARAM(STATUS_INVALID, has_url ? "jwks_url" : "jwks_file",
+                   "Give one of jwks, jwks_file and jwks_url.");
+    if (has_set || has_url)
+        out->jwks_file[0] = '\0';
+    if (has_set || has_file)
+        out->jwks_url[0] = '\0';
+    return STATUS_OK;
+}
+
+static void apply_numbers(const struct issuer_fields *fields, struct issuer *out)
+{
+    if ((fields->given & ISSUER_ALGORITHMS) != 0)
+        out->algorithms = fields->algorithms;
+    if ((fields->given & ISSUER_SCOPES) != 0)
+        out->scopes = fields->scopes;
+    if ((fields->given & ISSUER_MAX_LIFETIME) != 0)
+        out->max_lifetime_s = fields->max_lifetime_s;
+    if ((fields->given & ISSUER_JWKS_REFRESH) != 0)
+        out->jwks_refresh_s = fields->jwks_refresh_s;
+    if ((fields->given & ISSUER_JWKS_OVERLAP) != 0)
+        out->jwks_overlap_s = fields->jwks_overlap_s;
 }
 
 /* `out` with what is given in the place of what it held. */
@@ -96,12 +154,8 @@ static enum status apply(struct tenants *tenants, const struct issuer_fields *fi
                          struct issuer *out)
 {
     TRY(apply_texts(fields, out));
-    if ((fields->given & ISSUER_ALGORITHMS) != 0)
-        out->algorithms = fields->algorithms;
-    if ((fields->given & ISSUER_SCOPES) != 0)
-        out->scopes = fields->scopes;
-    if ((fields->given & ISSUER_MAX_LIFETIME) != 0)
-        out->max_lifetime_s = fields->max_lifetime_s;
+    TRY(apply_source(fields, out));
+    apply_numbers(fields, out);
     TRY(check_numbers(out));
     if ((fields->given & ISSUER_AUDIENCES) != 0)
         TRY(issuer_rows_read_audiences(fields->audiences, out));
@@ -109,9 +163,29 @@ static enum status apply(struct tenants *tenants, const struct issuer_fields *fi
         TRY(issuer_rows_read_tenants(fields->tenants, out));
         TRY(check_tenants(tenants, out));
     }
-    if ((fields->given & ISSUER_JWKS) != 0 && (fields->given & ISSUER_JWKS_FILE) != 0 &&
-        fields->jwks_file.length > 0)
-        FAIL_PARAM(STATUS_INVALID, "jwks_file", "Give one of jwks and jwks_file.");
+    if ((fields->given & ISSUER_ADMINS) != 0)
+        TRY(issuer_rows_read_admins(fields->admins, out));
+    if ((out->admin_claim[0] == '\0') != (out->admin_count == 0))
+        FAIL_PARAM(STATUS_INVALID, "admins", "admin_claim and admins are given together.");
+    return STATUS_OK;
+}
+
+static uint32_t admin_scopes(const struct issuer *issuer)
+{
+    uint32_t scopes = 0;
+    for (size_t i = 0; i < issuer->admin_count; i++)
+        scopes |= issuer->admins[i].scopes;
+    return scopes;
+}
+
+/* Whoever changes keys or rules of an issuer of admins can make a token of each of its scopes. */
+static enum status check_actor(const struct tenant_change *change, const struct issuer *old,
+                               const struct issuer *new)
+{
+    uint32_t scopes = admin_scopes(new) | (old != NULL ? admin_scopes(old) : 0);
+    if ((scopes & ~change->actor->scopes) != 0)
+        FAIL_PARAM(STATUS_FORBIDDEN, "admins",
+                   "This issuer's admins have scopes that you do not have.");
     return STATUS_OK;
 }
 
@@ -164,7 +238,7 @@ static enum status edit_commit(struct issuers *issuers, const struct tenant_chan
     struct buffer sealed;
     enum status status = STATUS_OK;
     buffer_init(&sealed, LIMIT_JWKS_BYTES + AUTH_CRYPTO_SEAL_BYTES);
-    if (new != NULL &&new->issuer.jwks_file[0] == '\0')
+    if (new != NULL &&new->issuer.jwks_file[0] == '\0' && new->json != NULL)
         status =
             auth_crypto_seal(issuers->seal, slice_of(issuer->id), slice_of(new->json), &sealed);
     if (status == STATUS_OK) {
@@ -187,6 +261,17 @@ static enum status edit_commit(struct issuers *issuers, const struct tenant_chan
     return status;
 }
 
+/* Keys of a URL come later; until then those that it gave before, as far as they may be used. */
+static enum status edit_make_url(struct issuers *issuers, const struct issuer *issuer,
+                                 const struct issuer_record *old, struct issuer_record **out)
+{
+    bool is_same =
+        old != NULL && old->json != NULL && strcmp(old->issuer.jwks_url, issuer->jwks_url) == 0;
+    if (is_same && issuer_records_make(issuers, issuer, slice_of(old->json), out) == STATUS_OK)
+        return STATUS_OK;
+    return issuer_records_make(issuers, issuer, (struct slice){NULL, 0}, out);
+}
+
 /* The record of `issuer` with the keys that are given, or those of its file, or `old`'s. */
 static enum status edit_make(struct issuers *issuers, const struct issuer_fields *fields,
                              const struct issuer *issuer, const struct issuer_record *old,
@@ -196,18 +281,21 @@ static enum status edit_make(struct issuers *issuers, const struct issuer_fields
     struct buffer file;
     enum status status = STATUS_OK;
     *out = NULL;
+    if (issuer->jwks_url[0] != '\0')
+        return edit_make_url(issuers, issuer, old, out);
     buffer_init(&file, LIMIT_JWKS_BYTES);
     if (issuer->jwks_file[0] != '\0') {
         status = issuer_records_read_file(issuers, issuer->jwks_file, &file);
         json = buffer_slice(&file);
     } else if ((fields->given & ISSUER_JWKS) != 0) {
         json = fields->jwks;
-    } else if (old != NULL && old->json != NULL && old->issuer.jwks_file[0] == '\0') {
+    } else if (old != NULL && old->json != NULL && old->issuer.jwks_file[0] == '\0' &&
+               old->issuer.jwks_url[0] == '\0') {
         json = slice_of(old->json);
     }
     if (status == STATUS_OK && json.bytes == NULL)
         status = status_fail(STATUS_INVALID, __FILE__, __LINE__, "jwks",
-                             "Give the issuer's keys: one of jwks and jwks_file.");
+                             "Give the issuer's keys: one of jwks, jwks_file and jwks_url.");
     if (status == STATUS_OK)
         status = issuer_records_make(issuers, issuer, json, out);
     if (file.bytes != NULL)
@@ -244,6 +332,7 @@ static enum status create_locked(struct issuers *issuers, const struct tenant_ch
     if (count >= LIMIT_ISSUERS)
         FAIL(STATUS_CONFLICT, "There are %d issuers, which is the limit.", LIMIT_ISSUERS);
     TRY(apply(issuers->tenants, fields, out));
+    TRY(check_actor(change, NULL, out));
     TRY(check_taken(issuers, out));
     TRY(edit_make(issuers, fields, out, NULL, &record));
     *out = record->issuer;
@@ -260,6 +349,8 @@ enum status issuer_create(struct issuers *issuers, const struct tenant_change *c
     *out = (struct issuer){.tenant_claim = "tenant",
                            .scopes = AUTH_SCOPES_TENANT,
                            .max_lifetime_s = LIFETIME_DEFAULT_S,
+                           .jwks_refresh_s = REFRESH_DEFAULT_S,
+                           .jwks_overlap_s = OVERLAP_DEFAULT_S,
                            .created_at_s = tenant_directory_now_s(tenants),
                            .revision = 1};
     snprintf(out->id, sizeof out->id, "iss_%s", random);
@@ -288,9 +379,8 @@ static enum status update_locked(struct issuers *issuers, const struct tenant_ch
     struct issuer_record *old;
     struct issuer_record *new;
     TRY(find(issuers, change, id, &old, out));
-    if ((fields->given & ISSUER_JWKS) != 0)
-        out->jwks_file[0] = '\0'; /* one of the two */
     TRY(apply(issuers->tenants, fields, out));
+    TRY(check_actor(change, &old->issuer, out));
     TRY(check_taken(issuers, out));
     if (fields->given == 0)
         return STATUS_OK;

@@ -24,6 +24,10 @@ struct issuer_record {
     uint64_t prints[LIMIT_ISSUER_KEYS];
     uint8_t hash[16];
     _Atomic int64_t looked_at_s; /* at the file */
+    int64_t due_s;               /* these four under `lock`: when its URL is asked again */
+    int64_t asked_at_s;          /* when a token's unknown key had it asked */
+    bool is_wanted;              /* tokens wait for it */
+    bool is_fetched;             /* just now */
     atomic_uint references;
     struct issuer_record *next;
 };

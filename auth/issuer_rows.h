@@ -24,8 +24,14 @@ enum status issuer_rows_load(struct sqlite3 *connection, void *context,
 
 /* --- the lists of an issuer, as JSON --- */
 
+/* What was fetched; no revision, since no rule is another. */
+enum status issuer_rows_update_keys(struct sqlite3 *connection, const char *id,
+                                    struct slice sealed);
+
 /* OUT_OF_RANGE or INVALID with param. */
 enum status issuer_rows_read_audiences(struct slice json, struct issuer *out);
 enum status issuer_rows_read_tenants(struct slice json, struct issuer *out);
+enum status issuer_rows_read_admins(struct slice json, struct issuer *out);
 void issuer_rows_write_audiences(const struct issuer *issuer, struct buffer *out);
 void issuer_rows_write_tenants(const struct issuer *issuer, struct buffer *out);
+void issuer_rows_write_admins(const struct issuer *issuer, struct buffer *out);

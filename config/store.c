@@ -175,6 +175,13 @@ static const char *const store_steps[] = {
     " revision integer not null,"
     " primary key (tenant_id, key_id)"
     ") strict, without rowid;",
+
+    /* Keys from a URL: kept in jwks too. Claims that open the config API. */
+    "alter table issuers add column jwks_url text not null default '';"
+    "alter table issuers add column jwks_refresh_s integer not null default 300;"
+    "alter table issuers add column jwks_overlap_s integer not null default 600;"
+    "alter table issuers add column admin_claim text not null default '';"
+    "alter table issuers add column admins text not null default '{}';",
 };
 
 enum status store_status(int code, const char *what)

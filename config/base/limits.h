@@ -97,10 +97,17 @@
 #define LIMIT_ISSUER_NAMES   16          /* audiences of one issuer */
 #define LIMIT_ISSUER_BYTES   256         /* the text of "iss" and of "aud": a URL */
 #define LIMIT_JWKS_BYTES     (64 * 1024) /* sixteen keys with certificates */
-#define LIMIT_RSA_BITS       4096        /* a longer one costs more to check than it protects */
-#define LIMIT_TOKENS         100000      /* that were found good and are kept: 14 MiB at most */
-#define LIMIT_TOKENS_BAD     8192        /* that were found bad and are remembered */
-#define LIMIT_TOKEN_S        300         /* kept for so long, then checked again */
+#define LIMIT_JWKS_URL_BYTES 256         /* of a key set's URL, as LIMIT_ISSUER_BYTES */
+#define LIMIT_JWKS_FETCH_MS  10000       /* from connecting to the last byte of a key set */
+#define LIMIT_JWKS_ASK_S     60     /* a token's unknown key has the set fetched at most so often */
+#define LIMIT_JWKS_AGAIN_S   30     /* behind a fetch that failed; sooner when refreshes are */
+#define LIMIT_JWKS_REFRESH_S 86400  /* between two fetches at most */
+#define LIMIT_JWKS_OVERLAP_S 604800 /* a key that has left its set is taken for so long at most */
+#define LIMIT_TOKENS_PARKED  32     /* that wait for a fetch: half of those that may wait at all */
+#define LIMIT_RSA_BITS       4096   /* a longer one costs more to check than it protects */
+#define LIMIT_TOKENS         100000 /* that were found good and are kept: 14 MiB at most */
+#define LIMIT_TOKENS_BAD     8192   /* that were found bad and are remembered */
+#define LIMIT_TOKEN_S        300    /* kept for so long, then checked again */
 #define LIMIT_TOKEN_BAD_S    10
 #define LIMIT_TOKEN_CHECKS   64 /* that wait for the one thread that checks: some 25 ms of work */
 #define LIMIT_TOKEN_FAILURES 20 /* bad tokens of an address at once; then ten a second */

@@ -5,6 +5,7 @@
 #include "gateway/admin/admin_body.h"
 #include "gateway/admin/admin_change.h"
 #include "gateway/admin/admin_list.h"
+#include "gateway/upstream/key_fetch.h"
 
 /* --- rendering --- */
 
@@ -60,7 +61,10 @@ static void render_keys(const struct issuer *issuer, struct buffer *out)
     for (size_t i = 0; i < issuer->key_count; i++) {
         buffer_append_text(out, i > 0 ? ",{\"kid\":" : "{\"kid\":");
         buffer_append_json_string(out, slice_of(issuer->keys[i].kid));
-        buffer_printf(out, ",\"alg\":\"%s\"}", auth_jwt_guard_algorithm(issuer->keys[i].algorithm));
+        buffer_printf(out, ",\"alg\":\"%s\"", auth_jwt_guard_algorithm(issuer->keys[i].algorithm));
+        if (issuer->keys[i].until_s != 0)
+            buffer_printf(out, ",\"until\":%lld", (long long)issuer->keys[i].until_s);
+        buffer_append_char(out, '}');
     }
     buffer_append_char(out, ']');
 }
@@ -82,7 +86,17 @@ static void render_members(const struct issuer *issuer, struct buffer *out)
     auth_scopes_append(issuer->scopes, out);
     buffer_printf(out, ",\"max_lifetime_s\":%lld", (long long)issuer->max_lifetime_s);
     render_text("jwks_file", issuer->jwks_file, out);
+    render_text("jwks_url", issuer->jwks_url, out);
+    buffer_printf(out, ",\"jwks_refresh_s\":%lld,\"jwks_overlap_s\":%lld,\"jwks_fetched_at\":",
+                  (long long)issuer->jwks_refresh_s, (long long)issuer->jwks_overlap_s);
+    if (issuer->jwks_fetched_at_s != 0)
+        buffer_printf(out, "%lld", (long long)issuer->jwks_fetched_at_s);
+    else
+        buffer_append_text(out, "null");
     render_text("jwks_error", issuer->jwks_error, out);
+    render_text("admin_claim", issuer->admin_claim, out);
+    buffer_append_text(out, ",\"admins\":");
+    issuer_append_admins(issuer, out);
     render_keys(issuer, out);
     buffer_printf(out, ",\"created_at\":%lld,\"revision\":%lld", (long long)issuer->created_at_s,
                   (long long)issuer->revision);
@@ -126,6 +140,11 @@ static const struct admin_body_field known_fields[] = {
     {.name = "max_lifetime_s", .kind = ADMIN_BODY_NUMBER, .least = 1, .most = LIMIT_JWT_LIFETIME_S},
     {.name = "jwks", .kind = ADMIN_BODY_OBJECT},
     {.name = "jwks_file", .kind = ADMIN_BODY_TEXT, .most = LIMIT_NAME_BYTES - 1},
+    {.name = "jwks_url", .kind = ADMIN_BODY_TEXT, .most = LIMIT_JWKS_URL_BYTES - 1},
+    {.name = "jwks_refresh_s", .kind = ADMIN_BODY_NUMBER, .least = 1, .most = LIMIT_JWKS_REFRESH_S},
+    {.name = "jwks_overlap_s", .kind = ADMIN_BODY_NUMBER, .least = 0, .most = LIMIT_JWKS_OVERLAP_S},
+    {.name = "admin_claim", .kind = ADMIN_BODY_TEXT, .most = LIMIT_NAME_BYTES - 1},
+    {.name = "admins", .kind = ADMIN_BODY_PAIRS},
 };
 enum { FIELDS = sizeof known_fields / sizeof known_fields[0] };
 
@@ -142,7 +161,12 @@ static struct issuer_fields fields_given(const struct admin_body_field fields[FI
                                 .scopes = (uint32_t)fields[7].number,
                                 .max_lifetime_s = fields[8].number,
                                 .jwks = buffer_slice(&fields[9].json),
-                                .jwks_file = slice_of(fields[10].text)};
+                                .jwks_file = slice_of(fields[10].text),
+                                .jwks_url = slice_of(fields[11].text),
+                                .jwks_refresh_s = fields[12].number,
+                                .jwks_overlap_s = fields[13].number,
+                                .admin_claim = slice_of(fields[14].text),
+                                .admins = buffer_slice(&fields[15].json)};
     for (size_t i = 0; i < FIELDS; i++)
         out.given |= fields[i].is_given ? 1u << i : 0u;
     return out;
@@ -178,6 +202,8 @@ static enum status change_read(struct admin_call *call, bool is_new,
     TRY(admin_change_begin(call, &change, is_new ? &request : NULL));
     TRY(admin_body_read(call->body, fields, FIELDS));
     struct issuer_fields given = fields_given(fields);
+    if ((given.given & ISSUER_JWKS_URL) != 0 && given.jwks_url.length > 0)
+        TRY(key_fetch_check(given.jwks_url.bytes, call->admin->config->jwks_hosts));
     struct answer answer = {call, &change, &issuer};
     if (is_new) {
         change.answer = answer_make;

@@ -72,7 +72,7 @@ enum status admin_state_openapi(struct admin_call *call)
 
 enum status admin_state_metrics(struct admin_call *call)
 {
-    edge_metrics_look(call->admin->metrics, call->admin->ledger);
+    edge_metrics_look(call->admin->metrics, call->admin->ledger, call->admin->auth);
     metrics_render(call->admin->metrics->registry, &call->out);
     if (call->admin->probe != NULL)
         buffer_append_slice(&call->out, edge_probe_metrics(call->admin->probe));

@@ -18,15 +18,19 @@
 #include "config/base/mem.h"
 #include "gateway/http/phr.h"
 
-enum { HOST_BYTES = 256, PORT_BYTES = 8, HEADERS_MAX = 64, READ_BYTES = 16384 };
+enum { HOST_BYTES = 256, PORT_BYTES = 8, HEADERS_MAX = 64, READ_BYTES = 16384, LOOK_MS = 200 };
 
 struct cli_https {
     char host[HOST_BYTES]; /* without brackets */
     char port[PORT_BYTES];
     uint32_t timeout_ms;
+    size_t answer_bytes;
+    bool (*accepts)(const struct sockaddr *address);
+    const atomic_bool *is_over;
+    bool is_plain;
     SSL_CTX *context;
-    SSL *ssl; /* NULL = not connected */
-    int descriptor;
+    SSL *ssl;       /* NULL = not connected, or plain */
+    int descriptor; /* -1 = not connected */
     bool is_secure; /* the handshake is over */
     int64_t deadline_us;
     struct buffer input;
@@ -56,10 +60,13 @@ static enum status open_port(struct cli_https *https, struct slice port)
     return STATUS_OK;
 }
 
-static enum status open_url(struct cli_https *https, const char *url)
+static enum status open_url(struct cli_https *https, const char *url, bool may_be_plain)
 {
     struct slice rest = slice_of(url);
     struct slice scheme = SLICE("https://");
+    https->is_plain = may_be_plain && slice_starts_with(rest, SLICE("http://"));
+    if (https->is_plain)
+        scheme = SLICE("http://");
     if (!slice_starts_with(rest, scheme))
         FAIL_PARAM(STATUS_INVALID, "url", "the URL must begin with https://");
     rest = (struct slice){rest.bytes + scheme.length, rest.length - scheme.length};
@@ -80,7 +87,7 @@ static enum status open_url(struct cli_https *https, const char *url)
     }
     memcpy(https->host, rest.bytes + start, end - start);
     if (after == rest.length)
-        return open_port(https, SLICE("443"));
+        return open_port(https, https->is_plain ? SLICE("80") : SLICE("443"));
     if (rest.bytes[after] != ':')
         FAIL_PARAM(STATUS_INVALID, "url", "the URL is https://HOST:PORT and nothing more");
     return open_port(https, (struct slice){rest.bytes + after + 1, rest.length - after - 1});
@@ -132,9 +139,13 @@ enum status cli_https_open(struct cli_https **out, const struct cli_https_option
         FAIL(STATUS_NO_MEMORY, "no memory for a client");
     https->descriptor = -1;
     https->timeout_ms = options->timeout_ms;
-    buffer_init(&https->input, LIMIT_CLI_ANSWER_BYTES + LIMIT_HEAD_BYTES);
-    enum status status = open_url(https, options->url);
-    if (status == STATUS_OK)
+    https->answer_bytes =
+        options->answer_bytes != 0 ? options->answer_bytes : LIMIT_CLI_ANSWER_BYTES;
+    https->accepts = options->accepts;
+    https->is_over = options->is_over;
+    buffer_init(&https->input, https->answer_bytes + LIMIT_HEAD_BYTES);
+    enum status status = open_url(https, options->url, options->may_be_plain);
+    if (status == STATUS_OK && !https->is_plain)
         status = open_context(https, options->ca_file);
     if (status == STATUS_OK)
         status = open_own(https, options->cert_file, options->cert_key_file);
@@ -190,11 +201,16 @@ static enum status wait_ready(const struct cli_https *https, int descriptor, sho
 {
     for (;;) {
         int64_t left_us = https->deadline_us - clock_mono_us(clock_system());
+        if (https->is_over != NULL && atomic_load(https->is_over))
+            FAIL(STATUS_CANCELLED, "the call was given up");
         if (left_us <= 0)
             FAIL(STATUS_DEADLINE, "%s port %s did not answer within %u s", https->host, https->port,
                  (https->timeout_ms + 999) / 1000);
         struct pollfd entry = {.fd = descriptor, .events = events};
-        int ready = poll(&entry, 1, (int)(left_us / 1000 + 1));
+        int64_t wait_ms = left_us / 1000 + 1;
+        if (https->is_over != NULL && wait_ms > LOOK_MS)
+            wait_ms = LOOK_MS;
+        int ready = poll(&entry, 1, (int)wait_ms);
         if (ready > 0)
             return STATUS_OK;
         if (ready < 0 && errno != EINTR)
@@ -236,11 +252,13 @@ static enum status connect_socket(struct cli_https *https)
     int found = getaddrinfo(https->host, https->port, &hints, &list);
     if (found != 0)
         FAIL(STATUS_UNAVAILABLE, "the host %s is not known: %s", https->host, gai_strerror(found));
-    int error = ENOENT;
+    int error = EADDRNOTAVAIL;
     enum status status = STATUS_OK;
     for (const struct addrinfo *one = list; one != NULL && https->descriptor < 0;
-         one = one->ai_next)
-        TRY_OUT(connect_one(https, one, &error));
+         one = one->ai_next) {
+        if (https->accepts == NULL || https->accepts(one->ai_addr))
+            TRY_OUT(connect_one(https, one, &error));
+    }
     if (https->descriptor < 0)
         FAIL_OUT(STATUS_UNAVAILABLE, "nobody answers at %s port %s: %s", https->host, https->port,
                  strerror(error));
@@ -252,11 +270,11 @@ out:
 /* What went wrong in TLS, as a person can act on it. */
 static enum status tls_failed(const struct cli_https *https, const char *doing)
 {
-    long verdict = SSL_get_verify_result(https->ssl);
+    long verdict = https->is_plain ? X509_V_OK : SSL_get_verify_result(https->ssl);
     if (verdict != X509_V_OK)
         FAIL(STATUS_FORBIDDEN, "the certificate of %s port %s is not trusted: %s", https->host,
              https->port, X509_verify_cert_error_string(verdict));
-    if (!https->is_secure)
+    if (!https->is_plain && !https->is_secure)
         FAIL(STATUS_UNAVAILABLE, "what answers at %s port %s does not speak TLS", https->host,
              https->port);
     FAIL(STATUS_IO, "the connection to %s port %s ended %s", https->host, https->port, doing);
@@ -301,9 +319,27 @@ static enum status connect_tls(struct cli_https *https)
 
 /* --- one exchange --- */
 
+static enum status send_plain(struct cli_https *https, struct slice bytes)
+{
+    size_t at = 0;
+    while (at < bytes.length) {
+        ssize_t sent = send(https->descriptor, bytes.bytes + at, bytes.length - at, MSG_NOSIGNAL);
+        if (sent >= 0)
+            at += (size_t)sent;
+        else if (errno == EAGAIN || errno == EINTR)
+            TRY(wait_ready(https, https->descriptor, POLLOUT));
+        else
+            FAIL(STATUS_IO, "the connection to %s port %s ended while the request was sent",
+                 https->host, https->port);
+    }
+    return STATUS_OK;
+}
+
 static enum status send_all(struct cli_https *https, struct slice bytes)
 {
     size_t at = 0;
+    if (https->is_plain)
+        return send_plain(https, bytes);
     while (at < bytes.length) {
         size_t sent = 0;
         ERR_clear_error();
@@ -338,6 +374,21 @@ static enum status send_request(struct cli_https *https, const struct cli_https_
     return status;
 }
 
+static enum status read_plain(struct cli_https *https, char bytes[READ_BYTES], size_t *got,
+                              bool *is_end)
+{
+    ssize_t count;
+    while ((count = recv(https->descriptor, bytes, READ_BYTES, 0)) < 0) {
+        if (errno != EAGAIN && errno != EINTR)
+            FAIL(STATUS_IO, "the connection to %s port %s ended before the answer was complete",
+                 https->host, https->port);
+        TRY(wait_ready(https, https->descriptor, POLLIN));
+    }
+    *got = (size_t)count;
+    *is_end = count == 0;
+    return STATUS_OK;
+}
+
 /* Reads some more; *is_end when the server has closed in the proper way. */
 static enum status read_more(struct cli_https *https, bool *is_end)
 {
@@ -345,13 +396,19 @@ static enum status read_more(struct cli_https *https, bool *is_end)
     *is_end = false;
     for (;;) {
         size_t got = 0;
+        int result = 0;
         ERR_clear_error();
-        int result = SSL_read_ex(https->ssl, bytes, sizeof bytes, &got);
-        if (result == 1) {
+        if (https->is_plain)
+            TRY(read_plain(https, bytes, &got, is_end));
+        else
+            result = SSL_read_ex(https->ssl, bytes, sizeof bytes, &got);
+        if (*is_end)
+            return STATUS_OK;
+        if (got > 0) {
             buffer_append(&https->input, bytes, got);
             explicit_bzero(bytes, got);
             if (https->input.status != STATUS_OK)
-                FAIL(STATUS_PROTOCOL, "the answer is longer than %d bytes", LIMIT_CLI_ANSWER_BYTES);
+                FAIL(STATUS_PROTOCOL, "the answer is longer than %zu bytes", https->answer_bytes);
             return STATUS_OK;
         }
         if (SSL_get_error(https->ssl, result) == SSL_ERROR_ZERO_RETURN) {
@@ -397,12 +454,12 @@ static bool header_is_word(const struct phr_header *header)
     return true;
 }
 
-static enum status head_take(const struct phr_header *header, struct framing *framing,
+static enum status head_take(const struct phr_header *header, size_t most, struct framing *framing,
                              struct cli_https_answer *answer)
 {
     size_t number = 0;
     if (header_is(header, "content-length")) {
-        if (framing->has_length || !header_number(header, LIMIT_CLI_ANSWER_BYTES, &number))
+        if (framing->has_length || !header_number(header, most, &number))
             FAIL(STATUS_PROTOCOL, "the answer's length cannot be right");
         framing->has_length = true;
         framing->length = number;
@@ -455,7 +512,7 @@ static enum status read_head(struct cli_https *https, struct framing *framing,
         }
         *framing = (struct framing){.is_last = minor == 0};
         for (size_t i = 0; i < count; i++)
-            TRY(head_take(&headers[i], framing, answer));
+            TRY(head_take(&headers[i], https->answer_bytes, framing, answer));
         buffer_consume(input, (size_t)parsed);
         if (answer->code == 101)
             FAIL(STATUS_PROTOCOL, "the server wants to speak another protocol");
@@ -493,7 +550,7 @@ static enum status read_chunked(struct cli_https *https, struct cli_https_answer
             FAIL(STATUS_PROTOCOL, "the answer's chunks are malformed");
         buffer_append(&answer->body, https->input.bytes, length);
         if (answer->body.status != STATUS_OK)
-            FAIL(STATUS_PROTOCOL, "the answer is longer than %d bytes", LIMIT_CLI_ANSWER_BYTES);
+            FAIL(STATUS_PROTOCOL, "the answer is longer than %zu bytes", https->answer_bytes);
         if (left >= 0) {
             /* The decoder has moved what is left behind the decoded bytes. */
             https->input.length = length + (size_t)left;
@@ -511,9 +568,10 @@ static enum status read_chunked(struct cli_https *https, struct cli_https_answer
 static enum status exchange(struct cli_https *https, const struct cli_https_request *request,
                             struct cli_https_answer *answer)
 {
-    if (https->ssl == NULL) {
+    if (https->descriptor < 0) {
         TRY(connect_socket(https));
-        TRY(connect_tls(https));
+        if (!https->is_plain)
+            TRY(connect_tls(https));
     }
     struct framing framing;
     TRY(send_request(https, request));

@@ -3,15 +3,17 @@
  * Owns:     the connection, kept between calls; OpenSSL's context. libcurl would do the same and
  *           bring a dozen libraries into every process of the server; this is four small steps.
  * Thread:   one at a time.
- * Cost:     an answer is held whole, up to LIMIT_CLI_ANSWER_BYTES.
- * Not here: keys, JSON, trying again (cli_api).
+ * Cost:     an answer is held whole, up to answer_bytes.
+ * Not here: keys, JSON, trying again (cli_api); which servers keys come from (key_fetch).
  *
  *   connect ─ TLS 1.2+, certificate and name verified ─ HTTP/1.1: request ─ head ─ body
  */
 #pragma once
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/socket.h>
 
 #include "config/base/limits.h"
 #include "config/base/slice.h"
@@ -24,6 +26,11 @@ struct cli_https_options {
     const char *cert_file; /* PEM, the client's own and those above it; NULL = none */
     const char *cert_key_file;
     uint32_t timeout_ms; /* of a whole call, connecting included; not of looking the name up */
+    bool may_be_plain;   /* "http://" is taken too: the caller knows that nobody can listen */
+    size_t answer_bytes; /* of an answer at most; 0 = LIMIT_CLI_ANSWER_BYTES */
+    /* Whether an address that the name stands for may be connected to; NULL = any. */
+    bool (*accepts)(const struct sockaddr *address);
+    const atomic_bool *is_over; /* set by another thread: the call ends within 200 ms; or NULL */
 };
 
 struct cli_https_request {
@@ -54,6 +61,7 @@ void cli_https_answer_deinit(struct cli_https_answer *answer);
  *   FORBIDDEN    the server's certificate is not trusted or for another name
  *   IO           the connection ended before the answer was complete: it may or may not have acted
  *   DEADLINE     timeout_ms passed: the same
- *   PROTOCOL     what came is no HTTP, or longer than LIMIT_CLI_ANSWER_BYTES */
+ *   CANCELLED    is_over was set: the same
+ *   PROTOCOL     what came is no HTTP, or longer than answer_bytes */
 enum status cli_https_call(struct cli_https *https, const struct cli_https_request *request,
                            struct cli_https_answer *answer);

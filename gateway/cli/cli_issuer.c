@@ -21,7 +21,9 @@ static const struct cli_print_column columns[] = {
     {"SCOPES", "scopes", CLI_PRINT_WORDS, true},
     {"LIFETIME S", "max_lifetime_s", CLI_PRINT_NUMBER, true},
     {"JWKS FILE", "jwks_file", CLI_PRINT_TEXT, false},
+    {"JWKS URL", "jwks_url", CLI_PRINT_TEXT, false},
     {"JWKS ERROR", "jwks_error", CLI_PRINT_TEXT, false},
+    {"ADMIN CLAIM", "admin_claim", CLI_PRINT_TEXT, false},
 };
 enum { COLUMNS_LIST = 5, COLUMNS = sizeof columns / sizeof columns[0] };
 

@@ -17,6 +17,7 @@
 #include "gateway/admin/admin.h"
 #include "gateway/edge/edge_forward.h"
 #include "gateway/edge/edge_job.h"
+#include "gateway/edge/edge_keys.h"
 #include "gateway/edge/edge_memory.h"
 #include "gateway/edge/edge_probe.h"
 #include "gateway/edge/edge_prompts.h"
@@ -304,8 +305,8 @@ static enum status open_listeners(struct run *run)
     admin.tls = edge->admin_tls;
     admin.body_bytes_max = LIMIT_ADMIN_BODY_BYTES;
     admin.unfinished_bytes_max = LIMIT_ADMIN_UNFINISHED_BYTES;
-    admin.handler = admin_handle;
-    admin.context = &run->admin;
+    admin.handler = edge_proof_handle;
+    admin.context = edge->admin_proof;
     return open_listener(&edge->admin_listener, run->options->admin_descriptor,
                          config->admin_listen, run->admin_address, admin);
 }
@@ -401,7 +402,9 @@ static enum status run_open(struct run *run)
     TRY(open_tls(run));
     TRY(open_upstream(edge, run->options->engine_user));
     TRY(loop_worker_create(&edge->scanner, edge->loop, LIMIT_BODIES_SCANNED));
-    TRY(edge_proof_create(&edge->proof, edge, edge_forward_handle));
+    TRY(edge_proof_create(&edge->proof, edge, edge_forward_handle, edge));
+    TRY(edge_proof_create(&edge->admin_proof, edge, admin_handle, &run->admin));
+    TRY(edge_keys_create(&edge->keys, edge));
     TRY(edge_memory_create(&edge->memory, edge->loop, (size_t)edge->config->memory_limit,
                            &edge->metrics));
     run->admin = (struct admin){.config = edge->config,
@@ -437,7 +440,9 @@ static void run_close(struct run *run)
         listener_close(edge->public_listener);
     if (edge->admin_listener != NULL)
         listener_close(edge->admin_listener);
+    edge_keys_destroy(edge->keys);
     edge_proof_destroy(edge->proof);
+    edge_proof_destroy(edge->admin_proof);
     loop_worker_destroy(edge->scanner);
     edge_forward_free_all(edge);
     edge_memory_destroy(edge->memory);

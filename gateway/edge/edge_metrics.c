@@ -91,6 +91,30 @@ static void init_quotas(struct edge_metrics *metrics)
     }
 }
 
+/* Who was not let in, and issuers' keys. */
+static void init_identity(struct edge_metrics *metrics)
+{
+    static const char *const results[2] = {"failed", "ok"};
+    char labels[80];
+    for (int i = 1; i < AUTH_REFUSALS; i++) { /* 0 is none */
+        snprintf(labels, sizeof labels, "method=\"%s\",reason=\"%s\"",
+                 auth_refusals_method((enum auth_refusal)i),
+                 auth_refusals_word((enum auth_refusal)i));
+        metrics->auth_refusals[i] =
+            init_plain(metrics, METRIC_COUNTER, "banyan_auth_refusals_total", labels,
+                       "Requests whose key or token did not open what they asked for.");
+    }
+    for (int i = 0; i < 2; i++) {
+        snprintf(labels, sizeof labels, "result=\"%s\"", results[i]);
+        metrics->key_fetches[i] =
+            init_plain(metrics, METRIC_COUNTER, "banyan_issuer_key_fetches_total", labels,
+                       "Key sets of issuers that were asked for at their URLs.");
+    }
+    metrics->keys_failing = init_plain(
+        metrics, METRIC_GAUGE, "banyan_issuers_failing", "",
+        "Issuers whose keys could not be fetched the last time; the last good ones stay.");
+}
+
 enum status edge_metrics_init(struct edge_metrics *metrics)
 {
     *metrics = (struct edge_metrics){0};
@@ -134,6 +158,7 @@ enum status edge_metrics_init(struct edge_metrics *metrics)
                                        "Requests at the engine or waiting for their ledger row.");
     init_waiting(metrics);
     init_quotas(metrics);
+    init_identity(metrics);
     return STATUS_OK;
 }
 
@@ -149,7 +174,7 @@ static void look_counter(struct metric *metric, uint64_t now)
     metric_add(metric, (int64_t)now - (int64_t)metric_value(metric));
 }
 
-void edge_metrics_look(struct edge_metrics *metrics, struct ledger *ledger)
+void edge_metrics_look(struct edge_metrics *metrics, struct ledger *ledger, const struct auth *auth)
 {
     struct ledger_totals totals;
     ledger_totals(ledger, &totals);
@@ -158,6 +183,8 @@ void edge_metrics_look(struct edge_metrics *metrics, struct ledger *ledger)
     metric_set(metrics->ledger_kept_since, (double)(totals.kept_since_us / 1000000));
     look_counter(metrics->ledger_deleted, totals.deleted);
     look_counter(metrics->log_dropped, log_dropped());
+    for (int i = 1; i < AUTH_REFUSALS && auth != NULL; i++)
+        look_counter(metrics->auth_refusals[i], auth_refused_count(auth, (enum auth_refusal)i));
     metric_set(metrics->heap_bytes, (double)edge_memory_heap_bytes());
 }
 

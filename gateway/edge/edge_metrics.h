@@ -7,6 +7,7 @@
  */
 #pragma once
 
+#include "auth/auth_refusals.h"
 #include "auth/quota_limits.h"
 #include "config/base/metrics.h"
 #include "config/base/service_class.h"
@@ -66,7 +67,10 @@ struct edge_metrics {
     struct metric *rows_replayed;
     struct metric *rows_awaited;
     struct metric *readers_paused;
-    struct metric *cancelled[EDGE_CANCEL_COUNT];   /* {reason} */
+    struct metric *cancelled[EDGE_CANCEL_COUNT]; /* {reason} */
+    struct metric *key_fetches[2];               /* {result}: failed, ok */
+    struct metric *keys_failing;
+    struct metric *auth_refusals[AUTH_REFUSALS];   /* {method,reason} */
     struct metric *quota_denials[QUOTA_LIMITS][2]; /* {limit,mode}: enforce, shadow */
     struct metric *quota_stops[QUOTA_LIMITS];      /* {limit} */
     struct metric *quota_lowered[QUOTA_LIMITS];    /* … */
@@ -74,9 +78,11 @@ struct edge_metrics {
 
 enum status edge_metrics_init(struct edge_metrics *metrics);
 void edge_metrics_deinit(struct edge_metrics *metrics);
-/* What is only known when somebody asks: the ledger's state, lines dropped, the heap. */
+/* What is only known when somebody asks: the ledger's state, who was refused, lines dropped, the
+ * heap. `auth` may be NULL. */
 struct ledger;
-void edge_metrics_look(struct edge_metrics *metrics, struct ledger *ledger);
+void edge_metrics_look(struct edge_metrics *metrics, struct ledger *ledger,
+                       const struct auth *auth);
 /* One request is over: counts it by route (a text that stays where it is) and code, and its time.
  * The loop's thread. */
 void edge_metrics_request(struct edge_metrics *metrics, const char *route, int code,

@@ -5,11 +5,15 @@
 #include "config/base/mem.h"
 #include "gateway/edge/edge_access.h"
 #include "gateway/edge/edge_credential.h"
+#include "gateway/edge/edge_keys.h"
 #include "gateway/http/failure_guard.h"
 #include "gateway/http/http_error.h"
 #include "gateway/http/loop_worker.h"
 
-enum { FAILURES_A_SECOND = 10 };
+enum {
+    FAILURES_A_SECOND = 10,
+    PARKED_US = 3 * LIMIT_JWKS_FETCH_MS * 1000, /* others may be fetched first */
+};
 
 /* A request whose token is with the thread. */
 struct proof_check {
@@ -20,7 +24,10 @@ struct proof_check {
     struct http_request *request; /* NULL once gone */
     struct edge_access access;
     char peer[64];
-    bool is_failed;
+    enum status status; /* what auth_check said */
+    bool is_patient;    /* it may be parked */
+    bool is_parked;     /* its issuer's keys are being fetched */
+    int64_t give_up_us; /* then it is judged by the keys that are there */
     size_t length;
     char token[]; /* a copy: the client may leave meanwhile */
 };
@@ -28,13 +35,16 @@ struct proof_check {
 struct edge_proof {
     struct edge *edge;
     void (*handler)(struct http_request *request, void *context);
+    void *context;
     struct loop_worker *worker;
     struct failure_guard *guard;
-    struct proof_check *checks; /* all that are with the thread */
+    struct proof_check *checks; /* all that are with the thread, or parked */
+    uint32_t parked;
 };
 
 enum status edge_proof_create(struct edge_proof **out, struct edge *edge,
-                              void (*handler)(struct http_request *request, void *context))
+                              void (*handler)(struct http_request *request, void *context),
+                              void *context)
 {
     *out = NULL;
     struct edge_proof *proof = mem_zalloc(1, sizeof *proof);
@@ -46,6 +56,7 @@ enum status edge_proof_create(struct edge_proof **out, struct edge *edge,
     }
     proof->edge = edge;
     proof->handler = handler;
+    proof->context = context;
     enum status status = loop_worker_create(&proof->worker, edge->loop, LIMIT_TOKEN_CHECKS);
     if (status == STATUS_OK)
         *out = proof;
@@ -81,8 +92,8 @@ void edge_proof_destroy(struct edge_proof *proof)
 static void check_work(struct loop_worker_task *task)
 {
     struct proof_check *check = (struct proof_check *)task;
-    check->is_failed = auth_check(check->proof->edge->auth,
-                                  (struct slice){check->token, check->length}) != STATUS_OK;
+    check->status = auth_check(check->proof->edge->auth,
+                               (struct slice){check->token, check->length}, check->is_patient);
 }
 
 static void check_gone(void *context, bool is_early)
@@ -92,15 +103,14 @@ static void check_gone(void *context, bool is_early)
     check->request = NULL;
 }
 
-static void check_done(struct loop_worker_task *task)
+static void check_over(struct proof_check *check)
 {
-    struct proof_check *check = (struct proof_check *)task;
     struct edge_proof *proof = check->proof;
     struct edge *edge = proof->edge;
     struct http_request *request = check->request;
     int64_t now_us = loop_now_us(edge->loop);
     bool is_first = false;
-    if (check->is_failed)
+    if (check->status == STATUS_KEY_INVALID)
         (void)failure_guard_fail(proof->guard, slice_of(check->peer), now_us, &is_first);
     if (request == NULL) {
         check->access.code = 499;
@@ -110,7 +120,44 @@ static void check_done(struct loop_worker_task *task)
     }
     check_free(check);
     if (request != NULL)
-        proof->handler(request, edge);
+        proof->handler(request, proof->context);
+}
+
+static void check_done(struct loop_worker_task *task)
+{
+    struct proof_check *check = (struct proof_check *)task;
+    struct edge_proof *proof = check->proof;
+    bool is_waiting = check->status == STATUS_BUSY && check->request != NULL;
+    if (!is_waiting) {
+        check_over(check);
+        return;
+    }
+    check->is_parked = true;
+    proof->parked++;
+    edge_keys_wake(proof->edge->keys);
+}
+
+/* Those that find no room in the queue now stay parked until the next time. */
+void edge_proof_keys_came(struct edge_proof *proof)
+{
+    int64_t now_us = loop_now_us(proof->edge->loop);
+    for (struct proof_check *check = proof->checks, *next; check != NULL; check = next) {
+        next = check->next;
+        if (!check->is_parked)
+            continue;
+        check->is_patient = check->request != NULL && now_us < check->give_up_us;
+        if (loop_worker_submit(proof->worker, &check->task) != STATUS_OK)
+            continue;
+        check->is_parked = false;
+        proof->parked--;
+    }
+}
+
+static enum status check_refuse(struct edge_proof *proof, enum auth_refusal refusal,
+                                enum status status, const char *message)
+{
+    auth_refused(proof->edge->auth, refusal);
+    FAIL(status, "%s", message);
 }
 
 static enum status check_start(struct edge_proof *proof, struct http_request *request,
@@ -118,7 +165,8 @@ static enum status check_start(struct edge_proof *proof, struct http_request *re
                                const char *peer)
 {
     if (failure_guard_is_over(proof->guard, slice_of(peer), loop_now_us(proof->edge->loop)))
-        FAIL(STATUS_TOO_MANY, "Too many bad tokens came from this address; try again later.");
+        return check_refuse(proof, AUTH_REFUSAL_FLOOD, STATUS_TOO_MANY,
+                            "Too many bad tokens came from this address; try again later.");
     struct proof_check *check = mem_zalloc(1, sizeof *check + token.length);
     if (check == NULL)
         FAIL(STATUS_NO_MEMORY, "no memory to check a token");
@@ -127,6 +175,8 @@ static enum status check_start(struct edge_proof *proof, struct http_request *re
                                   .next = proof->checks,
                                   .request = request,
                                   .access = *access,
+                                  .is_patient = proof->parked < LIMIT_TOKENS_PARKED,
+                                  .give_up_us = loop_now_us(proof->edge->loop) + PARKED_US,
                                   .length = token.length};
     memcpy(check->token, token.bytes, token.length);
     memcpy(check->peer, peer, sizeof check->peer);
@@ -135,7 +185,8 @@ static enum status check_start(struct edge_proof *proof, struct http_request *re
     proof->checks = check;
     if (loop_worker_submit(proof->worker, &check->task) != STATUS_OK) {
         check_free(check);
-        FAIL(STATUS_UNAVAILABLE, "Too many tokens wait to be checked; try again shortly.");
+        return check_refuse(proof, AUTH_REFUSAL_QUEUE, STATUS_UNAVAILABLE,
+                            "Too many tokens wait to be checked; try again shortly.");
     }
     http_on_gone(request, check_gone, check);
     return STATUS_OK;
@@ -150,7 +201,7 @@ void edge_proof_handle(struct http_request *request, void *context)
     char peer[64];
     if (edge_credential_read(request, &token) != STATUS_OK ||
         !auth_wants_check(edge->auth, token)) {
-        proof->handler(request, edge); /* it says what is wrong */
+        proof->handler(request, proof->context); /* it says what is wrong */
         return;
     }
     edge_access_begin(&access, request, "other");

@@ -2,9 +2,11 @@
  *
  *   request ─► token that nobody knows? ─ no ─► handler
  *                 └ yes ─► queue ─► thread: auth_check ─► handler, which finds it known
+ *                            │                 └ its key is being fetched: parked, then again
  *                            └ full, or the address failed too often: 503, 429
  *
- * Owns:     the thread, and copies of the tokens that wait (at most LIMIT_TOKEN_CHECKS).
+ * Owns:     the thread, and copies of the tokens that wait (at most LIMIT_TOKEN_CHECKS in the queue
+ *           and LIMIT_TOKENS_PARKED beside it).
  * Thread:   the loop's.
  * Cost:     nothing for an API key; for a token that is known one HMAC over it.
  * Not here: what a token proves (auth), what a request may do (edge_forward).
@@ -16,11 +18,15 @@
 #include "gateway/edge/edge_state.h"
 #include "gateway/http/request.h"
 
-/* `handler` is called with the edge, at once or when the credential is known. */
+/* `handler` is called with `context`, at once or when the credential is known. */
 enum status edge_proof_create(struct edge_proof **out, struct edge *edge,
-                              void (*handler)(struct http_request *request, void *context));
+                              void (*handler)(struct http_request *request, void *context),
+                              void *context);
 /* Behind the listeners: no request is there any more. NULL is fine. */
 void edge_proof_destroy(struct edge_proof *proof);
 
 /* A listener's handler; `context` is the proof. */
 void edge_proof_handle(struct http_request *request, void *context);
+
+/* Keys have been fetched, or could not be: what is parked is checked again. */
+void edge_proof_keys_came(struct edge_proof *proof);

@@ -21,6 +21,7 @@
 #include "gateway/upstream/http1_client.h"
 
 struct edge_job;
+struct edge_keys;
 struct edge_memory;
 struct edge_probe;
 struct edge_prompts;
@@ -46,7 +47,9 @@ struct edge {
     struct edge_prompts *prompts;
     struct edge_wait *wait;
     struct edge_memory *memory;
-    struct edge_proof *proof;
+    struct edge_proof *proof;       /* of the public listener */
+    struct edge_proof *admin_proof; /* of the other */
+    struct edge_keys *keys;
     struct loop_worker *scanner; /* checks large bodies */
     struct forward_scan *scans;  /* all that are with it */
     struct edge_replay *replay;

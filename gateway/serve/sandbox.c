@@ -94,7 +94,8 @@ enum {
 #define LANDLOCK_TRUNCATE    (UINT64_C(1) << 14) /* ABI 3 */
 #define LANDLOCK_IOCTL_DEV   (UINT64_C(1) << 15) /* ABI 5 */
 #define LANDLOCK_TCP         UINT64_C(3)         /* bind and connect, ABI 4 */
-#define LANDLOCK_SCOPES      UINT64_C(3)         /* abstract sockets and signals, ABI 6 */
+#define LANDLOCK_CONNECT     UINT64_C(2)
+#define LANDLOCK_SCOPES      UINT64_C(3) /* abstract sockets and signals, ABI 6 */
 #define LANDLOCK_READ        (LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR)
 #define LANDLOCK_WRITE                                                                             \
     (LANDLOCK_READ | LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_REMOVE_FILE |              \
@@ -125,7 +126,25 @@ static enum status files_allow(int rules, const struct landlock_rules *all,
     return STATUS_OK;
 }
 
-enum status sandbox_files(const struct sandbox_place *places, size_t count)
+/* Debian 12's header does not have rules of ports. */
+struct landlock_port {
+    uint64_t allowed_access;
+    uint64_t port;
+};
+enum { LANDLOCK_RULE_PORT = 2 };
+
+static enum status files_allow_ports(int rules, const struct sandbox_network *network)
+{
+    for (size_t i = 0; i < network->count; i++) {
+        struct landlock_port rule = {LANDLOCK_CONNECT, network->ports[i]};
+        if (syscall(SYS_landlock_add_rule, rules, LANDLOCK_RULE_PORT, &rule, 0) != 0)
+            FAIL(STATUS_IO, "a port of the sandbox: %s", strerrordesc_np(errno));
+    }
+    return STATUS_OK;
+}
+
+enum status sandbox_files(const struct sandbox_place *places, size_t count,
+                          const struct sandbox_network *network)
 {
     int version = sandbox_landlock();
     if (version == 0)
@@ -152,6 +171,8 @@ enum status sandbox_files(const struct sandbox_place *places, size_t count)
     enum status status = STATUS_OK;
     for (size_t i = 0; i < count && status == STATUS_OK; i++)
         status = files_allow(rules, &all, &places[i]);
+    if (status == STATUS_OK && all.network != 0)
+        status = files_allow_ports(rules, network);
     if (status == STATUS_OK && syscall(SYS_landlock_restrict_self, rules, 0) != 0)
         status = status_fail(STATUS_UNSUPPORTED, __FILE__, __LINE__, NULL, "Landlock: %s",
                              strerrordesc_np(errno));
@@ -258,6 +279,21 @@ static void calls_judge(struct calls *calls, uint32_t number, uint32_t argument,
     calls_return(calls, SECCOMP_RET_ALLOW);
 }
 
+/* A socket's family is AF_UNIX, or one of the internet's. Several values, hence not calls_judge. */
+static void calls_judge_socket(struct calls *calls, bool has_network)
+{
+    uint8_t more = has_network ? 2 : 0;
+    calls_add(calls, BPF_JMP | BPF_JEQ | BPF_K, SYS_socket, 0, (uint8_t)(4 + more));
+    calls_load(calls, CALLS_ARGUMENT);
+    if (has_network) {
+        calls_add(calls, BPF_JMP | BPF_JEQ | BPF_K, AF_INET, 3, 0);
+        calls_add(calls, BPF_JMP | BPF_JEQ | BPF_K, AF_INET6, 2, 0);
+    }
+    calls_add(calls, BPF_JMP | BPF_JEQ | BPF_K, AF_UNIX, 1, 0);
+    calls_return(calls, CALLS_REFUSE(EPERM));
+    calls_return(calls, SECCOMP_RET_ALLOW);
+}
+
 /* The terminal that a process was started from would run what is put into its input: TIOCSTI,
  * TIOCLINUX. Two values of one argument, hence not calls_judge. */
 static void calls_judge_ioctl(struct calls *calls)
@@ -270,7 +306,7 @@ static void calls_judge_ioctl(struct calls *calls)
     calls_return(calls, SECCOMP_RET_ALLOW);
 }
 
-enum status sandbox_calls(bool is_edge)
+enum status sandbox_calls(bool is_edge, bool has_network)
 {
     struct calls calls = {.count = 0};
     calls_load(&calls, offsetof(struct seccomp_data, arch));
@@ -292,7 +328,7 @@ enum status sandbox_calls(bool is_edge)
     calls_judge(&calls, SYS_tgkill, 0, BPF_JEQ, (uint32_t)getpid());
     /* Of itself alone: a limit of CPU time on the other half would be a signal to it. */
     calls_judge(&calls, SYS_prlimit64, 0, BPF_JEQ, 0);
-    calls_judge(&calls, SYS_socket, 0, BPF_JEQ, AF_UNIX);
+    calls_judge_socket(&calls, has_network);
     calls_judge_ioctl(&calls);
     calls_return(&calls, SECCOMP_RET_ALLOW);
     struct sock_fprog program = {.len = calls.count, .filter = calls.code};
@@ -303,9 +339,10 @@ enum status sandbox_calls(bool is_edge)
 
 #else
 
-enum status sandbox_calls(bool is_edge)
+enum status sandbox_calls(bool is_edge, bool has_network)
 {
     (void)is_edge;
+    (void)has_network;
     FAIL(STATUS_UNSUPPORTED, "no filter of system calls for this processor");
 }
 

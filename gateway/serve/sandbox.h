@@ -8,13 +8,16 @@
  *
  *   sandbox_process   always           no new privileges, not dumpable, no core file
  *   sandbox_user      started as root  user, group, no others, no capability
- *   sandbox_files     Landlock         no file but beneath the places; ABI 4: no TCP;
+ *   sandbox_files     Landlock         no file but beneath the places; ABI 4: no TCP but to the
+ *                                      network's ports;
  *                                      ABI 6: no signal and no abstract socket to others
  *   sandbox_calls     seccomp          no exec, no fork, no ptrace, no mount, no foreign signal, no
- *                                      socket (or only Unix sockets), no change of a file's mode
+ *                                      socket (or only Unix sockets, and the network's), no change
+ *                                      of a file's mode
  */
 #pragma once
 
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "config/base/status.h"
@@ -48,14 +51,24 @@ struct sandbox_place {
     bool is_writable; /* made, changed, removed; otherwise read alone */
 };
 
+/* Where a process may connect to over TCP: ports, whatever the address; names are asked for by UDP,
+ * which Landlock does not know. None: no network. */
+enum { SANDBOX_PORTS = 16 };
+struct sandbox_network {
+    uint16_t ports[SANDBOX_PORTS];
+    size_t count;
+};
+
 /* Nothing but the places can be opened by path from here on; what is open already stays open.
  * UNSUPPORTED where the kernel has no Landlock. */
-enum status sandbox_files(const struct sandbox_place *places, size_t count);
+enum status sandbox_files(const struct sandbox_place *places, size_t count,
+                          const struct sandbox_network *network);
 
 /* System calls that neither half needs are answered with EPERM. The edge may make and connect
- * sockets of AF_UNIX and set its files' modes; the engine may do neither. UNSUPPORTED where there
- * is no filter for this processor, or none in the kernel. */
-enum status sandbox_calls(bool is_edge);
+ * sockets of AF_UNIX and set its files' modes; the engine may do neither. With `has_network` it may
+ * make sockets of AF_INET and AF_INET6 too. UNSUPPORTED where there is no filter for this
+ * processor, or none in the kernel. */
+enum status sandbox_calls(bool is_edge, bool has_network);
 
 /* The engine is what the kernel should end first when memory runs out: its death costs answers,
  * the edge's death costs connections. Before sandbox_files. */

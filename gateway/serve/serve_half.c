@@ -17,6 +17,7 @@
 #include "gateway/engine_http/engine_http.h"
 #include "gateway/http/listener.h"
 #include "gateway/serve/sandbox.h"
+#include "gateway/upstream/key_fetch.h"
 
 enum {
     PATH_BYTES = 1024,
@@ -86,7 +87,7 @@ static void confine_load_unwinder(void)
 }
 
 static enum status confine(const struct serve_half_options *options, struct places *places,
-                           bool is_edge)
+                           const struct sandbox_network *network, bool is_edge)
 {
     const struct rights *rights = options->rights;
     if (!rights->is_on)
@@ -94,8 +95,8 @@ static enum status confine(const struct serve_half_options *options, struct plac
     if (SANDBOX_IS_SANITIZED)
         places_add(places, "/proc", true); /* maps and threads */
     if (rights->landlock > 0)
-        TRY(sandbox_files(places->places, places->count));
-    enum status status = sandbox_calls(is_edge);
+        TRY(sandbox_files(places->places, places->count, network));
+    enum status status = sandbox_calls(is_edge, network->count > 0);
     if (status == STATUS_OK || rights->is_required)
         return status;
     log_failure(LOG_WARN, "system_calls_unfiltered");
@@ -103,14 +104,15 @@ static enum status confine(const struct serve_half_options *options, struct plac
 }
 
 static enum status serve_half_confine(const struct serve_half_options *options,
-                                      struct places *places, bool is_edge)
+                                      struct places *places, const struct sandbox_network *network,
+                                      bool is_edge)
 {
     const struct rights *rights = options->rights;
     confine_load_unwinder();
     enum status status = confine_user(options, is_edge ? rights->edge_user : rights->engine_user,
                                       is_edge ? rights->edge_group : rights->engine_group);
     if (status == STATUS_OK)
-        status = confine(options, places, is_edge);
+        status = confine(options, places, network, is_edge);
     places_close(places);
     if (status == STATUS_OK)
         LOG(LOG_INFO, "confined", LOG_TEXT("sandbox", rights->sandbox),
@@ -123,10 +125,11 @@ static enum status serve_half_confine(const struct serve_half_options *options,
 enum status serve_half_confine_engine(const struct serve_half_options *options, int state)
 {
     struct places places = {.count = 0};
+    const struct sandbox_network none = {.count = 0};
     char path[32];
     snprintf(path, sizeof path, "/proc/self/fd/%d", state);
     places_add(&places, path, true);
-    return serve_half_confine(options, &places, false);
+    return serve_half_confine(options, &places, &none, false);
 }
 
 /* One engine a state directory. The descriptor is kept open: the lock goes with the process. */
@@ -232,6 +235,23 @@ static enum status edge_listen(const char *address, int *descriptor)
     return *descriptor >= 0 ? STATUS_OK : listener_bind_tcp(descriptor, address, NULL, 0);
 }
 
+/* What the edge may connect to beside the engine: hosts of issuers' keys, by their ports, and what
+ * looks names up (port 53 for answers that are too long for UDP). */
+static enum status edge_network(const struct config *config, struct places *places,
+                                struct sandbox_network *out)
+{
+    static const char *const resolver[] = {"/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf",
+                                           "/etc/host.conf", "/etc/gai.conf"};
+    TRY(key_fetch_ports(config->jwks_hosts, out->ports, SANDBOX_PORTS - 1, &out->count));
+    if (out->count == 0)
+        return STATUS_OK;
+    out->ports[out->count++] = 53;
+    for (size_t i = 0; i < sizeof resolver / sizeof resolver[0]; i++)
+        places_add(places, resolver[i], false);
+    places_add_folder_of(places, config->jwks_ca, false);
+    return STATUS_OK;
+}
+
 enum status serve_half_run_edge(const struct serve_half_options *options)
 {
     const struct rights *rights = options->rights;
@@ -249,8 +269,10 @@ enum status serve_half_run_edge(const struct serve_half_options *options)
     TRY(edge_listen(options->config->listen, &edge.public_descriptor));
     TRY(edge_listen(options->config->admin_listen, &edge.admin_descriptor));
     struct places places = {.count = 0};
+    struct sandbox_network network = {.count = 0};
     edge_add_places(&places, options->config);
-    TRY(serve_half_confine(options, &places, true));
+    TRY(edge_network(options->config, &places, &network));
+    TRY(serve_half_confine(options, &places, &network, true));
     return edge_run(&edge);
 }
 

@@ -8,6 +8,7 @@ import base64
 import hashlib
 import hmac
 import json
+import re
 import threading
 import time
 
@@ -16,12 +17,20 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
-from conftest import wait_until
+from conftest import ROOT, wait_until
 
 ISS = "https://issuer.example"
 AUD = "banyan"
 ALGORITHMS = ["RS256", "PS256", "ES256", "EdDSA", "HS256"]
 SECRET = b"a secret of the issuer's own that nobody else may ever read"
+
+
+def refusals(server):
+    """{reason: count} of banyan_auth_refusals_total for tokens."""
+    with server.admin() as admin:
+        text = admin.get("/metrics").text
+    found = re.findall(r'^banyan_auth_refusals_total\{method="token",reason="(\w+)"\} (\d+)$', text, re.M)
+    return {reason: int(count) for reason, count in found}
 
 
 def encode(data):
@@ -96,14 +105,30 @@ def ask(server, token):
         return client.get("/v1/me")
 
 
+# The sentences of auth/auth_jwt_reasons.def and the words that log and metric have for them.
+WORDS = {
+    text: word
+    for word, text in re.findall(
+        r'^AUTH_JWT_REASON\(\w+, "(\w+)", "(.*)"\)$',
+        (ROOT / "auth/auth_jwt_reasons.def").read_text(), re.M,
+    )
+}  # fmt: skip
+
+
 def refused(server, token, words):
-    """Twice: when it is checked, and from what is remembered. The answer names the reason."""
+    """Twice: when it is checked, and from what is remembered. The answer names the reason, and the
+    metric counts that one and no other."""
+    reason = next(word for text, word in WORDS.items() if words in text)
+    before = refusals(server)
     for _ in range(2):
         answer = ask(server, token)
         assert answer.status_code == 401, answer.text
         error = answer.json()["error"]
         assert error["code"] == "invalid_api_key" and words in error["message"], (words, error)
         assert answer.headers["www-authenticate"] == "Bearer"
+    after = refusals(server)
+    more = {name: after[name] - before[name] for name in after if after[name] != before[name]}
+    assert more == {reason: 2}, (words, more)
     time.sleep(0.1)  # an address may fail ten times a second for as long as it likes
 
 
@@ -246,10 +271,78 @@ def test_attacks_on_the_claims(server, issuer):
     refused(server, signed(b'{"a":"\xff"}'), "claims are not one JSON object")
 
 
-def test_a_token_never_opens_the_config_api(server, issuer):
-    with server.http(issuer.token(), server.admin_url) as client:
+def test_a_token_opens_the_config_api_by_a_rule_alone(server, issuer):
+    with server.http(issuer.token(groups="ops"), server.admin_url) as client:
         answer = client.get("/admin/v1/tenants")
     assert answer.status_code == 401 and "config API" in answer.json()["error"]["message"]
+
+
+def test_admins_by_token(server):
+    """An issuer's rule says which scopes a claim's words have: those and no other, whatever else the
+    token says, by no way; and they end with the rule."""
+    issuer = Issuer(server, "admins", admin_claim="groups",
+                    admins={"ops": "admin:read admin:write", "keys": "admin:read admin:keys"})  # fmt: skip
+
+    def call(token, method, path, **kwargs):
+        with server.http(token, server.admin_url) as client:
+            for _ in range(30):  # an address may fail ten times at once, then once a second
+                answer = client.request(method, path, **kwargs)
+                if answer.status_code != 429:
+                    break
+                time.sleep(1.1)
+            return answer
+
+    ops, keys = (issuer.token(groups=[name, "users"], tenant=None) for name in ("ops", "keys"))
+    assert call(ops, "GET", "/admin/v1/tenants").status_code == 200
+    made = call(ops, "POST", "/admin/v1/tenants", json={"name": "by-token"})
+    assert made.status_code == 201, made.text
+    with server.admin() as admin:
+        row = admin.get("/admin/v1/audit?order=desc&limit=1").json()["data"][0]
+    assert row["type"] == "tenant.created" and issuer.id in json.dumps(row), row
+    # What the rule does not give.
+    for token, method, path in ((ops, "POST", "/admin/v1/admin-keys"), (ops, "GET", "/metrics"),
+                                (keys, "POST", "/admin/v1/tenants"), (keys, "GET", "/metrics")):  # fmt: skip
+        answer = call(token, method, path, json={"name": "x"} if method == "POST" else None)
+        assert answer.status_code == 403, (method, path, answer.text)
+    # No way around: keys of more scopes, the rule itself, the issuer's keys, another such issuer.
+    mine = call(keys, "POST", "/admin/v1/admin-keys", json={"name": "k", "scopes": ["admin:read"]})
+    assert mine.status_code == 201, mine.text
+    body = {"name": "k2", "scopes": ["admin:read", "admin:write"]}
+    assert call(keys, "POST", "/admin/v1/admin-keys", json=body).status_code == 403
+    own = f"/admin/v1/admin-keys/{mine.json()['id']}"
+    body = {"scopes": ["admin:read", "admin:write"]}
+    assert call(keys, "PATCH", own, json=body).status_code == 403
+    path = f"/admin/v1/issuers/{issuer.id}"
+    for body in ({"admins": {"keys": "admin:read admin:keys admin:write"}}, {"jwks": issuer.jwks()},
+                 {"admin_claim": "sub"}, {"admins": {}, "admin_claim": ""}):  # fmt: skip
+        answer = call(keys, "PATCH", path, json=body)
+        assert answer.status_code == 403 and answer.json()["error"]["param"] == "admins", answer.text
+    body = {"name": "mine", "issuer": "https://mine.example", "audiences": [AUD], "jwks": issuer.jwks(),
+            "algorithms": ALGORITHMS, "admin_claim": "g", "admins": {"x": "admin:write"}}  # fmt: skip
+    assert call(keys, "POST", "/admin/v1/issuers", json=body).status_code == 403
+    # What a token says of itself opens nothing.
+    wrong = [{"scope": "admin:read", "scopes": ["admin:read"], "is_admin": True, "admin": "ops"},
+             {"groups": "admin:read admin:write admin:keys"}, {"groups": [["ops"], {"ops": 1}]}]  # fmt: skip
+    for claims in wrong:
+        answer = call(issuer.token(**claims), "GET", "/admin/v1/tenants")
+        assert answer.status_code == 401 and "config API" in answer.text, (claims, answer.text)
+    for claims, words in (({"aud": "x"}, "not for this server"), ({"exp": 1}, "has expired")):
+        answer = call(issuer.token(groups="ops", **claims), "GET", "/admin/v1/tenants")
+        assert answer.status_code == 401 and words in answer.text, answer.text
+    # The two faces are two: without a tenant nothing of the tenants', with one a tenant's scopes.
+    refused(server, ops, "claim for the tenant")
+    both = issuer.token(groups="ops")
+    assert ask(server, both).json()["key"]["scopes"] == ["usage:read", "inference"]
+    # Another rule counts from the answer on, also for tokens that are known.
+    issuer.change(admins={"ops": "admin:read"})
+    assert call(ops, "GET", "/admin/v1/tenants").status_code == 200
+    answer = call(ops, "POST", "/admin/v1/tenants", json={"name": "by-token-2"})
+    assert answer.status_code == 403
+    assert call(keys, "GET", "/admin/v1/tenants").status_code == 401
+    # A key that is gone opens nothing, on this listener neither.
+    issuer.keys.pop("EdDSA")
+    issuer.change(jwks=issuer.jwks())
+    assert call(ops, "GET", "/admin/v1/tenants").status_code == 401
 
 
 def test_tenants_states_and_scopes(server):

@@ -35,8 +35,8 @@ FRONT_DOORS = {
     "auth/quota_limits.def", "auth/quota_limits_key.h", "auth/ledger.h",
     "auth/ledger_usage.h", "auth/ledger_requests.h", "auth/price.h",
     "auth/redis_url.h", "auth/usage_redis.h",
-    "auth/certificate.h",
-    "auth/issuer.h", "auth/tenant.h", "auth/tenant_prompt.h", "engine/engine.h",
+    "auth/auth_refusals.h", "auth/certificate.h", "auth/issuer.h", "auth/issuer_fetch.h",
+    "auth/tenant.h", "auth/tenant_prompt.h", "engine/engine.h",
     "engine/engine_show.h",
     "kernels/cuda/cuda_device.h",  # what `banyan version` prints
     "engine/bench.h",  # a subcommand that main.c calls; it needs no running engine

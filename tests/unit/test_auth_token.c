@@ -71,7 +71,7 @@ static enum status checked(struct fixture *fixture, struct slice token)
     struct principal principal;
     assert_false(auth_token_is_known(&fixture->context, token));
     assert_int_equal(ask(fixture, token, &principal), STATUS_UNAVAILABLE);
-    enum status status = auth_token_check(&fixture->context, token);
+    enum status status = auth_token_check(&fixture->context, token, true);
     assert_true(auth_token_is_known(&fixture->context, token));
     assert_int_equal(ask(fixture, token, &principal), status);
     return status;
@@ -219,7 +219,7 @@ static void test_too_long(void **state)
     assert_true(auth_token_is_known(&fixture->context, token));
     assert_int_equal(ask(fixture, token, &principal), STATUS_KEY_INVALID);
     assert_string_equal(status_note()->message, auth_jwt_guard_text(AUTH_JWT_LENGTH));
-    assert_int_equal(auth_token_check(&fixture->context, token), STATUS_KEY_INVALID);
+    assert_int_equal(auth_token_check(&fixture->context, token, true), STATUS_KEY_INVALID);
     free(bytes);
 }
 
@@ -231,7 +231,7 @@ static void test_no_memory(void **state)
     for (int nth = 1; status != STATUS_OK; nth++) {
         int left = nth;
         mem_hook_set(kit_fail_at, &left);
-        status = auth_token_check(&fixture->context, token);
+        status = auth_token_check(&fixture->context, token, true);
         mem_hook_set(NULL, NULL);
         assert_true(nth < 1000);
     }
@@ -261,7 +261,7 @@ static void *race_ask(void *context)
     while (!atomic_load(&race->is_over)) {
         enum status status = ask(race->fixture, race->token, &principal);
         if (status == STATUS_UNAVAILABLE)
-            status = auth_token_check(&race->fixture->context, race->token);
+            status = auth_token_check(&race->fixture->context, race->token, true);
         if (status != STATUS_OK)
             atomic_fetch_add(&race->failures, 1);
     }
@@ -287,12 +287,109 @@ static void test_threads(void **state)
     assert_int_equal(atomic_load(&race.failures), 0);
 }
 
+/* --- admins --- */
+
+/* A token with one more member, for the tenant or (`tenant` "") for nobody. */
+static struct slice token_with(struct fixture *fixture, const char *tenant, const char *member)
+{
+    char claims[1024];
+    int64_t now_s = clock_wall_us(&fixture->kit->base->clock) / 1000000;
+    snprintf(claims, sizeof claims,
+             "{\"iss\":\"%s\",\"aud\":\"banyan\",\"exp\":%lld,\"tenant\":\"%s\"%s}", ISS,
+             (long long)(now_s + 600), tenant, member);
+    return jwt_kit_token(&fixture->token, &fixture->keys[0], claims);
+}
+
+static uint32_t admin_scopes(struct fixture *fixture, struct slice token)
+{
+    struct principal principal = {.scopes = ~0u};
+    (void)auth_token_check(&fixture->context, token, true);
+    const struct auth_credential credential = {.text = token};
+    enum status status = auth_token_authenticate(&fixture->context, &credential, true, &principal);
+    if (status != STATUS_OK) {
+        assert_int_equal(status, STATUS_KEY_INVALID);
+        return 0;
+    }
+    assert_true(principal.is_admin);
+    assert_string_equal(principal.tenant_id, "");
+    assert_string_equal(principal.key_id, fixture->issuer.id);
+    assert_true(issuers_has_key(fixture->context.issuers, principal.proof));
+    return principal.scopes;
+}
+
+static void test_admins(void **state)
+{
+    struct fixture *fixture = *state;
+    struct principal principal;
+    enum { OPS = AUTH_SCOPE_ADMIN_READ | AUTH_SCOPE_ADMIN_WRITE, LOOK = AUTH_SCOPE_METRICS_READ };
+    const struct issuer_fields fields = {
+        .given = ISSUER_ADMIN_CLAIM | ISSUER_ADMINS,
+        .admin_claim = SLICE("groups"),
+        .admins = SLICE("{\"ops\":\"admin:read admin:write\",\"look\":\"metrics:read\"}")};
+    const char *id = fixture->tenant.id;
+    struct slice before = token_with(fixture, id, ",\"groups\":\"ops\"");
+    assert_int_equal(admin_scopes(fixture, before), 0);
+    assert_string_equal(status_note()->message, auth_jwt_guard_text(AUTH_JWT_ADMIN));
+    assert_int_equal(issuer_update(fixture->kit->issuers, &change, slice_of(fixture->issuer.id),
+                                   &fields, &fixture->issuer),
+                     STATUS_OK);
+    static const struct {
+        const char *member;
+        uint32_t scopes;
+    } cases[] = {
+        {",\"groups\":\"ops\"", OPS},
+        {",\"groups\":[\"x\",\"look\",\"ops\",\"ops\"]", OPS | LOOK},
+        {",\"groups\":\"look users\"", LOOK},
+        /* Neither other words, nor scopes' own words, nor other types and places open anything. */
+        {"", 0},
+        {",\"groups\":\"\"", 0},
+        {",\"groups\":[]", 0},
+        {",\"groups\":\"Ops\"", 0},
+        {",\"groups\":\"opsx\"", 0},
+        {",\"groups\":\"admin:read admin:write admin:keys\"", 0},
+        {",\"groups\":[\"ops\",7]", 0},
+        {",\"groups\":[[\"ops\"]]", 0},
+        {",\"groups\":{\"ops\":true}", 0},
+        {",\"groups\":true", 0},
+        {",\"group\":\"ops\",\"scope\":\"admin:keys\",\"scopes\":[\"admin:keys\"]", 0},
+        {",\"x\":{\"groups\":\"ops\"}", 0},
+        {",\"groups\":\"ops admin:keys\",\"is_admin\":true", OPS},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct slice token = token_with(fixture, id, cases[i].member);
+        assert_int_equal(admin_scopes(fixture, token), cases[i].scopes);
+        /* For the tenants' API it is what it was: a tenant's token, with a tenant's scopes. */
+        assert_int_equal(ask(fixture, token, &principal), STATUS_OK);
+        assert_false(principal.is_admin);
+        assert_int_equal(principal.scopes, AUTH_SCOPES_TENANT);
+    }
+    /* Without a tenant it opens the config API alone; twice the member is no token. */
+    struct slice alone = token_with(fixture, "", ",\"groups\":\"ops\"");
+    assert_int_equal(admin_scopes(fixture, alone), OPS);
+    assert_int_equal(ask(fixture, alone, &principal), STATUS_KEY_INVALID);
+    assert_string_equal(status_note()->message, auth_jwt_guard_text(AUTH_JWT_TENANT));
+    struct slice twice = token_with(fixture, id, ",\"groups\":\"look\",\"groups\":\"ops\"");
+    assert_int_equal(admin_scopes(fixture, twice), 0);
+    /* Another rule: known tokens are asked again, and have what it says now. */
+    alone = token_with(fixture, "", ",\"groups\":\"ops\"");
+    const struct issuer_fields less = {.given = ISSUER_ADMINS,
+                                       .admins = SLICE("{\"ops\":\"admin:read\"}")};
+    assert_int_equal(issuer_update(fixture->kit->issuers, &change, slice_of(fixture->issuer.id),
+                                   &less, &fixture->issuer),
+                     STATUS_OK);
+    const struct auth_credential credential = {.text = alone};
+    assert_int_equal(auth_token_authenticate(&fixture->context, &credential, true, &principal),
+                     STATUS_UNAVAILABLE);
+    assert_int_equal(admin_scopes(fixture, alone), AUTH_SCOPE_ADMIN_READ);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(test_principal),     TEST(test_how_long), TEST(test_rotation),  TEST(test_issuers_end),
-        TEST(test_tenants_state), TEST(test_too_long), TEST(test_no_memory), TEST(test_threads),
+        TEST(test_principal),   TEST(test_how_long),      TEST(test_rotation),
+        TEST(test_issuers_end), TEST(test_tenants_state), TEST(test_too_long),
+        TEST(test_no_memory),   TEST(test_threads),       TEST(test_admins),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

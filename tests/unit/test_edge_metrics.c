@@ -83,7 +83,7 @@ static void test_look(void **state)
     assert_int_equal(edge_metrics_init(&metrics), STATUS_OK);
     assert_int_equal(ledger_open(&ledger, &(struct ledger_options){.path = path}), STATUS_OK);
     for (int i = 0; i < 2; i++)
-        edge_metrics_look(&metrics, ledger);
+        edge_metrics_look(&metrics, ledger, NULL);
     assert_true(metric_value(metrics.ledger_bytes) >= 4096);
 #ifndef HEAP_KIT_SANITIZED /* mallinfo2 knows nothing of a sanitizer's heap */
     assert_true(metric_value(metrics.heap_bytes) > 0);

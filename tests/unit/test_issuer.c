@@ -13,8 +13,9 @@ static struct jwt_kit_key secret_key(const char *kid)
 
 static bool has_key(struct issuer_kit *kit, const char *iss, const char *kid, uint64_t *print)
 {
+    int64_t now_s = clock_wall_us(&kit->base->clock) / 1000000;
     struct issuer_record *record = issuer_record_hold(kit->issuers, slice_of(iss));
-    bool is_found = record != NULL && issuer_record_key(record, kid, print) != NULL;
+    bool is_found = record != NULL && issuer_record_key(record, kid, now_s, print) != NULL;
     if (record != NULL)
         issuer_record_drop(record);
     return is_found;
@@ -247,11 +248,12 @@ static void test_file(void **state)
     /* What a token asks for is looked for at once, but not again and again. */
     struct issuer_record *record = issuer_record_hold(kit->issuers, SLICE("https://f"));
     write_keys(kit, "idp.json", both.bytes, 0644);
-    assert_false(issuer_record_refresh(kit->issuers, record));
+    assert_int_equal(issuer_record_refresh(kit->issuers, record), ISSUER_NEWS_NONE);
     tenant_kit_pass(kit->base, LIMIT_TOKEN_BAD_S);
-    assert_true(issuer_record_refresh(kit->issuers, record));
+    assert_int_equal(issuer_record_refresh(kit->issuers, record), ISSUER_NEWS_KEYS);
     assert_true(has_key(kit, "https://f", "two", &print));
-    assert_true(issuer_record_refresh(kit->issuers, record)); /* an old record: look again */
+    /* An old record: look again. */
+    assert_int_equal(issuer_record_refresh(kit->issuers, record), ISSUER_NEWS_KEYS);
     issuer_record_drop(record);
     /* A file that is gone or broken leaves the keys there were, and says so. */
     write_keys(kit, "idp.json", "[]", 0644);
@@ -329,12 +331,69 @@ static void test_hash(void **state)
     assert_int_equal(issuers_find_hash(kit->issuers, hash, id), STATUS_NOT_FOUND);
 }
 
+/* Nobody makes or changes an issuer whose admins may do more than they may themselves. */
+static void test_admins_of_admins(void **state)
+{
+    struct issuer_kit *kit = *state;
+    struct jwt_kit_key key = secret_key("a");
+    struct buffer json = jwt_kit_jwks(&key, 1);
+    struct audit_actor lesser = {.key_id = "key_lesser",
+                                 .scopes = AUTH_SCOPE_ADMIN_KEYS | AUTH_SCOPE_ADMIN_READ};
+    const struct tenant_change by_lesser = {.actor = &lesser};
+    struct issuer_fields fields = issuer_kit_fields("a", "https://a", buffer_slice(&json));
+    struct issuer issuer, told;
+    fields.given |= ISSUER_ADMINS;
+    fields.admins = SLICE("{\"ops\":\"admin:read\"}");
+    refused(kit, &fields, STATUS_INVALID, "admins"); /* no claim */
+    fields.given |= ISSUER_ADMIN_CLAIM;
+    fields.admin_claim = SLICE("groups");
+    static const char *const wrong[] = {"{\"ops\":\"\"}",
+                                        "{\"ops\":\"admin\"}",
+                                        "{\"ops\":\"inference\"}",
+                                        "{\"ops\":\"priority\"}",
+                                        "{\"ops\":\"admin:read \"}",
+                                        "{\"ops\":\" admin:read\"}",
+                                        "{\"ops\":\"admin:read  usage:read\"}"};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        fields.admins = slice_of(wrong[i]);
+        refused(kit, &fields, STATUS_INVALID, "admins.ops");
+    }
+    fields.admins = SLICE("{\"ops\":\"admin:read admin:write\"}");
+    assert_int_equal(issuer_create(kit->issuers, &by_lesser, &fields, &issuer), STATUS_FORBIDDEN);
+    assert_string_equal(status_note()->param, "admins");
+    assert_int_equal(issuer_create(kit->issuers, &change, &fields, &issuer), STATUS_OK);
+    assert_int_equal(issuer.admin_count, 1);
+    /* Not its keys, not its rules, and not by taking the scope away in the same breath. */
+    const struct issuer_fields changes[] = {
+        {.given = ISSUER_JWKS, .jwks = buffer_slice(&json)},
+        {.given = ISSUER_AUDIENCES, .audiences = SLICE("[\"b\"]")},
+        {.given = ISSUER_ADMINS, .admins = SLICE("{\"mine\":\"admin:keys\"}")}};
+    for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++) {
+        assert_int_equal(
+            issuer_update(kit->issuers, &by_lesser, slice_of(issuer.id), &changes[i], &told),
+            STATUS_FORBIDDEN);
+        assert_string_equal(status_note()->param, "admins");
+    }
+    issuer_kit_restart(kit);
+    assert_int_equal(issuer_get(kit->issuers, slice_of(issuer.id), &told), STATUS_OK);
+    assert_string_equal(told.admins[0].value, "ops");
+    assert_int_equal(told.admins[0].scopes, AUTH_SCOPE_ADMIN_READ | AUTH_SCOPE_ADMIN_WRITE);
+    fields = (struct issuer_fields){.given = ISSUER_ADMINS,
+                                    .admins = SLICE("{\"ops\":\"admin:read admin:keys\"}")};
+    assert_int_equal(issuer_update(kit->issuers, &change, slice_of(issuer.id), &fields, &told),
+                     STATUS_OK);
+    assert_int_equal(
+        issuer_update(kit->issuers, &by_lesser, slice_of(issuer.id), &changes[0], &told),
+        STATUS_OK);
+    buffer_deinit(&json);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, issuer_kit_setup, issuer_kit_teardown)
     const struct CMUnitTest tests[] = {
         TEST(test_life), TEST(test_bad_fields), TEST(test_refusals), TEST(test_sealed),
-        TEST(test_file), TEST(test_no_memory),  TEST(test_hash),
+        TEST(test_file), TEST(test_no_memory),  TEST(test_hash),     TEST(test_admins_of_admins),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

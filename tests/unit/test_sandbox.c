@@ -13,6 +13,8 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 
+static const struct sandbox_network no_network;
+
 struct place_test {
     char folder[64];
     bool is_writable;
@@ -111,7 +113,8 @@ static void files_body(void *context)
     int place = open(path, O_PATH);
     CHILD_CHECK(before >= 0 && place >= 0);
     sandbox_process();
-    CHILD_CHECK(sandbox_files(&(struct sandbox_place){place, test->is_writable}, 1) == STATUS_OK);
+    CHILD_CHECK(sandbox_files(&(struct sandbox_place){place, test->is_writable}, 1, &no_network) ==
+                STATUS_OK);
     char byte;
     CHILD_CHECK(read(before, &byte, 1) == 1); /* what was open stays open */
     CHILD_CHECK_FAILS(open("/etc/passwd", O_RDONLY), EACCES);
@@ -141,7 +144,7 @@ static void network_body(void *context)
     CHILD_CHECK(listen(server, 1) == 0);
     CHILD_CHECK(getsockname(server, (struct sockaddr *)&name, &length) == 0);
     sandbox_process();
-    CHILD_CHECK(sandbox_files(NULL, 0) == STATUS_OK);
+    CHILD_CHECK(sandbox_files(NULL, 0, &no_network) == STATUS_OK);
     int connected = connect(client, (struct sockaddr *)&name, sizeof name);
     CHILD_CHECK(sandbox_landlock() < 4 || (connected < 0 && errno == EACCES));
     name.sin_port = 0;
@@ -151,13 +154,50 @@ static void network_body(void *context)
     CHILD_CHECK(sandbox_landlock() < 6 || (killed < 0 && errno == EPERM));
 }
 
+/* Of two servers the one whose port the process was given is reached, and internet sockets can be
+ * made at all; other families cannot. */
+static void ports_body(void *context)
+{
+    (void)context;
+    struct sockaddr_in names[2];
+    int clients[2];
+    for (int i = 0; i < 2; i++) {
+        socklen_t length = sizeof names[i];
+        names[i] =
+            (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+        int server = socket(AF_INET, SOCK_STREAM, 0);
+        CHILD_CHECK(bind(server, (struct sockaddr *)&names[i], sizeof names[i]) == 0);
+        CHILD_CHECK(listen(server, 1) == 0);
+        CHILD_CHECK(getsockname(server, (struct sockaddr *)&names[i], &length) == 0);
+    }
+    const struct sandbox_network network = {.ports = {ntohs(names[1].sin_port)}, .count = 1};
+    sandbox_process();
+    CHILD_CHECK(sandbox_landlock() == 0 || sandbox_files(NULL, 0, &network) == STATUS_OK);
+    CHILD_CHECK(sandbox_calls(true, true) == STATUS_OK);
+    for (int i = 0; i < 2; i++)
+        clients[i] = socket(AF_INET, SOCK_STREAM, 0);
+    int other = connect(clients[0], (struct sockaddr *)&names[0], sizeof names[0]);
+    CHILD_CHECK(sandbox_landlock() < 4 || (other < 0 && errno == EACCES));
+    CHILD_CHECK(connect(clients[1], (struct sockaddr *)&names[1], sizeof names[1]) == 0);
+    CHILD_CHECK(socket(AF_INET6, SOCK_DGRAM, 0) >= 0 || errno == EAFNOSUPPORT);
+    CHILD_CHECK(socket(AF_UNIX, SOCK_STREAM, 0) >= 0);
+    CHILD_CHECK_FAILS(socket(AF_NETLINK, SOCK_RAW, 0), EPERM);
+    CHILD_CHECK_FAILS(socket(AF_PACKET, SOCK_RAW, 0), EPERM);
+}
+
+static void test_a_network_of_ports(void **state)
+{
+    (void)state;
+    assert_int_equal(serve_kit_child(ports_body, NULL), 0);
+}
+
 /* A kernel without Landlock says so; with it, nothing but the place can be reached. */
 static void test_files_out_of_reach(void **state)
 {
     (void)state;
     struct place_test test;
     if (sandbox_landlock() == 0) {
-        assert_int_equal(sandbox_files(NULL, 0), STATUS_UNSUPPORTED);
+        assert_int_equal(sandbox_files(NULL, 0, &no_network), STATUS_UNSUPPORTED);
         return;
     }
     serve_kit_folder(test.folder);
@@ -179,7 +219,7 @@ static void files_bad_place_body(void *context)
     (void)context;
     sandbox_process();
     enum status wanted = sandbox_landlock() == 0 ? STATUS_UNSUPPORTED : STATUS_IO;
-    CHILD_CHECK(sandbox_files(&(struct sandbox_place){-1, false}, 1) == wanted);
+    CHILD_CHECK(sandbox_files(&(struct sandbox_place){-1, false}, 1, &no_network) == wanted);
     CHILD_CHECK(open("/etc/passwd", O_RDONLY) >= 0); /* nothing was taken */
 }
 
@@ -201,7 +241,7 @@ static void calls_body(void *context)
     char folder[64] = "/tmp/banyan-calls-XXXXXX";
     CHILD_CHECK(mkdtemp(folder) != NULL);
     sandbox_process();
-    CHILD_CHECK(sandbox_calls(is_edge) == STATUS_OK);
+    CHILD_CHECK(sandbox_calls(is_edge, false) == STATUS_OK);
     char *arguments[] = {"true", NULL};
     CHILD_CHECK_FAILS(execv("/bin/true", arguments), EPERM);
     CHILD_CHECK_FAILS(kill(getppid(), 0), EPERM);
@@ -248,6 +288,7 @@ int main(void)
         cmocka_unit_test(test_the_kernel_is_told_whom_to_end_first),
         cmocka_unit_test(test_a_user_is_taken_on_for_good),
         cmocka_unit_test(test_files_out_of_reach),
+        cmocka_unit_test(test_a_network_of_ports),
         cmocka_unit_test(test_a_place_that_is_none),
         cmocka_unit_test(test_calls_that_nobody_needs),
     };

@@ -1,0 +1,239 @@
+#include "gateway/upstream/key_fetch.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <resolv.h>
+#include <strings.h>
+
+#include "config/base/limits.h"
+#include "gateway/cli/cli_https.h"
+
+enum { PORT_TLS = 443, PORT_PLAIN = 80, NAMESERVER_S = 2, NAMESERVER_TRIES = 2 };
+
+/* --- hosts and URLs --- */
+
+/* "name", "name:port", "[address]:port" as it stands in a URL. */
+struct authority {
+    struct slice host; /* with its brackets */
+    uint16_t port;     /* 0: not named */
+};
+
+static bool authority_is_host(struct slice host)
+{
+    bool is_bracketed = host.length > 2 && host.bytes[0] == '[';
+    struct slice inner = is_bracketed ? (struct slice){host.bytes + 1, host.length - 2} : host;
+    if (host.length == 0 || (is_bracketed && host.bytes[host.length - 1] != ']'))
+        return false;
+    for (size_t i = 0; i < inner.length; i++) {
+        char c = inner.bytes[i];
+        bool is_fine = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                       c == '.' || (is_bracketed ? c == ':' : c == '-' || c == '_');
+        if (!is_fine)
+            return false;
+    }
+    return true;
+}
+
+static bool authority_read(struct slice text, struct authority *out)
+{
+    size_t end = text.length;
+    uint32_t port = 0;
+    while (end > 0 && text.bytes[end - 1] != ':' && text.bytes[end - 1] != ']')
+        end--;
+    bool has_port = end > 0 && text.bytes[end - 1] == ':';
+    for (size_t i = end; i < text.length && has_port; i++) {
+        if (text.bytes[i] < '0' || text.bytes[i] > '9' || port > UINT16_MAX)
+            return false;
+        port = port * 10 + (uint32_t)(text.bytes[i] - '0');
+    }
+    *out = (struct authority){{text.bytes, has_port ? end - 1 : text.length}, (uint16_t)port};
+    return authority_is_host(out->host) && (!has_port || (port >= 1 && port <= UINT16_MAX));
+}
+
+/* The next of a list with commas; false at its end. */
+static bool hosts_next(struct slice *rest, struct slice *out)
+{
+    while (rest->length > 0 && (rest->bytes[0] == ',' || rest->bytes[0] == ' '))
+        *rest = (struct slice){rest->bytes + 1, rest->length - 1};
+    size_t length = 0;
+    while (length < rest->length && rest->bytes[length] != ',' && rest->bytes[length] != ' ')
+        length++;
+    *out = (struct slice){rest->bytes, length};
+    *rest = (struct slice){rest->bytes + length, rest->length - length};
+    return length > 0;
+}
+
+enum status key_fetch_ports(const char *hosts, uint16_t *ports, size_t capacity, size_t *count)
+{
+    struct slice rest = slice_of(hosts);
+    struct slice text;
+    struct authority authority;
+    *count = 0;
+    while (hosts_next(&rest, &text)) {
+        if (!authority_read(text, &authority))
+            FAIL_PARAM(STATUS_INVALID, "jwks_hosts",
+                       "jwks_hosts must be names or name:port, with commas between them");
+        uint16_t port = authority.port != 0 ? authority.port : PORT_TLS;
+        size_t at = 0;
+        while (at < *count && ports[at] != port)
+            at++;
+        if (at == capacity)
+            FAIL_PARAM(STATUS_LIMIT, "jwks_hosts", "jwks_hosts has more than %zu ports", capacity);
+        if (at == *count)
+            ports[(*count)++] = port;
+    }
+    return STATUS_OK;
+}
+
+struct url {
+    bool is_plain;
+    struct authority authority; /* with its port */
+    struct slice origin;        /* "https://host:port" as it stands there */
+    const char *path;
+};
+
+static bool url_is_loopback(struct slice host)
+{
+    struct in_addr four;
+    char text[INET_ADDRSTRLEN];
+    if (slice_is(host, "[::1]"))
+        return true;
+    if (host.length >= sizeof text)
+        return false;
+    memcpy(text, host.bytes, host.length);
+    text[host.length] = '\0';
+    return inet_pton(AF_INET, text, &four) == 1 && ntohl(four.s_addr) >> 24 == 127;
+}
+
+static bool url_read(const char *text, struct url *out)
+{
+    struct slice rest = slice_of(text);
+    out->is_plain = slice_starts_with(rest, SLICE("http://"));
+    size_t scheme = out->is_plain ? 7 : 8;
+    if (!out->is_plain && !slice_starts_with(rest, SLICE("https://")))
+        return false;
+    size_t end = scheme;
+    while (end < rest.length && rest.bytes[end] != '/')
+        end++;
+    for (size_t i = end; i < rest.length; i++) {
+        if (rest.bytes[i] <= ' ' || rest.bytes[i] > '~' || rest.bytes[i] == '#')
+            return false;
+    }
+    out->origin = (struct slice){text, end};
+    out->path = end < rest.length ? text + end : "/";
+    if (!authority_read((struct slice){text + scheme, end - scheme}, &out->authority))
+        return false;
+    if (out->authority.port == 0)
+        out->authority.port = out->is_plain ? PORT_PLAIN : PORT_TLS;
+    return true;
+}
+
+static enum status url_check(const char *text, const char *hosts, struct url *out)
+{
+    struct slice rest = slice_of(hosts);
+    struct slice one;
+    struct authority named;
+    if (!url_read(text, out))
+        FAIL_PARAM(STATUS_INVALID, "jwks_url",
+                   "jwks_url must be https://HOST[:PORT]/PATH, without a fragment.");
+    if (out->is_plain && !url_is_loopback(out->authority.host))
+        FAIL_PARAM(STATUS_FORBIDDEN, "jwks_url",
+                   "Without TLS jwks_url may name an address of this machine alone (127.0.0.1).");
+    while (hosts_next(&rest, &one)) {
+        if (authority_read(one, &named) && named.host.length == out->authority.host.length &&
+            strncasecmp(named.host.bytes, out->authority.host.bytes, named.host.length) == 0 &&
+            (named.port != 0 ? named.port : PORT_TLS) == out->authority.port)
+            return STATUS_OK;
+    }
+    FAIL_PARAM(STATUS_FORBIDDEN, "jwks_url",
+               "Host and port of jwks_url are not among those that the server may fetch keys from "
+               "(--jwks-hosts).");
+}
+
+enum status key_fetch_check(const char *url, const char *hosts)
+{
+    struct url read;
+    return url_check(url, hosts, &read);
+}
+
+/* --- addresses --- */
+
+static bool accepts_four(uint32_t address)
+{
+    return address >> 24 != 0 &&      /* 0.0.0.0/8: this network */
+           address >> 16 != 0xA9FE && /* 169.254.0.0/16: link-local, a cloud's metadata */
+           address >> 28 < 0xE;       /* 224.0.0.0/4 multicast, 240.0.0.0/4 reserved, broadcast */
+}
+
+bool key_fetch_accepts(const struct sockaddr *address)
+{
+    static const struct in6_addr metadata = {
+        /* fd00:ec2::254, a cloud's metadata */
+        {{0xfd, 0, 0x0e, 0xc2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x02, 0x54}}};
+    if (address->sa_family == AF_INET)
+        return accepts_four(
+            ntohl(((const struct sockaddr_in *)(const void *)address)->sin_addr.s_addr));
+    if (address->sa_family != AF_INET6)
+        return false;
+    const struct in6_addr *six = &((const struct sockaddr_in6 *)(const void *)address)->sin6_addr;
+    uint32_t last;
+    memcpy(&last, six->s6_addr + 12, sizeof last);
+    if (IN6_IS_ADDR_V4MAPPED(six))
+        return accepts_four(ntohl(last));
+    return !IN6_IS_ADDR_UNSPECIFIED(six) && !IN6_IS_ADDR_LINKLOCAL(six) &&
+           !IN6_IS_ADDR_MULTICAST(six) && !IN6_IS_ADDR_V4COMPAT(six) &&
+           memcmp(six, &metadata, sizeof metadata) != 0;
+}
+
+/* --- the exchange --- */
+
+/* A nameserver that does not answer holds this thread, and an end of the process that waits for it,
+ * for seconds instead of half a minute. */
+static void fetch_hurry_resolver(void)
+{
+    if (_res.retrans == NAMESERVER_S || res_init() != 0)
+        return;
+    _res.retrans = NAMESERVER_S;
+    _res.retry = NAMESERVER_TRIES;
+}
+
+static enum status fetch_call(struct cli_https *https, const char *path, struct buffer *out)
+{
+    const struct cli_https_request request = {
+        .method = "GET", .path = path, .headers = "connection: close\r\nuser-agent: banyan\r\n"};
+    struct cli_https_answer answer;
+    cli_https_answer_init(&answer);
+    enum status status = cli_https_call(https, &request, &answer);
+    if (status == STATUS_OK && answer.code != 200)
+        status = status_fail(STATUS_UNAVAILABLE, __FILE__, __LINE__, NULL,
+                             "the URL of keys was answered with %d", answer.code);
+    if (status == STATUS_OK) {
+        buffer_append_slice(out, buffer_slice(&answer.body));
+        status = out->status;
+    }
+    cli_https_answer_deinit(&answer);
+    return status;
+}
+
+enum status key_fetch(const struct key_fetch_options *options, struct buffer *out)
+{
+    struct url url;
+    struct cli_https *https = NULL;
+    char origin[LIMIT_JWKS_URL_BYTES];
+    TRY(url_check(options->url, options->hosts, &url));
+    if (url.origin.length >= sizeof origin)
+        FAIL_PARAM(STATUS_INVALID, "jwks_url", "jwks_url is too long");
+    memcpy(origin, url.origin.bytes, url.origin.length);
+    origin[url.origin.length] = '\0';
+    fetch_hurry_resolver();
+    TRY(cli_https_open(&https, &(struct cli_https_options){.url = origin,
+                                                           .ca_file = options->ca_file,
+                                                           .timeout_ms = LIMIT_JWKS_FETCH_MS,
+                                                           .may_be_plain = url.is_plain,
+                                                           .answer_bytes = LIMIT_JWKS_BYTES,
+                                                           .accepts = key_fetch_accepts,
+                                                           .is_over = options->is_over}));
+    enum status status = fetch_call(https, url.path, out);
+    cli_https_close(https);
+    return status;
+}
