@@ -8,8 +8,9 @@
 #include "auth/auth_secrets.h"
 #include "auth/auth_token.h"
 #include "auth/certificate_auth.h"
-#include "auth/issuer_auth.h"
+#include "auth/issuer_records.h"
 #include "auth/tenant_auth.h"
+#include "auth/tenant_copy.h"
 #include "config/base/mem.h"
 
 struct auth {
@@ -106,6 +107,43 @@ struct issuers *auth_issuers(struct auth *auth)
 struct certificates *auth_certificates(struct auth *auth)
 {
     return auth->context.certificates;
+}
+
+/* --- many changes as one --- */
+
+enum status auth_copy_begin(struct auth *auth, struct auth **copy)
+{
+    struct auth_method_context *of = &auth->context;
+    struct auth *made = mem_zalloc(1, sizeof *made);
+    *copy = NULL;
+    if (made == NULL)
+        FAIL(STATUS_NO_MEMORY, "no memory for a copy of the directory");
+    enum status status = tenant_copy_begin(of->tenants, &made->context.tenants);
+    if (status == STATUS_OK) {
+        status = issuers_open(&made->context.issuers, made->context.tenants, of->pepper,
+                              of->issuers->data_dir);
+        if (status != STATUS_OK)
+            tenant_copy_end(of->tenants, made->context.tenants);
+    }
+    if (status == STATUS_OK)
+        *copy = made;
+    else
+        mem_free(made);
+    return status;
+}
+
+enum status auth_copy_end(struct auth *auth, struct auth *copy, bool is_kept)
+{
+    enum status status = STATUS_OK;
+    struct tenants *tenants = auth->context.tenants;
+    if (is_kept)
+        status = tenant_copy_swap(tenants, copy->context.tenants);
+    if (is_kept && status == STATUS_OK)
+        issuer_records_adopt(auth->context.issuers, copy->context.issuers);
+    issuers_close(copy->context.issuers);
+    tenant_copy_end(tenants, copy->context.tenants);
+    mem_free(copy);
+    return status;
 }
 
 enum status auth_find_account(struct auth *auth, const uint8_t tenant_hash[16],

@@ -71,6 +71,13 @@ struct auth_credential {
     bool must_agree; /* beside a text, too, the certificate must be there and the same tenant's */
 };
 
+/* Many changes as one: `*copy` has tenants and issuers of its own, which changes may be made to;
+ * with auth_copy_end they are all there at once, in the file and in memory, or (`is_kept` false, or
+ * it fails) nothing has happened. For auth_tenants and auth_issuers alone, on one thread; other
+ * changes wait meanwhile. */
+enum status auth_copy_begin(struct auth *auth, struct auth **copy);
+enum status auth_copy_end(struct auth *auth, struct auth *copy, bool is_kept);
+
 /* KEY_MISSING for an empty credential; KEY_INVALID for every other reason (check digits wrong,
  * unknown, revoked, expired: the message tells a typo from the rest, and no more). FORBIDDEN when
  * the tenant is suspended, or when text and certificate do not agree and must. An admin's key or

@@ -2,7 +2,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <jansson.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -115,6 +117,62 @@ struct issuer_record *issuer_records_find(struct issuers *issuers, struct slice 
     while (record != NULL && !slice_is(id, record->issuer.id))
         record = record->next;
     return record;
+}
+
+/* Takes the record of this id and revision out of a list; NULL when it is not there. */
+static struct issuer_record *adopt_take(struct issuer_record **list, const struct issuer *issuer)
+{
+    for (struct issuer_record **at = list; *at != NULL; at = &(*at)->next) {
+        struct issuer_record *record = *at;
+        if (strcmp(record->issuer.id, issuer->id) != 0 ||
+            record->issuer.revision != issuer->revision)
+            continue;
+        *at = record->next;
+        return record;
+    }
+    return NULL;
+}
+
+void issuer_records_adopt(struct issuers *issuers, struct issuers *copy)
+{
+    struct issuer_record *old = issuers->first;
+    pthread_mutex_lock(&issuers->lock);
+    for (struct issuer_record **at = &copy->first; *at != NULL; at = &(*at)->next) {
+        struct issuer_record *other = *at;
+        struct issuer_record *same = adopt_take(&old, &other->issuer);
+        if (same == NULL)
+            continue;
+        same->next = other->next;
+        *at = same;
+        other->next = old;
+        old = other;
+    }
+    issuers->first = copy->first;
+    copy->first = old;
+    atomic_fetch_add(&issuers->epoch, 1);
+    pthread_mutex_unlock(&issuers->lock);
+}
+
+void issuer_append_keys(struct issuers *issuers, struct slice id, struct buffer *out)
+{
+    static const char *const secrets[] = {"k", "d", "p", "q", "dp", "dq", "qi", "oth"};
+    pthread_mutex_lock(&issuers->lock);
+    const struct issuer_record *record = issuer_records_find(issuers, id);
+    bool is_inline = record != NULL && record->json != NULL &&
+                     record->issuer.jwks_file[0] == '\0' && record->issuer.jwks_url[0] == '\0';
+    json_t *set = is_inline ? json_loads(record->json, 0, NULL) : NULL;
+    pthread_mutex_unlock(&issuers->lock);
+    const json_t *keys = json_object_get(set, "keys");
+    bool is_public = set != NULL;
+    for (size_t i = 0; i < json_array_size(keys); i++) {
+        for (size_t j = 0; j < sizeof secrets / sizeof secrets[0]; j++)
+            is_public = is_public && json_object_get(json_array_get(keys, i), secrets[j]) == NULL;
+    }
+    char *text = is_public ? json_dumps(set, JSON_COMPACT) : NULL;
+    if (text != NULL)
+        buffer_append_text(out, text);
+    free(text);
+    json_decref(set);
 }
 
 /* --- files of keys --- */

@@ -128,6 +128,9 @@ enum status issuer_list(struct issuers *issuers, struct slice after, struct issu
 
 /* The object of `admins` as it was given. */
 void issuer_append_admins(const struct issuer *issuer, struct buffer *out);
+/* Appends the key set that came with the issuer; nothing when it has none, or when a secret is in
+ * it. */
+void issuer_append_keys(struct issuers *issuers, struct slice id, struct buffer *out);
 
 /* Looks at all files of keys; reads disks. A change of them is logged. */
 void issuers_refresh(struct issuers *issuers);

@@ -48,6 +48,9 @@ enum status issuer_records_make(struct issuers *issuers, const struct issuer *is
 /* `old` NULL: behind all others; `new` NULL: nothing in its place. Drops the list's reference. */
 void issuer_records_replace(struct issuers *issuers, struct issuer_record *old,
                             struct issuer_record *new);
+/* The issuers of `copy`, which gets the others in return; a record that is the same in both stays,
+ * with the keys that were found for it. */
+void issuer_records_adopt(struct issuers *issuers, struct issuers *copy);
 /* The caller holds `change` or `lock`. */
 struct issuer_record *issuer_records_find(struct issuers *issuers, struct slice id);
 

@@ -6,6 +6,7 @@
 #include "auth/tenant_auth.h"
 #include "auth/tenant_change.h"
 #include "auth/tenant_directory.h"
+#include "auth/tenant_group_load.h"
 #include "auth/tenant_prompt_load.h"
 #include "config/base/mem.h"
 
@@ -47,6 +48,8 @@ static enum status open_load(struct tenants *tenants)
     if (status == STATUS_OK)
         status = tenant_rows_load_keys(connection, tenants, load_key);
     if (status == STATUS_OK)
+        status = tenant_group_load(tenants, connection);
+    if (status == STATUS_OK)
         status = tenant_prompt_load(tenants, connection);
     if (status == STATUS_OK)
         status = quota_limits_load(tenants, connection);
@@ -82,6 +85,7 @@ void tenants_close(struct tenants *tenants)
     if (tenants == NULL)
         return;
     tenant_prompt_free_all(tenants);
+    tenant_group_free_all(tenants);
     quota_limits_free_all(tenants);
     price_free_all(tenants);
     tenant_directory_deinit(tenants);
@@ -139,17 +143,6 @@ enum status tenants_list(struct tenants *tenants, struct slice after, struct ten
     if (!is_known)
         FAIL_PARAM(STATUS_INVALID, "after", "there is no tenant of this id to begin after");
     return STATUS_OK;
-}
-
-bool tenants_has_group(struct tenants *tenants, struct slice group)
-{
-    bool is_found = false;
-    pthread_rwlock_rdlock(&tenants->memory);
-    for (const struct tenant_record *record = tenants->first; record != NULL && !is_found;
-         record = record->next)
-        is_found = record->tenant.state != TENANT_ARCHIVED && slice_is(group, record->tenant.group);
-    pthread_rwlock_unlock(&tenants->memory);
-    return is_found && group.length > 0;
 }
 
 enum status tenants_key_get(struct tenants *tenants, struct slice tenant_id, struct slice key_id,
@@ -378,8 +371,18 @@ enum status tenants_audit_add(struct tenants *tenants, const struct tenant_chang
     return status;
 }
 
-enum status tenants_audit_list(struct tenants *tenants, int64_t after, struct audit_row *out,
-                               size_t capacity, size_t *count, bool *has_more)
+enum status tenants_audit_last(struct tenants *tenants, int64_t *out)
+{
+    struct sqlite3 *connection;
+    TRY(store_begin(tenants->store, &connection));
+    enum status status = tenant_rows_last_audit(connection, out);
+    enum status ended = store_end(tenants->store, false);
+    return status != STATUS_OK ? status : ended;
+}
+
+enum status tenants_audit_list(struct tenants *tenants, const struct audit_filter *filter,
+                               int64_t after, struct audit_row *out, size_t capacity, size_t *count,
+                               bool *has_more)
 {
     struct sqlite3 *connection;
     size_t more = 0;
@@ -387,10 +390,10 @@ enum status tenants_audit_list(struct tenants *tenants, int64_t after, struct au
     *count = 0;
     *has_more = false;
     TRY(store_begin(tenants->store, &connection));
-    enum status status = tenant_rows_load_audit(connection, after, out, capacity, count);
+    enum status status = tenant_rows_load_audit(connection, filter, after, out, capacity, count);
     if (status == STATUS_OK && *count == capacity)
-        status = tenant_rows_load_audit(connection, capacity > 0 ? out[capacity - 1].id : after,
-                                        &next, 1, &more);
+        status = tenant_rows_load_audit(
+            connection, filter, capacity > 0 ? out[capacity - 1].id : after, &next, 1, &more);
     *has_more = more > 0;
     enum status ended = store_end(tenants->store, false);
     return status != STATUS_OK ? status : ended;

@@ -33,7 +33,7 @@ struct tenant {
     uint32_t weight;         /* 1 … LIMIT_WEIGHT, default 100 */
     int64_t created_at_s;
     int64_t revision;             /* 1, and one more with each change */
-    char group[LIMIT_NAME_BYTES]; /* "" = none; a group is there while a tenant names it */
+    char group[LIMIT_NAME_BYTES]; /* "" = none; else a name of tenant_group's */
     enum tenant_share share;
     uint32_t cache_share; /* of the cached pages, beside others': 1 … LIMIT_CACHE_SHARE */
     enum service_class default_class; /* of a request that names none; not above the best */
@@ -123,8 +123,9 @@ struct tenant_fields {
     enum service_class best_class;
 };
 
-/* EXISTS when the name is taken by one that is not archived; INVALID or OUT_OF_RANGE with param,
- * also when the default class would be above the best. */
+/* A group that is not there is made with the tenant. EXISTS when the name is taken by one that is
+ * not archived; INVALID or OUT_OF_RANGE with param, also when the default class would be above the
+ * best. */
 enum status tenants_create(struct tenants *tenants, const struct tenant_change *change,
                            const struct tenant_fields *fields, struct tenant *out);
 /* NOT_FOUND; CONFLICT for an archived one; LIMIT for a group with which it would see more than
@@ -141,7 +142,7 @@ void tenants_metadata(struct tenants *tenants, struct slice id, struct buffer *o
 enum status tenants_list(struct tenants *tenants, struct slice after, struct tenant *out,
                          size_t capacity, size_t *count, bool *has_more);
 
-/* Whether a tenant that is not archived names it. O(tenants). */
+/* Whether there is a group of this name (tenant_group). O(groups). */
 bool tenants_has_group(struct tenants *tenants, struct slice group);
 
 /* --- keys; `tenant_id` "" means the admins' --- */
@@ -215,5 +216,17 @@ struct audit_row {
  */
 enum status tenants_audit_add(struct tenants *tenants, const struct tenant_change *change,
                               const char *type, struct slice subject, struct slice detail);
-enum status tenants_audit_list(struct tenants *tenants, int64_t after, struct audit_row *out,
-                               size_t capacity, size_t *count, bool *has_more);
+/* The id of the last audit row: rises with each change of anything in the file; 0 without any. */
+enum status tenants_audit_last(struct tenants *tenants, int64_t *out);
+/* Which rows are wanted; "" and 0: whatever they say. */
+struct audit_filter {
+    char actor_key_id[LIMIT_ID_BYTES];
+    char subject[LIMIT_ID_BYTES];
+    char type[48]; /* "tenant.created", or "tenant" for all that begin so */
+    int64_t since_s;
+    int64_t until_s; /* before it */
+};
+/* Up to `capacity` rows with ids above `after`, oldest first. */
+enum status tenants_audit_list(struct tenants *tenants, const struct audit_filter *filter,
+                               int64_t after, struct audit_row *out, size_t capacity, size_t *count,
+                               bool *has_more);

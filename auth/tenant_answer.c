@@ -65,7 +65,7 @@ enum status tenants_answer_print(struct tenants *tenants, struct slice method, s
                                  struct slice body, uint8_t out[32])
 {
     struct buffer call;
-    buffer_init(&call, LIMIT_ADMIN_BODY_BYTES + 2 * LIMIT_PATH_BYTES + 64);
+    buffer_init(&call, LIMIT_ADMIN_IMPORT_BYTES + 2 * LIMIT_PATH_BYTES + 64);
     buffer_append_slice(&call, method);
     buffer_append_char(&call, '\n');
     buffer_append_slice(&call, path);

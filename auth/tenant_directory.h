@@ -25,6 +25,7 @@
 struct quota_key_record;
 struct quota_plan_record;
 struct quota_tenant;
+struct tenant_group_record;
 struct tenant_prompt_record;
 struct tenant_record;
 
@@ -61,8 +62,10 @@ struct tenants {
     uint8_t pepper[AUTH_CRYPTO_BYTES];
     uint8_t domain[AUTH_CRYPTO_BYTES];
     uint8_t answers[AUTH_CRYPTO_BYTES]; /* keys what is kept of answers */
+    bool is_uncommitted; /* a copy (tenant_copy.c's) with a transaction that is open */
     pthread_mutex_t change;
     pthread_rwlock_t memory; /* all below; a writer holds `change` too */
+    /* From here to limits_generation: what tenant_copy swaps. */
     struct auth_index by_id;
     struct auth_index keys_by_id;
     struct auth_index keys_by_name; /* tenants' keys only */
@@ -72,12 +75,13 @@ struct tenants {
     struct tenant_view_row *grants; /* of published prompts that may be used now; under `change` */
     size_t grant_count;
     struct tenant_prompt_record *prompts;     /* oldest first; tenant_prompt.c's */
+    struct tenant_group_record *groups;       /* oldest first; tenant_group.c's */
     struct quota_plan_record *plans;          /* oldest first; quota_limits.c's */
     struct quota_key_record *key_limits;      /* quota_limits_key.c's */
     struct auth_index limits_by_key;          /* … */
-    atomic_bool has_key_limits;               /* no lock */
-    _Atomic uint64_t limits_generation;       /* no lock */
     struct price_book *prices;                /* price.c's; NULL: none were ever made */
+    _Atomic uint64_t limits_generation;       /* no lock */
+    atomic_bool has_key_limits;               /* no lock */
     atomic_bool has_prices;                   /* no lock */
     _Atomic(struct tenant_key_record *) used; /* no lock */
 };

@@ -2,6 +2,7 @@
 
 #include "auth/auth_apikey.h"
 #include "auth/tenant_change.h"
+#include "auth/tenant_group_load.h"
 #include "config/base/mem.h"
 
 enum { WEIGHT_DEFAULT = 100, CACHE_SHARE_DEFAULT = 100 };
@@ -67,25 +68,41 @@ static enum status check_classes(const struct tenant_fields *fields, const struc
 /* A tenant as it will be, and its metadata unless they stay as they are. */
 struct edit {
     const struct tenant *tenant;
-    struct slice metadata; /* bytes NULL: as they are */
+    struct slice metadata;             /* bytes NULL: as they are */
+    struct tenant_group_record *group; /* that it is the first to name; or NULL */
 };
+
+static enum status commit_group(struct sqlite3 *connection, const struct edit *edit)
+{
+    return edit->group != NULL ? tenant_group_insert(connection, edit->group) : STATUS_OK;
+}
 
 static enum status commit_insert(struct sqlite3 *connection, const void *context)
 {
     const struct edit *edit = context;
+    TRY(commit_group(connection, edit));
     return tenant_rows_insert(connection, edit->tenant, edit->metadata);
 }
 
 static enum status commit_update(struct sqlite3 *connection, const void *context)
 {
     const struct edit *edit = context;
+    TRY(commit_group(connection, edit));
     return tenant_rows_update(connection, edit->tenant, edit->metadata);
 }
 
-/* The one reason for EXISTS is the unique name. */
+/* The one reason for EXISTS is the tenant's name. The edit's group is taken or freed. */
 static enum status commit_edit(struct tenants *tenants, struct tenant_change_plan *plan)
 {
+    const struct edit *edit = plan->context;
     enum status status = tenant_change_commit(tenants, plan);
+    if (status == STATUS_OK && !plan->change->is_dry_run && edit->group != NULL) {
+        pthread_rwlock_wrlock(&tenants->memory);
+        tenant_group_add(tenants, edit->group);
+        pthread_rwlock_unlock(&tenants->memory);
+    } else {
+        tenant_group_free(edit->group);
+    }
     if (status == STATUS_EXISTS)
         FAIL_PARAM(STATUS_EXISTS, "name", "there is a tenant of this name already");
     return status;
@@ -116,7 +133,7 @@ static enum status create_locked(struct tenants *tenants, const struct tenant_ch
     struct tenant_record *record = tenant_directory_make(tenants, out, metadata);
     if (record == NULL)
         return status_note()->status;
-    const struct edit edit = {out, metadata.length > 0 ? metadata : SLICE("{}")};
+    struct edit edit = {out, metadata.length > 0 ? metadata : SLICE("{}"), NULL};
     struct tenant_change_plan plan;
     tenant_change_plan_init(&plan, change, "tenant.created", out->id);
     buffer_append_text(&plan.detail, "{\"name\":");
@@ -132,6 +149,8 @@ static enum status create_locked(struct tenants *tenants, const struct tenant_ch
     plan.rows = commit_insert;
     plan.context = &edit;
     enum status status = tenant_directory_reserve(tenants);
+    if (status == STATUS_OK)
+        status = tenant_group_prepare(tenants, slice_of(out->group), &edit.group);
     if (status == STATUS_OK)
         status = commit_edit(tenants, &plan);
     else
@@ -217,13 +236,19 @@ static enum status update_record(struct tenants *tenants, const struct tenant_ch
         }
     }
     out->revision++;
-    const struct edit edit = {out, metadata};
+    struct edit edit = {out, metadata, NULL};
     struct tenant_change_plan plan;
     tenant_change_plan_init(&plan, change, type, out->id);
     update_detail(&plan.detail, &record->tenant, out, copy != NULL);
     plan.rows = commit_update;
     plan.context = &edit;
-    enum status status = commit_edit(tenants, &plan);
+    enum status status = STATUS_OK;
+    if (strcmp(record->tenant.group, out->group) != 0)
+        status = tenant_group_prepare(tenants, slice_of(out->group), &edit.group);
+    if (status == STATUS_OK)
+        status = commit_edit(tenants, &plan);
+    else
+        buffer_deinit(&plan.detail);
     if (status == STATUS_OK && !change->is_dry_run)
         update_swap(tenants, record, out, &copy, &view);
     mem_free(copy);

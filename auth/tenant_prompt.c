@@ -164,7 +164,7 @@ static enum status grants_check(struct tenants *tenants, const struct tenant_pro
         snprintf(where, sizeof where, "%s[%zu]", is_tenant ? "tenants" : "groups",
                  index[is_tenant]++);
         if (!is_tenant && !tenants_has_group(tenants, slice_of(grant->group)))
-            FAIL_PARAM(STATUS_NOT_FOUND, where, "No tenant is in the group %s.", grant->group);
+            FAIL_PARAM(STATUS_NOT_FOUND, where, "There is no group %s.", grant->group);
         if (!is_tenant)
             continue;
         const struct tenant_record *record =
@@ -175,6 +175,16 @@ static enum status grants_check(struct tenants *tenants, const struct tenant_pro
             FAIL_PARAM(STATUS_CONFLICT, where, "The tenant %s is archived.", grant->tenant_id);
     }
     return STATUS_OK;
+}
+
+uint32_t tenant_prompt_count_group(const struct tenants *tenants, const char *group)
+{
+    uint32_t count = 0;
+    for (const struct tenant_prompt_record *at = tenants->prompts; at != NULL; at = at->next) {
+        for (size_t i = 0; i < at->grant_count; i++)
+            count += strcmp(at->grants[i].group, group) == 0;
+    }
+    return count;
 }
 
 /* --- what tenants see --- */

@@ -7,6 +7,8 @@
  */
 #pragma once
 
+#include <stdint.h>
+
 #include "config/base/status.h"
 
 struct sqlite3;
@@ -15,3 +17,6 @@ struct tenants;
 /* Behind the tenants: makes their lists. CORRUPT or LIMIT for rows out of their bounds. */
 enum status tenant_prompt_load(struct tenants *tenants, struct sqlite3 *connection);
 void tenant_prompt_free_all(struct tenants *tenants);
+
+/* Prompts that are granted to the group. The caller holds `change` or `memory`. */
+uint32_t tenant_prompt_count_group(const struct tenants *tenants, const char *group);

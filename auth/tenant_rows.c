@@ -285,18 +285,38 @@ static enum status read_audit(sqlite3_stmt *statement, struct audit_row *row)
     return STATUS_OK;
 }
 
-enum status tenant_rows_load_audit(sqlite3 *connection, int64_t after, struct audit_row *out,
-                                   size_t capacity, size_t *count)
+enum status tenant_rows_last_audit(sqlite3 *connection, int64_t *out)
+{
+    sqlite3_stmt *statement;
+    TRY(tenant_rows_prepare(connection, "select coalesce(max(id), 0) from audit", NULL, 0,
+                            &statement));
+    enum status status = store_status(sqlite3_step(statement), "database");
+    *out = sqlite3_column_int64(statement, 0);
+    sqlite3_finalize(statement);
+    return status;
+}
+
+enum status tenant_rows_load_audit(sqlite3 *connection, const struct audit_filter *filter,
+                                   int64_t after, struct audit_row *out, size_t capacity,
+                                   size_t *count)
 {
     *count = 0;
     sqlite3_stmt *statement;
-    const struct tenant_rows_parameter parameters[] = {P_NUMBER(after),
-                                                       P_NUMBER((int64_t)capacity)};
+    const struct tenant_rows_parameter parameters[] = {
+        P_NUMBER(after),
+        P_TEXT(filter->actor_key_id),
+        P_TEXT(filter->subject),
+        P_TEXT(filter->type),
+        P_NUMBER(filter->since_s * 1000000),
+        P_NUMBER(filter->until_s > 0 ? filter->until_s * 1000000 : INT64_MAX),
+        P_NUMBER((int64_t)capacity)};
     TRY(tenant_rows_prepare(
         connection,
         "select id, at_us, type, actor_key_id, peer, request_id, subject, detail "
-        "from audit where id > ? order by id limit ?",
-        parameters, 2, &statement));
+        "from audit where id > ?1 and (?2 = '' or actor_key_id = ?2) and (?3 = '' or subject = ?3) "
+        "and (?4 = '' or type = ?4 or substr(type, 1, length(?4) + 1) = ?4 || '.') "
+        "and at_us >= ?5 and at_us < ?6 order by id limit ?7",
+        parameters, 7, &statement));
     enum status status = STATUS_OK;
     int code;
     while (status == STATUS_OK && (code = sqlite3_step(statement)) != SQLITE_DONE) {

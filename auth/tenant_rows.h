@@ -63,6 +63,8 @@ enum status tenant_rows_load(struct sqlite3 *connection, void *context,
 enum status tenant_rows_load_keys(struct sqlite3 *connection, void *context,
                                   enum status (*take)(void *context,
                                                       const struct tenant_rows_key *row));
+enum status tenant_rows_last_audit(struct sqlite3 *connection, int64_t *out);
 /* Up to `capacity` audit rows with ids above `after`. */
-enum status tenant_rows_load_audit(struct sqlite3 *connection, int64_t after, struct audit_row *out,
-                                   size_t capacity, size_t *count);
+enum status tenant_rows_load_audit(struct sqlite3 *connection, const struct audit_filter *filter,
+                                   int64_t after, struct audit_row *out, size_t capacity,
+                                   size_t *count);

@@ -13,11 +13,11 @@
 
 /* One block: the fields, the count, then all texts, each with its NUL.
  *
- *   [struct snapshot][model\0][listen\0][data_dir\0]… */
+ *   [struct snapshot][source of each option][model\0][listen\0][data_dir\0]… */
 struct snapshot {
     struct config config; /* first: a pointer to it is a pointer to the snapshot */
     atomic_size_t count;
-    char texts[];
+    char rest[]; /* config_option_count bytes, then the texts */
 };
 
 static atomic_uint_fast64_t last_revision;
@@ -25,6 +25,7 @@ static atomic_uint_fast64_t last_revision;
 /* Values by option, while sources are read; a later source overwrites an earlier one. */
 struct load {
     enum config_role role;
+    const char *file;                   /* what messages call the file */
     struct config_option_value *values; /* [config_option_count] */
     char *file_bytes;                   /* the file's values point into these two */
     json_t *file_json;
@@ -33,6 +34,15 @@ struct load {
 static size_t load_index(const struct config_option *option)
 {
     return (size_t)(option - config_option_table);
+}
+
+static enum status load_parse(struct load *load, const struct config_option *option,
+                              const char *name, struct slice text, enum config_source source)
+{
+    struct config_option_value *value = &load->values[load_index(option)];
+    TRY(config_option_parse(option, name, text, value));
+    value->source = source;
+    return STATUS_OK;
 }
 
 static const unsigned all_roles = ~0u;
@@ -93,7 +103,7 @@ static enum status load_flag(struct load *load, int argc, const char *const *arg
         *at += 1;
         value = slice_of(argv[*at]);
     }
-    return config_option_parse(option, flag, value, &load->values[load_index(option)]);
+    return load_parse(load, option, flag, value, CONFIG_FLAG);
 }
 
 static enum status load_flags(struct load *load, int argc, const char *const *argv)
@@ -131,8 +141,7 @@ static enum status load_variable(struct load *load, const char *variable)
     }
     if ((option->roles & load->role) == 0)
         return STATUS_OK;
-    return config_option_parse(option, source, slice_of(equals + 1),
-                               &load->values[load_index(option)]);
+    return load_parse(load, option, source, slice_of(equals + 1), CONFIG_ENVIRONMENT);
 }
 
 static enum status load_environment(struct load *load, const char *const *environment)
@@ -178,13 +187,13 @@ out:
 static enum status load_member(struct load *load, const char *name, const json_t *json)
 {
     char source[80];
-    snprintf(source, sizeof source, "\"%.40s\" in the file of --config", name);
+    snprintf(source, sizeof source, "\"%.40s\" in %s", name, load->file);
     const struct config_option *option = config_option_find(slice_of(name));
     if (option == NULL || strcmp(option->name, name) != 0)
         return load_unknown(source, slice_of(name), all_roles, spell_name);
     if (strcmp(name, "config") == 0)
         FAIL_PARAM(STATUS_INVALID, "config", "%s: a file cannot name another file", source);
-    struct config_option_value value = {.number = 0};
+    struct config_option_value value = {.source = CONFIG_FILE};
     if (option->kind == CONFIG_OPTION_BYTES && json_is_string(json)) {
         struct slice text = {json_string_value(json), json_string_length(json)};
         TRY(config_option_parse(option, source, text, &value));
@@ -203,24 +212,31 @@ static enum status load_member(struct load *load, const char *name, const json_t
                                              "true or false"};
         FAIL_PARAM(STATUS_INVALID, option->name, "%s must be %s", source, wanted[option->kind]);
     }
+    value.source = CONFIG_FILE;
     load->values[load_index(option)] = value;
+    return STATUS_OK;
+}
+
+static enum status load_parse_file(struct load *load, struct slice bytes)
+{
+    json_error_t error;
+    load->file_json = json_loadb(bytes.bytes, bytes.length, JSON_REJECT_DUPLICATES, &error);
+    /* Without memory jansson gives no text, or calls what it holds a wrong token. */
+    if (load->file_json == NULL && error.text[0] == '\0')
+        FAIL(STATUS_NO_MEMORY, "no memory for %s", load->file);
+    if (load->file_json == NULL)
+        FAIL_PARAM(STATUS_INVALID, "config", "%s, line %d, column %d: %s", load->file, error.line,
+                   error.column, error.text);
+    if (!json_is_object(load->file_json))
+        FAIL_PARAM(STATUS_INVALID, "config", "%s must hold one JSON object", load->file);
     return STATUS_OK;
 }
 
 static enum status load_file(struct load *load, const char *path)
 {
     size_t length = 0;
-    json_error_t error;
     TRY(load_file_bytes(load, path, &length));
-    load->file_json = json_loadb(load->file_bytes, length, JSON_REJECT_DUPLICATES, &error);
-    /* Without memory jansson gives no text, or calls what it holds a wrong token. */
-    if (load->file_json == NULL && error.text[0] == '\0')
-        FAIL(STATUS_NO_MEMORY, "no memory for the file of --config");
-    if (load->file_json == NULL)
-        FAIL_PARAM(STATUS_INVALID, "config", "the file of --config, line %d, column %d: %s",
-                   error.line, error.column, error.text);
-    if (!json_is_object(load->file_json))
-        FAIL_PARAM(STATUS_INVALID, "config", "the file of --config must hold one JSON object");
+    TRY(load_parse_file(load, (struct slice){load->file_bytes, length}));
     const char *name;
     json_t *json;
     json_object_foreach(load->file_json, name, json) TRY(load_member(load, name, json));
@@ -245,14 +261,15 @@ static enum status load_snapshot(const struct load *load, const struct config **
         if (config_option_table[i].kind == CONFIG_OPTION_TEXT)
             text_bytes += load->values[i].text.length + 1;
     }
-    struct snapshot *snapshot = mem_zalloc(1, sizeof *snapshot + text_bytes);
+    struct snapshot *snapshot = mem_zalloc(1, sizeof *snapshot + config_option_count + text_bytes);
     if (snapshot == NULL)
         FAIL(STATUS_NO_MEMORY, "no memory for the configuration");
-    char *text = snapshot->texts;
+    char *text = snapshot->rest + config_option_count;
     for (size_t i = 0; i < config_option_count; i++) {
         const struct config_option *option = &config_option_table[i];
         const struct config_option_value *value = &load->values[i];
         char *field = (char *)&snapshot->config + option->offset;
+        snapshot->rest[i] = (char)value->source;
         if (option->kind == CONFIG_OPTION_TEXT) {
             if (value->text.length > 0)
                 memcpy(text, value->text.bytes, value->text.length);
@@ -287,42 +304,36 @@ static enum status load_sources(struct load *load, int argc, const char *const *
     return load_flags(load, argc, argv);
 }
 
+static enum status load_open(struct load *load, enum config_role role, const char *file)
+{
+    *load = (struct load){.role = role, .file = file};
+    load->values = mem_zalloc(config_option_count, sizeof *load->values);
+    if (load->values == NULL)
+        FAIL(STATUS_NO_MEMORY, "no memory for the configuration");
+    return STATUS_OK;
+}
+
+static void load_close(struct load *load)
+{
+    json_decref(load->file_json);
+    mem_free(load->file_bytes);
+    mem_free(load->values);
+}
+
 enum status config_load(const struct config **out, enum config_role role, int argc,
                         const char *const *argv, const char *const *environment)
 {
+    struct load load;
     *out = NULL;
-    struct load load = {.role = role};
-    load.values = mem_zalloc(config_option_count, sizeof *load.values);
-    if (load.values == NULL)
-        FAIL(STATUS_NO_MEMORY, "no memory for the configuration");
+    TRY(load_open(&load, role, "the file of --config"));
     enum status status = load_sources(&load, argc, argv, environment);
     if (status == STATUS_OK)
         status = load_snapshot(&load, out);
-    json_decref(load.file_json);
-    mem_free(load.file_bytes);
-    mem_free(load.values);
+    load_close(&load);
     return status;
 }
 
 /* --- reload --- */
-
-static bool reload_is_same(const struct config_option *option, const struct config *a,
-                           const struct config *b)
-{
-    const char *field_a = (const char *)a + option->offset;
-    const char *field_b = (const char *)b + option->offset;
-    if (option->kind == CONFIG_OPTION_GROUP)
-        return true;
-    if (option->kind == CONFIG_OPTION_BOOL)
-        return memcmp(field_a, field_b, sizeof(bool)) == 0;
-    if (option->kind != CONFIG_OPTION_TEXT)
-        return memcmp(field_a, field_b, sizeof(int64_t)) == 0;
-    const char *text_a;
-    const char *text_b;
-    memcpy(&text_a, field_a, sizeof text_a);
-    memcpy(&text_b, field_b, sizeof text_b);
-    return strcmp(text_a, text_b) == 0;
-}
 
 /* The names of what a start alone can change, as far as the message has room. */
 static enum status reload_compare(const struct config *current, const struct config *next)
@@ -331,7 +342,7 @@ static enum status reload_compare(const struct config *current, const struct con
     size_t length = 0;
     for (size_t i = 0; i < config_option_count; i++) {
         const struct config_option *option = &config_option_table[i];
-        if (option->is_reloadable || reload_is_same(option, current, next) ||
+        if (option->is_reloadable || config_option_is_same(option, current, next) ||
             length + strlen(option->name) + 3 > sizeof names)
             continue;
         length += (size_t)snprintf(names + length, sizeof names - length, "%s%s",
@@ -356,10 +367,112 @@ enum status config_reload(const struct config **out, const struct config *curren
     return status;
 }
 
+void config_changes(const struct config *from, const struct config *to, struct buffer *out)
+{
+    const char *separator = "";
+    buffer_append_char(out, '[');
+    for (size_t i = 0; i < config_option_count; i++) {
+        const struct config_option *option = &config_option_table[i];
+        if (config_option_is_same(option, from, to))
+            continue;
+        buffer_printf(out, "%s{\"option\":\"%s\",\"from\":", separator, option->name);
+        config_option_render(option, from, out);
+        buffer_append_text(out, ",\"to\":");
+        config_option_render(option, to, out);
+        buffer_printf(out, ",\"takes\":\"%s\"}", option->is_reloadable ? "reload" : "restart");
+        separator = ",";
+    }
+    buffer_append_char(out, ']');
+}
+
+/* --- a file that is not there yet --- */
+
+/* The number of wrong members, each appended with what is wrong. */
+static size_t validate_members(struct load *load, struct buffer *out)
+{
+    const char *name;
+    json_t *json;
+    size_t wrong = 0;
+    json_object_foreach(load->file_json, name, json)
+    {
+        if (load_member(load, name, json) == STATUS_OK)
+            continue;
+        buffer_append_text(out, wrong++ > 0 ? ",{\"param\":" : "{\"param\":");
+        buffer_append_json_string(out, slice_of(name));
+        buffer_append_text(out, ",\"message\":");
+        buffer_append_json_string(out, slice_of(status_note()->message));
+        buffer_append_char(out, '}');
+    }
+    return wrong;
+}
+
+static void validate_overridden(const struct load *load, struct buffer *out)
+{
+    const char *name;
+    json_t *json;
+    const char *separator = "";
+    json_object_foreach(load->file_json, name, json)
+    {
+        const struct config_option *option = config_option_find(slice_of(name));
+        if (option == NULL || load->values[load_index(option)].source == CONFIG_FILE)
+            continue;
+        buffer_printf(out, "%s\"%s\"", separator, option->name);
+        separator = ",";
+    }
+}
+
+static enum status validate_text(struct load *load, const struct config *current,
+                                 const struct config_sources *sources, struct slice text,
+                                 struct buffer *out)
+{
+    struct buffer errors;
+    const struct config *next = NULL;
+    load_defaults(load);
+    TRY(load_parse_file(load, text));
+    buffer_init(&errors, 1024 * 1024);
+    bool is_valid = validate_members(load, &errors) == 0;
+    enum status status = errors.status;
+    if (status == STATUS_OK)
+        status = load_environment(load, sources->environment);
+    if (status == STATUS_OK)
+        status = load_flags(load, sources->argc, sources->argv);
+    if (status == STATUS_OK)
+        status = load_snapshot(load, &next);
+    if (status == STATUS_OK) {
+        buffer_printf(out, "\"valid\":%s,\"errors\":[", is_valid ? "true" : "false");
+        buffer_append_slice(out, buffer_slice(&errors));
+        buffer_append_text(out, "],\"changes\":");
+        config_changes(current, is_valid ? next : current, out);
+        buffer_append_text(out, ",\"overridden\":[");
+        if (is_valid)
+            validate_overridden(load, out);
+        buffer_append_char(out, ']');
+        status = out->status;
+    }
+    config_release(next);
+    buffer_deinit(&errors);
+    return status;
+}
+
+enum status config_validate(const struct config *current, const struct config_sources *sources,
+                            struct slice text, struct buffer *out)
+{
+    struct load load;
+    TRY(load_open(&load, sources->role, "the options"));
+    enum status status = validate_text(&load, current, sources, text, out);
+    load_close(&load);
+    return status;
+}
+
 /* A snapshot is never written after it was made, but for its count. */
 static struct snapshot *snapshot_of(const struct config *config)
 {
     return (struct snapshot *)(uintptr_t)config;
+}
+
+enum config_source config_source_of(const struct config *config, size_t index)
+{
+    return (enum config_source)snapshot_of(config)->rest[index];
 }
 
 const struct config *config_retain(const struct config *config)

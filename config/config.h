@@ -27,6 +27,9 @@ struct config {
 #undef OPTION_BOOL
 };
 
+/* Where a value came from, from the weakest. */
+enum config_source { CONFIG_DEFAULT, CONFIG_FILE, CONFIG_ENVIRONMENT, CONFIG_FLAG };
+
 /* Which subcommands an option belongs to. */
 enum config_role {
     CONFIG_SERVE = 1u << 0,
@@ -60,6 +63,17 @@ struct config_sources {
  * them, and nothing is taken. */
 enum status config_reload(const struct config **out, const struct config *current,
                           const struct config_sources *sources);
+
+/* Appends `[{"option","from","to","takes":"reload"|"restart"},…]`: what differs. */
+void config_changes(const struct config *from, const struct config *to, struct buffer *out);
+
+/* What would be of the server if `text` (a JSON object) were its file: appends `"valid":…,
+ * "errors":[{"param","message"},…],"changes":[…],"overridden":[…]`. Every wrong member is an error
+ * of its own; changes are beside `current`, and only told of a valid file; overridden are members
+ * that a flag or a variable is stronger than. INVALID when it is no JSON object. */
+enum status config_validate(const struct config *current, const struct config_sources *sources,
+                            struct slice text, struct buffer *out);
+
 const struct config *config_retain(const struct config *config);
 void config_release(const struct config *config);
 
@@ -70,3 +84,6 @@ void config_schema(struct buffer *out);
 void config_markdown(struct buffer *out);
 /* The running values as the file would have them, secrets' paths included, secrets never. */
 void config_render(const struct config *config, struct buffer *out);
+/* The same with more: `"file":…,"options":{…},"sources":{name:"default"|"file"|"environment"|
+ * "flag"},"reloadable":[name,…]`. */
+void config_describe(const struct config *config, struct buffer *out);

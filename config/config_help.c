@@ -160,24 +160,41 @@ void config_render(const struct config *config, struct buffer *out)
     const char *separator = "{\n  ";
     for (size_t i = 0; i < config_option_count; i++) {
         const struct config_option *option = &config_option_table[i];
-        const char *field = (const char *)config + option->offset;
         if (!is_in_file(option))
             continue;
         buffer_printf(out, "%s\"%s\": ", separator, option->name);
         separator = ",\n  ";
-        if (option->kind == CONFIG_OPTION_TEXT) {
-            const char *text;
-            memcpy(&text, field, sizeof text);
-            buffer_append_json_string(out, slice_of(text));
-        } else if (option->kind == CONFIG_OPTION_BOOL) {
-            bool is_on;
-            memcpy(&is_on, field, sizeof is_on);
-            buffer_append_text(out, is_on ? "true" : "false");
-        } else {
-            int64_t number;
-            memcpy(&number, field, sizeof number);
-            buffer_printf(out, "%" PRId64, number);
-        }
+        config_option_render(option, config, out);
     }
     buffer_append_text(out, "\n}\n");
+}
+
+void config_describe(const struct config *config, struct buffer *out)
+{
+    static const char *const words[] = {"default", "file", "environment", "flag"};
+    const char *separator = "";
+    buffer_append_text(out, "\"file\":");
+    if (config->config[0] != '\0')
+        buffer_append_json_string(out, slice_of(config->config));
+    else
+        buffer_append_text(out, "null");
+    buffer_append_text(out, ",\"options\":");
+    config_render(config, out);
+    buffer_append_text(out, ",\"sources\":");
+    for (size_t i = 0; i < config_option_count; i++) {
+        if (!is_in_file(&config_option_table[i]))
+            continue;
+        buffer_printf(out, "%s\"%s\":\"%s\"", separator[0] == '\0' ? "{" : separator,
+                      config_option_table[i].name, words[config_source_of(config, i)]);
+        separator = ",";
+    }
+    buffer_append_text(out, "},\"reloadable\":");
+    separator = "[";
+    for (size_t i = 0; i < config_option_count; i++) {
+        if (!config_option_table[i].is_reloadable)
+            continue;
+        buffer_printf(out, "%s\"%s\"", separator, config_option_table[i].name);
+        separator = ",";
+    }
+    buffer_append_char(out, ']');
 }

@@ -198,6 +198,44 @@ enum status config_option_parse(const struct config_option *option, const char *
     return STATUS_OK;
 }
 
+static const char *text_of(const struct config_option *option, const struct config *config)
+{
+    const char *text;
+    memcpy(&text, (const char *)config + option->offset, sizeof text);
+    return text;
+}
+
+static int64_t number_of(const struct config_option *option, const struct config *config)
+{
+    int64_t number;
+    const char *field = (const char *)config + option->offset;
+    if (option->kind == CONFIG_OPTION_BOOL)
+        return *field != 0;
+    memcpy(&number, field, sizeof number);
+    return number;
+}
+
+void config_option_render(const struct config_option *option, const struct config *config,
+                          struct buffer *out)
+{
+    if (option->kind == CONFIG_OPTION_TEXT)
+        buffer_append_json_string(out, slice_of(text_of(option, config)));
+    else if (option->kind == CONFIG_OPTION_BOOL)
+        buffer_append_text(out, number_of(option, config) != 0 ? "true" : "false");
+    else
+        buffer_printf(out, "%" PRId64, number_of(option, config));
+}
+
+bool config_option_is_same(const struct config_option *option, const struct config *a,
+                           const struct config *b)
+{
+    if (option->kind == CONFIG_OPTION_GROUP)
+        return true;
+    if (option->kind == CONFIG_OPTION_TEXT)
+        return strcmp(text_of(option, a), text_of(option, b)) == 0;
+    return number_of(option, a) == number_of(option, b);
+}
+
 void config_option_bytes_text(int64_t bytes, char out[24])
 {
     static const char suffixes[] = "KMGT";

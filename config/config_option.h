@@ -33,6 +33,9 @@ struct config_option {
     size_t offset; /* of the field in struct config */
 };
 
+/* Where the value of config_option_table[index] came from. */
+enum config_source config_source_of(const struct config *config, size_t index);
+
 /* All rows in the order of options.def, groups among them. */
 extern const struct config_option config_option_table[];
 extern const size_t config_option_count;
@@ -41,6 +44,7 @@ extern const size_t config_option_count;
 struct config_option_value {
     struct slice text;
     int64_t number; /* NUMBER, BYTES and BOOL (0 or 1) */
+    enum config_source source;
 };
 
 /* Name by its characters, '-' and '_' and case being equal: "kv-memory", "KV_MEMORY". NULL when
@@ -61,6 +65,12 @@ enum status config_option_check(const struct config_option *option, const char *
 /* Texts: at most LIMIT_OPTION_BYTES, UTF-8, no control characters. */
 enum status config_option_check_text(const struct config_option *option, const char *source,
                                      struct slice text);
+
+/* Appends the option's value in `config` as JSON: a text, a number, true or false. */
+void config_option_render(const struct config_option *option, const struct config *config,
+                          struct buffer *out);
+bool config_option_is_same(const struct config_option *option, const struct config *a,
+                           const struct config *b);
 
 /* "1G", "1536K", "17": the shortest text that config_option_parse reads as `bytes`. */
 void config_option_bytes_text(int64_t bytes, char out[24]);

@@ -11,7 +11,8 @@
 #include "config/base/mem.h"
 
 struct store {
-    pthread_mutex_t lock;
+    pthread_mutex_t lock; /* recursive: whoever holds it may begin again, within */
+    unsigned depth;       /* of transactions that are open */
     sqlite3 *connection;
 };
 
@@ -182,6 +183,19 @@ static const char *const store_steps[] = {
     "alter table issuers add column jwks_overlap_s integer not null default 600;"
     "alter table issuers add column admin_claim text not null default '';"
     "alter table issuers add column admins text not null default '{}';",
+
+    "create table tenant_groups (" /* before this step a group was there while it was named */
+    " number integer primary key autoincrement,"
+    " id text not null unique,"
+    " name text not null unique,"
+    " metadata text not null,"
+    " created_at_s integer not null,"
+    " revision integer not null"
+    ") strict;"
+    "insert into tenant_groups (id, name, metadata, created_at_s, revision)"
+    " select 'grp_' || lower(hex(randomblob(10))), name, '{}', strftime('%s', 'now') + 0, 1 from ("
+    "  select group_name as name from tenants where state <> 2" /* archived */
+    "  union select group_name from prompt_grants) where name <> '' order by name;",
 };
 
 enum status store_status(int code, const char *what)
@@ -357,7 +371,11 @@ enum status store_open(struct store **out, const char *path)
         mem_free(store);
         return status;
     }
-    pthread_mutex_init(&store->lock, NULL);
+    pthread_mutexattr_t recursive;
+    pthread_mutexattr_init(&recursive);
+    pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
+    pthread_mutex_init(&store->lock, &recursive);
+    pthread_mutexattr_destroy(&recursive);
     *out = store;
     return STATUS_OK;
 }
@@ -376,9 +394,12 @@ void store_close(struct store *store)
 enum status store_begin(struct store *store, sqlite3 **connection)
 {
     pthread_mutex_lock(&store->lock);
-    enum status status = store_execute(store->connection, "begin immediate");
+    enum status status =
+        store_execute(store->connection, store->depth == 0 ? "begin immediate" : "savepoint inner");
     *connection = store->connection;
-    if (status != STATUS_OK)
+    if (status == STATUS_OK)
+        store->depth++;
+    else
         pthread_mutex_unlock(&store->lock);
     return status;
 }
@@ -386,10 +407,12 @@ enum status store_begin(struct store *store, sqlite3 **connection)
 enum status store_end(struct store *store, bool commit)
 {
     enum status status = STATUS_OK;
+    bool is_inner = --store->depth > 0;
     if (commit)
-        status = store_execute(store->connection, "commit");
+        status = store_execute(store->connection, is_inner ? "release inner" : "commit");
     if (!commit || status != STATUS_OK)
-        sqlite3_exec(store->connection, "rollback", NULL, NULL, NULL);
+        sqlite3_exec(store->connection, is_inner ? "rollback to inner; release inner" : "rollback",
+                     NULL, NULL, NULL);
     pthread_mutex_unlock(&store->lock);
     return status;
 }

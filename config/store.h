@@ -19,7 +19,8 @@ enum status store_open(struct store **out, const char *path);
 void store_close(struct store *store);
 
 /* BEGIN IMMEDIATE … COMMIT under the store's lock; `commit` false rolls back. When either fails
- * nothing of the transaction is in the file and the lock is free. */
+ * nothing of the transaction is in the file and the lock is free. The thread that has begun may
+ * begin again: what is within ends by itself, and is in the file when the outermost is. */
 enum status store_begin(struct store *store, struct sqlite3 **connection);
 enum status store_end(struct store *store, bool commit);
 

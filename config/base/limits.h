@@ -68,6 +68,8 @@
 #define LIMIT_SECRETS_BYTES        512 /* a file of two secrets in hex, or of one key */
 #define LIMIT_TENANTS              100000
 #define LIMIT_KEYS                 1000000
+#define LIMIT_GROUPS               LIMIT_TENANTS /* each may name one of its own */
+#define LIMIT_GROUP_MEMBERS        1000          /* that are listed with a group; all are counted */
 #define LIMIT_METADATA_PAIRS       16 /* as OpenAI's metadata: pairs, bytes of a key, of a value */
 #define LIMIT_METADATA_KEY_BYTES   64
 #define LIMIT_METADATA_VALUE_BYTES 512
@@ -123,8 +125,9 @@
 #define LIMIT_OVERLAP_S             604800       /* both keys of a rotation work: a week at most */
 #define LIMIT_TIME_S                253402300799 /* the end of year 9999: a date that was meant */
 #define LIMIT_IDEMPOTENCY_KEY_BYTES 255
-#define LIMIT_IDEMPOTENCY_S         86400             /* an answer is kept for a day */
-#define LIMIT_ADMIN_ANSWER_BYTES    (8 * 1024 * 1024) /* 100 tenants with all metadata */
+#define LIMIT_IDEMPOTENCY_S         86400              /* an answer is kept for a day */
+#define LIMIT_ADMIN_IMPORT_BYTES    (16 * 1024 * 1024) /* 30,000 tenants */
+#define LIMIT_ADMIN_ANSWER_BYTES    (8 * 1024 * 1024)  /* 100 tenants with all metadata */
 #define LIMIT_ADMIN_CALLS           64  /* that wait for the one thread that makes changes */
 #define LIMIT_ADMIN_FAILURES        10  /* wrong keys of an address at once; then one a second */
 #define LIMIT_REVISIONS             8   /* entity tags of one If-Match */

@@ -8,6 +8,10 @@
 #include "config/base/mem.h"
 #include "gateway/admin/admin_certificates.h"
 #include "gateway/admin/admin_change.h"
+#include "gateway/admin/admin_config.h"
+#include "gateway/admin/admin_export.h"
+#include "gateway/admin/admin_groups.h"
+#include "gateway/admin/admin_import.h"
 #include "gateway/admin/admin_issuers.h"
 #include "gateway/admin/admin_keys.h"
 #include "gateway/admin/admin_limits.h"
@@ -319,6 +323,12 @@ static void handle_call(struct admin_call *call)
     admin_call_destroy(call);
 }
 
+/* One call alone takes more than the rest. */
+static bool handle_is_too_long(size_t route, struct slice body)
+{
+    return body.length > LIMIT_ADMIN_BODY_BYTES && acts[route].function != admin_import_post;
+}
+
 static void handle_refused(struct admin *admin, struct edge_access *access, int code)
 {
     access->code = code;
@@ -339,6 +349,11 @@ void admin_handle(struct http_request *request, void *context)
         return;
     }
     access.route = routes[index].path;
+    if (handle_is_too_long(index, http_body(request))) {
+        http_respond_error(request, STATUS_LIMIT, NULL, "The body is longer than 262,144 bytes.");
+        handle_refused(admin, &access, http_error_of(STATUS_LIMIT)->http_code);
+        return;
+    }
     access.is_quiet = acts[index].scope == 0 || acts[index].scope == AUTH_SCOPE_METRICS_READ;
     struct admin_call *call = admin_call_create(admin, request);
     if (call == NULL) {

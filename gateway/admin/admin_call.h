@@ -21,6 +21,7 @@
 
 struct admin_ask;
 struct admin_call;
+struct edge_reload;
 struct failure_guard;
 struct edge;
 
@@ -33,8 +34,9 @@ struct admin {
     struct edge_metrics *metrics;
     struct edge_probe *probe; /* may be NULL: no engine's metrics then */
     struct edge_prompts *prompts;
-    struct edge *edge; /* may be NULL: no requests are under way then */
-    uint32_t flush_ms; /* how often last uses are written; 0 = LIMIT_USED_S */
+    struct edge *edge;          /* may be NULL: no requests are under way then */
+    struct edge_reload *reload; /* may be NULL: options stay as they are then */
+    uint32_t flush_ms;          /* how often last uses are written; 0 = LIMIT_USED_S */
 
     struct loop *loop;
     struct loop_worker *worker;

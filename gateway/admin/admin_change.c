@@ -154,6 +154,17 @@ enum status admin_change_begin(struct admin_call *call, struct tenant_change *ou
     return begin_request(call, request);
 }
 
+enum status admin_change_check_revision(const struct tenant_change *change, int64_t revision)
+{
+    bool is_wanted = change->revision_count == 0;
+    for (size_t i = 0; i < change->revision_count; i++)
+        is_wanted = is_wanted || change->revisions[i] == revision;
+    if (!is_wanted)
+        FAIL_PARAM(STATUS_CHANGED, "if-match", "The revision is %lld now: read it again.",
+                   (long long)revision);
+    return STATUS_OK;
+}
+
 enum status admin_change_end(struct admin_call *call, const struct tenant_change *change,
                              int64_t revision)
 {

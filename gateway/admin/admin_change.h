@@ -25,6 +25,9 @@ enum status admin_change_replay(struct admin_call *call);
 enum status admin_change_begin(struct admin_call *call, struct tenant_change *out,
                                struct tenant_request *request);
 
+/* CHANGED when the change wants another revision than this, for what has no row of its own. */
+enum status admin_change_check_revision(const struct tenant_change *change, int64_t revision);
+
 /* The end of the answer's object: "dry_run" when it is one, the brace; its etag. */
 enum status admin_change_end(struct admin_call *call, const struct tenant_change *change,
                              int64_t revision);

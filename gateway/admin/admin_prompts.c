@@ -197,6 +197,19 @@ static void given_deinit(struct given *given)
     buffer_deinit(&given->content);
 }
 
+/* `change` with the room that what a call says needs. */
+static enum status given_call(struct admin_call *call,
+                              enum status (*change)(struct admin_call *, struct given *))
+{
+    struct given *given = mem_zalloc(1, sizeof *given);
+    if (given == NULL)
+        FAIL(STATUS_NO_MEMORY, "no memory for a prompt");
+    enum status status = change(call, given);
+    given_deinit(given);
+    mem_free(given);
+    return status;
+}
+
 /* --- publishing --- */
 
 struct publishing {
@@ -240,7 +253,7 @@ static void publishing_wait(struct admin_call *call)
 }
 
 /* The row is there, or there will be none: then the engine's pages go. */
-static void publishing_over(struct admin_call *call)
+void admin_prompts_over(struct admin_call *call)
 {
     const struct publishing *publishing = call->work;
     if (publishing != NULL && publishing->is_told)
@@ -265,7 +278,7 @@ static enum status create_begin(struct admin_call *call, bool is_dry_run)
                                                       .context = publishing};
     memcpy(publishing->waiter.domain, publishing->prompt.domain, sizeof publishing->prompt.domain);
     call->wait = publishing_wait;
-    call->over = publishing_over;
+    call->over = admin_prompts_over;
     return STATUS_OK;
 }
 
@@ -318,6 +331,26 @@ enum status admin_prompts_create(struct admin_call *call)
     return call->work == NULL ? create_begin(call, change.is_dry_run) : create_end(call, &change);
 }
 
+static enum status import_read(struct admin_call *call, struct given *given)
+{
+    struct tenant_prompt prompt;
+    struct tenant_change change;
+    struct slice answered;
+    struct tenants *tenants = auth_tenants(call->admin->auth);
+    TRY(admin_change_begin(call, &change, NULL));
+    TRY(given_read(given, call->body, true));
+    TRY(tenant_prompt_prepare(tenants, &given->prompt, &prompt));
+    TRY(tenant_prompt_create(tenants, &change, &given->prompt, &prompt));
+    struct answer answer = {
+        call, &change, &prompt, {given->prompt.grants, given->prompt.grant_count, 0, 0}};
+    return answer_make(&answer, &answered);
+}
+
+enum status admin_prompts_import(struct admin_call *call)
+{
+    return given_call(call, import_read);
+}
+
 /* --- other changes --- */
 
 /* The tenants and groups as they are then: what is given, and of the other kind what is there. */
@@ -356,14 +389,8 @@ static enum status update_read(struct admin_call *call, struct given *given)
 
 enum status admin_prompts_update(struct admin_call *call)
 {
-    struct given *given = mem_zalloc(1, sizeof *given);
-    if (given == NULL)
-        FAIL(STATUS_NO_MEMORY, "no memory for a prompt");
-    call->over = publishing_over;
-    enum status status = update_read(call, given);
-    given_deinit(given);
-    mem_free(given);
-    return status;
+    call->over = admin_prompts_over;
+    return given_call(call, update_read);
 }
 
 enum status admin_prompts_delete(struct admin_call *call)
@@ -373,7 +400,7 @@ enum status admin_prompts_delete(struct admin_call *call)
     struct slice answered;
     TRY(admin_change_begin(call, &change, NULL));
     TRY(admin_body_read(call->body, NULL, 0));
-    call->over = publishing_over;
+    call->over = admin_prompts_over;
     TRY(tenant_prompt_delete(auth_tenants(call->admin->auth), &change, call->arguments[0],
                              &prompt));
     static const struct tenant_prompt_grant nobody[1];

@@ -15,6 +15,10 @@
 #include "gateway/admin/admin_call.h"
 
 enum status admin_prompts_create(struct admin_call *call);
+/* A new prompt without asking the engine: it is computed when the import is done. */
+enum status admin_prompts_import(struct admin_call *call);
+/* Behind any change of prompts, on the loop: the engine hears of it. */
+void admin_prompts_over(struct admin_call *call);
 enum status admin_prompts_list(struct admin_call *call);
 enum status
 admin_prompts_get(struct admin_call *call); /* with messages or text; lists are without */

@@ -17,21 +17,64 @@ static enum status read_limit(struct slice value, struct admin_query *out)
     return STATUS_OK;
 }
 
-/* Ids have letters, digits and underscores, so nothing needs decoding. */
+/* Ids and types have letters, digits, underscores and dots, so nothing needs decoding. */
+static enum status read_word(struct slice value, const char *name, char out[LIMIT_ID_BYTES])
+{
+    bool is_word = value.length < LIMIT_ID_BYTES;
+    for (size_t i = 0; is_word && i < value.length; i++) {
+        char c = value.bytes[i];
+        is_word = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                  c == '_' || c == '.';
+    }
+    if (!is_word)
+        FAIL_PARAM(STATUS_INVALID, name, "%s must be an id from a list.", name);
+    if (value.length != 0)
+        memcpy(out, value.bytes, value.length);
+    out[value.length] = '\0';
+    return STATUS_OK;
+}
+
 static enum status read_after(struct slice value, struct admin_query *out)
 {
-    bool is_id = value.length < sizeof out->after;
-    for (size_t i = 0; is_id && i < value.length; i++) {
-        char c = value.bytes[i];
-        is_id =
-            (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+    return read_word(value, "after", out->after);
+}
+
+static enum status read_actor(struct slice value, struct admin_query *out)
+{
+    return read_word(value, "actor", out->actor);
+}
+
+static enum status read_subject(struct slice value, struct admin_query *out)
+{
+    return read_word(value, "subject", out->subject);
+}
+
+static enum status read_type(struct slice value, struct admin_query *out)
+{
+    return read_word(value, "type", out->type);
+}
+
+static enum status read_time(struct slice value, const char *name, int64_t *out)
+{
+    *out = 0;
+    for (size_t i = 0; i < value.length && *out <= LIMIT_TIME_S; i++) {
+        if (value.bytes[i] < '0' || value.bytes[i] > '9')
+            FAIL_PARAM(STATUS_INVALID, name, "%s must be Unix seconds.", name);
+        *out = *out * 10 + (value.bytes[i] - '0');
     }
-    if (!is_id)
-        FAIL_PARAM(STATUS_INVALID, "after", "after must be an id from a list.");
-    if (value.length != 0)
-        memcpy(out->after, value.bytes, value.length);
-    out->after[value.length] = '\0';
+    if (value.length == 0 || *out > LIMIT_TIME_S)
+        FAIL_PARAM(STATUS_OUT_OF_RANGE, name, "%s must be Unix seconds.", name);
     return STATUS_OK;
+}
+
+static enum status read_since(struct slice value, struct admin_query *out)
+{
+    return read_time(value, "since", &out->since_s);
+}
+
+static enum status read_until(struct slice value, struct admin_query *out)
+{
+    return read_time(value, "until", &out->until_s);
 }
 
 static enum status read_order(struct slice value, struct admin_query *out)
@@ -55,10 +98,11 @@ static const struct {
     unsigned kind;
     enum status (*read)(struct slice value, struct admin_query *out);
 } names[] = {
-    {"limit", ADMIN_QUERY_LIST, read_limit},
-    {"after", ADMIN_QUERY_LIST, read_after},
-    {"order", ADMIN_QUERY_LIST, read_order},
-    {"dry_run", ADMIN_QUERY_CHANGE, read_dry_run},
+    {"limit", ADMIN_QUERY_LIST, read_limit},  {"after", ADMIN_QUERY_LIST, read_after},
+    {"order", ADMIN_QUERY_LIST, read_order},  {"dry_run", ADMIN_QUERY_CHANGE, read_dry_run},
+    {"actor", ADMIN_QUERY_AUDIT, read_actor}, {"subject", ADMIN_QUERY_AUDIT, read_subject},
+    {"type", ADMIN_QUERY_AUDIT, read_type},   {"since", ADMIN_QUERY_AUDIT, read_since},
+    {"until", ADMIN_QUERY_AUDIT, read_until},
 };
 
 static enum status read_pair(struct slice name, struct slice value, unsigned kinds, unsigned *seen,

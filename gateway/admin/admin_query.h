@@ -12,13 +12,18 @@
 
 enum { ADMIN_QUERY_LIMIT_DEFAULT = 20, ADMIN_QUERY_LIMIT_MAX = 100 };
 
-enum { ADMIN_QUERY_LIST = 1u << 0, ADMIN_QUERY_CHANGE = 1u << 1 };
+enum { ADMIN_QUERY_LIST = 1u << 0, ADMIN_QUERY_CHANGE = 1u << 1, ADMIN_QUERY_AUDIT = 1u << 2 };
 
 struct admin_query {
     size_t limit;               /* lists: ?limit=20 */
     char after[LIMIT_ID_BYTES]; /* ?after=ID, "" = from the start */
     bool is_descending;         /* ?order=desc */
     bool is_dry_run;            /* changes: ?dry_run=true */
+    char actor[LIMIT_ID_BYTES]; /* audit: ?actor=ID&subject=ID&type=tenant.created, "" = any */
+    char subject[LIMIT_ID_BYTES];
+    char type[LIMIT_ID_BYTES];
+    int64_t since_s; /* ?since=SECONDS&until=SECONDS, 0 = whenever */
+    int64_t until_s;
 };
 
 /* `kinds`: whose names are known here. INVALID or OUT_OF_RANGE, UNSUPPORTED for a name that is not

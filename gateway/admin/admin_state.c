@@ -31,35 +31,35 @@ static void audit_render(void *context, const void *row, struct buffer *out)
     buffer_append_char(out, '}');
 }
 
+struct audit {
+    struct tenants *tenants;
+    struct audit_filter filter;
+};
+
 /* An audit row's id is its number, written out. */
 static enum status audit_page(void *context, const char *after, void *rows, size_t capacity,
                               size_t *count, bool *has_more)
 {
     uint64_t id = 0;
+    const struct audit *audit = context;
     if (after[0] != '\0' && edge_json_number(slice_of(after), INT64_MAX, &id) != STATUS_OK)
         FAIL_PARAM(STATUS_INVALID, "after", "after must be the id of an audit row.");
-    return tenants_audit_list(context, (int64_t)id, rows, capacity, count, has_more);
+    return tenants_audit_list(audit->tenants, &audit->filter, (int64_t)id, rows, capacity, count,
+                              has_more);
 }
 
 enum status admin_state_audit(struct admin_call *call)
 {
     struct admin_query query;
-    TRY(admin_query_read(call->query, ADMIN_QUERY_LIST, &query));
+    TRY(admin_query_read(call->query, ADMIN_QUERY_LIST | ADMIN_QUERY_AUDIT, &query));
+    struct audit audit = {auth_tenants(call->admin->auth),
+                          {.since_s = query.since_s, .until_s = query.until_s}};
+    memcpy(audit.filter.actor_key_id, query.actor, sizeof query.actor);
+    memcpy(audit.filter.subject, query.subject, sizeof query.subject);
+    memcpy(audit.filter.type, query.type, sizeof query.type);
     struct admin_list_source source = {sizeof(struct audit_row), audit_page, audit_id, audit_render,
-                                       auth_tenants(call->admin->auth)};
+                                       &audit};
     return admin_list_render(&source, &query, &call->out);
-}
-
-enum status admin_state_config(struct admin_call *call)
-{
-    const struct config *config = call->admin->config;
-    struct admin_query query;
-    TRY(admin_query_read(call->query, 0, &query));
-    buffer_printf(&call->out, "{\"object\":\"config\",\"revision\":%llu,\"options\":",
-                  (unsigned long long)config->revision);
-    config_render(config, &call->out);
-    buffer_append_char(&call->out, '}');
-    return call->out.status;
 }
 
 enum status admin_state_openapi(struct admin_call *call)

@@ -1,17 +1,15 @@
-/* admin_state: what an operator may look at: audit rows, the running configuration, metrics,
- * the description of both HTTP faces.
+/* admin_state: what an operator may look at: audit rows, metrics, the file of both HTTP faces.
  *
  * Owns:     nothing.
  * Thread:   the loop's; admin_state_audit reads the file, so it is the worker's.
  * Cost:     metrics render every series.
- * Not here: changes (admin_tenants, admin_keys).
+ * Not here: changes (admin_tenants, admin_keys), the running options (admin_config).
  */
 #pragma once
 
 #include "gateway/admin/admin_call.h"
 
 enum status admin_state_audit(struct admin_call *call);
-enum status admin_state_config(struct admin_call *call);
 enum status admin_state_openapi(struct admin_call *call);
 enum status admin_state_metrics(struct admin_call *call);
 enum status admin_state_health(struct admin_call *call);

@@ -3,6 +3,7 @@
 #include "gateway/admin/admin_body.h"
 #include "gateway/admin/admin_change.h"
 #include "gateway/admin/admin_list.h"
+#include "gateway/edge/edge_job.h"
 
 /* All members but the closing brace. `metadata` is JSON. */
 static void render_members(const struct tenant *tenant, struct slice metadata, struct buffer *out)
@@ -199,8 +200,15 @@ static enum status update_read(struct admin_call *call, struct admin_body_field 
     return answer_make(&answer, &answered);
 }
 
+void admin_tenants_over(struct admin_call *call)
+{
+    if (call->admin->edge != NULL)
+        edge_job_stop_closed(call->admin->edge);
+}
+
 enum status admin_tenants_update(struct admin_call *call)
 {
+    call->over = admin_tenants_over;
     struct admin_body_field fields[FIELDS];
     fields_init(fields, false);
     enum status status = update_read(call, fields);
@@ -215,6 +223,7 @@ enum status admin_tenants_archive(struct admin_call *call)
     struct slice answered;
     TRY(admin_change_begin(call, &change, NULL));
     TRY(admin_body_read(call->body, NULL, 0));
+    call->over = admin_tenants_over;
     TRY(tenants_archive(auth_tenants(call->admin->auth), &change, call->arguments[0], &tenant));
     struct answer answer = {call, &change, &tenant, {0}};
     return answer_make(&answer, &answered);

@@ -10,6 +10,8 @@
 #include "gateway/admin/admin_call.h"
 
 enum status admin_tenants_create(struct admin_call *call);
+/* Behind any change of tenants, on the loop: requests of those that are not active any more end. */
+void admin_tenants_over(struct admin_call *call);
 enum status admin_tenants_list(struct admin_call *call);
 enum status admin_tenants_get(struct admin_call *call);
 enum status admin_tenants_update(struct admin_call *call);

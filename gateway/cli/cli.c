@@ -8,6 +8,8 @@
 #include "config/base/edit_distance.h"
 #include "gateway/cli/cli_call.h"
 #include "gateway/cli/cli_certificate.h"
+#include "gateway/cli/cli_config.h"
+#include "gateway/cli/cli_group.h"
 #include "gateway/cli/cli_issuer.h"
 #include "gateway/cli/cli_key.h"
 #include "gateway/cli/cli_limits.h"

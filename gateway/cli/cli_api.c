@@ -295,7 +295,8 @@ static enum status list_page(struct cli_api *api, const char *path, const char *
     struct cli_https_answer answer;
     buffer_init(&full, LIMIT_PATH_BYTES);
     cli_https_answer_init(&answer);
-    buffer_printf(&full, "%s?limit=%zu&order=%s", path, rows, order);
+    buffer_printf(&full, "%s%climit=%zu&order=%s", path, strchr(path, '?') != NULL ? '&' : '?',
+                  rows, order);
     if (after[0] != '\0') {
         buffer_append_text(&full, "&after=");
         cli_api_append_segment(&full, slice_of(after));

@@ -45,7 +45,8 @@ enum status cli_api_ask(struct cli_api *api, const struct cli_api_request *reque
 /* The same, and the body as an object: PROTOCOL when it is none. The caller drops the reference. */
 enum status cli_api_ask_object(struct cli_api *api, const struct cli_api_request *request,
                                struct cli_https_answer *answer, json_t **out);
-/* Up to `most` rows of a list, page after page: one list object; its has_more tells of others. */
+/* Up to `most` rows of a list, page after page: one list object; its has_more tells of others. The
+ * path may have a query. */
 enum status cli_api_list(struct cli_api *api, const char *path, const char *order, size_t most,
                          json_t **out);
 /* The last failure was the server's refusal. */

@@ -1,10 +1,51 @@
 #include "gateway/cli/cli_look.h"
 
+#include "config/base/clock.h"
 #include "gateway/cli/cli_print.h"
 #include "gateway/cli/cli_text.h"
 #include "gateway/cli/cli_value.h"
 
 enum { AUDIT_ROWS_DEFAULT = 50, AUDIT_ROWS_MAX = 1000000 };
+
+static void audit_name(const char *name, struct buffer *path)
+{
+    bool is_first = strchr(path->bytes, '?') == NULL;
+    buffer_printf(path, "%c%s=", is_first ? '?' : '&', name);
+}
+
+static enum status audit_word(const struct cli_call *call, enum cli_flag flag, const char *name,
+                              struct buffer *path)
+{
+    if (call->values[flag] == NULL)
+        return STATUS_OK;
+    audit_name(name, path);
+    cli_api_append_segment(path, slice_of(call->values[flag]));
+    return path->status;
+}
+
+static enum status audit_time(const struct cli_call *call, enum cli_flag flag, const char *shown,
+                              const char *name, struct buffer *path)
+{
+    int64_t seconds = 0;
+    if (call->values[flag] == NULL)
+        return STATUS_OK;
+    TRY(cli_value_past(shown, call->values[flag], clock_wall_us(clock_system()) / 1000000,
+                       &seconds));
+    audit_name(name, path);
+    buffer_printf(path, "%lld", (long long)seconds);
+    return path->status;
+}
+
+static enum status audit_path(const struct cli_call *call, struct buffer *path)
+{
+    buffer_append_text(path, "/admin/v1/audit");
+    TRY(path->status);
+    TRY(audit_word(call, CLI_FLAG_ACTOR, "actor", path));
+    TRY(audit_word(call, CLI_FLAG_SUBJECT, "subject", path));
+    TRY(audit_word(call, CLI_FLAG_TYPE, "type", path));
+    TRY(audit_time(call, CLI_FLAG_FROM, "--from", "since", path));
+    return audit_time(call, CLI_FLAG_TO, "--to", "until", path);
+}
 
 enum status cli_look_audit(struct cli_call *call)
 {
@@ -17,44 +58,15 @@ enum status cli_look_audit(struct cli_call *call)
     json_t *list = NULL;
     if (call->values[CLI_FLAG_LIMIT] != NULL)
         TRY(cli_value_number("--limit", call->values[CLI_FLAG_LIMIT], 1, AUDIT_ROWS_MAX, &rows));
-    TRY(cli_api_list(call->api, "/admin/v1/audit", "desc", (size_t)rows, &list));
-    enum status status = cli_print_list(call, list, columns, sizeof columns / sizeof columns[0]);
+    struct buffer path;
+    buffer_init(&path, LIMIT_PATH_BYTES);
+    enum status status = audit_path(call, &path);
+    if (status == STATUS_OK)
+        status = cli_api_list(call->api, path.bytes, "desc", (size_t)rows, &list);
+    if (status == STATUS_OK)
+        status = cli_print_list(call, list, columns, sizeof columns / sizeof columns[0]);
+    buffer_deinit(&path);
     json_decref(list);
-    return status;
-}
-
-/* {"options":{NAME:VALUE}} → a list of {"name","value"}, which prints as a table. */
-static json_t *config_rows(const json_t *config)
-{
-    json_t *list = json_pack("{s:[]}", "data");
-    const char *name;
-    json_t *value;
-    json_object_foreach(json_object_get(config, "options"), name, value)
-    {
-        json_array_append_new(json_object_get(list, "data"),
-                              json_pack("{s:s,s:O}", "name", name, "value", value));
-    }
-    return list;
-}
-
-enum status cli_look_config(struct cli_call *call)
-{
-    static const struct cli_print_column columns[] = {{"OPTION", "name", CLI_PRINT_TEXT, true},
-                                                      {"VALUE", "value", CLI_PRINT_TEXT, false}};
-    struct cli_api_request request = {.method = "GET", .path = "/admin/v1/config"};
-    struct cli_https_answer answer;
-    json_t *config = NULL;
-    cli_https_answer_init(&answer);
-    enum status status = cli_api_ask_object(call->api, &request, &answer, &config);
-    if (status == STATUS_OK && cli_print_is_json(call)) {
-        status = cli_print_raw(call, buffer_slice(&answer.body));
-    } else if (status == STATUS_OK) {
-        json_t *list = config_rows(config);
-        status = cli_print_list(call, list, columns, 2);
-        json_decref(list);
-    }
-    json_decref(config);
-    cli_https_answer_deinit(&answer);
     return status;
 }
 

@@ -1,14 +1,13 @@
-/* cli_look: what an operator looks at: audit rows, running options, metrics.
+/* cli_look: what an operator looks at: audit rows, metrics.
  *
  * Owns:     nothing.
  * Thread:   the first.
  * Cost:     –
- * Not here: changes (cli_tenant, cli_key).
+ * Not here: changes (cli_tenant, cli_key), options (cli_config).
  */
 #pragma once
 
 #include "gateway/cli/cli_call.h"
 
 enum status cli_look_audit(struct cli_call *call);
-enum status cli_look_config(struct cli_call *call);
 enum status cli_look_metrics(struct cli_call *call);

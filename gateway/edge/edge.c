@@ -303,7 +303,7 @@ static enum status open_listeners(struct run *run)
     admin.name = "admin";
     admin.connections_max = run->admin_connections_max;
     admin.tls = edge->admin_tls;
-    admin.body_bytes_max = LIMIT_ADMIN_BODY_BYTES;
+    admin.body_bytes_max = LIMIT_ADMIN_IMPORT_BYTES; /* of other calls admin.c takes less */
     admin.unfinished_bytes_max = LIMIT_ADMIN_UNFINISHED_BYTES;
     admin.handler = edge_proof_handle;
     admin.context = edge->admin_proof;
@@ -414,7 +414,8 @@ static enum status run_open(struct run *run)
                                 .metrics = &edge->metrics,
                                 .probe = edge->probe,
                                 .prompts = edge->prompts,
-                                .edge = edge};
+                                .edge = edge,
+                                .reload = run->reload};
     TRY(admin_open(&run->admin, edge->loop));
     return open_listeners(run);
 }
@@ -428,7 +429,7 @@ static void run_tell_ready(const struct run *run)
         return;
     if (write(descriptor, "1", 1) != 1)
         LOG(LOG_WARN, "ready_untold", LOG_NUMBER("errno", errno));
-    close(descriptor);
+    edge_reload_set_parent(run->reload, descriptor); /* and is kept open for it */
 }
 
 /* In this order: clients leave, the engine's side ends, all rows are committed; the callbacks that

@@ -15,7 +15,8 @@ struct edge_options {
     const struct config *config;
     int public_descriptor; /* bound and listening, or -1: edge binds config->listen itself */
     int admin_descriptor;  /* the same for config->admin_listen */
-    int ready_descriptor;  /* one byte is written there and it is closed once it serves; or -1 */
+    int ready_descriptor;  /* a byte is written there once it serves, and one with each reload that
+                            * the config API has made (edge_reload); or -1 */
     const struct config_sources *sources; /* for a reload; NULL = there is none */
     pid_t parent;        /* when it is gone, SIGTERM means now; 0 = none to look for */
     const char *sandbox; /* for /ready; NULL = "off" */

@@ -490,6 +490,7 @@ void edge_job_cancel(struct edge_job *job, enum edge_cancel reason, const char *
         [EDGE_CANCEL_DEADLINE] = STATUS_DEADLINE, [EDGE_CANCEL_SHUTDOWN] = STATUS_UNAVAILABLE,
         [EDGE_CANCEL_ENGINE] = STATUS_PROTOCOL,   [EDGE_CANCEL_TOO_LONG] = STATUS_INVALID,
         [EDGE_CANCEL_MEMORY] = STATUS_BUSY,       [EDGE_CANCEL_ADMIN] = STATUS_CONFLICT,
+        [EDGE_CANCEL_TENANT] = STATUS_FORBIDDEN,
     };
     if (job->is_cancelled || job->is_concluded)
         return;
@@ -1036,6 +1037,19 @@ void edge_job_cancel_all(struct edge *edge, const char *message)
     for (struct edge_job *job = edge->jobs; job != NULL; job = next) {
         next = job->next;
         edge_job_cancel(job, EDGE_CANCEL_SHUTDOWN, message);
+    }
+}
+
+void edge_job_stop_closed(struct edge *edge)
+{
+    struct edge_job *next = NULL;
+    struct tenant tenant;
+    for (struct edge_job *job = edge->jobs; job != NULL; job = next) {
+        next = job->next;
+        enum status status =
+            tenants_get(auth_tenants(edge->auth), slice_of(job->principal.tenant_id), &tenant);
+        if (status == STATUS_OK && tenant.state != TENANT_ACTIVE)
+            edge_job_cancel(job, EDGE_CANCEL_TENANT, "The tenant of this request was suspended.");
     }
 }
 

@@ -68,6 +68,9 @@ bool edge_job_stop(struct edge *edge, const char *request_id);
 /* edge_job_cancel of every job: the server stops. */
 void edge_job_cancel_all(struct edge *edge, const char *message);
 
+/* edge_job_cancel of every job whose tenant is suspended or archived now. O(jobs). */
+void edge_job_stop_closed(struct edge *edge);
+
 /* Whether the record of that request comes with its own stream, or is on its way into the ledger.
  * O(jobs). */
 bool edge_job_expects(const struct edge *edge, const char *request_id);

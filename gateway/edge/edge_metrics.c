@@ -18,8 +18,9 @@ static struct metric *init_plain(struct edge_metrics *metrics, enum metric_kind 
 /* What waits, is read again, is cut short. */
 static void init_waiting(struct edge_metrics *metrics)
 {
-    static const char *const reasons[EDGE_CANCEL_COUNT] = {
-        "client", "slow_reader", "deadline", "shutdown", "engine", "too_long", "memory", "admin"};
+    static const char *const reasons[EDGE_CANCEL_COUNT] = {"client",   "slow_reader", "deadline",
+                                                           "shutdown", "engine",      "too_long",
+                                                           "memory",   "admin",       "tenant"};
     for (int i = 0; i < EDGE_CANCEL_COUNT; i++) {
         char labels[40];
         snprintf(labels, sizeof labels, "reason=\"%s\"", reasons[i]);

@@ -22,6 +22,7 @@ enum edge_cancel {
     EDGE_CANCEL_TOO_LONG, /* an answer in one piece */
     EDGE_CANCEL_MEMORY,   /* all answers in one piece */
     EDGE_CANCEL_ADMIN,
+    EDGE_CANCEL_TENANT, /* it was suspended or archived */
     EDGE_CANCEL_COUNT,
 };
 

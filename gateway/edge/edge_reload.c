@@ -2,6 +2,7 @@
 
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "config/base/log.h"
 #include "config/base/mem.h"
@@ -23,6 +24,7 @@ struct edge_reload {
     struct reload_file cert;
     struct reload_file key;
     struct loop_timer *timer;
+    int parent_descriptor; /* -1: nobody to tell */
     void (*changed)(void *context, const struct config *config);
     void *context;
 };
@@ -102,6 +104,35 @@ enum status edge_reload_now(struct edge_reload *reload)
     return STATUS_OK;
 }
 
+void edge_reload_set_parent(struct edge_reload *reload, int descriptor)
+{
+    reload->parent_descriptor = descriptor;
+}
+
+const struct config_sources *edge_reload_sources(const struct edge_reload *reload)
+{
+    return reload->sources;
+}
+
+enum status edge_reload_check(struct edge_reload *reload, struct buffer *changes)
+{
+    const struct config *next = NULL;
+    if (reload->sources == NULL)
+        FAIL(STATUS_UNAVAILABLE, "This server has no options to read again.");
+    TRY(config_reload(&next, reload->edge->config, reload->sources));
+    config_changes(reload->edge->config, next, changes);
+    config_release(next);
+    return changes->status;
+}
+
+enum status edge_reload_everywhere(struct edge_reload *reload)
+{
+    TRY(edge_reload_now(reload));
+    if (reload->parent_descriptor >= 0 && write(reload->parent_descriptor, "r", 1) != 1)
+        LOG(LOG_WARN, "reload_untold");
+    return STATUS_OK;
+}
+
 enum status edge_reload_create(struct edge_reload **out, struct edge *edge,
                                const struct config_sources *sources, const char *cert_path,
                                const char *key_path,
@@ -117,6 +148,7 @@ enum status edge_reload_create(struct edge_reload **out, struct edge *edge,
                                    .cert.path = mem_strndup(cert_path, strlen(cert_path)),
                                    .key.path = mem_strndup(key_path, strlen(key_path)),
                                    .timer = loop_timer_create(edge->loop, reload_look, reload),
+                                   .parent_descriptor = -1,
                                    .changed = changed,
                                    .context = context};
     if (reload->cert.path == NULL || reload->key.path == NULL || reload->timer == NULL) {

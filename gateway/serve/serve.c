@@ -39,6 +39,7 @@ struct child {
     enum status (*run)(struct serve *serve, int ready_descriptor);
     pid_t pid; /* 0 = not running */
     int ready; /* read end of the ready pipe, -1 once it has spoken */
+    int asks;  /* the same of the edge, from then on: a byte is a reload by an admin; or -1 */
     bool was_ready;
     int64_t started_us;
     int64_t start_at_us; /* when a dead child is started again */
@@ -110,6 +111,8 @@ _Noreturn static void child_main(struct serve *serve, struct child *child, int r
         _exit(EXIT_CRASHED);
     (void)setpgid(0, 0);
     close(serve->lock);
+    if (serve->edge.asks >= 0)
+        close(serve->edge.asks);
     prctl(PR_SET_NAME, child->name);
     sigprocmask(SIG_SETMASK, &serve->signals_before, NULL);
     enum log_level level = LOG_INFO;
@@ -147,6 +150,15 @@ static enum status child_start(struct serve *serve, struct child *child)
     return STATUS_OK;
 }
 
+static void child_close_pipes(struct child *child)
+{
+    if (child->ready >= 0)
+        close(child->ready);
+    if (child->asks >= 0)
+        close(child->asks);
+    child->ready = child->asks = -1;
+}
+
 /* The parent's own record of a death, and when to try again. */
 static void child_ended(struct child *child, int wait_status)
 {
@@ -158,17 +170,27 @@ static void child_ended(struct child *child, int wait_status)
             child->backoff_ms * 2 < BACKOFF_MOST_MS ? child->backoff_ms * 2 : BACKOFF_MOST_MS;
     child->start_at_us = now_us() + child->backoff_ms * INT64_C(1000);
     child->pid = 0;
-    if (child->ready >= 0)
-        close(child->ready);
-    child->ready = -1;
+    child_close_pipes(child);
     LOG(LOG_WARN, "child_ended", LOG_TEXT("name", child->name),
         LOG_NUMBER("exit_code", WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : -1),
         LOG_NUMBER("signal", WIFSIGNALED(wait_status) ? WTERMSIG(wait_status) : 0),
         LOG_NUMBER("restart_in_ms", child->backoff_ms));
 }
 
+/* What the edge says from now on comes with SIGIO: this process waits for signals alone. */
+static void child_listen(struct child *child, pid_t own)
+{
+    if (fcntl(child->ready, F_SETOWN, own) != 0 ||
+        fcntl(child->ready, F_SETFL, O_NONBLOCK | O_ASYNC) != 0) {
+        LOG(LOG_WARN, "child_unheard", LOG_NUMBER("errno", errno));
+        return;
+    }
+    child->asks = child->ready;
+    child->ready = -1;
+}
+
 /* Takes the ready byte when it is there. */
-static void child_poll_ready(struct child *child)
+static void child_poll_ready(struct serve *serve, struct child *child)
 {
     if (child->ready < 0)
         return;
@@ -178,14 +200,17 @@ static void child_poll_ready(struct child *child)
     char byte;
     if (read(child->ready, &byte, 1) == 1)
         child->was_ready = true;
-    close(child->ready);
+    if (child->was_ready && child == &serve->edge)
+        child_listen(child, serve->pid);
+    if (child->ready >= 0)
+        close(child->ready);
     child->ready = -1;
 }
 
 static void serve_announce(struct serve *serve)
 {
-    child_poll_ready(&serve->engine);
-    child_poll_ready(&serve->edge);
+    child_poll_ready(serve, &serve->engine);
+    child_poll_ready(serve, &serve->edge);
     if (serve->is_announced || !serve->engine.was_ready || !serve->edge.was_ready)
         return;
     serve->is_announced = true;
@@ -210,7 +235,7 @@ static enum status serve_reap(struct serve *serve)
                                                        : NULL;
         if (child == NULL)
             continue;
-        child_poll_ready(child);
+        child_poll_ready(serve, child);
         child_ended(child, wait_status);
         bool is_config = WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == EXIT_WRONG_CONFIG;
         if (is_config && !child->was_ready)
@@ -247,19 +272,33 @@ static int serve_wait_signal(const struct serve *serve, int64_t wait_ms)
 }
 
 /* The edge reads the options again in its own process; what it takes is checked here first, since a
- * restarted edge begins with the parent's. */
-static void serve_reload(struct serve *serve)
+ * restarted edge begins with the parent's. True when they are taken. */
+static bool serve_reload(struct serve *serve)
 {
     const struct config *next = NULL;
     if (config_reload(&next, serve->config, serve->sources) != STATUS_OK) {
         log_failure(LOG_ERROR, "reload_refused");
-        return;
+        return false;
     }
     config_release(serve->reloaded);
     serve->reloaded = next;
     serve->config = next;
-    if (serve->edge.pid != 0)
-        kill(serve->edge.pid, SIGHUP);
+    return true;
+}
+
+/* The edge has done it already, for an admin: nobody is signalled. */
+static void serve_hear(struct serve *serve)
+{
+    char bytes[16];
+    if (serve->edge.asks < 0)
+        return;
+    ssize_t got = read(serve->edge.asks, bytes, sizeof bytes);
+    if (got > 0)
+        (void)serve_reload(serve);
+    if (got == 0) { /* it has ended */
+        close(serve->edge.asks);
+        serve->edge.asks = -1;
+    }
 }
 
 static enum status serve_watch(struct serve *serve)
@@ -267,13 +306,14 @@ static enum status serve_watch(struct serve *serve)
     for (;;) {
         TRY(serve_reap(serve));
         serve_announce(serve);
+        serve_hear(serve);
         TRY(serve_restart(serve, &serve->engine));
         TRY(serve_restart(serve, &serve->edge));
         int signal_number = serve_wait_signal(serve, serve_wait_ms(serve));
         if (signal_number == SIGTERM || signal_number == SIGINT)
             return STATUS_OK;
-        if (signal_number == SIGHUP)
-            serve_reload(serve);
+        if (signal_number == SIGHUP && serve_reload(serve) && serve->edge.pid != 0)
+            kill(serve->edge.pid, SIGHUP);
     }
 }
 
@@ -310,9 +350,7 @@ static void serve_end_child(struct serve *serve, struct child *child)
             kill(child->pid, SIGTERM);
     }
     child->pid = 0;
-    if (child->ready >= 0)
-        close(child->ready);
-    child->ready = -1;
+    child_close_pipes(child);
     LOG(LOG_INFO, "child_stopped", LOG_TEXT("name", child->name));
 }
 
@@ -378,6 +416,7 @@ static enum status serve_open(struct serve *serve)
     sigaddset(&serve->signals, SIGTERM);
     sigaddset(&serve->signals, SIGINT);
     sigaddset(&serve->signals, SIGHUP);
+    sigaddset(&serve->signals, SIGIO);
     sigprocmask(SIG_BLOCK, &serve->signals, &serve->signals_before);
     return STATUS_OK;
 }
@@ -391,8 +430,8 @@ enum status serve_run(const struct config *config, const struct config_sources *
         .lock = -1,
         .public_descriptor = -1,
         .admin_descriptor = -1,
-        .engine = {.name = "engine", .run = child_run_engine, .ready = -1},
-        .edge = {.name = "edge", .run = child_run_edge, .ready = -1},
+        .engine = {.name = "engine", .run = child_run_engine, .ready = -1, .asks = -1},
+        .edge = {.name = "edge", .run = child_run_edge, .ready = -1, .asks = -1},
     };
     enum status status = serve_open(&serve);
     if (status == STATUS_OK) {

@@ -135,7 +135,7 @@ def test_what_an_operator_looks_at(server):
     answer(server, "tenant", "create", "cli-looked-at")
     rows = answer(server, "audit", "list", "--limit", "5")["data"]
     assert rows[0]["type"] == "tenant.created" and "cli-looked-at" in json.dumps(rows[0]["detail"])
-    assert re.search(r"^kv_memory\s+536870912$", admin(server, "config", "show").stdout, re.M)
+    assert re.search(r"^kv_memory\s+536870912\s+flag", admin(server, "config", "show").stdout, re.M)
     assert "banyan_requests_running" in admin(server, "metrics", "show").stdout
 
 

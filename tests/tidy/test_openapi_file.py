@@ -133,3 +133,34 @@ def test_operations_have_names_and_answers():
         assert any(code.startswith("2") for code in operation["responses"]), (method, path)
         assert "default" not in operation["responses"], f"{path}: every code is named"
     assert len(names) == len(set(names)), "an operationId stands twice"
+
+
+# Routes without a command of `banyan admin`, and why.
+NO_COMMAND = {
+    ("GET", "/admin/v1/openapi.json"): "a file for programs",
+    ("GET", "/v1/metrics"): "another name of /metrics",
+    ("GET", "/health"): "asked by load balancers",
+    ("GET", "/v1/organization/usage/completions"): "/admin/v1/usage in OpenAI's shape",
+    ("GET", "/v1/organization/costs"): "/admin/v1/usage in OpenAI's shape",
+}
+
+
+def test_every_route_of_the_config_api_has_a_command():
+    cli = ROOT / "gateway/cli"
+    defined = (cli / "cli_commands.def").read_text()
+    words = {(r, v) for r, v in re.findall(r'^CLI_COMMAND\("([a-z-]+)", "([a-z-]+)"', defined, re.M)}
+    verbs = {
+        "GET": {"list", "show"}, "POST": {"create"}, "PUT": {"set"}, "PATCH": {"change"},
+        "DELETE": {"delete", "archive", "revoke", "cancel"},
+    }  # fmt: skip
+    for method, path in set(table("admin")) - set(NO_COMMAND):
+        parts = [p for p in path.removeprefix("/admin/v1/").strip("/").split("/") if p != "{id}"]
+        if parts[0] == "tenants" and len(parts) > 1:  # what belongs to a tenant is a resource of its own
+            parts = parts[1:]
+        if parts[-1] == "limits":
+            parts = parts[-1:]  # of a key too: --key
+        singular = {"shared-prompts": "prompt", "limits": "limits", "metrics": "metrics"}
+        resource = singular.get(parts[0], parts[0].removesuffix("s"))
+        wanted = {parts[1]} if len(parts) > 1 else verbs[method]  # .../rotate, config/validate
+        assert any((resource, verb) in words for verb in wanted), f"{method} {path}: no {resource} {sorted(wanted)}"
+    assert set(NO_COMMAND) <= set(table("admin")), "an exception that is not needed"

@@ -36,7 +36,7 @@ FRONT_DOORS = {
     "auth/ledger_usage.h", "auth/ledger_requests.h", "auth/price.h",
     "auth/redis_url.h", "auth/usage_redis.h",
     "auth/auth_refusals.h", "auth/certificate.h", "auth/issuer.h", "auth/issuer_fetch.h",
-    "auth/tenant.h", "auth/tenant_prompt.h", "engine/engine.h",
+    "auth/tenant.h", "auth/tenant_group.h", "auth/tenant_prompt.h", "engine/engine.h",
     "engine/engine_show.h",
     "kernels/cuda/cuda_device.h",  # what `banyan version` prints
     "engine/bench.h",  # a subcommand that main.c calls; it needs no running engine
@@ -75,6 +75,9 @@ TESTED_ELSEWHERE = {
     "auth/issuer_rows.c": "tests/unit/test_issuer.c, over restarts",
     "gateway/admin/admin_certificates.c": "tests/e2e/test_certificates.py and test_openapi.py",
     "gateway/admin/admin_issuers.c": "tests/e2e/test_tokens.py and test_openapi.py",
+    "gateway/admin/admin_export.c": "tests/e2e/test_config_import.py",
+    "gateway/admin/admin_import.c": "tests/e2e/test_config_import.py",
+    "gateway/cli/cli_resource.c": "tests/unit/test_cli_group.c",
     "gateway/main.c": "tests/e2e drives every subcommand",
     "engine/scheduler_take.c": "tests/unit/test_scheduler_classes.c, and each run of tests/sim",
     "engine/scheduler_turn.c": "tests/unit/test_scheduler_classes.c, and each run of tests/sim",
@@ -97,6 +100,7 @@ PREFIXES = {
     "tenant": ("tenant", "tenants"),
     "tenant_answer": ("tenant_answer", "tenants_answer"),
     "tenant_edit": ("tenants",),
+    "tenant_group": ("tenant_group", "tenants_has_group"),
     "tenant_key_edit": ("tenants_key",),
     "tenant_used": ("tenants_used",),
     "http1_client": ("http1_client", "http1_exchange"),

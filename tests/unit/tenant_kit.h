@@ -20,6 +20,7 @@ static const struct audit_actor actor KIT_UNUSED = {.key_id = "key_actor",
                                                     .peer = "192.0.2.1:5",
                                                     .request_id = "req_1",
                                                     .scopes = AUTH_SCOPES_ADMIN};
+static const struct audit_filter anything KIT_UNUSED = {.since_s = 0};
 static const struct tenant_change change KIT_UNUSED = {.actor = &actor};
 
 static inline enum status kit_tenant(struct tenants *tenants, struct slice name, uint32_t weight,

@@ -1,4 +1,4 @@
-/* admin_state: audit rows, the running configuration, metrics, health. */
+/* admin_state: audit rows, metrics, health. */
 #include "gateway/admin/admin_state.h"
 
 #include "tests/unit/edge_kit.h"
@@ -34,26 +34,11 @@ static void test_audit(void **state)
     edge_text_has(answer, "\"param\":\"after\"");
 }
 
-static void test_config(void **state)
-{
-    (void)state;
-    assert_int_equal(edge_kit_admin("GET", "/admin/v1/config", ""), 200);
-    json_t *root = json_loads(strstr(answer, "\r\n\r\n") + 4, JSON_REJECT_DUPLICATES, NULL);
-    assert_true(json_is_object(root));
-    assert_true(json_is_integer(json_object_get(root, "revision")));
-    const json_t *options = json_object_get(root, "options");
-    assert_int_equal(json_integer_value(json_object_get(options, "drain_timeout_s")), 2);
-    json_decref(root);
-    assert_null(strstr(answer, kit.admin_key));
-}
-
 static void test_metrics(void **state)
 {
     (void)state;
     assert_int_equal(
         edge_kit_public("POST", "/v1/completions", "{\"model\":\"ok\",\"stream\":true}"), 200);
-    assert_int_equal(edge_kit_admin("GET", "/metrics", ""), 200);
-    edge_text_has(answer, "content-type: text/plain; version=0.0.4");
     const char *lines[] = {
         "banyan_http_requests_total{route=\"/v1/completions\",code=\"200\"} 1\n",
         "banyan_http_requests_total{route=\"/admin/v1/tenants\",code=\"201\"} 1\n",
@@ -66,8 +51,20 @@ static void test_metrics(void **state)
         "banyan_upstream_up 1\n",
         "banyan_ledger_lag_rows 0\n",
     };
+    /* The row may be on its way still when its answer is there. */
+    size_t found = 0;
+    for (int turn = 0; turn < 3000 && found < sizeof lines / sizeof lines[0]; turn++) {
+        if (turn > 0)
+            usleep(10000);
+        assert_int_equal(edge_kit_admin("GET", "/metrics", ""), 200);
+        for (found = 0; found < sizeof lines / sizeof lines[0]; found++) {
+            if (strstr(answer, lines[found]) == NULL)
+                break;
+        }
+    }
     for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++)
         edge_text_has(answer, lines[i]);
+    edge_text_has(answer, "content-type: text/plain; version=0.0.4");
     assert_null(strstr(answer, kit.tenant_id));
     assert_int_equal(edge_kit_admin("GET", "/v1/metrics", ""), 200);
 }
@@ -83,7 +80,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_audit),
-        cmocka_unit_test(test_config),
         cmocka_unit_test(test_metrics),
         cmocka_unit_test(test_health),
     };

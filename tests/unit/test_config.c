@@ -263,6 +263,53 @@ static void test_count_and_revision(void **state)
     config_release(NULL);
 }
 
+static void expect_validation(const struct config *config, const struct config_sources *sources,
+                              const char *file, const char *wanted)
+{
+    struct buffer out;
+    buffer_init(&out, 64 * 1024);
+    assert_int_equal(config_validate(config, sources, slice_of(file), &out), STATUS_OK);
+    assert_string_equal(out.bytes, wanted);
+    buffer_deinit(&out);
+}
+
+static void test_a_file_that_is_not_there_yet(void **state)
+{
+    (void)state;
+    const struct config *config;
+    struct buffer out;
+    const char *const flags[] = {"--queue-requests", "5"};
+    const char *const environment[] = {"BANYAN_FAIR_QUANTUM=7", NULL};
+    const struct config_sources sources = {CONFIG_SERVE, 2, flags, environment};
+    assert_int_equal(config_load(&config, CONFIG_SERVE, 2, flags, environment), STATUS_OK);
+    expect_validation(config, &sources, "{}",
+                      "\"valid\":true,\"errors\":[],\"changes\":[],\"overridden\":[]");
+    expect_validation(config, &sources,
+                      "{\"drain_delay_s\":1,\"sandbox\":\"off\",\"queue_requests\":9,"
+                      "\"fair_quantum\":9}",
+                      "\"valid\":true,\"errors\":[],\"changes\":[{\"option\":\"drain_delay_s\","
+                      "\"from\":0,\"to\":1,\"takes\":\"reload\"},{\"option\":\"sandbox\","
+                      "\"from\":\"auto\",\"to\":\"off\",\"takes\":\"restart\"}],"
+                      "\"overridden\":[\"queue_requests\",\"fair_quantum\"]");
+    expect_validation(
+        config, &sources, "{\"drain_delay\":1,\"pin_percent\":91,\"drain_delay_s\":1}",
+        "\"valid\":false,\"errors\":[{\"param\":\"drain_delay\",\"message\":\"\\\"drain_delay"
+        "\\\" in the options: no such option; did you mean drain_delay_s?\"},{\"param\":"
+        "\"pin_percent\",\"message\":\"\\\"pin_percent\\\" in the options is 91, but must be 0 to "
+        "90\"}],\"changes\":[],\"overridden\":[]");
+    buffer_init(&out, 4096);
+    assert_int_equal(config_validate(config, &sources, SLICE("[]"), &out), STATUS_INVALID);
+    assert_int_equal(config_validate(config, &sources, SLICE("{"), &out), STATUS_INVALID);
+    buffer_deinit(&out);
+    buffer_init(&out, 64 * 1024);
+    config_describe(config, &out);
+    assert_non_null(strstr(out.bytes, "\"queue_requests\":\"flag\""));
+    assert_non_null(strstr(out.bytes, "\"fair_quantum\":\"environment\""));
+    assert_non_null(strstr(out.bytes, "\"sandbox\":\"default\""));
+    buffer_deinit(&out);
+    config_release(config);
+}
+
 static void test_memory_fails_at_each_allocation(void **state)
 {
     struct fixture *fixture = *state;
@@ -293,6 +340,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_defaults),
+        cmocka_unit_test(test_a_file_that_is_not_there_yet),
         cmocka_unit_test_setup_teardown(test_precedence, setup, teardown),
         cmocka_unit_test(test_flags_refused),
         cmocka_unit_test(test_environment),

@@ -84,6 +84,26 @@ static void test_all_or_nothing(void **state)
         assert_int_equal(edge.config->request_timeout_s, 200);
     }
     const struct config *last = edge.config;
+    /* Looked at before: nothing is taken. Asked for over the API: the parent hears of it. */
+    struct buffer changes;
+    int ends[2];
+    char byte;
+    write_file(k.options, "{\"request_timeout_s\":250}");
+    buffer_init(&changes, 4096);
+    assert_int_equal(edge_reload_check(k.reload, &changes), STATUS_OK);
+    assert_string_equal(changes.bytes, "[{\"option\":\"request_timeout_s\",\"from\":200,"
+                                       "\"to\":250,\"takes\":\"reload\"}]");
+    buffer_deinit(&changes);
+    assert_ptr_equal(edge.config, last);
+    assert_int_equal(pipe(ends), 0);
+    edge_reload_set_parent(k.reload, ends[1]);
+    write_file(k.options, "{\"request_timeout_s\":200}");
+    assert_int_equal(edge_reload_everywhere(k.reload), STATUS_OK);
+    assert_int_equal(read(ends[0], &byte, 1), 1);
+    last = edge.config;
+    edge_reload_set_parent(k.reload, -1);
+    close(ends[0]);
+    close(ends[1]);
     /* The options are right and the certificate is not: neither is taken. */
     write_file(k.options, "{\"request_timeout_s\":300}");
     write_file(k.key, "no key");
@@ -101,7 +121,7 @@ static void test_all_or_nothing(void **state)
     assert_int_equal(unlink(k.options), 0);
     assert_int_equal(edge_reload_now(k.reload), STATUS_IO);
     assert_ptr_equal(edge.config, last);
-    assert_int_equal(told, 3);
+    assert_int_equal(told, 4);
     reload_kit_end(&k);
 }
 

@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-enum { STEPS = 11 }; /* of the schema */
+enum { STEPS = 12 }; /* of the schema */
 
 struct fixture {
     char folder[64];

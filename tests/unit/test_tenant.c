@@ -138,7 +138,8 @@ static void test_create_is_checked(void **state)
     bool has_more;
     assert_int_equal(tenants_list(tenants, SLICE(""), list, 10, &count, &has_more), STATUS_OK);
     assert_int_equal(count, 2);
-    assert_int_equal(tenants_audit_list(tenants, 0, audit, 10, &count, &has_more), STATUS_OK);
+    assert_int_equal(tenants_audit_list(tenants, &anything, 0, audit, 10, &count, &has_more),
+                     STATUS_OK);
     assert_int_equal(count, 2);
 }
 
@@ -341,7 +342,8 @@ static void test_revoke(void **state)
     struct audit_row audit[10];
     size_t count;
     bool has_more;
-    assert_int_equal(tenants_audit_list(tenants, 0, audit, 10, &count, &has_more), STATUS_OK);
+    assert_int_equal(tenants_audit_list(tenants, &anything, 0, audit, 10, &count, &has_more),
+                     STATUS_OK);
     assert_int_equal(count, 4); /* two tenants, a key, one revocation */
 }
 
@@ -365,8 +367,9 @@ static void test_audit(void **state)
         struct audit_row row;
         size_t count;
         bool has_more;
-        assert_int_equal(tenants_audit_list(fixture->tenants, after, &row, 1, &count, &has_more),
-                         STATUS_OK);
+        assert_int_equal(
+            tenants_audit_list(fixture->tenants, &anything, after, &row, 1, &count, &has_more),
+            STATUS_OK);
         assert_int_equal(count, 1);
         assert_int_equal(has_more, i < 2);
         assert_string_equal(row.type, types[i]);

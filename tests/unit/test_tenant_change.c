@@ -109,7 +109,8 @@ static void test_all_or_nothing(void **state)
     struct audit_row row;
     size_t count;
     bool has_more;
-    assert_int_equal(tenants_audit_list(kit->tenants, 0, &row, 1, &count, &has_more), STATUS_OK);
+    assert_int_equal(tenants_audit_list(kit->tenants, &anything, 0, &row, 1, &count, &has_more),
+                     STATUS_OK);
     assert_string_equal(row.type, "test.made");
     assert_string_equal(row.subject, "tnt_1");
     assert_string_equal(row.detail, "{\"a\":1}");

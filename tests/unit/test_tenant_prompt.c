@@ -215,8 +215,8 @@ static void test_refusals(void **state)
     assert_int_equal(publish(kit, "a", both, 2, &made), STATUS_NOT_FOUND);
     assert_string_equal(status_note()->param, "tenants[1]");
     assert_non_null(strstr(status_note()->message, "tnt_nobody"));
-    const struct tenant_prompt_grant empty = to_group("ghosts");
-    assert_int_equal(publish(kit, "a", &empty, 1, &made), STATUS_NOT_FOUND);
+    const struct tenant_prompt_grant nowhere = to_group("nowhere");
+    assert_int_equal(publish(kit, "a", &nowhere, 1, &made), STATUS_NOT_FOUND);
     assert_string_equal(status_note()->param, "groups[0]");
     const struct tenant_prompt_grant archived = to_tenant(&gone);
     assert_int_equal(publish(kit, "a", &archived, 1, &made), STATUS_CONFLICT);

@@ -2,6 +2,8 @@
 
 #include "tests/unit/base_kit.h"
 
+static const struct audit_filter anything = {.since_s = 0};
+
 struct fixture {
     char folder[64];
     struct store *store;
@@ -194,19 +196,37 @@ static void test_audit(void **state)
         snprintf(row.subject, sizeof row.subject, "s%d", i);
         assert_int_equal(tenant_rows_audit(fixture->connection, &row), STATUS_OK);
     }
-    assert_int_equal(tenant_rows_load_audit(fixture->connection, 0, out, 4, &count), STATUS_OK);
+    assert_int_equal(tenant_rows_load_audit(fixture->connection, &anything, 0, out, 4, &count),
+                     STATUS_OK);
     assert_int_equal(count, 3);
     assert_string_equal(out[2].subject, "s2");
-    assert_int_equal(tenant_rows_load_audit(fixture->connection, out[0].id, out, 1, &count),
-                     STATUS_OK);
+    assert_int_equal(
+        tenant_rows_load_audit(fixture->connection, &anything, out[0].id, out, 1, &count),
+        STATUS_OK);
     assert_int_equal(count, 1);
     assert_string_equal(out[0].subject, "s1");
-    assert_int_equal(tenant_rows_load_audit(fixture->connection, 0, out, 0, &count), STATUS_OK);
+    assert_int_equal(tenant_rows_load_audit(fixture->connection, &anything, 0, out, 0, &count),
+                     STATUS_OK);
     assert_int_equal(count, 0);
+    static const struct {
+        struct audit_filter filter;
+        size_t count;
+    } filters[] = {
+        {{.subject = "s1"}, 1},    {{.subject = "s"}, 0},
+        {{.type = "tenant"}, 3},   {{.type = "tenant.created"}, 3},
+        {{.type = "tenant.c"}, 0}, {{.actor_key_id = "key_1"}, 0},
+        {{.since_s = 1}, 0},       {{.until_s = 1}, 3},
+    };
+    for (size_t i = 0; i < sizeof filters / sizeof filters[0]; i++) {
+        assert_int_equal(
+            tenant_rows_load_audit(fixture->connection, &filters[i].filter, 0, out, 4, &count),
+            STATUS_OK);
+        assert_int_equal(count, filters[i].count);
+    }
     assert_int_equal(
         store_execute(fixture->connection, "update audit set detail = hex(zeroblob(512))"),
         STATUS_OK);
-    assert_int_equal(tenant_rows_load_audit(fixture->connection, 0, out, 4, &count),
+    assert_int_equal(tenant_rows_load_audit(fixture->connection, &anything, 0, out, 4, &count),
                      STATUS_CORRUPT);
 }
 

@@ -1,0 +1,497 @@
+#include "gateway/admin/admin_import.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "config/base/clock.h"
+#include "config/base/edit_distance.h"
+#include "gateway/admin/admin_change.h"
+#include "gateway/admin/admin_export.h"
+#include "gateway/admin/admin_limits.h"
+#include "gateway/admin/admin_prompts.h"
+#include "gateway/admin/admin_tenants.h"
+
+struct import {
+    struct admin_call call;            /* whoever asks, on the copy */
+    json_t *document;                  /* what is wanted */
+    json_t *kinds[ADMIN_EXPORT_KINDS]; /* what is there, as the changes go on */
+    json_t *changes;                   /* [{"action","resource","name","fields"}] */
+    int counts[3];                     /* by enum action */
+    bool has_prune;
+};
+enum action { ACTION_CREATE, ACTION_UPDATE, ACTION_DELETE };
+static const char *const action_words[] = {"create", "update", "delete"};
+
+/* The note of a call within, with the place in the document that it is about. */
+static enum status wrap(enum status status, enum admin_export_kind kind, size_t index,
+                        const char *name)
+{
+    const struct error_note note = *status_note();
+    char param[STATUS_PARAM_BYTES];
+    snprintf(param, sizeof param, "%.32s[%zu]%s%.64s", admin_export_rows[kind].member, index,
+             note.param[0] != '\0' ? "." : "", note.param);
+    return status_fail(status, __FILE__, __LINE__, param, "%.20s \"%.64s\": %.300s",
+                       admin_export_rows[kind].member, name, note.message);
+}
+
+/* The scope that a call of its own would need. */
+static enum status allow(const struct import *import, enum admin_export_kind kind)
+{
+    if ((import->call.actor.scopes & admin_export_rows[kind].scope) == 0)
+        FAIL(STATUS_FORBIDDEN, "This key does not have the scope that a change of %s needs.",
+             admin_export_rows[kind].member);
+    return STATUS_OK;
+}
+
+static void changed(struct import *import, enum admin_export_kind kind, enum action action,
+                    const char *name, json_t *fields)
+{
+    json_t *change = json_pack("{s:s,s:s,s:s}", "action", action_words[action], "resource",
+                               admin_export_rows[kind].member, "name", name);
+    if (fields != NULL)
+        json_object_set_new(change, "fields", fields);
+    json_array_append_new(import->changes, change);
+    import->counts[action]++;
+}
+
+/* --- ids for names --- */
+
+static enum status id_of(const struct import *import, enum admin_export_kind kind,
+                         const char *param, const json_t *name, json_t **out)
+{
+    const char *text = json_string_value(name);
+    const char *id = text != NULL ? admin_export_id(import->kinds[kind], text) : NULL;
+    if (id == NULL)
+        FAIL_PARAM(STATUS_NOT_FOUND, param, "There is no %.64s in %s.",
+                   text != NULL ? text : "such name", admin_export_rows[kind].member);
+    *out = json_string(id);
+    return STATUS_OK;
+}
+
+static enum status map_member(const struct import *import, enum admin_export_kind kind,
+                              json_t *body, const char *member)
+{
+    json_t *id = NULL;
+    json_t *value = json_object_get(body, member);
+    if (value == NULL || json_is_null(value))
+        return STATUS_OK;
+    TRY(id_of(import, kind, member, value, &id));
+    json_object_set_new(body, member, id);
+    return STATUS_OK;
+}
+
+static enum status map_list(const struct import *import, json_t *list)
+{
+    char where[STATUS_PARAM_BYTES];
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        json_t *id = NULL;
+        snprintf(where, sizeof where, "tenants[%zu]", i);
+        TRY(id_of(import, ADMIN_EXPORT_tenants, where, json_array_get(list, i), &id));
+        json_array_set_new(list, i, id);
+    }
+    return STATUS_OK;
+}
+
+static enum status map_values(const struct import *import, json_t *object)
+{
+    const char *member;
+    json_t *value;
+    json_object_foreach(object, member, value)
+    {
+        json_t *id = NULL;
+        TRY(id_of(import, ADMIN_EXPORT_tenants, "tenants", value, &id));
+        json_object_set_new(object, member, id);
+    }
+    return STATUS_OK;
+}
+
+/* `body` is the import's own copy of what the document says. */
+static enum status map_ids(const struct import *import, enum admin_export_kind kind, json_t *body)
+{
+    if (kind == ADMIN_EXPORT_prices)
+        return map_member(import, ADMIN_EXPORT_plans, body, "plan");
+    json_t *tenants = json_object_get(body, "tenants");
+    if (kind == ADMIN_EXPORT_shared_prompts && json_is_array(tenants))
+        return map_list(import, tenants);
+    if (kind == ADMIN_EXPORT_issuers && json_is_object(tenants))
+        return map_values(import, tenants);
+    return STATUS_OK;
+}
+
+/* --- one row --- */
+
+/* A tenant's limits are a resource of their own. */
+static enum status put_limits(struct import *import, const char *id, json_t *limits)
+{
+    json_t *answer = NULL;
+    if (limits == NULL)
+        return STATUS_OK;
+    if (!json_is_object(limits))
+        FAIL_PARAM(STATUS_INVALID, "limits", "limits must be an object.");
+    json_t *body = json_deep_copy(limits);
+    enum status status = map_member(import, ADMIN_EXPORT_plans, body, "plan");
+    if (status == STATUS_OK)
+        status = admin_export_call(&import->call, admin_limits_put, "PUT", id, body, &answer);
+    json_decref(answer);
+    json_decref(body);
+    return status;
+}
+
+static void drop_nulls(json_t *body)
+{
+    const char *member;
+    json_t *value;
+    void *next;
+    json_object_foreach_safe(body, next, member, value)
+    {
+        if (json_is_null(value))
+            json_object_del(body, member);
+    }
+}
+
+static enum status row_create(struct import *import, enum admin_export_kind kind,
+                              const json_t *item, const char *name)
+{
+    json_t *answer = NULL;
+    TRY(allow(import, kind));
+    json_t *body = json_deep_copy(item);
+    json_t *limits = kind == ADMIN_EXPORT_tenants ? json_object_get(item, "limits") : NULL;
+    if (kind == ADMIN_EXPORT_tenants)
+        json_object_del(body, "limits");
+    drop_nulls(body);
+    enum status status = map_ids(import, kind, body);
+    if (status == STATUS_OK)
+        status = admin_export_call(&import->call, admin_export_rows[kind].create, "POST", NULL,
+                                   body, &answer);
+    const char *id = json_string_value(json_object_get(answer, "id"));
+    if (status == STATUS_OK && (!json_is_object(limits) || json_object_size(limits) > 0))
+        status = put_limits(import, id, limits);
+    if (status == STATUS_OK)
+        json_object_set_new(import->kinds[kind], name, json_pack("{s:s,s:{}}", "id", id, "item"));
+    json_decref(answer);
+    json_decref(body);
+    return status;
+}
+
+static enum status row_delete(struct import *import, enum admin_export_kind kind, const char *id)
+{
+    json_t *answer = NULL;
+    TRY(allow(import, kind));
+    enum status status = admin_export_call(&import->call, admin_export_rows[kind].remove, "DELETE",
+                                           id, NULL, &answer);
+    json_decref(answer);
+    return status;
+}
+
+/* What the document says otherwise than it is, in `body`; the names of it in `fields`. */
+static void row_compare(const json_t *item, const json_t *there, json_t *body, json_t *fields)
+{
+    const char *member;
+    json_t *value;
+    json_object_foreach((json_t *)(uintptr_t)item, member, value)
+    {
+        const json_t *now = json_object_get(there, member);
+        if (json_equal(now, value) || (now == NULL && json_is_null(value)))
+            continue;
+        json_object_set_new(body, member, json_deep_copy(value));
+        json_array_append_new(fields, json_string(member));
+    }
+}
+
+/* A prompt's content never changes: another one takes its place. */
+static bool is_other_prompt(enum admin_export_kind kind, const json_t *body)
+{
+    return kind == ADMIN_EXPORT_shared_prompts &&
+           (json_object_get(body, "messages") != NULL || json_object_get(body, "text") != NULL);
+}
+
+static enum status row_change(struct import *import, enum admin_export_kind kind,
+                              const json_t *item, const char *name, const char *id, json_t *body)
+{
+    json_t *answer = NULL;
+    json_t *limits = kind == ADMIN_EXPORT_tenants ? json_object_get(body, "limits") : NULL;
+    TRY(allow(import, kind));
+    if (kind == ADMIN_EXPORT_prices)
+        FAIL(STATUS_CONFLICT, "A price is never changed: add one with a later effective_at.");
+    if (is_other_prompt(kind, body)) {
+        TRY(row_delete(import, kind, id));
+        return row_create(import, kind, item, name);
+    }
+    TRY(put_limits(import, id, limits));
+    if (limits != NULL)
+        json_object_del(body, "limits");
+    if (json_object_size(body) == 0)
+        return STATUS_OK;
+    TRY(map_ids(import, kind, body));
+    enum status status = admin_export_call(&import->call, admin_export_rows[kind].update, "PATCH",
+                                           id, body, &answer);
+    json_decref(answer);
+    return status;
+}
+
+static enum status row_update(struct import *import, enum admin_export_kind kind,
+                              const json_t *item, const char *name, const json_t *entry)
+{
+    json_t *body = json_object();
+    json_t *fields = json_array();
+    char id[LIMIT_ID_BYTES];
+    snprintf(id, sizeof id, "%s", json_string_value(json_object_get(entry, "id")));
+    row_compare(item, json_object_get(entry, "item"), body, fields);
+    enum status status = STATUS_OK;
+    if (json_object_size(body) > 0)
+        status = row_change(import, kind, item, name, id, body);
+    if (status == STATUS_OK && json_array_size(fields) > 0)
+        changed(import, kind, ACTION_UPDATE, name, json_incref(fields));
+    json_decref(fields);
+    json_decref(body);
+    return status;
+}
+
+static enum status row_import(struct import *import, enum admin_export_kind kind, size_t index,
+                              const json_t *item, json_t *seen)
+{
+    char name[ADMIN_EXPORT_NAME_BYTES];
+    char where[STATUS_PARAM_BYTES];
+    bool is_price = kind == ADMIN_EXPORT_prices;
+    snprintf(where, sizeof where, "%.32s[%zu]", admin_export_rows[kind].member, index);
+    if (!json_is_object(item))
+        FAIL_PARAM(STATUS_INVALID, where, "%s must be an object.", where);
+    snprintf(where, sizeof where, "%.32s[%zu].%s", admin_export_rows[kind].member, index,
+             is_price ? "effective_at" : "name");
+    if (!admin_export_name(kind, item, name))
+        FAIL_PARAM(STATUS_INVALID, where, "%s must be %s.", where,
+                   is_price ? "Unix seconds" : "a string of 1 to 127 bytes");
+    if (json_object_get(seen, name) != NULL)
+        FAIL_PARAM(STATUS_INVALID, where, "%s stands there already.", where);
+    json_object_set_new(seen, name, json_true());
+    drop_nulls(json_object_get(item, "limits"));
+    const json_t *entry = json_object_get(import->kinds[kind], name);
+    if (entry != NULL)
+        return row_update(import, kind, item, name, entry);
+    TRY(row_create(import, kind, item, name));
+    changed(import, kind, ACTION_CREATE, name, NULL);
+    return STATUS_OK;
+}
+
+/* --- all of it --- */
+
+static enum status kind_import(struct import *import, enum admin_export_kind kind, json_t *seen)
+{
+    const json_t *list = json_object_get(import->document, admin_export_rows[kind].member);
+    enum status status = STATUS_OK;
+    if (list != NULL && !json_is_array(list))
+        FAIL_PARAM(STATUS_INVALID, admin_export_rows[kind].member, "%s must be a list.",
+                   admin_export_rows[kind].member);
+    for (size_t i = 0; i < json_array_size(list) && status == STATUS_OK; i++) {
+        const json_t *item = json_array_get(list, i);
+        char name[ADMIN_EXPORT_NAME_BYTES] = "";
+        (void)admin_export_name(kind, item, name);
+        size_t before = json_object_size(seen);
+        status = row_import(import, kind, i, item, seen);
+        if (status != STATUS_OK && json_object_size(seen) > before)
+            status = wrap(status, kind, i, name);
+    }
+    return status;
+}
+
+/* Requests were priced by it: it stays. */
+static bool is_past_price(enum admin_export_kind kind, const json_t *item)
+{
+    json_int_t moment = json_integer_value(json_object_get(item, "effective_at"));
+    return kind == ADMIN_EXPORT_prices && moment <= clock_wall_us(clock_system()) / 1000000;
+}
+
+/* What is there and not in the document. */
+static enum status kind_prune(struct import *import, enum admin_export_kind kind,
+                              const json_t *seen)
+{
+    const char *name;
+    json_t *entry;
+    if (json_object_get(import->document, admin_export_rows[kind].member) == NULL)
+        return STATUS_OK;
+    json_object_foreach(import->kinds[kind], name, entry)
+    {
+        if (json_object_get(seen, name) != NULL)
+            continue;
+        if (is_past_price(kind, json_object_get(entry, "item")))
+            continue;
+        TRY(row_delete(import, kind, json_string_value(json_object_get(entry, "id"))));
+        changed(import, kind, ACTION_DELETE, name, NULL);
+    }
+    return STATUS_OK;
+}
+
+static enum status import_rows(struct import *import)
+{
+    json_t *seen[ADMIN_EXPORT_KINDS];
+    enum status status = admin_export_read(&import->call, import->kinds);
+    for (int i = 0; i < ADMIN_EXPORT_KINDS; i++)
+        seen[i] = json_object();
+    for (int i = 0; i < ADMIN_EXPORT_KINDS && status == STATUS_OK; i++)
+        status = kind_import(import, (enum admin_export_kind)i, seen[i]);
+    for (int i = ADMIN_EXPORT_KINDS - 1; i >= 0 && import->has_prune && status == STATUS_OK; i--)
+        status = kind_prune(import, (enum admin_export_kind)i, seen[i]);
+    for (int i = 0; i < ADMIN_EXPORT_KINDS; i++)
+        json_decref(seen[i]);
+    return status;
+}
+
+/* --- the document's own members --- */
+
+static char same(char c)
+{
+    return c;
+}
+
+static enum status check_unknown(const char *name)
+{
+    static const char *const others[] = {"object", "version", "prune"};
+    const char *nearest = NULL;
+    size_t least = 4;
+    for (int i = 0; i < ADMIN_EXPORT_KINDS + 3; i++) {
+        const char *known =
+            i < ADMIN_EXPORT_KINDS ? admin_export_rows[i].member : others[i - ADMIN_EXPORT_KINDS];
+        if (strcmp(known, name) == 0)
+            return STATUS_OK;
+        size_t distance = strlen(name) < 64 ? edit_distance(known, slice_of(name), same) : least;
+        if (distance < least) {
+            least = distance;
+            nearest = known;
+        }
+    }
+    if (nearest != NULL)
+        FAIL_PARAM(STATUS_UNSUPPORTED, name, "There is no %.64s here; did you mean %s?", name,
+                   nearest);
+    FAIL_PARAM(STATUS_UNSUPPORTED, name, "There is no field %.64s here.", name);
+}
+
+static enum status import_check(struct import *import)
+{
+    const char *name;
+    json_t *value;
+    const json_t *version = json_object_get(import->document, "version");
+    const json_t *object = json_object_get(import->document, "object");
+    const json_t *prune = json_object_get(import->document, "prune");
+    json_object_foreach(import->document, name, value) TRY(check_unknown(name));
+    if (object != NULL &&
+        (!json_is_string(object) || strcmp(json_string_value(object), "config_export") != 0))
+        FAIL_PARAM(STATUS_INVALID, "object", "object must be config_export.");
+    if (!json_is_integer(version) || json_integer_value(version) != 1)
+        FAIL_PARAM(STATUS_INVALID, "version", "version must be 1.");
+    if (prune != NULL && !json_is_boolean(prune))
+        FAIL_PARAM(STATUS_INVALID, "prune", "prune must be true or false.");
+    import->has_prune = json_is_true(prune);
+    return STATUS_OK;
+}
+
+static enum status import_parse(struct admin_call *call, struct import *import)
+{
+    json_error_t error;
+    if (call->body.length > LIMIT_ADMIN_IMPORT_BYTES)
+        FAIL(STATUS_LIMIT, "The body is longer than %d bytes.", LIMIT_ADMIN_IMPORT_BYTES);
+    import->document =
+        json_loadb(call->body.bytes, call->body.length, JSON_REJECT_DUPLICATES, &error);
+    if (import->document == NULL)
+        FAIL(STATUS_INVALID, "The body is not valid JSON (line %d, column %d).", error.line,
+             error.column);
+    if (!json_is_object(import->document))
+        FAIL(STATUS_INVALID, "The body must be a JSON object.");
+    return import_check(import);
+}
+
+/* --- the call --- */
+
+struct answer {
+    struct admin_call *call;
+    const struct import *import;
+    const struct tenant_change *change;
+    int64_t revision;
+};
+
+/* In the transaction of the last audit row, which is that of all the changes. */
+static enum status answer_make(void *context, struct slice *out)
+{
+    const struct answer *answer = context;
+    struct admin_call *call = answer->call;
+    const int *counts = answer->import->counts;
+    char *changes = json_dumps(answer->import->changes, JSON_COMPACT);
+    buffer_printf(&call->out,
+                  "{\"object\":\"config_import\",\"created\":%d,\"updated\":%d,\"deleted\":%d,"
+                  "\"changes\":",
+                  counts[ACTION_CREATE], counts[ACTION_UPDATE], counts[ACTION_DELETE]);
+    buffer_append_text(&call->out, changes != NULL ? changes : "null");
+    bool is_whole = changes != NULL;
+    free(changes);
+    if (!is_whole)
+        FAIL(STATUS_NO_MEMORY, "no memory for an answer");
+    TRY(admin_change_end(call, answer->change, answer->revision));
+    *out = buffer_slice(&call->out);
+    return STATUS_OK;
+}
+
+static enum status import_note(struct admin_call *call, struct import *import,
+                               struct tenant_change *change)
+{
+    char detail[128];
+    struct tenants *tenants = auth_tenants(import->call.admin->auth);
+    struct answer answer = {call, import, change, 0};
+    TRY(tenants_audit_last(tenants, &answer.revision));
+    answer.revision++; /* the row that is added now */
+    change->answer = answer_make;
+    change->context = &answer;
+    change->answer_code = call->code = 200;
+    snprintf(detail, sizeof detail, "{\"created\":%d,\"updated\":%d,\"deleted\":%d}",
+             import->counts[ACTION_CREATE], import->counts[ACTION_UPDATE],
+             import->counts[ACTION_DELETE]);
+    return tenants_audit_add(tenants, change, "config.imported", SLICE("config"), slice_of(detail));
+}
+
+static enum status import_try(struct admin_call *call, struct import *import,
+                              struct tenant_change *change)
+{
+    int64_t revision = 0;
+    TRY(tenants_audit_last(auth_tenants(import->call.admin->auth), &revision));
+    TRY(admin_change_check_revision(change, revision));
+    TRY(import_rows(import));
+    return import_note(call, import, change);
+}
+
+static enum status import_run(struct admin_call *call, struct import *import)
+{
+    struct tenant_change change;
+    struct tenant_request request;
+    struct auth *copy = NULL;
+    struct admin admin = *call->admin;
+    TRY(admin_change_begin(call, &change, &request));
+    TRY(import_parse(call, import));
+    TRY(auth_copy_begin(admin.auth, &copy));
+    admin.auth = copy;
+    import->call =
+        (struct admin_call){.admin = &admin, .principal = call->principal, .actor = call->actor};
+    import->changes = json_array();
+    enum status status = import_try(call, import, &change);
+    const struct error_note note = *status_note();
+    enum status ended =
+        auth_copy_end(call->admin->auth, copy, status == STATUS_OK && !change.is_dry_run);
+    if (status == STATUS_OK)
+        return ended;
+    status_note_set(&note);
+    return status;
+}
+
+static void import_over(struct admin_call *call)
+{
+    admin_prompts_over(call);
+    admin_tenants_over(call);
+}
+
+enum status admin_import_post(struct admin_call *call)
+{
+    struct import import = {.document = NULL};
+    call->over = import_over;
+    enum status status = import_run(call, &import);
+    admin_export_drop(import.kinds);
+    json_decref(import.changes);
+    json_decref(import.document);
+    return status;
+}

@@ -1,0 +1,28 @@
+/* cli_resource: what commands on any resource with ids and names share: finding, asking, listing.
+ *
+ * Owns:     nothing.
+ * Thread:   the first.
+ * Cost:     a name costs a walk over the list.
+ * Not here: what flags say (cli_value), tables (cli_print).
+ */
+#pragma once
+
+#include "gateway/cli/cli_call.h"
+#include "gateway/cli/cli_print.h"
+
+struct cli_resource {
+    const char *path;      /* "/admin/v1/groups" */
+    const char *word;      /* "group": its commands are `banyan admin group …` */
+    const char *id_prefix; /* "grp_" */
+    size_t most;           /* rows of its list */
+    const struct cli_print_column *columns;
+    size_t column_count;
+    size_t list_columns; /* the first so many are the list's */
+};
+
+/* One call about the list or a new one (`id_or_name` NULL), or about the one of that id or name;
+ * its answer is printed as an object. With --if-revision when it is given. */
+enum status cli_resource_ask(struct cli_call *call, const struct cli_resource *resource,
+                             const char *method, const char *id_or_name, const json_t *body);
+/* All of them, --limit at most. */
+enum status cli_resource_list(struct cli_call *call, const struct cli_resource *resource);

@@ -1,0 +1,232 @@
+"""Export and import: the same bytes on another server, all or nothing, what wrong documents hear."""
+
+import json
+import re
+import subprocess
+
+import pytest
+
+from conftest import BINARY, Server
+
+JWK = {
+    "kty": "EC", "crv": "P-256", "kid": "e", "alg": "ES256",
+    "x": "f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU",
+    "y": "x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0",
+}  # fmt: skip
+OCT = {"kty": "oct", "kid": "o", "alg": "HS256", "k": "c2VjcmV0LXNlY3JldC1zZWNyZXQtc2VjcmV0LXNlY3JldC1zZWM"}
+
+
+PRICE = {"currency": "eur", "input_nano": 5, "cached_input_nano": 1, "output_nano": 9}
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory):
+    servers = [Server(tmp_path_factory.mktemp(name) / "data") for name in ("from", "to")]
+    yield servers
+    for server in servers:
+        assert server.stop() == 0, server.log_text()[-4000:]
+
+
+def command(server, *words):
+    return subprocess.run(
+        [BINARY, "admin", *words, "--url", server.admin_url, "--data-dir", server.data_dir],
+        capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+
+
+def export(server):
+    with server.admin() as admin:
+        answer = admin.get("/admin/v1/config/export")
+    assert answer.status_code == 200, answer.text
+    return answer
+
+
+def load(server, document, code=200, key=None, **kwargs):
+    with server.admin(key) as admin:
+        answer = admin.post("/admin/v1/config/import", json=document, **kwargs)
+    assert answer.status_code == code, answer.text
+    return answer.json()
+
+
+def document(**kinds):
+    return {"object": "config_export", "version": 1, **kinds}
+
+
+def filled(server):
+    """One of everything, with every reference there is; the values that no export may hold."""
+    with server.admin() as admin:
+
+        def post(path, **body):
+            answer = admin.post(f"/admin/v1/{path}", json=body)
+            assert answer.status_code in (201, 202), answer.text
+            return answer.json()
+
+        post("groups", name="east", metadata={"region": "eu"})
+        plan = post("plans", name="gold", tokens_per_day=5000, cached_input_percent=10)
+        acme = post("tenants", name="acme", group="east", share="group", weight=7, metadata={"b": "1", "a": "2"})
+        gone = post("tenants", name="gone")
+        key = post(f"tenants/{acme['id']}/keys", name="k")["key"]
+        limits = {"plan": plan["id"], "requests_per_minute": {"limit": 60, "mode": "shadow"}}
+        assert admin.put(f"/admin/v1/tenants/{acme['id']}/limits", json=limits).status_code == 200
+        post(
+            "issuers", name="sso", issuer="https://sso.example", audiences=["banyan"],
+            algorithms=["ES256"], tenant_claim="org", tenants={"A": acme["id"]}, jwks={"keys": [JWK]},
+        )  # fmt: skip
+        for more in ({"plan": plan["id"], "model": "m"}, {"class": "batch", "effective_at": 4000000000}):
+            price = {"currency": "eur", "input_nano": 5, "cached_input_nano": 1, "output_nano": 9}
+            post("prices", **{"effective_at": 1790000000, **price, **more})
+        post("shared-prompts", name="rules", text="Rules: be kind.", tenants=[acme["id"], gone["id"]], groups=["east"])
+        post("shared-prompts", name="chat", messages=[{"role": "system", "content": "Be brief."}])
+        assert admin.delete(f"/admin/v1/tenants/{gone['id']}").status_code == 200
+    return key
+
+
+def test_the_same_bytes_on_another_server(two, tmp_path):
+    source, target = two
+    key = filled(source)
+    first = export(source)
+    prices = [(row["plan"], row["model"], row["class"], row["effective_at"]) for row in first.json()["prices"]]
+    assert prices == [(None, None, "batch", 4000000000), ("gold", "m", None, 1790000000)]
+    kinds = {k: v for k, v in first.json().items() if isinstance(v, list) and k != "prices"}
+    names = {k: [row["name"] for row in v] for k, v in kinds.items()}
+    assert names == {
+        "groups": ["east"], "plans": ["gold"], "tenants": ["acme"], "issuers": ["sso"],
+        "shared_prompts": ["chat", "rules"],
+    }  # fmt: skip
+    assert first.json()["tenants"][0]["limits"] == {
+        "plan": "gold", "requests_per_minute": {"limit": 60, "mode": "shadow"},
+    }  # fmt: skip
+    for secret in (key, source.admin_key, "tnt_", "pln_", "key_", "archived", "gone"):
+        assert secret not in first.text, secret
+    file = tmp_path / "banyan.json"
+    done = command(source, "config", "export", "--out", file)
+    assert done.returncode == 0 and file.read_text() == first.text, done.stderr
+    dry = command(target, "config", "import", file, "--dry-run")
+    assert dry.returncode == 0 and re.search(r"^create +tenants +acme", dry.stdout, re.M), dry
+    assert export(target).json()["tenants"] == []
+    done = command(target, "config", "import", file)
+    assert done.returncode == 0, done.stderr
+    assert export(target).text == first.text
+    again = load(target, first.json())
+    assert again["changes"] == [] and again["created"] + again["updated"] + again["deleted"] == 0
+    with target.admin() as admin:
+        rows = admin.get("/admin/v1/audit", params={"type": "config", "order": "desc"}).json()["data"]
+        assert [row["type"] for row in rows] == ["config.imported"] * 2
+        assert rows[1]["detail"] == {"created": 8, "updated": 0, "deleted": 0}
+        made = admin.get("/admin/v1/audit", params={"type": "tenant.created"}).json()["data"]
+        assert [row["detail"]["name"] for row in made] == ["acme"]
+        acme = admin.get("/admin/v1/tenants").json()["data"][0]
+        key = admin.post(f"/admin/v1/tenants/{acme['id']}/keys", json={}).json()["key"]
+    with target.http(key) as http:  # and a key of it opens the door
+        assert http.get("/v1/me").status_code == 200
+
+
+def test_changes_and_pruning(two):
+    _, target = two
+    load(target, document(tenants=[{"name": "kept", "weight": 3}, {"name": "other"}], groups=[{"name": "west"}]))
+    told = load(target, document(tenants=[{"name": "kept", "weight": 4, "group": "west"}]))
+    assert told["changes"] == [
+        {"action": "update", "resource": "tenants", "name": "kept", "fields": ["weight", "group"]}
+    ]
+    wanted = document(
+        prune=True,
+        tenants=[{"name": "kept", "limits": {"tokens_per_day": 9}}],
+        shared_prompts=[{"name": "rules", "text": "Other rules."}],
+    )
+    dry = load(target, wanted, params={"dry_run": "true"})
+    before = export(target).text
+    told = load(target, wanted)
+    assert dry["dry_run"] is True and dry["changes"] == told["changes"]
+    assert export(target).text != before
+    actions = {(c["action"], c["resource"], c["name"]) for c in told["changes"]}
+    assert {("delete", "tenants", "other"), ("update", "tenants", "kept")} <= actions
+    after = export(target).json()
+    assert [t["name"] for t in after["tenants"]] == ["kept"]
+    assert after["tenants"][0]["limits"] == {"tokens_per_day": 9}
+    assert [(p["name"], p["text"]) for p in after["shared_prompts"]] == [("rules", "Other rules.")]
+    assert any(p["name"] == "gold" for p in after["plans"])  # a kind that is not named stays
+    load(target, document(prune=True, tenants=[], issuers=[], shared_prompts=[], plans=[], groups=[]))
+    left = {k: v for k, v in export(target).json().items() if isinstance(v, list) and v}
+    assert [row["class"] for row in left.pop("prices")] == ["batch"]  # that of a deleted plan is not told
+    assert not left
+    load(target, document(prices=[{**PRICE, "effective_at": 4000000000}]))
+    told = load(target, document(prices=[{**PRICE, "effective_at": 4000000000, "input_nano": 6}]), 409)
+    assert told["error"]["param"] == "prices[0]" and "never changed" in told["error"]["message"]
+    assert load(target, document(prune=True, prices=[]))["deleted"] == 2
+
+
+WRONG = [
+    ({"version": 2}, 400, "version", "version must be 1"),
+    (document(tenents=[]), 400, "tenents", "did you mean tenants?"),
+    (document(tenants={}), 400, "tenants", "must be a list"),
+    (document(tenants=[7]), 400, "tenants[0]", "must be an object"),
+    (document(tenants=[{"weight": 1}]), 400, "tenants[0].name", "must be a string"),
+    (document(tenants=[{"name": "a"}, {"name": "a"}]), 400, "tenants[1].name", "already"),
+    (document(tenants=[{"name": "a"}, {"name": "b", "weight": 0}]), 400, "tenants[1].weight", '"b"'),
+    (document(tenants=[{"name": "a", "colour": 1}]), 400, "tenants[0].colour", "no field colour"),
+    (document(tenants=[{"name": "a", "limits": {"plan": "none"}}]), 404, "tenants[0].plan", "no none in plans"),
+    (document(tenants=[{"name": "a", "limits": {"tokens_per_day": -1}}]), 400, "tenants[0].tokens_per_day", "from"),
+    (document(tenants=[{"name": "a", "limits": 5}]), 400, "tenants[0].limits", "an object"),
+    (document(shared_prompts=[{"name": "p", "text": "x", "tenants": ["nobody"]}]), 404, "shared_prompts[0].tenants[0]", "nobody"),
+    (document(shared_prompts=[{"name": "p", "text": "x", "groups": ["none"]}]), 404, "shared_prompts[0].groups[0]", "none"),
+    (document(issuers=[{"name": "i"}]), 400, "issuers[0].issuer", "missing"),
+    (document(prices=[PRICE]), 400, "prices[0].effective_at", "Unix seconds"),
+    (document(prices=[{**PRICE, "effective_at": 5, "plan": "none"}]), 404, "prices[0].plan", "no none in plans"),
+    (document(prune=1), 400, "prune", "true or false"),
+    (document(object="backup"), 400, "object", "config_export"),
+    ([], 400, None, "must be a JSON object"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("wrong, code, param, words", WRONG)
+def test_a_wrong_document_changes_nothing(two, wrong, code, param, words):
+    _, target = two
+    before = export(target)
+    told = load(target, wrong, code)["error"]
+    assert told["param"] == param and words in told["message"], told
+    after = export(target)
+    assert after.text == before.text and after.headers["etag"] == before.headers["etag"]
+
+
+def test_two_writers_and_one_idempotency_key(two):
+    _, target = two
+    etag = export(target).headers["etag"]
+    load(target, document(tenants=[{"name": "first"}]), headers={"if-match": etag})
+    told = load(target, document(tenants=[{"name": "second"}]), 412, headers={"if-match": etag})
+    assert told["error"]["param"] == "if-match"
+    once = {"idempotency-key": "import-1"}
+    one = load(target, document(tenants=[{"name": "third"}]), headers=once)
+    assert load(target, document(tenants=[{"name": "third"}]), headers=once) == one
+    load(target, document(tenants=[{"name": "fourth"}]), 422, headers=once)
+    names = [row["name"] for row in export(target).json()["tenants"]]
+    assert names == ["first", "third"]
+
+
+def test_secrets_of_issuers_stay(two):
+    _, target = two
+    issuer = {
+        "name": "shared", "issuer": "https://hs.example", "audiences": ["b"], "algorithms": ["HS256"],
+        "tenant_claim": "org", "jwks": {"keys": [OCT]},
+    }  # fmt: skip
+    load(target, document(issuers=[issuer]))
+    text = export(target).text
+    assert OCT["k"] not in text and "jwks" not in text
+    assert load(target, json.loads(text))["changes"] == []  # which keeps the keys that are there
+    with target.admin() as admin:
+        body = {"name": "writer", "scopes": ["admin:read", "admin:write"]}
+        writer = admin.post("/admin/v1/admin-keys", json=body).json()["key"]
+    told = load(target, document(prune=True, issuers=[]), 403, key=writer)
+    assert "issuers" in told["error"]["message"]
+    load(target, document(tenants=[{"name": "fifth"}]), key=writer)
+
+
+def test_a_long_document_and_a_long_body(two):
+    _, target = two
+    rows = [{"name": f"many-{i:04}", "metadata": {"note": "x" * 400}} for i in range(1000)]
+    told = load(target, document(tenants=rows))
+    assert told["created"] == 1000
+    assert load(target, json.loads(export(target).text))["changes"] == []
+    with target.admin() as admin:
+        answer = admin.post("/admin/v1/tenants", json={"name": "x", "metadata": {"a": "y" * 300000}})
+    assert answer.status_code == 413, answer.text
+    load(target, document(prune=True, tenants=[]))

@@ -1,0 +1,161 @@
+/* tenant_group: groups made by hand and by tenants, their counts, refusals, restarts, old files. */
+#include "auth/tenant_group.h"
+
+#include "auth/tenant_group_load.h"
+#include "auth/tenant_prompt.h"
+#include "tests/unit/tenant_kit.h"
+
+static struct tenant_group group_make(struct tenant_kit *kit, const char *name)
+{
+    struct tenant_group out;
+    assert_int_equal(
+        tenant_group_create(kit->tenants, &change, slice_of(name), SLICE("{\"a\":\"b\"}"), &out),
+        STATUS_OK);
+    return out;
+}
+
+static struct tenant tenant_in(struct tenant_kit *kit, const char *name, const char *group)
+{
+    struct tenant out;
+    const struct tenant_fields fields = {
+        .given = TENANT_NAME | TENANT_GROUP, .name = slice_of(name), .group = slice_of(group)};
+    assert_int_equal(tenants_create(kit->tenants, &change, &fields, &out), STATUS_OK);
+    return out;
+}
+
+static void test_made_by_hand(void **state)
+{
+    struct tenant_kit *kit = *state;
+    struct tenant_group made = group_make(kit, "east");
+    struct tenant_group out;
+    struct buffer text;
+    assert_int_equal(strncmp(made.id, "grp_", 4), 0);
+    assert_int_equal(
+        tenant_group_create(kit->tenants, &change, SLICE("east"), (struct slice){0}, &out),
+        STATUS_EXISTS);
+    assert_int_equal(tenant_group_create(kit->tenants, &change, SLICE(""), (struct slice){0}, &out),
+                     STATUS_INVALID);
+    assert_string_equal(status_note()->param, "name");
+    struct tenant_change dry = change;
+    dry.is_dry_run = true;
+    assert_int_equal(
+        tenant_group_create(kit->tenants, &dry, SLICE("west"), (struct slice){0}, &out), STATUS_OK);
+    assert_int_equal(tenant_group_get(kit->tenants, SLICE("west"), &out), STATUS_NOT_FOUND);
+    assert_int_equal(
+        tenant_group_update(kit->tenants, &change, SLICE("east"), SLICE("{\"a\":\"b\"}"), &out),
+        STATUS_OK);
+    assert_int_equal(out.revision, 1); /* as it was: no change */
+    assert_int_equal(
+        tenant_group_update(kit->tenants, &change, slice_of(made.id), SLICE("{}"), &out),
+        STATUS_OK);
+    assert_int_equal(out.revision, 2);
+    struct tenant_change late = change;
+    late.revision_count = 1;
+    late.revisions[0] = 1;
+    assert_int_equal(tenant_group_delete(kit->tenants, &late, SLICE("east"), &out), STATUS_CHANGED);
+    for (int turn = 0; turn < 2; turn++) {
+        assert_int_equal(tenant_group_get(kit->tenants, SLICE("east"), &out), STATUS_OK);
+        assert_string_equal(out.id, made.id);
+        assert_int_equal(out.revision, 2);
+        buffer_init(&text, 4096);
+        tenant_group_metadata(kit->tenants, SLICE("east"), &text);
+        assert_string_equal(text.bytes, "{}");
+        buffer_deinit(&text);
+        tenant_kit_stop(kit); /* and as the file has it */
+        tenant_kit_start(kit);
+    }
+    assert_int_equal(tenant_group_delete(kit->tenants, &change, SLICE("east"), &out), STATUS_OK);
+    assert_int_equal(tenant_group_delete(kit->tenants, &change, SLICE("east"), &out),
+                     STATUS_NOT_FOUND);
+    assert_int_equal(tenant_kit_number(kit, "select count(*) from audit where type like 'group.%'"),
+                     3);
+}
+
+static void test_made_by_a_tenant(void **state)
+{
+    struct tenant_kit *kit = *state;
+    struct tenant_group out;
+    struct tenant moved;
+    struct buffer text;
+    struct tenant one = tenant_in(kit, "one", "east");
+    tenant_in(kit, "two", "east");
+    assert_int_equal(tenant_kit_number(kit, "select count(*) from tenant_groups"), 1);
+    assert_int_equal(tenant_group_get(kit->tenants, SLICE("east"), &out), STATUS_OK);
+    assert_int_equal(out.tenants, 2);
+    assert_int_equal(tenant_group_delete(kit->tenants, &change, SLICE("east"), &out),
+                     STATUS_CONFLICT);
+    const struct tenant_fields to_west = {.given = TENANT_GROUP, .group = SLICE("west")};
+    assert_int_equal(tenants_update(kit->tenants, &change, slice_of(one.id), &to_west, &moved),
+                     STATUS_OK);
+    buffer_init(&text, 4096);
+    tenant_group_members(kit->tenants, SLICE("west"), 10, &text);
+    assert_int_equal(text.length, strlen(one.id) + 4);
+    buffer_deinit(&text);
+    assert_int_equal(tenants_archive(kit->tenants, &change, slice_of(one.id), &moved), STATUS_OK);
+    assert_int_equal(tenant_group_get(kit->tenants, SLICE("west"), &out), STATUS_OK);
+    assert_int_equal(out.tenants, 0); /* it stays, without members */
+    /* A tenant that is refused makes no group. */
+    const struct tenant_fields again = {
+        .given = TENANT_NAME | TENANT_GROUP, .name = SLICE("two"), .group = SLICE("north")};
+    assert_int_equal(tenants_create(kit->tenants, &change, &again, &moved), STATUS_EXISTS);
+    assert_false(tenants_has_group(kit->tenants, SLICE("north")));
+    assert_int_equal(tenant_kit_number(kit, "select count(*) from tenant_groups"), 2);
+}
+
+static void test_a_group_with_a_prompt_stays(void **state)
+{
+    struct tenant_kit *kit = *state;
+    struct tenant_group out;
+    struct tenant_prompt prompt;
+    struct tenant_group made = group_make(kit, "east");
+    struct tenant_prompt_grant grant = {.group = "east"};
+    const struct tenant_prompt_fields fields = {.given = TENANT_PROMPT_NAME | TENANT_PROMPT_GROUPS,
+                                                .name = SLICE("p"),
+                                                .grants = &grant,
+                                                .grant_count = 1,
+                                                .content = SLICE("{\"text\":\"a\"}")};
+    assert_int_equal(tenant_prompt_prepare(kit->tenants, &fields, &prompt), STATUS_OK);
+    assert_int_equal(tenant_prompt_create(kit->tenants, &change, &fields, &prompt), STATUS_OK);
+    assert_int_equal(tenant_group_get(kit->tenants, slice_of(made.id), &out), STATUS_OK);
+    assert_int_equal(out.prompts, 1);
+    assert_int_equal(tenant_group_delete(kit->tenants, &change, SLICE("east"), &out),
+                     STATUS_CONFLICT);
+    assert_int_equal(tenant_prompt_delete(kit->tenants, &change, slice_of(prompt.id), &prompt),
+                     STATUS_OK);
+    assert_int_equal(tenant_group_delete(kit->tenants, &change, SLICE("east"), &out), STATUS_OK);
+}
+
+static void test_lists(void **state)
+{
+    struct tenant_kit *kit = *state;
+    struct tenant_group out[3];
+    size_t count;
+    bool has_more;
+    group_make(kit, "a");
+    struct tenant_group second = group_make(kit, "b");
+    group_make(kit, "c");
+    assert_int_equal(tenant_group_list(kit->tenants, SLICE(""), out, 2, &count, &has_more),
+                     STATUS_OK);
+    assert_int_equal(count, 2);
+    assert_true(has_more);
+    assert_string_equal(out[1].name, "b");
+    assert_int_equal(
+        tenant_group_list(kit->tenants, slice_of(second.id), out, 3, &count, &has_more), STATUS_OK);
+    assert_int_equal(count, 1);
+    assert_false(has_more);
+    assert_int_equal(tenant_group_list(kit->tenants, SLICE("grp_x"), out, 3, &count, &has_more),
+                     STATUS_INVALID);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_made_by_hand, tenant_kit_setup, tenant_kit_teardown),
+        cmocka_unit_test_setup_teardown(test_made_by_a_tenant, tenant_kit_setup,
+                                        tenant_kit_teardown),
+        cmocka_unit_test_setup_teardown(test_a_group_with_a_prompt_stays, tenant_kit_setup,
+                                        tenant_kit_teardown),
+        cmocka_unit_test_setup_teardown(test_lists, tenant_kit_setup, tenant_kit_teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
