@@ -45,11 +45,11 @@ static bool query_is_whole(const struct ledger_usage_query *query)
 /* The lists of a filter in the order of their columns. */
 static const struct ledger_usage_words *query_list(const struct ledger_usage_query *query, int list)
 {
-    static const struct ledger_usage_words nothing;
-    const struct ledger_usage_filter *filter = query->filter;
+    static const struct ledger_usage_filter nothing;
+    const struct ledger_usage_filter *filter = query->filter != NULL ? query->filter : &nothing;
     const struct ledger_usage_words *const lists[LISTS] = {&filter->tenants, &filter->keys,
                                                            &filter->models, &filter->classes};
-    return filter != NULL ? lists[list] : &nothing;
+    return lists[list];
 }
 
 /* " and tenant_id in (?9,?10)" for each list that has words. */
