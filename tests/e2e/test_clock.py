@@ -4,6 +4,8 @@ The step is made by libfaketime (Debian's), which leaves the monotonic clock alo
 does.
 """
 
+import collections
+import datetime
 import os
 import pathlib
 import re
@@ -43,7 +45,7 @@ class Edge(Server):
         self.process = subprocess.Popen(
             [str(c) for c in edge], stderr=self.log, stdout=subprocess.PIPE,
             env=dict(
-                os.environ, LD_PRELOAD=str(FAKETIME), FAKETIME_TIMESTAMP_FILE=str(offset),
+                os.environ, TZ="America/New_York", LD_PRELOAD=str(FAKETIME), FAKETIME_TIMESTAMP_FILE=str(offset),
                 FAKETIME_CACHE_DURATION="1", FAKETIME_DONT_FAKE_MONOTONIC="1",
             ),
         )  # fmt: skip
@@ -105,3 +107,60 @@ def test_a_step_in_the_middle_of_a_stream(stepped, step_s):
     wait_until(lambda: server.ledger("select count(*) from requests")[0][0] == 3, what="three rows")
     sums = server.ledger("select sum(completion_tokens) from usage_minutes")
     assert sums[0][0] == 616
+
+
+def told(server, width, since, until):
+    """Requests and output tokens by bucket, page after page, as an admin is told."""
+    buckets, page = {}, {}
+    with server.admin() as admin:
+        while page is not None:
+            answer = admin.get(
+                "/admin/v1/usage",
+                params={"start_time": since, "end_time": until, "bucket_width": width, **page},
+            )
+            assert answer.status_code == 200, answer.text
+            for bucket in answer.json()["data"]:
+                for result in bucket["results"]:
+                    assert bucket["start_time"] not in buckets
+                    buckets[bucket["start_time"]] = (result["num_model_requests"], result["output_tokens"])
+            page = {"page": answer.json()["next_page"]} if answer.json()["has_more"] else None
+    return buckets
+
+
+def test_usage_over_ends_of_days_and_summer_time(stepped):
+    """The wall clock is set to both sides of a month's end, of a year's end, and of the hours that
+    clocks in New York, where this edge believes to be, skip or have twice; at last it is set back.
+    The usage API is the sum of the rows, in buckets of UTC."""
+    server, step = stepped
+    _, key, _ = server.tenant("calendar")
+    utc = lambda *date: int(datetime.datetime(*date, tzinfo=datetime.timezone.utc).timestamp())
+    moments = [utc(2027, 3, 14, 7), utc(2027, 11, 7, 6), utc(2028, 1, 1), utc(2027, 11, 1)]
+    asked = 0
+    with server.http(key) as http:
+        for moment in moments:
+            for side in (-40, 40):
+                step(moment + side - int(time.time()))
+
+                def is_there():
+                    nonlocal asked
+                    assert http.post("/v1/chat/completions", json=chat(tokens=asked % 3 + 1)).status_code == 200
+                    asked += 1
+                    last = server.ledger("select at_us from requests order by id desc limit 1")
+                    return abs(last[0][0] / 1e6 - moment - side) < 20 * 60
+
+                wait_until(is_there, what="a row at that time")
+    rows = server.ledger("select at_us, completion_tokens from requests")
+    assert len(rows) == asked
+    for width, seconds in (("1d", 86400), ("1h", 3600), ("1m", 60)):
+        sums = collections.defaultdict(lambda: (0, 0))
+        for at_us, tokens in rows:
+            bucket = at_us // 1_000_000 // seconds * seconds
+            sums[bucket] = (sums[bucket][0] + 1, sums[bucket][1] + tokens)
+        seen = {}
+        if seconds == 86400:
+            seen = told(server, width, utc(2026, 1, 1), utc(2028, 6, 1))
+        else:  # around each of them: a year of minutes has 365 pages
+            days = {at_us // 1_000_000 // 86400 * 86400 for at_us, _ in rows}
+            for day in days:
+                seen |= told(server, width, day, day + 86400)
+        assert seen == dict(sums), width

@@ -233,6 +233,66 @@ static void test_filters_and_ranges(void **state)
     ledger_usage_page_deinit(&asked.task.page);
 }
 
+static void append_at(struct fixture *fixture, int number, int64_t at_us)
+{
+    struct ledger_row row = row_of(number);
+    row.at_us = at_us;
+    atomic_store(&committed, 0);
+    assert_int_equal(ledger_append(fixture->ledger, &row, on_committed, NULL), STATUS_OK);
+    for (int i = 0; i < 20000 && atomic_load(&committed) < 1; i++)
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    assert_int_equal(atomic_load(&committed), 1);
+}
+
+static int64_t requests_from(struct fixture *fixture, int64_t start_s, int64_t width_s)
+{
+    struct asked asked = {.task.query = {.start_s = start_s, .width_s = width_s, .buckets = 1}};
+    assert_int_equal(ask(fixture, &asked), STATUS_OK);
+    int64_t requests = asked.task.page.count > 0 ? asked.task.page.rows[0].requests : 0;
+    ledger_usage_page_deinit(&asked.task.page);
+    return requests;
+}
+
+/* Ends of days, months, years and of a leap day; hours that clocks on the wall skip or have twice:
+ * a bucket is of UTC, whole, and has what ended from its first microsecond to before the next. The
+ * rows come as from a clock that is set back and forth. */
+static void test_ends_of_days_and_summer_time(void **state)
+{
+    struct fixture *fixture = *state;
+    static const int64_t moments[] = {
+        1793491200, /* 2026-11-01 00:00 UTC: a month's end, New York's clocks go back that day */
+        1793512800, /* 2026-11-01 06:00 UTC: when they do */
+        1805007600, /* 2027-03-14 07:00 UTC: when they are set forward */
+        1798761600, /* 2027-01-01 00:00 UTC */
+        1835395200, /* 2028-02-29 00:00 UTC */
+        1835481600, /* 2028-03-01 00:00 UTC */
+        1792893600, /* 2026-10-25 01:00 UTC: Berlin's are set back */
+    };
+    enum { MOMENTS = sizeof moments / sizeof moments[0] };
+    static const char *const zones[] = {"America/New_York", "Europe/Berlin", "UTC"};
+    static const int64_t widths[] = {60, 3600, DAY_S};
+    for (int zone = 0; zone < 3; zone++) {
+        setenv("TZ", zones[zone], 1);
+        tzset();
+        for (int i = 0; i < MOMENTS; i++) {
+            append_at(fixture, 1000 * zone + 2 * i, moments[i] * 1000000);
+            append_at(fixture, 1000 * zone + 2 * i + 1, moments[i] * 1000000 - 1);
+        }
+        for (int i = 0; i < MOMENTS; i++) {
+            for (int width = 0; width < 3; width++) {
+                int64_t start = moments[i] / widths[width] * widths[width];
+                int64_t wanted = 0;
+                for (int j = 0; j < MOMENTS; j++)
+                    wanted += (moments[j] >= start && moments[j] < start + widths[width]) +
+                              (moments[j] > start && moments[j] <= start + widths[width]);
+                assert_int_equal(requests_from(fixture, start, widths[width]), wanted * (zone + 1));
+            }
+        }
+    }
+    unsetenv("TZ");
+    tzset();
+}
+
 /* More groups than a page holds: it ends at a whole bucket, the next one goes on there, and a
  * bucket that is too large for any page is refused. */
 static void test_full_pages(void **state)
@@ -414,6 +474,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_sums_by_every_group, setup, teardown),
         cmocka_unit_test_setup_teardown(test_filters_and_ranges, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_ends_of_days_and_summer_time, setup, teardown),
         cmocka_unit_test_setup_teardown(test_full_pages, setup, teardown),
         cmocka_unit_test_setup_teardown(test_too_much_work, setup, teardown),
         cmocka_unit_test_setup_teardown(test_wrong_questions, setup, teardown),
