@@ -78,9 +78,13 @@ static const char *reach_missing(const struct config *config)
     const struct {
         const char *option;
         const char *path;
-    } files[] = {{"tls_cert", config->tls_cert},     {"tls_key", config->tls_key},
-                 {"client_ca", config->client_ca},   {"admin_client_ca", config->admin_client_ca},
-                 {"client_crl", config->client_crl}, {"config", config->config}};
+    } files[] = {{"tls_cert", config->tls_cert},
+                 {"tls_key", config->tls_key},
+                 {"client_ca", config->client_ca},
+                 {"admin_client_ca", config->admin_client_ca},
+                 {"client_crl", config->client_crl},
+                 {"config", config->config},
+                 {"redis_password_file", config->redis_password_file}};
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
         if (files[i].path[0] != '\0' && access(files[i].path, R_OK) != 0)
             return files[i].option;

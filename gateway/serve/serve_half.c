@@ -223,6 +223,7 @@ static void edge_add_places(struct places *places, const struct config *config)
     places_add_folder_of(places, config->admin_client_ca, false);
     places_add_folder_of(places, config->client_crl, false);
     places_add_folder_of(places, config->config, false);
+    places_add_folder_of(places, config->redis_password_file, false);
     if (strcmp(config->access_log, "on") != 0 && strcmp(config->access_log, "off") != 0)
         places_add_folder_of(places, config->access_log, true);
     places_add(places, "/etc/ssl/openssl.cnf", false);
