@@ -25,9 +25,11 @@ enum statement {
     STATEMENTS
 };
 
+/* Costs in two halves: their sum may be beyond 64 bits, which SQLite calls an error. */
 #define SUMS                                                                                       \
     "select tenant_id, model, service_class, sum(requests), sum(prompt_tokens), "                  \
-    "sum(cached_tokens), sum(completion_tokens) from usage_minutes "
+    "sum(cached_tokens), sum(completion_tokens), sum(cost_nano >> 32), "                           \
+    "sum(cost_nano & 0xffffffff) from usage_minutes "
 #define SUMS_GROUPS                                                                                \
     " group by tenant_id, model, service_class order by tenant_id, model, service_class"
 
@@ -37,7 +39,8 @@ static const char *const statement_sql[STATEMENTS] = {
     "select min(id) from requests where id >= ?1 and id < ?2",
     "select max(id) from requests where id >= ?1 and id < ?2",
     "select id, at_us, tenant_id, key_id, model, service_class, finish, http_code, prompt_tokens,"
-    " cached_tokens, completion_tokens, is_estimated from requests where id > ?1 and id < ?2"
+    " cached_tokens, completion_tokens, is_estimated, cost_nano from requests where id > ?1 and id "
+    "< ?2"
     " order by id limit ?3",
     "select min(minute) from usage_minutes where minute >= ?1",
     SUMS "where minute >= ?1 and minute < ?2" SUMS_GROUPS,
@@ -150,7 +153,8 @@ static void rows_read(sqlite3_stmt *statement, struct ledger_row *row)
                                .prompt_tokens = (uint32_t)sqlite3_column_int64(statement, 8),
                                .cached_tokens = (uint32_t)sqlite3_column_int64(statement, 9),
                                .completion_tokens = (uint32_t)sqlite3_column_int64(statement, 10),
-                               .is_estimated = sqlite3_column_int(statement, 11) != 0};
+                               .is_estimated = sqlite3_column_int(statement, 11) != 0,
+                               .cost_nano = sqlite3_column_int64(statement, 12)};
     ship_text(statement, 2, row->tenant_id, sizeof row->tenant_id);
     ship_text(statement, 3, row->key_id, sizeof row->key_id);
     ship_text(statement, 4, row->model, sizeof row->model);
@@ -216,6 +220,10 @@ static void sums_read(sqlite3_stmt *statement, struct ledger_ship_sum *sum)
     sum->prompt_tokens = sqlite3_column_int64(statement, 4);
     sum->cached_tokens = sqlite3_column_int64(statement, 5);
     sum->completion_tokens = sqlite3_column_int64(statement, 6);
+    int64_t high = 0;
+    if (__builtin_mul_overflow(sqlite3_column_int64(statement, 7), INT64_C(1) << 32, &high) ||
+        __builtin_add_overflow(high, sqlite3_column_int64(statement, 8), &sum->cost_nano))
+        sum->cost_nano = INT64_MAX;
 }
 
 enum status ledger_ship_sums(struct ledger_ship *ship, int64_t day, const char *tenant_id,

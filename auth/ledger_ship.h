@@ -42,6 +42,7 @@ struct ledger_ship_sum {
     int64_t prompt_tokens;
     int64_t cached_tokens;
     int64_t completion_tokens;
+    int64_t cost_nano; /* INT64_MAX: that, or more */
 };
 
 /* From begin to end everything is read as of one commit, whose last row is `*sequence` (0: none):

@@ -16,25 +16,42 @@ enum {
     BEAT_MS = 1000,
     DAY_S = 86400,
     SETS_QUEUED = 64,
-    SUMS_MAX = 400, /* of one tenant and day by model and class; more are added to the last one */
-    TEXT_BYTES = 256 * 1024, /* all that is made for one command: 400 sums with the longest names */
+    SUMS_MAX = 330, /* of one tenant and day by model and class; more are added to the last one */
+    TEXT_BYTES = 256 * 1024, /* all that is made for one command: 330 sums with the longest names */
 };
 
+/* Five numbers from ARGV[at] on are added to the fields of all and of a model and class. A sum that
+ * would be beyond 64 bits (a cost) stays at the end of them. */
+#define SCRIPT_ADD                                                                                 \
+    "local function add(name, by)\n"                                                               \
+    "  local done = redis.pcall('HINCRBY', KEYS[1], name, by)\n"                                   \
+    "  if type(done) == 'number' then return end\n"                                                \
+    "  if string.find(done.err, 'overflow', 1, true) then\n"                                       \
+    "    redis.call('HSET', KEYS[1], name, '9223372036854775807')\n"                               \
+    "  else\n"                                                                                     \
+    "    redis.call('HINCRBY', KEYS[1], name, by)\n"                                               \
+    "  end\n"                                                                                      \
+    "end\n"                                                                                        \
+    "local names = {'requests', 'input', 'cached', 'output', 'cost_nano'}\n"                       \
+    "local function add_all(tail, at)\n"                                                           \
+    "  for i, name in ipairs(names) do\n"                                                          \
+    "    add(name, ARGV[at + i - 1])\n"                                                            \
+    "    add(name .. tail, ARGV[at + i - 1])\n"                                                    \
+    "  end\n"                                                                                      \
+    "end\n"
+
 /* KEYS: the day's hash. ARGV: edge, then for each row sequence, ":model:class", requests, input,
- * cached, output. -1: there is no such hash, or it has no mark of this edge. */
-static const char script_add[] =
+ * cached, output, cost. -1: there is no such hash, or it has no mark of this edge. */
+static const char script_add[] = SCRIPT_ADD
     "local field = 'hwm:' .. ARGV[1]\n"
     "local mark = redis.call('HGET', KEYS[1], field)\n"
     "if not mark then return -1 end\n"
     "mark = tonumber(mark)\n"
     "local added = 0\n"
-    "for i = 2, #ARGV, 6 do\n"
+    "for i = 2, #ARGV, 7 do\n"
     "  local sequence = tonumber(ARGV[i])\n"
     "  if sequence > mark then\n"
-    "    for j, name in ipairs({'requests', 'input', 'cached', 'output'}) do\n"
-    "      redis.call('HINCRBY', KEYS[1], name, ARGV[i + 1 + j])\n"
-    "      redis.call('HINCRBY', KEYS[1], name .. ARGV[i + 1], ARGV[i + 1 + j])\n"
-    "    end\n"
+    "    add_all(ARGV[i + 1], i + 2)\n"
     "    mark = sequence\n"
     "    added = added + 1\n"
     "  end\n"
@@ -43,10 +60,10 @@ static const char script_add[] =
     "return added\n";
 
 /* KEYS: the day's hash. ARGV: edge, when it expires (0: never), sequence, mode, then for each sum
- * ":model:class", requests, input, cached, output. With our mark in it, 'absent' leaves it alone,
- * 'replace' makes it anew if the mark is older, 'force' in any case; -1: not where another edge has
- * its part in it. */
-static const char script_set[] =
+ * ":model:class", requests, input, cached, output, cost. With our mark in it, 'absent' leaves it
+ * alone, 'replace' makes it anew if the mark is older, 'force' in any case; -1: not where another
+ * edge has its part in it. */
+static const char script_set[] = SCRIPT_ADD
     "local field = 'hwm:' .. ARGV[1]\n"
     "local mark = redis.call('HGET', KEYS[1], field)\n"
     "if mark then\n"
@@ -57,12 +74,7 @@ static const char script_set[] =
     "  end\n"
     "  redis.call('DEL', KEYS[1])\n"
     "end\n"
-    "for i = 5, #ARGV, 5 do\n"
-    "  for j, name in ipairs({'requests', 'input', 'cached', 'output'}) do\n"
-    "    redis.call('HINCRBY', KEYS[1], name, ARGV[i + j])\n"
-    "    redis.call('HINCRBY', KEYS[1], name .. ARGV[i], ARGV[i + j])\n"
-    "  end\n"
-    "end\n"
+    "for i = 5, #ARGV, 6 do add_all(ARGV[i], i + 1) end\n"
     "redis.call('HSET', KEYS[1], field, ARGV[3])\n"
     "if ARGV[2] ~= '0' then redis.call('EXPIREAT', KEYS[1], ARGV[2]) end\n"
     "return 1\n";
@@ -285,9 +297,9 @@ static void sums_print(struct usage_redis *usage)
 {
     const struct ledger_ship_sum *sum = &usage->rest;
     const int64_t numbers[] = {sum->requests, sum->prompt_tokens, sum->cached_tokens,
-                               sum->completion_tokens};
+                               sum->completion_tokens, sum->cost_nano};
     command_print(&usage->command, ":%s:%s", sum->model, sum->service_class);
-    command_numbers(&usage->command, numbers, 4);
+    command_numbers(&usage->command, numbers, 5);
 }
 
 /* The sums of a tenant are complete. */
@@ -312,6 +324,8 @@ static enum status sums_take(void *context, const struct ledger_ship_sum *sum)
         rest->prompt_tokens += sum->prompt_tokens;
         rest->cached_tokens += sum->cached_tokens;
         rest->completion_tokens += sum->completion_tokens;
+        if (__builtin_add_overflow(rest->cost_nano, sum->cost_nano, &rest->cost_nano))
+            rest->cost_nano = INT64_MAX;
         return STATUS_OK;
     }
     if (usage->sums == 0) {
@@ -427,10 +441,10 @@ static enum status batch_queue_group(struct usage_redis *usage, const struct bat
         if (batch->group_of[i] != group)
             continue;
         const int64_t numbers[] = {1, row->prompt_tokens, row->cached_tokens,
-                                   row->completion_tokens};
+                                   row->completion_tokens, row->cost_nano};
         command_numbers(&usage->command, &row->sequence, 1);
         command_print(&usage->command, ":%s:%s", row->model, row->service_class);
-        command_numbers(&usage->command, numbers, 4);
+        command_numbers(&usage->command, numbers, 5);
     }
     return command_send(usage);
 }
@@ -463,7 +477,8 @@ static enum status batch_queue_entry(struct usage_redis *usage, const struct led
                    {"code", row->http_code},
                    {"input", row->prompt_tokens},
                    {"cached", row->cached_tokens},
-                   {"output", row->completion_tokens}};
+                   {"output", row->completion_tokens},
+                   {"cost_nano", row->cost_nano}};
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
         command_add(command, slice_of(numbers[i].name));
         command_numbers(command, &numbers[i].number, 1);

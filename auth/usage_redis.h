@@ -6,7 +6,7 @@
  *           256 in a round trip. Nothing is kept in memory for an outage: rows wait in the file.
  * Not here: the connection (redis_link), reading (ledger_ship), quotas.
  *
- *   banyan:usage:{TENANT}:YYYYMMDD  hash: requests, input, cached, output; the same names with
+ *   banyan:usage:{TENANT}:YYYYMMDD  hash: requests, input, cached, output, cost_nano; the same with
  *                                   :MODEL:CLASS behind them; hwm:EDGE = last row that is in it
  *   banyan:usage                    stream: an entry for each row, at least once, `id` names it
  *   banyan:shipped                  hash: EDGE = all rows up to it are in the hashes and the stream

@@ -149,7 +149,7 @@
 #define LIMIT_REDIS_CLOSE_MS       2000 /* for rows that wait when the server ends */
 #define LIMIT_REDIS_REPLY_BYTES    (128 * 1024) /* not yet read whole; INFO has about 6 KiB */
 #define LIMIT_REDIS_PASSWORD_BYTES 512
-#define LIMIT_REDIS_ARGUMENTS      2048 /* of one command: 256 rows, or 340 sums of a day */
+#define LIMIT_REDIS_ARGUMENTS      2048 /* of one command: 256 rows, or 330 sums of a day */
 #define LIMIT_REDIS_BATCH          256  /* rows of one round trip: some 100 KiB */
 
 /* --- questions about usage --- */

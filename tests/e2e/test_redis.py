@@ -20,6 +20,7 @@ from test_serve import free_port
 
 # Debian's package redis-tools has the server under this name; it goes by how it is called.
 REDIS = "/usr/bin/redis-check-rdb"
+NAMES = ("requests", "input", "cached", "output", "cost_nano")
 PASSWORD = "canary-password-7fZ2"
 PROMPT = "canary prompt about a heron"
 
@@ -179,13 +180,14 @@ class World:
     def rollups(self):
         rows = self.server.ledger(
             "select tenant_id, strftime('%Y%m%d', minute * 60, 'unixepoch'), model, service_class,"
-            " sum(requests), sum(prompt_tokens), sum(cached_tokens), sum(completion_tokens)"
+            " sum(requests), sum(prompt_tokens), sum(cached_tokens), sum(completion_tokens),"
+            " sum(cost_nano)"
             " from usage_minutes group by 1, 2, 3, 4"
         )
         found = collections.defaultdict(collections.Counter)
         for tenant, day, model, service_class, *numbers in rows:
             fields = found[f"banyan:usage:{{{tenant}}}:{day}"]
-            for name, number in zip(("requests", "input", "cached", "output"), numbers):
+            for name, number in zip(NAMES, numbers):
                 fields[name] += number
                 fields[f"{name}:{model}:{service_class}"] += number
         return {key: dict(fields) for key, fields in found.items()}

@@ -45,7 +45,8 @@ static struct ledger_row row_of(int i)
                              .prompt_tokens = (uint32_t)i + 10,
                              .cached_tokens = (uint32_t)i % 7,
                              .completion_tokens = UINT32_MAX - (uint32_t)i,
-                             .is_estimated = i % 5 == 0};
+                             .is_estimated = i % 5 == 0,
+                             .cost_nano = INT64_C(5000000000000001) * i};
     snprintf(row.request_id, sizeof row.request_id, "req_%d", i);
     snprintf(row.tenant_id, sizeof row.tenant_id, "tnt_%d", i / 2 % TENANTS);
     snprintf(row.key_id, sizeof row.key_id, "key_%d", i % 4);
@@ -89,6 +90,7 @@ static void check_row(const struct ledger_row *row)
     assert_int_equal(row->cached_tokens, wanted.cached_tokens);
     assert_int_equal(row->completion_tokens, wanted.completion_tokens);
     assert_int_equal(row->is_estimated, wanted.is_estimated);
+    assert_int_equal(row->cost_nano, wanted.cost_nano);
 }
 
 /* All rows behind `after`, `capacity` at a time; the last one's sequence. */
@@ -148,7 +150,7 @@ static void test_gaps_are_told(void **state)
 }
 
 struct sums {
-    int64_t numbers[TENANTS][2][2][4]; /* tenant, model, class → requests, three tokens */
+    int64_t numbers[TENANTS][2][2][5]; /* tenant, model, class → requests, three tokens, cost */
     int calls;
     char last[LIMIT_ID_BYTES];
     int fails_at;
@@ -164,7 +166,7 @@ static enum status take(void *context, const struct ledger_ship_sum *sum)
     int64_t *to =
         sums->numbers[sum->tenant_id[4] - '0'][sum->model[0] == 's'][sum->service_class[0] == 's'];
     const int64_t numbers[] = {sum->requests, sum->prompt_tokens, sum->cached_tokens,
-                               sum->completion_tokens};
+                               sum->completion_tokens, sum->cost_nano};
     memcpy(to, numbers, sizeof numbers);
     return STATUS_OK;
 }
@@ -182,6 +184,8 @@ static void own_sums(struct sums *sums, int day, int count)
         to[1] += row.prompt_tokens;
         to[2] += row.cached_tokens;
         to[3] += row.completion_tokens;
+        if (__builtin_add_overflow(to[4], row.cost_nano, &to[4]))
+            to[4] = INT64_MAX;
     }
 }
 

@@ -31,6 +31,7 @@ struct fixture {
     struct usage_redis *usage;
     struct usage_redis_options options;
     int rows;
+    bool is_dear;
 };
 
 static void nap(void)
@@ -122,10 +123,18 @@ static void run_sql(struct fixture *fixture, const char *sql)
     sqlite3_close(connection);
 }
 
+static int64_t price(void *context, const struct ledger_row *row)
+{
+    struct fixture *fixture = context;
+    return fixture->is_dear ? INT64_MAX - 5 : INT64_C(1000003) * row->prompt_tokens;
+}
+
 static void ledger_start(struct fixture *fixture)
 {
     assert_int_equal(
-        ledger_open(&fixture->ledger, &(struct ledger_options){.path = fixture->ledger_path}),
+        ledger_open(&fixture->ledger, &(struct ledger_options){.path = fixture->ledger_path,
+                                                               .price = price,
+                                                               .price_context = fixture}),
         STATUS_OK);
 }
 
@@ -157,11 +166,11 @@ static int64_t hash_number(const redisReply *hash, const char *name, bool *is_th
 /* One hash against the roll-ups of its tenant and day, field by field, in both directions. */
 static bool hash_is_equal(const redisReply *hash, sqlite3_stmt *sums, size_t marks)
 {
-    static const char *const names[] = {"requests", "input", "cached", "output"};
-    int64_t totals[4] = {0};
-    size_t fields = 4 + marks;
-    for (; sqlite3_step(sums) == SQLITE_ROW; fields += 4) {
-        for (int i = 0; i < 4; i++) {
+    static const char *const names[] = {"requests", "input", "cached", "output", "cost_nano"};
+    int64_t totals[5] = {0};
+    size_t fields = 5 + marks;
+    for (; sqlite3_step(sums) == SQLITE_ROW; fields += 5) {
+        for (int i = 0; i < 5; i++) {
             char name[256];
             bool is_there = false;
             snprintf(name, sizeof name, "%s:%s:%s", names[i], sqlite3_column_text(sums, 0),
@@ -172,7 +181,7 @@ static bool hash_is_equal(const redisReply *hash, sqlite3_stmt *sums, size_t mar
                 return false;
         }
     }
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 5; i++) {
         bool is_there = false;
         if (hash_number(hash, names[i], &is_there) != totals[i] || !is_there)
             return false;
@@ -191,9 +200,10 @@ static bool is_equal_to_rollups(struct fixture *fixture, int ledgers)
     char sql[512];
     snprintf(sql, sizeof sql,
              "select model, service_class, %d * sum(requests), %d * sum(prompt_tokens), %d * "
-             "sum(cached_tokens), %d * sum(completion_tokens) from usage_minutes where tenant_id = "
+             "sum(cached_tokens), %d * sum(completion_tokens), %d * sum(cost_nano) from "
+             "usage_minutes where tenant_id = "
              "?1 and minute / 1440 = ?2 group by model, service_class",
-             ledgers, ledgers, ledgers, ledgers);
+             ledgers, ledgers, ledgers, ledgers, ledgers);
     assert_int_equal(sqlite3_open(fixture->ledger_path, &connection), SQLITE_OK);
     sqlite3_busy_timeout(connection, 10000);
     assert_int_equal(sqlite3_prepare_v2(connection,
@@ -623,6 +633,49 @@ static void test_hashes_expire(void **state)
     assert_int_equal(ask(fixture, "EXISTS banyan:usage:{tnt_0}:20241004"), 0);
 }
 
+static void check_cost(struct fixture *fixture, const char *wanted)
+{
+    static const char *const fields[] = {"cost_nano", "cost_nano:small:v1:batch"};
+    for (int i = 0; i < 2; i++) {
+        redisReply *reply =
+            redisCommand(fixture->connection, "HGET banyan:usage:{tnt_0}:20241004 %s", fields[i]);
+        assert_int_equal(reply->type, REDIS_REPLY_STRING);
+        assert_string_equal(reply->str, wanted);
+        freeReplyObject(reply);
+    }
+}
+
+static void wait_marked(struct fixture *fixture)
+{
+    for (int i = 0; i < WAIT_MS; i++, nap()) {
+        redisReply *reply = redisCommand(fixture->connection, "HVALS banyan:shipped");
+        bool is_there = reply->elements == 1 && atoll(reply->element[0]->str) == fixture->rows;
+        freeReplyObject(reply);
+        if (is_there)
+            return;
+    }
+    fail_msg("the rows are not shipped");
+}
+
+/* Nobody's shipping ends because of an absurd price. */
+static void test_costs_end_with_64_bits(void **state)
+{
+    struct fixture *fixture = begin(state);
+    fixture->is_dear = true;
+    usage_start(fixture);
+    rows_add(fixture, 1);
+    wait_marked(fixture);
+    check_cost(fixture, "9223372036854775802");
+    rows_add(fixture, 30);
+    wait_marked(fixture);
+    check_cost(fixture, "9223372036854775807");
+    usage_stop(fixture);
+    ask(fixture, "FLUSHALL");
+    usage_start(fixture);
+    wait_marked(fixture);
+    check_cost(fixture, "9223372036854775807");
+}
+
 static void test_a_wrong_url_is_an_error(void **state)
 {
     struct fixture *fixture = begin(state);
@@ -671,6 +724,7 @@ int main(void)
         TEST(test_the_end_ships_what_is_left),
         TEST(test_two_edges_add_up),
         TEST(test_hashes_expire),
+        TEST(test_costs_end_with_64_bits),
         TEST(test_a_wrong_url_is_an_error),
         cmocka_unit_test(test_without_redis),
     };
