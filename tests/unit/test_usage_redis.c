@@ -649,7 +649,8 @@ static void wait_marked(struct fixture *fixture)
 {
     for (int i = 0; i < WAIT_MS; i++, nap()) {
         redisReply *reply = redisCommand(fixture->connection, "HVALS banyan:shipped");
-        bool is_there = reply->elements == 1 && atoll(reply->element[0]->str) == fixture->rows;
+        bool is_there =
+            reply->elements == 1 && strtoll(reply->element[0]->str, NULL, 10) == fixture->rows;
         freeReplyObject(reply);
         if (is_there)
             return;
