@@ -1,5 +1,6 @@
 #include "gateway/serve/serve_half.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <execinfo.h>
 #include <fcntl.h>
@@ -12,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "auth/redis_url.h"
 #include "config/base/log.h"
 #include "gateway/edge/edge.h"
 #include "gateway/engine_http/engine_http.h"
@@ -236,15 +238,36 @@ static enum status edge_listen(const char *address, int *descriptor)
     return *descriptor >= 0 ? STATUS_OK : listener_bind_tcp(descriptor, address, NULL, 0);
 }
 
-/* What the edge may connect to beside the engine: hosts of issuers' keys, by their ports, and what
- * looks names up (port 53 for answers that are too long for UDP). */
+/* Redis by TCP is one more port; `*has_name`: its address has to be looked up. */
+static enum status edge_network_redis(const struct config *config, struct sandbox_network *out,
+                                      bool *has_name)
+{
+    struct redis_url url;
+    unsigned char address[sizeof(struct in6_addr)];
+    *has_name = false;
+    if (config->redis[0] == '\0')
+        return STATUS_OK;
+    TRY(redis_url_parse(&url, config->redis));
+    if (url.is_unix)
+        return STATUS_OK;
+    out->ports[out->count++] = url.port;
+    *has_name =
+        inet_pton(AF_INET, url.host, address) != 1 && inet_pton(AF_INET6, url.host, address) != 1;
+    return STATUS_OK;
+}
+
+/* What the edge may connect to beside the engine: hosts of issuers' keys, by their ports, Redis,
+ * and what looks names up (port 53 for answers that are too long for UDP). */
 static enum status edge_network(const struct config *config, struct places *places,
                                 struct sandbox_network *out)
 {
     static const char *const resolver[] = {"/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf",
                                            "/etc/host.conf", "/etc/gai.conf"};
-    TRY(key_fetch_ports(config->jwks_hosts, out->ports, SANDBOX_PORTS - 1, &out->count));
-    if (out->count == 0)
+    bool has_name = false;
+    TRY(key_fetch_ports(config->jwks_hosts, out->ports, SANDBOX_PORTS - 2, &out->count));
+    bool has_keys = out->count > 0;
+    TRY(edge_network_redis(config, out, &has_name));
+    if (!has_keys && !has_name)
         return STATUS_OK;
     out->ports[out->count++] = 53;
     for (size_t i = 0; i < sizeof resolver / sizeof resolver[0]; i++)

@@ -373,6 +373,46 @@ def test_flushed_under_load(world):
     world.wait_equal()  # without another request
 
 
+def test_by_tcp_inside_the_sandbox_and_started_with_redis_away():
+    """The one port that is opened is Redis's; that nobody listens there at first is no error."""
+    if not os.access(REDIS, os.X_OK):
+        pytest.skip("no redis-tools; deploy/prepare test installs it")
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="banyan-redis-", dir="/tmp"))
+    folder.chmod(0o755)  # the edge's user reaches what is in it
+    (folder / "password").write_text(PASSWORD)
+    (folder / "password").chmod(0o644)
+    port = free_port()
+    has_users = os.geteuid() != 0 or shutil.which("getent") and subprocess.run(
+        ["getent", "passwd", "banyan-edge"], stdout=subprocess.DEVNULL
+    ).returncode == 0  # fmt: skip
+    server = Server(
+        folder / "data", "--sandbox", "required" if has_users else "auto", "--redis",
+        f"redis://127.0.0.1:{port}", "--redis-password-file", folder / "password",
+    )  # fmt: skip
+    redis = None
+    try:
+        tenant, key, _ = server.tenant("acme")
+        reason = 'banyan_redis_errors_total{reason="refused"}'
+        wait_until(lambda: server.metric(reason) > 0, 60, "nobody there")
+        with server.http(key) as http:
+            body = {"model": MODEL_NAME, "prompt": PROMPT, "max_tokens": 1}
+            assert http.post("/v1/completions", json=body).status_code == 200
+            ready = http.get("/ready").json()
+        assert (ready["status"], ready["redis"], ready["sandbox"]) == ("ready", "down", "landlock")
+        redis = Redis(folder, port)
+        wait_until(lambda: len(redis.hashes()) == 1, 120, "the row in Redis")
+        (fields,) = redis.hashes().values()
+        assert fields["requests"] == 1 and tenant in next(iter(redis.hashes()))
+        assert server.stop() == 0
+        assert redis("ZCARD", "banyan:edges") == 0  # it said that it goes
+    finally:
+        if server.process.poll() is None:
+            server.stop()
+        if redis is not None:
+            redis.kill()
+        shutil.rmtree(folder)
+
+
 def test_a_wrong_url_ends_the_start(tmp_path):
     done = subprocess.run(
         [BINARY, "serve", "--model", MODEL, "--data-dir", tmp_path / "data", "--listen",
