@@ -120,6 +120,7 @@ static void end_handshake(struct request_connection *connection)
         return;
     h2o_linklist_unlink(&connection->handshake);
     connection->listener->handshakes_open--;
+    tls_context_drop(connection->handshake_tls);
 }
 
 static void on_connection_closed(void *data)
@@ -319,7 +320,8 @@ static void accept_begin(struct request_connection *connection)
         kill_handshake(listener, DOOR_KILLED_HANDSHAKES_MANY);
     h2o_linklist_insert(&listener->handshakes, &connection->handshake);
     listener->handshakes_open++;
-    h2o_socket_ssl_handshake(socket, tls_context_ssl(listener->tls), NULL, on_handshake);
+    connection->handshake_tls = tls_context_hold(listener->tls);
+    h2o_socket_ssl_handshake(socket, connection->handshake_tls, NULL, on_handshake);
 }
 
 /* The kernel holds little that is not on its way, so that a reader that stops is noticed soon. */

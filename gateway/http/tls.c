@@ -112,7 +112,7 @@ out:
 
 static void reading_free(struct tls_reading *reading)
 {
-    SSL_CTX_free(reading->ssl); /* connections hold references of their own */
+    SSL_CTX_free(reading->ssl); /* connections and handshakes hold references of their own */
     tls_client_trust_close(reading->authorities);
     *reading = (struct tls_reading){0};
 }
@@ -205,9 +205,15 @@ void tls_context_close(struct tls_context *tls)
     mem_free(tls);
 }
 
-struct ssl_ctx_st *tls_context_ssl(struct tls_context *tls)
+struct ssl_ctx_st *tls_context_hold(struct tls_context *tls)
 {
+    SSL_CTX_up_ref(tls->now.ssl);
     return tls->now.ssl;
+}
+
+void tls_context_drop(struct ssl_ctx_st *ssl)
+{
+    SSL_CTX_free(ssl);
 }
 
 void tls_context_hook(struct tls_context *tls, struct tls_client_hook hook)

@@ -34,8 +34,10 @@ enum status tls_context_ask_clients(struct tls_context *tls, const struct tls_cl
 enum status tls_context_reload(struct tls_context *tls);
 enum status tls_context_read(struct tls_context *tls);
 void tls_context_take(struct tls_context *tls);
-/* OpenSSL's context, for listener alone; borrowed until the next reload. */
-struct ssl_ctx_st *tls_context_ssl(struct tls_context *tls);
+/* OpenSSL's context for one handshake, for listener alone: libh2o takes no reference of its own
+ * before the client's first byte, and a reload may come before that. Give it back. */
+struct ssl_ctx_st *tls_context_hold(struct tls_context *tls);
+void tls_context_drop(struct ssl_ctx_st *ssl);
 /* For listener alone: who hears of certificates; set before the first handshake. */
 void tls_context_hook(struct tls_context *tls, struct tls_client_hook hook);
 bool tls_context_asks_clients(const struct tls_context *tls); /* for certificates */

@@ -281,6 +281,46 @@ static void test_encrypted_key(void **state)
     http_kit_tls_stop(&tls);
 }
 
+struct count {
+    struct listener *listener;
+    _Atomic int connections; /* -1: not looked yet */
+};
+
+static void count_call(void *context)
+{
+    struct count *count = context;
+    atomic_store(&count->connections, (int)listener_connections(count->listener));
+}
+
+/* libh2o makes the SSL when the first byte comes: the context must still be there then. */
+static void test_reload_before_the_first_byte(void **state)
+{
+    (void)state;
+    struct http_kit_tls tls;
+    http_kit_tls_start(&tls);
+    struct http_kit kit = {.tls = tls.server};
+    http_kit_start(&kit, false, (struct listener_options){.handler = handle});
+    int fd = http_kit_connect(&kit);
+    for (int i = 0; i < 3000; i++) { /* until it is accepted */
+        struct count count = {.listener = kit.listener, .connections = -1};
+        loop_post(kit.loop, count_call, &count);
+        while (atomic_load(&count.connections) < 0)
+            usleep(1000);
+        if (atomic_load(&count.connections) > 0)
+            break;
+        usleep(10000);
+    }
+    assert_int_equal(reload_on_loop(&kit, tls.server), STATUS_OK);
+    assert_int_equal(reload_on_loop(&kit, tls.server), STATUS_OK);
+    SSL *ssl = SSL_new(tls.client);
+    SSL_set_fd(ssl, fd);
+    SSL_set1_host(ssl, "localhost");
+    assert_int_equal(SSL_connect(ssl), 1);
+    http_kit_tls_drop(ssl);
+    http_kit_stop(&kit);
+    http_kit_tls_stop(&tls);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -289,6 +329,7 @@ int main(void)
         cmocka_unit_test(test_sessions_do_not_resume),
         cmocka_unit_test(test_suites),
         cmocka_unit_test(test_reload),
+        cmocka_unit_test(test_reload_before_the_first_byte),
         cmocka_unit_test(test_bad_files),
         cmocka_unit_test(test_encrypted_key),
     };
