@@ -474,7 +474,7 @@ static void thread_last_turns(struct redis_link *link)
 static bool thread_pause(struct redis_link *link)
 {
     uint32_t doublings = link->failures < PAUSE_DOUBLINGS ? link->failures : PAUSE_DOUBLINGS;
-    uint32_t most = PAUSE_FIRST_MS << doublings;
+    uint32_t most = (uint32_t)PAUSE_FIRST_MS << doublings;
     most = most < PAUSE_MOST_MS ? most : PAUSE_MOST_MS;
     uint32_t left = most - (uint32_t)rng_below(&link->rng, most / 2);
     link->failures++;
