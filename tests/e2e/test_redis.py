@@ -298,6 +298,7 @@ def test_stopped(world):
     world.wait_equal()
 
 
+@pytest.mark.slow
 def test_slow_by_half_a_second(world):
     before, failed = world.proxy.held, world.failures("timeout")
     world.proxy.delay = 0.5
@@ -345,6 +346,7 @@ def test_another_password(world):
         world.password_file.write_text(PASSWORD)
 
 
+@pytest.mark.slow
 def test_the_edge_is_killed_between_commit_and_shipping(world):
     for _ in range(2):
         world.redis.stop()
@@ -364,6 +366,7 @@ def serves(world):
         return False
 
 
+@pytest.mark.slow
 def test_flushed_under_load(world):
     for _ in range(3):
         world.ask(4)
