@@ -81,13 +81,21 @@ static uint32_t rows_reserved(const struct scheduler_state *state, enum service_
         uint32_t index = state->grants[n].turn;
         const struct scheduler_sequence *sequence = scheduler_at(state, index);
         if (!rows_is_decode(sequence) || state->grants[index].rows > 0 ||
-            !scheduler_holds(state, index))
+            state->grants[index].is_yielding || !scheduler_holds(state, index))
             continue;
         computing++;
         reserved++;
         *us += rows_us(state, sequence, 1);
     }
     return reserved;
+}
+
+/* A prompt of the only sequence that its client has, or would have, in the step. */
+static bool rows_is_first(const struct scheduler_state *state, uint32_t index)
+{
+    const struct scheduler_sequence *sequence = scheduler_at(state, index);
+    uint32_t holding = state->fair->clients[sequence->client].holding;
+    return !rows_is_decode(sequence) && holding == (sequence->pages > 0);
 }
 
 /* Rows of a sequence that the rest of the budgets allows, before pages are asked. */
@@ -107,7 +115,10 @@ static uint32_t rows_wanted(const struct scheduler_state *state, uint32_t index)
     uint64_t rows_allowed = (uint64_t)logits_from - sequence->computed + state->logit_rows_left;
     if (rows_allowed < rows)
         rows = (uint32_t)rows_allowed;
-    return is_decode ? rows : rows_in_time(state, sequence, rows, state->us_left - us);
+    us = state->us_left - us;
+    if (state->us_more > 0 && rows_is_first(state, index))
+        us += state->us_more;
+    return is_decode ? rows : rows_in_time(state, sequence, rows, us);
 }
 
 /* Whose they are, whatever class the sequence runs in because of who follows it. */
@@ -140,6 +151,7 @@ static void rows_count(struct scheduler_state *state, uint32_t index, uint32_t r
     state->grants[index].rows = is_back ? 0 : rows;
     if (state->is_plain)
         return;
+    state->has_first_chunk = state->has_first_chunk || rows_is_first(state, index);
     struct scheduler_client *client = &state->fair->clients[sequence->client];
     client->computing += sign;
     client->planned += (is_back ? -1 : 1) * rows_charge(state, index, rows);
@@ -276,6 +288,23 @@ static void enter_admit(struct scheduler_state *state, uint32_t index)
     state->plan->admitted++;
 }
 
+/* One that waits comes in, if it can; else nobody after it does. */
+static bool enter_new(struct scheduler_state *state, uint32_t index, bool is_over)
+{
+    if (scheduler_take_room(state, index) < scheduler_take_missing_whole(state, index)) {
+        state->is_blocked = true;
+        return false;
+    }
+    enter_put_off(state, scheduler_class(state, index));
+    if (!rows_grant(state, index, UINT32_MAX)) {
+        /* No rows, or no time: a shorter one of a lower class does not slip in. */
+        state->is_blocked = state->is_blocked || !is_over;
+        return false;
+    }
+    enter_admit(state, index);
+    return true;
+}
+
 /* New ones of a class; the first that has no room stops those after it. None of a client that has
  * one put off, which would be passed by again and again. */
 static void enter_admissions(struct scheduler_state *state, enum service_class class, bool is_over)
@@ -289,21 +318,23 @@ static void enter_admissions(struct scheduler_state *state, enum service_class c
             client->is_done = true;
             continue;
         }
-        if (scheduler_take_room(state, index) < scheduler_take_missing_whole(state, index)) {
-            state->is_blocked = true;
+        if (!enter_new(state, index, is_over))
             return;
-        }
-        enter_put_off(state, class);
-        if (!rows_grant(state, index, UINT32_MAX)) {
-            /* No rows, or no time: a shorter one of a lower class does not slip in. */
-            state->is_blocked = state->is_blocked || !is_over;
-            return;
-        }
-        enter_admit(state, index);
     }
 }
 
 /* --- a class --- */
+
+/* What its client has had, with what this step gives it; of a first prompt less by a quantum. */
+static double band_had(const struct scheduler_state *state, uint32_t index)
+{
+    if (state->is_plain)
+        return 0;
+    const struct scheduler_client *client =
+        &state->fair->clients[scheduler_at(state, index)->client];
+    return client->served + client->planned -
+           (rows_is_first(state, index) ? state->fair->options.quantum : 0);
+}
 
 /* Those beyond the places of the step are put off. */
 static void band_put_off(struct scheduler_state *state, uint32_t from, uint32_t to)
@@ -321,6 +352,56 @@ static void band_put_off(struct scheduler_state *state, uint32_t from, uint32_t 
     }
 }
 
+/* The first prompt that is to be computed next: one under way, else one that can come in, when
+ * nobody of the band is paused; SCHEDULER_NONE. */
+static uint32_t band_first(const struct scheduler_state *state, enum service_class class,
+                           bool is_over, uint32_t from, uint32_t to)
+{
+    uint32_t best = SCHEDULER_NONE;
+    bool is_closed = state->is_blocked;
+    for (uint32_t n = from; n < to; n++) {
+        uint32_t index = state->grants[n].turn;
+        is_closed = is_closed || scheduler_at(state, index)->pages == 0;
+        if (state->grants[index].rows == 0 && !state->grants[index].is_tried &&
+            scheduler_holds(state, index) && rows_is_first(state, index) &&
+            (best == SCHEDULER_NONE || band_had(state, index) < band_had(state, best)))
+            best = index;
+    }
+    if (best != SCHEDULER_NONE || is_closed)
+        return best;
+    best = scheduler_turn_candidate(state, class, is_over, INFINITY);
+    bool comes_in = best != SCHEDULER_NONE && rows_is_first(state, best) &&
+                    scheduler_turn_has_place(state, best) &&
+                    scheduler_take_room(state, best) >= scheduler_take_missing_whole(state, best);
+    return comes_in ? best : SCHEDULER_NONE;
+}
+
+/* A step's time is shared as its places are: beside a client's first prompt nobody who has had as
+ * much, but for a quantum, has more decodes than an eighth of the places, by weight. */
+static void band_yield(struct scheduler_state *state, uint32_t first, uint32_t from, uint32_t to)
+{
+    double key_most = state->input->sequences_max / 8.0 / 100;
+    for (uint32_t n = from; n < to; n++) {
+        uint32_t index = state->grants[n].turn;
+        struct scheduler_grant *grant = &state->grants[index];
+        grant->is_yielding = first != SCHEDULER_NONE &&
+                             rows_is_decode(scheduler_at(state, index)) && grant->key > 0 &&
+                             grant->key >= key_most &&
+                             band_had(state, index) > band_had(state, first);
+    }
+}
+
+/* They go on when no first prompt could use what they left. */
+static void band_go_on(struct scheduler_state *state, uint32_t from, uint32_t to)
+{
+    for (uint32_t n = from; n < to && !state->has_first_chunk; n++) {
+        uint32_t index = state->grants[n].turn;
+        if (state->grants[index].is_yielding && state->grants[index].rows == 0 &&
+            scheduler_holds(state, index))
+            rows_grant(state, index, 1);
+    }
+}
+
 /* Decodes of the turns from `from` to `to`. While the first of its class is paused, those that need
  * a page wait until it has its own: those available may be what the cache has for it, and would go
  * one by one. */
@@ -333,7 +414,8 @@ static void band_decodes(struct scheduler_state *state, uint32_t from, uint32_t 
         bool is_behind = scheduler_at(state, first)->pages == 0 && first < index &&
                          scheduler_take_missing(state, index, 1) > 0;
         if (rows_is_decode(sequence) && state->grants[index].rows == 0 &&
-            !state->grants[index].is_tried && scheduler_holds(state, index) && !is_behind)
+            !state->grants[index].is_tried && !state->grants[index].is_yielding &&
+            scheduler_holds(state, index) && !is_behind)
             rows_grant(state, index, 1);
     }
 }
@@ -347,11 +429,10 @@ static void band_chunks(struct scheduler_state *state, uint32_t from, uint32_t t
         for (uint32_t n = from; n < to; n++) {
             uint32_t index = state->grants[n].turn;
             struct scheduler_grant *grant = &state->grants[index];
-            if (grant->rows > 0 || grant->is_tried || !scheduler_holds(state, index))
+            if (grant->rows > 0 || grant->is_tried || grant->is_yielding ||
+                !scheduler_holds(state, index))
                 continue;
-            const struct scheduler_client *client =
-                state->is_plain ? NULL : &state->fair->clients[scheduler_at(state, index)->client];
-            double had = client != NULL ? client->served + client->planned : 0;
+            double had = band_had(state, index);
             if (best == SCHEDULER_NONE || had < best_had || (had <= best_had && index < best)) {
                 best = index;
                 best_had = had;
@@ -371,19 +452,30 @@ static void band_plan(struct scheduler_state *state, enum service_class class, b
     uint32_t first = state->first[class];
     bool has_first = first != SCHEDULER_NONE && scheduler_over(state, first) == is_over;
     band_put_off(state, from, to);
+    uint32_t prompt = SCHEDULER_NONE;
+    if (!state->is_plain && !state->input->is_preemption_off)
+        prompt = band_first(state, class, is_over, from, to);
+    state->has_first_chunk = false;
+    band_yield(state, prompt, from, to);
     band_decodes(state, from, to);
+    if (prompt != SCHEDULER_NONE && prompt >= state->input->running_count &&
+        scheduler_turn_key(state, prompt) < enter_key(state, class))
+        enter_new(state, prompt, is_over);
     if (has_first && scheduler_at(state, first)->pages == 0)
         enter_resume(state, first);
     band_chunks(state, from, to);
     for (uint32_t n = from; n < to; n++) /* places that somebody could not use */
         if (state->grants[state->grants[n].turn].rows == 0 &&
+            !state->grants[state->grants[n].turn].is_yielding &&
             scheduler_holds(state, state->grants[n].turn))
             rows_grant(state, state->grants[n].turn, UINT32_MAX);
     for (uint32_t n = from; n < to; n++)
         if (scheduler_at(state, state->grants[n].turn)->pages == 0)
             enter_resume(state, state->grants[n].turn);
-    if (!state->is_plain)
-        enter_admissions(state, class, is_over);
+    if (state->is_plain)
+        return;
+    enter_admissions(state, class, is_over);
+    band_go_on(state, from, to);
 }
 
 static void class_plan(struct scheduler_state *state, enum service_class class)
@@ -500,9 +592,10 @@ static void plan_classes(struct scheduler_state *state)
             continue;
         if (!state->has_budget)
             state->us_left += input->urgent_us;
-        else if (input->urgent_us < input->budget_us)
-            state->us_left -= input->budget_us - input->urgent_us;
+        else if (input->urgent_us < input->budget_us - state->us_more)
+            state->us_left -= input->budget_us - state->us_more - input->urgent_us;
         state->has_budget = true;
+        state->us_more = 0;
     }
 }
 
@@ -557,6 +650,10 @@ void scheduler_plan(const struct scheduler_input *input, struct scheduler_plan *
         .has_budget = input->budget_us > 0,
         .us_left = input->budget_us - input->cost.fixed_us,
     };
+    if (!state.is_plain && scheduler_fair_is_mixed(input->fair)) {
+        state.us_more = input->budget_us / 2;
+        state.us_left -= state.us_more;
+    }
     scheduler_turn_begin(&state);
     if (state.is_plain) {
         band_plan(&state, SERVICE_CLASS_REALTIME, false, 0, state.turns);

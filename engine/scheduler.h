@@ -9,7 +9,7 @@
  * Classes are strict, but for their floors. Inside a class come those who are not over (see
  * scheduler_fair), then those who are; of each: running decodes, then partly prefilled prompts in
  * chunks, then those that are paused, then new ones, until the rows or the predicted time are used
- * up. Tokens are the truth: a sequence that lacks a page may take it from one that comes after it,
+ * up. A client's first prompt goes before another's many decodes. Tokens are the truth: a sequence that lacks a page may take it from one that comes after it,
  * which loses its pages and comes back later ("paused" while it has none). Inside a class and
  * among clients that are not over that order is age, so the oldest can always go on, and all
  * finish. In modes WINDOW and STATIC there are no classes and no clients: first come, first served.
@@ -72,8 +72,10 @@ struct scheduler_input {
     uint32_t logit_rows_max;
     enum scheduler_mode mode;
     struct scheduler_cost cost;
-    /* Prompts are cut to this; 0 = any time. Decodes are never put off, and the first chunk of a
-     * step has at least SCHEDULER_CHUNK_MIN rows. */
+    /* Prompts are cut to this; 0 = any time. Decodes are not put off for it, and the first chunk of
+     * a step has at least SCHEDULER_CHUNK_MIN rows. Half of it while somebody without a request may
+     * ask beside others of its class, so that it waits less for the step under way, but whole for
+     * the first prompt of such a one. */
     double budget_us;
     double urgent_us;       /* the same for a step without a realtime row; 0 = budget_us */
     bool is_preemption_off; /* nobody is paused for another class or client, but to end at all */
@@ -109,6 +111,7 @@ struct scheduler_grant {
     uint32_t turn;
     double key;
     bool is_tried;
+    bool is_yielding; /* to the first prompt of another client */
 };
 
 struct scheduler_plan {

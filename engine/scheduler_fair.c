@@ -18,7 +18,8 @@ enum status scheduler_fair_init(struct scheduler_fair *fair,
     uint32_t buckets = 1;
     while (buckets < options->clients)
         buckets *= 2;
-    *fair = (struct scheduler_fair){.options = *options, .bucket_mask = buckets - 1};
+    *fair = (struct scheduler_fair){
+        .options = *options, .bucket_mask = buckets - 1, .mixed_part = -SCHEDULER_MIXED_PARTS};
     if (fair->options.floor_percent > SCHEDULER_FLOOR_MOST)
         fair->options.floor_percent = SCHEDULER_FLOOR_MOST;
     fair->clients = mem_zalloc(options->clients, sizeof(*fair->clients));
@@ -95,7 +96,9 @@ uint32_t scheduler_fair_enter(struct scheduler_fair *fair, const struct engine_d
         *bucket = found;
     }
     fair->clients[found].weight = weight > 0 ? weight : 100;
-    fair->clients[found].requests++;
+    if (fair->clients[found].requests++ == 0 && fair->requests[service_class] > 0)
+        fair->mixed_part = fair->now_part;
+    fair->requests[service_class]++;
     return found;
 }
 
@@ -103,6 +106,7 @@ void scheduler_fair_leave(struct scheduler_fair *fair, uint32_t client)
 {
     struct scheduler_client *account = &fair->clients[client];
     ASSERT(account->requests > 0);
+    fair->requests[account->service_class]--;
     if (--account->requests > 0)
         return;
     account->is_over = false;
@@ -147,6 +151,11 @@ void scheduler_fair_raise(struct scheduler_fair *fair, enum service_class servic
     double quantum = fair->options.quantum;
     if (*level <= served)
         *level += (floor((served - *level) / quantum) + 1) * quantum;
+}
+
+bool scheduler_fair_is_mixed(const struct scheduler_fair *fair)
+{
+    return fair->now_part - fair->mixed_part < SCHEDULER_MIXED_PARTS;
 }
 
 int scheduler_fair_sign(const struct scheduler_fair *fair, uint32_t client)

@@ -35,6 +35,9 @@ enum { SCHEDULER_FLOOR_MOST = 50 / (SERVICE_CLASS_COUNT - 1) };
 /* The window of the floors: so many parts of so many microseconds. */
 enum { SCHEDULER_WINDOW_PARTS = 10, SCHEDULER_WINDOW_PART_US = 100000 };
 
+/* After a client came in beside others of its class, how long the next is expected: so many parts. */
+enum { SCHEDULER_MIXED_PARTS = 600 };
+
 struct scheduler_fair_options {
     uint32_t clients; /* accounts: one for each request that can be in the engine */
     uint32_t quantum; /* Q: tokens at weight 100 */
@@ -87,8 +90,10 @@ struct scheduler_fair {
     uint32_t *shown; /* [shown_count] scratch of a plan: who is in it */
     uint32_t shown_count;
     double level[SERVICE_CLASS_COUNT];
-    uint64_t plans;  /* ever made */
-    double overhead; /* tokens computed again, or swapped, because of others */
+    uint64_t plans;                         /* ever made */
+    uint32_t requests[SERVICE_CLASS_COUNT]; /* of all clients */
+    int64_t mixed_part; /* when somebody who had none came to a class where others have some */
+    double overhead;    /* tokens computed again, or swapped, because of others */
     double operator_charged;
     uint64_t pauses; /* for fairness inside a class */
     struct scheduler_window_part parts[SCHEDULER_WINDOW_PARTS];
@@ -134,5 +139,7 @@ uint32_t scheduler_fair_peak(const struct scheduler_fair *fair, enum service_cla
 /* The level rises by whole quanta, the fewest that leave `served` below it. */
 void scheduler_fair_raise(struct scheduler_fair *fair, enum service_class service_class,
                           double served);
+/* Whether a client without a request may soon ask beside others of its class, as one did lately. */
+bool scheduler_fair_is_mixed(const struct scheduler_fair *fair);
 /* Of its deficit: 1 = it is owed service, -1 = it has had more than its part. */
 int scheduler_fair_sign(const struct scheduler_fair *fair, uint32_t client);

@@ -33,8 +33,10 @@ struct scheduler_state {
     uint32_t computing; /* sequences with rows */
     bool has_budget;
     double us_left;
+    double us_more;        /* for first prompts */
     bool has_chunk;        /* of a prompt */
     bool has_urgent_chunk; /* of a realtime one */
+    bool has_first_chunk;  /* of its client's only sequence, in the band under way */
     bool is_blocked;       /* somebody waits for pages: no one after it comes in or comes back */
     uint32_t turns;        /* grants[0 … turns-1].turn: those not throttled, in order */
     /* By class: the oldest that is not throttled, and the oldest of those with pages. */

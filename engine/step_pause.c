@@ -113,6 +113,7 @@ void step_pause_view(struct step *step, uint32_t index, struct scheduler_sequenc
     view->computed = sequence->found.tokens;
     view->found_pages = sequence->found.pages;
     view->found_cost = sequence->found.cost;
+    view->is_found_shared = sequence->found.is_shared;
 }
 
 static void pause_count(struct step *step, struct sequence *sequence)

@@ -82,7 +82,8 @@ static bool find(struct step *step, const struct ticket *ticket, const uint32_t 
                                    .turn = step->turn,
                                    .tokens = match.tokens,
                                    .pages = match.pages + rest,
-                                   .cost = match.host_pages + match.device_idle + rest};
+                                   .cost = match.host_pages + match.device_idle + rest,
+                                   .is_shared = match.tokens_group > 0};
     return true;
 }
 

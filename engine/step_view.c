@@ -27,6 +27,7 @@ static void waiting_add(struct step *step, uint32_t slot)
         .computed = ticket->found.tokens,
         .found_pages = ticket->found.pages,
         .found_cost = ticket->found.cost,
+        .is_found_shared = ticket->found.is_shared,
         .logits_from = ticket->scores != NULL ? 0 : ticket->prompt_count - 1,
         .charge_from = ticket->found.tokens,
         .client = ticket->client,

@@ -32,6 +32,7 @@ struct ticket_found {
     uint32_t tokens;
     uint32_t pages; /* that hold them */
     uint32_t cost;  /* of the available pages, to take them */
+    bool is_shared; /* some stand where other tenants write too */
 };
 
 enum { TICKET_NONE = UINT32_MAX };

@@ -43,6 +43,7 @@ PROMISED = {"realtime": 1.5, "batch": 0.95, "swap": 1.05, "flood": 1.5, "floor":
 SMALL = ("--sequences", "32", "--kv-memory", "96M", "--context", "2048")
 JOB_PROMPT, JOB_TOKENS = 64, 192
 URGENT = (256, 512)
+FLOOD_GAP_S = 0.25  # on average, between two of the light tenant
 QUEUES = ("--queue-requests", "4096", "--queue-tenant-requests", "2048")
 
 
@@ -56,7 +57,7 @@ class Client:
             "authorization": f"Bearer {key}", "content-type": "application/json",
             "x-banyan-explain": "1",
         }  # fmt: skip
-        self.connection = None
+        self.connection, self.has_asked = None, False
 
     def post(self, prompt, tokens, tier, stream=False):
         if self.connection is None:
@@ -68,6 +69,7 @@ class Client:
             "ignore_eos": True, "service_tier": tier, "stream": stream,
         }  # fmt: skip
         self.connection.request("POST", "/v1/completions", json.dumps(body), self.headers)
+        self.has_asked = True
         return self.connection.getresponse()
 
     def whole(self, prompt, tokens, tier):
@@ -129,6 +131,10 @@ class Load:
             thread.start()
         return self
 
+    def is_whole(self):
+        """Every one of it has asked: what goes on now is no storm of handshakes."""
+        return all(client.has_asked for client in self.clients)
+
     def __exit__(self, *_):
         self.stopping.set()
         for client in self.clients:
@@ -171,8 +177,13 @@ class PriorityBench(Bench):
     def lengths(self):
         return [self.random.randrange(*URGENT) for _ in range(self.args.probes)]
 
-    def probe(self, client, lengths, tier):
-        return [client.first_token_s(self.tokens(length), tier) for length in lengths]
+    def probe(self, client, lengths, tier, gap_s=0):
+        """One after the other, with pauses of up to twice `gap_s`: at no particular time of a step."""
+        took = []
+        for length in lengths:
+            time.sleep(self.random.random() * 2 * gap_s)
+            took.append(client.first_token_s(self.tokens(length), tier))
+        return took
 
     # --- figures ---
 
@@ -284,10 +295,12 @@ class PriorityBench(Bench):
             self.probe(light, turns[0][:3], "default")
             for turn in turns:
                 self.settled(server)
-                alone += self.probe(light, turn, "default")
+                alone += self.probe(light, turn, "default", FLOOD_GAP_S)
                 with Load(self, server, heavy, 1000, 128, 32, "default") as load:
-                    conftest.wait_until(lambda: self.full(server), 120, "a flood")
-                    flooded += self.probe(light, turn, "default")
+                    conftest.wait_until(
+                        lambda load=load: load.is_whole() and self.full(server), 120, "a flood"
+                    )
+                    flooded += self.probe(light, turn, "default", FLOOD_GAP_S)
                 taken += load.done
             self.kernel_of(server)
         ratio = p99(flooded) / p99(alone)

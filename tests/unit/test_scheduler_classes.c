@@ -627,6 +627,52 @@ static void test_urgent_takes_pages(void **state)
     scheduler_fair_deinit(&table.fair);
 }
 
+/* A class keeps its oldest sequence within its floor's part of the pages, whoever asks for them. */
+static void test_floor_keeps_pages(void **state)
+{
+    (void)state;
+    struct table table;
+    table_make(&table);
+    table_run(&table, CLIENT_RED, 2 * PAGE_TOKENS);
+    table_run(&table, CLIENT_RED, 5 * PAGE_TOKENS);
+    table.input.pages_available = 0;
+    struct scheduler_sequence *urgent = table_wait(&table, CLIENT_URGENT, 2 * PAGE_TOKENS + 2);
+    table_plan(&table);
+    assert_int_equal(table.grants[0].act, SCHEDULER_STAY);
+    assert_int_equal(table.grants[1].act, SCHEDULER_PAUSE);
+    assert_int_equal(table.grants[2].act, SCHEDULER_ADMIT);
+    urgent->tokens = 6 * PAGE_TOKENS;
+    urgent->logits_from = urgent->tokens - 1;
+    table_plan(&table);
+    assert_int_equal(table.plan.paused, 0);
+    assert_int_equal(table.plan.admitted, 0);
+    table.input.pages_total = 39; /* of which 5 % are one page */
+    table_plan(&table);
+    assert_int_equal(table.plan.paused, 2);
+    assert_int_equal(table.grants[2].act, SCHEDULER_ADMIT);
+    scheduler_fair_deinit(&table.fair);
+}
+
+/* Pages that a pause gives back are not found at no cost too, in the same plan. */
+static void test_found_may_be_paused(void **state)
+{
+    (void)state;
+    for (uint32_t is_shared = 0; is_shared < 2; is_shared++) {
+        struct table table;
+        table_make(&table);
+        table_run(&table, CLIENT_RED, 5 * PAGE_TOKENS);
+        table.input.pages_available = 2;
+        struct scheduler_sequence *urgent = table_wait(&table, CLIENT_URGENT, 5 * PAGE_TOKENS - 1);
+        urgent->computed = urgent->charge_from = 2 * PAGE_TOKENS;
+        urgent->found_pages = 2;
+        urgent->is_found_shared = is_shared == 1;
+        table_plan(&table);
+        assert_int_equal(table.grants[0].act, SCHEDULER_PAUSE);
+        assert_int_equal(table.plan.admitted, is_shared == 0);
+        scheduler_fair_deinit(&table.fair);
+    }
+}
+
 /* The last free page goes to the urgent one that runs, not to a floor that has its part. */
 static void test_floor_takes_no_page(void **state)
 {
@@ -720,6 +766,64 @@ static void test_places_are_shared(void **state)
     scheduler_fair_deinit(&table.fair);
 }
 
+/* The prompt of a client's only sequence has the step nearly for itself; when it cannot come in, or
+ * its client has had more by a quantum, the decodes that would make way go on. */
+static void test_first_prompt(void **state)
+{
+    (void)state;
+    struct table table;
+    table_make(&table);
+    for (uint32_t i = 0; i < 3; i++)
+        table_run(&table, CLIENT_RED, 10);
+    table_wait(&table, CLIENT_BLUE, 30);
+    table_plan(&table);
+    assert_int_equal(table.grants[3].act, SCHEDULER_ADMIT);
+    assert_int_equal(table.grants[3].rows, 30);
+    assert_int_equal(table.plan.rows, 31);
+    assert_int_equal(table.grants[0].rows, 1);
+    table.input.is_preemption_off = true;
+    table_plan(&table);
+    assert_int_equal(table.plan.rows, 33);
+    table.input.is_preemption_off = false;
+    table.input.pages_available = 4;
+    table_plan(&table);
+    assert_int_equal(table.plan.admitted, 0);
+    assert_int_equal(table.plan.rows, 3);
+    table.input.pages_available = 20;
+    scheduler_fair_charge(&table.fair, CLIENT_BLUE, 15);
+    table_plan(&table);
+    assert_int_equal(table.plan.rows, 33);
+
+    /* The second sequence of a client is not its first. */
+    scheduler_fair_charge(&table.fair, CLIENT_RED, 15);
+    table_run(&table, CLIENT_BLUE, 10);
+    table_plan(&table);
+    assert_int_equal(table.grants[1].rows, 1);
+    scheduler_fair_deinit(&table.fair);
+}
+
+/* Where several clients ask a step is half as long, but for a first prompt; a minute later whole. */
+static void test_half_a_step(void **state)
+{
+    (void)state;
+    struct table table;
+    table_make(&table);
+    table.input.cost.row_us = 1;
+    table.input.budget_us = 90;
+    table_run(&table, CLIENT_RED, 1);
+    table_wait(&table, CLIENT_RED, 60);
+    table_plan(&table);
+    assert_int_equal(table.grants[1].rows, 44);
+    table_wait(&table, CLIENT_BLUE, 60);
+    table_plan(&table);
+    assert_int_equal(table.grants[2].rows, 60);
+    table.input.waiting_count = 1;
+    scheduler_fair_tick(&table.fair, 61 * (int64_t)1000000, NULL);
+    table_plan(&table);
+    assert_int_equal(table.grants[1].rows, 60);
+    scheduler_fair_deinit(&table.fair);
+}
+
 /* Of 16 places a class has 8 at most; whose readers have stopped gets half of those left. */
 static void test_stopped_readers(void **state)
 {
@@ -746,10 +850,14 @@ int main(void)
         cmocka_unit_test(test_floors),
         cmocka_unit_test(test_light_tenant),
         cmocka_unit_test(test_urgent_takes_pages),
+        cmocka_unit_test(test_floor_keeps_pages),
+        cmocka_unit_test(test_found_may_be_paused),
         cmocka_unit_test(test_floor_takes_no_page),
         cmocka_unit_test(test_client_over_gives_way),
         cmocka_unit_test(test_who_comes_in),
         cmocka_unit_test(test_places_are_shared),
+        cmocka_unit_test(test_first_prompt),
+        cmocka_unit_test(test_half_a_step),
         cmocka_unit_test(test_stopped_readers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

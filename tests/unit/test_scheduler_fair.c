@@ -153,6 +153,31 @@ static void test_window(void **state)
     assert_int_equal(scheduler_fair_peak(&fair, urgent), 0);
 }
 
+/* One beside others of its class, who had none, says that more may come: for a minute. */
+static void test_mixed(void **state)
+{
+    (void)state;
+    int64_t now_us = 9 * (int64_t)SCHEDULER_WINDOW_PART_US;
+    scheduler_fair_tick(&fair, now_us, NULL);
+    assert_false(scheduler_fair_is_mixed(&fair));
+    uint32_t one = enter(1, batch, 100);
+    enter(1, batch, 100);
+    enter(2, urgent, 100);
+    assert_false(scheduler_fair_is_mixed(&fair));
+    scheduler_fair_leave(&fair, one);
+    scheduler_fair_leave(&fair, one);
+    enter(3, batch, 100);
+    assert_false(scheduler_fair_is_mixed(&fair));
+    enter(1, batch, 100);
+    assert_true(scheduler_fair_is_mixed(&fair));
+    now_us += SCHEDULER_MIXED_PARTS * (int64_t)SCHEDULER_WINDOW_PART_US;
+    scheduler_fair_tick(&fair, now_us - 1, NULL);
+    assert_true(scheduler_fair_is_mixed(&fair));
+    enter(3, batch, 100);
+    scheduler_fair_tick(&fair, now_us, NULL);
+    assert_false(scheduler_fair_is_mixed(&fair));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -160,6 +185,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_accounts_are_used_again, setup, teardown),
         cmocka_unit_test_setup_teardown(test_level_rises_by_quanta, setup, teardown),
         cmocka_unit_test_setup_teardown(test_window, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_mixed, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -195,6 +195,28 @@ static void test_sixteen_at_once(void **state)
     step_world_close(world);
 }
 
+/* The planner is told whose finds stand where another tenant's sequence may hold them. */
+static void test_found_in_a_group(void **state)
+{
+    (void)state;
+    struct step_world *world = step_world_open(&ample);
+    submit(world, 0, 100, 1, 9, 1, 1);
+    step_world_run(world);
+    for (uint32_t is_group = 0; is_group < 2; is_group++) {
+        uint32_t tokens[STEP_WORLD_CONTEXT];
+        write_text(tokens, 0, 0, 120);
+        struct engine_request request = step_world_request(tokens, 120, 1, is_group ? 2 : 1);
+        request.visible[0] = step_world_domain(1);
+        request.visible_count = request.visible_group = is_group;
+        step_world_submit(world, &request);
+        assert_true(step_world_step(world));
+        assert_true(world->step.view_waiting[0].computed >= 96);
+        assert_true(world->step.view_waiting[0].is_found_shared == (is_group == 1));
+        step_world_run(world);
+    }
+    step_world_close(world);
+}
+
 /* The same prompt for all, in steps of few rows: all but the last token come from the first. */
 static void test_same_prompt_at_once(void **state)
 {
@@ -511,6 +533,7 @@ int main(void)
         cmocka_unit_test_setup(test_same_bits, random_setup),
         cmocka_unit_test(test_same_bits_when_pages_are_short),
         cmocka_unit_test(test_sixteen_at_once),
+        cmocka_unit_test(test_found_in_a_group),
         cmocka_unit_test(test_same_prompt_at_once),
         cmocka_unit_test(test_choices_follow_the_first),
         cmocka_unit_test(test_leader_is_cancelled),
