@@ -30,7 +30,7 @@ NOTES = " ".join(
     for i, topic in enumerate(TOPICS)
 )
 PAGE_TOKENS = 16
-BATCH_TOKENS = 300  # beside a prompt of some 700
+BATCH_PROMPT, BATCH_TOKENS = 640, 300  # of one stream, the former or a little more
 BATCH_MAX = 60  # streams that it takes to fill the server, or nothing is shown
 PUBLISH_S, PAUSE_S = 120, 300  # waited for at most
 PAUSE_TRIES = 3
@@ -243,7 +243,8 @@ def show_pause(admin, apis, model, stamp, pinned):
     """Batch work holds all pages; what a realtime request needs is taken from it, and given back."""
     print("\na realtime request pauses batch work, which goes on to the same end")
     pages = kv_pages(admin)
-    count = pages * PAGE_TOKENS // (700 + BATCH_TOKENS) + 2
+    # Their prompts alone are more than fits: whatever comes free is taken by one that waits.
+    count = pages * PAGE_TOKENS // BATCH_PROMPT + 2
     if count > BATCH_MAX:
         print(f"    (not shown: {pages} KV pages are too many to be filled here; try --kv-memory 160M)")
         return

@@ -28,6 +28,15 @@ static bool take_is_exempt(const struct scheduler_state *state, uint32_t index)
            state->input->running[index].pages <= state->floor_pages;
 }
 
+/* Of a client that has had all it may while another wants: what binds its equals binds no more. */
+static bool take_is_spent(const struct scheduler_state *state, uint32_t index)
+{
+    const struct scheduler_client *client =
+        &state->fair->clients[state->input->running[index].client];
+    return scheduler_over(state, index) &&
+           client->served + SCHEDULER_PRICE_GENERATED * 100 / client->weight > client->limit;
+}
+
 /* Whether running sequence `victim` has pages that sequence `index` may take. */
 static bool take_may(const struct scheduler_state *state, uint32_t index, uint32_t victim)
 {
@@ -44,9 +53,10 @@ static bool take_may(const struct scheduler_state *state, uint32_t index, uint32
         return theirs > mine && may;
     }
     bool is_first = state->first[mine] == index || state->is_relaxed;
-    if (other->is_resumed_lately && !state->is_relaxed && !state->is_plain)
-        return false;
     bool is_over = scheduler_over(state, index);
+    if (other->is_resumed_lately && !state->is_relaxed && !state->is_plain &&
+        (is_over || !take_is_spent(state, victim)))
+        return false;
     if (is_over != scheduler_over(state, victim))
         return !is_over && (state->is_relaxed || !state->input->is_preemption_off);
     /* Who comes back takes nothing from the younger, or they would take turns. */

@@ -153,6 +153,17 @@ def one_is_paused(streams):
     return paused()[0]
 
 
+def one_has_given_its_pages(server, streams):
+    """Who is only put off for a second, by urgent rows on a slow machine, is told so too."""
+
+    def given():
+        stats = server.engine_stats()
+        return stats["preemptions_swap"] + stats["preemptions_recompute"] > 0
+
+    wait_until(lambda: given() or not any(s.is_alive() for s in streams), 300, "a preemption")
+    assert given(), "both ended and none gave its pages"
+
+
 def assert_all_is_given_back(server):
     wait_until(lambda: server.engine_stats()["requests"] == 0, what="an idle engine")
     wait_until(
@@ -172,12 +183,13 @@ def test_a_paused_stream_goes_on_to_the_same_end(tmp_path, way):
         assert all(len(ids) == BATCH_TOKENS for ids, _, _ in alone)
         streams = batch_streams(server, batch, prompts)
         with Pressure(server, urgent):
-            one_is_paused(streams)
+            one_has_given_its_pages(server, streams)
         assert [stream.ended() for stream in streams] == alone
         assert all(stream.tiers == {"flex"} for stream in streams)
         told = [stream.usage["banyan"] for stream in streams]
-        paused = [t for s, t in zip(streams, told) if s.is_paused()]
-        assert all(t["preemptions"] >= 1 and t["paused_ms"] > 0 for t in paused), told
+        assert any(t["preemptions"] > 0 for t in told), told
+        assert all((t["paused_ms"] > 0) == (t["preemptions"] > 0) for t in told), told
+        assert all(s.is_paused() for s, t in zip(streams, told) if t["preemptions"] > 0), told
         assert (sum(t["swapped_pages"] for t in told) > 0) == (way == "swap"), told
         usage = [stream.usage for stream in streams]
         assert all(u["completion_tokens"] == BATCH_TOKENS for u in usage), "counted once"

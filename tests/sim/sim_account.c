@@ -404,10 +404,11 @@ static void bound_pair(struct sim_account *account, uint32_t a, uint32_t b)
 }
 
 /* Who had something to admit or resume after the last step and after this one was kept waiting
- * through all of this one. A client with a stopped reader is not, for that is what it waits for. */
+ * through all of this one. A client with a stopped reader is not, for that is what it waits for.
+ * Nothing bounds what those who run may have when nobody may be paused for another. */
 static void after_bound(struct sim_account *account)
 {
-    if (account->knobs->sequences_max == 1)
+    if (account->knobs->preemption == ENGINE_PREEMPTION_OFF)
         return;
     for (uint32_t c = 0; c < account->client_count; c++) {
         struct sim_client *client = &account->clients[c];
