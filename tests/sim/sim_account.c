@@ -158,7 +158,19 @@ bool sim_account_may_enter(const struct sim_account *account)
     return false;
 }
 
-/* Which clients have something that is kept waiting by nothing but others. */
+/* Whether so many tokens have room beside what more urgent classes have held at once in the last
+ * second: that is kept for them, whoever of the class gives its pages. */
+static bool look_has_room(const struct sim_account *account, enum service_class service_class,
+                          uint32_t tokens)
+{
+    const struct step *step = account->step;
+    uint32_t kept = kv_pool_pages_for(&step->pool, tokens + 1);
+    for (uint32_t c = 0; c < (uint32_t)service_class; c++)
+        kept += scheduler_fair_peak(&step->fair, (enum service_class)c);
+    return kept <= step->pool.page_count;
+}
+
+/* Which clients have something that is kept waiting by nothing but others of their class. */
 static void look_clients(struct sim_account *account)
 {
     const struct step *step = account->step;
@@ -167,9 +179,12 @@ static void look_clients(struct sim_account *account)
         account->clients[c].throttled = 0;
         account->clients[c].held = 0;
     }
-    for (uint32_t s = 0; s < step->options.tickets->count; s++)
-        if (look_may_enter(account, s))
-            account->clients[account->asked[s].client].is_waiting = true;
+    for (uint32_t s = 0; s < step->options.tickets->count; s++) {
+        struct sim_client *client = &account->clients[account->asked[s].client];
+        uint32_t tokens = step->options.tickets->slots[s].prompt_count;
+        if (look_may_enter(account, s) && look_has_room(account, client->service_class, tokens))
+            client->is_waiting = true;
+    }
     for (uint32_t p = 0; p < step->places; p++) {
         const struct sim_place *place = &account->places[p];
         struct sim_client *client = &account->clients[place->client];
@@ -177,7 +192,9 @@ static void look_clients(struct sim_account *account)
             continue;
         client->throttled += place->is_throttled;
         client->held++;
-        if (!place->is_throttled && (place->is_paused || place->rows == 0))
+        if (!place->is_throttled && place->rows == 0 &&
+            (!place->is_paused ||
+             look_has_room(account, client->service_class, step->sequences.slots[p].token_count)))
             client->is_waiting = true;
     }
 }
