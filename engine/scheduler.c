@@ -503,11 +503,11 @@ static bool floor_has_room(const struct scheduler_state *state, uint32_t index)
     return room >= scheduler_take_missing_whole(state, index);
 }
 
-/* Rows that a class lacks of its floor, in half of the places at most: to its sequences in turn, to
- * those that come back, then to new ones. */
-static void floor_plan(struct scheduler_state *state, enum service_class class)
+/* Of those that are over, or of those that are not: to sequences in turn, to those that come back,
+ * then to new ones. Returns what is left. */
+static uint32_t floor_give(struct scheduler_state *state, enum service_class class, bool is_over,
+                           uint32_t owed)
 {
-    uint32_t owed = scheduler_fair_owed(state->fair, class);
     uint32_t places = (state->input->sequences_max + 1) / 2;
     for (uint32_t paused = 0; paused < 2; paused++) {
         for (uint32_t n = 0; n < state->turns && owed > 0; n++) {
@@ -515,21 +515,30 @@ static void floor_plan(struct scheduler_state *state, enum service_class class)
             bool is_next = paused == 0 ? scheduler_holds(state, index)
                                        : scheduler_at(state, index)->pages == 0 &&
                                              floor_has_room(state, index);
-            if (scheduler_class(state, index) == class && is_next && rows_grant(state, index, owed))
+            if (scheduler_class(state, index) == class && scheduler_over(state, index) == is_over &&
+                is_next && rows_grant(state, index, owed))
                 owed -= state->grants[index].rows;
         }
     }
-    for (uint32_t over = 0; over < 2 && owed > 0;) {
-        uint32_t index = scheduler_turn_candidate(state, class, over == 1, INFINITY);
-        if (index == SCHEDULER_NONE || state->computing >= places ||
-            !scheduler_turn_has_place(state, index) || !floor_has_room(state, index) ||
-            !rows_grant(state, index, owed)) {
-            over++;
-            continue;
-        }
+    while (owed > 0 && state->computing < places) {
+        uint32_t index = scheduler_turn_candidate(state, class, is_over, INFINITY);
+        if (index == SCHEDULER_NONE || !scheduler_turn_has_place(state, index) ||
+            !floor_has_room(state, index) || !rows_grant(state, index, owed))
+            break;
         owed -= state->grants[index].rows;
         enter_admit(state, index);
     }
+    return owed;
+}
+
+/* Rows that a class lacks of its floor, in half of the places at most. */
+static void floor_plan(struct scheduler_state *state, enum service_class class)
+{
+    uint32_t owed = scheduler_fair_owed(state->fair, class);
+    if (owed > 0)
+        owed = floor_give(state, class, false, owed);
+    if (owed > 0)
+        floor_give(state, class, true, owed);
 }
 
 /* Before the more urgent classes: a step for them alone would leave these nothing. */

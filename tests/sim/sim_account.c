@@ -170,6 +170,21 @@ static bool look_has_room(const struct sim_account *account, enum service_class 
     return kept <= step->pool.page_count;
 }
 
+/* Whether the table has a place for one more of a class: half of them are one class's at most, an
+ * eighth stays for each other. */
+static bool look_has_place(const struct sim_account *account, enum service_class service_class)
+{
+    uint32_t places = account->step->places;
+    uint32_t held[SERVICE_CLASS_COUNT] = {0};
+    uint32_t taken = 0;
+    for (uint32_t p = 0; p < places; p++)
+        if (account->places[p].is_running)
+            held[class_of(account, account->places[p].client)]++;
+    for (uint32_t c = 0; c < SERVICE_CLASS_COUNT; c++)
+        taken += c != service_class && held[c] < places / 8 ? places / 8 : held[c];
+    return taken < places && 2 * held[service_class] < places;
+}
+
 /* Which clients have something that is kept waiting by nothing but others of their class. */
 static void look_clients(struct sim_account *account)
 {
@@ -182,7 +197,8 @@ static void look_clients(struct sim_account *account)
     for (uint32_t s = 0; s < step->options.tickets->count; s++) {
         struct sim_client *client = &account->clients[account->asked[s].client];
         uint32_t tokens = step->options.tickets->slots[s].prompt_count;
-        if (look_may_enter(account, s) && look_has_room(account, client->service_class, tokens))
+        if (look_may_enter(account, s) && look_has_place(account, client->service_class) &&
+            look_has_room(account, client->service_class, tokens))
             client->is_waiting = true;
     }
     for (uint32_t p = 0; p < step->places; p++) {
