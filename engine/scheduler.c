@@ -531,10 +531,14 @@ static uint32_t floor_give(struct scheduler_state *state, enum service_class cla
     return owed;
 }
 
-/* Rows that a class lacks of its floor, in half of the places at most. */
+/* Rows that a class lacks of its floor, in half of the places at most; half of the step's rows stay
+ * for more urgent classes, whatever is owed. */
 static void floor_plan(struct scheduler_state *state, enum service_class class)
 {
+    uint32_t kept = state->input->rows_max / 2;
+    uint32_t left = state->rows_left > kept ? state->rows_left - kept : 0;
     uint32_t owed = scheduler_fair_owed(state->fair, class);
+    owed = owed < left ? owed : left;
     if (owed > 0)
         owed = floor_give(state, class, false, owed);
     if (owed > 0)

@@ -366,6 +366,15 @@ static void after_charges(struct sim_account *account)
 
 /* --- who may not stand still --- */
 
+/* Steps that other clients' first prompts may have before anybody: a quantum of tokens of each. */
+static uint32_t after_oldest_firsts(const struct sim_account *account)
+{
+    uint64_t tokens = 0;
+    for (uint32_t c = 0; c < account->client_count; c++)
+        tokens += account->knobs->fair_quantum * (uint64_t)account->clients[c].weight / 100;
+    return (uint32_t)(tokens / account->knobs->rows_max);
+}
+
 /* The oldest sequence of the most urgent class goes on, unless its client has had so much more than
  * others that it is held off: how much that may be is the bound's matter. */
 static void after_oldest(struct sim_account *account)
@@ -387,9 +396,11 @@ static void after_oldest(struct sim_account *account)
     bool is_same = place->serial == account->oldest && place->rows == 0;
     account->steps_still = is_same ? account->steps_still + 1 : 0;
     account->oldest = place->serial;
-    bool is_short_of_rows = account->knobs->sequences_max <= SERVICE_CLASS_COUNT;
-    if (account->steps_still >
-        (place->is_paused || is_short_of_rows ? PAUSED_STEPS_MAX : STILL_STEPS_MAX))
+    const struct sim_knobs *knobs = account->knobs;
+    bool is_short_of_rows =
+        knobs->sequences_max <= SERVICE_CLASS_COUNT || knobs->rows_max <= knobs->sequences_max;
+    uint32_t most = place->is_paused || is_short_of_rows ? PAUSED_STEPS_MAX : STILL_STEPS_MAX;
+    if (account->steps_still > most + after_oldest_firsts(account))
         wrong(account, "the oldest of class %s (slot %u) stands still",
               service_class_name(class_of(account, place->client)), place->slot);
 }
