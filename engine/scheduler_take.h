@@ -8,8 +8,9 @@
  * Taken are first what nobody holds, then the pages of victims, then those protected for paused
  * sequences. A victim is of the lowest class, throttled before others, of a client that is over, of
  * the client that has had most, least computed; it has no rows in this step. From an equal class
- * only the throttled, the younger, and those over when the taker is not. Each lower class keeps its
- * oldest sequence as long as that has no more than the floor's part of the pages.
+ * only the throttled, the younger, and those over when the taker is not; none that came (back)
+ * lately, unless its client has had all that it may. Each lower class keeps its oldest sequence as
+ * long as that has no more than the floor's part of the pages.
  */
 #pragma once
 

@@ -278,7 +278,7 @@ bool sim_order_quantum(struct sim_account *account, char *wrong, size_t room)
         if (is_new(account, p))
             place->quantum = QUANTUM_STEPS;
         if (is_paused_now(account, p) && place->quantum > 0 &&
-            !is_needed(account, runs_in(account, p))) {
+            !account->clients[place->client].is_over && !is_needed(account, runs_in(account, p))) {
             snprintf(wrong, room,
                      "slot %u of class %s loses its pages to its equals, %u steps before its "
                      "quantum is over",

@@ -720,6 +720,54 @@ static void test_client_over_gives_way(void **state)
     scheduler_fair_deinit(&table.fair);
 }
 
+/* A quantum protects whoever came lately from its equals, until its client has had all it may. */
+static void test_quantum_ends_at_the_limit(void **state)
+{
+    (void)state;
+    struct table table;
+    table_make(&table);
+    table_run(&table, CLIENT_RED, 40);
+    table.running[0].is_resumed_lately = true;
+    table.input.pages_available = 2;
+    table_wait(&table, CLIENT_BLUE, 20);
+    double slack = scheduler_fair_slack(&table.fair, 100);
+    scheduler_fair_charge(&table.fair, CLIENT_RED, slack - 20);
+    table_plan(&table);
+    assert_true(table.fair.clients[CLIENT_RED].is_over);
+    assert_int_equal(table.plan.paused, 0);
+    scheduler_fair_charge(&table.fair, CLIENT_RED, 20);
+    table_plan(&table);
+    assert_int_equal(table.grants[0].act, SCHEDULER_PAUSE);
+    assert_int_equal(table.grants[1].act, SCHEDULER_ADMIT);
+    scheduler_fair_deinit(&table.fair);
+}
+
+/* Half of a step's rows stay for more urgent work, whatever a floor is owed; of a class those who
+ * are not over have what it is owed first. */
+static void test_floor_in_half_a_step(void **state)
+{
+    (void)state;
+    struct scheduler_fair_step done = {.rows = {4000}, .has_work = {true, false, true}};
+    struct table table;
+    table_make(&table);
+    scheduler_fair_tick(&table.fair, 0, &done);
+    assert_int_equal(scheduler_fair_owed(&table.fair, SERVICE_CLASS_BATCH), 200);
+    for (uint32_t i = 0; i < 2; i++) {
+        table_run(&table, i == 0 ? CLIENT_RED : CLIENT_BLUE, 50);
+        table.running[i].computed = table.running[i].charge_from = 2;
+    }
+    table_wait(&table, CLIENT_URGENT, 60);
+    table_wait(&table, CLIENT_BLUE, 10);
+    scheduler_fair_charge(&table.fair, CLIENT_RED, scheduler_fair_slack(&table.fair, 100));
+    table.input.pages_available = 40;
+    table_plan(&table);
+    assert_true(table.fair.clients[CLIENT_RED].is_over);
+    assert_int_equal(table.grants[0].rows, 0);
+    assert_int_equal(table.grants[1].rows, 32);
+    assert_int_equal(table.grants[2].rows, 32);
+    scheduler_fair_deinit(&table.fair);
+}
+
 /* The longest match comes in first, the client that has had less when they are equal, and one that
  * was passed by often enough before its client's others. */
 static void test_who_comes_in(void **state)
@@ -854,6 +902,8 @@ int main(void)
         cmocka_unit_test(test_found_may_be_paused),
         cmocka_unit_test(test_floor_takes_no_page),
         cmocka_unit_test(test_client_over_gives_way),
+        cmocka_unit_test(test_quantum_ends_at_the_limit),
+        cmocka_unit_test(test_floor_in_half_a_step),
         cmocka_unit_test(test_who_comes_in),
         cmocka_unit_test(test_places_are_shared),
         cmocka_unit_test(test_first_prompt),
