@@ -220,10 +220,14 @@ static void view_running(struct step *step)
     }
 }
 
-/* Whether somebody may have to give pages for what is shown. */
+/* Whether somebody may have to give pages for what is shown, beside what is kept for other classes. */
 static bool view_is_short(const struct step *step, uint32_t available)
 {
     uint32_t running = step->sequences.order_count;
+    uint64_t kept = 0;
+    for (uint32_t class = 0; class < SERVICE_CLASS_COUNT; class ++)
+        kept += scheduler_fair_peak(&step->fair, (enum service_class) class) +
+                (uint64_t)step->pool.page_count * step->fair.options.floor_percent / 100;
     uint64_t most = kv_pool_pages_for(&step->pool, step->options.rows_max);
     for (uint32_t i = 0; i < running + step->candidate_count; i++) {
         const struct scheduler_sequence *shown =
@@ -235,7 +239,7 @@ static bool view_is_short(const struct step *step, uint32_t available)
             return true;
         most = whole > most ? whole : most;
     }
-    return available < most + running + step->candidate_count;
+    return available < most + kept + running + step->candidate_count;
 }
 
 void step_view(struct step *step, struct scheduler_input *input)
