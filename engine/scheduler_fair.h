@@ -35,7 +35,7 @@ enum { SCHEDULER_FLOOR_MOST = 50 / (SERVICE_CLASS_COUNT - 1) };
 /* The window of the floors: so many parts of so many microseconds. */
 enum { SCHEDULER_WINDOW_PARTS = 10, SCHEDULER_WINDOW_PART_US = 100000 };
 
-/* After a client came in beside others of its class, how long the next is expected: so many parts. */
+/* After a client came in beside others of its class the next is expected for so many parts. */
 enum { SCHEDULER_MIXED_PARTS = 600 };
 
 struct scheduler_fair_options {

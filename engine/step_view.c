@@ -220,7 +220,7 @@ static void view_running(struct step *step)
     }
 }
 
-/* Whether somebody may have to give pages for what is shown, beside what is kept for other classes. */
+/* Whether somebody may have to give pages for what is shown and what is kept for other classes. */
 static bool view_is_short(const struct step *step, uint32_t available)
 {
     uint32_t running = step->sequences.order_count;

@@ -850,7 +850,7 @@ static void test_first_prompt(void **state)
     scheduler_fair_deinit(&table.fair);
 }
 
-/* Where several clients ask a step is half as long, but for a first prompt; a minute later whole. */
+/* Where several clients ask a step is half as long, but for a first prompt; later whole again. */
 static void test_half_a_step(void **state)
 {
     (void)state;
