@@ -12,8 +12,8 @@
  * send).
  *   - An h1 connection is not read while its request runs; its input buffer still begins with the
  *     request's head, names lowered in place.
- *   - A server's SSL is made when the first bytes of its client come; until then its context is only
- *     pointed to.
+ *   - A server's SSL is made when the first bytes of its client come; until then its context is
+ *     only pointed to.
  *   - The data of the BIO under a socket's SSL is the h2o_socket_t; on_close.data of the socket is
  *     ours from before the handshake.
  *   - It writes to standard error: unknown HTTP/2 frame types ("skipping frame"), and epoll events
