@@ -129,7 +129,7 @@ def test_each_refusal_is_its_exception(server):
         path = f"/admin/v1/tenants/{tenant_id}/keys"
         reader = admin.post(path, json={"name": "reader", "scopes": ["usage:read"]}).json()["key"]
     client = Watched(server, key, max_retries=2)
-    error = raised(lambda: Watched(server, key[:-1] + "x").ask(), openai.AuthenticationError)
+    error = raised(lambda: Watched(server, "sk-by-wrong").ask(), openai.AuthenticationError)
     assert (error.code, error.type) == ("invalid_api_key", "invalid_request_error")
     error = raised(lambda: Watched(server, reader).ask(), openai.PermissionDeniedError)
     assert (error.code, error.type) == ("insufficient_scope", "permission_error")
