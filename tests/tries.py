@@ -120,7 +120,7 @@ def servers_reports(folder):
 def pytest(name, *arguments):
     cache = SCRATCH / f"{name}.cache"
     shutil.rmtree(cache, ignore_errors=True)
-    base = [sys.executable, "-m", "pytest", "-q", "-rfE", "--rootdir=."]
+    base = [sys.executable, "-m", "pytest", "-q", "-rfE", "--rootdir=.", "--durations=40"]
     base += ["-o", f"cache_dir={cache}"]
     folder = SCRATCH / name
     code, text = run([*base, f"--basetemp={folder}", *arguments], LOGS / f"{name}.log")

@@ -29,6 +29,7 @@ IS_SANITIZED = "asan" in str(BINARY) or "tsan" in str(BINARY)
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "slow: needs minutes, or the speed of a release build")
+    config.addinivalue_line("markers", "long: takes many seconds; not in tests/run --quick")
 
 
 class UnixConnection(http.client.HTTPConnection):

@@ -203,6 +203,7 @@ def test_leaving(small, state, protocol, way):
         assert after["steps"] - before["steps"] < 94  # it was not finished first
 
 
+@pytest.mark.long
 def test_nothing_is_left(small):
     """The whole table again, twice: sockets, pages and heaps are as before."""
 

@@ -9,6 +9,8 @@ import pytest
 
 from conftest import Server
 
+pytestmark = pytest.mark.long
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 

@@ -14,6 +14,8 @@ import pytest
 
 from conftest import MODEL_NAME, Server, wait_until
 
+pytestmark = pytest.mark.long
+
 PROMPT = 100  # tokens, six pages and a rest
 FLOOD = 400
 WORDS = "the cat sat on a mat and saw the sun go down over the hills of the old town".split()

@@ -8,6 +8,8 @@ import pytest
 
 from conftest import MODEL_NAME, Server, wait_until
 
+pytestmark = pytest.mark.long
+
 PATH = "/v1/completions"
 REQUESTS = "/admin/v1/requests"
 # About 54 pages of 16 tokens: what the two requests need together is more.

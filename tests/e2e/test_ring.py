@@ -15,6 +15,8 @@ import pytest
 
 from conftest import BINARY, IS_SANITIZED, MODEL, MODEL_NAME, UnixConnection, wait_until
 
+pytestmark = pytest.mark.long
+
 STREAMS, KILLS = 6, 4 if IS_SANITIZED else 12
 FRAME = re.compile(rb'data: \{"n":(\d+),')
 
