@@ -872,6 +872,40 @@ static void test_half_a_step(void **state)
     scheduler_fair_deinit(&table.fair);
 }
 
+/* Without a realtime row a step is shorter still, for first prompts too. */
+static void test_urgent_limit(void **state)
+{
+    (void)state;
+    struct table table;
+    table_make(&table);
+    table.input.cost.row_us = 1;
+    table.input.budget_us = 90;
+    table.input.urgent_us = 40;
+    table_wait(&table, CLIENT_RED, 60);
+    table_plan(&table);
+    assert_int_equal(table.grants[0].rows, 40);
+    scheduler_fair_deinit(&table.fair);
+}
+
+/* Who comes in leaves a lower class that has work its floor's part of the pages. */
+static void test_room_for_a_floor(void **state)
+{
+    (void)state;
+    struct table table;
+    table_make(&table);
+    table_run(&table, CLIENT_RED, 10);
+    table.running[0].computed = table.running[0].pages = table.running[0].pages_back = 0;
+    table_run(&table, CLIENT_URGENT, 5); /* grows by a page */
+    table_wait(&table, CLIENT_URGENT, 10 * PAGE_TOKENS - 1);
+    table.input.pages_available = 12;
+    table_plan(&table);
+    assert_int_equal(table.plan.admitted, 0);
+    table.input.pages_available = 13;
+    table_plan(&table);
+    assert_int_equal(table.grants[2].act, SCHEDULER_ADMIT);
+    scheduler_fair_deinit(&table.fair);
+}
+
 /* Of 16 places a class has 8 at most; whose readers have stopped gets half of those left. */
 static void test_stopped_readers(void **state)
 {
@@ -908,6 +942,8 @@ int main(void)
         cmocka_unit_test(test_places_are_shared),
         cmocka_unit_test(test_first_prompt),
         cmocka_unit_test(test_half_a_step),
+        cmocka_unit_test(test_urgent_limit),
+        cmocka_unit_test(test_room_for_a_floor),
         cmocka_unit_test(test_stopped_readers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
