@@ -124,6 +124,25 @@ KEYS = [
 ]  # fmt: skip
 
 
+SCOPE = "(admin:read|admin:write|admin:keys|usage:read|metrics:read)"
+
+
+def keep_admins(body):
+    """A claim and its words are given together; what the schema refuses stays for the server to."""
+    claim, admins = body.get("admin_claim", ""), body.get("admins", {})
+    is_claim = isinstance(claim, str) and re.fullmatch(r"[^\x00-\x1f\x7f]{0,127}", claim)
+    is_rule = isinstance(admins, dict) and len(admins) <= 16 and all(
+        1 <= len(word) <= 64 and re.fullmatch(f"{SCOPE}( {SCOPE})*", str(scopes))
+        for word, scopes in admins.items()
+    )  # fmt: skip
+    if is_claim and is_rule:
+        for name in ("admin_claim", "admins"):
+            body.pop(name, None)
+        if claim and admins:
+            body["admin_claim"] = within(claim, 127)
+            body["admins"] = {within(word, 64): "admin:read" for word in admins}
+
+
 def keep_issuer(method, body):
     """Keys that an issuer may have in place of any object, and one way to give them."""
     if isinstance(body.get("jwks"), dict) or (method == "POST" and "jwks" not in body):
@@ -133,6 +152,9 @@ def keep_issuer(method, body):
     for name, most in (("issuer", 255), ("tenant_claim", 127), ("scope_claim", 127)):
         if name in body:
             body[name] = within(body[name], most)
+    if isinstance(body.get("jwks_url"), str) and len(body["jwks_url"]) <= 255:
+        del body["jwks_url"]  # its host is not among --jwks-hosts
+    keep_admins(body)
     if isinstance(body.get("audiences"), list):
         body["audiences"] = [within(text, 127) for text in body["audiences"]]
     if isinstance(body.get("tenants"), dict):
