@@ -18,6 +18,7 @@ static struct config config_of(const char *data_dir, const char *sandbox)
                            .client_crl = empty,
                            .tls_key = empty,
                            .config = empty,
+                           .redis_password_file = empty,
                            .edge_user = no_user,
                            .engine_user = no_user};
 }
