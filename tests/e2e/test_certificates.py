@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from conftest import BINARY, Server, wait_until
+from conftest import BINARY, USERS, Server, wait_until
 
 NOW = datetime.datetime.now(datetime.timezone.utc).replace(microsecond=0)
 HOUR = datetime.timedelta(hours=1)
@@ -107,7 +107,7 @@ class World:
     def start(self, mode, *more):
         self.server = Server(
             self.folder / "data", "--client-cert", mode, "--client-ca", self.ca,
-            "--admin-client-cert", mode, "--admin-client-ca", self.admin_ca, *more,
+            "--admin-client-cert", mode, "--admin-client-ca", self.admin_ca, *USERS, *more,
         )  # fmt: skip
 
     def made(self, name, **fields):

@@ -15,7 +15,7 @@ import threading
 import httpx
 import pytest
 
-from conftest import BINARY, MODEL, MODEL_NAME, Server, wait_until
+from conftest import BINARY, MODEL, MODEL_NAME, USERS, Server, wait_until
 from test_serve import free_port
 
 # Debian's package redis-tools has the server under this name; it goes by how it is called.
@@ -385,11 +385,8 @@ def test_by_tcp_inside_the_sandbox_and_started_with_redis_away():
     (folder / "password").write_text(PASSWORD)
     (folder / "password").chmod(0o644)
     port = free_port()
-    has_users = os.geteuid() != 0 or shutil.which("getent") and subprocess.run(
-        ["getent", "passwd", "banyan-edge"], stdout=subprocess.DEVNULL
-    ).returncode == 0  # fmt: skip
     server = Server(
-        folder / "data", "--sandbox", "required" if has_users else "auto", "--redis",
+        folder / "data", "--sandbox", "required", *USERS, "--redis",
         f"redis://127.0.0.1:{port}", "--redis-password-file", folder / "password",
     )  # fmt: skip
     redis = None

@@ -21,10 +21,9 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from conftest import Server, wait_until
+from conftest import USERS, Server, wait_until
 from test_tokens import Issuer, ask, jwk_of, key_of
 
-IS_ROOT = os.geteuid() == 0
 
 
 def certificate(folder, name, signer=None):
@@ -127,9 +126,8 @@ def sources(place):
 
 
 def start(place, sources):
-    users = ("--edge-user", "daemon", "--engine-user", "games") if IS_ROOT else ()
     hosts = ",".join(f"localhost:{source.port}" for source in sources.values())
-    return Server(place / "d", "--sandbox", "required", *users, "--jwks-hosts", hosts,
+    return Server(place / "d", "--sandbox", "required", *USERS, "--jwks-hosts", hosts,
                   "--jwks-ca", place / "ca.crt", log_dir=place)  # fmt: skip
 
 
