@@ -306,21 +306,27 @@ static bool ask_has_room(const struct ledger_usage *usage, const char *asker)
 {
     uint32_t own = 0;
     for (const struct ledger_usage_task *at = usage->first; at != NULL; at = at->next)
-        own += strcmp(at->asker, asker) == 0;
+        own += !at->is_first && strcmp(at->asker, asker) == 0;
     return usage->count < LIMIT_USAGE_TASKS && own < LIMIT_USAGE_TASKS_TENANT;
 }
 
 enum status ledger_usage_ask(struct ledger_usage *usage, struct ledger_usage_task *task)
 {
     pthread_mutex_lock(&usage->lock);
-    bool has_room = ask_has_room(usage, task->asker);
-    if (has_room) {
+    bool has_room = task->is_first || ask_has_room(usage, task->asker);
+    if (has_room && task->is_first) {
+        task->next = usage->first;
+        usage->first = task;
+        usage->last = usage->last == NULL ? task : usage->last;
+    } else if (has_room) {
         task->next = NULL;
         if (usage->last != NULL)
             usage->last->next = task;
         else
             usage->first = task;
         usage->last = task;
+    }
+    if (has_room) {
         usage->count++;
         pthread_cond_signal(&usage->wake);
     }

@@ -79,6 +79,7 @@ struct ledger_usage_task {
     struct ledger_usage_query query;
     struct ledger_requests *requests; /* not NULL: single rows are asked for, into there, no sums */
     char asker[LIMIT_ID_BYTES];       /* whose turn it takes: a tenant's id, or "" */
+    bool is_first; /* a request waits for it: before the others, and never one too many */
     void (*done)(struct ledger_usage_task *task); /* the page is the asker's from here */
     struct ledger_usage_page page;
     struct error_note note; /* status OK, or why not: INVALID, OUT_OF_RANGE (too much of it) … */

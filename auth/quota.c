@@ -1,6 +1,7 @@
 #include "auth/quota.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <time.h>
 
@@ -16,7 +17,7 @@ static const int SUMMED[2] = {QUOTA_TOKENS_PER_DAY, QUOTA_TOKENS_PER_MONTH};
 struct quota_entry {
     char name[2 * LIMIT_ID_BYTES]; /* of a tenant its id, of a key "tenant/key" */
     uint64_t generation;           /* of the limits in the account */
-    int64_t day;                   /* the sums are of; below 0: of none */
+    _Atomic int64_t day;           /* the sums are of; below 0: of none; set by the loop */
     struct quota_account account;
     struct quota_entry *next;
 };
@@ -198,7 +199,8 @@ void quota_sums_begin(struct quota *quota, const char *tenant_id, const char *ke
     snprintf(sums->key_id, sizeof sums->key_id, "%s", is_key(key_id) ? key_id : "");
     for (int scope = 0; scope < QUOTA_SCOPES; scope++) {
         struct quota_sums_part *part = &sums->parts[scope];
-        part->is_wanted = entries[scope] != NULL;
+        part->is_wanted = entry_wants_sums(quota, entries[scope]);
+        part->known = entries[scope] != NULL ? &entries[scope]->day : NULL;
         for (int i = 0; i < 2 && part->is_wanted; i++)
             part->counted[i] = entries[scope]->account.counted[SUMMED[i]];
     }
@@ -225,6 +227,7 @@ static enum status question_ask(struct ledger_usage *usage, struct sums_question
 {
     question->is_told = false;
     question->task.done = question_done;
+    question->task.is_first = true;
     TRY(ledger_usage_ask(usage, &question->task));
     pthread_mutex_lock(&question->lock);
     while (!question->is_told)
@@ -235,22 +238,29 @@ static enum status question_ask(struct ledger_usage *usage, struct sums_question
     return question->task.note.status;
 }
 
-/* Day by day: a whole month in one question could be too much for ledger_usage. */
-static enum status read_part(const struct quota_sums *sums, struct sums_question *question,
-                             struct quota_sums_part *part)
+/* A whole month in one question can be too much for ledger_usage: then in halves. */
+static enum status read_days(const struct quota_sums *sums, struct sums_question *question,
+                             struct quota_sums_part *part, int64_t first, int64_t last)
 {
-    struct ledger_usage_query *query = &question->task.query;
-    for (int64_t day = sums->month_day; day <= sums->day; day++) {
-        query->start_s = day * DAY_S;
-        TRY(question_ask(sums->usage, question));
-        const struct ledger_usage_page *page = &question->task.page;
-        for (int i = day == sums->day ? 0 : 1; i < 2 && page->count > 0; i++) {
-            part->prompt[i] += page->rows[0].prompt_tokens;
-            part->cached[i] += page->rows[0].cached_tokens;
-            part->output[i] += page->rows[0].completion_tokens;
-        }
-        ledger_usage_page_deinit(&question->task.page);
+    question->task.query.start_s = first * DAY_S;
+    question->task.query.buckets = (uint32_t)(last - first + 1);
+    enum status status = question_ask(sums->usage, question);
+    if (status == STATUS_OUT_OF_RANGE && first < last) {
+        int64_t middle = first + (last - first) / 2;
+        TRY(read_days(sums, question, part, first, middle));
+        return read_days(sums, question, part, middle + 1, last);
     }
+    TRY(status);
+    const struct ledger_usage_page *page = &question->task.page;
+    for (size_t at = 0; at < page->count; at++) {
+        const struct ledger_usage_row *row = &page->rows[at];
+        for (int i = row->start_s == sums->day * DAY_S ? 0 : 1; i < 2; i++) {
+            part->prompt[i] += row->prompt_tokens;
+            part->cached[i] += row->cached_tokens;
+            part->output[i] += row->completion_tokens;
+        }
+    }
+    ledger_usage_page_deinit(&question->task.page);
     return STATUS_OK;
 }
 
@@ -261,13 +271,15 @@ enum status quota_sums_read(struct quota_sums *sums)
     struct ledger_usage_query *query = &question.task.query;
     enum status status = STATUS_OK;
     query->width_s = DAY_S;
-    query->buckets = 1;
     memcpy(query->tenant_id, sums->tenant_id, sizeof query->tenant_id);
     for (int scope = 0; scope < QUOTA_SCOPES && status == STATUS_OK; scope++) {
         if (scope == QUOTA_KEY)
             memcpy(query->key_id, sums->key_id, sizeof query->key_id);
-        if (sums->parts[scope].is_wanted)
-            status = read_part(sums, &question, &sums->parts[scope]);
+        struct quota_sums_part *part = &sums->parts[scope];
+        if (part->is_wanted && atomic_load(part->known) == sums->day)
+            part->is_wanted = false; /* another request of it has read them meanwhile */
+        if (part->is_wanted)
+            status = read_days(sums, &question, part, sums->month_day, sums->day);
     }
     pthread_mutex_destroy(&question.lock);
     pthread_cond_destroy(&question.told);

@@ -40,15 +40,17 @@ enum {
     "  end\n"                                                                                      \
     "end\n"
 
-/* KEYS: the day's hash. ARGV: edge, then for each row sequence, ":model:class", requests, input,
- * cached, output, cost. -1: there is no such hash, or it has no mark of this edge. */
+/* KEYS: the day's hash. ARGV: edge, last row of the ledger, then for each row sequence,
+ * ":model:class", requests, input, cached, output, cost. -1: there is no such hash, or it has no
+ * mark of this edge, or one of rows that the ledger has not (it is an older copy of itself). */
 static const char script_add[] = SCRIPT_ADD
     "local field = 'hwm:' .. ARGV[1]\n"
     "local mark = redis.call('HGET', KEYS[1], field)\n"
     "if not mark then return -1 end\n"
     "mark = tonumber(mark)\n"
+    "if mark > tonumber(ARGV[2]) then return -1 end\n"
     "local added = 0\n"
-    "for i = 2, #ARGV, 7 do\n"
+    "for i = 3, #ARGV, 7 do\n"
     "  local sequence = tonumber(ARGV[i])\n"
     "  if sequence > mark then\n"
     "    add_all(ARGV[i + 1], i + 2)\n"
@@ -67,7 +69,7 @@ static const char script_set[] = SCRIPT_ADD
     "local field = 'hwm:' .. ARGV[1]\n"
     "local mark = redis.call('HGET', KEYS[1], field)\n"
     "if mark then\n"
-    "  if ARGV[4] == 'absent' then return 0 end\n"
+    "  if ARGV[4] == 'absent' and tonumber(mark) <= tonumber(ARGV[3]) then return 0 end\n"
     "  if ARGV[4] == 'replace' and tonumber(mark) >= tonumber(ARGV[3]) then return 0 end\n"
     "  for _, name in ipairs(redis.call('HKEYS', KEYS[1])) do\n"
     "    if string.sub(name, 1, 4) == 'hwm:' and name ~= field then return -1 end\n"
@@ -125,6 +127,7 @@ struct usage_redis {
     int64_t verify_shared; /* the same where a hash could not be made anew */
     uint64_t made;         /* hashes made by this comparison */
     uint64_t shared;       /* those with another edge's part in them, left alone */
+    int64_t last;          /* row of the ledger, no older than any mark that is sent */
     int64_t sequence;      /* of the commit whose sums are read */
     int64_t day;           /* that is read */
     const char *mode;
@@ -436,6 +439,7 @@ static enum status batch_queue_group(struct usage_redis *usage, const struct bat
 {
     const struct ledger_row *first = &usage->rows[batch->first[group]];
     command_day(usage, usage->sha_add, first->tenant_id, row_day(first));
+    command_numbers(&usage->command, &usage->last, 1);
     for (size_t i = batch->first[group]; i < batch->count; i++) {
         const struct ledger_row *row = &usage->rows[i];
         if (batch->group_of[i] != group)
@@ -492,7 +496,7 @@ static enum status batch_make(struct usage_redis *usage, const struct batch *bat
 {
     enum status status = ledger_ship_begin(usage->ship, &usage->sequence);
     TRY(status);
-    usage->mode = verify_words[VERIFY_ABSENT];
+    usage->mode = verify_words[VERIFY_FORCE]; /* one without our mark is not there either way */
     for (size_t i = 0; i < batch->groups && status == STATUS_OK; i++) {
         const struct ledger_row *first = &usage->rows[batch->first[i]];
         if (is_absent[i])
@@ -547,6 +551,8 @@ static enum status turn_rows(struct usage_redis *usage, bool *has_more)
     *has_more = batch.count > 0;
     if (batch.count == 0)
         return mark_tell(usage);
+    int64_t first = 0;
+    TRY(ledger_ship_span(usage->ship, &first, &usage->last));
     batch_group(usage, &batch);
     TRY(batch_send(usage, &batch));
     usage->shipped = usage->rows[batch.count - 1].sequence;

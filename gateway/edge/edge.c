@@ -402,6 +402,7 @@ static enum status run_open(struct run *run)
     TRY(open_tls(run));
     TRY(open_upstream(edge, run->options->engine_user));
     TRY(loop_worker_create(&edge->scanner, edge->loop, LIMIT_BODIES_SCANNED));
+    TRY(loop_worker_create(&edge->sums_worker, edge->loop, 16 * LIMIT_BODIES_SCANNED));
     TRY(edge_proof_create(&edge->proof, edge, edge_forward_handle, edge));
     TRY(edge_proof_create(&edge->admin_proof, edge, admin_handle, &run->admin));
     TRY(edge_keys_create(&edge->keys, edge));
@@ -445,6 +446,7 @@ static void run_close(struct run *run)
     edge_proof_destroy(edge->proof);
     edge_proof_destroy(edge->admin_proof);
     loop_worker_destroy(edge->scanner);
+    loop_worker_destroy(edge->sums_worker);
     edge_forward_free_all(edge);
     edge_memory_destroy(edge->memory);
     edge_replay_close(edge->replay);

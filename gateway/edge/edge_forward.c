@@ -210,6 +210,17 @@ static void scan_gone(void *context, bool is_early)
     scan->request = NULL;
 }
 
+/* Suspending ends the tenant's jobs; this one is none yet. */
+static enum status scan_check_open(const struct forward_scan *scan)
+{
+    struct tenant tenant;
+    if (tenants_get(auth_tenants(scan->edge->auth), slice_of(scan->principal.tenant_id), &tenant) ==
+            STATUS_OK &&
+        tenant.state != TENANT_ACTIVE)
+        FAIL(STATUS_FORBIDDEN, "The tenant of this request was suspended.");
+    return STATUS_OK;
+}
+
 static void scan_done(struct loop_worker_task *task)
 {
     struct forward_scan *scan = (struct forward_scan *)task;
@@ -218,6 +229,8 @@ static void scan_done(struct loop_worker_task *task)
         status_note_set(&scan->note);
     else if (scan->reads_sums)
         quota_sums_end(edge->quota, &scan->sums);
+    if (scan->status == STATUS_OK && scan->request != NULL)
+        scan->status = scan_check_open(scan);
     if (scan->status == STATUS_OK && scan->request != NULL)
         scan->status = forward_class(edge, &scan->options);
     if (scan->request != NULL) /* whoever answers it next says so itself */
@@ -263,7 +276,8 @@ static enum status scan_start(const struct edge_job_options *options)
     if (edge->scans != NULL)
         edge->scans->previous = scan;
     edge->scans = scan;
-    enum status status = loop_worker_submit(edge->scanner, &scan->task);
+    struct loop_worker *worker = scan->reads_sums ? edge->sums_worker : edge->scanner;
+    enum status status = loop_worker_submit(worker, &scan->task);
     if (status != STATUS_OK)
         scan_free(scan);
     else

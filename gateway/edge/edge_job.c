@@ -389,7 +389,9 @@ static void settle_fill(struct edge_job *job)
     settle_text(row->request_id, sizeof row->request_id, job->access.request_id);
     settle_text(row->tenant_id, sizeof row->tenant_id, job->principal.tenant_id);
     settle_text(row->key_id, sizeof row->key_id, job->principal.key_id);
-    settle_text(row->model, sizeof row->model, job->body.model);
+    /* A name that no engine has taken may be anything, and sums by it are kept for ever. */
+    settle_text(row->model, sizeof row->model,
+                job->is_accepted ? job->body.model : edge_probe_engine(job->edge->probe)->model);
     if (row->model[0] == '\0') {
         struct slice model = edge_stream_model(&job->stream);
         if (model.length != 0 && model.length < sizeof row->model)
@@ -829,6 +831,8 @@ static enum status send_try(struct edge_job *job, uint32_t left_ms)
     struct slice body = http_body(job->request);
     if (job->bytes != NULL)
         body.bytes = job->bytes;
+    else if (body.length > LIMIT_SMALL_BODY_BYTES) /* a GET's: without meaning, and not copied */
+        body = (struct slice){0};
     struct buffer text;
     buffer_init(&text, EDGE_HEAD_BYTES_MAX);
     enum status status = edge_head_append(&text, &head);
@@ -852,6 +856,7 @@ static void job_send(struct edge_job *job)
         edge_job_cancel(job, EDGE_CANCEL_DEADLINE, "The request reached its deadline.");
         return;
     }
+    int64_t sent_before_us = job->sent_us;
     job->sent_us = loop_now_us(job->edge->loop);
     loop_timer_arm(job->timer, left_ms + DEADLINE_MARGIN_MS);
     enum status status = send_try(job, left_ms);
@@ -861,6 +866,7 @@ static void job_send(struct edge_job *job)
         return;
     }
     if (status == STATUS_BUSY) {
+        job->sent_us = sent_before_us; /* this time no engine can have begun it */
         edge_wait_busy(job->edge->wait, job->service_class, NO_CONNECTION_MS);
         job_wait(job);
         return;

@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 
+#include "config/base/clock.h"
 #include "config/base/log.h"
 
 enum {
@@ -10,6 +11,7 @@ enum {
     /* With so few, the loop commits their rows itself: an answer waits for no other thread. With
      * more, what ends meanwhile is one commit, on the ledger's thread. */
     COMMIT_HERE_JOBS = 2,
+    MINUTE_US = 60000000,
 };
 
 void edge_settle_fill(struct ledger_row *row, const struct edge_final *final)
@@ -45,7 +47,8 @@ static void settle_committed(struct edge_settle *settle)
     else /* a record that came twice counts twice until the day's sums are read again */
         quota_count(quota, row->tenant_id, row->key_id, row->prompt_tokens, row->cached_tokens,
                     row->completion_tokens);
-    if (settle->status == STATUS_OK && settle->is_replayed)
+    bool is_recent = clock_wall_us(clock_system()) - row->at_us < MINUTE_US;
+    if (settle->status == STATUS_OK && settle->is_replayed && is_recent)
         quota_recall(quota, row->tenant_id, row->key_id, row->prompt_tokens, row->cached_tokens,
                      row->completion_tokens);
     settle->done(settle->context, settle->status == STATUS_OK);

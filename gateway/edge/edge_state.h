@@ -50,8 +50,9 @@ struct edge {
     struct edge_proof *proof;       /* of the public listener */
     struct edge_proof *admin_proof; /* of the other */
     struct edge_keys *keys;
-    struct loop_worker *scanner; /* checks large bodies */
-    struct forward_scan *scans;  /* all that are with it */
+    struct loop_worker *scanner;     /* checks large bodies */
+    struct loop_worker *sums_worker; /* the same where sums of the month are to be read before */
+    struct forward_scan *scans;      /* all that are with it */
     struct edge_replay *replay;
     struct edge_metrics metrics;
     struct tls_context *public_tls;
