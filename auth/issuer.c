@@ -267,32 +267,46 @@ void issuers_refresh(struct issuers *issuers)
     pthread_mutex_unlock(&issuers->tenants->change);
 }
 
-/* Whoever names keys that are not there can have the URL asked no more often than this. */
-static enum issuer_news refresh_want(struct issuers *issuers, struct issuer_record *record)
+/* The caller holds `lock`. Whoever names keys that are not there can have the URL asked no more
+ * often than this. */
+static enum issuer_news refresh_want(struct issuer_record *record, int64_t now_s)
 {
-    int64_t now_s = tenant_directory_now_s(issuers->tenants);
-    pthread_mutex_lock(&issuers->lock);
     bool is_coming = record->is_wanted || record->is_fetched || record->due_s <= now_s;
     if (!is_coming && now_s - record->asked_at_s >= LIMIT_JWKS_ASK_S) {
         record->is_wanted = is_coming = true;
         record->asked_at_s = now_s;
     }
-    pthread_mutex_unlock(&issuers->lock);
     return is_coming ? ISSUER_NEWS_AWAITED : ISSUER_NEWS_NONE;
+}
+
+/* What can be said without `change`, which an import holds for seconds. */
+static enum issuer_news refresh_look(struct issuers *issuers, const struct issuer_record *record,
+                                     int64_t now_s)
+{
+    enum issuer_news news = ISSUER_NEWS_NONE;
+    pthread_mutex_lock(&issuers->lock);
+    struct issuer_record *now = issuer_records_find(issuers, slice_of(record->issuer.id));
+    if (now != NULL && now != record)
+        news = ISSUER_NEWS_KEYS; /* somebody else has looked meanwhile */
+    else if (now != NULL && now->issuer.jwks_url[0] != '\0')
+        news = refresh_want(now, now_s);
+    pthread_mutex_unlock(&issuers->lock);
+    return news;
 }
 
 enum issuer_news issuer_record_refresh(struct issuers *issuers, const struct issuer_record *record)
 {
-    enum issuer_news news = ISSUER_NEWS_NONE;
+    int64_t now_s = tenant_directory_now_s(issuers->tenants);
+    enum issuer_news news = refresh_look(issuers, record, now_s);
+    if (news != ISSUER_NEWS_NONE || record->issuer.jwks_file[0] == '\0' ||
+        now_s - atomic_load(&record->looked_at_s) < LIMIT_TOKEN_BAD_S)
+        return news;
     pthread_mutex_lock(&issuers->tenants->change);
     struct issuer_record *now = issuer_records_find(issuers, slice_of(record->issuer.id));
-    int64_t now_s = tenant_directory_now_s(issuers->tenants);
+    now_s = tenant_directory_now_s(issuers->tenants);
     if (now != NULL && now != record)
-        news = ISSUER_NEWS_KEYS; /* somebody else has looked meanwhile */
-    else if (now != NULL && now->issuer.jwks_url[0] != '\0')
-        news = refresh_want(issuers, now);
-    else if (now != NULL && now->issuer.jwks_file[0] != '\0' &&
-             now_s - atomic_load(&now->looked_at_s) >= LIMIT_TOKEN_BAD_S)
+        news = ISSUER_NEWS_KEYS;
+    else if (now != NULL && now_s - atomic_load(&now->looked_at_s) >= LIMIT_TOKEN_BAD_S)
         news = refresh_locked(issuers, now) ? ISSUER_NEWS_KEYS : ISSUER_NEWS_NONE;
     pthread_mutex_unlock(&issuers->tenants->change);
     return news;

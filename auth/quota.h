@@ -71,7 +71,7 @@ struct quota_standing quota_standing(struct quota *quota, const char *tenant_id,
 struct quota_sums_part { /* of the day, of the month */
     bool is_wanted;
     const _Atomic int64_t *known; /* the day whose sums the account has */
-    int64_t counted[2]; /* when it began */
+    int64_t counted[2];           /* when it began */
     int64_t prompt[2];
     int64_t cached[2];
     int64_t output[2];

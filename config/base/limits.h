@@ -119,6 +119,7 @@
 #define LIMIT_PEER_NAMES         16     /* of one: a workload's URI, a machine's few names */
 #define LIMIT_PEER_NAME_BYTES    256 /* a SPIFFE id may have 2,048, in use are some 100; DNS: 253 */
 #define LIMIT_CLIENT_CHAIN       3   /* between a certificate and its root; one or two in use */
+#define LIMIT_CLIENT_SHOWN       8   /* certificates of a handshake, needed or not */
 #define LIMIT_CLIENT_CHAIN_BYTES (32 * 1024) /* of a handshake; OpenSSL's own is 100 KiB */
 
 /* --- config API --- */

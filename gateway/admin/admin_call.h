@@ -27,7 +27,8 @@ struct edge;
 
 /* What the config API works on; edge.c fills the first block, admin_open the second. */
 struct admin {
-    const struct config *config;
+    const struct config *config; /* the loop's alone: a reload frees it under the worker */
+    const char *jwks_hosts;      /* of the first snapshot, which stays; not reloadable */
     struct auth *auth;
     struct ledger *ledger;
     struct ledger_usage *usage;

@@ -117,8 +117,14 @@ static enum status begin_request(struct admin_call *call, struct tenant_request 
     *out = (struct tenant_request){0};
     memcpy(out->actor_key_id, call->principal.key_id, sizeof out->actor_key_id);
     memcpy(out->name, call->idempotency_key.bytes, call->idempotency_key.length);
-    return tenants_answer_print(auth_tenants(call->admin->auth), call->method, call->path,
-                                call->body, out->print);
+    TRY(tenants_answer_print(auth_tenants(call->admin->auth), call->method, call->path, call->body,
+                             out->print));
+    /* All admins of an issuer are one actor, with scopes of their own: what one was answered, a key
+     * that has more scopes for instance, is not for another. */
+    uint32_t scopes = call->principal.proof != 0 ? call->principal.scopes : 0;
+    for (size_t i = 0; i < sizeof scopes; i++)
+        out->print[i] ^= (uint8_t)(scopes >> 8 * i);
+    return STATUS_OK;
 }
 
 enum status admin_change_replay(struct admin_call *call)

@@ -461,7 +461,9 @@ static enum status import_run(struct admin_call *call, struct import *import)
     struct tenant_change change;
     struct tenant_request request;
     struct auth *copy = NULL;
-    struct admin admin = *call->admin;
+    struct admin admin = {.jwks_hosts = call->admin->jwks_hosts, /* the loop writes the rest */
+                          .auth = call->admin->auth,
+                          .prompts = call->admin->prompts};
     TRY(admin_change_begin(call, &change, &request));
     TRY(import_parse(call, import));
     TRY(auth_copy_begin(admin.auth, &copy));

@@ -203,7 +203,7 @@ static enum status change_read(struct admin_call *call, bool is_new,
     TRY(admin_body_read(call->body, fields, FIELDS));
     struct issuer_fields given = fields_given(fields);
     if ((given.given & ISSUER_JWKS_URL) != 0 && given.jwks_url.length > 0)
-        TRY(key_fetch_check(given.jwks_url.bytes, call->admin->config->jwks_hosts));
+        TRY(key_fetch_check(given.jwks_url.bytes, call->admin->jwks_hosts));
     struct answer answer = {call, &change, &issuer};
     if (is_new) {
         change.answer = answer_make;

@@ -196,16 +196,23 @@ void cli_https_answer_deinit(struct cli_https_answer *answer)
 
 /* --- connect --- */
 
+static enum status wait_left(const struct cli_https *https, int64_t *left_us)
+{
+    *left_us = https->deadline_us - clock_mono_us(clock_system());
+    if (https->is_over != NULL && atomic_load(https->is_over))
+        FAIL(STATUS_CANCELLED, "the call was given up");
+    if (*left_us <= 0)
+        FAIL(STATUS_DEADLINE, "%s port %s did not answer within %u s", https->host, https->port,
+             (https->timeout_ms + 999) / 1000);
+    return STATUS_OK;
+}
+
 /* Waits until the descriptor is ready or the call's time is over. */
 static enum status wait_ready(const struct cli_https *https, int descriptor, short events)
 {
     for (;;) {
-        int64_t left_us = https->deadline_us - clock_mono_us(clock_system());
-        if (https->is_over != NULL && atomic_load(https->is_over))
-            FAIL(STATUS_CANCELLED, "the call was given up");
-        if (left_us <= 0)
-            FAIL(STATUS_DEADLINE, "%s port %s did not answer within %u s", https->host, https->port,
-                 (https->timeout_ms + 999) / 1000);
+        int64_t left_us;
+        TRY(wait_left(https, &left_us));
         struct pollfd entry = {.fd = descriptor, .events = events};
         int64_t wait_ms = left_us / 1000 + 1;
         if (https->is_over != NULL && wait_ms > LOOK_MS)
@@ -393,7 +400,9 @@ static enum status read_plain(struct cli_https *https, char bytes[READ_BYTES], s
 static enum status read_more(struct cli_https *https, bool *is_end)
 {
     char bytes[READ_BYTES];
+    int64_t left_us;
     *is_end = false;
+    TRY(wait_left(https, &left_us)); /* whoever sends without end never makes us wait */
     for (;;) {
         size_t got = 0;
         int result = 0;

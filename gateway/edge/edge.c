@@ -409,6 +409,7 @@ static enum status run_open(struct run *run)
     TRY(edge_memory_create(&edge->memory, edge->loop, (size_t)edge->config->memory_limit,
                            &edge->metrics));
     run->admin = (struct admin){.config = edge->config,
+                                .jwks_hosts = edge->config->jwks_hosts,
                                 .auth = edge->auth,
                                 .ledger = edge->ledger,
                                 .usage = edge->usage,

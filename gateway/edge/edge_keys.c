@@ -12,6 +12,8 @@ enum { LOOK_MS = 1000 };
 
 struct edge_keys {
     struct edge *edge;
+    const char *hosts; /* of the first snapshot, which stays: a reload frees the others while the */
+    const char *ca_file; /* thread reads; neither is reloadable */
     struct loop_timer *timer;
     struct loop_worker *worker;
     struct loop_worker_task task;
@@ -30,10 +32,9 @@ static struct edge_keys *keys_of(struct loop_worker_task *task)
 static void fetch_work(struct loop_worker_task *task)
 {
     struct edge_keys *keys = keys_of(task);
-    const struct config *config = keys->edge->config;
     const struct key_fetch_options options = {.url = keys->fetch.url,
-                                              .hosts = config->jwks_hosts,
-                                              .ca_file = config->jwks_ca,
+                                              .hosts = keys->hosts,
+                                              .ca_file = keys->ca_file,
                                               .is_over = &keys->is_over};
     struct error_note note;
     struct buffer json;
@@ -86,6 +87,8 @@ enum status edge_keys_create(struct edge_keys **out, struct edge *edge)
     if (keys == NULL)
         FAIL(STATUS_NO_MEMORY, "no memory to fetch keys");
     keys->edge = edge;
+    keys->hosts = edge->config->jwks_hosts;
+    keys->ca_file = edge->config->jwks_ca;
     atomic_init(&keys->is_over, false);
     keys->timer = loop_timer_create(edge->loop, look, keys);
     enum status status = keys->timer != NULL ? loop_worker_create(&keys->worker, edge->loop, 1)

@@ -70,10 +70,12 @@ static void reload_look(void *context)
     is_other = file_look(&reload->key) || is_other;
     if (!is_other)
         return;
-    if (reload_tls(reload) == STATUS_OK)
+    if (reload_tls(reload) == STATUS_OK) {
         LOG(LOG_INFO, "certificate_reloaded");
-    else
-        reload_refused();
+        return;
+    }
+    reload->cert.inode = 0; /* it may be authorities or lists that were wrong: look again */
+    reload_refused();
 }
 
 static enum status reload_try(struct edge_reload *reload, const struct config **next)

@@ -91,7 +91,7 @@ static void test_sums_and_costs(void **state)
                            "input_tokens"),
                      (before + 3) * 5);
     edge_text_has(answer, "\"service_tier\":\"default\"");
-    ask_json(since("/v1/organization/costs", 86400, "&group_by=project_id"));
+    json_decref(ask_json(since("/v1/organization/costs", 86400, "&group_by=project_id")));
     char amount[64];
     snprintf(amount, sizeof amount, "\"amount\":{\"value\":0.%09lld,\"currency\":\"usd\"}",
              (long long)cost);
