@@ -1,8 +1,10 @@
 """Large bodies: refused or forwarded, they leave no heap behind and hold nobody up."""
 
 import json
+import socket
 import threading
 import time
+import urllib.parse
 
 import pytest
 
@@ -111,6 +113,22 @@ def test_others_go_on_meanwhile(own, own_key):
             thread.join()
     assert set(sent) <= {400, 503}
     assert slowest < OTHERS_S
+
+
+def test_a_get_with_a_large_body_that_leaves(own, own_key):
+    """Such a body has no meaning; who leaves behind it leaves nothing that is still to be sent."""
+    body = b"x" * 1024 * 1024  # the engine's socket takes a part of it at once
+    url = urllib.parse.urlsplit(own.url)
+    head = (
+        f"GET /v1/models HTTP/1.1\r\nhost: h\r\nauthorization: Bearer {own_key}\r\n"
+        f"content-length: {len(body)}\r\n\r\n"
+    ).encode()
+    for _ in range(10):
+        with socket.create_connection((url.hostname, url.port), timeout=60) as plain:
+            with own.context.wrap_socket(plain, server_hostname="localhost") as client:
+                client.sendall(head + body)
+    with own.http(own_key) as http:
+        wait_until(lambda: http.request("GET", "/v1/models", content=body).status_code == 200)
 
 
 @pytest.mark.slow  # and a sanitizer's allocator does not tell its heap

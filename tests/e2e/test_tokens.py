@@ -309,6 +309,14 @@ def test_admins_by_token(server):
     assert mine.status_code == 201, mine.text
     body = {"name": "k2", "scopes": ["admin:read", "admin:write"]}
     assert call(keys, "POST", "/admin/v1/admin-keys", json=body).status_code == 403
+    # Nor an answer that was kept for another admin of the issuer, who has more scopes.
+    both = issuer.token(groups=["ops", "keys"], tenant=None)
+    kept = {"json": {"name": "ci", "scopes": ["admin:write"]}, "headers": {"idempotency-key": "ci-1"}}
+    first = call(both, "POST", "/admin/v1/admin-keys", **kept)
+    assert first.status_code == 201, first.text
+    assert call(both, "POST", "/admin/v1/admin-keys", **kept).json() == first.json()
+    answer = call(keys, "POST", "/admin/v1/admin-keys", **kept)
+    assert answer.status_code == 422 and answer.json()["error"]["code"] == "idempotency_key_reused"
     own = f"/admin/v1/admin-keys/{mine.json()['id']}"
     body = {"scopes": ["admin:read", "admin:write"]}
     assert call(keys, "PATCH", own, json=body).status_code == 403
