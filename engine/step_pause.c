@@ -88,6 +88,7 @@ void step_pause(struct step *step, uint32_t index, const struct scheduler_grant 
     atomic_store_explicit(&ticket->shown_preempted_by, 1 + (uint32_t)grant->for_class,
                           memory_order_relaxed);
     pause_count_way(step, is_swapped);
+    step->fair.pauses += grant->why == SCHEDULER_FOR_CLIENT;
     pause_tell(step, index);
 }
 
