@@ -292,12 +292,8 @@ enum status issuer_rows_load(sqlite3 *connection, void *context,
                             "admin_claim, admins from issuers order by number",
                             NULL, 0, &statement));
     enum status status = STATUS_OK;
-    int code;
-    while (status == STATUS_OK && (code = sqlite3_step(statement)) != SQLITE_DONE) {
-        status = store_status(code, "database");
-        if (status == STATUS_OK)
-            status = read_row(statement, context, take);
-    }
+    while (tenant_rows_next(statement, &status))
+        status = read_row(statement, context, take);
     sqlite3_finalize(statement);
     return status;
 }

@@ -70,11 +70,9 @@ enum status price_rows_load(sqlite3 *connection, void *context,
                             "from prices order by number",
                             NULL, 0, &statement));
     enum status status = STATUS_OK;
-    int code;
-    while (status == STATUS_OK && (code = sqlite3_step(statement)) != SQLITE_DONE) {
+    while (tenant_rows_next(statement, &status)) {
         struct price price;
-        status = store_status(code, "database");
-        if (status == STATUS_OK && !load_price(statement, &price))
+        if (!load_price(statement, &price))
             status = status_fail(STATUS_CORRUPT, __FILE__, __LINE__, NULL,
                                  "a row of the table prices is out of its bounds");
         if (status == STATUS_OK)

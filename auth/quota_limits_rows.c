@@ -150,12 +150,8 @@ static enum status read_all(sqlite3 *connection, const struct reading *reading)
     sqlite3_stmt *statement;
     TRY(tenant_rows_prepare(connection, reading->sql, NULL, 0, &statement));
     enum status status = STATUS_OK;
-    int code;
-    while (status == STATUS_OK && (code = sqlite3_step(statement)) != SQLITE_DONE) {
-        status = store_status(code, "database");
-        if (status == STATUS_OK)
-            status = reading->read(statement, reading);
-    }
+    while (tenant_rows_next(statement, &status))
+        status = reading->read(statement, reading);
     sqlite3_finalize(statement);
     return status;
 }

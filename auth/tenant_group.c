@@ -375,11 +375,8 @@ enum status tenant_group_load(struct tenants *tenants, struct sqlite3 *connectio
                             "order by number",
                             NULL, 0, &statement));
     enum status status = STATUS_OK;
-    int code;
-    while (status == STATUS_OK && (code = sqlite3_step(statement)) != SQLITE_DONE) {
-        status = store_status(code, "database");
-        if (status == STATUS_OK)
-            status = load_row(statement, end);
+    while (tenant_rows_next(statement, &status)) {
+        status = load_row(statement, end);
         if (status == STATUS_OK)
             end = &(*end)->next;
     }

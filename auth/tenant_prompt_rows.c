@@ -101,12 +101,8 @@ enum status tenant_prompt_rows_load(sqlite3 *connection, void *context,
                             "revision from prompts order by number",
                             NULL, 0, &statement));
     enum status status = STATUS_OK;
-    int code;
-    while (status == STATUS_OK && (code = sqlite3_step(statement)) != SQLITE_DONE) {
-        status = store_status(code, "database");
-        if (status == STATUS_OK)
-            status = read_prompt(statement, context, take);
-    }
+    while (tenant_rows_next(statement, &status))
+        status = read_prompt(statement, context, take);
     sqlite3_finalize(statement);
     return status;
 }
@@ -137,12 +133,8 @@ enum status tenant_prompt_rows_load_grants(sqlite3 *connection, const char *id,
                             "order by tenant_id = '', tenant_id, group_name",
                             parameters, 1, &statement));
     enum status status = STATUS_OK;
-    int code;
-    while (status == STATUS_OK && (code = sqlite3_step(statement)) != SQLITE_DONE) {
-        status = store_status(code, "database");
-        if (status == STATUS_OK)
-            status = read_grant(statement, out, count);
-    }
+    while (tenant_rows_next(statement, &status))
+        status = read_grant(statement, out, count);
     sqlite3_finalize(statement);
     return status;
 }

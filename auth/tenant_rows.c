@@ -34,6 +34,15 @@ enum status tenant_rows_prepare(sqlite3 *connection, const char *sql,
     return STATUS_OK;
 }
 
+bool tenant_rows_next(sqlite3_stmt *statement, enum status *status)
+{
+    if (*status != STATUS_OK)
+        return false;
+    int code = sqlite3_step(statement);
+    *status = store_status(code, "database");
+    return code == SQLITE_ROW;
+}
+
 enum status tenant_rows_change(sqlite3 *connection, const char *sql,
                                const struct tenant_rows_parameter *parameters, int count)
 {
@@ -216,12 +225,8 @@ enum status tenant_rows_load(sqlite3 *connection, void *context,
                             "from tenants order by number",
                             NULL, 0, &statement));
     enum status status = STATUS_OK;
-    int code;
-    while (status == STATUS_OK && (code = sqlite3_step(statement)) != SQLITE_DONE) {
-        status = store_status(code, "database");
-        if (status == STATUS_OK)
-            status = read_tenant(statement, context, take);
-    }
+    while (tenant_rows_next(statement, &status))
+        status = read_tenant(statement, context, take);
     sqlite3_finalize(statement);
     return status;
 }
@@ -259,12 +264,8 @@ enum status tenant_rows_load_keys(sqlite3 *connection, void *context,
                             "from keys order by number",
                             NULL, 0, &statement));
     enum status status = STATUS_OK;
-    int code;
-    while (status == STATUS_OK && (code = sqlite3_step(statement)) != SQLITE_DONE) {
-        status = store_status(code, "database");
-        if (status == STATUS_OK)
-            status = read_key(statement, context, take);
-    }
+    while (tenant_rows_next(statement, &status))
+        status = read_key(statement, context, take);
     sqlite3_finalize(statement);
     return status;
 }
@@ -318,11 +319,8 @@ enum status tenant_rows_load_audit(sqlite3 *connection, const struct audit_filte
         "and at_us >= ?5 and at_us < ?6 order by id limit ?7",
         parameters, 7, &statement));
     enum status status = STATUS_OK;
-    int code;
-    while (status == STATUS_OK && (code = sqlite3_step(statement)) != SQLITE_DONE) {
-        status = store_status(code, "database");
-        if (status == STATUS_OK)
-            status = read_audit(statement, &out[*count]);
+    while (tenant_rows_next(statement, &status)) {
+        status = read_audit(statement, &out[*count]);
         if (status == STATUS_OK)
             *count += 1;
     }

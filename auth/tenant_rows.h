@@ -50,6 +50,9 @@ struct sqlite3_stmt;
 enum status tenant_rows_prepare(struct sqlite3 *connection, const char *sql,
                                 const struct tenant_rows_parameter *parameters, int count,
                                 struct sqlite3_stmt **out);
+/* Steps to the next row while `status` is OK: false behind the last one, or with what failed in
+ * `status`. */
+bool tenant_rows_next(struct sqlite3_stmt *statement, enum status *status);
 /* A statement that changes rows and returns none. EXISTS for a unique value that is there. */
 enum status tenant_rows_change(struct sqlite3 *connection, const char *sql,
                                const struct tenant_rows_parameter *parameters, int count);
