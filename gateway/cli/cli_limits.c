@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "auth/quota_limits.h"
-#include "gateway/cli/cli_print.h"
+#include "gateway/cli/cli_resource.h"
 #include "gateway/cli/cli_tenant.h"
 #include "gateway/cli/cli_value.h"
 
@@ -200,14 +200,7 @@ static enum status plan_ask(struct cli_call *call, const char *method, const jso
 
 enum status cli_limits_plan_list(struct cli_call *call)
 {
-    int64_t rows = LIMIT_PLANS;
-    json_t *list = NULL;
-    if (call->values[CLI_FLAG_LIMIT] != NULL)
-        TRY(cli_value_number("--limit", call->values[CLI_FLAG_LIMIT], 1, LIMIT_PLANS, &rows));
-    TRY(cli_api_list(call->api, PATH, "asc", (size_t)rows, &list));
-    enum status status = cli_print_list(call, list, plan_columns, COLUMNS_LIST);
-    json_decref(list);
-    return status;
+    return cli_resource_rows(call, PATH, LIMIT_PLANS, LIMIT_PLANS, plan_columns, COLUMNS_LIST);
 }
 
 enum status cli_limits_plan_show(struct cli_call *call)

@@ -2,7 +2,7 @@
 
 #include "config/base/clock.h"
 #include "gateway/cli/cli_limits.h"
-#include "gateway/cli/cli_print.h"
+#include "gateway/cli/cli_resource.h"
 #include "gateway/cli/cli_value.h"
 
 static const char PATH[] = "/admin/v1/prices";
@@ -48,14 +48,7 @@ static enum status ask_one(struct cli_call *call, const char *method)
 
 enum status cli_price_list(struct cli_call *call)
 {
-    int64_t rows = LIMIT_PRICES;
-    json_t *list = NULL;
-    if (call->values[CLI_FLAG_LIMIT] != NULL)
-        TRY(cli_value_number("--limit", call->values[CLI_FLAG_LIMIT], 1, LIMIT_PRICES, &rows));
-    TRY(cli_api_list(call->api, PATH, "asc", (size_t)rows, &list));
-    enum status status = cli_print_list(call, list, columns, COLUMNS);
-    json_decref(list);
-    return status;
+    return cli_resource_rows(call, PATH, LIMIT_PRICES, LIMIT_PRICES, columns, COLUMNS);
 }
 
 enum status cli_price_show(struct cli_call *call)

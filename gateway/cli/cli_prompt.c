@@ -5,7 +5,7 @@
 
 #include "config/base/clock.h"
 #include "config/base/mem.h"
-#include "gateway/cli/cli_print.h"
+#include "gateway/cli/cli_resource.h"
 #include "gateway/cli/cli_tenant.h"
 #include "gateway/cli/cli_value.h"
 
@@ -32,14 +32,7 @@ enum { COLUMNS_LIST = 8, COLUMNS = sizeof columns / sizeof columns[0] };
 
 enum status cli_prompt_list(struct cli_call *call)
 {
-    int64_t rows = ROWS_DEFAULT;
-    if (call->values[CLI_FLAG_LIMIT] != NULL)
-        TRY(cli_value_number("--limit", call->values[CLI_FLAG_LIMIT], 1, ROWS_DEFAULT, &rows));
-    json_t *list = NULL;
-    TRY(cli_api_list(call->api, PATH, "asc", (size_t)rows, &list));
-    enum status status = cli_print_list(call, list, columns, COLUMNS_LIST);
-    json_decref(list);
-    return status;
+    return cli_resource_rows(call, PATH, ROWS_DEFAULT, ROWS_DEFAULT, columns, COLUMNS_LIST);
 }
 
 /* --- one prompt, by id or name --- */

@@ -1,7 +1,6 @@
 #include "gateway/cli/cli_request.h"
 
-#include "gateway/cli/cli_print.h"
-#include "gateway/cli/cli_value.h"
+#include "gateway/cli/cli_resource.h"
 
 /* A page by default: the rows are those of one moment then. */
 enum { ROWS_DEFAULT = 100, ROWS_MAX = 100000 };
@@ -24,14 +23,7 @@ enum { COLUMNS = sizeof columns / sizeof columns[0] };
 
 enum status cli_request_list(struct cli_call *call)
 {
-    int64_t rows = ROWS_DEFAULT;
-    json_t *list = NULL;
-    if (call->values[CLI_FLAG_LIMIT] != NULL)
-        TRY(cli_value_number("--limit", call->values[CLI_FLAG_LIMIT], 1, ROWS_MAX, &rows));
-    TRY(cli_api_list(call->api, PATH, "asc", (size_t)rows, &list));
-    enum status status = cli_print_list(call, list, columns, COLUMNS);
-    json_decref(list);
-    return status;
+    return cli_resource_rows(call, PATH, ROWS_DEFAULT, ROWS_MAX, columns, COLUMNS);
 }
 
 enum status cli_request_cancel(struct cli_call *call)

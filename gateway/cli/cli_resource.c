@@ -60,14 +60,20 @@ enum status cli_resource_ask(struct cli_call *call, const struct cli_resource *r
     return status;
 }
 
-enum status cli_resource_list(struct cli_call *call, const struct cli_resource *resource)
+enum status cli_resource_rows(struct cli_call *call, const char *path, int64_t shown, int64_t most,
+                              const struct cli_print_column *columns, size_t column_count)
 {
-    int64_t rows = (int64_t)resource->most;
     json_t *list = NULL;
     if (call->values[CLI_FLAG_LIMIT] != NULL)
-        TRY(cli_value_number("--limit", call->values[CLI_FLAG_LIMIT], 1, rows, &rows));
-    TRY(cli_api_list(call->api, resource->path, "asc", (size_t)rows, &list));
-    enum status status = cli_print_list(call, list, resource->columns, resource->list_columns);
+        TRY(cli_value_number("--limit", call->values[CLI_FLAG_LIMIT], 1, most, &shown));
+    TRY(cli_api_list(call->api, path, "asc", (size_t)shown, &list));
+    enum status status = cli_print_list(call, list, columns, column_count);
     json_decref(list);
     return status;
+}
+
+enum status cli_resource_list(struct cli_call *call, const struct cli_resource *resource)
+{
+    return cli_resource_rows(call, resource->path, (int64_t)resource->most, (int64_t)resource->most,
+                             resource->columns, resource->list_columns);
 }

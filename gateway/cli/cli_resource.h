@@ -24,5 +24,8 @@ struct cli_resource {
  * its answer is printed as an object. With --if-revision when it is given. */
 enum status cli_resource_ask(struct cli_call *call, const struct cli_resource *resource,
                              const char *method, const char *id_or_name, const json_t *body);
+/* The list at `path`, oldest first: `shown` rows, or as many as --limit says, `most` at most. */
+enum status cli_resource_rows(struct cli_call *call, const char *path, int64_t shown, int64_t most,
+                              const struct cli_print_column *columns, size_t column_count);
 /* All of them, --limit at most. */
 enum status cli_resource_list(struct cli_call *call, const struct cli_resource *resource);

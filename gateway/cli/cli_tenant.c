@@ -1,6 +1,6 @@
 #include "gateway/cli/cli_tenant.h"
 
-#include "gateway/cli/cli_print.h"
+#include "gateway/cli/cli_resource.h"
 #include "gateway/cli/cli_value.h"
 
 enum { ROWS_DEFAULT = 1000, ROWS_MAX = LIMIT_TENANTS };
@@ -23,14 +23,7 @@ enum { COLUMNS = sizeof columns / sizeof columns[0] };
 
 enum status cli_tenant_list(struct cli_call *call)
 {
-    int64_t rows = ROWS_DEFAULT;
-    if (call->values[CLI_FLAG_LIMIT] != NULL)
-        TRY(cli_value_number("--limit", call->values[CLI_FLAG_LIMIT], 1, ROWS_MAX, &rows));
-    json_t *list = NULL;
-    TRY(cli_api_list(call->api, PATH, "asc", (size_t)rows, &list));
-    enum status status = cli_print_list(call, list, columns, COLUMNS);
-    json_decref(list);
-    return status;
+    return cli_resource_rows(call, PATH, ROWS_DEFAULT, ROWS_MAX, columns, COLUMNS);
 }
 
 /* The id of the tenant of that name; borrowed from the list. */
