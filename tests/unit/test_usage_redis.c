@@ -302,7 +302,7 @@ static struct fixture *begin(void **state)
 {
     struct fixture *fixture = *state;
     if (fixture->ledger_path[0] == '\0')
-        skip();
+        skip(); /* there is no redis-server; deploy/prepare test installs it (redis-tools) */
     return fixture;
 }
 
