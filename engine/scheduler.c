@@ -253,10 +253,20 @@ static double enter_key(const struct scheduler_state *state, enum service_class 
 }
 
 /* Makes that place: who is put off keeps its pages. */
-static void enter_put_off(struct scheduler_state *state, enum service_class class)
+static uint32_t enter_put_off(struct scheduler_state *state, enum service_class class)
 {
-    if (!state->is_plain && state->computing >= state->input->sequences_max)
-        rows_count(state, enter_last(state, class), 1, true);
+    if (state->is_plain || state->computing < state->input->sequences_max)
+        return SCHEDULER_NONE;
+    uint32_t last = enter_last(state, class);
+    rows_count(state, last, 1, true);
+    return last;
+}
+
+/* The place was of no use: who had it has it back, unless its pages were taken meanwhile. */
+static void enter_put_back(struct scheduler_state *state, uint32_t index)
+{
+    if (index != SCHEDULER_NONE && state->grants[index].act == SCHEDULER_STAY)
+        rows_count(state, index, 1, false);
 }
 
 /* A sequence that is paused. Whoever comes after it does not come back before it. */
@@ -275,9 +285,11 @@ static void enter_resume(struct scheduler_state *state, uint32_t index)
     }
     if (!state->is_plain && scheduler_turn_key(state, index) >= enter_key(state, class))
         return;
-    enter_put_off(state, class);
-    if (!rows_grant(state, index, UINT32_MAX))
+    uint32_t put_off = enter_put_off(state, class);
+    if (!rows_grant(state, index, UINT32_MAX)) {
         state->is_blocked = true;
+        enter_put_back(state, put_off);
+    }
 }
 
 static void enter_admit(struct scheduler_state *state, uint32_t index)
@@ -295,8 +307,9 @@ static bool enter_new(struct scheduler_state *state, uint32_t index, bool is_ove
         state->is_blocked = true;
         return false;
     }
-    enter_put_off(state, scheduler_class(state, index));
+    uint32_t put_off = enter_put_off(state, scheduler_class(state, index));
     if (!rows_grant(state, index, UINT32_MAX)) {
+        enter_put_back(state, put_off);
         /* No rows, or no time: a shorter one of a lower class does not slip in. */
         state->is_blocked = state->is_blocked || !is_over;
         return false;
@@ -310,7 +323,8 @@ static bool enter_new(struct scheduler_state *state, uint32_t index, bool is_ove
 static void enter_admissions(struct scheduler_state *state, enum service_class class, bool is_over)
 {
     while (!state->is_blocked && state->rows_left > 0) {
-        uint32_t index = scheduler_turn_candidate(state, class, is_over, enter_key(state, class));
+        uint32_t index =
+            scheduler_turn_candidate(state, class, is_over, enter_key(state, class), false);
         if (index == SCHEDULER_NONE)
             return;
         struct scheduler_client *client = &state->fair->clients[scheduler_at(state, index)->client];
@@ -369,9 +383,8 @@ static uint32_t band_first(const struct scheduler_state *state, enum service_cla
     }
     if (best != SCHEDULER_NONE || is_closed)
         return best;
-    best = scheduler_turn_candidate(state, class, is_over, INFINITY);
-    bool comes_in = best != SCHEDULER_NONE && rows_is_first(state, best) &&
-                    scheduler_turn_has_place(state, best) &&
+    best = scheduler_turn_candidate(state, class, is_over, INFINITY, true);
+    bool comes_in = best != SCHEDULER_NONE && scheduler_turn_has_place(state, best) &&
                     scheduler_take_room(state, best) >= scheduler_take_missing_whole(state, best);
     return comes_in ? best : SCHEDULER_NONE;
 }
@@ -521,7 +534,7 @@ static uint32_t floor_give(struct scheduler_state *state, enum service_class cla
         }
     }
     while (owed > 0 && state->computing < places) {
-        uint32_t index = scheduler_turn_candidate(state, class, is_over, INFINITY);
+        uint32_t index = scheduler_turn_candidate(state, class, is_over, INFINITY, false);
         if (index == SCHEDULER_NONE || !scheduler_turn_has_place(state, index) ||
             !floor_has_room(state, index) || !rows_grant(state, index, owed))
             break;
@@ -645,6 +658,16 @@ static void plan_begin(const struct scheduler_input *input, struct scheduler_gra
     }
 }
 
+/* Who got no row wanted one, whatever the plan began with: it keeps what it is owed. */
+static void plan_note_put_off(const struct scheduler_state *state)
+{
+    for (uint32_t i = 0; i < state->input->running_count; i++) {
+        const struct scheduler_sequence *sequence = &state->input->running[i];
+        if (!sequence->is_throttled && state->grants[i].rows == 0)
+            state->fair->clients[sequence->client].backlogged_at = state->fair->plans;
+    }
+}
+
 void scheduler_plan(const struct scheduler_input *input, struct scheduler_plan *plan,
                     struct scheduler_grant *grants)
 {
@@ -679,4 +702,5 @@ void scheduler_plan(const struct scheduler_input *input, struct scheduler_plan *
         (uint32_t)((uint64_t)input->pages_total * input->fair->options.floor_percent / 100);
     plan_classes(&state);
     plan_go_on(&state);
+    plan_note_put_off(&state);
 }

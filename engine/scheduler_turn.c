@@ -310,18 +310,15 @@ static bool candidate_is_before(const struct scheduler_sequence *a,
     return a->computed > b->computed;
 }
 
-/* In another class, because of who follows it, a client is owed what newcomers are. */
-static double candidate_had(const struct scheduler_fair *fair,
-                            const struct scheduler_client *client, enum service_class service_class)
+static double candidate_had(const struct scheduler_client *client)
 {
-    return client->service_class == service_class
-               ? client->served + client->planned
-               : fair->level[service_class] - fair->options.quantum;
+    return client->served + client->planned;
 }
 
 /* Of each client its best; returns the least that one of them has had, INFINITY without any. */
 static double candidate_of_each(const struct scheduler_state *state,
-                                enum service_class service_class, bool is_over, double key)
+                                enum service_class service_class, bool is_over, double key,
+                                bool is_first)
 {
     const struct scheduler_input *input = state->input;
     struct scheduler_fair *fair = state->fair;
@@ -332,24 +329,25 @@ static double candidate_of_each(const struct scheduler_state *state,
         const struct scheduler_sequence *sequence = &input->waiting[i];
         struct scheduler_client *client = &fair->clients[sequence->client];
         uint32_t index = input->running_count + i;
-        if (client->is_done || sequence->service_class != service_class ||
-            scheduler_over(state, index) != is_over || state->grants[index].act != SCHEDULER_STAY ||
-            scheduler_turn_key(state, index) >= key)
+        if (client->is_done || (is_first && client->holding > 0) ||
+            sequence->service_class != service_class || scheduler_over(state, index) != is_over ||
+            state->grants[index].act != SCHEDULER_STAY || scheduler_turn_key(state, index) >= key)
             continue;
         if (client->best == SCHEDULER_NONE ||
             candidate_is_before(sequence, scheduler_at(state, client->best)))
             client->best = index;
-        double had = candidate_had(fair, client, service_class);
+        double had = candidate_had(client);
         least = had < least ? had : least;
     }
     return least;
 }
 
 uint32_t scheduler_turn_candidate(const struct scheduler_state *state,
-                                  enum service_class service_class, bool is_over, double key)
+                                  enum service_class service_class, bool is_over, double key,
+                                  bool is_first)
 {
     const struct scheduler_fair *fair = state->fair;
-    double least = candidate_of_each(state, service_class, is_over, key);
+    double least = candidate_of_each(state, service_class, is_over, key, is_first);
     if (isinf(least))
         return SCHEDULER_NONE;
     double level = fair->level[service_class];
@@ -361,7 +359,7 @@ uint32_t scheduler_turn_candidate(const struct scheduler_state *state,
         const struct scheduler_client *client = &fair->clients[fair->shown[n]];
         if (client->best == SCHEDULER_NONE)
             continue;
-        double had = candidate_had(fair, client, service_class);
+        double had = candidate_had(client);
         if (had >= level)
             continue;
         uint32_t match = scheduler_at(state, client->best)->computed;

@@ -23,8 +23,10 @@ double scheduler_turn_key(const struct scheduler_state *state, uint32_t index);
 bool scheduler_turn_has_place(const struct scheduler_state *state, uint32_t index);
 
 /* The waiting sequence of a class, of clients that are over or not, to be admitted next, as index
- * behind those running; SCHEDULER_NONE when no more may be. Only clients whose key is below `key`.
+ * behind those running; SCHEDULER_NONE when no more may be. Only clients whose key is below `key`,
+ * and with `is_first` those alone that hold no pages, whose first prompt it is.
  * Longest match of those with a positive deficit, first of its client when it was passed by too
  * often; as if the level rose when nobody is positive. */
 uint32_t scheduler_turn_candidate(const struct scheduler_state *state,
-                                  enum service_class service_class, bool is_over, double key);
+                                  enum service_class service_class, bool is_over, double key,
+                                  bool is_first);

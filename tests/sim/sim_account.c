@@ -158,16 +158,39 @@ bool sim_account_may_enter(const struct sim_account *account)
     return false;
 }
 
-/* Whether so many tokens have room beside what more urgent classes have held at once in the last
- * second: that is kept for them, whoever of the class gives its pages. */
+/* Pages that sequences of more urgent classes may still grow by, and of all one each. */
+static uint32_t look_growth(const struct sim_account *account, enum service_class service_class)
+{
+    const struct step *step = account->step;
+    uint32_t growth = 0;
+    for (uint32_t p = 0; p < step->places; p++) {
+        const struct sequence *other = &step->sequences.slots[p];
+        const struct sim_place *place = &account->places[p];
+        if (!place->is_running || place->is_throttled || other->page_count == 0 ||
+            class_of(account, place->client) >= service_class)
+            continue;
+        uint32_t whole = kv_pool_pages_for(&step->pool, other->token_count + 1);
+        growth += 1 + (whole > other->page_count ? whole - other->page_count : 0);
+    }
+    return growth;
+}
+
+/* Whether so many tokens have room beside what is kept for other classes, whoever of its own gives
+ * its pages: what more urgent ones have held at once in the last second and grow by, and the less
+ * urgent ones' floors. */
 static bool look_has_room(const struct sim_account *account, enum service_class service_class,
                           uint32_t tokens)
 {
     const struct step *step = account->step;
     uint32_t kept = kv_pool_pages_for(&step->pool, tokens + 1);
-    for (uint32_t c = 0; c < (uint32_t)service_class; c++)
-        kept += scheduler_fair_peak(&step->fair, (enum service_class)c);
-    return kept <= step->pool.page_count;
+    uint32_t floor_pages = step->pool.page_count * step->fair.options.floor_percent / 100;
+    for (uint32_t c = 0; c < SERVICE_CLASS_COUNT; c++) {
+        if (c < (uint32_t)service_class)
+            kept += scheduler_fair_peak(&step->fair, (enum service_class)c);
+        else if (c > (uint32_t)service_class)
+            kept += floor_pages;
+    }
+    return kept + look_growth(account, service_class) <= step->pool.page_count;
 }
 
 /* Whether the table has a place for one more of a class: half of them are one class's at most, an
