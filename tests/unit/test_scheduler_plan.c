@@ -568,7 +568,7 @@ static void test_floor_in_half_the_places(void **state)
     scheduler_fair_deinit(&table.fair);
 }
 
-/* However short the time, the first chunk of a step is worth reading the weights; only the first. */
+/* However short the time, a step's first chunk is worth reading the weights; only the first. */
 static void test_first_chunk_is_whole(void **state)
 {
     (void)state;
