@@ -194,7 +194,7 @@ static void writer_committed(struct ledger *ledger, size_t count)
     atomic_fetch_sub(&ledger->queued, count);
     for (size_t i = 0; i < count; i++) {
         struct item *item = pending_at(ledger, i);
-        tell(item, STATUS_OK);
+        tell(item, item->is_duplicate ? STATUS_EXISTS : STATUS_OK);
         free_item(ledger, item);
     }
     ledger->pending_first += count;

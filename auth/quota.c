@@ -15,10 +15,10 @@ enum { DAY_S = 86400 };
 static const int SUMMED[2] = {QUOTA_TOKENS_PER_DAY, QUOTA_TOKENS_PER_MONTH};
 
 struct quota_entry {
+    struct quota_account account;  /* first: a lease's account is an entry */
     char name[2 * LIMIT_ID_BYTES]; /* of a tenant its id, of a key "tenant/key" */
     uint64_t generation;           /* of the limits in the account */
     _Atomic int64_t day;           /* the sums are of; below 0: of none; set by the loop */
-    struct quota_account account;
     struct quota_entry *next;
 };
 
@@ -157,11 +157,15 @@ static struct quota_entry *entry_of(struct quota *quota, const char *tenant_id, 
 
 /* --- sums --- */
 
+static bool has_budget(const struct quota_account *account)
+{
+    return account->set.values[QUOTA_TOKENS_PER_DAY].limit != 0 ||
+           account->set.values[QUOTA_TOKENS_PER_MONTH].limit != 0;
+}
+
 static bool entry_wants_sums(const struct quota *quota, const struct quota_entry *entry)
 {
-    return entry != NULL && entry->day != today(quota) &&
-           (entry->account.set.values[QUOTA_TOKENS_PER_DAY].limit != 0 ||
-            entry->account.set.values[QUOTA_TOKENS_PER_MONTH].limit != 0);
+    return entry != NULL && has_budget(&entry->account) && entry->day != today(quota);
 }
 
 /* The tenant's entry, and the key's if it has limits. */
@@ -300,6 +304,7 @@ void quota_sums_end(struct quota *quota, const struct quota_sums *sums)
             int64_t input =
                 quota_lease_input(&entry->account.set, part->prompt[i], part->cached[i]);
             entry->account.counted[SUMMED[i]] = input + part->output[i] + meanwhile;
+            entry->account.is_past[SUMMED[i]] = false;
         }
         entry->day = sums->day;
     }
@@ -422,6 +427,20 @@ void quota_prompt(struct quota *quota, struct quota_leases *leases, int64_t prom
         quota_lease_prompt(&leases->of[scope], prompt, cached, quota_now_us(quota));
 }
 
+/* Midnight may have passed since the sums were read, and no request come to have them read anew:
+ * what they hold is no reason to end this answer then. */
+static void extend_over_midnight(const struct quota *quota, struct quota_account *account)
+{
+    if (account == NULL || !has_budget(account))
+        return;
+    int64_t day = today(quota);
+    int64_t known = ((const struct quota_entry *)account)->day;
+    if (known < 0 || known >= day)
+        return;
+    account->is_past[QUOTA_TOKENS_PER_DAY] = true;
+    account->is_past[QUOTA_TOKENS_PER_MONTH] = month_begin(day) != month_begin(known);
+}
+
 bool quota_extend(struct quota *quota, struct quota_leases *leases, int64_t output,
                   struct quota_denial *denial)
 {
@@ -430,6 +449,7 @@ bool quota_extend(struct quota *quota, struct quota_leases *leases, int64_t outp
     *denial = (struct quota_denial){0};
     for (int scope = 0; scope < QUOTA_SCOPES; scope++) {
         struct quota_denial found;
+        extend_over_midnight(quota, leases->of[scope].account);
         if (quota_lease_extend(&leases->of[scope], output, now_us, &found)) {
             denial->shadow |= found.shadow;
             denial->lowered |= found.lowered;

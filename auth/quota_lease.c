@@ -55,7 +55,7 @@ static int64_t level_floor(int64_t level)
 
 static int64_t counted_used(const struct quota_account *account, int limit)
 {
-    return account->counted[limit] + account->held[limit];
+    return (account->is_past[limit] ? 0 : account->counted[limit]) + account->held[limit];
 }
 
 /* What of a limit could still be taken now, by a lease of this moment. */

@@ -29,6 +29,7 @@ struct quota_account {
     int64_t at_us[QUOTA_LIMITS];   /* MINUTE: monotonic, when the level was that */
     int64_t held[QUOTA_LIMITS];    /* NOW: by open leases; DAY, MONTH: the same */
     int64_t counted[QUOTA_LIMITS]; /* DAY, MONTH: in the ledger */
+    bool is_past[QUOTA_LIMITS];    /* DAY, MONTH: `counted` is of one that is over */
     struct quota_lease *leases;    /* open ones */
     uint16_t lengths[QUOTA_LEASE_CLASSES];
     uint32_t lengths_total;

@@ -42,16 +42,17 @@ static void settle_committed(struct edge_settle *settle)
 {
     const struct ledger_row *row = &settle->row;
     struct quota *quota = settle->edge->quota;
-    if (settle->status != STATUS_OK)
+    bool is_recorded = settle->status == STATUS_OK || settle->status == STATUS_EXISTS;
+    if (!is_recorded)
         settle_log(row, "ledger_row_late");
-    else /* a record that came twice counts twice until the day's sums are read again */
+    else if (settle->status == STATUS_OK) /* a record that came twice was counted at first */
         quota_count(quota, row->tenant_id, row->key_id, row->prompt_tokens, row->cached_tokens,
                     row->completion_tokens);
     bool is_recent = clock_wall_us(clock_system()) - row->at_us < MINUTE_US;
     if (settle->status == STATUS_OK && settle->is_replayed && is_recent)
         quota_recall(quota, row->tenant_id, row->key_id, row->prompt_tokens, row->cached_tokens,
                      row->completion_tokens);
-    settle->done(settle->context, settle->status == STATUS_OK);
+    settle->done(settle->context, is_recorded);
 }
 
 /* On the ledger's thread or the loop's; told_settle follows. */

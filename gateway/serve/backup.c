@@ -79,6 +79,21 @@ static enum status copy_secret(const char *from_folder, const char *to_folder, c
     return status;
 }
 
+/* Names are kept through a power cut only when their folder is written, too. */
+static enum status folder_sync(const char *folder, const char *name)
+{
+    char path[PATH_BYTES];
+    TRY(path_of(path, folder, name));
+    int descriptor = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int failed = descriptor < 0 || fsync(descriptor) != 0;
+    int reason = errno;
+    if (descriptor >= 0)
+        close(descriptor);
+    if (failed != 0)
+        FAIL(STATUS_IO, "%s: %s", path, strerrordesc_np(reason));
+    return STATUS_OK;
+}
+
 static enum status copy_folder(const char *from, const char *to, const char *name)
 {
     char from_folder[PATH_BYTES];
@@ -96,7 +111,7 @@ static enum status copy_folder(const char *from, const char *to, const char *nam
          entry = readdir(folder))
         status = copy_secret(from_folder, to_folder, entry->d_name);
     closedir(folder);
-    return status;
+    return status == STATUS_OK ? folder_sync(to, name) : status;
 }
 
 static enum status copy_secrets(const char *from, const char *to)
@@ -152,18 +167,6 @@ static void folder_remove(const char *path)
     (void)rmdir(path);
 }
 
-static enum status folder_sync(const char *path)
-{
-    int descriptor = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    int failed = descriptor < 0 || fsync(descriptor) != 0;
-    int reason = errno;
-    if (descriptor >= 0)
-        close(descriptor);
-    if (failed != 0)
-        FAIL(STATUS_IO, "%s: %s", path, strerrordesc_np(reason));
-    return STATUS_OK;
-}
-
 /* --- words --- */
 
 static enum status words_read(int argc, const char *const *argv, struct words *out)
@@ -199,7 +202,9 @@ enum status backup_run(int argc, const char *const *argv, const char *data_dir)
     if (status == STATUS_OK && words.has_secrets)
         status = copy_secrets(words.data_dir, words.to);
     if (status == STATUS_OK)
-        status = folder_sync(words.to);
+        status = folder_sync(words.to, ".");
+    if (status == STATUS_OK)
+        status = folder_sync(words.to, ".."); /* it was made there */
     if (status != STATUS_OK)
         folder_remove(words.to);
     return status;

@@ -4,9 +4,26 @@
 #include "config/store.h"
 #include "tests/unit/base_kit.h"
 
+#include <limits.h>
 #include <sqlite3.h>
+#include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
+
+/* In place of the system's: what has been made sure of, in its order. */
+static char synced[2048];
+
+int fsync(int descriptor)
+{
+    char link[40];
+    size_t length = strlen(synced);
+    snprintf(link, sizeof link, "/proc/self/fd/%d", descriptor);
+    ssize_t more = readlink(link, synced + length, sizeof synced - length - 2);
+    assert_true(more > 0);
+    snprintf(synced + length + more, 2, "\n");
+    return (int)syscall(SYS_fsync, descriptor);
+}
 
 struct fixture {
     char folder[64];
@@ -115,6 +132,22 @@ static void test_with_secrets(void **state)
     assert_string_equal(text, "secrets");
 }
 
+/* Each folder behind what was made in it; the one around the copy last. */
+static void test_names_outlive_a_power_cut(void **state)
+{
+    struct fixture *fixture = *state;
+    char wanted[4 * PATH_MAX + 64];
+    char real[PATH_MAX];
+    synced[0] = '\0';
+    assert_int_equal(run(fixture, "--with-secrets"), STATUS_OK);
+    assert_non_null(realpath(fixture->folder, real));
+    snprintf(wanted, sizeof wanted, "%s/to/tls/ca.crt\n%s/to/tls\n%s/to\n%s\n", real, real, real,
+             real);
+    const char *found = strstr(synced, wanted);
+    assert_non_null(found);
+    assert_int_equal(strlen(found), strlen(wanted)); /* nothing behind it */
+}
+
 static void test_what_fails_leaves_nothing(void **state)
 {
     struct fixture *fixture = *state;
@@ -143,6 +176,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         WITH_DATA(test_without_secrets),
         WITH_DATA(test_with_secrets),
+        WITH_DATA(test_names_outlive_a_power_cut),
         WITH_DATA(test_what_fails_leaves_nothing),
         WITH_DATA(test_words),
     };

@@ -107,6 +107,38 @@ static void test_a_replayed_row_is_charged(void **state)
     edge_settle_deinit(&settle);
 }
 
+/* A record that comes twice, or is in the file already, is charged to no minute and counted to no
+ * day again. */
+static void test_what_is_in_the_ledger_is_charged_once(void **state)
+{
+    (void)state;
+    struct edge_settle settle[3];
+    struct tenant tenant = tenant_kit_tenant(tenants, "acme");
+    struct quota_tenant wanted = {.set.cached_percent = -1};
+    struct quota_tenant out;
+    int left = 3;
+    wanted.set.values[QUOTA_REQUESTS_PER_MINUTE].limit = 3;
+    wanted.set.values[QUOTA_TOKENS_PER_DAY].limit = 100;
+    assert_int_equal(
+        quota_limits_put(tenants->tenants, &change, slice_of(tenant.id), &wanted, &out), STATUS_OK);
+    (void)quota_standing(edge.quota, tenant.id, NULL, QUOTA_TOKENS_PER_DAY); /* it is known */
+    for (int i = 0; i < 3; i++) {
+        settle_make(&settle[i], "req_4", &left);
+        memcpy(settle[i].row.tenant_id, tenant.id, sizeof tenant.id);
+        settle[i].row.at_us = clock_wall_us(clock_system());
+        settle[i].is_replayed = true;
+        edge_settle_begin(&settle[i], &edge);
+    }
+    loop_run(edge.loop);
+    assert_int_equal(told, 3);
+    assert_in_range(
+        quota_standing(edge.quota, tenant.id, NULL, QUOTA_REQUESTS_PER_MINUTE).remaining, 2, 3);
+    assert_int_equal(quota_standing(edge.quota, tenant.id, NULL, QUOTA_TOKENS_PER_DAY).remaining,
+                     100 - (10 - 4) - 3);
+    for (int i = 0; i < 3; i++)
+        edge_settle_deinit(&settle[i]);
+}
+
 /* Told once each, from the loop, behind the commit; a row of an id that is there is told so too. */
 static void test_rows_are_committed_before_done(void **state)
 {
@@ -138,6 +170,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_a_replayed_row_is_charged, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_what_is_in_the_ledger_is_charged_once, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(test_fill, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_rows_are_committed_before_done, set_up, tear_down),
     };

@@ -197,6 +197,76 @@ static void test_months_end(void **state)
     assert_int_equal(standing.reset_us, INT64_C(31) * 86400 * 1000000);
 }
 
+static void long_answer(struct fixture *fixture, struct quota_leases *leases)
+{
+    struct quota_denial denial;
+    const struct quota_demand demand = {
+        .tenant_id = fixture->tenant.id, .body_bytes = 40, .deadline_ms = UINT32_MAX};
+    assert_int_equal(quota_reserve(fixture->quota, &demand, leases, &denial), STATUS_OK);
+    quota_prompt(fixture->quota, leases, 10, 0);
+}
+
+/* A long answer goes on into the next day: what was used on the day before does not end it, what is
+ * used of this one does. */
+static void test_an_answer_over_midnight(void **state)
+{
+    struct fixture *fixture = *state;
+    struct quota_leases leases;
+    struct quota_denial denial;
+    limit_put(fixture, QUOTA_TOKENS_PER_DAY, 300);
+    sums(fixture);
+    long_answer(fixture, &leases);
+    use(fixture, 290, 0); /* by others, beside it */
+    assert_false(quota_extend(fixture->quota, &leases, LIMIT_QUOTA_OUTPUT, &denial));
+    tenant_kit_pass(fixture->kit, 86400 - KIT_START_S % 86400);
+    assert_true(quota_extend(fixture->quota, &leases, LIMIT_QUOTA_OUTPUT, &denial));
+    assert_false(quota_extend(fixture->quota, &leases, 290, &denial));
+    assert_int_equal(denial.limit, QUOTA_TOKENS_PER_DAY);
+    quota_settle(fixture->quota, &leases, 10, 0, 290);
+    use(fixture, 10, 290);
+    sums(fixture);
+    assert_int_equal(left_of(fixture, QUOTA_TOKENS_PER_DAY), 0);
+}
+
+static int64_t to_months_end_s(struct fixture *fixture)
+{
+    return quota_standing(fixture->quota, fixture->tenant.id, NULL, QUOTA_TOKENS_PER_MONTH)
+               .reset_us /
+           1000000;
+}
+
+/* A midnight is no month's end; and a shadow limit tells nothing of what another month used. */
+static void test_an_answer_over_a_months_end(void **state)
+{
+    struct fixture *fixture = *state;
+    struct quota_leases leases;
+    struct quota_denial denial;
+    struct quota_tenant shadow = {.set.cached_percent = -1};
+    struct quota_tenant out;
+    limit_put(fixture, QUOTA_TOKENS_PER_MONTH, 900);
+    sums(fixture);
+    long_answer(fixture, &leases);
+    use(fixture, 640, 0);
+    tenant_kit_pass(fixture->kit, 86400);
+    assert_false(quota_extend(fixture->quota, &leases, LIMIT_QUOTA_OUTPUT, &denial));
+    assert_int_equal(denial.limit, QUOTA_TOKENS_PER_MONTH);
+    tenant_kit_pass(fixture->kit, to_months_end_s(fixture));
+    assert_true(quota_extend(fixture->quota, &leases, LIMIT_QUOTA_OUTPUT, &denial));
+    quota_settle(fixture->quota, &leases, 10, 0, LIMIT_QUOTA_OUTPUT);
+
+    shadow.set.values[QUOTA_TOKENS_PER_MONTH] = (struct quota_limits_value){600, true};
+    assert_int_equal(quota_limits_put(fixture->kit->tenants, &change, slice_of(fixture->tenant.id),
+                                      &shadow, &out),
+                     STATUS_OK);
+    sums(fixture);
+    long_answer(fixture, &leases);
+    use(fixture, 590, 0);
+    tenant_kit_pass(fixture->kit, to_months_end_s(fixture));
+    assert_true(quota_extend(fixture->quota, &leases, LIMIT_QUOTA_OUTPUT, &denial));
+    assert_int_equal(denial.shadow, 0);
+    quota_settle(fixture->quota, &leases, 10, 0, LIMIT_QUOTA_OUTPUT);
+}
+
 /* Rows that are counted while the sums are read are not forgotten. */
 static void test_counted_meanwhile(void **state)
 {
@@ -381,6 +451,8 @@ int main(void)
         WITH(test_limits_hold_from_their_change),
         WITH(test_budgets_come_back),
         WITH(test_months_end),
+        WITH(test_an_answer_over_midnight),
+        WITH(test_an_answer_over_a_months_end),
         WITH(test_counted_meanwhile),
         WITH(test_a_key_beside_its_tenant),
         WITH(test_a_keys_stream_is_extended_by_both),
