@@ -73,7 +73,8 @@ bool ledger_is_writable(struct ledger *ledger);
  * runs once: after the commit, or after a second of failing attempts (STORAGE_FULL, IO) so that a
  * client need not wait for ever. The row itself is kept and tried again until it is in the file or
  * the ledger is closed. A request id among the last LIMIT_LEDGER_RECENT is counted once: later rows
- * of it are dropped and told EXISTS, when the first one is in the file. BUSY when the queue is full (then `committed` never runs). */
+ * of it are dropped and told EXISTS, when the first one is in the file. BUSY when the queue is full
+ * (then `committed` never runs). */
 enum status ledger_append(struct ledger *ledger, const struct ledger_row *row,
                           void (*committed)(void *context, enum status status), void *context);
 
