@@ -373,11 +373,13 @@ void quota_lease_prompt(struct quota_lease *lease, int64_t prompt, int64_t cache
 }
 
 /* The least room of all limits that say no; shadow ones and those that lower the class are told and
- * left when they lack. */
-static int64_t extend_room(struct quota_lease *lease, int64_t wanted, int64_t now_us,
-                           struct quota_denial *denial)
+ * left when they lack what is `needed`. */
+static int64_t extend_room(struct quota_lease *lease, int64_t wanted, int64_t needed,
+                           int64_t now_us, struct quota_denial *denial)
 {
     struct quota_account *account = lease->account;
+    uint32_t shadow = 0;
+    uint32_t lowered = 0;
     for (int i = 0; i < QUOTA_LIMITS; i++) {
         uint32_t bit = 1u << i;
         if (account->set.values[i].limit == 0 || (lease->charged & bit) == 0 ||
@@ -385,16 +387,24 @@ static int64_t extend_room(struct quota_lease *lease, int64_t wanted, int64_t no
             continue;
         int64_t room = room_of(account, i, now_us);
         bool is_shadow = account->set.values[i].is_shadow;
-        if (room > 0 || (!is_shadow && !limit_lowers(account, i))) {
-            if (room < 1 && denial->requested == 0)
-                (void)limit_allows(account, i, wanted, now_us, denial);
-            wanted = least(wanted, room);
+        if (room >= needed || (!is_shadow && !limit_lowers(account, i))) {
+            if (!limit_allows(account, i, wanted, now_us, denial))
+                wanted = room;
         } else {
-            *(is_shadow ? &denial->shadow : &denial->lowered) |= bit;
+            *(is_shadow ? &shadow : &lowered) |= bit;
             lease->charged &= ~bit;
         }
     }
+    denial->shadow = shadow;
+    denial->lowered = lowered;
     return wanted;
+}
+
+/* An answer of its own max_tokens needs no more; below that, room for a token. */
+static bool extend_covers(const struct quota_lease *lease, int64_t output, int64_t ahead)
+{
+    bool is_most = lease->output_most > 0 && lease->output >= lease->output_most;
+    return output + ahead < lease->output || (is_most && output <= lease->output_most);
 }
 
 bool quota_lease_extend(struct quota_lease *lease, int64_t output, int64_t now_us,
@@ -402,19 +412,19 @@ bool quota_lease_extend(struct quota_lease *lease, int64_t output, int64_t now_u
 {
     *denial = (struct quota_denial){0};
     if (lease->account == NULL || lease->is_expired ||
-        output + LIMIT_QUOTA_AHEAD <= lease->output ||
-        (lease->output_most > 0 && lease->output >= lease->output_most &&
-         output <= lease->output_most))
+        extend_covers(lease, output, LIMIT_QUOTA_AHEAD - 1))
         return true;
-    int64_t wanted = LIMIT_QUOTA_EXTENSION;
+    /* Many tokens may have come at once, more than the lease has. */
+    int64_t needed = output < lease->output ? 1 : output + 1 - lease->output;
+    int64_t wanted = needed - 1 + LIMIT_QUOTA_EXTENSION;
     if (lease->output_most > lease->output) /* below: more choices than were read of the body */
         wanted = least(wanted, lease->output_most - lease->output);
-    int64_t more = extend_room(lease, wanted, now_us, denial);
+    int64_t more = extend_room(lease, wanted, least(needed, wanted), now_us, denial);
     if (more > 0) {
         charge(lease->account, lease->charged, 0, 0, 0, more);
         lease->output += more;
     }
-    return output < lease->output;
+    return extend_covers(lease, output, 0);
 }
 
 void quota_lease_settle(struct quota_lease *lease, int64_t prompt, int64_t cached, int64_t output,

@@ -187,6 +187,34 @@ static void test_extension_until_a_limit_is_met(void **state)
     assert_int_equal(lease.output, 10);
 }
 
+/* What an engine says at once may be more than a lease is extended by: what there is room for goes
+ * on, to its own end; what there is not ends, or lowers, as it does token by token. */
+static void test_many_tokens_at_once(void **state)
+{
+    (void)state;
+    struct quota_account account = account_of(set_of(QUOTA_OUTPUT_TOKENS_PER_MINUTE, 1000));
+    struct quota_lease lease;
+    struct quota_denial denial;
+    assert_true(reserve(&account, 0, 4, 700, &lease, &denial));
+    assert_int_equal(lease.output, LIMIT_QUOTA_OUTPUT);
+    for (int64_t output = 250; output <= 700; output += 150)
+        assert_true(quota_lease_extend(&lease, output, 0, &denial));
+    assert_int_equal(lease.output, 700);
+    account = account_of(set_of(QUOTA_OUTPUT_TOKENS_PER_MINUTE, 1000));
+    assert_true(reserve(&account, 0, 4, 0, &lease, &denial));
+    assert_true(quota_lease_extend(&lease, 900, 0, &denial));
+    assert_false(quota_lease_extend(&lease, 1100, 0, &denial));
+    assert_int_equal(denial.limit, QUOTA_OUTPUT_TOKENS_PER_MINUTE);
+    assert_int_equal(left_of(&account, QUOTA_OUTPUT_TOKENS_PER_MINUTE, 0), 0);
+    account = account_of(set_of(QUOTA_OUTPUT_TOKENS_PER_MINUTE, 1000));
+    account.set.on_limit = QUOTA_ON_LIMIT_LOWER_CLASS;
+    assert_true(reserve(&account, 0, 4, 0, &lease, &denial));
+    assert_true(quota_lease_extend(&lease, 900, 0, &denial));
+    assert_int_equal(denial.lowered, 0);
+    assert_true(quota_lease_extend(&lease, 1100, 0, &denial));
+    assert_int_equal(denial.lowered, 1u << QUOTA_OUTPUT_TOKENS_PER_MINUTE);
+}
+
 static void test_shadow_refuses_nobody(void **state)
 {
     (void)state;
@@ -473,6 +501,7 @@ int main(void)
         cmocka_unit_test(test_guesses_follow_what_was_seen),
         cmocka_unit_test(test_the_prompt_as_it_is),
         cmocka_unit_test(test_extension_until_a_limit_is_met),
+        cmocka_unit_test(test_many_tokens_at_once),
         cmocka_unit_test(test_shadow_refuses_nobody),
         cmocka_unit_test(test_a_lease_past_its_deadline),
         cmocka_unit_test(test_limits_change_under_way),
