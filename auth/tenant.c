@@ -16,7 +16,7 @@ static enum status load_tenant(void *context, const struct tenant *tenant, struc
     if (tenants->by_id.count >= LIMIT_TENANTS)
         FAIL(STATUS_LIMIT, "the database holds more than %d tenants", LIMIT_TENANTS);
     TRY(tenant_directory_reserve(tenants));
-    struct tenant_record *record = tenant_directory_make(tenants, tenant, metadata);
+    struct tenant_record *record = tenant_directory_make(tenants, tenant, NULL, metadata);
     if (record == NULL)
         return status_note()->status;
     tenant_directory_add(tenants, record);
@@ -44,11 +44,11 @@ static enum status open_load(struct tenants *tenants)
     struct sqlite3 *connection;
     TRY(auth_crypto_hmac(tenants->pepper, SLICE("answers that are kept"), tenants->answers));
     TRY(store_begin(tenants->store, &connection));
-    enum status status = tenant_rows_load(connection, tenants, load_tenant);
+    enum status status = tenant_group_load(tenants, connection); /* tenants are counted in them */
+    if (status == STATUS_OK)
+        status = tenant_rows_load(connection, tenants, load_tenant);
     if (status == STATUS_OK)
         status = tenant_rows_load_keys(connection, tenants, load_key);
-    if (status == STATUS_OK)
-        status = tenant_group_load(tenants, connection);
     if (status == STATUS_OK)
         status = tenant_prompt_load(tenants, connection);
     if (status == STATUS_OK)

@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 
+#include "auth/tenant_group_load.h"
 #include "config/base/mem.h"
 
 int64_t tenant_directory_now_s(const struct tenants *tenants)
@@ -28,11 +29,11 @@ enum status tenant_directory_name(const struct tenants *tenants, const char *kin
 }
 
 static enum status make_fill(const struct tenants *tenants, struct tenant_record *record,
-                             struct slice metadata)
+                             const struct tenant_group_record *group, struct slice metadata)
 {
     TRY(tenant_directory_name(tenants, "tenant:", record->tenant.id, record->name));
     TRY(tenant_directory_name(tenants, "domain:", record->tenant.id, record->domain));
-    TRY(tenant_view_make(tenants, &record->tenant, record->domain, &record->view));
+    TRY(tenant_view_make(tenants, &record->tenant, record->domain, group, &record->view));
     if (metadata.length == 0)
         return STATUS_OK;
     record->metadata = mem_strndup(metadata.bytes, metadata.length);
@@ -47,7 +48,9 @@ static enum status make_no_memory(const char *what)
 }
 
 struct tenant_record *tenant_directory_make(const struct tenants *tenants,
-                                            const struct tenant *tenant, struct slice metadata)
+                                            const struct tenant *tenant,
+                                            const struct tenant_group_record *group,
+                                            struct slice metadata)
 {
     struct tenant_record *record = mem_zalloc(1, sizeof *record);
     if (record == NULL) {
@@ -55,7 +58,7 @@ struct tenant_record *tenant_directory_make(const struct tenants *tenants,
         return NULL;
     }
     record->tenant = *tenant;
-    if (make_fill(tenants, record, metadata) == STATUS_OK)
+    if (make_fill(tenants, record, group, metadata) == STATUS_OK)
         return record;
     tenant_directory_free(record);
     return NULL;
@@ -97,7 +100,7 @@ void tenant_directory_free_key(struct tenant_key_record *record)
 
 /* `change` keeps all others from changing the table while it is copied; readers wait for the
  * exchange alone, not for a million slots. */
-static enum status reserve_one(struct tenants *tenants, struct auth_index *index)
+enum status tenant_directory_reserve_in(struct tenants *tenants, struct auth_index *index)
 {
     struct auth_index larger;
     TRY(auth_index_copy_larger(index, index->count + 1, &larger));
@@ -110,13 +113,13 @@ static enum status reserve_one(struct tenants *tenants, struct auth_index *index
 
 enum status tenant_directory_reserve(struct tenants *tenants)
 {
-    return reserve_one(tenants, &tenants->by_id);
+    return tenant_directory_reserve_in(tenants, &tenants->by_id);
 }
 
 enum status tenant_directory_reserve_key(struct tenants *tenants)
 {
-    TRY(reserve_one(tenants, &tenants->keys_by_id));
-    return reserve_one(tenants, &tenants->keys_by_name);
+    TRY(tenant_directory_reserve_in(tenants, &tenants->keys_by_id));
+    return tenant_directory_reserve_in(tenants, &tenants->keys_by_name);
 }
 
 void tenant_directory_add(struct tenants *tenants, struct tenant_record *record)
@@ -128,6 +131,7 @@ void tenant_directory_add(struct tenants *tenants, struct tenant_record *record)
     else
         tenants->first = record;
     tenants->last = record;
+    tenant_group_count(tenants, &record->tenant, 1);
     pthread_rwlock_unlock(&tenants->memory);
 }
 

@@ -76,6 +76,9 @@ struct tenants {
     size_t grant_count;
     struct tenant_prompt_record *prompts;     /* oldest first; tenant_prompt.c's */
     struct tenant_group_record *groups;       /* oldest first; tenant_group.c's */
+    struct tenant_group_record *groups_last;  /* … */
+    struct auth_index groups_by_id;           /* … */
+    struct auth_index groups_by_name;         /* … */
     struct quota_plan_record *plans;          /* oldest first; quota_limits.c's */
     struct quota_key_record *key_limits;      /* quota_limits_key.c's */
     struct auth_index limits_by_key;          /* … */
@@ -89,21 +92,26 @@ struct tenants {
 int64_t tenant_directory_now_s(const struct tenants *tenants);
 
 /* An opaque name: the first 16 bytes of HMAC(domain secret, kind text). Kinds end with a colon:
- * "tenant:", "key:", "domain:", "group:" and "prompt:". */
+ * "tenant:", "key:", "domain:", "group:" (its name: whom a prompt is granted to), "members:" (its
+ * id: what they share) and "prompt:". */
 enum status tenant_directory_name(const struct tenants *tenants, const char *kind, const char *text,
                                   uint8_t out[16]);
 
 /* New records with their opaque names; NULL and the note when they cannot be made. `metadata` may
- * be empty. */
+ * be empty; `group` is the tenant's when it is not in the directory yet, or NULL. */
 struct tenant_record *tenant_directory_make(const struct tenants *tenants,
-                                            const struct tenant *tenant, struct slice metadata);
+                                            const struct tenant *tenant,
+                                            const struct tenant_group_record *group,
+                                            struct slice metadata);
 struct tenant_key_record *tenant_directory_make_key(const struct tenants *tenants,
                                                     const struct tenant_rows_key *row,
                                                     struct tenant_record *owner);
 void tenant_directory_free(struct tenant_record *record);
 void tenant_directory_free_key(struct tenant_key_record *record);
 
-/* Room for one more tenant, or key. The caller holds `change`; readers wait for O(1). */
+/* Room for one more in an index, for a tenant, for a key. The caller holds `change`; readers wait
+ * for O(1). */
+enum status tenant_directory_reserve_in(struct tenants *tenants, struct auth_index *index);
 enum status tenant_directory_reserve(struct tenants *tenants);
 enum status tenant_directory_reserve_key(struct tenants *tenants);
 

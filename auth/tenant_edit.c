@@ -130,10 +130,14 @@ static enum status create_locked(struct tenants *tenants, const struct tenant_ch
     struct slice metadata = {0};
     if ((fields->given & TENANT_METADATA) != 0)
         metadata = fields->metadata;
-    struct tenant_record *record = tenant_directory_make(tenants, out, metadata);
-    if (record == NULL)
-        return status_note()->status;
     struct edit edit = {out, metadata.length > 0 ? metadata : SLICE("{}"), NULL};
+    TRY(tenant_directory_reserve(tenants));
+    TRY(tenant_group_prepare(tenants, slice_of(out->group), &edit.group));
+    struct tenant_record *record = tenant_directory_make(tenants, out, edit.group, metadata);
+    if (record == NULL) {
+        tenant_group_free(edit.group);
+        return status_note()->status;
+    }
     struct tenant_change_plan plan;
     tenant_change_plan_init(&plan, change, "tenant.created", out->id);
     buffer_append_text(&plan.detail, "{\"name\":");
@@ -148,13 +152,7 @@ static enum status create_locked(struct tenants *tenants, const struct tenant_ch
                   service_class_name(out->default_class), service_class_name(out->best_class));
     plan.rows = commit_insert;
     plan.context = &edit;
-    enum status status = tenant_directory_reserve(tenants);
-    if (status == STATUS_OK)
-        status = tenant_group_prepare(tenants, slice_of(out->group), &edit.group);
-    if (status == STATUS_OK)
-        status = commit_edit(tenants, &plan);
-    else
-        buffer_deinit(&plan.detail);
+    enum status status = commit_edit(tenants, &plan);
     if (status != STATUS_OK || change->is_dry_run)
         tenant_directory_free(record);
     else
@@ -209,7 +207,9 @@ static void update_swap(struct tenants *tenants, struct tenant_record *record,
     char *old_metadata = record->metadata;
     struct tenant_view old_view = record->view;
     pthread_rwlock_wrlock(&tenants->memory);
+    tenant_group_count(tenants, &record->tenant, -1);
     record->tenant = *tenant;
+    tenant_group_count(tenants, tenant, 1);
     record->view = *view;
     if (*metadata != NULL)
         record->metadata = *metadata;
@@ -219,36 +219,45 @@ static void update_swap(struct tenants *tenants, struct tenant_record *record,
     *view = old_view;
 }
 
-/* Commits `out` in the record's place; `metadata` (bytes NULL: they stay) is copied first and its
- * view made, so that nothing can fail after the commit. */
+/* All that a changed record needs beside its row: its group, when it is the first to name it, what
+ * it may read, and a copy of its metadata (bytes NULL: they stay). */
+static enum status update_make(struct tenants *tenants, const struct tenant_record *record,
+                               struct edit *edit, char **copy, struct tenant_view *view)
+{
+    const struct tenant *out = edit->tenant;
+    enum status status = STATUS_OK;
+    *copy = NULL;
+    *view = (struct tenant_view){0};
+    if (strcmp(record->tenant.group, out->group) != 0)
+        TRY(tenant_group_prepare(tenants, slice_of(out->group), &edit->group));
+    TRY_OUT(tenant_view_make(tenants, out, record->domain, edit->group, view));
+    if (edit->metadata.bytes != NULL)
+        *copy = mem_strndup(edit->metadata.bytes, edit->metadata.length);
+    if (edit->metadata.bytes != NULL && *copy == NULL)
+        FAIL_OUT(STATUS_NO_MEMORY, "no memory for a tenant");
+    return STATUS_OK;
+out:
+    tenant_group_free(edit->group);
+    tenant_view_free(view);
+    return status;
+}
+
+/* Commits `out` in the record's place; nothing can fail after the commit. */
 static enum status update_record(struct tenants *tenants, const struct tenant_change *change,
                                  struct tenant_record *record, const char *type,
                                  struct slice metadata, struct tenant *out)
 {
-    char *copy = NULL;
+    char *copy;
     struct tenant_view view;
-    TRY(tenant_view_make(tenants, out, record->domain, &view));
-    if (metadata.bytes != NULL) {
-        copy = mem_strndup(metadata.bytes, metadata.length);
-        if (copy == NULL) {
-            tenant_view_free(&view);
-            FAIL(STATUS_NO_MEMORY, "no memory for a tenant");
-        }
-    }
-    out->revision++;
     struct edit edit = {out, metadata, NULL};
+    TRY(update_make(tenants, record, &edit, &copy, &view));
+    out->revision++;
     struct tenant_change_plan plan;
     tenant_change_plan_init(&plan, change, type, out->id);
     update_detail(&plan.detail, &record->tenant, out, copy != NULL);
     plan.rows = commit_update;
     plan.context = &edit;
-    enum status status = STATUS_OK;
-    if (strcmp(record->tenant.group, out->group) != 0)
-        status = tenant_group_prepare(tenants, slice_of(out->group), &edit.group);
-    if (status == STATUS_OK)
-        status = commit_edit(tenants, &plan);
-    else
-        buffer_deinit(&plan.detail);
+    enum status status = commit_edit(tenants, &plan);
     if (status == STATUS_OK && !change->is_dry_run)
         update_swap(tenants, record, out, &copy, &view);
     mem_free(copy);

@@ -10,8 +10,9 @@
 #include "config/base/mem.h"
 
 struct tenant_group_record {
-    struct tenant_group group; /* but for the counts */
+    struct tenant_group group; /* but for the prompts */
     char *metadata;            /* JSON */
+    uint8_t domain[16];        /* HMAC(domain secret, "members:" id) */
     struct tenant_group_record *next;
 };
 
@@ -19,19 +20,8 @@ struct tenant_group_record {
 
 static struct tenant_group_record *record_find(const struct tenants *tenants, struct slice group)
 {
-    struct tenant_group_record *record = tenants->groups;
-    while (record != NULL && !slice_is(group, record->group.id))
-        record = record->next;
-    if (record != NULL)
-        return record;
-    for (record = tenants->groups; record != NULL && !slice_is(group, record->group.name);)
-        record = record->next;
-    return record;
-}
-
-static bool is_member(const struct tenant_record *record, const char *name)
-{
-    return record->tenant.state != TENANT_ARCHIVED && strcmp(record->tenant.group, name) == 0;
+    struct tenant_group_record *record = auth_index_get(&tenants->groups_by_id, group);
+    return record != NULL ? record : auth_index_get(&tenants->groups_by_name, group);
 }
 
 /* The group as others see it: with its counts. */
@@ -40,22 +30,25 @@ static void record_read(const struct tenants *tenants, const struct tenant_group
 {
     *out = record->group;
     out->prompts = tenant_prompt_count_group(tenants, out->name);
-    for (const struct tenant_record *at = tenants->first; at != NULL; at = at->next)
-        out->tenants += is_member(at, out->name);
 }
 
-static struct tenant_group_record *record_make(const struct tenant_group *group,
-                                               struct slice metadata)
+static enum status record_make(const struct tenants *tenants, const struct tenant_group *group,
+                               struct slice metadata, struct tenant_group_record **out)
 {
     struct tenant_group_record *record = mem_zalloc(1, sizeof *record);
-    if (record == NULL)
-        return NULL;
+    enum status status = STATUS_OK;
+    *out = record;
+    if (record != NULL)
+        record->metadata = mem_strndup(metadata.bytes, metadata.length);
+    if (record == NULL || record->metadata == NULL)
+        FAIL_OUT(STATUS_NO_MEMORY, "no memory for a group");
     record->group = *group;
-    record->metadata = mem_strndup(metadata.bytes, metadata.length);
-    if (record->metadata != NULL)
-        return record;
-    mem_free(record);
-    return NULL;
+    TRY_OUT(tenant_directory_name(tenants, "members:", group->id, record->domain));
+    return STATUS_OK;
+out:
+    tenant_group_free(record);
+    *out = NULL;
+    return status;
 }
 
 void tenant_group_free(struct tenant_group_record *record)
@@ -68,10 +61,28 @@ void tenant_group_free(struct tenant_group_record *record)
 
 void tenant_group_add(struct tenants *tenants, struct tenant_group_record *record)
 {
-    struct tenant_group_record **end = &tenants->groups;
-    while (*end != NULL)
-        end = &(*end)->next;
-    *end = record;
+    *(tenants->groups_last != NULL ? &tenants->groups_last->next : &tenants->groups) = record;
+    tenants->groups_last = record;
+    auth_index_put(&tenants->groups_by_id, slice_of(record->group.id), record);
+    auth_index_put(&tenants->groups_by_name, slice_of(record->group.name), record);
+}
+
+bool tenant_group_domain(const struct tenants *tenants, const struct tenant_group_record *group,
+                         const char *name, uint8_t out[16])
+{
+    if (group == NULL)
+        group = auth_index_get(&tenants->groups_by_name, slice_of(name));
+    if (group != NULL)
+        memcpy(out, group->domain, sizeof group->domain);
+    return group != NULL;
+}
+
+void tenant_group_count(struct tenants *tenants, const struct tenant *tenant, int step)
+{
+    struct tenant_group_record *record =
+        auth_index_get(&tenants->groups_by_name, slice_of(tenant->group));
+    if (record != NULL && tenant->state != TENANT_ARCHIVED)
+        record->group.tenants += (uint32_t)step;
 }
 
 static enum status group_not_found(void)
@@ -136,28 +147,21 @@ static enum status commit(struct tenants *tenants, const struct tenant_change *c
 static enum status make(struct tenants *tenants, struct slice name, struct slice metadata,
                         struct tenant_group_record **out)
 {
-    size_t count = 0;
     char random[21];
     struct tenant_group group = {.created_at_s = tenant_directory_now_s(tenants), .revision = 1};
-    for (const struct tenant_group_record *at = tenants->groups; at != NULL; at = at->next)
-        count++;
-    if (count >= LIMIT_GROUPS)
+    if (tenants->groups_by_id.count >= LIMIT_GROUPS)
         FAIL(STATUS_CONFLICT, "There are %d groups, which is the limit.", LIMIT_GROUPS);
+    TRY(tenant_directory_reserve_in(tenants, &tenants->groups_by_id));
+    TRY(tenant_directory_reserve_in(tenants, &tenants->groups_by_name));
     auth_apikey_random(random, sizeof random - 1);
     snprintf(group.id, sizeof group.id, "grp_%s", random);
     tenant_change_copy(group.name, sizeof group.name, name);
-    *out = record_make(&group, metadata);
-    if (*out == NULL)
-        FAIL(STATUS_NO_MEMORY, "no memory for a group");
-    return STATUS_OK;
+    return record_make(tenants, &group, metadata, out);
 }
 
 static bool is_taken(const struct tenants *tenants, struct slice name)
 {
-    const struct tenant_group_record *record = tenants->groups;
-    while (record != NULL && !slice_is(name, record->group.name))
-        record = record->next;
-    return record != NULL;
+    return auth_index_get(&tenants->groups_by_name, name) != NULL;
 }
 
 enum status tenant_group_prepare(struct tenants *tenants, struct slice name,
@@ -214,9 +218,8 @@ static enum status update_locked(struct tenants *tenants, const struct tenant_ch
     TRY(tenant_change_check_revision(change, out->revision));
     if (metadata.bytes == NULL || slice_is(metadata, record->metadata))
         return STATUS_OK;
-    struct tenant_group_record *next = record_make(&record->group, metadata);
-    if (next == NULL)
-        FAIL(STATUS_NO_MEMORY, "no memory for a group");
+    struct tenant_group_record *next = NULL;
+    TRY(record_make(tenants, &record->group, metadata, &next));
     next->group.revision++;
     out->revision++;
     enum status status = commit(tenants, change, "group.updated", next, rows_update);
@@ -244,9 +247,43 @@ enum status tenant_group_update(struct tenants *tenants, const struct tenant_cha
     return status;
 }
 
+/* The indexes without it. */
+static enum status delete_from(const struct tenants *tenants,
+                               const struct tenant_group_record *record, struct auth_index *by_id,
+                               struct auth_index *by_name)
+{
+    TRY(auth_index_reserve(by_id, tenants->groups_by_id.count));
+    TRY(auth_index_reserve(by_name, tenants->groups_by_name.count));
+    for (struct tenant_group_record *at = tenants->groups; at != NULL; at = at->next) {
+        if (at == record)
+            continue;
+        auth_index_put(by_id, slice_of(at->group.id), at);
+        auth_index_put(by_name, slice_of(at->group.name), at);
+    }
+    return STATUS_OK;
+}
+
+static void delete_record(struct tenants *tenants, struct tenant_group_record *record,
+                          struct auth_index *by_id, struct auth_index *by_name)
+{
+    struct tenant_group_record *before = NULL;
+    for (struct tenant_group_record *at = tenants->groups; at != record; at = at->next)
+        before = at;
+    pthread_rwlock_wrlock(&tenants->memory);
+    *(before != NULL ? &before->next : &tenants->groups) = record->next;
+    if (tenants->groups_last == record)
+        tenants->groups_last = before;
+    auth_index_exchange(&tenants->groups_by_id, by_id);
+    auth_index_exchange(&tenants->groups_by_name, by_name);
+    pthread_rwlock_unlock(&tenants->memory);
+    tenant_group_free(record);
+}
+
 static enum status delete_locked(struct tenants *tenants, const struct tenant_change *change,
                                  struct slice group, struct tenant_group *out)
 {
+    struct auth_index by_id = {0};
+    struct auth_index by_name = {0};
     struct tenant_group_record *record = record_find(tenants, group);
     if (record == NULL)
         return group_not_found();
@@ -255,17 +292,14 @@ static enum status delete_locked(struct tenants *tenants, const struct tenant_ch
     if (out->tenants > 0 || out->prompts > 0)
         FAIL(STATUS_CONFLICT, "The group has %u tenants and %u published prompts.", out->tenants,
              out->prompts);
-    TRY(commit(tenants, change, "group.deleted", record, rows_delete));
-    if (change->is_dry_run)
-        return STATUS_OK;
-    struct tenant_group_record **at = &tenants->groups;
-    pthread_rwlock_wrlock(&tenants->memory);
-    while (*at != record)
-        at = &(*at)->next;
-    *at = record->next;
-    pthread_rwlock_unlock(&tenants->memory);
-    tenant_group_free(record);
-    return STATUS_OK;
+    enum status status = delete_from(tenants, record, &by_id, &by_name);
+    if (status == STATUS_OK)
+        status = commit(tenants, change, "group.deleted", record, rows_delete);
+    if (status == STATUS_OK && !change->is_dry_run)
+        delete_record(tenants, record, &by_id, &by_name);
+    auth_index_deinit(&by_id); /* what was taken out of use, too */
+    auth_index_deinit(&by_name);
+    return status;
 }
 
 enum status tenant_group_delete(struct tenants *tenants, const struct tenant_change *change,
@@ -343,7 +377,7 @@ void tenant_group_members(struct tenants *tenants, struct slice name, size_t mos
 
 /* --- start and end --- */
 
-static enum status load_row(struct sqlite3_stmt *row, struct tenant_group_record **out)
+static enum status load_row(struct tenants *tenants, struct sqlite3_stmt *row)
 {
     struct tenant_group group = {.created_at_s = sqlite3_column_int64(row, 3),
                                  .revision = sqlite3_column_int64(row, 4)};
@@ -360,26 +394,24 @@ static enum status load_row(struct sqlite3_stmt *row, struct tenant_group_record
         FAIL(STATUS_CORRUPT, "a row of the table tenant_groups is out of its bounds");
     tenant_change_copy(group.id, sizeof group.id, id);
     tenant_change_copy(group.name, sizeof group.name, name);
-    *out = record_make(&group, metadata);
-    if (*out == NULL)
-        FAIL(STATUS_NO_MEMORY, "no memory for a group");
+    struct tenant_group_record *record = NULL;
+    TRY(tenant_directory_reserve_in(tenants, &tenants->groups_by_id));
+    TRY(tenant_directory_reserve_in(tenants, &tenants->groups_by_name));
+    TRY(record_make(tenants, &group, metadata, &record));
+    tenant_group_add(tenants, record);
     return STATUS_OK;
 }
 
 enum status tenant_group_load(struct tenants *tenants, struct sqlite3 *connection)
 {
     sqlite3_stmt *statement;
-    struct tenant_group_record **end = &tenants->groups;
     TRY(tenant_rows_prepare(connection,
                             "select id, name, metadata, created_at_s, revision from tenant_groups "
                             "order by number",
                             NULL, 0, &statement));
     enum status status = STATUS_OK;
-    while (tenant_rows_next(statement, &status)) {
-        status = load_row(statement, end);
-        if (status == STATUS_OK)
-            end = &(*end)->next;
-    }
+    while (tenant_rows_next(statement, &status))
+        status = load_row(tenants, statement);
     sqlite3_finalize(statement);
     return status;
 }
@@ -391,4 +423,6 @@ void tenant_group_free_all(struct tenants *tenants)
         tenant_group_free(tenants->groups);
         tenants->groups = next;
     }
+    auth_index_deinit(&tenants->groups_by_id);
+    auth_index_deinit(&tenants->groups_by_name);
 }

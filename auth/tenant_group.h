@@ -2,11 +2,12 @@
  *
  * Owns:     rows of the table tenant_groups (config/store), their records in memory.
  * Thread:   any; looking never waits for a commit, a change does (auth/tenant.h).
- * Cost:     a change is one committed transaction with its audit row; looking walks the groups, and
- *           the tenants to count members.
+ * Cost:     a change is one committed transaction with its audit row; removing walks the groups.
+ *           Looking is O(1) a group, beside one search a published prompt.
  * Not here: what a group shares (tenant_view), who is in it (tenant).
  *
- * A group's name never changes: cached prompts are found by it. A tenant that names a group which
+ * A group's name never changes: tenants and grants name it. What its members share of the cache is
+ * found by its id, which no other group ever has. A tenant that names a group which
  * is not there makes it, in the tenant's own transaction.
  */
 #pragma once

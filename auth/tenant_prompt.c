@@ -180,10 +180,11 @@ static enum status grants_check(struct tenants *tenants, const struct tenant_pro
 uint32_t tenant_prompt_count_group(const struct tenants *tenants, const char *group)
 {
     uint32_t count = 0;
-    for (const struct tenant_prompt_record *at = tenants->prompts; at != NULL; at = at->next) {
-        for (size_t i = 0; i < at->grant_count; i++)
-            count += strcmp(at->grants[i].group, group) == 0;
-    }
+    struct tenant_prompt_grant wanted = {0};
+    snprintf(wanted.group, sizeof wanted.group, "%s", group);
+    for (const struct tenant_prompt_record *at = tenants->prompts; at != NULL; at = at->next)
+        count +=
+            bsearch(&wanted, at->grants, at->grant_count, sizeof wanted, grant_compare) != NULL;
     return count;
 }
 

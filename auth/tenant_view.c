@@ -2,6 +2,7 @@
 
 #include "auth/auth.h"
 #include "auth/tenant_directory.h"
+#include "auth/tenant_group_load.h"
 #include "config/base/mem.h"
 
 struct tenant_view_plan {
@@ -11,23 +12,18 @@ struct tenant_view_plan {
     size_t view_count;
 };
 
-static bool row_is_for(const struct tenant_view_row *row, const uint8_t own[16],
-                       const uint8_t group[16], bool has_group)
-{
-    return memcmp(row->who, own, 16) == 0 || (has_group && memcmp(row->who, group, 16) == 0);
-}
-
 /* The domains of the rows for one grantee, each once; counted when `out` is NULL. A list is short:
  * LIMIT_PROMPTS_VISIBLE. */
 static enum status collect(const struct tenant_view_row *rows, size_t count,
-                           const struct tenant *tenant, const uint8_t own[16],
+                           const struct tenant *tenant, const uint8_t names[2][16],
                            struct tenant_view *view)
 {
     uint8_t found[LIMIT_PROMPTS_VISIBLE][16];
     uint32_t found_count = 0;
     bool has_group = tenant->group[0] != '\0';
     for (size_t i = 0; i < count; i++) {
-        if (!row_is_for(&rows[i], own, view->group, has_group))
+        if (memcmp(rows[i].who, names[0], 16) != 0 &&
+            (!has_group || memcmp(rows[i].who, names[1], 16) != 0))
             continue;
         uint32_t at = 0;
         while (at < found_count && memcmp(found[at], rows[i].domain, 16) != 0)
@@ -51,18 +47,23 @@ static enum status collect(const struct tenant_view_row *rows, size_t count,
 
 static enum status make_under(const struct tenants *tenants, const struct tenant_view_row *rows,
                               size_t count, const struct tenant *tenant, const uint8_t own[16],
-                              struct tenant_view *out)
+                              const struct tenant_group_record *group, struct tenant_view *out)
 {
+    uint8_t names[2][16]; /* its own, its group's */
     *out = (struct tenant_view){0};
-    if (tenant->group[0] != '\0')
-        TRY(tenant_directory_name(tenants, "group:", tenant->group, out->group));
-    return collect(rows, count, tenant, own, out);
+    memcpy(names[0], own, 16);
+    if (tenant->group[0] != '\0') {
+        TRY(tenant_directory_name(tenants, "group:", tenant->group, names[1]));
+        out->has_group = tenant_group_domain(tenants, group, tenant->group, out->group);
+    }
+    return collect(rows, count, tenant, names, out);
 }
 
 enum status tenant_view_make(const struct tenants *tenants, const struct tenant *tenant,
-                             const uint8_t own[16], struct tenant_view *out)
+                             const uint8_t own[16], const struct tenant_group_record *group,
+                             struct tenant_view *out)
 {
-    return make_under(tenants, tenants->grants, tenants->grant_count, tenant, own, out);
+    return make_under(tenants, tenants->grants, tenants->grant_count, tenant, own, group, out);
 }
 
 void tenant_view_free(struct tenant_view *view)
@@ -90,7 +91,7 @@ static enum status plan_rows(const struct tenants *tenants, const struct tenant_
 static enum status plan_views(const struct tenants *tenants, struct tenant_view_plan *plan)
 {
     for (const struct tenant_record *record = tenants->first; record != NULL; record = record->next)
-        TRY(make_under(tenants, plan->rows, plan->row_count, &record->tenant, record->domain,
+        TRY(make_under(tenants, plan->rows, plan->row_count, &record->tenant, record->domain, NULL,
                        &plan->views[plan->view_count++]));
     return STATUS_OK;
 }
@@ -160,7 +161,7 @@ static void fill_add(struct principal *out, const uint8_t domain[16])
 void tenant_view_fill(const struct tenant_record *record, struct principal *out)
 {
     const struct tenant_view *view = &record->view;
-    bool is_shared = record->tenant.share == TENANT_SHARE_GROUP && record->tenant.group[0] != '\0';
+    bool is_shared = record->tenant.share == TENANT_SHARE_GROUP && view->has_group;
     out->cache_share = record->tenant.cache_share;
     out->visible_count = 0;
     for (uint32_t i = 0; i < view->published_count; i++)

@@ -15,10 +15,12 @@
 #include "auth/tenant.h"
 
 struct principal;
+struct tenant_group_record;
 struct tenant_record;
 
 struct tenant_view {
-    uint8_t group[16]; /* HMAC(domain secret, "group:" name); zeros without a group */
+    uint8_t group[16]; /* its group's domain */
+    bool has_group;
     uint32_t published_count;
     uint8_t (*published)[16]; /* NULL when there are none */
 };
@@ -31,7 +33,7 @@ struct tenant_view_grant {
 };
 
 struct tenant_view_row {
-    uint8_t who[16]; /* the tenant's own domain, or the group's */
+    uint8_t who[16]; /* the tenant's own domain, or the group's name */
     uint8_t domain[16];
 };
 
@@ -48,10 +50,12 @@ void tenant_view_commit(struct tenants *tenants, struct tenant_view_plan *plan);
 /* NULL is fine. */
 void tenant_view_forget(struct tenant_view_plan *plan);
 
-/* One tenant's view under the grants that count. `own` is its own domain. The caller holds `change`
- * or is alone with the directory. Fails as tenant_view_plan does, LIMIT with the param "group". */
+/* One tenant's view under the grants that count. `own` is its own domain, `group` its group when
+ * that is not in the directory yet, or NULL. The caller holds `change` or is alone with the
+ * directory. Fails as tenant_view_plan does, LIMIT with the param "group". */
 enum status tenant_view_make(const struct tenants *tenants, const struct tenant *tenant,
-                             const uint8_t own[16], struct tenant_view *out);
+                             const uint8_t own[16], const struct tenant_group_record *group,
+                             struct tenant_view *out);
 void tenant_view_free(struct tenant_view *view);
 
 /* Where its pages go and what it may read. The caller holds `memory`. */

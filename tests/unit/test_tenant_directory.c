@@ -23,7 +23,7 @@ static struct tenant_record *add(struct tenants *tenants, const char *id, struct
     struct tenant tenant = {.weight = 1, .revision = 1};
     snprintf(tenant.id, sizeof tenant.id, "%s", id);
     assert_int_equal(tenant_directory_reserve(tenants), STATUS_OK);
-    struct tenant_record *record = tenant_directory_make(tenants, &tenant, metadata);
+    struct tenant_record *record = tenant_directory_make(tenants, &tenant, NULL, metadata);
     assert_non_null(record);
     tenant_directory_add(tenants, record);
     return record;
@@ -129,7 +129,7 @@ static void test_no_memory(void **state)
     for (int n = 1; n <= 2; n++) {
         int left = n;
         mem_hook_set(kit_fail_at, &left);
-        assert_null(tenant_directory_make(tenants, &tenant, SLICE("{}")));
+        assert_null(tenant_directory_make(tenants, &tenant, NULL, SLICE("{}")));
         mem_hook_set(NULL, NULL);
         assert_int_equal(status_note()->status, STATUS_NO_MEMORY);
     }

@@ -147,6 +147,99 @@ static void test_lists(void **state)
                      STATUS_INVALID);
 }
 
+static void check_counts(struct tenant_kit *kit, const char *names, const uint32_t *wanted)
+{
+    struct tenant_group out;
+    for (int i = 0; names[i] != '\0'; i++) {
+        const char name[2] = {names[i], '\0'};
+        assert_int_equal(tenant_group_get(kit->tenants, slice_of(name), &out), STATUS_OK);
+        assert_int_equal(out.tenants, wanted[i]);
+    }
+}
+
+/* Members are counted as they come and go, and by a start as they are; whichever group goes, the
+ * others are found and stand in their order. */
+static void test_members_come_and_groups_go(void **state)
+{
+    struct tenant_kit *kit = *state;
+    struct tenant_group out[5];
+    struct tenant tenants[6];
+    struct tenant moved;
+    size_t count;
+    bool has_more;
+    for (int i = 0; i < 6; i++) {
+        const char name[2] = {(char)('0' + i), '\0'};
+        const char group[2] = {"aabcde"[i], '\0'};
+        tenants[i] = tenant_in(kit, name, group);
+    }
+    check_counts(kit, "abcde", (uint32_t[]){2, 1, 1, 1, 1});
+    const struct tenant_fields to_b = {.given = TENANT_GROUP, .group = SLICE("b")};
+    const struct tenant_fields suspended = {.given = TENANT_STATE, .state = TENANT_SUSPENDED};
+    const struct tenant_change dry = {.actor = change.actor, .is_dry_run = true};
+    assert_int_equal(tenants_update(kit->tenants, &dry, slice_of(tenants[0].id), &to_b, &moved),
+                     STATUS_OK);
+    assert_int_equal(tenants_archive(kit->tenants, &dry, slice_of(tenants[1].id), &moved),
+                     STATUS_OK);
+    assert_int_equal(
+        tenants_update(kit->tenants, &change, slice_of(tenants[0].id), &suspended, &moved),
+        STATUS_OK);
+    check_counts(kit, "abcde", (uint32_t[]){2, 1, 1, 1, 1});
+    for (int i = 3; i < 6; i++) /* c, d, e stand empty */
+        assert_int_equal(
+            i == 4 ? tenants_archive(kit->tenants, &change, slice_of(tenants[i].id), &moved)
+                   : tenants_update(kit->tenants, &change, slice_of(tenants[i].id), &to_b, &moved),
+            STATUS_OK);
+    for (int turn = 0; turn < 2; turn++) {
+        check_counts(kit, "abcde", (uint32_t[]){2, 3, 0, 0, 0});
+        tenant_kit_stop(kit);
+        tenant_kit_start(kit);
+    }
+    static const char *const gone[] = {"e", "c", "d"}; /* the last, one in the middle, the last */
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(tenant_group_delete(kit->tenants, &change, slice_of(gone[i]), &out[0]),
+                         STATUS_OK);
+    group_make(kit, "d");
+    assert_int_equal(tenant_group_list(kit->tenants, SLICE(""), out, 5, &count, &has_more),
+                     STATUS_OK);
+    assert_int_equal(count, 3);
+    assert_string_equal(out[0].name, "a");
+    assert_string_equal(out[1].name, "b");
+    assert_string_equal(out[2].name, "d");
+    assert_int_equal(out[1].tenants, 3);
+    check_counts(kit, "abd", (uint32_t[]){2, 3, 0});
+    assert_int_equal(tenant_group_get(kit->tenants, SLICE("c"), out), STATUS_NOT_FOUND);
+}
+
+/* Nothing is left over and nothing is half there. */
+static void test_memory_fails_at_each_allocation(void **state)
+{
+    struct tenant_kit *kit = *state;
+    struct tenant_group out;
+    struct tenant moved;
+    struct tenant one = tenant_in(kit, "one", "");
+    int failures = 0;
+    for (int what = 0; what < 3; what++) {
+        enum status status = STATUS_NO_MEMORY;
+        for (int at = 1; status != STATUS_OK; at++) {
+            const struct tenant_fields fields = {.given = TENANT_GROUP,
+                                                 .group = what == 1 ? SLICE("") : SLICE("east")};
+            int left = at;
+            mem_hook_set(kit_fail_at, &left);
+            if (what < 2)
+                status = tenants_update(kit->tenants, &change, slice_of(one.id), &fields, &moved);
+            else
+                status = tenant_group_delete(kit->tenants, &change, SLICE("east"), &out);
+            mem_hook_set(NULL, NULL);
+            failures += status != STATUS_OK;
+            bool is_there = tenants_has_group(kit->tenants, SLICE("east"));
+            assert_int_equal(is_there,
+                             what == 2 ? status != STATUS_OK : what == 1 || status == STATUS_OK);
+        }
+    }
+    assert_true(failures > 6);
+    assert_int_equal(tenant_group_get(kit->tenants, SLICE("east"), &out), STATUS_NOT_FOUND);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -156,6 +249,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_group_with_a_prompt_stays, tenant_kit_setup,
                                         tenant_kit_teardown),
         cmocka_unit_test_setup_teardown(test_lists, tenant_kit_setup, tenant_kit_teardown),
+        cmocka_unit_test_setup_teardown(test_members_come_and_groups_go, tenant_kit_setup,
+                                        tenant_kit_teardown),
+        cmocka_unit_test_setup_teardown(test_memory_fails_at_each_allocation, tenant_kit_setup,
+                                        tenant_kit_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

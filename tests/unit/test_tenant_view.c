@@ -1,6 +1,7 @@
 #include "auth/tenant_view.h"
 
 #include "auth/tenant_directory.h"
+#include "auth/tenant_group.h"
 #include "tests/unit/tenant_kit.h"
 
 static struct tenant make(struct tenant_kit *kit, const char *name, const char *group,
@@ -76,9 +77,11 @@ static void test_own_and_group(void **state)
     struct tenant two = make(kit, "two", "east", TENANT_SHARE_GROUP);
     struct tenant west = make(kit, "west", "west", TENANT_SHARE_GROUP);
     const struct tenant *all[] = {&alone, &private, &one, &two, &west};
+    struct tenant_group east;
     uint8_t east_name[16];
     uint8_t own_name[16];
-    name(kit, "group:", "east", east_name);
+    assert_int_equal(tenant_group_get(kit->tenants, SLICE("east"), &east), STATUS_OK);
+    name(kit, "members:", east.id, east_name);
     for (size_t i = 0; i < 5; i++) {
         struct principal seen = look(kit, all[i]);
         name(kit, "domain:", all[i]->id, own_name);
@@ -105,6 +108,55 @@ static void test_own_and_group(void **state)
     name(kit, "domain:", one.id, own_name);
     assert_memory_equal(look(kit, &one).domain, own_name, 16);
     assert_int_equal(look(kit, &one).visible_count, 1);
+}
+
+/* A group that was removed and made again by its name is another one, with nothing in its cache:
+ * made by hand, by a tenant that comes into it, and by a new one; and after each start the same. */
+static void test_a_name_that_comes_again(void **state)
+{
+    struct tenant_kit *kit = *state;
+    struct tenant_group group;
+    struct tenant out;
+    uint8_t domains[4][16];
+    struct tenant one = make(kit, "one", "east", TENANT_SHARE_GROUP);
+    const struct tenant_fields left = {.given = TENANT_GROUP, .group = SLICE("")};
+    const struct tenant_fields back = {.given = TENANT_GROUP, .group = SLICE("east")};
+    memcpy(domains[0], look(kit, &one).domain, 16);
+    for (int i = 1; i < 4; i++) {
+        assert_int_equal(tenants_update(kit->tenants, &change, slice_of(one.id), &left, &out),
+                         STATUS_OK);
+        assert_int_equal(tenant_group_delete(kit->tenants, &change, SLICE("east"), &group),
+                         STATUS_OK);
+        assert_false(tenants_has_group(kit->tenants, SLICE("east")));
+        if (i == 1)
+            assert_int_equal(tenant_group_create(kit->tenants, &change, SLICE("east"),
+                                                 (struct slice){0}, &group),
+                             STATUS_OK);
+        if (i == 2)
+            make(kit, "two", "east", TENANT_SHARE_GROUP);
+        assert_int_equal(tenants_update(kit->tenants, &change, slice_of(one.id), &back, &out),
+                         STATUS_OK);
+        memcpy(domains[i], look(kit, &one).domain, 16);
+        for (int before = 0; before < i; before++)
+            assert_memory_not_equal(domains[before], domains[i], 16);
+        assert_int_equal(look(kit, &one).visible_group, 1);
+        tenant_kit_stop(kit);
+        tenant_kit_start(kit);
+        assert_memory_equal(look(kit, &one).domain, domains[i], 16);
+        if (i == 2) {
+            struct tenant_fields gone = {.given = TENANT_GROUP};
+            struct tenant two[2];
+            size_t count;
+            bool has_more;
+            assert_int_equal(
+                tenants_list(kit->tenants, slice_of(one.id), two, 2, &count, &has_more), STATUS_OK);
+            assert_int_equal(count, 1);
+            assert_memory_equal(look(kit, &two[0]).domain, domains[i], 16);
+            gone.group = SLICE("");
+            assert_int_equal(
+                tenants_update(kit->tenants, &change, slice_of(two[0].id), &gone, &out), STATUS_OK);
+        }
+    }
 }
 
 static void test_grants(void **state)
@@ -219,6 +271,7 @@ int main(void)
 #define T(name) cmocka_unit_test_setup_teardown(name, tenant_kit_setup, tenant_kit_teardown)
     const struct CMUnitTest tests[] = {
         T(test_own_and_group),
+        T(test_a_name_that_comes_again),
         T(test_grants),
         T(test_as_many_as_a_request_can_name),
         T(test_groups_that_are_there),
