@@ -157,6 +157,16 @@ def test_a_group_shares_inside_itself(server, make):
         assert admin.patch(path, json={"share": "group"}).status_code == 200
     assert ask(server, two, text)[1] == 0
     assert is_found(prompt, ask(server, private, text)[1])
+    # A group of the same name, made when that one is gone, is another: nothing of it is found.
+    with server.admin() as admin:
+        for member in admin.get(f"/admin/v1/groups/{group}").json()["members"]:
+            moved = admin.patch(f"/admin/v1/tenants/{member}", json={"group": ""})
+            assert moved.status_code == 200, moved.text
+        assert admin.delete(f"/admin/v1/groups/{group}").status_code == 200
+        assert admin.patch(f"/admin/v1/tenants/{two_id}", json={"group": group}).status_code == 200
+    late = make(group=group, share="group")[1]
+    assert ask(server, late, text)[1] == 0
+    assert is_found(prompt, ask(server, two, text)[1])
 
 
 def domain_of(server, kind, text):
