@@ -366,8 +366,23 @@ static void band_put_off(struct scheduler_state *state, uint32_t from, uint32_t 
     }
 }
 
-/* The first prompt that is to be computed next: one under way, else one that can come in, when
- * nobody of the band is paused; SCHEDULER_NONE. */
+/* A first prompt that can come in; SCHEDULER_NONE. */
+static uint32_t band_newcomer(const struct scheduler_state *state, enum service_class class,
+                              bool is_over)
+{
+    uint32_t next = scheduler_turn_candidate(state, class, is_over, INFINITY, true);
+    bool comes_in = next != SCHEDULER_NONE && scheduler_turn_has_place(state, next) &&
+                    scheduler_take_room(state, next) >= scheduler_take_missing_whole(state, next);
+    return comes_in ? next : SCHEDULER_NONE;
+}
+
+static uint32_t band_left(const struct scheduler_state *state, uint32_t index)
+{
+    return scheduler_at(state, index)->tokens - scheduler_at(state, index)->computed;
+}
+
+/* The first prompt that is to be computed next: one under way; but when nobody of the band is
+ * paused one that can come in, if it is shorter and its client has had no more. SCHEDULER_NONE. */
 static uint32_t band_first(const struct scheduler_state *state, enum service_class class,
                            bool is_over, uint32_t from, uint32_t to)
 {
@@ -381,12 +396,11 @@ static uint32_t band_first(const struct scheduler_state *state, enum service_cla
             (best == SCHEDULER_NONE || band_had(state, index) < band_had(state, best)))
             best = index;
     }
-    if (best != SCHEDULER_NONE || is_closed)
-        return best;
-    best = scheduler_turn_candidate(state, class, is_over, INFINITY, true);
-    bool comes_in = best != SCHEDULER_NONE && scheduler_turn_has_place(state, best) &&
-                    scheduler_take_room(state, best) >= scheduler_take_missing_whole(state, best);
-    return comes_in ? best : SCHEDULER_NONE;
+    uint32_t next = is_closed ? SCHEDULER_NONE : band_newcomer(state, class, is_over);
+    bool is_before = best == SCHEDULER_NONE ||
+                     (next != SCHEDULER_NONE && band_left(state, next) < band_left(state, best) &&
+                      band_had(state, next) <= band_had(state, best));
+    return is_before ? next : best;
 }
 
 /* A step's time is shared as its places are: beside a client's first prompt nobody who has had as

@@ -1,10 +1,13 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
+#include "config/base/log.h"
 #include "config/base/mem.h"
 #include "config/base/rng.h"
 #include "engine/kv_swap.h"
@@ -418,18 +421,39 @@ static void test_domains_come_back_too(void **state)
 
 /* --- host memory is short --- */
 
+/* Lines that were logged since the file was opened. */
+static uint32_t lines_of(int file)
+{
+    char text[4096];
+    uint32_t lines = 0;
+    ssize_t count = pread(file, text, sizeof text, 0);
+    for (ssize_t i = 0; i < count; i++)
+        lines += text[i] == '\n';
+    return lines;
+}
+
+/* None, or too little of it: whoever is paused is computed again, and that is said once. */
 static void test_too_small(void **state)
 {
     (void)state;
     for (uint32_t host_pages = 0; host_pages <= 2; host_pages += 2) {
+        char path[] = "/tmp/test_kv_swap.XXXXXX";
+        int file = mkstemp(path);
+        assert_int_equal(unlink(path), 0);
+        log_open(file, LOG_WARN, "test");
         open_world(12, host_pages, 4);
         start(0, &view_a, 0, 3 * SYMBOLS);
-        assert_false(world.swap.is_too_small_said);
+        start(1, &view_b, 0, 4 * SYMBOLS);
         assert_false(out(0));
-        assert_true(world.swap.is_too_small_said);
-        assert_int_equal(world.swap.figures.refused, 1);
+        assert_false(out(1));
+        assert_false(out(0));
+        log_open(STDERR_FILENO, LOG_ERROR, "test");
+        assert_int_equal(lines_of(file), 1);
+        assert_int_equal(world.swap.figures.refused, 3);
         end(0);
+        end(1);
         close_world();
+        close(file);
     }
 }
 
