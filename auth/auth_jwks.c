@@ -250,13 +250,17 @@ static enum status key_finish(struct auth_jwks_key *key)
 }
 
 /* `*is_used` false: it was passed over. */
-static enum status key_read(struct reading *reading, const struct auth_jwks *jwks, bool *is_used)
+static enum status key_read(struct reading *reading, struct auth_jwks *jwks, bool *is_used)
 {
     const struct kind *kind;
     *is_used = false;
     TRY(kind_find(reading, &kind));
     if (kind == NULL)
         return STATUS_OK;
+    if (jwks->count == LIMIT_ISSUER_KEYS)
+        FAIL_PARAM(STATUS_OUT_OF_RANGE, "jwks.keys", "An issuer may have %d keys.",
+                   LIMIT_ISSUER_KEYS);
+    reading->key = &jwks->keys[jwks->count];
     struct slice kid = key_text(reading, "kid");
     if (!auth_jwt_guard_is_kid(kid))
         return key_fail(reading, STATUS_INVALID, "kid",
@@ -283,10 +287,6 @@ static enum status read_all(const json_t *list, uint32_t algorithms, struct auth
         snprintf(reading.where, sizeof reading.where, "jwks.keys[%zu]", i);
         if (!json_is_object(reading.object))
             FAIL_PARAM(STATUS_INVALID, reading.where, "%s must be an object.", reading.where);
-        if (jwks->count == LIMIT_ISSUER_KEYS)
-            FAIL_PARAM(STATUS_OUT_OF_RANGE, "jwks.keys", "An issuer may have %d keys.",
-                       LIMIT_ISSUER_KEYS);
-        reading.key = &jwks->keys[jwks->count];
         enum status status = key_read(&reading, jwks, &is_used);
         jwks->count += is_used; /* whatever it holds is freed with the set */
         TRY(status);

@@ -23,6 +23,7 @@ struct scan {
     uint64_t is_object;            /* a bit for each open level, the innermost is the lowest */
     uint32_t depth;
     uint32_t elements;
+    uint32_t elements_most;
     uint32_t member_count;
     enum expect expect;
     struct member members[LIMIT_JSON_MEMBERS];
@@ -412,8 +413,8 @@ static void scan_skip_space(struct scan *scan)
 
 static enum status scan_count(struct scan *scan)
 {
-    if (++scan->elements > LIMIT_JSON_ELEMENTS)
-        FAIL(STATUS_INVALID, "The body has more than %d values.", LIMIT_JSON_ELEMENTS);
+    if (++scan->elements > scan->elements_most)
+        FAIL(STATUS_INVALID, "The body has more than %u values.", scan->elements_most);
     return STATUS_OK;
 }
 
@@ -515,6 +516,12 @@ static enum status scan_step(struct scan *scan)
 
 enum status json_scan(struct slice text, struct json_scan_field *fields, size_t count)
 {
+    return json_scan_most(text, fields, count, LIMIT_JSON_ELEMENTS);
+}
+
+enum status json_scan_most(struct slice text, struct json_scan_field *fields, size_t count,
+                           uint32_t elements_most)
+{
     if (text.length == 0)
         FAIL(STATUS_INVALID, "The body is empty; a JSON object is expected.");
     struct scan scan; /* `members` needs no zeros, and is most of it */
@@ -528,6 +535,7 @@ enum status json_scan(struct slice text, struct json_scan_field *fields, size_t 
     scan.is_object = 0;
     scan.depth = 0;
     scan.elements = 0;
+    scan.elements_most = elements_most;
     scan.member_count = 0;
     for (size_t i = 0; i < count; i++)
         fields[i].value = (struct slice){NULL, 0};

@@ -33,6 +33,9 @@ struct json_scan_field {
 /* INVALID with a text that tells place and kind of the fault, never what stands there. On failure
  * the values mean nothing. */
 enum status json_scan(struct slice text, struct json_scan_field *fields, size_t count);
+/* The same with a limit of values of its own. */
+enum status json_scan_most(struct slice text, struct json_scan_field *fields, size_t count,
+                           uint32_t elements_most);
 
 /* --- values that json_scan has found --- */
 

@@ -26,8 +26,8 @@
 #define LIMIT_RELAYED_BYTES        (32 * 1024 * 1024) /* 4 MiB of text, 7 bytes a token */
 
 /* --- banyan admin --- */
-#define LIMIT_CLI_ANSWER_BYTES (16 * 1024 * 1024) /* four times the config API's longest */
-#define LIMIT_CLI_TABLE_BYTES  (64 * 1024 * 1024) /* 100,000 tenants with the longest names */
+#define LIMIT_HTTPS_ANSWER_BYTES (16 * 1024 * 1024) /* four times the config API's longest */
+#define LIMIT_CLI_TABLE_BYTES    (64 * 1024 * 1024) /* 100,000 tenants with the longest names */
 
 /* --- the door: connections of one face --- */
 #define LIMIT_HANDSHAKE_MS           10000
@@ -128,6 +128,7 @@
 #define LIMIT_IDEMPOTENCY_KEY_BYTES 255
 #define LIMIT_IDEMPOTENCY_S         86400              /* an answer is kept for a day */
 #define LIMIT_ADMIN_IMPORT_BYTES    (16 * 1024 * 1024) /* 30,000 tenants */
+#define LIMIT_ADMIN_IMPORT_ELEMENTS (1024 * 1024)      /* twice what they have; 0.1 GB as a tree */
 #define LIMIT_ADMIN_ANSWER_BYTES    (8 * 1024 * 1024)  /* 100 tenants with all metadata */
 #define LIMIT_ADMIN_CALLS           64  /* that wait for the one thread that makes changes */
 #define LIMIT_ADMIN_FAILURES        10  /* wrong keys of an address at once; then one a second */

@@ -291,3 +291,19 @@ void log_failure(enum log_level level, const char *event)
         LOG_TEXT("file", note->file != NULL ? note->file : ""), LOG_NUMBER("line", note->line)};
     log_event(level, event, fields, sizeof fields / sizeof fields[0]);
 }
+
+bool log_share_take(struct log_share *share, int64_t now_us, uint32_t *unsaid)
+{
+    if (now_us - share->second_us >= 1000000) {
+        share->second_us = now_us;
+        share->lines = 0;
+    }
+    if (share->lines == LOG_SHARE_A_SECOND) {
+        share->unsaid++;
+        return false;
+    }
+    share->lines++;
+    *unsaid = share->unsaid;
+    share->unsaid = 0;
+    return true;
+}

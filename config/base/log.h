@@ -52,6 +52,16 @@ void log_event(enum log_level level, const char *event, const struct log_field *
 /* Logs the thread's error note under `event`, with status, message and place. */
 void log_failure(enum log_level level, const char *event);
 
+/* Lines of one kind that strangers can cause as fast as they like. The caller locks. */
+struct log_share {
+    int64_t second_us; /* when the present second began */
+    uint32_t lines;    /* said in it */
+    uint32_t unsaid;   /* since the last one that was said */
+};
+enum { LOG_SHARE_A_SECOND = 10 };
+/* Whether this line may be said. `*unsaid`: how many were not, since the last one that was. */
+bool log_share_take(struct log_share *share, int64_t now_us, uint32_t *unsaid);
+
 /* A line of the access log, at LOG_INFO. */
 void log_access(const char *event, const struct log_field *fields, size_t count);
 /* False when log_access would do nothing. */

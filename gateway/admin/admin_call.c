@@ -64,3 +64,20 @@ void admin_call_destroy(struct admin_call *call)
     mem_free(call->work);
     mem_free(call);
 }
+
+struct admin_owner admin_call_owner(const struct admin_call *call)
+{
+    if (slice_starts_with(call->path, SLICE("/admin/v1/certificates")) ||
+        slice_starts_with(call->path, SLICE("/admin/v1/admin-keys")))
+        return (struct admin_owner){{0}, call->arguments[0]};
+    ASSERT(call->arguments[0].length > 0); /* the router gives no empty part: never the admins' */
+    return (struct admin_owner){call->arguments[0], call->arguments[1]};
+}
+
+void admin_call_append_time(struct buffer *out, const char *name, int64_t time_s)
+{
+    if (time_s != 0)
+        buffer_printf(out, ",\"%s\":%lld", name, (long long)time_s);
+    else
+        buffer_printf(out, ",\"%s\":null", name);
+}

@@ -105,9 +105,19 @@ struct admin_call {
 struct admin_call *admin_call_create(struct admin *admin, struct http_request *request);
 void admin_call_destroy(struct admin_call *call);
 
+/* Whose key or certificate the path is about: a tenant's or, with "", the admins' own. */
+struct admin_owner {
+    struct slice tenant_id;
+    struct slice id; /* "": all of them, or a new one */
+};
+struct admin_owner admin_call_owner(const struct admin_call *call);
+
 /* Has the call's function run again, behind its `wait`. The loop's thread. */
 void admin_resume(struct admin_call *call);
 
 /* The answer of a call that was waiting (is_waiting): what `status` and its note, or `out`, say.
  * The loop's thread; not from within the function that made it wait. */
 void admin_call_end(struct admin_call *call, enum status status);
+
+/* ,"name":seconds; null for 0. */
+void admin_call_append_time(struct buffer *out, const char *name, int64_t time_s);

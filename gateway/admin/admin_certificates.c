@@ -5,28 +5,7 @@
 #include "gateway/admin/admin_change.h"
 #include "gateway/admin/admin_list.h"
 
-struct place {
-    struct slice tenant_id; /* "": the admins' */
-    struct slice id;
-};
-
-static struct place place_of(const struct admin_call *call)
-{
-    if (slice_starts_with(call->path, SLICE("/admin/v1/certificates")))
-        return (struct place){{0}, call->arguments[0]};
-    ASSERT(call->arguments[0].length > 0); /* the router gives no empty part: never the admins' */
-    return (struct place){call->arguments[0], call->arguments[1]};
-}
-
 /* --- as JSON --- */
-
-static void render_time(struct buffer *out, const char *name, int64_t time_s)
-{
-    if (time_s != 0)
-        buffer_printf(out, ",\"%s\":%lld", name, (long long)time_s);
-    else
-        buffer_printf(out, ",\"%s\":null", name);
-}
 
 /* All members but the closing brace. */
 static void render_members(const struct certificate *row, struct buffer *out)
@@ -49,9 +28,9 @@ static void render_members(const struct certificate *row, struct buffer *out)
     }
     buffer_append_text(out, ",\"scopes\":");
     auth_scopes_append(row->scopes, out);
-    render_time(out, "created_at", row->created_at_s);
-    render_time(out, "expires_at", row->expires_at_s);
-    render_time(out, "revoked_at", row->revoked_at_s);
+    admin_call_append_time(out, "created_at", row->created_at_s);
+    admin_call_append_time(out, "expires_at", row->expires_at_s);
+    admin_call_append_time(out, "revoked_at", row->revoked_at_s);
     buffer_printf(out, ",\"revision\":%lld", (long long)row->revision);
 }
 
@@ -85,10 +64,10 @@ enum { FIELD_LABEL, FIELD_SCOPES, FIELD_EXPIRES, FIELD_MATCH, FIELDS = FIELD_MAT
 
 /* What a certificate is known by stands in the order of enum certificate_match, and only in a new
  * one. */
-static size_t fields_init(struct admin_body_field fields[FIELDS], const struct place *place,
+static size_t fields_init(struct admin_body_field fields[FIELDS], const struct admin_owner *owner,
                           bool is_new)
 {
-    bool is_admin = place->tenant_id.length == 0;
+    bool is_admin = owner->tenant_id.length == 0;
     fields[FIELD_LABEL] = (struct admin_body_field){
         .name = "label", .kind = ADMIN_BODY_TEXT, .most = LIMIT_NAME_BYTES - 1};
     fields[FIELD_SCOPES] = (struct admin_body_field){
@@ -131,7 +110,7 @@ static enum status fields_given(const struct admin_body_field *fields, size_t co
 
 /* --- changes --- */
 
-static enum status change_read(struct admin_call *call, const struct place *place,
+static enum status change_read(struct admin_call *call, const struct admin_owner *owner,
                                struct admin_body_field *fields, size_t count)
 {
     bool is_new = count == FIELDS;
@@ -148,18 +127,18 @@ static enum status change_read(struct admin_call *call, const struct place *plac
     if (is_new) {
         change.answer = answer_make;
         change.context = &answer;
-        return certificate_create(certificates, &change, place->tenant_id, &given, &row);
+        return certificate_create(certificates, &change, owner->tenant_id, &given, &row);
     }
-    TRY(certificate_update(certificates, &change, place->tenant_id, place->id, &given, &row));
+    TRY(certificate_update(certificates, &change, owner->tenant_id, owner->id, &given, &row));
     return answer_make(&answer, &answered);
 }
 
 static enum status change_make(struct admin_call *call, bool is_new)
 {
     struct admin_body_field fields[FIELDS];
-    const struct place place = place_of(call);
-    size_t count = fields_init(fields, &place, is_new);
-    enum status status = change_read(call, &place, fields, count);
+    const struct admin_owner owner = admin_call_owner(call);
+    size_t count = fields_init(fields, &owner, is_new);
+    enum status status = change_read(call, &owner, fields, count);
     admin_body_free(fields, FIELDS);
     return status;
 }
@@ -176,13 +155,13 @@ enum status admin_certificates_update(struct admin_call *call)
 
 enum status admin_certificates_revoke(struct admin_call *call)
 {
-    const struct place place = place_of(call);
+    const struct admin_owner owner = admin_call_owner(call);
     struct certificate row;
     struct tenant_change change;
     struct slice answered;
     TRY(admin_change_begin(call, &change, NULL));
     TRY(admin_body_read(call->body, NULL, 0));
-    TRY(certificate_revoke(auth_certificates(call->admin->auth), &change, place.tenant_id, place.id,
+    TRY(certificate_revoke(auth_certificates(call->admin->auth), &change, owner.tenant_id, owner.id,
                            &row));
     struct answer answer = {call, &change, &row};
     return answer_make(&answer, &answered);
@@ -190,42 +169,28 @@ enum status admin_certificates_revoke(struct admin_call *call)
 
 /* --- looking --- */
 
-struct list_context {
-    struct certificates *certificates;
-    struct slice tenant_id;
-};
-
 static enum status list_page(void *context, const char *after, void *rows, size_t capacity,
                              size_t *count, bool *has_more)
 {
-    const struct list_context *list = context;
-    return certificate_list(list->certificates, list->tenant_id, slice_of(after), rows, capacity,
-                            count, has_more);
-}
-
-static void list_id(const void *row, char out[LIMIT_ID_BYTES])
-{
-    memcpy(out, ((const struct certificate *)row)->id, LIMIT_ID_BYTES);
+    const struct admin_call *call = context;
+    return certificate_list(auth_certificates(call->admin->auth), admin_call_owner(call).tenant_id,
+                            slice_of(after), rows, capacity, count, has_more);
 }
 
 enum status admin_certificates_list(struct admin_call *call)
 {
-    struct admin_query query;
-    const struct place place = place_of(call);
-    struct list_context list = {auth_certificates(call->admin->auth), place.tenant_id};
-    TRY(admin_query_read(call->query, ADMIN_QUERY_LIST, &query));
-    struct admin_list_source source = {sizeof(struct certificate), list_page, list_id, render_row,
-                                       &list};
-    return admin_list_render(&source, &query, &call->out);
+    const struct admin_list_source source = {sizeof(struct certificate), list_page, NULL,
+                                             render_row, call};
+    return admin_list_answer(call->query, &source, &call->out);
 }
 
 enum status admin_certificates_get(struct admin_call *call)
 {
     struct admin_query query;
     struct certificate row;
-    const struct place place = place_of(call);
+    const struct admin_owner owner = admin_call_owner(call);
     TRY(admin_query_read(call->query, 0, &query));
-    TRY(certificate_get(auth_certificates(call->admin->auth), place.tenant_id, place.id, &row));
+    TRY(certificate_get(auth_certificates(call->admin->auth), owner.tenant_id, owner.id, &row));
     if (!admin_change_is_known(call, row.revision))
         render_row(NULL, &row, &call->out);
     return call->out.status;

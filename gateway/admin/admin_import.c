@@ -5,6 +5,7 @@
 
 #include "config/base/clock.h"
 #include "config/base/edit_distance.h"
+#include "config/base/json_scan.h"
 #include "gateway/admin/admin_change.h"
 #include "gateway/admin/admin_export.h"
 #include "gateway/admin/admin_limits.h"
@@ -389,6 +390,7 @@ static enum status import_parse(struct admin_call *call, struct import *import)
     json_error_t error;
     if (call->body.length > LIMIT_ADMIN_IMPORT_BYTES)
         FAIL(STATUS_LIMIT, "The body is longer than %d bytes.", LIMIT_ADMIN_IMPORT_BYTES);
+    TRY(json_scan_most(call->body, NULL, 0, LIMIT_ADMIN_IMPORT_ELEMENTS));
     import->document =
         json_loadb(call->body.bytes, call->body.length, JSON_REJECT_DUPLICATES, &error);
     if (import->document == NULL)

@@ -253,18 +253,11 @@ static enum status list_page(void *context, const char *after, void *rows, size_
     return issuer_list(context, slice_of(after), rows, capacity, count, has_more);
 }
 
-static void list_id(const void *row, char out[LIMIT_ID_BYTES])
-{
-    memcpy(out, ((const struct issuer *)row)->id, LIMIT_ID_BYTES);
-}
-
 enum status admin_issuers_list(struct admin_call *call)
 {
-    struct admin_query query;
-    TRY(admin_query_read(call->query, ADMIN_QUERY_LIST, &query));
-    struct admin_list_source source = {sizeof(struct issuer), list_page, list_id, render_row,
-                                       auth_issuers(call->admin->auth)};
-    return admin_list_render(&source, &query, &call->out);
+    const struct admin_list_source source = {sizeof(struct issuer), list_page, NULL, render_row,
+                                             auth_issuers(call->admin->auth)};
+    return admin_list_answer(call->query, &source, &call->out);
 }
 
 enum status admin_issuers_get(struct admin_call *call)

@@ -4,30 +4,7 @@
 #include "gateway/admin/admin_change.h"
 #include "gateway/admin/admin_list.h"
 
-/* --- which key --- */
-
-struct place {
-    struct slice tenant_id; /* "": the admins' */
-    struct slice key_id;
-};
-
-static struct place place_of(const struct admin_call *call)
-{
-    if (slice_starts_with(call->path, SLICE("/admin/v1/admin-keys")))
-        return (struct place){{0}, call->arguments[0]};
-    ASSERT(call->arguments[0].length > 0); /* the router gives no empty part: never the admins' */
-    return (struct place){call->arguments[0], call->arguments[1]};
-}
-
 /* --- as JSON --- */
-
-static void render_time(struct buffer *out, const char *name, int64_t time_s)
-{
-    if (time_s != 0)
-        buffer_printf(out, ",\"%s\":%lld", name, (long long)time_s);
-    else
-        buffer_printf(out, ",\"%s\":null", name);
-}
 
 static void render_id(struct buffer *out, const char *name, const char *id)
 {
@@ -53,10 +30,10 @@ static void render_members(const struct tenant_key *key, struct buffer *out)
     buffer_append_json_string(out, slice_of(key->redacted));
     buffer_append_text(out, ",\"scopes\":");
     auth_scopes_append(key->scopes, out);
-    render_time(out, "created_at", key->created_at_s);
-    render_time(out, "expires_at", key->expires_at_s);
-    render_time(out, "revoked_at", key->revoked_at_s);
-    render_time(out, "last_used_at", key->last_used_at_s);
+    admin_call_append_time(out, "created_at", key->created_at_s);
+    admin_call_append_time(out, "expires_at", key->expires_at_s);
+    admin_call_append_time(out, "revoked_at", key->revoked_at_s);
+    admin_call_append_time(out, "last_used_at", key->last_used_at_s);
     render_id(out, "rotated_to", key->rotated_to);
     buffer_printf(out, ",\"revision\":%lld", (long long)key->revision);
 }
@@ -95,10 +72,10 @@ static enum status answer_make(void *context, struct slice *out)
 
 enum { FIELD_NAME, FIELD_SCOPES, FIELD_EXPIRES, FIELDS };
 
-static void fields_init(struct admin_body_field fields[FIELDS], const struct place *place,
+static void fields_init(struct admin_body_field fields[FIELDS], const struct admin_owner *owner,
                         bool is_new)
 {
-    bool is_admin = place->tenant_id.length == 0;
+    bool is_admin = owner->tenant_id.length == 0;
     fields[FIELD_NAME] = (struct admin_body_field){
         .name = "name", .kind = ADMIN_BODY_TEXT, .most = LIMIT_NAME_BYTES - 1};
     fields[FIELD_SCOPES] = (struct admin_body_field){
@@ -125,7 +102,7 @@ static struct tenant_key_fields fields_given(const struct admin_body_field field
 
 /* --- changes --- */
 
-static enum status create_read(struct admin_call *call, const struct place *place,
+static enum status create_read(struct admin_call *call, const struct admin_owner *owner,
                                struct admin_body_field fields[FIELDS])
 {
     char value[LIMIT_KEY_BYTES];
@@ -139,7 +116,7 @@ static enum status create_read(struct admin_call *call, const struct place *plac
     change.answer = answer_make;
     change.context = &answer;
     enum status status = tenants_key_create(auth_tenants(call->admin->auth), &change,
-                                            place->tenant_id, &given, &key, value);
+                                            owner->tenant_id, &given, &key, value);
     explicit_bzero(value, sizeof value);
     return status;
 }
@@ -147,14 +124,14 @@ static enum status create_read(struct admin_call *call, const struct place *plac
 enum status admin_keys_create(struct admin_call *call)
 {
     struct admin_body_field fields[FIELDS];
-    const struct place place = place_of(call);
-    fields_init(fields, &place, true);
-    enum status status = create_read(call, &place, fields);
+    const struct admin_owner owner = admin_call_owner(call);
+    fields_init(fields, &owner, true);
+    enum status status = create_read(call, &owner, fields);
     admin_body_free(fields, FIELDS);
     return status;
 }
 
-static enum status update_read(struct admin_call *call, const struct place *place,
+static enum status update_read(struct admin_call *call, const struct admin_owner *owner,
                                struct admin_body_field fields[FIELDS])
 {
     struct tenant_key key;
@@ -163,8 +140,8 @@ static enum status update_read(struct admin_call *call, const struct place *plac
     TRY(admin_change_begin(call, &change, NULL));
     TRY(admin_body_read(call->body, fields, FIELDS));
     struct tenant_key_fields given = fields_given(fields);
-    TRY(tenants_key_update(auth_tenants(call->admin->auth), &change, place->tenant_id,
-                           place->key_id, &given, &key));
+    TRY(tenants_key_update(auth_tenants(call->admin->auth), &change, owner->tenant_id, owner->id,
+                           &given, &key));
     struct answer answer = {call, &change, &key, NULL};
     return answer_make(&answer, &answered);
 }
@@ -172,9 +149,9 @@ static enum status update_read(struct admin_call *call, const struct place *plac
 enum status admin_keys_update(struct admin_call *call)
 {
     struct admin_body_field fields[FIELDS];
-    const struct place place = place_of(call);
-    fields_init(fields, &place, false);
-    enum status status = update_read(call, &place, fields);
+    const struct admin_owner owner = admin_call_owner(call);
+    fields_init(fields, &owner, false);
+    enum status status = update_read(call, &owner, fields);
     admin_body_free(fields, FIELDS);
     return status;
 }
@@ -182,7 +159,7 @@ enum status admin_keys_update(struct admin_call *call)
 static enum status rotate_read(struct admin_call *call, struct admin_body_field *overlap)
 {
     char value[LIMIT_KEY_BYTES];
-    const struct place place = place_of(call);
+    const struct admin_owner owner = admin_call_owner(call);
     struct tenant_key key;
     struct tenant_change change;
     struct tenant_request request;
@@ -192,7 +169,7 @@ static enum status rotate_read(struct admin_call *call, struct admin_body_field 
     change.answer = answer_make;
     change.context = &answer;
     enum status status =
-        tenants_key_rotate(auth_tenants(call->admin->auth), &change, place.tenant_id, place.key_id,
+        tenants_key_rotate(auth_tenants(call->admin->auth), &change, owner.tenant_id, owner.id,
                            overlap->is_given ? overlap->number : -1, &key, value);
     explicit_bzero(value, sizeof value);
     return status;
@@ -209,13 +186,13 @@ enum status admin_keys_rotate(struct admin_call *call)
 
 enum status admin_keys_revoke(struct admin_call *call)
 {
-    const struct place place = place_of(call);
+    const struct admin_owner owner = admin_call_owner(call);
     struct tenant_key key;
     struct tenant_change change;
     struct slice answered;
     TRY(admin_change_begin(call, &change, NULL));
     TRY(admin_body_read(call->body, NULL, 0));
-    TRY(tenants_key_revoke(auth_tenants(call->admin->auth), &change, place.tenant_id, place.key_id,
+    TRY(tenants_key_revoke(auth_tenants(call->admin->auth), &change, owner.tenant_id, owner.id,
                            &key));
     struct answer answer = {call, &change, &key, NULL};
     return answer_make(&answer, &answered);
@@ -223,42 +200,28 @@ enum status admin_keys_revoke(struct admin_call *call)
 
 /* --- looking --- */
 
-struct list_context {
-    struct tenants *tenants;
-    struct slice tenant_id;
-};
-
 static enum status list_page(void *context, const char *after, void *rows, size_t capacity,
                              size_t *count, bool *has_more)
 {
-    const struct list_context *list = context;
-    return tenants_key_list(list->tenants, list->tenant_id, slice_of(after), rows, capacity, count,
-                            has_more);
-}
-
-static void list_id(const void *row, char out[LIMIT_ID_BYTES])
-{
-    memcpy(out, ((const struct tenant_key *)row)->id, LIMIT_ID_BYTES);
+    const struct admin_call *call = context;
+    return tenants_key_list(auth_tenants(call->admin->auth), admin_call_owner(call).tenant_id,
+                            slice_of(after), rows, capacity, count, has_more);
 }
 
 enum status admin_keys_list(struct admin_call *call)
 {
-    struct admin_query query;
-    const struct place place = place_of(call);
-    struct list_context list = {auth_tenants(call->admin->auth), place.tenant_id};
-    TRY(admin_query_read(call->query, ADMIN_QUERY_LIST, &query));
-    struct admin_list_source source = {sizeof(struct tenant_key), list_page, list_id, render_row,
-                                       &list};
-    return admin_list_render(&source, &query, &call->out);
+    const struct admin_list_source source = {sizeof(struct tenant_key), list_page, NULL, render_row,
+                                             call};
+    return admin_list_answer(call->query, &source, &call->out);
 }
 
 enum status admin_keys_get(struct admin_call *call)
 {
     struct admin_query query;
     struct tenant_key key;
-    const struct place place = place_of(call);
+    const struct admin_owner owner = admin_call_owner(call);
     TRY(admin_query_read(call->query, 0, &query));
-    TRY(tenants_key_get(auth_tenants(call->admin->auth), place.tenant_id, place.key_id, &key));
+    TRY(tenants_key_get(auth_tenants(call->admin->auth), owner.tenant_id, owner.id, &key));
     if (!admin_change_is_known(call, key.revision))
         render_row(NULL, &key, &call->out);
     return call->out.status;

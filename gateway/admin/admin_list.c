@@ -28,6 +28,15 @@ static void window_add(struct window *window, size_t row_bytes, const void *row)
     window->count++;
 }
 
+static void row_id(const struct admin_list_source *source, const void *row,
+                   char out[LIMIT_ID_BYTES])
+{
+    if (source->id != NULL)
+        source->id(row, out);
+    else
+        memcpy(out, row, LIMIT_ID_BYTES);
+}
+
 static enum status window_fill(const struct admin_list_source *source, const char *until,
                                struct window *window, char *page)
 {
@@ -38,7 +47,7 @@ static enum status window_fill(const struct admin_list_source *source, const cha
         TRY(source->page(source->context, after, page, ADMIN_QUERY_LIMIT_MAX, &count, &has_more));
         for (size_t i = 0; i < count; i++) {
             const char *row = page + i * source->row_bytes;
-            source->id(row, after);
+            row_id(source, row, after);
             if (strcmp(after, until) == 0)
                 return STATUS_OK;
             window_add(window, source->row_bytes, row);
@@ -61,7 +70,7 @@ static enum status render_rows(const struct admin_list_source *source,
     for (size_t i = 0; i < shown; i++) {
         size_t index = query->is_descending ? window->count - 1 - i : i;
         const void *row = window_row(window, source->row_bytes, index);
-        source->id(row, i == 0 ? first : last);
+        row_id(source, row, i == 0 ? first : last);
         if (i == 0)
             memcpy(last, first, sizeof last);
         else
@@ -101,4 +110,12 @@ enum status admin_list_render(const struct admin_list_source *source,
 out:
     mem_free(window.rows);
     return status;
+}
+
+enum status admin_list_answer(struct slice query, const struct admin_list_source *source,
+                              struct buffer *out)
+{
+    struct admin_query read;
+    TRY(admin_query_read(query, ADMIN_QUERY_LIST, &read));
+    return admin_list_render(source, &read, out);
 }

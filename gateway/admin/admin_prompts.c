@@ -418,18 +418,11 @@ static enum status list_page(void *context, const char *after, void *rows, size_
                               has_more);
 }
 
-static void list_id(const void *row, char out[LIMIT_ID_BYTES])
-{
-    memcpy(out, ((const struct tenant_prompt *)row)->id, LIMIT_ID_BYTES);
-}
-
 enum status admin_prompts_list(struct admin_call *call)
 {
-    struct admin_query query;
-    TRY(admin_query_read(call->query, ADMIN_QUERY_LIST, &query));
-    struct admin_list_source source = {sizeof(struct tenant_prompt), list_page, list_id, render_row,
-                                       call->admin};
-    return admin_list_render(&source, &query, &call->out);
+    const struct admin_list_source source = {sizeof(struct tenant_prompt), list_page, NULL,
+                                             render_row, call->admin};
+    return admin_list_answer(call->query, &source, &call->out);
 }
 
 enum status admin_prompts_get(struct admin_call *call)

@@ -20,7 +20,7 @@ enum {
 };
 
 struct cli_api {
-    struct cli_https *https;
+    struct https_client *https;
     bool is_dry_run;
     bool is_refused;
     char key[LIMIT_KEY_BYTES];
@@ -74,14 +74,14 @@ enum status cli_api_open(struct cli_api **out, const struct cli_api_options *opt
     if (api == NULL)
         FAIL(STATUS_NO_MEMORY, "no memory for a client");
     api->is_dry_run = options->is_dry_run;
-    struct cli_https_options https = {.url = options->url,
-                                      .ca_file = options->ca_file,
-                                      .cert_file = options->cert_file,
-                                      .cert_key_file = options->cert_key_file,
-                                      .timeout_ms = options->timeout_ms};
+    struct https_client_options https = {.url = options->url,
+                                         .ca_file = options->ca_file,
+                                         .cert_file = options->cert_file,
+                                         .cert_key_file = options->cert_key_file,
+                                         .timeout_ms = options->timeout_ms};
     enum status status = options->key_file != NULL ? open_key(api, options) : STATUS_OK;
     if (status == STATUS_OK)
-        status = cli_https_open(&api->https, &https);
+        status = https_client_open(&api->https, &https);
     if (status != STATUS_OK) {
         cli_api_close(api);
         return status;
@@ -94,7 +94,7 @@ void cli_api_close(struct cli_api *api)
 {
     if (api == NULL)
         return;
-    cli_https_close(api->https);
+    https_client_close(api->https);
     explicit_bzero(api->key, sizeof api->key);
     mem_free(api);
 }
@@ -142,7 +142,7 @@ static const char *refuse_hint(int code)
     }
 }
 
-static enum status refuse(struct cli_api *api, const struct cli_https_answer *answer)
+static enum status refuse(struct cli_api *api, const struct https_client_answer *answer)
 {
     api->is_refused = true;
     json_t *root = json_loadb(answer->body.bytes != NULL ? answer->body.bytes : "",
@@ -198,14 +198,15 @@ static bool ask_is_repeatable(const struct cli_api_request *request)
 }
 
 static enum status ask_tries(struct cli_api *api, const struct cli_api_request *request,
-                             const struct cli_https_request *https, struct cli_https_answer *answer)
+                             const struct https_client_request *https,
+                             struct https_client_answer *answer)
 {
     for (int tries = 1;; tries++) {
         buffer_clear(&answer->body);
         answer->retry_after_ms = 0;
         answer->request_id[0] = '\0';
         answer->next_page[0] = '\0';
-        enum status status = cli_https_call(api->https, https, answer);
+        enum status status = https_client_call(api->https, https, answer);
         bool is_busy = status == STATUS_OK && answer->code == 503;
         /* The lost call may still be under way at the server: it says 409 until that has ended. */
         bool is_running = status == STATUS_OK && answer->code == 409 && tries > 1;
@@ -217,7 +218,7 @@ static enum status ask_tries(struct cli_api *api, const struct cli_api_request *
 }
 
 enum status cli_api_ask(struct cli_api *api, const struct cli_api_request *request,
-                        struct cli_https_answer *answer)
+                        struct https_client_answer *answer)
 {
     api->is_refused = false;
     struct buffer headers;
@@ -233,10 +234,10 @@ enum status cli_api_ask(struct cli_api *api, const struct cli_api_request *reque
     if (request->body != NULL && body == NULL)
         status = status_fail(STATUS_NO_MEMORY, __FILE__, __LINE__, NULL, "no memory for a body");
     if (status == STATUS_OK) {
-        struct cli_https_request https = {.method = request->method,
-                                          .path = path.bytes,
-                                          .headers = headers.length > 0 ? headers.bytes : "",
-                                          .body = slice_of(body)};
+        struct https_client_request https = {.method = request->method,
+                                             .path = path.bytes,
+                                             .headers = headers.length > 0 ? headers.bytes : "",
+                                             .body = slice_of(body)};
         status = ask_tries(api, request, &https, answer);
     }
     if (status == STATUS_OK && (answer->code < 200 || answer->code > 299))
@@ -250,7 +251,7 @@ enum status cli_api_ask(struct cli_api *api, const struct cli_api_request *reque
 }
 
 enum status cli_api_ask_object(struct cli_api *api, const struct cli_api_request *request,
-                               struct cli_https_answer *answer, json_t **out)
+                               struct https_client_answer *answer, json_t **out)
 {
     TRY(cli_api_ask(api, request, answer));
     json_t *root = json_loadb(answer->body.bytes != NULL ? answer->body.bytes : "",
@@ -292,9 +293,9 @@ static enum status list_page(struct cli_api *api, const char *path, const char *
                              const char *after, json_t **out)
 {
     struct buffer full;
-    struct cli_https_answer answer;
+    struct https_client_answer answer;
     buffer_init(&full, LIMIT_PATH_BYTES);
-    cli_https_answer_init(&answer);
+    https_client_answer_init(&answer);
     buffer_printf(&full, "%s%climit=%zu&order=%s", path, strchr(path, '?') != NULL ? '&' : '?',
                   rows, order);
     if (after[0] != '\0') {
@@ -306,7 +307,7 @@ static enum status list_page(struct cli_api *api, const char *path, const char *
         struct cli_api_request request = {.method = "GET", .path = full.bytes};
         status = cli_api_ask_object(api, &request, &answer, out);
     }
-    cli_https_answer_deinit(&answer);
+    https_client_answer_deinit(&answer);
     buffer_deinit(&full);
     return status;
 }

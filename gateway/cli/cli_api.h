@@ -3,13 +3,13 @@
  * Owns:     the client, the key's value (wiped at the end).
  * Thread:   one at a time.
  * Cost:     a call is one exchange; up to three when the connection is lost or the server is busy.
- * Not here: bytes and certificates (cli_https), what is asked (cli_tenant, cli_key, cli_look).
+ * Not here: bytes and certificates (https_client), what is asked (cli_tenant, cli_key, cli_look).
  */
 #pragma once
 
 #include <jansson.h>
 
-#include "gateway/cli/cli_https.h"
+#include "gateway/upstream/https_client.h"
 
 struct cli_api;
 
@@ -37,14 +37,14 @@ struct cli_api_request {
 
 /* `answer` receives code and body; the caller inits and deinits it. A code that is not 2xx fails:
  * the note is the server's message and what to do, and cli_api_is_refused is true. Else as
- * cli_https_call. A POST carries an Idempotency-Key of its own, so that trying it again when the
+ * https_client_call. A POST carries an Idempotency-Key of its own, so that trying it again when the
  * connection was lost cannot do it twice; GETs, and changes without a revision, are tried again
  * too: twice is the same as once. */
 enum status cli_api_ask(struct cli_api *api, const struct cli_api_request *request,
-                        struct cli_https_answer *answer);
+                        struct https_client_answer *answer);
 /* The same, and the body as an object: PROTOCOL when it is none. The caller drops the reference. */
 enum status cli_api_ask_object(struct cli_api *api, const struct cli_api_request *request,
-                               struct cli_https_answer *answer, json_t **out);
+                               struct https_client_answer *answer, json_t **out);
 /* Up to `most` rows of a list, page after page: one list object; its has_more tells of others. The
  * path may have a query. */
 enum status cli_api_list(struct cli_api *api, const char *path, const char *order, size_t most,

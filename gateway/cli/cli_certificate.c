@@ -1,11 +1,11 @@
 #include "gateway/cli/cli_certificate.h"
 
 #include "config/base/clock.h"
-#include "gateway/cli/cli_print.h"
+#include "gateway/cli/cli_resource.h"
 #include "gateway/cli/cli_tenant.h"
 #include "gateway/cli/cli_value.h"
 
-enum { ROWS_DEFAULT = 1000, ROWS_MAX = LIMIT_CERTIFICATES };
+enum { ROWS_SHOWN = 1000, ROWS_MAX = LIMIT_CERTIFICATES };
 
 static const struct cli_print_column columns[] = {
     {"ID", "id", CLI_PRINT_TEXT, true},
@@ -38,42 +38,20 @@ static enum status path_append(struct cli_call *call, struct buffer *path)
 
 enum status cli_certificate_list(struct cli_call *call)
 {
-    int64_t rows = ROWS_DEFAULT;
-    struct buffer path;
-    json_t *list = NULL;
-    if (call->values[CLI_FLAG_LIMIT] != NULL)
-        TRY(cli_value_number("--limit", call->values[CLI_FLAG_LIMIT], 1, ROWS_MAX, &rows));
-    buffer_init(&path, LIMIT_PATH_BYTES);
-    enum status status = path_append(call, &path);
-    if (status == STATUS_OK)
-        status = cli_api_list(call->api, path.bytes, "asc", (size_t)rows, &list);
-    if (status == STATUS_OK)
-        status = cli_print_list(call, list, columns, COLUMNS);
-    json_decref(list);
-    buffer_deinit(&path);
-    return status;
+    return cli_resource_rows(call, path_append, ROWS_SHOWN, ROWS_MAX, columns, COLUMNS);
 }
 
 static enum status certificate_ask(struct cli_call *call, const char *method, const json_t *body)
 {
     struct buffer path;
-    struct cli_https_answer answer;
-    json_t *row = NULL;
     buffer_init(&path, LIMIT_PATH_BYTES);
-    cli_https_answer_init(&answer);
     enum status status = path_append(call, &path);
+    const struct cli_api_request request = {.method = method,
+                                            .path = path.bytes,
+                                            .body = body,
+                                            .revision = call->values[CLI_FLAG_IF_REVISION]};
     if (status == STATUS_OK)
-        status = cli_api_ask_object(
-            call->api,
-            &(struct cli_api_request){.method = method,
-                                      .path = path.bytes,
-                                      .body = body,
-                                      .revision = call->values[CLI_FLAG_IF_REVISION]},
-            &answer, &row);
-    if (status == STATUS_OK)
-        status = cli_print_object(call, buffer_slice(&answer.body), row, columns, COLUMNS);
-    json_decref(row);
-    cli_https_answer_deinit(&answer);
+        status = cli_resource_send(call, &request, columns, COLUMNS);
     buffer_deinit(&path);
     return status;
 }

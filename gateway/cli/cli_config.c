@@ -12,9 +12,9 @@ static const char PATH[] = "/admin/v1/config";
 static enum status ask(struct cli_call *call, const struct cli_api_request *request,
                        enum status (*print)(const struct cli_call *call, const json_t *answer))
 {
-    struct cli_https_answer answer;
+    struct https_client_answer answer;
     json_t *object = NULL;
-    cli_https_answer_init(&answer);
+    https_client_answer_init(&answer);
     enum status status = cli_api_ask_object(call->api, request, &answer, &object);
     if (status == STATUS_OK && cli_print_is_json(call))
         status = cli_print_raw(call, buffer_slice(&answer.body));
@@ -23,7 +23,7 @@ static enum status ask(struct cli_call *call, const struct cli_api_request *requ
     if (status == STATUS_OK && json_is_false(json_object_get(object, "valid")))
         status = status_fail(STATUS_INVALID, __FILE__, __LINE__, NULL, "the options are wrong");
     json_decref(object);
-    cli_https_answer_deinit(&answer);
+    https_client_answer_deinit(&answer);
     return status;
 }
 
@@ -154,8 +154,8 @@ enum status cli_config_export(struct cli_call *call)
 {
     const char *path = call->values[CLI_FLAG_OUT];
     struct cli_api_request request = {.method = "GET", .path = "/admin/v1/config/export"};
-    struct cli_https_answer answer;
-    cli_https_answer_init(&answer);
+    struct https_client_answer answer;
+    https_client_answer_init(&answer);
     enum status status = cli_api_ask(call->api, &request, &answer);
     struct slice text = buffer_slice(&answer.body);
     if (text.length > 0 && text.bytes[text.length - 1] == '\n')
@@ -163,7 +163,7 @@ enum status cli_config_export(struct cli_call *call)
     if (status == STATUS_OK)
         status = path != NULL ? export_write(path, buffer_slice(&answer.body))
                               : cli_print_raw(call, text);
-    cli_https_answer_deinit(&answer);
+    https_client_answer_deinit(&answer);
     return status;
 }
 

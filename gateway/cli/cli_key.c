@@ -1,12 +1,12 @@
 #include "gateway/cli/cli_key.h"
 
 #include "config/base/clock.h"
-#include "gateway/cli/cli_print.h"
+#include "gateway/cli/cli_resource.h"
 #include "gateway/cli/cli_tenant.h"
 #include "gateway/cli/cli_text.h"
 #include "gateway/cli/cli_value.h"
 
-enum { ROWS_DEFAULT = 1000, ROWS_MAX = LIMIT_KEYS, LINE_BYTES_MAX = 1024 };
+enum { ROWS_SHOWN = 1000, ROWS_MAX = LIMIT_KEYS, LINE_BYTES_MAX = 1024 };
 
 static const struct cli_print_column columns[] = {
     {"ID", "id", CLI_PRINT_TEXT, true},
@@ -21,7 +21,7 @@ static const struct cli_print_column columns[] = {
 enum { COLUMNS = sizeof columns / sizeof columns[0] };
 
 /* The collection that the command works on; with the argument the key in it. */
-static enum status key_path(struct cli_call *call, const char *verb, struct buffer *path)
+static enum status path_append(struct cli_call *call, struct buffer *path)
 {
     if (strcmp(call->command->resource, "admin-key") == 0) {
         buffer_append_text(path, "/admin/v1/admin-keys");
@@ -35,26 +35,12 @@ static enum status key_path(struct cli_call *call, const char *verb, struct buff
         buffer_append_char(path, '/');
         cli_api_append_segment(path, slice_of(call->argument));
     }
-    buffer_append_text(path, verb);
     return path->status;
 }
 
 enum status cli_key_list(struct cli_call *call)
 {
-    int64_t rows = ROWS_DEFAULT;
-    struct buffer path;
-    json_t *list = NULL;
-    if (call->values[CLI_FLAG_LIMIT] != NULL)
-        TRY(cli_value_number("--limit", call->values[CLI_FLAG_LIMIT], 1, ROWS_MAX, &rows));
-    buffer_init(&path, LIMIT_PATH_BYTES);
-    enum status status = key_path(call, "", &path);
-    if (status == STATUS_OK)
-        status = cli_api_list(call->api, path.bytes, "asc", (size_t)rows, &list);
-    if (status == STATUS_OK)
-        status = cli_print_list(call, list, columns, COLUMNS);
-    json_decref(list);
-    buffer_deinit(&path);
-    return status;
+    return cli_resource_rows(call, path_append, ROWS_SHOWN, ROWS_MAX, columns, COLUMNS);
 }
 
 /* The value alone on standard output, so that a shell can take it; the rest beside it. */
@@ -95,11 +81,14 @@ static enum status key_ask(struct cli_call *call, const char *method, const char
                            const json_t *body)
 {
     struct buffer path;
-    struct cli_https_answer answer;
+    struct https_client_answer answer;
     json_t *key = NULL;
     buffer_init(&path, LIMIT_PATH_BYTES);
-    cli_https_answer_init(&answer);
-    enum status status = key_path(call, verb, &path);
+    https_client_answer_init(&answer);
+    enum status status = path_append(call, &path);
+    buffer_append_text(&path, verb);
+    if (status == STATUS_OK)
+        status = path.status;
     if (status == STATUS_OK) {
         struct cli_api_request request = {.method = method,
                                           .path = path.bytes,
@@ -110,7 +99,7 @@ static enum status key_ask(struct cli_call *call, const char *method, const char
     if (status == STATUS_OK)
         status = print_key(call, buffer_slice(&answer.body), key);
     json_decref(key);
-    cli_https_answer_deinit(&answer);
+    https_client_answer_deinit(&answer);
     buffer_deinit(&path);
     return status;
 }

@@ -8,8 +8,6 @@
 #include "gateway/cli/cli_tenant.h"
 #include "gateway/cli/cli_value.h"
 
-static const char PATH[] = "/admin/v1/plans";
-
 #define QUOTA_LIMIT(name, member, window, most) {member, member, CLI_PRINT_TEXT, true},
 #define LIMIT_COLUMNS                                                                              \
     {"cached_input_percent", "cached_input_percent", CLI_PRINT_TEXT, true},                        \
@@ -47,19 +45,13 @@ enum {
     COLUMNS_LIST = 4,
 };
 
-static enum status ask(struct cli_call *call, const struct cli_api_request *request,
-                       const struct cli_print_column *columns, size_t count)
-{
-    struct cli_https_answer answer;
-    json_t *object = NULL;
-    cli_https_answer_init(&answer);
-    enum status status = cli_api_ask_object(call->api, request, &answer, &object);
-    if (status == STATUS_OK)
-        status = cli_print_object(call, buffer_slice(&answer.body), object, columns, count);
-    json_decref(object);
-    cli_https_answer_deinit(&answer);
-    return status;
-}
+static const struct cli_resource plan = {.path = "/admin/v1/plans",
+                                         .word = "plan",
+                                         .id_prefix = "pln_",
+                                         .most = LIMIT_PLANS,
+                                         .columns = plan_columns,
+                                         .column_count = COLUMNS_PLAN,
+                                         .list_columns = COLUMNS_LIST};
 
 /* --- what --limits says --- */
 
@@ -146,71 +138,24 @@ static enum status limits_add(const struct cli_call *call, json_t *body)
 
 /* --- plans --- */
 
-static const char *plan_find(const json_t *list, const char *name)
-{
-    const json_t *rows = json_object_get(list, "data");
-    for (size_t i = 0; i < json_array_size(rows); i++) {
-        const json_t *row = json_array_get(rows, i);
-        const char *its = json_string_value(json_object_get(row, "name"));
-        if (its != NULL && strcmp(its, name) == 0)
-            return json_string_value(json_object_get(row, "id"));
-    }
-    return NULL;
-}
-
 enum status cli_limits_plan_id(struct cli_call *call, const char *id_or_name, json_t **out)
 {
-    json_t *list = NULL;
-    const char *id = id_or_name;
-    *out = NULL;
-    if (strncmp(id, "pln_", 4) != 0) {
-        TRY(cli_api_list(call->api, PATH, "asc", LIMIT_PLANS, &list));
-        id = plan_find(list, id_or_name);
-    }
-    if (id != NULL)
-        *out = json_string(id);
-    json_decref(list);
-    if (*out == NULL)
-        FAIL(STATUS_NOT_FOUND, "there is no plan of the name '%.128s': banyan admin plan list",
-             id_or_name);
-    return STATUS_OK;
-}
-
-static enum status plan_ask(struct cli_call *call, const char *method, const json_t *body)
-{
-    json_t *id = NULL;
-    struct buffer path;
-    TRY(cli_limits_plan_id(call, call->argument, &id));
-    buffer_init(&path, LIMIT_PATH_BYTES);
-    buffer_append_text(&path, PATH);
-    buffer_append_char(&path, '/');
-    cli_api_append_segment(&path, slice_of(json_string_value(id)));
-    enum status status = path.status;
-    if (status == STATUS_OK)
-        status = ask(call,
-                     &(struct cli_api_request){.method = method,
-                                               .path = path.bytes,
-                                               .body = body,
-                                               .revision = call->values[CLI_FLAG_IF_REVISION]},
-                     plan_columns, COLUMNS_PLAN);
-    buffer_deinit(&path);
-    json_decref(id);
-    return status;
+    return cli_resource_id(call, &plan, id_or_name, out);
 }
 
 enum status cli_limits_plan_list(struct cli_call *call)
 {
-    return cli_resource_rows(call, PATH, LIMIT_PLANS, LIMIT_PLANS, plan_columns, COLUMNS_LIST);
+    return cli_resource_list(call, &plan);
 }
 
 enum status cli_limits_plan_show(struct cli_call *call)
 {
-    return plan_ask(call, "GET", NULL);
+    return cli_resource_ask(call, &plan, "GET", call->argument, NULL);
 }
 
 enum status cli_limits_plan_delete(struct cli_call *call)
 {
-    return plan_ask(call, "DELETE", NULL);
+    return cli_resource_ask(call, &plan, "DELETE", call->argument, NULL);
 }
 
 static enum status plan_send(struct cli_call *call, const char *name, bool is_new)
@@ -222,10 +167,8 @@ static enum status plan_send(struct cli_call *call, const char *name, bool is_ne
     TRY_OUT(limits_add(call, body));
     if (json_object_size(body) == 0)
         FAIL_OUT(STATUS_INVALID, "say what to change: --name or --limits");
-    status =
-        is_new ? ask(call, &(struct cli_api_request){.method = "POST", .path = PATH, .body = body},
-                     plan_columns, COLUMNS_PLAN)
-               : plan_ask(call, "PATCH", body);
+    status = is_new ? cli_resource_ask(call, &plan, "POST", NULL, body)
+                    : cli_resource_ask(call, &plan, "PATCH", call->argument, body);
 out:
     json_decref(body);
     return status;
@@ -267,8 +210,9 @@ enum status cli_limits_show(struct cli_call *call)
     buffer_init(&path, LIMIT_PATH_BYTES);
     enum status status = limits_path(call, &path);
     if (status == STATUS_OK)
-        status = ask(call, &(struct cli_api_request){.method = "GET", .path = path.bytes},
-                     limits_columns(call), COLUMNS_LIMITS);
+        status =
+            cli_resource_send(call, &(struct cli_api_request){.method = "GET", .path = path.bytes},
+                              limits_columns(call), COLUMNS_LIMITS);
     buffer_deinit(&path);
     return status;
 }
@@ -287,7 +231,7 @@ static json_t *set_members(const json_t *limits)
 static enum status set_send(struct cli_call *call, const char *path, const json_t *limits)
 {
     char revision[24];
-    const char *plan = call->values[CLI_FLAG_PLAN];
+    const char *name = call->values[CLI_FLAG_PLAN];
     const char *wanted = call->values[CLI_FLAG_IF_REVISION];
     json_int_t read = json_integer_value(json_object_get(limits, "revision"));
     json_t *body = set_members(limits);
@@ -295,13 +239,13 @@ static enum status set_send(struct cli_call *call, const char *path, const json_
     enum status status = STATUS_OK;
     snprintf(revision, sizeof revision, "%lld", (long long)read);
     TRY_OUT(limits_add(call, body));
-    if (plan != NULL && plan[0] != '\0')
-        TRY_OUT(cli_limits_plan_id(call, plan, &id));
-    if (plan != NULL)
+    if (name != NULL && name[0] != '\0')
+        TRY_OUT(cli_limits_plan_id(call, name, &id));
+    if (name != NULL)
         json_object_set_new(body, "plan", id != NULL ? json_incref(id) : json_null());
     struct cli_api_request request = {.method = "PUT", .path = path, .body = body};
     request.revision = wanted != NULL ? wanted : read > 0 ? revision : NULL;
-    status = ask(call, &request, limits_columns(call), COLUMNS_LIMITS);
+    status = cli_resource_send(call, &request, limits_columns(call), COLUMNS_LIMITS);
 out:
     json_decref(id);
     json_decref(body);
@@ -310,7 +254,7 @@ out:
 
 enum status cli_limits_set(struct cli_call *call)
 {
-    struct cli_https_answer answer;
+    struct https_client_answer answer;
     json_t *limits = NULL;
     struct buffer path;
     if (call->values[CLI_FLAG_LIMITS] == NULL && call->values[CLI_FLAG_PLAN] == NULL &&
@@ -320,7 +264,7 @@ enum status cli_limits_set(struct cli_call *call)
         (call->values[CLI_FLAG_PLAN] != NULL || class_is_given(call)))
         FAIL(STATUS_INVALID, "a key has limits only: plan, class and weight are its tenant's");
     buffer_init(&path, LIMIT_PATH_BYTES);
-    cli_https_answer_init(&answer);
+    https_client_answer_init(&answer);
     enum status status = limits_path(call, &path);
     if (status == STATUS_OK)
         status = cli_api_ask_object(call->api,
@@ -329,7 +273,7 @@ enum status cli_limits_set(struct cli_call *call)
     if (status == STATUS_OK)
         status = set_send(call, path.bytes, limits);
     json_decref(limits);
-    cli_https_answer_deinit(&answer);
+    https_client_answer_deinit(&answer);
     buffer_deinit(&path);
     return status;
 }

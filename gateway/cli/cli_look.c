@@ -74,10 +74,10 @@ enum status cli_look_audit(struct cli_call *call)
 enum status cli_look_metrics(struct cli_call *call)
 {
     struct cli_api_request request = {.method = "GET", .path = "/metrics"};
-    struct cli_https_answer answer;
+    struct https_client_answer answer;
     struct buffer text;
-    cli_https_answer_init(&answer);
-    buffer_init(&text, 4 * (size_t)LIMIT_CLI_ANSWER_BYTES);
+    https_client_answer_init(&answer);
+    buffer_init(&text, 4 * (size_t)LIMIT_HTTPS_ANSWER_BYTES);
     enum status status = cli_api_ask(call->api, &request, &answer);
     const char *at = answer.body.bytes;
     while (status == STATUS_OK && at != NULL && *at != '\0') {
@@ -90,6 +90,6 @@ enum status cli_look_metrics(struct cli_call *call)
     if (status == STATUS_OK)
         status = cli_print_raw(call, buffer_slice(&text));
     buffer_deinit(&text);
-    cli_https_answer_deinit(&answer);
+    https_client_answer_deinit(&answer);
     return status;
 }

@@ -5,8 +5,6 @@
 #include "gateway/cli/cli_resource.h"
 #include "gateway/cli/cli_value.h"
 
-static const char PATH[] = "/admin/v1/prices";
-
 static const struct cli_print_column columns[] = {
     {"ID", "id", CLI_PRINT_TEXT, true},
     {"FROM", "effective_at", CLI_PRINT_TIME, true},
@@ -20,45 +18,27 @@ static const struct cli_print_column columns[] = {
 };
 enum { COLUMNS = sizeof columns / sizeof columns[0] };
 
-static enum status ask(struct cli_call *call, const struct cli_api_request *request)
-{
-    struct cli_https_answer answer;
-    json_t *object = NULL;
-    cli_https_answer_init(&answer);
-    enum status status = cli_api_ask_object(call->api, request, &answer, &object);
-    if (status == STATUS_OK)
-        status = cli_print_object(call, buffer_slice(&answer.body), object, columns, COLUMNS);
-    json_decref(object);
-    cli_https_answer_deinit(&answer);
-    return status;
-}
-
-static enum status ask_one(struct cli_call *call, const char *method)
-{
-    struct buffer path;
-    buffer_init(&path, LIMIT_PATH_BYTES);
-    buffer_printf(&path, "%s/", PATH);
-    cli_api_append_segment(&path, slice_of(call->argument));
-    enum status status = path.status;
-    if (status == STATUS_OK)
-        status = ask(call, &(struct cli_api_request){.method = method, .path = path.bytes});
-    buffer_deinit(&path);
-    return status;
-}
+static const struct cli_resource price = {.path = "/admin/v1/prices",
+                                          .word = "price",
+                                          .id_prefix = "",
+                                          .most = LIMIT_PRICES,
+                                          .columns = columns,
+                                          .column_count = COLUMNS,
+                                          .list_columns = COLUMNS};
 
 enum status cli_price_list(struct cli_call *call)
 {
-    return cli_resource_rows(call, PATH, LIMIT_PRICES, LIMIT_PRICES, columns, COLUMNS);
+    return cli_resource_list(call, &price);
 }
 
 enum status cli_price_show(struct cli_call *call)
 {
-    return ask_one(call, "GET");
+    return cli_resource_ask(call, &price, "GET", call->argument, NULL);
 }
 
 enum status cli_price_delete(struct cli_call *call)
 {
-    return ask_one(call, "DELETE");
+    return cli_resource_ask(call, &price, "DELETE", call->argument, NULL);
 }
 
 static enum status body_text(const char *member, const char *flag, const char *text, json_t *body)
@@ -109,7 +89,7 @@ enum status cli_price_create(struct cli_call *call)
     json_t *body = json_object();
     enum status status = body_make(call, body);
     if (status == STATUS_OK)
-        status = ask(call, &(struct cli_api_request){.method = "POST", .path = PATH, .body = body});
+        status = cli_resource_ask(call, &price, "POST", NULL, body);
     json_decref(body);
     return status;
 }

@@ -9,10 +9,6 @@
 #include "gateway/cli/cli_tenant.h"
 #include "gateway/cli/cli_value.h"
 
-enum { ROWS_DEFAULT = 1000 };
-
-static const char PATH[] = "/admin/v1/shared-prompts";
-
 static const struct cli_print_column columns[] = {
     {"ID", "id", CLI_PRINT_TEXT, true},
     {"NAME", "name", CLI_PRINT_TEXT, false},
@@ -30,83 +26,27 @@ static const struct cli_print_column columns[] = {
 };
 enum { COLUMNS_LIST = 8, COLUMNS = sizeof columns / sizeof columns[0] };
 
+static const struct cli_resource prompt = {.path = "/admin/v1/shared-prompts",
+                                           .word = "prompt",
+                                           .id_prefix = "spr_",
+                                           .most = LIMIT_PROMPTS,
+                                           .columns = columns,
+                                           .column_count = COLUMNS,
+                                           .list_columns = COLUMNS_LIST};
+
 enum status cli_prompt_list(struct cli_call *call)
 {
-    return cli_resource_rows(call, PATH, ROWS_DEFAULT, ROWS_DEFAULT, columns, COLUMNS_LIST);
-}
-
-/* --- one prompt, by id or name --- */
-
-static const char *path_find(const json_t *list, const char *name)
-{
-    const json_t *rows = json_object_get(list, "data");
-    for (size_t i = 0; i < json_array_size(rows); i++) {
-        const json_t *row = json_array_get(rows, i);
-        const char *its = json_string_value(json_object_get(row, "name"));
-        if (its != NULL && strcmp(its, name) == 0)
-            return json_string_value(json_object_get(row, "id"));
-    }
-    return NULL;
-}
-
-static enum status path_append(struct cli_call *call, struct buffer *path)
-{
-    json_t *list = NULL;
-    const char *id = call->argument;
-    enum status status = STATUS_OK;
-    if (strncmp(id, "spr_", 4) != 0) {
-        TRY(cli_api_list(call->api, PATH, "asc", LIMIT_PROMPTS, &list));
-        id = path_find(list, call->argument);
-    }
-    if (id == NULL)
-        FAIL_OUT(STATUS_NOT_FOUND,
-                 "there is no published prompt of the name '%.128s': banyan admin prompt list",
-                 call->argument);
-    buffer_append_text(path, PATH);
-    buffer_append_char(path, '/');
-    cli_api_append_segment(path, slice_of(id));
-    status = path->status;
-out:
-    json_decref(list);
-    return status;
-}
-
-static enum status prompt_ask(struct cli_call *call, const struct cli_api_request *request)
-{
-    struct cli_https_answer answer;
-    json_t *prompt = NULL;
-    cli_https_answer_init(&answer);
-    enum status status = cli_api_ask_object(call->api, request, &answer, &prompt);
-    if (status == STATUS_OK)
-        status = cli_print_object(call, buffer_slice(&answer.body), prompt, columns, COLUMNS);
-    json_decref(prompt);
-    cli_https_answer_deinit(&answer);
-    return status;
-}
-
-static enum status prompt_ask_one(struct cli_call *call, const char *method, const json_t *body)
-{
-    struct buffer path;
-    buffer_init(&path, LIMIT_PATH_BYTES);
-    enum status status = path_append(call, &path);
-    if (status == STATUS_OK)
-        status = prompt_ask(
-            call, &(struct cli_api_request){.method = method,
-                                            .path = path.bytes,
-                                            .body = body,
-                                            .revision = call->values[CLI_FLAG_IF_REVISION]});
-    buffer_deinit(&path);
-    return status;
+    return cli_resource_list(call, &prompt);
 }
 
 enum status cli_prompt_show(struct cli_call *call)
 {
-    return prompt_ask_one(call, "GET", NULL);
+    return cli_resource_ask(call, &prompt, "GET", call->argument, NULL);
 }
 
 enum status cli_prompt_delete(struct cli_call *call)
 {
-    return prompt_ask_one(call, "DELETE", NULL);
+    return cli_resource_ask(call, &prompt, "DELETE", call->argument, NULL);
 }
 
 /* --- what flags say --- */
@@ -229,8 +169,7 @@ enum status cli_prompt_create(struct cli_call *call)
                          : body_add_messages(body, messages, &bytes));
     TRY_OUT(body_add_until(call, body));
     TRY_OUT(body_add_names(call, body));
-    status =
-        prompt_ask(call, &(struct cli_api_request){.method = "POST", .path = PATH, .body = body});
+    status = cli_resource_ask(call, &prompt, "POST", NULL, body);
 out:
     buffer_deinit(&bytes);
     json_decref(body);
@@ -247,7 +186,7 @@ enum status cli_prompt_change(struct cli_call *call)
     TRY_OUT(body_add_until(call, body));
     if (json_object_size(body) == 0)
         FAIL_OUT(STATUS_INVALID, "say what to change: --name or --until");
-    status = prompt_ask_one(call, "PATCH", body);
+    status = cli_resource_ask(call, &prompt, "PATCH", call->argument, body);
 out:
     json_decref(body);
     return status;
@@ -263,8 +202,8 @@ static void grants_remove(json_t *list, const json_t *name)
     }
 }
 
-/* What `prompt` has under `member`, with the names of the flag or without them, into `body`. */
-static enum status grants_edit(struct cli_call *call, const json_t *prompt, bool are_tenants,
+/* What `granted` has under `member`, with the names of the flag or without them, into `body`. */
+static enum status grants_edit(struct cli_call *call, const json_t *granted, bool are_tenants,
                                bool is_grant, json_t *body)
 {
     const char *member = are_tenants ? "tenants" : "groups";
@@ -272,7 +211,7 @@ static enum status grants_edit(struct cli_call *call, const json_t *prompt, bool
     TRY(names_read(call, are_tenants, &names));
     if (names == NULL)
         return STATUS_OK;
-    json_t *list = json_copy(json_object_get(prompt, member));
+    json_t *list = json_copy(json_object_get(granted, member));
     if (list == NULL)
         list = json_array();
     for (size_t i = 0; i < json_array_size(names); i++) {
@@ -286,7 +225,7 @@ static enum status grants_edit(struct cli_call *call, const json_t *prompt, bool
 }
 
 /* With the revision that was read, so that two people who grant at once do not undo each other. */
-static enum status grants_send(struct cli_call *call, const char *path, const json_t *prompt,
+static enum status grants_send(struct cli_call *call, const char *path, const json_t *granted,
                                bool is_grant)
 {
     char revision[24];
@@ -294,14 +233,16 @@ static enum status grants_send(struct cli_call *call, const char *path, const js
     json_t *body = json_object();
     enum status status = STATUS_OK;
     snprintf(revision, sizeof revision, "%lld",
-             (long long)json_integer_value(json_object_get(prompt, "revision")));
-    TRY_OUT(grants_edit(call, prompt, true, is_grant, body));
-    TRY_OUT(grants_edit(call, prompt, false, is_grant, body));
+             (long long)json_integer_value(json_object_get(granted, "revision")));
+    TRY_OUT(grants_edit(call, granted, true, is_grant, body));
+    TRY_OUT(grants_edit(call, granted, false, is_grant, body));
     status =
-        prompt_ask(call, &(struct cli_api_request){.method = "PATCH",
-                                                   .path = path,
-                                                   .body = body,
-                                                   .revision = wanted != NULL ? wanted : revision});
+        cli_resource_send(call,
+                          &(struct cli_api_request){.method = "PATCH",
+                                                    .path = path,
+                                                    .body = body,
+                                                    .revision = wanted != NULL ? wanted : revision},
+                          columns, COLUMNS);
 out:
     json_decref(body);
     return status;
@@ -309,22 +250,22 @@ out:
 
 static enum status grants_change(struct cli_call *call, bool is_grant)
 {
-    struct cli_https_answer answer;
-    json_t *prompt = NULL;
+    struct https_client_answer answer;
+    json_t *granted = NULL;
     struct buffer path;
     if (call->values[CLI_FLAG_TENANTS] == NULL && call->values[CLI_FLAG_GROUPS] == NULL)
         FAIL(STATUS_INVALID, "say who: --tenants or --groups");
     buffer_init(&path, LIMIT_PATH_BYTES);
-    cli_https_answer_init(&answer);
-    enum status status = path_append(call, &path);
+    https_client_answer_init(&answer);
+    enum status status = cli_resource_append_path(call, &prompt, call->argument, &path);
     if (status == STATUS_OK)
         status = cli_api_ask_object(call->api,
                                     &(struct cli_api_request){.method = "GET", .path = path.bytes},
-                                    &answer, &prompt);
+                                    &answer, &granted);
     if (status == STATUS_OK)
-        status = grants_send(call, path.bytes, prompt, is_grant);
-    json_decref(prompt);
-    cli_https_answer_deinit(&answer);
+        status = grants_send(call, path.bytes, granted, is_grant);
+    json_decref(granted);
+    https_client_answer_deinit(&answer);
     buffer_deinit(&path);
     return status;
 }

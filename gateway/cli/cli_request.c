@@ -3,9 +3,7 @@
 #include "gateway/cli/cli_resource.h"
 
 /* A page by default: the rows are those of one moment then. */
-enum { ROWS_DEFAULT = 100, ROWS_MAX = 100000 };
-
-static const char PATH[] = "/admin/v1/requests";
+enum { ROWS_SHOWN = 100, ROWS_MAX = 100000 };
 
 static const struct cli_print_column columns[] = {
     {"ID", "id", CLI_PRINT_TEXT, true},
@@ -21,30 +19,21 @@ static const struct cli_print_column columns[] = {
 };
 enum { COLUMNS = sizeof columns / sizeof columns[0] };
 
+static const struct cli_resource request = {.path = "/admin/v1/requests",
+                                            .word = "request",
+                                            .id_prefix = "",
+                                            .most = ROWS_MAX,
+                                            .shown = ROWS_SHOWN,
+                                            .columns = columns,
+                                            .column_count = COLUMNS,
+                                            .list_columns = COLUMNS};
+
 enum status cli_request_list(struct cli_call *call)
 {
-    return cli_resource_rows(call, PATH, ROWS_DEFAULT, ROWS_MAX, columns, COLUMNS);
+    return cli_resource_list(call, &request);
 }
 
 enum status cli_request_cancel(struct cli_call *call)
 {
-    struct cli_https_answer answer;
-    struct buffer path;
-    json_t *request = NULL;
-    cli_https_answer_init(&answer);
-    buffer_init(&path, LIMIT_PATH_BYTES);
-    buffer_append_text(&path, PATH);
-    buffer_append_char(&path, '/');
-    cli_api_append_segment(&path, slice_of(call->argument));
-    enum status status = path.status;
-    if (status == STATUS_OK)
-        status = cli_api_ask_object(
-            call->api, &(struct cli_api_request){.method = "DELETE", .path = path.bytes}, &answer,
-            &request);
-    if (status == STATUS_OK)
-        status = cli_print_object(call, buffer_slice(&answer.body), request, columns, COLUMNS);
-    json_decref(request);
-    buffer_deinit(&path);
-    cli_https_answer_deinit(&answer);
-    return status;
+    return cli_resource_ask(call, &request, "DELETE", call->argument, NULL);
 }

@@ -2,78 +2,119 @@
 
 #include "gateway/cli/cli_value.h"
 
-static const char *path_find(const json_t *list, const char *name)
+/* Borrowed from the list. */
+static const char *find_name(const json_t *list, const char *name)
 {
     const json_t *rows = json_object_get(list, "data");
     for (size_t i = 0; i < json_array_size(rows); i++) {
         const json_t *row = json_array_get(rows, i);
         const char *its = json_string_value(json_object_get(row, "name"));
-        if (its != NULL && strcmp(its, name) == 0)
+        const char *state = json_string_value(json_object_get(row, "state"));
+        bool is_archived = state != NULL && strcmp(state, "archived") == 0;
+        if (its != NULL && strcmp(its, name) == 0 && !is_archived)
             return json_string_value(json_object_get(row, "id"));
     }
     return NULL;
 }
 
-static enum status path_append(struct cli_call *call, const struct cli_resource *resource,
-                               const char *id_or_name, struct buffer *path)
+enum status cli_resource_id(struct cli_call *call, const struct cli_resource *resource,
+                            const char *id_or_name, json_t **out)
 {
     json_t *list = NULL;
     const char *id = id_or_name;
-    buffer_append_text(path, resource->path);
-    if (id == NULL)
-        return path->status;
+    *out = NULL;
     if (strncmp(id, resource->id_prefix, strlen(resource->id_prefix)) != 0) {
         TRY(cli_api_list(call->api, resource->path, "asc", resource->most, &list));
-        id = path_find(list, id_or_name);
+        id = find_name(list, id_or_name);
     }
-    buffer_append_char(path, '/');
     if (id != NULL)
-        cli_api_append_segment(path, slice_of(id));
+        *out = json_string(id);
     json_decref(list);
-    if (id == NULL)
+    if (*out == NULL)
         FAIL(STATUS_NOT_FOUND, "there is no %s of the name '%.128s': banyan admin %s list",
              resource->word, id_or_name, resource->word);
+    return STATUS_OK;
+}
+
+enum status cli_resource_append_path(struct cli_call *call, const struct cli_resource *resource,
+                                     const char *id_or_name, struct buffer *path)
+{
+    json_t *id = NULL;
+    buffer_append_text(path, resource->path);
+    if (id_or_name == NULL)
+        return path->status;
+    TRY(cli_resource_id(call, resource, id_or_name, &id));
+    buffer_append_char(path, '/');
+    cli_api_append_segment(path, slice_of(json_string_value(id)));
+    json_decref(id);
     return path->status;
+}
+
+enum status cli_resource_send(struct cli_call *call, const struct cli_api_request *request,
+                              const struct cli_print_column *columns, size_t column_count)
+{
+    struct https_client_answer answer;
+    json_t *object = NULL;
+    https_client_answer_init(&answer);
+    enum status status = cli_api_ask_object(call->api, request, &answer, &object);
+    if (status == STATUS_OK)
+        status = cli_print_object(call, buffer_slice(&answer.body), object, columns, column_count);
+    json_decref(object);
+    https_client_answer_deinit(&answer);
+    return status;
 }
 
 enum status cli_resource_ask(struct cli_call *call, const struct cli_resource *resource,
                              const char *method, const char *id_or_name, const json_t *body)
 {
     struct buffer path;
-    struct cli_https_answer answer;
-    json_t *object = NULL;
     buffer_init(&path, LIMIT_PATH_BYTES);
-    cli_https_answer_init(&answer);
-    enum status status = path_append(call, resource, id_or_name, &path);
+    enum status status = cli_resource_append_path(call, resource, id_or_name, &path);
     const struct cli_api_request request = {.method = method,
                                             .path = path.bytes,
                                             .body = body,
                                             .revision = call->values[CLI_FLAG_IF_REVISION]};
     if (status == STATUS_OK)
-        status = cli_api_ask_object(call->api, &request, &answer, &object);
-    if (status == STATUS_OK)
-        status = cli_print_object(call, buffer_slice(&answer.body), object, resource->columns,
-                                  resource->column_count);
-    json_decref(object);
-    cli_https_answer_deinit(&answer);
+        status = cli_resource_send(call, &request, resource->columns, resource->column_count);
     buffer_deinit(&path);
     return status;
 }
 
-enum status cli_resource_rows(struct cli_call *call, const char *path, int64_t shown, int64_t most,
+static enum status rows_print(struct cli_call *call, const char *path, int64_t shown,
                               const struct cli_print_column *columns, size_t column_count)
 {
     json_t *list = NULL;
-    if (call->values[CLI_FLAG_LIMIT] != NULL)
-        TRY(cli_value_number("--limit", call->values[CLI_FLAG_LIMIT], 1, most, &shown));
     TRY(cli_api_list(call->api, path, "asc", (size_t)shown, &list));
     enum status status = cli_print_list(call, list, columns, column_count);
     json_decref(list);
     return status;
 }
 
+/* Flags are read before anything is asked. */
+static enum status rows_limit(const struct cli_call *call, int64_t most, int64_t *shown)
+{
+    const char *limit = call->values[CLI_FLAG_LIMIT];
+    return limit != NULL ? cli_value_number("--limit", limit, 1, most, shown) : STATUS_OK;
+}
+
+enum status cli_resource_rows(struct cli_call *call,
+                              enum status (*append_path)(struct cli_call *, struct buffer *),
+                              int64_t shown, int64_t most, const struct cli_print_column *columns,
+                              size_t column_count)
+{
+    struct buffer path;
+    TRY(rows_limit(call, most, &shown));
+    buffer_init(&path, LIMIT_PATH_BYTES);
+    enum status status = append_path(call, &path);
+    if (status == STATUS_OK)
+        status = rows_print(call, path.bytes, shown, columns, column_count);
+    buffer_deinit(&path);
+    return status;
+}
+
 enum status cli_resource_list(struct cli_call *call, const struct cli_resource *resource)
 {
-    return cli_resource_rows(call, resource->path, (int64_t)resource->most, (int64_t)resource->most,
-                             resource->columns, resource->list_columns);
+    int64_t shown = (int64_t)(resource->shown != 0 ? resource->shown : resource->most);
+    TRY(rows_limit(call, (int64_t)resource->most, &shown));
+    return rows_print(call, resource->path, shown, resource->columns, resource->list_columns);
 }

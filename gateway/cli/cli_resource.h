@@ -13,19 +13,32 @@
 struct cli_resource {
     const char *path;      /* "/admin/v1/groups" */
     const char *word;      /* "group": its commands are `banyan admin group …` */
-    const char *id_prefix; /* "grp_" */
+    const char *id_prefix; /* "grp_"; "": it has no names */
     size_t most;           /* rows of its list */
+    size_t shown;          /* of them without --limit; 0 = all */
     const struct cli_print_column *columns;
     size_t column_count;
     size_t list_columns; /* the first so many are the list's */
 };
 
+/* Appends "/admin/v1/groups/ID" of an id or a name, "/admin/v1/groups" of NULL. What is archived
+ * has lost its name. NOT_FOUND. */
+enum status cli_resource_append_path(struct cli_call *call, const struct cli_resource *resource,
+                                     const char *id_or_name, struct buffer *path);
+/* Its id alone; the caller drops the reference. NOT_FOUND. */
+enum status cli_resource_id(struct cli_call *call, const struct cli_resource *resource,
+                            const char *id_or_name, json_t **out);
+/* One call; its answer is printed as an object. */
+enum status cli_resource_send(struct cli_call *call, const struct cli_api_request *request,
+                              const struct cli_print_column *columns, size_t column_count);
 /* One call about the list or a new one (`id_or_name` NULL), or about the one of that id or name;
  * its answer is printed as an object. With --if-revision when it is given. */
 enum status cli_resource_ask(struct cli_call *call, const struct cli_resource *resource,
                              const char *method, const char *id_or_name, const json_t *body);
-/* The list at `path`, oldest first: `shown` rows, or as many as --limit says, `most` at most. */
-enum status cli_resource_rows(struct cli_call *call, const char *path, int64_t shown, int64_t most,
-                              const struct cli_print_column *columns, size_t column_count);
-/* All of them, --limit at most. */
+/* The list at a path, oldest first: `shown` rows, or as many as --limit says, `most` at most. */
+enum status cli_resource_rows(struct cli_call *call,
+                              enum status (*append_path)(struct cli_call *, struct buffer *),
+                              int64_t shown, int64_t most, const struct cli_print_column *columns,
+                              size_t column_count);
+/* All of them or `shown`, --limit at most. */
 enum status cli_resource_list(struct cli_call *call, const struct cli_resource *resource);

@@ -3,10 +3,6 @@
 #include "gateway/cli/cli_resource.h"
 #include "gateway/cli/cli_value.h"
 
-enum { ROWS_DEFAULT = 1000, ROWS_MAX = LIMIT_TENANTS };
-
-static const char PATH[] = "/admin/v1/tenants";
-
 static const struct cli_print_column columns[] = {
     {"ID", "id", CLI_PRINT_TEXT, true},
     {"NAME", "name", CLI_PRINT_TEXT, false},
@@ -21,81 +17,29 @@ static const struct cli_print_column columns[] = {
 };
 enum { COLUMNS = sizeof columns / sizeof columns[0] };
 
-enum status cli_tenant_list(struct cli_call *call)
-{
-    return cli_resource_rows(call, PATH, ROWS_DEFAULT, ROWS_MAX, columns, COLUMNS);
-}
-
-/* The id of the tenant of that name; borrowed from the list. */
-static const char *path_find(const json_t *list, const char *name)
-{
-    const json_t *rows = json_object_get(list, "data");
-    for (size_t i = 0; i < json_array_size(rows); i++) {
-        const json_t *row = json_array_get(rows, i);
-        const char *its = json_string_value(json_object_get(row, "name"));
-        const char *state = json_string_value(json_object_get(row, "state"));
-        bool is_archived = state != NULL && strcmp(state, "archived") == 0;
-        if (its != NULL && strcmp(its, name) == 0 && !is_archived)
-            return json_string_value(json_object_get(row, "id"));
-    }
-    return NULL;
-}
+static const struct cli_resource tenant = {.path = "/admin/v1/tenants",
+                                           .word = "tenant",
+                                           .id_prefix = "tnt_",
+                                           .most = LIMIT_TENANTS,
+                                           .shown = 1000,
+                                           .columns = columns,
+                                           .column_count = COLUMNS,
+                                           .list_columns = COLUMNS};
 
 enum status cli_tenant_append_path(struct cli_call *call, const char *id_or_name,
                                    struct buffer *path)
 {
-    buffer_append_text(path, PATH);
-    buffer_append_char(path, '/');
-    if (strncmp(id_or_name, "tnt_", 4) == 0) {
-        cli_api_append_segment(path, slice_of(id_or_name));
-        return path->status;
-    }
-    json_t *list = NULL;
-    TRY(cli_api_list(call->api, PATH, "asc", ROWS_MAX, &list));
-    const char *id = path_find(list, id_or_name);
-    enum status status = STATUS_OK;
-    if (id == NULL)
-        status = status_fail(STATUS_NOT_FOUND, __FILE__, __LINE__, NULL,
-                             "there is no tenant of the name '%.128s': banyan admin tenant list",
-                             id_or_name);
-    else
-        cli_api_append_segment(path, slice_of(id));
-    json_decref(list);
-    return status != STATUS_OK ? status : path->status;
+    return cli_resource_append_path(call, &tenant, id_or_name, path);
 }
 
-static enum status tenant_ask(struct cli_call *call, const struct cli_api_request *request)
+enum status cli_tenant_list(struct cli_call *call)
 {
-    struct cli_https_answer answer;
-    json_t *tenant = NULL;
-    cli_https_answer_init(&answer);
-    enum status status = cli_api_ask_object(call->api, request, &answer, &tenant);
-    if (status == STATUS_OK)
-        status = cli_print_object(call, buffer_slice(&answer.body), tenant, columns, COLUMNS);
-    json_decref(tenant);
-    cli_https_answer_deinit(&answer);
-    return status;
-}
-
-/* A call about the tenant that the argument names. */
-static enum status tenant_ask_one(struct cli_call *call, const char *method, const json_t *body)
-{
-    struct buffer path;
-    buffer_init(&path, LIMIT_PATH_BYTES);
-    enum status status = cli_tenant_append_path(call, call->argument, &path);
-    if (status == STATUS_OK)
-        status = tenant_ask(
-            call, &(struct cli_api_request){.method = method,
-                                            .path = path.bytes,
-                                            .body = body,
-                                            .revision = call->values[CLI_FLAG_IF_REVISION]});
-    buffer_deinit(&path);
-    return status;
+    return cli_resource_list(call, &tenant);
 }
 
 enum status cli_tenant_show(struct cli_call *call)
 {
-    return tenant_ask_one(call, "GET", NULL);
+    return cli_resource_ask(call, &tenant, "GET", call->argument, NULL);
 }
 
 static enum status body_text(const struct cli_call *call, enum cli_flag flag, const char *member,
@@ -144,8 +88,7 @@ enum status cli_tenant_create(struct cli_call *call)
     if (json_object_set_new(body, "name", json_string(call->argument)) != 0)
         FAIL_OUT(STATUS_INVALID, "the name is not valid UTF-8");
     TRY_OUT(body_fill(call, body));
-    status =
-        tenant_ask(call, &(struct cli_api_request){.method = "POST", .path = PATH, .body = body});
+    status = cli_resource_ask(call, &tenant, "POST", NULL, body);
 out:
     json_decref(body);
     return status;
@@ -160,7 +103,7 @@ enum status cli_tenant_change(struct cli_call *call)
         FAIL_OUT(STATUS_INVALID,
                  "say what to change: --name, --weight, --group, --share, --cache-share, "
                  "--default-class, --best-class or --meta");
-    status = tenant_ask_one(call, "PATCH", body);
+    status = cli_resource_ask(call, &tenant, "PATCH", call->argument, body);
 out:
     json_decref(body);
     return status;
@@ -169,7 +112,7 @@ out:
 static enum status change_state(struct cli_call *call, const char *state)
 {
     json_t *body = json_pack("{s:s}", "state", state);
-    enum status status = tenant_ask_one(call, "PATCH", body);
+    enum status status = cli_resource_ask(call, &tenant, "PATCH", call->argument, body);
     json_decref(body);
     return status;
 }
@@ -186,5 +129,5 @@ enum status cli_tenant_resume(struct cli_call *call)
 
 enum status cli_tenant_archive(struct cli_call *call)
 {
-    return tenant_ask_one(call, "DELETE", NULL);
+    return cli_resource_ask(call, &tenant, "DELETE", call->argument, NULL);
 }

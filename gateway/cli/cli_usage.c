@@ -151,13 +151,13 @@ static enum status pages_read(struct pages *pages, const char *query, const char
                               size_t most)
 {
     enum status status = STATUS_OK;
-    char next[sizeof((struct cli_https_answer){0}).next_page] = "";
+    char next[sizeof((struct https_client_answer){0}).next_page] = "";
     bool is_csv = pages->call->values[CLI_FLAG_CSV] != NULL;
     do {
         struct buffer path;
-        struct cli_https_answer answer;
+        struct https_client_answer answer;
         buffer_init(&path, LIMIT_PATH_BYTES);
-        cli_https_answer_init(&answer);
+        https_client_answer_init(&answer);
         buffer_append_text(&path, query);
         if (next[0] != '\0')
             buffer_printf(&path, "&%s=%s", parameter, next);
@@ -172,7 +172,7 @@ static enum status pages_read(struct pages *pages, const char *query, const char
             status = status_fail(STATUS_PROTOCOL, __FILE__, __LINE__, NULL,
                                  "the server's pages do not end");
         snprintf(next, sizeof next, "%s", answer.next_page);
-        cli_https_answer_deinit(&answer);
+        https_client_answer_deinit(&answer);
         buffer_deinit(&path);
     } while (status == STATUS_OK && next[0] != '\0' && pages->count < most);
     return status;

@@ -37,8 +37,10 @@ struct listener {
     struct address_table *addresses;
     struct accept_gate gate;
     struct door_metrics door;
-    struct tls_context *tls; /* NULL = plain */
-    h2o_socket_t *socket;    /* NULL once draining */
+    struct log_share kills;    /* lines about what any stranger can do again and again: */
+    struct log_share refusals; /* all are counted, some are said */
+    struct tls_context *tls;   /* NULL = plain */
+    h2o_socket_t *socket;      /* NULL once draining */
     struct loop_timer *accept_again;
     struct loop_timer *sweep_timer;
     h2o_timeout_t unread_timeout;
@@ -147,9 +149,11 @@ static void kill_connection(struct request_connection *connection, enum door_kil
 static void kill_for(struct request_connection *connection, enum door_kill why, size_t streams,
                      size_t body_bytes)
 {
-    LOG(LOG_WARN, "connection_killed", LOG_TEXT("listener", connection->listener->name),
-        LOG_TEXT("reason", door_metrics_kill_name(why)), LOG_NUMBER("streams", streams),
-        LOG_NUMBER("body_bytes", body_bytes));
+    uint32_t unsaid;
+    if (log_share_take(&connection->listener->kills, clock_mono_us(clock_system()), &unsaid))
+        LOG(LOG_WARN, "connection_killed", LOG_TEXT("listener", connection->listener->name),
+            LOG_TEXT("reason", door_metrics_kill_name(why)), LOG_NUMBER("streams", streams),
+            LOG_NUMBER("body_bytes", body_bytes), LOG_NUMBER("unsaid", unsaid));
     kill_connection(connection, why);
 }
 
@@ -265,10 +269,12 @@ static enum tls_client_reason client_judge(struct request_connection *connection
 static void client_told(struct request_connection *connection, enum tls_client_reason reason)
 {
     struct listener *listener = connection->listener;
+    uint32_t unsaid;
     door_metrics_client(&listener->door, reason);
-    if (reason != TLS_CLIENT_FINE)
+    if (reason != TLS_CLIENT_FINE &&
+        log_share_take(&listener->refusals, clock_mono_us(clock_system()), &unsaid))
         LOG(LOG_WARN, "client_certificate_refused", LOG_TEXT("listener", listener->name),
-            LOG_TEXT("reason", tls_client_word(reason)));
+            LOG_TEXT("reason", tls_client_word(reason)), LOG_NUMBER("unsaid", unsaid));
 }
 
 /* At each request: what was right at the handshake may be revoked or over by now. */

@@ -8,7 +8,7 @@
 #include "config/base/clock.h"
 #include "config/base/log.h"
 
-enum { LINE_BYTES = 256, SECOND_US = 1000000 };
+enum { LINE_BYTES = 256 };
 
 /* All under the stream's own lock, which stdio takes around each write. */
 static struct {
@@ -16,9 +16,7 @@ static struct {
     FILE *before;
     char line[LINE_BYTES]; /* begun, not ended; what does not fit is cut */
     size_t length;
-    int64_t second_us; /* when the present second began */
-    unsigned lines;    /* logged in it */
-    unsigned unsaid;   /* since the last one that was logged */
+    struct log_share share;
 } lines;
 
 static pthread_mutex_t users_mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -26,18 +24,9 @@ static unsigned users; /* under users_mutex */
 
 static void say(const char *line)
 {
-    int64_t now_us = clock_mono_us(clock_system());
-    if (now_us - lines.second_us >= SECOND_US) {
-        lines.second_us = now_us;
-        lines.lines = 0;
-    }
-    if (lines.lines >= STDERR_LINES_A_SECOND) {
-        lines.unsaid++;
-        return;
-    }
-    lines.lines++;
-    LOG(LOG_WARN, "library_said", LOG_TEXT("text", line), LOG_NUMBER("unsaid", lines.unsaid));
-    lines.unsaid = 0;
+    uint32_t unsaid;
+    if (log_share_take(&lines.share, clock_mono_us(clock_system()), &unsaid))
+        LOG(LOG_WARN, "library_said", LOG_TEXT("text", line), LOG_NUMBER("unsaid", unsaid));
 }
 
 /* Last words (of libh2o, assert, ASSERT): the process ends behind them, and with it whoever writes
@@ -53,7 +42,7 @@ static void end_line(void)
     if (is_last(lines.line)) {
         lines.line[lines.length] = '\n';
         if (write(STDERR_FILENO, lines.line, lines.length + 1) < 0)
-            lines.unsaid++;
+            lines.share.unsaid++;
     } else if (lines.length > 0) {
         say(lines.line);
     }
@@ -83,7 +72,8 @@ enum status stderr_lines_begin(void)
         setvbuf(stream, NULL, _IOLBF, 0);
         lines.stream = stream;
         lines.before = stderr;
-        lines.length = lines.unsaid = lines.lines = 0;
+        lines.length = 0;
+        lines.share = (struct log_share){0};
         stderr = stream; /* the C library's streams are variables */
     }
     users++;

@@ -12,8 +12,6 @@
 
 #include "config/base/status.h"
 
-enum { STDERR_LINES_A_SECOND = 10 };
-
 /* NO_MEMORY. Each begin wants its end; between the first and the last of them lines are taken. */
 enum status stderr_lines_begin(void);
 /* The last one makes the stream again what it was. */

@@ -1,12 +1,14 @@
 #include "gateway/upstream/key_fetch.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <resolv.h>
 #include <strings.h>
+#include <unistd.h>
 
 #include "config/base/limits.h"
-#include "gateway/cli/cli_https.h"
+#include "gateway/upstream/https_client.h"
 
 enum { PORT_TLS = 443, PORT_PLAIN = 80, NAMESERVER_S = 2, NAMESERVER_TRIES = 2 };
 
@@ -188,22 +190,32 @@ bool key_fetch_accepts(const struct sockaddr *address)
 /* --- the exchange --- */
 
 /* A nameserver that does not answer holds this thread, and an end of the process that waits for it,
- * for seconds instead of half a minute. */
+ * for seconds instead of half a minute. With numbers of our own glibc no more notices that
+ * resolv.conf has changed: so it is read each time, unless the sandbox hides it (it opens files,
+ * not names: one that took its place since the start is another); then what is known stays. */
 static void fetch_hurry_resolver(void)
 {
-    if (_res.retrans == NAMESERVER_S || res_init() != 0)
+    int file = open(_PATH_RESCONF, O_RDONLY | O_CLOEXEC);
+    if (file >= 0)
+        close(file);
+    if (file < 0 && _res.retrans == NAMESERVER_S)
+        return;
+    if ((_res.options & RES_INIT) != 0)
+        res_nclose(&_res);
+    memset(&_res, 0, sizeof _res); /* numbers that it finds glibc takes for the file's */
+    if (res_init() != 0)
         return;
     _res.retrans = NAMESERVER_S;
     _res.retry = NAMESERVER_TRIES;
 }
 
-static enum status fetch_call(struct cli_https *https, const char *path, struct buffer *out)
+static enum status fetch_call(struct https_client *https, const char *path, struct buffer *out)
 {
-    const struct cli_https_request request = {
+    const struct https_client_request request = {
         .method = "GET", .path = path, .headers = "connection: close\r\nuser-agent: banyan\r\n"};
-    struct cli_https_answer answer;
-    cli_https_answer_init(&answer);
-    enum status status = cli_https_call(https, &request, &answer);
+    struct https_client_answer answer;
+    https_client_answer_init(&answer);
+    enum status status = https_client_call(https, &request, &answer);
     if (status == STATUS_OK && answer.code != 200)
         status = status_fail(STATUS_UNAVAILABLE, __FILE__, __LINE__, NULL,
                              "the URL of keys was answered with %d", answer.code);
@@ -211,14 +223,14 @@ static enum status fetch_call(struct cli_https *https, const char *path, struct 
         buffer_append_slice(out, buffer_slice(&answer.body));
         status = out->status;
     }
-    cli_https_answer_deinit(&answer);
+    https_client_answer_deinit(&answer);
     return status;
 }
 
 enum status key_fetch(const struct key_fetch_options *options, struct buffer *out)
 {
     struct url url;
-    struct cli_https *https = NULL;
+    struct https_client *https = NULL;
     char origin[LIMIT_JWKS_URL_BYTES];
     TRY(url_check(options->url, options->hosts, &url));
     if (url.origin.length >= sizeof origin)
@@ -226,14 +238,14 @@ enum status key_fetch(const struct key_fetch_options *options, struct buffer *ou
     memcpy(origin, url.origin.bytes, url.origin.length);
     origin[url.origin.length] = '\0';
     fetch_hurry_resolver();
-    TRY(cli_https_open(&https, &(struct cli_https_options){.url = origin,
-                                                           .ca_file = options->ca_file,
-                                                           .timeout_ms = LIMIT_JWKS_FETCH_MS,
-                                                           .may_be_plain = url.is_plain,
-                                                           .answer_bytes = LIMIT_JWKS_BYTES,
-                                                           .accepts = key_fetch_accepts,
-                                                           .is_over = options->is_over}));
+    TRY(https_client_open(&https, &(struct https_client_options){.url = origin,
+                                                                 .ca_file = options->ca_file,
+                                                                 .timeout_ms = LIMIT_JWKS_FETCH_MS,
+                                                                 .may_be_plain = url.is_plain,
+                                                                 .answer_bytes = LIMIT_JWKS_BYTES,
+                                                                 .accepts = key_fetch_accepts,
+                                                                 .is_over = options->is_over}));
     enum status status = fetch_call(https, url.path, out);
-    cli_https_close(https);
+    https_client_close(https);
     return status;
 }

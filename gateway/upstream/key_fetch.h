@@ -7,7 +7,7 @@
  * Thread:   one that may wait LIMIT_JWKS_FETCH_MS and, for a name, some seconds more.
  * Cost:     a connection for each; the file of certificates is read each time, so that it may
  *           change.
- * Not here: what the bytes mean (auth), when they are asked for (edge_keys), HTTP (cli_https).
+ * Not here: what the bytes mean (auth), when they are asked for (edge_keys), HTTP (https_client).
  *
  * Who may change issuers could otherwise make the server call any address and read from the error
  * what listens there. So the operator names the hosts at start, the sandbox opens their ports
@@ -35,7 +35,7 @@ struct key_fetch_options {
 enum status key_fetch_check(const char *url, const char *hosts);
 
 /* The answer's body, at most LIMIT_JWKS_BYTES, into `out`. As key_fetch_check and
- * cli_https_call; also UNAVAILABLE for any answer but 200. The note says what went wrong, and
+ * https_client_call; also UNAVAILABLE for any answer but 200. The note says what went wrong, and
  * nothing of what came. */
 enum status key_fetch(const struct key_fetch_options *options, struct buffer *out);
 

@@ -167,6 +167,15 @@ static void test_how_many(void **state)
     assert_int_equal(jwks->count, LIMIT_ISSUER_KEYS);
     auth_jwks_free(jwks);
     buffer_deinit(&json);
+    /* What is passed over counts for nothing, wherever it stands. */
+    json = jwt_kit_jwks(keys, LIMIT_ISSUER_KEYS);
+    ASSERT(json.length > 2 && json.bytes[json.length - 2] == ']');
+    json.length -= 2;
+    buffer_append_text(&json, ",{\"kty\":\"oct\",\"use\":\"enc\"}]}");
+    assert_int_equal(auth_jwks_read(buffer_slice(&json), ALL, &jwks), STATUS_OK);
+    assert_int_equal(jwks->count, LIMIT_ISSUER_KEYS);
+    auth_jwks_free(jwks);
+    buffer_deinit(&json);
     json = jwt_kit_jwks(keys, LIMIT_ISSUER_KEYS + 1);
     refused(json.bytes, ALL, "jwks.keys");
     buffer_deinit(&json);

@@ -19,13 +19,13 @@ static enum status open_api(struct cli_api **out, const char *key, FILE *warning
 
 static enum status ask(struct cli_api *api, const char *method, const char *revision)
 {
-    struct cli_https_answer answer;
+    struct https_client_answer answer;
     struct cli_api_request request = {.method = method, .path = "/p", .revision = revision};
     json_t *object = NULL;
-    cli_https_answer_init(&answer);
+    https_client_answer_init(&answer);
     enum status status = cli_api_ask_object(api, &request, &answer, &object);
     json_decref(object);
-    cli_https_answer_deinit(&answer);
+    https_client_answer_deinit(&answer);
     return status;
 }
 

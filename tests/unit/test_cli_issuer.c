@@ -17,7 +17,7 @@ static void test_list_and_show(void **state)
     (void)state;
     cli_kit_answer(200, LIST);
     assert_int_equal(CLI_KIT_RUN("issuer", "list"), CLI_DONE);
-    cli_kit_has(cli_kit.seen, "GET /admin/v1/issuers?limit=100&order=asc HTTP/1.1\r\n");
+    cli_kit_has(cli_kit.seen, "GET /admin/v1/issuers?limit=64&order=asc HTTP/1.1\r\n");
     cli_kit_has(cli_kit.out, "iss_1  idp   https://i  ES256,EdDSA         3\n");
     cli_kit_answer(200, LIST);
     cli_kit_answer(200, ISSUER);

@@ -243,6 +243,21 @@ static void test_unescape(void **state)
     assert_int_equal(json_scan_unescape(SLICE("\"1234\\ud83d\\ude00\""), text, sizeof text), 4);
 }
 
+static void test_more_elements(void **state)
+{
+    (void)state;
+    struct buffer text;
+    for (size_t extra = 0; extra < 2; extra++) {
+        buffer_init(&text, 1024);
+        buffer_append_text(&text, "{\"a\":[1");
+        repeat(&text, ",1", 98 + extra);
+        buffer_append_text(&text, "]}");
+        assert_int_equal(json_scan_most(buffer_slice(&text), NULL, 0, 100),
+                         extra == 0 ? STATUS_OK : STATUS_INVALID);
+        buffer_deinit(&text);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -253,6 +268,7 @@ int main(void)
         cmocka_unit_test(test_spans),
         cmocka_unit_test(test_a_key_twice),
         cmocka_unit_test(test_depth_and_elements_at_the_limit),
+        cmocka_unit_test(test_more_elements),
         cmocka_unit_test(test_places_are_told_and_texts_are_not),
         cmocka_unit_test(test_values),
         cmocka_unit_test(test_unescape),

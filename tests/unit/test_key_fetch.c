@@ -2,6 +2,8 @@
  * ends. */
 #include "gateway/upstream/key_fetch.h"
 
+#include <resolv.h>
+
 #include "config/base/clock.h"
 #include "config/base/limits.h"
 
@@ -187,6 +189,20 @@ static void test_whom(void **state)
     assert_int_equal(fetch(url), STATUS_IO);
 }
 
+/* Each fetch reads the resolver's settings anew: what is not in the file is gone behind it. */
+static void test_resolver(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        _res.ndots = 9;
+        cli_kit_answer(200, "{}");
+        assert_int_equal(fetch(url), STATUS_OK);
+        assert_int_not_equal(_res.ndots, 9);
+        assert_int_equal(_res.retrans, 2);
+        assert_int_equal(_res.retry, 2);
+    }
+}
+
 static void *give_up(void *context)
 {
     usleep(100000);
@@ -211,6 +227,7 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {TEST(test_urls),    TEST(test_ports), TEST(test_addresses),
-                                       TEST(test_answers), TEST(test_whom),  TEST(test_given_up)};
+                                       TEST(test_answers), TEST(test_whom),  TEST(test_resolver),
+                                       TEST(test_given_up)};
     return cmocka_run_group_tests(tests, cli_kit_setup, cli_kit_teardown);
 }

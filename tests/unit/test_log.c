@@ -315,6 +315,21 @@ static void test_blocked_output(void **state)
     close(ends[1]);
 }
 
+static void test_share(void **state)
+{
+    (void)state;
+    struct log_share share = {0};
+    uint32_t unsaid = 9;
+    for (int64_t second = 5; second < 8; second++) {
+        for (int i = 0; i < LOG_SHARE_A_SECOND + 3; i++) {
+            bool is_said = log_share_take(&share, second * 1000000 + i, &unsaid);
+            assert_int_equal(is_said, i < LOG_SHARE_A_SECOND);
+            if (is_said)
+                assert_int_equal(unsaid, i == 0 && second > 5 ? 3 : 0);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -323,6 +338,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_text_that_just_fits, open_file, close_file),
         cmocka_unit_test_setup_teardown(test_long_lines, open_file, close_file),
         cmocka_unit_test_setup_teardown(test_many_fields, open_file, close_file),
+        cmocka_unit_test(test_share),
         cmocka_unit_test_setup_teardown(test_failure, open_file, close_file),
         cmocka_unit_test_setup_teardown(test_threads, open_file, close_file),
         cmocka_unit_test_setup_teardown(test_access_log, open_file, close_file),

@@ -83,7 +83,7 @@ static void test_flood(void **state)
     for (int i = 0; i < FLOOD; i++)
         fprintf(stderr, "skipping frame (type:%d)\n", i);
     size_t said = count_of(log_text(), "library_said");
-    assert_in_range(said, STDERR_LINES_A_SECOND, 30 * STDERR_LINES_A_SECOND);
+    assert_in_range(said, LOG_SHARE_A_SECOND, 30 * LOG_SHARE_A_SECOND);
     usleep(1100000);
     fprintf(stderr, "after\n");
     stderr_lines_end();

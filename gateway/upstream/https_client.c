@@ -1,4 +1,4 @@
-#include "gateway/cli/cli_https.h"
+#include "gateway/upstream/https_client.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -20,7 +20,7 @@
 
 enum { HOST_BYTES = 256, PORT_BYTES = 8, HEADERS_MAX = 64, READ_BYTES = 16384, LOOK_MS = 200 };
 
-struct cli_https {
+struct https_client {
     char host[HOST_BYTES]; /* without brackets */
     char port[PORT_BYTES];
     uint32_t timeout_ms;
@@ -46,7 +46,7 @@ struct framing {
 
 /* --- open --- */
 
-static enum status open_port(struct cli_https *https, struct slice port)
+static enum status open_port(struct https_client *https, struct slice port)
 {
     uint32_t number = 0;
     bool is_number = port.length > 0 && port.length < 6;
@@ -60,7 +60,7 @@ static enum status open_port(struct cli_https *https, struct slice port)
     return STATUS_OK;
 }
 
-static enum status open_url(struct cli_https *https, const char *url, bool may_be_plain)
+static enum status open_url(struct https_client *https, const char *url, bool may_be_plain)
 {
     struct slice rest = slice_of(url);
     struct slice scheme = SLICE("https://");
@@ -93,7 +93,7 @@ static enum status open_url(struct cli_https *https, const char *url, bool may_b
     return open_port(https, (struct slice){rest.bytes + after + 1, rest.length - after - 1});
 }
 
-static enum status open_context(struct cli_https *https, const char *ca_file)
+static enum status open_context(struct https_client *https, const char *ca_file)
 {
     https->context = SSL_CTX_new(TLS_client_method());
     if (https->context == NULL)
@@ -120,7 +120,7 @@ static int open_no_password(char *out, int capacity, int is_writing, void *conte
     return -1;
 }
 
-static enum status open_own(struct cli_https *https, const char *cert_file, const char *key_file)
+static enum status open_own(struct https_client *https, const char *cert_file, const char *key_file)
 {
     if (cert_file == NULL)
         return STATUS_OK;
@@ -132,15 +132,15 @@ static enum status open_own(struct cli_https *https, const char *cert_file, cons
     return STATUS_OK;
 }
 
-enum status cli_https_open(struct cli_https **out, const struct cli_https_options *options)
+enum status https_client_open(struct https_client **out, const struct https_client_options *options)
 {
-    struct cli_https *https = mem_zalloc(1, sizeof *https);
+    struct https_client *https = mem_zalloc(1, sizeof *https);
     if (https == NULL)
         FAIL(STATUS_NO_MEMORY, "no memory for a client");
     https->descriptor = -1;
     https->timeout_ms = options->timeout_ms;
     https->answer_bytes =
-        options->answer_bytes != 0 ? options->answer_bytes : LIMIT_CLI_ANSWER_BYTES;
+        options->answer_bytes != 0 ? options->answer_bytes : LIMIT_HTTPS_ANSWER_BYTES;
     https->accepts = options->accepts;
     https->is_over = options->is_over;
     buffer_init(&https->input, https->answer_bytes + LIMIT_HEAD_BYTES);
@@ -150,14 +150,14 @@ enum status cli_https_open(struct cli_https **out, const struct cli_https_option
     if (status == STATUS_OK)
         status = open_own(https, options->cert_file, options->cert_key_file);
     if (status != STATUS_OK) {
-        cli_https_close(https);
+        https_client_close(https);
         return status;
     }
     *out = https;
     return STATUS_OK;
 }
 
-static void disconnect(struct cli_https *https)
+static void disconnect(struct https_client *https)
 {
     if (https->ssl != NULL)
         SSL_free(https->ssl);
@@ -169,7 +169,7 @@ static void disconnect(struct cli_https *https)
     buffer_clear(&https->input);
 }
 
-void cli_https_close(struct cli_https *https)
+void https_client_close(struct https_client *https)
 {
     if (https == NULL)
         return;
@@ -181,13 +181,13 @@ void cli_https_close(struct cli_https *https)
     mem_free(https);
 }
 
-void cli_https_answer_init(struct cli_https_answer *answer)
+void https_client_answer_init(struct https_client_answer *answer)
 {
-    *answer = (struct cli_https_answer){0};
-    buffer_init(&answer->body, LIMIT_CLI_ANSWER_BYTES);
+    *answer = (struct https_client_answer){0};
+    buffer_init(&answer->body, LIMIT_HTTPS_ANSWER_BYTES);
 }
 
-void cli_https_answer_deinit(struct cli_https_answer *answer)
+void https_client_answer_deinit(struct https_client_answer *answer)
 {
     if (answer->body.bytes != NULL)
         explicit_bzero(answer->body.bytes, answer->body.capacity);
@@ -196,7 +196,7 @@ void cli_https_answer_deinit(struct cli_https_answer *answer)
 
 /* --- connect --- */
 
-static enum status wait_left(const struct cli_https *https, int64_t *left_us)
+static enum status wait_left(const struct https_client *https, int64_t *left_us)
 {
     *left_us = https->deadline_us - clock_mono_us(clock_system());
     if (https->is_over != NULL && atomic_load(https->is_over))
@@ -208,7 +208,7 @@ static enum status wait_left(const struct cli_https *https, int64_t *left_us)
 }
 
 /* Waits until the descriptor is ready or the call's time is over. */
-static enum status wait_ready(const struct cli_https *https, int descriptor, short events)
+static enum status wait_ready(const struct https_client *https, int descriptor, short events)
 {
     for (;;) {
         int64_t left_us;
@@ -226,7 +226,8 @@ static enum status wait_ready(const struct cli_https *https, int descriptor, sho
 }
 
 /* OK with *error set when this address did not take the connection. */
-static enum status connect_one(struct cli_https *https, const struct addrinfo *address, int *error)
+static enum status connect_one(struct https_client *https, const struct addrinfo *address,
+                               int *error)
 {
     int descriptor = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     *error = errno;
@@ -252,30 +253,64 @@ static enum status connect_one(struct cli_https *https, const struct addrinfo *a
     return status;
 }
 
-static enum status connect_socket(struct cli_https *https)
+/* An address that swallows what it is sent has its share of the time, not that of those behind it:
+ * one of `left` as much of what is left, the last one all of it. */
+static enum status connect_share(struct https_client *https, const struct addrinfo *address,
+                                 size_t left, int *error)
+{
+    int64_t deadline_us = https->deadline_us;
+    int64_t now_us = clock_mono_us(clock_system());
+    if (now_us < deadline_us)
+        https->deadline_us = now_us + (deadline_us - now_us) / (int64_t)left;
+    enum status status = connect_one(https, address, error);
+    https->deadline_us = deadline_us;
+    if (status != STATUS_DEADLINE || left == 1)
+        return status;
+    *error = ETIMEDOUT;
+    return STATUS_OK;
+}
+
+static bool connect_may(const struct https_client *https, const struct addrinfo *address)
+{
+    return https->accepts == NULL || https->accepts(address->ai_addr);
+}
+
+static size_t connect_count(const struct https_client *https, const struct addrinfo *list)
+{
+    size_t count = 0;
+    for (const struct addrinfo *one = list; one != NULL; one = one->ai_next)
+        count += connect_may(https, one);
+    return count;
+}
+
+static enum status connect_list(struct https_client *https, const struct addrinfo *list)
+{
+    int error = EADDRNOTAVAIL;
+    size_t left = connect_count(https, list);
+    for (const struct addrinfo *one = list; left > 0 && https->descriptor < 0; one = one->ai_next) {
+        if (connect_may(https, one))
+            TRY(connect_share(https, one, left--, &error));
+    }
+    if (https->descriptor < 0)
+        FAIL(STATUS_UNAVAILABLE, "nobody answers at %s port %s: %s", https->host, https->port,
+             strerror(error));
+    return STATUS_OK;
+}
+
+static enum status connect_socket(struct https_client *https)
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
     struct addrinfo *list = NULL;
     int found = getaddrinfo(https->host, https->port, &hints, &list);
     if (found != 0)
         FAIL(STATUS_UNAVAILABLE, "the host %s is not known: %s", https->host, gai_strerror(found));
-    int error = EADDRNOTAVAIL;
-    enum status status = STATUS_OK;
-    for (const struct addrinfo *one = list; one != NULL && https->descriptor < 0;
-         one = one->ai_next) {
-        if (https->accepts == NULL || https->accepts(one->ai_addr))
-            TRY_OUT(connect_one(https, one, &error));
-    }
-    if (https->descriptor < 0)
-        FAIL_OUT(STATUS_UNAVAILABLE, "nobody answers at %s port %s: %s", https->host, https->port,
-                 strerror(error));
-out:
+    enum status status = connect_list(https, list);
     freeaddrinfo(list);
     return status;
 }
 
 /* What went wrong in TLS, as a person can act on it. */
-static enum status tls_failed(const struct cli_https *https, const char *doing)
+static enum status tls_failed(const struct https_client *https, const char *doing)
 {
     long verdict = https->is_plain ? X509_V_OK : SSL_get_verify_result(https->ssl);
     if (verdict != X509_V_OK)
@@ -288,7 +323,7 @@ static enum status tls_failed(const struct cli_https *https, const char *doing)
 }
 
 /* Waits for what OpenSSL wants; IO when it wants nothing any more. */
-static enum status tls_wait(const struct cli_https *https, int result, const char *doing)
+static enum status tls_wait(const struct https_client *https, int result, const char *doing)
 {
     int error = SSL_get_error(https->ssl, result);
     if (error == SSL_ERROR_WANT_READ)
@@ -298,7 +333,7 @@ static enum status tls_wait(const struct cli_https *https, int result, const cha
     return tls_failed(https, doing);
 }
 
-static enum status connect_tls(struct cli_https *https)
+static enum status connect_tls(struct https_client *https)
 {
     unsigned char address[sizeof(struct in6_addr)];
     bool is_address = inet_pton(AF_INET, https->host, address) == 1 ||
@@ -326,7 +361,7 @@ static enum status connect_tls(struct cli_https *https)
 
 /* --- one exchange --- */
 
-static enum status send_plain(struct cli_https *https, struct slice bytes)
+static enum status send_plain(struct https_client *https, struct slice bytes)
 {
     size_t at = 0;
     while (at < bytes.length) {
@@ -342,7 +377,7 @@ static enum status send_plain(struct cli_https *https, struct slice bytes)
     return STATUS_OK;
 }
 
-static enum status send_all(struct cli_https *https, struct slice bytes)
+static enum status send_all(struct https_client *https, struct slice bytes)
 {
     size_t at = 0;
     if (https->is_plain)
@@ -359,7 +394,8 @@ static enum status send_all(struct cli_https *https, struct slice bytes)
     return STATUS_OK;
 }
 
-static enum status send_request(struct cli_https *https, const struct cli_https_request *request)
+static enum status send_request(struct https_client *https,
+                                const struct https_client_request *request)
 {
     bool is_ipv6 = strchr(https->host, ':') != NULL;
     struct buffer text;
@@ -381,7 +417,7 @@ static enum status send_request(struct cli_https *https, const struct cli_https_
     return status;
 }
 
-static enum status read_plain(struct cli_https *https, char bytes[READ_BYTES], size_t *got,
+static enum status read_plain(struct https_client *https, char bytes[READ_BYTES], size_t *got,
                               bool *is_end)
 {
     ssize_t count;
@@ -397,7 +433,7 @@ static enum status read_plain(struct cli_https *https, char bytes[READ_BYTES], s
 }
 
 /* Reads some more; *is_end when the server has closed in the proper way. */
-static enum status read_more(struct cli_https *https, bool *is_end)
+static enum status read_more(struct https_client *https, bool *is_end)
 {
     char bytes[READ_BYTES];
     int64_t left_us;
@@ -464,7 +500,7 @@ static bool header_is_word(const struct phr_header *header)
 }
 
 static enum status head_take(const struct phr_header *header, size_t most, struct framing *framing,
-                             struct cli_https_answer *answer)
+                             struct https_client_answer *answer)
 {
     size_t number = 0;
     if (header_is(header, "content-length")) {
@@ -496,8 +532,8 @@ static enum status head_take(const struct phr_header *header, size_t most, struc
 }
 
 /* One head off the input; interim ones (1xx) are passed over. */
-static enum status read_head(struct cli_https *https, struct framing *framing,
-                             struct cli_https_answer *answer)
+static enum status read_head(struct https_client *https, struct framing *framing,
+                             struct https_client_answer *answer)
 {
     for (;;) {
         struct phr_header headers[HEADERS_MAX];
@@ -531,8 +567,8 @@ static enum status read_head(struct cli_https *https, struct framing *framing,
 }
 
 /* `framing` is reset to the connection's end for an answer that tells no length. */
-static enum status read_sized(struct cli_https *https, struct framing *framing,
-                              struct cli_https_answer *answer)
+static enum status read_sized(struct https_client *https, struct framing *framing,
+                              struct https_client_answer *answer)
 {
     bool is_sized = framing->has_length || answer->code == 204 || answer->code == 304;
     size_t length = answer->code == 204 || answer->code == 304 ? 0 : framing->length;
@@ -549,7 +585,7 @@ static enum status read_sized(struct cli_https *https, struct framing *framing,
     return answer->body.status;
 }
 
-static enum status read_chunked(struct cli_https *https, struct cli_https_answer *answer)
+static enum status read_chunked(struct https_client *https, struct https_client_answer *answer)
 {
     struct phr_chunked_decoder decoder = {.consume_trailer = 1};
     for (;;) {
@@ -574,8 +610,8 @@ static enum status read_chunked(struct cli_https *https, struct cli_https_answer
     }
 }
 
-static enum status exchange(struct cli_https *https, const struct cli_https_request *request,
-                            struct cli_https_answer *answer)
+static enum status exchange(struct https_client *https, const struct https_client_request *request,
+                            struct https_client_answer *answer)
 {
     if (https->descriptor < 0) {
         TRY(connect_socket(https));
@@ -594,8 +630,9 @@ static enum status exchange(struct cli_https *https, const struct cli_https_requ
     return STATUS_OK;
 }
 
-enum status cli_https_call(struct cli_https *https, const struct cli_https_request *request,
-                           struct cli_https_answer *answer)
+enum status https_client_call(struct https_client *https,
+                              const struct https_client_request *request,
+                              struct https_client_answer *answer)
 {
     https->deadline_us = clock_mono_us(clock_system()) + https->timeout_ms * INT64_C(1000);
     enum status status = exchange(https, request, answer);

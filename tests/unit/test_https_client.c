@@ -1,39 +1,39 @@
-/* cli_https: certificates, names, framing of answers, bounds, time limits, kept connections. */
-#include "gateway/cli/cli_https.h"
+/* https_client: certificates, names, framing of answers, bounds, time limits, kept connections. */
+#include "gateway/upstream/https_client.c" /* connect_list: names have one address here */
 
 #include "tests/unit/cli_kit.h"
 
-static struct cli_https_answer answer;
+static struct https_client_answer answer;
 
-static struct cli_https *open_client(const char *url, const char *ca, uint32_t timeout_ms)
+static struct https_client *open_client(const char *url, const char *ca, uint32_t timeout_ms)
 {
     char path[128];
-    struct cli_https *https = NULL;
+    struct https_client *https = NULL;
     cli_kit_path(path, ca);
-    struct cli_https_options options = {.url = url, .ca_file = path, .timeout_ms = timeout_ms};
-    assert_int_equal(cli_https_open(&https, &options), STATUS_OK);
+    struct https_client_options options = {.url = url, .ca_file = path, .timeout_ms = timeout_ms};
+    assert_int_equal(https_client_open(&https, &options), STATUS_OK);
     return https;
 }
 
-static enum status call(struct cli_https *https, const char *method, const char *body)
+static enum status call(struct https_client *https, const char *method, const char *body)
 {
-    struct cli_https_request request = {
+    struct https_client_request request = {
         .method = method, .path = "/x?y=1", .headers = "a: b\r\n", .body = slice_of(body)};
     buffer_clear(&answer.body);
-    return cli_https_call(https, &request, &answer);
+    return https_client_call(https, &request, &answer);
 }
 
 static int setup(void **state)
 {
     cli_kit_clear(state);
-    cli_https_answer_init(&answer);
+    https_client_answer_init(&answer);
     return 0;
 }
 
 static int teardown(void **state)
 {
     (void)state;
-    cli_https_answer_deinit(&answer);
+    https_client_answer_deinit(&answer);
     return 0;
 }
 
@@ -65,42 +65,42 @@ static void test_urls(void **state)
         "https://a:99999999999",
     };
     for (size_t i = 0; i < sizeof right / sizeof right[0]; i++)
-        cli_https_close(open_client(right[i], "tls/ca.crt", 1000));
+        https_client_close(open_client(right[i], "tls/ca.crt", 1000));
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
-        struct cli_https *https = NULL;
-        struct cli_https_options options = {.url = wrong[i], .timeout_ms = 1000};
-        if (cli_https_open(&https, &options) != STATUS_INVALID)
+        struct https_client *https = NULL;
+        struct https_client_options options = {.url = wrong[i], .timeout_ms = 1000};
+        if (https_client_open(&https, &options) != STATUS_INVALID)
             fail_msg("%s", wrong[i]);
         assert_string_equal(status_note()->param, "url");
         assert_null(https);
     }
     char host[400] = "https://";
     memset(host + 8, 'a', 256);
-    struct cli_https *https = NULL;
-    struct cli_https_options options = {.url = host, .timeout_ms = 1000};
-    assert_int_equal(cli_https_open(&https, &options), STATUS_INVALID);
+    struct https_client *https = NULL;
+    struct https_client_options options = {.url = host, .timeout_ms = 1000};
+    assert_int_equal(https_client_open(&https, &options), STATUS_INVALID);
     host[8 + 255] = '\0';
-    assert_int_equal(cli_https_open(&https, &options), STATUS_OK);
-    cli_https_close(https);
+    assert_int_equal(https_client_open(&https, &options), STATUS_OK);
+    https_client_close(https);
 }
 
 static void test_files_of_certificates(void **state)
 {
     (void)state;
-    struct cli_https *https = NULL;
-    struct cli_https_options options = {
+    struct https_client *https = NULL;
+    struct https_client_options options = {
         .url = "https://localhost", .ca_file = "/nowhere/ca.crt", .timeout_ms = 1000};
-    assert_int_equal(cli_https_open(&https, &options), STATUS_IO);
+    assert_int_equal(https_client_open(&https, &options), STATUS_IO);
     char path[128];
     cli_kit_path(path, "admin.key");
     options.ca_file = path;
-    assert_int_equal(cli_https_open(&https, &options), STATUS_IO);
+    assert_int_equal(https_client_open(&https, &options), STATUS_IO);
 }
 
 static void test_a_connection_is_kept(void **state)
 {
     (void)state;
-    struct cli_https *https = open_client(cli_kit_url(), "tls/ca.crt", 10000);
+    struct https_client *https = open_client(cli_kit_url(), "tls/ca.crt", 10000);
     cli_kit_answer(200, "{\"a\":1}");
     cli_kit_answer(404, "{}");
     cli_kit_say(CLI_KIT_KEEP, "HTTP/1.1 204 No\r\n\r\n");
@@ -127,7 +127,7 @@ static void test_a_connection_is_kept(void **state)
              "content-type: application/json\r\ncontent-length: 2\r\n\r\n{}GET /x?y=1 ",
              cli_kit.port);
     cli_kit_has(cli_kit.seen, head);
-    cli_https_close(https);
+    https_client_close(https);
 }
 
 static void test_framings(void **state)
@@ -175,7 +175,7 @@ static void test_framings(void **state)
         {"HTTP/1.1 101 Switching\r\nupgrade: x\r\n\r\n", CLI_KIT_KEEP, STATUS_PROTOCOL, NULL},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        struct cli_https *https = open_client(cli_kit_url(), "tls/ca.crt", 10000);
+        struct https_client *https = open_client(cli_kit_url(), "tls/ca.crt", 10000);
         cli_kit_clear(state);
         cli_kit_say(rows[i].end, rows[i].bytes);
         enum status status = call(https, "GET", "");
@@ -183,14 +183,14 @@ static void test_framings(void **state)
             fail_msg("%s: %s (%s)", rows[i].bytes, status_name(status), status_note()->message);
         if (rows[i].body != NULL)
             assert_string_equal(answer.body.bytes != NULL ? answer.body.bytes : "", rows[i].body);
-        cli_https_close(https);
+        https_client_close(https);
     }
 }
 
 /* An answer of exactly the limit is taken, one byte more is not, however its length is told. */
 static void test_longest_answer(void **state)
 {
-    size_t most = LIMIT_CLI_ANSWER_BYTES;
+    size_t most = LIMIT_HTTPS_ANSWER_BYTES;
     char *bytes = malloc(most + 256);
     assert_non_null(bytes);
     for (int over = 0; over < 2; over++) {
@@ -198,23 +198,23 @@ static void test_longest_answer(void **state)
                             most + (size_t)over);
         memset(bytes + head, 'x', most + (size_t)over);
         bytes[(size_t)head + most + (size_t)over] = '\0';
-        struct cli_https *https = open_client(cli_kit_url(), "tls/ca.crt", 30000);
+        struct https_client *https = open_client(cli_kit_url(), "tls/ca.crt", 30000);
         cli_kit_clear(state);
         cli_kit_say(CLI_KIT_SHUT, bytes);
         assert_int_equal(call(https, "GET", ""), over == 0 ? STATUS_OK : STATUS_PROTOCOL);
         if (over == 0)
             assert_int_equal(answer.body.length, most);
-        cli_https_close(https);
+        https_client_close(https);
     }
     int head = snprintf(bytes, 128, "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n%zx\r\n",
                         most + 1);
     memset(bytes + head, 'x', most + 1);
     memcpy(bytes + head + most + 1, "\r\n0\r\n\r\n", 8);
-    struct cli_https *https = open_client(cli_kit_url(), "tls/ca.crt", 30000);
+    struct https_client *https = open_client(cli_kit_url(), "tls/ca.crt", 30000);
     cli_kit_clear(state);
     cli_kit_say(CLI_KIT_SHUT, bytes);
     assert_int_equal(call(https, "GET", ""), STATUS_PROTOCOL);
-    cli_https_close(https);
+    https_client_close(https);
     /* A head that does not end. */
     memset(bytes, 'x', LIMIT_HEAD_BYTES + 100);
     memcpy(bytes, "HTTP/1.1 200 OK\r\nx: ", 20);
@@ -223,7 +223,7 @@ static void test_longest_answer(void **state)
     cli_kit_clear(state);
     cli_kit_say(CLI_KIT_HANG, bytes);
     assert_int_equal(call(https, "GET", ""), STATUS_PROTOCOL);
-    cli_https_close(https);
+    https_client_close(https);
     free(bytes);
 }
 
@@ -242,7 +242,7 @@ static void test_retry_after(void **state)
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         char bytes[256];
-        struct cli_https *https = open_client(cli_kit_url(), "tls/ca.crt", 10000);
+        struct https_client *https = open_client(cli_kit_url(), "tls/ca.crt", 10000);
         cli_kit_clear(state);
         answer.retry_after_ms = 0;
         snprintf(bytes, sizeof bytes, "HTTP/1.1 503 No\r\n%scontent-length: 0\r\n\r\n",
@@ -250,7 +250,7 @@ static void test_retry_after(void **state)
         cli_kit_say(CLI_KIT_KEEP, bytes);
         assert_int_equal(call(https, "GET", ""), STATUS_OK);
         assert_int_equal(answer.retry_after_ms, rows[i].ms);
-        cli_https_close(https);
+        https_client_close(https);
     }
 }
 
@@ -264,10 +264,10 @@ static void test_nobody_there(void **state)
     assert_int_equal(bind(taken, (struct sockaddr *)&name, sizeof name), 0);
     assert_int_equal(getsockname(taken, (struct sockaddr *)&name, &length), 0);
     snprintf(url, sizeof url, "https://127.0.0.1:%d", ntohs(name.sin_port));
-    struct cli_https *https = open_client(url, "tls/ca.crt", 10000);
+    struct https_client *https = open_client(url, "tls/ca.crt", 10000);
     assert_int_equal(call(https, "GET", ""), STATUS_UNAVAILABLE);
     cli_kit_has(status_note()->message, "nobody answers");
-    cli_https_close(https);
+    https_client_close(https);
     close(taken);
 }
 
@@ -276,32 +276,83 @@ static void test_trust(void **state)
 {
     (void)state;
     char url[64];
-    struct cli_https *https = NULL;
-    struct cli_https_options system = {.url = cli_kit_url(), .timeout_ms = 10000};
-    assert_int_equal(cli_https_open(&https, &system), STATUS_OK);
+    struct https_client *https = NULL;
+    struct https_client_options system = {.url = cli_kit_url(), .timeout_ms = 10000};
+    assert_int_equal(https_client_open(&https, &system), STATUS_OK);
     assert_int_equal(call(https, "GET", ""), STATUS_FORBIDDEN);
     cli_kit_has(status_note()->message, "is not trusted");
-    cli_https_close(https);
+    https_client_close(https);
     snprintf(url, sizeof url, "https://127.0.0.2:%d", cli_kit.port);
     https = open_client(url, "tls/ca.crt", 10000);
     assert_int_equal(call(https, "GET", ""), STATUS_FORBIDDEN);
     cli_kit_has(status_note()->message, "IP address mismatch");
-    cli_https_close(https);
+    https_client_close(https);
     snprintf(url, sizeof url, "https://localhost:%d", cli_kit.port);
     https = open_client(url, "tls/ca.crt", 10000);
     cli_kit_answer(200, "{}");
     assert_int_equal(call(https, "GET", ""), STATUS_OK);
-    cli_https_close(https);
+    https_client_close(https);
     assert_int_equal(cli_kit.steps_done, 1); /* nothing was asked of a server that is not trusted */
+}
+
+/* A listener whose queue is full: what else connects waits without an answer. */
+static struct sockaddr_in silent_address(int *listener, int *others, size_t count)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t length = sizeof address;
+    *listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(*listener, (struct sockaddr *)&address, length), 0);
+    assert_int_equal(listen(*listener, 0), 0);
+    assert_int_equal(getsockname(*listener, (struct sockaddr *)&address, &length), 0);
+    for (size_t i = 0; i < count; i++) {
+        others[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        (void)connect(others[i], (struct sockaddr *)&address, length);
+    }
+    return address;
+}
+
+static void test_an_address_that_swallows(void **state)
+{
+    (void)state;
+    enum { OTHERS = 16 };
+    int listener;
+    int others[OTHERS];
+    struct sockaddr_in silent = silent_address(&listener, others, OTHERS);
+    struct sockaddr_in right = silent;
+    right.sin_port = htons((uint16_t)cli_kit.port);
+    struct addrinfo second = {
+        .ai_family = AF_INET, .ai_addr = (struct sockaddr *)&right, .ai_addrlen = sizeof right};
+    struct addrinfo first = {.ai_family = AF_INET,
+                             .ai_addr = (struct sockaddr *)&silent,
+                             .ai_addrlen = sizeof silent,
+                             .ai_next = &second};
+    struct https_client *https = open_client(cli_kit_url(), "tls/ca.crt", 10000);
+    https->deadline_us = clock_mono_us(clock_system()) + 400000;
+    struct addrinfo alone = first;
+    alone.ai_next = NULL;
+    assert_int_equal(connect_list(https, &alone), STATUS_DEADLINE);
+    assert_int_equal(https->descriptor, -1);
+    int64_t deadline_us = clock_mono_us(clock_system()) + 2000000;
+    https->deadline_us = deadline_us;
+    assert_int_equal(connect_list(https, &first), STATUS_OK);
+    assert_int_equal(https->deadline_us, deadline_us);
+    struct sockaddr_in reached;
+    socklen_t length = sizeof reached;
+    assert_int_equal(getpeername(https->descriptor, (struct sockaddr *)&reached, &length), 0);
+    assert_int_equal(reached.sin_port, right.sin_port);
+    https_client_close(https);
+    for (size_t i = 0; i < OTHERS; i++)
+        close(others[i]);
+    close(listener);
 }
 
 static void test_deadline(void **state)
 {
     (void)state;
-    struct cli_https *https = open_client(cli_kit_url(), "tls/ca.crt", 300);
+    struct https_client *https = open_client(cli_kit_url(), "tls/ca.crt", 300);
     cli_kit_say(CLI_KIT_HANG, "HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nab");
     assert_int_equal(call(https, "GET", ""), STATUS_DEADLINE);
-    cli_https_close(https);
+    https_client_close(https);
 }
 
 int main(void)
@@ -315,6 +366,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_retry_after, setup, teardown),
         cmocka_unit_test_setup_teardown(test_nobody_there, setup, teardown),
         cmocka_unit_test_setup_teardown(test_trust, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_an_address_that_swallows, setup, teardown),
         cmocka_unit_test_setup_teardown(test_deadline, setup, teardown),
     };
     return cmocka_run_group_tests(tests, cli_kit_setup, cli_kit_teardown);
