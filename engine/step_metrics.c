@@ -61,9 +61,6 @@ static void init_pauses(struct step_metrics *out, struct metrics *metrics)
                        "Of each second's tokens, for each lower class that has work.");
     out->fair_pauses = plain(metrics, METRIC_COUNTER, "banyan_fair_pauses_total",
                              "Pauses for the fairness of tenants of one class.", "");
-    out->fair_bound =
-        gauge(metrics, "banyan_fair_bound_tokens",
-              "What two tenants of weight 100 that both have work may be apart, at most.");
 }
 
 static void init_class(struct step_class_metrics *out, struct metrics *metrics, const char *name)
@@ -95,6 +92,8 @@ static void init_class(struct step_class_metrics *out, struct metrics *metrics, 
     out->fair_spread =
         plain(metrics, METRIC_GAUGE, "banyan_fair_spread_tokens",
               "Largest difference of weighted service between tenants that have work.", labels);
+    out->fair_bound = plain(metrics, METRIC_GAUGE, "banyan_fair_bound_tokens",
+                            "What that may be at most, by the least weight among them.", labels);
 }
 
 void step_metrics_init(struct step_metrics *out, struct metrics *metrics)
@@ -119,10 +118,12 @@ void step_metrics_init(struct step_metrics *out, struct metrics *metrics)
         init_class(&out->classes[i], metrics, service_class_name((enum service_class)i));
 }
 
-/* How far apart those clients of a class are that want more than they have. */
-static double figures_spread(const struct scheduler_fair *fair, enum service_class class)
+/* How far apart those clients of a class are that want more than they have, and may be. */
+static void figures_spread(const struct scheduler_fair *fair, enum service_class class,
+                           const struct step_class_metrics *out)
 {
     double least = 0, most = 0;
+    uint32_t weight = 100;
     bool is_first = true;
     for (uint32_t i = 0; i < fair->used; i++) {
         const struct scheduler_client *client = &fair->clients[i];
@@ -130,9 +131,11 @@ static double figures_spread(const struct scheduler_fair *fair, enum service_cla
             continue;
         least = is_first || client->served < least ? client->served : least;
         most = is_first || client->served > most ? client->served : most;
+        weight = is_first || client->weight < weight ? client->weight : weight;
         is_first = false;
     }
-    return most - least;
+    metric_set(out->fair_spread, most - least);
+    metric_set(out->fair_bound, 2 * scheduler_fair_slack(fair, weight));
 }
 
 static void figures_fair(struct step *step)
@@ -140,7 +143,6 @@ static void figures_fair(struct step *step)
     struct step_metrics *metrics = &step->metrics;
     const struct scheduler_fair *fair = &step->fair;
     metric_set(metrics->floor, fair->options.floor_percent / 100.0);
-    metric_set(metrics->fair_bound, 2 * scheduler_fair_slack(fair, 100));
     metric_add(metrics->fair_pauses, (int64_t)(fair->pauses - metrics->pauses_told));
     metrics->pauses_told = fair->pauses;
     uint64_t overhead = atomic_load_explicit(&step->figures.tokens_overhead, memory_order_relaxed);
@@ -150,7 +152,7 @@ static void figures_fair(struct step *step)
         return;
     metrics->spread_part = fair->now_part;
     for (unsigned i = 0; i < SERVICE_CLASS_COUNT; i++)
-        metric_set(metrics->classes[i].fair_spread, figures_spread(fair, (enum service_class)i));
+        figures_spread(fair, (enum service_class)i, &metrics->classes[i]);
 }
 
 void step_metrics_figures(struct step *step, const struct prefix_figures *now,

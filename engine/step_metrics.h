@@ -36,7 +36,6 @@ struct step_metrics {
     struct metric *swap_seconds;
     struct metric *floor;
     struct metric *fair_pauses;
-    struct metric *fair_bound;
     struct step_class_metrics {
         struct metric *rows;
         struct metric *computing;
@@ -48,6 +47,7 @@ struct step_metrics {
         struct metric *first_token_seconds;
         struct metric *inter_token_seconds;
         struct metric *fair_spread;
+        struct metric *fair_bound;
     } classes[SERVICE_CLASS_COUNT];
     /* What the counters have been told. */
     struct prefix_figures cache_told;

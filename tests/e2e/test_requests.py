@@ -44,6 +44,11 @@ def test_a_stream_is_seen_and_ended(server, tenants, way):
             assert row["route"] == TEXT and row["stream"] is True
             assert row["prompt_tokens"] >= 1 and row["computed_tokens"] >= 1
             assert row["completion_tokens"] >= 1 and row["cached_tokens"] == 0
+            assert set(row["explain"]) == {
+                "position", "estimate_ms", "fairness", "pages_needed", "pages_free", "preempted_by",
+            }  # fmt: skip
+            assert row["explain"]["fairness"] in ("over", "even", "owed")
+            assert row["explain"]["preempted_by"] is None
             dry = admin.delete(f"{REQUESTS}/{request_id}?dry_run=true")
             assert dry.status_code == 200 and dry.json()["dry_run"] is True
             assert find(admin, request_id)["state"] != "ending"

@@ -1,5 +1,5 @@
-/* Why a request waits, or has waited: its class, how many are before it, coarsely, what its tenant is
- * owed, pages that it needs and that there are, and which class took its pages. */
+/* Why a request waits, or has waited: its class, how many are before it, coarsely, what its tenant
+ * is owed, pages that it needs and that there are, and which class took its pages. */
 #include "engine/engine_show.h"
 
 #include <setjmp.h>

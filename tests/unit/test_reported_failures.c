@@ -1,6 +1,7 @@
 /* What users of other servers have reported of priorities and preemption, each as a test:
- * vllm-project/vllm#40004 and #24365 are test_step_classes, #18115 is test_step_pause, #54530 (equals
- * that take turns) and sgl-project/sglang#13361 (more victims than needed) are scheduler tests. */
+ * vllm-project/vllm#40004 and #24365 are test_step_classes, #18115 is test_step_pause, #54530
+ * (equals that take turns) and sgl-project/sglang#13361 (more victims than needed) are in
+ * test_scheduler_plan. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -138,7 +139,7 @@ static void test_a_short_prompt_passes_a_long_one(void **state)
 }
 
 /* ggml-org/llama.cpp#29175: one large prompt held its neighbours up for half a minute. Each has a
- * token in every step; a tenant's many streams wait for two quanta of a newcomer's prompt at most. */
+ * token in every step; many streams of one wait for two quanta of a newcomer's prompt at most. */
 static void test_a_long_prompt_stops_nobody(void **state)
 {
     (void)state;
@@ -151,7 +152,7 @@ static void test_a_long_prompt_stops_nobody(void **state)
     uint32_t alone = submit(2, SERVICE_CLASS_STANDARD, 8, 120);
     run_until_said(streams[STREAMS - 1], 4);
     uint32_t large = submit(3, SERVICE_CLASS_STANDARD, LONG_PROMPT, 4);
-    /* A quantum that it is owed, another that a first prompt is before others, and a step's rows. */
+    /* A quantum that it is owed, another that a first prompt has before others, a step's rows. */
     const uint32_t still_most = (2 * QUANTUM + ROWS) / (ROWS - STREAMS - 1);
     uint32_t still[STREAMS] = {0};
     for (uint32_t steps = 0; said(large) == 0; steps++) {

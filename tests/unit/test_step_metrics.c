@@ -117,6 +117,25 @@ static void test_pauses_are_told(void **state)
     assert_told("banyan_overhead_tokens_total", value);
 }
 
+/* Tenants of small weight may be further apart: the bound of a class says so. */
+static void test_the_bound_goes_by_weight(void **state)
+{
+    (void)state;
+    static const uint32_t ids[200] = {1};
+    struct engine_request request = step_world_request(ids, 200, 20, 0);
+    request.service_class = SERVICE_CLASS_BATCH;
+    request.weight = 10;
+    for (int i = 0; i < 8; i++) /* of 14 pages each: some have to wait */
+        step_world_submit(world, &request);
+    clock_manual_advance(&world->clock, 1000000);
+    assert_true(step_world_step(world));
+    /* U is 64 rows, 51.2 for what is found, 2 × 8 × 32 generated; Q is 1024. */
+    const struct step_class_metrics *classes = world->step.metrics.classes;
+    assert_in_range(metric_value(classes[SERVICE_CLASS_BATCH].fair_bound), 14591, 14593);
+    assert_in_range(metric_value(classes[SERVICE_CLASS_STANDARD].fair_bound), 3302, 3303);
+    step_world_run(world);
+}
+
 static void test_nothing_is_kept_without_a_registry(void **state)
 {
     (void)state;
@@ -132,6 +151,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_rows_and_times_are_told_by_class, setup, teardown),
         cmocka_unit_test_setup_teardown(test_states_are_told_by_class, setup, teardown),
         cmocka_unit_test_setup_teardown(test_pauses_are_told, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_the_bound_goes_by_weight, setup, teardown),
         cmocka_unit_test_setup_teardown(test_nothing_is_kept_without_a_registry, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
