@@ -5,6 +5,7 @@
 
 #include <sqlite3.h>
 
+#include "config/base/hash.h"
 #include "config/base/mem.h"
 #include "config/store.h"
 
@@ -18,6 +19,7 @@ enum statement {
     STATEMENT_EDGE,
     STATEMENT_FIRST,
     STATEMENT_LAST,
+    STATEMENT_ID,
     STATEMENT_ROWS,
     STATEMENT_DAY,
     STATEMENT_SUMS,
@@ -38,6 +40,7 @@ static const char *const statement_sql[STATEMENTS] = {
     "select name from edges where id = 1",
     "select min(id) from requests where id >= ?1 and id < ?2",
     "select max(id) from requests where id >= ?1 and id < ?2",
+    "select request_id from requests where id = ?1",
     "select id, at_us, tenant_id, key_id, model, service_class, finish, http_code, prompt_tokens,"
     " cached_tokens, completion_tokens, is_estimated, cost_nano from requests where id > ?1 and id "
     "< ?2"
@@ -143,6 +146,20 @@ enum status ledger_ship_span(struct ledger_ship *ship, int64_t *first, int64_t *
     *first -= ROWS_FIRST;
     *last -= ROWS_FIRST;
     return STATUS_OK;
+}
+
+enum status ledger_ship_print(struct ledger_ship *ship, int64_t sequence, uint64_t *print)
+{
+    static const struct hash_key key = {1, 2}; /* the same in every process */
+    sqlite3_stmt *statement = ship_bind(ship, STATEMENT_ID, ROWS_FIRST + sequence, 0);
+    int code = sqlite3_step(statement);
+    *print = 0;
+    if (code == SQLITE_ROW) {
+        const void *text = sqlite3_column_text(statement, 0);
+        *print = hash_bytes(&key, text, (size_t)sqlite3_column_bytes(statement, 0)) | 1;
+    }
+    sqlite3_reset(statement);
+    return store_status(code, "ledger");
 }
 
 static void rows_read(sqlite3_stmt *statement, struct ledger_row *row)

@@ -27,6 +27,10 @@ const char *ledger_ship_edge(const struct ledger_ship *ship);
 /* Sequences of the first and the last row of the file; 0: it has none. */
 enum status ledger_ship_span(struct ledger_ship *ship, int64_t *first, int64_t *last);
 
+/* A print of the row of that sequence, by its request's id; 0: there is no such row. Two files that
+ * were copies of one tell by it whether they have gone different ways since. */
+enum status ledger_ship_print(struct ledger_ship *ship, int64_t sequence, uint64_t *print);
+
 /* Up to `capacity` rows behind sequence `after`, in order, without a gap between them: rows that
  * are gone (retention, a wrong clock) end what is given. `*is_gapped`: they stand before the first
  * one that is given. Of each row what a bill needs: not its request id, route and times. */

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <time.h>
 
 #include "auth/ledger_ship.h"
@@ -89,6 +90,24 @@ static const char script_beat[] = "local now = redis.call('TIME')\n"
                                   "redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', ms - 10000)\n"
                                   "return redis.call('HEXISTS', KEYS[2], ARGV[1])\n";
 
+/* ARGV: edge, SCAN's cursor, which is also the answer ("0": it has been round). Hashes with our mark
+ * and no other edge's go; what is of another kind is not ours. */
+static const char script_sweep[] =
+    "local field = 'hwm:' .. ARGV[1]\n"
+    "local found = redis.call('SCAN', ARGV[2], 'MATCH', 'banyan:usage:{*', 'COUNT', 500)\n"
+    "for _, key in ipairs(found[2]) do\n"
+    "  local marks, own = 0, false\n"
+    "  local fields = redis.pcall('HKEYS', key)\n"
+    "  for _, name in ipairs(fields.err and {} or fields) do\n"
+    "    if string.sub(name, 1, 4) == 'hwm:' then\n"
+    "      marks = marks + 1\n"
+    "      own = own or name == field\n"
+    "    end\n"
+    "  end\n"
+    "  if own and marks == 1 then redis.call('DEL', key) end\n"
+    "end\n"
+    "return found[1]\n";
+
 static const struct slice key_edges = {"banyan:edges", 12};
 static const struct slice key_shipped = {"banyan:shipped", 14};
 static const struct slice key_stream = {"banyan:usage", 12};
@@ -116,6 +135,8 @@ struct usage_redis {
     char sha_add[REDIS_LINK_SHA_BYTES];
     char sha_set[REDIS_LINK_SHA_BYTES];
     char sha_beat[REDIS_LINK_SHA_BYTES];
+    char sha_sweep[REDIS_LINK_SHA_BYTES];
+    char sweep[24];       /* cursor; "": nothing is swept */
     char run_id[48];      /* of the process that was checked last */
     int64_t shipped;      /* all rows up to it are in Redis; -1: not known yet */
     int64_t shipped_told; /* what banyan:shipped says; -1: nothing */
@@ -226,10 +247,12 @@ static bool mark_is_due(const struct usage_redis *usage)
 /* Only rows whose replies have come: a mark ahead of its rows would lose them. */
 static enum status mark_queue(struct usage_redis *usage)
 {
+    uint64_t print = 0;
+    TRY(ledger_ship_print(usage->ship, usage->shipped, &print));
     command_begin(&usage->command, SLICE("HSET"));
     command_add(&usage->command, key_shipped);
     command_add(&usage->command, slice_of(ledger_ship_edge(usage->ship)));
-    command_numbers(&usage->command, &usage->shipped, 1);
+    command_print(&usage->command, "%" PRId64 "-%016" PRIx64, usage->shipped, print);
     return command_send(usage);
 }
 
@@ -250,22 +273,36 @@ static enum status mark_tell(struct usage_redis *usage)
     return mark_take(usage, usage->shipped);
 }
 
-/* -1: Redis has none. */
-static enum status mark_read(struct usage_redis *usage, int64_t *mark)
+/* "SEQUENCE-PRINT"; a print of 0 (or none: of an earlier version) is of a row that is not known. */
+static bool mark_parse(const char *text, int64_t *mark, uint64_t *print)
 {
-    char text[24];
+    const char *at = text;
+    *mark = 0;
+    *print = 0;
+    for (; *at >= '0' && *at <= '9' && *mark <= LEDGER_SHIP_SEQUENCE_MAX / 10; at++)
+        *mark = *mark * 10 + (*at - '0');
+    if (at == text || *at == '\0')
+        return at != text;
+    if (*at != '-' || strlen(++at) != 16 || strspn(at, "0123456789abcdef") != 16)
+        return false;
+    *print = strtoull(at, NULL, 16);
+    return true;
+}
+
+/* -1: Redis has none. */
+static enum status mark_read(struct usage_redis *usage, int64_t *mark, uint64_t *print)
+{
+    char text[48];
     bool is_nil = false;
     command_begin(&usage->command, SLICE("HGET"));
     command_add(&usage->command, key_shipped);
     command_add(&usage->command, slice_of(ledger_ship_edge(usage->ship)));
     TRY(command_send(usage));
     TRY(redis_link_take_text(usage->link, text, sizeof text, &is_nil));
-    *mark = is_nil ? -1 : 0;
-    for (const char *digit = text; !is_nil && *digit != '\0'; digit++) {
-        if (*digit < '0' || *digit > '9' || *mark > LEDGER_SHIP_SEQUENCE_MAX / 10)
-            return redis_link_refuse(usage->link, REDIS_REASON_TYPE);
-        *mark = *mark * 10 + (*digit - '0');
-    }
+    *mark = -1;
+    *print = 0;
+    if (!is_nil && !mark_parse(text, mark, print))
+        return redis_link_refuse(usage->link, REDIS_REASON_TYPE);
     return STATUS_OK;
 }
 
@@ -365,8 +402,25 @@ static void verify_begin(struct usage_redis *usage, enum verify verify, int64_t 
     usage->verify_day = oldest > 0 ? oldest : 0;
     usage->verify_then = then;
     usage->verify_shared = shared;
+    snprintf(usage->sweep, sizeof usage->sweep, "%s", verify == VERIFY_FORCE ? "0" : "");
     usage->made = 0;
     usage->shared = 0;
+}
+
+/* One part of Redis's keys. */
+static enum status turn_sweep(struct usage_redis *usage)
+{
+    bool is_nil = false;
+    command_begin(&usage->command, SLICE("EVALSHA"));
+    command_add(&usage->command, slice_of(usage->sha_sweep));
+    command_add(&usage->command, SLICE("0"));
+    command_add(&usage->command, slice_of(ledger_ship_edge(usage->ship)));
+    command_print(&usage->command, "%s", usage->sweep);
+    TRY(command_send(usage));
+    TRY(redis_link_take_text(usage->link, usage->sweep, sizeof usage->sweep, &is_nil));
+    if (strcmp(usage->sweep, "0") == 0)
+        usage->sweep[0] = '\0';
+    return STATUS_OK;
 }
 
 /* One day, read as of one commit. */
@@ -388,6 +442,8 @@ static enum status verify_step(struct usage_redis *usage, bool *is_done)
 static enum status turn_verify(struct usage_redis *usage)
 {
     bool is_done = false;
+    if (usage->sweep[0] != '\0')
+        return turn_sweep(usage);
     TRY(verify_step(usage, &is_done));
     if (!is_done)
         return STATUS_OK;
@@ -564,14 +620,19 @@ static enum status turn_rows(struct usage_redis *usage, bool *has_more)
 /* --- the link's callbacks --- */
 
 /* What Redis knows decides. Nothing (it is new, restarted empty, was flushed, lost its mark):
- * hashes are made from the roll-ups, and the stream gets the last rows again. More than there is,
- * when the ledger's file is an older copy of itself: the same, whatever the hashes say. Less: rows
- * go on from there, and hashes of a process that was not compared yet are looked for. */
-static enum status compare(struct usage_redis *usage, int64_t mark)
+ * hashes are made from the roll-ups, and the stream gets the last rows again. More than there is, or
+ * another row of that number, when the ledger's file is an older copy of itself: the same, whatever
+ * the hashes say. Else rows go on from there, and hashes of a process that was not compared yet are
+ * looked for. */
+static enum status compare(struct usage_redis *usage, int64_t mark, uint64_t print)
 {
     int64_t first = 0;
     int64_t last = 0;
+    uint64_t own = 0;
     TRY(ledger_ship_span(usage->ship, &first, &last));
+    if (mark > 0)
+        TRY(ledger_ship_print(usage->ship, mark, &own));
+    bool is_other = mark > last || (own != 0 && print != 0 && own != print);
     usage->has_forgotten = false;
     usage->verify = VERIFY_NONE;
     usage->shipped_told = mark;
@@ -581,7 +642,7 @@ static enum status compare(struct usage_redis *usage, int64_t mark)
         int64_t from = last - usage->stream_length;
         usage->shipped = last; /* none of them is behind until it is compared */
         verify_begin(usage, VERIFY_REPLACE, from > all ? from : all, all);
-    } else if (mark > last) {
+    } else if (is_other) {
         LOG(LOG_ERROR, "redis_ahead", LOG_NUMBER("redis", mark), LOG_NUMBER("ledger", last));
         verify_begin(usage, VERIFY_FORCE, last, last);
     } else if (strcmp(usage->run_id, redis_link_server(usage->link)->run_id) != 0) {
@@ -601,14 +662,16 @@ static enum status on_connected(void *context, struct redis_link *link)
     TRY(redis_link_load(link, script_add, usage->sha_add));
     TRY(redis_link_load(link, script_set, usage->sha_set));
     TRY(redis_link_load(link, script_beat, usage->sha_beat));
+    TRY(redis_link_load(link, script_sweep, usage->sha_sweep));
     TRY(beat(usage)); /* a write: replicas, full and unsaved ones refuse it */
     if (server->has_maxmemory && strcmp(server->policy, "noeviction") != 0 &&
         strcmp(usage->run_id, server->run_id) != 0)
         LOG(LOG_WARN, "redis_may_evict", LOG_TEXT("policy", server->policy),
             LOG_TEXT("mend", "set maxmemory-policy noeviction: usage of other keys would go"));
     int64_t mark = 0;
-    TRY(mark_read(usage, &mark));
-    return compare(usage, mark);
+    uint64_t print = 0;
+    TRY(mark_read(usage, &mark, &print));
+    return compare(usage, mark, print);
 }
 
 /* Missing hashes can be made beside rows that go on; else rows wait for what they are added to. */
@@ -625,7 +688,7 @@ static enum status on_turn(void *context, struct redis_link *link, bool *has_mor
     if (usage->has_forgotten) {
         LOG(LOG_WARN, "redis_forgot", LOG_NUMBER("rows", usage->shipped));
         usage->run_id[0] = '\0';
-        TRY(compare(usage, -1));
+        TRY(compare(usage, -1, 0));
     }
     *has_more = false;
     if (!verify_is_first(usage))

@@ -256,6 +256,22 @@ static void test_an_edge_keeps_its_name(void **state)
     assert_null(none);
 }
 
+/* The same wherever and whenever it is asked for; another row's is another. */
+static void test_prints(void **state)
+{
+    struct fixture *fixture = *state;
+    uint64_t prints[4];
+    add(fixture, 0, 2);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(ledger_ship_print(fixture->ship, i, &prints[i]), STATUS_OK);
+    assert_true(prints[0] == 0 && prints[3] == 0);          /* there are no such rows */
+    assert_true(prints[1] == UINT64_C(0x4162bdfe6a40a9ad)); /* as banyan:shipped has kept it */
+    assert_true(prints[2] != 0 && prints[2] != prints[1]);
+    run_sql(fixture, "update requests set request_id = 'req_x' where id & 0xffff = 2");
+    assert_int_equal(ledger_ship_print(fixture->ship, 2, &prints[3]), STATUS_OK);
+    assert_true(prints[3] != 0 && prints[3] != prints[2]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -264,6 +280,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_sums_are_those_of_one_commit, setup, teardown),
         cmocka_unit_test_setup_teardown(test_one_tenants_sums, setup, teardown),
         cmocka_unit_test_setup_teardown(test_an_edge_keeps_its_name, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_prints, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -31,6 +31,7 @@ struct fixture {
     struct usage_redis *usage;
     struct usage_redis_options options;
     int rows;
+    int more_days; /* rows are of so many days more than three */
     bool is_dear;
 };
 
@@ -94,12 +95,13 @@ static void rows_add(struct fixture *fixture, int count)
 {
     for (int i = 0; i < count; i++) {
         int at = fixture->rows++;
-        struct ledger_row row = {.at_us =
-                                     (INT64_C(86400) * (DAY_FIRST + at / 40 % 3) + at) * 1000000,
-                                 .http_code = 200,
-                                 .prompt_tokens = (uint32_t)at + 10,
-                                 .cached_tokens = (uint32_t)at % 7,
-                                 .completion_tokens = 1000000000u + (uint32_t)at};
+        struct ledger_row row = {
+            .at_us =
+                (INT64_C(86400) * (DAY_FIRST + at / 40 % (3 + fixture->more_days)) + at) * 1000000,
+            .http_code = 200,
+            .prompt_tokens = (uint32_t)at + 10,
+            .cached_tokens = (uint32_t)at % 7,
+            .completion_tokens = 1000000000u + (uint32_t)at};
         snprintf(row.request_id, sizeof row.request_id, "req_%d_%d", (int)getpid(), at);
         snprintf(row.tenant_id, sizeof row.tenant_id, "tnt_%d", at % 3);
         snprintf(row.key_id, sizeof row.key_id, "key_%d", at % 4);
@@ -260,6 +262,20 @@ static void wait_down(struct fixture *fixture, enum redis_reason reason)
     fail_msg("down because of \"%s\", not of \"%s\"",
              redis_link_reason_word(usage_redis_reason(fixture->usage)),
              redis_link_reason_word(reason));
+}
+
+/* All rows up to that one are in Redis. */
+static void wait_marked(struct fixture *fixture, int sequence)
+{
+    for (int i = 0; i < WAIT_MS; i++, nap()) {
+        redisReply *reply = redisCommand(fixture->connection, "HVALS banyan:shipped");
+        bool is_there =
+            reply->elements == 1 && strtoll(reply->element[0]->str, NULL, 10) == sequence;
+        freeReplyObject(reply);
+        if (is_there)
+            return;
+    }
+    fail_msg("the rows are not shipped");
 }
 
 /* --- set up --- */
@@ -483,16 +499,17 @@ static void test_old_rows_are_gone(void **state)
     wait_equal(fixture);
 }
 
-/* A backup of the ledger that is older than what Redis has seen. */
-static void test_the_ledger_comes_back_older(void **state)
+/* A backup of the ledger that is older than what Redis has seen, of rows and of days; `grown` rows
+ * come before it sees Redis again. What others have in Redis is left alone. */
+static void check_restored(struct fixture *fixture, int grown)
 {
-    struct fixture *fixture = begin(state);
     usage_start(fixture);
     rows_add(fixture, 100);
     wait_equal(fixture);
     run_sql(fixture, "create table kept_rows as select * from requests;"
                      "create table kept_sums as select * from usage_minutes");
-    rows_add(fixture, 100);
+    fixture->more_days = 4;
+    rows_add(fixture, 200);
     wait_equal(fixture);
     usage_stop(fixture);
     ledger_close(fixture->ledger);
@@ -500,11 +517,28 @@ static void test_the_ledger_comes_back_older(void **state)
                      "delete from usage_minutes;"
                      "insert into usage_minutes select * from kept_sums");
     ledger_start(fixture);
-    rows_add(fixture, 20);
+    fixture->more_days = 0;
+    rows_add(fixture, grown);
+    ask(fixture, "HSET banyan:usage:{tnt_x}:20241004 requests 1 hwm:0123456789abcdef 1");
+    ask(fixture, "SET banyan:usage:{tnt_y}:20241004 theirs");
     usage_start(fixture);
+    wait_marked(fixture, 100 + grown);
+    assert_int_equal(ask(fixture, "DEL banyan:usage:{tnt_x}:20241004"), 1);
+    assert_int_equal(ask(fixture, "DEL banyan:usage:{tnt_y}:20241004"), 1);
     wait_equal(fixture);
     rows_add(fixture, 300);
     wait_equal(fixture);
+}
+
+static void test_the_ledger_comes_back_older(void **state)
+{
+    check_restored(begin(state), 20);
+}
+
+/* The number of its last row tells nothing then. */
+static void test_the_ledger_comes_back_older_and_grows(void **state)
+{
+    check_restored(begin(state), 700);
 }
 
 static void test_memory_is_short(void **state)
@@ -651,19 +685,6 @@ static void check_cost(struct fixture *fixture, const char *wanted)
     }
 }
 
-static void wait_marked(struct fixture *fixture)
-{
-    for (int i = 0; i < WAIT_MS; i++, nap()) {
-        redisReply *reply = redisCommand(fixture->connection, "HVALS banyan:shipped");
-        bool is_there =
-            reply->elements == 1 && strtoll(reply->element[0]->str, NULL, 10) == fixture->rows;
-        freeReplyObject(reply);
-        if (is_there)
-            return;
-    }
-    fail_msg("the rows are not shipped");
-}
-
 /* Nobody's shipping ends because of an absurd price. */
 static void test_costs_end_with_64_bits(void **state)
 {
@@ -671,15 +692,15 @@ static void test_costs_end_with_64_bits(void **state)
     fixture->is_dear = true;
     usage_start(fixture);
     rows_add(fixture, 1);
-    wait_marked(fixture);
+    wait_marked(fixture, fixture->rows);
     check_cost(fixture, "9223372036854775802");
     rows_add(fixture, 30);
-    wait_marked(fixture);
+    wait_marked(fixture, fixture->rows);
     check_cost(fixture, "9223372036854775807");
     usage_stop(fixture);
     ask(fixture, "FLUSHALL");
     usage_start(fixture);
-    wait_marked(fixture);
+    wait_marked(fixture, fixture->rows);
     check_cost(fixture, "9223372036854775807");
 }
 
@@ -723,6 +744,7 @@ int main(void)
         TEST(test_rows_are_sent_again_for_nothing),
         TEST(test_old_rows_are_gone),
         TEST(test_the_ledger_comes_back_older),
+        TEST(test_the_ledger_comes_back_older_and_grows),
         TEST(test_memory_is_short),
         TEST(test_it_is_a_replica_meanwhile),
         TEST(test_scripts_and_connections_go),
