@@ -14,7 +14,8 @@
 enum {
     PAGE_RECORDS = 128,
     PAGE_BYTES_MAX = 1024 * 1024, /* a record is about 400 bytes */
-    TICK_MS = 1000,               /* acknowledgements, gaps, rows that have waited too long */
+    TICK_MS = 250,                /* acknowledgements, gaps, rows that have waited too long */
+    GAP_TICKS = 4,                /* a gap that stands as long is read */
     ACK_RECORDS = 64,             /* acknowledged at once, without waiting for the tick */
     ANSWER_MS = 5000,             /* for a page; an acknowledgement has as many ticks */
     AGAIN_MS = 100,               /* until a record that is awaited has been written; doubled */
@@ -61,7 +62,7 @@ struct edge_replay {
     uint32_t page_count; /* rows of the page */
     uint32_t page_open;  /* those not committed */
     uint64_t gap_prefix; /* at the last tick */
-    bool had_gap;
+    uint32_t gap_ticks;  /* since when a gap stands behind it */
     bool page_has_more;
     bool is_running;
     bool is_due;   /* read again once the engine is up */
@@ -542,14 +543,14 @@ static void tick(void *context)
     if (replay->ack_exchange != NULL && ++replay->ack_ticks * TICK_MS >= ANSWER_MS)
         http1_exchange_cancel(replay->ack_exchange);
     ack_send(replay);
-    bool has_gap = edge_ack_has_gap(&replay->ack);
-    if (has_gap && replay->had_gap && replay->gap_prefix == replay->ack.prefix) {
+    bool is_same = edge_ack_has_gap(&replay->ack) && replay->gap_prefix == replay->ack.prefix;
+    replay->gap_ticks = is_same ? replay->gap_ticks + 1 : 0;
+    replay->gap_prefix = replay->ack.prefix;
+    if (replay->gap_ticks >= GAP_TICKS) {
         replay->is_due = true;
         if (edge_probe_engine(replay->edge->probe)->state == EDGE_PROBE_UP)
             reading_start(replay);
     }
-    replay->had_gap = has_gap;
-    replay->gap_prefix = replay->ack.prefix;
     tick_arm(replay);
 }
 
