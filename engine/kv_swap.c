@@ -160,6 +160,11 @@ void kv_swap_keep(struct kv_swap *swap, uint32_t place, bool is_kept)
     swap->lists[place].is_kept = is_kept && swap->lists[place].page_count > 0;
 }
 
+void kv_swap_lower(struct kv_swap *swap, uint32_t place, enum service_class service_class)
+{
+    swap->lists[place].owner.service_class = service_class;
+}
+
 /* --- who falls --- */
 
 static bool is_same_tenant(const struct kv_swap_owner *a, const struct kv_swap_owner *b)

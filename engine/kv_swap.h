@@ -101,6 +101,8 @@ void kv_swap_keep(struct kv_swap *swap, uint32_t place, bool is_kept);
  * *page_count × 16 are to be computed again. False, and nothing has changed, when not so many are
  * free or idle. */
 bool kv_swap_in(struct kv_swap *swap, uint32_t place, page_id *pages, uint32_t *page_count);
+/* Its request runs in another class from now on: it falls with that one's. */
+void kv_swap_lower(struct kv_swap *swap, uint32_t place, enum service_class service_class);
 /* The sequence ends, or is to be computed again. Nothing happens when nothing is held. */
 void kv_swap_drop(struct kv_swap *swap, uint32_t place);
 

@@ -31,21 +31,6 @@ static uint32_t rows_of_logits(const struct scheduler_sequence *sequence, uint32
     return end > from ? end - from : 0;
 }
 
-/* What the next `rows` rows will be charged, divided by the weight. */
-static double rows_charge(const struct scheduler_state *state, uint32_t index, uint32_t rows)
-{
-    const struct scheduler_sequence *sequence = scheduler_at(state, index);
-    uint32_t end = sequence->computed + rows;
-    uint32_t from =
-        sequence->charge_from > sequence->computed ? sequence->charge_from : sequence->computed;
-    double tokens = end > from ? (end - from) * SCHEDULER_PRICE_PROMPT : 0;
-    if (end == sequence->tokens)
-        tokens += SCHEDULER_PRICE_GENERATED;
-    if (index >= state->input->running_count)
-        tokens += sequence->computed * SCHEDULER_PRICE_CACHED;
-    return tokens * 100 / state->fair->clients[sequence->client].weight;
-}
-
 /* The most of `rows` rows of a prompt that the time left allows, cut where a page ends. */
 static uint32_t rows_in_time(const struct scheduler_state *state,
                              const struct scheduler_sequence *sequence, uint32_t rows, double us)
@@ -154,7 +139,7 @@ static void rows_count(struct scheduler_state *state, uint32_t index, uint32_t r
     state->has_first_chunk = state->has_first_chunk || rows_is_first(state, index);
     struct scheduler_client *client = &state->fair->clients[sequence->client];
     client->computing += sign;
-    client->planned += (is_back ? -1 : 1) * rows_charge(state, index, rows);
+    client->planned += (is_back ? -1 : 1) * scheduler_take_charge(state, index, rows);
 }
 
 /* Whether its client may have so much more while others of its class get on. */
@@ -165,7 +150,8 @@ static bool rows_may_pay(const struct scheduler_state *state, uint32_t index, ui
         return true;
     const struct scheduler_client *client =
         &state->fair->clients[scheduler_at(state, index)->client];
-    return client->served + client->planned + rows_charge(state, index, rows) <= client->limit;
+    return client->served + client->planned + scheduler_take_charge(state, index, rows) <=
+           client->limit;
 }
 
 /* What the cache has for it may be held by one of its tenant that this plan has paused, and would
@@ -620,7 +606,8 @@ static void plan_admit_together(struct scheduler_state *state)
 static void plan_classes(struct scheduler_state *state)
 {
     const struct scheduler_input *input = state->input;
-    floors_plan(state);
+    if (input->sequences_max > 1 || input->fair->steps % 2 == 0)
+        floors_plan(state); /* else it would be the whole of this step too */
     for (uint32_t c = 0; c < SERVICE_CLASS_COUNT; c++) {
         class_plan(state, (enum service_class)c);
         if (c > SERVICE_CLASS_REALTIME)

@@ -177,6 +177,7 @@ void scheduler_fair_tick(struct scheduler_fair *fair, int64_t now_us,
         *part = (struct scheduler_window_part){.number = fair->now_part};
     if (step == NULL)
         return;
+    fair->steps++;
     uint64_t rows = 0;
     for (uint32_t c = 0; c < SERVICE_CLASS_COUNT; c++)
         rows += step->rows[c];

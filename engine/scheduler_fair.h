@@ -91,6 +91,7 @@ struct scheduler_fair {
     uint32_t shown_count;
     double level[SERVICE_CLASS_COUNT];
     uint64_t plans;                         /* ever made */
+    uint64_t steps;                         /* ever done */
     uint32_t requests[SERVICE_CLASS_COUNT]; /* of all clients */
     int64_t mixed_part; /* when somebody who had none came to a class where others have some */
     double overhead;    /* tokens computed again, or swapped, because of others */

@@ -19,6 +19,33 @@ uint32_t scheduler_take_missing_whole(const struct scheduler_state *state, uint3
     return scheduler_take_missing(state, index, sequence->tokens + 1 - sequence->computed);
 }
 
+/* --- what a client may have --- */
+
+double scheduler_take_charge(const struct scheduler_state *state, uint32_t index, uint32_t rows)
+{
+    const struct scheduler_sequence *sequence = scheduler_at(state, index);
+    uint32_t end = sequence->computed + rows;
+    uint32_t from =
+        sequence->charge_from > sequence->computed ? sequence->charge_from : sequence->computed;
+    double tokens = end > from ? (end - from) * SCHEDULER_PRICE_PROMPT : 0;
+    if (end == sequence->tokens)
+        tokens += SCHEDULER_PRICE_GENERATED;
+    if (index >= state->input->running_count)
+        tokens += sequence->computed * SCHEDULER_PRICE_CACHED;
+    return tokens * 100 / state->fair->clients[sequence->client].weight;
+}
+
+bool scheduler_take_is_spent(const struct scheduler_state *state, uint32_t index)
+{
+    if (!scheduler_over(state, index))
+        return false;
+    const struct scheduler_sequence *sequence = scheduler_at(state, index);
+    const struct scheduler_client *client = &state->fair->clients[sequence->client];
+    uint32_t rows = sequence->tokens - sequence->computed;
+    rows = rows < state->input->rows_max ? rows : state->input->rows_max;
+    return client->served + scheduler_take_charge(state, index, rows) > client->limit;
+}
+
 /* --- victims --- */
 
 /* Its class's floor: nobody more urgent takes it. */
@@ -26,15 +53,6 @@ static bool take_is_exempt(const struct scheduler_state *state, uint32_t index)
 {
     return state->first_holder[scheduler_class(state, index)] == index &&
            state->input->running[index].pages <= state->floor_pages;
-}
-
-/* Of a client that has had all it may while another wants: what binds its equals binds no more. */
-static bool take_is_spent(const struct scheduler_state *state, uint32_t index)
-{
-    const struct scheduler_client *client =
-        &state->fair->clients[state->input->running[index].client];
-    return scheduler_over(state, index) &&
-           client->served + SCHEDULER_PRICE_GENERATED * 100 / client->weight > client->limit;
 }
 
 /* Whether running sequence `victim` has pages that sequence `index` may take. */
@@ -55,7 +73,7 @@ static bool take_may(const struct scheduler_state *state, uint32_t index, uint32
     bool is_first = state->first[mine] == index || state->is_relaxed;
     bool is_over = scheduler_over(state, index);
     if (other->is_resumed_lately && !state->is_relaxed && !state->is_plain &&
-        (is_over || !take_is_spent(state, victim)))
+        (is_over || !scheduler_take_is_spent(state, victim)))
         return false;
     if (is_over != scheduler_over(state, victim))
         return !is_over && (state->is_relaxed || !state->input->is_preemption_off);

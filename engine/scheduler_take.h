@@ -80,6 +80,12 @@ uint32_t scheduler_take_missing(const struct scheduler_state *state, uint32_t in
 /* The same until its next token has a place. */
 uint32_t scheduler_take_missing_whole(const struct scheduler_state *state, uint32_t index);
 
+/* What the next `rows` rows of a sequence will be charged, divided by the weight. */
+double scheduler_take_charge(const struct scheduler_state *state, uint32_t index, uint32_t rows);
+/* Whether with its next rows its client has more than it may while another wants: what binds its
+ * equals binds no more, and who is over with less goes before it. */
+bool scheduler_take_is_spent(const struct scheduler_state *state, uint32_t index);
+
 /* Pages that sequence `index` may use now: available, of possible victims, protected. */
 uint64_t scheduler_take_reachable(const struct scheduler_state *state, uint32_t index);
 /* Pauses victims until `pages` are available, just enough of them; false, and nobody is paused,

@@ -103,6 +103,10 @@ static bool order_is_before(const struct scheduler_state *state, uint32_t a, uin
     bool over_b = by_over && scheduler_over(state, b);
     if (over_a != over_b)
         return over_b;
+    bool spent_a = by_over && scheduler_take_is_spent(state, a);
+    bool spent_b = by_over && scheduler_take_is_spent(state, b);
+    if (spent_a != spent_b)
+        return spent_b;
     bool paused_a = scheduler_at(state, a)->pages == 0;
     bool paused_b = scheduler_at(state, b)->pages == 0;
     if (paused_a != paused_b)
@@ -172,7 +176,49 @@ static void order_find_put_off(struct scheduler_state *state)
 
 /* --- accounts --- */
 
-/* Nobody starts to want with more than a quantum of credit. While nobody wants, nobody is owed. */
+/* Nobody starts to want with more than a quantum of credit. */
+static void fair_begin(struct scheduler_state *state)
+{
+    struct scheduler_fair *fair = state->fair;
+    for (uint32_t n = 0; n < fair->shown_count; n++) {
+        struct scheduler_client *client = &fair->clients[fair->shown[n]];
+        double credit_most = fair->level[client->service_class] - fair->options.quantum;
+        bool was_backlogged = client->backlogged_at + 1 >= fair->plans;
+        if (client->wants && !was_backlogged && client->served < credit_most)
+            client->served = credit_most;
+        client->is_backlogged = client->wants;
+        if (client->wants)
+            client->backlogged_at = fair->plans;
+    }
+}
+
+/* Nobody is owed more than U + Q: what others were given while nothing of its own could be taken in
+ * is not made up for when it can. */
+static void fair_forget(struct scheduler_state *state)
+{
+    struct scheduler_fair *fair = state->fair;
+    double most[SERVICE_CLASS_COUNT] = {-INFINITY, -INFINITY, -INFINITY};
+    for (uint32_t n = 0; n < fair->shown_count; n++) {
+        const struct scheduler_client *client = &fair->clients[fair->shown[n]];
+        if (client->served > most[client->service_class])
+            most[client->service_class] = client->served;
+    }
+    for (uint32_t n = 0; n < fair->shown_count; n++) {
+        struct scheduler_client *poor = &fair->clients[fair->shown[n]];
+        if (!poor->wants ||
+            poor->served >= most[poor->service_class] - scheduler_fair_slack(fair, poor->weight))
+            continue; /* nearly all */
+        for (uint32_t m = 0; m < fair->shown_count; m++) {
+            const struct scheduler_client *rich = &fair->clients[fair->shown[m]];
+            uint32_t weight = poor->weight < rich->weight ? poor->weight : rich->weight;
+            double least = rich->served - scheduler_fair_slack(fair, weight);
+            if (rich->service_class == poor->service_class && least > poor->served)
+                poor->served = least;
+        }
+    }
+}
+
+/* While nobody wants, nobody is owed. */
 static void fair_levels(struct scheduler_state *state)
 {
     struct scheduler_fair *fair = state->fair;
@@ -185,15 +231,8 @@ static void fair_levels(struct scheduler_state *state)
         most[c] = fair->level[c];
     }
     for (uint32_t n = 0; n < fair->shown_count; n++) {
-        struct scheduler_client *client = &fair->clients[fair->shown[n]];
+        const struct scheduler_client *client = &fair->clients[fair->shown[n]];
         enum service_class class = client->service_class;
-        double credit_most = fair->level[class] - fair->options.quantum;
-        bool was_backlogged = client->backlogged_at + 1 >= fair->plans;
-        if (client->wants && !was_backlogged && client->served < credit_most)
-            client->served = credit_most;
-        client->is_backlogged = client->wants;
-        if (client->wants)
-            client->backlogged_at = fair->plans;
         most[class] = client->served > most[class] ? client->served : most[class];
         if (!client->wants)
             continue;
@@ -286,6 +325,8 @@ void scheduler_turn_begin(struct scheduler_state *state)
         begin_waiting(state);
         order_make(state);
         order_find_put_off(state);
+        fair_begin(state);
+        fair_forget(state);
         fair_levels(state);
         fair_find_over(state);
         for (uint32_t n = 0; n < fair->shown_count; n++)

@@ -30,7 +30,7 @@ void step_charge_found(struct step *step, struct sequence *sequence)
 {
     if (sequence->is_found_charged)
         return;
-    sequence->is_found_charged = true;
+    sequence->is_found_charged = sequence->computed > 0; /* else with its first rows */
     sequence->reached = sequence->computed;
     charge(step, sequence, sequence->computed * SCHEDULER_PRICE_CACHED);
 }
@@ -51,6 +51,7 @@ static void charge_prompt(struct step *step, const struct sequence *sequence, ui
 void step_charge_rows(struct step *step, struct sequence *sequence, uint32_t from, uint32_t end)
 {
     struct ticket *ticket = &step->options.tickets->slots[sequence->slot];
+    sequence->is_found_charged = true;
     uint32_t again = sequence->reached < end ? sequence->reached : end;
     if (again > from) {
         step->fair.overhead += again - from;

@@ -33,9 +33,12 @@ static void lower_request(struct step *step, uint32_t slot)
     if (is_waiting)
         step_queue_enter(&step->queue, slot);
     for (uint32_t i = 0; i < step->sequences.order_count; i++) {
-        struct sequence *sequence = &step->sequences.slots[step->sequences.order[i]];
-        if (sequence->slot == slot)
-            sequence->client = ticket->client;
+        uint32_t index = step->sequences.order[i];
+        struct sequence *sequence = &step->sequences.slots[index];
+        if (sequence->slot != slot)
+            continue;
+        sequence->client = ticket->client;
+        kv_swap_lower(&step->swap, index, lowest);
     }
 }
 

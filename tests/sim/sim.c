@@ -25,7 +25,6 @@ struct arguments {
     const char *kind;     /* only its seeds; NULL = all */
     const char *arrivals; /* a file; NULL = drawn */
     struct sim_trace trace;
-    bool is_strict;
     bool is_traced;
 };
 
@@ -41,10 +40,9 @@ static void on_abort(int signal_number)
 
 static _Noreturn void usage(void)
 {
-    fprintf(stderr,
-            "usage: sim [--seeds N] [--first K] [--kind NAME] | --seed K [--trace] [--strict]\n"
-            "       … --arrivals FILE: of Azure's or Mooncake's form\n"
-            "kinds:");
+    fprintf(stderr, "usage: sim [--seeds N] [--first K] [--kind NAME] | --seed K [--trace]\n"
+                    "       … --arrivals FILE: of Azure's or Mooncake's form\n"
+                    "kinds:");
     for (uint32_t i = 0; i < sim_load_kind_count(); i++)
         fprintf(stderr, " %s", sim_load_kind_name(i));
     fputc('\n', stderr);
@@ -57,8 +55,7 @@ static void parse(struct arguments *out, int argc, char **argv)
     for (int i = 1; i < argc; i++) {
         const char *value = i + 1 < argc ? argv[i + 1] : NULL;
         out->is_traced = out->is_traced || strcmp(argv[i], "--trace") == 0;
-        out->is_strict = out->is_strict || strcmp(argv[i], "--strict") == 0;
-        if (strcmp(argv[i], "--trace") == 0 || strcmp(argv[i], "--strict") == 0)
+        if (strcmp(argv[i], "--trace") == 0)
             continue;
         if (value == NULL)
             usage();
@@ -92,11 +89,10 @@ static void run(struct sim_result *out, const struct arguments *arguments, uint6
     const struct sim_trace *trace = arguments->arrivals != NULL ? &arguments->trace : NULL;
     snprintf(replay, sizeof(replay),
              "sim: seed %" PRIu64 " (%s) failed; again: sim --seed %" PRIu64
-             " --kind %s --trace%s%s%s\n",
+             " --kind %s --trace%s%s\n",
              seed, sim_load_kind_name(kind), seed, sim_load_kind_name(kind),
-             arguments->is_strict ? " --strict" : "", trace != NULL ? " --arrivals " : "",
-             trace != NULL ? arguments->arrivals : "");
-    sim_world_run(out, seed, kind, trace, arguments->is_strict, arguments->is_traced);
+             trace != NULL ? " --arrivals " : "", trace != NULL ? arguments->arrivals : "");
+    sim_world_run(out, seed, kind, trace, arguments->is_traced);
 }
 
 static void add(struct sim_result *sum, const struct sim_result *one)

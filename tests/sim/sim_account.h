@@ -101,12 +101,12 @@ struct sim_account {
     uint64_t steps;
     uint64_t oldest; /* serial of the sequence that should not stand still */
     uint32_t steps_still;
+    bool was_paused; /* within those steps */
 
     struct sim_second *seconds; /* [SIM_SECOND_STEPS] a ring: first … next */
     uint64_t second_first;
     uint64_t second_next;
     uint64_t second_rows[SERVICE_CLASS_COUNT];
-    int64_t second_from_us; /* the ring reaches back so far */
     int64_t
         short_since_us[SERVICE_CLASS_COUNT]; /* wants more than it has had since; < 0: does not */
     uint32_t rows[SERVICE_CLASS_COUNT];      /* of this step */
@@ -116,11 +116,10 @@ struct sim_account {
     int64_t began_us;                          /* this step */
     int64_t last_us;                           /* … and the one before it, with or without work */
     bool has_pass;                             /* this step */
-    bool is_strict;      /* the bound and whose pages go first are judged too */
-    uint32_t wait_steps; /* the most that a light one waited */
-    double wait_served;  /* … the flood being charged, as a part of the bound */
-    double spread;       /* the largest share of the bound that two clients came to */
-    char wrong[200];     /* the first thing that does not hold */
+    uint32_t wait_steps;                       /* the most that a light one waited */
+    double wait_served; /* … the flood being charged, as a part of the bound */
+    double spread;      /* the largest share of the bound that two clients came to */
+    char wrong[200];    /* the first thing that does not hold */
 };
 
 void sim_account_init(struct sim_account *account, const struct sim_knobs *knobs,

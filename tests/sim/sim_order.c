@@ -26,6 +26,13 @@ static bool is_waiting_request(const struct sim_account *account, uint32_t slot)
            atomic_load(&ticket->shown_state) == ENGINE_REQUEST_WAITING;
 }
 
+/* Of a request that is in, one more choice that is not. */
+static bool is_waiting_choice(const struct sim_account *account, uint32_t slot)
+{
+    const struct ticket *ticket = &account->step->options.tickets->slots[slot];
+    return account->asked[slot].is_known && ticket->is_waiting && ticket->choices_admitted > 0;
+}
+
 void sim_order_before(struct sim_account *account)
 {
     const struct sequence_table *table = &account->step->sequences;
@@ -265,7 +272,7 @@ static bool is_needed(const struct sim_account *account, enum service_class serv
             return true;
     }
     for (uint32_t s = 0; s < account->step->options.tickets->count; s++)
-        if (is_waiting_request(account, s) &&
+        if ((is_waiting_request(account, s) || is_waiting_choice(account, s)) &&
             account->clients[account->asked[s].client].service_class < service_class)
             return true;
     return !has_computed;

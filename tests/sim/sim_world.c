@@ -1017,10 +1017,9 @@ static void run_hang_up(struct sim_world *world)
 }
 
 void sim_world_run(struct sim_result *out, uint64_t seed, uint32_t kind,
-                   const struct sim_trace *trace, bool is_strict, bool is_traced)
+                   const struct sim_trace *trace, bool is_traced)
 {
     struct sim_world *world = world_open(seed, kind, is_traced);
-    world->account.is_strict = is_strict;
     uint64_t tick_last = UINT64_MAX;
     run_draw(world, trace);
     while (world->over < world->knobs.requests) {

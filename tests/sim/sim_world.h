@@ -35,7 +35,6 @@ struct sim_result {
 };
 
 /* Runs a seed to its end. A property that does not hold ends the process (abort) with a sentence on
- * standard error; `trace` gives the arrivals (NULL: drawn); `is_strict` judges
- * what is promised of classes and clients too (README.md); `is_traced` prints the run. */
+ * standard error; `trace` gives the arrivals (NULL: drawn); `is_traced` prints the run. */
 void sim_world_run(struct sim_result *out, uint64_t seed, uint32_t kind,
-                   const struct sim_trace *trace, bool is_strict, bool is_traced);
+                   const struct sim_trace *trace, bool is_traced);

@@ -15,7 +15,7 @@ static uint32_t pages_for(uint32_t tokens)
     return (tokens + PAGE_TOKENS - 1) / PAGE_TOKENS;
 }
 
-enum { CLIENT_RED, CLIENT_BLUE, CLIENT_URGENT, CLIENTS };
+enum { CLIENT_RED, CLIENT_BLUE, CLIENT_URGENT, CLIENT_GREEN, CLIENTS };
 
 struct table {
     struct scheduler_fair fair;
@@ -34,8 +34,8 @@ static void table_make(struct table *table)
                                                    .rows_max = 64,
                                                    .sequences_max = 4,
                                                    .context = 64};
-    static const enum service_class classes[CLIENTS] = {SERVICE_CLASS_BATCH, SERVICE_CLASS_BATCH,
-                                                        SERVICE_CLASS_REALTIME};
+    static const enum service_class classes[CLIENTS] = {
+        SERVICE_CLASS_BATCH, SERVICE_CLASS_BATCH, SERVICE_CLASS_REALTIME, SERVICE_CLASS_BATCH};
     *table = (struct table){0};
     assert_int_equal(scheduler_fair_init(&table->fair, &options), STATUS_OK);
     for (uint32_t c = 0; c < CLIENTS; c++) {
@@ -660,6 +660,73 @@ static void test_paused_before_first_prompt(void **state)
     scheduler_fair_deinit(&table.fair);
 }
 
+/* Nobody is owed more than U + Q, however much others had while it could not come in. */
+static void test_owed_at_most(void **state)
+{
+    (void)state;
+    struct table table;
+    table_make(&table);
+    table_run(&table, CLIENT_RED, 10);
+    table_wait(&table, CLIENT_BLUE, 10);
+    double slack = scheduler_fair_slack(&table.fair, 100);
+    const struct scheduler_client *red = &table.fair.clients[CLIENT_RED];
+    const struct scheduler_client *blue = &table.fair.clients[CLIENT_BLUE];
+    scheduler_fair_charge(&table.fair, CLIENT_RED, slack - 1);
+    table_plan(&table);
+    assert_true(red->served - blue->served > slack - 2);
+    scheduler_fair_charge(&table.fair, CLIENT_RED, 1000);
+    table_plan(&table);
+    assert_true(red->served - blue->served <= slack && red->served - blue->served > slack - 1);
+    scheduler_fair_deinit(&table.fair);
+}
+
+/* While one that is owed cannot come in, who has had all it may goes behind who is only over. */
+static void test_spent_goes_last(void **state)
+{
+    (void)state;
+    struct table table;
+    table_make(&table);
+    table_run(&table, CLIENT_RED, 10);
+    table_run(&table, CLIENT_BLUE, 10);
+    table.running[0].is_resumed_lately = table.running[1].is_resumed_lately = true;
+    table_wait(&table, CLIENT_GREEN, 60);
+    table.input.sequences_max = 1;
+    table.input.pages_available = 0;
+    scheduler_fair_charge(&table.fair, CLIENT_RED, 270);
+    scheduler_fair_charge(&table.fair, CLIENT_BLUE, 268);
+    table_plan(&table);
+    assert_true(table.fair.clients[CLIENT_RED].is_over && table.fair.clients[CLIENT_BLUE].is_over);
+    assert_int_equal(table.grants[0].rows, 1);
+    scheduler_fair_charge(&table.fair, CLIENT_RED, 66);
+    table_plan(&table);
+    assert_int_equal(table.grants[0].rows, 0);
+    assert_int_equal(table.grants[1].rows, 1);
+    scheduler_fair_deinit(&table.fair);
+}
+
+/* In steps of one sequence a floor has every other one at most. */
+static void test_floor_every_other_step(void **state)
+{
+    (void)state;
+    struct table table;
+    table_make(&table);
+    table_run(&table, CLIENT_URGENT, 10);
+    table_run(&table, CLIENT_RED, 10);
+    table.input.sequences_max = 1;
+    const struct scheduler_fair_step step = {.rows = {[SERVICE_CLASS_REALTIME] = 2000},
+                                             .has_work = {true, false, true}};
+    uint32_t floors = 0;
+    for (uint32_t i = 0; i < 4; i++) {
+        scheduler_fair_tick(&table.fair, 0, &step);
+        assert_true(scheduler_fair_owed(&table.fair, SERVICE_CLASS_BATCH) > 0);
+        table_plan(&table);
+        assert_int_equal(table.plan.rows, 1);
+        floors += table.grants[1].rows;
+    }
+    assert_int_equal(floors, 2);
+    scheduler_fair_deinit(&table.fair);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -690,6 +757,9 @@ int main(void)
         cmocka_unit_test(test_nobody_comes_in_by_a_pause),
         cmocka_unit_test(test_over_until_within_a_quantum),
         cmocka_unit_test(test_paused_before_first_prompt),
+        cmocka_unit_test(test_owed_at_most),
+        cmocka_unit_test(test_spent_goes_last),
+        cmocka_unit_test(test_floor_every_other_step),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

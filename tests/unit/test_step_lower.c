@@ -109,11 +109,41 @@ static void test_lowered_while_it_waits(void **state)
     }
 }
 
+/* What it has in host memory falls as that of its new class does. */
+static void test_lowered_while_it_is_swapped(void **state)
+{
+    (void)state;
+    struct step_world_options options = one_context;
+    options.preemption = ENGINE_PREEMPTION_SWAP;
+    options.host_pages = 64;
+    struct step_world *world = step_world_open(&options);
+    struct engine_request running = ask(SERVICE_CLASS_STANDARD, 0, 380, 60);
+    struct engine_request urgent = ask(SERVICE_CLASS_REALTIME, 1, 300, 40);
+    uint32_t first = step_world_submit(world, &running);
+    while (world->told[first].answers[0].count < 10)
+        assert_true(step_world_step(world));
+    step_world_submit(world, &urgent);
+    while (!world->told[first].answers[0].is_paused)
+        assert_true(step_world_step(world));
+    uint32_t place = world->step.sequences.order[0];
+    const struct kv_swap_list *list = kv_swap_list(&world->step.swap, place);
+    assert_true(list->host_count > 0);
+    assert_int_equal(list->owner.service_class, SERVICE_CLASS_STANDARD);
+    assert_true(lower(world, first));
+    assert_true(step_world_step(world));
+    assert_true(list->host_count > 0);
+    assert_int_equal(list->owner.service_class, SERVICE_CLASS_BATCH);
+    step_world_run(world);
+    assert_int_equal(world->told[first].report.completion_tokens, 60);
+    step_world_close(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_lowered_while_it_runs),
         cmocka_unit_test(test_lowered_while_it_waits),
+        cmocka_unit_test(test_lowered_while_it_is_swapped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
