@@ -1,12 +1,13 @@
-"""Runs one suite for tests/run, gives what failed a second try, and adds to the tally.
+"""Runs one suite for tests/run, adds to the tally, and gives what failed a second try.
 
 usage: tries.py ctest NAME FOLDER [arguments of ctest]
        tries.py pytest NAME [arguments of pytest]
+       tries.py again
 
-A test that fails is run once more, alone, and counts when it passes then; never when a sanitizer or
-a failed assertion of the product spoke at its first try, nor when so many fell that luck is no
-explanation. The tally ($BANYAN_TALLY) gets lines "passed N", "second NAME" and "failed NAME".
-$BANYAN_BUILDER names a process group that must not run beside a second try.
+Suites run beside each other, so what fails is only written down ($BANYAN_SCRATCH/fell); `again`, when
+all are over, runs each once more, alone, and it counts when it passes then. There is no second try when
+a sanitizer or a failed assertion of the product spoke at the first, nor when so many fell that luck is
+no explanation. The tally ($BANYAN_TALLY) gets lines "passed N", "second NAME" and "failed NAME".
 """
 
 import json
@@ -14,7 +15,6 @@ import os
 import pathlib
 import re
 import shutil
-import signal
 import subprocess
 import sys
 
@@ -27,6 +27,8 @@ REPORTS = re.compile(  # as they are printed, not as sources of tests name them
 )
 LOGS = pathlib.Path("build/logs")
 SCRATCH = pathlib.Path(os.environ.get("BANYAN_SCRATCH", "/tmp"))
+FELL = SCRATCH / "fell"  # a line of JSON for each that has a second try: what again() is told
+SECOND = SCRATCH / "second"
 
 
 def run(command, log):
@@ -42,49 +44,55 @@ def run(command, log):
     return code, log.read_text(errors="replace")
 
 
-def signal_builder(number):
-    group = int(os.environ.get("BANYAN_BUILDER") or 0)
-    try:
-        if group > 1:
-            os.killpg(group, number)
-    except ProcessLookupError:
-        pass
-
-
-def alone(command, log):
-    signal_builder(signal.SIGSTOP)
-    try:
-        return run(command, log)
-    finally:
-        signal_builder(signal.SIGCONT)
-
-
 def tail(text):
     lines = text.splitlines()
     print("\n".join(lines[-TAIL_LINES:]), flush=True)
 
 
-def tally(name, passed, fell, hopeless, again):
-    """`again(test)` tries one test alone and says (passed, output)."""
-    lines = [f"passed {passed}"]
-    luck = len(fell) <= SECOND_TRIES_MAX
+def append(path, lines):
+    with open(path, "a") as out:  # in one piece: other suites append too
+        out.write("".join(f"{line}\n" for line in lines))
+
+
+def tally(name, passed, fell, hopeless, alone):
+    """`alone(test)` is the command that runs one test."""
+    lines, kept = [f"passed {passed}"], []
     for test in fell:
-        good = False
-        if luck and test not in hopeless:
-            good, text = again(test)
-            if not good:
-                print(f"---- second try of {test}")
-                tail(text)
+        is_over = test in hopeless or len(fell) > SECOND_TRIES_MAX
+        print(f"FAIL  {name}/{test}{'' if is_over else ' at the first try'}")
+        if is_over:
+            lines.append(f"failed {name}/{test}")
+        else:
+            binary = os.environ.get("BANYAN_BINARY", "")
+            kept.append(json.dumps([name, test, alone(test), {"BANYAN_BINARY": binary}]))
+    append(os.environ.get("BANYAN_TALLY", os.devnull), lines)
+    append(FELL, kept)
+    return 1 if fell else 0
+
+
+def again():
+    """The second tries, one after the other."""
+    lines = []
+    for line in FELL.read_text().splitlines() if FELL.exists() else ():
+        name, test, command, environment = json.loads(line)
+        shutil.rmtree(SECOND, ignore_errors=True)
+        os.environ.update(environment)
+        code, text = run(command, LOGS / f"{name}.second.log")
+        reports = servers_reports(SECOND)
+        good = code == 0 and not reports
+        if not good:
+            print(f"---- second try of {test}")
+            tail("\n".join([text, *reports]))
         lines.append(f"{'second' if good else 'failed'} {name}/{test}")
-        print(f"{'ok  ' if good else 'FAIL'}  {name}/{test}{' at the second try' * good}")
-    with open(os.environ.get("BANYAN_TALLY", os.devnull), "a") as out:
-        out.write("\n".join(lines) + "\n")
-    return 0 if all(not line.startswith("failed") for line in lines) else 1
+        print(f"{'ok  ' if good else 'FAIL'}  {name}/{test} at the second try")
+    append(os.environ.get("BANYAN_TALLY", os.devnull), lines)
+    return 0 if all(line.startswith("second") for line in lines) else 1
 
 
 def ctest(name, folder, *arguments):
     base = ["ctest", "--test-dir", folder, "--output-on-failure"]
-    _, text = run([*base, "-j", str(os.cpu_count()), *arguments], LOGS / f"{name}.log")
+    jobs = str(os.cpu_count() + 1)  # some only wait
+    _, text = run([*base, "-j", jobs, *arguments], LOGS / f"{name}.log")
     count = re.search(r"^\d+% tests passed, .* out of (\d+)$", text, re.M)
     if not count or count[1] == "0":
         tail(text)
@@ -98,12 +106,7 @@ def ctest(name, folder, *arguments):
     print(f"{'FAIL' if fell else 'ok  '}  {name}: {passed} of {count[1]}")
     if fell:
         tail(re.sub(r"^( *\d+/\d+ Test.*Passed.*| +Start +\d+: .*)\n", "", text, flags=re.M))
-
-    def again(test):
-        code, text = alone([*base, "-R", f"^{re.escape(test)}$"], LOGS / f"{name}.second.log")
-        return code == 0, text
-
-    return tally(name, passed, fell, hopeless, again)
+    return tally(name, passed, fell, hopeless, lambda test: [*base, "-R", f"^{re.escape(test)}$"])
 
 
 def servers_reports(folder):
@@ -135,17 +138,9 @@ def pytest(name, *arguments):
         print("\n".join(reports))
         fell = fell or [f"pytest ended with {code}"]
     is_hopeless = bool(reports) or REPORTS.search(text) or not last.exists()
-
-    def again(test):
-        folder = SCRATCH / f"{name}.second"
-        code, text = alone([*base, f"--basetemp={folder}", test], LOGS / f"{name}.second.log")
-        reports = servers_reports(folder)
-        shutil.rmtree(folder, ignore_errors=True)
-        return code == 0 and not reports, "\n".join([text, *reports])
-
     result = tally(
         name, int(passed[1]) if passed else 0, fell if code else [],
-        set(fell) if is_hopeless else (), again,
+        set(fell) if is_hopeless else (), lambda test: [*base, f"--basetemp={SECOND}", test],
     )  # fmt: skip
     shutil.rmtree(folder, ignore_errors=True)
     return result
@@ -153,4 +148,4 @@ def pytest(name, *arguments):
 
 if __name__ == "__main__":
     LOGS.mkdir(parents=True, exist_ok=True)
-    sys.exit({"ctest": ctest, "pytest": pytest}[sys.argv[1]](*sys.argv[2:]))
+    sys.exit({"ctest": ctest, "pytest": pytest, "again": again}[sys.argv[1]](*sys.argv[2:]))

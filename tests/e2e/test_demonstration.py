@@ -9,7 +9,9 @@ import pytest
 
 from conftest import Server
 
-pytestmark = pytest.mark.long
+# Its requests are those of test_shared_prompts, test_prefix_cache and test_priority: not two minutes
+# more under ASan.
+pytestmark = pytest.mark.slow
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -27,10 +29,10 @@ def demonstrate(server):
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
-    """As quickstart starts it: small enough to be filled."""
+    """As quickstart starts it, with less to fill."""
     server = Server(
         tmp_path_factory.mktemp("demonstration") / "data",
-        "--kv-memory", "128M", "--context", "2048",
+        "--kv-memory", "56M", "--context", "2048",
     )  # fmt: skip
     server.tenant("somebody else")
     yield server

@@ -172,19 +172,28 @@ def assert_all_is_given_back(server):
     )
 
 
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory):
+    """Two prompts, and what becomes of each when nobody else asks."""
+    prompts = [fresh(40) for _ in range(2)]
+    with serving(tmp_path_factory.mktemp("alone")) as server:
+        key = server.tenant("batch")[1]
+        ends = [Stream(server, key, p, BATCH_TOKENS, "flex").ended() for p in prompts]
+    assert all(len(ids) == BATCH_TOKENS for ids, _, _ in ends)
+    return prompts, ends
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
-def test_a_paused_stream_goes_on_to_the_same_end(tmp_path, way):
+def test_a_paused_stream_goes_on_to_the_same_end(tmp_path, alone, way):
     """Token by token, with their log-probabilities: as if nobody had come in between."""
-    prompts = [fresh(40) for _ in range(2)]
+    prompts, ends = alone
     with serving(tmp_path, *WAYS[way]) as server:
         batch, urgent = server.tenant("batch")[1], server.tenant("urgent")[1]
-        alone = [Stream(server, batch, p, BATCH_TOKENS, "flex").ended() for p in prompts]
-        assert all(len(ids) == BATCH_TOKENS for ids, _, _ in alone)
         streams = batch_streams(server, batch, prompts)
         with Pressure(server, urgent):
             one_has_given_its_pages(server, streams)
-        assert [stream.ended() for stream in streams] == alone
+        assert [stream.ended() for stream in streams] == ends
         assert all(stream.tiers == {"flex"} for stream in streams)
         told = [stream.usage["banyan"] for stream in streams]
         assert any(t["preemptions"] > 0 for t in told), told

@@ -269,6 +269,7 @@ def test_going_on_in_the_lowest_class(server, stream):
     assert server.ledger(rows, tenant_id)[-1][:2] == ("batch", answer.usage.completion_tokens)
 
 
+@pytest.mark.long
 def test_leases_come_back_from_streams_that_are_cut(server):
     tenant_id, key, _ = server.tenant("cut")
     limit(server, tenant_id, concurrent_requests=4, kv_tokens=5000)

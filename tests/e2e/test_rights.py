@@ -171,6 +171,7 @@ def seen_certificate(server):
     return ssl.get_server_certificate((host, int(port)))
 
 
+@pytest.mark.long
 def test_certificates_and_options_change_under_load(place):
     pki = place / "pki"
     pki.mkdir()
@@ -284,6 +285,7 @@ def test_the_deadline_of_a_drain_is_told(tmp_path):
     assert server.ledger("select count(*) from requests") == [(1,)]
 
 
+@pytest.mark.long
 def test_ready_says_no_first(tmp_path):
     with serving(tmp_path / "d", "--drain-delay-s", 10) as server:
         _, key, _ = server.tenant("acme")

@@ -3,8 +3,10 @@
 import concurrent.futures
 import json
 import random
+import socket
 import threading
 
+import httpx
 import pytest
 
 from conftest import IS_SANITIZED, MODEL_NAME, pages_at_hand, wait_until
@@ -79,6 +81,7 @@ def rows_of(server):
     }
 
 
+@pytest.mark.long
 def test_many_streams_some_cut(server, key):
     """All others complete; the ledger equals what left the sockets; nothing is leaked."""
     tokens = 12 if IS_SANITIZED else 48
@@ -141,8 +144,6 @@ def test_client_that_leaves_frees_the_engine(server, key):
 
 def test_client_that_leaves_while_waiting(server, key):
     """Gone before the first token: a long prompt, and the connection closed at once."""
-    import socket
-
     host, port = server.url.removeprefix("https://").split(":")
     data = json.dumps(body(1, 500, prompt="word " * 4000, stream=False, stream_options=None))
     with socket.create_connection((host, int(port))) as plain:
@@ -159,14 +160,19 @@ def test_client_that_leaves_while_waiting(server, key):
 @pytest.mark.slow
 def test_slow_reader_is_paused_not_cut(server, key):
     """A reader that stops reading stops its own sequence and nobody else's."""
-    import time
-
-    with server.http(key) as http:
-        with http.stream("POST", "/v1/completions", json=body(3, 3000, logprobs=5)) as response:
+    pipe = [(socket.SOL_SOCKET, socket.SO_RCVBUF, 8192)]
+    transport = httpx.HTTPTransport(verify=server.context, socket_options=pipe)
+    fat = {
+        "model": MODEL_NAME, "messages": [{"role": "user", "content": "Tell me a story."}],
+        "max_tokens": 450, "logprobs": True, "top_logprobs": 20, "stream": True, "ignore_eos": True,
+    }  # fmt: skip
+    with server.http(key, transport=transport) as http:
+        with http.stream("POST", "/v1/chat/completions", json=fat) as response:
             lines = response.iter_lines()
             next(lines)
-            time.sleep(3)
-            other = read_stream(server.http(key), body(4, 8))
-            assert other[3]
+            wait_until(lambda: server.engine_stats()["sequences_throttled"] > 0, 300, "the pause")
+            with server.http(key) as other:
+                assert read_stream(other, body(4, 8))[3]
             rest = [line for line in lines if line]
     assert rest[-1] == "data: [DONE]"
+    assert sum('"logprobs":{' in line for line in rest) >= 448
