@@ -90,8 +90,8 @@ static const char script_beat[] = "local now = redis.call('TIME')\n"
                                   "redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', ms - 10000)\n"
                                   "return redis.call('HEXISTS', KEYS[2], ARGV[1])\n";
 
-/* ARGV: edge, SCAN's cursor, which is also the answer ("0": it has been round). Hashes with our mark
- * and no other edge's go; what is of another kind is not ours. */
+/* ARGV: edge, SCAN's cursor, which is also the answer ("0": it has been round). Hashes with our
+ * mark and no other edge's go; what is of another kind is not ours. */
 static const char script_sweep[] =
     "local field = 'hwm:' .. ARGV[1]\n"
     "local found = redis.call('SCAN', ARGV[2], 'MATCH', 'banyan:usage:{*', 'COUNT', 500)\n"
@@ -620,9 +620,9 @@ static enum status turn_rows(struct usage_redis *usage, bool *has_more)
 /* --- the link's callbacks --- */
 
 /* What Redis knows decides. Nothing (it is new, restarted empty, was flushed, lost its mark):
- * hashes are made from the roll-ups, and the stream gets the last rows again. More than there is, or
- * another row of that number, when the ledger's file is an older copy of itself: the same, whatever
- * the hashes say. Else rows go on from there, and hashes of a process that was not compared yet are
+ * hashes are made from the roll-ups, and the stream gets the last rows again. More than there is,
+ * or another row of that number, when the ledger's file is an older copy of itself: the same,
+ * whatever the hashes say. Else rows go on from there, and hashes of a process that was not compared yet are
  * looked for. */
 static enum status compare(struct usage_redis *usage, int64_t mark, uint64_t print)
 {
