@@ -622,8 +622,8 @@ static enum status turn_rows(struct usage_redis *usage, bool *has_more)
 /* What Redis knows decides. Nothing (it is new, restarted empty, was flushed, lost its mark):
  * hashes are made from the roll-ups, and the stream gets the last rows again. More than there is,
  * or another row of that number, when the ledger's file is an older copy of itself: the same,
- * whatever the hashes say. Else rows go on from there, and hashes of a process that was not compared yet are
- * looked for. */
+ * whatever the hashes say. Else rows go on from there, and hashes of a process that was not
+ * compared yet are looked for. */
 static enum status compare(struct usage_redis *usage, int64_t mark, uint64_t print)
 {
     int64_t first = 0;
