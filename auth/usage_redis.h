@@ -13,14 +13,14 @@
  *                                   hashes and the stream
  *   banyan:edges                    sorted set: EDGE by the time of its last sign of life
  *
- * A hash and its mark change in one script, so a row that is sent again does nothing. Rows are only
- * ever added to a hash that has the edge's mark. One that has not (the first row of a day, or Redis
- * forgot) is made from the roll-ups, which have all rows of that day for ever, as of one commit,
- * and its mark is that commit's last row. So whatever Redis forgets (all, some keys, the last
- * minutes), the hashes end equal to the roll-ups. The mark has a print of its row: a ledger that
- * was restored from a backup has not that row, or another one of its number. What the edge alone
- * had written to the hashes is removed then, and all of them are made from the roll-ups. Entries of the
- * stream stay, and ids of rows that were lost are given again.
+ * A hash and its mark change in one script, so a row that is sent again does nothing. Rows are
+ * only ever added to a hash that has the edge's mark. One that has not (the first row of a day,
+ * or Redis forgot) is made from the roll-ups, which have all rows of that day for ever, as of one
+ * commit, and its mark is that commit's last row. So whatever Redis forgets (all, some keys, the
+ * last minutes), the hashes end equal to the roll-ups. The mark has a print of its row: a ledger
+ * that was restored from a backup has not that row, or another one of its number. What the edge
+ * alone had written to the hashes is removed then, and all of them are made from the roll-ups.
+ * Entries of the stream stay, and ids of rows that were lost are given again.
  */
 #pragma once
 
