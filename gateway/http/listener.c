@@ -37,10 +37,11 @@ struct listener {
     struct address_table *addresses;
     struct accept_gate gate;
     struct door_metrics door;
-    struct log_share kills;    /* lines about what any stranger can do again and again: */
-    struct log_share refusals; /* all are counted, some are said */
-    struct tls_context *tls;   /* NULL = plain */
-    h2o_socket_t *socket;      /* NULL once draining */
+    /* Lines about what any stranger can do again and again: all are counted, some are said. */
+    struct log_share kills[DOOR_KILL_COUNT];
+    struct log_share refusals[TLS_CLIENT_REASONS];
+    struct tls_context *tls; /* NULL = plain */
+    h2o_socket_t *socket;    /* NULL once draining */
     struct loop_timer *accept_again;
     struct loop_timer *sweep_timer;
     h2o_timeout_t unread_timeout;
@@ -150,7 +151,7 @@ static void kill_for(struct request_connection *connection, enum door_kill why, 
                      size_t body_bytes)
 {
     uint32_t unsaid;
-    if (log_share_take(&connection->listener->kills, clock_mono_us(clock_system()), &unsaid))
+    if (log_share_take(&connection->listener->kills[why], clock_mono_us(clock_system()), &unsaid))
         LOG(LOG_WARN, "connection_killed", LOG_TEXT("listener", connection->listener->name),
             LOG_TEXT("reason", door_metrics_kill_name(why)), LOG_NUMBER("streams", streams),
             LOG_NUMBER("body_bytes", body_bytes), LOG_NUMBER("unsaid", unsaid));
@@ -272,7 +273,7 @@ static void client_told(struct request_connection *connection, enum tls_client_r
     uint32_t unsaid;
     door_metrics_client(&listener->door, reason);
     if (reason != TLS_CLIENT_FINE &&
-        log_share_take(&listener->refusals, clock_mono_us(clock_system()), &unsaid))
+        log_share_take(&listener->refusals[reason], clock_mono_us(clock_system()), &unsaid))
         LOG(LOG_WARN, "client_certificate_refused", LOG_TEXT("listener", listener->name),
             LOG_TEXT("reason", tls_client_word(reason)), LOG_NUMBER("unsaid", unsaid));
 }
