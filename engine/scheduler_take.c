@@ -48,11 +48,14 @@ bool scheduler_take_is_spent(const struct scheduler_state *state, uint32_t index
 
 /* --- victims --- */
 
-/* Its class's floor: nobody more urgent takes it. */
+/* Its class's floor: nobody more urgent takes it. A sequence that is longer than the floor's part
+ * has more, or it would begin again and again and never end. */
 static bool take_is_exempt(const struct scheduler_state *state, uint32_t index)
 {
+    uint32_t one = state->input->pages_total / SCHEDULER_FLOOR_ONE;
     return state->first_holder[scheduler_class(state, index)] == index &&
-           state->input->running[index].pages <= state->floor_pages;
+           state->input->running[index].pages <=
+               (one > state->floor_pages ? one : state->floor_pages);
 }
 
 /* Whether running sequence `victim` has pages that sequence `index` may take. */
@@ -213,21 +216,25 @@ static uint64_t room_promised(const struct scheduler_state *state, uint32_t i)
            (rows > 0 ? scheduler_take_missing(state, i, rows) : 0);
 }
 
-/* Pages that are left to other classes: to the floors of lower ones, to more urgent ones as many as
- * they have needed at once. */
-static uint64_t room_of_others(const struct scheduler_state *state, enum service_class mine)
+/* Pages that are left to other classes: to the floors of lower ones, but what sequence `index` needs
+ * of all, to more urgent ones as many as they have needed at once. */
+static uint64_t room_of_others(const struct scheduler_state *state, uint32_t index)
 {
     const struct scheduler_fair_step *done = &state->plan->done;
-    uint64_t pages = 0;
+    enum service_class mine = scheduler_class(state, index);
+    uint64_t peaks = 0;
+    uint64_t floors = 0;
     for (uint32_t c = 0; c < SERVICE_CLASS_COUNT && !state->is_plain; c++) {
-        uint32_t wanted = 0;
+        uint32_t held = done->pages[c];
+        uint32_t peak = scheduler_fair_peak(state->fair, (enum service_class)c);
         if (c < mine)
-            wanted = scheduler_fair_peak(state->fair, (enum service_class)c);
+            peaks += peak > held ? peak - held : 0;
         else if (c > mine && done->has_work[c])
-            wanted = state->floor_pages;
-        pages += wanted > done->pages[c] ? wanted - done->pages[c] : 0;
+            floors += state->floor_pages > held ? state->floor_pages - held : 0;
     }
-    return pages;
+    uint64_t whole = scheduler_take_missing_whole(state, index);
+    uint64_t left = state->input->pages_total > whole ? state->input->pages_total - whole : 0;
+    return peaks + (floors < left ? floors : left);
 }
 
 uint64_t scheduler_take_room(const struct scheduler_state *state, uint32_t index)
@@ -236,7 +243,7 @@ uint64_t scheduler_take_room(const struct scheduler_state *state, uint32_t index
     uint64_t reachable = scheduler_take_reachable(state, index);
     if (state->is_relaxed)
         return reachable;
-    uint64_t kept = state->is_floor ? 0 : room_of_others(state, scheduler_class(state, index));
+    uint64_t kept = state->is_floor ? 0 : room_of_others(state, index);
     for (uint32_t i = 0; i < input->running_count + input->waiting_count; i++) {
         bool is_on = i < input->running_count
                          ? !input->running[i].is_throttled &&

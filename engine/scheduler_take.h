@@ -10,13 +10,16 @@
  * the client that has had most, least computed; it has no rows in this step. From an equal class
  * only the throttled, the younger, and those over when the taker is not; none that came (back)
  * lately, unless its client has had all that it may. Each lower class keeps its oldest sequence as
- * long as that has no more than the floor's part of the pages.
+ * long as that has no more than the floor's part of the pages, or an eighth of them.
  */
 #pragma once
 
 #include "engine/scheduler.h"
 
 enum { SCHEDULER_NONE = UINT32_MAX };
+
+/* Of all pages one sequence of a lower class keeps this part at most, when its floor is less. */
+enum { SCHEDULER_FLOOR_ONE = 8 };
 
 struct scheduler_state {
     const struct scheduler_input *input;

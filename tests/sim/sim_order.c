@@ -148,7 +148,7 @@ static bool is_paused_now(const struct sim_account *account, uint32_t p)
     return is_same(account, p) && pages_then(account, p) > 0 && pages_now(account, p) == 0;
 }
 
-/* The oldest of its class with pages, as long as those are within the floor's part. */
+/* The oldest of its class with pages, as long as those are within the floor's part or an eighth. */
 static bool is_exempt(const struct sim_account *account, uint32_t p)
 {
     const struct step *step = account->step;
@@ -157,8 +157,9 @@ static bool is_exempt(const struct sim_account *account, uint32_t p)
             pages_then(account, older) > 0 && runs_in(account, older) == runs_in(account, p))
             return false;
     }
-    return pages_then(account, p) <=
-           (uint64_t)step->pool.page_count * account->knobs->floor_percent / 100;
+    uint32_t floor_pages = step->pool.page_count * account->knobs->floor_percent / 100;
+    uint32_t one = step->pool.page_count / 8;
+    return pages_then(account, p) <= (one > floor_pages ? one : floor_pages);
 }
 
 /* --- nobody comes in past a more urgent one that waits for pages --- */

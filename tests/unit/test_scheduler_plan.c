@@ -141,7 +141,7 @@ static void test_floor_keeps_pages(void **state)
     table_plan(&table);
     assert_int_equal(table.plan.paused, 0);
     assert_int_equal(table.plan.admitted, 0);
-    table.input.pages_total = 39; /* of which 5 % are one page */
+    table.input.pages_total = 15; /* of which an eighth is one page */
     table_plan(&table);
     assert_int_equal(table.plan.paused, 2);
     assert_int_equal(table.grants[2].act, SCHEDULER_ADMIT);
@@ -155,7 +155,7 @@ static void test_found_may_be_paused(void **state)
     for (uint32_t is_shared = 0; is_shared < 2; is_shared++) {
         struct table table;
         table_make(&table);
-        table_run(&table, CLIENT_RED, 5 * PAGE_TOKENS);
+        table_run(&table, CLIENT_RED, 6 * PAGE_TOKENS);
         table.input.pages_available = 2;
         struct scheduler_sequence *urgent = table_wait(&table, CLIENT_URGENT, 5 * PAGE_TOKENS - 1);
         urgent->computed = urgent->charge_from = 2 * PAGE_TOKENS;
@@ -660,6 +660,41 @@ static void test_paused_before_first_prompt(void **state)
     scheduler_fair_deinit(&table.fair);
 }
 
+/* The oldest of a class keeps what it needs to end, up to an eighth of the pages. */
+static void test_floor_of_one(void **state)
+{
+    (void)state;
+    for (uint32_t pages = 5; pages < 7; pages++) {
+        struct table table;
+        table_make(&table);
+        table_run(&table, CLIENT_RED, pages * PAGE_TOKENS);
+        table_run(&table, CLIENT_RED, 4 * PAGE_TOKENS);
+        table.input.pages_available = 0;
+        table_wait(&table, CLIENT_URGENT, PAGE_TOKENS - 1);
+        table_plan(&table);
+        assert_int_equal(table.grants[0].act, SCHEDULER_STAY);
+        assert_int_equal(table.grants[1].act, SCHEDULER_PAUSE);
+        table.waiting[0].tokens = 5 * PAGE_TOKENS - 1;
+        table_plan(&table);
+        assert_int_equal(table.plan.paused, pages == 5 ? 0 : 2);
+        scheduler_fair_deinit(&table.fair);
+    }
+}
+
+/* Floors keep nobody out for ever who needs nearly all pages. */
+static void test_whole_pool(void **state)
+{
+    (void)state;
+    struct table table;
+    table_make(&table);
+    table_wait(&table, CLIENT_URGENT, 39 * PAGE_TOKENS);
+    table_wait(&table, CLIENT_RED, 10);
+    table_plan(&table);
+    assert_int_equal(table.grants[0].act, SCHEDULER_ADMIT);
+    assert_int_equal(table.grants[1].act, SCHEDULER_STAY);
+    scheduler_fair_deinit(&table.fair);
+}
+
 /* Nobody is owed more than U + Q, however much others had while it could not come in. */
 static void test_owed_at_most(void **state)
 {
@@ -757,6 +792,8 @@ int main(void)
         cmocka_unit_test(test_nobody_comes_in_by_a_pause),
         cmocka_unit_test(test_over_until_within_a_quantum),
         cmocka_unit_test(test_paused_before_first_prompt),
+        cmocka_unit_test(test_floor_of_one),
+        cmocka_unit_test(test_whole_pool),
         cmocka_unit_test(test_owed_at_most),
         cmocka_unit_test(test_spent_goes_last),
         cmocka_unit_test(test_floor_every_other_step),
