@@ -120,7 +120,6 @@ struct scheduler_plan {
     uint32_t rows;
     uint32_t logit_rows;
     uint32_t paused;
-    uint32_t pages_protected;        /* given up for this step */
     struct scheduler_fair_step done; /* for scheduler_fair_tick: rows as granted, pages as held */
 };
 

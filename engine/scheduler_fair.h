@@ -120,7 +120,7 @@ void scheduler_fair_leave(struct scheduler_fair *fair, uint32_t client);
 
 /* `tokens` are already multiplied with their price. */
 void scheduler_fair_charge(struct scheduler_fair *fair, uint32_t client, double tokens);
-/* Residency: not charged to who is over, since it cannot help it while it is put off. */
+/* Residency; nothing of a client that is over: most of it is put off, and what it has stays. */
 void scheduler_fair_charge_pages(struct scheduler_fair *fair, uint32_t client, uint32_t pages);
 
 /* Time passes: before a plan, with NULL, and after it, with what it does. */

@@ -175,7 +175,6 @@ bool scheduler_take(struct scheduler_state *state, uint32_t index, uint32_t page
         ASSERT(more <= state->pages_protected);
         state->pages_protected -= more;
         state->pages_available += more;
-        state->plan->pages_protected += more;
     }
     return true;
 }
@@ -216,8 +215,8 @@ static uint64_t room_promised(const struct scheduler_state *state, uint32_t i)
            (rows > 0 ? scheduler_take_missing(state, i, rows) : 0);
 }
 
-/* Pages that are left to other classes: to the floors of lower ones, but what sequence `index` needs
- * of all, to more urgent ones as many as they have needed at once. */
+/* Pages that are left to other classes: to more urgent ones as many as they have needed at once, to
+ * the floors of lower ones of what sequence `index` does not need itself. */
 static uint64_t room_of_others(const struct scheduler_state *state, uint32_t index)
 {
     const struct scheduler_fair_step *done = &state->plan->done;
