@@ -81,11 +81,12 @@ static void init_quotas(struct edge_metrics *metrics)
             metrics->quota_denials[i][shadow] =
                 init_plain(metrics, METRIC_COUNTER, "banyan_quota_denials_total", labels,
                            "Requests refused because of a limit, or that it would have refused.");
+            metrics->quota_stops[i][shadow] =
+                init_plain(metrics, METRIC_COUNTER, "banyan_quota_stops_total", labels,
+                           "Answers ended in the middle because a limit was met, or that it would "
+                           "have ended.");
         }
         snprintf(labels, sizeof labels, "limit=\"%s\"", limit);
-        metrics->quota_stops[i] =
-            init_plain(metrics, METRIC_COUNTER, "banyan_quota_stops_total", labels,
-                       "Answers that were ended in the middle because a limit was met.");
         metrics->quota_lowered[i] = init_plain(
             metrics, METRIC_COUNTER, "banyan_quota_lowered_total", labels,
             "Requests and answers that went on in the lowest class because a limit was met.");

@@ -73,7 +73,7 @@ struct edge_metrics {
     struct metric *keys_failing;
     struct metric *auth_refusals[AUTH_REFUSALS];   /* {method,reason} */
     struct metric *quota_denials[QUOTA_LIMITS][2]; /* {limit,mode}: enforce, shadow */
-    struct metric *quota_stops[QUOTA_LIMITS];      /* {limit} */
+    struct metric *quota_stops[QUOTA_LIMITS][2];   /* … */
     struct metric *quota_lowered[QUOTA_LIMITS];    /* … */
 };
 

@@ -152,9 +152,12 @@ enum edge_quota_verdict edge_quota_watch(struct edge_quota *quota, struct edge *
     watch_choice(quota, rest);
     if (quota->is_stopped)
         return EDGE_QUOTA_GO;
-    if (!quota_extend(edge->quota, &quota->leases, stream->tokens_seen, &denial)) {
+    bool may_go_on = quota_extend(edge->quota, &quota->leases, stream->tokens_seen, &denial);
+    for (int i = 0; i < QUOTA_LIMITS && denial.shadow != 0; i++)
+        metric_add(edge->metrics.quota_stops[i][true], (denial.shadow & 1u << i) != 0);
+    if (!may_go_on) {
         quota->is_stopped = true;
-        metric_add(edge->metrics.quota_stops[denial.limit], 1);
+        metric_add(edge->metrics.quota_stops[denial.limit][false], 1);
         return EDGE_QUOTA_STOP;
     }
     return lowered_tell(quota, edge, denial.lowered) ? EDGE_QUOTA_LOWER : EDGE_QUOTA_GO;

@@ -88,7 +88,9 @@ static void test_an_end_in_the_middle(void **state)
                           "\"finish_reason\":\"length\"}],\"usage\":null}\n\ndata: {");
     edge_text_has(answer, "\"choices\":[],\"usage\":{\"prompt_tokens\":5,\"completion_tokens\":");
     edge_text_has(answer, "data: [DONE]\n\n");
-    assert_int_equal(metric("banyan_quota_stops_total{limit=\"output_tokens_per_minute\"} "), 1);
+    assert_int_equal(
+        metric("banyan_quota_stops_total{limit=\"output_tokens_per_minute\",mode=\"enforce\"} "),
+        1);
     no_limits();
     put_limits("{\"output_tokens_per_minute\":6}");
     assert_int_equal(ask("{\"model\":\"endless\"}"), 200);
@@ -150,7 +152,14 @@ static void test_shadow(void **state)
         assert_int_equal(ask("{\"model\":\"ok\"}"), 200);
     assert_int_equal(
         metric("banyan_quota_denials_total{limit=\"requests_per_minute\",mode=\"shadow\"} "), 2);
-    put_limits("{}");
+    /* An answer that is met in the middle goes on, and is told of once. */
+    no_limits();
+    put_limits("{\"output_tokens_per_minute\":{\"limit\":9,\"mode\":\"shadow\"}}");
+    assert_int_equal(ask("{\"model\":\"patient\",\"stream\":true,\"max_tokens\":500}"), 200);
+    edge_text_has(answer, "\"finish_reason\":\"stop\"");
+    assert_int_equal(
+        metric("banyan_quota_stops_total{limit=\"output_tokens_per_minute\",mode=\"shadow\"} "), 1);
+    no_limits();
 }
 
 static void test_ends_of_several_choices(void **state)
