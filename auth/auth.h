@@ -43,6 +43,7 @@ struct principal {
     uint32_t weight;
     enum service_class default_class;
     enum service_class best_class;
+    bool has_models;         /* the tenant may ask some models alone: tenant_allows_model */
     uint8_t tenant_hash[16]; /* HMAC(server secret, "tenant:" id): what the engine may know */
     uint8_t key_hash[16];    /* HMAC(server secret, "key:" id): whom a final record belongs to */
     /* Share domains, each a HMAC(server secret, …): where the tenant's pages go in the cache, and

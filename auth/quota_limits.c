@@ -494,6 +494,7 @@ void quota_limits_class(const struct tenant_record *record, struct principal *ou
         set.best_class != 0 ? (enum service_class)(set.best_class - 1) : record->tenant.best_class;
     if (out->default_class < out->best_class)
         out->default_class = out->best_class;
+    out->has_models = record->tenant.models[0] != '\0';
 }
 
 void quota_limits_resolve(struct tenants *tenants, struct slice tenant_id,

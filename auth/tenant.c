@@ -114,6 +114,36 @@ enum status tenants_get(struct tenants *tenants, struct slice id, struct tenant 
     return STATUS_OK;
 }
 
+/* The next name of a tenant's models, without its end; *at moves behind it. */
+static bool models_next(const char **at, struct slice *name)
+{
+    *name = (struct slice){*at, strcspn(*at, "\n")};
+    *at += name->length + (name->length > 0);
+    return name->length > 0;
+}
+
+bool tenant_allows_model(const struct tenant *tenant, struct slice model)
+{
+    struct slice name;
+    const char *at = tenant->models;
+    bool is_allowed = *at == '\0';
+    while (!is_allowed && models_next(&at, &name))
+        is_allowed = slice_equals(name, model);
+    return is_allowed;
+}
+
+void tenant_models_append(const struct tenant *tenant, struct buffer *out)
+{
+    struct slice name;
+    const char *at = tenant->models;
+    buffer_append_char(out, '[');
+    for (bool is_first = true; models_next(&at, &name); is_first = false) {
+        buffer_append_text(out, is_first ? "" : ",");
+        buffer_append_json_string(out, name);
+    }
+    buffer_append_char(out, ']');
+}
+
 void tenants_metadata(struct tenants *tenants, struct slice id, struct buffer *out)
 {
     pthread_rwlock_rdlock(&tenants->memory);

@@ -36,8 +36,9 @@ struct tenant {
     char group[LIMIT_NAME_BYTES]; /* "" = none; else a name of tenant_group's */
     enum tenant_share share;
     uint32_t cache_share; /* of the cached pages, beside others': 1 … LIMIT_CACHE_SHARE */
-    enum service_class default_class; /* of a request that names none; not above the best */
-    enum service_class best_class;    /* what a request may ask for at most */
+    enum service_class default_class;       /* of a request that names none; not above the best */
+    enum service_class best_class;          /* what a request may ask for at most */
+    char models[LIMIT_TENANT_MODELS_BYTES]; /* that it may ask, each ended by '\n'; "" = all */
 };
 
 struct tenant_key {
@@ -108,6 +109,7 @@ enum {
     TENANT_CACHE_SHARE = 1u << 6,
     TENANT_DEFAULT_CLASS = 1u << 7,
     TENANT_BEST_CLASS = 1u << 8,
+    TENANT_MODELS = 1u << 9,
 };
 struct tenant_fields {
     unsigned given; /* TENANT_… bits: which of the others mean something */
@@ -121,6 +123,7 @@ struct tenant_fields {
     uint32_t cache_share;
     enum service_class default_class;
     enum service_class best_class;
+    struct slice models; /* as a tenant has them */
 };
 
 /* A group that is not there is made with the tenant. EXISTS when the name is taken by one that is
@@ -138,6 +141,9 @@ enum status tenants_archive(struct tenants *tenants, const struct tenant_change 
 enum status tenants_get(struct tenants *tenants, struct slice id, struct tenant *out);
 /* Appends the JSON object; "{}" for nobody. */
 void tenants_metadata(struct tenants *tenants, struct slice id, struct buffer *out);
+bool tenant_allows_model(const struct tenant *tenant, struct slice model);
+/* The JSON list of their names; "[]" means all. */
+void tenant_models_append(const struct tenant *tenant, struct buffer *out);
 /* Up to `capacity` tenants after id `after` ("" = from the start), oldest first. */
 enum status tenants_list(struct tenants *tenants, struct slice after, struct tenant *out,
                          size_t capacity, size_t *count, bool *has_more);

@@ -30,6 +30,9 @@ static enum status check_fields(const struct tenant_fields *fields)
         (fields->cache_share < 1 || fields->cache_share > LIMIT_CACHE_SHARE))
         FAIL_PARAM(STATUS_OUT_OF_RANGE, "cache_share", "cache_share must be 1 to %d",
                    LIMIT_CACHE_SHARE);
+    if ((fields->given & TENANT_MODELS) != 0 && fields->models.length >= LIMIT_TENANT_MODELS_BYTES)
+        FAIL_PARAM(STATUS_OUT_OF_RANGE, "models", "the names of models have more than %d bytes",
+                   LIMIT_TENANT_MODELS_BYTES - 1);
     return STATUS_OK;
 }
 
@@ -51,6 +54,8 @@ static void apply_fields(const struct tenant_fields *fields, struct tenant *tena
         tenant->default_class = fields->default_class;
     if ((fields->given & TENANT_BEST_CLASS) != 0)
         tenant->best_class = fields->best_class;
+    if ((fields->given & TENANT_MODELS) != 0)
+        tenant_change_copy(tenant->models, sizeof tenant->models, fields->models);
 }
 
 /* The field to blame is the one that the change gives. */
@@ -63,6 +68,15 @@ static enum status check_classes(const struct tenant_fields *fields, const struc
                    service_class_name(tenant->default_class),
                    service_class_name(tenant->best_class));
     return STATUS_OK;
+}
+
+/* The audit says how many: names of any length have no room in its rows. */
+static size_t count_models(const struct tenant *tenant)
+{
+    size_t count = 0;
+    for (const char *at = tenant->models; *at != '\0'; at++)
+        count += *at == '\n';
+    return count;
 }
 
 /* A tenant as it will be, and its metadata unless they stay as they are. */
@@ -147,9 +161,10 @@ static enum status create_locked(struct tenants *tenants, const struct tenant_ch
     buffer_append_json_string(&plan.detail, slice_of(out->group));
     buffer_printf(&plan.detail,
                   ",\"share\":\"%s\",\"cache_share\":%u,\"default_class\":\"%s\","
-                  "\"best_class\":\"%s\"}",
+                  "\"best_class\":\"%s\",\"models\":%zu}",
                   tenant_share_name(out->share), out->cache_share,
-                  service_class_name(out->default_class), service_class_name(out->best_class));
+                  service_class_name(out->default_class), service_class_name(out->best_class),
+                  count_models(out));
     plan.rows = commit_insert;
     plan.context = &edit;
     enum status status = commit_edit(tenants, &plan);
@@ -198,6 +213,8 @@ static void update_detail(struct buffer *detail, const struct tenant *old, const
         buffer_printf(detail, ",\"default_class\":\"%s\"", service_class_name(new->default_class));
     if (old->best_class != new->best_class)
         buffer_printf(detail, ",\"best_class\":\"%s\"", service_class_name(new->best_class));
+    if (strcmp(old->models, new->models) != 0)
+        buffer_printf(detail, ",\"models\":%zu", count_models(new));
     buffer_append_text(detail, has_metadata ? ",\"metadata\":true}" : "}");
 }
 
@@ -281,7 +298,8 @@ static bool update_is_same(const struct tenant *old, const struct tenant *new)
     return strcmp(old->name, new->name) == 0 && old->weight == new->weight &&
            old->state == new->state &&strcmp(old->group, new->group) == 0 &&
            old->share == new->share && old->cache_share == new->cache_share &&
-           old->default_class == new->default_class && old->best_class == new->best_class;
+           old->default_class == new->default_class &&
+           old->best_class == new->best_class &&strcmp(old->models, new->models) == 0;
 }
 
 static enum status update_locked(struct tenants *tenants, const struct tenant_change *change,

@@ -75,13 +75,14 @@ enum status tenant_rows_insert(sqlite3 *connection, const struct tenant *tenant,
                                                        P_NUMBER((int64_t)tenant->share),
                                                        P_NUMBER(tenant->cache_share),
                                                        P_NUMBER((int64_t)tenant->default_class),
-                                                       P_NUMBER((int64_t)tenant->best_class)};
+                                                       P_NUMBER((int64_t)tenant->best_class),
+                                                       P_TEXT(tenant->models)};
     return tenant_rows_change(
         connection,
         "insert into tenants (id, name, state, weight, created_at_s, revision, "
-        "metadata, group_name, share, cache_share, default_class, best_class) "
-        "values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        parameters, 12);
+        "metadata, group_name, share, cache_share, default_class, best_class, models) "
+        "values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        parameters, 13);
 }
 
 enum status tenant_rows_insert_key(sqlite3 *connection, const struct tenant_rows_key *row)
@@ -121,12 +122,14 @@ enum status tenant_rows_update(sqlite3 *connection, const struct tenant *tenant,
                                                        P_NUMBER(tenant->cache_share),
                                                        P_NUMBER((int64_t)tenant->default_class),
                                                        P_NUMBER((int64_t)tenant->best_class),
+                                                       P_TEXT(tenant->models),
                                                        P_TEXT(tenant->id)};
     return tenant_rows_change(connection,
                               "update tenants set name = ?, state = ?, weight = ?, revision = ?, "
                               "metadata = coalesce(?, metadata), group_name = ?, share = ?, "
-                              "cache_share = ?, default_class = ?, best_class = ? where id = ?",
-                              parameters, 11);
+                              "cache_share = ?, default_class = ?, best_class = ?, models = ? "
+                              "where id = ?",
+                              parameters, 12);
 }
 
 enum status tenant_rows_update_key(sqlite3 *connection, const struct tenant_key *key)
@@ -208,6 +211,7 @@ static enum status read_tenant(sqlite3_stmt *statement, void *context,
         (enum service_class)read_number(statement, 10, 0, SERVICE_CLASS_COUNT - 1, &fits);
     tenant.best_class =
         (enum service_class)read_number(statement, 11, 0, SERVICE_CLASS_COUNT - 1, &fits);
+    read_text(statement, 12, tenant.models, sizeof tenant.models, &fits);
     if (metadata.bytes == NULL)
         FAIL(STATUS_NO_MEMORY, "no memory for a row of the table tenants");
     if (!fits || metadata.length >= LIMIT_METADATA_BYTES)
@@ -221,7 +225,7 @@ enum status tenant_rows_load(sqlite3 *connection, void *context,
     sqlite3_stmt *statement;
     TRY(tenant_rows_prepare(connection,
                             "select id, name, state, weight, created_at_s, revision, metadata, "
-                            "group_name, share, cache_share, default_class, best_class "
+                            "group_name, share, cache_share, default_class, best_class, models "
                             "from tenants order by number",
                             NULL, 0, &statement));
     enum status status = STATUS_OK;

@@ -196,6 +196,8 @@ static const char *const store_steps[] = {
     " select 'grp_' || lower(hex(randomblob(10))), name, '{}', strftime('%s', 'now') + 0, 1 from ("
     "  select group_name as name from tenants where state <> 2" /* archived */
     "  union select group_name from prompt_grants) where name <> '' order by name;",
+
+    "alter table tenants add column models text not null default '';", /* a line each; '': all */
 };
 
 enum status store_status(int code, const char *what)

@@ -76,6 +76,8 @@
 #define LIMIT_METADATA_BYTES       (64 * 1024) /* as JSON: each byte written as six at most */
 #define LIMIT_WEIGHT               1000
 #define LIMIT_CACHE_SHARE          1000
+#define LIMIT_TENANT_MODELS        16
+#define LIMIT_TENANT_MODELS_BYTES  512 /* of all their names, each with its end */
 
 /* --- quotas --- */
 #define LIMIT_QUOTA_RATE           1000000000       /* a minute; times 60,000,000 it fits 63 bits */

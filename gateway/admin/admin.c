@@ -260,7 +260,7 @@ static enum status handle_push(struct admin_call *call)
 {
     struct admin *admin = call->admin;
     if (admin_change_is_kept(call) && calls_has_running(admin, call))
-        FAIL_PARAM(STATUS_CONFLICT, "idempotency-key",
+        FAIL_PARAM(STATUS_RUNNING, "idempotency-key",
                    "A call with this Idempotency-Key is running; ask again when it is answered.");
     call->task = (struct loop_worker_task){.work = work, .done = call_done};
     if (loop_worker_submit(admin->worker, &call->task) != STATUS_OK)

@@ -15,6 +15,11 @@ static struct slice create_copy(char **at, struct slice from)
     return copy;
 }
 
+static struct slice create_model(const struct admin *admin)
+{
+    return slice_of(admin->probe != NULL ? edge_probe_engine(admin->probe)->model : "");
+}
+
 struct admin_call *admin_call_create(struct admin *admin, struct http_request *request)
 {
     struct slice from[] = {
@@ -27,6 +32,7 @@ struct admin_call *admin_call_create(struct admin *admin, struct http_request *r
         http_header_get(request, "if-match"),
         http_header_get(request, "if-none-match"),
         http_header_get(request, "idempotency-key"),
+        create_model(admin),
     };
     enum { COUNT = sizeof from / sizeof from[0] };
     size_t bytes = sizeof(struct admin_call);
@@ -36,9 +42,9 @@ struct admin_call *admin_call_create(struct admin *admin, struct http_request *r
     if (call == NULL)
         return NULL;
     char *at = (char *)(call + 1);
-    struct slice *to[COUNT] = {&call->method,       &call->path,          &call->arguments[0],
-                               &call->arguments[1], &call->query,         &call->body,
-                               &call->if_match,     &call->if_none_match, &call->idempotency_key};
+    struct slice *to[COUNT] = {
+        &call->method, &call->path,     &call->arguments[0],  &call->arguments[1],    &call->query,
+        &call->body,   &call->if_match, &call->if_none_match, &call->idempotency_key, &call->model};
     for (size_t i = 0; i < COUNT; i++)
         *to[i] = create_copy(&at, from[i]);
     call->admin = admin;

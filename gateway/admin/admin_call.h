@@ -65,6 +65,7 @@ struct admin_call {
     struct slice if_match;        /* bytes NULL: not sent */
     struct slice if_none_match;   /* … */
     struct slice idempotency_key; /* … */
+    struct slice model;           /* that the engine serves; empty: nobody knows */
 
     /* The answer: functions fill it or fail. */
     struct buffer out;

@@ -42,6 +42,7 @@ static enum status call_make(struct admin_call *call, admin_function function, c
     struct admin_call inner = {.admin = call->admin,
                                .principal = call->principal,
                                .actor = call->actor,
+                               .model = call->model,
                                .method = slice_of(method),
                                .arguments = {slice_of(argument)},
                                .query = slice_of(query),

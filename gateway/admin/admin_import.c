@@ -470,8 +470,8 @@ static enum status import_run(struct admin_call *call, struct import *import)
     TRY(import_parse(call, import));
     TRY(auth_copy_begin(admin.auth, &copy));
     admin.auth = copy;
-    import->call =
-        (struct admin_call){.admin = &admin, .principal = call->principal, .actor = call->actor};
+    import->call = (struct admin_call){
+        .admin = &admin, .principal = call->principal, .actor = call->actor, .model = call->model};
     import->changes = json_array();
     enum status status = import_try(call, import, &change);
     const struct error_note note = *status_note();

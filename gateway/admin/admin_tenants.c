@@ -1,5 +1,8 @@
 #include "gateway/admin/admin_tenants.h"
 
+#include <jansson.h>
+#include <stdio.h>
+
 #include "gateway/admin/admin_body.h"
 #include "gateway/admin/admin_change.h"
 #include "gateway/admin/admin_list.h"
@@ -18,10 +21,12 @@ static void render_members(const struct tenant *tenant, struct slice metadata, s
     buffer_append_json_string(out, slice_of(tenant->group));
     buffer_printf(out,
                   ",\"share\":\"%s\",\"cache_share\":%u,\"default_class\":\"%s\","
-                  "\"best_class\":\"%s\",\"metadata\":",
+                  "\"best_class\":\"%s\",\"models\":",
                   tenant_share_name(tenant->share), tenant->cache_share,
                   service_class_name(tenant->default_class),
                   service_class_name(tenant->best_class));
+    tenant_models_append(tenant, out);
+    buffer_append_text(out, ",\"metadata\":");
     buffer_append_slice(out, metadata);
     buffer_printf(out, ",\"created_at\":%lld,\"revision\":%lld", (long long)tenant->created_at_s,
                   (long long)tenant->revision);
@@ -52,6 +57,7 @@ enum {
     FIELD_CACHE_SHARE,
     FIELD_DEFAULT_CLASS,
     FIELD_BEST_CLASS,
+    FIELD_MODELS,
     FIELDS
 };
 
@@ -109,13 +115,15 @@ static void fields_init(struct admin_body_field fields[FIELDS], bool is_new)
                                                             .words = "realtime, standard, batch"};
     fields[FIELD_BEST_CLASS] = fields[FIELD_DEFAULT_CLASS];
     fields[FIELD_BEST_CLASS].name = "best_class";
+    fields[FIELD_MODELS] = (struct admin_body_field){
+        .name = "models", .kind = ADMIN_BODY_NAMES, .most = LIMIT_TENANT_MODELS};
 }
 
 static struct tenant_fields fields_given(const struct admin_body_field fields[FIELDS])
 {
     static const unsigned bits[FIELDS] = {
-        TENANT_NAME,  TENANT_WEIGHT,      TENANT_STATE,         TENANT_METADATA,  TENANT_GROUP,
-        TENANT_SHARE, TENANT_CACHE_SHARE, TENANT_DEFAULT_CLASS, TENANT_BEST_CLASS};
+        TENANT_NAME,  TENANT_WEIGHT,      TENANT_STATE,         TENANT_METADATA,   TENANT_GROUP,
+        TENANT_SHARE, TENANT_CACHE_SHARE, TENANT_DEFAULT_CLASS, TENANT_BEST_CLASS, TENANT_MODELS};
     struct tenant_fields out = {
         .name = slice_of(fields[FIELD_NAME].text),
         .weight = (uint32_t)fields[FIELD_WEIGHT].number,
@@ -127,10 +135,46 @@ static struct tenant_fields fields_given(const struct admin_body_field fields[FI
                                                                         : TENANT_SHARE_PRIVATE,
         .cache_share = (uint32_t)fields[FIELD_CACHE_SHARE].number,
         .default_class = class_given(&fields[FIELD_DEFAULT_CLASS]),
-        .best_class = class_given(&fields[FIELD_BEST_CLASS])};
+        .best_class = class_given(&fields[FIELD_BEST_CLASS]),
+        .models = buffer_slice(&fields[FIELD_MODELS].json)};
     for (size_t i = 0; i < FIELDS; i++)
         out.given |= fields[i].is_given ? bits[i] : 0;
     return out;
+}
+
+/* One of a list's names as the tenant keeps them: a line. One that no engine serves would match
+ * nothing; while there is no engine nobody can tell. */
+static enum status models_add(struct slice model, size_t index, const char *name,
+                              struct buffer *out)
+{
+    char where[STATUS_PARAM_BYTES];
+    snprintf(where, sizeof where, "models[%zu]", index);
+    for (const char *at = name; *at != '\0'; at++) {
+        if ((unsigned char)*at < ' ' || *at == 0x7f)
+            FAIL_PARAM(STATUS_INVALID, where, "%s has a control character.", where);
+    }
+    if (model.length > 0 && !slice_is(model, name))
+        FAIL_PARAM(STATUS_MODEL_NOT_FOUND, where, "No engine serves a model of this name.");
+    buffer_append_text(out, name);
+    buffer_append_char(out, '\n');
+    return STATUS_OK;
+}
+
+/* The list that was given, if one was, in place of its JSON. */
+static enum status models_read(const struct admin_call *call, struct admin_body_field *field)
+{
+    enum status status = STATUS_OK;
+    if (!field->is_given)
+        return STATUS_OK;
+    json_t *list = json_loadb(field->json.bytes, field->json.length, 0, NULL);
+    if (list == NULL)
+        FAIL(STATUS_NO_MEMORY, "no memory for a body");
+    buffer_clear(&field->json);
+    for (size_t i = 0; i < json_array_size(list) && status == STATUS_OK; i++)
+        status =
+            models_add(call->model, i, json_string_value(json_array_get(list, i)), &field->json);
+    json_decref(list);
+    return status != STATUS_OK ? status : field->json.status;
 }
 
 /* --- changes --- */
@@ -170,6 +214,7 @@ static enum status create_read(struct admin_call *call, struct admin_body_field 
     struct tenant_request request;
     TRY(admin_change_begin(call, &change, &request));
     TRY(admin_body_read(call->body, fields, FIELDS));
+    TRY(models_read(call, &fields[FIELD_MODELS]));
     struct tenant_fields given = fields_given(fields);
     struct answer answer = {call, &change, &tenant, given.metadata};
     change.answer = answer_make;
@@ -193,6 +238,7 @@ static enum status update_read(struct admin_call *call, struct admin_body_field 
     struct slice answered;
     TRY(admin_change_begin(call, &change, NULL));
     TRY(admin_body_read(call->body, fields, FIELDS));
+    TRY(models_read(call, &fields[FIELD_MODELS]));
     struct tenant_fields given = fields_given(fields);
     TRY(tenants_update(auth_tenants(call->admin->auth), &change, call->arguments[0], &given,
                        &tenant));

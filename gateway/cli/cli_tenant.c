@@ -14,6 +14,7 @@ static const struct cli_print_column columns[] = {
     {"SHARE", "share", CLI_PRINT_TEXT, true},
     {"CREATED", "created_at", CLI_PRINT_TIME, false},
     {"REVISION", "revision", CLI_PRINT_NUMBER, true},
+    {"MODELS", "models", CLI_PRINT_WORDS, false},
 };
 enum { COLUMNS = sizeof columns / sizeof columns[0] };
 
@@ -67,6 +68,8 @@ static enum status body_number(const struct cli_call *call, enum cli_flag flag, 
 static enum status body_fill(const struct cli_call *call, json_t *body)
 {
     json_t *pairs = NULL;
+    json_t *models = NULL;
+    const char *names = call->values[CLI_FLAG_MODELS];
     TRY(body_text(call, CLI_FLAG_NAME, "name", body));
     TRY(body_number(call, CLI_FLAG_WEIGHT, "--weight", "weight", body));
     TRY(body_text(call, CLI_FLAG_GROUP, "group", body));
@@ -74,6 +77,10 @@ static enum status body_fill(const struct cli_call *call, json_t *body)
     TRY(body_number(call, CLI_FLAG_CACHE_SHARE, "--cache-share", "cache_share", body));
     TRY(body_text(call, CLI_FLAG_DEFAULT_CLASS, "default_class", body));
     TRY(body_text(call, CLI_FLAG_BEST_CLASS, "best_class", body));
+    if (names != NULL && names[0] != '\0')
+        TRY(cli_value_words("--models", names, &models));
+    if (names != NULL)
+        json_object_set_new(body, "models", models != NULL ? models : json_array());
     if (call->metadata_count > 0) {
         TRY(cli_value_pairs("--meta", call->metadata, call->metadata_count, &pairs));
         json_object_set_new(body, "metadata", pairs);
@@ -102,7 +109,7 @@ enum status cli_tenant_change(struct cli_call *call)
     if (json_object_size(body) == 0)
         FAIL_OUT(STATUS_INVALID,
                  "say what to change: --name, --weight, --group, --share, --cache-share, "
-                 "--default-class, --best-class or --meta");
+                 "--default-class, --best-class, --models or --meta");
     status = cli_resource_ask(call, &tenant, "PATCH", call->argument, body);
 out:
     json_decref(body);

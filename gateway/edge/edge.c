@@ -134,6 +134,9 @@ static enum status open_lock(struct run *run)
 static enum status open_redis(struct edge *edge, const char *ledger_path)
 {
     const struct config *config = edge->config;
+    if (config->redis[0] == '\0' && config->redis_password_file[0] != '\0')
+        FAIL_PARAM(STATUS_INVALID, "redis_password_file",
+                   "redis_password_file is of no use without redis");
     return usage_redis_open(
         &edge->redis,
         &(struct usage_redis_options){.url = config->redis,

@@ -139,10 +139,29 @@ static enum status forward_admit(struct edge *edge, struct http_request *request
     return edge_memory_take(edge->memory, http_body(request).length);
 }
 
-/* What the body decides: how urgent the request is. */
+/* A body that names no model means the one that the engine serves. */
+static enum status forward_model(struct edge *edge, const struct edge_job_options *options)
+{
+    struct tenant tenant;
+    const char *model = options->body.model;
+    if (!options->principal->has_models || !slice_is(http_method(options->request), "POST"))
+        return STATUS_OK;
+    if (model[0] == '\0')
+        model = edge_probe_engine(edge->probe)->model;
+    if (model[0] == '\0')
+        FAIL(STATUS_UNAVAILABLE, "The engine is not available now; try again shortly.");
+    TRY(tenants_get(auth_tenants(edge->auth), slice_of(options->principal->tenant_id), &tenant));
+    if (!tenant_allows_model(&tenant, slice_of(model)))
+        FAIL_PARAM(STATUS_MODEL_FORBIDDEN, "model",
+                   "This model is not among those that this tenant may use; /v1/me names them.");
+    return STATUS_OK;
+}
+
+/* What the body decides: whether the tenant may have its model, how urgent the request is. */
 static enum status forward_class(struct edge *edge, struct edge_job_options *options)
 {
     struct edge_class found;
+    TRY(forward_model(edge, options));
     TRY(edge_body_class(&options->body, options->principal, &found));
     options->service_class = found.service_class;
     if (found.is_downgraded)

@@ -23,6 +23,8 @@ static void render_account(const struct tenant *tenant, const struct tenant_key 
     buffer_printf(out, ",\"default_class\":\"%s\",\"best_class\":\"%s\"",
                   service_class_name(principal->default_class),
                   service_class_name(principal->best_class));
+    buffer_append_text(out, ",\"models\":");
+    tenant_models_append(tenant, out);
     buffer_printf(out, "},\"key\":{\"id\":\"%s\",\"name\":", key->id);
     buffer_append_json_string(out, slice_of(key->name));
     buffer_append_text(out, ",\"redacted\":");

@@ -57,7 +57,8 @@ static void render_organization(const struct edge_usage_form *form,
     bool is_by_class = (group_by & LEDGER_USAGE_CLASS) != 0;
     buffer_printf(out,
                   "{\"object\":\"organization.usage.completions.result\",\"input_tokens\":%lld,"
-                  "\"input_cached_tokens\":%lld,\"input_uncached_tokens\":%lld,"
+                  "\"input_cached_tokens\":%lld,\"input_cache_write_tokens\":0,"
+                  "\"input_uncached_tokens\":%lld,"
                   "\"output_tokens\":%lld,\"input_audio_tokens\":0,\"output_audio_tokens\":0,"
                   "\"num_model_requests\":%lld",
                   (long long)row->prompt_tokens, (long long)row->cached_tokens,

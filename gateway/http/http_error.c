@@ -20,6 +20,7 @@ static const struct http_error table[STATUS_COUNT] = {
     [STATUS_MODEL_NOT_FOUND] = {404, TYPE_REQUEST, "model_not_found", 0, false},
     [STATUS_EXISTS] = {409, TYPE_REQUEST, "already_exists", 0, true},
     [STATUS_CONFLICT] = {409, TYPE_REQUEST, "conflict", 0, true},
+    [STATUS_RUNNING] = {409, TYPE_REQUEST, "idempotency_key_in_use", 1000, false},
     [STATUS_CHANGED] = {412, TYPE_REQUEST, "revision_mismatch", 0, true},
     [STATUS_REUSED] = {422, TYPE_REQUEST, "idempotency_key_reused", 0, true},
     [STATUS_LIMIT] = {413, TYPE_REQUEST, "request_too_large", 0, false},
@@ -27,6 +28,7 @@ static const struct http_error table[STATUS_COUNT] = {
     [STATUS_KEY_MISSING] = {401, TYPE_REQUEST, "invalid_api_key", 0, true},
     [STATUS_KEY_INVALID] = {401, TYPE_REQUEST, "invalid_api_key", 0, true},
     [STATUS_FORBIDDEN] = {403, "permission_error", "insufficient_scope", 0, true},
+    [STATUS_MODEL_FORBIDDEN] = {403, "permission_error", "model_not_allowed", 0, true},
     [STATUS_TOO_MANY] = {429, "rate_limit_error", "too_many_attempts", 10000, false},
     [STATUS_QUEUE_FULL] = {429, "rate_limit_error", "queue_full", 1000, false},
     [STATUS_RATE_REQUESTS] = {429, "requests", "rate_limit_exceeded", 0, false},
@@ -89,6 +91,8 @@ static void respond_with(struct http_request *request, const struct http_error *
         headers[count++] = (struct http_header){"www-authenticate", SLICE("Bearer")};
     if (error->is_final)
         headers[count++] = (struct http_header){"x-should-retry", SLICE("false")};
+    else if (error->http_code == 409)
+        headers[count++] = (struct http_header){"x-should-retry", SLICE("true")};
     if (error->retry_after_ms > 0) {
         snprintf(after_ms, sizeof(after_ms), "%u", error->retry_after_ms);
         snprintf(after_s, sizeof(after_s), "%u", (error->retry_after_ms + 999) / 1000);
