@@ -25,6 +25,8 @@ import pytest
 
 from conftest import BINARY, IS_SANITIZED, Server, pages_at_hand, wait_until
 
+pytestmark = pytest.mark.usefixtures("one_day")
+
 CUTS = int(os.environ.get("BANYAN_TEST_CUTS", "300"))
 LANES = 12  # of each protocol, one stream at a time
 LONG, SHORT = 1500, 12  # tokens of streams that are cut, and of those that are read to their end

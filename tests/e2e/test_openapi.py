@@ -86,7 +86,7 @@ def test_no_call_without_a_key(own_server):
     faces = {"tenants": own_server.url, "admins": own_server.admin_url}
     asked = 0
     for path, item in document["paths"].items():
-        for method in ("get", "post", "patch", "delete"):
+        for method in ("get", "post", "put", "patch", "delete"):
             for tag in item.get(method, {}).get("tags", []):
                 wanted = 401 if item[method]["security"] else 200
                 with own_server.http(base=faces[tag]) as nobody:

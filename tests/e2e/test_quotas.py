@@ -13,6 +13,8 @@ import pytest
 
 from conftest import MODEL_NAME, Server, wait_until
 
+pytestmark = pytest.mark.usefixtures("one_day")
+
 PROMPT = "One two three four five six seven eight nine ten"
 ON_AND_ON = {"2": -100, "0": -100}  # the tokens that would end the answer
 

@@ -15,6 +15,8 @@ import pytest
 
 from conftest import MODEL_NAME, Server, wait_until
 
+pytestmark = pytest.mark.usefixtures("one_day")
+
 
 def midnight():
     return int(time.time()) // 86400 * 86400

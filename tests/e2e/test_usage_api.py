@@ -11,6 +11,8 @@ import pytest
 
 from conftest import BINARY, MODEL_NAME, Server
 
+pytestmark = pytest.mark.usefixtures("one_day")
+
 PRICE = {"currency": "usd", "input_nano": 150, "cached_input_nano": 15, "output_nano": 600}
 
 

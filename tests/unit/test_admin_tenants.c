@@ -15,7 +15,7 @@ static void test_create_and_get(void **state)
                   "\"object\":\"tenant\",\"name\":\"globex\",\"state\":\"active\","
                   "\"weight\":7,\"group\":\"\",\"share\":\"private\","
                   "\"cache_share\":100,\"default_class\":\"standard\",\"best_class\":\"realtime\","
-                  "\"metadata\":{},\"created_at\":");
+                  "\"models\":[],\"metadata\":{},\"created_at\":");
     assert_int_equal(strncmp(id, "tnt_", 4), 0);
     snprintf(path, sizeof path, TENANTS "/%s", id);
     assert_int_equal(edge_kit_admin("GET", path, ""), 200);
@@ -61,6 +61,47 @@ static void test_classes(void **state)
     edge_text_has(answer, "\"default_class\":\"standard\",\"best_class\":\"standard\"");
     assert_int_equal(edge_kit_admin("GET", "/admin/v1/audit?limit=1&order=desc", ""), 200);
     edge_text_has(answer, "\"detail\":{\"revision\":2,\"default_class\":\"standard\"}");
+}
+
+/* The kit's engine serves "fake". */
+static void test_models(void **state)
+{
+    (void)state;
+    char id[64], path[160], body[512];
+    assert_int_equal(edge_kit_public("GET", "/ready", ""), 200); /* it has told so */
+    assert_int_equal(edge_kit_admin("POST", TENANTS, "{\"name\":\"some\",\"models\":[\"fake\"]}"),
+                     201);
+    edge_text_has(answer, "\"models\":[\"fake\"],\"metadata\":{}");
+    edge_kit_member("id", id, sizeof id);
+    snprintf(path, sizeof path, TENANTS "/%s", id);
+    assert_int_equal(edge_kit_admin("PATCH", path, "{\"models\":[\"fake\"]}"), 200);
+    edge_text_has(answer, "\"revision\":1");
+    assert_int_equal(edge_kit_admin("PATCH", path, "{\"models\":[]}"), 200);
+    edge_text_has(answer, "\"models\":[],");
+    assert_int_equal(edge_kit_admin("GET", "/admin/v1/audit?limit=1&order=desc", ""), 200);
+    edge_text_has(answer, "\"detail\":{\"revision\":2,\"models\":0}");
+    static const struct {
+        const char *list;
+        int code;
+        const char *param;
+    } wrong[] = {
+        {"\"fake\"", 400, "models"},
+        {"null", 400, "models"},
+        {"[7]", 400, "models[0]"},
+        {"[\"fake\",\"\"]", 400, "models[1]"},
+        {"[\"fake\",\"fake\"]", 400, "models[1]"},
+        {"[\"fa\\nke\"]", 400, "models[0]"},
+        {"[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17]", 400, "models"},
+        {"[\"fake\",\"fak\"]", 404, "models[1]"}, /* no engine serves it */
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        char param[64];
+        snprintf(body, sizeof body, "{\"models\":%s}", wrong[i].list);
+        snprintf(param, sizeof param, "\"param\":\"%s\"", wrong[i].param);
+        if (edge_kit_admin("PATCH", path, body) != wrong[i].code)
+            fail_msg("%s: %s", body, answer);
+        edge_text_has(answer, param);
+    }
 }
 
 static void refused(const char *body, int code, const char *param)
@@ -152,11 +193,9 @@ static void test_lists_from_both_ends(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_create_and_get),
-        cmocka_unit_test(test_group_and_shares),
-        cmocka_unit_test(test_classes),
-        cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_lists_from_both_ends),
+        cmocka_unit_test(test_create_and_get), cmocka_unit_test(test_group_and_shares),
+        cmocka_unit_test(test_classes),        cmocka_unit_test(test_models),
+        cmocka_unit_test(test_refusals),       cmocka_unit_test(test_lists_from_both_ends),
     };
     return cmocka_run_group_tests(tests, edge_kit_setup, edge_kit_teardown);
 }

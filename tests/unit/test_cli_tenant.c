@@ -54,6 +54,7 @@ static void test_create(void **state)
     assert_int_equal(CLI_KIT_RUN("tenant", "create", "x", "--weight", "0"), CLI_USAGE);
     assert_int_equal(CLI_KIT_RUN("tenant", "create", "x", "--weight", "much"), CLI_USAGE);
     assert_int_equal(CLI_KIT_RUN("tenant", "create", "x", "--cache-share", "0"), CLI_USAGE);
+    assert_int_equal(CLI_KIT_RUN("tenant", "create", "x", "--models", "a,,b"), CLI_USAGE);
     assert_int_equal(CLI_KIT_RUN("tenant", "create", "x", "--group", "\xff"), CLI_USAGE);
     assert_int_equal(CLI_KIT_RUN("tenant", "create", "x", "--meta", "nothing"), CLI_USAGE);
     assert_int_equal(CLI_KIT_RUN("tenant", "create", "\xff"), CLI_USAGE);
@@ -74,6 +75,10 @@ static void test_changes(void **state)
         {{"tenant", "change", "tnt_1", "--default-class", "batch", "--best-class=standard"},
          "PATCH",
          "\r\n\r\n{\"default_class\":\"batch\",\"best_class\":\"standard\"}"},
+        {{"tenant", "change", "tnt_1", "--models", "a,b"},
+         "PATCH",
+         "\r\n\r\n{\"models\":[\"a\",\"b\"]}"},
+        {{"tenant", "change", "tnt_1", "--models="}, "PATCH", "\r\n\r\n{\"models\":[]}"},
         {{"tenant", "suspend", "tnt_1"}, "PATCH", "\r\n\r\n{\"state\":\"suspended\"}"},
         {{"tenant", "resume", "tnt_1"}, "PATCH", "\r\n\r\n{\"state\":\"active\"}"},
         {{"tenant", "archive", "tnt_1"}, "DELETE", "content-length: 0\r\n\r\n"},

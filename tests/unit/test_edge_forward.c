@@ -83,6 +83,46 @@ static void test_who_leaves_while_a_large_body_is_checked(void **state)
     assert_true(edge_kit_rows() > rows);
 }
 
+/* A tenant that may ask some models alone, on each way to the engine, which hears of no other. The
+ * kit's engine serves "fake": that is what a body means that names none. */
+static void test_models_that_are_not_allowed(void **state)
+{
+    (void)state;
+    static const char *const paths[] = {"/v1/chat/completions", "/v1/completions", "/v1/tokenize"};
+    char id[64], path[160], key[LIMIT_KEY_BYTES];
+    assert_int_equal(edge_kit_public("GET", "/ready", ""), 200); /* it has told so */
+    assert_int_equal(edge_kit_admin("POST", "/admin/v1/tenants",
+                                    "{\"name\":\"few-models\",\"models\":[\"fake\"]}"),
+                     201);
+    edge_kit_member("id", id, sizeof id);
+    snprintf(path, sizeof path, "/admin/v1/tenants/%s/keys", id);
+    assert_int_equal(edge_kit_admin("POST", path, "{}"), 201);
+    edge_kit_member("key", key, sizeof key);
+    const char *headers = edge_kit_bearer(key);
+    int asked = atomic_load(&engine_requests);
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(edge_kit_ask(kit.port, "POST", paths[i], headers, "{\"model\":\"ok\"}"),
+                         403);
+        edge_text_has(answer, "\"type\":\"permission_error\",\"param\":\"model\","
+                              "\"code\":\"model_not_allowed\"");
+        edge_text_has(answer, "x-should-retry: false");
+    }
+    char *large = large_body("}"); /* judged behind the scanner's thread */
+    assert_int_equal(edge_kit_ask(kit.port, "POST", "/v1/completions", headers, large), 403);
+    assert_int_equal(atomic_load(&engine_requests), asked);
+    assert_int_equal(edge_kit_ask(kit.port, "POST", paths[0], headers, "{\"model\":\"fake\"}"),
+                     200);
+    assert_int_equal(edge_kit_ask(kit.port, "POST", "/v1/generate", headers, "{\"prompt\":\"a\"}"),
+                     200);
+    assert_int_equal(edge_kit_ask(kit.port, "GET", "/v1/models", headers, ""), 200);
+    assert_int_equal(edge_kit_ask(kit.port, "GET", "/v1/me", headers, ""), 200);
+    edge_text_has(answer, "\"models\":[\"fake\"]");
+    snprintf(path, sizeof path, "/admin/v1/tenants/%s", id);
+    assert_int_equal(edge_kit_admin("PATCH", path, "{\"models\":[]}"), 200);
+    assert_int_equal(
+        edge_kit_ask(kit.port, "POST", paths[2], edge_kit_bearer(key), "{\"model\":\"ok\"}"), 200);
+}
+
 static void test_bad_deadline(void **state)
 {
     (void)state;
@@ -145,6 +185,7 @@ int main(void)
         cmocka_unit_test(test_bad_bodies_never_reach_the_engine),
         cmocka_unit_test(test_large_bodies),
         cmocka_unit_test(test_who_leaves_while_a_large_body_is_checked),
+        cmocka_unit_test(test_models_that_are_not_allowed),
         cmocka_unit_test(test_bad_deadline),
         cmocka_unit_test(test_body_over_the_limit),
         cmocka_unit_test(test_health_and_readiness),

@@ -36,6 +36,8 @@ static void test_who_i_am(void **state)
     assert_string_equal(text_at(root, "key", "id"), kit.key_id);
     assert_string_equal(text_at(root, "tenant", "default_class"), "standard");
     assert_string_equal(text_at(root, "tenant", "best_class"), "realtime");
+    json_t *models = json_object_get(json_object_get(root, "tenant"), "models");
+    assert_true(json_is_array(models) && json_array_size(models) == 0);
     assert_string_equal(text_at(root, "key", "name"), "test");
     assert_true(strlen(text_at(root, "key", "redacted")) < strlen(kit.key));
     assert_int_equal(strncmp(text_at(root, "key", "redacted"), "sk-by-", 6), 0);

@@ -107,7 +107,8 @@ static void test_organization(void **state)
         render(form_of(EDGE_USAGE_ORGANIZATION, LEDGER_USAGE_TENANT | LEDGER_USAGE_CLASS), 2,
                MIDNIGHT + 7200, "usd");
     edge_text_has(text, "{\"object\":\"organization.usage.completions.result\",\"input_tokens\":5,"
-                        "\"input_cached_tokens\":3,\"input_uncached_tokens\":2,"
+                        "\"input_cached_tokens\":3,\"input_cache_write_tokens\":0,"
+                        "\"input_uncached_tokens\":2,"
                         "\"output_tokens\":4,\"input_audio_tokens\":0,\"output_audio_tokens\":0,"
                         "\"num_model_requests\":1,\"project_id\":\"tnt_1\",\"user_id\":null,"
                         "\"api_key_id\":null,\"model\":null,\"batch\":null,"

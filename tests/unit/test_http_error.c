@@ -17,6 +17,8 @@ static void test_table(void **state)
         {STATUS_KEY_MISSING, 401, "invalid_request_error", "invalid_api_key"},
         {STATUS_KEY_INVALID, 401, "invalid_request_error", "invalid_api_key"},
         {STATUS_FORBIDDEN, 403, "permission_error", "insufficient_scope"},
+        {STATUS_MODEL_FORBIDDEN, 403, "permission_error", "model_not_allowed"},
+        {STATUS_RUNNING, 409, "invalid_request_error", "idempotency_key_in_use"},
         {STATUS_MODEL_NOT_FOUND, 404, "invalid_request_error", "model_not_found"},
         {STATUS_LIMIT, 413, "invalid_request_error", "request_too_large"},
         {STATUS_QUEUE_FULL, 429, "rate_limit_error", "queue_full"},

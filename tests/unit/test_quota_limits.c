@@ -253,6 +253,20 @@ static void test_class_and_weight(void **state)
     assert_int_equal(principal_of(kit, &tenant).default_class, tenant.default_class);
 }
 
+static void test_limit(void **state)
+{
+    struct tenant_kit *kit = *state;
+    struct quota_plan plan;
+    char name[32];
+    for (int i = 0; i < LIMIT_PLANS; i++) {
+        snprintf(name, sizeof name, "plan %d", i);
+        plan_make(kit, name, i + 1);
+    }
+    const struct quota_plan_fields more = {.name = SLICE("one more")};
+    assert_int_equal(quota_limits_plan_create(kit->tenants, &change, &more, &plan),
+                     STATUS_CONFLICT);
+}
+
 int main(void)
 {
 #define WITH_KIT(test) cmocka_unit_test_setup_teardown(test, tenant_kit_setup, tenant_kit_teardown)
@@ -263,6 +277,7 @@ int main(void)
         WITH_KIT(test_a_plan_in_use_stays),
         WITH_KIT(test_refusals_change_nothing),
         WITH_KIT(test_everything_at_its_longest),
+        WITH_KIT(test_limit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-enum { STEPS = 12 }; /* of the schema */
+enum { STEPS = 13 }; /* of the schema */
 
 struct fixture {
     char folder[64];
@@ -136,7 +136,7 @@ static void test_first_release_opens(void **state)
     assert_int_equal(query(connection, "select count(*) from tenants where id = 't' and state = 1"
                                        " and weight = 7 and revision = 1 and metadata = '{}'"
                                        " and group_name = '' and share = 0"
-                                       " and cache_share = 100"),
+                                       " and cache_share = 100 and models = ''"),
                      1);
     assert_int_equal(query(connection, "select scopes from keys where id = 'k'"), 40);
     assert_int_equal(query(connection, "select scopes from keys where id = 'a'"), 31);

@@ -1,4 +1,5 @@
 /* tenant_edit: tenants_create, tenants_update and tenants_archive: rules, revisions, failures. */
+#include "auth/tenant_directory.h"
 #include "tests/unit/tenant_kit.h"
 
 static void check_metadata(struct tenant_kit *kit, const char *id, const char *expected)
@@ -117,6 +118,65 @@ static void test_groups(void **state)
     assert_int_equal(strlen(out.group), sizeof text);
     assert_int_equal(out.share, TENANT_SHARE_GROUP);
     assert_int_equal(out.cache_share, 9);
+}
+
+/* The index says how many there are: as if there were all but one. */
+static void test_limit(void **state)
+{
+    struct tenant_kit *kit = *state;
+    struct tenant out;
+    const struct tenant_fields last = {.given = TENANT_NAME, .name = SLICE("last")};
+    const struct tenant_fields more = {.given = TENANT_NAME, .name = SLICE("one more")};
+    kit->tenants->by_id.count = LIMIT_TENANTS - 1;
+    assert_int_equal(tenants_create(kit->tenants, &change, &last, &out), STATUS_OK);
+    assert_int_equal(tenants_create(kit->tenants, &change, &more, &out), STATUS_CONFLICT);
+    kit->tenants->by_id.count = 1;
+    assert_int_equal(tenants_create(kit->tenants, &change, &more, &out), STATUS_OK);
+}
+
+static struct tenant_fields models_of(const char *text, size_t length)
+{
+    return (struct tenant_fields){.given = TENANT_MODELS, .models = {text, length}};
+}
+
+/* None named means all; what is named counts from the change on, and as many bytes as there is room
+ * for come back from the file. */
+static void test_models(void **state)
+{
+    struct tenant_kit *kit = *state;
+    struct tenant out;
+    char longest[LIMIT_TENANT_MODELS_BYTES];
+    struct tenant made = tenant_kit_tenant(kit, "one");
+    assert_true(tenant_allows_model(&made, SLICE("any")));
+    struct tenant_fields fields = models_of("a\nsmall\n", 8);
+    for (int i = 0; i < 2; i++) { /* the second time it changes nothing */
+        assert_int_equal(tenants_update(kit->tenants, &change, slice_of(made.id), &fields, &out),
+                         STATUS_OK);
+        assert_int_equal(out.revision, 2);
+    }
+    assert_true(tenant_allows_model(&out, SLICE("a")) && tenant_allows_model(&out, SLICE("small")));
+    static const char *const others[] = {"", "b", "A", "smal", "smalls", "a\nsmall", "\n"};
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        assert_false(tenant_allows_model(&out, slice_of(others[i])));
+    struct buffer text;
+    buffer_init(&text, 64);
+    tenant_models_append(&out, &text);
+    assert_string_equal(text.bytes, "[\"a\",\"small\"]");
+    buffer_deinit(&text);
+    memset(longest, 'm', sizeof longest);
+    longest[sizeof longest - 2] = '\n';
+    fields = models_of(longest, sizeof longest);
+    assert_int_equal(tenants_update(kit->tenants, &change, slice_of(made.id), &fields, &out),
+                     STATUS_OUT_OF_RANGE);
+    assert_string_equal(status_note()->param, "models");
+    fields = models_of(longest, sizeof longest - 1);
+    assert_int_equal(tenants_update(kit->tenants, &change, slice_of(made.id), &fields, &out),
+                     STATUS_OK);
+    tenant_kit_stop(kit);
+    tenant_kit_start(kit);
+    assert_int_equal(tenants_get(kit->tenants, slice_of(made.id), &out), STATUS_OK);
+    assert_int_equal(strlen(out.models), sizeof longest - 1);
+    assert_true(tenant_allows_model(&out, (struct slice){longest, sizeof longest - 2}));
 }
 
 /* The default is never above the best, whichever of them a change gives. */
@@ -350,6 +410,8 @@ int main(void)
         T(test_update),
         T(test_groups),
         T(test_classes),
+        T(test_models),
+        T(test_limit),
         T(test_refusals),
         T(test_archive),
         T(test_dry_run),

@@ -1,5 +1,6 @@
 /* tenant_key_edit: making, changing, rotating and revoking keys; and a random walk of all changes
  * of tenants and keys beside a model. */
+#include "auth/tenant_directory.h"
 #include "tests/unit/tenant_kit.h"
 
 #include "config/base/rng.h"
@@ -582,6 +583,10 @@ static void test_full_disk(void **state)
     for (; made < 200 && status == STATUS_OK; made++) /* until the pages that are there are full */
         status = create(kit, one.id, (struct tenant_key_fields){0}, &out);
     assert_int_equal(status, STATUS_STORAGE_FULL);
+    do /* nor is there room for the least row of the audit, and each change has one */
+        status = tenants_audit_add(kit->tenants, &change, "x", SLICE("x"), SLICE("{}"));
+    while (status == STATUS_OK);
+    assert_int_equal(status, STATUS_STORAGE_FULL);
     assert_int_equal(tenants_key_count(kit->tenants), (size_t)made);
     assert_int_equal(rotate(kit, &key, 0, &out, other), STATUS_STORAGE_FULL);
     assert_string_equal(other, "");
@@ -622,6 +627,22 @@ static void test_memory_fails_at_each_allocation(void **state)
     assert_int_equal(tenant_kit_match(kit, other), TENANT_MATCH_OPEN);
 }
 
+/* The index says how many there are: as if there were all but one. */
+static void test_limit(void **state)
+{
+    struct tenant_kit *kit = *state;
+    struct tenant one = tenant_kit_tenant(kit, "one");
+    struct tenant_key last, more;
+    char value[LIMIT_KEY_BYTES];
+    size_t count = kit->tenants->keys_by_id.count;
+    kit->tenants->keys_by_id.count = LIMIT_KEYS - 1;
+    assert_int_equal(create(kit, one.id, (struct tenant_key_fields){0}, &last), STATUS_OK);
+    assert_int_equal(create(kit, one.id, (struct tenant_key_fields){0}, &more), STATUS_CONFLICT);
+    assert_int_equal(rotate(kit, &last, 0, &more, value), STATUS_CONFLICT);
+    kit->tenants->keys_by_id.count = count + 1;
+    assert_int_equal(rotate(kit, &last, 0, &more, value), STATUS_OK);
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, tenant_kit_setup, tenant_kit_teardown)
@@ -635,6 +656,7 @@ int main(void)
         T(test_the_last_key_that_makes_keys),
         T(test_dry_run),
         cmocka_unit_test(test_model),
+        T(test_limit),
         T(test_full_disk),
         T(test_memory_fails_at_each_allocation),
     };

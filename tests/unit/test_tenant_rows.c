@@ -79,6 +79,7 @@ static void check_changes(struct fixture *fixture, struct tenant *one,
     one->default_class = SERVICE_CLASS_REALTIME;
     one->best_class = SERVICE_CLASS_REALTIME;
     one->group[0] = '\0';
+    one->models[0] = '\0';
     one->revision = 2;
     assert_int_equal(tenant_rows_update(fixture->connection, one, (struct slice){0}), STATUS_OK);
     seen = (struct seen){0};
@@ -89,6 +90,7 @@ static void check_changes(struct fixture *fixture, struct tenant *one,
     assert_int_equal(seen.tenants[0].cache_share, 3);
     assert_int_equal(seen.tenants[0].default_class, SERVICE_CLASS_REALTIME);
     assert_int_equal(seen.tenants[0].best_class, SERVICE_CLASS_REALTIME);
+    assert_string_equal(seen.tenants[0].models, "");
     assert_int_equal(seen.tenants[0].revision, 2);
     assert_int_equal(seen.tenants[1].revision, 1);
     assert_string_equal(seen.metadata[0], "{\"a\":\"'\"}");
@@ -109,7 +111,9 @@ static void check_tenants(const struct seen *seen)
     assert_int_equal(seen->tenants[0].cache_share, LIMIT_CACHE_SHARE);
     assert_int_equal(seen->tenants[0].default_class, SERVICE_CLASS_BATCH);
     assert_int_equal(seen->tenants[0].best_class, SERVICE_CLASS_STANDARD);
+    assert_string_equal(seen->tenants[0].models, "it's\nsmall\n");
     assert_string_equal(seen->tenants[1].group, "");
+    assert_string_equal(seen->tenants[1].id, "tnt_2");
 }
 
 static void test_rows_come_back(void **state)
@@ -125,7 +129,8 @@ static void test_rows_come_back(void **state)
                          .share = TENANT_SHARE_GROUP,
                          .cache_share = LIMIT_CACHE_SHARE,
                          .default_class = SERVICE_CLASS_BATCH,
-                         .best_class = SERVICE_CLASS_STANDARD};
+                         .best_class = SERVICE_CLASS_STANDARD,
+                         .models = "it's\nsmall\n"};
     const struct tenant two = {.id = "tnt_2",
                                .name = "two",
                                .weight = 1000,
@@ -162,7 +167,6 @@ static void test_rows_come_back(void **state)
     assert_string_equal(seen.metadata[0], "{\"a\":\"'\"}");
     assert_string_equal(seen.metadata[1], "");
     check_tenants(&seen);
-    assert_string_equal(seen.tenants[1].id, "tnt_2");
     seen = (struct seen){0};
     assert_int_equal(tenant_rows_load_keys(fixture->connection, &seen, take_key), STATUS_OK);
     assert_int_equal(seen.count, 2);
