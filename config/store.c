@@ -200,6 +200,12 @@ static const char *const store_steps[] = {
     "alter table tenants add column models text not null default '';", /* a line each; '': all */
 };
 
+const char *const *store_schema(int *count)
+{
+    *count = (int)(sizeof store_steps / sizeof store_steps[0]);
+    return store_steps;
+}
+
 enum status store_status(int code, const char *what)
 {
     static const struct {

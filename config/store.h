@@ -18,6 +18,9 @@ struct sqlite3; /* statements are prepared and stepped by the owner of the rows 
 enum status store_open(struct store **out, const char *path);
 void store_close(struct store *store);
 
+/* The steps of its schema, oldest first; the first n of them made the files of an earlier version. */
+const char *const *store_schema(int *count);
+
 /* BEGIN IMMEDIATE … COMMIT under the store's lock; `commit` false rolls back. When either fails
  * nothing of the transaction is in the file and the lock is free. The thread that has begun may
  * begin again: what is within ends by itself, and is in the file when the outermost is. */
