@@ -9,6 +9,7 @@
 #include "auth/auth_token.h"
 #include "auth/certificate_auth.h"
 #include "auth/issuer_records.h"
+#include "auth/quota_limits_key.h"
 #include "auth/tenant_auth.h"
 #include "auth/tenant_copy.h"
 #include "config/base/mem.h"
@@ -185,6 +186,8 @@ enum status auth_authenticate(struct auth *auth, const struct auth_credential *c
         if (!methods[i].recognises(credential))
             continue;
         TRY(methods[i].authenticate(&auth->context, credential, want_admin, out));
+        if (!out->is_admin)
+            quota_limits_key_class(auth->context.tenants, out);
         return is_text && credential->must_agree ? check_agrees(auth, credential, want_admin, out)
                                                  : STATUS_OK;
     }

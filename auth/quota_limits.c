@@ -75,6 +75,13 @@ static void append_class(const char *name, uint8_t class_plus_1, bool is_sparse,
         buffer_printf(out, ",\"%s\":null", name);
 }
 
+void quota_limits_append_classes(const struct quota_limits_set *set, bool is_sparse,
+                                 struct buffer *out)
+{
+    append_class("default_class", set->default_class, is_sparse, out);
+    append_class("best_class", set->best_class, is_sparse, out);
+}
+
 void quota_limits_append_class(const struct quota_limits_set *set, bool is_sparse,
                                struct buffer *out)
 {
@@ -82,8 +89,7 @@ void quota_limits_append_class(const struct quota_limits_set *set, bool is_spars
         buffer_printf(out, ",\"weight\":%u", set->weight);
     else if (!is_sparse)
         buffer_append_text(out, ",\"weight\":null");
-    append_class("default_class", set->default_class, is_sparse, out);
-    append_class("best_class", set->best_class, is_sparse, out);
+    quota_limits_append_classes(set, is_sparse, out);
 }
 
 /* --- records; the caller holds `change` or `memory` --- */

@@ -45,7 +45,7 @@ struct quota_limits_set {
     struct quota_limits_value values[QUOTA_LIMITS];
     int32_t cached_percent; /* so much of a cached input token counts; below 0: not given (0) */
     enum quota_on_limit on_limit;
-    /* What stands over the tenant's own weight and classes; of plans and tenants only. A default
+    /* What stands over the tenant's own weight (of plans and tenants only) and classes. A default
      * class above the best means the best. */
     uint32_t weight;       /* 0: not given */
     uint8_t default_class; /* enum service_class + 1; 0: not given */
@@ -76,6 +76,9 @@ void quota_limits_append(const struct quota_limits_set *set, bool is_sparse, str
 /* In the same way `,"weight":n,"default_class":word,"best_class":word`. */
 void quota_limits_append_class(const struct quota_limits_set *set, bool is_sparse,
                                struct buffer *out);
+/* Without the weight. */
+void quota_limits_append_classes(const struct quota_limits_set *set, bool is_sparse,
+                                 struct buffer *out);
 
 /* The values that `set` has, over those of `out`. */
 void quota_limits_over(struct quota_limits_set *out, const struct quota_limits_set *set);

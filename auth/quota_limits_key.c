@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 
+#include "auth/auth.h"
 #include "auth/quota_limits_load.h"
 #include "auth/quota_limits_rows.h"
 #include "auth/tenant_change.h"
@@ -75,6 +76,7 @@ static enum status put_commit(struct tenants *tenants, const struct tenant_chang
     buffer_printf(&commit.detail, "{\"tenant\":\"%s\",\"revision\":%lld", limits->tenant_id,
                   (long long)limits->revision);
     quota_limits_append(&limits->set, true, &commit.detail);
+    quota_limits_append_classes(&limits->set, true, &commit.detail);
     buffer_append_char(&commit.detail, '}');
     commit.rows = rows_put;
     commit.context = limits;
@@ -214,6 +216,19 @@ bool quota_limits_key_resolve(struct tenants *tenants, const char *tenant_id, co
         *out = record->limits.set;
     pthread_rwlock_unlock(&tenants->memory);
     return record != NULL;
+}
+
+void quota_limits_key_class(struct tenants *tenants, struct principal *principal)
+{
+    struct quota_limits_set set;
+    if (!quota_limits_key_resolve(tenants, principal->tenant_id, principal->key_id, &set))
+        return;
+    if (set.default_class != 0)
+        principal->default_class = (enum service_class)(set.default_class - 1);
+    if (set.best_class > principal->best_class)
+        principal->best_class = (enum service_class)(set.best_class - 1);
+    if (principal->default_class < principal->best_class)
+        principal->default_class = principal->best_class;
 }
 
 /* --- start and end --- */

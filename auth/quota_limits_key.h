@@ -1,4 +1,5 @@
-/* quota_limits_key: limits of a key beside its tenant's; of a token's issuer for one tenant, too.
+/* quota_limits_key: limits and classes of a key beside its tenant's; of a token's issuer for one
+ * tenant, too.
  *
  * Owns:     rows of the table key_limits (config/store) and their values, their records in memory.
  * Thread:   any; looking never waits for a commit, a change does (auth/tenant.h).
@@ -11,6 +12,8 @@
 #pragma once
 
 #include "auth/quota_limits.h"
+
+struct principal;
 
 struct quota_key_limits {
     char tenant_id[LIMIT_ID_BYTES];
@@ -32,3 +35,5 @@ enum status quota_limits_key_get(struct tenants *tenants, struct slice tenant_id
  */
 bool quota_limits_key_resolve(struct tenants *tenants, const char *tenant_id, const char *key_id,
                               struct quota_limits_set *out);
+/* The classes of the key that the principal came with, no better than its tenant's best. */
+void quota_limits_key_class(struct tenants *tenants, struct principal *principal);

@@ -54,10 +54,10 @@ static void render_row(void *context, const void *row, struct buffer *out)
 enum {
     FIELD_PERCENT = QUOTA_LIMITS,
     FIELD_ON_LIMIT,
-    FIELD_WEIGHT,
-    FIELDS_OF_KEY = FIELD_WEIGHT,
     FIELD_DEFAULT_CLASS,
     FIELD_BEST_CLASS,
+    FIELD_WEIGHT,
+    FIELDS_OF_KEY = FIELD_WEIGHT,
     FIELD_NAME_OR_PLAN,
     FIELDS
 };
@@ -157,6 +157,7 @@ static void render_key(const struct quota_key_limits *limits, struct buffer *out
     buffer_printf(out, "{\"object\":\"key.limits\",\"tenant_id\":\"%s\",\"key_id\":\"%s\"",
                   limits->tenant_id, limits->key_id);
     quota_limits_append(&limits->set, false, out);
+    quota_limits_append_classes(&limits->set, false, out);
     buffer_printf(out, ",\"revision\":%lld", (long long)limits->revision);
 }
 

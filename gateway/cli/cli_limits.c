@@ -261,8 +261,8 @@ enum status cli_limits_set(struct cli_call *call)
         !class_is_given(call))
         FAIL(STATUS_INVALID, "say what to set: --limits, --plan, a class or --weight");
     if (call->values[CLI_FLAG_KEY] != NULL &&
-        (call->values[CLI_FLAG_PLAN] != NULL || class_is_given(call)))
-        FAIL(STATUS_INVALID, "a key has limits only: plan, class and weight are its tenant's");
+        (call->values[CLI_FLAG_PLAN] != NULL || call->values[CLI_FLAG_WEIGHT] != NULL))
+        FAIL(STATUS_INVALID, "a key has limits and classes: plan and weight are its tenant's");
     buffer_init(&path, LIMIT_PATH_BYTES);
     https_client_answer_init(&answer);
     enum status status = limits_path(call, &path);

@@ -99,11 +99,13 @@ def keep_prompt(body):
 
 
 def keep_classes(body):
-    """The default class is not above the best."""
+    """The default class is not above the best, whatever stands there already."""
     order = ["realtime", "standard", "batch"]
-    best, default = body.get("best_class", "realtime"), body.get("default_class", "standard")
-    if best in order and default in order and order.index(default) < order.index(best):
-        body["default_class"] = best
+    given = [body[name] for name in ("best_class", "default_class") if body.get(name) is not None]
+    if not given or any(word not in order for word in given):
+        return
+    best, default = body.get("best_class") or "realtime", body.get("default_class") or "batch"
+    body["best_class"], body["default_class"] = best, max(best, default, key=order.index)
 
 
 # One key of each kind, so that whatever algorithms are drawn one is among them.
@@ -217,7 +219,7 @@ def before_call(context, case, kwargs):
         keep_relations(case.body)
     if "/shared-prompts" in case.path and isinstance(case.body, dict):
         keep_prompt(case.body)
-    if "/tenants" in case.path and isinstance(case.body, dict) and "best_class" in case.body:
+    if case.path not in GENERATION and isinstance(case.body, dict):
         keep_classes(case.body)
     if "/issuers" in case.path and isinstance(case.body, dict):
         keep_issuer(case.method, case.body)

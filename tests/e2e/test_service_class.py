@@ -88,6 +88,28 @@ def test_what_is_asked_for_and_what_is_given(server, keys, who, fields, served):
     assert (tiers, row) == ([TIERS[served]], served)
 
 
+def test_a_key_has_classes_of_its_own(server):
+    """No higher than its tenant's best: one key of a tenant may be urgent, another may not."""
+    tenant, urgent, _ = server.tenant("class-keyed", ALL)
+    path = f"/admin/v1/tenants/{tenant}/keys"
+    with server.admin() as admin:
+        made = admin.post(path, json={"name": "slow", "scopes": ALL}).json()
+        path += f"/{made['id']}/limits"
+        put = admin.put(path, json={"default_class": "batch", "best_class": "standard"})
+        assert put.status_code == 200, put.text
+        assert admin.get(path).json()["best_class"] == "standard"
+        wrong = {"default_class": "realtime", "best_class": "batch"}
+        check_error(admin.put(path, json=wrong), 400, None, "default_class")
+        check_error(admin.put(path, json={"weight": 5}), 400, None, "weight")
+    for asked, of_urgent, of_slow in (
+        ("priority", "realtime", "standard"), ("auto", "standard", "batch"),
+        ("default", "standard", "batch"), ("flex", "batch", "batch"),
+    ):  # fmt: skip
+        for key, served in ((urgent, of_urgent), (made["key"], of_slow)):
+            tiers, row = ask(server, key, "/v1/completions", {"service_tier": asked})
+            assert (tiers, row) == ([TIERS[served]], served), asked
+
+
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize(
     "fields,param",

@@ -84,9 +84,8 @@ static void test_class_of_a_plan(void **state)
     cli_kit_has(cli_kit.seen, "\r\n\r\n{\"weight\":7,\"default_class\":\"batch\",\"best_class\":"
                               "null,\"on_limit\":\"lower_class\"}");
     assert_int_equal(CLI_KIT_RUN("plan", "change", "pln_1", "--weight", "many"), CLI_USAGE);
-    assert_int_equal(
-        CLI_KIT_RUN("limits", "set", "tnt_1", "--key", "key_1", "--default-class", "batch"),
-        CLI_USAGE);
+    assert_int_equal(CLI_KIT_RUN("limits", "set", "tnt_1", "--key", "key_1", "--weight", "7"),
+                     CLI_USAGE);
 }
 
 static void test_limits_of_a_key(void **state)
@@ -104,6 +103,12 @@ static void test_limits_of_a_key(void **state)
     cli_kit_has(cli_kit.seen, "PUT /admin/v1/tenants/tnt_1/keys/key_1/limits HTTP/1.1\r\n");
     cli_kit_has(cli_kit.seen, "if-match: \"4\"");
     cli_kit_has(cli_kit.seen, "\r\n\r\n{\"kv_tokens\":9}");
+    cli_kit_answer(200, KEY_LIMITS);
+    cli_kit_answer(200, KEY_LIMITS);
+    assert_int_equal(
+        CLI_KIT_RUN("limits", "set", "tnt_1", "--key", "key_1", "--best-class", "standard"),
+        CLI_DONE);
+    cli_kit_has(cli_kit.seen, "\"best_class\":\"standard\"");
     assert_int_equal(CLI_KIT_RUN("limits", "set", "tnt_1", "--key", "key_1", "--plan", "small"),
                      CLI_USAGE);
 }

@@ -1,5 +1,5 @@
-/* quota_limits_key: limits of keys: set, refused, found again after a restart, taken over by the
- * key that follows. */
+/* quota_limits_key: limits and classes of keys: set, refused, found again after a restart, taken
+ * over by the key that follows. */
 #include "auth/quota_limits_key.h"
 
 #include "tests/unit/tenant_kit.h"
@@ -57,6 +57,48 @@ static void test_set_and_found_again(void **state)
                      STATUS_OK);
     assert_int_equal(out.revision, 2);
     assert_int_equal(requests_of(kit, &tenant, "key_1"), 0);
+}
+
+/* Only downwards from the tenant's best, whatever the key's limits say. */
+static void test_classes_of_a_key(void **state)
+{
+    struct tenant_kit *kit = *state;
+    struct tenant tenant = tenant_kit_tenant(kit, "acme");
+    enum { NONE, TOP, MIDDLE, LOW }; /* of the key: its class plus 1 */
+    static const struct {
+        uint8_t default_class, best_class;        /* the key's */
+        enum service_class own_default, own_best; /* the tenant's */
+        enum service_class used_default, used_best;
+    } rows[] = {
+        {NONE, NONE, SERVICE_CLASS_STANDARD, SERVICE_CLASS_REALTIME, SERVICE_CLASS_STANDARD,
+         SERVICE_CLASS_REALTIME},
+        {TOP, NONE, SERVICE_CLASS_STANDARD, SERVICE_CLASS_REALTIME, SERVICE_CLASS_REALTIME,
+         SERVICE_CLASS_REALTIME},
+        {TOP, TOP, SERVICE_CLASS_STANDARD, SERVICE_CLASS_STANDARD, SERVICE_CLASS_STANDARD,
+         SERVICE_CLASS_STANDARD},
+        {NONE, LOW, SERVICE_CLASS_STANDARD, SERVICE_CLASS_REALTIME, SERVICE_CLASS_BATCH,
+         SERVICE_CLASS_BATCH},
+        {LOW, MIDDLE, SERVICE_CLASS_REALTIME, SERVICE_CLASS_REALTIME, SERVICE_CLASS_BATCH,
+         SERVICE_CLASS_STANDARD},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct quota_key_limits out;
+        struct quota_limits_set set = {.cached_percent = -1,
+                                       .default_class = rows[i].default_class,
+                                       .best_class = rows[i].best_class};
+        struct principal principal = {.key_id = "key_1",
+                                      .default_class = rows[i].own_default,
+                                      .best_class = rows[i].own_best};
+        memcpy(principal.tenant_id, tenant.id, sizeof principal.tenant_id);
+        assert_int_equal(quota_limits_key_put(kit->tenants, &change, slice_of(tenant.id),
+                                              SLICE("key_1"), &set, &out),
+                         STATUS_OK);
+        tenant_kit_stop(kit);
+        tenant_kit_start(kit);
+        quota_limits_key_class(kit->tenants, &principal);
+        assert_int_equal(principal.default_class, rows[i].used_default);
+        assert_int_equal(principal.best_class, rows[i].used_best);
+    }
 }
 
 static void test_refusals_change_nothing(void **state)
@@ -143,9 +185,8 @@ int main(void)
 {
 #define WITH(test) cmocka_unit_test_setup_teardown(test, tenant_kit_setup, tenant_kit_teardown)
     const struct CMUnitTest tests[] = {
-        WITH(test_set_and_found_again),
-        WITH(test_refusals_change_nothing),
-        WITH(test_the_next_key_takes_them_over),
+        WITH(test_set_and_found_again),     WITH(test_classes_of_a_key),
+        WITH(test_refusals_change_nothing), WITH(test_the_next_key_takes_them_over),
         WITH(test_without_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
