@@ -688,7 +688,7 @@ void scheduler_plan(const struct scheduler_input *input, struct scheduler_plan *
         .us_left = input->budget_us - input->cost.fixed_us,
     };
     if (!state.is_plain && scheduler_fair_is_mixed(input->fair)) {
-        state.us_more = input->budget_us / 2;
+        state.us_more = input->budget_us * 2 / 3;
         state.us_left -= state.us_more;
     }
     scheduler_turn_begin(&state);

@@ -74,9 +74,9 @@ struct scheduler_input {
     enum scheduler_mode mode;
     struct scheduler_cost cost;
     /* Prompts are cut to this; 0 = any time. Decodes are not put off for it, and the first chunk of
-     * a step has at least SCHEDULER_CHUNK_MIN rows. Half of it while somebody without a request may
-     * ask beside others of its class, so that it waits less for the step under way, but whole for
-     * the first prompt of such a one. */
+     * a step has at least SCHEDULER_CHUNK_MIN rows. A third of it while somebody without a request
+     * may ask beside others of its class, so that it waits less for the step under way, but whole
+     * for the first prompt of such a one. */
     double budget_us;
     double urgent_us;       /* the same for a step without a realtime row; 0 = budget_us */
     bool is_preemption_off; /* nobody is paused for another class or client, but to end at all */

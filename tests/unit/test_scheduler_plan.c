@@ -345,18 +345,18 @@ static void test_first_prompt(void **state)
     scheduler_fair_deinit(&table.fair);
 }
 
-/* Where several clients ask a step is half as long, but for a first prompt; later whole again. */
-static void test_half_a_step(void **state)
+/* Where several clients ask a step is a third as long, but for a first prompt; later whole. */
+static void test_third_of_a_step(void **state)
 {
     (void)state;
     struct table table;
     table_make(&table);
     table.input.cost.row_us = 1;
-    table.input.budget_us = 90;
+    table.input.budget_us = 180;
     table_run(&table, CLIENT_RED, 1);
     table_wait(&table, CLIENT_RED, 60);
     table_plan(&table);
-    assert_int_equal(table.grants[1].rows, 44);
+    assert_int_equal(table.grants[1].rows, 56);
     table_wait(&table, CLIENT_BLUE, 60);
     table_plan(&table);
     assert_int_equal(table.grants[2].rows, 60);
@@ -374,7 +374,7 @@ static void test_urgent_limit(void **state)
     struct table table;
     table_make(&table);
     table.input.cost.row_us = 1;
-    table.input.budget_us = 90;
+    table.input.budget_us = 180;
     table.input.urgent_us = 40;
     table_wait(&table, CLIENT_RED, 60);
     table_plan(&table);
@@ -775,7 +775,7 @@ int main(void)
         cmocka_unit_test(test_who_comes_in),
         cmocka_unit_test(test_places_are_shared),
         cmocka_unit_test(test_first_prompt),
-        cmocka_unit_test(test_half_a_step),
+        cmocka_unit_test(test_third_of_a_step),
         cmocka_unit_test(test_urgent_limit),
         cmocka_unit_test(test_room_for_a_floor),
         cmocka_unit_test(test_stopped_readers),
