@@ -303,7 +303,7 @@ static enum status parse_tensor(struct gguf_reader *reader, struct gguf_tensor *
     if (tensor->type == NULL)
         FAIL(STATUS_UNSUPPORTED,
              "model file: tensor '%.*s' has weight type %u, which is not "
-             "supported (F32, F16, Q8_0, Q4_0 and Q4_1 are)",
+             "supported (F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q4_K, Q5_K and Q6_K are)",
              (int)entry->name.length, entry->name.bytes, type);
     return parse_tensor_bytes(entry);
 }

@@ -2,11 +2,24 @@
 
 #include "kernels/cpu/types/types.h"
 
-static const struct tensor_type_info tensor_types[] = {
-#define TENSOR_TYPE(name, id, elements, bytes)                                                     \
-    {#name, (id), (elements), (bytes), type_##name##_to_f32},
+#define TENSOR_TYPE(name, id, elements, bytes, bits, has_m)                                        \
+    static void tensor_##name##_to_f32(const void *row, float *out, uint32_t n)                    \
+    {                                                                                              \
+        struct types_part part;                                                                    \
+        for (uint32_t i = 0; i < n; i += TYPES_PART) {                                             \
+            type_##name##_take((const unsigned char *)row + (size_t)(i / (elements)) * (bytes),    \
+                               i % (elements) / TYPES_PART, &part);                                \
+            types_part_to_f32(&part, out + i);                                                     \
+        }                                                                                          \
+    }
+#define TENSOR_FLOAT(name, id, bytes)
 #include "kernels/tensor_types.def"
-#undef TENSOR_TYPE
+
+static const struct tensor_type_info tensor_types[] = {
+#define TENSOR_TYPE(name, id, elements, bytes, bits, has_m)                                        \
+    {#name, (id), (elements), (bytes), tensor_##name##_to_f32, type_##name##_take},
+#define TENSOR_FLOAT(name, id, bytes) {#name, (id), 1, (bytes), type_##name##_to_f32, NULL},
+#include "kernels/tensor_types.def"
 };
 
 const struct tensor_type_info *tensor_type_info(uint32_t id)

@@ -12,10 +12,11 @@
 #include "config/base/status.h"
 
 enum tensor_type {
-#define TENSOR_TYPE(name, id, elements, bytes) TENSOR_TYPE_##name = (id),
+#define TENSOR_TYPE(name, id, elements, bytes, bits, has_m) TENSOR_TYPE_##name = (id),
 #include "kernels/tensor_types.def"
-#undef TENSOR_TYPE
 };
+
+struct types_part;
 
 struct tensor_type_info {
     const char *name;
@@ -24,6 +25,8 @@ struct tensor_type_info {
     uint32_t block_bytes;
     /* One row of n elements (a multiple of block_elements) to float32, exactly. */
     void (*to_f32)(const void *row, float *out, uint32_t n);
+    /* 32 elements of a block taken apart (kernels/cpu/types); NULL for floats. */
+    void (*take)(const unsigned char *block, uint32_t part, struct types_part *out);
 };
 
 /* NULL when the id is not one of ours. */

@@ -7,7 +7,21 @@
 #include "config/base/rng.h"
 #include "config/base/utf8.h"
 
-enum { TYPE_F32 = 0, TYPE_F16 = 1, TYPE_Q4_0 = 2, TYPE_Q4_1 = 3, TYPE_Q8_0 = 8, BLOCK = 32 };
+enum {
+    TYPE_F32 = 0,
+    TYPE_F16 = 1,
+    TYPE_Q4_0 = 2,
+    TYPE_Q4_1 = 3,
+    TYPE_Q5_0 = 6,
+    TYPE_Q5_1 = 7,
+    TYPE_Q8_0 = 8,
+    TYPE_Q4_K = 12,
+    TYPE_Q5_K = 13,
+    TYPE_Q6_K = 14,
+    TYPE_BF16 = 30,
+    BLOCK = 32,
+    SUPER_BLOCK = 256,
+};
 
 struct llama_shape llama_file_shape(void)
 {
@@ -49,13 +63,29 @@ static void pack_half(uint8_t *out, uint16_t half)
     memcpy(out, &half, sizeof half);
 }
 
-static uint8_t pack_nibble(float value, float scale)
+static uint32_t pack_level(float value, float scale, uint32_t levels)
 {
     float level = scale != 0 ? roundf(value / scale) : 0;
-    return (uint8_t)(level < 0 ? 0 : level > 15 ? 15 : level);
+    return level < 0 ? 0 : level > (float)levels ? levels : (uint32_t)level;
 }
 
-/* One block of 32 values; returns its bytes. Byte j of a 4-bit block holds values j and j + 16. */
+/* 32 codes of 4 or 5 bits: byte j of 16 holds codes j and j + 16, fifth bits stand before them. */
+static size_t pack_codes(const float *x, float base, float step, bool has_fifths, uint8_t *out)
+{
+    uint32_t fifths = 0;
+    uint8_t *nibbles = out + (has_fifths ? sizeof fifths : 0);
+    memset(nibbles, 0, BLOCK / 2);
+    for (uint32_t i = 0; i < BLOCK; i++) {
+        uint32_t code = pack_level(x[i] - base, step, has_fifths ? 31 : 15);
+        nibbles[i % 16] |= (uint8_t)((code & 15) << (i < 16 ? 0 : 4));
+        fifths |= code >> 4 << i;
+    }
+    if (has_fifths)
+        memcpy(out, &fifths, sizeof fifths);
+    return BLOCK / 2 + (has_fifths ? sizeof fifths : 0);
+}
+
+/* One block of 32 values; returns its bytes. */
 static size_t pack_block(uint32_t type, const float *x, uint8_t *out)
 {
     float low = x[0];
@@ -64,10 +94,13 @@ static size_t pack_block(uint32_t type, const float *x, uint8_t *out)
         low = fminf(low, x[i]);
         high = fmaxf(high, x[i]);
     }
+    bool has_fifths = type == TYPE_Q5_0 || type == TYPE_Q5_1;
+    bool has_m = type == TYPE_Q4_1 || type == TYPE_Q5_1;
     float most = fmaxf(fabsf(low), fabsf(high));
-    uint16_t scale = half_of(type == TYPE_Q8_0   ? most / 127
-                             : type == TYPE_Q4_0 ? most / 7
-                                                 : (high - low) / 15);
+    float middle = has_fifths ? 16 : 8;
+    uint16_t scale = half_of(type == TYPE_Q8_0 ? most / 127
+                             : has_m           ? (high - low) / (2 * middle - 1)
+                                               : most / (middle - 1));
     float step = half_to(scale);
     pack_half(out, scale);
     if (type == TYPE_Q8_0) {
@@ -75,14 +108,32 @@ static size_t pack_block(uint32_t type, const float *x, uint8_t *out)
             out[2 + i] = (uint8_t)(int8_t)(step != 0 ? roundf(x[i] / step * 0.999f) : 0);
         return 34;
     }
-    float base = type == TYPE_Q4_1 ? half_to(half_of(low)) : -8 * step;
-    size_t head = type == TYPE_Q4_1 ? 4 : 2;
-    if (type == TYPE_Q4_1)
+    if (has_m)
         pack_half(out + 2, half_of(low));
-    for (uint32_t i = 0; i < BLOCK / 2; i++)
-        out[head + i] = (uint8_t)(pack_nibble(x[i] - base, step) |
-                                  pack_nibble(x[i + BLOCK / 2] - base, step) << 4);
-    return head + BLOCK / 2;
+    float base = has_m ? half_to(half_of(low)) : -middle * step;
+    size_t head = has_m ? 4 : 2;
+    return head + pack_codes(x, base, step, has_fifths, out + head);
+}
+
+/* 256 values of about the size of x, codes and scales at random: nobody needs them near x. */
+static size_t pack_super_block(uint32_t type, const float *x, uint8_t *out)
+{
+    const size_t bytes = type == TYPE_Q4_K ? 144 : type == TYPE_Q5_K ? 176 : 210;
+    uint32_t seed;
+    float most = 0;
+    memcpy(&seed, x, sizeof seed);
+    for (uint32_t i = 0; i < SUPER_BLOCK; i++)
+        most = fmaxf(most, fabsf(x[i]));
+    for (size_t i = 0; i < bytes; i++)
+        out[i] = (uint8_t)rng_at(seed, 5, i);
+    if (type == TYPE_Q6_K) { /* d × scale (to ±128) × code (to ±32) */
+        pack_half(out + 208, half_of(most / (64 * 32)));
+        return bytes;
+    }
+    float codes = type == TYPE_Q4_K ? 15 : 31; /* d × scale (to 63) × code − m × min (to 63) */
+    pack_half(out, half_of(most / (16 * codes)));
+    pack_half(out + 2, half_of(most / 32));
+    return bytes;
 }
 
 /* `x` in the bytes of `type`; freed by the caller with free. */
@@ -99,6 +150,13 @@ static uint8_t *pack(uint32_t type, const float *x, size_t count, size_t *bytes)
         for (size_t i = 0; i < count; i++)
             pack_half(out + 2 * i, half_of(x[i]));
         *bytes = 2 * count;
+    } else if (type == TYPE_BF16) {
+        for (size_t i = 0; i < count; i++)
+            memcpy(out + 2 * i, (const uint8_t *)&x[i] + 2, 2);
+        *bytes = 2 * count;
+    } else if (type >= TYPE_Q4_K) {
+        for (size_t i = 0; i < count; i += SUPER_BLOCK)
+            *bytes += pack_super_block(type, x + i, out + *bytes);
     } else {
         for (size_t i = 0; i < count; i += BLOCK)
             *bytes += pack_block(type, x + i, out + *bytes);

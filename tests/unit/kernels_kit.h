@@ -34,6 +34,46 @@ static inline float *kit_floats(struct rng *rng, size_t n, float scale)
     return out;
 }
 
+static inline void kit_half(unsigned char *at, float value)
+{
+    uint16_t half = half_from_float(value);
+    memcpy(at, &half, sizeof half);
+}
+
+/* Factors of a block of random bytes that give weights of about ±0.3. */
+static inline void kit_factors(struct rng *rng, uint32_t id, unsigned char *block)
+{
+    float value = kit_float(rng) * 0.3f;
+    float m = kit_float(rng) * 0.2f;
+    switch (id) {
+    case TENSOR_TYPE_f32:
+        memcpy(block, &value, sizeof value);
+        return;
+    case TENSOR_TYPE_bf16: /* the high half of a float32 */
+        memcpy(block, (const char *)&value + 2, 2);
+        return;
+    case TENSOR_TYPE_f16:
+        kit_half(block, value);
+        return;
+    case TENSOR_TYPE_q6_k: /* scales of up to 128 × codes of up to 32 */
+        kit_half(block + 208, value / 4096);
+        return;
+    case TENSOR_TYPE_q4_k: /* scales of up to 63 × codes of up to 15, mins of up to 63 */
+    case TENSOR_TYPE_q5_k:
+        kit_half(block, value / 63 / (id == TENSOR_TYPE_q4_k ? 15 : 31));
+        kit_half(block + 2, m / 63);
+        return;
+    case TENSOR_TYPE_q4_1:
+    case TENSOR_TYPE_q5_1:
+        kit_half(block + 2, m);
+        break;
+    default:
+        break;
+    }
+    bool is_fifth = id == TENSOR_TYPE_q5_0 || id == TENSOR_TYPE_q5_1;
+    kit_half(block, value / (id == TENSOR_TYPE_q8_0 ? 127 : is_fifth ? 16 : 8));
+}
+
 /* A matrix as in a file: random codes, scales that give weights of about ±0.3. */
 static inline struct tensor kit_tensor(struct rng *rng, uint32_t id, uint32_t rows, uint32_t cols)
 {
@@ -45,23 +85,8 @@ static inline struct tensor kit_tensor(struct rng *rng, uint32_t id, uint32_t ro
     assert_non_null(data);
     for (size_t i = 0; i < bytes; i++)
         data[i] = (unsigned char)rng_next(rng);
-    for (size_t b = 0; b < blocks; b++) {
-        unsigned char *block = data + b * type->block_bytes;
-        float value = kit_float(rng) * 0.3f;
-        if (id == TENSOR_TYPE_f32) {
-            memcpy(block, &value, sizeof value);
-            continue;
-        }
-        if (id == TENSOR_TYPE_q4_0 || id == TENSOR_TYPE_q4_1)
-            value /= 8;
-        if (id == TENSOR_TYPE_q8_0)
-            value /= 127;
-        uint16_t half = half_from_float(value);
-        memcpy(block, &half, sizeof half);
-        half = half_from_float(kit_float(rng) * 0.2f);
-        if (id == TENSOR_TYPE_q4_1)
-            memcpy(block + 2, &half, sizeof half);
-    }
+    for (size_t b = 0; b < blocks; b++)
+        kit_factors(rng, id, data + b * type->block_bytes);
     return (struct tensor){
         .type = type, .dim_count = 2, .dims = {cols, rows, 1, 1}, .data = data, .bytes = bytes};
 }
@@ -92,13 +117,14 @@ static inline void kit_assert_same_bits(const float *a, const float *b, size_t n
             fail_msg("element %zu of %zu: %a and %a", i, n, (double)a[i], (double)b[i]);
 }
 
-/* The fast table, or NULL on a machine that cannot run it (then it must refuse by name). */
-static inline struct kernels *kit_fast(uint32_t threads, uint32_t rows_max, uint32_t cols_max)
+/* A fast table, or NULL on a machine that cannot run it (then it must refuse by name). */
+static inline struct kernels *kit_fast(const char *isa, uint32_t threads, uint32_t rows_max,
+                                       uint32_t cols_max)
 {
-    if (kernels_can_run("avx512"))
-        return kit_kernels("avx512", threads, rows_max, cols_max);
+    if (kernels_can_run(isa))
+        return kit_kernels(isa, threads, rows_max, cols_max);
     struct kernels *kernels;
-    struct kernels_options options = {"avx512", threads, rows_max, cols_max};
+    struct kernels_options options = {isa, threads, rows_max, cols_max};
     assert_int_equal(kernels_create(&kernels, &options), STATUS_UNSUPPORTED);
     return NULL;
 }
@@ -173,6 +199,8 @@ static inline const char *const *kit_isas(void)
     return names;
 }
 
-static const uint32_t kit_types[] = {TENSOR_TYPE_f32, TENSOR_TYPE_f16, TENSOR_TYPE_q4_0,
-                                     TENSOR_TYPE_q4_1, TENSOR_TYPE_q8_0};
+static const uint32_t kit_types[] = {
+#define TENSOR_TYPE(name, id, elements, bytes, bits, has_m) TENSOR_TYPE_##name,
+#include "kernels/tensor_types.def"
+};
 enum { KIT_TYPES = sizeof kit_types / sizeof *kit_types };

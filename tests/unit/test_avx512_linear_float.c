@@ -1,4 +1,4 @@
-/* Equal bits of avx512 and ref_int8 for F32 and F16 weights, which take inputs unrounded. */
+/* Equal bits of avx512 and ref_int8 for F32, F16 and BF16 weights, which take inputs unrounded. */
 #include "kernels/kernels.h"
 
 #include "tests/unit/kernels_kit.h"
@@ -9,7 +9,7 @@ static void check_type(uint32_t type)
     static const uint32_t output_counts[] = {1, 15, 16, 17, 33};
     static const uint32_t col_counts[] = {1, 15, 16, 33, 100};
     struct rng rng = {.seed = type};
-    struct kernels *fast = kit_fast(2, 17, 100);
+    struct kernels *fast = kit_fast("avx512", 2, 17, 100);
     if (fast == NULL)
         return;
     struct kernels *judge = kit_kernels("ref_int8", 1, 17, 100);
@@ -46,11 +46,18 @@ static void test_f16(void **state)
     check_type(TENSOR_TYPE_f16);
 }
 
+static void test_bf16(void **state)
+{
+    (void)state;
+    check_type(TENSOR_TYPE_bf16);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_f32),
         cmocka_unit_test(test_f16),
+        cmocka_unit_test(test_bf16),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -59,7 +59,7 @@ static void test_half_a_step(void **state)
 static void test_lossless_inputs(void **state)
 {
     (void)state;
-    enum { OUTPUTS = 21, COLS = 96, ROWS = 3 };
+    enum { OUTPUTS = 21, COLS = 256, ROWS = 3 };
     struct rng rng = {.seed = 2};
     struct kernels *judge = kit_kernels("ref", 1, ROWS, COLS);
     struct kernels *kernels = kit_kernels("ref_int8", 1, ROWS, COLS);

@@ -89,7 +89,7 @@ static void test_embed(void **state)
     struct rng rng = {.seed = 3};
     for (const char *const *isa = kit_isas(); *isa != NULL; isa++)
         for (size_t t = 0; t < KIT_TYPES; t++) {
-            enum { VOCAB = 50, WIDTH = 288 };
+            enum { VOCAB = 50, WIDTH = 512 };
             struct kernels *kernels = kit_kernels(*isa, 2, ROWS, WIDTH);
             struct tensor tensor = kit_tensor(&rng, kit_types[t], VOCAB, WIDTH);
             struct weight table;

@@ -71,7 +71,7 @@ static void test_rows_come_back(void **state)
     (void)state;
     for (const char *const *isa = kit_isas(); *isa != NULL; isa++)
         for (size_t t = 0; t < KIT_TYPES; t++) {
-            enum { ROWS = 401, COLS = 96 };
+            enum { ROWS = 401, COLS = 512 };
             struct rng rng = {.seed = t};
             struct kernels *kernels = kit_kernels(*isa, 3, 4, COLS);
             struct tensor tensor = kit_tensor(&rng, kit_types[t], ROWS, COLS);

@@ -10,11 +10,10 @@ static void test_the_list_of_types(void **state)
         const char *name;
         uint32_t elements;
         uint32_t bytes;
-    } want[] = {{0, "f32", 1, 4},
-                {1, "f16", 1, 2},
-                {2, "q4_0", 32, 18},
-                {3, "q4_1", 32, 20},
-                {8, "q8_0", 32, 34}};
+    } want[] = {{0, "f32", 1, 4},       {1, "f16", 1, 2},       {2, "q4_0", 32, 18},
+                {3, "q4_1", 32, 20},    {6, "q5_0", 32, 22},    {7, "q5_1", 32, 24},
+                {8, "q8_0", 32, 34},    {12, "q4_k", 256, 144}, {13, "q5_k", 256, 176},
+                {14, "q6_k", 256, 210}, {30, "bf16", 1, 2}};
     for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
         const struct tensor_type_info *type = tensor_type_info(want[i].id);
         assert_non_null(type);

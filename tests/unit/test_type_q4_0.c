@@ -16,7 +16,7 @@ static void test_blocks_by_hand(void **state)
         for (unsigned i = 0; i < 16; i++)
             block[2 + i] = (unsigned char)(i | (15 - i) << 4);
     }
-    type_q4_0_to_f32(row + 1, out, 64);
+    tensor_type_info(TENSOR_TYPE_q4_0)->to_f32(row + 1, out, 64);
     for (int i = 0; i < 16; i++) {
         assert_float_equal(out[i], -0.5f * (float)(i - 8), 0);
         assert_float_equal(out[16 + i], -0.5f * (float)(7 - i), 0);

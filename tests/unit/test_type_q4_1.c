@@ -18,7 +18,7 @@ static void test_blocks_by_hand(void **state)
         for (unsigned i = 0; i < 16; i++)
             block[4 + i] = (unsigned char)(i | (15 - i) << 4);
     }
-    type_q4_1_to_f32(row + 1, out, 64);
+    tensor_type_info(TENSOR_TYPE_q4_1)->to_f32(row + 1, out, 64);
     for (int i = 0; i < 16; i++) {
         assert_float_equal(out[i], 0.25f * (float)i - 3.0f, 0);
         assert_float_equal(out[16 + i], 0.25f * (float)(15 - i) - 3.0f, 0);

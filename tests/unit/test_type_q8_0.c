@@ -16,7 +16,7 @@ static void test_blocks_by_hand(void **state)
         for (int i = 0; i < 32; i++)
             block[2 + i] = (unsigned char)(int8_t)(-128 + 8 * i);
     }
-    type_q8_0_to_f32(row + 1, out, 64);
+    tensor_type_info(TENSOR_TYPE_q8_0)->to_f32(row + 1, out, 64);
     for (int i = 0; i < 32; i++) {
         assert_float_equal(out[i], 0.5f * (float)(-128 + 8 * i), 0);
         assert_float_equal(out[32 + i], -2.0f * (float)(-128 + 8 * i), 0);

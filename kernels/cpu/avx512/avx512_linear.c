@@ -15,10 +15,10 @@ struct linear_block {
 
 /* Eight vectors of unsigned bytes, [16 outputs][4 inputs] each. */
 static inline __attribute__((always_inline)) void
-linear_load(uint32_t type_id, const unsigned char *unit, __m512i w[8])
+linear_load(const struct types_form form, const unsigned char *unit, __m512i w[8])
 {
     const __m512i low = _mm512_set1_epi8(15);
-    if (type_id == TENSOR_TYPE_q8_0) {
+    if (form.bits == 8) {
 #pragma GCC unroll 8
         for (int v = 0; v < 8; v++)
             w[v] = _mm512_loadu_si512(unit + 64 * v);
@@ -30,18 +30,27 @@ linear_load(uint32_t type_id, const unsigned char *unit, __m512i w[8])
         w[v] = _mm512_and_si512(nibbles, low);
         w[4 + v] = _mm512_and_si512(_mm512_srli_epi16(nibbles, 4), low);
     }
+    if (form.bits == 4)
+        return;
+    const int bits = (int)form.bits - 4;
+    const __m512i mask = _mm512_set1_epi8((char)(((1 << bits) - 1) << 4));
+#pragma GCC unroll 8
+    for (int v = 0; v < 8; v++) {
+        const int at = bits * v % 8; /* of this vector's bits in a byte; they belong at 4 */
+        __m512i high = _mm512_loadu_si512(unit + 256 + 64 * (bits * v / 8));
+        high = at < 4 ? _mm512_slli_epi32(high, (unsigned)(4 - at))
+                      : _mm512_srli_epi32(high, (unsigned)(at - 4));
+        w[v] = _mm512_ternarylogic_epi32(w[v], high, mask, 0xf8); /* w | (high & mask) */
+    }
 }
 
 /* Where the exact integer sum of a row starts: what w's offset adds comes off again. */
-static inline __attribute__((always_inline)) __m512i linear_start(uint32_t type_id,
+static inline __attribute__((always_inline)) __m512i linear_start(const struct types_form form,
                                                                   const char *times_minus_8)
 {
-    if (type_id == TENSOR_TYPE_q4_1)
-        return _mm512_setzero_si512();
     int32_t value;
     __builtin_memcpy(&value, times_minus_8, sizeof value);
-    __m512i start = _mm512_set1_epi32(value);
-    return type_id == TENSOR_TYPE_q8_0 ? _mm512_slli_epi32(start, 4) : start;
+    return _mm512_slli_epi32(_mm512_set1_epi32(value), form.bits == 8 ? 4 : form.bits - 4);
 }
 
 static inline __attribute__((always_inline)) __m512 linear_factor(const char *at)
@@ -51,47 +60,97 @@ static inline __attribute__((always_inline)) __m512 linear_factor(const char *at
     return _mm512_set1_ps(value);
 }
 
+/* d and m of 16 outputs; `super` are those of eight units. */
+struct linear_factors {
+    __m512 d[2]; /* of the first and the last 16 inputs */
+    __m512 m;
+};
+
+static inline __attribute__((always_inline)) struct linear_factors
+linear_halves(const struct types_form form, const unsigned char *at)
+{
+    const __m256i *halves = (const __m256i *)(const void *)at;
+    struct linear_factors out;
+    out.d[0] = out.d[1] = _mm512_cvtph_ps(_mm256_loadu_si256(halves));
+    out.m = form.has_m ? _mm512_cvtph_ps(_mm256_loadu_si256(halves + 1)) : _mm512_setzero_ps();
+    return out;
+}
+
+static inline __attribute__((always_inline)) struct linear_factors
+linear_scaled(const struct types_form form, struct linear_factors super, const unsigned char *at)
+{
+    const __m128i *bytes = (const __m128i *)(const void *)at;
+    __m512 first = _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(bytes)));
+    __m512 second = _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(bytes + 1)));
+    super.d[0] = _mm512_mul_ps(super.d[0], first);
+    if (form.has_m)
+        super.m = _mm512_mul_ps(super.m, second);
+    else
+        super.d[1] = _mm512_mul_ps(super.d[1], second);
+    return super;
+}
+
+/* One row over one unit: its bytes at `q`, its factors at `factors`, those of a row `n` apart. */
+static inline __attribute__((always_inline)) __m512
+linear_row(const struct types_form form, const __m512i w[8], const struct linear_factors *unit,
+           const int8_t *q, const char *factors, const int n, __m512 y)
+{
+    __m512i isum = form.has_m ? _mm512_setzero_si512() : linear_start(form, factors + 8 * n);
+    __m512 scale = linear_factor(factors);
+    if (types_is_split(form)) {
+        __m512i high = linear_start(form, factors + 12 * n);
+        isum = _mm512_sub_epi32(isum, high);
+#pragma GCC unroll 4
+        for (int v = 0; v < 4; v++) {
+            isum = avx512_dot(isum, w[v], q + 4 * v);
+            high = avx512_dot(high, w[4 + v], q + 16 + 4 * v);
+        }
+        y = _mm512_fmadd_ps(_mm512_cvtepi32_ps(isum), _mm512_mul_ps(unit->d[0], scale), y);
+        return _mm512_fmadd_ps(_mm512_cvtepi32_ps(high), _mm512_mul_ps(unit->d[1], scale), y);
+    }
+#pragma GCC unroll 8
+    for (int v = 0; v < 8; v++)
+        isum = avx512_dot(isum, w[v], q + 4 * v);
+    y = _mm512_fmadd_ps(_mm512_cvtepi32_ps(isum), _mm512_mul_ps(unit->d[0], scale), y);
+    if (form.has_m)
+        y = _mm512_fmadd_ps(unit->m, linear_factor(factors + 4 * n), y);
+    return y;
+}
+
 /* The processor's own prefetching ends at each page of 4 KiB. */
 enum { LINEAR_AHEAD_BYTES = 4096 };
 
-/* `type_id` and `n` are constants wherever this is called, so loops over rows are straight code and
+/* `form` and `n` are constants wherever this is called, so loops over rows are straight code and
  * accumulators stay in registers. */
 static inline __attribute__((always_inline)) void
-linear_block_run(const uint32_t type_id, const int n, const struct linear_block *block)
+linear_block_run(const struct types_form form, const int n, const struct linear_block *block)
 {
-    const size_t code_bytes = type_id == TENSOR_TYPE_q8_0 ? 512 : 256;
     const unsigned char *unit = block->weights;
     const char *input = block->input;
+    struct linear_factors super = {0};
     __m512 y[AVX512_TILE];
 #pragma GCC unroll 16
     for (int t = 0; t < n; t++)
         y[t] = _mm512_setzero_ps();
     for (uint32_t b = 0; b < block->blocks; b++) {
         __m512i w[8];
-        const char *factors = input + n * TABLE_BLOCK;
-        linear_load(type_id, unit, w);
-#pragma GCC unroll 9
-        for (size_t line = 0; line < avx512_unit_bytes(type_id); line += 64)
-            _mm_prefetch((const char *)unit + LINEAR_AHEAD_BYTES + line, _MM_HINT_T0);
-        const __m256i *halves = (const __m256i *)(const void *)(unit + code_bytes);
-        __m512 d = _mm512_cvtph_ps(_mm256_loadu_si256(halves));
-        __m512 m = _mm512_setzero_ps();
-        if (type_id == TENSOR_TYPE_q4_1)
-            m = _mm512_cvtph_ps(_mm256_loadu_si256(halves + 1));
-#pragma GCC unroll 16
-        for (int t = 0; t < n; t++) {
-            const int8_t *q = (const int8_t *)input + t * TABLE_BLOCK;
-            __m512i isum = linear_start(type_id, factors + 4 * (2 * n + t));
-#pragma GCC unroll 8
-            for (int v = 0; v < 8; v++)
-                isum = avx512_dot(isum, w[v], q + 4 * v);
-            __m512 scale = _mm512_mul_ps(d, linear_factor(factors + 4 * t));
-            y[t] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(isum), scale, y[t]);
-            if (type_id == TENSOR_TYPE_q4_1)
-                y[t] = _mm512_fmadd_ps(m, linear_factor(factors + 4 * (n + t)), y[t]);
+        struct linear_factors factors;
+        if (types_has_scales(form) && b % PACKED_UNITS == 0) {
+            super = linear_halves(form, unit);
+            unit += packed_factor_bytes(form);
         }
-        unit += avx512_unit_bytes(type_id);
-        input += n * AVX512_INPUT_BYTES;
+        linear_load(form, unit, w);
+#pragma GCC unroll 9
+        for (size_t line = 0; line < packed_unit_bytes(form); line += 64)
+            _mm_prefetch((const char *)unit + LINEAR_AHEAD_BYTES + line, _MM_HINT_T0);
+        const unsigned char *at = unit + packed_code_bytes(form);
+        factors = types_has_scales(form) ? linear_scaled(form, super, at) : linear_halves(form, at);
+#pragma GCC unroll 16
+        for (int t = 0; t < n; t++)
+            y[t] = linear_row(form, w, &factors, (const int8_t *)input + t * TABLE_BLOCK,
+                              input + n * TABLE_BLOCK + 4 * t, n, y[t]);
+        unit += packed_unit_bytes(form);
+        input += n * PACKED_INPUT_BYTES;
     }
 #pragma GCC unroll 16
     for (int t = 0; t < n; t++) {
@@ -106,12 +165,12 @@ linear_block_run(const uint32_t type_id, const int n, const struct linear_block 
     X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15) X(16)
 
 static inline __attribute__((always_inline)) void
-linear_block_sized(const uint32_t type_id, uint32_t n, const struct linear_block *block)
+linear_block_sized(const struct types_form form, uint32_t n, const struct linear_block *block)
 {
     switch (n) {
 #define LINEAR_CASE(size)                                                                          \
     case size:                                                                                     \
-        linear_block_run(type_id, size, block);                                                    \
+        linear_block_run(form, size, block);                                                       \
         break;
         LINEAR_SIZES(LINEAR_CASE)
 #undef LINEAR_CASE
@@ -120,19 +179,27 @@ linear_block_sized(const uint32_t type_id, uint32_t n, const struct linear_block
     }
 }
 
-static void k_linear_q4_0_16xn_avx512(uint32_t n, const struct linear_block *block)
-{
-    linear_block_sized(TENSOR_TYPE_q4_0, n, block);
-}
+#define TENSOR_TYPE(name, id, elements, bytes, bits, has_m)                                        \
+    static void k_linear_##name##_16xn_avx512(uint32_t n, const struct linear_block *block)        \
+    {                                                                                              \
+        linear_block_sized(types_form(id), n, block);                                              \
+    }
+#define TENSOR_FLOAT(name, id, bytes)
+#include "kernels/tensor_types.def"
 
-static void k_linear_q4_1_16xn_avx512(uint32_t n, const struct linear_block *block)
-{
-    linear_block_sized(TENSOR_TYPE_q4_1, n, block);
-}
+typedef void linear_run(uint32_t n, const struct linear_block *block);
 
-static void k_linear_q8_0_16xn_avx512(uint32_t n, const struct linear_block *block)
+static linear_run *linear_of(uint32_t type_id)
 {
-    linear_block_sized(TENSOR_TYPE_q8_0, n, block);
+    switch (type_id) {
+#define TENSOR_TYPE(name, id, elements, bytes, bits, has_m)                                        \
+    case id:                                                                                       \
+        return k_linear_##name##_16xn_avx512;
+#define TENSOR_FLOAT(name, id, bytes)
+#include "kernels/tensor_types.def"
+    default:
+        return NULL;
+    }
 }
 
 /* Inputs of this many bytes stay in the second-level cache (1 or 2 MiB) while the groups pass. */
@@ -141,18 +208,15 @@ enum { LINEAR_CHUNK_BYTES = 256 * 1024 };
 void k_linear_avx512(const struct table_linear *call)
 {
     const struct weight *weight = call->weight;
-    if (weight->type->block_elements != TABLE_BLOCK) {
+    linear_run *const run = linear_of(weight->type->id);
+    if (run == NULL) {
         k_linear_float_avx512(call);
         return;
     }
-    void (*const run)(uint32_t n, const struct linear_block *block) =
-        weight->type->id == TENSOR_TYPE_q4_0   ? k_linear_q4_0_16xn_avx512
-        : weight->type->id == TENSOR_TYPE_q4_1 ? k_linear_q4_1_16xn_avx512
-                                               : k_linear_q8_0_16xn_avx512;
     const uint32_t blocks = weight->cols / TABLE_BLOCK;
-    const size_t group_bytes = avx512_unit_bytes(weight->type->id) * blocks;
-    const size_t row_bytes = (size_t)blocks * AVX512_INPUT_BYTES;
-    const uint32_t tiles = avx512_tiles(call->rows);
+    const size_t group_bytes = packed_group_bytes(weight->type, weight->cols);
+    const size_t row_bytes = (size_t)blocks * PACKED_INPUT_BYTES;
+    const uint32_t tiles = packed_tiles(call->rows, AVX512_TILE);
     uint32_t chunk = (uint32_t)(LINEAR_CHUNK_BYTES / (row_bytes * AVX512_TILE));
     if (chunk < 1)
         chunk = 1;
@@ -160,8 +224,8 @@ void k_linear_avx512(const struct table_linear *call)
         uint32_t to = tiles - from < chunk ? tiles : from + chunk;
         for (uint32_t g = call->group_begin; g < call->group_end; g++)
             for (uint32_t tile = from; tile < to; tile++) {
-                uint32_t row = avx512_tile_begin(call->rows, tiles, tile);
-                uint32_t n = avx512_tile_begin(call->rows, tiles, tile + 1) - row;
+                uint32_t row = packed_tile_begin(call->rows, tiles, tile);
+                uint32_t n = packed_tile_begin(call->rows, tiles, tile + 1) - row;
                 struct linear_block block = {
                     .weights = (const unsigned char *)weight->packed + g * group_bytes,
                     .input = (const char *)call->input + row * row_bytes,

@@ -27,7 +27,7 @@ void k_quantise_block_ref_int8(const float *x, struct ref_int8_block *out)
 
 bool k_input_wanted_ref_int8(const struct tensor_type_info *type)
 {
-    return type->block_elements == TABLE_BLOCK;
+    return type->take != NULL;
 }
 
 size_t k_input_bytes_ref_int8(uint32_t rows, uint32_t cols)
@@ -51,44 +51,32 @@ void k_input_pack_ref_int8(const float *x, uint32_t rows, uint32_t cols, uint32_
         k_quantise_block_ref_int8(x + (size_t)b * TABLE_BLOCK, &blocks[b]);
 }
 
-/* One row of weights, taken apart: value = d × w + m. */
+/* One row of weights, taken apart: value = d × w + m; d for each 16 inputs. */
 struct linear_row {
+    struct types_form form;
     int8_t *w;
     float *d;
     float *m;
-    bool has_m;
 };
-
-static void linear_unpack_nibbles(const unsigned char *nibbles, int offset, int8_t *w)
-{
-    for (int i = 0; i < TABLE_BLOCK / 2; i++) {
-        w[i] = (int8_t)((nibbles[i] & 15) - offset);
-        w[i + TABLE_BLOCK / 2] = (int8_t)((nibbles[i] >> 4) - offset);
-    }
-}
 
 static void linear_unpack(const struct weight *weight, uint32_t row, struct linear_row *out)
 {
-    const unsigned char *block = k_weight_at_ref(weight, row);
-    out->has_m = weight->type->id == TENSOR_TYPE_q4_1;
-    for (uint32_t b = 0; b < weight->cols / TABLE_BLOCK; b++, block += weight->type->block_bytes) {
-        int8_t *w = out->w + (size_t)b * TABLE_BLOCK;
-        out->d[b] = half_to_float(types_half_at(block));
-        if (weight->type->id == TENSOR_TYPE_q8_0) {
-            memcpy(w, block + 2, TABLE_BLOCK);
-        } else if (weight->type->id == TENSOR_TYPE_q4_0) {
-            linear_unpack_nibbles(block + 2, 8, w);
-        } else {
-            out->m[b] = half_to_float(types_half_at(block + 2));
-            linear_unpack_nibbles(block + 4, 0, w);
-        }
+    struct types_part part;
+    out->form = types_form(weight->type->id);
+    for (uint32_t b = 0; b < weight->cols / TABLE_BLOCK; b++) {
+        types_take(weight->type, k_weight_at_ref(weight, row), b, &part);
+        memcpy(out->w + (size_t)b * TABLE_BLOCK, part.w, sizeof part.w);
+        for (int i = 0; i < 2; i++)
+            out->d[2 * b + (uint32_t)i] = half_to_float(part.d) * (float)part.scales[i];
+        out->m[b] = half_to_float(part.m) * (float)part.min;
     }
 }
 
-static int32_t linear_dot_block(const int8_t *w, const int8_t *q)
+/* 16 products. */
+static int32_t linear_dot_half(const int8_t *w, const int8_t *q)
 {
     int32_t sum = 0;
-    for (int i = 0; i < TABLE_BLOCK; i++)
+    for (int i = 0; i < TABLE_BLOCK / 2; i++)
         sum += (int16_t)((int16_t)w[i] * (int16_t)q[i]); /* |product| ≤ 128 × 127 */
     return sum;
 }
@@ -98,9 +86,15 @@ static float linear_dot(const struct linear_row *row, const struct ref_int8_bloc
 {
     float y = 0;
     for (uint32_t b = 0; b < blocks; b++) {
-        int32_t dot = linear_dot_block(row->w + (size_t)b * TABLE_BLOCK, x[b].q);
-        y = fmaf((float)dot, row->d[b] * x[b].scale, y);
-        if (row->has_m)
+        const int8_t *w = row->w + (size_t)b * TABLE_BLOCK;
+        int32_t dot = linear_dot_half(w, x[b].q);
+        if (types_is_split(row->form)) {
+            y = fmaf((float)dot, row->d[2 * b] * x[b].scale, y);
+            dot = 0;
+        }
+        dot += linear_dot_half(w + TABLE_BLOCK / 2, x[b].q + TABLE_BLOCK / 2);
+        y = fmaf((float)dot, row->d[2 * b + 1] * x[b].scale, y);
+        if (row->form.has_m)
             y = fmaf(row->m[b], x[b].scale * (float)x[b].sum, y);
     }
     return y;
@@ -119,10 +113,10 @@ void k_linear_ref_int8(const struct table_linear *call)
     const struct weight *weight = call->weight;
     const uint32_t blocks = weight->cols / TABLE_BLOCK;
     const bool is_int8 = k_input_wanted_ref_int8(weight->type);
-    /* Scratch of cols floats: the row as floats, or cols codes and 2 × blocks factors. */
+    /* Scratch of cols floats: the row as floats, or cols codes and 3 × blocks factors. */
     struct linear_row row = {.w = call->scratch};
     row.d = (float *)(void *)((char *)call->scratch + (size_t)blocks * TABLE_BLOCK);
-    row.m = row.d + blocks;
+    row.m = row.d + 2 * (size_t)blocks;
     uint32_t end = call->group_end * TABLE_GROUP;
     if (end > weight->rows)
         end = weight->rows;

@@ -27,9 +27,11 @@ uint32_t k_input_units_ref_int8(uint32_t rows, uint32_t cols);
 void k_input_pack_ref_int8(const float *x, uint32_t rows, uint32_t cols, uint32_t begin,
                            uint32_t end, void *packed);
 
-/* q4_0, q8_0:  y = fmaf((float)Σ w·q, d × scale, y) over the blocks in order, from 0
- * q4_1:        the same with the nibbles as w, then y = fmaf(m, scale × (float)Σ q, y)
- * f32, f16:    y = fmaf(w, x, y) over the columns in order, from 0 (inputs not rounded)
+/* d, m and codes w of 32 inputs as types.h has them (d × scale and m × min are exact):
+ * no m:        y = fmaf((float)Σ w·q, d × scale, y) over the blocks in order, from 0
+ * with m:      the same, then y = fmaf(m, scale × (float)Σ q, y)
+ * q6_k:        as without m, for the first 16 inputs of a block and then for the last 16
+ * floats:      y = fmaf(w, x, y) over the columns in order, from 0 (inputs not rounded)
  * accumulate:  old + y, one addition at the end */
 void k_linear_ref_int8(const struct table_linear *call);
 

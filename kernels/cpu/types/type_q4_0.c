@@ -1,16 +1,8 @@
 #include "kernels/cpu/types/types.h"
 
-#include "kernels/half.h"
-
-void type_q4_0_to_f32(const void *row, float *out, uint32_t n)
+void type_q4_0_take(const unsigned char *block, uint32_t part, struct types_part *out)
 {
-    const unsigned char *block = row;
-    for (uint32_t begin = 0; begin < n; begin += 32, block += 18) {
-        float d = half_to_float(types_half_at(block));
-        for (uint32_t i = 0; i < 16; i++) {
-            unsigned nibbles = block[2 + i];
-            out[begin + i] = d * (float)((int)(nibbles & 15) - 8);
-            out[begin + 16 + i] = d * (float)((int)(nibbles >> 4) - 8);
-        }
-    }
+    (void)part;
+    types_plain(block, NULL, out);
+    types_nibbles(block + 2, 0, 8, out->w);
 }

@@ -1,25 +1,102 @@
-/* types: reading one row of each weight type of tensor_types.def as float32, exactly.
+/* types: reading each weight type of tensor_types.def: blocks taken apart, floats as float32.
  *
  * Owns:     nothing.
  * Thread:   any.
  * Cost:     O(n).
- * Not here: packed forms (the instruction sets' own).
+ * Not here: packed forms (cpu/packed).
  *
- * Blocks as in GGUF files (little-endian, no padding, any alignment):
- *     q8_0  { half d; int8 q[32] }           value i = d × q[i]
- *     q4_0  { half d; uint8 n[16] }          value i = d × (low nibble of n[i] − 8), i < 16
- *                                            value 16 + i = d × (high nibble of n[i] − 8)
- *     q4_1  { half d; half m; uint8 n[16] }  value = d × nibble + m, nibbles as in q4_0
+ * Blocks as in GGUF files (little-endian, no padding, any alignment); n[i] of 32 codes holds code i
+ * in its low nibble and code 16 + i in its high one, bit i of h is the fifth bit of code i:
+ *     q8_0  { half d; int8 q[32] }                    value = d × q
+ *     q4_0  { half d; uint8 n[16] }                   value = d × (code − 8)
+ *     q4_1  { half d; half m; uint8 n[16] }           value = d × code + m
+ *     q5_0  { half d; uint32 h; uint8 n[16] }         value = d × (code − 16)
+ *     q5_1  { half d; half m; uint32 h; uint8 n[16] } value = d × code + m
+ * and in blocks of 8 parts of 32 (q6_k: 16 of 16) that have small factors of their own:
+ *     q4_k  { half d; half m; uint8 s[12]; uint8 n[4][32] }
+ *           value = d × scale × code − m × min; two parts a row of n: low nibbles, high ones;
+ *           s: six bits each of 8 scales and 8 mins (types_scales)
+ *     q5_k  { half d; half m; uint8 s[12]; uint8 h[32]; uint8 n[4][32] }
+ *           likewise; bit p of h[i] is the fifth bit of code i of part p
+ *     q6_k  { uint8 n[2][64]; uint8 h[2][32]; int8 scale[16]; half d }
+ *           value = d × scale × (code − 32); of each half of 128: codes 0 … 63 in low nibbles,
+ *           64 … 127 in high ones, two more bits of code 32p + i in bits 2p of h[i]
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
-#define TENSOR_TYPE(name, id, elements, bytes)                                                     \
+#include "kernels/tensor.h"
+
+enum { TYPES_PART = 32 };
+
+/* 32 values of one row: value i = (d × scales[i ÷ 16]) × w[i] + m × min, each operation rounded to
+ * float32 in this order (d and m are halves; the two products are exact). Without has_m, m is −0
+ * and adds nothing. */
+struct types_part {
+    int8_t w[TYPES_PART]; /* codes less their offset */
+    uint16_t d;
+    uint16_t m;
+    int8_t scales[2];
+    int8_t min;
+};
+
+/* What codes of a type look like, where its id is a constant: no code at run time. */
+struct types_form {
+    uint32_t elements;
+    uint32_t bits; /* 0 = floats */
+    bool has_m;
+};
+
+static inline __attribute__((always_inline)) struct types_form types_form(uint32_t id)
+{
+    switch (id) {
+#define TENSOR_TYPE(name, type_id, elements, bytes, bits, has_m)                                   \
+    case type_id:                                                                                  \
+        return (struct types_form){elements, bits, has_m};
+#include "kernels/tensor_types.def"
+    default:
+        return (struct types_form){0};
+    }
+}
+
+/* Parts have small factors of their own, d and m belong to eight parts. */
+static inline bool types_has_scales(struct types_form form)
+{
+    return form.elements > TYPES_PART;
+}
+
+/* The two halves of a part have different scales. */
+static inline bool types_is_split(struct types_form form)
+{
+    return types_has_scales(form) && !form.has_m;
+}
+
+/* What is added to w so that it is not negative. */
+static inline uint32_t types_offset(struct types_form form)
+{
+    return form.has_m ? 0 : 1u << (form.bits - 1);
+}
+
+/* Part `part` of a block; the parts of 32-blocks are the blocks themselves, `part` is 0. */
+#define TENSOR_TYPE(name, id, elements, bytes, bits, has_m)                                        \
+    void type_##name##_take(const unsigned char *block, uint32_t part, struct types_part *out);
+#define TENSOR_FLOAT(name, id, bytes)                                                              \
     void type_##name##_to_f32(const void *row, float *out, uint32_t n);
 #include "kernels/tensor_types.def"
-#undef TENSOR_TYPE
+
+void types_part_to_f32(const struct types_part *part, float *out);
+
+/* Part `index` of a row. */
+static inline void types_take(const struct tensor_type_info *type, const void *row, uint32_t index,
+                              struct types_part *out)
+{
+    const uint32_t parts = type->block_elements / TYPES_PART;
+    type->take((const unsigned char *)row + (size_t)(index / parts) * type->block_bytes,
+               index % parts, out);
+}
 
 /* Half at any alignment. */
 static inline uint16_t types_half_at(const unsigned char *bytes)
@@ -27,4 +104,37 @@ static inline uint16_t types_half_at(const unsigned char *bytes)
     uint16_t half;
     memcpy(&half, bytes, sizeof half);
     return half;
+}
+
+/* The head of a part that has one factor, and m or none (−0). */
+static inline void types_plain(const unsigned char *d, const unsigned char *m,
+                               struct types_part *out)
+{
+    out->d = types_half_at(d);
+    out->m = m != NULL ? types_half_at(m) : 0x8000;
+    out->scales[0] = out->scales[1] = out->min = 1;
+}
+
+/* w = codes of 16 bytes of nibbles and fifth bits, less an offset. */
+static inline void types_nibbles(const unsigned char *nibbles, uint32_t fifths, int offset,
+                                 int8_t *w)
+{
+    for (uint32_t i = 0; i < 16; i++) {
+        w[i] = (int8_t)((nibbles[i] & 15) + (int)(fifths >> i & 1) * 16 - offset);
+        w[16 + i] = (int8_t)((nibbles[i] >> 4) + (int)(fifths >> (16 + i) & 1) * 16 - offset);
+    }
+}
+
+/* Factors of part p of q4_k and q5_k: the first four scales and mins are the low six bits of bytes
+ * 0 … 3 and 4 … 7; of the others the low four bits stand in bytes 8 … 11 (scale low, min high) and
+ * the high two on top of those. m × min is subtracted. */
+static inline void types_scales(const unsigned char *block, uint32_t p, struct types_part *out)
+{
+    const unsigned char *s = block + 4;
+    out->d = types_half_at(block);
+    out->m = types_half_at(block + 2) ^ 0x8000;
+    int scale = p < 4 ? s[p] & 63 : (s[p + 4] & 15) | (s[p - 4] >> 6) << 4;
+    int min = p < 4 ? s[p + 4] & 63 : s[p + 4] >> 4 | (s[p] >> 6) << 4;
+    out->scales[0] = out->scales[1] = (int8_t)scale;
+    out->min = (int8_t)min;
 }

@@ -1,0 +1,110 @@
+/* packed: weights and inputs in the order in which the leaves of vector tables read them.
+ *
+ * Owns:     the forms below; weights are packed once, at load.
+ * Thread:   any compute thread, each on its own groups.
+ * Cost:     packing is O(weights) in plain C.
+ * Not here: reading files' blocks (cpu/types), rounding inputs (the tables), arithmetic.
+ *
+ * Weights, per group of 16 outputs and 32 inputs (a unit); r is the output, w[v] the bytes [r][i]
+ * of inputs 4v + i, v < 8, with the type's offset added:
+ *     4 bits  { uint8 n[4][16 r][4] }                     n[v]: low nibble w[v], high one w[4 + v]
+ *     5 bits  { the same; uint8 h[16 r][4] }              bit v of h: bit 4 of w[v]
+ *     6 bits  { the same; uint8 h[2][16 r][4] }           bits 2(v mod 4) of h[v ÷ 4]: bits 4, 5
+ *     8 bits  { uint8 q[8][16 r][4] }
+ * then its factors:
+ *     blocks of 32   { half d[16]; half m[16] }           m where the type has it
+ *     blocks of 256  { int8 scale[16]; int8 min[16] }, q6_k { int8 scale[2 halves][16] },
+ *                    and { half d[16]; half m[16] } before each 8 units
+ *     floats, per input, no units                         { type w[16 r] }
+ * Inputs, per tile of n rows and 32 inputs:
+ *     { int8 q[n][32]; float scale[n]; float scaled_sum[n]; int32 start[n]; int32 start_high[n] }
+ *     start = −8 × Σ q, start_high = −8 × Σ of the last 16
+ */
+#pragma once
+
+#include "kernels/cpu/table.h"
+#include "kernels/cpu/types/types.h"
+
+enum {
+    PACKED_INPUT_BYTES = TABLE_BLOCK + 16, /* of one row and 32 inputs */
+    PACKED_UNITS = 8,                      /* between the factors of blocks of 256 */
+};
+
+static inline size_t packed_code_bytes(struct types_form form)
+{
+    return form.bits == 8 ? 512 : 256 + 64 * (size_t)(form.bits - 4);
+}
+
+/* d and m of 16 outputs. */
+static inline size_t packed_factor_bytes(struct types_form form)
+{
+    return form.has_m ? 64 : 32;
+}
+
+static inline size_t packed_unit_bytes(struct types_form form)
+{
+    return packed_code_bytes(form) + (types_has_scales(form) ? 32 : packed_factor_bytes(form));
+}
+
+/* One group over all inputs. */
+static inline size_t packed_group_bytes(const struct tensor_type_info *type, uint32_t cols)
+{
+    const struct types_form form = types_form(type->id);
+    if (form.bits == 0)
+        return (size_t)cols * TABLE_GROUP * type->block_bytes;
+    size_t units = cols / TABLE_BLOCK;
+    size_t heads = types_has_scales(form) ? units / PACKED_UNITS : 0;
+    return units * packed_unit_bytes(form) + heads * packed_factor_bytes(form);
+}
+
+/* Leaves of struct kernel_table. */
+size_t packed_weight_bytes(const struct tensor_type_info *type, uint32_t rows, uint32_t cols);
+void packed_weight_pack(const struct tensor *tensor, uint32_t group_begin, uint32_t group_end,
+                        void *packed);
+void packed_weight_row(const struct weight *weight, uint32_t row, float *out);
+
+/* Rows are spread evenly over the fewest tiles of at most `most`: tile i begins at row
+ * ⌊rows × i ÷ tiles⌋. */
+static inline uint32_t packed_tiles(uint32_t rows, uint32_t most)
+{
+    return (rows + most - 1) / most;
+}
+
+static inline uint32_t packed_tile_begin(uint32_t rows, uint32_t tiles, uint32_t tile)
+{
+    return (uint32_t)((uint64_t)rows * tile / tiles);
+}
+
+size_t packed_input_bytes(uint32_t rows, uint32_t cols);
+
+/* Rounds 32 inputs as k_quantise_block_ref_int8; sums of all and of the last 16. */
+typedef float packed_quantise(const float *x, int8_t *q, int32_t sums[2]);
+
+/* input_pack for a tile of at most `most` rows. A unit is one block of one tile, so that threads
+ * write separate stretches of memory. */
+static inline __attribute__((always_inline)) void
+packed_input(packed_quantise *quantise, uint32_t most, const float *x, uint32_t rows, uint32_t cols,
+             uint32_t begin, uint32_t end, void *packed)
+{
+    const uint32_t blocks = cols / TABLE_BLOCK;
+    const uint32_t tiles = packed_tiles(rows, most);
+    for (uint32_t u = begin; u < end; u++) {
+        uint32_t first = packed_tile_begin(rows, tiles, u / blocks);
+        uint32_t n = packed_tile_begin(rows, tiles, u / blocks + 1) - first;
+        uint32_t b = u % blocks;
+        const float *from = x + (size_t)first * cols + (size_t)b * TABLE_BLOCK;
+        char *unit = (char *)packed + ((size_t)first * blocks + (size_t)b * n) * PACKED_INPUT_BYTES;
+        char *factors = unit + (size_t)n * TABLE_BLOCK;
+        for (uint32_t lane = 0; lane < n; lane++, from += cols, factors += 4) {
+            int32_t sums[2];
+            float scale = quantise(from, (int8_t *)unit + (size_t)lane * TABLE_BLOCK, sums);
+            float scaled_sum = scale * (float)sums[0];
+            sums[0] *= -8;
+            sums[1] *= -8;
+            memcpy(factors, &scale, 4);
+            memcpy(factors + 4 * n, &scaled_sum, 4);
+            memcpy(factors + 8 * n, &sums[0], 4);
+            memcpy(factors + 12 * n, &sums[1], 4);
+        }
+    }
+}

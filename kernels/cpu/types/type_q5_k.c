@@ -1,0 +1,10 @@
+#include "kernels/cpu/types/types.h"
+
+void type_q5_k_take(const unsigned char *block, uint32_t part, struct types_part *out)
+{
+    const unsigned char *fifths = block + 16;
+    const unsigned char *nibbles = block + 48 + 32 * (part / 2);
+    types_scales(block, part, out);
+    for (uint32_t i = 0; i < TYPES_PART; i++)
+        out->w[i] = (int8_t)((nibbles[i] >> 4 * (part % 2) & 15) | (fifths[i] >> part & 1) << 4);
+}

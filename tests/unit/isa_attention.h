@@ -1,0 +1,89 @@
+/* isa_attention: equal bits of a table and ref_int8 in attention and in writing pages.
+ *
+ * Owns:     nothing. A test of one instruction set includes it and calls isa_attention_check(its name).
+ * Not here: what a table's own test knows better.
+ */
+#pragma once
+
+#include "tests/unit/kernels_kit.h"
+
+struct isa_attention_shape {
+    uint32_t heads, kv_heads, head_dim, page_tokens, tokens;
+};
+
+/* Everything of one sequence written, then `rows` random rows of it asked for at once. */
+static void isa_attention_run(struct kernels *kernels, const struct isa_attention_shape *shape,
+                              const float *k, const float *v, const float *q,
+                              const uint32_t *positions, uint32_t rows, float *out)
+{
+    struct kit_pages pages = kit_pages_make(kernels, KV_TYPE_F16, shape->page_tokens, 2,
+                                            shape->kv_heads, shape->head_dim, 2, shape->tokens);
+    uint32_t *all = malloc((shape->tokens + rows) * sizeof *all);
+    uint32_t *sequence = malloc((shape->tokens + rows) * sizeof *sequence);
+    for (uint32_t i = 0; i < shape->tokens + rows; i++) {
+        all[i] = i;
+        sequence[i] = 1;
+    }
+    struct kv_rows kv = {&pages.layout, pages.pages, sequence, all, pages.tables};
+    struct kv_write_args write = {.k = k, .v = v, .rows = shape->tokens, .layer = 1, .kv = kv};
+    kernels_kv_write(kernels, &write);
+    kv.position = positions;
+    struct attention_args args = {.q = q,
+                                  .out = out,
+                                  .rows = rows,
+                                  .heads = shape->heads,
+                                  .layer = 1,
+                                  .scale = 0.125f,
+                                  .kv = kv};
+    kernels_attention(kernels, &args);
+    kit_pages_free(kernels, &pages);
+    free(all);
+    free(sequence);
+}
+
+static void isa_attention_compare(struct kernels *fast, struct kernels *judge, struct rng *rng,
+                                  const struct isa_attention_shape *shape)
+{
+    const size_t kv_size = (size_t)shape->tokens * shape->kv_heads * shape->head_dim;
+    uint32_t rows = 1 + (uint32_t)rng_below(rng, shape->tokens < 60 ? shape->tokens : 60);
+    const size_t q_size = (size_t)rows * shape->heads * shape->head_dim;
+    float *k = kit_floats(rng, kv_size, 4);
+    float *v = kit_floats(rng, kv_size, 2);
+    float *q = kit_floats(rng, q_size, 3);
+    float *a = calloc(q_size, sizeof *a);
+    float *b = calloc(q_size, sizeof *b);
+    uint32_t *positions = malloc(rows * sizeof *positions);
+    uint32_t first = (uint32_t)rng_below(rng, shape->tokens - rows + 1);
+    bool is_run = rng_below(rng, 4) > 0;
+    for (uint32_t r = 0; r < rows; r++)
+        positions[r] = is_run ? first + r : (uint32_t)rng_below(rng, shape->tokens);
+    isa_attention_run(fast, shape, k, v, q, positions, rows, a);
+    isa_attention_run(judge, shape, k, v, q, positions, rows, b);
+    kit_assert_same_bits(a, b, q_size);
+    free(k);
+    free(v);
+    free(q);
+    free(a);
+    free(b);
+    free(positions);
+}
+
+static void isa_attention_check(const char *isa)
+{
+    static const struct isa_attention_shape shapes[] = {
+        {9, 3, 64, 16, 1},   {9, 3, 64, 16, 16},  {9, 3, 64, 16, 17},   {9, 3, 64, 16, 63},
+        {9, 3, 64, 16, 64},  {9, 3, 64, 16, 65},  {9, 3, 64, 16, 255},  {9, 3, 64, 16, 256},
+        {9, 3, 64, 16, 257}, {9, 3, 64, 32, 600}, {4, 4, 128, 64, 300}, {4, 1, 80, 16, 130},
+        {2, 1, 8, 16, 70},   {8, 2, 24, 16, 270}, {52, 1, 16, 16, 70},  {3, 3, 1, 16, 70},
+    };
+    struct rng rng = {.seed = 11};
+    struct kernels *fast = kit_fast(isa, 2, 600, 64);
+    if (fast == NULL)
+        return;
+    struct kernels *judge = kit_kernels("ref_int8", 2, 600, 64);
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        for (int repeat = 0; repeat < 4; repeat++)
+            isa_attention_compare(fast, judge, &rng, &shapes[i]);
+    kernels_destroy(fast);
+    kernels_destroy(judge);
+}

@@ -1,0 +1,159 @@
+/* isa_rows: equal bits of a table and ref_int8 in the operations by rows.
+ *
+ * Owns:     nothing. A test of one instruction set includes it and calls isa_rows_check(its name).
+ * Not here: what a table's own test knows better.
+ */
+#pragma once
+
+#include "kernels/cpu/ref/ref.h"
+#include "kernels/cpu/ref_int8/ref_int8.h"
+#include "kernels/registry.h"
+#include "tests/unit/kernels_kit.h"
+
+static const uint32_t isa_rows_sizes[] = {1, 2, 7, 8, 15, 16, 17, 31, 32, 33, 48, 100, 576};
+enum { ISA_ROWS_SIZES = sizeof isa_rows_sizes / sizeof *isa_rows_sizes, ISA_ROWS = 3 };
+
+static float *isa_rows_copy(const float *from, size_t n)
+{
+    float *out = malloc(n * sizeof *out);
+    memcpy(out, from, n * sizeof *out);
+    return out;
+}
+
+static void isa_rows_check_rmsnorm(const struct kernel_table *table)
+{
+    struct rng rng = {.seed = 1};
+    for (uint32_t i = 0; i < ISA_ROWS_SIZES; i++) {
+        const size_t n = (size_t)ISA_ROWS * isa_rows_sizes[i];
+        float *x = kit_floats(&rng, n + 1, 5);
+        float *w = kit_floats(&rng, isa_rows_sizes[i] + 1, 2);
+        float *a = calloc(n + 1, sizeof *a);
+        float *b = calloc(n + 1, sizeof *b);
+        struct rmsnorm_args args = {x + 1, w + 1, a + 1, ISA_ROWS, isa_rows_sizes[i], 1e-5f};
+        table->rmsnorm(&args, 0, ISA_ROWS);
+        args.y = b + 1;
+        k_rmsnorm_ref_int8(&args, 0, 1);
+        k_rmsnorm_ref_int8(&args, 1, ISA_ROWS);
+        kit_assert_same_bits(a, b, n + 1);
+        free(x);
+        free(w);
+        free(a);
+        free(b);
+    }
+}
+
+static void isa_rows_check_pairing(const struct kernel_table *table, enum rope_pairing pairing)
+{
+    struct rng rng = {.seed = 2};
+    for (uint32_t i = 0; i < ISA_ROWS_SIZES; i++) {
+        const uint32_t heads = 2;
+        const uint32_t pairs = isa_rows_sizes[i];
+        const uint32_t head_dim = 2 * pairs + (i % 2 ? 0 : 3); /* some dimensions not rotated */
+        const size_t n = (size_t)ISA_ROWS * heads * head_dim;
+        float *angles = kit_floats(&rng, (size_t)ISA_ROWS * pairs * 2, 1);
+        float *a = kit_floats(&rng, n + 1, 3);
+        float *b = isa_rows_copy(a, n + 1);
+        struct rope_args args = {a + 1, angles, ISA_ROWS, heads, head_dim, pairs, pairing};
+        table->rope(&args, 0, ISA_ROWS);
+        args.x = b + 1;
+        k_rope_ref_int8(&args, 0, ISA_ROWS);
+        kit_assert_same_bits(a, b, n + 1);
+        free(angles);
+        free(a);
+        free(b);
+    }
+}
+
+static void isa_rows_check_rope(const struct kernel_table *table)
+{
+    isa_rows_check_pairing(table, ROPE_INTERLEAVED);
+    isa_rows_check_pairing(table, ROPE_HALVES);
+}
+
+static void isa_rows_check_silu_mul(const struct kernel_table *table)
+{
+    struct rng rng = {.seed = 3};
+    for (uint32_t i = 0; i < ISA_ROWS_SIZES; i++) {
+        const size_t n = (size_t)ISA_ROWS * isa_rows_sizes[i];
+        float *a = kit_floats(&rng, n + 1, i % 3 == 0 ? 200 : 8);
+        float *up = kit_floats(&rng, n + 1, 3);
+        float *b = isa_rows_copy(a, n + 1);
+        struct silu_mul_args args = {a + 1, up + 1, ISA_ROWS, isa_rows_sizes[i]};
+        table->silu_mul(&args, 0, 2);
+        table->silu_mul(&args, 2, ISA_ROWS);
+        args.gate = b + 1;
+        k_silu_mul_ref_int8(&args, 0, ISA_ROWS);
+        kit_assert_same_bits(a, b, n + 1);
+        free(a);
+        free(b);
+        free(up);
+    }
+}
+
+static void isa_rows_check_logits_stats(const struct kernel_table *table)
+{
+    struct rng rng = {.seed = 5};
+    for (uint32_t i = 0; i < ISA_ROWS_SIZES; i++)
+        for (int repeat = 0; repeat < 20; repeat++) {
+            struct logits_stats a;
+            struct logits_stats b;
+            float *x = kit_floats(&rng, isa_rows_sizes[i] + 1, 20);
+            for (int ties = 0; ties < 3; ties++) /* the first of equal ones wins */
+                x[1 + rng_below(&rng, isa_rows_sizes[i])] = repeat == 0 ? -INFINITY : 21;
+            if (repeat == 1)
+                for (uint32_t j = 0; j < isa_rows_sizes[i]; j++)
+                    x[1 + j] = -INFINITY;
+            if (repeat == 2)
+                for (uint32_t j = 0; j < isa_rows_sizes[i]; j++)
+                    x[1 + j] = j % 2 ? 0.0f : -0.0f;
+            float sum_a = table->logits_stats(x + 1, isa_rows_sizes[i], &a);
+            float sum_b = k_logits_stats_ref_int8(x + 1, isa_rows_sizes[i], &b);
+            assert_int_equal(a.argmax, b.argmax);
+            assert_int_equal(half_float_bits(a.max), half_float_bits(b.max));
+            assert_true(half_float_bits(sum_a) == half_float_bits(sum_b) || repeat == 1);
+            free(x);
+        }
+}
+
+static void isa_rows_check_kv_write(const struct kernel_table *table)
+{
+    struct rng rng = {.seed = 6};
+    struct kernels *fast = kit_fast(table->name, 1, 64, 64);
+    for (uint32_t i = 0; i < ISA_ROWS_SIZES; i++) {
+        if (isa_rows_sizes[i] > 100)
+            continue;
+        const uint32_t tokens = 37;
+        uint32_t at[37];
+        uint32_t sequence[37] = {0};
+        for (uint32_t t = 0; t < tokens; t++)
+            at[t] = t;
+        struct kit_pages a =
+            kit_pages_make(fast, KV_TYPE_F16, 16, 2, 2, isa_rows_sizes[i], 1, tokens);
+        struct kit_pages b =
+            kit_pages_make(fast, KV_TYPE_F16, 16, 2, 2, isa_rows_sizes[i], 1, tokens);
+        float *k = kit_floats(&rng, (size_t)tokens * 2 * isa_rows_sizes[i], i % 2 ? 70000 : 1e-4f);
+        float *v = kit_floats(&rng, (size_t)tokens * 2 * isa_rows_sizes[i], 1);
+        struct kv_write_args args = {k, v, tokens, 1, {&a.layout, a.pages, sequence, at, a.tables}};
+        table->kv_write(&args, 0, tokens);
+        args.kv.pages = b.pages;
+        k_kv_write_ref(&args, 0, tokens);
+        assert_memory_equal(a.pages, b.pages, a.layout.page_bytes * a.pages_each);
+        kit_pages_free(fast, &a);
+        kit_pages_free(fast, &b);
+        free(k);
+        free(v);
+    }
+    kernels_destroy(fast);
+}
+
+static void isa_rows_check(const char *isa)
+{
+    const struct kernel_table *table = registry_find(isa);
+    if (!kernels_can_run(isa))
+        return;
+    isa_rows_check_rmsnorm(table);
+    isa_rows_check_rope(table);
+    isa_rows_check_silu_mul(table);
+    isa_rows_check_logits_stats(table);
+    isa_rows_check_kv_write(table);
+}
