@@ -1,6 +1,7 @@
 /* isa_linear: equal bits of a table and ref_int8 in linear layers of every weight type.
  *
- * Owns:     nothing. A test of one instruction set includes it and calls isa_linear_check(its name).
+ * Owns:     nothing. A test of one instruction set includes it and calls
+ *           isa_linear_check(its name).
  * Not here: what a table's own test knows better.
  */
 #pragma once

@@ -312,7 +312,8 @@ static void test_long_context(void **state)
 }
 
 /* Every table that runs here against ref: int8 activations in blocks of 32 stay within some
- * percent of the logits' size, mean KL within 0.005; tables with integer products have equal bits among each other. */
+ * percent of the logits' size and a mean KL of 0.005; tables with integer products have equal bits
+ * among each other. */
 static void compare_tables(const struct llama_shape *shape, size_t s)
 {
     struct opened opened;

@@ -75,7 +75,10 @@ static inline uint32_t packed_tile_begin(uint32_t rows, uint32_t tiles, uint32_t
     return (uint32_t)((uint64_t)rows * tile / tiles);
 }
 
-size_t packed_input_bytes(uint32_t rows, uint32_t cols);
+static inline size_t packed_input_bytes(uint32_t rows, uint32_t cols)
+{
+    return (size_t)rows * (cols / TABLE_BLOCK) * PACKED_INPUT_BYTES;
+}
 
 /* Rounds 32 inputs as k_quantise_block_ref_int8; sums of all and of the last 16. */
 typedef float packed_quantise(const float *x, int8_t *q, int32_t sums[2]);

@@ -5,11 +5,6 @@ size_t packed_weight_bytes(const struct tensor_type_info *type, uint32_t rows, u
     return packed_group_bytes(type, cols) * table_groups(rows);
 }
 
-size_t packed_input_bytes(uint32_t rows, uint32_t cols)
-{
-    return (size_t)rows * (cols / TABLE_BLOCK) * PACKED_INPUT_BYTES;
-}
-
 /* Byte k of a lane's 32 in a plane of vectors [16 r][4]. */
 static unsigned char *weight_byte(unsigned char *vectors, uint32_t lane, uint32_t k)
 {
