@@ -69,6 +69,27 @@ static void test_deadlines(void **state)
     step_world_close(world);
 }
 
+/* Past when it comes: answered by the first step, before anything is known, and nothing computed. */
+static void test_a_deadline_that_is_past(void **state)
+{
+    (void)state;
+    struct step_world_options options = {.rows_max = 32, .sequences_max = 1, .pages = 32};
+    struct step_world *world = step_world_open(&options);
+    clock_manual_advance(&world->clock, 10000);
+    const int64_t now_us = clock_mono_us(&world->clock);
+    static const int64_t before_us[] = {0, 1, 9000};
+    for (size_t i = 0; i < sizeof before_us / sizeof before_us[0]; i++) {
+        uint32_t late = submit(world, SERVICE_CLASS_REALTIME, 1, now_us - before_us[i]);
+        step_world_step(world);
+        assert_true(world->told[late].is_over);
+        assert_false(world->told[late].is_started);
+        assert_int_equal(world->told[late].refusal.status, STATUS_DEADLINE);
+    }
+    assert_int_equal(atomic_load(&world->step.figures.rows), 0);
+    assert_int_equal(world->step.fair.requests[SERVICE_CLASS_REALTIME], 0);
+    step_world_close(world);
+}
+
 /* Decodes on a machine that gets busy made a prompt's prediction hours long, and it was refused. */
 static void test_a_guess_refuses_nobody(void **state)
 {
@@ -96,6 +117,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_coarse),
         cmocka_unit_test(test_deadlines),
+        cmocka_unit_test(test_a_deadline_that_is_past),
         cmocka_unit_test(test_a_guess_refuses_nobody),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
