@@ -11,14 +11,20 @@ each:
   latency         added p50 and p99 of one connection, request by request in turn with the bare
                   upstream on its own Unix socket, back to back
   latency_busy    the same beside one busy thread a processor at nice +10, as compute threads run
-  limits          added p50 and p99 of a token of an issuer (known) whose tenant and which itself have
-                  every limit, request by request in turn with a plain key of a tenant without any
+  limits          added p50 and p99 of a gateway with Redis, asked with a token of an issuer (known)
+                  whose tenant and which itself have every limit, request by request in turn with
+                  another one without Redis, asked with a plain key of a tenant without limits
+  redis           the same while Redis is well, slow by 500 ms, full, stopped, killed, and back
   throughput      requests/s at 64 kept connections (wrk), CPU time of the edge a request, its RSS
   throughput_h2   the same over HTTP/2 (h2load, 4 connections of 16 streams)
   events          CPU time of the edge for one SSE event: 64 streams, an event each in every tick
   large_bodies    latency of small requests beside another client's bodies of 4 MiB
   litellm         latency and throughput of LiteLLM's proxy (VENV with litellm[proxy]) in front of the
-                  same upstream, without TLS and without a ledger
+                  same upstream, without TLS and without a ledger; then with limits of its key and a
+                  budget of its provider, both in Redis (its budgets of keys need a database)
+
+limits, redis and litellm start a redis-server, and import it from tests/e2e: run them with a Python that has
+tests/requirements.txt.
 
 CPU times come from /proc/PID/stat: they hold on a machine where other things run; the others do not.
 It reports and never judges: the exit status says only that all ran.
@@ -52,6 +58,14 @@ LUA = """wrk.method = "POST"
 wrk.headers["content-type"] = "application/json"
 wrk.headers["authorization"] = "Bearer %s"
 wrk.body = [[%s]]
+"""
+# LiteLLM keeps keys in a database; without one a function says what a key may.
+LITELLM_AUTH = """from litellm.proxy._types import UserAPIKeyAuth
+async def check(request, api_key):
+    if api_key != "sk-bench":
+        raise ValueError("not a key")
+    return UserAPIKeyAuth(api_key="sk-bench", user_id="bench", tpm_limit=900000000, rpm_limit=900000000,
+                          max_parallel_requests=1000)
 """
 BODY = json.dumps({
     "model": "bench", "messages": [
@@ -134,12 +148,14 @@ class Bench:
         assert engine.process.stdout.readline() == "ready\n"
         return engine
 
-    def start_edge(self):
+    def start_edge(self, name="data", *options):
+        """The one that `public` and `ask_admin` are of from now on."""
+        self.data = self.folder / name
         command = [
-            self.build / "banyan", "edge", "--data-dir", self.folder / "data", "--listen",
+            self.build / "banyan", "edge", "--data-dir", self.data, "--listen",
             "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--socket", self.socket,
             "--connections-per-address", "0", "--connects-per-address-s", "0",
-            "--handshakes-s", "0",
+            "--handshakes-s", "0", *options,
         ]  # fmt: skip
         before = self.log.tell()
         edge = Process(command, self.log)
@@ -152,14 +168,15 @@ class Bench:
             time.sleep(0.05)
         sys.exit(f"the edge did not start: {text[-2000:]}")
 
-    def ask_admin(self, path, body, method="POST"):
-        context = ssl.create_default_context(cafile=self.folder / "data/tls/ca.crt")
-        key = (self.folder / "data/admin.key").read_text().strip()
+    def ask_admin(self, path, body=None, method="POST"):
+        context = ssl.create_default_context(cafile=self.data / "tls/ca.crt")
+        key = (self.data / "admin.key").read_text().strip()
         request = urllib.request.Request(
-            f"https://{self.admin}{path}", json.dumps(body).encode(),
+            f"https://{self.admin}{path}", None if body is None else json.dumps(body).encode(),
             {"authorization": f"Bearer {key}", "content-type": "application/json"}, method=method,
         )  # fmt: skip
-        return json.load(urllib.request.urlopen(request, context=context))
+        answer = urllib.request.urlopen(request, context=context).read()
+        return answer.decode() if path == "/metrics" else json.loads(answer)
 
     @contextlib.contextmanager
     def running(self, tick_us=0):
@@ -208,14 +225,78 @@ class Bench:
         signed = b".".join(encode(json.dumps(part).encode()) for part in (head, claims))
         return (signed + b"." + encode(hmac.digest(secret, signed, "sha256"))).decode()
 
-    def limits(self):
-        with self.running():
+    @contextlib.contextmanager
+    def beside_redis(self, is_proxied):
+        """Two gateways, one of them with Redis; what loads both in turn, Redis, what is before it."""
+        sys.path.insert(0, str(ROOT / "tests/e2e"))
+        from test_redis import PASSWORD, Proxy, Redis
+
+        with self.running(), contextlib.ExitStack() as stack:
+            plain, key = self.public, self.key
+            redis = Redis(self.folder)
+            stack.callback(redis.kill)
+            stack.callback(redis.go_on)
+            proxy = Proxy(self.folder / "proxy.sock", redis.path)
+            password = self.folder / "password"
+            password.write_text(PASSWORD)
+            self.socket = self.folder / "engine-2.sock"
+            stack.callback(self.start_upstream(self.socket).stop)
+            at = proxy.path if is_proxied else redis.path
+            stack.callback(
+                self.start_edge(
+                    "limited", "--redis", f"unix://{at}", "--redis-password-file", password
+                ).stop
+            )
             token = self.limited_token()
-            command = [
-                self.load, "latency", "--to", self.public, "--key", token, "--beside", self.key,
-                "--requests", self.args.requests,
+            yield redis, proxy, [
+                self.load, "latency", "--to", self.public, "--key", token, "--beside-to", plain,
+                "--beside", key, "--requests", self.args.requests,
             ]  # fmt: skip
-            self.report("limits", json.loads(run(command)), shown(command, token).replace(self.key, "KEY"))
+
+    def limits(self):
+        with self.beside_redis(False) as (_, _, command):
+            figures = json.loads(run(command)) | {"redis": self.redis_told()}
+            self.report("limits", figures, words(command))
+
+    def redis_told(self):
+        """What the gateway says of Redis: failures by reason, rows that are not there yet."""
+        text = self.ask_admin("/metrics", None, "GET")
+        told = {
+            reason: int(float(count))
+            for reason, count in re.findall(r'banyan_redis_errors_total{reason="(\w+)"} (\S+)', text)
+            if float(count) > 0
+        }
+        for name in ("up", "ship_lag_rows"):
+            told[name] = int(float(re.search(rf"^banyan_redis_{name} (\S+)$", text, re.M)[1]))
+        return told
+
+    def redis_wait(self):
+        """Until all rows are there again."""
+        for _ in range(1200):
+            told = self.redis_told()
+            if told["up"] == 1 and told["ship_lag_rows"] == 0:
+                return
+            time.sleep(0.1)
+        sys.exit(f"Redis is not told everything: {told}")
+
+    def redis(self):
+        with self.beside_redis(True) as (redis, proxy, command):
+            states = {
+                "well": (lambda: None, lambda: None),
+                "slow": (lambda: setattr(proxy, "delay", 0.5), lambda: setattr(proxy, "delay", 0.0)),
+                "full": (lambda: redis("CONFIG", "SET", "maxmemory", "1"),
+                         lambda: redis("CONFIG", "SET", "maxmemory", "0")),
+                "stopped": (redis.stop, redis.go_on),
+                "killed": (redis.kill, redis.start),
+                "back": (lambda: None, lambda: None),
+            }  # fmt: skip
+            for state, (begin, end) in states.items():
+                begin()
+                figures = json.loads(run(command))
+                told = self.redis_told()
+                end()
+                self.redis_wait()
+                self.report("redis", {"state": state, **figures, "redis": told}, words(command))
 
     def latency_busy(self):
         self.latency("latency_busy", os.cpu_count())
@@ -321,17 +402,43 @@ class Bench:
     def litellm(self):
         if not self.args.litellm:
             return
-        port, upstream = 18480, 18481
-        config = self.folder / "litellm.json"
-        config.write_text(json.dumps({
+        sys.path.insert(0, str(ROOT / "tests/e2e"))
+        from test_redis import PASSWORD, Redis
+
+        port, redis_port = 18480, 18482
+        upstream = 18481
+        about = {
             "model_list": [{"model_name": "bench", "litellm_params": {
                 "model": "openai/bench", "api_base": f"http://127.0.0.1:{upstream}/v1",
-                "api_key": "none"}}],
+                "api_key": "none", "input_cost_per_token": 1e-9, "output_cost_per_token": 1e-9}}],
             "general_settings": {"master_key": "sk-bench"},
-        }))  # fmt: skip
-        venv = pathlib.Path(self.args.litellm)
+        }  # fmt: skip
+        at = {"host": "127.0.0.1", "port": redis_port, "password": PASSWORD}
+        limited = {
+            **about,
+            "general_settings": {"master_key": "sk-master", "custom_auth": "bench_auth.check"},
+            "litellm_settings": {"cache": True, "cache_params": {
+                "type": "redis", **at, "supported_call_types": []}},
+            "router_settings": {
+                "provider_budget_config": {"openai": {"budget_limit": 1e9, "time_period": "1d"}},
+                **{f"redis_{name}": value for name, value in at.items()}},
+        }  # fmt: skip
+        (self.folder / "bench_auth.py").write_text(LITELLM_AUTH)
         bare, engine = self.start_engine(), self.start_upstream(upstream)
-        command = [venv / "bin/litellm", "--config", config, "--port", port, "--host", "127.0.0.1"]
+        redis = Redis(self.folder, redis_port)
+        try:
+            for what, config in (("litellm", about), ("litellm_limits", limited)):
+                self.litellm_load(what, config, port)
+            print(json.dumps({"keys_in_redis": [k.decode() for k in redis("KEYS", "*")][:20]}))
+        finally:
+            redis.kill()
+            engine.stop()
+            bare.stop()
+
+    def litellm_load(self, what, config, port):
+        path, venv = self.folder / f"{what}.json", pathlib.Path(self.args.litellm)
+        path.write_text(json.dumps(config))
+        command = [venv / "bin/litellm", "--config", path, "--port", port, "--host", "127.0.0.1"]
         proxy = subprocess.Popen(
             [str(c) for c in command], stdout=self.log, stderr=self.log,
             env={**os.environ, "PATH": f"{venv}/bin:{os.environ['PATH']}", "LITELLM_LOG": "ERROR"},
@@ -351,15 +458,12 @@ class Bench:
             figures = {
                 "latency": json.loads(run(load)), "throughput": wrk_figures(run(wrk)),
                 "rss_mib": round(memory_kib(proxy.pid, "VmRSS") / 1024, 1),
-                "version": first_line([venv / "bin/pip", "show", "litellm"])
-                and re.search(r"Version: (\S+)", run([venv / "bin/pip", "show", "litellm"]))[1],
+                "version": re.search(r"Version: (\S+)", run([venv / "bin/pip", "show", "litellm"]))[1],
             }  # fmt: skip
-            self.report("litellm", figures, shown(wrk, "sk-bench"))
+            self.report(what, figures, shown(wrk, "sk-bench"))
         finally:
             proxy.terminate()
             proxy.wait(timeout=60)
-            engine.stop()
-            bare.stop()
 
 
 def run(command):
@@ -372,6 +476,12 @@ def run(command):
 def shown(command, secret):
     text = " ".join(shlex.quote(str(c)) for c in command)
     return text.replace(secret, "KEY") if secret else text
+
+
+def words(command):
+    """A command of gateway_load without its keys."""
+    secret = ("--key", "--beside")
+    return shown(["KEY" if i and command[i - 1] in secret else c for i, c in enumerate(command)], "")
 
 
 def wrk_figures(out):
@@ -394,7 +504,8 @@ def wait_http(url):
 
 
 FIGURES = (
-    "latency", "latency_busy", "limits", "throughput", "throughput_h2", "events", "large_bodies", "litellm",
+    "latency", "latency_busy", "limits", "redis", "throughput", "throughput_h2", "events",
+    "large_bodies", "litellm",
 )  # fmt: skip
 
 

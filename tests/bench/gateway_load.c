@@ -1,12 +1,13 @@
 /* gateway_load: asks a gateway and times it; prints one JSON line.
  *
  * usage: gateway_load latency --to HOST:PORT --key KEY [--plain] --requests N [--pause-us N]
- *                     (--unix PATH | --beside KEY)
+ *                     (--unix PATH | --beside KEY [--beside-to HOST:PORT])
  *        gateway_load events  --to HOST:PORT --key KEY [--plain] --streams S --tokens T
  *
  * latency: one connection to the gateway and one to the upstream's own Unix socket, a request to
  * each in turn, back to back (or with a pause), so that both see the same machine. With --beside
- * the second one goes to the gateway too, under that other key: what one key costs beside another.
+ * the second one goes to the gateway too (or to another one), under that other key: what one key, or
+ * one gateway, costs beside another.
  * events: S streams of T tokens at once; prints "connected" when all connections are up and waits
  * for a line on standard input, so that whoever measures CPU time leaves the handshakes out.
  */
@@ -35,9 +36,14 @@ struct peer {
     char in[IN_BYTES + 1];
 };
 
-static struct {
+struct place {
     char host[HOST_BYTES];
-    uint16_t port;
+    uint16_t port; /* 0: not said */
+};
+
+static struct {
+    struct place to;
+    struct place beside_to;
     const char *key;
     const char *unix_path;
     const char *beside; /* NULL: the upstream is beside it */
@@ -89,13 +95,13 @@ static size_t peer_read(struct peer *peer)
     return (size_t)n;
 }
 
-static struct peer *peer_connect_tcp(void)
+static struct peer *peer_connect_tcp(const struct place *to)
 {
     struct peer *peer = calloc(1, sizeof *peer);
     if (peer == NULL)
         fail("calloc");
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(options.port)};
-    inet_pton(AF_INET, options.host, &address.sin_addr);
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(to->port)};
+    inet_pton(AF_INET, to->host, &address.sin_addr);
     peer->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     int yes = 1;
     setsockopt(peer->fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
@@ -182,8 +188,10 @@ static double percentile_us(const int64_t *sorted, unsigned count, double part)
 
 static void latency(void)
 {
-    struct peer *gateway = peer_connect_tcp();
-    struct peer *bare = options.beside != NULL ? peer_connect_tcp() : peer_connect_unix();
+    const struct place *beside_to = options.beside_to.port != 0 ? &options.beside_to : &options.to;
+    struct peer *gateway = peer_connect_tcp(&options.to);
+    struct peer *bare =
+        options.beside != NULL ? peer_connect_tcp(beside_to) : peer_connect_unix();
     const char *bare_key = options.beside != NULL ? options.beside : options.key;
     char request[4096], bare_request[4096];
     size_t length = request_make(request, sizeof request, options.key, false, 1);
@@ -241,7 +249,7 @@ static void events(void)
     if (peers == NULL || polls == NULL)
         fail("calloc");
     for (unsigned i = 0; i < streams; i++) {
-        peers[i] = peer_connect_tcp();
+        peers[i] = peer_connect_tcp(&options.to);
         fcntl(peers[i]->fd, F_SETFL, O_NONBLOCK);
         polls[i] = (struct pollfd){.fd = peers[i]->fd, .events = POLLIN};
     }
@@ -272,14 +280,21 @@ static void events(void)
            options.tokens, (unsigned long long)count, (double)(now_ns() - start) / 1e9);
 }
 
+static void place_read(const char *name, const char *value, struct place *out)
+{
+    const char *colon = strrchr(value, ':');
+    if (colon == NULL || (size_t)(colon - value) >= HOST_BYTES)
+        fail(name);
+    memcpy(out->host, value, (size_t)(colon - value));
+    out->port = (uint16_t)strtoul(colon + 1, NULL, 10);
+}
+
 static void option_read(const char *name, const char *value)
 {
     if (strcmp(name, "--to") == 0) {
-        const char *colon = strrchr(value, ':');
-        if (colon == NULL || (size_t)(colon - value) >= HOST_BYTES)
-            fail("--to");
-        memcpy(options.host, value, (size_t)(colon - value));
-        options.port = (uint16_t)strtoul(colon + 1, NULL, 10);
+        place_read(name, value, &options.to);
+    } else if (strcmp(name, "--beside-to") == 0) {
+        place_read(name, value, &options.beside_to);
     } else if (strcmp(name, "--key") == 0) {
         options.key = value;
     } else if (strcmp(name, "--beside") == 0) {
