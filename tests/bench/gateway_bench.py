@@ -290,10 +290,16 @@ class Bench:
                 "killed": (redis.kill, redis.start),
                 "back": (lambda: None, lambda: None),
             }  # fmt: skip
+            reasons = {"full": "memory", "stopped": "timeout", "killed": "closed"}
             for state, (begin, end) in states.items():
                 begin()
-                figures = json.loads(run(command))
-                told = self.redis_told()
+                before = self.redis_told()
+                for _ in range(10):  # until the gateway has heard of it
+                    figures, told = json.loads(run(command)), self.redis_told()
+                    if told.get(reasons.get(state), 0) > before.get(reasons.get(state), 0) or (
+                        state not in reasons
+                    ):
+                        break
                 end()
                 self.redis_wait()
                 self.report("redis", {"state": state, **figures, "redis": told}, words(command))

@@ -6,8 +6,8 @@
  *
  * latency: one connection to the gateway and one to the upstream's own Unix socket, a request to
  * each in turn, back to back (or with a pause), so that both see the same machine. With --beside
- * the second one goes to the gateway too (or to another one), under that other key: what one key, or
- * one gateway, costs beside another.
+ * the second one goes to the gateway too (or to another one), under that other key: what one key
+ * or one gateway costs beside another.
  * events: S streams of T tokens at once; prints "connected" when all connections are up and waits
  * for a line on standard input, so that whoever measures CPU time leaves the handshakes out.
  */
@@ -190,8 +190,7 @@ static void latency(void)
 {
     const struct place *beside_to = options.beside_to.port != 0 ? &options.beside_to : &options.to;
     struct peer *gateway = peer_connect_tcp(&options.to);
-    struct peer *bare =
-        options.beside != NULL ? peer_connect_tcp(beside_to) : peer_connect_unix();
+    struct peer *bare = options.beside != NULL ? peer_connect_tcp(beside_to) : peer_connect_unix();
     const char *bare_key = options.beside != NULL ? options.beside : options.key;
     char request[4096], bare_request[4096];
     size_t length = request_make(request, sizeof request, options.key, false, 1);
