@@ -18,7 +18,7 @@ struct sqlite3; /* statements are prepared and stepped by the owner of the rows 
 enum status store_open(struct store **out, const char *path);
 void store_close(struct store *store);
 
-/* The steps of its schema, oldest first; the first n of them made the files of an earlier version. */
+/* The steps of its schema, oldest first; the first n of them made an earlier version's files. */
 const char *const *store_schema(int *count);
 
 /* BEGIN IMMEDIATE … COMMIT under the store's lock; `commit` false rolls back. When either fails
