@@ -1,5 +1,5 @@
-/* store, with what stands in it: a file of each earlier version, with a tenant, keys and an audit
- * row of the first one in it, opens as it is and takes changes. (The ledger's: test_ledger_rows.) */
+/* store, with what stands in it: a file of each earlier version, with rows of the first one in it,
+ * opens as it is and takes changes. (The ledger's: test_ledger_rows.) */
 #include "config/store.h"
 
 #include <sqlite3.h>
