@@ -69,7 +69,7 @@ static void test_deadlines(void **state)
     step_world_close(world);
 }
 
-/* Past when it comes: answered by the first step, before anything is known, and nothing computed. */
+/* Past when it comes: answered by the first step, before anything is known; nothing computed. */
 static void test_a_deadline_that_is_past(void **state)
 {
     (void)state;
