@@ -250,6 +250,7 @@ def test_the_life_of_a_tenant(server):
         assert admin.post(TENANTS, json={"name": "umbrella"}).status_code == 201
 
 
+@pytest.mark.long
 def test_the_life_of_a_key(server):
     tenant_id, value, key_id = server.tenant("tyrell")
     keys = f"{TENANTS}/{tenant_id}/keys"

@@ -112,6 +112,7 @@ def test_headers_of_what_is_let_in(server):
     assert not [name for name in answer.headers if name.startswith("x-ratelimit")]
 
 
+@pytest.mark.long
 def test_the_clients_own_retries_get_through(server):
     tenant_id, key, _ = server.tenant("retries")
     limit(server, tenant_id, requests_per_minute=12)
@@ -155,6 +156,7 @@ def test_too_large_is_said_once(server):
     assert denials(server, "input_tokens_per_minute") == before + 1
 
 
+@pytest.mark.long
 def test_an_agent_that_asks_for_much_and_takes_little(server):
     tenant_id, key, _ = server.tenant("agent")
     limit(server, tenant_id, tokens_per_minute=100000, requests_per_minute=1000)

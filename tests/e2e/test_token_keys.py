@@ -189,6 +189,7 @@ def test_rotation_without_a_failed_request(keyed, sources):
     wait_until(lambda: ask(keyed[0], tokens[-1]).status_code == 401)
 
 
+@pytest.mark.long
 def test_sources_that_fail(keyed, sources):
     """Whatever comes instead of keys: the last good ones stay, and the state says why."""
     source = sources["keys"]

@@ -234,6 +234,7 @@ def test_attacks_on_the_form(server, issuer):
     assert 7000 < len(longest) <= 8192 and ask(server, longest).status_code == 200
 
 
+@pytest.mark.long
 def test_attacks_on_the_claims(server, issuer):
     now = int(time.time())
     cases = [
@@ -423,6 +424,7 @@ def test_keys_rotate_without_a_failed_request(server):
     refused(server, tokens[-1], "signature is wrong")
 
 
+@pytest.mark.long
 def test_keys_from_a_file(server):
     folder = server.data_dir / "jwks"
     folder.mkdir(exist_ok=True)
