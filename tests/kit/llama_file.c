@@ -126,8 +126,10 @@ static size_t pack_super_block(uint32_t type, const float *x, uint8_t *out)
         most = fmaxf(most, fabsf(x[i]));
     for (size_t i = 0; i < bytes; i++)
         out[i] = (uint8_t)rng_at(seed, 5, i);
-    if (type == TYPE_Q6_K) { /* d × scale (to ±128) × code (to ±32) */
-        pack_half(out + 208, half_of(most / (64 * 32)));
+    if (type == TYPE_Q6_K) { /* d × scale (here −8 … 7) × code (to ±32); no d below 2^-14 */
+        for (uint32_t i = 192; i < 208; i++)
+            out[i] = (uint8_t)((out[i] & 15) - 8);
+        pack_half(out + 208, half_of(most / (8 * 32)));
         return bytes;
     }
     float codes = type == TYPE_Q4_K ? 15 : 31; /* d × scale (to 63) × code − m × min (to 63) */
