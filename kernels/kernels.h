@@ -25,7 +25,7 @@
 struct kernels;
 
 struct kernels_options {
-    const char *isa;   /* "ref", "ref_int8", "avx512", …; NULL or "auto" = the best here */
+    const char *isa;   /* "ref", "ref_int8", "avx2", …; NULL or "auto" = the best here */
     uint32_t threads;  /* 0 = one for each processor this process may use */
     uint32_t rows_max; /* most rows of one call, for the scratch */
     uint32_t cols_max; /* widest input of a linear layer, for the scratch */

@@ -3,7 +3,7 @@
 
 #include "tests/unit/kernels_kit.h"
 
-enum { ROWS = 37, COLS = 512, MATRICES = 3 };
+enum { ROWS = 37, COLS = 256, MATRICES = 3 };
 static const uint32_t outputs[MATRICES] = {48, 19, 400};
 
 struct layer {

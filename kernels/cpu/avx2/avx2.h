@@ -1,0 +1,20 @@
+/* avx2: linear layers for AVX2 with FMA and F16C; equal bits with ref_int8.
+ *
+ * Owns:     nothing; weights and inputs are packed as packed.h says.
+ * Thread:   any compute thread.
+ * Cost:     a block of 32 weights × 8 outputs × 1 row is 8 products of bytes, 7 sums (of 8 bits: 24
+ *           operations in all), a conversion, a multiplication and one or two multiply-adds.
+ * Not here: which float operations in which order (ref_int8.h); attention and operations by rows,
+ *           which are those of ref_int8.
+ */
+#pragma once
+
+#include "kernels/cpu/packed/packed.h"
+
+/* Rows of one register block: for each a sum of 16 bits, one of 32 and one of floats. */
+enum { AVX2_TILE = 4 };
+
+uint32_t k_input_units_avx2(uint32_t rows, uint32_t cols);
+void k_input_pack_avx2(const float *x, uint32_t rows, uint32_t cols, uint32_t begin, uint32_t end,
+                       void *packed);
+void k_linear_avx2(const struct table_linear *call);
