@@ -1,16 +1,21 @@
 """Canaries in every place where a client or an administrator can put something that is nobody else's:
 keys that are valid, revoked and made up, tokens, prompts and whatever goes with them, in requests that
-are served, cut and refused. None is in a log, a metric, the audit, a list or a file."""
+are served, cut and refused. None is in a log, a metric, the audit, a list, a file or in Redis."""
 
 import contextlib
 import itertools
 import json
+import os
+import pathlib
+import shutil
 import socket
 import subprocess
+import tempfile
 
 import pytest
 
 from conftest import BINARY, Server, wait_until
+from test_redis import PASSWORD, REDIS, Redis
 
 MODEL_NAME = "random"  # small: what it says is of no interest
 MARK = "canaryq7x"  # in all of them: one search finds any, and its number says which
@@ -138,6 +143,9 @@ def written(server):
             answer = admin.get(path)
             assert answer.status_code == 200, (path, answer.text)
             yield path, answer.content
+    if server.redis is not None:
+        for name, data in server.redis.everything():
+            yield f"Redis: {name}", data
 
 
 @pytest.fixture(scope="module")
@@ -146,9 +154,21 @@ def own(tmp_path_factory):
     folder = tmp_path_factory.mktemp("canaries")
     model = folder / f"{MODEL_NAME}.gguf"
     subprocess.run([BINARY.parent / "make_llama", model], check=True)
-    server = Server(folder / "data", "--log-level", "debug", "--kv-memory", "64M", model=model)
+    near = pathlib.Path(tempfile.mkdtemp(prefix="banyan-redis-", dir="/tmp"))  # a socket's path is short
+    redis = Redis(near) if os.access(REDIS, os.X_OK) else None
+    (near / "password").write_text(PASSWORD)
+    there = () if redis is None else (
+        "--redis", f"unix://{redis.path}", "--redis-password-file", near / "password")  # fmt: skip
+    server = Server(
+        folder / "data", "--log-level", "debug", "--kv-memory", "64M", *there, model=model
+    )
+    server.redis = redis
     yield server
-    assert server.stop() == 0, server.log_text()[-4000:]
+    code = server.stop()
+    if redis is not None:
+        redis.kill()
+    shutil.rmtree(near)
+    assert code == 0, server.log_text()[-4000:]
     assert "AddressSanitizer" not in server.log_text(), server.log_text()[-8000:]
 
 
@@ -171,9 +191,14 @@ def test_canaries_are_nowhere(own):
         assert http.get("/admin/v1/tenants").status_code == 200
     knock(own, key)
     wait_until(lambda: own.engine_stats()["requests"] == 0, what="an idle engine")
-    assert own.ledger("select count(*) from requests")[0][0] > 20, "few were served"
+    rows = "select count(*) from requests"
+    assert own.ledger(rows)[0][0] > 20, "few were served"
+    if own.redis is not None:
+        shipped = lambda: own.redis("XLEN", "banyan:usage") == own.ledger(rows)[0][0]
+        wait_until(shipped, 60, "all rows in Redis")
+        assert tenant_id in repr(own.redis.hashes())
     # Keys whole, and the secret part of each: names and ids of keys may be told.
-    secrets = [own.admin_key, key, revoked, extra]
+    secrets = [own.admin_key, key, revoked, extra, PASSWORD]
     needles = [MARK] + [part for secret in secrets for part in (secret, secret[-20:])]
     found = [
         (where, data[max(0, data.index(needle) - 120) : data.index(needle) + 40])

@@ -82,6 +82,15 @@ class Redis:
         assert kind != b"-", rest
         return int(rest) if kind == b":" else rest
 
+    def everything(self):
+        """Names and contents of all keys: (name, bytes)."""
+        for key in self("KEYS", "*"):
+            read = {
+                b"hash": ("HGETALL", key), b"stream": ("XRANGE", key, "-", "+"),
+                b"zset": ("ZRANGE", key, "0", "-1"),
+            }[self("TYPE", key)]  # fmt: skip
+            yield key.decode(), key + repr(self(*read)).encode()
+
     def hashes(self):
         """{key: {field: number}} without the edges' marks."""
         found = {}
@@ -260,15 +269,7 @@ def test_redis_holds_no_secret(world):
     """Keys and values of all that is there, as far as a request could have put it."""
     world.ask(1)
     world.wait_equal()
-    everything = []
-    for key in world.redis("KEYS", "*"):
-        kind = world.redis("TYPE", key)
-        read = {
-            b"hash": ("HGETALL", key), b"stream": ("XRANGE", key, "-", "+"),
-            b"zset": ("ZRANGE", key, "0", "-1"),
-        }[kind]  # fmt: skip
-        everything += [key, repr(world.redis(*read)).encode()]
-    text = b" ".join(everything).decode()
+    text = b" ".join(data for _, data in world.redis.everything()).decode()
     assert world.tenant in text
     for secret in (PROMPT, "heron", world.key, PASSWORD, world.server.admin_key):
         assert secret not in text
