@@ -8,6 +8,7 @@
 #include "auth/auth_secrets.h"
 #include "auth/auth_token.h"
 #include "auth/certificate_auth.h"
+#include "auth/certificate_records.h"
 #include "auth/issuer_records.h"
 #include "auth/quota_limits_key.h"
 #include "auth/tenant_auth.h"
@@ -123,8 +124,13 @@ enum status auth_copy_begin(struct auth *auth, struct auth **copy)
     if (status == STATUS_OK) {
         status = issuers_open(&made->context.issuers, made->context.tenants, of->pepper,
                               of->issuers->data_dir);
-        if (status != STATUS_OK)
+        if (status == STATUS_OK)
+            status = certificates_open(&made->context.certificates, made->context.tenants);
+        if (status != STATUS_OK) {
+            if (made->context.issuers != NULL)
+                issuers_close(made->context.issuers);
             tenant_copy_end(of->tenants, made->context.tenants);
+        }
     }
     if (status == STATUS_OK)
         *copy = made;
@@ -141,6 +147,9 @@ enum status auth_copy_end(struct auth *auth, struct auth *copy, bool is_kept)
         status = tenant_copy_swap(tenants, copy->context.tenants);
     if (is_kept && status == STATUS_OK)
         issuer_records_adopt(auth->context.issuers, copy->context.issuers);
+    if (is_kept && status == STATUS_OK)
+        certificate_records_adopt(auth->context.certificates, copy->context.certificates);
+    certificates_close(copy->context.certificates);
     issuers_close(copy->context.issuers);
     tenant_copy_end(tenants, copy->context.tenants);
     mem_free(copy);

@@ -1,5 +1,7 @@
 #include "auth/auth_token.h"
 
+#include <stdio.h>
+
 #include "auth/auth_jwt.h"
 #include "auth/auth_token_cache.h"
 #include "auth/issuer_auth.h"
@@ -141,6 +143,17 @@ static uint32_t check_admin(const struct auth_jwt *jwt, const struct issuer *iss
     return words.scopes;
 }
 
+/* What the audit may keep: an issuer can write anything in there. */
+static void check_subject(const struct auth_jwt *jwt, char out[LIMIT_SUBJECT_BYTES])
+{
+    struct slice text = auth_jwt_guard_claim(jwt, "sub");
+    bool is_cut = text.length >= LIMIT_SUBJECT_BYTES;
+    size_t length = is_cut ? LIMIT_SUBJECT_BYTES - 4 : text.length;
+    for (size_t i = 0; i < length; i++)
+        out[i] = text.bytes[i] > ' ' && text.bytes[i] <= '~' ? text.bytes[i] : '?';
+    snprintf(out + length, LIMIT_SUBJECT_BYTES - length, "%s", is_cut ? "..." : "");
+}
+
 static enum auth_jwt_reason check_claims(struct auth_method_context *context,
                                          const struct auth_jwt *jwt, const struct issuer *issuer,
                                          struct auth_token_entry *entry, int64_t *expires_s)
@@ -154,6 +167,8 @@ static enum auth_jwt_reason check_claims(struct auth_method_context *context,
     if (reason != AUTH_JWT_NONE)
         return reason;
     entry->admin_scopes = check_admin(jwt, issuer);
+    if (entry->admin_scopes != 0)
+        check_subject(jwt, entry->subject);
     if (!check_tenant(jwt, issuer, entry->tenant_id) ||
         tenants_get(context->tenants, slice_of(entry->tenant_id), &tenant) != STATUS_OK)
         return AUTH_JWT_TENANT;
@@ -265,6 +280,7 @@ static enum status authenticate_admin(struct auth_method_context *context,
     *out = (struct principal){
         .is_admin = true, .proof = entry->key, .scopes = entry->admin_scopes & AUTH_SCOPES_ADMIN};
     memcpy(out->key_id, entry->issuer_id, sizeof out->key_id);
+    memcpy(out->subject, entry->subject, sizeof out->subject);
     return STATUS_OK;
 }
 

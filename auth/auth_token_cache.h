@@ -25,7 +25,8 @@ struct auth_token_entry {
     char tenant_id[LIMIT_ID_BYTES];
     uint8_t key_hash[16]; /* principal's */
     uint32_t scopes;
-    uint32_t admin_scopes; /* of the config API; 0: it does not open it */
+    uint32_t admin_scopes;             /* of the config API; 0: it does not open it */
+    char subject[LIMIT_SUBJECT_BYTES]; /* of an admin's */
 };
 
 /* At most `entries` (a multiple of 8). NO_MEMORY. */

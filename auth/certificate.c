@@ -46,6 +46,8 @@ enum status certificate_records_make(struct certificates *certificates,
     if (record == NULL)
         FAIL(STATUS_NO_MEMORY, "no memory for a certificate");
     record->row = *row;
+    record->written_s = row->last_used_at_s;
+    atomic_init(&record->used_at_s, row->last_used_at_s);
     (void)records_key(row->match, slice_of(row->value), record->key);
     enum status status =
         tenant_directory_name(certificates->tenants, "key:", row->id, record->hash);
@@ -93,6 +95,12 @@ void certificate_records_add(struct certificates *certificates, struct certifica
         certificates->first = record;
     certificates->last = record;
     pthread_rwlock_unlock(&certificates->lock);
+}
+
+void certificate_records_row(const struct certificate_record *record, struct certificate *out)
+{
+    *out = record->row;
+    out->last_used_at_s = atomic_load(&record->used_at_s);
 }
 
 /* --- start and end --- */
@@ -154,6 +162,32 @@ void certificates_close(struct certificates *certificates)
     mem_free(certificates);
 }
 
+/* Uses while the copy was being made: `lock` is held, nobody reads meanwhile. */
+static void adopt_used(struct certificates *certificates, struct certificates *copy)
+{
+    struct certificate_record *record = certificates->first;
+    for (; record != NULL; record = record->next) {
+        struct certificate_record *now = auth_index_get(&copy->by_id, slice_of(record->row.id));
+        if (now != NULL)
+            atomic_store(&now->used_at_s, atomic_load(&record->used_at_s));
+    }
+}
+
+void certificate_records_adopt(struct certificates *certificates, struct certificates *copy)
+{
+    enum {
+        FROM = offsetof(struct certificates, by_id),
+        BYTES = sizeof(struct certificates) - FROM
+    };
+    char rows[BYTES];
+    pthread_rwlock_wrlock(&certificates->lock);
+    adopt_used(certificates, copy);
+    memcpy(rows, (char *)certificates + FROM, BYTES);
+    memcpy((char *)certificates + FROM, (char *)copy + FROM, BYTES);
+    memcpy((char *)copy + FROM, rows, BYTES);
+    pthread_rwlock_unlock(&certificates->lock);
+}
+
 /* --- looking --- */
 
 static bool is_of(const struct certificate_record *record, struct slice tenant_id)
@@ -168,20 +202,43 @@ enum status certificate_get(struct certificates *certificates, struct slice tena
     const struct certificate_record *record = auth_index_get(&certificates->by_id, id);
     bool is_found = is_of(record, tenant_id);
     if (is_found)
-        *out = record->row;
+        certificate_records_row(record, out);
     pthread_rwlock_unlock(&certificates->lock);
     if (!is_found)
         FAIL(STATUS_NOT_FOUND, "There is no certificate of this id.");
     return STATUS_OK;
 }
 
-/* The next record of this tenant, from `record` on. */
+/* The next record of this tenant (NULL: of anybody), from `record` on. */
 static const struct certificate_record *list_next(const struct certificate_record *record,
-                                                  struct slice tenant_id)
+                                                  const struct slice *tenant_id)
 {
-    while (record != NULL && !is_of(record, tenant_id))
+    while (record != NULL && tenant_id != NULL && !is_of(record, *tenant_id))
         record = record->next;
     return record;
+}
+
+static enum status list_page(struct certificates *certificates, const struct slice *tenant_id,
+                             struct slice after, struct certificate *out, size_t capacity,
+                             size_t *count, bool *has_more)
+{
+    *count = 0;
+    pthread_rwlock_rdlock(&certificates->lock);
+    const struct certificate_record *record = certificates->first;
+    bool is_known = true;
+    if (after.length > 0) {
+        record = auth_index_get(&certificates->by_id, after);
+        is_known = record != NULL && list_next(record, tenant_id) == record;
+        record = is_known ? record->next : NULL;
+    }
+    record = list_next(record, tenant_id);
+    for (; record != NULL && *count < capacity; record = list_next(record->next, tenant_id))
+        certificate_records_row(record, &out[(*count)++]);
+    *has_more = record != NULL;
+    pthread_rwlock_unlock(&certificates->lock);
+    if (!is_known)
+        FAIL_PARAM(STATUS_INVALID, "after", "There is no certificate of this id to begin after.");
+    return STATUS_OK;
 }
 
 enum status certificate_list(struct certificates *certificates, struct slice tenant_id,
@@ -193,22 +250,14 @@ enum status certificate_list(struct certificates *certificates, struct slice ten
     *has_more = false;
     if (tenant_id.length > 0)
         TRY(tenants_get(certificates->tenants, tenant_id, &tenant));
-    pthread_rwlock_rdlock(&certificates->lock);
-    const struct certificate_record *record = certificates->first;
-    bool is_known = true;
-    if (after.length > 0) {
-        record = auth_index_get(&certificates->by_id, after);
-        is_known = is_of(record, tenant_id);
-        record = is_known ? record->next : NULL;
-    }
-    record = list_next(record, tenant_id);
-    for (; record != NULL && *count < capacity; record = list_next(record->next, tenant_id))
-        out[(*count)++] = record->row;
-    *has_more = record != NULL;
-    pthread_rwlock_unlock(&certificates->lock);
-    if (!is_known)
-        FAIL_PARAM(STATUS_INVALID, "after", "There is no certificate of this id to begin after.");
-    return STATUS_OK;
+    return list_page(certificates, &tenant_id, after, out, capacity, count, has_more);
+}
+
+enum status certificate_list_all(struct certificates *certificates, struct slice after,
+                                 struct certificate *out, size_t capacity, size_t *count,
+                                 bool *has_more)
+{
+    return list_page(certificates, NULL, after, out, capacity, count, has_more);
 }
 
 /* --- for auth --- */
@@ -220,6 +269,14 @@ static enum tenant_match match_row(const struct certificate *row, int64_t now_s)
         return TENANT_MATCH_REVOKED;
     return row->expires_at_s != 0 && now_s >= row->expires_at_s ? TENANT_MATCH_EXPIRED
                                                                 : TENANT_MATCH_OPEN;
+}
+
+/* A store a second and certificate: the line is every request's. */
+static void match_note_use(struct certificates *certificates, struct certificate_record *record)
+{
+    int64_t now_s = tenant_directory_now_s(certificates->tenants);
+    if (atomic_load_explicit(&record->used_at_s, memory_order_relaxed) != now_s)
+        atomic_store_explicit(&record->used_at_s, now_s, memory_order_relaxed);
 }
 
 /* The caller holds `lock`. */
@@ -286,12 +343,14 @@ enum tenant_match certificates_match(struct certificates *certificates,
     enum tenant_match match = TENANT_MATCH_WRONG;
     *is_ambiguous = false;
     pthread_rwlock_rdlock(&certificates->lock);
-    const struct certificate_record *record = certificate_records_find(
+    struct certificate_record *record = certificate_records_find(
         certificates, CERTIFICATE_FINGERPRINT, match_hex(peer->fingerprint, hex));
     if (record == NULL)
         record = match_names(certificates, peer, is_ambiguous);
     if (record != NULL)
         match = match_record(certificates, record, out);
+    if (match == TENANT_MATCH_OPEN)
+        match_note_use(certificates, record);
     pthread_rwlock_unlock(&certificates->lock);
     return match;
 }

@@ -28,8 +28,9 @@ struct certificate {
     char value[LIMIT_PEER_NAME_BYTES]; /* 64 hex digits or a name, DNS in lower case */
     uint32_t scopes;                   /* as a key's: of a tenant's kind or of an admin's */
     int64_t created_at_s;
-    int64_t expires_at_s; /* 0 = never: the certificate's own end counts beside it */
-    int64_t revoked_at_s; /* 0 = not */
+    int64_t expires_at_s;   /* 0 = never: the certificate's own end counts beside it */
+    int64_t revoked_at_s;   /* 0 = not */
+    int64_t last_used_at_s; /* 0 = never; in the file up to LIMIT_USED_S later, no change of it */
     int64_t revision;
 };
 
@@ -68,9 +69,16 @@ enum status certificate_update(struct certificates *certificates,
 enum status certificate_revoke(struct certificates *certificates,
                                const struct tenant_change *change, struct slice tenant_id,
                                struct slice id, struct certificate *out);
+/* Writes the last use of all that were used since, in batches. Called about every LIMIT_USED_S; what
+ * a failure leaves is written by the next call. */
+enum status certificates_used_flush(struct certificates *certificates);
 enum status certificate_get(struct certificates *certificates, struct slice tenant_id,
                             struct slice id, struct certificate *out);
 /* Up to `capacity` of a tenant's after id `after` ("" = from the start), oldest first. */
 enum status certificate_list(struct certificates *certificates, struct slice tenant_id,
                              struct slice after, struct certificate *out, size_t capacity,
                              size_t *count, bool *has_more);
+/* The same of all tenants' and the admins'. */
+enum status certificate_list_all(struct certificates *certificates, struct slice after,
+                                 struct certificate *out, size_t capacity, size_t *count,
+                                 bool *has_more);

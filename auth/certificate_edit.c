@@ -193,7 +193,7 @@ static enum status find(struct certificates *certificates, const struct tenant_c
     *record = auth_index_get(&certificates->by_id, id);
     if (*record == NULL || !slice_is(tenant_id, (*record)->row.tenant_id))
         FAIL(STATUS_NOT_FOUND, "There is no certificate of this id.");
-    *out = (*record)->row;
+    certificate_records_row(*record, out);
     return tenant_change_check_revision(change, out->revision);
 }
 
@@ -284,6 +284,59 @@ enum status certificate_revoke(struct certificates *certificates,
 {
     pthread_mutex_lock(&certificates->tenants->change);
     enum status status = revoke_locked(certificates, change, tenant_id, id, out);
+    pthread_mutex_unlock(&certificates->tenants->change);
+    return status;
+}
+
+/* --- last uses --- */
+
+/* Up to LIMIT_USED_BATCH from `*from` on whose last use the file does not have. */
+struct used_batch {
+    struct certificate_record *records[LIMIT_USED_BATCH];
+    int64_t used_at_s[LIMIT_USED_BATCH];
+    size_t count;
+};
+
+static void used_take(struct certificate_record **from, struct used_batch *out)
+{
+    out->count = 0;
+    for (; *from != NULL && out->count < LIMIT_USED_BATCH; *from = (*from)->next) {
+        int64_t used_at_s = atomic_load(&(*from)->used_at_s);
+        if (used_at_s == (*from)->written_s)
+            continue;
+        out->records[out->count] = *from;
+        out->used_at_s[out->count++] = used_at_s;
+    }
+}
+
+static enum status used_write(struct certificates *certificates, struct used_batch *batch)
+{
+    struct sqlite3 *connection;
+    struct store *store = certificates->tenants->store;
+    TRY(store_begin(store, &connection));
+    enum status status = STATUS_OK;
+    for (size_t i = 0; i < batch->count && status == STATUS_OK; i++)
+        status = certificate_rows_update_used(connection, batch->records[i]->row.id,
+                                              batch->used_at_s[i]);
+    enum status ended = store_end(store, status == STATUS_OK);
+    TRY(status);
+    TRY(ended);
+    for (size_t i = 0; i < batch->count; i++)
+        batch->records[i]->written_s = batch->used_at_s[i];
+    return STATUS_OK;
+}
+
+enum status certificates_used_flush(struct certificates *certificates)
+{
+    struct used_batch batch;
+    enum status status = STATUS_OK;
+    pthread_mutex_lock(&certificates->tenants->change); /* nobody else adds or writes rows */
+    struct certificate_record *from = certificates->first;
+    do {
+        used_take(&from, &batch);
+        if (batch.count > 0)
+            status = used_write(certificates, &batch);
+    } while (status == STATUS_OK && from != NULL);
     pthread_mutex_unlock(&certificates->tenants->change);
     return status;
 }

@@ -11,13 +11,16 @@
 #pragma once
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "auth/auth_index.h"
 #include "auth/certificate_auth.h"
 #include "auth/tenant_directory.h"
 
 struct certificate_record {
-    struct certificate row;
+    struct certificate row; /* but for last_used_at_s: */
+    int64_t written_s;      /* what the file has of it; `change` guards this */
+    _Atomic int64_t used_at_s;
     uint8_t hash[16];                     /* HMAC(domain secret, "key:" id) */
     char key[LIMIT_PEER_NAME_BYTES + 16]; /* "uri:spiffe://…": of by_value */
     struct certificate_record *later;     /* of the same name, made when this one was revoked */
@@ -27,7 +30,7 @@ struct certificate_record {
 struct certificates {
     struct tenants *tenants;
     pthread_rwlock_t lock;
-    struct auth_index by_id;
+    struct auth_index by_id;    /* from here on it is what an import exchanges */
     struct auth_index by_value; /* the first of each value */
     struct auth_index by_hash;
     struct certificate_record *first;
@@ -38,10 +41,14 @@ struct certificates {
 struct certificate_record *certificate_records_find(struct certificates *certificates,
                                                     enum certificate_match match,
                                                     struct slice value);
+/* Its row as others see it. */
+void certificate_records_row(const struct certificate_record *record, struct certificate *out);
 /* A record that is in no list; frees with mem_free. */
 enum status certificate_records_make(struct certificates *certificates,
                                      const struct certificate *row,
                                      struct certificate_record **out);
 /* Room for one more; then adding cannot fail. The caller holds `change`. */
 enum status certificate_records_reserve(struct certificates *certificates);
+/* The rows of a copy take the place of those there are, which go with the copy (auth_copy_end). */
+void certificate_records_adopt(struct certificates *certificates, struct certificates *copy);
 void certificate_records_add(struct certificates *certificates, struct certificate_record *record);

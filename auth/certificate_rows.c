@@ -36,6 +36,14 @@ enum status certificate_rows_update(sqlite3 *connection, const struct certificat
                               parameters, sizeof parameters / sizeof parameters[0]);
 }
 
+enum status certificate_rows_update_used(sqlite3 *connection, const char *id,
+                                         int64_t last_used_at_s)
+{
+    const struct tenant_rows_parameter parameters[] = {P_NUMBER(last_used_at_s), P_TEXT(id)};
+    return tenant_rows_change(connection, "update certificates set last_used_at_s = ? where id = ?",
+                              parameters, 2);
+}
+
 static bool column_read(sqlite3_stmt *statement, int column, char *out, size_t capacity)
 {
     const char *text = (const char *)sqlite3_column_text(statement, column);
@@ -56,7 +64,8 @@ static enum status read_row(sqlite3_stmt *statement, void *context,
                               .created_at_s = sqlite3_column_int64(statement, 6),
                               .expires_at_s = sqlite3_column_int64(statement, 7),
                               .revoked_at_s = sqlite3_column_int64(statement, 8),
-                              .revision = sqlite3_column_int64(statement, 9)};
+                              .revision = sqlite3_column_int64(statement, 9),
+                              .last_used_at_s = sqlite3_column_int64(statement, 10)};
     int64_t match = sqlite3_column_int64(statement, 3);
     row.match = (enum certificate_match)match;
     if (!column_read(statement, 0, row.id, sizeof row.id) ||
@@ -72,11 +81,12 @@ enum status certificate_rows_load(sqlite3 *connection, void *context,
                                   enum status (*take)(void *, const struct certificate *))
 {
     sqlite3_stmt *statement;
-    TRY(tenant_rows_prepare(connection,
-                            "select id, tenant_id, label, kind, value, scopes, created_at_s, "
-                            "expires_at_s, revoked_at_s, revision from certificates "
-                            "order by number",
-                            NULL, 0, &statement));
+    TRY(tenant_rows_prepare(
+        connection,
+        "select id, tenant_id, label, kind, value, scopes, created_at_s, "
+        "expires_at_s, revoked_at_s, revision, last_used_at_s from certificates "
+        "order by number",
+        NULL, 0, &statement));
     enum status status = STATUS_OK;
     while (tenant_rows_next(statement, &status))
         status = read_row(statement, context, take);

@@ -58,6 +58,7 @@ struct tenant_key {
 /* Who makes a change, for the audit row written in the same transaction. */
 struct audit_actor {
     char key_id[LIMIT_ID_BYTES];
+    char subject[LIMIT_SUBJECT_BYTES]; /* the person of a token, whose issuer is key_id; else "" */
     char peer[64];
     char request_id[LIMIT_REQUEST_ID_BYTES];
     uint32_t scopes; /* nobody gives an admin key more than these */
@@ -213,6 +214,7 @@ struct audit_row {
     int64_t at_us;
     char type[48]; /* "tenant.created", "key.rotated", … */
     char actor_key_id[LIMIT_ID_BYTES];
+    char actor_subject[LIMIT_SUBJECT_BYTES];
     char peer[64];
     char request_id[LIMIT_REQUEST_ID_BYTES];
     char subject[LIMIT_ID_BYTES];

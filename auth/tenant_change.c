@@ -23,6 +23,7 @@ static enum status commit_audit(struct tenants *tenants, struct tenant_change_pl
     ASSERT(plan->detail.length < sizeof row.detail);
     snprintf(row.type, sizeof row.type, "%s", plan->type);
     snprintf(row.actor_key_id, sizeof row.actor_key_id, "%s", actor->key_id);
+    snprintf(row.actor_subject, sizeof row.actor_subject, "%s", actor->subject);
     snprintf(row.peer, sizeof row.peer, "%s", actor->peer);
     snprintf(row.request_id, sizeof row.request_id, "%s", actor->request_id);
     snprintf(row.subject, sizeof row.subject, "%s", plan->subject);

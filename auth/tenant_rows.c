@@ -158,13 +158,14 @@ enum status tenant_rows_update_used(sqlite3 *connection, const char *key_id, int
 enum status tenant_rows_audit(sqlite3 *connection, const struct audit_row *row)
 {
     const struct tenant_rows_parameter parameters[] = {
-        P_NUMBER(row->at_us),    P_TEXT(row->type),    P_TEXT(row->actor_key_id), P_TEXT(row->peer),
-        P_TEXT(row->request_id), P_TEXT(row->subject), P_TEXT(row->detail)};
+        P_NUMBER(row->at_us), P_TEXT(row->type),         P_TEXT(row->actor_key_id),
+        P_TEXT(row->peer),    P_TEXT(row->request_id),   P_TEXT(row->subject),
+        P_TEXT(row->detail),  P_TEXT(row->actor_subject)};
     return tenant_rows_change(
         connection,
         "insert into audit (at_us, type, actor_key_id, peer, request_id, subject, "
-        "detail) values (?, ?, ?, ?, ?, ?, ?)",
-        parameters, 7);
+        "detail, actor_subject) values (?, ?, ?, ?, ?, ?, ?, ?)",
+        parameters, 8);
 }
 
 /* --- reading; a row that does not fit its struct marks `fits` false --- */
@@ -285,6 +286,7 @@ static enum status read_audit(sqlite3_stmt *statement, struct audit_row *row)
     read_text(statement, 5, row->request_id, sizeof row->request_id, &fits);
     read_text(statement, 6, row->subject, sizeof row->subject, &fits);
     read_text(statement, 7, row->detail, sizeof row->detail, &fits);
+    read_text(statement, 8, row->actor_subject, sizeof row->actor_subject, &fits);
     if (!fits)
         FAIL(STATUS_CORRUPT, "a row of the table audit is out of its bounds");
     return STATUS_OK;
@@ -317,7 +319,7 @@ enum status tenant_rows_load_audit(sqlite3 *connection, const struct audit_filte
         P_NUMBER((int64_t)capacity)};
     TRY(tenant_rows_prepare(
         connection,
-        "select id, at_us, type, actor_key_id, peer, request_id, subject, detail "
+        "select id, at_us, type, actor_key_id, peer, request_id, subject, detail, actor_subject "
         "from audit where id > ?1 and (?2 = '' or actor_key_id = ?2) and (?3 = '' or subject = ?3) "
         "and (?4 = '' or type = ?4 or substr(type, 1, length(?4) + 1) = ?4 || '.') "
         "and at_us >= ?5 and at_us < ?6 order by id limit ?7",

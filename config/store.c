@@ -198,6 +198,10 @@ static const char *const store_steps[] = {
     "  union select group_name from prompt_grants) where name <> '' order by name;",
 
     "alter table tenants add column models text not null default '';", /* a line each; '': all */
+
+    /* Who of an issuer's admins it was. Certificates' last use, as keys have it. */
+    "alter table audit add column actor_subject text not null default '';"
+    "alter table certificates add column last_used_at_s integer not null default 0;",
 };
 
 const char *const *store_schema(int *count)

@@ -96,6 +96,7 @@
 #define LIMIT_JWT_KID_BYTES  128     /* a key's name: a hash in hex or base64, an ARN's last part */
 #define LIMIT_JWT_SKEW_S     60      /* between an issuer's clock and ours */
 #define LIMIT_JWT_LIFETIME_S 2592000 /* the most that an issuer's tokens may be allowed: 30 days */
+#define LIMIT_SUBJECT_BYTES  64      /* of a token's "sub" that the audit keeps; 43 are long ones */
 #define LIMIT_ISSUERS        64
 #define LIMIT_ISSUER_KEYS    16          /* two of each algorithm, and a rotation of all of them */
 #define LIMIT_ISSUER_NAMES   16          /* audiences of one issuer */

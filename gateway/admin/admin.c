@@ -3,6 +3,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
+#include "auth/certificate.h"
 #include "auth/issuer.h"
 #include "config/base/log.h"
 #include "config/base/mem.h"
@@ -160,6 +161,8 @@ static void flush(const struct admin *admin)
 {
     if (tenants_used_flush(auth_tenants(admin->auth)) != STATUS_OK)
         log_failure(LOG_WARN, "last_use_unwritten");
+    if (certificates_used_flush(auth_certificates(admin->auth)) != STATUS_OK)
+        log_failure(LOG_WARN, "last_use_unwritten");
     issuers_refresh(auth_issuers(admin->auth));
 }
 
@@ -295,6 +298,7 @@ static enum status handle_check(struct admin_call *call)
     if ((call->principal.scopes & scope) == 0)
         FAIL(STATUS_FORBIDDEN, "This key does not have the scope that this call needs.");
     memcpy(call->actor.key_id, call->principal.key_id, sizeof call->actor.key_id);
+    memcpy(call->actor.subject, call->principal.subject, sizeof call->actor.subject);
     memcpy(call->actor.request_id, call->access.request_id, sizeof call->actor.request_id);
     call->actor.scopes = call->principal.scopes;
     return admin_change_check_headers(call->request);

@@ -31,6 +31,7 @@ static void render_members(const struct certificate *row, struct buffer *out)
     admin_call_append_time(out, "created_at", row->created_at_s);
     admin_call_append_time(out, "expires_at", row->expires_at_s);
     admin_call_append_time(out, "revoked_at", row->revoked_at_s);
+    admin_call_append_time(out, "last_used_at", row->last_used_at_s);
     buffer_printf(out, ",\"revision\":%lld", (long long)row->revision);
 }
 
@@ -181,6 +182,19 @@ enum status admin_certificates_list(struct admin_call *call)
 {
     const struct admin_list_source source = {sizeof(struct certificate), list_page, NULL,
                                              render_row, call};
+    return admin_list_answer(call->query, &source, &call->out);
+}
+
+static enum status list_page_all(void *context, const char *after, void *rows, size_t capacity,
+                                 size_t *count, bool *has_more)
+{
+    return certificate_list_all(context, slice_of(after), rows, capacity, count, has_more);
+}
+
+enum status admin_certificates_list_all(struct admin_call *call)
+{
+    const struct admin_list_source source = {sizeof(struct certificate), list_page_all, NULL,
+                                             render_row, auth_certificates(call->admin->auth)};
     return admin_list_answer(call->query, &source, &call->out);
 }
 

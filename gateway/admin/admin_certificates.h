@@ -11,6 +11,8 @@
 
 enum status admin_certificates_create(struct admin_call *call);
 enum status admin_certificates_list(struct admin_call *call);
+/* All tenants' and the admins': an export's. */
+enum status admin_certificates_list_all(struct admin_call *call);
 enum status admin_certificates_get(struct admin_call *call);
 enum status admin_certificates_update(struct admin_call *call);
 enum status admin_certificates_revoke(struct admin_call *call);

@@ -120,7 +120,9 @@ static enum status begin_request(struct admin_call *call, struct tenant_request 
     TRY(tenants_answer_print(auth_tenants(call->admin->auth), call->method, call->path, call->body,
                              out->print));
     /* All admins of an issuer are one actor, with scopes of their own: what one was answered, a key
-     * that has more scopes for instance, is not for another. */
+     * that has more scopes for instance, is not for another. Nor for another person: */
+    for (size_t i = 0; i < sizeof out->print && i < sizeof call->principal.subject; i++)
+        out->print[i] ^= (uint8_t)call->principal.subject[i];
     uint32_t scopes = call->principal.proof != 0 ? call->principal.scopes : 0;
     for (size_t i = 0; i < sizeof scopes; i++)
         out->print[i] ^= (uint8_t)(scopes >> 8 * i);

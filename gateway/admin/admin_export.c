@@ -3,8 +3,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "auth/certificate.h"
 #include "auth/issuer.h"
+#include "config/base/clock.h"
 #include "config/base/mem.h"
+#include "gateway/admin/admin_certificates.h"
 #include "gateway/admin/admin_groups.h"
 #include "gateway/admin/admin_issuers.h"
 #include "gateway/admin/admin_limits.h"
@@ -12,6 +15,9 @@
 #include "gateway/admin/admin_prompts.h"
 #include "gateway/admin/admin_query.h"
 #include "gateway/admin/admin_tenants.h"
+
+/* An import takes a while: what ends meanwhile would make it fail. */
+enum { EXPIRES_SOON_S = 60 };
 
 const struct admin_export_row admin_export_rows[ADMIN_EXPORT_KINDS] = {
 #define EXPORT(member, list, create, update, remove, scope, without)                               \
@@ -36,17 +42,20 @@ static enum status call_run(struct admin_call *call, admin_function function, js
 }
 
 static enum status call_make(struct admin_call *call, admin_function function, const char *method,
-                             const char *argument, const char *query, const json_t *body,
+                             const struct admin_owner *about, const char *query, const json_t *body,
                              json_t **answer)
 {
-    struct admin_call inner = {.admin = call->admin,
-                               .principal = call->principal,
-                               .actor = call->actor,
-                               .model = call->model,
-                               .method = slice_of(method),
-                               .arguments = {slice_of(argument)},
-                               .query = slice_of(query),
-                               .code = 200};
+    bool is_owned = about->tenant_id.length > 0;
+    struct admin_call inner = {
+        .admin = call->admin,
+        .principal = call->principal,
+        .actor = call->actor,
+        .model = call->model,
+        .method = slice_of(method),
+        .path = is_owned ? SLICE("/admin/v1/tenants/") : SLICE("/admin/v1/certificates"),
+        .arguments = {is_owned ? about->tenant_id : about->id, is_owned ? about->id : SLICE("")},
+        .query = slice_of(query),
+        .code = 200};
     char *text = body != NULL ? json_dumps(body, JSON_COMPACT) : NULL;
     *answer = NULL;
     if (body != NULL && text == NULL)
@@ -65,7 +74,15 @@ static enum status call_make(struct admin_call *call, admin_function function, c
 enum status admin_export_call(struct admin_call *call, admin_function function, const char *method,
                               const char *argument, const json_t *body, json_t **answer)
 {
-    return call_make(call, function, method, argument != NULL ? argument : "", "", body, answer);
+    return admin_export_call_owned(call, function, method, "", argument, body, answer);
+}
+
+enum status admin_export_call_owned(struct admin_call *call, admin_function function,
+                                    const char *method, const char *tenant_id, const char *id,
+                                    const json_t *body, json_t **answer)
+{
+    const struct admin_owner about = {slice_of(tenant_id), slice_of(id != NULL ? id : "")};
+    return call_make(call, function, method, &about, "", body, answer);
 }
 
 /* --- rows --- */
@@ -81,11 +98,28 @@ const char *admin_export_id(const json_t *kind, const char *name)
     return json_string_value(json_object_get(json_object_get(kind, name), "id"));
 }
 
+/* "uri/spiffe://…": of the one member that it has. */
+static bool certificate_name(const json_t *item, char out[ADMIN_EXPORT_NAME_BYTES])
+{
+    size_t found = 0;
+    for (int i = CERTIFICATE_FINGERPRINT; i <= CERTIFICATE_DNS; i++) {
+        const char *member = certificate_match_name((enum certificate_match)i);
+        const char *value = json_string_value(json_object_get(item, member));
+        if (value == NULL || strlen(value) >= LIMIT_PEER_NAME_BYTES)
+            continue;
+        snprintf(out, ADMIN_EXPORT_NAME_BYTES, "%s/%s", member, value);
+        found++;
+    }
+    return found == 1;
+}
+
 bool admin_export_name(enum admin_export_kind kind, const json_t *item,
                        char out[ADMIN_EXPORT_NAME_BYTES])
 {
     const json_t *moment = json_object_get(item, "effective_at");
     const char *name = json_string_value(json_object_get(item, "name"));
+    if (kind == ADMIN_EXPORT_certificates)
+        return certificate_name(item, out);
     if (kind == ADMIN_EXPORT_prices && json_is_integer(moment))
         snprintf(out, ADMIN_EXPORT_NAME_BYTES, "%.127s/%.127s/%.127s/%012lld",
                  text_of(item, "plan"), text_of(item, "model"), text_of(item, "class"),
@@ -140,6 +174,45 @@ static void name_prices(json_t *rows, json_t *plans)
     json_decref(names);
 }
 
+/* Whose it is by name. What opens nothing any more is left out, but for fingerprints that are
+ * revoked for ever: "revoked": true. */
+static bool name_certificate(json_t *row, const json_t *names, json_int_t now_s)
+{
+    char key[ADMIN_EXPORT_NAME_BYTES];
+    const char *id = json_string_value(json_object_get(row, "tenant_id"));
+    json_t *name = id != NULL ? json_object_get(names, id) : json_null();
+    bool is_revoked = !json_is_null(json_object_get(row, "revoked_at"));
+    json_int_t expires_s = json_integer_value(json_object_get(row, "expires_at"));
+    bool is_expired = expires_s != 0 && expires_s <= now_s + EXPIRES_SOON_S;
+    if (name == NULL || !certificate_name(row, key) ||
+        (is_revoked ? json_is_null(json_object_get(row, "fingerprint")) : is_expired))
+        return false;
+    json_object_set(row, "tenant", name);
+    json_object_set_new(row, "name", json_string(key));
+    if (is_revoked) {
+        json_object_set_new(row, "revoked", json_true());
+        json_object_del(row, "expires_at");
+    }
+    drop_words(row, "tenant_id revoked_at");
+    for (int i = CERTIFICATE_FINGERPRINT; i <= CERTIFICATE_DNS; i++) {
+        const char *member = certificate_match_name((enum certificate_match)i);
+        if (json_is_null(json_object_get(row, member)))
+            json_object_del(row, member);
+    }
+    return true;
+}
+
+static void name_certificates(json_t *rows, json_t *tenants)
+{
+    json_t *names = names_of(tenants);
+    json_int_t now_s = clock_wall_us(clock_system()) / 1000000;
+    for (size_t i = json_array_size(rows); i-- > 0;) {
+        if (!name_certificate(json_array_get(rows, i), names, now_s))
+            json_array_remove(rows, i);
+    }
+    json_decref(names);
+}
+
 /* All pages of a list, archived rows too: [{…},…] in `rows`. */
 static enum status rows_read(struct admin_call *call, admin_function list, json_t *rows)
 {
@@ -147,7 +220,7 @@ static enum status rows_read(struct admin_call *call, admin_function list, json_
     bool has_more = true;
     while (has_more) {
         json_t *page = NULL;
-        TRY(call_make(call, list, "GET", "", query, NULL, &page));
+        TRY(call_make(call, list, "GET", &(struct admin_owner){{0}, {0}}, query, NULL, &page));
         has_more = json_is_true(json_object_get(page, "has_more"));
         snprintf(query, sizeof query, "limit=100&after=%.40s", text_of(page, "last_id"));
         int failed = json_array_extend(rows, json_object_get(page, "data"));
@@ -300,6 +373,8 @@ enum status admin_export_read(struct admin_call *call, json_t *kinds[ADMIN_EXPOR
         status = rows_read(call, admin_export_rows[i].list, rows);
         if (status == STATUS_OK && i == ADMIN_EXPORT_prices)
             name_prices(rows, kinds[ADMIN_EXPORT_plans]);
+        if (status == STATUS_OK && i == ADMIN_EXPORT_certificates)
+            name_certificates(rows, kinds[ADMIN_EXPORT_tenants]);
         if (status == STATUS_OK)
             status = rows_sort(rows, admin_export_rows[i].without, kinds[i]);
         json_decref(rows);

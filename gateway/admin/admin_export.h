@@ -10,6 +10,7 @@
  */
 #pragma once
 
+#include <assert.h>
 #include <jansson.h>
 
 #include "gateway/admin/admin_call.h"
@@ -26,6 +27,7 @@ enum admin_export_kind {
     ADMIN_EXPORT_KINDS
 };
 enum { ADMIN_EXPORT_NAME_BYTES = 3 * LIMIT_NAME_BYTES + 32 };
+static_assert(ADMIN_EXPORT_NAME_BYTES >= LIMIT_PEER_NAME_BYTES + 16, "a certificate's fits too");
 struct admin_export_row {
     const char *member;
     admin_function list;
@@ -41,12 +43,16 @@ extern const struct admin_export_row admin_export_rows[ADMIN_EXPORT_KINDS];
  * NULL; `*answer` is its JSON, the caller's. */
 enum status admin_export_call(struct admin_call *call, admin_function function, const char *method,
                               const char *argument, const json_t *body, json_t **answer);
+/* The same of a certificate (its limits): a tenant's, or with "" the admins'. `id` may be NULL. */
+enum status admin_export_call_owned(struct admin_call *call, admin_function function,
+                                    const char *method, const char *tenant_id, const char *id,
+                                    const json_t *body, json_t **answer);
 /* Everything there is, by kind: {name: {"id":…,"item":{…}}} sorted by name; an item is what stands
  * in the document. Tenants that are archived are left out. The caller drops them. */
 enum status admin_export_read(struct admin_call *call, json_t *kinds[ADMIN_EXPORT_KINDS]);
 void admin_export_drop(json_t *kinds[ADMIN_EXPORT_KINDS]);
 /* The name of a row or of a document's item, in `out`; false: it has none. A price's is
- * "plan/model/class/moment". */
+ * "plan/model/class/moment", a certificate's "dns/a.example". */
 bool admin_export_name(enum admin_export_kind kind, const json_t *item,
                        char out[ADMIN_EXPORT_NAME_BYTES]);
 /* The id of a name; NULL. */

@@ -6,6 +6,7 @@
 #include "config/base/clock.h"
 #include "config/base/edit_distance.h"
 #include "config/base/json_scan.h"
+#include "gateway/admin/admin_certificates.h"
 #include "gateway/admin/admin_change.h"
 #include "gateway/admin/admin_export.h"
 #include "gateway/admin/admin_limits.h"
@@ -119,6 +120,94 @@ static enum status map_ids(const struct import *import, enum admin_export_kind k
     return STATUS_OK;
 }
 
+static void drop_nulls(json_t *body)
+{
+    const char *member;
+    json_t *value;
+    void *next;
+    json_object_foreach_safe(body, next, member, value)
+    {
+        if (json_is_null(value))
+            json_object_del(body, member);
+    }
+}
+
+/* --- certificates --- */
+
+/* "" = the admins'. */
+static enum status certificate_owner(const struct import *import, const json_t *item,
+                                     char out[LIMIT_ID_BYTES])
+{
+    json_t *id = NULL;
+    const json_t *tenant = json_object_get(item, "tenant");
+    out[0] = '\0';
+    if (tenant == NULL || json_is_null(tenant))
+        return STATUS_OK;
+    TRY(id_of(import, ADMIN_EXPORT_tenants, "tenant", tenant, &id));
+    snprintf(out, LIMIT_ID_BYTES, "%s", json_string_value(id));
+    json_decref(id);
+    return STATUS_OK;
+}
+
+static enum status certificate_revoked(const json_t *item, bool *out)
+{
+    const json_t *revoked = json_object_get(item, "revoked");
+    if (revoked != NULL && !json_is_boolean(revoked) && !json_is_null(revoked))
+        FAIL_PARAM(STATUS_INVALID, "revoked", "revoked must be true or false.");
+    *out = json_is_true(revoked);
+    return STATUS_OK;
+}
+
+static enum status certificate_call(struct import *import, admin_function function,
+                                    const char *method, const char *owner, const char *id,
+                                    const json_t *body, json_t **answer)
+{
+    return admin_export_call_owned(&import->call, function, method, owner, id, body, answer);
+}
+
+static enum status certificate_create_row(struct import *import, const json_t *item,
+                                          const char *owner, bool is_revoked, json_t **answer)
+{
+    json_t *gone = NULL;
+    json_t *body = json_deep_copy(item);
+    json_object_del(body, "tenant");
+    json_object_del(body, "revoked");
+    drop_nulls(body);
+    enum status status =
+        certificate_call(import, admin_certificates_create, "POST", owner, NULL, body, answer);
+    if (status == STATUS_OK && is_revoked)
+        status = certificate_call(import, admin_certificates_revoke, "DELETE", owner,
+                                  json_string_value(json_object_get(*answer, "id")), NULL, &gone);
+    json_decref(gone);
+    json_decref(body);
+    return status;
+}
+
+/* What it fits and whose it is makes another row; revoked is for ever. */
+static enum status certificate_change(struct import *import, const json_t *item, const char *id,
+                                      json_t *body)
+{
+    char owner[LIMIT_ID_BYTES];
+    bool is_revoked;
+    json_t *answer = NULL;
+    if (json_object_get(body, "tenant") != NULL)
+        FAIL_PARAM(STATUS_CONFLICT, "tenant", "Whose a certificate is cannot be changed.");
+    TRY(certificate_owner(import, item, owner));
+    TRY(certificate_revoked(item, &is_revoked));
+    if (json_object_get(body, "revoked") != NULL && !is_revoked)
+        FAIL_PARAM(STATUS_CONFLICT, "revoked", "The certificate is revoked, which is for ever.");
+    json_object_del(body, "revoked");
+    if (json_object_size(body) > 0)
+        TRY(certificate_call(import, admin_certificates_update, "PATCH", owner, id, body, &answer));
+    json_decref(answer);
+    answer = NULL;
+    if (is_revoked)
+        TRY(certificate_call(import, admin_certificates_revoke, "DELETE", owner, id, NULL,
+                             &answer));
+    json_decref(answer);
+    return STATUS_OK;
+}
+
 /* --- one row --- */
 
 /* A tenant's limits are a resource of their own. */
@@ -138,16 +227,20 @@ static enum status put_limits(struct import *import, const char *id, json_t *lim
     return status;
 }
 
-static void drop_nulls(json_t *body)
+static enum status row_create_certificate(struct import *import, const json_t *item,
+                                          const char *name)
 {
-    const char *member;
-    json_t *value;
-    void *next;
-    json_object_foreach_safe(body, next, member, value)
-    {
-        if (json_is_null(value))
-            json_object_del(body, member);
-    }
+    char owner[LIMIT_ID_BYTES];
+    bool is_revoked;
+    json_t *answer = NULL;
+    TRY(certificate_owner(import, item, owner));
+    TRY(certificate_revoked(item, &is_revoked));
+    enum status status = certificate_create_row(import, item, owner, is_revoked, &answer);
+    if (status == STATUS_OK)
+        json_object_set_new(import->kinds[ADMIN_EXPORT_certificates], name,
+                            json_pack("{s:O,s:{}}", "id", json_object_get(answer, "id"), "item"));
+    json_decref(answer);
+    return status;
 }
 
 static enum status row_create(struct import *import, enum admin_export_kind kind,
@@ -155,6 +248,8 @@ static enum status row_create(struct import *import, enum admin_export_kind kind
 {
     json_t *answer = NULL;
     TRY(allow(import, kind));
+    if (kind == ADMIN_EXPORT_certificates)
+        return row_create_certificate(import, item, name);
     json_t *body = json_deep_copy(item);
     json_t *limits = kind == ADMIN_EXPORT_tenants ? json_object_get(item, "limits") : NULL;
     if (kind == ADMIN_EXPORT_tenants)
@@ -174,12 +269,17 @@ static enum status row_create(struct import *import, enum admin_export_kind kind
     return status;
 }
 
-static enum status row_delete(struct import *import, enum admin_export_kind kind, const char *id)
+static enum status row_delete(struct import *import, enum admin_export_kind kind,
+                              const json_t *entry)
 {
     json_t *answer = NULL;
+    char owner[LIMIT_ID_BYTES] = "";
+    const char *id = json_string_value(json_object_get(entry, "id"));
     TRY(allow(import, kind));
-    enum status status = admin_export_call(&import->call, admin_export_rows[kind].remove, "DELETE",
-                                           id, NULL, &answer);
+    if (kind == ADMIN_EXPORT_certificates)
+        TRY(certificate_owner(import, json_object_get(entry, "item"), owner));
+    enum status status = certificate_call(import, admin_export_rows[kind].remove, "DELETE", owner,
+                                          id, NULL, &answer);
     json_decref(answer);
     return status;
 }
@@ -207,15 +307,19 @@ static bool is_other_prompt(enum admin_export_kind kind, const json_t *body)
 }
 
 static enum status row_change(struct import *import, enum admin_export_kind kind,
-                              const json_t *item, const char *name, const char *id, json_t *body)
+                              const json_t *item, const char *name, const json_t *entry,
+                              json_t *body)
 {
     json_t *answer = NULL;
+    const char *id = json_string_value(json_object_get(entry, "id"));
     json_t *limits = kind == ADMIN_EXPORT_tenants ? json_object_get(body, "limits") : NULL;
     TRY(allow(import, kind));
     if (kind == ADMIN_EXPORT_prices)
         FAIL(STATUS_CONFLICT, "A price is never changed: add one with a later effective_at.");
+    if (kind == ADMIN_EXPORT_certificates)
+        return certificate_change(import, item, id, body);
     if (is_other_prompt(kind, body)) {
-        TRY(row_delete(import, kind, id));
+        TRY(row_delete(import, kind, entry));
         return row_create(import, kind, item, name);
     }
     TRY(put_limits(import, id, limits));
@@ -235,12 +339,10 @@ static enum status row_update(struct import *import, enum admin_export_kind kind
 {
     json_t *body = json_object();
     json_t *fields = json_array();
-    char id[LIMIT_ID_BYTES];
-    snprintf(id, sizeof id, "%s", json_string_value(json_object_get(entry, "id")));
     row_compare(item, json_object_get(entry, "item"), body, fields);
     enum status status = STATUS_OK;
     if (json_object_size(body) > 0)
-        status = row_change(import, kind, item, name, id, body);
+        status = row_change(import, kind, item, name, entry, body);
     if (status == STATUS_OK && json_array_size(fields) > 0)
         changed(import, kind, ACTION_UPDATE, name, json_incref(fields));
     json_decref(fields);
@@ -257,11 +359,16 @@ static enum status row_import(struct import *import, enum admin_export_kind kind
     snprintf(where, sizeof where, "%.32s[%zu]", admin_export_rows[kind].member, index);
     if (!json_is_object(item))
         FAIL_PARAM(STATUS_INVALID, where, "%s must be an object.", where);
+    bool is_certificate = kind == ADMIN_EXPORT_certificates;
     snprintf(where, sizeof where, "%.32s[%zu].%s", admin_export_rows[kind].member, index,
-             is_price ? "effective_at" : "name");
+             is_price         ? "effective_at"
+             : is_certificate ? "fingerprint"
+                              : "name");
     if (!admin_export_name(kind, item, name))
         FAIL_PARAM(STATUS_INVALID, where, "%s must be %s.", where,
-                   is_price ? "Unix seconds" : "a string of 1 to 127 bytes");
+                   is_price         ? "Unix seconds"
+                   : is_certificate ? "given, or uri, or dns: one of them"
+                                    : "a string of 1 to 127 bytes");
     if (json_object_get(seen, name) != NULL)
         FAIL_PARAM(STATUS_INVALID, where, "%s stands there already.", where);
     json_object_set_new(seen, name, json_true());
@@ -314,9 +421,10 @@ static enum status kind_prune(struct import *import, enum admin_export_kind kind
     {
         if (json_object_get(seen, name) != NULL)
             continue;
-        if (is_past_price(kind, json_object_get(entry, "item")))
+        if (is_past_price(kind, json_object_get(entry, "item")) ||
+            json_is_true(json_object_get(json_object_get(entry, "item"), "revoked")))
             continue;
-        TRY(row_delete(import, kind, json_string_value(json_object_get(entry, "id"))));
+        TRY(row_delete(import, kind, entry));
         changed(import, kind, ACTION_DELETE, name, NULL);
     }
     return STATUS_OK;

@@ -15,11 +15,19 @@ static void audit_render(void *context, const void *row, struct buffer *out)
 {
     (void)context;
     const struct audit_row *audit = row;
+    const char *type = strncmp(audit->actor_key_id, "iss_", 4) == 0   ? "token"
+                       : strncmp(audit->actor_key_id, "crt_", 4) == 0 ? "certificate"
+                                                                      : "api_key";
     buffer_printf(out, "{\"id\":\"%lld\",\"object\":\"audit_row\",\"type\":", (long long)audit->id);
     buffer_append_json_string(out, slice_of(audit->type));
-    buffer_printf(out, ",\"effective_at\":%lld,\"actor\":{\"type\":\"api_key\",\"id\":",
-                  (long long)(audit->at_us / 1000000));
+    buffer_printf(out, ",\"effective_at\":%lld,\"actor\":{\"type\":\"%s\",\"id\":",
+                  (long long)(audit->at_us / 1000000), type);
     buffer_append_json_string(out, slice_of(audit->actor_key_id));
+    buffer_append_text(out, ",\"subject\":");
+    if (audit->actor_subject[0] != '\0')
+        buffer_append_json_string(out, slice_of(audit->actor_subject));
+    else
+        buffer_append_text(out, "null");
     buffer_append_text(out, ",\"peer\":");
     buffer_append_json_string(out, slice_of(audit->peer));
     buffer_append_text(out, "},\"request_id\":");

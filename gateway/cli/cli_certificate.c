@@ -17,6 +17,7 @@ static const struct cli_print_column columns[] = {
     {"SCOPES", "scopes", CLI_PRINT_WORDS, false},
     {"CREATED", "created_at", CLI_PRINT_TIME, false},
     {"EXPIRES", "expires_at", CLI_PRINT_TIME, false},
+    {"LAST USED", "last_used_at", CLI_PRINT_TIME, false},
     {"REVISION", "revision", CLI_PRINT_NUMBER, true},
 };
 enum { COLUMNS = sizeof columns / sizeof columns[0] };

@@ -50,9 +50,13 @@ static enum status audit_path(const struct cli_call *call, struct buffer *path)
 enum status cli_look_audit(struct cli_call *call)
 {
     static const struct cli_print_column columns[] = {
-        {"WHEN", "effective_at", CLI_PRINT_TIME, true}, {"WHAT", "type", CLI_PRINT_TEXT, true},
-        {"SUBJECT", "subject", CLI_PRINT_TEXT, true},   {"BY", "actor.id", CLI_PRINT_TEXT, true},
-        {"FROM", "actor.peer", CLI_PRINT_TEXT, false},  {"DETAIL", "detail", CLI_PRINT_TEXT, false},
+        {"WHEN", "effective_at", CLI_PRINT_TIME, true},
+        {"WHAT", "type", CLI_PRINT_TEXT, true},
+        {"SUBJECT", "subject", CLI_PRINT_TEXT, true},
+        {"BY", "actor.id", CLI_PRINT_TEXT, true},
+        {"PERSON", "actor.subject", CLI_PRINT_TEXT, false},
+        {"FROM", "actor.peer", CLI_PRINT_TEXT, false},
+        {"DETAIL", "detail", CLI_PRINT_TEXT, false},
     };
     int64_t rows = AUDIT_ROWS_DEFAULT;
     json_t *list = NULL;

@@ -181,6 +181,32 @@ def test_a_certificate_is_the_credential(world):
         assert answer.status_code == 403, answer.text
 
 
+def test_limits_of_whoever_it_is(world):
+    """Whoever a certificate stands for is held to its plan, and to the certificate's own limits beside it."""
+    server = world.server
+    tenant_id, _, _ = server.tenant("cert-limited")
+    made = world.made("limited")
+    key_id = world.row(tenant_id, fingerprint=made.fingerprint)["id"]
+
+    def generate():
+        with client(server, made) as http:
+            return http.post("/v1/generate", json={"prompt": "Once upon a time", "max_tokens": 1})
+
+    with server.admin() as admin:
+        tenant = f"/admin/v1/tenants/{tenant_id}"
+        own = f"{tenant}/keys/{key_id}/limits"
+        plan = admin.post("/admin/v1/plans", json={"name": "certified-plan", "input_tokens_per_minute": 1}).json()
+        for path, limits, code in (
+            (f"{tenant}/limits", {"plan": plan["id"]}, 429),
+            (f"{tenant}/limits", {}, 200),
+            (own, {"input_tokens_per_minute": 1}, 429),
+            (own, {}, 200),
+        ):
+            assert admin.put(path, json=limits).status_code == 200, path
+            answer = generate()
+            assert answer.status_code == code, (path, limits, answer.text)
+
+
 def test_each_is_refused_for_its_own_reason(world):
     server, make = world.server, world.made
     tenant_id, key, _ = server.tenant("cert-reasons")
@@ -305,6 +331,9 @@ def test_admins(world):
         assert http.post("/admin/v1/certificates", json=body).status_code == 403
         audit = http.get("/admin/v1/audit?order=desc&limit=1").json()["data"][0]
         assert audit["actor"]["id"] == row["id"], audit
+        assert audit["actor"]["type"] == "certificate" and audit["actor"]["subject"] is None, audit
+        used = http.get(f"/admin/v1/certificates/{row['id']}").json()["last_used_at"]
+        assert used >= row["created_at"] and row["last_used_at"] is None
         with server.admin() as admin:
             assert admin.delete(f"/admin/v1/certificates/{row['id']}").status_code == 200
         assert http.get("/admin/v1/tenants").status_code == 401

@@ -3,6 +3,7 @@
 import json
 import re
 import subprocess
+import time
 
 import pytest
 
@@ -17,6 +18,17 @@ OCT = {"kty": "oct", "kid": "o", "alg": "HS256", "k": "c2VjcmV0LXNlY3JldC1zZWNyZ
 
 
 PRICE = {"currency": "eur", "input_nano": 5, "cached_input_nano": 1, "output_nano": 9}
+
+
+CERTIFICATES = [
+    {"dns": "ops.example", "expires_at": None, "label": "unnamed", "scopes": ["admin:read"], "tenant": None},
+    {"expires_at": 4000000000, "fingerprint": "ab" * 32, "label": "unnamed",
+     "scopes": ["usage:read", "inference"], "tenant": "acme"},
+    {"fingerprint": "cd" * 32, "label": "unnamed", "revoked": True,
+     "scopes": ["usage:read", "inference"], "tenant": "acme"},
+    {"expires_at": None, "label": "agent", "scopes": ["inference"], "tenant": "acme",
+     "uri": "spiffe://example.org/agent"},
+]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -77,6 +89,16 @@ def filled(server):
             post("prices", **{"effective_at": 1790000000, **price, **more})
         post("shared-prompts", name="rules", text="Rules: be kind.", tenants=[acme["id"], gone["id"]], groups=["east"])
         post("shared-prompts", name="chat", messages=[{"role": "system", "content": "Be brief."}])
+        own, every = f"tenants/{acme['id']}/certificates", "certificates"
+        post(own, label="agent", uri="spiffe://example.org/agent", scopes=["inference"])
+        post(own, fingerprint=":".join(["AB"] * 32), expires_at=4000000000)
+        post(every, dns="ops.example", scopes=["admin:read"])
+        post(f"tenants/{gone['id']}/certificates", dns="gone.example")
+        for path, body in ((own, {"dns": "left.example"}), (own, {"fingerprint": "cd" * 32, "expires_at": 4000000000})):
+            row = post(path, **body)
+            assert admin.delete(f"/admin/v1/{path}/{row['id']}").status_code == 200
+        soon = post(own, dns="soon.example", expires_at=int(time.time()) + 30)
+        assert soon["expires_at"]
         assert admin.delete(f"/admin/v1/tenants/{gone['id']}").status_code == 200
     return key
 
@@ -87,7 +109,7 @@ def test_the_same_bytes_on_another_server(two, tmp_path):
     first = export(source)
     prices = [(row["plan"], row["model"], row["class"], row["effective_at"]) for row in first.json()["prices"]]
     assert prices == [(None, None, "batch", 4000000000), ("gold", "m", None, 1790000000)]
-    kinds = {k: v for k, v in first.json().items() if isinstance(v, list) and k != "prices"}
+    kinds = {k: v for k, v in first.json().items() if isinstance(v, list) and k not in ("prices", "certificates")}
     names = {k: [row["name"] for row in v] for k, v in kinds.items()}
     assert names == {
         "groups": ["east"], "plans": ["gold"], "tenants": ["acme"], "issuers": ["sso"],
@@ -96,7 +118,8 @@ def test_the_same_bytes_on_another_server(two, tmp_path):
     assert first.json()["tenants"][0]["limits"] == {
         "plan": "gold", "requests_per_minute": {"limit": 60, "mode": "shadow"},
     }  # fmt: skip
-    for secret in (key, source.admin_key, "tnt_", "pln_", "key_", "archived", "gone"):
+    assert first.json()["certificates"] == CERTIFICATES
+    for secret in (key, source.admin_key, "crt_", "left.example", "soon.example", "tnt_", "pln_", "key_", "archived", "gone"):
         assert secret not in first.text, secret
     file = tmp_path / "banyan.json"
     done = command(source, "config", "export", "--out", file)
@@ -112,7 +135,7 @@ def test_the_same_bytes_on_another_server(two, tmp_path):
     with target.admin() as admin:
         rows = admin.get("/admin/v1/audit", params={"type": "config", "order": "desc"}).json()["data"]
         assert [row["type"] for row in rows] == ["config.imported"] * 2
-        assert rows[1]["detail"] == {"created": 8, "updated": 0, "deleted": 0}
+        assert rows[1]["detail"] == {"created": 12, "updated": 0, "deleted": 0}
         made = admin.get("/admin/v1/audit", params={"type": "tenant.created"}).json()["data"]
         assert [row["detail"]["name"] for row in made] == ["acme"]
         acme = admin.get("/admin/v1/tenants").json()["data"][0]
@@ -145,7 +168,7 @@ def test_changes_and_pruning(two):
     assert after["tenants"][0]["limits"] == {"tokens_per_day": 9}
     assert [(p["name"], p["text"]) for p in after["shared_prompts"]] == [("rules", "Other rules.")]
     assert any(p["name"] == "gold" for p in after["plans"])  # a kind that is not named stays
-    load(target, document(prune=True, tenants=[], issuers=[], shared_prompts=[], plans=[], groups=[]))
+    load(target, document(prune=True, tenants=[], issuers=[], certificates=[], shared_prompts=[], plans=[], groups=[]))
     left = {k: v for k, v in export(target).json().items() if isinstance(v, list) and v}
     assert [row["class"] for row in left.pop("prices")] == ["batch"]  # that of a deleted plan is not told
     assert not left
@@ -230,3 +253,55 @@ def test_a_long_document_and_a_long_body(two):
         answer = admin.post("/admin/v1/tenants", json={"name": "x", "metadata": {"a": "y" * 300000}})
     assert answer.status_code == 413, answer.text
     load(target, document(prune=True, tenants=[]))
+
+
+def test_certificates(two):
+    """Changed, revoked and pruned as their own calls would; what cannot be changed is refused."""
+    _, target = two
+    rows = {"tenants": [{"name": "certified"}]}
+    one = {"tenant": "certified", "dns": "one.example", "label": "one"}
+    mark = {"tenant": "certified", "fingerprint": "ef" * 32}
+    load(target, document(**rows, certificates=[one, mark]))
+
+    def there():
+        return {r.get("dns") or r.get("fingerprint") or r["uri"]: r for r in export(target).json()["certificates"]}
+
+    with target.admin() as admin:
+        tenant = next(t for t in admin.get("/admin/v1/tenants?order=desc").json()["data"] if t["name"] == "certified")
+        own = f"/admin/v1/tenants/{tenant['id']}/certificates"
+        made = {row["dns"]: row for row in admin.get(own).json()["data"]}["one.example"]
+        assert made["label"] == "one" and made["revision"] == 1
+        # Another label: the same row. No word about others: they stay.
+        done = load(target, document(certificates=[{**one, "label": "two"}]))
+        assert done["updated"] == 1 and done["changes"][0]["fields"] == ["label"], done
+        assert admin.get(f"{own}/{made['id']}").json()["label"] == "two"
+        for wrong, code, param in (
+            ({"tenant": "nobody", "dns": "x.example"}, 404, "certificates[0].tenant"),
+            ({"tenant": None, "dns": "one.example"}, 409, "certificates[0].tenant"),
+            ({"tenant": None, "dns": "x.example"}, 400, "certificates[0].scopes"),
+            ({"tenant": "certified", "dns": "x.example", "uri": "u:x"}, 400, "certificates[0].fingerprint"),
+            ({"tenant": "certified"}, 400, "certificates[0].fingerprint"),
+            ({"tenant": "certified", "dns": "x.example", "revoked": 1}, 400, "certificates[0].revoked"),
+            ({"tenant": "certified", "dns": "x.example", "scopes": ["admin:read"]}, 400, "certificates[0].scopes"),
+        ):
+            error = load(target, document(certificates=[wrong]), code)["error"]
+            assert error["param"] == param, (wrong, error)
+        limited = admin.post("/admin/v1/admin-keys", json={"scopes": ["admin:read", "admin:write"]}).json()["key"]
+        load(target, document(certificates=[{"tenant": "certified", "dns": "x.example"}]), 403, limited)
+        # A fingerprint is revoked for ever, by a document too.
+        load(target, document(certificates=[{**mark, "revoked": True}]))
+        assert there()["ef" * 32]["revoked"] is True
+        load(target, document(certificates=[{**mark, "revoked": False}]), 409)
+        # What is not named goes, if it is said; what is revoked already is no change.
+        done = load(target, document(certificates=[], prune=True))
+        assert "ef" * 32 in there() and "one.example" not in there(), done
+        assert all(change["action"] == "delete" for change in done["changes"]), done
+        assert admin.get(f"{own}/{made['id']}").json()["revoked_at"] is not None
+
+
+def test_a_document_of_too_many_values(two):
+    _, target = two
+    text = '{"version":1,"tenants":[' + "{}," * (1 << 20) + "{}]}"
+    with target.admin() as admin:
+        answer = admin.post("/admin/v1/config/import", content=text)
+    assert answer.status_code == 400 and "more than 1048576 values" in answer.json()["error"]["message"]

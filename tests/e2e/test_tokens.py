@@ -169,6 +169,30 @@ def test_a_token_generates_and_is_counted(server, issuer):
     assert mine and sum(row["output_tokens"] for row in mine) >= 4, rows
 
 
+def test_limits_of_whoever_it_is(server):
+    """Whoever a token stands for is held to its plan, and to the token's own limits beside it."""
+    issuer = Issuer(server, "limited")
+    tenant_id, key_id = issuer.tenant_id, issuer.id
+
+    def generate():
+        with server.http(issuer.token()) as client:
+            return client.post("/v1/generate", json={"prompt": "Once upon a time", "max_tokens": 1})
+
+    with server.admin() as admin:
+        tenant = f"/admin/v1/tenants/{tenant_id}"
+        own = f"{tenant}/keys/{key_id}/limits"
+        plan = admin.post("/admin/v1/plans", json={"name": "token-plan", "input_tokens_per_minute": 1}).json()
+        for path, limits, code in (
+            (f"{tenant}/limits", {"plan": plan["id"]}, 429),
+            (f"{tenant}/limits", {}, 200),
+            (own, {"input_tokens_per_minute": 1}, 429),
+            (own, {}, 200),
+        ):
+            assert admin.put(path, json=limits).status_code == 200, path
+            answer = generate()
+            assert answer.status_code == code, (path, limits, answer.text)
+
+
 def pem_of(key):
     return key.public_key().public_bytes(
         serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
@@ -299,7 +323,17 @@ def test_admins_by_token(server):
     assert made.status_code == 201, made.text
     with server.admin() as admin:
         row = admin.get("/admin/v1/audit?order=desc&limit=1").json()["data"][0]
-    assert row["type"] == "tenant.created" and issuer.id in json.dumps(row), row
+    assert row["type"] == "tenant.created", row
+    # The person too, whatever the issuer has written there, in bounds.
+    assert row["actor"]["type"] == "token" and row["actor"]["id"] == issuer.id, row
+    assert row["actor"]["subject"] == issuer.claims()["sub"], row
+    for number, (said, kept) in enumerate((("a\u202eb \n\u00e9|c", "a?" + "??b??" + "??|c"),
+                                           ("x" * 63, "x" * 63), ("x" * 64, "x" * 60 + "..."))):
+        token = issuer.token(groups=["ops"], tenant=None, sub=said)
+        assert call(token, "POST", "/admin/v1/tenants", json={"name": f"by-{number}"}).status_code == 201
+        with server.admin() as admin:
+            row = admin.get("/admin/v1/audit?order=desc&limit=1").json()["data"][0]
+        assert row["actor"]["subject"] == kept, row
     # What the rule does not give.
     for token, method, path in ((ops, "POST", "/admin/v1/admin-keys"), (ops, "GET", "/metrics"),
                                 (keys, "POST", "/admin/v1/tenants"), (keys, "GET", "/metrics")):  # fmt: skip
@@ -317,6 +351,10 @@ def test_admins_by_token(server):
     assert first.status_code == 201, first.text
     assert call(both, "POST", "/admin/v1/admin-keys", **kept).json() == first.json()
     answer = call(keys, "POST", "/admin/v1/admin-keys", **kept)
+    assert answer.status_code == 422 and answer.json()["error"]["code"] == "idempotency_key_reused"
+    # Nor one that was kept for another person.
+    other = issuer.token(groups=["ops", "keys"], tenant=None, sub="somebody-else")
+    answer = call(other, "POST", "/admin/v1/admin-keys", **kept)
     assert answer.status_code == 422 and answer.json()["error"]["code"] == "idempotency_key_reused"
     own = f"/admin/v1/admin-keys/{mine.json()['id']}"
     body = {"scopes": ["admin:read", "admin:write"]}

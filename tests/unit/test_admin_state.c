@@ -28,6 +28,8 @@ static void test_audit(void **state)
     json_decref(root);
     edge_text_has(answer, "\"peer\":\"127.0.0.1:");
     edge_text_has(answer, "\"request_id\":\"req_");
+    edge_text_has(answer, "\"actor\":{\"type\":\"api_key\",\"id\":\"key_");
+    edge_text_has(answer, "\"subject\":null,\"peer\":");
     assert_int_equal(edge_kit_admin("GET", "/admin/v1/audit?limit=1&order=desc", ""), 200);
     edge_text_has(answer, "key.created");
     assert_int_equal(edge_kit_admin("GET", "/admin/v1/audit?after=x", ""), 400);

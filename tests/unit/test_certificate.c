@@ -3,6 +3,7 @@
 #include "auth/certificate.h"
 
 #include "auth/certificate_auth.h"
+#include "auth/tenant_directory.h"
 #include "tests/unit/certificate_kit.h"
 
 static void test_fingerprint(void **state)
@@ -309,6 +310,53 @@ static void test_lists(void **state)
                      STATUS_NOT_FOUND);
 }
 
+static void test_last_use(void **state)
+{
+    struct certificate_kit *kit = *state;
+    struct certificate rows[3];
+    struct certificate seen;
+    static const char written[] = "select sum(last_used_at_s) from certificates";
+    for (unsigned i = 0; i < 3; i++)
+        rows[i] = certificate_kit_make(kit, kit->tenant.id, CERTIFICATE_FINGERPRINT,
+                                       certificate_kit_hex(i + 1));
+    assert_int_equal(rows[0].last_used_at_s, 0);
+    assert_int_equal(certificates_used_flush(kit->certificates), STATUS_OK);
+    struct peer_certificate peer = certificate_kit_peer(2);
+    assert_int_equal(certificate_kit_match(kit, &peer), TENANT_MATCH_OPEN);
+    int64_t now_s = tenant_directory_now_s(kit->base->tenants);
+    struct slice owner = slice_of(kit->tenant.id);
+    assert_int_equal(certificate_get(kit->certificates, owner, slice_of(rows[1].id), &seen),
+                     STATUS_OK);
+    assert_int_equal(seen.last_used_at_s, now_s);
+    assert_int_equal(seen.revision, 1);
+    assert_int_equal(tenant_kit_number(kit->base, written), 0);
+    assert_int_equal(certificates_used_flush(kit->certificates), STATUS_OK);
+    assert_int_equal(certificates_used_flush(kit->certificates), STATUS_OK);
+    assert_int_equal(tenant_kit_number(kit->base, written), now_s);
+    certificate_kit_restart(kit);
+    assert_int_equal(certificate_get(kit->certificates, owner, slice_of(rows[1].id), &seen),
+                     STATUS_OK);
+    assert_int_equal(seen.last_used_at_s, now_s);
+    /* What opens nothing was not used. */
+    assert_int_equal(
+        certificate_revoke(kit->certificates, &change, owner, slice_of(rows[0].id), &seen),
+        STATUS_OK);
+    peer = certificate_kit_peer(1);
+    assert_int_equal(certificate_kit_match(kit, &peer), TENANT_MATCH_REVOKED);
+    assert_int_equal(certificate_get(kit->certificates, owner, slice_of(rows[0].id), &seen),
+                     STATUS_OK);
+    assert_int_equal(seen.last_used_at_s, 0);
+    /* A write that fails is tried again. */
+    tenant_kit_execute(kit->base, "create trigger t before update of last_used_at_s on "
+                                  "certificates begin select raise(abort, 'no'); end");
+    peer = certificate_kit_peer(3);
+    assert_int_equal(certificate_kit_match(kit, &peer), TENANT_MATCH_OPEN);
+    assert_int_not_equal(certificates_used_flush(kit->certificates), STATUS_OK);
+    tenant_kit_execute(kit->base, "drop trigger t");
+    assert_int_equal(certificates_used_flush(kit->certificates), STATUS_OK);
+    assert_true(tenant_kit_number(kit->base, written) >= 2 * now_s);
+}
+
 static void test_a_row_out_of_its_bounds(void **state)
 {
     struct certificate_kit *kit = *state;
@@ -341,13 +389,10 @@ static void test_a_row_out_of_its_bounds(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        WITH_KIT(test_fingerprint),
-        WITH_KIT(test_names),
-        WITH_KIT(test_states),
-        WITH_KIT(test_admins),
-        WITH_KIT(test_bad_fields),
-        WITH_KIT(test_lists),
-        WITH_KIT(test_a_row_out_of_its_bounds),
+        WITH_KIT(test_fingerprint), WITH_KIT(test_names),
+        WITH_KIT(test_states),      WITH_KIT(test_admins),
+        WITH_KIT(test_bad_fields),  WITH_KIT(test_lists),
+        WITH_KIT(test_last_use),    WITH_KIT(test_a_row_out_of_its_bounds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

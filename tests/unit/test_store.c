@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-enum { STEPS = 13 }; /* of the schema */
+enum { STEPS = 14 }; /* of the schema */
 
 struct fixture {
     char folder[64];
