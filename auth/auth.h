@@ -39,7 +39,7 @@ struct principal {
     char tenant_id[LIMIT_ID_BYTES];
     char key_id[LIMIT_ID_BYTES]; /* of a token: its issuer's id; of a certificate: its row's */
     uint64_t proof;              /* a token's: its key and its issuer's rules; of others 0 */
-    /* Of an admin's token its "sub", as the audit has it: visible ASCII, with "..." when it was cut;
+    /* Of an admin's token its "sub", as the audit has it: visible ASCII, "..." when it was cut;
      * of others "". */
     char subject[LIMIT_SUBJECT_BYTES];
     uint32_t scopes;

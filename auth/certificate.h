@@ -69,8 +69,8 @@ enum status certificate_update(struct certificates *certificates,
 enum status certificate_revoke(struct certificates *certificates,
                                const struct tenant_change *change, struct slice tenant_id,
                                struct slice id, struct certificate *out);
-/* Writes the last use of all that were used since, in batches. Called about every LIMIT_USED_S; what
- * a failure leaves is written by the next call. */
+/* Writes the last use of all that were used since, in batches. Called about every LIMIT_USED_S;
+ * what a failure leaves is written by the next call. */
 enum status certificates_used_flush(struct certificates *certificates);
 enum status certificate_get(struct certificates *certificates, struct slice tenant_id,
                             struct slice id, struct certificate *out);

@@ -1,4 +1,4 @@
-/* fuzz_client_certificate: any bytes as a client's certificate (DER): read and judged, its names. */
+/* fuzz_client_certificate: any bytes as a client's certificate (DER): judged, its names read. */
 #include <openssl/err.h>
 #include <openssl/x509.h>
 #include <stdlib.h>
