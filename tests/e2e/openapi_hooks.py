@@ -176,8 +176,9 @@ def keep_import(body):
         body[kind] = [{"name": name} for name in dict.fromkeys(within(name, 127) for name in names)]
         if kind in ("issuers", "shared_prompts"):
             del body[kind]
-    if isinstance(body.get("prices"), list) and all(isinstance(row, dict) for row in body["prices"]):
-        del body["prices"]
+    for kind in ("prices", "certificates"):
+        if isinstance(body.get(kind), list) and all(isinstance(row, dict) for row in body[kind]):
+            del body[kind]
     if body.get("prune") is True:
         body["prune"] = False
 

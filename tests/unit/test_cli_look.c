@@ -13,8 +13,9 @@ static void test_audit(void **state)
                         "\"last_id\":\"9\",\"has_more\":false}");
     assert_int_equal(CLI_KIT_RUN("audit", "list"), CLI_DONE);
     cli_kit_has(cli_kit.seen, "GET /admin/v1/audit?limit=50&order=desc HTTP");
-    cli_kit_has(cli_kit.out, "1970-01-01 00:00:00Z  tenant.created  tnt_1    key_1  127.0.0.1:5  "
-                             "{\"name\":\"x\\u001B[2J\"}\n");
+    cli_kit_has(cli_kit.out,
+                "1970-01-01 00:00:00Z  tenant.created  tnt_1    key_1  -       127.0.0.1:5  "
+                "{\"name\":\"x\\u001B[2J\"}\n");
     assert_int_equal(CLI_KIT_RUN("audit", "list", "--limit", "0"), CLI_USAGE);
     assert_int_equal(CLI_KIT_RUN("audit", "list", "--from", "soon"), CLI_USAGE);
     cli_kit_answer(200, "{\"object\":\"list\",\"data\":[],\"first_id\":null,\"last_id\":null,"
