@@ -15,7 +15,7 @@ enum {
     PAGE_RECORDS = 128,
     PAGE_BYTES_MAX = 1024 * 1024, /* a record is about 400 bytes */
     TICK_MS = 250,                /* acknowledgements, gaps, rows that have waited too long */
-    GAP_TICKS = 4,                /* a gap that stands as long is read */
+    GAP_TICKS = 2,                /* a gap that stands as long is read */
     ACK_RECORDS = 64,             /* acknowledged at once, without waiting for the tick */
     ANSWER_MS = 5000,             /* for a page; an acknowledgement has as many ticks */
     AGAIN_MS = 100,               /* until a record that is awaited has been written; doubled */
