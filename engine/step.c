@@ -94,6 +94,7 @@ enum status step_init(struct step *step, const struct step_options *options)
         .options = *options,
         .vocab_count = vocab_size(options->vocab),
         .places = PLACES_PER_SEQUENCE * options->sequences_max + PLACES_MORE,
+        .find_tokens_most = STEP_PREFIX_FIND_TOKENS,
     };
     step->candidates_max = step->places + STEP_VIEW_CANDIDATES;
     pthread_mutex_init(&step->published_lock, NULL);
@@ -175,7 +176,7 @@ void step_deinit(struct step *step)
 static void once_take_inbox(struct step *step)
 {
     uint32_t slot;
-    step->find_tokens_left = STEP_PREFIX_FIND_TOKENS; /* deadlines are judged by what is found */
+    step_prefix_begin_finds(step); /* deadlines are judged by what is found */
     while (inbox_pop(&step->inbox, &slot)) {
         if (step->options.tickets->slots[slot].refusal.status != STATUS_OK) {
             step_tell_request(step, ENGINE_EVENT_ERROR, slot);

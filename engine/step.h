@@ -143,7 +143,9 @@ struct step {
     uint32_t candidate_count;
     uint32_t followers; /* requests that wait for another's prompt */
     uint32_t followers_by_class[SERVICE_CLASS_COUNT];
-    uint32_t find_tokens_left;      /* that this step may look up */
+    uint32_t find_tokens_most;      /* that a step may look up */
+    uint32_t find_tokens_left;      /* … this one still */
+    bool is_find_first;             /* of its class: looked up whatever is left */
     uint64_t turn;                  /* its number, steps without rows counted too */
     struct scheduler_grant *grants; /* [places + candidates_max] */
     struct step_part *parts;        /* [places] who is in the batch */

@@ -39,9 +39,15 @@ static bool follow_is_fill(const struct sequence *sequence)
 
 /* --- finding --- */
 
+void step_prefix_begin_finds(struct step *step)
+{
+    step->find_tokens_left = step->find_tokens_most;
+    step->is_find_first = true;
+}
+
 void step_prefix_begin(struct step *step)
 {
-    step->find_tokens_left = STEP_PREFIX_FIND_TOKENS;
+    step_prefix_begin_finds(step);
     step->followers = 0;
     memset(step->followers_by_class, 0, sizeof step->followers_by_class);
     step->fill_count = 0;
@@ -68,9 +74,9 @@ static bool find(struct step *step, const struct ticket *ticket, const uint32_t 
     if (found->is_known &&
         (found->version == version || step->turn - found->turn < STEP_PREFIX_FIND_STEPS))
         return true;
-    bool is_first = step->find_tokens_left == STEP_PREFIX_FIND_TOKENS;
-    if (!is_first && logits_from > step->find_tokens_left)
+    if (!step->is_find_first && logits_from > step->find_tokens_left)
         return false;
+    step->is_find_first = false;
     step->find_tokens_left -=
         logits_from < step->find_tokens_left ? logits_from : step->find_tokens_left;
     const struct prefix_view view = view_of_ticket(ticket);

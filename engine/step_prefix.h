@@ -15,9 +15,10 @@
 
 #include "engine/step.h"
 
-/* Tokens of prompts that one step looks up: 4,096 pages, under half a millisecond. What was found
- * is good for some steps even though the cache changes with each: it is for the plan, and whoever
- * comes in takes what is there then. */
+/* Tokens of prompts that one step looks up: 4,096 pages, under half a millisecond; and the first of
+ * each class, or those of one would keep another's out. What was found is good for some steps even
+ * though the cache changes with each: it is for the plan, and whoever comes in takes what is there
+ * then. */
 enum { STEP_PREFIX_FIND_TOKENS = 65536, STEP_PREFIX_FIND_STEPS = 8 };
 
 enum step_prefix_wait {
@@ -28,6 +29,8 @@ enum step_prefix_wait {
 
 /* Before the first look of a step. */
 void step_prefix_begin(struct step *step);
+/* What a step may look up is all left. */
+void step_prefix_begin_finds(struct step *step);
 /* Whether a waiting request is a candidate, after those already in step->candidates. */
 enum step_prefix_wait step_prefix_look(struct step *step, uint32_t slot);
 /* Whether the other choices of a candidate do better to wait until the first has its prompt. */

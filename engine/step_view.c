@@ -36,8 +36,8 @@ static void waiting_add(struct step *step, uint32_t slot)
     };
 }
 
-/* Whether the look at a request, which becomes a head if it does not follow another, was the last
- * that this step may do. */
+/* Looks at a request, which becomes a head if it does not follow another; false when nobody knows
+ * what it would find and this step may not look it up. */
 static bool waiting_look(struct step *step, uint32_t slot)
 {
     const struct ticket *ticket = &step->options.tickets->slots[slot];
@@ -77,7 +77,7 @@ static void clients_sift(const struct step *step, uint32_t *clients, uint32_t co
     clients[i] = client;
 }
 
-/* The clients of a class that have had least; how many. */
+/* The clients of a class that have had least, the poorest first; how many. */
 static uint32_t clients_choose(const struct step *step, uint32_t class,
                                uint32_t clients[STEP_VIEW_CLIENTS])
 {
@@ -87,8 +87,6 @@ static uint32_t clients_choose(const struct step *step, uint32_t class,
     uint32_t count = all < STEP_VIEW_CLIENTS ? all : STEP_VIEW_CLIENTS;
     for (uint32_t i = 0; i < count; i++)
         clients[i] = active[i];
-    if (all == count)
-        return count;
     for (uint32_t i = count / 2; i-- > 0;)
         clients_sift(step, clients, count, i);
     for (uint32_t i = count; i < all; i++) {
@@ -97,11 +95,18 @@ static uint32_t clients_choose(const struct step *step, uint32_t class,
         clients[0] = active[i];
         clients_sift(step, clients, count, 0);
     }
+    for (uint32_t left = count; left-- > 1;) { /* the richest to the end */
+        uint32_t richest = clients[0];
+        clients[0] = clients[left];
+        clients[left] = richest;
+        clients_sift(step, clients, left, 0);
+    }
     return count;
 }
 
-/* The first `most` requests of a client that do not follow another. */
-static bool clients_heads(struct step *step, uint32_t client, uint32_t most)
+/* The first `most` requests of a client that do not follow another, up to one that this step may
+ * not look up. */
+static void clients_heads(struct step *step, uint32_t client, uint32_t most)
 {
     const struct ticket *tickets = step->options.tickets->slots;
     uint32_t slot = step->queue.clients[client].first;
@@ -110,10 +115,9 @@ static bool clients_heads(struct step *step, uint32_t client, uint32_t most)
         if (step->head_count - before == most)
             break;
         if (!waiting_look(step, slot))
-            return false;
+            return;
         slot = tickets[slot].in_client.after;
     }
-    return true;
 }
 
 static void waiting_by_class(struct step *step)
@@ -121,9 +125,9 @@ static void waiting_by_class(struct step *step)
     for (uint32_t class = 0; class < SERVICE_CLASS_COUNT; class ++) {
         uint32_t clients[STEP_VIEW_CLIENTS];
         uint32_t count = clients_choose(step, class, clients);
+        step->is_find_first = true;
         for (uint32_t i = 0; i < count; i++)
-            if (!clients_heads(step, clients[i], STEP_VIEW_CLIENTS / count))
-                return;
+            clients_heads(step, clients[i], STEP_VIEW_CLIENTS / count);
     }
 }
 

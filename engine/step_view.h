@@ -7,7 +7,8 @@
  * Not here: who goes first (scheduler), its execution (step_plan), who follows whom (step_prefix).
  *
  * Of each class, the clients that have had least are shown, with the heads of their queues: no more
- * can come in at one step, and who is left out has had more than all who are shown.
+ * can come in at one step, and who is left out has had more than all who are shown. Prompts too
+ * long to be looked up all in one step are shown as they are looked up, the poorest's first.
  */
 #pragma once
 
