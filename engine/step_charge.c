@@ -13,6 +13,7 @@ void step_charge_leave(struct step *step, uint32_t slot)
     scheduler_fair_leave(&step->fair, step->options.tickets->slots[slot].client);
 }
 
+/* It is the operator's, on nobody's account. */
 static bool charge_is_operators(const struct step *step, const struct sequence *sequence)
 {
     return step->options.tickets->slots[sequence->slot].asked.is_published;
@@ -20,9 +21,7 @@ static bool charge_is_operators(const struct step *step, const struct sequence *
 
 static void charge(struct step *step, const struct sequence *sequence, double tokens)
 {
-    if (charge_is_operators(step, sequence))
-        step->fair.operator_charged += tokens;
-    else
+    if (!charge_is_operators(step, sequence))
         scheduler_fair_charge(&step->fair, sequence->client, tokens);
 }
 
