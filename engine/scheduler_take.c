@@ -49,13 +49,20 @@ bool scheduler_take_is_spent(const struct scheduler_state *state, uint32_t index
 /* --- victims --- */
 
 /* Its class's floor: nobody more urgent takes it. A sequence that is longer than the floor's part
- * has more, or it would begin again and again and never end. */
-static bool take_is_exempt(const struct scheduler_state *state, uint32_t index)
+ * has more, or it would begin again and again and never end. When sequence `index` has no room
+ * beside as much of each lower class, it is so for a quantum: one after the other would keep it out
+ * for ever. */
+static bool take_is_exempt(const struct scheduler_state *state, uint32_t index, uint32_t victim)
 {
+    const struct scheduler_sequence *other = &state->input->running[victim];
     uint32_t one = state->input->pages_total / SCHEDULER_FLOOR_ONE;
-    return state->first_holder[scheduler_class(state, index)] == index &&
-           state->input->running[index].pages <=
-               (one > state->floor_pages ? one : state->floor_pages);
+    uint32_t most = one > state->floor_pages ? one : state->floor_pages;
+    if (state->first_holder[scheduler_class(state, victim)] != victim || other->pages > most)
+        return false;
+    uint64_t kept = (uint64_t)(SERVICE_CLASS_COUNT - 1) * most;
+    uint64_t whole =
+        (uint64_t)scheduler_at(state, index)->pages + scheduler_take_missing_whole(state, index);
+    return other->is_resumed_lately || whole + kept <= state->input->pages_total;
 }
 
 /* Whether running sequence `victim` has pages that sequence `index` may take. */
@@ -70,7 +77,7 @@ static bool take_may(const struct scheduler_state *state, uint32_t index, uint32
         return true;
     if (theirs != mine) {
         bool may = state->is_relaxed ||
-                   (!state->input->is_preemption_off && !take_is_exempt(state, victim));
+                   (!state->input->is_preemption_off && !take_is_exempt(state, index, victim));
         return theirs > mine && may;
     }
     bool is_first = state->first[mine] == index || state->is_relaxed;

@@ -10,7 +10,8 @@
  * the client that has had most, least computed; it has no rows in this step. From an equal class
  * only the throttled, the younger, and those over when the taker is not; none that came (back)
  * lately, unless its client has had all that it may. Each lower class keeps its oldest sequence as
- * long as that has no more than the floor's part of the pages, or an eighth of them.
+ * long as that has no more than the floor's part of the pages, or an eighth of them; for a quantum
+ * when the taker has no room beside so much.
  */
 #pragma once
 

@@ -681,6 +681,31 @@ static void test_floor_of_one(void **state)
     }
 }
 
+/* Who has no room beside what lower classes' oldest keep has it when their quantum is over: there
+ * would always be a next oldest. */
+static void test_floor_of_one_for_a_quantum(void **state)
+{
+    (void)state;
+    struct table table;
+    table_make(&table);
+    table_run(&table, CLIENT_RED, 5 * PAGE_TOKENS);
+    table.running[0].is_resumed_lately = true;
+    table_wait(&table, CLIENT_URGENT, 36 * PAGE_TOKENS - 1); /* 5 of 40 pages are RED's */
+    table_plan(&table);
+    assert_int_equal(table.grants[0].act, SCHEDULER_STAY);
+    assert_int_equal(table.plan.admitted, 0);
+    table.running[0].is_resumed_lately = false;
+    table_plan(&table);
+    assert_int_equal(table.grants[1].act, SCHEDULER_ADMIT);
+    assert_int_equal(table.plan.paused, 0); /* its first rows have room */
+    table.input.rows_max = table.input.logit_rows_max = 144;
+    table_plan(&table);
+    assert_int_equal(table.grants[0].act, SCHEDULER_PAUSE);
+    assert_int_equal(table.grants[1].act, SCHEDULER_ADMIT);
+    assert_int_equal(table.grants[1].rows, 143);
+    scheduler_fair_deinit(&table.fair);
+}
+
 /* Floors keep nobody out for ever who needs nearly all pages. */
 static void test_whole_pool(void **state)
 {
@@ -793,6 +818,7 @@ int main(void)
         cmocka_unit_test(test_over_until_within_a_quantum),
         cmocka_unit_test(test_paused_before_first_prompt),
         cmocka_unit_test(test_floor_of_one),
+        cmocka_unit_test(test_floor_of_one_for_a_quantum),
         cmocka_unit_test(test_whole_pool),
         cmocka_unit_test(test_owed_at_most),
         cmocka_unit_test(test_spent_goes_last),
