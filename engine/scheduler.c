@@ -22,12 +22,17 @@ static double rows_us(const struct scheduler_state *state,
     return rows * cost->row_us + keys * cost->key_us;
 }
 
+/* The first position not computed whose row wants logits. */
+static uint32_t rows_logits_from(const struct scheduler_sequence *sequence)
+{
+    return sequence->logits_from > sequence->computed ? sequence->logits_from : sequence->computed;
+}
+
 /* Rows that want logits among the next `rows` of a sequence. */
 static uint32_t rows_of_logits(const struct scheduler_sequence *sequence, uint32_t rows)
 {
     uint32_t end = sequence->computed + rows;
-    uint32_t from =
-        sequence->logits_from > sequence->computed ? sequence->logits_from : sequence->computed;
+    uint32_t from = rows_logits_from(sequence);
     return end > from ? end - from : 0;
 }
 
@@ -79,7 +84,7 @@ static uint32_t rows_reserved(const struct scheduler_state *state, enum service_
 static bool rows_is_first(const struct scheduler_state *state, uint32_t index)
 {
     const struct scheduler_sequence *sequence = scheduler_at(state, index);
-    uint32_t holding = state->fair->clients[sequence->client].holding;
+    uint32_t holding = scheduler_client_of(state, index)->holding;
     return !rows_is_decode(sequence) && holding == (sequence->pages > 0);
 }
 
@@ -95,9 +100,8 @@ static uint32_t rows_wanted(const struct scheduler_state *state, uint32_t index)
                                             : 0;
     uint32_t rows = sequence->tokens - sequence->computed;
     rows = rows < left ? rows : left;
-    uint32_t logits_from =
-        sequence->logits_from > sequence->computed ? sequence->logits_from : sequence->computed;
-    uint64_t rows_allowed = (uint64_t)logits_from - sequence->computed + state->logit_rows_left;
+    uint64_t rows_allowed =
+        (uint64_t)rows_logits_from(sequence) - sequence->computed + state->logit_rows_left;
     if (rows_allowed < rows)
         rows = (uint32_t)rows_allowed;
     us = state->us_left - us;
@@ -110,7 +114,7 @@ static uint32_t rows_wanted(const struct scheduler_state *state, uint32_t index)
 static enum service_class rows_class(const struct scheduler_state *state, uint32_t index)
 {
     return state->is_plain ? SERVICE_CLASS_REALTIME
-                           : state->fair->clients[scheduler_at(state, index)->client].service_class;
+                           : scheduler_client_of(state, index)->service_class;
 }
 
 /* Counts `rows` rows for a sequence, or with a negative sign takes them back. */
@@ -137,7 +141,7 @@ static void rows_count(struct scheduler_state *state, uint32_t index, uint32_t r
     if (state->is_plain)
         return;
     state->has_first_chunk = state->has_first_chunk || rows_is_first(state, index);
-    struct scheduler_client *client = &state->fair->clients[sequence->client];
+    struct scheduler_client *client = scheduler_client_of(state, index);
     client->computing += sign;
     client->planned += (is_back ? -1 : 1) * scheduler_take_charge(state, index, rows);
 }
@@ -148,8 +152,7 @@ static bool rows_may_pay(const struct scheduler_state *state, uint32_t index, ui
     if (state->is_plain || state->is_relaxed || !scheduler_over(state, index) ||
         state->plan->done.rows[rows_class(state, index)] == 0)
         return true;
-    const struct scheduler_client *client =
-        &state->fair->clients[scheduler_at(state, index)->client];
+    const struct scheduler_client *client = scheduler_client_of(state, index);
     return client->served + client->planned + scheduler_take_charge(state, index, rows) <=
            client->limit;
 }
@@ -190,11 +193,10 @@ static bool rows_grant(struct scheduler_state *state, uint32_t index, uint32_t m
     if (scheduler_take_missing(state, index, rows) > state->pages_available &&
         !rows_is_unsure(state, index)) {
         uint64_t reachable = scheduler_take_reachable(state, index);
-        uint32_t held = sequence->pages > 0 ? sequence->pages : sequence->found_pages;
-        uint32_t cost = sequence->pages > 0 ? 0 : sequence->found_cost;
+        uint32_t cost = scheduler_pages_cost(sequence);
         if (cost > reachable)
             return false;
-        uint64_t room = (held + reachable - cost) * state->input->page_tokens;
+        uint64_t room = (scheduler_pages(sequence) + reachable - cost) * state->input->page_tokens;
         if (room <= sequence->computed)
             return false;
         rows = room - sequence->computed < rows ? (uint32_t)(room - sequence->computed) : rows;
@@ -280,9 +282,8 @@ static void enter_resume(struct scheduler_state *state, uint32_t index)
 
 static void enter_admit(struct scheduler_state *state, uint32_t index)
 {
-    const struct scheduler_sequence *sequence = scheduler_at(state, index);
     state->grants[index].act = SCHEDULER_ADMIT;
-    state->held[state->fair->clients[sequence->client].service_class]++;
+    state->held[scheduler_client_of(state, index)->service_class]++;
     state->plan->admitted++;
 }
 
@@ -313,7 +314,7 @@ static void enter_admissions(struct scheduler_state *state, enum service_class c
             scheduler_turn_candidate(state, class, is_over, enter_key(state, class), false);
         if (index == SCHEDULER_NONE)
             return;
-        struct scheduler_client *client = &state->fair->clients[scheduler_at(state, index)->client];
+        struct scheduler_client *client = scheduler_client_of(state, index);
         if (!scheduler_turn_has_place(state, index) || client->computing < client->holding) {
             client->is_done = true;
             continue;
@@ -330,8 +331,7 @@ static double band_had(const struct scheduler_state *state, uint32_t index)
 {
     if (state->is_plain)
         return 0;
-    const struct scheduler_client *client =
-        &state->fair->clients[scheduler_at(state, index)->client];
+    const struct scheduler_client *client = scheduler_client_of(state, index);
     return client->served + client->planned -
            (rows_is_first(state, index) ? state->fair->options.quantum : 0);
 }
@@ -665,7 +665,7 @@ static void plan_note_put_off(const struct scheduler_state *state)
     for (uint32_t i = 0; i < state->input->running_count; i++) {
         const struct scheduler_sequence *sequence = &state->input->running[i];
         if (!sequence->is_throttled && state->grants[i].rows == 0)
-            state->fair->clients[sequence->client].backlogged_at = state->fair->plans;
+            scheduler_client_of(state, i)->backlogged_at = state->fair->plans;
     }
 }
 

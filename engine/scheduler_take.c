@@ -8,9 +8,8 @@ uint32_t scheduler_take_missing(const struct scheduler_state *state, uint32_t in
     uint32_t page_tokens = state->input->page_tokens;
     uint64_t tokens = (uint64_t)sequence->computed + rows;
     uint32_t wanted = (uint32_t)((tokens + page_tokens - 1) / page_tokens);
-    uint32_t held = sequence->pages > 0 ? sequence->pages : sequence->found_pages;
-    uint32_t cost = sequence->pages > 0 ? 0 : sequence->found_cost;
-    return cost + (wanted > held ? wanted - held : 0);
+    uint32_t held = scheduler_pages(sequence);
+    return scheduler_pages_cost(sequence) + (wanted > held ? wanted - held : 0);
 }
 
 uint32_t scheduler_take_missing_whole(const struct scheduler_state *state, uint32_t index)
@@ -32,7 +31,7 @@ double scheduler_take_charge(const struct scheduler_state *state, uint32_t index
         tokens += SCHEDULER_PRICE_GENERATED;
     if (index >= state->input->running_count)
         tokens += sequence->computed * SCHEDULER_PRICE_CACHED;
-    return tokens * 100 / state->fair->clients[sequence->client].weight;
+    return tokens * 100 / scheduler_client_of(state, index)->weight;
 }
 
 bool scheduler_take_is_spent(const struct scheduler_state *state, uint32_t index)
@@ -40,7 +39,7 @@ bool scheduler_take_is_spent(const struct scheduler_state *state, uint32_t index
     if (!scheduler_over(state, index))
         return false;
     const struct scheduler_sequence *sequence = scheduler_at(state, index);
-    const struct scheduler_client *client = &state->fair->clients[sequence->client];
+    const struct scheduler_client *client = scheduler_client_of(state, index);
     uint32_t rows = sequence->tokens - sequence->computed;
     rows = rows < state->input->rows_max ? rows : state->input->rows_max;
     return client->served + scheduler_take_charge(state, index, rows) > client->limit;
@@ -95,8 +94,7 @@ static double take_had(const struct scheduler_state *state, uint32_t index)
 {
     if (state->is_plain)
         return 0;
-    const struct scheduler_client *client =
-        &state->fair->clients[state->input->running[index].client];
+    const struct scheduler_client *client = scheduler_client_of(state, index);
     return client->served + client->planned;
 }
 

@@ -58,6 +58,25 @@ static inline const struct scheduler_sequence *scheduler_at(const struct schedul
                                         : &input->waiting[index - input->running_count];
 }
 
+/* Its account; not in plain modes. */
+static inline struct scheduler_client *scheduler_client_of(const struct scheduler_state *state,
+                                                           uint32_t index)
+{
+    return &state->fair->clients[scheduler_at(state, index)->client];
+}
+
+/* Pages that it has, or would have once it takes what the cache or the host pool has for it. */
+static inline uint32_t scheduler_pages(const struct scheduler_sequence *sequence)
+{
+    return sequence->pages > 0 ? sequence->pages : sequence->found_pages;
+}
+
+/* Available pages that it takes for those. */
+static inline uint32_t scheduler_pages_cost(const struct scheduler_sequence *sequence)
+{
+    return sequence->pages > 0 ? 0 : sequence->found_cost;
+}
+
 static inline enum service_class scheduler_class(const struct scheduler_state *state,
                                                  uint32_t index)
 {
@@ -69,9 +88,8 @@ static inline bool scheduler_over(const struct scheduler_state *state, uint32_t 
 {
     if (state->is_plain)
         return false;
-    const struct scheduler_sequence *sequence = scheduler_at(state, index);
-    const struct scheduler_client *client = &state->fair->clients[sequence->client];
-    return client->is_over && client->service_class == sequence->service_class;
+    const struct scheduler_client *client = scheduler_client_of(state, index);
+    return client->is_over && client->service_class == scheduler_at(state, index)->service_class;
 }
 
 static inline bool scheduler_holds(const struct scheduler_state *state, uint32_t index)

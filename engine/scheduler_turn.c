@@ -4,11 +4,6 @@
 
 #include "config/base/status.h"
 
-static struct scheduler_client *turn_client(const struct scheduler_state *state, uint32_t index)
-{
-    return &state->fair->clients[scheduler_at(state, index)->client];
-}
-
 /* --- who is there --- */
 
 /* Half of the places at most are one class's, and some stay for each other class that has fewer.
@@ -16,7 +11,7 @@ static struct scheduler_client *turn_client(const struct scheduler_state *state,
 bool scheduler_turn_has_place(const struct scheduler_state *state, uint32_t index)
 {
     uint32_t places = state->input->places;
-    const struct scheduler_client *client = turn_client(state, index);
+    const struct scheduler_client *client = scheduler_client_of(state, index);
     enum service_class class = client->service_class;
     uint32_t kept = places / 8 > 0 || places < 4 ? places / 8 : 1;
     uint32_t most = (places + 1) / 2;
@@ -52,7 +47,7 @@ static void begin_running(struct scheduler_state *state)
         const struct scheduler_sequence *sequence = &input->running[i];
         enum service_class class = sequence->service_class;
         shown_add(state->fair, sequence->client);
-        struct scheduler_client *client = turn_client(state, i);
+        struct scheduler_client *client = scheduler_client_of(state, i);
         state->held[client->service_class]++;
         done->pages[class] += sequence->pages;
         client->throttled += sequence->is_throttled;
@@ -74,7 +69,7 @@ static void begin_waiting(struct scheduler_state *state)
     for (uint32_t i = 0; i < input->waiting_count; i++) {
         const struct scheduler_sequence *sequence = &input->waiting[i];
         shown_add(state->fair, sequence->client);
-        struct scheduler_client *client = turn_client(state, input->running_count + i);
+        struct scheduler_client *client = scheduler_client_of(state, input->running_count + i);
         if (!scheduler_turn_has_place(state, i + input->running_count))
             client->is_done = true;
         client->wants = client->wants || !client->is_done;
@@ -88,7 +83,7 @@ static void begin_waiting(struct scheduler_state *state)
 static double order_key(const struct scheduler_state *state, uint32_t index)
 {
     bool is_holder = state->is_plain || scheduler_at(state, index)->pages > 0;
-    return is_holder ? state->grants[index].key : turn_client(state, index)->served;
+    return is_holder ? state->grants[index].key : scheduler_client_of(state, index)->served;
 }
 
 /* a before b. */
@@ -142,7 +137,7 @@ static void order_make(struct scheduler_state *state)
         if (state->is_plain)
             continue;
         state->grants[i].key = scheduler_turn_key(state, i);
-        turn_client(state, i)->computing += sequence->pages > 0;
+        scheduler_client_of(state, i)->computing += sequence->pages > 0;
     }
     for (uint32_t n = 0; !state->is_plain && n < state->fair->shown_count; n++)
         state->fair->clients[state->fair->shown[n]].computing = 0;
@@ -150,7 +145,7 @@ static void order_make(struct scheduler_state *state)
 
 double scheduler_turn_key(const struct scheduler_state *state, uint32_t index)
 {
-    const struct scheduler_client *client = turn_client(state, index);
+    const struct scheduler_client *client = scheduler_client_of(state, index);
     return (double)client->computing / client->weight;
 }
 
@@ -168,7 +163,7 @@ static void order_find_put_off(struct scheduler_state *state)
         if (scheduler_at(state, state->grants[n].turn)->pages == 0)
             continue;
         if (places == 0)
-            turn_client(state, state->grants[n].turn)->wants = true;
+            scheduler_client_of(state, state->grants[n].turn)->wants = true;
         else
             places--;
     }
