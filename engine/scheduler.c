@@ -326,6 +326,14 @@ static void enter_admissions(struct scheduler_state *state, enum service_class c
 
 /* --- a class --- */
 
+/* All of a class that are over, or all that are not. */
+struct band {
+    enum service_class class;
+    bool is_over;
+    uint32_t from; /* turns from … to-1 */
+    uint32_t to;
+};
+
 /* What its client has had, with what this step gives it; of a first prompt less by a quantum. */
 static double band_had(const struct scheduler_state *state, uint32_t index)
 {
@@ -337,13 +345,13 @@ static double band_had(const struct scheduler_state *state, uint32_t index)
 }
 
 /* Those beyond the places of the step are put off. */
-static void band_put_off(struct scheduler_state *state, uint32_t from, uint32_t to)
+static void band_put_off(struct scheduler_state *state, const struct band *band)
 {
     const struct scheduler_input *input = state->input;
     if (state->is_plain || input->is_preemption_off)
         return;
     uint32_t places = input->sequences_max - state->computing;
-    for (uint32_t n = from; n < to; n++) {
+    for (uint32_t n = band->from; n < band->to; n++) {
         uint32_t index = state->grants[n].turn;
         if (state->grants[index].rows > 0 || !scheduler_holds(state, index))
             continue;
@@ -353,10 +361,9 @@ static void band_put_off(struct scheduler_state *state, uint32_t from, uint32_t 
 }
 
 /* A first prompt that can come in; SCHEDULER_NONE. */
-static uint32_t band_newcomer(const struct scheduler_state *state, enum service_class class,
-                              bool is_over)
+static uint32_t band_newcomer(const struct scheduler_state *state, const struct band *band)
 {
-    uint32_t next = scheduler_turn_candidate(state, class, is_over, INFINITY, true);
+    uint32_t next = scheduler_turn_candidate(state, band->class, band->is_over, INFINITY, true);
     bool comes_in = next != SCHEDULER_NONE && scheduler_turn_has_place(state, next) &&
                     scheduler_take_room(state, next) >= scheduler_take_missing_whole(state, next);
     return comes_in ? next : SCHEDULER_NONE;
@@ -369,12 +376,11 @@ static uint32_t band_left(const struct scheduler_state *state, uint32_t index)
 
 /* The first prompt that is to be computed next: one under way; but when nobody of the band is
  * paused one that can come in, if it is shorter and its client has had no more. SCHEDULER_NONE. */
-static uint32_t band_first(const struct scheduler_state *state, enum service_class class,
-                           bool is_over, uint32_t from, uint32_t to)
+static uint32_t band_first(const struct scheduler_state *state, const struct band *band)
 {
     uint32_t best = SCHEDULER_NONE;
     bool is_closed = state->is_blocked;
-    for (uint32_t n = from; n < to; n++) {
+    for (uint32_t n = band->from; n < band->to; n++) {
         uint32_t index = state->grants[n].turn;
         is_closed = is_closed || scheduler_at(state, index)->pages == 0;
         if (state->grants[index].rows == 0 && !state->grants[index].is_tried &&
@@ -382,7 +388,7 @@ static uint32_t band_first(const struct scheduler_state *state, enum service_cla
             (best == SCHEDULER_NONE || band_had(state, index) < band_had(state, best)))
             best = index;
     }
-    uint32_t next = is_closed ? SCHEDULER_NONE : band_newcomer(state, class, is_over);
+    uint32_t next = is_closed ? SCHEDULER_NONE : band_newcomer(state, band);
     bool is_before = best == SCHEDULER_NONE ||
                      (next != SCHEDULER_NONE && band_left(state, next) < band_left(state, best) &&
                       band_had(state, next) <= band_had(state, best));
@@ -391,10 +397,10 @@ static uint32_t band_first(const struct scheduler_state *state, enum service_cla
 
 /* A step's time is shared as its places are: beside a client's first prompt nobody who has had as
  * much, but for a quantum, has more decodes than an eighth of the places, by weight. */
-static void band_yield(struct scheduler_state *state, uint32_t first, uint32_t from, uint32_t to)
+static void band_yield(struct scheduler_state *state, const struct band *band, uint32_t first)
 {
     double key_most = state->input->sequences_max / 8.0 / 100;
-    for (uint32_t n = from; n < to; n++) {
+    for (uint32_t n = band->from; n < band->to; n++) {
         uint32_t index = state->grants[n].turn;
         struct scheduler_grant *grant = &state->grants[index];
         grant->is_yielding = first != SCHEDULER_NONE &&
@@ -405,9 +411,9 @@ static void band_yield(struct scheduler_state *state, uint32_t first, uint32_t f
 }
 
 /* They go on when no first prompt could use what they left. */
-static void band_go_on(struct scheduler_state *state, uint32_t from, uint32_t to)
+static void band_go_on(struct scheduler_state *state, const struct band *band)
 {
-    for (uint32_t n = from; n < to && !state->has_first_chunk; n++) {
+    for (uint32_t n = band->from; n < band->to && !state->has_first_chunk; n++) {
         uint32_t index = state->grants[n].turn;
         if (state->grants[index].is_yielding && state->grants[index].rows == 0 &&
             scheduler_holds(state, index))
@@ -415,12 +421,11 @@ static void band_go_on(struct scheduler_state *state, uint32_t from, uint32_t to
     }
 }
 
-/* Decodes of the turns from `from` to `to`. While the first of its class is paused, those that need
- * a page wait until it has its own: those available may be what the cache has for it, and would go
- * one by one. */
-static void band_decodes(struct scheduler_state *state, uint32_t from, uint32_t to)
+/* Decodes. While the first of its class is paused, those that need a page wait until it has its
+ * own: those available may be what the cache has for it, and would go one by one. */
+static void band_decodes(struct scheduler_state *state, const struct band *band)
 {
-    for (uint32_t n = from; n < to; n++) {
+    for (uint32_t n = band->from; n < band->to; n++) {
         uint32_t index = state->grants[n].turn;
         const struct scheduler_sequence *sequence = scheduler_at(state, index);
         uint32_t first = state->first[scheduler_class(state, index)];
@@ -434,12 +439,12 @@ static void band_decodes(struct scheduler_state *state, uint32_t from, uint32_t 
 }
 
 /* Prompts, and decodes that were held up, those first whose client has had least. */
-static void band_chunks(struct scheduler_state *state, uint32_t from, uint32_t to)
+static void band_chunks(struct scheduler_state *state, const struct band *band)
 {
-    for (uint32_t tried = from; tried < to; tried++) {
+    for (uint32_t tried = band->from; tried < band->to; tried++) {
         uint32_t best = SCHEDULER_NONE;
         double best_had = 0;
-        for (uint32_t n = from; n < to; n++) {
+        for (uint32_t n = band->from; n < band->to; n++) {
             uint32_t index = state->grants[n].turn;
             struct scheduler_grant *grant = &state->grants[index];
             if (grant->rows > 0 || grant->is_tried || grant->is_yielding ||
@@ -458,37 +463,35 @@ static void band_chunks(struct scheduler_state *state, uint32_t from, uint32_t t
     }
 }
 
-/* All of a class that are over, or all that are not: turns from `from` to `to`. */
-static void band_plan(struct scheduler_state *state, enum service_class class, bool is_over,
-                      uint32_t from, uint32_t to)
+static void band_plan(struct scheduler_state *state, const struct band *band)
 {
-    uint32_t first = state->first[class];
-    bool has_first = first != SCHEDULER_NONE && scheduler_over(state, first) == is_over;
-    band_put_off(state, from, to);
+    uint32_t first = state->first[band->class];
+    bool has_first = first != SCHEDULER_NONE && scheduler_over(state, first) == band->is_over;
+    band_put_off(state, band);
     uint32_t prompt = SCHEDULER_NONE;
     if (!state->is_plain && !state->input->is_preemption_off)
-        prompt = band_first(state, class, is_over, from, to);
+        prompt = band_first(state, band);
     state->has_first_chunk = false;
-    band_yield(state, prompt, from, to);
-    band_decodes(state, from, to);
+    band_yield(state, band, prompt);
+    band_decodes(state, band);
     if (prompt != SCHEDULER_NONE && prompt >= state->input->running_count &&
-        scheduler_turn_key(state, prompt) < enter_key(state, class))
-        enter_new(state, prompt, is_over);
+        scheduler_turn_key(state, prompt) < enter_key(state, band->class))
+        enter_new(state, prompt, band->is_over);
     if (has_first && scheduler_at(state, first)->pages == 0)
         enter_resume(state, first);
-    band_chunks(state, from, to);
-    for (uint32_t n = from; n < to; n++) /* places that somebody could not use */
+    band_chunks(state, band);
+    for (uint32_t n = band->from; n < band->to; n++) /* places that somebody could not use */
         if (state->grants[state->grants[n].turn].rows == 0 &&
             !state->grants[state->grants[n].turn].is_yielding &&
             scheduler_holds(state, state->grants[n].turn))
             rows_grant(state, state->grants[n].turn, UINT32_MAX);
-    for (uint32_t n = from; n < to; n++)
+    for (uint32_t n = band->from; n < band->to; n++)
         if (scheduler_at(state, state->grants[n].turn)->pages == 0)
             enter_resume(state, state->grants[n].turn);
     if (state->is_plain)
         return;
-    enter_admissions(state, class, is_over);
-    band_go_on(state, from, to);
+    enter_admissions(state, band->class, band->is_over);
+    band_go_on(state, band);
 }
 
 static void class_plan(struct scheduler_state *state, enum service_class class)
@@ -497,11 +500,12 @@ static void class_plan(struct scheduler_state *state, enum service_class class)
     while (n < state->turns && scheduler_class(state, state->grants[n].turn) < class)
         n++;
     for (uint32_t over = 0; over < 2; over++) {
-        uint32_t from = n;
+        struct band band = {.class = class, .is_over = over == 1, .from = n};
         while (n < state->turns && scheduler_class(state, state->grants[n].turn) == class &&
-               scheduler_over(state, state->grants[n].turn) == (over == 1))
+               scheduler_over(state, state->grants[n].turn) == band.is_over)
             n++;
-        band_plan(state, class, over == 1, from, n);
+        band.to = n;
+        band_plan(state, &band);
     }
 }
 
@@ -693,7 +697,7 @@ void scheduler_plan(const struct scheduler_input *input, struct scheduler_plan *
     }
     scheduler_turn_begin(&state);
     if (state.is_plain) {
-        band_plan(&state, SERVICE_CLASS_REALTIME, false, 0, state.turns);
+        band_plan(&state, &(struct band){.class = SERVICE_CLASS_REALTIME, .to = state.turns});
         if (!state.is_blocked)
             plan_admit_together(&state);
         plan_go_on(&state);
