@@ -108,6 +108,8 @@ static void add(struct sim_result *sum, const struct sim_result *one)
     sum->wait_steps = one->wait_steps > sum->wait_steps ? one->wait_steps : sum->wait_steps;
     sum->wait_served = one->wait_served > sum->wait_served ? one->wait_served : sum->wait_served;
     sum->spread = one->spread > sum->spread ? one->spread : sum->spread;
+    sum->pairs_wanted += one->pairs_wanted;
+    sum->pairs_judged += one->pairs_judged;
     sum->evicted_to_host += one->evicted_to_host;
     sum->evicted_dropped += one->evicted_dropped;
     sum->returned += one->returned;
@@ -150,11 +152,13 @@ int main(int argc, char **argv)
     printf("sim: %" PRIu64 " seeds, %u requests (%u cancelled), %" PRIu64 " steps, %" PRIu64
            " rows, prompts of %" PRIu64 " tokens (%" PRIu64 " found), %" PRIu64
            " generated, %" PRIu64 " preemptions (%" PRIu64 " told), %" PRIu64
-           " rows again, %.0f %% of the bound, pages: %" PRIu64 " to the host, %" PRIu64
-           " back, %" PRIu64 " dropped\n",
+           " rows again, %.0f %% of the bound (judged in %.0f %% of the steps of two that wanted "
+           "more), pages: %" PRIu64 " to the host, %" PRIu64 " back, %" PRIu64 " dropped\n",
            seeds, sum.requests, sum.cancelled, sum.steps, sum.rows, sum.tokens_prompt,
            sum.tokens_cached, sum.tokens_generated, sum.preemptions, sum.pauses, sum.overhead,
-           100 * sum.spread, sum.evicted_to_host, sum.returned, sum.evicted_dropped);
+           100 * sum.spread,
+           sum.pairs_wanted > 0 ? 100.0 * (double)sum.pairs_judged / (double)sum.pairs_wanted : 0,
+           sum.evicted_to_host, sum.returned, sum.evicted_dropped);
     if (sum.wait_steps > 0)
         printf("sim: light ones beside a flood waited %u steps at most, %.0f %% of the bound\n",
                sum.wait_steps, 100 * sum.wait_served);

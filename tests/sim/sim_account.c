@@ -227,14 +227,16 @@ static void look_clients(struct sim_account *account)
     bool is_short[SERVICE_CLASS_COUNT] = {false};
     look_short(account, is_short);
     for (uint32_t c = 0; c < account->client_count; c++) {
-        account->clients[c].is_waiting = false;
+        account->clients[c].is_waiting = account->clients[c].wants = false;
         account->clients[c].throttled = 0;
         account->clients[c].held = 0;
     }
     for (uint32_t s = 0; s < step->options.tickets->count; s++) {
         struct sim_client *client = &account->clients[account->asked[s].client];
-        if (look_may_enter(account, s) && look_has_place(account, client->service_class) &&
-            !is_short[client->service_class])
+        if (!look_may_enter(account, s))
+            continue;
+        client->wants = true;
+        if (look_has_place(account, client->service_class) && !is_short[client->service_class])
             client->is_waiting = true;
     }
     for (uint32_t p = 0; p < step->places; p++) {
@@ -244,9 +246,11 @@ static void look_clients(struct sim_account *account)
             continue;
         client->throttled += place->is_throttled;
         client->held++;
-        if (!place->is_throttled && place->rows == 0 &&
-            (!place->is_paused ||
-             look_has_room(account, client->service_class, step->sequences.slots[p].token_count)))
+        if (place->is_throttled || place->rows > 0)
+            continue;
+        client->wants = true;
+        if (!place->is_paused ||
+            look_has_room(account, client->service_class, step->sequences.slots[p].token_count))
             client->is_waiting = true;
     }
 }
@@ -484,6 +488,16 @@ static void bound_pair(struct sim_account *account, uint32_t a, uint32_t b)
         account->spread = (pair->most - pair->least) / limit;
 }
 
+/* Both want more. How often that was judged is told, so that no excuse swallows the rest. */
+static void bound_of_two(struct sim_account *account, uint32_t a, uint32_t b)
+{
+    account->pairs_wanted++;
+    if (account->clients[a].since_step == 0 || account->clients[b].since_step == 0)
+        return;
+    account->pairs_judged++;
+    bound_pair(account, a, b);
+}
+
 /* Who had something to admit or resume after the last step and after this one was kept waiting
  * through all of this one. A client with a stopped reader is not, for that is what it waits for.
  * Nothing bounds what those who run may have when nobody may be paused for another. */
@@ -499,10 +513,10 @@ static void after_bound(struct sim_account *account)
             client->since_step = account->steps;
     }
     for (uint32_t a = 0; a < account->client_count; a++)
-        for (uint32_t b = a + 1; b < account->client_count && account->clients[a].since_step; b++)
-            if (account->clients[b].since_step > 0 &&
+        for (uint32_t b = a + 1; b < account->client_count && account->clients[a].wants; b++)
+            if (account->clients[b].wants &&
                 account->clients[a].service_class == account->clients[b].service_class)
-                bound_pair(account, a, b);
+                bound_of_two(account, a, b);
 }
 
 /* --- a light client beside a flood --- */

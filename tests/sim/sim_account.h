@@ -4,7 +4,8 @@
  *           second, how far every sequence ever came.
  * Thread:   one.
  * Cost:     O(sequences + requests) a step, and O(clients²) of those that wait together.
- * Not here: what the scheduler believes of all this (engine/scheduler_fair): nothing of it is read.
+ * Not here: what the scheduler believes of all this (engine/scheduler_fair), but for three excuses:
+ *           who is over, what a floor is owed, the most pages that a class had in the last second.
  *
  *     before:  who waits, who is paused ─► pass: rows of each ─► after: charges, then the checks
  */
@@ -37,6 +38,7 @@ struct sim_client {
     uint32_t held;       /* places */
     bool is_over;        /* as the engine's account said before this step, or says now */
     bool is_waiting;     /* has something to be admitted or resumed, and nothing it waits for */
+    bool wants;          /* has something without a row, whatever it waits for */
     uint64_t since_step; /* has been so in every step since */
 };
 
@@ -117,9 +119,11 @@ struct sim_account {
     int64_t last_us;                           /* … and the one before it, with or without work */
     bool has_pass;                             /* this step */
     uint32_t wait_steps;                       /* the most that a light one waited */
-    double wait_served; /* … the flood being charged, as a part of the bound */
-    double spread;      /* the largest share of the bound that two clients came to */
-    char wrong[200];    /* the first thing that does not hold */
+    double wait_served;    /* … the flood being charged, as a part of the bound */
+    double spread;         /* the largest share of the bound that two clients came to */
+    uint64_t pairs_wanted; /* steps of two clients of a class that both wanted more … */
+    uint64_t pairs_judged; /* … of which the bound was judged in so many */
+    char wrong[200];       /* the first thing that does not hold */
 };
 
 void sim_account_init(struct sim_account *account, const struct sim_knobs *knobs,

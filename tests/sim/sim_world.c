@@ -1047,6 +1047,8 @@ void sim_world_run(struct sim_result *out, uint64_t seed, uint32_t kind,
     world->result.requests = world->knobs.requests;
     world->result.overhead = (uint64_t)world->account.overhead;
     world->result.spread = world->account.spread;
+    world->result.pairs_wanted = world->account.pairs_wanted;
+    world->result.pairs_judged = world->account.pairs_judged;
     world->result.wait_steps = world->account.wait_steps;
     world->result.wait_served = world->account.wait_served;
     world->result.steps = atomic_load(&world->step.figures.steps);

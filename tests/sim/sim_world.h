@@ -27,6 +27,8 @@ struct sim_result {
     double wait_served; /* of a rush: the largest share of the bound that a light one waited */
     uint32_t wait_steps;
     double spread;            /* the largest share of the bound that two clients came to */
+    uint64_t pairs_wanted;    /* steps of two of a class that both wanted more … */
+    uint64_t pairs_judged;    /* … in which the bound was judged */
     uint64_t evicted_to_host; /* pages */
     uint64_t evicted_dropped;
     uint64_t returned;
