@@ -177,20 +177,24 @@ static uint32_t look_growth(const struct sim_account *account, enum service_clas
 
 /* Whether so many tokens have room beside what is kept for other classes, whoever of its own gives
  * its pages: what more urgent ones have held at once in the last second and grow by, and the less
- * urgent ones' floors. */
+ * urgent ones' floors, if those have work. */
 static bool look_has_room(const struct sim_account *account, enum service_class service_class,
                           uint32_t tokens)
 {
     const struct step *step = account->step;
-    uint32_t kept = kv_pool_pages_for(&step->pool, tokens + 1);
+    uint32_t whole = kv_pool_pages_for(&step->pool, tokens + 1);
+    uint32_t left = step->pool.page_count > whole ? step->pool.page_count - whole : 0;
     uint32_t floor_pages = step->pool.page_count * step->fair.options.floor_percent / 100;
+    uint32_t peaks = 0;
+    uint32_t floors = 0;
     for (uint32_t c = 0; c < SERVICE_CLASS_COUNT; c++) {
         if (c < (uint32_t)service_class)
-            kept += scheduler_fair_peak(&step->fair, (enum service_class)c);
-        else if (c > (uint32_t)service_class)
-            kept += floor_pages;
+            peaks += scheduler_fair_peak(&step->fair, (enum service_class)c);
+        else if (c > (uint32_t)service_class && account->has_work[c])
+            floors += floor_pages;
     }
-    return kept + look_growth(account, service_class) <= step->pool.page_count;
+    floors = floors < left ? floors : left; /* they keep nobody out who needs nearly all */
+    return whole + peaks + floors + look_growth(account, service_class) <= step->pool.page_count;
 }
 
 /* Whether the table has a place for one more of a class: half of them are one class's at most, an
@@ -206,6 +210,20 @@ static bool look_has_place(const struct sim_account *account, enum service_class
     for (uint32_t c = 0; c < SERVICE_CLASS_COUNT; c++)
         taken += c != service_class && held[c] < places / 8 ? places / 8 : held[c];
     return taken < places && 2 * held[service_class] < places;
+}
+
+/* Which classes have somebody who computes, is paused, or may come in. */
+static void look_work(struct sim_account *account)
+{
+    const struct step *step = account->step;
+    for (uint32_t c = 0; c < SERVICE_CLASS_COUNT; c++)
+        account->has_work[c] = false;
+    for (uint32_t s = 0; s < step->options.tickets->count; s++)
+        if (look_may_enter(account, s))
+            account->has_work[class_of(account, account->asked[s].client)] = true;
+    for (uint32_t p = 0; p < step->places; p++)
+        if (account->places[p].is_running && !account->places[p].is_throttled)
+            account->has_work[class_of(account, account->places[p].client)] = true;
 }
 
 /* Whether anybody of a class waits who has no room: nobody of it passes such a one. */
@@ -225,6 +243,7 @@ static void look_clients(struct sim_account *account)
 {
     const struct step *step = account->step;
     bool is_short[SERVICE_CLASS_COUNT] = {false};
+    look_work(account);
     look_short(account, is_short);
     for (uint32_t c = 0; c < account->client_count; c++) {
         account->clients[c].is_waiting = account->clients[c].wants = false;

@@ -114,6 +114,7 @@ struct sim_account {
     uint32_t rows[SERVICE_CLASS_COUNT];      /* of this step */
     uint32_t admitted[SERVICE_CLASS_COUNT];
     bool is_short[SERVICE_CLASS_COUNT];
+    bool has_work[SERVICE_CLASS_COUNT];        /* somebody computes, is paused, or may come in */
     uint32_t owed_before[SERVICE_CLASS_COUNT]; /* of floors, as the engine said before the step */
     int64_t began_us;                          /* this step */
     int64_t last_us;                           /* … and the one before it, with or without work */
