@@ -258,24 +258,41 @@ bool sim_order_victims(const struct sim_account *account, char *wrong, size_t ro
 
 /* --- nobody is paused before its quantum is over --- */
 
-/* Whether the pages went to a more urgent one, or will when it comes in, or to one without which
- * nobody could go on. */
-static bool is_needed(const struct sim_account *account, enum service_class service_class)
+/* Whether its request is told that a more urgent class has its pages. Of several choices the last
+ * that was paused is told. */
+static bool is_for_urgent(const struct sim_account *account, uint32_t p)
 {
-    bool has_computed = false;
+    struct ticket *ticket = &account->step->options.tickets->slots[account->places[p].slot];
+    uint32_t told = atomic_load(&ticket->shown_preempted_by);
+    return ticket->asked.choices > 1 || (told > 0 && told - 1 < runs_in(account, p));
+}
+
+/* Whether a more urgent one has got pages, or waits for some. */
+static bool is_urgent_there(const struct sim_account *account, enum service_class service_class)
+{
     for (uint32_t p = 0; p < account->step->places; p++) {
         bool has_grown = pages_now(account, p) > pages_then(account, p);
-        if (has_grown && runs_in(account, p) < service_class)
-            return true;
-        has_computed = has_computed || (account->places[p].rows > 0 && !has_grown);
-        if (is_same(account, p) && pages_now(account, p) == 0 &&
-            runs_in(account, p) < service_class)
+        bool is_without = is_same(account, p) && pages_now(account, p) == 0;
+        if ((has_grown || is_without) && runs_in(account, p) < service_class)
             return true;
     }
     for (uint32_t s = 0; s < account->step->options.tickets->count; s++)
         if ((is_waiting_request(account, s) || is_waiting_choice(account, s)) &&
             account->clients[account->asked[s].client].service_class < service_class)
             return true;
+    return false;
+}
+
+/* Whether the pages went to a more urgent one, or will when it comes in, or to one without which
+ * nobody could go on. */
+static bool is_needed(const struct sim_account *account, uint32_t victim)
+{
+    bool has_computed = false;
+    if (is_for_urgent(account, victim) && is_urgent_there(account, runs_in(account, victim)))
+        return true;
+    for (uint32_t p = 0; p < account->step->places; p++)
+        has_computed = has_computed || (account->places[p].rows > 0 &&
+                                        pages_now(account, p) <= pages_then(account, p));
     return !has_computed;
 }
 
@@ -286,7 +303,7 @@ bool sim_order_quantum(struct sim_account *account, char *wrong, size_t room)
         if (is_new(account, p))
             place->quantum = QUANTUM_STEPS;
         if (is_paused_now(account, p) && place->quantum > 0 &&
-            !account->clients[place->client].is_over && !is_needed(account, runs_in(account, p))) {
+            !account->clients[place->client].is_over && !is_needed(account, p)) {
             snprintf(wrong, room,
                      "slot %u of class %s loses its pages to its equals, %u steps before its "
                      "quantum is over",
