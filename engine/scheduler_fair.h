@@ -95,7 +95,8 @@ struct scheduler_fair {
     uint32_t requests[SERVICE_CLASS_COUNT]; /* of all clients */
     int64_t mixed_part; /* when somebody who had none came to a class where others have some */
     double overhead;    /* tokens computed again, or swapped, because of others */
-    uint64_t pauses;    /* for fairness inside a class */
+    double forgotten[SERVICE_CLASS_COUNT]; /* of served: what others had and nobody is owed for */
+    uint64_t pauses;                       /* for fairness inside a class */
     struct scheduler_window_part parts[SCHEDULER_WINDOW_PARTS];
     int64_t now_part;
 };

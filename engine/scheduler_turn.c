@@ -207,8 +207,10 @@ static void fair_forget(struct scheduler_state *state)
             const struct scheduler_client *rich = &fair->clients[fair->shown[m]];
             uint32_t weight = poor->weight < rich->weight ? poor->weight : rich->weight;
             double least = rich->served - scheduler_fair_slack(fair, weight);
-            if (rich->service_class == poor->service_class && least > poor->served)
-                poor->served = least;
+            if (rich->service_class != poor->service_class || least <= poor->served)
+                continue;
+            fair->forgotten[poor->service_class] += least - poor->served;
+            poor->served = least;
         }
     }
 }

@@ -5,7 +5,8 @@
  * Cost:     O(clients running × clients waiting + sequences²) with small constants.
  * Not here: what they get (scheduler), whose pages they take (scheduler_take).
  *
- * By class; those not over before those over; those with pages before those without. With pages:
+ * By class; those not over before those over, and of these who has had all that it may last; those
+ * with pages before those without. With pages:
  * every client's first sequence, then every client's second, by weight, so that places in a step
  * are shared out fairly where they are short. Without: who has had least. Then by age.
  */

@@ -94,6 +94,9 @@ static void init_class(struct step_class_metrics *out, struct metrics *metrics, 
               "Largest difference of weighted service between tenants that have work.", labels);
     out->fair_bound = plain(metrics, METRIC_GAUGE, "banyan_fair_bound_tokens",
                             "What that may be at most, by the least weight among them.", labels);
+    out->fair_forgotten =
+        plain(metrics, METRIC_COUNTER, "banyan_fair_forgotten_tokens_total",
+              "Weighted service that others had and a tenant with work is not owed for.", labels);
 }
 
 void step_metrics_init(struct step_metrics *out, struct metrics *metrics)
@@ -138,6 +141,16 @@ static void figures_spread(const struct scheduler_fair *fair, enum service_class
     metric_set(out->fair_bound, 2 * scheduler_fair_slack(fair, weight));
 }
 
+/* The spread never shows more than U + Q: what goes beyond is forgotten at once, and told here. */
+static void figures_forgotten(struct step_metrics *metrics, const struct scheduler_fair *fair)
+{
+    for (unsigned i = 0; i < SERVICE_CLASS_COUNT; i++) {
+        uint64_t now = (uint64_t)fair->forgotten[i];
+        metric_add(metrics->classes[i].fair_forgotten, (int64_t)(now - metrics->forgotten_told[i]));
+        metrics->forgotten_told[i] = now;
+    }
+}
+
 static void figures_fair(struct step *step)
 {
     struct step_metrics *metrics = &step->metrics;
@@ -145,6 +158,7 @@ static void figures_fair(struct step *step)
     metric_set(metrics->floor, fair->options.floor_percent / 100.0);
     metric_add(metrics->fair_pauses, (int64_t)(fair->pauses - metrics->pauses_told));
     metrics->pauses_told = fair->pauses;
+    figures_forgotten(metrics, fair);
     uint64_t overhead = atomic_load_explicit(&step->figures.tokens_overhead, memory_order_relaxed);
     metric_add(metrics->tokens_overhead, (int64_t)(overhead - metrics->overhead_told));
     metrics->overhead_told = overhead;

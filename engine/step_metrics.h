@@ -48,11 +48,13 @@ struct step_metrics {
         struct metric *inter_token_seconds;
         struct metric *fair_spread;
         struct metric *fair_bound;
+        struct metric *fair_forgotten;
     } classes[SERVICE_CLASS_COUNT];
     /* What the counters have been told. */
     struct prefix_figures cache_told;
     uint64_t overhead_told;
     uint64_t pauses_told;
+    uint64_t forgotten_told[SERVICE_CLASS_COUNT];
     int64_t spread_part; /* of scheduler_fair's time, when fairness was looked at last */
 };
 

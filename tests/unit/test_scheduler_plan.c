@@ -734,8 +734,11 @@ static void test_owed_at_most(void **state)
     scheduler_fair_charge(&table.fair, CLIENT_RED, slack - 1);
     table_plan(&table);
     assert_true(red->served - blue->served > slack - 2);
+    assert_true(table.fair.forgotten[SERVICE_CLASS_BATCH] <= 0);
     scheduler_fair_charge(&table.fair, CLIENT_RED, 1000);
     table_plan(&table);
+    assert_true(table.fair.forgotten[SERVICE_CLASS_BATCH] > 998 &&
+                table.fair.forgotten[SERVICE_CLASS_BATCH] < 1000);
     assert_true(red->served - blue->served <= slack && red->served - blue->served > slack - 1);
     scheduler_fair_deinit(&table.fair);
 }
