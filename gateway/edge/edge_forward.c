@@ -14,7 +14,8 @@
 #include "gateway/http/http_error.h"
 #include "gateway/http/loop_worker.h"
 
-enum kind { CHAT, TEXT, GENERATE, PLAIN, ME, USAGE, HEALTH, READY };
+/* Those before PLAIN generate. */
+enum kind { CHAT, TEXT, GENERATE, PLAIN, MODELS, ME, USAGE, HEALTH, READY };
 
 static const struct route routes[] = {
 #define ROUTE(method, path, kind) {method, path, NULL},
@@ -139,22 +140,26 @@ static enum status forward_admit(struct edge *edge, struct http_request *request
     return edge_memory_take(edge->memory, http_body(request).length);
 }
 
-/* A body that names no model means the one that the engine serves. */
+/* A body that names no model means the one that the engine serves; so does whoever looks at models:
+ * one that a tenant may not use it does not hear of. */
 static enum status forward_model(struct edge *edge, const struct edge_job_options *options)
 {
     struct tenant tenant;
     const char *model = options->body.model;
-    if (!options->principal->has_models || !slice_is(http_method(options->request), "POST"))
+    if (!options->principal->has_models)
         return STATUS_OK;
     if (model[0] == '\0')
         model = edge_probe_engine(edge->probe)->model;
     if (model[0] == '\0')
         FAIL(STATUS_UNAVAILABLE, "The engine is not available now; try again shortly.");
     TRY(tenants_get(auth_tenants(edge->auth), slice_of(options->principal->tenant_id), &tenant));
-    if (!tenant_allows_model(&tenant, slice_of(model)))
-        FAIL_PARAM(STATUS_MODEL_FORBIDDEN, "model",
-                   "This model is not among those that this tenant may use; /v1/me names them.");
-    return STATUS_OK;
+    if (tenant_allows_model(&tenant, slice_of(model)))
+        return STATUS_OK;
+    if (slice_is(http_method(options->request), "GET"))
+        FAIL_PARAM(STATUS_MODEL_NOT_FOUND, "model",
+                   "The model does not exist or you do not have access to it.");
+    FAIL_PARAM(STATUS_MODEL_FORBIDDEN, "model",
+               "This model is not among those that this tenant may use; /v1/me names them.");
 }
 
 /* What the body decides: whether the tenant may have its model, how urgent the request is. */
@@ -318,7 +323,7 @@ static void handle_forward(struct edge *edge, struct http_request *request,
                                        .request = request,
                                        .principal = &principal,
                                        .access = access,
-                                       .is_generation = kind != PLAIN,
+                                       .is_generation = kind < PLAIN,
                                        .form = kind == CHAT   ? EDGE_STREAM_CHAT
                                                : kind == TEXT ? EDGE_STREAM_TEXT
                                                               : EDGE_STREAM_GENERATION};
@@ -333,10 +338,14 @@ static void handle_forward(struct edge *edge, struct http_request *request,
         status = edge_body_read(http_body(request), &options.body);
     if (status == STATUS_OK && !is_large)
         status = forward_class(edge, &options);
-    if (status != STATUS_OK)
+    if (status == STATUS_MODEL_NOT_FOUND && kind == MODELS) {
+        http_respond_json(request, 200, SLICE("{\"object\":\"list\",\"data\":[]}"));
+        handle_over(edge, access, 200);
+    } else if (status != STATUS_OK) {
         handle_failure(edge, request, access);
-    else if (!is_large)
+    } else if (!is_large) {
         edge_job_start(&options);
+    }
 }
 
 void edge_forward_handle(struct http_request *request, void *context)

@@ -55,6 +55,7 @@ static struct engine_record engine_records[ENGINE_RECORDS_MAX]; /* under engine_
 static int engine_record_count;
 static uint64_t engine_acked;
 static _Atomic int engine_instance = 1;
+static _Atomic(const char *) engine_model = "fake";
 
 #include "tests/unit/edge_kit_prompts.h"
 
@@ -108,10 +109,10 @@ static void engine_stats(int fd)
     acked = engine_acked;
     pthread_mutex_unlock(&engine_lock);
     snprintf(text, sizeof text,
-             "{\"protocol\":%d,\"instance\":\"i%d\",\"model\":\"fake\",\"is_draining\":%s,"
+             "{\"protocol\":%d,\"instance\":\"i%d\",\"model\":\"%s\",\"is_draining\":%s,"
              "\"finals_waiting\":%llu}",
              atomic_load(&engine_protocol), atomic_load(&engine_instance),
-             atomic_load(&engine_is_draining) ? "true" : "false",
+             atomic_load(&engine_model), atomic_load(&engine_is_draining) ? "true" : "false",
              (unsigned long long)(last > acked ? last - acked : 0));
     engine_json(fd, "200 OK", text);
 }

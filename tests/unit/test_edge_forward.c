@@ -83,6 +83,23 @@ static void test_who_leaves_while_a_large_body_is_checked(void **state)
     assert_true(edge_kit_rows() > rows);
 }
 
+/* Another model is served now: a tenant that may not use it does not hear of it. */
+static void other_model_is_not_named(const char *headers)
+{
+    atomic_store(&engine_model, "secret-model");
+    assert_int_equal(edge_kit_public("GET", "/ready", ""), 200);
+    int asked = atomic_load(&engine_requests);
+    assert_int_equal(edge_kit_ask(kit.port, "GET", "/v1/models", headers, ""), 200);
+    edge_text_has(answer, "{\"object\":\"list\",\"data\":[]}");
+    assert_int_equal(edge_kit_ask(kit.port, "GET", "/v1/models/secret-model", headers, ""), 404);
+    edge_text_has(answer, "\"param\":\"model\",\"code\":\"model_not_found\"");
+    assert_int_equal(edge_kit_ask(kit.port, "POST", "/v1/generate", headers, "{\"prompt\":\"a\"}"),
+                     403);
+    assert_int_equal(atomic_load(&engine_requests), asked);
+    atomic_store(&engine_model, "fake");
+    assert_int_equal(edge_kit_public("GET", "/ready", ""), 200);
+}
+
 /* A tenant that may ask some models alone, on each way to the engine, which hears of no other. The
  * kit's engine serves "fake": that is what a body means that names none. */
 static void test_models_that_are_not_allowed(void **state)
@@ -115,8 +132,10 @@ static void test_models_that_are_not_allowed(void **state)
     assert_int_equal(edge_kit_ask(kit.port, "POST", "/v1/generate", headers, "{\"prompt\":\"a\"}"),
                      200);
     assert_int_equal(edge_kit_ask(kit.port, "GET", "/v1/models", headers, ""), 200);
+    edge_text_has(engine_head, "GET /v1/models HTTP/1.1");
     assert_int_equal(edge_kit_ask(kit.port, "GET", "/v1/me", headers, ""), 200);
     edge_text_has(answer, "\"models\":[\"fake\"]");
+    other_model_is_not_named(headers);
     snprintf(path, sizeof path, "/admin/v1/tenants/%s", id);
     assert_int_equal(edge_kit_admin("PATCH", path, "{\"models\":[]}"), 200);
     assert_int_equal(
