@@ -195,9 +195,10 @@ enum status tenants_used_flush(struct tenants *tenants);
 
 /* --- answers that are kept --- */
 
-/* What makes two calls the same: a keyed print of method, path and body. */
+/* What makes two calls the same: a keyed print of method, path, who asks (of those that one
+ * actor_key_id stands for; without line ends, "" = it is one) and body. */
 enum status tenants_answer_print(struct tenants *tenants, struct slice method, struct slice path,
-                                 struct slice body, uint8_t out[32]);
+                                 struct slice who, struct slice body, uint8_t out[32]);
 struct tenant_answer {
     struct buffer body; /* initialised by the caller; wipe it: it may hold a key's value */
     int code;

@@ -62,14 +62,18 @@ enum status tenant_answer_drop_old(struct tenants *tenants, struct sqlite3 *conn
 }
 
 enum status tenants_answer_print(struct tenants *tenants, struct slice method, struct slice path,
-                                 struct slice body, uint8_t out[32])
+                                 struct slice who, struct slice body, uint8_t out[32])
 {
     struct buffer call;
-    buffer_init(&call, LIMIT_ADMIN_IMPORT_BYTES + 2 * LIMIT_PATH_BYTES + 64);
+    buffer_init(&call, LIMIT_ADMIN_IMPORT_BYTES + 2 * LIMIT_PATH_BYTES + LIMIT_SUBJECT_BYTES + 64);
     buffer_append_slice(&call, method);
     buffer_append_char(&call, '\n');
     buffer_append_slice(&call, path);
     buffer_append_char(&call, '\n');
+    if (who.length > 0) {
+        buffer_append_slice(&call, who);
+        buffer_append_char(&call, '\n');
+    }
     buffer_append_slice(&call, body);
     enum status status = call.status;
     if (status == STATUS_OK)

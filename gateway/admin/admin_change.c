@@ -1,5 +1,7 @@
 #include "gateway/admin/admin_change.h"
 
+#include <stdio.h>
+
 #include "gateway/admin/admin_query.h"
 
 /* --- entity tags --- */
@@ -117,15 +119,13 @@ static enum status begin_request(struct admin_call *call, struct tenant_request 
     *out = (struct tenant_request){0};
     memcpy(out->actor_key_id, call->principal.key_id, sizeof out->actor_key_id);
     memcpy(out->name, call->idempotency_key.bytes, call->idempotency_key.length);
-    TRY(tenants_answer_print(auth_tenants(call->admin->auth), call->method, call->path, call->body,
-                             out->print));
     /* All admins of an issuer are one actor, with scopes of their own: what one was answered, a key
-     * that has more scopes for instance, is not for another. Nor for another person: */
-    for (size_t i = 0; i < sizeof out->print && i < sizeof call->principal.subject; i++)
-        out->print[i] ^= (uint8_t)call->principal.subject[i];
-    uint32_t scopes = call->principal.proof != 0 ? call->principal.scopes : 0;
-    for (size_t i = 0; i < sizeof scopes; i++)
-        out->print[i] ^= (uint8_t)(scopes >> 8 * i);
+     * that has more scopes for instance, is not for another. Nor for another person. */
+    char who[LIMIT_SUBJECT_BYTES + 16] = "";
+    if (call->principal.proof != 0)
+        snprintf(who, sizeof who, "%x %s", call->principal.scopes, call->principal.subject);
+    TRY(tenants_answer_print(auth_tenants(call->admin->auth), call->method, call->path,
+                             slice_of(who), call->body, out->print));
     return STATUS_OK;
 }
 

@@ -6,8 +6,8 @@ static struct tenant_request request_of(struct tenant_kit *kit, const char *name
 {
     struct tenant_request request = {.actor_key_id = "key_a"};
     snprintf(request.name, sizeof request.name, "%s", name);
-    assert_int_equal(tenants_answer_print(kit->tenants, SLICE("POST"), SLICE("/p"), slice_of(body),
-                                          request.print),
+    assert_int_equal(tenants_answer_print(kit->tenants, SLICE("POST"), SLICE("/p"), SLICE(""),
+                                          slice_of(body), request.print),
                      STATUS_OK);
     return request;
 }
@@ -106,28 +106,32 @@ static void test_sealed(void **state)
     assert_int_equal(find(kit, &one, ""), STATUS_CORRUPT);
 }
 
-/* Method, path and body each make another call; where one ends is part of it. */
+/* Method, path, person and body each make another call; where one ends is part of it. */
 static void test_prints(void **state)
 {
     struct tenant_kit *kit = *state;
     uint8_t first[32];
     uint8_t other[32];
-    static const char *const calls[][3] = {{"POST", "/p", "body"}, {"PUT", "/p", "body"},
-                                           {"POST", "/q", "body"}, {"POST", "/p", "Body"},
-                                           {"POST", "/pb", "ody"}, {"POST", "/p", ""}};
+    static const char long_name[] = "3 https://login.example.com/organisation/people/anna";
+    static const char long_other[] = "3 https://login.example.com/organisation/people/boris";
+    static const char *const calls[][4] = {
+        {"POST", "/p", long_name, "body"},  {"PUT", "/p", long_name, "body"},
+        {"POST", "/q", long_name, "body"},  {"POST", "/p", long_name, "Body"},
+        {"POST", "/pb", long_name, "ody"},  {"POST", "/p", long_name, ""},
+        {"POST", "/p", long_other, "body"}, {"POST", "/p", "", "body"}};
     for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
         assert_int_equal(tenants_answer_print(kit->tenants, slice_of(calls[i][0]),
                                               slice_of(calls[i][1]), slice_of(calls[i][2]),
-                                              i == 0 ? first : other),
+                                              slice_of(calls[i][3]), i == 0 ? first : other),
                          STATUS_OK);
         if (i > 0)
             assert_memory_not_equal(first, other, sizeof first);
     }
     int left = 1;
     mem_hook_set(kit_fail_at, &left);
-    assert_int_equal(
-        tenants_answer_print(kit->tenants, SLICE("POST"), SLICE("/p"), SLICE("b"), other),
-        STATUS_NO_MEMORY);
+    assert_int_equal(tenants_answer_print(kit->tenants, SLICE("POST"), SLICE("/p"), SLICE(""),
+                                          SLICE("b"), other),
+                     STATUS_NO_MEMORY);
     mem_hook_set(NULL, NULL);
 }
 
