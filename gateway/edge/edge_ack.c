@@ -31,6 +31,13 @@ bool edge_ack_is_marked(const struct edge_ack *ack, uint64_t record_seq)
     return (ack->bits[bit_word(record_seq)] & bit_mask(record_seq)) != 0;
 }
 
+uint64_t edge_ack_run_end(const struct edge_ack *ack, uint64_t record_seq)
+{
+    while (record_seq < ack->last && edge_ack_is_marked(ack, record_seq + 1))
+        record_seq++;
+    return record_seq;
+}
+
 /* Bits behind the prefix are cleared as it moves, so that their places are free for what comes. */
 static void mark_advance(struct edge_ack *ack)
 {

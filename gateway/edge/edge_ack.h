@@ -30,5 +30,8 @@ void edge_ack_mark(struct edge_ack *ack, uint64_t record_seq);
 /* Records from `first` to `last` do not exist any more: as good as counted. */
 void edge_ack_skip(struct edge_ack *ack, uint64_t first, uint64_t last);
 bool edge_ack_is_marked(const struct edge_ack *ack, uint64_t record_seq);
+/* The last one of those behind `record_seq` that are marked without a gap; itself: none is. O(n) of
+ * them. */
+uint64_t edge_ack_run_end(const struct edge_ack *ack, uint64_t record_seq);
 /* Records are marked behind one that is not: somebody else's, or one that never reached us. */
 bool edge_ack_has_gap(const struct edge_ack *ack);

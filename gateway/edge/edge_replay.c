@@ -423,8 +423,11 @@ static void reading_over(struct edge_replay *replay)
         edge_wait_open(edge->wait);
 }
 
+/* One gap, a paused reader's for instance, may stand for minutes with thousands of records behind
+ * it that are counted: those are not read each time. */
 static void page_over(struct edge_replay *replay)
 {
+    replay->page_after = edge_ack_run_end(&replay->ack, replay->page_after);
     if (replay->page_has_more)
         page_ask(replay);
     else

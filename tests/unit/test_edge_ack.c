@@ -57,6 +57,22 @@ static void test_skips(void **state)
     assert_int_equal(ack.prefix, 7 + 3 * (uint64_t)LIMIT_FINAL_RECORDS);
 }
 
+static void test_ends_of_runs(void **state)
+{
+    (void)state;
+    edge_ack_reset(&ack, 10);
+    assert_int_equal(edge_ack_run_end(&ack, 10), 10);
+    for (uint64_t seq = 12; seq <= 20; seq++)
+        edge_ack_mark(&ack, seq);
+    edge_ack_mark(&ack, 22);
+    assert_int_equal(edge_ack_run_end(&ack, 10), 10); /* 11 is not there */
+    assert_int_equal(edge_ack_run_end(&ack, 11), 20);
+    assert_int_equal(edge_ack_run_end(&ack, 15), 20);
+    assert_int_equal(edge_ack_run_end(&ack, 21), 22);
+    assert_int_equal(edge_ack_run_end(&ack, 22), 22);
+    assert_int_equal(edge_ack_run_end(&ack, 99), 99);
+}
+
 /* Random marks in a span that wraps around the window, beside an array of flags. */
 static void test_random_marks(void **state)
 {
@@ -87,6 +103,7 @@ int main(void)
         cmocka_unit_test(test_prefix_moves_over_gapless_marks_only),
         cmocka_unit_test(test_window_ends),
         cmocka_unit_test(test_skips),
+        cmocka_unit_test(test_ends_of_runs),
         cmocka_unit_test(test_random_marks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
