@@ -49,6 +49,11 @@ struct certificate_fields {
     int64_t expires_at_s; /* 0 = never */
 };
 
+/* A value as a row has it: hex digits alone, DNS in lower case. INVALID, OUT_OF_RANGE (param: what
+ * it is matched by). */
+enum status certificate_value_read(enum certificate_match match, struct slice text,
+                                   char out[LIMIT_PEER_NAME_BYTES]);
+
 /* Loads all rows. */
 enum status certificates_open(struct certificates **out, struct tenants *tenants);
 void certificates_close(struct certificates *certificates);

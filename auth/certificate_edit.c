@@ -53,6 +53,13 @@ static enum status value_name(enum certificate_match match, struct slice text,
     return STATUS_OK;
 }
 
+enum status certificate_value_read(enum certificate_match match, struct slice text,
+                                   char out[LIMIT_PEER_NAME_BYTES])
+{
+    return match == CERTIFICATE_FINGERPRINT ? value_fingerprint(text, out)
+                                            : value_name(match, text, out);
+}
+
 /* --- checks --- */
 
 static enum status check_owner(struct certificates *certificates, struct slice tenant_id)
@@ -164,9 +171,7 @@ enum status certificate_create(struct certificates *certificates,
         FAIL(STATUS_NOT_FOUND, "There is no tenant of this id.");
     if ((given & CERTIFICATE_VALUE) == 0)
         FAIL_PARAM(STATUS_INVALID, "fingerprint", "Give one of fingerprint, uri and dns.");
-    TRY(fields->match == CERTIFICATE_FINGERPRINT
-            ? value_fingerprint(fields->value, out->value)
-            : value_name(fields->match, fields->value, out->value));
+    TRY(certificate_value_read(fields->match, fields->value, out->value));
     struct slice label = (given & CERTIFICATE_LABEL) != 0 ? fields->label : SLICE("unnamed");
     TRY(tenant_change_check_name("label", label));
     tenant_change_copy(out->label, sizeof out->label, label);

@@ -174,24 +174,30 @@ static void name_prices(json_t *rows, json_t *plans)
     json_decref(names);
 }
 
-/* Whose it is by name. What opens nothing any more is left out, but for fingerprints that are
- * revoked for ever: "revoked": true. */
-static bool name_certificate(json_t *row, const json_t *names, json_int_t now_s)
+bool admin_export_is_over(const json_t *certificate)
+{
+    json_int_t expires_s = json_integer_value(json_object_get(certificate, "expires_at"));
+    return expires_s > 0 && expires_s <= clock_wall_us(clock_system()) / 1000000 + EXPIRES_SOON_S;
+}
+
+/* Whose it is by name. What is revoked is left out, but for fingerprints, which are so for ever:
+ * "revoked": true. */
+static bool name_certificate(json_t *row, const json_t *names)
 {
     char key[ADMIN_EXPORT_NAME_BYTES];
     const char *id = json_string_value(json_object_get(row, "tenant_id"));
     json_t *name = id != NULL ? json_object_get(names, id) : json_null();
     bool is_revoked = !json_is_null(json_object_get(row, "revoked_at"));
-    json_int_t expires_s = json_integer_value(json_object_get(row, "expires_at"));
-    bool is_expired = expires_s != 0 && expires_s <= now_s + EXPIRES_SOON_S;
     if (name == NULL || !certificate_name(row, key) ||
-        (is_revoked ? json_is_null(json_object_get(row, "fingerprint")) : is_expired))
+        (is_revoked && json_is_null(json_object_get(row, "fingerprint"))))
         return false;
     json_object_set(row, "tenant", name);
     json_object_set_new(row, "name", json_string(key));
     if (is_revoked) {
         json_object_set_new(row, "revoked", json_true());
         json_object_del(row, "expires_at");
+    } else if (admin_export_is_over(row)) {
+        json_object_set_new(row, "expired", json_true());
     }
     drop_words(row, "tenant_id revoked_at");
     for (int i = CERTIFICATE_FINGERPRINT; i <= CERTIFICATE_DNS; i++) {
@@ -205,9 +211,8 @@ static bool name_certificate(json_t *row, const json_t *names, json_int_t now_s)
 static void name_certificates(json_t *rows, json_t *tenants)
 {
     json_t *names = names_of(tenants);
-    json_int_t now_s = clock_wall_us(clock_system()) / 1000000;
     for (size_t i = json_array_size(rows); i-- > 0;) {
-        if (!name_certificate(json_array_get(rows, i), names, now_s))
+        if (!name_certificate(json_array_get(rows, i), names))
             json_array_remove(rows, i);
     }
     json_decref(names);
@@ -404,7 +409,11 @@ static json_t *document_make(json_t *const kinds[ADMIN_EXPORT_KINDS])
         const char *name;
         json_t *entry;
         json_object_foreach(kinds[i], name, entry)
-            json_array_append(list, json_object_get(entry, "item"));
+        {
+            json_t *item = json_object_get(entry, "item");
+            if (!json_is_true(json_object_get(item, "expired")))
+                json_array_append(list, item);
+        }
         json_object_set_new(document, admin_export_rows[i].member, list);
     }
     return document;

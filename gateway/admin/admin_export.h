@@ -55,5 +55,8 @@ void admin_export_drop(json_t *kinds[ADMIN_EXPORT_KINDS]);
  * "plan/model/class/moment", a certificate's "dns/a.example". */
 bool admin_export_name(enum admin_export_kind kind, const json_t *item,
                        char out[ADMIN_EXPORT_NAME_BYTES]);
+/* Of a certificate: its end has come, or is about to. Such ones are read, with "expired": true,
+ * and stand in no document. */
+bool admin_export_is_over(const json_t *certificate);
 /* The id of a name; NULL. */
 const char *admin_export_id(const json_t *kind, const char *name);

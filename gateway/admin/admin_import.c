@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "auth/certificate.h"
 #include "config/base/clock.h"
 #include "config/base/edit_distance.h"
 #include "config/base/json_scan.h"
@@ -133,6 +134,19 @@ static void drop_nulls(json_t *body)
 }
 
 /* --- certificates --- */
+
+/* What it fits as a row has it, so that it is found again. What is wrong its creation says. */
+static void certificate_tidy(json_t *item)
+{
+    char value[LIMIT_PEER_NAME_BYTES];
+    for (int i = CERTIFICATE_FINGERPRINT; i <= CERTIFICATE_DNS; i++) {
+        const char *member = certificate_match_name((enum certificate_match)i);
+        const char *text = json_string_value(json_object_get(item, member));
+        if (text != NULL &&
+            certificate_value_read((enum certificate_match)i, slice_of(text), value) == STATUS_OK)
+            json_object_set_new(item, member, json_string(value));
+    }
+}
 
 /* "" = the admins'. */
 static enum status certificate_owner(const struct import *import, const json_t *item,
@@ -360,6 +374,8 @@ static enum status row_import(struct import *import, enum admin_export_kind kind
     if (!json_is_object(item))
         FAIL_PARAM(STATUS_INVALID, where, "%s must be an object.", where);
     bool is_certificate = kind == ADMIN_EXPORT_certificates;
+    if (is_certificate)
+        certificate_tidy((json_t *)(uintptr_t)item);
     snprintf(where, sizeof where, "%.32s[%zu].%s", admin_export_rows[kind].member, index,
              is_price         ? "effective_at"
              : is_certificate ? "fingerprint"
@@ -376,6 +392,9 @@ static enum status row_import(struct import *import, enum admin_export_kind kind
     const json_t *entry = json_object_get(import->kinds[kind], name);
     if (entry != NULL)
         return row_update(import, kind, item, name, entry);
+    if (is_certificate && admin_export_is_over(item) &&
+        !json_is_true(json_object_get(item, "revoked")))
+        return STATUS_OK; /* it would open nothing */
     TRY(row_create(import, kind, item, name));
     changed(import, kind, ACTION_CREATE, name, NULL);
     return STATUS_OK;
@@ -421,8 +440,9 @@ static enum status kind_prune(struct import *import, enum admin_export_kind kind
     {
         if (json_object_get(seen, name) != NULL)
             continue;
-        if (is_past_price(kind, json_object_get(entry, "item")) ||
-            json_is_true(json_object_get(json_object_get(entry, "item"), "revoked")))
+        const json_t *there = json_object_get(entry, "item");
+        if (is_past_price(kind, there) || json_is_true(json_object_get(there, "revoked")) ||
+            json_is_true(json_object_get(there, "expired")))
             continue;
         TRY(row_delete(import, kind, entry));
         changed(import, kind, ACTION_DELETE, name, NULL);

@@ -299,6 +299,34 @@ def test_certificates(two):
         assert admin.get(f"{own}/{made['id']}").json()["revoked_at"] is not None
 
 
+def test_certificates_as_people_write_them_and_when_they_are_over(two):
+    """A document stays one that can be imported: written in another way it is the same, and what it
+    says of a certificate that is over by now changes nothing, unless it lives longer."""
+    _, target = two
+    soon = int(time.time()) + 30
+    shouted = {"tenant": "written", "fingerprint": ":".join(["A9"] * 32)}
+    named = {"tenant": "written", "dns": "Written.Example"}
+    brief = {"tenant": "written", "dns": "brief.example", "expires_at": soon}
+    load(target, document(tenants=[{"name": "written"}], certificates=[shouted, named]))
+    assert load(target, document(certificates=[shouted, named]))["changes"] == []
+    twice = load(target, document(certificates=[named, {**named, "dns": "written.example"}]), 400)
+    assert twice["error"]["param"] == "certificates[1].fingerprint", twice
+    for past in (1, soon - 60, soon):
+        assert load(target, document(certificates=[{**brief, "expires_at": past}]))["changes"] == []
+    with target.admin() as admin:
+        tenant = next(t for t in admin.get("/admin/v1/tenants?order=desc").json()["data"] if t["name"] == "written")
+        own = f"/admin/v1/tenants/{tenant['id']}/certificates"
+        made = admin.post(own, json={"dns": "brief.example", "expires_at": soon}).json()
+        assert load(target, document(certificates=[brief]))["changes"] == []
+        load(target, document(prune=True, certificates=[shouted, named]))
+        assert admin.get(f"{own}/{made['id']}").json()["revoked_at"] is None
+        done = load(target, document(certificates=[{**brief, "expires_at": 4000000000}]))
+        assert [(c["action"], c["fields"]) for c in done["changes"]] == [("update", ["expires_at"])], done
+        assert admin.get(f"{own}/{made['id']}").json()["expires_at"] == 4000000000
+    assert "brief.example" in export(target).text
+    load(target, document(prune=True, certificates=[], tenants=[]))
+
+
 def test_a_document_of_too_many_values(two):
     _, target = two
     text = '{"version":1,"tenants":[' + "{}," * (1 << 20) + "{}]}"
