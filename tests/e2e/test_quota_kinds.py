@@ -7,6 +7,8 @@ import pytest
 from conftest import MODEL_NAME, wait_until
 from test_quotas import ON_AND_ON, ask, denials, limit, me
 
+pytestmark = pytest.mark.usefixtures("one_day")
+
 LONG = "A river and a road go side by side. " * 40
 
 
@@ -111,8 +113,8 @@ def test_a_budget_ends_an_answer_and_then_refuses(server, name):
     usage = frames[-1].usage
     rows = server.ledger("select finish, completion_tokens from requests where tenant_id = ?", tenant_id)
     assert rows == [("quota", usage.completion_tokens)]
-    # What the engine computed before it heard is counted, and is not part of the answer's promise.
-    assert 80 <= usage.total_tokens <= 80 + 200
+    # What the engine computed before it heard is counted; how much that is, is a question of time.
+    assert 80 <= usage.total_tokens and usage.completion_tokens < 1500
     error = refused(server, client, name)
     assert error.code == "insufficient_quota" and "retry-after" not in error.response.headers
     told = me(server, key)[name]
