@@ -135,10 +135,13 @@ static void drop_nulls(json_t *body)
 
 /* --- certificates --- */
 
-/* What it fits as a row has it, so that it is found again. What is wrong its creation says. */
+/* What it fits as a row has it, so that it is found again, and no tenant as null: the admins'. What
+ * is wrong its creation says. */
 static void certificate_tidy(json_t *item)
 {
     char value[LIMIT_PEER_NAME_BYTES];
+    if (json_object_get(item, "tenant") == NULL)
+        json_object_set_new(item, "tenant", json_null());
     for (int i = CERTIFICATE_FINGERPRINT; i <= CERTIFICATE_DNS; i++) {
         const char *member = certificate_match_name((enum certificate_match)i);
         const char *text = json_string_value(json_object_get(item, member));

@@ -311,6 +311,8 @@ def test_certificates_as_people_write_them_and_when_they_are_over(two):
     assert load(target, document(certificates=[shouted, named]))["changes"] == []
     twice = load(target, document(certificates=[named, {**named, "dns": "written.example"}]), 400)
     assert twice["error"]["param"] == "certificates[1].fingerprint", twice
+    of_nobody = load(target, document(certificates=[{"dns": "written.example"}]), 409)
+    assert of_nobody["error"]["param"] == "certificates[0].tenant", of_nobody
     for past in (1, soon - 60, soon):
         assert load(target, document(certificates=[{**brief, "expires_at": past}]))["changes"] == []
     with target.admin() as admin:
