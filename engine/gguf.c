@@ -302,9 +302,8 @@ static enum status parse_tensor(struct gguf_reader *reader, struct gguf_tensor *
     tensor->type = tensor_type_info(type);
     if (tensor->type == NULL)
         FAIL(STATUS_UNSUPPORTED,
-             "model file: tensor '%.*s' has weight type %u, which is not "
-             "supported (F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q4_K, Q5_K and Q6_K are)",
-             (int)entry->name.length, entry->name.bytes, type);
+             "model file: tensor '%.*s' has weight type %u, which is not one of those supported:%s",
+             (int)entry->name.length, entry->name.bytes, type, tensor_type_names());
     return parse_tensor_bytes(entry);
 }
 

@@ -30,6 +30,14 @@ const struct tensor_type_info *tensor_type_info(uint32_t id)
     return NULL;
 }
 
+const char *tensor_type_names(void)
+{
+    return
+#define TENSOR_TYPE(name, id, elements, bytes, bits, has_m) " " #name
+#include "kernels/tensor_types.def"
+        ;
+}
+
 void tensor_row_to_f32(const struct tensor *tensor, uint64_t row, float *out)
 {
     const struct tensor_type_info *type = tensor->type;

@@ -31,6 +31,8 @@ struct tensor_type_info {
 
 /* NULL when the id is not one of ours. */
 const struct tensor_type_info *tensor_type_info(uint32_t id);
+/* All names, a space before each, for messages. */
+const char *tensor_type_names(void);
 
 enum { TENSOR_DIMS_MAX = 4 };
 

@@ -77,9 +77,41 @@ static void isa_linear_check_extremes(const char *isa)
     kernels_destroy(fast);
 }
 
+/* All codes (and small factors) of all bits against inputs of one sign: what random codes leave far
+ * from the ends of 16 bits. */
+static void isa_linear_check_greatest(const char *isa, const struct tensor_type_info *type)
+{
+    enum { OUTPUTS = 16, COLS = 512, ROWS = 2 };
+    struct kernels *fast = kit_fast(isa, 1, ROWS, COLS);
+    if (fast == NULL)
+        return;
+    struct kernels *judge = kit_kernels("ref_int8", 1, ROWS, COLS);
+    struct rng rng = {.seed = type->id};
+    struct tensor tensor = kit_tensor(&rng, type->id, OUTPUTS, COLS);
+    unsigned char *block = (unsigned char *)(uintptr_t)tensor.data;
+    for (uint64_t at = 0; at < tensor.bytes; at += type->block_bytes) {
+        memset(block + at, 0xff, type->block_bytes);
+        kit_factors(&rng, type->id, block + at);
+    }
+    float x[ROWS * COLS];
+    float y[2][ROWS * OUTPUTS];
+    for (uint32_t i = 0; i < ROWS * COLS; i++)
+        x[i] = i < COLS ? 127.0f : -127.0f;
+    kit_linear(fast, &tensor, x, ROWS, y[0], false);
+    kit_linear(judge, &tensor, x, ROWS, y[1], false);
+    kit_assert_same_bits(y[0], y[1], (size_t)ROWS * OUTPUTS);
+    kit_tensor_free(&tensor);
+    kernels_destroy(fast);
+    kernels_destroy(judge);
+}
+
 static void isa_linear_check(const char *isa)
 {
-    for (size_t t = 0; t < KIT_TYPES; t++)
-        isa_linear_check_type(isa, tensor_type_info(kit_types[t]));
+    for (size_t t = 0; t < KIT_TYPES; t++) {
+        const struct tensor_type_info *type = tensor_type_info(kit_types[t]);
+        isa_linear_check_type(isa, type);
+        if (type->take != NULL)
+            isa_linear_check_greatest(isa, type);
+    }
     isa_linear_check_extremes(isa);
 }

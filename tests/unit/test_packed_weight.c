@@ -6,8 +6,6 @@
 static void test_weight_layout(void **state)
 {
     (void)state;
-    if (!kernels_can_run("avx512"))
-        return;
     enum { ROWS = 18, COLS = 64 };
     struct rng rng = {.seed = 1};
     struct tensor q4 = kit_tensor(&rng, TENSOR_TYPE_q4_1, ROWS, COLS);

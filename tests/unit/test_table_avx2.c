@@ -1,6 +1,7 @@
 /* No hole in the table, and the factors that the framework relies on. */
 #include "kernels/registry.h"
 
+#include "kernels/cpu/cpu_features.h"
 #include "tests/unit/kernels_kit.h"
 
 static void test_complete(void **state)
@@ -9,7 +10,8 @@ static void test_complete(void **state)
     const struct kernel_table *table = registry_find("avx2");
     if (table == NULL)
         return; /* a build for another architecture */
-    assert_non_null(table);
+    /* What its files are compiled with: it must be chosen nowhere else. */
+    assert_int_equal(table->needs, CPU_FEATURE_AVX2 | CPU_FEATURE_FMA | CPU_FEATURE_F16C);
     assert_non_null(table->weight_bytes);
     assert_non_null(table->weight_pack);
     assert_non_null(table->weight_row);
@@ -23,6 +25,7 @@ static void test_complete(void **state)
     assert_non_null(table->rope);
     assert_non_null(table->silu_mul);
     assert_non_null(table->kv_write);
+    assert_non_null(table->copy);
     assert_non_null(table->logits_stats);
     assert_non_null(table->spin_int8);
     assert_non_null(table->spin_f32);

@@ -18,3 +18,7 @@ uint32_t k_input_units_avx2(uint32_t rows, uint32_t cols);
 void k_input_pack_avx2(const float *x, uint32_t rows, uint32_t cols, uint32_t begin, uint32_t end,
                        void *packed);
 void k_linear_avx2(const struct table_linear *call);
+
+uint64_t k_spin_int8_avx2(uint64_t rounds, uint64_t *sink);
+uint64_t k_spin_f32_avx2(uint64_t rounds, uint64_t *sink);
+void k_read_avx2(const void *bytes, size_t count, uint64_t *sink);

@@ -6,7 +6,7 @@
 
 extern const struct kernel_table table_avx2;
 
-/* Linear layers, nine tenths of a small model's work, by vectors; the rest as ref_int8 does it. */
+/* Linear layers, most multiply-adds of a short context, by vectors; the rest as ref_int8 does it. */
 const struct kernel_table table_avx2 = {
     .name = "avx2",
     .needs = CPU_FEATURE_AVX2 | CPU_FEATURE_FMA | CPU_FEATURE_F16C,
@@ -27,7 +27,7 @@ const struct kernel_table table_avx2 = {
     .kv_write = k_kv_write_ref,
     .copy = k_copy_ref,
     .logits_stats = k_logits_stats_ref_int8,
-    .spin_int8 = k_spin_int8_ref,
-    .spin_f32 = k_spin_f32_ref,
-    .read = k_read_ref,
+    .spin_int8 = k_spin_int8_avx2,
+    .spin_f32 = k_spin_f32_avx2,
+    .read = k_read_avx2,
 };
