@@ -2,7 +2,7 @@
 
 #include <immintrin.h>
 
-/* Independent accumulators, more than latency × ports; with their operands they fit 16 registers. */
+/* Independent accumulators, more than latency × ports; they fit the registers with operands. */
 enum { CEILINGS_CHAINS = 12 };
 
 /* A product of bytes and one sum of 16 bits: no linear layer does with less. */

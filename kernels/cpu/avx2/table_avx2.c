@@ -6,7 +6,7 @@
 
 extern const struct kernel_table table_avx2;
 
-/* Linear layers, most multiply-adds of a short context, by vectors; the rest as ref_int8 does it. */
+/* Linear layers, most of a short context, by vectors; the rest as ref_int8 does it. */
 const struct kernel_table table_avx2 = {
     .name = "avx2",
     .needs = CPU_FEATURE_AVX2 | CPU_FEATURE_FMA | CPU_FEATURE_F16C,
