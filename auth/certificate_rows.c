@@ -44,19 +44,6 @@ enum status certificate_rows_update_used(sqlite3 *connection, const char *id,
                               parameters, 2);
 }
 
-static bool column_read(sqlite3_stmt *statement, int column, char *out, size_t capacity)
-{
-    const char *text = (const char *)sqlite3_column_text(statement, column);
-    size_t length = (size_t)sqlite3_column_bytes(statement, column);
-    out[0] = '\0';
-    if (text == NULL)
-        return true; /* null: an admin's */
-    if (length >= capacity || strlen(text) != length)
-        return false;
-    memcpy(out, text, length + 1);
-    return true;
-}
-
 static enum status read_row(sqlite3_stmt *statement, void *context,
                             enum status (*take)(void *, const struct certificate *))
 {
@@ -66,13 +53,14 @@ static enum status read_row(sqlite3_stmt *statement, void *context,
                               .revoked_at_s = sqlite3_column_int64(statement, 8),
                               .revision = sqlite3_column_int64(statement, 9),
                               .last_used_at_s = sqlite3_column_int64(statement, 10)};
+    bool fits = true;
     int64_t match = sqlite3_column_int64(statement, 3);
     row.match = (enum certificate_match)match;
-    if (!column_read(statement, 0, row.id, sizeof row.id) ||
-        !column_read(statement, 1, row.tenant_id, sizeof row.tenant_id) ||
-        !column_read(statement, 2, row.label, sizeof row.label) ||
-        !column_read(statement, 4, row.value, sizeof row.value) || match < 0 ||
-        match > CERTIFICATE_DNS || row.revision < 1)
+    tenant_rows_text(statement, 0, row.id, sizeof row.id, &fits);
+    tenant_rows_text(statement, 1, row.tenant_id, sizeof row.tenant_id, &fits); /* null: admins' */
+    tenant_rows_text(statement, 2, row.label, sizeof row.label, &fits);
+    tenant_rows_text(statement, 4, row.value, sizeof row.value, &fits);
+    if (!fits || match < 0 || match > CERTIFICATE_DNS || row.revision < 1)
         FAIL(STATUS_CORRUPT, "a row of the table certificates is out of its bounds");
     return take(context, &row);
 }

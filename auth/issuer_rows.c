@@ -238,27 +238,19 @@ static struct slice column_text(sqlite3_stmt *statement, int column)
     return (struct slice){text, (size_t)sqlite3_column_bytes(statement, column)};
 }
 
-static bool column_read(sqlite3_stmt *statement, int column, char *out, size_t capacity)
-{
-    struct slice text = column_text(statement, column);
-    if (text.bytes == NULL || text.length >= capacity || strlen(text.bytes) != text.length)
-        return false;
-    memcpy(out, text.bytes, text.length + 1);
-    return true;
-}
-
 static bool read_texts(sqlite3_stmt *statement, struct issuer *out)
 {
-    return column_read(statement, 0, out->id, sizeof out->id) &&
-           column_read(statement, 1, out->name, sizeof out->name) &&
-           column_read(statement, 2, out->issuer, sizeof out->issuer) &&
-           column_read(statement, 5, out->tenant_claim, sizeof out->tenant_claim) &&
-           column_read(statement, 7, out->scope_claim, sizeof out->scope_claim) &&
-           column_read(statement, 10, out->jwks_file, sizeof out->jwks_file) &&
-           issuer_rows_read_audiences(column_text(statement, 3), out) == STATUS_OK &&
+    bool fits = true;
+    tenant_rows_text(statement, 0, out->id, sizeof out->id, &fits);
+    tenant_rows_text(statement, 1, out->name, sizeof out->name, &fits);
+    tenant_rows_text(statement, 2, out->issuer, sizeof out->issuer, &fits);
+    tenant_rows_text(statement, 5, out->tenant_claim, sizeof out->tenant_claim, &fits);
+    tenant_rows_text(statement, 7, out->scope_claim, sizeof out->scope_claim, &fits);
+    tenant_rows_text(statement, 10, out->jwks_file, sizeof out->jwks_file, &fits);
+    tenant_rows_text(statement, 14, out->jwks_url, sizeof out->jwks_url, &fits);
+    tenant_rows_text(statement, 17, out->admin_claim, sizeof out->admin_claim, &fits);
+    return fits && issuer_rows_read_audiences(column_text(statement, 3), out) == STATUS_OK &&
            issuer_rows_read_tenants(column_text(statement, 6), out) == STATUS_OK &&
-           column_read(statement, 14, out->jwks_url, sizeof out->jwks_url) &&
-           column_read(statement, 17, out->admin_claim, sizeof out->admin_claim) &&
            issuer_rows_read_admins(column_text(statement, 18), out) == STATUS_OK;
 }
 

@@ -381,19 +381,15 @@ static enum status load_row(struct tenants *tenants, struct sqlite3_stmt *row)
 {
     struct tenant_group group = {.created_at_s = sqlite3_column_int64(row, 3),
                                  .revision = sqlite3_column_int64(row, 4)};
-    struct slice id = {(const char *)sqlite3_column_text(row, 0),
-                       (size_t)sqlite3_column_bytes(row, 0)};
-    struct slice name = {(const char *)sqlite3_column_text(row, 1),
-                         (size_t)sqlite3_column_bytes(row, 1)};
+    bool fits = true;
+    tenant_rows_text(row, 0, group.id, sizeof group.id, &fits);
+    tenant_rows_text(row, 1, group.name, sizeof group.name, &fits);
     struct slice metadata = {(const char *)sqlite3_column_text(row, 2),
                              (size_t)sqlite3_column_bytes(row, 2)};
-    if (id.bytes == NULL || name.bytes == NULL || metadata.bytes == NULL)
+    if (metadata.bytes == NULL)
         FAIL(STATUS_NO_MEMORY, "no memory for a row of the table tenant_groups");
-    if (id.length >= sizeof group.id || name.length >= sizeof group.name || group.revision < 1 ||
-        metadata.length >= LIMIT_METADATA_BYTES)
+    if (!fits || group.revision < 1 || metadata.length >= LIMIT_METADATA_BYTES)
         FAIL(STATUS_CORRUPT, "a row of the table tenant_groups is out of its bounds");
-    tenant_change_copy(group.id, sizeof group.id, id);
-    tenant_change_copy(group.name, sizeof group.name, name);
     struct tenant_group_record *record = NULL;
     TRY(tenant_directory_reserve_in(tenants, &tenants->groups_by_id));
     TRY(tenant_directory_reserve_in(tenants, &tenants->groups_by_name));

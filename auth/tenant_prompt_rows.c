@@ -62,31 +62,22 @@ enum status tenant_prompt_rows_grant(sqlite3 *connection, const char *id,
 
 /* --- reading --- */
 
-static bool read_text(sqlite3_stmt *statement, int column, char *out, size_t capacity)
-{
-    const char *text = (const char *)sqlite3_column_text(statement, column);
-    size_t length = (size_t)sqlite3_column_bytes(statement, column);
-    if (text == NULL || length >= capacity || strlen(text) != length)
-        return false;
-    memcpy(out, text, length + 1);
-    return true;
-}
-
 static enum status read_prompt(sqlite3_stmt *statement, void *context,
                                enum status (*take)(void *, const struct tenant_prompt *,
                                                    struct slice))
 {
+    bool fits = true;
     struct tenant_prompt prompt = {0};
     struct slice content = {(const char *)sqlite3_column_text(statement, 2),
                             (size_t)sqlite3_column_bytes(statement, 2)};
+    tenant_rows_text(statement, 0, prompt.id, sizeof prompt.id, &fits);
+    tenant_rows_text(statement, 1, prompt.name, sizeof prompt.name, &fits);
     prompt.version = sqlite3_column_int64(statement, 3);
     prompt.pin_until_s = sqlite3_column_int64(statement, 4);
     prompt.created_at_s = sqlite3_column_int64(statement, 5);
     prompt.revision = sqlite3_column_int64(statement, 6);
-    if (!read_text(statement, 0, prompt.id, sizeof prompt.id) ||
-        !read_text(statement, 1, prompt.name, sizeof prompt.name) || content.bytes == NULL ||
-        prompt.version < 1 || prompt.pin_until_s < 0 || prompt.created_at_s < 0 ||
-        prompt.revision < 1)
+    if (!fits || content.bytes == NULL || prompt.version < 1 || prompt.pin_until_s < 0 ||
+        prompt.created_at_s < 0 || prompt.revision < 1)
         FAIL(STATUS_CORRUPT, "a row of the table prompts is out of its bounds");
     return take(context, &prompt, content);
 }
@@ -110,12 +101,14 @@ enum status tenant_prompt_rows_load(sqlite3 *connection, void *context,
 static enum status read_grant(sqlite3_stmt *statement, struct tenant_prompt_grant *out,
                               size_t *count)
 {
+    bool fits = true;
     struct tenant_prompt_grant *grant = &out[*count];
     if (*count == LIMIT_PROMPT_GRANTS)
         FAIL(STATUS_LIMIT, "the database holds a prompt with more than %d grants",
              LIMIT_PROMPT_GRANTS);
-    if (!read_text(statement, 0, grant->tenant_id, sizeof grant->tenant_id) ||
-        !read_text(statement, 1, grant->group, sizeof grant->group))
+    tenant_rows_text(statement, 0, grant->tenant_id, sizeof grant->tenant_id, &fits);
+    tenant_rows_text(statement, 1, grant->group, sizeof grant->group, &fits);
+    if (!fits)
         FAIL(STATUS_CORRUPT, "a row of the table prompt_grants is out of its bounds");
     *count += 1;
     return STATUS_OK;

@@ -170,7 +170,7 @@ enum status tenant_rows_audit(sqlite3 *connection, const struct audit_row *row)
 
 /* --- reading; a row that does not fit its struct marks `fits` false --- */
 
-static void read_text(sqlite3_stmt *statement, int column, char *out, size_t capacity, bool *fits)
+void tenant_rows_text(sqlite3_stmt *statement, int column, char *out, size_t capacity, bool *fits)
 {
     const char *text = (const char *)sqlite3_column_text(statement, column);
     size_t length = (size_t)sqlite3_column_bytes(statement, column);
@@ -197,22 +197,22 @@ static enum status read_tenant(sqlite3_stmt *statement, void *context,
 {
     bool fits = true;
     struct tenant tenant;
-    read_text(statement, 0, tenant.id, sizeof tenant.id, &fits);
-    read_text(statement, 1, tenant.name, sizeof tenant.name, &fits);
+    tenant_rows_text(statement, 0, tenant.id, sizeof tenant.id, &fits);
+    tenant_rows_text(statement, 1, tenant.name, sizeof tenant.name, &fits);
     tenant.state = (enum tenant_state)read_number(statement, 2, 0, TENANT_ARCHIVED, &fits);
     tenant.weight = (uint32_t)read_number(statement, 3, 1, 1000, &fits);
     tenant.created_at_s = read_number(statement, 4, 0, INT64_MAX, &fits);
     tenant.revision = read_number(statement, 5, 1, INT64_MAX, &fits);
     struct slice metadata = {(const char *)sqlite3_column_text(statement, 6),
                              (size_t)sqlite3_column_bytes(statement, 6)};
-    read_text(statement, 7, tenant.group, sizeof tenant.group, &fits);
+    tenant_rows_text(statement, 7, tenant.group, sizeof tenant.group, &fits);
     tenant.share = (enum tenant_share)read_number(statement, 8, 0, TENANT_SHARE_GROUP, &fits);
     tenant.cache_share = (uint32_t)read_number(statement, 9, 1, LIMIT_CACHE_SHARE, &fits);
     tenant.default_class =
         (enum service_class)read_number(statement, 10, 0, SERVICE_CLASS_COUNT - 1, &fits);
     tenant.best_class =
         (enum service_class)read_number(statement, 11, 0, SERVICE_CLASS_COUNT - 1, &fits);
-    read_text(statement, 12, tenant.models, sizeof tenant.models, &fits);
+    tenant_rows_text(statement, 12, tenant.models, sizeof tenant.models, &fits);
     if (metadata.bytes == NULL)
         FAIL(STATUS_NO_MEMORY, "no memory for a row of the table tenants");
     if (!fits || metadata.length >= LIMIT_METADATA_BYTES)
@@ -242,16 +242,16 @@ static enum status read_key(sqlite3_stmt *statement, void *context,
     bool fits = true;
     struct tenant_rows_key row;
     struct tenant_key *key = &row.key;
-    read_text(statement, 0, key->id, sizeof key->id, &fits);
-    read_text(statement, 1, key->tenant_id, sizeof key->tenant_id, &fits);
-    read_text(statement, 2, key->name, sizeof key->name, &fits);
-    read_text(statement, 3, key->redacted, sizeof key->redacted, &fits);
+    tenant_rows_text(statement, 0, key->id, sizeof key->id, &fits);
+    tenant_rows_text(statement, 1, key->tenant_id, sizeof key->tenant_id, &fits);
+    tenant_rows_text(statement, 2, key->name, sizeof key->name, &fits);
+    tenant_rows_text(statement, 3, key->redacted, sizeof key->redacted, &fits);
     key->scopes = (uint32_t)read_number(statement, 4, 0, UINT32_MAX, &fits);
     key->created_at_s = read_number(statement, 6, 0, INT64_MAX, &fits);
     key->expires_at_s = read_number(statement, 7, 0, INT64_MAX, &fits);
     key->revoked_at_s = read_number(statement, 8, 0, INT64_MAX, &fits);
     key->last_used_at_s = read_number(statement, 9, 0, INT64_MAX, &fits);
-    read_text(statement, 10, key->rotated_to, sizeof key->rotated_to, &fits);
+    tenant_rows_text(statement, 10, key->rotated_to, sizeof key->rotated_to, &fits);
     key->revision = read_number(statement, 11, 1, INT64_MAX, &fits);
     if (!fits || sqlite3_column_bytes(statement, 5) != AUTH_CRYPTO_BYTES)
         FAIL(STATUS_CORRUPT, "a row of the table keys is out of its bounds");
@@ -280,13 +280,13 @@ static enum status read_audit(sqlite3_stmt *statement, struct audit_row *row)
     bool fits = true;
     row->id = sqlite3_column_int64(statement, 0);
     row->at_us = sqlite3_column_int64(statement, 1);
-    read_text(statement, 2, row->type, sizeof row->type, &fits);
-    read_text(statement, 3, row->actor_key_id, sizeof row->actor_key_id, &fits);
-    read_text(statement, 4, row->peer, sizeof row->peer, &fits);
-    read_text(statement, 5, row->request_id, sizeof row->request_id, &fits);
-    read_text(statement, 6, row->subject, sizeof row->subject, &fits);
-    read_text(statement, 7, row->detail, sizeof row->detail, &fits);
-    read_text(statement, 8, row->actor_subject, sizeof row->actor_subject, &fits);
+    tenant_rows_text(statement, 2, row->type, sizeof row->type, &fits);
+    tenant_rows_text(statement, 3, row->actor_key_id, sizeof row->actor_key_id, &fits);
+    tenant_rows_text(statement, 4, row->peer, sizeof row->peer, &fits);
+    tenant_rows_text(statement, 5, row->request_id, sizeof row->request_id, &fits);
+    tenant_rows_text(statement, 6, row->subject, sizeof row->subject, &fits);
+    tenant_rows_text(statement, 7, row->detail, sizeof row->detail, &fits);
+    tenant_rows_text(statement, 8, row->actor_subject, sizeof row->actor_subject, &fits);
     if (!fits)
         FAIL(STATUS_CORRUPT, "a row of the table audit is out of its bounds");
     return STATUS_OK;

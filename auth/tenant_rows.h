@@ -53,6 +53,10 @@ enum status tenant_rows_prepare(struct sqlite3 *connection, const char *sql,
 /* Steps to the next row while `status` is OK: false behind the last one, or with what failed in
  * `status`. */
 bool tenant_rows_next(struct sqlite3_stmt *statement, enum status *status);
+/* A text of the row that it stands on, "" for null; one that `out` cannot hold as a string makes
+ * `*fits` false. */
+void tenant_rows_text(struct sqlite3_stmt *statement, int column, char *out, size_t capacity,
+                      bool *fits);
 /* A statement that changes rows and returns none. EXISTS for a unique value that is there. */
 enum status tenant_rows_change(struct sqlite3 *connection, const char *sql,
                                const struct tenant_rows_parameter *parameters, int count);
