@@ -386,6 +386,20 @@ static void denial_take(struct quota_denial *out, const struct quota_denial *fou
     out->lowered = lowered;
 }
 
+/* Midnight may have passed since the sums were read, and no request come to have them read anew:
+ * what they hold is no reason to end an answer then. A clock that is set back makes them count
+ * again. */
+static void look_for_midnight(const struct quota *quota, struct quota_account *account)
+{
+    if (account == NULL || !has_budget(account))
+        return;
+    int64_t day = today(quota);
+    int64_t known = ((const struct quota_entry *)account)->day;
+    bool is_past = known >= 0 && known < day;
+    account->is_past[QUOTA_TOKENS_PER_DAY] = is_past;
+    account->is_past[QUOTA_TOKENS_PER_MONTH] = is_past && month_begin(day) != month_begin(known);
+}
+
 enum status quota_reserve(struct quota *quota, const struct quota_demand *demand,
                           struct quota_leases *leases, struct quota_denial *denial)
 {
@@ -407,6 +421,7 @@ enum status quota_reserve(struct quota *quota, const struct quota_demand *demand
         struct quota_denial found;
         if (entries[scope] == NULL)
             continue;
+        look_for_midnight(quota, &entries[scope]->account);
         if (quota_lease_reserve(&entries[scope]->account, &ask, &leases->of[scope], &found)) {
             denial->shadow |= found.shadow;
             denial->lowered |= found.lowered;
@@ -427,20 +442,6 @@ void quota_prompt(struct quota *quota, struct quota_leases *leases, int64_t prom
         quota_lease_prompt(&leases->of[scope], prompt, cached, quota_now_us(quota));
 }
 
-/* Midnight may have passed since the sums were read, and no request come to have them read anew:
- * what they hold is no reason to end this answer then. */
-static void extend_over_midnight(const struct quota *quota, struct quota_account *account)
-{
-    if (account == NULL || !has_budget(account))
-        return;
-    int64_t day = today(quota);
-    int64_t known = ((const struct quota_entry *)account)->day;
-    if (known < 0 || known >= day)
-        return;
-    account->is_past[QUOTA_TOKENS_PER_DAY] = true;
-    account->is_past[QUOTA_TOKENS_PER_MONTH] = month_begin(day) != month_begin(known);
-}
-
 bool quota_extend(struct quota *quota, struct quota_leases *leases, int64_t output,
                   struct quota_denial *denial)
 {
@@ -449,7 +450,7 @@ bool quota_extend(struct quota *quota, struct quota_leases *leases, int64_t outp
     *denial = (struct quota_denial){0};
     for (int scope = 0; scope < QUOTA_SCOPES; scope++) {
         struct quota_denial found;
-        extend_over_midnight(quota, leases->of[scope].account);
+        look_for_midnight(quota, leases->of[scope].account);
         if (quota_lease_extend(&leases->of[scope], output, now_us, &found)) {
             denial->shadow |= found.shadow;
             denial->lowered |= found.lowered;

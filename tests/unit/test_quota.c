@@ -228,6 +228,29 @@ static void test_an_answer_over_midnight(void **state)
     assert_int_equal(left_of(fixture, QUOTA_TOKENS_PER_DAY), 0);
 }
 
+/* A clock that is a day ahead for a moment makes no budget new. */
+static void test_midnight_is_taken_back(void **state)
+{
+    struct fixture *fixture = *state;
+    struct quota_leases leases;
+    struct quota_denial denial;
+    limit_put(fixture, QUOTA_TOKENS_PER_DAY, 300);
+    sums(fixture);
+    long_answer(fixture, &leases);
+    use(fixture, 295, 0); /* by others, beside it */
+    tenant_kit_pass(fixture->kit, 86400);
+    assert_true(quota_extend(fixture->quota, &leases, LIMIT_QUOTA_OUTPUT, &denial));
+    tenant_kit_pass(fixture->kit, -86400);
+    assert_false(quota_extend(fixture->quota, &leases, 1000, &denial));
+    assert_int_equal(denial.limit, QUOTA_TOKENS_PER_DAY);
+    tenant_kit_pass(fixture->kit, 86400);
+    assert_true(quota_extend(fixture->quota, &leases, LIMIT_QUOTA_OUTPUT, &denial));
+    quota_settle(fixture->quota, &leases, 1, 0, 0);
+    tenant_kit_pass(fixture->kit, -86400);
+    assert_false(quota_wants_sums(fixture->quota, fixture->tenant.id, NULL));
+    assert_int_equal(reserve(fixture, &leases, &denial), STATUS_QUOTA);
+}
+
 static int64_t to_months_end_s(struct fixture *fixture)
 {
     return quota_standing(fixture->quota, fixture->tenant.id, NULL, QUOTA_TOKENS_PER_MONTH)
@@ -452,6 +475,7 @@ int main(void)
         WITH(test_budgets_come_back),
         WITH(test_months_end),
         WITH(test_an_answer_over_midnight),
+        WITH(test_midnight_is_taken_back),
         WITH(test_an_answer_over_a_months_end),
         WITH(test_counted_meanwhile),
         WITH(test_a_key_beside_its_tenant),
