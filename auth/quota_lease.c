@@ -417,7 +417,8 @@ bool quota_lease_extend(struct quota_lease *lease, int64_t output, int64_t now_u
     /* Many tokens may have come at once, more than the lease has. */
     int64_t needed = output < lease->output ? 1 : output + 1 - lease->output;
     int64_t wanted = needed - 1 + LIMIT_QUOTA_EXTENSION;
-    if (lease->output_most > lease->output) /* below: more choices than were read of the body */
+    /* Beyond it, or below: more choices than were read of the body. */
+    if (lease->output_most > lease->output && output <= lease->output_most)
         wanted = least(wanted, lease->output_most - lease->output);
     int64_t more = extend_room(lease, wanted, least(needed, wanted), now_us, denial);
     if (more > 0) {

@@ -200,6 +200,10 @@ static void test_many_tokens_at_once(void **state)
     for (int64_t output = 250; output <= 700; output += 150)
         assert_true(quota_lease_extend(&lease, output, 0, &denial));
     assert_int_equal(lease.output, 700);
+    account = account_of((struct quota_limits_set){0});
+    assert_true(reserve(&account, 0, 4, 300, &lease, &denial)); /* of each of a list of prompts */
+    assert_true(quota_lease_extend(&lease, 310, 0, &denial));
+    assert_true(lease.output > 310);
     account = account_of(set_of(QUOTA_OUTPUT_TOKENS_PER_MINUTE, 1000));
     assert_true(reserve(&account, 0, 4, 0, &lease, &denial));
     assert_true(quota_lease_extend(&lease, 900, 0, &denial));
