@@ -42,17 +42,19 @@ static void settle_committed(struct edge_settle *settle)
 {
     const struct ledger_row *row = &settle->row;
     struct quota *quota = settle->edge->quota;
-    bool is_recorded = settle->status == STATUS_OK || settle->status == STATUS_EXISTS;
-    if (!is_recorded)
+    bool is_late = settle->status != STATUS_OK && settle->status != STATUS_EXISTS;
+    if (is_late)
         settle_log(row, "ledger_row_late");
-    else if (settle->status == STATUS_OK) /* a record that came twice was counted at first */
+    /* A late one goes on being written, and when the engine says it again it is there: it is
+     * counted now. A record that came twice was counted at first. */
+    if (settle->status == STATUS_OK || (is_late && !settle->is_replayed))
         quota_count(quota, row->tenant_id, row->key_id, row->prompt_tokens, row->cached_tokens,
                     row->completion_tokens);
     bool is_recent = clock_wall_us(clock_system()) - row->at_us < MINUTE_US;
     if (settle->status == STATUS_OK && settle->is_replayed && is_recent)
         quota_recall(quota, row->tenant_id, row->key_id, row->prompt_tokens, row->cached_tokens,
                      row->completion_tokens);
-    settle->done(settle->context, is_recorded);
+    settle->done(settle->context, !is_late);
 }
 
 /* On the ledger's thread or the loop's; told_settle follows. */

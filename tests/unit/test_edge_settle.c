@@ -139,6 +139,43 @@ static void test_what_is_in_the_ledger_is_charged_once(void **state)
         edge_settle_deinit(&settle[i]);
 }
 
+static void on_late(void *context, bool is_recorded)
+{
+    assert_int_equal(is_recorded, *(int *)context);
+    told++;
+}
+
+/* A row that the disk keeps waiting is counted to its day, once, however often the engine says it
+ * again before and behind its commit. */
+static void test_a_late_row_is_counted_once(void **state)
+{
+    (void)state;
+    static const enum status said[] = {STATUS_STORAGE_FULL, STATUS_IO, STATUS_EXISTS};
+    struct edge_settle settle;
+    struct tenant tenant = tenant_kit_tenant(tenants, "acme");
+    struct quota_tenant wanted = {.set.cached_percent = -1};
+    struct quota_tenant out;
+    wanted.set.values[QUOTA_TOKENS_PER_DAY].limit = 100;
+    assert_int_equal(
+        quota_limits_put(tenants->tenants, &change, slice_of(tenant.id), &wanted, &out), STATUS_OK);
+    (void)quota_standing(edge.quota, tenant.id, NULL, QUOTA_TOKENS_PER_DAY); /* it is known */
+    for (int i = 0; i < 3; i++) {
+        int is_recorded = said[i] == STATUS_EXISTS;
+        settle_make(&settle, "req_5", &is_recorded);
+        settle.done = on_late;
+        settle.edge = &edge;
+        memcpy(settle.row.tenant_id, tenant.id, sizeof tenant.id);
+        settle.is_replayed = i > 0;
+        settle.status = said[i]; /* as the ledger's thread leaves it */
+        atomic_store(&edge.told, &settle);
+        edge_settle_wake(&edge);
+        assert_int_equal(told, i + 1);
+        assert_int_equal(
+            quota_standing(edge.quota, tenant.id, NULL, QUOTA_TOKENS_PER_DAY).remaining,
+            100 - (10 - 4) - 3);
+    }
+}
+
 /* Told once each, from the loop, behind the commit; a row of an id that is there is told so too. */
 static void test_rows_are_committed_before_done(void **state)
 {
@@ -172,6 +209,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_replayed_row_is_charged, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_what_is_in_the_ledger_is_charged_once, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(test_a_late_row_is_counted_once, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_fill, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_rows_are_committed_before_done, set_up, tear_down),
     };
