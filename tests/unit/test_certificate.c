@@ -357,6 +357,28 @@ static void test_last_use(void **state)
     assert_true(tenant_kit_number(kit->base, written) >= 2 * now_s);
 }
 
+static void test_as_many_as_there_may_be(void **state)
+{
+    struct certificate_kit *kit = *state;
+    struct certificate got;
+    struct certificate_fields fields = certificate_kit_fields(CERTIFICATE_DNS, "more.example.org");
+    char sql[480];
+    snprintf(sql, sizeof sql,
+             "with recursive n(i) as (select 1 union all select i + 1 from n where i < %d) "
+             "insert into certificates (id, tenant_id, label, kind, value, scopes, created_at_s, "
+             "expires_at_s, revoked_at_s, revision) select printf('crt_%%020d', i), '%s', 'l', 0, "
+             "printf('%%064x', i), %u, 5, 0, 0, 1 from n",
+             LIMIT_CERTIFICATES - 1, kit->tenant.id, (unsigned)AUTH_SCOPES_TENANT);
+    tenant_kit_execute(kit->base, sql);
+    certificate_kit_restart(kit);
+    certificate_kit_make(kit, kit->tenant.id, CERTIFICATE_DNS, "last.example.org");
+    assert_int_equal(
+        certificate_create(kit->certificates, &change, slice_of(kit->tenant.id), &fields, &got),
+        STATUS_CONFLICT);
+    assert_int_equal(tenant_kit_number(kit->base, "select count(*) from certificates"),
+                     LIMIT_CERTIFICATES);
+}
+
 static void test_a_row_out_of_its_bounds(void **state)
 {
     struct certificate_kit *kit = *state;
@@ -389,10 +411,15 @@ static void test_a_row_out_of_its_bounds(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        WITH_KIT(test_fingerprint), WITH_KIT(test_names),
-        WITH_KIT(test_states),      WITH_KIT(test_admins),
-        WITH_KIT(test_bad_fields),  WITH_KIT(test_lists),
-        WITH_KIT(test_last_use),    WITH_KIT(test_a_row_out_of_its_bounds),
+        WITH_KIT(test_fingerprint),
+        WITH_KIT(test_names),
+        WITH_KIT(test_states),
+        WITH_KIT(test_admins),
+        WITH_KIT(test_bad_fields),
+        WITH_KIT(test_lists),
+        WITH_KIT(test_last_use),
+        WITH_KIT(test_as_many_as_there_may_be),
+        WITH_KIT(test_a_row_out_of_its_bounds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

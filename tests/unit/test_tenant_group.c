@@ -210,6 +210,37 @@ static void test_members_come_and_groups_go(void **state)
     assert_int_equal(tenant_group_get(kit->tenants, SLICE("c"), out), STATUS_NOT_FOUND);
 }
 
+/* By hand and by a tenant that is the first to name it; those that are there may be named still. */
+static void test_as_many_as_there_may_be(void **state)
+{
+    struct tenant_kit *kit = *state;
+    struct tenant_group out;
+    struct tenant moved;
+    char sql[320];
+    snprintf(sql, sizeof sql,
+             "with recursive n(i) as (select 1 union all select i + 1 from n where i < %d) "
+             "insert into tenant_groups (id, name, metadata, created_at_s, revision) "
+             "select printf('grp_%%020d', i), printf('g%%d', i), '{}', 5, 1 from n",
+             LIMIT_GROUPS - 1);
+    tenant_kit_execute(kit, sql);
+    tenant_kit_stop(kit);
+    tenant_kit_start(kit);
+    struct tenant one = tenant_in(kit, "one", "last");
+    assert_int_equal(
+        tenant_group_create(kit->tenants, &change, SLICE("more"), (struct slice){0}, &out),
+        STATUS_CONFLICT);
+    const struct tenant_fields more = {.given = TENANT_GROUP, .group = SLICE("more")};
+    assert_int_equal(tenants_update(kit->tenants, &change, slice_of(one.id), &more, &moved),
+                     STATUS_CONFLICT);
+    const struct tenant_fields first = {.given = TENANT_GROUP, .group = SLICE("g1")};
+    assert_int_equal(tenants_update(kit->tenants, &change, slice_of(one.id), &first, &moved),
+                     STATUS_OK);
+    assert_int_equal(tenant_group_delete(kit->tenants, &change, SLICE("last"), &out), STATUS_OK);
+    assert_int_equal(tenants_update(kit->tenants, &change, slice_of(one.id), &more, &moved),
+                     STATUS_OK);
+    assert_int_equal(tenant_kit_number(kit, "select count(*) from tenant_groups"), LIMIT_GROUPS);
+}
+
 /* Nothing is left over and nothing is half there. */
 static void test_memory_fails_at_each_allocation(void **state)
 {
@@ -250,6 +281,8 @@ int main(void)
                                         tenant_kit_teardown),
         cmocka_unit_test_setup_teardown(test_lists, tenant_kit_setup, tenant_kit_teardown),
         cmocka_unit_test_setup_teardown(test_members_come_and_groups_go, tenant_kit_setup,
+                                        tenant_kit_teardown),
+        cmocka_unit_test_setup_teardown(test_as_many_as_there_may_be, tenant_kit_setup,
                                         tenant_kit_teardown),
         cmocka_unit_test_setup_teardown(test_memory_fails_at_each_allocation, tenant_kit_setup,
                                         tenant_kit_teardown),
