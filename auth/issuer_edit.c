@@ -149,6 +149,23 @@ static void apply_numbers(const struct issuer_fields *fields, struct issuer *out
         out->jwks_overlap_s = fields->jwks_overlap_s;
 }
 
+/* What says how keys are fetched means nothing where none are: it is as it was at first, so that a
+ * document which names it (an export of an earlier version does) goes in. */
+static enum status apply_no_url(const struct issuer_fields *fields, struct issuer *out)
+{
+    if (out->jwks_url[0] != '\0')
+        return STATUS_OK;
+    if ((fields->given & ISSUER_JWKS_REFRESH) != 0 && out->jwks_refresh_s != REFRESH_DEFAULT_S)
+        FAIL_PARAM(STATUS_INVALID, "jwks_refresh_s",
+                   "jwks_refresh_s is for keys of a jwks_url, which this issuer has not.");
+    if ((fields->given & ISSUER_JWKS_OVERLAP) != 0 && out->jwks_overlap_s != OVERLAP_DEFAULT_S)
+        FAIL_PARAM(STATUS_INVALID, "jwks_overlap_s",
+                   "jwks_overlap_s is for keys of a jwks_url, which this issuer has not.");
+    out->jwks_refresh_s = REFRESH_DEFAULT_S;
+    out->jwks_overlap_s = OVERLAP_DEFAULT_S;
+    return STATUS_OK;
+}
+
 /* `out` with what is given in the place of what it held. */
 static enum status apply(struct tenants *tenants, const struct issuer_fields *fields,
                          struct issuer *out)
@@ -157,6 +174,7 @@ static enum status apply(struct tenants *tenants, const struct issuer_fields *fi
     TRY(apply_source(fields, out));
     apply_numbers(fields, out);
     TRY(check_numbers(out));
+    TRY(apply_no_url(fields, out));
     if ((fields->given & ISSUER_AUDIENCES) != 0)
         TRY(issuer_rows_read_audiences(fields->audiences, out));
     if ((fields->given & ISSUER_TENANTS) != 0) {

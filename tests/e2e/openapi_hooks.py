@@ -156,6 +156,9 @@ def keep_issuer(method, body):
             body[name] = within(body[name], most)
     if isinstance(body.get("jwks_url"), str) and len(body["jwks_url"]) <= 255:
         del body["jwks_url"]  # its host is not among --jwks-hosts
+    for name, least, most in (("jwks_refresh_s", 1, 86400), ("jwks_overlap_s", 0, 604800)):
+        if type(body.get(name)) in (int, float) and least <= body[name] <= most:
+            del body[name]  # without a URL there is nothing to fetch
     keep_admins(body)
     if isinstance(body.get("audiences"), list):
         body["audiences"] = [within(text, 127) for text in body["audiences"]]

@@ -126,6 +126,13 @@ static void test_bad_fields(void **state)
     fields.given |= ISSUER_JWKS_FILE;
     fields.jwks_file = SLICE("f");
     refused(kit, &fields, STATUS_INVALID, "jwks_file");
+    fields = good;
+    fields.given |= ISSUER_JWKS_REFRESH;
+    fields.jwks_refresh_s = 301; /* of keys that are never fetched */
+    refused(kit, &fields, STATUS_INVALID, "jwks_refresh_s");
+    fields = good;
+    fields.given |= ISSUER_JWKS_OVERLAP;
+    refused(kit, &fields, STATUS_INVALID, "jwks_overlap_s");
     buffer_deinit(&json);
 }
 
