@@ -110,6 +110,7 @@ static const char script_sweep[] =
 
 static const struct slice key_edges = {"banyan:edges", 12};
 static const struct slice key_shipped = {"banyan:shipped", 14};
+static const struct slice key_sent = {"banyan:sent", 11};
 static const struct slice key_stream = {"banyan:usage", 12};
 
 /* What is done with a hash that is there already. */
@@ -218,7 +219,14 @@ static void command_numbers(struct command *command, const int64_t *numbers, siz
         command_print(command, "%" PRId64, numbers[i]);
 }
 
-/* --- signs of life and the mark --- */
+/* --- signs of life and the marks --- */
+
+/* Of a row, as Redis has it. */
+struct mark {
+    int64_t sequence; /* -1: Redis has none */
+    uint64_t print;
+};
+static const struct mark no_mark = {.sequence = -1};
 
 static enum status beat(struct usage_redis *usage)
 {
@@ -244,15 +252,14 @@ static bool mark_is_due(const struct usage_redis *usage)
     return usage->shipped != usage->shipped_told;
 }
 
-/* Only rows whose replies have come: a mark ahead of its rows would lose them. */
-static enum status mark_queue(struct usage_redis *usage)
+static enum status mark_queue(struct usage_redis *usage, struct slice key, int64_t sequence)
 {
     uint64_t print = 0;
-    TRY(ledger_ship_print(usage->ship, usage->shipped, &print));
+    TRY(ledger_ship_print(usage->ship, sequence, &print));
     command_begin(&usage->command, SLICE("HSET"));
-    command_add(&usage->command, key_shipped);
+    command_add(&usage->command, key);
     command_add(&usage->command, slice_of(ledger_ship_edge(usage->ship)));
-    command_print(&usage->command, "%" PRId64 "-%016" PRIx64, usage->shipped, print);
+    command_print(&usage->command, "%" PRId64 "-%016" PRIx64, sequence, print);
     return command_send(usage);
 }
 
@@ -265,44 +272,53 @@ static enum status mark_take(struct usage_redis *usage, int64_t told)
     return STATUS_OK;
 }
 
+/* Only rows whose replies have come: a mark ahead of its rows would lose them. */
 static enum status mark_tell(struct usage_redis *usage)
 {
     if (!mark_is_due(usage))
         return STATUS_OK;
-    TRY(mark_queue(usage));
+    TRY(mark_queue(usage, key_shipped, usage->shipped));
     return mark_take(usage, usage->shipped);
 }
 
 /* "SEQUENCE-PRINT"; a print of 0 (or none: of an earlier version) is of a row that is not known. */
-static bool mark_parse(const char *text, int64_t *mark, uint64_t *print)
+static bool mark_parse(const char *text, struct mark *out)
 {
     const char *at = text;
-    *mark = 0;
-    *print = 0;
-    for (; *at >= '0' && *at <= '9' && *mark <= LEDGER_SHIP_SEQUENCE_MAX / 10; at++)
-        *mark = *mark * 10 + (*at - '0');
+    *out = (struct mark){0};
+    for (; *at >= '0' && *at <= '9' && out->sequence <= LEDGER_SHIP_SEQUENCE_MAX / 10; at++)
+        out->sequence = out->sequence * 10 + (*at - '0');
     if (at == text || *at == '\0')
         return at != text;
     if (*at != '-' || strlen(++at) != 16 || strspn(at, "0123456789abcdef") != 16)
         return false;
-    *print = strtoull(at, NULL, 16);
+    out->print = strtoull(at, NULL, 16);
     return true;
 }
 
-/* -1: Redis has none. */
-static enum status mark_read(struct usage_redis *usage, int64_t *mark, uint64_t *print)
+static enum status mark_read(struct usage_redis *usage, struct slice key, struct mark *out)
 {
     char text[48];
     bool is_nil = false;
     command_begin(&usage->command, SLICE("HGET"));
-    command_add(&usage->command, key_shipped);
+    command_add(&usage->command, key);
     command_add(&usage->command, slice_of(ledger_ship_edge(usage->ship)));
     TRY(command_send(usage));
     TRY(redis_link_take_text(usage->link, text, sizeof text, &is_nil));
-    *mark = -1;
-    *print = 0;
-    if (!is_nil && !mark_parse(text, mark, print))
+    *out = no_mark;
+    if (!is_nil && !mark_parse(text, out))
         return redis_link_refuse(usage->link, REDIS_REASON_TYPE);
+    return STATUS_OK;
+}
+
+/* Whether the ledger has not that row, or another one of its number. */
+static enum status mark_is_other(struct usage_redis *usage, const struct mark *mark, int64_t last,
+                                 bool *out)
+{
+    uint64_t own = 0;
+    if (mark->sequence > 0)
+        TRY(ledger_ship_print(usage->ship, mark->sequence, &own));
+    *out = mark->sequence > last || (own != 0 && mark->print != 0 && own != mark->print);
     return STATUS_OK;
 }
 
@@ -423,13 +439,29 @@ static enum status turn_sweep(struct usage_redis *usage)
     return STATUS_OK;
 }
 
+static enum status sent_take(struct usage_redis *usage)
+{
+    int64_t is_new = 0;
+    return redis_link_take_number(usage->link, 0, 1, &is_new);
+}
+
+static enum status sent_tell(struct usage_redis *usage, int64_t sequence)
+{
+    TRY(mark_queue(usage, key_sent, sequence));
+    return sent_take(usage);
+}
+
 /* One day, read as of one commit. */
 static enum status verify_step(struct usage_redis *usage, bool *is_done)
 {
     int64_t day = 0;
     TRY(ledger_ship_begin(usage->ship, &usage->sequence));
     usage->mode = verify_words[usage->verify];
-    enum status status = ledger_ship_day(usage->ship, usage->verify_day, &day);
+    enum status status = STATUS_OK;
+    if (usage->verify != VERIFY_FORCE) /* which begins again until it has been through */
+        status = sent_tell(usage, usage->sequence);
+    if (status == STATUS_OK)
+        status = ledger_ship_day(usage->ship, usage->verify_day, &day);
     *is_done = day == INT64_MAX;
     if (status == STATUS_OK && !*is_done)
         status = make_day(usage, day, "");
@@ -447,6 +479,8 @@ static enum status turn_verify(struct usage_redis *usage)
     TRY(verify_step(usage, &is_done));
     if (!is_done)
         return STATUS_OK;
+    if (usage->verify == VERIFY_FORCE) /* what was sent before is in no hash any more */
+        TRY(sent_tell(usage, usage->sequence));
     LOG(usage->shared == 0 ? LOG_INFO : LOG_WARN, "redis_compared",
         LOG_TEXT("way", verify_words[usage->verify]), LOG_NUMBER("made", usage->made),
         LOG_NUMBER("shared", usage->shared));
@@ -550,8 +584,8 @@ static enum status batch_queue_entry(struct usage_redis *usage, const struct led
 static enum status batch_make(struct usage_redis *usage, const struct batch *batch,
                               const bool *is_absent)
 {
-    enum status status = ledger_ship_begin(usage->ship, &usage->sequence);
-    TRY(status);
+    TRY(ledger_ship_begin(usage->ship, &usage->sequence));
+    enum status status = sent_tell(usage, usage->sequence);
     usage->mode = verify_words[VERIFY_FORCE]; /* one without our mark is not there either way */
     for (size_t i = 0; i < batch->groups && status == STATUS_OK; i++) {
         const struct ledger_row *first = &usage->rows[batch->first[i]];
@@ -567,12 +601,14 @@ static enum status batch_send(struct usage_redis *usage, const struct batch *bat
 {
     int64_t told = usage->shipped;
     bool is_due = mark_is_due(usage);
+    TRY(mark_queue(usage, key_sent, usage->last)); /* before them */
     if (is_due)
-        TRY(mark_queue(usage));
+        TRY(mark_queue(usage, key_shipped, told));
     for (size_t i = 0; i < batch->groups; i++)
         TRY(batch_queue_group(usage, batch, i));
     for (size_t i = 0; i < batch->count && usage->stream_length != 0; i++)
         TRY(batch_queue_entry(usage, &usage->rows[i]));
+    TRY(sent_take(usage));
     if (is_due)
         TRY(mark_take(usage, told));
     bool is_absent[LIMIT_REDIS_BATCH] = {false};
@@ -622,29 +658,35 @@ static enum status turn_rows(struct usage_redis *usage, bool *has_more)
 /* What Redis knows decides. Nothing (it is new, restarted empty, was flushed, lost its mark):
  * hashes are made from the roll-ups, and the stream gets the last rows again. More than there is,
  * or another row of that number, when the ledger's file is an older copy of itself: the same,
- * whatever the hashes say. Else rows go on from there, and hashes of a process that was not
- * compared yet are looked for. */
-static enum status compare(struct usage_redis *usage, int64_t mark, uint64_t print)
+ * whatever the hashes say; what was sent tells of the rows behind the mark. Else rows go on from
+ * there, and hashes of a process that was not compared yet are looked for. */
+static enum status compare(struct usage_redis *usage, const struct mark *told,
+                           const struct mark *sent)
 {
     int64_t first = 0;
     int64_t last = 0;
-    uint64_t own = 0;
+    bool is_told_other = false;
+    bool is_sent_other = false;
     TRY(ledger_ship_span(usage->ship, &first, &last));
-    if (mark > 0)
-        TRY(ledger_ship_print(usage->ship, mark, &own));
-    bool is_other = mark > last || (own != 0 && print != 0 && own != print);
+    TRY(mark_is_other(usage, told, last, &is_told_other));
+    TRY(mark_is_other(usage, sent, last, &is_sent_other));
+    bool is_other = is_told_other || is_sent_other;
+    int64_t mark = told->sequence;
     usage->has_forgotten = false;
     usage->verify = VERIFY_NONE;
     usage->shipped_told = mark;
     usage->shipped = mark;
+    if (is_other)
+        LOG(LOG_ERROR, "redis_ahead", LOG_NUMBER("redis", mark), LOG_NUMBER("sent", sent->sequence),
+            LOG_NUMBER("ledger", last));
     if (mark < 0) {
         int64_t all = first > 0 ? first - 1 : 0;
         int64_t from = last - usage->stream_length;
         usage->shipped = last; /* none of them is behind until it is compared */
-        verify_begin(usage, VERIFY_REPLACE, from > all ? from : all, all);
+        verify_begin(usage, is_other ? VERIFY_FORCE : VERIFY_REPLACE, from > all ? from : all, all);
     } else if (is_other) {
-        LOG(LOG_ERROR, "redis_ahead", LOG_NUMBER("redis", mark), LOG_NUMBER("ledger", last));
-        verify_begin(usage, VERIFY_FORCE, last, last);
+        int64_t then = is_told_other ? last : mark; /* the stream has them up to there */
+        verify_begin(usage, VERIFY_FORCE, then, then);
     } else if (strcmp(usage->run_id, redis_link_server(usage->link)->run_id) != 0) {
         verify_begin(usage, VERIFY_ABSENT, mark, mark);
     }
@@ -668,10 +710,10 @@ static enum status on_connected(void *context, struct redis_link *link)
         strcmp(usage->run_id, server->run_id) != 0)
         LOG(LOG_WARN, "redis_may_evict", LOG_TEXT("policy", server->policy),
             LOG_TEXT("mend", "set maxmemory-policy noeviction: usage of other keys would go"));
-    int64_t mark = 0;
-    uint64_t print = 0;
-    TRY(mark_read(usage, &mark, &print));
-    return compare(usage, mark, print);
+    struct mark told, sent;
+    TRY(mark_read(usage, key_shipped, &told));
+    TRY(mark_read(usage, key_sent, &sent));
+    return compare(usage, &told, &sent);
 }
 
 /* Missing hashes can be made beside rows that go on; else rows wait for what they are added to. */
@@ -688,7 +730,7 @@ static enum status on_turn(void *context, struct redis_link *link, bool *has_mor
     if (usage->has_forgotten) {
         LOG(LOG_WARN, "redis_forgot", LOG_NUMBER("rows", usage->shipped));
         usage->run_id[0] = '\0';
-        TRY(compare(usage, -1, 0));
+        TRY(compare(usage, &no_mark, &no_mark));
     }
     *has_more = false;
     if (!verify_is_first(usage))

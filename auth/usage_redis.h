@@ -11,16 +11,18 @@
  *   banyan:usage                    stream: an entry for each row, at least once, `id` names it
  *   banyan:shipped                  hash: EDGE = SEQUENCE-PRINT: all rows up to that one are in the
  *                                   hashes and the stream
+ *   banyan:sent                     hash: EDGE = SEQUENCE-PRINT: no row behind it is in any of them
  *   banyan:edges                    sorted set: EDGE by the time of its last sign of life
  *
  * A hash and its mark change in one script, so a row that is sent again does nothing. Rows are
  * only ever added to a hash that has the edge's mark. One that has not (the first row of a day,
  * or Redis forgot) is made from the roll-ups, which have all rows of that day for ever, as of one
  * commit, and its mark is that commit's last row. So whatever Redis forgets (all, some keys, the
- * last minutes), the hashes end equal to the roll-ups. The mark has a print of its row: a ledger
- * that was restored from a backup has not that row, or another one of its number. What the edge
- * alone had written to the hashes is removed then, and all of them are made from the roll-ups.
- * Entries of the stream stay, and ids of rows that were lost are given again.
+ * last minutes), the hashes end equal to the roll-ups. Both marks have a print of their row: a
+ * ledger that was restored from a backup, or lost its last commits with the power, has not that
+ * row, or another one of its number. What the edge alone had written to the hashes is removed then,
+ * and all of them are made from the roll-ups. Entries of the stream stay, and ids of rows that were
+ * lost are given again.
  */
 #pragma once
 
