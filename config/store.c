@@ -200,8 +200,8 @@ static const char *const store_steps[] = {
     "alter table tenants add column models text not null default '';", /* a line each; '': all */
 
     /* Who of an issuer's admins it was. Certificates' last use, as keys have it. */
-    "alter table audit add column actor_subject text not null default '';"
-    "alter table certificates add column last_used_at_s integer not null default 0;",
+    ("alter table audit add column actor_subject text not null default '';"
+     "alter table certificates add column last_used_at_s integer not null default 0;"),
 };
 
 const char *const *store_schema(int *count)
