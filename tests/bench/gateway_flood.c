@@ -135,7 +135,12 @@ static void flood(void)
             if (!peers[at].is_asked)
                 peer_ask(&peers[at], first + sent++);
         }
-        poll(polls, options.connections, 1);
+        /* Until the next is due: evenly, not ten together a millisecond; or until one is answered. */
+        int64_t wait_ns = begin + (sent + 1) * INT64_C(1000000000) / options.rate - now_ns();
+        if (sent < due || wait_ns > 1000000)
+            wait_ns = 1000000;
+        struct timespec wait = {.tv_nsec = wait_ns > 0 ? wait_ns : 0};
+        ppoll(polls, options.connections, &wait, NULL);
         for (unsigned i = 0; i < options.connections; i++)
             if (polls[i].revents != 0)
                 peer_read(&peers[i]);
