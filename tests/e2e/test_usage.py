@@ -158,7 +158,7 @@ def test_access_log_in_a_file(tmp_path):
     try:
         _, key, key_id = server.tenant("acme")
         server.openai(key, max_retries=0).completions.create(
-            model=MODEL_NAME, prompt="One", max_tokens=2
+            model=MODEL_NAME, prompt="One", max_tokens=2, extra_body={"ignore_eos": True}
         )
         wait_until(lambda: path.read_text().count('"route":"/v1/completions"') == 1, what="the line")
         line = [json.loads(l) for l in path.read_text().splitlines() if "/v1/completions" in l][0]

@@ -42,7 +42,9 @@ def priced(tmp_path_factory):
 def ask(server, key, count):
     client = server.openai(key, max_retries=0)
     for index in range(count):
-        client.completions.create(model=MODEL_NAME, prompt=f"Count to {index}.", max_tokens=3 + index)
+        client.completions.create(
+            model=MODEL_NAME, prompt=f"Count to {index}.", max_tokens=3 + index, extra_body={"ignore_eos": True}
+        )
 
 
 def start():
