@@ -52,7 +52,7 @@ static struct {
     int listener;
     int port;
     pthread_t thread;
-    pthread_mutex_t saying; /* steps are neither forgotten nor added while one is written */
+    pthread_mutex_t saying; /* nothing is forgotten or added while a step or a request is written */
     struct cli_kit_step steps[CLI_KIT_STEPS];
     _Atomic int step_count;
     _Atomic int steps_done;
@@ -63,30 +63,42 @@ static struct {
     char *err;
 } cli_kit = {.saying = PTHREAD_MUTEX_INITIALIZER};
 
-/* Reads one request: its head, and as many bytes as content-length says. False at the end. */
+/* Whether the request that begins at `start` of `seen` is there: its head, and as many bytes as
+ * content-length says. */
+static bool cli_kit_is_whole(size_t start)
+{
+    const char *head = cli_kit.seen + start;
+    const char *end = strstr(head, "\r\n\r\n");
+    if (end == NULL)
+        return false;
+    const char *length = strstr(head, "content-length: ");
+    size_t wanted = (size_t)(end + 4 - head);
+    if (length != NULL && length < end)
+        wanted += (size_t)strtoul(length + 16, NULL, 10);
+    return cli_kit.seen_length - start >= wanted;
+}
+
+/* Reads one request. False at the end. */
 static bool cli_kit_read(SSL *ssl)
 {
+    char bytes[16384];
+    int got = 0;
+    bool is_whole = false;
+    pthread_mutex_lock(&cli_kit.saying);
     size_t start = cli_kit.seen_length;
-    size_t wanted = 0;
-    for (;;) {
-        char *head = cli_kit.seen + start;
-        char *end = strstr(head, "\r\n\r\n");
-        if (end != NULL && wanted == 0) {
-            char *length = strstr(head, "content-length: ");
-            wanted = (size_t)(end + 4 - head);
-            if (length != NULL && length < end)
-                wanted += (size_t)strtoul(length + 16, NULL, 10);
-        }
-        if (wanted != 0 && cli_kit.seen_length - start >= wanted)
-            return true;
-        ASSERT(cli_kit.seen_length + 1 < CLI_KIT_SEEN_BYTES);
-        int got = SSL_read(ssl, cli_kit.seen + cli_kit.seen_length,
-                           (int)(CLI_KIT_SEEN_BYTES - 1 - cli_kit.seen_length));
-        if (got <= 0)
-            return false;
+    pthread_mutex_unlock(&cli_kit.saying);
+    while (!is_whole && (got = SSL_read(ssl, bytes, sizeof bytes)) > 0) {
+        pthread_mutex_lock(&cli_kit.saying);
+        if (start > cli_kit.seen_length) /* forgotten since */
+            start = cli_kit.seen_length;
+        ASSERT(cli_kit.seen_length + (size_t)got < CLI_KIT_SEEN_BYTES);
+        memcpy(cli_kit.seen + cli_kit.seen_length, bytes, (size_t)got);
         cli_kit.seen_length += (size_t)got;
         cli_kit.seen[cli_kit.seen_length] = '\0';
+        is_whole = cli_kit_is_whole(start);
+        pthread_mutex_unlock(&cli_kit.saying);
     }
+    return is_whole;
 }
 
 /* Writes the next answer; what is to follow it, or that there was none. */
@@ -193,9 +205,9 @@ static int cli_kit_clear(void **state)
     for (int i = 0; i < cli_kit.step_count; i++)
         free(cli_kit.steps[i].bytes);
     cli_kit.step_count = cli_kit.steps_done = cli_kit.connections = 0;
-    pthread_mutex_unlock(&cli_kit.saying);
     cli_kit.seen_length = 0;
     cli_kit.seen[0] = '\0';
+    pthread_mutex_unlock(&cli_kit.saying);
     free(cli_kit.out);
     free(cli_kit.err);
     cli_kit.out = cli_kit.err = NULL;
