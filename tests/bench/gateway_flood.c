@@ -135,7 +135,7 @@ static void flood(void)
             if (!peers[at].is_asked)
                 peer_ask(&peers[at], first + sent++);
         }
-        /* Until the next is due: evenly, not ten together a millisecond; or until one is answered. */
+        /* Evenly, not ten together a millisecond: until the next is due or one is answered. */
         int64_t wait_ns = begin + (sent + 1) * INT64_C(1000000000) / options.rate - now_ns();
         if (sent < due || wait_ns > 1000000)
             wait_ns = 1000000;

@@ -59,30 +59,24 @@ static struct {
     _Atomic int connections;
     char seen[CLI_KIT_SEEN_BYTES]; /* all requests, one after the other */
     size_t seen_length;
-    char *out; /* of the last cli_kit_run */
-    char *err;
+    char *out, *err; /* of the last cli_kit_run */
 } cli_kit = {.saying = PTHREAD_MUTEX_INITIALIZER};
 
-/* Whether the request that begins at `start` of `seen` is there: its head, and as many bytes as
- * content-length says. */
+/* Whether `seen` has all of the request that begins at `start`. */
 static bool cli_kit_is_whole(size_t start)
 {
     const char *head = cli_kit.seen + start;
     const char *end = strstr(head, "\r\n\r\n");
-    if (end == NULL)
-        return false;
     const char *length = strstr(head, "content-length: ");
-    size_t wanted = (size_t)(end + 4 - head);
-    if (length != NULL && length < end)
-        wanted += (size_t)strtoul(length + 16, NULL, 10);
-    return cli_kit.seen_length - start >= wanted;
+    size_t body = length != NULL && length < end ? (size_t)strtoul(length + 16, NULL, 10) : 0;
+    return end != NULL && cli_kit.seen_length - start >= (size_t)(end + 4 - head) + body;
 }
 
 /* Reads one request. False at the end. */
 static bool cli_kit_read(SSL *ssl)
 {
     char bytes[16384];
-    int got = 0;
+    int got;
     bool is_whole = false;
     pthread_mutex_lock(&cli_kit.saying);
     size_t start = cli_kit.seen_length;
