@@ -166,7 +166,7 @@ def test_a_certificate_is_the_credential(world):
             assert http.get("/v1/me", headers={name: made.pem.hex()}).status_code == 401
     # What it uses is counted under its row.
     with client(server, made) as http:
-        answer = http.post("/v1/generate", json={"prompt": "Once", "max_tokens": 3, "ignore_eos": True})
+        answer = http.post("/v1/generate", json={"prompt": "Once", "max_tokens": 3, "temperature": 0})
         assert answer.status_code == 200, answer.text
         now = int(NOW.timestamp())
         usage = http.get(f"/v1/usage?start_time={now - 86400}&bucket_width=1d&group_by=key").json()

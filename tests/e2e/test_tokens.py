@@ -158,7 +158,7 @@ def test_every_algorithm_is_accepted(server, issuer):
 
 def test_a_token_generates_and_is_counted(server, issuer):
     with server.http(issuer.token("ES256")) as client:
-        answer = client.post("/v1/generate", json={"prompt": "Once upon a time", "max_tokens": 4, "ignore_eos": True})
+        answer = client.post("/v1/generate", json={"prompt": "Once upon a time", "max_tokens": 4, "temperature": 0})
         assert answer.status_code == 200, answer.text
         now = int(time.time())
         query = f"/v1/usage?start_time={now - 86400}&bucket_width=1d&group_by=key"
