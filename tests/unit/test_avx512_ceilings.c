@@ -1,41 +1,19 @@
 #include "kernels/cpu/avx512/avx512.h"
 
-#include "tests/unit/kernels_kit.h"
+#include "tests/unit/isa_ceilings.h"
 
-/* Operations grow with the rounds, and the work depends on the sink, so it cannot be left out. */
 static void test_operations_are_counted(void **state)
 {
     (void)state;
-    if (!kernels_can_run("avx512"))
-        return;
-    uint64_t sink = 3;
-    uint64_t one = k_spin_int8_avx512(1, &sink);
-    assert_true(one >= 2 * 256);
-    assert_int_equal(k_spin_int8_avx512(1000, &sink), 1000 * one);
-    one = k_spin_f32_avx512(1, &sink);
-    assert_true(one >= 2 * 256);
-    assert_int_equal(k_spin_f32_avx512(1000, &sink), 1000 * one);
-    assert_true(sink != 3);
+    if (kernels_can_run("avx512"))
+        isa_ceilings_check_counts(k_spin_int8_avx512, k_spin_f32_avx512, 2 * 256, 2 * 256);
 }
 
-/* Every line is read: changing one byte anywhere changes what comes out. */
 static void test_all_memory_is_read(void **state)
 {
     (void)state;
-    if (!kernels_can_run("avx512"))
-        return;
-    unsigned char memory[64 * 7 + 1] = {0};
-    for (size_t at = 1; at < sizeof memory; at += 31) {
-        uint64_t before = 0;
-        uint64_t after = 0;
-        k_read_avx512(memory + 1, 64 * 7, &before);
-        memory[at] ^= 5;
-        k_read_avx512(memory + 1, 64 * 7, &after);
-        assert_true(before != after);
-    }
-    uint64_t sink = 9;
-    k_read_avx512(memory, 0, &sink);
-    assert_int_equal(sink, 9);
+    if (kernels_can_run("avx512"))
+        isa_ceilings_check_read(k_read_avx512);
 }
 
 int main(void)

@@ -1,32 +1,19 @@
-#include "kernels/cpu/types/types.h"
+#include "tests/unit/type_block.h"
 
-#include "tests/unit/kernels_kit.h"
-
-/* A block against what the format's own program (gguf 0.19, quants.dequantize) makes of it. */
 static void test_a_block_of_the_format(void **state)
 {
     (void)state;
-    enum { VALUES = 256, BYTES = 144 };
-    unsigned char row[1 + BYTES];
-    float out[VALUES + 1];
-    double sum = 0;
-    double weighted = 0;
-    out[VALUES] = 7;
-    for (uint32_t i = 0; i < BYTES; i++)
-        row[1 + i] = (unsigned char)(i * 37 + 11 + i * i / 7);
-    kit_half(row + 1, 0.5f);
-    kit_half(row + 3, 0.25f);
-    tensor_type_info(TENSOR_TYPE_q4_k)->to_f32(row + 1, out, VALUES);
-    for (uint32_t i = 0; i < VALUES; i++) {
-        sum += (double)out[i];
-        weighted += (double)out[i] * (i + 1);
-    }
-    assert_float_equal(out[0], 232.5f, 0);
-    assert_float_equal(out[17], 166.5f, 0);
-    assert_float_equal(out[VALUES - 1], -6.25f, 0);
-    assert_true(sum == 30568.5);
-    assert_true(weighted == 4126900.5);
-    assert_float_equal(out[VALUES], 7, 0); /* nothing written behind */
+    assert_int_equal(tensor_type_info(TENSOR_TYPE_q4_k)->block_elements, 256);
+    assert_int_equal(tensor_type_info(TENSOR_TYPE_q4_k)->block_bytes, 144);
+    type_block_check(&(struct type_block){
+        .type = TENSOR_TYPE_q4_k,
+        .factors = {{0, 0.5f}, {2, 0.25f}},
+        .first = 232.5f,
+        .at_17 = 166.5f,
+        .last = -6.25f,
+        .sum = 30568.5,
+        .weighted = 4126900.5,
+    });
 }
 
 int main(void)

@@ -1,31 +1,19 @@
-#include "kernels/cpu/types/types.h"
+#include "tests/unit/type_block.h"
 
-#include "tests/unit/kernels_kit.h"
-
-/* A block against what the format's own program (gguf 0.19, quants.dequantize) makes of it. */
 static void test_a_block_of_the_format(void **state)
 {
     (void)state;
-    enum { VALUES = 32, BYTES = 22 };
-    unsigned char row[1 + BYTES];
-    float out[VALUES + 1];
-    double sum = 0;
-    double weighted = 0;
-    out[VALUES] = 7;
-    for (uint32_t i = 0; i < BYTES; i++)
-        row[1 + i] = (unsigned char)(i * 37 + 11 + i * i / 7);
-    kit_half(row + 1, 0.5f);
-    tensor_type_info(TENSOR_TYPE_q5_0)->to_f32(row + 1, out, VALUES);
-    for (uint32_t i = 0; i < VALUES; i++) {
-        sum += (double)out[i];
-        weighted += (double)out[i] * (i + 1);
-    }
-    assert_float_equal(out[0], 7, 0);
-    assert_float_equal(out[17], -7.5f, 0);
-    assert_float_equal(out[VALUES - 1], 2.5f, 0);
-    assert_true(sum == 12);
-    assert_true(weighted == 86.5);
-    assert_float_equal(out[VALUES], 7, 0); /* nothing written behind */
+    assert_int_equal(tensor_type_info(TENSOR_TYPE_q5_0)->block_elements, 32);
+    assert_int_equal(tensor_type_info(TENSOR_TYPE_q5_0)->block_bytes, 22);
+    type_block_check(&(struct type_block){
+        .type = TENSOR_TYPE_q5_0,
+        .factors = {{0, 0.5f}, {0, 0.5f}},
+        .first = 7,
+        .at_17 = -7.5f,
+        .last = 2.5f,
+        .sum = 12,
+        .weighted = 86.5,
+    });
 }
 
 int main(void)

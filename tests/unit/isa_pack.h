@@ -1,0 +1,64 @@
+/* isa_pack: inputs that a table packs against the judge's rounding of them.
+ *
+ * Owns:     nothing. A test of one instruction set includes it, and calls it where that can run.
+ * Not here: rounding itself (test_int8_pack).
+ */
+#pragma once
+
+#include "kernels/cpu/packed/packed.h"
+#include "kernels/cpu/ref_int8/ref_int8.h"
+#include "tests/unit/kernels_kit.h"
+
+typedef uint32_t isa_pack_units(uint32_t rows, uint32_t cols);
+typedef void isa_pack_inputs(const float *x, uint32_t rows, uint32_t cols, uint32_t first,
+                             uint32_t end, void *out);
+
+/* Same integers, scales and sums as the judge, wherever a row lands in the tiles. */
+static void isa_pack_check_rows(isa_pack_units *units_of, isa_pack_inputs *pack, uint32_t most,
+                                uint32_t rows, struct rng *rng)
+{
+    enum { COLS = 96, BLOCKS = 3 };
+    float *x = kit_floats(rng, (size_t)rows * COLS, 5);
+    char *packed = malloc(packed_input_bytes(rows, COLS) + 64);
+    uint32_t units = units_of(rows, COLS);
+    uint32_t middle = (uint32_t)rng_below(rng, units + 1);
+    memset(x, 0, 32 * sizeof *x); /* a block of zeros */
+    if (rows > 1)
+        x[COLS] = INFINITY;
+    pack(x, rows, COLS, middle, units, packed);
+    pack(x, rows, COLS, 0, middle, packed);
+    const uint32_t tiles = packed_tiles(rows, most);
+    for (uint32_t tile = 0; tile < tiles; tile++) {
+        uint32_t first = packed_tile_begin(rows, tiles, tile);
+        uint32_t n = packed_tile_begin(rows, tiles, tile + 1) - first;
+        assert_in_range(n, 1, most);
+        for (uint32_t b = 0; b < BLOCKS; b++)
+            for (uint32_t i = 0; i < n; i++) {
+                const char *unit = packed + (first * BLOCKS + b * n) * PACKED_INPUT_BYTES;
+                const char *factors = unit + n * 32;
+                struct ref_int8_block want;
+                float scaled_sum;
+                int32_t start;
+                k_quantise_block_ref_int8(x + (size_t)(first + i) * COLS + b * 32, &want);
+                assert_memory_equal(unit + i * 32, want.q, 32);
+                assert_memory_equal(factors + 4 * i, &want.scale, 4);
+                scaled_sum = want.scale * (float)want.sum;
+                start = -8 * want.sum;
+                assert_memory_equal(factors + 4 * (n + i), &scaled_sum, 4);
+                assert_memory_equal(factors + 4 * (2 * n + i), &start, 4);
+                start = 0;
+                for (uint32_t k = 16; k < 32; k++)
+                    start -= 8 * want.q[k];
+                assert_memory_equal(factors + 4 * (3 * n + i), &start, 4);
+            }
+    }
+    free(x);
+    free(packed);
+}
+
+static void isa_pack_check(isa_pack_units *units_of, isa_pack_inputs *pack, uint32_t most)
+{
+    struct rng rng = {.seed = 2};
+    for (uint32_t rows = 1; rows < 70; rows++)
+        isa_pack_check_rows(units_of, pack, most, rows, &rng);
+}
