@@ -24,8 +24,7 @@ struct tls_context {
     struct tls_client_hook hook;
 };
 
-/* Without it OpenSSL asks the terminal for an encrypted key's words, and the start hangs. */
-static int open_no_password(char *out, int capacity, int is_writing, void *context)
+int tls_no_password(char *out, int capacity, int is_writing, void *context)
 {
     (void)out;
     (void)capacity;
@@ -100,7 +99,7 @@ static enum status open_ssl(SSL_CTX **out, const struct tls_context *tls)
     SSL_CTX_set_session_id_context(ssl, (const unsigned char *)tls->session_name,
                                    (unsigned)name_length);
     SSL_CTX_set_alpn_select_cb(ssl, open_alpn, NULL);
-    SSL_CTX_set_default_passwd_cb(ssl, open_no_password);
+    SSL_CTX_set_default_passwd_cb(ssl, tls_no_password);
     TRY_OUT(open_files(ssl, tls->cert_path, tls->key_path));
     *out = ssl;
     return STATUS_OK;

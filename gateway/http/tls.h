@@ -46,6 +46,10 @@ bool tls_context_is_required(const struct tls_context *tls);  /* one of every cl
 enum tls_client_reason tls_context_judge(const struct tls_context *tls, struct tls_client *client,
                                          int64_t now_s);
 
+/* Answers OpenSSL, server or client, that there is no password of an encrypted key: without it the
+ * terminal is asked, and the start hangs. */
+int tls_no_password(char *out, int capacity, int is_writing, void *context);
+
 /* Makes DIR/ca.crt, DIR/ca.key, DIR/server.crt, DIR/server.key (0600 for keys; EC P-256; names
  * localhost, 127.0.0.1, ::1 and this host's) unless they are there and valid for a day more. */
 enum status tls_make_self_signed(const char *directory);

@@ -17,6 +17,7 @@
 #include "config/base/clock.h"
 #include "config/base/mem.h"
 #include "gateway/http/phr.h"
+#include "gateway/http/tls.h"
 
 enum { HOST_BYTES = 256, PORT_BYTES = 8, HEADERS_MAX = 64, READ_BYTES = 16384, LOOK_MS = 200 };
 
@@ -110,21 +111,11 @@ static enum status open_context(struct https_client *https, const char *ca_file)
     return STATUS_OK;
 }
 
-/* Without it OpenSSL asks the terminal for an encrypted key's words. */
-static int open_no_password(char *out, int capacity, int is_writing, void *context)
-{
-    (void)out;
-    (void)capacity;
-    (void)is_writing;
-    (void)context;
-    return -1;
-}
-
 static enum status open_own(struct https_client *https, const char *cert_file, const char *key_file)
 {
     if (cert_file == NULL)
         return STATUS_OK;
-    SSL_CTX_set_default_passwd_cb(https->context, open_no_password);
+    SSL_CTX_set_default_passwd_cb(https->context, tls_no_password);
     if (SSL_CTX_use_certificate_chain_file(https->context, cert_file) != 1)
         FAIL(STATUS_IO, "%s holds no client certificate that could be read", cert_file);
     if (SSL_CTX_use_PrivateKey_file(https->context, key_file, SSL_FILETYPE_PEM) != 1)

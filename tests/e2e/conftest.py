@@ -181,6 +181,23 @@ def wait_until(condition, seconds=120, what="the condition"):
     raise AssertionError(f"{what} did not come true in {seconds} s")
 
 
+def limits_hold(server, tenant_id, key_id, generate):
+    """Whoever `generate` asks as is held to the tenant's plan, and to its own limits beside it."""
+    with server.admin() as admin:
+        tenant = f"/admin/v1/tenants/{tenant_id}"
+        own = f"{tenant}/keys/{key_id}/limits"
+        plan = admin.post("/admin/v1/plans", json={"name": f"plan-of-{key_id}", "input_tokens_per_minute": 1}).json()
+        for path, limits, code in (
+            (f"{tenant}/limits", {"plan": plan["id"]}, 429),
+            (f"{tenant}/limits", {}, 200),
+            (own, {"input_tokens_per_minute": 1}, 429),
+            (own, {}, 200),
+        ):
+            assert admin.put(path, json=limits).status_code == 200, path
+            answer = generate()
+            assert answer.status_code == code, (path, limits, answer.text)
+
+
 @pytest.fixture(scope="session")
 def server(tmp_path_factory):
     server = Server(tmp_path_factory.mktemp("banyan") / "data")

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from conftest import BINARY, USERS, Server, wait_until
+from conftest import BINARY, USERS, Server, limits_hold, wait_until
 
 NOW = datetime.datetime.now(datetime.timezone.utc).replace(microsecond=0)
 HOUR = datetime.timedelta(hours=1)
@@ -192,19 +192,7 @@ def test_limits_of_whoever_it_is(world):
         with client(server, made) as http:
             return http.post("/v1/generate", json={"prompt": "Once upon a time", "max_tokens": 1})
 
-    with server.admin() as admin:
-        tenant = f"/admin/v1/tenants/{tenant_id}"
-        own = f"{tenant}/keys/{key_id}/limits"
-        plan = admin.post("/admin/v1/plans", json={"name": "certified-plan", "input_tokens_per_minute": 1}).json()
-        for path, limits, code in (
-            (f"{tenant}/limits", {"plan": plan["id"]}, 429),
-            (f"{tenant}/limits", {}, 200),
-            (own, {"input_tokens_per_minute": 1}, 429),
-            (own, {}, 200),
-        ):
-            assert admin.put(path, json=limits).status_code == 200, path
-            answer = generate()
-            assert answer.status_code == code, (path, limits, answer.text)
+    limits_hold(server, tenant_id, key_id, generate)
 
 
 def test_each_is_refused_for_its_own_reason(world):

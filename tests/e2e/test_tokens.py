@@ -17,7 +17,7 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
-from conftest import ROOT, wait_until
+from conftest import ROOT, limits_hold, wait_until
 
 ISS = "https://issuer.example"
 AUD = "banyan"
@@ -178,19 +178,7 @@ def test_limits_of_whoever_it_is(server):
         with server.http(issuer.token()) as client:
             return client.post("/v1/generate", json={"prompt": "Once upon a time", "max_tokens": 1})
 
-    with server.admin() as admin:
-        tenant = f"/admin/v1/tenants/{tenant_id}"
-        own = f"{tenant}/keys/{key_id}/limits"
-        plan = admin.post("/admin/v1/plans", json={"name": "token-plan", "input_tokens_per_minute": 1}).json()
-        for path, limits, code in (
-            (f"{tenant}/limits", {"plan": plan["id"]}, 429),
-            (f"{tenant}/limits", {}, 200),
-            (own, {"input_tokens_per_minute": 1}, 429),
-            (own, {}, 200),
-        ):
-            assert admin.put(path, json=limits).status_code == 200, path
-            answer = generate()
-            assert answer.status_code == code, (path, limits, answer.text)
+    limits_hold(server, tenant_id, key_id, generate)
 
 
 def pem_of(key):

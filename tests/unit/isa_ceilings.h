@@ -1,4 +1,4 @@
-/* isa_ceilings: what a table's ceilings count is done, and depends on nothing that could be left out.
+/* isa_ceilings: what a table's ceilings count is done, and none of it can be left out.
  *
  * Owns:     nothing. A test of one instruction set includes it, and calls it where that can run.
  * Not here: how fast it is (cpu_ceilings).

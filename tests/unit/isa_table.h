@@ -9,8 +9,8 @@
 #include "kernels/registry.h"
 #include "tests/unit/kernels_kit.h"
 
-/* NULL in a build for another architecture, which lacks none that needs nothing. `needs` is what the
- * table's files are compiled with: it must be chosen nowhere else. */
+/* NULL in a build for another architecture, which lacks none that needs nothing. `needs` is what
+ * the table's files are compiled with: it must be chosen nowhere else. */
 static const struct kernel_table *isa_table_find(const char *isa, uint32_t needs)
 {
     const struct kernel_table *table = registry_find(isa);

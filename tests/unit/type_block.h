@@ -1,5 +1,5 @@
-/* type_block: a block of a file against what the format's own program (gguf 0.19, quants.dequantize)
- * makes of the same bytes.
+/* type_block: a block of a file against what the format's own program makes of the same bytes
+ * (gguf 0.19, quants.dequantize).
  *
  * Owns:     nothing. A test of one weight type includes it.
  */
