@@ -93,6 +93,11 @@ uint32_t kernels_threads(const struct kernels *kernels)
     return threads_count(kernels->threads);
 }
 
+uint32_t kernels_processors(void)
+{
+    return threads_processors();
+}
+
 const char *const *kernels_built(void)
 {
     return registry_names();
@@ -200,6 +205,16 @@ void kernels_logits_stats(struct kernels *kernels, const float *logits, uint32_t
                           uint32_t vocab, struct logits_stats *out)
 {
     op_rows_logits_stats(kernels, logits, rows, vocab, out);
+}
+
+void kernels_times_begin(struct kernels *kernels)
+{
+    op_times_begin(kernels);
+}
+
+uint32_t kernels_times_end(struct kernels *kernels, struct kernels_time *out)
+{
+    return op_times_end(kernels, out);
 }
 
 enum status kernels_measure_ceilings(struct kernels *kernels, size_t model_bytes,

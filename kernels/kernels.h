@@ -38,6 +38,7 @@ void kernels_destroy(struct kernels *kernels);
 
 const char *kernels_isa(const struct kernels *kernels);
 uint32_t kernels_threads(const struct kernels *kernels);
+uint32_t kernels_processors(void); /* those that this process may use */
 /* Names of the tables in this build, best first, NULL-terminated; and whether this machine can run
  * one (processor and operating system both asked). */
 const char *const *kernels_built(void);
@@ -221,6 +222,34 @@ struct logits_stats {
 };
 void kernels_logits_stats(struct kernels *kernels, const float *logits, uint32_t rows,
                           uint32_t vocab, struct logits_stats *out /* [rows] */);
+
+/* --- time by operation, for `banyan bench`: off until asked for --- */
+enum kernels_op {
+#define OP(name) KERNELS_OP_##name,
+#include "kernels/ops.def"
+};
+
+struct kernels_time {
+    const char *name; /* as in ops.def */
+    uint32_t outputs; /* of a linear layer, all its matrices together: shapes stand apart; else 0 */
+    uint32_t inputs;
+    uint64_t calls;
+    uint64_t ns;      /* from the start of the work to the end of the last thread */
+    uint64_t wait_ns; /* of these: the caller's own part was done, another thread's was not */
+    /* Linear layers and attention only: two for a multiply-add; weights and keys that must be read
+     * at least, each once a call. */
+    uint64_t int8_operations;
+    uint64_t f32_operations;
+    uint64_t bytes;
+};
+
+enum { KERNELS_TIMES_MAX = 24 };
+
+/* From here on, three looks at the clock an operation. Clears what was counted before. */
+void kernels_times_begin(struct kernels *kernels);
+/* Ends it, and writes what was counted to `out` [KERNELS_TIMES_MAX], in the order of first calls.
+ * Returns how many; more shapes than there are places count with the last. */
+uint32_t kernels_times_end(struct kernels *kernels, struct kernels_time *out);
 
 /* --- the machine's ceilings, measured on the spot (about a second) --- */
 struct kernels_ceilings {

@@ -34,6 +34,15 @@ int64_t clock_mono_us(const struct clock *clock)
     return clock_read_us(clock, CLOCK_MONOTONIC);
 }
 
+int64_t clock_mono_ns(const struct clock *clock)
+{
+    struct timespec now;
+    if (clock->is_manual)
+        return clock_mono_us(clock) * 1000;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
 int64_t clock_wall_us(const struct clock *clock)
 {
     return clock_read_us(clock, CLOCK_REALTIME);

@@ -24,5 +24,7 @@ void clock_manual_advance(struct clock *clock, int64_t by_us);
 
 /* Microseconds since an arbitrary start, never going back. */
 int64_t clock_mono_us(const struct clock *clock);
+/* The same clock in nanoseconds. */
+int64_t clock_mono_ns(const struct clock *clock);
 /* Microseconds since 1970, as the operator's clock says; may step. */
 int64_t clock_wall_us(const struct clock *clock);

@@ -118,6 +118,27 @@ static void op_attention_job(void *context, uint32_t thread, uint32_t count)
     }
 }
 
+/* Products of queries and keys, weights and values; pages once for all rows that share them. */
+static struct ops_work attention_work(const struct kernels *kernels,
+                                      const struct attention_args *args)
+{
+    const struct kv_layout *layout = args->kv.layout;
+    struct ops_work work = {.op = KERNELS_OP_attention};
+    uint64_t keys_read = 0;
+    if (!kernels->times.is_on)
+        return work;
+    for (uint32_t i = 0; i < args->rows; i++) {
+        uint64_t keys = (uint64_t)args->kv.position[kernels->order[i]] + 1;
+        uint64_t common = kernels->shared[i];
+        if (common == TABLE_SHARED_ALL)
+            common = (uint64_t)args->kv.position[kernels->order[i - 1]] + 1;
+        work.f32_operations += 4 * keys * args->heads * layout->head_dim;
+        keys_read += keys - common;
+    }
+    work.bytes = keys_read * (layout->layer_bytes / layout->page_tokens);
+    return work;
+}
+
 void op_attention(struct kernels *kernels, const struct attention_args *args)
 {
     const struct kv_layout *layout = args->kv.layout;
@@ -135,5 +156,6 @@ void op_attention(struct kernels *kernels, const struct attention_args *args)
     job.tiles = attention_tiles(kernels, args, job.group);
     for (uint32_t t = 0; t < job.tiles; t++)
         job.cost += kernels->tiles[t].cost * attention_units(&job, &kernels->tiles[t]);
-    ops_run(kernels, (size_t)job.cost * layout->head_dim, op_attention_job, &job);
+    struct ops_work work = attention_work(kernels, args);
+    ops_run(kernels, &work, (size_t)job.cost * layout->head_dim, op_attention_job, &job);
 }

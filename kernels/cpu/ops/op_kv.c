@@ -77,6 +77,6 @@ void op_kv_write(struct kernels *kernels, const struct kv_write_args *args)
     struct kv_job job = {kernels->table, args};
     ASSERT(args->layer < layout->layers);
     ASSERT(layout->type == KV_TYPE_F16 || kernels->table->has_f32_kv);
-    ops_run(kernels, (size_t)args->rows * layout->kv_heads * layout->head_dim, op_kv_write_job,
-            &job);
+    ops_run(kernels, &(struct ops_work){.op = KERNELS_OP_kv_write},
+            (size_t)args->rows * layout->kv_heads * layout->head_dim, op_kv_write_job, &job);
 }

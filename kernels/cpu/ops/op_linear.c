@@ -71,15 +71,23 @@ static void op_linear_job(void *context, uint32_t thread, uint32_t count)
 void op_linear(struct kernels *kernels, const struct linear_args *args)
 {
     struct linear_job job = {.kernels = kernels, .args = args};
-    size_t work = 0;
+    struct ops_work work = {.op = KERNELS_OP_linear};
+    size_t elements = 0;
     ASSERT(args->count >= 1);
     ASSERT(args->count <= LINEAR_WEIGHTS_MAX);
     ASSERT(args->rows <= kernels->rows_max);
+    work.inputs = args->weights[0]->cols;
     for (uint32_t i = 0; i < args->count; i++) {
-        ASSERT(args->weights[i]->cols == args->weights[0]->cols);
-        work += (size_t)args->weights[i]->rows * args->weights[i]->cols * args->rows;
-        job.input_wanted |= kernels->table->input_wanted(args->weights[i]->type);
+        const struct weight *weight = args->weights[i];
+        ASSERT(weight->cols == work.inputs);
+        size_t products = (size_t)weight->rows * weight->cols * args->rows;
+        bool input_wanted = kernels->table->input_wanted(weight->type);
+        elements += products;
+        job.input_wanted |= input_wanted;
+        work.outputs += weight->rows;
+        work.bytes += weight->packed_bytes;
+        *(input_wanted ? &work.int8_operations : &work.f32_operations) += 2 * products;
     }
     if (args->rows > 0)
-        ops_run(kernels, work, op_linear_job, &job);
+        ops_run(kernels, &work, elements, op_linear_job, &job);
 }

@@ -57,5 +57,6 @@ void op_pages_copy(struct kernels *kernels, const struct pages_copy_args *args)
     const size_t bytes = args->page_bytes * args->count;
     struct pages_job job = {
         .args = args, .copy = bytes < PAGES_STREAM_BYTES ? pages_copy_small : kernels->table->copy};
-    ops_run(kernels, bytes / sizeof(float), op_pages_copy_job, &job);
+    ops_run(kernels, &(struct ops_work){.op = KERNELS_OP_pages_copy}, bytes / sizeof(float),
+            op_pages_copy_job, &job);
 }

@@ -7,6 +7,7 @@ struct rows_job {
     struct kernels *kernels;
     const void *args;
     uint32_t rows;
+    enum kernels_op op;
     void (*part)(struct kernels *kernels, const void *args, uint32_t begin, uint32_t end);
 };
 
@@ -23,7 +24,8 @@ static void op_rows_job(void *context, uint32_t thread, uint32_t count)
 static void rows_run(struct rows_job *job, size_t elements)
 {
     if (job->rows > 0)
-        ops_run(job->kernels, job->rows == 1 ? 0 : elements, op_rows_job, job);
+        ops_run(job->kernels, &(struct ops_work){.op = job->op}, job->rows == 1 ? 0 : elements,
+                op_rows_job, job);
 }
 
 static void rows_embed_part(struct kernels *kernels, const void *args, uint32_t begin, uint32_t end)
@@ -38,7 +40,7 @@ void op_rows_embed(struct kernels *kernels, const struct embed_args *args)
 {
     for (uint32_t r = 0; r < args->rows; r++)
         ASSERT(args->tokens[r] < args->table->rows);
-    struct rows_job job = {kernels, args, args->rows, rows_embed_part};
+    struct rows_job job = {kernels, args, args->rows, KERNELS_OP_embed, rows_embed_part};
     rows_run(&job, (size_t)args->rows * args->table->cols);
 }
 
@@ -50,7 +52,7 @@ static void rows_rmsnorm_part(struct kernels *kernels, const void *args, uint32_
 
 void op_rows_rmsnorm(struct kernels *kernels, const struct rmsnorm_args *args)
 {
-    struct rows_job job = {kernels, args, args->rows, rows_rmsnorm_part};
+    struct rows_job job = {kernels, args, args->rows, KERNELS_OP_rmsnorm, rows_rmsnorm_part};
     rows_run(&job, (size_t)args->rows * args->cols);
 }
 
@@ -72,7 +74,7 @@ static void rows_rope_table_part(struct kernels *kernels, const void *args, uint
 
 void op_rows_rope_table(struct kernels *kernels, const struct rope_table_args *args)
 {
-    struct rows_job job = {kernels, args, args->rows, rows_rope_table_part};
+    struct rows_job job = {kernels, args, args->rows, KERNELS_OP_rope_table, rows_rope_table_part};
     rows_run(&job, (size_t)args->rows * args->pairs * 64);
 }
 
@@ -84,7 +86,7 @@ static void rows_rope_part(struct kernels *kernels, const void *args, uint32_t b
 void op_rows_rope(struct kernels *kernels, const struct rope_args *args)
 {
     ASSERT(args->pairs * 2 <= args->head_dim);
-    struct rows_job job = {kernels, args, args->rows, rows_rope_part};
+    struct rows_job job = {kernels, args, args->rows, KERNELS_OP_rope, rows_rope_part};
     rows_run(&job, (size_t)args->rows * args->heads * args->head_dim);
 }
 
@@ -96,7 +98,7 @@ static void rows_silu_mul_part(struct kernels *kernels, const void *args, uint32
 
 void op_rows_silu_mul(struct kernels *kernels, const struct silu_mul_args *args)
 {
-    struct rows_job job = {kernels, args, args->rows, rows_silu_mul_part};
+    struct rows_job job = {kernels, args, args->rows, KERNELS_OP_silu_mul, rows_silu_mul_part};
     rows_run(&job, (size_t)args->rows * args->cols * 4);
 }
 
@@ -123,6 +125,6 @@ void op_rows_logits_stats(struct kernels *kernels, const float *logits, uint32_t
 {
     struct rows_logits call = {logits, vocab, out};
     ASSERT(vocab > 0);
-    struct rows_job job = {kernels, &call, rows, rows_logits_stats_part};
+    struct rows_job job = {kernels, &call, rows, KERNELS_OP_logits_stats, rows_logits_stats_part};
     rows_run(&job, (size_t)rows * vocab * 4);
 }

@@ -96,7 +96,8 @@ enum status op_weight_create(struct kernels *kernels, struct weight *out,
     *out = (struct weight){
         .type = type, .rows = rows, .cols = cols, .packed = packed, .packed_bytes = bytes};
     struct weight_job job = {.table = kernels->table, .tensor = tensor, .weight = out};
-    ops_run(kernels, (size_t)rows * cols, op_weight_job, &job);
+    ops_run(kernels, &(struct ops_work){.op = KERNELS_OP_weight_pack}, (size_t)rows * cols,
+            op_weight_job, &job);
     return STATUS_OK;
 }
 

@@ -20,6 +20,22 @@ struct ops_tile {
 
 struct ops_chunk; /* memory of weights: op_weight */
 
+/* What a run of the threads is counted as; the numbers are those of struct kernels_time. */
+struct ops_work {
+    enum kernels_op op;
+    uint32_t outputs;
+    uint32_t inputs;
+    uint64_t int8_operations;
+    uint64_t f32_operations;
+    uint64_t bytes;
+};
+
+struct op_times {
+    bool is_on;
+    uint32_t count;
+    struct kernels_time entries[KERNELS_TIMES_MAX];
+};
+
 struct kernels {
     const struct kernel_table *table;
     struct threads *threads;
@@ -33,6 +49,7 @@ struct kernels {
     uint32_t *order;
     uint32_t *shared;
     struct ops_chunk *chunks;
+    struct op_times times;
 };
 
 static inline void *ops_thread_scratch(const struct kernels *kernels, uint32_t thread)
@@ -48,9 +65,18 @@ static inline void *ops_row_scratch(const struct kernels *kernels, uint32_t thre
 /* A hand-over costs about a microsecond; below this many elements one thread is faster. */
 enum { OPS_ALONE_ELEMENTS = 8192, OPS_FEW_ROWS = 4 };
 
-static inline void ops_run(struct kernels *kernels, size_t elements, threads_job job, void *context)
+void op_times_begin(struct kernels *kernels);
+uint32_t op_times_end(struct kernels *kernels, struct kernels_time *out);
+void op_times_run(struct kernels *kernels, const struct ops_work *work, bool is_alone,
+                  threads_job job, void *context);
+
+static inline void ops_run(struct kernels *kernels, const struct ops_work *work, size_t elements,
+                           threads_job job, void *context)
 {
-    if (elements <= OPS_ALONE_ELEMENTS)
+    bool is_alone = elements <= OPS_ALONE_ELEMENTS;
+    if (kernels->times.is_on)
+        op_times_run(kernels, work, is_alone, job, context);
+    else if (is_alone)
         job(context, 0, 1);
     else
         threads_run(kernels->threads, job, context);
