@@ -1,6 +1,5 @@
 #include "engine/bench.h"
 
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,11 +7,9 @@
 #include "config/base/limits.h"
 #include "config/base/mem.h"
 #include "config/base/rng.h"
-#include "config/base/slice.h"
-#include "engine/model.h"
+#include "engine/bench_report.h"
 
 enum {
-    BENCH_BATCHES_MAX = 8,
     BENCH_BATCH_MAX = 1024,
     BENCH_REPEAT_MAX = 100,
     BENCH_CHUNK_ROWS = 512, /* rows of one prefill step */
@@ -32,6 +29,8 @@ static const char BENCH_HELP[] =
     "of\n"
     "                    their own (private), in the same pages (plain), and those read once for\n"
     "                    all of them (grouped)\n"
+    "  --ops             also: one run more of each measurement (not of --shared), by operation:\n"
+    "                    time, waiting for the other threads, part of its own ceiling\n"
     "  --repeat N        runs of each measurement; the median counts (3)\n"
     "  --threads N       compute threads (0 = one for each processor)\n"
     "  --isa NAME        kernels to use (auto)\n"
@@ -39,21 +38,6 @@ static const char BENCH_HELP[] =
     "  --help            this text\n"
     "\n"
     "Nothing else should run meanwhile: a neighbour on one core costs a third of the rates.\n";
-
-struct bench_options {
-    const char *model;
-    const char *isa;
-    uint32_t prompt;
-    uint32_t gen;
-    uint32_t context;
-    uint32_t shared; /* 0 = not asked for */
-    uint32_t repeat;
-    uint32_t threads;
-    uint32_t batches[BENCH_BATCHES_MAX];
-    uint32_t batch_count;
-    bool is_json;
-    bool is_help;
-};
 
 /* --- options --- */
 
@@ -121,6 +105,24 @@ static enum status options_set(struct bench_options *options, const char *name, 
     return STATUS_OK;
 }
 
+/* Names without a value. */
+static bool options_set_flag(struct bench_options *options, const char *name)
+{
+    const struct {
+        const char *name;
+        bool *out;
+    } flags[] = {{"--help", &options->is_help},
+                 {"-h", &options->is_help},
+                 {"--json", &options->is_json},
+                 {"--ops", &options->wants_ops}};
+    for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++)
+        if (strcmp(name, flags[i].name) == 0) {
+            *flags[i].out = true;
+            return true;
+        }
+    return false;
+}
+
 /* "--name value" and "--name=value". */
 static enum status options_parse(struct bench_options *options, int count, char *const *arguments)
 {
@@ -137,12 +139,8 @@ static enum status options_parse(struct bench_options *options, int count, char 
         const char *value = equals != NULL ? equals + 1 : NULL;
         size_t length = equals != NULL ? (size_t)(equals - arguments[i]) : strlen(arguments[i]);
         snprintf(name, sizeof name, "%.*s", (int)(length < 63 ? length : 63), arguments[i]);
-        bool is_help = strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0;
-        if (is_help || strcmp(name, "--json") == 0) {
-            options->is_help = options->is_help || is_help;
-            options->is_json = options->is_json || !is_help;
+        if (options_set_flag(options, name))
             continue;
-        }
         if (value == NULL && (strncmp(name, "--", 2) != 0 || i + 1 == count))
             FAIL(STATUS_INVALID, "%s: no such option, or its value is missing; see --help", name);
         if (value == NULL)
@@ -156,12 +154,8 @@ static enum status options_parse(struct bench_options *options, int count, char 
 
 /* --- measuring --- */
 
-/* How streams hold what they have in common. */
-enum bench_way { BENCH_PRIVATE, BENCH_PLAIN, BENCH_GROUPED, BENCH_WAYS };
-static const char *const BENCH_WAY_NAMES[BENCH_WAYS] = {"private", "plain", "grouped"};
-
 struct bench {
-    struct bench_options options;
+    struct bench_result result; /* with the options */
     struct kernels *kernels;
     struct model *model;
     struct kv_layout layout;
@@ -179,13 +173,6 @@ struct bench {
     uint32_t *order;              /* [batch_max] 0, 1, 2, … */
     uint32_t *shared;             /* [batch_max] */
     const struct attention_groups *groups;
-    uint64_t step_bytes; /* weights read by a decode step */
-    bool is_quantised;
-
-    double prefill_rate; /* tokens a second */
-    double decode_rates[BENCH_BATCHES_MAX];
-    double shared_rates[BENCH_WAYS][BENCH_BATCHES_MAX];
-    struct kernels_ceilings ceilings;
 };
 
 /* One step; logits of the last row, or of every row when they are streams. */
@@ -227,7 +214,7 @@ static void bench_prefill(struct bench *bench, uint32_t sequence, uint32_t count
 /* Each stream generates from position `start` on. */
 static void bench_decode(struct bench *bench, uint32_t batch, uint32_t start)
 {
-    for (uint32_t step = 0; step < bench->options.gen; step++) {
+    for (uint32_t step = 0; step < bench->result.options.gen; step++) {
         for (uint32_t s = 0; s < batch; s++) {
             bench->sequences[s] = s;
             bench->positions[s] = start + step;
@@ -250,34 +237,54 @@ static double bench_median(double *values, uint32_t count)
     return count % 2 != 0 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
 }
 
-/* Streams are filled once; measuring again overwrites the same positions. A first run warms up. */
+/* One run: decode of `batch` streams, which are filled, or the prefill (0). */
+static int64_t bench_run_once(struct bench *bench, uint32_t batch)
+{
+    const struct clock *clock = clock_system();
+    int64_t start = clock_mono_us(clock);
+    if (batch > 0)
+        bench_decode(bench, batch, bench->context_start);
+    else
+        bench_prefill(bench, 0, bench->result.options.prompt);
+    int64_t took = clock_mono_us(clock) - start;
+    return took > 0 ? took : 1;
+}
+
+static void bench_time(struct bench *bench, uint32_t batch, uint64_t tokens)
+{
+    struct bench_pass *pass = &bench->result.passes[bench->result.pass_count++];
+    kernels_times_begin(bench->kernels);
+    pass->streams = batch;
+    pass->tokens = tokens;
+    pass->us = (double)bench_run_once(bench, batch);
+    pass->count = kernels_times_end(bench->kernels, pass->times);
+}
+
+/* Streams are filled once; measuring again overwrites the same positions. A first run warms up. The
+ * operations are timed in a run of their own, which counts in no rate. */
 static double bench_measure(struct bench *bench, uint32_t batch)
 {
+    const struct bench_options *options = &bench->result.options;
+    uint64_t tokens = batch > 0 ? (uint64_t)batch * options->gen : options->prompt;
     double seconds[BENCH_REPEAT_MAX];
-    const struct clock *clock = clock_system();
-    if (batch > 0)
-        for (uint32_t s = 0; s < batch; s++)
-            bench_prefill(bench, s, bench->context_start);
-    for (uint32_t i = 0; i <= bench->options.repeat; i++) {
-        int64_t start = clock_mono_us(clock);
-        if (batch > 0)
-            bench_decode(bench, batch, bench->context_start);
-        else
-            bench_prefill(bench, 0, bench->options.prompt);
-        int64_t took = clock_mono_us(clock) - start;
+    for (uint32_t s = 0; s < batch; s++)
+        bench_prefill(bench, s, bench->context_start);
+    for (uint32_t i = 0; i <= options->repeat; i++) {
+        int64_t took = bench_run_once(bench, batch);
         if (i > 0)
-            seconds[i - 1] = (double)(took > 0 ? took : 1) / 1e6;
+            seconds[i - 1] = (double)took / 1e6;
     }
-    double tokens = batch > 0 ? (double)batch * bench->options.gen : (double)bench->options.prompt;
-    return tokens / bench_median(seconds, bench->options.repeat);
+    if (options->wants_ops)
+        bench_time(bench, batch, tokens);
+    return (double)tokens / bench_median(seconds, options->repeat);
 }
 
 /* The whole pages of what is shared: those of stream 0 for all, or each its own. */
 static void bench_share(struct bench *bench, uint32_t batch, enum bench_way way)
 {
     static struct attention_groups groups;
-    uint32_t pages = bench->options.shared / BENCH_PAGE_TOKENS;
-    uint32_t keys = bench->options.shared / ATTENTION_BLOCK_KEYS * ATTENTION_BLOCK_KEYS;
+    uint32_t pages = bench->result.options.shared / BENCH_PAGE_TOKENS;
+    uint32_t keys = bench->result.options.shared / ATTENTION_BLOCK_KEYS * ATTENTION_BLOCK_KEYS;
     for (uint32_t s = 0; s < batch; s++) {
         for (uint32_t p = 0; p < pages; p++)
             bench->page_ids[(size_t)s * bench->pages_each + p] =
@@ -294,29 +301,30 @@ static void bench_measure_shared(struct bench *bench, uint32_t index)
 {
     double seconds[BENCH_WAYS][BENCH_REPEAT_MAX];
     const struct clock *clock = clock_system();
-    uint32_t batch = bench->options.batches[index];
+    uint32_t batch = bench->result.options.batches[index];
     for (uint32_t s = 0; s < batch; s++)
-        bench_prefill(bench, s, bench->options.shared);
-    for (uint32_t i = 0; i <= bench->options.repeat; i++)
+        bench_prefill(bench, s, bench->result.options.shared);
+    for (uint32_t i = 0; i <= bench->result.options.repeat; i++)
         for (int way = 0; way < BENCH_WAYS; way++) {
             bench_share(bench, batch, (enum bench_way)way);
             int64_t start = clock_mono_us(clock);
-            bench_decode(bench, batch, bench->options.shared);
+            bench_decode(bench, batch, bench->result.options.shared);
             int64_t took = clock_mono_us(clock) - start;
             if (i > 0)
                 seconds[way][i - 1] = (double)(took > 0 ? took : 1) / 1e6;
         }
     bench_share(bench, batch, BENCH_PRIVATE);
     for (int way = 0; way < BENCH_WAYS; way++)
-        bench->shared_rates[way][index] =
-            (double)batch * bench->options.gen / bench_median(seconds[way], bench->options.repeat);
+        bench->result.shared_rates[way][index] =
+            (double)batch * bench->result.options.gen /
+            bench_median(seconds[way], bench->result.options.repeat);
 }
 
 /* --- opening --- */
 
 static enum status bench_open_pages(struct bench *bench, const struct model_config *config)
 {
-    const struct bench_options *options = &bench->options;
+    const struct bench_options *options = &bench->result.options;
     uint32_t half = options->gen / 2;
     bench->context_start = options->context > half ? options->context - half : 0;
     uint32_t start =
@@ -368,17 +376,17 @@ static void bench_open_weights(struct bench *bench, const struct gguf *gguf,
         if (tensor.type->block_elements > 1)
             quantised += tensor.dims[0] * tensor.dims[1] * tensor.dims[2] * tensor.dims[3];
     }
-    bench->is_quantised = quantised > config->parameters / 2;
-    bench->step_bytes = config->weight_bytes;
+    bench->result.is_quantised = quantised > config->parameters / 2;
+    bench->result.step_bytes = config->weight_bytes;
     /* With an output layer of its own, only the embeddings of the step's tokens are read. */
     if (gguf_get_tensor(gguf, "output.weight", &tensor) == STATUS_OK &&
         gguf_get_tensor(gguf, "token_embd.weight", &tensor) == STATUS_OK)
-        bench->step_bytes -= tensor.bytes;
+        bench->result.step_bytes -= tensor.bytes;
 }
 
 static enum status bench_open(struct bench *bench, const struct gguf *gguf)
 {
-    const struct bench_options *options = &bench->options;
+    const struct bench_options *options = &bench->result.options;
     struct model_config config;
     TRY(model_config_read(&config, gguf));
     bench->batch_max = 1;
@@ -393,7 +401,13 @@ static enum status bench_open(struct bench *bench, const struct gguf *gguf)
                                                  .cols_max = model_cols_max(&config)}));
     TRY(model_open(&bench->model, bench->kernels, gguf, bench->rows_max, bench->batch_max));
     bench_open_weights(bench, gguf, &config);
-    return bench_open_pages(bench, &config);
+    TRY(bench_open_pages(bench, &config));
+    bench->result.model = model_config(bench->model);
+    bench->result.isa = kernels_isa(bench->kernels);
+    bench->result.threads = kernels_threads(bench->kernels);
+    bench->result.processors = kernels_processors();
+    bench->result.mean_context = bench->context_start + options->gen / 2;
+    return STATUS_OK;
 }
 
 static void bench_close(struct bench *bench)
@@ -413,167 +427,30 @@ static void bench_close(struct bench *bench)
         kernels_destroy(bench->kernels);
 }
 
-/* --- reporting --- */
-
-/* What the machine could do at best, from the ceilings of this very run: prefill by arithmetic of
- * all layers (the output layer runs for one row only); decode by arithmetic with the output layer
- * or by reading every weight once a step, whichever is less. Attention is not counted. */
-static double bench_ceiling(const struct bench *bench, uint32_t batch)
-{
-    const struct model_config *config = model_config(bench->model);
-    double attention = (double)config->heads * config->head_dim;
-    double kv = (double)config->kv_heads * config->head_dim;
-    double layers = config->layers * ((double)config->width * (2 * attention + 2 * kv) +
-                                      3.0 * config->width * config->hidden);
-    double output = (double)config->vocab * config->width;
-    double operations =
-        bench->is_quantised ? bench->ceilings.int8_gops : bench->ceilings.f32_gflops;
-    if (batch == 0)
-        return operations * 1e9 / (2 * layers);
-    double by_arithmetic = operations * 1e9 / (2 * (layers + output));
-    double by_reading = bench->ceilings.read_gbps_model * 1e9 / (double)bench->step_bytes * batch;
-    return by_arithmetic < by_reading ? by_arithmetic : by_reading;
-}
-
-static struct slice bench_model_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    struct slice name = slice_of(slash != NULL ? slash + 1 : path);
-    if (name.length > 5 && memcmp(name.bytes + name.length - 5, ".gguf", 5) == 0)
-        name.length -= 5;
-    return name;
-}
-
-/* {"1": …, "16": …} by batch size. */
-static void report_rates(const struct bench *bench, struct buffer *out, const double *rates)
-{
-    for (uint32_t i = 0; i < bench->options.batch_count; i++)
-        buffer_printf(out, "%s\"%u\": %.1f", i > 0 ? ", " : "{", bench->options.batches[i],
-                      rates[i]);
-    buffer_append_text(out, "}");
-}
-
-static void report_json_shared(const struct bench *bench, struct buffer *out)
-{
-    const struct bench_options *options = &bench->options;
-    if (options->shared == 0)
-        return;
-    buffer_printf(out,
-                  "\"shared_prefix\": {\"tokens\": %u, \"mean_context\": %u, "
-                  "\"decode_tokens_per_second\": {",
-                  options->shared, options->shared + options->gen / 2);
-    for (int way = 0; way < BENCH_WAYS; way++) {
-        buffer_printf(out, "%s\"%s\": ", way > 0 ? ", " : "", BENCH_WAY_NAMES[way]);
-        report_rates(bench, out, bench->shared_rates[way]);
-    }
-    buffer_append_text(out, "}}, ");
-}
-
-static void report_json(const struct bench *bench, struct buffer *out)
-{
-    const struct bench_options *options = &bench->options;
-    buffer_append_text(out, "{\"model\": ");
-    buffer_append_json_string(out, bench_model_name(options->model));
-    buffer_printf(out,
-                  ", \"threads\": %u, \"isa\": \"%s\", \"backend\": \"cpu\", "
-                  "\"prompt_tokens\": %u, \"generated_tokens\": %u, \"mean_context\": %u, "
-                  "\"repeat\": %u, \"prefill_tokens_per_second\": %.1f, "
-                  "\"decode_tokens_per_second\": ",
-                  kernels_threads(bench->kernels), kernels_isa(bench->kernels), options->prompt,
-                  options->gen, bench->context_start + options->gen / 2, options->repeat,
-                  bench->prefill_rate);
-    report_rates(bench, out, bench->decode_rates);
-    buffer_append_text(out, ", ");
-    report_json_shared(bench, out);
-    buffer_printf(out,
-                  "\"ceilings\": {\"int8_gops\": %.1f, \"f32_gflops\": %.1f, "
-                  "\"read_gbps_model\": %.2f, \"read_gbps_dram\": %.2f}, "
-                  "\"fraction_of_ceiling\": {\"prefill_tokens_per_second\": %.3f, "
-                  "\"decode_tokens_per_second\": {",
-                  bench->ceilings.int8_gops, bench->ceilings.f32_gflops,
-                  bench->ceilings.read_gbps_model, bench->ceilings.read_gbps_dram,
-                  bench->prefill_rate / bench_ceiling(bench, 0));
-    for (uint32_t i = 0; i < options->batch_count; i++)
-        buffer_printf(out, "%s\"%u\": %.3f", i > 0 ? ", " : "", options->batches[i],
-                      bench->decode_rates[i] / bench_ceiling(bench, options->batches[i]));
-    buffer_append_text(out, "}}}\n");
-}
-
-static void report_row(struct buffer *out, const char *what, double rate, double ceiling)
-{
-    buffer_printf(out, "%-44s %9.1f tok/s  %5.1f %% of %.0f\n", what, rate, 100 * rate / ceiling,
-                  ceiling);
-}
-
-static void report_table(const struct bench *bench, struct buffer *out)
-{
-    const struct bench_options *options = &bench->options;
-    const struct model_config *config = model_config(bench->model);
-    struct slice name = bench_model_name(options->model);
-    char what[96];
-    buffer_printf(out, "model     %.*s (%s, %.1f M parameters, %.1f MiB)\n", (int)name.length,
-                  name.bytes, config->architecture, (double)config->parameters / 1e6,
-                  (double)config->weight_bytes / 1048576);
-    buffer_printf(out, "kernels   %s, %u threads, cpu\n", kernels_isa(bench->kernels),
-                  kernels_threads(bench->kernels));
-    buffer_printf(out,
-                  "ceilings  int8 %.0f GOP/s, f32 %.0f GFLOP/s, reading %.1f GB/s (as many bytes "
-                  "as the model), %.1f GB/s (1 GiB)\n",
-                  bench->ceilings.int8_gops, bench->ceilings.f32_gflops,
-                  bench->ceilings.read_gbps_model, bench->ceilings.read_gbps_dram);
-    snprintf(what, sizeof what, "prefill   %u tokens", options->prompt);
-    report_row(out, what, bench->prefill_rate, bench_ceiling(bench, 0));
-    for (uint32_t i = 0; i < options->batch_count; i++) {
-        snprintf(what, sizeof what, "decode    %u stream%s, mean context %u", options->batches[i],
-                 options->batches[i] > 1 ? "s" : "", bench->context_start + options->gen / 2);
-        report_row(out, what, bench->decode_rates[i], bench_ceiling(bench, options->batches[i]));
-    }
-    for (uint32_t i = 0; options->shared > 0 && i < options->batch_count; i++)
-        for (int way = 0; way < BENCH_WAYS; way++) {
-            snprintf(what, sizeof what, "decode    %u, %u shared, %s", options->batches[i],
-                     options->shared, BENCH_WAY_NAMES[way]);
-            report_row(out, what, bench->shared_rates[way][i],
-                       bench_ceiling(bench, options->batches[i]));
-        }
-}
-
-static enum status bench_report(const struct bench *bench, FILE *out)
-{
-    struct buffer text;
-    buffer_init(&text, 65536);
-    if (bench->options.is_json)
-        report_json(bench, &text);
-    else
-        report_table(bench, &text);
-    enum status status = text.status;
-    if (status == STATUS_OK &&
-        (fwrite(text.bytes, 1, text.length, out) != text.length || fflush(out) != 0))
-        status = status_fail(STATUS_IO, __FILE__, __LINE__, NULL, "the report cannot be written");
-    buffer_deinit(&text);
-    return status;
-}
-
 static enum status bench_all(struct bench *bench, FILE *out)
 {
     struct gguf *gguf;
-    TRY(gguf_open(&gguf, bench->options.model));
+    TRY(gguf_open(&gguf, bench->result.options.model));
     enum status status = bench_open(bench, gguf);
     gguf_close(gguf);
     TRY(status);
-    TRY(kernels_measure_ceilings(bench->kernels, (size_t)bench->step_bytes, &bench->ceilings));
-    bench->prefill_rate = bench_measure(bench, 0);
-    for (uint32_t i = 0; i < bench->options.batch_count; i++)
-        bench->decode_rates[i] = bench_measure(bench, bench->options.batches[i]);
-    for (uint32_t i = 0; bench->options.shared > 0 && i < bench->options.batch_count; i++)
+    TRY(kernels_measure_ceilings(bench->kernels, (size_t)bench->result.step_bytes,
+                                 &bench->result.ceilings));
+    bench->result.prefill_rate = bench_measure(bench, 0);
+    for (uint32_t i = 0; i < bench->result.options.batch_count; i++)
+        bench->result.decode_rates[i] = bench_measure(bench, bench->result.options.batches[i]);
+    for (uint32_t i = 0; bench->result.options.shared > 0 && i < bench->result.options.batch_count;
+         i++)
         bench_measure_shared(bench, i);
-    return bench_report(bench, out);
+    return bench_report_print(&bench->result, out);
 }
 
 enum status bench_run(int count, char *const *arguments, FILE *out)
 {
-    struct bench bench = {.prefill_rate = 0};
-    TRY(options_parse(&bench.options, count, arguments));
-    if (bench.options.is_help)
+    struct bench bench = {.result = {.load = -1}};
+    (void)getloadavg(&bench.result.load, 1);
+    TRY(options_parse(&bench.result.options, count, arguments));
+    if (bench.result.options.is_help)
         return fputs(BENCH_HELP, out) >= 0
                    ? STATUS_OK
                    : status_fail(STATUS_IO, __FILE__, __LINE__, NULL, "the help cannot be written");

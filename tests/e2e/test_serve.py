@@ -390,10 +390,19 @@ def test_help_version_and_wrong_words():
 
 @pytest.mark.skipif(IS_SANITIZED, reason="measures; a sanitizer's build has nothing to measure")
 def test_bench_prints_its_object():
-    out = run("bench", "--model", MODEL, "--prompt", "64", "--gen", "8", "--batch", "1,4", "--json")
+    out = run(
+        "bench", "--model", MODEL, "--prompt", "64", "--gen", "8", "--batch", "1,4", "--ops", "--json"
+    )  # fmt: skip
     result = json.loads(out.stdout)
     assert result["prefill_tokens_per_second"] > 0
     assert set(result["decode_tokens_per_second"]) == {"1", "4"}
     for name in ("int8_gops", "read_gbps_model", "read_gbps_dram"):
         assert result["ceilings"][name] > 0
+    phases = [(each["phase"], each["streams"]) for each in result["operations"]]
+    assert phases == [("prefill", 1), ("decode", 1), ("decode", 4)]
+    for each in result["operations"]:
+        counted = sum(time["share"] for time in each["times"])
+        assert 0 < counted <= 1.001, each  # what is left lies between the operations
+        assert {"linear", "attention", "rmsnorm"} <= {time["name"] for time in each["times"]}
+        assert any(time.get("bound") for time in each["times"])
     assert result["threads"] >= 1 and result["isa"] and result["backend"] == "cpu"

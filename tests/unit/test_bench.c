@@ -104,8 +104,50 @@ static void test_json(void **state)
              model_path);
     assert_int_equal(run(line), STATUS_OK);
     assert_null(strstr(output, "shared"));
+    assert_null(strstr(output, "by operation"));
+    assert_non_null(strstr(output, "processors for this process"));
     assert_non_null(strstr(output, "prefill   8 tokens"));
     assert_non_null(strstr(output, "decode    2 streams, mean context 128"));
+}
+
+/* One pass of the prefill and one of each batch, each with the model's operations; as many linear
+ * calls as layers and the output layer make. */
+static void test_operations(void **state)
+{
+    (void)state;
+    char line[256];
+    snprintf(line, sizeof line,
+             "--model %s --prompt 32 --gen 4 --batch 1,3 --repeat 1 --threads 2 --isa ref_int8 "
+             "--ops --json",
+             model_path);
+    if (run(line) != STATUS_OK)
+        fail_msg("%s", status_note()->message);
+    assert_true(number_after("\"processors\": ") >= 1);
+    assert_int_equal(number_after("\"operations\": [{\"phase\": \"prefill\", \"streams\": 1, "
+                                  "\"tokens\": "),
+                     32);
+    assert_int_equal(number_after("{\"phase\": \"decode\", \"streams\": 1, \"tokens\": "), 4);
+    assert_int_equal(number_after("{\"phase\": \"decode\", \"streams\": 3, \"tokens\": "), 12);
+    /* q, k and v over a width of 64: 4 and twice 2 heads of 32, in 2 layers and 4 steps. */
+    const char *decode = strstr(output, "\"phase\": \"decode\"");
+    const char *qkv = strstr(decode, "\"outputs\": 256, \"inputs\": 64, \"calls\": 8, ");
+    if (qkv == NULL)
+        fail_msg("no q, k and v in %s", decode);
+    assert_true(number_after("{\"name\": \"attention\", \"calls\": ") >= 2);
+    assert_non_null(strstr(output, "\"bound\": \"f32\", \"fraction_of_ceiling\": "));
+    for (size_t i = 0; i < 4; i++) {
+        const char *const names[] = {"embed", "rmsnorm", "kv_write", "silu_mul"};
+        char name[64];
+        snprintf(name, sizeof name, "{\"name\": \"%s\", \"calls\": ", names[i]);
+        assert_true(number_after(name) >= 1);
+    }
+
+    snprintf(line, sizeof line,
+             "--model %s --prompt 8 --gen 1 --batch 2 --repeat 1 --threads 1 --ops", model_path);
+    assert_int_equal(run(line), STATUS_OK);
+    assert_non_null(strstr(output, "prefill, by operation: "));
+    assert_non_null(strstr(output, "decode of 2, by operation: "));
+    assert_non_null(strstr(output, "between operations"));
 }
 
 static void test_help(void **state)
@@ -126,6 +168,7 @@ static void test_wrong_options(void **state)
         {"", STATUS_INVALID, "--model"},
         {"--json", STATUS_INVALID, "--model"},
         {"--model", STATUS_INVALID, "--model"},
+        {"--ops", STATUS_INVALID, "--model"},
         {"--model /nowhere/x.gguf", STATUS_IO, "model file"},
         {"--model x --what 3", STATUS_INVALID, "--what"},
         {"--model x what", STATUS_INVALID, "what"},
@@ -166,6 +209,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_json),
+        cmocka_unit_test(test_operations),
         cmocka_unit_test(test_help),
         cmocka_unit_test(test_wrong_options),
         cmocka_unit_test(test_wrong_sizes_for_the_model),

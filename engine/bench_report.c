@@ -1,0 +1,253 @@
+#include "engine/bench_report.h"
+
+#include <string.h>
+
+#include "config/base/slice.h"
+
+enum { REPORT_BYTES_MAX = 256 << 10 };
+
+static const char *const BENCH_WAY_NAMES[BENCH_WAYS] = {"private", "plain", "grouped"};
+
+/* What the machine could do at best, from the ceilings of this very run: prefill by arithmetic of
+ * all layers (the output layer runs for one row only); decode by arithmetic with the output layer
+ * or by reading every weight once a step, whichever is less. Attention is not counted. */
+static double report_ceiling(const struct bench_result *result, uint32_t batch)
+{
+    const struct model_config *config = result->model;
+    double attention = (double)config->heads * config->head_dim;
+    double kv = (double)config->kv_heads * config->head_dim;
+    double layers = config->layers * ((double)config->width * (2 * attention + 2 * kv) +
+                                      3.0 * config->width * config->hidden);
+    double output = (double)config->vocab * config->width;
+    double operations =
+        result->is_quantised ? result->ceilings.int8_gops : result->ceilings.f32_gflops;
+    if (batch == 0)
+        return operations * 1e9 / (2 * layers);
+    double by_arithmetic = operations * 1e9 / (2 * (layers + output));
+    double by_reading = result->ceilings.read_gbps_model * 1e9 / (double)result->step_bytes * batch;
+    return by_arithmetic < by_reading ? by_arithmetic : by_reading;
+}
+
+static struct slice report_model_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    struct slice name = slice_of(slash != NULL ? slash + 1 : path);
+    if (name.length > 5 && memcmp(name.bytes + name.length - 5, ".gguf", 5) == 0)
+        name.length -= 5;
+    return name;
+}
+
+/* What the ceilings allow of one operation: the part of its time in which the machine could have
+ * done it, and the name of the ceiling that says so; NULL where nothing was counted. */
+static double report_fraction(const struct bench_result *result, const struct kernels_time *time,
+                              const char **bound)
+{
+    const struct kernels_ceilings *ceilings = &result->ceilings;
+    const struct {
+        const char *name;
+        double ns;
+    } least[] = {{"int8", (double)time->int8_operations / ceilings->int8_gops},
+                 {"f32", (double)time->f32_operations / ceilings->f32_gflops},
+                 {"reading", (double)time->bytes / ceilings->read_gbps_model}};
+    double most = 0;
+    *bound = NULL;
+    for (size_t i = 0; i < sizeof least / sizeof least[0]; i++)
+        if (least[i].ns > most) {
+            most = least[i].ns;
+            *bound = least[i].name;
+        }
+    return most / (double)(time->ns > 0 ? time->ns : 1);
+}
+
+/* µs in no operation: cutting of work, gathering of rows, the bench itself. */
+static double report_between(const struct bench_pass *pass)
+{
+    double us = pass->us;
+    for (uint32_t i = 0; i < pass->count; i++)
+        us -= (double)pass->times[i].ns / 1e3;
+    return us;
+}
+
+/* {"1": …, "16": …} by batch size. */
+static void report_rates(const struct bench_result *result, struct buffer *out, const double *rates)
+{
+    for (uint32_t i = 0; i < result->options.batch_count; i++)
+        buffer_printf(out, "%s\"%u\": %.1f", i > 0 ? ", " : "{", result->options.batches[i],
+                      rates[i]);
+    buffer_append_text(out, "}");
+}
+
+static void report_json_shared(const struct bench_result *result, struct buffer *out)
+{
+    const struct bench_options *options = &result->options;
+    if (options->shared == 0)
+        return;
+    buffer_printf(out,
+                  "\"shared_prefix\": {\"tokens\": %u, \"mean_context\": %u, "
+                  "\"decode_tokens_per_second\": {",
+                  options->shared, options->shared + options->gen / 2);
+    for (int way = 0; way < BENCH_WAYS; way++) {
+        buffer_printf(out, "%s\"%s\": ", way > 0 ? ", " : "", BENCH_WAY_NAMES[way]);
+        report_rates(result, out, result->shared_rates[way]);
+    }
+    buffer_append_text(out, "}}, ");
+}
+
+static void report_json_time(const struct bench_result *result, struct buffer *out,
+                             const struct bench_pass *pass, const struct kernels_time *time)
+{
+    const char *bound;
+    double fraction = report_fraction(result, time, &bound);
+    double tokens = (double)pass->tokens;
+    buffer_printf(out, "{\"name\": \"%s\", ", time->name);
+    if (time->outputs > 0)
+        buffer_printf(out, "\"outputs\": %u, \"inputs\": %u, ", time->outputs, time->inputs);
+    buffer_printf(out,
+                  "\"calls\": %llu, \"us_per_token\": %.3f, \"wait_us_per_token\": %.3f, "
+                  "\"share\": %.4f",
+                  (unsigned long long)time->calls, (double)time->ns / 1e3 / tokens,
+                  (double)time->wait_ns / 1e3 / tokens, (double)time->ns / 1e3 / pass->us);
+    if (bound != NULL)
+        buffer_printf(out, ", \"bound\": \"%s\", \"fraction_of_ceiling\": %.3f", bound, fraction);
+    buffer_append_text(out, "}");
+}
+
+static void report_json_passes(const struct bench_result *result, struct buffer *out)
+{
+    if (result->pass_count == 0)
+        return;
+    buffer_append_text(out, "\"operations\": [");
+    for (uint32_t p = 0; p < result->pass_count; p++) {
+        const struct bench_pass *pass = &result->passes[p];
+        double tokens = (double)pass->tokens;
+        buffer_printf(out,
+                      "%s{\"phase\": \"%s\", \"streams\": %u, \"tokens\": %llu, "
+                      "\"us_per_token\": %.3f, \"between_us_per_token\": %.3f, \"times\": [",
+                      p > 0 ? ", " : "", pass->streams > 0 ? "decode" : "prefill",
+                      pass->streams > 0 ? pass->streams : 1, (unsigned long long)pass->tokens,
+                      pass->us / tokens, report_between(pass) / tokens);
+        for (uint32_t i = 0; i < pass->count; i++) {
+            buffer_append_text(out, i > 0 ? ", " : "");
+            report_json_time(result, out, pass, &pass->times[i]);
+        }
+        buffer_append_text(out, "]}");
+    }
+    buffer_append_text(out, "], ");
+}
+
+static void report_json(const struct bench_result *result, struct buffer *out)
+{
+    const struct bench_options *options = &result->options;
+    buffer_append_text(out, "{\"model\": ");
+    buffer_append_json_string(out, report_model_name(options->model));
+    buffer_printf(out,
+                  ", \"threads\": %u, \"processors\": %u, \"load_average\": %.2f, "
+                  "\"isa\": \"%s\", \"backend\": \"cpu\", "
+                  "\"prompt_tokens\": %u, \"generated_tokens\": %u, \"mean_context\": %u, "
+                  "\"repeat\": %u, \"prefill_tokens_per_second\": %.1f, "
+                  "\"decode_tokens_per_second\": ",
+                  result->threads, result->processors, result->load, result->isa, options->prompt,
+                  options->gen, result->mean_context, options->repeat, result->prefill_rate);
+    report_rates(result, out, result->decode_rates);
+    buffer_append_text(out, ", ");
+    report_json_shared(result, out);
+    report_json_passes(result, out);
+    buffer_printf(out,
+                  "\"ceilings\": {\"int8_gops\": %.1f, \"f32_gflops\": %.1f, "
+                  "\"read_gbps_model\": %.2f, \"read_gbps_dram\": %.2f}, "
+                  "\"fraction_of_ceiling\": {\"prefill_tokens_per_second\": %.3f, "
+                  "\"decode_tokens_per_second\": {",
+                  result->ceilings.int8_gops, result->ceilings.f32_gflops,
+                  result->ceilings.read_gbps_model, result->ceilings.read_gbps_dram,
+                  result->prefill_rate / report_ceiling(result, 0));
+    for (uint32_t i = 0; i < options->batch_count; i++)
+        buffer_printf(out, "%s\"%u\": %.3f", i > 0 ? ", " : "", options->batches[i],
+                      result->decode_rates[i] / report_ceiling(result, options->batches[i]));
+    buffer_append_text(out, "}}}\n");
+}
+
+static void report_row(struct buffer *out, const char *what, double rate, double ceiling)
+{
+    buffer_printf(out, "%-44s %9.1f tok/s  %5.1f %% of %.0f\n", what, rate, 100 * rate / ceiling,
+                  ceiling);
+}
+
+static void report_pass(const struct bench_result *result, struct buffer *out,
+                        const struct bench_pass *pass)
+{
+    double tokens = (double)pass->tokens;
+    double between = report_between(pass);
+    if (pass->streams > 0)
+        buffer_printf(out, "\ndecode of %u, by operation", pass->streams);
+    else
+        buffer_append_text(out, "\nprefill, by operation");
+    buffer_printf(out, ": %.1f µs a token\n", pass->us / tokens);
+    for (uint32_t i = 0; i < pass->count; i++) {
+        const struct kernels_time *time = &pass->times[i];
+        const char *bound;
+        double fraction = report_fraction(result, time, &bound);
+        double us = (double)time->ns / 1e3;
+        char what[64];
+        snprintf(what, sizeof what, "%s", time->name);
+        if (time->outputs > 0)
+            snprintf(what, sizeof what, "%s %u x %u", time->name, time->outputs, time->inputs);
+        buffer_printf(out, "  %-24s %8.2f µs %6.1f %%, waiting %5.1f %%", what, us / tokens,
+                      100 * us / pass->us, (double)time->wait_ns / 10 / pass->us);
+        if (bound != NULL)
+            buffer_printf(out, ", %5.1f %% of %s", 100 * fraction, bound);
+        buffer_append_text(out, "\n");
+    }
+    buffer_printf(out, "  %-24s %8.2f µs %6.1f %%\n", "between operations", between / tokens,
+                  100 * between / pass->us);
+}
+
+static void report_table(const struct bench_result *result, struct buffer *out)
+{
+    const struct bench_options *options = &result->options;
+    const struct model_config *config = result->model;
+    struct slice name = report_model_name(options->model);
+    char what[96];
+    buffer_printf(out, "model     %.*s (%s, %.1f M parameters, %.1f MiB)\n", (int)name.length,
+                  name.bytes, config->architecture, (double)config->parameters / 1e6,
+                  (double)config->weight_bytes / 1048576);
+    buffer_printf(out, "kernels   %s, %u threads, cpu\n", result->isa, result->threads);
+    buffer_printf(out, "machine   %u processors for this process, load %.2f before\n",
+                  result->processors, result->load);
+    buffer_printf(out,
+                  "ceilings  int8 %.0f GOP/s, f32 %.0f GFLOP/s, reading %.1f GB/s (as many bytes "
+                  "as the model), %.1f GB/s (1 GiB)\n",
+                  result->ceilings.int8_gops, result->ceilings.f32_gflops,
+                  result->ceilings.read_gbps_model, result->ceilings.read_gbps_dram);
+    snprintf(what, sizeof what, "prefill   %u tokens", options->prompt);
+    report_row(out, what, result->prefill_rate, report_ceiling(result, 0));
+    for (uint32_t i = 0; i < options->batch_count; i++) {
+        snprintf(what, sizeof what, "decode    %u stream%s, mean context %u", options->batches[i],
+                 options->batches[i] > 1 ? "s" : "", result->mean_context);
+        report_row(out, what, result->decode_rates[i], report_ceiling(result, options->batches[i]));
+    }
+    for (uint32_t i = 0; options->shared > 0 && i < options->batch_count; i++)
+        for (int way = 0; way < BENCH_WAYS; way++) {
+            snprintf(what, sizeof what, "decode    %u, %u shared, %s", options->batches[i],
+                     options->shared, BENCH_WAY_NAMES[way]);
+            report_row(out, what, result->shared_rates[way][i],
+                       report_ceiling(result, options->batches[i]));
+        }
+    for (uint32_t p = 0; p < result->pass_count; p++)
+        report_pass(result, out, &result->passes[p]);
+}
+
+enum status bench_report_print(const struct bench_result *result, FILE *out)
+{
+    struct buffer text;
+    buffer_init(&text, REPORT_BYTES_MAX);
+    if (result->options.is_json)
+        report_json(result, &text);
+    else
+        report_table(result, &text);
+    enum status status = text.status;
+    if (status == STATUS_OK &&
+        (fwrite(text.bytes, 1, text.length, out) != text.length || fflush(out) != 0))
+        status = status_fail(STATUS_IO, __FILE__, __LINE__, NULL, "the report cannot be written");
+    buffer_deinit(&text);
+    return status;
+}

@@ -1,0 +1,63 @@
+/* bench_report: what `banyan bench` was asked for and has measured, as a table or a JSON object.
+ *
+ * Owns:     nothing.
+ * Thread:   one caller.
+ * Cost:     a buffer of some KiB.
+ * Not here: measuring, parsing of options (bench).
+ */
+#pragma once
+
+#include <stdio.h>
+
+#include "engine/model.h"
+
+enum { BENCH_BATCHES_MAX = 8 };
+
+/* How streams hold what they have in common. */
+enum bench_way { BENCH_PRIVATE, BENCH_PLAIN, BENCH_GROUPED, BENCH_WAYS };
+
+struct bench_options {
+    const char *model; /* path */
+    const char *isa;
+    uint32_t prompt;
+    uint32_t gen;
+    uint32_t context;
+    uint32_t shared; /* 0 = not asked for */
+    uint32_t repeat;
+    uint32_t threads;
+    uint32_t batches[BENCH_BATCHES_MAX];
+    uint32_t batch_count;
+    bool wants_ops;
+    bool is_json;
+    bool is_help;
+};
+
+/* One run of a measurement with its operations timed. */
+struct bench_pass {
+    uint32_t streams; /* 0 = the prefill */
+    uint64_t tokens;
+    double us; /* all of it, with what lies between operations */
+    uint32_t count;
+    struct kernels_time times[KERNELS_TIMES_MAX];
+};
+
+struct bench_result {
+    struct bench_options options;
+    const struct model_config *model;
+    const char *isa; /* the one that ran */
+    uint32_t threads;
+    uint32_t processors; /* that the process may use */
+    double load;         /* average of the minute before; -1 where the system does not tell */
+    uint32_t mean_context;
+    uint64_t step_bytes; /* weights read by a decode step */
+    bool is_quantised;   /* most weights: then the ceiling of integers counts */
+    struct kernels_ceilings ceilings;
+    double prefill_rate; /* tokens a second */
+    double decode_rates[BENCH_BATCHES_MAX];
+    double shared_rates[BENCH_WAYS][BENCH_BATCHES_MAX];
+    uint32_t pass_count; /* 0 = operations were not asked for */
+    struct bench_pass passes[1 + BENCH_BATCHES_MAX];
+};
+
+/* As options.is_json says. NO_MEMORY, or IO when `out` takes less. */
+enum status bench_report_print(const struct bench_result *result, FILE *out);

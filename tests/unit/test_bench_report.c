@@ -1,0 +1,161 @@
+#include "engine/bench_report.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static char output[65536];
+
+static struct model_config model = {.architecture = "llama",
+                                    .layers = 2,
+                                    .width = 100,
+                                    .heads = 2,
+                                    .kv_heads = 1,
+                                    .head_dim = 50,
+                                    .hidden = 200,
+                                    .vocab = 1000,
+                                    .weight_bytes = 1 << 20,
+                                    .parameters = 280000};
+
+/* A prefill of 100 tokens in 1,000 µs and 4 steps of 2 streams in 400: ceilings of 1 to 4 operations
+ * or bytes a ns, so that fractions can be told by heart. */
+static struct bench_result make_result(void)
+{
+    struct bench_result result = {.options = {.model = "/some/where/tiny.Q8.gguf",
+                                              .prompt = 100,
+                                              .gen = 4,
+                                              .repeat = 3,
+                                              .batches = {2},
+                                              .batch_count = 1},
+                                  .model = &model,
+                                  .isa = "ref_int8",
+                                  .threads = 2,
+                                  .processors = 3,
+                                  .load = 0.25,
+                                  .mean_context = 12,
+                                  .step_bytes = 1 << 20,
+                                  .is_quantised = true,
+                                  .ceilings = {4, 2, 1, 0.5},
+                                  .prefill_rate = 100000,
+                                  .decode_rates = {20000},
+                                  .pass_count = 2,
+                                  .passes = {{.streams = 0, .tokens = 100, .us = 1000, .count = 3},
+                                             {.streams = 2, .tokens = 8, .us = 400, .count = 1}}};
+    result.passes[0].times[0] = (struct kernels_time){.name = "linear",
+                                                      .outputs = 300,
+                                                      .inputs = 100,
+                                                      .calls = 2,
+                                                      .ns = 500000,
+                                                      .wait_ns = 50000,
+                                                      .int8_operations = 1000000,
+                                                      .bytes = 60000};
+    result.passes[0].times[1] =
+        (struct kernels_time){.name = "rope", .calls = 4, .ns = 100000, .wait_ns = 0};
+    result.passes[0].times[2] = (struct kernels_time){
+        .name = "attention", .calls = 2, .ns = 200000, .f32_operations = 300000, .bytes = 1000};
+    result.passes[1].times[0] = (struct kernels_time){.name = "linear",
+                                                      .outputs = 300,
+                                                      .inputs = 100,
+                                                      .calls = 4,
+                                                      .ns = 300000,
+                                                      .wait_ns = 30000,
+                                                      .int8_operations = 80000,
+                                                      .f32_operations = 10000,
+                                                      .bytes = 240000};
+    return result;
+}
+
+static void print(const struct bench_result *result)
+{
+    FILE *out = fmemopen(output, sizeof output, "w");
+    assert_non_null(out);
+    memset(output, 0, sizeof output);
+    assert_int_equal(bench_report_print(result, out), STATUS_OK);
+    fclose(out);
+}
+
+static void assert_says(const char *text)
+{
+    if (strstr(output, text) == NULL)
+        fail_msg("no '%s' in\n%s", text, output);
+}
+
+static void test_json_of_operations(void **state)
+{
+    (void)state;
+    struct bench_result result = make_result();
+    result.options.is_json = true;
+    print(&result);
+    assert_says("{\"model\": \"tiny.Q8\", \"threads\": 2, \"processors\": 3, "
+                "\"load_average\": 0.25, \"isa\": \"ref_int8\"");
+    assert_says("\"operations\": [{\"phase\": \"prefill\", \"streams\": 1, \"tokens\": 100, "
+                "\"us_per_token\": 10.000, \"between_us_per_token\": 2.000, \"times\": ["
+                "{\"name\": \"linear\", \"outputs\": 300, \"inputs\": 100, \"calls\": 2, "
+                "\"us_per_token\": 5.000, \"wait_us_per_token\": 0.500, \"share\": 0.5000, "
+                "\"bound\": \"int8\", \"fraction_of_ceiling\": 0.500}, "
+                "{\"name\": \"rope\", \"calls\": 4, \"us_per_token\": 1.000, "
+                "\"wait_us_per_token\": 0.000, \"share\": 0.1000}, "
+                "{\"name\": \"attention\", \"calls\": 2, \"us_per_token\": 2.000, "
+                "\"wait_us_per_token\": 0.000, \"share\": 0.2000, \"bound\": \"f32\", "
+                "\"fraction_of_ceiling\": 0.750}]}, "
+                "{\"phase\": \"decode\", \"streams\": 2, \"tokens\": 8, \"us_per_token\": 50.000, "
+                "\"between_us_per_token\": 12.500, \"times\": ["
+                "{\"name\": \"linear\", \"outputs\": 300, \"inputs\": 100, \"calls\": 4, "
+                "\"us_per_token\": 37.500, \"wait_us_per_token\": 3.750, \"share\": 0.7500, "
+                "\"bound\": \"reading\", \"fraction_of_ceiling\": 0.800}]}], \"ceilings\": ");
+    assert_string_equal(output + strlen(output) - 4, "}}}\n");
+}
+
+static void test_table_of_operations(void **state)
+{
+    (void)state;
+    struct bench_result result = make_result();
+    print(&result);
+    assert_says("machine   3 processors for this process, load 0.25 before\n");
+    assert_says("\nprefill, by operation: 10.0 µs a token\n");
+    assert_says(
+        "  linear 300 x 100             5.00 µs   50.0 %, waiting   5.0 %,  50.0 % of int8\n");
+    assert_says("  rope                         1.00 µs   10.0 %, waiting   0.0 %\n");
+    assert_says("  between operations           2.00 µs   20.0 %\n");
+    assert_says("\ndecode of 2, by operation: 50.0 µs a token\n");
+    assert_says(",  80.0 % of reading\n");
+}
+
+/* Without --ops nothing of it is there. */
+static void test_not_asked_for(void **state)
+{
+    (void)state;
+    struct bench_result result = make_result();
+    result.pass_count = 0;
+    print(&result);
+    assert_null(strstr(output, "operation"));
+    result.options.is_json = true;
+    print(&result);
+    assert_null(strstr(output, "operations"));
+}
+
+static void test_full_disk(void **state)
+{
+    (void)state;
+    struct bench_result result = make_result();
+    char small[16];
+    FILE *out = fmemopen(small, sizeof small, "w");
+    assert_non_null(out);
+    setvbuf(out, NULL, _IONBF, 0);
+    assert_int_equal(bench_report_print(&result, out), STATUS_IO);
+    fclose(out);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_json_of_operations),
+        cmocka_unit_test(test_table_of_operations),
+        cmocka_unit_test(test_not_asked_for),
+        cmocka_unit_test(test_full_disk),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
