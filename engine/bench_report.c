@@ -9,8 +9,9 @@ enum { REPORT_BYTES_MAX = 256 << 10 };
 static const char *const BENCH_WAY_NAMES[BENCH_WAYS] = {"private", "plain", "grouped"};
 
 /* What the machine could do at best, from the ceilings of this very run: prefill by arithmetic of
- * all layers (the output layer runs for one row only); decode by arithmetic with the output layer
- * or by reading every weight once a step, whichever is less. Attention is not counted. */
+ * all layers (of the last one K and V alone: what follows them runs for one row of a chunk); decode
+ * by arithmetic with the output layer or by reading every weight once a step, whichever is less.
+ * Attention is not counted. */
 static double report_ceiling(const struct bench_result *result, uint32_t batch)
 {
     const struct model_config *config = result->model;
@@ -18,11 +19,12 @@ static double report_ceiling(const struct bench_result *result, uint32_t batch)
     double kv = (double)config->kv_heads * config->head_dim;
     double layers = config->layers * ((double)config->width * (2 * attention + 2 * kv) +
                                       3.0 * config->width * config->hidden);
+    double last = config->width * (2 * attention + 3.0 * config->hidden);
     double output = (double)config->vocab * config->width;
     double operations =
         result->is_quantised ? result->ceilings.int8_gops : result->ceilings.f32_gflops;
     if (batch == 0)
-        return operations * 1e9 / (2 * layers);
+        return operations * 1e9 / (2 * (layers - last));
     double by_arithmetic = operations * 1e9 / (2 * (layers + output));
     double by_reading = result->ceilings.read_gbps_model * 1e9 / (double)result->step_bytes * batch;
     return by_arithmetic < by_reading ? by_arithmetic : by_reading;

@@ -39,6 +39,10 @@ struct llama {
     float *up;         /* hidden */
     float *rope_table; /* rope_dims */
     float *logits;     /* [logit_rows_max][vocab] */
+
+    /* Where the rows stand that the last layer computes. */
+    uint32_t *wanted_sequence; /* [logit_rows_max] */
+    uint32_t *wanted_position; /* [logit_rows_max] */
 };
 
 /* --- loading --- */
@@ -163,6 +167,10 @@ static enum status open_buffers(struct model *model)
     TRY(model_arch_buffer(model, rows, config->hidden, &llama->gate));
     TRY(model_arch_buffer(model, rows, config->hidden, &llama->up));
     TRY(model_arch_buffer(model, rows, config->rope_dims, &llama->rope_table));
+    llama->wanted_sequence = mem_zalloc(model->logit_rows_max, sizeof *llama->wanted_sequence);
+    llama->wanted_position = mem_zalloc(model->logit_rows_max, sizeof *llama->wanted_position);
+    if (llama->wanted_sequence == NULL || llama->wanted_position == NULL)
+        FAIL(STATUS_NO_MEMORY, "model: no memory for %u rows of logits", model->logit_rows_max);
     return model_arch_buffer(model, model->logit_rows_max, config->vocab, &llama->logits);
 }
 
@@ -243,6 +251,8 @@ static void llama_close(struct model *model)
     kernels_weight_destroy(kernels, &llama->embedding);
     kernels_weight_destroy(kernels, &llama->own_output);
     mem_free(llama->layers);
+    mem_free(llama->wanted_sequence);
+    mem_free(llama->wanted_position);
     mem_free(llama);
     model->state = NULL;
 }
@@ -283,40 +293,88 @@ static void forward_rope(struct model *model, float *x, uint32_t heads, uint32_t
                                                      .pairing = ROPE_INTERLEAVED});
 }
 
-static void forward_attention(struct model *model, const struct model_batch *batch, uint32_t index)
+static void forward_linear(struct model *model, const float *x, const struct weight *weight,
+                           uint32_t rows, float *y, bool accumulate)
+{
+    kernels_linear(model->kernels, &(struct linear_args){.x = x,
+                                                         .rows = rows,
+                                                         .count = 1,
+                                                         .weights = {weight},
+                                                         .y = {y},
+                                                         .accumulate = accumulate});
+}
+
+/* K and V of all rows, to their pages, and q over the same input if it is wanted of all. */
+static void forward_keys(struct model *model, const struct model_batch *batch, uint32_t index,
+                         bool wants_queries)
 {
     struct llama *llama = model->state;
     const struct llama_layer *layer = &llama->layers[index];
-    const struct model_config *config = &model->config;
     uint32_t rows = batch->rows;
     forward_norm(model, llama->x, layer->attn_norm, rows);
     kernels_linear(model->kernels,
                    &(struct linear_args){.x = llama->normed,
                                          .rows = rows,
-                                         .count = 3,
-                                         .weights = {&layer->q, &layer->k, &layer->v},
-                                         .y = {llama->q, llama->k, llama->v}});
-    forward_rope(model, llama->q, config->heads, rows);
-    forward_rope(model, llama->k, config->kv_heads, rows);
+                                         .count = wants_queries ? 3 : 2,
+                                         .weights = {&layer->k, &layer->v, &layer->q},
+                                         .y = {llama->k, llama->v, llama->q}});
+    forward_rope(model, llama->k, model->config.kv_heads, rows);
     kernels_kv_write(
         model->kernels,
         &(struct kv_write_args){
             .k = llama->k, .v = llama->v, .rows = rows, .layer = index, .kv = batch->kv});
+    if (wants_queries)
+        forward_rope(model, llama->q, model->config.heads, rows);
+}
+
+/* Rows in the order of the batch's logits become the first ones; `spare` is as large as `data`. */
+static void forward_gather(const struct model_batch *batch, float *data, float *spare, size_t cols)
+{
+    for (uint32_t i = 0; i < batch->logit_rows; i++)
+        memcpy(spare + i * cols, data + batch->logit_row[i] * cols, cols * sizeof *data);
+    memcpy(data, spare, batch->logit_rows * cols * sizeof *data);
+}
+
+/* Nobody reads the last layer's output but the logits: only rows that want them go on behind its K
+ * and V. Gathers their x and angles, makes their q, and returns the batch of them. Pages that
+ * sequences have in common are read again for each of them: it is one layer. */
+static struct model_batch forward_wanted(struct model *model, const struct model_batch *batch,
+                                         uint32_t index)
+{
+    struct llama *llama = model->state;
+    const struct llama_layer *layer = &llama->layers[index];
+    struct model_batch wanted = *batch;
+    for (uint32_t i = 0; i < batch->logit_rows; i++) {
+        llama->wanted_sequence[i] = batch->kv.sequence[batch->logit_row[i]];
+        llama->wanted_position[i] = batch->kv.position[batch->logit_row[i]];
+    }
+    wanted.rows = batch->logit_rows;
+    wanted.kv.sequence = llama->wanted_sequence;
+    wanted.kv.position = llama->wanted_position;
+    wanted.groups = NULL;
+    forward_gather(batch, llama->x, llama->normed, model->config.width);
+    forward_gather(batch, llama->rope_table, llama->q, model->config.rope_dims);
+    forward_norm(model, llama->x, layer->attn_norm, wanted.rows);
+    forward_linear(model, llama->normed, &layer->q, wanted.rows, llama->q, false);
+    forward_rope(model, llama->q, model->config.heads, wanted.rows);
+    return wanted;
+}
+
+static void forward_attention(struct model *model, const struct model_batch *batch, uint32_t index)
+{
+    struct llama *llama = model->state;
+    const struct model_config *config = &model->config;
     kernels_attention(model->kernels,
                       &(struct attention_args){.q = llama->q,
                                                .out = llama->attended,
-                                               .rows = rows,
+                                               .rows = batch->rows,
                                                .heads = config->heads,
                                                .layer = index,
                                                .scale = 1.0f / sqrtf((float)config->head_dim),
                                                .kv = batch->kv,
                                                .groups = batch->groups});
-    kernels_linear(model->kernels, &(struct linear_args){.x = llama->attended,
-                                                         .rows = rows,
-                                                         .count = 1,
-                                                         .weights = {&layer->attn_output},
-                                                         .y = {llama->x},
-                                                         .accumulate = true});
+    forward_linear(model, llama->attended, &llama->layers[index].attn_output, batch->rows, llama->x,
+                   true);
 }
 
 static void forward_feed(struct model *model, uint32_t rows, uint32_t index)
@@ -333,29 +391,16 @@ static void forward_feed(struct model *model, uint32_t rows, uint32_t index)
                                                              .up = llama->up,
                                                              .rows = rows,
                                                              .cols = model->config.hidden});
-    kernels_linear(model->kernels, &(struct linear_args){.x = llama->gate,
-                                                         .rows = rows,
-                                                         .count = 1,
-                                                         .weights = {&layer->down},
-                                                         .y = {llama->x},
-                                                         .accumulate = true});
+    forward_linear(model, llama->gate, &layer->down, rows, llama->x, true);
 }
 
-/* The wanted rows are gathered first: the output layer is the largest matrix and runs on them
- * alone. */
-static void forward_logits(struct model *model, const struct model_batch *batch)
+/* Every row wants logits, in its place: then nothing need be gathered. */
+static bool forward_wants_all(const struct model_batch *batch)
 {
-    struct llama *llama = model->state;
-    uint32_t width = model->config.width;
-    for (uint32_t i = 0; i < batch->logit_rows; i++)
-        memcpy(llama->normed + (size_t)i * width, llama->x + (size_t)batch->logit_row[i] * width,
-               width * sizeof *llama->x);
-    forward_norm(model, llama->normed, llama->output_norm, batch->logit_rows);
-    kernels_linear(model->kernels, &(struct linear_args){.x = llama->normed,
-                                                         .rows = batch->logit_rows,
-                                                         .count = 1,
-                                                         .weights = {llama->output},
-                                                         .y = {llama->logits}});
+    bool wants_all = batch->logit_rows == batch->rows;
+    for (uint32_t i = 0; wants_all && i < batch->rows; i++)
+        wants_all = batch->logit_row[i] == i;
+    return wants_all;
 }
 
 static const float *llama_forward(struct model *model, const struct model_batch *batch)
@@ -371,12 +416,17 @@ static const float *llama_forward(struct model *model, const struct model_batch 
                                                  .rows = batch->rows,
                                                  .pairs = model->config.rope_dims / 2,
                                                  .table = llama->rope_table});
+    struct model_batch rest = *batch; /* the rows that go on behind K and V */
     for (uint32_t i = 0; i < model->config.layers; i++) {
-        forward_attention(model, batch, i);
-        forward_feed(model, batch->rows, i);
+        bool is_whole = i + 1 < model->config.layers || forward_wants_all(batch);
+        forward_keys(model, batch, i, is_whole);
+        if (!is_whole)
+            rest = forward_wanted(model, batch, i);
+        forward_attention(model, &rest, i);
+        forward_feed(model, rest.rows, i);
     }
-    if (batch->logit_rows > 0)
-        forward_logits(model, batch);
+    forward_norm(model, llama->x, llama->output_norm, rest.rows);
+    forward_linear(model, llama->normed, llama->output, rest.rows, llama->logits, false);
     return llama->logits;
 }
 

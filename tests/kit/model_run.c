@@ -94,6 +94,10 @@ const float *model_run_batch(struct model_run *run, uint32_t rows, const uint32_
                                 .groups = run->groups,
                                 .logit_rows = rows,
                                 .logit_row = all};
+    if (run->logit_row != NULL) {
+        batch.logit_rows = run->logit_rows;
+        batch.logit_row = run->logit_row;
+    }
     return model_forward(run->model, &batch);
 }
 

@@ -2,7 +2,7 @@
  *
  * Owns:     kernels, model, pages. Each sequence has its own pages, scattered over the pool.
  * Thread:   one.
- * Cost:     as model_forward; logits of every row are computed.
+ * Cost:     as model_forward; logits of every row are computed unless the test says which.
  * Not here: sampling, choosing which pages are shared.
  */
 #pragma once
@@ -20,6 +20,8 @@ struct model_run {
     uint32_t *page_ids;                    /* [sequences][pages_each] */
     const uint32_t **page_tables;          /* [sequences] */
     const struct attention_groups *groups; /* of the next batch; a test that shares pages sets it */
+    const uint32_t *logit_row;             /* rows of the next batch that want logits; NULL = all */
+    uint32_t logit_rows;
 };
 
 struct model_run_options {
@@ -36,7 +38,7 @@ enum status model_run_open(struct model_run *run, const struct gguf *gguf,
                            const struct model_run_options *options);
 void model_run_close(struct model_run *run);
 
-/* One batch of any rows: logits [rows][vocab] of all of them. */
+/* One batch of any rows: logits [rows][vocab] of all of them, or of those in run->logit_row. */
 const float *model_run_batch(struct model_run *run, uint32_t rows, const uint32_t *sequences,
                              const uint32_t *positions, const uint32_t *tokens);
 

@@ -398,6 +398,23 @@ static void share_groups(const uint32_t *sequences, const uint32_t *positions, u
     }
 }
 
+/* Rows of a batch that want logits: all, none, the last alone, some in their order, or some in any
+ * order and twice. */
+static uint32_t wanted_fill(uint32_t *wanted, uint32_t rows, struct rng *rng)
+{
+    uint32_t count = 0;
+    uint32_t kind = (uint32_t)rng_below(rng, 5);
+    if (kind == 1)
+        return 0;
+    for (uint32_t r = 0; r < rows; r++) {
+        if (kind == 4)
+            wanted[count++] = (uint32_t)rng_below(rng, rows);
+        else if (kind == 0 || (kind == 2 && r + 1 == rows) || (kind == 3 && rng_below(rng, 3) == 0))
+            wanted[count++] = r;
+    }
+    return count;
+}
+
 static void check_invariance(const struct llama_shape *shape, const char *isa, bool is_shared,
                              struct rng *rng)
 {
@@ -424,7 +441,7 @@ static void check_invariance(const struct llama_shape *shape, const char *isa, b
         done[0] = done[1] = done[2] = SHARED;
     }
     while (done[0] + done[1] + done[2] < 3 * TOKENS) {
-        uint32_t sequences[128], positions[128], ids[128], order[128], shared[128];
+        uint32_t sequences[128], positions[128], ids[128], order[128], shared[128], wanted[128];
         const struct attention_groups groups = {order, shared};
         uint32_t rows = 0;
         for (uint32_t s = 0; s < 3; s++) {
@@ -439,18 +456,80 @@ static void check_invariance(const struct llama_shape *shape, const char *isa, b
             continue;
         share_groups(sequences, positions, rows, order, shared);
         mixed.groups = is_shared ? &groups : NULL;
+        mixed.logit_rows = wanted_fill(wanted, rows, rng);
+        mixed.logit_row = wanted;
         const float *logits = model_run_batch(&mixed, rows, sequences, positions, ids);
-        for (uint32_t r = 0; r < rows; r++)
-            if (memcmp(logits + (size_t)r * shape->vocab,
+        for (uint32_t i = 0; i < mixed.logit_rows; i++) {
+            uint32_t r = wanted[i];
+            if (memcmp(logits + (size_t)i * shape->vocab,
                        right + ((size_t)sequences[r] * TOKENS + positions[r]) * shape->vocab,
                        row_bytes) != 0)
-                fail_msg("%s: sequence %u, position %u has other bits in a batch of %u", isa,
-                         sequences[r], positions[r], rows);
+                fail_msg("%s: sequence %u, position %u has other bits in a batch of %u, %u wanted",
+                         isa, sequences[r], positions[r], rows, mixed.logit_rows);
+        }
     }
     model_run_close(&mixed);
     model_run_close(&alone);
     opened_deinit(&opened);
     free(right);
+}
+
+/* A chunk of which some rows want logits (NULL: all): what the linear layers did for it. */
+static uint64_t run_counted(struct model_run *run, const uint32_t *tokens, uint32_t count,
+                            const uint32_t *wanted, uint32_t wanted_count, const float **logits)
+{
+    struct kernels_time times[KERNELS_TIMES_MAX];
+    uint64_t operations = 0;
+    run->logit_row = wanted;
+    run->logit_rows = wanted_count;
+    kernels_times_begin(run->kernels);
+    *logits = model_run_chunk(run, 0, 0, tokens, count);
+    uint32_t ops = kernels_times_end(run->kernels, times);
+    for (uint32_t i = 0; i < ops; i++)
+        if (strcmp(times[i].name, "linear") == 0)
+            operations += times[i].int8_operations + times[i].f32_operations;
+    return operations;
+}
+
+/* The last layer computes K and V of all rows, and the rest for those alone that want logits: so
+ * the multiply-adds say, and the bits are those of the batch in which all want them. */
+static void test_last_layer_is_for_wanted_rows(void **state)
+{
+    (void)state;
+    const struct llama_shape shape = SHAPES[1]; /* an output layer of its own */
+    const uint32_t wanted[] = {0, 40, TOKENS - 1};
+    const uint64_t kv = (uint64_t)2 * shape.kv_heads * shape.head_dim * shape.width;
+    const uint64_t rest = (uint64_t)2 * shape.heads * shape.head_dim * shape.width +
+                          (uint64_t)3 * shape.hidden * shape.width;
+    const uint64_t output = (uint64_t)shape.vocab * shape.width;
+    size_t row_bytes = shape.vocab * sizeof(float);
+    struct opened opened;
+    uint32_t tokens[TOKENS];
+    opened_init(&opened, &shape);
+    tokens_fill(tokens, TOKENS, shape.vocab, 5);
+    for (const char *const *isa = kernels_built(); *isa != NULL; isa++) {
+        struct model_run run;
+        const float *logits;
+        if (!kernels_can_run(*isa))
+            continue;
+        run_open(&run, opened.gguf, *isa, 2, KV_TYPE_F16, TOKENS);
+        float *right = malloc(TOKENS * row_bytes);
+        memcpy(right, model_run_chunk(&run, 0, 0, tokens, TOKENS), TOKENS * row_bytes);
+        for (uint32_t count = 0; count <= 3; count++) {
+            uint64_t layers = TOKENS * (2 * kv + rest); /* two layers without the last one's rest */
+            assert_int_equal(run_counted(&run, tokens, TOKENS, wanted, count, &logits),
+                             2 * (layers + count * (rest + output)));
+            for (uint32_t i = 0; i < count; i++)
+                assert_memory_equal(logits + (size_t)i * shape.vocab,
+                                    right + (size_t)wanted[i] * shape.vocab, row_bytes);
+        }
+        assert_int_equal(run_counted(&run, tokens, TOKENS, NULL, 0, &logits),
+                         2 * TOKENS * (2 * (kv + rest) + output));
+        assert_memory_equal(logits, right, TOKENS * row_bytes);
+        free(right);
+        model_run_close(&run);
+    }
+    opened_deinit(&opened);
 }
 
 static void test_batch_invariance(void **state)
@@ -593,6 +672,7 @@ int main(void)
         cmocka_unit_test(test_long_context),
         cmocka_unit_test(test_tables_agree),
         cmocka_unit_test(test_batch_invariance),
+        cmocka_unit_test(test_last_layer_is_for_wanted_rows),
         cmocka_unit_test(test_wrong_tensors_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
