@@ -29,8 +29,8 @@ static const char BENCH_HELP[] =
     "of\n"
     "                    their own (private), in the same pages (plain), and those read once for\n"
     "                    all of them (grouped)\n"
-    "  --ops             also: one run more of each measurement (not of --shared), by operation:\n"
-    "                    time, waiting for the other threads, part of its own ceiling\n"
+    "  --ops             also: one run more of each measurement, by operation: time, waiting for\n"
+    "                    the other threads, part of its own ceiling\n"
     "  --repeat N        runs of each measurement; the median counts (3)\n"
     "  --threads N       compute threads (0 = one for each processor)\n"
     "  --isa NAME        kernels to use (auto)\n"
@@ -237,26 +237,28 @@ static double bench_median(double *values, uint32_t count)
     return count % 2 != 0 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
 }
 
-/* One run: decode of `batch` streams, which are filled, or the prefill (0). */
-static int64_t bench_run_once(struct bench *bench, uint32_t batch)
+/* One run, in µs: decode of `batch` streams, which are filled up to `from`, or the prefill (0). */
+static int64_t bench_run_once(struct bench *bench, uint32_t batch, uint32_t from)
 {
     const struct clock *clock = clock_system();
     int64_t start = clock_mono_us(clock);
     if (batch > 0)
-        bench_decode(bench, batch, bench->context_start);
+        bench_decode(bench, batch, from);
     else
         bench_prefill(bench, 0, bench->result.options.prompt);
     int64_t took = clock_mono_us(clock) - start;
     return took > 0 ? took : 1;
 }
 
-static void bench_time(struct bench *bench, uint32_t batch, uint64_t tokens)
+static void bench_time(struct bench *bench, uint32_t batch, uint32_t from, enum bench_way way)
 {
+    const struct bench_options *options = &bench->result.options;
     struct bench_pass *pass = &bench->result.passes[bench->result.pass_count++];
-    kernels_times_begin(bench->kernels);
     pass->streams = batch;
-    pass->tokens = tokens;
-    pass->us = (double)bench_run_once(bench, batch);
+    pass->way = way;
+    pass->tokens = batch > 0 ? (uint64_t)batch * options->gen : options->prompt;
+    kernels_times_begin(bench->kernels);
+    pass->us = (double)bench_run_once(bench, batch, from);
     pass->count = kernels_times_end(bench->kernels, pass->times);
 }
 
@@ -265,18 +267,18 @@ static void bench_time(struct bench *bench, uint32_t batch, uint64_t tokens)
 static double bench_measure(struct bench *bench, uint32_t batch)
 {
     const struct bench_options *options = &bench->result.options;
-    uint64_t tokens = batch > 0 ? (uint64_t)batch * options->gen : options->prompt;
+    double tokens = batch > 0 ? (double)batch * options->gen : (double)options->prompt;
     double seconds[BENCH_REPEAT_MAX];
     for (uint32_t s = 0; s < batch; s++)
         bench_prefill(bench, s, bench->context_start);
     for (uint32_t i = 0; i <= options->repeat; i++) {
-        int64_t took = bench_run_once(bench, batch);
+        int64_t took = bench_run_once(bench, batch, bench->context_start);
         if (i > 0)
             seconds[i - 1] = (double)took / 1e6;
     }
     if (options->wants_ops)
-        bench_time(bench, batch, tokens);
-    return (double)tokens / bench_median(seconds, options->repeat);
+        bench_time(bench, batch, bench->context_start, BENCH_WAYS);
+    return tokens / bench_median(seconds, options->repeat);
 }
 
 /* The whole pages of what is shared: those of stream 0 for all, or each its own. */
@@ -299,25 +301,26 @@ static void bench_share(struct bench *bench, uint32_t batch, enum bench_way way)
 /* The ways take turns, so that a neighbour disturbs all of them. */
 static void bench_measure_shared(struct bench *bench, uint32_t index)
 {
+    const struct bench_options *options = &bench->result.options;
     double seconds[BENCH_WAYS][BENCH_REPEAT_MAX];
-    const struct clock *clock = clock_system();
-    uint32_t batch = bench->result.options.batches[index];
+    uint32_t batch = options->batches[index];
     for (uint32_t s = 0; s < batch; s++)
-        bench_prefill(bench, s, bench->result.options.shared);
-    for (uint32_t i = 0; i <= bench->result.options.repeat; i++)
+        bench_prefill(bench, s, options->shared);
+    for (uint32_t i = 0; i <= options->repeat; i++)
         for (int way = 0; way < BENCH_WAYS; way++) {
             bench_share(bench, batch, (enum bench_way)way);
-            int64_t start = clock_mono_us(clock);
-            bench_decode(bench, batch, bench->result.options.shared);
-            int64_t took = clock_mono_us(clock) - start;
+            int64_t took = bench_run_once(bench, batch, options->shared);
             if (i > 0)
-                seconds[way][i - 1] = (double)(took > 0 ? took : 1) / 1e6;
+                seconds[way][i - 1] = (double)took / 1e6;
         }
+    for (int way = 0; options->wants_ops && way < BENCH_WAYS; way++) {
+        bench_share(bench, batch, (enum bench_way)way);
+        bench_time(bench, batch, options->shared, (enum bench_way)way);
+    }
     bench_share(bench, batch, BENCH_PRIVATE);
     for (int way = 0; way < BENCH_WAYS; way++)
         bench->result.shared_rates[way][index] =
-            (double)batch * bench->result.options.gen /
-            bench_median(seconds[way], bench->result.options.repeat);
+            (double)batch * options->gen / bench_median(seconds[way], options->repeat);
 }
 
 /* --- opening --- */

@@ -122,10 +122,13 @@ static void report_json_passes(const struct bench_result *result, struct buffer 
     for (uint32_t p = 0; p < result->pass_count; p++) {
         const struct bench_pass *pass = &result->passes[p];
         double tokens = (double)pass->tokens;
+        buffer_printf(out, "%s{\"phase\": \"%s\", ", p > 0 ? ", " : "",
+                      pass->streams > 0 ? "decode" : "prefill");
+        if (pass->way < BENCH_WAYS)
+            buffer_printf(out, "\"shared_prefix\": \"%s\", ", BENCH_WAY_NAMES[pass->way]);
         buffer_printf(out,
-                      "%s{\"phase\": \"%s\", \"streams\": %u, \"tokens\": %llu, "
-                      "\"us_per_token\": %.3f, \"between_us_per_token\": %.3f, \"times\": [",
-                      p > 0 ? ", " : "", pass->streams > 0 ? "decode" : "prefill",
+                      "\"streams\": %u, \"tokens\": %llu, \"us_per_token\": %.3f, "
+                      "\"between_us_per_token\": %.3f, \"times\": [",
                       pass->streams > 0 ? pass->streams : 1, (unsigned long long)pass->tokens,
                       pass->us / tokens, report_between(pass) / tokens);
         for (uint32_t i = 0; i < pass->count; i++) {
@@ -180,10 +183,12 @@ static void report_pass(const struct bench_result *result, struct buffer *out,
     double tokens = (double)pass->tokens;
     double between = report_between(pass);
     if (pass->streams > 0)
-        buffer_printf(out, "\ndecode of %u, by operation", pass->streams);
+        buffer_printf(out, "\ndecode of %u", pass->streams);
     else
-        buffer_append_text(out, "\nprefill, by operation");
-    buffer_printf(out, ": %.1f µs a token\n", pass->us / tokens);
+        buffer_append_text(out, "\nprefill");
+    if (pass->way < BENCH_WAYS)
+        buffer_printf(out, ", %u shared, %s", result->options.shared, BENCH_WAY_NAMES[pass->way]);
+    buffer_printf(out, ", by operation: %.1f µs a token\n", pass->us / tokens);
     for (uint32_t i = 0; i < pass->count; i++) {
         const struct kernels_time *time = &pass->times[i];
         const char *bound;

@@ -11,10 +11,10 @@
 
 #include "engine/model.h"
 
-enum { BENCH_BATCHES_MAX = 8 };
-
 /* How streams hold what they have in common. */
 enum bench_way { BENCH_PRIVATE, BENCH_PLAIN, BENCH_GROUPED, BENCH_WAYS };
+
+enum { BENCH_BATCHES_MAX = 8, BENCH_PASSES_MAX = 1 + (1 + BENCH_WAYS) * BENCH_BATCHES_MAX };
 
 struct bench_options {
     const char *model; /* path */
@@ -34,7 +34,8 @@ struct bench_options {
 
 /* One run of a measurement with its operations timed. */
 struct bench_pass {
-    uint32_t streams; /* 0 = the prefill */
+    uint32_t streams;   /* 0 = the prefill */
+    enum bench_way way; /* BENCH_WAYS = not one of those with --shared */
     uint64_t tokens;
     double us; /* all of it, with what lies between operations */
     uint32_t count;
@@ -56,7 +57,7 @@ struct bench_result {
     double decode_rates[BENCH_BATCHES_MAX];
     double shared_rates[BENCH_WAYS][BENCH_BATCHES_MAX];
     uint32_t pass_count; /* 0 = operations were not asked for */
-    struct bench_pass passes[1 + BENCH_BATCHES_MAX];
+    struct bench_pass passes[BENCH_PASSES_MAX];
 };
 
 /* As options.is_json says. NO_MEMORY, or IO when `out` takes less. */

@@ -143,10 +143,14 @@ static void test_operations(void **state)
     }
 
     snprintf(line, sizeof line,
-             "--model %s --prompt 8 --gen 1 --batch 2 --repeat 1 --threads 1 --ops", model_path);
+             "--model %s --prompt 8 --gen 1 --batch 2 --repeat 1 --threads 1 --shared 64 --ops",
+             model_path);
     assert_int_equal(run(line), STATUS_OK);
     assert_non_null(strstr(output, "prefill, by operation: "));
     assert_non_null(strstr(output, "decode of 2, by operation: "));
+    assert_non_null(strstr(output, "decode of 2, 64 shared, private, by operation: "));
+    assert_non_null(strstr(output, "decode of 2, 64 shared, plain, by operation: "));
+    assert_non_null(strstr(output, "decode of 2, 64 shared, grouped, by operation: "));
     assert_non_null(strstr(output, "between operations"));
 }
 

@@ -20,30 +20,32 @@ static struct model_config model = {.architecture = "llama",
                                     .weight_bytes = 1 << 20,
                                     .parameters = 280000};
 
-/* A prefill of 100 tokens in 1,000 µs and 4 steps of 2 streams in 400: ceilings of 1 to 4 operations
- * or bytes a ns, so that fractions can be told by heart. */
+/* A prefill of 100 tokens in 1,000 µs and 4 steps of 2 streams in 400. Ceilings of 1 to 4
+ * operations or bytes a ns: fractions can be told by heart. */
 static struct bench_result make_result(void)
 {
-    struct bench_result result = {.options = {.model = "/some/where/tiny.Q8.gguf",
-                                              .prompt = 100,
-                                              .gen = 4,
-                                              .repeat = 3,
-                                              .batches = {2},
-                                              .batch_count = 1},
-                                  .model = &model,
-                                  .isa = "ref_int8",
-                                  .threads = 2,
-                                  .processors = 3,
-                                  .load = 0.25,
-                                  .mean_context = 12,
-                                  .step_bytes = 1 << 20,
-                                  .is_quantised = true,
-                                  .ceilings = {4, 2, 1, 0.5},
-                                  .prefill_rate = 100000,
-                                  .decode_rates = {20000},
-                                  .pass_count = 2,
-                                  .passes = {{.streams = 0, .tokens = 100, .us = 1000, .count = 3},
-                                             {.streams = 2, .tokens = 8, .us = 400, .count = 1}}};
+    struct bench_result result = {
+        .options = {.model = "/some/where/tiny.Q8.gguf",
+                    .prompt = 100,
+                    .gen = 4,
+                    .repeat = 3,
+                    .shared = 70,
+                    .batches = {2},
+                    .batch_count = 1},
+        .model = &model,
+        .isa = "ref_int8",
+        .threads = 2,
+        .processors = 3,
+        .load = 0.25,
+        .mean_context = 12,
+        .step_bytes = 1 << 20,
+        .is_quantised = true,
+        .ceilings = {4, 2, 1, 0.5},
+        .prefill_rate = 100000,
+        .decode_rates = {20000},
+        .pass_count = 2,
+        .passes = {{.streams = 0, .way = BENCH_WAYS, .tokens = 100, .us = 1000, .count = 3},
+                   {.streams = 2, .way = BENCH_GROUPED, .tokens = 8, .us = 400, .count = 1}}};
     result.passes[0].times[0] = (struct kernels_time){.name = "linear",
                                                       .outputs = 300,
                                                       .inputs = 100,
@@ -101,7 +103,8 @@ static void test_json_of_operations(void **state)
                 "{\"name\": \"attention\", \"calls\": 2, \"us_per_token\": 2.000, "
                 "\"wait_us_per_token\": 0.000, \"share\": 0.2000, \"bound\": \"f32\", "
                 "\"fraction_of_ceiling\": 0.750}]}, "
-                "{\"phase\": \"decode\", \"streams\": 2, \"tokens\": 8, \"us_per_token\": 50.000, "
+                "{\"phase\": \"decode\", \"shared_prefix\": \"grouped\", \"streams\": 2, "
+                "\"tokens\": 8, \"us_per_token\": 50.000, "
                 "\"between_us_per_token\": 12.500, \"times\": ["
                 "{\"name\": \"linear\", \"outputs\": 300, \"inputs\": 100, \"calls\": 4, "
                 "\"us_per_token\": 37.500, \"wait_us_per_token\": 3.750, \"share\": 0.7500, "
@@ -132,7 +135,7 @@ static void test_table_of_operations(void **state)
         "  linear 300 x 100             5.00 µs   50.0 %, waiting   5.0 %,  50.0 % of int8\n");
     assert_says("  rope                         1.00 µs   10.0 %, waiting   0.0 %\n");
     assert_says("  between operations           2.00 µs   20.0 %\n");
-    assert_says("\ndecode of 2, by operation: 50.0 µs a token\n");
+    assert_says("\ndecode of 2, 70 shared, grouped, by operation: 50.0 µs a token\n");
     assert_says(",  80.0 % of reading\n");
 }
 

@@ -63,6 +63,11 @@ static void test_options(void **state)
     assert_int_equal(kernels_threads(kernels), 1);
     kernels_destroy(kernels);
     kernels_destroy(NULL);
+    options.threads = 0; /* one for each processor */
+    assert_int_equal(kernels_create(&kernels, &options), STATUS_OK);
+    assert_int_equal(kernels_threads(kernels), kernels_processors());
+    kernels_destroy(kernels);
+    options.threads = 1;
     options.rows_max = 0;
     assert_int_equal(kernels_create(&kernels, &options), STATUS_OUT_OF_RANGE);
     options.rows_max = LIMIT_BATCH_ROWS + 1;
