@@ -11,24 +11,35 @@ static unsigned char *weight_byte(unsigned char *vectors, uint32_t lane, uint32_
     return vectors + (size_t)(k / 4) * 64 + 4 * lane + k % 4;
 }
 
-static void weight_put_codes(struct types_form form, const int8_t *w, uint32_t lane,
-                             unsigned char *unit)
+/* A lane's four bytes in each of the first `count` vectors of a plane. */
+static inline __attribute__((always_inline)) void
+weight_put_words(const uint32_t *words, uint32_t count, uint32_t lane, unsigned char *plane)
 {
-    for (uint32_t k = 0; k < TYPES_PART; k++) {
-        uint32_t code = (uint32_t)(w[k] + (int)types_offset(form)) & 255;
-        if (form.bits == 8) {
-            *weight_byte(unit, lane, k) = (unsigned char)code;
-            continue;
-        }
-        unsigned char *nibble = weight_byte(unit, lane, k % 16);
-        *nibble = (unsigned char)(*nibble | (code & 15) << (k < 16 ? 0 : 4));
-        const uint32_t v = k / 4;
-        if (form.bits == 5)
-            *weight_byte(unit + 256, lane, k % 4) |= (unsigned char)(code >> 4 << v);
-        if (form.bits == 6)
-            *weight_byte(unit + 256 + 64 * (v / 4), lane, k % 4) |=
-                (unsigned char)(code >> 4 << 2 * (v % 4));
+    for (uint32_t v = 0; v < count; v++)
+        memcpy(plane + (size_t)v * 64 + 4 * lane, &words[v], sizeof words[v]);
+}
+
+/* Four codes at a time, w[v] of packed.h. `form` is a constant wherever this is called. */
+static inline __attribute__((always_inline)) void
+weight_put_codes(const struct types_form form, const int8_t *w, uint32_t lane, unsigned char *unit)
+{
+    const uint32_t bits = form.bits - 4; /* of a code that stand in no nibble */
+    unsigned char codes[TYPES_PART];
+    uint32_t words[TYPES_PART / 4];
+    uint32_t high[2] = {0};
+    for (uint32_t k = 0; k < TYPES_PART; k++)
+        codes[k] = (unsigned char)(w[k] + (int)types_offset(form));
+    memcpy(words, codes, sizeof words);
+    if (form.bits == 8) {
+        weight_put_words(words, 8, lane, unit);
+        return;
     }
+    for (uint32_t v = 0; v < 8; v++)
+        high[bits * v / 8] |= (words[v] >> 4 & ((1u << bits) - 1) * 0x01010101u) << bits * v % 8;
+    for (uint32_t v = 0; v < 4; v++)
+        words[v] = (words[v] & 0x0f0f0f0fu) | (words[4 + v] & 0x0f0f0f0fu) << 4;
+    weight_put_words(words, 4, lane, unit);
+    weight_put_words(high, bits, lane, unit + 256);
 }
 
 static void weight_get_codes(struct types_form form, unsigned char *unit, uint32_t lane, int8_t *w)
@@ -47,8 +58,8 @@ static void weight_get_codes(struct types_form form, unsigned char *unit, uint32
 }
 
 /* Where unit u of a group lies, and the factors d and m that it uses. */
-static unsigned char *weight_unit(struct types_form form, unsigned char *group, uint32_t u,
-                                  unsigned char **factors)
+static inline __attribute__((always_inline)) unsigned char *
+weight_unit(const struct types_form form, unsigned char *group, uint32_t u, unsigned char **factors)
 {
     const size_t unit_bytes = packed_unit_bytes(form);
     if (!types_has_scales(form)) {
@@ -59,8 +70,10 @@ static unsigned char *weight_unit(struct types_form form, unsigned char *group, 
     return *factors + packed_factor_bytes(form) + u % PACKED_UNITS * unit_bytes;
 }
 
-static void weight_put(struct types_form form, const struct types_part *part, uint32_t lane,
-                       unsigned char *unit, unsigned char *factors)
+static inline __attribute__((always_inline)) void weight_put(const struct types_form form,
+                                                             const struct types_part *part,
+                                                             uint32_t lane, unsigned char *unit,
+                                                             unsigned char *factors)
 {
     unsigned char *scales = unit + packed_code_bytes(form);
     weight_put_codes(form, part->w, lane, unit);
@@ -88,40 +101,58 @@ static void weight_get(struct types_form form, unsigned char *unit, const unsign
         part->scales[1] = (int8_t)scales[16 + lane];
 }
 
-static void weight_pack_row(const struct tensor *tensor, const unsigned char *row, uint32_t lane,
-                            unsigned char *group)
+/* One row into its lane. `form` and `bytes` of a block are constants wherever this is called, so
+ * that no shift, division or branch is left to run time: every weight of a file comes through. */
+static inline __attribute__((always_inline)) void
+weight_pack_row(const struct types_form form, const size_t bytes, const struct tensor *tensor,
+                uint64_t row, unsigned char *group)
 {
-    const struct tensor_type_info *type = tensor->type;
-    const struct types_form form = types_form(type->id);
     const uint32_t cols = (uint32_t)tensor->dims[0];
-    const size_t bytes = type->block_bytes;
+    const uint32_t lane = row % TABLE_GROUP;
+    const uint32_t parts = form.elements / TYPES_PART; /* of a block of codes */
+    const unsigned char *from =
+        (const unsigned char *)tensor->data + row * (cols / form.elements * bytes);
     for (uint32_t i = 0; i < cols && form.bits == 0; i++)
-        memcpy(group + (i * (size_t)TABLE_GROUP + lane) * bytes, row + i * bytes, bytes);
-    for (uint32_t u = 0; u < cols / TYPES_PART && form.bits > 0; u++) {
+        memcpy(group + (i * (size_t)TABLE_GROUP + lane) * bytes, from + i * bytes, bytes);
+    for (uint32_t u = 0; form.bits > 0 && u < cols / TYPES_PART; u++) {
         struct types_part part;
         unsigned char *factors;
         unsigned char *unit = weight_unit(form, group, u, &factors);
-        types_take(type, row, u, &part);
+        tensor->type->take(from + u / parts * bytes, u % parts, &part);
         weight_put(form, &part, lane, unit, factors);
+    }
+}
+
+/* Rows [begin, end) of one group. */
+static void weight_pack_rows(const struct tensor *tensor, uint64_t begin, uint64_t end,
+                             unsigned char *group)
+{
+    switch (tensor->type->id) {
+#define TENSOR_TYPE(name, id, elements, bytes, bits, has_m)                                        \
+    case id:                                                                                       \
+        for (uint64_t row = begin; row < end; row++)                                               \
+            weight_pack_row((struct types_form){elements, bits, has_m}, bytes, tensor, row,        \
+                            group);                                                                \
+        break;
+#include "kernels/tensor_types.def"
+    default:
+        break;
     }
 }
 
 void packed_weight_pack(const struct tensor *tensor, uint32_t group_begin, uint32_t group_end,
                         void *packed)
 {
-    const struct tensor_type_info *type = tensor->type;
-    const uint32_t cols = (uint32_t)tensor->dims[0];
-    const size_t group_bytes = packed_group_bytes(type, cols);
-    const size_t row_bytes = (size_t)(cols / type->block_elements) * type->block_bytes;
+    const size_t group_bytes = packed_group_bytes(tensor->type, (uint32_t)tensor->dims[0]);
     for (uint32_t g = group_begin; g < group_end; g++) {
         unsigned char *group = (unsigned char *)packed + g * group_bytes;
-        memset(group, 0, group_bytes); /* lanes beyond the last output */
-        for (uint32_t lane = 0; lane < TABLE_GROUP; lane++) {
-            uint64_t row = (uint64_t)g * TABLE_GROUP + lane;
-            if (row < tensor->dims[1])
-                weight_pack_row(tensor, (const unsigned char *)tensor->data + row * row_bytes, lane,
-                                group);
+        uint64_t begin = (uint64_t)g * TABLE_GROUP;
+        uint64_t end = begin + TABLE_GROUP;
+        if (end > tensor->dims[1]) {
+            end = tensor->dims[1];
+            memset(group, 0, group_bytes); /* lanes beyond the last output */
         }
+        weight_pack_rows(tensor, begin, end, group);
     }
 }
 
