@@ -137,6 +137,7 @@ static enum status open_model(struct engine *engine, const struct engine_options
     TRY(kernels_create(&engine->kernels, &kernels_options));
     TRY(model_open(&engine->model, engine->kernels, engine->gguf, options->rows_max,
                    logit_rows_max));
+    gguf_forget_data(engine->gguf); /* packed: the file's own bytes are not read again */
     if (model_config(engine->model)->vocab != vocab_size(engine->vocab))
         FAIL(STATUS_CORRUPT, "the model has logits for %u tokens, its vocabulary %u",
              model_config(engine->model)->vocab, vocab_size(engine->vocab));

@@ -71,6 +71,7 @@ struct gguf {
     const char *bytes;
     size_t length;
     void *mapping; /* NULL when the bytes are borrowed */
+    size_t data;   /* where the tensors' bytes begin; the length when there are none */
     uint32_t key_count;
     uint32_t tensor_count;
     struct gguf_key *keys;
@@ -379,6 +380,7 @@ static enum status parse_data(struct gguf *gguf, const struct gguf_reader *reade
     if (padding > reader->length - reader->at)
         FAIL(STATUS_CORRUPT, "model file: it ends before the data of its tensors");
     size_t start = reader->at + padding;
+    gguf->data = start;
     struct gguf_tensor **order = mem_zalloc(gguf->tensor_count, sizeof *order);
     if (order == NULL)
         FAIL(STATUS_NO_MEMORY, "model file: no memory to sort %u tensors", gguf->tensor_count);
@@ -440,6 +442,7 @@ static enum status open_bytes(struct gguf **out, const void *bytes, size_t lengt
     }
     gguf->bytes = bytes;
     gguf->length = length;
+    gguf->data = length;
     gguf->mapping = mapping;
     enum status status = parse_all(gguf);
     if (status != STATUS_OK) {
@@ -480,6 +483,15 @@ enum status gguf_open(struct gguf **out, const char *path)
     enum status status = gguf_open_descriptor(out, descriptor);
     close(descriptor);
     return status;
+}
+
+void gguf_forget_data(const struct gguf *gguf)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    size_t begin = (gguf->data + page - 1) / page * page; /* the page before has keys in it */
+    /* Refused, the pages stay: nothing else changes. */
+    if (gguf->mapping != NULL && begin < gguf->length)
+        (void)madvise((char *)gguf->mapping + begin, gguf->length - begin, MADV_DONTNEED);
 }
 
 void gguf_close(struct gguf *gguf)

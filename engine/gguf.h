@@ -24,6 +24,10 @@ enum status gguf_open_descriptor(struct gguf **out, int descriptor);
 enum status gguf_parse(struct gguf **out, const void *bytes, size_t length);
 void gguf_close(struct gguf *gguf);
 
+/* The tensors' bytes are not wanted again soon: their pages of the mapping leave this process. They
+ * can still be read, from the file; names, keys and values stay. Nothing for borrowed bytes. */
+void gguf_forget_data(const struct gguf *gguf);
+
 /* Values by key: NOT_FOUND, or CORRUPT when the type differs (integers convert when they fit, both
  * float types convert and must be finite). */
 enum status gguf_get_u32(const struct gguf *gguf, const char *key, uint32_t *out);

@@ -4,7 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "config/base/clock.h"
 #include "config/base/limits.h"
+#include "config/base/log.h"
 #include "config/base/mem.h"
 #include "config/base/utf8.h"
 #include "engine/model_arch.h"
@@ -238,6 +240,7 @@ enum status model_open(struct model **out, struct kernels *kernels, const struct
     model->kernels = kernels;
     model->rows_max = rows_max;
     model->logit_rows_max = logit_rows_max;
+    model->told_us = clock_mono_us(clock_system());
     enum status status = config_read(&model->config, gguf, &model->arch);
     if (status == STATUS_OK)
         status = model->arch->open(model, gguf);
@@ -295,7 +298,21 @@ enum status model_arch_matrix(struct model *model, const struct gguf *gguf, cons
     if (tensor.dim_count != 2 || tensor.dims[0] != cols || tensor.dims[1] != rows)
         FAIL(STATUS_CORRUPT, "model file: tensor '%s' is %llu x %llu, it must be %u x %u", name,
              (unsigned long long)tensor.dims[0], (unsigned long long)tensor.dims[1], cols, rows);
-    return kernels_weight_create(model->kernels, out, &tensor);
+    TRY(kernels_weight_create(model->kernels, out, &tensor));
+    (void)model_arch_progress(model, tensor.bytes, clock_mono_us(clock_system()));
+    return STATUS_OK;
+}
+
+bool model_arch_progress(struct model *model, uint64_t bytes, int64_t now_us)
+{
+    enum { PROGRESS_US = 1000000 }; /* a small model is loaded before the first line */
+    model->packed_bytes += bytes;
+    if (now_us - model->told_us < PROGRESS_US)
+        return false;
+    model->told_us = now_us;
+    LOG(LOG_INFO, "model_loading", LOG_NUMBER("mib", model->packed_bytes >> 20),
+        LOG_NUMBER("of_mib", model->config.weight_bytes >> 20));
+    return true;
 }
 
 enum status model_arch_vector(struct model *model, const struct gguf *gguf, const char *name,

@@ -23,12 +23,17 @@ struct model {
     struct kernels *kernels;
     uint32_t rows_max;
     uint32_t logit_rows_max;
+    uint64_t packed_bytes; /* of the file, while it is opened */
+    int64_t told_us;       /* when its progress was told last */
     void *state;
 };
 
 /* A matrix [rows][cols] of the file, packed for the kernels. CORRUPT when its shape differs. */
 enum status model_arch_matrix(struct model *model, const struct gguf *gguf, const char *name,
                               uint32_t rows, uint32_t cols, struct weight *out);
+
+/* `bytes` more of the file are packed: a line "model_loading" a second. Whether it was written. */
+bool model_arch_progress(struct model *model, uint64_t bytes, int64_t now_us);
 
 /* A vector of `count` float32 values in memory of the kernels (kernels_buffer_destroy). CORRUPT
  * when its length differs or a value is not finite, UNSUPPORTED when it is of another type. */

@@ -1,5 +1,6 @@
 #include "engine/gguf.h"
 
+#include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -346,6 +347,82 @@ static void test_files(void **state)
     gguf_close(NULL);
 }
 
+/* KiB of the mapping around `at` that are in this process's memory. */
+static long resident_kib(const void *at)
+{
+    FILE *maps = fopen("/proc/self/smaps", "re");
+    char line[512];
+    bool is_it = false;
+    long kib = -1;
+    while (maps != NULL && kib < 0 && fgets(line, sizeof line, maps) != NULL) {
+        uintptr_t begin;
+        uintptr_t end;
+        if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " ", &begin, &end) == 2)
+            is_it = (uintptr_t)at >= begin && (uintptr_t)at < end;
+        else if (is_it && strncmp(line, "Rss:", 4) == 0)
+            kib = strtol(line + 4, NULL, 10);
+    }
+    if (maps != NULL)
+        fclose(maps);
+    return kib;
+}
+
+static uint64_t sum_bytes(const struct tensor *tensor)
+{
+    const unsigned char *bytes = tensor->data;
+    uint64_t sum = 0;
+    for (uint64_t i = 0; i < tensor->bytes; i++)
+        sum += bytes[i] * (i + 1);
+    return sum;
+}
+
+/* The data's pages leave, nothing else does, and the same bytes come back when they are asked. */
+static void test_data_is_forgotten(void **state)
+{
+    (void)state;
+    enum { FLOATS = 1 << 20, KIB = FLOATS / 256 };
+    const uint64_t dims[] = {FLOATS};
+    float *data = malloc(FLOATS * sizeof *data);
+    struct gguf_writer writer;
+    struct buffer file;
+    struct gguf *gguf;
+    struct tensor tensor;
+    struct slice text;
+    char path[] = "/tmp/test_gguf_XXXXXX";
+    assert_non_null(data);
+    for (uint32_t i = 0; i < FLOATS; i++)
+        data[i] = (float)i;
+    gguf_writer_init(&writer);
+    gguf_writer_string(&writer, "text", "stays");
+    gguf_writer_tensor(&writer, "long", 1, dims, TENSOR_TYPE_f32, data, FLOATS * sizeof *data);
+    gguf_writer_finish(&writer, &file);
+    gguf_writer_deinit(&writer);
+    free(data);
+    assert_int_equal(gguf_parse(&gguf, file.bytes, file.length), STATUS_OK);
+    gguf_forget_data(gguf); /* borrowed: not ours to drop */
+    assert_int_equal(gguf_get_tensor(gguf, "long", &tensor), STATUS_OK);
+    const uint64_t sum = sum_bytes(&tensor);
+    gguf_close(gguf);
+    int descriptor = mkstemp(path);
+    assert_true(descriptor >= 0);
+    unlink(path);
+    assert_int_equal(write(descriptor, file.bytes, file.length), file.length);
+    buffer_deinit(&file);
+    assert_int_equal(gguf_open_descriptor(&gguf, descriptor), STATUS_OK);
+    close(descriptor);
+    assert_int_equal(gguf_get_tensor(gguf, "long", &tensor), STATUS_OK);
+    assert_true(sum_bytes(&tensor) == sum);
+    long before = resident_kib(tensor.data);
+    gguf_forget_data(gguf);
+    long after = resident_kib(tensor.data);
+    if (before >= KIB)                 /* else this system does not tell */
+        assert_in_range(after, 0, 64); /* the head, and at most the pages around it */
+    assert_int_equal(gguf_get_string(gguf, "text", &text), STATUS_OK);
+    assert_true(slice_is(text, "stays"));
+    assert_true(sum_bytes(&tensor) == sum);
+    gguf_close(gguf);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -360,6 +437,7 @@ int main(void)
         cmocka_unit_test(test_limits),
         cmocka_unit_test_setup_teardown(test_every_failing_allocation, setup, teardown),
         cmocka_unit_test_setup_teardown(test_files, setup, teardown),
+        cmocka_unit_test(test_data_is_forgotten),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

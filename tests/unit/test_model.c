@@ -10,6 +10,7 @@
 
 #include "config/base/limits.h"
 #include "config/base/mem.h"
+#include "engine/model_arch.h"
 #include "tests/kit/corpus.h"
 #include "tests/kit/llama_file.h"
 
@@ -277,6 +278,20 @@ static void test_open_and_close(void **state)
     model_close(NULL);
 }
 
+/* A line a second at most, and its bytes whether told or not. */
+static void test_progress(void **state)
+{
+    (void)state;
+    struct model model = {.told_us = 5, .config.weight_bytes = 400 << 20};
+    assert_false(model_arch_progress(&model, 100 << 20, 5));
+    assert_false(model_arch_progress(&model, 100 << 20, 1000004));
+    assert_true(model_arch_progress(&model, 100 << 20, 1000005));
+    assert_false(model_arch_progress(&model, 1, 2000004));
+    assert_true(model_arch_progress(&model, 1, 9000000));
+    assert_int_equal(model.told_us, 9000000);
+    assert_int_equal(model.packed_bytes, (300 << 20) + 2);
+}
+
 /* model_open gives everything back, whichever allocation fails (AddressSanitizer looks). */
 static int refuse_nth(void *context, size_t bytes)
 {
@@ -354,6 +369,7 @@ int main(void)
         cmocka_unit_test(test_tokens_and_embeddings_agree),
         cmocka_unit_test(test_other_architectures_are_refused),
         cmocka_unit_test(test_open_and_close),
+        cmocka_unit_test(test_progress),
         cmocka_unit_test(test_every_failing_allocation),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
