@@ -147,6 +147,24 @@ static void isa_rows_check_kv_write(const struct kernel_table *table)
     kernels_destroy(fast);
 }
 
+/* Nothing before or behind is written. */
+static void isa_rows_check_copy(const struct kernel_table *table)
+{
+    enum { BYTES = 64 * 7 };
+    _Alignas(64) unsigned char from[BYTES];
+    _Alignas(64) unsigned char to[BYTES + 128];
+    struct rng rng = {.seed = 7};
+    for (size_t i = 0; i < BYTES; i++)
+        from[i] = (unsigned char)rng_next(&rng);
+    for (size_t bytes = 0; bytes <= BYTES; bytes += 64) {
+        memset(to, 0xee, sizeof to);
+        table->copy(to + 64, from, bytes);
+        assert_true(memcmp(to + 64, from, bytes) == 0);
+        for (size_t i = 0; i < sizeof to; i++)
+            assert_true(to[i] == 0xee || (i >= 64 && i < 64 + bytes));
+    }
+}
+
 static void isa_rows_check(const char *isa)
 {
     const struct kernel_table *table = registry_find(isa);
@@ -157,4 +175,5 @@ static void isa_rows_check(const char *isa)
     isa_rows_check_silu_mul(table);
     isa_rows_check_logits_stats(table);
     isa_rows_check_kv_write(table);
+    isa_rows_check_copy(table);
 }

@@ -1,14 +1,15 @@
-/* avx2: linear layers for AVX2 with FMA and F16C; equal bits with ref_int8.
+/* avx2: leaves for AVX2 with FMA and F16C; equal bits with ref_int8.
  *
  * Owns:     nothing; weights and inputs are packed as packed.h says.
  * Thread:   any compute thread.
  * Cost:     a block of 32 weights × 8 outputs × 1 row is 8 products of bytes, 7 sums (of 8 bits: 24
  *           operations in all), a conversion, a multiplication and one or two multiply-adds.
- * Not here: which float operations in which order (ref_int8.h); attention and operations by rows,
- *           which are those of ref_int8.
+ * Not here: which float operations in which order (ref_int8.h), intrinsics (avx2_vectors.h), so
+ *           that code without these flags can include this.
  */
 #pragma once
 
+#include "config/base/limits.h"
 #include "kernels/cpu/packed/packed.h"
 
 /* Rows of one register block: for each a sum of 16 bits, one of 32 and one of floats. */
@@ -19,6 +20,21 @@ void k_input_pack_avx2(const float *x, uint32_t rows, uint32_t cols, uint32_t be
                        void *packed);
 void k_linear_avx2(const struct table_linear *call);
 
+/* Scratch of the attention leaf: queries, two states each. */
+#define AVX2_ATTENTION_SCRATCH_BYTES                                                               \
+    (TABLE_QUERIES_MAX * (3 * (size_t)(LIMIT_HEAD_DIM + 8) + 4) * sizeof(float))
+void k_attention_avx2(const struct table_attention *call);
+
+void k_rmsnorm_avx2(const struct rmsnorm_args *args, uint32_t begin, uint32_t end);
+void k_rope_avx2(const struct rope_args *args, uint32_t begin, uint32_t end);
+void k_silu_mul_avx2(const struct silu_mul_args *args, uint32_t begin, uint32_t end);
+void k_kv_write_avx2(const struct kv_write_args *args, uint32_t begin, uint32_t end);
+void k_copy_avx2(void *to, const void *from, size_t bytes);
+float k_logits_stats_avx2(const float *logits, uint32_t vocab, struct logits_stats *out);
+
 uint64_t k_spin_int8_avx2(uint64_t rounds, uint64_t *sink);
 uint64_t k_spin_f32_avx2(uint64_t rounds, uint64_t *sink);
 void k_read_avx2(const void *bytes, size_t count, uint64_t *sink);
+
+/* avx2_exp of one vector, for its test. */
+void k_exp_avx2(const float in[8], float out[8]);

@@ -1,23 +1,61 @@
 #include "kernels/cpu/avx2/avx2.h"
-#include "kernels/cpu/fixed_math.h"
-#include "kernels/cpu/ref_int8/ref_int8.h"
+
+#include "kernels/cpu/avx2/avx2_vectors.h"
 
 uint32_t k_input_units_avx2(uint32_t rows, uint32_t cols)
 {
     return packed_tiles(rows, AVX2_TILE) * (cols / TABLE_BLOCK);
 }
 
-/* The judge's own rounding: a thirtieth of the work of a layer of 576 outputs. */
-static inline float pack_quantise(const float *x, int8_t *q, int32_t sums[2])
+/* q summed in fours: lanes 0 … 3 of the first 16, 4 … 7 of the last 16. */
+static inline void pack_sums(__m256i q, int32_t sums[2])
 {
-    struct ref_int8_block block;
-    k_quantise_block_ref_int8(x, &block);
-    memcpy(q, block.q, sizeof block.q);
-    sums[0] = block.sum;
-    sums[1] = 0;
-    for (int i = TABLE_BLOCK / 2; i < TABLE_BLOCK; i++)
-        sums[1] += block.q[i];
-    return block.scale;
+    __m256i fours =
+        _mm256_madd_epi16(_mm256_maddubs_epi16(_mm256_set1_epi8(1), q), _mm256_set1_epi16(1));
+    fours = _mm256_add_epi32(fours, _mm256_shuffle_epi32(fours, 0x4e));
+    fours = _mm256_add_epi32(fours, _mm256_shuffle_epi32(fours, 0xb1));
+    sums[1] = _mm_cvtsi128_si32(_mm256_extracti128_si256(fours, 1));
+    sums[0] = _mm_cvtsi128_si32(_mm256_castsi256_si128(fours)) + sums[1];
+}
+
+/* The low bytes of 32 integers, in order. */
+static inline __m256i pack_bytes(const __m256i v[4])
+{
+    const __m256i byte = _mm256_set1_epi32(255);
+    __m256i low = _mm256_packus_epi32(_mm256_and_si256(v[0], byte), _mm256_and_si256(v[1], byte));
+    __m256i high = _mm256_packus_epi32(_mm256_and_si256(v[2], byte), _mm256_and_si256(v[3], byte));
+    /* Packing goes by halves of 128 bits: the fours stand as 0 2 4 6, 1 3 5 7. */
+    return _mm256_permutevar8x32_epi32(_mm256_packus_epi16(low, high),
+                                       _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+}
+
+static inline float pack_quantise(const float *x, int8_t *out, int32_t sums[2])
+{
+    const __m256 sign = _mm256_set1_ps(-0.0f);
+    __m256 v[4];
+    __m256 max = _mm256_setzero_ps();
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) {
+        v[i] = _mm256_loadu_ps(x + 8 * i);
+        max = _mm256_max_ps(_mm256_andnot_ps(sign, v[i]), max);
+    }
+    float greatest = avx2_greatest(max);
+    float scale = greatest / 127.0f;
+    __m256i q = _mm256_setzero_si256();
+    if (greatest >= 1e-30f && greatest < INFINITY) {
+        const __m256 inverse = _mm256_set1_ps(127.0f / greatest);
+        __m256i whole[4];
+#pragma GCC unroll 4
+        for (int i = 0; i < 4; i++)
+            whole[i] = _mm256_castps_si256(
+                _mm256_add_ps(_mm256_mul_ps(v[i], inverse), _mm256_set1_ps(FIXED_MATH_ROUND)));
+        q = pack_bytes(whole);
+    } else {
+        scale = 0;
+    }
+    _mm256_storeu_si256((__m256i *)(void *)out, q);
+    pack_sums(q, sums);
+    return scale;
 }
 
 void k_input_pack_avx2(const float *x, uint32_t rows, uint32_t cols, uint32_t begin, uint32_t end,

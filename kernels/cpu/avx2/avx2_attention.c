@@ -1,0 +1,343 @@
+#include "kernels/cpu/avx2/avx2.h"
+
+#include <string.h>
+
+#include "kernels/cpu/avx2/avx2_vectors.h"
+#include "kernels/cpu/kv_tile.h"
+
+enum {
+    ATTENTION_QUERIES =
+        3, /* × 4 vectors = 12 accumulators, 3 factors, 1 vector of keys or values: 16 registers */
+    ATTENTION_GROUPS = TABLE_KEYS_BLOCK / KV_TILE_KEYS,
+};
+
+/* Running softmax of each query of the call; `stride` floats from query to query. Query i is row
+ * i ÷ heads, head i mod heads. */
+struct attention_run {
+    const struct table_attention *call;
+    uint32_t n; /* head_dim */
+    uint32_t stride;
+    uint32_t queries;
+    float *q; /* [n][queries], scaled: the factors of a register block lie side by side */
+    float *segment_mean;
+    float *mean;
+    float *segment_max;
+    float *segment_sum;
+    float *max;
+    float *sum;
+    uint32_t keys[TABLE_QUERIES_MAX]; /* that a query sees */
+    /* Where the block's keys lie, by groups of 16. */
+    const uint16_t *k[ATTENTION_GROUPS];
+    const uint16_t *v[ATTENTION_GROUPS];
+    uint32_t first; /* key of the block */
+    uint32_t groups;
+    float p[ATTENTION_QUERIES][TABLE_KEYS_BLOCK]; /* scores, then weights, of a register block */
+};
+
+/* Keys of the present block that a query sees. */
+static uint32_t attention_count(const struct attention_run *run, uint32_t query)
+{
+    uint32_t left = avx2_left(run->keys[query], run->first);
+    return left < TABLE_KEYS_BLOCK ? left : TABLE_KEYS_BLOCK;
+}
+
+/* Where the call's first head of a row lies in q and out. */
+static size_t attention_place(const struct table_attention *call, uint32_t row)
+{
+    const struct attention_args *args = call->args;
+    return ((size_t)call->order[row] * args->heads + call->head) * args->kv.layout->head_dim;
+}
+
+static void attention_begin(struct attention_run *run, const struct table_attention *call)
+{
+    const struct attention_args *args = call->args;
+    run->call = call;
+    run->n = args->kv.layout->head_dim;
+    run->first = 0;
+    run->stride = (run->n + 7) / 8 * 8;
+    run->queries = call->rows * call->heads;
+    run->q = call->scratch;
+    run->segment_mean = run->q + (size_t)run->queries * run->stride;
+    run->mean = run->segment_mean + (size_t)run->queries * run->stride;
+    run->segment_max = run->mean + (size_t)run->queries * run->stride;
+    run->segment_sum = run->segment_max + TABLE_QUERIES_MAX;
+    run->max = run->segment_sum + TABLE_QUERIES_MAX;
+    run->sum = run->max + TABLE_QUERIES_MAX;
+    for (uint32_t row = 0, i = 0; row < call->rows; row++) {
+        const float *q = args->q + attention_place(call, row);
+        uint32_t keys = args->kv.position[call->order[row]] + 1;
+        for (uint32_t head = 0; head < call->heads; head++, i++, q += run->n) {
+            run->keys[i] = keys;
+            for (uint32_t d = 0; d < run->n; d++)
+                run->q[(size_t)d * run->queries + i] = q[d] * args->scale;
+        }
+    }
+}
+
+/* Finds the block's pages in the table of a row, up to its last key; no later page is touched. */
+static void attention_find(struct attention_run *run, uint32_t row)
+{
+    const struct table_attention *call = run->call;
+    const struct kv_layout *layout = call->args->kv.layout;
+    uint32_t left = attention_count(run, row * call->heads);
+    run->groups = (left + KV_TILE_KEYS - 1) / KV_TILE_KEYS;
+    for (uint32_t g = 0; g < run->groups; g++) {
+        uint32_t key = run->first + g * KV_TILE_KEYS;
+        uint32_t token = key % layout->page_tokens;
+        void *page = kv_tile_page(&call->args->kv, call->order[row], key);
+        const char *tile = kv_tile_at(layout, page, call->args->layer, call->kv_head);
+        run->k[g] = (const uint16_t *)(const void *)tile + kv_tile_k_index(layout, token, 0);
+        run->v[g] = (const uint16_t *)(const void *)(tile + layout->tile_bytes) +
+                    kv_tile_v_index(layout, token, 0);
+    }
+    /* So that scores can be taken in twos: what repeats comes after the last key. */
+    for (uint32_t g = run->groups; g < ATTENTION_GROUPS; g++)
+        run->k[g] = run->k[run->groups - 1];
+}
+
+/* Scores of n queries (a constant) from `query` against groups g and g + 1. Lanes beyond a query's
+ * last key hold anything: attention_softmax drops them. */
+static inline __attribute__((always_inline)) void
+attention_scores(struct attention_run *run, uint32_t query, const int n, uint32_t g)
+{
+    __m256 s[ATTENTION_QUERIES][4];
+    const float *q = run->q + query;
+    const uint16_t *low = run->k[g];
+    const uint16_t *high = run->k[g + 1];
+#pragma GCC unroll 3
+    for (int t = 0; t < n; t++)
+#pragma GCC unroll 4
+        for (int i = 0; i < 4; i++)
+            s[t][i] = _mm256_setzero_ps();
+    for (uint32_t d = 0; d < run->n; d++) {
+        __m256 factor[ATTENTION_QUERIES];
+#pragma GCC unroll 3
+        for (int t = 0; t < n; t++)
+            factor[t] = _mm256_set1_ps(q[t]);
+#pragma GCC unroll 4
+        for (int i = 0; i < 4; i++) {
+            const __m256 k = avx2_halves((i < 2 ? low : high) + 8 * (i % 2));
+#pragma GCC unroll 3
+            for (int t = 0; t < n; t++)
+                s[t][i] = _mm256_fmadd_ps(factor[t], k, s[t][i]);
+        }
+        q += run->queries;
+        low += KV_TILE_KEYS;
+        high += KV_TILE_KEYS;
+    }
+#pragma GCC unroll 3
+    for (int t = 0; t < n; t++)
+#pragma GCC unroll 4
+        for (int i = 0; i < 4; i++)
+            _mm256_storeu_ps(run->p[t] + (size_t)g * KV_TILE_KEYS + 8 * (size_t)i, s[t][i]);
+}
+
+/* Scores p of one query become weights; what it does not see weighs nothing: e^−∞ = 0. Returns what
+ * its state so far shrinks by. */
+static float attention_softmax(struct attention_run *run, uint32_t query, float *p)
+{
+    __m256 most = _mm256_set1_ps(run->segment_max[query]);
+    __m256 low = _mm256_setzero_ps();
+    __m256 high = _mm256_setzero_ps();
+    for (uint32_t j = attention_count(run, query); j < TABLE_KEYS_BLOCK; j++)
+        p[j] = -INFINITY;
+    for (uint32_t j = 0; j < TABLE_KEYS_BLOCK; j += 8)
+        most = _mm256_max_ps(_mm256_loadu_ps(p + j), most);
+    const float greatest = avx2_greatest(most);
+    const __m256 max = _mm256_set1_ps(greatest);
+    for (uint32_t j = 0; j < TABLE_KEYS_BLOCK; j += 16) {
+        __m256 first = avx2_exp(_mm256_sub_ps(_mm256_loadu_ps(p + j), max));
+        __m256 second = avx2_exp(_mm256_sub_ps(_mm256_loadu_ps(p + j + 8), max));
+        _mm256_storeu_ps(p + j, first);
+        _mm256_storeu_ps(p + j + 8, second);
+        low = _mm256_add_ps(low, first);
+        high = _mm256_add_ps(high, second);
+    }
+    const float shrink = fixed_math_exp(run->segment_max[query] - greatest);
+    run->segment_sum[query] = fmaf(run->segment_sum[query], shrink, avx2_fold16(low, high));
+    run->segment_max[query] = greatest;
+    return shrink;
+}
+
+/* Keys [from, to) of the block for the queries from `query`, whose weights are p[0], p[1] …. */
+struct attention_part {
+    uint32_t query;
+    uint32_t from;
+    uint32_t to;
+    const float (*p)[TABLE_KEYS_BLOCK];
+    const float *shrink;
+};
+
+/* mean = mean × shrink + Σ p × v in dimensions [d, d + 8 × vectors); both counts are constants. */
+static inline __attribute__((always_inline)) void
+attention_values(const struct attention_run *run, const struct attention_part *part, const int n,
+                 uint32_t d, const int vectors)
+{
+    __m256 a[ATTENTION_QUERIES][4];
+    float *mean = run->segment_mean + (size_t)part->query * run->stride + d;
+#pragma GCC unroll 3
+    for (int t = 0; t < n; t++)
+#pragma GCC unroll 4
+        for (int i = 0; i < vectors; i++)
+            a[t][i] = _mm256_mul_ps(_mm256_loadu_ps(mean + (size_t)t * run->stride + 8 * i),
+                                    _mm256_set1_ps(part->shrink[t]));
+    for (uint32_t j = part->from; j < part->to; j++) {
+        const uint16_t *at = run->v[j / KV_TILE_KEYS] + (size_t)(j % KV_TILE_KEYS) * run->n + d;
+        __m256 factor[ATTENTION_QUERIES];
+#pragma GCC unroll 3
+        for (int t = 0; t < n; t++)
+            factor[t] = _mm256_set1_ps(part->p[t][j]);
+#pragma GCC unroll 4
+        for (int i = 0; i < vectors; i++) {
+            const __m256 v = avx2_halves(at + 8 * i);
+#pragma GCC unroll 3
+            for (int t = 0; t < n; t++)
+                a[t][i] = _mm256_fmadd_ps(factor[t], v, a[t][i]);
+        }
+    }
+#pragma GCC unroll 3
+    for (int t = 0; t < n; t++)
+#pragma GCC unroll 4
+        for (int i = 0; i < vectors; i++)
+            _mm256_storeu_ps(mean + (size_t)t * run->stride + 8 * i, a[t][i]);
+}
+
+/* The last dimension of a head that is no multiple of 8: a vector would read beyond the page. */
+static void attention_values_one(const struct attention_run *run, const struct attention_part *part,
+                                 uint32_t t, uint32_t d)
+{
+    float *mean = run->segment_mean + (size_t)(part->query + t) * run->stride + d;
+    float a = *mean * part->shrink[t];
+    for (uint32_t j = part->from; j < part->to; j++) {
+        const uint16_t *v = run->v[j / KV_TILE_KEYS] + (size_t)(j % KV_TILE_KEYS) * run->n;
+        a = fmaf(part->p[t][j], half_to_float(v[d]), a);
+    }
+    *mean = a;
+}
+
+static inline __attribute__((always_inline)) void
+attention_values_all(const struct attention_run *run, const struct attention_part *part,
+                     const int n)
+{
+    uint32_t d = 0;
+    for (; d + 32 <= run->n; d += 32)
+        attention_values(run, part, n, d, 4);
+    for (; d + 8 <= run->n; d += 8)
+        attention_values(run, part, n, d, 1);
+    for (; d < run->n; d++)
+        for (uint32_t t = 0; t < (uint32_t)n; t++)
+            attention_values_one(run, part, t, d);
+}
+
+static inline __attribute__((always_inline)) void attention_queries(struct attention_run *run,
+                                                                    uint32_t query, const int n)
+{
+    static const float whole = 1;
+    float shrink[ATTENTION_QUERIES];
+    /* Rows rise: the first query sees the fewest keys. */
+    struct attention_part part = {query, 0, attention_count(run, query), run->p, shrink};
+    for (uint32_t g = 0; g < run->groups; g += 2)
+        attention_scores(run, query, n, g);
+    for (int t = 0; t < n; t++)
+        shrink[t] = attention_softmax(run, query + (uint32_t)t, run->p[t]);
+    attention_values_all(run, &part, n);
+    /* The keys of one query that its neighbours do not all see. */
+    for (int t = 1; t < n; t++) {
+        struct attention_part rest = {query + (uint32_t)t, part.to,
+                                      attention_count(run, query + (uint32_t)t), run->p + t,
+                                      &whole};
+        if (rest.from < rest.to)
+            attention_values_all(run, &rest, 1);
+    }
+}
+
+static void k_attention_block_avx2(struct attention_run *run, uint32_t query, uint32_t n)
+{
+    switch (n) {
+    case 1:
+        attention_queries(run, query, 1);
+        break;
+    case 2:
+        attention_queries(run, query, 2);
+        break;
+    default:
+        attention_queries(run, query, ATTENTION_QUERIES);
+        break;
+    }
+}
+
+/* The segment's state goes into the whole one: taken as it is the first time. */
+static void attention_merge(struct attention_run *run, uint32_t query, bool is_first)
+{
+    float *mean = run->mean + (size_t)query * run->stride;
+    const float *from = run->segment_mean + (size_t)query * run->stride;
+    if (is_first) {
+        run->max[query] = run->segment_max[query];
+        run->sum[query] = run->segment_sum[query];
+        memcpy(mean, from, run->stride * sizeof *mean);
+        return;
+    }
+    float max = fixed_math_max(run->max[query], run->segment_max[query]);
+    float e = fixed_math_exp(run->max[query] - max);
+    float f = fixed_math_exp(run->segment_max[query] - max);
+    run->max[query] = max;
+    run->sum[query] = fmaf(run->segment_sum[query], f, run->sum[query] * e);
+    for (uint32_t d = 0; d < run->n; d++)
+        mean[d] = fmaf(from[d], f, mean[d] * e);
+}
+
+static void attention_segment_begin(struct attention_run *run, uint32_t query)
+{
+    if (run->first > 0)
+        attention_merge(run, query, run->first == TABLE_KEYS_SEGMENT);
+    run->segment_max[query] = -INFINITY;
+    run->segment_sum[query] = 0;
+    memset(run->segment_mean + (size_t)query * run->stride, 0, run->stride * sizeof(float));
+}
+
+/* The present block for rows [row, end), which all read it from the same pages. Those that it comes
+ * too late for stand first. */
+static void attention_rows(struct attention_run *run, uint32_t row, uint32_t end)
+{
+    const uint32_t queries = end * run->call->heads;
+    uint32_t query = row * run->call->heads;
+    while (query < queries && attention_count(run, query) == 0)
+        query++;
+    if (query == queries)
+        return;
+    attention_find(run, end - 1); /* it sees the most keys */
+    if (run->first % TABLE_KEYS_SEGMENT == 0)
+        for (uint32_t i = query; i < queries; i++)
+            attention_segment_begin(run, i);
+    for (; query < queries; query += ATTENTION_QUERIES) {
+        uint32_t left = queries - query;
+        k_attention_block_avx2(run, query, left < ATTENTION_QUERIES ? left : ATTENTION_QUERIES);
+    }
+}
+
+/* Block by block for all rows: neighbours go together as long as they share, then each sequence
+ * goes on by itself. */
+void k_attention_avx2(const struct table_attention *call)
+{
+    struct attention_run run;
+    uint32_t keys = 0;
+    attention_begin(&run, call);
+    for (uint32_t i = 0; i < run.queries; i++)
+        keys = run.keys[i] > keys ? run.keys[i] : keys;
+    for (; run.first < keys; run.first += TABLE_KEYS_BLOCK)
+        for (uint32_t row = 0, end; row < call->rows; row = end) {
+            for (end = row + 1; end < call->rows && call->shared[end] > run.first;)
+                end++;
+            attention_rows(&run, row, end);
+        }
+    for (uint32_t row = 0, i = 0; row < call->rows; row++) {
+        float *out = call->args->out + attention_place(call, row);
+        for (uint32_t head = 0; head < call->heads; head++, i++, out += run.n) {
+            const float *mean = run.mean + (size_t)i * run.stride;
+            attention_merge(&run, i, run.keys[i] <= TABLE_KEYS_SEGMENT);
+            float inverse = 1.0f / run.sum[i];
+            for (uint32_t d = 0; d < run.n; d++)
+                out[d] = mean[d] * inverse;
+        }
+    }
+}

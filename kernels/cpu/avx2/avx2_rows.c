@@ -1,0 +1,186 @@
+#include "kernels/cpu/avx2/avx2.h"
+
+#include "kernels/cpu/avx2/avx2_vectors.h"
+#include "kernels/cpu/kv_tile.h"
+
+void k_exp_avx2(const float in[8], float out[8])
+{
+    _mm256_storeu_ps(out, avx2_exp(_mm256_loadu_ps(in)));
+}
+
+void k_rmsnorm_avx2(const struct rmsnorm_args *args, uint32_t begin, uint32_t end)
+{
+    const uint32_t n = args->cols;
+    for (uint32_t r = begin; r < end; r++) {
+        const float *x = args->x + (size_t)r * n;
+        float *y = args->y + (size_t)r * n;
+        __m256 lanes[2] = {_mm256_setzero_ps(), _mm256_setzero_ps()};
+        for (uint32_t i = 0; i < n; i += 16) {
+            __m256 low = avx2_load(x + i, n - i);
+            __m256 high = avx2_load(x + i + 8, avx2_left(n, i + 8));
+            lanes[0] = _mm256_fmadd_ps(low, low, lanes[0]);
+            lanes[1] = _mm256_fmadd_ps(high, high, lanes[1]);
+        }
+        float mean = avx2_fold16(lanes[0], lanes[1]) / (float)n;
+        __m256 scale = _mm256_set1_ps(1.0f / sqrtf(mean + args->epsilon));
+        for (uint32_t i = 0; i < n; i += 8) {
+            __m256 v = _mm256_mul_ps(avx2_load(x + i, n - i), scale);
+            avx2_store(y + i, n - i, _mm256_mul_ps(v, avx2_load(args->weight + i, n - i)));
+        }
+    }
+}
+
+/* Four pairs (a, b) of neighbours at a time. */
+static void rope_interleaved(float *x, const float *table, uint32_t pairs)
+{
+    const uint32_t n = 2 * pairs;
+    for (uint32_t i = 0; i < n; i += 8) {
+        __m256 entry = avx2_load(table + i, n - i);
+        __m256 v = avx2_load(x + i, n - i);
+        __m256 other = _mm256_mul_ps(_mm256_permute_ps(v, 0xb1), _mm256_movehdup_ps(entry));
+        avx2_store(x + i, n - i, _mm256_fmaddsub_ps(v, _mm256_moveldup_ps(entry), other));
+    }
+}
+
+/* Shuffles go by halves of 128 bits: pairs of a vector stand as 0 2 1 3. */
+static inline __m256 rope_order(__m256 v)
+{
+    return _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(v), 0xd8));
+}
+
+/* Eight pairs, a in the first half and b in the second. */
+static void rope_halves(float *x, const float *table, uint32_t pairs)
+{
+    for (uint32_t i = 0; i < pairs; i += 8) {
+        const uint32_t left = pairs - i;
+        __m256 first = avx2_load(table + 2 * i, 2 * left);
+        __m256 second = avx2_load(table + 2 * i + 8, avx2_left(2 * left, 8));
+        __m256 cosine = rope_order(_mm256_shuffle_ps(first, second, 0x88));
+        __m256 sine = rope_order(_mm256_shuffle_ps(first, second, 0xdd));
+        __m256 a = avx2_load(x + i, left);
+        __m256 b = avx2_load(x + pairs + i, left);
+        avx2_store(x + i, left, _mm256_fmsub_ps(a, cosine, _mm256_mul_ps(b, sine)));
+        avx2_store(x + pairs + i, left, _mm256_fmadd_ps(b, cosine, _mm256_mul_ps(a, sine)));
+    }
+}
+
+void k_rope_avx2(const struct rope_args *args, uint32_t begin, uint32_t end)
+{
+    for (uint32_t r = begin; r < end; r++) {
+        const float *table = args->table + (size_t)r * args->pairs * 2;
+        for (uint32_t h = 0; h < args->heads; h++) {
+            float *x = args->x + ((size_t)r * args->heads + h) * args->head_dim;
+            if (args->pairing == ROPE_INTERLEAVED)
+                rope_interleaved(x, table, args->pairs);
+            else
+                rope_halves(x, table, args->pairs);
+        }
+    }
+}
+
+void k_silu_mul_avx2(const struct silu_mul_args *args, uint32_t begin, uint32_t end)
+{
+    const size_t stop = (size_t)end * args->cols;
+    for (size_t i = (size_t)begin * args->cols; i < stop; i += 8) {
+        const uint32_t left = stop - i < 8 ? (uint32_t)(stop - i) : 8;
+        __m256 g = avx2_load(args->gate + i, left);
+        __m256 minus = _mm256_xor_ps(g, _mm256_set1_ps(-0.0f));
+        __m256 divisor = _mm256_add_ps(_mm256_set1_ps(1.0f), avx2_exp(minus));
+        g = _mm256_mul_ps(_mm256_div_ps(g, divisor), avx2_load(args->up + i, left));
+        avx2_store(args->gate + i, left, g);
+    }
+}
+
+/* Index of the first element that equals `value`, 0 when none does. */
+static uint32_t logits_stats_find(const float *logits, uint32_t vocab, float value)
+{
+    uint32_t i = 0;
+    for (; i + 8 <= vocab; i += 8) {
+        __m256 is = _mm256_cmp_ps(_mm256_loadu_ps(logits + i), _mm256_set1_ps(value), _CMP_EQ_OQ);
+        int mask = _mm256_movemask_ps(is);
+        if (mask != 0)
+            return i + (uint32_t)__builtin_ctz((unsigned)mask);
+    }
+    for (; i < vocab; i++)
+        if (logits[i] == value)
+            return i;
+    return 0;
+}
+
+static float logits_stats_max(const float *logits, uint32_t vocab)
+{
+    uint32_t i = 0;
+    __m256 most = _mm256_set1_ps(-INFINITY);
+    for (; i + 8 <= vocab; i += 8)
+        most = _mm256_max_ps(_mm256_loadu_ps(logits + i), most);
+    float max = avx2_greatest(most);
+    for (; i < vocab; i++)
+        max = fixed_math_max(logits[i], max);
+    return max;
+}
+
+float k_logits_stats_avx2(const float *logits, uint32_t vocab, struct logits_stats *out)
+{
+    out->max = logits_stats_max(logits, vocab);
+    out->argmax = 0;
+    if (out->max > -INFINITY) {
+        out->argmax = logits_stats_find(logits, vocab, out->max);
+        out->max = logits[out->argmax]; /* of two zeros the sign of the first */
+    }
+    const __m256 max = _mm256_set1_ps(out->max);
+    __m256 low = _mm256_setzero_ps();
+    __m256 high = _mm256_setzero_ps();
+    uint32_t i = 0;
+    for (; i + 16 <= vocab; i += 16) {
+        low = _mm256_add_ps(low, avx2_exp(_mm256_sub_ps(_mm256_loadu_ps(logits + i), max)));
+        high = _mm256_add_ps(high, avx2_exp(_mm256_sub_ps(_mm256_loadu_ps(logits + i + 8), max)));
+    }
+    float lanes[16];
+    _mm256_storeu_ps(lanes, low);
+    _mm256_storeu_ps(lanes + 8, high);
+    for (uint32_t lane = 0; i < vocab; i++, lane++)
+        lanes[lane] += fixed_math_exp(logits[i] - out->max);
+    return fixed_math_fold16(lanes);
+}
+
+static inline void kv_write_halves(const float *from, uint32_t n, uint16_t out[8])
+{
+    __m128i halves = _mm256_cvtps_ph(avx2_load(from, n), _MM_FROUND_TO_NEAREST_INT);
+    _mm_storeu_si128((__m128i *)(void *)out, halves);
+}
+
+/* A key's dimensions lie 16 elements apart in its tile; a value's lie together. */
+void k_kv_write_avx2(const struct kv_write_args *args, uint32_t begin, uint32_t end)
+{
+    const struct kv_layout *layout = args->kv.layout;
+    for (uint32_t r = begin; r < end; r++) {
+        void *page = kv_tile_page(&args->kv, r, args->kv.position[r]);
+        uint32_t token = args->kv.position[r] % layout->page_tokens;
+        for (uint32_t h = 0; h < layout->kv_heads; h++) {
+            size_t from = ((size_t)r * layout->kv_heads + h) * layout->head_dim;
+            uint16_t *k = (uint16_t *)(void *)kv_tile_at(layout, page, args->layer, h);
+            uint16_t *v = k + layout->tile_bytes / sizeof *k + kv_tile_v_index(layout, token, 0);
+            k += kv_tile_k_index(layout, token, 0);
+            for (uint32_t d = 0; d < layout->head_dim; d += 8) {
+                uint16_t key[8];
+                uint16_t value[8];
+                kv_write_halves(args->k + from + d, layout->head_dim - d, key);
+                kv_write_halves(args->v + from + d, layout->head_dim - d, value);
+                for (uint32_t i = 0; i < 8 && d + i < layout->head_dim; i++) {
+                    k[(size_t)(d + i) * KV_TILE_KEYS] = key[i];
+                    v[d + i] = value[i];
+                }
+            }
+        }
+    }
+}
+
+/* Past the caches, as avx512 does it and for the same reason. */
+void k_copy_avx2(void *to, const void *from, size_t bytes)
+{
+    for (size_t at = 0; at < bytes; at += sizeof(__m256i))
+        _mm256_stream_si256(
+            (__m256i *)(void *)((char *)to + at),
+            _mm256_load_si256((const __m256i *)(const void *)((const char *)from + at)));
+    _mm_sfence(); /* streamed stores are not ordered with those that tell the copy's end */
+}

@@ -1,0 +1,83 @@
+/* avx2_vectors: the vector forms of fixed_math, for the leaves of AVX2.
+ *
+ * Owns:     nothing.
+ * Thread:   any compute thread.
+ * Cost:     registers only.
+ * Not here: leaves. Includes only from files built with the instruction set's flags.
+ */
+#pragma once
+
+#include <immintrin.h>
+
+#include "kernels/cpu/fixed_math.h"
+
+/* Elements from i to n, none when i is beyond. */
+static inline uint32_t avx2_left(uint32_t n, uint32_t i)
+{
+    return n > i ? n - i : 0;
+}
+
+/* Lanes [0, n) of a vector. */
+static inline __m256i avx2_mask(uint32_t n)
+{
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32(n < 8 ? (int)n : 8),
+                              _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
+
+/* The first n floats, at most 8; zeros behind them. Nothing else is touched. */
+static inline __m256 avx2_load(const float *at, uint32_t n)
+{
+    return n >= 8 ? _mm256_loadu_ps(at) : _mm256_maskload_ps(at, avx2_mask(n));
+}
+
+static inline void avx2_store(float *at, uint32_t n, __m256 v)
+{
+    if (n >= 8)
+        _mm256_storeu_ps(at, v);
+    else
+        _mm256_maskstore_ps(at, avx2_mask(n), v);
+}
+
+static inline __m256 avx2_halves(const uint16_t *halves)
+{
+    return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)halves));
+}
+
+/* fixed_math_fold16 of lanes 0 … 7 and 8 … 15. */
+static inline float avx2_fold16(__m256 low, __m256 high)
+{
+    __m256 by8 = _mm256_add_ps(low, high);
+    __m128 by4 = _mm_add_ps(_mm256_castps256_ps128(by8), _mm256_extractf128_ps(by8, 1));
+    __m128 by2 = _mm_add_ps(by4, _mm_movehl_ps(by4, by4));
+    return _mm_cvtss_f32(_mm_add_ss(by2, _mm_movehdup_ps(by2)));
+}
+
+/* The greatest lane; none is a NaN. */
+static inline float avx2_greatest(__m256 lanes)
+{
+    __m128 by4 = _mm_max_ps(_mm256_castps256_ps128(lanes), _mm256_extractf128_ps(lanes, 1));
+    __m128 by2 = _mm_max_ps(by4, _mm_movehl_ps(by4, by4));
+    return _mm_cvtss_f32(_mm_max_ss(by2, _mm_movehdup_ps(by2)));
+}
+
+/* fixed_math_exp in 8 lanes. */
+static inline __m256 avx2_exp(__m256 x)
+{
+    const __m256 round = _mm256_set1_ps(FIXED_MATH_ROUND);
+    __m256 t = _mm256_fmadd_ps(x, _mm256_set1_ps(FIXED_MATH_LOG2E), round);
+    __m256 n = _mm256_sub_ps(t, round);
+    __m256 r = _mm256_fmadd_ps(n, _mm256_set1_ps(-FIXED_MATH_LN2_HI), x);
+    r = _mm256_fmadd_ps(n, _mm256_set1_ps(-(FIXED_MATH_LN2_LO)), r);
+    __m256 q = _mm256_fmadd_ps(_mm256_set1_ps(FIXED_MATH_Q4), r, _mm256_set1_ps(FIXED_MATH_Q3));
+    q = _mm256_fmadd_ps(q, r, _mm256_set1_ps(FIXED_MATH_Q2));
+    q = _mm256_fmadd_ps(q, r, _mm256_set1_ps(FIXED_MATH_Q1));
+    q = _mm256_fmadd_ps(q, r, _mm256_set1_ps(FIXED_MATH_Q0));
+    __m256 y = _mm256_add_ps(_mm256_fmadd_ps(q, _mm256_mul_ps(r, r), r), _mm256_set1_ps(1.0f));
+    __m256i exponent = _mm256_slli_epi32(_mm256_castps_si256(t), 23);
+    y = _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(y), exponent));
+    __m256 is_over = _mm256_cmp_ps(x, _mm256_set1_ps(FIXED_MATH_EXP_MAX), _CMP_GT_OQ);
+    __m256 is_under = _mm256_cmp_ps(x, _mm256_set1_ps(FIXED_MATH_EXP_MIN), _CMP_LT_OQ);
+    y = _mm256_blendv_ps(y, _mm256_set1_ps(INFINITY), is_over);
+    y = _mm256_andnot_ps(is_under, y);
+    return _mm256_blendv_ps(y, x, _mm256_cmp_ps(x, x, _CMP_UNORD_Q));
+}
