@@ -387,7 +387,7 @@ static void bench_open_weights(struct bench *bench, const struct gguf *gguf,
         bench->result.step_bytes -= tensor.bytes;
 }
 
-static enum status bench_open(struct bench *bench, const struct gguf *gguf)
+static enum status bench_open(struct bench *bench, const struct gguf *gguf, int64_t begin_us)
 {
     const struct bench_options *options = &bench->result.options;
     struct model_config config;
@@ -403,6 +403,7 @@ static enum status bench_open(struct bench *bench, const struct gguf *gguf)
                                                  .rows_max = bench->rows_max,
                                                  .cols_max = model_cols_max(&config)}));
     TRY(model_open(&bench->model, bench->kernels, gguf, bench->rows_max, bench->batch_max));
+    bench->result.ready_seconds = (double)(clock_mono_us(clock_system()) - begin_us) / 1e6;
     bench_open_weights(bench, gguf, &config);
     TRY(bench_open_pages(bench, &config));
     bench->result.model = model_config(bench->model);
@@ -433,8 +434,9 @@ static void bench_close(struct bench *bench)
 static enum status bench_all(struct bench *bench, FILE *out)
 {
     struct gguf *gguf;
+    const int64_t begin_us = clock_mono_us(clock_system());
     TRY(gguf_open(&gguf, bench->result.options.model));
-    enum status status = bench_open(bench, gguf);
+    enum status status = bench_open(bench, gguf, begin_us);
     gguf_close(gguf);
     TRY(status);
     TRY(kernels_measure_ceilings(bench->kernels, (size_t)bench->result.step_bytes,

@@ -145,14 +145,16 @@ static void report_json(const struct bench_result *result, struct buffer *out)
     const struct bench_options *options = &result->options;
     buffer_append_text(out, "{\"model\": ");
     buffer_append_json_string(out, report_model_name(options->model));
-    buffer_printf(out,
-                  ", \"threads\": %u, \"processors\": %u, \"load_average\": %.2f, "
-                  "\"isa\": \"%s\", \"backend\": \"cpu\", "
-                  "\"prompt_tokens\": %u, \"generated_tokens\": %u, \"mean_context\": %u, "
-                  "\"repeat\": %u, \"prefill_tokens_per_second\": %.1f, "
-                  "\"decode_tokens_per_second\": ",
-                  result->threads, result->processors, result->load, result->isa, options->prompt,
-                  options->gen, result->mean_context, options->repeat, result->prefill_rate);
+    buffer_printf(
+        out,
+        ", \"threads\": %u, \"processors\": %u, \"load_average\": %.2f, "
+        "\"isa\": \"%s\", \"backend\": \"cpu\", "
+        "\"prompt_tokens\": %u, \"generated_tokens\": %u, \"mean_context\": %u, "
+        "\"repeat\": %u, \"model_ready_seconds\": %.3f, \"prefill_tokens_per_second\": %.1f, "
+        "\"decode_tokens_per_second\": ",
+        result->threads, result->processors, result->load, result->isa, options->prompt,
+        options->gen, result->mean_context, options->repeat, result->ready_seconds,
+        result->prefill_rate);
     report_rates(result, out, result->decode_rates);
     buffer_append_text(out, ", ");
     report_json_shared(result, out);
@@ -214,9 +216,10 @@ static void report_table(const struct bench_result *result, struct buffer *out)
     const struct model_config *config = result->model;
     struct slice name = report_model_name(options->model);
     char what[96];
-    buffer_printf(out, "model     %.*s (%s, %.1f M parameters, %.1f MiB)\n", (int)name.length,
-                  name.bytes, config->architecture, (double)config->parameters / 1e6,
-                  (double)config->weight_bytes / 1048576);
+    buffer_printf(out, "model     %.*s (%s, %.1f M parameters, %.1f MiB), ready in %.2f s\n",
+                  (int)name.length, name.bytes, config->architecture,
+                  (double)config->parameters / 1e6, (double)config->weight_bytes / 1048576,
+                  result->ready_seconds);
     buffer_printf(out, "kernels   %s, %u threads, cpu\n", result->isa, result->threads);
     buffer_printf(out, "machine   %u processors for this process, load %.2f before\n",
                   result->processors, result->load);

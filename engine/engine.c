@@ -110,6 +110,7 @@ static enum status open_kv_type(enum kv_type *out, const char *name)
 static enum status open_model(struct engine *engine, const struct engine_options *options,
                               uint32_t logit_rows_max)
 {
+    const int64_t begin_us = clock_mono_us(engine->clock);
     struct model_config config;
     enum kv_type kv_type = KV_TYPE_F16;
     TRY(open_kv_type(&kv_type, options->kv_type));
@@ -138,6 +139,8 @@ static enum status open_model(struct engine *engine, const struct engine_options
     TRY(model_open(&engine->model, engine->kernels, engine->gguf, options->rows_max,
                    logit_rows_max));
     gguf_forget_data(engine->gguf); /* packed: the file's own bytes are not read again */
+    LOG(LOG_INFO, "model_ready", LOG_NUMBER("mib", config.weight_bytes >> 20),
+        LOG_NUMBER("ms", (clock_mono_us(engine->clock) - begin_us) / 1000));
     if (model_config(engine->model)->vocab != vocab_size(engine->vocab))
         FAIL(STATUS_CORRUPT, "the model has logits for %u tokens, its vocabulary %u",
              model_config(engine->model)->vocab, vocab_size(engine->vocab));

