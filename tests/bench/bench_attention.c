@@ -1,5 +1,5 @@
 /* bench_attention: a decode step's attention, all layers of a SmolLM2-135M shape, of streams that
- * begin with the same keys; and that of one prompt.
+ * begin with the same keys, and of one stream; and that of the last 512 tokens of a prompt.
  *
  *     private  every stream has pages of its own
  *     plain    the shared keys stand in the same pages, each stream reads them for itself
@@ -8,9 +8,12 @@
  * usage: bench_attention [isa [threads]]     defaults auto and one for each processor
  *
  * The three take turns; each figure is the best of several, since neighbours only ever add. "of
- * f32" is the share of the machine's float32 multiply-adds. Plain and grouped are checked to have
- * equal bits.
+ * f32" is the share of the machine's float32 multiply-adds, those of keys that are seen alone; "of
+ * reading" what the keys and values are of what the machine reads from memory (more than 100 where
+ * they stay in a cache). Plain and grouped are checked to have equal bits. The first line also says
+ * how much of the memory is in huge pages.
  */
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,8 +32,10 @@ enum {
     STREAMS_MAX = 16,
     KEYS_MAX = 1024 + 64,
     PAGES_EACH = KEYS_MAX / PAGE_TOKENS,
+    LONG_KEYS = 8192, /* of one stream that has the pages of all */
     ROWS_MAX = 512,
     REPEAT = 12,
+    LONG_REPEAT = 4,
     WAYS = 3,
 };
 
@@ -39,7 +44,9 @@ struct scene {
     struct kv_layout layout;
     void *pages;
     uint32_t table[STREAMS_MAX][PAGES_EACH];
+    uint32_t long_table[LONG_KEYS / PAGE_TOKENS];
     const uint32_t *tables[STREAMS_MAX];
+    struct kernels_ceilings peak;
     uint32_t sequence[ROWS_MAX];
     uint32_t position[ROWS_MAX];
     uint32_t order[ROWS_MAX];
@@ -47,6 +54,8 @@ struct scene {
     float *q;
     float *out[WAYS];
 };
+
+static_assert(STREAMS_MAX * PAGES_EACH >= LONG_KEYS / PAGE_TOKENS, "too few pages");
 
 static void scene_open(struct scene *scene, const char *isa, uint32_t threads)
 {
@@ -78,6 +87,8 @@ static void scene_open(struct scene *scene, const char *isa, uint32_t threads)
         scene->q[i] = (float)rng_unit(rng_next(&rng)) * 2 - 1;
     for (uint32_t s = 0; s < STREAMS_MAX; s++)
         scene->tables[s] = scene->table[s];
+    for (uint32_t p = 0; p < LONG_KEYS / PAGE_TOKENS; p++)
+        scene->long_table[p] = p;
     for (uint32_t r = 0; r < ROWS_MAX; r++)
         scene->order[r] = r;
 }
@@ -118,12 +129,25 @@ static double run(struct scene *scene, uint32_t rows, const struct attention_gro
     return now_us(scene) - start;
 }
 
+/* Per cent of the machine's multiply-adds that queries × keys of all layers and heads are. */
+static double of_f32(const struct scene *scene, double keys, double us)
+{
+    return 4.0 * LAYERS * HEADS * DIM * keys / us / scene->peak.f32_gflops / 10;
+}
+
+/* Per cent of the machine's reading that the pages of so many keys are. */
+static double of_reading(const struct scene *scene, double keys, double us)
+{
+    return 2.0 * sizeof(uint16_t) * LAYERS * KV_HEADS * DIM * keys / us /
+           scene->peak.read_gbps_dram / 10;
+}
+
 /* Each stream has `shared` + 33 keys and one row. */
-static void decode(struct scene *scene, double peak, uint32_t streams, uint32_t shared)
+static void decode(struct scene *scene, uint32_t streams, uint32_t shared)
 {
     double us[WAYS];
     const struct attention_groups groups = {scene->order, scene->shared};
-    double flops = 4.0 * LAYERS * HEADS * DIM * streams * (shared + 33);
+    double keys = (double)streams * (shared + 33);
     for (uint32_t s = 0; s < streams; s++) {
         scene->sequence[s] = s;
         scene->position[s] = shared + 32;
@@ -139,42 +163,73 @@ static void decode(struct scene *scene, double peak, uint32_t streams, uint32_t 
         fprintf(stderr, "bench_attention: grouped has other bits\n");
         exit(1);
     }
-    printf("decode  %2u streams, %4u keys shared  private %6.0f  plain %6.0f  grouped %6.0f us  "
-           "x%.2f  %3.0f %% of f32\n",
-           streams, shared, us[0], us[1], us[2], us[1] / us[2], flops / us[2] / peak / 10);
+    printf(
+        "decode  %2u streams, %4u keys shared  private %6.0f (%3.0f %% of reading)  plain %6.0f  "
+        "grouped %6.0f us  x%.2f  %3.0f %% of f32\n",
+        streams, shared, us[0], of_reading(scene, keys, us[0]), us[1], us[2], us[1] / us[2],
+        of_f32(scene, keys, us[2]));
 }
 
-static void prefill(struct scene *scene, double peak, uint32_t rows)
+/* The last `rows` rows of a prompt of one stream. */
+static void prompt(struct scene *scene, uint32_t tokens, uint32_t rows)
 {
+    const int repeat = tokens > ROWS_MAX ? LONG_REPEAT : REPEAT;
     double us = 0;
-    double flops = 4.0 * LAYERS * HEADS * DIM * rows * (rows + 1) / 2;
+    double keys = 0;
+    scene->tables[0] = scene->long_table;
     for (uint32_t r = 0; r < rows; r++) {
         scene->sequence[r] = 0;
-        scene->position[r] = r;
+        scene->position[r] = tokens - rows + r;
+        keys += tokens - rows + r + 1;
     }
-    for (int i = 0; i < REPEAT; i++) {
+    for (int i = 0; i < repeat; i++) {
         double took = run(scene, rows, NULL, scene->out[0]);
         us = i == 0 || took < us ? took : us;
     }
-    printf("prefill %3u tokens  %6.0f us  %3.0f %% of f32\n", rows, us, flops / us / peak / 10);
+    scene->tables[0] = scene->table[0];
+    if (rows == 1)
+        printf("decode  one stream, %4u keys  %6.0f us  %3.0f %% of f32  %3.0f %% of reading\n",
+               tokens, us, of_f32(scene, keys, us), of_reading(scene, keys, us));
+    else
+        printf("prefill last %3u of %4u tokens  %6.0f us  %5.1f us a token  %3.0f %% of f32\n",
+               rows, tokens, us, us / rows, of_f32(scene, keys, us));
+}
+
+/* MiB of this process in huge pages; -1 where the system does not say. */
+static long huge_mib(void)
+{
+    char line[256];
+    long kib = -1;
+    FILE *file = fopen("/proc/self/smaps_rollup", "r");
+    if (file == NULL)
+        return -1;
+    while (fgets(line, sizeof line, file) != NULL)
+        if (strncmp(line, "AnonHugePages:", 14) == 0)
+            kib = strtol(line + 14, NULL, 10);
+    fclose(file);
+    return kib < 0 ? -1 : kib / 1024;
 }
 
 int main(int argc, char **argv)
 {
     static struct scene scene;
-    struct kernels_ceilings ceilings;
     scene_open(&scene, argc > 1 ? argv[1] : "auto",
                argc > 2 ? (uint32_t)strtoul(argv[2], NULL, 10) : 0);
-    if (kernels_measure_ceilings(scene.kernels, (size_t)64 << 20, &ceilings) != STATUS_OK)
+    if (kernels_measure_ceilings(scene.kernels, (size_t)64 << 20, &scene.peak) != STATUS_OK)
         return 1;
-    printf("%s, %u threads, f32 %.0f GFLOP/s, reading %.0f GB/s\n", kernels_isa(scene.kernels),
-           kernels_threads(scene.kernels), ceilings.f32_gflops, ceilings.read_gbps_dram);
+    printf("%s, %u threads, f32 %.0f GFLOP/s, reading %.0f GB/s, %ld of %zu MiB in huge pages\n",
+           kernels_isa(scene.kernels), kernels_threads(scene.kernels), scene.peak.f32_gflops,
+           scene.peak.read_gbps_dram, huge_mib(),
+           scene.layout.page_bytes * STREAMS_MAX * PAGES_EACH >> 20);
     for (uint32_t streams = 2; streams <= STREAMS_MAX; streams *= 2)
         for (uint32_t shared = 64; shared <= 1024; shared *= 4)
-            decode(&scene, ceilings.f32_gflops, streams, shared);
-    decode(&scene, ceilings.f32_gflops, 3, 1024);
-    decode(&scene, ceilings.f32_gflops, 5, 1024);
-    prefill(&scene, ceilings.f32_gflops, ROWS_MAX);
+            decode(&scene, streams, shared);
+    decode(&scene, 3, 1024);
+    decode(&scene, 5, 1024);
+    prompt(&scene, 512, 1);
+    prompt(&scene, LONG_KEYS, 1);
+    prompt(&scene, 512, 512);
+    prompt(&scene, LONG_KEYS, 512);
     for (int way = 0; way < WAYS; way++)
         free(scene.out[way]);
     free(scene.q);
