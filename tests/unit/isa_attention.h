@@ -1,7 +1,7 @@
 /* isa_attention: equal bits of a table and ref_int8 in attention and in writing pages.
  *
  * Owns:     nothing. A test of one instruction set includes it and calls
- *           isa_attention_check(its name).
+ *           isa_attention_check and isa_attention_check_edges with its name.
  * Not here: what a table's own test knows better.
  */
 #pragma once
@@ -69,6 +69,53 @@ static void isa_attention_compare(struct kernels *fast, struct kernels *judge, s
     free(positions);
 }
 
+/* The last `rows` rows of last + 1 keys; what follows in their page is NaN. */
+static void isa_attention_edge(struct kernels *fast, struct kernels *judge, struct rng *rng,
+                               const struct isa_attention_shape *shape, uint32_t rows,
+                               uint32_t last)
+{
+    struct isa_attention_shape seen = *shape;
+    seen.tokens = last + 1;
+    const size_t kv_size = (size_t)seen.tokens * shape->kv_heads * shape->head_dim;
+    const size_t q_size = (size_t)rows * shape->heads * shape->head_dim;
+    float *k = kit_floats(rng, kv_size, 4);
+    float *v = kit_floats(rng, kv_size, 2);
+    float *q = kit_floats(rng, q_size, 3);
+    float *a = calloc(q_size, sizeof *a);
+    float *b = calloc(q_size, sizeof *b);
+    uint32_t positions[16];
+    assert_true(rows <= 16 && rows <= seen.tokens);
+    for (uint32_t r = 0; r < rows; r++)
+        positions[r] = last + 1 - rows + r;
+    isa_attention_run(fast, &seen, k, v, q, positions, rows, a);
+    isa_attention_run(judge, &seen, k, v, q, positions, rows, b);
+    kit_assert_same_bits(a, b, q_size);
+    free(k);
+    free(v);
+    free(q);
+    free(a);
+    free(b);
+}
+
+/* Few queries of a KV head and many, each rest of a register block, and last keys all over a block
+ * and its groups. */
+static void isa_attention_check_edges(const char *isa)
+{
+    static const struct isa_attention_shape shapes[] = {
+        {1, 1, 24, 16, 0}, {2, 1, 40, 16, 0}, {3, 1, 64, 16, 0}, {10, 2, 17, 32, 0}};
+    struct rng rng = {.seed = 13};
+    struct kernels *fast = kit_fast(isa, 1, 192, 64);
+    if (fast == NULL)
+        return;
+    struct kernels *judge = kit_kernels("ref_int8", 1, 192, 64);
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        for (uint32_t rows = 1; rows <= 16; rows++)
+            for (uint32_t last = rows - 1 + rows % 5; last < 160; last += 23)
+                isa_attention_edge(fast, judge, &rng, &shapes[i], rows, last);
+    kernels_destroy(fast);
+    kernels_destroy(judge);
+}
+
 static void isa_attention_check(const char *isa)
 {
     static const struct isa_attention_shape shapes[] = {
@@ -76,7 +123,7 @@ static void isa_attention_check(const char *isa)
         {9, 3, 64, 16, 64},  {9, 3, 64, 16, 65},   {9, 3, 64, 16, 255},  {9, 3, 64, 16, 256},
         {9, 3, 64, 16, 257}, {9, 3, 64, 32, 600},  {4, 4, 128, 64, 300}, {4, 1, 80, 16, 130},
         {2, 1, 8, 16, 70},   {8, 2, 24, 16, 270},  {52, 1, 16, 16, 70},  {3, 3, 1, 16, 70},
-        {4, 2, 37, 16, 150}, {10, 2, 44, 32, 290},
+        {4, 2, 37, 16, 150}, {10, 2, 44, 32, 290}, {6, 2, 512, 16, 40},
     };
     struct rng rng = {.seed = 11};
     struct kernels *fast = kit_fast(isa, 2, 600, 64);

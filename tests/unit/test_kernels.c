@@ -127,6 +127,10 @@ static void test_buffers(void **state)
         assert_int_equal(sum, 0);
         kernels_buffer_destroy(kernels, buffer);
     }
+    char *large = kernels_buffer_create(kernels, (size_t)5 << 20);
+    assert_non_null(large);
+    assert_int_equal((uintptr_t)large % ((size_t)2 << 20), 0); /* for the system's huge pages */
+    kernels_buffer_destroy(kernels, large);
     assert_null(kernels_buffer_create(kernels, SIZE_MAX));
     kernels_buffer_destroy(kernels, NULL);
     kernels_destroy(kernels);

@@ -18,7 +18,8 @@ struct attention_run {
     uint32_t n; /* head_dim */
     uint32_t stride;
     uint32_t queries;
-    float *q; /* [n][queries], scaled: the factors of a register block lie side by side */
+    uint32_t width; /* queries, up to a multiple of 4 */
+    float *q;       /* [n][width], scaled: the factors of a register block lie side by side */
     float *segment_mean;
     float *mean;
     float *segment_max;
@@ -26,12 +27,15 @@ struct attention_run {
     float *max;
     float *sum;
     float *p;                         /* [queries][64] scores, then weights, of the block */
+    float shrink[TABLE_QUERIES_MAX];  /* what the block makes of the state before it */
     uint32_t keys[TABLE_QUERIES_MAX]; /* that a query sees */
-    /* Where the block's keys lie, by groups of 16. */
+    /* Where the block's keys lie, by groups of 16; and those of the next one, to prefetch. */
     const uint16_t *k[ATTENTION_GROUPS];
     const uint16_t *v[ATTENTION_GROUPS];
+    const uint16_t *next_k[ATTENTION_GROUPS];
+    const uint16_t *next_v[ATTENTION_GROUPS];
     uint32_t first; /* key of the block */
-    uint32_t groups;
+    uint32_t count; /* of its keys that any of the present rows sees */
 };
 
 /* Keys of the present block that a query sees. */
@@ -48,6 +52,45 @@ static size_t attention_place(const struct table_attention *call, uint32_t row)
     return ((size_t)call->order[row] * args->heads + call->head) * args->kv.layout->head_dim;
 }
 
+/* Queries are rows of the call's q, columns of the run's: turned 4 × 4 at a time, since single
+ * floats, each into another line, take longer than a short prompt's multiply-adds allow. */
+static void attention_turn(struct attention_run *run)
+{
+    const struct table_attention *call = run->call;
+    const size_t width = run->width;
+    const float scale = call->args->scale;
+    const __m128 scales = _mm_set1_ps(scale);
+    const float *from[TABLE_QUERIES_MAX + 3] = {NULL};
+    const float *last = NULL;
+    uint32_t i = 0;
+    for (uint32_t row = 0; row < call->rows; row++)
+        for (uint32_t head = 0; head < call->heads; head++) {
+            last = call->args->q + attention_place(call, row) + (size_t)head * run->n;
+            from[i++] = last;
+        }
+    for (; i < width; i++) /* what no query reads */
+        from[i] = last;
+    for (i = 0; i < width; i += 4) {
+        const float *const *q = from + i;
+        float *to = run->q + i;
+        uint32_t d = 0;
+        for (; d + 4 <= run->n; d += 4, to += 4 * width) {
+            __m128 a = _mm_mul_ps(_mm_loadu_ps(q[0] + d), scales);
+            __m128 b = _mm_mul_ps(_mm_loadu_ps(q[1] + d), scales);
+            __m128 c = _mm_mul_ps(_mm_loadu_ps(q[2] + d), scales);
+            __m128 e = _mm_mul_ps(_mm_loadu_ps(q[3] + d), scales);
+            _MM_TRANSPOSE4_PS(a, b, c, e);
+            _mm_storeu_ps(to, a);
+            _mm_storeu_ps(to + width, b);
+            _mm_storeu_ps(to + 2 * width, c);
+            _mm_storeu_ps(to + 3 * width, e);
+        }
+        for (; d < run->n; d++, to += width)
+            for (uint32_t t = 0; t < 4; t++)
+                to[t] = q[t][d] * scale;
+    }
+}
+
 static void attention_begin(struct attention_run *run, const struct table_attention *call)
 {
     const struct attention_args *args = call->args;
@@ -57,8 +100,9 @@ static void attention_begin(struct attention_run *run, const struct table_attent
     run->first = 0;
     run->stride = (run->n + 15) / 16 * 16;
     run->queries = call->rows * call->heads;
+    run->width = (run->queries + 3) / 4 * 4;
     run->q = at;
-    run->segment_mean = run->q + (size_t)run->queries * run->stride;
+    run->segment_mean = run->q + (size_t)run->width * run->stride;
     run->mean = run->segment_mean + (size_t)run->queries * run->stride;
     run->p = run->mean + (size_t)run->queries * run->stride;
     run->segment_max = run->p + (size_t)run->queries * TABLE_KEYS_BLOCK;
@@ -66,35 +110,57 @@ static void attention_begin(struct attention_run *run, const struct table_attent
     run->max = run->segment_sum + TABLE_QUERIES_MAX;
     run->sum = run->max + TABLE_QUERIES_MAX;
     for (uint32_t row = 0, i = 0; row < call->rows; row++) {
-        const float *q = args->q + attention_place(call, row);
         uint32_t keys = args->kv.position[call->order[row]] + 1;
-        for (uint32_t head = 0; head < call->heads; head++, i++, q += run->n) {
+        for (uint32_t head = 0; head < call->heads; head++, i++)
             run->keys[i] = keys;
-            for (uint32_t d = 0; d < run->n; d++)
-                run->q[(size_t)d * run->queries + i] = q[d] * args->scale;
-        }
     }
+    attention_turn(run);
 }
 
-/* Finds the block's pages in the table of a row, up to its last key; no later page is touched. */
+/* Where the block that begins at key `first` lies, as far as a row sees it; returns how far. */
+static uint32_t attention_locate(const struct attention_run *run, uint32_t row, uint32_t kv_head,
+                                 uint32_t first, const uint16_t **k, const uint16_t **v)
+{
+    const struct table_attention *call = run->call;
+    const struct kv_rows *kv = &call->args->kv;
+    const uint32_t page_tokens = kv->layout->page_tokens;
+    const uint32_t left = run->keys[row * call->heads] - first;
+    const uint32_t count = left < TABLE_KEYS_BLOCK ? left : TABLE_KEYS_BLOCK;
+    uint32_t token = first % page_tokens;
+    uint32_t key = first - token; /* of the page's beginning */
+    for (uint32_t g = 0; g * KV_TILE_KEYS < count; g++, token += KV_TILE_KEYS) {
+        if (token == page_tokens) {
+            key += page_tokens;
+            token = 0;
+        }
+        void *page = kv_tile_page(kv, call->order[row], key);
+        const char *tile = kv_tile_at(kv->layout, page, call->args->layer, kv_head);
+        k[g] = (const uint16_t *)(const void *)tile + kv_tile_k_index(kv->layout, token, 0);
+        v[g] = (const uint16_t *)(const void *)(tile + kv->layout->tile_bytes) +
+               kv_tile_v_index(kv->layout, token, 0);
+    }
+    return count;
+}
+
+/* Finds the pages of this block and of the next in the table of a row, up to its last key; no later
+ * page is touched. After the last block comes the next KV head's first one, of the same pages: the
+ * next call's, as a rule. What there is none of is this block's: in a cache already. */
 static void attention_find(struct attention_run *run, uint32_t row)
 {
     const struct table_attention *call = run->call;
-    const struct kv_layout *layout = call->args->kv.layout;
-    uint32_t left = attention_count(run, row * call->heads);
-    run->groups = (left + KV_TILE_KEYS - 1) / KV_TILE_KEYS;
-    for (uint32_t g = 0; g < run->groups; g++) {
-        uint32_t key = run->first + g * KV_TILE_KEYS;
-        uint32_t token = key % layout->page_tokens;
-        void *page = kv_tile_page(&call->args->kv, call->order[row], key);
-        const char *tile = kv_tile_at(layout, page, call->args->layer, call->kv_head);
-        run->k[g] = (const uint16_t *)(const void *)tile + kv_tile_k_index(layout, token, 0);
-        run->v[g] = (const uint16_t *)(const void *)(tile + layout->tile_bytes) +
-                    kv_tile_v_index(layout, token, 0);
+    uint32_t kv_head = call->kv_head;
+    uint32_t next = run->first + TABLE_KEYS_BLOCK;
+    run->count = attention_locate(run, row, kv_head, run->first, run->k, run->v);
+    for (uint32_t g = 0; g < ATTENTION_GROUPS; g++) {
+        run->next_k[g] = run->k[0];
+        run->next_v[g] = run->v[0];
     }
-    /* So that scores can be taken in twos and fours: what repeats comes after the last key. */
-    for (uint32_t g = run->groups; g < ATTENTION_GROUPS; g++)
-        run->k[g] = run->k[run->groups - 1];
+    if (next >= run->keys[row * call->heads]) {
+        next = 0;
+        kv_head++;
+    }
+    if (kv_head < call->args->kv.layout->kv_heads)
+        (void)attention_locate(run, row, kv_head, next, run->next_k, run->next_v);
 }
 
 static inline __m512 attention_load16(const uint16_t *halves)
@@ -102,8 +168,8 @@ static inline __m512 attention_load16(const uint16_t *halves)
     return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)halves));
 }
 
-/* Scores of n queries from `query` against the first `groups` groups of 16 keys; both counts are
- * constants. Lanes beyond a query's last key hold anything: attention_softmax drops them. */
+/* Scores of n queries from `query` against the first `groups` groups of 16 keys, all constants but
+ * `query`. Lanes beyond a query's last key hold anything: attention_softmax drops them. */
 static inline __attribute__((always_inline)) void
 attention_scores(const struct attention_run *run, uint32_t query, const int n, const int groups)
 {
@@ -115,11 +181,16 @@ attention_scores(const struct attention_run *run, uint32_t query, const int n, c
 #pragma GCC unroll 4
         for (int g = 0; g < groups; g++)
             s[t][g] = _mm512_setzero_ps();
-    for (size_t d = 0; d < run->n; d++, q += run->queries) {
+    for (size_t d = 0; d < run->n; d++, q += run->width) {
         __m512 k[ATTENTION_GROUPS];
 #pragma GCC unroll 4
         for (int g = 0; g < groups; g++)
             k[g] = attention_load16(run->k[g] + d * KV_TILE_KEYS);
+        if (d % 2 == 0) { /* two dimensions fill a cache line */
+#pragma GCC unroll 4
+            for (int g = 0; g < groups; g++)
+                _mm_prefetch((const char *)(run->next_k[g] + d * KV_TILE_KEYS), _MM_HINT_T0);
+        }
 #pragma GCC unroll 6
         for (int t = 0; t < n; t++) {
             __m512 factor = _mm512_set1_ps(q[t]);
@@ -135,66 +206,117 @@ attention_scores(const struct attention_run *run, uint32_t query, const int n, c
             _mm512_storeu_ps(p + t * TABLE_KEYS_BLOCK + g * KV_TILE_KEYS, s[t][g]);
 }
 
-/* Scores of one query become weights; `greatest` is the new maximum. Returns their sum. */
-static inline float attention_weights(struct attention_run *run, uint32_t query, float greatest)
+/* A bit for each key of the present block that a query sees. */
+static inline uint64_t attention_seen(const struct attention_run *run, uint32_t query)
 {
     const uint32_t count = attention_count(run, query);
-    const __m512 max = _mm512_set1_ps(greatest);
+    return count < 64 ? ((uint64_t)1 << count) - 1 : UINT64_MAX;
+}
+
+/* Scores of one query become weights. Returns their sums, lane by lane. */
+static inline __attribute__((always_inline)) __m512
+attention_weights(struct attention_run *run, uint32_t query, const bool is_full)
+{
+    const uint64_t seen = is_full ? UINT64_MAX : attention_seen(run, query);
+    const __m512 max = _mm512_set1_ps(run->segment_max[query]);
     float *p = run->p + (size_t)query * TABLE_KEYS_BLOCK;
     __m512 weights[ATTENTION_GROUPS];
 #pragma GCC unroll 4
     for (uint32_t g = 0; g < ATTENTION_GROUPS; g++) {
-        __mmask16 mask = count > g * KV_TILE_KEYS ? avx512_mask(count - g * KV_TILE_KEYS) : 0;
         weights[g] = avx512_exp(_mm512_sub_ps(_mm512_loadu_ps(p + g * KV_TILE_KEYS), max));
-        weights[g] = _mm512_maskz_mov_ps(mask, weights[g]);
+        if (!is_full)
+            weights[g] = _mm512_maskz_mov_ps((__mmask16)(seen >> (g * KV_TILE_KEYS)), weights[g]);
         _mm512_storeu_ps(p + g * KV_TILE_KEYS, weights[g]);
     }
-    return avx512_fold16(_mm512_add_ps(
-        _mm512_add_ps(_mm512_add_ps(weights[0], weights[1]), weights[2]), weights[3]));
+    return _mm512_add_ps(_mm512_add_ps(_mm512_add_ps(weights[0], weights[1]), weights[2]),
+                         weights[3]);
 }
 
-/* The greatest of the maximum so far and the scores that a query sees. */
-static inline float attention_greatest(const struct attention_run *run, uint32_t query)
+/* In each lane the greatest of the maximum so far and of the lane's scores that a query sees. */
+static inline __attribute__((always_inline)) __m512
+attention_greatest(const struct attention_run *run, uint32_t query, const bool is_full)
 {
-    const uint32_t count = attention_count(run, query);
+    const uint64_t seen = is_full ? UINT64_MAX : attention_seen(run, query);
     const float *p = run->p + (size_t)query * TABLE_KEYS_BLOCK;
     __m512 max = _mm512_set1_ps(run->segment_max[query]);
 #pragma GCC unroll 4
     for (uint32_t g = 0; g < ATTENTION_GROUPS; g++) {
-        __mmask16 mask = count > g * KV_TILE_KEYS ? avx512_mask(count - g * KV_TILE_KEYS) : 0;
-        max = _mm512_mask_max_ps(max, mask, _mm512_maskz_loadu_ps(mask, p + g * KV_TILE_KEYS), max);
+        __mmask16 mask = (__mmask16)(seen >> (g * KV_TILE_KEYS));
+        if (is_full)
+            max = _mm512_max_ps(_mm512_loadu_ps(p + g * KV_TILE_KEYS), max);
+        else
+            max = _mm512_mask_max_ps(max, mask, _mm512_maskz_loadu_ps(mask, p + g * KV_TILE_KEYS),
+                                     max);
     }
-    return _mm512_reduce_max_ps(max);
+    return max;
 }
 
-/* Scores of n queries become weights; shrink[t] is what the state so far shrinks by. One operation
- * after the other for all queries, so that none waits for the last one's latency. */
-static inline __attribute__((always_inline)) void
-attention_softmax(struct attention_run *run, uint32_t query, const int n, float shrink[16])
+/* 4 floats, or one and zeros. */
+static inline __m128 attention_load_few(const float *from, const int n)
 {
-    const __mmask16 mask = avx512_mask((uint32_t)n);
-    float greatest[16];
-    float sums[16];
-#pragma GCC unroll 6
-    for (int t = 0; t < n; t++)
-        greatest[t] = attention_greatest(run, query + (uint32_t)t);
-    __m512 max = _mm512_maskz_loadu_ps(mask, greatest);
-    __m512 before = _mm512_maskz_loadu_ps(mask, run->segment_max + query);
-    __m512 by = avx512_exp(_mm512_sub_ps(before, max));
-    _mm512_storeu_ps(shrink, by);
-#pragma GCC unroll 6
-    for (int t = 0; t < n; t++)
-        sums[t] = attention_weights(run, query + (uint32_t)t, greatest[t]);
-    __m512 sum = _mm512_maskz_loadu_ps(mask, run->segment_sum + query);
-    sum = _mm512_fmadd_ps(sum, by, _mm512_maskz_loadu_ps(mask, sums));
-    _mm512_mask_storeu_ps(run->segment_sum + query, mask, sum);
-    _mm512_mask_storeu_ps(run->segment_max + query, mask, max);
+    return n == 4 ? _mm_loadu_ps(from) : _mm_load_ss(from);
+}
+
+static inline void attention_store_few(float *to, __m128 a, const int n)
+{
+    if (n == 4)
+        _mm_storeu_ps(to, a);
+    else
+        _mm_store_ss(to, a);
+}
+
+/* The new maxima of n queries, 4 or 1, and what they make of the state before. */
+static inline __attribute__((always_inline)) void
+attention_maxima_few(struct attention_run *run, uint32_t query, const int n, const bool is_full)
+{
+    __m512 lanes[4];
+#pragma GCC unroll 4
+    for (int t = 0; t < 4; t++)
+        lanes[t] =
+            t < n ? attention_greatest(run, query + (uint32_t)t, is_full) : _mm512_setzero_ps();
+    __m128 max = avx512_max16x4(lanes);
+    __m128 fall = _mm_sub_ps(attention_load_few(run->segment_max + query, n), max);
+    __m512 shrink = avx512_exp(_mm512_castps128_ps512(fall));
+    attention_store_few(run->segment_max + query, max, n);
+    attention_store_few(run->shrink + query, _mm512_castps512_ps128(shrink), n);
+}
+
+/* Scores of n queries, 4 or 1, become weights. */
+static inline __attribute__((always_inline)) void
+attention_weigh_few(struct attention_run *run, uint32_t query, const int n, const bool is_full)
+{
+    __m512 lanes[4];
+#pragma GCC unroll 4
+    for (int t = 0; t < 4; t++)
+        lanes[t] =
+            t < n ? attention_weights(run, query + (uint32_t)t, is_full) : _mm512_setzero_ps();
+    __m128 sum = attention_load_few(run->segment_sum + query, n);
+    __m128 shrink = attention_load_few(run->shrink + query, n);
+    sum = _mm_fmadd_ps(sum, shrink, avx512_fold16x4(lanes));
+    attention_store_few(run->segment_sum + query, sum, n);
+}
+
+/* Scores of queries [query, end) become weights: first all maxima, then all weights, so that none
+ * waits for the latency of the one before it; four queries have their folds in common. */
+static inline __attribute__((always_inline)) void
+attention_softmax(struct attention_run *run, uint32_t query, uint32_t end, const bool is_full)
+{
+    const uint32_t fours = end - (end - query) % 4;
+    for (uint32_t i = query; i < fours; i += 4)
+        attention_maxima_few(run, i, 4, is_full);
+    for (uint32_t i = fours; i < end; i++)
+        attention_maxima_few(run, i, 1, is_full);
+    for (uint32_t i = query; i < fours; i += 4)
+        attention_weigh_few(run, i, 4, is_full);
+    for (uint32_t i = fours; i < end; i++)
+        attention_weigh_few(run, i, 1, is_full);
 }
 
 /* mean = mean × shrink + Σ p × v over `keys` keys, dimensions [16 × part, 16 × (part + parts)). */
-static inline __attribute__((always_inline)) void
-attention_values(const struct attention_run *run, uint32_t query, const int n, uint32_t part,
-                 const int parts, const float *shrink, uint32_t keys)
+static inline __attribute__((always_inline)) void attention_values(const struct attention_run *run,
+                                                                   uint32_t query, const int n,
+                                                                   uint32_t part, const int parts,
+                                                                   uint32_t keys)
 {
     __m512 a[ATTENTION_QUERIES][4];
     const uint32_t d = part * 16;
@@ -205,13 +327,19 @@ attention_values(const struct attention_run *run, uint32_t query, const int n, u
 #pragma GCC unroll 4
         for (int i = 0; i < parts; i++)
             a[t][i] = _mm512_mul_ps(_mm512_loadu_ps(mean + (size_t)t * run->stride + 16 * i),
-                                    _mm512_set1_ps(shrink[t]));
+                                    _mm512_set1_ps(run->shrink[query + (uint32_t)t]));
     const float *p = run->p + (size_t)query * TABLE_KEYS_BLOCK;
-    const uint16_t *at = NULL;
-    for (uint32_t j = 0; j < keys; j++, p++, at += run->n) {
+    const uint16_t *at = run->v[0] + d;
+    const uint16_t *next = run->next_v[0] + d;
+    for (uint32_t j = 0; j < keys; j++, p++, at += run->n, next += run->n) {
         __m512 v[4];
-        if (j % KV_TILE_KEYS == 0)
+        if (j % KV_TILE_KEYS == 0) {
             at = run->v[j / KV_TILE_KEYS] + d;
+            next = run->next_v[j / KV_TILE_KEYS] + d;
+        }
+        _mm_prefetch((const char *)next, _MM_HINT_T0);
+        if (parts == 4)
+            _mm_prefetch((const char *)(next + 32), _MM_HINT_T0);
 #pragma GCC unroll 4
         for (int i = 0; i < parts; i++)
             v[i] = parts == 4 ? attention_load16(at + 16 * i)
@@ -247,78 +375,140 @@ static void attention_values_rest(const struct attention_run *run, uint32_t quer
     }
 }
 
-static inline __attribute__((always_inline)) void attention_queries(struct attention_run *run,
+/* Scores of n queries, as far as the last of them sees: rows rise. */
+static inline __attribute__((always_inline)) void attention_score(struct attention_run *run,
+                                                                  uint32_t query, const int n)
+{
+    uint32_t keys = attention_count(run, query + (uint32_t)n - 1);
+    switch ((keys + KV_TILE_KEYS - 1) / KV_TILE_KEYS) {
+    case 1:
+        attention_scores(run, query, n, 1);
+        break;
+    case 2:
+        attention_scores(run, query, n, 2);
+        break;
+    case 3:
+        attention_scores(run, query, n, 3);
+        break;
+    default:
+        attention_scores(run, query, n, 4);
+        break;
+    }
+}
+
+/* Values of n queries: as far as the first of them sees together, then each alone. */
+static inline __attribute__((always_inline)) void attention_average(struct attention_run *run,
                                                                     uint32_t query, const int n)
 {
-    float shrink[16];
-    const uint32_t keys = attention_count(run, query); /* rows rise: the first sees the fewest */
+    const uint32_t keys = attention_count(run, query);
     const uint32_t parts = (run->n + 15) / 16;
-    if (run->groups > 2)
-        attention_scores(run, query, n, 4);
-    else
-        attention_scores(run, query, n, 2);
-    attention_softmax(run, query, n, shrink);
     uint32_t part = 0;
     for (; part + 4 <= parts && (part + 4) * 16 <= run->n; part += 4)
-        attention_values(run, query, n, part, 4, shrink, keys);
+        attention_values(run, query, n, part, 4, keys);
     for (; part < parts; part++)
-        attention_values(run, query, n, part, 1, shrink, keys);
+        attention_values(run, query, n, part, 1, keys);
     for (int t = 0; t < n; t++)
         attention_values_rest(run, query + (uint32_t)t, keys,
                               attention_count(run, query + (uint32_t)t));
 }
 
-static void k_attention_block_avx512(struct attention_run *run, uint32_t query, uint32_t n)
-{
-    switch (n) {
-    case 1:
-        attention_queries(run, query, 1);
-        break;
-    case 2:
-        attention_queries(run, query, 2);
-        break;
-    case 3:
-        attention_queries(run, query, 3);
-        break;
-    case 4:
-        attention_queries(run, query, 4);
-        break;
-    case 5:
-        attention_queries(run, query, 5);
-        break;
-    default:
-        attention_queries(run, query, ATTENTION_QUERIES);
-        break;
+/* `step` of n queries, with n a constant in it. */
+#define ATTENTION_WITH(step, run, query, n)                                                        \
+    switch (n) {                                                                                   \
+    case 1:                                                                                        \
+        step(run, query, 1);                                                                       \
+        break;                                                                                     \
+    case 2:                                                                                        \
+        step(run, query, 2);                                                                       \
+        break;                                                                                     \
+    case 3:                                                                                        \
+        step(run, query, 3);                                                                       \
+        break;                                                                                     \
+    case 4:                                                                                        \
+        step(run, query, 4);                                                                       \
+        break;                                                                                     \
+    case 5:                                                                                        \
+        step(run, query, 5);                                                                       \
+        break;                                                                                     \
+    default:                                                                                       \
+        step(run, query, ATTENTION_QUERIES);                                                       \
+        break;                                                                                     \
     }
+
+/* Scores, weights, then values of all queries: each loop's data stays in the first cache. */
+static void k_attention_block_avx512(struct attention_run *run, uint32_t query, uint32_t end)
+{
+    for (uint32_t i = query; i < end; i += ATTENTION_QUERIES)
+        ATTENTION_WITH(attention_score, run, i, end - i);
+    if (attention_count(run, query) == TABLE_KEYS_BLOCK) /* rows rise: the first sees the fewest */
+        attention_softmax(run, query, end, true);
+    else
+        attention_softmax(run, query, end, false);
+    for (uint32_t i = query; i < end; i += ATTENTION_QUERIES)
+        ATTENTION_WITH(attention_average, run, i, end - i);
 }
 
-/* The segment's state goes into the whole one: taken as it is the first time. */
-static void attention_merge(struct attention_run *run, uint32_t query, bool is_first)
+/* The segment's means go into the whole ones, of at most 16 queries; of those in `is_first`, whose
+ * first segment it is, they are taken as they are. */
+static void attention_merge_means(struct attention_run *run, uint32_t query, uint32_t n,
+                                  const float e[16], const float f[16], __mmask16 is_first)
 {
     float *mean = run->mean + (size_t)query * run->stride;
     const float *from = run->segment_mean + (size_t)query * run->stride;
-    if (is_first) {
-        run->max[query] = run->segment_max[query];
-        run->sum[query] = run->segment_sum[query];
-        memcpy(mean, from, run->stride * sizeof *mean);
-        return;
+    for (uint32_t t = 0; t < n; t++, mean += run->stride, from += run->stride) {
+        if ((is_first >> t & 1) != 0) {
+            memcpy(mean, from, run->stride * sizeof *mean);
+            continue;
+        }
+        for (uint32_t d = 0; d < run->stride; d += 16) {
+            __m512 a = _mm512_mul_ps(_mm512_loadu_ps(mean + d), _mm512_set1_ps(e[t]));
+            a = _mm512_fmadd_ps(_mm512_loadu_ps(from + d), _mm512_set1_ps(f[t]), a);
+            _mm512_storeu_ps(mean + d, a);
+        }
     }
-    float max = fixed_math_max(run->max[query], run->segment_max[query]);
-    float e = fixed_math_exp(run->max[query] - max);
-    float f = fixed_math_exp(run->segment_max[query] - max);
-    run->max[query] = max;
-    run->sum[query] = fmaf(run->segment_sum[query], f, run->sum[query] * e);
-    for (uint32_t d = 0; d < run->n; d++)
-        mean[d] = fmaf(from[d], f, mean[d] * e);
 }
 
-static void attention_segment_begin(struct attention_run *run, uint32_t query)
+/* The segment's state of queries [query, end) goes into the whole one, for 16 at once. */
+static void attention_merge(struct attention_run *run, uint32_t query, uint32_t end)
+{
+    for (; query < end; query += 16) {
+        const uint32_t n = end - query < 16 ? end - query : 16;
+        const __mmask16 mask = avx512_mask(n);
+        __mmask16 is_first = 0;
+        float e[16];
+        float f[16];
+        for (uint32_t t = 0; t < n; t++) {
+            uint32_t keys = run->keys[query + t];
+            uint32_t taken = keys < run->first ? keys : run->first;
+            is_first |= (__mmask16)((taken <= TABLE_KEYS_SEGMENT) << t);
+        }
+        __m512 before = _mm512_maskz_loadu_ps(mask, run->max + query);
+        __m512 segment = _mm512_maskz_loadu_ps(mask, run->segment_max + query);
+        __m512 max = _mm512_max_ps(before, segment);
+        __m512 by_before = avx512_exp(_mm512_sub_ps(before, max));
+        __m512 by_segment = avx512_exp(_mm512_sub_ps(segment, max));
+        __m512 segment_sum = _mm512_maskz_loadu_ps(mask, run->segment_sum + query);
+        __m512 sum = _mm512_mul_ps(_mm512_maskz_loadu_ps(mask, run->sum + query), by_before);
+        sum = _mm512_fmadd_ps(segment_sum, by_segment, sum);
+        _mm512_mask_storeu_ps(run->max + query, mask, _mm512_mask_mov_ps(max, is_first, segment));
+        _mm512_mask_storeu_ps(run->sum + query, mask,
+                              _mm512_mask_mov_ps(sum, is_first, segment_sum));
+        _mm512_storeu_ps(e, by_before);
+        _mm512_storeu_ps(f, by_segment);
+        attention_merge_means(run, query, n, e, f, is_first);
+    }
+}
+
+/* Queries [query, end) begin a segment from an empty state. */
+static void attention_segment_begin(struct attention_run *run, uint32_t query, uint32_t end)
 {
     if (run->first > 0)
-        attention_merge(run, query, run->first == TABLE_KEYS_SEGMENT);
-    run->segment_max[query] = -INFINITY;
-    run->segment_sum[query] = 0;
-    memset(run->segment_mean + (size_t)query * run->stride, 0, run->stride * sizeof(float));
+        attention_merge(run, query, end);
+    memset(run->segment_mean + (size_t)query * run->stride, 0,
+           (size_t)(end - query) * run->stride * sizeof(float));
+    memset(run->segment_sum + query, 0, (end - query) * sizeof(float));
+    for (; query < end; query++)
+        run->segment_max[query] = -INFINITY;
 }
 
 /* The present block for rows [row, end), which all read it from the same pages. Those that it comes
@@ -333,12 +523,8 @@ static void attention_rows(struct attention_run *run, uint32_t row, uint32_t end
         return;
     attention_find(run, end - 1); /* it sees the most keys */
     if (run->first % TABLE_KEYS_SEGMENT == 0)
-        for (uint32_t i = query; i < queries; i++)
-            attention_segment_begin(run, i);
-    for (; query < queries; query += ATTENTION_QUERIES) {
-        uint32_t left = queries - query;
-        k_attention_block_avx512(run, query, left < ATTENTION_QUERIES ? left : ATTENTION_QUERIES);
-    }
+        attention_segment_begin(run, query, queries);
+    k_attention_block_avx512(run, query, queries);
 }
 
 /* Block by block for all rows: neighbours go together as long as they share, then each sequence
@@ -356,11 +542,11 @@ void k_attention_avx512(const struct table_attention *call)
                 end++;
             attention_rows(&run, row, end);
         }
+    attention_merge(&run, 0, run.queries);
     for (uint32_t row = 0, i = 0; row < call->rows; row++) {
         float *out = call->args->out + attention_place(call, row);
         for (uint32_t head = 0; head < call->heads; head++, i++, out += run.n) {
             const float *mean = run.mean + (size_t)i * run.stride;
-            attention_merge(&run, i, run.keys[i] <= TABLE_KEYS_SEGMENT);
             float inverse = 1.0f / run.sum[i];
             for (uint32_t d = 0; d < run.n; d++)
                 out[d] = mean[d] * inverse;

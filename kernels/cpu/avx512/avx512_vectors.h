@@ -26,7 +26,37 @@ static inline float avx512_fold16(__m512 lanes)
     return _mm_cvtss_f32(_mm_add_ss(by2, _mm_movehdup_ps(by2)));
 }
 
-/* fixed_math_exp in 16 lanes. */
+/* fixed_math_fold16 of four vectors at once. */
+static inline __m128 avx512_fold16x4(const __m512 v[4])
+{
+    __m512 ab = _mm512_add_ps(_mm512_shuffle_f32x4(v[0], v[1], 0x44),
+                              _mm512_shuffle_f32x4(v[0], v[1], 0xee));
+    __m512 cd = _mm512_add_ps(_mm512_shuffle_f32x4(v[2], v[3], 0x44),
+                              _mm512_shuffle_f32x4(v[2], v[3], 0xee));
+    __m512 by4 =
+        _mm512_add_ps(_mm512_shuffle_f32x4(ab, cd, 0x88), _mm512_shuffle_f32x4(ab, cd, 0xdd));
+    __m512 by2 = _mm512_add_ps(by4, _mm512_permute_ps(by4, 0x4e));
+    __m512 sum = _mm512_add_ps(by2, _mm512_permute_ps(by2, 0xb1));
+    const __m512i firsts = _mm512_castsi128_si512(_mm_setr_epi32(0, 4, 8, 12));
+    return _mm512_castps512_ps128(_mm512_permutexvar_ps(firsts, sum));
+}
+
+/* The greatest of each of four vectors, none a NaN. */
+static inline __m128 avx512_max16x4(const __m512 v[4])
+{
+    __m512 ab = _mm512_max_ps(_mm512_shuffle_f32x4(v[0], v[1], 0x44),
+                              _mm512_shuffle_f32x4(v[0], v[1], 0xee));
+    __m512 cd = _mm512_max_ps(_mm512_shuffle_f32x4(v[2], v[3], 0x44),
+                              _mm512_shuffle_f32x4(v[2], v[3], 0xee));
+    __m512 by4 =
+        _mm512_max_ps(_mm512_shuffle_f32x4(ab, cd, 0x88), _mm512_shuffle_f32x4(ab, cd, 0xdd));
+    __m512 by2 = _mm512_max_ps(by4, _mm512_permute_ps(by4, 0x4e));
+    __m512 max = _mm512_max_ps(by2, _mm512_permute_ps(by2, 0xb1));
+    const __m512i firsts = _mm512_castsi128_si512(_mm_setr_epi32(0, 4, 8, 12));
+    return _mm512_castps512_ps128(_mm512_permutexvar_ps(firsts, max));
+}
+
+/* fixed_math_exp in 16 lanes; a NaN comes out quiet. */
 static inline __m512 avx512_exp(__m512 x)
 {
     const __m512 round = _mm512_set1_ps(FIXED_MATH_ROUND);
@@ -40,13 +70,11 @@ static inline __m512 avx512_exp(__m512 x)
     q = _mm512_fmadd_ps(q, r, _mm512_set1_ps(FIXED_MATH_Q0));
     __m512 y = _mm512_add_ps(_mm512_fmadd_ps(q, _mm512_mul_ps(r, r), r), _mm512_set1_ps(1.0f));
     __m512i exponent = _mm512_slli_epi32(_mm512_castps_si512(t), 23);
-    y = _mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(y), exponent));
-    __mmask16 is_over = _mm512_cmp_ps_mask(x, _mm512_set1_ps(FIXED_MATH_EXP_MAX), _CMP_GT_OQ);
-    __mmask16 is_under = _mm512_cmp_ps_mask(x, _mm512_set1_ps(FIXED_MATH_EXP_MIN), _CMP_LT_OQ);
-    __mmask16 is_nan = _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q);
-    y = _mm512_mask_mov_ps(y, is_over, _mm512_set1_ps(INFINITY));
-    y = _mm512_mask_mov_ps(y, is_under, _mm512_setzero_ps());
-    return _mm512_mask_mov_ps(y, is_nan, x);
+    __mmask16 is_not_under = _mm512_cmp_ps_mask(x, _mm512_set1_ps(FIXED_MATH_EXP_MIN), _CMP_NLT_UQ);
+    __mmask16 is_over_or_nan =
+        _mm512_cmp_ps_mask(x, _mm512_set1_ps(FIXED_MATH_EXP_MAX), _CMP_NLE_UQ);
+    y = _mm512_castsi512_ps(_mm512_maskz_add_epi32(is_not_under, _mm512_castps_si512(y), exponent));
+    return _mm512_mask_add_ps(y, is_over_or_nan, x, _mm512_set1_ps(INFINITY));
 }
 
 /* isum += Σ of 4 products: unsigned bytes of w, signed bytes of the 4 at `q` in every lane. gcc 12
