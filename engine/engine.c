@@ -182,6 +182,7 @@ static enum status open_step(struct engine *engine, const struct engine_options 
         .class_floor_percent = options->class_floor_percent,
         .fair_quantum = options->fair_quantum,
         .preemption = options->preemption,
+        .speculation = options->speculation,
         .no_prefix_cache = options->no_prefix_cache,
         .kv_host_bytes = options->kv_host_bytes,
         .pin_percent = options->pin_percent,

@@ -37,6 +37,12 @@ enum engine_preemption {
     ENGINE_PREEMPTION_OFF,       /* no class takes pages or rows of another that runs */
 };
 
+/* Tokens guessed ahead and judged in one step, with the same text, bit by bit. */
+enum engine_speculation {
+    ENGINE_SPECULATION_OFF,
+    ENGINE_SPECULATION_LOOKUP, /* what came behind the same words earlier in the request's own text */
+};
+
 struct engine_options {
     const char *model_path; /* with a descriptor: only for the name; may then be NULL */
     int model_descriptor; /* the file, opened for reading, stays the caller's; -1 = open the path */
@@ -54,6 +60,7 @@ struct engine_options {
     uint32_t class_floor_percent; /* of each second's tokens, for a lower class with work: 0 … 25 */
     uint32_t fair_quantum;        /* tokens that a tenant of weight 100 is ahead of its class */
     enum engine_preemption preemption;
+    enum engine_speculation speculation;
     bool no_prefix_cache;   /* every prompt is computed whole */
     uint64_t kv_host_bytes; /* for pages of what is cached or paused; 0 = none */
     uint32_t pin_percent;   /* of the pool at most, for published prompts: 0 … 90 */

@@ -25,6 +25,7 @@ enum { SCHEDULER_FAIR_NOBODY = UINT32_MAX };
 #define SCHEDULER_PRICE_PROMPT    1.0 /* a prompt token, computed for the first time */
 #define SCHEDULER_PRICE_CACHED    0.1 /* one that the cache had, at admission */
 #define SCHEDULER_PRICE_GENERATED 2.0
+#define SCHEDULER_PRICE_DRAFT     0.5  /* a guess that was wrong */
 #define SCHEDULER_PRICE_RESIDENCY 0.01 /* a page of a running or throttled sequence, each step */
 
 /* Steps that a sequence has for itself after it has come in or come back. */

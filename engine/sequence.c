@@ -97,6 +97,7 @@ uint32_t sequence_acquire(struct sequence_table *table, const struct ticket *tic
     memcpy(sequence->visible, asked->visible, asked->visible_count * sizeof(sequence->visible[0]));
     sequence->visible[asked->visible_count] = asked->domain;
     sequence->visible_count = asked->visible_count + 1;
+    sequence->undelivered = 0;
     sequence->is_throttled = false;
     sequence->last_token_us = 0;
     enum status status = text_stream_init(&sequence->text, asked->stop, asked->stop_count);
@@ -133,6 +134,13 @@ void sequence_grow(struct sequence *sequence, struct kv_pool *pool, uint32_t tok
         ASSERT(page != KV_POOL_NONE);
         sequence->pages[sequence->page_count++] = page;
     }
+}
+
+void sequence_trim(struct sequence *sequence, struct kv_pool *pool)
+{
+    uint32_t wanted = kv_pool_pages_for(pool, sequence->computed);
+    while (sequence->page_count > wanted)
+        kv_pool_release(pool, sequence->pages[--sequence->page_count]);
 }
 
 void sequence_drop_pages(struct sequence *sequence, struct kv_pool *pool)

@@ -52,6 +52,7 @@ struct sequence {
     struct engine_domain domain;       /* of the pages it fills */
     struct engine_domain visible[LIMIT_DOMAINS_VISIBLE + 1];
     uint32_t visible_count;
+    uint32_t undelivered; /* tokens or records, when the step began */
     bool is_throttled;
     int64_t last_token_us;
     struct text_stream text;
@@ -90,6 +91,8 @@ void sequence_release(struct sequence_table *table, struct kv_pool *pool, uint32
 
 /* Acquires pages until `tokens` tokens have room; the planner has made sure that they are free. */
 void sequence_grow(struct sequence *sequence, struct kv_pool *pool, uint32_t tokens);
+/* Gives back the pages behind what is computed: they were for guesses. */
+void sequence_trim(struct sequence *sequence, struct kv_pool *pool);
 /* Gives all pages back; the sequence is computed again from its tokens. */
 void sequence_drop_pages(struct sequence *sequence, struct kv_pool *pool);
 /* Makes it the youngest: one that lost its pages while throttled must not take them back from

@@ -136,6 +136,8 @@ enum status step_init(struct step *step, const struct step_options *options)
     };
     TRY_OUT(scheduler_fair_init(&step->fair, &fair_options));
     TRY_OUT(init_arrays(step));
+    if (options->speculation == ENGINE_SPECULATION_LOOKUP)
+        TRY_OUT(step_draft_init(&step->draft, step->places));
     step_metrics_init(&step->metrics, options->metrics);
     atomic_store(&step->figures.pages_free, step->pool.page_count);
 out:
@@ -146,6 +148,7 @@ out:
 
 void step_deinit(struct step *step)
 {
+    step_draft_deinit(&step->draft);
     step_queue_deinit(&step->queue);
     scheduler_fair_deinit(&step->fair);
     mem_free(step->heads);
@@ -252,9 +255,9 @@ static void once_throttle(struct step *step)
         uint32_t waiting_records =
             sequence->records_pushed -
             atomic_load_explicit(&sequence->records_taken, memory_order_acquire);
-        sequence->is_throttled =
-            (generated > acknowledged && generated - acknowledged >= LIMIT_UNDELIVERED_TOKENS) ||
-            waiting_records >= LIMIT_UNDELIVERED_TOKENS;
+        uint32_t unseen = generated > acknowledged ? generated - acknowledged : 0;
+        sequence->undelivered = unseen > waiting_records ? unseen : waiting_records;
+        sequence->is_throttled = sequence->undelivered >= LIMIT_UNDELIVERED_TOKENS;
     }
 }
 

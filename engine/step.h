@@ -23,6 +23,7 @@
 #include "engine/scheduler.h"
 #include "engine/sequence.h"
 #include "engine/step_cost.h"
+#include "engine/step_draft.h"
 #include "engine/step_metrics.h"
 #include "engine/step_queue.h"
 #include "engine/ticket.h"
@@ -74,7 +75,8 @@ struct step_gap {
 /* Who is in the batch, and where its logits are. */
 struct step_part {
     uint32_t sequence;
-    uint32_t rows;
+    uint32_t rows;   /* as planned … */
+    uint32_t drafts; /* … and of guesses, behind them */
     uint32_t logits_first;
 };
 
@@ -99,6 +101,7 @@ struct step_options {
     uint32_t class_floor_percent;
     uint32_t fair_quantum; /* 0 = 1024 */
     enum engine_preemption preemption;
+    enum engine_speculation speculation;
     bool no_prefix_cache;
     uint64_t kv_host_bytes;
     uint32_t pin_percent;
@@ -120,6 +123,7 @@ struct step {
     struct batch batch;
     struct sampler sampler;
     struct step_cost cost;
+    struct step_draft draft;
     struct step_queue queue; /* requests that have not all their choices running */
     struct scheduler_fair fair;
     struct step_gap gaps[SERVICE_CLASS_COUNT];

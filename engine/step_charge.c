@@ -71,6 +71,11 @@ void step_charge_token(struct step *step, const struct sequence *sequence)
     charge(step, sequence, SCHEDULER_PRICE_GENERATED);
 }
 
+void step_charge_drafts(struct step *step, const struct sequence *sequence, int32_t guesses)
+{
+    charge(step, sequence, guesses * SCHEDULER_PRICE_DRAFT);
+}
+
 void step_charge_pages(struct step *step)
 {
     const struct sequence_table *table = &step->sequences;

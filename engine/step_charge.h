@@ -20,6 +20,8 @@ void step_charge_found(struct step *step, struct sequence *sequence);
 void step_charge_rows(struct step *step, struct sequence *sequence, uint32_t from, uint32_t end);
 /* One token was generated. */
 void step_charge_token(struct step *step, const struct sequence *sequence);
+/* So many of its guesses were computed; < 0: were right, and are charged as tokens. */
+void step_charge_drafts(struct step *step, const struct sequence *sequence, int32_t guesses);
 /* Pages held during a step, of everybody. */
 void step_charge_pages(struct step *step);
 

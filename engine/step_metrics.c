@@ -63,6 +63,21 @@ static void init_pauses(struct step_metrics *out, struct metrics *metrics)
                              "Pauses for the fairness of tenants of one class.", "");
 }
 
+static void init_drafts(struct step_metrics *out, struct metrics *metrics)
+{
+    static const double lengths[] = {0, 1, 2, 3};
+    static const char tokens[] = "banyan_draft_tokens_total";
+    static const char tokens_help[] =
+        "Guessed tokens (--speculation), by what they turned out to be.";
+    out->drafts_accepted =
+        plain(metrics, METRIC_COUNTER, tokens, tokens_help, "result=\"accepted\"");
+    out->drafts_rejected =
+        plain(metrics, METRIC_COUNTER, tokens, tokens_help, "result=\"rejected\"");
+    out->draft_length = metrics_get(metrics, METRIC_HISTOGRAM, "banyan_draft_accepted_length",
+                                    "Tokens that a sequence with guesses was ahead by in one step.",
+                                    "", lengths, sizeof(lengths) / sizeof(lengths[0]));
+}
+
 static void init_class(struct step_class_metrics *out, struct metrics *metrics, const char *name)
 {
     static const char sequences[] = "banyan_sequences";
@@ -117,6 +132,7 @@ void step_metrics_init(struct step_metrics *out, struct metrics *metrics)
               "Sequences that compute, of those that may compute at once (--sequences).");
     init_cache(out, metrics);
     init_pauses(out, metrics);
+    init_drafts(out, metrics);
     for (unsigned i = 0; i < SERVICE_CLASS_COUNT; i++)
         init_class(&out->classes[i], metrics, service_class_name((enum service_class)i));
 }

@@ -34,6 +34,9 @@ struct step_metrics {
     struct metric *swap_out;
     struct metric *swap_in;
     struct metric *swap_seconds;
+    struct metric *drafts_accepted;
+    struct metric *drafts_rejected;
+    struct metric *draft_length;
     struct metric *floor;
     struct metric *fair_pauses;
     struct step_class_metrics {

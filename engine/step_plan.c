@@ -87,16 +87,15 @@ static void plan_sequences(struct step *step, uint32_t running)
     }
 }
 
-/* Adds rows of a sequence as planned. Where less was found or is left than the plan was told, the
- * rows are fewer, or none until the next step. */
-static uint32_t plan_add_rows(struct step *step, uint32_t place, uint32_t part)
+/* Takes the pages for rows of a sequence as planned. Where less was found or is left than the plan
+ * was told, the rows are fewer, or none until the next step; how many. */
+static uint32_t plan_rows(struct step *step, uint32_t place)
 {
-    uint32_t index = step->sequences.order[place];
-    struct sequence *sequence = &step->sequences.slots[index];
+    struct sequence *sequence = &step->sequences.slots[step->sequences.order[place]];
     uint32_t rows = step->grants[place].rows;
     uint32_t end = step->view_running[place].computed + rows;
     if (end <= sequence->computed)
-        return part;
+        return 0;
     if (rows > end - sequence->computed)
         rows = end - sequence->computed;
     uint32_t wanted = kv_pool_pages_for(&step->pool, sequence->computed + rows);
@@ -105,34 +104,54 @@ static uint32_t plan_add_rows(struct step *step, uint32_t place, uint32_t part)
     if (!prefix_cache_make_room(&step->cache, missing)) {
         uint32_t room = (sequence->page_count + step->pool.free_count) * KV_POOL_PAGE_TOKENS;
         if (room <= sequence->computed)
-            return part;
+            return 0;
         rows = room - sequence->computed < rows ? room - sequence->computed : rows;
     }
     sequence_grow(sequence, &step->pool, sequence->computed + rows);
+    return rows;
+}
+
+static void plan_add(struct step *step, struct step_part *part)
+{
+    const struct sequence *sequence = &step->sequences.slots[part->sequence];
     const struct batch_part add = {
         .tokens = sequence->tokens,
         .first = sequence->computed,
-        .rows = rows,
+        .rows = part->rows + part->drafts,
         .logits_from = sequence_logits_from(sequence),
         .pages = sequence->pages,
         .page_count = sequence->page_count,
         .visible = sequence->visible,
         .visible_count = sequence->visible_count,
     };
-    step->parts[part] =
-        (struct step_part){.sequence = index,
-                           .rows = rows,
-                           .logits_first = batch_add(&step->batch, &step->pool, &add)};
-    return part + 1;
+    part->logits_first = batch_add(&step->batch, &step->pool, &add);
 }
 
-/* Floors are of what is executed: the plan's rows may be more. */
+/* Those that have rows; how many. Guesses come when all have their pages. */
+static uint32_t plan_parts(struct step *step, const struct scheduler_input *input)
+{
+    uint32_t parts = 0;
+    for (uint32_t i = 0; i < step->sequences.order_count; i++) {
+        uint32_t rows = step->grants[i].rows > 0 ? plan_rows(step, i) : 0;
+        if (rows > 0)
+            step->parts[parts++] =
+                (struct step_part){.sequence = step->sequences.order[i], .rows = rows};
+    }
+    step_draft_plan(step, parts, input->urgent_us > 0 ? input->urgent_us : input->budget_us);
+    for (uint32_t i = 0; i < parts; i++)
+        plan_add(step, &step->parts[i]);
+    batch_group(&step->batch);
+    return parts;
+}
+
+/* Floors are of what is executed: the plan's rows may be more, or fewer than those with guesses. */
 static void plan_count(struct step *step, struct scheduler_fair_step *done, uint32_t parts)
 {
     memset(done->rows, 0, sizeof(done->rows));
     for (uint32_t i = 0; i < parts; i++) {
         uint32_t client = step->sequences.slots[step->parts[i].sequence].client;
-        done->rows[step->fair.clients[client].service_class] += step->parts[i].rows;
+        done->rows[step->fair.clients[client].service_class] +=
+            step->parts[i].rows + step->parts[i].drafts;
     }
     scheduler_fair_tick(&step->fair, step->now_us, done);
 }
@@ -159,11 +178,7 @@ uint32_t step_plan(struct step *step, bool *has_moved)
     plan_tell_starts(step);
     for (uint32_t i = 0; i < table->order_count; i++)
         step_pause_tell(step, i);
-    uint32_t parts = 0;
-    for (uint32_t i = 0; i < table->order_count; i++)
-        if (step->grants[i].rows > 0)
-            parts = plan_add_rows(step, i, parts);
-    batch_group(&step->batch);
+    uint32_t parts = plan_parts(step, &input);
     plan_count(step, &plan.done, parts);
 
     for (uint32_t i = 0; i < table->count && plan.paused > 0; i++) {

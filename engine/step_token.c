@@ -1,6 +1,7 @@
 #include "engine/step_token.h"
 
 #include "engine/step_charge.h"
+#include "engine/step_draft.h"
 #include "engine/step_end.h"
 #include "engine/step_prefix.h"
 #include "engine/step_tell.h"
@@ -34,8 +35,9 @@ static enum engine_finish token_finish(const struct sequence *sequence, const st
     return ENGINE_FINISH_NONE;
 }
 
-/* Chooses the next token of a sequence from its row of logits, and tells it. */
-static void token_next(struct step *step, uint32_t index, const float *logits,
+/* Chooses the next token of a sequence from its row of logits, and tells it; false when the sequence
+ * has ended with it. */
+static bool token_next(struct step *step, uint32_t index, const float *logits,
                        const struct logits_stats *stats)
 {
     struct sequence *sequence = &step->sequences.slots[index];
@@ -81,6 +83,7 @@ static void token_next(struct step *step, uint32_t index, const float *logits,
     enum engine_finish finish = token_finish(sequence, ticket, is_end);
     if (finish != ENGINE_FINISH_NONE)
         step_end_own(step, index, finish);
+    return finish == ENGINE_FINISH_NONE;
 }
 
 /* Echo: row `position` of the prompt gives the log-probability of the token after it. */
@@ -101,6 +104,40 @@ static void token_published(struct step *step, uint32_t index)
     step_end_own(step, index, is_pinned ? ENGINE_FINISH_STOP : ENGINE_FINISH_ERROR);
 }
 
+/* Rows below `end` are computed, of tokens that are true. */
+static void token_computed(struct step *step, struct sequence *sequence, uint32_t end)
+{
+    step_charge_rows(step, sequence, sequence->computed, end);
+    sequence->computed = end;
+    step_prefix_insert(step, sequence);
+}
+
+/* The last row's token, and those of the guesses behind it: a guess that is the token just drawn
+ * was computed on the truth, and its row tells the next. Nothing is written to the tree, and no
+ * account is charged for a token, before that is known. */
+static void token_drawn(struct step *step, const struct step_part *part, uint32_t row,
+                        const float *logits)
+{
+    struct sequence *sequence = &step->sequences.slots[part->sequence];
+    const struct batch *batch = &step->batch;
+    uint32_t accepted = 0;
+    step_charge_drafts(step, sequence, (int32_t)part->drafts);
+    while (token_next(step, part->sequence, logits + (size_t)row * step->vocab_count,
+                      &step->stats[row])) {
+        row++;
+        if (accepted == part->drafts ||
+            batch->tokens[batch->logit_row[row]] != sequence->tokens[sequence->token_count - 1])
+            break;
+        accepted++;
+        step_charge_drafts(step, sequence, -1);
+        token_computed(step, sequence, sequence->computed + 1);
+    }
+    if (part->drafts == 0)
+        return;
+    step_draft_judged(step, part->sequence, part->drafts, accepted);
+    sequence_trim(sequence, &step->pool);
+}
+
 void step_token_results(struct step *step, const struct step_part *part, const float *logits)
 {
     struct sequence *sequence = &step->sequences.slots[part->sequence];
@@ -108,9 +145,7 @@ void step_token_results(struct step *step, const struct step_part *part, const f
     uint32_t position = sequence->computed > from ? sequence->computed : from;
     uint32_t end = sequence->computed + part->rows;
     uint32_t last = sequence->token_count - 1;
-    step_charge_rows(step, sequence, sequence->computed, end);
-    sequence->computed = end;
-    step_prefix_insert(step, sequence);
+    token_computed(step, sequence, end);
     for (uint32_t row = part->logits_first; position < end; row++, position++) {
         const float *row_logits = logits + (size_t)row * step->vocab_count;
         if (position == last && step->options.tickets->slots[sequence->slot].asked.is_published) {
@@ -118,7 +153,7 @@ void step_token_results(struct step *step, const struct step_part *part, const f
             return;
         }
         if (position == last) {
-            token_next(step, part->sequence, row_logits, &step->stats[row]);
+            token_drawn(step, part, row, logits);
             return;
         }
         token_score(step, sequence, position, row_logits, &step->stats[row]);

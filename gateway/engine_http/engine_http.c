@@ -95,6 +95,19 @@ static enum status open_preemption(const char *name, enum engine_preemption *out
     FAIL(STATUS_INVALID, "--preemption %s is not known: auto, swap, recompute or off", name);
 }
 
+static enum status open_speculation(const char *name, enum engine_speculation *out)
+{
+    static const char *const names[] = {
+        [ENGINE_SPECULATION_OFF] = "off", [ENGINE_SPECULATION_LOOKUP] = "lookup"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (strcmp(name, names[i]) != 0)
+            continue;
+        *out = (enum engine_speculation)i;
+        return STATUS_OK;
+    }
+    FAIL(STATUS_INVALID, "--speculation %s is not known: off or lookup", name);
+}
+
 static enum status open_engine(struct engine_process *process)
 {
     const struct config *config = process->config;
@@ -104,6 +117,8 @@ static enum status open_engine(struct engine_process *process)
     TRY(open_batching(config->batching, &batching));
     enum engine_preemption preemption = ENGINE_PREEMPTION_AUTO;
     TRY(open_preemption(config->preemption, &preemption));
+    enum engine_speculation speculation = ENGINE_SPECULATION_OFF;
+    TRY(open_speculation(config->speculation, &speculation));
     const struct engine_options options = {
         .model_path = config->model,
         .model_descriptor = process->options->model_descriptor,
@@ -121,6 +136,7 @@ static enum status open_engine(struct engine_process *process)
         .class_floor_percent = (uint32_t)config->class_floor_percent,
         .fair_quantum = (uint32_t)config->fair_quantum,
         .preemption = preemption,
+        .speculation = speculation,
         .no_prefix_cache = !config->prefix_cache,
         .kv_host_bytes = (uint64_t)config->kv_host_memory,
         .pin_percent = (uint32_t)config->pin_percent,

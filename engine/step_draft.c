@@ -1,0 +1,201 @@
+#include "engine/step_draft.h"
+
+#include <math.h>
+
+#include "config/base/mem.h"
+#include "engine/step.h"
+
+/* What is believed of a text of which nothing is known: that one guess in two is right. */
+static const double rate_first = 0.5;
+
+/* How far a judged guess moves the belief, and one that was not worth its row moves it back: who was
+ * wrong for long tries again. */
+static const double rate_learn = 1.0 / 8;
+static const double rate_forget = 1.0 / 64;
+
+enum status step_draft_init(struct step_draft *draft, uint32_t places)
+{
+    *draft = (struct step_draft){
+        .places = mem_zalloc(places, sizeof(*draft->places)),
+        .entries = mem_zalloc((size_t)places * DRAFT_LOOKUP_NUMBERS, sizeof(*draft->entries)),
+    };
+    if (draft->places == NULL || draft->entries == NULL) {
+        step_draft_deinit(draft);
+        FAIL(STATUS_NO_MEMORY, "no memory for the guesses of %u sequences", places);
+    }
+    for (uint32_t i = 0; i < places; i++)
+        draft->places[i].lookup.entries = draft->entries + (size_t)i * DRAFT_LOOKUP_NUMBERS;
+    return STATUS_OK;
+}
+
+void step_draft_deinit(struct step_draft *draft)
+{
+    mem_free(draft->places);
+    mem_free(draft->entries);
+    *draft = (struct step_draft){0};
+}
+
+/* --- the step as it stands --- */
+
+struct load {
+    uint32_t rows;
+    uint32_t logit_rows;
+    double keys;
+    double tokens; /* that it is expected to generate */
+};
+
+/* Σ of position + 1 over `rows` rows from position `first`. */
+static double load_keys(uint32_t first, uint32_t rows)
+{
+    return (double)rows * (first + (rows + 1) / 2.0);
+}
+
+static struct load load_planned(const struct step *step, uint32_t parts)
+{
+    struct load load = {0};
+    for (uint32_t i = 0; i < parts; i++) {
+        const struct step_part *part = &step->parts[i];
+        const struct sequence *sequence = &step->sequences.slots[part->sequence];
+        uint32_t end = sequence->computed + part->rows;
+        uint32_t from = sequence_logits_from(sequence);
+        from = from > sequence->computed ? from : sequence->computed;
+        load.rows += part->rows;
+        load.logit_rows += end > from ? end - from : 0;
+        load.keys += load_keys(sequence->computed, part->rows);
+        load.tokens += end == sequence->token_count;
+    }
+    return load;
+}
+
+/* With `guesses` more rows behind a text of `count` tokens, of which so many are expected right. */
+static struct load load_with(const struct load *load, uint32_t count, uint32_t guesses,
+                             double right)
+{
+    return (struct load){.rows = load->rows + guesses,
+                         .logit_rows = load->logit_rows + guesses,
+                         .keys = load->keys + load_keys(count, guesses),
+                         .tokens = load->tokens + right};
+}
+
+/* Whether the second load gives more tokens in its time. Nothing is known of the first steps. */
+static bool load_pays(const struct step *step, const struct load *without, const struct load *with,
+                      double limit_us)
+{
+    const struct scheduler_cost *fit = &step->cost.fit;
+    if (!step_cost_is_known(&step->cost))
+        return true;
+    if (limit_us > 0 && step_cost_predict(&step->cost.bound, with->rows, with->keys) > limit_us)
+        return false;
+    return step_cost_predict(fit, with->rows, with->keys) * without->tokens <=
+           step_cost_predict(fit, without->rows, without->keys) * with->tokens;
+}
+
+/* --- one sequence --- */
+
+static uint32_t less(uint32_t most, uint64_t room)
+{
+    return room < most ? (uint32_t)room : most;
+}
+
+/* Its one row is of its last token, and nobody of its class has a claim on what it is charged: how
+ * far a client may run ahead of others is planned without guesses. (In a window or static batch no
+ * limit is planned, and nobody guesses.) */
+static bool part_may_guess(const struct step *step, const struct step_part *part)
+{
+    const struct sequence *sequence = &step->sequences.slots[part->sequence];
+    const struct scheduler_client *client = &step->fair.clients[sequence->client];
+    return part->rows == 1 && sequence->computed + 1 == sequence->token_count &&
+           sequence_generated(sequence) > 0 && !client->is_over && isinf(client->limit);
+}
+
+/* Guesses that there is room for, whatever becomes of them. */
+static uint32_t part_most(const struct step *step, const struct step_part *part,
+                          const struct load *load)
+{
+    const struct sequence *sequence = &step->sequences.slots[part->sequence];
+    const struct ticket *ticket = &step->options.tickets->slots[sequence->slot];
+    uint32_t rows_max = less(STEP_DRAFT_ROWS_MAX, step->options.rows_max);
+    uint64_t pages = (uint64_t)sequence->page_count + step->pool.free_count;
+    uint32_t most = DRAFT_LOOKUP_MOST;
+    if (load->rows >= rows_max || load->logit_rows >= step->options.logit_rows_max)
+        return 0;
+    most = less(most, rows_max - load->rows);
+    most = less(most, step->options.logit_rows_max - load->logit_rows);
+    most = less(most, pages * KV_POOL_PAGE_TOKENS - sequence->token_count);
+    /* One token is told whatever is guessed. */
+    most = less(most, ticket->tokens_max - sequence_generated(sequence) - 1);
+    return less(most, LIMIT_UNDELIVERED_TOKENS - sequence->undelivered - 1);
+}
+
+static double part_right(double rate, uint32_t guesses)
+{
+    double right = 0;
+    double chance = 1;
+    for (uint32_t i = 0; i < guesses; i++) {
+        chance *= rate;
+        right += chance;
+    }
+    return right;
+}
+
+static struct step_draft_place *part_place(struct step *step, const struct step_part *part)
+{
+    const struct sequence *sequence = &step->sequences.slots[part->sequence];
+    struct step_draft_place *place = &step->draft.places[part->sequence];
+    if (place->serial == sequence->serial)
+        return place;
+    draft_lookup_reset(&place->lookup);
+    place->serial = sequence->serial;
+    place->rate = rate_first;
+    return place;
+}
+
+static void part_plan(struct step *step, struct step_part *part, struct load *load, double limit_us)
+{
+    struct sequence *sequence = &step->sequences.slots[part->sequence];
+    uint32_t count = sequence->token_count;
+    uint32_t most = part_most(step, part, load);
+    if (most == 0)
+        return;
+    struct step_draft_place *place = part_place(step, part);
+    for (uint32_t guesses = draft_lookup_guess(&place->lookup, sequence->tokens, count, most);
+         guesses > 0; guesses--) {
+        struct load with = load_with(load, count, guesses, part_right(place->rate, guesses));
+        if (!load_pays(step, load, &with, limit_us))
+            continue;
+        sequence_grow(sequence, &step->pool, count + guesses);
+        part->drafts = guesses;
+        *load = with;
+        return;
+    }
+    place->rate += (rate_first - place->rate) * rate_forget;
+}
+
+void step_draft_plan(struct step *step, uint32_t parts, double limit_us)
+{
+    if (step->draft.places == NULL)
+        return;
+    struct load load = load_planned(step, parts);
+    for (uint32_t i = 0; i < parts && load.rows < STEP_DRAFT_ROWS_MAX; i++)
+        if (part_may_guess(step, &step->parts[i]))
+            part_plan(step, &step->parts[i], &load, limit_us);
+}
+
+void step_draft_judged(struct step *step, uint32_t index, uint32_t drafted, uint32_t accepted)
+{
+    double *rate = &step->draft.places[index].rate;
+    for (uint32_t i = 0; i < accepted; i++)
+        *rate += (1 - *rate) * rate_learn;
+    if (accepted < drafted) /* those behind the first wrong one were not judged */
+        *rate -= *rate * rate_learn;
+    step->draft.accepted += accepted;
+    step->draft.rejected += drafted - accepted;
+    if (step->metrics.drafts_accepted == NULL)
+        return;
+    const struct sequence *sequence = &step->sequences.slots[index];
+    enum service_class class = step->fair.clients[sequence->client].service_class;
+    metric_add(step->metrics.classes[class].rows, accepted);
+    metric_add(step->metrics.drafts_accepted, accepted);
+    metric_add(step->metrics.drafts_rejected, drafted - accepted);
+    metric_observe(step->metrics.draft_length, accepted);
+}
