@@ -54,6 +54,7 @@ struct step_world *step_world_open(const struct step_world_options *options)
         .sequences_max = options->sequences_max,
         .mode = options->mode,
         .preemption = options->preemption,
+        .speculation = options->speculation,
         .class_floor_percent = options->class_floor_percent,
         .no_prefix_cache = options->no_prefix_cache,
         .kv_host_bytes = options->host_pages * world->layout.page_bytes,

@@ -25,6 +25,7 @@ struct step_world_options {
     bool no_prefix_cache;
     enum scheduler_mode mode;
     enum engine_preemption preemption;
+    enum engine_speculation speculation;
     uint32_t class_floor_percent;
 };
 
