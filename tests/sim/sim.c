@@ -105,6 +105,8 @@ static void add(struct sim_result *sum, const struct sim_result *one)
     sum->preemptions += one->preemptions;
     sum->pauses += one->pauses;
     sum->overhead += one->overhead;
+    sum->guesses_right += one->guesses_right;
+    sum->guesses_wrong += one->guesses_wrong;
     sum->wait_steps = one->wait_steps > sum->wait_steps ? one->wait_steps : sum->wait_steps;
     sum->wait_served = one->wait_served > sum->wait_served ? one->wait_served : sum->wait_served;
     sum->spread = one->spread > sum->spread ? one->spread : sum->spread;
@@ -159,6 +161,9 @@ int main(int argc, char **argv)
            100 * sum.spread,
            sum.pairs_wanted > 0 ? 100.0 * (double)sum.pairs_judged / (double)sum.pairs_wanted : 0,
            sum.evicted_to_host, sum.returned, sum.evicted_dropped);
+    if (sum.guesses_right + sum.guesses_wrong > 0)
+        printf("sim: %" PRIu64 " guesses were right, %" PRIu64 " wrong\n", sum.guesses_right,
+               sum.guesses_wrong);
     if (sum.wait_steps > 0)
         printf("sim: light ones beside a flood waited %u steps at most, %.0f %% of the bound\n",
                sum.wait_steps, 100 * sum.wait_served);

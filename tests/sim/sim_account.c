@@ -17,6 +17,7 @@ enum {
 
 static const double price_cached = 0.1;
 static const double price_generated = 2;
+static const double price_guess = 0.5; /* that was wrong */
 static const double price_page_step = 0.01;
 
 __attribute__((format(printf, 2, 3))) static void wrong(struct sim_account *account,
@@ -306,7 +307,10 @@ void sim_account_before(struct sim_account *account)
     }
     for (uint32_t s = 0; s < account->step->options.tickets->count; s++) {
         account->asked[s].was_waiting = look_may_enter(account, s);
-        account->asked[s].followed_steps = account->step->options.tickets->slots[s].followed_steps;
+        const struct ticket *ticket = &account->step->options.tickets->slots[s];
+        account->asked[s].followed_steps = ticket->followed_steps;
+        account->asked[s].told_before = ticket->report.completion_tokens;
+        account->asked[s].drawn = account->asked[s].guessed = 0;
     }
     for (uint32_t p = 0; p < account->step->places; p++) {
         struct sim_place *place = &account->places[p];
@@ -351,17 +355,23 @@ static void pass_charge_fill(struct sim_account *account, uint32_t index, double
         account->clients[payers[i]].charge += charge / count;
 }
 
-/* Rows first … first + rows − 1 of a sequence; the last one of all its tokens gives one more. */
+/* Rows first … first + rows − 1 of a sequence; the last one of all its tokens gives one more, and
+ * those behind it are of guesses. */
 static void pass_charge(struct sim_account *account, uint32_t index, uint32_t first, uint32_t rows)
 {
     const struct sequence *sequence = &account->step->sequences.slots[index];
     struct sim_place *place = &account->places[index];
-    struct sim_client *client = &account->clients[place->client];
+    struct sim_asked *asked = &account->asked[place->slot];
     uint32_t end = first + rows;
     account->executed += rows;
-    if (account->asked[place->slot].is_published) {
+    if (asked->is_published) {
         account->operators += rows;
         return;
+    }
+    if (end >= sequence->token_count) {
+        asked->drawn++;
+        asked->guessed += end - sequence->token_count;
+        end = sequence->token_count;
     }
     uint32_t fresh_from = first > place->high ? first : place->high;
     uint32_t fresh_to = end < sequence->prompt_count ? end : sequence->prompt_count;
@@ -369,8 +379,6 @@ static void pass_charge(struct sim_account *account, uint32_t index, uint32_t fi
     account->overhead += again_to > first ? again_to - first : 0;
     if (fresh_to > fresh_from)
         pass_charge_fill(account, index, fresh_to - fresh_from);
-    if (end == sequence->token_count)
-        client->charge += price_generated;
     place->high = end > place->high ? end : place->high;
 }
 
@@ -397,12 +405,31 @@ void sim_account_pass(struct sim_account *account, const struct model_batch *bat
             continue;
         double residency = price_page_step * sequence->page_count;
         account->clients[place->client].residency += residency;
-        if (!place->is_throttled)
-            place->left = sequence->token_count - sequence->computed - place->rows;
+        uint32_t could = sequence->token_count - sequence->computed;
+        if (!place->is_throttled && place->rows < could)
+            place->left = could - place->rows;
     }
 }
 
 /* --- charges --- */
+
+/* Tokens, and guesses that were none: known once the step is over. */
+static void after_drawn(struct sim_account *account)
+{
+    for (uint32_t s = 0; s < account->step->options.tickets->count; s++) {
+        const struct sim_asked *asked = &account->asked[s];
+        if (!asked->is_known || asked->drawn == 0)
+            continue;
+        const struct engine_report *report = &account->step->options.tickets->slots[s].report;
+        uint32_t told = report->completion_tokens - asked->told_before;
+        uint32_t right = told - asked->drawn;
+        if (told < asked->drawn || right > asked->guessed)
+            wrong(account, "slot %u tells %u tokens by %u rows and %u guesses", s, told,
+                  asked->drawn, asked->guessed);
+        account->clients[asked->client].charge +=
+            told * price_generated + (asked->guessed - right) * price_guess;
+    }
+}
 
 /* The engine charges what was executed and nothing else, to whom it was executed for. For pages it
  * may charge less: who is held off by others cannot help it that it holds some. */
@@ -651,6 +678,7 @@ bool sim_account_after(struct sim_account *account, int64_t now_us, bool has_wor
 {
     account->steps++;
     look(account);
+    after_drawn(account);
     if (has_worked && account->knobs->batching == ENGINE_BATCHING_CONTINUOUS) {
         look_clients(account);
         after_charges(account);

@@ -56,6 +56,9 @@ struct sim_asked {
     bool is_waiting; /* none of it was ever admitted */
     bool was_waiting;
     uint32_t followed_steps; /* before this step */
+    uint32_t told_before;    /* tokens */
+    uint32_t drawn;          /* in this step: sequences that give a token … */
+    uint32_t guessed;        /* … and rows behind those */
     uint32_t waited;         /* steps, of a light one beside a rush */
     double flood_served;     /* what tenant 0 had been charged when it came */
     bool is_published;

@@ -54,9 +54,11 @@ struct sim_knobs {
     uint32_t flood; /* requests that come from tenant 0, in bursts, of class flood_class */
     uint32_t flood_class;
     uint32_t rush; /* the first so many requests: all at once, of tenant 0; the others are light */
-    uint32_t prompt_most;    /* tokens of a prompt; 0 = any number */
-    uint32_t forever;        /* of the readers that stop: those who never go on */
-    uint32_t deaf;           /* only readers of the first so many tenants stop; 0 = of any */
+    uint32_t prompt_most; /* tokens of a prompt; 0 = any number */
+    uint32_t forever;     /* of the readers that stop: those who never go on */
+    uint32_t deaf;        /* only readers of the first so many tenants stop; 0 = of any */
+    uint32_t
+        circles; /* of 1000 tokens: those that repeat a circle; > 0: the engine guesses ahead */
     uint32_t cancels_paused; /* requests that are cancelled as soon as they are paused */
     uint32_t
         changes_paused; /* grants taken, prompts unpublished, while somebody is paused, a step */

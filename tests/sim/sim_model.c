@@ -17,6 +17,7 @@ struct model {
     struct sim_model_cost cost;
     uint32_t rows_max;
     uint32_t logit_rows_max;
+    uint32_t circles;
     uint64_t *chains; /* [rows_max] */
     bool *is_seen;    /* [rows_max] */
     float *logits;    /* [logit_rows_max][SIM_MODEL_VOCAB] */
@@ -33,7 +34,8 @@ struct entry {
 };
 
 struct model *sim_model_create(struct clock *clock, const struct sim_model_cost *cost,
-                               uint32_t rows_max, uint32_t logit_rows_max, uint32_t context)
+                               uint32_t rows_max, uint32_t logit_rows_max, uint32_t context,
+                               uint32_t circles)
 {
     struct model *model = mem_zalloc(1, sizeof(*model));
     ASSERT(model != NULL);
@@ -48,6 +50,7 @@ struct model *sim_model_create(struct clock *clock, const struct sim_model_cost 
     model->cost = *cost;
     model->rows_max = rows_max;
     model->logit_rows_max = logit_rows_max;
+    model->circles = circles;
     model->chains = mem_zalloc(rows_max, sizeof(*model->chains));
     model->logits = mem_zalloc((size_t)logit_rows_max * SIM_MODEL_VOCAB, sizeof(*model->logits));
     model->is_seen = mem_zalloc(rows_max, sizeof(*model->is_seen));
@@ -81,10 +84,19 @@ uint64_t sim_model_chain(uint64_t chain, uint32_t token, uint32_t position)
     return hash_mix64(chain + 0x9e3779b97f4a7c15u * ((uint64_t)position << 32 | (token + 1)));
 }
 
-void sim_model_logits(uint64_t chain, float *out)
+/* Circles of eight; that of the end token leaves it out. */
+static uint32_t logits_next(uint32_t token)
+{
+    bool is_last = token % 8 == 7 || token + 1 == SIM_MODEL_END_TOKEN;
+    return is_last ? token - token % 8 : token + 1;
+}
+
+void sim_model_logits(uint64_t chain, uint32_t token, uint32_t circles, float *out)
 {
     for (uint32_t t = 0; t < SIM_MODEL_VOCAB; t++)
         out[t] = (float)(rng_unit(hash_mix64(chain ^ (t + 1) * 0xd1342543de82ef95u)) * 8);
+    if (hash_mix64(chain + 1) % 1000 < circles)
+        out[logits_next(token)] += 1000; /* whatever noise and temperature */
 }
 
 /* --- entries of pages --- */
@@ -209,8 +221,10 @@ const float *model_forward(struct model *model, const struct model_batch *batch)
         if (forward_is_last(batch, r))
             ASSERT(entry_follow(kv, r, kv->position[r] + 1) == model->chains[r]);
     for (uint32_t i = 0; i < batch->logit_rows; i++) {
-        ASSERT(batch->logit_row[i] < batch->rows);
-        sim_model_logits(model->chains[batch->logit_row[i]], model->logits + i * SIM_MODEL_VOCAB);
+        uint32_t row = batch->logit_row[i];
+        ASSERT(row < batch->rows);
+        sim_model_logits(model->chains[row], batch->tokens[row], model->circles,
+                         model->logits + i * SIM_MODEL_VOCAB);
     }
     clock_manual_advance(model->clock, model->cost.fixed_us + batch->rows * model->cost.row_us +
                                            keys / model->cost.keys_of_us);

@@ -9,7 +9,9 @@
  * The KV entry of token t at position p is a link of a chain: chain(p) = mix(chain(p − 1), t, p).
  * A forward pass reads back every earlier entry of each sequence from its pages and follows the
  * chain: a page that is wrong, stale, foreign, unwritten or written by two breaks it on the spot.
- * Logits are a function of the last link alone, so a page of another text changes the output.
+ * Logits are a function of the last link alone, so a page of another text changes the output; a model
+ * may be told to go on, most of the time, with the token that follows in a short circle: then texts
+ * repeat themselves, and guesses at them are right.
  */
 #pragma once
 
@@ -25,9 +27,10 @@ struct sim_model_cost {
     int64_t keys_of_us; /* so many keys cost a microsecond */
 };
 
-/* `clock` is moved on by each pass. */
+/* `clock` is moved on by each pass. `circles` of 1000 tokens are the next of their circle. */
 struct model *sim_model_create(struct clock *clock, const struct sim_model_cost *cost,
-                               uint32_t rows_max, uint32_t logit_rows_max, uint32_t context);
+                               uint32_t rows_max, uint32_t logit_rows_max, uint32_t context,
+                               uint32_t circles);
 void sim_model_destroy(struct model *model);
 
 /* `watch` sees every batch before it is computed. */
@@ -39,5 +42,5 @@ enum status sim_model_layout(struct kernels *kernels, uint32_t page_tokens, stru
 
 /* The chain after one more token; it starts at 0. */
 uint64_t sim_model_chain(uint64_t chain, uint32_t token, uint32_t position);
-/* The logits [SIM_MODEL_VOCAB] that follow a chain. */
-void sim_model_logits(uint64_t chain, float *out);
+/* The logits [SIM_MODEL_VOCAB] that follow a chain whose last token is `token`. */
+void sim_model_logits(uint64_t chain, uint32_t token, uint32_t circles, float *out);

@@ -224,8 +224,8 @@ static void open_step(struct sim_world *world)
         ticket_table_init(&world->tickets, 2 * knobs->requests + 8, 64 << 20) != STATUS_OK ||
         sampler_init(&world->sampler, SIM_MODEL_VOCAB) != STATUS_OK)
         fail(world, "no world: %s", status_note()->message);
-    world->model =
-        sim_model_create(&world->clock, &cost, knobs->rows_max, knobs->rows_max, SIM_CONTEXT);
+    world->model = sim_model_create(&world->clock, &cost, knobs->rows_max, knobs->rows_max,
+                                    SIM_CONTEXT, knobs->circles);
     const struct step_options options = {
         .kernels = world->kernels,
         .model = world->model,
@@ -243,6 +243,7 @@ static void open_step(struct sim_world *world)
         .class_floor_percent = knobs->floor_percent,
         .fair_quantum = knobs->fair_quantum,
         .preemption = (enum engine_preemption)knobs->preemption,
+        .speculation = knobs->circles > 0 ? ENGINE_SPECULATION_LOOKUP : ENGINE_SPECULATION_OFF,
         .urgent_step_ms = knobs->urgent_step_ms,
         .no_prefix_cache = knobs->is_uncached,
         .kv_host_bytes = knobs->host_pages * world->layout.page_bytes,
@@ -691,7 +692,9 @@ static void take_token(struct sim_world *world, struct sim_request *request, uin
     uint32_t position = request->prompt.count + choice->count;
     if (record->tokens_so_far == 1)
         take_found(world, request, number);
-    sim_model_logits(choice->chain, logits);
+    uint32_t last = choice->count > 0 ? choice->tokens[choice->count - 1]
+                                      : request->prompt.tokens[request->prompt.count - 1];
+    sim_model_logits(choice->chain, last, world->knobs.circles, logits);
     kernels_logits_stats(world->kernels, logits, 1, SIM_MODEL_VOCAB, &stats);
     const struct sampler_args args = {
         .logits = logits,
@@ -1053,6 +1056,8 @@ void sim_world_run(struct sim_result *out, uint64_t seed, uint32_t kind,
     world->result.wait_served = world->account.wait_served;
     world->result.steps = atomic_load(&world->step.figures.steps);
     world->result.rows = atomic_load(&world->step.figures.rows);
+    world->result.guesses_right = world->step.draft.accepted;
+    world->result.guesses_wrong = world->step.draft.rejected;
     *out = world->result;
     world_close(world);
 }

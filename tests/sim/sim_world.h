@@ -22,8 +22,10 @@ struct sim_result {
     uint64_t tokens_cached;
     uint64_t tokens_generated;
     uint64_t preemptions;
-    uint64_t pauses;    /* that a stream was told of */
-    uint64_t overhead;  /* rows computed again */
+    uint64_t pauses;   /* that a stream was told of */
+    uint64_t overhead; /* rows computed again */
+    uint64_t guesses_right;
+    uint64_t guesses_wrong;
     double wait_served; /* of a rush: the largest share of the bound that a light one waited */
     uint32_t wait_steps;
     double spread;            /* the largest share of the bound that two clients came to */
