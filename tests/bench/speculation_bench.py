@@ -1,0 +1,106 @@
+#!/usr/bin/env python3
+"""speculation_bench: what guessing ahead from a request's own text gives, through the server.
+
+usage: tests/bench/speculation_bench.py [--binary PATH] [--model FILE] [--rounds N] [--tokens N]
+
+Two servers, with and without --speculation lookup, are asked in turns, so that a machine that drifts
+treats both alike. One JSON line a kind of text and number of streams: tokens a second with ÷ without
+(median of the rounds), guesses that were right, of all, and whether every text was the same:
+
+  copy      a passage said again and again, which the answer goes on with: 1, 4 and 16 streams.
+            Promised with one stream: ≥ 2
+  revise    a passage, and the request to write it again: 1 stream
+  fresh     prompts that repeat nothing, sampled: 1 stream. Promised: ≥ 0.97, nothing is lost
+
+It exits with 1 when a text differs, or, on a quiet machine, when a ratio is not as promised.
+"""
+
+import argparse
+import os
+import re
+import statistics
+import sys
+import time
+
+from prefix_bench import ROOT, Bench, conftest
+
+PASSAGE = (
+    "The harbour master keeps a ledger of every ship, its cargo of salt, timber or wool, the day on "
+    "which it came and the day on which it left, and the name of the captain who signed for it. "
+)
+STREAMS = {"copy": (1, 4, 16), "revise": (1,), "fresh": (1,)}
+PROMISED = {("copy", 1): 2.0, ("fresh", 1): 0.97}
+
+
+class Speculation(Bench):
+    def prompts(self, kind, count):
+        """Those of a round: alike for both servers, new in each round."""
+        numbers = [self.random.randrange(10**6) for _ in range(count)]
+        if kind == "copy":
+            return [f"Note {n}. " + PASSAGE * 6 for n in numbers]
+        if kind == "revise":
+            return [
+                [{"role": "user", "content": f"Write this text again, word for word. ({n})\n\n{PASSAGE * 2}"}]
+                for n in numbers
+            ]
+        return [self.tokens(200) for _ in numbers]
+
+    def guesses(self, server):
+        with server.admin() as admin:
+            text = admin.get("/metrics").text
+        found = re.findall(r'^banyan_draft_tokens_total\{result="(\w+)"\} (\S+)$', text, re.M)
+        counts = {result: float(value) for result, value in found}
+        return counts["accepted"], counts["accepted"] + counts["rejected"]
+
+    def turn(self, client, kind, prompts):
+        """(texts, tokens a second); the prompts are computed before the clock starts."""
+        more = {"temperature": 0.8, "seed": 7} if kind == "fresh" else {}
+        self.at_once([client], prompts)
+        begin = time.perf_counter()
+        answers = self.at_once([client], prompts, max_tokens=self.args.tokens, **more)
+        took = time.perf_counter() - begin
+        texts = [a["choices"][0].get("text") or a["choices"][0]["message"]["content"] for a in answers]
+        return texts, sum(a["usage"]["completion_tokens"] for a in answers) / took
+
+    def figure(self, servers, clients, kind, streams):
+        before = self.guesses(servers["lookup"])
+        ratios, same = [], True
+        for _ in range(1 + self.args.rounds):
+            prompts = self.prompts(kind, streams)
+            told = {name: self.turn(client, kind, prompts) for name, client in clients.items()}
+            same = same and told["lookup"][0] == told["off"][0]
+            ratios.append(told["lookup"][1] / told["off"][1])
+        right, made = (b - a for a, b in zip(before, self.guesses(servers["lookup"])))
+        ratio = statistics.median(ratios[1:])  # the first round warms up
+        is_quiet = os.getloadavg()[0] < 2 * (os.cpu_count() or 1)
+        promised = PROMISED.get((kind, streams), 0)
+        self.report(
+            kind, same and (ratio >= promised or not is_quiet), streams=streams, ratio=round(ratio, 3),
+            promised=promised, rounds=[round(r, 3) for r in ratios[1:]], same_text=same,
+            guesses=made, guesses_right=round(right / made, 3) if made else None,
+        )  # fmt: skip
+
+    def run(self):
+        with self.server() as off, self.server("--speculation", "lookup") as lookup:
+            servers = {"off": off, "lookup": lookup}
+            clients = {name: s.http(s.tenant("one")[1]) for name, s in servers.items()}
+            for kind, counts in STREAMS.items():
+                for streams in counts:
+                    self.figure(servers, clients, kind, streams)
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--binary", default=str(ROOT / "build/release/banyan"))
+    parser.add_argument("--model", default=str(conftest.MODEL))
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--tokens", type=int, default=192)
+    bench = Speculation(parser.parse_args())
+    bench.run()
+    sys.exit(1 if bench.failed else 0)
+
+
+if __name__ == "__main__":
+    main()

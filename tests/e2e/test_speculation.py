@@ -1,0 +1,61 @@
+"""With --speculation lookup every answer is the one without: text, log-probabilities, ends, usage."""
+
+import pytest
+
+from conftest import MODEL_NAME, Server, wait_until
+
+pytestmark = pytest.mark.long
+
+PATH = "/v1/completions"
+# A text that repeats itself is gone on with by itself: guesses are right.
+COPY = "The ledger names every ship, its cargo and the day on which it came and left. " * 8
+KINDS = {
+    "greedy": {"temperature": 0},
+    "sampled": {"temperature": 0.7, "seed": 3},
+    "penalties": {"temperature": 0, "frequency_penalty": 0.4, "presence_penalty": 0.2},
+    "stopped": {"temperature": 0, "stop": ["cargo and the"]},
+    "two": {"temperature": 0.5, "seed": 4, "n": 2},
+    "bias": {"temperature": 0, "logit_bias": {"32": 20}},
+}
+
+
+@pytest.fixture(scope="module")
+def guessing(tmp_path_factory):
+    guessing = Server(tmp_path_factory.mktemp("guessing") / "data", "--speculation", "lookup")
+    guessing.key = guessing.tenant("acme")[1]
+    yield guessing
+    assert guessing.stop() == 0, guessing.log_text()[-4000:]
+
+
+def ask(server, key, kind):
+    body = {"model": MODEL_NAME, "prompt": COPY, "max_tokens": 48, "ignore_eos": True, "logprobs": 3, **KINDS[kind]}
+    with server.http(key) as http:
+        answer = http.post(PATH, json=body)
+    assert answer.status_code == 200, answer.text
+    answer = answer.json()
+    return answer["choices"], answer["usage"]["completion_tokens"]
+
+
+def guesses(server, result):
+    return server.metric(f'banyan_draft_tokens_total{{result="{result}"}}')
+
+
+def test_the_same_answers(server, key, guessing):
+    for kind in KINDS:
+        assert ask(guessing, guessing.key, kind) == ask(server, key, kind), kind
+    wait_until(lambda: guesses(guessing, "accepted") > 0, what="guesses that were right")
+    assert guesses(guessing, "rejected") > 0
+
+
+def test_tokens_are_counted_once(guessing):
+    choices, tokens = ask(guessing, guessing.key, "greedy")
+    assert tokens == 48 == len(choices[0]["logprobs"]["tokens"])
+    rows = guessing.ledger("select completion_tokens from requests")
+    assert (48,) in rows and max(rows)[0] <= 96  # of two choices
+
+
+def test_a_cut_stream_ends_at_once(guessing):
+    body = {"model": MODEL_NAME, "prompt": COPY, "max_tokens": 1500, "stream": True, "ignore_eos": True}
+    with guessing.http(guessing.key) as http, http.stream("POST", PATH, json=body) as stream:
+        next(stream.iter_lines())
+    wait_until(lambda: guessing.engine_stats()["sequences_running"] == 0, what="the end of a cut stream")
