@@ -8,7 +8,7 @@
  *     tokens   [prompt … | generated … t] g1 g2 g3     g: guesses, behind token_count
  *     rows                          [t] [g1][g2][g3]   each gives the logits behind it
  *     judged                         a   b   c   d     a = g1 and b = g2, but c ≠ g3: the step has
- *                                                      told a, b and c; the row of g3 was for nothing
+ *                                                      told a, b and c; g3's row was for nothing
  *
  * A guess is right when it is the very token that would have been drawn there, by the same noise:
  * so text, log-probabilities and ends are those without guesses, bit by bit. It takes nothing from
@@ -29,13 +29,15 @@ struct step;
  * each more costs its whole time (SmolLM2-135M: 16 rows take 5.5 times as long as one). */
 enum { STEP_DRAFT_ROWS_MAX = 16 };
 
+struct step_draft_place {
+    struct draft_lookup lookup;
+    uint64_t serial; /* of the sequence that it is about */
+    double rate;     /* of guesses that were right, lately */
+};
+
 struct step_draft {
-    struct step_draft_place {
-        struct draft_lookup lookup;
-        uint64_t serial; /* of the sequence that it is about */
-        double rate;     /* of guesses that were right, lately */
-    } * places;          /* [places]; NULL: nobody guesses */
-    uint32_t *entries;   /* [places][DRAFT_LOOKUP_NUMBERS] */
+    struct step_draft_place *places; /* [places]; NULL: nobody guesses */
+    uint32_t *entries;               /* [places][DRAFT_LOOKUP_NUMBERS] */
     uint64_t accepted, rejected;
 };
 
