@@ -40,7 +40,7 @@ enum engine_preemption {
 /* Tokens guessed ahead and judged in one step, with the same text, bit by bit. */
 enum engine_speculation {
     ENGINE_SPECULATION_OFF,
-    ENGINE_SPECULATION_LOOKUP, /* what came behind the same words earlier in the request's own text */
+    ENGINE_SPECULATION_LOOKUP, /* what came behind the same words earlier in its own text */
 };
 
 struct engine_options {

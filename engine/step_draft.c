@@ -8,8 +8,8 @@
 /* What is believed of a text of which nothing is known: that one guess in two is right. */
 static const double rate_first = 0.5;
 
-/* How far a judged guess moves the belief, and one that was not worth its row moves it back: who was
- * wrong for long tries again. */
+/* How far a judged guess moves the belief, and one that was not worth its row moves it back: who
+ * was wrong for long tries again. */
 static const double rate_learn = 1.0 / 8;
 static const double rate_forget = 1.0 / 64;
 

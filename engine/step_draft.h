@@ -2,7 +2,7 @@
  *
  * Owns:     the index of each place's text (draft_lookup), and how often its guesses were right.
  * Thread:   engine thread only.
- * Cost:     O(sequences with rows) a step and O(1) a new token; no allocation after step_draft_init.
+ * Cost:     O(sequences with rows) a step, O(1) a new token; no allocation after step_draft_init.
  * Not here: the guesses themselves (draft_lookup), their judgement (step_token).
  *
  *     tokens   [prompt … | generated … t] g1 g2 g3     g: guesses, behind token_count
@@ -12,8 +12,8 @@
  *
  * A guess is right when it is the very token that would have been drawn there, by the same noise:
  * so text, log-probabilities and ends are those without guesses, bit by bit. It takes nothing from
- * anybody: rows, pages and room that the plan has left free, and only where the step is predicted to
- * give more tokens in its time than without. Until it is right it is no token: no account, tree,
+ * anybody: rows, pages and room that the plan has left free, and only where the step is predicted
+ * to give more tokens in its time than without. Until it is right it is no token: no account, tree,
  * host page or client has seen it.
  */
 #pragma once

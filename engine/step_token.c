@@ -35,8 +35,8 @@ static enum engine_finish token_finish(const struct sequence *sequence, const st
     return ENGINE_FINISH_NONE;
 }
 
-/* Chooses the next token of a sequence from its row of logits, and tells it; false when the sequence
- * has ended with it. */
+/* Chooses the next token of a sequence from its row of logits, and tells it; false when the
+ * sequence has ended with it. */
 static bool token_next(struct step *step, uint32_t index, const float *logits,
                        const struct logits_stats *stats)
 {

@@ -9,9 +9,9 @@
  * The KV entry of token t at position p is a link of a chain: chain(p) = mix(chain(p − 1), t, p).
  * A forward pass reads back every earlier entry of each sequence from its pages and follows the
  * chain: a page that is wrong, stale, foreign, unwritten or written by two breaks it on the spot.
- * Logits are a function of the last link alone, so a page of another text changes the output; a model
- * may be told to go on, most of the time, with the token that follows in a short circle: then texts
- * repeat themselves, and guesses at them are right.
+ * Logits are a function of the last link alone, so a page of another text changes the output; a
+ * model may be told to go on, most of the time, with the token that follows in a short circle: then
+ * texts repeat themselves, and guesses at them are right.
  */
 #pragma once
 

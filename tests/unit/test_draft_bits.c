@@ -1,8 +1,8 @@
 /* The promise of engine.md part 2 under speculation: with guesses, right and wrong, in whatever
  * company, paused, cancelled or short of pages, a request tells the same tokens, log-probabilities
  * and ends as alone and without them, bit by bit. Random schedules of the real step on a small
- * model, with texts that repeat themselves; greedy and sampled, with penalties and stop strings that
- * end within what was guessed. */
+ * model, with texts that repeat themselves; greedy and sampled, with penalties and stop strings
+ * that end within what was guessed. */
 #include "engine/step_draft.h"
 
 #include <setjmp.h>

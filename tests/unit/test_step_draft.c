@@ -182,7 +182,7 @@ static void test_rows(void **state)
     }
 }
 
-/* Pages that are free: what others have left in the cache is evicted for tokens, not for guesses. */
+/* Pages that are free: what others left in the cache is evicted for tokens, not for guesses. */
 static void test_pages(void **state)
 {
     (void)state;
