@@ -107,6 +107,32 @@ static void test_one_life(void **state)
     kv_pool_deinit(&pool);
 }
 
+/* Pages for guesses that were wrong go back; those of what is computed stay. */
+static void test_trim(void **state)
+{
+    (void)state;
+    static struct ticket ticket;
+    struct kv_pool pool;
+    struct sequence_table table;
+    assert_int_equal(kv_pool_init(&pool, kernels, &layout, layout.page_bytes * PAGES, CONTEXT),
+                     STATUS_OK);
+    assert_int_equal(sequence_table_init(&table, &pool, 1, CONTEXT), STATUS_OK);
+    make_ticket(&ticket, 20);
+    struct sequence *sequence = &table.slots[sequence_acquire(&table, &ticket, 0, 0)];
+    for (uint32_t computed = 0; computed <= 48; computed++) {
+        sequence_grow(sequence, &pool, computed + 20);
+        sequence->computed = computed;
+        sequence_trim(sequence, &pool);
+        assert_int_equal(sequence->page_count, kv_pool_pages_for(&pool, computed));
+        assert_int_equal(pool.free_count, PAGES - sequence->page_count);
+        sequence_trim(sequence, &pool);
+        assert_int_equal(pool.free_count, PAGES - sequence->page_count);
+    }
+    sequence_release(&table, &pool, 0);
+    sequence_table_deinit(&table);
+    kv_pool_deinit(&pool);
+}
+
 /* Random lives beside a list of who is running, in order of age. */
 static void test_model(void **state)
 {
@@ -185,6 +211,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_one_life),
+        cmocka_unit_test(test_trim),
         cmocka_unit_test(test_model),
         cmocka_unit_test(test_no_memory),
     };

@@ -281,6 +281,32 @@ static void test_charges(void **state)
     assert_true(wrong > -1e-6);
 }
 
+/* Rows of right guesses are rows of the class; wrong ones are told apart. */
+static void test_metrics(void **state)
+{
+    (void)state;
+    struct metrics *metrics;
+    struct step_world *world = open_world(ENGINE_SPECULATION_LOOKUP, 64, 64);
+    assert_int_equal(metrics_create(&metrics), STATUS_OK);
+    step_metrics_init(&world->step.metrics, metrics);
+    struct engine_request asked = deceiver(ANSWER);
+    asked.service_class = SERVICE_CLASS_BATCH;
+    step_world_submit(world, &asked);
+    step_world_run(world);
+    const struct step_metrics *told = &world->step.metrics;
+    const struct step_draft *draft = &world->step.draft;
+    assert_true(draft->accepted > 0);
+    assert_true(draft->rejected > 0);
+    assert_int_equal((uint64_t)metric_value(told->drafts_accepted), draft->accepted);
+    assert_int_equal((uint64_t)metric_value(told->drafts_rejected), draft->rejected);
+    assert_int_equal((uint64_t)metric_value(told->draft_length), draft->accepted);
+    assert_int_equal((uint64_t)metric_value(told->classes[SERVICE_CLASS_BATCH].rows),
+                     PROMPT + ANSWER - 1);
+    assert_int_equal((uint64_t)metric_value(told->tokens_generated), ANSWER);
+    step_world_close(world);
+    metrics_destroy(metrics);
+}
+
 static void test_no_memory(void **state)
 {
     (void)state;
@@ -302,6 +328,7 @@ int main(void)
         cmocka_unit_test(test_rows),          cmocka_unit_test(test_pages),
         cmocka_unit_test(test_cache),         cmocka_unit_test(test_cost),
         cmocka_unit_test(test_charges),       cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_metrics),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
