@@ -228,6 +228,8 @@ struct engine_report {
     int64_t swap_us;                  /* there and back */
     int64_t paused_us;                /* without pages, of all choices */
     uint32_t recomputed_tokens;       /* computed again because of it: nobody is charged for them */
+    uint32_t drafts_accepted;         /* tokens that were guessed ahead (engine_speculation) … */
+    uint32_t drafts_rejected;         /* … and guesses that were wrong: nobody's tokens */
     enum engine_finish finish;        /* of the last choice that ended */
 };
 

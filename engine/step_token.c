@@ -120,7 +120,9 @@ static void token_drawn(struct step *step, const struct step_part *part, uint32_
 {
     struct sequence *sequence = &step->sequences.slots[part->sequence];
     const struct batch *batch = &step->batch;
+    struct engine_report *report = &step->options.tickets->slots[sequence->slot].report;
     uint32_t accepted = 0;
+    report->drafts_rejected += part->drafts;
     step_charge_drafts(step, sequence, (int32_t)part->drafts);
     while (token_next(step, part->sequence, logits + (size_t)row * step->vocab_count,
                       &step->stats[row])) {
@@ -129,6 +131,8 @@ static void token_drawn(struct step *step, const struct step_part *part, uint32_
             batch->tokens[batch->logit_row[row]] != sequence->tokens[sequence->token_count - 1])
             break;
         accepted++;
+        report->drafts_accepted++;
+        report->drafts_rejected--;
         step_charge_drafts(step, sequence, -1);
         token_computed(step, sequence, sequence->computed + 1);
     }

@@ -41,6 +41,8 @@ enum record_field {
     PREEMPTIONS,
     SWAPPED_PAGES,
     RECOMPUTED_TOKENS,
+    DRAFTS_ACCEPTED,
+    DRAFTS_REJECTED,
     SWAP_US,
     PAUSED_US,
     RECORD_FIELDS
@@ -64,6 +66,8 @@ static const struct json_scan_field record_names[RECORD_FIELDS] = {
     [PREEMPTIONS] = {.name = "preemptions"},
     [SWAPPED_PAGES] = {.name = "swapped_pages"},
     [RECOMPUTED_TOKENS] = {.name = "recomputed_tokens"},
+    [DRAFTS_ACCEPTED] = {.name = "drafts_accepted"},
+    [DRAFTS_REJECTED] = {.name = "drafts_rejected"},
     [SWAP_US] = {.name = "swap_us"},
     [PAUSED_US] = {.name = "paused_us"},
 };
@@ -100,12 +104,13 @@ static enum status record_read(struct slice data, struct json_scan_field fields[
 static enum status final_read_explained(const struct json_scan_field *fields,
                                         struct edge_final *out)
 {
-    uint32_t *const numbers[] = {&out->cached_published, &out->cached_group, &out->cached_own,
-                                 &out->cached_host,      &out->preemptions,  &out->swapped_pages,
-                                 &out->recomputed_tokens};
+    uint32_t *const numbers[] = {
+        &out->cached_published,  &out->cached_group,    &out->cached_own,
+        &out->cached_host,       &out->preemptions,     &out->swapped_pages,
+        &out->recomputed_tokens, &out->drafts_accepted, &out->drafts_rejected};
     int64_t *const times[] = {&out->swap_us, &out->paused_us};
     int64_t number = 0;
-    for (int i = 0; i < 7; i++) {
+    for (int i = 0; i < 9; i++) {
         const struct json_scan_field *field = &fields[CACHED_PUBLISHED + i];
         if (field->value.bytes != NULL)
             TRY(record_number(field, INT32_MAX, &number));
@@ -254,11 +259,12 @@ static void append_explained(struct buffer *out, const struct edge_final *final)
     append_ms(out, "paused_ms", final->paused_us);
     buffer_printf(out,
                   "\"preemptions\":%u,\"swapped_pages\":%u,\"recomputed_tokens\":%u,"
+                  "\"drafts\":{\"accepted\":%u,\"rejected\":%u},"
                   "\"cached_tokens\":{\"published\":%u,\"group\":%u,"
                   "\"own\":%u,\"device\":%u,\"host\":%u}}",
                   final->preemptions, final->swapped_pages, final->recomputed_tokens,
-                  final->cached_published, final->cached_group, final->cached_own,
-                  final->cached_tokens - host, host);
+                  final->drafts_accepted, final->drafts_rejected, final->cached_published,
+                  final->cached_group, final->cached_own, final->cached_tokens - host, host);
 }
 
 void edge_stream_append_usage(struct buffer *out, const struct edge_final *final)

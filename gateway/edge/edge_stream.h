@@ -54,6 +54,8 @@ struct edge_final {
     uint32_t preemptions;
     uint32_t swapped_pages;
     uint32_t recomputed_tokens;
+    uint32_t drafts_accepted;
+    uint32_t drafts_rejected;
     int64_t swap_us;
     int64_t paused_us;
 };

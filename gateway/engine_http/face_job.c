@@ -386,6 +386,8 @@ static void event_end(struct face_job *job, const struct engine_report *report)
     sum->swap_us += report->swap_us;
     sum->paused_us += report->paused_us;
     sum->recomputed_tokens += report->recomputed_tokens;
+    sum->drafts_accepted += report->drafts_accepted;
+    sum->drafts_rejected += report->drafts_rejected;
     sum->finish = report->finish;
 }
 

@@ -447,9 +447,10 @@ void final_ring_render(const struct final_record *record, const struct engine_re
     if (whole != NULL)
         buffer_printf(out,
                       ",\"cached_published\":%u,\"cached_group\":%u,\"cached_own\":%u,"
-                      "\"cached_host\":%u,\"paused_us\":%lld,\"recomputed_tokens\":%u",
+                      "\"cached_host\":%u,\"paused_us\":%lld,\"recomputed_tokens\":%u,"
+                      "\"drafts_accepted\":%u,\"drafts_rejected\":%u",
                       whole->cached_public, whole->cached_group, whole->cached_own,
                       whole->cached_host_tokens, (long long)whole->paused_us,
-                      whole->recomputed_tokens);
+                      whole->recomputed_tokens, whole->drafts_accepted, whole->drafts_rejected);
     buffer_append_char(out, '}');
 }

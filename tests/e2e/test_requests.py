@@ -119,10 +119,11 @@ def test_usage_is_explained_when_asked(server, key, path, stream):
     how = usage["banyan"]
     assert set(how) == {
         "service_tier", "queue_ms", "prefill_ms", "decode_ms", "swap_ms", "paused_ms", "preemptions",
-        "swapped_pages", "recomputed_tokens", "cached_tokens",
+        "swapped_pages", "recomputed_tokens", "drafts", "cached_tokens",
     }  # fmt: skip
     assert how["service_tier"] == "default"
     assert how["prefill_ms"] > 0 and how["queue_ms"] >= 0 and how["decode_ms"] >= 0
+    assert how["drafts"] == {"accepted": 0, "rejected": 0}
     parts = how["cached_tokens"]
     assert set(parts) == {"published", "group", "own", "device", "host"}
     cached = usage["prompt_tokens_details"]["cached_tokens"]

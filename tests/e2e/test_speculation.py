@@ -30,10 +30,11 @@ def guessing(tmp_path_factory):
 def ask(server, key, kind):
     body = {"model": MODEL_NAME, "prompt": COPY, "max_tokens": 48, "ignore_eos": True, "logprobs": 3, **KINDS[kind]}
     with server.http(key) as http:
-        answer = http.post(PATH, json=body)
+        answer = http.post(PATH, json=body, headers={"x-banyan-explain": "1"})
     assert answer.status_code == 200, answer.text
     answer = answer.json()
-    return answer["choices"], answer["usage"]["completion_tokens"]
+    usage = answer["usage"]
+    return (answer["choices"], usage["completion_tokens"]), usage["banyan"]["drafts"]
 
 
 def guesses(server, result):
@@ -42,13 +43,18 @@ def guesses(server, result):
 
 def test_the_same_answers(server, key, guessing):
     for kind in KINDS:
-        assert ask(guessing, guessing.key, kind) == ask(server, key, kind), kind
+        told, drafts = ask(guessing, guessing.key, kind)
+        alone, none = ask(server, key, kind)
+        assert told == alone, kind
+        assert none == {"accepted": 0, "rejected": 0}
+        assert drafts["accepted"] < told[1]
     wait_until(lambda: guesses(guessing, "accepted") > 0, what="guesses that were right")
     assert guesses(guessing, "rejected") > 0
 
 
 def test_tokens_are_counted_once(guessing):
-    choices, tokens = ask(guessing, guessing.key, "greedy")
+    (choices, tokens), drafts = ask(guessing, guessing.key, "greedy")
+    assert 0 < drafts["accepted"] < tokens
     assert tokens == 48 == len(choices[0]["logprobs"]["tokens"])
     rows = guessing.ledger("select completion_tokens from requests")
     assert (48,) in rows and max(rows)[0] <= 96  # of two choices

@@ -209,6 +209,7 @@ static void test_explained_usage(void **state)
         "\"cached_tokens\":96,\"completion_tokens\":3,\"finish_reason\":\"stop\",\"queue_us\":1500,"
         "\"prefill_us\":2000001,\"decode_us\":7,\"preemptions\":2,\"swap_us\":30,"
         "\"swapped_pages\":9,\"paused_us\":4000,\"recomputed_tokens\":17,"
+        "\"drafts_accepted\":21,\"drafts_rejected\":5,"
         "\"cached_published\":48,\"cached_group\":32,\"cached_own\":16,\"cached_host\":10}\n\n";
     struct edge_stream stream;
     struct seen seen;
@@ -225,10 +226,12 @@ static void test_explained_usage(void **state)
                       "2000.001,"
                       "\"decode_ms\":0.007,\"swap_ms\":0.030,\"paused_ms\":4.000,"
                       "\"preemptions\":2,\"swapped_pages\":9,\"recomputed_tokens\":17,"
+                      "\"drafts\":{\"accepted\":21,\"rejected\":5},"
                       "\"cached_tokens\":{\"published\":48,\"group\":32,\"own\":16,"
                       "\"device\":86,\"host\":10}}}"
                     : "\"preemptions\":0,\"swapped_pages\":0,"
-                      "\"recomputed_tokens\":0,\"cached_tokens\":{\"published\":0,\"group\":0,"
+                      "\"recomputed_tokens\":0,\"drafts\":{\"accepted\":0,\"rejected\":0},"
+                      "\"cached_tokens\":{\"published\":0,\"group\":0,"
                       "\"own\":0,\"device\":4,\"host\":0}}}");
         seen_deinit(&seen, &stream);
     }

@@ -237,7 +237,9 @@ static void test_the_frame_has_every_member(void **state)
                                         .cached_own = 3,
                                         .cached_host_tokens = 4,
                                         .paused_us = 5,
-                                        .recomputed_tokens = 6};
+                                        .recomputed_tokens = 6,
+                                        .drafts_accepted = 7,
+                                        .drafts_rejected = 8};
     for (size_t i = 0; i < 2; i++) {
         struct final_record other = record;
         other.route = routes[i].route;
@@ -247,7 +249,8 @@ static void test_the_frame_has_every_member(void **state)
         assert_non_null(strstr(out.bytes, ",\"swap_us\":0,\"cached_published\":1,"
                                           "\"cached_group\":2,\"cached_own\":3,"
                                           "\"cached_host\":4,\"paused_us\":5,"
-                                          "\"recomputed_tokens\":6}"));
+                                          "\"recomputed_tokens\":6,"
+                                          "\"drafts_accepted\":7,\"drafts_rejected\":8}"));
     }
     buffer_deinit(&out);
 }

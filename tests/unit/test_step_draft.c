@@ -99,6 +99,9 @@ static void test_wrong_guesses(void **state)
     assert_true(step_world_same(&told, &expected));
     assert_true(draft.rejected > 0);
     assert_int_equal(plain - ahead, draft.accepted);
+    assert_int_equal(told.report.drafts_accepted, draft.accepted);
+    assert_int_equal(told.report.drafts_rejected, draft.rejected);
+    assert_int_equal(expected.report.drafts_accepted + expected.report.drafts_rejected, 0);
 }
 
 /* Ends in the middle of what was guessed right: a stop string, the most tokens. */
