@@ -1017,6 +1017,58 @@ static void test_metrics(void **state)
     metrics_destroy(metrics);
 }
 
+/* --- guesses --- */
+
+enum { GUESSING = 6 };
+
+/* A text that repeats itself, answered with a few letters again and again. */
+static struct engine_request guessing(const uint32_t *tokens, uint32_t count, uint32_t index)
+{
+    struct engine_request request = plain(0, count, 100);
+    request.tokens = tokens;
+    request.choices = 1 + index % 2;
+    request.sampling.seed = index;
+    request.sampling.temperature = index < 3 ? 0 : 0.8f;
+    request.sampling.bias_count = 1 + index % 3;
+    for (uint32_t b = 0; b < request.sampling.bias_count; b++)
+        request.sampling.bias[b] = (struct engine_bias){.token = 'a' + b, .bias = 60};
+    if (index == 3) {
+        request.stop[0] = SLICE("aaaaaaa");
+        request.stop_count = 1;
+    }
+    return request;
+}
+
+/* By the engine's own thread: every answer as without guesses, its text and the likeliest tokens
+ * too. The first runs alone, before anything is known of what a step takes: it does guess. */
+static void test_guesses(void **state)
+{
+    (void)state;
+    uint32_t tokens[60];
+    struct engine_options options = engine_run_options();
+    for (uint32_t i = 0; i < 60; i++)
+        tokens[i] = 'a' + i % 7;
+    for (uint32_t on = 0; on < 2; on++) {
+        struct engine_run_transcript *all[GUESSING];
+        options.speculation = on == 1 ? ENGINE_SPECULATION_LOOKUP : ENGINE_SPECULATION_OFF;
+        struct engine *engine = engine_run_open(&options);
+        for (uint32_t i = 0; i < GUESSING; i++) {
+            const struct engine_request request = guessing(tokens, 60, i);
+            all[i] = on == 1 ? &together[i] : &alone[i];
+            engine_run_submit(engine, &request, all[i]);
+            if (i == 0)
+                engine_run_finish(engine, all, 1);
+        }
+        engine_run_finish(engine, all, GUESSING);
+        assert_idle(engine);
+        engine_run_close(engine);
+    }
+    for (uint32_t i = 0; i < GUESSING; i++)
+        assert_true(engine_run_same(&together[i], &alone[i]));
+    assert_true(together[0].report.drafts_accepted > 0);
+    assert_int_equal(alone[0].report.drafts_accepted, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -1042,6 +1094,7 @@ int main(void)
         cmocka_unit_test(test_open_without_memory),
         cmocka_unit_test(test_what_is_under_way),
         cmocka_unit_test(test_metrics),
+        cmocka_unit_test(test_guesses),
     };
     return cmocka_run_group_tests(tests, setup, NULL);
 }
