@@ -66,7 +66,7 @@ static void make_letters(struct request *out)
     struct engine_sampling *sampling = &out->asked.sampling;
     sampling->bias_count = below(4) == 0 ? 0 : 1 + below(LETTERS_MAX);
     for (uint32_t i = 0; i < sampling->bias_count; i++)
-        sampling->bias[i] = (struct engine_bias){.token = 'a' + i, .bias = 60};
+        sampling->bias[i] = (struct engine_bias){.token = 'a' + i, .bias = 2000};
     if (sampling->bias_count == 0 || below(3) > 0)
         return;
     uint32_t length = 1 + below(sizeof(out->stop));
@@ -88,7 +88,8 @@ static void request_make(struct request *out, uint32_t index)
     asked->want_logprobs = true;
     asked->echo = below(8) == 0;
     asked->sampling.seed = index;
-    asked->sampling.temperature = below(2) == 0 ? 0.0f : 0.9f;
+    static const float temperatures[] = {0, 0.9f, 50}; /* with the last, letters come by chance */
+    asked->sampling.temperature = temperatures[below(3)];
     if (below(3) == 0) {
         asked->sampling.presence_penalty = 0.5f;
         asked->sampling.frequency_penalty = 0.1f * (float)below(5);

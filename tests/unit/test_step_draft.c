@@ -43,11 +43,11 @@ static struct engine_request deceiver(uint32_t answer)
         prompt[i] = i % 2 == 0 ? SAID : 100 + i;
     struct engine_request asked = step_world_request(prompt, PROMPT, answer, 0);
     asked.want_logprobs = true;
-    asked.sampling.temperature = 2;
+    asked.sampling.temperature = 200; /* the three are alike to it, and all others far below */
     asked.sampling.seed = 3;
     asked.sampling.bias_count = 3;
     for (uint32_t i = 0; i < 3; i++)
-        asked.sampling.bias[i] = (struct engine_bias){.token = SAID + i, .bias = 100};
+        asked.sampling.bias[i] = (struct engine_bias){.token = SAID + i, .bias = 10000};
     return asked;
 }
 
