@@ -151,6 +151,8 @@ static void take_pause(struct scheduler_state *state, uint32_t index, uint32_t v
                         (!state->is_plain && state->grants[victim].why == SCHEDULER_FOR_GROWTH &&
                          !state->input->running[victim].is_throttled);
     state->pages_available += state->input->running[victim].pages_back;
+    /* What it held stays its class's: a lower one does not come in with what is left of it. */
+    state->plan->done.pages[scheduler_class(state, victim)] -= state->input->running[victim].pages;
     state->plan->paused++;
 }
 
