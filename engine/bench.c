@@ -22,6 +22,7 @@ static const char BENCH_HELP[] =
     "\n"
     "  --model FILE      the model, in GGUF\n"
     "  --prompt N        tokens of the prefill (512)\n"
+    "  --prefill-at N    position of its first token: what is before it is there already (0)\n"
     "  --gen N           tokens generated in each stream (128)\n"
     "  --batch N,N,...   streams decoded together, one measurement each (1,16)\n"
     "  --context N       mean context of the streams while they are measured (128)\n"
@@ -86,6 +87,7 @@ static enum status options_set(struct bench_options *options, const char *name, 
         uint32_t max;
         uint32_t *out;
     } numbers[] = {{"--prompt", 1, LIMIT_CONTEXT, &options->prompt},
+                   {"--prefill-at", 0, LIMIT_CONTEXT, &options->prefill_at},
                    {"--gen", 1, LIMIT_CONTEXT, &options->gen},
                    {"--context", 1, LIMIT_CONTEXT, &options->context},
                    {"--shared", ATTENTION_BLOCK_KEYS, LIMIT_CONTEXT, &options->shared},
@@ -198,10 +200,11 @@ static uint32_t bench_token(const struct bench *bench, uint32_t sequence, uint32
     return (uint32_t)(rng_at(1, sequence, position) % model_config(bench->model)->vocab);
 }
 
-static void bench_prefill(struct bench *bench, uint32_t sequence, uint32_t count)
+/* Tokens [from, end). */
+static void bench_prefill(struct bench *bench, uint32_t sequence, uint32_t from, uint32_t end)
 {
-    for (uint32_t from = 0; from < count; from += BENCH_CHUNK_ROWS) {
-        uint32_t rows = count - from < BENCH_CHUNK_ROWS ? count - from : BENCH_CHUNK_ROWS;
+    for (; from < end; from += BENCH_CHUNK_ROWS) {
+        uint32_t rows = end - from < BENCH_CHUNK_ROWS ? end - from : BENCH_CHUNK_ROWS;
         for (uint32_t r = 0; r < rows; r++) {
             bench->sequences[r] = sequence;
             bench->positions[r] = from + r;
@@ -240,12 +243,13 @@ static double bench_median(double *values, uint32_t count)
 /* One run, in µs: decode of `batch` streams, which are filled up to `from`, or the prefill (0). */
 static int64_t bench_run_once(struct bench *bench, uint32_t batch, uint32_t from)
 {
+    const struct bench_options *options = &bench->result.options;
     const struct clock *clock = clock_system();
     int64_t start = clock_mono_us(clock);
     if (batch > 0)
         bench_decode(bench, batch, from);
     else
-        bench_prefill(bench, 0, bench->result.options.prompt);
+        bench_prefill(bench, 0, options->prefill_at, options->prefill_at + options->prompt);
     int64_t took = clock_mono_us(clock) - start;
     return took > 0 ? took : 1;
 }
@@ -269,8 +273,10 @@ static double bench_measure(struct bench *bench, uint32_t batch)
     const struct bench_options *options = &bench->result.options;
     double tokens = batch > 0 ? (double)batch * options->gen : (double)options->prompt;
     double seconds[BENCH_REPEAT_MAX];
+    if (batch == 0)
+        bench_prefill(bench, 0, 0, options->prefill_at);
     for (uint32_t s = 0; s < batch; s++)
-        bench_prefill(bench, s, bench->context_start);
+        bench_prefill(bench, s, 0, bench->context_start);
     for (uint32_t i = 0; i <= options->repeat; i++) {
         int64_t took = bench_run_once(bench, batch, bench->context_start);
         if (i > 0)
@@ -305,7 +311,7 @@ static void bench_measure_shared(struct bench *bench, uint32_t index)
     double seconds[BENCH_WAYS][BENCH_REPEAT_MAX];
     uint32_t batch = options->batches[index];
     for (uint32_t s = 0; s < batch; s++)
-        bench_prefill(bench, s, options->shared);
+        bench_prefill(bench, s, 0, options->shared);
     for (uint32_t i = 0; i <= options->repeat; i++)
         for (int way = 0; way < BENCH_WAYS; way++) {
             bench_share(bench, batch, (enum bench_way)way);
@@ -333,12 +339,12 @@ static enum status bench_open_pages(struct bench *bench, const struct model_conf
     uint32_t start =
         bench->context_start > options->shared ? bench->context_start : options->shared;
     uint64_t keys = (uint64_t)start + options->gen;
-    if (keys < options->prompt)
-        keys = options->prompt;
+    if (keys < (uint64_t)options->prefill_at + options->prompt)
+        keys = (uint64_t)options->prefill_at + options->prompt;
     if (keys > config->context)
         FAIL(STATUS_OUT_OF_RANGE,
-             "--prompt, --gen, --context, --shared: %llu tokens, the model's context "
-             "is %u",
+             "--prompt, --prefill-at, --gen, --context, --shared: %llu tokens, the model's "
+             "context is %u",
              (unsigned long long)keys, config->context);
     bench->pages_each = (uint32_t)((keys + BENCH_PAGE_TOKENS - 1) / BENCH_PAGE_TOKENS);
     TRY(kernels_kv_layout(bench->kernels, KV_TYPE_F16, BENCH_PAGE_TOKENS, config->layers,

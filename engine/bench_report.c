@@ -149,12 +149,13 @@ static void report_json(const struct bench_result *result, struct buffer *out)
         out,
         ", \"threads\": %u, \"processors\": %u, \"load_average\": %.2f, "
         "\"isa\": \"%s\", \"backend\": \"cpu\", "
-        "\"prompt_tokens\": %u, \"generated_tokens\": %u, \"mean_context\": %u, "
+        "\"prompt_tokens\": %u, \"prefill_at\": %u, \"generated_tokens\": %u, \"mean_context\": "
+        "%u, "
         "\"repeat\": %u, \"model_ready_seconds\": %.3f, \"prefill_tokens_per_second\": %.1f, "
         "\"decode_tokens_per_second\": ",
         result->threads, result->processors, result->load, result->isa, options->prompt,
-        options->gen, result->mean_context, options->repeat, result->ready_seconds,
-        result->prefill_rate);
+        options->prefill_at, options->gen, result->mean_context, options->repeat,
+        result->ready_seconds, result->prefill_rate);
     report_rates(result, out, result->decode_rates);
     buffer_append_text(out, ", ");
     report_json_shared(result, out);
@@ -228,7 +229,9 @@ static void report_table(const struct bench_result *result, struct buffer *out)
                   "as the model), %.1f GB/s (1 GiB)\n",
                   result->ceilings.int8_gops, result->ceilings.f32_gflops,
                   result->ceilings.read_gbps_model, result->ceilings.read_gbps_dram);
-    snprintf(what, sizeof what, "prefill   %u tokens", options->prompt);
+    int length = snprintf(what, sizeof what, "prefill   %u tokens", options->prompt);
+    if (options->prefill_at > 0)
+        snprintf(what + length, sizeof what - (size_t)length, " behind %u", options->prefill_at);
     report_row(out, what, result->prefill_rate, report_ceiling(result, 0));
     for (uint32_t i = 0; i < options->batch_count; i++) {
         snprintf(what, sizeof what, "decode    %u stream%s, mean context %u", options->batches[i],

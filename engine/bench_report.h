@@ -20,6 +20,7 @@ struct bench_options {
     const char *model; /* path */
     const char *isa;
     uint32_t prompt;
+    uint32_t prefill_at; /* its first token's position */
     uint32_t gen;
     uint32_t context;
     uint32_t shared; /* 0 = not asked for */

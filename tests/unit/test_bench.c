@@ -75,7 +75,7 @@ static void test_json(void **state)
     char line[256];
     snprintf(line, sizeof line,
              "--model %s --prompt 32 --gen 4 --batch=1,3 --context 20 --repeat 2 --threads 2 "
-             "--shared 70 --isa ref_int8 --json",
+             "--shared 70 --prefill-at 40 --isa ref_int8 --json",
              model_path);
     if (run(line) != STATUS_OK)
         fail_msg("%s", status_note()->message);
@@ -93,6 +93,7 @@ static void test_json(void **state)
     assert_true(number_after("\"read_gbps_dram\": ") > 0);
     assert_true(number_after("\"fraction_of_ceiling\": {\"prefill_tokens_per_second\": ") > 0);
     assert_int_equal(number_after("\"threads\": "), 2);
+    assert_int_equal(number_after("\"prefill_at\": "), 40);
     assert_int_equal(number_after("\"mean_context\": "), 20);
     assert_non_null(strstr(output, "\"isa\": \"ref_int8\""));
     assert_non_null(strstr(output, "\"backend\": \"cpu\""));
@@ -101,13 +102,14 @@ static void test_json(void **state)
     assert_non_null(strstr(output, name));
     assert_string_equal(output + strlen(output) - 4, "}}}\n");
 
-    snprintf(line, sizeof line, "--model %s --prompt 8 --gen 1 --batch 2 --repeat 1 --threads 1",
+    snprintf(line, sizeof line,
+             "--model %s --prompt 8 --prefill-at 9 --gen 1 --batch 2 --repeat 1 --threads 1",
              model_path);
     assert_int_equal(run(line), STATUS_OK);
     assert_null(strstr(output, "shared"));
     assert_null(strstr(output, "by operation"));
     assert_non_null(strstr(output, "processors for this process"));
-    assert_non_null(strstr(output, "prefill   8 tokens"));
+    assert_non_null(strstr(output, "prefill   8 tokens behind 9 "));
     assert_non_null(strstr(output, "decode    2 streams, mean context 128"));
 }
 
@@ -205,6 +207,9 @@ static void test_wrong_sizes_for_the_model(void **state)
     snprintf(line, sizeof line, "--model %s --prompt 513", model_path);
     assert_int_equal(run(line), STATUS_OUT_OF_RANGE); /* its context is 512 */
     assert_non_null(strstr(status_note()->message, "512"));
+    snprintf(line, sizeof line, "--model %s --prompt 8 --prefill-at 505", model_path);
+    assert_int_equal(run(line), STATUS_OUT_OF_RANGE);
+    assert_non_null(strstr(status_note()->message, "--prefill-at"));
     snprintf(line, sizeof line, "--model %s --isa mmx", model_path);
     assert_int_equal(run(line), STATUS_UNSUPPORTED);
     assert_int_equal(run("--model /dev/null"), STATUS_INVALID);
