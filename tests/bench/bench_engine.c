@@ -2,6 +2,7 @@
  *
  * usage: bench_engine batching  MODEL.gguf [REQUESTS [SCALE]]
  *        bench_engine unrelated MODEL.gguf [REQUESTS [ROUNDS]]
+ *        bench_engine sampling  MODEL.gguf [ROUNDS]
  *
  * batching: continuous ÷ static batching with 16 sequences, output lengths of the Azure trace
  * (2023, conversation) divided by SCALE, prompts of 16 tokens. Continuous is measured while
@@ -11,6 +12,10 @@
  *
  * unrelated: throughput of prompts that share nothing, prefix cache on ÷ off, in alternate rounds;
  * the pool is small, so that the cache evicts all the time.
+ *
+ * sampling: 16 sequences at a mean context of 128, by how their tokens are chosen, in alternate
+ * rounds: what stands between greedy here and `banyan bench` is the step, between greedy and the
+ * others the sampler.
  *
  * Prints one JSON line each.
  */
@@ -30,6 +35,8 @@ enum { REQUESTS_MAX = 1024, ROUNDS_MAX = 64, TOGETHER = 16, PROMPT_MAX = 512, NA
 /* Generated tokens at 0, 5, … 100 % of azure_2023_conv. */
 static const uint32_t azure_quantiles[] = {10,  40,  55,  69,  82,  91,  99,  118, 142, 178, 217,
                                            300, 390, 395, 398, 405, 413, 421, 431, 488, 1000};
+
+static const struct engine_sampling greedy = {.top_p = 1};
 
 struct outcome {
     double tokens_per_second;
@@ -53,7 +60,8 @@ static uint32_t azure_length(uint64_t seed, uint32_t index, uint32_t scale)
     return length / scale > 0 ? length / scale : 1;
 }
 
-static void submit(struct engine *engine, uint64_t seed, uint32_t prompt_count, uint32_t tokens_max)
+static void submit(struct engine *engine, uint64_t seed, uint32_t prompt_count, uint32_t tokens_max,
+                   struct engine_sampling sampling)
 {
     uint32_t tokens[PROMPT_MAX];
     struct rng rng = {.seed = seed};
@@ -67,7 +75,7 @@ static void submit(struct engine *engine, uint64_t seed, uint32_t prompt_count, 
                                      .token_count = prompt_count,
                                      .choices = 1,
                                      .tokens_max = tokens_max,
-                                     .sampling = {.top_p = 1},
+                                     .sampling = sampling,
                                      .ignore_end = true};
     for (uint32_t i = 0; i < 4; i++) /* of 256 tenants: the door bounds each */
         request.domain.bytes[i] = (uint8_t)(seed >> (2 * i) | 1);
@@ -143,7 +151,7 @@ static struct outcome batching_run(const char *model, enum engine_batching batch
 {
     struct engine *engine = open_engine(model, batching, true, (uint64_t)1 << 30);
     for (uint32_t i = 0; i < requests; i++)
-        submit(engine, i, 16, azure_length(1, i, scale));
+        submit(engine, i, 16, azure_length(1, i, scale), greedy);
     struct outcome out = run(engine, requests, batching == ENGINE_BATCHING_CONTINUOUS);
     engine_close(engine);
     return out;
@@ -195,7 +203,7 @@ static void bench_unrelated(const char *model, uint32_t requests, uint32_t round
             bool is_with = (round + turn) % 2 == 0;
             struct engine *engine = is_with ? with : without;
             for (uint32_t i = 0; i < requests; i++)
-                submit(engine, seed++, PROMPT, ANSWER);
+                submit(engine, seed++, PROMPT, ANSWER, greedy);
             rates[is_with] = run(engine, requests, false).tokens_per_second;
         }
         ratios[round] = rates[1] / rates[0];
@@ -211,6 +219,65 @@ static void bench_unrelated(const char *model, uint32_t requests, uint32_t round
     engine_close(without);
 }
 
+/* Tokens a second of 16 sequences between the moments when they have made a ninth and eight ninths
+ * of theirs, all the while together. */
+static double sampling_run(struct engine *engine, uint64_t seed, struct engine_sampling sampling)
+{
+    enum { PROMPT = 56, ANSWER = 144, FROM = TOGETHER * 16, TO = TOGETHER * 128 };
+    struct engine_stats stats;
+    int64_t began_us = 0;
+    int64_t ended_us = 0;
+    uint64_t began = 0;
+    uint64_t made = 0;
+    engine_stats(engine, &stats);
+    const uint64_t before = stats.tokens_generated;
+    sampling.seed = seed;
+    for (uint32_t i = 0; i < TOGETHER; i++)
+        submit(engine, seed + i, PROMPT, ANSWER, sampling);
+    for (uint32_t ended = 0; ended < TOGETHER;) {
+        usleep(10 * NAP_US);
+        ended += take(engine);
+        engine_stats(engine, &stats);
+        if (began_us == 0 && stats.tokens_generated - before >= FROM) {
+            began_us = clock_mono_us(clock_system());
+            began = stats.tokens_generated;
+        }
+        if (ended_us == 0 && stats.tokens_generated - before >= TO) {
+            ended_us = clock_mono_us(clock_system());
+            made = stats.tokens_generated - began;
+        }
+    }
+    return (double)made / ((double)(ended_us - began_us) * 1e-6);
+}
+
+static void bench_sampling(const char *model, uint32_t rounds)
+{
+    const struct {
+        const char *name;
+        struct engine_sampling sampling;
+    } kinds[] = {
+        {"greedy", {.top_p = 1}},
+        {"temperature_1", {.temperature = 1, .top_p = 1}},
+        {"top_p_0.9", {.temperature = 1, .top_p = 0.9f}},
+        {"top_k_40", {.temperature = 0.7f, .top_p = 1, .top_k = 40}},
+        {"penalty", {.temperature = 1, .top_p = 1, .frequency_penalty = 0.5f}},
+    };
+    enum { KINDS = sizeof kinds / sizeof kinds[0] };
+    double rates[KINDS][ROUNDS_MAX];
+    struct engine *engine = open_engine(model, ENGINE_BATCHING_CONTINUOUS, true, 1 << 30);
+    for (uint32_t round = 0; round < rounds; round++)
+        for (uint32_t kind = 0; kind < KINDS; kind++)
+            rates[kind][round] =
+                sampling_run(engine, 1000 + (uint64_t)round * KINDS + kind, kinds[kind].sampling);
+    printf("{\"bench\":\"sampling\",\"rounds\":%u,\"tokens_s\":{", rounds);
+    for (uint32_t kind = 0; kind < KINDS; kind++) {
+        qsort(rates[kind], rounds, sizeof(rates[kind][0]), compare);
+        printf("%s\"%s\":%.1f", kind > 0 ? "," : "", kinds[kind].name, rates[kind][rounds / 2]);
+    }
+    printf("}}\n");
+    engine_close(engine);
+}
+
 static uint32_t number(int argc, char **argv, int at, uint32_t fallback, uint32_t most)
 {
     long value = argc > at ? strtol(argv[at], NULL, 10) : (long)fallback;
@@ -220,12 +287,14 @@ static uint32_t number(int argc, char **argv, int at, uint32_t fallback, uint32_
 int main(int argc, char **argv)
 {
     if (argc < 3) {
-        fprintf(stderr, "usage: bench_engine batching|unrelated MODEL.gguf [N [N]]\n");
+        fprintf(stderr, "usage: bench_engine batching|unrelated|sampling MODEL.gguf [N [N]]\n");
         return 2;
     }
     if (strcmp(argv[1], "batching") == 0)
         bench_batching(argv[2], number(argc, argv, 3, 160, REQUESTS_MAX),
                        number(argc, argv, 4, 8, 1000));
+    else if (strcmp(argv[1], "sampling") == 0)
+        bench_sampling(argv[2], number(argc, argv, 3, 5, ROUNDS_MAX));
     else
         bench_unrelated(argv[2], number(argc, argv, 3, 32, 256),
                         number(argc, argv, 4, 9, ROUNDS_MAX));
