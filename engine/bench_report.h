@@ -48,9 +48,9 @@ struct bench_result {
     const struct model_config *model;
     const char *isa; /* the one that ran */
     uint32_t threads;
-    uint32_t processors; /* that the process may use */
+    uint32_t processors;  /* that the process may use */
     double ready_seconds; /* from the file's name to packed weights */
-    double load;         /* average of the minute before; -1 where the system does not tell */
+    double load;          /* average of the minute before; -1 where the system does not tell */
     uint32_t mean_context;
     uint64_t step_bytes; /* weights read by a decode step */
     bool is_quantised;   /* most weights: then the ceiling of integers counts */

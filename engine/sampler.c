@@ -6,19 +6,19 @@
 #include "config/base/mem.h"
 #include "config/base/rng.h"
 
-/* rng_unit gives (k + ½) ÷ 2^52, so u ≤ 1 − 2^-53 and g ≤ −ln(−ln(1 − 2^-53)) < 36.75. */
-static const double gumbel_most = 36.75;
-
 /* Choices are few (LIMIT_CHOICES), so they share a stream number with the position. */
 _Static_assert(LIMIT_CHOICES <= 256, "a choice takes 8 bits of the stream number");
 
-enum status sampler_init(struct sampler *sampler, uint32_t vocab)
+/* Tokens looked through between two scores; the likeliest so far rules out more of the next. */
+enum { CHOOSE_STRETCH = 1024 };
+
+enum status sampler_init(struct sampler *sampler, const struct kernels *kernels, uint32_t vocab)
 {
-    *sampler = (struct sampler){.vocab = vocab};
+    *sampler = (struct sampler){.kernels = kernels, .vocab = vocab};
     sampler->counts = mem_zalloc(vocab, sizeof(*sampler->counts));
     sampler->adjusted = mem_zalloc(vocab, sizeof(*sampler->adjusted));
     sampler->weights = mem_zalloc(vocab, sizeof(*sampler->weights));
-    sampler->order = mem_zalloc(vocab, sizeof(*sampler->order));
+    sampler->order = mem_zalloc((size_t)vocab + ROW_IDS_MORE, sizeof(*sampler->order));
     if (sampler->counts == NULL || sampler->adjusted == NULL || sampler->weights == NULL ||
         sampler->order == NULL) {
         sampler_deinit(sampler);
@@ -148,65 +148,128 @@ static uint32_t choose_argmax(const float *values, uint32_t vocab)
     return best;
 }
 
-static uint64_t choose_stream(const struct sampler_args *args)
+/* The best so far, and what noise must lift others to. */
+struct choose_best {
+    const struct sampler_args *args;
+    const float *values;
+    struct row_noise_args noise;
+    uint32_t token;
+    double score;
+};
+
+static double choose_score(const struct choose_best *best, uint32_t token)
 {
-    return (uint64_t)args->position << 8 | args->choice;
+    return (double)best->values[token] / (double)best->args->sampling->temperature -
+           log(-log(rng_unit(rng_of(best->noise.stream, token))));
 }
 
-static double choose_gumbel(const struct sampler_args *args, uint32_t token)
+static struct choose_best choose_begin(const struct sampler_args *args, const float *values,
+                                       uint32_t token)
 {
-    double unit = rng_unit(rng_at(args->sampling->seed, choose_stream(args), token));
-    return -log(-log(unit));
+    struct choose_best best = {
+        .args = args,
+        .values = values,
+        .noise = {.x = values,
+                  .stream = rng_stream(args->sampling->seed,
+                                       (uint64_t)args->position << 8 | args->choice)},
+        .token = token};
+    best.score = choose_score(&best, token);
+    return best;
 }
 
-/* The greatest z + g over the tokens of `order`. */
-static uint32_t choose_among(const struct sampler *sampler, const struct sampler_args *args,
-                             const float *values, uint32_t count)
+/* The greatest z + g of those tokens and of the best so far: the two logarithms are taken for those
+ * alone that could be it. */
+static void choose_among(const struct sampler *sampler, struct choose_best *best, uint32_t count)
 {
-    double temperature = (double)args->sampling->temperature;
-    uint32_t best = sampler->order[0];
-    double best_score = -INFINITY;
+    bool is_new = true;
     for (uint32_t i = 0; i < count; i++) {
         uint32_t token = sampler->order[i];
-        double score = (double)values[token] / temperature + choose_gumbel(args, token);
-        if (score > best_score || (score == best_score && token < best)) {
-            best_score = score;
-            best = token;
+        if (is_new)
+            kernels_row_noise_set(&best->noise, (double)best->args->sampling->temperature,
+                                  best->score);
+        is_new = false;
+        if (!kernels_row_noise_reaches(&best->noise, token))
+            continue;
+        double score = choose_score(best, token);
+        if (score > best->score || (score == best->score && token < best->token)) {
+            best->score = score;
+            best->token = token;
+            is_new = true;
         }
     }
-    return best;
 }
 
-/* The greatest z + g over the whole vocabulary. A token whose z lies `gap` below the best score so
- * far needs g > gap, that is −ln u < e^-gap, and 1 − u ≤ −ln u: so one whose 1 − u is greater than
- * e^-gap cannot win, and its two logarithms are saved. e^-gap is bounded above by
- * 2^-floor(gap ÷ ln 2), widened by a half so that rounding can only keep a token, never lose one.
- */
-static uint32_t choose_anywhere(const struct sampler *sampler, const struct sampler_args *args,
-                                const float *values, uint32_t greatest)
+/* The greatest z + g over the whole vocabulary. */
+static uint32_t choose_anywhere(const struct sampler *sampler, struct choose_best *best)
 {
-    double temperature = (double)args->sampling->temperature;
-    uint32_t best = greatest;
-    double best_score = (double)values[greatest] / temperature + choose_gumbel(args, greatest);
-    uint64_t stream = choose_stream(args);
-    for (uint32_t token = 0; token < sampler->vocab; token++) {
-        double tempered = (double)values[token] / temperature;
-        double gap = best_score - tempered;
-        if (!(gap <= gumbel_most))
-            continue; /* also NaN, which never wins */
-        uint64_t bits = rng_at(args->sampling->seed, stream, token);
-        if (gap > 1) {
-            double above = (double)(~bits >> 12) * 0x1p-52; /* 1 − u, less half a step */
-            if (above > 1.5 / (double)((uint64_t)1 << (uint32_t)(gap * 1.4426950408889634)))
-                continue;
-        }
-        double score = tempered - log(-log(rng_unit(bits)));
-        if (score > best_score || (score == best_score && token < best)) {
-            best_score = score;
-            best = token;
-        }
+    struct row_noise_args *noise = &best->noise;
+    while (noise->end < sampler->vocab) {
+        uint32_t left = sampler->vocab - noise->end;
+        noise->begin = noise->end;
+        noise->end += left < CHOOSE_STRETCH ? left : CHOOSE_STRETCH;
+        kernels_row_noise_set(noise, (double)best->args->sampling->temperature, best->score);
+        choose_among(sampler, best, kernels_row_noise(sampler->kernels, noise, sampler->order));
     }
-    return best;
+    return best->token;
+}
+
+/* To `order`, in no order: tokens that together reach `wanted`, and all heavier than one of
+ * them. All tokens below the least weight tried weigh less than what top_p leaves away. */
+static uint32_t choose_heaviest(struct sampler *sampler, double total, double wanted,
+                                const struct engine_sampling *sampling)
+{
+    const float *weights = sampler->weights;
+    float least = sampling->min_p;
+    if (sampling->top_p < 1)
+        least = fmaxf(least, (float)((1 - (double)sampling->top_p) * total / sampler->vocab));
+    bool is_last = sampling->top_p == 1;
+    for (float above = 0x1p-2f;; above *= 0x1p-4f) {
+        double sum = 0;
+        is_last = is_last || !(above > least);
+        uint32_t count = kernels_row_above(sampler->kernels, weights, sampler->vocab,
+                                           is_last ? least : above, sampler->order);
+        for (uint32_t i = 0; i < count; i++)
+            sum += (double)weights[sampler->order[i]];
+        if (is_last || sum >= wanted)
+            return count;
+    }
+}
+
+/* Brings the shortest run from the top that weighs `wanted` to the front of order[0, count), in no
+ * order; returns its length. Quickselect (Hoare 1961), by weight. */
+static uint32_t choose_run(const struct sampler *sampler, const float *values, uint32_t count,
+                           double wanted)
+{
+    uint32_t *order = sampler->order;
+    uint32_t from = 0; /* all before belong to the run, all from `to` on do not */
+    uint32_t to = count;
+    double reached = 0;
+    while (from < to) {
+        uint32_t middle = from + (to - from) / 2;
+        uint32_t pivot = order[middle];
+        uint32_t split = from;
+        double sum = 0;
+        order[middle] = order[to - 1];
+        for (uint32_t i = from; i < to - 1; i++) {
+            uint32_t token = order[i];
+            if (!heap_before(values, token, pivot))
+                continue;
+            order[i] = order[split];
+            order[split++] = token;
+            sum += (double)sampler->weights[token];
+        }
+        order[to - 1] = order[split];
+        order[split] = pivot;
+        if (reached + sum >= wanted) {
+            to = split;
+            continue;
+        }
+        reached += sum + (double)sampler->weights[pivot];
+        from = split + 1;
+        if (reached >= wanted)
+            break;
+    }
+    return from;
 }
 
 /* Fills `order` with the tokens that top_k and top_p keep, best first; returns how many. */
@@ -216,10 +279,10 @@ static uint32_t choose_keep(struct sampler *sampler, const struct engine_samplin
     uint32_t vocab = sampler->vocab;
     float *weights = sampler->weights;
     uint32_t *order = sampler->order;
-    double temperature = (double)sampling->temperature;
-    double top = (double)values[greatest] / temperature;
 
     if (sampling->top_k > 0 && sampling->top_k < vocab) {
+        double temperature = (double)sampling->temperature;
+        double top = (double)values[greatest] / temperature;
         uint32_t count = heap_select(order, sampling->top_k, values, vocab);
         double total = 0;
         for (uint32_t i = 0; i < count; i++) {
@@ -235,39 +298,13 @@ static uint32_t choose_keep(struct sampler *sampler, const struct engine_samplin
         return count;
     }
 
-    double total = 0;
-    for (uint32_t i = 0; i < vocab; i++) {
-        weights[i] = expf((float)((double)values[i] / temperature - top));
-        total += (double)weights[i];
-    }
-    /* All tokens below this weight together weigh less than what top_p leaves away, so the run from
-     * the top ends before them. */
-    double least = 0;
-    if (sampling->top_p < 1)
-        least = (1 - (double)sampling->top_p) * total / vocab;
-    if ((double)sampling->min_p > least)
-        least = (double)sampling->min_p;
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < vocab; i++)
-        if ((double)weights[i] >= least)
-            order[count++] = i;
+    double total = (double)kernels_row_exp(sampler->kernels, values, vocab, values[greatest],
+                                           1 / sampling->temperature, weights);
+    double wanted = (double)sampling->top_p * total;
+    uint32_t count = choose_heaviest(sampler, total, wanted, sampling);
     if (sampling->top_p == 1)
         return count;
-    /* The best are taken from the heap's root and put behind its shrinking end. */
-    heap_make(order, count, values, false);
-    double reached = 0;
-    uint32_t left = count;
-    while (left > 0 && reached < (double)sampling->top_p * total) {
-        uint32_t next = order[0];
-        reached += (double)weights[next];
-        order[0] = order[left - 1];
-        order[--left] = next;
-        if (left > 1)
-            heap_sift(order, left, 0, values, false);
-    }
-    for (uint32_t i = 0; i < (count - left); i++)
-        order[i] = order[left + i]; /* any order: all of them are kept */
-    return count - left;
+    return choose_run(sampler, values, count, wanted);
 }
 
 static uint32_t choose_min_p(const struct sampler *sampler, float min_p, uint32_t count)
@@ -292,13 +329,13 @@ uint32_t sampler_choose(struct sampler *sampler, const struct sampler_args *args
     ASSERT(greatest < sampler->vocab);
     if (sampling->temperature == 0)
         return greatest;
+    struct choose_best best = choose_begin(args, values, greatest);
     bool has_top_k = sampling->top_k > 0 && sampling->top_k < sampler->vocab;
     if (!has_top_k && sampling->top_p == 1 && sampling->min_p == 0)
-        return choose_anywhere(sampler, args, values, greatest);
+        return choose_anywhere(sampler, &best);
     uint32_t count = choose_keep(sampler, sampling, values, greatest);
     if (sampling->min_p > 0)
         count = choose_min_p(sampler, sampling->min_p, count);
-    if (count == 0)
-        return greatest; /* only when rounding or NaN left nothing */
-    return choose_among(sampler, args, values, count);
+    choose_among(sampler, &best, count); /* of which the greatest is one */
+    return best.token;
 }

@@ -1,10 +1,11 @@
 /* sampler: the next token from one row of logits; a pure function.
  *
  * Owns:     scratch for one vocabulary.
- * Thread:   engine thread only (the scratch); equal arguments give equal results on any.
+ * Thread:   one at a time (the scratch); equal arguments give equal results on any.
  * Cost:     greedy: one pass over the row when it is adjusted or top log-probabilities are asked,
- *           else O(1). top_k: one pass. top_p, min_p: a pass with an exp a token. Temperature
- *           alone: a pass with one hash a token that could still win, logarithms for a handful.
+ *           else O(1). top_k: one pass. top_p, min_p: a pass with an exp a token, one to four that
+ *           compare, a heap of about those that are kept. Temperature alone: a pass with one hash a
+ *           token, logarithms for a handful. Passes are the kernels'.
  * Not here: softmax statistics (kernels_logits_stats), end tokens and stop strings (sequence).
  */
 #pragma once
@@ -27,14 +28,16 @@
  * Reported log-probabilities are the model's own: before adjusting, temperature and filters.
  */
 struct sampler {
+    const struct kernels *kernels;
     uint32_t vocab;
     uint32_t *counts; /* [vocab] zero between calls */
     float *adjusted;  /* [vocab] */
     float *weights;   /* [vocab] e^(z − greatest z) */
-    uint32_t *order;  /* [vocab] ids, a heap */
+    uint32_t *order;  /* [vocab] ids, a heap; ROW_IDS_MORE more */
 };
 
-enum status sampler_init(struct sampler *sampler, uint32_t vocab);
+/* `kernels` is used until the end. */
+enum status sampler_init(struct sampler *sampler, const struct kernels *kernels, uint32_t vocab);
 void sampler_deinit(struct sampler *sampler);
 
 struct sampler_args {

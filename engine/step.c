@@ -123,7 +123,7 @@ enum status step_init(struct step *step, const struct step_options *options)
     TRY_OUT(kv_swap_init(&step->swap, &swap_options));
     TRY_OUT(sequence_table_init(&step->sequences, &step->pool, step->places, options->context));
     TRY_OUT(batch_init(&step->batch, options->rows_max, options->logit_rows_max, step->places));
-    TRY_OUT(sampler_init(&step->sampler, step->vocab_count));
+    TRY_OUT(sampler_init(&step->sampler, options->kernels, step->vocab_count));
     TRY_OUT(init_outbox(step));
     TRY_OUT(step_queue_init(&step->queue, options->tickets));
     const struct scheduler_fair_options fair_options = {

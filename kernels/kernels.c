@@ -1,13 +1,16 @@
 #include "kernels/kernels.h"
 
+#include <math.h>
 #include <string.h>
 #include <sys/mman.h>
 
 #include "config/base/limits.h"
 #include "config/base/mem.h"
+#include "config/base/rng.h"
 #include "kernels/cpu/cpu_ceilings.h"
 #include "kernels/cpu/cpu_features.h"
 #include "kernels/cpu/ops/ops.h"
+#include "kernels/half.h"
 #include "kernels/registry.h"
 
 enum { KERNELS_ALIGNMENT = 64, KERNELS_PADDING = 64 };
@@ -205,6 +208,41 @@ void kernels_logits_stats(struct kernels *kernels, const float *logits, uint32_t
                           uint32_t vocab, struct logits_stats *out)
 {
     op_rows_logits_stats(kernels, logits, rows, vocab, out);
+}
+
+float kernels_row_exp(const struct kernels *kernels, const float *x, uint32_t count, float max,
+                      float scale, float *out)
+{
+    return kernels->table->row_exp(x, count, max, scale, out);
+}
+
+uint32_t kernels_row_above(const struct kernels *kernels, const float *x, uint32_t count,
+                           float least, uint32_t *ids)
+{
+    return kernels->table->row_above(x, count, least, ids);
+}
+
+/* bits(k) ÷ 2^23 − 127 ≤ log2 k, and 0 bits of k = 0 still are too few to rule anything out. The
+ * sums are wide enough for what floats round away. */
+void kernels_row_noise_set(struct row_noise_args *args, double temperature, double score)
+{
+    const double ln2 = 0.69314718055994531;
+    double wanted = score * temperature;
+    args->step = (float)(temperature * ln2 * 0x1p-23);
+    args->floor =
+        (float)(wanted - (24 + 127) * temperature * ln2 - 1e-4 * temperature - 1e-6 * fabs(wanted));
+}
+
+bool kernels_row_noise_reaches(const struct row_noise_args *args, uint32_t i)
+{
+    float upper = (float)(uint32_t)(~rng_of(args->stream, i) >> 40);
+    return args->x[i] - (float)(int32_t)half_float_bits(upper) * args->step >= args->floor;
+}
+
+uint32_t kernels_row_noise(const struct kernels *kernels, const struct row_noise_args *args,
+                           uint32_t *ids)
+{
+    return kernels->table->row_noise(args, ids);
 }
 
 void kernels_times_begin(struct kernels *kernels)

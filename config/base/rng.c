@@ -8,11 +8,19 @@
 
 static const uint64_t golden_gamma = 0x9e3779b97f4a7c15u; /* 2^64 ÷ golden ratio, odd */
 
+uint64_t rng_stream(uint64_t seed, uint64_t stream)
+{
+    return hash_mix64(hash_mix64(seed + golden_gamma) ^ (stream + golden_gamma));
+}
+
+uint64_t rng_of(uint64_t of_stream, uint64_t counter)
+{
+    return hash_mix64(of_stream + golden_gamma * (counter + 1));
+}
+
 uint64_t rng_at(uint64_t seed, uint64_t stream, uint64_t counter)
 {
-    uint64_t mixed = hash_mix64(seed + golden_gamma);
-    mixed = hash_mix64(mixed ^ (stream + golden_gamma));
-    return hash_mix64(mixed + golden_gamma * (counter + 1));
+    return rng_of(rng_stream(seed, stream), counter);
 }
 
 double rng_unit(uint64_t bits)

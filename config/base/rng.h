@@ -14,6 +14,10 @@
  * OOPSLA 2014) applied over the three words. Same arguments, same answer, on every machine. */
 uint64_t rng_at(uint64_t seed, uint64_t stream, uint64_t counter);
 
+/* The same in two parts, for many draws of one stream. */
+uint64_t rng_stream(uint64_t seed, uint64_t stream);
+uint64_t rng_of(uint64_t of_stream, uint64_t counter);
+
 /* Uniform in (0, 1), never 0 nor 1, from 64 bits: the middle of one of 2^52 equal intervals. */
 double rng_unit(uint64_t bits);
 

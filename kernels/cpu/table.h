@@ -100,6 +100,11 @@ struct kernel_table {
     /* max, argmax, and Σ e^(x − max) of one row. */
     float (*logits_stats)(const float *logits, uint32_t vocab, struct logits_stats *out);
 
+    /* As kernels.h says. */
+    float (*row_exp)(const float *x, uint32_t count, float max, float scale, float *out);
+    uint32_t (*row_above)(const float *x, uint32_t count, float least, uint32_t *ids);
+    uint32_t (*row_noise)(const struct row_noise_args *args, uint32_t *ids);
+
     /* For the ceilings: as many multiply-adds of int8 or float32 as the machine can do for about
      * `rounds` × 16 instructions, and one pass over memory (64-byte multiples). Return operations
      * done (two for a multiply-add); `sink` takes a value, so that nothing is optimised away. */

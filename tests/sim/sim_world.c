@@ -222,7 +222,7 @@ static void open_step(struct sim_world *world)
     if (kernels_create(&world->kernels, &kernels_options) != STATUS_OK ||
         sim_model_layout(world->kernels, KV_POOL_PAGE_TOKENS, &world->layout) != STATUS_OK ||
         ticket_table_init(&world->tickets, 2 * knobs->requests + 8, 64 << 20) != STATUS_OK ||
-        sampler_init(&world->sampler, SIM_MODEL_VOCAB) != STATUS_OK)
+        sampler_init(&world->sampler, world->kernels, SIM_MODEL_VOCAB) != STATUS_OK)
         fail(world, "no world: %s", status_note()->message);
     world->model = sim_model_create(&world->clock, &cost, knobs->rows_max, knobs->rows_max,
                                     SIM_CONTEXT, knobs->circles);

@@ -39,6 +39,9 @@ static void isa_table_check_complete(const struct kernel_table *table, bool has_
     assert_non_null(table->kv_write);
     assert_non_null(table->copy);
     assert_non_null(table->logits_stats);
+    assert_non_null(table->row_exp);
+    assert_non_null(table->row_above);
+    assert_non_null(table->row_noise);
     assert_non_null(table->spin_int8);
     assert_non_null(table->spin_f32);
     assert_non_null(table->read);

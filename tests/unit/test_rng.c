@@ -11,6 +11,7 @@ static void test_is_a_function_of_its_arguments(void **state)
     assert_true(rng_at(1, 2, 3) != rng_at(1, 2, 4));
     assert_true(rng_at(0, 0, 0) != 0);
     assert_true(rng_at(1, 0, 0) != rng_at(0, 1, 0));
+    assert_true(rng_of(rng_stream(1, 2), 3) == rng_at(1, 2, 3));
     struct rng a = {.seed = 9};
     struct rng b = {.seed = 9};
     for (int i = 0; i < 100; i++)

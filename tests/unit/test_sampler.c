@@ -10,6 +10,10 @@
 #include "config/base/mem.h"
 #include "config/base/rng.h"
 #include "engine/sampler.h"
+#include "tests/unit/kernels_kit.h"
+
+/* Of every table in turn for what is compared with the stupid one, else of the best. */
+static struct kernels *kernels;
 
 static struct logits_stats stats_of(const float *logits, uint32_t vocab)
 {
@@ -151,15 +155,14 @@ static void random_sampling(struct rng *rng, struct engine_sampling *sampling, u
     }
 }
 
-static void test_equals_naive(void **state)
+static void check_equals_naive(void)
 {
-    (void)state;
     static const uint32_t vocabs[] = {1, 2, 3, 16, 17, 1000, 5003};
     struct rng rng = {.seed = 5};
     for (uint32_t v = 0; v < 7; v++) {
         uint32_t vocab = vocabs[v];
         struct sampler sampler;
-        assert_int_equal(sampler_init(&sampler, vocab), STATUS_OK);
+        assert_int_equal(sampler_init(&sampler, kernels, vocab), STATUS_OK);
         float *logits = mem_zalloc(vocab, sizeof(float));
         for (int round = 0; round < (vocab > 100 ? 150 : 1500); round++) {
             float spread = (float)(1 + rng_below(&rng, 6));
@@ -190,12 +193,56 @@ static void test_equals_naive(void **state)
     }
 }
 
+/* Every table makes the same choices. */
+static void test_equals_naive(void **state)
+{
+    (void)state;
+    struct kernels *best = kernels;
+    for (const char *const *isa = kit_isas(); *isa != NULL; isa++) {
+        kernels = kit_kernels(*isa, 1, 1, 32);
+        check_equals_naive();
+        kernels_destroy(kernels);
+    }
+    kernels = best;
+}
+
+/* Nothing is ruled out that reaches the score, and of much that cannot nearly all is. */
+static void test_noise_rules_out(void **state)
+{
+    (void)state;
+    enum { VOCAB = 4096 };
+    static float logits[VOCAB];
+    static uint32_t ids[VOCAB + ROW_IDS_MORE];
+    static const float temperatures[] = {1e-6f, 0.3f, 1, 2};
+    struct rng rng = {.seed = 9};
+    uint32_t kept = 0;
+    for (int round = 0; round < 200; round++) {
+        const double temperature = (double)temperatures[round % 4];
+        const double score = (4.0 + round % 7) / temperature;
+        for (uint32_t i = 0; i < VOCAB; i++)
+            logits[i] = 2 * normal(&rng);
+        struct row_noise_args noise = {.x = logits, .end = VOCAB, .stream = rng_next(&rng)};
+        kernels_row_noise_set(&noise, temperature, score);
+        uint32_t count = kernels_row_noise(kernels, &noise, ids);
+        kept += count;
+        for (uint32_t i = 0, next = 0; i < VOCAB; i++) {
+            if (next < count && ids[next] == i)
+                next++;
+            else
+                assert_true((double)logits[i] / temperature -
+                                log(-log(rng_unit(rng_of(noise.stream, i)))) <
+                            score);
+        }
+    }
+    assert_true(kept < 200 * VOCAB / 4);
+}
+
 /* Pearson's χ² of `draws` draws against softmax over the kept tokens. */
 static double chi_square(const struct engine_sampling *sampling, const float *logits,
                          uint32_t vocab, uint32_t draws, uint32_t *freedom)
 {
     struct sampler sampler;
-    assert_int_equal(sampler_init(&sampler, vocab), STATUS_OK);
+    assert_int_equal(sampler_init(&sampler, kernels, vocab), STATUS_OK);
     const struct logits_stats stats = stats_of(logits, vocab);
     uint32_t counts[32] = {0};
     for (uint32_t position = 0; position < draws; position++) {
@@ -248,7 +295,7 @@ static void test_penalties_and_bias(void **state)
 {
     (void)state;
     struct sampler sampler;
-    assert_int_equal(sampler_init(&sampler, 4), STATUS_OK);
+    assert_int_equal(sampler_init(&sampler, kernels, 4), STATUS_OK);
     const float logits[4] = {3, 2.5f, 2, 0};
     const struct logits_stats stats = stats_of(logits, 4);
     const uint32_t generated[3] = {0, 0, 1};
@@ -274,7 +321,7 @@ static void test_greedy_ties_and_streams(void **state)
     (void)state;
     enum { VOCAB = 64 };
     struct sampler sampler;
-    assert_int_equal(sampler_init(&sampler, VOCAB), STATUS_OK);
+    assert_int_equal(sampler_init(&sampler, kernels, VOCAB), STATUS_OK);
     float logits[VOCAB] = {0};
     logits[9] = logits[40] = 1;
     const struct logits_stats stats = stats_of(logits, VOCAB);
@@ -330,7 +377,7 @@ static void test_not_a_number(void **state)
 {
     (void)state;
     struct sampler sampler;
-    assert_int_equal(sampler_init(&sampler, 8), STATUS_OK);
+    assert_int_equal(sampler_init(&sampler, kernels, 8), STATUS_OK);
     float logits[8];
     for (int i = 0; i < 8; i++)
         logits[i] = NAN;
@@ -359,7 +406,7 @@ static void test_no_memory(void **state)
         struct sampler sampler;
         int left = allowed;
         mem_hook_set(refuse_after, &left);
-        assert_int_equal(sampler_init(&sampler, 8), STATUS_NO_MEMORY);
+        assert_int_equal(sampler_init(&sampler, kernels, 8), STATUS_NO_MEMORY);
         mem_hook_set(NULL, NULL);
     }
 }
@@ -368,6 +415,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_equals_naive),
+        cmocka_unit_test(test_noise_rules_out),
         cmocka_unit_test(test_distribution),
         cmocka_unit_test(test_penalties_and_bias),
         cmocka_unit_test(test_greedy_ties_and_streams),
@@ -375,5 +423,8 @@ int main(void)
         cmocka_unit_test(test_not_a_number),
         cmocka_unit_test(test_no_memory),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    kernels = kit_kernels("auto", 1, 1, 32);
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    kernels_destroy(kernels);
+    return failed;
 }

@@ -1,6 +1,7 @@
 #include "kernels/cpu/avx2/avx2.h"
 
 #include "kernels/cpu/cpu_features.h"
+#include "kernels/cpu/ref/ref.h"
 #include "kernels/cpu/ref_int8/ref_int8.h"
 
 extern const struct kernel_table table_avx2;
@@ -25,6 +26,9 @@ const struct kernel_table table_avx2 = {
     .kv_write = k_kv_write_avx2,
     .copy = k_copy_avx2,
     .logits_stats = k_logits_stats_avx2,
+    .row_exp = k_row_exp_ref,
+    .row_above = k_row_above_ref,
+    .row_noise = k_row_noise_ref,
     .spin_int8 = k_spin_int8_avx2,
     .spin_f32 = k_spin_f32_avx2,
     .read = k_read_avx2,

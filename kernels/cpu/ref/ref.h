@@ -34,6 +34,11 @@ void k_silu_mul_f32_ref(const struct silu_mul_args *args, uint32_t begin, uint32
 void k_copy_ref(void *to, const void *from, size_t bytes);
 float k_logits_stats_ref(const float *logits, uint32_t vocab, struct logits_stats *out);
 
+/* Those of every table without vectors of its own. */
+float k_row_exp_ref(const float *x, uint32_t count, float max, float scale, float *out);
+uint32_t k_row_above_ref(const float *x, uint32_t count, float least, uint32_t *ids);
+uint32_t k_row_noise_ref(const struct row_noise_args *args, uint32_t *ids);
+
 uint64_t k_spin_int8_ref(uint64_t rounds, uint64_t *sink);
 uint64_t k_spin_f32_ref(uint64_t rounds, uint64_t *sink);
 void k_read_ref(const void *bytes, size_t count, uint64_t *sink);
