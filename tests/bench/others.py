@@ -39,6 +39,16 @@ def own_s():
     return TICK_S * total
 
 
+def settle(most_s=10, window_s=0.3):
+    """Waits until nobody computes, this program's other children neither: some spin for a while."""
+    limit = time.monotonic() + most_s
+    while time.monotonic() < limit:
+        before = machine_s()
+        time.sleep(window_s)
+        if machine_s() - before <= 0.1 * window_s:
+            return
+
+
 class Others:
     """`with Others() as others: …`; then others.share is in processors, 0.05 = 5 % of one."""
 

@@ -1,12 +1,19 @@
 #!/usr/bin/env python3
-"""peers: `banyan bench` and llama.cpp on the same file, interleaved in one run.
+"""peers: `banyan bench`, llama.cpp and vLLM on the same weights, in turn, in one run.
 
-usage: tests/bench/peers.py --llama DIR [--banyan PATH] [--model F.gguf] [--threads N] [--rounds N]
+usage: tests/bench/peers.py --llama DIR [--vllm DIR] [--larger F.gguf …] [--banyan PATH]
+                            [--model F.gguf] [--threads N] [--rounds N] [--formats LIST]
 
-DIR holds llama-bench and llama-batched-bench. Prints one JSON line a figure: both rates of every
-round, the ratio of each round and the median ratio, with commands, versions, threads and file.
-Rounds alternate between the two so that a machine whose speed drifts treats both alike; what else
-ran is in load_average. It reports and never judges: the exit status says only that both ran.
+--llama names the folder of llama-bench, llama-batched-bench and llama-quantize: llama.cpp runs the
+same file, and the file requantised to each of --formats, of which the fastest for each work is
+compared. --vllm names a folder with venv/ and model/ (the same weights in bfloat16). --larger files
+are compared with llama.cpp on the same file, one round. Works: prefill of 512 tokens; decode of one
+stream and of 16, mean context 128.
+
+Prints one JSON line a file and work: the rates of every round, and for each peer the ratio of each
+round's and the median ratio; peers_show.py makes a table and a plot of them. Rounds alternate, so
+that a machine whose speed drifts treats all alike; a round beside others (5 % of a processor) is
+taken again, at most as often as there are rounds. It reports and never judges.
 """
 
 import argparse
@@ -17,10 +24,15 @@ import pathlib
 import statistics
 import subprocess
 import sys
+import tempfile
+
+from others import Others, settle
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PROMPT, GEN, CONTEXT, STREAMS = 512, 128, 128, 16
-DEPTH = CONTEXT - GEN // 2  # keys before the first token, so that the mean context is CONTEXT
+PROMPT, CONTEXT, STREAMS = 512, 128, 16
+GEN, GEN_SHORT = 128, 32
+OTHERS_MAX = 0.05
+WORKS = {"prefill": 1, "decode_1": 1, f"decode_{STREAMS}": STREAMS}
 
 
 def run(command):
@@ -33,53 +45,193 @@ def run(command):
     return done.stdout
 
 
-def banyan_command(args):
+def depth(gen):
+    """Keys before the first token, so that the mean context is CONTEXT."""
+    return CONTEXT - gen // 2
+
+
+# --- who is measured ---
+
+
+def banyan_command(args, file, gen):
     return [
-        args.banyan, "bench", "--model", args.model, "--prompt", str(PROMPT), "--gen", str(GEN),
+        args.banyan, "bench", "--model", file, "--prompt", str(PROMPT), "--gen", str(gen),
         "--context", str(CONTEXT), "--batch", f"1,{STREAMS}", "--repeat", "1",
         "--threads", str(args.threads), "--json",
     ]  # fmt: skip
 
 
-def peer_commands(args):
-    threads = ["-t", str(args.threads)]
-    bench = [os.path.join(args.llama, "llama-bench"), "-m", args.model, *threads, "-r", "1"]
-    batched = [os.path.join(args.llama, "llama-batched-bench"), "-m", args.model, *threads]
+def banyan_rates(report):
+    decode = report["decode_tokens_per_second"]
     return {
-        "prefill": [*bench, "-o", "json", "-p", str(PROMPT), "-n", "0"],
-        "decode_1": [*bench, "-o", "json", "-p", "0", "-n", str(GEN), "-d", str(DEPTH)],
-        f"decode_{STREAMS}": [
-            *batched, "-c", str(STREAMS * (DEPTH + GEN)), "-npp", str(DEPTH), "-ntg", str(GEN),
-            "-npl", str(STREAMS), "--output-format", "jsonl",
-        ],
-    }  # fmt: skip
+        work: report["prefill_tokens_per_second"] if work == "prefill" else decode[str(streams)]
+        for work, streams in WORKS.items()
+    }
 
 
-def peer_version(args):
-    sample = run([*peer_commands(args)["prefill"][:-4], "-p", "1", "-n", "0"])
-    build = json.loads(sample)[0]
-    return f"commit {build['build_commit']}, {build['backends']} backend"
+def banyan_fractions(report):
+    fractions = report["fraction_of_ceiling"]
+    decode = fractions["decode_tokens_per_second"]
+    return {
+        work: fractions["prefill_tokens_per_second"] if work == "prefill" else decode[str(streams)]
+        for work, streams in WORKS.items()
+    }
 
 
-def peer_rate(what, output):
-    if what == f"decode_{STREAMS}":
+def llama_command(args, file, work, gen):
+    tool = "llama-batched-bench" if WORKS[work] > 1 else "llama-bench"
+    command = [os.path.join(args.llama, tool), "-m", file, "-t", str(args.threads)]
+    if WORKS[work] > 1:
+        return [
+            *command, "-c", str(STREAMS * (depth(gen) + gen)), "-npp", str(depth(gen)),
+            "-ntg", str(gen), "-npl", str(STREAMS), "--output-format", "jsonl",
+        ]  # fmt: skip
+    command += ["-r", "1", "-o", "json"]
+    if work == "prefill":
+        return [*command, "-p", str(PROMPT), "-n", "0"]
+    return [*command, "-p", "0", "-n", str(gen), "-d", str(depth(gen))]
+
+
+def llama_rate(args, file, work, gen=GEN):
+    output = run(llama_command(args, file, work, gen))
+    if WORKS[work] > 1:
         lines = [line for line in output.splitlines() if line.startswith("{")]
         return json.loads(lines[-1])["speed_tg"]
     return json.loads(output)[0]["avg_ts"]
 
 
-def ours_rate(what, report):
-    if what == "prefill":
-        return report["prefill_tokens_per_second"]
-    return report["decode_tokens_per_second"][what.split("_")[1]]
+def llama_version(args):
+    command = llama_command(args, args.model, "prefill", GEN)
+    build = json.loads(run([*command[: command.index("-p")], "-p", "1", "-n", "0"]))[0]
+    return f"commit {build['build_commit']}, {build['backends']} backend"
 
 
-def sha256(path):
-    digest = hashlib.sha256()
-    with open(path, "rb") as file:
-        while chunk := file.read(1 << 20):
-            digest.update(chunk)
-    return digest.hexdigest()
+def llama_fastest(args, folder):
+    """For each work the format that is fastest in one try, its file, and what all formats gave."""
+    files, tried = {}, {}
+    for form in args.formats.split(","):
+        files[form] = str(pathlib.Path(folder) / f"{form}.gguf")
+        quantize = os.path.join(args.llama, "llama-quantize")
+        run([quantize, "--allow-requantize", args.model, files[form], form, str(args.threads)])
+        tried[form] = {
+            work: round(llama_rate(args, files[form], work, GEN_SHORT), 1) for work in WORKS
+        }
+    best = {work: max(tried, key=lambda form: tried[form][work]) for work in WORKS}
+    return best, files, tried
+
+
+class Vllm:
+    """vLLM in a process of its own, which computes only when it is asked."""
+
+    def __init__(self, folder):
+        script = pathlib.Path(__file__).with_name("peers_vllm.py")
+        python = os.path.join(folder, "venv/bin/python")
+        self.process = subprocess.Popen(
+            [python, str(script), os.path.join(folder, "model")], text=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        self.answer()
+
+    def answer(self):
+        for line in self.process.stdout:
+            if line.startswith("rate "):
+                return float(line.split()[1])
+        sys.exit(f"vLLM ended: status {self.process.wait()}")
+
+    def rate(self, work):
+        ask = f"1 {PROMPT} 1" if work == "prefill" else f"{WORKS[work]} {depth(GEN)} {GEN}"
+        self.process.stdin.write(ask + "\n")
+        self.process.stdin.flush()
+        return self.answer()
+
+    def stop(self):
+        self.process.stdin.close()
+        self.process.wait(60)
+
+
+# --- rounds ---
+
+
+def one_round(args, file, gen, peers):
+    theirs = {name: {} for name in peers}
+    with Others() as beside:
+        settle()
+        report = json.loads(run(banyan_command(args, file, gen)))
+        for name, rate in peers.items():
+            for work in WORKS:
+                settle()
+                theirs[name][work] = rate(work)
+    ours = banyan_rates(report)
+    return {"report": report, "ours": ours, "theirs": theirs, "others": beside.share}
+
+
+def take_rounds(args, file, gen, peers, count):
+    kept = []
+    for attempt in range(2 * count):
+        taken = one_round(args, file, gen, peers)
+        must = 2 * count - attempt <= count - len(kept)
+        if taken["others"] <= OTHERS_MAX or must:
+            kept.append(taken)
+        if len(kept) == count:
+            break
+    return kept
+
+
+def tell(args, file, gen, rounds, told):
+    digest = hashlib.sha256(pathlib.Path(file).read_bytes()).hexdigest()
+    for work in WORKS:
+        ours = [one["ours"][work] for one in rounds]
+        peers = {}
+        for name in rounds[0]["theirs"]:
+            rates = [one["theirs"][name][work] for one in rounds]
+            ratios = [a / b for a, b in zip(ours, rates)]
+            peers[name] = {
+                "rate": round(statistics.median(rates), 1),
+                "ratio": round(statistics.median(ratios), 2),
+                "ratio_least": round(min(ratios), 2),
+                "rates": [round(x, 1) for x in rates],
+                **told.get(name, {}).get(work, {}),
+            }
+        fractions = [banyan_fractions(one["report"])[work] for one in rounds]
+        line = {
+            "what": f"prefill_{PROMPT}" if work == "prefill" else f"{work}_streams",
+            "unit": "tokens/s", "file": os.path.basename(file), "rate": statistics.median(ours),
+            "fraction_of_ceiling": statistics.median(fractions), "peers": peers,
+            "rates": ours, "fractions": fractions, "others": [one["others"] for one in rounds],
+            "ceilings": [one["report"]["ceilings"] for one in rounds], "sha256": digest,
+            "isa": rounds[0]["report"]["isa"], "threads": args.threads, "mean_context": CONTEXT,
+            "command": " ".join(banyan_command(args, file, gen)),
+        }  # fmt: skip
+        print(json.dumps(line), flush=True)
+
+
+def compare_model(args, folder):
+    best, files, tried = llama_fastest(args, folder)
+    version = llama_version(args)
+    vllm = Vllm(args.vllm) if args.vllm else None
+    peers = {
+        "llama.cpp": lambda work: llama_rate(args, args.model, work),
+        "llama.cpp, fastest format": lambda work: llama_rate(args, files[best[work]], work),
+    }
+    if vllm:
+        peers["vLLM"] = vllm.rate
+    rounds = take_rounds(args, args.model, GEN, peers, args.rounds)
+    if vllm:
+        vllm.stop()
+    told = {
+        "llama.cpp": {
+            work: {
+                "version": version,
+                "command": " ".join(llama_command(args, args.model, work, GEN)),
+            }
+            for work in WORKS
+        },
+        "llama.cpp, fastest format": {
+            work: {"format": best[work], "tried": {form: tried[form][work] for form in tried}}
+            for work in WORKS
+        },
+    }
+    tell(args, args.model, GEN, rounds, told)
 
 
 def arguments():
@@ -89,47 +241,27 @@ def arguments():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--llama", required=True, help="folder of llama.cpp's programs")
+    parser.add_argument("--vllm", help="folder of vLLM's venv and its model")
     parser.add_argument("--banyan", default=str(ROOT / "build/release/banyan"))
     parser.add_argument("--model", default=model)
+    parser.add_argument("--larger", nargs="*", default=[], help="more files, beside llama.cpp")
+    parser.add_argument("--formats", default="Q4_0,IQ4_NL,Q8_0", help="tried by llama-quantize")
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=5, help="0 = the larger files alone")
     args = parser.parse_args()
-    if args.rounds < 1 or args.threads < 1:
-        parser.error("--rounds and --threads must be at least 1")
+    if args.rounds < 0 or args.threads < 1:
+        parser.error("--rounds must be at least 0 and --threads at least 1")
     return args
 
 
 def main():
     args = arguments()
-    commands = peer_commands(args)
-    ours = {what: [] for what in commands}
-    theirs = {what: [] for what in commands}
-    reports = []
-    load_before = os.getloadavg()[0]
-    for _ in range(args.rounds):
-        reports.append(json.loads(run(banyan_command(args))))
-        for what, command in commands.items():
-            ours[what].append(ours_rate(what, reports[-1]))
-            theirs[what].append(peer_rate(what, run(command)))
-    common = {
-        "unit": "tokens/s", "threads": args.threads, "file": os.path.basename(args.model),
-        "sha256": sha256(args.model), "isa": reports[-1]["isa"], "peer": "llama.cpp",
-        "peer_version": peer_version(args), "rounds": args.rounds, "mean_context": CONTEXT,
-        "load_average_before": load_before, "ceilings": reports[-1]["ceilings"],
-    }  # fmt: skip
-    for what, command in commands.items():
-        ratios = [a / b for a, b in zip(ours[what], theirs[what])]
-        line = {
-            "what": f"{what}_{PROMPT}" if what == "prefill" else f"{what}_streams",
-            "ratio": round(statistics.median(ratios), 3),
-            "ratio_least": round(min(ratios), 3),
-            "ours": [round(x, 1) for x in ours[what]],
-            "theirs": [round(x, 1) for x in theirs[what]],
-            **common,
-            "command": " ".join(banyan_command(args)),
-            "peer_command": " ".join(command),
-        }
-        print(json.dumps(line), flush=True)
+    if args.rounds > 0:
+        with tempfile.TemporaryDirectory() as folder:
+            compare_model(args, folder)
+    for file in args.larger:
+        peers = {"llama.cpp": lambda work, file=file: llama_rate(args, file, work, GEN_SHORT)}
+        tell(args, file, GEN_SHORT, take_rounds(args, file, GEN_SHORT, peers, 1), {})
 
 
 if __name__ == "__main__":
