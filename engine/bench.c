@@ -35,6 +35,7 @@ static const char BENCH_HELP[] =
     "  --repeat N        runs of each measurement; the median counts (3)\n"
     "  --threads N       compute threads (0 = one for each processor)\n"
     "  --isa NAME        kernels to use (auto)\n"
+    "  --kv-type NAME    type of KV pages (f16)\n"
     "  --json            one JSON object instead of a table\n"
     "  --help            this text\n"
     "\n"
@@ -102,6 +103,8 @@ static enum status options_set(struct bench_options *options, const char *name, 
         options->model = value;
     else if (strcmp(name, "--isa") == 0)
         options->isa = value;
+    else if (strcmp(name, "--kv-type") == 0)
+        TRY(kernels_kv_type_find(&options->kv_type, value));
     else
         FAIL(STATUS_INVALID, "unknown option '%.64s'; banyan bench --help lists them", name);
     return STATUS_OK;
@@ -129,6 +132,7 @@ static bool options_set_flag(struct bench_options *options, const char *name)
 static enum status options_parse(struct bench_options *options, int count, char *const *arguments)
 {
     *options = (struct bench_options){.isa = "auto",
+                                      .kv_type = KV_TYPE_F16,
                                       .prompt = 512,
                                       .gen = 128,
                                       .context = 128,
@@ -347,8 +351,9 @@ static enum status bench_open_pages(struct bench *bench, const struct model_conf
              "context is %u",
              (unsigned long long)keys, config->context);
     bench->pages_each = (uint32_t)((keys + BENCH_PAGE_TOKENS - 1) / BENCH_PAGE_TOKENS);
-    TRY(kernels_kv_layout(bench->kernels, KV_TYPE_F16, BENCH_PAGE_TOKENS, config->layers,
+    TRY(kernels_kv_layout(bench->kernels, options->kv_type, BENCH_PAGE_TOKENS, config->layers,
                           config->kv_heads, config->head_dim, &bench->layout));
+    bench->result.token_bytes = bench->layout.page_bytes / BENCH_PAGE_TOKENS;
     size_t total = (size_t)bench->batch_max * bench->pages_each;
     size_t bytes;
     if (__builtin_mul_overflow(total, bench->layout.page_bytes, &bytes))

@@ -145,6 +145,8 @@ static void report_json(const struct bench_result *result, struct buffer *out)
     const struct bench_options *options = &result->options;
     buffer_append_text(out, "{\"model\": ");
     buffer_append_json_string(out, report_model_name(options->model));
+    buffer_printf(out, ", \"kv_type\": \"%s\", \"kv_bytes_per_token\": %zu",
+                  kernels_kv_type_name(options->kv_type), result->token_bytes);
     buffer_printf(
         out,
         ", \"threads\": %u, \"processors\": %u, \"load_average\": %.2f, "
@@ -221,7 +223,8 @@ static void report_table(const struct bench_result *result, struct buffer *out)
                   (int)name.length, name.bytes, config->architecture,
                   (double)config->parameters / 1e6, (double)config->weight_bytes / 1048576,
                   result->ready_seconds);
-    buffer_printf(out, "kernels   %s, %u threads, cpu\n", result->isa, result->threads);
+    buffer_printf(out, "kernels   %s, %u threads, cpu; KV %s, %zu bytes a token\n", result->isa,
+                  result->threads, kernels_kv_type_name(options->kv_type), result->token_bytes);
     buffer_printf(out, "machine   %u processors for this process, load %.2f before\n",
                   result->processors, result->load);
     buffer_printf(out,

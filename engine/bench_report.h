@@ -19,6 +19,7 @@ enum { BENCH_BATCHES_MAX = 8, BENCH_PASSES_MAX = 1 + (1 + BENCH_WAYS) * BENCH_BA
 struct bench_options {
     const char *model; /* path */
     const char *isa;
+    enum kv_type kv_type;
     uint32_t prompt;
     uint32_t prefill_at; /* its first token's position */
     uint32_t gen;
@@ -53,6 +54,7 @@ struct bench_result {
     double load;          /* average of the minute before; -1 where the system does not tell */
     uint32_t mean_context;
     uint64_t step_bytes; /* weights read by a decode step */
+    size_t token_bytes;  /* of KV pages, for each token */
     bool is_quantised;   /* most weights: then the ceiling of integers counts */
     struct kernels_ceilings ceilings;
     double prefill_rate; /* tokens a second */

@@ -96,24 +96,14 @@ static enum status open_text(struct engine *engine)
     return STATUS_OK;
 }
 
-static enum status open_kv_type(enum kv_type *out, const char *name)
-{
-    if (name == NULL || strcmp(name, "f16") == 0)
-        *out = KV_TYPE_F16;
-    else if (strcmp(name, "f32") == 0)
-        *out = KV_TYPE_F32;
-    else
-        FAIL(STATUS_UNSUPPORTED, "KV type '%s' is not known: f16 or f32", name);
-    return STATUS_OK;
-}
-
 static enum status open_model(struct engine *engine, const struct engine_options *options,
                               uint32_t logit_rows_max)
 {
     const int64_t begin_us = clock_mono_us(engine->clock);
     struct model_config config;
     enum kv_type kv_type = KV_TYPE_F16;
-    TRY(open_kv_type(&kv_type, options->kv_type));
+    if (options->kv_type != NULL)
+        TRY(kernels_kv_type_find(&kv_type, options->kv_type));
     if (options->model_descriptor >= 0)
         TRY(gguf_open_descriptor(&engine->gguf, options->model_descriptor));
     else

@@ -48,7 +48,7 @@ struct engine_options {
     int model_descriptor; /* the file, opened for reading, stays the caller's; -1 = open the path */
     const char *model_name; /* what requests call it; NULL = the file's base name, no ending */
     const char *isa;        /* as kernels_options.isa */
-    const char *kv_type;    /* "f16" ("f32" for judging) */
+    const char *kv_type;    /* NULL: "f16"; kernels/kv_types.def */
     uint32_t threads;       /* compute threads; 0 = all processors */
     uint32_t context;       /* tokens; 0 = the model's own */
     uint64_t kv_bytes;      /* budget of the page pool */

@@ -37,6 +37,8 @@ static void init_cache(struct step_metrics *out, struct metrics *metrics)
     out->pages_host = plain(metrics, METRIC_GAUGE, pages_name, pages_help, "state=\"host\"");
     out->pages_host_total =
         gauge(metrics, "banyan_kv_pages_host_total", "Pages that host memory has room for.");
+    out->token_bytes =
+        gauge(metrics, "banyan_kv_token_bytes", "Bytes of KV pages that a token takes.");
 }
 
 static void init_pauses(struct step_metrics *out, struct metrics *metrics)
@@ -209,6 +211,8 @@ void step_metrics_figures(struct step *step, const struct prefix_figures *now,
     metric_set(metrics->pages_pinned, now->pages_pinned);
     metric_set(metrics->pages_host, now->pages_host);
     metric_set(metrics->pages_host_total, step->cache.host.page_count);
+    metric_set(metrics->token_bytes,
+               (double)step->pool.layout.page_bytes / step->pool.layout.page_tokens);
     metric_add(metrics->cache_queries, (int64_t)(now->query_tokens - told->query_tokens));
     metric_add(metrics->cache_hits, (int64_t)(now->hit_tokens - told->hit_tokens));
     metric_add(metrics->evicted_host, (int64_t)(now->evicted_to_host - told->evicted_to_host));

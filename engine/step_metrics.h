@@ -25,6 +25,7 @@ struct step_metrics {
     struct metric *pages_pinned;
     struct metric *pages_host;
     struct metric *pages_host_total;
+    struct metric *token_bytes;
     struct metric *cache_queries;
     struct metric *cache_hits;
     struct metric *evicted_host;

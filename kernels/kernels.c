@@ -21,6 +21,30 @@ static size_t kernels_round_up(size_t bytes)
     return (bytes + KERNELS_ALIGNMENT - 1) / KERNELS_ALIGNMENT * KERNELS_ALIGNMENT;
 }
 
+static const char *const KERNELS_KV_TYPES[] = {
+#define KV_TYPE(id, name) [KV_TYPE_##id] = name,
+#include "kernels/kv_types.def"
+};
+
+const char *kernels_kv_type_name(enum kv_type type)
+{
+    return KERNELS_KV_TYPES[type];
+}
+
+enum status kernels_kv_type_find(enum kv_type *out, const char *name)
+{
+    static const char names[] = ""
+#define KV_TYPE(id, name) " " name
+#include "kernels/kv_types.def"
+        ;
+    for (int type = 0; type < KV_TYPES; type++)
+        if (strcmp(name, KERNELS_KV_TYPES[type]) == 0) {
+            *out = (enum kv_type)type;
+            return STATUS_OK;
+        }
+    FAIL(STATUS_UNSUPPORTED, "KV type '%.32s' is not known; there are%s", name, names);
+}
+
 /* What one thread needs at most: a packed input of few rows and one row of weights as floats, or
  * the attention leaf's own scratch. */
 static void kernels_size_thread_scratch(struct kernels *kernels)

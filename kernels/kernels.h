@@ -63,7 +63,14 @@ enum status kernels_weight_create(struct kernels *kernels, struct weight *out,
 void kernels_weight_destroy(struct kernels *kernels, struct weight *weight);
 
 /* --- KV pages: [page][layer][kv_head][K tile][V tile], all layers of page_tokens tokens --- */
-enum kv_type { KV_TYPE_F32 /* judging only */, KV_TYPE_F16 };
+enum kv_type {
+#define KV_TYPE(id, name) KV_TYPE_##id,
+#include "kernels/kv_types.def"
+    KV_TYPES
+};
+const char *kernels_kv_type_name(enum kv_type type);
+/* UNSUPPORTED lists the names. */
+enum status kernels_kv_type_find(enum kv_type *out, const char *name);
 
 struct kv_layout {
     enum kv_type type;
@@ -71,7 +78,7 @@ struct kv_layout {
     uint32_t layers;
     uint32_t kv_heads;
     uint32_t head_dim;
-    size_t tile_bytes;  /* K or V of one head and layer: page_tokens × head_dim elements */
+    size_t tile_bytes;  /* K or V of one head and layer, page_tokens tokens */
     size_t layer_bytes; /* kv_heads × 2 × tile_bytes */
     size_t page_bytes;  /* layers × layer_bytes, rounded up to 64 */
 };

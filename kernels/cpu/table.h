@@ -65,8 +65,8 @@ struct table_attention {
 
 struct kernel_table {
     const char *name;
-    uint32_t needs;  /* set of enum cpu_feature */
-    bool has_f32_kv; /* pages of float32 */
+    uint32_t needs;    /* set of enum cpu_feature */
+    uint32_t kv_types; /* set of 1 << enum kv_type: f32 is for judges */
     size_t attention_scratch_bytes;
 
     /* Packed size; 0 = no path for this type and shape. */

@@ -22,17 +22,28 @@ static void must(bool condition, const char *what, int line)
 }
 #define MUST(condition) must((condition), #condition, __LINE__)
 
-int cache_bed_setup(void **state)
+static int setup(enum kv_type type)
 {
-    (void)state;
     const struct kernels_options options = {
         .isa = "ref", .threads = 1, .rows_max = CACHE_BED_SYMBOLS, .cols_max = 64};
     if (kernels_create(&cache_bed_kernels, &options) != STATUS_OK ||
-        kernels_kv_layout(cache_bed_kernels, KV_TYPE_F16, CACHE_BED_SYMBOLS, 1, 1, DIM,
+        kernels_kv_layout(cache_bed_kernels, type, CACHE_BED_SYMBOLS, 1, 1, DIM,
                           &cache_bed_layout) != STATUS_OK)
         return -1;
     scratch = mem_zalloc(2, cache_bed_layout.page_bytes);
     return scratch == NULL;
+}
+
+int cache_bed_setup(void **state)
+{
+    (void)state;
+    return setup(KV_TYPE_F16);
+}
+
+int cache_bed_setup_i8(void **state)
+{
+    (void)state;
+    return setup(KV_TYPE_I8);
 }
 
 int cache_bed_teardown(void **state)

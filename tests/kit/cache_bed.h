@@ -20,8 +20,9 @@ enum {
 extern struct kernels *cache_bed_kernels;
 extern struct kv_layout cache_bed_layout;
 
-/* Of a cmocka group. */
+/* Of a cmocka group: pages of f16, or of i8. */
 int cache_bed_setup(void **state);
+int cache_bed_setup_i8(void **state);
 int cache_bed_teardown(void **state);
 
 /* A pool with a cache; who holds its pages but for the cache. */

@@ -17,6 +17,8 @@ static void must(bool condition, const char *what)
     abort();
 }
 
+enum kv_type step_world_kv_type = KV_TYPE_F16;
+
 struct step_world *step_world_open(const struct step_world_options *options)
 {
     struct step_world *world = mem_alloc_aligned(64, (sizeof(*world) + 63) & ~(size_t)63);
@@ -35,7 +37,7 @@ struct step_world *step_world_open(const struct step_world_options *options)
                     options->rows_max) == STATUS_OK,
          "model_open");
     const struct model_config *config = model_config(world->model);
-    must(kernels_kv_layout(world->kernels, KV_TYPE_F16, KV_POOL_PAGE_TOKENS, config->layers,
+    must(kernels_kv_layout(world->kernels, step_world_kv_type, KV_POOL_PAGE_TOKENS, config->layers,
                            config->kv_heads, config->head_dim, &world->layout) == STATUS_OK,
          "kernels_kv_layout");
     must(ticket_table_init(&world->tickets, STEP_WORLD_REQUESTS, 16 << 20) == STATUS_OK,

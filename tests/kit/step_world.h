@@ -60,6 +60,9 @@ struct step_world {
     struct step_world_told told[STEP_WORLD_REQUESTS];
 };
 
+/* Of the pages of worlds opened from now on; f16 at the start. */
+extern enum kv_type step_world_kv_type;
+
 struct step_world *step_world_open(const struct step_world_options *options);
 void step_world_close(struct step_world *world);
 

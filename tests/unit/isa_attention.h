@@ -10,6 +10,7 @@
 
 struct isa_attention_shape {
     uint32_t heads, kv_heads, head_dim, page_tokens, tokens;
+    enum kv_type type;
 };
 
 /* Everything of one sequence written, then `rows` random rows of it asked for at once. */
@@ -17,7 +18,7 @@ static void isa_attention_run(struct kernels *kernels, const struct isa_attentio
                               const float *k, const float *v, const float *q,
                               const uint32_t *positions, uint32_t rows, float *out)
 {
-    struct kit_pages pages = kit_pages_make(kernels, KV_TYPE_F16, shape->page_tokens, 2,
+    struct kit_pages pages = kit_pages_make(kernels, shape->type, shape->page_tokens, 2,
                                             shape->kv_heads, shape->head_dim, 2, shape->tokens);
     uint32_t *all = malloc((shape->tokens + rows) * sizeof *all);
     uint32_t *sequence = malloc((shape->tokens + rows) * sizeof *sequence);
@@ -102,16 +103,19 @@ static void isa_attention_edge(struct kernels *fast, struct kernels *judge, stru
 static void isa_attention_check_edges(const char *isa)
 {
     static const struct isa_attention_shape shapes[] = {
-        {1, 1, 24, 16, 0}, {2, 1, 40, 16, 0}, {3, 1, 64, 16, 0}, {10, 2, 17, 32, 0}};
+        {1, 1, 24, 16, 0, 0}, {2, 1, 40, 16, 0, 0}, {3, 1, 64, 16, 0, 0}, {10, 2, 17, 32, 0, 0}};
     struct rng rng = {.seed = 13};
     struct kernels *fast = kit_fast(isa, 1, 192, 64);
     if (fast == NULL)
         return;
     struct kernels *judge = kit_kernels("ref_int8", 1, 192, 64);
-    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+    for (size_t i = 0; i < KIT_KV_TYPES * (sizeof shapes / sizeof *shapes); i++) {
+        struct isa_attention_shape shape = shapes[i / KIT_KV_TYPES];
+        shape.type = kit_kv_types[i % KIT_KV_TYPES];
         for (uint32_t rows = 1; rows <= 16; rows++)
             for (uint32_t last = rows - 1 + rows % 5; last < 160; last += 23)
-                isa_attention_edge(fast, judge, &rng, &shapes[i], rows, last);
+                isa_attention_edge(fast, judge, &rng, &shape, rows, last);
+    }
     kernels_destroy(fast);
     kernels_destroy(judge);
 }
@@ -119,20 +123,25 @@ static void isa_attention_check_edges(const char *isa)
 static void isa_attention_check(const char *isa)
 {
     static const struct isa_attention_shape shapes[] = {
-        {9, 3, 64, 16, 1},   {9, 3, 64, 16, 16},   {9, 3, 64, 16, 17},   {9, 3, 64, 16, 63},
-        {9, 3, 64, 16, 64},  {9, 3, 64, 16, 65},   {9, 3, 64, 16, 255},  {9, 3, 64, 16, 256},
-        {9, 3, 64, 16, 257}, {9, 3, 64, 32, 600},  {4, 4, 128, 64, 300}, {4, 1, 80, 16, 130},
-        {2, 1, 8, 16, 70},   {8, 2, 24, 16, 270},  {52, 1, 16, 16, 70},  {3, 3, 1, 16, 70},
-        {4, 2, 37, 16, 150}, {10, 2, 44, 32, 290}, {6, 2, 512, 16, 40},
+        {9, 3, 64, 16, 1, 0},   {9, 3, 64, 16, 16, 0},   {9, 3, 64, 16, 17, 0},
+        {9, 3, 64, 16, 63, 0},  {9, 3, 64, 16, 64, 0},   {9, 3, 64, 16, 65, 0},
+        {9, 3, 64, 16, 255, 0}, {9, 3, 64, 16, 256, 0},  {9, 3, 64, 16, 257, 0},
+        {9, 3, 64, 32, 600, 0}, {4, 4, 128, 64, 300, 0}, {4, 1, 80, 16, 130, 0},
+        {2, 1, 8, 16, 70, 0},   {8, 2, 24, 16, 270, 0},  {52, 1, 16, 16, 70, 0},
+        {3, 3, 1, 16, 70, 0},   {4, 2, 37, 16, 150, 0},  {10, 2, 44, 32, 290, 0},
+        {6, 2, 512, 16, 40, 0},
     };
     struct rng rng = {.seed = 11};
     struct kernels *fast = kit_fast(isa, 2, 600, 64);
     if (fast == NULL)
         return;
     struct kernels *judge = kit_kernels("ref_int8", 2, 600, 64);
-    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+    for (size_t i = 0; i < KIT_KV_TYPES * (sizeof shapes / sizeof *shapes); i++) {
+        struct isa_attention_shape shape = shapes[i / KIT_KV_TYPES];
+        shape.type = kit_kv_types[i % KIT_KV_TYPES];
         for (int repeat = 0; repeat < 4; repeat++)
-            isa_attention_compare(fast, judge, &rng, &shapes[i]);
+            isa_attention_compare(fast, judge, &rng, &shape);
+    }
     kernels_destroy(fast);
     kernels_destroy(judge);
 }

@@ -116,7 +116,7 @@ static void isa_rows_check_logits_stats(const struct kernel_table *table)
         }
 }
 
-static void isa_rows_check_kv_write(const struct kernel_table *table)
+static void isa_rows_check_kv_write(const struct kernel_table *table, enum kv_type type)
 {
     struct rng rng = {.seed = 6};
     struct kernels *fast = kit_fast(table->name, 1, 64, 64);
@@ -128,12 +128,13 @@ static void isa_rows_check_kv_write(const struct kernel_table *table)
         uint32_t sequence[37] = {0};
         for (uint32_t t = 0; t < tokens; t++)
             at[t] = t;
-        struct kit_pages a =
-            kit_pages_make(fast, KV_TYPE_F16, 16, 2, 2, isa_rows_sizes[i], 1, tokens);
-        struct kit_pages b =
-            kit_pages_make(fast, KV_TYPE_F16, 16, 2, 2, isa_rows_sizes[i], 1, tokens);
+        struct kit_pages a = kit_pages_make(fast, type, 16, 2, 2, isa_rows_sizes[i], 1, tokens);
+        struct kit_pages b = kit_pages_make(fast, type, 16, 2, 2, isa_rows_sizes[i], 1, tokens);
         float *k = kit_floats(&rng, (size_t)tokens * 2 * isa_rows_sizes[i], i % 2 ? 70000 : 1e-4f);
         float *v = kit_floats(&rng, (size_t)tokens * 2 * isa_rows_sizes[i], 1);
+        memset(k, 0, isa_rows_sizes[i] * sizeof *k);
+        k[isa_rows_sizes[i]] = i % 3 == 0 ? INFINITY : NAN;
+        v[0] = 1e-35f;
         struct kv_write_args args = {k, v, tokens, 1, {&a.layout, a.pages, sequence, at, a.tables}};
         table->kv_write(&args, 0, tokens);
         args.kv.pages = b.pages;
@@ -174,6 +175,7 @@ static void isa_rows_check(const char *isa)
     isa_rows_check_rope(table);
     isa_rows_check_silu_mul(table);
     isa_rows_check_logits_stats(table);
-    isa_rows_check_kv_write(table);
+    for (int i = 0; i < KIT_KV_TYPES; i++)
+        isa_rows_check_kv_write(table, kit_kv_types[i]);
     isa_rows_check_copy(table);
 }

@@ -45,7 +45,9 @@ static void isa_table_check_complete(const struct kernel_table *table, bool has_
     assert_non_null(table->spin_int8);
     assert_non_null(table->spin_f32);
     assert_non_null(table->read);
-    assert_int_equal(table->has_f32_kv, has_f32_kv);
+    assert_int_equal(table->kv_types >> KV_TYPE_F32 & 1, has_f32_kv);
+    for (int i = 0; i < KIT_KV_TYPES; i++)
+        assert_true(table->kv_types >> kit_kv_types[i] & 1);
 }
 
 /* Every weight type has a path; inputs of coded ones are rounded, but in the table of floats. */

@@ -75,7 +75,7 @@ static void test_json(void **state)
     char line[256];
     snprintf(line, sizeof line,
              "--model %s --prompt 32 --gen 4 --batch=1,3 --context 20 --repeat 2 --threads 2 "
-             "--shared 70 --prefill-at 40 --isa ref_int8 --json",
+             "--shared 70 --prefill-at 40 --isa ref_int8 --kv-type i8 --json",
              model_path);
     if (run(line) != STATUS_OK)
         fail_msg("%s", status_note()->message);
@@ -97,6 +97,9 @@ static void test_json(void **state)
     assert_int_equal(number_after("\"mean_context\": "), 20);
     assert_non_null(strstr(output, "\"isa\": \"ref_int8\""));
     assert_non_null(strstr(output, "\"backend\": \"cpu\""));
+    assert_non_null(strstr(output, "\"kv_type\": \"i8\""));
+    /* K and V of 2 heads of 32 in 2 layers, each with a scale. */
+    assert_int_equal(number_after("\"kv_bytes_per_token\": "), 2 * 2 * 2 * (32 + 4));
     char name[64];
     snprintf(name, sizeof name, "\"model\": \"%s\"", model_path + strlen("/tmp/"));
     assert_non_null(strstr(output, name));
@@ -108,6 +111,7 @@ static void test_json(void **state)
     assert_int_equal(run(line), STATUS_OK);
     assert_null(strstr(output, "shared"));
     assert_null(strstr(output, "by operation"));
+    assert_non_null(strstr(output, "1 threads, cpu; KV f16, 512 bytes a token"));
     assert_non_null(strstr(output, "processors for this process"));
     assert_non_null(strstr(output, "prefill   8 tokens behind 9 "));
     assert_non_null(strstr(output, "decode    2 streams, mean context 128"));

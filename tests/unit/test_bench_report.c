@@ -26,6 +26,7 @@ static struct bench_result make_result(void)
 {
     struct bench_result result = {
         .options = {.model = "/some/where/tiny.Q8.gguf",
+                    .kv_type = KV_TYPE_I8,
                     .prompt = 100,
                     .gen = 4,
                     .repeat = 3,
@@ -40,6 +41,7 @@ static struct bench_result make_result(void)
         .load = 0.25,
         .mean_context = 12,
         .step_bytes = 1 << 20,
+        .token_bytes = 4321,
         .is_quantised = true,
         .ceilings = {4, 2, 1, 0.5},
         .prefill_rate = 100000,
@@ -92,7 +94,8 @@ static void test_json_of_operations(void **state)
     struct bench_result result = make_result();
     result.options.is_json = true;
     print(&result);
-    assert_says("{\"model\": \"tiny.Q8\", \"threads\": 2, \"processors\": 3, "
+    assert_says("{\"model\": \"tiny.Q8\", \"kv_type\": \"i8\", \"kv_bytes_per_token\": 4321, "
+                "\"threads\": 2, \"processors\": 3, "
                 "\"load_average\": 0.25, \"isa\": \"ref_int8\"");
     assert_says("\"operations\": [{\"phase\": \"prefill\", \"streams\": 1, \"tokens\": 100, "
                 "\"us_per_token\": 10.000, \"between_us_per_token\": 2.000, \"times\": ["

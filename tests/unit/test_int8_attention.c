@@ -1,6 +1,7 @@
 #include "kernels/cpu/ref_int8/ref_int8.h"
 
 #include "kernels/cpu/fixed_math.h"
+#include "kernels/cpu/ref/ref.h"
 #include "tests/unit/kernels_kit.h"
 
 enum { TOKENS = 530, DIM = 20 };
@@ -14,13 +15,22 @@ struct scene {
     float *v;
 };
 
-static void scene_make(struct scene *scene, struct rng *rng)
+/* What pages of int8 make of one token's elements. */
+static void scene_round(float *x)
+{
+    int8_t codes[DIM];
+    float scale = k_kv_codes_ref(x, DIM, codes);
+    for (uint32_t d = 0; d < DIM; d++)
+        x[d] = scale * (float)codes[d];
+}
+
+static void scene_make(struct scene *scene, struct rng *rng, enum kv_type type)
 {
     scene->kernels = kit_kernels("ref_int8", 1, TOKENS, 64);
-    scene->pages = kit_pages_make(scene->kernels, KV_TYPE_F16, 16, 1, 1, DIM, 1, TOKENS);
+    scene->pages = kit_pages_make(scene->kernels, type, 16, 1, 1, DIM, 1, TOKENS);
     scene->k = kit_floats(rng, TOKENS * DIM, 2);
     scene->v = kit_floats(rng, TOKENS * DIM, 1);
-    for (uint32_t i = 0; i < TOKENS * DIM; i++) { /* what pages keep */
+    for (uint32_t i = 0; type == KV_TYPE_F16 && i < TOKENS * DIM; i++) { /* what pages keep */
         scene->k[i] = half_to_float(half_from_float(scene->k[i]));
         scene->v[i] = half_to_float(half_from_float(scene->v[i]));
     }
@@ -35,6 +45,10 @@ static void scene_make(struct scene *scene, struct rng *rng)
                                   {&scene->pages.layout, scene->pages.pages, scene->sequence,
                                    scene->position, scene->pages.tables}};
     kernels_kv_write(scene->kernels, &write);
+    for (uint32_t i = 0; type == KV_TYPE_I8 && i < TOKENS; i++) {
+        scene_round(scene->k + (size_t)i * DIM);
+        scene_round(scene->v + (size_t)i * DIM);
+    }
 }
 
 static void scene_free(struct scene *scene)
@@ -60,19 +74,25 @@ static void attend(struct scene *scene, uint32_t position, const float *q, float
 }
 
 /* Block, segment and merge borders, against two plain passes in double. */
-static void test_against_the_formula(void **state)
+static void check_formula(enum kv_type type)
 {
-    (void)state;
     static const uint32_t keys[] = {1, 2, 63, 64, 65, 128, 255, 256, 257, 320, 511, 512, 513, 530};
     struct rng rng = {.seed = 31};
     struct scene scene;
-    scene_make(&scene, &rng);
+    scene_make(&scene, &rng, type);
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         float *q = kit_floats(&rng, DIM, 3);
         float out[DIM];
         double want[DIM] = {0};
         double sum = 0;
         attend(&scene, keys[i] - 1, q, out);
+        if (type == KV_TYPE_I8) {
+            for (uint32_t d = 0; d < DIM; d++)
+                q[d] *= 0.3f;
+            scene_round(q);
+            for (uint32_t d = 0; d < DIM; d++)
+                q[d] /= 0.3f;
+        }
         for (uint32_t j = 0; j < keys[i]; j++) {
             double score = 0;
             for (uint32_t d = 0; d < DIM; d++)
@@ -89,14 +109,20 @@ static void test_against_the_formula(void **state)
     scene_free(&scene);
 }
 
-/* What lies beyond the last key of a page is NaN in this scene and must not matter; what lies in
- * the keys does. */
-static void test_reads_its_keys_and_no_more(void **state)
+static void test_against_the_formula(void **state)
 {
     (void)state;
+    for (int i = 0; i < KIT_KV_TYPES; i++)
+        check_formula(kit_kv_types[i]);
+}
+
+/* What lies beyond the last key of a page is NaN in this scene and must not matter; what lies in
+ * the keys does. */
+static void check_reads(enum kv_type type)
+{
     struct rng rng = {.seed = 32};
     struct scene scene;
-    scene_make(&scene, &rng);
+    scene_make(&scene, &rng, type);
     float *q = kit_floats(&rng, DIM, 1);
     float before[DIM];
     float after[DIM];
@@ -116,6 +142,13 @@ static void test_reads_its_keys_and_no_more(void **state)
     assert_true(isnan(after[0]));
     free(q);
     scene_free(&scene);
+}
+
+static void test_reads_its_keys_and_no_more(void **state)
+{
+    (void)state;
+    for (int i = 0; i < KIT_KV_TYPES; i++)
+        check_reads(kit_kv_types[i]);
 }
 
 int main(void)

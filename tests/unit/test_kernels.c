@@ -94,6 +94,19 @@ static int fail_at(void *context, size_t bytes)
     return (*left)-- == 0;
 }
 
+static void test_kv_type_names(void **state)
+{
+    (void)state;
+    enum kv_type found = KV_TYPES;
+    for (int type = 0; type < KV_TYPES; type++) {
+        assert_int_equal(kernels_kv_type_find(&found, kernels_kv_type_name((enum kv_type)type)),
+                         STATUS_OK);
+        assert_int_equal(found, type);
+    }
+    assert_int_equal(kernels_kv_type_find(&found, "I8"), STATUS_UNSUPPORTED);
+    assert_non_null(strstr(status_note()->message, "'I8' is not known; there are f32 f16 i8"));
+}
+
 /* The n-th allocation fails, for every n until creation succeeds; nothing is left behind. */
 static void test_no_memory(void **state)
 {
@@ -140,8 +153,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_linear_ref), cmocka_unit_test(test_linear_ref_int8),
-        cmocka_unit_test(test_options),    cmocka_unit_test(test_no_memory),
-        cmocka_unit_test(test_buffers),
+        cmocka_unit_test(test_options),    cmocka_unit_test(test_kv_type_names),
+        cmocka_unit_test(test_no_memory),  cmocka_unit_test(test_buffers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

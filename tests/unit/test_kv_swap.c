@@ -788,5 +788,7 @@ int main(void)
         cmocka_unit_test(test_no_memory),
         cmocka_unit_test(test_model),
     };
-    return cmocka_run_group_tests(tests, cache_bed_setup, cache_bed_teardown);
+    int failed = cmocka_run_group_tests_name("f16", tests, cache_bed_setup, cache_bed_teardown);
+    return failed +
+           cmocka_run_group_tests_name("i8", tests, cache_bed_setup_i8, cache_bed_teardown);
 }

@@ -314,7 +314,7 @@ static void test_long_context(void **state)
 /* Every table that runs here against ref: int8 activations in blocks of 32 stay within some
  * percent of the logits' size and a mean KL of 0.005; tables with integer products have equal bits
  * among each other. */
-static void compare_tables(const struct llama_shape *shape, size_t s)
+static void compare_tables(const struct llama_shape *shape, enum kv_type type, size_t s)
 {
     struct opened opened;
     struct model_run ref;
@@ -324,7 +324,7 @@ static void compare_tables(const struct llama_shape *shape, size_t s)
     double *right = calloc(count, sizeof *right);
     opened_init(&opened, shape);
     tokens_fill(tokens, TOKENS, shape->vocab, s);
-    run_open(&ref, opened.gguf, "ref", 1, KV_TYPE_F16, TOKENS);
+    run_open(&ref, opened.gguf, "ref", 1, type, TOKENS);
     const float *logits = model_run_chunk(&ref, 0, 0, tokens, TOKENS);
     for (size_t i = 0; i < count; i++)
         right[i] = (double)logits[i];
@@ -332,7 +332,7 @@ static void compare_tables(const struct llama_shape *shape, size_t s)
         struct model_run run;
         if (strcmp(*isa, "ref") == 0 || !kernels_can_run(*isa))
             continue;
-        run_open(&run, opened.gguf, *isa, 2, KV_TYPE_F16, TOKENS);
+        run_open(&run, opened.gguf, *isa, 2, type, TOKENS);
         logits = model_run_chunk(&run, 0, 0, tokens, TOKENS);
         double error = relative_error(logits, right, count);
         if (!(error < 0.05))
@@ -364,7 +364,9 @@ static void test_tables_agree(void **state)
                 continue;
             struct llama_shape shape = SHAPES[s];
             shape.type = TYPES[t];
-            compare_tables(&shape, s);
+            compare_tables(&shape, KV_TYPE_F16, s);
+            if (t == s % TYPES_OF_ALL_SHAPES)
+                compare_tables(&shape, KV_TYPE_I8, s);
         }
     }
 }
@@ -415,8 +417,8 @@ static uint32_t wanted_fill(uint32_t *wanted, uint32_t rows, struct rng *rng)
     return count;
 }
 
-static void check_invariance(const struct llama_shape *shape, const char *isa, bool is_shared,
-                             struct rng *rng)
+static void check_invariance(const struct llama_shape *shape, const char *isa, enum kv_type type,
+                             bool is_shared, struct rng *rng)
 {
     struct opened opened;
     struct model_run alone, mixed;
@@ -425,7 +427,7 @@ static void check_invariance(const struct llama_shape *shape, const char *isa, b
     size_t row_bytes = shape->vocab * sizeof(float);
     float *right = calloc(3 * (size_t)TOKENS, row_bytes);
     opened_init(&opened, shape);
-    run_open(&alone, opened.gguf, isa, 1, KV_TYPE_F16, TOKENS);
+    run_open(&alone, opened.gguf, isa, 1, type, TOKENS);
     for (uint32_t s = 0; s < 3; s++) {
         tokens_fill(tokens[s], TOKENS, shape->vocab, 100 + s);
         if (is_shared)
@@ -434,7 +436,7 @@ static void check_invariance(const struct llama_shape *shape, const char *isa, b
             memcpy(right + ((size_t)s * TOKENS + p) * shape->vocab,
                    model_run_chunk(&alone, s, p, tokens[s] + p, 1), row_bytes);
     }
-    run_open(&mixed, opened.gguf, isa, 1 + (uint32_t)rng_below(rng, 3), KV_TYPE_F16, TOKENS);
+    run_open(&mixed, opened.gguf, isa, 1 + (uint32_t)rng_below(rng, 3), type, TOKENS);
     if (is_shared) {
         share_pages(&mixed);
         model_run_chunk(&mixed, 0, 0, tokens[0], SHARED);
@@ -542,8 +544,10 @@ static void test_batch_invariance(void **state)
         for (size_t s = 0; s < SHAPE_COUNT; s += 2) {
             struct llama_shape shape = SHAPES[s];
             shape.type = TYPES[s % TYPE_COUNT];
-            check_invariance(&shape, *isa, false, &rng);
-            check_invariance(&shape, *isa, true, &rng);
+            for (int is_shared = 0; is_shared < 2; is_shared++) {
+                check_invariance(&shape, *isa, KV_TYPE_F16, is_shared, &rng);
+                check_invariance(&shape, *isa, KV_TYPE_I8, is_shared, &rng);
+            }
         }
     }
 }

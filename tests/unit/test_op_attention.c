@@ -12,7 +12,8 @@ struct scene {
     float *want;
 };
 
-static void scene_fill(struct kernels *kernels, struct scene *scene, struct rng *rng)
+static void scene_fill(struct kernels *kernels, struct scene *scene, enum kv_type type,
+                       struct rng *rng)
 {
     const size_t size = (size_t)SEQUENCES * TOKENS * KV_HEADS * DIM;
     float *k = kit_floats(rng, size, 3);
@@ -23,7 +24,7 @@ static void scene_fill(struct kernels *kernels, struct scene *scene, struct rng 
         sequence[i] = i / TOKENS;
         position[i] = i % TOKENS;
     }
-    scene->pages = kit_pages_make(kernels, KV_TYPE_F16, 16, 1, KV_HEADS, DIM, SEQUENCES, TOKENS);
+    scene->pages = kit_pages_make(kernels, type, 16, 1, KV_HEADS, DIM, SEQUENCES, TOKENS);
     struct kv_rows kv = {&scene->pages.layout, scene->pages.pages, sequence, position,
                          scene->pages.tables};
     struct kv_write_args write = {k, v, SEQUENCES * TOKENS, 0, kv};
@@ -82,41 +83,46 @@ static void check_batch(struct kernels *kernels, const struct scene *scene, stru
     free(out);
 }
 
+static void check_invariance(const char *isa, enum kv_type type)
+{
+    struct rng rng = {.seed = 8};
+    struct scene scene;
+    struct kernels *one = kit_kernels(isa, 1, SEQUENCES * TOKENS, 64);
+    scene_fill(one, &scene, type, &rng);
+    for (uint32_t threads = 1; threads <= 4; threads++) {
+        struct kernels *many = kit_kernels(isa, threads, 128, 64);
+        for (int repeat = 0; repeat < 5; repeat++)
+            check_batch(many, &scene, &rng);
+        kernels_destroy(many);
+    }
+    kit_pages_free(one, &scene.pages);
+    kernels_destroy(one);
+    free(scene.q);
+    free(scene.want);
+}
+
 static void test_batch_invariance(void **state)
 {
     (void)state;
-    for (const char *const *isa = kit_isas(); *isa != NULL; isa++) {
-        struct rng rng = {.seed = 8};
-        struct scene scene;
-        struct kernels *one = kit_kernels(*isa, 1, SEQUENCES * TOKENS, 64);
-        scene_fill(one, &scene, &rng);
-        for (uint32_t threads = 1; threads <= 4; threads++) {
-            struct kernels *many = kit_kernels(*isa, threads, 128, 64);
-            for (int repeat = 0; repeat < 5; repeat++)
-                check_batch(many, &scene, &rng);
-            kernels_destroy(many);
-        }
-        kit_pages_free(one, &scene.pages);
-        kernels_destroy(one);
-        free(scene.q);
-        free(scene.want);
-    }
+    for (const char *const *isa = kit_isas(); *isa != NULL; isa++)
+        for (int i = 0; i < KIT_KV_TYPES; i++)
+            check_invariance(*isa, kit_kv_types[i]);
 }
 
-/* Integer tables against the formula: only float32 and the order of sums differ. */
-static void test_accuracy(void **state)
+/* Integer tables against the formula: only float32 and the order of sums differ; and over pages of
+ * int8 that queries are rounded too, to a 254th of their range. */
+static void check_accuracy(enum kv_type type, float tolerance)
 {
-    (void)state;
     struct scene ref;
     struct rng rng = {.seed = 9};
     struct kernels *judge = kit_kernels("ref", 2, SEQUENCES * TOKENS, 64);
-    scene_fill(judge, &ref, &rng);
+    scene_fill(judge, &ref, type, &rng);
     for (const char *const *isa = kit_isas(); *isa != NULL; isa++) {
         struct scene scene;
         struct rng again = {.seed = 9};
         struct kernels *kernels = kit_kernels(*isa, 2, SEQUENCES * TOKENS, 64);
-        scene_fill(kernels, &scene, &again);
-        kit_assert_close(scene.want, ref.want, (size_t)SEQUENCES * TOKENS * HEADS * DIM, 5e-6f);
+        scene_fill(kernels, &scene, type, &again);
+        kit_assert_close(scene.want, ref.want, (size_t)SEQUENCES * TOKENS * HEADS * DIM, tolerance);
         kit_pages_free(kernels, &scene.pages);
         kernels_destroy(kernels);
         free(scene.q);
@@ -126,6 +132,13 @@ static void test_accuracy(void **state)
     kernels_destroy(judge);
     free(ref.q);
     free(ref.want);
+}
+
+static void test_accuracy(void **state)
+{
+    (void)state;
+    check_accuracy(KV_TYPE_F16, 5e-6f);
+    check_accuracy(KV_TYPE_I8, 0.03f);
 }
 
 enum { SHARERS = 16, BLOCKS_MAX = 41, PAGES_EACH = BLOCKS_MAX * 4 + 4, CHUNK_MAX = 20 };
@@ -260,15 +273,15 @@ struct sharers_shape {
     uint32_t heads, kv_heads, dim, blocks_max;
 };
 
-static void check_sharing(const char *isa, const struct sharers_shape *shape, struct rng *rng)
+static void check_sharing(const char *isa, enum kv_type type, const struct sharers_shape *shape,
+                          struct rng *rng)
 {
     struct sharers *all = calloc(1, sizeof *all);
     struct kernels *one = kit_kernels(isa, 1, PAGES_EACH * 16, 64);
     all->heads = shape->heads;
     all->count = 1 + (uint32_t)rng_below(rng, SHARERS);
-    assert_int_equal(
-        kernels_kv_layout(one, KV_TYPE_F16, 16, 1, shape->kv_heads, shape->dim, &all->layout),
-        STATUS_OK);
+    assert_int_equal(kernels_kv_layout(one, type, 16, 1, shape->kv_heads, shape->dim, &all->layout),
+                     STATUS_OK);
     size_t bytes = all->layout.page_bytes * SHARERS * PAGES_EACH;
     all->pages = kernels_buffer_create(one, bytes);
     assert_non_null(all->pages);
@@ -313,8 +326,8 @@ static void test_shared_pages(void **state)
     struct rng rng = {.seed = 12};
     for (const char *const *isa = kit_isas(); *isa != NULL; isa++)
         for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
-            for (int repeat = 0; repeat < 8; repeat++)
-                check_sharing(*isa, &shapes[i], &rng);
+            for (int repeat = 0; repeat < 5 * KIT_KV_TYPES; repeat++)
+                check_sharing(*isa, kit_kv_types[repeat % KIT_KV_TYPES], &shapes[i], &rng);
 }
 
 int main(void)

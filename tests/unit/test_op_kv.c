@@ -15,6 +15,12 @@ static void test_layout(void **state)
     assert_int_equal(layout.page_bytes, 30 * 3 * 2 * 16 * 64 * 2);
     assert_int_equal(kernels_kv_layout(kernels, KV_TYPE_F16, 16, 1, 1, 1, &layout), STATUS_OK);
     assert_int_equal(layout.page_bytes, 64);
+    /* A byte an element and a scale for keys and for values of each token and head. */
+    assert_int_equal(kernels_kv_layout(kernels, KV_TYPE_I8, 32, 30, 3, 64, &layout), STATUS_OK);
+    assert_int_equal(layout.tile_bytes, 32 * (64 + 4));
+    assert_int_equal(layout.page_bytes, 30 * 3 * 2 * 32 * (64 + 4));
+    assert_int_equal(kernels_kv_layout(kernels, KV_TYPE_I8, 16, 1, 1, 5, &layout), STATUS_OK);
+    assert_int_equal(layout.tile_bytes, 16 * (8 + 4));
     kernels_destroy(kernels);
 }
 
@@ -74,6 +80,11 @@ static void check_copy(struct kernels *kernels, enum kv_type type, uint32_t page
                         assert_int_equal(tile[kv_tile_k_index(layout, t, d) * element], want);
                         tile += layout->tile_bytes;
                         assert_int_equal(tile[kv_tile_v_index(layout, t, d) * element], want);
+                        for (int i = 0; type == KV_TYPE_I8 && i < 4; i++) {
+                            size_t scale = kv_tile_scale_offset(layout, t) + (size_t)i;
+                            assert_int_equal(tile[scale], want);
+                            assert_int_equal(tile[scale - layout->tile_bytes], want);
+                        }
                     }
     }
     kit_pages_free(kernels, &from);
@@ -87,6 +98,8 @@ static void test_copy(void **state)
     check_copy(kernels, KV_TYPE_F16, 16, 8);
     check_copy(kernels, KV_TYPE_F16, 48, 5);
     check_copy(kernels, KV_TYPE_F32, 32, 3);
+    check_copy(kernels, KV_TYPE_I8, 16, 64);
+    check_copy(kernels, KV_TYPE_I8, 48, 5);
     kernels_destroy(kernels);
 }
 

@@ -95,14 +95,12 @@ static void test_linear(void **state)
 
 /* Rows of one sequence read its keys once; another sequence reads again what is not said to be
  * common. */
-static void test_attention(void **state)
+static void check_attention(enum kv_type type)
 {
-    (void)state;
     enum { HEADS = 4, KV_HEADS = 2, DIM = 32, KEYS = 70, ROWS = 4 };
     struct rng rng = {.seed = 3};
     struct kernels *kernels = kit_kernels("ref_int8", 2, 2 * KEYS, COLS);
-    struct kit_pages pages =
-        kit_pages_make(kernels, KV_TYPE_F16, 16, 1, KV_HEADS, DIM, 2, 2 * KEYS);
+    struct kit_pages pages = kit_pages_make(kernels, type, 16, 1, KV_HEADS, DIM, 2, 2 * KEYS);
     uint32_t sequence[2 * KEYS];
     uint32_t position[2 * KEYS];
     float *k = kit_floats(&rng, (size_t)2 * KEYS * KV_HEADS * DIM, 1);
@@ -121,7 +119,8 @@ static void test_attention(void **state)
     const uint32_t shared[ROWS] = {0, 0, 0, 64};
     const struct attention_groups groups = {order, shared};
     struct kernels_time times[KERNELS_TIMES_MAX];
-    const uint64_t token_bytes = (uint64_t)KV_HEADS * DIM * 2 * 2;
+    const uint64_t token_bytes = (uint64_t)KV_HEADS * 2 * (type == KV_TYPE_I8 ? DIM + 4 : DIM * 2);
+    const uint64_t products = 2 * (66 + 67 + 70 + 68) * HEADS * DIM; /* of keys, and of values */
     kv.sequence = of_rows;
     kv.position = at;
     memcpy(pages.table + pages.pages_each, pages.table, 4 * sizeof *pages.table);
@@ -133,8 +132,8 @@ static void test_attention(void **state)
         kernels_attention(kernels, &args);
         assert_int_equal(kernels_times_end(kernels, times), 1);
         assert_string_equal(times[0].name, "attention");
-        assert_int_equal(times[0].int8_operations, 0);
-        assert_int_equal(times[0].f32_operations, 4 * (66 + 67 + 70 + 68) * HEADS * DIM);
+        assert_int_equal(times[0].int8_operations, type == KV_TYPE_I8 ? products : 0);
+        assert_int_equal(times[0].f32_operations + times[0].int8_operations, 2 * products);
         assert_int_equal(times[0].bytes, keys_read * token_bytes);
     }
     free(k);
@@ -142,6 +141,13 @@ static void test_attention(void **state)
     free(out);
     kit_pages_free(kernels, &pages);
     kernels_destroy(kernels);
+}
+
+static void test_attention(void **state)
+{
+    (void)state;
+    for (int i = 0; i < KIT_KV_TYPES; i++)
+        check_attention(kit_kv_types[i]);
 }
 
 /* What runs before begin and after end is not counted, and begin clears. */

@@ -4,9 +4,15 @@
 
 enum { TOKENS = 45, HEADS = 4, KV_HEADS = 2, DIM = 12 };
 
-static double rounded(enum kv_type type, float value)
+/* What a page keeps of element `dim` of a head whose elements begin at x. */
+static double rounded(enum kv_type type, const float *x, uint32_t dim)
 {
-    return (double)(type == KV_TYPE_F16 ? half_to_float(half_from_float(value)) : value);
+    int8_t codes[DIM];
+    if (type == KV_TYPE_F32)
+        return (double)x[dim];
+    if (type == KV_TYPE_F16)
+        return (double)half_to_float(half_from_float(x[dim]));
+    return (double)(k_kv_codes_ref(x, DIM, codes) * (float)codes[dim]);
 }
 
 /* softmax(scale × q · K) · V in two passes over the plain arrays. */
@@ -18,15 +24,39 @@ static void attend(enum kv_type type, const float *q, const float *k, const floa
     for (uint32_t j = 0; j < keys; j++) {
         double score = 0;
         for (uint32_t d = 0; d < DIM; d++)
-            score += (double)q[d] * rounded(type, k[(j * KV_HEADS + kv_head) * DIM + d]);
+            score += (double)q[d] * rounded(type, k + (j * KV_HEADS + kv_head) * DIM, d);
         weights[j] = exp(score * 0.25);
         sum += weights[j];
     }
     for (uint32_t d = 0; d < DIM; d++) {
         out[d] = 0;
         for (uint32_t j = 0; j < keys; j++)
-            out[d] += weights[j] / sum * rounded(type, v[(j * KV_HEADS + kv_head) * DIM + d]);
+            out[d] += weights[j] / sum * rounded(type, v + (j * KV_HEADS + kv_head) * DIM, d);
     }
+}
+
+/* Half a step is the most that rounding moves an element; what is not finite is seen. */
+static void test_codes(void **state)
+{
+    (void)state;
+    struct rng rng = {.seed = 22};
+    int8_t codes[DIM];
+    for (int repeat = 0; repeat < 100; repeat++) {
+        float *x = kit_floats(&rng, DIM, repeat % 2 ? 1e-20f : 3e30f);
+        float max = 0;
+        for (uint32_t d = 0; d < DIM; d++)
+            max = fmaxf(fabsf(x[d]), max);
+        float scale = k_kv_codes_ref(x, DIM, codes);
+        assert_float_equal(scale, max / 127, max * 1e-6f);
+        for (uint32_t d = 0; d < DIM; d++)
+            assert_true(fabsf(x[d] - scale * (float)codes[d]) <= 0.5001f * scale);
+        x[repeat % DIM] = repeat % 3 == 0 ? NAN : -INFINITY;
+        assert_true(isnan(k_kv_codes_ref(x, DIM, codes)));
+        free(x);
+    }
+    float tiny[DIM] = {9e-31f, -9e-31f};
+    assert_true(k_kv_codes_ref(tiny, DIM, codes) == 0);
+    assert_int_equal(codes[0], 0);
 }
 
 static void check(enum kv_type type)
@@ -83,11 +113,19 @@ static void test_f16_pages(void **state)
     check(KV_TYPE_F16);
 }
 
+static void test_int8_pages(void **state)
+{
+    (void)state;
+    check(KV_TYPE_I8);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_f32_pages),
         cmocka_unit_test(test_f16_pages),
+        cmocka_unit_test(test_int8_pages),
+        cmocka_unit_test(test_codes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -258,5 +258,7 @@ int main(void)
         cmocka_unit_test(test_unpublished_while_paused),
         cmocka_unit_test(test_choice_by_cost),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    int failed = cmocka_run_group_tests_name("f16", tests, NULL, NULL);
+    step_world_kv_type = KV_TYPE_I8;
+    return failed + cmocka_run_group_tests_name("i8", tests, NULL, NULL);
 }

@@ -20,9 +20,10 @@ void k_input_pack_avx2(const float *x, uint32_t rows, uint32_t cols, uint32_t be
                        void *packed);
 void k_linear_avx2(const struct table_linear *call);
 
-/* Scratch of the attention leaf: queries, two states each. */
+/* Scratch of the attention leaf: queries, two states each; a block's keys and values as halves. */
 #define AVX2_ATTENTION_SCRATCH_BYTES                                                               \
-    (TABLE_QUERIES_MAX * (3 * (size_t)(LIMIT_HEAD_DIM + 8) + 4) * sizeof(float))
+    (TABLE_QUERIES_MAX * (3 * (size_t)(LIMIT_HEAD_DIM + 8) + 4) * sizeof(float) +                  \
+     TABLE_KEYS_BLOCK * 2 * (size_t)(LIMIT_HEAD_DIM + 8) * sizeof(uint16_t))
 void k_attention_avx2(const struct table_attention *call);
 
 void k_rmsnorm_avx2(const struct rmsnorm_args *args, uint32_t begin, uint32_t end);

@@ -4,6 +4,7 @@
 
 #include "kernels/cpu/avx2/avx2_vectors.h"
 #include "kernels/cpu/kv_tile.h"
+#include "kernels/cpu/ref/ref.h"
 
 enum {
     ATTENTION_QUERIES =
@@ -31,6 +32,13 @@ struct attention_run {
     const uint16_t *v[ATTENTION_GROUPS];
     uint32_t first; /* key of the block */
     uint32_t groups;
+    /* Pages of bytes: q and the block (keys, then values) are made of codes, as halves: sums of
+     * their products are whole numbers below 2^24, so exact in float32 too. */
+    bool is_bytes;
+    uint16_t *block;
+    float q_scale[TABLE_QUERIES_MAX];
+    float k_scale[TABLE_KEYS_BLOCK];
+    float v_scale[TABLE_KEYS_BLOCK];
     float p[ATTENTION_QUERIES][TABLE_KEYS_BLOCK]; /* scores, then weights, of a register block */
 };
 
@@ -48,6 +56,19 @@ static size_t attention_place(const struct table_attention *call, uint32_t row)
     return ((size_t)call->order[row] * args->heads + call->head) * args->kv.layout->head_dim;
 }
 
+/* One query, scaled, into its column. */
+static void attention_turn(struct attention_run *run, uint32_t query, const float *q)
+{
+    float scaled[LIMIT_HEAD_DIM];
+    int8_t codes[LIMIT_HEAD_DIM];
+    for (uint32_t d = 0; d < run->n; d++)
+        scaled[d] = q[d] * run->call->args->scale;
+    if (run->is_bytes)
+        run->q_scale[query] = k_kv_codes_ref(scaled, run->n, codes);
+    for (uint32_t d = 0; d < run->n; d++)
+        run->q[(size_t)d * run->queries + query] = run->is_bytes ? (float)codes[d] : scaled[d];
+}
+
 static void attention_begin(struct attention_run *run, const struct table_attention *call)
 {
     const struct attention_args *args = call->args;
@@ -63,14 +84,50 @@ static void attention_begin(struct attention_run *run, const struct table_attent
     run->segment_sum = run->segment_max + TABLE_QUERIES_MAX;
     run->max = run->segment_sum + TABLE_QUERIES_MAX;
     run->sum = run->max + TABLE_QUERIES_MAX;
+    run->block = (uint16_t *)(void *)(run->sum + TABLE_QUERIES_MAX);
+    run->is_bytes = args->kv.layout->type == KV_TYPE_I8;
     for (uint32_t row = 0, i = 0; row < call->rows; row++) {
         const float *q = args->q + attention_place(call, row);
         uint32_t keys = args->kv.position[call->order[row]] + 1;
         for (uint32_t head = 0; head < call->heads; head++, i++, q += run->n) {
             run->keys[i] = keys;
-            for (uint32_t d = 0; d < run->n; d++)
-                run->q[(size_t)d * run->queries + i] = q[d] * args->scale;
+            attention_turn(run, i, q);
         }
+    }
+}
+
+/* Group g of 16 keys and its values, at `tile`, become halves in the run's block. */
+static void attention_widen(struct attention_run *run, uint32_t g, const char *tile)
+{
+    const struct kv_layout *layout = run->call->args->kv.layout;
+    const uint32_t width = kv_tile_width(layout);
+    const size_t scale_at = kv_tile_scale_offset(layout, 0);
+    uint16_t *k = run->block + (size_t)g * KV_TILE_KEYS * 2 * width;
+    uint16_t *v = k + (size_t)KV_TILE_KEYS * width;
+    run->k[g] = k;
+    run->v[g] = v;
+    memcpy(run->k_scale + g * KV_TILE_KEYS, tile + scale_at, KV_TILE_KEYS * sizeof(float));
+    memcpy(run->v_scale + g * KV_TILE_KEYS, tile + layout->tile_bytes + scale_at,
+           KV_TILE_KEYS * sizeof(float));
+    for (uint32_t d = 0; d < width; d += KV_TILE_QUAD)
+        for (uint32_t key = 0; key < KV_TILE_KEYS; key += 8) {
+            const char *from = tile + kv_tile_k_index(layout, key, d);
+            __m256i quads = _mm256_loadu_si256((const __m256i *)(const void *)from);
+            for (uint32_t i = 0; i < KV_TILE_QUAD; i++) {
+                __m256i code = _mm256_and_si256(quads, _mm256_set1_epi32(0xff));
+                code = _mm256_sub_epi32(code, _mm256_set1_epi32(KV_TILE_BIAS));
+                avx2_store_codes(k + (size_t)(d + i) * KV_TILE_KEYS + key, code);
+                quads = _mm256_srli_epi32(quads, 8);
+            }
+        }
+    for (uint32_t key = 0; key < KV_TILE_KEYS; key++, v += run->n) {
+        const char *from = tile + layout->tile_bytes + kv_tile_v_index(layout, key, 0);
+        uint32_t d = 0;
+        for (; d + 8 <= run->n; d += 8)
+            avx2_store_codes(v + d, _mm256_cvtepi8_epi32(_mm_loadl_epi64(
+                                        (const __m128i *)(const void *)(from + d))));
+        for (; d < run->n; d++)
+            v[d] = half_from_float((float)(int8_t)from[d]);
     }
 }
 
@@ -86,6 +143,10 @@ static void attention_find(struct attention_run *run, uint32_t row)
         uint32_t token = key % layout->page_tokens;
         void *page = kv_tile_page(&call->args->kv, call->order[row], key);
         const char *tile = kv_tile_at(layout, page, call->args->layer, call->kv_head);
+        if (run->is_bytes) {
+            attention_widen(run, g, tile + kv_tile_k_index(layout, token, 0));
+            continue;
+        }
         run->k[g] = (const uint16_t *)(const void *)tile + kv_tile_k_index(layout, token, 0);
         run->v[g] = (const uint16_t *)(const void *)(tile + layout->tile_bytes) +
                     kv_tile_v_index(layout, token, 0);
@@ -130,6 +191,13 @@ attention_scores(struct attention_run *run, uint32_t query, const int n, uint32_
 #pragma GCC unroll 4
         for (int i = 0; i < 4; i++)
             _mm256_storeu_ps(run->p[t] + (size_t)g * KV_TILE_KEYS + 8 * (size_t)i, s[t][i]);
+}
+
+/* Scores of codes take up the scales of q and of keys. */
+static void attention_scale(const struct attention_run *run, uint32_t query, float *p)
+{
+    for (uint32_t j = 0; j < run->groups * KV_TILE_KEYS; j++)
+        p[j] *= run->q_scale[query] * run->k_scale[j];
 }
 
 /* Scores p of one query become weights; what it does not see weighs nothing: e^−∞ = 0. Returns what
@@ -238,8 +306,13 @@ static inline __attribute__((always_inline)) void attention_queries(struct atten
     struct attention_part part = {query, 0, attention_count(run, query), run->p, shrink};
     for (uint32_t g = 0; g < run->groups; g += 2)
         attention_scores(run, query, n, g);
+    for (int t = 0; t < n && run->is_bytes; t++)
+        attention_scale(run, query + (uint32_t)t, run->p[t]);
     for (int t = 0; t < n; t++)
         shrink[t] = attention_softmax(run, query + (uint32_t)t, run->p[t]);
+    for (int t = 0; t < n && run->is_bytes; t++) /* values are codes from here on */
+        for (uint32_t j = 0; j < run->groups * KV_TILE_KEYS; j++)
+            run->p[t][j] *= run->v_scale[j];
     attention_values_all(run, &part, n);
     /* The keys of one query that its neighbours do not all see. */
     for (int t = 1; t < n; t++) {

@@ -2,6 +2,7 @@
 
 #include "kernels/cpu/avx2/avx2_vectors.h"
 #include "kernels/cpu/kv_tile.h"
+#include "kernels/cpu/ref/ref.h"
 
 void k_exp_avx2(const float in[8], float out[8])
 {
@@ -153,6 +154,10 @@ static inline void kv_write_halves(const float *from, uint32_t n, uint16_t out[8
 void k_kv_write_avx2(const struct kv_write_args *args, uint32_t begin, uint32_t end)
 {
     const struct kv_layout *layout = args->kv.layout;
+    if (layout->type == KV_TYPE_I8) {
+        k_kv_write_ref(args, begin, end);
+        return;
+    }
     for (uint32_t r = begin; r < end; r++) {
         void *page = kv_tile_page(&args->kv, r, args->kv.position[r]);
         uint32_t token = args->kv.position[r] % layout->page_tokens;

@@ -43,6 +43,13 @@ static inline __m256 avx2_halves(const uint16_t *halves)
     return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)halves));
 }
 
+/* 8 whole numbers below 2^11 as halves, exactly. */
+static inline void avx2_store_codes(uint16_t *to, __m256i codes)
+{
+    _mm_storeu_si128((__m128i *)(void *)to,
+                     _mm256_cvtps_ph(_mm256_cvtepi32_ps(codes), _MM_FROUND_TO_NEAREST_INT));
+}
+
 /* fixed_math_fold16 of lanes 0 … 7 and 8 … 15. */
 static inline float avx2_fold16(__m256 low, __m256 high)
 {

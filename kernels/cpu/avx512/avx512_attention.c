@@ -1,42 +1,4 @@
-#include "kernels/cpu/avx512/avx512.h"
-
-#include <string.h>
-
-#include "kernels/cpu/avx512/avx512_vectors.h"
-#include "kernels/cpu/kv_tile.h"
-
-enum {
-    ATTENTION_QUERIES =
-        6, /* × 4 vectors = 24 accumulators, 4 vectors of keys or values, 1 factor */
-    ATTENTION_GROUPS = TABLE_KEYS_BLOCK / KV_TILE_KEYS,
-};
-
-/* Running softmax of each query of the call; `stride` floats from query to query, a multiple of 16.
- * Query i is row i ÷ heads, head i mod heads. */
-struct attention_run {
-    const struct table_attention *call;
-    uint32_t n; /* head_dim */
-    uint32_t stride;
-    uint32_t queries;
-    uint32_t width; /* queries, up to a multiple of 4 */
-    float *q;       /* [n][width], scaled: the factors of a register block lie side by side */
-    float *segment_mean;
-    float *mean;
-    float *segment_max;
-    float *segment_sum;
-    float *max;
-    float *sum;
-    float *p;                         /* [queries][64] scores, then weights, of the block */
-    float shrink[TABLE_QUERIES_MAX];  /* what the block makes of the state before it */
-    uint32_t keys[TABLE_QUERIES_MAX]; /* that a query sees */
-    /* Where the block's keys lie, by groups of 16; and those of the next one, to prefetch. */
-    const uint16_t *k[ATTENTION_GROUPS];
-    const uint16_t *v[ATTENTION_GROUPS];
-    const uint16_t *next_k[ATTENTION_GROUPS];
-    const uint16_t *next_v[ATTENTION_GROUPS];
-    uint32_t first; /* key of the block */
-    uint32_t count; /* of its keys that any of the present rows sees */
-};
+#include "kernels/cpu/avx512/avx512_attention.h"
 
 /* Keys of the present block that a query sees. */
 static uint32_t attention_count(const struct attention_run *run, uint32_t query)
@@ -102,6 +64,10 @@ static void attention_begin(struct attention_run *run, const struct table_attent
     run->queries = call->rows * call->heads;
     run->width = (run->queries + 3) / 4 * 4;
     run->q = at;
+    run->codes = (int8_t *)run->q;
+    run->quads = (run->n + KV_TILE_QUAD - 1) / KV_TILE_QUAD;
+    run->value_bytes =
+        kv_tile_width(args->kv.layout) * (uint32_t)kv_tile_element_bytes(args->kv.layout);
     run->segment_mean = run->q + (size_t)run->width * run->stride;
     run->mean = run->segment_mean + (size_t)run->queries * run->stride;
     run->p = run->mean + (size_t)run->queries * run->stride;
@@ -111,19 +77,25 @@ static void attention_begin(struct attention_run *run, const struct table_attent
     run->sum = run->max + TABLE_QUERIES_MAX;
     for (uint32_t row = 0, i = 0; row < call->rows; row++) {
         uint32_t keys = args->kv.position[call->order[row]] + 1;
-        for (uint32_t head = 0; head < call->heads; head++, i++)
+        const float *q = args->q + attention_place(call, row);
+        for (uint32_t head = 0; head < call->heads; head++, i++, q += run->n) {
             run->keys[i] = keys;
+            if (args->kv.layout->type == KV_TYPE_I8)
+                attention_codes(run, i, q);
+        }
     }
-    attention_turn(run);
+    if (args->kv.layout->type == KV_TYPE_F16)
+        attention_turn(run);
 }
 
 /* Where the block that begins at key `first` lies, as far as a row sees it; returns how far. */
 static uint32_t attention_locate(const struct attention_run *run, uint32_t row, uint32_t kv_head,
-                                 uint32_t first, const uint16_t **k, const uint16_t **v)
+                                 uint32_t first, const char **k, const char **v)
 {
     const struct table_attention *call = run->call;
     const struct kv_rows *kv = &call->args->kv;
     const uint32_t page_tokens = kv->layout->page_tokens;
+    const size_t group = kv_tile_group_bytes(kv->layout);
     const uint32_t left = run->keys[row * call->heads] - first;
     const uint32_t count = left < TABLE_KEYS_BLOCK ? left : TABLE_KEYS_BLOCK;
     uint32_t token = first % page_tokens;
@@ -135,9 +107,8 @@ static uint32_t attention_locate(const struct attention_run *run, uint32_t row, 
         }
         void *page = kv_tile_page(kv, call->order[row], key);
         const char *tile = kv_tile_at(kv->layout, page, call->args->layer, kv_head);
-        k[g] = (const uint16_t *)(const void *)tile + kv_tile_k_index(kv->layout, token, 0);
-        v[g] = (const uint16_t *)(const void *)(tile + kv->layout->tile_bytes) +
-               kv_tile_v_index(kv->layout, token, 0);
+        k[g] = tile + token / KV_TILE_KEYS * group;
+        v[g] = k[g] + kv->layout->tile_bytes;
     }
     return count;
 }
@@ -163,9 +134,20 @@ static void attention_find(struct attention_run *run, uint32_t row)
         (void)attention_locate(run, row, kv_head, next, run->next_k, run->next_v);
 }
 
-static inline __m512 attention_load16(const uint16_t *halves)
+static inline __m512 attention_halves(const char *at)
 {
-    return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)halves));
+    return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)at));
+}
+
+/* 16 values of a page, of bytes or of halves: all, or those of `mask`. */
+static inline __attribute__((always_inline)) __m512
+attention_load16(const char *at, const bool is_bytes, const bool is_whole, __mmask16 mask)
+{
+    if (is_bytes)
+        return _mm512_cvtepi32_ps(
+            _mm512_cvtepi8_epi32(is_whole ? _mm_loadu_si128((const __m128i *)(const void *)at)
+                                          : _mm_maskz_loadu_epi8(mask, at)));
+    return is_whole ? attention_halves(at) : _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(mask, at));
 }
 
 /* Scores of n queries from `query` against the first `groups` groups of 16 keys, all constants but
@@ -185,11 +167,11 @@ attention_scores(const struct attention_run *run, uint32_t query, const int n, c
         __m512 k[ATTENTION_GROUPS];
 #pragma GCC unroll 4
         for (int g = 0; g < groups; g++)
-            k[g] = attention_load16(run->k[g] + d * KV_TILE_KEYS);
+            k[g] = attention_halves(run->k[g] + d * KV_TILE_KEYS * sizeof(uint16_t));
         if (d % 2 == 0) { /* two dimensions fill a cache line */
 #pragma GCC unroll 4
             for (int g = 0; g < groups; g++)
-                _mm_prefetch((const char *)(run->next_k[g] + d * KV_TILE_KEYS), _MM_HINT_T0);
+                _mm_prefetch(run->next_k[g] + d * KV_TILE_KEYS * sizeof(uint16_t), _MM_HINT_T0);
         }
 #pragma GCC unroll 6
         for (int t = 0; t < n; t++) {
@@ -313,10 +295,9 @@ attention_softmax(struct attention_run *run, uint32_t query, uint32_t end, const
 }
 
 /* mean = mean × shrink + Σ p × v over `keys` keys, dimensions [16 × part, 16 × (part + parts)). */
-static inline __attribute__((always_inline)) void attention_values(const struct attention_run *run,
-                                                                   uint32_t query, const int n,
-                                                                   uint32_t part, const int parts,
-                                                                   uint32_t keys)
+static inline __attribute__((always_inline)) void
+attention_values(const struct attention_run *run, uint32_t query, const int n, const bool is_bytes,
+                 uint32_t part, const int parts, uint32_t keys)
 {
     __m512 a[ATTENTION_QUERIES][4];
     const uint32_t d = part * 16;
@@ -329,21 +310,21 @@ static inline __attribute__((always_inline)) void attention_values(const struct 
             a[t][i] = _mm512_mul_ps(_mm512_loadu_ps(mean + (size_t)t * run->stride + 16 * i),
                                     _mm512_set1_ps(run->shrink[query + (uint32_t)t]));
     const float *p = run->p + (size_t)query * TABLE_KEYS_BLOCK;
-    const uint16_t *at = run->v[0] + d;
-    const uint16_t *next = run->next_v[0] + d;
-    for (uint32_t j = 0; j < keys; j++, p++, at += run->n, next += run->n) {
+    const size_t element = is_bytes ? 1 : sizeof(uint16_t);
+    const char *at = run->v[0];
+    const char *next = run->next_v[0];
+    for (uint32_t j = 0; j < keys; j++, p++, at += run->value_bytes, next += run->value_bytes) {
         __m512 v[4];
         if (j % KV_TILE_KEYS == 0) {
-            at = run->v[j / KV_TILE_KEYS] + d;
-            next = run->next_v[j / KV_TILE_KEYS] + d;
+            at = run->v[j / KV_TILE_KEYS] + d * element;
+            next = run->next_v[j / KV_TILE_KEYS] + d * element;
         }
-        _mm_prefetch((const char *)next, _MM_HINT_T0);
-        if (parts == 4)
-            _mm_prefetch((const char *)(next + 32), _MM_HINT_T0);
+        _mm_prefetch(next, _MM_HINT_T0);
+        if (parts == 4 && !is_bytes)
+            _mm_prefetch(next + 64, _MM_HINT_T0);
 #pragma GCC unroll 4
         for (int i = 0; i < parts; i++)
-            v[i] = parts == 4 ? attention_load16(at + 16 * i)
-                              : _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(mask, at));
+            v[i] = attention_load16(at + 16 * (size_t)i * element, is_bytes, parts == 4, mask);
 #pragma GCC unroll 6
         for (int t = 0; t < n; t++) {
             __m512 factor = _mm512_set1_ps(p[t * TABLE_KEYS_BLOCK]);
@@ -360,27 +341,28 @@ static inline __attribute__((always_inline)) void attention_values(const struct 
 }
 
 /* The keys of one query that its neighbours in the register block do not all see. */
-static void attention_values_rest(const struct attention_run *run, uint32_t query, uint32_t from,
-                                  uint32_t to)
+static inline void attention_values_rest(const struct attention_run *run, uint32_t query,
+                                         const bool is_bytes, uint32_t from, uint32_t to)
 {
+    const size_t vector = is_bytes ? 16 : 16 * sizeof(uint16_t);
     for (uint32_t j = from; j < to; j++) {
-        const uint16_t *v = run->v[j / KV_TILE_KEYS] + (size_t)(j % KV_TILE_KEYS) * run->n;
+        const char *v = run->v[j / KV_TILE_KEYS] + (size_t)(j % KV_TILE_KEYS) * run->value_bytes;
         float *mean = run->segment_mean + (size_t)query * run->stride;
         __m512 factor = _mm512_set1_ps(run->p[(size_t)query * TABLE_KEYS_BLOCK + j]);
-        for (uint32_t d = 0; d < run->n; d += 16) {
-            __m256i halves = _mm256_maskz_loadu_epi16(avx512_mask(run->n - d), v + d);
+        for (uint32_t d = 0; d < run->n; d += 16, v += vector) {
+            __m512 value = attention_load16(v, is_bytes, false, avx512_mask(run->n - d));
             __m512 a = _mm512_loadu_ps(mean + d);
-            _mm512_storeu_ps(mean + d, _mm512_fmadd_ps(factor, _mm512_cvtph_ps(halves), a));
+            _mm512_storeu_ps(mean + d, _mm512_fmadd_ps(factor, value, a));
         }
     }
 }
 
 /* Scores of n queries, as far as the last of them sees: rows rise. */
-static inline __attribute__((always_inline)) void attention_score(struct attention_run *run,
-                                                                  uint32_t query, const int n)
+static inline __attribute__((always_inline)) void
+attention_score(struct attention_run *run, uint32_t query, const int n, const bool is_bytes)
 {
-    uint32_t keys = attention_count(run, query + (uint32_t)n - 1);
-    switch ((keys + KV_TILE_KEYS - 1) / KV_TILE_KEYS) {
+    const uint32_t keys = attention_count(run, query + (uint32_t)n - 1);
+    switch ((keys + KV_TILE_KEYS - 1) / KV_TILE_KEYS + (is_bytes ? ATTENTION_GROUPS : 0)) {
     case 1:
         attention_scores(run, query, n, 1);
         break;
@@ -390,62 +372,90 @@ static inline __attribute__((always_inline)) void attention_score(struct attenti
     case 3:
         attention_scores(run, query, n, 3);
         break;
-    default:
+    case 4:
         attention_scores(run, query, n, 4);
+        break;
+    case ATTENTION_GROUPS + 1:
+        attention_scores_int8(run, query, n, 1);
+        break;
+    case ATTENTION_GROUPS + 2:
+        attention_scores_int8(run, query, n, 2);
+        break;
+    case ATTENTION_GROUPS + 3:
+        attention_scores_int8(run, query, n, 3);
+        break;
+    default:
+        attention_scores_int8(run, query, n, 4);
         break;
     }
 }
 
 /* Values of n queries: as far as the first of them sees together, then each alone. */
-static inline __attribute__((always_inline)) void attention_average(struct attention_run *run,
-                                                                    uint32_t query, const int n)
+static inline __attribute__((always_inline)) void
+attention_average(struct attention_run *run, uint32_t query, const int n, const bool is_bytes)
 {
     const uint32_t keys = attention_count(run, query);
     const uint32_t parts = (run->n + 15) / 16;
     uint32_t part = 0;
     for (; part + 4 <= parts && (part + 4) * 16 <= run->n; part += 4)
-        attention_values(run, query, n, part, 4, keys);
+        attention_values(run, query, n, is_bytes, part, 4, keys);
     for (; part < parts; part++)
-        attention_values(run, query, n, part, 1, keys);
+        attention_values(run, query, n, is_bytes, part, 1, keys);
     for (int t = 0; t < n; t++)
-        attention_values_rest(run, query + (uint32_t)t, keys,
+        attention_values_rest(run, query + (uint32_t)t, is_bytes, keys,
                               attention_count(run, query + (uint32_t)t));
 }
 
 /* `step` of n queries, with n a constant in it. */
-#define ATTENTION_WITH(step, run, query, n)                                                        \
+#define ATTENTION_WITH(step, run, query, n, is_bytes)                                              \
     switch (n) {                                                                                   \
     case 1:                                                                                        \
-        step(run, query, 1);                                                                       \
+        step(run, query, 1, is_bytes);                                                             \
         break;                                                                                     \
     case 2:                                                                                        \
-        step(run, query, 2);                                                                       \
+        step(run, query, 2, is_bytes);                                                             \
         break;                                                                                     \
     case 3:                                                                                        \
-        step(run, query, 3);                                                                       \
+        step(run, query, 3, is_bytes);                                                             \
         break;                                                                                     \
     case 4:                                                                                        \
-        step(run, query, 4);                                                                       \
+        step(run, query, 4, is_bytes);                                                             \
         break;                                                                                     \
     case 5:                                                                                        \
-        step(run, query, 5);                                                                       \
+        step(run, query, 5, is_bytes);                                                             \
         break;                                                                                     \
     default:                                                                                       \
-        step(run, query, ATTENTION_QUERIES);                                                       \
+        step(run, query, ATTENTION_QUERIES, is_bytes);                                             \
         break;                                                                                     \
     }
+
+static void attention_softmax_all(struct attention_run *run, uint32_t query, uint32_t end)
+{
+    if (attention_count(run, query) == TABLE_KEYS_BLOCK) /* rows rise: the first sees the fewest */
+        attention_softmax(run, query, end, true);
+    else
+        attention_softmax(run, query, end, false);
+}
 
 /* Scores, weights, then values of all queries: each loop's data stays in the first cache. */
 static void k_attention_block_avx512(struct attention_run *run, uint32_t query, uint32_t end)
 {
     for (uint32_t i = query; i < end; i += ATTENTION_QUERIES)
-        ATTENTION_WITH(attention_score, run, i, end - i);
-    if (attention_count(run, query) == TABLE_KEYS_BLOCK) /* rows rise: the first sees the fewest */
-        attention_softmax(run, query, end, true);
-    else
-        attention_softmax(run, query, end, false);
+        ATTENTION_WITH(attention_score, run, i, end - i, false);
+    attention_softmax_all(run, query, end);
     for (uint32_t i = query; i < end; i += ATTENTION_QUERIES)
-        ATTENTION_WITH(attention_average, run, i, end - i);
+        ATTENTION_WITH(attention_average, run, i, end - i, false);
+}
+
+/* The same over pages of bytes. */
+static void k_attention_block_int8_avx512(struct attention_run *run, uint32_t query, uint32_t end)
+{
+    for (uint32_t i = query; i < end; i += ATTENTION_QUERIES)
+        ATTENTION_WITH(attention_score, run, i, end - i, true);
+    attention_softmax_all(run, query, end);
+    attention_weights_int8(run, query, end);
+    for (uint32_t i = query; i < end; i += ATTENTION_QUERIES)
+        ATTENTION_WITH(attention_average, run, i, end - i, true);
 }
 
 /* The segment's means go into the whole ones, of at most 16 queries; of those in `is_first`, whose
@@ -524,7 +534,10 @@ static void attention_rows(struct attention_run *run, uint32_t row, uint32_t end
     attention_find(run, end - 1); /* it sees the most keys */
     if (run->first % TABLE_KEYS_SEGMENT == 0)
         attention_segment_begin(run, query, queries);
-    k_attention_block_avx512(run, query, queries);
+    if (run->call->args->kv.layout->type == KV_TYPE_I8)
+        k_attention_block_int8_avx512(run, query, queries);
+    else
+        k_attention_block_avx512(run, query, queries);
 }
 
 /* Block by block for all rows: neighbours go together as long as they share, then each sequence

@@ -86,3 +86,28 @@ static inline __m512i avx512_dot(__m512i isum, __m512i w, const int8_t *q)
             : "v"(w), "m"(*(const int32_t(*)[1])(const void *)q));
     return isum;
 }
+
+/* k_kv_codes_ref of x × by: n up to a multiple of 16 codes, those beyond n 0, and their sum. */
+static inline float avx512_codes(const float *x, uint32_t n, float by, int8_t *codes, int32_t *sum)
+{
+    const __m512 factor = _mm512_set1_ps(by);
+    __m512i magnitudes = _mm512_setzero_si512(); /* they rise with their bits, NaN above all */
+    __m512i sums = _mm512_setzero_si512();
+    for (uint32_t i = 0; i < n; i += 16) {
+        __m512 value = _mm512_mul_ps(_mm512_maskz_loadu_ps(avx512_mask(n - i), x + i), factor);
+        magnitudes = _mm512_max_epu32(magnitudes, _mm512_castps_si512(_mm512_abs_ps(value)));
+    }
+    const float max = half_bits_float(_mm512_reduce_max_epu32(magnitudes));
+    const bool is_zero = !(max >= 1e-30f && max < INFINITY);
+    const __m512 inverse = _mm512_set1_ps(127.0f / max);
+    for (uint32_t i = 0; i < n; i += 16) {
+        __mmask16 mask = is_zero ? 0 : avx512_mask(n - i);
+        __m512 value = _mm512_mul_ps(_mm512_maskz_loadu_ps(mask, x + i), factor);
+        value = _mm512_add_ps(_mm512_mul_ps(value, inverse), _mm512_set1_ps(FIXED_MATH_ROUND));
+        __m128i code = _mm_maskz_mov_epi8(mask, _mm512_cvtepi32_epi8(_mm512_castps_si512(value)));
+        _mm_storeu_si128((__m128i *)(void *)(codes + i), code);
+        sums = _mm512_add_epi32(sums, _mm512_cvtepi8_epi32(code));
+    }
+    *sum = _mm512_reduce_add_epi32(sums);
+    return !(max < INFINITY) ? NAN : is_zero ? 0 : max / 127.0f;
+}

@@ -132,7 +132,9 @@ static struct ops_work attention_work(const struct kernels *kernels,
         uint64_t common = kernels->shared[i];
         if (common == TABLE_SHARED_ALL)
             common = (uint64_t)args->kv.position[kernels->order[i - 1]] + 1;
-        work.f32_operations += 4 * keys * args->heads * layout->head_dim;
+        uint64_t products = 2 * keys * args->heads * layout->head_dim; /* of keys, and of values */
+        work.f32_operations += layout->type == KV_TYPE_I8 ? products : 2 * products;
+        work.int8_operations += layout->type == KV_TYPE_I8 ? products : 0;
         keys_read += keys - common;
     }
     work.bytes = keys_read * (layout->layer_bytes / layout->page_tokens);
@@ -147,7 +149,7 @@ void op_attention(struct kernels *kernels, const struct attention_args *args)
     ASSERT(args->heads > 0);
     ASSERT(args->heads % layout->kv_heads == 0);
     ASSERT(layout->head_dim <= LIMIT_HEAD_DIM);
-    ASSERT(layout->type == KV_TYPE_F16 || kernels->table->has_f32_kv);
+    ASSERT(kernels->table->kv_types >> layout->type & 1);
     if (args->rows == 0)
         return;
     struct attention_job job = {

@@ -9,8 +9,8 @@ enum status op_kv_layout(const struct kernels *kernels, enum kv_type type, uint3
                          uint32_t layers, uint32_t kv_heads, uint32_t head_dim,
                          struct kv_layout *out)
 {
-    if (type == KV_TYPE_F32 && !kernels->table->has_f32_kv)
-        FAIL(STATUS_UNSUPPORTED, "kernels %s keep KV as f16; f32 is for the table ref",
+    if ((kernels->table->kv_types >> type & 1) == 0)
+        FAIL(STATUS_UNSUPPORTED, "kernels %s keep KV as f16 or i8; f32 is for the table ref",
              kernels->table->name);
     if (page_tokens < KV_TILE_KEYS || page_tokens > LIMIT_PAGE_TOKENS ||
         page_tokens % KV_TILE_KEYS != 0)
@@ -27,32 +27,42 @@ enum status op_kv_layout(const struct kernels *kernels, enum kv_type type, uint3
                                .layers = layers,
                                .kv_heads = kv_heads,
                                .head_dim = head_dim};
-    layout.tile_bytes = (size_t)page_tokens * head_dim * kv_tile_element_bytes(&layout);
+    layout.tile_bytes = page_tokens / KV_TILE_KEYS * kv_tile_group_bytes(&layout);
     layout.layer_bytes = 2 * layout.tile_bytes * kv_heads;
     layout.page_bytes = (layout.layer_bytes * layers + 63) / 64 * 64;
     *out = layout;
     return STATUS_OK;
 }
 
+/* Of `count` cells, each of 16 tokens' `bytes` side by side, the first tokens'. */
+static void kv_copy_part(char *to, const char *from, size_t count, size_t bytes, uint32_t tokens)
+{
+    for (size_t i = 0; i < count; i++)
+        memcpy(to + i * KV_TILE_KEYS * bytes, from + i * KV_TILE_KEYS * bytes, tokens * bytes);
+}
+
 /* Copies exactly the wanted tokens: what lies beyond may belong to somebody else. */
 void op_kv_copy(const struct kv_layout *layout, void *to_page, const void *from_page,
                 uint32_t tokens)
 {
-    const size_t element = kv_tile_element_bytes(layout);
-    const size_t group = (size_t)KV_TILE_KEYS * layout->head_dim * element;
+    const size_t group = kv_tile_group_bytes(layout);
+    const size_t scales = group - kv_tile_scales_bytes(layout);
     const size_t whole = tokens / KV_TILE_KEYS * group;
-    const size_t part = tokens % KV_TILE_KEYS * element;
+    const uint32_t rest = tokens % KV_TILE_KEYS;
+    const size_t key = layout->type == KV_TYPE_I8 ? KV_TILE_QUAD : kv_tile_element_bytes(layout);
     ASSERT(tokens <= layout->page_tokens);
-    for (uint32_t tile = 0; tile < layout->layers * layout->kv_heads; tile++) {
-        char *to = (char *)to_page + tile * 2 * layout->tile_bytes;
-        const char *from = (const char *)from_page + tile * 2 * layout->tile_bytes;
+    for (uint32_t tile = 0; tile < layout->layers * layout->kv_heads * 2; tile++) {
+        char *to = (char *)to_page + tile * layout->tile_bytes;
+        const char *from = (const char *)from_page + tile * layout->tile_bytes;
+        const bool is_keys = tile % 2 == 0;
         memcpy(to, from, whole);
-        for (uint32_t d = 0; part > 0 && d < layout->head_dim; d++) {
-            size_t offset = whole + d * KV_TILE_KEYS * element;
-            memcpy(to + offset, from + offset, part);
-        }
-        memcpy(to + layout->tile_bytes, from + layout->tile_bytes,
-               tokens * layout->head_dim * element);
+        if (rest == 0)
+            continue;
+        to += whole;
+        from += whole;
+        kv_copy_part(to, from, is_keys ? scales / KV_TILE_KEYS / key : 1,
+                     is_keys ? key : scales / KV_TILE_KEYS, rest);
+        kv_copy_part(to + scales, from + scales, scales < group, sizeof(float), rest);
     }
 }
 
@@ -76,7 +86,7 @@ void op_kv_write(struct kernels *kernels, const struct kv_write_args *args)
     const struct kv_layout *layout = args->kv.layout;
     struct kv_job job = {kernels->table, args};
     ASSERT(args->layer < layout->layers);
-    ASSERT(layout->type == KV_TYPE_F16 || kernels->table->has_f32_kv);
+    ASSERT(kernels->table->kv_types >> layout->type & 1);
     ops_run(kernels, &(struct ops_work){.op = KERNELS_OP_kv_write},
             (size_t)args->rows * layout->kv_heads * layout->head_dim, op_kv_write_job, &job);
 }

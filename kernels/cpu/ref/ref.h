@@ -27,6 +27,10 @@ void k_linear_f32_ref(const struct table_linear *call);
 
 void k_attention_ref(const struct table_attention *call);
 void k_kv_write_ref(const struct kv_write_args *args, uint32_t begin, uint32_t end);
+/* x ≈ scale × codes, as pages of int8 keep a token of a head: scale = max |x| ÷ 127, codes =
+ * x × (127 ÷ max) to the nearest, ties to even. A max below 1e-30 (its reciprocal would overflow)
+ * gives scale 0; with an x that is not finite the scale is NaN; codes are then 0. Returns scale. */
+float k_kv_codes_ref(const float *x, uint32_t n, int8_t *codes);
 
 void k_rmsnorm_f32_ref(const struct rmsnorm_args *args, uint32_t begin, uint32_t end);
 void k_rope_f32_ref(const struct rope_args *args, uint32_t begin, uint32_t end);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "config/base/limits.h"
+#include "kernels/cpu/fixed_math.h"
 #include "kernels/cpu/kv_tile.h"
 #include "kernels/half.h"
 
@@ -16,11 +17,55 @@ static void write_store(const struct kv_layout *layout, char *tile, size_t index
     }
 }
 
-static float attention_load(const struct kv_layout *layout, const char *tile, size_t index)
+/* One element of a K tile or of the V tile behind it. */
+static float attention_load(const struct kv_layout *layout, const char *tile, bool is_value,
+                            uint32_t token, uint32_t dim)
 {
+    const size_t index =
+        is_value ? kv_tile_v_index(layout, token, dim) : kv_tile_k_index(layout, token, dim);
+    float scale;
+    tile += is_value ? layout->tile_bytes : 0;
     if (layout->type == KV_TYPE_F32)
         return ((const float *)(const void *)tile)[index];
-    return half_to_float(((const uint16_t *)(const void *)tile)[index]);
+    if (layout->type == KV_TYPE_F16)
+        return half_to_float(((const uint16_t *)(const void *)tile)[index]);
+    memcpy(&scale, tile + kv_tile_scale_offset(layout, token), sizeof scale);
+    return scale * (float)(is_value ? (int8_t)tile[index] : (uint8_t)tile[index] - KV_TILE_BIAS);
+}
+
+float k_kv_codes_ref(const float *x, uint32_t n, int8_t *codes)
+{
+    uint32_t bits = 0; /* magnitudes rise with their bits, NaN above all */
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t magnitude = half_float_bits(x[i]) & 0x7fffffffu;
+        bits = magnitude > bits ? magnitude : bits;
+    }
+    const float max = half_bits_float(bits);
+    memset(codes, 0, n);
+    if (!(max < INFINITY))
+        return NAN;
+    if (max < 1e-30f)
+        return 0;
+    const float inverse = 127.0f / max;
+    for (uint32_t i = 0; i < n; i++)
+        codes[i] = (int8_t)(half_float_bits(x[i] * inverse + FIXED_MATH_ROUND) & 0xffu);
+    return max / 127.0f;
+}
+
+/* Keys and values of one token of a head, into pages of int8. */
+static void write_codes(const struct kv_layout *layout, char *tile, uint32_t token, const float *k,
+                        const float *v)
+{
+    int8_t codes[2][LIMIT_HEAD_DIM + KV_TILE_QUAD] = {{0}};
+    float scales[2] = {k_kv_codes_ref(k, layout->head_dim, codes[0]),
+                       k_kv_codes_ref(v, layout->head_dim, codes[1])};
+    for (uint32_t d = 0; d < kv_tile_width(layout); d++) {
+        tile[kv_tile_k_index(layout, token, d)] = (char)(codes[0][d] + KV_TILE_BIAS);
+        tile[layout->tile_bytes + kv_tile_v_index(layout, token, d)] = (char)codes[1][d];
+    }
+    for (int i = 0; i < 2; i++)
+        memcpy(tile + (size_t)i * layout->tile_bytes + kv_tile_scale_offset(layout, token),
+               &scales[i], sizeof(float));
 }
 
 void k_kv_write_ref(const struct kv_write_args *args, uint32_t begin, uint32_t end)
@@ -32,6 +77,10 @@ void k_kv_write_ref(const struct kv_write_args *args, uint32_t begin, uint32_t e
         for (uint32_t h = 0; h < layout->kv_heads; h++) {
             size_t from = ((size_t)r * layout->kv_heads + h) * layout->head_dim;
             char *tile = kv_tile_at(layout, page, args->layer, h);
+            if (layout->type == KV_TYPE_I8) {
+                write_codes(layout, tile, token, args->k + from, args->v + from);
+                continue;
+            }
             for (uint32_t d = 0; d < layout->head_dim; d++) {
                 write_store(layout, tile, kv_tile_k_index(layout, token, d), args->k[from + d]);
                 write_store(layout, tile + layout->tile_bytes, kv_tile_v_index(layout, token, d),
@@ -54,11 +103,9 @@ static void attention_query(const struct attention_args *args, uint32_t row, uin
     for (uint32_t key = 0; key <= args->kv.position[row]; key++) {
         uint32_t token = key % layout->page_tokens;
         const char *k = kv_tile_at(layout, kv_tile_page(&args->kv, row, key), args->layer, kv_head);
-        const char *v = k + layout->tile_bytes;
         double score = 0;
         for (uint32_t d = 0; d < n; d++)
-            score +=
-                (double)q[d] * (double)attention_load(layout, k, kv_tile_k_index(layout, token, d));
+            score += (double)q[d] * (double)attention_load(layout, k, false, token, d);
         score *= (double)args->scale;
         if (score > max) {
             double shrink = exp(max - score);
@@ -70,7 +117,7 @@ static void attention_query(const struct attention_args *args, uint32_t row, uin
         double p = exp(score - max);
         sum += p;
         for (uint32_t d = 0; d < n; d++)
-            mean[d] += p * (double)attention_load(layout, v, kv_tile_v_index(layout, token, d));
+            mean[d] += p * (double)attention_load(layout, k, true, token, d);
     }
     for (uint32_t d = 0; d < n; d++)
         out[d] = (float)(mean[d] / sum);

@@ -5,6 +5,14 @@
 #include "config/base/limits.h"
 #include "kernels/cpu/fixed_math.h"
 #include "kernels/cpu/kv_tile.h"
+#include "kernels/cpu/ref/ref.h"
+
+/* q × scale of one row and head, and rounded for keys of int8. */
+struct attention_factor {
+    float q[LIMIT_HEAD_DIM];
+    int8_t codes[LIMIT_HEAD_DIM];
+    float scale;
+};
 
 struct attention_state {
     float max;
@@ -12,45 +20,83 @@ struct attention_state {
     float mean[LIMIT_HEAD_DIM];
 };
 
-static const uint16_t *attention_k(const struct table_attention *call, uint32_t row, uint32_t key)
+/* The K tile of a key's page; its V tile follows. */
+static const char *attention_tile(const struct table_attention *call, uint32_t row, uint32_t key)
 {
     const struct attention_args *args = call->args;
     void *page = kv_tile_page(&args->kv, row, key);
-    return (const uint16_t *)(void *)kv_tile_at(args->kv.layout, page, args->layer, call->kv_head);
+    return kv_tile_at(args->kv.layout, page, args->layer, call->kv_head);
 }
 
-static const uint16_t *attention_v(const struct table_attention *call, uint32_t row, uint32_t key)
+static float attention_scale(const struct kv_layout *layout, const char *tile, uint32_t token)
 {
-    const struct kv_layout *layout = call->args->kv.layout;
-    return attention_k(call, row, key) + layout->tile_bytes / sizeof(uint16_t) +
-           kv_tile_v_index(layout, key % layout->page_tokens, 0);
+    float scale;
+    memcpy(&scale, tile + kv_tile_scale_offset(layout, token), sizeof scale);
+    return scale;
+}
+
+static float attention_score(const struct kv_layout *layout, const struct attention_factor *factor,
+                             const char *tile, uint32_t token)
+{
+    const uint16_t *k = (const uint16_t *)(const void *)tile;
+    float s = 0;
+    for (uint32_t d = 0; d < layout->head_dim; d++)
+        s = fmaf(factor->q[d], half_to_float(k[kv_tile_k_index(layout, token, d)]), s);
+    return s;
+}
+
+static float attention_score_i8(const struct kv_layout *layout,
+                                const struct attention_factor *factor, const char *tile,
+                                uint32_t token)
+{
+    int32_t sum = 0;
+    for (uint32_t d = 0; d < layout->head_dim; d++)
+        sum += ((uint8_t)tile[kv_tile_k_index(layout, token, d)] - KV_TILE_BIAS) * factor->codes[d];
+    return (float)sum * (factor->scale * attention_scale(layout, tile, token));
 }
 
 /* Scores of keys [first, first + count) and their greatest one with `max`. */
-static float attention_scores(const struct table_attention *call, uint32_t row, const float *q,
-                              uint32_t first, uint32_t count, float max, float *scores)
+static float attention_scores(const struct table_attention *call, uint32_t row,
+                              const struct attention_factor *factor, uint32_t first, uint32_t count,
+                              float max, float *scores)
 {
     const struct kv_layout *layout = call->args->kv.layout;
     for (uint32_t j = 0; j < count; j++) {
-        const uint16_t *k = attention_k(call, row, first + j);
+        const char *tile = attention_tile(call, row, first + j);
         uint32_t token = (first + j) % layout->page_tokens;
-        float s = 0;
-        for (uint32_t d = 0; d < layout->head_dim; d++)
-            s = fmaf(q[d], half_to_float(k[kv_tile_k_index(layout, token, d)]), s);
-        scores[j] = s;
-        max = fixed_math_max(s, max);
+        scores[j] = layout->type == KV_TYPE_I8 ? attention_score_i8(layout, factor, tile, token)
+                                               : attention_score(layout, factor, tile, token);
+        max = fixed_math_max(scores[j], max);
     }
     return max;
 }
 
-/* Takes keys [first, first + count), count ≤ 64, into a running state. */
-static void attention_block(const struct table_attention *call, uint32_t row, const float *q,
-                            uint32_t first, uint32_t count, struct attention_state *state)
+/* mean += p × the values of one key. */
+static void attention_value(const struct kv_layout *layout, const char *tile, uint32_t token,
+                            float p, float *mean)
 {
-    const uint32_t n = call->args->kv.layout->head_dim;
+    const size_t index = kv_tile_v_index(layout, token, 0);
+    const uint16_t *halves = (const uint16_t *)(const void *)tile + index;
+    const int8_t *codes = (const int8_t *)tile + index;
+    if (layout->type == KV_TYPE_I8) {
+        p *= attention_scale(layout, tile, token);
+        for (uint32_t d = 0; d < layout->head_dim; d++)
+            mean[d] = fmaf(p, (float)codes[d], mean[d]);
+    } else {
+        for (uint32_t d = 0; d < layout->head_dim; d++)
+            mean[d] = fmaf(p, half_to_float(halves[d]), mean[d]);
+    }
+}
+
+/* Takes keys [first, first + count), count ≤ 64, into a running state. */
+static void attention_block(const struct table_attention *call, uint32_t row,
+                            const struct attention_factor *factor, uint32_t first, uint32_t count,
+                            struct attention_state *state)
+{
+    const struct kv_layout *layout = call->args->kv.layout;
     float p[TABLE_KEYS_BLOCK] = {0};
     float lanes[16];
-    float max = attention_scores(call, row, q, first, count, state->max, p);
+    float max = attention_scores(call, row, factor, first, count, state->max, p);
     float shrink = fixed_math_exp(state->max - max);
     for (uint32_t j = 0; j < count; j++)
         p[j] = fixed_math_exp(p[j] - max);
@@ -58,13 +104,11 @@ static void attention_block(const struct table_attention *call, uint32_t row, co
         lanes[i] = ((p[i] + p[16 + i]) + p[32 + i]) + p[48 + i];
     state->sum = fmaf(state->sum, shrink, fixed_math_fold16(lanes));
     state->max = max;
-    for (uint32_t d = 0; d < n; d++)
+    for (uint32_t d = 0; d < layout->head_dim; d++)
         state->mean[d] *= shrink;
-    for (uint32_t j = 0; j < count; j++) {
-        const uint16_t *v = attention_v(call, row, first + j);
-        for (uint32_t d = 0; d < n; d++)
-            state->mean[d] = fmaf(p[j], half_to_float(v[d]), state->mean[d]);
-    }
+    for (uint32_t j = 0; j < count; j++)
+        attention_value(layout, attention_tile(call, row, first + j) + layout->tile_bytes,
+                        (first + j) % layout->page_tokens, p[j], state->mean);
 }
 
 static void attention_merge(struct attention_state *all, const struct attention_state *segment,
@@ -86,9 +130,10 @@ static void attention_query(const struct table_attention *call, uint32_t row, co
     const uint32_t keys = call->args->kv.position[row] + 1;
     struct attention_state all = {.max = -INFINITY};
     struct attention_state segment;
-    float scaled[LIMIT_HEAD_DIM];
+    struct attention_factor factor;
     for (uint32_t d = 0; d < n; d++)
-        scaled[d] = q[d] * call->args->scale;
+        factor.q[d] = q[d] * call->args->scale;
+    factor.scale = k_kv_codes_ref(factor.q, n, factor.codes);
     for (uint32_t first = 0; first < keys; first += TABLE_KEYS_BLOCK) {
         if (first % TABLE_KEYS_SEGMENT == 0) {
             if (first == TABLE_KEYS_SEGMENT)
@@ -99,7 +144,7 @@ static void attention_query(const struct table_attention *call, uint32_t row, co
             segment.max = -INFINITY;
         }
         uint32_t count = keys - first < TABLE_KEYS_BLOCK ? keys - first : TABLE_KEYS_BLOCK;
-        attention_block(call, row, scaled, first, count, &segment);
+        attention_block(call, row, &factor, first, count, &segment);
     }
     if (keys > TABLE_KEYS_SEGMENT)
         attention_merge(&all, &segment, n);

@@ -40,6 +40,9 @@ void k_linear_ref_int8(const struct table_linear *call);
  *     c = exp(m − m');  p_j = exp(s_j − m')
  *     l = fmaf(l, c, fold16(((p[0..15] + p[16..31]) + p[32..47]) + p[48..63]))
  *     a = a × c, then a = fmaf(p_j, v_j, a) over the keys in order
+ * over pages of int8, with q × scale rounded as a key is (k_kv_codes_ref):
+ *     s_j = (float)Σ codes of q × codes of k  ×  (scale of q × scale of k_j)
+ *     a = fmaf(p_j × scale of v_j, (float)code of v_j, a)
  * Segments (M, L, A) ← (m, l, a): M' = max(M, m), e = exp(M − M'), f = exp(m − M'),
  *     L = fmaf(l, f, L × e), A = fmaf(a, f, A × e); the first one is taken as it is.
  * out = A × (1 ÷ L). */
