@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-enum { GGUF_WRITER_BYTES_MAX = 1 << 30 };
+#define GGUF_WRITER_BYTES_MAX ((size_t)3 << 30)
 
 void gguf_writer_init(struct gguf_writer *writer)
 {
