@@ -173,6 +173,7 @@ static enum status open_step(struct engine *engine, const struct engine_options 
         .fair_quantum = options->fair_quantum,
         .preemption = options->preemption,
         .speculation = options->speculation,
+        .acceptance = options->acceptance,
         .no_prefix_cache = options->no_prefix_cache,
         .kv_host_bytes = options->kv_host_bytes,
         .pin_percent = options->pin_percent,

@@ -43,6 +43,12 @@ enum engine_speculation {
     ENGINE_SPECULATION_LOOKUP, /* what came behind the same words earlier in its own text */
 };
 
+/* When a guess is right. Greedy answers are the same in both. */
+enum engine_acceptance {
+    ENGINE_ACCEPTANCE_NOISE,     /* when it is the token that is drawn: the same text, bit by bit */
+    ENGINE_ACCEPTANCE_REJECTION, /* by sampler_judge: another text, distributed as that */
+};
+
 struct engine_options {
     const char *model_path; /* with a descriptor: only for the name; may then be NULL */
     int model_descriptor; /* the file, opened for reading, stays the caller's; -1 = open the path */
@@ -61,6 +67,7 @@ struct engine_options {
     uint32_t fair_quantum;        /* tokens that a tenant of weight 100 is ahead of its class */
     enum engine_preemption preemption;
     enum engine_speculation speculation;
+    enum engine_acceptance acceptance;
     bool no_prefix_cache;   /* every prompt is computed whole */
     uint64_t kv_host_bytes; /* for pages of what is cached or paused; 0 = none */
     uint32_t pin_percent;   /* of the pool at most, for published prompts: 0 … 90 */

@@ -6,6 +6,9 @@
 #include "config/base/mem.h"
 #include "config/base/rng.h"
 
+/* Where a token's id stands in the noise of a position: above all ids, so independent of theirs. */
+static const uint32_t judge_noise = UINT32_MAX;
+
 /* Choices are few (LIMIT_CHOICES), so they share a stream number with the position. */
 _Static_assert(LIMIT_CHOICES <= 256, "a choice takes 8 bits of the stream number");
 
@@ -316,26 +319,68 @@ static uint32_t choose_min_p(const struct sampler *sampler, float min_p, uint32_
     return kept;
 }
 
-uint32_t sampler_choose(struct sampler *sampler, const struct sampler_args *args)
+static const float *choose_values(struct sampler *sampler, const struct sampler_args *args,
+                                  uint32_t *greatest)
 {
-    const struct engine_sampling *sampling = args->sampling;
     const float *values = args->logits;
-    uint32_t greatest = args->stats->argmax;
+    *greatest = args->stats->argmax;
     if (choose_is_adjusted(args)) {
         choose_adjust(sampler, args);
         values = sampler->adjusted;
-        greatest = choose_argmax(values, sampler->vocab);
+        *greatest = choose_argmax(values, sampler->vocab);
     }
-    ASSERT(greatest < sampler->vocab);
+    ASSERT(*greatest < sampler->vocab);
+    return values;
+}
+
+/* Fills `order` with what the filters keep, and their weights; returns how many. */
+static uint32_t choose_filter(struct sampler *sampler, const struct engine_sampling *sampling,
+                              const float *values, uint32_t greatest)
+{
+    uint32_t count = choose_keep(sampler, sampling, values, greatest);
+    return sampling->min_p > 0 ? choose_min_p(sampler, sampling->min_p, count) : count;
+}
+
+uint32_t sampler_choose(struct sampler *sampler, const struct sampler_args *args)
+{
+    const struct engine_sampling *sampling = args->sampling;
+    uint32_t greatest;
+    const float *values = choose_values(sampler, args, &greatest);
     if (sampling->temperature == 0)
         return greatest;
     struct choose_best best = choose_begin(args, values, greatest);
     bool has_top_k = sampling->top_k > 0 && sampling->top_k < sampler->vocab;
     if (!has_top_k && sampling->top_p == 1 && sampling->min_p == 0)
         return choose_anywhere(sampler, &best);
-    uint32_t count = choose_keep(sampler, sampling, values, greatest);
-    if (sampling->min_p > 0)
-        count = choose_min_p(sampler, sampling->min_p, count);
+    uint32_t count = choose_filter(sampler, sampling, values, greatest);
     choose_among(sampler, &best, count); /* of which the greatest is one */
+    return best.token;
+}
+
+uint32_t sampler_judge(struct sampler *sampler, const struct sampler_args *args, uint32_t guess)
+{
+    uint32_t greatest;
+    const float *values = choose_values(sampler, args, &greatest);
+    if (args->sampling->temperature == 0)
+        return greatest;
+    uint32_t count = choose_filter(sampler, args->sampling, values, greatest);
+    if (count == 0)
+        return greatest; /* only when NaN left nothing */
+    double total = 0;
+    double weight = 0;
+    uint32_t others = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t token = sampler->order[i];
+        total += (double)sampler->weights[token];
+        if (token == guess)
+            weight = (double)sampler->weights[token];
+        else
+            sampler->order[others++] = token;
+    }
+    struct choose_best best = choose_begin(args, values, others > 0 ? sampler->order[0] : guess);
+    double unit = rng_unit(rng_of(best.noise.stream, judge_noise));
+    if (others == 0 || unit * total < weight)
+        return guess;
+    choose_among(sampler, &best, others);
     return best.token;
 }

@@ -52,6 +52,14 @@ struct sampler_args {
 
 uint32_t sampler_choose(struct sampler *sampler, const struct sampler_args *args);
 
+/* The other way to a token where one was guessed (Leviathan et al. 2023): a guess drawn from q is
+ * kept with the chance min(1, p ÷ q), else the token comes from (p − q)⁺. A guess that was looked
+ * up is certain, q(guess) = 1: it is kept with the chance p(guess), else the token is drawn from p
+ * without it. Either way it is distributed as p, what the filters leave of softmax(z); but which
+ * one it is depends on the guess. The guess must not depend on the noise of this position. A pass
+ * with an exp a token. */
+uint32_t sampler_judge(struct sampler *sampler, const struct sampler_args *args, uint32_t guess);
+
 /* The model's own log-probability of a token. */
 float sampler_logprob(const float *logits, const struct logits_stats *stats, uint32_t token);
 

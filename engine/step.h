@@ -102,6 +102,7 @@ struct step_options {
     uint32_t fair_quantum; /* 0 = 1024 */
     enum engine_preemption preemption;
     enum engine_speculation speculation;
+    enum engine_acceptance acceptance;
     bool no_prefix_cache;
     uint64_t kv_host_bytes;
     uint32_t pin_percent;

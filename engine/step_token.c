@@ -35,9 +35,19 @@ static enum engine_finish token_finish(const struct sequence *sequence, const st
     return ENGINE_FINISH_NONE;
 }
 
+/* Behind the last guess, and where there is none. */
+enum { NO_GUESS = UINT32_MAX };
+
+static uint32_t token_choose(struct step *step, const struct sampler_args *args, uint32_t guess)
+{
+    if (guess == NO_GUESS || step->options.acceptance == ENGINE_ACCEPTANCE_NOISE)
+        return sampler_choose(&step->sampler, args);
+    return sampler_judge(&step->sampler, args, guess);
+}
+
 /* Chooses the next token of a sequence from its row of logits, and tells it; false when the
  * sequence has ended with it. */
-static bool token_next(struct step *step, uint32_t index, const float *logits,
+static bool token_next(struct step *step, uint32_t index, uint32_t guess, const float *logits,
                        const struct logits_stats *stats)
 {
     struct sequence *sequence = &step->sequences.slots[index];
@@ -53,7 +63,7 @@ static bool token_next(struct step *step, uint32_t index, const float *logits,
         .generated = sequence->tokens + sequence->prompt_count,
         .generated_count = sequence_generated(sequence),
     };
-    uint32_t token = sampler_choose(&step->sampler, &args);
+    uint32_t token = token_choose(step, &args, guess);
     if (asked->echo && args.generated_count == 0) {
         const struct outbox_record mark = step_tell_record(step, ENGINE_EVENT_PROMPT, index);
         step_tell(step, &mark, NULL, (struct slice){0});
@@ -124,12 +134,14 @@ static void token_drawn(struct step *step, const struct step_part *part, uint32_
     uint32_t accepted = 0;
     report->drafts_rejected += part->drafts;
     step_charge_drafts(step, sequence, (int32_t)part->drafts);
-    while (token_next(step, part->sequence, logits + (size_t)row * step->vocab_count,
-                      &step->stats[row])) {
-        row++;
-        if (accepted == part->drafts ||
-            batch->tokens[batch->logit_row[row]] != sequence->tokens[sequence->token_count - 1])
+    for (;;) {
+        uint32_t guess =
+            accepted < part->drafts ? batch->tokens[batch->logit_row[row + 1]] : NO_GUESS;
+        if (!token_next(step, part->sequence, guess, logits + (size_t)row * step->vocab_count,
+                        &step->stats[row]) ||
+            guess != sequence->tokens[sequence->token_count - 1])
             break;
+        row++;
         accepted++;
         report->drafts_accepted++;
         report->drafts_rejected--;

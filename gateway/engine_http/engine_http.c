@@ -108,6 +108,15 @@ static enum status open_speculation(const char *name, enum engine_speculation *o
     FAIL(STATUS_INVALID, "--speculation %s is not known: off or lookup", name);
 }
 
+static enum status open_acceptance(const char *name, enum engine_acceptance *out)
+{
+    bool is_noise = strcmp(name, "noise") == 0;
+    if (!is_noise && strcmp(name, "rejection") != 0)
+        FAIL(STATUS_INVALID, "--speculation-accept %s is not known: noise or rejection", name);
+    *out = is_noise ? ENGINE_ACCEPTANCE_NOISE : ENGINE_ACCEPTANCE_REJECTION;
+    return STATUS_OK;
+}
+
 static enum status open_engine(struct engine_process *process)
 {
     const struct config *config = process->config;
@@ -119,6 +128,8 @@ static enum status open_engine(struct engine_process *process)
     TRY(open_preemption(config->preemption, &preemption));
     enum engine_speculation speculation = ENGINE_SPECULATION_OFF;
     TRY(open_speculation(config->speculation, &speculation));
+    enum engine_acceptance acceptance = ENGINE_ACCEPTANCE_NOISE;
+    TRY(open_acceptance(config->speculation_accept, &acceptance));
     const struct engine_options options = {
         .model_path = config->model,
         .model_descriptor = process->options->model_descriptor,
@@ -137,6 +148,7 @@ static enum status open_engine(struct engine_process *process)
         .fair_quantum = (uint32_t)config->fair_quantum,
         .preemption = preemption,
         .speculation = speculation,
+        .acceptance = acceptance,
         .no_prefix_cache = !config->prefix_cache,
         .kv_host_bytes = (uint64_t)config->kv_host_memory,
         .pin_percent = (uint32_t)config->pin_percent,

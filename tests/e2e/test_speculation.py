@@ -65,3 +65,14 @@ def test_a_cut_stream_ends_at_once(guessing):
     with guessing.http(guessing.key) as http, http.stream("POST", PATH, json=body) as stream:
         next(stream.iter_lines())
     wait_until(lambda: guessing.engine_stats()["sequences_running"] == 0, what="the end of a cut stream")
+
+
+def test_by_rejection(server, key, tmp_path):
+    judging = Server(tmp_path / "data", "--speculation", "lookup", "--speculation-accept", "rejection")
+    its_key = judging.tenant("acme")[1]
+    told, drafts = ask(judging, its_key, "greedy")  # nothing is left to chance: the same text
+    assert told == ask(server, key, "greedy")[0]
+    assert drafts["accepted"] > 0
+    (choices, tokens), _ = ask(judging, its_key, "sampled")  # another text, as long
+    assert tokens == 48 == len(choices[0]["logprobs"]["tokens"])
+    assert judging.stop() == 0, judging.log_text()[-4000:]

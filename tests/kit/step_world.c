@@ -57,6 +57,7 @@ struct step_world *step_world_open(const struct step_world_options *options)
         .mode = options->mode,
         .preemption = options->preemption,
         .speculation = options->speculation,
+        .acceptance = options->acceptance,
         .class_floor_percent = options->class_floor_percent,
         .no_prefix_cache = options->no_prefix_cache,
         .kv_host_bytes = options->host_pages * world->layout.page_bytes,

@@ -26,6 +26,7 @@ struct step_world_options {
     enum scheduler_mode mode;
     enum engine_preemption preemption;
     enum engine_speculation speculation;
+    enum engine_acceptance acceptance;
     uint32_t class_floor_percent;
 };
 

@@ -238,8 +238,11 @@ static void test_noise_rules_out(void **state)
 }
 
 /* Pearson's χ² of `draws` draws against softmax over the kept tokens. */
+enum { NO_GUESS = UINT32_MAX };
+
+/* Of tokens that are drawn, or judged where `guess` was guessed. */
 static double chi_square(const struct engine_sampling *sampling, const float *logits,
-                         uint32_t vocab, uint32_t draws, uint32_t *freedom)
+                         uint32_t vocab, uint32_t draws, uint32_t guess, uint32_t *freedom)
 {
     struct sampler sampler;
     assert_int_equal(sampler_init(&sampler, kernels, vocab), STATUS_OK);
@@ -248,7 +251,8 @@ static double chi_square(const struct engine_sampling *sampling, const float *lo
     for (uint32_t position = 0; position < draws; position++) {
         const struct sampler_args args = {
             .logits = logits, .stats = &stats, .sampling = sampling, .position = position};
-        counts[sampler_choose(&sampler, &args)]++;
+        counts[guess == NO_GUESS ? sampler_choose(&sampler, &args)
+                                 : sampler_judge(&sampler, &args, guess)]++;
     }
     uint32_t order[32];
     uint32_t kept = naive_keep(sampling, logits, vocab, order);
@@ -282,13 +286,42 @@ static void test_distribution(void **state)
         {.temperature = 1, .top_p = 0.8f, .seed = 4},
         {.temperature = 1.5f, .top_p = 1, .min_p = 0.2f, .seed = 5},
     };
+    /* Drawn, and judged: guesses that are likely, unlikely, filtered away by most. */
+    static const uint32_t guesses[] = {NO_GUESS, 8, 0, 4, 15};
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        uint32_t freedom = 0;
-        double sum = chi_square(&cases[i], logits, 16, 100000, &freedom);
-        assert_true(freedom >= 4);
-        /* Mean f, variance 2f; five standard deviations. Seeds are fixed: no chance involved. */
-        assert_true(sum < freedom + 5 * sqrt(2.0 * freedom));
+        for (size_t g = 0; g < sizeof(guesses) / sizeof(guesses[0]); g++) {
+            uint32_t freedom = 0;
+            double sum = chi_square(&cases[i], logits, 16, 100000, guesses[g], &freedom);
+            assert_true(freedom >= 4);
+            /* Mean f, variance 2f; five standard deviations. Seeds are fixed: no chance. */
+            assert_true(sum < freedom + 5 * sqrt(2.0 * freedom));
+        }
     }
+}
+
+static void test_judge(void **state)
+{
+    (void)state;
+    struct sampler sampler;
+    assert_int_equal(sampler_init(&sampler, kernels, 4), STATUS_OK);
+    const float logits[4] = {1, 3, 2, -2000};
+    const struct logits_stats stats = stats_of(logits, 4);
+    struct engine_sampling sampling = {.top_p = 1, .seed = 9};
+    const struct sampler_args args = {.logits = logits, .stats = &stats, .sampling = &sampling};
+    for (uint32_t guess = 0; guess < 4; guess++) /* greedy: no guess changes it */
+        assert_int_equal(sampler_judge(&sampler, &args, guess), 1);
+    sampling.temperature = 1;
+    sampling.top_k = 1;
+    for (uint32_t guess = 0; guess < 4; guess++) /* nothing else is left */
+        assert_int_equal(sampler_judge(&sampler, &args, guess), 1);
+    sampling.top_k = 0;
+    for (struct sampler_args at = args; at.position < 1000; at.position++)
+        assert_int_not_equal(sampler_judge(&sampler, &at, 3), 3); /* its chance is 0 */
+    const float nothing[4] = {NAN, NAN, NAN, NAN};
+    struct sampler_args broken = args;
+    broken.logits = nothing;
+    assert_true(sampler_judge(&sampler, &broken, 2) < 4);
+    sampler_deinit(&sampler);
 }
 
 static void test_penalties_and_bias(void **state)
@@ -417,6 +450,7 @@ int main(void)
         cmocka_unit_test(test_equals_naive),
         cmocka_unit_test(test_noise_rules_out),
         cmocka_unit_test(test_distribution),
+        cmocka_unit_test(test_judge),
         cmocka_unit_test(test_penalties_and_bias),
         cmocka_unit_test(test_greedy_ties_and_streams),
         cmocka_unit_test(test_top),

@@ -104,6 +104,41 @@ static void test_wrong_guesses(void **state)
     assert_int_equal(expected.report.drafts_accepted + expected.report.drafts_rejected, 0);
 }
 
+/* By rejection: the same where nothing is left to chance, else the same distribution. */
+static void test_rejection(void **state)
+{
+    (void)state;
+    struct step_draft draft;
+    uint64_t steps;
+    struct engine_request asked = parrot(PROMPT, ANSWER, 0);
+    struct step_world_told expected = run_alone(ENGINE_SPECULATION_OFF, &asked, &steps, &draft);
+    struct step_world *world = open_world(ENGINE_SPECULATION_LOOKUP, 64, 64);
+    world->step.options.acceptance = ENGINE_ACCEPTANCE_REJECTION;
+    step_world_submit(world, &asked);
+    step_world_run(world);
+    assert_true(step_world_same(&world->told[0], &expected));
+    uint32_t counts[3] = {0};
+    for (uint32_t i = 0; i < 40; i++) {
+        asked = deceiver(ANSWER);
+        asked.sampling.seed = 100 + i;
+        uint32_t told = step_world_submit(world, &asked);
+        step_world_run(world);
+        assert_int_equal(world->told[told].answers[0].count, ANSWER);
+        for (uint32_t t = 0; t < ANSWER; t++) {
+            uint32_t which = world->told[told].answers[0].tokens[t] - SAID;
+            assert_true(which < 3);
+            counts[which]++;
+        }
+    }
+    assert_true(world->step.draft.accepted > 100);
+    assert_true(world->step.draft.rejected > 100);
+    for (uint32_t i = 0; i < 3; i++) { /* a third of 2400, within ten standard deviations */
+        assert_true(counts[i] > 800 - 230);
+        assert_true(counts[i] < 800 + 230);
+    }
+    step_world_close(world);
+}
+
 /* Ends in the middle of what was guessed right: a stop string, the most tokens. */
 static void test_ends(void **state)
 {
@@ -331,7 +366,7 @@ int main(void)
         cmocka_unit_test(test_rows),          cmocka_unit_test(test_pages),
         cmocka_unit_test(test_cache),         cmocka_unit_test(test_cost),
         cmocka_unit_test(test_charges),       cmocka_unit_test(test_no_memory),
-        cmocka_unit_test(test_metrics),
+        cmocka_unit_test(test_metrics),       cmocka_unit_test(test_rejection),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
