@@ -7,7 +7,7 @@ import uuid
 
 import pytest
 
-from conftest import MODEL_NAME, wait_until
+from conftest import MODEL_NAME, Server, wait_until
 
 PAGE = 16
 PATHS = ("/v1/chat/completions", "/v1/completions", "/v1/generate")
@@ -77,17 +77,39 @@ def test_the_second_request_finds_the_first(server, make, path, stream):
     assert ask(server, others, text, path, stream=stream)[1] == 0
 
 
-def test_same_answer_with_and_without(server, make):
-    """The same bits, whoever computed the prompt."""
+def answers_of(server, keys):
+    """What each key is told twice about one new text: all different answers."""
     text = new_text()
     answers = set()
-    for key in (make()[1], make()[1]):
+    for key in keys:
         with server.http(key) as http:
             for _ in range(2):
                 body = body_of("/v1/completions", text, max_tokens=24, logprobs=3)
                 choice = http.post("/v1/completions", json=body).json()["choices"][0]
                 answers.add(json.dumps(choice, sort_keys=True))
-    assert len(answers) == 1
+    return answers
+
+
+def test_same_answer_with_and_without(server, make):
+    """The same bits, whoever computed the prompt."""
+    assert len(answers_of(server, (make()[1], make()[1]))) == 1
+
+
+def test_pages_of_int8(server, make, tmp_path):
+    """Less memory for a token; found again, with the same bits, as pages of halves are."""
+    ask(server, make()[1], new_text())
+    small = Server(tmp_path / "data", "--kv-type", "i8")
+    try:
+        keys = [small.tenant(f"int8-{i}")[1] for i in range(2)]
+        assert len(answers_of(small, keys)) == 1
+        text = new_text()
+        prompt, cached, _ = ask(small, keys[0], text)
+        assert cached < PAGE  # its first words are those of the text before
+        assert is_found(prompt, ask(small, keys[0], text)[1])
+        name = "banyan_kv_token_bytes"
+        assert 0 < small.metric(name) < 0.7 * server.metric(name)
+    finally:
+        assert small.stop() == 0
 
 
 def test_cached_tokens_are_counted_everywhere(server, make):
@@ -220,7 +242,7 @@ def test_the_caches_metrics_are_shown(server, make):
         shown = admin.get("/metrics").text
     for name in (
         'banyan_kv_pages{state="free"}', 'banyan_kv_pages{state="active"}', 'banyan_kv_pages{state="cached"}',
-        'banyan_kv_pages{state="pinned"}', 'banyan_kv_pages{state="host"}',
+        'banyan_kv_pages{state="pinned"}', 'banyan_kv_pages{state="host"}', "banyan_kv_token_bytes",
         "banyan_prefix_cache_queries_tokens_total", "banyan_prefix_cache_hits_tokens_total",
         'banyan_prefix_cache_evicted_pages_total{to="host"}',
         'banyan_prefix_cache_evicted_pages_total{to="dropped"}',
