@@ -23,7 +23,7 @@ enum {
     STEPS_MAX = 20000,
     WORLD_SCHEDULES = 20,
 #ifdef BANYAN_SLOW_CHECKS /* everything is checked at each step: ten times as long */
-    SCHEDULES = 20,
+    SCHEDULES = 40,
 #else
     SCHEDULES = 200,
 #endif

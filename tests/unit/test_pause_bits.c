@@ -21,7 +21,7 @@ enum {
     STEPS_MAX = 20000,
     WORLD_SCHEDULES = 25,
 #ifdef BANYAN_SLOW_CHECKS /* everything is checked at each step: ten times as long */
-    SCHEDULES = 50,
+    SCHEDULES = 100,
 #else
     SCHEDULES = 500,
 #endif
