@@ -17,14 +17,16 @@ typedef void isa_pack_inputs(const float *x, uint32_t rows, uint32_t cols, uint3
 static void isa_pack_check_rows(isa_pack_units *units_of, isa_pack_inputs *pack, uint32_t most,
                                 uint32_t rows, struct rng *rng)
 {
-    enum { COLS = 96, BLOCKS = 3 };
+    enum { BLOCKS = 19, COLS = 32 * BLOCKS }; /* more than 16 of a single row */
     float *x = kit_floats(rng, (size_t)rows * COLS, 5);
     char *packed = malloc(packed_input_bytes(rows, COLS) + 64);
     uint32_t units = units_of(rows, COLS);
     uint32_t middle = (uint32_t)rng_below(rng, units + 1);
     memset(x, 0, 32 * sizeof *x); /* a block of zeros */
-    if (rows > 1)
+    if (rows > 1) {
         x[COLS] = INFINITY;
+        x[COLS + 33] = NAN;
+    }
     pack(x, rows, COLS, middle, units, packed);
     pack(x, rows, COLS, 0, middle, packed);
     const uint32_t tiles = packed_tiles(rows, most);

@@ -8,7 +8,7 @@ uint32_t k_input_units_avx512(uint32_t rows, uint32_t cols)
 }
 
 /* q summed in fours: lanes 0 … 3 of the first 16, 4 … 7 of the last 16. */
-static inline void pack_sums(__m256i q, int32_t sums[2])
+static inline void pack_row_sums(__m256i q, int32_t sums[2])
 {
     __m256i fours = _mm256_dpbusd_epi32(_mm256_setzero_si256(), _mm256_set1_epi8(1), q);
     fours = _mm256_add_epi32(fours, _mm256_shuffle_epi32(fours, 0x4e));
@@ -17,7 +17,8 @@ static inline void pack_sums(__m256i q, int32_t sums[2])
     sums[0] = _mm_cvtsi128_si32(_mm256_castsi256_si128(fours)) + sums[1];
 }
 
-static inline float pack_quantise(const float *x, int8_t *out, int32_t sums[2])
+/* One block: faster than the below where a tile has few rows. */
+static inline float pack_row(const float *x, int8_t *out, int32_t sums[2])
 {
     __m512 low = _mm512_loadu_ps(x);
     __m512 high = _mm512_loadu_ps(x + 16);
@@ -37,12 +38,151 @@ static inline float pack_quantise(const float *x, int8_t *out, int32_t sums[2])
         scale = 0;
     }
     _mm256_storeu_si256((__m256i *)(void *)out, q);
-    pack_sums(q, sums);
+    pack_row_sums(q, sums);
     return scale;
 }
+
+static inline __m512 pack_max_by_4_bytes(__m512 a, __m512 b)
+{
+    return _mm512_max_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b));
+}
+
+static inline __m512 pack_max_by_8_bytes(__m512 a, __m512 b)
+{
+    __m512d c = _mm512_castps_pd(a);
+    __m512d d = _mm512_castps_pd(b);
+    return _mm512_max_ps(_mm512_castpd_ps(_mm512_unpacklo_pd(c, d)),
+                         _mm512_castpd_ps(_mm512_unpackhi_pd(c, d)));
+}
+
+static inline __m512 pack_max_by_16_bytes(__m512 a, __m512 b)
+{
+    return _mm512_max_ps(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xdd));
+}
+
+/* Lane i: the greatest magnitude of block i (NaN counts as 0). */
+static inline __m512 pack_greatest(const float *const x[16])
+{
+    __m512 max[16];
+#pragma GCC unroll 16
+    for (int i = 0; i < 16; i++) {
+        max[i] = _mm512_max_ps(_mm512_abs_ps(_mm512_loadu_ps(x[i])), _mm512_setzero_ps());
+        max[i] = _mm512_max_ps(_mm512_abs_ps(_mm512_loadu_ps(x[i] + 16)), max[i]);
+    }
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; i++)
+        max[i] = pack_max_by_4_bytes(max[2 * i], max[2 * i + 1]);
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++)
+        max[i] = pack_max_by_8_bytes(max[2 * i], max[2 * i + 1]);
+    return pack_max_by_16_bytes(pack_max_by_16_bytes(max[0], max[1]),
+                                pack_max_by_16_bytes(max[2], max[3]));
+}
+
+/* 32 values as words, low byte = the code: in each 16 bytes four of the first half, then four of
+ * the second. */
+static inline __m512i pack_round(const float *x, float inverse)
+{
+    const __m512 round = _mm512_set1_ps(FIXED_MATH_ROUND);
+    const __m512i byte = _mm512_set1_epi32(255);
+    __m512 by = _mm512_set1_ps(inverse);
+    __m512 low = _mm512_add_ps(_mm512_mul_ps(_mm512_loadu_ps(x), by), round);
+    __m512 high = _mm512_add_ps(_mm512_mul_ps(_mm512_loadu_ps(x + 16), by), round);
+    return _mm512_packus_epi32(_mm512_and_si512(_mm512_castps_si512(low), byte),
+                               _mm512_and_si512(_mm512_castps_si512(high), byte));
+}
+
+static inline __m512i pack_add_by_4_bytes(__m512i a, __m512i b)
+{
+    return _mm512_add_epi32(_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
+}
+
+static inline __m512i pack_add_by_8_bytes(__m512i a, __m512i b)
+{
+    return _mm512_add_epi32(_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b));
+}
+
+/* Sums of the first and the last 16 codes of 16 blocks, from sums of fours: fours[i] has blocks 2i
+ * (eight lanes) and 2i + 1. */
+static inline void pack_sums(const __m512i fours[8], __m512i *first, __m512i *last)
+{
+    /* In a lane of 16 bytes, four sums of: even blocks' first, last, odd blocks' first, last. */
+    const __m512i low = _mm512_setr_epi32(0, 8, 1, 9, 2, 10, 3, 11, 16, 24, 17, 25, 18, 26, 19, 27);
+    __m512i sums[2];
+#pragma GCC unroll 2
+    for (int i = 0; i < 2; i++)
+        sums[i] = pack_add_by_8_bytes(pack_add_by_4_bytes(fours[4 * i], fours[4 * i + 1]),
+                                      pack_add_by_4_bytes(fours[4 * i + 2], fours[4 * i + 3]));
+    *first = _mm512_permutex2var_epi32(sums[0], low, sums[1]);
+    *last =
+        _mm512_permutex2var_epi32(sums[0], _mm512_add_epi32(low, _mm512_set1_epi32(4)), sums[1]);
+}
+
+/* scale, scaled_sum, start and start_high of n rows. */
+static inline void pack_put_factors(char *factors, uint32_t n, __m512 scale, __m512i first,
+                                    __m512i last)
+{
+    const __m512i times = _mm512_set1_epi32(-8);
+    const __mmask16 lanes = avx512_mask(n);
+    const __m512i all = _mm512_add_epi32(first, last);
+    const __m512 scaled_sum = _mm512_mul_ps(scale, _mm512_cvtepi32_ps(all));
+    _mm512_mask_storeu_ps(factors, lanes, scale);
+    _mm512_mask_storeu_ps(factors + 4 * n, lanes, scaled_sum);
+    _mm512_mask_storeu_epi32(factors + 8 * n, lanes, _mm512_mullo_epi32(all, times));
+    _mm512_mask_storeu_epi32(factors + 12 * n, lanes, _mm512_mullo_epi32(last, times));
+}
+
+/* k_quantise_block_ref_int8 of one block of n rows that are `step` floats apart. */
+static void pack_tile(const float *from, size_t step, uint32_t n, char *unit)
+{
+    const __m512 most = _mm512_set1_ps(127);
+    const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    const float *x[16];
+    float inverse[16];
+    __m512i fours[8];
+    __m512i first;
+    __m512i last;
+    for (uint32_t i = 0; i < 16; i++) /* beyond the last: the last again */
+        x[i] = from + (i < n ? i : n - 1) * step;
+    __m512 greatest = pack_greatest(x);
+    __mmask16 is_some = _mm512_cmp_ps_mask(greatest, _mm512_set1_ps(1e-30f), _CMP_GE_OQ) &
+                        _mm512_cmp_ps_mask(greatest, _mm512_set1_ps(INFINITY), _CMP_LT_OQ);
+    _mm512_storeu_ps(inverse, _mm512_maskz_div_ps(is_some, most, greatest));
+#pragma GCC unroll 8
+    for (uint32_t i = 0; i < 16; i += 2) {
+        __m512i q =
+            _mm512_packus_epi16(pack_round(x[i], inverse[i]), pack_round(x[i + 1], inverse[i + 1]));
+        uint32_t some = is_some >> i;
+        __mmask16 halves = (__mmask16)((some & 1) * 0xff | (some >> 1 & 1) * 0xff00);
+        __m512i *to = (__m512i *)(void *)(unit + (size_t)i * TABLE_BLOCK);
+        q = _mm512_maskz_permutexvar_epi32(halves, order, q);
+        fours[i / 2] = _mm512_dpbusd_epi32(_mm512_setzero_si512(), _mm512_set1_epi8(1), q);
+        if (i + 1 < n)
+            _mm512_storeu_si512(to, q);
+        else if (i < n)
+            _mm256_storeu_si256((__m256i *)to, _mm512_castsi512_si256(q));
+    }
+    pack_sums(fours, &first, &last);
+    pack_put_factors(unit + (size_t)n * TABLE_BLOCK, n,
+                     _mm512_maskz_div_ps(is_some, greatest, most), first, last);
+}
+
+enum { PACK_FEW_ROWS = 8 };
 
 void k_input_pack_avx512(const float *x, uint32_t rows, uint32_t cols, uint32_t begin, uint32_t end,
                          void *packed)
 {
-    packed_input(pack_quantise, AVX512_TILE, x, rows, cols, begin, end, packed);
+    const uint32_t blocks = cols / TABLE_BLOCK;
+    const uint32_t tiles = packed_tiles(rows, AVX512_TILE);
+    if (rows <= PACK_FEW_ROWS) {
+        packed_input(pack_row, AVX512_TILE, x, rows, cols, begin, end, packed);
+        return;
+    }
+    for (uint32_t u = begin; u < end; u++) {
+        const uint32_t first = packed_tile_begin(rows, tiles, u / blocks);
+        const uint32_t n = packed_tile_begin(rows, tiles, u / blocks + 1) - first;
+        const size_t b = u % blocks;
+        pack_tile(x + (size_t)first * cols + b * TABLE_BLOCK, cols, n,
+                  (char *)packed + ((size_t)first * blocks + b * n) * PACKED_INPUT_BYTES);
+    }
 }
