@@ -90,31 +90,54 @@ linear_scaled(const struct types_form form, struct linear_factors super, const u
     return super;
 }
 
-/* One row over one unit: its bytes at `q`, its factors at `factors`, those of a row `n` apart. */
-static inline __attribute__((always_inline)) __m512
-linear_row(const struct types_form form, const __m512i w[8], const struct linear_factors *unit,
-           const int8_t *q, const char *factors, const int n, __m512 y)
+/* With many rows a zero that stays in a register would take it from the accumulators. */
+static inline __attribute__((always_inline)) __m512i linear_zero(const int n)
 {
-    __m512i isum = form.has_m ? _mm512_setzero_si512() : linear_start(form, factors + 8 * n);
-    __m512 scale = linear_factor(factors);
-    if (types_is_split(form)) {
-        __m512i high = linear_start(form, factors + 12 * n);
-        isum = _mm512_sub_epi32(isum, high);
+    __m512i zero = _mm512_setzero_si512();
+    if (n > AVX512_TILE / 2)
+        __asm__ volatile("vpxord %0, %0, %0" : "=v"(zero));
+    return zero;
+}
+
+/* Rows of a tile that are computed in turns, so that more chains of dot products overlap than the
+ * processor finds by itself. With few rows the next units do it. */
+enum { LINEAR_TURNS = 4 };
+
+/* Adds one unit to rows [from, from + turns) of a tile of n: its bytes at `input`. */
+static inline __attribute__((always_inline)) void
+linear_rows(const struct types_form form, const __m512i w[8], const struct linear_factors *unit,
+            const char *input, const int n, const int from, const int turns, __m512 *y)
+{
+    const int8_t *q = (const int8_t *)input + from * TABLE_BLOCK;
+    const char *factors = input + n * TABLE_BLOCK + 4 * from;
+    const bool is_split = types_is_split(form);
+    __m512i sums[LINEAR_TURNS][2];
 #pragma GCC unroll 4
-        for (int v = 0; v < 4; v++) {
-            isum = avx512_dot(isum, w[v], q + 4 * v);
-            high = avx512_dot(high, w[4 + v], q + 16 + 4 * v);
-        }
-        y = _mm512_fmadd_ps(_mm512_cvtepi32_ps(isum), _mm512_mul_ps(unit->d[0], scale), y);
-        return _mm512_fmadd_ps(_mm512_cvtepi32_ps(high), _mm512_mul_ps(unit->d[1], scale), y);
+    for (int t = 0; t < turns; t++) {
+        sums[t][0] = form.has_m ? linear_zero(n) : linear_start(form, factors + 8 * n + 4 * t);
+        if (!is_split)
+            continue;
+        sums[t][1] = linear_start(form, factors + 12 * n + 4 * t);
+        sums[t][0] = _mm512_sub_epi32(sums[t][0], sums[t][1]);
     }
 #pragma GCC unroll 8
-    for (int v = 0; v < 8; v++)
-        isum = avx512_dot(isum, w[v], q + 4 * v);
-    y = _mm512_fmadd_ps(_mm512_cvtepi32_ps(isum), _mm512_mul_ps(unit->d[0], scale), y);
-    if (form.has_m)
-        y = _mm512_fmadd_ps(unit->m, linear_factor(factors + 4 * n), y);
-    return y;
+    for (int v = 0; v < 8; v++) {
+        const int half = is_split && v >= 4;
+#pragma GCC unroll 4
+        for (int t = 0; t < turns; t++)
+            sums[t][half] = avx512_dot(sums[t][half], w[v], q + t * TABLE_BLOCK + 4 * v);
+    }
+#pragma GCC unroll 4
+    for (int t = 0; t < turns; t++) {
+        __m512 scale = linear_factor(factors + 4 * t);
+        y[t] =
+            _mm512_fmadd_ps(_mm512_cvtepi32_ps(sums[t][0]), _mm512_mul_ps(unit->d[0], scale), y[t]);
+        if (is_split)
+            y[t] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sums[t][1]), _mm512_mul_ps(unit->d[1], scale),
+                                   y[t]);
+        if (form.has_m)
+            y[t] = _mm512_fmadd_ps(unit->m, linear_factor(factors + 4 * n + 4 * t), y[t]);
+    }
 }
 
 /* The processor's own prefetching ends at each page of 4 KiB. */
@@ -125,13 +148,17 @@ enum { LINEAR_AHEAD_BYTES = 4096 };
 static inline __attribute__((always_inline)) void
 linear_block_run(const struct types_form form, const int n, const struct linear_block *block)
 {
+    const int turns = n >= LINEAR_TURNS ? LINEAR_TURNS : 1;
     const unsigned char *unit = block->weights;
     const char *input = block->input;
     struct linear_factors super = {0};
     __m512 y[AVX512_TILE];
 #pragma GCC unroll 16
-    for (int t = 0; t < n; t++)
+    for (int t = 0; t < n; t++) {
         y[t] = _mm512_setzero_ps();
+        if (block->accumulate) /* what is read at the end */
+            __builtin_prefetch(block->y + (size_t)t * block->y_stride, 1);
+    }
     for (uint32_t b = 0; b < block->blocks; b++) {
         __m512i w[8];
         struct linear_factors factors;
@@ -146,9 +173,8 @@ linear_block_run(const struct types_form form, const int n, const struct linear_
         const unsigned char *at = unit + packed_code_bytes(form);
         factors = types_has_scales(form) ? linear_scaled(form, super, at) : linear_halves(form, at);
 #pragma GCC unroll 16
-        for (int t = 0; t < n; t++)
-            y[t] = linear_row(form, w, &factors, (const int8_t *)input + t * TABLE_BLOCK,
-                              input + n * TABLE_BLOCK + 4 * t, n, y[t]);
+        for (int t = 0; t < n; t += turns)
+            linear_rows(form, w, &factors, input, n, t, n - t < turns ? n - t : turns, y + t);
         unit += packed_unit_bytes(form);
         input += n * PACKED_INPUT_BYTES;
     }
