@@ -1,7 +1,7 @@
 /* bench_linear: linear layers alone, matrix shape by matrix shape and row count by row count.
  *
- * usage: bench_linear [TYPE [threads [isa [ROWS]]]]    defaults q4_1, one thread for each processor,
- *                                                      auto, all row counts
+ * usage: bench_linear [TYPE [threads [isa [ROWS]]]]
+ *        defaults q4_1, one thread for each processor, auto, all row counts
  *
  * Each shape has as many matrices as come to 64 MiB, used one after another, so that weights come
  * from memory as those of a model do. Rounding the inputs is in the time. Figures are the best of
@@ -19,7 +19,7 @@
 
 enum { ROWS_MAX = 512, COLS_MAX = 5632, MATRICES_MAX = 512, REPEAT = 7, TYPES = 31 };
 
-#define MATRICES_BYTES ((size_t)64 << 20)
+#define MATRICES_BYTES  ((size_t)64 << 20)
 #define PASS_OPERATIONS 4e10 /* of one pass: some tens of milliseconds */
 
 struct shape {

@@ -1,0 +1,49 @@
+"""What the compiler made of the loops where the time goes, looked up in the release build's code.
+
+gcc 12 splits a dot product with a broadcast operand into two instructions unless it is made not to,
+and keeps accumulators on the stack when there is one too many: either costs a fifth.
+"""
+
+import pathlib
+import re
+import shutil
+import subprocess
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+OBJECT = "build/release/kernels/CMakeFiles/banyan_kernels.dir/cpu/avx512/avx512_linear.c.o"
+ROWS = 16  # of the largest tile; a row and unit are eight dot products
+
+
+def inner_loops(function):
+    """Instructions of each loop without a jump inside."""
+    path = ROOT / OBJECT
+    assert path.exists(), "build the release preset first"
+    command = ["objdump", "-d", "--no-show-raw-insn", f"--disassemble={function}", path]
+    listing = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    code = re.findall(r"^ +([0-9a-f]+):\t(.*)$", listing, re.M)
+    at = {address: index for index, (address, _) in enumerate(code)}
+    for index, (_, instruction) in enumerate(code):
+        jump = re.match(r"j\w+ +([0-9a-f]+)", instruction)
+        begin = at.get(jump.group(1), index) if jump else index
+        body = [line for _, line in code[begin:index]]
+        if body and not any(re.match(r"j\w+ ", line) for line in body):
+            yield body
+
+
+@pytest.mark.skipif(shutil.which("objdump") is None, reason="no objdump")
+@pytest.mark.skipif(not (ROOT / "build/release").exists(), reason="no release build")
+@pytest.mark.parametrize("kind", ["q4_0", "q4_1", "q8_0"])
+def test_linear_layers_multiply_from_memory_and_stay_in_registers(kind):
+    sizes = set()
+    for body in inner_loops(f"k_linear_{kind}_16xn_avx512"):
+        dots = [line for line in body if line.startswith("vpdpbusd")]
+        if not dots:
+            continue
+        sizes.add(len(dots) // 8)
+        plain = [line for line in dots if "{1to16}" not in line]
+        stack = [line for line in body if "%rsp" in line or "%rbp)" in line]
+        assert not plain, f"{len(dots) // 8} rows: a broadcast apart from its dot product: {plain}"
+        assert not stack, f"{len(dots) // 8} rows: on the stack: {stack}"
+    assert sizes == set(range(1, ROWS + 1))
