@@ -31,7 +31,7 @@ import httpx
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
 import conftest  # noqa: E402  (the server of the end-to-end tests)
-from others import Others  # noqa: E402
+from others import Others, settle  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SYSTEM, OUT = 1050, 32
@@ -148,6 +148,7 @@ def main():
             took = {}
             with Others() as beside:
                 for name, (client, model) in clients.items():
+                    settle()  # the threads of the one before spin for a while
                     took[name], used[name] = round_s(client, model, system, args.streams)
             left = 2 * args.rounds - attempt
             if beside.share > OTHERS_MAX and left > args.rounds - len(others):
