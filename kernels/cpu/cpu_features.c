@@ -1,9 +1,12 @@
 #include "kernels/cpu/cpu_features.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 /* Which registers the operating system saves (Intel SDM vol. 1, 13.3; register XCR0). */
 static uint64_t features_saved_state(void)
@@ -14,8 +17,18 @@ static uint64_t features_saved_state(void)
     return ((uint64_t)high << 32) | low;
 }
 
+/* The system keeps 8 KiB of tiles for a process that asks for them (Linux 5.16,
+ * Documentation/arch/x86/xstate.rst); all its threads have them then. */
+static bool features_tiles_granted(uint64_t saved)
+{
+    enum { TILE_STATE = 0x60000, ARCH_REQ_XCOMP_PERM = 0x1023, XFEATURE_TILEDATA = 18 };
+    return (saved & TILE_STATE) == TILE_STATE &&
+           syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XFEATURE_TILEDATA) == 0;
+}
+
 uint32_t cpu_features(void)
 {
+    enum { AMX_INT8 = 3 << 24 }; /* AMX-TILE, AMX-INT8 */
     enum { YMM_STATE = 0x06, ZMM_STATE = 0xe6 };
     uint32_t a, b, c, d;
     uint32_t features = 0;
@@ -38,6 +51,8 @@ uint32_t cpu_features(void)
         if (c & bit_AVX512VNNI)
             features |= CPU_FEATURE_AVX512_VNNI;
     }
+    if ((d & AMX_INT8) == AMX_INT8 && features_tiles_granted(saved))
+        features |= CPU_FEATURE_AMX_INT8;
     return features;
 }
 #else
@@ -56,7 +71,8 @@ void cpu_features_names(uint32_t features, char *out, uint32_t out_bytes)
                  {CPU_FEATURE_F16C, "F16C"},
                  {CPU_FEATURE_AVX2, "AVX2"},
                  {CPU_FEATURE_AVX512, "AVX-512 (F, BW, DQ, VL)"},
-                 {CPU_FEATURE_AVX512_VNNI, "AVX-512 VNNI"}};
+                 {CPU_FEATURE_AVX512_VNNI, "AVX-512 VNNI"},
+                 {CPU_FEATURE_AMX_INT8, "AMX (int8)"}};
     uint32_t used = 0;
     if (out_bytes > 0)
         out[0] = '\0';

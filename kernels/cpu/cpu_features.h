@@ -2,7 +2,8 @@
  *
  * Owns:     nothing; the answer is computed at each call.
  * Thread:   any.
- * Cost:     a handful of CPUID instructions (slow on virtual machines): ask once.
+ * Cost:     a handful of CPUID instructions (slow on virtual machines), with AMX a system call: ask
+ *           once.
  * Not here: which table needs what (registry). Built without instruction-set flags.
  */
 #pragma once
@@ -15,6 +16,7 @@ enum cpu_feature {
     CPU_FEATURE_AVX2 = 1u << 2,
     CPU_FEATURE_AVX512 = 1u << 3, /* F, BW, DQ and VL together */
     CPU_FEATURE_AVX512_VNNI = 1u << 4,
+    CPU_FEATURE_AMX_INT8 = 1u << 5, /* and AMX_TILE, and the system lets this process use tiles */
 };
 
 /* The features usable here: CPUID says the processor has them, XGETBV that the operating system

@@ -265,6 +265,11 @@ static void calls_body(void *context)
     struct rlimit files;
     CHILD_CHECK(getrlimit(RLIMIT_NOFILE, &files) == 0);
     CHILD_CHECK_FAILS(prlimit(getppid(), RLIMIT_NOFILE, NULL, &files), EPERM);
+#if defined(__x86_64__)
+    enum { ARCH_REQ_XCOMP_PERM = 0x1023, XFEATURE_TILEDATA = 18 }; /* an engine's, for AMX */
+    CHILD_CHECK(syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XFEATURE_TILEDATA) == 0 ||
+                errno != EPERM);
+#endif
     int has_run = 0;
     pthread_t thread;
     CHILD_CHECK(pthread_create(&thread, NULL, calls_thread, &has_run) == 0);

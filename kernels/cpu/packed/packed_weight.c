@@ -50,9 +50,11 @@ static void weight_get_codes(struct types_form form, unsigned char *unit, uint32
         if (form.bits < 8)
             code = code >> (k < 16 ? 0 : 4) & 15;
         if (form.bits == 5)
-            code |= (*weight_byte(unit + 256, lane, k % 4) >> v & 1u) << 4;
+            code |= ((uint32_t)*weight_byte(unit + 256, lane, k % 4) >> v & 1) << 4;
         if (form.bits == 6)
-            code |= (*weight_byte(unit + 256 + 64 * (v / 4), lane, k % 4) >> 2 * (v % 4) & 3u) << 4;
+            code |=
+                ((uint32_t)*weight_byte(unit + 256 + 64 * (v / 4), lane, k % 4) >> 2 * (v % 4) & 3)
+                << 4;
         w[k] = (int8_t)((int)code - (int)types_offset(form));
     }
 }
