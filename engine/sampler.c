@@ -142,12 +142,15 @@ static void choose_adjust(struct sampler *sampler, const struct sampler_args *ar
     }
 }
 
-static uint32_t choose_argmax(const float *values, uint32_t vocab)
+/* The first of the greatest, which is no less than `guess`. */
+static uint32_t choose_argmax(const struct sampler *sampler, const float *values, uint32_t guess)
 {
-    uint32_t best = 0;
-    for (uint32_t i = 1; i < vocab; i++)
-        if (values[i] > values[best])
-            best = i;
+    uint32_t best = guess;
+    uint32_t count =
+        kernels_row_above(sampler->kernels, values, sampler->vocab, values[guess], sampler->order);
+    for (uint32_t i = 0; i < count; i++)
+        if (heap_before(values, sampler->order[i], best))
+            best = sampler->order[i];
     return best;
 }
 
@@ -226,7 +229,7 @@ static uint32_t choose_heaviest(struct sampler *sampler, double total, double wa
     if (sampling->top_p < 1)
         least = fmaxf(least, (float)((1 - (double)sampling->top_p) * total / sampler->vocab));
     bool is_last = sampling->top_p == 1;
-    for (float above = 0x1p-2f;; above *= 0x1p-4f) {
+    for (float above = 0x1p-2f;; above *= 0x1p-2f) {
         double sum = 0;
         is_last = is_last || !(above > least);
         uint32_t count = kernels_row_above(sampler->kernels, weights, sampler->vocab,
@@ -255,11 +258,12 @@ static uint32_t choose_run(const struct sampler *sampler, const float *values, u
         order[middle] = order[to - 1];
         for (uint32_t i = from; i < to - 1; i++) {
             uint32_t token = order[i];
-            if (!heap_before(values, token, pivot))
-                continue;
-            order[i] = order[split];
-            order[split++] = token;
-            sum += (double)sampler->weights[token];
+            float value = values[token];
+            bool is_before = (value > values[pivot]) | ((value == values[pivot]) & (token < pivot));
+            order[i] = order[split]; /* without a branch: half of them would be guessed wrongly */
+            order[split] = token;
+            split += is_before;
+            sum += is_before ? (double)sampler->weights[token] : 0;
         }
         order[to - 1] = order[split];
         order[split] = pivot;
@@ -324,12 +328,12 @@ static const float *choose_values(struct sampler *sampler, const struct sampler_
 {
     const float *values = args->logits;
     *greatest = args->stats->argmax;
+    ASSERT(*greatest < sampler->vocab);
     if (choose_is_adjusted(args)) {
         choose_adjust(sampler, args);
         values = sampler->adjusted;
-        *greatest = choose_argmax(values, sampler->vocab);
+        *greatest = choose_argmax(sampler, values, *greatest);
     }
-    ASSERT(*greatest < sampler->vocab);
     return values;
 }
 

@@ -123,7 +123,8 @@ enum status step_init(struct step *step, const struct step_options *options)
     TRY_OUT(kv_swap_init(&step->swap, &swap_options));
     TRY_OUT(sequence_table_init(&step->sequences, &step->pool, step->places, options->context));
     TRY_OUT(batch_init(&step->batch, options->rows_max, options->logit_rows_max, step->places));
-    TRY_OUT(sampler_init(&step->sampler, options->kernels, step->vocab_count));
+    TRY_OUT(step_choose_init(&step->choose, options->kernels, step->vocab_count,
+                             options->logit_rows_max));
     TRY_OUT(init_outbox(step));
     TRY_OUT(step_queue_init(&step->queue, options->tickets));
     const struct scheduler_fair_options fair_options = {
@@ -164,7 +165,7 @@ void step_deinit(struct step *step)
     mem_free(step->parts);
     mem_free(step->stats);
     outbox_deinit(&step->outbox);
-    sampler_deinit(&step->sampler);
+    step_choose_deinit(&step->choose);
     batch_deinit(&step->batch);
     sequence_table_deinit(&step->sequences);
     kv_swap_deinit(&step->swap);
@@ -303,6 +304,7 @@ bool step_once(struct step *step)
         atomic_fetch_add_explicit(&step->figures.steps, 1, memory_order_relaxed);
         atomic_fetch_add_explicit(&step->figures.rows, batch->rows, memory_order_relaxed);
         step_metrics_rows(step, parts);
+        step_choose_all(step, parts, logits);
         for (uint32_t i = 0; i < parts; i++)
             step_token_results(step, &step->parts[i], logits);
         step_charge_pages(step);

@@ -1,6 +1,6 @@
 /* step: the engine thread's work: plan, one forward pass, sample, tell.
  *
- * Owns:     pages, running and waiting sequences, the batch, the sampler; nobody else touches them.
+ * Owns:     pages, running and waiting sequences, the batch, samplers; nobody else touches them.
  * Thread:   step_run on the engine thread; step_figures from any.
  * Cost:     no allocation and no lock after step_init; never waits for the consumer.
  * Not here: the door (engine), preparing text (text/prepare), who goes first (scheduler).
@@ -19,9 +19,9 @@
 #include "engine/kv_swap.h"
 #include "engine/outbox.h"
 #include "engine/prefix_cache.h"
-#include "engine/sampler.h"
 #include "engine/scheduler.h"
 #include "engine/sequence.h"
+#include "engine/step_choose.h"
 #include "engine/step_cost.h"
 #include "engine/step_draft.h"
 #include "engine/step_metrics.h"
@@ -122,7 +122,7 @@ struct step {
     struct kv_swap swap; /* a list for each place of `sequences` */
     struct sequence_table sequences;
     struct batch batch;
-    struct sampler sampler;
+    struct step_choose choose;
     struct step_cost cost;
     struct step_draft draft;
     struct step_queue queue; /* requests that have not all their choices running */

@@ -35,36 +35,18 @@ static enum engine_finish token_finish(const struct sequence *sequence, const st
     return ENGINE_FINISH_NONE;
 }
 
-/* Behind the last guess, and where there is none. */
-enum { NO_GUESS = UINT32_MAX };
-
-static uint32_t token_choose(struct step *step, const struct sampler_args *args, uint32_t guess)
-{
-    if (guess == NO_GUESS || step->options.acceptance == ENGINE_ACCEPTANCE_NOISE)
-        return sampler_choose(&step->sampler, args);
-    return sampler_judge(&step->sampler, args, guess);
-}
-
-/* Chooses the next token of a sequence from its row of logits, and tells it; false when the
- * sequence has ended with it. */
-static bool token_next(struct step *step, uint32_t index, uint32_t guess, const float *logits,
-                       const struct logits_stats *stats)
+/* Appends the token that was chosen from a row of logits, and tells it; false when the sequence has
+ * ended with it. */
+static bool token_next(struct step *step, uint32_t index, uint32_t row, const float *step_logits)
 {
     struct sequence *sequence = &step->sequences.slots[index];
     struct ticket *ticket = &step->options.tickets->slots[sequence->slot];
     const struct engine_request *asked = &ticket->asked;
     const struct vocab *vocab = step->options.vocab;
-    const struct sampler_args args = {
-        .logits = logits,
-        .stats = stats,
-        .sampling = &asked->sampling,
-        .choice = sequence->choice,
-        .position = sequence->token_count,
-        .generated = sequence->tokens + sequence->prompt_count,
-        .generated_count = sequence_generated(sequence),
-    };
-    uint32_t token = token_choose(step, &args, guess);
-    if (asked->echo && args.generated_count == 0) {
+    const float *logits = step_logits + (size_t)row * step->vocab_count;
+    const struct logits_stats *stats = &step->stats[row];
+    uint32_t token = step->choose.tokens[row];
+    if (asked->echo && sequence_generated(sequence) == 0) {
         const struct outbox_record mark = step_tell_record(step, ENGINE_EVENT_PROMPT, index);
         step_tell(step, &mark, NULL, (struct slice){0});
         sequence->scored = UINT32_MAX;
@@ -135,11 +117,9 @@ static void token_drawn(struct step *step, const struct step_part *part, uint32_
     report->drafts_rejected += part->drafts;
     step_charge_drafts(step, sequence, (int32_t)part->drafts);
     for (;;) {
-        uint32_t guess =
-            accepted < part->drafts ? batch->tokens[batch->logit_row[row + 1]] : NO_GUESS;
-        if (!token_next(step, part->sequence, guess, logits + (size_t)row * step->vocab_count,
-                        &step->stats[row]) ||
-            guess != sequence->tokens[sequence->token_count - 1])
+        uint32_t drawn = step->choose.tokens[row];
+        if (!token_next(step, part->sequence, row, logits) || accepted == part->drafts ||
+            batch->tokens[batch->logit_row[row + 1]] != drawn)
             break;
         row++;
         accepted++;

@@ -2,8 +2,8 @@
  *
  * Owns:     nothing; it advances the sequences of the batch.
  * Thread:   engine thread only.
- * Cost:     sampling; O(vocabulary) a row at the most.
- * Not here: the forward pass (model), choosing (sampler), what may be shown (text_stream).
+ * Cost:     O(1) a token; O(vocabulary) with top log-probabilities.
+ * Not here: the forward pass (model), choosing (step_choose), what may be shown (text_stream).
  */
 #pragma once
 

@@ -234,6 +234,12 @@ void kernels_logits_stats(struct kernels *kernels, const float *logits, uint32_t
     op_rows_logits_stats(kernels, logits, rows, vocab, out);
 }
 
+void kernels_each(struct kernels *kernels, uint32_t threads_max, uint32_t count,
+                  void (*each)(void *context, uint32_t index, uint32_t thread), void *context)
+{
+    op_rows_each(kernels, threads_max, count, each, context);
+}
+
 float kernels_row_exp(const struct kernels *kernels, const float *x, uint32_t count, float max,
                       float scale, float *out)
 {

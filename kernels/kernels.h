@@ -230,28 +230,29 @@ struct logits_stats {
 void kernels_logits_stats(struct kernels *kernels, const float *logits, uint32_t rows,
                           uint32_t vocab, struct logits_stats *out /* [rows] */);
 
+/* The caller's own work on `count` things, on at most `threads_max` of the compute threads: thing
+ * `index` on thread `thread`, each thread its run of them in order. Returns when all are done. */
+void kernels_each(struct kernels *kernels, uint32_t threads_max, uint32_t count,
+                  void (*each)(void *context, uint32_t index, uint32_t thread), void *context);
+
 /* --- parts of drawing a token from one row of logits (engine/sampler): on the calling thread,
  * which may be any; equal results in every table --- */
-
 /* out[i] = e^((x[i] − max) × scale), max the greatest of x; returns their sum. */
 float kernels_row_exp(const struct kernels *kernels, const float *x, uint32_t count, float max,
                       float scale, float *out);
-enum { ROW_IDS_MORE = 16 }; /* places behind the last id that may be written, too */
 /* Indexes i of x[i] ≥ least, rising, to ids [count + ROW_IDS_MORE]; returns how many. */
+enum { ROW_IDS_MORE = 16 };
 uint32_t kernels_row_above(const struct kernels *kernels, const float *x, uint32_t count,
                            float least, uint32_t *ids);
-
 /* Of i in [begin, end): those that Gumbel noise might lift to a score. For u = rng_unit of
  * rng_of(stream, i) the noise −ln(−ln u) is at most −ln(1 − u), and that, k being the upper 24 bits
  * of 1 − u, at most ln 2 × (24 − log2 k). The bits of a float are no more than its log2: so noise
  * cannot lift x[i] to `score` where x[i] − bits(k) × step < floor. */
 struct row_noise_args {
     const float *x;
-    uint32_t begin;
-    uint32_t end;
+    uint32_t begin, end;
     uint64_t stream;
-    float step;
-    float floor;
+    float step, floor;
 };
 /* For a score of x ÷ temperature + noise. */
 void kernels_row_noise_set(struct row_noise_args *args, double temperature, double score);
@@ -260,7 +261,6 @@ bool kernels_row_noise_reaches(const struct row_noise_args *args, uint32_t i);
 /* Indexes that are not ruled out, as kernels_row_above. */
 uint32_t kernels_row_noise(const struct kernels *kernels, const struct row_noise_args *args,
                            uint32_t *ids);
-
 /* --- time by operation, for `banyan bench`: off until asked for --- */
 enum kernels_op {
 #define OP(name) KERNELS_OP_##name,

@@ -27,11 +27,11 @@ struct step_world *step_world_open(const struct step_world_options *options)
     clock_manual_init(&world->clock, 1000);
     must(gguf_open(&world->gguf, engine_run_make_model()) == STATUS_OK, "gguf_open");
     must(vocab_create(&world->vocab, world->gguf) == STATUS_OK, "vocab_create");
-    const struct kernels_options kernels_options = {.isa = options->isa != NULL ? options->isa
-                                                                                : "ref_int8",
-                                                    .threads = 1,
-                                                    .rows_max = options->rows_max,
-                                                    .cols_max = 256};
+    const struct kernels_options kernels_options = {
+        .isa = options->isa != NULL ? options->isa : "ref_int8",
+        .threads = options->threads > 0 ? options->threads : 1,
+        .rows_max = options->rows_max,
+        .cols_max = 256};
     must(kernels_create(&world->kernels, &kernels_options) == STATUS_OK, "kernels_create");
     must(model_open(&world->model, world->kernels, world->gguf, options->rows_max,
                     options->rows_max) == STATUS_OK,

@@ -16,7 +16,8 @@ enum {
 };
 
 struct step_world_options {
-    const char *isa; /* NULL = ref_int8 */
+    const char *isa;  /* NULL = ref_int8 */
+    uint32_t threads; /* 0 = 1 */
     uint32_t rows_max;
     uint32_t sequences_max;
     uint32_t pages;

@@ -141,13 +141,46 @@ static void test_logits_stats(void **state)
     free(logits);
 }
 
+enum { EACH_MAX = 20 };
+
+struct each_seen {
+    _Atomic uint32_t times[EACH_MAX];
+    uint32_t thread[EACH_MAX];
+};
+
+static void each_one(void *context, uint32_t index, uint32_t thread)
+{
+    struct each_seen *seen = context;
+    seen->times[index]++;
+    seen->thread[index] = thread;
+}
+
+/* Each once, in runs, on threads below the most. */
+static void test_each(void **state)
+{
+    (void)state;
+    for (uint32_t threads = 1; threads <= 4; threads++) {
+        struct kernels *kernels = kit_kernels("ref", threads, 1, 1);
+        for (uint32_t most = 1; most <= 5; most++)
+            for (uint32_t count = 0; count <= EACH_MAX; count++) {
+                struct each_seen seen = {0};
+                kernels_each(kernels, most, count, each_one, &seen);
+                for (uint32_t i = 0; i < EACH_MAX; i++) {
+                    assert_int_equal(seen.times[i], i < count);
+                    assert_true(seen.thread[i] < most && seen.thread[i] < threads);
+                    assert_true(i == 0 || i >= count || seen.thread[i] >= seen.thread[i - 1]);
+                }
+            }
+        kernels_destroy(kernels);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_norm_and_silu),
-        cmocka_unit_test(test_rope),
-        cmocka_unit_test(test_embed),
-        cmocka_unit_test(test_logits_stats),
+        cmocka_unit_test(test_norm_and_silu), cmocka_unit_test(test_rope),
+        cmocka_unit_test(test_embed),         cmocka_unit_test(test_logits_stats),
+        cmocka_unit_test(test_each),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -128,3 +128,34 @@ void op_rows_logits_stats(struct kernels *kernels, const float *logits, uint32_t
     struct rows_job job = {kernels, &call, rows, KERNELS_OP_logits_stats, rows_logits_stats_part};
     rows_run(&job, (size_t)rows * vocab * 4);
 }
+
+struct rows_each {
+    uint32_t threads_max;
+    uint32_t count;
+    void (*each)(void *context, uint32_t index, uint32_t thread);
+    void *context;
+};
+
+static void op_rows_each_job(void *context, uint32_t thread, uint32_t count)
+{
+    const struct rows_each *job = context;
+    uint32_t begin;
+    uint32_t end;
+    if (thread >= job->threads_max)
+        return;
+    threads_share(job->count, thread, count < job->threads_max ? count : job->threads_max, &begin,
+                  &end);
+    for (uint32_t i = begin; i < end; i++)
+        job->each(job->context, i, thread);
+}
+
+void op_rows_each(struct kernels *kernels, uint32_t threads_max, uint32_t count,
+                  void (*each)(void *context, uint32_t index, uint32_t thread), void *context)
+{
+    struct rows_each job = {threads_max, count, each, context};
+    bool is_alone = count == 1 || threads_max == 1;
+    ASSERT(threads_max >= 1);
+    if (count > 0)
+        ops_run(kernels, &(struct ops_work){.op = KERNELS_OP_each},
+                is_alone ? 0 : OPS_ALONE_ELEMENTS + 1, op_rows_each_job, &job);
+}

@@ -106,3 +106,5 @@ void op_rows_rope(struct kernels *kernels, const struct rope_args *args);
 void op_rows_silu_mul(struct kernels *kernels, const struct silu_mul_args *args);
 void op_rows_logits_stats(struct kernels *kernels, const float *logits, uint32_t rows,
                           uint32_t vocab, struct logits_stats *out);
+void op_rows_each(struct kernels *kernels, uint32_t threads_max, uint32_t count,
+                  void (*each)(void *context, uint32_t index, uint32_t thread), void *context);
