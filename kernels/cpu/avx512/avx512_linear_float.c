@@ -2,18 +2,22 @@
 
 #include "kernels/cpu/avx512/avx512_vectors.h"
 
-/* 16 outputs × n rows; lane = output, one chain of fused multiply-adds over the inputs. */
+/* One register block: 16 outputs of each of `groups` groups × n rows; lane = output, one chain of
+ * fused multiply-adds over the inputs (ref_int8.h: inputs are not rounded, so that no table needs
+ * bfloat16 products, which would be other bits). */
 struct linear_float {
-    const unsigned char *weights;
-    const float *x;
-    uint32_t cols;
-    float *y;
-    size_t y_stride;
-    __mmask16 lanes;
+    const struct weight *weight;
+    const unsigned char *packed; /* of the first group */
+    size_t group_bytes;
+    uint32_t first; /* group */
+    const float *x; /* of the first row */
+    float *y;       /* of the first row */
     bool accumulate;
 };
 
-enum { LINEAR_FLOAT_TILE = 8 }; /* chains enough to hide the latency of 4 cycles */
+/* Rows that read the weights together, and chains enough to hide the latency of 4 cycles: few rows
+ * take several groups at once. */
+enum { LINEAR_FLOAT_TILE = 8, LINEAR_FLOAT_CHAINS = 8, LINEAR_FLOAT_GROUPS = 4 };
 
 static inline __attribute__((always_inline)) __m512
 linear_float_load(const uint32_t type_id, const unsigned char *weights, size_t i)
@@ -26,51 +30,109 @@ linear_float_load(const uint32_t type_id, const unsigned char *weights, size_t i
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(w), 16));
 }
 
-static inline __attribute__((always_inline)) void
-linear_float_run(const uint32_t type_id, const int n, const struct linear_float *block)
+static inline __attribute__((always_inline)) void linear_float_run(const uint32_t type_id,
+                                                                   const int n, const int groups,
+                                                                   const struct linear_float *block)
 {
-    __m512 y[LINEAR_FLOAT_TILE];
-#pragma GCC unroll 8
-    for (int t = 0; t < n; t++)
-        y[t] = _mm512_setzero_ps();
-    for (uint32_t i = 0; i < block->cols; i++) {
-        __m512 w = linear_float_load(type_id, block->weights, i);
+    const uint32_t cols = block->weight->cols;
+    const size_t outputs = block->weight->rows;
+    __m512 y[LINEAR_FLOAT_GROUPS][LINEAR_FLOAT_TILE];
+#pragma GCC unroll 4
+    for (int g = 0; g < groups; g++)
 #pragma GCC unroll 8
         for (int t = 0; t < n; t++)
-            y[t] = _mm512_fmadd_ps(w, _mm512_set1_ps(block->x[(size_t)t * block->cols + i]), y[t]);
-    }
+            y[g][t] = _mm512_setzero_ps();
+    for (uint32_t i = 0; i < cols; i++) {
+        __m512 w[LINEAR_FLOAT_GROUPS];
+#pragma GCC unroll 4
+        for (int g = 0; g < groups; g++)
+            w[g] = linear_float_load(type_id, block->packed + (size_t)g * block->group_bytes, i);
 #pragma GCC unroll 8
-    for (int t = 0; t < n; t++) {
-        float *out = block->y + (size_t)t * block->y_stride;
-        if (block->accumulate)
-            y[t] = _mm512_add_ps(_mm512_maskz_loadu_ps(block->lanes, out), y[t]);
-        _mm512_mask_storeu_ps(out, block->lanes, y[t]);
+        for (int t = 0; t < n; t++) {
+            const __m512 x = _mm512_set1_ps(block->x[(size_t)t * cols + i]);
+#pragma GCC unroll 4
+            for (int g = 0; g < groups; g++)
+                y[g][t] = _mm512_fmadd_ps(w[g], x, y[g][t]);
+        }
+    }
+#pragma GCC unroll 4
+    for (int g = 0; g < groups; g++) {
+        const uint32_t output = (block->first + (uint32_t)g) * TABLE_GROUP;
+        const __mmask16 lanes = avx512_mask(block->weight->rows - output);
+#pragma GCC unroll 8
+        for (int t = 0; t < n; t++) {
+            float *out = block->y + (size_t)t * outputs + output;
+            if (block->accumulate)
+                y[g][t] = _mm512_add_ps(_mm512_maskz_loadu_ps(lanes, out), y[g][t]);
+            _mm512_mask_storeu_ps(out, lanes, y[g][t]);
+        }
     }
 }
+
+/* Groups [begin, end) for n rows. */
+static inline __attribute__((always_inline)) void linear_float_tile(const uint32_t type_id,
+                                                                    const int n, uint32_t begin,
+                                                                    uint32_t end,
+                                                                    struct linear_float block)
+{
+    const uint32_t together = n > LINEAR_FLOAT_CHAINS / 2   ? 1
+                              : n > LINEAR_FLOAT_CHAINS / 4 ? 2
+                                                            : LINEAR_FLOAT_GROUPS;
+    for (uint32_t g = begin; g < end;) {
+        block.first = g;
+        block.packed = (const unsigned char *)block.weight->packed + g * block.group_bytes;
+        if (end - g >= together) {
+            linear_float_run(type_id, n, (int)together, &block);
+            g += together;
+        } else {
+            linear_float_run(type_id, n, 1, &block);
+            g++;
+        }
+    }
+}
+
+/* Groups of this many bytes stay in the second-level cache while the rows pass. */
+enum { LINEAR_FLOAT_BYTES = 256 * 1024 };
 
 static inline __attribute__((always_inline)) void linear_float_all(const uint32_t type_id,
                                                                    const struct table_linear *call)
 {
     const struct weight *weight = call->weight;
     const size_t group_bytes = packed_group_bytes(weight->type, weight->cols);
-    for (uint32_t g = call->group_begin; g < call->group_end; g++)
-        for (uint32_t row = 0; row < call->rows;) {
-            bool is_tile = call->rows - row >= LINEAR_FLOAT_TILE;
-            struct linear_float block = {
-                .weights = (const unsigned char *)weight->packed + g * group_bytes,
+    const uint32_t tiles = packed_tiles(call->rows, LINEAR_FLOAT_TILE);
+    uint32_t chunk = (uint32_t)(LINEAR_FLOAT_BYTES / group_bytes);
+    if (chunk < LINEAR_FLOAT_GROUPS)
+        chunk = LINEAR_FLOAT_GROUPS;
+    for (uint32_t from = call->group_begin; from < call->group_end; from += chunk) {
+        const uint32_t to = call->group_end - from < chunk ? call->group_end : from + chunk;
+        for (uint32_t tile = 0; tile < tiles; tile++) {
+            const uint32_t row = packed_tile_begin(call->rows, tiles, tile);
+            const struct linear_float block = {
+                .weight = weight,
+                .group_bytes = group_bytes,
                 .x = call->x + (size_t)row * weight->cols,
-                .cols = weight->cols,
-                .y = call->y + (size_t)row * weight->rows + (size_t)g * TABLE_GROUP,
-                .y_stride = weight->rows,
-                .lanes = avx512_mask(weight->rows - g * TABLE_GROUP),
+                .y = call->y + (size_t)row * weight->rows,
                 .accumulate = call->accumulate,
             };
-            if (is_tile)
-                linear_float_run(type_id, LINEAR_FLOAT_TILE, &block);
-            else
-                linear_float_run(type_id, 1, &block);
-            row += is_tile ? LINEAR_FLOAT_TILE : 1;
+            switch (packed_tile_begin(call->rows, tiles, tile + 1) - row) {
+#define LINEAR_FLOAT_CASE(size)                                                                    \
+    case size:                                                                                     \
+        linear_float_tile(type_id, size, from, to, block);                                         \
+        break;
+                LINEAR_FLOAT_CASE(1)
+                LINEAR_FLOAT_CASE(2)
+                LINEAR_FLOAT_CASE(3)
+                LINEAR_FLOAT_CASE(4)
+                LINEAR_FLOAT_CASE(5)
+                LINEAR_FLOAT_CASE(6)
+                LINEAR_FLOAT_CASE(7)
+                LINEAR_FLOAT_CASE(8)
+#undef LINEAR_FLOAT_CASE
+            default:
+                break;
+            }
         }
+    }
 }
 
 void k_linear_float_avx512(const struct table_linear *call)
