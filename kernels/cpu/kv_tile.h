@@ -6,7 +6,7 @@
  * Not here: who owns pages (engine/kv_pool), how numbers are rounded (ref.h).
  *
  * A page is [layer][kv_head] { K tile, V tile }, each of groups of 16 tokens:
- *     f32, f16   K  [head_dim][16]              scores of 16 keys are one vector
+ *     f32, f16*  K  [head_dim][16]              scores of 16 keys are one vector
  *                V  [16][head_dim]              the output's dimensions are vectors
  *     i8         K  [width ÷ 4][16][4] bytes    code + 128: four dimensions are one dot product
  *                V  [16][width] bytes           codes
@@ -15,6 +15,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -28,7 +29,13 @@ enum {
 
 static inline size_t kv_tile_element_bytes(const struct kv_layout *layout)
 {
-    return layout->type == KV_TYPE_F32 ? 4 : layout->type == KV_TYPE_F16 ? 2 : 1;
+    return layout->type == KV_TYPE_F32 ? 4 : layout->type == KV_TYPE_I8 ? 1 : 2;
+}
+
+/* Whether scores are products of codes: of those that pages keep or reading makes. */
+static inline bool kv_tile_scores_codes(const struct kv_layout *layout)
+{
+    return layout->type == KV_TYPE_I8 || layout->type == KV_TYPE_F16Q;
 }
 
 /* Elements of a token that its place has. */

@@ -1,6 +1,6 @@
 /* parity_smollm2: the real model against log-probabilities of a float32 reference program.
  *
- * usage: parity_smollm2 logits-f32 | logits-f16 | perplexity | positions | kv-i8
+ * usage: parity_smollm2 logits-f32 | logits-f16 | perplexity | positions | kv-f16q | kv-i8
  * Each prints its figures with their counts as one JSON line and fails when a bound is broken. The
  * bounds and the fixtures' origin are told in tests/parity/README.md. Run from the repository root.
  */
@@ -396,7 +396,9 @@ int main(int argc, char **argv)
         return positions_run(isa, KV_TYPE_F16, &(struct positions_figures){0}) ? 0 : 1;
     if (strcmp(check, "kv-i8") == 0)
         return kv_run(isa, KV_TYPE_I8, 0.003, 0.003) ? 0 : 1;
-    fprintf(stderr,
-            "usage: parity_smollm2 logits-f32 | logits-f16 | perplexity | positions | kv-i8\n");
+    if (strcmp(check, "kv-f16q") == 0)
+        return kv_run(isa, KV_TYPE_F16Q, 0.003, 0.003) ? 0 : 1;
+    fprintf(stderr, "usage: parity_smollm2 logits-f32 | logits-f16 | perplexity | positions | "
+                    "kv-i8 | kv-f16q\n");
     return 2;
 }

@@ -30,7 +30,7 @@ static void scene_make(struct scene *scene, struct rng *rng, enum kv_type type)
     scene->pages = kit_pages_make(scene->kernels, type, 16, 1, 1, DIM, 1, TOKENS);
     scene->k = kit_floats(rng, TOKENS * DIM, 2);
     scene->v = kit_floats(rng, TOKENS * DIM, 1);
-    for (uint32_t i = 0; type == KV_TYPE_F16 && i < TOKENS * DIM; i++) { /* what pages keep */
+    for (uint32_t i = 0; type != KV_TYPE_I8 && i < TOKENS * DIM; i++) { /* what pages keep */
         scene->k[i] = half_to_float(half_from_float(scene->k[i]));
         scene->v[i] = half_to_float(half_from_float(scene->v[i]));
     }
@@ -45,9 +45,10 @@ static void scene_make(struct scene *scene, struct rng *rng, enum kv_type type)
                                   {&scene->pages.layout, scene->pages.pages, scene->sequence,
                                    scene->position, scene->pages.tables}};
     kernels_kv_write(scene->kernels, &write);
-    for (uint32_t i = 0; type == KV_TYPE_I8 && i < TOKENS; i++) {
+    for (uint32_t i = 0; type != KV_TYPE_F16 && i < TOKENS; i++) {
         scene_round(scene->k + (size_t)i * DIM);
-        scene_round(scene->v + (size_t)i * DIM);
+        if (type == KV_TYPE_I8)
+            scene_round(scene->v + (size_t)i * DIM);
     }
 }
 
@@ -86,7 +87,7 @@ static void check_formula(enum kv_type type)
         double want[DIM] = {0};
         double sum = 0;
         attend(&scene, keys[i] - 1, q, out);
-        if (type == KV_TYPE_I8) {
+        if (type != KV_TYPE_F16) {
             for (uint32_t d = 0; d < DIM; d++)
                 q[d] *= 0.3f;
             scene_round(q);

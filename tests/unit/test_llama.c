@@ -365,8 +365,10 @@ static void test_tables_agree(void **state)
             struct llama_shape shape = SHAPES[s];
             shape.type = TYPES[t];
             compare_tables(&shape, KV_TYPE_F16, s);
-            if (t == s % TYPES_OF_ALL_SHAPES)
+            if (t == s % TYPES_OF_ALL_SHAPES) {
+                compare_tables(&shape, KV_TYPE_F16Q, s);
                 compare_tables(&shape, KV_TYPE_I8, s);
+            }
         }
     }
 }
@@ -546,6 +548,7 @@ static void test_batch_invariance(void **state)
             shape.type = TYPES[s % TYPE_COUNT];
             for (int is_shared = 0; is_shared < 2; is_shared++) {
                 check_invariance(&shape, *isa, KV_TYPE_F16, is_shared, &rng);
+                check_invariance(&shape, *isa, KV_TYPE_F16Q, is_shared, &rng);
                 check_invariance(&shape, *isa, KV_TYPE_I8, is_shared, &rng);
             }
         }

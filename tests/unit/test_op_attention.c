@@ -138,6 +138,7 @@ static void test_accuracy(void **state)
 {
     (void)state;
     check_accuracy(KV_TYPE_F16, 5e-6f);
+    check_accuracy(KV_TYPE_F16Q, 0.05f);
     check_accuracy(KV_TYPE_I8, 0.03f);
 }
 

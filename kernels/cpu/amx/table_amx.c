@@ -10,7 +10,7 @@ const struct kernel_table table_amx = {
     .name = "amx",
     .needs = CPU_FEATURE_AVX512 | CPU_FEATURE_AVX512_VNNI | CPU_FEATURE_FMA | CPU_FEATURE_F16C |
              CPU_FEATURE_AMX_INT8,
-    .kv_types = 1u << KV_TYPE_F16 | 1u << KV_TYPE_I8,
+    .kv_types = 1u << KV_TYPE_F16 | 1u << KV_TYPE_F16Q | 1u << KV_TYPE_I8,
     .attention_scratch_bytes = AVX512_ATTENTION_SCRATCH_BYTES,
     .weight_bytes = packed_weight_bytes,
     .weight_pack = packed_weight_pack,

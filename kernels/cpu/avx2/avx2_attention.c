@@ -33,8 +33,9 @@ struct attention_run {
     uint32_t first; /* key of the block */
     uint32_t groups;
     /* Pages of bytes: q and the block (keys, then values) are made of codes, as halves: sums of
-     * their products are whole numbers below 2^24, so exact in float32 too. */
+     * their products are whole numbers below 2^24, so exact in float32 too. f16q: keys alone. */
     bool is_bytes;
+    bool has_codes;
     uint16_t *block;
     float q_scale[TABLE_QUERIES_MAX];
     float k_scale[TABLE_KEYS_BLOCK];
@@ -63,10 +64,10 @@ static void attention_turn(struct attention_run *run, uint32_t query, const floa
     int8_t codes[LIMIT_HEAD_DIM];
     for (uint32_t d = 0; d < run->n; d++)
         scaled[d] = q[d] * run->call->args->scale;
-    if (run->is_bytes)
+    if (run->has_codes)
         run->q_scale[query] = k_kv_codes_ref(scaled, run->n, codes);
     for (uint32_t d = 0; d < run->n; d++)
-        run->q[(size_t)d * run->queries + query] = run->is_bytes ? (float)codes[d] : scaled[d];
+        run->q[(size_t)d * run->queries + query] = run->has_codes ? (float)codes[d] : scaled[d];
 }
 
 static void attention_begin(struct attention_run *run, const struct table_attention *call)
@@ -86,6 +87,7 @@ static void attention_begin(struct attention_run *run, const struct table_attent
     run->sum = run->max + TABLE_QUERIES_MAX;
     run->block = (uint16_t *)(void *)(run->sum + TABLE_QUERIES_MAX);
     run->is_bytes = args->kv.layout->type == KV_TYPE_I8;
+    run->has_codes = kv_tile_scores_codes(args->kv.layout);
     for (uint32_t row = 0, i = 0; row < call->rows; row++) {
         const float *q = args->q + attention_place(call, row);
         uint32_t keys = args->kv.position[call->order[row]] + 1;
@@ -131,6 +133,38 @@ static void attention_widen(struct attention_run *run, uint32_t g, const char *t
     }
 }
 
+/* Group g of 16 keys becomes codes, as halves in the run's block, and scales; a lane is a key. */
+static void attention_round(struct attention_run *run, uint32_t g)
+{
+    const __m256 most = _mm256_set1_ps(127.0f);
+    const uint16_t *from = run->k[g];
+    uint16_t *to = run->block + (size_t)g * KV_TILE_KEYS * run->n;
+    run->k[g] = to;
+    for (uint32_t key = 0; key < KV_TILE_KEYS; key += 8, from += 8, to += 8) {
+        __m256i bits = _mm256_setzero_si256(); /* magnitudes rise with their bits, NaN above all */
+        for (size_t d = 0; d < run->n; d++) {
+            __m256i x = _mm256_castps_si256(avx2_halves(from + d * KV_TILE_KEYS));
+            bits = _mm256_max_epi32(bits, _mm256_and_si256(x, _mm256_set1_epi32(INT32_MAX)));
+        }
+        const __m256 max = _mm256_castsi256_ps(bits);
+        const __m256 is_finite = _mm256_cmp_ps(max, _mm256_set1_ps(INFINITY), _CMP_LT_OQ);
+        const __m256 has_codes =
+            _mm256_and_ps(is_finite, _mm256_cmp_ps(max, _mm256_set1_ps(1e-30f), _CMP_GE_OQ));
+        const __m256 inverse = _mm256_div_ps(most, max);
+        for (size_t d = 0; d < run->n; d++) {
+            __m256 x = _mm256_mul_ps(avx2_halves(from + d * KV_TILE_KEYS), inverse);
+            const __m256 round = _mm256_set1_ps(FIXED_MATH_ROUND);
+            __m256 code = _mm256_sub_ps(_mm256_add_ps(x, round), round);
+            code = _mm256_and_ps(code, has_codes);
+            _mm_storeu_si128((__m128i *)(void *)(to + d * KV_TILE_KEYS),
+                             _mm256_cvtps_ph(code, _MM_FROUND_TO_NEAREST_INT));
+        }
+        __m256 scale = _mm256_and_ps(_mm256_div_ps(max, most), has_codes);
+        scale = _mm256_blendv_ps(_mm256_set1_ps(NAN), scale, is_finite);
+        _mm256_storeu_ps(run->k_scale + g * KV_TILE_KEYS + key, scale);
+    }
+}
+
 /* Finds the block's pages in the table of a row, up to its last key; no later page is touched. */
 static void attention_find(struct attention_run *run, uint32_t row)
 {
@@ -150,6 +184,8 @@ static void attention_find(struct attention_run *run, uint32_t row)
         run->k[g] = (const uint16_t *)(const void *)tile + kv_tile_k_index(layout, token, 0);
         run->v[g] = (const uint16_t *)(const void *)(tile + layout->tile_bytes) +
                     kv_tile_v_index(layout, token, 0);
+        if (run->has_codes)
+            attention_round(run, g);
     }
     /* So that scores can be taken in twos: what repeats comes after the last key. */
     for (uint32_t g = run->groups; g < ATTENTION_GROUPS; g++)
@@ -306,7 +342,7 @@ static inline __attribute__((always_inline)) void attention_queries(struct atten
     struct attention_part part = {query, 0, attention_count(run, query), run->p, shrink};
     for (uint32_t g = 0; g < run->groups; g += 2)
         attention_scores(run, query, n, g);
-    for (int t = 0; t < n && run->is_bytes; t++)
+    for (int t = 0; t < n && run->has_codes; t++)
         attention_scale(run, query + (uint32_t)t, run->p[t]);
     for (int t = 0; t < n; t++)
         shrink[t] = attention_softmax(run, query + (uint32_t)t, run->p[t]);

@@ -23,9 +23,10 @@ void k_linear_avx512(const struct table_linear *call);
 /* The paths of float weights, behind k_linear_avx512. */
 void k_linear_float_avx512(const struct table_linear *call);
 
-/* Scratch of the attention leaf: queries, two states each, scores of one block. */
+/* Scratch of the attention leaf: queries, two states each, a block's scores and keys as codes. */
 #define AVX512_ATTENTION_SCRATCH_BYTES                                                             \
-    (TABLE_QUERIES_MAX * (3 * (size_t)(LIMIT_HEAD_DIM + 16) + 4 + TABLE_KEYS_BLOCK) * 4 + 256)
+    (TABLE_QUERIES_MAX * (3 * (size_t)(LIMIT_HEAD_DIM + 16) + 4 + TABLE_KEYS_BLOCK) * 4 +          \
+     TABLE_KEYS_BLOCK * (size_t)(LIMIT_HEAD_DIM + 8) + 256)
 void k_attention_avx512(const struct table_attention *call);
 
 void k_rmsnorm_avx512(const struct rmsnorm_args *args, uint32_t begin, uint32_t end);

@@ -75,16 +75,17 @@ static void attention_begin(struct attention_run *run, const struct table_attent
     run->segment_sum = run->segment_max + TABLE_QUERIES_MAX;
     run->max = run->segment_sum + TABLE_QUERIES_MAX;
     run->sum = run->max + TABLE_QUERIES_MAX;
+    run->block = (char *)(run->sum + TABLE_QUERIES_MAX);
     for (uint32_t row = 0, i = 0; row < call->rows; row++) {
         uint32_t keys = args->kv.position[call->order[row]] + 1;
         const float *q = args->q + attention_place(call, row);
         for (uint32_t head = 0; head < call->heads; head++, i++, q += run->n) {
             run->keys[i] = keys;
-            if (args->kv.layout->type == KV_TYPE_I8)
+            if (kv_tile_scores_codes(args->kv.layout))
                 attention_codes(run, i, q);
         }
     }
-    if (args->kv.layout->type == KV_TYPE_F16)
+    if (!kv_tile_scores_codes(args->kv.layout))
         attention_turn(run);
 }
 
@@ -132,11 +133,6 @@ static void attention_find(struct attention_run *run, uint32_t row)
     }
     if (kv_head < call->args->kv.layout->kv_heads)
         (void)attention_locate(run, row, kv_head, next, run->next_k, run->next_v);
-}
-
-static inline __m512 attention_halves(const char *at)
-{
-    return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)at));
 }
 
 /* 16 values of a page, of bytes or of halves: all, or those of `mask`. */
@@ -437,25 +433,46 @@ static void attention_softmax_all(struct attention_run *run, uint32_t query, uin
         attention_softmax(run, query, end, false);
 }
 
-/* Scores, weights, then values of all queries: each loop's data stays in the first cache. */
-static void k_attention_block_avx512(struct attention_run *run, uint32_t query, uint32_t end)
+static void k_attention_scores_avx512(struct attention_run *run, uint32_t query, uint32_t end)
 {
     for (uint32_t i = query; i < end; i += ATTENTION_QUERIES)
         ATTENTION_WITH(attention_score, run, i, end - i, false);
-    attention_softmax_all(run, query, end);
+}
+
+static void k_attention_scores_int8_avx512(struct attention_run *run, uint32_t query, uint32_t end)
+{
+    for (uint32_t i = query; i < end; i += ATTENTION_QUERIES)
+        ATTENTION_WITH(attention_score, run, i, end - i, true);
+}
+
+static void k_attention_values_avx512(struct attention_run *run, uint32_t query, uint32_t end)
+{
     for (uint32_t i = query; i < end; i += ATTENTION_QUERIES)
         ATTENTION_WITH(attention_average, run, i, end - i, false);
 }
 
-/* The same over pages of bytes. */
-static void k_attention_block_int8_avx512(struct attention_run *run, uint32_t query, uint32_t end)
+static void k_attention_values_int8_avx512(struct attention_run *run, uint32_t query, uint32_t end)
 {
-    for (uint32_t i = query; i < end; i += ATTENTION_QUERIES)
-        ATTENTION_WITH(attention_score, run, i, end - i, true);
-    attention_softmax_all(run, query, end);
     attention_weights_int8(run, query, end);
     for (uint32_t i = query; i < end; i += ATTENTION_QUERIES)
         ATTENTION_WITH(attention_average, run, i, end - i, true);
+}
+
+/* Scores, weights, then values of all queries: each loop's data stays in the first cache. */
+static void attention_block(struct attention_run *run, uint32_t query, uint32_t end)
+{
+    const struct kv_layout *layout = run->call->args->kv.layout;
+    if (layout->type == KV_TYPE_F16Q)
+        attention_round(run);
+    if (kv_tile_scores_codes(layout))
+        k_attention_scores_int8_avx512(run, query, end);
+    else
+        k_attention_scores_avx512(run, query, end);
+    attention_softmax_all(run, query, end);
+    if (layout->type == KV_TYPE_I8)
+        k_attention_values_int8_avx512(run, query, end);
+    else
+        k_attention_values_avx512(run, query, end);
 }
 
 /* The segment's means go into the whole ones, of at most 16 queries; of those in `is_first`, whose
@@ -534,10 +551,7 @@ static void attention_rows(struct attention_run *run, uint32_t row, uint32_t end
     attention_find(run, end - 1); /* it sees the most keys */
     if (run->first % TABLE_KEYS_SEGMENT == 0)
         attention_segment_begin(run, query, queries);
-    if (run->call->args->kv.layout->type == KV_TYPE_I8)
-        k_attention_block_int8_avx512(run, query, queries);
-    else
-        k_attention_block_avx512(run, query, queries);
+    attention_block(run, query, queries);
 }
 
 /* Block by block for all rows: neighbours go together as long as they share, then each sequence

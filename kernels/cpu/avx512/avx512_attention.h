@@ -35,6 +35,7 @@ struct attention_run {
     uint32_t quads;
     float code_scale[TABLE_QUERIES_MAX];
     int32_t code_start[TABLE_QUERIES_MAX];
+    char *block; /* the block's keys as a page of bytes has them, where the page has halves */
     uint32_t value_bytes; /* from one key's values to the next's */
     float *segment_mean;
     float *mean;
@@ -54,6 +55,11 @@ struct attention_run {
     uint32_t count; /* of its keys that any of the present rows sees */
 };
 
+static inline __m512 attention_halves(const char *at)
+{
+    return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)at));
+}
+
 /* Codes of query `i` (k_kv_codes_ref of q × scale) into their columns. */
 static inline void attention_codes(struct attention_run *run, uint32_t i, const float *q)
 {
@@ -64,6 +70,57 @@ static inline void attention_codes(struct attention_run *run, uint32_t i, const 
     for (uint32_t quad = 0; quad < run->quads; quad++)
         memcpy(run->codes + ((size_t)quad * run->width + i) * KV_TILE_QUAD,
                codes + (size_t)quad * KV_TILE_QUAD, KV_TILE_QUAD);
+}
+
+/* 16 keys of halves become codes as k_kv_codes_ref makes them, with their scales; a lane is a key.
+ * Asks for the next block's on the way. */
+static inline void attention_round16(const struct attention_run *run, uint32_t g, char *to)
+{
+    const char *from = run->k[g];
+    const size_t vector = KV_TILE_KEYS * sizeof(uint16_t);
+    const __m512i low31 = _mm512_set1_epi32(INT32_MAX);
+    __m512i bits = _mm512_setzero_si512(); /* magnitudes rise with their bits, NaN above all */
+    for (uint32_t d = 0; d < run->n; d++) {
+        __m512i x = _mm512_castps_si512(attention_halves(from + d * vector));
+        bits = _mm512_max_epu32(bits, _mm512_and_si512(x, low31));
+        if (d % 2 == 0)
+            _mm_prefetch(run->next_k[g] + d * vector, _MM_HINT_T0);
+    }
+    const __m512 max = _mm512_castsi512_ps(bits);
+    const __m512 most = _mm512_set1_ps(127.0f);
+    const __mmask16 is_finite = _mm512_cmp_ps_mask(max, _mm512_set1_ps(INFINITY), _CMP_LT_OQ);
+    const __mmask16 has_codes =
+        _mm512_mask_cmp_ps_mask(is_finite, max, _mm512_set1_ps(1e-30f), _CMP_GE_OQ);
+    const __m512 inverse = _mm512_maskz_div_ps(has_codes, most, max);
+    const __m512 scale = _mm512_maskz_div_ps(has_codes, max, most);
+    for (uint32_t d = 0; d < run->n; d += KV_TILE_QUAD, to += 64) {
+        __m512i code[KV_TILE_QUAD];
+#pragma GCC unroll 4
+        for (uint32_t i = 0; i < KV_TILE_QUAD; i++) {
+            __m512 x =
+                d + i < run->n ? attention_halves(from + (d + i) * vector) : _mm512_setzero_ps();
+            x = _mm512_add_ps(_mm512_mul_ps(x, inverse), _mm512_set1_ps(FIXED_MATH_ROUND));
+            code[i] = _mm512_slli_epi32(_mm512_castps_si512(x), 8 * i);
+        }
+        __m512i even = _mm512_mask_mov_epi8(code[0], 0x2222222222222222, code[1]);
+        __m512i odd = _mm512_mask_mov_epi8(code[2], 0x8888888888888888, code[3]);
+        __m512i quads =
+            _mm512_maskz_mov_epi32(has_codes, _mm512_mask_mov_epi16(even, 0xaaaaaaaa, odd));
+        _mm512_storeu_si512(to, _mm512_xor_si512(quads, _mm512_set1_epi8((char)KV_TILE_BIAS)));
+    }
+    _mm512_storeu_ps((float *)(void *)to,
+                     _mm512_mask_mov_ps(_mm512_set1_ps(NAN), is_finite, scale));
+}
+
+/* The block's keys become codes, for all its queries. */
+static inline void attention_round(struct attention_run *run)
+{
+    for (uint32_t g = 0; g * KV_TILE_KEYS < run->count; g++) {
+        char *to = run->block + (size_t)g * (run->quads + 1) * 64;
+        attention_round16(run, g, to);
+        run->k[g] = to;
+        run->next_k[g] = to; /* asked for already */
+    }
 }
 
 /* Scores of n queries from `query` against the first `groups` groups of 16 keys at run->k, as

@@ -8,7 +8,7 @@ extern const struct kernel_table table_avx512;
 const struct kernel_table table_avx512 = {
     .name = "avx512",
     .needs = CPU_FEATURE_AVX512 | CPU_FEATURE_AVX512_VNNI | CPU_FEATURE_FMA | CPU_FEATURE_F16C,
-    .kv_types = 1u << KV_TYPE_F16 | 1u << KV_TYPE_I8,
+    .kv_types = 1u << KV_TYPE_F16 | 1u << KV_TYPE_F16Q | 1u << KV_TYPE_I8,
     .attention_scratch_bytes = AVX512_ATTENTION_SCRATCH_BYTES,
     .weight_bytes = packed_weight_bytes,
     .weight_pack = packed_weight_pack,

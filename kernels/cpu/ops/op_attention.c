@@ -1,6 +1,7 @@
 #include "kernels/cpu/ops/ops.h"
 
 #include "config/base/limits.h"
+#include "kernels/cpu/kv_tile.h"
 
 /* Work is cut into units: one head of a tile that has one row, else one row and all query heads
  * over one KV head. */
@@ -133,8 +134,8 @@ static struct ops_work attention_work(const struct kernels *kernels,
         if (common == TABLE_SHARED_ALL)
             common = (uint64_t)args->kv.position[kernels->order[i - 1]] + 1;
         uint64_t products = 2 * keys * args->heads * layout->head_dim; /* of keys, and of values */
-        work.f32_operations += layout->type == KV_TYPE_I8 ? products : 2 * products;
-        work.int8_operations += layout->type == KV_TYPE_I8 ? products : 0;
+        work.f32_operations += kv_tile_scores_codes(layout) ? products : 2 * products;
+        work.int8_operations += kv_tile_scores_codes(layout) ? products : 0;
         keys_read += keys - common;
     }
     work.bytes = keys_read * (layout->layer_bytes / layout->page_tokens);

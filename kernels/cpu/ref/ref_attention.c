@@ -27,7 +27,7 @@ static float attention_load(const struct kv_layout *layout, const char *tile, bo
     tile += is_value ? layout->tile_bytes : 0;
     if (layout->type == KV_TYPE_F32)
         return ((const float *)(const void *)tile)[index];
-    if (layout->type == KV_TYPE_F16)
+    if (layout->type != KV_TYPE_I8)
         return half_to_float(((const uint16_t *)(const void *)tile)[index]);
     memcpy(&scale, tile + kv_tile_scale_offset(layout, token), sizeof scale);
     return scale * (float)(is_value ? (int8_t)tile[index] : (uint8_t)tile[index] - KV_TILE_BIAS);

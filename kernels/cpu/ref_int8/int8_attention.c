@@ -45,14 +45,34 @@ static float attention_score(const struct kv_layout *layout, const struct attent
     return s;
 }
 
-static float attention_score_i8(const struct kv_layout *layout,
-                                const struct attention_factor *factor, const char *tile,
-                                uint32_t token)
+/* Codes of a key of f16, which are those that a page of int8 would keep; returns their scale. */
+static float attention_round(const struct kv_layout *layout, const char *tile, uint32_t token,
+                             int8_t *codes)
 {
-    int32_t sum = 0;
+    const uint16_t *k = (const uint16_t *)(const void *)tile;
+    float key[LIMIT_HEAD_DIM];
     for (uint32_t d = 0; d < layout->head_dim; d++)
-        sum += ((uint8_t)tile[kv_tile_k_index(layout, token, d)] - KV_TILE_BIAS) * factor->codes[d];
-    return (float)sum * (factor->scale * attention_scale(layout, tile, token));
+        key[d] = half_to_float(k[kv_tile_k_index(layout, token, d)]);
+    return k_kv_codes_ref(key, layout->head_dim, codes);
+}
+
+static float attention_score_codes(const struct kv_layout *layout,
+                                   const struct attention_factor *factor, const char *tile,
+                                   uint32_t token)
+{
+    int8_t codes[LIMIT_HEAD_DIM];
+    float scale;
+    int32_t sum = 0;
+    if (layout->type == KV_TYPE_I8) {
+        scale = attention_scale(layout, tile, token);
+        for (uint32_t d = 0; d < layout->head_dim; d++)
+            codes[d] = (int8_t)((uint8_t)tile[kv_tile_k_index(layout, token, d)] - KV_TILE_BIAS);
+    } else {
+        scale = attention_round(layout, tile, token, codes);
+    }
+    for (uint32_t d = 0; d < layout->head_dim; d++)
+        sum += codes[d] * factor->codes[d];
+    return (float)sum * (factor->scale * scale);
 }
 
 /* Scores of keys [first, first + count) and their greatest one with `max`. */
@@ -64,8 +84,9 @@ static float attention_scores(const struct table_attention *call, uint32_t row,
     for (uint32_t j = 0; j < count; j++) {
         const char *tile = attention_tile(call, row, first + j);
         uint32_t token = (first + j) % layout->page_tokens;
-        scores[j] = layout->type == KV_TYPE_I8 ? attention_score_i8(layout, factor, tile, token)
-                                               : attention_score(layout, factor, tile, token);
+        scores[j] = kv_tile_scores_codes(layout)
+                        ? attention_score_codes(layout, factor, tile, token)
+                        : attention_score(layout, factor, tile, token);
         max = fixed_math_max(scores[j], max);
     }
     return max;

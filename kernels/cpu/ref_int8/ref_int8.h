@@ -43,6 +43,7 @@ void k_linear_ref_int8(const struct table_linear *call);
  * over pages of int8, with q × scale rounded as a key is (k_kv_codes_ref):
  *     s_j = (float)Σ codes of q × codes of k  ×  (scale of q × scale of k_j)
  *     a = fmaf(p_j × scale of v_j, (float)code of v_j, a)
+ * over pages of f16q, k rounded likewise when it is read: s_j as of int8, a as of f16
  * Segments (M, L, A) ← (m, l, a): M' = max(M, m), e = exp(M − M'), f = exp(m − M'),
  *     L = fmaf(l, f, L × e), A = fmaf(a, f, A × e); the first one is taken as it is.
  * out = A × (1 ÷ L). */
