@@ -835,7 +835,7 @@ static void test_open_refuses(void **state)
     options.context = 512;
     options.kv_type = "int3";
     assert_int_equal(engine_open(&engine, &options), STATUS_UNSUPPORTED);
-    assert_non_null(strstr(status_note()->message, "f16 i8"));
+    assert_non_null(strstr(status_note()->message, "f16 f16q i8"));
     options.kv_type = "f32"; /* twice the bytes: 2 full sequences fit */
     options.isa = "ref";
     assert_int_equal(engine_open(&engine, &options), STATUS_OK);
