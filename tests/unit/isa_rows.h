@@ -6,6 +6,7 @@
  */
 #pragma once
 
+#include "kernels/cpu/fixed_math.h"
 #include "kernels/cpu/ref/ref.h"
 #include "kernels/cpu/ref_int8/ref_int8.h"
 #include "kernels/registry.h"
@@ -163,6 +164,33 @@ static void isa_rows_check_copy(const struct kernel_table *table)
         assert_true(memcmp(to + 64, from, bytes) == 0);
         for (size_t i = 0; i < sizeof to; i++)
             assert_true(to[i] == 0xee || (i >= 64 && i < 64 + bytes));
+    }
+}
+
+/* e^x of a vector of `lanes`: every exponent, both signs, the limits and their neighbours. */
+static inline void isa_rows_check_exp(const char *isa, void (*exp_of)(const float *, float *),
+                                      int lanes)
+{
+    if (!kernels_can_run(isa))
+        return;
+    struct rng rng = {.seed = 4};
+    for (int i = 0; i < 3200000 / lanes; i++) {
+        float in[16];
+        float out[16];
+        for (int j = 0; j < lanes; j++)
+            in[j] = i % 2 == 0 ? kit_float(&rng) * 90 : half_bits_float((uint32_t)rng_next(&rng));
+        in[0] = FIXED_MATH_EXP_MAX;
+        in[1] = nextafterf(FIXED_MATH_EXP_MAX, INFINITY);
+        in[2] = FIXED_MATH_EXP_MIN;
+        in[3] = nextafterf(FIXED_MATH_EXP_MIN, -INFINITY);
+        in[4] = -INFINITY;
+        in[5] = INFINITY;
+        exp_of(in, out);
+        for (int j = 0; j < lanes; j++)
+            if (in[j] == in[j])
+                assert_int_equal(half_float_bits(out[j]), half_float_bits(fixed_math_exp(in[j])));
+            else
+                assert_true(out[j] != out[j]);
     }
 }
 

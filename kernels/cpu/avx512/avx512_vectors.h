@@ -26,35 +26,24 @@ static inline float avx512_fold16(__m512 lanes)
     return _mm_cvtss_f32(_mm_add_ss(by2, _mm_movehdup_ps(by2)));
 }
 
-/* fixed_math_fold16 of four vectors at once. */
-static inline __m128 avx512_fold16x4(const __m512 v[4])
-{
-    __m512 ab = _mm512_add_ps(_mm512_shuffle_f32x4(v[0], v[1], 0x44),
-                              _mm512_shuffle_f32x4(v[0], v[1], 0xee));
-    __m512 cd = _mm512_add_ps(_mm512_shuffle_f32x4(v[2], v[3], 0x44),
-                              _mm512_shuffle_f32x4(v[2], v[3], 0xee));
-    __m512 by4 =
-        _mm512_add_ps(_mm512_shuffle_f32x4(ab, cd, 0x88), _mm512_shuffle_f32x4(ab, cd, 0xdd));
-    __m512 by2 = _mm512_add_ps(by4, _mm512_permute_ps(by4, 0x4e));
-    __m512 sum = _mm512_add_ps(by2, _mm512_permute_ps(by2, 0xb1));
-    const __m512i firsts = _mm512_castsi128_si512(_mm_setr_epi32(0, 4, 8, 12));
-    return _mm512_castps512_ps128(_mm512_permutexvar_ps(firsts, sum));
-}
+/* One number out of each of four vectors, by `op` of halves, quarters, pairs. */
+#define AVX512_REDUCE_16X4(name, op)                                                               \
+    static inline __m128 name(const __m512 v[4])                                                   \
+    {                                                                                              \
+        __m512 ab =                                                                                \
+            op(_mm512_shuffle_f32x4(v[0], v[1], 0x44), _mm512_shuffle_f32x4(v[0], v[1], 0xee));    \
+        __m512 cd =                                                                                \
+            op(_mm512_shuffle_f32x4(v[2], v[3], 0x44), _mm512_shuffle_f32x4(v[2], v[3], 0xee));    \
+        __m512 by4 = op(_mm512_shuffle_f32x4(ab, cd, 0x88), _mm512_shuffle_f32x4(ab, cd, 0xdd));   \
+        __m512 by2 = op(by4, _mm512_permute_ps(by4, 0x4e));                                        \
+        __m512 one = op(by2, _mm512_permute_ps(by2, 0xb1));                                        \
+        const __m512i firsts = _mm512_castsi128_si512(_mm_setr_epi32(0, 4, 8, 12));                \
+        return _mm512_castps512_ps128(_mm512_permutexvar_ps(firsts, one));                         \
+    }
 
-/* The greatest of each of four vectors, none a NaN. */
-static inline __m128 avx512_max16x4(const __m512 v[4])
-{
-    __m512 ab = _mm512_max_ps(_mm512_shuffle_f32x4(v[0], v[1], 0x44),
-                              _mm512_shuffle_f32x4(v[0], v[1], 0xee));
-    __m512 cd = _mm512_max_ps(_mm512_shuffle_f32x4(v[2], v[3], 0x44),
-                              _mm512_shuffle_f32x4(v[2], v[3], 0xee));
-    __m512 by4 =
-        _mm512_max_ps(_mm512_shuffle_f32x4(ab, cd, 0x88), _mm512_shuffle_f32x4(ab, cd, 0xdd));
-    __m512 by2 = _mm512_max_ps(by4, _mm512_permute_ps(by4, 0x4e));
-    __m512 max = _mm512_max_ps(by2, _mm512_permute_ps(by2, 0xb1));
-    const __m512i firsts = _mm512_castsi128_si512(_mm_setr_epi32(0, 4, 8, 12));
-    return _mm512_castps512_ps128(_mm512_permutexvar_ps(firsts, max));
-}
+/* fixed_math_fold16 of four vectors; the greatest of each of four, none a NaN. */
+AVX512_REDUCE_16X4(avx512_fold16x4, _mm512_add_ps)
+AVX512_REDUCE_16X4(avx512_max16x4, _mm512_max_ps)
 
 /* fixed_math_exp in 16 lanes; a NaN comes out quiet. */
 static inline __m512 avx512_exp(__m512 x)
