@@ -13,17 +13,6 @@
 #define TILE_HALF_INPUTS  4
 #define TILE_HALF_WEIGHTS 5
 
-/* What one register block computes: 16 outputs × n rows over all blocks. */
-struct linear_block {
-    const unsigned char *weights; /* the group's units */
-    const char *input;            /* the tile's units */
-    uint32_t blocks;
-    float *y;
-    size_t y_stride; /* floats from row to row */
-    __mmask16 lanes;
-    bool accumulate;
-};
-
 /* Sums of a tile: of all 32 inputs, or of the first and the last 16. */
 struct linear_sums {
     _Alignas(64) int32_t of[2][AVX512_TILE][16];
@@ -118,55 +107,13 @@ linear_block_run(const struct types_form form, const int n, const struct linear_
         unit += packed_unit_bytes(form);
         input += n * PACKED_INPUT_BYTES;
     }
-#pragma GCC unroll 16
-    for (int t = 0; t < n; t++) {
-        float *out = block->y + (size_t)t * block->y_stride;
-        if (block->accumulate)
-            y[t] = _mm512_add_ps(_mm512_maskz_loadu_ps(block->lanes, out), y[t]);
-        _mm512_mask_storeu_ps(out, block->lanes, y[t]);
-    }
+    linear_store(block, n, y);
 }
 
 /* Rows are spread evenly over tiles: with AMX_ROWS_MIN and more each has eight at least. */
-#define LINEAR_SIZES(X) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15) X(16)
-
-static inline __attribute__((always_inline)) void
-linear_block_sized(const struct types_form form, uint32_t n, const struct linear_block *block)
-{
-    switch (n) {
-#define LINEAR_CASE(size)                                                                          \
-    case size:                                                                                     \
-        linear_block_run(form, size, block);                                                       \
-        break;
-        LINEAR_SIZES(LINEAR_CASE)
-#undef LINEAR_CASE
-    default:
-        break;
-    }
-}
-
-#define TENSOR_TYPE(name, id, elements, bytes, bits, has_m)                                        \
-    static void k_linear_##name##_16xn_amx(uint32_t n, const struct linear_block *block)           \
-    {                                                                                              \
-        linear_block_sized(types_form(id), n, block);                                              \
-    }
-#define TENSOR_FLOAT(name, id, bytes)
-#include "kernels/tensor_types.def"
-
-typedef void linear_run(uint32_t n, const struct linear_block *block);
-
-static linear_run *linear_of(uint32_t type_id)
-{
-    switch (type_id) {
-#define TENSOR_TYPE(name, id, elements, bytes, bits, has_m)                                        \
-    case id:                                                                                       \
-        return k_linear_##name##_16xn_amx;
-#define TENSOR_FLOAT(name, id, bytes)
-#include "kernels/tensor_types.def"
-    default:
-        return NULL;
-    }
-}
+#define LINEAR_SIZES(X)   X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15) X(16)
+#define LINEAR_LEAF(name) k_linear_##name##_16xn_amx
+#include "kernels/cpu/avx512/avx512_leaves.h"
 
 /* Tiles of rows pass over a group whose weights lie in the second-level cache. */
 static void linear_group(const struct table_linear *call, linear_run *run, uint32_t group)

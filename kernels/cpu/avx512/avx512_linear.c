@@ -3,17 +3,6 @@
 #include "kernels/cpu/avx512/avx512_unit.h"
 #include "kernels/cpu/avx512/avx512_vectors.h"
 
-/* What one register block computes: 16 outputs × n rows over all blocks. */
-struct linear_block {
-    const unsigned char *weights; /* the group's units */
-    const char *input;            /* the tile's units */
-    uint32_t blocks;
-    float *y;
-    size_t y_stride; /* floats from row to row */
-    __mmask16 lanes;
-    bool accumulate;
-};
-
 /* With many rows a zero that stays in a register would take it from the accumulators. */
 static inline __attribute__((always_inline)) __m512i linear_zero(const int n)
 {
@@ -102,55 +91,13 @@ linear_block_run(const struct types_form form, const int n, const struct linear_
         unit += packed_unit_bytes(form);
         input += n * PACKED_INPUT_BYTES;
     }
-#pragma GCC unroll 16
-    for (int t = 0; t < n; t++) {
-        float *out = block->y + (size_t)t * block->y_stride;
-        if (block->accumulate)
-            y[t] = _mm512_add_ps(_mm512_maskz_loadu_ps(block->lanes, out), y[t]);
-        _mm512_mask_storeu_ps(out, block->lanes, y[t]);
-    }
+    linear_store(block, n, y);
 }
 
 #define LINEAR_SIZES(X)                                                                            \
     X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15) X(16)
-
-static inline __attribute__((always_inline)) void
-linear_block_sized(const struct types_form form, uint32_t n, const struct linear_block *block)
-{
-    switch (n) {
-#define LINEAR_CASE(size)                                                                          \
-    case size:                                                                                     \
-        linear_block_run(form, size, block);                                                       \
-        break;
-        LINEAR_SIZES(LINEAR_CASE)
-#undef LINEAR_CASE
-    default:
-        break;
-    }
-}
-
-#define TENSOR_TYPE(name, id, elements, bytes, bits, has_m)                                        \
-    static void k_linear_##name##_16xn_avx512(uint32_t n, const struct linear_block *block)        \
-    {                                                                                              \
-        linear_block_sized(types_form(id), n, block);                                              \
-    }
-#define TENSOR_FLOAT(name, id, bytes)
-#include "kernels/tensor_types.def"
-
-typedef void linear_run(uint32_t n, const struct linear_block *block);
-
-static linear_run *linear_of(uint32_t type_id)
-{
-    switch (type_id) {
-#define TENSOR_TYPE(name, id, elements, bytes, bits, has_m)                                        \
-    case id:                                                                                       \
-        return k_linear_##name##_16xn_avx512;
-#define TENSOR_FLOAT(name, id, bytes)
-#include "kernels/tensor_types.def"
-    default:
-        return NULL;
-    }
-}
+#define LINEAR_LEAF(name) k_linear_##name##_16xn_avx512
+#include "kernels/cpu/avx512/avx512_leaves.h"
 
 /* Inputs of this many bytes stay in the second-level cache (1 or 2 MiB) while the groups pass. */
 enum { LINEAR_CHUNK_BYTES = 256 * 1024 };

@@ -1,4 +1,5 @@
-/* avx512_unit: one unit of packed weights (16 outputs, 32 inputs) as vectors.
+/* avx512_unit: one unit of packed weights (16 outputs, 32 inputs) as vectors, and what a register
+ * block of 16 outputs begins from and ends in.
  *
  * Owns:     nothing.
  * Thread:   any compute thread.
@@ -11,6 +12,30 @@
 #include <immintrin.h>
 
 #include "kernels/cpu/packed/packed.h"
+
+/* What one register block computes: 16 outputs × n rows over all blocks. */
+struct linear_block {
+    const unsigned char *weights; /* the group's units */
+    const char *input;            /* the tile's units */
+    uint32_t blocks;
+    float *y;
+    size_t y_stride; /* floats from row to row */
+    __mmask16 lanes;
+    bool accumulate;
+};
+
+/* `n` is a constant. */
+static inline __attribute__((always_inline)) void linear_store(const struct linear_block *block,
+                                                               const int n, __m512 *y)
+{
+#pragma GCC unroll 16
+    for (int t = 0; t < n; t++) {
+        float *out = block->y + (size_t)t * block->y_stride;
+        if (block->accumulate)
+            y[t] = _mm512_add_ps(_mm512_maskz_loadu_ps(block->lanes, out), y[t]);
+        _mm512_mask_storeu_ps(out, block->lanes, y[t]);
+    }
+}
 
 /* Eight vectors of unsigned bytes, [16 outputs][4 inputs] each. */
 static inline __attribute__((always_inline)) void
