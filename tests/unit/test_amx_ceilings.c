@@ -8,9 +8,9 @@ static void test_ceiling(void **state)
 {
     (void)state;
     uint64_t sink = 3;
-    uint64_t before = tiles_products();
     if (!kernels_can_run("avx512"))
-        return; /* the file's flags */
+        return; /* the flags of tests/kit/tiles.c */
+    uint64_t before = tiles_products();
     uint64_t operations = k_spin_int8_tiles(5, &sink);
     assert_int_equal(tiles_products() - before, 20);
     assert_int_equal(operations, (uint64_t)20 * 16 * 16 * 64 * 2);

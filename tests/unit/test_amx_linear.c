@@ -55,7 +55,7 @@ static void test_tiles_in_plain_c(void **state)
     kernels_destroy(judge);
 }
 
-/* Outputs cut over threads: each has tiles of its own. */
+/* Rows cut over threads, then (of fewer rows) outputs: each thread has tiles of its own. */
 static void test_threads(void **state)
 {
     (void)state;
