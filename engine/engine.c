@@ -117,13 +117,11 @@ static enum status open_model(struct engine *engine, const struct engine_options
     engine->context = options->context > 0 ? options->context : config.context;
     if (engine->context < 2)
         FAIL(STATUS_OUT_OF_RANGE, "a context of %u tokens: at least 2 are needed", engine->context);
-    uint32_t cols_max = config.width > config.hidden ? config.width : config.hidden;
-    uint32_t attention_cols = config.heads * config.head_dim;
     const struct kernels_options kernels_options = {
         .isa = options->isa,
         .threads = options->threads,
         .rows_max = options->rows_max,
-        .cols_max = cols_max > attention_cols ? cols_max : attention_cols,
+        .cols_max = model_cols_max(&config),
     };
     TRY(kernels_create(&engine->kernels, &kernels_options));
     TRY(model_open(&engine->model, engine->kernels, engine->gguf, options->rows_max,
