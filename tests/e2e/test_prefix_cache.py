@@ -107,7 +107,7 @@ def test_pages_of_int8(server, make, tmp_path):
         assert cached < PAGE  # its first words are those of the text before
         assert is_found(prompt, ask(small, keys[0], text)[1])
         name = "banyan_kv_token_bytes"
-        assert 0 < small.metric(name) < 0.7 * server.metric(name)
+        wait_until(lambda: 0 < small.metric(name) < 0.7 * server.metric(name))  # the edge's may be 5 s old
     finally:
         assert small.stop() == 0
 

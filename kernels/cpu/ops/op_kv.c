@@ -10,8 +10,8 @@ enum status op_kv_layout(const struct kernels *kernels, enum kv_type type, uint3
                          struct kv_layout *out)
 {
     if ((kernels->table->kv_types >> type & 1) == 0)
-        FAIL(STATUS_UNSUPPORTED, "kernels %s keep KV as f16 or i8; f32 is for the table ref",
-             kernels->table->name);
+        FAIL(STATUS_UNSUPPORTED, "kernels %s keep no KV as %s, which is for the table ref",
+             kernels->table->name, kernels_kv_type_name(type));
     if (page_tokens < KV_TILE_KEYS || page_tokens > LIMIT_PAGE_TOKENS ||
         page_tokens % KV_TILE_KEYS != 0)
         FAIL(STATUS_UNSUPPORTED, "pages of %u tokens; multiples of %d up to %d are supported",
