@@ -1,8 +1,8 @@
 /* avx512_leaves: a leaf for each coded type and number of rows, out of the linear_block_run of the
  * file that includes this, where type and number are constants.
  *
- * Owns:     linear_of. The file defines LINEAR_SIZES(X), the numbers of rows, and LINEAR_LEAF(type),
- *           the name of a type's leaf.
+ * Owns:     linear_of. The file defines LINEAR_SIZES(X), the numbers of rows, and
+ *           LINEAR_LEAF(type), the name of a type's leaf.
  * Thread:   any compute thread.
  * Cost:     a call for each register block.
  * Not here: products (avx512_linear, amx_linear).
