@@ -30,16 +30,21 @@ static const char BENCH_HELP[] =
     "of\n"
     "                    their own (private), in the same pages (plain), and those read once for\n"
     "                    all of them (grouped)\n"
-    "  --ops             also: one run more of each measurement, by operation: time, waiting for\n"
-    "                    the other threads, part of its own ceiling\n"
-    "  --repeat N        runs of each measurement; the median counts (3)\n"
+    "  --ops             also: as many runs more of each measurement, by operation: time, waiting\n"
+    "                    for the other threads, part of its own ceiling, of the fastest run\n"
+    "  --repeat N        runs of each measurement; the median counts, the best is told too (3)\n"
     "  --threads N       compute threads (0 = one for each processor)\n"
     "  --isa NAME        kernels to use (auto)\n"
     "  --kv-type NAME    type of KV pages (f16)\n"
     "  --json            one JSON object instead of a table\n"
     "  --help            this text\n"
     "\n"
-    "Nothing else should run meanwhile: a neighbour on one core costs a third of the rates.\n";
+    "Ceilings are measured before the first run and after each, for some tenths of a second, and\n"
+    "the highest count: machines change their speed for seconds. With a model of 100 MB and "
+    "nothing\n"
+    "else asked for, all takes about ten seconds. Nothing else should run meanwhile: a neighbour "
+    "on\n"
+    "one core costs a third of the rates.\n";
 
 /* --- options --- */
 
@@ -238,10 +243,18 @@ static int compare_doubles(const void *a, const void *b)
     return (*left > *right) - (*left < *right);
 }
 
-static double bench_median(double *values, uint32_t count)
+static struct bench_rate bench_rate(double tokens, double *seconds, uint32_t count)
 {
-    qsort(values, count, sizeof *values, compare_doubles);
-    return count % 2 != 0 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
+    qsort(seconds, count, sizeof *seconds, compare_doubles);
+    double middle = (seconds[(count - 1) / 2] + seconds[count / 2]) / 2;
+    return (struct bench_rate){.median = tokens / middle, .best = tokens / seconds[0]};
+}
+
+static enum status bench_moment(struct bench *bench)
+{
+    bench->result.moments++;
+    return kernels_measure_ceilings(bench->kernels, (size_t)bench->result.step_bytes,
+                                    &bench->result.ceilings);
 }
 
 /* One run, in µs: decode of `batch` streams, which are filled up to `from`, or the prefill (0). */
@@ -261,18 +274,21 @@ static int64_t bench_run_once(struct bench *bench, uint32_t batch, uint32_t from
 static void bench_time(struct bench *bench, uint32_t batch, uint32_t from, enum bench_way way)
 {
     const struct bench_options *options = &bench->result.options;
-    struct bench_pass *pass = &bench->result.passes[bench->result.pass_count++];
-    pass->streams = batch;
-    pass->way = way;
-    pass->tokens = batch > 0 ? (uint64_t)batch * options->gen : options->prompt;
-    kernels_times_begin(bench->kernels);
-    pass->us = (double)bench_run_once(bench, batch, from);
-    pass->count = kernels_times_end(bench->kernels, pass->times);
+    struct bench_pass *best = &bench->result.passes[bench->result.pass_count++];
+    for (uint32_t i = 0; i < options->repeat; i++) {
+        struct bench_pass pass = {.streams = batch, .way = way};
+        pass.tokens = batch > 0 ? (uint64_t)batch * options->gen : options->prompt;
+        kernels_times_begin(bench->kernels);
+        pass.us = (double)bench_run_once(bench, batch, from);
+        pass.count = kernels_times_end(bench->kernels, pass.times);
+        if (i == 0 || pass.us < best->us)
+            *best = pass;
+    }
 }
 
 /* Streams are filled once; measuring again overwrites the same positions. A first run warms up. The
- * operations are timed in a run of their own, which counts in no rate. */
-static double bench_measure(struct bench *bench, uint32_t batch)
+ * operations are timed in runs of their own, which count in no rate. */
+static enum status bench_measure(struct bench *bench, uint32_t batch, struct bench_rate *out)
 {
     const struct bench_options *options = &bench->result.options;
     double tokens = batch > 0 ? (double)batch * options->gen : (double)options->prompt;
@@ -283,12 +299,15 @@ static double bench_measure(struct bench *bench, uint32_t batch)
         bench_prefill(bench, s, 0, bench->context_start);
     for (uint32_t i = 0; i <= options->repeat; i++) {
         int64_t took = bench_run_once(bench, batch, bench->context_start);
-        if (i > 0)
-            seconds[i - 1] = (double)took / 1e6;
+        if (i == 0)
+            continue;
+        seconds[i - 1] = (double)took / 1e6;
+        TRY(bench_moment(bench));
     }
     if (options->wants_ops)
         bench_time(bench, batch, bench->context_start, BENCH_WAYS);
-    return tokens / bench_median(seconds, options->repeat);
+    *out = bench_rate(tokens, seconds, options->repeat);
+    return STATUS_OK;
 }
 
 /* The whole pages of what is shared: those of stream 0 for all, or each its own. */
@@ -309,28 +328,31 @@ static void bench_share(struct bench *bench, uint32_t batch, enum bench_way way)
 }
 
 /* The ways take turns, so that a neighbour disturbs all of them. */
-static void bench_measure_shared(struct bench *bench, uint32_t index)
+static enum status bench_measure_shared(struct bench *bench, uint32_t index)
 {
     const struct bench_options *options = &bench->result.options;
     double seconds[BENCH_WAYS][BENCH_REPEAT_MAX];
     uint32_t batch = options->batches[index];
     for (uint32_t s = 0; s < batch; s++)
         bench_prefill(bench, s, 0, options->shared);
-    for (uint32_t i = 0; i <= options->repeat; i++)
+    for (uint32_t i = 0; i <= options->repeat; i++) {
         for (int way = 0; way < BENCH_WAYS; way++) {
             bench_share(bench, batch, (enum bench_way)way);
             int64_t took = bench_run_once(bench, batch, options->shared);
             if (i > 0)
                 seconds[way][i - 1] = (double)took / 1e6;
         }
+        TRY(bench_moment(bench)); /* also behind the warming up: the longest of the works */
+    }
     for (int way = 0; options->wants_ops && way < BENCH_WAYS; way++) {
         bench_share(bench, batch, (enum bench_way)way);
         bench_time(bench, batch, options->shared, (enum bench_way)way);
     }
     bench_share(bench, batch, BENCH_PRIVATE);
     for (int way = 0; way < BENCH_WAYS; way++)
-        bench->result.shared_rates[way][index] =
-            (double)batch * options->gen / bench_median(seconds[way], options->repeat);
+        bench->result.shared[way][index] =
+            bench_rate((double)batch * options->gen, seconds[way], options->repeat);
+    return STATUS_OK;
 }
 
 /* --- opening --- */
@@ -378,24 +400,34 @@ static enum status bench_open_pages(struct bench *bench, const struct model_conf
     return STATUS_OK;
 }
 
-/* What a decode step reads, and whether most weights are quantised (then the products are of
- * integers, and that ceiling counts). */
+/* What a decode step reads: with an output layer of its own, only the embeddings of the step's
+ * tokens. */
 static void bench_open_weights(struct bench *bench, const struct gguf *gguf,
                                const struct model_config *config)
 {
     struct tensor tensor;
-    uint64_t quantised = 0;
-    for (uint32_t i = 0; i < gguf_tensor_count(gguf); i++) {
-        gguf_tensor_at(gguf, i, NULL, &tensor);
-        if (tensor.type->block_elements > 1)
-            quantised += tensor.dims[0] * tensor.dims[1] * tensor.dims[2] * tensor.dims[3];
-    }
-    bench->result.is_quantised = quantised > config->parameters / 2;
     bench->result.step_bytes = config->weight_bytes;
-    /* With an output layer of its own, only the embeddings of the step's tokens are read. */
     if (gguf_get_tensor(gguf, "output.weight", &tensor) == STATUS_OK &&
         gguf_get_tensor(gguf, "token_embd.weight", &tensor) == STATUS_OK)
         bench->result.step_bytes -= tensor.bytes;
+}
+
+/* Whether most products of weights are of integers, which hangs on their types and the table: then
+ * that ceiling counts. */
+static bool bench_is_int8(struct bench *bench)
+{
+    static struct kernels_time times[KERNELS_TIMES_MAX];
+    uint64_t int8 = 0;
+    uint64_t f32 = 0;
+    kernels_times_begin(bench->kernels);
+    bench_prefill(bench, 0, 0, 1);
+    uint32_t count = kernels_times_end(bench->kernels, times);
+    for (uint32_t i = 0; i < count; i++)
+        if (times[i].outputs > 0) {
+            int8 += times[i].int8_operations;
+            f32 += times[i].f32_operations;
+        }
+    return int8 > f32;
 }
 
 static enum status bench_open(struct bench *bench, const struct gguf *gguf, int64_t begin_us)
@@ -450,15 +482,18 @@ static enum status bench_all(struct bench *bench, FILE *out)
     enum status status = bench_open(bench, gguf, begin_us);
     gguf_close(gguf);
     TRY(status);
-    TRY(kernels_measure_ceilings(bench->kernels, (size_t)bench->result.step_bytes,
-                                 &bench->result.ceilings));
-    bench->result.prefill_rate = bench_measure(bench, 0);
-    for (uint32_t i = 0; i < bench->result.options.batch_count; i++)
-        bench->result.decode_rates[i] = bench_measure(bench, bench->result.options.batches[i]);
-    for (uint32_t i = 0; bench->result.options.shared > 0 && i < bench->result.options.batch_count;
-         i++)
-        bench_measure_shared(bench, i);
-    return bench_report_print(&bench->result, out);
+    const struct bench_machine begin = bench_machine_now();
+    struct bench_result *result = &bench->result;
+    result->is_int8 = bench_is_int8(bench);
+    TRY(bench_moment(bench));
+    TRY(bench_measure(bench, 0, &result->prefill));
+    for (uint32_t i = 0; i < result->options.batch_count; i++)
+        TRY(bench_measure(bench, result->options.batches[i], &result->decode[i]));
+    for (uint32_t i = 0; result->options.shared > 0 && i < result->options.batch_count; i++)
+        TRY(bench_measure_shared(bench, i));
+    const struct bench_machine end = bench_machine_now();
+    result->others = bench_machine_others(&begin, &end);
+    return bench_report_print(result, out);
 }
 
 enum status bench_run(int count, char *const *arguments, FILE *out)

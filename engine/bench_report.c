@@ -8,8 +8,8 @@ enum { REPORT_BYTES_MAX = 256 << 10 };
 
 static const char *const BENCH_WAY_NAMES[BENCH_WAYS] = {"private", "plain", "grouped"};
 
-/* What the machine could do at best, from the ceilings of this very run: prefill by arithmetic of
- * all layers (of the last one K and V alone: what follows them runs for one row of a chunk); decode
+/* What the machine could do at best, from the highest ceilings of this run: prefill by arithmetic
+ * of all layers (of the last one K and V alone: what follows runs for one row of a chunk); decode
  * by arithmetic with the output layer or by reading every weight once a step, whichever is less.
  * Attention is not counted. */
 static double report_ceiling(const struct bench_result *result, uint32_t batch)
@@ -21,8 +21,7 @@ static double report_ceiling(const struct bench_result *result, uint32_t batch)
                                       3.0 * config->width * config->hidden);
     double last = config->width * (2 * attention + 3.0 * config->hidden);
     double output = (double)config->vocab * config->width;
-    double operations =
-        result->is_quantised ? result->ceilings.int8_gops : result->ceilings.f32_gflops;
+    double operations = result->is_int8 ? result->ceilings.int8_gops : result->ceilings.f32_gflops;
     if (batch == 0)
         return operations * 1e9 / (2 * (layers - last));
     double by_arithmetic = operations * 1e9 / (2 * (layers + output));
@@ -45,19 +44,17 @@ static double report_fraction(const struct bench_result *result, const struct ke
                               const char **bound)
 {
     const struct kernels_ceilings *ceilings = &result->ceilings;
-    const struct {
-        const char *name;
-        double ns;
-    } least[] = {{"int8", (double)time->int8_operations / ceilings->int8_gops},
-                 {"f32", (double)time->f32_operations / ceilings->f32_gflops},
-                 {"reading", (double)time->bytes / ceilings->read_gbps_model}};
-    double most = 0;
-    *bound = NULL;
-    for (size_t i = 0; i < sizeof least / sizeof least[0]; i++)
-        if (least[i].ns > most) {
-            most = least[i].ns;
-            *bound = least[i].name;
-        }
+    double int8 = (double)time->int8_operations / ceilings->int8_gops;
+    double f32 = (double)time->f32_operations / ceilings->f32_gflops;
+    double reading = (double)time->bytes / ceilings->read_gbps_model;
+    double most = int8 + f32; /* both want the same ports */
+    *bound = int8 == 0 ? "f32" : f32 == 0 ? "int8" : "int8 and f32";
+    if (reading > most) {
+        most = reading;
+        *bound = "reading";
+    }
+    if (most == 0)
+        *bound = NULL;
     return most / (double)(time->ns > 0 ? time->ns : 1);
 }
 
@@ -71,11 +68,12 @@ static double report_between(const struct bench_pass *pass)
 }
 
 /* {"1": …, "16": …} by batch size. */
-static void report_rates(const struct bench_result *result, struct buffer *out, const double *rates)
+static void report_rates(const struct bench_result *result, struct buffer *out,
+                         const struct bench_rate *rates, bool wants_best)
 {
     for (uint32_t i = 0; i < result->options.batch_count; i++)
         buffer_printf(out, "%s\"%u\": %.1f", i > 0 ? ", " : "{", result->options.batches[i],
-                      rates[i]);
+                      wants_best ? rates[i].best : rates[i].median);
     buffer_append_text(out, "}");
 }
 
@@ -90,7 +88,7 @@ static void report_json_shared(const struct bench_result *result, struct buffer 
                   options->shared, options->shared + options->gen / 2);
     for (int way = 0; way < BENCH_WAYS; way++) {
         buffer_printf(out, "%s\"%s\": ", way > 0 ? ", " : "", BENCH_WAY_NAMES[way]);
-        report_rates(result, out, result->shared_rates[way]);
+        report_rates(result, out, result->shared[way], false);
     }
     buffer_append_text(out, "}}, ");
 }
@@ -149,37 +147,40 @@ static void report_json(const struct bench_result *result, struct buffer *out)
                   kernels_kv_type_name(options->kv_type), result->token_bytes);
     buffer_printf(
         out,
-        ", \"threads\": %u, \"processors\": %u, \"load_average\": %.2f, "
+        ", \"threads\": %u, \"processors\": %u, \"load_average\": %.2f, \"others\": %.3f, "
         "\"isa\": \"%s\", \"backend\": \"cpu\", "
         "\"prompt_tokens\": %u, \"prefill_at\": %u, \"generated_tokens\": %u, \"mean_context\": "
         "%u, "
         "\"repeat\": %u, \"model_ready_seconds\": %.3f, \"prefill_tokens_per_second\": %.1f, "
         "\"decode_tokens_per_second\": ",
-        result->threads, result->processors, result->load, result->isa, options->prompt,
-        options->prefill_at, options->gen, result->mean_context, options->repeat,
-        result->ready_seconds, result->prefill_rate);
-    report_rates(result, out, result->decode_rates);
-    buffer_append_text(out, ", ");
+        result->threads, result->processors, result->load, result->others, result->isa,
+        options->prompt, options->prefill_at, options->gen, result->mean_context, options->repeat,
+        result->ready_seconds, result->prefill.median);
+    report_rates(result, out, result->decode, false);
+    buffer_printf(out, ", \"best\": {\"prefill_tokens_per_second\": %.1f, ", result->prefill.best);
+    buffer_append_text(out, "\"decode_tokens_per_second\": ");
+    report_rates(result, out, result->decode, true);
+    buffer_append_text(out, "}, ");
     report_json_shared(result, out);
     report_json_passes(result, out);
     buffer_printf(out,
-                  "\"ceilings\": {\"int8_gops\": %.1f, \"f32_gflops\": %.1f, "
+                  "\"ceilings\": {\"moments\": %u, \"int8_gops\": %.1f, \"f32_gflops\": %.1f, "
                   "\"read_gbps_model\": %.2f, \"read_gbps_dram\": %.2f}, "
                   "\"fraction_of_ceiling\": {\"prefill_tokens_per_second\": %.3f, "
                   "\"decode_tokens_per_second\": {",
-                  result->ceilings.int8_gops, result->ceilings.f32_gflops,
+                  result->moments, result->ceilings.int8_gops, result->ceilings.f32_gflops,
                   result->ceilings.read_gbps_model, result->ceilings.read_gbps_dram,
-                  result->prefill_rate / report_ceiling(result, 0));
+                  result->prefill.median / report_ceiling(result, 0));
     for (uint32_t i = 0; i < options->batch_count; i++)
         buffer_printf(out, "%s\"%u\": %.3f", i > 0 ? ", " : "", options->batches[i],
-                      result->decode_rates[i] / report_ceiling(result, options->batches[i]));
+                      result->decode[i].median / report_ceiling(result, options->batches[i]));
     buffer_append_text(out, "}}}\n");
 }
 
-static void report_row(struct buffer *out, const char *what, double rate, double ceiling)
+static void report_row(struct buffer *out, const char *what, struct bench_rate rate, double ceiling)
 {
-    buffer_printf(out, "%-44s %9.1f tok/s  %5.1f %% of %.0f\n", what, rate, 100 * rate / ceiling,
-                  ceiling);
+    buffer_printf(out, "%-44s %9.1f tok/s  %5.1f %% of %.0f, best %.1f\n", what, rate.median,
+                  100 * rate.median / ceiling, ceiling, rate.best);
 }
 
 static void report_pass(const struct bench_result *result, struct buffer *out,
@@ -225,27 +226,32 @@ static void report_table(const struct bench_result *result, struct buffer *out)
                   result->ready_seconds);
     buffer_printf(out, "kernels   %s, %u threads, cpu; KV %s, %zu bytes a token\n", result->isa,
                   result->threads, kernels_kv_type_name(options->kv_type), result->token_bytes);
-    buffer_printf(out, "machine   %u processors for this process, load %.2f before\n",
+    buffer_printf(out, "machine   %u processors for this process, load %.2f before",
                   result->processors, result->load);
+    if (result->others >= 0)
+        buffer_printf(out, ", others used %.2f processors meanwhile", result->others);
     buffer_printf(out,
-                  "ceilings  int8 %.0f GOP/s, f32 %.0f GFLOP/s, reading %.1f GB/s (as many bytes "
-                  "as the model), %.1f GB/s (1 GiB)\n",
+                  "\nceilings  int8 %.0f GOP/s, f32 %.0f GFLOP/s, reading %.1f GB/s (as many bytes "
+                  "as the model), %.1f GB/s (256 MiB); the highest of %u moments\n",
                   result->ceilings.int8_gops, result->ceilings.f32_gflops,
-                  result->ceilings.read_gbps_model, result->ceilings.read_gbps_dram);
+                  result->ceilings.read_gbps_model, result->ceilings.read_gbps_dram,
+                  result->moments);
+    buffer_printf(out, "rates     medians of %u runs, against the highest ceilings\n",
+                  options->repeat);
     int length = snprintf(what, sizeof what, "prefill   %u tokens", options->prompt);
     if (options->prefill_at > 0)
         snprintf(what + length, sizeof what - (size_t)length, " behind %u", options->prefill_at);
-    report_row(out, what, result->prefill_rate, report_ceiling(result, 0));
+    report_row(out, what, result->prefill, report_ceiling(result, 0));
     for (uint32_t i = 0; i < options->batch_count; i++) {
         snprintf(what, sizeof what, "decode    %u stream%s, mean context %u", options->batches[i],
                  options->batches[i] > 1 ? "s" : "", result->mean_context);
-        report_row(out, what, result->decode_rates[i], report_ceiling(result, options->batches[i]));
+        report_row(out, what, result->decode[i], report_ceiling(result, options->batches[i]));
     }
     for (uint32_t i = 0; options->shared > 0 && i < options->batch_count; i++)
         for (int way = 0; way < BENCH_WAYS; way++) {
             snprintf(what, sizeof what, "decode    %u, %u shared, %s", options->batches[i],
                      options->shared, BENCH_WAY_NAMES[way]);
-            report_row(out, what, result->shared_rates[way][i],
+            report_row(out, what, result->shared[way][i],
                        report_ceiling(result, options->batches[i]));
         }
     for (uint32_t p = 0; p < result->pass_count; p++)

@@ -9,6 +9,7 @@
 
 #include <stdio.h>
 
+#include "engine/bench_machine.h"
 #include "engine/model.h"
 
 /* How streams hold what they have in common. */
@@ -34,7 +35,13 @@ struct bench_options {
     bool is_help;
 };
 
-/* One run of a measurement with its operations timed. */
+/* Tokens a second, of `repeat` runs. */
+struct bench_rate {
+    double median;
+    double best;
+};
+
+/* A measurement with its operations timed: the fastest of `repeat` runs. */
 struct bench_pass {
     uint32_t streams;   /* 0 = the prefill */
     enum bench_way way; /* BENCH_WAYS = not one of those with --shared */
@@ -50,16 +57,18 @@ struct bench_result {
     const char *isa; /* the one that ran */
     uint32_t threads;
     uint32_t processors;  /* that the process may use */
+    double others;        /* processors that they used meanwhile; -1 = the system does not tell */
     double ready_seconds; /* from the file's name to packed weights */
     double load;          /* average of the minute before; -1 where the system does not tell */
     uint32_t mean_context;
     uint64_t step_bytes; /* weights read by a decode step */
     size_t token_bytes;  /* of KV pages, for each token */
-    bool is_quantised;   /* most weights: then the ceiling of integers counts */
+    bool is_int8;        /* most products of weights: then the ceiling of integers counts */
+    uint32_t moments;    /* in which the ceilings were measured: the highest count */
     struct kernels_ceilings ceilings;
-    double prefill_rate; /* tokens a second */
-    double decode_rates[BENCH_BATCHES_MAX];
-    double shared_rates[BENCH_WAYS][BENCH_BATCHES_MAX];
+    struct bench_rate prefill;
+    struct bench_rate decode[BENCH_BATCHES_MAX];
+    struct bench_rate shared[BENCH_WAYS][BENCH_BATCHES_MAX];
     uint32_t pass_count; /* 0 = operations were not asked for */
     struct bench_pass passes[BENCH_PASSES_MAX];
 };

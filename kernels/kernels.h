@@ -289,12 +289,12 @@ void kernels_times_begin(struct kernels *kernels);
  * Returns how many; more shapes than there are places count with the last. */
 uint32_t kernels_times_end(struct kernels *kernels, struct kernels_time *out);
 
-/* --- the machine's ceilings, measured on the spot (about a second) --- */
+/* --- the machine's ceilings, of moments: `out` keeps what is higher; begin with zeros --- */
 struct kernels_ceilings {
     double int8_gops;       /* int8 multiply-adds × 2, all threads, no memory traffic */
     double f32_gflops;      /* float32 fused multiply-adds × 2 */
     double read_gbps_model; /* reading `model_bytes`, again and again */
-    double read_gbps_dram;  /* reading 1 GiB */
+    double read_gbps_dram;  /* reading 256 MiB */
 };
 enum status kernels_measure_ceilings(struct kernels *kernels, size_t model_bytes,
                                      struct kernels_ceilings *out);

@@ -7,8 +7,9 @@
 #include "config/base/limits.h"
 #include "config/base/mem.h"
 
-enum { CEILINGS_REPEATS = 5, CEILINGS_DRAM_REPEATS = 3 };
-#define CEILINGS_DRAM_BYTES ((size_t)1 << 30)
+/* In one moment; who wants more takes several. */
+enum { CEILINGS_REPEATS = 2 };
+#define CEILINGS_DRAM_BYTES ((size_t)256 << 20) /* eight times a large cache */
 /* Rounds of one repeat: a few hundredths of a second. */
 #define CEILINGS_ROUNDS 2000000u
 
@@ -41,12 +42,11 @@ static void cpu_ceilings_read_job(void *context, uint32_t thread, uint32_t count
     atomic_fetch_add(&job->sink, sink);
 }
 
-/* Billions of operations a second, the best of several repeats: a ceiling is what the machine does
- * undisturbed. */
+/* Billions of operations a second, the best of the repeats and of what was known: a ceiling is
+ * what the machine does undisturbed. */
 static double ceilings_spin(struct kernels *kernels,
-                            uint64_t (*spin)(uint64_t rounds, uint64_t *sink))
+                            uint64_t (*spin)(uint64_t rounds, uint64_t *sink), double best)
 {
-    double best = 0;
     struct ceilings_job job = {.kernels = kernels, .spin = spin, .rounds = CEILINGS_ROUNDS / 8};
     for (int i = 0; i < CEILINGS_REPEATS; i++) {
         atomic_store(&job.operations, 0);
@@ -59,11 +59,10 @@ static double ceilings_spin(struct kernels *kernels,
     return best;
 }
 
-static double ceilings_read(struct kernels *kernels, const char *memory, size_t bytes, int repeats)
+static double ceilings_read(struct kernels *kernels, const char *memory, size_t bytes, double best)
 {
-    double best = 0;
     struct ceilings_job job = {.kernels = kernels, .memory = memory, .bytes = bytes};
-    for (int i = 0; i < repeats; i++) {
+    for (int i = 0; i < CEILINGS_REPEATS; i++) {
         int64_t start = clock_mono_us(clock_system());
         threads_run(kernels->threads, cpu_ceilings_read_job, &job);
         int64_t ns = (clock_mono_us(clock_system()) - start) * 1000;
@@ -83,11 +82,10 @@ enum status cpu_ceilings_measure(struct kernels *kernels, size_t model_bytes,
     if (memory == NULL)
         FAIL(STATUS_NO_MEMORY, "no memory for %zu bytes to read", bytes);
     memset(memory, 1, bytes); /* untouched pages would all be one page of zeros */
-    out->int8_gops = ceilings_spin(kernels, kernels->table->spin_int8);
-    out->f32_gflops = ceilings_spin(kernels, kernels->table->spin_f32);
-    out->read_gbps_model = ceilings_read(kernels, memory, model_bytes, CEILINGS_REPEATS);
-    out->read_gbps_dram =
-        ceilings_read(kernels, memory, CEILINGS_DRAM_BYTES, CEILINGS_DRAM_REPEATS);
+    out->int8_gops = ceilings_spin(kernels, kernels->table->spin_int8, out->int8_gops);
+    out->f32_gflops = ceilings_spin(kernels, kernels->table->spin_f32, out->f32_gflops);
+    out->read_gbps_model = ceilings_read(kernels, memory, model_bytes, out->read_gbps_model);
+    out->read_gbps_dram = ceilings_read(kernels, memory, CEILINGS_DRAM_BYTES, out->read_gbps_dram);
     kernels_buffer_destroy(kernels, memory);
     return STATUS_OK;
 }

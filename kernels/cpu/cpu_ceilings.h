@@ -2,13 +2,15 @@
  *
  * Owns:     the memory it reads, for the time of the measurement.
  * Thread:   the caller of kernels.h.
- * Cost:     about a second, 1 GiB of memory for a moment.
+ * Cost:     a few tenths of a second, 256 MiB of memory (or the model's) for a moment.
  * Not here: what to compare with it (banyan bench).
  */
 #pragma once
 
 #include "kernels/cpu/ops/ops.h"
 
-/* NO_MEMORY when 1 GiB or model_bytes cannot be had; OUT_OF_RANGE when model_bytes is 0. */
+/* What is measured replaces what `out` says where it is higher: a machine changes its speed for
+ * seconds, so several moments tell more than one. NO_MEMORY when 256 MiB or model_bytes cannot be
+ * had; OUT_OF_RANGE when model_bytes is less than a line. */
 enum status cpu_ceilings_measure(struct kernels *kernels, size_t model_bytes,
                                  struct kernels_ceilings *out);

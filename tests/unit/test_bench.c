@@ -91,6 +91,10 @@ static void test_json(void **state)
     assert_true(number_after("\"int8_gops\": ") > 0);
     assert_true(number_after("\"read_gbps_model\": ") > 0);
     assert_true(number_after("\"read_gbps_dram\": ") > 0);
+    /* Before all, behind both runs of three measurements, thrice for each batch that shares. */
+    assert_int_equal(number_after("\"moments\": "), 1 + 3 * 2 + 2 * 3);
+    assert_true(number_after("\"best\": {\"prefill_tokens_per_second\": ") >=
+                number_after("\"prefill_tokens_per_second\": "));
     assert_true(number_after("\"fraction_of_ceiling\": {\"prefill_tokens_per_second\": ") > 0);
     assert_int_equal(number_after("\"threads\": "), 2);
     assert_int_equal(number_after("\"prefill_at\": "), 40);

@@ -39,13 +39,15 @@ static struct bench_result make_result(void)
         .processors = 3,
         .ready_seconds = 0.375,
         .load = 0.25,
+        .others = 0.125,
         .mean_context = 12,
         .step_bytes = 1 << 20,
         .token_bytes = 4321,
-        .is_quantised = true,
+        .is_int8 = true,
+        .moments = 7,
         .ceilings = {4, 2, 1, 0.5},
-        .prefill_rate = 100000,
-        .decode_rates = {20000},
+        .prefill = {100000, 100500},
+        .decode = {{20000, 20100}},
         .pass_count = 2,
         .passes = {{.streams = 0, .way = BENCH_WAYS, .tokens = 100, .us = 1000, .count = 3},
                    {.streams = 2, .way = BENCH_GROUPED, .tokens = 8, .us = 400, .count = 1}}};
@@ -96,7 +98,10 @@ static void test_json_of_operations(void **state)
     print(&result);
     assert_says("{\"model\": \"tiny.Q8\", \"kv_type\": \"i8\", \"kv_bytes_per_token\": 4321, "
                 "\"threads\": 2, \"processors\": 3, "
-                "\"load_average\": 0.25, \"isa\": \"ref_int8\"");
+                "\"load_average\": 0.25, \"others\": 0.125, \"isa\": \"ref_int8\"");
+    assert_says("\"decode_tokens_per_second\": {\"2\": 20000.0}, \"best\": "
+                "{\"prefill_tokens_per_second\": 100500.0, "
+                "\"decode_tokens_per_second\": {\"2\": 20100.0}}, ");
     assert_says("\"operations\": [{\"phase\": \"prefill\", \"streams\": 1, \"tokens\": 100, "
                 "\"us_per_token\": 10.000, \"between_us_per_token\": 2.000, \"times\": ["
                 "{\"name\": \"linear\", \"outputs\": 300, \"inputs\": 100, \"calls\": 2, "
@@ -112,7 +117,8 @@ static void test_json_of_operations(void **state)
                 "\"between_us_per_token\": 12.500, \"times\": ["
                 "{\"name\": \"linear\", \"outputs\": 300, \"inputs\": 100, \"calls\": 4, "
                 "\"us_per_token\": 37.500, \"wait_us_per_token\": 3.750, \"share\": 0.7500, "
-                "\"bound\": \"reading\", \"fraction_of_ceiling\": 0.800}]}], \"ceilings\": ");
+                "\"bound\": \"reading\", \"fraction_of_ceiling\": 0.800}]}], \"ceilings\": "
+                "{\"moments\": 7, ");
     assert_string_equal(output + strlen(output) - 4, "}}}\n");
 }
 
@@ -126,6 +132,34 @@ static void test_ceilings_of_the_rates(void **state)
     print(&result);
     assert_says("\"fraction_of_ceiling\": {\"prefill_tokens_per_second\": 5.000, "
                 "\"decode_tokens_per_second\": {\"2\": 10.486}}}\n");
+    result.is_int8 = false; /* at 1 product a ns */
+    print(&result);
+    assert_says("\"fraction_of_ceiling\": {\"prefill_tokens_per_second\": 10.000, ");
+}
+
+/* 100,000 operations of bytes at 4 a ns and 50,000 of floats at 2 want the same ports in turn. */
+static void test_both_kinds_of_products(void **state)
+{
+    (void)state;
+    struct bench_result result = make_result();
+    result.passes[0].times[2] = (struct kernels_time){.name = "attention",
+                                                      .calls = 2,
+                                                      .ns = 100000,
+                                                      .int8_operations = 100000,
+                                                      .f32_operations = 50000,
+                                                      .bytes = 49000};
+    print(&result);
+    assert_says("waiting   0.0 %,  50.0 % of int8 and f32\n");
+}
+
+/* Where the system does not tell, the report does not either. */
+static void test_others_unknown(void **state)
+{
+    (void)state;
+    struct bench_result result = make_result();
+    result.others = -1;
+    print(&result);
+    assert_says("load 0.25 before\nceilings ");
 }
 
 static void test_table_of_operations(void **state)
@@ -133,7 +167,13 @@ static void test_table_of_operations(void **state)
     (void)state;
     struct bench_result result = make_result();
     print(&result);
-    assert_says("machine   3 processors for this process, load 0.25 before\n");
+    assert_says(
+        "machine   3 processors for this process, load 0.25 before, others used 0.12 processors "
+        "meanwhile\n");
+    assert_says(", 0.5 GB/s (256 MiB); the highest of 7 moments\n"
+                "rates     medians of 3 runs, against the highest ceilings\n");
+    assert_says("prefill   100 tokens                          100000.0 tok/s  500.0 % of 20000, "
+                "best 100500.0\n");
     assert_says("\nprefill, by operation: 10.0 µs a token\n");
     assert_says(
         "  linear 300 x 100             5.00 µs   50.0 %, waiting   5.0 %,  50.0 % of int8\n");
@@ -172,7 +212,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_json_of_operations),  cmocka_unit_test(test_ceilings_of_the_rates),
-        cmocka_unit_test(test_table_of_operations), cmocka_unit_test(test_not_asked_for),
+        cmocka_unit_test(test_table_of_operations), cmocka_unit_test(test_both_kinds_of_products),
+        cmocka_unit_test(test_others_unknown),      cmocka_unit_test(test_not_asked_for),
         cmocka_unit_test(test_full_disk),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
