@@ -12,6 +12,7 @@
 #include "config/base/mem.h"
 #include "config/base/populate.h"
 #include "config/base/rng.h"
+#include "engine/draft_model.h"
 #include "engine/gguf.h"
 #include "engine/model.h"
 #include "engine/step.h"
@@ -40,6 +41,8 @@ struct engine {
     struct vocab *vocab;
     struct kernels *kernels;
     struct model *model;
+    struct gguf *draft_gguf; /* until its model is open */
+    struct draft_model *draft_model;
     struct kv_layout layout;
     char model_name[LIMIT_NAME_BYTES];
     int64_t created_wall_s;
@@ -96,6 +99,45 @@ static enum status open_text(struct engine *engine)
     return STATUS_OK;
 }
 
+/* The small model's file; its widest linear layer to `cols_max`, if that is less. */
+static enum status open_draft_file(struct engine *engine, const struct engine_options *options,
+                                   uint32_t *cols_max)
+{
+    struct model_config config;
+    if (options->speculation != ENGINE_SPECULATION_MODEL)
+        return STATUS_OK;
+    if (options->draft_path == NULL)
+        FAIL(STATUS_INVALID, "no draft model to guess with: give --draft-model FILE.gguf");
+    if (options->draft_descriptor > 0)
+        TRY(gguf_open_descriptor(&engine->draft_gguf, options->draft_descriptor));
+    else
+        TRY(gguf_open(&engine->draft_gguf, options->draft_path));
+    TRY(model_config_read(&config, engine->draft_gguf));
+    uint32_t own = model_cols_max(&config);
+    *cols_max = own > *cols_max ? own : *cols_max;
+    return STATUS_OK;
+}
+
+static enum status open_draft_model(struct engine *engine, const struct engine_options *options)
+{
+    if (engine->draft_gguf == NULL)
+        return STATUS_OK;
+    const struct draft_model_options draft_options = {
+        .gguf = engine->draft_gguf,
+        .vocab = engine->vocab,
+        .kernels = engine->kernels,
+        .kv_type = engine->layout.type,
+        .context = engine->context,
+        .rows_max = options->rows_max,
+        .places = step_places(options->sequences_max),
+        .has_own_noise = options->acceptance == ENGINE_ACCEPTANCE_REJECTION,
+    };
+    TRY(draft_model_open(&engine->draft_model, &draft_options));
+    gguf_close(engine->draft_gguf);
+    engine->draft_gguf = NULL;
+    return STATUS_OK;
+}
+
 static enum status open_model(struct engine *engine, const struct engine_options *options,
                               uint32_t logit_rows_max)
 {
@@ -117,11 +159,13 @@ static enum status open_model(struct engine *engine, const struct engine_options
     engine->context = options->context > 0 ? options->context : config.context;
     if (engine->context < 2)
         FAIL(STATUS_OUT_OF_RANGE, "a context of %u tokens: at least 2 are needed", engine->context);
+    uint32_t cols_max = model_cols_max(&config);
+    TRY(open_draft_file(engine, options, &cols_max));
     const struct kernels_options kernels_options = {
         .isa = options->isa,
         .threads = options->threads,
         .rows_max = options->rows_max,
-        .cols_max = model_cols_max(&config),
+        .cols_max = cols_max,
     };
     TRY(kernels_create(&engine->kernels, &kernels_options));
     TRY(model_open(&engine->model, engine->kernels, engine->gguf, options->rows_max,
@@ -172,6 +216,7 @@ static enum status open_step(struct engine *engine, const struct engine_options 
         .preemption = options->preemption,
         .speculation = options->speculation,
         .acceptance = options->acceptance,
+        .draft_model = engine->draft_model,
         .no_prefix_cache = options->no_prefix_cache,
         .kv_host_bytes = options->kv_host_bytes,
         .pin_percent = options->pin_percent,
@@ -258,6 +303,7 @@ enum status engine_open(struct engine **out, const struct engine_options *option
     if (logit_rows_max > options->rows_max)
         logit_rows_max = options->rows_max;
     TRY_OUT(open_model(engine, options, logit_rows_max));
+    TRY_OUT(open_draft_model(engine, options));
     TRY_OUT(open_step(engine, options, logit_rows_max));
     open_metrics(engine, options->metrics);
     TRY_OUT(open_threads(engine));
@@ -286,6 +332,9 @@ void engine_close(struct engine *engine)
         step_deinit(&engine->step);
         ticket_table_deinit(&engine->tickets);
     }
+    draft_model_close(engine->draft_model);
+    if (engine->draft_gguf != NULL)
+        gguf_close(engine->draft_gguf);
     if (engine->model != NULL)
         model_close(engine->model);
     if (engine->kernels != NULL)

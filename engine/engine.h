@@ -41,6 +41,7 @@ enum engine_preemption {
 enum engine_speculation {
     ENGINE_SPECULATION_OFF,
     ENGINE_SPECULATION_LOOKUP, /* what came behind the same words earlier in its own text */
+    ENGINE_SPECULATION_MODEL,  /* what a smaller model says */
 };
 
 /* When a guess is right. Greedy answers are the same in both. */
@@ -52,6 +53,8 @@ enum engine_acceptance {
 struct engine_options {
     const char *model_path; /* with a descriptor: only for the name; may then be NULL */
     int model_descriptor; /* the file, opened for reading, stays the caller's; -1 = open the path */
+    const char *draft_path; /* ENGINE_SPECULATION_MODEL: the smaller model, and its descriptor … */
+    int draft_descriptor;   /* … or 0 */
     const char *model_name; /* what requests call it; NULL = the file's base name, no ending */
     const char *isa;        /* as kernels_options.isa */
     const char *kv_type;    /* NULL: "f16"; kernels/kv_types.def */

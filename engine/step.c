@@ -33,6 +33,11 @@ static const int64_t put_off_poll_us = 20000;
 
 /* --- start and end --- */
 
+uint32_t step_places(uint32_t sequences_max)
+{
+    return PLACES_PER_SEQUENCE * sequences_max + PLACES_MORE;
+}
+
 static uint32_t init_token_bytes_max(const struct vocab *vocab)
 {
     size_t most = 0;
@@ -93,7 +98,7 @@ enum status step_init(struct step *step, const struct step_options *options)
     *step = (struct step){
         .options = *options,
         .vocab_count = vocab_size(options->vocab),
-        .places = PLACES_PER_SEQUENCE * options->sequences_max + PLACES_MORE,
+        .places = step_places(options->sequences_max),
         .find_tokens_most = STEP_PREFIX_FIND_TOKENS,
     };
     step->candidates_max = step->places + STEP_VIEW_CANDIDATES;
@@ -137,7 +142,7 @@ enum status step_init(struct step *step, const struct step_options *options)
     };
     TRY_OUT(scheduler_fair_init(&step->fair, &fair_options));
     TRY_OUT(init_arrays(step));
-    if (options->speculation == ENGINE_SPECULATION_LOOKUP)
+    if (options->speculation != ENGINE_SPECULATION_OFF)
         TRY_OUT(step_draft_init(&step->draft, step->places));
     step_metrics_init(&step->metrics, options->metrics);
     atomic_store(&step->figures.pages_free, step->pool.page_count);
@@ -295,7 +300,7 @@ bool step_once(struct step *step)
     once_wake(step); /* a start or an end need not wait for the forward pass */
     if (parts > 0) {
         const struct model_batch *batch = &step->batch.model;
-        int64_t began_us = step->now_us;
+        int64_t began_us = step->now_us + step->draft.model_us;
         const float *logits = model_forward(step->options.model, batch);
         kernels_logits_stats(step->options.kernels, logits, batch->logit_rows, step->vocab_count,
                              step->stats);

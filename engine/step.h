@@ -103,6 +103,7 @@ struct step_options {
     enum engine_preemption preemption;
     enum engine_speculation speculation;
     enum engine_acceptance acceptance;
+    struct draft_model *draft_model; /* ENGINE_SPECULATION_MODEL; the caller's */
     bool no_prefix_cache;
     uint64_t kv_host_bytes;
     uint32_t pin_percent;
@@ -165,6 +166,9 @@ struct step {
     struct prefix_published *published; /* [published_count], room for LIMIT_PROMPTS */
     uint32_t published_count;
 };
+
+/* Places that step_init makes for so many that compute at once. */
+uint32_t step_places(uint32_t sequences_max);
 
 /* LIMIT when kv_bytes cannot hold one full sequence; NO_MEMORY. */
 enum status step_init(struct step *step, const struct step_options *options);

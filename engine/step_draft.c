@@ -18,8 +18,9 @@ enum status step_draft_init(struct step_draft *draft, uint32_t places)
     *draft = (struct step_draft){
         .places = mem_zalloc(places, sizeof(*draft->places)),
         .entries = mem_zalloc((size_t)places * DRAFT_LOOKUP_NUMBERS, sizeof(*draft->entries)),
+        .asks = mem_zalloc(STEP_DRAFT_ROWS_MAX, sizeof(*draft->asks)),
     };
-    if (draft->places == NULL || draft->entries == NULL) {
+    if (draft->places == NULL || draft->entries == NULL || draft->asks == NULL) {
         step_draft_deinit(draft);
         FAIL(STATUS_NO_MEMORY, "no memory for the guesses of %u sequences", places);
     }
@@ -32,6 +33,7 @@ void step_draft_deinit(struct step_draft *draft)
 {
     mem_free(draft->places);
     mem_free(draft->entries);
+    mem_free(draft->asks);
     *draft = (struct step_draft){0};
 }
 
@@ -41,7 +43,8 @@ struct load {
     uint32_t rows;
     uint32_t logit_rows;
     double keys;
-    double tokens; /* that it is expected to generate */
+    double tokens;   /* that it is expected to generate */
+    uint32_t passes; /* of the draft model */
 };
 
 /* Σ of position + 1 over `rows` rows from position `first`. */
@@ -74,20 +77,26 @@ static struct load load_with(const struct load *load, uint32_t count, uint32_t g
     return (struct load){.rows = load->rows + guesses,
                          .logit_rows = load->logit_rows + guesses,
                          .keys = load->keys + load_keys(count, guesses),
-                         .tokens = load->tokens + right};
+                         .tokens = load->tokens + right,
+                         .passes = load->passes > guesses ? load->passes : guesses};
+}
+
+static double load_us(const struct step *step, const struct load *load)
+{
+    bool has_model = step->options.draft_model != NULL;
+    return step_cost_predict(&step->cost.fit, load->rows, load->keys) +
+           (has_model ? load->passes * step->draft.guess_us : 0);
 }
 
 /* Whether the second load gives more tokens in its time. Nothing is known of the first steps. */
 static bool load_pays(const struct step *step, const struct load *without, const struct load *with,
                       double limit_us)
 {
-    const struct scheduler_cost *fit = &step->cost.fit;
     if (!step_cost_is_known(&step->cost))
         return true;
     if (limit_us > 0 && step_cost_predict(&step->cost.bound, with->rows, with->keys) > limit_us)
         return false;
-    return step_cost_predict(fit, with->rows, with->keys) * without->tokens <=
-           step_cost_predict(fit, without->rows, without->keys) * with->tokens;
+    return load_us(step, with) * without->tokens <= load_us(step, without) * with->tokens;
 }
 
 /* --- one sequence --- */
@@ -147,6 +156,7 @@ static struct step_draft_place *part_place(struct step *step, const struct step_
     draft_lookup_reset(&place->lookup);
     place->serial = sequence->serial;
     place->rate = rate_first;
+    place->told = 0;
     return place;
 }
 
@@ -158,8 +168,10 @@ static void part_plan(struct step *step, struct step_part *part, struct load *lo
     if (most == 0)
         return;
     struct step_draft_place *place = part_place(step, part);
-    for (uint32_t guesses = draft_lookup_guess(&place->lookup, sequence->tokens, count, most);
-         guesses > 0; guesses--) {
+    uint32_t guesses = most;
+    if (step->options.draft_model == NULL)
+        guesses = draft_lookup_guess(&place->lookup, sequence->tokens, count, most);
+    for (; guesses > 0; guesses--) {
         struct load with = load_with(load, count, guesses, part_right(place->rate, guesses));
         if (!load_pays(step, load, &with, limit_us))
             continue;
@@ -171,6 +183,43 @@ static void part_plan(struct step *step, struct step_part *part, struct load *lo
     place->rate += (rate_first - place->rate) * rate_forget;
 }
 
+/* The draft model guesses for all of them at once. */
+static void ask_model(struct step *step, uint32_t parts)
+{
+    struct step_draft *draft = &step->draft;
+    uint32_t count = 0;
+    uint32_t passes = 0;
+    draft->model_us = 0;
+    for (uint32_t i = 0; i < parts; i++) {
+        const struct step_part *part = &step->parts[i];
+        struct sequence *sequence = &step->sequences.slots[part->sequence];
+        if (part->drafts == 0)
+            continue;
+        passes = part->drafts > passes ? part->drafts : passes;
+        draft->places[part->sequence].told = sequence->token_count;
+        draft->asks[count++] = (struct draft_guess_ask){
+            .sequence = sequence,
+            .place = part->sequence,
+            .sampling = &step->options.tickets->slots[sequence->slot].asked.sampling,
+            .guesses = part->drafts};
+    }
+    if (count == 0)
+        return;
+    int64_t began_us = clock_mono_us(step->options.clock);
+    draft_guess_model(step->options.draft_model, &step->choose.samplers[0], draft->asks, count);
+    draft->model_us = clock_mono_us(step->options.clock) - began_us;
+    bool is_whole = true;
+    for (uint32_t i = 0, next = 0; i < parts; i++) {
+        struct step_part *part = &step->parts[i];
+        if (part->drafts == 0)
+            continue;
+        is_whole = is_whole && draft->asks[next].guesses == part->drafts;
+        part->drafts = draft->asks[next++].guesses;
+    }
+    if (is_whole) /* else it read texts that were new to it */
+        draft->guess_us += ((double)draft->model_us / passes - draft->guess_us) * rate_learn;
+}
+
 void step_draft_plan(struct step *step, uint32_t parts, double limit_us)
 {
     if (step->draft.places == NULL)
@@ -179,6 +228,8 @@ void step_draft_plan(struct step *step, uint32_t parts, double limit_us)
     for (uint32_t i = 0; i < parts && load.rows < STEP_DRAFT_ROWS_MAX; i++)
         if (part_may_guess(step, &step->parts[i]))
             part_plan(step, &step->parts[i], &load, limit_us);
+    if (step->options.draft_model != NULL)
+        ask_model(step, parts);
 }
 
 void step_draft_judged(struct step *step, uint32_t index, uint32_t drafted, uint32_t accepted)
@@ -188,6 +239,9 @@ void step_draft_judged(struct step *step, uint32_t index, uint32_t drafted, uint
         *rate += (1 - *rate) * rate_learn;
     if (accepted < drafted) /* those behind the first wrong one were not judged */
         *rate -= *rate * rate_learn;
+    if (step->options.draft_model != NULL)
+        draft_guess_judged(step->options.draft_model, index,
+                           step->draft.places[index].told + accepted);
     step->draft.accepted += accepted;
     step->draft.rejected += drafted - accepted;
     if (step->metrics.drafts_accepted == NULL)

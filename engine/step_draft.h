@@ -3,7 +3,7 @@
  * Owns:     the index of each place's text (draft_lookup), and how often its guesses were right.
  * Thread:   engine thread only.
  * Cost:     O(sequences with rows) a step, O(1) a new token; no allocation after step_draft_init.
- * Not here: the guesses themselves (draft_lookup), their judgement (step_token).
+ * Not here: the guesses themselves (draft_lookup, draft_guess), their judgement (step_token).
  *
  *     tokens   [prompt … | generated … t] g1 g2 g3     g: guesses, behind token_count
  *     rows                          [t] [g1][g2][g3]   each gives the logits behind it
@@ -21,6 +21,7 @@
 #include <stdint.h>
 
 #include "config/base/status.h"
+#include "engine/draft_guess.h"
 #include "engine/draft_lookup.h"
 
 struct step;
@@ -32,12 +33,16 @@ enum { STEP_DRAFT_ROWS_MAX = 16 };
 struct step_draft_place {
     struct draft_lookup lookup;
     uint64_t serial; /* of the sequence that it is about */
+    uint32_t told;   /* tokens when it guessed */
     double rate;     /* of guesses that were right, lately */
 };
 
 struct step_draft {
     struct step_draft_place *places; /* [places]; NULL: nobody guesses */
     uint32_t *entries;               /* [places][DRAFT_LOOKUP_NUMBERS] */
+    struct draft_guess_ask *asks;    /* [STEP_DRAFT_ROWS_MAX] of this step, to the draft model */
+    int64_t model_us;                /* that it took in this step */
+    double guess_us;                 /* that it takes for a guess of each who guesses, lately */
     uint64_t accepted, rejected;
 };
 

@@ -128,10 +128,10 @@ static void token_drawn(struct step *step, const struct step_part *part, uint32_
         step_charge_drafts(step, sequence, -1);
         token_computed(step, sequence, sequence->computed + 1);
     }
-    if (part->drafts == 0)
-        return;
-    step_draft_judged(step, part->sequence, part->drafts, accepted);
-    sequence_trim(sequence, &step->pool);
+    if (part->drafts > 0)
+        step_draft_judged(step, part->sequence, part->drafts, accepted);
+    if (step->draft.places != NULL)
+        sequence_trim(sequence, &step->pool);
 }
 
 void step_token_results(struct step *step, const struct step_part *part, const float *logits)

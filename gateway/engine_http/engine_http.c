@@ -97,15 +97,16 @@ static enum status open_preemption(const char *name, enum engine_preemption *out
 
 static enum status open_speculation(const char *name, enum engine_speculation *out)
 {
-    static const char *const names[] = {
-        [ENGINE_SPECULATION_OFF] = "off", [ENGINE_SPECULATION_LOOKUP] = "lookup"};
+    static const char *const names[] = {[ENGINE_SPECULATION_OFF] = "off",
+                                        [ENGINE_SPECULATION_LOOKUP] = "lookup",
+                                        [ENGINE_SPECULATION_MODEL] = "model"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         if (strcmp(name, names[i]) != 0)
             continue;
         *out = (enum engine_speculation)i;
         return STATUS_OK;
     }
-    FAIL(STATUS_INVALID, "--speculation %s is not known: off or lookup", name);
+    FAIL(STATUS_INVALID, "--speculation %s is not known: off, lookup or model", name);
 }
 
 static enum status open_acceptance(const char *name, enum engine_acceptance *out)
@@ -148,6 +149,8 @@ static enum status open_engine(struct engine_process *process)
         .fair_quantum = (uint32_t)config->fair_quantum,
         .preemption = preemption,
         .speculation = speculation,
+        .draft_path = config->draft_model[0] != '\0' ? config->draft_model : NULL,
+        .draft_descriptor = process->options->draft_descriptor,
         .acceptance = acceptance,
         .no_prefix_cache = !config->prefix_cache,
         .kv_host_bytes = (uint64_t)config->kv_host_memory,
@@ -160,6 +163,8 @@ static enum status open_engine(struct engine_process *process)
     TRY(engine_open(&process->face.engine, &options));
     if (options.model_descriptor >= 0)
         close(options.model_descriptor); /* mapped: the descriptor has done its work */
+    if (options.draft_descriptor > 0)
+        close(options.draft_descriptor);
     engine_info(process->face.engine, &process->face.info);
     return STATUS_OK;
 }

@@ -19,6 +19,7 @@ struct engine_http_options {
     const struct config *config;
     int descriptor;       /* bound and listening Unix socket, or -1: binds config->socket itself */
     int ready_descriptor; /* one byte is written there and it is closed once it serves; or -1 */
+    int draft_descriptor; /* of config->draft_model, or 0: opens it */
     int model_descriptor; /* the model's file, or -1: opens config->model */
     int state_descriptor; /* the directory of finals.ring, or -1: config->data_dir */
     /* Who may connect: the user ids of the edge's process. None given = this process's own. */

@@ -172,13 +172,13 @@ static enum status engine_listen(const struct serve_half_options *options, int *
     return STATUS_OK;
 }
 
-static enum status engine_open_model(const struct config *config, int *out)
+static enum status engine_open_model(const char *path, int *out)
 {
-    if (config->model[0] == '\0')
+    if (path[0] == '\0')
         FAIL(STATUS_INVALID, "no model: give --model FILE.gguf (or BANYAN_MODEL, or the file)");
-    *out = open(config->model, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    *out = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (*out < 0)
-        FAIL(errno == ENOENT ? STATUS_NOT_FOUND : STATUS_IO, "model file %s: %s", config->model,
+        FAIL(errno == ENOENT ? STATUS_NOT_FOUND : STATUS_IO, "model file %s: %s", path,
              strerrordesc_np(errno));
     return STATUS_OK;
 }
@@ -204,7 +204,9 @@ enum status serve_half_run_engine(const struct serve_half_options *options)
                                          .state_descriptor = -1,
                                          .peers = {rights->edge_user, rights->own_user},
                                          .peer_count = 2};
-    TRY(engine_open_model(options->config, &engine.model_descriptor));
+    TRY(engine_open_model(options->config->model, &engine.model_descriptor));
+    if (options->config->draft_model[0] != '\0')
+        TRY(engine_open_model(options->config->draft_model, &engine.draft_descriptor));
     TRY(engine_open_state(options, &engine.state_descriptor));
     TRY(engine_listen(options, &engine.descriptor));
     sandbox_oom_score(ENGINE_OOM_SCORE);

@@ -2,7 +2,7 @@
 
 import pytest
 
-from conftest import MODEL_NAME, Server, wait_until
+from conftest import MODEL, MODEL_NAME, Server, wait_until
 
 pytestmark = pytest.mark.long
 
@@ -76,3 +76,14 @@ def test_by_rejection(server, key, tmp_path):
     (choices, tokens), _ = ask(judging, its_key, "sampled")  # another text, as long
     assert tokens == 48 == len(choices[0]["logprobs"]["tokens"])
     assert judging.stop() == 0, judging.log_text()[-4000:]
+
+
+def test_a_model_as_its_own_draft(server, key, tmp_path):
+    """Whatever it guesses is what it draws: every guess is right, and the text is the one without."""
+    own = Server(tmp_path / "data", "--speculation", "model", "--draft-model", str(MODEL))
+    its_key = own.tenant("acme")[1]
+    for kind in KINDS:
+        told, drafts = ask(own, its_key, kind)
+        assert told == ask(server, key, kind)[0], kind
+        assert drafts["rejected"] == 0, kind
+    assert own.stop() == 0, own.log_text()[-4000:]

@@ -41,25 +41,35 @@ struct engine_options engine_run_options(void)
     };
 }
 
-const char *engine_run_make_model(void)
+void engine_run_write_model(const struct llama_shape *shape, char *path, size_t room)
 {
-    struct llama_shape shape = llama_file_shape();
     struct gguf_writer writer;
     struct buffer file;
-    if (made_path[0] != '\0')
-        return made_path;
-    shape.vocab = VOCAB;
     gguf_writer_init(&writer);
-    llama_file_write(&writer, &shape);
-    llama_file_write_tokenizer(&writer, VOCAB);
+    llama_file_write(&writer, shape);
+    llama_file_write_tokenizer(&writer, shape->vocab);
     gguf_writer_finish(&writer, &file);
     gguf_writer_deinit(&writer);
-    snprintf(made_path, sizeof(made_path), "/tmp/banyan-test-XXXXXX");
-    int descriptor = mkstemp(made_path);
+    snprintf(path, room, "/tmp/banyan-test-XXXXXX");
+    int descriptor = mkstemp(path);
     MUST(descriptor >= 0, "no temporary file");
     MUST(write(descriptor, file.bytes, file.length) == (ssize_t)file.length, "short write");
     close(descriptor);
     buffer_deinit(&file);
+}
+
+struct llama_shape engine_run_shape(void)
+{
+    struct llama_shape shape = llama_file_shape();
+    shape.vocab = VOCAB;
+    return shape;
+}
+
+const char *engine_run_make_model(void)
+{
+    const struct llama_shape shape = engine_run_shape();
+    if (made_path[0] == '\0')
+        engine_run_write_model(&shape, made_path, sizeof(made_path));
     return made_path;
 }
 

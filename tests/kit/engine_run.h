@@ -8,6 +8,7 @@
 #pragma once
 
 #include "engine/engine.h"
+#include "tests/kit/llama_file.h"
 
 enum {
     ENGINE_RUN_TOKENS = 512, /* of one choice, at most */
@@ -56,6 +57,9 @@ struct engine *engine_run_open(const struct engine_options *options);
 /* Closes it and removes the file made. */
 void engine_run_close(struct engine *engine);
 
+/* The shape of that model; a file of any shape, with a tokenizer, at a new path of `room` bytes. */
+struct llama_shape engine_run_shape(void);
+void engine_run_write_model(const struct llama_shape *shape, char *path, size_t room);
 /* Path of a file with the small model; removed by engine_run_remove_model. */
 const char *engine_run_make_model(void);
 void engine_run_remove_model(void);

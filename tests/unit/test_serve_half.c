@@ -155,6 +155,7 @@ static void start_body(void *context)
     snprintf(missing, sizeof missing, "%s/none.gguf", prison->folder);
     struct config config = {.data_dir = prison->data,
                             .model = "",
+                            .draft_model = "",
                             .socket = "",
                             .sandbox = "auto",
                             .edge_user = "",
@@ -166,6 +167,9 @@ static void start_body(void *context)
     CHILD_CHECK(serve_half_run_engine(&options) == STATUS_NOT_FOUND);
     CHILD_CHECK(strstr(status_note()->message, "none.gguf") != NULL);
     config.model = "/dev/null";
+    config.draft_model = missing;
+    CHILD_CHECK(serve_half_run_engine(&options) == STATUS_NOT_FOUND);
+    config.draft_model = "";
     char longest[1100];
     memset(longest, 'a', sizeof longest - 1);
     longest[sizeof longest - 1] = '\0';

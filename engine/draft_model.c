@@ -1,0 +1,92 @@
+#include "engine/draft_model.h"
+
+#include <string.h>
+
+#include "config/base/mem.h"
+
+static enum status open_check_vocab(const struct gguf *gguf, const struct vocab *vocab)
+{
+    enum status status = STATUS_OK;
+    struct vocab *own = NULL;
+    TRY(vocab_create(&own, gguf));
+    if (vocab_size(own) != vocab_size(vocab))
+        FAIL_OUT(STATUS_UNSUPPORTED, "the draft model has %u tokens, the model %u", vocab_size(own),
+                 vocab_size(vocab));
+    for (uint32_t id = 0; id < vocab_size(own); id++) {
+        struct slice a = vocab_bytes(own, id);
+        struct slice b = vocab_bytes(vocab, id);
+        if (a.length != b.length || memcmp(a.bytes, b.bytes, a.length) != 0 ||
+            vocab_kind(own, id) != vocab_kind(vocab, id))
+            FAIL_OUT(STATUS_UNSUPPORTED, "token %u of the draft model is not the model's", id);
+    }
+out:
+    vocab_destroy(own);
+    return status;
+}
+
+static enum status open_pages(struct draft_model *draft, const struct draft_model_options *options,
+                              const struct model_config *config)
+{
+    struct kv_layout layout;
+    TRY(kernels_kv_layout(options->kernels, options->kv_type, KV_POOL_PAGE_TOKENS, config->layers,
+                          config->kv_heads, config->head_dim, &layout));
+    uint32_t pages = (options->context + KV_POOL_PAGE_TOKENS - 1) / KV_POOL_PAGE_TOKENS;
+    TRY(kv_pool_init(&draft->pool, options->kernels, &layout,
+                     (uint64_t)DRAFT_MODEL_CONTEXTS * pages * layout.page_bytes, options->context));
+    TRY(batch_init(&draft->batch, draft->rows_max, options->places, options->places));
+    draft->places = mem_zalloc(options->places, sizeof(*draft->places));
+    draft->pages = mem_zalloc((size_t)options->places * pages, sizeof(*draft->pages));
+    draft->stats = mem_zalloc(options->places, sizeof(*draft->stats));
+    draft->asked = mem_zalloc(options->places, sizeof(*draft->asked));
+    if (draft->places == NULL || draft->pages == NULL || draft->stats == NULL ||
+        draft->asked == NULL)
+        FAIL(STATUS_NO_MEMORY, "no memory for the draft model's texts");
+    for (uint32_t i = 0; i < options->places; i++)
+        draft->places[i].pages = draft->pages + (size_t)i * pages;
+    return STATUS_OK;
+}
+
+enum status draft_model_open(struct draft_model **out, const struct draft_model_options *options)
+{
+    enum status status = STATUS_OK;
+    struct model_config config;
+    TRY(open_check_vocab(options->gguf, options->vocab));
+    TRY(model_config_read(&config, options->gguf));
+    if (config.context < options->context)
+        FAIL(STATUS_UNSUPPORTED, "the draft model has a context of %u tokens, %u are served",
+             config.context, options->context);
+    struct draft_model *draft = mem_zalloc(1, sizeof(*draft));
+    if (draft == NULL)
+        FAIL(STATUS_NO_MEMORY, "no memory for the draft model");
+    draft->kernels = options->kernels;
+    draft->place_count = options->places;
+    draft->has_own_noise = options->has_own_noise;
+    draft->rows_max = options->rows_max < DRAFT_MODEL_ROWS ? options->rows_max : DRAFT_MODEL_ROWS;
+    uint32_t logit_rows = draft->rows_max < options->places ? draft->rows_max : options->places;
+    TRY_OUT(open_pages(draft, options, &config));
+    TRY_OUT(
+        model_open(&draft->model, options->kernels, options->gguf, draft->rows_max, logit_rows));
+    *out = draft;
+out:
+    if (status != STATUS_OK)
+        draft_model_close(draft);
+    return status;
+}
+
+void draft_model_close(struct draft_model *draft)
+{
+    if (draft == NULL)
+        return;
+    for (uint32_t i = 0; draft->places != NULL && i < draft->place_count; i++)
+        while (draft->places[i].page_count > 0)
+            kv_pool_release(&draft->pool, draft->places[i].pages[--draft->places[i].page_count]);
+    if (draft->model != NULL)
+        model_close(draft->model);
+    batch_deinit(&draft->batch);
+    kv_pool_deinit(&draft->pool);
+    mem_free(draft->places);
+    mem_free(draft->pages);
+    mem_free(draft->stats);
+    mem_free(draft->asked);
+    mem_free(draft);
+}

@@ -1,0 +1,147 @@
+#include "engine/draft_guess.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tests/kit/engine_run.h"
+
+enum { REQUESTS = 12, PROMPT = 90, ANSWER = 70 };
+
+static uint32_t prompt[PROMPT];
+static struct engine_run_transcript expected[REQUESTS], told[REQUESTS];
+static char draft_path[64];
+/* Stands still: steps take no time, nothing is known of their cost, and whoever can guess does. */
+static struct clock clock_still;
+
+/* A model of the engine_run's vocabulary: of its very weights, or of others. */
+static void make_draft(uint32_t layers, uint64_t more_seed)
+{
+    struct llama_shape shape = engine_run_shape();
+    shape.layers = layers;
+    shape.seed += more_seed;
+    engine_run_write_model(&shape, draft_path, sizeof draft_path);
+}
+
+static struct engine_request request_of(uint32_t i)
+{
+    struct engine_request asked = {
+        .prompt_kind = ENGINE_PROMPT_TOKENS,
+        .tokens = prompt,
+        .token_count = 10 + 80 * i / REQUESTS,
+        .choices = 1 + i % 2,
+        .tokens_max = ANSWER,
+        .sampling = {.top_p = 1, .seed = i, .temperature = i % 3 == 0 ? 0 : 0.9f},
+        .ignore_end = true,
+        .want_logprobs = true,
+    };
+    if (i % 4 == 3)
+        asked.sampling.frequency_penalty = 0.5f;
+    if (i % 5 == 4) {
+        asked.sampling.bias_count = 1;
+        asked.sampling.bias[0] = (struct engine_bias){.token = 'e', .bias = 3};
+    }
+    return asked;
+}
+
+/* All at once; what was guessed right and wrong. */
+static void run(const struct engine_options *options, struct engine_run_transcript *out,
+                uint64_t *right, uint64_t *wrong)
+{
+    struct engine_run_transcript *all[REQUESTS];
+    struct engine *engine = engine_run_open(options);
+    for (uint32_t i = 0; i < REQUESTS; i++) {
+        const struct engine_request asked = request_of(i);
+        all[i] = &out[i];
+        engine_run_submit(engine, &asked, all[i]);
+    }
+    engine_run_finish(engine, all, REQUESTS);
+    *right = *wrong = 0;
+    for (uint32_t i = 0; i < REQUESTS; i++) {
+        assert_false(out[i].is_refused);
+        *right += out[i].report.drafts_accepted;
+        *wrong += out[i].report.drafts_rejected;
+    }
+    engine_run_close(engine);
+}
+
+static struct engine_options options_of(enum engine_speculation speculation)
+{
+    struct engine_options options = engine_run_options();
+    options.speculation = speculation;
+    options.draft_path = draft_path;
+    options.clock = &clock_still;
+    return options;
+}
+
+static int begin(void **state)
+{
+    (void)state;
+    uint64_t right, wrong;
+    clock_manual_init(&clock_still, 1000000);
+    for (uint32_t i = 0; i < PROMPT; i++)
+        prompt[i] = 'a' + i * i % 26;
+    const struct engine_options plain = options_of(ENGINE_SPECULATION_OFF);
+    run(&plain, expected, &right, &wrong);
+    return right + wrong == 0 ? 0 : -1;
+}
+
+static void same_answers(uint64_t *right, uint64_t *wrong)
+{
+    const struct engine_options options = options_of(ENGINE_SPECULATION_MODEL);
+    run(&options, told, right, wrong);
+    for (uint32_t i = 0; i < REQUESTS; i++)
+        assert_true(engine_run_same(&told[i], &expected[i]));
+    unlink(draft_path);
+}
+
+/* The model as its own draft: whatever it guesses is right, greedy and sampled. */
+static void test_its_own(void **state)
+{
+    (void)state;
+    uint64_t right, wrong;
+    make_draft(2, 0);
+    same_answers(&right, &wrong);
+    assert_true(right > 100);
+    assert_int_equal(wrong, 0);
+}
+
+/* Another model, of another shape: what it guesses is wrong, and nobody is told it. */
+static void test_another(void **state)
+{
+    (void)state;
+    uint64_t right, wrong;
+    make_draft(1, 5);
+    same_answers(&right, &wrong);
+    assert_true(wrong > 0);
+}
+
+/* By rejection: greedy answers are the same, the others as long. */
+static void test_rejection(void **state)
+{
+    (void)state;
+    uint64_t right, wrong;
+    make_draft(1, 5);
+    struct engine_options options = options_of(ENGINE_SPECULATION_MODEL);
+    options.acceptance = ENGINE_ACCEPTANCE_REJECTION;
+    run(&options, told, &right, &wrong);
+    for (uint32_t i = 0; i < REQUESTS; i += 3)
+        assert_true(engine_run_same(&told[i], &expected[i]));
+    for (uint32_t i = 0; i < REQUESTS; i++)
+        assert_int_equal(told[i].choices[0].count, ANSWER);
+    assert_true(wrong > 0);
+    unlink(draft_path);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_its_own),
+        cmocka_unit_test(test_another),
+        cmocka_unit_test(test_rejection),
+    };
+    return cmocka_run_group_tests(tests, begin, NULL);
+}
