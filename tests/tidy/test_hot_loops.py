@@ -1,8 +1,9 @@
 """What gcc 12 made of the loops where the time goes, looked up in the release build's code.
 
-It splits a dot product with a broadcast operand into two instructions unless it is made not to, and
-keeps accumulators on the stack when there is one too many: either costs a fifth. Other compilers have
-habits of their own, which are no fault of the sources: their builds are not judged.
+It splits a dot product with a broadcast operand into two instructions unless it is made not to, keeps
+accumulators on the stack when there is one too many: either costs a fifth. It also moves expressions
+to where their value is used, and what they are made of to the stack until then: a third. Other
+compilers have habits of their own, which are no fault of the sources: their builds are not judged.
 """
 
 import pathlib
@@ -14,8 +15,9 @@ import subprocess
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-OBJECT = "build/release/kernels/CMakeFiles/banyan_kernels.dir/cpu/avx512/avx512_linear.c.o"
+OBJECTS = ROOT / "build/release/kernels/CMakeFiles/banyan_kernels.dir/cpu"
 ROWS = 16  # of the largest tile; a row and unit are eight dot products
+SHORT_ROWS = 4  # of vectors of 256 bits; a row and unit are sixteen products
 
 
 def must_be_of_gcc_12(path):
@@ -39,12 +41,20 @@ def inner_loops(path, function):
             yield body
 
 
-@pytest.mark.skipif(platform.machine() != "x86_64", reason="no AVX-512 in this build")
-@pytest.mark.skipif(shutil.which("objdump") is None, reason="no objdump")
-@pytest.mark.skipif(not (ROOT / "build/release").exists(), reason="no release build")
+pytestmark = [
+    pytest.mark.skipif(platform.machine() != "x86_64", reason="none of these tables in this build"),
+    pytest.mark.skipif(shutil.which("objdump") is None, reason="no objdump"),
+    pytest.mark.skipif(not (ROOT / "build/release").exists(), reason="no release build"),
+]
+
+
+def on_stack(body):
+    return [line for line in body if "%rsp" in line or "%rbp)" in line]
+
+
 @pytest.mark.parametrize("kind", ["q4_0", "q4_1", "q8_0"])
 def test_linear_layers_multiply_from_memory_and_stay_in_registers(kind):
-    path, sizes = ROOT / OBJECT, set()
+    path, sizes = OBJECTS / "avx512/avx512_linear.c.o", set()
     must_be_of_gcc_12(path)
     for body in inner_loops(path, f"k_linear_{kind}_16xn_avx512"):
         dots = [line for line in body if line.startswith("vpdpbusd")]
@@ -52,7 +62,23 @@ def test_linear_layers_multiply_from_memory_and_stay_in_registers(kind):
             continue
         sizes.add(len(dots) // 8)
         plain = [line for line in dots if "{1to16}" not in line]
-        stack = [line for line in body if "%rsp" in line or "%rbp)" in line]
+        stack = on_stack(body)
         assert not plain, f"{len(dots) // 8} rows: a broadcast apart from its dot product: {plain}"
         assert not stack, f"{len(dots) // 8} rows: on the stack: {stack}"
     assert sizes == set(range(1, ROWS + 1))
+
+
+@pytest.mark.parametrize("kind", ["q4_0", "q4_1", "q8_0"])
+@pytest.mark.parametrize("isa, product", [("avx2", "vpmaddubsw")])
+def test_short_vectors_stay_in_registers(isa, product, kind):
+    """Sums of floats may wait on the stack, once a unit; sums of products may not."""
+    path, sizes = OBJECTS / isa / f"{isa}_linear.c.o", set()
+    must_be_of_gcc_12(path)
+    for body in inner_loops(path, f"k_linear_{kind}_16xn_{isa}"):
+        products = sum(product in line for line in body)
+        if products == 0:
+            continue
+        sizes.add(products // 16)
+        stack = on_stack(body)
+        assert len(stack) < products * 3 / 4, f"{products // 16} rows: on the stack: {stack}"
+    assert sizes == set(range(1, SHORT_ROWS + 1))

@@ -3,7 +3,8 @@
  * Owns:     nothing; weights and inputs are packed as packed.h says.
  * Thread:   any compute thread.
  * Cost:     a block of 32 weights × 8 outputs × 1 row is 8 products of bytes, 7 sums (of 8 bits: 24
- *           operations in all), a conversion, a multiplication and one or two multiply-adds.
+ *           operations in all), one that widens them, a conversion, a multiplication and one or two
+ *           multiply-adds. Products, widening and the last two share ports: 8 of 12 at best.
  * Not here: which float operations in which order (ref_int8.h), intrinsics (avx2_vectors.h), so
  *           that code without these flags can include this.
  */
@@ -12,13 +13,15 @@
 #include "config/base/limits.h"
 #include "kernels/cpu/packed/packed.h"
 
-/* Rows of one register block: for each a sum of 16 bits, one of 32 and one of floats. */
+/* Rows of one register block: two sums of 16 bits for each; two weights, an input, a product. */
 enum { AVX2_TILE = 4 };
 
 uint32_t k_input_units_avx2(uint32_t rows, uint32_t cols);
 void k_input_pack_avx2(const float *x, uint32_t rows, uint32_t cols, uint32_t begin, uint32_t end,
                        void *packed);
 void k_linear_avx2(const struct table_linear *call);
+/* The path of float weights, behind it and behind avxvnni's. */
+void k_linear_float_avx2(const struct table_linear *call);
 
 /* Scratch of the attention leaf: queries, two states each; a block's keys and values as halves. */
 #define AVX2_ATTENTION_SCRATCH_BYTES                                                               \
