@@ -10,10 +10,10 @@ compared. --vllm names a folder with venv/ and model/ (the same weights in bfloa
 are compared with llama.cpp on the same file, two rounds. Works: prefill of 512 tokens; decode of one
 stream and of 16, mean context 128.
 
-Prints one JSON line a file and work: the rates of every round, and for each peer the ratio of each
-round's and the median ratio; peers_show.py makes a table and a plot of them. Rounds alternate, so
-that a machine whose speed drifts treats all alike; a round beside others (5 % of a processor) is
-taken again, at most as often as there are rounds. It reports and never judges.
+Prints one JSON line a round as it ends, so that a run that is cut off leaves what it has;
+peers_show.py makes medians of the lines, a table and a plot. In a round all take turns, so that a
+machine whose speed drifts treats them alike; one beside others (5 % of a processor) is taken again,
+at most as often as there are rounds. It reports and never judges.
 """
 
 import argparse
@@ -21,17 +21,16 @@ import hashlib
 import json
 import os
 import pathlib
-import statistics
 import subprocess
 import sys
 import tempfile
 
 from others import Others, settle
+from peers_show import OTHERS_MAX
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROMPT, CONTEXT, STREAMS = 512, 128, 16
 GEN, GEN_SHORT = 128, 32
-OTHERS_MAX = 0.05
 WORKS = {"prefill": 1, "decode_1": 1, f"decode_{STREAMS}": STREAMS}
 
 
@@ -61,19 +60,11 @@ def banyan_command(args, file, gen):
     ]  # fmt: skip
 
 
-def banyan_rates(report):
-    decode = report["decode_tokens_per_second"]
+def by_work(rates):
+    """Of the report's rates, or of their fractions of the ceiling."""
+    decode = rates["decode_tokens_per_second"]
     return {
-        work: report["prefill_tokens_per_second"] if work == "prefill" else decode[str(streams)]
-        for work, streams in WORKS.items()
-    }
-
-
-def banyan_fractions(report):
-    fractions = report["fraction_of_ceiling"]
-    decode = fractions["decode_tokens_per_second"]
-    return {
-        work: fractions["prefill_tokens_per_second"] if work == "prefill" else decode[str(streams)]
+        work: rates["prefill_tokens_per_second"] if work == "prefill" else decode[str(streams)]
         for work, streams in WORKS.items()
     }
 
@@ -161,79 +152,50 @@ def one_round(args, file, gen, peers):
             for work in WORKS:
                 settle()
                 theirs[name][work] = rate(work)
-    ours = banyan_rates(report)
-    return {"report": report, "ours": ours, "theirs": theirs, "others": beside.share}
+    ours = by_work(report)
+    fractions = by_work(report["fraction_of_ceiling"])
+    return {
+        "ours": ours, "theirs": theirs, "others": beside.share, "ceilings": report["ceilings"],
+        "isa": report["isa"], "at_ceiling": {work: ours[work] / fractions[work] for work in WORKS},
+    }  # fmt: skip
 
 
-def take_rounds(args, file, gen, peers, count):
-    kept = []
-    for attempt in range(2 * count):
+def take_rounds(args, file, gen, peers, count, told):
+    told = {
+        "what": "round", "file": os.path.basename(file), "threads": args.threads,
+        "sha256": hashlib.sha256(pathlib.Path(file).read_bytes()).hexdigest(),
+        "mean_context": CONTEXT, "command": " ".join(banyan_command(args, file, gen)), **told,
+    }  # fmt: skip
+    undisturbed = 0
+    for _ in range(2 * count):
         taken = one_round(args, file, gen, peers)
-        must = 2 * count - attempt <= count - len(kept)
-        if taken["others"] <= OTHERS_MAX or must:
-            kept.append(taken)
-        if len(kept) == count:
-            break
-    return kept
-
-
-def tell(args, file, gen, rounds, told):
-    digest = hashlib.sha256(pathlib.Path(file).read_bytes()).hexdigest()
-    for work in WORKS:
-        ours = [one["ours"][work] for one in rounds]
-        peers = {}
-        for name in rounds[0]["theirs"]:
-            rates = [one["theirs"][name][work] for one in rounds]
-            ratios = [a / b for a, b in zip(ours, rates)]
-            peers[name] = {
-                "rate": round(statistics.median(rates), 1),
-                "ratio": round(statistics.median(ratios), 2),
-                "ratio_least": round(min(ratios), 2),
-                "rates": [round(x, 1) for x in rates],
-                **told.get(name, {}).get(work, {}),
-            }
-        fractions = [banyan_fractions(one["report"])[work] for one in rounds]
-        # A ceiling is measured in a moment, which may be a bad one: the highest of all rounds counts.
-        ceiling = max(rate / fraction for rate, fraction in zip(ours, fractions))
-        line = {
-            "what": f"prefill_{PROMPT}" if work == "prefill" else f"{work}_streams",
-            "unit": "tokens/s", "file": os.path.basename(file), "rate": statistics.median(ours),
-            "fraction_of_ceiling": round(statistics.median(ours) / ceiling, 3), "peers": peers,
-            "rates": ours, "fractions": fractions, "others": [one["others"] for one in rounds],
-            "ceilings": [one["report"]["ceilings"] for one in rounds], "sha256": digest,
-            "isa": rounds[0]["report"]["isa"], "threads": args.threads, "mean_context": CONTEXT,
-            "command": " ".join(banyan_command(args, file, gen)),
-        }  # fmt: skip
-        print(json.dumps(line), flush=True)
+        print(json.dumps({**taken, **told}), flush=True)
+        undisturbed += taken["others"] <= OTHERS_MAX
+        if undisturbed == count:
+            return
 
 
 def compare_model(args, folder):
     best, files, tried = llama_fastest(args, folder)
-    version = llama_version(args)
     vllm = Vllm(args.vllm) if args.vllm else None
+    fastest = "llama.cpp, fastest format"
     peers = {
         "llama.cpp": lambda work: llama_rate(args, args.model, work),
-        "llama.cpp, fastest format": lambda work: llama_rate(args, files[best[work]], work),
+        fastest: lambda work: llama_rate(args, files[best[work]], work),
     }
     if vllm:
         peers["vLLM"] = vllm.rate
-    rounds = take_rounds(args, args.model, GEN, peers, args.rounds)
+    told = {
+        "versions": {"llama.cpp": llama_version(args)},
+        "commands": {
+            work: " ".join(llama_command(args, args.model, work, GEN)) for work in WORKS
+        },
+        "formats": {fastest: best},
+        "tried": tried,
+    }
+    take_rounds(args, args.model, GEN, peers, args.rounds, told)
     if vllm:
         vllm.stop()
-    told = {
-        "llama.cpp": {
-            work: {
-                "version": version,
-                "command": " ".join(llama_command(args, args.model, work, GEN)),
-            }
-            for work in WORKS
-        },
-        "llama.cpp, fastest format": {
-            work: {"format": best[work], "tried": {form: tried[form][work] for form in tried}}
-            for work in WORKS
-        },
-    }
-    tell(args, args.model, GEN, rounds, told)
 
 
 def arguments():
@@ -263,7 +225,7 @@ def main():
             compare_model(args, folder)
     for file in args.larger:
         peers = {"llama.cpp": lambda work, file=file: llama_rate(args, file, work, GEN_SHORT)}
-        tell(args, file, GEN_SHORT, take_rounds(args, file, GEN_SHORT, peers, 2), {})
+        take_rounds(args, file, GEN_SHORT, peers, 2, {})
 
 
 if __name__ == "__main__":

@@ -1,72 +1,107 @@
 #!/usr/bin/env python3
-"""peers_show: the lines of peers.py as a Markdown table and as a plot.
+"""peers_show: the rounds of peers.py as a Markdown table and as a plot.
 
 usage: tests/bench/peers_show.py LINES.jsonl [--plot OUT.svg]      the table goes to stdout
 
-A bar is a rate ÷ the rate at which this machine's ceiling would be reached with that file (int8
-products for prefill and many streams, reading for one), so that works compare. Peers that use
-other weights (bfloat16, another format) stand on the same scale.
+Rates are medians of the rounds that nobody disturbed (of all, where each one was), ratios medians
+of each round's. A bar is a rate ÷ the rate at which this machine's ceiling, the highest of all
+rounds, would be reached with that file (int8 products for prefill and many streams, reading for
+one), so that works compare. Peers that use other weights (bfloat16, another format) stand on the
+same scale.
 """
 
 import argparse
 import json
 import pathlib
+import statistics
 from xml.sax.saxutils import escape
 
+OTHERS_MAX = 0.05  # processors
 COLOURS = ("#1b7f5c", "#8a8f98", "#b9bec6", "#d9a441")
 NAMES = {
-    "prefill_512": "prefill, 512 tokens",
-    "decode_1_streams": "decode, 1 stream",
-    "decode_16_streams": "decode, 16 streams",
+    "prefill": "prefill, 512 tokens",
+    "decode_1": "decode, 1 stream",
+    "decode_16": "decode, 16 streams",
 }
-LEFT, BAR, GAP, WIDE = 250, 16, 14, 430
+LEFT, BAR, GAP, WIDE = 300, 16, 14, 430
 
 
-def peer_names(lines):
-    names = []
+def summary(rounds):
+    """One row a work of one file's rounds."""
+    rounds = [one for one in rounds if one["others"] <= OTHERS_MAX] or rounds
+    first = rounds[0]
+    for work in first["ours"]:
+        peers = {}
+        for name in first["theirs"]:
+            pairs = [(one["ours"][work], one["theirs"][name][work]) for one in rounds]
+            peers[name] = {
+                "rate": statistics.median(theirs for _, theirs in pairs),
+                "ratio": statistics.median(ours / theirs for ours, theirs in pairs),
+                "format": first.get("formats", {}).get(name, {}).get(work, ""),
+            }
+        yield {
+            "file": first["file"], "work": work, "peers": peers, "rounds": len(rounds),
+            "rate": statistics.median(one["ours"][work] for one in rounds),
+            "at_ceiling": max(one["at_ceiling"][work] for one in rounds),
+            "others": max(one["others"] for one in rounds),
+        }  # fmt: skip
+
+
+def summaries(lines):
+    files = {}
     for line in lines:
-        names += [name for name in line["peers"] if name not in names]
+        files.setdefault(line["file"], []).append(line)
+    return [row for rounds in files.values() for row in summary(rounds)]
+
+
+def peer_names(rows):
+    names = []
+    for row in rows:
+        names += [name for name in row["peers"] if name not in names]
     return names
 
 
-def work_name(line, with_file):
-    name = NAMES.get(line["what"], line["what"])
-    return f"{name}; {pathlib.Path(line['file']).stem}" if with_file else name
+def work_name(row, with_file):
+    name = NAMES.get(row["work"], row["work"])
+    return f"{name}; {pathlib.Path(row['file']).stem}" if with_file else name
 
 
-def table(lines):
-    names = peer_names(lines)
-    with_file = len({line["file"] for line in lines}) > 1
-    rows = ["| tokens a second | Banyan | of the ceiling | " + " | ".join(names) + " |"]
-    rows.append("| --- | --- | --- |" + " --- |" * len(names))
-    for line in lines:
+def table(rows):
+    names = peer_names(rows)
+    with_file = len({row["file"] for row in rows}) > 1
+    out = ["| tokens a second | Banyan | of the ceiling | " + " | ".join(names) + " | rounds |"]
+    out.append("| --- | --- | --- |" + " --- |" * (len(names) + 1))
+    for row in rows:
         cells = []
         for name in names:
-            peer = line["peers"].get(name)
-            form = f" {peer['format']}" if peer and "format" in peer else ""
-            ratio = f"(**{peer['ratio']:.1f}×**)" if peer else ""
-            cells.append(f"{peer['rate']:,.0f}{form} {ratio}" if peer else "–")
-        rows.append(
-            f"| {work_name(line, with_file)} | **{line['rate']:,.0f}** | "
-            f"{100 * line['fraction_of_ceiling']:.0f} % | " + " | ".join(cells) + " |"
+            peer = row["peers"].get(name)
+            cells.append(
+                f"{peer['rate']:,.0f} {peer['format']}".strip() + f" (**{peer['ratio']:.1f}×**)"
+                if peer
+                else "–"
+            )
+        out.append(
+            f"| {work_name(row, with_file)} | **{row['rate']:,.0f}** | "
+            f"{100 * row['rate'] / row['at_ceiling']:.0f} % of {row['at_ceiling']:,.0f} | "
+            + " | ".join(cells)
+            + f" | {row['rounds']}, others ≤ {row['others']:.2f} |"
         )
-    return "\n".join(rows) + "\n"
+    return "\n".join(out) + "\n"
 
 
-def plot(lines):
-    names = ["Banyan", *peer_names(lines)]
-    with_file = len({line["file"] for line in lines}) > 1
+def plot(rows):
+    names = ["Banyan", *peer_names(rows)]
+    with_file = len({row["file"] for row in rows}) > 1
     out, y = [], 34
-    for line in lines:
-        ceiling = line["rate"] / line["fraction_of_ceiling"]
-        rates = {"Banyan": line["rate"], **{n: p["rate"] for n, p in line["peers"].items()}}
+    for row in rows:
+        rates = {"Banyan": row["rate"], **{n: p["rate"] for n, p in row["peers"].items()}}
         middle = y + BAR * len(rates) / 2 + 4
-        label = escape(work_name(line, with_file))
+        label = escape(work_name(row, with_file))
         out.append(f'<text x="{LEFT - 10}" y="{middle:.0f}" text-anchor="end">{label}</text>')
         for name, rate in rates.items():
-            wide = WIDE * min(1.0, rate / ceiling)
+            wide = WIDE * min(1.0, rate / row["at_ceiling"])
             colour = COLOURS[names.index(name) % len(COLOURS)]
-            text = f"{rate:,.0f} tok/s, {100 * rate / ceiling:.0f} %"
+            text = f"{rate:,.0f} tok/s, {100 * rate / row['at_ceiling']:.0f} %"
             out.append(
                 f'<rect x="{LEFT}" y="{y}" width="{wide:.1f}" height="{BAR - 2}" fill="{colour}"/>'
                 f'<text x="{LEFT + wide + 6:.1f}" y="{y + BAR - 5}">{text}</text>'
@@ -104,10 +139,10 @@ def main():
     parser.add_argument("--plot")
     args = parser.parse_args()
     text = pathlib.Path(args.lines).read_text()
-    lines = [json.loads(line) for line in text.splitlines() if line.startswith("{")]
-    print(table(lines), end="")
+    rows = summaries(json.loads(line) for line in text.splitlines() if line.endswith("}"))
+    print(table(rows), end="")
     if args.plot:
-        pathlib.Path(args.plot).write_text(plot(lines))
+        pathlib.Path(args.plot).write_text(plot(rows))
 
 
 if __name__ == "__main__":
