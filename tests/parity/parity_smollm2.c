@@ -1,6 +1,6 @@
 /* parity_smollm2: the real model against log-probabilities of a float32 reference program.
  *
- * usage: parity_smollm2 logits-f32 | logits-f16 | perplexity | positions | kv-f16q | kv-i8
+ * usage: parity_smollm2 CHECK, one of those in main()
  * Each prints its figures with their counts as one JSON line and fails when a bound is broken. The
  * bounds and the fixtures' origin are told in tests/parity/README.md. Run from the repository root.
  */
@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/kit/half_model.h"
 #include "tests/kit/model_run.h"
 
 enum { ROWS = 64, TOP = 64, POSITIONS = 512, TOKENS_MAX = 2048 };
@@ -36,7 +37,7 @@ static json_t *load(const char *name)
     return json;
 }
 
-static void open_model(struct model_run *run, const char *isa, enum kv_type kv_type)
+static struct gguf *open_file(void)
 {
     char path[4096];
     struct gguf *gguf;
@@ -53,6 +54,12 @@ static void open_model(struct model_run *run, const char *isa, enum kv_type kv_t
                  cache != NULL ? "" : "/.cache/banyan");
     if (gguf_open(&gguf, path) != STATUS_OK)
         die(path);
+    return gguf;
+}
+
+static void open_run(struct model_run *run, const struct gguf *gguf, const char *isa,
+                     enum kv_type kv_type)
+{
     if (model_run_open(run, gguf,
                        &(struct model_run_options){.isa = isa,
                                                    .kv_type = kv_type,
@@ -60,6 +67,12 @@ static void open_model(struct model_run *run, const char *isa, enum kv_type kv_t
                                                    .sequences = 1,
                                                    .tokens_max = TOKENS_MAX}) != STATUS_OK)
         die("opening the model");
+}
+
+static void open_model(struct model_run *run, const char *isa, enum kv_type kv_type)
+{
+    struct gguf *gguf = open_file();
+    open_run(run, gguf, isa, kv_type);
     gguf_close(gguf);
 }
 
@@ -381,6 +394,92 @@ static bool kv_run(const char *isa, enum kv_type type, double kl_max, double cha
     return report("kv", isa, change <= change_max && kl <= kl_max);
 }
 
+/* --- another type of KV alone: beside f16, with weights as F16, whose inputs nobody rounds --- */
+
+struct alone {
+    struct model_run runs[2]; /* f16 and the other */
+    double divergence;
+    double change; /* of the log-likelihood of a text's tokens, summed */
+    uint64_t positions;
+    uint64_t greedy_equal;
+};
+
+/* KL(f16 ‖ other) of one position over the whole vocabulary. */
+static void alone_compare(struct alone *alone, const float *f16, const float *other, uint32_t next)
+{
+    uint32_t vocab = model_config(alone->runs[0].model)->vocab;
+    uint32_t best[2] = {model_run_argmax(&alone->runs[0], f16),
+                        model_run_argmax(&alone->runs[1], other)};
+    double log_sum[2] = {positions_log_sum(f16, vocab, (double)f16[best[0]]),
+                         positions_log_sum(other, vocab, (double)other[best[1]])};
+    double sum = 0;
+    for (uint32_t i = 0; i < vocab; i++) {
+        double log_p = (double)f16[i] - log_sum[0];
+        sum += exp(log_p) * (log_p - ((double)other[i] - log_sum[1]));
+    }
+    alone->divergence += sum;
+    alone->change += (double)f16[next] - log_sum[0] - ((double)other[next] - log_sum[1]);
+    alone->greedy_equal += best[0] == best[1];
+    alone->positions++;
+}
+
+static void alone_text(struct alone *alone, const uint32_t *ids)
+{
+    uint32_t vocab = model_config(alone->runs[0].model)->vocab;
+    for (uint32_t from = 0; from < POSITIONS; from += ROWS) {
+        const float *f16 = model_run_chunk(&alone->runs[0], 0, from, ids + from, ROWS);
+        const float *other = model_run_chunk(&alone->runs[1], 0, from, ids + from, ROWS);
+        for (uint32_t r = 0; r < ROWS; r++)
+            alone_compare(alone, f16 + (size_t)r * vocab, other + (size_t)r * vocab,
+                          ids[from + r + 1]);
+    }
+}
+
+static void alone_open(struct alone *alone, const char *isa, enum kv_type type)
+{
+    struct buffer bytes;
+    struct gguf *gguf = open_file();
+    struct gguf *halves;
+    if (half_model_build(gguf, &bytes) != STATUS_OK ||
+        gguf_parse(&halves, bytes.bytes, bytes.length) != STATUS_OK)
+        die("weights as F16");
+    open_run(&alone->runs[0], halves, isa, KV_TYPE_F16);
+    open_run(&alone->runs[1], halves, isa, type);
+    gguf_close(halves);
+    gguf_close(gguf);
+    buffer_deinit(&bytes);
+}
+
+static bool alone_run(const char *isa, enum kv_type type, double kl_max, double change_max)
+{
+    struct alone alone = {.positions = 0};
+    json_t *json = load("positions.json");
+    double change = 0;
+    size_t i;
+    const json_t *text;
+    alone_open(&alone, isa, type);
+    json_array_foreach(json_object_get(json, "texts"), i, text)
+    {
+        uint32_t ids[TOKENS_MAX];
+        if (ids_of(json_object_get(text, "ids"), ids) <= POSITIONS)
+            exit(1);
+        alone.change = 0;
+        alone_text(&alone, ids);
+        change += exp(alone.change / POSITIONS) - 1;
+    }
+    double kl = alone.divergence / (double)alone.positions;
+    change /= (double)i;
+    printf("{\"check\": \"alone-%s\", \"isa\": \"%s\", \"positions\": %llu, \"mean_kl\": %.6f, "
+           "\"perplexity_difference_percent\": %.3f, \"greedy_equal_percent\": %.2f",
+           kernels_kv_type_name(type), kernels_isa(alone.runs[0].kernels),
+           (unsigned long long)alone.positions, kl, 100 * change,
+           100 * (double)alone.greedy_equal / (double)alone.positions);
+    model_run_close(&alone.runs[0]);
+    model_run_close(&alone.runs[1]);
+    json_decref(json);
+    return report("alone", isa, alone.positions == 4096 && kl <= kl_max && change <= change_max);
+}
+
 int main(int argc, char **argv)
 {
     const char *check = argc > 1 ? argv[1] : "";
@@ -398,7 +497,9 @@ int main(int argc, char **argv)
         return kv_run(isa, KV_TYPE_I8, 0.003, 0.003) ? 0 : 1;
     if (strcmp(check, "kv-f16q") == 0)
         return kv_run(isa, KV_TYPE_F16Q, 0.003, 0.003) ? 0 : 1;
+    if (strcmp(check, "alone-i8") == 0)
+        return alone_run(isa, KV_TYPE_I8, 0.003, 0.003) ? 0 : 1;
     fprintf(stderr, "usage: parity_smollm2 logits-f32 | logits-f16 | perplexity | positions | "
-                    "kv-i8 | kv-f16q\n");
+                    "kv-i8 | kv-f16q | alone-i8\n");
     return 2;
 }

@@ -1,0 +1,14 @@
+/* half_model: a model file in memory with the weights of another, its matrices as F16.
+ *
+ * Owns:     nothing; the bytes of the built file belong to the caller.
+ * Thread:   one.
+ * Cost:     two bytes a weight, thrice for a moment.
+ * Not here: the container (gguf_writer); tokenizers, which are left out.
+ */
+#pragma once
+
+#include "engine/gguf.h"
+
+/* Inputs of F16 layers are not rounded to bytes, so that other roundings can be seen alone. `out`
+ * is freed with buffer_deinit. Fails as model_config_read. */
+enum status half_model_build(const struct gguf *gguf, struct buffer *out);
