@@ -8,7 +8,8 @@
 /* TABLE(name): best first; each is kernels/cpu/<name>/table_<name>.c. "auto" never takes `ref`,
  * which is slow and exists to judge. */
 #if defined(__x86_64__)
-#define REGISTRY_TABLES TABLE(amx) TABLE(avx512) TABLE(avx2) TABLE(ref_int8) TABLE(ref)
+#define REGISTRY_TABLES                                                                            \
+    TABLE(amx) TABLE(avx512) TABLE(avxvnni) TABLE(avx2) TABLE(ref_int8) TABLE(ref)
 #else
 #define REGISTRY_TABLES TABLE(ref_int8) TABLE(ref)
 #endif

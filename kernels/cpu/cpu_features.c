@@ -28,7 +28,7 @@ static bool features_tiles_granted(uint64_t saved)
 
 uint32_t cpu_features(void)
 {
-    enum { AMX_INT8 = 3 << 24 }; /* AMX-TILE, AMX-INT8 */
+    enum { AMX_INT8 = 3 << 24, AVX_VNNI = 1 << 4 }; /* AMX-TILE, AMX-INT8 in EDX; EAX of 7.1 */
     enum { YMM_STATE = 0x06, ZMM_STATE = 0xe6 };
     uint32_t a, b, c, d;
     uint32_t features = 0;
@@ -53,6 +53,8 @@ uint32_t cpu_features(void)
     }
     if ((d & AMX_INT8) == AMX_INT8 && features_tiles_granted(saved))
         features |= CPU_FEATURE_AMX_INT8;
+    if (__get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & AVX_VNNI))
+        features |= CPU_FEATURE_AVX_VNNI;
     return features;
 }
 #else
@@ -72,6 +74,7 @@ void cpu_features_names(uint32_t features, char *out, uint32_t out_bytes)
                  {CPU_FEATURE_AVX2, "AVX2"},
                  {CPU_FEATURE_AVX512, "AVX-512 (F, BW, DQ, VL)"},
                  {CPU_FEATURE_AVX512_VNNI, "AVX-512 VNNI"},
+                 {CPU_FEATURE_AVX_VNNI, "AVX-VNNI"},
                  {CPU_FEATURE_AMX_INT8, "AMX (int8)"}};
     uint32_t used = 0;
     if (out_bytes > 0)

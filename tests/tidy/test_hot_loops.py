@@ -69,7 +69,7 @@ def test_linear_layers_multiply_from_memory_and_stay_in_registers(kind):
 
 
 @pytest.mark.parametrize("kind", ["q4_0", "q4_1", "q8_0"])
-@pytest.mark.parametrize("isa, product", [("avx2", "vpmaddubsw")])
+@pytest.mark.parametrize("isa, product", [("avx2", "vpmaddubsw"), ("avxvnni", "vpdpbusd")])
 def test_short_vectors_stay_in_registers(isa, product, kind):
     """Sums of floats may wait on the stack, once a unit; sums of products may not."""
     path, sizes = OBJECTS / isa / f"{isa}_linear.c.o", set()

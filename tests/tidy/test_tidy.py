@@ -60,7 +60,7 @@ LIBRARIES = {
     r"jwt\.h": r"auth/auth_jwt\.c",
     r"hiredis": r"auth/redis_link\.c",
     r"cu[a-z_]+\.h": r"kernels/cuda/.*",
-    r"immintrin\.h|x86intrin\.h": r"kernels/cpu/(avx2|avx512|amx)/.*|kernels/cpu/(threads|cpu_ceilings)\.c",
+    r"immintrin\.h|x86intrin\.h": r"kernels/cpu/(avx2|avxvnni|avx512|amx)/.*|kernels/cpu/(threads|cpu_ceilings)\.c",
 }
 
 FILE_LINES_MAX = 1200

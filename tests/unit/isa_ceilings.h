@@ -25,7 +25,7 @@ static void isa_ceilings_check_counts(isa_ceilings_spin *int8, isa_ceilings_spin
 }
 
 /* Every line is read: changing one byte anywhere changes what comes out. */
-static void isa_ceilings_check_read(isa_ceilings_read *read)
+static inline void isa_ceilings_check_read(isa_ceilings_read *read)
 {
     unsigned char memory[64 * 7 + 1] = {0};
     for (size_t at = 1; at < sizeof memory; at += 31) {

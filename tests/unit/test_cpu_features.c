@@ -38,6 +38,8 @@ static void test_same_as_the_operating_system(void **state)
     assert_int_equal((features & CPU_FEATURE_AVX512) != 0, has_avx512);
     assert_int_equal((features & CPU_FEATURE_AVX512_VNNI) != 0,
                      has_avx512 && has_flag("avx512_vnni"));
+    assert_true(!has_flag("avx_vnni") ||
+                (features & CPU_FEATURE_AVX_VNNI)); /* old kernels: no name */
     if (features & CPU_FEATURE_AMX_INT8) /* and the system grants its tiles, which it may refuse */
         assert_true(has_flag("amx_tile") && has_flag("amx_int8"));
     assert_int_equal(cpu_features(), features);
