@@ -25,6 +25,7 @@ import subprocess
 import sys
 import tempfile
 
+import children
 from others import Others, settle
 from peers_show import OTHERS_MAX
 
@@ -117,8 +118,8 @@ class Vllm:
     def __init__(self, folder):
         script = pathlib.Path(__file__).with_name("peers_vllm.py")
         python = os.path.join(folder, "venv/bin/python")
-        self.process = subprocess.Popen(
-            [python, str(script), os.path.join(folder, "model")], text=True,
+        self.process = children.start(
+            [python, script, os.path.join(folder, "model")], text=True,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
         )  # fmt: skip
         self.answer()
@@ -136,8 +137,7 @@ class Vllm:
         return self.answer()
 
     def stop(self):
-        self.process.stdin.close()
-        self.process.wait(60)
+        children.kill(self.process)
 
 
 # --- rounds ---

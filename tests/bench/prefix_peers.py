@@ -21,7 +21,6 @@ import pathlib
 import random
 import socket
 import statistics
-import subprocess
 import sys
 import tempfile
 import threading
@@ -30,6 +29,7 @@ import time
 import httpx
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
+import children  # noqa: E402
 import conftest  # noqa: E402  (the server of the end-to-end tests)
 from others import Others, settle  # noqa: E402
 
@@ -49,7 +49,7 @@ def free_port():
 
 @contextlib.contextmanager
 def running(command, port, log):
-    process = subprocess.Popen([str(c) for c in command], stdout=log, stderr=log)
+    process = children.start(command, stdout=log, stderr=log)
     try:
         limit = time.monotonic() + 300
         while True:
@@ -61,8 +61,7 @@ def running(command, port, log):
             time.sleep(0.5)
         yield f"http://127.0.0.1:{port}"
     finally:
-        process.terminate()
-        process.wait(60)
+        children.kill(process)
 
 
 def stream(client, model, system, question, out, index):

@@ -1,0 +1,37 @@
+"""children: programs started beside a measurement, which end with it, their own children too.
+
+vLLM's workers outlive the process that started them and go on computing: one such process costs
+the next measurement half of its speed. Each program gets a process group, which is killed at the
+end, also when a run is cut off by SIGTERM.
+"""
+
+import atexit
+import os
+import signal
+import subprocess
+import sys
+import time
+
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+
+
+def start(command, **options):
+    process = subprocess.Popen([str(c) for c in command], start_new_session=True, **options)
+    atexit.register(kill, process)
+    return process
+
+
+def kill(process, patience_s=20):
+    """The whole group, whether or not the first of it has ended; twice does no harm. Asked first:
+    what they share in memory stays behind those that cannot clean up."""
+    asked = time.monotonic()
+    try:
+        os.killpg(process.pid, signal.SIGTERM)
+        while time.monotonic() < asked + patience_s:
+            process.poll()
+            os.killpg(process.pid, 0)
+            time.sleep(0.05)
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    process.wait()
