@@ -23,10 +23,10 @@ void k_linear_avx2(const struct table_linear *call);
 /* The path of float weights, behind it and behind avxvnni's. */
 void k_linear_float_avx2(const struct table_linear *call);
 
-/* Scratch of the attention leaf: queries, two states each; a block's keys and values as halves. */
+/* Scratch of the attention leaf: queries, two states each; a block's keys, halves at most. */
 #define AVX2_ATTENTION_SCRATCH_BYTES                                                               \
     (TABLE_QUERIES_MAX * (3 * (size_t)(LIMIT_HEAD_DIM + 8) + 4) * sizeof(float) +                  \
-     TABLE_KEYS_BLOCK * 2 * (size_t)(LIMIT_HEAD_DIM + 8) * sizeof(uint16_t))
+     TABLE_KEYS_BLOCK * (size_t)(LIMIT_HEAD_DIM + 8) * sizeof(uint16_t))
 void k_attention_avx2(const struct table_attention *call);
 
 void k_rmsnorm_avx2(const struct rmsnorm_args *args, uint32_t begin, uint32_t end);

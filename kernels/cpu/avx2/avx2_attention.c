@@ -27,16 +27,17 @@ struct attention_run {
     float *max;
     float *sum;
     uint32_t keys[TABLE_QUERIES_MAX]; /* that a query sees */
-    /* Where the block's keys lie, by groups of 16. */
-    const uint16_t *k[ATTENTION_GROUPS];
-    const uint16_t *v[ATTENTION_GROUPS];
+    /* Where the block's keys and values lie, by groups of 16; from one value to the next. */
+    const char *k[ATTENTION_GROUPS];
+    const char *v[ATTENTION_GROUPS];
+    uint32_t v_stride;
     uint32_t first; /* key of the block */
     uint32_t groups;
-    /* Pages of bytes: q and the block (keys, then values) are made of codes, as halves: sums of
-     * their products are whole numbers below 2^24, so exact in float32 too. f16q: keys alone. */
-    bool is_bytes;
-    bool has_codes;
-    uint16_t *block;
+    bool is_bytes;  /* values are codes */
+    bool has_codes; /* keys are, as pages of bytes have them, and q */
+    uint32_t quads; /* of such keys */
+    int8_t *codes;  /* [queries][4 × quads], in place of q */
+    char *block;    /* keys that become codes when they are read */
     float q_scale[TABLE_QUERIES_MAX];
     float k_scale[TABLE_KEYS_BLOCK];
     float v_scale[TABLE_KEYS_BLOCK];
@@ -57,17 +58,19 @@ static size_t attention_place(const struct table_attention *call, uint32_t row)
     return ((size_t)call->order[row] * args->heads + call->head) * args->kv.layout->head_dim;
 }
 
-/* One query, scaled, into its column. */
+/* One query, scaled, into its column, or rounded into its row. */
 static void attention_turn(struct attention_run *run, uint32_t query, const float *q)
 {
-    float scaled[LIMIT_HEAD_DIM];
-    int8_t codes[LIMIT_HEAD_DIM];
+    const float scale = run->call->args->scale;
+    if (run->has_codes) {
+        int8_t codes[LIMIT_HEAD_DIM + 8];
+        const size_t bytes = (size_t)run->quads * KV_TILE_QUAD;
+        run->q_scale[query] = avx2_codes(q, run->n, scale, codes);
+        memcpy(run->codes + query * bytes, codes, bytes);
+        return;
+    }
     for (uint32_t d = 0; d < run->n; d++)
-        scaled[d] = q[d] * run->call->args->scale;
-    if (run->has_codes)
-        run->q_scale[query] = k_kv_codes_ref(scaled, run->n, codes);
-    for (uint32_t d = 0; d < run->n; d++)
-        run->q[(size_t)d * run->queries + query] = run->has_codes ? (float)codes[d] : scaled[d];
+        run->q[(size_t)d * run->queries + query] = q[d] * scale;
 }
 
 static void attention_begin(struct attention_run *run, const struct table_attention *call)
@@ -85,9 +88,12 @@ static void attention_begin(struct attention_run *run, const struct table_attent
     run->segment_sum = run->segment_max + TABLE_QUERIES_MAX;
     run->max = run->segment_sum + TABLE_QUERIES_MAX;
     run->sum = run->max + TABLE_QUERIES_MAX;
-    run->block = (uint16_t *)(void *)(run->sum + TABLE_QUERIES_MAX);
+    run->block = (char *)(run->sum + TABLE_QUERIES_MAX);
     run->is_bytes = args->kv.layout->type == KV_TYPE_I8;
+    run->v_stride = run->is_bytes ? kv_tile_width(args->kv.layout) : run->n * sizeof(uint16_t);
     run->has_codes = kv_tile_scores_codes(args->kv.layout);
+    run->quads = (run->n + KV_TILE_QUAD - 1) / KV_TILE_QUAD;
+    run->codes = (int8_t *)run->q;
     for (uint32_t row = 0, i = 0; row < call->rows; row++) {
         const float *q = args->q + attention_place(call, row);
         uint32_t keys = args->kv.position[call->order[row]] + 1;
@@ -98,49 +104,25 @@ static void attention_begin(struct attention_run *run, const struct table_attent
     }
 }
 
-/* Group g of 16 keys and its values, at `tile`, become halves in the run's block. */
-static void attention_widen(struct attention_run *run, uint32_t g, const char *tile)
+/* Codes of dimension d of 8 keys of halves, in the lowest byte of each lane. */
+static inline __m256i attention_code(const uint16_t *keys, size_t d, __m256 inverse,
+                                     __m256 has_codes)
 {
-    const struct kv_layout *layout = run->call->args->kv.layout;
-    const uint32_t width = kv_tile_width(layout);
-    const size_t scale_at = kv_tile_scale_offset(layout, 0);
-    uint16_t *k = run->block + (size_t)g * KV_TILE_KEYS * 2 * width;
-    uint16_t *v = k + (size_t)KV_TILE_KEYS * width;
-    run->k[g] = k;
-    run->v[g] = v;
-    memcpy(run->k_scale + g * KV_TILE_KEYS, tile + scale_at, KV_TILE_KEYS * sizeof(float));
-    memcpy(run->v_scale + g * KV_TILE_KEYS, tile + layout->tile_bytes + scale_at,
-           KV_TILE_KEYS * sizeof(float));
-    for (uint32_t d = 0; d < width; d += KV_TILE_QUAD)
-        for (uint32_t key = 0; key < KV_TILE_KEYS; key += 8) {
-            const char *from = tile + kv_tile_k_index(layout, key, d);
-            __m256i quads = _mm256_loadu_si256((const __m256i *)(const void *)from);
-            for (uint32_t i = 0; i < KV_TILE_QUAD; i++) {
-                __m256i code = _mm256_and_si256(quads, _mm256_set1_epi32(0xff));
-                code = _mm256_sub_epi32(code, _mm256_set1_epi32(KV_TILE_BIAS));
-                avx2_store_codes(k + (size_t)(d + i) * KV_TILE_KEYS + key, code);
-                quads = _mm256_srli_epi32(quads, 8);
-            }
-        }
-    for (uint32_t key = 0; key < KV_TILE_KEYS; key++, v += run->n) {
-        const char *from = tile + layout->tile_bytes + kv_tile_v_index(layout, key, 0);
-        uint32_t d = 0;
-        for (; d + 8 <= run->n; d += 8)
-            avx2_store_codes(v + d, _mm256_cvtepi8_epi32(_mm_loadl_epi64(
-                                        (const __m128i *)(const void *)(from + d))));
-        for (; d < run->n; d++)
-            v[d] = half_from_float((float)(int8_t)from[d]);
-    }
+    const __m256 x = _mm256_mul_ps(avx2_halves(keys + d * KV_TILE_KEYS), inverse);
+    const __m256 code = _mm256_add_ps(x, _mm256_set1_ps(FIXED_MATH_ROUND));
+    return _mm256_and_si256(_mm256_castps_si256(_mm256_and_ps(code, has_codes)),
+                            _mm256_set1_epi32(255));
 }
 
-/* Group g of 16 keys becomes codes, as halves in the run's block, and scales; a lane is a key. */
+/* Group g of 16 keys of halves becomes codes, as a page of bytes has them, and scales; a lane is a
+ * key. */
 static void attention_round(struct attention_run *run, uint32_t g)
 {
     const __m256 most = _mm256_set1_ps(127.0f);
-    const uint16_t *from = run->k[g];
-    uint16_t *to = run->block + (size_t)g * KV_TILE_KEYS * run->n;
+    const uint16_t *from = (const uint16_t *)(const void *)run->k[g];
+    char *to = run->block + (size_t)g * KV_TILE_KEYS * KV_TILE_QUAD * run->quads;
     run->k[g] = to;
-    for (uint32_t key = 0; key < KV_TILE_KEYS; key += 8, from += 8, to += 8) {
+    for (uint32_t key = 0; key < KV_TILE_KEYS; key += 8, from += 8, to += 8 * KV_TILE_QUAD) {
         __m256i bits = _mm256_setzero_si256(); /* magnitudes rise with their bits, NaN above all */
         for (size_t d = 0; d < run->n; d++) {
             __m256i x = _mm256_castps_si256(avx2_halves(from + d * KV_TILE_KEYS));
@@ -151,13 +133,17 @@ static void attention_round(struct attention_run *run, uint32_t g)
         const __m256 has_codes =
             _mm256_and_ps(is_finite, _mm256_cmp_ps(max, _mm256_set1_ps(1e-30f), _CMP_GE_OQ));
         const __m256 inverse = _mm256_div_ps(most, max);
-        for (size_t d = 0; d < run->n; d++) {
-            __m256 x = _mm256_mul_ps(avx2_halves(from + d * KV_TILE_KEYS), inverse);
-            const __m256 round = _mm256_set1_ps(FIXED_MATH_ROUND);
-            __m256 code = _mm256_sub_ps(_mm256_add_ps(x, round), round);
-            code = _mm256_and_ps(code, has_codes);
-            _mm_storeu_si128((__m128i *)(void *)(to + d * KV_TILE_KEYS),
-                             _mm256_cvtps_ph(code, _MM_FROUND_TO_NEAREST_INT));
+        for (size_t quad = 0; quad < run->quads; quad++) {
+            __m256i codes = _mm256_setzero_si256();
+            for (size_t i = KV_TILE_QUAD; i-- > 0;) {
+                const size_t d = KV_TILE_QUAD * quad + i;
+                codes = _mm256_slli_epi32(codes, 8);
+                if (d < run->n)
+                    codes = _mm256_or_si256(codes, attention_code(from, d, inverse, has_codes));
+            }
+            codes = _mm256_xor_si256(codes, _mm256_set1_epi8((char)KV_TILE_BIAS));
+            _mm256_storeu_si256((__m256i *)(void *)(to + quad * KV_TILE_KEYS * KV_TILE_QUAD),
+                                codes);
         }
         __m256 scale = _mm256_and_ps(_mm256_div_ps(max, most), has_codes);
         scale = _mm256_blendv_ps(_mm256_set1_ps(NAN), scale, is_finite);
@@ -177,15 +163,17 @@ static void attention_find(struct attention_run *run, uint32_t row)
         uint32_t token = key % layout->page_tokens;
         void *page = kv_tile_page(&call->args->kv, call->order[row], key);
         const char *tile = kv_tile_at(layout, page, call->args->layer, call->kv_head);
+        run->k[g] = tile + token / KV_TILE_KEYS * kv_tile_group_bytes(layout);
+        run->v[g] = run->k[g] + layout->tile_bytes;
         if (run->is_bytes) {
-            attention_widen(run, g, tile + kv_tile_k_index(layout, token, 0));
-            continue;
-        }
-        run->k[g] = (const uint16_t *)(const void *)tile + kv_tile_k_index(layout, token, 0);
-        run->v[g] = (const uint16_t *)(const void *)(tile + layout->tile_bytes) +
-                    kv_tile_v_index(layout, token, 0);
-        if (run->has_codes)
+            const size_t scales = kv_tile_scale_offset(layout, 0);
+            memcpy(run->k_scale + g * KV_TILE_KEYS, run->k[g] + scales,
+                   sizeof(float[KV_TILE_KEYS]));
+            memcpy(run->v_scale + g * KV_TILE_KEYS, run->v[g] + scales,
+                   sizeof(float[KV_TILE_KEYS]));
+        } else if (run->has_codes) {
             attention_round(run, g);
+        }
     }
     /* So that scores can be taken in twos: what repeats comes after the last key. */
     for (uint32_t g = run->groups; g < ATTENTION_GROUPS; g++)
@@ -199,8 +187,8 @@ attention_scores(struct attention_run *run, uint32_t query, const int n, uint32_
 {
     __m256 s[ATTENTION_QUERIES][4];
     const float *q = run->q + query;
-    const uint16_t *low = run->k[g];
-    const uint16_t *high = run->k[g + 1];
+    const uint16_t *low = (const uint16_t *)(const void *)run->k[g];
+    const uint16_t *high = (const uint16_t *)(const void *)run->k[g + 1];
 #pragma GCC unroll 3
     for (int t = 0; t < n; t++)
 #pragma GCC unroll 4
@@ -229,11 +217,42 @@ attention_scores(struct attention_run *run, uint32_t query, const int n, uint32_
             _mm256_storeu_ps(run->p[t] + (size_t)g * KV_TILE_KEYS + 8 * (size_t)i, s[t][i]);
 }
 
-/* Scores of codes take up the scales of q and of keys. */
-static void attention_scale(const struct attention_run *run, uint32_t query, float *p)
+/* The same of codes against group g: |k| times q with k's sign, as in linear layers of 8 bits. */
+static inline __attribute__((always_inline)) void
+attention_scores_codes(struct attention_run *run, uint32_t query, const int n, uint32_t g)
 {
-    for (uint32_t j = 0; j < run->groups * KV_TILE_KEYS; j++)
-        p[j] *= run->q_scale[query] * run->k_scale[j];
+    const size_t stride = (size_t)run->quads * KV_TILE_QUAD;
+    const int8_t *q = run->codes + query * stride;
+    const char *at = run->k[g];
+    __m256i s[ATTENTION_QUERIES][2];
+#pragma GCC unroll 3
+    for (int t = 0; t < n; t++)
+        s[t][0] = s[t][1] = _mm256_setzero_si256();
+    for (uint32_t quad = 0; quad < run->quads; quad++, q += KV_TILE_QUAD, at += 64) {
+#pragma GCC unroll 2
+        for (int i = 0; i < 2; i++) {
+            __m256i k = _mm256_loadu_si256((const __m256i *)(const void *)(at + 32 * i));
+            k = _mm256_xor_si256(k, _mm256_set1_epi8((char)KV_TILE_BIAS));
+            const __m256i size = _mm256_abs_epi8(k);
+#pragma GCC unroll 3
+            for (int t = 0; t < n; t++) {
+                int32_t four;
+                memcpy(&four, q + (size_t)t * stride, sizeof four);
+                __m256i pairs =
+                    _mm256_maddubs_epi16(size, _mm256_sign_epi8(_mm256_set1_epi32(four), k));
+                s[t][i] = _mm256_add_epi32(s[t][i], _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+            }
+        }
+    }
+#pragma GCC unroll 3
+    for (int t = 0; t < n; t++)
+#pragma GCC unroll 2
+        for (int i = 0; i < 2; i++) {
+            const size_t key = (size_t)g * KV_TILE_KEYS + 8 * (size_t)i;
+            const __m256 scale = _mm256_mul_ps(_mm256_set1_ps(run->q_scale[query + (uint32_t)t]),
+                                               _mm256_loadu_ps(run->k_scale + key));
+            _mm256_storeu_ps(run->p[t] + key, _mm256_mul_ps(_mm256_cvtepi32_ps(s[t][i]), scale));
+        }
 }
 
 /* Scores p of one query become weights; what it does not see weighs nothing: e^−∞ = 0. Returns what
@@ -272,10 +291,27 @@ struct attention_part {
     const float *shrink;
 };
 
-/* mean = mean × shrink + Σ p × v in dimensions [d, d + 8 × vectors); both counts are constants. */
+/* The values of a key, bytes or halves. */
+static inline __attribute__((always_inline)) const char *
+attention_value(const struct attention_run *run, uint32_t j)
+{
+    return run->v[j / KV_TILE_KEYS] + (size_t)(j % KV_TILE_KEYS) * run->v_stride;
+}
+
+static inline __attribute__((always_inline)) __m256 attention_load8(const char *value,
+                                                                    const bool is_bytes, uint32_t d)
+{
+    if (is_bytes)
+        return _mm256_cvtepi32_ps(
+            _mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)(value + d))));
+    return avx2_halves((const uint16_t *)(const void *)value + d);
+}
+
+/* mean = mean × shrink + Σ p × v in dimensions [d, d + 8 × vectors); counts and `is_bytes` are
+ * constants. */
 static inline __attribute__((always_inline)) void
-attention_values(const struct attention_run *run, const struct attention_part *part, const int n,
-                 uint32_t d, const int vectors)
+attention_values(const struct attention_run *run, const struct attention_part *part,
+                 const bool is_bytes, const int n, uint32_t d, const int vectors)
 {
     __m256 a[ATTENTION_QUERIES][4];
     float *mean = run->segment_mean + (size_t)part->query * run->stride + d;
@@ -286,14 +322,14 @@ attention_values(const struct attention_run *run, const struct attention_part *p
             a[t][i] = _mm256_mul_ps(_mm256_loadu_ps(mean + (size_t)t * run->stride + 8 * i),
                                     _mm256_set1_ps(part->shrink[t]));
     for (uint32_t j = part->from; j < part->to; j++) {
-        const uint16_t *at = run->v[j / KV_TILE_KEYS] + (size_t)(j % KV_TILE_KEYS) * run->n + d;
+        const char *value = attention_value(run, j);
         __m256 factor[ATTENTION_QUERIES];
 #pragma GCC unroll 3
         for (int t = 0; t < n; t++)
             factor[t] = _mm256_set1_ps(part->p[t][j]);
 #pragma GCC unroll 4
         for (int i = 0; i < vectors; i++) {
-            const __m256 v = avx2_halves(at + 8 * i);
+            const __m256 v = attention_load8(value, is_bytes, d + 8 * (uint32_t)i);
 #pragma GCC unroll 3
             for (int t = 0; t < n; t++)
                 a[t][i] = _mm256_fmadd_ps(factor[t], v, a[t][i]);
@@ -313,66 +349,82 @@ static void attention_values_one(const struct attention_run *run, const struct a
     float *mean = run->segment_mean + (size_t)(part->query + t) * run->stride + d;
     float a = *mean * part->shrink[t];
     for (uint32_t j = part->from; j < part->to; j++) {
-        const uint16_t *v = run->v[j / KV_TILE_KEYS] + (size_t)(j % KV_TILE_KEYS) * run->n;
-        a = fmaf(part->p[t][j], half_to_float(v[d]), a);
+        const char *value = attention_value(run, j);
+        const uint16_t *halves = (const uint16_t *)(const void *)value;
+        a = fmaf(part->p[t][j], run->is_bytes ? (float)(int8_t)value[d] : half_to_float(halves[d]),
+                 a);
     }
     *mean = a;
 }
 
 static inline __attribute__((always_inline)) void
 attention_values_all(const struct attention_run *run, const struct attention_part *part,
-                     const int n)
+                     const bool is_bytes, const int n)
 {
     uint32_t d = 0;
     for (; d + 32 <= run->n; d += 32)
-        attention_values(run, part, n, d, 4);
+        attention_values(run, part, is_bytes, n, d, 4);
     for (; d + 8 <= run->n; d += 8)
-        attention_values(run, part, n, d, 1);
+        attention_values(run, part, is_bytes, n, d, 1);
     for (; d < run->n; d++)
         for (uint32_t t = 0; t < (uint32_t)n; t++)
             attention_values_one(run, part, t, d);
 }
 
+/* The kinds of keys and values, and n, are constants wherever this is called. */
 static inline __attribute__((always_inline)) void attention_queries(struct attention_run *run,
+                                                                    const bool has_codes,
+                                                                    const bool is_bytes,
                                                                     uint32_t query, const int n)
 {
     static const float whole = 1;
     float shrink[ATTENTION_QUERIES];
     /* Rows rise: the first query sees the fewest keys. */
     struct attention_part part = {query, 0, attention_count(run, query), run->p, shrink};
-    for (uint32_t g = 0; g < run->groups; g += 2)
-        attention_scores(run, query, n, g);
-    for (int t = 0; t < n && run->has_codes; t++)
-        attention_scale(run, query + (uint32_t)t, run->p[t]);
+    for (uint32_t g = 0; g < run->groups; g += has_codes ? 1 : 2)
+        (has_codes ? attention_scores_codes : attention_scores)(run, query, n, g);
     for (int t = 0; t < n; t++)
         shrink[t] = attention_softmax(run, query + (uint32_t)t, run->p[t]);
-    for (int t = 0; t < n && run->is_bytes; t++) /* values are codes from here on */
+    for (int t = 0; t < n && is_bytes; t++) /* values are codes from here on */
         for (uint32_t j = 0; j < run->groups * KV_TILE_KEYS; j++)
             run->p[t][j] *= run->v_scale[j];
-    attention_values_all(run, &part, n);
+    attention_values_all(run, &part, is_bytes, n);
     /* The keys of one query that its neighbours do not all see. */
     for (int t = 1; t < n; t++) {
         struct attention_part rest = {query + (uint32_t)t, part.to,
                                       attention_count(run, query + (uint32_t)t), run->p + t,
                                       &whole};
         if (rest.from < rest.to)
-            attention_values_all(run, &rest, 1);
+            attention_values_all(run, &rest, is_bytes, 1);
+    }
+}
+
+static inline __attribute__((always_inline)) void attention_sized(struct attention_run *run,
+                                                                  const bool has_codes,
+                                                                  const bool is_bytes,
+                                                                  uint32_t query, uint32_t n)
+{
+    switch (n) {
+    case 1:
+        attention_queries(run, has_codes, is_bytes, query, 1);
+        break;
+    case 2:
+        attention_queries(run, has_codes, is_bytes, query, 2);
+        break;
+    default:
+        attention_queries(run, has_codes, is_bytes, query, ATTENTION_QUERIES);
+        break;
     }
 }
 
 static void k_attention_block_avx2(struct attention_run *run, uint32_t query, uint32_t n)
 {
-    switch (n) {
-    case 1:
-        attention_queries(run, query, 1);
-        break;
-    case 2:
-        attention_queries(run, query, 2);
-        break;
-    default:
-        attention_queries(run, query, ATTENTION_QUERIES);
-        break;
-    }
+    if (run->is_bytes)
+        attention_sized(run, true, true, query, n);
+    else if (run->has_codes)
+        attention_sized(run, true, false, query, n);
+    else
+        attention_sized(run, false, false, query, n);
 }
 
 /* The segment's state goes into the whole one: taken as it is the first time. */

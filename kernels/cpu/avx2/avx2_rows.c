@@ -2,7 +2,6 @@
 
 #include "kernels/cpu/avx2/avx2_vectors.h"
 #include "kernels/cpu/kv_tile.h"
-#include "kernels/cpu/ref/ref.h"
 
 void k_exp_avx2(const float in[8], float out[8])
 {
@@ -144,38 +143,64 @@ float k_logits_stats_avx2(const float *logits, uint32_t vocab, struct logits_sta
     return fixed_math_fold16(lanes);
 }
 
-static inline void kv_write_halves(const float *from, uint32_t n, uint16_t out[8])
+/* Keys and values of one token of a head, into pages of bytes. */
+static void kv_write_codes(const struct kv_layout *layout, char *tile, uint32_t token,
+                           const float *keys, const float *values)
+{
+    int8_t codes[LIMIT_HEAD_DIM + 8];
+    const uint32_t width = kv_tile_width(layout);
+    const size_t scale_at = kv_tile_scale_offset(layout, token);
+    char *to = tile + kv_tile_k_index(layout, token, 0);
+    float scale = avx2_codes(keys, layout->head_dim, 1, codes);
+    memcpy(tile + scale_at, &scale, sizeof scale);
+    for (uint32_t d = 0; d < width; d += KV_TILE_QUAD, to += KV_TILE_KEYS * KV_TILE_QUAD) {
+        uint32_t quad;
+        memcpy(&quad, codes + d, sizeof quad);
+        quad ^= KV_TILE_BIAS * 0x01010101u;
+        memcpy(to, &quad, sizeof quad);
+    }
+    tile += layout->tile_bytes;
+    scale = avx2_codes(values, layout->head_dim, 1, codes);
+    memcpy(tile + scale_at, &scale, sizeof scale);
+    memcpy(tile + kv_tile_v_index(layout, token, 0), codes, width);
+}
+
+static inline void kv_write_eight(const float *from, uint32_t n, uint16_t out[8])
 {
     __m128i halves = _mm256_cvtps_ph(avx2_load(from, n), _MM_FROUND_TO_NEAREST_INT);
     _mm_storeu_si128((__m128i *)(void *)out, halves);
 }
 
 /* A key's dimensions lie 16 elements apart in its tile; a value's lie together. */
+static void kv_write_halves(const struct kv_layout *layout, char *tile, uint32_t token,
+                            const float *keys, const float *values)
+{
+    uint16_t *k = (uint16_t *)(void *)tile;
+    uint16_t *v = k + layout->tile_bytes / sizeof *k + kv_tile_v_index(layout, token, 0);
+    k += kv_tile_k_index(layout, token, 0);
+    for (uint32_t d = 0; d < layout->head_dim; d += 8) {
+        uint16_t key[8];
+        uint16_t value[8];
+        kv_write_eight(keys + d, layout->head_dim - d, key);
+        kv_write_eight(values + d, layout->head_dim - d, value);
+        for (uint32_t i = 0; i < 8 && d + i < layout->head_dim; i++) {
+            k[(size_t)(d + i) * KV_TILE_KEYS] = key[i];
+            v[d + i] = value[i];
+        }
+    }
+}
+
 void k_kv_write_avx2(const struct kv_write_args *args, uint32_t begin, uint32_t end)
 {
     const struct kv_layout *layout = args->kv.layout;
-    if (layout->type == KV_TYPE_I8) {
-        k_kv_write_ref(args, begin, end);
-        return;
-    }
     for (uint32_t r = begin; r < end; r++) {
         void *page = kv_tile_page(&args->kv, r, args->kv.position[r]);
         uint32_t token = args->kv.position[r] % layout->page_tokens;
         for (uint32_t h = 0; h < layout->kv_heads; h++) {
             size_t from = ((size_t)r * layout->kv_heads + h) * layout->head_dim;
-            uint16_t *k = (uint16_t *)(void *)kv_tile_at(layout, page, args->layer, h);
-            uint16_t *v = k + layout->tile_bytes / sizeof *k + kv_tile_v_index(layout, token, 0);
-            k += kv_tile_k_index(layout, token, 0);
-            for (uint32_t d = 0; d < layout->head_dim; d += 8) {
-                uint16_t key[8];
-                uint16_t value[8];
-                kv_write_halves(args->k + from + d, layout->head_dim - d, key);
-                kv_write_halves(args->v + from + d, layout->head_dim - d, value);
-                for (uint32_t i = 0; i < 8 && d + i < layout->head_dim; i++) {
-                    k[(size_t)(d + i) * KV_TILE_KEYS] = key[i];
-                    v[d + i] = value[i];
-                }
-            }
+            char *tile = kv_tile_at(layout, page, args->layer, h);
+            (layout->type == KV_TYPE_I8 ? kv_write_codes : kv_write_halves)(
+                layout, tile, token, args->k + from, args->v + from);
         }
     }
 }

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <immintrin.h>
+#include <stdbool.h>
 
 #include "kernels/cpu/fixed_math.h"
 
@@ -41,13 +42,6 @@ static inline void avx2_store(float *at, uint32_t n, __m256 v)
 static inline __m256 avx2_halves(const uint16_t *halves)
 {
     return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)halves));
-}
-
-/* 8 whole numbers below 2^11 as halves, exactly. */
-static inline void avx2_store_codes(uint16_t *to, __m256i codes)
-{
-    _mm_storeu_si128((__m128i *)(void *)to,
-                     _mm256_cvtps_ph(_mm256_cvtepi32_ps(codes), _MM_FROUND_TO_NEAREST_INT));
 }
 
 /* fixed_math_fold16 of lanes 0 … 7 and 8 … 15. */
@@ -87,4 +81,34 @@ static inline __m256 avx2_exp(__m256 x)
     y = _mm256_blendv_ps(y, _mm256_set1_ps(INFINITY), is_over);
     y = _mm256_andnot_ps(is_under, y);
     return _mm256_blendv_ps(y, x, _mm256_cmp_ps(x, x, _CMP_UNORD_Q));
+}
+
+/* k_kv_codes_ref of x × by: n up to a multiple of 8 codes, those beyond n 0. */
+static inline float avx2_codes(const float *x, uint32_t n, float by, int8_t *codes)
+{
+    const __m256 factor = _mm256_set1_ps(by);
+    __m256i magnitudes = _mm256_setzero_si256(); /* they rise with their bits, NaN above all */
+    for (uint32_t i = 0; i < n; i += 8) {
+        __m256i bits = _mm256_castps_si256(_mm256_mul_ps(avx2_load(x + i, n - i), factor));
+        bits = _mm256_and_si256(bits, _mm256_set1_epi32(INT32_MAX));
+        magnitudes = _mm256_max_epi32(magnitudes, bits);
+    }
+    __m128i by4 =
+        _mm_max_epi32(_mm256_castsi256_si128(magnitudes), _mm256_extracti128_si256(magnitudes, 1));
+    __m128i by2 = _mm_max_epi32(by4, _mm_shuffle_epi32(by4, 0x4e));
+    by2 = _mm_max_epi32(by2, _mm_shuffle_epi32(by2, 0xb1));
+    const float max = half_bits_float((uint32_t)_mm_cvtsi128_si32(by2));
+    const bool is_zero = !(max >= 1e-30f && max < INFINITY);
+    const __m256 inverse = _mm256_set1_ps(127.0f / max);
+    const __m256i lowest = _mm256_broadcastsi128_si256(
+        _mm_setr_epi8(0, 4, 8, 12, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1));
+    for (uint32_t i = 0; i < n; i += 8) {
+        __m256 value = _mm256_mul_ps(avx2_load(x + i, n - i), factor);
+        value = _mm256_add_ps(_mm256_mul_ps(value, inverse), _mm256_set1_ps(FIXED_MATH_ROUND));
+        __m256i bytes = _mm256_shuffle_epi8(_mm256_castps_si256(value), lowest);
+        __m128i code =
+            _mm_unpacklo_epi32(_mm256_castsi256_si128(bytes), _mm256_extracti128_si256(bytes, 1));
+        _mm_storel_epi64((__m128i *)(void *)(codes + i), is_zero ? _mm_setzero_si128() : code);
+    }
+    return !(max < INFINITY) ? NAN : is_zero ? 0 : max / 127.0f;
 }
