@@ -11,6 +11,7 @@
 
 #include "engine/bench_machine.h"
 #include "engine/model.h"
+#include "kernels/kernels_measure.h"
 
 /* How streams hold what they have in common. */
 enum bench_way { BENCH_PRIVATE, BENCH_PLAIN, BENCH_GROUPED, BENCH_WAYS };

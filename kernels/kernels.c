@@ -45,16 +45,18 @@ enum status kernels_kv_type_find(enum kv_type *out, const char *name)
     FAIL(STATUS_UNSUPPORTED, "KV type '%.32s' is not known; there are%s", name, names);
 }
 
-/* What one thread needs at most: a packed input of few rows and one row of weights as floats, or
- * the attention leaf's own scratch. */
+/* What one thread needs at most: a packed input of few rows, one row of weights as floats and what a
+ * gated layer keeps, or the attention leaf's own scratch. */
 static void kernels_size_thread_scratch(struct kernels *kernels)
 {
     const struct kernel_table *table = kernels->table;
     size_t input = kernels_round_up(table->input_bytes(OPS_FEW_ROWS, kernels->cols_max));
-    size_t bytes = input + (size_t)(kernels->cols_max + TABLE_GROUP) * sizeof(float);
+    size_t row = kernels_round_up((size_t)(kernels->cols_max + TABLE_GROUP) * sizeof(float));
+    size_t bytes = input + row + ops_gated_bytes(kernels->rows_max);
     if (bytes < table->attention_scratch_bytes)
         bytes = table->attention_scratch_bytes;
     kernels->row_scratch_offset = input;
+    kernels->gated_scratch_offset = input + row;
     kernels->thread_scratch_bytes = kernels_round_up(bytes + KERNELS_PADDING);
 }
 
@@ -81,14 +83,16 @@ enum status kernels_create(struct kernels **out, const struct kernels_options *o
     size_t scratch_bytes = kernels->thread_scratch_bytes * threads_count(kernels->threads);
     size_t input_bytes = table->input_bytes(options->rows_max, options->cols_max);
     kernels->input = kernels_buffer_create(kernels, input_bytes);
+    size_t normed_bytes = (size_t)options->rows_max * options->cols_max * sizeof(float);
+    kernels->normed = kernels_buffer_create(kernels, normed_bytes);
     kernels->thread_scratch = kernels_buffer_create(kernels, scratch_bytes);
     kernels->tiles = mem_zalloc(options->rows_max, sizeof *kernels->tiles);
     kernels->order = mem_zalloc(options->rows_max, sizeof *kernels->order);
     kernels->shared = mem_zalloc(options->rows_max, sizeof *kernels->shared);
-    if (kernels->input == NULL || kernels->thread_scratch == NULL || kernels->tiles == NULL ||
-        kernels->order == NULL || kernels->shared == NULL)
+    if (kernels->input == NULL || kernels->normed == NULL || kernels->thread_scratch == NULL ||
+        kernels->tiles == NULL || kernels->order == NULL || kernels->shared == NULL)
         FAIL_OUT(STATUS_NO_MEMORY, "no memory for %zu bytes of scratch of the kernels",
-                 scratch_bytes + input_bytes);
+                 scratch_bytes + input_bytes + normed_bytes);
     *out = kernels;
     return STATUS_OK;
 out:
@@ -103,6 +107,7 @@ void kernels_destroy(struct kernels *kernels)
     ASSERT(kernels->chunks == NULL); /* weights go first */
     threads_destroy(kernels->threads);
     mem_free(kernels->input);
+    mem_free(kernels->normed);
     mem_free(kernels->thread_scratch);
     mem_free(kernels->tiles);
     mem_free(kernels->order);

@@ -140,7 +140,8 @@ void kernels_rmsnorm(struct kernels *kernels, const struct rmsnorm_args *args);
 enum { LINEAR_WEIGHTS_MAX = 3 };
 
 /* y[i] = x · weights[i]ᵀ (or y[i] += …), for up to three matrices over the same input, so that
- * the input is quantised once (q, k, v; gate, up). */
+ * the input is quantised once (q, k, v; gate, up). What stands before and behind it is done on the
+ * way, with the bits of the operation alone: */
 struct linear_args {
     const float *x; /* [rows][cols of every weight] */
     uint32_t rows;
@@ -148,6 +149,10 @@ struct linear_args {
     const struct weight *weights[LINEAR_WEIGHTS_MAX];
     float *y[LINEAR_WEIGHTS_MAX]; /* [rows][weights[i]->rows] */
     bool accumulate;
+    bool is_gated; /* y[0] = silu(x · weights[0]ᵀ) × (x · weights[1]ᵀ), kernels_silu_mul; y[1] is
+                          not written. Two matrices of one shape. */
+    const float *norm; /* [cols] unless NULL: kernels_rmsnorm of x is the input */
+    float epsilon;     /* of the norm */
 };
 void kernels_linear(struct kernels *kernels, const struct linear_args *args);
 
@@ -175,13 +180,17 @@ struct rope_args {
 };
 void kernels_rope(struct kernels *kernels, const struct rope_args *args);
 
-/* Rounds K and V of the batch's rows to the pages' type and writes them to their places. */
+enum { KV_WRITE_ROPES = 2 };
+
+/* Rounds K and V of the batch's rows to the pages' type and writes them to their places. `rope` is
+ * done first, in the same pass over the rows: the layer's k and q, of the same rows. */
 struct kv_write_args {
-    const float *k; /* [rows][kv_heads][head_dim], rotated */
+    const float *k; /* [rows][kv_heads][head_dim], rotated, if not by `rope` */
     const float *v; /* [rows][kv_heads][head_dim] */
     uint32_t rows;
     uint32_t layer;
     struct kv_rows kv;
+    const struct rope_args *rope[KV_WRITE_ROPES]; /* NULL: none */
 };
 void kernels_kv_write(struct kernels *kernels, const struct kv_write_args *args);
 
@@ -261,40 +270,3 @@ bool kernels_row_noise_reaches(const struct row_noise_args *args, uint32_t i);
 /* Indexes that are not ruled out, as kernels_row_above. */
 uint32_t kernels_row_noise(const struct kernels *kernels, const struct row_noise_args *args,
                            uint32_t *ids);
-/* --- time by operation, for `banyan bench`: off until asked for --- */
-enum kernels_op {
-#define OP(name) KERNELS_OP_##name,
-#include "kernels/ops.def"
-};
-
-struct kernels_time {
-    const char *name; /* as in ops.def */
-    uint32_t outputs; /* of a linear layer, all its matrices together: shapes stand apart; else 0 */
-    uint32_t inputs;
-    uint64_t calls;
-    uint64_t ns;      /* from the start of the work to the end of the last thread */
-    uint64_t wait_ns; /* of these: the caller's own part was done, another thread's was not */
-    /* Linear layers and attention only: two for a multiply-add; weights and keys that must be read
-     * at least, each once a call. */
-    uint64_t int8_operations;
-    uint64_t f32_operations;
-    uint64_t bytes;
-};
-
-enum { KERNELS_TIMES_MAX = 24 };
-
-/* From here on, three looks at the clock an operation. Clears what was counted before. */
-void kernels_times_begin(struct kernels *kernels);
-/* Ends it, and writes what was counted to `out` [KERNELS_TIMES_MAX], in the order of first calls.
- * Returns how many; more shapes than there are places count with the last. */
-uint32_t kernels_times_end(struct kernels *kernels, struct kernels_time *out);
-
-/* --- the machine's ceilings, of moments: `out` keeps what is higher; begin with zeros --- */
-struct kernels_ceilings {
-    double int8_gops;       /* int8 multiply-adds × 2, all threads, no memory traffic */
-    double f32_gflops;      /* float32 fused multiply-adds × 2 */
-    double read_gbps_model; /* reading `model_bytes`, again and again */
-    double read_gbps_dram;  /* reading 256 MiB */
-};
-enum status kernels_measure_ceilings(struct kernels *kernels, size_t model_bytes,
-                                     struct kernels_ceilings *out);

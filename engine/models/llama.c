@@ -30,13 +30,12 @@ struct llama {
 
     /* activations of a step, [rows_max][…] */
     float *x;          /* width: the residual stream */
-    float *normed;     /* width */
+    float *spare;      /* width, of rows that want logits */
     float *q;          /* heads × head_dim */
     float *k;          /* kv_heads × head_dim */
     float *v;          /* kv_heads × head_dim */
     float *attended;   /* heads × head_dim */
-    float *gate;       /* hidden */
-    float *up;         /* hidden */
+    float *gate;       /* hidden: silu(gate) × up */
     float *rope_table; /* rope_dims */
     float *logits;     /* [logit_rows_max][vocab] */
 
@@ -159,13 +158,12 @@ static enum status open_buffers(struct model *model)
     uint64_t attention = (uint64_t)config->heads * config->head_dim;
     uint64_t kv = (uint64_t)config->kv_heads * config->head_dim;
     TRY(model_arch_buffer(model, rows, config->width, &llama->x));
-    TRY(model_arch_buffer(model, rows, config->width, &llama->normed));
+    TRY(model_arch_buffer(model, model->logit_rows_max, config->width, &llama->spare));
     TRY(model_arch_buffer(model, rows, attention, &llama->q));
     TRY(model_arch_buffer(model, rows, kv, &llama->k));
     TRY(model_arch_buffer(model, rows, kv, &llama->v));
     TRY(model_arch_buffer(model, rows, attention, &llama->attended));
     TRY(model_arch_buffer(model, rows, config->hidden, &llama->gate));
-    TRY(model_arch_buffer(model, rows, config->hidden, &llama->up));
     TRY(model_arch_buffer(model, rows, config->rope_dims, &llama->rope_table));
     llama->wanted_sequence = mem_zalloc(model->logit_rows_max, sizeof *llama->wanted_sequence);
     llama->wanted_position = mem_zalloc(model->logit_rows_max, sizeof *llama->wanted_position);
@@ -233,10 +231,9 @@ static void llama_close(struct model *model)
 {
     struct llama *llama = model->state;
     struct kernels *kernels = model->kernels;
-    float *const buffers[] = {llama->output_norm, llama->frequencies, llama->x,
-                              llama->normed,      llama->q,           llama->k,
-                              llama->v,           llama->attended,    llama->gate,
-                              llama->up,          llama->rope_table,  llama->logits};
+    float *const buffers[] = {llama->output_norm, llama->frequencies, llama->x,     llama->spare,
+                              llama->q,           llama->k,           llama->v,     llama->attended,
+                              llama->gate,        llama->rope_table,  llama->logits};
     for (size_t i = 0; i < sizeof buffers / sizeof buffers[0]; i++)
         kernels_buffer_destroy(kernels, buffers[i]);
     for (uint32_t i = 0; llama->layers != NULL && i < model->config.layers; i++) {
@@ -270,38 +267,44 @@ static enum status llama_open(struct model *model, const struct gguf *gguf)
 
 /* --- one step --- */
 
-static void forward_norm(struct model *model, const float *x, const float *weight, uint32_t rows)
-{
-    struct llama *llama = model->state;
-    kernels_rmsnorm(model->kernels, &(struct rmsnorm_args){.x = x,
-                                                           .weight = weight,
-                                                           .y = llama->normed,
-                                                           .rows = rows,
-                                                           .cols = model->config.width,
-                                                           .epsilon = model->config.rms_epsilon});
-}
-
-static void forward_rope(struct model *model, float *x, uint32_t heads, uint32_t rows)
+static struct rope_args forward_rope(const struct model *model, float *x, uint32_t heads,
+                                     uint32_t rows)
 {
     const struct llama *llama = model->state;
-    kernels_rope(model->kernels, &(struct rope_args){.x = x,
-                                                     .table = llama->rope_table,
-                                                     .rows = rows,
-                                                     .heads = heads,
-                                                     .head_dim = model->config.head_dim,
-                                                     .pairs = model->config.rope_dims / 2,
-                                                     .pairing = ROPE_INTERLEAVED});
+    return (struct rope_args){.x = x,
+                              .table = llama->rope_table,
+                              .rows = rows,
+                              .heads = heads,
+                              .head_dim = model->config.head_dim,
+                              .pairs = model->config.rope_dims / 2,
+                              .pairing = ROPE_INTERLEAVED};
 }
 
-static void forward_linear(struct model *model, const float *x, const struct weight *weight,
-                           uint32_t rows, float *y, bool accumulate)
+/* y = norm(x) · weightᵀ, of the residual stream. */
+static void forward_normed(struct model *model, const float *norm, const struct weight *weight,
+                           uint32_t rows, float *y)
 {
-    kernels_linear(model->kernels, &(struct linear_args){.x = x,
+    const struct llama *llama = model->state;
+    kernels_linear(model->kernels, &(struct linear_args){.x = llama->x,
                                                          .rows = rows,
                                                          .count = 1,
                                                          .weights = {weight},
                                                          .y = {y},
-                                                         .accumulate = accumulate});
+                                                         .norm = norm,
+                                                         .epsilon = model->config.rms_epsilon});
+}
+
+/* Adds x · weightᵀ to the residual stream. */
+static void forward_add(struct model *model, const float *x, const struct weight *weight,
+                        uint32_t rows)
+{
+    const struct llama *llama = model->state;
+    kernels_linear(model->kernels, &(struct linear_args){.x = x,
+                                                         .rows = rows,
+                                                         .count = 1,
+                                                         .weights = {weight},
+                                                         .y = {llama->x},
+                                                         .accumulate = true});
 }
 
 /* K and V of all rows, to their pages, and q over the same input if it is wanted of all. */
@@ -309,22 +312,26 @@ static void forward_keys(struct model *model, const struct model_batch *batch, u
                          bool wants_queries)
 {
     struct llama *llama = model->state;
+    const struct model_config *config = &model->config;
     const struct llama_layer *layer = &llama->layers[index];
-    uint32_t rows = batch->rows;
-    forward_norm(model, llama->x, layer->attn_norm, rows);
+    const uint32_t rows = batch->rows;
+    const struct rope_args k = forward_rope(model, llama->k, config->kv_heads, rows);
+    const struct rope_args q = forward_rope(model, llama->q, config->heads, rows);
     kernels_linear(model->kernels,
-                   &(struct linear_args){.x = llama->normed,
+                   &(struct linear_args){.x = llama->x,
                                          .rows = rows,
                                          .count = wants_queries ? 3 : 2,
                                          .weights = {&layer->k, &layer->v, &layer->q},
-                                         .y = {llama->k, llama->v, llama->q}});
-    forward_rope(model, llama->k, model->config.kv_heads, rows);
-    kernels_kv_write(
-        model->kernels,
-        &(struct kv_write_args){
-            .k = llama->k, .v = llama->v, .rows = rows, .layer = index, .kv = batch->kv});
-    if (wants_queries)
-        forward_rope(model, llama->q, model->config.heads, rows);
+                                         .y = {llama->k, llama->v, llama->q},
+                                         .norm = layer->attn_norm,
+                                         .epsilon = config->rms_epsilon});
+    kernels_kv_write(model->kernels,
+                     &(struct kv_write_args){.k = llama->k,
+                                             .v = llama->v,
+                                             .rows = rows,
+                                             .layer = index,
+                                             .kv = batch->kv,
+                                             .rope = {&k, wants_queries ? &q : NULL}});
 }
 
 /* Rows in the order of the batch's logits become the first ones; `spare` is as large as `data`. */
@@ -352,11 +359,11 @@ static struct model_batch forward_wanted(struct model *model, const struct model
     wanted.kv.sequence = llama->wanted_sequence;
     wanted.kv.position = llama->wanted_position;
     wanted.groups = NULL;
-    forward_gather(batch, llama->x, llama->normed, model->config.width);
+    forward_gather(batch, llama->x, llama->spare, model->config.width);
     forward_gather(batch, llama->rope_table, llama->q, model->config.rope_dims);
-    forward_norm(model, llama->x, layer->attn_norm, wanted.rows);
-    forward_linear(model, llama->normed, &layer->q, wanted.rows, llama->q, false);
-    forward_rope(model, llama->q, model->config.heads, wanted.rows);
+    forward_normed(model, layer->attn_norm, &layer->q, wanted.rows, llama->q);
+    const struct rope_args q = forward_rope(model, llama->q, model->config.heads, wanted.rows);
+    kernels_rope(model->kernels, &q);
     return wanted;
 }
 
@@ -373,25 +380,22 @@ static void forward_attention(struct model *model, const struct model_batch *bat
                                                .scale = 1.0f / sqrtf((float)config->head_dim),
                                                .kv = batch->kv,
                                                .groups = batch->groups});
-    forward_linear(model, llama->attended, &llama->layers[index].attn_output, batch->rows, llama->x,
-                   true);
+    forward_add(model, llama->attended, &llama->layers[index].attn_output, batch->rows);
 }
 
 static void forward_feed(struct model *model, uint32_t rows, uint32_t index)
 {
     struct llama *llama = model->state;
     const struct llama_layer *layer = &llama->layers[index];
-    forward_norm(model, llama->x, layer->ffn_norm, rows);
-    kernels_linear(model->kernels, &(struct linear_args){.x = llama->normed,
+    kernels_linear(model->kernels, &(struct linear_args){.x = llama->x,
                                                          .rows = rows,
                                                          .count = 2,
                                                          .weights = {&layer->gate, &layer->up},
-                                                         .y = {llama->gate, llama->up}});
-    kernels_silu_mul(model->kernels, &(struct silu_mul_args){.gate = llama->gate,
-                                                             .up = llama->up,
-                                                             .rows = rows,
-                                                             .cols = model->config.hidden});
-    forward_linear(model, llama->gate, &layer->down, rows, llama->x, true);
+                                                         .y = {llama->gate},
+                                                         .is_gated = true,
+                                                         .norm = layer->ffn_norm,
+                                                         .epsilon = model->config.rms_epsilon});
+    forward_add(model, llama->gate, &layer->down, rows);
 }
 
 /* Every row wants logits, in its place: then nothing need be gathered. */
@@ -425,8 +429,7 @@ static const float *llama_forward(struct model *model, const struct model_batch 
         forward_attention(model, &rest, i);
         forward_feed(model, rest.rows, i);
     }
-    forward_norm(model, llama->x, llama->output_norm, rest.rows);
-    forward_linear(model, llama->normed, llama->output, rest.rows, llama->logits, false);
+    forward_normed(model, llama->output_norm, llama->output, rest.rows, llama->logits);
     return llama->logits;
 }
 

@@ -34,6 +34,15 @@ enum {
 
 #define TABLE_SHARED_ALL UINT32_MAX
 
+/* What is packed: x, or what rmsnorm makes of it with the same bits. */
+struct table_input {
+    const float *x; /* [rows][cols] */
+    uint32_t rows;
+    uint32_t cols;
+    const float *norm; /* [cols], NULL: x as it is */
+    float epsilon;
+};
+
 /* One matrix, output groups [group_begin, group_end), all rows. `input` is what input_pack made
  * of x (NULL when the table's path for this type reads x itself). */
 struct table_linear {
@@ -43,7 +52,8 @@ struct table_linear {
     uint32_t rows;
     uint32_t group_begin;
     uint32_t group_end;
-    float *y; /* [rows][weight->rows] */
+    float *y; /* output group_begin × TABLE_GROUP of the first row */
+    size_t y_stride;
     bool accumulate;
     void *scratch; /* at least weight->cols floats; never the memory of `input` */
 };
@@ -82,8 +92,7 @@ struct kernel_table {
     size_t (*input_bytes)(uint32_t rows, uint32_t cols);
     /* Work units of packing, and the packing of units [begin, end). */
     uint32_t (*input_units)(uint32_t rows, uint32_t cols);
-    void (*input_pack)(const float *x, uint32_t rows, uint32_t cols, uint32_t begin, uint32_t end,
-                       void *packed);
+    void (*input_pack)(const struct table_input *input, uint32_t begin, uint32_t end, void *packed);
 
     void (*linear)(const struct table_linear *call);
     void (*attention)(const struct table_attention *call);

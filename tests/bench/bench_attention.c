@@ -22,7 +22,7 @@
 
 #include "config/base/rng.h"
 #include "kernels/half.h"
-#include "kernels/kernels.h"
+#include "kernels/kernels_measure.h"
 
 enum {
     LAYERS = 30,

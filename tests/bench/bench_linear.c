@@ -16,7 +16,7 @@
 #include <time.h>
 
 #include "config/base/rng.h"
-#include "kernels/kernels.h"
+#include "kernels/kernels_measure.h"
 
 enum { ROWS_MAX = 512, COLS_MAX = 5632, MATRICES_MAX = 512, REPEAT = 7, TYPES = 31 };
 enum { MOMENTS = 3 }; /* of ceilings, before each shape */

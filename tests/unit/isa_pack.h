@@ -10,8 +10,8 @@
 #include "tests/unit/kernels_kit.h"
 
 typedef uint32_t isa_pack_units(uint32_t rows, uint32_t cols);
-typedef void isa_pack_inputs(const float *x, uint32_t rows, uint32_t cols, uint32_t first,
-                             uint32_t end, void *out);
+typedef void isa_pack_inputs(const struct table_input *input, uint32_t begin, uint32_t end,
+                             void *packed);
 
 /* Same integers, scales and sums as the judge, wherever a row lands in the tiles. */
 static void isa_pack_check_rows(isa_pack_units *units_of, isa_pack_inputs *pack, uint32_t most,
@@ -27,8 +27,9 @@ static void isa_pack_check_rows(isa_pack_units *units_of, isa_pack_inputs *pack,
         x[COLS] = INFINITY;
         x[COLS + 33] = NAN;
     }
-    pack(x, rows, COLS, middle, units, packed);
-    pack(x, rows, COLS, 0, middle, packed);
+    struct table_input input = {.x = x, .rows = rows, .cols = COLS};
+    pack(&input, middle, units, packed);
+    pack(&input, 0, middle, packed);
     const uint32_t tiles = packed_tiles(rows, most);
     for (uint32_t tile = 0; tile < tiles; tile++) {
         uint32_t first = packed_tile_begin(rows, tiles, tile);
@@ -58,9 +59,40 @@ static void isa_pack_check_rows(isa_pack_units *units_of, isa_pack_inputs *pack,
     free(packed);
 }
 
+/* Rows normed on the way are packed as rows that were normed before, from whatever unit on. */
+static void isa_pack_check_norm(isa_pack_units *units_of, isa_pack_inputs *pack, uint32_t rows,
+                                struct rng *rng)
+{
+    enum { COLS = 32 * 7 };
+    float *x = kit_floats(rng, (size_t)rows * COLS, 5);
+    float *normed = kit_floats(rng, (size_t)rows * COLS, 1);
+    float *norm = kit_floats(rng, COLS, 2);
+    const size_t bytes = packed_input_bytes(rows, COLS);
+    char *want = malloc(bytes + 64);
+    char *packed = malloc(bytes + 64);
+    const uint32_t units = units_of(rows, COLS);
+    const uint32_t middle = (uint32_t)rng_below(rng, units + 1);
+    const struct rmsnorm_args args = {x, norm, normed, rows, COLS, 1e-5f};
+    struct table_input input = {.x = normed, .rows = rows, .cols = COLS};
+    x[COLS - 1] = rows > 1 ? NAN : 3;
+    k_rmsnorm_ref_int8(&args, 0, rows);
+    pack(&input, 0, units, want);
+    input = (struct table_input){x, rows, COLS, norm, 1e-5f};
+    pack(&input, middle, units, packed);
+    pack(&input, 0, middle, packed);
+    assert_memory_equal(packed, want, bytes);
+    free(x);
+    free(normed);
+    free(norm);
+    free(want);
+    free(packed);
+}
+
 static void isa_pack_check(isa_pack_units *units_of, isa_pack_inputs *pack, uint32_t most)
 {
     struct rng rng = {.seed = 2};
-    for (uint32_t rows = 1; rows < 70; rows++)
+    for (uint32_t rows = 1; rows < 70; rows++) {
         isa_pack_check_rows(units_of, pack, most, rows, &rng);
+        isa_pack_check_norm(units_of, pack, rows, &rng);
+    }
 }

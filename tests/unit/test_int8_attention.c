@@ -43,7 +43,8 @@ static void scene_make(struct scene *scene, struct rng *rng, enum kv_type type)
                                   TOKENS,
                                   0,
                                   {&scene->pages.layout, scene->pages.pages, scene->sequence,
-                                   scene->position, scene->pages.tables}};
+                                   scene->position, scene->pages.tables},
+                                  {NULL}};
     kernels_kv_write(scene->kernels, &write);
     for (uint32_t i = 0; type != KV_TYPE_F16 && i < TOKENS; i++) {
         scene_round(scene->k + (size_t)i * DIM);
@@ -133,7 +134,8 @@ static void check_reads(enum kv_type type)
                                   1,
                                   0,
                                   {&scene.pages.layout, scene.pages.pages, scene.sequence,
-                                   (const uint32_t[]){100}, scene.pages.tables}};
+                                   (const uint32_t[]){100}, scene.pages.tables},
+                                  {NULL}};
     scene.k[0] = NAN;
     scene.v[0] = INFINITY;
     kernels_kv_write(scene.kernels, &write);

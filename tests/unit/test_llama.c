@@ -11,6 +11,7 @@
 
 #include "config/base/mem.h"
 #include "config/base/rng.h"
+#include "kernels/kernels_measure.h"
 #include "tests/kit/llama_file.h"
 #include "tests/kit/model_run.h"
 

@@ -27,7 +27,7 @@ static void scene_fill(struct kernels *kernels, struct scene *scene, enum kv_typ
     scene->pages = kit_pages_make(kernels, type, 16, 1, KV_HEADS, DIM, SEQUENCES, TOKENS);
     struct kv_rows kv = {&scene->pages.layout, scene->pages.pages, sequence, position,
                          scene->pages.tables};
-    struct kv_write_args write = {k, v, SEQUENCES * TOKENS, 0, kv};
+    struct kv_write_args write = {k, v, SEQUENCES * TOKENS, 0, kv, {NULL}};
     kernels_kv_write(kernels, &write);
     scene->q = kit_floats(rng, (size_t)SEQUENCES * TOKENS * HEADS * DIM, 2);
     scene->want = malloc((size_t)SEQUENCES * TOKENS * HEADS * DIM * sizeof(float));
@@ -177,8 +177,9 @@ static void sharers_write(struct kernels *kernels, struct sharers *all, uint32_t
         position[i] = from + i;
     }
     kernels_kv_write(
-        kernels, &(struct kv_write_args){
-                     k, v, rows, 0, {&all->layout, all->pages, sequence, position, all->tables}});
+        kernels,
+        &(struct kv_write_args){
+            k, v, rows, 0, {&all->layout, all->pages, sequence, position, all->tables}, {NULL}});
     free(sequence);
     free(position);
     free(k);

@@ -125,7 +125,8 @@ static void test_write(void **state)
         struct kit_pages pages =
             kit_pages_make(kernels, KV_TYPE_F16, 16, 2, HEADS, DIM, 2, TOKENS / 2);
         struct kv_write_args args = {
-            k, v, TOKENS, 1, {&pages.layout, pages.pages, sequence, position, pages.tables}};
+            k,     v, TOKENS, 1, {&pages.layout, pages.pages, sequence, position, pages.tables},
+            {NULL}};
         kernels_kv_write(kernels, &args);
         for (uint32_t r = 0; r < TOKENS; r++)
             for (uint32_t h = 0; h < HEADS; h++)
@@ -153,13 +154,74 @@ static void test_write(void **state)
     free(v);
 }
 
+/* Rotated on the way, k and q have the bits of kernels_rope and the pages those of what it made. */
+static void check_rope(const char *isa, enum kv_type type, uint32_t threads, uint32_t rows)
+{
+    enum { HEADS = 6, KV_HEADS = 2, DIM = 24, PAIRS = 10 };
+    const size_t q_count = (size_t)rows * HEADS * DIM;
+    const size_t k_count = (size_t)rows * KV_HEADS * DIM;
+    struct rng rng = {.seed = rows};
+    struct kernels *kernels = kit_kernels(isa, threads, rows, 1);
+    struct kit_pages pages[2];
+    float *table = kit_floats(&rng, (size_t)rows * PAIRS * 2, 1);
+    float *v = kit_floats(&rng, k_count, 1);
+    float *k[2] = {kit_floats(&rng, k_count, 1), malloc(k_count * sizeof(float))};
+    float *q[2] = {kit_floats(&rng, q_count, 1), malloc(q_count * sizeof(float))};
+    uint32_t *sequence = calloc(rows, sizeof *sequence);
+    uint32_t *position = calloc(rows, sizeof *position);
+    memcpy(k[1], k[0], k_count * sizeof(float));
+    memcpy(q[1], q[0], q_count * sizeof(float));
+    for (uint32_t r = 0; r < rows; r++)
+        position[r] = r;
+    for (int fused = 0; fused < 2; fused++) {
+        const struct rope_args ropes[] = {
+            {k[fused], table, rows, KV_HEADS, DIM, PAIRS, ROPE_HALVES},
+            {q[fused], table, rows, HEADS, DIM, PAIRS, ROPE_INTERLEAVED},
+        };
+        struct kit_pages *own = &pages[fused];
+        *own = kit_pages_make(kernels, type, 16, 1, KV_HEADS, DIM, 1, rows);
+        struct kv_write_args args = {
+            k[fused], v, rows, 0, {&own->layout, own->pages, sequence, position, own->tables},
+            {NULL}};
+        for (int i = 0; i < 2; i++)
+            if (fused == 1)
+                args.rope[i] = &ropes[i];
+            else
+                kernels_rope(kernels, &ropes[i]);
+        kernels_kv_write(kernels, &args);
+    }
+    kit_assert_same_bits(k[1], k[0], k_count);
+    kit_assert_same_bits(q[1], q[0], q_count);
+    assert_memory_equal(pages[1].pages, pages[0].pages,
+                        pages[0].layout.page_bytes * pages[0].pages_each);
+    for (int i = 0; i < 2; i++) {
+        kit_pages_free(kernels, &pages[i]);
+        free(k[i]);
+        free(q[i]);
+    }
+    free(v);
+    free(table);
+    free(sequence);
+    free(position);
+    kernels_destroy(kernels);
+}
+
+static void test_rope(void **state)
+{
+    (void)state;
+    static const uint32_t row_counts[] = {1, 2, 17, 80};
+    for (const char *const *isa = kit_isas(); *isa != NULL; isa++)
+        for (int type = 0; type < KIT_KV_TYPES; type++)
+            for (size_t i = 0; i < sizeof row_counts / sizeof *row_counts; i++)
+                for (uint32_t threads = 1; threads <= 3; threads++)
+                    check_rope(*isa, kit_kv_types[type], threads, row_counts[i]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_layout),
-        cmocka_unit_test(test_limits),
-        cmocka_unit_test(test_copy),
-        cmocka_unit_test(test_write),
+        cmocka_unit_test(test_layout), cmocka_unit_test(test_limits), cmocka_unit_test(test_copy),
+        cmocka_unit_test(test_write),  cmocka_unit_test(test_rope),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -111,7 +111,7 @@ static void check_attention(enum kv_type type)
         position[i] = i % KEYS;
     }
     struct kv_rows kv = {&pages.layout, pages.pages, sequence, position, pages.tables};
-    kernels_kv_write(kernels, &(struct kv_write_args){k, k, 2 * KEYS, 0, kv});
+    kernels_kv_write(kernels, &(struct kv_write_args){k, k, 2 * KEYS, 0, kv, {NULL}});
 
     const uint32_t of_rows[ROWS] = {0, 0, 0, 1};
     const uint32_t at[ROWS] = {65, 66, 69, 67}; /* 66, 67, 70 and 68 keys */

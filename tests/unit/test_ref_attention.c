@@ -73,7 +73,7 @@ static void check(enum kv_type type)
     for (uint32_t i = 0; i < TOKENS; i++)
         position[i] = i;
     struct kv_rows kv = {&pages.layout, pages.pages, sequence, position, pages.tables};
-    struct kv_write_args write = {k, v, TOKENS, 1, kv};
+    struct kv_write_args write = {k, v, TOKENS, 1, kv, {NULL}};
     k_kv_write_ref(&write, 0, TOKENS);
     struct attention_args args = {q, out, TOKENS, HEADS, 1, 0.25f, kv, NULL};
     for (uint32_t h = 0; h < KV_HEADS; h++) {

@@ -16,8 +16,13 @@ static void test_exact_sums(void **state)
     for (int i = 0; i < ROWS * COLS; i++)
         x[i] = (float)(i % 7 - 3);
     struct weight weight = {tensor_type_info(TENSOR_TYPE_f32), OUTPUTS, COLS, w, sizeof w};
-    struct table_linear call = {
-        .weight = &weight, .x = x, .rows = ROWS, .group_end = 2, .y = y, .scratch = scratch};
+    struct table_linear call = {.weight = &weight,
+                                .x = x,
+                                .rows = ROWS,
+                                .group_end = 2,
+                                .y = y,
+                                .y_stride = OUTPUTS,
+                                .scratch = scratch};
     k_linear_f32_ref(&call);
     call.accumulate = true;
     k_linear_f32_ref(&call);
@@ -52,7 +57,8 @@ static void test_parts(void **state)
                                 .rows = 1,
                                 .group_begin = 1,
                                 .group_end = 2,
-                                .y = y,
+                                .y = y + 16,
+                                .y_stride = OUTPUTS,
                                 .scratch = scratch};
     k_linear_f32_ref(&call);
     for (int o = 0; o < OUTPUTS; o++)
@@ -70,7 +76,7 @@ static void test_inputs_are_not_packed(void **state)
         assert_false(k_input_wanted_ref(tensor_type_info(kit_types[t])));
     assert_int_equal(k_input_bytes_ref(7, 64), 0);
     assert_int_equal(k_input_units_ref(7, 64), 0);
-    k_input_pack_ref(&x, 1, 1, 0, 0, NULL);
+    k_input_pack_ref(&(struct table_input){.x = &x, .rows = 1, .cols = 1}, 0, 0, NULL);
     assert_float_equal(x, 1, 0);
 }
 

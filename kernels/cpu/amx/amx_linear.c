@@ -129,8 +129,8 @@ static void linear_group(const struct table_linear *call, linear_run *run, uint3
                        group * packed_group_bytes(weight->type, weight->cols),
             .input = (const char *)call->input + row * row_bytes,
             .blocks = weight->cols / TABLE_BLOCK,
-            .y = call->y + (size_t)row * weight->rows + (size_t)group * TABLE_GROUP,
-            .y_stride = weight->rows,
+            .y = call->y + row * call->y_stride + (size_t)(group - call->group_begin) * TABLE_GROUP,
+            .y_stride = call->y_stride,
             .lanes = avx512_mask(weight->rows - group * TABLE_GROUP),
             .accumulate = call->accumulate,
         };

@@ -17,8 +17,7 @@
 enum { AVX2_TILE = 4 };
 
 uint32_t k_input_units_avx2(uint32_t rows, uint32_t cols);
-void k_input_pack_avx2(const float *x, uint32_t rows, uint32_t cols, uint32_t begin, uint32_t end,
-                       void *packed);
+void k_input_pack_avx2(const struct table_input *input, uint32_t begin, uint32_t end, void *packed);
 void k_linear_avx2(const struct table_linear *call);
 /* The path of float weights, behind it and behind avxvnni's. */
 void k_linear_float_avx2(const struct table_linear *call);

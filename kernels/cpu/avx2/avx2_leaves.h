@@ -278,12 +278,13 @@ static void linear_coded(const struct table_linear *call)
             .input = (const char *)call->input + row[0] * row_bytes,
             .row = row,
             .tiles = count,
-            .y_stride = weight->rows,
+            .y_stride = call->y_stride,
             .accumulate = call->accumulate,
         };
         for (uint32_t g = call->group_begin; g < call->group_end; g++) {
             block.weights = (const unsigned char *)weight->packed + g * group_bytes;
-            block.y = call->y + (size_t)row[0] * weight->rows + (size_t)g * TABLE_GROUP;
+            block.y =
+                call->y + row[0] * call->y_stride + (size_t)(g - call->group_begin) * TABLE_GROUP;
             block.outputs = weight->rows - g * TABLE_GROUP;
             linear_block_run(weight->type->id, &block);
         }

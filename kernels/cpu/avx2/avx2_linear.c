@@ -120,12 +120,13 @@ void k_linear_float_avx2(const struct table_linear *call)
     const struct weight *weight = call->weight;
     const size_t group_bytes = packed_group_bytes(weight->type, weight->cols);
     const uint32_t tiles = packed_tiles(call->rows, AVX2_TILE);
-    struct linear_block block = {.y_stride = weight->rows, .accumulate = call->accumulate};
+    struct linear_block block = {.y_stride = call->y_stride, .accumulate = call->accumulate};
     for (uint32_t g = call->group_begin; g < call->group_end; g++)
         for (uint32_t tile = 0; tile < tiles; tile++) {
             const uint32_t row = packed_tile_begin(call->rows, tiles, tile);
             block.weights = (const unsigned char *)weight->packed + g * group_bytes;
-            block.y = call->y + (size_t)row * weight->rows + (size_t)g * TABLE_GROUP;
+            block.y =
+                call->y + row * call->y_stride + (size_t)(g - call->group_begin) * TABLE_GROUP;
             block.outputs = weight->rows - g * TABLE_GROUP;
             linear_float_block(weight->type->id,
                                packed_tile_begin(call->rows, tiles, tile + 1) - row,

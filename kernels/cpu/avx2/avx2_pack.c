@@ -58,8 +58,21 @@ static inline float pack_quantise(const float *x, int8_t *out, int32_t sums[2])
     return scale;
 }
 
-void k_input_pack_avx2(const float *x, uint32_t rows, uint32_t cols, uint32_t begin, uint32_t end,
-                       void *packed)
+static void pack_tile(const float *x, size_t step, uint32_t n, char *unit)
 {
-    packed_input(pack_quantise, AVX2_TILE, x, rows, cols, begin, end, packed);
+    packed_rows(pack_quantise, x, step, n, unit);
+}
+
+static inline void pack_norm(const float *x, const float *norm, float scale, float *out)
+{
+    const __m256 by = _mm256_set1_ps(scale);
+    for (int i = 0; i < TABLE_BLOCK; i += 8) {
+        __m256 v = _mm256_mul_ps(_mm256_loadu_ps(x + i), by);
+        _mm256_store_ps(out + i, _mm256_mul_ps(v, _mm256_loadu_ps(norm + i)));
+    }
+}
+
+void k_input_pack_avx2(const struct table_input *input, uint32_t begin, uint32_t end, void *packed)
+{
+    packed_input(pack_tile, avx2_norm_scale, pack_norm, AVX2_TILE, input, begin, end, packed);
 }

@@ -14,15 +14,7 @@ void k_rmsnorm_avx2(const struct rmsnorm_args *args, uint32_t begin, uint32_t en
     for (uint32_t r = begin; r < end; r++) {
         const float *x = args->x + (size_t)r * n;
         float *y = args->y + (size_t)r * n;
-        __m256 lanes[2] = {_mm256_setzero_ps(), _mm256_setzero_ps()};
-        for (uint32_t i = 0; i < n; i += 16) {
-            __m256 low = avx2_load(x + i, n - i);
-            __m256 high = avx2_load(x + i + 8, avx2_left(n, i + 8));
-            lanes[0] = _mm256_fmadd_ps(low, low, lanes[0]);
-            lanes[1] = _mm256_fmadd_ps(high, high, lanes[1]);
-        }
-        float mean = avx2_fold16(lanes[0], lanes[1]) / (float)n;
-        __m256 scale = _mm256_set1_ps(1.0f / sqrtf(mean + args->epsilon));
+        __m256 scale = _mm256_set1_ps(avx2_norm_scale(x, n, args->epsilon));
         for (uint32_t i = 0; i < n; i += 8) {
             __m256 v = _mm256_mul_ps(avx2_load(x + i, n - i), scale);
             avx2_store(y + i, n - i, _mm256_mul_ps(v, avx2_load(args->weight + i, n - i)));

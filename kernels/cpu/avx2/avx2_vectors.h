@@ -53,6 +53,19 @@ static inline float avx2_fold16(__m256 low, __m256 high)
     return _mm_cvtss_f32(_mm_add_ss(by2, _mm_movehdup_ps(by2)));
 }
 
+/* k_norm_scale_ref_int8. */
+static inline float avx2_norm_scale(const float *x, uint32_t n, float epsilon)
+{
+    __m256 lanes[2] = {_mm256_setzero_ps(), _mm256_setzero_ps()};
+    for (uint32_t i = 0; i < n; i += 16) {
+        __m256 low = avx2_load(x + i, n - i);
+        __m256 high = avx2_load(x + i + 8, avx2_left(n, i + 8));
+        lanes[0] = _mm256_fmadd_ps(low, low, lanes[0]);
+        lanes[1] = _mm256_fmadd_ps(high, high, lanes[1]);
+    }
+    return 1.0f / sqrtf(avx2_fold16(lanes[0], lanes[1]) / (float)n + epsilon);
+}
+
 /* The greatest lane; none is a NaN. */
 static inline float avx2_greatest(__m256 lanes)
 {

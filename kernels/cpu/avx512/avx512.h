@@ -16,7 +16,7 @@
 enum { AVX512_TILE = 16 };
 
 uint32_t k_input_units_avx512(uint32_t rows, uint32_t cols);
-void k_input_pack_avx512(const float *x, uint32_t rows, uint32_t cols, uint32_t begin, uint32_t end,
+void k_input_pack_avx512(const struct table_input *input, uint32_t begin, uint32_t end,
                          void *packed);
 
 void k_linear_avx512(const struct table_linear *call);

@@ -127,8 +127,9 @@ void k_linear_avx512(const struct table_linear *call)
                     .weights = (const unsigned char *)weight->packed + g * group_bytes,
                     .input = (const char *)call->input + row * row_bytes,
                     .blocks = blocks,
-                    .y = call->y + (size_t)row * weight->rows + (size_t)g * TABLE_GROUP,
-                    .y_stride = weight->rows,
+                    .y = call->y + row * call->y_stride +
+                         (size_t)(g - call->group_begin) * TABLE_GROUP,
+                    .y_stride = call->y_stride,
                     .lanes = avx512_mask(weight->rows - g * TABLE_GROUP),
                     .accumulate = call->accumulate,
                 };

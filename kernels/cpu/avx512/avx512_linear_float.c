@@ -11,7 +11,9 @@ struct linear_float {
     size_t group_bytes;
     uint32_t first; /* group */
     const float *x; /* of the first row */
-    float *y;       /* of the first row */
+    float *y;       /* output 16 × from of the first row */
+    size_t y_stride;
+    uint32_t from; /* group */
     bool accumulate;
 };
 
@@ -35,7 +37,6 @@ static inline __attribute__((always_inline)) void linear_float_run(const uint32_
                                                                    const struct linear_float *block)
 {
     const uint32_t cols = block->weight->cols;
-    const size_t outputs = block->weight->rows;
     __m512 y[LINEAR_FLOAT_GROUPS][LINEAR_FLOAT_TILE];
 #pragma GCC unroll 4
     for (int g = 0; g < groups; g++)
@@ -61,7 +62,8 @@ static inline __attribute__((always_inline)) void linear_float_run(const uint32_
         const __mmask16 lanes = avx512_mask(block->weight->rows - output);
 #pragma GCC unroll 8
         for (int t = 0; t < n; t++) {
-            float *out = block->y + (size_t)t * outputs + output;
+            float *out =
+                block->y + (size_t)t * block->y_stride + (output - block->from * TABLE_GROUP);
             if (block->accumulate)
                 y[g][t] = _mm512_add_ps(_mm512_maskz_loadu_ps(lanes, out), y[g][t]);
             _mm512_mask_storeu_ps(out, lanes, y[g][t]);
@@ -111,7 +113,9 @@ static inline __attribute__((always_inline)) void linear_float_all(const uint32_
                 .weight = weight,
                 .group_bytes = group_bytes,
                 .x = call->x + (size_t)row * weight->cols,
-                .y = call->y + (size_t)row * weight->rows,
+                .y = call->y + row * call->y_stride,
+                .y_stride = call->y_stride,
+                .from = call->group_begin,
                 .accumulate = call->accumulate,
             };
             switch (packed_tile_begin(call->rows, tiles, tile + 1) - row) {

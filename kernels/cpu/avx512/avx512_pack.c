@@ -169,20 +169,23 @@ static void pack_tile(const float *from, size_t step, uint32_t n, char *unit)
 
 enum { PACK_FEW_ROWS = 8 };
 
-void k_input_pack_avx512(const float *x, uint32_t rows, uint32_t cols, uint32_t begin, uint32_t end,
+static void pack_few(const float *x, size_t step, uint32_t n, char *unit)
+{
+    packed_rows(pack_row, x, step, n, unit);
+}
+
+static inline void pack_norm(const float *x, const float *norm, float scale, float *out)
+{
+    const __m512 by = _mm512_set1_ps(scale);
+    for (int i = 0; i < TABLE_BLOCK; i += 16) {
+        __m512 v = _mm512_mul_ps(_mm512_loadu_ps(x + i), by);
+        _mm512_store_ps(out + i, _mm512_mul_ps(v, _mm512_loadu_ps(norm + i)));
+    }
+}
+
+void k_input_pack_avx512(const struct table_input *input, uint32_t begin, uint32_t end,
                          void *packed)
 {
-    const uint32_t blocks = cols / TABLE_BLOCK;
-    const uint32_t tiles = packed_tiles(rows, AVX512_TILE);
-    if (rows <= PACK_FEW_ROWS) {
-        packed_input(pack_row, AVX512_TILE, x, rows, cols, begin, end, packed);
-        return;
-    }
-    for (uint32_t u = begin; u < end; u++) {
-        const uint32_t first = packed_tile_begin(rows, tiles, u / blocks);
-        const uint32_t n = packed_tile_begin(rows, tiles, u / blocks + 1) - first;
-        const size_t b = u % blocks;
-        pack_tile(x + (size_t)first * cols + b * TABLE_BLOCK, cols, n,
-                  (char *)packed + ((size_t)first * blocks + b * n) * PACKED_INPUT_BYTES);
-    }
+    packed_tile *const pack = input->rows <= PACK_FEW_ROWS ? pack_few : pack_tile;
+    packed_input(pack, avx512_norm_scale, pack_norm, AVX512_TILE, input, begin, end, packed);
 }

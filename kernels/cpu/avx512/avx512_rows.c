@@ -13,14 +13,7 @@ void k_rmsnorm_avx512(const struct rmsnorm_args *args, uint32_t begin, uint32_t 
     for (uint32_t r = begin; r < end; r++) {
         const float *x = args->x + (size_t)r * args->cols;
         float *y = args->y + (size_t)r * args->cols;
-        __m512 lanes = _mm512_setzero_ps();
-        for (uint32_t i = 0; i < args->cols; i += 16) {
-            __mmask16 mask = avx512_mask(args->cols - i);
-            __m512 v = _mm512_maskz_loadu_ps(mask, x + i);
-            lanes = _mm512_mask3_fmadd_ps(v, v, lanes, mask);
-        }
-        float mean = avx512_fold16(lanes) / (float)args->cols;
-        __m512 scale = _mm512_set1_ps(1.0f / sqrtf(mean + args->epsilon));
+        __m512 scale = _mm512_set1_ps(avx512_norm_scale(x, args->cols, args->epsilon));
         for (uint32_t i = 0; i < args->cols; i += 16) {
             __mmask16 mask = avx512_mask(args->cols - i);
             __m512 v = _mm512_mul_ps(_mm512_maskz_loadu_ps(mask, x + i), scale);

@@ -26,6 +26,18 @@ static inline float avx512_fold16(__m512 lanes)
     return _mm_cvtss_f32(_mm_add_ss(by2, _mm_movehdup_ps(by2)));
 }
 
+/* k_norm_scale_ref_int8. */
+static inline float avx512_norm_scale(const float *x, uint32_t cols, float epsilon)
+{
+    __m512 lanes = _mm512_setzero_ps();
+    for (uint32_t i = 0; i < cols; i += 16) {
+        __mmask16 mask = avx512_mask(cols - i);
+        __m512 v = _mm512_maskz_loadu_ps(mask, x + i);
+        lanes = _mm512_mask3_fmadd_ps(v, v, lanes, mask);
+    }
+    return 1.0f / sqrtf(avx512_fold16(lanes) / (float)cols + epsilon);
+}
+
 /* One number out of each of four vectors, by `op` of halves, quarters, pairs. */
 #define AVX512_REDUCE_16X4(name, op)                                                               \
     static inline __m128 name(const __m512 v[4])                                                   \

@@ -66,6 +66,10 @@ void op_kv_copy(const struct kv_layout *layout, void *to_page, const void *from_
     }
 }
 
+/* A key's dimensions go to a cache line each, of a page that nobody has touched lately: so many
+ * elements of work. */
+enum { KV_SCATTER = 4 };
+
 struct kv_job {
     const struct kernel_table *table;
     const struct kv_write_args *args;
@@ -77,8 +81,12 @@ static void op_kv_write_job(void *context, uint32_t thread, uint32_t count)
     uint32_t begin;
     uint32_t end;
     threads_share(job->args->rows, thread, count, &begin, &end);
-    if (begin < end)
-        job->table->kv_write(job->args, begin, end);
+    if (begin >= end)
+        return;
+    for (uint32_t i = 0; i < KV_WRITE_ROPES; i++)
+        if (job->args->rope[i] != NULL)
+            job->table->rope(job->args->rope[i], begin, end);
+    job->table->kv_write(job->args, begin, end);
 }
 
 void op_kv_write(struct kernels *kernels, const struct kv_write_args *args)
@@ -87,6 +95,13 @@ void op_kv_write(struct kernels *kernels, const struct kv_write_args *args)
     struct kv_job job = {kernels->table, args};
     ASSERT(args->layer < layout->layers);
     ASSERT(kernels->table->kv_types >> layout->type & 1);
-    ops_run(kernels, &(struct ops_work){.op = KERNELS_OP_kv_write},
-            (size_t)args->rows * layout->kv_heads * layout->head_dim, op_kv_write_job, &job);
+    size_t elements = (size_t)args->rows * layout->kv_heads * layout->head_dim * KV_SCATTER;
+    for (uint32_t i = 0; i < KV_WRITE_ROPES; i++)
+        if (args->rope[i] != NULL) {
+            ASSERT(args->rope[i]->rows == args->rows);
+            ASSERT(args->rope[i]->pairs * 2 <= args->rope[i]->head_dim);
+            elements += (size_t)args->rows * args->rope[i]->heads * args->rope[i]->head_dim;
+        }
+    ops_run(kernels, &(struct ops_work){.op = KERNELS_OP_kv_write}, elements, op_kv_write_job,
+            &job);
 }

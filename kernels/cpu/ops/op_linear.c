@@ -6,8 +6,8 @@ struct linear_job {
     bool input_wanted;
 };
 
-/* One thread's part: output groups [begin, end) of all matrices one after another, rows
- * [first, first + rows). */
+/* One thread's part: output groups [begin, end) of all matrices one after another (of both alike,
+ * when one gates the other), rows [first, first + rows). */
 struct linear_part {
     uint32_t thread;
     uint32_t begin;
@@ -25,7 +25,7 @@ static void linear_cut(const struct linear_args *args, uint32_t thread, uint32_t
                        struct linear_part *out)
 {
     uint32_t groups = 0;
-    for (uint32_t i = 0; i < args->count; i++)
+    for (uint32_t i = 0; i < (args->is_gated ? 1 : args->count); i++)
         groups += table_groups(args->weights[i]->rows);
     *out = (struct linear_part){.thread = thread, .end = groups, .rows = args->rows};
     if (args->rows < LINEAR_ROWS_EACH * count) {
@@ -45,7 +45,11 @@ static const void *linear_input(const struct linear_job *job, const struct linea
     const struct kernel_table *table = job->kernels->table;
     const struct linear_args *args = job->args;
     const uint32_t cols = args->weights[0]->cols;
-    const float *x = args->x + (size_t)part->first * cols;
+    const struct table_input input = {.x = args->x + (size_t)part->first * cols,
+                                      .rows = part->rows,
+                                      .cols = cols,
+                                      .norm = args->norm,
+                                      .epsilon = args->epsilon};
     const uint32_t units = table->input_units(part->rows, cols);
     char *out = (char *)job->kernels->input + table->input_bytes(part->first, cols);
     uint32_t begin = 0;
@@ -57,10 +61,57 @@ static const void *linear_input(const struct linear_job *job, const struct linea
         threads_share(units, part->thread, count, &begin, &end);
     else if (count > 1 && part->rows == args->rows)
         out = ops_thread_scratch(job->kernels, part->thread);
-    table->input_pack(x, part->rows, cols, begin, end, out);
+    table->input_pack(&input, begin, end, out);
     if (is_shared)
         threads_barrier(job->kernels->threads);
     return out;
+}
+
+/* Groups [begin, end) of one matrix, for all rows of the part. */
+static void linear_leaf(const struct linear_job *job, const struct linear_part *part, uint32_t i,
+                        uint32_t begin, uint32_t end, float *y, size_t y_stride)
+{
+    const struct kernel_table *table = job->kernels->table;
+    const struct weight *weight = job->args->weights[i];
+    const struct table_linear call = {
+        .weight = weight,
+        .x = job->args->x + (size_t)part->first * weight->cols,
+        .input = table->input_wanted(weight->type) ? part->input : NULL,
+        .rows = part->rows,
+        .group_begin = begin,
+        .group_end = end,
+        .y = y,
+        .y_stride = y_stride,
+        .accumulate = job->args->accumulate,
+        .scratch = ops_row_scratch(job->kernels, part->thread),
+    };
+    table->linear(&call);
+}
+
+/* As many groups at once as leave gate and up of all rows in the second-level cache; up is never
+ * written anywhere else. */
+static void linear_gated(const struct linear_job *job, const struct linear_part *part)
+{
+    const uint32_t outputs = job->args->weights[0]->rows;
+    const uint32_t together = ops_gated_groups(part->rows);
+    float *up = ops_gated_scratch(job->kernels, part->thread);
+    for (uint32_t from = part->begin; from < part->end; from += together) {
+        const uint32_t to = part->end - from < together ? part->end : from + together;
+        const size_t stride = (size_t)(to - from) * TABLE_GROUP;
+        const size_t first = (size_t)from * TABLE_GROUP;
+        float *gate = job->args->y[0] + (size_t)part->first * outputs + first;
+        linear_leaf(job, part, 0, from, to, gate, outputs);
+        linear_leaf(job, part, 1, from, to, up, stride);
+        for (uint32_t r = 0; r < part->rows; r++) {
+            const struct silu_mul_args silu = {
+                .gate = gate + (size_t)r * outputs,
+                .up = up + r * stride,
+                .rows = 1,
+                .cols = outputs - first < stride ? outputs - (uint32_t)first : (uint32_t)stride,
+            };
+            job->kernels->table->silu_mul(&silu, 0, 1);
+        }
+    }
 }
 
 static void op_linear_job(void *context, uint32_t thread, uint32_t count)
@@ -70,42 +121,54 @@ static void op_linear_job(void *context, uint32_t thread, uint32_t count)
     struct linear_part part;
     linear_cut(args, thread, count, &part);
     part.input = linear_input(job, &part, count);
+    if (args->is_gated) {
+        linear_gated(job, &part);
+        return;
+    }
     uint32_t before = 0; /* groups of the matrices before this one */
     for (uint32_t i = 0; i < args->count; i++) {
-        const struct weight *weight = args->weights[i];
-        uint32_t groups = table_groups(weight->rows);
+        const uint32_t outputs = args->weights[i]->rows;
+        uint32_t groups = table_groups(outputs);
         uint32_t from = part.begin > before ? part.begin - before : 0;
         uint32_t to = part.end > before ? part.end - before : 0;
         if (to > groups)
             to = groups;
         before += groups;
-        if (from >= to)
-            continue;
-        struct table_linear call = {
-            .weight = weight,
-            .x = args->x + (size_t)part.first * weight->cols,
-            .input = part.input,
-            .rows = part.rows,
-            .group_begin = from,
-            .group_end = to,
-            .y = args->y[i] + (size_t)part.first * weight->rows,
-            .accumulate = args->accumulate,
-            .scratch = ops_row_scratch(job->kernels, thread),
-        };
-        if (!job->kernels->table->input_wanted(weight->type))
-            call.input = NULL;
-        job->kernels->table->linear(&call);
+        if (from < to)
+            linear_leaf(job, &part, i, from, to,
+                        args->y[i] + (size_t)part.first * outputs + (size_t)from * TABLE_GROUP,
+                        outputs);
     }
+}
+
+/* Where a path reads floats, they are normed before. */
+static struct linear_args linear_normed(struct kernels *kernels, const struct linear_args *args)
+{
+    struct linear_args out = *args;
+    const struct rmsnorm_args norm = {.x = args->x,
+                                      .weight = args->norm,
+                                      .y = kernels->normed,
+                                      .rows = args->rows,
+                                      .cols = args->weights[0]->cols,
+                                      .epsilon = args->epsilon};
+    op_rows_rmsnorm(kernels, &norm);
+    out.x = kernels->normed;
+    out.norm = NULL;
+    return out;
 }
 
 void op_linear(struct kernels *kernels, const struct linear_args *args)
 {
-    struct linear_job job = {.kernels = kernels, .args = args};
+    struct linear_args own = *args;
+    struct linear_job job = {.kernels = kernels, .args = &own};
     struct ops_work work = {.op = KERNELS_OP_linear};
     size_t elements = 0;
+    bool reads_floats = false;
     ASSERT(args->count >= 1);
     ASSERT(args->count <= LINEAR_WEIGHTS_MAX);
     ASSERT(args->rows <= kernels->rows_max);
+    ASSERT(!args->is_gated || (args->count == 2 && !args->accumulate &&
+                               args->weights[0]->rows == args->weights[1]->rows));
     work.inputs = args->weights[0]->cols;
     for (uint32_t i = 0; i < args->count; i++) {
         const struct weight *weight = args->weights[i];
@@ -114,10 +177,14 @@ void op_linear(struct kernels *kernels, const struct linear_args *args)
         bool input_wanted = kernels->table->input_wanted(weight->type);
         elements += products;
         job.input_wanted |= input_wanted;
+        reads_floats |= !input_wanted;
         work.outputs += weight->rows;
         work.bytes += weight->packed_bytes;
         *(input_wanted ? &work.int8_operations : &work.f32_operations) += 2 * products;
     }
-    if (args->rows > 0)
-        ops_run(kernels, &work, elements, op_linear_job, &job);
+    if (args->rows == 0)
+        return;
+    if (args->norm != NULL && reads_floats)
+        own = linear_normed(kernels, args);
+    ops_run(kernels, &work, elements, op_linear_job, &job);
 }

@@ -10,6 +10,7 @@
 
 #include "kernels/cpu/table.h"
 #include "kernels/cpu/threads.h"
+#include "kernels/kernels_measure.h"
 
 /* Rows that the attention leaf takes together. */
 struct ops_tile {
@@ -42,10 +43,12 @@ struct kernels {
     uint32_t rows_max;
     uint32_t cols_max;
     void *input;          /* packed inputs of a linear layer, all rows */
+    float *normed;        /* [rows_max][cols_max], for paths that read floats */
     char *thread_scratch; /* threads × thread_scratch_bytes */
     size_t thread_scratch_bytes;
-    size_t row_scratch_offset; /* in it, behind a packed input of OPS_FEW_ROWS rows */
-    struct ops_tile *tiles;    /* [rows_max], and the rows in their order: */
+    size_t row_scratch_offset;   /* in it, behind a packed input of OPS_FEW_ROWS rows */
+    size_t gated_scratch_offset; /* behind one row of floats */
+    struct ops_tile *tiles;      /* [rows_max], and the rows in their order: */
     uint32_t *order;
     uint32_t *shared;
     struct ops_chunk *chunks;
@@ -60,6 +63,27 @@ static inline void *ops_thread_scratch(const struct kernels *kernels, uint32_t t
 static inline void *ops_row_scratch(const struct kernels *kernels, uint32_t thread)
 {
     return (char *)ops_thread_scratch(kernels, thread) + kernels->row_scratch_offset;
+}
+
+static inline void *ops_gated_scratch(const struct kernels *kernels, uint32_t thread)
+{
+    return (char *)ops_thread_scratch(kernels, thread) + kernels->gated_scratch_offset;
+}
+
+/* Groups of outputs whose values of `rows` rows a gated linear layer keeps in its scratch, and the
+ * bytes of it that suffice for up to `rows`. */
+enum { OPS_GATED_BYTES = 128 * 1024 };
+
+static inline uint32_t ops_gated_groups(uint32_t rows)
+{
+    const uint32_t groups = OPS_GATED_BYTES / ((uint32_t)sizeof(float) * TABLE_GROUP) / rows;
+    return groups > 0 ? groups : 1;
+}
+
+static inline size_t ops_gated_bytes(uint32_t rows)
+{
+    const size_t one = (size_t)rows * TABLE_GROUP * sizeof(float);
+    return one > OPS_GATED_BYTES ? one : OPS_GATED_BYTES;
 }
 
 /* A hand-over costs about a microsecond; below this many elements one thread is faster. */

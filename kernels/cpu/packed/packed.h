@@ -83,31 +83,62 @@ static inline size_t packed_input_bytes(uint32_t rows, uint32_t cols)
 /* Rounds 32 inputs as k_quantise_block_ref_int8; sums of all and of the last 16. */
 typedef float packed_quantise(const float *x, int8_t *q, int32_t sums[2]);
 
-/* input_pack for a tile of at most `most` rows. A unit is one block of one tile, so that threads
- * write separate stretches of memory. */
+/* One block of the n rows of a tile, `step` floats apart, to its unit. */
+typedef void packed_tile(const float *x, size_t step, uint32_t n, char *unit);
+
+/* k_norm_scale_ref_int8; and 32 inputs normed by it: a vector as wide as those that are read next,
+ * since narrower stores would hold the reads up. */
+typedef float packed_scale(const float *x, uint32_t cols, float epsilon);
+typedef void packed_norm(const float *x, const float *norm, float scale, float *out);
+
+enum { PACKED_TILE_MAX = 16 };
+
+/* A packed_tile, row by row. */
 static inline __attribute__((always_inline)) void
-packed_input(packed_quantise *quantise, uint32_t most, const float *x, uint32_t rows, uint32_t cols,
-             uint32_t begin, uint32_t end, void *packed)
+packed_rows(packed_quantise *quantise, const float *x, size_t step, uint32_t n, char *unit)
 {
-    const uint32_t blocks = cols / TABLE_BLOCK;
-    const uint32_t tiles = packed_tiles(rows, most);
+    char *factors = unit + (size_t)n * TABLE_BLOCK;
+    for (uint32_t lane = 0; lane < n; lane++, x += step, factors += 4) {
+        int32_t sums[2];
+        float scale = quantise(x, (int8_t *)unit + (size_t)lane * TABLE_BLOCK, sums);
+        float scaled_sum = scale * (float)sums[0];
+        sums[0] *= -8;
+        sums[1] *= -8;
+        memcpy(factors, &scale, 4);
+        memcpy(factors + 4 * n, &scaled_sum, 4);
+        memcpy(factors + 8 * n, &sums[0], 4);
+        memcpy(factors + 12 * n, &sums[1], 4);
+    }
+}
+
+/* input_pack for tiles of at most `most` rows. A unit is one block of one tile, so that threads
+ * write separate stretches of memory. Norms of a tile are known when its first unit is packed; the
+ * rows then lie in the cache, and what the norm makes of them is never written but to the stack. */
+static inline __attribute__((always_inline)) void
+packed_input(packed_tile *pack, packed_scale *scale_of, packed_norm *norm, uint32_t most,
+             const struct table_input *input, uint32_t begin, uint32_t end, void *packed)
+{
+    const uint32_t blocks = input->cols / TABLE_BLOCK;
+    const uint32_t tiles = packed_tiles(input->rows, most);
+    _Alignas(64) float normed[PACKED_TILE_MAX * TABLE_BLOCK];
+    float scales[PACKED_TILE_MAX];
     for (uint32_t u = begin; u < end; u++) {
-        uint32_t first = packed_tile_begin(rows, tiles, u / blocks);
-        uint32_t n = packed_tile_begin(rows, tiles, u / blocks + 1) - first;
-        uint32_t b = u % blocks;
-        const float *from = x + (size_t)first * cols + (size_t)b * TABLE_BLOCK;
-        char *unit = (char *)packed + ((size_t)first * blocks + (size_t)b * n) * PACKED_INPUT_BYTES;
-        char *factors = unit + (size_t)n * TABLE_BLOCK;
-        for (uint32_t lane = 0; lane < n; lane++, from += cols, factors += 4) {
-            int32_t sums[2];
-            float scale = quantise(from, (int8_t *)unit + (size_t)lane * TABLE_BLOCK, sums);
-            float scaled_sum = scale * (float)sums[0];
-            sums[0] *= -8;
-            sums[1] *= -8;
-            memcpy(factors, &scale, 4);
-            memcpy(factors + 4 * n, &scaled_sum, 4);
-            memcpy(factors + 8 * n, &sums[0], 4);
-            memcpy(factors + 12 * n, &sums[1], 4);
+        const uint32_t first = packed_tile_begin(input->rows, tiles, u / blocks);
+        const uint32_t n = packed_tile_begin(input->rows, tiles, u / blocks + 1) - first;
+        const size_t b = u % blocks;
+        const float *rows = input->x + (size_t)first * input->cols;
+        char *unit = (char *)packed + ((size_t)first * blocks + b * n) * PACKED_INPUT_BYTES;
+        if (input->norm == NULL) {
+            pack(rows + b * TABLE_BLOCK, input->cols, n, unit);
+            continue;
         }
+        for (uint32_t i = 0; i < n; i++) {
+            const float *row = rows + (size_t)i * input->cols;
+            if (u == begin || b == 0)
+                scales[i] = scale_of(row, input->cols, input->epsilon);
+            norm(row + b * TABLE_BLOCK, input->norm + b * TABLE_BLOCK, scales[i],
+                 normed + (size_t)i * TABLE_BLOCK);
+        }
+        pack(normed, TABLE_BLOCK, n, unit);
     }
 }

@@ -21,8 +21,7 @@ const void *k_weight_at_ref(const struct weight *weight, uint32_t row);
 bool k_input_wanted_ref(const struct tensor_type_info *type);
 size_t k_input_bytes_ref(uint32_t rows, uint32_t cols);
 uint32_t k_input_units_ref(uint32_t rows, uint32_t cols);
-void k_input_pack_ref(const float *x, uint32_t rows, uint32_t cols, uint32_t begin, uint32_t end,
-                      void *packed);
+void k_input_pack_ref(const struct table_input *input, uint32_t begin, uint32_t end, void *packed);
 void k_linear_f32_ref(const struct table_linear *call);
 
 void k_attention_ref(const struct table_attention *call);

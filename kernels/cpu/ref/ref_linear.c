@@ -54,12 +54,9 @@ uint32_t k_input_units_ref(uint32_t rows, uint32_t cols)
     return 0;
 }
 
-void k_input_pack_ref(const float *x, uint32_t rows, uint32_t cols, uint32_t begin, uint32_t end,
-                      void *packed)
+void k_input_pack_ref(const struct table_input *input, uint32_t begin, uint32_t end, void *packed)
 {
-    (void)x;
-    (void)rows;
-    (void)cols;
+    (void)input;
     (void)begin;
     (void)end;
     (void)packed;
@@ -84,13 +81,14 @@ void k_linear_f32_ref(const struct table_linear *call)
 {
     const struct weight *weight = call->weight;
     float *w = call->scratch;
+    const uint32_t begin = call->group_begin * TABLE_GROUP;
     uint32_t end = call->group_end * TABLE_GROUP;
     if (end > weight->rows)
         end = weight->rows;
-    for (uint32_t o = call->group_begin * TABLE_GROUP; o < end; o++) {
+    for (uint32_t o = begin; o < end; o++) {
         k_weight_row_ref(weight, o, w);
         for (uint32_t r = 0; r < call->rows; r++) {
-            float *y = call->y + (size_t)r * weight->rows + o;
+            float *y = call->y + r * call->y_stride + (o - begin);
             double dot = linear_dot(w, call->x + (size_t)r * weight->cols, weight->cols);
             *y = (float)(call->accumulate ? (double)*y + dot : dot);
         }

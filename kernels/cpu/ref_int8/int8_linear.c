@@ -41,14 +41,25 @@ uint32_t k_input_units_ref_int8(uint32_t rows, uint32_t cols)
 }
 
 /* Blocks of all rows lie one after another, as x does. */
-void k_input_pack_ref_int8(const float *x, uint32_t rows, uint32_t cols, uint32_t begin,
-                           uint32_t end, void *packed)
+void k_input_pack_ref_int8(const struct table_input *input, uint32_t begin, uint32_t end,
+                           void *packed)
 {
-    struct ref_int8_block *blocks = packed;
-    (void)rows;
-    (void)cols;
-    for (uint32_t b = begin; b < end; b++)
-        k_quantise_block_ref_int8(x + (size_t)b * TABLE_BLOCK, &blocks[b]);
+    const uint32_t blocks = input->cols / TABLE_BLOCK;
+    struct ref_int8_block *out = packed;
+    float scale = 0;
+    for (uint32_t b = begin; b < end; b++) {
+        const float *x = input->x + (size_t)b * TABLE_BLOCK;
+        float normed[TABLE_BLOCK];
+        if (input->norm != NULL) {
+            const float *row = input->x + (size_t)(b / blocks) * input->cols;
+            if (b == begin || b % blocks == 0)
+                scale = k_norm_scale_ref_int8(row, input->cols, input->epsilon);
+            for (uint32_t i = 0; i < TABLE_BLOCK; i++)
+                normed[i] = x[i] * scale * input->norm[b % blocks * TABLE_BLOCK + i];
+            x = normed;
+        }
+        k_quantise_block_ref_int8(x, &out[b]);
+    }
 }
 
 /* One row of weights, taken apart: value = d × w + m; d for each 16 inputs. */
@@ -117,16 +128,17 @@ void k_linear_ref_int8(const struct table_linear *call)
     struct linear_row row = {.w = call->scratch};
     row.d = (float *)(void *)((char *)call->scratch + (size_t)blocks * TABLE_BLOCK);
     row.m = row.d + 2 * (size_t)blocks;
+    const uint32_t begin = call->group_begin * TABLE_GROUP;
     uint32_t end = call->group_end * TABLE_GROUP;
     if (end > weight->rows)
         end = weight->rows;
-    for (uint32_t o = call->group_begin * TABLE_GROUP; o < end; o++) {
+    for (uint32_t o = begin; o < end; o++) {
         if (is_int8)
             linear_unpack(weight, o, &row);
         else
             k_weight_row_ref(weight, o, call->scratch);
         for (uint32_t r = 0; r < call->rows; r++) {
-            float *y = call->y + (size_t)r * weight->rows + o;
+            float *y = call->y + r * call->y_stride + (o - begin);
             const struct ref_int8_block *x = call->input;
             float dot = is_int8 ? linear_dot(&row, x + (size_t)r * blocks, blocks)
                                 : linear_dot_f32(call->scratch, call->x + (size_t)r * weight->cols,

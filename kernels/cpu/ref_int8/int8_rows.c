@@ -2,16 +2,20 @@
 
 #include "kernels/cpu/fixed_math.h"
 
+float k_norm_scale_ref_int8(const float *x, uint32_t cols, float epsilon)
+{
+    float lanes[16] = {0};
+    for (uint32_t i = 0; i < cols; i++)
+        lanes[i % 16] = fmaf(x[i], x[i], lanes[i % 16]);
+    return 1.0f / sqrtf(fixed_math_fold16(lanes) / (float)cols + epsilon);
+}
+
 void k_rmsnorm_ref_int8(const struct rmsnorm_args *args, uint32_t begin, uint32_t end)
 {
     for (uint32_t r = begin; r < end; r++) {
         const float *x = args->x + (size_t)r * args->cols;
         float *y = args->y + (size_t)r * args->cols;
-        float lanes[16] = {0};
-        for (uint32_t i = 0; i < args->cols; i++)
-            lanes[i % 16] = fmaf(x[i], x[i], lanes[i % 16]);
-        float mean = fixed_math_fold16(lanes) / (float)args->cols;
-        float scale = 1.0f / sqrtf(mean + args->epsilon);
+        float scale = k_norm_scale_ref_int8(x, args->cols, args->epsilon);
         for (uint32_t i = 0; i < args->cols; i++)
             y[i] = x[i] * scale * args->weight[i];
     }

@@ -24,8 +24,8 @@ void k_quantise_block_ref_int8(const float *x, struct ref_int8_block *out);
 bool k_input_wanted_ref_int8(const struct tensor_type_info *type);
 size_t k_input_bytes_ref_int8(uint32_t rows, uint32_t cols);
 uint32_t k_input_units_ref_int8(uint32_t rows, uint32_t cols);
-void k_input_pack_ref_int8(const float *x, uint32_t rows, uint32_t cols, uint32_t begin,
-                           uint32_t end, void *packed);
+void k_input_pack_ref_int8(const struct table_input *input, uint32_t begin, uint32_t end,
+                           void *packed);
 
 /* d, m and codes w of 32 inputs as types.h has them (d × scale and m × min are exact):
  * no m:        y = fmaf((float)Σ w·q, d × scale, y) over the blocks in order, from 0
@@ -50,6 +50,7 @@ void k_linear_ref_int8(const struct table_linear *call);
 void k_attention_ref_int8(const struct table_attention *call);
 
 /* squares: lane i mod 16 has the fmaf chain, then fold16; y = (x × (1 ÷ sqrtf(Σ ÷ n + ε))) × w. */
+float k_norm_scale_ref_int8(const float *x, uint32_t cols, float epsilon);
 void k_rmsnorm_ref_int8(const struct rmsnorm_args *args, uint32_t begin, uint32_t end);
 /* a' = fmaf(a, cos, −(b × sin)), b' = fmaf(b, cos, a × sin). */
 void k_rope_ref_int8(const struct rope_args *args, uint32_t begin, uint32_t end);
