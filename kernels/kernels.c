@@ -45,8 +45,8 @@ enum status kernels_kv_type_find(enum kv_type *out, const char *name)
     FAIL(STATUS_UNSUPPORTED, "KV type '%.32s' is not known; there are%s", name, names);
 }
 
-/* What one thread needs at most: a packed input of few rows, one row of weights as floats and what a
- * gated layer keeps, or the attention leaf's own scratch. */
+/* What one thread needs at most: a packed input of few rows, one row of weights as floats and what
+ * a gated layer keeps, or the attention leaf's own scratch. */
 static void kernels_size_thread_scratch(struct kernels *kernels)
 {
     const struct kernel_table *table = kernels->table;

@@ -152,7 +152,7 @@ static void pack_tile(const float *from, size_t step, uint32_t n, char *unit)
     for (uint32_t i = 0; i < 16; i += 2) {
         __m512i q =
             _mm512_packus_epi16(pack_round(x[i], inverse[i]), pack_round(x[i + 1], inverse[i + 1]));
-        uint32_t some = is_some >> i;
+        uint32_t some = (uint32_t)is_some >> i;
         __mmask16 halves = (__mmask16)((some & 1) * 0xff | (some >> 1 & 1) * 0xff00);
         __m512i *to = (__m512i *)(void *)(unit + (size_t)i * TABLE_BLOCK);
         q = _mm512_maskz_permutexvar_epi32(halves, order, q);
