@@ -56,6 +56,8 @@ enum status registry_choose(const struct kernel_table **out, const char *isa)
         *out = registry_tables[best];
         return STATUS_OK;
     }
+    if (strcmp(isa, "cuda") == 0)
+        FAIL(STATUS_UNSUPPORTED, "kernels cuda cannot run an engine yet (kernels/cuda/README.md)");
     const struct kernel_table *table = registry_find(isa);
     if (table == NULL)
         FAIL(STATUS_UNSUPPORTED, "no kernels named \"%.32s\" in this build", isa);

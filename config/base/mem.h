@@ -9,6 +9,10 @@
 
 #include <stddef.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Called before each allocation when set; returning non-zero makes that allocation fail. */
 typedef int (*mem_hook)(void *context, size_t bytes);
 void mem_hook_set(mem_hook hook, void *context);
@@ -22,3 +26,7 @@ void *mem_alloc_aligned(size_t alignment, size_t bytes) __attribute__((malloc));
 char *mem_strdup(const char *text) __attribute__((malloc));
 char *mem_strndup(const char *text, size_t bytes) __attribute__((malloc));
 void mem_free(void *memory);
+
+#ifdef __cplusplus
+}
+#endif

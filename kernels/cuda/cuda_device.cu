@@ -1,6 +1,6 @@
 #include "kernels/cuda/cuda_device.h"
 
-#include <cuda_runtime_api.h>
+#include <cuda_runtime.h>
 #include <stdio.h>
 
 extern "C" int cuda_device_count(void)

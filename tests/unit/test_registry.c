@@ -29,6 +29,8 @@ static void test_choice(void **state)
     assert_string_equal(table->name, "ref");
     assert_int_equal(registry_choose(&table, "amx9"), STATUS_UNSUPPORTED);
     assert_non_null(strstr(status_note()->message, "amx9"));
+    assert_int_equal(registry_choose(&table, "cuda"), STATUS_UNSUPPORTED);
+    assert_non_null(strstr(status_note()->message, "cannot run an engine yet"));
     assert_null(table);
 }
 

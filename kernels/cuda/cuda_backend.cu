@@ -1,0 +1,297 @@
+#include "kernels/cuda/cuda_backend.cuh"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "config/base/limits.h"
+#include "config/base/mem.h"
+#include "kernels/cuda/cuda_weight.h"
+
+enum { BACKEND_CAPABILITY_LEAST = 8, BACKEND_PACK_BYTES = 16 << 20 };
+
+bool cuda_backend_is_well(struct cuda_backend *backend, cudaError_t error, const char *what)
+{
+    if (error != cudaSuccess && !backend->is_failed) {
+        backend->is_failed = true;
+        snprintf(backend->message, sizeof backend->message, "CUDA device %d: %s: %s",
+                 backend->options.device, what, cudaGetErrorString(error));
+    }
+    return !backend->is_failed;
+}
+
+enum status cuda_backend_end(struct cuda_backend *backend)
+{
+    if (!backend->is_failed)
+        cuda_backend_is_well(backend, cudaStreamSynchronize(backend->stream), "step");
+    if (backend->is_failed)
+        FAIL(STATUS_UNAVAILABLE, "%s", backend->message);
+    return STATUS_OK;
+}
+
+static enum status backend_no_memory(size_t bytes, const char *where, const char *what)
+{
+    size_t free_bytes = 0;
+    size_t total_bytes = 0;
+    (void)cudaGetLastError(); /* it is told here, and no later call fails for it */
+    (void)cudaMemGetInfo(&free_bytes, &total_bytes);
+    FAIL(STATUS_NO_MEMORY,
+         "no %s memory for %zu MiB of %s; %zu MiB of the device's %zu MiB are free", where,
+         (bytes + (1 << 20) - 1) >> 20, what, free_bytes >> 20, total_bytes >> 20);
+}
+
+enum status cuda_backend_alloc(struct cuda_backend *backend, void **out, size_t bytes,
+                               const char *what)
+{
+    (void)backend;
+    *out = NULL;
+    if (cudaMalloc(out, bytes > 0 ? bytes : 1) != cudaSuccess) {
+        *out = NULL;
+        return backend_no_memory(bytes, "device", what);
+    }
+    return STATUS_OK;
+}
+
+void cuda_backend_free(struct cuda_backend *backend, void *memory)
+{
+    (void)backend;
+    (void)cudaFree(memory);
+}
+
+enum status cuda_backend_alloc_host(struct cuda_backend *backend, void **out, size_t bytes,
+                                    const char *what)
+{
+    (void)backend;
+    *out = NULL;
+    if (cudaMallocHost(out, bytes > 0 ? bytes : 1) != cudaSuccess) {
+        *out = NULL;
+        return backend_no_memory(bytes, "pinned host", what);
+    }
+    return STATUS_OK;
+}
+
+void cuda_backend_free_host(struct cuda_backend *backend, void *memory)
+{
+    (void)backend;
+    if (memory != NULL)
+        (void)cudaFreeHost(memory);
+}
+
+static enum status open_device(struct cuda_backend *backend)
+{
+    const int device = backend->options.device;
+    cudaDeviceProp properties;
+    cudaError_t error = cudaGetDeviceProperties(&properties, device);
+    if (error == cudaSuccess)
+        error = cudaSetDevice(device);
+    if (error != cudaSuccess)
+        FAIL(STATUS_UNAVAILABLE, "CUDA device %d: %s", device, cudaGetErrorString(error));
+    if (properties.major < BACKEND_CAPABILITY_LEAST)
+        FAIL(STATUS_UNAVAILABLE,
+             "CUDA device %d, %s, has compute capability %d.%d; %d.0 is the least", device,
+             properties.name, properties.major, properties.minor, BACKEND_CAPABILITY_LEAST);
+    backend->processors = (uint32_t)properties.multiProcessorCount;
+    bool is_well =
+        cuda_backend_is_well(backend,
+                             cudaStreamCreateWithFlags(&backend->stream, cudaStreamNonBlocking),
+                             "stream") &&
+        cuda_backend_is_well(
+            backend, cudaStreamCreateWithFlags(&backend->copies, cudaStreamNonBlocking), "stream");
+    cudaEvent_t *const events[] = {&backend->worked, &backend->copied, &backend->sent};
+    for (cudaEvent_t *event : events)
+        is_well = is_well &&
+                  cuda_backend_is_well(
+                      backend, cudaEventCreateWithFlags(event, cudaEventDisableTiming), "event");
+    if (!is_well)
+        FAIL(STATUS_UNAVAILABLE, "%s", backend->message);
+    return STATUS_OK;
+}
+
+static enum status open_memory(struct cuda_backend *backend)
+{
+    const struct cuda_backend_options *options = &backend->options;
+    const size_t rows = ((size_t)options->rows_max + CUDA_PLAN_ROWS_MANY - 1) /
+                        CUDA_PLAN_ROWS_MANY * CUDA_PLAN_ROWS_MANY;
+    const size_t parts = ((size_t)options->cols_max + CUDA_WEIGHT_PART - 1) / CUDA_WEIGHT_PART;
+    const size_t row_bytes = options->rows_max * sizeof(struct cuda_plan_row);
+    const size_t tile_bytes = options->rows_max * sizeof(struct cuda_plan_tile);
+    const size_t table_bytes = options->tables_max * sizeof(uint32_t);
+    const char *batch = "a batch's page tables";
+    TRY(cuda_backend_alloc(backend, &backend->input, rows * parts * CUDA_WEIGHT_PART * 2,
+                           "linear layers' inputs"));
+    TRY(cuda_backend_alloc(backend, (void **)&backend->input_sums, rows * parts * sizeof(float),
+                           "linear layers' inputs"));
+    TRY(cuda_backend_alloc(backend, (void **)&backend->input_scales, rows * sizeof(float),
+                           "linear layers' inputs"));
+    TRY(cuda_backend_alloc(backend, (void **)&backend->rows, row_bytes, batch));
+    TRY(cuda_backend_alloc(backend, (void **)&backend->tables, table_bytes, batch));
+    TRY(cuda_backend_alloc(backend, (void **)&backend->tiles, tile_bytes, batch));
+    TRY(cuda_backend_alloc_host(backend, (void **)&backend->rows_host, row_bytes, batch));
+    TRY(cuda_backend_alloc_host(backend, (void **)&backend->tables_host, table_bytes, batch));
+    TRY(cuda_backend_alloc_host(backend, (void **)&backend->tiles_host, tile_bytes, batch));
+    return cuda_backend_alloc(backend, (void **)&backend->partials, options->split_bytes,
+                              "attention in parts");
+}
+
+enum status cuda_backend_open(struct cuda_backend **out, const struct cuda_backend_options *options)
+{
+    *out = NULL;
+    if (options->rows_max < 1 || options->rows_max > LIMIT_BATCH_ROWS || options->cols_max < 1 ||
+        options->cols_max > LIMIT_WEIGHT_COLS)
+        FAIL(STATUS_OUT_OF_RANGE,
+             "batches of %u rows over %u inputs; up to %d and %d are supported", options->rows_max,
+             options->cols_max, LIMIT_BATCH_ROWS, LIMIT_WEIGHT_COLS);
+    struct cuda_backend *backend = (struct cuda_backend *)mem_zalloc(1, sizeof *backend);
+    if (backend == NULL)
+        FAIL(STATUS_NO_MEMORY, "no memory for the CUDA kernels");
+    backend->options = *options;
+    enum status status = open_device(backend);
+    if (status == STATUS_OK)
+        status = open_memory(backend);
+    if (status != STATUS_OK) {
+        cuda_backend_close(backend);
+        return status;
+    }
+    *out = backend;
+    return STATUS_OK;
+}
+
+void cuda_backend_close(struct cuda_backend *backend)
+{
+    if (backend == NULL)
+        return;
+    void *const device[] = {backend->input,   backend->input_sums, backend->input_scales,
+                            backend->rows,    backend->tables,     backend->tiles,
+                            backend->partials};
+    void *const host[] = {backend->rows_host, backend->tables_host, backend->tiles_host};
+    const cudaEvent_t events[] = {backend->worked, backend->copied, backend->sent};
+    const cudaStream_t streams[] = {backend->stream, backend->copies};
+    for (cudaStream_t stream : streams)
+        if (stream != NULL) {
+            (void)cudaStreamSynchronize(stream);
+            (void)cudaStreamDestroy(stream);
+        }
+    for (cudaEvent_t event : events)
+        if (event != NULL)
+            (void)cudaEventDestroy(event);
+    for (void *memory : device)
+        cuda_backend_free(backend, memory);
+    for (void *memory : host)
+        cuda_backend_free_host(backend, memory);
+    mem_free(backend);
+}
+
+void cuda_backend_upload(struct cuda_backend *backend, void *to, const void *from, size_t bytes)
+{
+    if (backend->is_failed || bytes == 0)
+        return;
+    if (cuda_backend_is_well(backend,
+                             cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, backend->stream),
+                             "upload"))
+        cuda_backend_is_well(backend, cudaStreamSynchronize(backend->stream), "upload");
+}
+
+enum status cuda_backend_download(struct cuda_backend *backend, void *to, const void *from,
+                                  size_t bytes)
+{
+    if (!backend->is_failed && bytes > 0)
+        cuda_backend_is_well(backend,
+                             cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, backend->stream),
+                             "download");
+    return cuda_backend_end(backend);
+}
+
+/* --- weights --- */
+
+/* Through a buffer of some tiles. */
+static enum status weight_upload(struct cuda_backend *backend, const struct cuda_weight_form *form,
+                                 const struct tensor *tensor, char *packed)
+{
+    const size_t codes_each = form->parts * form->codes_bytes; /* of a tile */
+    const size_t factors_each = form->parts * form->factors_bytes;
+    const float scale = cuda_weight_scale(tensor);
+    uint32_t tiles = (uint32_t)(BACKEND_PACK_BYTES / (codes_each + factors_each));
+    tiles = tiles < 1 ? 1 : tiles;
+    char *buffer = (char *)mem_alloc_aligned(64, tiles * (codes_each + factors_each) + 64);
+    if (buffer == NULL)
+        FAIL(STATUS_NO_MEMORY, "no memory for packing weights");
+    for (uint32_t begin = 0; begin < form->tiles; begin += tiles) {
+        const uint32_t end = form->tiles - begin < tiles ? form->tiles : begin + tiles;
+        char *factors = buffer + (end - begin) * codes_each;
+        cuda_weight_pack(form, tensor, scale, begin, end, buffer, factors);
+        cuda_backend_upload(backend, packed + CUDA_WEIGHT_HEAD + begin * codes_each, buffer,
+                            (end - begin) * codes_each);
+        cuda_backend_upload(backend, packed + form->factors_at + begin * factors_each, factors,
+                            (end - begin) * factors_each);
+    }
+    mem_free(buffer);
+    const float unscale = 1 / scale; /* exact: a power of two */
+    cuda_backend_upload(backend, packed, &unscale, sizeof unscale);
+    return cuda_backend_end(backend);
+}
+
+enum status cuda_backend_weight_create(struct cuda_backend *backend, struct weight *out,
+                                       const struct tensor *tensor)
+{
+    struct cuda_weight_form form;
+    void *packed;
+    memset(out, 0, sizeof *out);
+    if (tensor->dims[0] < 1 || tensor->dims[0] > backend->options.cols_max || tensor->dims[1] < 1 ||
+        tensor->dims[1] > LIMIT_WEIGHT_ROWS)
+        FAIL(STATUS_UNSUPPORTED, "a matrix of %llu outputs over %llu inputs; up to %d and %u",
+             (unsigned long long)tensor->dims[1], (unsigned long long)tensor->dims[0],
+             LIMIT_WEIGHT_ROWS, backend->options.cols_max);
+    TRY(cuda_weight_form(&form, tensor->type, (uint32_t)tensor->dims[1],
+                         (uint32_t)tensor->dims[0]));
+    TRY(cuda_backend_alloc(backend, &packed, form.bytes, "weights"));
+    const enum status status = weight_upload(backend, &form, tensor, (char *)packed);
+    if (status != STATUS_OK) {
+        cuda_backend_free(backend, packed);
+        return status;
+    }
+    out->type = tensor->type;
+    out->rows = (uint32_t)tensor->dims[1];
+    out->cols = (uint32_t)tensor->dims[0];
+    out->packed = packed;
+    out->packed_bytes = form.bytes;
+    return STATUS_OK;
+}
+
+void cuda_backend_weight_destroy(struct cuda_backend *backend, struct weight *weight)
+{
+    cuda_backend_free(backend, weight->packed);
+    memset(weight, 0, sizeof *weight);
+}
+
+/* --- the batch --- */
+
+enum status cuda_backend_batch(struct cuda_backend *backend, const struct kv_rows *kv,
+                               uint32_t rows)
+{
+    ASSERT(rows <= backend->options.rows_max);
+    if (backend->is_failed)
+        return STATUS_OK; /* cuda_backend_end tells */
+    if (!cuda_backend_is_well(backend, cudaEventSynchronize(backend->sent), "batch"))
+        return STATUS_OK;
+    const uint32_t entries = cuda_plan_rows(kv, rows, backend->rows_host, backend->tables_host,
+                                            backend->options.tables_max);
+    if (entries == CUDA_PLAN_NONE)
+        FAIL(STATUS_LIMIT, "a batch of %u rows has more than %u pages in its tables", rows,
+             backend->options.tables_max);
+    backend->row_count = rows;
+    backend->tile_group = 0;
+    if (rows == 0)
+        return STATUS_OK;
+    cuda_backend_send(backend, backend->rows, backend->rows_host, rows * sizeof *backend->rows);
+    cuda_backend_send(backend, backend->tables, backend->tables_host,
+                      entries * sizeof *backend->tables);
+    return STATUS_OK;
+}
+
+void cuda_backend_send(struct cuda_backend *backend, void *to, const void *from, size_t bytes)
+{
+    if (!backend->is_failed &&
+        cuda_backend_is_well(
+            backend, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, backend->stream), "batch"))
+        cuda_backend_is_well(backend, cudaEventRecord(backend->sent, backend->stream), "batch");
+}

@@ -1,0 +1,61 @@
+/* cuda_backend: what its operations see of it. */
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include "kernels/cuda/cuda_backend.h"
+#include "kernels/cuda/cuda_plan.h"
+
+enum { CUDA_BACKEND_MESSAGE = 256 };
+
+struct cuda_backend {
+    struct cuda_backend_options options;
+    uint32_t processors; /* streaming multiprocessors */
+    cudaStream_t stream;
+    cudaStream_t copies;
+    cudaEvent_t worked; /* what copies wait for */
+    cudaEvent_t copied; /* what work waits for */
+    bool is_failed;
+    char message[CUDA_BACKEND_MESSAGE];
+
+    /* scratch of linear layers: a packed input of each kind, [rows_max up to a multiple of
+     * CUDA_PLAN_ROWS_MANY] (cuda_linear.cu) */
+    void *input;
+    float *input_sums;
+    float *input_scales;
+
+    /* the batch, on the host (pinned) and on the device: rows, tiles of rows, tables */
+    struct cuda_plan_row *rows_host;
+    struct cuda_plan_row *rows;
+    uint32_t *tables_host;
+    uint32_t *tables;
+    struct cuda_plan_tile *tiles_host;
+    struct cuda_plan_tile *tiles;
+    uint32_t row_count;
+    uint32_t tile_count;
+    uint32_t tile_group; /* query heads over a KV head that the tiles are for; 0 = none are made */
+    uint32_t tile_keys_max; /* of one tile */
+    cudaEvent_t sent;       /* the host's copies may be written again */
+
+    float *partials; /* [split_bytes] of attention */
+};
+
+/* Records the first failure. Returns whether all is well. */
+bool cuda_backend_is_well(struct cuda_backend *backend, cudaError_t error, const char *what);
+
+/* From pinned memory, which may be written again when `sent` is over. */
+void cuda_backend_send(struct cuda_backend *backend, void *to, const void *from, size_t bytes);
+
+/* One kernel, which takes one struct; nothing without blocks or after a failure. */
+template <typename P>
+static inline void cuda_backend_launch(struct cuda_backend *backend, const char *what, dim3 grid,
+                                       uint32_t threads, void (*kernel)(P), const P &call)
+{
+    cudaLaunchConfig_t config = {};
+    if (backend->is_failed || grid.x == 0 || grid.y == 0 || grid.z == 0)
+        return;
+    config.gridDim = grid;
+    config.blockDim = dim3(threads, 1, 1);
+    config.stream = backend->stream;
+    cuda_backend_is_well(backend, cudaLaunchKernelEx(&config, kernel, call), what);
+}

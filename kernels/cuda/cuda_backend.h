@@ -1,0 +1,72 @@
+/* cuda_backend: one device: its stream, memory, scratch, the batch's page tables, and its one error.
+ *
+ * Owns:     all device and pinned memory; what kernels_* arguments point to is device memory from
+ *           cuda_backend_alloc, but for the fields that cuda_ops.h names as the host's.
+ * Thread:   one caller at a time (the engine thread).
+ * Cost:     allocates in open, alloc and of weights only; an operation is a launch, which returns
+ *           at once; cuda_backend_end alone waits.
+ * Not here: operations (cuda_ops.h), launch arithmetic (cuda_plan).
+ *
+ * Errors: a launch or copy that fails leaves its words here, and from then on nothing is launched.
+ * cuda_backend_end tells, once a step, so that the engine ends cleanly whatever the device did.
+ */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kernels/kernels.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct cuda_backend;
+
+struct cuda_backend_options {
+    int device;
+    uint32_t rows_max;   /* of one batch */
+    uint32_t cols_max;   /* widest input of a linear layer */
+    uint32_t tables_max; /* page numbers of one batch: pages of each sequence, all together */
+    size_t split_bytes;  /* for attention over long texts in parts; 0 = none is split */
+};
+
+/* UNAVAILABLE with the driver's words, or when the device is older than sm_80; NO_MEMORY says how
+ * much of what was wanted, and how much is free. */
+enum status cuda_backend_open(struct cuda_backend **out,
+                              const struct cuda_backend_options *options);
+/* After all that was allocated from it is freed. */
+void cuda_backend_close(struct cuda_backend *backend);
+
+/* Device memory, 256-byte aligned. `what` is for the message: NO_MEMORY. */
+enum status cuda_backend_alloc(struct cuda_backend *backend, void **out, size_t bytes,
+                               const char *what);
+void cuda_backend_free(struct cuda_backend *backend, void *memory);
+/* Pinned host memory, for pools whose pages are copied beside the work. */
+enum status cuda_backend_alloc_host(struct cuda_backend *backend, void **out, size_t bytes,
+                                    const char *what);
+void cuda_backend_free_host(struct cuda_backend *backend, void *memory);
+
+/* Behind what was asked before, in order. `to` and `from` are free when it returns. */
+void cuda_backend_upload(struct cuda_backend *backend, void *to, const void *from, size_t bytes);
+/* Waits for all work, then `to` is written. UNAVAILABLE as cuda_backend_end. */
+enum status cuda_backend_download(struct cuda_backend *backend, void *to, const void *from,
+                                  size_t bytes);
+
+/* A matrix as the device reads it. UNSUPPORTED: of float32, or wider than cols_max; NO_MEMORY. */
+enum status cuda_backend_weight_create(struct cuda_backend *backend, struct weight *out,
+                                       const struct tensor *tensor);
+void cuda_backend_weight_destroy(struct cuda_backend *backend, struct weight *weight);
+
+/* The rows of the operations over pages that follow, until the next call: positions and page tables
+ * of `kv` (host memory, read before it returns) go to the device. LIMIT when the tables' entries
+ * are more than tables_max. */
+enum status cuda_backend_batch(struct cuda_backend *backend, const struct kv_rows *kv,
+                               uint32_t rows);
+
+/* Waits for the device. UNAVAILABLE, with what failed first and where, from the first failure on. */
+enum status cuda_backend_end(struct cuda_backend *backend);
+
+#ifdef __cplusplus
+}
+#endif

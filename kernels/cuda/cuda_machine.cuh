@@ -1,0 +1,112 @@
+/* cuda_machine: what a device has and C has not: halves, matrix instructions, sums over a block.
+ *
+ * Owns:     nothing.
+ * Thread:   device code; those of a warp (matrix instructions) or of a block (sums) together.
+ * Cost:     an instruction or a few; a sum over a block is nine barriers.
+ * Not here: operations. Where no device compiler is, tests/kit/simt has the same in plain C++, so
+ *           that these kernels can be run and judged on any processor.
+ *
+ * Fragments of m16n8k16 (PTX ISA, "Matrix Fragments for mma.m16n8k16 with floating point type"),
+ * for lane = 4g + t; each register holds two neighbours, the first in its low half:
+ *     A [16][16]  a[0] row g, columns 2t, 2t + 1;  a[1] row g + 8;  a[2], a[3] the same 8 columns on
+ *     B [16][8]   b[0] rows 2t, 2t + 1, column g;  b[1] rows 2t + 8, 2t + 9
+ *     C [16][8]   c[0], c[1] row g, columns 2t, 2t + 1;  c[2], c[3] row g + 8
+ */
+#pragma once
+
+#include <cuda_runtime.h>
+#include <stdint.h>
+
+#if defined(__CUDACC__)
+#include <cuda_fp16.h>
+
+static __device__ __forceinline__ float cuda_machine_half_float(uint16_t bits)
+{
+    return __half2float(__ushort_as_half(bits));
+}
+
+/* To nearest, ties to even; infinity beyond 65,519. */
+static __device__ __forceinline__ uint16_t cuda_machine_half(float value)
+{
+    return __half_as_ushort(__float2half_rn(value));
+}
+
+/* Two halves less two halves. */
+static __device__ __forceinline__ uint32_t cuda_machine_half2_sub(uint32_t a, uint32_t b)
+{
+    uint32_t out;
+    asm("sub.rn.f16x2 %0, %1, %2;" : "=r"(out) : "r"(a), "r"(b));
+    return out;
+}
+
+/* c += a × b, in float32. */
+static __device__ __forceinline__ void cuda_machine_mma_f16(float *c, const uint32_t *a,
+                                                            const uint32_t *b)
+{
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+static __device__ __forceinline__ void cuda_machine_mma_bf16(float *c, const uint32_t *a,
+                                                             const uint32_t *b)
+{
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
+        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+#endif
+
+static __device__ __forceinline__ float cuda_machine_bf16_float(uint16_t bits)
+{
+    return __uint_as_float((uint32_t)bits << 16);
+}
+
+/* To nearest, ties to even; a NaN stays one. */
+static __device__ __forceinline__ uint16_t cuda_machine_bf16(float value)
+{
+    uint32_t bits = __float_as_uint(value);
+    if ((bits & 0x7fffffffu) > 0x7f800000u)
+        return (uint16_t)(bits >> 16 | 0x40u);
+    return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
+}
+
+static __device__ __forceinline__ uint32_t cuda_machine_half2(float low, float high)
+{
+    return (uint32_t)cuda_machine_half(low) | (uint32_t)cuda_machine_half(high) << 16;
+}
+
+enum { CUDA_MACHINE_BLOCK = 256 }; /* threads of a block that sums */
+
+/* Σ or maximum over the block of CUDA_MACHINE_BLOCK threads, in one fixed tree; all get it. */
+static __device__ __forceinline__ float cuda_machine_block_sum(float value)
+{
+    __shared__ float lanes[CUDA_MACHINE_BLOCK];
+    lanes[threadIdx.x] = value;
+    __syncthreads();
+    for (uint32_t half = CUDA_MACHINE_BLOCK / 2; half > 0; half /= 2) {
+        if (threadIdx.x < half)
+            lanes[threadIdx.x] += lanes[threadIdx.x + half];
+        __syncthreads();
+    }
+    const float sum = lanes[0];
+    __syncthreads();
+    return sum;
+}
+
+static __device__ __forceinline__ float cuda_machine_block_max(float value)
+{
+    __shared__ float lanes[CUDA_MACHINE_BLOCK];
+    lanes[threadIdx.x] = value;
+    __syncthreads();
+    for (uint32_t half = CUDA_MACHINE_BLOCK / 2; half > 0; half /= 2) {
+        if (threadIdx.x < half)
+            lanes[threadIdx.x] = fmaxf(lanes[threadIdx.x], lanes[threadIdx.x + half]);
+        __syncthreads();
+    }
+    const float max = lanes[0];
+    __syncthreads();
+    return max;
+}

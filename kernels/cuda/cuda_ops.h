@@ -1,0 +1,65 @@
+/* cuda_ops: the operations of kernels.h on a device, one file each: the same arguments, which point
+ * to device memory, but for those that say host.
+ *
+ * Owns:     nothing.
+ * Thread:   the engine thread.
+ * Cost:     launches; none waits.
+ * Not here: memory, errors, the batch's tables (cuda_backend).
+ *
+ * Bits: as kernels.h asks, those of a row depend on that row's inputs alone. Every sum is one fixed
+ * tree or fold over absolute positions; linear layers and attention use one matrix instruction
+ * (m16n8k16, float32 sums) for few rows and many. They are no other table's bits.
+ */
+#pragma once
+
+#include "kernels/cuda/cuda_backend.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Types f16 and f16q, pages of a multiple of 16 tokens, heads of a multiple of 16 dimensions up to
+ * 128; else UNSUPPORTED. kernels/cuda/cuda_kv.h says what lies where. */
+enum status cuda_kv_layout(enum kv_type type, uint32_t page_tokens, uint32_t layers,
+                           uint32_t kv_heads, uint32_t head_dim, struct kv_layout *out);
+
+/* args->tokens: device. */
+void cuda_embed(struct cuda_backend *backend, const struct embed_args *args);
+void cuda_rmsnorm(struct cuda_backend *backend, const struct rmsnorm_args *args);
+/* Inputs are rounded to the weights' kind of float, of 16 bits: float16 of x ÷ a power of two of the
+ * row's own (so that none is too great), bfloat16 for bfloat16 weights. */
+void cuda_linear(struct cuda_backend *backend, const struct linear_args *args);
+/* args->positions: device. */
+void cuda_rope_table(struct cuda_backend *backend, const struct rope_table_args *args);
+void cuda_rope(struct cuda_backend *backend, const struct rope_args *args);
+/* Over the rows of cuda_backend_batch; of args->kv, `layout` and `pages` alone are read. */
+void cuda_kv_write(struct cuda_backend *backend, const struct kv_write_args *args);
+/* Likewise; at most 64 query heads over a KV head. `groups` are not looked at: bits are the same. */
+void cuda_attention(struct cuda_backend *backend, const struct attention_args *args);
+void cuda_silu_mul(struct cuda_backend *backend, const struct silu_mul_args *args);
+/* `out`: device. */
+void cuda_logits_stats(struct cuda_backend *backend, const float *logits, uint32_t rows,
+                       uint32_t vocab, struct logits_stats *out);
+
+/* to[i] = from[order[i]], rows of `cols` floats; `order` device; areas do not overlap. */
+struct cuda_gather_args {
+    float *to;
+    const float *from;
+    const uint32_t *order; /* [rows] */
+    uint32_t rows;
+    uint32_t cols;
+};
+void cuda_gather(struct cuda_backend *backend, const struct cuda_gather_args *args);
+
+/* As kernels_kv_copy: the first `tokens` tokens of a page, all layers. */
+void cuda_kv_copy(struct cuda_backend *backend, const struct kv_layout *layout, void *to_page,
+                  const void *from_page, uint32_t tokens);
+/* As kernels_pages_copy, between device and pinned memory, either way; page numbers: host. On a
+ * stream of its own: behind the work asked before it, beside what is asked after it, until
+ * cuda_pages_wait: work asked after that comes behind the copies. */
+void cuda_pages_copy(struct cuda_backend *backend, const struct pages_copy_args *args);
+void cuda_pages_wait(struct cuda_backend *backend);
+
+#ifdef __cplusplus
+}
+#endif

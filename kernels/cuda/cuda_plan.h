@@ -1,0 +1,70 @@
+/* cuda_plan: launch arithmetic: what a batch's rows, page tables and copies are on the device.
+ *
+ * Owns:     nothing.
+ * Thread:   any.
+ * Cost:     O(rows + pages); no allocation.
+ * Not here: launching (cuda_backend, cuda_*.cu); plain C, so that every build tests it.
+ */
+#pragma once
+
+#include <stdint.h>
+
+#include "kernels/kernels.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum {
+    CUDA_PLAN_QUERIES = 64,   /* rows × heads over one KV head of one block of attention */
+    CUDA_PLAN_KEYS = 64,      /* of one softmax block */
+    CUDA_PLAN_SEGMENT = 256,  /* keys from an empty state, merged as a left fold */
+    CUDA_PLAN_ROWS_FEW = 32,  /* up to so many rows a linear layer splits its sums over warps */
+    CUDA_PLAN_ROWS_MANY = 64, /* rows of one block of the other kind */
+    CUDA_PLAN_NONE = 0x7fffffff
+};
+
+/* A row on the device: its token's place, and where its sequence's page table begins. */
+struct cuda_plan_row {
+    uint32_t position;
+    uint32_t table;
+};
+
+/* Writes rows [rows] and the tables of the runs of rows that belong to one sequence, one behind the
+ * other, each as far as its greatest position. Returns the entries used, or CUDA_PLAN_NONE when
+ * they are more than tables_max. */
+uint32_t cuda_plan_rows(const struct kv_rows *kv, uint32_t rows, struct cuda_plan_row *out,
+                        uint32_t *tables, uint32_t tables_max);
+
+/* Rows of one sequence in rising position that one block takes together. */
+struct cuda_plan_tile {
+    uint32_t first;
+    uint32_t rows;
+    uint32_t keys; /* that its last row sees */
+};
+
+/* Cuts rows into tiles of at most CUDA_PLAN_QUERIES ÷ group rows: tiles [rows]. Returns how many;
+ * *keys_max the most keys of one. */
+uint32_t cuda_plan_tiles(const struct cuda_plan_row *rows, uint32_t count, uint32_t group,
+                         struct cuda_plan_tile *out, uint32_t *keys_max);
+
+/* Into how many parts, of whole segments, the keys of each tile are split so that `blocks` (tiles ×
+ * KV heads) fill `processors`, without more partial results than fit: 1 = not at all. */
+uint32_t cuda_plan_splits(uint32_t blocks, uint32_t processors, uint32_t keys_max,
+                          uint64_t segment_bytes, uint64_t partial_bytes);
+
+/* Segments of one part. */
+uint32_t cuda_plan_split_segments(uint32_t keys_max, uint32_t splits);
+
+/* Pages that follow each other on both sides: one copy. */
+struct cuda_plan_run {
+    uint32_t to;
+    uint32_t from;
+    uint32_t count;
+};
+/* The run that begins at page `index` of the batch. */
+struct cuda_plan_run cuda_plan_copy(const struct pages_copy_args *args, uint32_t index);
+
+#ifdef __cplusplus
+}
+#endif

@@ -1,0 +1,170 @@
+#include "kernels/cuda/cuda_backend.cuh"
+#include "kernels/cuda/cuda_machine.cuh"
+#include "kernels/cuda/cuda_ops.h"
+
+/* Operations in which each row or each element stands alone. A block of CUDA_MACHINE_BLOCK threads
+ * is one row where the row is summed up; else each thread is one element. */
+
+static dim3 rows_blocks(size_t elements)
+{
+    return dim3((unsigned)((elements + CUDA_MACHINE_BLOCK - 1) / CUDA_MACHINE_BLOCK));
+}
+
+static __device__ size_t rows_element()
+{
+    return (size_t)blockIdx.x * CUDA_MACHINE_BLOCK + threadIdx.x;
+}
+
+__global__ void k_rmsnorm_f32_cuda(struct rmsnorm_args args)
+{
+    const float *x = args.x + (size_t)blockIdx.x * args.cols;
+    float *y = args.y + (size_t)blockIdx.x * args.cols;
+    float squares = 0;
+    for (uint32_t i = threadIdx.x; i < args.cols; i += CUDA_MACHINE_BLOCK)
+        squares = fmaf(x[i], x[i], squares);
+    squares = cuda_machine_block_sum(squares);
+    const float scale = 1 / sqrtf(squares / (float)args.cols + args.epsilon);
+    for (uint32_t i = threadIdx.x; i < args.cols; i += CUDA_MACHINE_BLOCK)
+        y[i] = x[i] * scale * args.weight[i];
+}
+
+extern "C" void cuda_rmsnorm(struct cuda_backend *backend, const struct rmsnorm_args *args)
+{
+    cuda_backend_launch(backend, "rmsnorm", dim3(args->rows), CUDA_MACHINE_BLOCK,
+                        k_rmsnorm_f32_cuda, *args);
+}
+
+/* As kernels/cpu/ops does it: the angle a float32 product, its cosine rounded once from double. */
+__global__ void k_rope_table_f32_cuda(struct rope_table_args args)
+{
+    const size_t i = rows_element();
+    if (i >= (size_t)args.rows * args.pairs)
+        return;
+    const float angle = (float)args.positions[i / args.pairs] * args.frequencies[i % args.pairs];
+    args.table[2 * i] = (float)cos((double)angle);
+    args.table[2 * i + 1] = (float)sin((double)angle);
+}
+
+extern "C" void cuda_rope_table(struct cuda_backend *backend, const struct rope_table_args *args)
+{
+    cuda_backend_launch(backend, "rope_table", rows_blocks((size_t)args->rows * args->pairs),
+                        CUDA_MACHINE_BLOCK, k_rope_table_f32_cuda, *args);
+}
+
+__global__ void k_rope_f32_cuda(struct rope_args args)
+{
+    const size_t i = rows_element();
+    const size_t each = (size_t)args.heads * args.pairs; /* of a row */
+    if (i >= args.rows * each)
+        return;
+    const uint32_t row = (uint32_t)(i / each);
+    const uint32_t head = (uint32_t)(i % each / args.pairs);
+    const uint32_t pair = (uint32_t)(i % args.pairs);
+    const uint32_t step = args.pairing == ROPE_INTERLEAVED ? 2 : 1;
+    const uint32_t other = args.pairing == ROPE_INTERLEAVED ? 1 : args.pairs;
+    const float *entry = args.table + ((size_t)row * args.pairs + pair) * 2;
+    float *x = args.x + ((size_t)row * args.heads + head) * args.head_dim + (size_t)pair * step;
+    const float a = x[0];
+    const float b = x[other];
+    x[0] = fmaf(a, entry[0], -(b * entry[1]));
+    x[other] = fmaf(b, entry[0], a * entry[1]);
+}
+
+extern "C" void cuda_rope(struct cuda_backend *backend, const struct rope_args *args)
+{
+    ASSERT(args->pairs * 2 <= args->head_dim);
+    cuda_backend_launch(backend, "rope",
+                        rows_blocks((size_t)args->rows * args->heads * args->pairs),
+                        CUDA_MACHINE_BLOCK, k_rope_f32_cuda, *args);
+}
+
+__global__ void k_silu_mul_f32_cuda(struct silu_mul_args args)
+{
+    const size_t i = rows_element();
+    if (i >= (size_t)args.rows * args.cols)
+        return;
+    const float gate = args.gate[i];
+    args.gate[i] = gate / (1 + expf(-gate)) * args.up[i];
+}
+
+extern "C" void cuda_silu_mul(struct cuda_backend *backend, const struct silu_mul_args *args)
+{
+    cuda_backend_launch(backend, "silu_mul", rows_blocks((size_t)args->rows * args->cols),
+                        CUDA_MACHINE_BLOCK, k_silu_mul_f32_cuda, *args);
+}
+
+__global__ void k_gather_f32_cuda(struct cuda_gather_args args)
+{
+    const size_t i = rows_element();
+    if (i < (size_t)args.rows * args.cols)
+        args.to[i] = args.from[(size_t)args.order[i / args.cols] * args.cols + i % args.cols];
+}
+
+extern "C" void cuda_gather(struct cuda_backend *backend, const struct cuda_gather_args *args)
+{
+    cuda_backend_launch(backend, "gather", rows_blocks((size_t)args->rows * args->cols),
+                        CUDA_MACHINE_BLOCK, k_gather_f32_cuda, *args);
+}
+
+struct rows_logits {
+    const float *logits;
+    uint32_t vocab;
+    struct logits_stats *out;
+};
+
+/* The greatest value, its first index: of two equal ones the lower index goes on. */
+static __device__ void logits_greatest(const float *x, uint32_t vocab, float *max, uint32_t *argmax)
+{
+    __shared__ float values[CUDA_MACHINE_BLOCK];
+    __shared__ uint32_t indexes[CUDA_MACHINE_BLOCK];
+    const uint32_t me = threadIdx.x;
+    float value = -INFINITY;
+    uint32_t index = UINT32_MAX; /* of a thread that saw nothing greater */
+    for (uint32_t i = me; i < vocab; i += CUDA_MACHINE_BLOCK)
+        if (x[i] > value) {
+            value = x[i];
+            index = i;
+        }
+    values[me] = value;
+    indexes[me] = index;
+    __syncthreads();
+    for (uint32_t half = CUDA_MACHINE_BLOCK / 2; half > 0; half /= 2) {
+        if (me < half) {
+            const float other = values[me + half];
+            const uint32_t at = indexes[me + half];
+            if (other > values[me] || (other == values[me] && at < indexes[me])) {
+                values[me] = other;
+                indexes[me] = at;
+            }
+        }
+        __syncthreads();
+    }
+    *max = values[0];
+    *argmax = indexes[0] == UINT32_MAX ? 0 : indexes[0];
+}
+
+__global__ void k_logits_stats_f32_cuda(struct rows_logits call)
+{
+    const float *x = call.logits + (size_t)blockIdx.x * call.vocab;
+    float max;
+    uint32_t argmax;
+    float sum = 0;
+    logits_greatest(x, call.vocab, &max, &argmax);
+    for (uint32_t i = threadIdx.x; i < call.vocab; i += CUDA_MACHINE_BLOCK)
+        sum += expf(x[i] - max);
+    sum = cuda_machine_block_sum(sum);
+    if (threadIdx.x != 0)
+        return;
+    struct logits_stats *out = call.out + blockIdx.x;
+    out->max = max;
+    out->argmax = argmax;
+    out->log_sum_exp = (float)((double)max + log((double)sum));
+}
+
+extern "C" void cuda_logits_stats(struct cuda_backend *backend, const float *logits, uint32_t rows,
+                                  uint32_t vocab, struct logits_stats *out)
+{
+    const struct rows_logits call = {logits, vocab, out};
+    cuda_backend_launch(backend, "logits_stats", dim3(rows), CUDA_MACHINE_BLOCK,
+                        k_logits_stats_f32_cuda, call);
+}

@@ -1,0 +1,219 @@
+/* simt: runs a kernel's blocks on the processor, the threads of a block as fibers. */
+#include "tests/kit/simt/cuda_runtime.h"
+
+#include <ucontext.h>
+
+#undef threadIdx
+#undef blockIdx
+#undef gridDim
+#undef blockDim
+
+enum { SIMT_THREADS_MAX = 1024, SIMT_STACK_BYTES = 64 << 10, SIMT_GIVEN_BYTES = 64 };
+
+dim3 simt_thread, simt_block, simt_grid, simt_block_shape;
+
+/* Those that arrived wait until the generation is another. */
+struct barrier {
+    unsigned arrived;
+    unsigned generation;
+};
+
+static struct {
+    ucontext_t scheduler;
+    ucontext_t threads[SIMT_THREADS_MAX];
+    char *stacks;
+    bool is_done[SIMT_THREADS_MAX];
+    unsigned running;
+    unsigned count;
+    unsigned left; /* threads that have not returned */
+    unsigned warp_left[SIMT_THREADS_MAX / 32];
+    barrier block;
+    barrier warps[SIMT_THREADS_MAX / 32];
+    /* What lanes give, in turn: it is read until the next but one exchange. */
+    char given[SIMT_THREADS_MAX / 32][2][32 * SIMT_GIVEN_BYTES];
+    void (*body)(void *context);
+    void *context;
+} simt;
+
+static void yield()
+{
+    swapcontext(&simt.threads[simt.running], &simt.scheduler);
+}
+
+static void wait(barrier *at, unsigned wanted)
+{
+    const unsigned generation = at->generation;
+    if (++at->arrived == wanted) {
+        at->arrived = 0;
+        at->generation++;
+    }
+    while (at->generation == generation)
+        yield();
+}
+
+void simt_barrier_block()
+{
+    if (simt.left != simt.count) {
+        fprintf(stderr, "simt: a barrier behind the end of some threads\n");
+        abort();
+    }
+    wait(&simt.block, simt.count);
+}
+
+uint32_t simt_lane()
+{
+    return simt.running % 32;
+}
+
+const char *simt_exchange(const void *given, size_t bytes)
+{
+    const unsigned warp = simt.running / 32;
+    char *all = simt.given[warp][simt.warps[warp].generation % 2];
+    if (bytes > SIMT_GIVEN_BYTES || simt.warp_left[warp] != 32) {
+        fprintf(stderr, "simt: an exchange of a part of a warp\n");
+        abort();
+    }
+    memcpy(all + simt_lane() * SIMT_GIVEN_BYTES, given, bytes);
+    wait(&simt.warps[warp], 32);
+    return all;
+}
+
+static void thread_main()
+{
+    simt.body(simt.context);
+    simt.is_done[simt.running] = true;
+    simt.left--;
+    simt.warp_left[simt.running / 32]--;
+    yield();
+}
+
+static void run_block(dim3 block)
+{
+    simt.left = simt.count;
+    for (unsigned i = 0; i < simt.count; i++) {
+        simt.is_done[i] = false;
+        simt.warps[i / 32] = barrier{};
+        simt.warp_left[i / 32] = 32;
+        getcontext(&simt.threads[i]);
+        simt.threads[i].uc_stack.ss_sp = simt.stacks + (size_t)i * SIMT_STACK_BYTES;
+        simt.threads[i].uc_stack.ss_size = SIMT_STACK_BYTES;
+        simt.threads[i].uc_link = nullptr;
+        makecontext(&simt.threads[i], thread_main, 0);
+    }
+    simt.block = barrier{};
+    while (simt.left > 0)
+        for (unsigned i = 0; i < simt.count; i++) {
+            if (simt.is_done[i])
+                continue;
+            simt.running = i;
+            simt_thread = dim3(i % block.x, i / block.x % block.y, i / (block.x * block.y));
+            swapcontext(&simt.scheduler, &simt.threads[i]);
+        }
+}
+
+void simt_run(dim3 grid, dim3 block, void (*body)(void *context), void *context)
+{
+    simt.count = block.x * block.y * block.z;
+    if (simt.count % 32 != 0 || simt.count > SIMT_THREADS_MAX || grid.x * grid.y * grid.z == 0 ||
+        grid.y > 65535 || grid.z > 65535) {
+        fprintf(stderr, "simt: no such shape: %u × %u × %u blocks of %u threads\n", grid.x, grid.y,
+                grid.z, simt.count);
+        abort();
+    }
+    if (simt.stacks == nullptr)
+        simt.stacks = (char *)malloc((size_t)SIMT_THREADS_MAX * SIMT_STACK_BYTES);
+    simt.body = body;
+    simt.context = context;
+    simt_grid = grid;
+    simt_block_shape = block;
+    for (unsigned z = 0; z < grid.z; z++)
+        for (unsigned y = 0; y < grid.y; y++)
+            for (unsigned x = 0; x < grid.x; x++) {
+                simt_block = dim3(x, y, z);
+                run_block(block);
+            }
+}
+
+/* Lane 4g + t holds, of A, rows g and g + 8 and columns 2t, 2t + 1, 2t + 8, 2t + 9; of B, the same
+ * rows and column g; of C, rows g and g + 8 and columns 2t, 2t + 1. */
+void simt_mma(float *c, const uint32_t *a, const uint32_t *b, float (*read)(uint16_t bits))
+{
+    uint32_t given[6] = {a[0], a[1], a[2], a[3], b[0], b[1]};
+    const char *all = simt_exchange(given, sizeof given);
+    const unsigned g = simt_lane() / 4;
+    const unsigned t = simt_lane() % 4;
+    for (unsigned i = 0; i < 4; i++) {
+        const unsigned column = 2 * t + i % 2;
+        float sum = c[i];
+        for (unsigned k = 0; k < 16; k++) {
+            uint32_t of_a, of_b;
+            memcpy(&of_a, all + (4 * g + k % 8 / 2) * SIMT_GIVEN_BYTES + 4 * (i / 2 + 2 * (k / 8)),
+                   sizeof of_a);
+            memcpy(&of_b, all + (4 * column + k % 8 / 2) * SIMT_GIVEN_BYTES + 4 * (4 + k / 8),
+                   sizeof of_b);
+            sum += read((uint16_t)(of_a >> 16 * (k % 2))) * read((uint16_t)(of_b >> 16 * (k % 2)));
+        }
+        c[i] = sum;
+    }
+}
+
+/* --- the runtime --- */
+
+int simt_calls_left = -1;
+cudaError_t simt_error = cudaSuccess;
+size_t simt_memory_bytes = (size_t)1 << 30;
+static size_t used_bytes;
+
+cudaError_t simt_call()
+{
+    if (simt_calls_left == 0)
+        simt_error = cudaErrorLaunchFailure;
+    else if (simt_calls_left > 0)
+        simt_calls_left--;
+    return simt_error;
+}
+
+cudaError_t cudaMalloc(void **out, size_t bytes)
+{
+    *out = nullptr;
+    if (simt_call() != cudaSuccess)
+        return simt_error;
+    if (bytes > simt_memory_bytes - used_bytes)
+        return cudaErrorMemoryAllocation; /* of this call alone */
+    char *memory = (char *)aligned_alloc(256, (bytes + 511) / 256 * 256);
+    memcpy(memory, &bytes, sizeof bytes);
+    memset(memory + 256, 0xff, bytes); /* NaN: whoever reads what was not written shows it */
+    used_bytes += bytes;
+    *out = memory + 256;
+    return cudaSuccess;
+}
+
+cudaError_t cudaFree(void *memory)
+{
+    size_t bytes;
+    if (memory == nullptr)
+        return cudaSuccess;
+    memcpy(&bytes, (char *)memory - 256, sizeof bytes);
+    used_bytes -= bytes;
+    free((char *)memory - 256);
+    return cudaSuccess;
+}
+
+cudaError_t cudaMallocHost(void **out, size_t bytes)
+{
+    *out = malloc(bytes);
+    return *out != nullptr ? simt_call() : cudaErrorMemoryAllocation;
+}
+
+cudaError_t cudaFreeHost(void *memory)
+{
+    free(memory);
+    return cudaSuccess;
+}
+
+cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total_bytes)
+{
+    *free_bytes = simt_memory_bytes - used_bytes;
+    *total_bytes = simt_memory_bytes;
+    return simt_error;
+}
