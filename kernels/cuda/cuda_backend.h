@@ -1,4 +1,4 @@
-/* cuda_backend: one device: its stream, memory, scratch, the batch's page tables, and its one error.
+/* cuda_backend: one device: its stream, memory, scratch, the batch's tables, its one error.
  *
  * Owns:     all device and pinned memory; what kernels_* arguments point to is device memory from
  *           cuda_backend_alloc, but for the fields that cuda_ops.h names as the host's.
@@ -64,7 +64,7 @@ void cuda_backend_weight_destroy(struct cuda_backend *backend, struct weight *we
 enum status cuda_backend_batch(struct cuda_backend *backend, const struct kv_rows *kv,
                                uint32_t rows);
 
-/* Waits for the device. UNAVAILABLE, with what failed first and where, from the first failure on. */
+/* Waits for the device. From the first failure on UNAVAILABLE, with what failed and where. */
 enum status cuda_backend_end(struct cuda_backend *backend);
 
 #ifdef __cplusplus

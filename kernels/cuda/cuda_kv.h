@@ -9,8 +9,8 @@
  *     K  [token][head_dim]   a query's products run along a row of keys
  *     V  [head_dim][token]   and the weights' along a row of values: neighbours in the sum of a
  *                            matrix instruction are neighbours in memory, both times
- * A page of 64 tokens, 8 KV heads of 128 and 32 layers is 8 MiB; one token and head are 256 bytes of K
- * in one piece, and 128 pieces of 2 bytes of V.
+ * A page of 64 tokens, 8 KV heads of 128 and 32 layers is 8 MiB; one token and head are 256 bytes
+ * of K in one piece, and 128 pieces of 2 bytes of V.
  */
 #pragma once
 

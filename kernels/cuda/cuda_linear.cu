@@ -3,11 +3,11 @@
 #include "kernels/cuda/cuda_ops.h"
 #include "kernels/cuda/cuda_weight.h"
 
-/* y = x · Wᵀ on matrix instructions, for any number of rows by one order of sums: outputs are the rows
- * of the instruction (A, straight from memory, each byte once), rows of x its columns (B). A sum over
- * the inputs is cut at absolute places into segments of 16 parts of 32; each is summed from zero,
- * part by part, and segments are added as a left fold. With few rows the warps of a block take
- * segments in turn, with many a warp takes all of them: equal bits.
+/* y = x · Wᵀ on matrix instructions, for any number of rows by one order of sums: outputs are the
+ * rows of the instruction (A, straight from memory, each byte once), rows of x its columns (B). A
+ * sum over the inputs is cut at absolute places into segments of 16 parts of 32; each is summed
+ * from zero, part by part, and segments are added as a left fold. With few rows the warps of a
+ * block take segments in turn, with many a warp takes all of them: equal bits.
  *
  * Codes of 4 and 8 bits are multiplied as whole numbers, exactly, and the part's (half part's) sum
  * takes the factor: total = a × Σ code × x + total, and + b × Σ x where the type has m. */
@@ -126,8 +126,8 @@ static __device__ constexpr uint32_t linear_factors(int form)
     return linear_has_m(form) || form == LINEAR_8_SPLIT ? 32 : 16;
 }
 
-/* Two registers out of a word of 8-bit codes + 128, and one out of 4-bit ones: 1024 + code is a half
- * whose lowest ten bits are the code. */
+/* Two registers out of a word of 8-bit codes + 128, and one out of 4-bit ones: 1024 + code is a
+ * half whose lowest ten bits are the code. */
 static __device__ void linear_bytes(uint32_t word, uint32_t *a)
 {
     a[0] = cuda_machine_half2_sub((word & 0x00ff00ffu) | 0x64006400u, 0x64806480u);
@@ -178,8 +178,8 @@ static __device__ void linear_multiply(float *c, const uint32_t *a, const uint32
         cuda_machine_mma_f16(c, a, b);
 }
 
-/* total += a × sum, for the two outputs and two rows of a lane: halves at `factors` of output g and 8
- * further on, `each` halves an output. */
+/* total += a × sum, for the two outputs and two rows of a lane: halves at `factors` of output g and
+ * 8 further on, `each` halves an output. */
 static __device__ void linear_scale_sum(float *total, const float *sum, const uint16_t *factors,
                                         uint32_t each)
 {

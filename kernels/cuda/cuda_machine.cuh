@@ -8,7 +8,7 @@
  *
  * Fragments of m16n8k16 (PTX ISA, "Matrix Fragments for mma.m16n8k16 with floating point type"),
  * for lane = 4g + t; each register holds two neighbours, the first in its low half:
- *     A [16][16]  a[0] row g, columns 2t, 2t + 1;  a[1] row g + 8;  a[2], a[3] the same 8 columns on
+ *     A [16][16]  a[0] row g, columns 2t, 2t + 1;  a[1] row g + 8;  a[2], a[3] 8 columns on
  *     B [16][8]   b[0] rows 2t, 2t + 1, column g;  b[1] rows 2t + 8, 2t + 9
  *     C [16][8]   c[0], c[1] row g, columns 2t, 2t + 1;  c[2], c[3] row g + 8
  */

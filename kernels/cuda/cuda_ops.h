@@ -26,15 +26,15 @@ enum status cuda_kv_layout(enum kv_type type, uint32_t page_tokens, uint32_t lay
 /* args->tokens: device. */
 void cuda_embed(struct cuda_backend *backend, const struct embed_args *args);
 void cuda_rmsnorm(struct cuda_backend *backend, const struct rmsnorm_args *args);
-/* Inputs are rounded to the weights' kind of float, of 16 bits: float16 of x ÷ a power of two of the
- * row's own (so that none is too great), bfloat16 for bfloat16 weights. */
+/* Inputs are rounded to the weights' kind of float, of 16 bits: float16 of x ÷ a power of two of
+ * the row's own (so that none is too great), bfloat16 for bfloat16 weights. */
 void cuda_linear(struct cuda_backend *backend, const struct linear_args *args);
 /* args->positions: device. */
 void cuda_rope_table(struct cuda_backend *backend, const struct rope_table_args *args);
 void cuda_rope(struct cuda_backend *backend, const struct rope_args *args);
 /* Over the rows of cuda_backend_batch; of args->kv, `layout` and `pages` alone are read. */
 void cuda_kv_write(struct cuda_backend *backend, const struct kv_write_args *args);
-/* Likewise; at most 64 query heads over a KV head. `groups` are not looked at: bits are the same. */
+/* Likewise; at most 64 query heads over a KV head. `groups` are not looked at. */
 void cuda_attention(struct cuda_backend *backend, const struct attention_args *args);
 void cuda_silu_mul(struct cuda_backend *backend, const struct silu_mul_args *args);
 /* `out`: device. */

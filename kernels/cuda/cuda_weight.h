@@ -8,14 +8,14 @@
  * Tiles of 16 outputs × parts of 32 inputs, each the A side of two m16n8k16: no element of a warp's
  * load is more than one lane's own. Behind a head of CUDA_WEIGHT_HEAD bytes (its first float: what
  * all factors were multiplied by, undone at the end of a sum):
- *     codes    [tile][part]  16 bits  [step][lane][4 registers]      float16 or bfloat16 as they are
+ *     codes    [tile][part]  16 bits  [step][lane][4 registers]      float16, bfloat16 as is
  *                             8 bits  [lane][step][2 words]          code + 128
  *                             4 bits  [lane][step]                   code + offset of the type
  *     factors  [tile][part][1, or 2 steps where halves of a part differ][16 outputs]
  *                             float16 a, or a and b where the type has m: element = a × code + b
- * In a word of 8 bits lie registers r and r + 1: low halves in bits 0 and 8, high ones in 16 and 24; in
- * one of 4 bits register r's low half in bits 4r, its high one in bits 16 + 4r: a mask and a shift
- * make two codes of a register at once, to which exponent bits are added (1024 + code).
+ * In a word of 8 bits lie registers r and r + 1: low halves in bits 0 and 8, high ones in 16 and
+ * 24; in one of 4 bits register r's low half in bits 4r, its high one in bits 16 + 4r: a mask and a
+ * shift make two codes of a register at once, to which exponent bits are added (1024 + code).
  * Outputs are padded to whole tiles, inputs to whole parts, with zeros.
  *
  * 4096 × 4096 of q4_0: 256 tiles × 128 parts × (256 + 32) bytes = 9 MiB, 4.5 bits an element.
@@ -58,8 +58,8 @@ enum status cuda_weight_form(struct cuda_weight_form *out, const struct tensor_t
  * smaller are still rounded to 11 bits. */
 float cuda_weight_scale(const struct tensor *tensor);
 
-/* Tiles [begin, end): to codes [tiles][parts][codes_bytes] and factors alike, both from tile `begin`
- * on. */
+/* Tiles [begin, end): to codes [tiles][parts][codes_bytes] and factors alike, both from tile
+ * `begin` on. */
 void cuda_weight_pack(const struct cuda_weight_form *form, const struct tensor *tensor, float scale,
                       uint32_t begin, uint32_t end, void *codes, void *factors);
 

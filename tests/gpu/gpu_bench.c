@@ -1,9 +1,9 @@
-/* gpu_bench: rates of the CUDA operations at the shapes of an 8B model, beside the device's own rate of
- * copying, measured in the same run. Ends with NO_DEVICE (77) without a device.
+/* gpu_bench: rates of the CUDA operations at the shapes of an 8B model, beside the device's own
+ * rate of copying, measured in the same run. Ends with NO_DEVICE (77) without a device.
  *
- * Each figure is the best of five runs of many calls in a row, over weights or pages that together are
- * more than the device's caches hold, but for one stream's. Bytes are those that must be read, each
- * once. What stands in pages does not change the time: they are left as they come. */
+ * Each figure is the best of five runs of many calls in a row, over weights or pages that together
+ * are more than the device's caches hold, but for one stream's. Bytes are those that must be read,
+ * each once. What stands in pages does not change the time: they are left as they come. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -3,9 +3,9 @@
  *
  * usage: gpu_parity [--large] [--json FILE]
  *   --large  layers of an 8B model too, which take `ref` minutes
- * One line an operation and shape: worst error ÷ bound. Ends with 0, 1 when one is above its bound, or
- * NO_DEVICE (77). Linked with kernels/cuda for a device, or with tests/kit/simt, which runs the same
- * kernels on the processor. */
+ * One line an operation and shape: worst error ÷ bound. Ends with 0, 1 when one is above its bound,
+ * or NO_DEVICE (77). Linked with kernels/cuda for a device, or with tests/kit/simt, which runs the
+ * same kernels on the processor. */
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>

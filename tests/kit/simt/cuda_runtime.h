@@ -1,4 +1,4 @@
-/* cuda_runtime: the little of CUDA that kernels/cuda uses, on the processor: tests alone include it.
+/* cuda_runtime: the little of CUDA that kernels/cuda uses, on the processor; for tests alone.
  *
  * Owns:     the fibers of the block that runs (simt.cc); device memory is the heap.
  * Thread:   one; blocks run one after another, the threads of a block as fibers in turn.
