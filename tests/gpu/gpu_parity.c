@@ -50,7 +50,7 @@ static void must(enum status status, const char *what)
     exit(1);
 }
 
-static void tell(double worst, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static void tell(double worst, const char *format, ...)
 {
     struct result *result = &parity.results[parity.count];
     va_list arguments;
