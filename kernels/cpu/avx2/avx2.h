@@ -35,6 +35,10 @@ void k_kv_write_avx2(const struct kv_write_args *args, uint32_t begin, uint32_t 
 void k_copy_avx2(void *to, const void *from, size_t bytes);
 float k_logits_stats_avx2(const float *logits, uint32_t vocab, struct logits_stats *out);
 
+float k_row_exp_avx2(const float *x, uint32_t count, float max, float scale, float *out);
+uint32_t k_row_above_avx2(const float *x, uint32_t count, float least, uint32_t *ids);
+uint32_t k_row_noise_avx2(const struct row_noise_args *args, uint32_t *ids);
+
 uint64_t k_spin_int8_avx2(uint64_t rounds, uint64_t *sink);
 uint64_t k_spin_f32_avx2(uint64_t rounds, uint64_t *sink);
 void k_read_avx2(const void *bytes, size_t count, uint64_t *sink);
