@@ -1,8 +1,103 @@
 #include "engine/draft_guess.h"
 
 #include "config/base/hash.h"
+#include "config/base/mem.h"
+#include "engine/draft_model.h"
 
-/* --- pages --- */
+enum status draft_guess_init(struct draft_guess *guess, const struct draft_guess_options *options)
+{
+    *guess = (struct draft_guess){
+        .kernels = options->kernels,
+        .model = options->model,
+        .layers = options->layers,
+        .has_own_noise = options->has_own_noise,
+        .stats = mem_zalloc(options->sequences_max, sizeof(*guess->stats)),
+        .asked = mem_zalloc(options->sequences_max, sizeof(*guess->asked)),
+    };
+    if (guess->stats == NULL || guess->asked == NULL)
+        FAIL(STATUS_NO_MEMORY, "no memory for the guesses of %u sequences", options->sequences_max);
+    return batch_init(&guess->batch, options->rows_max, options->sequences_max,
+                      options->sequences_max);
+}
+
+void draft_guess_deinit(struct draft_guess *guess)
+{
+    batch_deinit(&guess->batch);
+    mem_free(guess->stats);
+    mem_free(guess->asked);
+    *guess = (struct draft_guess){0};
+}
+
+/* --- one pass --- */
+
+/* The rows of tokens [first, end) of a sequence; the last gives its guess, if `is_whole`. */
+static void pass_add(struct draft_guess *guess, const struct kv_pool *pool,
+                     const struct batch_part *rows, const struct sequence *sequence, uint32_t which,
+                     bool is_whole)
+{
+    struct batch_part part = *rows;
+    part.tokens = sequence->tokens;
+    part.logits_from = is_whole ? part.first + part.rows - 1 : UINT32_MAX;
+    part.visible = sequence->visible;
+    part.visible_count = sequence->visible_count;
+    uint32_t logits_row = batch_add(&guess->batch, pool, &part);
+    if (is_whole)
+        guess->asked[logits_row] = which;
+}
+
+static void pass_run(struct draft_guess *guess, struct sampler *sampler,
+                     struct draft_guess_ask *asks, uint32_t index)
+{
+    uint32_t vocab = model_config(guess->model)->vocab;
+    uint32_t logit_rows = guess->batch.model.logit_rows;
+    batch_group(&guess->batch);
+    guess->batch.model.layers = guess->layers;
+    const float *logits = model_forward(guess->model, &guess->batch.model);
+    kernels_logits_stats(guess->kernels, logits, logit_rows, vocab, guess->stats);
+    for (uint32_t row = 0; row < logit_rows; row++) {
+        const struct draft_guess_ask *ask = &asks[guess->asked[row]];
+        struct sequence *sequence = ask->sequence;
+        uint32_t position = sequence->token_count + index;
+        guess->sampling = *ask->sampling;
+        if (guess->has_own_noise)
+            guess->sampling.seed = hash_mix64(guess->sampling.seed + 1);
+        const struct sampler_args args = {
+            .logits = logits + (size_t)row * vocab,
+            .stats = &guess->stats[row],
+            .sampling = &guess->sampling,
+            .choice = sequence->choice,
+            .position = position,
+            .generated = sequence->tokens + sequence->prompt_count,
+            .generated_count = position - sequence->prompt_count,
+        };
+        sequence->tokens[position] = sampler_choose(sampler, &args);
+    }
+}
+
+/* --- the model's first layers --- */
+
+void draft_guess_exit(struct draft_guess *guess, const struct kv_pool *pool,
+                      struct sampler *sampler, struct draft_guess_ask *asks, uint32_t count)
+{
+    for (uint32_t index = 0; index < DRAFT_GUESS_MOST; index++) {
+        batch_begin(&guess->batch, pool);
+        for (uint32_t i = 0; i < count; i++) {
+            const struct sequence *sequence = asks[i].sequence;
+            const struct batch_part part = {.first = sequence->computed + index,
+                                            .rows = 1,
+                                            .pages = sequence->pages,
+                                            .page_count = sequence->page_count};
+            ASSERT(sequence->computed + 1 == sequence->token_count);
+            if (asks[i].guesses > index)
+                pass_add(guess, pool, &part, sequence, i, true);
+        }
+        if (guess->batch.model.rows == 0)
+            return;
+        pass_run(guess, sampler, asks, index);
+    }
+}
+
+/* --- pages of a draft model --- */
 
 static void place_drop(struct draft_model *draft, struct draft_model_place *place)
 {
@@ -35,78 +130,41 @@ static bool place_grow(struct draft_model *draft, struct draft_model_place *plac
     return true;
 }
 
-/* --- guesses --- */
+/* --- a draft model --- */
 
-static struct draft_model_place *guess_place(struct draft_model *draft,
-                                             const struct draft_guess_ask *ask)
+static void model_begin(struct draft_model *draft, const struct draft_guess_ask *ask)
 {
     struct draft_model_place *place = &draft->places[ask->place];
     if (place->serial != ask->sequence->serial)
         place_drop(draft, place);
     place->serial = ask->sequence->serial;
     place->used = draft->turn;
-    return place;
 }
 
 /* Rows of one sequence in a pass that is to give its guess `index`; no guess when it has not seen
  * enough of the text, or there is no room. */
-static void guess_add(struct draft_model *draft, struct draft_guess_ask *ask, uint32_t which,
+static void model_add(struct draft_model *draft, struct draft_guess_ask *ask, uint32_t which,
                       uint32_t index)
 {
     const struct sequence *sequence = ask->sequence;
+    const struct batch *batch = &draft->guess.batch;
     struct draft_model_place *place = &draft->places[ask->place];
-    uint32_t end = sequence->token_count + index;
-    uint32_t rows = end - place->computed;
-    uint32_t left = draft->rows_max - draft->batch.model.rows;
-    bool is_whole = rows <= left && draft->batch.model.logit_rows < draft->batch.logit_rows_max;
-    rows = rows < left ? rows : left;
+    uint32_t rows = sequence->token_count + index - place->computed;
+    uint32_t left = batch->rows_max - batch->model.rows;
+    bool is_whole = rows <= left;
+    rows = is_whole ? rows : left;
     if (rows == 0 || !place_grow(draft, place, place->computed + rows, &sequence->domain)) {
         ask->guesses = index;
         return;
     }
-    const struct batch_part part = {
-        .tokens = sequence->tokens,
-        .first = place->computed,
-        .rows = rows,
-        .logits_from = is_whole ? end - 1 : UINT32_MAX,
-        .pages = place->pages,
-        .page_count = place->page_count,
-        .visible = sequence->visible,
-        .visible_count = sequence->visible_count,
-    };
-    uint32_t logits_row = batch_add(&draft->batch, &draft->pool, &part);
+    const struct batch_part part = {.first = place->computed,
+                                    .rows = rows,
+                                    .pages = place->pages,
+                                    .page_count = place->page_count};
+    pass_add(&draft->guess, &draft->pool, &part, sequence, which, is_whole);
     place->computed += rows;
-    if (is_whole)
-        draft->asked[logits_row] = which;
-    else
+    if (!is_whole)
         ask->guesses = index;
-}
-
-static void guess_pass(struct draft_model *draft, struct sampler *sampler,
-                       struct draft_guess_ask *asks, uint32_t index)
-{
-    uint32_t vocab = model_config(draft->model)->vocab;
-    uint32_t logit_rows = draft->batch.model.logit_rows;
-    const float *logits = model_forward(draft->model, &draft->batch.model);
-    kernels_logits_stats(draft->kernels, logits, logit_rows, vocab, draft->stats);
-    for (uint32_t row = 0; row < logit_rows; row++) {
-        const struct draft_guess_ask *ask = &asks[draft->asked[row]];
-        struct sequence *sequence = ask->sequence;
-        uint32_t position = sequence->token_count + index;
-        draft->sampling = *ask->sampling;
-        if (draft->has_own_noise)
-            draft->sampling.seed = hash_mix64(draft->sampling.seed + 1);
-        const struct sampler_args args = {
-            .logits = logits + (size_t)row * vocab,
-            .stats = &draft->stats[row],
-            .sampling = &draft->sampling,
-            .choice = sequence->choice,
-            .position = position,
-            .generated = sequence->tokens + sequence->prompt_count,
-            .generated_count = position - sequence->prompt_count,
-        };
-        sequence->tokens[position] = sampler_choose(sampler, &args);
-    }
 }
 
 void draft_guess_model(struct draft_model *draft, struct sampler *sampler,
@@ -114,15 +172,15 @@ void draft_guess_model(struct draft_model *draft, struct sampler *sampler,
 {
     draft->turn++;
     for (uint32_t i = 0; i < count; i++)
-        guess_place(draft, &asks[i]);
+        model_begin(draft, &asks[i]);
     for (uint32_t index = 0; index < DRAFT_GUESS_MOST; index++) {
-        batch_begin(&draft->batch, &draft->pool);
+        batch_begin(&draft->guess.batch, &draft->pool);
         for (uint32_t i = 0; i < count; i++)
             if (asks[i].guesses > index)
-                guess_add(draft, &asks[i], i, index);
-        if (draft->batch.model.rows == 0)
+                model_add(draft, &asks[i], i, index);
+        if (draft->guess.batch.model.rows == 0)
             return;
-        guess_pass(draft, sampler, asks, index);
+        pass_run(&draft->guess, sampler, asks, index);
     }
 }
 

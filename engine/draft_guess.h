@@ -1,9 +1,9 @@
-/* draft_guess: the rows in which a draft model guesses, for all sequences of a step together.
+/* draft_guess: the rows in which a draft is computed, for all sequences of a step together.
  *
- * Owns:     nothing; fills a draft_model's batch and pages.
+ * Owns:     the batch of such rows; the pages of a draft model are filled here.
  * Thread:   engine thread only.
- * Cost:     a forward pass of the small model a guess, for all who guess together; one more row for
- *           each token that it has not seen. No allocation.
+ * Cost:     a forward pass of the draft a guess, for all who guess together; a draft model's first
+ *           pass has one more row for each token that it has not seen. No allocation after init.
  * Not here: who guesses and how far (step_draft), what becomes of a guess (step_token).
  *
  *     tokens   [prompt … | generated … t] g1 g2 g3
@@ -11,16 +11,47 @@
  *                                         [g1]         second:     gives g2
  *                                             [g2]     third:      gives g3
  *
- * Each guess is what the request's own sampling makes of the small model's logits with the noise
- * of that position: the more alike the models, the more often it is what the large one draws.
+ * Each guess is what the request's own sampling makes of the draft's logits with the noise of that
+ * position: the more alike the two, the more often it is what the model draws.
+ *
+ * The draft is a model of its own, with its own pages (draft_model), or the model's first layers,
+ * then its output norm and output (early exit). Those have seen what the model has seen: K and V of
+ * all tokens but t stand in the request's pages, and what guesses write behind them is written
+ * again, with the same bits in those layers, when the model judges them.
  */
 #pragma once
 
-#include "engine/draft_model.h"
+#include "engine/batch.h"
 #include "engine/sampler.h"
 #include "engine/sequence.h"
 
 enum { DRAFT_GUESS_MOST = 3 };
+
+struct draft_model;
+
+struct draft_guess {
+    struct kernels *kernels;
+    struct model *model;
+    uint32_t layers;    /* as model_batch */
+    bool has_own_noise; /* guesses are judged by sampler_judge */
+    struct batch batch;
+    struct engine_sampling sampling; /* scratch */
+    struct logits_stats *stats;      /* [sequences_max] */
+    uint32_t *asked;                 /* [sequences_max] of the rows of logits: whose they are */
+};
+
+struct draft_guess_options {
+    struct kernels *kernels;
+    struct model *model;
+    uint32_t layers;
+    bool has_own_noise;
+    uint32_t rows_max;
+    uint32_t sequences_max;
+};
+
+/* NO_MEMORY. */
+enum status draft_guess_init(struct draft_guess *guess, const struct draft_guess_options *options);
+void draft_guess_deinit(struct draft_guess *guess);
 
 struct draft_guess_ask {
     struct sequence *sequence;
@@ -32,6 +63,10 @@ struct draft_guess_ask {
 /* Writes guesses behind the tokens of each sequence, which have room for them. */
 void draft_guess_model(struct draft_model *draft, struct sampler *sampler,
                        struct draft_guess_ask *asks, uint32_t count);
+
+/* The same by the first layers; the sequences' own pages, of `pool`, have room for them too. */
+void draft_guess_exit(struct draft_guess *guess, const struct kv_pool *pool,
+                      struct sampler *sampler, struct draft_guess_ask *asks, uint32_t count);
 
 /* Of the last guesses of a place only those before token `true_count` were right. */
 void draft_guess_judged(struct draft_model *draft, uint32_t place, uint32_t true_count);

@@ -33,13 +33,9 @@ static enum status open_pages(struct draft_model *draft, const struct draft_mode
     uint32_t pages = (options->context + KV_POOL_PAGE_TOKENS - 1) / KV_POOL_PAGE_TOKENS;
     TRY(kv_pool_init(&draft->pool, options->kernels, &layout,
                      (uint64_t)DRAFT_MODEL_CONTEXTS * pages * layout.page_bytes, options->context));
-    TRY(batch_init(&draft->batch, draft->rows_max, options->places, options->places));
     draft->places = mem_zalloc(options->places, sizeof(*draft->places));
     draft->pages = mem_zalloc((size_t)options->places * pages, sizeof(*draft->pages));
-    draft->stats = mem_zalloc(options->places, sizeof(*draft->stats));
-    draft->asked = mem_zalloc(options->places, sizeof(*draft->asked));
-    if (draft->places == NULL || draft->pages == NULL || draft->stats == NULL ||
-        draft->asked == NULL)
+    if (draft->places == NULL || draft->pages == NULL)
         FAIL(STATUS_NO_MEMORY, "no memory for the draft model's texts");
     for (uint32_t i = 0; i < options->places; i++)
         draft->places[i].pages = draft->pages + (size_t)i * pages;
@@ -58,14 +54,19 @@ enum status draft_model_open(struct draft_model **out, const struct draft_model_
     struct draft_model *draft = mem_zalloc(1, sizeof(*draft));
     if (draft == NULL)
         FAIL(STATUS_NO_MEMORY, "no memory for the draft model");
-    draft->kernels = options->kernels;
     draft->place_count = options->places;
-    draft->has_own_noise = options->has_own_noise;
-    draft->rows_max = options->rows_max < DRAFT_MODEL_ROWS ? options->rows_max : DRAFT_MODEL_ROWS;
-    uint32_t logit_rows = draft->rows_max < options->places ? draft->rows_max : options->places;
+    uint32_t rows = options->rows_max < DRAFT_MODEL_ROWS ? options->rows_max : DRAFT_MODEL_ROWS;
+    uint32_t logit_rows = rows < options->places ? rows : options->places;
     TRY_OUT(open_pages(draft, options, &config));
-    TRY_OUT(
-        model_open(&draft->model, options->kernels, options->gguf, draft->rows_max, logit_rows));
+    TRY_OUT(model_open(&draft->model, options->kernels, options->gguf, rows, logit_rows));
+    const struct draft_guess_options guess_options = {
+        .kernels = options->kernels,
+        .model = draft->model,
+        .has_own_noise = options->has_own_noise,
+        .rows_max = rows,
+        .sequences_max = options->places,
+    };
+    TRY_OUT(draft_guess_init(&draft->guess, &guess_options));
     *out = draft;
 out:
     if (status != STATUS_OK)
@@ -82,11 +83,9 @@ void draft_model_close(struct draft_model *draft)
             kv_pool_release(&draft->pool, draft->places[i].pages[--draft->places[i].page_count]);
     if (draft->model != NULL)
         model_close(draft->model);
-    batch_deinit(&draft->batch);
+    draft_guess_deinit(&draft->guess);
     kv_pool_deinit(&draft->pool);
     mem_free(draft->places);
     mem_free(draft->pages);
-    mem_free(draft->stats);
-    mem_free(draft->asked);
     mem_free(draft);
 }

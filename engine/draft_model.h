@@ -9,8 +9,7 @@
  */
 #pragma once
 
-#include "engine/batch.h"
-#include "engine/engine.h"
+#include "engine/draft_guess.h"
 #include "engine/vocab.h"
 
 enum {
@@ -29,19 +28,13 @@ struct draft_model_place {
 };
 
 struct draft_model {
-    struct kernels *kernels;
     struct model *model;
     struct kv_pool pool;
-    struct batch batch;
+    struct draft_guess guess;
     struct draft_model_place *places; /* [place_count] */
     uint32_t place_count;
     page_id *pages;
-    uint32_t rows_max;
-    bool has_own_noise;
     uint64_t turn;
-    struct engine_sampling sampling; /* scratch */
-    struct logits_stats *stats;      /* [place_count] */
-    uint32_t *asked;                 /* [place_count] of the rows of logits: whose they are */
 };
 
 struct draft_model_options {

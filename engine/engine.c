@@ -99,6 +99,19 @@ static enum status open_text(struct engine *engine)
     return STATUS_OK;
 }
 
+/* GGUF has no key for a model that was trained so, nor for its layers: who has one says it. */
+static enum status open_exit(const struct engine_options *options,
+                             const struct model_config *config)
+{
+    if (options->speculation != ENGINE_SPECULATION_EXIT)
+        return STATUS_OK;
+    if (options->draft_layers < 1 || options->draft_layers >= config->layers)
+        FAIL(STATUS_OUT_OF_RANGE,
+             "guesses of the first %u layers: --draft-layers must be 1 to %u, the model has %u",
+             options->draft_layers, config->layers - 1, config->layers);
+    return STATUS_OK;
+}
+
 /* The small model's file; its widest linear layer to `cols_max`, if that is less. */
 static enum status open_draft_file(struct engine *engine, const struct engine_options *options,
                                    uint32_t *cols_max)
@@ -159,6 +172,7 @@ static enum status open_model(struct engine *engine, const struct engine_options
     engine->context = options->context > 0 ? options->context : config.context;
     if (engine->context < 2)
         FAIL(STATUS_OUT_OF_RANGE, "a context of %u tokens: at least 2 are needed", engine->context);
+    TRY(open_exit(options, &config));
     uint32_t cols_max = model_cols_max(&config);
     TRY(open_draft_file(engine, options, &cols_max));
     const struct kernels_options kernels_options = {
@@ -217,6 +231,7 @@ static enum status open_step(struct engine *engine, const struct engine_options 
         .speculation = options->speculation,
         .acceptance = options->acceptance,
         .draft_model = engine->draft_model,
+        .draft_layers = options->draft_layers,
         .no_prefix_cache = options->no_prefix_cache,
         .kv_host_bytes = options->kv_host_bytes,
         .pin_percent = options->pin_percent,

@@ -42,6 +42,7 @@ enum engine_speculation {
     ENGINE_SPECULATION_OFF,
     ENGINE_SPECULATION_LOOKUP, /* what came behind the same words earlier in its own text */
     ENGINE_SPECULATION_MODEL,  /* what a smaller model says */
+    ENGINE_SPECULATION_EXIT,   /* what the model's own first layers say: one trained for it */
 };
 
 /* When a guess is right. Greedy answers are the same in both. */
@@ -55,6 +56,7 @@ struct engine_options {
     int model_descriptor; /* the file, opened for reading, stays the caller's; -1 = open the path */
     const char *draft_path; /* ENGINE_SPECULATION_MODEL: the smaller model, and its descriptor … */
     int draft_descriptor;   /* … or 0 */
+    uint32_t draft_layers;  /* ENGINE_SPECULATION_EXIT: fewer than the model has */
     const char *model_name; /* what requests call it; NULL = the file's base name, no ending */
     const char *isa;        /* as kernels_options.isa */
     const char *kv_type;    /* NULL: "f16"; kernels/kv_types.def */

@@ -271,6 +271,7 @@ static void forward_check(const struct model *model, const struct model_batch *b
     ASSERT(batch->rows >= 1);
     ASSERT(batch->rows <= model->rows_max);
     ASSERT(batch->logit_rows <= model->logit_rows_max);
+    ASSERT(batch->layers <= config->layers);
     ASSERT(batch->kv.layout->layers == config->layers);
     ASSERT(batch->kv.layout->kv_heads == config->kv_heads);
     ASSERT(batch->kv.layout->head_dim == config->head_dim);

@@ -55,6 +55,7 @@ struct model_batch {
     const struct attention_groups *groups; /* rows that share pages; NULL = none */
     uint32_t logit_rows;
     const uint32_t *logit_row; /* [logit_rows] indexes of rows whose logits are wanted */
+    uint32_t layers;           /* the first so many alone, K and V of the others stay; 0 = all */
 };
 
 /* Writes K and V of all rows to their pages and returns logits [logit_rows][vocab], owned by the

@@ -144,6 +144,8 @@ enum status step_init(struct step *step, const struct step_options *options)
     TRY_OUT(init_arrays(step));
     if (options->speculation != ENGINE_SPECULATION_OFF)
         TRY_OUT(step_draft_init(&step->draft, step->places));
+    if (options->speculation == ENGINE_SPECULATION_EXIT)
+        TRY_OUT(step_draft_init_exit(step, options->draft_layers));
     step_metrics_init(&step->metrics, options->metrics);
     atomic_store(&step->figures.pages_free, step->pool.page_count);
 out:

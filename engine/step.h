@@ -104,6 +104,7 @@ struct step_options {
     enum engine_speculation speculation;
     enum engine_acceptance acceptance;
     struct draft_model *draft_model; /* ENGINE_SPECULATION_MODEL; the caller's */
+    uint32_t draft_layers;           /* ENGINE_SPECULATION_EXIT */
     bool no_prefix_cache;
     uint64_t kv_host_bytes;
     uint32_t pin_percent;

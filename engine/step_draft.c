@@ -29,8 +29,22 @@ enum status step_draft_init(struct step_draft *draft, uint32_t places)
     return STATUS_OK;
 }
 
+enum status step_draft_init_exit(struct step *step, uint32_t layers)
+{
+    const struct draft_guess_options options = {
+        .kernels = step->options.kernels,
+        .model = step->options.model,
+        .layers = layers,
+        .has_own_noise = step->options.acceptance == ENGINE_ACCEPTANCE_REJECTION,
+        .rows_max = STEP_DRAFT_ROWS_MAX,
+        .sequences_max = STEP_DRAFT_ROWS_MAX,
+    };
+    return draft_guess_init(&step->draft.exit, &options);
+}
+
 void step_draft_deinit(struct step_draft *draft)
 {
+    draft_guess_deinit(&draft->exit);
     mem_free(draft->places);
     mem_free(draft->entries);
     mem_free(draft->asks);
@@ -81,11 +95,17 @@ static struct load load_with(const struct load *load, uint32_t count, uint32_t g
                          .passes = load->passes > guesses ? load->passes : guesses};
 }
 
-static double load_us(const struct step *step, const struct load *load)
+static bool has_passes(const struct step *step)
 {
-    bool has_model = step->options.draft_model != NULL;
-    return step_cost_predict(&step->cost.fit, load->rows, load->keys) +
-           (has_model ? load->passes * step->draft.guess_us : 0);
+    return step->options.speculation != ENGINE_SPECULATION_LOOKUP;
+}
+
+/* With the time that the guesses of a model take. */
+static double load_us(const struct step *step, const struct scheduler_cost *cost,
+                      const struct load *load)
+{
+    return step_cost_predict(cost, load->rows, load->keys) +
+           (has_passes(step) ? load->passes * step->draft.guess_us : 0);
 }
 
 /* Whether the second load gives more tokens in its time. Nothing is known of the first steps. */
@@ -94,9 +114,10 @@ static bool load_pays(const struct step *step, const struct load *without, const
 {
     if (!step_cost_is_known(&step->cost))
         return true;
-    if (limit_us > 0 && step_cost_predict(&step->cost.bound, with->rows, with->keys) > limit_us)
+    const struct scheduler_cost *fit = &step->cost.fit;
+    if (limit_us > 0 && load_us(step, &step->cost.bound, with) > limit_us)
         return false;
-    return load_us(step, with) * without->tokens <= load_us(step, without) * with->tokens;
+    return load_us(step, fit, with) * without->tokens <= load_us(step, fit, without) * with->tokens;
 }
 
 /* --- one sequence --- */
@@ -169,7 +190,7 @@ static void part_plan(struct step *step, struct step_part *part, struct load *lo
         return;
     struct step_draft_place *place = part_place(step, part);
     uint32_t guesses = most;
-    if (step->options.draft_model == NULL)
+    if (!has_passes(step))
         guesses = draft_lookup_guess(&place->lookup, sequence->tokens, count, most);
     for (; guesses > 0; guesses--) {
         struct load with = load_with(load, count, guesses, part_right(place->rate, guesses));
@@ -183,7 +204,17 @@ static void part_plan(struct step *step, struct step_part *part, struct load *lo
     place->rate += (rate_first - place->rate) * rate_forget;
 }
 
-/* The draft model guesses for all of them at once. */
+static void ask_all(struct step *step, uint32_t count)
+{
+    struct step_draft *draft = &step->draft;
+    struct sampler *sampler = &step->choose.samplers[0];
+    if (step->options.draft_model != NULL)
+        draft_guess_model(step->options.draft_model, sampler, draft->asks, count);
+    else
+        draft_guess_exit(&draft->exit, &step->pool, sampler, draft->asks, count);
+}
+
+/* The model guesses for all of them at once. */
 static void ask_model(struct step *step, uint32_t parts)
 {
     struct step_draft *draft = &step->draft;
@@ -206,7 +237,7 @@ static void ask_model(struct step *step, uint32_t parts)
     if (count == 0)
         return;
     int64_t began_us = clock_mono_us(step->options.clock);
-    draft_guess_model(step->options.draft_model, &step->choose.samplers[0], draft->asks, count);
+    ask_all(step, count);
     draft->model_us = clock_mono_us(step->options.clock) - began_us;
     bool is_whole = true;
     for (uint32_t i = 0, next = 0; i < parts; i++) {
@@ -216,8 +247,9 @@ static void ask_model(struct step *step, uint32_t parts)
         is_whole = is_whole && draft->asks[next].guesses == part->drafts;
         part->drafts = draft->asks[next++].guesses;
     }
+    double guess_us = (double)draft->model_us / passes;
     if (is_whole) /* else it read texts that were new to it */
-        draft->guess_us += ((double)draft->model_us / passes - draft->guess_us) * rate_learn;
+        draft->guess_us += (guess_us - draft->guess_us) * (draft->guess_us > 0 ? rate_learn : 1);
 }
 
 void step_draft_plan(struct step *step, uint32_t parts, double limit_us)
@@ -228,7 +260,7 @@ void step_draft_plan(struct step *step, uint32_t parts, double limit_us)
     for (uint32_t i = 0; i < parts && load.rows < STEP_DRAFT_ROWS_MAX; i++)
         if (part_may_guess(step, &step->parts[i]))
             part_plan(step, &step->parts[i], &load, limit_us);
-    if (step->options.draft_model != NULL)
+    if (has_passes(step))
         ask_model(step, parts);
 }
 

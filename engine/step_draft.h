@@ -40,7 +40,8 @@ struct step_draft_place {
 struct step_draft {
     struct step_draft_place *places; /* [places]; NULL: nobody guesses */
     uint32_t *entries;               /* [places][DRAFT_LOOKUP_NUMBERS] */
-    struct draft_guess_ask *asks;    /* [STEP_DRAFT_ROWS_MAX] of this step, to the draft model */
+    struct draft_guess exit;         /* ENGINE_SPECULATION_EXIT */
+    struct draft_guess_ask *asks;    /* [STEP_DRAFT_ROWS_MAX] of this step, to a model */
     int64_t model_us;                /* that it took in this step */
     double guess_us;                 /* that it takes for a guess of each who guesses, lately */
     uint64_t accepted, rejected;
@@ -48,6 +49,8 @@ struct step_draft {
 
 /* NO_MEMORY. */
 enum status step_draft_init(struct step_draft *draft, uint32_t places);
+/* So that the model's first `layers` layers guess. NO_MEMORY. */
+enum status step_draft_init_exit(struct step *step, uint32_t layers);
 void step_draft_deinit(struct step_draft *draft);
 
 /* All planned rows have their pages: sets `drafts` of the first `parts` parts, and takes free pages

@@ -421,8 +421,9 @@ static const float *llama_forward(struct model *model, const struct model_batch 
                                                  .pairs = model->config.rope_dims / 2,
                                                  .table = llama->rope_table});
     struct model_batch rest = *batch; /* the rows that go on behind K and V */
-    for (uint32_t i = 0; i < model->config.layers; i++) {
-        bool is_whole = i + 1 < model->config.layers || forward_wants_all(batch);
+    uint32_t layers = batch->layers > 0 ? batch->layers : model->config.layers;
+    for (uint32_t i = 0; i < layers; i++) {
+        bool is_whole = i + 1 < layers || forward_wants_all(batch);
         forward_keys(model, batch, i, is_whole);
         if (!is_whole)
             rest = forward_wanted(model, batch, i);

@@ -99,14 +99,15 @@ static enum status open_speculation(const char *name, enum engine_speculation *o
 {
     static const char *const names[] = {[ENGINE_SPECULATION_OFF] = "off",
                                         [ENGINE_SPECULATION_LOOKUP] = "lookup",
-                                        [ENGINE_SPECULATION_MODEL] = "model"};
+                                        [ENGINE_SPECULATION_MODEL] = "model",
+                                        [ENGINE_SPECULATION_EXIT] = "exit"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         if (strcmp(name, names[i]) != 0)
             continue;
         *out = (enum engine_speculation)i;
         return STATUS_OK;
     }
-    FAIL(STATUS_INVALID, "--speculation %s is not known: off, lookup or model", name);
+    FAIL(STATUS_INVALID, "--speculation %s is not known: off, lookup, model or exit", name);
 }
 
 static enum status open_acceptance(const char *name, enum engine_acceptance *out)
@@ -151,6 +152,7 @@ static enum status open_engine(struct engine_process *process)
         .speculation = speculation,
         .draft_path = config->draft_model[0] != '\0' ? config->draft_model : NULL,
         .draft_descriptor = process->options->draft_descriptor,
+        .draft_layers = (uint32_t)config->draft_layers,
         .acceptance = acceptance,
         .no_prefix_cache = !config->prefix_cache,
         .kv_host_bytes = (uint64_t)config->kv_host_memory,

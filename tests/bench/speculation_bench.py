@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""speculation_bench: what guessing ahead from a request's own text gives, through the server.
+"""speculation_bench: what guessing ahead gives, through the server.
 
-usage: tests/bench/speculation_bench.py [--binary PATH] [--model FILE] [--rounds N] [--tokens N]
+usage: tests/bench/speculation_bench.py [--binary PATH] [--model FILE] [--rounds N] [--tokens N] [--kinds copy,fresh]
+                                        [--guess lookup | exit:LAYERS | model:FILE]
 
-Two servers, with and without --speculation lookup, are asked in turns, so that a machine that drifts
+Two servers, with and without --speculation, are asked in turns, so that a machine that drifts
 treats both alike. One JSON line a kind of text and number of streams: tokens a second with ÷ without
 (median of the rounds), guesses that were right, of all, and whether every text was the same:
 
@@ -60,28 +61,30 @@ class Speculation(Bench):
         for _ in range(1 + self.args.rounds):
             prompts = self.prompts(kind, streams)
             told = {name: self.turn(client, kind, prompts) for name, client in clients.items()}
-            same = same and told["lookup"][0] == told["off"][0]
-            ratios.append(told["lookup"][1] / told["off"][1])
-            drafts += told["lookup"][2]
+            same = same and told["on"][0] == told["off"][0]
+            ratios.append(told["on"][1] / told["off"][1])
+            drafts += told["on"][2]
         right = sum(d["accepted"] for d in drafts)
         made = right + sum(d["rejected"] for d in drafts)
         ratio = statistics.median(ratios[1:])  # the first round warms up
         is_quiet = os.getloadavg()[0] < 2 * (os.cpu_count() or 1)
-        promised = PROMISED.get((kind, streams), 0)
+        promised = PROMISED.get((kind, streams), 0) if self.args.guess == "lookup" else 0
         self.report(
             kind, same and (ratio >= promised or not is_quiet), streams=streams, ratio=round(ratio, 3),
             promised=promised, rounds=[round(r, 3) for r in ratios[1:]], same_text=same,
-            guesses=made, guesses_right=round(right / made, 3) if made else None,
+            guess=self.args.guess, guesses=made, guesses_right=round(right / made, 3) if made else None,
         )  # fmt: skip
 
     def run(self):
-        with self.server() as off, self.server("--speculation", "lookup") as lookup:
-            servers = {"off": off, "lookup": lookup}
+        name, _, what = self.args.guess.partition(":")
+        more = {"lookup": [], "exit": ["--draft-layers", what], "model": ["--draft-model", what]}[name]
+        with self.server() as off, self.server("--speculation", name, *more) as on:
+            servers = {"off": off, "on": on}
             clients = {name: s.http(s.tenant("one")[1]) for name, s in servers.items()}
             for client in clients.values():
                 client.headers["x-banyan-explain"] = "1"
-            for kind, counts in STREAMS.items():
-                for streams in counts:
+            for kind in self.args.kinds.split(","):
+                for streams in STREAMS[kind]:
                     self.figure(clients, kind, streams)
 
 
@@ -93,6 +96,8 @@ def main():
     parser.add_argument("--model", default=str(conftest.MODEL))
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--tokens", type=int, default=192)
+    parser.add_argument("--kinds", default=",".join(STREAMS))
+    parser.add_argument("--guess", default="lookup")
     bench = Speculation(parser.parse_args())
     bench.run()
     sys.exit(1 if bench.failed else 0)

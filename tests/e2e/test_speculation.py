@@ -87,3 +87,14 @@ def test_a_model_as_its_own_draft(server, key, tmp_path):
         assert told == ask(server, key, kind)[0], kind
         assert drafts["rejected"] == 0, kind
     assert own.stop() == 0, own.log_text()[-4000:]
+
+
+def test_its_own_first_layers(server, key, tmp_path):
+    """This model was not trained for it: guesses are mostly wrong, and nobody sees them."""
+    early = Server(tmp_path / "data", "--speculation", "exit", "--draft-layers", "24")
+    its_key = early.tenant("acme")[1]
+    for kind in KINDS:
+        told, _ = ask(early, its_key, kind)
+        assert told == ask(server, key, kind)[0], kind
+    wait_until(lambda: guesses(early, "rejected") > 0, what="guesses that were wrong")
+    assert early.stop() == 0, early.log_text()[-4000:]

@@ -57,6 +57,7 @@ struct step_world *step_world_open(const struct step_world_options *options)
         .mode = options->mode,
         .preemption = options->preemption,
         .speculation = options->speculation,
+        .draft_layers = 1, /* of two */
         .acceptance = options->acceptance,
         .class_floor_percent = options->class_floor_percent,
         .no_prefix_cache = options->no_prefix_cache,

@@ -11,7 +11,8 @@
  * chain: a page that is wrong, stale, foreign, unwritten or written by two breaks it on the spot.
  * Logits are a function of the last link alone, so a page of another text changes the output; a
  * model may be told to go on, most of the time, with the token that follows in a short circle: then
- * texts repeat themselves, and guesses at them are right.
+ * texts repeat themselves, and guesses at them are right. Asked for its first layer alone it writes
+ * and reads pages as ever, and says always what follows in the circle: nobody watches that.
  */
 #pragma once
 

@@ -226,6 +226,9 @@ static void open_step(struct sim_world *world)
         fail(world, "no world: %s", status_note()->message);
     world->model = sim_model_create(&world->clock, &cost, knobs->rows_max, knobs->rows_max,
                                     SIM_CONTEXT, knobs->circles);
+    enum engine_speculation speculation = ENGINE_SPECULATION_OFF;
+    if (knobs->circles > 0)
+        speculation = world->seed % 2 == 0 ? ENGINE_SPECULATION_LOOKUP : ENGINE_SPECULATION_EXIT;
     const struct step_options options = {
         .kernels = world->kernels,
         .model = world->model,
@@ -243,7 +246,8 @@ static void open_step(struct sim_world *world)
         .class_floor_percent = knobs->floor_percent,
         .fair_quantum = knobs->fair_quantum,
         .preemption = (enum engine_preemption)knobs->preemption,
-        .speculation = knobs->circles > 0 ? ENGINE_SPECULATION_LOOKUP : ENGINE_SPECULATION_OFF,
+        .speculation = speculation,
+        .draft_layers = 1,
         .urgent_step_ms = knobs->urgent_step_ms,
         .no_prefix_cache = knobs->is_uncached,
         .kv_host_bytes = knobs->host_pages * world->layout.page_bytes,

@@ -97,13 +97,14 @@ static struct step_world *open_world(void)
     static const uint32_t pages[] = {32, 36, 80, 200};
     static const uint32_t host_pages[] = {0, 12, 40};
     static const uint32_t rows[] = {8, 16, 33, 64};
-    const struct step_world_options options = {.isa = "auto",
-                                               .rows_max = rows[below(4)],
-                                               .sequences_max = 1 + below(AT_ONCE),
-                                               .pages = pages[below(4)],
-                                               .host_pages = host_pages[below(3)],
-                                               .no_prefix_cache = below(5) == 0,
-                                               .speculation = ENGINE_SPECULATION_LOOKUP};
+    const struct step_world_options options = {
+        .isa = "auto",
+        .rows_max = rows[below(4)],
+        .sequences_max = 1 + below(AT_ONCE),
+        .pages = pages[below(4)],
+        .host_pages = host_pages[below(3)],
+        .no_prefix_cache = below(5) == 0,
+        .speculation = below(2) == 0 ? ENGINE_SPECULATION_LOOKUP : ENGINE_SPECULATION_EXIT};
     return step_world_open(&options);
 }
 
@@ -138,7 +139,7 @@ static void test_same_bits(void **state)
         (unsigned long long)schedules.pauses, (unsigned long long)schedules.cancels, stopped,
         REQUESTS);
     assert_true(accepted > 10 * SCHEDULES);
-    assert_true(rejected > 10 * SCHEDULES);
+    assert_true(rejected > 3 * SCHEDULES);
     assert_true(schedules.pauses > SCHEDULES);
     assert_true(schedules.cancels > 0);
     assert_true(stopped > 4);

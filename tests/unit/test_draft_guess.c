@@ -3,6 +3,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -119,6 +120,26 @@ static void test_another(void **state)
     assert_true(wrong > 0);
 }
 
+/* The model's own first layer, in the pages that the answers stand in. */
+static void test_exit(void **state)
+{
+    (void)state;
+    uint64_t right, wrong;
+    struct engine_options options = options_of(ENGINE_SPECULATION_EXIT);
+    options.draft_layers = 1;
+    run(&options, told, &right, &wrong);
+    for (uint32_t i = 0; i < REQUESTS; i++)
+        assert_true(engine_run_same(&told[i], &expected[i]));
+    assert_true(wrong > 0);
+    for (options.draft_layers = 0; options.draft_layers < 3; options.draft_layers += 2) {
+        struct engine *engine = NULL;
+        options.model_path = engine_run_make_model();
+        assert_int_equal(engine_open(&engine, &options), STATUS_OUT_OF_RANGE);
+        assert_non_null(strstr(status_note()->message, "must be 1 to 1, the model has 2"));
+    }
+    engine_run_remove_model();
+}
+
 /* By rejection: greedy answers are the same, the others as long. */
 static void test_rejection(void **state)
 {
@@ -141,6 +162,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_its_own),
         cmocka_unit_test(test_another),
+        cmocka_unit_test(test_exit),
         cmocka_unit_test(test_rejection),
     };
     return cmocka_run_group_tests(tests, begin, NULL);

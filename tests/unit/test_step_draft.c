@@ -104,6 +104,25 @@ static void test_wrong_guesses(void **state)
     assert_int_equal(expected.report.drafts_accepted + expected.report.drafts_rejected, 0);
 }
 
+/* The model's first layer guesses, from the first token on. */
+static void test_exit(void **state)
+{
+    (void)state;
+    struct step_draft draft;
+    uint64_t plain, ahead;
+    struct engine_request asked = parrot(PROMPT, ANSWER, 0);
+    struct step_world_told expected = run_alone(ENGINE_SPECULATION_OFF, &asked, &plain, &draft);
+    struct step_world_told told = run_alone(ENGINE_SPECULATION_EXIT, &asked, &ahead, &draft);
+    assert_true(step_world_same(&told, &expected));
+    assert_int_equal(draft.rejected, 0); /* the first token, then four a step */
+    assert_int_equal(ahead, 1 + (ANSWER - 1 + DRAFT_GUESS_MOST) / (1 + DRAFT_GUESS_MOST));
+    asked = deceiver(ANSWER);
+    expected = run_alone(ENGINE_SPECULATION_OFF, &asked, &plain, &draft);
+    told = run_alone(ENGINE_SPECULATION_EXIT, &asked, &ahead, &draft);
+    assert_true(step_world_same(&told, &expected));
+    assert_int_equal(plain - ahead, draft.accepted);
+}
+
 /* By rejection: the same where nothing is left to chance, else the same distribution. */
 static void test_rejection(void **state)
 {
@@ -367,6 +386,7 @@ int main(void)
         cmocka_unit_test(test_cache),         cmocka_unit_test(test_cost),
         cmocka_unit_test(test_charges),       cmocka_unit_test(test_no_memory),
         cmocka_unit_test(test_metrics),       cmocka_unit_test(test_rejection),
+        cmocka_unit_test(test_exit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
