@@ -71,6 +71,22 @@ static void test_threads(void **state)
     kernels_destroy(judge);
 }
 
+/* More input than stays in a cache at once: chunks of two tiles of 16 rows. */
+static void test_chunks(void **state)
+{
+    (void)state;
+    enum { COLS = 32 * 340, ROWS = 70 };
+    struct kernel_table table;
+    struct rng rng = {.seed = 6};
+    struct kernels *fast = make_emulated(&table, 1, COLS);
+    if (fast == NULL)
+        return;
+    struct kernels *judge = kit_kernels("ref_int8", 1, ROWS, COLS);
+    isa_linear_compare(fast, judge, &rng, TENSOR_TYPE_q4_1, ROWS, 49, COLS);
+    kernels_destroy(fast);
+    kernels_destroy(judge);
+}
+
 static void test_the_instructions(void **state)
 {
     (void)state;
@@ -85,6 +101,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_tiles_in_plain_c),
         cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_chunks),
         cmocka_unit_test(test_the_instructions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

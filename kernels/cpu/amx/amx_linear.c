@@ -115,13 +115,14 @@ linear_block_run(const struct types_form form, const int n, const struct linear_
 #define LINEAR_LEAF(name) k_linear_##name##_16xn_amx
 #include "kernels/cpu/avx512/avx512_leaves.h"
 
-/* Tiles of rows pass over a group whose weights lie in the second-level cache. */
-static void linear_group(const struct table_linear *call, linear_run *run, uint32_t group)
+/* Tiles [from, to) of rows pass over a group, whose weights lie in the second-level cache. */
+static void linear_group(const struct table_linear *call, linear_run *run, uint32_t group,
+                         uint32_t from, uint32_t to)
 {
     const struct weight *weight = call->weight;
     const size_t row_bytes = packed_input_bytes(1, weight->cols);
     const uint32_t tiles = packed_tiles(call->rows, AVX512_TILE);
-    for (uint32_t tile = 0, shape = 0; tile < tiles; tile++) {
+    for (uint32_t tile = from, shape = 0; tile < to; tile++) {
         uint32_t row = packed_tile_begin(call->rows, tiles, tile);
         uint32_t n = packed_tile_begin(call->rows, tiles, tile + 1) - row;
         struct linear_block block = {
@@ -141,6 +142,10 @@ static void linear_group(const struct table_linear *call, linear_run *run, uint3
     }
 }
 
+/* Inputs of this many bytes stay in the second-level cache, 2 MiB where AMX is, while the groups
+ * pass. */
+enum { LINEAR_CHUNK_BYTES = 512 * 1024 };
+
 void k_linear_amx(const struct table_linear *call)
 {
     linear_run *const run = linear_of(call->weight->type->id);
@@ -148,7 +153,14 @@ void k_linear_amx(const struct table_linear *call)
         k_linear_avx512(call);
         return;
     }
-    for (uint32_t group = call->group_begin; group < call->group_end; group++)
-        linear_group(call, run, group);
+    const uint32_t tiles = packed_tiles(call->rows, AVX512_TILE);
+    const size_t tile_bytes = packed_input_bytes(AVX512_TILE, call->weight->cols);
+    const uint32_t fit = (uint32_t)(LINEAR_CHUNK_BYTES / tile_bytes);
+    const uint32_t chunk = fit < 1 ? 1 : fit;
+    for (uint32_t from = 0; from < tiles; from += chunk) {
+        const uint32_t to = tiles - from < chunk ? tiles : from + chunk;
+        for (uint32_t group = call->group_begin; group < call->group_end; group++)
+            linear_group(call, run, group, from, to);
+    }
     AMX_RELEASE(); /* a thread that has no tiles in use is switched sooner */
 }
