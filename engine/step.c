@@ -285,11 +285,20 @@ static uint64_t once_keys(const struct model_batch *batch)
     return keys;
 }
 
+/* Ends a part of the step and begins the next. */
+static void once_time(struct step *step, enum step_time part, int64_t *began_ns)
+{
+    int64_t now_ns = clock_mono_ns(step->options.clock);
+    step_metrics_time(step, part, now_ns - *began_ns);
+    *began_ns = now_ns;
+}
+
 bool step_once(struct step *step)
 {
+    int64_t began_ns = clock_mono_ns(step->options.clock);
     step->has_emitted = false;
     step->turn++;
-    step->now_us = clock_mono_us(step->options.clock);
+    step->now_us = began_ns / 1000;
     uint32_t cancels = atomic_load(&step->options.tickets->cancels);
     once_take_inbox(step);
     step_prefix_unpublish(step);
@@ -303,15 +312,20 @@ bool step_once(struct step *step)
     if (parts > 0) {
         const struct model_batch *batch = &step->batch.model;
         int64_t began_us = step->now_us + step->draft.model_us;
+        began_ns += 1000 * step->draft.model_us;
+        step_metrics_time(step, STEP_TIME_GUESS, 1000 * step->draft.model_us);
+        once_time(step, STEP_TIME_PLAN, &began_ns);
         const float *logits = model_forward(step->options.model, batch);
         kernels_logits_stats(step->options.kernels, logits, batch->logit_rows, step->vocab_count,
                              step->stats);
         step->now_us = clock_mono_us(step->options.clock);
+        once_time(step, STEP_TIME_FORWARD, &began_ns);
         step_cost_add(&step->cost, batch->rows, once_keys(batch), step->now_us - began_us);
         atomic_fetch_add_explicit(&step->figures.steps, 1, memory_order_relaxed);
         atomic_fetch_add_explicit(&step->figures.rows, batch->rows, memory_order_relaxed);
         step_metrics_rows(step, parts);
         step_choose_all(step, parts, logits);
+        once_time(step, STEP_TIME_CHOOSE, &began_ns);
         for (uint32_t i = 0; i < parts; i++)
             step_token_results(step, &step->parts[i], logits);
         step_charge_pages(step);
@@ -323,6 +337,8 @@ bool step_once(struct step *step)
     step_tell_requests(step);
     step_tell_figures(step);
     once_wake(step);
+    if (parts > 0)
+        once_time(step, STEP_TIME_DELIVER, &began_ns);
     return has_moved;
 }
 

@@ -80,6 +80,18 @@ static void init_drafts(struct step_metrics *out, struct metrics *metrics)
                                     "", lengths, sizeof(lengths) / sizeof(lengths[0]));
 }
 
+static void init_times(struct step_metrics *out, struct metrics *metrics)
+{
+    static const char *const labels[STEP_TIME_COUNT] = {
+#define STEP_TIME(id, name) "part=\"" name "\"",
+        STEP_TIMES(STEP_TIME)
+#undef STEP_TIME
+    };
+    for (unsigned i = 0; i < STEP_TIME_COUNT; i++)
+        out->seconds[i] = plain(metrics, METRIC_HISTOGRAM, "banyan_step_seconds",
+                                "Time of steps with rows, by part.", labels[i]);
+}
+
 static void init_class(struct step_class_metrics *out, struct metrics *metrics, const char *name)
 {
     static const char sequences[] = "banyan_sequences";
@@ -135,6 +147,7 @@ void step_metrics_init(struct step_metrics *out, struct metrics *metrics)
     init_cache(out, metrics);
     init_pauses(out, metrics);
     init_drafts(out, metrics);
+    init_times(out, metrics);
     for (unsigned i = 0; i < SERVICE_CLASS_COUNT; i++)
         init_class(&out->classes[i], metrics, service_class_name((enum service_class)i));
 }
@@ -233,4 +246,10 @@ void step_metrics_rows(struct step *step, uint32_t parts)
     }
     for (unsigned i = 0; i < SERVICE_CLASS_COUNT; i++)
         metric_add(step->metrics.classes[i].rows, rows[i]);
+}
+
+void step_metrics_time(struct step *step, enum step_time part, int64_t ns)
+{
+    if (step->metrics.seconds[part] != NULL)
+        metric_observe(step->metrics.seconds[part], (double)ns * 1e-9);
 }

@@ -13,7 +13,20 @@
 
 struct step;
 
+/* Where the time of a step with rows goes: forward is all that kernels compute but the drawing of
+ * tokens (choose) and the guesses of a draft model (guess). */
+#define STEP_TIMES(X)                                                                              \
+    X(PLAN, "plan")                                                                                \
+    X(GUESS, "guess") X(FORWARD, "forward") X(CHOOSE, "choose") X(DELIVER, "deliver")
+enum step_time {
+#define STEP_TIME(id, name) STEP_TIME_##id,
+    STEP_TIMES(STEP_TIME)
+#undef STEP_TIME
+        STEP_TIME_COUNT
+};
+
 struct step_metrics {
+    struct metric *seconds[STEP_TIME_COUNT];
     struct metric *tokens_prompt;
     struct metric *tokens_generated;
     struct metric *tokens_overhead;
@@ -75,3 +88,4 @@ void step_metrics_figures(struct step *step, const struct prefix_figures *now,
                           const struct step_class_count *classes);
 /* The rows of a step, by class. */
 void step_metrics_rows(struct step *step, uint32_t parts);
+void step_metrics_time(struct step *step, enum step_time part, int64_t ns);

@@ -13,9 +13,10 @@
  * unrelated: throughput of prompts that share nothing, prefix cache on ÷ off, in alternate rounds;
  * the pool is small, so that the cache evicts all the time.
  *
- * sampling: 16 sequences at a mean context of 128, by how their tokens are chosen, in alternate
- * rounds: what stands between greedy here and `banyan bench` is the step, between greedy and the
- * others the sampler.
+ * sampling: 16 sequences and 1 at a mean context of 128, by how their tokens are chosen, in
+ * alternate rounds: what stands between greedy here and `banyan bench` is the step, between greedy
+ * and the others the sampler. Beside each rate, in %, the parts of the steps' time that are not the
+ * kernels': drawing tokens, and the rest (plan and delivery), of banyan_step_seconds.
  *
  * Prints one JSON line each.
  */
@@ -26,9 +27,11 @@
 #include <unistd.h>
 
 #include "config/base/clock.h"
+#include "config/base/metrics.h"
 #include "config/base/rng.h"
 #include "engine/engine.h"
 #include "engine/engine_show.h"
+#include "engine/step_metrics.h"
 
 enum { REQUESTS_MAX = 1024, ROUNDS_MAX = 64, TOGETHER = 16, PROMPT_MAX = 512, NAP_US = 200 };
 
@@ -127,7 +130,7 @@ static struct outcome run(struct engine *engine, uint32_t requests, bool while_w
 }
 
 static struct engine *open_engine(const char *model, enum engine_batching batching, bool no_cache,
-                                  uint64_t kv_bytes)
+                                  uint64_t kv_bytes, struct metrics *metrics)
 {
     struct engine *engine = NULL;
     const struct engine_options options = {.model_path = model,
@@ -140,6 +143,7 @@ static struct engine *open_engine(const char *model, enum engine_batching batchi
                                            .sequences_max = TOGETHER,
                                            .batching = batching,
                                            .no_prefix_cache = no_cache,
+                                           .metrics = metrics,
                                            .clock = clock_system()};
     if (engine_open(&engine, &options) != STATUS_OK)
         die("engine_open");
@@ -149,7 +153,7 @@ static struct engine *open_engine(const char *model, enum engine_batching batchi
 static struct outcome batching_run(const char *model, enum engine_batching batching,
                                    uint32_t requests, uint32_t scale)
 {
-    struct engine *engine = open_engine(model, batching, true, (uint64_t)1 << 30);
+    struct engine *engine = open_engine(model, batching, true, (uint64_t)1 << 30, NULL);
     for (uint32_t i = 0; i < requests; i++)
         submit(engine, i, 16, azure_length(1, i, scale), greedy);
     struct outcome out = run(engine, requests, batching == ENGINE_BATCHING_CONTINUOUS);
@@ -194,8 +198,8 @@ static void bench_unrelated(const char *model, uint32_t requests, uint32_t round
 {
     enum { PROMPT = 256, ANSWER = 16 };
     double ratios[ROUNDS_MAX];
-    struct engine *with = open_engine(model, ENGINE_BATCHING_CONTINUOUS, false, 256 << 20);
-    struct engine *without = open_engine(model, ENGINE_BATCHING_CONTINUOUS, true, 256 << 20);
+    struct engine *with = open_engine(model, ENGINE_BATCHING_CONTINUOUS, false, 256 << 20, NULL);
+    struct engine *without = open_engine(model, ENGINE_BATCHING_CONTINUOUS, true, 256 << 20, NULL);
     uint64_t seed = 1000;
     for (uint32_t round = 0; round < rounds; round++) {
         double rates[2];
@@ -219,35 +223,60 @@ static void bench_unrelated(const char *model, uint32_t requests, uint32_t round
     engine_close(without);
 }
 
-/* Tokens a second of 16 sequences between the moments when they have made a ninth and eight ninths
- * of theirs, all the while together. */
-static double sampling_run(struct engine *engine, uint64_t seed, struct engine_sampling sampling)
+/* Seconds in one part of the steps so far. */
+static double part_seconds(struct metrics *metrics, enum step_time part)
 {
-    enum { PROMPT = 56, ANSWER = 144, FROM = TOGETHER * 16, TO = TOGETHER * 128 };
+    static const char *const labels[] = {
+#define STEP_TIME(id, name) "part=\"" name "\"",
+        STEP_TIMES(STEP_TIME)
+#undef STEP_TIME
+    };
+    return metric_value(metrics_get(metrics, METRIC_HISTOGRAM, "banyan_step_seconds", "",
+                                    labels[part], METRIC_SECONDS_BUCKETS,
+                                    METRIC_SECONDS_BUCKET_COUNT));
+}
+
+enum { SAMPLING_RATE, SAMPLING_CHOOSE, SAMPLING_REST, SAMPLING_FIGURES };
+
+/* Tokens a second of so many sequences between the moments when they have made a ninth and eight
+ * ninths of theirs, all the while together; and where the steps' time went meanwhile, in %. */
+static void sampling_run(struct engine *engine, struct metrics *metrics, uint64_t seed,
+                         uint32_t streams, struct engine_sampling sampling,
+                         double out[SAMPLING_FIGURES])
+{
+    enum { PROMPT = 56, ANSWER = 144, FROM = 16, TO = 128 };
     struct engine_stats stats;
-    int64_t began_us = 0;
-    int64_t ended_us = 0;
-    uint64_t began = 0;
+    double began[STEP_TIME_COUNT + 1] = {0};
+    double ended[STEP_TIME_COUNT + 1] = {0};
+    double all = 0;
     uint64_t made = 0;
     engine_stats(engine, &stats);
     const uint64_t before = stats.tokens_generated;
     sampling.seed = seed;
-    for (uint32_t i = 0; i < TOGETHER; i++)
+    for (uint32_t i = 0; i < streams; i++)
         submit(engine, seed + i, PROMPT, ANSWER, sampling);
-    for (uint32_t ended = 0; ended < TOGETHER;) {
-        usleep(10 * NAP_US);
-        ended += take(engine);
+    for (uint32_t done = 0; done < streams;) {
+        usleep(NAP_US * (streams > 1 ? 10 : 20));
+        done += take(engine);
         engine_stats(engine, &stats);
-        if (began_us == 0 && stats.tokens_generated - before >= FROM) {
-            began_us = clock_mono_us(clock_system());
-            began = stats.tokens_generated;
-        }
-        if (ended_us == 0 && stats.tokens_generated - before >= TO) {
-            ended_us = clock_mono_us(clock_system());
-            made = stats.tokens_generated - began;
-        }
+        uint64_t now = stats.tokens_generated - before;
+        double *at = began[0] == 0 && now >= (uint64_t)FROM * streams ? began
+                     : ended[0] == 0 && now >= (uint64_t)TO * streams ? ended
+                                                                      : NULL;
+        if (at == NULL)
+            continue;
+        at[0] = (double)clock_mono_us(clock_system()) * 1e-6;
+        made = stats.tokens_generated - made;
+        for (unsigned i = 0; i < STEP_TIME_COUNT; i++)
+            at[1 + i] = part_seconds(metrics, (enum step_time)i);
     }
-    return (double)made / ((double)(ended_us - began_us) * 1e-6);
+    for (unsigned i = 0; i < STEP_TIME_COUNT; i++) {
+        ended[1 + i] -= began[1 + i];
+        all += ended[1 + i];
+    }
+    out[SAMPLING_RATE] = (double)made / (ended[0] - began[0]);
+    out[SAMPLING_CHOOSE] = 100 * ended[1 + STEP_TIME_CHOOSE] / all;
+    out[SAMPLING_REST] = 100 * (ended[1 + STEP_TIME_PLAN] + ended[1 + STEP_TIME_DELIVER]) / all;
 }
 
 static void bench_sampling(const char *model, uint32_t rounds)
@@ -263,19 +292,35 @@ static void bench_sampling(const char *model, uint32_t rounds)
         {"penalty", {.temperature = 1, .top_p = 1, .frequency_penalty = 0.5f}},
     };
     enum { KINDS = sizeof kinds / sizeof kinds[0] };
-    double rates[KINDS][ROUNDS_MAX];
-    struct engine *engine = open_engine(model, ENGINE_BATCHING_CONTINUOUS, true, 1 << 30);
-    for (uint32_t round = 0; round < rounds; round++)
-        for (uint32_t kind = 0; kind < KINDS; kind++)
-            rates[kind][round] =
-                sampling_run(engine, 1000 + (uint64_t)round * KINDS + kind, kinds[kind].sampling);
-    printf("{\"bench\":\"sampling\",\"rounds\":%u,\"tokens_s\":{", rounds);
-    for (uint32_t kind = 0; kind < KINDS; kind++) {
-        qsort(rates[kind], rounds, sizeof(rates[kind][0]), compare);
-        printf("%s\"%s\":%.1f", kind > 0 ? "," : "", kinds[kind].name, rates[kind][rounds / 2]);
+    static const char *const names[] = {"tokens_s", "choose_percent", "rest_percent"};
+    static double figures[KINDS][SAMPLING_FIGURES][ROUNDS_MAX];
+    struct metrics *metrics;
+    if (metrics_create(&metrics) != STATUS_OK)
+        die("metrics_create");
+    struct engine *engine = open_engine(model, ENGINE_BATCHING_CONTINUOUS, true, 1 << 30, metrics);
+    for (uint32_t streams = TOGETHER; streams > 0; streams /= TOGETHER) {
+        for (uint32_t round = 0; round < rounds; round++)
+            for (uint32_t kind = 0; kind < KINDS; kind++) {
+                double out[SAMPLING_FIGURES];
+                sampling_run(engine, metrics, 1000 + (uint64_t)round * KINDS + kind, streams,
+                             kinds[kind].sampling, out);
+                for (int i = 0; i < SAMPLING_FIGURES; i++)
+                    figures[kind][i][round] = out[i];
+            }
+        printf("{\"bench\":\"sampling\",\"streams\":%u,\"rounds\":%u", streams, rounds);
+        for (int i = 0; i < SAMPLING_FIGURES; i++) {
+            printf(",\"%s\":{", names[i]);
+            for (uint32_t kind = 0; kind < KINDS; kind++) {
+                qsort(figures[kind][i], rounds, sizeof(double), compare);
+                printf("%s\"%s\":%.2f", kind > 0 ? "," : "", kinds[kind].name,
+                       figures[kind][i][rounds / 2]);
+            }
+            printf("}");
+        }
+        printf("}\n");
     }
-    printf("}}\n");
     engine_close(engine);
+    metrics_destroy(metrics);
 }
 
 static uint32_t number(int argc, char **argv, int at, uint32_t fallback, uint32_t most)

@@ -76,6 +76,24 @@ static void test_rows_and_times_are_told_by_class(void **state)
     assert_told("banyan_engine_tokens_total{kind=\"generated\"}", "5");
 }
 
+/* Each part once a step with rows, whatever a turn without rows does. */
+static void test_times_are_told_by_part(void **state)
+{
+    (void)state;
+    static const char *const parts[] = {"plan", "guess", "forward", "choose", "deliver"};
+    submit(20, 3, SERVICE_CLASS_BATCH);
+    step_world_run(world);
+    step_world_step(world);
+    char value[24];
+    char series[64];
+    snprintf(value, sizeof value, "%llu",
+             (unsigned long long)atomic_load(&world->step.figures.steps));
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        snprintf(series, sizeof series, "banyan_step_seconds_count{part=\"%s\"}", parts[i]);
+        assert_told(series, value);
+    }
+}
+
 static void test_states_are_told_by_class(void **state)
 {
     (void)state;
@@ -149,6 +167,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_rows_and_times_are_told_by_class, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_times_are_told_by_part, setup, teardown),
         cmocka_unit_test_setup_teardown(test_states_are_told_by_class, setup, teardown),
         cmocka_unit_test_setup_teardown(test_pauses_are_told, setup, teardown),
         cmocka_unit_test_setup_teardown(test_the_bound_goes_by_weight, setup, teardown),
