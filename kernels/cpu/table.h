@@ -33,6 +33,7 @@ enum {
 };
 
 #define TABLE_SHARED_ALL UINT32_MAX
+#define TABLE_NO_ROW UINT32_MAX
 
 /* What is packed: x, or what rmsnorm makes of it with the same bits. */
 struct table_input {
@@ -70,6 +71,10 @@ struct table_attention {
     uint32_t kv_head;
     uint32_t head;
     uint32_t heads;
+    /* A row and KV head that this thread reads from the first key on after this call, to ask for
+     * what it will need in time; or TABLE_NO_ROW. */
+    uint32_t next_row;
+    uint32_t next_kv_head;
     void *scratch; /* attention_scratch_bytes */
 };
 

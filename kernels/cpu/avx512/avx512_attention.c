@@ -89,50 +89,49 @@ static void attention_begin(struct attention_run *run, const struct table_attent
         attention_turn(run);
 }
 
-/* Where the block that begins at key `first` lies, as far as a row sees it; returns how far. */
-static uint32_t attention_locate(const struct attention_run *run, uint32_t row, uint32_t kv_head,
+/* Where the block that begins at key `first` lies, as far as row `row` of q sees it; returns how
+ * far. */
+static uint32_t attention_locate(const struct attention_args *args, uint32_t row, uint32_t kv_head,
                                  uint32_t first, const char **k, const char **v)
 {
-    const struct table_attention *call = run->call;
-    const struct kv_rows *kv = &call->args->kv;
-    const uint32_t page_tokens = kv->layout->page_tokens;
-    const size_t group = kv_tile_group_bytes(kv->layout);
-    const uint32_t left = run->keys[row * call->heads] - first;
+    const struct kv_layout *layout = args->kv.layout;
+    const uint32_t *page =
+        args->kv.page_tables[args->kv.sequence[row]] + first / layout->page_tokens;
+    const char *tiles = kv_tile_at(layout, args->kv.pages, args->layer, kv_head);
+    const size_t group = kv_tile_group_bytes(layout);
+    const uint32_t groups = layout->page_tokens / KV_TILE_KEYS;
+    const uint32_t left = args->kv.position[row] + 1 - first;
     const uint32_t count = left < TABLE_KEYS_BLOCK ? left : TABLE_KEYS_BLOCK;
-    uint32_t token = first % page_tokens;
-    uint32_t key = first - token; /* of the page's beginning */
-    for (uint32_t g = 0; g * KV_TILE_KEYS < count; g++, token += KV_TILE_KEYS) {
-        if (token == page_tokens) {
-            key += page_tokens;
-            token = 0;
+    uint32_t in_page = first % layout->page_tokens / KV_TILE_KEYS;
+    for (uint32_t g = 0; g * KV_TILE_KEYS < count; g++, in_page++) {
+        if (in_page == groups) {
+            page++;
+            in_page = 0;
         }
-        void *page = kv_tile_page(kv, call->order[row], key);
-        const char *tile = kv_tile_at(kv->layout, page, call->args->layer, kv_head);
-        k[g] = tile + token / KV_TILE_KEYS * group;
-        v[g] = k[g] + kv->layout->tile_bytes;
+        k[g] = tiles + *page * layout->page_bytes + in_page * group;
+        v[g] = k[g] + layout->tile_bytes;
     }
     return count;
 }
 
 /* Finds the pages of this block and of the next in the table of a row, up to its last key; no later
- * page is touched. After the last block comes the next KV head's first one, of the same pages: the
- * next call's, as a rule. What there is none of is this block's: in a cache already. */
+ * page is touched. After the last block comes the first one of what this thread does next. What
+ * there is none of is this block's: in a cache already. */
 static void attention_find(struct attention_run *run, uint32_t row)
 {
     const struct table_attention *call = run->call;
-    uint32_t kv_head = call->kv_head;
-    uint32_t next = run->first + TABLE_KEYS_BLOCK;
-    run->count = attention_locate(run, row, kv_head, run->first, run->k, run->v);
+    const uint32_t index = call->order[row];
+    const uint32_t next = run->first + TABLE_KEYS_BLOCK;
+    run->count = attention_locate(call->args, index, call->kv_head, run->first, run->k, run->v);
     for (uint32_t g = 0; g < ATTENTION_GROUPS; g++) {
         run->next_k[g] = run->k[0];
         run->next_v[g] = run->v[0];
     }
-    if (next >= run->keys[row * call->heads]) {
-        next = 0;
-        kv_head++;
-    }
-    if (kv_head < call->args->kv.layout->kv_heads)
-        (void)attention_locate(run, row, kv_head, next, run->next_k, run->next_v);
+    if (next < run->keys[row * call->heads])
+        (void)attention_locate(call->args, index, call->kv_head, next, run->next_k, run->next_v);
+    else if (call->next_row != TABLE_NO_ROW)
+        (void)attention_locate(call->args, call->next_row, call->next_kv_head, 0, run->next_k,
+                               run->next_v);
 }
 
 /* 16 values of a page, of bytes or of halves: all, or those of `mask`. */
@@ -193,10 +192,9 @@ static inline uint64_t attention_seen(const struct attention_run *run, uint32_t 
 
 /* Scores of one query become weights. Returns their sums, lane by lane. */
 static inline __attribute__((always_inline)) __m512
-attention_weights(struct attention_run *run, uint32_t query, const bool is_full)
+attention_weights(struct attention_run *run, uint32_t query, __m512 max, const bool is_full)
 {
     const uint64_t seen = is_full ? UINT64_MAX : attention_seen(run, query);
-    const __m512 max = _mm512_set1_ps(run->segment_max[query]);
     float *p = run->p + (size_t)query * TABLE_KEYS_BLOCK;
     __m512 weights[ATTENTION_GROUPS];
 #pragma GCC unroll 4
@@ -229,22 +227,19 @@ attention_greatest(const struct attention_run *run, uint32_t query, const bool i
     return max;
 }
 
-/* 4 floats, or one and zeros. */
+/* n floats, 1 to 4, and zeros. */
 static inline __m128 attention_load_few(const float *from, const int n)
 {
-    return n == 4 ? _mm_loadu_ps(from) : _mm_load_ss(from);
+    return _mm_maskz_loadu_ps((__mmask8)((1 << n) - 1), from);
 }
 
 static inline void attention_store_few(float *to, __m128 a, const int n)
 {
-    if (n == 4)
-        _mm_storeu_ps(to, a);
-    else
-        _mm_store_ss(to, a);
+    _mm_mask_storeu_ps(to, (__mmask8)((1 << n) - 1), a);
 }
 
-/* The new maxima of n queries, 4 or 1, and what they make of the state before. */
-static inline __attribute__((always_inline)) void
+/* The new maxima of n queries, 1 to 4, and what they make of the state before. */
+static inline __attribute__((always_inline)) __m128
 attention_maxima_few(struct attention_run *run, uint32_t query, const int n, const bool is_full)
 {
     __m512 lanes[4];
@@ -257,37 +252,59 @@ attention_maxima_few(struct attention_run *run, uint32_t query, const int n, con
     __m512 shrink = avx512_exp(_mm512_castps128_ps512(fall));
     attention_store_few(run->segment_max + query, max, n);
     attention_store_few(run->shrink + query, _mm512_castps512_ps128(shrink), n);
+    return max;
 }
 
-/* Scores of n queries, 4 or 1, become weights. */
-static inline __attribute__((always_inline)) void
-attention_weigh_few(struct attention_run *run, uint32_t query, const int n, const bool is_full)
+/* Scores of n queries, 1 to 4, become weights. */
+static inline __attribute__((always_inline)) void attention_weigh_few(struct attention_run *run,
+                                                                      uint32_t query, const int n,
+                                                                      __m128 max,
+                                                                      const bool is_full)
 {
+    const __m512 all = _mm512_castps128_ps512(max);
     __m512 lanes[4];
 #pragma GCC unroll 4
     for (int t = 0; t < 4; t++)
         lanes[t] =
-            t < n ? attention_weights(run, query + (uint32_t)t, is_full) : _mm512_setzero_ps();
+            t < n ? attention_weights(run, query + (uint32_t)t,
+                                      _mm512_permutexvar_ps(_mm512_set1_epi32(t), all), is_full)
+                  : _mm512_setzero_ps();
     __m128 sum = attention_load_few(run->segment_sum + query, n);
     __m128 shrink = attention_load_few(run->shrink + query, n);
     sum = _mm_fmadd_ps(sum, shrink, avx512_fold16x4(lanes));
     attention_store_few(run->segment_sum + query, sum, n);
 }
 
-/* Scores of queries [query, end) become weights: first all maxima, then all weights, so that none
- * waits for the latency of the one before it; four queries have their folds in common. */
+/* Both at once: maxima that are stored with a mask take long to load. */
+static inline __attribute__((always_inline)) void
+attention_softmax_few(struct attention_run *run, uint32_t query, const int n, const bool is_full)
+{
+    attention_weigh_few(run, query, n, attention_maxima_few(run, query, n, is_full), is_full);
+}
+
+/* Scores of queries [query, end) become weights; four have their folds in common. Of many, first
+ * all maxima, then all weights, so that none waits for the latency of the one before it. */
 static inline __attribute__((always_inline)) void
 attention_softmax(struct attention_run *run, uint32_t query, uint32_t end, const bool is_full)
 {
-    const uint32_t fours = end - (end - query) % 4;
-    for (uint32_t i = query; i < fours; i += 4)
+    uint32_t i = query;
+    for (; i + 4 <= end; i += 4)
         attention_maxima_few(run, i, 4, is_full);
-    for (uint32_t i = fours; i < end; i++)
-        attention_maxima_few(run, i, 1, is_full);
-    for (uint32_t i = query; i < fours; i += 4)
-        attention_weigh_few(run, i, 4, is_full);
-    for (uint32_t i = fours; i < end; i++)
-        attention_weigh_few(run, i, 1, is_full);
+    for (i = query; i + 4 <= end; i += 4)
+        attention_weigh_few(run, i, 4, attention_load_few(run->segment_max + i, 4), is_full);
+    switch (end - i) {
+    case 1:
+        attention_softmax_few(run, i, 1, is_full);
+        break;
+    case 2:
+        attention_softmax_few(run, i, 2, is_full);
+        break;
+    case 3:
+        attention_softmax_few(run, i, 3, is_full);
+        break;
+    default:
+        break;
+    }
 }
 
 /* mean = mean × shrink + Σ p × v over `keys` keys, dimensions [16 × part, 16 × (part + parts)). */
@@ -533,9 +550,10 @@ static void attention_segment_begin(struct attention_run *run, uint32_t query, u
         attention_merge(run, query, end);
     memset(run->segment_mean + (size_t)query * run->stride, 0,
            (size_t)(end - query) * run->stride * sizeof(float));
-    memset(run->segment_sum + query, 0, (end - query) * sizeof(float));
-    for (; query < end; query++)
+    for (; query < end; query++) {
+        run->segment_sum[query] = 0;
         run->segment_max[query] = -INFINITY;
+    }
 }
 
 /* The present block for rows [row, end), which all read it from the same pages. Those that it comes

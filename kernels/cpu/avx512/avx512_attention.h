@@ -72,42 +72,78 @@ static inline void attention_codes(struct attention_run *run, uint32_t i, const 
                codes + (size_t)quad * KV_TILE_QUAD, KV_TILE_QUAD);
 }
 
+/* In each lane the greatest magnitude of a key of halves. Asks for the next block's on the way. */
+static inline __m512 attention_magnitudes(const struct attention_run *run, uint32_t g)
+{
+    const char *from = run->k[g];
+    const char *next = run->next_k[g];
+    const __m512i low15 = _mm512_set1_epi16(INT16_MAX);
+    const size_t bytes = (size_t)run->n * KV_TILE_KEYS * sizeof(uint16_t);
+    __m512i bits = _mm512_setzero_si512(); /* magnitudes rise with their bits, NaN above all */
+    size_t at = 0;
+    for (; at + 64 <= bytes; at += 64) { /* two dimensions */
+        bits = _mm512_max_epu16(bits, _mm512_and_si512(_mm512_loadu_si512(from + at), low15));
+        _mm_prefetch(next + at, _MM_HINT_T0);
+    }
+    if (at < bytes) {
+        __m256i last = _mm256_loadu_si256((const __m256i *)(const void *)(from + at));
+        bits = _mm512_max_epu16(bits, _mm512_and_si512(_mm512_zextsi256_si512(last), low15));
+        _mm_prefetch(next + at, _MM_HINT_T0);
+    }
+    return _mm512_cvtph_ps(
+        _mm256_max_epu16(_mm512_castsi512_si256(bits), _mm512_extracti64x4_epi64(bits, 1)));
+}
+
+/* Codes of n dimensions, 1 to 4, of 16 keys; those beyond are 0. */
+static inline __attribute__((always_inline)) __m512i
+attention_round_quad(const char *from, const uint32_t n, __m512 inverse)
+{
+    const __m512i by_key =
+        _mm512_broadcast_i32x4(_mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15));
+    __m512i code[KV_TILE_QUAD];
+#pragma GCC unroll 4
+    for (uint32_t i = 0; i < KV_TILE_QUAD; i++)
+        code[i] = i < n
+                      ? _mm512_cvtps_epi32(_mm512_mul_ps(
+                            attention_halves(from + i * KV_TILE_KEYS * sizeof(uint16_t)), inverse))
+                      : _mm512_setzero_si512();
+    /* as bytes, still by dimensions in each quarter of a vector */
+    __m512i codes = _mm512_packs_epi16(_mm512_packs_epi32(code[0], code[1]),
+                                       _mm512_packs_epi32(code[2], code[3]));
+    return _mm512_xor_si512(_mm512_shuffle_epi8(codes, by_key),
+                            _mm512_set1_epi8((char)KV_TILE_BIAS));
+}
+
 /* 16 keys of halves become codes as k_kv_codes_ref makes them, with their scales; a lane is a key.
- * Asks for the next block's on the way. */
+ * Codes of a key that is not finite are anything: its scale is NaN. */
 static inline void attention_round16(const struct attention_run *run, uint32_t g, char *to)
 {
     const char *from = run->k[g];
-    const size_t vector = KV_TILE_KEYS * sizeof(uint16_t);
-    const __m512i low31 = _mm512_set1_epi32(INT32_MAX);
-    __m512i bits = _mm512_setzero_si512(); /* magnitudes rise with their bits, NaN above all */
-    for (uint32_t d = 0; d < run->n; d++) {
-        __m512i x = _mm512_castps_si512(attention_halves(from + d * vector));
-        bits = _mm512_max_epu32(bits, _mm512_and_si512(x, low31));
-        if (d % 2 == 0)
-            _mm_prefetch(run->next_k[g] + d * vector, _MM_HINT_T0);
-    }
-    const __m512 max = _mm512_castsi512_ps(bits);
+    const size_t quad = (size_t)KV_TILE_QUAD * KV_TILE_KEYS * sizeof(uint16_t);
+    const __m512 max = attention_magnitudes(run, g);
     const __m512 most = _mm512_set1_ps(127.0f);
     const __mmask16 is_finite = _mm512_cmp_ps_mask(max, _mm512_set1_ps(INFINITY), _CMP_LT_OQ);
     const __mmask16 has_codes =
         _mm512_mask_cmp_ps_mask(is_finite, max, _mm512_set1_ps(1e-30f), _CMP_GE_OQ);
     const __m512 inverse = _mm512_maskz_div_ps(has_codes, most, max);
     const __m512 scale = _mm512_maskz_div_ps(has_codes, max, most);
-    for (uint32_t d = 0; d < run->n; d += KV_TILE_QUAD, to += 64) {
-        __m512i code[KV_TILE_QUAD];
-#pragma GCC unroll 4
-        for (uint32_t i = 0; i < KV_TILE_QUAD; i++) {
-            __m512 x =
-                d + i < run->n ? attention_halves(from + (d + i) * vector) : _mm512_setzero_ps();
-            x = _mm512_add_ps(_mm512_mul_ps(x, inverse), _mm512_set1_ps(FIXED_MATH_ROUND));
-            code[i] = _mm512_slli_epi32(_mm512_castps_si512(x), 8 * i);
-        }
-        __m512i even = _mm512_mask_mov_epi8(code[0], 0x2222222222222222, code[1]);
-        __m512i odd = _mm512_mask_mov_epi8(code[2], 0x8888888888888888, code[3]);
-        __m512i quads =
-            _mm512_maskz_mov_epi32(has_codes, _mm512_mask_mov_epi16(even, 0xaaaaaaaa, odd));
-        _mm512_storeu_si512(to, _mm512_xor_si512(quads, _mm512_set1_epi8((char)KV_TILE_BIAS)));
+    const uint32_t whole = run->n / KV_TILE_QUAD;
+    for (uint32_t i = 0; i < whole; i++, from += quad, to += 64)
+        _mm512_storeu_si512(to, attention_round_quad(from, KV_TILE_QUAD, inverse));
+    switch (run->n % KV_TILE_QUAD) {
+    case 1:
+        _mm512_storeu_si512(to, attention_round_quad(from, 1, inverse));
+        break;
+    case 2:
+        _mm512_storeu_si512(to, attention_round_quad(from, 2, inverse));
+        break;
+    case 3:
+        _mm512_storeu_si512(to, attention_round_quad(from, 3, inverse));
+        break;
+    default:
+        break;
     }
+    to += run->n % KV_TILE_QUAD > 0 ? 64 : 0;
     _mm512_storeu_ps((float *)(void *)to,
                      _mm512_mask_mov_ps(_mm512_set1_ps(NAN), is_finite, scale));
 }

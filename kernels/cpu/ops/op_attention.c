@@ -61,10 +61,17 @@ static uint32_t attention_units(const struct attention_job *job, const struct op
     return tile->rows > 1 ? args->kv.layout->kv_heads * tile->rows : args->heads;
 }
 
+/* The row of a tile that sees the most keys. */
+static uint32_t attention_last(const struct kernels *kernels, const struct ops_tile *tile)
+{
+    return kernels->order[tile->first + tile->rows - 1];
+}
+
 /* One call of the leaf from unit `begin` of a tile, as far as one KV head goes; returns where it
- * ends. */
+ * ends. After the tile comes `after`, or NULL. */
 static uint32_t attention_call(const struct attention_job *job, const struct ops_tile *tile,
-                               uint32_t begin, uint32_t end, void *scratch)
+                               const struct ops_tile *after, uint32_t begin, uint32_t end,
+                               void *scratch)
 {
     const struct kernels *kernels = job->kernels;
     struct table_attention call = {.args = job->args, .rows = 1, .scratch = scratch};
@@ -87,8 +94,16 @@ static uint32_t attention_call(const struct attention_job *job, const struct ops
     }
     call.order = kernels->order + row;
     call.shared = kernels->shared + row;
+    begin += units;
+    call.next_row = TABLE_NO_ROW;
+    if (begin < end) {
+        call.next_row = attention_last(kernels, tile);
+        call.next_kv_head = begin / each;
+    } else if (after != NULL) {
+        call.next_row = attention_last(kernels, after);
+    }
     kernels->table->attention(&call);
-    return begin + units;
+    return begin;
 }
 
 /* First unit of a tile whose work starts at or after `bound`. */
@@ -113,9 +128,10 @@ static void op_attention_job(void *context, uint32_t thread, uint32_t count)
         uint32_t units = attention_units(job, tile);
         uint32_t unit = attention_unit_from(from, start, tile->cost, units);
         uint32_t end = attention_unit_from(to, start, tile->cost, units);
-        while (unit < end)
-            unit = attention_call(job, tile, unit, end, scratch);
         start += tile->cost * units;
+        const struct ops_tile *after = t + 1 < job->tiles && start < to ? tile + 1 : NULL;
+        while (unit < end)
+            unit = attention_call(job, tile, after, unit, end, scratch);
     }
 }
 
