@@ -150,9 +150,12 @@ static void take_pause(struct scheduler_state *state, uint32_t index, uint32_t v
     state->is_blocked = state->is_blocked ||
                         (!state->is_plain && state->grants[victim].why == SCHEDULER_FOR_GROWTH &&
                          !state->input->running[victim].is_throttled);
-    state->pages_available += state->input->running[victim].pages_back;
-    /* What it held stays its class's: a lower one does not come in with what is left of it. */
-    state->plan->done.pages[scheduler_class(state, victim)] -= state->input->running[victim].pages;
+    const struct scheduler_sequence *gone = &state->input->running[victim];
+    state->pages_available += gone->pages_back;
+    /* What it held stays its class's: a lower one does not come in with what is left of it. (In a
+     * window or static batch there are no classes, and nobody has counted.) */
+    if (!state->is_plain)
+        state->plan->done.pages[gone->service_class] -= gone->pages;
     state->plan->paused++;
 }
 

@@ -187,6 +187,8 @@ static void step(struct world *world)
     assert_memory_equal(&plan, &plan_again, sizeof(plan));
     for (uint32_t i = 0; i < world->running_count + waiting_count; i++)
         assert_true(grants[i].rows == again[i].rows && grants[i].act == again[i].act);
+    for (uint32_t c = 0; c < SERVICE_CLASS_COUNT; c++)
+        assert_true(plan.done.pages[c] <= world->pages_total);
 
     /* Where readers have stopped, half of the places left may stay free; else a step is never idle
      * while something could go on. */
