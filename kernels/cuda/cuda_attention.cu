@@ -38,9 +38,10 @@ struct attention_call {
         partials; /* [rows × heads][segments_stride][ATTENTION_STATE + head_dim]; NULL: not split */
 };
 
-/* 64 keys and values; what is behind the last key is zero, so that stale bytes are never summed. */
+/* 64 keys and values; what is behind the last key is zero, so that stale bytes are never summed.
+ * Rows are whole times 16 bytes, and are written so. */
 template <int D>
-struct attention_shared {
+struct alignas(16) attention_shared {
     uint16_t k[CUDA_PLAN_KEYS][D + ATTENTION_PAD];
     uint16_t v[D][CUDA_PLAN_KEYS + ATTENTION_PAD];
 };

@@ -123,6 +123,8 @@ static enum status open_memory(struct cuda_backend *backend)
                            "linear layers' inputs"));
     TRY(cuda_backend_alloc(backend, (void **)&backend->input_scales, rows * sizeof(float),
                            "linear layers' inputs"));
+    TRY(cuda_backend_alloc(backend, (void **)&backend->gated,
+                           rows * options->cols_max * sizeof(float), "gated layers"));
     TRY(cuda_backend_alloc(backend, (void **)&backend->rows, row_bytes, batch));
     TRY(cuda_backend_alloc(backend, (void **)&backend->tables, table_bytes, batch));
     TRY(cuda_backend_alloc(backend, (void **)&backend->tiles, tile_bytes, batch));
@@ -160,9 +162,9 @@ void cuda_backend_close(struct cuda_backend *backend)
 {
     if (backend == NULL)
         return;
-    void *const device[] = {backend->input,   backend->input_sums, backend->input_scales,
-                            backend->rows,    backend->tables,     backend->tiles,
-                            backend->partials};
+    void *const device[] = {backend->input,    backend->input_sums, backend->input_scales,
+                            backend->rows,     backend->tables,     backend->tiles,
+                            backend->partials, backend->gated};
     void *const host[] = {backend->rows_host, backend->tables_host, backend->tiles_host};
     const cudaEvent_t events[] = {backend->worked, backend->copied, backend->sent};
     const cudaStream_t streams[] = {backend->stream, backend->copies};

@@ -23,6 +23,7 @@ struct cuda_backend {
     void *input;
     float *input_sums;
     float *input_scales;
+    float *gated; /* [rows_max][cols_max]: what a gate multiplies */
 
     /* the batch, on the host (pinned) and on the device: rows, tiles of rows, tables */
     struct cuda_plan_row *rows_host;

@@ -36,6 +36,8 @@ struct linear_input {
     uint32_t cols;
     uint32_t parts;
     bool is_bf16;
+    const float *norm; /* [cols], or NULL */
+    float epsilon;
     uint16_t *packed; /* [tile of 8 rows][step][lane][register][2]: the B side */
     float *sums;      /* [row][part] of the rounded inputs */
     float *scales;    /* [row] what undoes the row's scale */
@@ -50,12 +52,32 @@ static __device__ float linear_scale(float max, float *undo)
     return __uint_as_float(exponent << 23);
 }
 
+/* Of the row, what its norm multiplies it by: k_rmsnorm_f32_cuda's sum, its bits. */
+static __device__ float linear_norm(const struct linear_input *input, uint32_t row)
+{
+    const float *x = input->x + (size_t)row * input->cols;
+    float squares = 0;
+    if (input->norm == NULL)
+        return 1;
+    for (uint32_t i = threadIdx.x; row < input->rows && i < input->cols; i += CUDA_MACHINE_BLOCK)
+        squares = fmaf(x[i], x[i], squares);
+    squares = cuda_machine_block_sum(squares);
+    return 1 / sqrtf(squares / (float)input->cols + input->epsilon);
+}
+
+static __device__ float linear_element(const struct linear_input *input, uint32_t row, uint32_t col,
+                                       float norm)
+{
+    const float x = input->x[(size_t)row * input->cols + col];
+    return input->norm == NULL ? x : x * norm * input->norm[col];
+}
+
 static __device__ uint16_t linear_round(const struct linear_input *input, uint32_t row,
-                                        uint32_t col, float scale)
+                                        uint32_t col, float norm, float scale)
 {
     if (row >= input->rows || col >= input->cols)
         return 0;
-    const float x = input->x[(size_t)row * input->cols + col];
+    const float x = linear_element(input, row, col, norm);
     return input->is_bf16 ? cuda_machine_bf16(x) : cuda_machine_half(x * scale);
 }
 
@@ -63,13 +85,14 @@ static __device__ uint16_t linear_round(const struct linear_input *input, uint32
 __global__ void k_linear_input_cuda(struct linear_input input)
 {
     const uint32_t row = blockIdx.x;
+    const float norm = linear_norm(&input, row);
     float max = 0;
     float undo = 1;
     float scale = 1;
     if (!input.is_bf16) {
         for (uint32_t col = threadIdx.x; row < input.rows && col < input.cols;
              col += CUDA_MACHINE_BLOCK)
-            max = fmaxf(max, fabsf(input.x[(size_t)row * input.cols + col]));
+            max = fmaxf(max, fabsf(linear_element(&input, row, col, norm)));
         scale = linear_scale(cuda_machine_block_max(max), &undo);
     }
     for (uint32_t col = threadIdx.x; col < input.parts * CUDA_WEIGHT_PART;
@@ -78,13 +101,13 @@ __global__ void k_linear_input_cuda(struct linear_input input)
         const uint32_t lane = row % 8 * 4 + col % 8 / 2;
         const uint32_t word = col % CUDA_WEIGHT_STEP / 8;
         input.packed[((step * 32 + lane) * 2 + word) * 2 + col % 2] =
-            linear_round(&input, row, col, scale);
+            linear_round(&input, row, col, norm, scale);
     }
     for (uint32_t part = threadIdx.x; part < input.parts; part += CUDA_MACHINE_BLOCK) {
         float sum = 0;
         for (uint32_t i = 0; i < CUDA_WEIGHT_PART && !input.is_bf16; i++)
             sum += cuda_machine_half_float(
-                linear_round(&input, row, part * CUDA_WEIGHT_PART + i, scale));
+                linear_round(&input, row, part * CUDA_WEIGHT_PART + i, norm, scale));
         input.sums[(size_t)row * input.parts + part] = sum;
     }
     if (threadIdx.x == 0)
@@ -373,6 +396,8 @@ static void linear_pack(struct cuda_backend *backend, const struct linear_args *
     input.cols = args->weights[0]->cols;
     input.parts = form->parts;
     input.is_bf16 = is_bf16;
+    input.norm = args->norm;
+    input.epsilon = args->epsilon;
     input.packed = (uint16_t *)backend->input;
     input.sums = backend->input_sums;
     input.scales = backend->input_scales;
@@ -386,6 +411,12 @@ extern "C" void cuda_linear(struct cuda_backend *backend, const struct linear_ar
     bool is_bf16 = false; /* what is packed */
     ASSERT(args->rows <= backend->options.rows_max);
     ASSERT(args->weights[0]->cols <= backend->options.cols_max);
+    if (args->is_gated) {
+        ASSERT(args->count == 2);
+        ASSERT(!args->accumulate);
+        ASSERT(args->weights[0]->rows == args->weights[1]->rows);
+        ASSERT(args->weights[0]->rows <= backend->options.cols_max);
+    }
     for (uint32_t i = 0; i < args->count && args->rows > 0; i++) {
         const struct weight *weight = args->weights[i];
         struct cuda_weight_form form;
@@ -406,8 +437,13 @@ extern "C" void cuda_linear(struct cuda_backend *backend, const struct linear_ar
         call.input = (const uint2 *)backend->input;
         call.sums = backend->input_sums;
         call.scales = backend->input_scales;
-        call.y = args->y[i];
+        call.y = i == 1 && args->is_gated ? backend->gated : args->y[i];
         call.accumulate = args->accumulate;
         linear_run(backend, &form, &call);
+    }
+    if (args->is_gated) {
+        const struct silu_mul_args gated = {args->y[0], backend->gated, args->rows,
+                                            args->weights[0]->rows};
+        cuda_silu_mul(backend, &gated);
     }
 }

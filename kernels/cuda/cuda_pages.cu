@@ -44,6 +44,9 @@ extern "C" void cuda_kv_write(struct cuda_backend *backend, const struct kv_writ
     struct pages_write call = {};
     ASSERT(backend->is_failed || args->rows == backend->row_count);
     ASSERT(args->layer < layout->layers);
+    for (int i = 0; i < KV_WRITE_ROPES; i++)
+        if (args->rope[i] != NULL)
+            cuda_rope(backend, args->rope[i]);
     call.k = args->k;
     call.v = args->v;
     call.rows = backend->rows;

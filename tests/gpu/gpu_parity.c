@@ -95,6 +95,14 @@ static void *up(const void *from, size_t bytes)
     return out;
 }
 
+static float *up_randoms(size_t n, float scale)
+{
+    float *data = randoms(n, scale);
+    float *out = up(data, n * sizeof *data);
+    free(data);
+    return out;
+}
+
 static void down(void *to, void *from, size_t bytes)
 {
     must(cuda_backend_download(parity.device, to, from, bytes), "download");
@@ -375,6 +383,48 @@ static double compare_linear(const struct tensor *tensor, const float *x, const 
     return worst;
 }
 
+/* On the way of a linear layer: the bits of the operations alone. */
+static void check_fused(uint32_t id)
+{
+    enum { ROWS = 3, COLS = 512, OUT = 96 };
+    const size_t out = ROWS * OUT * sizeof(float);
+    struct tensor tensors[2] = {random_tensor(id, OUT, COLS), random_tensor(id, OUT, COLS)};
+    struct weight weights[2];
+    float *x = up_randoms(ROWS * COLS, 5);
+    float *norm = up_randoms(COLS, 1);
+    float *normed = up_randoms(ROWS * COLS, 1);
+    float *y[2] = {up_randoms(ROWS * OUT, 1), up_randoms(ROWS * OUT, 1)};
+    float *gated = up_randoms(ROWS * OUT, 1);
+    float want[ROWS * OUT];
+    float got[ROWS * OUT];
+    for (int i = 0; i < 2; i++)
+        must(cuda_backend_weight_create(parity.device, &weights[i], &tensors[i]), "weight");
+    cuda_rmsnorm(parity.device, &(struct rmsnorm_args){x, norm, normed, ROWS, COLS, 1e-5f});
+    struct linear_args args = {.x = normed,
+                               .rows = ROWS,
+                               .count = 2,
+                               .weights = {&weights[0], &weights[1]},
+                               .y = {y[0], y[1]}};
+    cuda_linear(parity.device, &args);
+    cuda_silu_mul(parity.device, &(struct silu_mul_args){y[0], y[1], ROWS, OUT});
+    down(want, y[0], out);
+    args.x = x;
+    args.norm = norm;
+    args.epsilon = 1e-5f;
+    args.is_gated = true;
+    args.y[0] = gated;
+    args.y[1] = NULL;
+    cuda_linear(parity.device, &args);
+    down(got, gated, out);
+    tell(same_bits(got, want, out), "linear %s, normed and gated: bits", tensors[0].type->name);
+    for (int i = 0; i < 2; i++) {
+        cuda_backend_weight_destroy(parity.device, &weights[i]);
+        free((void *)(uintptr_t)tensors[i].data);
+        drop(y[i]);
+    }
+    drop(x), drop(norm), drop(normed), drop(gated);
+}
+
 /* Rows one by one, a few together and many together: the same bits of each. */
 static void check_linear_bits(const struct tensor *tensor, const struct weight *weight)
 {
@@ -530,6 +580,7 @@ static void bed_free(struct pages_bed *bed)
 /* Rows `from` … of one sequence written on both sides. */
 static void bed_write(struct pages_bed *bed, uint32_t sequence, uint32_t from, uint32_t rows)
 {
+    const uint32_t pairs = bed->shape->head_dim / 2;
     const size_t each = (size_t)bed->shape->kv_heads * bed->shape->head_dim;
     const float *k = bed->k + ((size_t)sequence * bed->tokens + from) * each;
     const float *v = bed->v + ((size_t)sequence * bed->tokens + from) * each;
@@ -539,22 +590,39 @@ static void bed_write(struct pages_bed *bed, uint32_t sequence, uint32_t from, u
         sequences[r] = sequence;
         positions[r] = from + r;
     }
+    float *rotated = copy(k, rows * each);
+    float *angles = host((size_t)rows * pairs * 2 * sizeof *angles);
+    for (uint32_t i = 0; i < rows * pairs; i++) {
+        angles[2 * i] = 0.6f;
+        angles[2 * i + 1] = 0.8f;
+    }
+    struct rope_args rope = {.x = rotated,
+                             .table = angles,
+                             .rows = rows,
+                             .heads = bed->shape->kv_heads,
+                             .head_dim = bed->shape->head_dim,
+                             .pairs = pairs};
     struct kv_write_args args = {
-        .k = k,
+        .k = rotated,
         .v = v,
         .rows = rows,
         .layer = PAGES_LAYER,
-        .kv = {&bed->ref.layout, bed->ref.pages, sequences, positions, bed->tables}};
+        .kv = {&bed->ref.layout, bed->ref.pages, sequences, positions, bed->tables},
+        .rope = {&rope}};
     kernels_kv_write(parity.ref, &args);
     args.kv.layout = &bed->device.layout;
     args.kv.pages = bed->device.pages;
     must(cuda_backend_batch(parity.device, &args.kv, rows), "batch");
-    args.k = up(k, rows * each * sizeof *k);
+    rope.x = up(k, rows * each * sizeof *k);
+    rope.table = up(angles, (size_t)rows * pairs * 2 * sizeof *angles);
+    args.k = rope.x;
     args.v = up(v, rows * each * sizeof *v);
     cuda_kv_write(parity.device, &args);
     must(cuda_backend_end(parity.device), "kv_write");
-    drop((void *)(uintptr_t)args.k);
+    drop(rope.x);
+    drop((void *)(uintptr_t)rope.table);
     drop((void *)(uintptr_t)args.v);
+    free(rotated), free(angles);
 }
 
 /* The texts' rows as one batch over a side. Returns how many. */
@@ -729,6 +797,7 @@ static void run_all(void)
     for (size_t t = 0; t < sizeof TYPES / sizeof *TYPES; t++) {
         check_linear(TYPES[t], 37, 256);
         check_linear(TYPES[t], 16, 4864); /* more segments than a block has warps */
+        check_fused(TYPES[t]);
         check_embed(TYPES[t], 50, 512);
     }
     check_linear(TENSOR_TYPE_f16, 9, 40), check_linear(TENSOR_TYPE_bf16, 64, 1);
