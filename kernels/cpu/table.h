@@ -33,7 +33,7 @@ enum {
 };
 
 #define TABLE_SHARED_ALL UINT32_MAX
-#define TABLE_NO_ROW UINT32_MAX
+#define TABLE_NO_ROW     UINT32_MAX
 
 /* What is packed: x, or what rmsnorm makes of it with the same bits. */
 struct table_input {
