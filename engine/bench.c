@@ -8,10 +8,10 @@
 #include "config/base/mem.h"
 #include "config/base/rng.h"
 #include "engine/bench_report.h"
+#include "engine/bench_speculate.h"
 
 enum {
     BENCH_BATCH_MAX = 1024,
-    BENCH_REPEAT_MAX = 100,
     BENCH_CHUNK_ROWS = 512, /* rows of one prefill step */
     BENCH_PAGE_TOKENS = 16,
 };
@@ -32,6 +32,11 @@ static const char BENCH_HELP[] =
     "                    all of them (grouped)\n"
     "  --ops             also: as many runs more of each measurement, by operation: time, waiting\n"
     "                    for the other threads, part of its own ceiling, of the fastest run\n"
+    "  --speculate NAME  instead of all that: the engine with guesses (lookup, model, exit) "
+    "beside\n"
+    "                    itself without: one stream that copies, and one that does not\n"
+    "  --draft-model F   the small model, for --speculate model\n"
+    "  --draft-layers N  the layers that guess, for --speculate exit\n"
     "  --repeat N        runs of each measurement; the median counts, the best is told too (3)\n"
     "  --threads N       compute threads (0 = one for each processor)\n"
     "  --isa NAME        kernels to use (auto)\n"
@@ -85,6 +90,19 @@ static enum status options_batches(struct bench_options *options, const char *te
     }
 }
 
+static enum status options_speculation(struct bench_options *options, const char *name)
+{
+    static const char *const names[] = {[ENGINE_SPECULATION_LOOKUP] = "lookup",
+                                        [ENGINE_SPECULATION_MODEL] = "model",
+                                        [ENGINE_SPECULATION_EXIT] = "exit"};
+    for (uint32_t i = ENGINE_SPECULATION_LOOKUP; i <= ENGINE_SPECULATION_EXIT; i++)
+        if (strcmp(name, names[i]) == 0) {
+            options->speculation = (enum engine_speculation)i;
+            return STATUS_OK;
+        }
+    FAIL(STATUS_INVALID, "--speculate: '%.32s' is not lookup, model or exit", name);
+}
+
 static enum status options_set(struct bench_options *options, const char *name, const char *value)
 {
     const struct {
@@ -97,6 +115,7 @@ static enum status options_set(struct bench_options *options, const char *name, 
                    {"--gen", 1, LIMIT_CONTEXT, &options->gen},
                    {"--context", 1, LIMIT_CONTEXT, &options->context},
                    {"--shared", ATTENTION_BLOCK_KEYS, LIMIT_CONTEXT, &options->shared},
+                   {"--draft-layers", 1, LIMIT_LAYERS, &options->draft_layers},
                    {"--repeat", 1, BENCH_REPEAT_MAX, &options->repeat},
                    {"--threads", 0, LIMIT_THREADS, &options->threads}};
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
@@ -106,6 +125,10 @@ static enum status options_set(struct bench_options *options, const char *name, 
         return options_batches(options, value);
     if (strcmp(name, "--model") == 0)
         options->model = value;
+    else if (strcmp(name, "--draft-model") == 0)
+        options->draft_model = value;
+    else if (strcmp(name, "--speculate") == 0)
+        return options_speculation(options, value);
     else if (strcmp(name, "--isa") == 0)
         options->isa = value;
     else if (strcmp(name, "--kv-type") == 0)
@@ -505,6 +528,8 @@ enum status bench_run(int count, char *const *arguments, FILE *out)
         return fputs(BENCH_HELP, out) >= 0
                    ? STATUS_OK
                    : status_fail(STATUS_IO, __FILE__, __LINE__, NULL, "the help cannot be written");
+    if (bench.result.options.speculation != ENGINE_SPECULATION_OFF)
+        return bench_speculate(&bench.result.options, out);
     enum status status = bench_all(&bench, out);
     bench_close(&bench);
     return status;

@@ -10,12 +10,14 @@
 #include <stdio.h>
 
 #include "engine/bench_machine.h"
+#include "engine/engine.h"
 #include "engine/model.h"
 #include "kernels/kernels_measure.h"
 
 /* How streams hold what they have in common. */
 enum bench_way { BENCH_PRIVATE, BENCH_PLAIN, BENCH_GROUPED, BENCH_WAYS };
 
+enum { BENCH_REPEAT_MAX = 100 };
 enum { BENCH_BATCHES_MAX = 8, BENCH_PASSES_MAX = 1 + (1 + BENCH_WAYS) * BENCH_BATCHES_MAX };
 
 struct bench_options {
@@ -31,6 +33,9 @@ struct bench_options {
     uint32_t threads;
     uint32_t batches[BENCH_BATCHES_MAX];
     uint32_t batch_count;
+    enum engine_speculation speculation; /* OFF: kernels and model are measured, else the engine */
+    const char *draft_model;             /* path, for ENGINE_SPECULATION_MODEL */
+    uint32_t draft_layers;               /* for ENGINE_SPECULATION_EXIT */
     bool wants_ops;
     bool is_json;
     bool is_help;

@@ -199,6 +199,9 @@ static void test_wrong_options(void **state)
         {"--model x --batch 4,4", STATUS_INVALID, "twice"},
         {"--model x --batch 1,2,3,4,5,6,7,8,9", STATUS_OUT_OF_RANGE, "--batch"},
         {"--model x --threads 257", STATUS_OUT_OF_RANGE, "--threads"},
+        {"--model x --speculate fast", STATUS_INVALID, "--speculate"},
+        {"--model x --speculate exit --draft-layers 0", STATUS_OUT_OF_RANGE, "--draft-layers"},
+        {"--model /nowhere/x.gguf --speculate lookup", STATUS_IO, "model file"},
         {"--model x --repeat 101", STATUS_OUT_OF_RANGE, "--repeat"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
