@@ -15,6 +15,9 @@ _Static_assert(LIMIT_CHOICES <= 256, "a choice takes 8 bits of the stream number
 /* Tokens looked through between two scores; the likeliest so far rules out more of the next. */
 enum { CHOOSE_STRETCH = 1024 };
 
+/* Ids whose best tell which others may be among the best at all. */
+enum { HEAP_FIRST = 1024 };
+
 enum status sampler_init(struct sampler *sampler, const struct kernels *kernels, uint32_t vocab)
 {
     *sampler = (struct sampler){.kernels = kernels, .vocab = vocab};
@@ -79,21 +82,35 @@ static void heap_make(uint32_t *heap, uint32_t count, const float *values, bool 
         heap_sift(heap, count, i, values, is_worst_up);
 }
 
-/* The `wanted` best ids of [0, vocab) by value, best first, in heap[]; returns how many. */
-static uint32_t heap_select(uint32_t *heap, uint32_t wanted, const float *values, uint32_t vocab)
+static void heap_offer(uint32_t *heap, uint32_t count, uint32_t id, const float *values)
 {
-    uint32_t count = wanted < vocab ? wanted : vocab;
+    if (!heap_before(values, id, heap[0]))
+        return;
+    heap[0] = id;
+    heap_sift(heap, count, 0, values, true);
+}
+
+/* The `wanted` best ids of the vocabulary by value, best first, in `order`; returns how many. What
+ * is less than the worst of the best of some can be none of them: vectors leave it away. */
+static uint32_t heap_select(const struct sampler *sampler, uint32_t wanted, const float *values)
+{
+    const uint32_t vocab = sampler->vocab;
+    const uint32_t count = wanted < vocab ? wanted : vocab;
+    uint32_t first = count > HEAP_FIRST ? count : HEAP_FIRST;
+    uint32_t *heap = sampler->order;
+    uint32_t *others = heap + count;
     if (count == 0)
         return 0;
+    first = first < vocab ? first : vocab;
     for (uint32_t i = 0; i < count; i++)
         heap[i] = i;
     heap_make(heap, count, values, true);
-    for (uint32_t i = count; i < vocab; i++) {
-        if (heap_before(values, i, heap[0])) {
-            heap[0] = i;
-            heap_sift(heap, count, 0, values, true);
-        }
-    }
+    for (uint32_t i = count; i < first; i++)
+        heap_offer(heap, count, i, values);
+    uint32_t left_over =
+        kernels_row_above(sampler->kernels, values + first, vocab - first, values[heap[0]], others);
+    for (uint32_t i = 0; i < left_over; i++)
+        heap_offer(heap, count, first + others[i], values);
     for (uint32_t left = count; left > 1; left--) {
         uint32_t worst = heap[0];
         heap[0] = heap[left - 1];
@@ -103,12 +120,12 @@ static uint32_t heap_select(uint32_t *heap, uint32_t wanted, const float *values
     return count;
 }
 
-uint32_t sampler_top(const float *logits, const struct logits_stats *stats, uint32_t vocab,
+uint32_t sampler_top(struct sampler *sampler, const float *logits, const struct logits_stats *stats,
                      uint32_t count, struct engine_logprob *out)
 {
     ASSERT(count <= LIMIT_LOGPROBS);
-    uint32_t best[LIMIT_LOGPROBS];
-    uint32_t found = heap_select(best, count, logits, vocab);
+    const uint32_t *best = sampler->order;
+    uint32_t found = heap_select(sampler, count, logits);
     for (uint32_t i = 0; i < found; i++)
         out[i] = (struct engine_logprob){best[i], sampler_logprob(logits, stats, best[i])};
     return found;
@@ -290,7 +307,7 @@ static uint32_t choose_keep(struct sampler *sampler, const struct engine_samplin
     if (sampling->top_k > 0 && sampling->top_k < vocab) {
         double temperature = (double)sampling->temperature;
         double top = (double)values[greatest] / temperature;
-        uint32_t count = heap_select(order, sampling->top_k, values, vocab);
+        uint32_t count = heap_select(sampler, sampling->top_k, values);
         double total = 0;
         for (uint32_t i = 0; i < count; i++) {
             weights[order[i]] = expf((float)((double)values[order[i]] / temperature - top));
@@ -345,6 +362,43 @@ static uint32_t choose_filter(struct sampler *sampler, const struct engine_sampl
     return sampling->min_p > 0 ? choose_min_p(sampler, sampling->min_p, count) : count;
 }
 
+static bool choose_has_top_k(const struct sampler *sampler, const struct engine_sampling *sampling)
+{
+    return sampling->top_k > 0 && sampling->top_k < sampler->vocab;
+}
+
+/* Sums of doubles in another order differ by less. */
+static const double choose_doubt = 1e-9;
+
+/* Whether the filters surely keep `token`: what stands before it is looked up, nothing is put in
+ * order. False may mean that it was not worth finding out. */
+static bool choose_is_kept(struct sampler *sampler, const struct engine_sampling *sampling,
+                           const float *values, uint32_t greatest, uint32_t token)
+{
+    const float *weights = sampler->weights;
+    double total = 0;
+    double sum = 0;
+    bool has_top_k = choose_has_top_k(sampler, sampling);
+    if (has_top_k && (sampling->top_p < 1 || sampling->min_p > 0))
+        return false;
+    if (!has_top_k)
+        total = (double)kernels_row_exp(sampler->kernels, values, sampler->vocab, values[greatest],
+                                        1 / sampling->temperature, sampler->weights);
+    if (!has_top_k && !(weights[token] >= sampling->min_p))
+        return false;
+    if (!has_top_k && sampling->top_p == 1)
+        return true;
+    uint32_t count =
+        kernels_row_above(sampler->kernels, values, sampler->vocab, values[token], sampler->order);
+    if (has_top_k)
+        return count <= sampling->top_k;
+    for (uint32_t i = 0; i < count; i++)
+        sum += (double)weights[sampler->order[i]];
+    return sum - (double)weights[token] < (double)sampling->top_p * total * (1 - choose_doubt);
+}
+
+/* The greatest of all is the greatest of those that the filters keep, if they keep it; mostly they
+ * do. */
 uint32_t sampler_choose(struct sampler *sampler, const struct sampler_args *args)
 {
     const struct engine_sampling *sampling = args->sampling;
@@ -353,9 +407,12 @@ uint32_t sampler_choose(struct sampler *sampler, const struct sampler_args *args
     if (sampling->temperature == 0)
         return greatest;
     struct choose_best best = choose_begin(args, values, greatest);
-    bool has_top_k = sampling->top_k > 0 && sampling->top_k < sampler->vocab;
-    if (!has_top_k && sampling->top_p == 1 && sampling->min_p == 0)
-        return choose_anywhere(sampler, &best);
+    uint32_t token = choose_anywhere(sampler, &best);
+    bool is_filtered =
+        choose_has_top_k(sampler, sampling) || sampling->top_p < 1 || sampling->min_p > 0;
+    if (!is_filtered || choose_is_kept(sampler, sampling, values, greatest, token))
+        return token;
+    best = choose_begin(args, values, greatest);
     uint32_t count = choose_filter(sampler, sampling, values, greatest);
     choose_among(sampler, &best, count); /* of which the greatest is one */
     return best.token;

@@ -3,9 +3,10 @@
  * Owns:     scratch for one vocabulary.
  * Thread:   one at a time (the scratch); equal arguments give equal results on any.
  * Cost:     greedy: one pass over the row when it is adjusted or top log-probabilities are asked,
- *           else O(1). top_k: one pass. top_p, min_p: a pass with an exp a token, one to four that
- *           compare, a heap of about those that are kept. Temperature alone: a pass with one hash a
- *           token, logarithms for a handful. Passes are the kernels'.
+ *           else O(1). Temperature: a pass with one hash a token, logarithms for a handful. top_k: a
+ *           pass more; top_p, min_p: one with an exp a token, and one that compares. Where the
+ *           filters drop that token: up to four passes, and a part of what they keep is put in
+ *           order. Passes are the kernels'.
  * Not here: softmax statistics (kernels_logits_stats), end tokens and stop strings (sequence).
  */
 #pragma once
@@ -65,5 +66,5 @@ float sampler_logprob(const float *logits, const struct logits_stats *stats, uin
 
 /* The `count` (≤ LIMIT_LOGPROBS) likeliest tokens, likeliest first, the lower id among equals;
  * returns how many there are (fewer only when the vocabulary is smaller). */
-uint32_t sampler_top(const float *logits, const struct logits_stats *stats, uint32_t vocab,
+uint32_t sampler_top(struct sampler *sampler, const float *logits, const struct logits_stats *stats,
                      uint32_t count, struct engine_logprob *out);

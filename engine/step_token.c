@@ -66,7 +66,8 @@ static bool token_next(struct step *step, uint32_t index, uint32_t row, const fl
     record.token = token;
     record.logprob = sampler_logprob(logits, stats, token);
     if (asked->want_logprobs)
-        record.top_count = sampler_top(logits, stats, step->vocab_count, asked->top_logprobs, top);
+        record.top_count =
+            sampler_top(&step->choose.samplers[0], logits, stats, asked->top_logprobs, top);
     bool is_end = vocab_is_end(vocab, token) && !asked->ignore_end;
     struct slice text = text_stream_push(&sequence->text, vocab_bytes(vocab, token),
                                          is_end || vocab_is_control(vocab, token));
@@ -85,8 +86,8 @@ static void token_score(struct step *step, const struct sequence *sequence, uint
     const struct ticket *ticket = &step->options.tickets->slots[sequence->slot];
     struct ticket_score *score = ticket_score_at(ticket, sequence->choice, position + 1);
     score->logprob = sampler_logprob(logits, stats, sequence->tokens[position + 1]);
-    score->top_count =
-        sampler_top(logits, stats, step->vocab_count, ticket->asked.top_logprobs, score->top);
+    score->top_count = sampler_top(&step->choose.samplers[0], logits, stats,
+                                   ticket->asked.top_logprobs, score->top);
 }
 
 /* A published prompt ends where an answer would begin. */

@@ -391,18 +391,51 @@ static void test_top(void **state)
     const float logits[6] = {1, 3, 3, -2, 0, 2};
     const struct logits_stats stats = stats_of(logits, 6);
     struct engine_logprob top[LIMIT_LOGPROBS];
-    assert_int_equal(sampler_top(logits, &stats, 6, 0, top), 0);
-    assert_int_equal(sampler_top(logits, &stats, 6, 3, top), 3);
+    struct sampler sampler;
+    assert_int_equal(sampler_init(&sampler, kernels, 6), STATUS_OK);
+    assert_int_equal(sampler_top(&sampler, logits, &stats, 0, top), 0);
+    assert_int_equal(sampler_top(&sampler, logits, &stats, 3, top), 3);
     assert_int_equal(top[0].token, 1);
     assert_int_equal(top[1].token, 2);
     assert_int_equal(top[2].token, 5);
     assert_true(top[2].logprob == sampler_logprob(logits, &stats, 5));
-    assert_int_equal(sampler_top(logits, &stats, 6, LIMIT_LOGPROBS, top), 6);
+    assert_int_equal(sampler_top(&sampler, logits, &stats, LIMIT_LOGPROBS, top), 6);
+    sampler_deinit(&sampler);
     double sum = 0;
     for (uint32_t i = 0; i < 6; i++)
         sum += exp((double)top[i].logprob);
     assert_float_equal(sum, 1, 1e-6);
     assert_int_equal(top[5].token, 3);
+}
+
+/* Of a vocabulary in which most are ruled out unseen: by value, then by id; NaN is none of them. */
+static void test_top_of_many(void **state)
+{
+    (void)state;
+    enum { VOCAB = 5003 };
+    static float logits[VOCAB];
+    struct engine_logprob top[LIMIT_LOGPROBS];
+    struct rng rng = {.seed = 8};
+    struct sampler sampler;
+    assert_int_equal(sampler_init(&sampler, kernels, VOCAB), STATUS_OK);
+    for (int round = 0; round < 50; round++) {
+        uint32_t kinds = 2 + (uint32_t)rng_below(&rng, 3000); /* ties, then hardly any */
+        for (uint32_t i = 0; i < VOCAB; i++)
+            logits[i] = (float)rng_below(&rng, kinds);
+        const struct logits_stats stats = stats_of(logits, VOCAB);
+        logits[2000 + rng_below(&rng, 3000)] = NAN;
+        uint32_t found = sampler_top(&sampler, logits, &stats, LIMIT_LOGPROBS, top);
+        assert_int_equal(found, LIMIT_LOGPROBS);
+        for (uint32_t i = 0; i < found; i++) { /* as many stand before it as its place says */
+            uint32_t token = top[i].token;
+            uint32_t before = 0;
+            for (uint32_t other = 0; other < VOCAB; other++)
+                before += logits[other] > logits[token] ||
+                          (logits[other] == logits[token] && other < token);
+            assert_int_equal(before, i);
+        }
+    }
+    sampler_deinit(&sampler);
 }
 
 /* A broken row must not take the engine down: any token, but a token. */
@@ -454,6 +487,7 @@ int main(void)
         cmocka_unit_test(test_penalties_and_bias),
         cmocka_unit_test(test_greedy_ties_and_streams),
         cmocka_unit_test(test_top),
+        cmocka_unit_test(test_top_of_many),
         cmocka_unit_test(test_not_a_number),
         cmocka_unit_test(test_no_memory),
     };
