@@ -3,8 +3,8 @@
  * Owns:     scratch for one vocabulary.
  * Thread:   one at a time (the scratch); equal arguments give equal results on any.
  * Cost:     greedy: one pass over the row when it is adjusted or top log-probabilities are asked,
- *           else O(1). Temperature: a pass with one hash a token, logarithms for a handful. top_k: a
- *           pass more; top_p, min_p: one with an exp a token, and one that compares. Where the
+ *           else O(1). Temperature: a pass with one hash a token, logarithms for a handful. top_k:
+ *           a pass more; top_p, min_p: one with an exp a token, and one that compares. Where the
  *           filters drop that token: up to four passes, and a part of what they keep is put in
  *           order. Passes are the kernels'.
  * Not here: softmax statistics (kernels_logits_stats), end tokens and stop strings (sequence).
