@@ -11,7 +11,7 @@ question and wants 32 tokens, ends or not; llama.cpp, which takes a minute, in o
 is the time from the first request sent to the last stream's end; `where_ms` says where ours goes,
 from `usage.banyan`: the prompt of the first, how long the others wait for it, their own ends of the
 prompt, the tokens. A round beside others (5 % of a processor) is taken again, at most as often as
-there are rounds. One JSON line; it never judges.
+there are rounds. A JSON line a round as it ends, and one of those that count; it never judges.
 """
 
 import argparse
@@ -152,6 +152,8 @@ def main():
                         continue
                     settle()  # the threads of the one before spin for a while
                     took[name], used[name] = round_s(client, model, system, args.streams)
+            line = {"what": "round", "seconds": took, "others": beside.share}
+            print(json.dumps({**line, "where_ms": where_ms(used["banyan"])}), flush=True)
             left = 2 * args.rounds - attempt
             if beside.share > OTHERS_MAX and left > args.rounds - len(others):
                 continue
