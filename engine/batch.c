@@ -19,6 +19,7 @@ enum status batch_init(struct batch *batch, uint32_t rows_max, uint32_t logit_ro
     batch->tokens = mem_zalloc(rows_max, sizeof(*batch->tokens));
     batch->sequence = mem_zalloc(rows_max, sizeof(*batch->sequence));
     batch->position = mem_zalloc(rows_max, sizeof(*batch->position));
+    batch->open_of = mem_zalloc(rows_max, sizeof(*batch->open_of));
     batch->logit_row = mem_zalloc(logit_rows_max, sizeof(*batch->logit_row));
     batch->page_tables = mem_zalloc(sequences_max, sizeof(*batch->page_tables));
     batch->first_row = mem_zalloc(sequences_max, sizeof(*batch->first_row));
@@ -26,8 +27,9 @@ enum status batch_init(struct batch *batch, uint32_t rows_max, uint32_t logit_ro
     batch->order = mem_zalloc(rows_max, sizeof(*batch->order));
     batch->shared = mem_zalloc(rows_max, sizeof(*batch->shared));
     if (batch->tokens == NULL || batch->sequence == NULL || batch->position == NULL ||
-        batch->logit_row == NULL || batch->page_tables == NULL || batch->first_row == NULL ||
-        batch->sorted == NULL || batch->order == NULL || batch->shared == NULL) {
+        batch->open_of == NULL || batch->logit_row == NULL || batch->page_tables == NULL ||
+        batch->first_row == NULL || batch->sorted == NULL || batch->order == NULL ||
+        batch->shared == NULL) {
         batch_deinit(batch);
         FAIL(STATUS_NO_MEMORY, "no memory for a batch of %u rows", rows_max);
     }
@@ -39,6 +41,7 @@ void batch_deinit(struct batch *batch)
     mem_free(batch->tokens);
     mem_free(batch->sequence);
     mem_free(batch->position);
+    mem_free(batch->open_of);
     mem_free(batch->logit_row);
     mem_free(batch->page_tables);
     mem_free(batch->first_row);
@@ -48,16 +51,22 @@ void batch_deinit(struct batch *batch)
     *batch = (struct batch){0};
 }
 
-void batch_begin(struct batch *batch, const struct kv_pool *pool)
+void batch_begin(struct batch *batch, const struct kv_pool *pool, struct kv_open *open)
 {
+    ASSERT(open != NULL || pool->layout.open_bytes == 0);
     batch->sequences = 0;
+    batch->open = pool->layout.open_bytes > 0 ? open : NULL;
+    if (batch->open != NULL)
+        kv_open_begin(batch->open);
     batch->model = (struct model_batch){
         .tokens = batch->tokens,
         .kv = {.layout = &pool->layout,
                .pages = pool->memory,
                .sequence = batch->sequence,
                .position = batch->position,
-               .page_tables = batch->page_tables},
+               .page_tables = batch->page_tables,
+               .open = batch->open != NULL ? batch->open->memory : NULL,
+               .open_of = batch->open_of},
         .logit_row = batch->logit_row,
     };
 }
@@ -141,6 +150,9 @@ uint32_t batch_add(struct batch *batch, const struct kv_pool *pool, const struct
     kv_pool_assert_visible(pool, part->pages, part->page_count, part->visible, part->visible_count);
     batch->page_tables[batch->sequences] = part->pages;
     batch->first_row[batch->sequences] = model->rows;
+    if (batch->open != NULL)
+        kv_open_find(batch->open, part->place, part->first, part->rows,
+                     batch->open_of + model->rows);
     for (uint32_t i = 0; i < part->rows; i++) {
         uint32_t row = model->rows++;
         uint32_t position = part->first + i;

@@ -10,6 +10,7 @@
 
 #include <stdint.h>
 
+#include "engine/kv_open.h"
 #include "engine/kv_pool.h"
 #include "engine/model.h"
 
@@ -21,6 +22,7 @@ struct batch {
     uint32_t *tokens;             /* [rows_max] */
     uint32_t *sequence;           /* [rows_max] */
     uint32_t *position;           /* [rows_max] */
+    uint32_t *open_of;            /* [rows_max] */
     uint32_t *logit_row;          /* [logit_rows_max] */
     const uint32_t **page_tables; /* [sequences_max] */
     uint32_t *first_row;          /* [sequences_max] */
@@ -28,6 +30,7 @@ struct batch {
     uint32_t *order;  /* [rows_max] */
     uint32_t *shared; /* [rows_max] */
     struct attention_groups groups;
+    struct kv_open *open;     /* of batch_begin */
     struct model_batch model; /* points into the arrays above */
 };
 
@@ -35,9 +38,11 @@ enum status batch_init(struct batch *batch, uint32_t rows_max, uint32_t logit_ro
                        uint32_t sequences_max);
 void batch_deinit(struct batch *batch);
 
-void batch_begin(struct batch *batch, const struct kv_pool *pool);
+/* `open`: NULL when the pool's type has no open groups. */
+void batch_begin(struct batch *batch, const struct kv_pool *pool, struct kv_open *open);
 
 struct batch_part {
+    uint32_t place;         /* of the sequence's open groups */
     const uint32_t *tokens; /* of the whole sequence */
     uint32_t first;         /* position of the first row */
     uint32_t rows;

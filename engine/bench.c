@@ -198,6 +198,8 @@ struct bench {
     uint32_t pages_each;    /* of a stream */
     uint32_t context_start; /* keys of a stream before the first measured step */
     void *pages;
+    void *open;        /* an open group for each page, where the type has such */
+    uint32_t *open_of; /* [rows_max] */
     uint32_t *page_ids;           /* [batch_max × pages_each], in order */
     const uint32_t **page_tables; /* [batch_max] */
     uint32_t *tokens;             /* [rows_max] */
@@ -212,13 +214,18 @@ struct bench {
 /* One step; logits of the last row, or of every row when they are streams. */
 static void bench_step(struct bench *bench, uint32_t rows, bool wants_all)
 {
+    for (uint32_t i = 0; i < rows; i++)
+        bench->open_of[i] =
+            bench->page_tables[bench->sequences[i]][bench->positions[i] / BENCH_PAGE_TOKENS];
     struct model_batch batch = {.rows = rows,
                                 .tokens = bench->tokens,
                                 .kv = {.layout = &bench->layout,
                                        .pages = bench->pages,
                                        .sequence = bench->sequences,
                                        .position = bench->positions,
-                                       .page_tables = bench->page_tables},
+                                       .page_tables = bench->page_tables,
+                                       .open = bench->open,
+                                       .open_of = bench->open_of},
                                 .groups = bench->groups,
                                 .logit_rows = wants_all ? rows : 1,
                                 .logit_row = bench->logit_row};
@@ -401,9 +408,11 @@ static enum status bench_open_pages(struct bench *bench, const struct model_conf
     bench->result.token_bytes = bench->layout.page_bytes / BENCH_PAGE_TOKENS;
     size_t total = (size_t)bench->batch_max * bench->pages_each;
     size_t bytes;
-    if (__builtin_mul_overflow(total, bench->layout.page_bytes, &bytes))
+    if (__builtin_mul_overflow(total, bench->layout.page_bytes + bench->layout.open_bytes, &bytes))
         FAIL(STATUS_NO_MEMORY, "the pages of %u streams do not fit memory", bench->batch_max);
-    bench->pages = kernels_buffer_create(bench->kernels, bytes);
+    bench->pages = kernels_buffer_create(bench->kernels, total * bench->layout.page_bytes);
+    bench->open = kernels_buffer_create(bench->kernels, total * bench->layout.open_bytes);
+    bench->open_of = mem_zalloc(bench->rows_max, sizeof *bench->open_of);
     bench->page_ids = mem_zalloc(total, sizeof *bench->page_ids);
     bench->page_tables = mem_zalloc(bench->batch_max, sizeof *bench->page_tables);
     bench->tokens = mem_zalloc(bench->rows_max, sizeof *bench->tokens);
@@ -412,7 +421,8 @@ static enum status bench_open_pages(struct bench *bench, const struct model_conf
     bench->logit_row = mem_zalloc(bench->rows_max, sizeof *bench->logit_row);
     bench->order = mem_zalloc(bench->batch_max, sizeof *bench->order);
     bench->shared = mem_zalloc(bench->batch_max, sizeof *bench->shared);
-    if (bench->pages == NULL || bench->page_ids == NULL || bench->page_tables == NULL ||
+    if (bench->pages == NULL || bench->open == NULL || bench->open_of == NULL ||
+        bench->page_ids == NULL || bench->page_tables == NULL ||
         bench->tokens == NULL || bench->sequences == NULL || bench->positions == NULL ||
         bench->logit_row == NULL || bench->order == NULL || bench->shared == NULL)
         FAIL(STATUS_NO_MEMORY, "no memory for %zu MiB of pages", bytes >> 20);
@@ -484,6 +494,7 @@ static void bench_close(struct bench *bench)
 {
     mem_free(bench->page_ids);
     mem_free(bench->page_tables);
+    mem_free(bench->open_of);
     mem_free(bench->tokens);
     mem_free(bench->sequences);
     mem_free(bench->positions);
@@ -492,6 +503,8 @@ static void bench_close(struct bench *bench)
     mem_free(bench->shared);
     if (bench->pages != NULL)
         kernels_buffer_destroy(bench->kernels, bench->pages);
+    if (bench->open != NULL)
+        kernels_buffer_destroy(bench->kernels, bench->open);
     model_close(bench->model);
     if (bench->kernels != NULL)
         kernels_destroy(bench->kernels);

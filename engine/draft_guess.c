@@ -76,14 +76,15 @@ static void pass_run(struct draft_guess *guess, struct sampler *sampler,
 
 /* --- the model's first layers --- */
 
-void draft_guess_exit(struct draft_guess *guess, const struct kv_pool *pool,
+void draft_guess_exit(struct draft_guess *guess, const struct kv_pool *pool, struct kv_open *open,
                       struct sampler *sampler, struct draft_guess_ask *asks, uint32_t count)
 {
     for (uint32_t index = 0; index < DRAFT_GUESS_MOST; index++) {
-        batch_begin(&guess->batch, pool);
+        batch_begin(&guess->batch, pool, open);
         for (uint32_t i = 0; i < count; i++) {
             const struct sequence *sequence = asks[i].sequence;
-            const struct batch_part part = {.first = sequence->computed + index,
+            const struct batch_part part = {.place = asks[i].place,
+                                            .first = sequence->computed + index,
                                             .rows = 1,
                                             .pages = sequence->pages,
                                             .page_count = sequence->page_count};
@@ -174,7 +175,7 @@ void draft_guess_model(struct draft_model *draft, struct sampler *sampler,
     for (uint32_t i = 0; i < count; i++)
         model_begin(draft, &asks[i]);
     for (uint32_t index = 0; index < DRAFT_GUESS_MOST; index++) {
-        batch_begin(&draft->guess.batch, &draft->pool);
+        batch_begin(&draft->guess.batch, &draft->pool, NULL);
         for (uint32_t i = 0; i < count; i++)
             if (asks[i].guesses > index)
                 model_add(draft, &asks[i], i, index);

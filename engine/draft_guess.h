@@ -64,8 +64,9 @@ struct draft_guess_ask {
 void draft_guess_model(struct draft_model *draft, struct sampler *sampler,
                        struct draft_guess_ask *asks, uint32_t count);
 
-/* The same by the first layers; the sequences' own pages, of `pool`, have room for them too. */
-void draft_guess_exit(struct draft_guess *guess, const struct kv_pool *pool,
+/* The same by the first layers; the sequences' own pages, of `pool`, have room for them too, and
+ * what is open of them is in `open`. */
+void draft_guess_exit(struct draft_guess *guess, const struct kv_pool *pool, struct kv_open *open,
                       struct sampler *sampler, struct draft_guess_ask *asks, uint32_t count);
 
 /* Of the last guesses of a place only those before token `true_count` were right. */

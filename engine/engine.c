@@ -139,7 +139,8 @@ static enum status open_draft_model(struct engine *engine, const struct engine_o
         .gguf = engine->draft_gguf,
         .vocab = engine->vocab,
         .kernels = engine->kernels,
-        .kv_type = engine->layout.type,
+        /* What it takes back may be more than one group. */
+        .kv_type = engine->layout.open_bytes > 0 ? KV_TYPE_F16 : engine->layout.type,
         .context = engine->context,
         .rows_max = options->rows_max,
         .places = step_places(options->sequences_max),

@@ -64,6 +64,11 @@ uint32_t kv_pool_pages_for(const struct kv_pool *pool, uint32_t tokens)
     return (uint32_t)(((uint64_t)tokens + pool->layout.page_tokens - 1) / pool->layout.page_tokens);
 }
 
+bool kv_pool_has_parts(const struct kv_pool *pool)
+{
+    return pool->layout.open_bytes == 0;
+}
+
 page_id kv_pool_acquire(struct kv_pool *pool, const struct engine_domain *domain)
 {
     if (pool->free_count == 0)

@@ -56,6 +56,10 @@ void kv_pool_retain(struct kv_pool *pool, page_id page);
 /* The page is free when the last reference goes. */
 void kv_pool_release(struct kv_pool *pool, page_id page);
 
+/* Whether the first tokens of a page mean anything without the others, and so can be copied, kept
+ * and swapped: not where keys are packed when a page is full. */
+bool kv_pool_has_parts(const struct kv_pool *pool);
+
 /* The page's memory; pages follow each other at layout.page_bytes. */
 void *kv_pool_memory(const struct kv_pool *pool, page_id page);
 

@@ -144,6 +144,10 @@ static void look_up(const struct prefix_cache *cache, const struct prefix_view *
             radix_tree_find_domain(cache->tree, view->domain->bytes);
     out->pages = radix_tree_match(cache->tree, out->domains, out->domain_count, tokens, count,
                                   cache->nodes, &out->rest, &out->rest_tokens);
+    if (!kv_pool_has_parts(cache->pool)) {
+        out->rest = RADIX_NONE;
+        out->rest_tokens = 0;
+    }
 }
 
 /* Adds `tokens` tokens that a node holds to a match. */
@@ -478,7 +482,7 @@ void prefix_cache_insert_rest(struct prefix_cache *cache, const struct prefix_vi
 {
     const uint32_t symbols = cache->pool->layout.page_tokens;
     struct lookup found;
-    if (is_without_cache(cache, view) || count % symbols == 0)
+    if (is_without_cache(cache, view) || count % symbols == 0 || !kv_pool_has_parts(cache->pool))
         return;
     ASSERT(is_same(&cache->pool->domains[page], view->domain));
     look_up(cache, view, tokens, count, &found);

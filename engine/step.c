@@ -128,6 +128,8 @@ enum status step_init(struct step *step, const struct step_options *options)
     TRY_OUT(kv_swap_init(&step->swap, &swap_options));
     TRY_OUT(sequence_table_init(&step->sequences, &step->pool, step->places, options->context));
     TRY_OUT(batch_init(&step->batch, options->rows_max, options->logit_rows_max, step->places));
+    TRY_OUT(kv_open_init(&step->open, options->kernels, options->layout, step->places,
+                         options->rows_max));
     TRY_OUT(step_choose_init(&step->choose, options->kernels, step->vocab_count,
                              options->logit_rows_max));
     TRY_OUT(init_outbox(step));
@@ -174,6 +176,7 @@ void step_deinit(struct step *step)
     outbox_deinit(&step->outbox);
     step_choose_deinit(&step->choose);
     batch_deinit(&step->batch);
+    kv_open_deinit(&step->open);
     sequence_table_deinit(&step->sequences);
     kv_swap_deinit(&step->swap);
     prefix_cache_deinit(&step->cache);

@@ -123,6 +123,7 @@ struct step {
     struct prefix_cache cache;
     struct kv_swap swap; /* a list for each place of `sequences` */
     struct sequence_table sequences;
+    struct kv_open open; /* for each place of `sequences` */
     struct batch batch;
     struct step_choose choose;
     struct step_cost cost;

@@ -211,7 +211,7 @@ static void ask_all(struct step *step, uint32_t count)
     if (step->options.draft_model != NULL)
         draft_guess_model(step->options.draft_model, sampler, draft->asks, count);
     else
-        draft_guess_exit(&draft->exit, &step->pool, sampler, draft->asks, count);
+        draft_guess_exit(&draft->exit, &step->pool, &step->open, sampler, draft->asks, count);
 }
 
 /* The model guesses for all of them at once. */

@@ -115,6 +115,7 @@ static void plan_add(struct step *step, struct step_part *part)
 {
     const struct sequence *sequence = &step->sequences.slots[part->sequence];
     const struct batch_part add = {
+        .place = part->sequence,
         .tokens = sequence->tokens,
         .first = sequence->computed,
         .rows = part->rows + part->drafts,
@@ -166,7 +167,7 @@ uint32_t step_plan(struct step *step, bool *has_moved)
     *has_moved = plan.rows > 0 || plan.paused > 0 || plan.admitted > 0;
     plan_sequences(step, input.running_count);
 
-    batch_begin(&step->batch, &step->pool);
+    batch_begin(&step->batch, &step->pool, &step->open);
     /* All that was found is taken before anything is evicted to make room. */
     for (uint32_t i = 0; i < table->order_count; i++) {
         struct sequence *sequence = &table->slots[table->order[i]];

@@ -292,8 +292,11 @@ bool step_prefix_pin(struct step *step, struct sequence *sequence)
     const struct prefix_view view = view_of_ticket(ticket);
     step_prefix_end(step, sequence); /* its rest, which nobody writes any more */
     sequence->taken = sequence->computed;
-    return prefix_cache_pin(&step->cache, &view, sequence->tokens, sequence->prompt_count,
-                            &ticket->report.pinned_pages) == STATUS_OK;
+    uint32_t count = sequence->prompt_count;
+    if (!kv_pool_has_parts(&step->pool))
+        count -= count % PAGE;
+    return count == 0 || prefix_cache_pin(&step->cache, &view, sequence->tokens, count,
+                                          &ticket->report.pinned_pages) == STATUS_OK;
 }
 
 /* Who still computes into the domain would open it again. */

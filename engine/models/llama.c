@@ -42,6 +42,7 @@ struct llama {
     /* Where the rows stand that the last layer computes. */
     uint32_t *wanted_sequence; /* [logit_rows_max] */
     uint32_t *wanted_position; /* [logit_rows_max] */
+    uint32_t *wanted_open;     /* [logit_rows_max] open groups, where the type has such */
 };
 
 /* --- loading --- */
@@ -167,7 +168,9 @@ static enum status open_buffers(struct model *model)
     TRY(model_arch_buffer(model, rows, config->rope_dims, &llama->rope_table));
     llama->wanted_sequence = mem_zalloc(model->logit_rows_max, sizeof *llama->wanted_sequence);
     llama->wanted_position = mem_zalloc(model->logit_rows_max, sizeof *llama->wanted_position);
-    if (llama->wanted_sequence == NULL || llama->wanted_position == NULL)
+    llama->wanted_open = mem_zalloc(model->logit_rows_max, sizeof *llama->wanted_open);
+    if (llama->wanted_sequence == NULL || llama->wanted_position == NULL ||
+        llama->wanted_open == NULL)
         FAIL(STATUS_NO_MEMORY, "model: no memory for %u rows of logits", model->logit_rows_max);
     return model_arch_buffer(model, model->logit_rows_max, config->vocab, &llama->logits);
 }
@@ -250,6 +253,7 @@ static void llama_close(struct model *model)
     mem_free(llama->layers);
     mem_free(llama->wanted_sequence);
     mem_free(llama->wanted_position);
+    mem_free(llama->wanted_open);
     mem_free(llama);
     model->state = NULL;
 }
@@ -354,10 +358,13 @@ static struct model_batch forward_wanted(struct model *model, const struct model
     for (uint32_t i = 0; i < batch->logit_rows; i++) {
         llama->wanted_sequence[i] = batch->kv.sequence[batch->logit_row[i]];
         llama->wanted_position[i] = batch->kv.position[batch->logit_row[i]];
+        if (batch->kv.open != NULL)
+            llama->wanted_open[i] = batch->kv.open_of[batch->logit_row[i]];
     }
     wanted.rows = batch->logit_rows;
     wanted.kv.sequence = llama->wanted_sequence;
     wanted.kv.position = llama->wanted_position;
+    wanted.kv.open_of = llama->wanted_open;
     wanted.groups = NULL;
     forward_gather(batch, llama->x, llama->spare, model->config.width);
     forward_gather(batch, llama->rope_table, llama->q, model->config.rope_dims);

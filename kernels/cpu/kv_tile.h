@@ -11,6 +11,11 @@
  *     i8         K  [width ÷ 4][16][4] bytes    code + 128: four dimensions are one dot product
  *                V  [16][width] bytes           codes
  *                behind either float scale[16]: element = scale × code
+ *     k4v8       K  [width ÷ 2][16] bytes       codes of an even dimension, above of the next one
+ *                behind them half step[width], half least[width]: element = least + step × code,
+ *                rounded to a half
+ *                V  as i8
+ *                open group: [layer][kv_head] { K [head_dim][16] halves }
  * width is head_dim, at 8 bits up to a multiple of 4; codes beyond head_dim are 0.
  */
 #pragma once
@@ -27,9 +32,16 @@ enum {
     KV_TILE_BIAS = 128, /* keys are kept as unsigned bytes */
 };
 
+/* Whether values are codes with a scale a token and head. */
+static inline bool kv_tile_values_codes(const struct kv_layout *layout)
+{
+    return layout->type == KV_TYPE_I8 || layout->type == KV_TYPE_K4V8;
+}
+
+/* Of a value, and of a key where it is kept likewise. */
 static inline size_t kv_tile_element_bytes(const struct kv_layout *layout)
 {
-    return layout->type == KV_TYPE_F32 ? 4 : layout->type == KV_TYPE_I8 ? 1 : 2;
+    return layout->type == KV_TYPE_F32 ? 4 : kv_tile_values_codes(layout) ? 1 : 2;
 }
 
 /* Whether scores are products of codes: of those that pages keep or reading makes. */
@@ -42,23 +54,31 @@ static inline bool kv_tile_scores_codes(const struct kv_layout *layout)
 static inline uint32_t kv_tile_width(const struct kv_layout *layout)
 {
     const uint32_t n = layout->head_dim;
-    return layout->type == KV_TYPE_I8 ? (n + KV_TILE_QUAD - 1) / KV_TILE_QUAD * KV_TILE_QUAD : n;
+    return kv_tile_values_codes(layout) ? (n + KV_TILE_QUAD - 1) / KV_TILE_QUAD * KV_TILE_QUAD : n;
 }
 
 /* Scales of a group of 16 tokens, behind its elements. */
 static inline size_t kv_tile_scales_bytes(const struct kv_layout *layout)
 {
-    return layout->type == KV_TYPE_I8 ? KV_TILE_KEYS * sizeof(float) : 0;
+    return kv_tile_values_codes(layout) ? KV_TILE_KEYS * sizeof(float) : 0;
 }
 
-/* 16 tokens of a tile. */
+/* 16 tokens of a V tile, and of a K tile where that is kept likewise. */
 static inline size_t kv_tile_group_bytes(const struct kv_layout *layout)
 {
     return KV_TILE_KEYS * kv_tile_width(layout) * kv_tile_element_bytes(layout) +
            kv_tile_scales_bytes(layout);
 }
 
-/* Elements from the start of a tile. */
+/* 16 tokens of a K tile. */
+static inline size_t kv_tile_keys_bytes(const struct kv_layout *layout)
+{
+    if (layout->type == KV_TYPE_K4V8)
+        return kv_tile_width(layout) * (KV_TILE_KEYS / 2 + 2 * sizeof(uint16_t));
+    return kv_tile_group_bytes(layout);
+}
+
+/* Elements from the start of a tile; not of keys of 4 bits. */
 static inline size_t kv_tile_k_index(const struct kv_layout *layout, uint32_t token, uint32_t dim)
 {
     const uint32_t key = token % KV_TILE_KEYS;
@@ -71,13 +91,13 @@ static inline size_t kv_tile_k_index(const struct kv_layout *layout, uint32_t to
 
 static inline size_t kv_tile_v_index(const struct kv_layout *layout, uint32_t token, uint32_t dim)
 {
-    if (layout->type == KV_TYPE_I8)
+    if (kv_tile_values_codes(layout))
         return token / KV_TILE_KEYS * kv_tile_group_bytes(layout) +
                (size_t)(token % KV_TILE_KEYS) * kv_tile_width(layout) + dim;
     return (size_t)token * layout->head_dim + dim;
 }
 
-/* The scale of a token in its K or V tile, in bytes from the tile's start; i8 only. */
+/* The scale of a token in its V tile, or a K tile of the same kind, in bytes from the start. */
 static inline size_t kv_tile_scale_offset(const struct kv_layout *layout, uint32_t token)
 {
     return (token / KV_TILE_KEYS + 1) * kv_tile_group_bytes(layout) -
@@ -88,7 +108,7 @@ static inline size_t kv_tile_scale_offset(const struct kv_layout *layout, uint32
 static inline char *kv_tile_at(const struct kv_layout *layout, void *page, uint32_t layer,
                                uint32_t kv_head)
 {
-    return (char *)page + layer * layout->layer_bytes + kv_head * 2 * layout->tile_bytes;
+    return (char *)page + layer * layout->layer_bytes + kv_head * layout->head_bytes;
 }
 
 /* The page of token `position` of a row's sequence. */
@@ -96,4 +116,26 @@ static inline void *kv_tile_page(const struct kv_rows *kv, uint32_t row, uint32_
 {
     uint32_t page = kv->page_tables[kv->sequence[row]][position / kv->layout->page_tokens];
     return (char *)kv->pages + (size_t)page * kv->layout->page_bytes;
+}
+
+/* The keys of one layer and head in a row's own open group. */
+static inline uint16_t *kv_tile_open(const struct kv_rows *kv, uint32_t row, uint32_t layer,
+                                     uint32_t kv_head)
+{
+    const struct kv_layout *layout = kv->layout;
+    const size_t at = ((size_t)layer * layout->kv_heads + kv_head) * layout->head_dim;
+    return (uint16_t *)(void *)((char *)kv->open + kv->open_of[row] * layout->open_bytes) +
+           at * KV_TILE_KEYS;
+}
+
+/* Whether two rows read the 64 keys from `first` on, which they have in common, from the same
+ * places: unless the own group of one of them is among those, and they are not both of it. */
+static inline bool kv_tile_reads_alike(const struct kv_rows *kv, uint32_t a, uint32_t b,
+                                       uint32_t first)
+{
+    const uint32_t own_a = kv->position[a] / KV_TILE_KEYS;
+    const uint32_t own_b = kv->position[b] / KV_TILE_KEYS;
+    const uint32_t after = first / KV_TILE_KEYS + ATTENTION_BLOCK_KEYS / KV_TILE_KEYS;
+    return kv->layout->open_bytes == 0 || (own_a >= after && own_b >= after) ||
+           (own_a == own_b && kv->sequence[a] == kv->sequence[b]);
 }

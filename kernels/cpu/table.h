@@ -107,6 +107,8 @@ struct kernel_table {
     void (*rope)(const struct rope_args *args, uint32_t begin, uint32_t end);
     void (*silu_mul)(const struct silu_mul_args *args, uint32_t begin, uint32_t end);
     void (*kv_write)(const struct kv_write_args *args, uint32_t begin, uint32_t end);
+    /* An open group [n][16], full, becomes a group of a K tile of codes of 4 bits. */
+    void (*keys_pack)(const uint16_t *open, uint32_t n, void *group);
 
     /* Much memory, not wanted again soon: 64-byte aligned, a multiple of 64, no overlap. */
     void (*copy)(void *to, const void *from, size_t bytes);

@@ -125,8 +125,11 @@ static double run(struct scene *scene, uint32_t rows, const struct attention_gro
                                               .heads = HEADS,
                                               .layer = layer,
                                               .scale = 0.125f,
-                                              .kv = {&scene->layout, scene->pages, scene->sequence,
-                                                     scene->position, scene->tables},
+                                              .kv = {.layout = &scene->layout,
+                                                     .pages = scene->pages,
+                                                     .sequence = scene->sequence,
+                                                     .position = scene->position,
+                                                     .page_tables = scene->tables},
                                               .groups = groups});
     return now_us(scene) - start;
 }

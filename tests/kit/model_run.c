@@ -47,6 +47,12 @@ static enum status open_all(struct model_run *run, const struct gguf *gguf,
     run->page_tables = calloc(run->sequences, sizeof *run->page_tables);
     if (run->pages == NULL || run->page_ids == NULL || run->page_tables == NULL)
         FAIL(STATUS_NO_MEMORY, "no memory for %zu pages", total);
+    if (run->layout.open_bytes > 0) {
+        run->open = kernels_buffer_create(run->kernels, total * run->layout.open_bytes);
+        if (run->open == NULL)
+            FAIL(STATUS_NO_MEMORY, "no memory for %zu open groups", total);
+        memset(run->open, 0xff, total * run->layout.open_bytes);
+    }
     /* NaN wherever nothing was written: a read past the key count shows. */
     memset(run->pages, 0xff, total * run->layout.page_bytes);
     open_tables(run);
@@ -69,6 +75,8 @@ void model_run_close(struct model_run *run)
     model_close(run->model);
     if (run->pages != NULL)
         kernels_buffer_destroy(run->kernels, run->pages);
+    if (run->open != NULL)
+        kernels_buffer_destroy(run->kernels, run->open);
     if (run->kernels != NULL)
         kernels_destroy(run->kernels);
     free(run->page_ids);
@@ -80,8 +88,10 @@ const float *model_run_batch(struct model_run *run, uint32_t rows, const uint32_
                              const uint32_t *positions, const uint32_t *tokens)
 {
     static uint32_t all[MODEL_RUN_ROWS];
+    static uint32_t open_of[MODEL_RUN_ROWS];
     for (uint32_t i = 0; i < rows; i++) {
         all[i] = i;
+        open_of[i] = run->page_tables[sequences[i]][positions[i] / PAGE_TOKENS];
         ASSERT(positions[i] < run->pages_each * PAGE_TOKENS);
     }
     struct model_batch batch = {.rows = rows,
@@ -90,7 +100,9 @@ const float *model_run_batch(struct model_run *run, uint32_t rows, const uint32_
                                        .pages = run->pages,
                                        .sequence = sequences,
                                        .position = positions,
-                                       .page_tables = run->page_tables},
+                                       .page_tables = run->page_tables,
+                                       .open = run->open,
+                                       .open_of = open_of},
                                 .groups = run->groups,
                                 .logit_rows = rows,
                                 .logit_row = all};

@@ -497,9 +497,11 @@ int main(int argc, char **argv)
         return kv_run(isa, KV_TYPE_I8, 0.003, 0.003) ? 0 : 1;
     if (strcmp(check, "kv-f16q") == 0)
         return kv_run(isa, KV_TYPE_F16Q, 0.003, 0.003) ? 0 : 1;
+    if (strcmp(check, "kv-k4v8") == 0)
+        return kv_run(isa, KV_TYPE_K4V8, 0.006, 0.01) ? 0 : 1;
     if (strcmp(check, "alone-i8") == 0)
         return alone_run(isa, KV_TYPE_I8, 0.003, 0.003) ? 0 : 1;
     fprintf(stderr, "usage: parity_smollm2 logits-f32 | logits-f16 | perplexity | positions | "
-                    "kv-i8 | kv-f16q | alone-i8\n");
+                    "kv-i8 | kv-f16q | kv-k4v8 | alone-i8\n");
     return 2;
 }

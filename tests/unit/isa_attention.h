@@ -22,14 +22,15 @@ static void isa_attention_run(struct kernels *kernels, const struct isa_attentio
                                             shape->kv_heads, shape->head_dim, 2, shape->tokens);
     uint32_t *all = malloc((shape->tokens + rows) * sizeof *all);
     uint32_t *sequence = malloc((shape->tokens + rows) * sizeof *sequence);
+    uint32_t *open_of = malloc((shape->tokens + rows) * sizeof *open_of);
     for (uint32_t i = 0; i < shape->tokens + rows; i++) {
         all[i] = i;
         sequence[i] = 1;
     }
-    struct kv_rows kv = {&pages.layout, pages.pages, sequence, all, pages.tables};
+    struct kv_rows kv = kit_rows(&pages, sequence, all, shape->tokens, open_of);
     struct kv_write_args write = {.k = k, .v = v, .rows = shape->tokens, .layer = 1, .kv = kv};
     kernels_kv_write(kernels, &write);
-    kv.position = positions;
+    kv = kit_rows(&pages, sequence, positions, rows, open_of);
     struct attention_args args = {.q = q,
                                   .out = out,
                                   .rows = rows,
@@ -41,6 +42,7 @@ static void isa_attention_run(struct kernels *kernels, const struct isa_attentio
     kit_pages_free(kernels, &pages);
     free(all);
     free(sequence);
+    free(open_of);
 }
 
 static void isa_attention_compare(struct kernels *fast, struct kernels *judge, struct rng *rng,

@@ -127,6 +127,7 @@ static void isa_rows_check_kv_write(const struct kernel_table *table, enum kv_ty
         const uint32_t tokens = 37;
         uint32_t at[37];
         uint32_t sequence[37] = {0};
+        uint32_t open_of[37];
         for (uint32_t t = 0; t < tokens; t++)
             at[t] = t;
         struct kit_pages a = kit_pages_make(fast, type, 16, 2, 2, isa_rows_sizes[i], 1, tokens);
@@ -136,18 +137,50 @@ static void isa_rows_check_kv_write(const struct kernel_table *table, enum kv_ty
         memset(k, 0, isa_rows_sizes[i] * sizeof *k);
         k[isa_rows_sizes[i]] = i % 3 == 0 ? INFINITY : NAN;
         v[0] = 1e-35f;
-        struct kv_write_args args = {
-            k, v, tokens, 1, {&a.layout, a.pages, sequence, at, a.tables}, {NULL}};
+        struct kv_write_args args = {k, v, tokens, 1,
+                                     kit_rows(&a, sequence, at, tokens, open_of), {NULL}};
         table->kv_write(&args, 0, tokens);
         args.kv.pages = b.pages;
+        args.kv.open = b.open;
         k_kv_write_ref(&args, 0, tokens);
         assert_memory_equal(a.pages, b.pages, a.layout.page_bytes * a.pages_each);
+        if (a.open != NULL)
+            assert_memory_equal(a.open, b.open, a.layout.open_bytes * a.pages_each);
         kit_pages_free(fast, &a);
         kit_pages_free(fast, &b);
         free(k);
         free(v);
     }
     kernels_destroy(fast);
+}
+
+/* Keys of one value, of tiny and of great ranges, and what is not finite. */
+static void isa_rows_check_keys_pack(const struct kernel_table *table)
+{
+    enum { DIMS = 67, BYTES = 68 * 12 };
+    struct rng rng = {.seed = 8};
+    for (int repeat = 0; repeat < 300; repeat++) {
+        const uint32_t n = 1 + (uint32_t)rng_below(&rng, DIMS);
+        uint16_t open[DIMS * 16];
+        uint8_t a[BYTES];
+        uint8_t b[BYTES];
+        memset(a, 0xee, sizeof a);
+        memset(b, 0xee, sizeof b);
+        for (uint32_t d = 0; d < n; d++) {
+            const float scale = repeat % 3 == 0 ? 1e-7f : repeat % 3 == 1 ? 8 : 60000;
+            const float least = rng_below(&rng, 2) == 0 ? 0 : kit_float(&rng) * 100;
+            const bool is_flat = rng_below(&rng, 8) == 0;
+            for (uint32_t i = 0; i < 16; i++)
+                open[d * 16 + i] = half_from_float(least + (is_flat ? 0 : kit_float(&rng) * scale));
+            if (rng_below(&rng, 8) == 0)
+                open[d * 16 + rng_below(&rng, 16)] = (uint16_t)(0x7c00 + rng_below(&rng, 2));
+            if (rng_below(&rng, 4) == 0)
+                open[d * 16 + rng_below(&rng, 16)] = 0x8000; /* −0 */
+        }
+        table->keys_pack(open, n, a);
+        k_keys_pack_ref(open, n, b);
+        assert_memory_equal(a, b, sizeof a);
+    }
 }
 
 /* Nothing before or behind is written. */
@@ -206,5 +239,6 @@ static void isa_rows_check(const char *isa)
     isa_rows_check_logits_stats(table);
     for (int i = 0; i < KIT_KV_TYPES; i++)
         isa_rows_check_kv_write(table, kit_kv_types[i]);
+    isa_rows_check_keys_pack(table);
     isa_rows_check_copy(table);
 }

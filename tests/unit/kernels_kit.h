@@ -130,13 +130,26 @@ static inline struct kernels *kit_fast(const char *isa, uint32_t threads, uint32
 }
 
 /* Types of KV that every table keeps. */
-static const enum kv_type kit_kv_types[] = {KV_TYPE_F16, KV_TYPE_F16Q, KV_TYPE_I8};
+static const enum kv_type kit_kv_types[] = {KV_TYPE_F16, KV_TYPE_F16Q, KV_TYPE_I8,
+                                            KV_TYPE_K4V8};
 enum { KIT_KV_TYPES = sizeof kit_kv_types / sizeof *kit_kv_types };
+
+/* Each group of 16 tokens of each page has an open group of its own. */
+static inline void kit_open_of(const struct kv_rows *kv, uint32_t rows, uint32_t *open_of)
+{
+    const uint32_t page_tokens = kv->layout->page_tokens;
+    for (uint32_t r = 0; r < rows; r++)
+        open_of[r] =
+            (kv->page_tables[kv->sequence[r]][kv->position[r] / page_tokens] * page_tokens +
+             kv->position[r] % page_tokens) /
+            16;
+}
 
 /* Pages of one layer or more with random tables: sequence i owns pages i, i + n, i + 2n, … */
 struct kit_pages {
     struct kv_layout layout;
     void *pages;
+    void *open; /* a group for each of the pages' groups; NULL when the type has none */
     uint32_t sequences;
     uint32_t pages_each;
     uint32_t *table;
@@ -157,6 +170,12 @@ static inline struct kit_pages kit_pages_make(struct kernels *kernels, enum kv_t
     out.pages = kernels_buffer_create(kernels, bytes);
     assert_non_null(out.pages);
     memset(out.pages, 0xff, bytes); /* NaN: a key that was not written must not be used */
+    bytes = out.layout.open_bytes * out.pages_each * sequences * (page_tokens / 16);
+    if (bytes > 0) {
+        out.open = kernels_buffer_create(kernels, bytes);
+        assert_non_null(out.open);
+        memset(out.open, 0xff, bytes);
+    }
     out.table = malloc((size_t)sequences * out.pages_each * sizeof *out.table);
     out.tables = malloc(sequences * sizeof *out.tables);
     for (uint32_t s = 0; s < sequences; s++) {
@@ -167,9 +186,25 @@ static inline struct kit_pages kit_pages_make(struct kernels *kernels, enum kv_t
     return out;
 }
 
+/* Where rows live; `open_of` [rows] is filled. */
+static inline struct kv_rows kit_rows(const struct kit_pages *pages, const uint32_t *sequence,
+                                      const uint32_t *position, uint32_t rows, uint32_t *open_of)
+{
+    struct kv_rows kv = {.layout = &pages->layout,
+                         .pages = pages->pages,
+                         .sequence = sequence,
+                         .position = position,
+                         .page_tables = pages->tables,
+                         .open = pages->open,
+                         .open_of = open_of};
+    kit_open_of(&kv, rows, open_of);
+    return kv;
+}
+
 static inline void kit_pages_free(struct kernels *kernels, struct kit_pages *pages)
 {
     kernels_buffer_destroy(kernels, pages->pages);
+    kernels_buffer_destroy(kernels, pages->open);
     free(pages->table);
     free(pages->tables);
 }

@@ -50,7 +50,7 @@ static void test_rows_of_two_sequences(void **state)
     const page_id second[1] = {kv_pool_acquire(&pool, &own)};
     assert_int_equal(batch_init(&batch, 8, 4, 2), STATUS_OK);
     for (int round = 0; round < 2; round++) { /* batch_begin forgets the round before */
-        batch_begin(&batch, &pool);
+        batch_begin(&batch, &pool, NULL);
         struct batch_part part = {.tokens = tokens,
                                   .first = 14,
                                   .rows = 5,
@@ -97,7 +97,7 @@ static void check_groups(struct rng *rng, struct batch *batch)
     static const uint32_t tokens[GROUP_PAGES * KV_POOL_PAGE_TOKENS];
     uint32_t first[GROUP_SEQUENCES];
     uint32_t count = 1 + (uint32_t)rng_below(rng, GROUP_SEQUENCES);
-    batch_begin(batch, &pool);
+    batch_begin(batch, &pool, NULL);
     for (uint32_t s = 0; s < count; s++) {
         uint32_t other = s > 0 ? (uint32_t)rng_below(rng, s) : 0;
         uint32_t same = s > 0 ? (uint32_t)rng_below(rng, GROUP_PAGES + 1) : 0;
@@ -181,7 +181,7 @@ static bool dies(struct batch *batch, const struct batch_part *part)
     if (child == 0) {
         fclose(stderr);
         signal(SIGABRT, SIG_DFL);
-        batch_begin(batch, &pool);
+        batch_begin(batch, &pool, NULL);
         batch_add(batch, &pool, part);
         _exit(0);
     }

@@ -11,8 +11,10 @@ struct scene {
     struct kit_pages pages;
     uint32_t sequence[TOKENS];
     uint32_t position[TOKENS];
+    uint32_t open_of[TOKENS];
     float *k;
     float *v;
+    float packed[TOKENS * DIM]; /* keys of k4v8 as rows of later groups read them */
 };
 
 /* What pages of int8 make of one token's elements. */
@@ -22,6 +24,21 @@ static void scene_round(float *x)
     float scale = k_kv_codes_ref(x, DIM, codes);
     for (uint32_t d = 0; d < DIM; d++)
         x[d] = scale * (float)codes[d];
+}
+
+/* What a row of the last, unfinished group reads of keys of k4v8. */
+static void scene_pack(float *k)
+{
+    for (uint32_t first = 0; first + 16 <= TOKENS; first += 16) {
+        uint16_t open[DIM * 16];
+        uint8_t group[DIM * 12];
+        for (uint32_t i = 0; i < DIM * 16; i++)
+            open[i] = half_from_float(k[(first + i % 16) * DIM + i / 16]);
+        k_keys_pack_ref(open, DIM, group);
+        k_keys_unpack_ref(group, DIM, open);
+        for (uint32_t i = 0; i < DIM * 16; i++)
+            k[(first + i % 16) * DIM + i / 16] = half_to_float(open[i]);
+    }
 }
 
 static void scene_make(struct scene *scene, struct rng *rng, enum kv_type type)
@@ -42,15 +59,20 @@ static void scene_make(struct scene *scene, struct rng *rng, enum kv_type type)
                                   scene->v,
                                   TOKENS,
                                   0,
-                                  {&scene->pages.layout, scene->pages.pages, scene->sequence,
-                                   scene->position, scene->pages.tables},
+                                  kit_rows(&scene->pages, scene->sequence, scene->position, TOKENS,
+                                           scene->open_of),
                                   {NULL}};
     kernels_kv_write(scene->kernels, &write);
-    for (uint32_t i = 0; type != KV_TYPE_F16 && i < TOKENS; i++) {
-        scene_round(scene->k + (size_t)i * DIM);
-        if (type == KV_TYPE_I8)
+    for (uint32_t i = 0; i < TOKENS; i++) {
+        if (type == KV_TYPE_F16Q || type == KV_TYPE_I8)
+            scene_round(scene->k + (size_t)i * DIM);
+        if (type == KV_TYPE_I8 || type == KV_TYPE_K4V8)
             scene_round(scene->v + (size_t)i * DIM);
     }
+    if (type == KV_TYPE_K4V8)
+        memcpy(scene->packed, scene->k, sizeof scene->packed);
+    if (type == KV_TYPE_K4V8)
+        scene_pack(scene->packed);
 }
 
 static void scene_free(struct scene *scene)
@@ -64,13 +86,14 @@ static void scene_free(struct scene *scene)
 static void attend(struct scene *scene, uint32_t position, const float *q, float *out)
 {
     const uint32_t order = 0;
+    uint32_t open_of;
     struct attention_args args = {.q = q,
                                   .out = out,
                                   .rows = 1,
                                   .heads = 1,
                                   .scale = 0.3f,
-                                  .kv = {&scene->pages.layout, scene->pages.pages, scene->sequence,
-                                         &position, scene->pages.tables}};
+                                  .kv = kit_rows(&scene->pages, scene->sequence, &position, 1,
+                                                 &open_of)};
     struct table_attention call = {.args = &args, .order = &order, .rows = 1, .heads = 1};
     k_attention_ref_int8(&call);
 }
@@ -88,7 +111,7 @@ static void check_formula(enum kv_type type)
         double want[DIM] = {0};
         double sum = 0;
         attend(&scene, keys[i] - 1, q, out);
-        if (type != KV_TYPE_F16) {
+        if (type == KV_TYPE_F16Q || type == KV_TYPE_I8) {
             for (uint32_t d = 0; d < DIM; d++)
                 q[d] *= 0.3f;
             scene_round(q);
@@ -96,9 +119,11 @@ static void check_formula(enum kv_type type)
                 q[d] /= 0.3f;
         }
         for (uint32_t j = 0; j < keys[i]; j++) {
+            const bool is_packed = type == KV_TYPE_K4V8 && j / 16 < (keys[i] - 1) / 16;
+            const float *k = (is_packed ? scene.packed : scene.k) + (size_t)j * DIM;
             double score = 0;
             for (uint32_t d = 0; d < DIM; d++)
-                score += (double)q[d] * (double)scene.k[j * DIM + d];
+                score += (double)q[d] * (double)k[d];
             score = exp(score * 0.3);
             sum += score;
             for (uint32_t d = 0; d < DIM; d++)
@@ -128,13 +153,14 @@ static void check_reads(enum kv_type type)
     float *q = kit_floats(&rng, DIM, 1);
     float before[DIM];
     float after[DIM];
+    uint32_t open_of;
     attend(&scene, 99, q, before);
     struct kv_write_args write = {scene.k,
                                   scene.v,
                                   1,
                                   0,
-                                  {&scene.pages.layout, scene.pages.pages, scene.sequence,
-                                   (const uint32_t[]){100}, scene.pages.tables},
+                                  kit_rows(&scene.pages, scene.sequence, (const uint32_t[]){100}, 1,
+                                           &open_of),
                                   {NULL}};
     scene.k[0] = NAN;
     scene.v[0] = INFINITY;

@@ -369,6 +369,7 @@ static void test_tables_agree(void **state)
             if (t == s % TYPES_OF_ALL_SHAPES) {
                 compare_tables(&shape, KV_TYPE_F16Q, s);
                 compare_tables(&shape, KV_TYPE_I8, s);
+                compare_tables(&shape, KV_TYPE_K4V8, s);
             }
         }
     }
@@ -551,6 +552,7 @@ static void test_batch_invariance(void **state)
                 check_invariance(&shape, *isa, KV_TYPE_F16, is_shared, &rng);
                 check_invariance(&shape, *isa, KV_TYPE_F16Q, is_shared, &rng);
                 check_invariance(&shape, *isa, KV_TYPE_I8, is_shared, &rng);
+                check_invariance(&shape, *isa, KV_TYPE_K4V8, is_shared, &rng);
             }
         }
     }

@@ -20,13 +20,14 @@ static void scene_fill(struct kernels *kernels, struct scene *scene, enum kv_typ
     float *v = kit_floats(rng, size, 1);
     uint32_t *sequence = malloc(SEQUENCES * TOKENS * sizeof *sequence);
     uint32_t *position = malloc(SEQUENCES * TOKENS * sizeof *position);
+    uint32_t *open_of = malloc(SEQUENCES * TOKENS * sizeof *open_of);
     for (uint32_t i = 0; i < SEQUENCES * TOKENS; i++) {
         sequence[i] = i / TOKENS;
         position[i] = i % TOKENS;
     }
     scene->pages = kit_pages_make(kernels, type, 16, 1, KV_HEADS, DIM, SEQUENCES, TOKENS);
-    struct kv_rows kv = {&scene->pages.layout, scene->pages.pages, sequence, position,
-                         scene->pages.tables};
+    struct kv_rows kv =
+        kit_rows(&scene->pages, sequence, position, SEQUENCES * TOKENS, open_of);
     struct kv_write_args write = {k, v, SEQUENCES * TOKENS, 0, kv, {NULL}};
     kernels_kv_write(kernels, &write);
     scene->q = kit_floats(rng, (size_t)SEQUENCES * TOKENS * HEADS * DIM, 2);
@@ -35,6 +36,7 @@ static void scene_fill(struct kernels *kernels, struct scene *scene, enum kv_typ
         size_t at = (size_t)i * HEADS * DIM;
         kv.sequence = &sequence[i];
         kv.position = &position[i];
+        kv.open_of = &open_of[i];
         struct attention_args args = {scene->q + at, scene->want + at, 1, HEADS, 0, 0.125f, kv,
                                       NULL};
         kernels_attention(kernels, &args);
@@ -43,6 +45,7 @@ static void scene_fill(struct kernels *kernels, struct scene *scene, enum kv_typ
     free(v);
     free(sequence);
     free(position);
+    free(open_of);
 }
 
 /* Random runs of random sequences in one call, as a step with chunks and decodes has them. */
@@ -50,6 +53,7 @@ static void check_batch(struct kernels *kernels, const struct scene *scene, stru
 {
     uint32_t sequence[128];
     uint32_t position[128];
+    uint32_t open_of[128];
     uint32_t rows = 0;
     while (rows < 100) {
         uint32_t s = (uint32_t)rng_below(rng, SEQUENCES);
@@ -73,7 +77,7 @@ static void check_batch(struct kernels *kernels, const struct scene *scene, stru
         HEADS,
         0,
         0.125f,
-        {&scene->pages.layout, scene->pages.pages, sequence, position, scene->pages.tables},
+        kit_rows(&scene->pages, sequence, position, rows, open_of),
         NULL};
     kernels_attention(kernels, &args);
     for (uint32_t r = 0; r < rows; r++)
@@ -140,6 +144,7 @@ static void test_accuracy(void **state)
     check_accuracy(KV_TYPE_F16, 5e-6f);
     check_accuracy(KV_TYPE_F16Q, 0.05f);
     check_accuracy(KV_TYPE_I8, 0.03f);
+    check_accuracy(KV_TYPE_K4V8, 5e-6f);
 }
 
 enum { SHARERS = 16, BLOCKS_MAX = 41, PAGES_EACH = BLOCKS_MAX * 4 + 4, CHUNK_MAX = 20 };
@@ -160,6 +165,7 @@ struct sharers {
     uint32_t order[SHARERS * CHUNK_MAX];
     uint32_t shared[SHARERS * CHUNK_MAX];
     uint32_t rows;
+    void *open;
 };
 
 /* Keys and values of tokens [from, all) of one sequence; later ones stay NaN. */
@@ -170,16 +176,18 @@ static void sharers_write(struct kernels *kernels, struct sharers *all, uint32_t
     size_t size = (size_t)rows * all->layout.kv_heads * all->layout.head_dim;
     uint32_t *sequence = malloc((rows + 1) * sizeof *sequence);
     uint32_t *position = malloc((rows + 1) * sizeof *position);
+    uint32_t *open_of = malloc((rows + 1) * sizeof *open_of);
     float *k = kit_floats(rng, size, 3);
     float *v = kit_floats(rng, size, 1);
     for (uint32_t i = 0; i < rows; i++) {
         sequence[i] = s;
         position[i] = from + i;
     }
-    kernels_kv_write(
-        kernels,
-        &(struct kv_write_args){
-            k, v, rows, 0, {&all->layout, all->pages, sequence, position, all->tables}, {NULL}});
+    struct kv_rows kv = {
+        &all->layout, all->pages, sequence, position, all->tables, all->open, open_of};
+    kit_open_of(&kv, rows, open_of);
+    kernels_kv_write(kernels, &(struct kv_write_args){k, v, rows, 0, kv, {NULL}});
+    free(open_of);
     free(sequence);
     free(position);
     free(k);
@@ -206,6 +214,9 @@ static void sharers_add(struct kernels *kernels, struct sharers *all, uint32_t s
         uint32_t shared = all->table[other][p];
         char *base = all->pages;
         all->table[s][p] = p < from && !is_copy ? shared : all->next_page++;
+        if (p < from && is_copy)
+            memcpy((char *)all->open + all->layout.open_bytes * all->table[s][p],
+                   (char *)all->open + all->layout.open_bytes * shared, all->layout.open_bytes);
         if (p < from && is_copy)
             kernels_kv_copy(kernels, &all->layout, base + all->layout.page_bytes * all->table[s][p],
                             base + all->layout.page_bytes * shared, 16);
@@ -260,15 +271,17 @@ static void sharers_run(struct kernels *kernels, const struct sharers *all, cons
                         float *out)
 {
     const size_t size = (size_t)all->heads * all->layout.head_dim;
-    kernels_attention(kernels,
-                      &(struct attention_args){.q = q + row * size,
-                                               .out = out + row * size,
-                                               .rows = rows,
-                                               .heads = all->heads,
-                                               .scale = 0.2f,
-                                               .kv = {&all->layout, all->pages, all->sequence + row,
-                                                      all->position + row, all->tables},
-                                               .groups = groups});
+    uint32_t open_of[SHARERS * CHUNK_MAX];
+    struct kv_rows kv = {&all->layout, all->pages, all->sequence + row, all->position + row,
+                         all->tables,  all->open,  open_of};
+    kit_open_of(&kv, rows, open_of);
+    kernels_attention(kernels, &(struct attention_args){.q = q + row * size,
+                                                        .out = out + row * size,
+                                                        .rows = rows,
+                                                        .heads = all->heads,
+                                                        .scale = 0.2f,
+                                                        .kv = kv,
+                                                        .groups = groups});
 }
 
 struct sharers_shape {
@@ -288,6 +301,8 @@ static void check_sharing(const char *isa, enum kv_type type, const struct share
     all->pages = kernels_buffer_create(one, bytes);
     assert_non_null(all->pages);
     memset(all->pages, 0xff, bytes); /* NaN */
+    all->open = calloc(SHARERS * PAGES_EACH, all->layout.open_bytes + 64);
+    assert_non_null(all->open);
     for (uint32_t s = 0; s < all->count; s++) {
         all->tables[s] = all->table[s];
         sharers_add(one, all, s, shape->blocks_max, rng);
@@ -316,6 +331,7 @@ static void check_sharing(const char *isa, enum kv_type type, const struct share
     free(want);
     free(out);
     kernels_buffer_destroy(one, all->pages);
+    free(all->open);
     kernels_destroy(one);
     free(all);
 }

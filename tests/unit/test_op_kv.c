@@ -19,6 +19,10 @@ static void test_layout(void **state)
     assert_int_equal(kernels_kv_layout(kernels, KV_TYPE_I8, 32, 30, 3, 64, &layout), STATUS_OK);
     assert_int_equal(layout.tile_bytes, 32 * (64 + 4));
     assert_int_equal(layout.page_bytes, 30 * 3 * 2 * 32 * (64 + 4));
+    assert_int_equal(kernels_kv_layout(kernels, KV_TYPE_K4V8, 16, 30, 3, 64, &layout), STATUS_OK);
+    assert_int_equal(layout.tile_bytes, 16 * (32 + 16)); /* codes; step and least of a channel */
+    assert_int_equal(layout.page_bytes, 30 * 3 * 16 * (32 + 16 + 64 + 4));
+    assert_int_equal(layout.open_bytes, 30 * 3 * 16 * 64 * 2);
     assert_int_equal(kernels_kv_layout(kernels, KV_TYPE_I8, 16, 1, 1, 5, &layout), STATUS_OK);
     assert_int_equal(layout.tile_bytes, 16 * (8 + 4));
     kernels_destroy(kernels);
@@ -93,6 +97,31 @@ static void check_copy(struct kernels *kernels, enum kv_type type, uint32_t page
     kit_pages_free(kernels, &to);
 }
 
+/* Of a type with open groups whole groups are copied. */
+static void check_copy_groups(struct kernels *kernels, uint32_t page_tokens, uint32_t head_dim)
+{
+    struct kit_pages from =
+        kit_pages_make(kernels, KV_TYPE_K4V8, page_tokens, 2, 3, head_dim, 1, 1);
+    struct kit_pages to = kit_pages_make(kernels, KV_TYPE_K4V8, page_tokens, 2, 3, head_dim, 1, 1);
+    const struct kv_layout *layout = &from.layout;
+    for (uint32_t tokens = 0; tokens <= page_tokens; tokens += 16) {
+        const size_t keys = tokens / 16 * kv_tile_keys_bytes(layout);
+        const size_t values = tokens / 16 * kv_tile_group_bytes(layout);
+        memset(from.pages, 0x11, layout->page_bytes);
+        memset(to.pages, 0x77, layout->page_bytes);
+        kernels_kv_copy(kernels, layout, to.pages, from.pages, tokens);
+        for (uint32_t tile = 0; tile < 2 * 3; tile++)
+            for (size_t i = 0; i < layout->head_bytes; i++) {
+                const bool is_copied = i < layout->tile_bytes ? i < keys
+                                                              : i - layout->tile_bytes < values;
+                assert_int_equal(((char *)to.pages)[tile * layout->head_bytes + i],
+                                 is_copied ? 0x11 : 0x77);
+            }
+    }
+    kit_pages_free(kernels, &from);
+    kit_pages_free(kernels, &to);
+}
+
 static void test_copy(void **state)
 {
     (void)state;
@@ -103,6 +132,8 @@ static void test_copy(void **state)
     check_copy(kernels, KV_TYPE_F32, 32, 3);
     check_copy(kernels, KV_TYPE_I8, 16, 64);
     check_copy(kernels, KV_TYPE_I8, 48, 5);
+    check_copy_groups(kernels, 16, 64);
+    check_copy_groups(kernels, 48, 5);
     kernels_destroy(kernels);
 }
 
@@ -116,6 +147,7 @@ static void test_write(void **state)
     float *v = kit_floats(&rng, TOKENS * HEADS * DIM, 1);
     uint32_t sequence[TOKENS];
     uint32_t position[TOKENS];
+    uint32_t open_of[TOKENS];
     for (uint32_t i = 0; i < TOKENS; i++) {
         sequence[i] = i % 2;
         position[i] = i / 2;
@@ -125,7 +157,7 @@ static void test_write(void **state)
         struct kit_pages pages =
             kit_pages_make(kernels, KV_TYPE_F16, 16, 2, HEADS, DIM, 2, TOKENS / 2);
         struct kv_write_args args = {
-            k,     v, TOKENS, 1, {&pages.layout, pages.pages, sequence, position, pages.tables},
+            k,     v, TOKENS, 1, kit_rows(&pages, sequence, position, TOKENS, open_of),
             {NULL}};
         kernels_kv_write(kernels, &args);
         for (uint32_t r = 0; r < TOKENS; r++)

@@ -110,7 +110,8 @@ static void check_attention(enum kv_type type)
         sequence[i] = i / KEYS;
         position[i] = i % KEYS;
     }
-    struct kv_rows kv = {&pages.layout, pages.pages, sequence, position, pages.tables};
+    uint32_t open_of[2 * KEYS];
+    struct kv_rows kv = kit_rows(&pages, sequence, position, 2 * KEYS, open_of);
     kernels_kv_write(kernels, &(struct kv_write_args){k, k, 2 * KEYS, 0, kv, {NULL}});
 
     const uint32_t of_rows[ROWS] = {0, 0, 0, 1};
@@ -119,11 +120,13 @@ static void check_attention(enum kv_type type)
     const uint32_t shared[ROWS] = {0, 0, 0, 64};
     const struct attention_groups groups = {order, shared};
     struct kernels_time times[KERNELS_TIMES_MAX];
-    const uint64_t token_bytes = (uint64_t)KV_HEADS * 2 * (type == KV_TYPE_I8 ? DIM + 4 : DIM * 2);
+    const uint64_t token_bytes = KV_HEADS * (type == KV_TYPE_I8     ? 2 * (DIM + 4)
+                                             : type == KV_TYPE_K4V8 ? DIM / 2 + DIM / 4 + DIM + 4
+                                                                    : 4 * DIM);
+    const bool has_codes = type == KV_TYPE_I8 || type == KV_TYPE_F16Q;
     const uint64_t products = 2 * (66 + 67 + 70 + 68) * HEADS * DIM; /* of keys, and of values */
-    kv.sequence = of_rows;
-    kv.position = at;
     memcpy(pages.table + pages.pages_each, pages.table, 4 * sizeof *pages.table);
+    kv = kit_rows(&pages, of_rows, at, ROWS, open_of);
     for (int with_groups = 0; with_groups < 2; with_groups++) {
         struct attention_args args = {q, out,  ROWS, HEADS,
                                       0, 0.2f, kv,   with_groups ? &groups : NULL};
@@ -132,7 +135,7 @@ static void check_attention(enum kv_type type)
         kernels_attention(kernels, &args);
         assert_int_equal(kernels_times_end(kernels, times), 1);
         assert_string_equal(times[0].name, "attention");
-        assert_int_equal(times[0].int8_operations, type != KV_TYPE_F16 ? products : 0);
+        assert_int_equal(times[0].int8_operations, has_codes ? products : 0);
         assert_int_equal(times[0].f32_operations + times[0].int8_operations, 2 * products);
         assert_int_equal(times[0].bytes, keys_read * token_bytes);
     }

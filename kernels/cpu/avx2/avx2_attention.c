@@ -37,7 +37,7 @@ struct attention_run {
     bool has_codes; /* keys are, as pages of bytes have them, and q */
     uint32_t quads; /* of such keys */
     int8_t *codes;  /* [queries][4 × quads], in place of q */
-    char *block;    /* keys that become codes when they are read */
+    char *block;    /* keys that become codes when they are read; k4v8: that become halves */
     float q_scale[TABLE_QUERIES_MAX];
     float k_scale[TABLE_KEYS_BLOCK];
     float v_scale[TABLE_KEYS_BLOCK];
@@ -89,7 +89,7 @@ static void attention_begin(struct attention_run *run, const struct table_attent
     run->max = run->segment_sum + TABLE_QUERIES_MAX;
     run->sum = run->max + TABLE_QUERIES_MAX;
     run->block = (char *)(run->sum + TABLE_QUERIES_MAX);
-    run->is_bytes = args->kv.layout->type == KV_TYPE_I8;
+    run->is_bytes = kv_tile_values_codes(args->kv.layout);
     run->v_stride = run->is_bytes ? kv_tile_width(args->kv.layout) : run->n * sizeof(uint16_t);
     run->has_codes = kv_tile_scores_codes(args->kv.layout);
     run->quads = (run->n + KV_TILE_QUAD - 1) / KV_TILE_QUAD;
@@ -163,16 +163,22 @@ static void attention_find(struct attention_run *run, uint32_t row)
         uint32_t token = key % layout->page_tokens;
         void *page = kv_tile_page(&call->args->kv, call->order[row], key);
         const char *tile = kv_tile_at(layout, page, call->args->layer, call->kv_head);
-        run->k[g] = tile + token / KV_TILE_KEYS * kv_tile_group_bytes(layout);
-        run->v[g] = run->k[g] + layout->tile_bytes;
-        if (run->is_bytes) {
-            const size_t scales = kv_tile_scale_offset(layout, 0);
-            memcpy(run->k_scale + g * KV_TILE_KEYS, run->k[g] + scales,
-                   sizeof(float[KV_TILE_KEYS]));
+        run->k[g] = tile + token / KV_TILE_KEYS * kv_tile_keys_bytes(layout);
+        run->v[g] =
+            tile + layout->tile_bytes + token / KV_TILE_KEYS * kv_tile_group_bytes(layout);
+        const size_t scales = kv_tile_scale_offset(layout, 0);
+        if (run->is_bytes)
             memcpy(run->v_scale + g * KV_TILE_KEYS, run->v[g] + scales,
+                   sizeof(float[KV_TILE_KEYS]));
+        if (run->is_bytes && run->has_codes) {
+            memcpy(run->k_scale + g * KV_TILE_KEYS, run->k[g] + scales,
                    sizeof(float[KV_TILE_KEYS]));
         } else if (run->has_codes) {
             attention_round(run, g);
+        } else if (layout->open_bytes > 0) {
+            uint16_t *open = (uint16_t *)(void *)run->block + (size_t)g * KV_TILE_KEYS * run->n;
+            k_keys_read_ref(call->args, call->order[row], call->kv_head, key, open);
+            run->k[g] = (const char *)open;
         }
     }
     /* So that scores can be taken in twos: what repeats comes after the last key. */
@@ -419,8 +425,10 @@ static inline __attribute__((always_inline)) void attention_sized(struct attenti
 
 static void k_attention_block_avx2(struct attention_run *run, uint32_t query, uint32_t n)
 {
-    if (run->is_bytes)
+    if (run->is_bytes && run->has_codes)
         attention_sized(run, true, true, query, n);
+    else if (run->is_bytes)
+        attention_sized(run, false, true, query, n);
     else if (run->has_codes)
         attention_sized(run, true, false, query, n);
     else
@@ -487,7 +495,9 @@ void k_attention_avx2(const struct table_attention *call)
         keys = run.keys[i] > keys ? run.keys[i] : keys;
     for (; run.first < keys; run.first += TABLE_KEYS_BLOCK)
         for (uint32_t row = 0, end; row < call->rows; row = end) {
-            for (end = row + 1; end < call->rows && call->shared[end] > run.first;)
+            for (end = row + 1; end < call->rows && call->shared[end] > run.first &&
+                                    kv_tile_reads_alike(&call->args->kv, call->order[end - 1],
+                                                        call->order[end], run.first);)
                 end++;
             attention_rows(&run, row, end);
         }

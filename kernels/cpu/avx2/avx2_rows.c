@@ -135,6 +135,16 @@ float k_logits_stats_avx2(const float *logits, uint32_t vocab, struct logits_sta
     return fixed_math_fold16(lanes);
 }
 
+static void kv_write_value_codes(const struct kv_layout *layout, char *tile, uint32_t token,
+                                 const float *values)
+{
+    int8_t codes[LIMIT_HEAD_DIM + 8];
+    const float scale = avx2_codes(values, layout->head_dim, 1, codes);
+    tile += layout->tile_bytes;
+    memcpy(tile + kv_tile_scale_offset(layout, token), &scale, sizeof scale);
+    memcpy(tile + kv_tile_v_index(layout, token, 0), codes, kv_tile_width(layout));
+}
+
 /* Keys and values of one token of a head, into pages of bytes. */
 static void kv_write_codes(const struct kv_layout *layout, char *tile, uint32_t token,
                            const float *keys, const float *values)
@@ -151,10 +161,7 @@ static void kv_write_codes(const struct kv_layout *layout, char *tile, uint32_t 
         quad ^= KV_TILE_BIAS * 0x01010101u;
         memcpy(to, &quad, sizeof quad);
     }
-    tile += layout->tile_bytes;
-    scale = avx2_codes(values, layout->head_dim, 1, codes);
-    memcpy(tile + scale_at, &scale, sizeof scale);
-    memcpy(tile + kv_tile_v_index(layout, token, 0), codes, width);
+    kv_write_value_codes(layout, tile, token, values);
 }
 
 static inline void kv_write_eight(const float *from, uint32_t n, uint16_t out[8])
@@ -182,6 +189,20 @@ static void kv_write_halves(const struct kv_layout *layout, char *tile, uint32_t
     }
 }
 
+/* Keys into an open group, values into a page of bytes. */
+static void kv_write_open(const struct kv_layout *layout, uint16_t *open, char *tile,
+                          uint32_t token, const float *keys, const float *values)
+{
+    open += token % KV_TILE_KEYS;
+    for (uint32_t d = 0; d < layout->head_dim; d += 8) {
+        uint16_t key[8];
+        kv_write_eight(keys + d, layout->head_dim - d, key);
+        for (uint32_t i = 0; i < 8 && d + i < layout->head_dim; i++)
+            open[(size_t)(d + i) * KV_TILE_KEYS] = key[i];
+    }
+    kv_write_value_codes(layout, tile, token, values);
+}
+
 void k_kv_write_avx2(const struct kv_write_args *args, uint32_t begin, uint32_t end)
 {
     const struct kv_layout *layout = args->kv.layout;
@@ -191,8 +212,12 @@ void k_kv_write_avx2(const struct kv_write_args *args, uint32_t begin, uint32_t 
         for (uint32_t h = 0; h < layout->kv_heads; h++) {
             size_t from = ((size_t)r * layout->kv_heads + h) * layout->head_dim;
             char *tile = kv_tile_at(layout, page, args->layer, h);
-            (layout->type == KV_TYPE_I8 ? kv_write_codes : kv_write_halves)(
-                layout, tile, token, args->k + from, args->v + from);
+            if (layout->open_bytes > 0)
+                kv_write_open(layout, kv_tile_open(&args->kv, r, args->layer, h), tile, token,
+                              args->k + from, args->v + from);
+            else
+                (layout->type == KV_TYPE_I8 ? kv_write_codes : kv_write_halves)(
+                    layout, tile, token, args->k + from, args->v + from);
         }
     }
 }

@@ -23,16 +23,18 @@ void k_linear_avx512(const struct table_linear *call);
 /* The paths of float weights, behind k_linear_avx512. */
 void k_linear_float_avx512(const struct table_linear *call);
 
-/* Scratch of the attention leaf: queries, two states each, a block's scores and keys as codes. */
+/* Scratch of the attention leaf: queries, two states each, a block's scores and keys. */
 #define AVX512_ATTENTION_SCRATCH_BYTES                                                             \
     (TABLE_QUERIES_MAX * (3 * (size_t)(LIMIT_HEAD_DIM + 16) + 4 + TABLE_KEYS_BLOCK) * 4 +          \
-     TABLE_KEYS_BLOCK * (size_t)(LIMIT_HEAD_DIM + 8) + 256)
+     TABLE_KEYS_BLOCK * (size_t)(LIMIT_HEAD_DIM + 8) * sizeof(uint16_t) + 256)
 void k_attention_avx512(const struct table_attention *call);
 
 void k_rmsnorm_avx512(const struct rmsnorm_args *args, uint32_t begin, uint32_t end);
 void k_rope_avx512(const struct rope_args *args, uint32_t begin, uint32_t end);
 void k_silu_mul_avx512(const struct silu_mul_args *args, uint32_t begin, uint32_t end);
 void k_kv_write_avx512(const struct kv_write_args *args, uint32_t begin, uint32_t end);
+void k_keys_pack_avx512(const uint16_t *open, uint32_t n, void *group);
+void k_keys_unpack_avx512(const void *group, uint32_t n, uint16_t *open);
 void k_copy_avx512(void *to, const void *from, size_t bytes);
 float k_logits_stats_avx512(const float *logits, uint32_t vocab, struct logits_stats *out);
 

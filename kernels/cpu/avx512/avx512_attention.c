@@ -98,7 +98,8 @@ static uint32_t attention_locate(const struct attention_args *args, uint32_t row
     const uint32_t *page =
         args->kv.page_tables[args->kv.sequence[row]] + first / layout->page_tokens;
     const char *tiles = kv_tile_at(layout, args->kv.pages, args->layer, kv_head);
-    const size_t group = kv_tile_group_bytes(layout);
+    const size_t keys = kv_tile_keys_bytes(layout);
+    const size_t values = kv_tile_group_bytes(layout);
     const uint32_t groups = layout->page_tokens / KV_TILE_KEYS;
     const uint32_t left = args->kv.position[row] + 1 - first;
     const uint32_t count = left < TABLE_KEYS_BLOCK ? left : TABLE_KEYS_BLOCK;
@@ -108,8 +109,9 @@ static uint32_t attention_locate(const struct attention_args *args, uint32_t row
             page++;
             in_page = 0;
         }
-        k[g] = tiles + *page * layout->page_bytes + in_page * group;
-        v[g] = k[g] + layout->tile_bytes;
+        const char *tile = tiles + *page * layout->page_bytes;
+        k[g] = tile + in_page * keys;
+        v[g] = tile + layout->tile_bytes + in_page * values;
     }
     return count;
 }
@@ -132,6 +134,27 @@ static void attention_find(struct attention_run *run, uint32_t row)
     else if (call->next_row != TABLE_NO_ROW)
         (void)attention_locate(call->args, call->next_row, call->next_kv_head, 0, run->next_k,
                                run->next_v);
+}
+
+/* The keys of the present block become halves, as a row of it reads them: its own group is open.
+ * Asks for the next block's on the way. */
+static void attention_open(struct attention_run *run, uint32_t row)
+{
+    const struct table_attention *call = run->call;
+    const struct kv_rows *kv = &call->args->kv;
+    const uint32_t r = call->order[row];
+    const uint32_t own = kv->position[r] / KV_TILE_KEYS - run->first / KV_TILE_KEYS;
+    for (uint32_t g = 0; g * KV_TILE_KEYS < run->count; g++) {
+        uint16_t *to = (uint16_t *)(void *)run->block + (size_t)g * KV_TILE_KEYS * run->n;
+        for (size_t at = 0; at < kv_tile_keys_bytes(kv->layout); at += 64)
+            _mm_prefetch(run->next_k[g] + at, _MM_HINT_T0);
+        if (g == own)
+            to = kv_tile_open(kv, r, call->args->layer, call->kv_head);
+        else
+            k_keys_unpack_avx512(run->k[g], run->n, to);
+        run->k[g] = (const char *)to;
+        run->next_k[g] = run->k[g]; /* asked for already */
+    }
 }
 
 /* 16 values of a page, of bytes or of halves: all, or those of `mask`. */
@@ -486,7 +509,7 @@ static void attention_block(struct attention_run *run, uint32_t query, uint32_t 
     else
         k_attention_scores_avx512(run, query, end);
     attention_softmax_all(run, query, end);
-    if (layout->type == KV_TYPE_I8)
+    if (kv_tile_values_codes(layout))
         k_attention_values_int8_avx512(run, query, end);
     else
         k_attention_values_avx512(run, query, end);
@@ -567,6 +590,8 @@ static void attention_rows(struct attention_run *run, uint32_t row, uint32_t end
     if (query == queries)
         return;
     attention_find(run, end - 1); /* it sees the most keys */
+    if (run->call->args->kv.layout->open_bytes > 0)
+        attention_open(run, end - 1);
     if (run->first % TABLE_KEYS_SEGMENT == 0)
         attention_segment_begin(run, query, queries);
     attention_block(run, query, queries);
@@ -583,7 +608,9 @@ void k_attention_avx512(const struct table_attention *call)
         keys = run.keys[i] > keys ? run.keys[i] : keys;
     for (; run.first < keys; run.first += TABLE_KEYS_BLOCK)
         for (uint32_t row = 0, end; row < call->rows; row = end) {
-            for (end = row + 1; end < call->rows && call->shared[end] > run.first;)
+            for (end = row + 1; end < call->rows && call->shared[end] > run.first &&
+                                    kv_tile_reads_alike(&call->args->kv, call->order[end - 1],
+                                                        call->order[end], run.first);)
                 end++;
             attention_rows(&run, row, end);
         }

@@ -35,7 +35,8 @@ struct attention_run {
     uint32_t quads;
     float code_scale[TABLE_QUERIES_MAX];
     int32_t code_start[TABLE_QUERIES_MAX];
-    char *block; /* the block's keys as a page of bytes has them, where the page has halves */
+    char *block; /* the block's keys as a page of bytes has them, where the page has halves; as a
+                    page of halves, where the page has codes of 4 bits */
     uint32_t value_bytes; /* from one key's values to the next's */
     float *segment_mean;
     float *mean;

@@ -121,46 +121,55 @@ float k_logits_stats_avx512(const float *logits, uint32_t vocab, struct logits_s
     return avx512_fold16(lanes);
 }
 
-/* Keys and values of one token of a head, into pages of bytes. */
-static void kv_write_codes(const struct kv_layout *layout, char *tile, uint32_t token,
-                           const float *k, const float *v)
+/* A key's dimensions lie 16 halves apart. */
+static void kv_write_key(const struct kv_layout *layout, uint16_t *to, const float *key)
+{
+    for (uint32_t d = 0; d < layout->head_dim; d += 16) {
+        uint16_t halves[16];
+        __m512 x = _mm512_maskz_loadu_ps(avx512_mask(layout->head_dim - d), key + d);
+        _mm256_storeu_si256((__m256i *)(void *)halves,
+                            _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT));
+        for (uint32_t i = 0; i < 16 && d + i < layout->head_dim; i++)
+            to[(size_t)(d + i) * KV_TILE_KEYS] = halves[i];
+    }
+}
+
+static void kv_write_value_codes(const struct kv_layout *layout, char *tile, uint32_t token,
+                                 const float *value)
 {
     int8_t codes[LIMIT_HEAD_DIM + 16];
-    const uint32_t width = kv_tile_width(layout);
-    const size_t scale_at = kv_tile_scale_offset(layout, token);
+    int32_t sum;
+    const float scale = avx512_codes(value, layout->head_dim, 1, codes, &sum);
+    memcpy(tile + kv_tile_scale_offset(layout, token), &scale, sizeof scale);
+    memcpy(tile + kv_tile_v_index(layout, token, 0), codes, kv_tile_width(layout));
+}
+
+/* Keys of one token of a head, into pages of bytes. */
+static void kv_write_key_codes(const struct kv_layout *layout, char *tile, uint32_t token,
+                               const float *key)
+{
+    int8_t codes[LIMIT_HEAD_DIM + 16];
     char *to = tile + kv_tile_k_index(layout, token, 0);
     int32_t sum;
-    float scale = avx512_codes(k, layout->head_dim, 1, codes, &sum);
-    memcpy(tile + scale_at, &scale, sizeof scale);
-    for (uint32_t d = 0; d < width; d += KV_TILE_QUAD, to += KV_TILE_KEYS * KV_TILE_QUAD) {
+    const float scale = avx512_codes(key, layout->head_dim, 1, codes, &sum);
+    memcpy(tile + kv_tile_scale_offset(layout, token), &scale, sizeof scale);
+    for (uint32_t d = 0; d < kv_tile_width(layout);
+         d += KV_TILE_QUAD, to += KV_TILE_KEYS * KV_TILE_QUAD) {
         uint32_t quad;
         memcpy(&quad, codes + d, sizeof quad);
         quad ^= KV_TILE_BIAS * 0x01010101u;
         memcpy(to, &quad, sizeof quad);
     }
-    tile += layout->tile_bytes;
-    scale = avx512_codes(v, layout->head_dim, 1, codes, &sum);
-    memcpy(tile + scale_at, &scale, sizeof scale);
-    memcpy(tile + kv_tile_v_index(layout, token, 0), codes, width);
 }
 
-/* A key's dimensions lie 16 elements apart in its tile; a value's lie together. */
-static void kv_write_halves(const struct kv_layout *layout, char *tile, uint32_t token,
-                            const float *keys, const float *values)
+static void kv_write_value(const struct kv_layout *layout, char *tile, uint32_t token,
+                           const float *value)
 {
-    uint16_t *k = (uint16_t *)(void *)tile;
-    uint16_t *v = k + layout->tile_bytes / sizeof *k + kv_tile_v_index(layout, token, 0);
-    k += kv_tile_k_index(layout, token, 0);
+    uint16_t *to = (uint16_t *)(void *)tile + kv_tile_v_index(layout, token, 0);
     for (uint32_t d = 0; d < layout->head_dim; d += 16) {
         __mmask16 mask = avx512_mask(layout->head_dim - d);
-        uint16_t key[16];
-        __m512 value = _mm512_maskz_loadu_ps(mask, values + d);
-        _mm256_mask_storeu_epi16(v + d, mask, _mm512_cvtps_ph(value, _MM_FROUND_TO_NEAREST_INT));
-        value = _mm512_maskz_loadu_ps(mask, keys + d);
-        _mm256_storeu_si256((__m256i *)(void *)key,
-                            _mm512_cvtps_ph(value, _MM_FROUND_TO_NEAREST_INT));
-        for (uint32_t i = 0; i < 16 && d + i < layout->head_dim; i++)
-            k[(size_t)(d + i) * KV_TILE_KEYS] = key[i];
+        __m512 x = _mm512_maskz_loadu_ps(mask, value + d);
+        _mm256_mask_storeu_epi16(to + d, mask, _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT));
     }
 }
 
@@ -173,8 +182,19 @@ void k_kv_write_avx512(const struct kv_write_args *args, uint32_t begin, uint32_
         for (uint32_t h = 0; h < layout->kv_heads; h++) {
             size_t from = ((size_t)r * layout->kv_heads + h) * layout->head_dim;
             char *tile = kv_tile_at(layout, page, args->layer, h);
-            (layout->type == KV_TYPE_I8 ? kv_write_codes : kv_write_halves)(
-                layout, tile, token, args->k + from, args->v + from);
+            if (layout->open_bytes > 0)
+                kv_write_key(layout,
+                             kv_tile_open(&args->kv, r, args->layer, h) + token % KV_TILE_KEYS,
+                             args->k + from);
+            else if (layout->type == KV_TYPE_I8)
+                kv_write_key_codes(layout, tile, token, args->k + from);
+            else
+                kv_write_key(layout,
+                             (uint16_t *)(void *)tile + kv_tile_k_index(layout, token, 0),
+                             args->k + from);
+            tile += layout->tile_bytes;
+            (kv_tile_values_codes(layout) ? kv_write_value_codes : kv_write_value)(
+                layout, tile, token, args->v + from);
         }
     }
 }

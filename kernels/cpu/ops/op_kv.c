@@ -27,9 +27,14 @@ enum status op_kv_layout(const struct kernels *kernels, enum kv_type type, uint3
                                .layers = layers,
                                .kv_heads = kv_heads,
                                .head_dim = head_dim};
-    layout.tile_bytes = page_tokens / KV_TILE_KEYS * kv_tile_group_bytes(&layout);
-    layout.layer_bytes = 2 * layout.tile_bytes * kv_heads;
+    const size_t groups = page_tokens / KV_TILE_KEYS;
+    layout.tile_bytes = groups * kv_tile_keys_bytes(&layout);
+    layout.head_bytes = layout.tile_bytes + groups * kv_tile_group_bytes(&layout);
+    layout.layer_bytes = layout.head_bytes * kv_heads;
     layout.page_bytes = (layout.layer_bytes * layers + 63) / 64 * 64;
+    if (type == KV_TYPE_K4V8)
+        layout.open_bytes =
+            ((size_t)layers * kv_heads * head_dim * KV_TILE_KEYS * sizeof(uint16_t) + 63) / 64 * 64;
     *out = layout;
     return STATUS_OK;
 }
@@ -47,14 +52,17 @@ void op_kv_copy(const struct kv_layout *layout, void *to_page, const void *from_
 {
     const size_t group = kv_tile_group_bytes(layout);
     const size_t scales = group - kv_tile_scales_bytes(layout);
-    const size_t whole = tokens / KV_TILE_KEYS * group;
+    const uint32_t groups = tokens / KV_TILE_KEYS;
     const uint32_t rest = tokens % KV_TILE_KEYS;
     const size_t key = layout->type == KV_TYPE_I8 ? KV_TILE_QUAD : kv_tile_element_bytes(layout);
     ASSERT(tokens <= layout->page_tokens);
+    ASSERT(rest == 0 || layout->open_bytes == 0);
     for (uint32_t tile = 0; tile < layout->layers * layout->kv_heads * 2; tile++) {
-        char *to = (char *)to_page + tile * layout->tile_bytes;
-        const char *from = (const char *)from_page + tile * layout->tile_bytes;
         const bool is_keys = tile % 2 == 0;
+        const size_t at = tile / 2 * layout->head_bytes + (is_keys ? 0 : layout->tile_bytes);
+        const size_t whole = groups * (is_keys ? kv_tile_keys_bytes(layout) : group);
+        char *to = (char *)to_page + at;
+        const char *from = (const char *)from_page + at;
         memcpy(to, from, whole);
         if (rest == 0)
             continue;
@@ -89,6 +97,27 @@ static void op_kv_write_job(void *context, uint32_t thread, uint32_t count)
     job->table->kv_write(job->args, begin, end);
 }
 
+/* Groups that are full now: a row that is the last of one packs its keys. */
+static void op_kv_pack_job(void *context, uint32_t thread, uint32_t count)
+{
+    const struct kv_job *job = context;
+    const struct kv_rows *kv = &job->args->kv;
+    const struct kv_layout *layout = kv->layout;
+    uint32_t begin;
+    uint32_t end;
+    threads_share(job->args->rows, thread, count, &begin, &end);
+    for (uint32_t r = begin; r < end; r++) {
+        const uint32_t token = kv->position[r] % layout->page_tokens;
+        if (token % KV_TILE_KEYS != KV_TILE_KEYS - 1)
+            continue;
+        void *page = kv_tile_page(kv, r, kv->position[r]);
+        for (uint32_t h = 0; h < layout->kv_heads; h++)
+            job->table->keys_pack(kv_tile_open(kv, r, job->args->layer, h), layout->head_dim,
+                                  kv_tile_at(layout, page, job->args->layer, h) +
+                                      token / KV_TILE_KEYS * kv_tile_keys_bytes(layout));
+    }
+}
+
 void op_kv_write(struct kernels *kernels, const struct kv_write_args *args)
 {
     const struct kv_layout *layout = args->kv.layout;
@@ -104,4 +133,11 @@ void op_kv_write(struct kernels *kernels, const struct kv_write_args *args)
         }
     ops_run(kernels, &(struct ops_work){.op = KERNELS_OP_kv_write}, elements, op_kv_write_job,
             &job);
+    uint32_t full = 0;
+    for (uint32_t r = 0; layout->open_bytes > 0 && r < args->rows; r++)
+        full += (args->kv.position[r] + 1) % KV_TILE_KEYS == 0;
+    if (full > 0)
+        ops_run(kernels, &(struct ops_work){.op = KERNELS_OP_kv_write},
+                (size_t)full * KV_TILE_KEYS * layout->kv_heads * layout->head_dim, op_kv_pack_job,
+                &job);
 }

@@ -30,6 +30,16 @@ void k_kv_write_ref(const struct kv_write_args *args, uint32_t begin, uint32_t e
  * x × (127 ÷ max) to the nearest, ties to even. A max below 1e-30 (its reciprocal would overflow)
  * gives scale 0; with an x that is not finite the scale is NaN; codes are then 0. Returns scale. */
 float k_kv_codes_ref(const float *x, uint32_t n, int8_t *codes);
+/* An open group [n][16] as a K tile of k4v8 has it (kv_tile.h), and back. Of each channel: least =
+ * its least key, step = (greatest − least) ÷ 15 as a half, codes = (key − least) × (1 ÷ step) to
+ * the nearest, ties to even, at most 15. A step below 2^-24 is 0 and codes are 0; with a key that
+ * is not finite step and least are NaN. */
+void k_keys_pack_ref(const uint16_t *open, uint32_t n, void *group);
+void k_keys_unpack_ref(const void *group, uint32_t n, uint16_t *open);
+/* The keys [head_dim][16] of the group of `key` as a row reads them: its own group open, those
+ * before it unpacked. */
+void k_keys_read_ref(const struct attention_args *args, uint32_t row, uint32_t kv_head,
+                     uint32_t key, uint16_t *open);
 
 void k_rmsnorm_f32_ref(const struct rmsnorm_args *args, uint32_t begin, uint32_t end);
 void k_rope_f32_ref(const struct rope_args *args, uint32_t begin, uint32_t end);

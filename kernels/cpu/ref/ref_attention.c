@@ -27,7 +27,7 @@ static float attention_load(const struct kv_layout *layout, const char *tile, bo
     tile += is_value ? layout->tile_bytes : 0;
     if (layout->type == KV_TYPE_F32)
         return ((const float *)(const void *)tile)[index];
-    if (layout->type != KV_TYPE_I8)
+    if (!kv_tile_values_codes(layout))
         return half_to_float(((const uint16_t *)(const void *)tile)[index]);
     memcpy(&scale, tile + kv_tile_scale_offset(layout, token), sizeof scale);
     return scale * (float)(is_value ? (int8_t)tile[index] : (uint8_t)tile[index] - KV_TILE_BIAS);
@@ -52,20 +52,26 @@ float k_kv_codes_ref(const float *x, uint32_t n, int8_t *codes)
     return max / 127.0f;
 }
 
-/* Keys and values of one token of a head, into pages of int8. */
-static void write_codes(const struct kv_layout *layout, char *tile, uint32_t token, const float *k,
-                        const float *v)
+/* Keys and values of one token of a head, into pages of int8; `open`, when the type has such, is
+ * where keys go. */
+static void write_codes(const struct kv_layout *layout, char *tile, uint16_t *open, uint32_t token,
+                        const float *k, const float *v)
 {
-    int8_t codes[2][LIMIT_HEAD_DIM + KV_TILE_QUAD] = {{0}};
-    float scales[2] = {k_kv_codes_ref(k, layout->head_dim, codes[0]),
-                       k_kv_codes_ref(v, layout->head_dim, codes[1])};
-    for (uint32_t d = 0; d < kv_tile_width(layout); d++) {
-        tile[kv_tile_k_index(layout, token, d)] = (char)(codes[0][d] + KV_TILE_BIAS);
-        tile[layout->tile_bytes + kv_tile_v_index(layout, token, d)] = (char)codes[1][d];
+    int8_t codes[LIMIT_HEAD_DIM + KV_TILE_QUAD] = {0};
+    float scale;
+    if (open != NULL) {
+        for (uint32_t d = 0; d < layout->head_dim; d++)
+            open[d * KV_TILE_KEYS + token % KV_TILE_KEYS] = half_from_float(k[d]);
+    } else {
+        scale = k_kv_codes_ref(k, layout->head_dim, codes);
+        memcpy(tile + kv_tile_scale_offset(layout, token), &scale, sizeof scale);
+        for (uint32_t d = 0; d < kv_tile_width(layout); d++)
+            tile[kv_tile_k_index(layout, token, d)] = (char)(codes[d] + KV_TILE_BIAS);
     }
-    for (int i = 0; i < 2; i++)
-        memcpy(tile + (size_t)i * layout->tile_bytes + kv_tile_scale_offset(layout, token),
-               &scales[i], sizeof(float));
+    tile += layout->tile_bytes;
+    scale = k_kv_codes_ref(v, layout->head_dim, codes);
+    memcpy(tile + kv_tile_scale_offset(layout, token), &scale, sizeof scale);
+    memcpy(tile + kv_tile_v_index(layout, token, 0), codes, kv_tile_width(layout));
 }
 
 void k_kv_write_ref(const struct kv_write_args *args, uint32_t begin, uint32_t end)
@@ -77,8 +83,10 @@ void k_kv_write_ref(const struct kv_write_args *args, uint32_t begin, uint32_t e
         for (uint32_t h = 0; h < layout->kv_heads; h++) {
             size_t from = ((size_t)r * layout->kv_heads + h) * layout->head_dim;
             char *tile = kv_tile_at(layout, page, args->layer, h);
-            if (layout->type == KV_TYPE_I8) {
-                write_codes(layout, tile, token, args->k + from, args->v + from);
+            if (kv_tile_values_codes(layout)) {
+                uint16_t *open =
+                    layout->open_bytes > 0 ? kv_tile_open(&args->kv, r, args->layer, h) : NULL;
+                write_codes(layout, tile, open, token, args->k + from, args->v + from);
                 continue;
             }
             for (uint32_t d = 0; d < layout->head_dim; d++) {
@@ -100,12 +108,18 @@ static void attention_query(const struct attention_args *args, uint32_t row, uin
     double max = -INFINITY;
     double sum = 0;
     double mean[LIMIT_HEAD_DIM] = {0};
+    uint16_t open[LIMIT_HEAD_DIM * KV_TILE_KEYS];
     for (uint32_t key = 0; key <= args->kv.position[row]; key++) {
         uint32_t token = key % layout->page_tokens;
         const char *k = kv_tile_at(layout, kv_tile_page(&args->kv, row, key), args->layer, kv_head);
         double score = 0;
+        if (layout->open_bytes > 0 && key % KV_TILE_KEYS == 0)
+            k_keys_read_ref(args, row, kv_head, key, open);
         for (uint32_t d = 0; d < n; d++)
-            score += (double)q[d] * (double)attention_load(layout, k, false, token, d);
+            score += (double)q[d] *
+                     (double)(layout->open_bytes > 0
+                                  ? half_to_float(open[d * KV_TILE_KEYS + key % KV_TILE_KEYS])
+                                  : attention_load(layout, k, false, token, d));
         score *= (double)args->scale;
         if (score > max) {
             double shrink = exp(max - score);

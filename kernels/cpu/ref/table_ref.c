@@ -5,7 +5,8 @@ extern const struct kernel_table table_ref;
 const struct kernel_table table_ref = {
     .name = "ref",
     .needs = 0,
-    .kv_types = 1u << KV_TYPE_F32 | 1u << KV_TYPE_F16 | 1u << KV_TYPE_F16Q | 1u << KV_TYPE_I8,
+    .kv_types = 1u << KV_TYPE_F32 | 1u << KV_TYPE_F16 | 1u << KV_TYPE_F16Q | 1u << KV_TYPE_I8 |
+                1u << KV_TYPE_K4V8,
     .attention_scratch_bytes = 0,
     .weight_bytes = k_weight_bytes_ref,
     .weight_pack = k_weight_pack_ref,
@@ -20,6 +21,7 @@ const struct kernel_table table_ref = {
     .rope = k_rope_f32_ref,
     .silu_mul = k_silu_mul_f32_ref,
     .kv_write = k_kv_write_ref,
+    .keys_pack = k_keys_pack_ref,
     .copy = k_copy_ref,
     .logits_stats = k_logits_stats_ref,
     .row_exp = k_row_exp_ref,

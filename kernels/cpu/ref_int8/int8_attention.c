@@ -36,12 +36,11 @@ static float attention_scale(const struct kv_layout *layout, const char *tile, u
 }
 
 static float attention_score(const struct kv_layout *layout, const struct attention_factor *factor,
-                             const char *tile, uint32_t token)
+                             const uint16_t *keys)
 {
-    const uint16_t *k = (const uint16_t *)(const void *)tile;
     float s = 0;
     for (uint32_t d = 0; d < layout->head_dim; d++)
-        s = fmaf(factor->q[d], half_to_float(k[kv_tile_k_index(layout, token, d)]), s);
+        s = fmaf(factor->q[d], half_to_float(keys[(size_t)d * KV_TILE_KEYS]), s);
     return s;
 }
 
@@ -81,12 +80,20 @@ static float attention_scores(const struct table_attention *call, uint32_t row,
                               float max, float *scores)
 {
     const struct kv_layout *layout = call->args->kv.layout;
+    uint16_t open[LIMIT_HEAD_DIM * KV_TILE_KEYS];
     for (uint32_t j = 0; j < count; j++) {
         const char *tile = attention_tile(call, row, first + j);
         uint32_t token = (first + j) % layout->page_tokens;
-        scores[j] = kv_tile_scores_codes(layout)
-                        ? attention_score_codes(layout, factor, tile, token)
-                        : attention_score(layout, factor, tile, token);
+        if (layout->open_bytes > 0 && j % KV_TILE_KEYS == 0)
+            k_keys_read_ref(call->args, row, call->kv_head, first + j, open);
+        if (kv_tile_scores_codes(layout))
+            scores[j] = attention_score_codes(layout, factor, tile, token);
+        else if (layout->open_bytes > 0)
+            scores[j] = attention_score(layout, factor, open + j % KV_TILE_KEYS);
+        else
+            scores[j] = attention_score(layout, factor,
+                                        (const uint16_t *)(const void *)tile +
+                                            kv_tile_k_index(layout, token, 0));
         max = fixed_math_max(scores[j], max);
     }
     return max;
@@ -99,7 +106,7 @@ static void attention_value(const struct kv_layout *layout, const char *tile, ui
     const size_t index = kv_tile_v_index(layout, token, 0);
     const uint16_t *halves = (const uint16_t *)(const void *)tile + index;
     const int8_t *codes = (const int8_t *)tile + index;
-    if (layout->type == KV_TYPE_I8) {
+    if (kv_tile_values_codes(layout)) {
         p *= attention_scale(layout, tile, token);
         for (uint32_t d = 0; d < layout->head_dim; d++)
             mean[d] = fmaf(p, (float)codes[d], mean[d]);

@@ -7,7 +7,7 @@ extern const struct kernel_table table_ref_int8;
 const struct kernel_table table_ref_int8 = {
     .name = "ref_int8",
     .needs = 0,
-    .kv_types = 1u << KV_TYPE_F16 | 1u << KV_TYPE_F16Q | 1u << KV_TYPE_I8,
+    .kv_types = 1u << KV_TYPE_F16 | 1u << KV_TYPE_F16Q | 1u << KV_TYPE_I8 | 1u << KV_TYPE_K4V8,
     .attention_scratch_bytes = 0,
     .weight_bytes = k_weight_bytes_ref,
     .weight_pack = k_weight_pack_ref,
@@ -22,6 +22,7 @@ const struct kernel_table table_ref_int8 = {
     .rope = k_rope_ref_int8,
     .silu_mul = k_silu_mul_ref_int8,
     .kv_write = k_kv_write_ref,
+    .keys_pack = k_keys_pack_ref,
     .copy = k_copy_ref,
     .logits_stats = k_logits_stats_ref_int8,
     .row_exp = k_row_exp_ref,

@@ -1,0 +1,63 @@
+#include "engine/kv_open.h"
+
+#include "config/base/mem.h"
+
+enum { GROUP_TOKENS = 16 };
+
+enum status kv_open_init(struct kv_open *open, struct kernels *kernels,
+                         const struct kv_layout *layout, uint32_t places, uint32_t rows_max)
+{
+    *open = (struct kv_open){.kernels = kernels};
+    if (layout->open_bytes == 0)
+        return STATUS_OK;
+    open->groups = rows_max / GROUP_TOKENS;
+    open->places_count = places;
+    open->places = mem_zalloc(places, sizeof(*open->places));
+    open->memory = kernels_buffer_create(kernels, (2 * (size_t)places + open->groups) *
+                                                      layout->open_bytes);
+    if (open->places == NULL || open->memory == NULL) {
+        kv_open_deinit(open);
+        FAIL(STATUS_NO_MEMORY, "no memory for the open groups of %u sequences", places);
+    }
+    return STATUS_OK;
+}
+
+void kv_open_deinit(struct kv_open *open)
+{
+    if (open->memory != NULL)
+        kernels_buffer_destroy(open->kernels, open->memory);
+    mem_free(open->places);
+    *open = (struct kv_open){0};
+}
+
+void kv_open_begin(struct kv_open *open)
+{
+    open->groups_used = 0;
+}
+
+void kv_open_find(struct kv_open *open, uint32_t place, uint32_t first, uint32_t rows,
+                  uint32_t *open_of)
+{
+    ASSERT(place < open->places_count);
+    struct kv_open_place *at = &open->places[place];
+    const uint32_t begin = first / GROUP_TOKENS;
+    const uint32_t end = (first + rows - 1) / GROUP_TOKENS;
+    if (first % GROUP_TOKENS == 0)
+        at->group[0] = begin;
+    const uint32_t side = at->group[0] == begin ? 0 : 1;
+    ASSERT(at->group[side] == begin);
+    if (end > begin)
+        at->group[1 - side] = end;
+    for (uint32_t i = 0; i < rows; i++) {
+        const uint32_t group = (first + i) / GROUP_TOKENS;
+        if (group == begin) {
+            open_of[i] = 2 * place + side;
+        } else if (group == end) {
+            open_of[i] = 2 * place + 1 - side;
+        } else {
+            ASSERT(open->groups_used < open->groups || (first + i) % GROUP_TOKENS > 0);
+            open->groups_used += (first + i) % GROUP_TOKENS == 0;
+            open_of[i] = 2 * open->places_count + open->groups_used - 1;
+        }
+    }
+}

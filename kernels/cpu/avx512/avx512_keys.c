@@ -1,0 +1,100 @@
+#include <immintrin.h>
+#include <string.h>
+
+#include "kernels/cpu/avx512/avx512.h"
+#include "kernels/cpu/avx512/avx512_vectors.h"
+#include "kernels/cpu/kv_tile.h"
+
+/* Where a group of n channels has its steps; what is least follows. */
+static size_t keys_steps(uint32_t n)
+{
+    return (size_t)(n + KV_TILE_QUAD - 1) / KV_TILE_QUAD * KV_TILE_QUAD * (KV_TILE_KEYS / 2);
+}
+
+/* A float as a half, and that as a float. */
+static inline float keys_half(float x, char *to)
+{
+    const __m128i half = _mm_cvtps_ph(_mm_set_ss(x), _MM_FROUND_TO_NEAREST_INT);
+    const uint16_t bits = (uint16_t)_mm_extract_epi16(half, 0);
+    memcpy(to, &bits, sizeof bits);
+    return _mm_cvtss_f32(_mm_cvtph_ps(half));
+}
+
+/* As k_keys_pack_ref; a lane is a key. */
+static inline __m128i keys_pack_channel(const uint16_t *open, char *step_at, char *least_at)
+{
+    const __m512 x = _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)open));
+    const __m512 infinity = _mm512_set1_ps(INFINITY);
+    if (_mm512_cmp_ps_mask(_mm512_abs_ps(x), infinity, _CMP_LT_OQ) != 0xffffu) {
+        const uint16_t nan = 0x7e00;
+        memcpy(step_at, &nan, sizeof nan);
+        memcpy(least_at, &nan, sizeof nan);
+        return _mm_setzero_si128();
+    }
+    const float min = _mm512_reduce_min_ps(x);
+    const float max = _mm512_reduce_max_ps(x);
+    const float step = keys_half((max - min) * (1.0f / 15), step_at);
+    keys_half(min + 0.0f, least_at);
+    if (step == 0)
+        return _mm_setzero_si128();
+    const __m512 scaled =
+        _mm512_mul_ps(_mm512_sub_ps(x, _mm512_set1_ps(min)), _mm512_set1_ps(1.0f / step));
+    const __m512i code = _mm512_castps_si512(
+        _mm512_add_ps(scaled, _mm512_set1_ps(FIXED_MATH_ROUND)));
+    return _mm_min_epu8(_mm512_cvtepi32_epi8(code), _mm_set1_epi8(15));
+}
+
+void k_keys_pack_avx512(const uint16_t *open, uint32_t n, void *group)
+{
+    char *to = group;
+    char *steps = to + keys_steps(n);
+    char *leasts = steps + keys_steps(n) / (KV_TILE_KEYS / 2) * sizeof *open;
+    memset(group, 0, keys_steps(n) + 2 * (size_t)(leasts - steps));
+    for (uint32_t d = 0; d < n; d += 2, to += KV_TILE_KEYS) {
+        const uint16_t *from = open + (size_t)d * KV_TILE_KEYS;
+        const size_t at = d * sizeof *open;
+        __m128i codes = keys_pack_channel(from, steps + at, leasts + at);
+        if (d + 1 < n) {
+            const __m128i odd = keys_pack_channel(from + KV_TILE_KEYS, steps + at + sizeof *open,
+                                                  leasts + at + sizeof *open);
+            codes = _mm_or_si128(codes, _mm_slli_epi16(odd, 4)); /* codes stay in their bytes */
+        }
+        _mm_storeu_si128((__m128i *)(void *)to, codes);
+    }
+}
+
+/* The keys of one channel: a code picks one of the 16 values that its channel has. */
+static inline __attribute__((always_inline)) void keys_unpack_channel(__m256i codes, float step,
+                                                                      float least, uint16_t *open)
+{
+    const __m512 counts =
+        _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    const __m512 values =
+        _mm512_fmadd_ps(_mm512_set1_ps(step), counts, _mm512_set1_ps(least));
+    const __m256i halves = _mm512_cvtps_ph(values, _MM_FROUND_TO_NEAREST_INT);
+    _mm256_storeu_si256((__m256i *)(void *)open, _mm256_permutexvar_epi16(codes, halves));
+}
+
+void k_keys_unpack_avx512(const void *group, uint32_t n, uint16_t *open)
+{
+    const char *from = group;
+    const char *steps = from + keys_steps(n);
+    const char *leasts = steps + keys_steps(n) / (KV_TILE_KEYS / 2) * sizeof *open;
+    for (uint32_t d = 0; d < n; d += 16) {
+        const __mmask16 mask = avx512_mask(n - d);
+        const size_t at = d * sizeof *open;
+        float step[16];
+        float least[16];
+        _mm512_storeu_ps(step, _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(mask, steps + at)));
+        _mm512_storeu_ps(least, _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(mask, leasts + at)));
+        for (uint32_t i = 0; i < 16 && d + i < n; i += 2, from += KV_TILE_KEYS) {
+            const __m256i codes =
+                _mm256_cvtepu8_epi16(_mm_loadu_si128((const __m128i *)(const void *)from));
+            uint16_t *to = open + (size_t)(d + i) * KV_TILE_KEYS;
+            keys_unpack_channel(codes, step[i], least[i], to); /* of an index 4 bits count */
+            if (d + i + 1 < n)
+                keys_unpack_channel(_mm256_srli_epi16(codes, 4), step[i + 1], least[i + 1],
+                                    to + KV_TILE_KEYS);
+        }
+    }
+}
