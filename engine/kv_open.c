@@ -42,10 +42,12 @@ void kv_open_find(struct kv_open *open, uint32_t place, uint32_t first, uint32_t
     struct kv_open_place *at = &open->places[place];
     const uint32_t begin = first / GROUP_TOKENS;
     const uint32_t end = (first + rows - 1) / GROUP_TOKENS;
-    if (first % GROUP_TOKENS == 0)
-        at->group[0] = begin;
-    const uint32_t side = at->group[0] == begin ? 0 : 1;
-    ASSERT(at->group[side] == begin);
+    uint32_t side = at->group[0] == begin ? 0 : 1;
+    if (at->group[side] != begin) { /* the group before may be gone on with: guesses end */
+        ASSERT(first % GROUP_TOKENS == 0);
+        side = at->group[0] + 1 == begin ? 1 : 0;
+        at->group[side] = begin;
+    }
     if (end > begin)
         at->group[1 - side] = end;
     for (uint32_t i = 0; i < rows; i++) {

@@ -44,16 +44,17 @@ static bool swap_out(struct step *step, uint32_t index)
     struct sequence *sequence = &step->sequences.slots[index];
     struct ticket *ticket = &step->options.tickets->slots[sequence->slot];
     const struct kv_swap_figures before = step->swap.figures;
-    /* What is open is computed again: fewer tokens than a page has. */
-    const uint32_t open =
-        kv_pool_has_parts(&step->pool) ? 0 : sequence->computed % KV_POOL_PAGE_TOKENS;
+    if (!kv_pool_has_parts(&step->pool)) { /* what is open is computed again: less than a page */
+        sequence->computed -= sequence->computed % KV_POOL_PAGE_TOKENS;
+        sequence_trim(sequence, &step->pool);
+    }
     const struct kv_swap_owner owner = {
         .tenant = ticket->asked.tenant,
         .weight = ticket->asked.weight > 0 ? ticket->asked.weight : 100,
         .service_class = ticket->asked.service_class,
-        .computed = sequence->computed - open,
+        .computed = sequence->computed,
     };
-    if (owner.computed == 0 || !swap_pays(step, sequence) ||
+    if (sequence->computed == 0 || !swap_pays(step, sequence) ||
         !kv_swap_out(&step->swap, index, sequence->pages, &sequence->page_count, &owner))
         return false;
     sequence_drop_pages(sequence, &step->pool); /* none are left; what it has is in the list */
