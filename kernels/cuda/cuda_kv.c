@@ -26,6 +26,7 @@ enum status cuda_kv_layout(enum kv_type type, uint32_t page_tokens, uint32_t lay
                               .kv_heads = kv_heads,
                               .head_dim = head_dim,
                               .tile_bytes = tile,
+                              .head_bytes = 2 * tile,
                               .layer_bytes = 2 * tile * kv_heads,
                               .page_bytes = 2 * tile * kv_heads * layers};
     return STATUS_OK;

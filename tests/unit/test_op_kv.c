@@ -201,6 +201,7 @@ static void check_rope(const char *isa, enum kv_type type, uint32_t threads, uin
     float *q[2] = {kit_floats(&rng, q_count, 1), malloc(q_count * sizeof(float))};
     uint32_t *sequence = calloc(rows, sizeof *sequence);
     uint32_t *position = calloc(rows, sizeof *position);
+    uint32_t *open_of = calloc(rows, sizeof *open_of);
     memcpy(k[1], k[0], k_count * sizeof(float));
     memcpy(q[1], q[0], q_count * sizeof(float));
     for (uint32_t r = 0; r < rows; r++)
@@ -213,7 +214,7 @@ static void check_rope(const char *isa, enum kv_type type, uint32_t threads, uin
         struct kit_pages *own = &pages[fused];
         *own = kit_pages_make(kernels, type, 16, 1, KV_HEADS, DIM, 1, rows);
         struct kv_write_args args = {
-            k[fused], v, rows, 0, {&own->layout, own->pages, sequence, position, own->tables},
+            k[fused], v,     rows, 0, kit_rows(own, sequence, position, rows, open_of),
             {NULL}};
         for (int i = 0; i < 2; i++)
             if (fused == 1)
@@ -235,6 +236,7 @@ static void check_rope(const char *isa, enum kv_type type, uint32_t threads, uin
     free(table);
     free(sequence);
     free(position);
+    free(open_of);
     kernels_destroy(kernels);
 }
 
