@@ -198,8 +198,8 @@ struct bench {
     uint32_t pages_each;    /* of a stream */
     uint32_t context_start; /* keys of a stream before the first measured step */
     void *pages;
-    void *open;        /* an open group for each page, where the type has such */
-    uint32_t *open_of; /* [rows_max] */
+    void *open;                   /* an open group for each page, where the type has such */
+    uint32_t *open_of;            /* [rows_max] */
     uint32_t *page_ids;           /* [batch_max × pages_each], in order */
     const uint32_t **page_tables; /* [batch_max] */
     uint32_t *tokens;             /* [rows_max] */
@@ -422,9 +422,9 @@ static enum status bench_open_pages(struct bench *bench, const struct model_conf
     bench->order = mem_zalloc(bench->batch_max, sizeof *bench->order);
     bench->shared = mem_zalloc(bench->batch_max, sizeof *bench->shared);
     if (bench->pages == NULL || bench->open == NULL || bench->open_of == NULL ||
-        bench->page_ids == NULL || bench->page_tables == NULL ||
-        bench->tokens == NULL || bench->sequences == NULL || bench->positions == NULL ||
-        bench->logit_row == NULL || bench->order == NULL || bench->shared == NULL)
+        bench->page_ids == NULL || bench->page_tables == NULL || bench->tokens == NULL ||
+        bench->sequences == NULL || bench->positions == NULL || bench->logit_row == NULL ||
+        bench->order == NULL || bench->shared == NULL)
         FAIL(STATUS_NO_MEMORY, "no memory for %zu MiB of pages", bytes >> 20);
     for (size_t i = 0; i < total; i++)
         bench->page_ids[i] = (uint32_t)i;

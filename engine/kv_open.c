@@ -13,8 +13,8 @@ enum status kv_open_init(struct kv_open *open, struct kernels *kernels,
     open->groups = rows_max / GROUP_TOKENS;
     open->places_count = places;
     open->places = mem_zalloc(places, sizeof(*open->places));
-    open->memory = kernels_buffer_create(kernels, (2 * (size_t)places + open->groups) *
-                                                      layout->open_bytes);
+    open->memory =
+        kernels_buffer_create(kernels, (2 * (size_t)places + open->groups) * layout->open_bytes);
     if (open->places == NULL || open->memory == NULL) {
         kv_open_deinit(open);
         FAIL(STATUS_NO_MEMORY, "no memory for the open groups of %u sequences", places);

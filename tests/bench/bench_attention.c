@@ -118,19 +118,19 @@ static double run(struct scene *scene, uint32_t rows, const struct attention_gro
 {
     double start = now_us(scene);
     for (uint32_t layer = 0; layer < LAYERS; layer++)
-        kernels_attention(scene->kernels, &(struct attention_args){
-                                              .q = scene->q,
-                                              .out = out,
-                                              .rows = rows,
-                                              .heads = HEADS,
-                                              .layer = layer,
-                                              .scale = 0.125f,
-                                              .kv = {.layout = &scene->layout,
-                                                     .pages = scene->pages,
-                                                     .sequence = scene->sequence,
-                                                     .position = scene->position,
-                                                     .page_tables = scene->tables},
-                                              .groups = groups});
+        kernels_attention(scene->kernels,
+                          &(struct attention_args){.q = scene->q,
+                                                   .out = out,
+                                                   .rows = rows,
+                                                   .heads = HEADS,
+                                                   .layer = layer,
+                                                   .scale = 0.125f,
+                                                   .kv = {.layout = &scene->layout,
+                                                          .pages = scene->pages,
+                                                          .sequence = scene->sequence,
+                                                          .position = scene->position,
+                                                          .page_tables = scene->tables},
+                                                   .groups = groups});
     return now_us(scene) - start;
 }
 

@@ -17,7 +17,7 @@ struct model_run {
     uint32_t sequences;
     uint32_t pages_each;
     void *pages;
-    void *open; /* an open group for each page, when the type has such */
+    void *open;                            /* an open group for each page, when the type has such */
     uint32_t *page_ids;                    /* [sequences][pages_each] */
     const uint32_t **page_tables;          /* [sequences] */
     const struct attention_groups *groups; /* of the next batch; a test that shares pages sets it */

@@ -55,13 +55,13 @@ static void scene_make(struct scene *scene, struct rng *rng, enum kv_type type)
         scene->sequence[i] = 0;
         scene->position[i] = i;
     }
-    struct kv_write_args write = {scene->k,
-                                  scene->v,
-                                  TOKENS,
-                                  0,
-                                  kit_rows(&scene->pages, scene->sequence, scene->position, TOKENS,
-                                           scene->open_of),
-                                  {NULL}};
+    struct kv_write_args write = {
+        scene->k,
+        scene->v,
+        TOKENS,
+        0,
+        kit_rows(&scene->pages, scene->sequence, scene->position, TOKENS, scene->open_of),
+        {NULL}};
     kernels_kv_write(scene->kernels, &write);
     for (uint32_t i = 0; i < TOKENS; i++) {
         if (type == KV_TYPE_F16Q || type == KV_TYPE_I8)
@@ -87,13 +87,13 @@ static void attend(struct scene *scene, uint32_t position, const float *q, float
 {
     const uint32_t order = 0;
     uint32_t open_of;
-    struct attention_args args = {.q = q,
-                                  .out = out,
-                                  .rows = 1,
-                                  .heads = 1,
-                                  .scale = 0.3f,
-                                  .kv = kit_rows(&scene->pages, scene->sequence, &position, 1,
-                                                 &open_of)};
+    struct attention_args args = {
+        .q = q,
+        .out = out,
+        .rows = 1,
+        .heads = 1,
+        .scale = 0.3f,
+        .kv = kit_rows(&scene->pages, scene->sequence, &position, 1, &open_of)};
     struct table_attention call = {.args = &args, .order = &order, .rows = 1, .heads = 1};
     k_attention_ref_int8(&call);
 }
@@ -155,13 +155,13 @@ static void check_reads(enum kv_type type)
     float after[DIM];
     uint32_t open_of;
     attend(&scene, 99, q, before);
-    struct kv_write_args write = {scene.k,
-                                  scene.v,
-                                  1,
-                                  0,
-                                  kit_rows(&scene.pages, scene.sequence, (const uint32_t[]){100}, 1,
-                                           &open_of),
-                                  {NULL}};
+    struct kv_write_args write = {
+        scene.k,
+        scene.v,
+        1,
+        0,
+        kit_rows(&scene.pages, scene.sequence, (const uint32_t[]){100}, 1, &open_of),
+        {NULL}};
     scene.k[0] = NAN;
     scene.v[0] = INFINITY;
     kernels_kv_write(scene.kernels, &write);

@@ -26,8 +26,7 @@ static void scene_fill(struct kernels *kernels, struct scene *scene, enum kv_typ
         position[i] = i % TOKENS;
     }
     scene->pages = kit_pages_make(kernels, type, 16, 1, KV_HEADS, DIM, SEQUENCES, TOKENS);
-    struct kv_rows kv =
-        kit_rows(&scene->pages, sequence, position, SEQUENCES * TOKENS, open_of);
+    struct kv_rows kv = kit_rows(&scene->pages, sequence, position, SEQUENCES * TOKENS, open_of);
     struct kv_write_args write = {k, v, SEQUENCES * TOKENS, 0, kv, {NULL}};
     kernels_kv_write(kernels, &write);
     scene->q = kit_floats(rng, (size_t)SEQUENCES * TOKENS * HEADS * DIM, 2);
@@ -70,15 +69,14 @@ static void check_batch(struct kernels *kernels, const struct scene *scene, stru
     for (uint32_t r = 0; r < rows; r++)
         memcpy(q + r * size, scene->q + (sequence[r] * TOKENS + position[r]) * size,
                size * sizeof *q);
-    struct attention_args args = {
-        q,
-        out,
-        rows,
-        HEADS,
-        0,
-        0.125f,
-        kit_rows(&scene->pages, sequence, position, rows, open_of),
-        NULL};
+    struct attention_args args = {q,
+                                  out,
+                                  rows,
+                                  HEADS,
+                                  0,
+                                  0.125f,
+                                  kit_rows(&scene->pages, sequence, position, rows, open_of),
+                                  NULL};
     kernels_attention(kernels, &args);
     for (uint32_t r = 0; r < rows; r++)
         kit_assert_same_bits(out + r * size,
@@ -183,8 +181,8 @@ static void sharers_write(struct kernels *kernels, struct sharers *all, uint32_t
         sequence[i] = s;
         position[i] = from + i;
     }
-    struct kv_rows kv = {
-        &all->layout, all->pages, sequence, position, all->tables, all->open, open_of};
+    struct kv_rows kv = {&all->layout, all->pages, sequence, position,
+                         all->tables,  all->open,  open_of};
     kit_open_of(&kv, rows, open_of);
     kernels_kv_write(kernels, &(struct kv_write_args){k, v, rows, 0, kv, {NULL}});
     free(open_of);
@@ -272,8 +270,9 @@ static void sharers_run(struct kernels *kernels, const struct sharers *all, cons
 {
     const size_t size = (size_t)all->heads * all->layout.head_dim;
     uint32_t open_of[SHARERS * CHUNK_MAX];
-    struct kv_rows kv = {&all->layout, all->pages, all->sequence + row, all->position + row,
-                         all->tables,  all->open,  open_of};
+    struct kv_rows kv = {
+        &all->layout, all->pages, all->sequence + row, all->position + row, all->tables,
+        all->open,    open_of};
     kit_open_of(&kv, rows, open_of);
     kernels_attention(kernels, &(struct attention_args){.q = q + row * size,
                                                         .out = out + row * size,

@@ -83,9 +83,9 @@ static void test_keys(void **state)
             }
             const float step = (max - min) / 15;
             for (uint32_t i = 0; i < 16; i++)
-                assert_true(fabsf(half_to_float(again[d * 16 + i]) -
-                                  half_to_float(open[d * 16 + i])) <=
-                            0.51f * step + 0.001f * fmaxf(fabsf(min), fabsf(max)));
+                assert_true(
+                    fabsf(half_to_float(again[d * 16 + i]) - half_to_float(open[d * 16 + i])) <=
+                    0.51f * step + 0.001f * fmaxf(fabsf(min), fabsf(max)));
         }
         open[repeat % DIM * 16 + 3] = repeat % 2 == 0 ? 0x7c00 : 0x7e01; /* infinity, NaN */
         k_keys_pack_ref(open, DIM, group);
@@ -159,10 +159,8 @@ static void test_int8_pages(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_f32_pages),
-        cmocka_unit_test(test_f16_pages),
-        cmocka_unit_test(test_int8_pages),
-        cmocka_unit_test(test_codes),
+        cmocka_unit_test(test_f32_pages),  cmocka_unit_test(test_f16_pages),
+        cmocka_unit_test(test_int8_pages), cmocka_unit_test(test_codes),
         cmocka_unit_test(test_keys),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -164,8 +164,7 @@ static void attention_find(struct attention_run *run, uint32_t row)
         void *page = kv_tile_page(&call->args->kv, call->order[row], key);
         const char *tile = kv_tile_at(layout, page, call->args->layer, call->kv_head);
         run->k[g] = tile + token / KV_TILE_KEYS * kv_tile_keys_bytes(layout);
-        run->v[g] =
-            tile + layout->tile_bytes + token / KV_TILE_KEYS * kv_tile_group_bytes(layout);
+        run->v[g] = tile + layout->tile_bytes + token / KV_TILE_KEYS * kv_tile_group_bytes(layout);
         const size_t scales = kv_tile_scale_offset(layout, 0);
         if (run->is_bytes)
             memcpy(run->v_scale + g * KV_TILE_KEYS, run->v[g] + scales,
@@ -496,8 +495,8 @@ void k_attention_avx2(const struct table_attention *call)
     for (; run.first < keys; run.first += TABLE_KEYS_BLOCK)
         for (uint32_t row = 0, end; row < call->rows; row = end) {
             for (end = row + 1; end < call->rows && call->shared[end] > run.first &&
-                                    kv_tile_reads_alike(&call->args->kv, call->order[end - 1],
-                                                        call->order[end], run.first);)
+                                kv_tile_reads_alike(&call->args->kv, call->order[end - 1],
+                                                    call->order[end], run.first);)
                 end++;
             attention_rows(&run, row, end);
         }

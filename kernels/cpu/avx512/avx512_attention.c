@@ -609,8 +609,8 @@ void k_attention_avx512(const struct table_attention *call)
     for (; run.first < keys; run.first += TABLE_KEYS_BLOCK)
         for (uint32_t row = 0, end; row < call->rows; row = end) {
             for (end = row + 1; end < call->rows && call->shared[end] > run.first &&
-                                    kv_tile_reads_alike(&call->args->kv, call->order[end - 1],
-                                                        call->order[end], run.first);)
+                                kv_tile_reads_alike(&call->args->kv, call->order[end - 1],
+                                                    call->order[end], run.first);)
                 end++;
             attention_rows(&run, row, end);
         }

@@ -39,8 +39,8 @@ static inline __m128i keys_pack_channel(const uint16_t *open, char *step_at, cha
         return _mm_setzero_si128();
     const __m512 scaled =
         _mm512_mul_ps(_mm512_sub_ps(x, _mm512_set1_ps(min)), _mm512_set1_ps(1.0f / step));
-    const __m512i code = _mm512_castps_si512(
-        _mm512_add_ps(scaled, _mm512_set1_ps(FIXED_MATH_ROUND)));
+    const __m512i code =
+        _mm512_castps_si512(_mm512_add_ps(scaled, _mm512_set1_ps(FIXED_MATH_ROUND)));
     return _mm_min_epu8(_mm512_cvtepi32_epi8(code), _mm_set1_epi8(15));
 }
 
@@ -67,10 +67,8 @@ void k_keys_pack_avx512(const uint16_t *open, uint32_t n, void *group)
 static inline __attribute__((always_inline)) void keys_unpack_channel(__m256i codes, float step,
                                                                       float least, uint16_t *open)
 {
-    const __m512 counts =
-        _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-    const __m512 values =
-        _mm512_fmadd_ps(_mm512_set1_ps(step), counts, _mm512_set1_ps(least));
+    const __m512 counts = _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    const __m512 values = _mm512_fmadd_ps(_mm512_set1_ps(step), counts, _mm512_set1_ps(least));
     const __m256i halves = _mm512_cvtps_ph(values, _MM_FROUND_TO_NEAREST_INT);
     _mm256_storeu_si256((__m256i *)(void *)open, _mm256_permutexvar_epi16(codes, halves));
 }

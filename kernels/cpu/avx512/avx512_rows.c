@@ -189,12 +189,11 @@ void k_kv_write_avx512(const struct kv_write_args *args, uint32_t begin, uint32_
             else if (layout->type == KV_TYPE_I8)
                 kv_write_key_codes(layout, tile, token, args->k + from);
             else
-                kv_write_key(layout,
-                             (uint16_t *)(void *)tile + kv_tile_k_index(layout, token, 0),
+                kv_write_key(layout, (uint16_t *)(void *)tile + kv_tile_k_index(layout, token, 0),
                              args->k + from);
             tile += layout->tile_bytes;
-            (kv_tile_values_codes(layout) ? kv_write_value_codes : kv_write_value)(
-                layout, tile, token, args->v + from);
+            (kv_tile_values_codes(layout) ? kv_write_value_codes
+                                          : kv_write_value)(layout, tile, token, args->v + from);
         }
     }
 }

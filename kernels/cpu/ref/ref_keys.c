@@ -69,8 +69,8 @@ void k_keys_unpack_ref(const void *group, uint32_t n, uint16_t *open)
         memcpy(&least, steps + (width + d) * sizeof least, sizeof least);
         for (uint32_t i = 0; i < KV_TILE_KEYS; i++) {
             const uint32_t code = bytes[d / 2 * KV_TILE_KEYS + i] >> (d % 2 * 4) & KEYS_CODE_MAX;
-            open[(size_t)d * KV_TILE_KEYS + i] = half_from_float(
-                fmaf(half_to_float(step), (float)code, half_to_float(least)));
+            open[(size_t)d * KV_TILE_KEYS + i] =
+                half_from_float(fmaf(half_to_float(step), (float)code, half_to_float(least)));
         }
     }
 }
