@@ -1,6 +1,7 @@
 #include "kernels/cpu/avxvnni/avxvnni.h"
 
 #include "kernels/cpu/cpu_features.h"
+#include "kernels/cpu/ref/ref.h"
 #include "kernels/cpu/ref_int8/ref_int8.h"
 
 extern const struct kernel_table table_avxvnni;
