@@ -140,6 +140,24 @@ static void test_exit(void **state)
     engine_run_remove_model();
 }
 
+/* Keys that are packed by 16 tokens: guesses write row by row across the end of such a group. */
+static void test_exit_with_packed_keys(void **state)
+{
+    (void)state;
+    static struct engine_run_transcript plain[REQUESTS];
+    uint64_t right, wrong;
+    struct engine_options options = options_of(ENGINE_SPECULATION_OFF);
+    options.kv_type = "k4v8";
+    run(&options, plain, &right, &wrong);
+    options.speculation = ENGINE_SPECULATION_EXIT;
+    options.draft_layers = 1;
+    run(&options, told, &right, &wrong);
+    assert_true(right > 0);
+    assert_true(wrong > 0);
+    for (uint32_t i = 0; i < REQUESTS; i++)
+        assert_true(engine_run_same(&told[i], &plain[i]));
+}
+
 /* By rejection: greedy answers are the same, the others as long. */
 static void test_rejection(void **state)
 {
@@ -160,9 +178,8 @@ static void test_rejection(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_its_own),
-        cmocka_unit_test(test_another),
-        cmocka_unit_test(test_exit),
+        cmocka_unit_test(test_its_own),   cmocka_unit_test(test_another),
+        cmocka_unit_test(test_exit),      cmocka_unit_test(test_exit_with_packed_keys),
         cmocka_unit_test(test_rejection),
     };
     return cmocka_run_group_tests(tests, begin, NULL);
