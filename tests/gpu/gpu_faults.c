@@ -43,7 +43,11 @@ static enum status run_step(struct bed *bed)
     static const uint32_t *const tables[2] = {table, table};
     static const uint32_t swapped[2] = {1, 0};
     struct cuda_backend *backend = bed->backend;
-    const struct kv_rows kv = {&bed->layout, bed->pages, sequence, position, tables};
+    const struct kv_rows kv = {.layout = &bed->layout,
+                               .pages = bed->pages,
+                               .sequence = sequence,
+                               .position = position,
+                               .page_tables = tables};
     enum status status = cuda_backend_batch(backend, &kv, ROWS);
     if (status != STATUS_OK)
         return status;
@@ -155,7 +159,11 @@ static void check_tables(void)
     static const uint32_t *const tables[1] = {table};
     struct bed bed = {0};
     CHECK(run_open(&bed) == STATUS_OK);
-    const struct kv_rows kv = {&bed.layout, bed.pages, &none, &far, tables};
+    const struct kv_rows kv = {.layout = &bed.layout,
+                               .pages = bed.pages,
+                               .sequence = &none,
+                               .position = &far,
+                               .page_tables = tables};
     CHECK(cuda_backend_batch(bed.backend, &kv, 1) == STATUS_LIMIT);
     CHECK(run_step(&bed) == STATUS_OK);
     close_bed(&bed);

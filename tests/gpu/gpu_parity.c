@@ -607,7 +607,7 @@ static void bed_write(struct pages_bed *bed, uint32_t sequence, uint32_t from, u
         .v = v,
         .rows = rows,
         .layer = PAGES_LAYER,
-        .kv = {&bed->ref.layout, bed->ref.pages, sequences, positions, bed->tables},
+        .kv = {&bed->ref.layout, bed->ref.pages, sequences, positions, bed->tables, NULL, NULL},
         .rope = {&rope}};
     kernels_kv_write(parity.ref, &args);
     args.kv.layout = &bed->device.layout;
@@ -700,7 +700,7 @@ static void check_pages(const struct pages_case *shape)
         .heads = shape->heads,
         .layer = PAGES_LAYER,
         .scale = 1 / sqrtf((float)shape->head_dim),
-        .kv = {&bed.ref.layout, bed.ref.pages, sequences, positions, bed.tables}};
+        .kv = {&bed.ref.layout, bed.ref.pages, sequences, positions, bed.tables, NULL, NULL}};
     kernels_attention(parity.ref, &args);
     args.kv.layout = &bed.device.layout;
     args.kv.pages = bed.device.pages;
