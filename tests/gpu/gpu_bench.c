@@ -210,7 +210,7 @@ static void bench_attention(uint32_t streams, uint32_t rows, uint32_t keys)
                                   .heads = HEADS,
                                   .scale = 0.0883883f,
                                   .kv = {&layout, alloc(streams * pages_each * layout.page_bytes),
-                                         sequence, position, tables}};
+                                         sequence, position, tables, NULL, NULL}};
     cuda_backend_upload(device, (void *)(uintptr_t)args.q, zeros, bytes);
     must(cuda_backend_batch(device, &args.kv, count));
     const double seconds = time_of(attention_once, &args);

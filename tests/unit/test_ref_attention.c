@@ -123,8 +123,10 @@ static void test_int8_pages(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_f32_pages),  cmocka_unit_test(test_f16_pages),
-        cmocka_unit_test(test_int8_pages), cmocka_unit_test(test_codes),
+        cmocka_unit_test(test_f32_pages),
+        cmocka_unit_test(test_f16_pages),
+        cmocka_unit_test(test_int8_pages),
+        cmocka_unit_test(test_codes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
