@@ -287,8 +287,8 @@ static uint32_t last_rows(const struct batch *batch, uint32_t *out)
 static void run_step(bool is_device, struct side *side, const struct batch *batch, float *out)
 {
     const uint32_t rows = batch->rows;
-    const struct kv_rows kv = {&side->layout, side->pages, batch->sequences, batch->positions,
-                               tables};
+    const struct kv_rows kv = {
+        &side->layout, side->pages, batch->sequences, batch->positions, tables, NULL, NULL};
     uint32_t last[ROWS_MAX];
     const uint32_t count = last_rows(batch, last);
     struct embed_args embed = {&side->embedding, batch->tokens, rows, side->x};
