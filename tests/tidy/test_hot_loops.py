@@ -82,3 +82,15 @@ def test_short_vectors_stay_in_registers(isa, product, kind):
         stack = on_stack(body)
         assert len(stack) < products * 3 / 4, f"{products // 16} rows: on the stack: {stack}"
     assert sizes == set(range(1, SHORT_ROWS + 1))
+
+
+def test_attention_of_short_vectors_stays_in_registers():
+    """Three queries by 32 keys or dimensions of floats, by 16 keys of bytes; one address may wait."""
+    path, kinds = OBJECTS / "avx2/avx2_attention.c.o", set()
+    must_be_of_gcc_12(path)
+    for body in inner_loops(path, "k_attention_avx2"):
+        for product, most in (("vfmadd", 12), ("vpmaddubsw", 6)):
+            if sum(line.startswith(product) for line in body) == most:
+                kinds.add(product)
+                assert len(on_stack(body)) <= 1, f"{product}: on the stack: {on_stack(body)}"
+    assert kinds == {"vfmadd", "vpmaddubsw"}

@@ -105,8 +105,24 @@ static void isa_linear_check_greatest(const char *isa, const struct tensor_type_
     kernels_destroy(judge);
 }
 
+/* Rows that are wider than what a table takes of them in turn. */
+static void isa_linear_check_wide(const char *isa)
+{
+    enum { OUTPUTS = 33, COLS = 32 * 340, ROWS = 70 };
+    struct kernels *fast = kit_fast(isa, 1, ROWS, COLS);
+    if (fast == NULL)
+        return;
+    struct kernels *judge = kit_kernels("ref_int8", 1, ROWS, COLS);
+    struct rng rng = {.seed = 6};
+    isa_linear_compare(fast, judge, &rng, TENSOR_TYPE_q4_1, ROWS, OUTPUTS, COLS);
+    kernels_destroy(fast);
+    kernels_destroy(judge);
+}
+
 static void isa_linear_check(const char *isa)
 {
+    isa_linear_check_wide(isa);
+
     for (size_t t = 0; t < KIT_TYPES; t++) {
         const struct tensor_type_info *type = tensor_type_info(kit_types[t]);
         isa_linear_check_type(isa, type);
