@@ -21,6 +21,8 @@ enum {
     LINEAR_UNITS = 8, /* taken apart at a time: 5.5 KiB; so much of a tile is read in turn */
     /* Inputs of a chunk stay in the second-level cache (from 256 KiB) while the groups pass. */
     LINEAR_CHUNK_BYTES = 128 * 1024,
+    /* The processor's own prefetching ends at each page of 4 KiB. */
+    LINEAR_AHEAD_BYTES = 8192,
 };
 
 /* A unit taken apart: what all rows of a chunk use. */
@@ -149,6 +151,8 @@ linear_few(const struct types_form form, const int n, const struct linear_block 
         linear_next(form, &place, b);
         const struct linear_factors factors[2] = {linear_factors(form, place.super, place.at, 0),
                                                   linear_factors(form, place.super, place.at, 1)};
+        for (size_t line = 0; line < packed_unit_bytes(form); line += 64)
+            _mm_prefetch((const char *)place.at + LINEAR_AHEAD_BYTES + line, _MM_HINT_T0);
         linear_rows(form, false, place.at, factors, input, n, y);
         place.at += packed_unit_bytes(form);
         input += n * PACKED_INPUT_BYTES;
