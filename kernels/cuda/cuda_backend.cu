@@ -29,10 +29,16 @@ enum status cuda_backend_end(struct cuda_backend *backend)
     return STATUS_OK;
 }
 
-static enum status backend_no_memory(size_t bytes, const char *where, const char *what)
+/* Why there is no memory: none is left, or the device is lost. */
+static enum status backend_no_memory(struct cuda_backend *backend, cudaError_t error, size_t bytes,
+                                     const char *where, const char *what)
 {
     size_t free_bytes = 0;
     size_t total_bytes = 0;
+    if (error != cudaErrorMemoryAllocation) {
+        cuda_backend_is_well(backend, error, what);
+        FAIL(STATUS_UNAVAILABLE, "%s", backend->message);
+    }
     (void)cudaGetLastError(); /* it is told here, and no later call fails for it */
     (void)cudaMemGetInfo(&free_bytes, &total_bytes);
     FAIL(STATUS_NO_MEMORY,
@@ -43,11 +49,11 @@ static enum status backend_no_memory(size_t bytes, const char *where, const char
 enum status cuda_backend_alloc(struct cuda_backend *backend, void **out, size_t bytes,
                                const char *what)
 {
-    (void)backend;
     *out = NULL;
-    if (cudaMalloc(out, bytes > 0 ? bytes : 1) != cudaSuccess) {
+    const cudaError_t error = cudaMalloc(out, bytes > 0 ? bytes : 1);
+    if (error != cudaSuccess) {
         *out = NULL;
-        return backend_no_memory(bytes, "device", what);
+        return backend_no_memory(backend, error, bytes, "device", what);
     }
     return STATUS_OK;
 }
@@ -61,11 +67,11 @@ void cuda_backend_free(struct cuda_backend *backend, void *memory)
 enum status cuda_backend_alloc_host(struct cuda_backend *backend, void **out, size_t bytes,
                                     const char *what)
 {
-    (void)backend;
     *out = NULL;
-    if (cudaMallocHost(out, bytes > 0 ? bytes : 1) != cudaSuccess) {
+    const cudaError_t error = cudaMallocHost(out, bytes > 0 ? bytes : 1);
+    if (error != cudaSuccess) {
         *out = NULL;
-        return backend_no_memory(bytes, "pinned host", what);
+        return backend_no_memory(backend, error, bytes, "pinned host", what);
     }
     return STATUS_OK;
 }
@@ -277,11 +283,12 @@ enum status cuda_backend_batch(struct cuda_backend *backend, const struct kv_row
         return STATUS_OK;
     const uint32_t entries = cuda_plan_rows(kv, rows, backend->rows_host, backend->tables_host,
                                             backend->options.tables_max);
+    backend->row_count = 0; /* rows_host is another batch's from here on */
+    backend->tile_group = 0;
     if (entries == CUDA_PLAN_NONE)
         FAIL(STATUS_LIMIT, "a batch of %u rows has more than %u pages in its tables", rows,
              backend->options.tables_max);
     backend->row_count = rows;
-    backend->tile_group = 0;
     if (rows == 0)
         return STATUS_OK;
     cuda_backend_send(backend, backend->rows, backend->rows_host, rows * sizeof *backend->rows);

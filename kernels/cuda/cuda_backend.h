@@ -4,7 +4,8 @@
  *           cuda_backend_alloc, but for the fields that cuda_ops.h names as the host's.
  * Thread:   one caller at a time (the engine thread).
  * Cost:     allocates in open, alloc and of weights only; an operation is a launch, which returns
- *           at once; cuda_backend_end alone waits.
+ *           at once; cuda_backend_end, uploads and downloads wait for all work, cuda_backend_batch
+ *           and the first attention behind it for what they sent before.
  * Not here: operations (cuda_ops.h), launch arithmetic (cuda_plan).
  *
  * Errors: a launch or copy that fails leaves its words here, and from then on nothing is launched.
@@ -38,7 +39,8 @@ enum status cuda_backend_open(struct cuda_backend **out,
 /* After all that was allocated from it is freed. */
 void cuda_backend_close(struct cuda_backend *backend);
 
-/* Device memory, 256-byte aligned. `what` is for the message: NO_MEMORY. */
+/* Device memory, 256-byte aligned. `what` is for the message: NO_MEMORY, or UNAVAILABLE when it is
+ * the device that is lost. */
 enum status cuda_backend_alloc(struct cuda_backend *backend, void **out, size_t bytes,
                                const char *what);
 void cuda_backend_free(struct cuda_backend *backend, void *memory);
@@ -64,7 +66,8 @@ void cuda_backend_weight_destroy(struct cuda_backend *backend, struct weight *we
 enum status cuda_backend_batch(struct cuda_backend *backend, const struct kv_rows *kv,
                                uint32_t rows);
 
-/* Waits for the device. From the first failure on UNAVAILABLE, with what failed and where. */
+/* Waits for the work asked before; for copies of pages only after cuda_pages_wait. From the first
+ * failure on UNAVAILABLE, with what failed and where. */
 enum status cuda_backend_end(struct cuda_backend *backend);
 
 #ifdef __cplusplus

@@ -3,7 +3,7 @@
  *
  * Owns:     nothing.
  * Thread:   the engine thread.
- * Cost:     launches; none waits.
+ * Cost:     launches; none waits, but a batch's first attention until the batch has been sent.
  * Not here: memory, errors, the batch's tables (cuda_backend).
  *
  * Bits: as kernels.h asks, those of a row depend on that row's inputs alone. Every sum is one fixed
