@@ -25,7 +25,8 @@ static struct {
     bool is_done[SIMT_THREADS_MAX];
     unsigned running;
     unsigned count;
-    unsigned left; /* threads that have not returned */
+    unsigned left;  /* threads that have not returned */
+    uint64_t steps; /* threads that came to a barrier, or returned */
     unsigned warp_left[SIMT_THREADS_MAX / 32];
     barrier block;
     barrier warps[SIMT_THREADS_MAX / 32];
@@ -43,6 +44,7 @@ static void yield()
 static void wait(barrier *at, unsigned wanted)
 {
     const unsigned generation = at->generation;
+    simt.steps++;
     if (++at->arrived == wanted) {
         at->arrived = 0;
         at->generation++;
@@ -83,6 +85,7 @@ static void thread_main()
     simt.body(simt.context);
     simt.is_done[simt.running] = true;
     simt.left--;
+    simt.steps++;
     simt.warp_left[simt.running / 32]--;
     yield();
 }
@@ -101,7 +104,8 @@ static void run_block(dim3 block)
         makecontext(&simt.threads[i], thread_main, 0);
     }
     simt.block = barrier{};
-    while (simt.left > 0)
+    while (simt.left > 0) {
+        const uint64_t before = simt.steps;
         for (unsigned i = 0; i < simt.count; i++) {
             if (simt.is_done[i])
                 continue;
@@ -109,6 +113,11 @@ static void run_block(dim3 block)
             simt_thread = dim3(i % block.x, i / block.x % block.y, i / (block.x * block.y));
             swapcontext(&simt.scheduler, &simt.threads[i]);
         }
+        if (simt.steps == before) {
+            fprintf(stderr, "simt: threads of a block wait for others that do not come\n");
+            abort();
+        }
+    }
 }
 
 void simt_run(dim3 grid, dim3 block, void (*body)(void *context), void *context)
