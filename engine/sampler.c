@@ -1,5 +1,6 @@
 #include "engine/sampler.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -236,6 +237,16 @@ static uint32_t choose_anywhere(const struct sampler *sampler, struct choose_bes
     return best->token;
 }
 
+/* Weights of all tokens, the greatest one's 1; returns their sum. A temperature whose inverse is no
+ * float would make that 0 × ∞. */
+static double choose_weigh(struct sampler *sampler, const struct engine_sampling *sampling,
+                           const float *values, uint32_t greatest)
+{
+    const float scale = fminf(1 / sampling->temperature, FLT_MAX);
+    return (double)kernels_row_exp(sampler->kernels, values, sampler->vocab, values[greatest],
+                                   scale, sampler->weights);
+}
+
 /* To `order`, in no order: tokens that together reach `wanted`, and all heavier than one of
  * them. All tokens below the least weight tried weigh less than what top_p leaves away. */
 static uint32_t choose_heaviest(struct sampler *sampler, double total, double wanted,
@@ -322,8 +333,7 @@ static uint32_t choose_keep(struct sampler *sampler, const struct engine_samplin
         return count;
     }
 
-    double total = (double)kernels_row_exp(sampler->kernels, values, vocab, values[greatest],
-                                           1 / sampling->temperature, weights);
+    double total = choose_weigh(sampler, sampling, values, greatest);
     double wanted = (double)sampling->top_p * total;
     uint32_t count = choose_heaviest(sampler, total, wanted, sampling);
     if (sampling->top_p == 1)
@@ -382,8 +392,7 @@ static bool choose_is_kept(struct sampler *sampler, const struct engine_sampling
     if (has_top_k && (sampling->top_p < 1 || sampling->min_p > 0))
         return false;
     if (!has_top_k)
-        total = (double)kernels_row_exp(sampler->kernels, values, sampler->vocab, values[greatest],
-                                        1 / sampling->temperature, sampler->weights);
+        total = choose_weigh(sampler, sampling, values, greatest);
     if (!has_top_k && !(weights[token] >= sampling->min_p))
         return false;
     if (!has_top_k && sampling->top_p == 1)

@@ -324,6 +324,26 @@ static void test_judge(void **state)
     sampler_deinit(&sampler);
 }
 
+/* A temperature whose inverse is no float is as greedy, whatever is filtered or guessed. */
+static void test_smallest_temperature(void **state)
+{
+    (void)state;
+    static const float top_ps[] = {1, 0.9f};
+    struct sampler sampler;
+    assert_int_equal(sampler_init(&sampler, kernels, 4), STATUS_OK);
+    const float logits[4] = {1, 3, 2, -2000};
+    const struct logits_stats stats = stats_of(logits, 4);
+    struct engine_sampling sampling = {.temperature = 1e-42f, .seed = 9};
+    const struct sampler_args args = {.logits = logits, .stats = &stats, .sampling = &sampling};
+    for (int i = 0; i < 2; i++) {
+        sampling.top_p = top_ps[i];
+        assert_int_equal(sampler_choose(&sampler, &args), 1);
+        for (uint32_t guess = 0; guess < 4; guess++)
+            assert_int_equal(sampler_judge(&sampler, &args, guess), 1);
+    }
+    sampler_deinit(&sampler);
+}
+
 static void test_penalties_and_bias(void **state)
 {
     (void)state;
@@ -484,6 +504,7 @@ int main(void)
         cmocka_unit_test(test_noise_rules_out),
         cmocka_unit_test(test_distribution),
         cmocka_unit_test(test_judge),
+        cmocka_unit_test(test_smallest_temperature),
         cmocka_unit_test(test_penalties_and_bias),
         cmocka_unit_test(test_greedy_ties_and_streams),
         cmocka_unit_test(test_top),
