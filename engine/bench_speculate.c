@@ -226,6 +226,8 @@ static enum status run(struct speculate *speculate, FILE *out)
     struct model_config config;
     const struct bench_options *options = speculate->options;
     uint32_t room = options->gen > SPECULATE_PASSAGE ? options->gen : SPECULATE_PASSAGE;
+    if (options->gen < 2)
+        FAIL(STATUS_OUT_OF_RANGE, "--gen: rates begin behind the first token, so 2 at least");
     TRY(gguf_open(&gguf, options->model));
     enum status status = model_config_read(&config, gguf);
     gguf_close(gguf);

@@ -63,6 +63,9 @@ static void test_wrong(void **state)
     struct bench_options options = {.speculation = ENGINE_SPECULATION_LOOKUP, .gen = 273};
     assert_int_equal(run(&options), STATUS_OUT_OF_RANGE);
     assert_non_null(strstr(status_note()->message, "the model has 512"));
+    options.gen = 1;
+    assert_int_equal(run(&options), STATUS_OUT_OF_RANGE);
+    assert_non_null(strstr(status_note()->message, "2 at least"));
     options.speculation = ENGINE_SPECULATION_EXIT;
     options.gen = 8;
     assert_int_equal(run(&options), STATUS_OUT_OF_RANGE);
