@@ -338,7 +338,7 @@ static void forward_keys(struct model *model, const struct model_batch *batch, u
                                              .rope = {&k, wants_queries ? &q : NULL}});
 }
 
-/* Rows in the order of the batch's logits become the first ones; `spare` is as large as `data`. */
+/* Rows in the order of the batch's logits become the first ones; `spare` has room for those. */
 static void forward_gather(const struct model_batch *batch, float *data, float *spare, size_t cols)
 {
     for (uint32_t i = 0; i < batch->logit_rows; i++)
