@@ -2,7 +2,7 @@
 
 vLLM's workers outlive the process that started them and go on computing: one such process costs
 the next measurement half of its speed. Each program gets a process group, which is killed at the
-end, also when a run is cut off by SIGTERM.
+end, also when a run is cut off by SIGTERM or loses its terminal.
 """
 
 import atexit
@@ -12,7 +12,9 @@ import subprocess
 import sys
 import time
 
-signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+for end in (signal.SIGTERM, signal.SIGHUP):
+    if signal.getsignal(end) != signal.SIG_IGN:  # as nohup wants it
+        signal.signal(end, lambda number, _: sys.exit(128 + number))
 
 
 def start(command, **options):

@@ -26,8 +26,7 @@ import sys
 import tempfile
 
 import children
-from others import Others, settle
-from peers_show import OTHERS_MAX
+from others import OTHERS_MAX, Others, settle
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROMPT, CONTEXT, STREAMS = 512, 128, 16

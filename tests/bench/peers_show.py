@@ -16,7 +16,8 @@ import pathlib
 import statistics
 from xml.sax.saxutils import escape
 
-OTHERS_MAX = 0.05  # processors
+from others import OTHERS_MAX
+
 COLOURS = ("#1b7f5c", "#8a8f98", "#b9bec6", "#d9a441")
 NAMES = {
     "prefill": "prefill, 512 tokens",

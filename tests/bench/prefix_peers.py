@@ -32,11 +32,10 @@ import httpx
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
 import children  # noqa: E402
 import conftest  # noqa: E402  (the server of the end-to-end tests)
-from others import Others, settle  # noqa: E402
+from others import OTHERS_MAX, Others, settle  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SYSTEM, OUT = 1050, 32
-OTHERS_MAX = 0.05
 CHAT = "/v1/chat/completions"
 EXPLAIN = {"x-banyan-explain": "1"}
 WORDS = "the of and to in is was for on that with as at by from".split()
