@@ -151,7 +151,7 @@ uint32_t batch_add(struct batch *batch, const struct kv_pool *pool, const struct
     batch->page_tables[batch->sequences] = part->pages;
     batch->first_row[batch->sequences] = model->rows;
     if (batch->open != NULL)
-        kv_open_find(batch->open, part->place, part->first, part->rows,
+        kv_open_find(batch->open, part->place, part->serial, part->first, part->rows,
                      batch->open_of + model->rows);
     for (uint32_t i = 0; i < part->rows; i++) {
         uint32_t row = model->rows++;

@@ -43,6 +43,7 @@ void batch_begin(struct batch *batch, const struct kv_pool *pool, struct kv_open
 
 struct batch_part {
     uint32_t place;         /* of the sequence's open groups */
+    uint64_t serial;        /* whose they are: no two sequences have the same */
     const uint32_t *tokens; /* of the whole sequence */
     uint32_t first;         /* position of the first row */
     uint32_t rows;

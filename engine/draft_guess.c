@@ -84,6 +84,7 @@ void draft_guess_exit(struct draft_guess *guess, const struct kv_pool *pool, str
         for (uint32_t i = 0; i < count; i++) {
             const struct sequence *sequence = asks[i].sequence;
             const struct batch_part part = {.place = asks[i].place,
+                                            .serial = sequence->serial,
                                             .first = sequence->computed + index,
                                             .rows = 1,
                                             .pages = sequence->pages,

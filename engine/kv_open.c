@@ -2,7 +2,7 @@
 
 #include "config/base/mem.h"
 
-enum { GROUP_TOKENS = 16 };
+enum { GROUP_TOKENS = 16, GROUP_NONE = UINT32_MAX };
 
 enum status kv_open_init(struct kv_open *open, struct kernels *kernels,
                          const struct kv_layout *layout, uint32_t places, uint32_t rows_max)
@@ -35,19 +35,30 @@ void kv_open_begin(struct kv_open *open)
     open->groups_used = 0;
 }
 
-void kv_open_find(struct kv_open *open, uint32_t place, uint32_t first, uint32_t rows,
-                  uint32_t *open_of)
+/* Which of its two groups at a place a sequence goes on with, or begins. */
+static uint32_t find_side(struct kv_open_place *at, uint64_t serial, uint32_t first)
+{
+    const uint32_t group = first / GROUP_TOKENS;
+    if (at->serial != serial)
+        *at = (struct kv_open_place){serial, {GROUP_NONE, GROUP_NONE}};
+    for (uint32_t side = 0; side < 2; side++)
+        if (at->group[side] == group)
+            return side;
+    ASSERT(first % GROUP_TOKENS == 0);
+    /* The group before may be gone on with: guesses end. */
+    const uint32_t side = group > 0 && at->group[0] == group - 1 ? 1 : 0;
+    at->group[side] = group;
+    return side;
+}
+
+void kv_open_find(struct kv_open *open, uint32_t place, uint64_t serial, uint32_t first,
+                  uint32_t rows, uint32_t *open_of)
 {
     ASSERT(place < open->places_count);
     struct kv_open_place *at = &open->places[place];
+    const uint32_t side = find_side(at, serial, first);
     const uint32_t begin = first / GROUP_TOKENS;
     const uint32_t end = (first + rows - 1) / GROUP_TOKENS;
-    uint32_t side = at->group[0] == begin ? 0 : 1;
-    if (at->group[side] != begin) { /* the group before may be gone on with: guesses end */
-        ASSERT(first % GROUP_TOKENS == 0);
-        side = at->group[0] + 1 == begin ? 1 : 0;
-        at->group[side] = begin;
-    }
     if (end > begin)
         at->group[1 - side] = end;
     for (uint32_t i = 0; i < rows; i++) {

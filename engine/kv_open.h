@@ -19,6 +19,7 @@
 #include "kernels/kernels.h"
 
 struct kv_open_place {
+    uint64_t serial;   /* of the sequence that both are of */
     uint32_t group[2]; /* number of the group in its sequence that lies there */
 };
 
@@ -38,7 +39,8 @@ void kv_open_deinit(struct kv_open *open);
 
 /* The groups of the step before are forgotten but for those that lie at places. */
 void kv_open_begin(struct kv_open *open);
-/* Where rows at positions first, first + 1, … of the sequence at `place` find their own group.
- * Asserts that the sequence goes on where rows before have written, or begins a group. */
-void kv_open_find(struct kv_open *open, uint32_t place, uint32_t first, uint32_t rows,
-                  uint32_t *open_of);
+/* Where rows at positions first, first + 1, … of sequence `serial` at `place` find their own group.
+ * Asserts that they go on with a group in which the sequence's own rows are, or begin one: nobody
+ * reads what another sequence has left at the place. */
+void kv_open_find(struct kv_open *open, uint32_t place, uint64_t serial, uint32_t first,
+                  uint32_t rows, uint32_t *open_of);

@@ -116,6 +116,7 @@ static void plan_add(struct step *step, struct step_part *part)
     const struct sequence *sequence = &step->sequences.slots[part->sequence];
     const struct batch_part add = {
         .place = part->sequence,
+        .serial = sequence->serial,
         .tokens = sequence->tokens,
         .first = sequence->computed,
         .rows = part->rows + part->drafts,
