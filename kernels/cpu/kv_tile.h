@@ -50,11 +50,16 @@ static inline bool kv_tile_scores_codes(const struct kv_layout *layout)
     return layout->type == KV_TYPE_I8 || layout->type == KV_TYPE_F16Q;
 }
 
+/* Dimensions that n have the place of, where there are codes. */
+static inline uint32_t kv_tile_round(uint32_t n)
+{
+    return (n + KV_TILE_QUAD - 1) / KV_TILE_QUAD * KV_TILE_QUAD;
+}
+
 /* Elements of a token that its place has. */
 static inline uint32_t kv_tile_width(const struct kv_layout *layout)
 {
-    const uint32_t n = layout->head_dim;
-    return kv_tile_values_codes(layout) ? (n + KV_TILE_QUAD - 1) / KV_TILE_QUAD * KV_TILE_QUAD : n;
+    return kv_tile_values_codes(layout) ? kv_tile_round(layout->head_dim) : layout->head_dim;
 }
 
 /* Scales of a group of 16 tokens, behind its elements. */

@@ -32,6 +32,7 @@ void k_rmsnorm_avx2(const struct rmsnorm_args *args, uint32_t begin, uint32_t en
 void k_rope_avx2(const struct rope_args *args, uint32_t begin, uint32_t end);
 void k_silu_mul_avx2(const struct silu_mul_args *args, uint32_t begin, uint32_t end);
 void k_kv_write_avx2(const struct kv_write_args *args, uint32_t begin, uint32_t end);
+void k_keys_unpack_avx2(const void *group, uint32_t n, uint16_t *open);
 void k_copy_avx2(void *to, const void *from, size_t bytes);
 float k_logits_stats_avx2(const float *logits, uint32_t vocab, struct logits_stats *out);
 

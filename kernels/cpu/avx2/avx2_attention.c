@@ -4,7 +4,6 @@
 
 #include "kernels/cpu/avx2/avx2_vectors.h"
 #include "kernels/cpu/kv_tile.h"
-#include "kernels/cpu/ref/ref.h"
 
 enum {
     ATTENTION_QUERIES =
@@ -151,6 +150,19 @@ static void attention_round(struct attention_run *run, uint32_t g)
     }
 }
 
+/* Group g of 16 keys as halves, as row `r` of q reads them: its own is open. */
+static void attention_open(struct attention_run *run, uint32_t r, uint32_t g)
+{
+    const struct table_attention *call = run->call;
+    const struct kv_rows *kv = &call->args->kv;
+    uint16_t *to = (uint16_t *)(void *)run->block + (size_t)g * KV_TILE_KEYS * run->n;
+    if (run->first / KV_TILE_KEYS + g == kv->position[r] / KV_TILE_KEYS)
+        to = kv_tile_open(kv, r, call->args->layer, call->kv_head);
+    else
+        k_keys_unpack_avx2(run->k[g], run->n, to);
+    run->k[g] = (const char *)to;
+}
+
 /* Finds the block's pages in the table of a row, up to its last key; no later page is touched. */
 static void attention_find(struct attention_run *run, uint32_t row)
 {
@@ -175,9 +187,7 @@ static void attention_find(struct attention_run *run, uint32_t row)
         } else if (run->has_codes) {
             attention_round(run, g);
         } else if (layout->open_bytes > 0) {
-            uint16_t *open = (uint16_t *)(void *)run->block + (size_t)g * KV_TILE_KEYS * run->n;
-            k_keys_read_ref(call->args, call->order[row], call->kv_head, key, open);
-            run->k[g] = (const char *)open;
+            attention_open(run, call->order[row], g);
         }
     }
     /* So that scores can be taken in twos: what repeats comes after the last key. */

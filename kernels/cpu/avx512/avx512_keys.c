@@ -8,7 +8,7 @@
 /* Where a group of n channels has its steps; what is least follows. */
 static size_t keys_steps(uint32_t n)
 {
-    return (size_t)(n + KV_TILE_QUAD - 1) / KV_TILE_QUAD * KV_TILE_QUAD * (KV_TILE_KEYS / 2);
+    return (size_t)kv_tile_round(n) * (KV_TILE_KEYS / 2);
 }
 
 /* A float as a half, and that as a float. */

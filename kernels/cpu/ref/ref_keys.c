@@ -34,14 +34,9 @@ static void keys_pack_channel(const uint16_t *open, uint8_t codes[KV_TILE_KEYS],
     }
 }
 
-static uint32_t keys_width(uint32_t n)
-{
-    return (n + KV_TILE_QUAD - 1) / KV_TILE_QUAD * KV_TILE_QUAD;
-}
-
 void k_keys_pack_ref(const uint16_t *open, uint32_t n, void *group)
 {
-    const uint32_t width = keys_width(n);
+    const uint32_t width = kv_tile_round(n);
     uint8_t *bytes = group;
     char *steps = (char *)group + (size_t)width / 2 * KV_TILE_KEYS;
     memset(group, 0, (size_t)width * (KV_TILE_KEYS / 2 + 2 * sizeof *open));
@@ -59,7 +54,7 @@ void k_keys_pack_ref(const uint16_t *open, uint32_t n, void *group)
 
 void k_keys_unpack_ref(const void *group, uint32_t n, uint16_t *open)
 {
-    const uint32_t width = keys_width(n);
+    const uint32_t width = kv_tile_round(n);
     const uint8_t *bytes = group;
     const char *steps = (const char *)group + (size_t)width / 2 * KV_TILE_KEYS;
     for (uint32_t d = 0; d < n; d++) {
