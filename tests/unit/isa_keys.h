@@ -1,6 +1,7 @@
 /* isa_keys: equal bytes and halves of a table and ref in packing keys of 4 bits and reading them.
  *
  * Owns:     nothing. A test of one instruction set includes it and calls isa_keys_check.
+ * Not here: how near they are to the keys (test_ref_keys).
  */
 #pragma once
 
