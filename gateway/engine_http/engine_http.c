@@ -119,6 +119,19 @@ static enum status open_acceptance(const char *name, enum engine_acceptance *out
     return STATUS_OK;
 }
 
+/* What guesses come from, given where nothing guesses from it, is a mistake. */
+static enum status open_check_drafts(const struct config *config,
+                                     enum engine_speculation speculation)
+{
+    if (config->draft_model[0] != '\0' && speculation != ENGINE_SPECULATION_MODEL)
+        FAIL(STATUS_INVALID, "--draft-model %s guesses with --speculation model alone, not %s",
+             config->draft_model, config->speculation);
+    if (config->draft_layers > 0 && speculation != ENGINE_SPECULATION_EXIT)
+        FAIL(STATUS_INVALID, "--draft-layers %lld guess with --speculation exit alone, not %s",
+             (long long)config->draft_layers, config->speculation);
+    return STATUS_OK;
+}
+
 static enum status open_engine(struct engine_process *process)
 {
     const struct config *config = process->config;
@@ -130,6 +143,7 @@ static enum status open_engine(struct engine_process *process)
     TRY(open_preemption(config->preemption, &preemption));
     enum engine_speculation speculation = ENGINE_SPECULATION_OFF;
     TRY(open_speculation(config->speculation, &speculation));
+    TRY(open_check_drafts(config, speculation));
     enum engine_acceptance acceptance = ENGINE_ACCEPTANCE_NOISE;
     TRY(open_acceptance(config->speculation_accept, &acceptance));
     const struct engine_options options = {

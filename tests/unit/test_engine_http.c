@@ -20,6 +20,42 @@ static void test_a_model_that_is_none(void **state)
     face_kit_remove(&kit);
 }
 
+/* What the engine's process says of a draft that --speculation does not use. */
+static void assert_is_not_used(const char *folder, const char *option, const char *value,
+                               const char *speculation)
+{
+    struct engine_http_options options = face_kit_options();
+    const struct config *config;
+    const char *const arguments[] = {"--model",       "/nowhere/model.gguf", "--data-dir", folder,
+                                     "--speculation", speculation,           option,       value};
+    assert_int_equal(config_load(&config, CONFIG_ENGINE, 8, arguments, NULL), STATUS_OK);
+    options.config = config;
+    options.ready_descriptor = -1;
+    assert_int_equal(engine_http_run(&options), STATUS_INVALID); /* before the model is read */
+    assert_non_null(strstr(status_note()->message, option));
+    assert_non_null(strstr(status_note()->message, speculation));
+    config_release(config);
+}
+
+static void test_drafts_that_nobody_uses(void **state)
+{
+    (void)state;
+    char folder[64] = "/tmp/engine_http.XXXXXX";
+    char path[96];
+    sigset_t signals;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGTERM); /* as face_kit_start_with */
+    assert_int_equal(pthread_sigmask(SIG_BLOCK, &signals, NULL), 0);
+    assert_non_null(mkdtemp(folder));
+    assert_is_not_used(folder, "--draft-model", "/nowhere/small.gguf", "off");
+    assert_is_not_used(folder, "--draft-model", "/nowhere/small.gguf", "lookup");
+    assert_is_not_used(folder, "--draft-layers", "4", "model");
+    assert_is_not_used(folder, "--draft-layers", "4", "off");
+    snprintf(path, sizeof path, "%s/finals.ring", folder);
+    unlink(path);
+    assert_int_equal(rmdir(folder), 0);
+}
+
 /* SIGTERM while a stream runs: it goes on to its end, then the process's work is done. */
 static void test_sigterm_finishes_what_runs(void **state)
 {
@@ -118,6 +154,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_model_that_is_none),
+        cmocka_unit_test(test_drafts_that_nobody_uses),
         cmocka_unit_test(test_sigterm_finishes_what_runs),
         cmocka_unit_test(test_it_can_start_again),
         cmocka_unit_test(test_it_runs_on_descriptors),
