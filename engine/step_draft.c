@@ -13,6 +13,10 @@ static const double rate_first = 0.5;
 static const double rate_learn = 1.0 / 8;
 static const double rate_forget = 1.0 / 64;
 
+/* The time of a model's guess, while nobody guesses because of it, is believed to get less: one that
+ * took long, as the first may, does not end all guessing. The next look is hundreds of steps away. */
+static const double guess_forget = 1.0 / 1024;
+
 enum status step_draft_init(struct step_draft *draft, uint32_t places)
 {
     *draft = (struct step_draft){
@@ -57,8 +61,9 @@ struct load {
     uint32_t rows;
     uint32_t logit_rows;
     double keys;
-    double tokens;   /* that it is expected to generate */
-    uint32_t passes; /* of the draft model */
+    double tokens;    /* that it is expected to generate */
+    uint32_t passes;  /* of the draft model */
+    bool is_declined; /* somebody could have guessed, and it would not have paid */
 };
 
 /* Σ of position + 1 over `rows` rows from position `first`. */
@@ -202,6 +207,7 @@ static void part_plan(struct step *step, struct step_part *part, struct load *lo
         return;
     }
     place->rate += (rate_first - place->rate) * rate_forget;
+    load->is_declined = true;
 }
 
 static void ask_all(struct step *step, uint32_t count)
@@ -260,8 +266,11 @@ void step_draft_plan(struct step *step, uint32_t parts, double limit_us)
     for (uint32_t i = 0; i < parts && load.rows < STEP_DRAFT_ROWS_MAX; i++)
         if (part_may_guess(step, &step->parts[i]))
             part_plan(step, &step->parts[i], &load, limit_us);
-    if (has_passes(step))
-        ask_model(step, parts);
+    if (!has_passes(step))
+        return;
+    if (load.passes == 0 && load.is_declined)
+        step->draft.guess_us -= step->draft.guess_us * guess_forget;
+    ask_model(step, parts);
 }
 
 void step_draft_judged(struct step *step, uint32_t index, uint32_t drafted, uint32_t accepted)

@@ -313,6 +313,25 @@ static void test_cost(void **state)
     }
 }
 
+/* The model's guesses took long once: nobody guesses, until that is long ago. */
+static void test_slow_guesses(void **state)
+{
+    (void)state;
+    struct step_world *world = open_world(ENGINE_SPECULATION_EXIT, 64, 64);
+    const struct engine_request asked = parrot(PROMPT, ANSWER, 0);
+    cost(world, 1000, 1100);
+    world->step.draft.guess_us = 600; /* at half the steps' time one guess in two would pay */
+    step_world_submit(world, &asked);
+    step_world_run(world);
+    assert_int_equal(world->step.draft.accepted + world->step.draft.rejected, 0);
+    for (uint32_t i = 0; i < 20 && world->step.draft.accepted == 0; i++) {
+        step_world_submit(world, &asked);
+        step_world_run(world);
+    }
+    assert_true(world->step.draft.accepted > 0);
+    step_world_close(world);
+}
+
 /* A wrong guess is charged half a token, a right one as the token that it is. */
 static void test_charges(void **state)
 {
@@ -386,7 +405,7 @@ int main(void)
         cmocka_unit_test(test_cache),         cmocka_unit_test(test_cost),
         cmocka_unit_test(test_charges),       cmocka_unit_test(test_no_memory),
         cmocka_unit_test(test_metrics),       cmocka_unit_test(test_rejection),
-        cmocka_unit_test(test_exit),
+        cmocka_unit_test(test_exit),          cmocka_unit_test(test_slow_guesses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
