@@ -134,6 +134,9 @@ static bool place_grow(struct draft_model *draft, struct draft_model_place *plac
 
 /* --- a draft model --- */
 
+/* New tokens of a text that it has followed: its last guess, if it was right, and the next. */
+enum { ROWS_FOLLOWED = 2 };
+
 static void model_begin(struct draft_model *draft, const struct draft_guess_ask *ask)
 {
     struct draft_model_place *place = &draft->places[ask->place];
@@ -153,6 +156,9 @@ static void model_add(struct draft_model *draft, struct draft_guess_ask *ask, ui
     struct draft_model_place *place = &draft->places[ask->place];
     uint32_t rows = sequence->token_count + index - place->computed;
     uint32_t left = batch->rows_max - batch->model.rows;
+    bool is_followed = rows <= ROWS_FOLLOWED;
+    if (!is_followed && draft->read_left < left)
+        left = draft->read_left;
     bool is_whole = rows <= left;
     rows = is_whole ? rows : left;
     if (rows == 0 || !place_grow(draft, place, place->computed + rows, &sequence->domain)) {
@@ -165,14 +171,16 @@ static void model_add(struct draft_model *draft, struct draft_guess_ask *ask, ui
                                     .page_count = place->page_count};
     pass_add(&draft->guess, &draft->pool, &part, sequence, which, is_whole);
     place->computed += rows;
+    draft->read_left -= is_followed ? 0 : rows;
     if (!is_whole)
         ask->guesses = index;
 }
 
 void draft_guess_model(struct draft_model *draft, struct sampler *sampler,
-                       struct draft_guess_ask *asks, uint32_t count)
+                       struct draft_guess_ask *asks, uint32_t count, uint32_t read_most)
 {
     draft->turn++;
+    draft->read_left = read_most;
     for (uint32_t i = 0; i < count; i++)
         model_begin(draft, &asks[i]);
     for (uint32_t index = 0; index < DRAFT_GUESS_MOST; index++) {

@@ -60,9 +60,10 @@ struct draft_guess_ask {
     uint32_t guesses; /* wanted, 1 … DRAFT_GUESS_MOST; then how many there are */
 };
 
-/* Writes guesses behind the tokens of each sequence, which have room for them. */
+/* Writes guesses behind the tokens of each sequence, which have room for them. Of texts that the
+ * model has not followed it reads `read_most` tokens; who waits for more has no guess yet. */
 void draft_guess_model(struct draft_model *draft, struct sampler *sampler,
-                       struct draft_guess_ask *asks, uint32_t count);
+                       struct draft_guess_ask *asks, uint32_t count, uint32_t read_most);
 
 /* The same by the first layers; the sequences' own pages, of `pool`, have room for them too, and
  * what is open of them is in `open`. */

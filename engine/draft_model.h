@@ -13,7 +13,8 @@
 #include "engine/vocab.h"
 
 enum {
-    /* Rows of one pass: a text that is new to it takes several steps, without guesses. */
+    /* Rows of one pass: a text that is new to it takes several steps, without guesses; many more
+     * in company (step_draft). */
     DRAFT_MODEL_ROWS = 256,
     /* Texts of a full context that it remembers at once. */
     DRAFT_MODEL_CONTEXTS = 4,
@@ -35,6 +36,7 @@ struct draft_model {
     uint32_t place_count;
     page_id *pages;
     uint64_t turn;
+    uint32_t read_left; /* as draft_guess_model, of this turn */
 };
 
 struct draft_model_options {

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "config/base/mem.h"
+#include "engine/draft_model.h"
 #include "engine/step.h"
 
 /* What is believed of a text of which nothing is known: that one guess in two is right. */
@@ -210,12 +211,27 @@ static void part_plan(struct step *step, struct step_part *part, struct load *lo
     load->is_declined = true;
 }
 
+/* Tokens of texts new to a draft model that it may read in this step. All in the step wait for them
+ * and nobody is charged: who is alone, and keeps no more urgent work waiting, may read the most. */
+static uint32_t ask_read_most(const struct step *step)
+{
+    const struct sequence_table *table = &step->sequences;
+    uint32_t client = table->slots[table->order[0]].client;
+    bool may_hold_up = step->fair.clients[client].service_class > SERVICE_CLASS_REALTIME &&
+                       step->now_us < step->urgent_until_us;
+    bool is_alone = step->queue.all.count == 0;
+    for (uint32_t i = 1; i < table->order_count; i++)
+        is_alone = is_alone && table->slots[table->order[i]].client == client;
+    return is_alone && !may_hold_up ? DRAFT_MODEL_ROWS : STEP_DRAFT_ROWS_MAX;
+}
+
 static void ask_all(struct step *step, uint32_t count)
 {
     struct step_draft *draft = &step->draft;
     struct sampler *sampler = &step->choose.samplers[0];
     if (step->options.draft_model != NULL)
-        draft_guess_model(step->options.draft_model, sampler, draft->asks, count);
+        draft_guess_model(step->options.draft_model, sampler, draft->asks, count,
+                          ask_read_most(step));
     else
         draft_guess_exit(&draft->exit, &step->pool, &step->open, sampler, draft->asks, count);
 }

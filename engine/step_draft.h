@@ -14,7 +14,8 @@
  * so text, log-probabilities and ends are those without guesses, bit by bit. It takes nothing from
  * anybody: rows, pages and room that the plan has left free, and only where the step is predicted
  * to give more tokens in its time than without. Until it is right it is no token: no account, tree,
- * host page or client has seen it.
+ * host page or client has seen it. A draft model first reads the text, in company no faster than
+ * STEP_DRAFT_ROWS_MAX tokens a step.
  */
 #pragma once
 

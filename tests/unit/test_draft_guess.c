@@ -110,6 +110,46 @@ static void test_its_own(void **state)
     assert_int_equal(wrong, 0);
 }
 
+/* A text is new to its draft model: beside another tenant it is read in small parts, so guesses come
+ * later than alone. */
+static void test_reads_less_in_company(void **state)
+{
+    (void)state;
+    static struct engine_run_transcript alone, beside, other;
+    struct engine_run_transcript *both[] = {&other, &beside};
+    const struct engine_options options = options_of(ENGINE_SPECULATION_MODEL);
+    struct engine_request asked = {.prompt_kind = ENGINE_PROMPT_TOKENS,
+                                   .tokens = prompt,
+                                   .token_count = PROMPT,
+                                   .choices = 1,
+                                   .tokens_max = 40,
+                                   .sampling = {.top_p = 1},
+                                   .ignore_end = true};
+    make_draft(2, 0);
+    struct engine *engine = engine_run_open(&options);
+    both[0] = &alone;
+    engine_run_submit(engine, &asked, &alone);
+    engine_run_finish(engine, both, 1);
+    engine_run_close(engine);
+
+    both[0] = &other;
+    engine = engine_run_open(&options);
+    struct engine_request first = asked;
+    first.tenant = (struct engine_domain){.bytes = {7}};
+    first.token_count = 10;
+    first.tokens_max = 400; /* it waits for its reader, below, until both are in */
+    engine_run_submit(engine, &first, &other);
+    engine_run_submit(engine, &asked, &beside);
+    engine_run_finish(engine, both, 2);
+    engine_run_close(engine);
+    unlink(draft_path);
+    assert_true(engine_run_same(&alone, &beside));
+    assert_int_equal(alone.report.drafts_rejected + beside.report.drafts_rejected, 0);
+    /* 64 tokens a step, the rows of a step; and 16. */
+    assert_true(beside.report.drafts_accepted + 2 <= alone.report.drafts_accepted);
+    assert_true(beside.report.drafts_accepted > 10);
+}
+
 /* Another model, of another shape: what it guesses is wrong, and nobody is told it. */
 static void test_another(void **state)
 {
@@ -180,7 +220,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_its_own),   cmocka_unit_test(test_another),
         cmocka_unit_test(test_exit),      cmocka_unit_test(test_exit_with_packed_keys),
-        cmocka_unit_test(test_rejection),
+        cmocka_unit_test(test_rejection), cmocka_unit_test(test_reads_less_in_company),
     };
     return cmocka_run_group_tests(tests, begin, NULL);
 }
