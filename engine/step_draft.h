@@ -31,6 +31,8 @@ struct step;
  * each more costs its whole time (SmolLM2-135M: 16 rows take 5.5 times as long as one). */
 enum { STEP_DRAFT_ROWS_MAX = 16 };
 
+_Static_assert((int)DRAFT_GUESS_MOST == (int)DRAFT_LOOKUP_MOST, "one bound for all who guess");
+
 struct step_draft_place {
     struct draft_lookup lookup;
     uint64_t serial; /* of the sequence that it is about */

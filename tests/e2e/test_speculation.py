@@ -79,13 +79,14 @@ def test_by_rejection(server, key, tmp_path):
 
 
 def test_a_model_as_its_own_draft(server, key, tmp_path):
-    """Whatever it guesses is what it draws: every guess is right, and the text is the one without."""
+    """Whatever it guesses is what it draws: every guess is right, and the text is the one without.
+    Those behind a stop string were for nothing."""
     own = Server(tmp_path / "data", "--speculation", "model", "--draft-model", str(MODEL))
     its_key = own.tenant("acme")[1]
     for kind in KINDS:
         told, drafts = ask(own, its_key, kind)
         assert told == ask(server, key, kind)[0], kind
-        assert drafts["rejected"] == 0, kind
+        assert drafts["rejected"] == 0 or kind == "stopped", kind
     assert own.stop() == 0, own.log_text()[-4000:]
 
 
