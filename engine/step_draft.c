@@ -18,6 +18,10 @@ static const double rate_forget = 1.0 / 64;
  * took long, as the first may, does not end all guessing. The next look is hundreds of steps away. */
 static const double guess_forget = 1.0 / 1024;
 
+/* A step with guesses may take so many times as long as without, if that is more than the step's
+ * limit: a large model's steps are beyond it whatever is planned. */
+static const double limit_stretch = 1.25;
+
 enum status step_draft_init(struct step_draft *draft, uint32_t places)
 {
     *draft = (struct step_draft){
@@ -112,6 +116,14 @@ static double load_us(const struct step *step, const struct scheduler_cost *cost
 {
     return step_cost_predict(cost, load->rows, load->keys) +
            (has_passes(step) ? load->passes * step->draft.guess_us : 0);
+}
+
+/* What the step may take with guesses; 0 = any time. */
+static double load_limit_us(const struct step *step, const struct load *planned, double limit_us)
+{
+    double least_us =
+        limit_stretch * step_cost_predict(&step->cost.bound, planned->rows, planned->keys);
+    return limit_us > 0 && limit_us < least_us ? least_us : limit_us;
 }
 
 /* Whether the second load gives more tokens in its time. Nothing is known of the first steps. */
@@ -279,6 +291,7 @@ void step_draft_plan(struct step *step, uint32_t parts, double limit_us)
     if (step->draft.places == NULL)
         return;
     struct load load = load_planned(step, parts);
+    limit_us = load_limit_us(step, &load, limit_us);
     for (uint32_t i = 0; i < parts && load.rows < STEP_DRAFT_ROWS_MAX; i++)
         if (part_may_guess(step, &step->parts[i]))
             part_plan(step, &step->parts[i], &load, limit_us);

@@ -57,7 +57,8 @@ enum status step_draft_init_exit(struct step *step, uint32_t layers);
 void step_draft_deinit(struct step_draft *draft);
 
 /* All planned rows have their pages: sets `drafts` of the first `parts` parts, and takes free pages
- * for them. `limit_us` is what the step may take; 0 = any time. */
+ * for them. `limit_us` is what the step may take, little more than without guesses in any case; 0 =
+ * any time. */
 void step_draft_plan(struct step *step, uint32_t parts, double limit_us);
 
 /* Of `drafted` guesses of a sequence the first `accepted` were right; it may have ended. */

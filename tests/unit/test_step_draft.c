@@ -313,6 +313,25 @@ static void test_cost(void **state)
     }
 }
 
+/* Steps that take longer than they may with one row already: those with guesses take little more. */
+static void test_limit(void **state)
+{
+    (void)state;
+    for (uint32_t dear = 0; dear < 2; dear++) {
+        struct step_world *world = open_world(ENGINE_SPECULATION_LOOKUP, 64, 64);
+        const struct engine_request asked = parrot(PROMPT, ANSWER, 0);
+        /* Each guess would pay; four thirds of a step's time is too long for one. */
+        cost(world, 4000, dear == 1 ? 30000 : 4400);
+        step_world_submit(world, &asked);
+        step_world_step(world);
+        world->step.options.step_ms = 1;
+        step_world_run(world);
+        assert_int_equal(world->told[0].answers[0].count, ANSWER);
+        assert_int_equal(world->step.draft.accepted > 0, dear == 0);
+        step_world_close(world);
+    }
+}
+
 /* The model's guesses took long once: nobody guesses, until that is long ago. */
 static void test_slow_guesses(void **state)
 {
@@ -406,6 +425,7 @@ int main(void)
         cmocka_unit_test(test_charges),       cmocka_unit_test(test_no_memory),
         cmocka_unit_test(test_metrics),       cmocka_unit_test(test_rejection),
         cmocka_unit_test(test_exit),          cmocka_unit_test(test_slow_guesses),
+        cmocka_unit_test(test_limit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
