@@ -378,9 +378,13 @@ void engine_info(const struct engine *engine, struct engine_info *out)
         .threads = kernels_threads(engine->kernels),
         .created_wall_s = engine->created_wall_s,
         .kv_pages = engine->step.pool.page_count,
-        .page_tokens = KV_POOL_PAGE_TOKENS,
         .pin_pages = engine->step.cache.pin_pages_max,
     };
+}
+
+uint32_t engine_pages_pinned_by(const struct engine *engine, uint32_t tokens)
+{
+    return kv_pool_pages_kept(&engine->step.pool, tokens);
 }
 
 /* --- text services --- */

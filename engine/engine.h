@@ -96,10 +96,11 @@ struct engine_info {
     uint32_t threads;
     int64_t created_wall_s; /* the model file's time of change */
     uint64_t kv_pages;
-    uint32_t page_tokens;
     uint32_t pin_pages; /* of them at most, for published prompts; 0 without a cache */
 };
 void engine_info(const struct engine *engine, struct engine_info *out);
+/* Pages that a published prompt of so many tokens would pin. */
+uint32_t engine_pages_pinned_by(const struct engine *engine, uint32_t tokens);
 
 /* --- text services: pure, any thread --- */
 

@@ -64,6 +64,12 @@ uint32_t kv_pool_pages_for(const struct kv_pool *pool, uint32_t tokens)
     return (uint32_t)(((uint64_t)tokens + pool->layout.page_tokens - 1) / pool->layout.page_tokens);
 }
 
+uint32_t kv_pool_pages_kept(const struct kv_pool *pool, uint32_t tokens)
+{
+    return kv_pool_has_parts(pool) ? kv_pool_pages_for(pool, tokens)
+                                   : tokens / pool->layout.page_tokens;
+}
+
 bool kv_pool_has_parts(const struct kv_pool *pool)
 {
     return pool->layout.open_bytes == 0;

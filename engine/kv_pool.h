@@ -46,8 +46,10 @@ enum status kv_pool_init(struct kv_pool *pool, struct kernels *kernels,
                          const struct kv_layout *layout, uint64_t bytes, uint32_t context);
 void kv_pool_deinit(struct kv_pool *pool);
 
-/* Pages that `tokens` tokens fill. */
+/* Pages that `tokens` tokens need; and those of them that can be kept when nobody computes them any
+ * more: all, or where a page has no parts (kv_pool_has_parts) the full ones. */
 uint32_t kv_pool_pages_for(const struct kv_pool *pool, uint32_t tokens);
+uint32_t kv_pool_pages_kept(const struct kv_pool *pool, uint32_t tokens);
 
 /* A page with one reference, for content of `domain`; KV_POOL_NONE when none is free. */
 page_id kv_pool_acquire(struct kv_pool *pool, const struct engine_domain *domain);

@@ -286,20 +286,42 @@ static void ask_model(struct step *step, uint32_t parts)
         draft->guess_us += (guess_us - draft->guess_us) * (draft->guess_us > 0 ? rate_learn : 1);
 }
 
+/* What the guesses that were made cost this step, and what one that is right is worth: the time
+ * in which the step gives a token without them. */
+static void tell_cost(struct step *step, uint32_t parts, const struct load *without)
+{
+    struct load with = *without;
+    step->draft.token_us = 0;
+    for (uint32_t i = 0; i < parts; i++) {
+        const struct step_part *part = &step->parts[i];
+        const struct sequence *sequence = &step->sequences.slots[part->sequence];
+        with = load_with(&with, sequence->token_count, part->drafts, 0);
+    }
+    if (step->metrics.draft_spent == NULL || !step_cost_is_known(&step->cost) ||
+        (with.rows == without->rows && step->draft.model_us == 0))
+        return;
+    const struct scheduler_cost *fit = &step->cost.fit;
+    double without_us = step_cost_predict(fit, without->rows, without->keys);
+    double with_us = step_cost_predict(fit, with.rows, with.keys) + (double)step->draft.model_us;
+    step->draft.token_us = without_us / without->tokens; /* who guesses, generates */
+    metric_observe(step->metrics.draft_spent, fmax(with_us - without_us, 0) * 1e-6);
+}
+
 void step_draft_plan(struct step *step, uint32_t parts, double limit_us)
 {
     if (step->draft.places == NULL)
         return;
-    struct load load = load_planned(step, parts);
+    const struct load without = load_planned(step, parts);
+    struct load load = without;
     limit_us = load_limit_us(step, &load, limit_us);
     for (uint32_t i = 0; i < parts && load.rows < STEP_DRAFT_ROWS_MAX; i++)
         if (part_may_guess(step, &step->parts[i]))
             part_plan(step, &step->parts[i], &load, limit_us);
-    if (!has_passes(step))
-        return;
-    if (load.passes == 0 && load.is_declined)
+    if (has_passes(step) && load.passes == 0 && load.is_declined)
         step->draft.guess_us -= step->draft.guess_us * guess_forget;
-    ask_model(step, parts);
+    if (has_passes(step))
+        ask_model(step, parts);
+    tell_cost(step, parts, &without);
 }
 
 void step_draft_judged(struct step *step, uint32_t index, uint32_t drafted, uint32_t accepted)
@@ -322,4 +344,6 @@ void step_draft_judged(struct step *step, uint32_t index, uint32_t drafted, uint
     metric_add(step->metrics.drafts_accepted, accepted);
     metric_add(step->metrics.drafts_rejected, drafted - accepted);
     metric_observe(step->metrics.draft_length, accepted);
+    if (step->draft.token_us > 0)
+        metric_observe(step->metrics.draft_saved, accepted * step->draft.token_us * 1e-6);
 }

@@ -47,6 +47,7 @@ struct step_draft {
     struct draft_guess_ask *asks;    /* [STEP_DRAFT_ROWS_MAX] of this step, to a model */
     int64_t model_us;                /* that it took in this step */
     double guess_us;                 /* that it takes for a guess of each who guesses, lately */
+    double token_us; /* what a right guess saves in this step; 0 = not known, or nobody guessed */
     uint64_t accepted, rejected;
 };
 

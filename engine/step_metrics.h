@@ -51,6 +51,8 @@ struct step_metrics {
     struct metric *drafts_accepted;
     struct metric *drafts_rejected;
     struct metric *draft_length;
+    struct metric *draft_spent;
+    struct metric *draft_saved;
     struct metric *floor;
     struct metric *fair_pauses;
     struct step_class_metrics {

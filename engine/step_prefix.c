@@ -137,6 +137,16 @@ static bool follow_goes_on(const struct step *step, const struct ticket *ticket)
            leader->computed < ticket->leader_until;
 }
 
+/* What is worth waiting for: the page of the last token that is shared is full, or the prompt is
+ * done and its end in the cache, where parts of a page can be. */
+static uint32_t follow_until(const struct step *step, uint32_t shared, uint32_t prompt_count)
+{
+    if (!kv_pool_has_parts(&step->pool))
+        return shared / PAGE * PAGE;
+    const uint32_t until = (shared + PAGE - 1) / PAGE * PAGE;
+    return until < prompt_count ? until : prompt_count;
+}
+
 static bool follow_running(struct step *step, struct ticket *ticket)
 {
     for (uint32_t i = 0; i < step->fill_count; i++) {
@@ -144,9 +154,7 @@ static bool follow_running(struct step *step, struct ticket *ticket)
         if (!domain_same(&leader->domain, &ticket->asked.domain))
             continue;
         uint32_t shared = follow_shared(ticket, leader->tokens, leader->prompt_count);
-        uint32_t until = (shared + PAGE - 1) / PAGE * PAGE; /* the page of the last one is full, */
-        if (until > leader->prompt_count)
-            until = leader->prompt_count; /* or the prompt is done, and its end in the cache */
+        uint32_t until = follow_until(step, shared, leader->prompt_count);
         if (shared == 0 || leader->computed >= until)
             continue;
         ticket->leader = step->fills[i];
@@ -275,11 +283,11 @@ enum status step_prefix_check_pin(struct step *step, const struct ticket *ticket
     const struct sequence_table *table = &step->sequences;
     if (!ticket->asked.is_published || step->options.no_prefix_cache)
         return STATUS_OK;
-    uint32_t pages = kv_pool_pages_for(&step->pool, ticket->prompt_count);
+    uint32_t pages = kv_pool_pages_kept(&step->pool, ticket->prompt_count);
     for (uint32_t i = 0; i < table->order_count; i++) {
         const struct sequence *sequence = &table->slots[table->order[i]];
         if (step->options.tickets->slots[sequence->slot].asked.is_published)
-            pages += kv_pool_pages_for(&step->pool, sequence->prompt_count);
+            pages += kv_pool_pages_kept(&step->pool, sequence->prompt_count);
     }
     return prefix_cache_pin_check(&step->cache, pages);
 }

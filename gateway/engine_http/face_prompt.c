@@ -288,14 +288,15 @@ static void done_dry_run(struct face_prompt_job *job)
     const struct engine_info *info = &job->face->info;
     struct engine_stats stats;
     engine_stats(job->face->engine, &stats);
-    size_t pages = (job->token_count + info->page_tokens - 1) / info->page_tokens;
+    uint32_t tokens = (uint32_t)job->token_count;
+    uint32_t pages = engine_pages_pinned_by(job->face->engine, tokens);
     if (info->pin_pages == 0)
-        job_answer(job, (uint32_t)job->token_count, 0);
-    else if (stats.pages_pinned + pages <= info->pin_pages)
-        job_answer(job, (uint32_t)job->token_count, (uint32_t)pages);
+        job_answer(job, tokens, 0);
+    else if ((uint64_t)stats.pages_pinned + pages <= info->pin_pages)
+        job_answer(job, tokens, pages);
     else
         http_respond_error(job->request, STATUS_CONFLICT, NULL,
-                           "%zu more pinned pages beside %u are over the cap of %u.", pages,
+                           "%u more pinned pages beside %u are over the cap of %u.", pages,
                            stats.pages_pinned, info->pin_pages);
 }
 

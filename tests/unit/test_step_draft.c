@@ -384,6 +384,7 @@ static void test_metrics(void **state)
     struct step_world *world = open_world(ENGINE_SPECULATION_LOOKUP, 64, 64);
     assert_int_equal(metrics_create(&metrics), STATUS_OK);
     step_metrics_init(&world->step.metrics, metrics);
+    cost(world, 1000, 1100);
     struct engine_request asked = deceiver(ANSWER);
     asked.service_class = SERVICE_CLASS_BATCH;
     step_world_submit(world, &asked);
@@ -398,6 +399,14 @@ static void test_metrics(void **state)
     assert_int_equal((uint64_t)metric_value(told->classes[SERVICE_CLASS_BATCH].rows),
                      PROMPT + ANSWER - 1);
     assert_int_equal((uint64_t)metric_value(told->tokens_generated), ANSWER);
+    /* One text: a right guess saves a whole step; guesses cost far less, and more than nothing. */
+    double a_step = 1e-3;
+    double saved = metric_value(told->draft_saved);
+    assert_true(saved > 0.9 * a_step * (double)draft->accepted);
+    assert_true(saved < 1.5 * a_step * (double)draft->accepted);
+    assert_true(metric_value(told->draft_spent) > 0);
+    assert_true(metric_value(told->draft_spent) <
+                0.5 * a_step * (double)(draft->accepted + draft->rejected));
     step_world_close(world);
     metrics_destroy(metrics);
 }
