@@ -14,8 +14,9 @@ static const double rate_first = 0.5;
 static const double rate_learn = 1.0 / 8;
 static const double rate_forget = 1.0 / 64;
 
-/* The time of a model's guess, while nobody guesses because of it, is believed to get less: one that
- * took long, as the first may, does not end all guessing. The next look is hundreds of steps away. */
+/* The time of a model's guess, while nobody guesses because of it, is believed to get less: one
+ * that took long, as the first may, does not end all guessing. The next look is hundreds of steps
+ * away. */
 static const double guess_forget = 1.0 / 1024;
 
 /* A step with guesses may take so many times as long as without, if that is more than the step's

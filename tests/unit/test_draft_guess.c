@@ -110,8 +110,8 @@ static void test_its_own(void **state)
     assert_int_equal(wrong, 0);
 }
 
-/* A text is new to its draft model: beside another tenant it is read in small parts, so guesses come
- * later than alone. */
+/* A text is new to its draft model: beside another tenant it is read in small parts, so guesses
+ * come later than alone. */
 static void test_reads_less_in_company(void **state)
 {
     (void)state;

@@ -313,7 +313,7 @@ static void test_cost(void **state)
     }
 }
 
-/* Steps that take longer than they may with one row already: those with guesses take little more. */
+/* Steps that take longer than they may with one row: those with guesses take little more. */
 static void test_limit(void **state)
 {
     (void)state;
