@@ -1,4 +1,4 @@
-/* half: IEEE 754 binary16 to and from float32, bit for bit what F16C instructions give.
+/* half: IEEE 754 binary16 to and from float32, bit for bit what F16C instructions give; bfloat16.
  *
  * Owns:     nothing.
  * Thread:   any.
@@ -49,4 +49,27 @@ static inline uint16_t half_from_float(float value)
         return (uint16_t)(sign | (half_float_bits(half_bits_float(bits) + 0.5f) - 0x3f000000u));
     bits += 0xfffu + ((bits >> 13) & 1u);
     return (uint16_t)(sign | ((bits - 0x38000000u) >> 13));
+}
+
+/* Below 2^-56 a bfloat16 counts as zero in linear layers: products of two, and all sums of them, are
+ * multiples of 2^-126 then, none is subnormal, and no bit hangs on what an instruction does with
+ * those (dot products flush them). */
+static inline uint16_t half_bf16_normal(uint16_t value)
+{
+    return (value & 0x7fffu) < 0x2380u ? 0 : value;
+}
+
+/* The high half of a float32, rounded to nearest, ties to even; a NaN stays one, made quiet. */
+static inline uint16_t half_bf16_from_float(float value)
+{
+    uint32_t bits = half_float_bits(value);
+    uint32_t rounded = (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
+    if ((bits & 0x7fffffffu) > 0x7f800000u)
+        rounded = bits >> 16 | 0x40u;
+    return half_bf16_normal((uint16_t)rounded);
+}
+
+static inline float half_bf16_to_float(uint16_t value)
+{
+    return half_bits_float((uint32_t)value << 16);
 }

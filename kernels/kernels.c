@@ -45,13 +45,13 @@ enum status kernels_kv_type_find(enum kv_type *out, const char *name)
     FAIL(STATUS_UNSUPPORTED, "KV type '%.32s' is not known; there are%s", name, names);
 }
 
-/* What one thread needs at most: a packed input of few rows, one row of weights as floats and what
- * a gated layer keeps, or the attention leaf's own scratch. */
+/* What one thread needs at most: a packed input of few rows, the scratch of a linear layer and what
+ * a gated one keeps, or the attention leaf's own scratch. */
 static void kernels_size_thread_scratch(struct kernels *kernels)
 {
     const struct kernel_table *table = kernels->table;
     size_t input = kernels_round_up(table->input_bytes(OPS_FEW_ROWS, kernels->cols_max));
-    size_t row = kernels_round_up((size_t)(kernels->cols_max + TABLE_GROUP) * sizeof(float));
+    size_t row = kernels_round_up(table_linear_scratch(kernels->cols_max));
     size_t bytes = input + row + ops_gated_bytes(kernels->rows_max);
     if (bytes < table->attention_scratch_bytes)
         bytes = table->attention_scratch_bytes;
@@ -93,6 +93,9 @@ enum status kernels_create(struct kernels **out, const struct kernels_options *o
         kernels->tiles == NULL || kernels->order == NULL || kernels->shared == NULL)
         FAIL_OUT(STATUS_NO_MEMORY, "no memory for %zu bytes of scratch of the kernels",
                  scratch_bytes + input_bytes + normed_bytes);
+    kernels->has_dots = table->dots_are_faster != NULL &&
+                        (cpu_features() & CPU_FEATURE_AVX512_BF16) != 0 &&
+                        table->dots_are_faster(ops_row_scratch(kernels, 0));
     *out = kernels;
     return STATUS_OK;
 out:
@@ -118,6 +121,11 @@ void kernels_destroy(struct kernels *kernels)
 const char *kernels_isa(const struct kernels *kernels)
 {
     return kernels->table->name;
+}
+
+bool kernels_has_dots(const struct kernels *kernels)
+{
+    return kernels->has_dots;
 }
 
 uint32_t kernels_threads(const struct kernels *kernels)

@@ -38,6 +38,9 @@ enum status kernels_create(struct kernels **out, const struct kernels_options *o
 void kernels_destroy(struct kernels *kernels);
 
 const char *kernels_isa(const struct kernels *kernels);
+/* Whether layers of BF16 weights use dot products of bfloat16: measured at the start, where the
+ * table and the processor have them; the bits are those of multiply-adds. */
+bool kernels_has_dots(const struct kernels *kernels);
 uint32_t kernels_threads(const struct kernels *kernels);
 uint32_t kernels_processors(void); /* those that this process may use */
 /* Names of the tables in this build, best first, NULL-terminated; and whether this machine can run

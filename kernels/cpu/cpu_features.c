@@ -28,7 +28,8 @@ static bool features_tiles_granted(uint64_t saved)
 
 uint32_t cpu_features(void)
 {
-    enum { AMX_INT8 = 3 << 24, AVX_VNNI = 1 << 4 }; /* AMX-TILE, AMX-INT8 in EDX; EAX of 7.1 */
+    enum { AMX_INT8 = 3 << 24 };                      /* AMX-TILE, AMX-INT8 in EDX */
+    enum { AVX_VNNI = 1 << 4, AVX512_BF16 = 1 << 5 }; /* EAX of 7.1 */
     enum { YMM_STATE = 0x06, ZMM_STATE = 0xe6 };
     uint32_t a, b, c, d;
     uint32_t features = 0;
@@ -53,8 +54,12 @@ uint32_t cpu_features(void)
     }
     if ((d & AMX_INT8) == AMX_INT8 && features_tiles_granted(saved))
         features |= CPU_FEATURE_AMX_INT8;
-    if (__get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & AVX_VNNI))
+    if (!__get_cpuid_count(7, 1, &a, &b, &c, &d))
+        return features;
+    if (a & AVX_VNNI)
         features |= CPU_FEATURE_AVX_VNNI;
+    if ((features & CPU_FEATURE_AVX512) && (a & AVX512_BF16))
+        features |= CPU_FEATURE_AVX512_BF16;
     return features;
 }
 #else
@@ -74,6 +79,7 @@ void cpu_features_names(uint32_t features, char *out, uint32_t out_bytes)
                  {CPU_FEATURE_AVX2, "AVX2"},
                  {CPU_FEATURE_AVX512, "AVX-512 (F, BW, DQ, VL)"},
                  {CPU_FEATURE_AVX512_VNNI, "AVX-512 VNNI"},
+                 {CPU_FEATURE_AVX512_BF16, "AVX-512 BF16"},
                  {CPU_FEATURE_AVX_VNNI, "AVX-VNNI"},
                  {CPU_FEATURE_AMX_INT8, "AMX (int8)"}};
     uint32_t used = 0;

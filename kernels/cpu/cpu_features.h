@@ -16,7 +16,8 @@ enum cpu_feature {
     CPU_FEATURE_AVX2 = 1u << 2,
     CPU_FEATURE_AVX512 = 1u << 3, /* F, BW, DQ and VL together */
     CPU_FEATURE_AVX512_VNNI = 1u << 4,
-    CPU_FEATURE_AVX_VNNI = 1u << 6, /* dot products of bytes without AVX-512 */
+    CPU_FEATURE_AVX512_BF16 = 1u << 7, /* no table needs it */
+    CPU_FEATURE_AVX_VNNI = 1u << 6,    /* dot products of bytes without AVX-512 */
     CPU_FEATURE_AMX_INT8 = 1u << 5, /* and AMX_TILE, and the system lets this process use tiles */
 };
 

@@ -56,7 +56,8 @@ struct table_linear {
     float *y; /* output group_begin × TABLE_GROUP of the first row */
     size_t y_stride;
     bool accumulate;
-    void *scratch; /* at least weight->cols floats; never the memory of `input` */
+    bool has_dots; /* BF16 weights by dot products: the same bits */
+    void *scratch; /* table_linear_scratch(weight->cols); never the memory of `input` */
 };
 
 /* Rows of one sequence in rising position, or of several that begin with the same pages; query
@@ -89,7 +90,7 @@ struct kernel_table {
     /* Packs outputs of groups [group_begin, group_end); parts may be packed at the same time. */
     void (*weight_pack)(const struct tensor *tensor, uint32_t group_begin, uint32_t group_end,
                         void *packed);
-    /* One row of the matrix as floats, exactly. */
+    /* One row of the matrix as floats, exactly; BF16 as half_bf16_normal in all but `ref`. */
     void (*weight_row)(const struct weight *weight, uint32_t row, float *out);
 
     /* Whether linear wants x packed for this weight type. */
@@ -100,6 +101,9 @@ struct kernel_table {
     void (*input_pack)(const struct table_input *input, uint32_t begin, uint32_t end, void *packed);
 
     void (*linear)(const struct table_linear *call);
+    /* Whether dot products of bfloat16, which the processor has, are faster here than multiply-adds
+     * and give the same bits; takes some 100 µs; scratch as of linear. NULL: the table has none. */
+    bool (*dots_are_faster)(void *scratch);
     void (*attention)(const struct table_attention *call);
 
     /* By rows [begin, end). */
@@ -132,4 +136,12 @@ struct kernel_table {
 static inline uint32_t table_groups(uint32_t outputs)
 {
     return (outputs + TABLE_GROUP - 1) / TABLE_GROUP;
+}
+
+/* Bytes of scratch of a linear layer over so many inputs: as many rows of them, rounded for BF16
+ * weights, as stay in the second-level cache (from 1 MiB); 8 at least. */
+static inline size_t table_linear_scratch(uint32_t cols)
+{
+    const size_t least = 8 * (size_t)(cols + TABLE_GROUP) * sizeof(float);
+    return least > 512 * 1024 ? least : 512 * 1024;
 }

@@ -44,15 +44,17 @@ linear_dots(const struct types_form form, const bool is_apart, const unsigned ch
     }
 }
 
-static inline __attribute__((always_inline)) __m256 linear_float(const uint32_t type_id,
-                                                                 const unsigned char *at)
+/* Eight weights of an input; of a pair of bfloat16 number j. */
+static inline __attribute__((always_inline)) __m256
+linear_float(const uint32_t type_id, const unsigned char *at, const int j)
 {
     if (type_id == TENSOR_TYPE_f32)
         return _mm256_loadu_ps((const float *)(const void *)at);
     if (type_id == TENSOR_TYPE_f16)
         return avx2_halves((const uint16_t *)(const void *)at);
-    __m128i w = _mm_loadu_si128((const __m128i *)(const void *)at);
-    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(w), 16));
+    const __m256i pairs = linear_load(at);
+    return _mm256_castsi256_ps(j == 1 ? _mm256_and_si256(pairs, _mm256_set1_epi32(-0x10000))
+                                      : _mm256_slli_epi32(pairs, 16));
 }
 
 /* `type_id` and `n` are constants wherever this is called. */
@@ -60,21 +62,25 @@ static inline __attribute__((always_inline)) void
 linear_float_tile(const uint32_t type_id, const int n, const float *x, uint32_t cols,
                   const struct linear_block *block)
 {
-    const size_t bytes = type_id == TENSOR_TYPE_f32 ? 32 : 16; /* of 8 weights */
+    const size_t bytes = type_id == TENSOR_TYPE_f16 ? 16 : 32; /* of 8 weights or pairs */
+    const uint32_t step = type_id == TENSOR_TYPE_bf16 ? 2 : 1;
     const unsigned char *at = block->weights;
     __m256 y[AVX2_TILE][2];
 #pragma GCC unroll 4
     for (int t = 0; t < n; t++)
         y[t][0] = y[t][1] = _mm256_setzero_ps();
-    for (uint32_t i = 0; i < cols; i++, at += 2 * bytes) {
-        const __m256 w[2] = {linear_float(type_id, at), linear_float(type_id, at + bytes)};
+    for (uint32_t i = 0; i < cols; i += step, at += 2 * bytes)
+#pragma GCC unroll 2
+        for (int j = (int)step - 1; j >= 0; j--) {
+            const __m256 w[2] = {linear_float(type_id, at, j),
+                                 linear_float(type_id, at + bytes, j)};
 #pragma GCC unroll 4
-        for (int t = 0; t < n; t++) {
-            const __m256 factor = _mm256_set1_ps(x[(size_t)t * cols + i]);
-            y[t][0] = _mm256_fmadd_ps(w[0], factor, y[t][0]);
-            y[t][1] = _mm256_fmadd_ps(w[1], factor, y[t][1]);
+            for (int t = 0; t < n; t++) {
+                const __m256 factor = _mm256_set1_ps(x[(size_t)t * cols + i + (uint32_t)j]);
+                y[t][0] = _mm256_fmadd_ps(w[0], factor, y[t][0]);
+                y[t][1] = _mm256_fmadd_ps(w[1], factor, y[t][1]);
+            }
         }
-    }
     linear_store(block, (uint32_t)n, y);
 }
 
@@ -115,9 +121,10 @@ static void linear_float_block(uint32_t type_id, uint32_t n, const float *x, uin
     }
 }
 
-void k_linear_float_avx2(const struct table_linear *call)
+static void linear_floats(const struct table_linear *call)
 {
     const struct weight *weight = call->weight;
+    const uint32_t cols = packed_cols(weight->type, weight->cols);
     const size_t group_bytes = packed_group_bytes(weight->type, weight->cols);
     const uint32_t tiles = packed_tiles(call->rows, AVX2_TILE);
     struct linear_block block = {.y_stride = call->y_stride, .accumulate = call->accumulate};
@@ -130,8 +137,16 @@ void k_linear_float_avx2(const struct table_linear *call)
             block.outputs = weight->rows - g * TABLE_GROUP;
             linear_float_block(weight->type->id,
                                packed_tile_begin(call->rows, tiles, tile + 1) - row,
-                               call->x + (size_t)row * weight->cols, weight->cols, &block);
+                               call->x + (size_t)row * cols, cols, &block);
         }
+}
+
+void k_linear_float_avx2(const struct table_linear *call)
+{
+    if (call->weight->type->id == TENSOR_TYPE_bf16)
+        packed_rounded(call, false, linear_floats);
+    else
+        linear_floats(call);
 }
 
 void k_linear_avx2(const struct table_linear *call)

@@ -22,6 +22,7 @@ void k_input_pack_avx512(const struct table_input *input, uint32_t begin, uint32
 void k_linear_avx512(const struct table_linear *call);
 /* The paths of float weights, behind k_linear_avx512. */
 void k_linear_float_avx512(const struct table_linear *call);
+bool k_dots_are_faster_avx512(void *scratch);
 
 /* Scratch of the attention leaf: queries, two states each, a block's scores and keys. */
 #define AVX512_ATTENTION_SCRATCH_BYTES                                                             \

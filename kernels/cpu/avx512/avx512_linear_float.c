@@ -3,10 +3,12 @@
 #include "kernels/cpu/avx512/avx512_vectors.h"
 
 /* One register block: 16 outputs of each of `groups` groups × n rows; lane = output, one chain of
- * fused multiply-adds over the inputs (ref_int8.h: inputs are not rounded, so that no table needs
- * bfloat16 products, which would be other bits). */
+ * fused multiply-adds over the inputs. BF16 weights take rounded inputs in pairs, two multiply-adds
+ * each or, with the same bits (ref_int8.h), one dot product: then x is pairs, and a pair is to the
+ * loops what a float of F32 is. */
 struct linear_float {
     const struct weight *weight;
+    uint32_t cols;               /* floats of a row of x */
     const unsigned char *packed; /* of the first group */
     size_t group_bytes;
     uint32_t first; /* group */
@@ -21,41 +23,56 @@ struct linear_float {
  * take several groups at once. */
 enum { LINEAR_FLOAT_TILE = 8, LINEAR_FLOAT_CHAINS = 8, LINEAR_FLOAT_GROUPS = 4 };
 
+/* Stands for a type's id. */
+#define LINEAR_FLOAT_DOTS UINT32_MAX
+
+/* Weights of input i + j; j is 1 only in pairs. */
 static inline __attribute__((always_inline)) __m512
-linear_float_load(const uint32_t type_id, const unsigned char *weights, size_t i)
+linear_float_load(const uint32_t type_id, const unsigned char *weights, size_t i, const int j)
 {
-    if (type_id == TENSOR_TYPE_f32)
-        return _mm512_loadu_ps((const void *)(weights + i * 64));
-    __m256i w = _mm256_loadu_si256((const void *)(weights + i * 32));
     if (type_id == TENSOR_TYPE_f16)
-        return _mm512_cvtph_ps(w);
-    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(w), 16));
+        return _mm512_cvtph_ps(_mm256_loadu_si256((const void *)(weights + i * 32)));
+    if (type_id != TENSOR_TYPE_bf16)
+        return _mm512_loadu_ps((const void *)(weights + i * 64));
+    const __m512i pairs = _mm512_loadu_si512((const void *)(weights + i * 32));
+    return _mm512_castsi512_ps(j == 1 ? _mm512_and_si512(pairs, _mm512_set1_epi32(-0x10000))
+                                      : _mm512_slli_epi32(pairs, 16));
+}
+
+static inline __attribute__((always_inline)) __m512
+linear_float_add(const uint32_t type_id, __m512 y, __m512 w, const float *x)
+{
+    return type_id == LINEAR_FLOAT_DOTS ? avx512_dot_bf16(y, w, x)
+                                        : _mm512_fmadd_ps(w, _mm512_set1_ps(*x), y);
 }
 
 static inline __attribute__((always_inline)) void linear_float_run(const uint32_t type_id,
                                                                    const int n, const int groups,
                                                                    const struct linear_float *block)
 {
-    const uint32_t cols = block->weight->cols;
+    const uint32_t cols = block->cols;
+    const uint32_t step = type_id == TENSOR_TYPE_bf16 ? 2 : 1;
     __m512 y[LINEAR_FLOAT_GROUPS][LINEAR_FLOAT_TILE];
 #pragma GCC unroll 4
     for (int g = 0; g < groups; g++)
 #pragma GCC unroll 8
         for (int t = 0; t < n; t++)
             y[g][t] = _mm512_setzero_ps();
-    for (uint32_t i = 0; i < cols; i++) {
-        __m512 w[LINEAR_FLOAT_GROUPS];
-#pragma GCC unroll 4
-        for (int g = 0; g < groups; g++)
-            w[g] = linear_float_load(type_id, block->packed + (size_t)g * block->group_bytes, i);
-#pragma GCC unroll 8
-        for (int t = 0; t < n; t++) {
-            const __m512 x = _mm512_set1_ps(block->x[(size_t)t * cols + i]);
+    for (uint32_t i = 0; i < cols; i += step)
+#pragma GCC unroll 2
+        for (int j = (int)step - 1; j >= 0; j--) {
+            __m512 w[LINEAR_FLOAT_GROUPS];
 #pragma GCC unroll 4
             for (int g = 0; g < groups; g++)
-                y[g][t] = _mm512_fmadd_ps(w[g], x, y[g][t]);
+                w[g] = linear_float_load(type_id, block->packed + (size_t)g * block->group_bytes, i,
+                                         j);
+#pragma GCC unroll 8
+            for (int t = 0; t < n; t++)
+#pragma GCC unroll 4
+                for (int g = 0; g < groups; g++)
+                    y[g][t] = linear_float_add(type_id, y[g][t], w[g],
+                                               &block->x[(size_t)t * cols + i + (uint32_t)j]);
         }
-    }
 #pragma GCC unroll 4
     for (int g = 0; g < groups; g++) {
         const uint32_t output = (block->first + (uint32_t)g) * TABLE_GROUP;
@@ -101,6 +118,8 @@ static inline __attribute__((always_inline)) void linear_float_all(const uint32_
 {
     const struct weight *weight = call->weight;
     const size_t group_bytes = packed_group_bytes(weight->type, weight->cols);
+    const uint32_t cols =
+        packed_cols(weight->type, weight->cols) / (type_id == LINEAR_FLOAT_DOTS ? 2 : 1);
     const uint32_t tiles = packed_tiles(call->rows, LINEAR_FLOAT_TILE);
     uint32_t chunk = (uint32_t)(LINEAR_FLOAT_BYTES / group_bytes);
     if (chunk < LINEAR_FLOAT_GROUPS)
@@ -111,8 +130,9 @@ static inline __attribute__((always_inline)) void linear_float_all(const uint32_
             const uint32_t row = packed_tile_begin(call->rows, tiles, tile);
             const struct linear_float block = {
                 .weight = weight,
+                .cols = cols,
                 .group_bytes = group_bytes,
-                .x = call->x + (size_t)row * weight->cols,
+                .x = call->x + (size_t)row * cols,
                 .y = call->y + row * call->y_stride,
                 .y_stride = call->y_stride,
                 .from = call->group_begin,
@@ -139,6 +159,16 @@ static inline __attribute__((always_inline)) void linear_float_all(const uint32_
     }
 }
 
+static void linear_float_pairs(const struct table_linear *call)
+{
+    linear_float_all(TENSOR_TYPE_bf16, call);
+}
+
+static void linear_float_dots(const struct table_linear *call)
+{
+    linear_float_all(LINEAR_FLOAT_DOTS, call);
+}
+
 void k_linear_float_avx512(const struct table_linear *call)
 {
     switch (call->weight->type->id) {
@@ -149,7 +179,8 @@ void k_linear_float_avx512(const struct table_linear *call)
         linear_float_all(TENSOR_TYPE_f16, call);
         break;
     default:
-        linear_float_all(TENSOR_TYPE_bf16, call);
+        packed_rounded(call, call->has_dots,
+                       call->has_dots ? linear_float_dots : linear_float_pairs);
         break;
     }
 }

@@ -83,6 +83,7 @@ static void linear_leaf(const struct linear_job *job, const struct linear_part *
         .y = y,
         .y_stride = y_stride,
         .accumulate = job->args->accumulate,
+        .has_dots = job->kernels->has_dots,
         .scratch = ops_row_scratch(job->kernels, part->thread),
     };
     table->linear(&call);

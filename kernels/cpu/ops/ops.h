@@ -47,7 +47,8 @@ struct kernels {
     char *thread_scratch; /* threads × thread_scratch_bytes */
     size_t thread_scratch_bytes;
     size_t row_scratch_offset;   /* in it, behind a packed input of OPS_FEW_ROWS rows */
-    size_t gated_scratch_offset; /* behind one row of floats */
+    size_t gated_scratch_offset; /* behind the scratch of a linear layer */
+    bool has_dots;               /* table_linear.has_dots, as measured at the start */
     struct ops_tile *tiles;      /* [rows_max], and the rows in their order: */
     uint32_t *order;
     uint32_t *shared;

@@ -3,7 +3,7 @@
  * Owns:     the forms below; weights are packed once, at load.
  * Thread:   any compute thread, each on its own groups.
  * Cost:     packing is O(weights) in plain C.
- * Not here: reading files' blocks (cpu/types), rounding inputs (the tables), arithmetic.
+ * Not here: reading files' blocks (cpu/types), rounding inputs to int8 (the tables), arithmetic.
  *
  * Weights, per group of 16 outputs and 32 inputs (a unit); r is the output, w[v] the bytes [r][i]
  * of inputs 4v + i, v < 8, with the type's offset added:
@@ -16,6 +16,7 @@
  *     blocks of 256  { int8 scale[16]; int8 min[16] }, q6_k { int8 scale[2 halves][16] },
  *                    and { half d[16]; half m[16] } before each 8 units
  *     floats, per input, no units                         { type w[16 r] }
+ *     bfloat16, per two inputs (an odd last one: 0)       { bf16 w[16 r][2] }, half_bf16_normal
  * Inputs, per tile of n rows and 32 inputs:
  *     { int8 q[n][32]; float scale[n]; float scaled_sum[n]; int32 start[n]; int32 start_high[n] }
  *     start = −8 × Σ q, start_high = −8 × Σ of the last 16
@@ -24,6 +25,7 @@
 
 #include "kernels/cpu/table.h"
 #include "kernels/cpu/types/types.h"
+#include "kernels/half.h"
 
 enum {
     PACKED_INPUT_BYTES = TABLE_BLOCK + 16, /* of one row and 32 inputs */
@@ -46,12 +48,18 @@ static inline size_t packed_unit_bytes(struct types_form form)
     return packed_code_bytes(form) + (types_has_scales(form) ? 32 : packed_factor_bytes(form));
 }
 
+/* Inputs of a row as float weights are packed: whole pairs of bfloat16. */
+static inline uint32_t packed_cols(const struct tensor_type_info *type, uint32_t cols)
+{
+    return type->id == TENSOR_TYPE_bf16 ? cols + cols % 2 : cols;
+}
+
 /* One group over all inputs. */
 static inline size_t packed_group_bytes(const struct tensor_type_info *type, uint32_t cols)
 {
     const struct types_form form = types_form(type->id);
     if (form.bits == 0)
-        return (size_t)cols * TABLE_GROUP * type->block_bytes;
+        return (size_t)packed_cols(type, cols) * TABLE_GROUP * type->block_bytes;
     size_t units = cols / TABLE_BLOCK;
     size_t heads = types_has_scales(form) ? units / PACKED_UNITS : 0;
     return units * packed_unit_bytes(form) + heads * packed_factor_bytes(form);
@@ -140,5 +148,38 @@ packed_input(packed_tile *pack, packed_scale *scale_of, packed_norm *norm, uint3
                  normed + (size_t)i * TABLE_BLOCK);
         }
         pack(normed, TABLE_BLOCK, n, unit);
+    }
+}
+
+/* One row for BF16 weights, rounded: floats, or bfloat16 where `is_pairs`; [packed_cols]. */
+static inline void packed_round(const float *x, uint32_t cols, bool is_pairs, void *out)
+{
+    uint16_t *pairs = out;
+    float *floats = out;
+    for (uint32_t i = 0; i < cols && is_pairs; i++)
+        pairs[i] = half_bf16_from_float(x[i]);
+    for (uint32_t i = 0; i < cols && !is_pairs; i++)
+        floats[i] = half_bf16_to_float(half_bf16_from_float(x[i]));
+    if (cols % 2 == 1)
+        memset((char *)out + cols * (is_pairs ? sizeof *pairs : sizeof *floats), 0,
+               is_pairs ? sizeof *pairs : sizeof *floats);
+}
+
+/* `linear` with x rounded, as many rows in turn as the scratch holds. */
+static inline void packed_rounded(const struct table_linear *call, bool is_pairs,
+                                  void (*linear)(const struct table_linear *rounded))
+{
+    const uint32_t cols = call->weight->cols;
+    const size_t bytes = (size_t)(cols + cols % 2) * (is_pairs ? sizeof(uint16_t) : sizeof(float));
+    const uint32_t most = (uint32_t)(table_linear_scratch(cols) / bytes / 8) * 8;
+    struct table_linear part = *call;
+    part.x = call->scratch;
+    for (uint32_t row = 0; row < call->rows; row += part.rows) {
+        part.rows = call->rows - row < most ? call->rows - row : most;
+        part.y = call->y + row * call->y_stride;
+        for (uint32_t r = 0; r < part.rows; r++)
+            packed_round(call->x + (size_t)(row + r) * cols, cols, is_pairs,
+                         (char *)call->scratch + r * bytes);
+        linear(&part);
     }
 }

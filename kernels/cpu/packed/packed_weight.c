@@ -103,11 +103,32 @@ static void weight_get(struct types_form form, unsigned char *unit, const unsign
         part->scales[1] = (int8_t)scales[16 + lane];
 }
 
+/* Where input i of a lane lies in a group of floats; `id` is a constant wherever this is called. */
+static inline __attribute__((always_inline)) size_t
+weight_float_at(const uint32_t id, const size_t bytes, uint32_t i, uint32_t lane)
+{
+    if (id == TENSOR_TYPE_bf16)
+        return ((i / 2 * (size_t)TABLE_GROUP + lane) * 2 + i % 2) * bytes;
+    return (i * (size_t)TABLE_GROUP + lane) * bytes;
+}
+
+static inline __attribute__((always_inline)) void weight_put_float(const uint32_t id,
+                                                                   const size_t bytes,
+                                                                   const unsigned char *from,
+                                                                   unsigned char *to)
+{
+    memcpy(to, from, bytes);
+    if (id == TENSOR_TYPE_bf16) {
+        const uint16_t value = half_bf16_normal(types_half_at(from));
+        memcpy(to, &value, sizeof value);
+    }
+}
+
 /* One row into its lane. `form` and `bytes` of a block are constants wherever this is called, so
  * that no shift, division or branch is left to run time: every weight of a file comes through. */
 static inline __attribute__((always_inline)) void
-weight_pack_row(const struct types_form form, const size_t bytes, const struct tensor *tensor,
-                uint64_t row, unsigned char *group)
+weight_pack_row(const struct types_form form, const uint32_t id, const size_t bytes,
+                const struct tensor *tensor, uint64_t row, unsigned char *group)
 {
     const uint32_t cols = (uint32_t)tensor->dims[0];
     const uint32_t lane = row % TABLE_GROUP;
@@ -115,7 +136,7 @@ weight_pack_row(const struct types_form form, const size_t bytes, const struct t
     const unsigned char *from =
         (const unsigned char *)tensor->data + row * (cols / form.elements * bytes);
     for (uint32_t i = 0; i < cols && form.bits == 0; i++)
-        memcpy(group + (i * (size_t)TABLE_GROUP + lane) * bytes, from + i * bytes, bytes);
+        weight_put_float(id, bytes, from + i * bytes, group + weight_float_at(id, bytes, i, lane));
     for (uint32_t u = 0; form.bits > 0 && u < cols / TYPES_PART; u++) {
         struct types_part part;
         unsigned char *factors;
@@ -133,7 +154,7 @@ static void weight_pack_rows(const struct tensor *tensor, uint64_t begin, uint64
 #define TENSOR_TYPE(name, id, elements, bytes, bits, has_m)                                        \
     case id:                                                                                       \
         for (uint64_t row = begin; row < end; row++)                                               \
-            weight_pack_row((struct types_form){elements, bits, has_m}, bytes, tensor, row,        \
+            weight_pack_row((struct types_form){elements, bits, has_m}, id, bytes, tensor, row,    \
                             group);                                                                \
         break;
 #include "kernels/tensor_types.def"
@@ -145,15 +166,16 @@ static void weight_pack_rows(const struct tensor *tensor, uint64_t begin, uint64
 void packed_weight_pack(const struct tensor *tensor, uint32_t group_begin, uint32_t group_end,
                         void *packed)
 {
-    const size_t group_bytes = packed_group_bytes(tensor->type, (uint32_t)tensor->dims[0]);
+    const uint32_t cols = (uint32_t)tensor->dims[0];
+    const size_t group_bytes = packed_group_bytes(tensor->type, cols);
     for (uint32_t g = group_begin; g < group_end; g++) {
         unsigned char *group = (unsigned char *)packed + g * group_bytes;
         uint64_t begin = (uint64_t)g * TABLE_GROUP;
         uint64_t end = begin + TABLE_GROUP;
-        if (end > tensor->dims[1]) {
+        if (end > tensor->dims[1])
             end = tensor->dims[1];
-            memset(group, 0, group_bytes); /* lanes beyond the last output */
-        }
+        if (end - begin < TABLE_GROUP || packed_cols(tensor->type, cols) > cols)
+            memset(group, 0, group_bytes); /* lanes beyond the last output, half a pair */
         weight_pack_rows(tensor, begin, end, group);
     }
 }
@@ -167,7 +189,7 @@ void packed_weight_row(const struct weight *weight, uint32_t row, float *out)
     unsigned char *group = (unsigned char *)weight->packed +
                            row / TABLE_GROUP * packed_group_bytes(type, weight->cols);
     for (uint32_t i = 0; i < weight->cols && form.bits == 0; i++)
-        type->to_f32(group + (i * (size_t)TABLE_GROUP + lane) * bytes, out + i, 1);
+        type->to_f32(group + weight_float_at(type->id, bytes, i, lane), out + i, 1);
     for (uint32_t u = 0; u < weight->cols / TYPES_PART && form.bits > 0; u++) {
         struct types_part part;
         unsigned char *factors;

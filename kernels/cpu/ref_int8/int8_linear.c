@@ -111,6 +111,13 @@ static float linear_dot(const struct linear_row *row, const struct ref_int8_bloc
     return y;
 }
 
+void k_weight_row_ref_int8(const struct weight *weight, uint32_t row, float *out)
+{
+    k_weight_row_ref(weight, row, out);
+    for (uint32_t i = 0; i < weight->cols && weight->type->id == TENSOR_TYPE_bf16; i++)
+        out[i] = half_bf16_to_float(half_bf16_from_float(out[i]));
+}
+
 static float linear_dot_f32(const float *w, const float *x, uint32_t n)
 {
     float y = 0;
@@ -119,11 +126,23 @@ static float linear_dot_f32(const float *w, const float *x, uint32_t n)
     return y;
 }
 
+static float linear_dot_bf16(const float *w, const float *x, uint32_t n)
+{
+    float y = 0;
+    for (uint32_t i = 0; i < n; i += 2) {
+        if (i + 1 < n)
+            y = fmaf(w[i + 1], half_bf16_to_float(half_bf16_from_float(x[i + 1])), y);
+        y = fmaf(w[i], half_bf16_to_float(half_bf16_from_float(x[i])), y);
+    }
+    return y;
+}
+
 void k_linear_ref_int8(const struct table_linear *call)
 {
     const struct weight *weight = call->weight;
     const uint32_t blocks = weight->cols / TABLE_BLOCK;
     const bool is_int8 = k_input_wanted_ref_int8(weight->type);
+    const bool is_bf16 = weight->type->id == TENSOR_TYPE_bf16;
     /* Scratch of cols floats: the row as floats, or cols codes and 3 × blocks factors. */
     struct linear_row row = {.w = call->scratch};
     row.d = (float *)(void *)((char *)call->scratch + (size_t)blocks * TABLE_BLOCK);
@@ -136,13 +155,14 @@ void k_linear_ref_int8(const struct table_linear *call)
         if (is_int8)
             linear_unpack(weight, o, &row);
         else
-            k_weight_row_ref(weight, o, call->scratch);
+            k_weight_row_ref_int8(weight, o, call->scratch);
         for (uint32_t r = 0; r < call->rows; r++) {
             float *y = call->y + r * call->y_stride + (o - begin);
-            const struct ref_int8_block *x = call->input;
-            float dot = is_int8 ? linear_dot(&row, x + (size_t)r * blocks, blocks)
-                                : linear_dot_f32(call->scratch, call->x + (size_t)r * weight->cols,
-                                                 weight->cols);
+            const struct ref_int8_block *codes = call->input;
+            const float *x = call->x + (size_t)r * weight->cols;
+            float dot = is_int8   ? linear_dot(&row, codes + (size_t)r * blocks, blocks)
+                        : is_bf16 ? linear_dot_bf16(call->scratch, x, weight->cols)
+                                  : linear_dot_f32(call->scratch, x, weight->cols);
             *y = call->accumulate ? *y + dot : dot;
         }
     }

@@ -1,4 +1,4 @@
-/* ref_int8: leaves in plain C with inputs rounded to int8: the judge of bits for fast tables.
+/* ref_int8: leaves in plain C with inputs rounded to int8 (for BF16 weights to bfloat16): the judge of bits for fast tables.
  *
  * Owns:     the definition of every float operation and its order (fixed_math.h, and the comments
  *           at each leaf); other integer tables give the same bits.
@@ -27,11 +27,17 @@ uint32_t k_input_units_ref_int8(uint32_t rows, uint32_t cols);
 void k_input_pack_ref_int8(const struct table_input *input, uint32_t begin, uint32_t end,
                            void *packed);
 
+/* k_weight_row_ref; BF16 as half_bf16_normal. */
+void k_weight_row_ref_int8(const struct weight *weight, uint32_t row, float *out);
+
 /* d, m and codes w of 32 inputs as types.h has them (d × scale and m × min are exact):
  * no m:        y = fmaf((float)Σ w·q, d × scale, y) over the blocks in order, from 0
  * with m:      the same, then y = fmaf(m, scale × (float)Σ q, y)
  * q6_k:        as without m, for the first 16 inputs of a block and then for the last 16
- * floats:      y = fmaf(w, x, y) over the columns in order, from 0 (inputs not rounded)
+ * f32, f16:    y = fmaf(w, x, y) over the columns in order, from 0 (inputs not rounded)
+ * bf16:        w and x rounded to bfloat16, what is below 2^-56 to 0 (half_bf16_from_float); over
+ *              pairs of columns in order y = fmaf(w[1], x[1], y), y = fmaf(w[0], x[0], y), from 0:
+ *              what VDPBF16PS does (Intel SDM; measured on Zen 5), of which nothing is subnormal
  * accumulate:  old + y, one addition at the end */
 void k_linear_ref_int8(const struct table_linear *call);
 

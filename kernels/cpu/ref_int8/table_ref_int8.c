@@ -3,7 +3,7 @@
 
 extern const struct kernel_table table_ref_int8;
 
-/* Weights, embedding and rounding to pages are exact, hence the same as ref's. */
+/* Packing weights and rounding to pages are the same as ref's. */
 const struct kernel_table table_ref_int8 = {
     .name = "ref_int8",
     .needs = 0,
@@ -11,7 +11,7 @@ const struct kernel_table table_ref_int8 = {
     .attention_scratch_bytes = 0,
     .weight_bytes = k_weight_bytes_ref,
     .weight_pack = k_weight_pack_ref,
-    .weight_row = k_weight_row_ref,
+    .weight_row = k_weight_row_ref_int8,
     .input_wanted = k_input_wanted_ref_int8,
     .input_bytes = k_input_bytes_ref_int8,
     .input_units = k_input_units_ref_int8,
