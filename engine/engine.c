@@ -376,6 +376,7 @@ void engine_info(const struct engine *engine, struct engine_info *out)
         .vocab = vocab_size(engine->vocab),
         .isa = kernels_isa(engine->kernels),
         .threads = kernels_threads(engine->kernels),
+        .has_bf16_dots = kernels_has_dots(engine->kernels),
         .created_wall_s = engine->created_wall_s,
         .kv_pages = engine->step.pool.page_count,
         .pin_pages = engine->step.cache.pin_pages_max,

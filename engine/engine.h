@@ -94,6 +94,7 @@ struct engine_info {
     uint32_t vocab;
     const char *isa;
     uint32_t threads;
+    bool has_bf16_dots;     /* kernels_has_dots */
     int64_t created_wall_s; /* the model file's time of change */
     uint64_t kv_pages;
     uint32_t pin_pages; /* of them at most, for published prompts; 0 without a cache */

@@ -256,8 +256,8 @@ static void tell_ready(struct engine_process *process, int ready_descriptor)
 {
     const struct engine_info *info = &process->face.info;
     LOG(LOG_INFO, "engine_ready", LOG_TEXT("model", info->model_name), LOG_TEXT("isa", info->isa),
-        LOG_NUMBER("threads", info->threads), LOG_NUMBER("context", info->context),
-        LOG_NUMBER("kv_pages", info->kv_pages));
+        LOG_NUMBER("bf16_dots", info->has_bf16_dots), LOG_NUMBER("threads", info->threads),
+        LOG_NUMBER("context", info->context), LOG_NUMBER("kv_pages", info->kv_pages));
     if (ready_descriptor < 0)
         return;
     if (write(ready_descriptor, "1", 1) != 1)

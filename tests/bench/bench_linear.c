@@ -167,8 +167,9 @@ int main(int argc, char **argv)
         return 2;
     }
     scene_open(&scene, argc, argv);
-    printf("%s, %s, %u threads\n", scene.type->name, kernels_isa(scene.kernels),
-           kernels_threads(scene.kernels));
+    printf("%s, %s, %u threads, bf16 by %s\n", scene.type->name, kernels_isa(scene.kernels),
+           kernels_threads(scene.kernels),
+           kernels_has_dots(scene.kernels) ? "dot products" : "multiply-adds");
     for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
         if (shapes[s].cols % scene.type->block_elements != 0)
             continue;

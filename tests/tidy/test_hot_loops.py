@@ -68,6 +68,16 @@ def test_linear_layers_multiply_from_memory_and_stay_in_registers(kind):
     assert sizes == set(range(1, ROWS + 1))
 
 
+def test_dot_products_of_bfloat16_multiply_from_memory_and_stay_in_registers():
+    path, sizes = OBJECTS / "avx512/avx512_linear_float.c.o", set()
+    must_be_of_gcc_12(path)
+    for body in inner_loops(path, "linear_float_dots"):
+        dots = [line for line in body if line.startswith("vdpbf16ps")]
+        sizes.add(len(dots))
+        assert all("{1to16}" in line for line in dots) and not on_stack(body), body
+    assert sizes >= set(range(1, ROWS + 1))
+
+
 @pytest.mark.parametrize("kind", ["q4_0", "q4_1", "q8_0"])
 @pytest.mark.parametrize("isa, product", [("avx2", "vpmaddubsw"), ("avxvnni", "vpdpbusd")])
 def test_short_vectors_stay_in_registers(isa, product, kind):

@@ -5,7 +5,7 @@
  * Thread:   any compute thread; its tiles are free again when a leaf returns.
  * Cost:     a block of 32 weights × 16 outputs × 16 rows is one product of tiles, which is stored
  *           and loaded again for the conversions and multiply-adds of avx512.
- * Not here: fewer rows and float weights (avx512: products of bfloat16 would round the inputs).
+ * Not here: fewer rows and float weights (avx512: tiles sum products of bfloat16 in another order).
  *           No machine with AMX has run this: tests/kit/tiles.h stands in for its tiles.
  */
 #pragma once

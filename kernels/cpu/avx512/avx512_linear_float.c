@@ -19,22 +19,26 @@ struct linear_float {
     bool accumulate;
 };
 
-/* Rows that read the weights together, and chains enough to hide the latency of 4 cycles: few rows
- * take several groups at once. */
-enum { LINEAR_FLOAT_TILE = 8, LINEAR_FLOAT_CHAINS = 8, LINEAR_FLOAT_GROUPS = 4 };
+/* Rows that read the weights together, and chains enough to hide the latency of dot products (6
+ * cycles and more, of up to two at once): few rows take several groups together. */
+enum { LINEAR_FLOAT_TILE = 16, LINEAR_FLOAT_CHAINS = 16, LINEAR_FLOAT_GROUPS = 4 };
+
+/* The processor's own prefetching ends at each page of 4 KiB, and at each group where several are
+ * read together; a single row gains nothing. */
+enum { LINEAR_FLOAT_AHEAD = 4096 };
 
 /* Stands for a type's id. */
 #define LINEAR_FLOAT_DOTS UINT32_MAX
 
-/* Weights of input i + j; j is 1 only in pairs. */
+/* Weights of one input; number j of a pair. */
 static inline __attribute__((always_inline)) __m512
-linear_float_load(const uint32_t type_id, const unsigned char *weights, size_t i, const int j)
+linear_float_load(const uint32_t type_id, const unsigned char *at, const int j)
 {
     if (type_id == TENSOR_TYPE_f16)
-        return _mm512_cvtph_ps(_mm256_loadu_si256((const void *)(weights + i * 32)));
+        return _mm512_cvtph_ps(_mm256_loadu_si256((const void *)at));
     if (type_id != TENSOR_TYPE_bf16)
-        return _mm512_loadu_ps((const void *)(weights + i * 64));
-    const __m512i pairs = _mm512_loadu_si512((const void *)(weights + i * 32));
+        return _mm512_loadu_ps(at);
+    const __m512i pairs = _mm512_loadu_si512(at);
     return _mm512_castsi512_ps(j == 1 ? _mm512_and_si512(pairs, _mm512_set1_epi32(-0x10000))
                                       : _mm512_slli_epi32(pairs, 16));
 }
@@ -52,10 +56,11 @@ static inline __attribute__((always_inline)) void linear_float_run(const uint32_
 {
     const uint32_t cols = block->cols;
     const uint32_t step = type_id == TENSOR_TYPE_bf16 ? 2 : 1;
+    const size_t bytes = type_id == TENSOR_TYPE_f16 ? 32 : 64; /* of a step */
     __m512 y[LINEAR_FLOAT_GROUPS][LINEAR_FLOAT_TILE];
 #pragma GCC unroll 4
     for (int g = 0; g < groups; g++)
-#pragma GCC unroll 8
+#pragma GCC unroll 16
         for (int t = 0; t < n; t++)
             y[g][t] = _mm512_setzero_ps();
     for (uint32_t i = 0; i < cols; i += step)
@@ -63,10 +68,14 @@ static inline __attribute__((always_inline)) void linear_float_run(const uint32_
         for (int j = (int)step - 1; j >= 0; j--) {
             __m512 w[LINEAR_FLOAT_GROUPS];
 #pragma GCC unroll 4
-            for (int g = 0; g < groups; g++)
-                w[g] = linear_float_load(type_id, block->packed + (size_t)g * block->group_bytes, i,
-                                         j);
-#pragma GCC unroll 8
+            for (int g = 0; g < groups; g++) {
+                const unsigned char *at =
+                    block->packed + (size_t)g * block->group_bytes + i / step * bytes;
+                w[g] = linear_float_load(type_id, at, j);
+                if (n > 1 && j == 0)
+                    _mm_prefetch((const char *)at + LINEAR_FLOAT_AHEAD, _MM_HINT_T0);
+            }
+#pragma GCC unroll 16
             for (int t = 0; t < n; t++)
 #pragma GCC unroll 4
                 for (int g = 0; g < groups; g++)
@@ -77,7 +86,7 @@ static inline __attribute__((always_inline)) void linear_float_run(const uint32_
     for (int g = 0; g < groups; g++) {
         const uint32_t output = (block->first + (uint32_t)g) * TABLE_GROUP;
         const __mmask16 lanes = avx512_mask(block->weight->rows - output);
-#pragma GCC unroll 8
+#pragma GCC unroll 16
         for (int t = 0; t < n; t++) {
             float *out =
                 block->y + (size_t)t * block->y_stride + (output - block->from * TABLE_GROUP);
@@ -120,7 +129,9 @@ static inline __attribute__((always_inline)) void linear_float_all(const uint32_
     const size_t group_bytes = packed_group_bytes(weight->type, weight->cols);
     const uint32_t cols =
         packed_cols(weight->type, weight->cols) / (type_id == LINEAR_FLOAT_DOTS ? 2 : 1);
-    const uint32_t tiles = packed_tiles(call->rows, LINEAR_FLOAT_TILE);
+    /* Multiply-adds have a shorter latency, and weights to widen. */
+    const uint32_t most = type_id == LINEAR_FLOAT_DOTS ? LINEAR_FLOAT_TILE : LINEAR_FLOAT_TILE / 2;
+    const uint32_t tiles = packed_tiles(call->rows, most);
     uint32_t chunk = (uint32_t)(LINEAR_FLOAT_BYTES / group_bytes);
     if (chunk < LINEAR_FLOAT_GROUPS)
         chunk = LINEAR_FLOAT_GROUPS;
@@ -141,7 +152,8 @@ static inline __attribute__((always_inline)) void linear_float_all(const uint32_
             switch (packed_tile_begin(call->rows, tiles, tile + 1) - row) {
 #define LINEAR_FLOAT_CASE(size)                                                                    \
     case size:                                                                                     \
-        linear_float_tile(type_id, size, from, to, block);                                         \
+        if ((size) <= most)                                                                        \
+            linear_float_tile(type_id, size, from, to, block);                                     \
         break;
                 LINEAR_FLOAT_CASE(1)
                 LINEAR_FLOAT_CASE(2)
@@ -151,6 +163,14 @@ static inline __attribute__((always_inline)) void linear_float_all(const uint32_
                 LINEAR_FLOAT_CASE(6)
                 LINEAR_FLOAT_CASE(7)
                 LINEAR_FLOAT_CASE(8)
+                LINEAR_FLOAT_CASE(9)
+                LINEAR_FLOAT_CASE(10)
+                LINEAR_FLOAT_CASE(11)
+                LINEAR_FLOAT_CASE(12)
+                LINEAR_FLOAT_CASE(13)
+                LINEAR_FLOAT_CASE(14)
+                LINEAR_FLOAT_CASE(15)
+                LINEAR_FLOAT_CASE(16)
 #undef LINEAR_FLOAT_CASE
             default:
                 break;
