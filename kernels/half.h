@@ -51,9 +51,9 @@ static inline uint16_t half_from_float(float value)
     return (uint16_t)(sign | ((bits - 0x38000000u) >> 13));
 }
 
-/* Below 2^-56 a bfloat16 counts as zero in linear layers: products of two, and all sums of them, are
- * multiples of 2^-126 then, none is subnormal, and no bit hangs on what an instruction does with
- * those (dot products flush them). */
+/* Below 2^-56 a bfloat16 counts as zero in linear layers: products of two, and all sums of them,
+ * are multiples of 2^-126 then, none is subnormal, and no bit hangs on what an instruction does
+ * with those (dot products flush them). */
 static inline uint16_t half_bf16_normal(uint16_t value)
 {
     return (value & 0x7fffu) < 0x2380u ? 0 : value;

@@ -1,4 +1,5 @@
-/* Equal bits of avx512 and ref_int8 for F32 and F16 weights, which take inputs unrounded, and BF16. */
+/* Equal bits of avx512 and ref_int8 for F32, F16 and BF16 weights; the first two take inputs
+ * unrounded. */
 #include "kernels/kernels.h"
 
 #include "tests/unit/kernels_kit.h"

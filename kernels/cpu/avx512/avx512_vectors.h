@@ -88,8 +88,8 @@ static inline __m512i avx512_dot(__m512i isum, __m512i w, const int8_t *q)
     return isum;
 }
 
-/* y = fma(w[1], x[1], y), then fma(w[0], x[0], y) of the two bfloat16 in each lane of w and the two at
- * `pair`, on processors that have AVX-512 BF16: spelled out, so that no file is built for those. */
+/* y = fma(w[1], x[1], y), then fma(w[0], x[0], y) of the two bfloat16 in each lane of w and the two
+ * at `pair`, on processors with AVX-512 BF16: spelled out, so that no file is built for those. */
 static inline __m512 avx512_dot_bf16(__m512 y, __m512 w, const float *pair)
 {
     __asm__("vdpbf16ps %2%{1to16%}, %1, %0" : "+v"(y) : "v"(w), "m"(*(const float(*)[1])pair));

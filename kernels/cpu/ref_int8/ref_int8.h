@@ -1,4 +1,5 @@
-/* ref_int8: leaves in plain C with inputs rounded to int8 (for BF16 weights to bfloat16): the judge of bits for fast tables.
+/* ref_int8: leaves in plain C with rounded inputs (int8; bfloat16 for BF16 weights): the judge of
+ *           bits for fast tables.
  *
  * Owns:     the definition of every float operation and its order (fixed_math.h, and the comments
  *           at each leaf); other integer tables give the same bits.
