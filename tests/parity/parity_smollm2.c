@@ -439,7 +439,7 @@ static void alone_open(struct alone *alone, const char *isa, enum kv_type type)
 {
     struct buffer bytes;
     struct gguf *gguf = open_file();
-    struct gguf *halves;
+    struct gguf *halves = NULL;
     if (half_model_build(gguf, &bytes) != STATUS_OK ||
         gguf_parse(&halves, bytes.bytes, bytes.length) != STATUS_OK)
         die("weights as F16");

@@ -874,7 +874,8 @@ static long resident_kib(const char *path)
     bool is_it = false;
     long kib = -1;
     while (maps != NULL && fgets(line, sizeof line, maps) != NULL) {
-        if (strchr(line, '-') != NULL && strchr(line, '/') != NULL)
+        unsigned long begin, end;
+        if (sscanf(line, "%lx-%lx ", &begin, &end) == 2) /* a mapping's head, of no file too */
             is_it = strstr(line, path) != NULL;
         else if (is_it && strncmp(line, "Rss:", 4) == 0)
             kib = (kib > 0 ? kib : 0) + strtol(line + 4, NULL, 10);
