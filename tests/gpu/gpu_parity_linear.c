@@ -1,0 +1,221 @@
+/* gpu_parity_linear: linear layers of every type of weight, what is done on their way, embedding. */
+#include "tests/gpu/gpu_parity.h"
+
+/* What rounding may do to one result: of each input by half a place of 11 bits (8 of bfloat16), of
+ * each block's factor likewise, of inputs far below the row's greatest by 2^-33 of that; float32
+ * sums. `w`: the output's weights. */
+static double linear_bound(const struct tensor *tensor, const float *x, const float *w)
+{
+    const uint32_t cols = (uint32_t)tensor->dims[0];
+    const uint32_t id = tensor->type->id;
+    const double places = id == TENSOR_TYPE_bf16  ? 0x1p-8
+                          : id == TENSOR_TYPE_f16 ? 0x1p-11
+                                                  : 0x1p-10;
+    double products = 0;
+    double weights = 0;
+    double max = 0;
+    for (uint32_t i = 0; i < cols; i++) {
+        products += fabs((double)w[i] * (double)x[i]);
+        weights += fabs((double)w[i]);
+        max = fmax(max, fabs((double)x[i]));
+    }
+    return products * (places * 1.01 + cols * 0x1p-24) + weights * max * 0x1p-33 + 1e-30;
+}
+
+/* Of types with m the factors and m add up to more than their sum: their own halves are rounded. */
+static double linear_slack(const struct tensor *tensor)
+{
+    switch (tensor->type->id) {
+    case TENSOR_TYPE_q4_k:
+    case TENSOR_TYPE_q5_k:
+        return 8; /* a × code and b cancel: Σ |a × code| + |b| is up to so much of Σ |w| */
+    case TENSOR_TYPE_q4_1:
+    case TENSOR_TYPE_q5_1:
+        return 4;
+    default:
+        return 1;
+    }
+}
+
+static void run_linear(const struct weight *weight, const float *x, uint32_t rows, float *y,
+                       bool accumulate)
+{
+    const size_t in = (size_t)rows * weight->cols * sizeof *x;
+    const size_t out = (size_t)rows * weight->rows * sizeof *y;
+    float *x_there = parity_up(x, in);
+    float *y_there = parity_up(y, out);
+    cuda_linear(parity.device, &(struct linear_args){.x = x_there,
+                                                     .rows = rows,
+                                                     .count = 1,
+                                                     .weights = {weight},
+                                                     .y = {y_there},
+                                                     .accumulate = accumulate});
+    parity_down(y, y_there, out);
+    parity_drop(x_there);
+    parity_drop(y_there);
+}
+
+static double compare_linear(const struct tensor *tensor, const float *x, const float *got,
+                             const float *want, uint32_t rows)
+{
+    const uint32_t outputs = (uint32_t)tensor->dims[1];
+    float *w = parity_host(tensor->dims[0] * sizeof *w);
+    double worst = 0;
+    for (uint32_t o = 0; o < outputs; o++) {
+        tensor_row_to_f32(tensor, o, w);
+        for (uint32_t r = 0; r < rows; r++) {
+            const size_t at = (size_t)r * outputs + o;
+            const double bound =
+                linear_slack(tensor) * linear_bound(tensor, x + r * tensor->dims[0], w) +
+                fabs((double)want[at]) * 0x1p-23;
+            worst = fmax(worst, parity_worst(got + at, want + at, 1, bound));
+        }
+    }
+    free(w);
+    return worst;
+}
+
+/* On the way of a linear layer: the bits of the operations alone. */
+static void check_fused(uint32_t id)
+{
+    enum { ROWS = 3, COLS = 512, OUT = 96 };
+    const size_t out = ROWS * OUT * sizeof(float);
+    struct tensor tensors[2] = {parity_tensor(id, OUT, COLS), parity_tensor(id, OUT, COLS)};
+    struct weight weights[2];
+    float *x = parity_up_randoms(ROWS * COLS, 5);
+    float *norm = parity_up_randoms(COLS, 1);
+    float *normed = parity_up_randoms(ROWS * COLS, 1);
+    float *y[2] = {parity_up_randoms(ROWS * OUT, 1), parity_up_randoms(ROWS * OUT, 1)};
+    float *gated = parity_up_randoms(ROWS * OUT, 1);
+    float want[ROWS * OUT];
+    float got[ROWS * OUT];
+    for (int i = 0; i < 2; i++)
+        parity_must(cuda_backend_weight_create(parity.device, &weights[i], &tensors[i]), "weight");
+    cuda_rmsnorm(parity.device, &(struct rmsnorm_args){x, norm, normed, ROWS, COLS, 1e-5f});
+    struct linear_args args = {.x = normed,
+                               .rows = ROWS,
+                               .count = 2,
+                               .weights = {&weights[0], &weights[1]},
+                               .y = {y[0], y[1]}};
+    cuda_linear(parity.device, &args);
+    cuda_silu_mul(parity.device, &(struct silu_mul_args){y[0], y[1], ROWS, OUT});
+    parity_down(want, y[0], out);
+    args.x = x;
+    args.norm = norm;
+    args.epsilon = 1e-5f;
+    args.is_gated = true;
+    args.y[0] = gated;
+    args.y[1] = NULL;
+    cuda_linear(parity.device, &args);
+    parity_down(got, gated, out);
+    parity_tell(parity_same(got, want, out), "linear %s, normed and gated: bits",
+                tensors[0].type->name);
+    for (int i = 0; i < 2; i++) {
+        cuda_backend_weight_destroy(parity.device, &weights[i]);
+        free((void *)(uintptr_t)tensors[i].data);
+        parity_drop(y[i]);
+    }
+    parity_drop(x), parity_drop(norm), parity_drop(normed), parity_drop(gated);
+}
+
+/* Rows one by one, a few together and many together: the same bits of each. */
+static void check_linear_bits(const struct tensor *tensor, const struct weight *weight)
+{
+    enum { ROWS = 70 };
+    static const uint32_t cuts[] = {1, 7, 8, 9, 16, 17, 31, 33, 64};
+    const uint32_t cols = weight->cols;
+    float *x = parity_randoms((size_t)ROWS * cols, 1);
+    float *all = parity_host((size_t)ROWS * weight->rows * sizeof *all);
+    float *part = parity_host((size_t)ROWS * weight->rows * sizeof *part);
+    double worst = 0;
+    run_linear(weight, x, ROWS, all, false);
+    for (size_t c = 0; c < sizeof cuts / sizeof *cuts; c++) {
+        const uint32_t first = ROWS - cuts[c];
+        run_linear(weight, x + (size_t)first * cols, cuts[c], part, false);
+        worst = fmax(worst, parity_same(part, all + (size_t)first * weight->rows,
+                                        (size_t)cuts[c] * weight->rows * sizeof *part));
+    }
+    parity_tell(worst, "linear %s %u × %u: bits of a row", tensor->type->name, weight->rows, cols);
+    free(x), free(all), free(part);
+}
+
+static void check_linear(uint32_t id, uint32_t outputs, uint32_t cols)
+{
+    static const uint32_t row_counts[] = {1, 5, 12, 30, 40};
+    struct tensor tensor = parity_tensor(id, outputs, cols);
+    struct weight weight;
+    struct weight judge;
+    parity_must(cuda_backend_weight_create(parity.device, &weight, &tensor), tensor.type->name);
+    parity_must(kernels_weight_create(parity.ref, &judge, &tensor), tensor.type->name);
+    for (size_t i = 0; i < sizeof row_counts / sizeof *row_counts; i++) {
+        const uint32_t rows = row_counts[i];
+        const size_t n = (size_t)rows * outputs;
+        float *x = parity_randoms((size_t)rows * cols, 1);
+        float *want = parity_randoms(n, 1);
+        float *got = parity_copy(want, n);
+        for (uint32_t r = 0; r < rows; r++) /* rows of other sizes, one far from all */
+            for (uint32_t c = 0; c < cols; c++)
+                x[(size_t)r * cols + c] *= r == 3 ? 1e6f : (float)(1 + r);
+        const bool accumulate = i % 2 == 1;
+        kernels_linear(parity.ref, &(struct linear_args){.x = x,
+                                                         .rows = rows,
+                                                         .count = 1,
+                                                         .weights = {&judge},
+                                                         .y = {want},
+                                                         .accumulate = accumulate});
+        run_linear(&weight, x, rows, got, accumulate);
+        parity_tell(compare_linear(&tensor, x, got, want, rows), "linear %s %u × %u, %u rows",
+                    tensor.type->name, outputs, cols, rows);
+        free(x), free(want), free(got);
+    }
+    check_linear_bits(&tensor, &weight);
+    cuda_backend_weight_destroy(parity.device, &weight);
+    kernels_weight_destroy(parity.ref, &judge);
+    free((void *)(uintptr_t)tensor.data);
+}
+
+static void check_embed(uint32_t id, uint32_t vocab, uint32_t cols)
+{
+    enum { ROWS = 6 };
+    const uint32_t tokens[ROWS] = {0, vocab - 1, 15, 16, 17, vocab / 2};
+    const size_t n = (size_t)ROWS * cols;
+    struct tensor tensor = parity_tensor(id, vocab, cols);
+    struct weight weight;
+    struct weight judge;
+    float *want = parity_host(n * sizeof *want);
+    float *got = parity_host(n * sizeof *got);
+    parity_must(cuda_backend_weight_create(parity.device, &weight, &tensor), tensor.type->name);
+    parity_must(kernels_weight_create(parity.ref, &judge, &tensor), tensor.type->name);
+    kernels_embed(parity.ref, &(struct embed_args){&judge, tokens, ROWS, want});
+    uint32_t *tokens_there = parity_up(tokens, sizeof tokens);
+    float *out = parity_poison(n * sizeof *got);
+    cuda_embed(parity.device, &(struct embed_args){&weight, tokens_there, ROWS, out});
+    parity_down(got, out, n * sizeof *got);
+    /* Factors of small blocks are rounded to 11 bits: of terms up to 0.6. */
+    parity_tell(parity_worst(got, want, n, 0.6 * 0x1p-11), "embed %s %u × %u", tensor.type->name,
+                vocab, cols);
+    cuda_backend_weight_destroy(parity.device, &weight);
+    kernels_weight_destroy(parity.ref, &judge);
+    parity_drop(tokens_there), parity_drop(out);
+    free(want), free(got), free((void *)(uintptr_t)tensor.data);
+}
+
+static const uint32_t TYPES[] = {
+    TENSOR_TYPE_f16,  TENSOR_TYPE_bf16, TENSOR_TYPE_q8_0, TENSOR_TYPE_q4_0, TENSOR_TYPE_q4_1,
+    TENSOR_TYPE_q5_0, TENSOR_TYPE_q5_1, TENSOR_TYPE_q4_k, TENSOR_TYPE_q5_k, TENSOR_TYPE_q6_k};
+
+void gpu_parity_linear(void)
+{
+    for (size_t t = 0; t < sizeof TYPES / sizeof *TYPES; t++) {
+        check_linear(TYPES[t], 37, 256);
+        check_linear(TYPES[t], 16, 4864); /* more segments than a block has warps */
+        check_fused(TYPES[t]);
+        check_embed(TYPES[t], 50, 512);
+    }
+    check_linear(TENSOR_TYPE_f16, 9, 40), check_linear(TENSOR_TYPE_bf16, 64, 1);
+    check_linear(TENSOR_TYPE_q4_1, 80, 608);
+    for (size_t t = 0; parity.is_large && t < sizeof TYPES / sizeof *TYPES; t++) {
+        check_linear(TYPES[t], 1024, 4096);
+        check_linear(TYPES[t], 512, 14336);
+    }
+}
