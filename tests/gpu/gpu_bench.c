@@ -1,38 +1,33 @@
-/* gpu_bench: rates of the CUDA operations at the shapes of an 8B model, beside the device's own
- * rate of copying, measured in the same run. Ends with NO_DEVICE (77) without a device.
+/* gpu_bench: rates of the CUDA operations at the shapes of an 8B model, beside the device's own,
+ * measured in the same run.
  *
+ * usage: gpu_bench [--tiny] [--only PART] [--json FILE]
+ *   --tiny  small shapes, each once: that it runs (on tests/kit/simt), no figure of anything
+ *   --only  one part of gpu_bench.def
+ *   --json  a line a figure at FILE's end, as it is measured
  * Each figure is the best of five runs of many calls in a row, over weights or pages that together
  * are more than the device's caches hold, but for one stream's. Bytes are those that must be read,
- * each once. What stands in pages does not change the time: they are left as they come. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+ * each once. Ends with 0, 1, or NO_DEVICE (77). */
+#include "tests/gpu/gpu_bench.h"
 
-#include "config/base/clock.h"
+#include <stdarg.h>
+
 #include "kernels/cuda/cuda_device.h"
-#include "kernels/cuda/cuda_ops.h"
+#include "tests/gpu/gpu_data.h"
 
-enum {
-    NO_DEVICE = 77,
-    WIDTH = 4096,
-    HIDDEN = 14336,
-    ROWS_MAX = 2048,
-    COPIES = 8, /* of a weight, in turn */
-    CALLS = 40,
-    RUNS = 5,
-    PAGE_TOKENS = 64,
-    LAYERS = 16,
-    HEADS = 32,
-    KV_HEADS = 8,
-    HEAD_DIM = 128,
-    STREAMS_MAX = 64,
-    CONTEXT = 2048
-};
+enum { NO_DEVICE = 77, CALLS = 40, RUNS = 5, ROWS_MAX = 2048, TABLES_MAX = 1 << 16 };
 
-static struct cuda_backend *device;
-static double copy_gbps;
+struct gpu_bench gpu_bench = {.rng = {.seed = 8}};
+static FILE *json;
 
-static void must(enum status status)
+struct gpu_bench_shape gpu_bench_shape(void)
+{
+    if (gpu_bench.is_tiny)
+        return (struct gpu_bench_shape){64, 128, 4, 2, 16, 1, 64};
+    return (struct gpu_bench_shape){4096, 14336, 32, 8, 128, 16, ROWS_MAX};
+}
+
+void bench_must(enum status status)
 {
     if (status == STATUS_OK)
         return;
@@ -40,209 +35,135 @@ static void must(enum status status)
     exit(1);
 }
 
-static void *alloc(size_t bytes)
+void bench_figure(double value, const char *unit, const char *name, ...)
 {
-    void *out;
-    must(cuda_backend_alloc(device, &out, bytes, "a benchmark's data"));
-    return out;
+    char text[96];
+    va_list arguments;
+    va_start(arguments, name);
+    vsnprintf(text, sizeof text, name, arguments);
+    va_end(arguments);
+    printf("%-48s %12.2f %s\n", text, value, unit);
+    fflush(stdout);
+    if (json == NULL)
+        return;
+    fprintf(json, "{\"name\": \"%s\", \"value\": %.6g, \"unit\": \"%s\"}\n", text, value, unit);
+    fflush(json);
 }
 
-/* Seconds of one call. */
-static double time_of(void (*call)(const void *context, uint32_t index), const void *context)
+void *bench_alloc(size_t bytes)
 {
+    enum { CHUNK = 4 << 20 };
+    static uint32_t numbers[CHUNK / sizeof(uint32_t)];
+    char *out;
+    void *memory;
+    bench_must(cuda_backend_alloc(gpu_bench.device, &memory, bytes, "a benchmark's data"));
+    if (numbers[0] == 0) /* halves with exponents of 1/8 to 1/64, both of a word */
+        for (size_t i = 0; i < CHUNK / sizeof *numbers; i++)
+            numbers[i] = ((uint32_t)rng_next(&gpu_bench.rng) & 0x8fff8fff) | 0x20002000;
+    out = memory;
+    const uint32_t chunks = (uint32_t)(bytes / CHUNK);
+    if (chunks > 0)
+        cuda_backend_upload(gpu_bench.device, out, numbers, CHUNK);
+    for (uint32_t i = 1; i < chunks; i++)
+        cuda_pages_copy(gpu_bench.device,
+                        &(struct pages_copy_args){out, out, &i, &(uint32_t){0}, 1, CHUNK});
+    cuda_pages_wait(gpu_bench.device);
+    cuda_backend_upload(gpu_bench.device, out + (size_t)chunks * CHUNK, numbers, bytes % CHUNK);
+    bench_must(cuda_backend_end(gpu_bench.device));
+    return memory;
+}
+
+void bench_drop(const void *memory)
+{
+    cuda_backend_free(gpu_bench.device, (void *)(uintptr_t)memory);
+}
+
+struct weight bench_weight(uint32_t type_id, uint32_t rows, uint32_t cols)
+{
+    const struct tensor_type_info *type = tensor_type_info(type_id);
+    const size_t bytes = (size_t)rows * (cols / type->block_elements) * type->block_bytes;
+    const size_t filled = ((size_t)1 << 20) / type->block_bytes * type->block_bytes;
+    unsigned char *data = malloc(bytes > filled ? bytes : filled);
+    struct weight weight;
+    if (data == NULL)
+        exit(1);
+    gpu_data_fill(&gpu_bench.rng, type, 0.02f, filled / type->block_bytes, data);
+    for (size_t at = filled; at < bytes; at += filled)
+        memcpy(data + at, data, bytes - at < filled ? bytes - at : filled);
+    bench_must(cuda_backend_weight_create(gpu_bench.device, &weight,
+                                          &(struct tensor){.type = type,
+                                                           .dim_count = 2,
+                                                           .dims = {cols, rows, 1, 1},
+                                                           .data = data,
+                                                           .bytes = bytes}));
+    free(data);
+    return weight;
+}
+
+double bench_seconds(void)
+{
+    return (double)clock_mono_us(clock_system()) / 1e6;
+}
+
+double bench_time(void (*call)(const void *context, uint32_t index), const void *context)
+{
+    const uint32_t calls = gpu_bench.is_tiny ? 1 : CALLS;
     double best = 1e9;
-    for (int run = 0; run <= RUNS; run++) { /* the first warms up */
-        const int64_t begin = clock_mono_us(clock_system());
-        for (uint32_t i = 0; i < CALLS; i++)
+    for (int run = 0; run <= (gpu_bench.is_tiny ? 1 : RUNS); run++) { /* the first warms up */
+        const double begin = bench_seconds();
+        for (uint32_t i = 0; i < calls; i++)
             call(context, i);
-        must(cuda_backend_end(device));
-        const double seconds = (double)(clock_mono_us(clock_system()) - begin) / 1e6 / CALLS;
+        bench_must(cuda_backend_end(gpu_bench.device));
+        const double seconds = (bench_seconds() - begin) / calls;
         if (run > 0 && seconds < best)
             best = seconds;
     }
     return best;
 }
 
-/* --- the device's own --- */
-
-struct copy_case {
-    char *memory; /* of 2 × bytes: pages of half of it */
-    size_t bytes;
+static const struct part {
+    const char *name;
+    void (*run)(void);
+} PARTS[] = {
+#define BENCH(part) {#part, gpu_bench_##part},
+#include "tests/gpu/gpu_bench.def"
+#undef BENCH
 };
 
-static void copy_once(const void *context, uint32_t index)
+static bool run(const char *only)
 {
-    static const uint32_t first = 0;
-    static const uint32_t second = 1;
-    const struct copy_case *copy = context;
-    const uint32_t *from = index % 2 == 0 ? &first : &second;
-    const uint32_t *to = index % 2 == 0 ? &second : &first;
-    cuda_pages_copy(
-        device, &(struct pages_copy_args){copy->memory, copy->memory, to, from, 1, copy->bytes});
-    cuda_pages_wait(device);
-}
-
-static void bench_copy(void)
-{
-    struct copy_case copy = {.bytes = (size_t)1 << 30};
-    copy.memory = alloc(2 * copy.bytes);
-    copy_gbps = 2 * (double)copy.bytes / time_of(copy_once, &copy) / 1e9;
-    printf("%-52s %9.0f GB/s (read + written)\n", "device copy of 1 GiB", copy_gbps);
-    cuda_backend_free(device, copy.memory);
-}
-
-static void bench_swap(void)
-{
-    enum { PAGES = 64 };
-    const size_t bytes = (size_t)8 << 20; /* a page of 64 tokens of 8B */
-    uint32_t pages[PAGES];
-    void *pinned;
-    char *memory = alloc(PAGES * bytes);
-    must(cuda_backend_alloc_host(device, &pinned, PAGES * bytes, "pages"));
-    for (uint32_t i = 0; i < PAGES; i++)
-        pages[i] = i ^ 1; /* neighbours change places: no two are one copy */
-    for (int out = 1; out >= 0; out--) {
-        double best = 1e9;
-        for (int run = 0; run < RUNS; run++) {
-            const int64_t begin = clock_mono_us(clock_system());
-            cuda_pages_copy(device,
-                            &(struct pages_copy_args){out ? pinned : memory, out ? memory : pinned,
-                                                      pages, pages, PAGES, bytes});
-            cuda_pages_wait(device);
-            must(cuda_backend_end(device));
-            const double seconds = (double)(clock_mono_us(clock_system()) - begin) / 1e6;
-            best = seconds < best ? seconds : best;
+    bool has_run = false;
+    const struct gpu_bench_shape shape = gpu_bench_shape();
+    bench_must(cuda_backend_open(&gpu_bench.device,
+                                 &(struct cuda_backend_options){.rows_max = shape.rows_max,
+                                                                .cols_max = shape.hidden,
+                                                                .tables_max = TABLES_MAX,
+                                                                .split_bytes = 64 << 20}));
+    for (size_t i = 0; i < sizeof PARTS / sizeof *PARTS; i++)
+        if (only == NULL || strcmp(only, PARTS[i].name) == 0) {
+            PARTS[i].run();
+            has_run = true;
         }
-        printf("%-52s %9.1f GB/s\n", out ? "pages of 8 MiB to pinned memory" : "and back",
-               (double)(PAGES * bytes) / best / 1e9);
-    }
-    cuda_backend_free_host(device, pinned);
-    cuda_backend_free(device, memory);
+    cuda_backend_close(gpu_bench.device);
+    return has_run;
 }
 
-/* --- linear layers --- */
-
-struct linear_case {
-    struct weight weights[COPIES];
-    float *x;
-    float *y;
-    uint32_t rows;
-};
-
-static void linear_once(const void *context, uint32_t index)
+int main(int argc, char **argv)
 {
-    const struct linear_case *linear = context;
-    cuda_linear(device, &(struct linear_args){.x = linear->x,
-                                              .rows = linear->rows,
-                                              .count = 1,
-                                              .weights = {&linear->weights[index % COPIES]},
-                                              .y = {linear->y}});
-}
-
-static void bench_linear(uint32_t id)
-{
-    static const uint32_t rows[] = {1, 8, 32, 64, 512, 2048};
-    const struct tensor_type_info *type = tensor_type_info(id);
-    const size_t bytes = (size_t)HIDDEN * (WIDTH / type->block_elements) * type->block_bytes;
-    struct tensor tensor = {
-        .type = type, .dim_count = 2, .dims = {WIDTH, HIDDEN, 1, 1}, .bytes = bytes};
-    struct linear_case linear = {.x = alloc((size_t)ROWS_MAX * WIDTH * sizeof(float)),
-                                 .y = alloc((size_t)ROWS_MAX * HIDDEN * sizeof(float))};
-    char *data = calloc(1, bytes); /* zeros: what is multiplied does not change the time */
-    float *zeros = calloc((size_t)ROWS_MAX * WIDTH, sizeof *zeros);
-    if (data == NULL || zeros == NULL)
-        exit(1);
-    tensor.data = data;
-    cuda_backend_upload(device, linear.x, zeros, (size_t)ROWS_MAX * WIDTH * sizeof *zeros);
-    for (int i = 0; i < COPIES; i++)
-        must(cuda_backend_weight_create(device, &linear.weights[i], &tensor));
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        linear.rows = rows[i];
-        const double seconds = time_of(linear_once, &linear);
-        const double gbps = (double)linear.weights[0].packed_bytes / seconds / 1e9;
-        printf("linear %-5s %d × %d, %4u rows %17.1f µs %8.0f GB/s (%3.0f %%) %7.1f TFLOP/s\n",
-               type->name, HIDDEN, WIDTH, rows[i], seconds * 1e6, gbps, 100 * gbps / copy_gbps,
-               2.0 * rows[i] * WIDTH * HIDDEN / seconds / 1e12);
-    }
-    for (int i = 0; i < COPIES; i++)
-        cuda_backend_weight_destroy(device, &linear.weights[i]);
-    cuda_backend_free(device, linear.x);
-    cuda_backend_free(device, linear.y);
-    free(data);
-    free(zeros);
-}
-
-/* --- attention --- */
-
-static void attention_once(const void *context, uint32_t index)
-{
-    struct attention_args args = *(const struct attention_args *)context;
-    args.layer = index % LAYERS;
-    cuda_attention(device, &args);
-}
-
-/* `rows` of `streams` texts each, the last of `keys` keys. */
-static void bench_attention(uint32_t streams, uint32_t rows, uint32_t keys)
-{
-    const uint32_t pages_each = keys / PAGE_TOKENS;
-    const uint32_t count = streams * rows;
-    const size_t bytes = (size_t)count * HEADS * HEAD_DIM * sizeof(float);
-    struct kv_layout layout;
-    must(cuda_kv_layout(KV_TYPE_F16, PAGE_TOKENS, LAYERS, KV_HEADS, HEAD_DIM, &layout));
-    uint32_t *sequence = calloc(count, sizeof *sequence);
-    uint32_t *position = calloc(count, sizeof *position);
-    uint32_t *table = calloc((size_t)streams * pages_each, sizeof *table);
-    const uint32_t **tables = calloc(streams, sizeof *tables);
-    char *zeros = calloc(1, bytes);
-    if (sequence == NULL || position == NULL || table == NULL || tables == NULL || zeros == NULL)
-        exit(1);
-    for (uint32_t i = 0; i < streams * pages_each; i++)
-        table[i] = i;
-    for (uint32_t s = 0; s < streams; s++)
-        tables[s] = table + (size_t)s * pages_each;
-    for (uint32_t r = 0; r < count; r++) {
-        sequence[r] = r / rows;
-        position[r] = keys - rows + r % rows;
-    }
-    struct attention_args args = {.q = alloc(bytes),
-                                  .out = alloc(bytes),
-                                  .rows = count,
-                                  .heads = HEADS,
-                                  .scale = 0.0883883f,
-                                  .kv = {&layout, alloc(streams * pages_each * layout.page_bytes),
-                                         sequence, position, tables, NULL, NULL}};
-    cuda_backend_upload(device, (void *)(uintptr_t)args.q, zeros, bytes);
-    must(cuda_backend_batch(device, &args.kv, count));
-    const double seconds = time_of(attention_once, &args);
-    const double gbps =
-        (double)streams * keys * (double)(layout.layer_bytes / PAGE_TOKENS) / seconds / 1e9;
-    const double seen = (double)keys - (rows - 1) / 2.0;
-    printf("attention %2u × %4u rows, %5u keys %22.1f µs %8.0f GB/s (%3.0f %%) %7.1f TFLOP/s\n",
-           streams, rows, keys, seconds * 1e6, gbps, 100 * gbps / copy_gbps,
-           4.0 * count * seen * HEADS * HEAD_DIM / seconds / 1e12);
-    cuda_backend_free(device, (void *)(uintptr_t)args.q);
-    cuda_backend_free(device, args.out);
-    cuda_backend_free(device, args.kv.pages);
-    free(sequence), free(position), free(table), free(tables), free(zeros);
-}
-
-int main(void)
-{
-    static const uint32_t types[] = {TENSOR_TYPE_bf16, TENSOR_TYPE_f16,  TENSOR_TYPE_q8_0,
-                                     TENSOR_TYPE_q4_0, TENSOR_TYPE_q4_k, TENSOR_TYPE_q6_k};
+    const char *only = NULL;
+    for (int i = 1; i < argc; i++)
+        if (strcmp(argv[i], "--tiny") == 0)
+            gpu_bench.is_tiny = true;
+        else if (strcmp(argv[i], "--only") == 0 && i + 1 < argc)
+            only = argv[++i];
+        else if (strcmp(argv[i], "--json") == 0 && i + 1 < argc)
+            json = fopen(argv[++i], "a");
+        else
+            return fprintf(stderr, "usage: gpu_bench [--tiny] [--only PART] [--json FILE]\n"), 2;
     if (cuda_device_count() == 0)
         return printf("no CUDA device\n"), NO_DEVICE;
-    must(cuda_backend_open(&device, &(struct cuda_backend_options){.rows_max = ROWS_MAX,
-                                                                   .cols_max = WIDTH,
-                                                                   .tables_max = 1 << 16,
-                                                                   .split_bytes = 64 << 20}));
-    bench_copy();
-    bench_swap();
-    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
-        bench_linear(types[i]);
-    bench_attention(1, 1, CONTEXT), bench_attention(1, 1, 16 * CONTEXT);
-    bench_attention(STREAMS_MAX, 1, CONTEXT);
-    bench_attention(1, CONTEXT, CONTEXT), bench_attention(1, 512, 4 * CONTEXT);
-    cuda_backend_close(device);
-    return 0;
+    const bool has_run = run(only);
+    if (json != NULL && fclose(json) != 0)
+        return fprintf(stderr, "gpu_bench: the figures were not written\n"), 1;
+    return has_run ? 0 : 1;
 }

@@ -12,7 +12,7 @@
 #include <stdarg.h>
 
 #include "kernels/cuda/cuda_device.h"
-#include "kernels/half.h"
+#include "tests/gpu/gpu_data.h"
 
 enum { NO_DEVICE = 77, SPLIT_BYTES = 64 << 20, RESULTS_MAX = 2048 };
 
@@ -118,51 +118,12 @@ double parity_same(const void *a, const void *b, size_t bytes)
     return memcmp(a, b, bytes) == 0 ? 0 : INFINITY;
 }
 
-/* Blocks of random codes whose factors give weights of about ±0.3. */
-static void half_at(unsigned char *at, float value)
+struct tensor parity_tensor(uint32_t type_id, uint32_t rows, uint32_t cols)
 {
-    const uint16_t half = half_from_float(value);
-    memcpy(at, &half, sizeof half);
-}
-
-static void block_factors(uint32_t id, unsigned char *block)
-{
-    const float value = (float)(rng_unit(rng_next(&parity.rng)) * 2 - 1) * 0.3f;
-    const float m = (float)(rng_unit(rng_next(&parity.rng)) * 2 - 1) * 0.2f;
-    switch (id) {
-    case TENSOR_TYPE_bf16:
-        memcpy(block, (const char *)&value + 2, 2);
-        return;
-    case TENSOR_TYPE_f16:
-        half_at(block, value);
-        return;
-    case TENSOR_TYPE_q6_k:
-        half_at(block + 208, value / 4096);
-        return;
-    case TENSOR_TYPE_q4_k:
-    case TENSOR_TYPE_q5_k:
-        half_at(block, value / 63 / (id == TENSOR_TYPE_q4_k ? 15 : 31));
-        half_at(block + 2, m / 63);
-        return;
-    case TENSOR_TYPE_q4_1:
-    case TENSOR_TYPE_q5_1:
-        half_at(block + 2, m);
-        break;
-    default:
-        break;
-    }
-    half_at(block, value / (id == TENSOR_TYPE_q8_0 ? 127 : 12));
-}
-
-struct tensor parity_tensor(uint32_t id, uint32_t rows, uint32_t cols)
-{
-    const struct tensor_type_info *type = tensor_type_info(id);
+    const struct tensor_type_info *type = tensor_type_info(type_id);
     const size_t blocks = (size_t)rows * (cols / type->block_elements);
-    unsigned char *data = parity_host(blocks * type->block_bytes);
-    for (size_t i = 0; i < blocks * type->block_bytes; i++)
-        data[i] = (unsigned char)rng_next(&parity.rng);
-    for (size_t b = 0; b < blocks; b++)
-        block_factors(id, data + b * type->block_bytes);
+    void *data = parity_host(blocks * type->block_bytes);
+    gpu_data_fill(&parity.rng, type, 0.3f, blocks, data);
     return (struct tensor){.type = type,
                            .dim_count = 2,
                            .dims = {cols, rows, 1, 1},

@@ -2,6 +2,7 @@
  * name, so that one translation unit holds them all. */
 #include "kernels/cuda/cuda_attention.cu"
 #include "kernels/cuda/cuda_backend.cu"
+#include "kernels/cuda/cuda_ceilings.cu"
 #include "kernels/cuda/cuda_device.cu"
 #include "kernels/cuda/cuda_embed.cu"
 #include "kernels/cuda/cuda_linear.cu"

@@ -1,0 +1,212 @@
+"""report.txt and report.json of tests/gpu/check: its parts, the targets beside what was seen, and
+every figure.
+
+usage: check_report.py LOGS FOLDER yes|no        yes: a dry run, whose figures are of nothing
+
+LOGS holds parts.tsv (name, state, seconds), figures.jsonl (a line a figure), parity*.txt, and
+bench_SHAPE_TYPE.txt, which `banyan bench --json` printed. What is missing is told as missing.
+A target is met, missed, or not seen."""
+
+import json
+import pathlib
+import re
+import sys
+
+# The shapes of tests/gpu/gpu_shape: weights in the layers and of the output layer.
+LAYERS_8B = 32 * (4096 * (4096 * 2 + 1024 * 2) + 3 * 4096 * 14336)
+HEAD_8B = 128256 * 4096
+KV_BYTES_8B = 32 * 8 * 128 * 2 * 2  # of a token
+CONTEXT = 2048
+DRY = "DRY RUN on the processor: no figure here is a device's"
+
+
+def read_lines(path):
+    return path.read_text(encoding="utf-8", errors="replace").splitlines() if path.is_file() else []
+
+
+def read_figures(logs):
+    figures = {}
+    for line in read_lines(logs / "figures.jsonl"):
+        try:
+            figure = json.loads(line)
+            figures[figure["name"]] = {"value": float(figure["value"]), "unit": figure["unit"]}
+        except (ValueError, KeyError, TypeError):
+            continue  # the last line of a part that was cut off
+    return figures
+
+
+def read_parts(logs):
+    parts = []
+    for line in read_lines(logs / "parts.tsv"):
+        name, state, seconds = line.split("\t")
+        parts.append({"name": name, "state": state, "seconds": int(seconds)})
+    return parts
+
+
+def read_benches(logs, figures):
+    """Rates of whole models, as figures named bench_SHAPE_TYPE_decode_STREAMS and …_prefill."""
+    for path in sorted(logs.glob("bench_*_*.txt")):
+        for line in read_lines(path):
+            if not line.startswith("{"):
+                continue
+            try:
+                bench = json.loads(line)
+            except ValueError:
+                continue
+            for streams, rate in bench.get("decode_tokens_per_second", {}).items():
+                figures[f"{path.stem}_decode_{streams}"] = {"value": rate, "unit": "tok/s"}
+            if "prefill_tokens_per_second" in bench:
+                rate = bench["prefill_tokens_per_second"]
+                figures[f"{path.stem}_prefill"] = {"value": rate, "unit": "tok/s"}
+            if "model_ready_seconds" in bench:
+                seconds = bench["model_ready_seconds"]
+                figures[f"{path.stem}_ready"] = {"value": seconds, "unit": "s"}
+
+
+def read_parity(logs):
+    """Checks of parity*.txt: how many, how many above their bound, and the worst of all."""
+    checks = {}
+    for path in sorted(logs.glob("parity*.txt")):
+        for line in read_lines(path):
+            match = re.match(r"(\S.*?)\s+(inf|-?nan|\d+\.\d+) (ok|ABOVE ITS BOUND)$", line)
+            if match:
+                checks[match.group(1)] = (match.group(2), match.group(3) == "ok")
+    finite = [(float(e), n) for n, (e, _) in checks.items() if e[0].isdigit()]
+    return {
+        "checks": len(checks),
+        "above": sorted(name for name, (_, is_well) in checks.items() if not is_well),
+        "worst": {"name": max(finite)[1], "error_to_bound": max(finite)[0]} if finite else None,
+    }
+
+
+class Targets:
+    def __init__(self, figures, parts):
+        self.figures, self.rows = figures, []
+        self.states = {part["name"]: part["state"] for part in parts}
+
+    def get(self, *names):
+        """The greatest of some figures; None where none is there."""
+        seen = [self.figures[n]["value"] for n in names if n in self.figures]
+        return max(seen, default=None)
+
+    def ratio(self, above, below):
+        return above / below if above is not None and below else None
+
+    def row(self, name, wants, target, seen, unit):
+        """wants: ">=" or "<="."""
+        is_met = None
+        if seen is not None:
+            is_met = seen >= target if wants == ">=" else seen <= target
+        self.rows.append(
+            {"name": name, "wants": wants, "target": target, "seen": seen, "unit": unit, "is_met": is_met}
+        )
+
+    def passed(self, name, *parts, failures=("failed", "out of time", "not begun")):
+        """None of the parts that ran ended so."""
+        states = [self.states[p] for p in parts if p in self.states]
+        failures = sum(state.startswith(failures) for state in states)
+        self.row(name, "<=", 0, failures if states else None, "checks not ok")
+
+
+def ceilings(targets):
+    """Tokens a second that the card's own rates allow: every weight and key read once a step, every
+    product made."""
+    copy = targets.get("device_copy", "torch_copy_gbps")
+    product = targets.get("torch_product_tflops", "product_mma")
+    out = {}
+    for streams in (1, 64):
+        step = 2 * (LAYERS_8B + HEAD_8B) + streams * CONTEXT * KV_BYTES_8B
+        out[f"decode_{streams}"] = copy * 1e9 * streams / step if copy else None
+    # Over a prompt each token sees half of it on average: q · k and the weights' sum, all layers.
+    token = 2 * LAYERS_8B + 4 * 32 * 32 * 128 * CONTEXT / 2
+    out["prefill"] = product * 1e12 / token if product else None
+    return out
+
+
+def judge(figures, parts):
+    targets = Targets(figures, parts)
+    peer = "transformers" if "transformers_version" in figures else "plain"
+    most = ceilings(targets)
+    for name, part, times in (("decode_1", 85, 3), ("decode_64", 75, 3), ("prefill", 70, 1)):
+        rate = targets.get(f"bench_8b_bf16_{name}")
+        fraction = targets.ratio(rate, most[name])
+        targets.row(f"8B bf16 {name}: of the ceiling", ">=", part,
+                    None if fraction is None else 100 * fraction, "%")  # fmt: skip
+        targets.row(f"8B bf16 {name}: times the peer ({peer})", ">=", times,
+                    targets.ratio(rate, targets.get(f"{peer}_{name}")), "x")  # fmt: skip
+    bits = targets.ratio(
+        targets.get("bench_8b_q4_0_decode_1"), targets.get("bench_8b_bf16_decode_1")
+    )
+    targets.row("8B 4-bit decode_1: times its bf16 rate", ">=", 2.5, bits, "x")
+    targets.row("1B decode_1: gaps of the host", "<=", 5, targets.get("gaps_host"), "% of a step")
+    targets.row("1B decode_1: gaps in the graph", "<=", 10, targets.get("gaps_graph"), "% of a step")
+    targets.row("64 streams, 4k in common: of the plain kernel, same pages", "<=", 1 / 3,
+                targets.get("shared_once_to_same"), "")  # fmt: skip
+    targets.row("64 streams, 4k in common: of the plain kernel, own pages", "<=", 1 / 8,
+                targets.get("shared_once_to_own"), "")  # fmt: skip
+    for way in ("out", "in"):
+        rate = targets.ratio(targets.get(f"swap_{way}"), targets.get(f"bus_{way}"))
+        targets.row(f"swap {way}: of the bus's own rate", ">=", 80,
+                    None if rate is None else 100 * rate, "%")  # fmt: skip
+    targets.row("a step beside a swap: longer by", "<=", 5, targets.get("step_beside_swap"), "%")
+    targets.passed("every operation within its bound of ref", "parity", "parity_large")
+    targets.passed("models: logits, greedy tokens, bits after a swap", "model", "engine")
+    # Out of time, it has found nothing until then; a device may refuse it.
+    targets.passed("compute-sanitizer: findings", "sanitizer_memcheck", "sanitizer_racecheck",
+                   failures=("failed (9)",))  # fmt: skip
+    return targets.rows
+
+
+def number(value):
+    return "-" if value is None else f"{value:.3g}" if abs(value) < 100 else f"{value:.0f}"
+
+
+def table(report):
+    lines = [report["device"], ""]
+    if report["is_dry"]:
+        lines = [DRY, "", *lines]
+    lines += [f"{'part':<28} {'state':<16} seconds"]
+    lines += [f"{p['name']:<28} {p['state']:<16} {p['seconds']:7}" for p in report["parts"]]
+    parity = report["parity"]
+    lines += ["", f"parity: {parity['checks']} checks, {len(parity['above'])} above their bound"]
+    lines += [f"  above: {name}" for name in parity["above"]]
+    if parity["worst"]:
+        lines += [f"  worst: {parity['worst']['error_to_bound']} of its bound, {parity['worst']['name']}"]
+    lines += ["", f"{'target':<62} {'wanted':>9} {'seen':>9}       unit"]
+    words = {True: "met", False: "MISSED", None: "not seen"}
+    for row in report["targets"]:
+        lines.append(
+            f"{row['name']:<62} {row['wants'] + ' ' + number(row['target']):>9} {number(row['seen']):>9} "
+            f"{words[row['is_met']]:<9} {row['unit']}".rstrip()
+        )
+    lines += ["", f"{'figure':<52} {'value':>12}"]
+    for name, figure in report["figures"].items():
+        lines.append(f"{name:<52} {figure['value']:12.4g} {figure['unit']}".rstrip())
+    return "\n".join(lines) + "\n"
+
+
+def make(logs, is_dry):
+    figures, parts = read_figures(logs), read_parts(logs)
+    read_benches(logs, figures)
+    return {
+        "is_dry": is_dry,
+        "device": "\n".join(read_lines(logs / "version.txt")),
+        "parts": parts,
+        "parity": read_parity(logs),
+        "targets": judge(figures, parts),
+        "figures": figures,
+    }
+
+
+def main(logs, folder, is_dry):
+    report = make(pathlib.Path(logs), is_dry == "yes")
+    folder = pathlib.Path(folder)
+    (folder / "report.json").write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    text = table(report)
+    (folder / "report.txt").write_text(text, encoding="utf-8")
+    print(text, end="")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -1,0 +1,121 @@
+"""tests/gpu/check without a device: its report's figures, targets and form, and a dry run of all of
+it over the processor."""
+
+import importlib.util
+import json
+import os
+import pathlib
+import subprocess
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SPEC = importlib.util.spec_from_file_location("check_report", ROOT / "tests/gpu/check_report.py")
+check_report = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(check_report)
+
+FIGURE_TYPES = {"value": (int, float), "unit": str}
+ROW_TYPES = {
+    "name": str, "wants": str, "target": (int, float), "seen": (int, float, type(None)), "unit": str,
+    "is_met": (bool, type(None)),
+}  # fmt: skip
+
+
+def has_form(report):
+    assert set(report) == {"is_dry", "device", "parts", "parity", "targets", "figures"}
+    assert isinstance(report["is_dry"], bool) and isinstance(report["device"], str)
+    for part in report["parts"]:
+        assert set(part) == {"name", "state", "seconds"} and isinstance(part["seconds"], int)
+    assert set(report["parity"]) == {"checks", "above", "worst"}
+    for row in report["targets"]:
+        assert set(row) == set(ROW_TYPES) and row["wants"] in (">=", "<=")
+        assert all(isinstance(row[key], kind) for key, kind in ROW_TYPES.items()), row
+        assert (row["is_met"] is None) == (row["seen"] is None)
+    for figure in report["figures"].values():
+        assert set(figure) == set(FIGURE_TYPES)
+        assert all(isinstance(figure[key], kind) for key, kind in FIGURE_TYPES.items())
+
+
+def write_logs(logs, figures, parts=(), benches=None, parity=()):
+    logs.mkdir(exist_ok=True)
+    lines = [json.dumps({"name": n, "value": v, "unit": "u"}) for n, v in figures.items()]
+    (logs / "figures.jsonl").write_text("\n".join(lines) + '\n{"name": "cut o')
+    (logs / "parts.tsv").write_text("".join(f"{n}\t{s}\t3\n" for n, s in parts))
+    (logs / "version.txt").write_text("banyan 1\n")
+    (logs / "parity.txt").write_text("".join(f"{line}\n" for line in parity))
+    for name, bench in (benches or {}).items():
+        (logs / f"bench_{name}.txt").write_text("words before\n" + json.dumps(bench) + "\n")
+
+
+def rows(logs):
+    report = check_report.make(logs, False)
+    has_form(report)
+    check_report.table(report)
+    return {row["name"]: row for row in report["targets"]}, report
+
+
+def test_targets_of_nothing_are_not_seen(tmp_path):
+    write_logs(tmp_path / "log", {})
+    seen, _ = rows(tmp_path / "log")
+    assert all(row["is_met"] is None for row in seen.values())
+    assert len(seen) == 17
+
+
+def test_targets_of_the_issue(tmp_path):
+    """The ceilings are those of shared/design/performance.md: 4.3 TB/s and 790 TFLOP/s."""
+    bench = {"decode_tokens_per_second": {"1": 250.0, "64": 6000.0}, "prefill_tokens_per_second": 40000.0}
+    write_logs(
+        tmp_path / "log",
+        {
+            "device_copy": 4300, "torch_product_tflops": 790, "transformers_version": 5.0,
+            "transformers_decode_1": 80, "transformers_decode_64": 2500, "transformers_prefill": 38000,
+            "gaps_host": 5.0, "gaps_graph": 10.1, "shared_once_to_same": 0.33, "shared_once_to_own": 0.2,
+            "swap_out": 20, "bus_out": 24, "swap_in": 10, "bus_in": 24, "step_beside_swap": -1.0,
+        },
+        parts=[("parity", "ok"), ("model", "failed (1)"), ("engine", "ok"),
+               ("sanitizer_memcheck", "out of time"), ("sanitizer_racecheck", "ok")],
+        benches={"8b_bf16": bench, "8b_q4_0": {"decode_tokens_per_second": {"1": 600.0}}},
+        parity=["linear q4_0 37 × 256, 1 rows      0.250 ok", "gather 5 × 37      inf ABOVE ITS BOUND"],
+    )  # fmt: skip
+    seen, report = rows(tmp_path / "log")
+
+    def of(text):
+        (row,) = [row for name, row in seen.items() if text in name]
+        return row["seen"], row["is_met"]
+
+    ceiling = check_report.ceilings(check_report.Targets(report["figures"], []))
+    assert round(ceiling["decode_1"]) == 281  # 286 without its own 2,048 keys
+    assert round(ceiling["decode_64"]) == 8549
+    assert 54000 < ceiling["prefill"] < 55000
+    assert of("decode_1: of the ceiling") == (pytest.approx(88.9, abs=0.2), True)
+    assert of("decode_64: of the ceiling") == (pytest.approx(70.2, abs=0.2), False)
+    assert of("prefill: of the ceiling")[1] is True
+    assert of("decode_1: times the peer (transformers)")[1] is True
+    assert of("decode_64: times the peer")[1] is False
+    assert of("4-bit") == (pytest.approx(2.4), False)
+    assert of("gaps of the host")[1] is True and of("gaps in the graph")[1] is False
+    assert of("same pages")[1] is True and of("own pages")[1] is False
+    assert of("swap out")[1] is True and of("swap in")[1] is False
+    assert of("beside a swap")[1] is True
+    assert of("within its bound") == (0, True)
+    assert of("greedy") == (1, False)
+    assert of("sanitizer") == (0, True)  # out of time: nothing was found
+    assert report["parity"]["checks"] == 2 and report["parity"]["above"] == ["gather 5 × 37"]
+    assert report["parity"]["worst"] == {"name": "linear q4_0 37 × 256, 1 rows", "error_to_bound": 0.25}
+
+
+def test_dry_run(tmp_path):
+    build = ROOT / "build/release"
+    assert (build / "gpu_bench_simt").exists(), "build the release preset first"
+    done = subprocess.run(
+        ["tests/gpu/check", "--dry", build, tmp_path], cwd=ROOT, timeout=600, capture_output=True, text=True,
+        env={**os.environ, "CHECK_PEER": "no"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    report = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
+    has_form(report)
+    assert report["is_dry"] and [part["state"] for part in report["parts"]] == ["ok"] * 4
+    assert {"device_copy", "bus_out", "swap_in", "step_beside_swap", "shared_once_to_own",
+            "linear_bf16_1_us", "bench_tiny_bf16_decode_4"} <= set(report["figures"])  # fmt: skip
+    assert report["parity"]["checks"] > 0 and report["parity"]["above"] == []
+    assert (tmp_path / "report.txt").read_text(encoding="utf-8").startswith(check_report.DRY)
