@@ -1,6 +1,7 @@
 /* gpu_bench: what the parts of gpu_bench share.
  *
- * A part is a file gpu_bench_PART.c with `void gpu_bench_PART(void)` and a line of gpu_bench.def. */
+ * A part is a file gpu_bench_PART.c with `void gpu_bench_PART(void)`, and a line of
+ * gpu_bench.def. */
 #pragma once
 
 #include <stdio.h>
@@ -31,7 +32,7 @@ struct gpu_bench_shape gpu_bench_shape(void);
 
 /* Ends the program when it failed. */
 void bench_must(enum status status);
-/* One figure: a line, and one of the file of --json, by which tests/gpu/check_report.py knows it. */
+/* One figure: a line, and one of the file of --json, where tests/gpu/check_report.py finds it. */
 __attribute__((format(printf, 3, 4))) void bench_figure(double value, const char *unit,
                                                         const char *name, ...);
 /* Device memory of random bytes that are numbers of float32 and float16, small ones; given back

@@ -1,4 +1,5 @@
-/* gpu_parity_linear: linear layers of every type of weight, what is done on their way, embedding. */
+/* gpu_parity_linear: linear layers of every type of weight, what is done on their way, embedding.
+ */
 #include "tests/gpu/gpu_parity.h"
 
 /* What rounding may do to one result: of each input by half a place of 11 bits (8 of bfloat16), of
