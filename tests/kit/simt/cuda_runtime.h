@@ -76,6 +76,14 @@ static inline T __shfl_xor_sync(unsigned, T value, int mask)
     return out;
 }
 
+/* Threads change at barriers alone. */
+static inline uint32_t atomicAdd(uint32_t *at, uint32_t value)
+{
+    const uint32_t old = *at;
+    *at += value;
+    return old;
+}
+
 static inline float __uint_as_float(uint32_t bits)
 {
     return half_bits_float(bits);

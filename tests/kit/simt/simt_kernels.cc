@@ -4,6 +4,7 @@
 #include "kernels/cuda/cuda_backend.cu"
 #include "kernels/cuda/cuda_ceilings.cu"
 #include "kernels/cuda/cuda_device.cu"
+#include "kernels/cuda/cuda_draw.cu"
 #include "kernels/cuda/cuda_embed.cu"
 #include "kernels/cuda/cuda_linear.cu"
 #include "kernels/cuda/cuda_pages.cu"

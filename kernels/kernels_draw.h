@@ -1,0 +1,72 @@
+/* kernels_draw: tokens drawn where the logits are, so that tokens alone come back from a device.
+ *
+ * Owns:     a drawer: the memory on the device, and beside it, of the draws of one step.
+ * Thread:   the caller of the kernels.
+ * Cost:     all memory at create. A draw: three reads of its row by many blocks; where filters are
+ *           asked, up to 16 more by one block, whatever the settings; 172 bytes come back.
+ * Not here: what the distribution is: engine/sampler.h defines it, and draws on processors.
+ *
+ * Equal logits give the token that the sampler draws from them: the same noise, order and filters.
+ * The shares of top_p and min_p are sums that round elsewhere: a token whose share ends within
+ * 1e-5 of the limit may be kept on one side alone.
+ */
+#pragma once
+
+#include "config/base/limits.h"
+#include "kernels/kernels.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The value drawn from is (logit + bias) − penalty. */
+struct draw_adjust {
+    uint32_t token;
+    float bias;
+    float penalty;
+};
+
+enum draw_kind {
+    DRAW_CHOOSE, /* as sampler_choose */
+    DRAW_JUDGE,  /* as sampler_judge, of `token` */
+    DRAW_TELL,   /* none is drawn: what is told is of `token` */
+};
+
+struct draw {
+    uint32_t row; /* of the logits; each row at most once in a call */
+    uint32_t kind;
+    uint32_t token;
+    float temperature; /* as engine_sampling has them */
+    float top_p;
+    float min_p;
+    uint32_t top_k;
+    uint32_t top_count;    /* likeliest tokens told, ≤ LIMIT_LOGPROBS */
+    uint64_t stream;       /* rng_stream of the seed, the choice and the position */
+    uint32_t adjust_first; /* of the call's adjusts, each token at most once in a draw */
+    uint32_t adjust_count;
+};
+
+/* Log-probabilities are the model's own, before adjusting, temperature and filters. */
+struct draw_logprob {
+    uint32_t token;
+    float logprob;
+};
+
+struct draw_result {
+    uint32_t token;
+    float logprob;
+    uint32_t top_count;                      /* as asked, fewer when the vocabulary is smaller */
+    struct draw_logprob top[LIMIT_LOGPROBS]; /* likeliest first, the lower id among equals */
+};
+
+struct draw_args {
+    const float *logits; /* [rows][vocab] as model_forward leaves them: where the kernels work */
+    const struct draw *draws;
+    uint32_t count;
+    const struct draw_adjust *adjusts;
+    struct draw_result *out; /* [rows], of the rows drawn from */
+};
+
+#ifdef __cplusplus
+}
+#endif

@@ -1,0 +1,303 @@
+/* Tokens drawn on the device against engine/sampler on the same logits: equal tokens for whatever
+ * settings, alone and beside others; log-probabilities within a bound. */
+#include "engine/sampler.h"
+#include "kernels/cuda/cuda_draw.h"
+#include "tests/gpu/gpu_parity.h"
+
+enum { ROWS = 24, GENERATED = 24, BIASES = 5, ADJUSTS = GENERATED + BIASES };
+
+/* Rows of one call, and what the sampler is told of each. */
+struct bed {
+    uint32_t vocab;
+    float *logits; /* [ROWS][vocab] */
+    float *device;
+    struct logits_stats stats[ROWS];
+    struct sampler sampler;
+    struct cuda_draw *draw;
+    struct engine_sampling sampling[ROWS];
+    uint32_t generated[ROWS][GENERATED];
+    struct sampler_args args[ROWS];
+    struct draw_adjust adjusts[ROWS * ADJUSTS];
+    uint32_t adjust_count;
+    struct draw draws[ROWS];
+};
+
+static float normal(void)
+{
+    const double radius = sqrt(-2 * log(rng_unit(rng_next(&parity.rng))));
+    return (float)(radius * cos(6.283185307179586 * rng_unit(rng_next(&parity.rng))));
+}
+
+static uint32_t below(uint32_t bound)
+{
+    return (uint32_t)rng_below(&parity.rng, bound);
+}
+
+/* Spread as a model's, of many equals, all equal, most impossible, or as great as floats are. */
+static void fill_row(float *row, uint32_t vocab)
+{
+    const uint32_t kind = below(8);
+    const float spread = (float)(1 + below(6));
+    for (uint32_t i = 0; i < vocab; i++)
+        switch (kind) {
+        case 0:
+            row[i] = (float)below(4);
+            break;
+        case 1:
+            row[i] = 3;
+            break;
+        case 2:
+            row[i] = below(4) == 0 ? spread * normal() : -INFINITY;
+            break;
+        case 3:
+            row[i] = 1e38f * fminf(fmaxf(normal(), -3), 3);
+            break;
+        case 4:
+            row[i] = below(2) == 0 ? -1e30f : (float)below(3) - 1;
+            break;
+        default:
+            row[i] = spread * normal() - 4;
+        }
+    if (below(40) == 0)
+        row[below(vocab)] = INFINITY;
+    if (below(40) == 0)
+        for (uint32_t i = 0; i < vocab; i++)
+            row[i] = -INFINITY;
+}
+
+static void random_sampling(struct engine_sampling *sampling, uint32_t vocab)
+{
+    static const float temperatures[] = {0, 1e-45f, 1e-38f, 1e-6f, 0.01f, 0.3f, 0.7f, 1, 1.3f, 2};
+    static const float top_ps[] = {1, 1, 0.999f, 0.9f, 0.5f, 0.01f, 1e-38f};
+    static const float min_ps[] = {0, 0, 0.001f, 0.05f, 0.5f, 1};
+    static const uint32_t top_ks[] = {0, 0, 1, 2, 40, 1000, 100000};
+    *sampling = (struct engine_sampling){
+        .temperature = temperatures[below(10)],
+        .top_p = top_ps[below(7)],
+        .min_p = min_ps[below(6)],
+        .top_k = below(8) == 0 ? vocab - 1 : top_ks[below(7)],
+        .seed = rng_next(&parity.rng),
+    };
+    if (below(3) == 0) {
+        sampling->presence_penalty = (float)below(5) - 2;
+        sampling->frequency_penalty = (float)below(5) - 2;
+    }
+    for (uint32_t i = 0; i < BIASES && i < vocab && below(2) == 0; i++)
+        sampling->bias[sampling->bias_count++] = (struct engine_bias){
+            (below(vocab / BIASES + 1) * BIASES + i) % vocab, (float)below(201) - 100};
+    for (uint32_t i = 0; i < sampling->bias_count; i++) /* one bias a token */
+        for (uint32_t j = 0; j < i; j++)
+            if (sampling->bias[i].token == sampling->bias[j].token)
+                sampling->bias_count = i;
+}
+
+/* What engine_sampling says of a token, in the order of the sampler. */
+static void add_adjusts(struct bed *bed, struct draw *draw, const struct sampler_args *args)
+{
+    const struct engine_sampling *sampling = args->sampling;
+    draw->adjust_first = bed->adjust_count;
+    for (uint32_t i = 0; i < sampling->bias_count + args->generated_count; i++) {
+        const bool is_bias = i < sampling->bias_count;
+        const uint32_t token =
+            is_bias ? sampling->bias[i].token : args->generated[i - sampling->bias_count];
+        struct draw_adjust *at = &bed->adjusts[draw->adjust_first];
+        struct draw_adjust *end = &bed->adjusts[bed->adjust_count];
+        uint32_t times = 0;
+        while (at < end && at->token != token)
+            at++;
+        if (at < end)
+            continue;
+        for (uint32_t g = 0; g < args->generated_count; g++)
+            times += args->generated[g] == token;
+        *at = (struct draw_adjust){.token = token, .bias = is_bias ? sampling->bias[i].bias : 0};
+        if (times > 0)
+            at->penalty = sampling->presence_penalty + sampling->frequency_penalty * (float)times;
+        bed->adjust_count++;
+    }
+    draw->adjust_count = bed->adjust_count - draw->adjust_first;
+}
+
+static void random_draw(struct bed *bed, uint32_t row)
+{
+    struct sampler_args *args = &bed->args[row];
+    struct draw *draw = &bed->draws[row];
+    struct engine_sampling *sampling = &bed->sampling[row];
+    random_sampling(sampling, bed->vocab);
+    for (uint32_t i = 0; i < GENERATED; i++)
+        bed->generated[row][i] = below(bed->vocab);
+    *args = (struct sampler_args){.logits = bed->logits + (size_t)row * bed->vocab,
+                                  .stats = &bed->stats[row],
+                                  .sampling = sampling,
+                                  .choice = below(LIMIT_CHOICES),
+                                  .position = below(8192),
+                                  .generated = bed->generated[row],
+                                  .generated_count = below(GENERATED + 1)};
+    *draw = (struct draw){
+        .row = row,
+        .kind = below(4) == 0   ? DRAW_JUDGE
+                : below(8) == 0 ? DRAW_TELL
+                                : DRAW_CHOOSE,
+        .token = below(bed->vocab),
+        .temperature = sampling->temperature,
+        .top_p = sampling->top_p,
+        .min_p = sampling->min_p,
+        .top_k = sampling->top_k,
+        .top_count = below(4) == 0 ? below(LIMIT_LOGPROBS + 1) : 0,
+        .stream = rng_stream(sampling->seed, (uint64_t)args->position << 8 | args->choice)};
+    if (draw->kind == DRAW_JUDGE && !isfinite(bed->stats[row].max))
+        draw->kind = DRAW_CHOOSE; /* nothing has a chance that it could be judged by */
+    if (draw->kind == DRAW_JUDGE && below(2) == 0) /* a guess that is often right */
+        draw->token = bed->stats[row].argmax;
+    if (draw->kind != DRAW_TELL)
+        add_adjusts(bed, draw, args);
+}
+
+static uint32_t wanted_token(struct bed *bed, uint32_t row)
+{
+    const struct draw *draw = &bed->draws[row];
+    if (draw->kind == DRAW_TELL)
+        return draw->token;
+    return draw->kind == DRAW_JUDGE ? sampler_judge(&bed->sampler, &bed->args[row], draw->token)
+                                    : sampler_choose(&bed->sampler, &bed->args[row]);
+}
+
+/* Sums round elsewhere, by some ulp of a value up to 50; a NaN or an infinity is one here too. */
+static double logprob_error(float got, float want)
+{
+    if (isnan(want) || isinf(want))
+        return isnan(got) || isinf(got) ? 0 : INFINITY;
+    const double error = fabs((double)got - (double)want) / (8e-6 + 2.4e-7 * fabs((double)want));
+    return error >= 0 ? error : INFINITY;
+}
+
+static double compare(struct bed *bed, uint32_t row, const struct draw_result *got)
+{
+    const float *logits = bed->args[row].logits;
+    const struct logits_stats *stats = &bed->stats[row];
+    struct engine_logprob top[LIMIT_LOGPROBS];
+    const uint32_t top_count =
+        sampler_top(&bed->sampler, logits, stats, bed->draws[row].top_count, top);
+    const uint32_t token = wanted_token(bed, row);
+    if (got->token != token || got->top_count != top_count)
+        return INFINITY;
+    double worst = logprob_error(got->logprob, sampler_logprob(logits, stats, token));
+    for (uint32_t i = 0; i < top_count; i++) {
+        worst = fmax(worst, logprob_error(got->top[i].logprob, top[i].logprob));
+        if (got->top[i].token != top[i].token)
+            return INFINITY;
+    }
+    return worst;
+}
+
+static void bed_init(struct bed *bed, uint32_t vocab)
+{
+    *bed = (struct bed){.vocab = vocab};
+    bed->logits = parity_host((size_t)ROWS * vocab * sizeof *bed->logits);
+    parity_must(sampler_init(&bed->sampler, parity.ref, vocab), "sampler");
+    parity_must(cuda_draw_open(parity.device, &bed->draw, vocab), "draw");
+    bed->device = parity_poison((size_t)ROWS * vocab * sizeof *bed->device);
+}
+
+static void bed_deinit(struct bed *bed)
+{
+    parity_drop(bed->device);
+    cuda_draw_close(bed->draw);
+    sampler_deinit(&bed->sampler);
+    free(bed->logits);
+}
+
+/* `count` draws from the first on; the logits must be as they were. */
+static double run(struct bed *bed, uint32_t first, uint32_t count, struct draw_result *out)
+{
+    const size_t bytes = (size_t)ROWS * bed->vocab * sizeof *bed->logits;
+    float *left = parity_host(bytes);
+    parity_must(cuda_draw_run(bed->draw, &(struct draw_args){.logits = bed->device,
+                                                             .draws = bed->draws + first,
+                                                             .count = count,
+                                                             .adjusts = bed->adjusts,
+                                                             .out = out}),
+                "draw");
+    parity_down(left, bed->device, bytes);
+    const double same = parity_same(left, bed->logits, bytes);
+    free(left);
+    return same;
+}
+
+/* All rows in one call, then some alone. */
+static double check_round(struct bed *bed)
+{
+    static struct draw_result got[ROWS];
+    static struct draw_result again[ROWS];
+    double worst;
+    bed->adjust_count = 0;
+    for (uint32_t r = 0; r < ROWS; r++)
+        fill_row(bed->logits + (size_t)r * bed->vocab, bed->vocab);
+    cuda_backend_upload(parity.device, bed->device, bed->logits,
+                        (size_t)ROWS * bed->vocab * sizeof *bed->logits);
+    kernels_logits_stats(parity.ref, bed->logits, ROWS, bed->vocab, bed->stats);
+    for (uint32_t r = 0; r < ROWS; r++)
+        random_draw(bed, r);
+    worst = run(bed, 0, ROWS, got);
+    for (uint32_t r = 0; r < ROWS; r++)
+        worst = fmax(worst, compare(bed, r, &got[r]));
+    const uint32_t r = below(ROWS);
+    worst = fmax(worst, run(bed, r, 1, again));
+    const struct draw_result *alone = &again[r];
+    if (alone->token != got[r].token || alone->top_count != got[r].top_count ||
+        memcmp(&alone->logprob, &got[r].logprob, sizeof alone->logprob) != 0 ||
+        memcmp(alone->top, got[r].top, alone->top_count * sizeof *alone->top) != 0)
+        worst = INFINITY;
+    return worst;
+}
+
+static void check_vocab(uint32_t vocab, uint32_t rounds)
+{
+    static struct bed bed;
+    double worst = 0;
+    bed_init(&bed, vocab);
+    for (uint32_t i = 0; i < rounds; i++)
+        worst = fmax(worst, check_round(&bed));
+    parity_tell(worst, "draw %u × %d of %u tokens", rounds, ROWS, vocab);
+    bed_deinit(&bed);
+}
+
+/* More draws than one launch takes, and more adjusts than it has room for: each draw has its own
+ * token put far above all others. */
+static void check_many(void)
+{
+    enum { VOCAB = 1200, DRAWS = CUDA_DRAW_AT_ONCE + 44 };
+    struct bed bed;
+    bed_init(&bed, VOCAB);
+    parity_drop(bed.device);
+    float *logits = parity_randoms((size_t)DRAWS * VOCAB, 3);
+    bed.device = parity_up(logits, (size_t)DRAWS * VOCAB * sizeof *logits);
+    struct draw_adjust *adjusts = parity_host((size_t)DRAWS * VOCAB * sizeof *adjusts);
+    struct draw *draws = parity_host(DRAWS * sizeof *draws);
+    struct draw_result *out = parity_host(DRAWS * sizeof *out);
+    double worst = (size_t)DRAWS * VOCAB > CUDA_DRAW_ADJUSTS ? 0 : INFINITY;
+    for (uint32_t d = 0; d < DRAWS; d++) {
+        draws[d] = (struct draw){.row = d, .adjust_first = d * VOCAB, .adjust_count = VOCAB};
+        for (uint32_t i = 0; i < VOCAB; i++)
+            adjusts[d * VOCAB + i] = (struct draw_adjust){i, i == (d * 7) % VOCAB ? 50 : -50, 0};
+    }
+    parity_must(
+        cuda_draw_run(bed.draw, &(struct draw_args){bed.device, draws, DRAWS, adjusts, out}),
+        "draw");
+    for (uint32_t d = 0; d < DRAWS; d++)
+        worst = out[d].token == (d * 7) % VOCAB ? worst : INFINITY;
+    parity_tell(worst, "draw %d of %d tokens, all adjusted", DRAWS, VOCAB);
+    free(logits), free(adjusts), free(draws), free(out);
+    bed_deinit(&bed);
+}
+
+void gpu_parity_draw(void)
+{
+    static const uint32_t vocabs[] = {1, 2, 3, 17, 31, 100, 257};
+    for (size_t i = 0; i < sizeof vocabs / sizeof *vocabs; i++)
+        check_vocab(vocabs[i], 20);
+    check_vocab(1000, 20);
+    check_vocab(4097, 4); /* two segments */
+    check_vocab(12001, 2);
+    check_vocab(128256, 1); /* as of Llama 3 */
+    check_many();
+}
