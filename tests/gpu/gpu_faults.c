@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/cuda/cuda_draw.h"
 #include "kernels/cuda/cuda_ops.h"
 
 /* tests/kit/simt */
@@ -30,6 +31,7 @@ struct bed {
     struct kv_layout layout;
     void *pages;
     void *pinned;
+    struct cuda_draw *draw;
     float *x;
     float *y;
 };
@@ -64,7 +66,12 @@ static enum status run_step(struct bed *bed)
     cuda_pages_copy(backend, &(struct pages_copy_args){bed->pinned, bed->pages, swapped, table, 2,
                                                        bed->layout.page_bytes});
     cuda_pages_wait(backend);
-    return cuda_backend_end(backend);
+    static const struct draw draws[ROWS] = {{.row = 0}, {.row = 1, .temperature = 1}, {.row = 2}};
+    struct draw_result out[ROWS];
+    status = cuda_draw_run(bed->draw, &(struct draw_args){bed->y, draws, ROWS, NULL, out});
+    for (uint32_t i = 0; status == STATUS_OK && i < ROWS; i++)
+        CHECK(out[i].token < VOCAB);
+    return status;
 }
 
 static enum status run_open(struct bed *bed)
@@ -81,6 +88,7 @@ static enum status run_open(struct bed *bed)
     TRY(cuda_backend_weight_create(bed->backend, &bed->weight, &tensor));
     TRY(cuda_backend_alloc(bed->backend, &bed->pages, 2 * bed->layout.page_bytes, "pages"));
     TRY(cuda_backend_alloc_host(bed->backend, &bed->pinned, 2 * bed->layout.page_bytes, "pages"));
+    TRY(cuda_draw_open(bed->backend, &bed->draw, VOCAB));
     TRY(cuda_backend_alloc(bed->backend, (void **)&bed->x, bytes, "x"));
     TRY(cuda_backend_alloc(bed->backend, (void **)&bed->y, bytes, "y"));
     cuda_backend_upload(bed->backend, bed->x, data, bytes);
@@ -93,6 +101,7 @@ static void close_bed(struct bed *bed)
         cuda_backend_weight_destroy(bed->backend, &bed->weight);
         cuda_backend_free(bed->backend, bed->pages);
         cuda_backend_free_host(bed->backend, bed->pinned);
+        cuda_draw_close(bed->draw);
         cuda_backend_free(bed->backend, bed->x);
         cuda_backend_free(bed->backend, bed->y);
     }
@@ -135,7 +144,8 @@ static void check_no_memory(void)
     const size_t all = simt_memory_bytes;
     struct bed bed = {0};
     int refused = 0;
-    for (simt_memory_bytes = 0; run_open(&bed) != STATUS_OK; simt_memory_bytes += 2048) {
+    for (simt_memory_bytes = 0; run_open(&bed) != STATUS_OK;
+         simt_memory_bytes += 2048 + simt_memory_bytes / 16) {
         CHECK(status_note()->status == STATUS_NO_MEMORY);
         CHECK(strstr(status_note()->message, "no device memory for ") != NULL);
         CHECK(strstr(status_note()->message, " are free") != NULL);

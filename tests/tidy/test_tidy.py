@@ -38,7 +38,7 @@ MAY_INCLUDE_INSIDE = {
 }
 FRONT_DOORS = {
     "config/config.h", "config/options.def", "config/store.h", "config/store_backup.h", "radix/radix_tree.h",
-    "kernels/kernels.h", "kernels/kernels_measure.h", "kernels/tensor.h", "auth/auth.h", "auth/quota.h", "auth/quota_limits.h",
+    "kernels/kernels.h", "kernels/kernels_draw.h", "kernels/kernels_measure.h", "kernels/tensor.h", "auth/auth.h", "auth/quota.h", "auth/quota_limits.h",
     "auth/quota_limits.def", "auth/quota_limits_key.h", "auth/ledger.h",
     "auth/ledger_usage.h", "auth/ledger_requests.h", "auth/price.h",
     "auth/redis_url.h", "auth/usage_redis.h",
