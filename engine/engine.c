@@ -216,6 +216,7 @@ static enum status open_step(struct engine *engine, const struct engine_options 
         .tickets = &engine->tickets,
         .clock = engine->clock,
         .metrics = options->metrics,
+        .metrics_label = options->metrics_label,
         .wake = options->wake,
         .wake_context = options->wake_context,
         .kv_bytes = options->kv_bytes,
@@ -270,13 +271,15 @@ static enum status open_threads(struct engine *engine)
     return STATUS_OK;
 }
 
-static void open_metrics(const struct engine *engine, struct metrics *metrics)
+static void open_metrics(const struct engine *engine, const struct engine_options *options)
 {
-    if (metrics == NULL)
+    if (options->metrics == NULL)
         return;
+    const char *label = options->metrics_label;
     char labels[128];
-    snprintf(labels, sizeof(labels), "isa=\"%s\",backend=\"cpu\"", kernels_isa(engine->kernels));
-    metric_set(metrics_get(metrics, METRIC_GAUGE, "banyan_kernel_info",
+    snprintf(labels, sizeof(labels), "%s%sisa=\"%s\",backend=\"cpu\"", label != NULL ? label : "",
+             label != NULL ? "," : "", kernels_isa(engine->kernels));
+    metric_set(metrics_get(options->metrics, METRIC_GAUGE, "banyan_kernel_info",
                            "The table of kernels in use.", labels, NULL, 0),
                1);
 }
@@ -321,7 +324,7 @@ enum status engine_open(struct engine **out, const struct engine_options *option
     TRY_OUT(open_model(engine, options, logit_rows_max));
     TRY_OUT(open_draft_model(engine, options));
     TRY_OUT(open_step(engine, options, logit_rows_max));
-    open_metrics(engine, options->metrics);
+    open_metrics(engine, options);
     TRY_OUT(open_threads(engine));
     open_populate(engine);
     *out = engine;

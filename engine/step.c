@@ -148,7 +148,7 @@ enum status step_init(struct step *step, const struct step_options *options)
         TRY_OUT(step_draft_init(&step->draft, step->places));
     if (options->speculation == ENGINE_SPECULATION_EXIT)
         TRY_OUT(step_draft_init_exit(step, options->draft_layers));
-    step_metrics_init(&step->metrics, options->metrics);
+    step_metrics_init(&step->metrics, options->metrics, options->metrics_label);
     atomic_store(&step->figures.pages_free, step->pool.page_count);
 out:
     if (status != STATUS_OK)

@@ -88,6 +88,7 @@ struct step_options {
     struct ticket_table *tickets;
     const struct clock *clock;
     struct metrics *metrics; /* may be NULL */
+    const char *metrics_label;
     void (*wake)(void *context);
     void *wake_context;
     uint64_t kv_bytes;

@@ -6,42 +6,56 @@
 
 static const char pages_name[] = "banyan_kv_pages", pages_help[] = "KV pages by state.";
 
-static struct metric *plain(struct metrics *metrics, enum metric_kind kind, const char *name,
+/* Where an engine's series go. */
+struct series {
+    struct metrics *metrics;
+    const char *label; /* of all of them, "" = none */
+};
+
+static struct metric *find(const struct series *to, enum metric_kind kind, const char *name,
+                           const char *help, const char *labels, const double *buckets,
+                           uint32_t bucket_count)
+{
+    char both[128];
+    const char *comma = to->label[0] != '\0' && labels[0] != '\0' ? "," : "";
+    snprintf(both, sizeof both, "%s%s%s", to->label, comma, labels);
+    return metrics_get(to->metrics, kind, name, help, both, buckets, bucket_count);
+}
+
+static struct metric *plain(const struct series *to, enum metric_kind kind, const char *name,
                             const char *help, const char *labels)
 {
     bool is_histogram = kind == METRIC_HISTOGRAM;
-    return metrics_get(metrics, kind, name, help, labels,
-                       is_histogram ? METRIC_SECONDS_BUCKETS : NULL,
-                       is_histogram ? METRIC_SECONDS_BUCKET_COUNT : 0);
+    return find(to, kind, name, help, labels, is_histogram ? METRIC_SECONDS_BUCKETS : NULL,
+                is_histogram ? METRIC_SECONDS_BUCKET_COUNT : 0);
 }
 
-static struct metric *gauge(struct metrics *metrics, const char *name, const char *help)
+static struct metric *gauge(const struct series *to, const char *name, const char *help)
 {
-    return plain(metrics, METRIC_GAUGE, name, help, "");
+    return plain(to, METRIC_GAUGE, name, help, "");
 }
 
-static void init_cache(struct step_metrics *out, struct metrics *metrics)
+static void init_cache(struct step_metrics *out, const struct series *to)
 {
     static const char evicted[] = "banyan_prefix_cache_evicted_pages_total";
     static const char evicted_help[] = "Cached pages that left the pool, by where they went.";
-    out->cache_queries = plain(metrics, METRIC_COUNTER, "banyan_prefix_cache_queries_tokens_total",
+    out->cache_queries = plain(to, METRIC_COUNTER, "banyan_prefix_cache_queries_tokens_total",
                                "Tokens of prompts that were looked up in the prefix cache.", "");
-    out->cache_hits = plain(metrics, METRIC_COUNTER, "banyan_prefix_cache_hits_tokens_total",
+    out->cache_hits = plain(to, METRIC_COUNTER, "banyan_prefix_cache_hits_tokens_total",
                             "Tokens of them that were found.", "");
-    out->evicted_host = plain(metrics, METRIC_COUNTER, evicted, evicted_help, "to=\"host\"");
-    out->evicted_dropped = plain(metrics, METRIC_COUNTER, evicted, evicted_help, "to=\"dropped\"");
-    out->pages_free = plain(metrics, METRIC_GAUGE, pages_name, pages_help, "state=\"free\"");
-    out->pages_held = plain(metrics, METRIC_GAUGE, pages_name, pages_help, "state=\"active\"");
-    out->pages_cached = plain(metrics, METRIC_GAUGE, pages_name, pages_help, "state=\"cached\"");
-    out->pages_pinned = plain(metrics, METRIC_GAUGE, pages_name, pages_help, "state=\"pinned\"");
-    out->pages_host = plain(metrics, METRIC_GAUGE, pages_name, pages_help, "state=\"host\"");
+    out->evicted_host = plain(to, METRIC_COUNTER, evicted, evicted_help, "to=\"host\"");
+    out->evicted_dropped = plain(to, METRIC_COUNTER, evicted, evicted_help, "to=\"dropped\"");
+    out->pages_free = plain(to, METRIC_GAUGE, pages_name, pages_help, "state=\"free\"");
+    out->pages_held = plain(to, METRIC_GAUGE, pages_name, pages_help, "state=\"active\"");
+    out->pages_cached = plain(to, METRIC_GAUGE, pages_name, pages_help, "state=\"cached\"");
+    out->pages_pinned = plain(to, METRIC_GAUGE, pages_name, pages_help, "state=\"pinned\"");
+    out->pages_host = plain(to, METRIC_GAUGE, pages_name, pages_help, "state=\"host\"");
     out->pages_host_total =
-        gauge(metrics, "banyan_kv_pages_host_total", "Pages that host memory has room for.");
-    out->token_bytes =
-        gauge(metrics, "banyan_kv_token_bytes", "Bytes of KV pages that a token takes.");
+        gauge(to, "banyan_kv_pages_host_total", "Pages that host memory has room for.");
+    out->token_bytes = gauge(to, "banyan_kv_token_bytes", "Bytes of KV pages that a token takes.");
 }
 
-static void init_pauses(struct step_metrics *out, struct metrics *metrics)
+static void init_pauses(struct step_metrics *out, const struct series *to)
 {
     static const char preemptions[] = "banyan_preemptions_total";
     static const char preemptions_help[] =
@@ -50,43 +64,41 @@ static void init_pauses(struct step_metrics *out, struct metrics *metrics)
     static const char bytes_help[] =
         "Copied between the pool and host memory for paused sequences.";
     out->preemptions_swap =
-        plain(metrics, METRIC_COUNTER, preemptions, preemptions_help, "way=\"swap\"");
+        plain(to, METRIC_COUNTER, preemptions, preemptions_help, "way=\"swap\"");
     out->preemptions_recompute =
-        plain(metrics, METRIC_COUNTER, preemptions, preemptions_help, "way=\"recompute\"");
-    out->swap_out = plain(metrics, METRIC_COUNTER, bytes, bytes_help, "direction=\"out\"");
-    out->swap_in = plain(metrics, METRIC_COUNTER, bytes, bytes_help, "direction=\"in\"");
-    out->swap_seconds = plain(metrics, METRIC_HISTOGRAM, "banyan_swap_seconds",
+        plain(to, METRIC_COUNTER, preemptions, preemptions_help, "way=\"recompute\"");
+    out->swap_out = plain(to, METRIC_COUNTER, bytes, bytes_help, "direction=\"out\"");
+    out->swap_in = plain(to, METRIC_COUNTER, bytes, bytes_help, "direction=\"in\"");
+    out->swap_seconds = plain(to, METRIC_HISTOGRAM, "banyan_swap_seconds",
                               "Time that the copies of a step took, where there were any.", "");
-    out->tokens_overhead = plain(metrics, METRIC_COUNTER, "banyan_overhead_tokens_total",
+    out->tokens_overhead = plain(to, METRIC_COUNTER, "banyan_overhead_tokens_total",
                                  "Tokens computed once more, because others took their pages.", "");
-    out->floor = gauge(metrics, "banyan_class_floor_ratio",
+    out->floor = gauge(to, "banyan_class_floor_ratio",
                        "Of each second's tokens, for each lower class that has work.");
-    out->fair_pauses = plain(metrics, METRIC_COUNTER, "banyan_fair_pauses_total",
+    out->fair_pauses = plain(to, METRIC_COUNTER, "banyan_fair_pauses_total",
                              "Pauses for the fairness of tenants of one class.", "");
 }
 
-static void init_drafts(struct step_metrics *out, struct metrics *metrics)
+static void init_drafts(struct step_metrics *out, const struct series *to)
 {
     static const double lengths[] = {0, 1, 2, 3};
     static const char tokens[] = "banyan_draft_tokens_total";
     static const char tokens_help[] =
         "Guessed tokens (--speculation), by what they turned out to be.";
-    out->drafts_accepted =
-        plain(metrics, METRIC_COUNTER, tokens, tokens_help, "result=\"accepted\"");
-    out->drafts_rejected =
-        plain(metrics, METRIC_COUNTER, tokens, tokens_help, "result=\"rejected\"");
-    out->draft_length = metrics_get(metrics, METRIC_HISTOGRAM, "banyan_draft_accepted_length",
-                                    "Tokens that a sequence with guesses was ahead by in one step.",
-                                    "", lengths, sizeof(lengths) / sizeof(lengths[0]));
+    out->drafts_accepted = plain(to, METRIC_COUNTER, tokens, tokens_help, "result=\"accepted\"");
+    out->drafts_rejected = plain(to, METRIC_COUNTER, tokens, tokens_help, "result=\"rejected\"");
+    out->draft_length = find(to, METRIC_HISTOGRAM, "banyan_draft_accepted_length",
+                             "Tokens that a sequence with guesses was ahead by in one step.", "",
+                             lengths, sizeof(lengths) / sizeof(lengths[0]));
     static const char seconds[] = "banyan_draft_seconds";
     static const char seconds_help[] =
         "Time that guesses made steps longer by, and that those which were right saved; saved ÷ "
         "spent is what guessing gains. Beside what a draft takes, by the fitted cost of rows.";
-    out->draft_spent = plain(metrics, METRIC_HISTOGRAM, seconds, seconds_help, "of=\"spent\"");
-    out->draft_saved = plain(metrics, METRIC_HISTOGRAM, seconds, seconds_help, "of=\"saved\"");
+    out->draft_spent = plain(to, METRIC_HISTOGRAM, seconds, seconds_help, "of=\"spent\"");
+    out->draft_saved = plain(to, METRIC_HISTOGRAM, seconds, seconds_help, "of=\"saved\"");
 }
 
-static void init_times(struct step_metrics *out, struct metrics *metrics)
+static void init_times(struct step_metrics *out, const struct series *to)
 {
     static const char *const labels[STEP_TIME_COUNT] = {
 #define STEP_TIME(id, name) "part=\"" name "\"",
@@ -94,11 +106,11 @@ static void init_times(struct step_metrics *out, struct metrics *metrics)
 #undef STEP_TIME
     };
     for (unsigned i = 0; i < STEP_TIME_COUNT; i++)
-        out->seconds[i] = plain(metrics, METRIC_HISTOGRAM, "banyan_step_seconds",
+        out->seconds[i] = plain(to, METRIC_HISTOGRAM, "banyan_step_seconds",
                                 "Time of steps with rows, by part.", labels[i]);
 }
 
-static void init_class(struct step_class_metrics *out, struct metrics *metrics, const char *name)
+static void init_class(struct step_class_metrics *out, const struct series *to, const char *name)
 {
     static const char sequences[] = "banyan_sequences";
     static const char sequences_help[] =
@@ -113,49 +125,50 @@ static void init_class(struct step_class_metrics *out, struct metrics *metrics, 
     char labels[64];
     for (size_t i = 0; i < sizeof(states) / sizeof(states[0]); i++) {
         snprintf(labels, sizeof labels, "class=\"%s\",state=\"%s\"", name, states[i].state);
-        *states[i].to = plain(metrics, METRIC_GAUGE, sequences, sequences_help, labels);
+        *states[i].to = plain(to, METRIC_GAUGE, sequences, sequences_help, labels);
     }
     snprintf(labels, sizeof labels, "class=\"%s\"", name);
-    out->rows = plain(metrics, METRIC_COUNTER, "banyan_class_tokens_total",
+    out->rows = plain(to, METRIC_COUNTER, "banyan_class_tokens_total",
                       "Rows of steps: tokens of prompts computed, and generated.", labels);
-    out->queue_seconds = plain(metrics, METRIC_HISTOGRAM, "banyan_queue_seconds",
+    out->queue_seconds = plain(to, METRIC_HISTOGRAM, "banyan_queue_seconds",
                                "From submit to the first row of a request.", labels);
-    out->first_token_seconds = plain(metrics, METRIC_HISTOGRAM, "banyan_engine_first_token_seconds",
+    out->first_token_seconds = plain(to, METRIC_HISTOGRAM, "banyan_engine_first_token_seconds",
                                      "From submit to the first token of a request.", labels);
-    out->inter_token_seconds = plain(metrics, METRIC_HISTOGRAM, "banyan_inter_token_seconds",
+    out->inter_token_seconds = plain(to, METRIC_HISTOGRAM, "banyan_inter_token_seconds",
                                      "Between two tokens of a sequence.", labels);
     out->fair_spread =
-        plain(metrics, METRIC_GAUGE, "banyan_fair_spread_tokens",
+        plain(to, METRIC_GAUGE, "banyan_fair_spread_tokens",
               "Largest difference of weighted service between tenants that have work.", labels);
-    out->fair_bound = plain(metrics, METRIC_GAUGE, "banyan_fair_bound_tokens",
+    out->fair_bound = plain(to, METRIC_GAUGE, "banyan_fair_bound_tokens",
                             "What that may be at most, by the least weight among them.", labels);
     out->fair_forgotten =
-        plain(metrics, METRIC_COUNTER, "banyan_fair_forgotten_tokens_total",
+        plain(to, METRIC_COUNTER, "banyan_fair_forgotten_tokens_total",
               "Weighted service that others had and a tenant with work is not owed for.", labels);
 }
 
-void step_metrics_init(struct step_metrics *out, struct metrics *metrics)
+void step_metrics_init(struct step_metrics *out, struct metrics *metrics, const char *label)
 {
     static const double rows[] = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192};
     static const char tokens[] = "banyan_engine_tokens_total";
     static const char tokens_help[] = "Tokens: prompts admitted and tokens generated.";
+    const struct series series = {metrics, label != NULL ? label : ""};
+    const struct series *to = &series;
     *out = (struct step_metrics){0};
     if (metrics == NULL)
         return;
-    out->tokens_prompt = plain(metrics, METRIC_COUNTER, tokens, tokens_help, "kind=\"prompt\"");
-    out->tokens_generated =
-        plain(metrics, METRIC_COUNTER, tokens, tokens_help, "kind=\"generated\"");
-    out->batch_rows = metrics_get(metrics, METRIC_HISTOGRAM, "banyan_batch_rows", "Rows of a step.",
-                                  "", rows, sizeof(rows) / sizeof(rows[0]));
+    out->tokens_prompt = plain(to, METRIC_COUNTER, tokens, tokens_help, "kind=\"prompt\"");
+    out->tokens_generated = plain(to, METRIC_COUNTER, tokens, tokens_help, "kind=\"generated\"");
+    out->batch_rows = find(to, METRIC_HISTOGRAM, "banyan_batch_rows", "Rows of a step.", "", rows,
+                           sizeof(rows) / sizeof(rows[0]));
     out->batch_utilization =
-        gauge(metrics, "banyan_batch_utilization",
+        gauge(to, "banyan_batch_utilization",
               "Sequences that compute, of those that may compute at once (--sequences).");
-    init_cache(out, metrics);
-    init_pauses(out, metrics);
-    init_drafts(out, metrics);
-    init_times(out, metrics);
+    init_cache(out, to);
+    init_pauses(out, to);
+    init_drafts(out, to);
+    init_times(out, to);
     for (unsigned i = 0; i < SERVICE_CLASS_COUNT; i++)
-        init_class(&out->classes[i], metrics, service_class_name((enum service_class)i));
+        init_class(&out->classes[i], to, service_class_name((enum service_class)i));
 }
 
 /* How far apart those clients of a class are that want more than they have, and may be. */

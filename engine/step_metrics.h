@@ -82,8 +82,8 @@ struct step_class_count {
     uint32_t computing, throttled, paused, waiting;
 };
 
-/* Finds the series; without `metrics` none are kept. */
-void step_metrics_init(struct step_metrics *out, struct metrics *metrics);
+/* Finds the series, which all carry `label` (NULL = none); without `metrics` none are kept. */
+void step_metrics_init(struct step_metrics *out, struct metrics *metrics, const char *label);
 
 /* Gauges, and counters that others keep the sums of. */
 void step_metrics_figures(struct step *step, const struct prefix_figures *now,

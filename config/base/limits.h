@@ -59,6 +59,7 @@
 
 /* --- sharing the engine --- */
 #define LIMIT_TENANT_REQUESTS_IN_ENGINE 256 /* of one tenant: three leave room for more */
+#define LIMIT_ENGINES                   16  /* of one process: devices of one machine */
 #define LIMIT_FILL_STEPS                256 /* to wait for another's prompt: 8k tokens by 32 rows */
 
 /* --- names and keys --- */

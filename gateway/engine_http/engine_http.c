@@ -176,12 +176,12 @@ static enum status open_engine(struct engine_process *process)
         .wake = face_wake,
         .wake_context = &process->face,
     };
-    TRY(engine_open(&process->face.engine, &options));
+    TRY(fleet_open(&process->face.fleet, &options, (uint32_t)config->engines));
     if (options.model_descriptor >= 0)
         close(options.model_descriptor); /* mapped: the descriptor has done its work */
     if (options.draft_descriptor > 0)
         close(options.draft_descriptor);
-    engine_info(process->face.engine, &process->face.info);
+    fleet_info(process->face.fleet, &process->face.info);
     return STATUS_OK;
 }
 
@@ -291,8 +291,8 @@ static void close_all(struct engine_process *process)
         listener_close(process->listener);
     for (enum face_lane lane = 0; lane < FACE_LANES; lane++)
         loop_worker_destroy(face->workers[lane]);
-    if (face->engine != NULL)
-        engine_close(face->engine);
+    if (face->fleet != NULL)
+        fleet_close(face->fleet);
     if (process->drain_timer != NULL)
         loop_timer_destroy(process->drain_timer);
     final_ring_close(face->finals);

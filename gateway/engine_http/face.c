@@ -86,7 +86,7 @@ static void face_pump(void *context)
     /* Cleared first: an event that comes while we drain posts again. */
     atomic_store(&face->is_pump_posted, false);
     struct engine_event event;
-    while (engine_next_event(face->engine, &event)) {
+    while (fleet_next_event(face->fleet, &event)) {
         struct face_sink *sink = event.context;
         sink->take(sink, &event);
     }

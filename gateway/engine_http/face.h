@@ -10,7 +10,7 @@
 #include <stdatomic.h>
 
 #include "config/config.h"
-#include "engine/engine.h"
+#include "engine/fleet.h"
 #include "gateway/engine_http/face_trusted.h"
 #include "gateway/engine_http/final_ring.h"
 #include "gateway/http/loop_worker.h"
@@ -39,7 +39,7 @@ struct face_prompt_row {
 
 struct face {
     struct loop *loop;
-    struct engine *engine;
+    struct fleet *fleet;
     struct engine_info info;
     struct metrics *metrics;
     struct {

@@ -6,7 +6,7 @@
 
 #include "config/base/clock.h"
 #include "config/base/mem.h"
-#include "engine/engine_show.h"
+#include "engine/fleet.h"
 #include "gateway/engine_http/face_frame.h"
 #include "gateway/engine_http/face_trusted.h"
 #include "gateway/http/http_error.h"
@@ -91,7 +91,7 @@ static void job_cancel(struct face_job *job)
         return;
     for (uint32_t i = 0; i < job->parsed.prompt_count; i++) {
         if (job->ids[i] != 0)
-            engine_cancel(job->face->engine, job->ids[i]);
+            fleet_cancel(job->face->fleet, job->ids[i]);
     }
 }
 
@@ -140,7 +140,7 @@ static void job_drained(void *context)
         uint32_t count = job->unacknowledged[i];
         job->unacknowledged[i] = 0;
         if (count > 0)
-            engine_acknowledge(job->face->engine, job->ids[i / per_prompt], i % per_prompt, count);
+            fleet_acknowledge(job->face->fleet, job->ids[i / per_prompt], i % per_prompt, count);
     }
 }
 
@@ -333,7 +333,7 @@ static void event_start(struct face_job *job, const struct engine_report *report
 static void event_token(struct face_job *job, struct face_frame_choice *choice,
                         const struct engine_event *event)
 {
-    face_frame_add(choice, &job->head, event, job->face->engine);
+    face_frame_add(choice, &job->head, event, fleet_text(job->face->fleet));
     if (job->request == NULL || !job->is_begun)
         return;
     if (event->kind == ENGINE_EVENT_PROMPT) {
@@ -352,7 +352,7 @@ static void event_token(struct face_job *job, struct face_frame_choice *choice,
 static void event_choice_end(struct face_job *job, struct face_frame_choice *choice,
                              const struct engine_event *event)
 {
-    face_frame_add(choice, &job->head, event, job->face->engine);
+    face_frame_add(choice, &job->head, event, fleet_text(job->face->fleet));
     if (job->request == NULL || !job->is_begun)
         return;
     if (event->finish == ENGINE_FINISH_DEADLINE) {
@@ -469,7 +469,7 @@ static enum status job_submit_prompt(struct face_job *job, uint32_t prompt)
     /* Two prompts of one request with one seed draw different numbers, the same ones each time. */
     request.sampling.seed += prompt * UINT64_C(0x9e3779b97f4a7c15);
     request.context = &job->sink;
-    TRY(engine_submit(job->face->engine, &request, &job->ids[prompt]));
+    TRY(fleet_submit(job->face->fleet, &request, &job->ids[prompt]));
     job->live++;
     return STATUS_OK;
 }
@@ -603,7 +603,7 @@ bool face_job_lower(struct face *face, struct slice request_id)
     job->head.tier = service_class_tier(job->trusted.service_class);
     for (uint32_t i = 0; i < job->parsed.prompt_count; i++) {
         if (job->ids[i] != 0)
-            engine_lower(face->engine, job->ids[i]);
+            fleet_lower(face->fleet, job->ids[i]);
     }
     return true;
 }
@@ -692,13 +692,14 @@ static void render_job(const struct face_job *job, const struct render_infos *in
 void face_job_render_all(const struct face *face, struct buffer *out)
 {
     int64_t now_us = clock_mono_us(clock_system());
-    struct render_infos infos = {.rows = mem_zalloc(LIMIT_REQUESTS_IN_ENGINE, sizeof *infos.rows)};
+    const size_t most = (size_t)LIMIT_REQUESTS_IN_ENGINE * fleet_count(face->fleet);
+    struct render_infos infos = {.rows = mem_zalloc(most, sizeof *infos.rows)};
     if (infos.rows == NULL) {
         out->status =
             status_fail(STATUS_NO_MEMORY, __FILE__, __LINE__, NULL, "no memory for a list");
         return;
     }
-    infos.count = engine_requests(face->engine, infos.rows, LIMIT_REQUESTS_IN_ENGINE);
+    infos.count = fleet_requests(face->fleet, infos.rows, most);
     qsort(infos.rows, infos.count, sizeof *infos.rows, render_compare);
     buffer_append_char(out, '[');
     for (const struct face_job *job = face->jobs; job != NULL; job = job->next) {

@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "config/base/mem.h"
-#include "engine/engine_show.h"
+#include "engine/fleet.h"
 #include "gateway/engine_http/face_json.h"
 #include "gateway/engine_http/face_request.h"
 #include "gateway/http/http_error.h"
@@ -107,7 +107,7 @@ static void job_gone(void *context, bool is_early)
     if (is_early) {
         job->is_gone = true;
         if (job->id != 0)
-            engine_cancel(job->face->engine, job->id);
+            fleet_cancel(job->face->fleet, job->id);
     }
     job_release(job);
 }
@@ -136,7 +136,7 @@ static void job_refuse(struct face_prompt_job *job, const struct error_note *not
 static void job_failed(struct face_prompt_job *job, const struct error_note *note)
 {
     struct error_note own = *note;
-    (void)engine_unpublish(job->face->engine, &job->domain);
+    (void)fleet_unpublish(job->face->fleet, &job->domain);
     if (own.status == STATUS_LIMIT)
         own.status = STATUS_CONFLICT;
     else if (own.status == STATUS_CANCELLED)
@@ -199,7 +199,7 @@ static enum status job_submit(struct face_prompt_job *job)
     };
     enum status status = name.status;
     if (status == STATUS_OK)
-        status = engine_submit(job->face->engine, &request, &job->id);
+        status = fleet_submit(job->face->fleet, &request, &job->id);
     buffer_deinit(&name);
     return status;
 }
@@ -209,7 +209,7 @@ static enum status job_submit(struct face_prompt_job *job)
 static enum status work_tokens(struct face_prompt_job *job, const json_t *messages,
                                const json_t *text)
 {
-    struct engine *engine = job->face->engine;
+    struct engine *engine = fleet_text(job->face->fleet);
     const char *param = text != NULL ? "text" : "messages";
     enum status status;
     if (text != NULL) {
@@ -287,9 +287,9 @@ static void done_dry_run(struct face_prompt_job *job)
 {
     const struct engine_info *info = &job->face->info;
     struct engine_stats stats;
-    engine_stats(job->face->engine, &stats);
+    fleet_stats(job->face->fleet, &stats);
     uint32_t tokens = (uint32_t)job->token_count;
-    uint32_t pages = engine_pages_pinned_by(job->face->engine, tokens);
+    uint32_t pages = fleet_pages_pinned_by(job->face->fleet, tokens);
     if (info->pin_pages == 0)
         job_answer(job, tokens, 0);
     else if ((uint64_t)stats.pages_pinned + pages <= info->pin_pages)
@@ -372,14 +372,14 @@ void face_prompt_unpublish(struct http_request *request, struct face *face)
     struct engine_domain domain;
     enum status status = domain_read(http_path_argument(request, 0), &domain);
     if (status == STATUS_OK)
-        status = engine_unpublish(face->engine, &domain);
+        status = fleet_unpublish(face->fleet, &domain);
     if (status != STATUS_OK) {
         http_respond_failure(request);
         return;
     }
     for (struct face_prompt_job *job = face->prompt_jobs; job != NULL; job = job->next) {
         if (job->id != 0 && domain_is(&job->domain, &domain))
-            engine_cancel(face->engine, job->id);
+            fleet_cancel(face->fleet, job->id);
     }
     row_drop(face, &domain);
     http_respond_json(request, 200, SLICE("{\"unpublished\":true}"));
@@ -399,7 +399,7 @@ void face_prompt_list(struct http_request *request, struct face *face)
 {
     struct buffer answer;
     struct engine_published found[LIMIT_PROMPTS];
-    size_t count = engine_published(face->engine, found, LIMIT_PROMPTS);
+    size_t count = fleet_published(face->fleet, found, LIMIT_PROMPTS);
     buffer_init(&answer, ANSWER_BYTES_MAX);
     buffer_append_text(&answer, "{\"object\":\"list\",\"data\":[");
     for (uint32_t i = 0; i < face->prompt_count; i++) {
@@ -423,6 +423,6 @@ void face_prompt_cancel_all(struct face *face)
 {
     for (struct face_prompt_job *job = face->prompt_jobs; job != NULL; job = job->next) {
         if (job->id != 0)
-            engine_cancel(face->engine, job->id);
+            fleet_cancel(face->fleet, job->id);
     }
 }

@@ -2,7 +2,7 @@
 
 #include <malloc.h>
 
-#include "engine/engine_show.h"
+#include "engine/fleet.h"
 #include "gateway/engine_http/face_job.h"
 #include "gateway/engine_http/face_json.h"
 #include "gateway/engine_http/face_prompt.h"
@@ -142,7 +142,7 @@ static void on_stats(struct http_request *request, void *context)
     struct engine_stats stats;
     struct final_ring_figures finals = final_ring_figures(face->finals);
     struct buffer answer;
-    engine_stats(face->engine, &stats);
+    fleet_stats(face->fleet, &stats);
     buffer_init(&answer, ANSWER_BYTES_MAX);
     buffer_printf(&answer, "{\"protocol\":%d,\"instance\":\"%s\",\"model\":", FACE_PROTOCOL,
                   face->instance);

@@ -88,7 +88,7 @@ static enum status text_encode(struct text_job *job, const json_t *root, void **
     TRY(text_flag(root, "add_generation_prompt", true, &add_generation_prompt));
     if ((prompt == NULL) == (messages == NULL))
         FAIL_PARAM(STATUS_INVALID, "prompt", "Give one of 'prompt' and 'messages'.");
-    struct engine *engine = job->face->engine;
+    struct engine *engine = fleet_text(job->face->fleet);
     if (prompt != NULL) {
         struct slice text;
         TRY(face_json_string(prompt, "prompt", &text));
@@ -140,7 +140,7 @@ static enum status text_detokenize(struct text_job *job, const json_t *root)
                                   (int64_t)job->face->info.vocab - 1, &id));
         ids[i] = (uint32_t)id;
     }
-    TRY_OUT(engine_detokenize(job->face->engine, ids, count, &text));
+    TRY_OUT(engine_detokenize(fleet_text(job->face->fleet), ids, count, &text));
     buffer_append_text(&job->answer, "{\"prompt\":");
     buffer_append_json_string(&job->answer, buffer_slice(&text));
     buffer_append_char(&job->answer, '}');

@@ -1,0 +1,77 @@
+"""With --engines 2 two engines serve behind one edge: the same answers, each conversation where its pages
+are, published prompts in both, every row counted once, one queue and one drain."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from conftest import MODEL_NAME, Server, wait_until
+from test_shared_prompts import Prompt
+
+pytestmark = pytest.mark.long
+
+PATH = "/v1/completions"
+ASKED = 16
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory):
+    two = Server(tmp_path_factory.mktemp("two") / "data", "--engines", "2", "--kv-memory", "256M")
+    two.key = two.tenant("acme")[1]
+    yield two
+    assert two.stop() == 0, two.log_text()[-4000:]
+
+
+def ask(server, key, text, tokens=8):
+    body = {"model": MODEL_NAME, "prompt": text, "max_tokens": tokens, "temperature": 0, "ignore_eos": True, "logprobs": 2}
+    with server.http(key) as http:
+        answer = http.post(PATH, json=body)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def generated(server):
+    return [server.metric(f'banyan_engine_tokens_total{{engine="{i}",kind="generated"}}') for i in (0, 1)]
+
+
+def test_the_same_answers_from_both(two, server, key):
+    prompts = [f"Page {i} of the ledger begins with the name of a ship and" for i in range(ASKED)]
+    with ThreadPoolExecutor(8) as threads:
+        answers = list(threads.map(lambda text: ask(two, two.key, text), prompts))
+    for text, answer in zip(prompts[:4], answers):
+        assert answer["choices"] == ask(server, key, text)["choices"]
+    wait_until(lambda: sum(generated(two)) == 8 * ASKED, what="the figures of both engines")
+    assert min(generated(two)) > 0, generated(two)
+    rows = two.ledger("select completion_tokens from requests")
+    assert rows == [(8,)] * ASKED
+
+
+def test_a_conversation_stays_with_its_pages(two):
+    for i in range(6):
+        text = f"Conversation {i}. " + "The harbour keeps a book of what comes and goes. " * 30
+        first = ask(two, two.key, text)["usage"]
+        again = ask(two, two.key, text + " And then?")["usage"]
+        assert first["prompt_tokens_details"]["cached_tokens"] == 0
+        assert again["prompt_tokens_details"]["cached_tokens"] >= first["prompt_tokens"] - 32
+
+
+def test_published_prompts_are_in_both(two):
+    tenant, key = two.tenant("reader")
+    prompt = Prompt(two, "both", tenants=[tenant])
+    with ThreadPoolExecutor(8) as threads:
+        assert all(threads.map(lambda _: prompt.has(key), range(8)))
+    per_engine = [two.metric(f'banyan_kv_pages{{engine="{i}",state="pinned"}}') for i in (0, 1)]
+    assert per_engine[0] == per_engine[1] > 0
+    assert prompt.look()["pages"] == sum(per_engine)
+
+
+def test_cut_streams_end_in_both(two):
+    body = {"model": MODEL_NAME, "prompt": "Count:", "max_tokens": 1500, "stream": True, "ignore_eos": True}
+
+    def cut(_):
+        with two.http(two.key) as http, http.stream("POST", PATH, json=body) as stream:
+            next(stream.iter_lines())
+
+    with ThreadPoolExecutor(6) as threads:
+        list(threads.map(cut, range(6)))
+    wait_until(lambda: two.engine_stats()["requests"] == 0, what="the end of cut streams")
