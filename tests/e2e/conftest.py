@@ -80,7 +80,7 @@ class Server:
     def http(self, key=None, base=None, http2=False, **kwargs):
         headers = {"authorization": f"Bearer {key}"} if key else {}
         return httpx.Client(
-            base_url=base or self.url, verify=self.context, headers=headers, timeout=120,
+            base_url=base or self.url, verify=self.context, headers=headers, timeout=300,
             http2=http2, trust_env=False, **kwargs,
         )  # fmt: skip
 

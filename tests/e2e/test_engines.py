@@ -51,7 +51,7 @@ def test_a_conversation_stays_with_its_pages(two):
         text = f"Conversation {i}. " + "The harbour keeps a book of what comes and goes. " * 30
         first = ask(two, two.key, text)["usage"]
         again = ask(two, two.key, text + " And then?")["usage"]
-        assert first["prompt_tokens_details"]["cached_tokens"] == 0
+        assert first["prompt_tokens_details"]["cached_tokens"] < 32  # at most the words all begin with
         assert again["prompt_tokens_details"]["cached_tokens"] >= first["prompt_tokens"] - 32
 
 
