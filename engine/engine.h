@@ -77,7 +77,7 @@ struct engine_options {
     uint64_t kv_host_bytes; /* for pages of what is cached or paused; 0 = none */
     uint32_t pin_percent;   /* of the pool at most, for published prompts: 0 … 90 */
     const struct clock *clock;
-    struct metrics *metrics; /* may be NULL */
+    struct metrics *metrics;   /* may be NULL */
     const char *metrics_label; /* of all its series: engine="0"; NULL = none */
     /* Called from the engine's threads when events wait; cheap and thread-safe. */
     void (*wake)(void *context);

@@ -56,7 +56,7 @@ def test_a_conversation_stays_with_its_pages(two):
 
 
 def test_published_prompts_are_in_both(two):
-    tenant, key = two.tenant("reader")
+    tenant, key = two.tenant("reader")[:2]
     prompt = Prompt(two, "both", tenants=[tenant])
     with ThreadPoolExecutor(8) as threads:
         assert all(threads.map(lambda _: prompt.has(key), range(8)))

@@ -45,6 +45,7 @@ FRONT_DOORS = {
     "auth/auth_refusals.h", "auth/certificate.h", "auth/issuer.h", "auth/issuer_fetch.h",
     "auth/tenant.h", "auth/tenant_group.h", "auth/tenant_prompt.h", "engine/engine.h",
     "engine/engine_show.h",
+    "engine/fleet.h",
     "kernels/cuda/cuda_device.h",  # what `banyan version` prints
     "engine/bench.h",  # a subcommand that main.c calls; it needs no running engine
 }  # fmt: skip

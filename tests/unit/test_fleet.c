@@ -186,7 +186,8 @@ static void test_published_everywhere(void **state)
     assert_int_equal(rows[0].pages, ENGINES * PROMPT / 16);
     for (uint32_t i = 1; i <= 12; i++) {
         struct engine_request reader = request_of(0, 1);
-        reader.domain = (struct engine_domain){{99}}; /* one home, then by load: none is taken yet */
+        reader.domain =
+            (struct engine_domain){{99}}; /* one home, then by load: none is taken yet */
         reader.visible[0] = prompt.domain;
         reader.visible_count = reader.visible_public = 1;
         submit(i, &reader);

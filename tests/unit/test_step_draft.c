@@ -383,7 +383,7 @@ static void test_metrics(void **state)
     struct metrics *metrics;
     struct step_world *world = open_world(ENGINE_SPECULATION_LOOKUP, 64, 64);
     assert_int_equal(metrics_create(&metrics), STATUS_OK);
-    step_metrics_init(&world->step.metrics, metrics);
+    step_metrics_init(&world->step.metrics, metrics, NULL);
     cost(world, 1000, 1100);
     struct engine_request asked = deceiver(ANSWER);
     asked.service_class = SERVICE_CLASS_BATCH;
