@@ -22,7 +22,7 @@ static int setup(void **state)
     (void)state;
     world = step_world_open(&roomy);
     assert_int_equal(metrics_create(&metrics), STATUS_OK);
-    step_metrics_init(&world->step.metrics, metrics);
+    step_metrics_init(&world->step.metrics, metrics, NULL);
     return 0;
 }
 
@@ -157,7 +157,7 @@ static void test_the_bound_goes_by_weight(void **state)
 static void test_nothing_is_kept_without_a_registry(void **state)
 {
     (void)state;
-    step_metrics_init(&world->step.metrics, NULL);
+    step_metrics_init(&world->step.metrics, NULL, NULL);
     submit(20, 3, SERVICE_CLASS_BATCH);
     step_world_run(world);
     assert_null(world->step.metrics.classes[SERVICE_CLASS_BATCH].rows);
