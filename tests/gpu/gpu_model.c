@@ -1,7 +1,7 @@
 /* gpu_model: a small llama of seeded weights, all of its layers, computed by kernels/cuda and by
  * `ref`: the operations as an engine calls them, one after another in device memory.
  *
- * usage: gpu_model [--large]   --large: more types, two layers of a 1B and an 8B model's dimensions
+ * usage: gpu_model [--large]   --large: two layers of an 8B model's dimensions
  * Shows: logits within a bound, greedy tokens equal wherever ref's two best differ by more than
  * that bound; a text whose pages went to pinned memory and came back to other places goes on with
  * equal bits, and so does one computed in other chunks, beside other texts. Ends with 0, 1, or
@@ -475,11 +475,11 @@ int main(int argc, char **argv)
 {
     static const struct shape small[] = {
         {96, 160, 6, 2, 16, 200, TENSOR_TYPE_f16, 0.02},
+        {128, 96, 4, 4, 32, 300, TENSOR_TYPE_bf16, 0.15},
+        {64, 192, 2, 1, 64, 100, TENSOR_TYPE_q8_0, 0.02},
         {160, 128, 4, 1, 48, 77, TENSOR_TYPE_q4_0, 0.02},
     };
     static const struct shape large[] = {
-        {128, 96, 4, 4, 32, 300, TENSOR_TYPE_bf16, 0.15},
-        {64, 192, 2, 1, 64, 100, TENSOR_TYPE_q8_0, 0.02},
         {2048, 8192, 32, 8, 64, 4096, TENSOR_TYPE_bf16, 0.15},
         {4096, 14336, 32, 8, 128, 4096, TENSOR_TYPE_q4_0, 0.02},
     };

@@ -1,7 +1,9 @@
 /* simt: runs a kernel's blocks on the processor, the threads of a block as fibers. */
 #include "tests/kit/simt/cuda_runtime.h"
 
+#if !defined(__x86_64__)
 #include <ucontext.h>
+#endif
 
 #undef threadIdx
 #undef blockIdx
@@ -12,6 +14,66 @@ enum { SIMT_THREADS_MAX = 1024, SIMT_STACK_BYTES = 64 << 10, SIMT_GIVEN_BYTES = 
 
 dim3 simt_thread, simt_block, simt_grid, simt_block_shape;
 
+/* A fiber is where its stack ends. Switching by swapcontext would be right everywhere, but it asks
+ * the system for the signal mask each time, and a kernel's threads switch at every instruction that
+ * a warp does together. */
+#if defined(__x86_64__)
+typedef void *fiber;
+extern "C" void simt_switch(fiber *from, fiber to);
+asm(R"(
+    .text
+    .globl simt_switch
+    .type simt_switch, @function
+simt_switch:
+    pushq %rbp
+    pushq %rbx
+    pushq %r12
+    pushq %r13
+    pushq %r14
+    pushq %r15
+    movq %rsp, (%rdi)
+    movq %rsi, %rsp
+    popq %r15
+    popq %r14
+    popq %r13
+    popq %r12
+    popq %rbx
+    popq %rbp
+    ret
+    .size simt_switch, . - simt_switch
+)");
+
+static void fiber_switch(fiber *from, fiber *to)
+{
+    simt_switch(from, *to);
+}
+
+/* As if main had called switch: six registers, where to go on, and no caller. */
+static void fiber_make(fiber *out, char *stack, size_t bytes, void (*main)())
+{
+    void **top = (void **)(stack + bytes);
+    memset(top - 8, 0, 8 * sizeof *top);
+    top[-2] = (void *)main;
+    *out = top - 8;
+}
+#else
+typedef ucontext_t fiber;
+
+static void fiber_switch(fiber *from, fiber *to)
+{
+    swapcontext(from, to);
+}
+
+static void fiber_make(fiber *out, char *stack, size_t bytes, void (*main)())
+{
+    getcontext(out);
+    out->uc_stack.ss_sp = stack;
+    out->uc_stack.ss_size = bytes;
+    out->uc_link = nullptr;
+    makecontext(out, main, 0);
+}
+#endif
+
 /* Those that arrived wait until the generation is another. */
 struct barrier {
     unsigned arrived;
@@ -19,8 +81,8 @@ struct barrier {
 };
 
 static struct {
-    ucontext_t scheduler;
-    ucontext_t threads[SIMT_THREADS_MAX];
+    fiber scheduler;
+    fiber threads[SIMT_THREADS_MAX];
     char *stacks;
     bool is_done[SIMT_THREADS_MAX];
     unsigned running;
@@ -38,7 +100,7 @@ static struct {
 
 static void yield()
 {
-    swapcontext(&simt.threads[simt.running], &simt.scheduler);
+    fiber_switch(&simt.threads[simt.running], &simt.scheduler);
 }
 
 static void wait(barrier *at, unsigned wanted)
@@ -97,11 +159,8 @@ static void run_block(dim3 block)
         simt.is_done[i] = false;
         simt.warps[i / 32] = barrier{};
         simt.warp_left[i / 32] = 32;
-        getcontext(&simt.threads[i]);
-        simt.threads[i].uc_stack.ss_sp = simt.stacks + (size_t)i * SIMT_STACK_BYTES;
-        simt.threads[i].uc_stack.ss_size = SIMT_STACK_BYTES;
-        simt.threads[i].uc_link = nullptr;
-        makecontext(&simt.threads[i], thread_main, 0);
+        fiber_make(&simt.threads[i], simt.stacks + (size_t)i * SIMT_STACK_BYTES, SIMT_STACK_BYTES,
+                   thread_main);
     }
     simt.block = barrier{};
     while (simt.left > 0) {
@@ -111,7 +170,7 @@ static void run_block(dim3 block)
                 continue;
             simt.running = i;
             simt_thread = dim3(i % block.x, i / block.x % block.y, i / (block.x * block.y));
-            swapcontext(&simt.scheduler, &simt.threads[i]);
+            fiber_switch(&simt.scheduler, &simt.threads[i]);
         }
         if (simt.steps == before) {
             fprintf(stderr, "simt: threads of a block wait for others that do not come\n");
@@ -130,7 +189,7 @@ void simt_run(dim3 grid, dim3 block, void (*body)(void *context), void *context)
         abort();
     }
     if (simt.stacks == nullptr)
-        simt.stacks = (char *)malloc((size_t)SIMT_THREADS_MAX * SIMT_STACK_BYTES);
+        simt.stacks = (char *)aligned_alloc(64, (size_t)SIMT_THREADS_MAX * SIMT_STACK_BYTES);
     simt.body = body;
     simt.context = context;
     simt_grid = grid;
