@@ -26,18 +26,27 @@
 struct kernels;
 
 struct kernels_options {
-    const char *isa;   /* "ref", "ref_int8", "avx2", …; NULL or "auto" = the best here */
-    uint32_t threads;  /* 0 = one for each processor this process may use */
-    uint32_t rows_max; /* most rows of one call, for the scratch */
-    uint32_t cols_max; /* widest input of a linear layer, for the scratch */
+    const char *isa;     /* "cuda", "avx2", "ref", …; NULL or "auto" = the best here */
+    uint32_t threads;    /* 0 = one for each processor this process may use */
+    uint32_t rows_max;   /* most rows of one call, for the scratch */
+    uint32_t cols_max;   /* widest input of a linear layer, for the scratch */
+    uint32_t device;     /* which one, of "cuda" */
+    uint32_t tables_max; /* … page numbers of a step's sequences, all together; 0 = 65536 */
 };
 
-/* Fails with UNSUPPORTED (naming what is missing) when `isa` cannot run here, NO_MEMORY. */
+/* Fails with UNSUPPORTED (naming what is missing) when `isa` cannot run here, NO_MEMORY; of a
+ * device UNAVAILABLE too. */
 enum status kernels_create(struct kernels **out, const struct kernels_options *options);
 /* After all weights have been destroyed. */
 void kernels_destroy(struct kernels *kernels);
 
+/* Another thread is the caller from here on. */
+void kernels_attach(struct kernels *kernels);
+
 const char *kernels_isa(const struct kernels *kernels);
+/* Whether buffers are a device's memory, which only operations, kernels_upload and kernels_download
+ * may touch. */
+bool kernels_is_device(const struct kernels *kernels);
 /* Whether layers of BF16 weights use dot products of bfloat16: measured at the start, where the
  * table and the processor have them; the bits are those of multiply-adds. */
 bool kernels_has_dots(const struct kernels *kernels);
@@ -51,6 +60,13 @@ bool kernels_can_run(const char *isa);
 /* --- memory: 64-byte aligned, padded so that leaves may read (never write) 64 bytes beyond --- */
 void *kernels_buffer_create(struct kernels *kernels, size_t bytes);
 void kernels_buffer_destroy(struct kernels *kernels, void *buffer);
+/* Host memory that a device copies from and to beside its work (kernels_pages_copy). */
+void *kernels_host_create(struct kernels *kernels, size_t bytes);
+void kernels_host_destroy(struct kernels *kernels, void *memory);
+/* From host memory to a buffer, and back, behind the work asked before; both are over on return.
+ * Download: UNAVAILABLE as kernels_step_end (kernels_step.h). */
+void kernels_upload(struct kernels *kernels, void *to, const void *from, size_t bytes);
+enum status kernels_download(struct kernels *kernels, void *to, const void *from, size_t bytes);
 
 /* --- weights: repacked once, at load, into the order in which the table reads them --- */
 struct weight {
@@ -169,6 +185,7 @@ struct attention_args {
     float scale; /* usually 1 ÷ sqrt(head_dim) */
     struct kv_rows kv;
     const struct attention_groups *groups; /* NULL = no two sequences have pages in common */
+    bool is_wanted; /* the rows are those of a step that want logits (kernels_step.h) */
 };
 void kernels_attention(struct kernels *kernels, const struct attention_args *args);
 
@@ -180,6 +197,16 @@ struct silu_mul_args {
     uint32_t cols;
 };
 void kernels_silu_mul(struct kernels *kernels, const struct silu_mul_args *args);
+
+/* to[i] = from[order[i]]: rows of `cols` floats. The areas do not overlap. */
+struct gather_args {
+    float *to;
+    const float *from;
+    const uint32_t *order; /* [rows] */
+    uint32_t rows;
+    uint32_t cols;
+};
+void kernels_gather(struct kernels *kernels, const struct gather_args *args);
 
 /* Of one row of logits: greatest value, its first index, and log Σ e^x in one fixed fold. */
 struct logits_stats {

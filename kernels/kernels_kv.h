@@ -46,14 +46,17 @@ struct kv_layout {
 enum status kernels_kv_layout(struct kernels *kernels, enum kv_type type, uint32_t page_tokens,
                               uint32_t layers, uint32_t kv_heads, uint32_t head_dim,
                               struct kv_layout *out);
+/* Tokens of a page as the machine likes them: 16 on processors, 64 on a device. */
+uint32_t kernels_page_tokens(const struct kernels *kernels);
 
 /* Copies the first `tokens` tokens of a page, all layers: before appending to a shared page. Of a
  * type with open groups only whole groups of 16 can be copied. */
 void kernels_kv_copy(struct kernels *kernels, const struct kv_layout *layout, void *to_page,
                      const void *from_page, uint32_t tokens);
 
-/* Whole pages, between two areas that do not overlap (the pool's and host memory): page
- * from_pages[i] of `from` becomes page to_pages[i] of `to`. */
+/* Whole pages, between two areas that do not overlap (the pool's and kernels_host_create's): page
+ * from_pages[i] of `from` becomes page to_pages[i] of `to`, one call's copies behind another's. On a
+ * device they begin behind the work asked before and go on beside what is asked after, until … */
 struct pages_copy_args {
     void *to;                   /* page p starts at to + p × page_bytes, 64-byte aligned */
     const void *from;           /* likewise */
@@ -63,6 +66,10 @@ struct pages_copy_args {
     size_t page_bytes; /* a multiple of 64 */
 };
 void kernels_pages_copy(struct kernels *kernels, const struct pages_copy_args *args);
+/* … this: work asked from here on comes behind all copies. Nobody waits. */
+void kernels_pages_wait(struct kernels *kernels);
+/* The caller waits until all copies are over. UNAVAILABLE as kernels_step_end. */
+enum status kernels_pages_end(struct kernels *kernels);
 
 /* Where the rows of a batch live: row r is token `position[r]` of sequence `sequence[r]`, whose
  * page p of the pool is page_tables[sequence[r]][position[r] / page_tokens]. */
