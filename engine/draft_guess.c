@@ -7,7 +7,6 @@
 enum status draft_guess_init(struct draft_guess *guess, const struct draft_guess_options *options)
 {
     *guess = (struct draft_guess){
-        .kernels = options->kernels,
         .model = options->model,
         .layers = options->layers,
         .has_own_noise = options->has_own_noise,
@@ -16,6 +15,8 @@ enum status draft_guess_init(struct draft_guess *guess, const struct draft_guess
     };
     if (guess->stats == NULL || guess->asked == NULL)
         FAIL(STATUS_NO_MEMORY, "no memory for the guesses of %u sequences", options->sequences_max);
+    TRY(step_logits_init(&guess->logits, options->kernels, model_config(options->model)->vocab,
+                         options->sequences_max));
     return batch_init(&guess->batch, options->rows_max, options->sequences_max,
                       options->sequences_max);
 }
@@ -23,6 +24,7 @@ enum status draft_guess_init(struct draft_guess *guess, const struct draft_guess
 void draft_guess_deinit(struct draft_guess *guess)
 {
     batch_deinit(&guess->batch);
+    step_logits_deinit(&guess->logits);
     mem_free(guess->stats);
     mem_free(guess->asked);
     *guess = (struct draft_guess){0};
@@ -52,9 +54,12 @@ static void pass_run(struct draft_guess *guess, struct sampler *sampler,
     uint32_t logit_rows = guess->batch.model.logit_rows;
     batch_group(&guess->batch);
     guess->batch.model.layers = guess->layers;
-    const float *logits = model_forward(guess->model, &guess->batch.model);
-    kernels_logits_stats(guess->kernels, logits, logit_rows, vocab, guess->stats);
-    for (uint32_t row = 0; row < logit_rows; row++) {
+    const float *logits =
+        step_logits_read(&guess->logits, model_forward(guess->model, &guess->batch.model),
+                         logit_rows, guess->stats);
+    for (uint32_t row = 0; logits == NULL && row < logit_rows; row++)
+        asks[guess->asked[row]].guesses = index; /* the device has failed: the step will tell */
+    for (uint32_t row = 0; logits != NULL && row < logit_rows; row++) {
         const struct draft_guess_ask *ask = &asks[guess->asked[row]];
         struct sequence *sequence = ask->sequence;
         uint32_t position = sequence->token_count + index;

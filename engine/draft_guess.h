@@ -24,17 +24,18 @@
 #include "engine/batch.h"
 #include "engine/sampler.h"
 #include "engine/sequence.h"
+#include "engine/step_logits.h"
 
 enum { DRAFT_GUESS_MOST = 3 };
 
 struct draft_model;
 
 struct draft_guess {
-    struct kernels *kernels;
     struct model *model;
     uint32_t layers;    /* as model_batch */
     bool has_own_noise; /* guesses are judged by sampler_judge */
     struct batch batch;
+    struct step_logits logits;
     struct engine_sampling sampling; /* scratch */
     struct logits_stats *stats;      /* [sequences_max] */
     uint32_t *asked;                 /* [sequences_max] of the rows of logits: whose they are */

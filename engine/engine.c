@@ -152,6 +152,15 @@ static enum status open_draft_model(struct engine *engine, const struct engine_o
     return STATUS_OK;
 }
 
+/* Every place may have rows in a step, over a text as long as the context. */
+static uint32_t open_tables_max(const struct engine *engine, const struct engine_options *options)
+{
+    const uint64_t places = step_places(options->sequences_max);
+    const uint64_t texts = places < options->rows_max ? places : options->rows_max;
+    const uint64_t pages = texts * (engine->context / KV_POOL_PAGE_TOKENS + 1);
+    return pages < UINT32_MAX ? (uint32_t)pages : UINT32_MAX;
+}
+
 static enum status open_model(struct engine *engine, const struct engine_options *options,
                               uint32_t logit_rows_max)
 {
@@ -181,6 +190,8 @@ static enum status open_model(struct engine *engine, const struct engine_options
         .threads = options->threads,
         .rows_max = options->rows_max,
         .cols_max = cols_max,
+        .device = options->device,
+        .tables_max = open_tables_max(engine, options),
     };
     TRY(kernels_create(&engine->kernels, &kernels_options));
     TRY(model_open(&engine->model, engine->kernels, engine->gguf, options->rows_max,
@@ -248,6 +259,7 @@ static enum status open_step(struct engine *engine, const struct engine_options 
 static void *open_thread(void *context)
 {
     struct engine *engine = context;
+    kernels_attach(engine->kernels);
     /* Linux: 0 means this thread alone. Where it is refused, the engine runs all the same. */
     if (setpriority(PRIO_PROCESS, 0, ENGINE_NICE) != 0)
         LOG(LOG_DEBUG, "engine_nice_refused", LOG_NUMBER("errno", errno));
@@ -277,8 +289,9 @@ static void open_metrics(const struct engine *engine, const struct engine_option
         return;
     const char *label = options->metrics_label;
     char labels[128];
-    snprintf(labels, sizeof(labels), "%s%sisa=\"%s\",backend=\"cpu\"", label != NULL ? label : "",
-             label != NULL ? "," : "", kernels_isa(engine->kernels));
+    snprintf(labels, sizeof(labels), "%s%sisa=\"%s\",backend=\"%s\"", label != NULL ? label : "",
+             label != NULL ? "," : "", kernels_isa(engine->kernels),
+             kernels_is_device(engine->kernels) ? "cuda" : "cpu");
     metric_set(metrics_get(options->metrics, METRIC_GAUGE, "banyan_kernel_info",
                            "The table of kernels in use.", labels, NULL, 0),
                1);
@@ -290,6 +303,8 @@ static void open_populate(struct engine *engine)
 {
     const struct kv_pool *pool = &engine->step.pool;
     const struct kv_host *host = &engine->step.cache.host;
+    if (kernels_is_device(engine->kernels))
+        return; /* its memory, and what is pinned, is there */
     const struct populate_range ranges[] = {
         {pool->memory, pool->page_count * pool->layout.page_bytes},
         {host->memory, host->page_count * host->page_bytes},
@@ -607,6 +622,11 @@ static void next_event_clear(struct engine_event *out)
     out->note.status = STATUS_OK;
     out->note.param[0] = '\0';
     out->note.message[0] = '\0';
+}
+
+bool engine_has_failed(const struct engine *engine)
+{
+    return atomic_load(&engine->step.is_failed);
 }
 
 bool engine_next_event(struct engine *engine, struct engine_event *out)

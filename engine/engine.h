@@ -59,6 +59,7 @@ struct engine_options {
     uint32_t draft_layers;  /* ENGINE_SPECULATION_EXIT: fewer than the model has */
     const char *model_name; /* what requests call it; NULL = the file's base name, no ending */
     const char *isa;        /* as kernels_options.isa */
+    uint32_t device;        /* … and its device */
     const char *kv_type;    /* NULL: "f16"; kernels/kv_types.def */
     uint32_t threads;       /* compute threads; 0 = all processors */
     uint32_t context;       /* tokens; 0 = the model's own */
@@ -279,6 +280,10 @@ struct engine_event {
     struct engine_report report;
     struct error_note note;
 };
+
+/* Whether the device it computes on has failed: every request has its last event or gets it when it
+ * comes, and the engine can only be closed. Any thread. */
+bool engine_has_failed(const struct engine *engine);
 
 /* The next event of any request; false when none waits. */
 bool engine_next_event(struct engine *engine, struct engine_event *out);

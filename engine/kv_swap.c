@@ -45,7 +45,7 @@ static int64_t copy_batch(struct kv_swap *swap, void *to, const void *from, uint
                                          .count = count,
                                          .page_bytes = swap->cache->host.page_bytes};
     int64_t began_us = clock_mono_us(swap->options.clock);
-    kernels_pages_copy(swap->options.kernels, &args);
+    kernels_pages_wait(swap->options.kernels, kernels_pages_copy(swap->options.kernels, &args));
     int64_t us = clock_mono_us(swap->options.clock) - began_us;
     learn_rate(swap, count, us);
     return us;

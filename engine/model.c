@@ -11,6 +11,7 @@
 #include "config/base/utf8.h"
 #include "engine/model_arch.h"
 #include "engine/models/llama.h"
+#include "kernels/kernels_step.h"
 
 static const struct model_arch *const MODEL_ARCHES[] = {
 #define MODEL_ARCH(name) &name##_arch,
@@ -283,10 +284,26 @@ static void forward_check(const struct model *model, const struct model_batch *b
         ASSERT(batch->logit_row[i] < batch->rows);
 }
 
+static void forward_run(void *context)
+{
+    struct model *model = context;
+    model->arch->forward(model, model->batch);
+}
+
 const float *model_forward(struct model *model, const struct model_batch *batch)
 {
     forward_check(model, batch);
-    return model->arch->forward(model, batch);
+    const struct kernels_step step = {.rows = batch->rows,
+                                      .tokens = batch->tokens,
+                                      .kv = batch->kv,
+                                      .groups = batch->groups,
+                                      .logit_rows = batch->logit_rows,
+                                      .logit_row = batch->logit_row,
+                                      .layers = batch->layers};
+    model->batch = batch;
+    if (kernels_step_run(model->kernels, &step, forward_run, model) != STATUS_OK)
+        return NULL;
+    return model->logits;
 }
 
 /* --- shared by architectures --- */
@@ -316,8 +333,8 @@ bool model_arch_progress(struct model *model, uint64_t bytes, int64_t now_us)
     return true;
 }
 
-enum status model_arch_vector(struct model *model, const struct gguf *gguf, const char *name,
-                              uint32_t count, float **out)
+enum status model_arch_vector_read(const struct gguf *gguf, const char *name, uint32_t count,
+                                   float *out)
 {
     struct tensor tensor;
     TRY(gguf_get_tensor(gguf, name, &tensor));
@@ -327,12 +344,26 @@ enum status model_arch_vector(struct model *model, const struct gguf *gguf, cons
     if (tensor.type->id != TENSOR_TYPE_f32)
         FAIL(STATUS_UNSUPPORTED, "model file: tensor '%s' is %s, only f32 is supported there", name,
              tensor.type->name);
-    TRY(model_arch_buffer(model, 1, count, out));
-    memcpy(*out, tensor.data, count * sizeof **out);
+    memcpy(out, tensor.data, count * sizeof *out);
     for (uint32_t i = 0; i < count; i++)
-        if (!isfinite((*out)[i]))
+        if (!isfinite(out[i]))
             FAIL(STATUS_CORRUPT, "model file: tensor '%s' has a value that is not finite", name);
     return STATUS_OK;
+}
+
+enum status model_arch_vector(struct model *model, const struct gguf *gguf, const char *name,
+                              uint32_t count, float **out)
+{
+    float *values = mem_zalloc(count, sizeof *values);
+    if (values == NULL)
+        FAIL(STATUS_NO_MEMORY, "model: no memory for %u values", count);
+    enum status status = model_arch_vector_read(gguf, name, count, values);
+    if (status == STATUS_OK)
+        status = model_arch_buffer(model, 1, count, out);
+    if (status == STATUS_OK)
+        kernels_upload(model->kernels, *out, values, count * sizeof *values);
+    mem_free(values);
+    return status;
 }
 
 enum status model_arch_buffer(struct model *model, uint64_t rows, uint64_t cols, float **out)

@@ -59,6 +59,8 @@ struct model_batch {
 };
 
 /* Writes K and V of all rows to their pages and returns logits [logit_rows][vocab], owned by the
- * model and valid until the next call. Tokens are below the vocabulary, positions below the
- * context, pages laid out for this model: anything else is a programmer error. */
+ * model and valid until the next call, in memory of the kernels; a device's are there when
+ * kernels_step_end or a download says so. Tokens are below the vocabulary, positions below the
+ * context, pages laid out for this model: anything else is a programmer error. NULL when the device
+ * has failed, the note says how. */
 const float *model_forward(struct model *model, const struct model_batch *batch);

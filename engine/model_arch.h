@@ -14,7 +14,9 @@ struct model_arch {
     /* Fills model->state from the file, or fails after giving back what it took. */
     enum status (*open)(struct model *model, const struct gguf *gguf);
     void (*close)(struct model *model);
-    const float *(*forward)(struct model *model, const struct model_batch *batch);
+    /* Its logits go to model->logits. A device may run what an earlier call of a batch of the same
+     * shape asked of it (kernels_step_run): nothing but the kernels' operations does the work. */
+    void (*forward)(struct model *model, const struct model_batch *batch);
 };
 
 struct model {
@@ -25,6 +27,8 @@ struct model {
     uint32_t logit_rows_max;
     uint64_t packed_bytes; /* of the file, while it is opened */
     int64_t told_us;       /* when its progress was told last */
+    const struct model_batch *batch; /* of the step that runs */
+    float *logits; /* [logit_rows_max][vocab] memory of the kernels, which the architecture owns */
     void *state;
 };
 
@@ -39,6 +43,10 @@ bool model_arch_progress(struct model *model, uint64_t bytes, int64_t now_us);
  * when its length differs or a value is not finite, UNSUPPORTED when it is of another type. */
 enum status model_arch_vector(struct model *model, const struct gguf *gguf, const char *name,
                               uint32_t count, float **out);
+
+/* The same to the caller's memory [count]. */
+enum status model_arch_vector_read(const struct gguf *gguf, const char *name, uint32_t count,
+                                   float *out);
 
 /* Room for `rows` × `cols` float32 values of a step. */
 enum status model_arch_buffer(struct model *model, uint64_t rows, uint64_t cols, float **out);

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "config/base/log.h"
 #include "config/base/mem.h"
 #include "engine/step_charge.h"
 #include "engine/step_end.h"
@@ -130,6 +131,8 @@ enum status step_init(struct step *step, const struct step_options *options)
     TRY_OUT(batch_init(&step->batch, options->rows_max, options->logit_rows_max, step->places));
     TRY_OUT(kv_open_init(&step->open, options->kernels, options->layout, step->places,
                          options->rows_max));
+    TRY_OUT(step_logits_init(&step->logits, options->kernels, step->vocab_count,
+                             options->logit_rows_max));
     TRY_OUT(step_choose_init(&step->choose, options->kernels, step->vocab_count,
                              options->logit_rows_max));
     TRY_OUT(init_outbox(step));
@@ -175,6 +178,7 @@ void step_deinit(struct step *step)
     mem_free(step->stats);
     outbox_deinit(&step->outbox);
     step_choose_deinit(&step->choose);
+    step_logits_deinit(&step->logits);
     batch_deinit(&step->batch);
     kv_open_deinit(&step->open);
     sequence_table_deinit(&step->sequences);
@@ -288,12 +292,57 @@ static uint64_t once_keys(const struct model_batch *batch)
     return keys;
 }
 
+/* All requests end; of those that come later each as it comes. */
+static void once_end_all(struct step *step)
+{
+    const struct sequence_table *table = &step->sequences;
+    while (table->order_count > 0)
+        step_end_request(step, table->slots[table->order[0]].slot, ENGINE_FINISH_ERROR);
+    while (step->queue.all.first != TICKET_NONE)
+        step_end_request(step, step->queue.all.first, ENGINE_FINISH_ERROR);
+}
+
+/* The device has failed, the note says how. */
+static void once_fail(struct step *step)
+{
+    LOG(LOG_ERROR, "engine_failed", LOG_TEXT("error", status_note()->message));
+    atomic_store(&step->is_failed, true);
+    once_end_all(step);
+}
+
 /* Ends a part of the step and begins the next. */
 static void once_time(struct step *step, enum step_time part, int64_t *began_ns)
 {
     int64_t now_ns = clock_mono_ns(step->options.clock);
     step_metrics_time(step, part, now_ns - *began_ns);
     *began_ns = now_ns;
+}
+
+/* Computes the batch and draws its tokens, in `parts` parts. */
+static enum status once_compute(struct step *step, uint32_t parts, int64_t *began_ns)
+{
+    const struct model_batch *batch = &step->batch.model;
+    int64_t began_us = step->now_us + step->draft.model_us;
+    *began_ns += 1000 * step->draft.model_us;
+    step_metrics_time(step, STEP_TIME_GUESS, 1000 * step->draft.model_us);
+    once_time(step, STEP_TIME_PLAN, began_ns);
+    const float *logits =
+        step_logits_read(&step->logits, model_forward(step->options.model, batch),
+                         batch->logit_rows, step->stats);
+    if (logits == NULL)
+        return STATUS_UNAVAILABLE;
+    step->now_us = clock_mono_us(step->options.clock);
+    once_time(step, STEP_TIME_FORWARD, began_ns);
+    step_cost_add(&step->cost, batch->rows, once_keys(batch), step->now_us - began_us);
+    atomic_fetch_add_explicit(&step->figures.steps, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&step->figures.rows, batch->rows, memory_order_relaxed);
+    step_metrics_rows(step, parts);
+    step_choose_all(step, parts, logits);
+    once_time(step, STEP_TIME_CHOOSE, began_ns);
+    for (uint32_t i = 0; i < parts; i++)
+        step_token_results(step, &step->parts[i], logits);
+    step_charge_pages(step);
+    return STATUS_OK;
 }
 
 bool step_once(struct step *step)
@@ -305,6 +354,11 @@ bool step_once(struct step *step)
     uint32_t cancels = atomic_load(&step->options.tickets->cancels);
     once_take_inbox(step);
     step_prefix_unpublish(step);
+    if (atomic_load_explicit(&step->is_failed, memory_order_relaxed)) {
+        once_end_all(step);
+        once_wake(step);
+        return false;
+    }
     once_sweep(step, cancels);
     step_lower_all(step);
     once_throttle(step);
@@ -312,27 +366,8 @@ bool step_once(struct step *step)
     uint32_t parts = step_plan(step, &has_moved);
     step_tell_figures(step);
     once_wake(step); /* a start or an end need not wait for the forward pass */
-    if (parts > 0) {
-        const struct model_batch *batch = &step->batch.model;
-        int64_t began_us = step->now_us + step->draft.model_us;
-        began_ns += 1000 * step->draft.model_us;
-        step_metrics_time(step, STEP_TIME_GUESS, 1000 * step->draft.model_us);
-        once_time(step, STEP_TIME_PLAN, &began_ns);
-        const float *logits = model_forward(step->options.model, batch);
-        kernels_logits_stats(step->options.kernels, logits, batch->logit_rows, step->vocab_count,
-                             step->stats);
-        step->now_us = clock_mono_us(step->options.clock);
-        once_time(step, STEP_TIME_FORWARD, &began_ns);
-        step_cost_add(&step->cost, batch->rows, once_keys(batch), step->now_us - began_us);
-        atomic_fetch_add_explicit(&step->figures.steps, 1, memory_order_relaxed);
-        atomic_fetch_add_explicit(&step->figures.rows, batch->rows, memory_order_relaxed);
-        step_metrics_rows(step, parts);
-        step_choose_all(step, parts, logits);
-        once_time(step, STEP_TIME_CHOOSE, &began_ns);
-        for (uint32_t i = 0; i < parts; i++)
-            step_token_results(step, &step->parts[i], logits);
-        step_charge_pages(step);
-    }
+    if (parts > 0 && once_compute(step, parts, &began_ns) != STATUS_OK)
+        once_fail(step);
     ASSERT_SLOW(step_queue_check(&step->queue));
     ASSERT_SLOW(sequence_table_check(&step->sequences, &step->pool, &step->swap));
     ASSERT_SLOW(kv_swap_check(&step->swap));

@@ -24,6 +24,7 @@
 #include "engine/step_choose.h"
 #include "engine/step_cost.h"
 #include "engine/step_draft.h"
+#include "engine/step_logits.h"
 #include "engine/step_metrics.h"
 #include "engine/step_queue.h"
 #include "engine/ticket.h"
@@ -119,6 +120,7 @@ struct step {
     struct ring unpublished; /* domains; others push */
     struct outbox outbox;    /* the consumer takes */
     _Atomic bool is_closing;
+    _Atomic bool is_failed; /* the device has: every request ends, none is computed any more */
 
     struct kv_pool pool;
     struct prefix_cache cache;
@@ -126,6 +128,7 @@ struct step {
     struct sequence_table sequences;
     struct kv_open open; /* for each place of `sequences` */
     struct batch batch;
+    struct step_logits logits;
     struct step_choose choose;
     struct step_cost cost;
     struct step_draft draft;

@@ -55,7 +55,10 @@ void step_end_request(struct step *step, uint32_t slot, enum engine_finish finis
 {
     struct ticket *ticket = &step->options.tickets->slots[slot];
     if (ticket->choices_admitted == 0) {
-        if (finish == ENGINE_FINISH_CANCELLED)
+        if (finish == ENGINE_FINISH_ERROR)
+            status_fail(STATUS_UNAVAILABLE, __FILE__, __LINE__, NULL,
+                        "the engine's device has failed");
+        else if (finish == ENGINE_FINISH_CANCELLED)
             status_fail(STATUS_CANCELLED, __FILE__, __LINE__, NULL,
                         "the request was cancelled before it started");
         else

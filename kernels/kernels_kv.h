@@ -65,10 +65,13 @@ struct pages_copy_args {
     uint32_t count;
     size_t page_bytes; /* a multiple of 64 */
 };
-void kernels_pages_copy(struct kernels *kernels, const struct pages_copy_args *args);
-/* … this: work asked from here on comes behind all copies. Nobody waits. */
-void kernels_pages_wait(struct kernels *kernels);
-/* The caller waits until all copies are over. UNAVAILABLE as kernels_step_end. */
+/* Returns the batch's number: 1, 2, …, one a call. */
+uint64_t kernels_pages_copy(struct kernels *kernels, const struct pages_copy_args *args);
+/* … this: work asked from here on comes behind the batches up to `batch`. Nobody waits. */
+void kernels_pages_wait(struct kernels *kernels, uint64_t batch);
+/* Batches up to this one are over, as far as is known without waiting. */
+uint64_t kernels_pages_ended(struct kernels *kernels);
+/* The caller waits until all are over. UNAVAILABLE as kernels_step_end. */
 enum status kernels_pages_end(struct kernels *kernels);
 
 /* Where the rows of a batch live: row r is token `position[r]` of sequence `sequence[r]`, whose

@@ -44,8 +44,9 @@ struct kernels_ops {
                              struct kv_layout *out);
     void (*kv_copy)(struct kernels *kernels, const struct kv_layout *layout, void *to_page,
                     const void *from_page, uint32_t tokens);
-    void (*pages_copy)(struct kernels *kernels, const struct pages_copy_args *args);
-    void (*pages_wait)(struct kernels *kernels);
+    uint64_t (*pages_copy)(struct kernels *kernels, const struct pages_copy_args *args);
+    void (*pages_wait)(struct kernels *kernels, uint64_t batch);
+    uint64_t (*pages_ended)(struct kernels *kernels);
     enum status (*pages_end)(struct kernels *kernels);
 
     enum status (*step_run)(struct kernels *kernels, const struct kernels_step *step,

@@ -24,17 +24,24 @@ static const struct kernel_table *const registry_tables[] = {
 #undef TABLE
 };
 
-static const char *const registry_table_names[] = {
+/* The first is a device's, in builds that have it. */
+static const char *const registry_all_names[] = {"cuda",
 #define TABLE(name) #name,
-    REGISTRY_TABLES
+                                                 REGISTRY_TABLES
 #undef TABLE
-        NULL};
+                                                     NULL};
 
 enum { REGISTRY_COUNT = sizeof registry_tables / sizeof registry_tables[0] };
 
+/* NULL in builds without. */
+static const struct kernels_ops *registry_device(void)
+{
+    return &cuda_ops;
+}
+
 const char *const *registry_names(void)
 {
-    return registry_table_names;
+    return registry_all_names + (registry_device() == NULL);
 }
 
 const struct kernel_table *registry_find(const char *isa)
@@ -45,27 +52,48 @@ const struct kernel_table *registry_find(const char *isa)
     return NULL;
 }
 
-enum status registry_choose(const struct kernel_table **out, const char *isa)
+bool registry_can_run(const char *isa)
+{
+    const struct kernels_ops *device = registry_device();
+    const struct kernel_table *table = registry_find(isa);
+    if (device != NULL && strcmp(isa, device->name) == 0)
+        return device->count() > 0;
+    return table != NULL && (table->needs & ~cpu_features()) == 0;
+}
+
+static const struct kernel_table *choose_best(void)
 {
     uint32_t features = cpu_features();
-    *out = NULL;
-    if (isa == NULL || strcmp(isa, "auto") == 0) {
-        int best = 0;
-        while (registry_tables[best]->needs & ~features)
-            best++; /* ends: ref_int8 needs nothing */
-        *out = registry_tables[best];
+    int best = 0;
+    while (registry_tables[best]->needs & ~features)
+        best++; /* ends: ref_int8 needs nothing */
+    return registry_tables[best];
+}
+
+enum status registry_choose(const struct kernels_ops **ops, const struct kernel_table **table,
+                            const char *isa)
+{
+    const struct kernels_ops *device = registry_device();
+    const bool is_auto = isa == NULL || strcmp(isa, "auto") == 0;
+    *ops = &cpu_ops;
+    *table = choose_best();
+    if (device != NULL && device->count() > 0 && (is_auto || strcmp(isa, device->name) == 0))
+        *ops = device;
+    if (is_auto || *ops == device)
         return STATUS_OK;
-    }
     if (strcmp(isa, "cuda") == 0)
-        FAIL(STATUS_UNSUPPORTED, "kernels cuda cannot run an engine yet (kernels/cuda/README.md)");
-    const struct kernel_table *table = registry_find(isa);
-    if (table == NULL)
+        FAIL(STATUS_UNSUPPORTED, device == NULL ? "no kernels cuda in this build (preset cuda)"
+                                                : "kernels cuda need a device of sm_80 or later, "
+                                                  "which this machine lacks");
+    *table = registry_find(isa);
+    if (*table == NULL)
         FAIL(STATUS_UNSUPPORTED, "no kernels named \"%.32s\" in this build", isa);
-    if (table->needs & ~features) {
-        char missing[128];
-        cpu_features_names(table->needs & ~features, missing, sizeof missing);
-        FAIL(STATUS_UNSUPPORTED, "kernels %s need what this machine lacks: %s", isa, missing);
+    uint32_t missing = (*table)->needs & ~cpu_features();
+    if (missing != 0) {
+        char names[128];
+        cpu_features_names(missing, names, sizeof names);
+        *table = NULL;
+        FAIL(STATUS_UNSUPPORTED, "kernels %s need what this machine lacks: %s", isa, names);
     }
-    *out = table;
     return STATUS_OK;
 }

@@ -2,19 +2,23 @@
  *
  * Owns:     nothing; tables are constants.
  * Thread:   any.
- * Cost:     asks the processor at each call: at start only.
- * Not here: what a table does (cpu/<isa>).
+ * Cost:     asks the processor, and the driver where there is one, at each call: at start only.
+ * Not here: what a table does (cpu/<isa>, cuda).
  */
 #pragma once
 
 #include "config/base/status.h"
 #include "kernels/cpu/table.h"
+#include "kernels/kernels_ops.h"
 
-/* By name, or the best one that runs here for NULL and "auto". UNSUPPORTED names what is missing:
- * the table in the build, or the features in the machine. */
-enum status registry_choose(const struct kernel_table **out, const char *isa);
+/* By name, or what runs best here for NULL and "auto": a device, if there is one. Beside a device's
+ * operations stands the best of the processor's tables. UNSUPPORTED names what is missing: the table
+ * in the build, or the features in the machine. */
+enum status registry_choose(const struct kernels_ops **ops, const struct kernel_table **table,
+                            const char *isa);
 
-/* NULL when there is no such table in this build. */
+/* NULL when there is no such table of the processor's in this build. */
 const struct kernel_table *registry_find(const char *isa);
+bool registry_can_run(const char *isa);
 
 const char *const *registry_names(void);

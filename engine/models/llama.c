@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "config/base/limits.h"
 #include "config/base/mem.h"
 
 /* Shapes are [outputs][inputs], as kernels_linear takes them. */
@@ -30,16 +31,19 @@ struct llama {
 
     /* activations of a step, [rows_max][…] */
     float *x;          /* width: the residual stream */
-    float *spare;      /* width, of rows that want logits */
     float *q;          /* heads × head_dim */
     float *k;          /* kv_heads × head_dim */
     float *v;          /* kv_heads × head_dim */
     float *attended;   /* heads × head_dim */
     float *gate;       /* hidden: silu(gate) × up */
     float *rope_table; /* rope_dims */
-    float *logits;     /* [logit_rows_max][vocab] */
 
-    /* Where the rows stand that the last layer computes. */
+    float *now_x;      /* of the rows in hand: x and rope_table, or what is gathered of them */
+    float *now_table;
+
+    /* Where the rows stand that the last layer computes, and what of them is gathered. */
+    float *wanted_x;           /* [logit_rows_max][width] */
+    float *wanted_table;       /* [logit_rows_max][rope_dims] */
     uint32_t *wanted_sequence; /* [logit_rows_max] */
     uint32_t *wanted_position; /* [logit_rows_max] */
     uint32_t *wanted_open;     /* [logit_rows_max] open groups, where the type has such */
@@ -114,25 +118,26 @@ static enum status open_frequencies(struct model *model, const struct gguf *gguf
 {
     struct llama *llama = model->state;
     const struct model_config *config = &model->config;
-    uint32_t pairs = config->rope_dims / 2;
+    const uint32_t pairs = config->rope_dims / 2;
+    float frequencies[LIMIT_HEAD_DIM / 2];
     struct tensor factors;
-    if (gguf_get_tensor(gguf, "rope_freqs.weight", &factors) == STATUS_OK) {
-        TRY(model_arch_vector(model, gguf, "rope_freqs.weight", pairs, &llama->frequencies));
-    } else {
-        TRY(model_arch_buffer(model, 1, pairs, &llama->frequencies));
+    if (gguf_get_tensor(gguf, "rope_freqs.weight", &factors) == STATUS_OK)
+        TRY(model_arch_vector_read(gguf, "rope_freqs.weight", pairs, frequencies));
+    else
         for (uint32_t i = 0; i < pairs; i++)
-            llama->frequencies[i] = 1.0f;
-    }
+            frequencies[i] = 1.0f;
     for (uint32_t i = 0; i < pairs; i++) {
-        float factor = llama->frequencies[i];
+        float factor = frequencies[i];
         if (!(factor > 0))
             FAIL(STATUS_CORRUPT,
                  "model file: 'rope_freqs.weight' has the factor %g, it must be "
                  "above 0",
                  (double)factor);
         double exponent = -2.0 * i / config->rope_dims;
-        llama->frequencies[i] = (float)(pow((double)config->rope_base, exponent) / (double)factor);
+        frequencies[i] = (float)(pow((double)config->rope_base, exponent) / (double)factor);
     }
+    TRY(model_arch_buffer(model, 1, pairs, &llama->frequencies));
+    kernels_upload(model->kernels, llama->frequencies, frequencies, pairs * sizeof *frequencies);
     return STATUS_OK;
 }
 
@@ -159,7 +164,8 @@ static enum status open_buffers(struct model *model)
     uint64_t attention = (uint64_t)config->heads * config->head_dim;
     uint64_t kv = (uint64_t)config->kv_heads * config->head_dim;
     TRY(model_arch_buffer(model, rows, config->width, &llama->x));
-    TRY(model_arch_buffer(model, model->logit_rows_max, config->width, &llama->spare));
+    TRY(model_arch_buffer(model, model->logit_rows_max, config->width, &llama->wanted_x));
+    TRY(model_arch_buffer(model, model->logit_rows_max, config->rope_dims, &llama->wanted_table));
     TRY(model_arch_buffer(model, rows, attention, &llama->q));
     TRY(model_arch_buffer(model, rows, kv, &llama->k));
     TRY(model_arch_buffer(model, rows, kv, &llama->v));
@@ -172,7 +178,7 @@ static enum status open_buffers(struct model *model)
     if (llama->wanted_sequence == NULL || llama->wanted_position == NULL ||
         llama->wanted_open == NULL)
         FAIL(STATUS_NO_MEMORY, "model: no memory for %u rows of logits", model->logit_rows_max);
-    return model_arch_buffer(model, model->logit_rows_max, config->vocab, &llama->logits);
+    return model_arch_buffer(model, model->logit_rows_max, config->vocab, &model->logits);
 }
 
 static bool open_knows(const struct model_config *config, struct slice name)
@@ -234,9 +240,10 @@ static void llama_close(struct model *model)
 {
     struct llama *llama = model->state;
     struct kernels *kernels = model->kernels;
-    float *const buffers[] = {llama->output_norm, llama->frequencies, llama->x,     llama->spare,
-                              llama->q,           llama->k,           llama->v,     llama->attended,
-                              llama->gate,        llama->rope_table,  llama->logits};
+    float *const buffers[] = {
+        llama->output_norm, llama->frequencies,  llama->x,     llama->wanted_x,
+        llama->q,           llama->k,            llama->v,     llama->attended,
+        llama->gate,        llama->rope_table,   model->logits, llama->wanted_table};
     for (size_t i = 0; i < sizeof buffers / sizeof buffers[0]; i++)
         kernels_buffer_destroy(kernels, buffers[i]);
     for (uint32_t i = 0; llama->layers != NULL && i < model->config.layers; i++) {
@@ -276,7 +283,7 @@ static struct rope_args forward_rope(const struct model *model, float *x, uint32
 {
     const struct llama *llama = model->state;
     return (struct rope_args){.x = x,
-                              .table = llama->rope_table,
+                              .table = llama->now_table,
                               .rows = rows,
                               .heads = heads,
                               .head_dim = model->config.head_dim,
@@ -289,7 +296,7 @@ static void forward_normed(struct model *model, const float *norm, const struct 
                            uint32_t rows, float *y)
 {
     const struct llama *llama = model->state;
-    kernels_linear(model->kernels, &(struct linear_args){.x = llama->x,
+    kernels_linear(model->kernels, &(struct linear_args){.x = llama->now_x,
                                                          .rows = rows,
                                                          .count = 1,
                                                          .weights = {weight},
@@ -307,7 +314,7 @@ static void forward_add(struct model *model, const float *x, const struct weight
                                                          .rows = rows,
                                                          .count = 1,
                                                          .weights = {weight},
-                                                         .y = {llama->x},
+                                                         .y = {llama->now_x},
                                                          .accumulate = true});
 }
 
@@ -322,7 +329,7 @@ static void forward_keys(struct model *model, const struct model_batch *batch, u
     const struct rope_args k = forward_rope(model, llama->k, config->kv_heads, rows);
     const struct rope_args q = forward_rope(model, llama->q, config->heads, rows);
     kernels_linear(model->kernels,
-                   &(struct linear_args){.x = llama->x,
+                   &(struct linear_args){.x = llama->now_x,
                                          .rows = rows,
                                          .count = wants_queries ? 3 : 2,
                                          .weights = {&layer->k, &layer->v, &layer->q},
@@ -338,12 +345,15 @@ static void forward_keys(struct model *model, const struct model_batch *batch, u
                                              .rope = {&k, wants_queries ? &q : NULL}});
 }
 
-/* Rows in the order of the batch's logits become the first ones; `spare` has room for those. */
-static void forward_gather(const struct model_batch *batch, float *data, float *spare, size_t cols)
+/* Rows in the order of the batch's logits. */
+static void forward_gather(struct model *model, const struct model_batch *batch, float *to,
+                           const float *from, uint32_t cols)
 {
-    for (uint32_t i = 0; i < batch->logit_rows; i++)
-        memcpy(spare + i * cols, data + batch->logit_row[i] * cols, cols * sizeof *data);
-    memcpy(data, spare, batch->logit_rows * cols * sizeof *data);
+    kernels_gather(model->kernels, &(struct gather_args){.to = to,
+                                                         .from = from,
+                                                         .order = batch->logit_row,
+                                                         .rows = batch->logit_rows,
+                                                         .cols = cols});
 }
 
 /* Nobody reads the last layer's output but the logits: only rows that want them go on behind its K
@@ -366,15 +376,18 @@ static struct model_batch forward_wanted(struct model *model, const struct model
     wanted.kv.position = llama->wanted_position;
     wanted.kv.open_of = llama->wanted_open;
     wanted.groups = NULL;
-    forward_gather(batch, llama->x, llama->spare, model->config.width);
-    forward_gather(batch, llama->rope_table, llama->q, model->config.rope_dims);
+    forward_gather(model, batch, llama->wanted_x, llama->x, model->config.width);
+    forward_gather(model, batch, llama->wanted_table, llama->rope_table, model->config.rope_dims);
+    llama->now_x = llama->wanted_x;
+    llama->now_table = llama->wanted_table;
     forward_normed(model, layer->attn_norm, &layer->q, wanted.rows, llama->q);
     const struct rope_args q = forward_rope(model, llama->q, model->config.heads, wanted.rows);
     kernels_rope(model->kernels, &q);
     return wanted;
 }
 
-static void forward_attention(struct model *model, const struct model_batch *batch, uint32_t index)
+static void forward_attention(struct model *model, const struct model_batch *batch, uint32_t index,
+                              bool is_wanted)
 {
     struct llama *llama = model->state;
     const struct model_config *config = &model->config;
@@ -386,7 +399,8 @@ static void forward_attention(struct model *model, const struct model_batch *bat
                                                .layer = index,
                                                .scale = 1.0f / sqrtf((float)config->head_dim),
                                                .kv = batch->kv,
-                                               .groups = batch->groups});
+                                               .groups = batch->groups,
+                                               .is_wanted = is_wanted});
     forward_add(model, llama->attended, &llama->layers[index].attn_output, batch->rows);
 }
 
@@ -394,7 +408,7 @@ static void forward_feed(struct model *model, uint32_t rows, uint32_t index)
 {
     struct llama *llama = model->state;
     const struct llama_layer *layer = &llama->layers[index];
-    kernels_linear(model->kernels, &(struct linear_args){.x = llama->x,
+    kernels_linear(model->kernels, &(struct linear_args){.x = llama->now_x,
                                                          .rows = rows,
                                                          .count = 2,
                                                          .weights = {&layer->gate, &layer->up},
@@ -414,9 +428,11 @@ static bool forward_wants_all(const struct model_batch *batch)
     return wants_all;
 }
 
-static const float *llama_forward(struct model *model, const struct model_batch *batch)
+static void llama_forward(struct model *model, const struct model_batch *batch)
 {
     struct llama *llama = model->state;
+    llama->now_x = llama->x;
+    llama->now_table = llama->rope_table;
     kernels_embed(model->kernels, &(struct embed_args){.table = &llama->embedding,
                                                        .tokens = batch->tokens,
                                                        .rows = batch->rows,
@@ -434,11 +450,10 @@ static const float *llama_forward(struct model *model, const struct model_batch 
         forward_keys(model, batch, i, is_whole);
         if (!is_whole)
             rest = forward_wanted(model, batch, i);
-        forward_attention(model, &rest, i);
+        forward_attention(model, &rest, i, !is_whole);
         forward_feed(model, rest.rows, i);
     }
-    forward_normed(model, llama->output_norm, llama->output, rest.rows, llama->logits);
-    return llama->logits;
+    forward_normed(model, llama->output_norm, llama->output, rest.rows, model->logits);
 }
 
 const struct model_arch llama_arch = {

@@ -124,7 +124,7 @@ static inline struct kernels *kit_fast(const char *isa, uint32_t threads, uint32
     if (kernels_can_run(isa))
         return kit_kernels(isa, threads, rows_max, cols_max);
     struct kernels *kernels;
-    struct kernels_options options = {isa, threads, rows_max, cols_max};
+    struct kernels_options options = {.isa = isa, .threads = threads, .rows_max = rows_max, .cols_max = cols_max};
     assert_int_equal(kernels_create(&kernels, &options), STATUS_UNSUPPORTED);
     return NULL;
 }
@@ -225,13 +225,13 @@ static inline void kit_tensor_free(struct tensor *tensor)
     free((void *)(uintptr_t)tensor->data);
 }
 
-/* The tables that can run here, NULL-terminated; "ref" alone does not round inputs. */
+/* The processor's tables that can run here, NULL-terminated; "ref" alone does not round inputs. */
 static inline const char *const *kit_isas(void)
 {
     static const char *names[8];
     size_t count = 0;
     for (const char *const *name = kernels_built(); *name != NULL && count < 7; name++)
-        if (kernels_can_run(*name))
+        if (kernels_can_run(*name) && strcmp(*name, "cuda") != 0)
             names[count++] = *name;
     names[count] = NULL;
     return names;

@@ -57,7 +57,7 @@ static void test_options(void **state)
 {
     (void)state;
     struct kernels *kernels;
-    struct kernels_options options = {"ref", 1, 1, 1};
+    struct kernels_options options = {.isa = "ref", .threads = 1, .rows_max = 1, .cols_max = 1};
     assert_int_equal(kernels_create(&kernels, &options), STATUS_OK);
     assert_string_equal(kernels_isa(kernels), "ref");
     assert_int_equal(kernels_threads(kernels), 1);
@@ -75,14 +75,14 @@ static void test_options(void **state)
     options.rows_max = LIMIT_BATCH_ROWS;
     assert_int_equal(kernels_create(&kernels, &options), STATUS_OK);
     kernels_destroy(kernels);
-    options = (struct kernels_options){"ref", 1, 1, 0};
+    options = (struct kernels_options){.isa = "ref", .threads = 1, .rows_max = 1, .cols_max = 0};
     assert_int_equal(kernels_create(&kernels, &options), STATUS_OUT_OF_RANGE);
     options.cols_max = LIMIT_WEIGHT_COLS + 1;
     assert_int_equal(kernels_create(&kernels, &options), STATUS_OUT_OF_RANGE);
-    options = (struct kernels_options){"ref", LIMIT_THREADS + 1, 1, 1};
+    options = (struct kernels_options){.isa = "ref", .threads = LIMIT_THREADS + 1, .rows_max = 1, .cols_max = 1};
     assert_int_equal(kernels_create(&kernels, &options), STATUS_OUT_OF_RANGE);
     assert_null(kernels);
-    options = (struct kernels_options){"nothing", 1, 1, 1};
+    options = (struct kernels_options){.isa = "nothing", .threads = 1, .rows_max = 1, .cols_max = 1};
     assert_int_equal(kernels_create(&kernels, &options), STATUS_UNSUPPORTED);
     assert_false(kernels_can_run("nothing"));
 }
@@ -112,7 +112,7 @@ static void test_no_memory(void **state)
 {
     (void)state;
     struct kernels *kernels = NULL;
-    struct kernels_options options = {NULL, 3, 16, 64};
+    struct kernels_options options = {.isa = NULL, .threads = 3, .rows_max = 16, .cols_max = 64};
     enum status status = STATUS_NO_MEMORY;
     int n = 0;
     for (; n < 100 && status == STATUS_NO_MEMORY; n++) {

@@ -36,8 +36,12 @@ static void scene_fill(struct kernels *kernels, struct scene *scene, enum kv_typ
         kv.sequence = &sequence[i];
         kv.position = &position[i];
         kv.open_of = &open_of[i];
-        struct attention_args args = {scene->q + at, scene->want + at, 1, HEADS, 0, 0.125f, kv,
-                                      NULL};
+        struct attention_args args = {.q = scene->q + at,
+                                      .out = scene->want + at,
+                                      .rows = 1,
+                                      .heads = HEADS,
+                                      .scale = 0.125f,
+                                      .kv = kv};
         kernels_attention(kernels, &args);
     }
     free(k);
@@ -69,14 +73,13 @@ static void check_batch(struct kernels *kernels, const struct scene *scene, stru
     for (uint32_t r = 0; r < rows; r++)
         memcpy(q + r * size, scene->q + (sequence[r] * TOKENS + position[r]) * size,
                size * sizeof *q);
-    struct attention_args args = {q,
-                                  out,
-                                  rows,
-                                  HEADS,
-                                  0,
-                                  0.125f,
-                                  kit_rows(&scene->pages, sequence, position, rows, open_of),
-                                  NULL};
+    struct attention_args args = {
+        .q = q,
+        .out = out,
+        .rows = rows,
+        .heads = HEADS,
+        .scale = 0.125f,
+        .kv = kit_rows(&scene->pages, sequence, position, rows, open_of)};
     kernels_attention(kernels, &args);
     for (uint32_t r = 0; r < rows; r++)
         kit_assert_same_bits(out + r * size,

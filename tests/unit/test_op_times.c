@@ -128,8 +128,13 @@ static void check_attention(enum kv_type type)
     memcpy(pages.table + pages.pages_each, pages.table, 4 * sizeof *pages.table);
     kv = kit_rows(&pages, of_rows, at, ROWS, open_of);
     for (int with_groups = 0; with_groups < 2; with_groups++) {
-        struct attention_args args = {q, out,  ROWS, HEADS,
-                                      0, 0.2f, kv,   with_groups ? &groups : NULL};
+        struct attention_args args = {.q = q,
+                                      .out = out,
+                                      .rows = ROWS,
+                                      .heads = HEADS,
+                                      .scale = 0.2f,
+                                      .kv = kv,
+                                      .groups = with_groups ? &groups : NULL};
         uint64_t keys_read = with_groups ? 70 + 4 : 70 + 68;
         kernels_times_begin(kernels);
         kernels_attention(kernels, &args);

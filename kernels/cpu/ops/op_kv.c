@@ -5,7 +5,7 @@
 #include "config/base/limits.h"
 #include "kernels/cpu/kv_tile.h"
 
-enum status op_kv_layout(const struct kernels *kernels, enum kv_type type, uint32_t page_tokens,
+enum status op_kv_layout(struct kernels *kernels, enum kv_type type, uint32_t page_tokens,
                          uint32_t layers, uint32_t kv_heads, uint32_t head_dim,
                          struct kv_layout *out)
 {
@@ -47,9 +47,10 @@ static void kv_copy_part(char *to, const char *from, size_t count, size_t bytes,
 }
 
 /* Copies exactly the wanted tokens: what lies beyond may belong to somebody else. */
-void op_kv_copy(const struct kv_layout *layout, void *to_page, const void *from_page,
-                uint32_t tokens)
+void op_kv_copy(struct kernels *kernels, const struct kv_layout *layout, void *to_page,
+                const void *from_page, uint32_t tokens)
 {
+    (void)kernels;
     const size_t group = kv_tile_group_bytes(layout);
     const size_t scales = group - kv_tile_scales_bytes(layout);
     const uint32_t groups = tokens / KV_TILE_KEYS;

@@ -1,6 +1,7 @@
 #include "kernels/cpu/ops/ops.h"
 
 #include <math.h>
+#include <string.h>
 
 /* Operations in which each row stands alone: rows are shared out evenly. */
 struct rows_job {
@@ -100,6 +101,15 @@ void op_rows_silu_mul(struct kernels *kernels, const struct silu_mul_args *args)
 {
     struct rows_job job = {kernels, args, args->rows, KERNELS_OP_silu_mul, rows_silu_mul_part};
     rows_run(&job, (size_t)args->rows * args->cols * 4);
+}
+
+/* Few rows, of what was just written: no work for more than the caller. */
+void op_rows_gather(struct kernels *kernels, const struct gather_args *args)
+{
+    (void)kernels;
+    for (uint32_t r = 0; r < args->rows; r++)
+        memcpy(args->to + (size_t)r * args->cols,
+               args->from + (size_t)args->order[r] * args->cols, args->cols * sizeof *args->to);
 }
 
 struct rows_logits {

@@ -42,7 +42,7 @@ static void *create_in_chunk(struct kernels *kernels, size_t bytes)
         if (chunk == NULL)
             return NULL;
         chunk->bytes = padded > WEIGHT_CHUNK_BYTES ? padded : WEIGHT_CHUNK_BYTES;
-        chunk->memory = kernels_buffer_create(kernels, chunk->bytes);
+        chunk->memory = op_buffer_create(chunk->bytes);
         if (chunk->memory == NULL) {
             mem_free(chunk);
             return NULL;
@@ -61,7 +61,7 @@ static void *create_memory(struct kernels *kernels, size_t bytes)
 {
     if (bytes > SIZE_MAX / 2)
         return NULL;
-    return bytes < WEIGHT_ALONE_BYTES ? kernels_buffer_create(kernels, bytes)
+    return bytes < WEIGHT_ALONE_BYTES ? op_buffer_create(bytes)
                                       : create_in_chunk(kernels, bytes);
 }
 
@@ -106,7 +106,7 @@ void op_weight_destroy(struct kernels *kernels, struct weight *weight)
     const char *packed = weight->packed;
     struct ops_chunk **link = &kernels->chunks;
     if (weight->packed_bytes < WEIGHT_ALONE_BYTES) {
-        kernels_buffer_destroy(kernels, weight->packed);
+        mem_free(weight->packed);
         *weight = (struct weight){0};
         return;
     }
@@ -115,7 +115,7 @@ void op_weight_destroy(struct kernels *kernels, struct weight *weight)
     struct ops_chunk *chunk = *link;
     if (--chunk->live == 0) {
         *link = chunk->next;
-        kernels_buffer_destroy(kernels, chunk->memory);
+        mem_free(chunk->memory);
         mem_free(chunk);
     }
     *weight = (struct weight){0};

@@ -1,6 +1,6 @@
 /* ops: the framework of operations: cuts the work, calls the chosen table's leaves.
  *
- * Owns:     struct kernels: table, threads and scratch.
+ * Owns:     struct kernels: table, threads and scratch (with a device, of it the first two).
  * Thread:   the caller of kernels.h, which is thread 0 of every job.
  * Cost:     no allocation after ops_* of creation; one hand-over to the threads per operation, none
  *           when the work is smaller than the hand-over.
@@ -10,7 +10,7 @@
 
 #include "kernels/cpu/table.h"
 #include "kernels/cpu/threads.h"
-#include "kernels/kernels_measure.h"
+#include "kernels/kernels_ops.h"
 
 /* Rows that the attention leaf takes together. */
 struct ops_tile {
@@ -38,6 +38,8 @@ struct op_times {
 };
 
 struct kernels {
+    const struct kernels_ops *ops;
+    void *device; /* what such operations work with; NULL on the processor */
     const struct kernel_table *table;
     struct threads *threads;
     uint32_t rows_max;
@@ -53,6 +55,7 @@ struct kernels {
     uint32_t *order;
     uint32_t *shared;
     struct ops_chunk *chunks;
+    uint64_t pages_batches; /* copied so far */
     struct op_times times;
 };
 
@@ -90,6 +93,9 @@ static inline size_t ops_gated_bytes(uint32_t rows)
 /* A hand-over costs about a microsecond; below this many elements one thread is faster. */
 enum { OPS_ALONE_ELEMENTS = 8192, OPS_FEW_ROWS = 4 };
 
+/* 64-byte aligned and padded; NULL without memory. Freed by mem_free. */
+void *op_buffer_create(size_t bytes);
+
 void op_times_begin(struct kernels *kernels);
 uint32_t op_times_end(struct kernels *kernels, struct kernels_time *out);
 void op_times_run(struct kernels *kernels, const struct ops_work *work, bool is_alone,
@@ -115,11 +121,11 @@ void op_linear(struct kernels *kernels, const struct linear_args *args);
 
 void op_attention(struct kernels *kernels, const struct attention_args *args);
 
-enum status op_kv_layout(const struct kernels *kernels, enum kv_type type, uint32_t page_tokens,
+enum status op_kv_layout(struct kernels *kernels, enum kv_type type, uint32_t page_tokens,
                          uint32_t layers, uint32_t kv_heads, uint32_t head_dim,
                          struct kv_layout *out);
-void op_kv_copy(const struct kv_layout *layout, void *to_page, const void *from_page,
-                uint32_t tokens);
+void op_kv_copy(struct kernels *kernels, const struct kv_layout *layout, void *to_page,
+                const void *from_page, uint32_t tokens);
 void op_kv_write(struct kernels *kernels, const struct kv_write_args *args);
 
 void op_pages_copy(struct kernels *kernels, const struct pages_copy_args *args);
@@ -129,6 +135,7 @@ void op_rows_rmsnorm(struct kernels *kernels, const struct rmsnorm_args *args);
 void op_rows_rope_table(struct kernels *kernels, const struct rope_table_args *args);
 void op_rows_rope(struct kernels *kernels, const struct rope_args *args);
 void op_rows_silu_mul(struct kernels *kernels, const struct silu_mul_args *args);
+void op_rows_gather(struct kernels *kernels, const struct gather_args *args);
 void op_rows_logits_stats(struct kernels *kernels, const float *logits, uint32_t rows,
                           uint32_t vocab, struct logits_stats *out);
 void op_rows_each(struct kernels *kernels, uint32_t threads_max, uint32_t count,
