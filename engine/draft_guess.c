@@ -54,9 +54,8 @@ static void pass_run(struct draft_guess *guess, struct sampler *sampler,
     uint32_t logit_rows = guess->batch.model.logit_rows;
     batch_group(&guess->batch);
     guess->batch.model.layers = guess->layers;
-    const float *logits =
-        step_logits_read(&guess->logits, model_forward(guess->model, &guess->batch.model),
-                         logit_rows, guess->stats);
+    const float *logits = step_logits_read(
+        &guess->logits, model_forward(guess->model, &guess->batch.model), logit_rows, guess->stats);
     for (uint32_t row = 0; logits == NULL && row < logit_rows; row++)
         asks[guess->asked[row]].guesses = index; /* the device has failed: the step will tell */
     for (uint32_t row = 0; logits != NULL && row < logit_rows; row++) {

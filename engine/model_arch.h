@@ -25,8 +25,8 @@ struct model {
     struct kernels *kernels;
     uint32_t rows_max;
     uint32_t logit_rows_max;
-    uint64_t packed_bytes; /* of the file, while it is opened */
-    int64_t told_us;       /* when its progress was told last */
+    uint64_t packed_bytes;           /* of the file, while it is opened */
+    int64_t told_us;                 /* when its progress was told last */
     const struct model_batch *batch; /* of the step that runs */
     float *logits; /* [logit_rows_max][vocab] memory of the kernels, which the architecture owns */
     void *state;

@@ -326,9 +326,8 @@ static enum status once_compute(struct step *step, uint32_t parts, int64_t *bega
     *began_ns += 1000 * step->draft.model_us;
     step_metrics_time(step, STEP_TIME_GUESS, 1000 * step->draft.model_us);
     once_time(step, STEP_TIME_PLAN, began_ns);
-    const float *logits =
-        step_logits_read(&step->logits, model_forward(step->options.model, batch),
-                         batch->logit_rows, step->stats);
+    const float *logits = step_logits_read(&step->logits, model_forward(step->options.model, batch),
+                                           batch->logit_rows, step->stats);
     if (logits == NULL)
         return STATUS_UNAVAILABLE;
     step->now_us = clock_mono_us(step->options.clock);

@@ -38,7 +38,7 @@ struct llama {
     float *gate;       /* hidden: silu(gate) × up */
     float *rope_table; /* rope_dims */
 
-    float *now_x;      /* of the rows in hand: x and rope_table, or what is gathered of them */
+    float *now_x; /* of the rows in hand: x and rope_table, or what is gathered of them */
     float *now_table;
 
     /* Where the rows stand that the last layer computes, and what of them is gathered. */
@@ -240,10 +240,10 @@ static void llama_close(struct model *model)
 {
     struct llama *llama = model->state;
     struct kernels *kernels = model->kernels;
-    float *const buffers[] = {
-        llama->output_norm, llama->frequencies,  llama->x,     llama->wanted_x,
-        llama->q,           llama->k,            llama->v,     llama->attended,
-        llama->gate,        llama->rope_table,   model->logits, llama->wanted_table};
+    float *const buffers[] = {llama->output_norm, llama->frequencies, llama->x,
+                              llama->wanted_x,    llama->q,           llama->k,
+                              llama->v,           llama->attended,    llama->gate,
+                              llama->rope_table,  model->logits,      llama->wanted_table};
     for (size_t i = 0; i < sizeof buffers / sizeof buffers[0]; i++)
         kernels_buffer_destroy(kernels, buffers[i]);
     for (uint32_t i = 0; llama->layers != NULL && i < model->config.layers; i++) {

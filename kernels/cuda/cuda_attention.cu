@@ -384,17 +384,17 @@ __global__ void k_attention_fold_f32_cuda(struct attention_call call)
 }
 
 /* The tiles of the batch for this many heads over one, made once a batch. */
-static void attention_tiles(struct cuda_backend *backend, uint32_t group)
+static void attention_tiles(struct cuda_backend *backend, struct cuda_backend_rows *of,
+                            uint32_t group)
 {
-    if (backend->is_failed || backend->tile_group == group)
+    if (backend->is_failed || of->tile_group == group)
         return;
     if (!cuda_backend_is_well(backend, cudaEventSynchronize(backend->sent), "attention"))
         return;
-    backend->tile_count = cuda_plan_tiles(backend->rows_host, backend->row_count, group,
-                                          backend->tiles_host, &backend->tile_keys_max);
-    backend->tile_group = group;
-    cuda_backend_send(backend, backend->tiles, backend->tiles_host,
-                      backend->tile_count * sizeof *backend->tiles);
+    of->tile_count =
+        cuda_plan_tiles(of->rows_host, of->row_count, group, of->tiles_host, &of->tile_keys_max);
+    of->tile_group = group;
+    cuda_backend_send(backend, of->tiles, of->tiles_host, of->tile_count * sizeof *of->tiles);
 }
 
 static void attention_launch(struct cuda_backend *backend, const struct attention_call *call,
@@ -424,19 +424,20 @@ extern "C" void cuda_attention(struct cuda_backend *backend, const struct attent
 {
     const struct kv_layout *layout = args->kv.layout;
     const uint32_t group = args->heads / layout->kv_heads;
+    struct cuda_backend_rows *of = args->is_wanted ? &backend->wanted : &backend->all;
     struct attention_call call = {};
-    ASSERT(backend->is_failed || args->rows == backend->row_count);
+    ASSERT(backend->is_failed || args->rows == of->row_count);
     ASSERT(args->heads % layout->kv_heads == 0);
     ASSERT(group >= 1);
     ASSERT(group <= CUDA_PLAN_QUERIES);
     ASSERT(args->layer < layout->layers);
     if (args->rows == 0)
         return;
-    attention_tiles(backend, group);
+    attention_tiles(backend, of, group);
     call.q = args->q;
     call.out = args->out;
-    call.tiles = backend->tiles;
-    call.rows = backend->rows;
+    call.tiles = of->tiles;
+    call.rows = of->rows;
     call.tables = backend->tables;
     call.pages = (const char *)args->kv.pages;
     call.layout = *layout;
@@ -444,18 +445,17 @@ extern "C" void cuda_attention(struct cuda_backend *backend, const struct attent
     call.group = group;
     call.layer = args->layer;
     call.scale = args->scale * 1.44269504f;
-    const uint32_t keys = backend->tile_keys_max;
+    const uint32_t keys = of->tile_keys_max;
     const uint64_t segment_bytes =
         (uint64_t)args->rows * args->heads * (ATTENTION_STATE + layout->head_dim) * sizeof(float);
-    const uint32_t splits =
-        cuda_plan_splits(backend->tile_count * layout->kv_heads, backend->processors, keys,
-                         segment_bytes, backend->options.split_bytes);
+    const uint32_t splits = cuda_plan_splits(of->tile_count * layout->kv_heads, backend->processors,
+                                             keys, segment_bytes, backend->options.split_bytes);
     call.segments_each = cuda_plan_split_segments(keys, splits);
     if (splits > 1) {
         call.partials = backend->partials;
         call.segments_stride = cuda_plan_split_segments(keys, 1);
     }
-    attention_launch(backend, &call, dim3(backend->tile_count, layout->kv_heads, splits));
+    attention_launch(backend, &call, dim3(of->tile_count, layout->kv_heads, splits));
     if (splits > 1)
         cuda_backend_launch(backend, "attention", dim3(args->rows * args->heads), 32,
                             k_attention_fold_f32_cuda, call);

@@ -113,14 +113,25 @@ static enum status open_device(struct cuda_backend *backend)
     return STATUS_OK;
 }
 
+static enum status open_rows(struct cuda_backend *backend, struct cuda_backend_rows *rows,
+                             const char *what)
+{
+    const size_t row_bytes = backend->options.rows_max * sizeof *rows->rows;
+    const size_t tile_bytes = backend->options.rows_max * sizeof *rows->tiles;
+    TRY(cuda_backend_alloc(backend, (void **)&rows->rows, row_bytes, what));
+    TRY(cuda_backend_alloc(backend, (void **)&rows->tiles, tile_bytes, what));
+    TRY(cuda_backend_alloc_host(backend, (void **)&rows->rows_host, row_bytes, what));
+    return cuda_backend_alloc_host(backend, (void **)&rows->tiles_host, tile_bytes, what);
+}
+
 static enum status open_memory(struct cuda_backend *backend)
 {
     const struct cuda_backend_options *options = &backend->options;
     const size_t rows = ((size_t)options->rows_max + CUDA_PLAN_ROWS_MANY - 1) /
                         CUDA_PLAN_ROWS_MANY * CUDA_PLAN_ROWS_MANY;
     const size_t parts = ((size_t)options->cols_max + CUDA_WEIGHT_PART - 1) / CUDA_WEIGHT_PART;
-    const size_t row_bytes = options->rows_max * sizeof(struct cuda_plan_row);
-    const size_t tile_bytes = options->rows_max * sizeof(struct cuda_plan_tile);
+    const size_t words_bytes = BACKEND_WORDS * (size_t)options->rows_max * sizeof(uint32_t);
+    const size_t stats_bytes = options->rows_max * sizeof(struct logits_stats);
     const size_t table_bytes = options->tables_max * sizeof(uint32_t);
     const char *batch = "a batch's page tables";
     TRY(cuda_backend_alloc(backend, &backend->input, rows * parts * CUDA_WEIGHT_PART * 2,
@@ -131,12 +142,13 @@ static enum status open_memory(struct cuda_backend *backend)
                            "linear layers' inputs"));
     TRY(cuda_backend_alloc(backend, (void **)&backend->gated,
                            rows * options->cols_max * sizeof(float), "gated layers"));
-    TRY(cuda_backend_alloc(backend, (void **)&backend->rows, row_bytes, batch));
+    TRY(open_rows(backend, &backend->all, batch));
+    TRY(open_rows(backend, &backend->wanted, batch));
     TRY(cuda_backend_alloc(backend, (void **)&backend->tables, table_bytes, batch));
-    TRY(cuda_backend_alloc(backend, (void **)&backend->tiles, tile_bytes, batch));
-    TRY(cuda_backend_alloc_host(backend, (void **)&backend->rows_host, row_bytes, batch));
     TRY(cuda_backend_alloc_host(backend, (void **)&backend->tables_host, table_bytes, batch));
-    TRY(cuda_backend_alloc_host(backend, (void **)&backend->tiles_host, tile_bytes, batch));
+    TRY(cuda_backend_alloc(backend, (void **)&backend->words, words_bytes, batch));
+    TRY(cuda_backend_alloc_host(backend, (void **)&backend->words_host, words_bytes, batch));
+    TRY(cuda_backend_alloc(backend, (void **)&backend->stats, stats_bytes, batch));
     return cuda_backend_alloc(backend, (void **)&backend->partials, options->split_bytes,
                               "attention in parts");
 }
@@ -168,10 +180,13 @@ void cuda_backend_close(struct cuda_backend *backend)
 {
     if (backend == NULL)
         return;
-    void *const device[] = {backend->input,    backend->input_sums, backend->input_scales,
-                            backend->rows,     backend->tables,     backend->tiles,
-                            backend->partials, backend->gated};
-    void *const host[] = {backend->rows_host, backend->tables_host, backend->tiles_host};
+    void *const device[] = {backend->input,       backend->input_sums,   backend->input_scales,
+                            backend->all.rows,    backend->all.tiles,    backend->tables,
+                            backend->wanted.rows, backend->wanted.tiles, backend->partials,
+                            backend->gated,       backend->words,        backend->stats};
+    void *const host[] = {backend->all.rows_host,    backend->all.tiles_host,
+                          backend->wanted.rows_host, backend->wanted.tiles_host,
+                          backend->tables_host,      backend->words_host};
     const cudaEvent_t events[] = {backend->worked, backend->copied, backend->sent};
     const cudaStream_t streams[] = {backend->stream, backend->copies};
     for (cudaStream_t stream : streams)
@@ -187,6 +202,11 @@ void cuda_backend_close(struct cuda_backend *backend)
     for (void *memory : host)
         cuda_backend_free_host(backend, memory);
     mem_free(backend);
+}
+
+void cuda_backend_attach(struct cuda_backend *backend)
+{
+    cuda_backend_is_well(backend, cudaSetDevice(backend->options.device), "device");
 }
 
 void cuda_backend_upload(struct cuda_backend *backend, void *to, const void *from, size_t bytes)
@@ -281,25 +301,65 @@ enum status cuda_backend_batch(struct cuda_backend *backend, const struct kv_row
         return STATUS_OK; /* cuda_backend_end tells */
     if (!cuda_backend_is_well(backend, cudaEventSynchronize(backend->sent), "batch"))
         return STATUS_OK;
-    const uint32_t entries = cuda_plan_rows(kv, rows, backend->rows_host, backend->tables_host,
-                                            backend->options.tables_max);
-    backend->row_count = 0; /* rows_host is another batch's from here on */
-    backend->tile_group = 0;
+    struct cuda_backend_rows *all = &backend->all;
+    const uint32_t entries =
+        cuda_plan_rows(kv, rows, all->rows_host, backend->tables_host, backend->options.tables_max);
+    all->row_count = 0; /* rows_host is another batch's from here on */
+    all->tile_group = 0;
+    backend->wanted.row_count = 0;
     if (entries == CUDA_PLAN_NONE)
         FAIL(STATUS_LIMIT, "a batch of %u rows has more than %u pages in its tables", rows,
              backend->options.tables_max);
-    backend->row_count = rows;
+    all->row_count = rows;
     if (rows == 0)
         return STATUS_OK;
-    cuda_backend_send(backend, backend->rows, backend->rows_host, rows * sizeof *backend->rows);
+    cuda_backend_send(backend, all->rows, all->rows_host, rows * sizeof *all->rows);
     cuda_backend_send(backend, backend->tables, backend->tables_host,
                       entries * sizeof *backend->tables);
     return STATUS_OK;
 }
 
+static void step_send_words(struct cuda_backend *backend, uint32_t which, const uint32_t *words,
+                            uint32_t count)
+{
+    const size_t at = (size_t)which * backend->options.rows_max;
+    memcpy(backend->words_host + at, words, count * sizeof *words);
+    cuda_backend_send(backend, backend->words + at, backend->words_host + at,
+                      count * sizeof *words);
+}
+
+enum status cuda_backend_step(struct cuda_backend *backend, const struct kernels_step *step)
+{
+    struct cuda_backend_rows *wanted = &backend->wanted;
+    TRY(cuda_backend_batch(backend, &step->kv, step->rows));
+    if (backend->is_failed)
+        return cuda_backend_end(backend);
+    wanted->row_count = step->logit_rows;
+    wanted->tile_group = 0;
+    for (uint32_t i = 0; i < step->logit_rows; i++)
+        wanted->rows_host[i] = backend->all.rows_host[step->logit_row[i]];
+    cuda_backend_send(backend, wanted->rows, wanted->rows_host,
+                      step->logit_rows * sizeof *wanted->rows);
+    step_send_words(backend, BACKEND_TOKENS, step->tokens, step->rows);
+    step_send_words(backend, BACKEND_POSITIONS, step->kv.position, step->rows);
+    step_send_words(backend, BACKEND_ORDER, step->logit_row, step->logit_rows);
+    return STATUS_OK;
+}
+
+struct cuda_backend_fixed cuda_backend_fixed(const struct cuda_backend *backend)
+{
+    const size_t each = backend->options.rows_max;
+    struct cuda_backend_fixed fixed = {};
+    fixed.tokens = backend->words + BACKEND_TOKENS * each;
+    fixed.positions = backend->words + BACKEND_POSITIONS * each;
+    fixed.order = backend->words + BACKEND_ORDER * each;
+    fixed.stats = backend->stats;
+    return fixed;
+}
+
 void cuda_backend_send(struct cuda_backend *backend, void *to, const void *from, size_t bytes)
 {
-    if (!backend->is_failed &&
+    if (!backend->is_failed && bytes > 0 &&
         cuda_backend_is_well(
             backend, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, backend->stream), "batch"))
         cuda_backend_is_well(backend, cudaEventRecord(backend->sent, backend->stream), "batch");

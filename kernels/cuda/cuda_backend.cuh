@@ -8,6 +8,20 @@
 
 enum { CUDA_BACKEND_MESSAGE = 256 };
 
+/* Rows, and tiles of rows, likewise. */
+struct cuda_backend_rows {
+    struct cuda_plan_row *rows_host;
+    struct cuda_plan_row *rows;
+    struct cuda_plan_tile *tiles_host;
+    struct cuda_plan_tile *tiles;
+    uint32_t row_count;
+    uint32_t tile_count;
+    uint32_t tile_group; /* query heads over a KV head that the tiles are for; 0 = none are made */
+    uint32_t tile_keys_max; /* of one tile */
+};
+
+enum { BACKEND_TOKENS, BACKEND_POSITIONS, BACKEND_ORDER, BACKEND_WORDS };
+
 struct cuda_backend {
     struct cuda_backend_options options;
     uint32_t processors; /* streaming multiprocessors */
@@ -25,18 +39,16 @@ struct cuda_backend {
     float *input_scales;
     float *gated; /* [rows_max][cols_max]: what a gate multiplies */
 
-    /* the batch, on the host (pinned) and on the device: rows, tiles of rows, tables */
-    struct cuda_plan_row *rows_host;
-    struct cuda_plan_row *rows;
+    /* the batch, on the host (pinned) and on the device: its rows, those of them that want logits,
+     * and the tables of both; of a step also tokens, positions and indexes of wanted rows */
+    struct cuda_backend_rows all;
+    struct cuda_backend_rows wanted;
     uint32_t *tables_host;
     uint32_t *tables;
-    struct cuda_plan_tile *tiles_host;
-    struct cuda_plan_tile *tiles;
-    uint32_t row_count;
-    uint32_t tile_count;
-    uint32_t tile_group; /* query heads over a KV head that the tiles are for; 0 = none are made */
-    uint32_t tile_keys_max; /* of one tile */
-    cudaEvent_t sent;       /* the host's copies may be written again */
+    uint32_t *words_host; /* [BACKEND_WORDS][rows_max] */
+    uint32_t *words;
+    struct logits_stats *stats; /* [rows_max] */
+    cudaEvent_t sent;           /* the host's copies may be written again */
 
     float *partials; /* [split_bytes] of attention */
 };

@@ -4,8 +4,8 @@
  *           cuda_backend_alloc, but for the fields that cuda_ops.h names as the host's.
  * Thread:   one caller at a time (the engine thread).
  * Cost:     allocates in open, alloc and of weights only; an operation is a launch, which returns
- *           at once; cuda_backend_end, uploads and downloads wait for all work, cuda_backend_batch
- *           and the first attention behind it for what they sent before.
+ *           at once; cuda_backend_end, uploads and downloads wait for all work, cuda_backend_batch,
+ *           _step and the first attention behind them for what they sent before.
  * Not here: operations (cuda_ops.h), launch arithmetic (cuda_plan).
  *
  * Errors: a launch or copy that fails leaves its words here, and from then on nothing is launched.
@@ -16,7 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "kernels/kernels.h"
+#include "kernels/kernels_step.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -26,10 +26,11 @@ struct cuda_backend;
 
 struct cuda_backend_options {
     int device;
-    uint32_t rows_max;   /* of one batch */
-    uint32_t cols_max;   /* widest input of a linear layer, and gated output */
-    uint32_t tables_max; /* page numbers of one batch: pages of each sequence, all together */
-    size_t split_bytes;  /* for attention over long texts in parts; 0 = none is split */
+    uint32_t rows_max;       /* of one batch */
+    uint32_t cols_max;       /* widest input of a linear layer, and gated output */
+    uint32_t tables_max;     /* page numbers of one batch: pages of each sequence, all together */
+    size_t split_bytes;      /* for attention over long texts in parts; 0 = none is split */
+    struct kernels *kernels; /* whose threads pack weights; NULL = the caller packs alone */
 };
 
 /* UNAVAILABLE with the driver's words, or when the device is older than sm_80; NO_MEMORY says how
@@ -38,6 +39,8 @@ enum status cuda_backend_open(struct cuda_backend **out,
                               const struct cuda_backend_options *options);
 /* After all that was allocated from it is freed. */
 void cuda_backend_close(struct cuda_backend *backend);
+/* The calling thread works with this device from here on. */
+void cuda_backend_attach(struct cuda_backend *backend);
 
 /* Device memory, 256-byte aligned. `what` is for the message: NO_MEMORY, or UNAVAILABLE when it is
  * the device that is lost. */
@@ -65,6 +68,19 @@ void cuda_backend_weight_destroy(struct cuda_backend *backend, struct weight *we
  * are more than tables_max. */
 enum status cuda_backend_batch(struct cuda_backend *backend, const struct kv_rows *kv,
                                uint32_t rows);
+
+/* The same for a step, with what else its operations read on the device, at cuda_backend_fixed.
+ * UNAVAILABLE as cuda_backend_end, which is asked at once when the device has failed before. */
+enum status cuda_backend_step(struct cuda_backend *backend, const struct kernels_step *step);
+
+/* Device memory that never moves, of the step: */
+struct cuda_backend_fixed {
+    const uint32_t *tokens;     /* [rows] */
+    const uint32_t *positions;  /* [rows] */
+    const uint32_t *order;      /* [logit_rows] */
+    struct logits_stats *stats; /* [rows_max] scratch */
+};
+struct cuda_backend_fixed cuda_backend_fixed(const struct cuda_backend *backend);
 
 /* Waits for the work asked before; for copies of pages only after cuda_pages_wait. From the first
  * failure on UNAVAILABLE, with what failed and where. */

@@ -35,22 +35,16 @@ void cuda_rope(struct cuda_backend *backend, const struct rope_args *args);
 /* args->rope: host, what it points to device. Over the rows of cuda_backend_batch; of args->kv,
  * `layout` and `pages` alone are read. */
 void cuda_kv_write(struct cuda_backend *backend, const struct kv_write_args *args);
-/* Likewise; at most 64 query heads over a KV head. `groups` are not looked at. */
+/* Likewise, or where args->is_wanted over the rows of cuda_backend_step that want logits; at most 64
+ * query heads over a KV head. `groups` are not looked at. */
 void cuda_attention(struct cuda_backend *backend, const struct attention_args *args);
 void cuda_silu_mul(struct cuda_backend *backend, const struct silu_mul_args *args);
 /* `out`: device. */
 void cuda_logits_stats(struct cuda_backend *backend, const float *logits, uint32_t rows,
                        uint32_t vocab, struct logits_stats *out);
 
-/* to[i] = from[order[i]], rows of `cols` floats; `order` device; areas do not overlap. */
-struct cuda_gather_args {
-    float *to;
-    const float *from;
-    const uint32_t *order; /* [rows] */
-    uint32_t rows;
-    uint32_t cols;
-};
-void cuda_gather(struct cuda_backend *backend, const struct cuda_gather_args *args);
+/* args->order: device. */
+void cuda_gather(struct cuda_backend *backend, const struct gather_args *args);
 
 /* As kernels_kv_copy: the first `tokens` tokens of a page, all layers. */
 void cuda_kv_copy(struct cuda_backend *backend, const struct kv_layout *layout, void *to_page,
@@ -60,6 +54,8 @@ void cuda_kv_copy(struct cuda_backend *backend, const struct kv_layout *layout, 
  * cuda_pages_wait: work asked after that comes behind the copies. */
 void cuda_pages_copy(struct cuda_backend *backend, const struct pages_copy_args *args);
 void cuda_pages_wait(struct cuda_backend *backend);
+/* The caller waits for the copies. UNAVAILABLE as cuda_backend_end. */
+enum status cuda_pages_end(struct cuda_backend *backend);
 
 #ifdef __cplusplus
 }

@@ -42,14 +42,14 @@ extern "C" void cuda_kv_write(struct cuda_backend *backend, const struct kv_writ
     const struct kv_layout *layout = args->kv.layout;
     const size_t elements = (size_t)args->rows * layout->kv_heads * layout->head_dim;
     struct pages_write call = {};
-    ASSERT(backend->is_failed || args->rows == backend->row_count);
+    ASSERT(backend->is_failed || args->rows == backend->all.row_count);
     ASSERT(args->layer < layout->layers);
     for (int i = 0; i < KV_WRITE_ROPES; i++)
         if (args->rope[i] != NULL)
             cuda_rope(backend, args->rope[i]);
     call.k = args->k;
     call.v = args->v;
-    call.rows = backend->rows;
+    call.rows = backend->all.rows;
     call.tables = backend->tables;
     call.pages = (char *)args->kv.pages;
     call.layout = *layout;
@@ -116,6 +116,15 @@ extern "C" void cuda_pages_copy(struct cuda_backend *backend, const struct pages
                             run.count * args->page_bytes, cudaMemcpyDefault, backend->copies),
             "pages_copy");
     }
+}
+
+extern "C" enum status cuda_pages_end(struct cuda_backend *backend)
+{
+    if (!backend->is_failed)
+        cuda_backend_is_well(backend, cudaStreamSynchronize(backend->copies), "pages_copy");
+    if (backend->is_failed)
+        FAIL(STATUS_UNAVAILABLE, "%s", backend->message);
+    return STATUS_OK;
 }
 
 extern "C" void cuda_pages_wait(struct cuda_backend *backend)

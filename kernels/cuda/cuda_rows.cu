@@ -93,14 +93,14 @@ extern "C" void cuda_silu_mul(struct cuda_backend *backend, const struct silu_mu
                         CUDA_MACHINE_BLOCK, k_silu_mul_f32_cuda, *args);
 }
 
-__global__ void k_gather_f32_cuda(struct cuda_gather_args args)
+__global__ void k_gather_f32_cuda(struct gather_args args)
 {
     const size_t i = rows_element();
     if (i < (size_t)args.rows * args.cols)
         args.to[i] = args.from[(size_t)args.order[i / args.cols] * args.cols + i % args.cols];
 }
 
-extern "C" void cuda_gather(struct cuda_backend *backend, const struct cuda_gather_args *args)
+extern "C" void cuda_gather(struct cuda_backend *backend, const struct gather_args *args)
 {
     cuda_backend_launch(backend, "gather", rows_blocks((size_t)args->rows * args->cols),
                         CUDA_MACHINE_BLOCK, k_gather_f32_cuda, *args);

@@ -62,7 +62,8 @@ static_assert(STREAMS_MAX * PAGES_EACH >= LONG_KEYS / PAGE_TOKENS, "too few page
 static void scene_open(struct scene *scene, const char *isa, uint32_t threads)
 {
     struct rng rng = {.seed = 1};
-    const struct kernels_options options = {.isa = isa, .threads = threads, .rows_max = ROWS_MAX, .cols_max = DIM};
+    const struct kernels_options options = {
+        .isa = isa, .threads = threads, .rows_max = ROWS_MAX, .cols_max = DIM};
     const size_t size = (size_t)ROWS_MAX * HEADS * DIM;
     if (kernels_create(&scene->kernels, &options) != STATUS_OK ||
         kernels_kv_layout(scene->kernels, KV_TYPE_F16, PAGE_TOKENS, LAYERS, KV_HEADS, DIM,

@@ -40,7 +40,8 @@ static void must(bool condition, const char *what)
 
 static void scene_open(struct scene *scene, const char *isa, uint32_t threads)
 {
-    const struct kernels_options options = {.isa = isa, .threads = threads, .rows_max = 16, .cols_max = 64};
+    const struct kernels_options options = {
+        .isa = isa, .threads = threads, .rows_max = 16, .cols_max = 64};
     must(kernels_create(&scene->kernels, &options) == STATUS_OK, "kernels");
     must(kernels_kv_layout(scene->kernels, KV_TYPE_F16, KV_POOL_PAGE_TOKENS, 30, 3, 64,
                            &scene->layout) == STATUS_OK,

@@ -310,8 +310,8 @@ static void run_step(bool is_device, struct side *side, const struct batch *batc
     for (uint32_t layer = 0; layer < LAYERS; layer++)
         run_layer(is_device, side, &kv, layer, rows);
     if (is_device)
-        cuda_gather(device, &(struct cuda_gather_args){side->wanted, side->x, side->last, count,
-                                                       shape->width});
+        cuda_gather(device,
+                    &(struct gather_args){side->wanted, side->x, side->last, count, shape->width});
     for (uint32_t i = 0; !is_device && i < count; i++)
         memcpy(side->wanted + (size_t)i * shape->width, side->x + (size_t)last[i] * shape->width,
                shape->width * sizeof(float));

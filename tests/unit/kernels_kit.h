@@ -124,7 +124,8 @@ static inline struct kernels *kit_fast(const char *isa, uint32_t threads, uint32
     if (kernels_can_run(isa))
         return kit_kernels(isa, threads, rows_max, cols_max);
     struct kernels *kernels;
-    struct kernels_options options = {.isa = isa, .threads = threads, .rows_max = rows_max, .cols_max = cols_max};
+    struct kernels_options options = {
+        .isa = isa, .threads = threads, .rows_max = rows_max, .cols_max = cols_max};
     assert_int_equal(kernels_create(&kernels, &options), STATUS_UNSUPPORTED);
     return NULL;
 }

@@ -79,10 +79,12 @@ static void test_options(void **state)
     assert_int_equal(kernels_create(&kernels, &options), STATUS_OUT_OF_RANGE);
     options.cols_max = LIMIT_WEIGHT_COLS + 1;
     assert_int_equal(kernels_create(&kernels, &options), STATUS_OUT_OF_RANGE);
-    options = (struct kernels_options){.isa = "ref", .threads = LIMIT_THREADS + 1, .rows_max = 1, .cols_max = 1};
+    options = (struct kernels_options){
+        .isa = "ref", .threads = LIMIT_THREADS + 1, .rows_max = 1, .cols_max = 1};
     assert_int_equal(kernels_create(&kernels, &options), STATUS_OUT_OF_RANGE);
     assert_null(kernels);
-    options = (struct kernels_options){.isa = "nothing", .threads = 1, .rows_max = 1, .cols_max = 1};
+    options =
+        (struct kernels_options){.isa = "nothing", .threads = 1, .rows_max = 1, .cols_max = 1};
     assert_int_equal(kernels_create(&kernels, &options), STATUS_UNSUPPORTED);
     assert_false(kernels_can_run("nothing"));
 }

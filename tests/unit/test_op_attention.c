@@ -73,13 +73,12 @@ static void check_batch(struct kernels *kernels, const struct scene *scene, stru
     for (uint32_t r = 0; r < rows; r++)
         memcpy(q + r * size, scene->q + (sequence[r] * TOKENS + position[r]) * size,
                size * sizeof *q);
-    struct attention_args args = {
-        .q = q,
-        .out = out,
-        .rows = rows,
-        .heads = HEADS,
-        .scale = 0.125f,
-        .kv = kit_rows(&scene->pages, sequence, position, rows, open_of)};
+    struct attention_args args = {.q = q,
+                                  .out = out,
+                                  .rows = rows,
+                                  .heads = HEADS,
+                                  .scale = 0.125f,
+                                  .kv = kit_rows(&scene->pages, sequence, position, rows, open_of)};
     kernels_attention(kernels, &args);
     for (uint32_t r = 0; r < rows; r++)
         kit_assert_same_bits(out + r * size,

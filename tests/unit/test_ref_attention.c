@@ -76,13 +76,8 @@ static void check(enum kv_type type)
     struct kv_rows kv = kit_rows(&pages, sequence, position, TOKENS, open_of);
     struct kv_write_args write = {k, v, TOKENS, 1, kv, {NULL}};
     k_kv_write_ref(&write, 0, TOKENS);
-    struct attention_args args = {.q = q,
-                                  .out = out,
-                                  .rows = TOKENS,
-                                  .heads = HEADS,
-                                  .layer = 1,
-                                  .scale = 0.25f,
-                                  .kv = kv};
+    struct attention_args args = {
+        .q = q, .out = out, .rows = TOKENS, .heads = HEADS, .layer = 1, .scale = 0.25f, .kv = kv};
     for (uint32_t h = 0; h < KV_HEADS; h++) {
         struct table_attention call = {.args = &args,
                                        .order = position, /* row i is token i */

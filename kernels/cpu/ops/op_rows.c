@@ -108,8 +108,8 @@ void op_rows_gather(struct kernels *kernels, const struct gather_args *args)
 {
     (void)kernels;
     for (uint32_t r = 0; r < args->rows; r++)
-        memcpy(args->to + (size_t)r * args->cols,
-               args->from + (size_t)args->order[r] * args->cols, args->cols * sizeof *args->to);
+        memcpy(args->to + (size_t)r * args->cols, args->from + (size_t)args->order[r] * args->cols,
+               args->cols * sizeof *args->to);
 }
 
 struct rows_logits {

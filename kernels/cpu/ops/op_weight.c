@@ -61,8 +61,7 @@ static void *create_memory(struct kernels *kernels, size_t bytes)
 {
     if (bytes > SIZE_MAX / 2)
         return NULL;
-    return bytes < WEIGHT_ALONE_BYTES ? op_buffer_create(bytes)
-                                      : create_in_chunk(kernels, bytes);
+    return bytes < WEIGHT_ALONE_BYTES ? op_buffer_create(bytes) : create_in_chunk(kernels, bytes);
 }
 
 enum status op_weight_create(struct kernels *kernels, struct weight *out,

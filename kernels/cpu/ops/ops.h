@@ -55,7 +55,8 @@ struct kernels {
     uint32_t *order;
     uint32_t *shared;
     struct ops_chunk *chunks;
-    uint64_t pages_batches; /* copied so far */
+    uint64_t pages_batches; /* asked so far */
+    uint64_t pages_over;    /* a device's that are known to be over */
     struct op_times times;
 };
 

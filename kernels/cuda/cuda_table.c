@@ -1,0 +1,258 @@
+#include <string.h>
+
+#include "kernels/cpu/ops/ops.h"
+#include "kernels/cuda/cuda_device.h"
+#include "kernels/cuda/cuda_ops.h"
+
+/* A device's table: cuda_ops.h, with the step's arrays where the device has its own. Only in builds
+ * that have a device's operations (preset cuda), or run them on the processor (tests/kit/simt). */
+
+enum {
+    TABLE_CAPABILITY = 8, /* the least that cuda_backend_open takes */
+    TABLE_PAGE_TOKENS = 64,
+    TABLE_PAGES = 65536, /* kernels_options.tables_max where nothing is said */
+};
+#define TABLE_SPLIT_BYTES ((size_t)64 << 20) /* 128k keys of 32 heads of 128: 8 MiB a row */
+
+static int table_count(void)
+{
+    int count = 0;
+    for (int i = 0; i < cuda_device_count(); i++) {
+        struct cuda_device device;
+        count += cuda_device_get(i, &device) == STATUS_OK && device.major >= TABLE_CAPABILITY;
+    }
+    return count;
+}
+
+static enum status table_open(struct kernels *kernels, const struct kernels_options *options)
+{
+    struct cuda_backend *backend;
+    TRY(cuda_backend_open(
+        &backend, &(struct cuda_backend_options){
+                      .device = (int)options->device,
+                      .rows_max = options->rows_max,
+                      .cols_max = options->cols_max,
+                      .tables_max = options->tables_max > 0 ? options->tables_max : TABLE_PAGES,
+                      .split_bytes = TABLE_SPLIT_BYTES,
+                      .kernels = kernels}));
+    kernels->device = backend;
+    return STATUS_OK;
+}
+
+static void table_close(struct kernels *kernels)
+{
+    cuda_backend_close(kernels->device);
+}
+
+static void table_attach(struct kernels *kernels)
+{
+    cuda_backend_attach(kernels->device);
+}
+
+/* --- memory --- */
+
+static void *table_buffer_create(struct kernels *kernels, size_t bytes)
+{
+    void *buffer;
+    (void)cuda_backend_alloc(kernels->device, &buffer, bytes, "buffers"); /* NULL says it all */
+    return buffer;
+}
+
+static void table_buffer_destroy(struct kernels *kernels, void *buffer)
+{
+    cuda_backend_free(kernels->device, buffer);
+}
+
+static void *table_host_create(struct kernels *kernels, size_t bytes)
+{
+    void *memory;
+    (void)cuda_backend_alloc_host(kernels->device, &memory, bytes, "buffers");
+    return memory;
+}
+
+static void table_host_destroy(struct kernels *kernels, void *memory)
+{
+    cuda_backend_free_host(kernels->device, memory);
+}
+
+static void table_upload(struct kernels *kernels, void *to, const void *from, size_t bytes)
+{
+    cuda_backend_upload(kernels->device, to, from, bytes);
+}
+
+static enum status table_download(struct kernels *kernels, void *to, const void *from, size_t bytes)
+{
+    return cuda_backend_download(kernels->device, to, from, bytes);
+}
+
+static enum status table_weight_create(struct kernels *kernels, struct weight *out,
+                                       const struct tensor *tensor)
+{
+    return cuda_backend_weight_create(kernels->device, out, tensor);
+}
+
+static void table_weight_destroy(struct kernels *kernels, struct weight *weight)
+{
+    cuda_backend_weight_destroy(kernels->device, weight);
+}
+
+/* --- pages --- */
+
+static enum status table_kv_layout(struct kernels *kernels, enum kv_type type, uint32_t page_tokens,
+                                   uint32_t layers, uint32_t kv_heads, uint32_t head_dim,
+                                   struct kv_layout *out)
+{
+    (void)kernels;
+    return cuda_kv_layout(type, page_tokens, layers, kv_heads, head_dim, out);
+}
+
+static void table_kv_copy(struct kernels *kernels, const struct kv_layout *layout, void *to_page,
+                          const void *from_page, uint32_t tokens)
+{
+    cuda_kv_copy(kernels->device, layout, to_page, from_page, tokens);
+}
+
+static uint64_t table_pages_copy(struct kernels *kernels, const struct pages_copy_args *args)
+{
+    cuda_pages_copy(kernels->device, args);
+    return ++kernels->pages_batches;
+}
+
+static void table_pages_wait(struct kernels *kernels, uint64_t batch)
+{
+    if (batch > kernels->pages_over)
+        cuda_pages_wait(kernels->device);
+}
+
+static uint64_t table_pages_ended(struct kernels *kernels)
+{
+    return kernels->pages_over;
+}
+
+static enum status table_pages_end(struct kernels *kernels)
+{
+    TRY(cuda_pages_end(kernels->device));
+    kernels->pages_over = kernels->pages_batches;
+    return STATUS_OK;
+}
+
+/* --- a step --- */
+
+static enum status table_step_run(struct kernels *kernels, const struct kernels_step *step,
+                                  void (*forward)(void *context), void *context)
+{
+    TRY(cuda_backend_step(kernels->device, step));
+    forward(context);
+    return STATUS_OK;
+}
+
+static enum status table_step_end(struct kernels *kernels)
+{
+    return cuda_backend_end(kernels->device);
+}
+
+static void table_embed(struct kernels *kernels, const struct embed_args *args)
+{
+    struct embed_args own = *args;
+    own.tokens = cuda_backend_fixed(kernels->device).tokens;
+    cuda_embed(kernels->device, &own);
+}
+
+static void table_rmsnorm(struct kernels *kernels, const struct rmsnorm_args *args)
+{
+    cuda_rmsnorm(kernels->device, args);
+}
+
+static void table_linear(struct kernels *kernels, const struct linear_args *args)
+{
+    cuda_linear(kernels->device, args);
+}
+
+static void table_rope_table(struct kernels *kernels, const struct rope_table_args *args)
+{
+    struct rope_table_args own = *args;
+    own.positions = cuda_backend_fixed(kernels->device).positions;
+    cuda_rope_table(kernels->device, &own);
+}
+
+static void table_rope(struct kernels *kernels, const struct rope_args *args)
+{
+    cuda_rope(kernels->device, args);
+}
+
+static void table_kv_write(struct kernels *kernels, const struct kv_write_args *args)
+{
+    cuda_kv_write(kernels->device, args);
+}
+
+static void table_attention(struct kernels *kernels, const struct attention_args *args)
+{
+    cuda_attention(kernels->device, args);
+}
+
+static void table_silu_mul(struct kernels *kernels, const struct silu_mul_args *args)
+{
+    cuda_silu_mul(kernels->device, args);
+}
+
+static void table_gather(struct kernels *kernels, const struct gather_args *args)
+{
+    struct gather_args own = *args;
+    own.order = cuda_backend_fixed(kernels->device).order;
+    cuda_gather(kernels->device, &own);
+}
+
+static void table_logits_stats(struct kernels *kernels, const float *logits, uint32_t rows,
+                               uint32_t vocab, struct logits_stats *out)
+{
+    struct logits_stats *stats = cuda_backend_fixed(kernels->device).stats;
+    cuda_logits_stats(kernels->device, logits, rows, vocab, stats);
+    (void)cuda_backend_download(kernels->device, out, stats, rows * sizeof *out); /* it stays so */
+}
+
+/* The processor's own ceilings say nothing here. */
+static enum status table_measure_ceilings(struct kernels *kernels, size_t model_bytes,
+                                          struct kernels_ceilings *out)
+{
+    (void)kernels;
+    (void)model_bytes;
+    (void)out;
+    FAIL(STATUS_UNSUPPORTED, "the ceilings of a device are measured by tests/gpu/gpu_bench");
+}
+
+const struct kernels_ops cuda_ops = {
+    .name = "cuda",
+    .is_device = true,
+    .page_tokens = TABLE_PAGE_TOKENS,
+    .count = table_count,
+    .open = table_open,
+    .close = table_close,
+    .attach = table_attach,
+    .buffer_create = table_buffer_create,
+    .buffer_destroy = table_buffer_destroy,
+    .host_create = table_host_create,
+    .host_destroy = table_host_destroy,
+    .upload = table_upload,
+    .download = table_download,
+    .weight_create = table_weight_create,
+    .weight_destroy = table_weight_destroy,
+    .kv_layout = table_kv_layout,
+    .kv_copy = table_kv_copy,
+    .pages_copy = table_pages_copy,
+    .pages_wait = table_pages_wait,
+    .pages_ended = table_pages_ended,
+    .pages_end = table_pages_end,
+    .step_run = table_step_run,
+    .step_end = table_step_end,
+    .embed = table_embed,
+    .rmsnorm = table_rmsnorm,
+    .linear = table_linear,
+    .rope_table = table_rope_table,
+    .rope = table_rope,
+    .kv_write = table_kv_write,
+    .attention = table_attention,
+    .silu_mul = table_silu_mul,
+    .gather = table_gather,
+    .logits_stats = table_logits_stats,
+    .measure_ceilings = table_measure_ceilings,
+};
