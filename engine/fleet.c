@@ -70,6 +70,7 @@ static enum status open_one(struct fleet *fleet, const struct engine_options *op
     const uint32_t index = fleet->count;
     snprintf(label, sizeof label, "engine=\"%u\"", index);
     own.metrics_label = label;
+    own.device += index;
     enum status status = engine_open(&fleet->engines[index], &own);
     if (status == STATUS_OK) {
         fleet->count++;
@@ -473,6 +474,14 @@ static bool next_of(struct fleet *fleet, uint32_t engine, struct engine_event *o
         return true;
     }
     return false;
+}
+
+bool fleet_has_failed(const struct fleet *fleet)
+{
+    bool has_failed = false;
+    for (uint32_t i = 0; i < fleet->count; i++)
+        has_failed = has_failed || engine_has_failed(fleet->engines[i]);
+    return has_failed;
 }
 
 /* The engines in turn, an event each. */

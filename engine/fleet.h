@@ -22,7 +22,7 @@
 struct fleet;
 
 /* `engines`, 1 to LIMIT_ENGINES, each with the options' memory and as many sequences; without
- * `threads` the processors are divided among them. With more than one their series carry the label
+ * `threads` the processors are divided among them; each is on the device behind the one before. With more than one their series carry the label
  * engine="0", …. As engine_open; the message names the engine. */
 enum status fleet_open(struct fleet **out, const struct engine_options *options, uint32_t engines);
 void fleet_close(struct fleet *fleet);
@@ -46,4 +46,6 @@ void fleet_cancel(struct fleet *fleet, engine_request_id id);
 void fleet_lower(struct fleet *fleet, engine_request_id id);
 enum status fleet_unpublish(struct fleet *fleet, const struct engine_domain *domain);
 void fleet_acknowledge(struct fleet *fleet, engine_request_id id, uint32_t choice, uint32_t tokens);
+/* Whether one of them has: the others go on with what they have. */
+bool fleet_has_failed(const struct fleet *fleet);
 bool fleet_next_event(struct fleet *fleet, struct engine_event *out);

@@ -31,6 +31,7 @@ struct engine_process {
     struct metric *peers_refused;
     int64_t drain_until_us;
     bool is_cancelled;
+    bool is_failed; /* the engine's device */
 };
 
 /* Looks every 20 ms whether the last request has ended; cancels the rest at the deadline. */
@@ -52,6 +53,15 @@ static void drain_look(void *context)
         loop_timer_arm(process->drain_timer, DRAIN_LOOK_MS);
 }
 
+static void drain_begin(struct engine_process *process)
+{
+    process->face.is_draining = true;
+    process->drain_until_us =
+        clock_mono_us(clock_system()) + process->config->drain_timeout_s * INT64_C(1000000);
+    listener_drain(process->listener);
+    loop_timer_arm(process->drain_timer, 0);
+}
+
 static void on_signal(void *context, int signal_number)
 {
     struct engine_process *process = context;
@@ -59,11 +69,17 @@ static void on_signal(void *context, int signal_number)
         return;
     LOG(LOG_INFO, "engine_draining", LOG_NUMBER("signal", signal_number),
         LOG_NUMBER("requests", process->face.job_count));
-    process->face.is_draining = true;
-    process->drain_until_us =
-        clock_mono_us(clock_system()) + process->config->drain_timeout_s * INT64_C(1000000);
-    listener_drain(process->listener);
-    loop_timer_arm(process->drain_timer, 0);
+    drain_begin(process);
+}
+
+/* Nothing can be computed in this process any more: once everybody has been told, another one may
+ * find the device well. */
+static void on_failed(void *context)
+{
+    struct engine_process *process = context;
+    process->is_failed = true;
+    if (!process->face.is_draining)
+        drain_begin(process);
 }
 
 static enum status open_batching(const char *name, enum engine_batching *out)
@@ -151,6 +167,7 @@ static enum status open_engine(struct engine_process *process)
         .model_descriptor = process->options->model_descriptor,
         .model_name = config->model_name[0] != '\0' ? config->model_name : NULL,
         .isa = config->isa,
+        .device = (uint32_t)config->device,
         .kv_type = config->kv_type,
         .threads = (uint32_t)config->threads,
         .context = (uint32_t)config->context,
@@ -274,6 +291,8 @@ static enum status open_all(struct engine_process *process,
     TRY(metrics_create(&face->metrics));
     TRY(open_finals(process));
     face_init(face);
+    face->failed = on_failed;
+    face->failed_context = process;
     TRY(open_engine(process));
     for (enum face_lane lane = 0; lane < FACE_LANES; lane++)
         TRY(loop_worker_create(&face->workers[lane], face->loop, LIMIT_REQUESTS_IN_ENGINE));
@@ -313,6 +332,9 @@ enum status engine_http_run(const struct engine_http_options *options)
         tell_ready(&process, options->ready_descriptor);
         loop_run(process.face.loop);
         LOG(LOG_INFO, "engine_stopped", LOG_NUMBER("unfinished", process.face.job_count));
+        if (process.is_failed)
+            status = status_fail(STATUS_UNAVAILABLE, __FILE__, __LINE__, NULL,
+                                 "the engine's device has failed; its log says how");
     }
     struct error_note note = *status_note();
     close_all(&process);

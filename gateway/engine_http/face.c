@@ -90,6 +90,8 @@ static void face_pump(void *context)
         struct face_sink *sink = event.context;
         sink->take(sink, &event);
     }
+    if (fleet_has_failed(face->fleet))
+        face->failed(face->failed_context);
 }
 
 void face_wake(void *context)

@@ -57,6 +57,8 @@ struct face {
     struct face_prompt_row prompts[LIMIT_PROMPTS];
     uint32_t prompt_count;
     bool is_draining;
+    void (*failed)(void *context); /* after each event of an engine that has failed */
+    void *failed_context;
     char instance[FACE_INSTANCE_BYTES]; /* new at each start: tells an edge of a restart */
     _Atomic bool is_pump_posted;
     /* Hashes of the last request ids: an id that was seen is dropped (a retry of the edge after a
