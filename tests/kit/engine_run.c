@@ -10,6 +10,7 @@
 
 enum { VOCAB = 320, WAIT_US = 60000000, NAP_US = 100 };
 
+uint32_t engine_run_type; /* 0: F32 */
 static char made_path[64];
 
 static _Noreturn void die(const char *what)
@@ -62,6 +63,7 @@ struct llama_shape engine_run_shape(void)
 {
     struct llama_shape shape = llama_file_shape();
     shape.vocab = VOCAB;
+    shape.type = engine_run_type;
     return shape;
 }
 

@@ -17,6 +17,7 @@ static void must(bool condition, const char *what)
     abort();
 }
 
+const char *step_world_isa = "ref_int8";
 enum kv_type step_world_kv_type = KV_TYPE_F16;
 
 struct step_world *step_world_open(const struct step_world_options *options)
@@ -28,7 +29,7 @@ struct step_world *step_world_open(const struct step_world_options *options)
     must(gguf_open(&world->gguf, engine_run_make_model()) == STATUS_OK, "gguf_open");
     must(vocab_create(&world->vocab, world->gguf) == STATUS_OK, "vocab_create");
     const struct kernels_options kernels_options = {
-        .isa = options->isa != NULL ? options->isa : "ref_int8",
+        .isa = options->isa != NULL ? options->isa : step_world_isa,
         .threads = options->threads > 0 ? options->threads : 1,
         .rows_max = options->rows_max,
         .cols_max = 256};

@@ -16,7 +16,7 @@ enum {
 };
 
 struct step_world_options {
-    const char *isa;  /* NULL = ref_int8 */
+    const char *isa;  /* NULL = step_world_isa */
     uint32_t threads; /* 0 = 1 */
     uint32_t rows_max;
     uint32_t sequences_max;
@@ -62,6 +62,8 @@ struct step_world {
     struct step_world_told told[STEP_WORLD_REQUESTS];
 };
 
+/* Of worlds opened from now on that name none; ref_int8 at the start. */
+extern const char *step_world_isa;
 /* Of the pages of worlds opened from now on; f16 at the start. */
 extern enum kv_type step_world_kv_type;
 

@@ -1,0 +1,250 @@
+/* gpu_engine: whole engines on a device: the tokens of `ref` where these are clear, and the same
+ * bits in any company, paused or not, from the cache or not. On the processor (tests/kit/simt), where
+ * a device can be lost at any call, also what becomes of requests then.
+ *
+ * usage: gpu_engine [--large]      ends with 77 without a device */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "config/base/rng.h"
+#include "kernels/kernels.h"
+#include "tests/kit/engine_run.h"
+#include "tests/kit/step_schedule.h"
+
+#if BANYAN_SIMT /* tests/kit/simt */
+extern int simt_calls_left;
+extern int simt_error;
+#endif
+
+enum { NO_DEVICE = 77, REQUESTS = 8, WAIT_US = 30000000, NAP_US = 1000 };
+
+/* Of log-probabilities: halves where `ref` has floats, over two layers of width 64. */
+static const float LOGPROB_BOUND = 0.05f;
+
+static bool is_large;
+
+#define CHECK(condition)                                                                           \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            fprintf(stderr, "%s:%d: %s\n%s\n", __FILE__, __LINE__, #condition,                     \
+                    status_note()->message);                                                       \
+            abort();                                                                               \
+        }                                                                                          \
+    } while (0)
+
+static uint32_t prompts[REQUESTS][STEP_WORLD_CONTEXT];
+
+/* Of two texts cut anywhere and gone on with, so that some share pages. */
+static struct engine_request request_make(uint32_t index)
+{
+    struct rng rng = {.seed = 70 + index};
+    const uint32_t shared = (uint32_t)rng_below(&rng, 70);
+    const uint32_t count = shared + 1 + (uint32_t)rng_below(&rng, 20);
+    for (uint32_t i = 0; i < count; i++)
+        prompts[index][i] = (uint32_t)(rng_at(5, i < shared ? index % 2 : 2 + index, i) % 256);
+    struct engine_request asked = step_world_request(
+        prompts[index], count, 4 + (uint32_t)rng_below(&rng, 12), (uint8_t)(1 + index % 2));
+    asked.service_class = (enum service_class)(index % SERVICE_CLASS_COUNT);
+    asked.want_logprobs = true;
+    asked.top_logprobs = 2;
+    asked.sampling.seed = index;
+    if (index % 4 == 1)
+        asked.sampling.temperature = 0.9f;
+    if (index % 4 == 3)
+        asked.sampling.frequency_penalty = 0.5f;
+    asked.echo = index % 5 == 4;
+    asked.choices = index % 5 == 2 ? 2 : 1;
+    return asked;
+}
+
+/* --- the promise of bits, under pauses --- */
+
+static void check_schedules(void)
+{
+    static struct step_schedules schedules = {
+        .requests = REQUESTS, .at_once = STEP_SCHEDULE_AT_ONCE, .steps_a_pause = 6};
+    const uint32_t count = is_large ? 100 : 6;
+    uint64_t swaps = 0;
+    for (uint32_t i = 0; i < REQUESTS; i++)
+        schedules.asked[i] = request_make(i);
+    step_schedule_expect(&schedules);
+    for (uint32_t i = 0; i < count; i++) {
+        const struct step_world_options options = {
+            .rows_max = i % 2 == 0 ? 64 : 24,
+            .sequences_max = 2 + i % 3,
+            .pages = 36,
+            .host_pages = 40,
+            .speculation = i % 3 == 2 ? ENGINE_SPECULATION_LOOKUP : ENGINE_SPECULATION_OFF};
+        struct step_world *world = step_world_open(&options);
+        schedules.rng = (struct rng){.seed = 900 + i};
+        step_schedule_run(&schedules, world);
+        swaps += atomic_load(&world->step.figures.preemptions_swap);
+        step_world_close(world);
+    }
+    CHECK(schedules.pauses > 0);
+    CHECK(swaps > 0);
+    printf("%u schedules of up to %d requests: %llu pauses, %llu of them swapped: equal bits\n",
+           count, STEP_SCHEDULE_AT_ONCE, (unsigned long long)schedules.pauses,
+           (unsigned long long)swaps);
+}
+
+/* --- beside the judge --- */
+
+static struct engine_options options_of(const char *isa)
+{
+    struct engine_options options = engine_run_options();
+    options.isa = isa;
+    options.pin_percent = 50;
+    options.kv_host_bytes = options.kv_bytes / 2;
+    options.metrics = NULL;
+    return options;
+}
+
+static void run_all(struct engine *engine, struct engine_run_transcript *out)
+{
+    struct engine_run_transcript *all[REQUESTS];
+    for (uint32_t i = 0; i < REQUESTS; i++) {
+        const struct engine_request asked = request_make(i);
+        all[i] = &out[i];
+        engine_run_submit(engine, &asked, &out[i]);
+    }
+    engine_run_finish(engine, all, REQUESTS);
+    for (uint32_t i = 0; i < REQUESTS; i++)
+        CHECK(!out[i].is_refused);
+}
+
+/* Greedy answers agree up to the first place where the judge's two best are close. How many tokens
+ * were compared. */
+static uint32_t compare(const struct engine_run_choice *want, const struct engine_run_choice *got)
+{
+    uint32_t compared = 0;
+    for (; compared < want->count; compared++) {
+        const struct engine_run_token *right = &want->tokens[compared];
+        const struct engine_run_token *token = &got->tokens[compared];
+        if (right->top[0].logprob - right->top[1].logprob < 2 * LOGPROB_BOUND)
+            break;
+        CHECK(token->token == right->token);
+        CHECK(fabsf(token->logprob - right->logprob) < LOGPROB_BOUND);
+    }
+    return compared;
+}
+
+static void check_judge(void)
+{
+    static struct engine_run_transcript want[REQUESTS];
+    static struct engine_run_transcript got[REQUESTS];
+    static struct engine_run_transcript again[REQUESTS];
+    uint32_t compared = 0;
+    struct engine_info info;
+    struct engine_options options = options_of("ref");
+    struct engine *engine = engine_run_open(&options);
+    run_all(engine, want);
+    engine_close(engine);
+    options = options_of("cuda");
+    engine = engine_run_open(&options);
+    engine_info(engine, &info);
+    CHECK(strcmp(info.isa, "cuda") == 0);
+    run_all(engine, got);
+    run_all(engine, again); /* what the first ones left is found */
+    for (uint32_t i = 0; i < REQUESTS; i++) {
+        CHECK(engine_run_same(&got[i], &again[i]));
+        CHECK(again[i].report.cached_tokens > 0 || again[i].report.prompt_tokens < 32);
+        if (i % 4 % 2 == 0)
+            compared += compare(&want[i].choices[0], &got[i].choices[0]);
+    }
+    CHECK(!engine_has_failed(engine));
+    engine_run_close(engine);
+    CHECK(compared > 8);
+    printf("%u greedy tokens as ref's; %u requests the same from the cache\n", compared, REQUESTS);
+}
+
+/* A published prompt is read by another domain, with the bits that it would compute itself. */
+static void check_published(void)
+{
+    static struct engine_run_transcript alone;
+    static struct engine_run_transcript publish;
+    static struct engine_run_transcript reader;
+    static uint32_t tokens[150];
+    struct engine_published shown[1];
+    const struct engine_options options = options_of("cuda");
+    struct engine *engine = engine_run_open(&options);
+    for (uint32_t i = 0; i < 150; i++)
+        tokens[i] = (uint32_t)(rng_at(9, 0, i) % 256);
+    struct engine_request asked = step_world_request(tokens, 150, 6, 0);
+    engine_run_submit(engine, &asked, &alone);
+    engine_run_finish(engine, (struct engine_run_transcript *[]){&alone}, 1);
+    struct engine_request prompt = step_world_request(tokens, 140, 0, 9);
+    prompt.is_published = true;
+    engine_run_submit(engine, &prompt, &publish);
+    engine_run_finish(engine, (struct engine_run_transcript *[]){&publish}, 1);
+    CHECK(publish.report.pinned_pages > 0);
+    asked.domain = step_world_domain(3);
+    asked.visible[0] = prompt.domain;
+    asked.visible_count = asked.visible_public = 1;
+    engine_run_submit(engine, &asked, &reader);
+    engine_run_finish(engine, (struct engine_run_transcript *[]){&reader}, 1);
+    CHECK(reader.report.cached_public >= 128);
+    CHECK(engine_run_same(&alone, &reader));
+    CHECK(engine_unpublish(engine, &prompt.domain) == STATUS_OK);
+    for (int64_t waited = 0; engine_published(engine, shown, 1) > 0; waited += NAP_US) {
+        CHECK(waited < WAIT_US);
+        usleep(NAP_US);
+    }
+    engine_run_close(engine);
+    printf("a published prompt: %u of 150 tokens read, equal bits\n", reader.report.cached_public);
+}
+
+#if BANYAN_SIMT
+/* The device is lost at the n-th call behind the start: whoever is there is told, as is who comes
+ * later, and all is freed. */
+static void check_lost_device(void)
+{
+    static struct engine_run_transcript out;
+    static struct engine_run_transcript later;
+    uint32_t refused = 0;
+    uint32_t ended = 0;
+    for (int n = 0;; n += 1 + n / 2) {
+        const struct engine_options options = options_of("cuda");
+        const struct engine_request asked = request_make(0);
+        struct engine *engine = engine_run_open(&options);
+        simt_calls_left = n; /* nothing computes now */
+        engine_run_submit(engine, &asked, &out);
+        engine_run_finish(engine, (struct engine_run_transcript *[]){&out}, 1);
+        const bool has_failed = engine_has_failed(engine);
+        if (has_failed) {
+            engine_run_submit(engine, &asked, &later);
+            engine_run_finish(engine, (struct engine_run_transcript *[]){&later}, 1);
+            CHECK(later.is_refused && later.note.status == STATUS_UNAVAILABLE);
+            refused += out.is_refused;
+            ended += !out.is_refused && out.report.finish == ENGINE_FINISH_ERROR;
+        }
+        simt_calls_left = -1;
+        simt_error = 0;
+        engine_run_close(engine);
+        if (!has_failed)
+            break;
+    }
+    CHECK(refused + ended > 3);
+    printf("a lost device: %u requests ended, %u were refused, and who came later\n", ended,
+           refused);
+}
+#endif
+
+int main(int argc, char **argv)
+{
+    is_large = argc > 1 && strcmp(argv[1], "--large") == 0;
+    if (!kernels_can_run("cuda"))
+        return printf("no CUDA device\n"), NO_DEVICE;
+    step_world_isa = "cuda";
+    engine_run_type = TENSOR_TYPE_f16;
+    check_judge();
+    check_published();
+    check_schedules();
+#if BANYAN_SIMT
+    check_lost_device();
+#endif
+    return 0;
+}
