@@ -118,7 +118,7 @@ static void check_gather(void)
     float *there = parity_up(from, 10 * COLS * sizeof *from);
     uint32_t *there_order = parity_up(order, sizeof order);
     float *out = parity_poison(sizeof want);
-    cuda_gather(parity.device, &(struct cuda_gather_args){out, there, there_order, ROWS, COLS});
+    cuda_gather(parity.device, &(struct gather_args){out, there, there_order, ROWS, COLS});
     parity_down(got, out, sizeof got);
     parity_tell(parity_same(got, want, sizeof got), "gather %d × %d", ROWS, COLS);
     parity_drop(there), parity_drop(there_order), parity_drop(out);

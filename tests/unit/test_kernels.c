@@ -1,4 +1,4 @@
-#include "kernels/kernels.h"
+#include "kernels/kernels_step.h"
 
 #include "config/base/limits.h"
 #include "config/base/mem.h"
@@ -151,12 +151,71 @@ static void test_buffers(void **state)
     kernels_destroy(kernels);
 }
 
+/* What the processor does at once: memory of others is its own. */
+static void test_memory(void **state)
+{
+    (void)state;
+    static const uint32_t order[] = {2, 0, 2};
+    const float from[] = {1, 2, 3, 4, 5, 6};
+    float back[6] = {0};
+    struct kernels *kernels = kit_kernels("ref", 1, 4, 4);
+    float *buffer = kernels_host_create(kernels, sizeof from);
+    float *gathered = kernels_buffer_create(kernels, sizeof from);
+    assert_false(kernels_is_device(kernels));
+    assert_int_equal(kernels_page_tokens(kernels), 16);
+    kernels_attach(kernels);
+    kernels_upload(kernels, buffer, from, sizeof from);
+    kernels_gather(kernels,
+                   &(struct gather_args){
+                       .to = gathered, .from = buffer, .order = order, .rows = 3, .cols = 2});
+    assert_int_equal(kernels_download(kernels, back, gathered, sizeof back), STATUS_OK);
+    kit_assert_same_bits(back, (const float[]){5, 6, 1, 2, 5, 6}, 6);
+    kernels_host_destroy(kernels, buffer);
+    kernels_buffer_destroy(kernels, gathered);
+    kernels_destroy(kernels);
+}
+
+static void count_forward(void *context)
+{
+    ++*(int *)context;
+}
+
+static void test_step(void **state)
+{
+    (void)state;
+    const uint32_t pages[] = {0};
+    char from[64] = "a page";
+    char to[64] = "";
+    int forwards = 0;
+    const struct pages_copy_args copy = {.to = to,
+                                         .from = from,
+                                         .to_pages = pages,
+                                         .from_pages = pages,
+                                         .count = 1,
+                                         .page_bytes = sizeof to};
+    struct kernels *kernels = kit_kernels("ref", 1, 4, 4);
+    assert_int_equal(kernels_step_run(kernels, &(struct kernels_step){0}, count_forward, &forwards),
+                     STATUS_OK);
+    assert_int_equal(kernels_step_end(kernels), STATUS_OK);
+    assert_int_equal(forwards, 1);
+    assert_int_equal(kernels_pages_ended(kernels), 0);
+    for (uint64_t batch = 1; batch < 4; batch++) {
+        assert_int_equal(kernels_pages_copy(kernels, &copy), batch);
+        assert_int_equal(kernels_pages_ended(kernels), batch);
+        kernels_pages_wait(kernels, batch);
+    }
+    assert_int_equal(kernels_pages_end(kernels), STATUS_OK);
+    assert_string_equal(to, "a page");
+    kernels_destroy(kernels);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_linear_ref), cmocka_unit_test(test_linear_ref_int8),
         cmocka_unit_test(test_options),    cmocka_unit_test(test_kv_type_names),
         cmocka_unit_test(test_no_memory),  cmocka_unit_test(test_buffers),
+        cmocka_unit_test(test_memory),     cmocka_unit_test(test_step),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
