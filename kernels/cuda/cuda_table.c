@@ -1,6 +1,7 @@
 #include <string.h>
 
 #include "kernels/cpu/ops/ops.h"
+#include "kernels/cuda/cuda_ceilings.h"
 #include "kernels/cuda/cuda_device.h"
 #include "kernels/cuda/cuda_ops.h"
 
@@ -210,14 +211,10 @@ static void table_logits_stats(struct kernels *kernels, const float *logits, uin
     (void)cuda_backend_download(kernels->device, out, stats, rows * sizeof *out); /* it stays so */
 }
 
-/* The processor's own ceilings say nothing here. */
 static enum status table_measure_ceilings(struct kernels *kernels, size_t model_bytes,
                                           struct kernels_ceilings *out)
 {
-    (void)kernels;
-    (void)model_bytes;
-    (void)out;
-    FAIL(STATUS_UNSUPPORTED, "the ceilings of a device are measured by tests/gpu/gpu_bench");
+    return cuda_ceilings(kernels->device, model_bytes, out);
 }
 
 const struct kernels_ops cuda_ops = {
