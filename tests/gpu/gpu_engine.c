@@ -19,7 +19,7 @@ extern int simt_calls_left;
 extern int simt_error;
 #endif
 
-enum { NO_DEVICE = 77, REQUESTS = 8, WAIT_US = 30000000, NAP_US = 1000 };
+enum { NO_DEVICE = 77, REQUESTS = 6, AT_ONCE = 4, WAIT_US = 30000000, NAP_US = 1000 };
 
 /* Of log-probabilities: halves where `ref` has floats, over two layers of width 64. */
 static const float LOGPROB_BOUND = 0.05f;
@@ -41,7 +41,7 @@ static uint32_t prompts[REQUESTS][STEP_WORLD_CONTEXT];
 static struct engine_request request_make(uint32_t index)
 {
     struct rng rng = {.seed = 70 + index};
-    const uint32_t shared = (uint32_t)rng_below(&rng, 70);
+    const uint32_t shared = (uint32_t)rng_below(&rng, 50);
     const uint32_t count = shared + 1 + (uint32_t)rng_below(&rng, 20);
     for (uint32_t i = 0; i < count; i++)
         prompts[index][i] = (uint32_t)(rng_at(5, i < shared ? index % 2 : 2 + index, i) % 256);
@@ -65,8 +65,8 @@ static struct engine_request request_make(uint32_t index)
 static void check_schedules(void)
 {
     static struct step_schedules schedules = {
-        .requests = REQUESTS, .at_once = STEP_SCHEDULE_AT_ONCE, .steps_a_pause = 6};
-    const uint32_t count = is_large ? 100 : 6;
+        .requests = REQUESTS, .at_once = AT_ONCE, .steps_a_pause = 4};
+    const uint32_t count = is_large ? 100 : 4;
     uint64_t swaps = 0;
     for (uint32_t i = 0; i < REQUESTS; i++)
         schedules.asked[i] = request_make(i);
@@ -87,8 +87,7 @@ static void check_schedules(void)
     CHECK(schedules.pauses > 0);
     CHECK(swaps > 0);
     printf("%u schedules of up to %d requests: %llu pauses, %llu of them swapped: equal bits\n",
-           count, STEP_SCHEDULE_AT_ONCE, (unsigned long long)schedules.pauses,
-           (unsigned long long)swaps);
+           count, AT_ONCE, (unsigned long long)schedules.pauses, (unsigned long long)swaps);
 }
 
 /* --- beside the judge --- */
@@ -208,7 +207,7 @@ static void check_lost_device(void)
     static struct engine_run_transcript later;
     uint32_t refused = 0;
     uint32_t ended = 0;
-    for (int n = 0;; n += 1 + n / 2) {
+    for (int n = 0;; n = 3 * n + 1) {
         const struct engine_options options = options_of("cuda");
         const struct engine_request asked = request_make(0);
         struct engine *engine = engine_run_open(&options);
@@ -229,7 +228,7 @@ static void check_lost_device(void)
         if (!has_failed)
             break;
     }
-    CHECK(refused + ended > 3);
+    CHECK(ended > 2);
     printf("a lost device: %u requests ended, %u were refused, and who came later\n", ended,
            refused);
 }
