@@ -9,11 +9,12 @@
 #include "config/base/rng.h"
 #include "engine/bench_report.h"
 #include "engine/bench_speculate.h"
+#include "kernels/kernels_step.h"
 
 enum {
     BENCH_BATCH_MAX = 1024,
-    BENCH_CHUNK_ROWS = 512, /* rows of one prefill step */
-    BENCH_PAGE_TOKENS = 16,
+    BENCH_CHUNK_MAX = 8192, /* rows of one prefill step */
+    BENCH_DEVICE_MAX = 63,
 };
 
 static const char BENCH_HELP[] =
@@ -23,6 +24,7 @@ static const char BENCH_HELP[] =
     "  --model FILE      the model, in GGUF\n"
     "  --prompt N        tokens of the prefill (512)\n"
     "  --prefill-at N    position of its first token: what is before it is there already (0)\n"
+    "  --chunk N         tokens of one step of it (512)\n"
     "  --gen N           tokens generated in each stream (128)\n"
     "  --batch N,N,...   streams decoded together, one measurement each (1,16)\n"
     "  --context N       mean context of the streams while they are measured (128)\n"
@@ -40,6 +42,7 @@ static const char BENCH_HELP[] =
     "  --repeat N        runs of each measurement; the median counts, the best is told too (3)\n"
     "  --threads N       compute threads (0 = one for each processor)\n"
     "  --isa NAME        kernels to use (auto)\n"
+    "  --device N        which device, of kernels for one (0)\n"
     "  --kv-type NAME    type of KV pages (f16)\n"
     "  --json            one JSON object instead of a table\n"
     "  --help            this text\n"
@@ -112,12 +115,14 @@ static enum status options_set(struct bench_options *options, const char *name, 
         uint32_t *out;
     } numbers[] = {{"--prompt", 1, LIMIT_CONTEXT, &options->prompt},
                    {"--prefill-at", 0, LIMIT_CONTEXT, &options->prefill_at},
+                   {"--chunk", 1, BENCH_CHUNK_MAX, &options->chunk},
                    {"--gen", 1, LIMIT_CONTEXT, &options->gen},
                    {"--context", 1, LIMIT_CONTEXT, &options->context},
                    {"--shared", ATTENTION_BLOCK_KEYS, LIMIT_CONTEXT, &options->shared},
                    {"--draft-layers", 1, LIMIT_LAYERS, &options->draft_layers},
                    {"--repeat", 1, BENCH_REPEAT_MAX, &options->repeat},
-                   {"--threads", 0, LIMIT_THREADS, &options->threads}};
+                   {"--threads", 0, LIMIT_THREADS, &options->threads},
+                   {"--device", 0, BENCH_DEVICE_MAX, &options->device}};
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
         if (strcmp(name, numbers[i].name) == 0)
             return options_number(name, value, numbers[i].min, numbers[i].max, numbers[i].out);
@@ -162,6 +167,7 @@ static enum status options_parse(struct bench_options *options, int count, char 
     *options = (struct bench_options){.isa = "auto",
                                       .kv_type = KV_TYPE_F16,
                                       .prompt = 512,
+                                      .chunk = 512,
                                       .gen = 128,
                                       .context = 128,
                                       .repeat = 3,
@@ -193,6 +199,7 @@ struct bench {
     struct kernels *kernels;
     struct model *model;
     struct kv_layout layout;
+    enum status status; /* of the steps: the first failure of a device */
     uint32_t rows_max;
     uint32_t batch_max;
     uint32_t pages_each;    /* of a stream */
@@ -216,7 +223,8 @@ static void bench_step(struct bench *bench, uint32_t rows, bool wants_all)
 {
     for (uint32_t i = 0; i < rows; i++)
         bench->open_of[i] =
-            bench->page_tables[bench->sequences[i]][bench->positions[i] / BENCH_PAGE_TOKENS];
+            bench
+                ->page_tables[bench->sequences[i]][bench->positions[i] / bench->layout.page_tokens];
     struct model_batch batch = {.rows = rows,
                                 .tokens = bench->tokens,
                                 .kv = {.layout = &bench->layout,
@@ -231,7 +239,12 @@ static void bench_step(struct bench *bench, uint32_t rows, bool wants_all)
                                 .logit_row = bench->logit_row};
     for (uint32_t i = 0; i < batch.logit_rows; i++)
         bench->logit_row[i] = wants_all ? i : rows - 1;
-    model_forward(bench->model, &batch);
+    if (bench->status != STATUS_OK)
+        return;
+    if (model_forward(bench->model, &batch) == NULL)
+        bench->status = status_note()->status;
+    else
+        bench->status = kernels_step_end(bench->kernels); /* the next one's tokens hang on it */
 }
 
 static uint32_t bench_token(const struct bench *bench, uint32_t sequence, uint32_t position)
@@ -242,8 +255,9 @@ static uint32_t bench_token(const struct bench *bench, uint32_t sequence, uint32
 /* Tokens [from, end). */
 static void bench_prefill(struct bench *bench, uint32_t sequence, uint32_t from, uint32_t end)
 {
-    for (; from < end; from += BENCH_CHUNK_ROWS) {
-        uint32_t rows = end - from < BENCH_CHUNK_ROWS ? end - from : BENCH_CHUNK_ROWS;
+    const uint32_t chunk = bench->result.options.chunk;
+    for (; from < end; from += chunk) {
+        uint32_t rows = end - from < chunk ? end - from : chunk;
         for (uint32_t r = 0; r < rows; r++) {
             bench->sequences[r] = sequence;
             bench->positions[r] = from + r;
@@ -282,6 +296,8 @@ static struct bench_rate bench_rate(double tokens, double *seconds, uint32_t cou
 
 static enum status bench_moment(struct bench *bench)
 {
+    if (bench->status != STATUS_OK)
+        return bench->status;
     bench->result.moments++;
     return kernels_measure_ceilings(bench->kernels, (size_t)bench->result.step_bytes,
                                     &bench->result.ceilings);
@@ -344,7 +360,7 @@ static enum status bench_measure(struct bench *bench, uint32_t batch, struct ben
 static void bench_share(struct bench *bench, uint32_t batch, enum bench_way way)
 {
     static struct attention_groups groups;
-    uint32_t pages = bench->result.options.shared / BENCH_PAGE_TOKENS;
+    uint32_t pages = bench->result.options.shared / bench->layout.page_tokens;
     uint32_t keys = bench->result.options.shared / ATTENTION_BLOCK_KEYS * ATTENTION_BLOCK_KEYS;
     for (uint32_t s = 0; s < batch; s++) {
         for (uint32_t p = 0; p < pages; p++)
@@ -402,16 +418,18 @@ static enum status bench_open_pages(struct bench *bench, const struct model_conf
              "--prompt, --prefill-at, --gen, --context, --shared: %llu tokens, the model's "
              "context is %u",
              (unsigned long long)keys, config->context);
-    bench->pages_each = (uint32_t)((keys + BENCH_PAGE_TOKENS - 1) / BENCH_PAGE_TOKENS);
-    TRY(kernels_kv_layout(bench->kernels, options->kv_type, BENCH_PAGE_TOKENS, config->layers,
+    const uint32_t page_tokens = kernels_page_tokens(bench->kernels);
+    bench->pages_each = (uint32_t)((keys + page_tokens - 1) / page_tokens);
+    TRY(kernels_kv_layout(bench->kernels, options->kv_type, page_tokens, config->layers,
                           config->kv_heads, config->head_dim, &bench->layout));
-    bench->result.token_bytes = bench->layout.page_bytes / BENCH_PAGE_TOKENS;
+    bench->result.token_bytes = bench->layout.page_bytes / page_tokens;
     size_t total = (size_t)bench->batch_max * bench->pages_each;
     size_t bytes;
     if (__builtin_mul_overflow(total, bench->layout.page_bytes + bench->layout.open_bytes, &bytes))
         FAIL(STATUS_NO_MEMORY, "the pages of %u streams do not fit memory", bench->batch_max);
     bench->pages = kernels_buffer_create(bench->kernels, total * bench->layout.page_bytes);
-    bench->open = kernels_buffer_create(bench->kernels, total * bench->layout.open_bytes);
+    if (bench->layout.open_bytes > 0)
+        bench->open = kernels_buffer_create(bench->kernels, total * bench->layout.open_bytes);
     bench->open_of = mem_zalloc(bench->rows_max, sizeof *bench->open_of);
     bench->page_ids = mem_zalloc(total, sizeof *bench->page_ids);
     bench->page_tables = mem_zalloc(bench->batch_max, sizeof *bench->page_tables);
@@ -421,10 +439,10 @@ static enum status bench_open_pages(struct bench *bench, const struct model_conf
     bench->logit_row = mem_zalloc(bench->rows_max, sizeof *bench->logit_row);
     bench->order = mem_zalloc(bench->batch_max, sizeof *bench->order);
     bench->shared = mem_zalloc(bench->batch_max, sizeof *bench->shared);
-    if (bench->pages == NULL || bench->open == NULL || bench->open_of == NULL ||
-        bench->page_ids == NULL || bench->page_tables == NULL || bench->tokens == NULL ||
-        bench->sequences == NULL || bench->positions == NULL || bench->logit_row == NULL ||
-        bench->order == NULL || bench->shared == NULL)
+    if (bench->pages == NULL || (bench->open == NULL && bench->layout.open_bytes > 0) ||
+        bench->open_of == NULL || bench->page_ids == NULL || bench->page_tables == NULL ||
+        bench->tokens == NULL || bench->sequences == NULL || bench->positions == NULL ||
+        bench->logit_row == NULL || bench->order == NULL || bench->shared == NULL)
         FAIL(STATUS_NO_MEMORY, "no memory for %zu MiB of pages", bytes >> 20);
     for (size_t i = 0; i < total; i++)
         bench->page_ids[i] = (uint32_t)i;
@@ -472,18 +490,22 @@ static enum status bench_open(struct bench *bench, const struct gguf *gguf, int6
     for (uint32_t i = 0; i < options->batch_count; i++)
         if (options->batches[i] > bench->batch_max)
             bench->batch_max = options->batches[i];
-    bench->rows_max = BENCH_CHUNK_ROWS > bench->batch_max ? BENCH_CHUNK_ROWS : bench->batch_max;
+    bench->rows_max = options->chunk > bench->batch_max ? options->chunk : bench->batch_max;
     TRY(kernels_create(&bench->kernels,
                        &(struct kernels_options){.isa = options->isa,
                                                  .threads = options->threads,
+                                                 .device = options->device,
                                                  .rows_max = bench->rows_max,
                                                  .cols_max = model_cols_max(&config)}));
     TRY(model_open(&bench->model, bench->kernels, gguf, bench->rows_max, bench->batch_max));
+    if (options->wants_ops && kernels_is_device(bench->kernels))
+        FAIL(STATUS_UNSUPPORTED, "--ops: operations of a device end when the step does");
     bench->result.ready_seconds = (double)(clock_mono_us(clock_system()) - begin_us) / 1e6;
     bench_open_weights(bench, gguf, &config);
     TRY(bench_open_pages(bench, &config));
     bench->result.model = model_config(bench->model);
     bench->result.isa = kernels_isa(bench->kernels);
+    bench->result.is_device = kernels_is_device(bench->kernels);
     bench->result.threads = kernels_threads(bench->kernels);
     bench->result.processors = kernels_processors();
     bench->result.mean_context = bench->context_start + options->gen / 2;

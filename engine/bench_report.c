@@ -148,14 +148,16 @@ static void report_json(const struct bench_result *result, struct buffer *out)
     buffer_printf(
         out,
         ", \"threads\": %u, \"processors\": %u, \"load_average\": %.2f, \"others\": %.3f, "
-        "\"isa\": \"%s\", \"backend\": \"cpu\", "
-        "\"prompt_tokens\": %u, \"prefill_at\": %u, \"generated_tokens\": %u, \"mean_context\": "
+        "\"isa\": \"%s\", \"backend\": \"%s\", "
+        "\"prompt_tokens\": %u, \"chunk\": %u, \"prefill_at\": %u, \"generated_tokens\": %u, "
+        "\"mean_context\": "
         "%u, "
         "\"repeat\": %u, \"model_ready_seconds\": %.3f, \"prefill_tokens_per_second\": %.1f, "
         "\"decode_tokens_per_second\": ",
         result->threads, result->processors, result->load, result->others, result->isa,
-        options->prompt, options->prefill_at, options->gen, result->mean_context, options->repeat,
-        result->ready_seconds, result->prefill.median);
+        result->is_device ? "device" : "cpu", options->prompt, options->chunk, options->prefill_at,
+        options->gen, result->mean_context, options->repeat, result->ready_seconds,
+        result->prefill.median);
     report_rates(result, out, result->decode, false);
     buffer_printf(out, ", \"best\": {\"prefill_tokens_per_second\": %.1f, ", result->prefill.best);
     buffer_append_text(out, "\"decode_tokens_per_second\": ");

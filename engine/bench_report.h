@@ -25,12 +25,14 @@ struct bench_options {
     const char *isa;
     enum kv_type kv_type;
     uint32_t prompt;
+    uint32_t chunk;      /* tokens of a step of it */
     uint32_t prefill_at; /* its first token's position */
     uint32_t gen;
     uint32_t context;
     uint32_t shared; /* 0 = not asked for */
     uint32_t repeat;
     uint32_t threads;
+    uint32_t device;
     uint32_t batches[BENCH_BATCHES_MAX];
     uint32_t batch_count;
     enum engine_speculation speculation; /* OFF: kernels and model are measured, else the engine */
@@ -61,6 +63,7 @@ struct bench_result {
     struct bench_options options;
     const struct model_config *model;
     const char *isa; /* the one that ran */
+    bool is_device;
     uint32_t threads;
     uint32_t processors;  /* that the process may use */
     double others;        /* processors that they used meanwhile; -1 = the system does not tell */

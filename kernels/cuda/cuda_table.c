@@ -214,7 +214,8 @@ static void table_logits_stats(struct kernels *kernels, const float *logits, uin
 static enum status table_measure_ceilings(struct kernels *kernels, size_t model_bytes,
                                           struct kernels_ceilings *out)
 {
-    return cuda_ceilings(kernels->device, model_bytes, out);
+    enum { MOST = 256 << 20 }; /* more than a device's caches hold, whatever the model has */
+    return cuda_ceilings(kernels->device, model_bytes < MOST ? model_bytes : MOST, out);
 }
 
 const struct kernels_ops cuda_ops = {

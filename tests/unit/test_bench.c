@@ -73,10 +73,11 @@ static void test_json(void **state)
 {
     (void)state;
     char line[256];
-    snprintf(line, sizeof line,
-             "--model %s --prompt 32 --gen 4 --batch=1,3 --context 20 --repeat 2 --threads 2 "
-             "--shared 70 --prefill-at 40 --isa ref_int8 --kv-type i8 --json",
-             model_path);
+    snprintf(
+        line, sizeof line,
+        "--model %s --prompt 32 --chunk 13 --gen 4 --batch=1,3 --context 20 --repeat 2 --threads 2 "
+        "--shared 70 --prefill-at 40 --isa ref_int8 --kv-type i8 --json",
+        model_path);
     if (run(line) != STATUS_OK)
         fail_msg("%s", status_note()->message);
     assert_int_equal(output[0], '{');
@@ -97,6 +98,7 @@ static void test_json(void **state)
                 number_after("\"prefill_tokens_per_second\": "));
     assert_true(number_after("\"fraction_of_ceiling\": {\"prefill_tokens_per_second\": ") > 0);
     assert_int_equal(number_after("\"threads\": "), 2);
+    assert_int_equal(number_after("\"chunk\": "), 13);
     assert_int_equal(number_after("\"prefill_at\": "), 40);
     assert_int_equal(number_after("\"mean_context\": "), 20);
     assert_non_null(strstr(output, "\"isa\": \"ref_int8\""));
