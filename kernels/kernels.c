@@ -53,6 +53,7 @@ enum status kernels_create(struct kernels **out, const struct kernels_options *o
     kernels->table = table;
     kernels->rows_max = options->rows_max;
     kernels->cols_max = options->cols_max;
+    kernels->ranks = options->ranks;
     TRY_OUT(threads_create(&kernels->threads, options->threads));
     TRY_OUT(ops->open(kernels, options));
     kernels->ops = ops;
@@ -172,12 +173,21 @@ enum status kernels_kv_layout(struct kernels *kernels, enum kv_type type, uint32
 void kernels_kv_copy(struct kernels *kernels, const struct kv_layout *layout, void *to_page,
                      const void *from_page, uint32_t tokens)
 {
+    if (kernels->told != NULL)
+        kernels->told->kv_copy(kernels->told->context, to_page, from_page, tokens);
     kernels->ops->kv_copy(kernels, layout, to_page, from_page, tokens);
 }
 
 uint64_t kernels_pages_copy(struct kernels *kernels, const struct pages_copy_args *args)
 {
+    if (kernels->told != NULL)
+        kernels->told->pages_copy(kernels->told->context, args);
     return kernels->ops->pages_copy(kernels, args);
+}
+
+void kernels_copies_tell(struct kernels *kernels, const struct kernels_copies_told *told)
+{
+    kernels->told = told;
 }
 
 void kernels_pages_wait(struct kernels *kernels, uint64_t batch)
@@ -249,6 +259,16 @@ void kernels_silu_mul(struct kernels *kernels, const struct silu_mul_args *args)
 void kernels_gather(struct kernels *kernels, const struct gather_args *args)
 {
     kernels->ops->gather(kernels, args);
+}
+
+void kernels_all_reduce(struct kernels *kernels, const struct all_reduce_args *args)
+{
+    kernels->ops->all_reduce(kernels, args);
+}
+
+void kernels_all_gather(struct kernels *kernels, const struct all_gather_args *args)
+{
+    kernels->ops->all_gather(kernels, args);
 }
 
 void kernels_logits_stats(struct kernels *kernels, const float *logits, uint32_t rows,

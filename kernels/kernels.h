@@ -24,6 +24,7 @@
 #include "kernels/tensor.h"
 
 struct kernels;
+struct ranks;
 
 struct kernels_options {
     const char *isa;     /* "cuda", "avx2", "ref", …; NULL or "auto" = the best here */
@@ -32,6 +33,7 @@ struct kernels_options {
     uint32_t cols_max;   /* widest input of a linear layer, for the scratch */
     uint32_t device;     /* which one, of "cuda" */
     uint32_t tables_max; /* … page numbers of a step's sequences, all together; 0 = 65536 */
+    struct ranks *ranks; /* kernels_all_reduce is over these, borrowed; NULL = none */
 };
 
 /* Fails with UNSUPPORTED (naming what is missing) when `isa` cannot run here, NO_MEMORY; of a
@@ -207,6 +209,26 @@ struct gather_args {
     uint32_t cols;
 };
 void kernels_gather(struct kernels *kernels, const struct gather_args *args);
+
+/* x becomes the sum of x over all ranks, added from rank 0 on: the same bits in each. Every rank asks
+ * for it equally often, of the same shape. A rank that has ended is a failure as a device's is:
+ * kernels_step_run tells, and sums are left out from then on. */
+struct all_reduce_args {
+    float *x; /* [rows][cols] */
+    uint32_t rows;
+    uint32_t cols;
+};
+void kernels_all_reduce(struct kernels *kernels, const struct all_reduce_args *args);
+
+/* Columns that the ranks have in parts, rank r of n those from cols × r ÷ n to cols × (r + 1) ÷ n,
+ * become whole in rank 0. Asked for, and failing, as kernels_all_reduce. */
+struct all_gather_args {
+    const float *part; /* [rows][this rank's columns] */
+    float *out;        /* [rows][cols]; in other ranks than 0 what is left there is of no use */
+    uint32_t rows;
+    uint32_t cols;
+};
+void kernels_all_gather(struct kernels *kernels, const struct all_gather_args *args);
 
 /* Of one row of logits: greatest value, its first index, and log Σ e^x in one fixed fold. */
 struct logits_stats {

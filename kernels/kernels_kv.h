@@ -74,6 +74,15 @@ uint64_t kernels_pages_ended(struct kernels *kernels);
 /* The caller waits until all are over. UNAVAILABLE as kernels_step_end. */
 enum status kernels_pages_end(struct kernels *kernels);
 
+/* Somebody is told of each copy before it begins: other ranks do the same to their pages. */
+struct kernels_copies_told {
+    void *context;
+    void (*kv_copy)(void *context, void *to_page, const void *from_page, uint32_t tokens);
+    void (*pages_copy)(void *context, const struct pages_copy_args *args);
+};
+/* `told` is borrowed; NULL: nobody any more. */
+void kernels_copies_tell(struct kernels *kernels, const struct kernels_copies_told *told);
+
 /* Where the rows of a batch live: row r is token `position[r]` of sequence `sequence[r]`, whose
  * page p of the pool is page_tables[sequence[r]][position[r] / page_tokens]. */
 struct kv_rows {

@@ -62,6 +62,8 @@ struct kernels_ops {
     void (*attention)(struct kernels *kernels, const struct attention_args *args);
     void (*silu_mul)(struct kernels *kernels, const struct silu_mul_args *args);
     void (*gather)(struct kernels *kernels, const struct gather_args *args);
+    void (*all_reduce)(struct kernels *kernels, const struct all_reduce_args *args);
+    void (*all_gather)(struct kernels *kernels, const struct all_gather_args *args);
     void (*logits_stats)(struct kernels *kernels, const float *logits, uint32_t rows,
                          uint32_t vocab, struct logits_stats *out);
 

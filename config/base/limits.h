@@ -207,6 +207,7 @@
 
 /* --- machine --- */
 #define LIMIT_THREADS           256
+#define LIMIT_RANKS             8            /* of one model: the devices, or sockets, of a machine */
 #define LIMIT_OPTION_BYTES      1024         /* a text option: a path at most */
 #define LIMIT_CONFIG_FILE_BYTES (256 * 1024) /* every option twenty times over */
 #define LIMIT_METRIC_SERIES     4096

@@ -42,15 +42,6 @@ struct threads {
     struct threads_worker *workers;
 };
 
-static inline void wait_pause(void)
-{
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#else
-    __asm__ volatile("" ::: "memory");
-#endif
-}
-
 /* Returns when the word is no longer `value`. The order "sleepers up, then look at the word" on
  * this side and "change the word, then look at sleepers" on the other (all sequentially consistent)
  * means that one of the two sides notices; the kernel looks at the word again before it puts us to
@@ -60,7 +51,7 @@ static void threads_wait(struct threads_word *word, uint32_t value, uint32_t spi
     for (uint32_t i = 0; i < spins; i++) {
         if (atomic_load_explicit(&word->value, memory_order_acquire) != value)
             return;
-        wait_pause();
+        threads_pause();
     }
     while (atomic_load(&word->value) == value) {
         atomic_fetch_add(&word->sleepers, 1);

@@ -41,5 +41,15 @@ static inline void threads_share(uint32_t total, uint32_t thread, uint32_t count
     *end = (uint32_t)((uint64_t)total * (thread + 1) / count);
 }
 
+/* For loops that wait for another processor's store. */
+static inline void threads_pause(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#else
+    __asm__ volatile("" ::: "memory");
+#endif
+}
+
 /* Processors this process may use, at least 1. */
 uint32_t threads_processors(void);

@@ -139,9 +139,11 @@ static enum status cpu_end(struct kernels *kernels)
 static enum status cpu_step_run(struct kernels *kernels, const struct kernels_step *step,
                                 void (*forward)(void *context), void *context)
 {
-    (void)kernels;
     (void)step;
     forward(context);
+    if (kernels->is_lost)
+        FAIL(STATUS_UNAVAILABLE,
+             "tensor parallel: a process that computes with this one has ended");
     return STATUS_OK;
 }
 
@@ -175,6 +177,8 @@ const struct kernels_ops cpu_ops = {
     .attention = op_attention,
     .silu_mul = op_rows_silu_mul,
     .gather = op_rows_gather,
+    .all_reduce = op_all_reduce,
+    .all_gather = op_all_gather,
     .logits_stats = op_rows_logits_stats,
     .measure_ceilings = cpu_ceilings_measure,
 };

@@ -57,6 +57,9 @@ struct kernels {
     struct ops_chunk *chunks;
     uint64_t pages_batches; /* asked so far */
     uint64_t pages_over;    /* a device's that are known to be over */
+    struct ranks *ranks;    /* NULL: no others */
+    bool is_lost;           /* one of them has ended */
+    const struct kernels_copies_told *told;
     struct op_times times;
 };
 
@@ -130,6 +133,9 @@ void op_kv_copy(struct kernels *kernels, const struct kv_layout *layout, void *t
 void op_kv_write(struct kernels *kernels, const struct kv_write_args *args);
 
 void op_pages_copy(struct kernels *kernels, const struct pages_copy_args *args);
+
+void op_all_reduce(struct kernels *kernels, const struct all_reduce_args *args);
+void op_all_gather(struct kernels *kernels, const struct all_gather_args *args);
 
 void op_rows_embed(struct kernels *kernels, const struct embed_args *args);
 void op_rows_rmsnorm(struct kernels *kernels, const struct rmsnorm_args *args);

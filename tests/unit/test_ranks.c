@@ -1,0 +1,156 @@
+#include "kernels/ranks.h"
+
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tests/kit/rank_group.h"
+
+enum { MEETINGS = 2000, WORDS = 64, LONG_BYTES = 1 << 20 };
+
+/* Every rank lays out what its own number and the meeting make, and finds that of all others. */
+static int meet_often(struct ranks *ranks, void *context)
+{
+    (void)context;
+    for (uint32_t turn = 0; turn < MEETINGS; turn++) {
+        const uint32_t *slots[LIMIT_RANKS];
+        uint32_t *own = ranks_slot(ranks, ranks_own(ranks));
+        for (uint32_t i = 0; i < WORDS; i++)
+            own[i] = turn * 1000 + ranks_own(ranks) * WORDS + i;
+        for (uint32_t rank = 0; rank < ranks_count(ranks); rank++)
+            slots[rank] = ranks_slot(ranks, rank);
+        if (ranks_meet(ranks) != STATUS_OK)
+            return 1;
+        for (uint32_t rank = 0; rank < ranks_count(ranks); rank++)
+            for (uint32_t i = 0; i < WORDS; i++)
+                if (slots[rank][i] != turn * 1000 + rank * WORDS + i)
+                    return 2;
+    }
+    return 0;
+}
+
+static void test_all_see_what_each_lays_out(void **state)
+{
+    (void)state;
+    static const uint32_t counts[] = {2, 3, LIMIT_RANKS};
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+        struct rank_group group;
+        rank_group_fork(&group, counts[i], meet_often, NULL);
+        assert_int_equal(ranks_count(group.ranks), counts[i]);
+        assert_int_equal(ranks_own(group.ranks), 0);
+        assert_int_equal(meet_often(group.ranks, NULL), 0);
+        assert_int_equal(rank_group_end(&group), 0);
+    }
+}
+
+/* More than a socket holds: both sides work on it at the same time. */
+static int echo(struct ranks *ranks, void *context)
+{
+    static unsigned char bytes[LONG_BYTES];
+    (void)context;
+    for (size_t length = 1; length <= sizeof bytes; length *= 4)
+        if (ranks_read(ranks, 0, bytes, length) != STATUS_OK ||
+            ranks_write(ranks, 0, bytes, length) != STATUS_OK)
+            return 1;
+    return ranks_read(ranks, 0, bytes, 1) == STATUS_UNAVAILABLE ? 0 : 2; /* rank 0 ends */
+}
+
+static void test_bytes_in_order(void **state)
+{
+    (void)state;
+    static unsigned char bytes[LONG_BYTES];
+    static unsigned char back[LONG_BYTES];
+    struct rank_group group;
+    rank_group_fork(&group, 3, echo, NULL);
+    for (size_t length = 1; length <= sizeof bytes; length *= 4)
+        for (uint32_t rank = 1; rank < 3; rank++) {
+            for (size_t i = 0; i < length; i++)
+                bytes[i] = (unsigned char)(i * 7 + length + rank);
+            assert_int_equal(ranks_write(group.ranks, rank, bytes, length), STATUS_OK);
+            assert_int_equal(ranks_read(group.ranks, rank, back, length), STATUS_OK);
+            assert_memory_equal(bytes, back, length);
+        }
+    assert_int_equal(rank_group_end(&group), 0);
+}
+
+/* Rank 1 ends after some meetings; rank 2 goes on until it is told. */
+static int end_early(struct ranks *ranks, void *context)
+{
+    (void)context;
+    for (uint32_t turn = 0; turn < 100; turn++) {
+        if (ranks_own(ranks) == 1 && turn == 10)
+            raise(SIGKILL);
+        if (ranks_meet(ranks) != STATUS_OK)
+            return turn == 10 ? 0 : 1;
+    }
+    return 2;
+}
+
+static void test_a_rank_that_dies_is_an_error(void **state)
+{
+    (void)state;
+    struct rank_group group;
+    int status = 0;
+    rank_group_fork(&group, 3, end_early, NULL);
+    for (uint32_t turn = 0; turn < 10; turn++)
+        assert_int_equal(ranks_meet(group.ranks), STATUS_OK);
+    assert_int_equal(ranks_meet(group.ranks), STATUS_UNAVAILABLE);
+    assert_string_equal(status_note()->message, "tensor parallel: the process of rank 1 has ended");
+    assert_int_equal(ranks_meet(group.ranks), STATUS_UNAVAILABLE); /* and nobody is waited for */
+    assert_int_equal(waitpid(group.pids[2], &status, 0), group.pids[2]);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+    assert_int_equal(waitpid(group.pids[1], &status, 0), group.pids[1]);
+    assert_true(WIFSIGNALED(status));
+    char byte = 0;
+    assert_int_equal(ranks_write(group.ranks, 1, &byte, 1), STATUS_UNAVAILABLE);
+    ranks_destroy(group.ranks);
+}
+
+static int meet_until_alone(struct ranks *ranks, void *context)
+{
+    (void)context;
+    while (ranks_meet(ranks) == STATUS_OK)
+        ;
+    return status_note()->status == STATUS_UNAVAILABLE ? 0 : 1;
+}
+
+static void test_the_first_rank_may_die_too(void **state)
+{
+    (void)state;
+    struct rank_group group;
+    rank_group_fork(&group, 4, meet_until_alone, NULL);
+    for (uint32_t turn = 0; turn < 10; turn++)
+        assert_int_equal(ranks_meet(group.ranks), STATUS_OK);
+    assert_int_equal(rank_group_end(&group), 0);
+}
+
+static void test_limits(void **state)
+{
+    (void)state;
+    struct ranks *ranks = NULL;
+    assert_int_equal(ranks_create(&ranks, 1), STATUS_OUT_OF_RANGE);
+    assert_int_equal(ranks_create(&ranks, LIMIT_RANKS + 1), STATUS_OUT_OF_RANGE);
+    assert_null(ranks);
+    assert_int_equal(ranks_count(NULL), 1);
+    assert_int_equal(ranks_own(NULL), 0);
+    ranks_destroy(NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_all_see_what_each_lays_out),
+        cmocka_unit_test(test_bytes_in_order),
+        cmocka_unit_test(test_a_rank_that_dies_is_an_error),
+        cmocka_unit_test(test_the_first_rank_may_die_too),
+        cmocka_unit_test(test_limits),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
