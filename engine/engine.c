@@ -15,9 +15,11 @@
 #include "engine/draft_model.h"
 #include "engine/gguf.h"
 #include "engine/model.h"
+#include "engine/rank_lead.h"
 #include "engine/step.h"
 #include "engine/step_explain.h"
 #include "engine/vocab.h"
+#include "kernels/ranks.h"
 #if BANYAN_TEXT
 #include "engine/text/chat_template.h"
 #include "engine/text/prepare.h"
@@ -41,6 +43,8 @@ struct engine {
     struct vocab *vocab;
     struct kernels *kernels;
     struct model *model;
+    struct ranks *ranks;     /* the options' */
+    struct rank_lead *lead;  /* NULL: no other ranks */
     struct gguf *draft_gguf; /* until its model is open */
     struct draft_model *draft_model;
     struct kv_layout layout;
@@ -161,11 +165,38 @@ static uint32_t open_tables_max(const struct engine *engine, const struct engine
     return pages < UINT32_MAX ? (uint32_t)pages : UINT32_MAX;
 }
 
+/* The compute threads of one rank. */
+static uint32_t open_rank_threads(const struct engine_options *options)
+{
+    uint32_t all = options->threads > 0 ? options->threads : kernels_processors();
+    uint32_t own = all / ranks_count(options->ranks);
+    return own > 0 ? own : 1;
+}
+
+/* The other ranks read their weights from here on. */
+static enum status open_lead(struct engine *engine, const struct engine_options *options,
+                             const struct kernels_options *kernels_options, enum kv_type kv_type,
+                             uint32_t logit_rows_max)
+{
+    struct rank_setup setup = {.device = kernels_options->device,
+                               .threads = kernels_options->threads,
+                               .rows_max = kernels_options->rows_max,
+                               .logit_rows_max = logit_rows_max,
+                               .kv_type = kv_type,
+                               .page_tokens = KV_POOL_PAGE_TOKENS,
+                               .tables_max = kernels_options->tables_max};
+    snprintf(setup.isa, sizeof setup.isa, "%s", kernels_isa(engine->kernels));
+    engine->ranks = options->ranks;
+    return options->ranks == NULL ? STATUS_OK
+                                  : rank_lead_open(&engine->lead, options->ranks, &setup);
+}
+
 static enum status open_model(struct engine *engine, const struct engine_options *options,
                               uint32_t logit_rows_max)
 {
     const int64_t begin_us = clock_mono_us(engine->clock);
     struct model_config config;
+    struct model_share share;
     enum kv_type kv_type = KV_TYPE_F16;
     if (options->kv_type != NULL)
         TRY(kernels_kv_type_find(&kv_type, options->kv_type));
@@ -183,19 +214,22 @@ static enum status open_model(struct engine *engine, const struct engine_options
     if (engine->context < 2)
         FAIL(STATUS_OUT_OF_RANGE, "a context of %u tokens: at least 2 are needed", engine->context);
     TRY(open_exit(options, &config));
+    TRY(model_share_of(&share, &config, 0, ranks_count(options->ranks)));
     uint32_t cols_max = model_cols_max(&config);
     TRY(open_draft_file(engine, options, &cols_max));
     const struct kernels_options kernels_options = {
         .isa = options->isa,
-        .threads = options->threads,
+        .threads = open_rank_threads(options),
         .rows_max = options->rows_max,
         .cols_max = cols_max,
         .device = options->device,
         .tables_max = open_tables_max(engine, options),
+        .ranks = options->ranks,
     };
     TRY(kernels_create(&engine->kernels, &kernels_options));
-    TRY(model_open(&engine->model, engine->kernels, engine->gguf, options->rows_max,
-                   logit_rows_max));
+    TRY(open_lead(engine, options, &kernels_options, kv_type, logit_rows_max));
+    TRY(model_open_share(&engine->model, engine->kernels, engine->gguf, options->rows_max,
+                         logit_rows_max, &share));
     gguf_forget_data(engine->gguf); /* packed: the file's own bytes are not read again */
     LOG(LOG_INFO, "model_ready", LOG_NUMBER("mib", config.weight_bytes >> 20),
         LOG_NUMBER("ms", (clock_mono_us(engine->clock) - begin_us) / 1000));
@@ -203,7 +237,7 @@ static enum status open_model(struct engine *engine, const struct engine_options
         FAIL(STATUS_CORRUPT, "the model has logits for %u tokens, its vocabulary %u",
              model_config(engine->model)->vocab, vocab_size(engine->vocab));
     return kernels_kv_layout(engine->kernels, kv_type, KV_POOL_PAGE_TOKENS, config.layers,
-                             config.kv_heads, config.head_dim, &engine->layout);
+                             share.kv_heads, config.head_dim, &engine->layout);
 }
 
 static enum status open_step(struct engine *engine, const struct engine_options *options,
@@ -230,7 +264,8 @@ static enum status open_step(struct engine *engine, const struct engine_options 
         .metrics_label = options->metrics_label,
         .wake = options->wake,
         .wake_context = options->wake_context,
-        .kv_bytes = options->kv_bytes,
+        .ranks = ranks_count(options->ranks),
+        .kv_bytes = options->kv_bytes / ranks_count(options->ranks),
         .context = engine->context,
         .rows_max = options->rows_max,
         .logit_rows_max = logit_rows_max,
@@ -246,7 +281,7 @@ static enum status open_step(struct engine *engine, const struct engine_options 
         .draft_model = engine->draft_model,
         .draft_layers = options->draft_layers,
         .no_prefix_cache = options->no_prefix_cache,
-        .kv_host_bytes = options->kv_host_bytes,
+        .kv_host_bytes = options->kv_host_bytes / ranks_count(options->ranks),
         .pin_percent = options->pin_percent,
         .cache_seed = cache_seed,
     };
@@ -254,6 +289,29 @@ static enum status open_step(struct engine *engine, const struct engine_options 
     if (status != STATUS_OK)
         ticket_table_deinit(&engine->tickets);
     return status;
+}
+
+/* From here on the other ranks compute what this one does. */
+static enum status open_ranks(struct engine *engine, const struct engine_options *options)
+{
+    if (engine->lead == NULL)
+        return STATUS_OK;
+    const struct step *step = &engine->step;
+    const struct kv_pool *pool = &step->pool;
+    const struct kv_host *host = &step->cache.host;
+    const struct rank_areas areas = {
+        .memory = {[RANK_POOL] = pool->memory,
+                   [RANK_HOST] = host->memory,
+                   [RANK_OPEN] = step->open.memory},
+        .bytes = {[RANK_POOL] = pool->page_count * pool->layout.page_bytes,
+                  [RANK_HOST] = (uint64_t)host->page_count * host->page_bytes,
+                  [RANK_OPEN] = kv_open_bytes(&step->open, &pool->layout)}};
+    TRY(rank_lead_begin(engine->lead, engine->kernels, engine->model, &areas, step->places,
+                        open_tables_max(engine, options)));
+    LOG(LOG_INFO, "tensor_parallel", LOG_NUMBER("ranks", ranks_count(engine->ranks)),
+        LOG_NUMBER("kv_heads_each", pool->layout.kv_heads),
+        LOG_NUMBER("threads_each", kernels_threads(engine->kernels)));
+    return STATUS_OK;
 }
 
 static void *open_thread(void *context)
@@ -295,6 +353,10 @@ static void open_metrics(const struct engine *engine, const struct engine_option
     metric_set(metrics_get(options->metrics, METRIC_GAUGE, "banyan_kernel_info",
                            "The table of kernels in use.", labels, NULL, 0),
                1);
+    metric_set(metrics_get(options->metrics, METRIC_GAUGE, "banyan_tensor_parallel_ranks",
+                           "Processes that compute the model, each its share.",
+                           label != NULL ? label : "", NULL, 0),
+               ranks_count(engine->ranks));
 }
 
 /* The cache goes through all pages of the pool instead of using few again and again, so no step
@@ -339,6 +401,7 @@ enum status engine_open(struct engine **out, const struct engine_options *option
     TRY_OUT(open_model(engine, options, logit_rows_max));
     TRY_OUT(open_draft_model(engine, options));
     TRY_OUT(open_step(engine, options, logit_rows_max));
+    TRY_OUT(open_ranks(engine, options));
     open_metrics(engine, options);
     TRY_OUT(open_threads(engine));
     open_populate(engine);
@@ -362,6 +425,7 @@ void engine_close(struct engine *engine)
         pthread_join(engine->thread, NULL);
     }
     populate_stop(&engine->populate);
+    rank_lead_close(engine->lead);
     if (engine->tickets.slots != NULL) {
         step_deinit(&engine->step);
         ticket_table_deinit(&engine->tickets);
@@ -397,6 +461,7 @@ void engine_info(const struct engine *engine, struct engine_info *out)
         .has_bf16_dots = kernels_has_dots(engine->kernels),
         .created_wall_s = engine->created_wall_s,
         .kv_pages = engine->step.pool.page_count,
+        .ranks = ranks_count(engine->ranks),
         .pin_pages = engine->step.cache.pin_pages_max,
     };
 }

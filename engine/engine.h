@@ -18,6 +18,7 @@
 #include "config/base/slice.h"
 
 struct engine;
+struct ranks;
 
 /* Carries a generation: a stale id is noticed and ignored. 0 is never one. */
 typedef uint64_t engine_request_id;
@@ -61,9 +62,10 @@ struct engine_options {
     const char *isa;        /* as kernels_options.isa */
     uint32_t device;        /* … and its device */
     const char *kv_type;    /* NULL: "f16"; kernels/kv_types.def */
-    uint32_t threads;       /* compute threads; 0 = all processors */
+    uint32_t threads;       /* compute threads, of all ranks together; 0 = all processors */
+    struct ranks *ranks;    /* this is rank 0 of them (rank_follow runs the others); NULL = alone */
     uint32_t context;       /* tokens; 0 = the model's own */
-    uint64_t kv_bytes;      /* budget of the page pool */
+    uint64_t kv_bytes;      /* budget of the page pool, of all ranks together */
     uint32_t rows_max;      /* rows of one step, prefill chunk and decode together */
     uint32_t sequences_max; /* computing at once; as many again may be throttled */
     enum engine_batching batching;
@@ -99,6 +101,7 @@ struct engine_info {
     bool has_bf16_dots;     /* kernels_has_dots */
     int64_t created_wall_s; /* the model file's time of change */
     uint64_t kv_pages;
+    uint32_t ranks;     /* processes that compute it; 1 = this one alone */
     uint32_t pin_pages; /* of them at most, for published prompts; 0 without a cache */
 };
 void engine_info(const struct engine *engine, struct engine_info *out);

@@ -13,8 +13,7 @@ enum status kv_open_init(struct kv_open *open, struct kernels *kernels,
     open->groups = rows_max / GROUP_TOKENS;
     open->places_count = places;
     open->places = mem_zalloc(places, sizeof(*open->places));
-    open->memory =
-        kernels_buffer_create(kernels, (2 * (size_t)places + open->groups) * layout->open_bytes);
+    open->memory = kernels_buffer_create(kernels, kv_open_bytes(open, layout));
     if (open->places == NULL || open->memory == NULL) {
         kv_open_deinit(open);
         FAIL(STATUS_NO_MEMORY, "no memory for the open groups of %u sequences", places);
@@ -28,6 +27,11 @@ void kv_open_deinit(struct kv_open *open)
         kernels_buffer_destroy(open->kernels, open->memory);
     mem_free(open->places);
     *open = (struct kv_open){0};
+}
+
+size_t kv_open_bytes(const struct kv_open *open, const struct kv_layout *layout)
+{
+    return (2 * (size_t)open->places_count + open->groups) * layout->open_bytes;
 }
 
 void kv_open_begin(struct kv_open *open)

@@ -36,6 +36,8 @@ struct kv_open {
 enum status kv_open_init(struct kv_open *open, struct kernels *kernels,
                          const struct kv_layout *layout, uint32_t places, uint32_t rows_max);
 void kv_open_deinit(struct kv_open *open);
+/* Of its memory. */
+size_t kv_open_bytes(const struct kv_open *open, const struct kv_layout *layout);
 
 /* The groups of the step before are forgotten but for those that lie at places. */
 void kv_open_begin(struct kv_open *open);

@@ -232,6 +232,17 @@ uint32_t model_cols_max(const struct model_config *config)
 enum status model_open(struct model **out, struct kernels *kernels, const struct gguf *gguf,
                        uint32_t rows_max, uint32_t logit_rows_max)
 {
+    struct model_config config;
+    struct model_share whole;
+    TRY(model_config_read(&config, gguf));
+    TRY(model_share_of(&whole, &config, 0, 1));
+    return model_open_share(out, kernels, gguf, rows_max, logit_rows_max, &whole);
+}
+
+enum status model_open_share(struct model **out, struct kernels *kernels, const struct gguf *gguf,
+                             uint32_t rows_max, uint32_t logit_rows_max,
+                             const struct model_share *share)
+{
     ASSERT(rows_max >= 1);
     ASSERT(logit_rows_max >= 1);
     ASSERT(logit_rows_max <= rows_max);
@@ -239,6 +250,7 @@ enum status model_open(struct model **out, struct kernels *kernels, const struct
     if (model == NULL)
         FAIL(STATUS_NO_MEMORY, "model: no memory");
     model->kernels = kernels;
+    model->share = *share;
     model->rows_max = rows_max;
     model->logit_rows_max = logit_rows_max;
     model->told_us = clock_mono_us(clock_system());
@@ -261,6 +273,13 @@ void model_close(struct model *model)
     mem_free(model);
 }
 
+void model_tell(struct model *model, void (*told)(void *context, const struct model_batch *batch),
+                void *context)
+{
+    model->told = told;
+    model->told_context = context;
+}
+
 const struct model_config *model_config(const struct model *model)
 {
     return &model->config;
@@ -274,7 +293,7 @@ static void forward_check(const struct model *model, const struct model_batch *b
     ASSERT(batch->logit_rows <= model->logit_rows_max);
     ASSERT(batch->layers <= config->layers);
     ASSERT(batch->kv.layout->layers == config->layers);
-    ASSERT(batch->kv.layout->kv_heads == config->kv_heads);
+    ASSERT(batch->kv.layout->kv_heads == model->share.kv_heads);
     ASSERT(batch->kv.layout->head_dim == config->head_dim);
     for (uint32_t r = 0; r < batch->rows; r++) {
         ASSERT(batch->tokens[r] < config->vocab);
@@ -293,6 +312,8 @@ static void forward_run(void *context)
 const float *model_forward(struct model *model, const struct model_batch *batch)
 {
     forward_check(model, batch);
+    if (model->told != NULL)
+        model->told(model->told_context, batch);
     const struct kernels_step step = {.rows = batch->rows,
                                       .tokens = batch->tokens,
                                       .kv = batch->kv,
@@ -311,12 +332,27 @@ const float *model_forward(struct model *model, const struct model_batch *batch)
 enum status model_arch_matrix(struct model *model, const struct gguf *gguf, const char *name,
                               uint32_t rows, uint32_t cols, struct weight *out)
 {
+    return model_arch_matrix_part(model, gguf, name, rows, cols, (struct model_part){0, rows},
+                                  (struct model_part){0, cols}, out);
+}
+
+enum status model_arch_matrix_part(struct model *model, const struct gguf *gguf, const char *name,
+                                   uint32_t rows, uint32_t cols, struct model_part of_rows,
+                                   struct model_part of_cols, struct weight *out)
+{
     struct tensor tensor;
+    void *memory = NULL;
     TRY(gguf_get_tensor(gguf, name, &tensor));
     if (tensor.dim_count != 2 || tensor.dims[0] != cols || tensor.dims[1] != rows)
         FAIL(STATUS_CORRUPT, "model file: tensor '%s' is %llu x %llu, it must be %u x %u", name,
              (unsigned long long)tensor.dims[0], (unsigned long long)tensor.dims[1], cols, rows);
-    TRY(kernels_weight_create(model->kernels, out, &tensor));
+    if (of_rows.count < rows)
+        model_share_rows(&tensor, of_rows);
+    if (of_cols.count < cols)
+        TRY(model_share_cols(&tensor, name, of_cols, &memory));
+    enum status status = kernels_weight_create(model->kernels, out, &tensor);
+    mem_free(memory);
+    TRY(status);
     (void)model_arch_progress(model, tensor.bytes, clock_mono_us(clock_system()));
     return STATUS_OK;
 }

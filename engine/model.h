@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "engine/gguf.h"
+#include "engine/model_share.h"
 #include "kernels/kernels.h"
 
 struct model;
@@ -44,8 +45,18 @@ uint32_t model_cols_max(const struct model_config *config);
  * `logit_rows_max` the most rows of one batch that want logits. The file may be closed after. */
 enum status model_open(struct model **out, struct kernels *kernels, const struct gguf *gguf,
                        uint32_t rows_max, uint32_t logit_rows_max);
+/* One rank's share of it: pages are laid out for the share's KV heads, every rank is given the same
+ * batches, over kernels whose ranks are these. Rank 0 alone has logits. */
+enum status model_open_share(struct model **out, struct kernels *kernels, const struct gguf *gguf,
+                             uint32_t rows_max, uint32_t logit_rows_max,
+                             const struct model_share *share);
 void model_close(struct model *model);
 const struct model_config *model_config(const struct model *model);
+
+struct model_batch;
+/* Called with every batch before it is computed: other ranks compute it too. */
+void model_tell(struct model *model, void (*told)(void *context, const struct model_batch *batch),
+                void *context);
 
 /* A flat batch of rows: tokens of any sequences, each sequence's rows in rising position. */
 struct model_batch {

@@ -21,6 +21,7 @@ struct model_arch {
 
 struct model {
     struct model_config config;
+    struct model_share share;
     const struct model_arch *arch;
     struct kernels *kernels;
     uint32_t rows_max;
@@ -28,6 +29,8 @@ struct model {
     uint64_t packed_bytes;           /* of the file, while it is opened */
     int64_t told_us;                 /* when its progress was told last */
     const struct model_batch *batch; /* of the step that runs */
+    void (*told)(void *context, const struct model_batch *batch); /* or NULL */
+    void *told_context;
     float *logits; /* [logit_rows_max][vocab] memory of the kernels, which the architecture owns */
     void *state;
 };
@@ -35,6 +38,11 @@ struct model {
 /* A matrix [rows][cols] of the file, packed for the kernels. CORRUPT when its shape differs. */
 enum status model_arch_matrix(struct model *model, const struct gguf *gguf, const char *name,
                               uint32_t rows, uint32_t cols, struct weight *out);
+
+/* The same of a matrix of which this rank has a part, of rows or of columns (the other is whole). */
+enum status model_arch_matrix_part(struct model *model, const struct gguf *gguf, const char *name,
+                                   uint32_t rows, uint32_t cols, struct model_part of_rows,
+                                   struct model_part of_cols, struct weight *out);
 
 /* `bytes` more of the file are packed: a line "model_loading" a second. Whether it was written. */
 bool model_arch_progress(struct model *model, uint64_t bytes, int64_t now_us);

@@ -92,6 +92,7 @@ struct step_options {
     const char *metrics_label;
     void (*wake)(void *context);
     void *wake_context;
+    uint32_t ranks; /* each has such a pool (tensor parallel); 0 and 1: this one alone */
     uint64_t kv_bytes;
     uint32_t context;
     uint32_t rows_max;
@@ -180,6 +181,13 @@ uint32_t step_places(uint32_t sequences_max);
 enum status step_init(struct step *step, const struct step_options *options);
 /* Drops whatever runs; nothing is told to the consumer. */
 void step_deinit(struct step *step);
+
+/* Of a page with all ranks' KV heads. */
+static inline uint64_t step_page_bytes(const struct step *step)
+{
+    uint32_t ranks = step->options.ranks > 0 ? step->options.ranks : 1;
+    return (uint64_t)step->pool.layout.page_bytes * ranks;
+}
 
 /* Does at most one step; false when there was nothing to do. */
 bool step_once(struct step *step);

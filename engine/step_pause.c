@@ -35,7 +35,7 @@ static void swap_measure(struct step *step, struct metric *bytes, uint64_t pages
 {
     if (bytes == NULL)
         return;
-    metric_add(bytes, (int64_t)(pages * step->pool.layout.page_bytes));
+    metric_add(bytes, (int64_t)(pages * step_page_bytes(step)));
     metric_observe(step->metrics.swap_seconds, (double)us * 1e-6);
 }
 

@@ -95,7 +95,7 @@ static void figures_swap(struct step *step)
 {
     struct step_figures *figures = &step->figures;
     const struct kv_swap_figures *swap = &step->swap.figures;
-    const uint64_t page_bytes = step->pool.layout.page_bytes;
+    const uint64_t page_bytes = step_page_bytes(step);
     atomic_store_explicit(&figures->swap_bytes_out, swap->pages_out * page_bytes,
                           memory_order_relaxed);
     atomic_store_explicit(&figures->swap_bytes_in, swap->pages_in * page_bytes,

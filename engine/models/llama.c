@@ -8,7 +8,8 @@
 #include "config/base/limits.h"
 #include "config/base/mem.h"
 
-/* Shapes are [outputs][inputs], as kernels_linear takes them. */
+/* Shapes are [outputs][inputs], as kernels_linear takes them; heads, kv_heads and hidden are those
+ * of this rank's share. */
 struct llama_layer {
     float *attn_norm;          /* [width] */
     struct weight q;           /* [heads × head_dim][width] */
@@ -23,20 +24,21 @@ struct llama_layer {
 
 struct llama {
     struct weight embedding;  /* [vocab][width] */
-    struct weight own_output; /* [vocab][width]; not there when the output layer is tied */
+    struct weight own_output; /* [vocab of the share][width]; none where it is the embedding's */
     const struct weight *output;
     float *output_norm; /* [width] */
     float *frequencies; /* [rope_dims ÷ 2], radians a position */
     struct llama_layer *layers;
 
     /* activations of a step, [rows_max][…] */
-    float *x;          /* width: the residual stream */
-    float *q;          /* heads × head_dim */
-    float *k;          /* kv_heads × head_dim */
-    float *v;          /* kv_heads × head_dim */
-    float *attended;   /* heads × head_dim */
-    float *gate;       /* hidden: silu(gate) × up */
-    float *rope_table; /* rope_dims */
+    float *x;           /* width: the residual stream */
+    float *q;           /* heads × head_dim */
+    float *k;           /* kv_heads × head_dim */
+    float *v;           /* kv_heads × head_dim */
+    float *attended;    /* heads × head_dim */
+    float *gate;        /* hidden: silu(gate) × up */
+    float *rope_table;  /* rope_dims */
+    float *logits_part; /* [logit_rows_max][vocab of the share], where there are other ranks */
 
     float *now_x; /* of the rows in hand: x and rope_table, or what is gathered of them */
     float *now_table;
@@ -94,6 +96,23 @@ static uint32_t open_dim(const struct model_config *config, enum llama_dim dim)
     }
 }
 
+/* What this rank has of it. */
+static struct model_part open_part(const struct model *model, enum llama_dim dim)
+{
+    const struct model_share *share = &model->share;
+    uint32_t head_dim = model->config.head_dim;
+    switch (dim) {
+    case DIM_HIDDEN:
+        return (struct model_part){share->hidden_begin, share->hidden};
+    case DIM_HEADS:
+        return (struct model_part){share->head_begin * head_dim, share->heads * head_dim};
+    case DIM_KV_HEADS:
+        return (struct model_part){share->kv_head_begin * head_dim, share->kv_heads * head_dim};
+    default:
+        return (struct model_part){0, open_dim(&model->config, dim)};
+    }
+}
+
 static enum status open_layer(struct model *model, const struct gguf *gguf, uint32_t index)
 {
     struct llama *llama = model->state;
@@ -106,8 +125,9 @@ static enum status open_layer(struct model *model, const struct gguf *gguf, uint
         if (tensor->cols == DIM_NONE)
             TRY(model_arch_vector(model, gguf, name, rows, place));
         else
-            TRY(model_arch_matrix(model, gguf, name, rows, open_dim(&model->config, tensor->cols),
-                                  place));
+            TRY(model_arch_matrix_part(
+                model, gguf, name, rows, open_dim(&model->config, tensor->cols),
+                open_part(model, tensor->rows), open_part(model, tensor->cols), place));
     }
     return STATUS_OK;
 }
@@ -148,9 +168,12 @@ static enum status open_output(struct model *model, const struct gguf *gguf)
     struct tensor own;
     TRY(model_arch_vector(model, gguf, "output_norm.weight", config->width, &llama->output_norm));
     llama->output = &llama->embedding;
-    if (gguf_get_tensor(gguf, "output.weight", &own) == STATUS_OK) {
-        TRY(model_arch_matrix(model, gguf, "output.weight", config->vocab, config->width,
-                              &llama->own_output));
+    bool is_tied = gguf_get_tensor(gguf, "output.weight", &own) != STATUS_OK;
+    if (!is_tied || model->share.count > 1) {
+        TRY(model_arch_matrix_part(
+            model, gguf, is_tied ? "token_embd.weight" : "output.weight", config->vocab,
+            config->width, (struct model_part){model->share.vocab_begin, model->share.vocab},
+            (struct model_part){0, config->width}, &llama->own_output));
         llama->output = &llama->own_output;
     }
     return STATUS_OK;
@@ -161,8 +184,8 @@ static enum status open_buffers(struct model *model)
     struct llama *llama = model->state;
     const struct model_config *config = &model->config;
     uint64_t rows = model->rows_max;
-    uint64_t attention = (uint64_t)config->heads * config->head_dim;
-    uint64_t kv = (uint64_t)config->kv_heads * config->head_dim;
+    uint64_t attention = (uint64_t)model->share.heads * config->head_dim;
+    uint64_t kv = (uint64_t)model->share.kv_heads * config->head_dim;
     TRY(model_arch_buffer(model, rows, config->width, &llama->x));
     TRY(model_arch_buffer(model, model->logit_rows_max, config->width, &llama->wanted_x));
     TRY(model_arch_buffer(model, model->logit_rows_max, config->rope_dims, &llama->wanted_table));
@@ -170,7 +193,7 @@ static enum status open_buffers(struct model *model)
     TRY(model_arch_buffer(model, rows, kv, &llama->k));
     TRY(model_arch_buffer(model, rows, kv, &llama->v));
     TRY(model_arch_buffer(model, rows, attention, &llama->attended));
-    TRY(model_arch_buffer(model, rows, config->hidden, &llama->gate));
+    TRY(model_arch_buffer(model, rows, model->share.hidden, &llama->gate));
     TRY(model_arch_buffer(model, rows, config->rope_dims, &llama->rope_table));
     llama->wanted_sequence = mem_zalloc(model->logit_rows_max, sizeof *llama->wanted_sequence);
     llama->wanted_position = mem_zalloc(model->logit_rows_max, sizeof *llama->wanted_position);
@@ -178,6 +201,9 @@ static enum status open_buffers(struct model *model)
     if (llama->wanted_sequence == NULL || llama->wanted_position == NULL ||
         llama->wanted_open == NULL)
         FAIL(STATUS_NO_MEMORY, "model: no memory for %u rows of logits", model->logit_rows_max);
+    if (model->share.count > 1)
+        TRY(model_arch_buffer(model, model->logit_rows_max, model->share.vocab,
+                              &llama->logits_part));
     return model_arch_buffer(model, model->logit_rows_max, config->vocab, &model->logits);
 }
 
@@ -243,7 +269,8 @@ static void llama_close(struct model *model)
     float *const buffers[] = {llama->output_norm, llama->frequencies, llama->x,
                               llama->wanted_x,    llama->q,           llama->k,
                               llama->v,           llama->attended,    llama->gate,
-                              llama->rope_table,  model->logits,      llama->wanted_table};
+                              llama->rope_table,  model->logits,      llama->wanted_table,
+                              llama->logits_part};
     for (size_t i = 0; i < sizeof buffers / sizeof buffers[0]; i++)
         kernels_buffer_destroy(kernels, buffers[i]);
     for (uint32_t i = 0; llama->layers != NULL && i < model->config.layers; i++) {
@@ -305,7 +332,8 @@ static void forward_normed(struct model *model, const float *norm, const struct 
                                                          .epsilon = model->config.rms_epsilon});
 }
 
-/* Adds x · weightᵀ to the residual stream. */
+/* Adds x · weightᵀ to the residual stream. Of several ranks the first alone adds to what it has,
+ * which all of them have: their sum is the new one. */
 static void forward_add(struct model *model, const float *x, const struct weight *weight,
                         uint32_t rows)
 {
@@ -315,7 +343,11 @@ static void forward_add(struct model *model, const float *x, const struct weight
                                                          .count = 1,
                                                          .weights = {weight},
                                                          .y = {llama->now_x},
-                                                         .accumulate = true});
+                                                         .accumulate = model->share.rank == 0});
+    if (model->share.count > 1)
+        kernels_all_reduce(model->kernels, &(struct all_reduce_args){.x = llama->now_x,
+                                                                     .rows = rows,
+                                                                     .cols = model->config.width});
 }
 
 /* K and V of all rows, to their pages, and q over the same input if it is wanted of all. */
@@ -326,8 +358,8 @@ static void forward_keys(struct model *model, const struct model_batch *batch, u
     const struct model_config *config = &model->config;
     const struct llama_layer *layer = &llama->layers[index];
     const uint32_t rows = batch->rows;
-    const struct rope_args k = forward_rope(model, llama->k, config->kv_heads, rows);
-    const struct rope_args q = forward_rope(model, llama->q, config->heads, rows);
+    const struct rope_args k = forward_rope(model, llama->k, model->share.kv_heads, rows);
+    const struct rope_args q = forward_rope(model, llama->q, model->share.heads, rows);
     kernels_linear(model->kernels,
                    &(struct linear_args){.x = llama->now_x,
                                          .rows = rows,
@@ -381,7 +413,7 @@ static struct model_batch forward_wanted(struct model *model, const struct model
     llama->now_x = llama->wanted_x;
     llama->now_table = llama->wanted_table;
     forward_normed(model, layer->attn_norm, &layer->q, wanted.rows, llama->q);
-    const struct rope_args q = forward_rope(model, llama->q, model->config.heads, wanted.rows);
+    const struct rope_args q = forward_rope(model, llama->q, model->share.heads, wanted.rows);
     kernels_rope(model->kernels, &q);
     return wanted;
 }
@@ -395,7 +427,7 @@ static void forward_attention(struct model *model, const struct model_batch *bat
                       &(struct attention_args){.q = llama->q,
                                                .out = llama->attended,
                                                .rows = batch->rows,
-                                               .heads = config->heads,
+                                               .heads = model->share.heads,
                                                .layer = index,
                                                .scale = 1.0f / sqrtf((float)config->head_dim),
                                                .kv = batch->kv,
@@ -417,6 +449,18 @@ static void forward_feed(struct model *model, uint32_t rows, uint32_t index)
                                                          .norm = layer->ffn_norm,
                                                          .epsilon = model->config.rms_epsilon});
     forward_add(model, llama->gate, &layer->down, rows);
+}
+
+static void forward_logits(struct model *model, uint32_t rows)
+{
+    const struct llama *llama = model->state;
+    float *own = model->share.count > 1 ? llama->logits_part : model->logits;
+    forward_normed(model, llama->output_norm, llama->output, rows, own);
+    if (model->share.count > 1)
+        kernels_all_gather(model->kernels, &(struct all_gather_args){.part = own,
+                                                                     .out = model->logits,
+                                                                     .rows = rows,
+                                                                     .cols = model->config.vocab});
 }
 
 /* Every row wants logits, in its place: then nothing need be gathered. */
@@ -453,7 +497,7 @@ static void llama_forward(struct model *model, const struct model_batch *batch)
         forward_attention(model, &rest, i, !is_whole);
         forward_feed(model, rest.rows, i);
     }
-    forward_normed(model, llama->output_norm, llama->output, rest.rows, model->logits);
+    forward_logits(model, rest.rows);
 }
 
 const struct model_arch llama_arch = {

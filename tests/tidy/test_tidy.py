@@ -46,6 +46,7 @@ FRONT_DOORS = {
     "auth/tenant.h", "auth/tenant_group.h", "auth/tenant_prompt.h", "engine/engine.h",
     "engine/engine_show.h",
     "engine/fleet.h",
+    "engine/rank_follow.h", "kernels/ranks.h",
     "kernels/cuda/cuda_device.h",  # what `banyan version` prints
     "engine/bench.h",  # a subcommand that main.c calls; it needs no running engine
 }  # fmt: skip
@@ -87,6 +88,7 @@ TESTED_ELSEWHERE = {
     "gateway/admin/admin_import.c": "tests/e2e/test_config_import.py",
     "gateway/cli/cli_resource.c": "tests/unit/test_cli_group.c",
     "gateway/main.c": "tests/e2e drives every subcommand",
+    "engine/rank_lead.c": "tests/unit/test_rank_follow.c",
     "engine/scheduler_take.c": "tests/unit/test_scheduler_classes.c, and each run of tests/sim",
     "engine/scheduler_turn.c": "tests/unit/test_scheduler_classes.c, and each run of tests/sim",
     "engine/step_charge.c": "tests/sim: its own accounts against the engine's, at each step",

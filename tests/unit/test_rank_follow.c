@@ -1,0 +1,305 @@
+/* A model that several processes compute, as an engine of one: rank_lead and rank_follow with all
+ * that stands between them. */
+#include "engine/rank_follow.h"
+
+#include <fcntl.h>
+#include <math.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "config/base/rng.h"
+#include "engine/engine_show.h"
+#include "tests/kit/engine_run.h"
+#include "tests/kit/rank_group.h"
+
+enum { PROMPT = 200, REQUESTS = 8, TYPE_F32 = 0, TYPE_Q4_1 = 3, TYPE_Q8_0 = 8, TYPE_Q4_K = 12 };
+
+static uint32_t tokens[REQUESTS][PROMPT];
+static struct engine_run_transcript alone[REQUESTS];
+static struct engine_run_transcript split[REQUESTS];
+static char model_path[64];
+
+static int follow(struct ranks *ranks, void *context)
+{
+    const char *path = context;
+    int descriptor = open(path, O_RDONLY | O_CLOEXEC);
+    if (descriptor < 0)
+        return 2;
+    enum status status = rank_follow_run(ranks, descriptor);
+    close(descriptor);
+    return status == STATUS_OK ? 0 : 1;
+}
+
+/* An engine of `count` processes; 1 = no others. */
+static struct engine *open_split(struct rank_group *group, uint32_t count,
+                                 struct engine_options options)
+{
+    *group = (struct rank_group){0};
+    if (count > 1)
+        rank_group_fork(group, count, follow, model_path);
+    options.ranks = group->ranks;
+    options.model_path = model_path;
+    return engine_run_open(&options);
+}
+
+static void close_split(struct rank_group *group, struct engine *engine)
+{
+    engine_close(engine);
+    if (group->ranks != NULL)
+        assert_int_equal(rank_group_end(group), 0);
+}
+
+static void make_model(const struct llama_shape *shape)
+{
+    engine_run_write_model(shape, model_path, sizeof model_path);
+}
+
+/* Prompts that begin alike, of all lengths, in one share domain. */
+static struct engine_request request_of(uint32_t index, uint32_t tokens_max)
+{
+    const uint32_t count = index == 0 ? 1 : 20 * index + index % 3;
+    for (uint32_t i = 0; i < count; i++)
+        tokens[index][i] = (uint32_t)(rng_at(9, i < 33 ? 1 : index, i) % 256);
+    return (struct engine_request){.prompt_kind = ENGINE_PROMPT_TOKENS,
+                                   .tokens = tokens[index],
+                                   .token_count = count,
+                                   .choices = 1,
+                                   .tokens_max = tokens_max,
+                                   .sampling = {.top_p = 1},
+                                   .ignore_end = true,
+                                   .want_logprobs = true,
+                                   .top_logprobs = 2,
+                                   .domain = {.bytes = {1}},
+                                   .weight = 100};
+}
+
+static void run_each(struct engine *engine, struct engine_run_transcript *out, uint32_t tokens_max)
+{
+    for (uint32_t i = 0; i < REQUESTS; i++) {
+        const struct engine_request request = request_of(i, tokens_max);
+        struct engine_run_transcript *one = &out[i];
+        engine_run_submit(engine, &request, one);
+        engine_run_finish(engine, &one, 1);
+        assert_false(one->is_refused);
+        assert_int_equal(one->choices[0].count, tokens_max);
+    }
+}
+
+/* Sums in another order: the same tokens, as long as the two best are further apart than what the
+ * order may change. Returns the greatest difference of a log-probability. */
+static double assert_close(const struct engine_run_choice *a, const struct engine_run_choice *b,
+                           double most, uint32_t *compared)
+{
+    double worst = 0;
+    for (uint32_t i = 0; i < a->count; i++) {
+        const struct engine_run_token *x = &a->tokens[i];
+        const struct engine_run_token *y = &b->tokens[i];
+        if (x->token != y->token) {
+            assert_true((double)(x->top[0].logprob - x->top[1].logprob) < 2 * most);
+            break; /* another text from here on */
+        }
+        double difference = fabs((double)x->logprob - (double)y->logprob);
+        worst = difference > worst ? difference : worst;
+        *compared += 1;
+    }
+    assert_true(worst < most);
+    return worst;
+}
+
+static void compare_with_one(const struct llama_shape *shape, const char *isa, uint32_t count,
+                             double most)
+{
+    enum { TOKENS = 40 };
+    struct rank_group group;
+    struct engine_options options = engine_run_options();
+    uint32_t compared = 0;
+    double worst = 0;
+    options.isa = isa;
+    options.kv_bytes = 64 << 20;
+    make_model(shape);
+    struct engine *engine = open_split(&group, 1, options);
+    run_each(engine, alone, TOKENS);
+    close_split(&group, engine);
+    engine = open_split(&group, count, options);
+    run_each(engine, split, TOKENS);
+    close_split(&group, engine);
+    for (uint32_t i = 0; i < REQUESTS; i++) {
+        double one = assert_close(&alone[i].choices[0], &split[i].choices[0], most, &compared);
+        worst = one > worst ? one : worst;
+    }
+    print_message("%s, type %u, %u ranks: %u of %d tokens as of one process before another was as "
+                  "likely, log-probabilities within %.1e\n",
+                  isa, shape->type, count, compared, REQUESTS * TOKENS, worst);
+    assert_true(compared >= REQUESTS * TOKENS / 2);
+    unlink(model_path);
+}
+
+static void test_greedy_as_one_process(void **state)
+{
+    (void)state;
+    struct llama_shape shape = engine_run_shape();
+    /* Plain float sums differ in their order alone. */
+    compare_with_one(&shape, "ref", 2, 1e-4);
+    /* Inputs are rounded to 8 bits: a sum that is another by its last bit may round to another
+     * code, which is 1/254 of its block's greatest. */
+    compare_with_one(&shape, "ref_int8", 2, 0.05);
+    shape.type = TYPE_Q4_1;
+    shape.has_own_output = true;
+    compare_with_one(&shape, "auto", 2, 0.05);
+    shape.heads = shape.kv_heads = 4;
+    shape.hidden = 160; /* five blocks over four ranks */
+    shape.type = TYPE_Q8_0;
+    compare_with_one(&shape, "auto", 4, 0.05);
+    shape.width = 256;
+    shape.heads = 8;
+    shape.kv_heads = 2;
+    shape.head_dim = 64;
+    shape.hidden = 768;
+    shape.type = TYPE_Q4_K;
+    compare_with_one(&shape, "auto", 2, 0.05);
+}
+
+/* Whatever is shared, moved to host memory or computed again, and by how many threads: the bits of
+ * an undisturbed run of the same ranks. */
+static void test_equal_bits_under_pressure(void **state)
+{
+    (void)state;
+    enum { TOKENS = 110, ROUNDS_MAX = 20 };
+    struct rank_group group;
+    struct engine_stats stats = {0};
+    struct engine_run_transcript *all[REQUESTS];
+    const struct llama_shape shape = engine_run_shape();
+    struct engine_options options = engine_run_options();
+    const uint64_t page_bytes = options.kv_bytes / 128;
+    make_model(&shape);
+    options.no_prefix_cache = true;
+    struct engine *engine = open_split(&group, 2, options);
+    run_each(engine, alone, TOKENS);
+    close_split(&group, engine);
+
+    options.no_prefix_cache = false;
+    options.context = 320;
+    options.kv_bytes = 24 * page_bytes;
+    options.kv_host_bytes = 40 * page_bytes;
+    options.preemption = ENGINE_PREEMPTION_SWAP;
+    options.threads = 4; /* two each */
+    engine = open_split(&group, 2, options);
+    engine_stats(engine, &stats);
+    assert_int_equal(stats.pages_total, 24);
+    for (uint32_t round = 0; round < ROUNDS_MAX && (round == 0 || stats.swap_bytes_in == 0);
+         round++) {
+        for (uint32_t i = 0; i < REQUESTS; i++) {
+            struct engine_request request = request_of(i, TOKENS);
+            request.service_class = (enum service_class)(i % SERVICE_CLASS_COUNT);
+            all[i] = &split[i];
+            engine_run_submit(engine, &request, all[i]);
+        }
+        engine_run_finish(engine, all, REQUESTS);
+        for (uint32_t i = 0; i < REQUESTS; i++)
+            assert_true(engine_run_same(&alone[i], &split[i]));
+        engine_stats(engine, &stats);
+    }
+    print_message("%llu pauses by swap, %llu to be computed again, %llu tokens found\n",
+                  (unsigned long long)stats.preemptions_swap,
+                  (unsigned long long)stats.preemptions_recompute,
+                  (unsigned long long)stats.cache_hit_tokens);
+    assert_true(stats.preemptions_swap > 0);
+    assert_true(stats.swap_bytes_in > 0);
+    assert_int_equal(stats.swap_bytes_in % page_bytes, 0); /* of both ranks */
+    assert_true(stats.cache_hit_tokens > 0);
+    close_split(&group, engine);
+    unlink(model_path);
+}
+
+/* Keys that are not packed yet lie beside the pages, in each rank its own heads'. */
+static void test_open_groups_and_guesses(void **state)
+{
+    (void)state;
+    enum { TOKENS = 60 };
+    const struct llama_shape shape = engine_run_shape();
+    make_model(&shape);
+    for (uint32_t pass = 0; pass < 2; pass++) {
+        struct rank_group group;
+        struct engine_options options = engine_run_options();
+        options.kv_type = "k4v8";
+        options.isa = "auto";
+        options.speculation = pass == 0 ? ENGINE_SPECULATION_OFF : ENGINE_SPECULATION_LOOKUP;
+        struct engine *engine = open_split(&group, 2, options);
+        run_each(engine, pass == 0 ? alone : split, TOKENS);
+        close_split(&group, engine);
+    }
+    for (uint32_t i = 0; i < REQUESTS; i++)
+        assert_true(engine_run_same(&alone[i], &split[i]));
+    unlink(model_path);
+}
+
+static void test_a_rank_that_dies_ends_the_engine(void **state)
+{
+    (void)state;
+    struct rank_group group;
+    const struct llama_shape shape = engine_run_shape();
+    make_model(&shape);
+    struct engine *engine = open_split(&group, 2, engine_run_options());
+    struct engine_run_transcript *all[2] = {&split[0], &split[1]};
+    const struct engine_request request = request_of(1, 400);
+    engine_run_submit(engine, &request, all[0]);
+    while (all[0]->choices[0].count < 3) {
+        engine_run_take(engine);
+        usleep(100);
+    }
+    assert_false(engine_has_failed(engine));
+    assert_int_equal(kill(group.pids[1], SIGKILL), 0);
+    engine_run_finish(engine, all, 1);
+    assert_int_equal(all[0]->choices[0].finish, ENGINE_FINISH_ERROR);
+    assert_true(engine_has_failed(engine));
+    engine_run_submit(engine, &request, all[1]); /* nobody waits for what cannot come */
+    engine_run_finish(engine, &all[1], 1);
+    assert_true(all[1]->is_refused);
+    assert_int_equal(all[1]->note.status, STATUS_UNAVAILABLE);
+    engine_close(engine);
+    assert_int_equal(rank_group_end(&group), 128);
+    unlink(model_path);
+}
+
+static void test_what_cannot_start_is_said(void **state)
+{
+    (void)state;
+    struct rank_group group;
+    struct engine *engine = NULL;
+    const struct llama_shape shape = engine_run_shape();
+    struct engine_options options = engine_run_options();
+    make_model(&shape);
+    options.model_path = model_path;
+    rank_group_fork(&group, 4, follow, model_path);
+    options.ranks = group.ranks;
+    assert_int_equal(engine_open(&engine, &options), STATUS_UNSUPPORTED);
+    assert_string_equal(status_note()->message,
+                        "tensor parallel: 2 key-value heads do not divide by 4 ranks");
+    assert_int_equal(rank_group_end(&group), 0);
+
+    char nothing[] = "/dev/null"; /* the others read another file than rank 0 */
+    rank_group_fork(&group, 2, follow, nothing);
+    options.ranks = group.ranks;
+    assert_int_not_equal(engine_open(&engine, &options), STATUS_OK);
+    assert_memory_equal(status_note()->message, "rank 1: ", 8);
+    assert_int_equal(rank_group_end(&group), 1);
+    unlink(model_path);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_greedy_as_one_process),
+        cmocka_unit_test(test_equal_bits_under_pressure),
+        cmocka_unit_test(test_open_groups_and_guesses),
+        cmocka_unit_test(test_a_rank_that_dies_ends_the_engine),
+        cmocka_unit_test(test_what_cannot_start_is_said),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
