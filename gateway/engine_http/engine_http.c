@@ -170,6 +170,7 @@ static enum status open_engine(struct engine_process *process)
         .device = (uint32_t)config->device,
         .kv_type = config->kv_type,
         .threads = (uint32_t)config->threads,
+        .ranks = process->options->ranks,
         .context = (uint32_t)config->context,
         .kv_bytes = (uint64_t)config->kv_memory,
         .rows_max = (uint32_t)config->batch_rows,

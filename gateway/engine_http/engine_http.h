@@ -13,6 +13,8 @@
 
 enum { ENGINE_HTTP_PEERS = 4 };
 
+struct ranks;
+
 /* All descriptors are the callee's from the call on. What is given as one was opened with rights
  * that this process may no longer have. */
 struct engine_http_options {
@@ -22,6 +24,7 @@ struct engine_http_options {
     int draft_descriptor; /* of config->draft_model, or 0: opens it */
     int model_descriptor; /* the model's file, or -1: opens config->model */
     int state_descriptor; /* the directory of finals.ring, or -1: config->data_dir */
+    struct ranks *ranks;  /* this process is rank 0 of them, borrowed; NULL = alone */
     /* Who may connect: the user ids of the edge's process. None given = this process's own. */
     uid_t peers[ENGINE_HTTP_PEERS];
     size_t peer_count;

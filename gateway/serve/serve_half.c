@@ -6,15 +6,18 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "auth/redis_url.h"
 #include "config/base/log.h"
+#include "engine/rank_follow.h"
 #include "gateway/edge/edge.h"
 #include "gateway/engine_http/engine_http.h"
 #include "gateway/http/listener.h"
@@ -194,6 +197,67 @@ static enum status engine_open_state(const struct serve_half_options *options, i
     return status;
 }
 
+/* A process that computes beside this one, with less than the engine has: no state, no socket, no
+ * path at all. It ends when rank 0 does, and not before: whoever signals a whole group means that. */
+_Noreturn static void rank_main(const struct serve_half_options *options,
+                                const struct engine_http_options *engine, uint32_t rank,
+                                pid_t parent)
+{
+    static char name[16];
+    struct places places = {.count = 0};
+    const struct sandbox_network none = {.count = 0};
+    struct serve_half_options own = *options;
+    enum log_level level = LOG_INFO;
+    own.parent = parent;
+    snprintf(name, sizeof name, "rank%u", rank);
+    signal(SIGTERM, SIG_IGN);
+    signal(SIGINT, SIG_IGN);
+    close(engine->descriptor);
+    close(engine->state_descriptor);
+    if (options->ready_descriptor >= 0)
+        close(options->ready_descriptor);
+    prctl(PR_SET_NAME, name);
+    (void)log_level_parse(&level, options->config->log_level);
+    log_open(STDERR_FILENO, level, name);
+    ranks_become(engine->ranks, rank);
+    enum status status = serve_half_confine(&own, &places, &none, false);
+    if (status == STATUS_OK)
+        status = rank_follow_run(engine->ranks, engine->model_descriptor);
+    if (status != STATUS_OK)
+        fprintf(stderr, "banyan %s: %s\n", name, status_note()->message);
+    ranks_destroy(engine->ranks);
+    exit(status == STATUS_OK ? 0 : 1);
+}
+
+static enum status engine_start_ranks(const struct serve_half_options *options,
+                                      struct engine_http_options *engine)
+{
+    const uint32_t count = (uint32_t)options->config->tensor_parallel;
+    const pid_t own = getpid();
+    if (count < 2)
+        return STATUS_OK;
+    TRY(ranks_create(&engine->ranks, count));
+    fflush(NULL);
+    for (uint32_t rank = 1; rank < count; rank++) {
+        pid_t pid = fork();
+        if (pid == 0)
+            rank_main(options, engine, rank, own);
+        if (pid < 0)
+            FAIL(STATUS_IO, "fork: %s", strerrordesc_np(errno));
+    }
+    ranks_become(engine->ranks, 0);
+    return STATUS_OK;
+}
+
+/* Their memory is free for the next engine when this one has ended. */
+static void engine_end_ranks(struct ranks *ranks)
+{
+    int status = 0;
+    ranks_destroy(ranks);
+    while (ranks != NULL && (waitpid(-1, &status, 0) > 0 || errno == EINTR))
+        ;
+}
+
 enum status serve_half_run_engine(const struct serve_half_options *options)
 {
     const struct rights *rights = options->rights;
@@ -210,8 +274,13 @@ enum status serve_half_run_engine(const struct serve_half_options *options)
     TRY(engine_open_state(options, &engine.state_descriptor));
     TRY(engine_listen(options, &engine.descriptor));
     sandbox_oom_score(ENGINE_OOM_SCORE);
-    TRY(serve_half_confine_engine(options, engine.state_descriptor));
-    return engine_http_run(&engine);
+    enum status status = engine_start_ranks(options, &engine);
+    if (status == STATUS_OK)
+        status = serve_half_confine_engine(options, engine.state_descriptor);
+    if (status == STATUS_OK)
+        status = engine_http_run(&engine);
+    engine_end_ranks(engine.ranks);
+    return status;
 }
 
 /* --- edge --- */

@@ -1,0 +1,117 @@
+"""--tensor-parallel 3: SmolLM2's three KV heads in three processes, with one's text."""
+
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import tempfile
+
+import pytest
+
+from conftest import BINARY, MODEL, MODEL_NAME, USERS, Server, wait_until
+
+pytestmark = pytest.mark.long
+
+RANKS = 3
+PROMPTS = (
+    "The capital of France is",
+    "Once upon a time there was a miller who had three sons. " * 12,  # several pages, found again
+    "def fibonacci(n):\n",
+)
+TOKENS = 32
+# Sums in another order may round an input of 8 bits to its neighbour, so much of a logit.
+TOLERANCE = 0.25
+
+
+@pytest.fixture(scope="module")
+def split():
+    folder = pathlib.Path(tempfile.mkdtemp())  # which the halves' users can reach
+    folder.chmod(0o755)
+    split = Server(folder / "data", "--tensor-parallel", RANKS, "--sandbox", "required", *USERS)
+    split.key = split.tenant("acme")[1]
+    yield split
+    assert split.stop() == 0, split.log_text()[-4000:]
+    shutil.rmtree(folder)
+
+
+def ranks(server):
+    """Pids of the engine's own children, by name."""
+    out = subprocess.run(
+        ["ps", "-o", "pid=,comm=", "--ppid", str(server.child("engine"))], capture_output=True, text=True
+    ).stdout
+    return {name: int(pid) for pid, name in (line.split() for line in out.splitlines())}
+
+
+def ask(server, key, prompt, **more):
+    body = {"model": MODEL_NAME, "prompt": prompt, "max_tokens": TOKENS, "temperature": 0, "logprobs": 2,
+            "ignore_eos": True, **more}  # fmt: skip
+    with server.http(key) as http:
+        answer = http.post("/v1/completions", json=body)
+    assert answer.status_code == 200, answer.text
+    return answer.json()["choices"][0]["logprobs"]
+
+
+def test_the_text_of_one_process(server, key, split):
+    same = 0
+    for prompt in PROMPTS:
+        alone = ask(server, key, prompt)
+        told = ask(split, split.key, prompt)
+        for i in range(TOKENS):
+            if alone["tokens"][i] != told["tokens"][i]:
+                best = sorted(alone["top_logprobs"][i].values())
+                assert best[-1] - best[-2] < 2 * TOLERANCE, (prompt, i, alone["top_logprobs"][i])
+                break
+            assert abs(alone["token_logprobs"][i] - told["token_logprobs"][i]) < TOLERANCE
+            same += 1
+        assert ask(split, split.key, prompt) == told  # from the cache, bit by bit
+    assert same >= TOKENS * len(PROMPTS) // 2, same
+
+
+def test_three_processes_that_may_nothing(split):
+    assert sorted(ranks(split)) == ["rank1", "rank2"]
+    wait_until(lambda: split.metric("banyan_tensor_parallel_ranks") == RANKS, what="the engine's metrics")
+    for pid in ranks(split).values():
+        status = open(f"/proc/{pid}/status").read()
+        assert "Seccomp:\t2" in status and "NoNewPrivs:\t1" in status
+        if os.geteuid() == 0:
+            assert status.split("Uid:\t")[1].split()[0] != "0"
+            files = os.listdir(f"/proc/{pid}/fd")
+            links = [os.readlink(f"/proc/{pid}/fd/{f}") for f in files]
+            assert sum(link.startswith("socket:") for link in links) == 1, links  # rank 0's
+
+
+def test_memory_is_of_all_ranks(server, split):
+    """The same --kv-memory holds as many pages, each a third as large in each process."""
+    assert split.engine_stats()["pages_total"] == server.engine_stats()["pages_total"]
+
+
+def test_a_rank_that_dies(split):
+    old = split.child("engine")
+    os.kill(ranks(split)["rank2"], signal.SIGKILL)
+
+    def code():
+        with split.http(split.key) as http:
+            body = {"model": MODEL_NAME, "prompt": "a", "max_tokens": 2}
+            return http.post("/v1/completions", json=body).status_code
+
+    assert code() in (200, 502, 503)  # told, or sent again to the engine that comes next
+    wait_until(lambda: code() == 200, what="service by itself")
+    assert split.child("engine") != old
+    assert sorted(ranks(split)) == ["rank1", "rank2"]
+
+
+def test_heads_that_do_not_divide(tmp_path):
+    out = subprocess.run(
+        [BINARY, "serve", "--model", MODEL, "--data-dir", tmp_path / "d", "--listen", "127.0.0.1:0",
+         "--admin-listen", "127.0.0.1:0", "--tensor-parallel", "2"],
+        capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    assert out.returncode == 1
+    assert "tensor parallel: 3 key-value heads do not divide by 2 ranks" in out.stderr, out.stderr
+
+
+def test_nothing_outlives_the_engine(split):
+    children = ranks(split)
+    os.kill(split.child("engine"), signal.SIGKILL)
+    wait_until(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in children.values()), what="the ranks' end")
