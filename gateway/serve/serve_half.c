@@ -236,6 +236,9 @@ static enum status engine_start_ranks(const struct serve_half_options *options,
     const pid_t own = getpid();
     if (count < 2)
         return STATUS_OK;
+    if (options->config->engines > 1)
+        FAIL(STATUS_INVALID, "--tensor-parallel %u is of one engine: not with --engines %lld", count,
+             (long long)options->config->engines);
     TRY(ranks_create(&engine->ranks, count));
     fflush(NULL);
     for (uint32_t rank = 1; rank < count; rank++) {
