@@ -39,7 +39,7 @@ struct model {
 enum status model_arch_matrix(struct model *model, const struct gguf *gguf, const char *name,
                               uint32_t rows, uint32_t cols, struct weight *out);
 
-/* The same of a matrix of which this rank has a part, of rows or of columns (the other is whole). */
+/* The same of a matrix of which this rank has a part, of rows or of columns: the other is whole. */
 enum status model_arch_matrix_part(struct model *model, const struct gguf *gguf, const char *name,
                                    uint32_t rows, uint32_t cols, struct model_part of_rows,
                                    struct model_part of_cols, struct weight *out);

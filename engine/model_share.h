@@ -9,9 +9,10 @@
  * whole blocks. So q, k, v, gate and up are cut by rows (outputs), attn_output and down by columns
  * (inputs): each rank has a part of the sum, and one sum over all ranks behind each of these two
  * gives the whole. Embedding and norms are whole in every rank. The output layer is cut by rows of
- * the vocabulary, and rank 0 gathers the logits: of an 8B model it is 525M of the 7.5G weights that a
- * step reads, so whole in one rank it would take 13 % of the step of two ranks and 38 % of that of
- * eight; instead a row sends rank 0 4 bytes for each 8 KiB of weights that it does not read. Where it is tied to the embedding, its part is there beside the whole table.
+ * the vocabulary, and rank 0 gathers the logits: of an 8B model it is 525M of the 7.5G weights that
+ * a step reads, so whole in one rank it would take 13 % of the step of two ranks and 38 % of that
+ * of eight; instead a row sends rank 0 4 bytes for each 8 KiB of weights that it does not read.
+ * Where it is tied to the embedding, its part is there beside the whole table.
  */
 #pragma once
 

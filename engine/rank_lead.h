@@ -2,8 +2,8 @@
  *
  * Owns:     the order of what it tells: batches, and copies of pages, as the engine asks for them.
  * Thread:   rank_lead_open where the engine is opened; then the engine thread.
- * Cost:     a batch is some hundred bytes and its page tables, written once to each other rank.
- * Not here: what the others do with it (rank_follow), their meetings inside a batch (kernels/ranks).
+ * Cost:     a batch is some hundred bytes and its page tables, written to each rank.
+ * Not here: what the others do with it (rank_follow), their meetings within it (kernels/ranks).
  */
 #pragma once
 

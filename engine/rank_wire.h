@@ -5,7 +5,7 @@
  * Cost:     –
  * Not here: who writes (rank_lead), who reads (rank_follow), the sockets (kernels/ranks).
  *
- *   rank_setup ─► … rank_answer ◄─ rank_memory ─► … rank_answer ◄─ rank_message ─► rank_message ─► …
+ *   rank_setup ─► … rank_answer ◄─ rank_memory ─► … rank_answer ◄─ rank_message ─► rank_message ─►
  *
  * Processes of one binary: structs go as they lie in memory. All ranks' layouts are alike, since
  * their shares of heads are, so a place in memory is told as area and offset.

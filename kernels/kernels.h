@@ -210,9 +210,9 @@ struct gather_args {
 };
 void kernels_gather(struct kernels *kernels, const struct gather_args *args);
 
-/* x becomes the sum of x over all ranks, added from rank 0 on: the same bits in each. Every rank asks
- * for it equally often, of the same shape. A rank that has ended is a failure as a device's is:
- * kernels_step_run tells, and sums are left out from then on. */
+/* x becomes the sum of x over all ranks, added from rank 0 on: the same bits in each. Every rank
+ * asks for it equally often, of the same shape. A rank that has ended is a failure as a device's
+ * is: kernels_step_run tells, and sums are left out from then on. */
 struct all_reduce_args {
     float *x; /* [rows][cols] */
     uint32_t rows;

@@ -3,12 +3,12 @@
  * Owns:     memory that they share, and a socket between rank 0 and each other rank.
  * Thread:   made by the process's only thread, before the others are forked; afterwards the engine
  *           thread of each rank.
- * Cost:     a meeting is a store, and a load for each other rank, while all of them are awake; 2 MiB
- *           of shared memory a rank.
+ * Cost:     a meeting is a store, and a load for each other rank, while all are awake; 2 MiB of
+ *           shared memory a rank.
  * Not here: what they compute (engine/model_share), what they tell each other (engine/rank_lead).
  *
- * Whoever waits for a rank that has ended is told so (UNAVAILABLE), at once or within a twentieth of
- * a second; from then on nothing of it waits any more.
+ * Whoever waits for a rank that has ended is told so (UNAVAILABLE), at once or within a twentieth
+ * of a second; from then on nothing of it waits any more.
  */
 #pragma once
 

@@ -198,7 +198,7 @@ static enum status engine_open_state(const struct serve_half_options *options, i
 }
 
 /* A process that computes beside this one, with less than the engine has: no state, no socket, no
- * path at all. It ends when rank 0 does, and not before: whoever signals a whole group means that. */
+ * path at all. It ends when rank 0 does, and not before: who signals a whole group means that. */
 _Noreturn static void rank_main(const struct serve_half_options *options,
                                 const struct engine_http_options *engine, uint32_t rank,
                                 pid_t parent)
@@ -237,8 +237,8 @@ static enum status engine_start_ranks(const struct serve_half_options *options,
     if (count < 2)
         return STATUS_OK;
     if (options->config->engines > 1)
-        FAIL(STATUS_INVALID, "--tensor-parallel %u is of one engine: not with --engines %lld", count,
-             (long long)options->config->engines);
+        FAIL(STATUS_INVALID, "--tensor-parallel %u is of one engine: not with --engines %lld",
+             count, (long long)options->config->engines);
     TRY(ranks_create(&engine->ranks, count));
     fflush(NULL);
     for (uint32_t rank = 1; rank < count; rank++) {

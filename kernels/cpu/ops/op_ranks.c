@@ -54,7 +54,7 @@ static enum status reduce_piece(struct kernels *kernels, float *x, uint32_t coun
     return STATUS_OK;
 }
 
-void op_all_reduce(struct kernels *kernels, const struct all_reduce_args *args)
+void op_ranks_reduce(struct kernels *kernels, const struct all_reduce_args *args)
 {
     size_t left = (size_t)args->rows * args->cols;
     ASSERT(kernels->ranks != NULL);
@@ -111,7 +111,7 @@ static enum status gather_piece(struct ranks *ranks, const struct gather_piece *
     return STATUS_OK;
 }
 
-void op_all_gather(struct kernels *kernels, const struct all_gather_args *args)
+void op_ranks_gather(struct kernels *kernels, const struct all_gather_args *args)
 {
     ASSERT(kernels->ranks != NULL);
     const uint32_t widest = args->cols / ranks_count(kernels->ranks) + 1;

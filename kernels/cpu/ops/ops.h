@@ -134,8 +134,8 @@ void op_kv_write(struct kernels *kernels, const struct kv_write_args *args);
 
 void op_pages_copy(struct kernels *kernels, const struct pages_copy_args *args);
 
-void op_all_reduce(struct kernels *kernels, const struct all_reduce_args *args);
-void op_all_gather(struct kernels *kernels, const struct all_gather_args *args);
+void op_ranks_reduce(struct kernels *kernels, const struct all_reduce_args *args);
+void op_ranks_gather(struct kernels *kernels, const struct all_gather_args *args);
 
 void op_rows_embed(struct kernels *kernels, const struct embed_args *args);
 void op_rows_rmsnorm(struct kernels *kernels, const struct rmsnorm_args *args);
