@@ -65,9 +65,10 @@ static const struct {
     const char *name;
     float off;
 } CONFIG_FEATURES[] = {
-    {"expert_count", 0},        {"attention.scale", 0},          {"attention.sliding_window", 0},
-    {"logit_scale", 1},         {"residual_scale", 1},           {"embedding_scale", 1},
-    {"attention.clamp_kqv", 0}, {"attention.max_alibi_bias", 0}, {"rope.scale_linear", 1},
+    {"expert_count", 0},        {"attention.scale", 0},
+    {"logit_scale", 1},         {"residual_scale", 1},
+    {"embedding_scale", 1},     {"attention.clamp_kqv", 0},
+    {"rope.scale_linear", 1},   {"attention.max_alibi_bias", 0},
     {"rope.scaling.factor", 1}, {"rope.scaling.attn_factor", 1},
 };
 
@@ -100,6 +101,17 @@ static enum status config_refuse_features(struct config_reader *reader)
                  "are supported",
                  key);
     }
+    return STATUS_OK;
+}
+
+/* Each token attends to itself and to the window − 1 before it; 0, as without the key, is all. */
+static enum status config_window(struct model_config *out, struct config_reader *reader)
+{
+    const char *key = config_key(reader, "attention.sliding_window");
+    if (gguf_has(reader->gguf, key))
+        TRY(gguf_get_u32(reader->gguf, key, &out->window));
+    if (out->window >= out->context)
+        out->window = 0;
     return STATUS_OK;
 }
 
@@ -202,6 +214,7 @@ static enum status config_read(struct model_config *out, const struct gguf *gguf
     TRY(config_real(&reader, "attention.layer_norm_rms_epsilon", 1e-12f, 0.1f, 0,
                     &out->rms_epsilon));
     TRY(config_attention(out, &reader));
+    TRY(config_window(out, &reader));
     TRY(config_vocab(out, &reader));
     config_name(out, gguf);
     for (uint32_t i = 0; i < gguf_tensor_count(gguf); i++) {

@@ -26,6 +26,7 @@ struct model_config {
     uint32_t hidden; /* feed-forward length */
     uint32_t vocab;
     uint32_t context; /* tokens */
+    uint32_t window;  /* tokens that attention goes back over, the row's own among them; 0: all */
     float rms_epsilon;
     float rope_base;
     uint32_t rope_dims;

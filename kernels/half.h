@@ -1,4 +1,5 @@
-/* half: IEEE 754 binary16 to and from float32, bit for bit what F16C instructions give; bfloat16.
+/* half: IEEE 754 binary16 to and from float32, bit for bit what F16C instructions give; bfloat16;
+ * float8 e4m3.
  *
  * Owns:     nothing.
  * Thread:   any.
@@ -72,4 +73,24 @@ static inline uint16_t half_bf16_from_float(float value)
 static inline float half_bf16_to_float(uint16_t value)
 {
     return half_bits_float((uint32_t)value << 16);
+}
+
+/* Float8 of 4 bits of exponent and 3 of mantissa (OCP E4M3: greatest 448, least 2^-9, no infinity):
+ * rounds to nearest, ties to even; only for magnitudes up to 448. */
+static inline uint8_t half_e4m3_from_float(float value)
+{
+    uint32_t bits = half_float_bits(value);
+    uint32_t sign = (bits >> 24) & 0x80u;
+    bits &= 0x7fffffffu;
+    if (bits < 0x3c800000u) /* below 2^-6: a step of 2^-9, which is that of 2^14f */
+        return (uint8_t)(sign | (half_float_bits(half_bits_float(bits) + 0x1p14f) - 0x46800000u));
+    bits += 0x7ffffu + ((bits >> 20) & 1u);
+    return (uint8_t)(sign | ((bits - 0x3c000000u) >> 20));
+}
+
+/* Exact; the code of a NaN gives 480. */
+static inline float half_e4m3_to_float(uint8_t value)
+{
+    /* As a half its exponent is 8 too small. */
+    return half_to_float((uint16_t)((value & 0x80u) << 8 | (value & 0x7fu) << 7)) * 256;
 }

@@ -177,7 +177,8 @@ struct attention_groups {
 
 /* Causal attention over pages: row r reads keys 0 … position[r] of its own sequence, from the pages
  * alone (its own key too, so kernels_kv_write comes first). Blocks of 64 keys, absolute segments
- * of 256 keys from an empty state, merged as a left fold. */
+ * of 256 keys from an empty state, merged as a left fold; blocks and segments that lie wholly
+ * before a window are left out, other keys before it weigh nothing. */
 struct attention_args {
     const float *q; /* [rows][heads][head_dim], rotated */
     float *out;     /* [rows][heads][head_dim] */
@@ -187,7 +188,10 @@ struct attention_args {
     float scale; /* usually 1 ÷ sqrt(head_dim) */
     struct kv_rows kv;
     const struct attention_groups *groups; /* NULL = no two sequences have pages in common */
-    bool is_wanted; /* the rows are those of a step that want logits (kernels_step.h) */
+    bool is_wanted;     /* the rows are those of a step that want logits (kernels_step.h) */
+    uint32_t window;    /* 0 = none: row r reads its last so many keys alone, its own among them */
+    const float *sinks; /* [heads], or NULL: a logit of each head that has no value: it takes part
+                           in the sum of weights, behind all segments */
 };
 void kernels_attention(struct kernels *kernels, const struct attention_args *args);
 

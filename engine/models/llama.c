@@ -432,7 +432,8 @@ static void forward_attention(struct model *model, const struct model_batch *bat
                                                .scale = 1.0f / sqrtf((float)config->head_dim),
                                                .kv = batch->kv,
                                                .groups = batch->groups,
-                                               .is_wanted = is_wanted});
+                                               .is_wanted = is_wanted,
+                                               .window = config->window});
     forward_add(model, llama->attended, &llama->layers[index].attn_output, batch->rows);
 }
 

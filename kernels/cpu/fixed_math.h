@@ -69,3 +69,14 @@ static inline float fixed_math_max(float a, float b)
 {
     return a > b ? a : b;
 }
+
+/* What a head's weighted values are multiplied by: 1 ÷ the sum of its weights, which are against
+ * `max`, one of a sink's logit among them (NULL: none). */
+static inline float fixed_math_softmax_factor(const float *sink, float max, float sum)
+{
+    if (sink == NULL)
+        return 1.0f / sum;
+    const float both = fixed_math_max(max, *sink);
+    const float shrink = fixed_math_exp(max - both);
+    return shrink / fmaf(sum, shrink, fixed_math_exp(*sink - both));
+}

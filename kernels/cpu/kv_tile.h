@@ -6,11 +6,13 @@
  * Not here: who owns pages (engine/kv_pool), how numbers are rounded (ref.h).
  *
  * A page is [layer][kv_head] { K tile, V tile }, each of groups of 16 tokens:
- *     f32, f16*  K  [head_dim][16]              scores of 16 keys are one vector
+ *     f32, f16*, bf16
+ *                K  [head_dim][16]              scores of 16 keys are one vector
  *                V  [16][head_dim]              the output's dimensions are vectors
  *     i8         K  [width ÷ 4][16][4] bytes    code + 128: four dimensions are one dot product
  *                V  [16][width] bytes           codes
  *                behind either float scale[16]: element = scale × code
+ *     fp8        as i8, codes as they are
  *     k4v8       K  [width ÷ 2][16] bytes       codes of an even dimension, above of the next one
  *                behind them half step[width], half least[width]: element = least + step × code,
  *                rounded to a half
@@ -35,7 +37,8 @@ enum {
 /* Whether values are codes with a scale a token and head. */
 static inline bool kv_tile_values_codes(const struct kv_layout *layout)
 {
-    return layout->type == KV_TYPE_I8 || layout->type == KV_TYPE_K4V8;
+    return layout->type == KV_TYPE_I8 || layout->type == KV_TYPE_K4V8 ||
+           layout->type == KV_TYPE_FP8;
 }
 
 /* Of a value, and of a key where it is kept likewise. */
@@ -87,7 +90,7 @@ static inline size_t kv_tile_keys_bytes(const struct kv_layout *layout)
 static inline size_t kv_tile_k_index(const struct kv_layout *layout, uint32_t token, uint32_t dim)
 {
     const uint32_t key = token % KV_TILE_KEYS;
-    if (layout->type == KV_TYPE_I8)
+    if (kv_tile_values_codes(layout))
         return token / KV_TILE_KEYS * kv_tile_group_bytes(layout) +
                ((size_t)(dim / KV_TILE_QUAD) * KV_TILE_KEYS + key) * KV_TILE_QUAD +
                dim % KV_TILE_QUAD;

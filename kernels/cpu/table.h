@@ -133,6 +133,13 @@ struct kernel_table {
     void (*read)(const void *bytes, size_t count, uint64_t *sink);
 };
 
+/* The first key that a row sees. Rows whose window hides keys are a call each. */
+static inline uint32_t table_first_key(const struct attention_args *args, uint32_t row)
+{
+    const uint32_t keys = args->kv.position[row] + 1;
+    return args->window > 0 && keys > args->window ? keys - args->window : 0;
+}
+
 static inline uint32_t table_groups(uint32_t outputs)
 {
     return (outputs + TABLE_GROUP - 1) / TABLE_GROUP;

@@ -5,46 +5,76 @@
 
 /* Attention over pages, of few rows and of many, by one order of sums (Dao 2023, with the order of
  * kernels.h): blocks of 64 keys with a running maximum, segments of 256 keys from an empty state,
- * merged as a left fold. Where tiles are too few to fill the device, parts of a tile's segments
- * go to blocks of their own, which leave each segment's state in memory, and a second kernel does
- * the same fold (Dao et al. 2023, Flash-Decoding): equal bits.
+ * merged as a left fold. What a block of threads does is a work of cuda_tiles: where it is not all
+ * segments of its rows, it leaves each segment's state in memory, and a second kernel does the same
+ * fold (Dao et al. 2023, Flash-Decoding): equal bits. Rows of several sequences that read the same
+ * pages stand in one tile: a row's own sums do not see who else is there.
  *
  * A block: up to 64 queries (rows × heads over one KV head), 16 a warp, the rows of one matrix
- * instruction; keys and values of 64 tokens in shared memory for all of them. Each query's own sums
- * are its row of the fragments: in lane 4g + t, of queries g and g + 8. Exponents are of 2. */
+ * instruction; keys and values of 64 tokens in shared memory for all of them, and the next 64 on
+ * their way there. Each query's own sums are its row of the fragments: in lane 4g + t, of queries g
+ * and g + 8. Exponents are of 2. Codes become halves between memory and the instruction.
+ *
+ * In flight on an H200 (132 processors, about 0.8 µs from memory at full rate): 4.3 TB/s × 0.8 µs ÷
+ * 132 = 26 KB a processor. Heads of 128 in halves: 32 KB asked for by each block while it computes,
+ * 70 KB of shared memory and at most 255 registers: two blocks a processor, 64 KB. */
 enum {
     ATTENTION_WARPS = CUDA_PLAN_QUERIES / 16,
     ATTENTION_THREADS = ATTENTION_WARPS * 32,
     ATTENTION_PAD = 8, /* halves behind each row of shared memory: other banks for the next row */
     ATTENTION_TILES = CUDA_PLAN_KEYS / 8,
-    ATTENTION_STATE = 2, /* floats before a partial result's dimensions: maximum, sum */
+    ATTENTION_GROUP = CUDA_KV_TOKENS, /* keys that are in one page for sure */
+    ATTENTION_GROUPS = CUDA_PLAN_KEYS / ATTENTION_GROUP,
+    ATTENTION_STATE = 2,  /* floats before a partial result's dimensions: maximum, sum */
+    ATTENTION_STAGES = 2, /* blocks of keys in shared memory, as pages have them */
+    ATTENTION_ALL = CUDA_PLAN_QUERIES, /* no one row alone */
 };
+#define ATTENTION_LOG2E 1.44269504f
 
 struct attention_call {
     const float *q;
     float *out;
-    const struct cuda_plan_tile *tiles;
+    const struct cuda_tiles_head *tiles;
     const struct cuda_plan_row *rows;
     const uint32_t *tables;
     const char *pages;
+    const float *sinks;
+    float *partials; /* [states][heads][ATTENTION_STATE + head_dim] */
     struct kv_layout layout;
     uint32_t heads;
     uint32_t group;
     uint32_t layer;
-    float scale;              /* × log2 e */
-    uint32_t segments_each;   /* of one block */
-    uint32_t segments_stride; /* of a query's partial results */
-    float *
-        partials; /* [rows × heads][segments_stride][ATTENTION_STATE + head_dim]; NULL: not split */
+    uint32_t window;
+    uint32_t stages;
+    float scale; /* × log2 e */
 };
 
-/* 64 keys and values; what is behind the last key is zero, so that stale bytes are never summed.
- * Rows are whole times 16 bytes, and are written so. */
+/* 64 keys and values for the instruction. Rows are whole times 16 bytes. */
 template <int D>
-struct alignas(16) attention_shared {
+struct alignas(16) attention_halves {
     uint16_t k[CUDA_PLAN_KEYS][D + ATTENTION_PAD];
     uint16_t v[D][CUDA_PLAN_KEYS + ATTENTION_PAD];
 };
+
+/* The same as pages of codes have them. */
+template <int D>
+struct alignas(16) attention_codes {
+    uint8_t k[CUDA_PLAN_KEYS][D];
+    uint8_t v[D][CUDA_PLAN_KEYS];
+    float k_scale[CUDA_PLAN_KEYS];
+    float v_scale[CUDA_PLAN_KEYS];
+};
+
+static constexpr __host__ __device__ bool attention_has_codes(enum kv_type type)
+{
+    return type == KV_TYPE_I8 || type == KV_TYPE_FP8;
+}
+
+template <int D>
+static constexpr __host__ __device__ size_t attention_stage_bytes(enum kv_type type)
+{
+    return attention_has_codes(type) ? sizeof(attention_codes<D>) : sizeof(attention_halves<D>);
+}
 
 /* Of one lane's two queries, over the keys of one segment. */
 template <int D>
@@ -55,71 +85,183 @@ struct attention_state {
 };
 
 struct attention_query {
-    uint32_t visible; /* keys; 0: no query here */
-    size_t at;        /* row × heads + head */
+    uint32_t first; /* key that it sees, … */
+    uint32_t count; /* … and how many; 0: no query here */
+    size_t at;      /* row of the batch × heads + head */
 };
 
-/* Eight tokens' or dimensions' halves; of tokens those from `count` on become zero. */
-static __device__ void attention_load8(uint16_t *to, const char *from, uint32_t count)
+/* What a block works on, all threads alike. */
+struct attention_run {
+    const struct attention_call *call;
+    const uint32_t *table;
+    size_t tile; /* of the layer and KV head, in a page */
+    uint32_t keys;
+};
+
+/* --- keys and values on their way to shared memory --- */
+
+/* Where a group of 16 keys begins: its page, and its first token there. NULL: after the last. */
+static __device__ const char *attention_page(const struct attention_run *run, uint32_t key,
+                                             uint32_t *token)
 {
-    uint4 words = make_uint4(0, 0, 0, 0);
-    if (count > 0)
-        words = *(const uint4 *)from;
-    if (count < 8) {
-        uint32_t *word = (uint32_t *)&words;
-        for (uint32_t i = 0; i < 4; i++) {
-            if (2 * i + 1 >= count)
-                word[i] &= 0xffffu;
-            if (2 * i >= count)
-                word[i] = 0;
-        }
-    }
-    *(uint4 *)to = words;
+    const struct kv_layout *layout = &run->call->layout;
+    if (key >= run->keys)
+        return NULL;
+    *token = key % layout->page_tokens;
+    return run->call->pages + run->table[key / layout->page_tokens] * layout->page_bytes +
+           run->tile;
 }
 
-template <int D>
-static __device__ void attention_load(const struct attention_call *call,
-                                      struct attention_shared<D> *shared, const uint32_t *table,
-                                      uint32_t key_begin, uint32_t keys, uint32_t kv_head)
+/* Asks for 16 bytes, of which the elements from `left` on are zeros: stale ones are never summed.
+ * What lies beyond the head's dimensions is zero too. */
+template <typename E>
+static __device__ void attention_ask(const struct attention_run *run, E *to, const char *page,
+                                     size_t index, uint32_t left)
 {
-    const struct kv_layout *layout = &call->layout;
-    const uint32_t page_tokens = layout->page_tokens;
-    const size_t tile = cuda_kv_tile(layout, call->layer, kv_head);
-    for (uint32_t i = threadIdx.x; i < CUDA_PLAN_KEYS * D / 8; i += ATTENTION_THREADS) {
-        const uint32_t key = i / (D / 8);
-        const uint32_t dim = i % (D / 8) * 8;
-        const uint32_t position = key_begin + key;
-        const char *from = call->pages;
-        if (position < keys)
-            from += table[position / page_tokens] * layout->page_bytes + tile +
-                    2 * cuda_kv_k_index(D, position % page_tokens, dim);
-        attention_load8(&shared->k[key][dim], from, position < keys ? 8 : 0);
+    const uint32_t most = 16 / sizeof(E);
+    const uint32_t bytes = (left < most ? left : most) * sizeof(E);
+    cuda_machine_copy16(to, bytes > 0 ? page + index * sizeof(E) : run->call->pages, bytes);
+}
+
+/* 64 keys [64][k_stride] and values [D][v_stride] from `key_begin` on. */
+template <int D, typename E>
+static __device__ void attention_ask_block(const struct attention_run *run, uint32_t key_begin,
+                                           E *keys, uint32_t k_stride, E *values, uint32_t v_stride)
+{
+    const uint32_t each = 16 / sizeof(E);
+    const uint32_t n = run->call->layout.head_dim;
+    const uint32_t page_tokens = run->call->layout.page_tokens;
+    uint32_t token = 0;
+#pragma unroll
+    for (uint32_t g = 0; g < ATTENTION_GROUPS; g++) {
+        const uint32_t first = key_begin + g * ATTENTION_GROUP;
+        const char *page = attention_page(run, first, &token);
+        for (uint32_t i = threadIdx.x; i < ATTENTION_GROUP * D / each; i += ATTENTION_THREADS) {
+            const uint32_t key = i / (D / each);
+            const uint32_t dim = i % (D / each) * each;
+            attention_ask(run, keys + (g * ATTENTION_GROUP + key) * k_stride + dim, page,
+                          cuda_kv_k_index(n, token + key, dim),
+                          first + key < run->keys && dim < n ? each : 0);
+        }
     }
-    for (uint32_t i = threadIdx.x; i < D * CUDA_PLAN_KEYS / 8; i += ATTENTION_THREADS) {
-        const uint32_t dim = i / (CUDA_PLAN_KEYS / 8);
-        const uint32_t key = i % (CUDA_PLAN_KEYS / 8) * 8;
-        const uint32_t position = key_begin + key;
-        const uint32_t left = position < keys ? keys - position : 0;
-        const char *from = call->pages;
-        if (left > 0)
-            from += table[position / page_tokens] * layout->page_bytes + tile + layout->tile_bytes +
-                    2 * cuda_kv_v_index(page_tokens, position % page_tokens, dim);
-        attention_load8(&shared->v[dim][key], from, left < 8 ? left : 8);
+    /* The pieces of a dimension go round with the threads: each thread has one of the groups. */
+    const uint32_t pieces = CUDA_PLAN_KEYS / each;
+    const uint32_t key = threadIdx.x % pieces * each;
+    const uint32_t first = key_begin + key;
+    const char *page = attention_page(run, first / ATTENTION_GROUP * ATTENTION_GROUP, &token);
+    token += key % ATTENTION_GROUP;
+    for (uint32_t dim = threadIdx.x / pieces; dim < D; dim += ATTENTION_THREADS / pieces)
+        attention_ask(run, values + dim * v_stride + key, page,
+                      run->call->layout.tile_bytes / sizeof(E) +
+                          cuda_kv_v_index(page_tokens, token, dim),
+                      first < run->keys && dim < n ? run->keys - first : 0);
+}
+
+/* Scales of 64 keys and of their values. */
+static __device__ void attention_ask_scales(const struct attention_run *run, uint32_t key_begin,
+                                            float *k_scale, float *v_scale)
+{
+    const struct kv_layout *layout = &run->call->layout;
+    const uint32_t each = CUDA_PLAN_KEYS / 4; /* threads for a tile's */
+    const uint32_t key = threadIdx.x % each * 4;
+    const uint32_t first = key_begin + key;
+    uint32_t token = 0;
+    if (threadIdx.x >= 2 * each)
+        return;
+    const bool is_value = threadIdx.x >= each;
+    const char *page = attention_page(run, first / ATTENTION_GROUP * ATTENTION_GROUP, &token);
+    attention_ask(run, (is_value ? v_scale : k_scale) + key, page,
+                  ((is_value ? layout->tile_bytes : 0) + cuda_kv_scales(layout)) / sizeof(float) +
+                      token + key % ATTENTION_GROUP,
+                  first < run->keys ? run->keys - first : 0);
+}
+
+template <int D, enum kv_type T>
+static __device__ void attention_ask_stage(const struct attention_run *run, uint32_t key,
+                                           char *stage)
+{
+    if (attention_has_codes(T)) {
+        attention_codes<D> *codes = (attention_codes<D> *)stage;
+        attention_ask_block<D>(run, key, &codes->k[0][0], D, &codes->v[0][0], CUDA_PLAN_KEYS);
+        attention_ask_scales(run, key, codes->k_scale, codes->v_scale);
+    } else {
+        attention_halves<D> *halves = (attention_halves<D> *)stage;
+        attention_ask_block<D>(run, key, &halves->k[0][0], D + ATTENTION_PAD, &halves->v[0][0],
+                               CUDA_PLAN_KEYS + ATTENTION_PAD);
     }
 }
 
-/* The A side of the scores: this lane's two queries, rounded to halves. */
-template <int D>
-static __device__ void attention_queries(const struct attention_call *call,
-                                         const struct attention_query *queries, uint32_t (*out)[4])
+template <enum kv_type T>
+static __device__ float attention_code(uint32_t codes, int i)
 {
-    const uint32_t t = threadIdx.x % 4;
-    for (int step = 0; step < D / 16; step++)
-        for (int r = 0; r < 4; r++) {
-            const struct attention_query query = queries[r % 2];
-            const float *q = call->q + query.at * D + step * 16 + r / 2 * 8 + 2 * t;
-            out[step][r] = query.visible > 0 ? cuda_machine_half2(q[0], q[1]) : 0;
-        }
+    const uint8_t code = (uint8_t)(codes >> 8 * i);
+    return T == KV_TYPE_FP8 ? cuda_machine_e4m3_float(code) * 256 : (float)(int8_t)code;
+}
+
+/* Codes become halves: scale × code, to the nearest. Four elements a thread at a time. */
+template <int D, enum kv_type T>
+static __device__ void attention_convert(const attention_codes<D> *from, attention_halves<D> *to)
+{
+    for (uint32_t i = threadIdx.x; i < CUDA_PLAN_KEYS * D / 4; i += ATTENTION_THREADS) {
+        const uint32_t key = i / (D / 4);
+        const uint32_t dim = i % (D / 4) * 4;
+        const uint32_t codes = *(const uint32_t *)&from->k[key][dim];
+        const float scale = from->k_scale[key];
+        uint32_t *out = (uint32_t *)&to->k[key][dim];
+        for (int j = 0; j < 2; j++)
+            out[j] = cuda_machine_half2(scale * attention_code<T>(codes, 2 * j),
+                                        scale * attention_code<T>(codes, 2 * j + 1));
+    }
+    for (uint32_t i = threadIdx.x; i < CUDA_PLAN_KEYS * D / 4; i += ATTENTION_THREADS) {
+        const uint32_t dim = i / (CUDA_PLAN_KEYS / 4);
+        const uint32_t key = i % (CUDA_PLAN_KEYS / 4) * 4;
+        const uint32_t codes = *(const uint32_t *)&from->v[dim][key];
+        const float *scale = &from->v_scale[key];
+        uint32_t *out = (uint32_t *)&to->v[dim][key];
+        for (int j = 0; j < 2; j++)
+            out[j] = cuda_machine_half2(scale[2 * j] * attention_code<T>(codes, 2 * j),
+                                        scale[2 * j + 1] * attention_code<T>(codes, 2 * j + 1));
+    }
+}
+
+/* --- one block of 64 keys --- */
+
+template <enum kv_type T>
+static __device__ uint32_t attention_pair(float low, float high)
+{
+    if (T == KV_TYPE_BF16)
+        return (uint32_t)cuda_machine_bf16(low) | (uint32_t)cuda_machine_bf16(high) << 16;
+    return cuda_machine_half2(low, high);
+}
+
+template <enum kv_type T>
+static __device__ float attention_float(uint16_t bits)
+{
+    return T == KV_TYPE_BF16 ? cuda_machine_bf16_float(bits) : cuda_machine_half_float(bits);
+}
+
+template <enum kv_type T>
+static __device__ void attention_mma(float *c, const uint32_t *a, const uint32_t *b)
+{
+    if (T == KV_TYPE_BF16)
+        cuda_machine_mma_bf16(c, a, b);
+    else
+        cuda_machine_mma_f16(c, a, b);
+}
+
+/* The A side of the scores, 16 dimensions: this lane's two queries, rounded. */
+template <int D, enum kv_type T>
+static __device__ void attention_rounded(const struct attention_call *call,
+                                         const struct attention_query *queries, int step,
+                                         uint32_t *out)
+{
+    const uint32_t n = call->layout.head_dim;
+    for (int r = 0; r < 4; r++) {
+        const uint32_t dim = step * 16 + r / 2 * 8 + 2 * (threadIdx.x % 4);
+        const struct attention_query query = queries[r % 2];
+        const float *q = call->q + query.at * n + dim;
+        out[r] = query.count > 0 && dim < n ? attention_pair<T>(q[0], q[1]) : 0;
+    }
 }
 
 static __device__ float attention_quad_max(float value)
@@ -134,36 +276,55 @@ static __device__ float attention_quad_sum(float value)
     return value + __shfl_xor_sync(0xffffffffu, value, 2);
 }
 
-/* Scores of 64 keys: scale × q · k, −∞ where the query does not see the key. */
+/* Queries of up to 128 dimensions stay in registers; greater ones are read again each time. */
 template <int D>
+static constexpr __host__ __device__ int attention_kept()
+{
+    return D <= 128 ? D / 16 : 0;
+}
+
+/* Scores of 64 keys: scale × q · k, −∞ where the query does not see the key. */
+template <int D, enum kv_type T>
 static __device__ void
-attention_scores(const struct attention_call *call, const struct attention_shared<D> *shared,
-                 const struct attention_query *queries, const uint32_t (*q)[4], uint32_t key_begin,
-                 float (*scores)[4])
+attention_scores(const struct attention_call *call, const attention_halves<D> *shared,
+                 const struct attention_query *queries, const uint32_t (*kept)[4],
+                 uint32_t key_begin, float (*scores)[4])
 {
     const uint32_t g = threadIdx.x % 32 / 4;
     const uint32_t t = threadIdx.x % 4;
 #pragma unroll
-    for (int n = 0; n < ATTENTION_TILES; n++) {
+    for (int n = 0; n < ATTENTION_TILES; n++)
         scores[n][0] = scores[n][1] = scores[n][2] = scores[n][3] = 0;
 #pragma unroll
-        for (int step = 0; step < D / 16; step++) {
+    for (int step = 0; step < D / 16; step++) {
+        uint32_t a[4];
+        if (step < attention_kept<D>())
+            for (int r = 0; r < 4; r++)
+                a[r] = kept[step][r];
+        else
+            attention_rounded<D, T>(call, queries, step, a);
+#pragma unroll
+        for (int n = 0; n < ATTENTION_TILES; n++) {
             const uint16_t *k = &shared->k[n * 8 + g][step * 16 + 2 * t];
             const uint32_t b[2] = {*(const uint32_t *)k, *(const uint32_t *)(k + 8)};
-            cuda_machine_mma_f16(scores[n], q[step], b);
-        }
-#pragma unroll
-        for (int i = 0; i < 4; i++) {
-            const uint32_t key = key_begin + n * 8 + 2 * t + i % 2;
-            scores[n][i] = key < queries[i / 2].visible ? scores[n][i] * call->scale : -INFINITY;
+            attention_mma<T>(scores[n], a, b);
         }
     }
+#pragma unroll
+    for (int n = 0; n < ATTENTION_TILES; n++)
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            const struct attention_query query = queries[i / 2];
+            const uint32_t key = key_begin + n * 8 + 2 * t + i % 2;
+            const bool is_seen = key - query.first < query.count; /* below `first` it is great */
+            scores[n][i] = is_seen ? scores[n][i] * call->scale : -INFINITY;
+        }
 }
 
-/* Adds 64 keys to the state: scores become weights, of which the halves that multiply the values
- * are summed. A block that a query does not see at all changes nothing. */
-template <int D>
-static __device__ void attention_add(const struct attention_shared<D> *shared, float (*scores)[4],
+/* Adds 64 keys to the state: scores become weights, of which the rounded ones that multiply the
+ * values are summed. A block that a query does not see at all changes nothing. */
+template <int D, enum kv_type T>
+static __device__ void attention_add(const attention_halves<D> *shared, float (*scores)[4],
                                      struct attention_state<D> *state)
 {
     const uint32_t g = threadIdx.x % 32 / 4;
@@ -181,10 +342,10 @@ static __device__ void attention_add(const struct attention_shared<D> *shared, f
         float sum = 0;
 #pragma unroll
         for (int n = 0; n < ATTENTION_TILES; n++) {
-            weights[n][i] = cuda_machine_half2(exp2f(scores[n][2 * i] - base),
-                                               exp2f(scores[n][2 * i + 1] - base));
-            sum += cuda_machine_half_float((uint16_t)weights[n][i]) +
-                   cuda_machine_half_float((uint16_t)(weights[n][i] >> 16));
+            weights[n][i] = attention_pair<T>(exp2f(scores[n][2 * i] - base),
+                                              exp2f(scores[n][2 * i + 1] - base));
+            sum += attention_float<T>((uint16_t)weights[n][i]) +
+                   attention_float<T>((uint16_t)(weights[n][i] >> 16));
         }
         state->sum[i] = fmaf(state->sum[i], shrink, sum);
         state->max[i] = max;
@@ -202,9 +363,11 @@ static __device__ void attention_add(const struct attention_shared<D> *shared, f
                                    weights[2 * step + 1][0], weights[2 * step + 1][1]};
             const uint16_t *v = &shared->v[d * 8 + g][step * 16 + 2 * t];
             const uint32_t b[2] = {*(const uint32_t *)v, *(const uint32_t *)(v + 8)};
-            cuda_machine_mma_f16(state->mean[d], a, b);
+            attention_mma<T>(state->mean[d], a, b);
         }
 }
+
+/* --- states --- */
 
 /* One step of the fold, of one query: the factors of what was there and of the segment. */
 static __device__ void attention_fold(float *max, float *sum, float of_max, float of_sum,
@@ -218,22 +381,29 @@ static __device__ void attention_fold(float *max, float *sum, float of_max, floa
     *max = both;
 }
 
+/* What a query's means are multiplied by at the end: 1 ÷ the sum, which a sink is part of. */
+static __device__ float attention_factor(const struct attention_call *call, size_t head, float max,
+                                         float sum)
+{
+    float before = 1;
+    float of;
+    if (call->sinks != NULL)
+        attention_fold(&max, &sum, call->sinks[head] * ATTENTION_LOG2E, 1, &before, &of);
+    return before / sum;
+}
+
 template <int D>
 static __device__ void attention_merge(struct attention_state<D> *total,
-                                       const struct attention_state<D> *segment)
+                                       const struct attention_state<D> *segment, int i)
 {
+    float before;
+    float of;
+    attention_fold(&total->max[i], &total->sum[i], segment->max[i], segment->sum[i], &before, &of);
 #pragma unroll
-    for (int i = 0; i < 2; i++) {
-        float before;
-        float of;
-        attention_fold(&total->max[i], &total->sum[i], segment->max[i], segment->sum[i], &before,
-                       &of);
+    for (int d = 0; d < D / 8; d++)
 #pragma unroll
-        for (int d = 0; d < D / 8; d++)
-#pragma unroll
-            for (int j = 2 * i; j < 2 * i + 2; j++)
-                total->mean[d][j] = fmaf(segment->mean[d][j], of, total->mean[d][j] * before);
-    }
+        for (int j = 2 * i; j < 2 * i + 2; j++)
+            total->mean[d][j] = fmaf(segment->mean[d][j], of, total->mean[d][j] * before);
 }
 
 template <int D>
@@ -249,124 +419,260 @@ static __device__ void attention_clear(struct attention_state<D> *state)
         state->mean[d][0] = state->mean[d][1] = state->mean[d][2] = state->mean[d][3] = 0;
 }
 
-/* The result, or the state of a segment: `out` [D] of query i, each element × factor. */
+/* The result, or the state of a segment: `out` [n] of query i, each element × factor. */
 template <int D>
-static __device__ void attention_store(const struct attention_state<D> *state, int i, float factor,
-                                       float *out)
+static __device__ void attention_store(const struct attention_state<D> *state, int i, uint32_t n,
+                                       float factor, float *out)
 {
-    const uint32_t t = threadIdx.x % 4;
 #pragma unroll
     for (int d = 0; d < D / 8; d++) {
-        out[d * 8 + 2 * t] = state->mean[d][2 * i] * factor;
-        out[d * 8 + 2 * t + 1] = state->mean[d][2 * i + 1] * factor;
+        const uint32_t dim = d * 8 + 2 * (threadIdx.x % 4);
+        if (dim < n) {
+            out[dim] = state->mean[d][2 * i] * factor;
+            out[dim + 1] = state->mean[d][2 * i + 1] * factor;
+        }
     }
 }
 
-template <int D>
-static __device__ void attention_leave(const struct attention_call *call,
-                                       const struct attention_query *queries, uint32_t segment,
-                                       const struct attention_state<D> *state)
+/* Where a segment's state of a head lies: `state` = that of the row's first one + the segment. */
+static __device__ float *attention_partial(const struct attention_call *call, uint32_t state,
+                                           uint32_t head)
 {
-    for (int i = 0; i < 2; i++) {
-        if (queries[i].visible == 0)
-            continue;
-        float *partial = call->partials +
-                         (queries[i].at * call->segments_stride + segment) * (ATTENTION_STATE + D);
-        if (threadIdx.x % 4 == 0) {
-            partial[0] = state->max[i];
-            partial[1] = state->sum[i];
-        }
-        attention_store(state, i, 1, partial + ATTENTION_STATE);
-    }
+    return call->partials +
+           ((size_t)state * call->heads + head) * (ATTENTION_STATE + (size_t)call->layout.head_dim);
 }
+
+template <int D>
+static __device__ void attention_leave(const struct attention_state<D> *state, int i, uint32_t n,
+                                       float *partial)
+{
+    if (threadIdx.x % 4 == 0) {
+        partial[0] = state->max[i];
+        partial[1] = state->sum[i];
+    }
+    attention_store(state, i, n, 1, partial + ATTENTION_STATE);
+}
+
+/* Whether a mean of dimensions that the head has is not a finite number. */
+template <int D>
+static __device__ bool attention_is_odd(const struct attention_state<D> *state, uint32_t n)
+{
+    float zero = 0;
+#pragma unroll
+    for (int d = 0; d < D / 8; d++)
+        for (int j = 0; j < 4 && d * 8 + 2 * (threadIdx.x % 4) < n; j++)
+            zero = fmaf(state->mean[d][j], 0, zero);
+    return zero != 0;
+}
+
+/* --- a work --- */
 
 /* Query `index` of a tile over one KV head: rows one behind the other, each all heads. */
 static __device__ struct attention_query attention_query_at(const struct attention_call *call,
-                                                            const struct cuda_plan_tile *tile,
-                                                            uint32_t kv_head, uint32_t index)
+                                                            const struct cuda_tiles_work *work,
+                                                            uint32_t index)
 {
-    struct attention_query query = {0, 0};
-    if (index < tile->rows * call->group) {
-        const uint32_t row = tile->first + index / call->group;
-        query.visible = call->rows[row].position + 1;
-        query.at = (size_t)row * call->heads + kv_head * call->group + index % call->group;
-    }
+    struct attention_query query = {0, 0, 0};
+    if (index >= work->rows * call->group)
+        return query;
+    const uint32_t row = cuda_tiles_rows(call->tiles)[work->first + index / call->group].row;
+    const uint32_t keys = call->rows[row].position + 1;
+    query.first = call->window > 0 && keys > call->window ? keys - call->window : 0;
+    query.count = keys - query.first;
+    query.at = (size_t)row * call->heads + blockIdx.y * call->group + index % call->group;
     return query;
 }
 
-/* Keys of one segment, into `state`: all threads load, warps that have queries compute. */
+/* Values that row `row` does not see become zero: theirs are no finite numbers, and 0 × ∞ is none
+ * either. */
 template <int D>
-static __device__ void
-attention_segment(const struct attention_call *call, struct attention_shared<D> *shared,
-                  const struct attention_query *queries, const uint32_t (*q)[4],
-                  const uint32_t *table, uint32_t segment, uint32_t keys, bool has_queries,
-                  struct attention_state<D> *state)
+static __device__ void attention_hide(const struct attention_call *call,
+                                      const struct cuda_tiles_work *work, uint32_t row,
+                                      uint32_t key_begin, attention_halves<D> *shared)
 {
-    const uint32_t end = (segment + 1) * CUDA_PLAN_SEGMENT;
-    attention_clear(state);
-    for (uint32_t key = segment * CUDA_PLAN_SEGMENT; key < end && key < keys;
-         key += CUDA_PLAN_KEYS) {
-        attention_load<D>(call, shared, table, key, keys, blockIdx.y);
-        __syncthreads();
-        if (has_queries) {
-            float scores[ATTENTION_TILES][4];
-            attention_scores<D>(call, shared, queries, q, key, scores);
-            attention_add<D>(shared, scores, state);
-        }
-        __syncthreads();
-    }
-    if (has_queries)
-        for (int i = 0; i < 2; i++)
-            state->sum[i] = attention_quad_sum(state->sum[i]);
+    const struct attention_query query = attention_query_at(call, work, row * call->group);
+    for (uint32_t i = threadIdx.x; i < CUDA_PLAN_KEYS * D; i += ATTENTION_THREADS)
+        if (key_begin + i % CUDA_PLAN_KEYS - query.first >= query.count)
+            shared->v[i / CUDA_PLAN_KEYS][i % CUDA_PLAN_KEYS] = 0;
 }
 
-template <int D>
-__global__ void __launch_bounds__(ATTENTION_THREADS)
-    k_attention_paged_f16_cuda(struct attention_call call)
+/* The first query of this lane in the tile; the second comes 8 later. */
+static __device__ uint32_t attention_index()
 {
-    __shared__ attention_shared<D> shared;
-    const struct cuda_plan_tile tile = call.tiles[blockIdx.x];
-    const uint32_t segments = (tile.keys + CUDA_PLAN_SEGMENT - 1) / CUDA_PLAN_SEGMENT;
-    const uint32_t begin = blockIdx.z * call.segments_each;
-    const uint32_t end = begin + call.segments_each;
-    const uint32_t *table = call.tables + call.rows[tile.first].table;
-    const uint32_t index = threadIdx.x / 32 * 16 + threadIdx.x % 32 / 4;
-    const bool has_queries = threadIdx.x / 32 * 16 < tile.rows * call.group;
-    const struct attention_query queries[2] = {
-        attention_query_at(&call, &tile, blockIdx.y, index),
-        attention_query_at(&call, &tile, blockIdx.y, index + 8)};
-    uint32_t q[D / 16][4];
-    struct attention_state<D> total;
-    struct attention_state<D> state;
-    attention_queries<D>(&call, queries, q);
-    attention_clear(&total);
-    for (uint32_t segment = begin; segment < end && segment < segments; segment++) {
-        attention_segment<D>(&call, &shared, queries, q, table, segment, tile.keys, has_queries,
-                             &state);
-        if (call.partials != NULL)
-            attention_leave<D>(&call, queries, segment, &state);
+    return threadIdx.x / 32 * 16 + threadIdx.x % 32 / 4;
+}
+
+/* The segment is computed: its state goes on, of all queries or of those of one row. */
+template <int D>
+static __device__ void attention_done(const struct attention_call *call,
+                                      const struct cuda_tiles_work *work, uint32_t segment,
+                                      uint32_t alone, const struct attention_state<D> *state,
+                                      struct attention_state<D> *total)
+{
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+        const uint32_t index = attention_index() + 8 * i;
+        const uint32_t row = index / call->group;
+        const struct attention_query query = attention_query_at(call, work, index);
+        if (query.first + query.count <= segment * CUDA_PLAN_SEGMENT || /* it ends before */
+            (alone != ATTENTION_ALL && alone != row))
+            continue;
+        if (work->is_whole)
+            attention_merge(total, state, i);
         else
-            attention_merge<D>(&total, &state);
+            attention_leave(
+                state, i, call->layout.head_dim,
+                attention_partial(call,
+                                  cuda_tiles_rows(call->tiles)[work->first + row].states + segment,
+                                  query.at % call->heads));
     }
-    if (call.partials == NULL)
-        for (int i = 0; i < 2; i++)
-            if (queries[i].visible > 0)
-                attention_store(&total, i, 1 / total.sum[i], call.out + queries[i].at * D);
 }
 
-/* A block of 32 threads is one query; a segment that it does not see leaves things as they are. */
+/* 64 keys, which a stage has, into the state. Halves made from codes, and values that are hidden,
+ * are seen by all behind a barrier of their own. */
+template <int D, enum kv_type T>
+static __device__ void
+attention_block(const struct attention_call *call, const struct cuda_tiles_work *work,
+                const struct attention_query *queries, const uint32_t (*kept)[4], uint32_t key,
+                uint32_t alone, char *stage, struct attention_state<D> *state)
+{
+    attention_halves<D> *shared = (attention_halves<D> *)stage;
+    if (attention_has_codes(T)) {
+        shared = (attention_halves<D> *)(cuda_machine_shared() +
+                                         call->stages * attention_stage_bytes<D>(T));
+        attention_convert<D, T>((const attention_codes<D> *)stage, shared);
+        __syncthreads();
+    }
+    if (alone != ATTENTION_ALL) {
+        attention_hide<D>(call, work, alone, key, shared);
+        __syncthreads();
+    }
+    if (threadIdx.x / 32 * 16 < work->rows * call->group) { /* the warp has queries */
+        float scores[ATTENTION_TILES][4];
+        attention_scores<D, T>(call, shared, queries, kept, key, scores);
+        attention_add<D, T>(shared, scores, state);
+    }
+}
+
+/* The first key that any row of a work sees, down to a block. */
+static __device__ uint32_t attention_hidden(const struct attention_call *call,
+                                            const struct cuda_tiles_work *work)
+{
+    if (call->window == 0 || work->least < call->window)
+        return 0;
+    return (work->least + 1 - call->window) / CUDA_PLAN_KEYS * CUDA_PLAN_KEYS;
+}
+
+/* All keys of a work, block by block, the next one on its way. Where a segment's means are not all
+ * finite, it is computed once more for each row alone: what one row sees is not another's.
+ *
+ * Barriers: the one at the top of the loop stands behind each thread's wait for its own copies, so
+ * that all see all of the stage; and behind everybody's reading of the other stage and of the
+ * halves made from codes in the round before, so that both may be written. */
+template <int D, enum kv_type T>
+static __device__ void
+attention_keys(const struct attention_call *call, const struct cuda_tiles_work *work,
+               const struct attention_query *queries, const struct attention_run *run,
+               struct attention_state<D> *total)
+{
+    const size_t stage_bytes = attention_stage_bytes<D>(T);
+    char *stages = cuda_machine_shared();
+    uint32_t kept[attention_kept<D>() > 0 ? attention_kept<D>() : 1][4];
+    struct attention_state<D> state;
+    const uint32_t hidden = attention_hidden(call, work);
+    uint32_t key = work->begin * CUDA_PLAN_SEGMENT;
+    uint32_t stage = 0;
+    uint32_t alone = ATTENTION_ALL; /* or the one row that the segment is computed for now */
+#pragma unroll
+    for (int step = 0; step < attention_kept<D>(); step++)
+        attention_rounded<D, T>(call, queries, step, kept[step]);
+    attention_clear(&state);
+    key = key > hidden ? key : hidden;
+    if (key < work->keys)
+        attention_ask_stage<D, T>(run, key, stages);
+    while (key < work->keys) {
+        const uint32_t segment = key / CUDA_PLAN_SEGMENT;
+        const uint32_t other = (stage + 1) % call->stages;
+        uint32_t next = key + CUDA_PLAN_KEYS;
+        bool is_asked = call->stages > 1;
+        cuda_machine_copies_wait();
+        __syncthreads();
+        if (is_asked && next < work->keys)
+            attention_ask_stage<D, T>(run, next, stages + other * stage_bytes);
+        attention_block<D, T>(call, work, queries, kept, key, alone, stages + stage * stage_bytes,
+                              &state);
+        if (next % CUDA_PLAN_SEGMENT == 0 || next >= work->keys) {
+            for (int i = 0; i < 2; i++)
+                state.sum[i] = attention_quad_sum(state.sum[i]);
+            const bool is_odd = __syncthreads_or(attention_is_odd(&state, call->layout.head_dim));
+            if (!is_odd || alone != ATTENTION_ALL)
+                attention_done(call, work, segment, alone, &state, total);
+            attention_clear(&state);
+            if (alone != ATTENTION_ALL)
+                alone = alone + 1 < work->rows ? alone + 1 : (uint32_t)ATTENTION_ALL;
+            else if (is_odd)
+                alone = 0;
+            if (alone != ATTENTION_ALL) { /* the segment's keys again */
+                next = segment * CUDA_PLAN_SEGMENT;
+                next = next > hidden ? next : hidden;
+                is_asked = false;
+            }
+        }
+        if (!is_asked && next < work->keys) {
+            cuda_machine_copies_wait(); /* for what was asked and is not wanted */
+            __syncthreads();
+            attention_ask_stage<D, T>(run, next, stages + other * stage_bytes);
+        }
+        key = next;
+        stage = other;
+    }
+}
+
+template <int D, enum kv_type T>
+__global__ void __launch_bounds__(ATTENTION_THREADS, D <= 128 ? 2 : 1)
+    k_attention_paged_cuda(struct attention_call call)
+{
+    if (blockIdx.x >= call.tiles->works)
+        return;
+    const struct cuda_tiles_work work = cuda_tiles_works(call.tiles)[blockIdx.x];
+    const uint32_t first = cuda_tiles_rows(call.tiles)[work.first].row;
+    const uint32_t index = attention_index();
+    const struct attention_query queries[2] = {attention_query_at(&call, &work, index),
+                                               attention_query_at(&call, &work, index + 8)};
+    const struct attention_run run = {&call, call.tables + call.rows[first].table,
+                                      cuda_kv_tile(&call.layout, call.layer, blockIdx.y),
+                                      work.keys};
+    struct attention_state<D> total;
+    attention_clear(&total);
+    attention_keys<D, T>(&call, &work, queries, &run, &total);
+    for (int i = 0; i < 2 && work.is_whole; i++)
+        if (queries[i].count > 0)
+            attention_store(
+                &total, i, call.layout.head_dim,
+                attention_factor(&call, queries[i].at % call.heads, total.max[i], total.sum[i]),
+                call.out + queries[i].at * call.layout.head_dim);
+}
+
+/* A block of 32 threads is one query of a row whose segments left their states. */
 __global__ void k_attention_fold_f32_cuda(struct attention_call call)
 {
     const uint32_t n = call.layout.head_dim;
-    const size_t at = blockIdx.x;
-    const uint32_t keys = call.rows[at / call.heads].position + 1;
+    const uint32_t entry = blockIdx.x / call.heads;
+    const uint32_t head = blockIdx.x % call.heads;
+    if (entry >= call.tiles->rows)
+        return;
+    const struct cuda_tiles_row row = cuda_tiles_rows(call.tiles)[entry];
+    if (row.states == CUDA_TILES_NONE)
+        return;
+    const uint32_t keys = call.rows[row.row].position + 1;
+    const uint32_t hidden = call.window > 0 && keys > call.window ? keys - call.window : 0;
     const uint32_t segments = (keys + CUDA_PLAN_SEGMENT - 1) / CUDA_PLAN_SEGMENT;
     float mean[CUDA_KV_DIM_MAX / 32] = {};
     float max = -INFINITY;
     float sum = 0;
-    for (uint32_t segment = 0; segment < segments; segment++) {
-        const float *partial =
-            call.partials + (at * call.segments_stride + segment) * (ATTENTION_STATE + n);
+#pragma unroll 4
+    for (uint32_t segment = hidden / CUDA_PLAN_SEGMENT; segment < segments; segment++) {
+        const float *partial = attention_partial(&call, row.states + segment, head);
         float before;
         float of;
         attention_fold(&max, &sum, partial[0], partial[1], &before, &of);
@@ -376,87 +682,113 @@ __global__ void k_attention_fold_f32_cuda(struct attention_call call)
                 mean[i] =
                     fmaf(partial[ATTENTION_STATE + threadIdx.x + 32 * i], of, mean[i] * before);
     }
-    const float factor = 1 / sum;
+    const float factor = attention_factor(&call, head, max, sum);
+    float *out = call.out + ((size_t)row.row * call.heads + head) * n;
 #pragma unroll
     for (uint32_t i = 0; i < CUDA_KV_DIM_MAX / 32; i++)
         if (threadIdx.x + 32 * i < n)
-            call.out[at * n + threadIdx.x + 32 * i] = mean[i] * factor;
+            out[threadIdx.x + 32 * i] = mean[i] * factor;
 }
 
-/* The tiles of the batch for this many heads over one, made once a batch. */
-static void attention_tiles(struct cuda_backend *backend, struct cuda_backend_rows *of,
-                            uint32_t group)
+/* The works of the batch for this many heads, made once a batch. */
+static void attention_plan(struct cuda_backend *backend, struct cuda_backend_rows *of,
+                           const struct attention_args *args)
 {
-    if (backend->is_failed || of->tile_group == group)
+    const struct kv_layout *layout = args->kv.layout;
+    struct cuda_tiles_args tiles = {};
+    if (backend->is_failed || of->tiles_heads == args->heads)
         return;
     if (!cuda_backend_is_well(backend, cudaEventSynchronize(backend->sent), "attention"))
         return;
-    of->tile_count =
-        cuda_plan_tiles(of->rows_host, of->row_count, group, of->tiles_host, &of->tile_keys_max);
-    of->tile_group = group;
-    cuda_backend_send(backend, of->tiles, of->tiles_host, of->tile_count * sizeof *of->tiles);
+    tiles.rows = of->rows_host;
+    tiles.count = args->rows;
+    tiles.groups = args->groups;
+    tiles.group = args->heads / layout->kv_heads;
+    tiles.kv_heads = layout->kv_heads;
+    tiles.processors = backend->processors;
+    tiles.states_max = backend->options.split_bytes /
+                       (args->heads * (ATTENTION_STATE + layout->head_dim) * sizeof(float));
+    cuda_tiles_plan(&tiles, of->tiles_host);
+    of->tiles_heads = args->heads;
+    cuda_backend_send(backend, of->tiles, of->tiles_host, of->tiles_host->bytes);
 }
 
-static void attention_launch(struct cuda_backend *backend, const struct attention_call *call,
-                             dim3 grid)
+/* Two stages where the device has room for them. */
+template <int D, enum kv_type T>
+static void attention_launch_as(struct cuda_backend *backend, struct attention_call *call,
+                                uint32_t works)
 {
-#define ATTENTION_OF(dims)                                                                         \
-    case dims:                                                                                     \
-        cuda_backend_launch(backend, "attention", grid, ATTENTION_THREADS,                         \
-                            k_attention_paged_f16_cuda<dims>, *call);                              \
-        return;
-    switch (call->layout.head_dim) {
-        ATTENTION_OF(16)
-        ATTENTION_OF(32)
-        ATTENTION_OF(48)
-        ATTENTION_OF(64)
-        ATTENTION_OF(80)
-        ATTENTION_OF(96)
-        ATTENTION_OF(112)
-        ATTENTION_OF(128)
-    default:
-        ASSERT(!"cuda_kv_layout refuses other heads");
-    }
-#undef ATTENTION_OF
+    const size_t halves = attention_has_codes(T) ? sizeof(attention_halves<D>) : 0;
+    const size_t stage = attention_stage_bytes<D>(T);
+    call->stages = ATTENTION_STAGES * stage + halves <= backend->shared_most ? ATTENTION_STAGES : 1;
+    const size_t bytes = call->stages * stage + halves;
+    if (!backend->is_failed &&
+        cuda_backend_is_well(backend,
+                             cudaFuncSetAttribute(k_attention_paged_cuda<D, T>,
+                                                  cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                                  (int)bytes),
+                             "attention"))
+        cuda_backend_launch(backend, "attention",
+                            dim3(cuda_tiles_bucket(works), call->layout.kv_heads),
+                            ATTENTION_THREADS, k_attention_paged_cuda<D, T>, *call, bytes);
+}
+
+template <enum kv_type T>
+static void attention_launch(struct cuda_backend *backend, struct attention_call *call,
+                             uint32_t works)
+{
+    if (call->layout.head_dim <= 32)
+        attention_launch_as<32, T>(backend, call, works);
+    else if (call->layout.head_dim <= 64)
+        attention_launch_as<64, T>(backend, call, works);
+    else if (call->layout.head_dim <= 128)
+        attention_launch_as<128, T>(backend, call, works);
+    else
+        attention_launch_as<CUDA_KV_DIM_MAX, T>(backend, call, works);
 }
 
 extern "C" void cuda_attention(struct cuda_backend *backend, const struct attention_args *args)
 {
     const struct kv_layout *layout = args->kv.layout;
-    const uint32_t group = args->heads / layout->kv_heads;
     struct cuda_backend_rows *of = args->is_wanted ? &backend->wanted : &backend->all;
     struct attention_call call = {};
     ASSERT(backend->is_failed || args->rows == of->row_count);
     ASSERT(args->heads % layout->kv_heads == 0);
-    ASSERT(group >= 1);
-    ASSERT(group <= CUDA_PLAN_QUERIES);
+    ASSERT(args->heads / layout->kv_heads >= 1);
+    ASSERT(args->heads / layout->kv_heads <= CUDA_PLAN_QUERIES);
     ASSERT(args->layer < layout->layers);
     if (args->rows == 0)
         return;
-    attention_tiles(backend, of, group);
+    attention_plan(backend, of, args);
     call.q = args->q;
     call.out = args->out;
     call.tiles = of->tiles;
     call.rows = of->rows;
     call.tables = backend->tables;
     call.pages = (const char *)args->kv.pages;
+    call.sinks = args->sinks;
+    call.partials = backend->partials;
     call.layout = *layout;
     call.heads = args->heads;
-    call.group = group;
+    call.group = args->heads / layout->kv_heads;
     call.layer = args->layer;
-    call.scale = args->scale * 1.44269504f;
-    const uint32_t keys = of->tile_keys_max;
-    const uint64_t segment_bytes =
-        (uint64_t)args->rows * args->heads * (ATTENTION_STATE + layout->head_dim) * sizeof(float);
-    const uint32_t splits = cuda_plan_splits(of->tile_count * layout->kv_heads, backend->processors,
-                                             keys, segment_bytes, backend->options.split_bytes);
-    call.segments_each = cuda_plan_split_segments(keys, splits);
-    if (splits > 1) {
-        call.partials = backend->partials;
-        call.segments_stride = cuda_plan_split_segments(keys, 1);
+    call.window = args->window;
+    call.scale = args->scale * ATTENTION_LOG2E;
+    switch (layout->type) {
+    case KV_TYPE_I8:
+        attention_launch<KV_TYPE_I8>(backend, &call, of->tiles_host->works);
+        break;
+    case KV_TYPE_FP8:
+        attention_launch<KV_TYPE_FP8>(backend, &call, of->tiles_host->works);
+        break;
+    case KV_TYPE_BF16:
+        attention_launch<KV_TYPE_BF16>(backend, &call, of->tiles_host->works);
+        break;
+    default:
+        attention_launch<KV_TYPE_F16>(backend, &call, of->tiles_host->works);
+        break;
     }
-    attention_launch(backend, &call, dim3(of->tile_count, layout->kv_heads, splits));
-    if (splits > 1)
+    if (of->tiles_host->states > 0)
         cuda_backend_launch(backend, "attention", dim3(args->rows * args->heads), 32,
                             k_attention_fold_f32_cuda, call);
 }

@@ -97,6 +97,7 @@ static enum status open_device(struct cuda_backend *backend)
              "CUDA device %d, %s, has compute capability %d.%d; %d.0 is the least", device,
              properties.name, properties.major, properties.minor, BACKEND_CAPABILITY_LEAST);
     backend->processors = (uint32_t)properties.multiProcessorCount;
+    backend->shared_most = properties.sharedMemPerBlockOptin;
     bool is_well =
         cuda_backend_is_well(backend,
                              cudaStreamCreateWithFlags(&backend->stream, cudaStreamNonBlocking),
@@ -117,7 +118,7 @@ static enum status open_rows(struct cuda_backend *backend, struct cuda_backend_r
                              const char *what)
 {
     const size_t row_bytes = backend->options.rows_max * sizeof *rows->rows;
-    const size_t tile_bytes = backend->options.rows_max * sizeof *rows->tiles;
+    const size_t tile_bytes = cuda_tiles_bytes(backend->options.rows_max, backend->processors);
     TRY(cuda_backend_alloc(backend, (void **)&rows->rows, row_bytes, what));
     TRY(cuda_backend_alloc(backend, (void **)&rows->tiles, tile_bytes, what));
     TRY(cuda_backend_alloc_host(backend, (void **)&rows->rows_host, row_bytes, what));
@@ -305,7 +306,7 @@ enum status cuda_backend_batch(struct cuda_backend *backend, const struct kv_row
     const uint32_t entries =
         cuda_plan_rows(kv, rows, all->rows_host, backend->tables_host, backend->options.tables_max);
     all->row_count = 0; /* rows_host is another batch's from here on */
-    all->tile_group = 0;
+    all->tiles_heads = 0;
     backend->wanted.row_count = 0;
     if (entries == CUDA_PLAN_NONE)
         FAIL(STATUS_LIMIT, "a batch of %u rows has more than %u pages in its tables", rows,
@@ -335,7 +336,7 @@ enum status cuda_backend_step(struct cuda_backend *backend, const struct kernels
     if (backend->is_failed)
         return cuda_backend_end(backend);
     wanted->row_count = step->logit_rows;
-    wanted->tile_group = 0;
+    wanted->tiles_heads = 0;
     for (uint32_t i = 0; i < step->logit_rows; i++)
         wanted->rows_host[i] = backend->all.rows_host[step->logit_row[i]];
     cuda_backend_send(backend, wanted->rows, wanted->rows_host,

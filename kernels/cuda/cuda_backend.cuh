@@ -5,6 +5,7 @@
 
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda/cuda_plan.h"
+#include "kernels/cuda/cuda_tiles.h"
 
 enum { CUDA_BACKEND_MESSAGE = 256 };
 
@@ -12,12 +13,10 @@ enum { CUDA_BACKEND_MESSAGE = 256 };
 struct cuda_backend_rows {
     struct cuda_plan_row *rows_host;
     struct cuda_plan_row *rows;
-    struct cuda_plan_tile *tiles_host;
-    struct cuda_plan_tile *tiles;
+    struct cuda_tiles_head *tiles_host;
+    struct cuda_tiles_head *tiles;
     uint32_t row_count;
-    uint32_t tile_count;
-    uint32_t tile_group; /* query heads over a KV head that the tiles are for; 0 = none are made */
-    uint32_t tile_keys_max; /* of one tile */
+    uint32_t tiles_heads; /* query heads that the tiles are for; 0 = none are made */
 };
 
 enum { BACKEND_TOKENS, BACKEND_POSITIONS, BACKEND_ORDER, BACKEND_WORDS };
@@ -25,6 +24,7 @@ enum { BACKEND_TOKENS, BACKEND_POSITIONS, BACKEND_ORDER, BACKEND_WORDS };
 struct cuda_backend {
     struct cuda_backend_options options;
     uint32_t processors; /* streaming multiprocessors */
+    size_t shared_most;  /* bytes of a block's shared memory */
     cudaStream_t stream;
     cudaStream_t copies;
     cudaEvent_t worked; /* what copies wait for */
@@ -59,10 +59,12 @@ bool cuda_backend_is_well(struct cuda_backend *backend, cudaError_t error, const
 /* From pinned memory, which may be written again when `sent` is over. */
 void cuda_backend_send(struct cuda_backend *backend, void *to, const void *from, size_t bytes);
 
-/* One kernel, which takes one struct; nothing without blocks or after a failure. */
+/* One kernel, which takes one struct, with so many bytes of shared memory beside what it declares;
+ * nothing without blocks or after a failure. */
 template <typename P>
 static inline void cuda_backend_launch(struct cuda_backend *backend, const char *what, dim3 grid,
-                                       uint32_t threads, void (*kernel)(P), const P &call)
+                                       uint32_t threads, void (*kernel)(P), const P &call,
+                                       size_t shared_bytes = 0)
 {
     cudaLaunchConfig_t config = {};
     if (backend->is_failed || grid.x == 0 || grid.y == 0 || grid.z == 0)
@@ -70,5 +72,6 @@ static inline void cuda_backend_launch(struct cuda_backend *backend, const char 
     config.gridDim = grid;
     config.blockDim = dim3(threads, 1, 1);
     config.stream = backend->stream;
+    config.dynamicSmemBytes = shared_bytes;
     cuda_backend_is_well(backend, cudaLaunchKernelEx(&config, kernel, call), what);
 }

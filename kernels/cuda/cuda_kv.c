@@ -6,7 +6,7 @@
 enum status cuda_kv_layout(enum kv_type type, uint32_t page_tokens, uint32_t layers,
                            uint32_t kv_heads, uint32_t head_dim, struct kv_layout *out)
 {
-    if (type != KV_TYPE_F16 && type != KV_TYPE_F16Q)
+    if (type == KV_TYPE_F32 || type == KV_TYPE_K4V8)
         FAIL(STATUS_UNSUPPORTED, "CUDA kernels keep no KV as %s", kernels_kv_type_name(type));
     if (page_tokens < CUDA_KV_TOKENS || page_tokens > LIMIT_PAGE_TOKENS ||
         page_tokens % CUDA_KV_TOKENS != 0)
@@ -19,15 +19,17 @@ enum status cuda_kv_layout(enum kv_type type, uint32_t page_tokens, uint32_t lay
     if (layers < 1 || layers > LIMIT_LAYERS || kv_heads < 1 || kv_heads > LIMIT_HEADS)
         FAIL(STATUS_UNSUPPORTED, "%u layers of %u KV heads; up to %d of %d are supported", layers,
              kv_heads, LIMIT_LAYERS, LIMIT_HEADS);
-    const size_t tile = (size_t)page_tokens * head_dim * sizeof(uint16_t);
-    *out = (struct kv_layout){.type = type,
-                              .page_tokens = page_tokens,
-                              .layers = layers,
-                              .kv_heads = kv_heads,
-                              .head_dim = head_dim,
-                              .tile_bytes = tile,
-                              .head_bytes = 2 * tile,
-                              .layer_bytes = 2 * tile * kv_heads,
-                              .page_bytes = 2 * tile * kv_heads * layers};
+    struct kv_layout layout = {.type = type,
+                               .page_tokens = page_tokens,
+                               .layers = layers,
+                               .kv_heads = kv_heads,
+                               .head_dim = head_dim};
+    layout.tile_bytes = (size_t)page_tokens * head_dim * cuda_kv_element_bytes(&layout);
+    if (cuda_kv_has_codes(&layout))
+        layout.tile_bytes += page_tokens * sizeof(float);
+    layout.head_bytes = 2 * layout.tile_bytes;
+    layout.layer_bytes = layout.head_bytes * kv_heads;
+    layout.page_bytes = layout.layer_bytes * layers;
+    *out = layout;
     return STATUS_OK;
 }

@@ -58,6 +58,31 @@ static __device__ __forceinline__ void cuda_machine_mma_bf16(float *c, const uin
                  : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
+
+/* The block's shared memory, as much as its launch asked for; 16-byte aligned. */
+static __device__ __forceinline__ char *cuda_machine_shared()
+{
+    extern __shared__ uint4 cuda_machine_memory[];
+    return (char *)cuda_machine_memory;
+}
+
+/* Copies 16 bytes to shared memory beside the work, `bytes` of them from memory, the rest zeros;
+ * both places are multiples of 16. Seen by this thread after the wait, by others after a barrier
+ * behind that. */
+static __device__ __forceinline__ void cuda_machine_copy16(void *to, const void *from,
+                                                           uint32_t bytes)
+{
+    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;"
+                 :
+                 : "r"((uint32_t)__cvta_generic_to_shared(to)), "l"(from), "r"(bytes)
+                 : "memory");
+}
+
+/* Waits for all copies that this thread has asked for. */
+static __device__ __forceinline__ void cuda_machine_copies_wait()
+{
+    asm volatile("cp.async.wait_all;" : : : "memory");
+}
 #endif
 
 static __device__ __forceinline__ float cuda_machine_bf16_float(uint16_t bits)
@@ -72,6 +97,23 @@ static __device__ __forceinline__ uint16_t cuda_machine_bf16(float value)
     if ((bits & 0x7fffffffu) > 0x7f800000u)
         return (uint16_t)(bits >> 16 | 0x40u);
     return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
+}
+
+/* Of magnitudes up to 448, as half_e4m3_from_float (kernels/half.h). */
+static __device__ __forceinline__ uint8_t cuda_machine_e4m3(float value)
+{
+    const uint32_t sign = __float_as_uint(value) >> 24 & 0x80u;
+    uint32_t bits = __float_as_uint(value) & 0x7fffffffu;
+    if (bits < 0x3c800000u)
+        return (uint8_t)(sign | (__float_as_uint(__uint_as_float(bits) + 0x1p14f) - 0x46800000u));
+    bits += 0x7ffffu + (bits >> 20 & 1u);
+    return (uint8_t)(sign | (bits - 0x3c000000u) >> 20);
+}
+
+/* ÷ 256: as a half its exponent is 8 too small. */
+static __device__ __forceinline__ float cuda_machine_e4m3_float(uint8_t value)
+{
+    return cuda_machine_half_float((uint16_t)((value & 0x80u) << 8 | (value & 0x7fu) << 7));
 }
 
 static __device__ __forceinline__ uint32_t cuda_machine_half2(float low, float high)

@@ -14,39 +14,139 @@ struct pages_write {
     struct kv_layout layout;
     uint32_t row_count;
     uint32_t layer;
+    struct rope_args keys;    /* x NULL: keys are not rotated here */
+    struct rope_args queries; /* rotated beside; no heads: none are */
 };
 
-/* An element of K and of V a thread. */
-__global__ void k_kv_write_f16_cuda(struct pages_write call)
+/* One head of a row, in place, its pairs lane by lane. */
+static __device__ void pages_rotate(const struct rope_args *rope, size_t row, uint32_t head)
+{
+    const uint32_t step = rope->pairing == ROPE_INTERLEAVED ? 2 : 1;
+    const uint32_t other = rope->pairing == ROPE_INTERLEAVED ? 1 : rope->pairs;
+    float *x = rope->x + (row * rope->heads + head) * rope->head_dim;
+    for (uint32_t pair = threadIdx.x % 32; pair < rope->pairs; pair += 32) {
+        const float *entry = rope->table + (row * rope->pairs + pair) * 2;
+        const float a = x[pair * step];
+        const float b = x[pair * step + other];
+        x[pair * step] = fmaf(a, entry[0], -(b * entry[1]));
+        x[pair * step + other] = fmaf(b, entry[0], a * entry[1]);
+    }
+}
+
+static __device__ float pages_warp_max(float value)
+{
+    for (int lane = 16; lane > 0; lane /= 2)
+        value = fmaxf(value, __shfl_xor_sync(0xffffffffu, value, lane));
+    return value;
+}
+
+/* What a code is of, by the greatest magnitude of its token and head: the scale, and what x is
+ * multiplied by. Both as `ref` has them. */
+template <enum kv_type T>
+static __device__ void pages_scale(float max, float *scale, float *factor)
+{
+    const float least = T == KV_TYPE_FP8 ? 0x1p-118f : 1e-30f;
+    *factor = 0;
+    *scale = max < least ? 0.0f : NAN;
+    if (!(max >= least))
+        return;
+    if (T == KV_TYPE_FP8) {
+        const uint32_t exponent = ((__float_as_uint(max) + 0x1fffffu) >> 23) - 8;
+        *factor = __uint_as_float((254 - exponent) << 23);
+        *scale = __uint_as_float(exponent << 23);
+    } else {
+        *factor = 127.0f / max;
+        *scale = max / 127.0f;
+    }
+}
+
+/* An element as a page has it; without a factor, which is that of zeros or of what is not finite,
+ * codes are 0. */
+template <enum kv_type T>
+static __device__ void pages_store(char *tile, size_t index, float x, float factor)
+{
+    if (T == KV_TYPE_F16)
+        ((uint16_t *)tile)[index] = cuda_machine_half(x);
+    else if (T == KV_TYPE_BF16)
+        ((uint16_t *)tile)[index] = cuda_machine_bf16(x);
+    else if (T == KV_TYPE_FP8)
+        tile[index] = factor > 0 ? (char)cuda_machine_e4m3(x * factor) : 0;
+    else
+        tile[index] = factor > 0 ? (char)(int)rintf(x * factor) : 0;
+}
+
+/* A row's head of keys and values a warp, or of queries: its dimensions lane by lane. */
+template <enum kv_type T>
+__global__ void k_kv_write_cuda(struct pages_write call)
 {
     const struct kv_layout *layout = &call.layout;
     const uint32_t n = layout->head_dim;
-    const size_t i = (size_t)blockIdx.x * CUDA_MACHINE_BLOCK + threadIdx.x;
-    const size_t each = (size_t)layout->kv_heads * n; /* of a row */
-    if (i >= call.row_count * each)
+    const uint32_t lane = threadIdx.x % 32;
+    const size_t warp = (size_t)blockIdx.x * (CUDA_MACHINE_BLOCK / 32) + threadIdx.x / 32;
+    const uint32_t each = layout->kv_heads + call.queries.heads; /* warps of a row */
+    const size_t index = warp / each;
+    const uint32_t head = (uint32_t)(warp % each);
+    if (index >= call.row_count)
         return;
-    const struct cuda_plan_row row = call.rows[i / each];
-    const uint32_t head = (uint32_t)(i % each / n);
-    const uint32_t dim = (uint32_t)(i % n);
+    if (head >= layout->kv_heads) {
+        pages_rotate(&call.queries, index, head - layout->kv_heads);
+        return;
+    }
+    if (call.keys.x != NULL)
+        pages_rotate(&call.keys, index, head);
+    __syncwarp();
+    const struct cuda_plan_row row = call.rows[index];
     const uint32_t token = row.position % layout->page_tokens;
     const uint32_t page = call.tables[row.table + row.position / layout->page_tokens];
     char *tile = call.pages + page * layout->page_bytes + cuda_kv_tile(layout, call.layer, head);
-    uint16_t *k = (uint16_t *)tile;
-    uint16_t *v = (uint16_t *)(tile + layout->tile_bytes);
-    k[cuda_kv_k_index(n, token, dim)] = cuda_machine_half(call.k[i]);
-    v[cuda_kv_v_index(layout->page_tokens, token, dim)] = cuda_machine_half(call.v[i]);
+    for (int is_value = 0; is_value < 2; is_value++, tile += layout->tile_bytes) {
+        const float *x = (is_value ? call.v : call.k) + (index * layout->kv_heads + head) * n;
+        float factor = 1;
+        if (T == KV_TYPE_I8 || T == KV_TYPE_FP8) {
+            float max = 0;
+            float scale;
+            for (uint32_t d = lane; d < n; d += 32) /* what is not finite is infinite */
+                max = fabsf(x[d]) < INFINITY ? fmaxf(max, fabsf(x[d])) : INFINITY;
+            max = pages_warp_max(max);
+            pages_scale<T>(max < INFINITY ? max : NAN, &scale, &factor);
+            if (lane == 0)
+                ((float *)(tile + cuda_kv_scales(layout)))[token] = scale;
+        }
+        for (uint32_t d = lane; d < n; d += 32)
+            pages_store<T>(tile,
+                           is_value ? cuda_kv_v_index(layout->page_tokens, token, d)
+                                    : cuda_kv_k_index(n, token, d),
+                           x[d], factor);
+    }
+}
+
+static void (*pages_write_kernel(enum kv_type type))(struct pages_write call)
+{
+    switch (type) {
+    case KV_TYPE_I8:
+        return k_kv_write_cuda<KV_TYPE_I8>;
+    case KV_TYPE_FP8:
+        return k_kv_write_cuda<KV_TYPE_FP8>;
+    case KV_TYPE_BF16:
+        return k_kv_write_cuda<KV_TYPE_BF16>;
+    default:
+        return k_kv_write_cuda<KV_TYPE_F16>;
+    }
 }
 
 extern "C" void cuda_kv_write(struct cuda_backend *backend, const struct kv_write_args *args)
 {
     const struct kv_layout *layout = args->kv.layout;
-    const size_t elements = (size_t)args->rows * layout->kv_heads * layout->head_dim;
     struct pages_write call = {};
     ASSERT(backend->is_failed || args->rows == backend->all.row_count);
     ASSERT(args->layer < layout->layers);
     for (int i = 0; i < KV_WRITE_ROPES; i++)
-        if (args->rope[i] != NULL)
-            cuda_rope(backend, args->rope[i]);
+        if (args->rope[i] != NULL) {
+            ASSERT(args->rope[i]->rows == args->rows);
+            ASSERT(args->rope[i]->pairs * 2 <= args->rope[i]->head_dim);
+            ASSERT(args->rope[i]->x == args->k || call.queries.heads == 0);
+            *(args->rope[i]->x == args->k ? &call.keys : &call.queries) = *args->rope[i];
+        }
     call.k = args->k;
     call.v = args->v;
     call.rows = backend->all.rows;
@@ -55,9 +155,10 @@ extern "C" void cuda_kv_write(struct cuda_backend *backend, const struct kv_writ
     call.layout = *layout;
     call.row_count = args->rows;
     call.layer = args->layer;
+    const size_t threads = (size_t)args->rows * (layout->kv_heads + call.queries.heads) * 32;
     cuda_backend_launch(backend, "kv_write",
-                        dim3((unsigned)((elements + CUDA_MACHINE_BLOCK - 1) / CUDA_MACHINE_BLOCK)),
-                        CUDA_MACHINE_BLOCK, k_kv_write_f16_cuda, call);
+                        dim3((unsigned)((threads + CUDA_MACHINE_BLOCK - 1) / CUDA_MACHINE_BLOCK)),
+                        CUDA_MACHINE_BLOCK, pages_write_kernel(layout->type), call);
 }
 
 struct pages_part {
@@ -68,19 +169,26 @@ struct pages_part {
 };
 
 /* A block is one K tile and the V tile behind it. What lies beyond `tokens` stays as it is. */
-__global__ void k_kv_copy_f16_cuda(struct pages_part call)
+template <typename E>
+__global__ void k_kv_copy_cuda(struct pages_part call)
 {
     const struct kv_layout *layout = &call.layout;
     const uint32_t n = layout->head_dim;
-    const size_t at = (size_t)blockIdx.x * 2 * layout->tile_bytes;
-    uint16_t *k = (uint16_t *)(call.to + at);
-    uint16_t *v = (uint16_t *)(call.to + at + layout->tile_bytes);
-    const uint16_t *from_k = (const uint16_t *)(call.from + at);
-    const uint16_t *from_v = (const uint16_t *)(call.from + at + layout->tile_bytes);
-    for (uint32_t i = threadIdx.x; i < call.tokens * n; i += CUDA_MACHINE_BLOCK) {
-        const size_t value = cuda_kv_v_index(layout->page_tokens, i % call.tokens, i / call.tokens);
-        k[i] = from_k[i];
-        v[value] = from_v[value];
+    char *to = call.to + (size_t)blockIdx.x * layout->head_bytes;
+    const char *from = call.from + (size_t)blockIdx.x * layout->head_bytes;
+    for (int is_value = 0; is_value < 2; is_value++) {
+        for (uint32_t i = threadIdx.x; i < call.tokens * n; i += CUDA_MACHINE_BLOCK) {
+            const size_t at =
+                is_value ? cuda_kv_v_index(layout->page_tokens, i % call.tokens, i / call.tokens)
+                         : i;
+            ((E *)to)[at] = ((const E *)from)[at];
+        }
+        if (cuda_kv_has_codes(layout))
+            for (uint32_t t = threadIdx.x; t < call.tokens; t += CUDA_MACHINE_BLOCK)
+                ((float *)(to + cuda_kv_scales(layout)))[t] =
+                    ((const float *)(from + cuda_kv_scales(layout)))[t];
+        to += layout->tile_bytes;
+        from += layout->tile_bytes;
     }
 }
 
@@ -93,8 +201,9 @@ extern "C" void cuda_kv_copy(struct cuda_backend *backend, const struct kv_layou
     call.from = (const char *)from_page;
     call.layout = *layout;
     call.tokens = tokens;
-    cuda_backend_launch(backend, "kv_copy", dim3(layout->layers * layout->kv_heads),
-                        CUDA_MACHINE_BLOCK, k_kv_copy_f16_cuda, call);
+    cuda_backend_launch(
+        backend, "kv_copy", dim3(layout->layers * layout->kv_heads), CUDA_MACHINE_BLOCK,
+        cuda_kv_has_codes(layout) ? k_kv_copy_cuda<uint8_t> : k_kv_copy_cuda<uint16_t>, call);
 }
 
 extern "C" void cuda_pages_copy(struct cuda_backend *backend, const struct pages_copy_args *args)

@@ -36,26 +36,6 @@ struct cuda_plan_row {
 uint32_t cuda_plan_rows(const struct kv_rows *kv, uint32_t rows, struct cuda_plan_row *out,
                         uint32_t *tables, uint32_t tables_max);
 
-/* Rows of one sequence in rising position that one block takes together. */
-struct cuda_plan_tile {
-    uint32_t first;
-    uint32_t rows;
-    uint32_t keys; /* that its last row sees */
-};
-
-/* Cuts rows into tiles of at most CUDA_PLAN_QUERIES ÷ group rows: tiles [rows]. Returns how many;
- * *keys_max the most keys of one. */
-uint32_t cuda_plan_tiles(const struct cuda_plan_row *rows, uint32_t count, uint32_t group,
-                         struct cuda_plan_tile *out, uint32_t *keys_max);
-
-/* Into how many parts, of whole segments, the keys of each tile are split so that `blocks` (tiles ×
- * KV heads) fill `processors`, without more partial results than fit: 1 = not at all. */
-uint32_t cuda_plan_splits(uint32_t blocks, uint32_t processors, uint32_t keys_max,
-                          uint64_t segment_bytes, uint64_t partial_bytes);
-
-/* Segments of one part. */
-uint32_t cuda_plan_split_segments(uint32_t keys_max, uint32_t splits);
-
 /* Pages that follow each other on both sides: one copy. */
 struct cuda_plan_run {
     uint32_t to;

@@ -13,7 +13,7 @@ enum {
     TABLE_PAGE_TOKENS = 64,
     TABLE_PAGES = 65536, /* kernels_options.tables_max where nothing is said */
 };
-#define TABLE_SPLIT_BYTES ((size_t)64 << 20) /* 128k keys of 32 heads of 128: 8 MiB a row */
+#define TABLE_SPLIT_BYTES ((size_t)128 << 20) /* 128k keys of 32 heads of 128: 8 MiB a row */
 
 static int table_count(void)
 {

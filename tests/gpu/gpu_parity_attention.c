@@ -12,7 +12,24 @@ enum { TEXTS = 4, SEQUENCES = 4 };
 struct pages_case {
     uint32_t page_tokens, heads, kv_heads, head_dim;
     struct text texts[TEXTS];
+    enum kv_type type; /* 0: f16 */
+    uint32_t window;
+    bool has_sinks;
+    uint32_t shared; /* keys that all texts have in common, on the same pages */
 };
+
+static enum kv_type type_of(const struct pages_case *shape)
+{
+    return shape->type != 0 ? shape->type : KV_TYPE_F16;
+}
+
+/* Queries and weights are rounded by half a place of 11 bits: scores of up to about 8 by 2^-9, of
+ * values up to 1; of bfloat16 they have 8 bits. Codes of int8 × scale are rounded to 11 bits once
+ * more, of keys and of values; those of float8, by a power of two, are halves as they are. */
+static double bound_of(const struct pages_case *shape)
+{
+    return type_of(shape) == KV_TYPE_BF16 ? 3.2e-2 : type_of(shape) == KV_TYPE_I8 ? 8e-3 : 4e-3;
+}
 
 struct pages_side {
     struct kv_layout layout;
@@ -44,12 +61,14 @@ static struct pages_bed bed_make(const struct pages_case *shape)
     for (uint32_t s = 0; s < SEQUENCES; s++) {
         bed.tables[s] = bed.table + (size_t)s * bed.pages_each;
         for (uint32_t p = 0; p < bed.pages_each; p++)
-            bed.table[s * bed.pages_each + p] = p * SEQUENCES + (s ^ (p & 3));
+            bed.table[s * bed.pages_each + p] = (p + 1) * shape->page_tokens <= shape->shared
+                                                    ? p * SEQUENCES
+                                                    : p * SEQUENCES + (s ^ (p & 3));
     }
-    parity_must(kernels_kv_layout(parity.ref, KV_TYPE_F16, shape->page_tokens, PAGES_LAYERS,
+    parity_must(kernels_kv_layout(parity.ref, type_of(shape), shape->page_tokens, PAGES_LAYERS,
                                   shape->kv_heads, shape->head_dim, &bed.ref.layout),
                 "layout");
-    parity_must(cuda_kv_layout(KV_TYPE_F16, shape->page_tokens, PAGES_LAYERS, shape->kv_heads,
+    parity_must(cuda_kv_layout(type_of(shape), shape->page_tokens, PAGES_LAYERS, shape->kv_heads,
                                shape->head_dim, &bed.device.layout),
                 "layout");
     const size_t pages = (size_t)SEQUENCES * bed.pages_each;
@@ -58,6 +77,11 @@ static struct pages_bed bed_make(const struct pages_case *shape)
     const size_t n = (size_t)SEQUENCES * bed.tokens * shape->kv_heads * shape->head_dim;
     bed.k = parity_randoms(n, 2);
     bed.v = parity_randoms(n, 1);
+    const size_t each = (size_t)shape->kv_heads * shape->head_dim;
+    for (uint32_t s = 1; s < SEQUENCES; s++) {
+        memcpy(bed.k + s * bed.tokens * each, bed.k, shape->shared * each * sizeof *bed.k);
+        memcpy(bed.v + s * bed.tokens * each, bed.v, shape->shared * each * sizeof *bed.v);
+    }
     return bed;
 }
 
@@ -131,11 +155,15 @@ static void device_attention(struct cuda_backend *device, struct attention_args 
                              float *out)
 {
     const float *q = args.q;
+    if (args.sinks != NULL)
+        args.sinks = parity_up(args.sinks, args.heads * sizeof *args.sinks);
     args.q = parity_up(q, bytes);
     args.out = parity_poison(bytes);
     parity_must(cuda_backend_batch(device, &args.kv, args.rows), "batch");
     cuda_attention(device, &args);
     parity_must(cuda_backend_download(device, out, args.out, bytes), "attention");
+    if (args.sinks != NULL)
+        parity_drop(args.sinks);
     parity_drop(args.q);
     parity_drop(args.out);
 }
@@ -166,23 +194,50 @@ static double attention_bits(struct attention_args args, const float *all, size_
     return worst;
 }
 
+/* All texts read the keys that they have in common together: what each gets by itself. */
+static double shared_bits(const struct pages_case *shape, struct attention_args args,
+                          const float *all, size_t bytes)
+{
+    uint32_t order[PARITY_ROWS_MAX];
+    uint32_t shared[PARITY_ROWS_MAX];
+    struct attention_groups groups = {order, shared};
+    float *together = parity_host(bytes);
+    for (uint32_t r = 0; r < args.rows; r++) {
+        order[r] = r;
+        shared[r] = r > 0 && args.kv.sequence[r] != args.kv.sequence[r - 1] ? shape->shared : 0;
+    }
+    args.groups = &groups;
+    device_attention(parity.device, args, bytes, together);
+    const double worst = parity_same(together, all, bytes);
+    free(together);
+    return worst;
+}
+
+static void bed_fill(struct pages_bed *bed)
+{
+    for (int t = 0; t < TEXTS; t++) {
+        const struct text *text = &bed->shape->texts[t];
+        for (uint32_t at = 0; at < text->from + text->rows; at += PARITY_ROWS_MAX) {
+            const uint32_t left = text->from + text->rows - at;
+            bed_write(bed, text->sequence, at, left < PARITY_ROWS_MAX ? left : PARITY_ROWS_MAX);
+        }
+    }
+}
+
 static void check_pages(const struct pages_case *shape)
 {
     struct pages_bed bed = bed_make(shape);
     uint32_t sequences[PARITY_ROWS_MAX];
     uint32_t positions[PARITY_ROWS_MAX];
-    for (int t = 0; t < TEXTS; t++) {
-        const struct text *text = &shape->texts[t];
-        for (uint32_t at = 0; at < text->from + text->rows; at += PARITY_ROWS_MAX) {
-            const uint32_t left = text->from + text->rows - at;
-            bed_write(&bed, text->sequence, at, left < PARITY_ROWS_MAX ? left : PARITY_ROWS_MAX);
-        }
-    }
+    char name[80];
+    bed_fill(&bed);
     const uint32_t rows = bed_rows(&bed, sequences, positions);
     const size_t each = (size_t)shape->heads * shape->head_dim;
+    const size_t bytes = rows * each * sizeof(float);
     float *q = parity_randoms(rows * each, 2);
-    float *want = parity_host(rows * each * sizeof *want);
-    float *got = parity_host(rows * each * sizeof *got);
+    float *sinks = parity_randoms(shape->heads, 4);
+    float *want = parity_host(bytes);
+    float *got = parity_host(bytes);
     struct attention_args args = {
         .q = q,
         .out = want,
@@ -190,43 +245,99 @@ static void check_pages(const struct pages_case *shape)
         .heads = shape->heads,
         .layer = PAGES_LAYER,
         .scale = 1 / sqrtf((float)shape->head_dim),
-        .kv = {&bed.ref.layout, bed.ref.pages, sequences, positions, bed.tables, NULL, NULL}};
+        .kv = {&bed.ref.layout, bed.ref.pages, sequences, positions, bed.tables, NULL, NULL},
+        .window = shape->window,
+        .sinks = shape->has_sinks ? sinks : NULL};
     kernels_attention(parity.ref, &args);
     args.kv.layout = &bed.device.layout;
     args.kv.pages = bed.device.pages;
-    device_attention(parity.device, args, rows * each * sizeof *got, got);
-    /* Queries and weights are rounded by half a place of 11 bits: scores of up to about 8 by 2^-9,
-     * of values up to 1. */
-    parity_tell(parity_worst(got, want, rows * each, 4e-3),
-                "attention %u/%u heads of %u, pages of %u, %u rows", shape->heads, shape->kv_heads,
-                shape->head_dim, shape->page_tokens, rows);
-    parity_tell(attention_bits(args, got, each * sizeof *got),
-                "attention %u/%u heads of %u: bits of a row", shape->heads, shape->kv_heads,
-                shape->head_dim);
+    device_attention(parity.device, args, bytes, got);
+    snprintf(name, sizeof name, "attention %s %u/%u × %u%s%s", kernels_kv_type_name(type_of(shape)),
+             shape->heads, shape->kv_heads, shape->head_dim, shape->window > 0 ? ", window" : "",
+             shape->has_sinks ? ", sinks" : "");
+    parity_tell(parity_worst(got, want, rows * each, bound_of(shape)), "%s, pages of %u, %u rows",
+                name, shape->page_tokens, rows);
+    parity_tell(attention_bits(args, got, each * sizeof *got), "%s: bits of a row", name);
+    if (shape->shared > 0)
+        parity_tell(shared_bits(shape, args, got, bytes), "%s: bits, %u keys shared", name,
+                    shape->shared);
     bed_free(&bed);
-    free(q), free(want), free(got);
+    free(q), free(sinks), free(want), free(got);
+}
+
+/* A value that is infinite reaches the rows that see it, and no other. */
+static void check_infinite(enum kv_type type, uint32_t window)
+{
+    enum { ROWS = 70, ODD = 30, HEADS = 2, DIM = 32 };
+    const struct pages_case shape = {16, HEADS, 1, DIM, {{0, 0, ROWS}}, type, window, false, 0};
+    struct pages_bed bed = bed_make(&shape);
+    uint32_t sequences[ROWS];
+    uint32_t positions[ROWS];
+    float got[2][ROWS][HEADS * DIM];
+    double worst = 0;
+    const uint32_t rows = bed_rows(&bed, sequences, positions);
+    float *q = parity_randoms(sizeof *got / sizeof(float), 2);
+    for (int is_odd = 0; is_odd < 2; is_odd++) {
+        bed.v[ODD * DIM + 3] = is_odd ? INFINITY : 1;
+        bed_fill(&bed);
+        device_attention(
+            parity.device,
+            (struct attention_args){.q = q,
+                                    .rows = rows,
+                                    .heads = HEADS,
+                                    .layer = PAGES_LAYER,
+                                    .scale = 0.2f,
+                                    .kv = {&bed.device.layout, bed.device.pages, sequences,
+                                           positions, bed.tables, NULL, NULL},
+                                    .window = window},
+            sizeof *got, &got[is_odd][0][0]);
+    }
+    for (uint32_t r = 0; r < ROWS; r++) {
+        const bool sees = r >= ODD && (window == 0 || r < ODD + window);
+        if (sees ? isfinite(got[1][r][3]) : parity_same(got[1][r], got[0][r], sizeof *got[0]) > 0)
+            worst = INFINITY;
+    }
+    parity_tell(worst, "attention %s%s: an infinite value", kernels_kv_type_name(type),
+                window > 0 ? ", window" : "");
+    bed_free(&bed);
+    free(q);
 }
 
 static const struct pages_case SMALL_PAGES[] = {
-    {16, 3, 3, 16, {{0, 0, 1}, {1, 14, 5}, {2, 63, 2}, {3, 90, 1}}},
-    {64, 9, 3, 64, {{0, 0, 40}, {1, 255, 1}, {2, 250, 9}, {3, 600, 1}}},
-    {48, 8, 1, 48, {{0, 100, 11}, {1, 1, 1}, {2, 3, 1}, {3, 511, 2}}},
-    {64, 4, 2, 128, {{0, 700, 1}, {1, 0, 66}, {2, 320, 3}, {3, 127, 1}}},
-    {32, 32, 1, 80, {{0, 5, 3}, {1, 31, 2}, {2, 0, 1}, {3, 290, 1}}},
-    {64, 2, 2, 96, {{0, 64, 70}, {1, 0, 1}, {2, 65, 1}, {3, 1, 2}}},
-    {16, 5, 5, 112, {{0, 0, 17}, {1, 300, 1}, {2, 2, 1}, {3, 1, 1}}},
-    {80, 2, 1, 32, {{0, 79, 2}, {1, 80, 1}, {2, 159, 4}, {3, 0, 3}}},
+    {16, 3, 3, 16, {{0, 0, 1}, {1, 14, 5}, {2, 63, 2}, {3, 90, 1}}, 0, 0, false, 0},
+    {64, 9, 3, 64, {{0, 0, 40}, {1, 255, 1}, {2, 250, 9}, {3, 600, 1}}, 0, 0, false, 0},
+    {48, 8, 1, 48, {{0, 100, 11}, {1, 1, 1}, {2, 3, 1}, {3, 511, 2}}, 0, 0, false, 0},
+    {64, 4, 2, 128, {{0, 700, 1}, {1, 0, 66}, {2, 320, 3}, {3, 127, 1}}, 0, 0, false, 0},
+    {32, 32, 1, 80, {{0, 5, 3}, {1, 31, 2}, {2, 0, 1}, {3, 290, 1}}, 0, 0, false, 0},
+    {64, 2, 2, 96, {{0, 64, 70}, {1, 0, 1}, {2, 65, 1}, {3, 1, 2}}, 0, 0, false, 0},
+    {16, 5, 5, 112, {{0, 0, 17}, {1, 300, 1}, {2, 2, 1}, {3, 1, 1}}, 0, 0, false, 0},
+    {80, 2, 1, 32, {{0, 79, 2}, {1, 80, 1}, {2, 159, 4}, {3, 0, 3}}, 0, 0, false, 0},
+    {64, 2, 1, 256, {{0, 64, 3}, {1, 0, 1}, {2, 300, 1}, {3, 1, 2}}, 0, 0, false, 0},
+    {16, 3, 1, 144, {{0, 30, 5}, {1, 0, 1}, {2, 70, 1}, {3, 1, 2}}, 0, 0, false, 0},
+    {64, 4, 2, 128, {{0, 300, 1}, {1, 0, 20}, {2, 65, 3}, {3, 127, 1}}, KV_TYPE_I8, 0, false, 0},
+    {48, 6, 2, 48, {{0, 0, 30}, {1, 255, 1}, {2, 250, 9}, {3, 500, 1}}, KV_TYPE_I8, 0, true, 0},
+    {16, 3, 1, 64, {{0, 0, 30}, {1, 255, 1}, {2, 250, 9}, {3, 400, 1}}, KV_TYPE_FP8, 0, false, 0},
+    {64, 4, 2, 256, {{0, 70, 1}, {1, 0, 5}, {2, 65, 1}, {3, 7, 1}}, KV_TYPE_FP8, 0, false, 0},
+    {32, 4, 1, 80, {{0, 5, 3}, {1, 31, 2}, {2, 0, 1}, {3, 290, 1}}, KV_TYPE_BF16, 0, false, 0},
+    {64, 4, 2, 64, {{0, 0, 90}, {1, 255, 1}, {2, 250, 9}, {3, 600, 1}}, 0, 100, false, 0},
+    {16, 2, 1, 16, {{0, 0, 9}, {1, 255, 1}, {2, 700, 2}, {3, 320, 1}}, 0, 1, false, 0},
+    {64, 4, 4, 32, {{0, 250, 9}, {1, 1000, 3}, {2, 519, 2}, {3, 1, 1}}, KV_TYPE_I8, 256, true, 0},
+    /* What is shared ends in a segment, or with one. */
+    {64, 4, 2, 64, {{0, 700, 1}, {1, 650, 3}, {2, 777, 1}, {3, 640, 1}}, 0, 0, false, 640},
+    {64, 8, 2, 32, {{0, 512, 1}, {1, 600, 2}, {2, 513, 1}, {3, 800, 9}}, 0, 300, true, 512},
+    {64, 4, 1, 64, {{0, 300, 1}, {1, 257, 3}, {2, 256, 1}, {3, 300, 1}}, KV_TYPE_FP8, 0, true, 256},
 };
 
 static const struct pages_case LARGE_PAGES[] = {
-    {64, 32, 8, 128, {{0, 2047, 1}, {1, 1500, 100}, {2, 8191, 1}, {3, 0, 256}}},
-    {64, 32, 8, 64, {{0, 2047, 1}, {1, 100, 100}, {2, 4095, 1}, {3, 0, 256}}},
+    {64, 32, 8, 128, {{0, 2047, 1}, {1, 1500, 100}, {2, 8191, 1}, {3, 0, 256}}, 0, 0, false, 0},
+    {64, 32, 8, 64, {{0, 2047, 1}, {1, 100, 100}, {2, 4095, 1}, {3, 0, 256}}, 0, 0, false, 0},
 };
 
 void gpu_parity_attention(void)
 {
     for (size_t i = 0; i < sizeof SMALL_PAGES / sizeof *SMALL_PAGES; i++)
         check_pages(&SMALL_PAGES[i]);
+    check_infinite(KV_TYPE_F16, 0), check_infinite(KV_TYPE_F16, 20), check_infinite(KV_TYPE_I8, 40);
     for (size_t i = 0; parity.is_large && i < sizeof LARGE_PAGES / sizeof *LARGE_PAGES; i++)
         check_pages(&LARGE_PAGES[i]);
 }

@@ -53,7 +53,8 @@ struct judge {
     const struct llama_shape *shape;
     const struct gguf *gguf;
     uint32_t count;
-    double *k; /* [layers][count][kv_heads × head_dim] */
+    uint32_t window; /* 0: none */
+    double *k;       /* [layers][count][kv_heads × head_dim] */
     double *v;
 };
 
@@ -122,19 +123,21 @@ static void judge_attention(const struct judge *judge, uint32_t layer, uint32_t 
     uint32_t dim = shape->head_dim;
     uint32_t stride = shape->kv_heads * dim;
     double scores[TOKENS * 8];
+    const uint32_t first =
+        judge->window > 0 && position >= judge->window ? position + 1 - judge->window : 0;
     for (uint32_t h = 0; h < shape->heads; h++) {
         size_t base =
             ((size_t)layer * judge->count) * stride + h / (shape->heads / shape->kv_heads) * dim;
         double sum = 0;
         memset(out + h * dim, 0, dim * sizeof *out);
-        for (uint32_t t = 0; t <= position; t++) {
+        for (uint32_t t = first; t <= position; t++) {
             double dot = 0;
             for (uint32_t d = 0; d < dim; d++)
                 dot += q[h * dim + d] * judge->k[base + (size_t)t * stride + d];
             scores[t] = exp(dot / sqrt(dim));
             sum += scores[t];
         }
-        for (uint32_t t = 0; t <= position; t++)
+        for (uint32_t t = first; t <= position; t++)
             for (uint32_t d = 0; d < dim; d++)
                 out[h * dim + d] += scores[t] / sum * judge->v[base + (size_t)t * stride + d];
     }
@@ -173,8 +176,11 @@ static void judge_run(const struct llama_shape *shape, const struct gguf *gguf,
                       const uint32_t *tokens, uint32_t count, double *logits)
 {
     size_t kv = (size_t)shape->layers * count * shape->kv_heads * shape->head_dim;
-    struct judge judge = {shape, gguf, count, calloc(kv, sizeof(double)),
-                          calloc(kv, sizeof(double))};
+    struct judge judge = {
+        shape, gguf, count, 0, calloc(kv, sizeof(double)), calloc(kv, sizeof(double))};
+    if (gguf_has(gguf, "llama.attention.sliding_window"))
+        assert_int_equal(gguf_get_u32(gguf, "llama.attention.sliding_window", &judge.window),
+                         STATUS_OK);
     struct tensor table;
     assert_int_equal(gguf_get_tensor(gguf, "token_embd.weight", &table), STATUS_OK);
     for (uint32_t p = 0; p < count; p++) {
@@ -287,15 +293,21 @@ static void test_ref_is_the_model(void **state)
 }
 
 /* More keys than a segment of 256, page boundaries and blocks of 64 on the way. */
-static void test_long_context(void **state)
+static void check_long_context(uint32_t window)
 {
-    (void)state;
     enum { LONG = 300 };
     struct llama_shape shape = SHAPES[0];
     struct opened opened;
     struct model_run run;
     uint32_t tokens[LONG];
-    opened_init(&opened, &shape);
+    struct gguf_writer writer;
+    gguf_writer_init(&writer);
+    llama_file_write(&writer, &shape);
+    if (window > 0)
+        gguf_writer_u32(&writer, "llama.attention.sliding_window", window);
+    gguf_writer_finish(&writer, &opened.file);
+    gguf_writer_deinit(&writer);
+    assert_int_equal(gguf_parse(&opened.gguf, opened.file.bytes, opened.file.length), STATUS_OK);
     tokens_fill(tokens, LONG, shape.vocab, 11);
     double *right = calloc((size_t)LONG * shape.vocab, sizeof *right);
     judge_run(&shape, opened.gguf, tokens, LONG, right);
@@ -310,6 +322,13 @@ static void test_long_context(void **state)
     model_run_close(&run);
     free(right);
     opened_deinit(&opened);
+}
+
+static void test_long_context(void **state)
+{
+    (void)state;
+    check_long_context(0);
+    check_long_context(70);
 }
 
 /* Every table that runs here against ref: int8 activations in blocks of 32 stay within some

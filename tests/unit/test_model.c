@@ -142,7 +142,8 @@ static void test_counts_at_their_limits(void **state)
         {"llama.vocab_size", 84, STATUS_CORRUPT},
         {"llama.attention.layer_norm_rms_epsilon", 1, STATUS_CORRUPT}, /* not a float */
         {"llama.expert_count", 8, STATUS_UNSUPPORTED},
-        {"llama.attention.sliding_window", 4096, STATUS_UNSUPPORTED},
+        {"llama.attention.sliding_window", 4096, STATUS_OK},
+        {"llama.attention.sliding_window", 0, STATUS_OK},
         {"general.architecture", 1, STATUS_CORRUPT},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

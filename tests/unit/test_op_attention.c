@@ -6,7 +6,11 @@
 
 enum { SEQUENCES = 3, TOKENS = 300, HEADS = 6, KV_HEADS = 2, DIM = 64 };
 
+static const float SINKS[HEADS] = {-3, 0, 1, 2.5f, 5, 30};
+
 struct scene {
+    uint32_t window;    /* 0: none */
+    const float *sinks; /* [HEADS] or NULL */
     struct kit_pages pages;
     float *q; /* [SEQUENCES][TOKENS][HEADS][DIM] */
     float *want;
@@ -41,7 +45,9 @@ static void scene_fill(struct kernels *kernels, struct scene *scene, enum kv_typ
                                       .rows = 1,
                                       .heads = HEADS,
                                       .scale = 0.125f,
-                                      .kv = kv};
+                                      .kv = kv,
+                                      .window = scene->window,
+                                      .sinks = scene->sinks};
         kernels_attention(kernels, &args);
     }
     free(k);
@@ -78,7 +84,9 @@ static void check_batch(struct kernels *kernels, const struct scene *scene, stru
                                   .rows = rows,
                                   .heads = HEADS,
                                   .scale = 0.125f,
-                                  .kv = kit_rows(&scene->pages, sequence, position, rows, open_of)};
+                                  .kv = kit_rows(&scene->pages, sequence, position, rows, open_of),
+                                  .window = scene->window,
+                                  .sinks = scene->sinks};
     kernels_attention(kernels, &args);
     for (uint32_t r = 0; r < rows; r++)
         kit_assert_same_bits(out + r * size,
@@ -87,10 +95,11 @@ static void check_batch(struct kernels *kernels, const struct scene *scene, stru
     free(out);
 }
 
-static void check_invariance(const char *isa, enum kv_type type)
+static void check_invariance(const char *isa, enum kv_type type, uint32_t window,
+                             const float *sinks)
 {
     struct rng rng = {.seed = 8};
-    struct scene scene;
+    struct scene scene = {.window = window, .sinks = sinks};
     struct kernels *one = kit_kernels(isa, 1, SEQUENCES * TOKENS, 64);
     scene_fill(one, &scene, type, &rng);
     for (uint32_t threads = 1; threads <= 4; threads++) {
@@ -110,19 +119,27 @@ static void test_batch_invariance(void **state)
     (void)state;
     for (const char *const *isa = kit_isas(); *isa != NULL; isa++)
         for (int i = 0; i < KIT_KV_TYPES; i++)
-            check_invariance(*isa, kit_kv_types[i]);
+            check_invariance(*isa, kit_kv_types[i], 0, NULL);
+}
+
+static void test_batch_invariance_with_windows_and_sinks(void **state)
+{
+    (void)state;
+    int i = 0;
+    for (const char *const *isa = kit_isas(); *isa != NULL; isa++, i++)
+        check_invariance(*isa, kit_kv_types[i % KIT_KV_TYPES], i % 2 ? 130 : 21, SINKS);
 }
 
 /* Integer tables against the formula: only float32 and the order of sums differ; and over pages of
  * int8 that queries are rounded too, to a 254th of their range. */
-static void check_accuracy(enum kv_type type, float tolerance)
+static void check_accuracy(enum kv_type type, uint32_t window, float tolerance)
 {
-    struct scene ref;
+    struct scene ref = {.window = window, .sinks = window > 0 ? SINKS : NULL};
     struct rng rng = {.seed = 9};
     struct kernels *judge = kit_kernels("ref", 2, SEQUENCES * TOKENS, 64);
     scene_fill(judge, &ref, type, &rng);
     for (const char *const *isa = kit_isas(); *isa != NULL; isa++) {
-        struct scene scene;
+        struct scene scene = {.window = ref.window, .sinks = ref.sinks};
         struct rng again = {.seed = 9};
         struct kernels *kernels = kit_kernels(*isa, 2, SEQUENCES * TOKENS, 64);
         scene_fill(kernels, &scene, type, &again);
@@ -141,10 +158,14 @@ static void check_accuracy(enum kv_type type, float tolerance)
 static void test_accuracy(void **state)
 {
     (void)state;
-    check_accuracy(KV_TYPE_F16, 5e-6f);
-    check_accuracy(KV_TYPE_F16Q, 0.05f);
-    check_accuracy(KV_TYPE_I8, 0.03f);
-    check_accuracy(KV_TYPE_K4V8, 5e-6f);
+    check_accuracy(KV_TYPE_F16, 0, 5e-6f);
+    check_accuracy(KV_TYPE_F16Q, 0, 0.05f);
+    check_accuracy(KV_TYPE_I8, 0, 0.03f);
+    check_accuracy(KV_TYPE_K4V8, 0, 5e-6f);
+    check_accuracy(KV_TYPE_F16, 1, 5e-6f);
+    check_accuracy(KV_TYPE_F16, 97, 5e-6f);
+    check_accuracy(KV_TYPE_I8, 64, 0.03f);
+    check_accuracy(KV_TYPE_K4V8, 97, 5e-6f);
 }
 
 enum { SHARERS = 16, BLOCKS_MAX = 41, PAGES_EACH = BLOCKS_MAX * 4 + 4, CHUNK_MAX = 20 };
@@ -353,6 +374,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_batch_invariance),
+        cmocka_unit_test(test_batch_invariance_with_windows_and_sinks),
         cmocka_unit_test(test_accuracy),
         cmocka_unit_test(test_shared_pages),
     };

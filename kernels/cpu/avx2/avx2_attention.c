@@ -30,7 +30,10 @@ struct attention_run {
     const char *k[ATTENTION_GROUPS];
     const char *v[ATTENTION_GROUPS];
     uint32_t v_stride;
-    uint32_t first; /* key of the block */
+    uint32_t first;  /* key of the block */
+    uint32_t begin;  /* key of the first block that is read; … */
+    uint32_t hidden; /* … keys of it that a window hides; … */
+    uint32_t second; /* … where the second segment begins */
     uint32_t groups;
     bool is_bytes;  /* values are codes */
     bool has_codes; /* keys are, as pages of bytes have them, and q */
@@ -77,7 +80,10 @@ static void attention_begin(struct attention_run *run, const struct table_attent
     const struct attention_args *args = call->args;
     run->call = call;
     run->n = args->kv.layout->head_dim;
-    run->first = 0;
+    run->hidden = table_first_key(args, call->order[0]) % TABLE_KEYS_BLOCK;
+    run->begin = table_first_key(args, call->order[0]) - run->hidden;
+    run->second = (run->begin / TABLE_KEYS_SEGMENT + 1) * TABLE_KEYS_SEGMENT;
+    run->first = run->begin;
     run->stride = (run->n + 7) / 8 * 8;
     run->queries = call->rows * call->heads;
     run->q = call->scratch;
@@ -279,6 +285,8 @@ static float attention_softmax(struct attention_run *run, uint32_t query, float 
     __m256 high = _mm256_setzero_ps();
     for (uint32_t j = attention_count(run, query); j < TABLE_KEYS_BLOCK; j++)
         p[j] = -INFINITY;
+    for (uint32_t j = 0; run->first == run->begin && j < run->hidden; j++)
+        p[j] = -INFINITY;
     for (uint32_t j = 0; j < TABLE_KEYS_BLOCK; j += 8)
         most = _mm256_max_ps(_mm256_loadu_ps(p + j), most);
     const float greatest = avx2_greatest(most);
@@ -466,8 +474,8 @@ static void attention_merge(struct attention_run *run, uint32_t query, bool is_f
 
 static void attention_segment_begin(struct attention_run *run, uint32_t query)
 {
-    if (run->first > 0)
-        attention_merge(run, query, run->first == TABLE_KEYS_SEGMENT);
+    if (run->first > run->begin)
+        attention_merge(run, query, run->first == run->second);
     run->segment_max[query] = -INFINITY;
     run->segment_sum[query] = 0;
     memset(run->segment_mean + (size_t)query * run->stride, 0, run->stride * sizeof(float));
@@ -484,7 +492,7 @@ static void attention_rows(struct attention_run *run, uint32_t row, uint32_t end
     if (query == queries)
         return;
     attention_find(run, end - 1); /* it sees the most keys */
-    if (run->first % TABLE_KEYS_SEGMENT == 0)
+    if (run->first % TABLE_KEYS_SEGMENT == 0 || run->first == run->begin)
         for (uint32_t i = query; i < queries; i++)
             attention_segment_begin(run, i);
     for (; query < queries; query += ATTENTION_QUERIES) {
@@ -514,8 +522,10 @@ void k_attention_avx2(const struct table_attention *call)
         float *out = call->args->out + attention_place(call, row);
         for (uint32_t head = 0; head < call->heads; head++, i++, out += run.n) {
             const float *mean = run.mean + (size_t)i * run.stride;
-            attention_merge(&run, i, run.keys[i] <= TABLE_KEYS_SEGMENT);
-            float inverse = 1.0f / run.sum[i];
+            const float *sinks = call->args->sinks;
+            attention_merge(&run, i, run.keys[i] <= run.second);
+            float inverse = fixed_math_softmax_factor(
+                sinks != NULL ? &sinks[call->head + head] : NULL, run.max[i], run.sum[i]);
             for (uint32_t d = 0; d < run.n; d++)
                 out[d] = mean[d] * inverse;
         }

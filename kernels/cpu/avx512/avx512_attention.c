@@ -59,7 +59,10 @@ static void attention_begin(struct attention_run *run, const struct table_attent
     float *at = call->scratch;
     run->call = call;
     run->n = args->kv.layout->head_dim;
-    run->first = 0;
+    run->hidden = table_first_key(args, call->order[0]) % TABLE_KEYS_BLOCK;
+    run->begin = table_first_key(args, call->order[0]) - run->hidden;
+    run->second = (run->begin / TABLE_KEYS_SEGMENT + 1) * TABLE_KEYS_SEGMENT;
+    run->first = run->begin;
     run->stride = (run->n + 15) / 16 * 16;
     run->queries = call->rows * call->heads;
     run->width = (run->queries + 3) / 4 * 4;
@@ -132,8 +135,10 @@ static void attention_find(struct attention_run *run, uint32_t row)
     if (next < run->keys[row * call->heads])
         (void)attention_locate(call->args, index, call->kv_head, next, run->next_k, run->next_v);
     else if (call->next_row != TABLE_NO_ROW)
-        (void)attention_locate(call->args, call->next_row, call->next_kv_head, 0, run->next_k,
-                               run->next_v);
+        (void)attention_locate(call->args, call->next_row, call->next_kv_head,
+                               table_first_key(call->args, call->next_row) / TABLE_KEYS_BLOCK *
+                                   TABLE_KEYS_BLOCK,
+                               run->next_k, run->next_v);
 }
 
 /* The keys of the present block become halves, as a row of it reads them: its own group is open.
@@ -210,7 +215,8 @@ attention_scores(const struct attention_run *run, uint32_t query, const int n, c
 static inline uint64_t attention_seen(const struct attention_run *run, uint32_t query)
 {
     const uint32_t count = attention_count(run, query);
-    return count < 64 ? ((uint64_t)1 << count) - 1 : UINT64_MAX;
+    const uint64_t hidden = run->first == run->begin ? ((uint64_t)1 << run->hidden) - 1 : 0;
+    return (count < 64 ? ((uint64_t)1 << count) - 1 : UINT64_MAX) & ~hidden;
 }
 
 /* Scores of one query become weights. Returns their sums, lane by lane. */
@@ -467,7 +473,7 @@ attention_average(struct attention_run *run, uint32_t query, const int n, const 
 
 static void attention_softmax_all(struct attention_run *run, uint32_t query, uint32_t end)
 {
-    if (attention_count(run, query) == TABLE_KEYS_BLOCK) /* rows rise: the first sees the fewest */
+    if (attention_seen(run, query) == UINT64_MAX) /* rows rise: the first sees the fewest */
         attention_softmax(run, query, end, true);
     else
         attention_softmax(run, query, end, false);
@@ -547,7 +553,7 @@ static void attention_merge(struct attention_run *run, uint32_t query, uint32_t 
         for (uint32_t t = 0; t < n; t++) {
             uint32_t keys = run->keys[query + t];
             uint32_t taken = keys < run->first ? keys : run->first;
-            is_first |= (__mmask16)((taken <= TABLE_KEYS_SEGMENT) << t);
+            is_first |= (__mmask16)((taken <= run->second) << t);
         }
         __m512 before = _mm512_maskz_loadu_ps(mask, run->max + query);
         __m512 segment = _mm512_maskz_loadu_ps(mask, run->segment_max + query);
@@ -569,7 +575,7 @@ static void attention_merge(struct attention_run *run, uint32_t query, uint32_t 
 /* Queries [query, end) begin a segment from an empty state. */
 static void attention_segment_begin(struct attention_run *run, uint32_t query, uint32_t end)
 {
-    if (run->first > 0)
+    if (run->first > run->begin)
         attention_merge(run, query, end);
     memset(run->segment_mean + (size_t)query * run->stride, 0,
            (size_t)(end - query) * run->stride * sizeof(float));
@@ -592,7 +598,7 @@ static void attention_rows(struct attention_run *run, uint32_t row, uint32_t end
     attention_find(run, end - 1); /* it sees the most keys */
     if (run->call->args->kv.layout->open_bytes > 0)
         attention_open(run, end - 1);
-    if (run->first % TABLE_KEYS_SEGMENT == 0)
+    if (run->first % TABLE_KEYS_SEGMENT == 0 || run->first == run->begin)
         attention_segment_begin(run, query, queries);
     attention_block(run, query, queries);
 }
@@ -619,7 +625,9 @@ void k_attention_avx512(const struct table_attention *call)
         float *out = call->args->out + attention_place(call, row);
         for (uint32_t head = 0; head < call->heads; head++, i++, out += run.n) {
             const float *mean = run.mean + (size_t)i * run.stride;
-            float inverse = 1.0f / run.sum[i];
+            const float *sinks = call->args->sinks;
+            float inverse = fixed_math_softmax_factor(
+                sinks != NULL ? &sinks[call->head + head] : NULL, run.max[i], run.sum[i]);
             for (uint32_t d = 0; d < run.n; d++)
                 out[d] = mean[d] * inverse;
         }

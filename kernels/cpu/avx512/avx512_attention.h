@@ -52,8 +52,11 @@ struct attention_run {
     const char *v[ATTENTION_GROUPS];
     const char *next_k[ATTENTION_GROUPS];
     const char *next_v[ATTENTION_GROUPS];
-    uint32_t first; /* key of the block */
-    uint32_t count; /* of its keys that any of the present rows sees */
+    uint32_t first;  /* key of the block */
+    uint32_t begin;  /* key of the first block that is read; … */
+    uint32_t hidden; /* … keys of it that a window hides; … */
+    uint32_t second; /* … where the second segment begins */
+    uint32_t count;  /* of its keys that any of the present rows sees */
 };
 
 static inline __m512 attention_halves(const char *at)

@@ -26,7 +26,15 @@ static void attention_order(struct kernels *kernels, const struct attention_args
         ASSERT(kernels->shared[i] % TABLE_KEYS_BLOCK == 0);
         if (kv->sequence[row] == kv->sequence[before])
             kernels->shared[i] = kv->position[row] > kv->position[before] ? TABLE_SHARED_ALL : 0;
+        if (table_first_key(args, row) > 0 || table_first_key(args, before) > 0)
+            kernels->shared[i] = 0;
     }
+}
+
+/* That a row reads. */
+static uint64_t attention_keys(const struct attention_args *args, uint32_t row)
+{
+    return (uint64_t)args->kv.position[row] + 1 - table_first_key(args, row);
 }
 
 /* Tiles are runs of rows that have keys in common, so that a leaf reads those once for all of them.
@@ -40,7 +48,7 @@ static uint32_t attention_tiles(struct kernels *kernels, const struct attention_
         rows_most = TABLE_QUERY_ROWS_MAX;
     for (uint32_t i = 0; i < args->rows; i++) {
         struct ops_tile *last = tiles > 0 ? &kernels->tiles[tiles - 1] : NULL;
-        uint64_t keys = (uint64_t)args->kv.position[kernels->order[i]] + 1;
+        uint64_t keys = attention_keys(args, kernels->order[i]);
         if (last != NULL && last->rows < rows_most && kernels->shared[i] > 0) {
             last->rows++;
             last->cost += keys;
@@ -145,7 +153,7 @@ static struct ops_work attention_work(const struct kernels *kernels,
     if (!kernels->times.is_on)
         return work;
     for (uint32_t i = 0; i < args->rows; i++) {
-        uint64_t keys = (uint64_t)args->kv.position[kernels->order[i]] + 1;
+        uint64_t keys = attention_keys(args, kernels->order[i]);
         uint64_t common = kernels->shared[i];
         if (common == TABLE_SHARED_ALL)
             common = (uint64_t)args->kv.position[kernels->order[i - 1]] + 1;

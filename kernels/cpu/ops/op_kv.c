@@ -10,8 +10,8 @@ enum status op_kv_layout(struct kernels *kernels, enum kv_type type, uint32_t pa
                          struct kv_layout *out)
 {
     if ((kernels->table->kv_types >> type & 1) == 0)
-        FAIL(STATUS_UNSUPPORTED, "kernels %s keep no KV as %s, which is for the table ref",
-             kernels->table->name, kernels_kv_type_name(type));
+        FAIL(STATUS_UNSUPPORTED, "kernels %s keep no KV as %s", kernels->table->name,
+             kernels_kv_type_name(type));
     if (page_tokens < KV_TILE_KEYS || page_tokens > LIMIT_PAGE_TOKENS ||
         page_tokens % KV_TILE_KEYS != 0)
         FAIL(STATUS_UNSUPPORTED, "pages of %u tokens; multiples of %d up to %d are supported",
@@ -55,7 +55,7 @@ void op_kv_copy(struct kernels *kernels, const struct kv_layout *layout, void *t
     const size_t scales = group - kv_tile_scales_bytes(layout);
     const uint32_t groups = tokens / KV_TILE_KEYS;
     const uint32_t rest = tokens % KV_TILE_KEYS;
-    const size_t key = layout->type == KV_TYPE_I8 ? KV_TILE_QUAD : kv_tile_element_bytes(layout);
+    const size_t key = kv_tile_values_codes(layout) ? KV_TILE_QUAD : kv_tile_element_bytes(layout);
     ASSERT(tokens <= layout->page_tokens);
     ASSERT(rest == 0 || layout->open_bytes == 0);
     for (uint32_t tile = 0; tile < layout->layers * layout->kv_heads * 2; tile++) {

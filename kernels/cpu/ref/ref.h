@@ -30,6 +30,9 @@ void k_kv_write_ref(const struct kv_write_args *args, uint32_t begin, uint32_t e
  * x × (127 ÷ max) to the nearest, ties to even. A max below 1e-30 (its reciprocal would overflow)
  * gives scale 0; with an x that is not finite the scale is NaN; codes are then 0. Returns scale. */
 float k_kv_codes_ref(const float *x, uint32_t n, int8_t *codes);
+/* The same of float8: scale is the least power of two that brings max |x| to 448 or below, codes =
+ * x ÷ scale to the nearest (half_e4m3_from_float). A max below 2^-118 gives scale 0. */
+float k_kv_fp8_ref(const float *x, uint32_t n, uint8_t *codes);
 /* An open group [n][16] as a K tile of k4v8 has it (kv_tile.h), and back. Of each channel: least =
  * its least key, step = (greatest − least) ÷ 15 as a half, codes = (key − least) × (1 ÷ step) to
  * the nearest, ties to even, at most 15. A step below 2^-24 is 0 and codes are 0; with a key that

@@ -13,7 +13,8 @@ static void write_store(const struct kv_layout *layout, char *tile, size_t index
     if (layout->type == KV_TYPE_F32) {
         ((float *)(void *)tile)[index] = value;
     } else {
-        ((uint16_t *)(void *)tile)[index] = half_from_float(value);
+        ((uint16_t *)(void *)tile)[index] =
+            layout->type == KV_TYPE_BF16 ? half_bf16_from_float(value) : half_from_float(value);
     }
 }
 
@@ -27,32 +28,61 @@ static float attention_load(const struct kv_layout *layout, const char *tile, bo
     tile += is_value ? layout->tile_bytes : 0;
     if (layout->type == KV_TYPE_F32)
         return ((const float *)(const void *)tile)[index];
-    if (!kv_tile_values_codes(layout))
-        return half_to_float(((const uint16_t *)(const void *)tile)[index]);
+    if (!kv_tile_values_codes(layout)) {
+        const uint16_t bits = ((const uint16_t *)(const void *)tile)[index];
+        return layout->type == KV_TYPE_BF16 ? half_bf16_to_float(bits) : half_to_float(bits);
+    }
     memcpy(&scale, tile + kv_tile_scale_offset(layout, token), sizeof scale);
+    if (layout->type == KV_TYPE_FP8)
+        return scale * half_e4m3_to_float((uint8_t)tile[index]);
     return scale * (float)(is_value ? (int8_t)tile[index] : (uint8_t)tile[index] - KV_TILE_BIAS);
 }
 
-float k_kv_codes_ref(const float *x, uint32_t n, int8_t *codes)
+/* The greatest magnitude; NaN when one is not finite. */
+static float codes_max(const float *x, uint32_t n)
 {
     uint32_t bits = 0; /* magnitudes rise with their bits, NaN above all */
     for (uint32_t i = 0; i < n; i++) {
         uint32_t magnitude = half_float_bits(x[i]) & 0x7fffffffu;
         bits = magnitude > bits ? magnitude : bits;
     }
-    const float max = half_bits_float(bits);
+    return bits < 0x7f800000u ? half_bits_float(bits) : NAN;
+}
+
+float k_kv_codes_ref(const float *x, uint32_t n, int8_t *codes)
+{
+    const float max = codes_max(x, n);
     memset(codes, 0, n);
-    if (!(max < INFINITY))
-        return NAN;
-    if (max < 1e-30f)
-        return 0;
+    if (!(max >= 1e-30f))
+        return max < 1e-30f ? 0 : NAN;
     const float inverse = 127.0f / max;
     for (uint32_t i = 0; i < n; i++)
         codes[i] = (int8_t)(half_float_bits(x[i] * inverse + FIXED_MATH_ROUND) & 0xffu);
     return max / 127.0f;
 }
 
-/* Keys and values of one token of a head, into pages of int8; `open`, when the type has such, is
+float k_kv_fp8_ref(const float *x, uint32_t n, uint8_t *codes)
+{
+    const float max = codes_max(x, n);
+    memset(codes, 0, n);
+    if (!(max >= 0x1p-118f))
+        return max < 0x1p-118f ? 0 : NAN;
+    /* 448 is 1.75 × 2^8: greater mantissas carry into the exponent. */
+    const uint32_t exponent = (half_float_bits(max) + 0x1fffffu) >> 23;
+    const float inverse = half_bits_float((254 - (exponent - 8)) << 23);
+    for (uint32_t i = 0; i < n; i++)
+        codes[i] = half_e4m3_from_float(x[i] * inverse);
+    return half_bits_float((exponent - 8) << 23);
+}
+
+/* One token of a head as codes; returns their scale. */
+static float write_round(const struct kv_layout *layout, const float *x, int8_t *codes)
+{
+    return layout->type == KV_TYPE_FP8 ? k_kv_fp8_ref(x, layout->head_dim, (uint8_t *)codes)
+                                       : k_kv_codes_ref(x, layout->head_dim, codes);
+}
+
+/* Keys and values of one token of a head, into pages of codes; `open`, when the type has such, is
  * where keys go. */
 static void write_codes(const struct kv_layout *layout, char *tile, uint16_t *open, uint32_t token,
                         const float *k, const float *v)
@@ -63,13 +93,14 @@ static void write_codes(const struct kv_layout *layout, char *tile, uint16_t *op
         for (uint32_t d = 0; d < layout->head_dim; d++)
             open[d * KV_TILE_KEYS + token % KV_TILE_KEYS] = half_from_float(k[d]);
     } else {
-        scale = k_kv_codes_ref(k, layout->head_dim, codes);
+        const int bias = layout->type == KV_TYPE_FP8 ? 0 : KV_TILE_BIAS;
+        scale = write_round(layout, k, codes);
         memcpy(tile + kv_tile_scale_offset(layout, token), &scale, sizeof scale);
         for (uint32_t d = 0; d < kv_tile_width(layout); d++)
-            tile[kv_tile_k_index(layout, token, d)] = (char)(codes[d] + KV_TILE_BIAS);
+            tile[kv_tile_k_index(layout, token, d)] = (char)(codes[d] + bias);
     }
     tile += layout->tile_bytes;
-    scale = k_kv_codes_ref(v, layout->head_dim, codes);
+    scale = write_round(layout, v, codes);
     memcpy(tile + kv_tile_scale_offset(layout, token), &scale, sizeof scale);
     memcpy(tile + kv_tile_v_index(layout, token, 0), codes, kv_tile_width(layout));
 }
@@ -99,21 +130,22 @@ void k_kv_write_ref(const struct kv_write_args *args, uint32_t begin, uint32_t e
 }
 
 /* softmax(scale × q · Kᵀ) · V of one query with a running maximum: when a greater score comes,
- * what was summed before is scaled down. */
+ * what was summed before is scaled down. A sink is where it begins: a score without a value. */
 static void attention_query(const struct attention_args *args, uint32_t row, uint32_t kv_head,
-                            const float *q, float *out)
+                            const float *q, const float *sink, float *out)
 {
     const struct kv_layout *layout = args->kv.layout;
     const uint32_t n = layout->head_dim;
-    double max = -INFINITY;
-    double sum = 0;
+    const uint32_t first = table_first_key(args, row);
+    double max = sink != NULL ? (double)*sink : -INFINITY;
+    double sum = sink != NULL ? 1 : 0;
     double mean[LIMIT_HEAD_DIM] = {0};
     uint16_t open[LIMIT_HEAD_DIM * KV_TILE_KEYS];
-    for (uint32_t key = 0; key <= args->kv.position[row]; key++) {
+    for (uint32_t key = first; key <= args->kv.position[row]; key++) {
         uint32_t token = key % layout->page_tokens;
         const char *k = kv_tile_at(layout, kv_tile_page(&args->kv, row, key), args->layer, kv_head);
         double score = 0;
-        if (layout->open_bytes > 0 && key % KV_TILE_KEYS == 0)
+        if (layout->open_bytes > 0 && (key == first || key % KV_TILE_KEYS == 0))
             k_keys_read_ref(args, row, kv_head, key, open);
         for (uint32_t d = 0; d < n; d++)
             score += (double)q[d] *
@@ -145,6 +177,7 @@ void k_attention_ref(const struct table_attention *call)
         for (uint32_t h = call->head; h < call->head + call->heads; h++) {
             uint32_t r = call->order[i];
             size_t at = ((size_t)r * args->heads + h) * n;
-            attention_query(args, r, call->kv_head, args->q + at, args->out + at);
+            attention_query(args, r, call->kv_head, args->q + at,
+                            args->sinks != NULL ? &args->sinks[h] : NULL, args->out + at);
         }
 }

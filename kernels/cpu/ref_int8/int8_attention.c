@@ -74,7 +74,15 @@ static float attention_score_codes(const struct kv_layout *layout,
     return (float)sum * (factor->scale * scale);
 }
 
-/* Scores of keys [first, first + count) and their greatest one with `max`. */
+/* Keys of the block that begins at `first` which a row's window hides. */
+static uint32_t attention_hidden(const struct table_attention *call, uint32_t row, uint32_t first)
+{
+    const uint32_t seen = table_first_key(call->args, row);
+    return seen > first ? seen - first : 0;
+}
+
+/* Scores of keys [first, first + count), −∞ where they are hidden, and their greatest one with
+ * `max`. */
 static float attention_scores(const struct table_attention *call, uint32_t row,
                               const struct attention_factor *factor, uint32_t first, uint32_t count,
                               float max, float *scores)
@@ -94,6 +102,8 @@ static float attention_scores(const struct table_attention *call, uint32_t row,
             scores[j] = attention_score(layout, factor,
                                         (const uint16_t *)(const void *)tile +
                                             kv_tile_k_index(layout, token, 0));
+        if (j < attention_hidden(call, row, first))
+            scores[j] = -INFINITY;
         max = fixed_math_max(scores[j], max);
     }
     return max;
@@ -152,7 +162,7 @@ static void attention_merge(struct attention_state *all, const struct attention_
 }
 
 static void attention_query(const struct table_attention *call, uint32_t row, const float *q,
-                            float *out)
+                            const float *sink, float *out)
 {
     const uint32_t n = call->args->kv.layout->head_dim;
     const uint32_t keys = call->args->kv.position[row] + 1;
@@ -162,11 +172,13 @@ static void attention_query(const struct table_attention *call, uint32_t row, co
     for (uint32_t d = 0; d < n; d++)
         factor.q[d] = q[d] * call->args->scale;
     factor.scale = k_kv_codes_ref(factor.q, n, factor.codes);
-    for (uint32_t first = 0; first < keys; first += TABLE_KEYS_BLOCK) {
-        if (first % TABLE_KEYS_SEGMENT == 0) {
-            if (first == TABLE_KEYS_SEGMENT)
+    const uint32_t begin = table_first_key(call->args, row) / TABLE_KEYS_BLOCK * TABLE_KEYS_BLOCK;
+    const uint32_t second = (begin / TABLE_KEYS_SEGMENT + 1) * TABLE_KEYS_SEGMENT; /* segment's */
+    for (uint32_t first = begin; first < keys; first += TABLE_KEYS_BLOCK) {
+        if (first == begin || first % TABLE_KEYS_SEGMENT == 0) {
+            if (first == second)
                 all = segment;
-            else if (first > 0)
+            else if (first > second)
                 attention_merge(&all, &segment, n);
             memset(&segment, 0, sizeof segment);
             segment.max = -INFINITY;
@@ -174,11 +186,11 @@ static void attention_query(const struct table_attention *call, uint32_t row, co
         uint32_t count = keys - first < TABLE_KEYS_BLOCK ? keys - first : TABLE_KEYS_BLOCK;
         attention_block(call, row, &factor, first, count, &segment);
     }
-    if (keys > TABLE_KEYS_SEGMENT)
+    if (keys > second)
         attention_merge(&all, &segment, n);
     else
         all = segment;
-    float inverse = 1.0f / all.sum;
+    float inverse = fixed_math_softmax_factor(sink, all.max, all.sum);
     for (uint32_t d = 0; d < n; d++)
         out[d] = all.mean[d] * inverse;
 }
@@ -191,6 +203,7 @@ void k_attention_ref_int8(const struct table_attention *call)
         for (uint32_t h = call->head; h < call->head + call->heads; h++) {
             uint32_t r = call->order[i];
             size_t at = ((size_t)r * args->heads + h) * n;
-            attention_query(call, r, args->q + at, args->out + at);
+            attention_query(call, r, args->q + at, args->sinks != NULL ? &args->sinks[h] : NULL,
+                            args->out + at);
         }
 }

@@ -51,6 +51,7 @@ extern dim3 simt_thread, simt_block, simt_grid, simt_block_shape;
 #define gridDim   simt_grid
 #define blockDim  simt_block_shape
 
+void simt_shared(size_t bytes); /* that the next launch's blocks have */
 void simt_run(dim3 grid, dim3 block, void (*body)(void *context), void *context);
 void simt_barrier_block();
 /* Of the caller's warp: every lane gives `bytes`, and sees all 32 lanes' at stride 64. */
@@ -61,6 +62,9 @@ static inline void __syncthreads()
 {
     simt_barrier_block();
 }
+
+/* Whether `predicate` holds in any thread of the block. */
+int __syncthreads_or(int predicate);
 
 static inline void __syncwarp(unsigned = 0xffffffffu)
 {
@@ -129,6 +133,11 @@ static inline void cuda_machine_mma_bf16(float *c, const uint32_t *a, const uint
     simt_mma(c, a, b, simt_bf16_float);
 }
 
+char *cuda_machine_shared();
+/* What is copied is not there before the wait: bytes 0xff are. */
+void cuda_machine_copy16(void *to, const void *from, uint32_t bytes);
+void cuda_machine_copies_wait();
+
 /* --- the runtime: one device, work done at once --- */
 typedef int cudaError_t;
 typedef struct simt_stream *cudaStream_t;
@@ -136,6 +145,8 @@ typedef struct simt_event *cudaEvent_t;
 enum { cudaSuccess = 0, cudaErrorMemoryAllocation = 2, cudaErrorLaunchFailure = 719 };
 enum cudaMemcpyKind { cudaMemcpyDefault = 4 };
 enum { cudaStreamNonBlocking = 1, cudaEventDisableTiming = 2 };
+enum { SIMT_SHARED_BYTES = 227 << 10 }; /* most of a block */
+enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8 };
 
 /* The n-th call of the runtime from now on fails with `error`, and all behind it: a lost device. */
 extern int simt_calls_left; /* negative: none fails */
@@ -154,6 +165,7 @@ struct cudaDeviceProp {
     char name[256];
     int major, minor, multiProcessorCount;
     size_t totalGlobalMem;
+    size_t sharedMemPerBlockOptin;
 };
 
 static inline const char *cudaGetErrorString(cudaError_t error)
@@ -169,7 +181,7 @@ static inline cudaError_t cudaGetDeviceCount(int *count)
 
 static inline cudaError_t cudaGetDeviceProperties(cudaDeviceProp *out, int)
 {
-    *out = cudaDeviceProp{"the processor", 8, 0, 4, simt_memory_bytes};
+    *out = cudaDeviceProp{"the processor", 8, 0, 4, simt_memory_bytes, SIMT_SHARED_BYTES};
     return cudaSuccess;
 }
 
@@ -240,6 +252,12 @@ static inline cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigne
     return simt_call();
 }
 
+template <typename F>
+static inline cudaError_t cudaFuncSetAttribute(F, cudaFuncAttribute, int bytes)
+{
+    return bytes <= SIMT_SHARED_BYTES ? simt_call() : cudaErrorLaunchFailure;
+}
+
 struct cudaLaunchConfig_t {
     dim3 gridDim, blockDim;
     size_t dynamicSmemBytes;
@@ -267,6 +285,7 @@ static inline cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, v
     if (simt_call() != cudaSuccess)
         return simt_error;
     simt_launch<P> launch{kernel, argument};
+    simt_shared(config->dynamicSmemBytes);
     simt_run(config->gridDim, config->blockDim, simt_launch<P>::body, &launch);
     return cudaSuccess;
 }

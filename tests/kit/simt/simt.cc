@@ -10,7 +10,12 @@
 #undef gridDim
 #undef blockDim
 
-enum { SIMT_THREADS_MAX = 1024, SIMT_STACK_BYTES = 64 << 10, SIMT_GIVEN_BYTES = 64 };
+enum {
+    SIMT_THREADS_MAX = 1024,
+    SIMT_STACK_BYTES = 64 << 10,
+    SIMT_GIVEN_BYTES = 64,
+    SIMT_COPIES_MAX = 512, /* of a thread, under way */
+};
 
 dim3 simt_thread, simt_block, simt_grid, simt_block_shape;
 
@@ -80,6 +85,12 @@ struct barrier {
     unsigned generation;
 };
 
+struct copy {
+    void *to;
+    const void *from;
+    uint32_t bytes;
+};
+
 static struct {
     fiber scheduler;
     fiber threads[SIMT_THREADS_MAX];
@@ -94,6 +105,9 @@ static struct {
     barrier warps[SIMT_THREADS_MAX / 32];
     /* What lanes give, in turn: it is read until the next but one exchange. */
     char given[SIMT_THREADS_MAX / 32][2][32 * SIMT_GIVEN_BYTES];
+    unsigned held; /* generation of the block's barrier before which a predicate last held, + 1 */
+    copy copies[SIMT_THREADS_MAX][SIMT_COPIES_MAX];
+    unsigned copy_count[SIMT_THREADS_MAX];
     void (*body)(void *context);
     void *context;
 } simt;
@@ -124,6 +138,59 @@ void simt_barrier_block()
     wait(&simt.block, simt.count);
 }
 
+int __syncthreads_or(int predicate)
+{
+    const unsigned now = simt.block.generation + 1;
+    if (predicate)
+        simt.held = now;
+    simt_barrier_block();
+    const bool out = simt.held == now;
+    simt_barrier_block(); /* all have seen it */
+    return out;
+}
+
+alignas(16) static char shared[SIMT_SHARED_BYTES];
+static size_t shared_bytes; /* of the launch */
+
+void simt_shared(size_t bytes)
+{
+    if (bytes > SIMT_SHARED_BYTES) {
+        fprintf(stderr, "simt: no %zu bytes of shared memory\n", bytes);
+        abort();
+    }
+    shared_bytes = bytes;
+    memset(shared, 0xff, bytes);
+}
+
+char *cuda_machine_shared()
+{
+    return shared;
+}
+
+void cuda_machine_copy16(void *to, const void *from, uint32_t bytes)
+{
+    const unsigned thread = simt.running;
+    const size_t at = (size_t)((char *)to - shared);
+    if (at % 16 != 0 || at + 16 > shared_bytes || (uintptr_t)from % 16 != 0 || bytes > 16 ||
+        simt.copy_count[thread] == SIMT_COPIES_MAX) {
+        fprintf(stderr, "simt: a copy of %u bytes that cannot be\n", bytes);
+        abort();
+    }
+    memset(to, 0xff, 16);
+    simt.copies[thread][simt.copy_count[thread]++] = copy{to, from, bytes};
+}
+
+void cuda_machine_copies_wait()
+{
+    const unsigned thread = simt.running;
+    for (unsigned i = 0; i < simt.copy_count[thread]; i++) {
+        const copy *one = &simt.copies[thread][i];
+        memset(one->to, 0, 16);
+        memcpy(one->to, one->from, one->bytes);
+    }
+    simt.copy_count[thread] = 0;
+}
+
 uint32_t simt_lane()
 {
     return simt.running % 32;
@@ -145,6 +212,10 @@ const char *simt_exchange(const void *given, size_t bytes)
 static void thread_main()
 {
     simt.body(simt.context);
+    if (simt.copy_count[simt.running] > 0) {
+        fprintf(stderr, "simt: a thread that ends before its copies\n");
+        abort();
+    }
     simt.is_done[simt.running] = true;
     simt.left--;
     simt.steps++;
@@ -163,6 +234,7 @@ static void run_block(dim3 block)
                    thread_main);
     }
     simt.block = barrier{};
+    simt.held = 0;
     while (simt.left > 0) {
         const uint64_t before = simt.steps;
         for (unsigned i = 0; i < simt.count; i++) {
