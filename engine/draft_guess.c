@@ -10,13 +10,12 @@ enum status draft_guess_init(struct draft_guess *guess, const struct draft_guess
         .model = options->model,
         .layers = options->layers,
         .has_own_noise = options->has_own_noise,
-        .stats = mem_zalloc(options->sequences_max, sizeof(*guess->stats)),
         .asked = mem_zalloc(options->sequences_max, sizeof(*guess->asked)),
     };
-    if (guess->stats == NULL || guess->asked == NULL)
+    if (options->has_own_noise)
+        guess->samplings = mem_zalloc(options->sequences_max, sizeof(*guess->samplings));
+    if (guess->asked == NULL || (options->has_own_noise && guess->samplings == NULL))
         FAIL(STATUS_NO_MEMORY, "no memory for the guesses of %u sequences", options->sequences_max);
-    TRY(step_logits_init(&guess->logits, options->kernels, model_config(options->model)->vocab,
-                         options->sequences_max));
     return batch_init(&guess->batch, options->rows_max, options->sequences_max,
                       options->sequences_max);
 }
@@ -24,8 +23,7 @@ enum status draft_guess_init(struct draft_guess *guess, const struct draft_guess
 void draft_guess_deinit(struct draft_guess *guess)
 {
     batch_deinit(&guess->batch);
-    step_logits_deinit(&guess->logits);
-    mem_free(guess->stats);
+    mem_free(guess->samplings);
     mem_free(guess->asked);
     *guess = (struct draft_guess){0};
 }
@@ -47,41 +45,55 @@ static void pass_add(struct draft_guess *guess, const struct kv_pool *pool,
         guess->asked[logits_row] = which;
 }
 
-static void pass_run(struct draft_guess *guess, struct sampler *sampler,
-                     struct draft_guess_ask *asks, uint32_t index)
+/* The sampling of the guess that comes from a row. */
+static const struct engine_sampling *
+pass_sampling(struct draft_guess *guess, const struct engine_sampling *asked, uint32_t row)
 {
-    uint32_t vocab = model_config(guess->model)->vocab;
+    if (!guess->has_own_noise)
+        return asked;
+    guess->samplings[row] = *asked;
+    guess->samplings[row].seed = hash_mix64(asked->seed + 1);
+    return &guess->samplings[row];
+}
+
+static void pass_run(struct draft_guess *guess, struct drawer *drawer, struct draft_guess_ask *asks,
+                     uint32_t index)
+{
     uint32_t logit_rows = guess->batch.model.logit_rows;
+    ASSERT(model_config(guess->model)->vocab == drawer->vocab);
     batch_group(&guess->batch);
     guess->batch.model.layers = guess->layers;
-    const float *logits = step_logits_read(
-        &guess->logits, model_forward(guess->model, &guess->batch.model), logit_rows, guess->stats);
-    for (uint32_t row = 0; logits == NULL && row < logit_rows; row++)
-        asks[guess->asked[row]].guesses = index; /* the device has failed: the step will tell */
-    for (uint32_t row = 0; logits != NULL && row < logit_rows; row++) {
+    drawer_begin(drawer);
+    for (uint32_t row = 0; row < logit_rows; row++) {
         const struct draft_guess_ask *ask = &asks[guess->asked[row]];
-        struct sequence *sequence = ask->sequence;
-        uint32_t position = sequence->token_count + index;
-        guess->sampling = *ask->sampling;
-        if (guess->has_own_noise)
-            guess->sampling.seed = hash_mix64(guess->sampling.seed + 1);
-        const struct sampler_args args = {
-            .logits = logits + (size_t)row * vocab,
-            .stats = &guess->stats[row],
-            .sampling = &guess->sampling,
-            .choice = sequence->choice,
-            .position = position,
-            .generated = sequence->tokens + sequence->prompt_count,
-            .generated_count = position - sequence->prompt_count,
-        };
-        sequence->tokens[position] = sampler_choose(sampler, &args);
+        const struct sequence *sequence = ask->sequence;
+        const uint32_t position = sequence->token_count + index;
+        drawer_ask(drawer, &(struct drawer_ask){
+                               .args = {.sampling = pass_sampling(guess, ask->sampling, row),
+                                        .choice = sequence->choice,
+                                        .position = position,
+                                        .generated = sequence->tokens + sequence->prompt_count,
+                                        .generated_count = position - sequence->prompt_count},
+                               .row = row,
+                               .kind = DRAW_CHOOSE});
+    }
+    const float *logits = model_forward(guess->model, &guess->batch.model);
+    const bool is_failed = drawer_read(drawer, logits, logit_rows) != STATUS_OK;
+    if (!is_failed)
+        drawer_run(drawer);
+    for (uint32_t row = 0; row < logit_rows; row++) {
+        struct draft_guess_ask *ask = &asks[guess->asked[row]];
+        if (is_failed)
+            ask->guesses = index; /* the step will tell */
+        else
+            ask->sequence->tokens[ask->sequence->token_count + index] = drawer->tokens[row];
     }
 }
 
 /* --- the model's first layers --- */
 
 void draft_guess_exit(struct draft_guess *guess, const struct kv_pool *pool, struct kv_open *open,
-                      struct sampler *sampler, struct draft_guess_ask *asks, uint32_t count)
+                      struct drawer *drawer, struct draft_guess_ask *asks, uint32_t count)
 {
     for (uint32_t index = 0; index < DRAFT_GUESS_MOST; index++) {
         batch_begin(&guess->batch, pool, open);
@@ -99,7 +111,7 @@ void draft_guess_exit(struct draft_guess *guess, const struct kv_pool *pool, str
         }
         if (guess->batch.model.rows == 0)
             return;
-        pass_run(guess, sampler, asks, index);
+        pass_run(guess, drawer, asks, index);
     }
 }
 
@@ -180,7 +192,7 @@ static void model_add(struct draft_model *draft, struct draft_guess_ask *ask, ui
         ask->guesses = index;
 }
 
-void draft_guess_model(struct draft_model *draft, struct sampler *sampler,
+void draft_guess_model(struct draft_model *draft, struct drawer *drawer,
                        struct draft_guess_ask *asks, uint32_t count, uint32_t read_most)
 {
     draft->turn++;
@@ -194,7 +206,7 @@ void draft_guess_model(struct draft_model *draft, struct sampler *sampler,
                 model_add(draft, &asks[i], i, index);
         if (draft->guess.batch.model.rows == 0)
             return;
-        pass_run(&draft->guess, sampler, asks, index);
+        pass_run(&draft->guess, drawer, asks, index);
     }
 }
 

@@ -22,9 +22,8 @@
 #pragma once
 
 #include "engine/batch.h"
-#include "engine/sampler.h"
+#include "engine/drawer.h"
 #include "engine/sequence.h"
-#include "engine/step_logits.h"
 
 enum { DRAFT_GUESS_MOST = 3 };
 
@@ -35,14 +34,11 @@ struct draft_guess {
     uint32_t layers;    /* as model_batch */
     bool has_own_noise; /* guesses are judged by sampler_judge */
     struct batch batch;
-    struct step_logits logits;
-    struct engine_sampling sampling; /* scratch */
-    struct logits_stats *stats;      /* [sequences_max] */
-    uint32_t *asked;                 /* [sequences_max] of the rows of logits: whose they are */
+    struct engine_sampling *samplings; /* [sequences_max] scratch, where has_own_noise */
+    uint32_t *asked;                   /* [sequences_max] of the rows of logits: whose they are */
 };
 
 struct draft_guess_options {
-    struct kernels *kernels;
     struct model *model;
     uint32_t layers;
     bool has_own_noise;
@@ -61,15 +57,15 @@ struct draft_guess_ask {
     uint32_t guesses; /* wanted, 1 … DRAFT_GUESS_MOST; then how many there are */
 };
 
-/* Writes guesses behind the tokens of each sequence, which have room for them. Of texts that the
+/* `drawer` is the step's, which asks nothing yet. Writes guesses behind the tokens of each sequence, which have room for them. Of texts that the
  * model has not followed it reads `read_most` tokens; who waits for more has no guess yet. */
-void draft_guess_model(struct draft_model *draft, struct sampler *sampler,
+void draft_guess_model(struct draft_model *draft, struct drawer *drawer,
                        struct draft_guess_ask *asks, uint32_t count, uint32_t read_most);
 
 /* The same by the first layers; the sequences' own pages, of `pool`, have room for them too, and
  * what is open of them is in `open`. */
 void draft_guess_exit(struct draft_guess *guess, const struct kv_pool *pool, struct kv_open *open,
-                      struct sampler *sampler, struct draft_guess_ask *asks, uint32_t count);
+                      struct drawer *drawer, struct draft_guess_ask *asks, uint32_t count);
 
 /* Of the last guesses of a place only those before token `true_count` were right. */
 void draft_guess_judged(struct draft_model *draft, uint32_t place, uint32_t true_count);

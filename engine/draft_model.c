@@ -60,7 +60,6 @@ enum status draft_model_open(struct draft_model **out, const struct draft_model_
     TRY_OUT(open_pages(draft, options, &config));
     TRY_OUT(model_open(&draft->model, options->kernels, options->gguf, rows, logit_rows));
     const struct draft_guess_options guess_options = {
-        .kernels = options->kernels,
         .model = draft->model,
         .has_own_noise = options->has_own_noise,
         .rows_max = rows,

@@ -172,6 +172,11 @@ static uint32_t choose_argmax(const struct sampler *sampler, const float *values
     return best;
 }
 
+uint64_t sampler_stream(const struct sampler_args *args)
+{
+    return rng_stream(args->sampling->seed, (uint64_t)args->position << 8 | args->choice);
+}
+
 /* The best so far, and what noise must lift others to. */
 struct choose_best {
     const struct sampler_args *args;
@@ -193,9 +198,7 @@ static struct choose_best choose_begin(const struct sampler_args *args, const fl
     struct choose_best best = {
         .args = args,
         .values = values,
-        .noise = {.x = values,
-                  .stream = rng_stream(args->sampling->seed,
-                                       (uint64_t)args->position << 8 | args->choice)},
+        .noise = {.x = values, .stream = sampler_stream(args)},
         .token = token};
     best.score = choose_score(&best, token);
     return best;

@@ -51,6 +51,9 @@ struct sampler_args {
     uint32_t generated_count;
 };
 
+/* Of the noise: rng_unit(rng_of(stream, token)) is a token's u. */
+uint64_t sampler_stream(const struct sampler_args *args);
+
 uint32_t sampler_choose(struct sampler *sampler, const struct sampler_args *args);
 
 /* The other way to a token where one was guessed (Leviathan et al. 2023): a guess drawn from q is

@@ -5,6 +5,7 @@
 #include "config/base/log.h"
 #include "config/base/mem.h"
 #include "engine/step_charge.h"
+#include "engine/step_choose.h"
 #include "engine/step_end.h"
 #include "engine/step_explain.h"
 #include "engine/step_lower.h"
@@ -81,11 +82,10 @@ static enum status init_arrays(struct step *step)
     step->candidates = mem_zalloc(candidates, sizeof(*step->candidates));
     step->grants = mem_zalloc(sequences + candidates, sizeof(*step->grants));
     step->parts = mem_zalloc(sequences, sizeof(*step->parts));
-    step->stats = mem_zalloc(options->logit_rows_max, sizeof(*step->stats));
     if (step->heads == NULL || step->fills == NULL || step->follows == NULL ||
         step->view_running == NULL || step->view_waiting == NULL || step->candidates == NULL ||
         step->pages_gone == NULL || step->published == NULL || step->grants == NULL ||
-        step->parts == NULL || step->stats == NULL)
+        step->parts == NULL)
         FAIL(STATUS_NO_MEMORY, "no memory for the plan of %zu sequences", sequences);
     return STATUS_OK;
 }
@@ -131,10 +131,8 @@ enum status step_init(struct step *step, const struct step_options *options)
     TRY_OUT(batch_init(&step->batch, options->rows_max, options->logit_rows_max, step->places));
     TRY_OUT(kv_open_init(&step->open, options->kernels, options->layout, step->places,
                          options->rows_max));
-    TRY_OUT(step_logits_init(&step->logits, options->kernels, step->vocab_count,
-                             options->logit_rows_max));
-    TRY_OUT(step_choose_init(&step->choose, options->kernels, step->vocab_count,
-                             options->logit_rows_max));
+    TRY_OUT(
+        drawer_init(&step->drawer, options->kernels, step->vocab_count, options->logit_rows_max));
     TRY_OUT(init_outbox(step));
     TRY_OUT(step_queue_init(&step->queue, options->tickets));
     const struct scheduler_fair_options fair_options = {
@@ -175,10 +173,8 @@ void step_deinit(struct step *step)
     pthread_mutex_destroy(&step->published_lock);
     mem_free(step->grants);
     mem_free(step->parts);
-    mem_free(step->stats);
     outbox_deinit(&step->outbox);
-    step_choose_deinit(&step->choose);
-    step_logits_deinit(&step->logits);
+    drawer_deinit(&step->drawer);
     batch_deinit(&step->batch);
     kv_open_deinit(&step->open);
     sequence_table_deinit(&step->sequences);
@@ -326,20 +322,18 @@ static enum status once_compute(struct step *step, uint32_t parts, int64_t *bega
     *began_ns += 1000 * step->draft.model_us;
     step_metrics_time(step, STEP_TIME_GUESS, 1000 * step->draft.model_us);
     once_time(step, STEP_TIME_PLAN, began_ns);
-    const float *logits = step_logits_read(&step->logits, model_forward(step->options.model, batch),
-                                           batch->logit_rows, step->stats);
-    if (logits == NULL)
-        return STATUS_UNAVAILABLE;
+    step_choose_ask(step, parts);
+    TRY(drawer_read(&step->drawer, model_forward(step->options.model, batch), batch->logit_rows));
     step->now_us = clock_mono_us(step->options.clock);
     once_time(step, STEP_TIME_FORWARD, began_ns);
     step_cost_add(&step->cost, batch->rows, once_keys(batch), step->now_us - began_us);
     atomic_fetch_add_explicit(&step->figures.steps, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&step->figures.rows, batch->rows, memory_order_relaxed);
     step_metrics_rows(step, parts);
-    step_choose_all(step, parts, logits);
+    drawer_run(&step->drawer);
     once_time(step, STEP_TIME_CHOOSE, began_ns);
     for (uint32_t i = 0; i < parts; i++)
-        step_token_results(step, &step->parts[i], logits);
+        step_token_results(step, &step->parts[i]);
     step_charge_pages(step);
     return STATUS_OK;
 }

@@ -1,6 +1,6 @@
 /* step: the engine thread's work: plan, one forward pass, sample, tell.
  *
- * Owns:     pages, running and waiting sequences, the batch, samplers; nobody else touches them.
+ * Owns:     pages, running and waiting sequences, the batch, the drawer; nobody else touches them.
  * Thread:   step_run on the engine thread; step_figures from any.
  * Cost:     no allocation and no lock after step_init; never waits for the consumer.
  * Not here: the door (engine), preparing text (text/prepare), who goes first (scheduler).
@@ -15,16 +15,15 @@
 #include <stdint.h>
 
 #include "engine/batch.h"
+#include "engine/drawer.h"
 #include "engine/inbox.h"
 #include "engine/kv_swap.h"
 #include "engine/outbox.h"
 #include "engine/prefix_cache.h"
 #include "engine/scheduler.h"
 #include "engine/sequence.h"
-#include "engine/step_choose.h"
 #include "engine/step_cost.h"
 #include "engine/step_draft.h"
-#include "engine/step_logits.h"
 #include "engine/step_metrics.h"
 #include "engine/step_queue.h"
 #include "engine/ticket.h"
@@ -129,8 +128,7 @@ struct step {
     struct sequence_table sequences;
     struct kv_open open; /* for each place of `sequences` */
     struct batch batch;
-    struct step_logits logits;
-    struct step_choose choose;
+    struct drawer drawer;
     struct step_cost cost;
     struct step_draft draft;
     struct step_queue queue; /* requests that have not all their choices running */
@@ -162,7 +160,6 @@ struct step {
     uint64_t turn;                  /* its number, steps without rows counted too */
     struct scheduler_grant *grants; /* [places + candidates_max] */
     struct step_part *parts;        /* [places] who is in the batch */
-    struct logits_stats *stats;     /* [logit_rows_max] */
     bool has_emitted;
     int64_t now_us;
 

@@ -42,7 +42,6 @@ enum status step_draft_init(struct step_draft *draft, uint32_t places)
 enum status step_draft_init_exit(struct step *step, uint32_t layers)
 {
     const struct draft_guess_options options = {
-        .kernels = step->options.kernels,
         .model = step->options.model,
         .layers = layers,
         .has_own_noise = step->options.acceptance == ENGINE_ACCEPTANCE_REJECTION,
@@ -241,12 +240,12 @@ static uint32_t ask_read_most(const struct step *step)
 static void ask_all(struct step *step, uint32_t count)
 {
     struct step_draft *draft = &step->draft;
-    struct sampler *sampler = &step->choose.samplers[0];
+    struct drawer *drawer = &step->drawer;
     if (step->options.draft_model != NULL)
-        draft_guess_model(step->options.draft_model, sampler, draft->asks, count,
+        draft_guess_model(step->options.draft_model, drawer, draft->asks, count,
                           ask_read_most(step));
     else
-        draft_guess_exit(&draft->exit, &step->pool, &step->open, sampler, draft->asks, count);
+        draft_guess_exit(&draft->exit, &step->pool, &step->open, drawer, draft->asks, count);
 }
 
 /* The model guesses for all of them at once. */

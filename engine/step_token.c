@@ -37,15 +37,13 @@ static enum engine_finish token_finish(const struct sequence *sequence, const st
 
 /* Appends the token that was chosen from a row of logits, and tells it; false when the sequence has
  * ended with it. */
-static bool token_next(struct step *step, uint32_t index, uint32_t row, const float *step_logits)
+static bool token_next(struct step *step, uint32_t index, uint32_t row)
 {
     struct sequence *sequence = &step->sequences.slots[index];
     struct ticket *ticket = &step->options.tickets->slots[sequence->slot];
     const struct engine_request *asked = &ticket->asked;
     const struct vocab *vocab = step->options.vocab;
-    const float *logits = step_logits + (size_t)row * step->vocab_count;
-    const struct logits_stats *stats = &step->stats[row];
-    uint32_t token = step->choose.tokens[row];
+    uint32_t token = step->drawer.tokens[row];
     if (asked->echo && sequence_generated(sequence) == 0) {
         const struct outbox_record mark = step_tell_record(step, ENGINE_EVENT_PROMPT, index);
         step_tell(step, &mark, NULL, (struct slice){0});
@@ -64,10 +62,9 @@ static bool token_next(struct step *step, uint32_t index, uint32_t row, const fl
     struct engine_logprob top[LIMIT_LOGPROBS];
     struct outbox_record record = step_tell_record(step, ENGINE_EVENT_TOKEN, index);
     record.token = token;
-    record.logprob = sampler_logprob(logits, stats, token);
-    if (asked->want_logprobs)
-        record.top_count =
-            sampler_top(&step->choose.samplers[0], logits, stats, asked->top_logprobs, top);
+    record.top_count =
+        drawer_told(&step->drawer, row, token, asked->want_logprobs ? asked->top_logprobs : 0,
+                    &record.logprob, top);
     bool is_end = vocab_is_end(vocab, token) && !asked->ignore_end;
     struct slice text = text_stream_push(&sequence->text, vocab_bytes(vocab, token),
                                          is_end || vocab_is_control(vocab, token));
@@ -81,13 +78,12 @@ static bool token_next(struct step *step, uint32_t index, uint32_t row, const fl
 
 /* Echo: row `position` of the prompt gives the log-probability of the token after it. */
 static void token_score(struct step *step, const struct sequence *sequence, uint32_t position,
-                        const float *logits, const struct logits_stats *stats)
+                        uint32_t row)
 {
     const struct ticket *ticket = &step->options.tickets->slots[sequence->slot];
     struct ticket_score *score = ticket_score_at(ticket, sequence->choice, position + 1);
-    score->logprob = sampler_logprob(logits, stats, sequence->tokens[position + 1]);
-    score->top_count = sampler_top(&step->choose.samplers[0], logits, stats,
-                                   ticket->asked.top_logprobs, score->top);
+    score->top_count = drawer_told(&step->drawer, row, sequence->tokens[position + 1],
+                                   ticket->asked.top_logprobs, &score->logprob, score->top);
 }
 
 /* A published prompt ends where an answer would begin. */
@@ -108,8 +104,7 @@ static void token_computed(struct step *step, struct sequence *sequence, uint32_
 /* The last row's token, and those of the guesses behind it: a guess that is the token just drawn
  * was computed on the truth, and its row tells the next. Nothing is written to the tree, and no
  * account is charged for a token, before that is known. */
-static void token_drawn(struct step *step, const struct step_part *part, uint32_t row,
-                        const float *logits)
+static void token_drawn(struct step *step, const struct step_part *part, uint32_t row)
 {
     struct sequence *sequence = &step->sequences.slots[part->sequence];
     const struct batch *batch = &step->batch;
@@ -118,8 +113,8 @@ static void token_drawn(struct step *step, const struct step_part *part, uint32_
     report->drafts_rejected += part->drafts;
     step_charge_drafts(step, sequence, (int32_t)part->drafts);
     for (;;) {
-        uint32_t drawn = step->choose.tokens[row];
-        if (!token_next(step, part->sequence, row, logits) || accepted == part->drafts ||
+        uint32_t drawn = step->drawer.tokens[row];
+        if (!token_next(step, part->sequence, row) || accepted == part->drafts ||
             batch->tokens[batch->logit_row[row + 1]] != drawn)
             break;
         row++;
@@ -135,7 +130,7 @@ static void token_drawn(struct step *step, const struct step_part *part, uint32_
         sequence_trim(sequence, &step->pool);
 }
 
-void step_token_results(struct step *step, const struct step_part *part, const float *logits)
+void step_token_results(struct step *step, const struct step_part *part)
 {
     struct sequence *sequence = &step->sequences.slots[part->sequence];
     uint32_t from = sequence_logits_from(sequence);
@@ -144,16 +139,15 @@ void step_token_results(struct step *step, const struct step_part *part, const f
     uint32_t last = sequence->token_count - 1;
     token_computed(step, sequence, end);
     for (uint32_t row = part->logits_first; position < end; row++, position++) {
-        const float *row_logits = logits + (size_t)row * step->vocab_count;
         if (position == last && step->options.tickets->slots[sequence->slot].asked.is_published) {
             token_published(step, part->sequence);
             return;
         }
         if (position == last) {
-            token_drawn(step, part, row, logits);
+            token_drawn(step, part, row);
             return;
         }
-        token_score(step, sequence, position, row_logits, &step->stats[row]);
+        token_score(step, sequence, position, row);
         sequence->scored = position + 1;
     }
 }

@@ -277,6 +277,26 @@ void kernels_logits_stats(struct kernels *kernels, const float *logits, uint32_t
     kernels->ops->logits_stats(kernels, logits, rows, vocab, out);
 }
 
+enum status kernels_drawer_create(struct kernels *kernels, struct kernels_drawer **out,
+                                  uint32_t vocab)
+{
+    *out = NULL;
+    if (kernels->ops->drawer_create == NULL)
+        return STATUS_OK;
+    return kernels->ops->drawer_create(kernels, out, vocab);
+}
+
+void kernels_drawer_destroy(struct kernels *kernels, struct kernels_drawer *drawer)
+{
+    kernels->ops->drawer_destroy(kernels, drawer);
+}
+
+enum status kernels_draw(struct kernels *kernels, struct kernels_drawer *drawer,
+                         const struct draw_args *args)
+{
+    return kernels->ops->draw(kernels, drawer, args);
+}
+
 /* --- the caller's own work, on the processor --- */
 
 void kernels_each(struct kernels *kernels, uint32_t threads_max, uint32_t count,

@@ -67,6 +67,17 @@ struct draw_args {
     struct draw_result *out; /* [rows], of the rows drawn from */
 };
 
+struct kernels_drawer;
+
+/* *out is NULL where logits are the host's, and the sampler draws. UNAVAILABLE, NO_MEMORY. */
+enum status kernels_drawer_create(struct kernels *kernels, struct kernels_drawer **out,
+                                  uint32_t vocab);
+void kernels_drawer_destroy(struct kernels *kernels, struct kernels_drawer *drawer);
+
+/* Waits for the step whose logits these are, then `out` is written; UNAVAILABLE when it failed. */
+enum status kernels_draw(struct kernels *kernels, struct kernels_drawer *drawer,
+                         const struct draw_args *args);
+
 #ifdef __cplusplus
 }
 #endif

@@ -13,6 +13,7 @@
 #pragma once
 
 #include "kernels/kernels.h"
+#include "kernels/kernels_draw.h"
 #include "kernels/kernels_measure.h"
 #include "kernels/kernels_step.h"
 
@@ -66,6 +67,13 @@ struct kernels_ops {
     void (*all_gather)(struct kernels *kernels, const struct all_gather_args *args);
     void (*logits_stats)(struct kernels *kernels, const float *logits, uint32_t rows,
                          uint32_t vocab, struct logits_stats *out);
+
+    /* NULL, all three, where logits are the host's. */
+    enum status (*drawer_create)(struct kernels *kernels, struct kernels_drawer **out,
+                                 uint32_t vocab);
+    void (*drawer_destroy)(struct kernels *kernels, struct kernels_drawer *drawer);
+    enum status (*draw)(struct kernels *kernels, struct kernels_drawer *drawer,
+                        const struct draw_args *args);
 
     enum status (*measure_ceilings)(struct kernels *kernels, size_t model_bytes,
                                     struct kernels_ceilings *out);

@@ -3,6 +3,7 @@
 #include "kernels/cpu/ops/ops.h"
 #include "kernels/cuda/cuda_ceilings.h"
 #include "kernels/cuda/cuda_device.h"
+#include "kernels/cuda/cuda_draw.h"
 #include "kernels/cuda/cuda_ops.h"
 
 /* A device's table: cuda_ops.h, with the step's arrays where the device has its own. Only in builds
@@ -211,6 +212,28 @@ static void table_logits_stats(struct kernels *kernels, const float *logits, uin
     (void)cuda_backend_download(kernels->device, out, stats, rows * sizeof *out); /* it stays so */
 }
 
+static enum status table_drawer_create(struct kernels *kernels, struct kernels_drawer **out,
+                                       uint32_t vocab)
+{
+    struct cuda_draw *draw;
+    TRY(cuda_draw_open(kernels->device, &draw, vocab));
+    *out = (struct kernels_drawer *)draw;
+    return STATUS_OK;
+}
+
+static void table_drawer_destroy(struct kernels *kernels, struct kernels_drawer *drawer)
+{
+    (void)kernels;
+    cuda_draw_close((struct cuda_draw *)drawer);
+}
+
+static enum status table_draw(struct kernels *kernels, struct kernels_drawer *drawer,
+                              const struct draw_args *args)
+{
+    (void)kernels;
+    return cuda_draw_run((struct cuda_draw *)drawer, args);
+}
+
 static enum status table_measure_ceilings(struct kernels *kernels, size_t model_bytes,
                                           struct kernels_ceilings *out)
 {
@@ -252,5 +275,8 @@ const struct kernels_ops cuda_ops = {
     .silu_mul = table_silu_mul,
     .gather = table_gather,
     .logits_stats = table_logits_stats,
+    .drawer_create = table_drawer_create,
+    .drawer_destroy = table_drawer_destroy,
+    .draw = table_draw,
     .measure_ceilings = table_measure_ceilings,
 };

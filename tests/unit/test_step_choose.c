@@ -7,7 +7,6 @@
 
 #include <cmocka.h>
 
-#include "config/base/mem.h"
 #include "tests/kit/step_world.h"
 
 enum { PROMPT = 20, ANSWER = 24, REQUESTS = 6 };
@@ -55,7 +54,7 @@ static void test_same_tokens(void **state)
         for (int ahead = 0; ahead < 2; ahead++) {
             struct step_world *world =
                 run(threads, 8, ahead ? ENGINE_SPECULATION_LOOKUP : ENGINE_SPECULATION_OFF);
-            assert_int_equal(world->step.choose.sampler_count, threads);
+            assert_int_equal(world->step.drawer.sampler_count, threads);
             for (uint32_t i = 0; i < REQUESTS; i++) {
                 assert_int_equal(world->told[i].answers[0].count, ANSWER);
                 assert_true(step_world_same(&world->told[i], &alone->told[i]));
@@ -65,39 +64,10 @@ static void test_same_tokens(void **state)
     step_world_close(alone);
 }
 
-static int refuse_after(void *context, size_t bytes)
-{
-    (void)bytes;
-    int *left = context;
-    return (*left)-- <= 0;
-}
-
-static void test_no_memory(void **state)
-{
-    (void)state;
-    struct kernels *kernels;
-    const struct kernels_options options = {
-        .isa = "ref", .threads = 2, .rows_max = 1, .cols_max = 32};
-    assert_int_equal(kernels_create(&kernels, &options), STATUS_OK);
-    int allowed = 0;
-    for (enum status status = STATUS_NO_MEMORY; status != STATUS_OK; allowed++) {
-        struct step_choose choose;
-        int left = allowed;
-        mem_hook_set(refuse_after, &left);
-        status = step_choose_init(&choose, kernels, 8, 4);
-        mem_hook_set(NULL, NULL);
-        assert_true(status == STATUS_OK || status == STATUS_NO_MEMORY);
-        step_choose_deinit(&choose);
-    }
-    assert_int_equal(allowed, 2 * 4 + 2 + 1); /* two samplers of four arrays, and two more */
-    kernels_destroy(kernels);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_same_tokens),
-        cmocka_unit_test(test_no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

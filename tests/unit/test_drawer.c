@@ -1,0 +1,246 @@
+/* What a drawer asks of a device, over one that draws greedily on the processor. Tokens by samplers:
+ * test_step_choose. */
+#include "engine/drawer.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "config/base/mem.h"
+#include "config/base/rng.h"
+#include "kernels/cpu/ops/ops.h"
+#include "tests/unit/kernels_kit.h"
+
+enum { VOCAB = 50, ROWS = 12, GENERATED = 40 };
+
+static struct {
+    uint32_t calls;
+    uint32_t draws;
+    bool is_lost;
+} fake;
+
+static enum status fake_create(struct kernels *kernels, struct kernels_drawer **out, uint32_t vocab)
+{
+    (void)vocab;
+    *out = (struct kernels_drawer *)kernels; /* anything but NULL */
+    return STATUS_OK;
+}
+
+static void fake_destroy(struct kernels *kernels, struct kernels_drawer *drawer)
+{
+    (void)kernels;
+    (void)drawer;
+}
+
+static uint32_t fake_greatest(const struct draw_args *args, const struct draw *draw)
+{
+    float values[VOCAB];
+    uint32_t best = 0;
+    memcpy(values, args->logits + draw->row * VOCAB, sizeof values);
+    for (uint32_t i = 0; i < draw->adjust_count; i++) {
+        const struct draw_adjust *adjust = &args->adjusts[draw->adjust_first + i];
+        for (uint32_t j = 0; j < i; j++)
+            assert_int_not_equal(args->adjusts[draw->adjust_first + j].token, adjust->token);
+        values[adjust->token] = values[adjust->token] + adjust->bias - adjust->penalty;
+    }
+    for (uint32_t i = 1; i < VOCAB; i++)
+        best = values[i] > values[best] ? i : best;
+    return best;
+}
+
+static enum status fake_draw(struct kernels *kernels, struct kernels_drawer *drawer,
+                             const struct draw_args *args)
+{
+    (void)kernels;
+    (void)drawer;
+    fake.calls++;
+    fake.draws += args->count;
+    for (uint32_t i = 0; i < args->count; i++) {
+        const struct draw *draw = &args->draws[i];
+        args->out[draw->row] = (struct draw_result){
+            .token = draw->kind == DRAW_TELL ? draw->token : fake_greatest(args, draw),
+            .logprob = (float)draw->stream,
+            .top_count = draw->top_count,
+            .top = {{draw->row, -1}, {draw->kind, -2}}};
+    }
+    return fake.is_lost ? STATUS_UNAVAILABLE : STATUS_OK;
+}
+
+struct bed {
+    struct kernels *kernels;
+    struct kernels_ops ops;
+    struct drawer drawer;
+    struct rng rng;
+    float logits[ROWS * VOCAB];
+    uint32_t generated[GENERATED];
+    struct engine_sampling sampling[ROWS];
+};
+
+static int setup(void **state)
+{
+    struct bed *bed = mem_zalloc(1, sizeof *bed);
+    assert_non_null(bed);
+    bed->kernels = kit_kernels("ref", 2, 1, 32);
+    bed->rng.seed = 3;
+    bed->ops = *bed->kernels->ops;
+    bed->ops.drawer_create = fake_create;
+    bed->ops.drawer_destroy = fake_destroy;
+    bed->ops.draw = fake_draw;
+    bed->kernels->ops = &bed->ops;
+    assert_int_equal(drawer_init(&bed->drawer, bed->kernels, VOCAB, ROWS), STATUS_OK);
+    for (uint32_t i = 0; i < ROWS * VOCAB; i++)
+        bed->logits[i] = (float)rng_below(&bed->rng, 1000) / 100;
+    for (uint32_t i = 0; i < GENERATED; i++)
+        bed->generated[i] = (uint32_t)rng_below(&bed->rng, VOCAB);
+    memset(&fake, 0, sizeof fake);
+    *state = bed;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct bed *bed = *state;
+    drawer_deinit(&bed->drawer);
+    kernels_destroy(bed->kernels);
+    mem_free(bed);
+    return 0;
+}
+
+/* Greedy, with penalties in two rows of three and biases in every other. */
+static void ask_row(struct bed *bed, uint32_t row)
+{
+    struct engine_sampling *sampling = &bed->sampling[row];
+    *sampling = (struct engine_sampling){.top_p = 1, .seed = row};
+    if (row % 3 > 0) {
+        sampling->presence_penalty = 0.3f * (float)row;
+        sampling->frequency_penalty = 0.7f;
+    }
+    for (uint32_t i = 0; row % 2 == 0 && i < 5; i++)
+        sampling->bias[sampling->bias_count++] =
+            (struct engine_bias){bed->generated[0] + i < VOCAB ? bed->generated[0] + i : i, 2};
+    drawer_ask(&bed->drawer, &(struct drawer_ask){.args = {.sampling = sampling,
+                                                           .choice = 1,
+                                                           .position = row,
+                                                           .generated = bed->generated,
+                                                           .generated_count = GENERATED},
+                                                  .row = row,
+                                                  .kind = DRAW_CHOOSE});
+}
+
+static void check_tokens(struct bed *bed)
+{
+    struct sampler sampler;
+    struct logits_stats stats[ROWS];
+    assert_int_equal(sampler_init(&sampler, bed->kernels, VOCAB), STATUS_OK);
+    kernels_logits_stats(bed->kernels, bed->logits, ROWS, VOCAB, stats);
+    for (uint32_t row = 0; row < ROWS; row++) {
+        struct sampler_args args = bed->drawer.asks[row].args;
+        float logprob;
+        args.logits = bed->logits + row * VOCAB;
+        args.stats = &stats[row];
+        const uint32_t token = bed->drawer.tokens[row];
+        assert_int_equal(token, sampler_choose(&sampler, &args));
+        assert_int_equal(drawer_told(&bed->drawer, row, token, 0, &logprob, NULL), 0);
+        assert_true(logprob == (float)rng_stream(row, (uint64_t)row << 8 | 1));
+    }
+    sampler_deinit(&sampler);
+}
+
+static void test_tokens(void **state)
+{
+    struct bed *bed = *state;
+    assert_int_equal(bed->drawer.sampler_count, 0);
+    for (int pass = 0; pass < 2; pass++) {
+        drawer_begin(&bed->drawer);
+        for (uint32_t row = 0; row < ROWS; row++)
+            ask_row(bed, row);
+        assert_int_equal(drawer_read(&bed->drawer, bed->logits, ROWS), STATUS_OK);
+        drawer_run(&bed->drawer);
+        check_tokens(bed);
+        assert_int_equal(fake.calls, pass + 1);
+    }
+}
+
+/* Where adjusts have little room it takes more calls, and no row is drawn twice. */
+static void test_little_room(void **state)
+{
+    struct bed *bed = *state;
+    bed->drawer.adjusts_max = VOCAB;
+    for (uint32_t row = 0; row < ROWS; row++)
+        ask_row(bed, row);
+    assert_int_equal(drawer_read(&bed->drawer, bed->logits, ROWS), STATUS_OK);
+    check_tokens(bed);
+    assert_int_equal(fake.draws, ROWS);
+    assert_in_range(fake.calls, 2, ROWS);
+}
+
+static void test_told(void **state)
+{
+    struct bed *bed = *state;
+    struct engine_logprob top[LIMIT_LOGPROBS];
+    float logprob;
+    drawer_ask(&bed->drawer,
+               &(struct drawer_ask){.row = 4, .kind = DRAW_TELL, .token = 9, .top_count = 2});
+    assert_int_equal(drawer_read(&bed->drawer, bed->logits, ROWS), STATUS_OK);
+    assert_int_equal(drawer_told(&bed->drawer, 4, 9, 2, &logprob, top), 2);
+    assert_int_equal(top[0].token, 4);
+    assert_int_equal(top[1].token, DRAW_TELL);
+    assert_true(top[1].logprob == -2);
+}
+
+/* A pass without rows is awaited too. */
+static void test_lost(void **state)
+{
+    struct bed *bed = *state;
+    assert_int_equal(drawer_read(&bed->drawer, bed->logits, 0), STATUS_OK);
+    assert_int_equal(fake.calls, 1);
+    assert_int_equal(drawer_read(&bed->drawer, NULL, 0), STATUS_UNAVAILABLE);
+    fake.is_lost = true;
+    assert_int_equal(drawer_read(&bed->drawer, bed->logits, 0), STATUS_UNAVAILABLE);
+}
+
+static int refuse_after(void *context, size_t bytes)
+{
+    (void)bytes;
+    int *left = context;
+    return (*left)-- <= 0;
+}
+
+static int enough_memory(struct kernels *kernels)
+{
+    int allowed = 0;
+    for (enum status status = STATUS_NO_MEMORY; status != STATUS_OK; allowed++) {
+        struct drawer drawer;
+        int left = allowed;
+        mem_hook_set(refuse_after, &left);
+        status = drawer_init(&drawer, kernels, 8, 4);
+        mem_hook_set(NULL, NULL);
+        assert_true(status == STATUS_OK || status == STATUS_NO_MEMORY);
+        drawer_deinit(&drawer);
+    }
+    return allowed - 1;
+}
+
+static void test_no_memory(void **state)
+{
+    struct bed *bed = *state;
+    assert_int_equal(enough_memory(bed->kernels), 3 + 4);
+    bed->kernels->ops = &cpu_ops;
+    assert_int_equal(enough_memory(bed->kernels), 3 + 2 * 4); /* two samplers of four arrays */
+    bed->kernels->ops = &bed->ops;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_tokens, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_little_room, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_told, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_lost, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_no_memory, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
