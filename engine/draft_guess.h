@@ -57,8 +57,9 @@ struct draft_guess_ask {
     uint32_t guesses; /* wanted, 1 … DRAFT_GUESS_MOST; then how many there are */
 };
 
-/* `drawer` is the step's, which asks nothing yet. Writes guesses behind the tokens of each sequence, which have room for them. Of texts that the
- * model has not followed it reads `read_most` tokens; who waits for more has no guess yet. */
+/* Writes guesses behind the tokens of each sequence, which have room for them. `drawer` is the
+ * step's, of which nothing is asked yet. Of texts that the model has not followed it reads
+ * `read_most` tokens; who waits for more has no guess yet. */
 void draft_guess_model(struct draft_model *draft, struct drawer *drawer,
                        struct draft_guess_ask *asks, uint32_t count, uint32_t read_most);
 

@@ -195,11 +195,10 @@ static double choose_score(const struct choose_best *best, uint32_t token)
 static struct choose_best choose_begin(const struct sampler_args *args, const float *values,
                                        uint32_t token)
 {
-    struct choose_best best = {
-        .args = args,
-        .values = values,
-        .noise = {.x = values, .stream = sampler_stream(args)},
-        .token = token};
+    struct choose_best best = {.args = args,
+                               .values = values,
+                               .noise = {.x = values, .stream = sampler_stream(args)},
+                               .token = token};
     best.score = choose_score(&best, token);
     return best;
 }

@@ -25,8 +25,8 @@ static void ask_draw(struct step *step, const struct step_part *part, uint32_t r
     drawer_ask(&step->drawer, &ask);
 }
 
-/* Rows of the prompt that are scored; the last row of a sequence draws, if it was planned, and those
- * of guesses behind it. */
+/* Rows of the prompt that are scored; the last row of a sequence draws, if it was planned, and
+ * those of guesses behind it. */
 static void ask_part(struct step *step, const struct step_part *part)
 {
     const struct sequence *sequence = &step->sequences.slots[part->sequence];

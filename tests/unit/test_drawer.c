@@ -1,5 +1,5 @@
-/* What a drawer asks of a device, over one that draws greedily on the processor. Tokens by samplers:
- * test_step_choose. */
+/* What a drawer asks of a device, over one that draws greedily on the processor. Tokens by
+ * samplers: test_step_choose. */
 #include "engine/drawer.h"
 
 #include <math.h>
