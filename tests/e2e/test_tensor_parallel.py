@@ -11,7 +11,7 @@ import pytest
 
 from conftest import BINARY, MODEL, MODEL_NAME, USERS, Server, wait_until
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.slow  # the real model, whose KV heads are three
 
 RANKS = 3
 PROMPTS = (
