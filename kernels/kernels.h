@@ -23,6 +23,10 @@
 #include "kernels/kernels_kv.h"
 #include "kernels/tensor.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct kernels;
 struct ranks;
 
@@ -75,6 +79,7 @@ struct weight {
     const struct tensor_type_info *type; /* as in the file */
     uint32_t rows;                       /* outputs */
     uint32_t cols;                       /* inputs */
+    uint32_t group;                      /* as the tensor's */
     void *packed;
     size_t packed_bytes;
 };
@@ -274,3 +279,7 @@ bool kernels_row_noise_reaches(const struct row_noise_args *args, uint32_t i);
 /* Indexes that are not ruled out, as kernels_row_above. */
 uint32_t kernels_row_noise(const struct kernels *kernels, const struct row_noise_args *args,
                            uint32_t *ids);
+
+#ifdef __cplusplus
+}
+#endif

@@ -43,6 +43,7 @@ struct tensor {
     uint64_t dims[TENSOR_DIMS_MAX]; /* unused ones are 1 */
     const void *data;
     uint64_t bytes;
+    uint32_t group; /* inputs that have equal factors, where more than a block does; 0 = none */
 };
 
 /* Row `row` of a 2-d tensor as dims[0] floats. */

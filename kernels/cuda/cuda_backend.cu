@@ -6,9 +6,10 @@
 
 #include "config/base/limits.h"
 #include "config/base/mem.h"
+#include "kernels/cuda/cuda_linear_lt.cuh"
 #include "kernels/cuda/cuda_weight.h"
 
-enum { BACKEND_CAPABILITY_LEAST = 8, BACKEND_PACK_BYTES = 16 << 20 };
+enum { BACKEND_CAPABILITY_LEAST = 8 };
 
 bool cuda_backend_is_well(struct cuda_backend *backend, cudaError_t error, const char *what)
 {
@@ -128,9 +129,9 @@ static enum status open_rows(struct cuda_backend *backend, struct cuda_backend_r
 static enum status open_memory(struct cuda_backend *backend)
 {
     const struct cuda_backend_options *options = &backend->options;
-    const size_t rows = ((size_t)options->rows_max + CUDA_PLAN_ROWS_MANY - 1) /
-                        CUDA_PLAN_ROWS_MANY * CUDA_PLAN_ROWS_MANY;
-    const size_t parts = ((size_t)options->cols_max + CUDA_WEIGHT_PART - 1) / CUDA_WEIGHT_PART;
+    const size_t rows = options->rows_max;
+    const size_t parts = ((size_t)options->cols_max + CUDA_WEIGHT_GROUP - 1) / CUDA_WEIGHT_GROUP *
+                         (CUDA_WEIGHT_GROUP / CUDA_WEIGHT_PART);
     const size_t words_bytes = BACKEND_WORDS * (size_t)options->rows_max * sizeof(uint32_t);
     const size_t stats_bytes = options->rows_max * sizeof(struct logits_stats);
     const size_t table_bytes = options->tables_max * sizeof(uint32_t);
@@ -150,8 +151,10 @@ static enum status open_memory(struct cuda_backend *backend)
     TRY(cuda_backend_alloc(backend, (void **)&backend->words, words_bytes, batch));
     TRY(cuda_backend_alloc_host(backend, (void **)&backend->words_host, words_bytes, batch));
     TRY(cuda_backend_alloc(backend, (void **)&backend->stats, stats_bytes, batch));
+    TRY(cuda_backend_weight_open(backend));
+    TRY(cuda_linear_lt_open(backend));
     return cuda_backend_alloc(backend, (void **)&backend->partials, options->split_bytes,
-                              "attention in parts");
+                              "sums in parts");
 }
 
 enum status cuda_backend_open(struct cuda_backend **out, const struct cuda_backend_options *options)
@@ -198,6 +201,12 @@ void cuda_backend_close(struct cuda_backend *backend)
     for (cudaEvent_t event : events)
         if (event != NULL)
             (void)cudaEventDestroy(event);
+    for (cudaEvent_t event : backend->weights_sent)
+        if (event != NULL)
+            (void)cudaEventDestroy(event);
+    for (char *memory : backend->weights_host)
+        cuda_backend_free_host(backend, memory);
+    cuda_linear_lt_close(backend);
     for (void *memory : device)
         cuda_backend_free(backend, memory);
     for (void *memory : host)
@@ -228,68 +237,6 @@ enum status cuda_backend_download(struct cuda_backend *backend, void *to, const 
                              cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, backend->stream),
                              "download");
     return cuda_backend_end(backend);
-}
-
-/* --- weights --- */
-
-/* Through a buffer of some tiles. */
-static enum status weight_upload(struct cuda_backend *backend, const struct cuda_weight_form *form,
-                                 const struct tensor *tensor, char *packed)
-{
-    const size_t codes_each = form->parts * form->codes_bytes; /* of a tile */
-    const size_t factors_each = form->parts * form->factors_bytes;
-    const float scale = cuda_weight_scale(tensor);
-    uint32_t tiles = (uint32_t)(BACKEND_PACK_BYTES / (codes_each + factors_each));
-    tiles = tiles < 1 ? 1 : tiles;
-    char *buffer = (char *)mem_alloc_aligned(64, tiles * (codes_each + factors_each) + 64);
-    if (buffer == NULL)
-        FAIL(STATUS_NO_MEMORY, "no memory for packing weights");
-    for (uint32_t begin = 0; begin < form->tiles; begin += tiles) {
-        const uint32_t end = form->tiles - begin < tiles ? form->tiles : begin + tiles;
-        char *factors = buffer + (end - begin) * codes_each;
-        cuda_weight_pack(form, tensor, scale, begin, end, buffer, factors);
-        cuda_backend_upload(backend, packed + CUDA_WEIGHT_HEAD + begin * codes_each, buffer,
-                            (end - begin) * codes_each);
-        cuda_backend_upload(backend, packed + form->factors_at + begin * factors_each, factors,
-                            (end - begin) * factors_each);
-    }
-    mem_free(buffer);
-    const float unscale = 1 / scale; /* exact: a power of two */
-    cuda_backend_upload(backend, packed, &unscale, sizeof unscale);
-    return cuda_backend_end(backend);
-}
-
-enum status cuda_backend_weight_create(struct cuda_backend *backend, struct weight *out,
-                                       const struct tensor *tensor)
-{
-    struct cuda_weight_form form;
-    void *packed;
-    memset(out, 0, sizeof *out);
-    if (tensor->dims[0] < 1 || tensor->dims[0] > backend->options.cols_max || tensor->dims[1] < 1 ||
-        tensor->dims[1] > LIMIT_WEIGHT_ROWS)
-        FAIL(STATUS_UNSUPPORTED, "a matrix of %llu outputs over %llu inputs; up to %d and %u",
-             (unsigned long long)tensor->dims[1], (unsigned long long)tensor->dims[0],
-             LIMIT_WEIGHT_ROWS, backend->options.cols_max);
-    TRY(cuda_weight_form(&form, tensor->type, (uint32_t)tensor->dims[1],
-                         (uint32_t)tensor->dims[0]));
-    TRY(cuda_backend_alloc(backend, &packed, form.bytes, "weights"));
-    const enum status status = weight_upload(backend, &form, tensor, (char *)packed);
-    if (status != STATUS_OK) {
-        cuda_backend_free(backend, packed);
-        return status;
-    }
-    out->type = tensor->type;
-    out->rows = (uint32_t)tensor->dims[1];
-    out->cols = (uint32_t)tensor->dims[0];
-    out->packed = packed;
-    out->packed_bytes = form.bytes;
-    return STATUS_OK;
-}
-
-void cuda_backend_weight_destroy(struct cuda_backend *backend, struct weight *weight)
-{
-    cuda_backend_free(backend, weight->packed);
-    memset(weight, 0, sizeof *weight);
 }
 
 /* --- the batch --- */

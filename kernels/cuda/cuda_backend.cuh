@@ -32,8 +32,13 @@ struct cuda_backend {
     bool is_failed;
     char message[CUDA_BACKEND_MESSAGE];
 
-    /* scratch of linear layers: a packed input of each kind, [rows_max up to a multiple of
-     * CUDA_PLAN_ROWS_MANY] (cuda_linear.cu) */
+    /* weights on their way: pinned, of weights_bytes each */
+    char *weights_host[2];
+    cudaEvent_t weights_sent[2];
+    size_t weights_bytes;
+
+    struct cuda_linear_lt *lt; /* NULL unless the options allow it */
+    /* scratch of linear layers: the rounded input (cuda_linear.cu), [rows_max] */
     void *input;
     float *input_sums;
     float *input_scales;
@@ -50,7 +55,7 @@ struct cuda_backend {
     struct logits_stats *stats; /* [rows_max] */
     cudaEvent_t sent;           /* the host's copies may be written again */
 
-    float *partials; /* [split_bytes] of attention */
+    float *partials; /* [split_bytes] of attention, and of linear layers */
 };
 
 /* Records the first failure. Returns whether all is well. */
@@ -59,6 +64,9 @@ bool cuda_backend_is_well(struct cuda_backend *backend, cudaError_t error, const
 /* From pinned memory, which may be written again when `sent` is over. */
 void cuda_backend_send(struct cuda_backend *backend, void *to, const void *from, size_t bytes);
 
+/* Memory for uploads of weights. */
+extern "C" enum status cuda_backend_weight_open(struct cuda_backend *backend);
+
 /* One kernel, which takes one struct, with so many bytes of shared memory beside what it declares;
  * nothing without blocks or after a failure. */
 template <typename P>
@@ -66,8 +74,16 @@ static inline void cuda_backend_launch(struct cuda_backend *backend, const char 
                                        uint32_t threads, void (*kernel)(P), const P &call,
                                        size_t shared_bytes = 0)
 {
+    const size_t given = 48 << 10; /* more must be asked for */
     cudaLaunchConfig_t config = {};
     if (backend->is_failed || grid.x == 0 || grid.y == 0 || grid.z == 0)
+        return;
+    if (shared_bytes > given &&
+        !cuda_backend_is_well(backend,
+                              cudaFuncSetAttribute(kernel,
+                                                   cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                                   (int)shared_bytes),
+                              what))
         return;
     config.gridDim = grid;
     config.blockDim = dim3(threads, 1, 1);

@@ -26,10 +26,11 @@ struct cuda_backend;
 
 struct cuda_backend_options {
     int device;
-    uint32_t rows_max;       /* of one batch */
-    uint32_t cols_max;       /* widest input of a linear layer, and gated output */
-    uint32_t tables_max;     /* page numbers of one batch: pages of each sequence, all together */
-    size_t split_bytes;      /* for attention over long texts in parts; 0 = none is split */
+    uint32_t rows_max;   /* of one batch */
+    uint32_t cols_max;   /* widest input of a linear layer, and gated output */
+    uint32_t tables_max; /* page numbers of one batch: pages of each sequence, all together */
+    size_t split_bytes;  /* for sums in parts: long texts, linear layers; 0 = none is split */
+    bool is_free; /* cuBLASLt may take many rows: a row's bits may hang on what is beside it */
     struct kernels *kernels; /* whose threads pack weights; NULL = the caller packs alone */
 };
 

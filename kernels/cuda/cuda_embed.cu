@@ -23,14 +23,16 @@ static __device__ float embed_half(const struct cuda_weight_form *form, const vo
 static __device__ float embed_element(const struct embed_call *call, uint32_t token, uint32_t col)
 {
     const struct cuda_weight_form *form = &call->form;
-    const size_t index = (size_t)(token / CUDA_WEIGHT_TILE) * form->parts + col / CUDA_WEIGHT_PART;
+    const size_t first = (size_t)(token / CUDA_WEIGHT_TILE) * form->parts; /* part of its tile */
     const uint32_t row = token % CUDA_WEIGHT_TILE;
-    const unsigned char *codes = call->packed + CUDA_WEIGHT_HEAD + index * form->codes_bytes;
-    const unsigned char *factors = call->packed + form->factors_at + index * form->factors_bytes;
-    const uint32_t place = cuda_weight_place(form->bits, row, col % CUDA_WEIGHT_PART);
-    const uint32_t step = form->is_split ? col % CUDA_WEIGHT_PART / CUDA_WEIGHT_STEP : 0;
-    const uint32_t factor = (step * CUDA_WEIGHT_TILE + row) * (form->has_m ? 4 : 2);
+    const unsigned char *codes = call->packed + CUDA_WEIGHT_HEAD + first * form->codes_bytes;
+    const unsigned char *factor = call->packed + form->factors_at +
+                                  first / form->group * form->factors_bytes +
+                                  cuda_weight_factor(form, row, col);
+    const size_t place = cuda_weight_place(form, row, col);
     float code;
+    if (form->bits == 32)
+        return *(const float *)(codes + place);
     if (form->bits == 16)
         return embed_half(form, codes + place);
     if (form->bits == 8)
@@ -38,8 +40,8 @@ static __device__ float embed_element(const struct embed_call *call, uint32_t to
     else
         code = (float)(codes[place / 2] >> 4 * (place % 2) & 15) - (form->has_m ? 0 : 8);
     const float unscale = *(const float *)call->packed;
-    const float value = embed_half(form, factors + factor) * code;
-    return (form->has_m ? value + embed_half(form, factors + factor + 2) : value) * unscale;
+    const float value = embed_half(form, factor) * code;
+    return (form->has_m ? value + embed_half(form, factor + 2) : value) * unscale;
 }
 
 __global__ void k_embed_f32_cuda(struct embed_call call)
@@ -54,7 +56,8 @@ extern "C" void cuda_embed(struct cuda_backend *backend, const struct embed_args
     const struct weight *table = args->table;
     const size_t elements = (size_t)args->rows * table->cols;
     struct embed_call call = {};
-    if (cuda_weight_form(&call.form, table->type, table->rows, table->cols) != STATUS_OK)
+    if (cuda_weight_form(&call.form, table->type, table->rows, table->cols, table->group) !=
+        STATUS_OK)
         return; /* no such weight was made */
     call.packed = (const unsigned char *)table->packed;
     call.tokens = args->tokens;

@@ -39,6 +39,15 @@ static __device__ __forceinline__ uint32_t cuda_machine_half2_sub(uint32_t a, ui
     return out;
 }
 
+/* a × b + c, each of two halves, rounded once. */
+static __device__ __forceinline__ uint32_t cuda_machine_half2_fma(uint32_t a, uint32_t b,
+                                                                  uint32_t c)
+{
+    uint32_t out;
+    asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(out) : "r"(a), "r"(b), "r"(c));
+    return out;
+}
+
 /* c += a × b, in float32. Volatile: all lanes of the warp must come to it, so it may not be moved
  * under a condition that holds for some (the bounds of what is stored). */
 static __device__ __forceinline__ void cuda_machine_mma_f16(float *c, const uint32_t *a,
@@ -76,6 +85,29 @@ static __device__ __forceinline__ void cuda_machine_copy16(void *to, const void 
                  :
                  : "r"((uint32_t)__cvta_generic_to_shared(to)), "l"(from), "r"(bytes)
                  : "memory");
+}
+
+/* Likewise 8 bytes. */
+static __device__ __forceinline__ void cuda_machine_copy8(void *to, const void *from,
+                                                          uint32_t bytes)
+{
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;"
+                 :
+                 : "r"((uint32_t)__cvta_generic_to_shared(to)), "l"(from), "r"(bytes)
+                 : "memory");
+}
+
+/* The copies asked for since the last call are one group. */
+static __device__ __forceinline__ void cuda_machine_copied()
+{
+    asm volatile("cp.async.commit_group;" : : : "memory");
+}
+
+/* Waits for all of the thread's groups but the latest LEFT. */
+template <int LEFT>
+static __device__ __forceinline__ void cuda_machine_copied_wait()
+{
+    asm volatile("cp.async.wait_group %0;" : : "n"(LEFT) : "memory");
 }
 
 /* Waits for all copies that this thread has asked for. */

@@ -19,8 +19,6 @@ enum {
     CUDA_PLAN_QUERIES = 64,   /* rows × heads over one KV head of one block of attention */
     CUDA_PLAN_KEYS = 64,      /* of one softmax block */
     CUDA_PLAN_SEGMENT = 256,  /* keys from an empty state, merged as a left fold */
-    CUDA_PLAN_ROWS_FEW = 32,  /* up to so many rows a linear layer splits its sums over warps */
-    CUDA_PLAN_ROWS_MANY = 64, /* rows of one block of the other kind */
     CUDA_PLAN_NONE = 0x7fffffff
 };
 

@@ -3,15 +3,16 @@
 #include "tests/gpu/gpu_parity.h"
 
 /* What rounding may do to one result: of each input by half a place of 11 bits (8 of bfloat16), of
- * each block's factor likewise, of inputs far below the row's greatest by 2^-33 of that; float32
- * sums. `w`: the output's weights. */
+ * each block's factor likewise (float32: not at all), of inputs far below the row's greatest by
+ * 2^-33 of that; float32 sums. `w`: the output's weights. */
 static double linear_bound(const struct tensor *tensor, const float *x, const float *w)
 {
     const uint32_t cols = (uint32_t)tensor->dims[0];
     const uint32_t id = tensor->type->id;
-    const double places = id == TENSOR_TYPE_bf16  ? 0x1p-8
-                          : id == TENSOR_TYPE_f16 ? 0x1p-11
-                                                  : 0x1p-10;
+    const double places = id == TENSOR_TYPE_f32    ? 0
+                          : id == TENSOR_TYPE_bf16 ? 0x1p-8
+                          : id == TENSOR_TYPE_f16  ? 0x1p-11
+                                                   : 0x1p-10;
     double products = 0;
     double weights = 0;
     double max = 0;
@@ -38,20 +39,20 @@ static double linear_slack(const struct tensor *tensor)
     }
 }
 
-static void run_linear(const struct weight *weight, const float *x, uint32_t rows, float *y,
-                       bool accumulate)
+static void run_linear(struct cuda_backend *device, const struct weight *weight, const float *x,
+                       uint32_t rows, float *y, bool accumulate)
 {
     const size_t in = (size_t)rows * weight->cols * sizeof *x;
     const size_t out = (size_t)rows * weight->rows * sizeof *y;
     float *x_there = parity_up(x, in);
     float *y_there = parity_up(y, out);
-    cuda_linear(parity.device, &(struct linear_args){.x = x_there,
-                                                     .rows = rows,
-                                                     .count = 1,
-                                                     .weights = {weight},
-                                                     .y = {y_there},
-                                                     .accumulate = accumulate});
-    parity_down(y, y_there, out);
+    cuda_linear(device, &(struct linear_args){.x = x_there,
+                                              .rows = rows,
+                                              .count = 1,
+                                              .weights = {weight},
+                                              .y = {y_there},
+                                              .accumulate = accumulate});
+    parity_must(cuda_backend_download(device, y, y_there, out), "linear");
     parity_drop(x_there);
     parity_drop(y_there);
 }
@@ -119,20 +120,68 @@ static void check_fused(uint32_t id)
     parity_drop(x), parity_drop(norm), parity_drop(normed), parity_drop(gated);
 }
 
-/* Rows one by one, a few together and many together: the same bits of each. */
+/* Three matrices over one input, the last of another type and the second of another height, with
+ * few rows and many: the bits of each alone. */
+static void check_together(uint32_t id, uint32_t other)
+{
+    enum { ROWS = 37, COLS = 256, MATRICES = 3 };
+    static const uint32_t outputs[MATRICES] = {40, 17, 24};
+    struct tensor tensors[MATRICES];
+    struct weight weights[MATRICES];
+    float *x = parity_randoms(ROWS * COLS, 1);
+    float *x_there = parity_up(x, ROWS * COLS * sizeof *x);
+    struct linear_args args = {.x = x_there, .count = MATRICES};
+    double worst = 0;
+    for (int i = 0; i < MATRICES; i++) {
+        tensors[i] = parity_tensor(i < 2 ? id : other, outputs[i], COLS);
+        parity_must(cuda_backend_weight_create(parity.device, &weights[i], &tensors[i]), "weight");
+        args.weights[i] = &weights[i];
+        args.y[i] = parity_poison(ROWS * outputs[i] * sizeof *x);
+    }
+    for (args.rows = 2; args.rows <= ROWS; args.rows += ROWS - 2) {
+        cuda_linear(parity.device, &args);
+        for (int i = 0; i < MATRICES; i++) {
+            float want[ROWS * 40];
+            float got[ROWS * 40];
+            const size_t bytes = (size_t)args.rows * outputs[i] * sizeof *got;
+            parity_down(got, args.y[i], bytes);
+            run_linear(parity.device, &weights[i], x, args.rows, want, false);
+            worst = fmax(worst, parity_same(got, want, bytes));
+        }
+    }
+    parity_tell(worst, "linear %s, %s together: bits", tensors[0].type->name,
+                tensors[2].type->name);
+    for (int i = 0; i < MATRICES; i++) {
+        cuda_backend_weight_destroy(parity.device, &weights[i]);
+        free((void *)(uintptr_t)tensors[i].data);
+        parity_drop(args.y[i]);
+    }
+    parity_drop(x_there);
+    free(x);
+}
+
+/* Rows one by one, a few together and many together, and without sharing segments over blocks: the
+ * same bits of each. */
 static void check_linear_bits(const struct tensor *tensor, const struct weight *weight)
 {
     enum { ROWS = 70 };
-    static const uint32_t cuts[] = {1, 7, 8, 9, 16, 17, 31, 33, 64};
+    static const uint32_t cuts[] = {1, 7, 9, 16, 17, 33, 64};
+    const struct cuda_backend_options whole = {
+        .rows_max = ROWS, .cols_max = PARITY_COLS_MAX, .tables_max = 1};
+    struct cuda_backend *unsplit;
     const uint32_t cols = weight->cols;
     float *x = parity_randoms((size_t)ROWS * cols, 1);
     float *all = parity_host((size_t)ROWS * weight->rows * sizeof *all);
     float *part = parity_host((size_t)ROWS * weight->rows * sizeof *part);
     double worst = 0;
-    run_linear(weight, x, ROWS, all, false);
+    run_linear(parity.device, weight, x, ROWS, all, false);
+    parity_must(cuda_backend_open(&unsplit, &whole), "open");
+    run_linear(unsplit, weight, x, ROWS, part, false);
+    worst = parity_same(part, all, (size_t)ROWS * weight->rows * sizeof *part);
+    cuda_backend_close(unsplit);
     for (size_t c = 0; c < sizeof cuts / sizeof *cuts; c++) {
         const uint32_t first = ROWS - cuts[c];
-        run_linear(weight, x + (size_t)first * cols, cuts[c], part, false);
+        run_linear(parity.device, weight, x + (size_t)first * cols, cuts[c], part, false);
         worst = fmax(worst, parity_same(part, all + (size_t)first * weight->rows,
                                         (size_t)cuts[c] * weight->rows * sizeof *part));
     }
@@ -140,12 +189,25 @@ static void check_linear_bits(const struct tensor *tensor, const struct weight *
     free(x), free(all), free(part);
 }
 
-static void check_linear(uint32_t id, uint32_t outputs, uint32_t cols)
+/* Blocks of q4_1 that lie in one group take the factors of its first. */
+static void share_factors(struct tensor *tensor, uint32_t group)
 {
-    static const uint32_t row_counts[] = {1, 5, 12, 30, 40};
+    unsigned char *blocks = (unsigned char *)(uintptr_t)tensor->data;
+    const size_t bytes = tensor->type->block_bytes;
+    const uint32_t each = (uint32_t)tensor->dims[0] / 32; /* of a row */
+    for (size_t b = 0; b < tensor->dims[1] * each; b++)
+        memcpy(blocks + b * bytes, blocks + (b - b % each % (group / 32)) * bytes, 4);
+    tensor->group = group;
+}
+
+static void check_linear(uint32_t id, uint32_t outputs, uint32_t cols, uint32_t group)
+{
+    static const uint32_t row_counts[] = {1, 5, 12, 30, 40, 66};
     struct tensor tensor = parity_tensor(id, outputs, cols);
     struct weight weight;
     struct weight judge;
+    if (group > 0)
+        share_factors(&tensor, group);
     parity_must(cuda_backend_weight_create(parity.device, &weight, &tensor), tensor.type->name);
     parity_must(kernels_weight_create(parity.ref, &judge, &tensor), tensor.type->name);
     for (size_t i = 0; i < sizeof row_counts / sizeof *row_counts; i++) {
@@ -164,9 +226,9 @@ static void check_linear(uint32_t id, uint32_t outputs, uint32_t cols)
                                                          .weights = {&judge},
                                                          .y = {want},
                                                          .accumulate = accumulate});
-        run_linear(&weight, x, rows, got, accumulate);
-        parity_tell(compare_linear(&tensor, x, got, want, rows), "linear %s %u × %u, %u rows",
-                    tensor.type->name, outputs, cols, rows);
+        run_linear(parity.device, &weight, x, rows, got, accumulate);
+        parity_tell(compare_linear(&tensor, x, got, want, rows), "linear %s%s %u × %u, %u rows",
+                    tensor.type->name, group > 0 ? " by groups" : "", outputs, cols, rows);
         free(x), free(want), free(got);
     }
     check_linear_bits(&tensor, &weight);
@@ -201,22 +263,27 @@ static void check_embed(uint32_t id, uint32_t vocab, uint32_t cols)
     free(want), free(got), free((void *)(uintptr_t)tensor.data);
 }
 
-static const uint32_t TYPES[] = {
-    TENSOR_TYPE_f16,  TENSOR_TYPE_bf16, TENSOR_TYPE_q8_0, TENSOR_TYPE_q4_0, TENSOR_TYPE_q4_1,
-    TENSOR_TYPE_q5_0, TENSOR_TYPE_q5_1, TENSOR_TYPE_q4_k, TENSOR_TYPE_q5_k, TENSOR_TYPE_q6_k};
+static const uint32_t TYPES[] = {TENSOR_TYPE_f32,  TENSOR_TYPE_f16,  TENSOR_TYPE_bf16,
+                                 TENSOR_TYPE_q8_0, TENSOR_TYPE_q4_0, TENSOR_TYPE_q4_1,
+                                 TENSOR_TYPE_q5_0, TENSOR_TYPE_q5_1, TENSOR_TYPE_q4_k,
+                                 TENSOR_TYPE_q5_k, TENSOR_TYPE_q6_k};
 
 void gpu_parity_linear(void)
 {
     for (size_t t = 0; t < sizeof TYPES / sizeof *TYPES; t++) {
-        check_linear(TYPES[t], 37, 256);
-        check_linear(TYPES[t], 16, 4864); /* more segments than a block has warps */
+        check_linear(TYPES[t], 37, 256, 0);
+        check_linear(TYPES[t], t % 3 == 0 ? 130 : 16, 768, 0); /* two blocks of tiles */
+        check_together(TYPES[t], TYPES[(t + 5) % (sizeof TYPES / sizeof *TYPES)]);
         check_fused(TYPES[t]);
         check_embed(TYPES[t], 50, 512);
     }
-    check_linear(TENSOR_TYPE_f16, 9, 40), check_linear(TENSOR_TYPE_bf16, 64, 1);
-    check_linear(TENSOR_TYPE_q4_1, 80, 608);
+    check_linear(TENSOR_TYPE_f16, 9, 40, 0), check_linear(TENSOR_TYPE_bf16, 64, 1, 0);
+    check_linear(TENSOR_TYPE_q4_1, 80, 608, 0), check_linear(TENSOR_TYPE_q4_1, 48, 320, 128);
+    check_linear(TENSOR_TYPE_q4_0, 16, 4864, 0);
     for (size_t t = 0; parity.is_large && t < sizeof TYPES / sizeof *TYPES; t++) {
-        check_linear(TYPES[t], 1024, 4096);
-        check_linear(TYPES[t], 512, 14336);
+        check_linear(TYPES[t], 1024, 4096, 0);
+        check_linear(TYPES[t], 512, 14336, 0);
     }
+    if (parity.is_large)
+        check_linear(TENSOR_TYPE_q4_1, 1024, 4096, 128);
 }

@@ -54,7 +54,11 @@ static void test_rows_come_back(void **state)
         memset(packed, 0xee, bytes);
         packed_weight_pack(&tensor, 0, 1, packed);
         packed_weight_pack(&tensor, 1, 3, packed);
-        struct weight weight = {tensor.type, ROWS, COLS, packed, bytes};
+        struct weight weight = {.type = tensor.type,
+                                .rows = ROWS,
+                                .cols = COLS,
+                                .packed = packed,
+                                .packed_bytes = bytes};
         for (uint32_t r = 0; r < ROWS; r++) {
             float want[COLS];
             float got[COLS];

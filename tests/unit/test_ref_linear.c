@@ -15,7 +15,11 @@ static void test_exact_sums(void **state)
         w[i] = (float)(i % 13 - 6);
     for (int i = 0; i < ROWS * COLS; i++)
         x[i] = (float)(i % 7 - 3);
-    struct weight weight = {tensor_type_info(TENSOR_TYPE_f32), OUTPUTS, COLS, w, sizeof w};
+    struct weight weight = {.type = tensor_type_info(TENSOR_TYPE_f32),
+                            .rows = OUTPUTS,
+                            .cols = COLS,
+                            .packed = w,
+                            .packed_bytes = sizeof w};
     struct table_linear call = {.weight = &weight,
                                 .x = x,
                                 .rows = ROWS,
@@ -46,7 +50,11 @@ static void test_parts(void **state)
     k_weight_pack_ref(&tensor, 2, 3, packed);
     k_weight_pack_ref(&tensor, 0, 2, packed);
     assert_memory_equal(packed, tensor.data, tensor.bytes);
-    struct weight weight = {tensor.type, OUTPUTS, COLS, packed, tensor.bytes};
+    struct weight weight = {.type = tensor.type,
+                            .rows = OUTPUTS,
+                            .cols = COLS,
+                            .packed = packed,
+                            .packed_bytes = tensor.bytes};
     float *x = kit_floats(&rng, COLS, 1);
     float y[OUTPUTS];
     float scratch[COLS];

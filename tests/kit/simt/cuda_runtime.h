@@ -137,6 +137,15 @@ char *cuda_machine_shared();
 /* What is copied is not there before the wait: bytes 0xff are. */
 void cuda_machine_copy16(void *to, const void *from, uint32_t bytes);
 void cuda_machine_copies_wait();
+void cuda_machine_copy8(void *to, const void *from, uint32_t bytes);
+void cuda_machine_copied();
+void simt_copied_wait(unsigned left); /* groups */
+template <int LEFT>
+static inline void cuda_machine_copied_wait()
+{
+    simt_copied_wait(LEFT);
+}
+uint32_t cuda_machine_half2_fma(uint32_t a, uint32_t b, uint32_t c);
 
 /* --- the runtime: one device, work done at once --- */
 typedef int cudaError_t;

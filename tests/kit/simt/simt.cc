@@ -89,6 +89,8 @@ struct copy {
     void *to;
     const void *from;
     uint32_t bytes;
+    uint32_t size;
+    unsigned group;
 };
 
 static struct {
@@ -108,6 +110,7 @@ static struct {
     unsigned held; /* generation of the block's barrier before which a predicate last held, + 1 */
     copy copies[SIMT_THREADS_MAX][SIMT_COPIES_MAX];
     unsigned copy_count[SIMT_THREADS_MAX];
+    unsigned copy_groups[SIMT_THREADS_MAX];
     void (*body)(void *context);
     void *context;
 } simt;
@@ -167,28 +170,74 @@ char *cuda_machine_shared()
     return shared;
 }
 
-void cuda_machine_copy16(void *to, const void *from, uint32_t bytes)
+static void copy_begin(void *to, const void *from, uint32_t bytes, uint32_t size)
 {
     const unsigned thread = simt.running;
     const size_t at = (size_t)((char *)to - shared);
-    if (at % 16 != 0 || at + 16 > shared_bytes || (uintptr_t)from % 16 != 0 || bytes > 16 ||
+    if (at % size != 0 || at + size > shared_bytes || (uintptr_t)from % size != 0 || bytes > size ||
         simt.copy_count[thread] == SIMT_COPIES_MAX) {
         fprintf(stderr, "simt: a copy of %u bytes that cannot be\n", bytes);
         abort();
     }
-    memset(to, 0xff, 16);
-    simt.copies[thread][simt.copy_count[thread]++] = copy{to, from, bytes};
+    memset(to, 0xff, size);
+    simt.copies[thread][simt.copy_count[thread]++] =
+        copy{to, from, bytes, size, simt.copy_groups[thread]};
+}
+
+void cuda_machine_copy16(void *to, const void *from, uint32_t bytes)
+{
+    copy_begin(to, from, bytes, 16);
+}
+
+void cuda_machine_copy8(void *to, const void *from, uint32_t bytes)
+{
+    copy_begin(to, from, bytes, 8);
+}
+
+void cuda_machine_copied()
+{
+    simt.copy_groups[simt.running]++;
+}
+
+/* Copies of groups before `group` happen now. */
+static void copies_do(unsigned group)
+{
+    const unsigned thread = simt.running;
+    unsigned left = 0;
+    for (unsigned i = 0; i < simt.copy_count[thread]; i++) {
+        const copy one = simt.copies[thread][i];
+        if (one.group >= group) {
+            simt.copies[thread][left++] = one;
+            continue;
+        }
+        memset(one.to, 0, one.size);
+        memcpy(one.to, one.from, one.bytes);
+    }
+    simt.copy_count[thread] = left;
+}
+
+void simt_copied_wait(unsigned left)
+{
+    const unsigned groups = simt.copy_groups[simt.running];
+    copies_do(groups > left ? groups - left : 0);
 }
 
 void cuda_machine_copies_wait()
 {
-    const unsigned thread = simt.running;
-    for (unsigned i = 0; i < simt.copy_count[thread]; i++) {
-        const copy *one = &simt.copies[thread][i];
-        memset(one->to, 0, 16);
-        memcpy(one->to, one->from, one->bytes);
+    copies_do(simt.copy_groups[simt.running] + 1);
+}
+
+/* Rounded twice: right where float32 holds the result, as it does of codes. */
+uint32_t cuda_machine_half2_fma(uint32_t a, uint32_t b, uint32_t c)
+{
+    uint32_t out = 0;
+    for (int i = 0; i < 32; i += 16) {
+        const float value =
+            fmaf(half_to_float((uint16_t)(a >> i)), half_to_float((uint16_t)(b >> i)),
+                 half_to_float((uint16_t)(c >> i)));
+        out |= (uint32_t)half_from_float(value) << i;
     }
-    simt.copy_count[thread] = 0;
+    return out;
 }
 
 uint32_t simt_lane()
@@ -228,6 +277,7 @@ static void run_block(dim3 block)
     simt.left = simt.count;
     for (unsigned i = 0; i < simt.count; i++) {
         simt.is_done[i] = false;
+        simt.copy_groups[i] = 0;
         simt.warps[i / 32] = barrier{};
         simt.warp_left[i / 32] = 32;
         fiber_make(&simt.threads[i], simt.stacks + (size_t)i * SIMT_STACK_BYTES, SIMT_STACK_BYTES,

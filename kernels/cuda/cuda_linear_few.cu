@@ -1,0 +1,172 @@
+#include "kernels/cuda/cuda_linear.cuh"
+
+/* Up to 16 rows: a block is one tile of 16 outputs, its warps a segment of the inputs each, so that
+ * every warp reads a stream of its own from the first byte to the last without meeting another.
+ *
+ * Weights come through a ring in shared memory by asynchronous copies, of which each lane waits for
+ * its own. In flight must be bandwidth × latency: H200 4.8 TB/s × 0.7 µs ÷ 132 processors = 25 KB a
+ * processor (A100: 1.5 TB/s × 0.6 µs ÷ 108 = 9 KB). A stage is a pair of parts: 2 KB of 16-bit
+ * floats, 1.1 KB of 8-bit codes, 0.6 KB of 4-bit ones; with 4, 6 and 8 stages, less the one in
+ * work, two blocks of eight warps have 96, 84 and 67 KB on the way: room for twice the latency.
+ * 4,096 outputs are 256 blocks, so that two stand on each processor; matrices over one input (q, k,
+ * v; gate, up) are one launch, the narrow ones beside the wide.
+ * Instructions bind next: 4.8 TB/s is 21 bytes a cycle and processor, a pair of 4-bit parts each 28
+ * cycles, of about 85 instructions with one tile of rows, out of 112 that can be issued.
+ *
+ * Inputs are read a pair ahead, by the lanes whose row there is: 128 bytes a row and pair. */
+
+/* Sums of all warps, of two tiles of rows. */
+#define FEW_SHARED_LEAST (LINEAR_WARPS * 2 * 128 * sizeof(float))
+
+static __device__ __host__ constexpr uint32_t few_stages(int form)
+{
+    return linear_is_float(form) ? 4 : linear_is_4(form) ? 8 : 6;
+}
+
+/* Codes, factors, sums of N × 8 rows. */
+static __device__ __host__ constexpr uint32_t few_stage_bytes(int form, int n)
+{
+    return linear_chunks(form) * LINEAR_CHUNK + linear_factors(form) +
+           (linear_has_m(form) ? n * 64 : 0);
+}
+
+template <int F, int N>
+static __device__ __forceinline__ void few_fetch(const struct linear_call *call,
+                                                 const struct linear_matrix *matrix, uint32_t tile,
+                                                 uint32_t pair, uint32_t lane, unsigned char *stage)
+{
+    unsigned char *factors = stage + linear_chunks(F) * LINEAR_CHUNK;
+#pragma unroll
+    for (uint32_t chunk = 0; chunk < linear_chunks(F); chunk++)
+        cuda_machine_copy16(stage + chunk * LINEAR_CHUNK + lane * 16,
+                            linear_chunk_at<F>(call, matrix, tile, pair, chunk, lane), 16);
+    if ((int)lane < (int)linear_factors(F) / 16) /* none of floats */
+        cuda_machine_copy16(factors + lane * 16,
+                            linear_factors_at<F>(call, matrix, tile, pair) + lane * 16, 16);
+    if (linear_has_m(F) && lane < N * 8) {
+        const uint32_t row = lane < call->rows ? lane : 0;
+        cuda_machine_copy8(factors + linear_factors(F) + lane * 8,
+                           call->sums + ((size_t)row * call->pairs + pair) * 2,
+                           lane < call->rows ? 8 : 0);
+    }
+}
+
+template <int N>
+static __device__ __forceinline__ void few_input(const struct linear_call *call, uint32_t pair,
+                                                 uint32_t lane, uint4 (*b)[2])
+{
+#pragma unroll
+    for (int n = 0; n < N; n++) {
+        const uint32_t row = n * 8 + lane / 4;
+        const uint4 *at =
+            (const uint4 *)(call->input + ((size_t)row * call->pairs + pair) * 128) + lane % 4;
+        const bool is_there = row < call->rows && pair < call->pairs;
+        b[n][0] = is_there ? at[0] : make_uint4(0, 0, 0, 0);
+        b[n][1] = is_there ? at[4] : make_uint4(0, 0, 0, 0);
+    }
+}
+
+/* A warp's segment, from zero. */
+template <int F, int N>
+static __device__ __forceinline__ void
+few_segment(const struct linear_call *call, const struct linear_matrix *matrix, uint32_t tile,
+            uint32_t begin, uint32_t end, unsigned char *ring, float (*total)[4])
+{
+    const uint32_t lane = threadIdx.x % 32;
+    const uint32_t stages = few_stages(F);
+    const uint32_t bytes = few_stage_bytes(F, N);
+    uint4 b[N][2];
+    for (uint32_t s = 0; s + 1 < stages; s++) {
+        if (begin + s < end)
+            few_fetch<F, N>(call, matrix, tile, begin + s, lane, ring + s * bytes);
+        cuda_machine_copied();
+    }
+    few_input<N>(call, begin, lane, b);
+    uint32_t now = 0;
+    for (uint32_t pair = begin; pair < end; pair++) {
+        const unsigned char *stage = ring + now * bytes;
+        const uint32_t ahead = pair + stages - 1;
+        struct linear_factor factor;
+        uint32_t a[2][2][4];
+        uint4 next[N][2];
+        cuda_machine_copied_wait<few_stages(F) - 2>();
+        __syncwarp(); /* factors came by other lanes; and all have left the stage before */
+        if (ahead < end)
+            few_fetch<F, N>(call, matrix, tile, ahead, lane,
+                            ring + (now == 0 ? stages - 1 : now - 1) * bytes);
+        cuda_machine_copied();
+        few_input<N>(call, pair + 1, lane, next);
+        linear_codes<F>((const uint4 *)stage, lane, a);
+        stage += linear_chunks(F) * LINEAR_CHUNK;
+        linear_factor<F>((const uint16_t *)stage, lane, &factor);
+        stage += linear_factors(F);
+#pragma unroll
+        for (int n = 0; n < N; n++) {
+            linear_pair<F>(total[n], a, &factor, b[n],
+                           (const float *)stage + (n * 8 + lane % 4 * 2) * 2);
+            b[n][0] = next[n][0];
+            b[n][1] = next[n][1];
+        }
+        now = now + 1 == stages ? 0 : now + 1;
+    }
+    cuda_machine_copied_wait<0>();
+}
+
+template <int F, int N>
+__global__ void __launch_bounds__(LINEAR_THREADS, 2) k_linear_few_cuda(struct linear_call call)
+{
+    const uint32_t warp = threadIdx.x / 32;
+    const uint32_t lane = threadIdx.x % 32;
+    const uint32_t begin = warp * call.segment;
+    const uint32_t end = begin + call.segment < call.pairs ? begin + call.segment : call.pairs;
+    float(*sums)[N * 128] = (float(*)[N * 128]) cuda_machine_shared();
+    float total[N][4] = {};
+    uint32_t tile;
+    const struct linear_matrix *matrix = linear_matrix_of(&call, blockIdx.x, 1, &tile);
+    if (begin < end)
+        few_segment<F, N>(&call, matrix, tile, begin, end,
+                          (unsigned char *)cuda_machine_shared() +
+                              warp * few_stages(F) * few_stage_bytes(F, N),
+                          total);
+    __syncthreads(); /* the rings are over */
+#pragma unroll
+    for (int n = 0; n < N; n++)
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            sums[warp][(n * 32 + lane) * 4 + i] = total[n][i];
+    __syncthreads();
+    const uint32_t at = threadIdx.x;
+    float folded = 0;
+    if (at >= N * 128)
+        return;
+    for (uint32_t s = 0; s * call.segment < call.pairs; s++)
+        folded += sums[s][at];
+    linear_store(&call, matrix, tile, at / 128, at % 128 / 4, at % 4, folded);
+}
+
+template <int F, int N>
+static void few_launch(struct cuda_backend *backend, const struct linear_call *call)
+{
+    const size_t ring = LINEAR_WARPS * few_stages(F) * few_stage_bytes(F, N);
+    uint32_t tiles = 0;
+    for (uint32_t m = 0; m < call->count; m++)
+        tiles += call->matrix[m].tiles;
+    cuda_backend_launch(backend, "linear", dim3(tiles), LINEAR_THREADS, k_linear_few_cuda<F, N>,
+                        *call, ring > FEW_SHARED_LEAST ? ring : FEW_SHARED_LEAST);
+}
+
+template <int F>
+static void few_run(struct cuda_backend *backend, const struct linear_call *call)
+{
+    call->rows > 8 ? few_launch<F, 2>(backend, call) : few_launch<F, 1>(backend, call);
+}
+
+void cuda_linear_few(struct cuda_backend *backend, enum linear_form form,
+                     const struct linear_call *call)
+{
+    static void (*const runs[])(struct cuda_backend *, const struct linear_call *) = {
+        few_run<LINEAR_F16>, few_run<LINEAR_BF16>,    few_run<LINEAR_4>,
+        few_run<LINEAR_4_M>, few_run<LINEAR_4_GROUP>, few_run<LINEAR_8>,
+        few_run<LINEAR_8_M>, few_run<LINEAR_8_SPLIT>};
+    runs[form](backend, call);
+}
