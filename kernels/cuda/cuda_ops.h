@@ -18,8 +18,8 @@
 extern "C" {
 #endif
 
-/* Types f16 and f16q, pages of a multiple of 16 tokens, heads of a multiple of 16 dimensions up to
- * 128; else UNSUPPORTED. kernels/cuda/cuda_kv.h says what lies where. */
+/* Types f16, f16q, bf16, i8 and fp8, pages of a multiple of 16 tokens, heads of a multiple of 16
+ * dimensions up to 256; else UNSUPPORTED. kernels/cuda/cuda_kv.h says what lies where. */
 enum status cuda_kv_layout(enum kv_type type, uint32_t page_tokens, uint32_t layers,
                            uint32_t kv_heads, uint32_t head_dim, struct kv_layout *out);
 
@@ -32,11 +32,11 @@ void cuda_linear(struct cuda_backend *backend, const struct linear_args *args);
 /* args->positions: device. */
 void cuda_rope_table(struct cuda_backend *backend, const struct rope_table_args *args);
 void cuda_rope(struct cuda_backend *backend, const struct rope_args *args);
-/* args->rope: host, what it points to device. Over the rows of cuda_backend_batch; of args->kv,
+/* args->rope: host, what it points to device, one of them with x = args->k; one launch. Over the rows of cuda_backend_batch; of args->kv,
  * `layout` and `pages` alone are read. */
 void cuda_kv_write(struct cuda_backend *backend, const struct kv_write_args *args);
-/* Likewise, or where args->is_wanted over the rows of cuda_backend_step that want logits; at most 64
- * query heads over a KV head. `groups` are not looked at. */
+/* Likewise, or where args->is_wanted over the rows of cuda_backend_step that want logits; at most
+ * 64 query heads over a KV head. args->groups: host, args->sinks: device. */
 void cuda_attention(struct cuda_backend *backend, const struct attention_args *args);
 void cuda_silu_mul(struct cuda_backend *backend, const struct silu_mul_args *args);
 /* `out`: device. */
