@@ -1,4 +1,5 @@
 /* gpu_parity_pages: copies of pages and of parts of one. */
+#include "kernels/cuda/cuda_kv.h"
 #include "tests/gpu/gpu_parity.h"
 
 /* Out to pinned memory and back to other places: the same bytes; a part of a page alone. */
@@ -48,7 +49,48 @@ static void check_copies(void)
     free(pages), free(got), free(before);
 }
 
+/* What a copy of the first tokens of a page makes of the page `to`. */
+static void part_want(const struct kv_layout *layout, char *to, const char *from, uint32_t tokens)
+{
+    const size_t bytes = cuda_kv_element_bytes(layout);
+    for (uint32_t tile = 0; tile < layout->layers * layout->kv_heads * 2; tile++)
+        for (uint32_t token = 0; token < tokens; token++) {
+            const size_t at = tile * layout->tile_bytes;
+            const size_t scale = at + cuda_kv_scales(layout) + token * sizeof(float);
+            for (uint32_t dim = 0; dim < layout->head_dim; dim++) {
+                const size_t index = tile % 2 == 0
+                                         ? cuda_kv_k_index(layout->head_dim, token, dim)
+                                         : cuda_kv_v_index(layout->page_tokens, token, dim);
+                memcpy(to + at + index * bytes, from + at + index * bytes, bytes);
+            }
+            if (cuda_kv_has_codes(layout))
+                memcpy(to + scale, from + scale, sizeof(float));
+        }
+}
+
+static void check_part(enum kv_type type)
+{
+    enum { TOKENS = 27 };
+    struct kv_layout layout;
+    parity_must(cuda_kv_layout(type, 48, 2, 3, 16, &layout), "layout");
+    char *pages[2] = {parity_host(layout.page_bytes), parity_host(layout.page_bytes)};
+    char *got = parity_host(layout.page_bytes);
+    for (size_t i = 0; i < 2 * layout.page_bytes; i++)
+        pages[i % 2][i / 2] = (char)rng_next(&parity.rng);
+    char *from = parity_up(pages[0], layout.page_bytes);
+    char *to = parity_up(pages[1], layout.page_bytes);
+    cuda_kv_copy(parity.device, &layout, to, from, TOKENS);
+    parity_down(got, to, layout.page_bytes);
+    part_want(&layout, pages[1], pages[0], TOKENS);
+    parity_tell(parity_same(got, pages[1], layout.page_bytes), "kv_copy %s of %d tokens",
+                kernels_kv_type_name(type), TOKENS);
+    parity_drop(from), parity_drop(to);
+    free(pages[0]), free(pages[1]), free(got);
+}
+
 void gpu_parity_pages(void)
 {
     check_copies();
+    check_part(KV_TYPE_F16), check_part(KV_TYPE_BF16);
+    check_part(KV_TYPE_I8), check_part(KV_TYPE_FP8);
 }
