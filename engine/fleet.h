@@ -22,8 +22,9 @@
 struct fleet;
 
 /* `engines`, 1 to LIMIT_ENGINES, each with the options' memory and as many sequences; without
- * `threads` the processors are divided among them; each is on the device behind the one before. With more than one their series carry the label
- * engine="0", …. As engine_open; the message names the engine. */
+ * `threads` the processors are divided among them; each is on the device behind the one before.
+ * With more than one their series carry the label engine="0", …. As engine_open;
+ * the message names the engine. */
 enum status fleet_open(struct fleet **out, const struct engine_options *options, uint32_t engines);
 void fleet_close(struct fleet *fleet);
 uint32_t fleet_count(const struct fleet *fleet);

@@ -55,8 +55,8 @@ void kernels_kv_copy(struct kernels *kernels, const struct kv_layout *layout, vo
                      const void *from_page, uint32_t tokens);
 
 /* Whole pages, between two areas that do not overlap (the pool's and kernels_host_create's): page
- * from_pages[i] of `from` becomes page to_pages[i] of `to`, one call's copies behind another's. On a
- * device they begin behind the work asked before and go on beside what is asked after, until … */
+ * from_pages[i] of `from` becomes page to_pages[i] of `to`, one call's copies behind another's. On
+ * a device they begin behind the work asked before and go on beside what is asked after, until … */
 struct pages_copy_args {
     void *to;                   /* page p starts at to + p × page_bytes, 64-byte aligned */
     const void *from;           /* likewise */

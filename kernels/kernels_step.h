@@ -20,8 +20,8 @@ struct kernels_step {
     uint32_t layers;           /* the first so many alone; 0 = all */
 };
 
-/* Calls forward(context), whose operations are over this step's rows: their tokens, positions, order
- * and kv are this step's `tokens`, `kv` and `logit_row`. Attention over rows that want logits
+/* Calls forward(context), whose operations are over this step's rows: their tokens, positions,
+ * order and kv are this step's `tokens`, `kv` and `logit_row`. Attention over rows that want logits
  * (is_wanted) has theirs, in the order of logit_row. A device has its own copies of all these, and
  * may run what it launched in an earlier step of the same forward, context and shape instead of
  * calling. LIMIT: more pages than kernels_options.tables_max. UNAVAILABLE as kernels_step_end. */

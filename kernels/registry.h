@@ -12,8 +12,8 @@
 #include "kernels/kernels_ops.h"
 
 /* By name, or what runs best here for NULL and "auto": a device, if there is one. Beside a device's
- * operations stands the best of the processor's tables. UNSUPPORTED names what is missing: the table
- * in the build, or the features in the machine. */
+ * operations stands the best of the processor's tables. UNSUPPORTED names what is missing: the
+ * table in the build, or the features in the machine. */
 enum status registry_choose(const struct kernels_ops **ops, const struct kernel_table **table,
                             const char *isa);
 

@@ -1,6 +1,6 @@
 /* gpu_engine: whole engines on a device: the tokens of `ref` where these are clear, and the same
- * bits in any company, paused or not, from the cache or not. On the processor (tests/kit/simt), where
- * a device can be lost at any call, also what becomes of requests then.
+ * bits in any company, paused or not, from the cache or not. On the processor (tests/kit/simt),
+ * where a device can be lost at any call, also what becomes of requests then.
  *
  * usage: gpu_engine [--large]      ends with 77 without a device */
 #include <math.h>

@@ -57,7 +57,7 @@ struct engine *engine_run_open(const struct engine_options *options);
 /* Closes it and removes the file made. */
 void engine_run_close(struct engine *engine);
 
-/* Of the matrices of that model, if it is made from now on: as in tensor_types.def; F32 at first. */
+/* Type of the matrices of that model, if it is made from now on (tensor_types.def); first F32. */
 extern uint32_t engine_run_type;
 /* The shape of that model; a file of any shape, with a tokenizer, at a new path of `room` bytes. */
 struct llama_shape engine_run_shape(void);

@@ -38,7 +38,8 @@ MAY_INCLUDE_INSIDE = {
 }
 FRONT_DOORS = {
     "config/config.h", "config/options.def", "config/store.h", "config/store_backup.h", "radix/radix_tree.h",
-    "kernels/kernels.h", "kernels/kernels_draw.h", "kernels/kernels_measure.h", "kernels/tensor.h", "auth/auth.h", "auth/quota.h", "auth/quota_limits.h",
+    "kernels/kernels.h", "kernels/kernels_draw.h", "kernels/kernels_step.h",
+    "kernels/kernels_draw.h", "kernels/kernels_measure.h", "kernels/tensor.h", "auth/auth.h", "auth/quota.h", "auth/quota_limits.h",
     "auth/quota_limits.def", "auth/quota_limits_key.h", "auth/ledger.h",
     "auth/ledger_usage.h", "auth/ledger_requests.h", "auth/price.h",
     "auth/redis_url.h", "auth/usage_redis.h",
@@ -89,6 +90,8 @@ TESTED_ELSEWHERE = {
     "gateway/cli/cli_resource.c": "tests/unit/test_cli_group.c",
     "gateway/main.c": "tests/e2e drives every subcommand",
     "engine/rank_lead.c": "tests/unit/test_rank_follow.c",
+    "kernels/cpu/ops/cpu_ops.c": "tests/unit/test_kernels.c: each operation through the table",
+    "kernels/cuda/cuda_table.c": "tests/gpu/gpu_engine.c: whole engines through the table",
     "engine/scheduler_take.c": "tests/unit/test_scheduler_classes.c, and each run of tests/sim",
     "engine/scheduler_turn.c": "tests/unit/test_scheduler_classes.c, and each run of tests/sim",
     "engine/step_charge.c": "tests/sim: its own accounts against the engine's, at each step",

@@ -18,7 +18,7 @@ static size_t cpu_round_up(size_t bytes)
     return (bytes + CPU_ALIGNMENT - 1) / CPU_ALIGNMENT * CPU_ALIGNMENT;
 }
 
-void *op_buffer_create(size_t bytes)
+void *cpu_ops_buffer_create(size_t bytes)
 {
     if (bytes > SIZE_MAX / 2)
         return NULL;
@@ -65,9 +65,9 @@ static enum status cpu_open(struct kernels *kernels, const struct kernels_option
     size_t scratch_bytes = kernels->thread_scratch_bytes * threads_count(kernels->threads);
     size_t input_bytes = table->input_bytes(options->rows_max, options->cols_max);
     size_t normed_bytes = (size_t)options->rows_max * options->cols_max * sizeof(float);
-    kernels->input = op_buffer_create(input_bytes);
-    kernels->normed = op_buffer_create(normed_bytes);
-    kernels->thread_scratch = op_buffer_create(scratch_bytes);
+    kernels->input = cpu_ops_buffer_create(input_bytes);
+    kernels->normed = cpu_ops_buffer_create(normed_bytes);
+    kernels->thread_scratch = cpu_ops_buffer_create(scratch_bytes);
     kernels->tiles = mem_zalloc(options->rows_max, sizeof *kernels->tiles);
     kernels->order = mem_zalloc(options->rows_max, sizeof *kernels->order);
     kernels->shared = mem_zalloc(options->rows_max, sizeof *kernels->shared);
@@ -91,7 +91,7 @@ static void cpu_attach(struct kernels *kernels)
 static void *cpu_buffer_create(struct kernels *kernels, size_t bytes)
 {
     (void)kernels;
-    return op_buffer_create(bytes);
+    return cpu_ops_buffer_create(bytes);
 }
 
 static void cpu_buffer_destroy(struct kernels *kernels, void *buffer)

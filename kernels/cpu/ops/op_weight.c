@@ -42,7 +42,7 @@ static void *create_in_chunk(struct kernels *kernels, size_t bytes)
         if (chunk == NULL)
             return NULL;
         chunk->bytes = padded > WEIGHT_CHUNK_BYTES ? padded : WEIGHT_CHUNK_BYTES;
-        chunk->memory = op_buffer_create(chunk->bytes);
+        chunk->memory = cpu_ops_buffer_create(chunk->bytes);
         if (chunk->memory == NULL) {
             mem_free(chunk);
             return NULL;
@@ -61,7 +61,8 @@ static void *create_memory(struct kernels *kernels, size_t bytes)
 {
     if (bytes > SIZE_MAX / 2)
         return NULL;
-    return bytes < WEIGHT_ALONE_BYTES ? op_buffer_create(bytes) : create_in_chunk(kernels, bytes);
+    return bytes < WEIGHT_ALONE_BYTES ? cpu_ops_buffer_create(bytes)
+                                      : create_in_chunk(kernels, bytes);
 }
 
 enum status op_weight_create(struct kernels *kernels, struct weight *out,

@@ -98,7 +98,7 @@ static inline size_t ops_gated_bytes(uint32_t rows)
 enum { OPS_ALONE_ELEMENTS = 8192, OPS_FEW_ROWS = 4 };
 
 /* 64-byte aligned and padded; NULL without memory. Freed by mem_free. */
-void *op_buffer_create(size_t bytes);
+void *cpu_ops_buffer_create(size_t bytes);
 
 void op_times_begin(struct kernels *kernels);
 uint32_t op_times_end(struct kernels *kernels, struct kernels_time *out);
