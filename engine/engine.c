@@ -187,8 +187,6 @@ static enum status open_lead(struct engine *engine, const struct engine_options 
                                .tables_max = kernels_options->tables_max};
     snprintf(setup.isa, sizeof setup.isa, "%s", kernels_isa(engine->kernels));
     engine->ranks = options->ranks;
-    if (options->ranks != NULL && kernels_is_device(engine->kernels))
-        FAIL(STATUS_UNSUPPORTED, "tensor parallel: devices do not sum over ranks yet");
     return options->ranks == NULL ? STATUS_OK
                                   : rank_lead_open(&engine->lead, options->ranks, &setup);
 }

@@ -55,7 +55,7 @@ static enum status open_model(struct follow *follow, int descriptor)
         .threads = setup->threads,
         .rows_max = setup->rows_max,
         .cols_max = model_cols_max(&config),
-        .device = setup->device + own,
+        .device = setup->device,
         .tables_max = setup->tables_max,
         .ranks = follow->ranks,
     };
@@ -71,6 +71,7 @@ out:
 
 static enum status open_memory(struct follow *follow)
 {
+    TRY(kernels_ranks_open(follow->kernels));
     const struct rank_memory *memory = &follow->memory;
     const uint32_t rows_max = follow->setup.rows_max;
     uint64_t pool_pages = memory->bytes[RANK_POOL] / follow->layout.page_bytes;

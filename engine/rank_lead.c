@@ -170,6 +170,7 @@ enum status rank_lead_begin(struct rank_lead *lead, struct kernels *kernels, str
     TRY(begin_hear(lead));
     for (uint32_t rank = 1; rank < ranks_count(lead->ranks); rank++)
         TRY(ranks_write(lead->ranks, rank, &memory, sizeof memory));
+    TRY(kernels_ranks_open(kernels));
     lead->counts = mem_zalloc(sequences, sizeof *lead->counts);
     if (lead->counts == NULL)
         FAIL(STATUS_NO_MEMORY, "no memory for the tables of %u sequences", sequences);

@@ -21,7 +21,7 @@ enum { RANK_ISA_BYTES = 32 };
 /* Before the weights are read. */
 struct rank_setup {
     char isa[RANK_ISA_BYTES]; /* "" = auto */
-    uint32_t device;          /* of rank 0; the others take the next ones */
+    uint32_t device;          /* as kernels_options */
     uint32_t threads;
     uint32_t rows_max;
     uint32_t logit_rows_max;

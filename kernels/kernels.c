@@ -261,6 +261,11 @@ void kernels_gather(struct kernels *kernels, const struct gather_args *args)
     kernels->ops->gather(kernels, args);
 }
 
+enum status kernels_ranks_open(struct kernels *kernels)
+{
+    return kernels->ranks != NULL ? kernels->ops->ranks_open(kernels) : STATUS_OK;
+}
+
 void kernels_all_reduce(struct kernels *kernels, const struct all_reduce_args *args)
 {
     kernels->ops->all_reduce(kernels, args);

@@ -37,7 +37,8 @@ struct kernels_options {
     uint32_t cols_max;   /* widest input of a linear layer, for the scratch */
     uint32_t device;     /* which one, of "cuda" */
     uint32_t tables_max; /* … page numbers of a step's sequences, all together; 0 = 65536 */
-    struct ranks *ranks; /* kernels_all_reduce is over these, borrowed; NULL = none */
+    struct ranks *ranks; /* kernels_all_reduce is over these, borrowed; NULL = none. Rank r takes
+                            device `device` + r, if all of them are there */
 };
 
 /* Fails with UNSUPPORTED (naming what is missing) when `isa` cannot run here, NO_MEMORY; of a
@@ -218,6 +219,9 @@ struct gather_args {
     uint32_t cols;
 };
 void kernels_gather(struct kernels *kernels, const struct gather_args *args);
+
+/* The ways between the ranks: all of them call it at the same time, before the first sum. */
+enum status kernels_ranks_open(struct kernels *kernels);
 
 /* x becomes the sum of x over all ranks, added from rank 0 on: the same bits in each. Every rank
  * asks for it equally often, of the same shape. A rank that has ended is a failure as a device's

@@ -63,6 +63,7 @@ struct kernels_ops {
     void (*attention)(struct kernels *kernels, const struct attention_args *args);
     void (*silu_mul)(struct kernels *kernels, const struct silu_mul_args *args);
     void (*gather)(struct kernels *kernels, const struct gather_args *args);
+    enum status (*ranks_open)(struct kernels *kernels);
     void (*all_reduce)(struct kernels *kernels, const struct all_reduce_args *args);
     void (*all_gather)(struct kernels *kernels, const struct all_gather_args *args);
     void (*logits_stats)(struct kernels *kernels, const float *logits, uint32_t rows,

@@ -7,6 +7,7 @@
 #include "config/base/limits.h"
 #include "config/base/mem.h"
 #include "kernels/cuda/cuda_linear_lt.cuh"
+#include "kernels/cuda/cuda_nccl.h"
 #include "kernels/cuda/cuda_weight.h"
 
 enum { BACKEND_CAPABILITY_LEAST = 8 };
@@ -21,8 +22,17 @@ bool cuda_backend_is_well(struct cuda_backend *backend, cudaError_t error, const
     return !backend->is_failed;
 }
 
+void cuda_backend_fail(struct cuda_backend *backend, const char *why)
+{
+    if (!backend->is_failed)
+        snprintf(backend->message, sizeof backend->message, "%.255s", why);
+    backend->is_failed = true;
+}
+
 enum status cuda_backend_end(struct cuda_backend *backend)
 {
+    if (backend->nccl != NULL)
+        cuda_nccl_wait(backend->nccl);
     if (!backend->is_failed)
         cuda_backend_is_well(backend, cudaStreamSynchronize(backend->stream), "step");
     if (backend->is_failed)

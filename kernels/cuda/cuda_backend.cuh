@@ -30,6 +30,7 @@ struct cuda_backend {
     cudaEvent_t worked; /* what copies wait for */
     cudaEvent_t copied; /* what work waits for */
     bool is_failed;
+    struct cuda_nccl *nccl; /* looked at before waits; NULL: no other ranks, or none by NCCL */
     char message[CUDA_BACKEND_MESSAGE];
 
     /* weights on their way: pinned, of weights_bytes each */

@@ -83,6 +83,9 @@ struct cuda_backend_fixed {
 };
 struct cuda_backend_fixed cuda_backend_fixed(const struct cuda_backend *backend);
 
+/* A failure that is no call's of the runtime; the first one is told. */
+void cuda_backend_fail(struct cuda_backend *backend, const char *why);
+
 /* Waits for the work asked before; for copies of pages only after cuda_pages_wait. From the first
  * failure on UNAVAILABLE, with what failed and where. */
 enum status cuda_backend_end(struct cuda_backend *backend);

@@ -1,10 +1,14 @@
 #include <string.h>
 
+#include "config/base/limits.h"
+#include "config/base/log.h"
 #include "kernels/cpu/ops/ops.h"
 #include "kernels/cuda/cuda_ceilings.h"
 #include "kernels/cuda/cuda_device.h"
 #include "kernels/cuda/cuda_draw.h"
+#include "kernels/cuda/cuda_nccl.h"
 #include "kernels/cuda/cuda_ops.h"
+#include "kernels/ranks.h"
 
 /* A device's table: cuda_ops.h, with the step's arrays where the device has its own. Only in builds
  * that have a device's operations (preset cuda), or run them on the processor (tests/kit/simt). */
@@ -26,12 +30,21 @@ static int table_count(void)
     return count;
 }
 
+/* Each rank has a device of its own. */
+static bool table_has_each(const struct kernels_options *options)
+{
+    return options->device + ranks_count(options->ranks) <= (uint32_t)table_count();
+}
+
 static enum status table_open(struct kernels *kernels, const struct kernels_options *options)
 {
     struct cuda_backend *backend;
+    const uint32_t rank = ranks_own(options->ranks);
+    const uint32_t device = options->device + (table_has_each(options) ? rank : 0);
+    kernels->has_own_device = table_has_each(options);
     TRY(cuda_backend_open(
         &backend, &(struct cuda_backend_options){
-                      .device = (int)options->device,
+                      .device = (int)device,
                       .rows_max = options->rows_max,
                       .cols_max = options->cols_max,
                       .tables_max = options->tables_max > 0 ? options->tables_max : TABLE_PAGES,
@@ -43,6 +56,8 @@ static enum status table_open(struct kernels *kernels, const struct kernels_opti
 
 static void table_close(struct kernels *kernels)
 {
+    cuda_nccl_close(kernels->nccl);
+    cuda_backend_free_host(kernels->device, kernels->ranks_host);
     cuda_backend_close(kernels->device);
 }
 
@@ -241,6 +256,78 @@ static enum status table_measure_ceilings(struct kernels *kernels, size_t model_
     return cuda_ceilings(kernels->device, model_bytes < MOST ? model_bytes : MOST, out);
 }
 
+/* --- other ranks --- */
+
+/* Where they share a device, which NCCL refuses, or have no NCCL, sums go over the host: each waits
+ * for the device and for all ranks. That proves the rest; nobody should serve so. */
+static enum status table_ranks_open(struct kernels *kernels)
+{
+    if (kernels->has_own_device)
+        TRY(cuda_nccl_open(&kernels->nccl, kernels->device, kernels->ranks));
+    LOG(LOG_INFO, "ranks_sum_by", LOG_TEXT("way", kernels->nccl != NULL ? "nccl" : "host"));
+    if (kernels->nccl != NULL)
+        return STATUS_OK;
+    return cuda_backend_alloc_host(kernels->device, (void **)&kernels->ranks_host,
+                                   2 * sizeof(float) * LIMIT_VOCAB, "sums over ranks");
+}
+
+static void table_reduce_host(struct kernels *kernels, const struct all_reduce_args *args)
+{
+    size_t left = (size_t)args->rows * args->cols;
+    float *host = kernels->ranks_host;
+    for (float *x = args->x; left > 0;) {
+        uint32_t count = left < LIMIT_VOCAB ? (uint32_t)left : LIMIT_VOCAB;
+        if (cuda_backend_download(kernels->device, host, x, count * sizeof *x) != STATUS_OK)
+            return;
+        op_ranks_reduce(kernels, &(struct all_reduce_args){.x = host, .rows = 1, .cols = count});
+        if (kernels->is_lost)
+            cuda_backend_fail(kernels->device, status_note()->message);
+        cuda_backend_upload(kernels->device, x, host, count * sizeof *x);
+        x += count;
+        left -= count;
+    }
+}
+
+static void table_all_reduce(struct kernels *kernels, const struct all_reduce_args *args)
+{
+    struct all_reduce_args own = *args;
+    if (kernels->nccl != NULL)
+        cuda_nccl_reduce(kernels->nccl, &own);
+    else
+        table_reduce_host(kernels, &own);
+}
+
+static void table_gather_host(struct kernels *kernels, const struct all_gather_args *args)
+{
+    uint32_t begin;
+    uint32_t end;
+    float *part = kernels->ranks_host;
+    float *whole = part + LIMIT_VOCAB;
+    threads_share(args->cols, ranks_own(kernels->ranks), ranks_count(kernels->ranks), &begin, &end);
+    const size_t part_bytes = (end - begin) * sizeof(float);
+    for (uint32_t row = 0; row < args->rows; row++) {
+        const float *from = args->part + (size_t)row * (end - begin);
+        if (cuda_backend_download(kernels->device, part, from, part_bytes) != STATUS_OK)
+            return;
+        op_ranks_gather(kernels, &(struct all_gather_args){
+                                     .part = part, .out = whole, .rows = 1, .cols = args->cols});
+        if (kernels->is_lost)
+            cuda_backend_fail(kernels->device, status_note()->message);
+        if (ranks_own(kernels->ranks) == 0)
+            cuda_backend_upload(kernels->device, args->out + (size_t)row * args->cols, whole,
+                                args->cols * sizeof *whole);
+    }
+}
+
+static void table_all_gather(struct kernels *kernels, const struct all_gather_args *args)
+{
+    struct all_gather_args own = *args;
+    if (kernels->nccl != NULL)
+        cuda_nccl_gather(kernels->nccl, &own);
+    else
+        table_gather_host(kernels, &own);
+}
+
 const struct kernels_ops cuda_ops = {
     .name = "cuda",
     .is_device = true,
@@ -274,6 +361,9 @@ const struct kernels_ops cuda_ops = {
     .attention = table_attention,
     .silu_mul = table_silu_mul,
     .gather = table_gather,
+    .ranks_open = table_ranks_open,
+    .all_reduce = table_all_reduce,
+    .all_gather = table_all_gather,
     .logits_stats = table_logits_stats,
     .drawer_create = table_drawer_create,
     .drawer_destroy = table_drawer_destroy,

@@ -177,6 +177,7 @@ const struct kernels_ops cpu_ops = {
     .attention = op_attention,
     .silu_mul = op_rows_silu_mul,
     .gather = op_rows_gather,
+    .ranks_open = cpu_end,
     .all_reduce = op_ranks_reduce,
     .all_gather = op_ranks_gather,
     .logits_stats = op_rows_logits_stats,

@@ -19,6 +19,7 @@ struct ops_tile {
     uint64_t cost; /* of one unit of its work (op_attention): keys × heads, roughly */
 };
 
+struct cuda_nccl;
 struct ops_chunk; /* memory of weights: op_weight */
 
 /* What a run of the threads is counted as; the numbers are those of struct kernels_time. */
@@ -59,6 +60,9 @@ struct kernels {
     uint64_t pages_over;    /* a device's that are known to be over */
     struct ranks *ranks;    /* NULL: no others */
     bool is_lost;           /* one of them has ended */
+    bool has_own_device;    /* no two of them share one */
+    struct cuda_nccl *nccl; /* of devices: their way; or, over the host, room for a row: */
+    float *ranks_host;      /* [2 × LIMIT_VOCAB], pinned */
     const struct kernels_copies_told *told;
     struct op_times times;
 };

@@ -1,0 +1,172 @@
+#include "kernels/cuda/cuda_nccl.h"
+
+#include <dlfcn.h>
+#include <string.h>
+
+#include "config/base/mem.h"
+#include "kernels/cuda/cuda_backend.cuh"
+#include "kernels/ranks.h"
+
+/* What of nccl.h is used, as it has been since 2.0. */
+enum { NCCL_SUCCESS = 0, NCCL_FLOAT32 = 7, NCCL_SUM = 0 };
+
+struct nccl_id {
+    char internal[128];
+};
+
+struct nccl_calls {
+    int (*id)(struct nccl_id *out);
+    int (*init)(void **comm, int ranks, struct nccl_id id, int rank);
+    int (*reduce)(const void *from, void *to, size_t count, int type, int operation, void *comm,
+                  cudaStream_t stream);
+    int (*destroy)(void *comm);
+    int (*abort)(void *comm);
+    const char *(*error)(int result);
+};
+
+struct cuda_nccl {
+    struct cuda_backend *backend;
+    struct ranks *ranks;
+    void *library;
+    struct nccl_calls calls;
+    void *comm; /* NULL once a rank has ended */
+};
+
+/* What rank 0 tells the others. */
+struct nccl_hello {
+    bool has_nccl;
+    struct nccl_id id;
+};
+
+static bool nccl_load(struct cuda_nccl *nccl)
+{
+    struct nccl_calls *calls = &nccl->calls;
+    const struct {
+        const char *name;
+        void *place;
+    } symbols[] = {{"ncclGetUniqueId", &calls->id},      {"ncclCommInitRank", &calls->init},
+                   {"ncclAllReduce", &calls->reduce},    {"ncclCommDestroy", &calls->destroy},
+                   {"ncclCommAbort", &calls->abort},     {"ncclGetErrorString", &calls->error}};
+    nccl->library = dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
+    for (size_t i = 0; i < sizeof symbols / sizeof symbols[0]; i++) {
+        void *symbol = nccl->library != NULL ? dlsym(nccl->library, symbols[i].name) : NULL;
+        if (symbol == NULL)
+            return false;
+        memcpy(symbols[i].place, &symbol, sizeof symbol);
+    }
+    return true;
+}
+
+static enum status nccl_check(const struct cuda_nccl *nccl, int result, const char *what)
+{
+    if (result == NCCL_SUCCESS)
+        return STATUS_OK;
+    FAIL(STATUS_UNAVAILABLE, "NCCL: %s: %s", what, nccl->calls.error(result));
+}
+
+/* Rank 0 says whether there is NCCL, and the name of this meeting; the others do as it does. */
+static enum status nccl_meet(struct cuda_nccl *nccl, struct nccl_hello *hello)
+{
+    const uint32_t own = ranks_own(nccl->ranks);
+    const bool has_nccl = nccl_load(nccl);
+    memset(hello, 0, sizeof *hello);
+    if (own > 0) {
+        TRY(ranks_read(nccl->ranks, 0, hello, sizeof *hello));
+        if (hello->has_nccl && !has_nccl)
+            FAIL(STATUS_UNAVAILABLE, "rank 0 has libnccl.so.2, rank %u has not", own);
+        return STATUS_OK;
+    }
+    hello->has_nccl = has_nccl;
+    if (has_nccl)
+        TRY(nccl_check(nccl, nccl->calls.id(&hello->id), "ncclGetUniqueId"));
+    for (uint32_t rank = 1; rank < ranks_count(nccl->ranks); rank++)
+        TRY(ranks_write(nccl->ranks, rank, hello, sizeof *hello));
+    return STATUS_OK;
+}
+
+enum status cuda_nccl_open(struct cuda_nccl **out, struct cuda_backend *backend,
+                           struct ranks *ranks)
+{
+    struct nccl_hello hello;
+    *out = NULL;
+    struct cuda_nccl *nccl = (struct cuda_nccl *)mem_zalloc(1, sizeof *nccl);
+    if (nccl == NULL)
+        FAIL(STATUS_NO_MEMORY, "no memory for NCCL");
+    nccl->backend = backend;
+    nccl->ranks = ranks;
+    enum status status = nccl_meet(nccl, &hello);
+    if (status == STATUS_OK && hello.has_nccl) {
+        int count = (int)ranks_count(ranks);
+        int own = (int)ranks_own(ranks);
+        status = nccl_check(nccl, nccl->calls.init(&nccl->comm, count, hello.id, own),
+                            "ncclCommInitRank");
+    }
+    if (status != STATUS_OK || !hello.has_nccl) {
+        cuda_nccl_close(nccl);
+        return status;
+    }
+    *out = backend->nccl = nccl;
+    return STATUS_OK;
+}
+
+void cuda_nccl_close(struct cuda_nccl *nccl)
+{
+    if (nccl == NULL)
+        return;
+    nccl->backend->nccl = NULL;
+    if (nccl->comm != NULL)
+        (void)nccl->calls.destroy(nccl->comm);
+    if (nccl->library != NULL)
+        dlclose(nccl->library);
+    mem_free(nccl);
+}
+
+void cuda_nccl_reduce(struct cuda_nccl *nccl, const struct all_reduce_args *args)
+{
+    const size_t count = (size_t)args->rows * args->cols;
+    if (nccl->backend->is_failed || nccl->comm == NULL || count == 0)
+        return;
+    int result = nccl->calls.reduce(args->x, args->x, count, NCCL_FLOAT32, NCCL_SUM, nccl->comm,
+                                    nccl->backend->stream);
+    if (nccl_check(nccl, result, "ncclAllReduce") != STATUS_OK)
+        cuda_backend_fail(nccl->backend, status_note()->message);
+}
+
+void cuda_nccl_gather(struct cuda_nccl *nccl, const struct all_gather_args *args)
+{
+    struct cuda_backend *backend = nccl->backend;
+    const uint64_t own = ranks_own(nccl->ranks);
+    const uint64_t count = ranks_count(nccl->ranks);
+    const size_t begin = args->cols * own / count;
+    const size_t part = args->cols * (own + 1) / count - begin;
+    const size_t row_bytes = args->cols * sizeof(float);
+    if (backend->is_failed || args->rows == 0)
+        return;
+    if (!cuda_backend_is_well(
+            backend, cudaMemsetAsync(args->out, 0, args->rows * row_bytes, backend->stream),
+            "parts of rows") ||
+        !cuda_backend_is_well(backend,
+                              cudaMemcpy2DAsync(args->out + begin, row_bytes, args->part,
+                                                part * sizeof(float), part * sizeof(float),
+                                                args->rows, cudaMemcpyDefault,
+                                                backend->stream),
+                              "parts of rows"))
+        return;
+    struct all_reduce_args sum = {};
+    sum.x = args->out;
+    sum.rows = args->rows;
+    sum.cols = args->cols;
+    cuda_nccl_reduce(nccl, &sum);
+}
+
+void cuda_nccl_wait(struct cuda_nccl *nccl)
+{
+    while (!nccl->backend->is_failed && nccl->comm != NULL &&
+           cudaStreamQuery(nccl->backend->stream) == cudaErrorNotReady) {
+        if (ranks_live(nccl->ranks))
+            continue;
+        cuda_backend_fail(nccl->backend, "tensor parallel: another rank's process has ended");
+        (void)nccl->calls.abort(nccl->comm);
+        nccl->comm = NULL;
+    }
+}

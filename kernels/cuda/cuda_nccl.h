@@ -1,0 +1,37 @@
+/* cuda_nccl: sums over ranks that each have a device of their own, by NCCL.
+ *
+ * Owns:     the communicator and the library, libnccl.so.2, opened at run time by its interface of
+ *           2.0: builds need none.
+ * Thread:   as cuda_backend.
+ * Cost:     a sum is one launch on the backend's stream, which a graph may hold.
+ * Not here: ranks that share a device, which NCCL refuses: cuda_table sums over the host.
+ */
+#pragma once
+
+#include "kernels/cuda/cuda_backend.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct ranks;
+struct cuda_nccl;
+
+/* Every rank calls it at the same time. NULL where rank 0 has no NCCL. UNAVAILABLE: rank 0 has it
+ * and this one has not, or what NCCL says. */
+enum status cuda_nccl_open(struct cuda_nccl **out, struct cuda_backend *backend,
+                           struct ranks *ranks);
+void cuda_nccl_close(struct cuda_nccl *nccl);
+
+/* As kernels_all_reduce and kernels_all_gather, which sums parts amid zeros. What fails is the
+ * backend's failure. */
+void cuda_nccl_reduce(struct cuda_nccl *nccl, const struct all_reduce_args *args);
+void cuda_nccl_gather(struct cuda_nccl *nccl, const struct all_gather_args *args);
+
+/* Before the host waits for the device: returns when it is done, or when a rank has ended, for
+ * which NCCL would wait without end; that is the backend's failure then. */
+void cuda_nccl_wait(struct cuda_nccl *nccl);
+
+#ifdef __cplusplus
+}
+#endif

@@ -1,0 +1,182 @@
+/* gpu_ranks: a model of two processes on a device: sums, gathers, then engines against one alone.
+ *
+ * Usage: gpu_ranks. Where there are two devices each rank has its own, and NCCL if it is there;
+ * else both are on one, and sums go over the host. 0 when all is well, 77 without a device.
+ */
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "config/base/rng.h"
+#include "engine/rank_follow.h"
+#include "kernels/kernels.h"
+#include "kernels/kernels_step.h"
+#include "tests/kit/engine_run.h"
+#include "tests/kit/rank_group.h"
+
+enum { RANKS = 2, ROWS = 5, COLS = 3001, PROMPT = 90, TOKENS = 12, REQUESTS = 3, NO_DEVICE = 77 };
+
+/* Sums in another order, and halves in between. */
+static const double logprob_most = 0.05;
+
+static char model_path[64];
+static uint32_t tokens[REQUESTS][PROMPT];
+static struct engine_run_transcript split[REQUESTS];
+static struct engine_run_transcript alone[REQUESTS];
+
+#define CHECK(condition)                                                                           \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            printf("line %d: %s: %s\n", __LINE__, #condition, status_note()->message);             \
+            return 1;                                                                              \
+        }                                                                                          \
+    } while (0)
+
+static float part_of(uint32_t rank, uint32_t i)
+{
+    return (float)(int32_t)(rng_at(7, rank, i) % 20001 - 10000) / 64;
+}
+
+/* Multiples of 1/64, so that every order has the same sum. */
+static int operations(struct ranks *ranks, void *context)
+{
+    static float x[ROWS * COLS];
+    static float back[ROWS * COLS];
+    struct kernels *kernels = NULL;
+    uint32_t own = ranks_own(ranks);
+    const uint32_t begin = (uint32_t)((uint64_t)COLS * own / RANKS);
+    const uint32_t width = (uint32_t)((uint64_t)COLS * (own + 1) / RANKS) - begin;
+    const struct kernels_options options = {
+        .isa = "cuda", .threads = 1, .rows_max = 16, .cols_max = 4096, .ranks = ranks};
+    (void)context;
+    CHECK(kernels_create(&kernels, &options) == STATUS_OK);
+    CHECK(kernels_ranks_open(kernels) == STATUS_OK);
+    float *sum = kernels_buffer_create(kernels, sizeof x);
+    float *part = kernels_buffer_create(kernels, sizeof x);
+    float *out = kernels_buffer_create(kernels, sizeof x);
+    CHECK(sum != NULL && part != NULL && out != NULL);
+    for (uint32_t i = 0; i < ROWS * COLS; i++)
+        x[i] = part_of(own, i);
+    kernels_upload(kernels, sum, x, sizeof x);
+    kernels_all_reduce(kernels, &(struct all_reduce_args){.x = sum, .rows = ROWS, .cols = COLS});
+    CHECK(kernels_download(kernels, back, sum, sizeof back) == STATUS_OK);
+    for (uint32_t i = 0; i < ROWS * COLS; i++)
+        CHECK(back[i] == part_of(0, i) + part_of(1, i));
+    for (uint32_t r = 0; r < ROWS; r++)
+        for (uint32_t i = 0; i < width; i++)
+            x[r * width + i] = (float)(r * COLS + begin + i);
+    kernels_upload(kernels, part, x, ROWS * width * sizeof *x);
+    kernels_all_gather(
+        kernels, &(struct all_gather_args){.part = part, .out = out, .rows = ROWS, .cols = COLS});
+    CHECK(kernels_step_end(kernels) == STATUS_OK);
+    CHECK(kernels_download(kernels, back, out, sizeof back) == STATUS_OK);
+    for (uint32_t i = 0; i < ROWS * COLS && own == 0; i++)
+        CHECK(back[i] == (float)i);
+    kernels_buffer_destroy(kernels, sum);
+    kernels_buffer_destroy(kernels, part);
+    kernels_buffer_destroy(kernels, out);
+    kernels_destroy(kernels);
+    return 0;
+}
+
+static int follow(struct ranks *ranks, void *context)
+{
+    int descriptor = open(context, O_RDONLY | O_CLOEXEC);
+    enum status status = descriptor >= 0 ? rank_follow_run(ranks, descriptor) : STATUS_IO;
+    if (status != STATUS_OK)
+        printf("rank %u: %s\n", ranks_own(ranks), status_note()->message);
+    return status == STATUS_OK ? 0 : 1;
+}
+
+static struct engine_request request_of(uint32_t index)
+{
+    const uint32_t count = 10 + 35 * index;
+    for (uint32_t i = 0; i < count; i++)
+        tokens[index][i] = (uint32_t)(rng_at(9, i < 70 ? 1 : index, i) % 256);
+    return (struct engine_request){.prompt_kind = ENGINE_PROMPT_TOKENS,
+                                   .tokens = tokens[index],
+                                   .token_count = count,
+                                   .choices = 1,
+                                   .tokens_max = TOKENS,
+                                   .sampling = {.top_p = 1},
+                                   .ignore_end = true,
+                                   .want_logprobs = true,
+                                   .top_logprobs = 2,
+                                   .domain = {.bytes = {1}},
+                                   .weight = 100};
+}
+
+static void run_engine(struct ranks *ranks, struct engine_run_transcript *out)
+{
+    struct engine_options options = engine_run_options();
+    options.isa = "cuda";
+    options.ranks = ranks;
+    options.model_path = model_path;
+    options.kv_bytes = 16 << 20;
+    struct engine *engine = engine_run_open(&options);
+    for (uint32_t i = 0; i < REQUESTS; i++) {
+        const struct engine_request request = request_of(i);
+        struct engine_run_transcript *one = &out[i];
+        engine_run_submit(engine, &request, one);
+        engine_run_finish(engine, &one, 1);
+    }
+    engine_close(engine);
+}
+
+static int compare(void)
+{
+    uint32_t same = 0;
+    for (uint32_t r = 0; r < REQUESTS; r++) {
+        CHECK(!split[r].is_refused && split[r].choices[0].count == TOKENS);
+        for (uint32_t i = 0; i < TOKENS; i++) {
+            const struct engine_run_token *a = &alone[r].choices[0].tokens[i];
+            const struct engine_run_token *b = &split[r].choices[0].tokens[i];
+            if (a->token != b->token) {
+                CHECK((double)(a->top[0].logprob - a->top[1].logprob) < 2 * logprob_most);
+                break;
+            }
+            CHECK(fabs((double)a->logprob - (double)b->logprob) < logprob_most);
+            same++;
+        }
+    }
+    printf("%u of %u tokens as of one process\n", same, REQUESTS * TOKENS);
+    CHECK(same >= REQUESTS * TOKENS / 2);
+    return 0;
+}
+
+/* In a child: a process that has asked a device cannot be forked any more. */
+static bool has_device(void)
+{
+    int status = 0;
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(kernels_can_run("cuda") ? 0 : 1);
+    return waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+int main(void)
+{
+    struct rank_group group;
+    struct rank_group engines;
+    struct llama_shape shape = engine_run_shape();
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    if (!has_device()) {
+        printf("no CUDA device\n");
+        return NO_DEVICE;
+    }
+    shape.type = 1; /* F16 */
+    engine_run_write_model(&shape, model_path, sizeof model_path);
+    rank_group_fork(&engines, RANKS, follow, model_path);
+    rank_group_fork(&group, RANKS, operations, NULL);
+    CHECK(operations(group.ranks, NULL) == 0);
+    CHECK(rank_group_end(&group) == 0);
+    run_engine(engines.ranks, split);
+    CHECK(rank_group_end(&engines) == 0);
+    run_engine(NULL, alone);
+    unlink(model_path);
+    return compare();
+}
