@@ -197,6 +197,11 @@
 #define LIMIT_PAGE_TOKENS 1024
 #define LIMIT_BATCH_ROWS  65536 /* rows of one step; scratch grows with it */
 
+/* --- a device's graphs of launches: of some 500 kernels each, 2 to 5 KiB of device memory a kernel
+ * by what others report; counted as they are made, beside what the pools take at start --- */
+#define LIMIT_CUDA_GRAPHS      64                  /* ten buckets of rows, and some of parts each */
+#define LIMIT_CUDA_GRAPH_BYTES (256 * 1024 * 1024) /* then the least recently used go */
+
 /* --- visibility --- */
 #define LIMIT_DOMAINS_VISIBLE 64
 #define LIMIT_PROMPTS_VISIBLE (LIMIT_DOMAINS_VISIBLE - 2) /* beside the group's and the own */

@@ -25,8 +25,7 @@ enum {
     ATTENTION_TILES = CUDA_PLAN_KEYS / 8,
     ATTENTION_GROUP = CUDA_KV_TOKENS, /* keys that are in one page for sure */
     ATTENTION_GROUPS = CUDA_PLAN_KEYS / ATTENTION_GROUP,
-    ATTENTION_STATE = 2,  /* floats before a partial result's dimensions: maximum, sum */
-    ATTENTION_STAGES = 2, /* blocks of keys in shared memory, as pages have them */
+    ATTENTION_STAGES = 2,              /* blocks of keys in shared memory, as pages have them */
     ATTENTION_ALL = CUDA_PLAN_QUERIES, /* no one row alone */
 };
 #define ATTENTION_LOG2E 1.44269504f
@@ -39,7 +38,7 @@ struct attention_call {
     const uint32_t *tables;
     const char *pages;
     const float *sinks;
-    float *partials; /* [states][heads][ATTENTION_STATE + head_dim] */
+    float *partials; /* [states][heads][CUDA_TILES_STATE + head_dim] */
     struct kv_layout layout;
     uint32_t heads;
     uint32_t group;
@@ -438,8 +437,8 @@ static __device__ void attention_store(const struct attention_state<D> *state, i
 static __device__ float *attention_partial(const struct attention_call *call, uint32_t state,
                                            uint32_t head)
 {
-    return call->partials +
-           ((size_t)state * call->heads + head) * (ATTENTION_STATE + (size_t)call->layout.head_dim);
+    return call->partials + ((size_t)state * call->heads + head) *
+                                (CUDA_TILES_STATE + (size_t)call->layout.head_dim);
 }
 
 template <int D>
@@ -450,7 +449,7 @@ static __device__ void attention_leave(const struct attention_state<D> *state, i
         partial[0] = state->max[i];
         partial[1] = state->sum[i];
     }
-    attention_store(state, i, n, 1, partial + ATTENTION_STATE);
+    attention_store(state, i, n, 1, partial + CUDA_TILES_STATE);
 }
 
 /* Whether a mean of dimensions that the head has is not a finite number. */
@@ -680,7 +679,7 @@ __global__ void k_attention_fold_f32_cuda(struct attention_call call)
         for (uint32_t i = 0; i < CUDA_KV_DIM_MAX / 32; i++)
             if (threadIdx.x + 32 * i < n)
                 mean[i] =
-                    fmaf(partial[ATTENTION_STATE + threadIdx.x + 32 * i], of, mean[i] * before);
+                    fmaf(partial[CUDA_TILES_STATE + threadIdx.x + 32 * i], of, mean[i] * before);
     }
     const float factor = attention_factor(&call, head, max, sum);
     float *out = call.out + ((size_t)row.row * call.heads + head) * n;
@@ -688,29 +687,6 @@ __global__ void k_attention_fold_f32_cuda(struct attention_call call)
     for (uint32_t i = 0; i < CUDA_KV_DIM_MAX / 32; i++)
         if (threadIdx.x + 32 * i < n)
             out[threadIdx.x + 32 * i] = mean[i] * factor;
-}
-
-/* The works of the batch for this many heads, made once a batch. */
-static void attention_plan(struct cuda_backend *backend, struct cuda_backend_rows *of,
-                           const struct attention_args *args)
-{
-    const struct kv_layout *layout = args->kv.layout;
-    struct cuda_tiles_args tiles = {};
-    if (backend->is_failed || of->tiles_heads == args->heads)
-        return;
-    if (!cuda_backend_is_well(backend, cudaEventSynchronize(backend->sent), "attention"))
-        return;
-    tiles.rows = of->rows_host;
-    tiles.count = args->rows;
-    tiles.groups = args->groups;
-    tiles.group = args->heads / layout->kv_heads;
-    tiles.kv_heads = layout->kv_heads;
-    tiles.processors = backend->processors;
-    tiles.states_max = backend->options.split_bytes /
-                       (args->heads * (ATTENTION_STATE + layout->head_dim) * sizeof(float));
-    cuda_tiles_plan(&tiles, of->tiles_host);
-    of->tiles_heads = args->heads;
-    cuda_backend_send(backend, of->tiles, of->tiles_host, of->tiles_host->bytes);
 }
 
 /* Two stages where the device has room for them. */
@@ -750,21 +726,21 @@ static void attention_launch(struct cuda_backend *backend, struct attention_call
 extern "C" void cuda_attention(struct cuda_backend *backend, const struct attention_args *args)
 {
     const struct kv_layout *layout = args->kv.layout;
-    struct cuda_backend_rows *of = args->is_wanted ? &backend->wanted : &backend->all;
+    const struct cuda_step_set *of =
+        &backend->step.sets[args->is_wanted ? CUDA_STEP_WANTED : CUDA_STEP_ALL];
     struct attention_call call = {};
-    ASSERT(backend->is_failed || args->rows == of->row_count);
+    ASSERT(backend->is_failed || args->rows == of->rows);
     ASSERT(args->heads % layout->kv_heads == 0);
     ASSERT(args->heads / layout->kv_heads >= 1);
     ASSERT(args->heads / layout->kv_heads <= CUDA_PLAN_QUERIES);
     ASSERT(args->layer < layout->layers);
     if (args->rows == 0)
         return;
-    attention_plan(backend, of, args);
     call.q = args->q;
     call.out = args->out;
-    call.tiles = of->tiles;
-    call.rows = of->rows;
-    call.tables = backend->tables;
+    call.tiles = of->plan;
+    call.rows = of->row;
+    call.tables = backend->step.tables;
     call.pages = (const char *)args->kv.pages;
     call.sinks = args->sinks;
     call.partials = backend->partials;
@@ -776,19 +752,19 @@ extern "C" void cuda_attention(struct cuda_backend *backend, const struct attent
     call.scale = args->scale * ATTENTION_LOG2E;
     switch (layout->type) {
     case KV_TYPE_I8:
-        attention_launch<KV_TYPE_I8>(backend, &call, of->tiles_host->works);
+        attention_launch<KV_TYPE_I8>(backend, &call, of->works);
         break;
     case KV_TYPE_FP8:
-        attention_launch<KV_TYPE_FP8>(backend, &call, of->tiles_host->works);
+        attention_launch<KV_TYPE_FP8>(backend, &call, of->works);
         break;
     case KV_TYPE_BF16:
-        attention_launch<KV_TYPE_BF16>(backend, &call, of->tiles_host->works);
+        attention_launch<KV_TYPE_BF16>(backend, &call, of->works);
         break;
     default:
-        attention_launch<KV_TYPE_F16>(backend, &call, of->tiles_host->works);
+        attention_launch<KV_TYPE_F16>(backend, &call, of->works);
         break;
     }
-    if (of->tiles_host->states > 0)
+    if (of->has_states)
         cuda_backend_launch(backend, "attention", dim3(args->rows * args->heads), 32,
                             k_attention_fold_f32_cuda, call);
 }

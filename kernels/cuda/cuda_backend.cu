@@ -10,10 +10,15 @@
 #include "kernels/cuda/cuda_nccl.h"
 #include "kernels/cuda/cuda_weight.h"
 
-enum { BACKEND_CAPABILITY_LEAST = 8 };
+enum { BACKEND_CAPABILITY_LEAST = 8, BACKEND_CAPABILITY_EARLY = 9 /* griddepcontrol */ };
 
 bool cuda_backend_is_well(struct cuda_backend *backend, cudaError_t error, const char *what)
 {
+    if (error != cudaSuccess && backend->graphs.is_capturing) {
+        if (backend->graphs.error == cudaSuccess)
+            backend->graphs.error = error;
+        return false;
+    }
     if (error != cudaSuccess && !backend->is_failed) {
         backend->is_failed = true;
         snprintf(backend->message, sizeof backend->message, "CUDA device %d: %s: %s",
@@ -35,6 +40,7 @@ enum status cuda_backend_end(struct cuda_backend *backend)
         cuda_nccl_wait(backend->nccl);
     if (!backend->is_failed)
         cuda_backend_is_well(backend, cudaStreamSynchronize(backend->stream), "step");
+    backend->step.is_sending = false;
     if (backend->is_failed)
         FAIL(STATUS_UNAVAILABLE, "%s", backend->message);
     return STATUS_OK;
@@ -71,7 +77,7 @@ enum status cuda_backend_alloc(struct cuda_backend *backend, void **out, size_t 
 
 void cuda_backend_free(struct cuda_backend *backend, void *memory)
 {
-    (void)backend;
+    cuda_graph_clear(backend);
     (void)cudaFree(memory);
 }
 
@@ -94,6 +100,20 @@ void cuda_backend_free_host(struct cuda_backend *backend, void *memory)
         (void)cudaFreeHost(memory);
 }
 
+/* For its compiled form alone: all kernels have the same. */
+__global__ void k_backend_none_cuda(struct cuda_backend_options)
+{
+}
+
+/* Code of an older form that the driver translates does not wait for the kernel before. */
+static bool open_may_be_early(int major)
+{
+    cudaFuncAttributes attributes;
+    return major >= BACKEND_CAPABILITY_EARLY &&
+           cudaFuncGetAttributes(&attributes, k_backend_none_cuda) == cudaSuccess &&
+           attributes.ptxVersion >= 10 * BACKEND_CAPABILITY_EARLY;
+}
+
 static enum status open_device(struct cuda_backend *backend)
 {
     const int device = backend->options.device;
@@ -109,6 +129,7 @@ static enum status open_device(struct cuda_backend *backend)
              properties.name, properties.major, properties.minor, BACKEND_CAPABILITY_LEAST);
     backend->processors = (uint32_t)properties.multiProcessorCount;
     backend->shared_most = properties.sharedMemPerBlockOptin;
+    backend->is_early = open_may_be_early(properties.major);
     bool is_well =
         cuda_backend_is_well(backend,
                              cudaStreamCreateWithFlags(&backend->stream, cudaStreamNonBlocking),
@@ -125,27 +146,13 @@ static enum status open_device(struct cuda_backend *backend)
     return STATUS_OK;
 }
 
-static enum status open_rows(struct cuda_backend *backend, struct cuda_backend_rows *rows,
-                             const char *what)
-{
-    const size_t row_bytes = backend->options.rows_max * sizeof *rows->rows;
-    const size_t tile_bytes = cuda_tiles_bytes(backend->options.rows_max, backend->processors);
-    TRY(cuda_backend_alloc(backend, (void **)&rows->rows, row_bytes, what));
-    TRY(cuda_backend_alloc(backend, (void **)&rows->tiles, tile_bytes, what));
-    TRY(cuda_backend_alloc_host(backend, (void **)&rows->rows_host, row_bytes, what));
-    return cuda_backend_alloc_host(backend, (void **)&rows->tiles_host, tile_bytes, what);
-}
-
 static enum status open_memory(struct cuda_backend *backend)
 {
     const struct cuda_backend_options *options = &backend->options;
     const size_t rows = options->rows_max;
     const size_t parts = ((size_t)options->cols_max + CUDA_WEIGHT_GROUP - 1) / CUDA_WEIGHT_GROUP *
                          (CUDA_WEIGHT_GROUP / CUDA_WEIGHT_PART);
-    const size_t words_bytes = BACKEND_WORDS * (size_t)options->rows_max * sizeof(uint32_t);
     const size_t stats_bytes = options->rows_max * sizeof(struct logits_stats);
-    const size_t table_bytes = options->tables_max * sizeof(uint32_t);
-    const char *batch = "a batch's page tables";
     TRY(cuda_backend_alloc(backend, &backend->input, rows * parts * CUDA_WEIGHT_PART * 2,
                            "linear layers' inputs"));
     TRY(cuda_backend_alloc(backend, (void **)&backend->input_sums, rows * parts * sizeof(float),
@@ -154,13 +161,8 @@ static enum status open_memory(struct cuda_backend *backend)
                            "linear layers' inputs"));
     TRY(cuda_backend_alloc(backend, (void **)&backend->gated,
                            rows * options->cols_max * sizeof(float), "gated layers"));
-    TRY(open_rows(backend, &backend->all, batch));
-    TRY(open_rows(backend, &backend->wanted, batch));
-    TRY(cuda_backend_alloc(backend, (void **)&backend->tables, table_bytes, batch));
-    TRY(cuda_backend_alloc_host(backend, (void **)&backend->tables_host, table_bytes, batch));
-    TRY(cuda_backend_alloc(backend, (void **)&backend->words, words_bytes, batch));
-    TRY(cuda_backend_alloc_host(backend, (void **)&backend->words_host, words_bytes, batch));
-    TRY(cuda_backend_alloc(backend, (void **)&backend->stats, stats_bytes, batch));
+    TRY(cuda_backend_alloc(backend, (void **)&backend->stats, stats_bytes, "a step's rows"));
+    TRY(cuda_step_open(backend));
     TRY(cuda_backend_weight_open(backend));
     TRY(cuda_linear_lt_open(backend));
     return cuda_backend_alloc(backend, (void **)&backend->partials, options->split_bytes,
@@ -194,15 +196,12 @@ void cuda_backend_close(struct cuda_backend *backend)
 {
     if (backend == NULL)
         return;
-    void *const device[] = {backend->input,       backend->input_sums,   backend->input_scales,
-                            backend->all.rows,    backend->all.tiles,    backend->tables,
-                            backend->wanted.rows, backend->wanted.tiles, backend->partials,
-                            backend->gated,       backend->words,        backend->stats};
-    void *const host[] = {backend->all.rows_host,    backend->all.tiles_host,
-                          backend->wanted.rows_host, backend->wanted.tiles_host,
-                          backend->tables_host,      backend->words_host};
+    void *const device[] = {backend->input,    backend->input_sums, backend->input_scales,
+                            backend->partials, backend->gated,      backend->stats,
+                            backend->step.area};
     const cudaEvent_t events[] = {backend->worked, backend->copied, backend->sent};
     const cudaStream_t streams[] = {backend->stream, backend->copies};
+    cuda_graph_clear(backend);
     for (cudaStream_t stream : streams)
         if (stream != NULL) {
             (void)cudaStreamSynchronize(stream);
@@ -219,8 +218,7 @@ void cuda_backend_close(struct cuda_backend *backend)
     cuda_linear_lt_close(backend);
     for (void *memory : device)
         cuda_backend_free(backend, memory);
-    for (void *memory : host)
-        cuda_backend_free_host(backend, memory);
+    cuda_backend_free_host(backend, backend->step.host);
     mem_free(backend);
 }
 
@@ -249,76 +247,7 @@ enum status cuda_backend_download(struct cuda_backend *backend, void *to, const 
     return cuda_backend_end(backend);
 }
 
-/* --- the batch --- */
-
-enum status cuda_backend_batch(struct cuda_backend *backend, const struct kv_rows *kv,
-                               uint32_t rows)
+struct logits_stats *cuda_backend_stats(const struct cuda_backend *backend)
 {
-    ASSERT(rows <= backend->options.rows_max);
-    if (backend->is_failed)
-        return STATUS_OK; /* cuda_backend_end tells */
-    if (!cuda_backend_is_well(backend, cudaEventSynchronize(backend->sent), "batch"))
-        return STATUS_OK;
-    struct cuda_backend_rows *all = &backend->all;
-    const uint32_t entries =
-        cuda_plan_rows(kv, rows, all->rows_host, backend->tables_host, backend->options.tables_max);
-    all->row_count = 0; /* rows_host is another batch's from here on */
-    all->tiles_heads = 0;
-    backend->wanted.row_count = 0;
-    if (entries == CUDA_PLAN_NONE)
-        FAIL(STATUS_LIMIT, "a batch of %u rows has more than %u pages in its tables", rows,
-             backend->options.tables_max);
-    all->row_count = rows;
-    if (rows == 0)
-        return STATUS_OK;
-    cuda_backend_send(backend, all->rows, all->rows_host, rows * sizeof *all->rows);
-    cuda_backend_send(backend, backend->tables, backend->tables_host,
-                      entries * sizeof *backend->tables);
-    return STATUS_OK;
-}
-
-static void step_send_words(struct cuda_backend *backend, uint32_t which, const uint32_t *words,
-                            uint32_t count)
-{
-    const size_t at = (size_t)which * backend->options.rows_max;
-    memcpy(backend->words_host + at, words, count * sizeof *words);
-    cuda_backend_send(backend, backend->words + at, backend->words_host + at,
-                      count * sizeof *words);
-}
-
-enum status cuda_backend_step(struct cuda_backend *backend, const struct kernels_step *step)
-{
-    struct cuda_backend_rows *wanted = &backend->wanted;
-    TRY(cuda_backend_batch(backend, &step->kv, step->rows));
-    if (backend->is_failed)
-        return cuda_backend_end(backend);
-    wanted->row_count = step->logit_rows;
-    wanted->tiles_heads = 0;
-    for (uint32_t i = 0; i < step->logit_rows; i++)
-        wanted->rows_host[i] = backend->all.rows_host[step->logit_row[i]];
-    cuda_backend_send(backend, wanted->rows, wanted->rows_host,
-                      step->logit_rows * sizeof *wanted->rows);
-    step_send_words(backend, BACKEND_TOKENS, step->tokens, step->rows);
-    step_send_words(backend, BACKEND_POSITIONS, step->kv.position, step->rows);
-    step_send_words(backend, BACKEND_ORDER, step->logit_row, step->logit_rows);
-    return STATUS_OK;
-}
-
-struct cuda_backend_fixed cuda_backend_fixed(const struct cuda_backend *backend)
-{
-    const size_t each = backend->options.rows_max;
-    struct cuda_backend_fixed fixed = {};
-    fixed.tokens = backend->words + BACKEND_TOKENS * each;
-    fixed.positions = backend->words + BACKEND_POSITIONS * each;
-    fixed.order = backend->words + BACKEND_ORDER * each;
-    fixed.stats = backend->stats;
-    return fixed;
-}
-
-void cuda_backend_send(struct cuda_backend *backend, void *to, const void *from, size_t bytes)
-{
-    if (!backend->is_failed && bytes > 0 &&
-        cuda_backend_is_well(
-            backend, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, backend->stream), "batch"))
-        cuda_backend_is_well(backend, cudaEventRecord(backend->sent, backend->stream), "batch");
+    return backend->stats;
 }

@@ -4,22 +4,10 @@
 #include <cuda_runtime.h>
 
 #include "kernels/cuda/cuda_backend.h"
-#include "kernels/cuda/cuda_plan.h"
-#include "kernels/cuda/cuda_tiles.h"
+#include "kernels/cuda/cuda_graph.h"
+#include "kernels/cuda/cuda_step.h"
 
 enum { CUDA_BACKEND_MESSAGE = 256 };
-
-/* Rows, and tiles of rows, likewise. */
-struct cuda_backend_rows {
-    struct cuda_plan_row *rows_host;
-    struct cuda_plan_row *rows;
-    struct cuda_tiles_head *tiles_host;
-    struct cuda_tiles_head *tiles;
-    uint32_t row_count;
-    uint32_t tiles_heads; /* query heads that the tiles are for; 0 = none are made */
-};
-
-enum { BACKEND_TOKENS, BACKEND_POSITIONS, BACKEND_ORDER, BACKEND_WORDS };
 
 struct cuda_backend {
     struct cuda_backend_options options;
@@ -29,6 +17,7 @@ struct cuda_backend {
     cudaStream_t copies;
     cudaEvent_t worked; /* what copies wait for */
     cudaEvent_t copied; /* what work waits for */
+    bool is_early;      /* kernels are there in the form that may be launched early */
     bool is_failed;
     struct cuda_nccl *nccl; /* looked at before waits; NULL: no other ranks, or none by NCCL */
     char message[CUDA_BACKEND_MESSAGE];
@@ -45,25 +34,17 @@ struct cuda_backend {
     float *input_scales;
     float *gated; /* [rows_max][cols_max]: what a gate multiplies */
 
-    /* the batch, on the host (pinned) and on the device: its rows, those of them that want logits,
-     * and the tables of both; of a step also tokens, positions and indexes of wanted rows */
-    struct cuda_backend_rows all;
-    struct cuda_backend_rows wanted;
-    uint32_t *tables_host;
-    uint32_t *tables;
-    uint32_t *words_host; /* [BACKEND_WORDS][rows_max] */
-    uint32_t *words;
+    struct cuda_step step;
+    cudaEvent_t sent; /* the step's area may be written again */
+    struct cuda_graphs graphs;
+    uint64_t launches;          /* of kernels, one by one or into a graph */
     struct logits_stats *stats; /* [rows_max] */
-    cudaEvent_t sent;           /* the host's copies may be written again */
 
     float *partials; /* [split_bytes] of attention, and of linear layers */
 };
 
 /* Records the first failure. Returns whether all is well. */
 bool cuda_backend_is_well(struct cuda_backend *backend, cudaError_t error, const char *what);
-
-/* From pinned memory, which may be written again when `sent` is over. */
-void cuda_backend_send(struct cuda_backend *backend, void *to, const void *from, size_t bytes);
 
 /* Memory for uploads of weights. */
 extern "C" enum status cuda_backend_weight_open(struct cuda_backend *backend);
@@ -73,10 +54,11 @@ extern "C" enum status cuda_backend_weight_open(struct cuda_backend *backend);
 template <typename P>
 static inline void cuda_backend_launch(struct cuda_backend *backend, const char *what, dim3 grid,
                                        uint32_t threads, void (*kernel)(P), const P &call,
-                                       size_t shared_bytes = 0)
+                                       size_t shared_bytes = 0, bool is_early = false)
 {
     const size_t given = 48 << 10; /* more must be asked for */
     cudaLaunchConfig_t config = {};
+    cudaLaunchAttribute early = {};
     if (backend->is_failed || grid.x == 0 || grid.y == 0 || grid.z == 0)
         return;
     if (shared_bytes > given &&
@@ -86,9 +68,24 @@ static inline void cuda_backend_launch(struct cuda_backend *backend, const char 
                                                    (int)shared_bytes),
                               what))
         return;
+    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    early.val.programmaticStreamSerializationAllowed = 1;
     config.gridDim = grid;
     config.blockDim = dim3(threads, 1, 1);
     config.stream = backend->stream;
     config.dynamicSmemBytes = shared_bytes;
+    config.attrs = &early;
+    config.numAttrs = is_early && backend->is_early ? 1 : 0;
+    backend->launches++;
     cuda_backend_is_well(backend, cudaLaunchKernelEx(&config, kernel, call), what);
+}
+
+/* Likewise, of a kernel that begins with cuda_machine_begin: its blocks come to their processors
+ * while the last ones of the kernel before end, and wait there (sm_90 on; a gap is what is saved). */
+template <typename P>
+static inline void cuda_backend_launch_early(struct cuda_backend *backend, const char *what,
+                                             dim3 grid, uint32_t threads, void (*kernel)(P),
+                                             const P &call, size_t shared_bytes = 0)
+{
+    cuda_backend_launch(backend, what, grid, threads, kernel, call, shared_bytes, true);
 }

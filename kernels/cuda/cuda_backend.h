@@ -4,9 +4,8 @@
  *           cuda_backend_alloc, but for the fields that cuda_ops.h names as the host's.
  * Thread:   one caller at a time (the engine thread).
  * Cost:     allocates in open, alloc and of weights only; an operation is a launch, which returns
- *           at once; cuda_backend_end, uploads and downloads wait for all work, cuda_backend_batch,
- *           _step and the first attention behind them for what they sent before.
- * Not here: operations (cuda_ops.h), launch arithmetic (cuda_plan).
+ *           at once; cuda_backend_end, uploads and downloads wait for all work.
+ * Not here: operations (cuda_ops.h), a step's arrays (cuda_step), graphs (cuda_graph).
  *
  * Errors: a launch or copy that fails leaves its words here, and from then on nothing is launched.
  * cuda_backend_end tells, once a step, so that the engine ends cleanly whatever the device did.
@@ -64,24 +63,13 @@ enum status cuda_backend_weight_create(struct cuda_backend *backend, struct weig
                                        const struct tensor *tensor);
 void cuda_backend_weight_destroy(struct cuda_backend *backend, struct weight *weight);
 
-/* The rows of the operations over pages that follow, until the next call: positions and page tables
- * of `kv` (host memory, read before it returns) go to the device. LIMIT when the tables' entries
- * are more than tables_max. */
+/* cuda_step_begin for operations one by one: rows of `kv` (host memory, read before it returns),
+ * attention of `heads` query heads, by `groups` unless NULL. */
 enum status cuda_backend_batch(struct cuda_backend *backend, const struct kv_rows *kv,
-                               uint32_t rows);
-
-/* The same for a step, with what else its operations read on the device, at cuda_backend_fixed.
- * UNAVAILABLE as cuda_backend_end, which is asked at once when the device has failed before. */
-enum status cuda_backend_step(struct cuda_backend *backend, const struct kernels_step *step);
-
-/* Device memory that never moves, of the step: */
-struct cuda_backend_fixed {
-    const uint32_t *tokens;     /* [rows] */
-    const uint32_t *positions;  /* [rows] */
-    const uint32_t *order;      /* [logit_rows] */
-    struct logits_stats *stats; /* [rows_max] scratch */
-};
-struct cuda_backend_fixed cuda_backend_fixed(const struct cuda_backend *backend);
+                               uint32_t rows, uint32_t heads,
+                               const struct attention_groups *groups);
+/* [rows_max] on the device. */
+struct logits_stats *cuda_backend_stats(const struct cuda_backend *backend);
 
 /* A failure that is no call's of the runtime; the first one is told. */
 void cuda_backend_fail(struct cuda_backend *backend, const char *why);

@@ -46,6 +46,7 @@ static __device__ float embed_element(const struct embed_call *call, uint32_t to
 
 __global__ void k_embed_f32_cuda(struct embed_call call)
 {
+    cuda_machine_begin();
     const size_t i = (size_t)blockIdx.x * CUDA_MACHINE_BLOCK + threadIdx.x;
     if (i < (size_t)call.rows * call.cols)
         call.out[i] = embed_element(&call, call.tokens[i / call.cols], (uint32_t)(i % call.cols));
@@ -64,7 +65,8 @@ extern "C" void cuda_embed(struct cuda_backend *backend, const struct embed_args
     call.out = args->out;
     call.rows = args->rows;
     call.cols = table->cols;
-    cuda_backend_launch(backend, "embed",
-                        dim3((unsigned)((elements + CUDA_MACHINE_BLOCK - 1) / CUDA_MACHINE_BLOCK)),
-                        CUDA_MACHINE_BLOCK, k_embed_f32_cuda, call);
+    cuda_backend_launch_early(
+        backend, "embed",
+        dim3((unsigned)((elements + CUDA_MACHINE_BLOCK - 1) / CUDA_MACHINE_BLOCK)),
+        CUDA_MACHINE_BLOCK, k_embed_f32_cuda, call);
 }

@@ -20,6 +20,16 @@
 #if defined(__CUDACC__)
 #include <cuda_fp16.h>
 
+/* First in a kernel of cuda_backend_launch_early, for every thread: what was launched before is
+ * over and seen. Only then may the next one begin, so that no more than one waits on the device. */
+static __device__ __forceinline__ void cuda_machine_begin()
+{
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
 static __device__ __forceinline__ float cuda_machine_half_float(uint16_t bits)
 {
     return __half2float(__ushort_as_half(bits));

@@ -33,10 +33,10 @@ void cuda_linear(struct cuda_backend *backend, const struct linear_args *args);
 void cuda_rope_table(struct cuda_backend *backend, const struct rope_table_args *args);
 void cuda_rope(struct cuda_backend *backend, const struct rope_args *args);
 /* args->rope: host, what it points to device, one of them with x = args->k; one launch. Over the
- * rows of cuda_backend_batch; of args->kv, `layout` and `pages` alone are read. */
+ * rows of the step; of args->kv, `layout` and `pages` alone are read. */
 void cuda_kv_write(struct cuda_backend *backend, const struct kv_write_args *args);
-/* Likewise, or where args->is_wanted over the rows of cuda_backend_step that want logits; at most
- * 64 query heads over a KV head. args->groups: host, args->sinks: device. */
+/* Likewise, or where args->is_wanted over those of the step's rows that want logits; at most 64
+ * query heads over a KV head. args->groups are the step's, args->sinks: device. */
 void cuda_attention(struct cuda_backend *backend, const struct attention_args *args);
 void cuda_silu_mul(struct cuda_backend *backend, const struct silu_mul_args *args);
 /* `out`: device. */

@@ -88,6 +88,9 @@ __global__ void k_kv_write_cuda(struct pages_write call)
     const uint32_t head = (uint32_t)(warp % each);
     if (index >= call.row_count)
         return;
+    const struct cuda_plan_row row = call.rows[index];
+    if (row.position == CUDA_PLAN_NONE) /* all of the warp */
+        return;
     if (head >= layout->kv_heads) {
         pages_rotate(&call.queries, index, head - layout->kv_heads);
         return;
@@ -95,7 +98,6 @@ __global__ void k_kv_write_cuda(struct pages_write call)
     if (call.keys.x != NULL)
         pages_rotate(&call.keys, index, head);
     __syncwarp();
-    const struct cuda_plan_row row = call.rows[index];
     const uint32_t token = row.position % layout->page_tokens;
     const uint32_t page = call.tables[row.table + row.position / layout->page_tokens];
     char *tile = call.pages + page * layout->page_bytes + cuda_kv_tile(layout, call.layer, head);
@@ -137,8 +139,9 @@ static void (*pages_write_kernel(enum kv_type type))(struct pages_write call)
 extern "C" void cuda_kv_write(struct cuda_backend *backend, const struct kv_write_args *args)
 {
     const struct kv_layout *layout = args->kv.layout;
+    const struct cuda_step_set *all = &backend->step.sets[CUDA_STEP_ALL];
     struct pages_write call = {};
-    ASSERT(backend->is_failed || args->rows == backend->all.row_count);
+    ASSERT(backend->is_failed || args->rows == all->rows);
     ASSERT(args->layer < layout->layers);
     for (int i = 0; i < KV_WRITE_ROPES; i++)
         if (args->rope[i] != NULL) {
@@ -149,8 +152,8 @@ extern "C" void cuda_kv_write(struct cuda_backend *backend, const struct kv_writ
         }
     call.k = args->k;
     call.v = args->v;
-    call.rows = backend->all.rows;
-    call.tables = backend->tables;
+    call.rows = all->row;
+    call.tables = backend->step.tables;
     call.pages = (char *)args->kv.pages;
     call.layout = *layout;
     call.row_count = args->rows;

@@ -17,6 +17,7 @@ static __device__ size_t rows_element()
 
 __global__ void k_rmsnorm_f32_cuda(struct rmsnorm_args args)
 {
+    cuda_machine_begin();
     const float *x = args.x + (size_t)blockIdx.x * args.cols;
     float *y = args.y + (size_t)blockIdx.x * args.cols;
     float squares = 0;
@@ -30,13 +31,14 @@ __global__ void k_rmsnorm_f32_cuda(struct rmsnorm_args args)
 
 extern "C" void cuda_rmsnorm(struct cuda_backend *backend, const struct rmsnorm_args *args)
 {
-    cuda_backend_launch(backend, "rmsnorm", dim3(args->rows), CUDA_MACHINE_BLOCK,
-                        k_rmsnorm_f32_cuda, *args);
+    cuda_backend_launch_early(backend, "rmsnorm", dim3(args->rows), CUDA_MACHINE_BLOCK,
+                              k_rmsnorm_f32_cuda, *args);
 }
 
 /* As kernels/cpu/ops does it: the angle a float32 product, its cosine rounded once from double. */
 __global__ void k_rope_table_f32_cuda(struct rope_table_args args)
 {
+    cuda_machine_begin();
     const size_t i = rows_element();
     if (i >= (size_t)args.rows * args.pairs)
         return;
@@ -47,12 +49,13 @@ __global__ void k_rope_table_f32_cuda(struct rope_table_args args)
 
 extern "C" void cuda_rope_table(struct cuda_backend *backend, const struct rope_table_args *args)
 {
-    cuda_backend_launch(backend, "rope_table", rows_blocks((size_t)args->rows * args->pairs),
-                        CUDA_MACHINE_BLOCK, k_rope_table_f32_cuda, *args);
+    cuda_backend_launch_early(backend, "rope_table", rows_blocks((size_t)args->rows * args->pairs),
+                              CUDA_MACHINE_BLOCK, k_rope_table_f32_cuda, *args);
 }
 
 __global__ void k_rope_f32_cuda(struct rope_args args)
 {
+    cuda_machine_begin();
     const size_t i = rows_element();
     const size_t each = (size_t)args.heads * args.pairs; /* of a row */
     if (i >= args.rows * each)
@@ -73,13 +76,14 @@ __global__ void k_rope_f32_cuda(struct rope_args args)
 extern "C" void cuda_rope(struct cuda_backend *backend, const struct rope_args *args)
 {
     ASSERT(args->pairs * 2 <= args->head_dim);
-    cuda_backend_launch(backend, "rope",
-                        rows_blocks((size_t)args->rows * args->heads * args->pairs),
-                        CUDA_MACHINE_BLOCK, k_rope_f32_cuda, *args);
+    cuda_backend_launch_early(backend, "rope",
+                              rows_blocks((size_t)args->rows * args->heads * args->pairs),
+                              CUDA_MACHINE_BLOCK, k_rope_f32_cuda, *args);
 }
 
 __global__ void k_silu_mul_f32_cuda(struct silu_mul_args args)
 {
+    cuda_machine_begin();
     const size_t i = rows_element();
     if (i >= (size_t)args.rows * args.cols)
         return;
@@ -89,12 +93,13 @@ __global__ void k_silu_mul_f32_cuda(struct silu_mul_args args)
 
 extern "C" void cuda_silu_mul(struct cuda_backend *backend, const struct silu_mul_args *args)
 {
-    cuda_backend_launch(backend, "silu_mul", rows_blocks((size_t)args->rows * args->cols),
-                        CUDA_MACHINE_BLOCK, k_silu_mul_f32_cuda, *args);
+    cuda_backend_launch_early(backend, "silu_mul", rows_blocks((size_t)args->rows * args->cols),
+                              CUDA_MACHINE_BLOCK, k_silu_mul_f32_cuda, *args);
 }
 
 __global__ void k_gather_f32_cuda(struct gather_args args)
 {
+    cuda_machine_begin();
     const size_t i = rows_element();
     if (i < (size_t)args.rows * args.cols)
         args.to[i] = args.from[(size_t)args.order[i / args.cols] * args.cols + i % args.cols];
@@ -102,8 +107,8 @@ __global__ void k_gather_f32_cuda(struct gather_args args)
 
 extern "C" void cuda_gather(struct cuda_backend *backend, const struct gather_args *args)
 {
-    cuda_backend_launch(backend, "gather", rows_blocks((size_t)args->rows * args->cols),
-                        CUDA_MACHINE_BLOCK, k_gather_f32_cuda, *args);
+    cuda_backend_launch_early(backend, "gather", rows_blocks((size_t)args->rows * args->cols),
+                              CUDA_MACHINE_BLOCK, k_gather_f32_cuda, *args);
 }
 
 struct rows_logits {
@@ -145,6 +150,7 @@ static __device__ void logits_greatest(const float *x, uint32_t vocab, float *ma
 
 __global__ void k_logits_stats_f32_cuda(struct rows_logits call)
 {
+    cuda_machine_begin();
     const float *x = call.logits + (size_t)blockIdx.x * call.vocab;
     float max;
     uint32_t argmax;
@@ -165,6 +171,6 @@ extern "C" void cuda_logits_stats(struct cuda_backend *backend, const float *log
                                   uint32_t vocab, struct logits_stats *out)
 {
     const struct rows_logits call = {logits, vocab, out};
-    cuda_backend_launch(backend, "logits_stats", dim3(rows), CUDA_MACHINE_BLOCK,
-                        k_logits_stats_f32_cuda, call);
+    cuda_backend_launch_early(backend, "logits_stats", dim3(rows), CUDA_MACHINE_BLOCK,
+                              k_logits_stats_f32_cuda, call);
 }

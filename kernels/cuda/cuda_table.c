@@ -6,8 +6,10 @@
 #include "kernels/cuda/cuda_ceilings.h"
 #include "kernels/cuda/cuda_device.h"
 #include "kernels/cuda/cuda_draw.h"
+#include "kernels/cuda/cuda_graph.h"
 #include "kernels/cuda/cuda_nccl.h"
 #include "kernels/cuda/cuda_ops.h"
+#include "kernels/cuda/cuda_step.h"
 #include "kernels/ranks.h"
 
 /* A device's table: cuda_ops.h, with the step's arrays where the device has its own. Only in builds
@@ -158,9 +160,7 @@ static enum status table_pages_end(struct kernels *kernels)
 static enum status table_step_run(struct kernels *kernels, const struct kernels_step *step,
                                   void (*forward)(void *context), void *context)
 {
-    TRY(cuda_backend_step(kernels->device, step));
-    forward(context);
-    return STATUS_OK;
+    return cuda_step_run(kernels->device, step, forward, context);
 }
 
 static enum status table_step_end(struct kernels *kernels)
@@ -168,61 +168,84 @@ static enum status table_step_end(struct kernels *kernels)
     return cuda_backend_end(kernels->device);
 }
 
+/* Inside a step operations are launched over its rows as they are padded (cuda_step). */
 static void table_embed(struct kernels *kernels, const struct embed_args *args)
 {
     struct embed_args own = *args;
-    own.tokens = cuda_backend_fixed(kernels->device).tokens;
+    own.tokens = cuda_step_tokens(kernels->device);
+    own.rows = cuda_step_rows(kernels->device, args->rows);
     cuda_embed(kernels->device, &own);
 }
 
 static void table_rmsnorm(struct kernels *kernels, const struct rmsnorm_args *args)
 {
-    cuda_rmsnorm(kernels->device, args);
+    struct rmsnorm_args own = *args;
+    own.rows = cuda_step_rows(kernels->device, args->rows);
+    cuda_rmsnorm(kernels->device, &own);
 }
 
 static void table_linear(struct kernels *kernels, const struct linear_args *args)
 {
-    cuda_linear(kernels->device, args);
+    struct linear_args own = *args;
+    own.rows = cuda_step_rows(kernels->device, args->rows);
+    cuda_linear(kernels->device, &own);
 }
 
 static void table_rope_table(struct kernels *kernels, const struct rope_table_args *args)
 {
     struct rope_table_args own = *args;
-    own.positions = cuda_backend_fixed(kernels->device).positions;
+    own.positions = cuda_step_positions(kernels->device);
+    own.rows = cuda_step_rows(kernels->device, args->rows);
     cuda_rope_table(kernels->device, &own);
 }
 
 static void table_rope(struct kernels *kernels, const struct rope_args *args)
 {
-    cuda_rope(kernels->device, args);
+    struct rope_args own = *args;
+    own.rows = cuda_step_rows(kernels->device, args->rows);
+    cuda_rope(kernels->device, &own);
 }
 
 static void table_kv_write(struct kernels *kernels, const struct kv_write_args *args)
 {
-    cuda_kv_write(kernels->device, args);
+    struct kv_write_args own = *args;
+    struct rope_args ropes[KV_WRITE_ROPES];
+    own.rows = cuda_step_rows(kernels->device, args->rows);
+    for (int i = 0; i < KV_WRITE_ROPES; i++)
+        if (args->rope[i] != NULL) {
+            ropes[i] = *args->rope[i];
+            ropes[i].rows = own.rows;
+            own.rope[i] = &ropes[i];
+        }
+    cuda_kv_write(kernels->device, &own);
 }
 
 static void table_attention(struct kernels *kernels, const struct attention_args *args)
 {
-    cuda_attention(kernels->device, args);
+    struct attention_args own = *args;
+    own.rows = cuda_step_rows(kernels->device, args->rows);
+    cuda_attention(kernels->device, &own);
 }
 
 static void table_silu_mul(struct kernels *kernels, const struct silu_mul_args *args)
 {
-    cuda_silu_mul(kernels->device, args);
+    struct silu_mul_args own = *args;
+    own.rows = cuda_step_rows(kernels->device, args->rows);
+    cuda_silu_mul(kernels->device, &own);
 }
 
 static void table_gather(struct kernels *kernels, const struct gather_args *args)
 {
     struct gather_args own = *args;
-    own.order = cuda_backend_fixed(kernels->device).order;
+    own.order = cuda_step_logit_row(kernels->device);
+    own.rows = cuda_step_rows(kernels->device, args->rows);
     cuda_gather(kernels->device, &own);
 }
 
 static void table_logits_stats(struct kernels *kernels, const float *logits, uint32_t rows,
                                uint32_t vocab, struct logits_stats *out)
 {
-    struct logits_stats *stats = cuda_backend_fixed(kernels->device).stats;
+    struct logits_stats *stats = cuda_backend_stats(kernels->device);
     cuda_logits_stats(kernels->device, logits, rows, vocab, stats);
     (void)cuda_backend_download(kernels->device, out, stats, rows * sizeof *out); /* it stays so */
 }
@@ -262,6 +285,7 @@ static enum status table_measure_ceilings(struct kernels *kernels, size_t model_
  * for the device and for all ranks. That proves the rest; nobody should serve so. */
 static enum status table_ranks_open(struct kernels *kernels)
 {
+    cuda_graph_set(kernels->device, false); /* sums over the host cannot be captured */
     if (kernels->has_own_device)
         TRY(cuda_nccl_open(&kernels->nccl, kernels->device, kernels->ranks));
     LOG(LOG_INFO, "ranks_sum_by", LOG_TEXT("way", kernels->nccl != NULL ? "nccl" : "host"));

@@ -25,6 +25,7 @@ extern "C" {
 #endif
 
 #define CUDA_TILES_NONE UINT32_MAX
+enum { CUDA_TILES_STATE = 2 }; /* floats before a state's dimensions: maximum, sum */
 
 struct cuda_tiles_work {
     uint32_t first; /* of its rows, which stand one behind the other in the plan */

@@ -4,13 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "config/base/log.h"
 #include "kernels/cuda/cuda_draw.h"
+#include "kernels/cuda/cuda_graph.h"
 #include "kernels/cuda/cuda_ops.h"
-
-/* tests/kit/simt */
-extern int simt_calls_left;
-extern int simt_error;
-extern size_t simt_memory_bytes;
+#include "kernels/cuda/cuda_step.h"
+#include "tests/kit/simt/simt.h"
 
 enum { ROWS = 3, COLS = 64, VOCAB = 40 };
 
@@ -50,7 +49,7 @@ static enum status run_step(struct bed *bed)
                                .sequence = sequence,
                                .position = position,
                                .page_tables = tables};
-    enum status status = cuda_backend_batch(backend, &kv, ROWS);
+    enum status status = cuda_backend_batch(backend, &kv, ROWS, 4, NULL);
     if (status != STATUS_OK)
         return status;
     cuda_rmsnorm(backend, &(struct rmsnorm_args){bed->x, bed->x, bed->x, ROWS, COLS, 1e-5f});
@@ -173,8 +172,168 @@ static void check_tables(void)
                                .sequence = &none,
                                .position = &far,
                                .page_tables = tables};
-    CHECK(cuda_backend_batch(bed.backend, &kv, 1) == STATUS_LIMIT);
+    CHECK(cuda_backend_batch(bed.backend, &kv, 1, 4, NULL) == STATUS_LIMIT);
     CHECK(run_step(&bed) == STATUS_OK);
+    close_bed(&bed);
+}
+
+/* --- graphs --- */
+
+static void forward_norm(void *context)
+{
+    const struct bed *bed = context;
+    cuda_rmsnorm(bed->backend, &(struct rmsnorm_args){bed->x, bed->x, bed->y, 1, COLS, 1e-5f});
+}
+
+static void forward(void *context)
+{
+    const struct bed *bed = context;
+    const uint32_t rows = cuda_step_rows(bed->backend, ROWS);
+    const struct kv_rows kv = {.layout = &bed->layout, .pages = bed->pages};
+    cuda_rmsnorm(bed->backend, &(struct rmsnorm_args){bed->x, bed->x, bed->y, rows, COLS, 1e-5f});
+    cuda_kv_write(bed->backend, &(struct kv_write_args){bed->y, bed->y, rows, 0, kv, {NULL}});
+    cuda_attention(
+        bed->backend,
+        &(struct attention_args){
+            .q = bed->y, .out = bed->y, .rows = rows, .heads = 4, .scale = 0.25f, .kv = kv});
+}
+
+/* One step, which adds to nothing: each gives the same y. */
+static enum status run_graph(struct bed *bed, float *out)
+{
+    static const uint32_t sequence[ROWS] = {0, 0, 1};
+    static const uint32_t position[ROWS] = {15, 16, 0};
+    static const uint32_t table[2] = {0, 1};
+    static const uint32_t *const tables[2] = {table, table};
+    const struct kernels_step step = {.rows = ROWS,
+                                      .kv = {.layout = &bed->layout,
+                                             .pages = bed->pages,
+                                             .sequence = sequence,
+                                             .position = position,
+                                             .page_tables = tables},
+                                      .heads = 4};
+    TRY(cuda_step_run(bed->backend, &step, forward, bed));
+    TRY(cuda_backend_end(bed->backend));
+    return cuda_backend_download(bed->backend, out, bed->y, ROWS * COLS * sizeof *out);
+}
+
+/* The n-th call of the first capture fails: that step and all behind it run without graphs, with
+ * equal results, nothing is left of the capture, and the log says so once. */
+static void check_capture_fails(const float *want)
+{
+    enum { CALLS = 7 }; /* begin, three launches, end, instantiation, upload */
+    char *line = NULL;
+    size_t length = 0;
+    size_t lines = 0;
+    FILE *log = tmpfile();
+    CHECK(log != NULL);
+    log_open(fileno(log), LOG_WARN, "engine");
+    for (int n = 0; n <= CALLS; n++) {
+        struct bed bed = {0};
+        float got[ROWS * COLS];
+        CHECK(run_open(&bed) == STATUS_OK);
+        const size_t before = simt_used_bytes;
+        for (int step = 0; step < 4; step++) {
+            simt_capture_calls_left = step == 1 ? n : -1;
+            CHECK(run_graph(&bed, got) == STATUS_OK);
+            CHECK(memcmp(got, want, sizeof got) == 0);
+        }
+        const struct cuda_graphs *graphs = cuda_graph_all(bed.backend);
+        CHECK(graphs->is_off == (n < CALLS));
+        CHECK(graphs->captured == (n == CALLS));
+        CHECK(graphs->replayed == (n == CALLS ? 3 : 0));
+        CHECK((simt_used_bytes == before) == (n < CALLS));
+        close_bed(&bed);
+        CHECK(simt_used_bytes == 0);
+    }
+    rewind(log);
+    while (getline(&line, &length, log) > 0)
+        lines += strstr(line, "\"cuda_graphs_off\"") != NULL && strstr(line, "capture") != NULL;
+    CHECK(lines == CALLS);
+    free(line);
+    (void)fclose(log);
+    log_open(2, LOG_ERROR, "engine");
+    printf("a capture that fails: %d places, then eager with equal bits\n", CALLS);
+}
+
+/* No memory for a graph is no failure of the device either. */
+static void check_graph_memory(const float *want)
+{
+    const size_t all = simt_memory_bytes;
+    struct bed bed = {0};
+    float got[ROWS * COLS];
+    CHECK(run_open(&bed) == STATUS_OK);
+    simt_memory_bytes = simt_used_bytes + SIMT_GRAPH_BYTES - 1;
+    for (int step = 0; step < 3; step++) {
+        CHECK(run_graph(&bed, got) == STATUS_OK);
+        CHECK(memcmp(got, want, sizeof got) == 0);
+    }
+    CHECK(cuda_graph_all(bed.backend)->is_off);
+    close_bed(&bed);
+    simt_memory_bytes = all;
+}
+
+/* The device is lost at any call of four steps: eager, captured, replayed twice. */
+static void check_graph_lost(void)
+{
+    int n = 0;
+    for (enum status status = STATUS_UNAVAILABLE; status != STATUS_OK; n++) {
+        struct bed bed = {0};
+        float got[ROWS * COLS];
+        CHECK(run_open(&bed) == STATUS_OK);
+        simt_calls_left = n;
+        status = STATUS_OK;
+        for (int step = 0; step < 4 && status == STATUS_OK; step++)
+            status = run_graph(&bed, got);
+        if (status != STATUS_OK) {
+            CHECK(status == STATUS_UNAVAILABLE);
+            CHECK(strstr(status_note()->message, "launch failure") != NULL);
+            CHECK(run_graph(&bed, got) == STATUS_UNAVAILABLE);
+        }
+        simt_calls_left = -1;
+        simt_error = 0;
+        close_bed(&bed);
+        CHECK(n < 1000);
+    }
+    printf("a device lost among graphs: %d places\n", n - 1);
+}
+
+static void check_graphs(void)
+{
+    struct bed bed = {0};
+    float want[ROWS * COLS];
+    CHECK(run_open(&bed) == STATUS_OK);
+    cuda_graph_set(bed.backend, false);
+    CHECK(run_graph(&bed, want) == STATUS_OK);
+    close_bed(&bed);
+    check_capture_fails(want);
+    check_graph_memory(want);
+    check_graph_lost();
+}
+
+/* More shapes than there may be graphs: the number and the memory stay within their bounds. */
+static void check_many_graphs(void)
+{
+    struct cuda_graph_key key;
+    struct bed bed = {0};
+    memset(&key, 0, sizeof key);
+    CHECK(run_open(&bed) == STATUS_OK);
+    const size_t before = simt_used_bytes;
+    const struct cuda_graphs *graphs = cuda_graph_all(bed.backend);
+    CHECK(cuda_backend_batch(bed.backend, &(struct kv_rows){.layout = &bed.layout}, 0, 4, NULL) ==
+          STATUS_OK);
+    for (uint32_t i = 0; i < 3 * LIMIT_CUDA_GRAPHS; i++) {
+        key.layers = i;
+        for (int use = 0; use < 2; use++)
+            cuda_graph_run(bed.backend, &key, forward_norm, &bed);
+        CHECK(graphs->count <= LIMIT_CUDA_GRAPHS);
+        CHECK(graphs->bytes == simt_used_bytes - before);
+    }
+    CHECK(graphs->captured == 3 * LIMIT_CUDA_GRAPHS);
+    CHECK(graphs->count == LIMIT_CUDA_GRAPHS);
+    CHECK(cuda_backend_end(bed.backend) == STATUS_OK);
+    cuda_graph_clear(bed.backend);
+    CHECK(simt_used_bytes == before);
     close_bed(&bed);
 }
 
@@ -183,5 +342,7 @@ int main(void)
     check_lost_device();
     check_no_memory();
     check_tables();
+    check_graphs();
+    check_many_graphs();
     return 0;
 }

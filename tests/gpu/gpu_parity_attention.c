@@ -126,7 +126,7 @@ static void bed_write(struct pages_bed *bed, uint32_t sequence, uint32_t from, u
     kernels_kv_write(parity.ref, &args);
     args.kv.layout = &bed->device.layout;
     args.kv.pages = bed->device.pages;
-    parity_must(cuda_backend_batch(parity.device, &args.kv, rows), "batch");
+    parity_must(cuda_backend_batch(parity.device, &args.kv, rows, 0, NULL), "batch");
     rope.x = parity_up(k, rows * each * sizeof *k);
     rope.table = parity_up(angles, (size_t)rows * pairs * 2 * sizeof *angles);
     args.k = rope.x;
@@ -159,7 +159,7 @@ static void device_attention(struct cuda_backend *device, struct attention_args 
         args.sinks = parity_up(args.sinks, args.heads * sizeof *args.sinks);
     args.q = parity_up(q, bytes);
     args.out = parity_poison(bytes);
-    parity_must(cuda_backend_batch(device, &args.kv, args.rows), "batch");
+    parity_must(cuda_backend_batch(device, &args.kv, args.rows, args.heads, args.groups), "batch");
     cuda_attention(device, &args);
     parity_must(cuda_backend_download(device, out, args.out, bytes), "attention");
     if (args.sinks != NULL)

@@ -17,7 +17,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <functional>
+#include <vector>
+
 #include "kernels/half.h"
+#include "tests/kit/simt/simt.h"
 
 #define __global__ static
 #define __device__
@@ -51,8 +55,9 @@ extern dim3 simt_thread, simt_block, simt_grid, simt_block_shape;
 #define gridDim   simt_grid
 #define blockDim  simt_block_shape
 
+/* Every thread of one that is launched early must begin with cuda_machine_begin. */
+void simt_run(dim3 grid, dim3 block, bool is_early, void (*body)(void *context), void *context);
 void simt_shared(size_t bytes); /* that the next launch's blocks have */
-void simt_run(dim3 grid, dim3 block, void (*body)(void *context), void *context);
 void simt_barrier_block();
 /* Of the caller's warp: every lane gives `bytes`, and sees all 32 lanes' at stride 64. */
 const char *simt_exchange(const void *given, size_t bytes);
@@ -65,6 +70,12 @@ static inline void __syncthreads()
 
 /* Whether `predicate` holds in any thread of the block. */
 int __syncthreads_or(int predicate);
+/* It goes on by a hundred with each look. */
+static inline long long clock64()
+{
+    static long long cycles;
+    return cycles += 100;
+}
 
 static inline void __syncwarp(unsigned = 0xffffffffu)
 {
@@ -99,6 +110,12 @@ static inline uint32_t __float_as_uint(float value)
 }
 
 /* --- what kernels/cuda/cuda_machine.cuh has from the device --- */
+extern uint64_t simt_begun; /* threads that came to it */
+static inline void cuda_machine_begin()
+{
+    simt_begun++;
+}
+
 static inline float cuda_machine_half_float(uint16_t bits)
 {
     return half_to_float(bits);
@@ -151,19 +168,40 @@ uint32_t cuda_machine_half2_fma(uint32_t a, uint32_t b, uint32_t c);
 typedef int cudaError_t;
 typedef struct simt_stream *cudaStream_t;
 typedef struct simt_event *cudaEvent_t;
-enum { cudaSuccess = 0, cudaErrorMemoryAllocation = 2, cudaErrorLaunchFailure = 719 };
+enum {
+    cudaSuccess = 0,
+    cudaErrorMemoryAllocation = 2,
+    cudaErrorLaunchFailure = 719,
+    cudaErrorStreamCaptureUnsupported = 900,
+    cudaErrorStreamCaptureInvalidated = 901
+};
 enum cudaMemcpyKind { cudaMemcpyDefault = 4 };
 enum { cudaStreamNonBlocking = 1, cudaEventDisableTiming = 2 };
 enum { SIMT_SHARED_BYTES = 227 << 10 }; /* most of a block */
 enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8 };
 
-/* The n-th call of the runtime from now on fails with `error`, and all behind it: a lost device. */
-extern int simt_calls_left; /* negative: none fails */
-extern cudaError_t simt_error;
-/* Bytes of device memory there are. */
-extern size_t simt_memory_bytes;
+/* Counts a call; the error that it is to return. */
+cudaError_t simt_call(uint64_t *count);
+/* Likewise, of a call that may not come while a capture is under way: that ends it. */
+cudaError_t simt_call_outside(uint64_t *count);
+/* Work for the stream: done at once, or kept by the capture that is under way. */
+cudaError_t simt_work(uint64_t *count, const std::function<void()> &work);
 
-cudaError_t simt_call();
+/* --- graphs: what work a stream was given, each with its arguments as they were --- */
+struct simt_graph {
+    std::vector<std::function<void()>> works;
+};
+typedef struct simt_graph *cudaGraph_t;
+typedef struct simt_graph *cudaGraphExec_t;
+enum cudaStreamCaptureMode { cudaStreamCaptureModeThreadLocal = 1 };
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode);
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *out);
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t graph, unsigned long long flags);
+cudaError_t cudaGraphUpload(cudaGraphExec_t graph, cudaStream_t stream);
+cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream);
+cudaError_t cudaGraphDestroy(cudaGraph_t graph);
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph);
+
 cudaError_t cudaMalloc(void **out, size_t bytes);
 cudaError_t cudaFree(void *memory);
 cudaError_t cudaMallocHost(void **out, size_t bytes);
@@ -179,7 +217,11 @@ struct cudaDeviceProp {
 
 static inline const char *cudaGetErrorString(cudaError_t error)
 {
-    return error == cudaErrorMemoryAllocation ? "out of memory" : "unspecified launch failure";
+    return error == cudaErrorMemoryAllocation ? "out of memory"
+           : error == cudaErrorLaunchFailure  ? "unspecified launch failure"
+           : error == cudaErrorStreamCaptureUnsupported
+               ? "operation not permitted when stream is capturing"
+               : "operation failed due to a previous error during capture";
 }
 
 static inline cudaError_t cudaGetDeviceCount(int *count)
@@ -190,34 +232,30 @@ static inline cudaError_t cudaGetDeviceCount(int *count)
 
 static inline cudaError_t cudaGetDeviceProperties(cudaDeviceProp *out, int)
 {
-    *out = cudaDeviceProp{"the processor", 8, 0, 4, simt_memory_bytes, SIMT_SHARED_BYTES};
+    *out = cudaDeviceProp{"the processor", 9, 0, 4, simt_memory_bytes, SIMT_SHARED_BYTES};
     return cudaSuccess;
 }
 
 static inline cudaError_t cudaSetDevice(int)
 {
-    return simt_call();
+    return simt_call(&simt_counts.others);
 }
 
 static inline cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind,
                                           cudaStream_t)
 {
-    if (simt_call() == cudaSuccess)
-        memcpy(to, from, bytes);
-    return simt_error;
+    return simt_work(&simt_counts.copies, [=] { memcpy(to, from, bytes); });
 }
 
 static inline cudaError_t cudaMemsetAsync(void *to, int byte, size_t bytes, cudaStream_t)
 {
-    if (simt_call() == cudaSuccess)
-        memset(to, byte, bytes);
-    return simt_error;
+    return simt_work(&simt_counts.copies, [=] { memset(to, byte, bytes); });
 }
 
 static inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t *out, unsigned)
 {
     *out = nullptr;
-    return simt_call();
+    return simt_call(&simt_counts.others);
 }
 
 static inline cudaError_t cudaStreamDestroy(cudaStream_t)
@@ -227,13 +265,13 @@ static inline cudaError_t cudaStreamDestroy(cudaStream_t)
 
 static inline cudaError_t cudaStreamSynchronize(cudaStream_t)
 {
-    return simt_call();
+    return simt_call_outside(&simt_counts.waits);
 }
 
 static inline cudaError_t cudaEventCreateWithFlags(cudaEvent_t *out, unsigned)
 {
     *out = nullptr;
-    return simt_call();
+    return simt_call(&simt_counts.others);
 }
 
 static inline cudaError_t cudaEventDestroy(cudaEvent_t)
@@ -243,12 +281,12 @@ static inline cudaError_t cudaEventDestroy(cudaEvent_t)
 
 static inline cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t)
 {
-    return simt_call();
+    return simt_call_outside(&simt_counts.events);
 }
 
 static inline cudaError_t cudaEventSynchronize(cudaEvent_t)
 {
-    return simt_call();
+    return simt_call_outside(&simt_counts.waits);
 }
 
 static inline cudaError_t cudaGetLastError()
@@ -258,20 +296,39 @@ static inline cudaError_t cudaGetLastError()
 
 static inline cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned)
 {
-    return simt_call();
+    return simt_call_outside(&simt_counts.events);
 }
 
 template <typename F>
 static inline cudaError_t cudaFuncSetAttribute(F, cudaFuncAttribute, int bytes)
 {
-    return bytes <= SIMT_SHARED_BYTES ? simt_call() : cudaErrorLaunchFailure;
+    return bytes <= SIMT_SHARED_BYTES ? simt_call(&simt_counts.others) : cudaErrorLaunchFailure;
 }
+
+struct cudaFuncAttributes {
+    int ptxVersion;
+};
+
+template <typename P>
+static inline cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *out, void (*)(P))
+{
+    out->ptxVersion = 90;
+    return cudaSuccess;
+}
+
+enum cudaLaunchAttributeID { cudaLaunchAttributeProgrammaticStreamSerialization = 6 };
+struct cudaLaunchAttribute {
+    cudaLaunchAttributeID id;
+    struct {
+        int programmaticStreamSerializationAllowed;
+    } val;
+};
 
 struct cudaLaunchConfig_t {
     dim3 gridDim, blockDim;
     size_t dynamicSmemBytes;
     cudaStream_t stream;
-    void *attrs;
+    cudaLaunchAttribute *attrs;
     unsigned numAttrs;
 };
 
@@ -291,10 +348,14 @@ template <typename P>
 static inline cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, void (*kernel)(P),
                                              const P &argument)
 {
-    if (simt_call() != cudaSuccess)
-        return simt_error;
-    simt_launch<P> launch{kernel, argument};
-    simt_shared(config->dynamicSmemBytes);
-    simt_run(config->gridDim, config->blockDim, simt_launch<P>::body, &launch);
-    return cudaSuccess;
+    const dim3 grid = config->gridDim;
+    const dim3 block = config->blockDim;
+    const size_t shared_bytes = config->dynamicSmemBytes;
+    const simt_launch<P> launch{kernel, argument};
+    const bool is_early = config->numAttrs > 0;
+    return simt_work(&simt_counts.launches, [=] {
+        simt_launch<P> own = launch;
+        simt_shared(shared_bytes);
+        simt_run(grid, block, is_early, simt_launch<P>::body, &own);
+    });
 }

@@ -301,8 +301,11 @@ static void run_block(dim3 block)
     }
 }
 
-void simt_run(dim3 grid, dim3 block, void (*body)(void *context), void *context)
+uint64_t simt_begun;
+
+void simt_run(dim3 grid, dim3 block, bool is_early, void (*body)(void *context), void *context)
 {
+    const uint64_t begun = simt_begun;
     simt.count = block.x * block.y * block.z;
     if (simt.count % 32 != 0 || simt.count > SIMT_THREADS_MAX || grid.x * grid.y * grid.z == 0 ||
         grid.y > 65535 || grid.z > 65535) {
@@ -322,6 +325,10 @@ void simt_run(dim3 grid, dim3 block, void (*body)(void *context), void *context)
                 simt_block = dim3(x, y, z);
                 run_block(block);
             }
+    if (is_early && simt_begun - begun != (uint64_t)simt.count * grid.x * grid.y * grid.z) {
+        fprintf(stderr, "simt: launched early, but not all its threads begin with a wait\n");
+        abort();
+    }
 }
 
 /* Lane 4g + t holds, of A, rows g and g + 8 and columns 2t, 2t + 1, 2t + 8, 2t + 9; of B, the same
@@ -350,12 +357,17 @@ void simt_mma(float *c, const uint32_t *a, const uint32_t *b, float (*read)(uint
 /* --- the runtime --- */
 
 int simt_calls_left = -1;
-cudaError_t simt_error = cudaSuccess;
+int simt_capture_calls_left = -1;
+int simt_error = cudaSuccess;
 size_t simt_memory_bytes = (size_t)1 << 30;
-static size_t used_bytes;
+struct simt_counts simt_counts;
+size_t simt_used_bytes;
+static simt_graph *captured; /* NULL: no capture is under way */
+static bool is_broken;       /* it will end with nothing */
 
-cudaError_t simt_call()
+cudaError_t simt_call(uint64_t *count)
 {
+    ++*count;
     if (simt_calls_left == 0)
         simt_error = cudaErrorLaunchFailure;
     else if (simt_calls_left > 0)
@@ -363,17 +375,110 @@ cudaError_t simt_call()
     return simt_error;
 }
 
+/* Of a call that a capture is made of. */
+static cudaError_t capture_call(uint64_t *count)
+{
+    const cudaError_t error = simt_call(count);
+    const bool fails = simt_capture_calls_left == 0;
+    if (simt_capture_calls_left >= 0)
+        simt_capture_calls_left--;
+    return error != cudaSuccess ? error : fails ? cudaErrorStreamCaptureInvalidated : cudaSuccess;
+}
+
+cudaError_t simt_call_outside(uint64_t *count)
+{
+    const cudaError_t error = simt_call(count);
+    is_broken = is_broken || captured != nullptr;
+    return error == cudaSuccess && captured != nullptr ? cudaErrorStreamCaptureUnsupported : error;
+}
+
+cudaError_t simt_work(uint64_t *count, const std::function<void()> &work)
+{
+    const cudaError_t error = captured != nullptr ? capture_call(count) : simt_call(count);
+    if (error != cudaSuccess)
+        is_broken = true;
+    else if (captured != nullptr)
+        captured->works.push_back(work);
+    else
+        work();
+    return error;
+}
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t, cudaStreamCaptureMode)
+{
+    const cudaError_t error = capture_call(&simt_counts.captures);
+    if (error != cudaSuccess)
+        return error;
+    captured = new simt_graph;
+    is_broken = false;
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamEndCapture(cudaStream_t, cudaGraph_t *out)
+{
+    cudaError_t error = capture_call(&simt_counts.captures);
+    if (error == cudaSuccess && is_broken)
+        error = cudaErrorStreamCaptureInvalidated;
+    *out = error == cudaSuccess ? captured : nullptr;
+    if (error != cudaSuccess)
+        delete captured;
+    captured = nullptr;
+    return error;
+}
+
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t graph, unsigned long long)
+{
+    const size_t bytes = graph->works.size() * SIMT_GRAPH_BYTES;
+    *out = nullptr;
+    const cudaError_t error = capture_call(&simt_counts.captures);
+    if (error != cudaSuccess)
+        return error;
+    if (bytes > simt_memory_bytes - simt_used_bytes)
+        return cudaErrorMemoryAllocation;
+    simt_used_bytes += bytes;
+    *out = new simt_graph(*graph);
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphUpload(cudaGraphExec_t, cudaStream_t)
+{
+    return capture_call(&simt_counts.captures);
+}
+
+cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t)
+{
+    const cudaError_t error = simt_call_outside(&simt_counts.graphs);
+    if (error == cudaSuccess)
+        for (const std::function<void()> &work : graph->works)
+            work();
+    return error;
+}
+
+cudaError_t cudaGraphDestroy(cudaGraph_t graph)
+{
+    delete graph;
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph)
+{
+    simt_used_bytes -= graph->works.size() * SIMT_GRAPH_BYTES;
+    delete graph;
+    return cudaSuccess;
+}
+
 cudaError_t cudaMalloc(void **out, size_t bytes)
 {
     *out = nullptr;
-    if (simt_call() != cudaSuccess)
-        return simt_error;
-    if (bytes > simt_memory_bytes - used_bytes)
+    const cudaError_t error = simt_call_outside(&simt_counts.allocations);
+    if (error != cudaSuccess)
+        return error;
+    if (bytes > simt_memory_bytes - simt_used_bytes)
         return cudaErrorMemoryAllocation; /* of this call alone */
     char *memory = (char *)aligned_alloc(256, (bytes + 511) / 256 * 256);
     memcpy(memory, &bytes, sizeof bytes);
     memset(memory + 256, 0xff, bytes); /* NaN: whoever reads what was not written shows it */
-    used_bytes += bytes;
+    simt_used_bytes += bytes;
     *out = memory + 256;
     return cudaSuccess;
 }
@@ -384,7 +489,7 @@ cudaError_t cudaFree(void *memory)
     if (memory == nullptr)
         return cudaSuccess;
     memcpy(&bytes, (char *)memory - 256, sizeof bytes);
-    used_bytes -= bytes;
+    simt_used_bytes -= bytes;
     free((char *)memory - 256);
     return cudaSuccess;
 }
@@ -392,7 +497,8 @@ cudaError_t cudaFree(void *memory)
 cudaError_t cudaMallocHost(void **out, size_t bytes)
 {
     *out = malloc(bytes);
-    return *out != nullptr ? simt_call() : cudaErrorMemoryAllocation;
+    return *out != nullptr ? simt_call_outside(&simt_counts.allocations)
+                           : cudaErrorMemoryAllocation;
 }
 
 cudaError_t cudaFreeHost(void *memory)
@@ -403,7 +509,7 @@ cudaError_t cudaFreeHost(void *memory)
 
 cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total_bytes)
 {
-    *free_bytes = simt_memory_bytes - used_bytes;
+    *free_bytes = simt_memory_bytes - simt_used_bytes;
     *total_bytes = simt_memory_bytes;
     return simt_error;
 }

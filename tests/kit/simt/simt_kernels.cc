@@ -7,11 +7,14 @@
 #include "kernels/cuda/cuda_device.cu"
 #include "kernels/cuda/cuda_draw.cu"
 #include "kernels/cuda/cuda_embed.cu"
+#include "kernels/cuda/cuda_gap.cu"
+#include "kernels/cuda/cuda_graph.cu"
 #include "kernels/cuda/cuda_linear.cu"
 #include "kernels/cuda/cuda_linear_few.cu"
 #include "kernels/cuda/cuda_linear_tile.cu"
 #include "kernels/cuda/cuda_pages.cu"
 #include "kernels/cuda/cuda_rows.cu"
+#include "kernels/cuda/cuda_step.cu"
 
 /* What cuda_nccl alone calls. */
 enum { cudaErrorNotReady = 600 };
@@ -20,14 +23,15 @@ static inline cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const voi
                                             size_t from_pitch, size_t width, size_t height,
                                             cudaMemcpyKind, cudaStream_t)
 {
-    for (size_t row = 0; row < height && simt_call() == cudaSuccess; row++)
-        memcpy((char *)to + row * to_pitch, (const char *)from + row * from_pitch, width);
-    return simt_error;
+    return simt_work(&simt_counts.copies, [=] {
+        for (size_t row = 0; row < height; row++)
+            memcpy((char *)to + row * to_pitch, (const char *)from + row * from_pitch, width);
+    });
 }
 
 static inline cudaError_t cudaStreamQuery(cudaStream_t)
 {
-    return simt_call();
+    return simt_call(&simt_counts.others);
 }
 
 #include "kernels/cuda/cuda_nccl.cu"

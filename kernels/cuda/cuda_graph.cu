@@ -1,0 +1,116 @@
+#include "kernels/cuda/cuda_backend.cuh"
+
+static void graph_drop(struct cuda_backend *backend, struct cuda_graph *graph)
+{
+    if (graph->launches != NULL) {
+        if (!backend->is_failed) /* it may still run */
+            cuda_backend_is_well(backend, cudaStreamSynchronize(backend->stream), "graph");
+        (void)cudaGraphExecDestroy((cudaGraphExec_t)graph->launches);
+    }
+    cuda_graph_remove(&backend->graphs, graph);
+}
+
+extern "C" void cuda_graph_clear(struct cuda_backend *backend)
+{
+    while (backend->graphs.count > 0)
+        graph_drop(backend, &backend->graphs.graphs[0]);
+}
+
+extern "C" void cuda_graph_set(struct cuda_backend *backend, bool is_on)
+{
+    cuda_graph_clear(backend);
+    backend->graphs.is_off = !is_on;
+}
+
+extern "C" struct cuda_graphs *cuda_graph_all(struct cuda_backend *backend)
+{
+    return &backend->graphs;
+}
+
+static size_t graph_free_bytes()
+{
+    size_t free_bytes = 0;
+    size_t total_bytes = 0;
+    (void)cudaMemGetInfo(&free_bytes, &total_bytes);
+    return free_bytes;
+}
+
+/* What forward launches, as a graph; nothing of it runs. */
+static cudaError_t graph_record(struct cuda_backend *backend, cudaGraph_t *out,
+                                void (*forward)(void *context), void *context)
+{
+    struct cuda_graphs *graphs = &backend->graphs;
+    cudaError_t error = cudaStreamBeginCapture(backend->stream, cudaStreamCaptureModeThreadLocal);
+    if (error != cudaSuccess)
+        return error;
+    graphs->error = cudaSuccess;
+    graphs->is_capturing = true;
+    forward(context);
+    graphs->is_capturing = false;
+    error = cudaStreamEndCapture(backend->stream, out); /* also where a launch failed */
+    return graphs->error != cudaSuccess ? (cudaError_t)graphs->error : error;
+}
+
+/* Whether the graph has launches now. Where not, there is no error left behind but of a device that
+ * is lost, and graphs are off. */
+static bool graph_capture(struct cuda_backend *backend, struct cuda_graph *graph,
+                          void (*forward)(void *context), void *context)
+{
+    struct cuda_graphs *graphs = &backend->graphs;
+    const size_t free_bytes = graph_free_bytes();
+    cudaGraph_t recorded = NULL;
+    cudaGraphExec_t launches = NULL;
+    const uint64_t before = backend->launches;
+    cudaError_t error = graph_record(backend, &recorded, forward, context);
+    if (error == cudaSuccess)
+        error = cudaGraphInstantiate(&launches, recorded, 0);
+    if (error == cudaSuccess)
+        error = cudaGraphUpload(launches, backend->stream);
+    if (recorded != NULL)
+        (void)cudaGraphDestroy(recorded);
+    if (error != cudaSuccess) {
+        if (launches != NULL)
+            (void)cudaGraphExecDestroy(launches);
+        (void)cudaGetLastError(); /* it is told here, and no later call fails for it */
+        cuda_graph_give_up(graphs, cudaGetErrorString(error));
+        return false;
+    }
+    const size_t left_bytes = graph_free_bytes();
+    graph->launches = launches;
+    graph->kernels = (uint32_t)(backend->launches - before);
+    graph->bytes = free_bytes > left_bytes ? free_bytes - left_bytes : 0;
+    graphs->bytes += graph->bytes;
+    graphs->captured++;
+    return true;
+}
+
+/* Others go until all have room again; the last used stays, whatever it takes. */
+static void graph_make_room(struct cuda_backend *backend)
+{
+    struct cuda_graphs *graphs = &backend->graphs;
+    while (graphs->count == LIMIT_CUDA_GRAPHS ||
+           (graphs->count > 1 && graphs->bytes > LIMIT_CUDA_GRAPH_BYTES))
+        graph_drop(backend, cuda_graph_oldest(graphs));
+}
+
+extern "C" void cuda_graph_run(struct cuda_backend *backend, const struct cuda_graph_key *key,
+                               void (*forward)(void *context), void *context)
+{
+    struct cuda_graphs *graphs = &backend->graphs;
+    struct cuda_graph *graph = cuda_graph_find(graphs, key);
+    if (graph == NULL) {
+        graph_make_room(backend);
+        cuda_graph_add(graphs, key);
+        forward(context);
+        return;
+    }
+    if (graph->launches == NULL && !graph_capture(backend, graph, forward, context)) {
+        cuda_graph_clear(backend);
+        forward(context);
+        return;
+    }
+    if (!backend->is_failed &&
+        cuda_backend_is_well(
+            backend, cudaGraphLaunch((cudaGraphExec_t)graph->launches, backend->stream), "graph"))
+        graphs->replayed++;
+}

@@ -1,0 +1,44 @@
+/* simt: what tests set and read of the device that tests/kit/simt plays.
+ *
+ * Owns:     nothing.
+ * Thread:   as cuda_runtime.h.
+ * Not here: the device itself (cuda_runtime.h, simt.cc).
+ */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The n-th call of the runtime from now on fails with simt_error, and all behind it: a lost device.
+ * Negative: none fails. */
+extern int simt_calls_left;
+extern int simt_error;
+/* Likewise the n-th of those that make a graph, and that one alone: beginning, launches in between,
+ * end, instantiation, upload. */
+extern int simt_capture_calls_left;
+/* Bytes of device memory there are. */
+extern size_t simt_memory_bytes;
+extern size_t simt_used_bytes;
+/* What a graph takes of it for each work. */
+enum { SIMT_GRAPH_BYTES = 256 };
+
+/* Calls since the start, by what they do. */
+struct simt_counts {
+    uint64_t launches; /* of kernels, captured or not; not those of a graph that is launched */
+    uint64_t copies;
+    uint64_t waits; /* of the host */
+    uint64_t events;
+    uint64_t allocations;
+    uint64_t captures; /* calls that make a graph */
+    uint64_t graphs;   /* launched */
+    uint64_t others;
+};
+extern struct simt_counts simt_counts;
+
+#ifdef __cplusplus
+}
+#endif
