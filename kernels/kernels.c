@@ -75,6 +75,14 @@ void kernels_destroy(struct kernels *kernels)
     mem_free(kernels);
 }
 
+void kernels_prepare(const char *isa, uint32_t device)
+{
+    const struct kernels_ops *ops;
+    const struct kernel_table *table;
+    if (registry_choose(&ops, &table, isa) == STATUS_OK && ops->prepare != NULL)
+        ops->prepare(device);
+}
+
 void kernels_attach(struct kernels *kernels)
 {
     kernels->ops->attach(kernels);

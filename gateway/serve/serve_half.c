@@ -23,6 +23,7 @@
 #include "gateway/http/listener.h"
 #include "gateway/serve/sandbox.h"
 #include "gateway/upstream/key_fetch.h"
+#include "kernels/kernels.h"
 
 enum {
     PATH_BYTES = 1024,
@@ -220,6 +221,7 @@ _Noreturn static void rank_main(const struct serve_half_options *options,
     (void)log_level_parse(&level, options->config->log_level);
     log_open(STDERR_FILENO, level, name);
     ranks_become(engine->ranks, rank);
+    kernels_prepare(options->config->isa, (uint32_t)options->config->device + rank);
     enum status status = serve_half_confine(&own, &places, &none, false);
     if (status == STATUS_OK)
         status = rank_follow_run(engine->ranks, engine->model_descriptor);
@@ -278,6 +280,8 @@ enum status serve_half_run_engine(const struct serve_half_options *options)
     TRY(engine_listen(options, &engine.descriptor));
     sandbox_oom_score(ENGINE_OOM_SCORE);
     enum status status = engine_start_ranks(options, &engine);
+    for (int64_t i = 0; status == STATUS_OK && i < options->config->engines; i++)
+        kernels_prepare(options->config->isa, (uint32_t)(options->config->device + i));
     if (status == STATUS_OK)
         status = serve_half_confine_engine(options, engine.state_descriptor);
     if (status == STATUS_OK)

@@ -9,6 +9,13 @@ extern "C" int cuda_device_count(void)
     return cudaGetDeviceCount(&count) == cudaSuccess ? count : 0;
 }
 
+/* Choosing a device, and freeing nothing there, makes its context. */
+extern "C" void cuda_device_prepare(int index)
+{
+    if (cudaSetDevice(index) != cudaSuccess || cudaFree(NULL) != cudaSuccess)
+        (void)cudaGetLastError(); /* it comes again when the device is opened */
+}
+
 extern "C" enum status cuda_device_get(int index, struct cuda_device *out)
 {
     cudaDeviceProp properties;

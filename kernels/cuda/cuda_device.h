@@ -24,6 +24,8 @@ extern "C" {
 
 /* How many devices there are; 0 without a driver too. */
 int cuda_device_count(void);
+/* The driver opens all that it needs of device `index`, or nothing. */
+void cuda_device_prepare(int index);
 /* Device `index` < cuda_device_count(); UNAVAILABLE with the driver's words. */
 enum status cuda_device_get(int index, struct cuda_device *out);
 

@@ -279,6 +279,10 @@ static enum status table_measure_ceilings(struct kernels *kernels, size_t model_
     return cuda_ceilings(kernels->device, model_bytes < MOST ? model_bytes : MOST, out);
 }
 
+static void table_prepare(uint32_t device)
+{
+    cuda_device_prepare((int)device);
+
 /* --- other ranks --- */
 
 /* Where they share a device, which NCCL refuses, or have no NCCL, sums go over the host: each waits
@@ -357,6 +361,7 @@ const struct kernels_ops cuda_ops = {
     .is_device = true,
     .page_tokens = TABLE_PAGE_TOKENS,
     .count = table_count,
+    .prepare = table_prepare,
     .open = table_open,
     .close = table_close,
     .attach = table_attach,
