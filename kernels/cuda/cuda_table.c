@@ -282,6 +282,7 @@ static enum status table_measure_ceilings(struct kernels *kernels, size_t model_
 static void table_prepare(uint32_t device)
 {
     cuda_device_prepare((int)device);
+}
 
 /* --- other ranks --- */
 
