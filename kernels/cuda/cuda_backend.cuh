@@ -81,7 +81,7 @@ static inline void cuda_backend_launch(struct cuda_backend *backend, const char 
 }
 
 /* Likewise, of a kernel that begins with cuda_machine_begin: its blocks come to their processors
- * while the last ones of the kernel before end, and wait there (sm_90 on; a gap is what is saved). */
+ * while the last ones of the kernel before end, and wait there (sm_90 on; that saves a gap). */
 template <typename P>
 static inline void cuda_backend_launch_early(struct cuda_backend *backend, const char *what,
                                              dim3 grid, uint32_t threads, void (*kernel)(P),

@@ -2,7 +2,7 @@
  *
  * Owns:     the launches that were captured (cuda_graph.cu), until cuda_graph_clear.
  * Thread:   the engine thread.
- * Cost:     a search of LIMIT_CUDA_GRAPHS keys a step; a capture is some milliseconds of the host's,
+ * Cost:     a search of LIMIT_CUDA_GRAPHS keys a step; a capture is milliseconds of the host's,
  *           at the second step of a shape.
  * Not here: what a step's arrays are (cuda_step). The first half is plain C, tested in every build.
  *

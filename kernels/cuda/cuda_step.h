@@ -67,8 +67,8 @@ struct cuda_step_room {
 /* Rows of the wanted set: none when every row wants logits, in its place: then all are one set. */
 uint32_t cuda_step_wanted(const struct kernels_step *step);
 
-/* Fills the area on the host, and of each set `rows`, `works` and `has_states`. Returns the bytes to be
- * sent, or 0 when the tables have more than tables_max entries. */
+/* Fills the area on the host, and of each set `rows`, `works` and `has_states`. Returns the bytes
+ * to be sent, or 0 when the tables have more than tables_max entries. */
 size_t cuda_step_fill(const struct cuda_step_form *form, const struct kernels_step *step,
                       const struct cuda_step_room *room, char *area, struct cuda_step_set *sets);
 
