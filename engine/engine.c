@@ -223,6 +223,7 @@ static enum status open_model(struct engine *engine, const struct engine_options
         .rows_max = options->rows_max,
         .cols_max = cols_max,
         .device = options->device,
+        .is_free = options->is_free,
         .tables_max = open_tables_max(engine, options),
         .ranks = options->ranks,
     };

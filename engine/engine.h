@@ -61,6 +61,7 @@ struct engine_options {
     const char *model_name; /* what requests call it; NULL = the file's base name, no ending */
     const char *isa;        /* as kernels_options.isa */
     uint32_t device;        /* … and its device */
+    bool is_free;           /* kernels_options.is_free */
     const char *kv_type;    /* NULL: "f16"; kernels/kv_types.def */
     uint32_t threads;       /* compute threads, of all ranks together; 0 = all processors */
     struct ranks *ranks;    /* this is rank 0 of them (rank_follow runs the others); NULL = alone */

@@ -36,6 +36,7 @@ struct kernels_options {
     uint32_t rows_max;   /* most rows of one call, for the scratch */
     uint32_t cols_max;   /* widest input of a linear layer, for the scratch */
     uint32_t device;     /* which one, of "cuda" */
+    bool is_free;        /* … where sums may hang on what is computed beside, for speed */
     uint32_t tables_max; /* … page numbers of a step's sequences, all together; 0 = 65536 */
     struct ranks *ranks; /* kernels_all_reduce is over these, borrowed; NULL = none. Rank r takes
                             device `device` + r, if all of them are there */

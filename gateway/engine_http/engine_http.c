@@ -168,6 +168,7 @@ static enum status open_engine(struct engine_process *process)
         .model_name = config->model_name[0] != '\0' ? config->model_name : NULL,
         .isa = config->isa,
         .device = (uint32_t)config->device,
+        .is_free = !config->deterministic,
         .kv_type = config->kv_type,
         .threads = (uint32_t)config->threads,
         .ranks = process->options->ranks,

@@ -51,6 +51,7 @@ static enum status table_open(struct kernels *kernels, const struct kernels_opti
                       .cols_max = options->cols_max,
                       .tables_max = options->tables_max > 0 ? options->tables_max : TABLE_PAGES,
                       .split_bytes = TABLE_SPLIT_BYTES,
+                      .is_free = options->is_free,
                       .kernels = kernels}));
     kernels->device = backend;
     return STATUS_OK;
