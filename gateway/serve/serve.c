@@ -440,6 +440,7 @@ enum status serve_run(const struct config *config, const struct config_sources *
         serve_close_listeners(&serve);
         serve_end_child(&serve, &serve.edge);
         serve_end_child(&serve, &serve.engine);
+        signal(SIGIO, SIG_IGN); /* the edge's pipe has closed: that would end this process */
         sigprocmask(SIG_SETMASK, &serve.signals_before, NULL);
         status_note_set(&note);
     }
