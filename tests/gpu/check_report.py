@@ -150,7 +150,8 @@ def judge(figures, parts):
                     None if rate is None else 100 * rate, "%")  # fmt: skip
     targets.row("a step beside a swap: longer by", "<=", 5, targets.get("step_beside_swap"), "%")
     targets.passed("every operation within its bound of ref", "parity", "parity_large")
-    targets.passed("models: logits, greedy tokens, bits after a swap", "model", "engine")
+    targets.passed("models: logits, greedy tokens, bits after a swap", "model", "engine", "graph",
+                   "ranks")  # fmt: skip
     # Out of time, it has found nothing until then; a device may refuse it.
     targets.passed("compute-sanitizer: findings", "sanitizer_memcheck", "sanitizer_racecheck",
                    failures=("failed (9)",))  # fmt: skip
