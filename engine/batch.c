@@ -4,12 +4,9 @@
 
 #include "config/base/mem.h"
 
-enum {
-    BATCH_BLOCK_PAGES = ATTENTION_BLOCK_KEYS / KV_POOL_PAGE_TOKENS,
-    /* Fewer keys in common are not worth a tile of several sequences. Measured (bench_attention,
-     * one thread): with one block 2 to 16 streams take 0.85 to 0.99 of the time already. */
-    BATCH_SHARED_KEYS_MIN = 64,
-};
+/* Fewer keys in common are not worth a tile of several sequences. Measured (bench_attention, one
+ * thread): with one block 2 to 16 streams take 0.85 to 0.99 of the time already. */
+enum { BATCH_SHARED_KEYS_MIN = 64 };
 
 enum status batch_init(struct batch *batch, uint32_t rows_max, uint32_t logit_rows_max,
                        uint32_t sequences_max)
@@ -71,11 +68,17 @@ void batch_begin(struct batch *batch, const struct kv_pool *pool, struct kv_open
     };
 }
 
-/* Pages of whole blocks that every row of a sequence sees: what it may share. */
+/* Keys in whole blocks. */
+static uint32_t group_blocks(uint32_t keys)
+{
+    return keys / ATTENTION_BLOCK_KEYS * ATTENTION_BLOCK_KEYS;
+}
+
+/* Whole pages of whole blocks that every row of a sequence sees: what it may share. */
 static uint32_t group_pages(const struct batch *batch, uint32_t sequence)
 {
     uint32_t keys = batch->position[batch->first_row[sequence]] + 1;
-    return keys / ATTENTION_BLOCK_KEYS * BATCH_BLOCK_PAGES;
+    return group_blocks(keys) / batch->model.kv.layout->page_tokens;
 }
 
 /* Pages that two sequences have in common, from the first on. */
@@ -125,7 +128,7 @@ void batch_group(struct batch *batch)
         uint32_t sequence = batch->sorted[i];
         uint32_t first = batch->first_row[sequence];
         uint32_t pages = i > 0 ? group_common(batch, batch->sorted[i - 1], sequence) : 0;
-        uint32_t keys = pages / BATCH_BLOCK_PAGES * ATTENTION_BLOCK_KEYS;
+        uint32_t keys = group_blocks(pages * batch->model.kv.layout->page_tokens);
         if (keys < BATCH_SHARED_KEYS_MIN)
             keys = 0;
         is_shared = is_shared || keys > 0;

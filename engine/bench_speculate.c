@@ -211,7 +211,7 @@ static enum status open_one(struct speculate *speculate, const struct model_conf
         .kv_type = kernels_kv_type_name(options->kv_type),
         .threads = options->threads,
         .context = context,
-        .kv_bytes = 2 * (context + KV_POOL_PAGE_TOKENS) * token_bytes,
+        .kv_bytes = 2 * (context + LIMIT_PAGE_TOKENS) * token_bytes,
         .rows_max = SPECULATE_ROWS,
         .sequences_max = 1,
         .speculation = speculation,

@@ -27,10 +27,11 @@ out:
 static enum status open_pages(struct draft_model *draft, const struct draft_model_options *options,
                               const struct model_config *config)
 {
+    const uint32_t tokens = options->page_tokens;
     struct kv_layout layout;
-    TRY(kernels_kv_layout(options->kernels, options->kv_type, KV_POOL_PAGE_TOKENS, config->layers,
+    TRY(kernels_kv_layout(options->kernels, options->kv_type, tokens, config->layers,
                           config->kv_heads, config->head_dim, &layout));
-    uint32_t pages = (options->context + KV_POOL_PAGE_TOKENS - 1) / KV_POOL_PAGE_TOKENS;
+    uint32_t pages = (options->context + tokens - 1) / tokens;
     TRY(kv_pool_init(&draft->pool, options->kernels, &layout,
                      (uint64_t)DRAFT_MODEL_CONTEXTS * pages * layout.page_bytes, options->context));
     draft->places = mem_zalloc(options->places, sizeof(*draft->places));

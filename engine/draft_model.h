@@ -44,6 +44,7 @@ struct draft_model_options {
     const struct vocab *vocab; /* of the large model */
     struct kernels *kernels;   /* with cols_max for both */
     enum kv_type kv_type;
+    uint32_t page_tokens;
     uint32_t context;
     uint32_t rows_max;
     uint32_t places; /* of sequences */

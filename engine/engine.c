@@ -31,6 +31,12 @@
  * text. */
 enum { PREPARE_THREADS = 2 };
 
+/* Of a page of any machine (kernels_kv.h). */
+enum { PAGE_TOKENS_LEAST = 16 };
+
+/* Pages that a device keeps free, so that those who want some need not wait for copies. */
+enum { EXCHANGE_PAGES = 64 };
+
 /* Where the compute threads run (kernels), as the engine thread works as one of them. */
 enum { ENGINE_NICE = 10 };
 
@@ -145,6 +151,7 @@ static enum status open_draft_model(struct engine *engine, const struct engine_o
         .kernels = engine->kernels,
         /* What it takes back may be more than one group. */
         .kv_type = engine->layout.open_bytes > 0 ? KV_TYPE_F16 : engine->layout.type,
+        .page_tokens = engine->layout.page_tokens,
         .context = engine->context,
         .rows_max = options->rows_max,
         .places = step_places(options->sequences_max),
@@ -161,8 +168,13 @@ static uint32_t open_tables_max(const struct engine *engine, const struct engine
 {
     const uint64_t places = step_places(options->sequences_max);
     const uint64_t texts = places < options->rows_max ? places : options->rows_max;
-    const uint64_t pages = texts * (engine->context / KV_POOL_PAGE_TOKENS + 1);
+    const uint64_t pages = texts * (engine->context / PAGE_TOKENS_LEAST + 1);
     return pages < UINT32_MAX ? (uint32_t)pages : UINT32_MAX;
+}
+
+static uint32_t open_page_tokens(const struct engine *engine, const struct engine_options *options)
+{
+    return options->page_tokens > 0 ? options->page_tokens : kernels_page_tokens(engine->kernels);
 }
 
 /* The compute threads of one rank. */
@@ -183,7 +195,7 @@ static enum status open_lead(struct engine *engine, const struct engine_options 
                                .rows_max = kernels_options->rows_max,
                                .logit_rows_max = logit_rows_max,
                                .kv_type = kv_type,
-                               .page_tokens = KV_POOL_PAGE_TOKENS,
+                               .page_tokens = open_page_tokens(engine, options),
                                .tables_max = kernels_options->tables_max};
     snprintf(setup.isa, sizeof setup.isa, "%s", kernels_isa(engine->kernels));
     engine->ranks = options->ranks;
@@ -237,8 +249,8 @@ static enum status open_model(struct engine *engine, const struct engine_options
     if (model_config(engine->model)->vocab != vocab_size(engine->vocab))
         FAIL(STATUS_CORRUPT, "the model has logits for %u tokens, its vocabulary %u",
              model_config(engine->model)->vocab, vocab_size(engine->vocab));
-    return kernels_kv_layout(engine->kernels, kv_type, KV_POOL_PAGE_TOKENS, config.layers,
-                             share.kv_heads, config.head_dim, &engine->layout);
+    return kernels_kv_layout(engine->kernels, kv_type, open_page_tokens(engine, options),
+                             config.layers, share.kv_heads, config.head_dim, &engine->layout);
 }
 
 static enum status open_step(struct engine *engine, const struct engine_options *options,
@@ -283,6 +295,7 @@ static enum status open_step(struct engine *engine, const struct engine_options 
         .draft_layers = options->draft_layers,
         .no_prefix_cache = options->no_prefix_cache,
         .kv_host_bytes = options->kv_host_bytes / ranks_count(options->ranks),
+        .exchange_pages = kernels_is_device(engine->kernels) ? EXCHANGE_PAGES : 0,
         .pin_percent = options->pin_percent,
         .cache_seed = cache_seed,
     };
@@ -864,7 +877,7 @@ static void requests_show(struct engine *engine, struct ticket *ticket, engine_r
     if (out->state == ENGINE_REQUEST_WAITING || out->state == ENGINE_REQUEST_PAUSED) {
         const struct step_figures *figures = &engine->step.figures;
         uint32_t tokens = out->prompt_tokens + out->completion_tokens;
-        out->pages_needed = (tokens + KV_POOL_PAGE_TOKENS - 1) / KV_POOL_PAGE_TOKENS;
+        out->pages_needed = kv_pool_pages_for(&engine->step.pool, tokens);
         out->pages_free = step_explain_coarse((uint64_t)atomic_load(&figures->pages_free) +
                                               atomic_load(&figures->pages_idle));
     }

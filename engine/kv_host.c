@@ -15,12 +15,13 @@ enum status kv_host_init(struct kv_host *host, struct kernels *kernels, size_t p
         .kernels = kernels, .page_bytes = page_bytes, .page_count = (uint32_t)pages};
     if (pages == 0)
         return STATUS_OK;
-    host->memory = kernels_buffer_create(kernels, pages * page_bytes);
+    host->memory = kernels_host_create(kernels, pages * page_bytes);
     host->free_pages = mem_zalloc(pages, sizeof(*host->free_pages));
     host->references = mem_zalloc(pages, sizeof(*host->references));
     host->domains = mem_zalloc(pages, sizeof(*host->domains));
+    host->batches = mem_zalloc(pages, sizeof(*host->batches));
     if (host->memory == NULL || host->free_pages == NULL || host->references == NULL ||
-        host->domains == NULL) {
+        host->domains == NULL || host->batches == NULL) {
         kv_host_deinit(host);
         FAIL(STATUS_NO_MEMORY, "no memory for %llu host pages of %zu bytes",
              (unsigned long long)pages, page_bytes);
@@ -33,11 +34,14 @@ enum status kv_host_init(struct kv_host *host, struct kernels *kernels, size_t p
 
 void kv_host_deinit(struct kv_host *host)
 {
-    if (host->memory != NULL)
-        kernels_buffer_destroy(host->kernels, host->memory);
+    if (host->memory != NULL) {
+        (void)kernels_pages_end(host->kernels); /* a device that is lost copies no more either */
+        kernels_host_destroy(host->kernels, host->memory);
+    }
     mem_free(host->free_pages);
     mem_free(host->references);
     mem_free(host->domains);
+    mem_free(host->batches);
     *host = (struct kv_host){0};
 }
 
@@ -57,12 +61,47 @@ host_page kv_host_acquire(struct kv_host *host, const struct engine_domain *doma
     return page;
 }
 
-host_page kv_host_store(struct kv_host *host, const void *page, const struct engine_domain *domain)
+/* Both are held, and of one domain. */
+static void copied(struct kv_host *host, struct kv_pool *pool, host_page page, page_id of,
+                   uint64_t batch)
 {
-    host_page to = kv_host_acquire(host, domain);
-    if (to != KV_POOL_NONE)
-        memcpy(page_memory(host, to), page, host->page_bytes);
-    return to;
+    ASSERT(page < host->page_count);
+    ASSERT(host->references[page] > 0);
+    ASSERT(memcmp(&host->domains[page], &pool->domains[of], sizeof(pool->domains[of])) == 0);
+    host->batches[page] = batch;
+    kv_pool_fly(pool, of, batch);
+}
+
+void kv_host_out(struct kv_host *host, struct kv_pool *pool, const page_id *from,
+                 const host_page *to, uint32_t count)
+{
+    const struct pages_copy_args args = {host->memory, pool->memory, to,
+                                         from,         count,        host->page_bytes};
+    if (count == 0)
+        return;
+    const uint64_t batch = kernels_pages_copy(host->kernels, &args);
+    for (uint32_t i = 0; i < count; i++)
+        copied(host, pool, to[i], from[i], batch);
+    kv_pool_land(pool);
+}
+
+void kv_host_in(struct kv_host *host, struct kv_pool *pool, const host_page *from,
+                const page_id *to, uint32_t count)
+{
+    const struct pages_copy_args args = {pool->memory, host->memory, to,
+                                         from,         count,        host->page_bytes};
+    if (count == 0)
+        return;
+    ASSERT(!kv_pool_are_flying(pool, to, count)); /* or work on them would come behind nothing */
+    const uint64_t batch = kernels_pages_copy(host->kernels, &args);
+    for (uint32_t i = 0; i < count; i++)
+        copied(host, pool, from[i], to[i], batch);
+    kv_pool_land(pool);
+}
+
+void kv_host_wait(struct kv_host *host, host_page page)
+{
+    kernels_pages_wait(host->kernels, host->batches[page]);
 }
 
 const void *kv_host_get(const struct kv_host *host, host_page page,
@@ -93,7 +132,8 @@ void kv_host_release(struct kv_host *host, host_page page)
     host->free_pages[host->free_count++] = page;
 #ifdef BANYAN_SLOW_CHECKS
     /* As in kv_pool: whoever reads what was given back shows it. */
-    memset(page_memory(host, page), 0xff, host->page_bytes);
+    if (host->batches[page] <= kernels_pages_ended(host->kernels))
+        memset(page_memory(host, page), 0xff, host->page_bytes);
 #endif
 }
 

@@ -34,14 +34,21 @@ enum status kv_pool_init(struct kv_pool *pool, struct kernels *kernels,
     pool->references = mem_zalloc(pages, sizeof(*pool->references));
     pool->marks = mem_zalloc(pages, sizeof(*pool->marks));
     pool->domains = mem_zalloc(pages, sizeof(*pool->domains));
+    pool->batches = mem_zalloc(pages, sizeof(*pool->batches));
     if (pool->memory == NULL || pool->free_pages == NULL || pool->references == NULL ||
-        pool->marks == NULL || pool->domains == NULL)
+        pool->marks == NULL || pool->domains == NULL || pool->batches == NULL)
         FAIL_OUT(STATUS_NO_MEMORY, "no memory for %u KV pages of %zu bytes", pool->page_count,
                  layout->page_bytes);
     /* The lowest page is given first, so that a small load touches little memory. */
     for (uint32_t i = 0; i < pool->page_count; i++)
         pool->free_pages[i] = pool->page_count - 1 - i;
     pool->free_count = pool->page_count;
+#ifdef BANYAN_SLOW_CHECKS
+    pool->poison = mem_alloc(layout->page_bytes);
+    if (pool->poison == NULL)
+        FAIL_OUT(STATUS_NO_MEMORY, "no memory for the content of free pages");
+    memset(pool->poison, 0xff, layout->page_bytes);
+#endif
 out:
     if (status != STATUS_OK)
         kv_pool_deinit(pool);
@@ -56,6 +63,8 @@ void kv_pool_deinit(struct kv_pool *pool)
     mem_free(pool->references);
     mem_free(pool->marks);
     mem_free(pool->domains);
+    mem_free(pool->batches);
+    mem_free(pool->poison);
     *pool = (struct kv_pool){0};
 }
 
@@ -75,18 +84,91 @@ bool kv_pool_has_parts(const struct kv_pool *pool)
     return pool->layout.open_bytes == 0;
 }
 
+/* --- copies --- */
+
+void kv_pool_fly(struct kv_pool *pool, page_id page, uint64_t batch)
+{
+    ASSERT(page < pool->page_count);
+    ASSERT(pool->references[page] > 0);
+    pool->batches[page] = batch;
+    pool->begun = batch;
+}
+
+bool kv_pool_are_flying(const struct kv_pool *pool, const page_id *pages, uint32_t count)
+{
+    for (uint32_t i = 0; pool->ended < pool->begun && i < count; i++)
+        if (kv_pool_is_flying(pool, pages[i]))
+            return true;
+    return false;
+}
+
+/* Batches up to `ended` are over, or whatever is asked comes behind them. */
+static void land_until(struct kv_pool *pool, uint64_t ended)
+{
+    uint32_t flying = 0;
+    pool->ended = ended;
+    for (uint32_t i = 0; i < pool->flying_count; i++) {
+        page_id page = pool->free_pages[i];
+        if (!kv_pool_is_flying(pool, page))
+            continue;
+        pool->free_pages[i] = pool->free_pages[flying];
+        pool->free_pages[flying++] = page;
+    }
+    pool->flying_count = flying;
+}
+
+void kv_pool_land(struct kv_pool *pool)
+{
+    if (pool->ended == pool->begun)
+        return;
+    uint64_t ended = kernels_pages_ended(pool->kernels);
+    if (ended > pool->ended)
+        land_until(pool, ended < pool->begun ? ended : pool->begun);
+}
+
+static void wait_until(struct kv_pool *pool, uint64_t batch)
+{
+    kernels_pages_wait(pool->kernels, batch);
+    pool->waits++;
+    land_until(pool, batch);
+}
+
+void kv_pool_wait(struct kv_pool *pool, const page_id *pages, uint32_t count)
+{
+    uint64_t last = 0;
+    for (uint32_t i = 0; pool->ended < pool->begun && i < count; i++)
+        last = pool->batches[pages[i]] > last ? pool->batches[pages[i]] : last;
+    if (last > pool->ended)
+        wait_until(pool, last);
+}
+
+/* All free pages are in flight: for the first of their batches. */
+static void wait_for_free(struct kv_pool *pool)
+{
+    uint64_t first = UINT64_MAX;
+    for (uint32_t i = 0; i < pool->flying_count; i++) {
+        uint64_t batch = pool->batches[pool->free_pages[i]];
+        first = batch < first ? batch : first;
+    }
+    wait_until(pool, first);
+}
+
+/* --- references --- */
+
 page_id kv_pool_acquire(struct kv_pool *pool, const struct engine_domain *domain)
 {
     if (pool->free_count == 0)
         return KV_POOL_NONE;
+    if (pool->free_count == pool->flying_count)
+        wait_for_free(pool);
     page_id page = pool->free_pages[--pool->free_count];
     ASSERT(pool->references[page] == 0);
     pool->references[page] = 1;
     pool->domains[page] = *domain;
 #ifdef BANYAN_SLOW_CHECKS
     /* All ones is NaN in every float type: whoever reads what was not written shows it. */
-    memset((char *)pool->memory + (size_t)page * pool->layout.page_bytes, 0xff,
-           pool->layout.page_bytes);
+    kernels_upload(pool->kernels, kv_pool_memory(pool, page), pool->poison,
+                   pool->layout.page_bytes);
 #endif
     return page;
 }
@@ -138,6 +220,10 @@ void kv_pool_release(struct kv_pool *pool, page_id page)
     }
     ASSERT(pool->free_count < pool->page_count);
     pool->free_pages[pool->free_count++] = page;
+    if (!kv_pool_is_flying(pool, page))
+        return;
+    pool->free_pages[pool->free_count - 1] = pool->free_pages[pool->flying_count];
+    pool->free_pages[pool->flying_count++] = page;
 }
 
 void *kv_pool_memory(const struct kv_pool *pool, page_id page)
@@ -213,18 +299,21 @@ void kv_pool_assert_visible(const struct kv_pool *pool, const page_id *pages, ui
     for (uint32_t i = 0; i < page_count; i++) {
         ASSERT(pages[i] < pool->page_count);
         ASSERT(pool->references[pages[i]] > 0);
+        ASSERT(!kv_pool_is_flying(pool, pages[i]));
         ASSERT(assert_visible_has(visible, visible_count, &pool->domains[pages[i]]));
     }
 }
 
-/* The free list names each page of count 0 once: checked by the sum and the sum of squares. */
+/* The free list names each page of count 0 once: checked by the sum and the sum of squares. Those
+ * in flight come first. */
 static bool check_free_list(const struct kv_pool *pool)
 {
     uint64_t sum = 0;
     uint64_t squares = 0;
     for (uint32_t i = 0; i < pool->free_count; i++) {
         page_id page = pool->free_pages[i];
-        if (page >= pool->page_count || pool->references[page] != 0)
+        if (page >= pool->page_count || pool->references[page] != 0 ||
+            kv_pool_is_flying(pool, page) != (i < pool->flying_count))
             return false;
         sum += page;
         squares += (uint64_t)page * page;
@@ -253,6 +342,7 @@ bool kv_pool_check(const struct kv_pool *pool, const uint32_t *holders)
         idle_count += kv_pool_is_idle(pool, page);
         pinned_count += kv_pool_is_pinned(pool, page);
     }
-    return zero_count == pool->free_count && idle_count == pool->idle_count &&
-           pinned_count == pool->pinned_count && check_free_list(pool);
+    return zero_count == pool->free_count && pool->flying_count <= pool->free_count &&
+           idle_count == pool->idle_count && pinned_count == pool->pinned_count &&
+           check_free_list(pool);
 }

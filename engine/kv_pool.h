@@ -15,7 +15,7 @@
 
 typedef uint32_t page_id;
 
-enum { KV_POOL_PAGE_TOKENS = 16, KV_POOL_NONE = UINT32_MAX };
+enum { KV_POOL_NONE = UINT32_MAX };
 
 /* A page is free exactly when its count is 0; then, and only then, it stands in `free_pages`:
  *
@@ -23,21 +23,32 @@ enum { KV_POOL_PAGE_TOKENS = 16, KV_POOL_NONE = UINT32_MAX };
  *     free_pages  [1, 3 | …]          the first free_count entries count
  *
  * Holders are sequences, the cache (at most once a page) and a pin. A page that the cache alone
- * holds is idle: it may be evicted, so free and idle pages together are what can be had. */
+ * holds is idle: it may be evicted, so free and idle pages together are what can be had.
+ *
+ * A page is in flight from the batch of copies that reads or writes it (kv_host) until the batch is
+ * over or work waits for it. Nobody computes on it meanwhile, and free ones are given last:
+ *
+ *     batches    [7][0][4][7]         batches up to 5 are over: page 3 is free, but in flight
+ *     free_pages [3, 1 | …]           the first flying_count */
 struct kv_pool {
     struct kernels *kernels;
     struct kv_layout layout;
     void *memory; /* [page_count][layout.page_bytes] */
     uint32_t page_count;
     uint32_t free_count;
+    uint32_t flying_count; /* of those */
     uint32_t idle_count;
     uint32_t pinned_count;
     page_id *free_pages;
     uint32_t *references;
-    uint8_t *marks;                /* of each page: held by the cache, pinned */
+    uint64_t *batches;     /* of each page: the last batch of copies; 0 = none */
+    uint64_t begun, ended; /* batches: the last one, and that up to which none is waited for */
+    uint64_t waits;        /* for copies that were not over when their pages were wanted */
+    uint8_t *marks;        /* of each page: held by the cache, pinned */
     struct engine_domain *domains; /* of the page's content, while it is held */
     void (*tell_idle)(void *context, page_id page, bool is_idle);
     void *tell_context;
+    void *poison; /* [page_bytes] in builds with slow checks */
 };
 
 /* As many pages as `bytes` holds. LIMIT, with the sum, when that is less than one sequence of
@@ -51,7 +62,8 @@ void kv_pool_deinit(struct kv_pool *pool);
 uint32_t kv_pool_pages_for(const struct kv_pool *pool, uint32_t tokens);
 uint32_t kv_pool_pages_kept(const struct kv_pool *pool, uint32_t tokens);
 
-/* A page with one reference, for content of `domain`; KV_POOL_NONE when none is free. */
+/* A page with one reference, for content of `domain`; KV_POOL_NONE when none is free. Work waits
+ * for copies when none else is left. */
 page_id kv_pool_acquire(struct kv_pool *pool, const struct engine_domain *domain);
 /* One more reference to a page that is held. */
 void kv_pool_retain(struct kv_pool *pool, page_id page);
@@ -62,7 +74,20 @@ void kv_pool_release(struct kv_pool *pool, page_id page);
  * and swapped: not where keys are packed when a page is full. */
 bool kv_pool_has_parts(const struct kv_pool *pool);
 
-/* The page's memory; pages follow each other at layout.page_bytes. */
+/* A batch of copies has begun that reads or writes a held page (kv_host alone says so). */
+void kv_pool_fly(struct kv_pool *pool, page_id page, uint64_t batch);
+static inline bool kv_pool_is_flying(const struct kv_pool *pool, page_id page)
+{
+    return pool->batches[page] > pool->ended;
+}
+/* Whether one of these is in flight. */
+bool kv_pool_are_flying(const struct kv_pool *pool, const page_id *pages, uint32_t count);
+/* Looks which batches are over; waits for none. Once a step, and behind each batch. */
+void kv_pool_land(struct kv_pool *pool);
+/* Work asked from here on comes behind the copies of these pages. */
+void kv_pool_wait(struct kv_pool *pool, const page_id *pages, uint32_t count);
+
+/* The page's memory, which kernels alone touch; pages follow each other at layout.page_bytes. */
 void *kv_pool_memory(const struct kv_pool *pool, page_id page);
 
 /* Who is told, at once, when a page becomes idle and when it is idle no more because somebody
@@ -80,8 +105,8 @@ void kv_pool_pin(struct kv_pool *pool, page_id page);
 void kv_pool_unpin(struct kv_pool *pool, page_id page);
 bool kv_pool_is_pinned(const struct kv_pool *pool, page_id page);
 
-/* Asserts, in every build, that each page of a table is held and its domain is one of `visible`:
- * the last gate between one tenant's keys and another's query. */
+/* Asserts, in every build, that each page of a table is held, is not in flight, and its domain is
+ * one of `visible`: the last gate between one tenant's keys and another's query. */
 void kv_pool_assert_visible(const struct kv_pool *pool, const page_id *pages, uint32_t page_count,
                             const struct engine_domain *visible, uint32_t visible_count);
 

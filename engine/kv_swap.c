@@ -27,47 +27,57 @@ static host_page host_of(uint32_t entry)
 
 /* --- copies --- */
 
-static void learn_rate(struct kv_swap *swap, uint32_t pages, int64_t us)
+static void learn_rate(const struct kv_swap *swap, double *page_us, uint32_t pages, int64_t us)
 {
     if (swap->options.clock->is_manual || pages < RATE_PAGES_MIN)
         return;
-    double page_us = (double)us / pages;
-    swap->page_us += (page_us - swap->page_us) * (swap->page_us > 0 ? rate_weight : 1);
+    double measured = (double)us / pages;
+    *page_us += (measured - *page_us) * (*page_us > 0 ? rate_weight : 1);
 }
 
-/* Pages swap->from[0, count) of one side to swap->to of the other. */
-static int64_t copy_batch(struct kv_swap *swap, void *to, const void *from, uint32_t count)
+/* Pages swap->from[0, count) of one side to swap->to of the other; how long that takes. */
+static int64_t copy_batch(struct kv_swap *swap, bool is_out, uint32_t count)
 {
-    const struct pages_copy_args args = {.to = to,
-                                         .from = from,
-                                         .to_pages = swap->to,
-                                         .from_pages = swap->from,
-                                         .count = count,
-                                         .page_bytes = swap->cache->host.page_bytes};
+    struct prefix_cache *cache = swap->cache;
+    double *page_us = is_out ? &swap->out_us : &swap->in_us;
     int64_t began_us = clock_mono_us(swap->options.clock);
-    kernels_pages_wait(swap->options.kernels, kernels_pages_copy(swap->options.kernels, &args));
+    if (is_out)
+        kv_host_out(&cache->host, cache->pool, swap->from, swap->to, count);
+    else
+        kv_host_in(&cache->host, cache->pool, swap->from, swap->to, count);
+    if (kv_pool_are_flying(cache->pool, is_out ? swap->from : swap->to, count))
+        return (int64_t)(*page_us * count);
     int64_t us = clock_mono_us(swap->options.clock) - began_us;
-    learn_rate(swap, count, us);
+    learn_rate(swap, page_us, count, us);
     return us;
 }
 
-/* A first rate, from pages that nobody holds yet; the second copy counts, since the first touches
- * new memory. */
-static void init_rate(struct kv_swap *swap)
+/* First rates, from pages that nobody holds yet: out, then in. The second copy of each counts,
+ * since the first touches new memory. */
+static enum status init_rates(struct kv_swap *swap)
 {
     const struct kv_pool *pool = swap->cache->pool;
     const struct kv_host *host = &swap->cache->host;
     uint32_t count = host->free_count < pool->free_count ? host->free_count : pool->free_count;
     count = count < 2 * RATE_PAGES_MIN ? count : 2 * RATE_PAGES_MIN;
     if (count == 0 || pool->free_count < pool->page_count || swap->options.clock->is_manual)
-        return;
+        return STATUS_OK;
     for (uint32_t i = 0; i < count; i++) {
         swap->from[i] = pool->free_pages[pool->free_count - 1 - i];
         swap->to[i] = host->free_pages[host->free_count - 1 - i];
     }
-    copy_batch(swap, host->memory, pool->memory, count);
-    swap->page_us = 0;
-    copy_batch(swap, host->memory, pool->memory, count);
+    const struct pages_copy_args out = {host->memory, pool->memory, swap->to,
+                                        swap->from,   count,        host->page_bytes};
+    const struct pages_copy_args in = {pool->memory, host->memory, swap->from,
+                                       swap->to,     count,        host->page_bytes};
+    for (uint32_t i = 0; i < 4; i++) {
+        int64_t began_us = clock_mono_us(swap->options.clock);
+        kernels_pages_copy(swap->options.kernels, i < 2 ? &out : &in);
+        TRY(kernels_pages_end(swap->options.kernels));
+        double page_us = (double)(clock_mono_us(swap->options.clock) - began_us) / count;
+        *(i < 2 ? &swap->out_us : &swap->in_us) = page_us;
+    }
+    return STATUS_OK;
 }
 
 /* --- start and end --- */
@@ -99,8 +109,10 @@ enum status kv_swap_init(struct kv_swap *swap, const struct kv_swap_options *opt
     prefix_cache_set_moved(cache, moved, swap);
     prefix_cache_host_reserve(cache,
                               options->exchange_pages < share ? options->exchange_pages : share);
-    init_rate(swap);
-    return STATUS_OK;
+    enum status status = init_rates(swap);
+    if (status != STATUS_OK)
+        kv_swap_deinit(swap);
+    return status;
 }
 
 void kv_swap_deinit(struct kv_swap *swap)
@@ -348,7 +360,7 @@ bool kv_swap_out(struct kv_swap *swap, uint32_t place, page_id *pages, uint32_t 
         swap->to[i] = kv_host_acquire(host, &pool->domains[pages[index]]);
         list->pages[index] = swap->to[i] | KV_SWAP_HOST;
     }
-    swap->figures.out_us += copy_batch(swap, host->memory, pool->memory, count);
+    swap->figures.out_us += copy_batch(swap, true, count);
     swap->figures.pages_out += count;
     for (uint32_t i = 0; i < count; i++)
         prefix_cache_demote(swap->cache, swap->from[i], swap->to[i]);
@@ -377,7 +389,7 @@ bool kv_swap_in(struct kv_swap *swap, uint32_t place, page_id *pages, uint32_t *
         pages[i] = kv_pool_acquire(pool, &host->domains[swap->from[count]]);
         swap->to[count++] = pages[i];
     }
-    swap->figures.in_us += copy_batch(swap, pool->memory, host->memory, count);
+    swap->figures.in_us += copy_batch(swap, false, count);
     swap->figures.pages_in += count;
     *page_count = list->page_count;
     list->page_count = 0; /* first: `moved` is for the others */
@@ -395,7 +407,7 @@ bool kv_swap_in(struct kv_swap *swap, uint32_t place, page_id *pages, uint32_t *
 
 int64_t kv_swap_cost_us(const struct kv_swap *swap, uint32_t pages)
 {
-    return (int64_t)(2 * swap->page_us * pages);
+    return (int64_t)((swap->out_us + swap->in_us) * pages);
 }
 
 /* --- protected pages --- */
@@ -446,7 +458,7 @@ static bool protected_to_host(struct kv_swap *swap, uint32_t index, page_id page
         return false;
     swap->from[0] = page;
     swap->to[0] = kv_host_acquire(host, &pool->domains[page]);
-    swap->figures.out_us += copy_batch(swap, host->memory, pool->memory, 1);
+    swap->figures.out_us += copy_batch(swap, true, 1);
     swap->figures.pages_out++;
     for (uint32_t i = 0; i < swap->options.places; i++) {
         struct kv_swap_list *list = &swap->lists[i];

@@ -3,8 +3,9 @@
  * Owns:     a list for each place of the table of sequences: the page table of one that is paused,
  *           with its references, of pool pages and of host pages.
  * Thread:   engine thread only, therefore no locks; kv_swap_init before it starts.
- * Cost:     out and in are one batch of page copies on all compute threads; no allocation after
- *           kv_swap_init. give_way, protected and check are O(places × pages of a context).
+ * Cost:     out and in are one batch of copies (kv_host: on a device beside the work); no
+ *           allocation after kv_swap_init. give_way, protected and check are O(places × pages of a
+ *           context).
  * Not here: who is paused and when (scheduler, step), page memory (kv_pool, kv_host), what else is
  *           in host memory (prefix_cache).
  *
@@ -62,10 +63,10 @@ struct kv_swap_list {
 
 struct kv_swap_figures {
     uint64_t pages_out, pages_in; /* copied; × page_bytes are the bytes */
-    int64_t out_us, in_us;
-    uint64_t refused;           /* kv_swap_out found no room */
-    uint64_t fallen;            /* lists that lost everything to make room for others */
-    uint64_t protected_to_host; /* pages taken by kv_swap_give_way */
+    int64_t out_us, in_us;        /* what is beside the work by the measured rate */
+    uint64_t refused;             /* kv_swap_out found no room */
+    uint64_t fallen;              /* lists that lost everything to make room for others */
+    uint64_t protected_to_host;   /* pages taken by kv_swap_give_way */
     uint64_t protected_dropped;
 };
 
@@ -76,12 +77,13 @@ struct kv_swap {
     uint32_t *entries;          /* [places][pages of a context] */
     uint32_t *from, *to;        /* [pages of pool or host pool] of one batch */
     uint32_t *counts;           /* [the same] scratch */
-    double page_us;             /* a page out or in, lately */
+    double out_us, in_us;       /* of a page: measured at the start, and lately if calls wait */
     bool is_too_small_said;
     struct kv_swap_figures figures;
 };
 
-/* NO_MEMORY. After prefix_cache_init; the cache tells this swap of pages that come back. */
+/* NO_MEMORY, UNAVAILABLE as kernels_step_end. After prefix_cache_init; the cache tells this swap of
+ * pages that come back. */
 enum status kv_swap_init(struct kv_swap *swap, const struct kv_swap_options *options);
 /* Gives all references back; before prefix_cache_deinit. */
 void kv_swap_deinit(struct kv_swap *swap);

@@ -84,7 +84,7 @@ enum status prefix_cache_init(struct prefix_cache *cache,
         return STATUS_OK;
     /* One full sequence always fits beside all pins. */
     uint32_t total = cache->pool->page_count;
-    uint32_t beside = total - kv_pool_pages_for(cache->pool, options->context);
+    uint32_t beside = total - kv_pool_pages_for(cache->pool, options->context) - options->exchange;
     uint32_t share = (uint32_t)((uint64_t)total * options->pin_percent / 100);
     cache->pin_pages_max = share < beside ? share : beside;
     kv_pool_set_idle(cache->pool, tell_idle, cache);
@@ -204,12 +204,25 @@ static void forget_host(struct prefix_cache *cache, radix_node node)
     kv_host_release(&cache->host, page);
 }
 
+/* Copies what was evicted, which is free then. */
+static void evict_copy(struct prefix_cache *cache)
+{
+    const uint32_t count = cache->evicted.count;
+    kv_host_out(&cache->host, cache->pool, cache->evicted.from, cache->evicted.to, count);
+    for (uint32_t i = 0; i < count; i++)
+        kv_pool_uncache(cache->pool, cache->evicted.from[i]);
+    cache->evicted.count = 0;
+}
+
 /* Of the host tier's own pages the one that goes next; false when all are held or being read. */
 static bool evict_host(struct prefix_cache *cache)
 {
     radix_node next = cache->tree == NULL ? RADIX_NONE : radix_evict_next(cache->tree, RADIX_HOST);
     if (next == RADIX_NONE)
         return false;
+    for (uint32_t i = 0; i < cache->evicted.count; i++)
+        if (cache->evicted.to[i] == radix_tree_value(cache->tree, next))
+            evict_copy(cache); /* as long as the page is held */
     forget_host(cache, next);
     radix_tree_clear(cache->tree, next);
     cache->figures.host_dropped++;
@@ -217,49 +230,60 @@ static bool evict_host(struct prefix_cache *cache)
     return true;
 }
 
-/* A copy in the host tier, where one of its own makes room. */
-static host_page evict_store(struct prefix_cache *cache, page_id page)
+/* A page in the host tier, where one of its own makes room. */
+static host_page evict_acquire(struct prefix_cache *cache, page_id page)
 {
     struct kv_host *host = &cache->host;
     if (host->page_count > 0 && host->free_count <= cache->host_reserve && !evict_host(cache))
         return KV_POOL_NONE;
-    return kv_host_store(host, kv_pool_memory(cache->pool, page), &cache->pool->domains[page]);
+    if (cache->evicted.count == PREFIX_EVICT_BATCH)
+        evict_copy(cache);
+    return kv_host_acquire(host, &cache->pool->domains[page]);
 }
 
 static void evict_page(struct prefix_cache *cache, radix_node node)
 {
     page_id page = radix_tree_value(cache->tree, node);
     ASSERT(kv_pool_is_idle(cache->pool, page));
-    host_page to = evict_store(cache, page);
+    host_page to = evict_acquire(cache, page);
     cache->page_node[page] = RADIX_NONE;
+    cache->version++;
     if (to == KV_POOL_NONE) {
         radix_tree_clear(cache->tree, node);
         cache->figures.evicted_dropped++;
-    } else {
-        radix_tree_set(cache->tree, node, RADIX_HOST, to);
-        radix_evict_idle(cache->tree, node);
-        cache->host_node[to] = node;
-        cache->figures.evicted_to_host++;
+        kv_pool_uncache(cache->pool, page);
+        return;
     }
-    kv_pool_uncache(cache->pool, page);
-    cache->version++;
+    radix_tree_set(cache->tree, node, RADIX_HOST, to);
+    radix_evict_idle(cache->tree, node);
+    cache->host_node[to] = node;
+    cache->figures.evicted_to_host++;
+    cache->evicted.from[cache->evicted.count] = page;
+    cache->evicted.to[cache->evicted.count++] = to;
 }
 
 bool prefix_cache_make_room(struct prefix_cache *cache, uint32_t pages)
 {
-    while (cache->pool->free_count < pages) {
-        radix_node next =
-            cache->tree == NULL ? RADIX_NONE : radix_evict_next(cache->tree, RADIX_DEVICE);
+    radix_node next = RADIX_NONE;
+    while (cache->pool->free_count + cache->evicted.count < pages) {
+        next = cache->tree == NULL ? RADIX_NONE : radix_evict_next(cache->tree, RADIX_DEVICE);
         if (next == RADIX_NONE)
-            return false;
+            break;
         evict_page(cache, next);
     }
-    return true;
+    evict_copy(cache);
+    return cache->pool->free_count >= pages;
+}
+
+void prefix_cache_make_ahead(struct prefix_cache *cache)
+{
+    (void)prefix_cache_make_room(cache, cache->options.exchange);
 }
 
 uint32_t prefix_cache_available(const struct prefix_cache *cache)
 {
-    return cache->pool->free_count + cache->pool->idle_count;
+    const uint32_t pages = cache->pool->free_count + cache->pool->idle_count;
+    return pages > cache->options.exchange ? pages - cache->options.exchange : 0;
 }
 
 static page_id fresh_page(struct prefix_cache *cache, const struct engine_domain *domain)
@@ -331,12 +355,11 @@ static bool bring(struct prefix_cache *cache, radix_node node, uint32_t index, p
         return true;
     }
     const struct engine_domain domain = host_domain(cache, node);
+    const host_page from = radix_tree_value(cache->tree, node);
     page_id page = fresh_page(cache, &domain);
     if (page == KV_POOL_NONE)
         return false;
-    memcpy(kv_pool_memory(cache->pool, page),
-           kv_host_get(&cache->host, radix_tree_value(cache->tree, node), &domain),
-           cache->host.page_bytes);
+    kv_host_in(&cache->host, cache->pool, &from, &page, 1);
     leave_host(cache, node, index, page);
     set_device(cache, node, page);
     cache->figures.returned_pages++;
@@ -354,9 +377,11 @@ static page_id take_rest(struct prefix_cache *cache, const struct prefix_view *v
     uint32_t value = radix_tree_value(cache->tree, node);
     const void *from = NULL;
     if (radix_tree_tier(cache->tree, node) == RADIX_DEVICE) {
+        kv_pool_wait(cache->pool, &value, 1);
         from = kv_pool_memory(cache->pool, value);
     } else {
         const struct engine_domain domain = host_domain(cache, node);
+        kv_host_wait(&cache->host, value);
         from = kv_host_get(&cache->host, value, &domain);
     }
     kernels_kv_copy(cache->options.kernels, &cache->pool->layout, kv_pool_memory(cache->pool, page),
@@ -500,10 +525,12 @@ void prefix_cache_insert_rest(struct prefix_cache *cache, const struct prefix_vi
                           ? RADIX_NONE
                           : radix_tree_insert(cache->tree, domain, RADIX_NONE, tokens, count);
     if (node != RADIX_NONE && radix_tree_tier(cache->tree, node) == RADIX_GHOST) {
-        if (is_open)
+        if (is_open) {
+            kv_pool_wait(cache->pool, &page, 1);
             kernels_kv_copy(cache->options.kernels, &cache->pool->layout,
                             kv_pool_memory(cache->pool, kept), kv_pool_memory(cache->pool, page),
                             count % symbols);
+        }
         keep_page(cache, node, count / symbols, kept);
     }
     if (is_open)

@@ -25,6 +25,8 @@
 #include "engine/kv_pool.h"
 #include "radix/radix_tree.h"
 
+enum { PREFIX_EVICT_BATCH = 64 };
+
 struct prefix_cache_options {
     struct kernels *kernels;
     struct kv_pool *pool; /* filled by the cache with what it holds; outlives the cache */
@@ -33,6 +35,7 @@ struct prefix_cache_options {
     uint32_t pin_percent; /* cap of pinned pages, of the pool; one full context stays beside it */
     uint64_t seed;        /* secret: keys the tree's hashes */
     uint32_t ghosts_max;  /* nodes that only repeat others' tokens; 0 = by the pool's memory */
+    uint32_t exchange;    /* pages kept free, so that copies to the host need not be waited for */
     bool is_off;          /* finds nothing, keeps nothing */
 };
 
@@ -86,6 +89,11 @@ struct prefix_cache {
     uint32_t published_count;
     uint32_t pin_pages_max;
     uint32_t host_reserve; /* host pages that only kv_swap takes */
+    struct {               /* evicted pages, of one batch of copies */
+        uint32_t count;
+        page_id from[PREFIX_EVICT_BATCH];
+        host_page to[PREFIX_EVICT_BATCH];
+    } evicted;
     void (*moved)(void *context, uint32_t index, host_page from, page_id to);
     void *moved_context;
     struct prefix_figures figures; /* the counters */
@@ -133,7 +141,10 @@ void prefix_cache_insert_rest(struct prefix_cache *cache, const struct prefix_vi
 /* Evicts until `pages` pages are free: to the host tier if there is one, since copying 16 tokens is
  * always cheaper than computing them, else dropped. False if too few are idle; those are free. */
 bool prefix_cache_make_room(struct prefix_cache *cache, uint32_t pages);
-/* Free and idle pages: what the planner may count on. O(1). */
+/* Evicts until as many pages are free as options.exchange says, if so many are idle: those who want
+ * pages in the next step find some that no copy reads any more. */
+void prefix_cache_make_ahead(struct prefix_cache *cache);
+/* Free and idle pages but for options.exchange: what the planner may count on. O(1). */
 uint32_t prefix_cache_available(const struct prefix_cache *cache);
 
 /* Whether `pages` more may be pinned; LIMIT, with the numbers. */

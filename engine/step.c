@@ -27,6 +27,9 @@ enum { UNPUBLISHED_MAX = 1024 };
 /* Of the host pool, never filled with what is only cached: a pause finds room at once. */
 enum { EXCHANGE_PAGES = 64 };
 
+/* Of what the pool has beside one full context at most 1 ÷ this is kept free for copies. */
+enum { EXCHANGE_SHARE = 8 };
+
 /* How long a sleep looks away from a clock that a test moves. */
 static const int64_t manual_clock_poll_us = 2000;
 
@@ -90,6 +93,14 @@ static enum status init_arrays(struct step *step)
     return STATUS_OK;
 }
 
+static uint32_t init_exchange(const struct step *step)
+{
+    const struct kv_pool *pool = &step->pool;
+    uint32_t beside = pool->page_count - kv_pool_pages_for(pool, step->options.context);
+    uint32_t share = beside / EXCHANGE_SHARE;
+    return step->options.exchange_pages < share ? step->options.exchange_pages : share;
+}
+
 enum status step_init(struct step *step, const struct step_options *options)
 {
     enum status status = STATUS_OK;
@@ -115,6 +126,7 @@ enum status step_init(struct step *step, const struct step_options *options)
         .context = options->context,
         .pin_percent = options->pin_percent,
         .seed = options->cache_seed,
+        .exchange = init_exchange(step),
         .is_off = options->no_prefix_cache,
     };
     TRY_OUT(prefix_cache_init(&step->cache, &cache_options));
@@ -345,6 +357,7 @@ bool step_once(struct step *step)
     step->turn++;
     step->now_us = began_ns / 1000;
     uint32_t cancels = atomic_load(&step->options.tickets->cancels);
+    kv_pool_land(&step->pool);
     once_take_inbox(step);
     step_prefix_unpublish(step);
     if (atomic_load_explicit(&step->is_failed, memory_order_relaxed)) {

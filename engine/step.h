@@ -109,6 +109,8 @@ struct step_options {
     uint32_t draft_layers;           /* ENGINE_SPECULATION_EXIT */
     bool no_prefix_cache;
     uint64_t kv_host_bytes;
+    uint32_t
+        exchange_pages; /* of the pool, at most: kept free where copies go on beside the work */
     uint32_t pin_percent;
     uint64_t cache_seed; /* secret */
 };
@@ -149,6 +151,7 @@ struct step {
     uint32_t fill_count;
     struct step_follow *follows; /* [follow_count] room for one a ticket */
     uint32_t follow_count;
+    uint64_t arrivals;    /* rows put off because pages were on their way */
     uint32_t *pages_gone; /* [pages] scratch: references of who gives way; else all 0 */
     uint32_t *candidates; /* [candidate_count] their requests' slots */
     uint32_t candidate_count;

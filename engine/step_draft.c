@@ -169,7 +169,7 @@ static uint32_t part_most(const struct step *step, const struct step_part *part,
         return 0;
     most = less(most, rows_max - load->rows);
     most = less(most, step->options.logit_rows_max - load->logit_rows);
-    most = less(most, pages * KV_POOL_PAGE_TOKENS - sequence->token_count);
+    most = less(most, pages * step->pool.layout.page_tokens - sequence->token_count);
     /* One token is told whatever is guessed. */
     most = less(most, ticket->tokens_max - sequence_generated(sequence) - 1);
     return less(most, LIMIT_UNDELIVERED_TOKENS - sequence->undelivered - 1);

@@ -24,7 +24,7 @@ static bool swap_pays(const struct step *step, const struct sequence *sequence)
     if (step->options.preemption == ENGINE_PREEMPTION_SWAP || !step_cost_is_known(&step->cost))
         return true;
     uint32_t pages = kv_swap_private(&step->swap, sequence->pages, sequence->page_count);
-    double rows = (double)pages * KV_POOL_PAGE_TOKENS;
+    double rows = (double)pages * step->pool.layout.page_tokens;
     rows = rows < sequence->computed ? rows : sequence->computed;
     const struct scheduler_cost *fit = &step->cost.fit;
     return (double)kv_swap_cost_us(&step->swap, pages) <=
@@ -45,7 +45,7 @@ static bool swap_out(struct step *step, uint32_t index)
     struct ticket *ticket = &step->options.tickets->slots[sequence->slot];
     const struct kv_swap_figures before = step->swap.figures;
     if (!kv_pool_has_parts(&step->pool)) { /* what is open is computed again: less than a page */
-        sequence->computed -= sequence->computed % KV_POOL_PAGE_TOKENS;
+        sequence->computed -= sequence->computed % step->pool.layout.page_tokens;
         sequence_trim(sequence, &step->pool);
     }
     const struct kv_swap_owner owner = {
@@ -97,9 +97,10 @@ void step_pause(struct step *step, uint32_t index, const struct scheduler_grant 
 }
 
 /* Tokens that a list holds: it may have been cut. */
-static uint32_t swapped_tokens(const struct kv_swap_list *list)
+static uint32_t swapped_tokens(const struct step *step, uint32_t index)
 {
-    uint32_t most = list->page_count * KV_POOL_PAGE_TOKENS;
+    const struct kv_swap_list *list = kv_swap_list(&step->swap, index);
+    uint32_t most = list->page_count * step->pool.layout.page_tokens;
     return list->owner.computed < most ? list->owner.computed : most;
 }
 
@@ -108,7 +109,7 @@ void step_pause_view(struct step *step, uint32_t index, struct scheduler_sequenc
     struct sequence *sequence = &step->sequences.slots[index];
     const struct kv_swap_list *list = kv_swap_list(&step->swap, index);
     if (list->page_count > 0) {
-        view->computed = swapped_tokens(list);
+        view->computed = swapped_tokens(step, index);
         view->found_pages = list->page_count;
         view->found_cost = list->host_count;
         view->is_found_shared = true; /* what is in the pool stays while others hold it too */
@@ -142,7 +143,7 @@ void step_pause_room(struct step *step, uint32_t pages)
 static bool swap_in(struct step *step, uint32_t index)
 {
     struct sequence *sequence = &step->sequences.slots[index];
-    const uint32_t tokens = swapped_tokens(kv_swap_list(&step->swap, index));
+    const uint32_t tokens = swapped_tokens(step, index);
     const struct kv_swap_figures before = step->swap.figures;
     if (tokens == 0)
         return false;
@@ -151,7 +152,7 @@ static bool swap_in(struct step *step, uint32_t index)
         return false;
     }
     sequence->computed = tokens;
-    sequence->inserted = tokens / KV_POOL_PAGE_TOKENS;
+    sequence->inserted = tokens / step->pool.layout.page_tokens;
     int64_t us = step->swap.figures.in_us - before.in_us;
     step->options.tickets->slots[sequence->slot].report.swap_us += us;
     swap_measure(step, step->metrics.swap_in, step->swap.figures.pages_in - before.pages_in, us);
@@ -166,6 +167,7 @@ void step_pause_resume(struct step *step, uint32_t index)
         step_prefix_take(step, sequence);
     pause_count(step, sequence);
     sequence->quantum_left = SCHEDULER_QUANTUM_STEPS;
+    sequence->arriving_steps = 0;
     sequence->idle_since_us = 0;
 }
 

@@ -9,6 +9,9 @@
 #include "engine/step_tell.h"
 #include "engine/step_view.h"
 
+/* So many steps may go by before the work waits for a sequence's pages. */
+enum { ARRIVING_STEPS_MAX = 8 };
+
 static void plan_start(struct step *step, struct ticket *ticket)
 {
     ticket->admitted_us = step->now_us;
@@ -87,6 +90,33 @@ static void plan_sequences(struct step *step, uint32_t running)
     }
 }
 
+/* Whether a sequence with rows waits for pages that are on their way. Not for ever. */
+static bool plan_is_arriving(const struct step *step, uint32_t place)
+{
+    const struct sequence *sequence = &step->sequences.slots[step->sequences.order[place]];
+    return step->grants[place].rows > 0 && sequence->arriving_steps < ARRIVING_STEPS_MAX &&
+           kv_pool_are_flying(&step->pool, sequence->pages, sequence->page_count);
+}
+
+/* Who has come back, or found pages in host memory, has rows when they are there: meanwhile others
+ * compute. If nobody else does, the work waits. */
+static void plan_arrivals(struct step *step)
+{
+    const uint32_t count = step->sequences.order_count;
+    uint32_t others = 0;
+    if (step->pool.ended == step->pool.begun)
+        return;
+    for (uint32_t i = 0; i < count; i++)
+        others += step->grants[i].rows > 0 && !plan_is_arriving(step, i);
+    for (uint32_t i = 0; others > 0 && i < count; i++) {
+        if (!plan_is_arriving(step, i))
+            continue;
+        step->grants[i].rows = 0;
+        step->sequences.slots[step->sequences.order[i]].arriving_steps++;
+        step->arrivals++;
+    }
+}
+
 /* Takes the pages for rows of a sequence as planned. Where less was found or is left than the plan
  * was told, the rows are fewer, or none until the next step; how many. */
 static uint32_t plan_rows(struct step *step, uint32_t place)
@@ -102,12 +132,14 @@ static uint32_t plan_rows(struct step *step, uint32_t place)
     uint32_t missing = wanted > sequence->page_count ? wanted - sequence->page_count : 0;
     step_pause_room(step, missing);
     if (!prefix_cache_make_room(&step->cache, missing)) {
-        uint32_t room = (sequence->page_count + step->pool.free_count) * KV_POOL_PAGE_TOKENS;
+        uint32_t room =
+            (sequence->page_count + step->pool.free_count) * step->pool.layout.page_tokens;
         if (room <= sequence->computed)
             return 0;
         rows = room - sequence->computed < rows ? room - sequence->computed : rows;
     }
     sequence_grow(sequence, &step->pool, sequence->computed + rows);
+    kv_pool_wait(&step->pool, sequence->pages, sequence->page_count);
     return rows;
 }
 
@@ -177,10 +209,12 @@ uint32_t step_plan(struct step *step, bool *has_moved)
         step_pause_room(step, step->view_running[i].found_cost);
         step_pause_resume(step, table->order[i]);
     }
+    plan_arrivals(step);
     plan_tell_starts(step);
     for (uint32_t i = 0; i < table->order_count; i++)
         step_pause_tell(step, i);
     uint32_t parts = plan_parts(step, &input);
+    prefix_cache_make_ahead(&step->cache);
     plan_count(step, &plan.done, parts);
 
     for (uint32_t i = 0; i < table->count && plan.paused > 0; i++) {

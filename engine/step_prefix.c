@@ -5,8 +5,6 @@
 #include "engine/step_charge.h"
 #include "engine/step_end.h"
 
-enum { PAGE = KV_POOL_PAGE_TOKENS };
-
 static const struct engine_domain no_domain;
 
 static bool domain_same(const struct engine_domain *a, const struct engine_domain *b)
@@ -17,6 +15,11 @@ static bool domain_same(const struct engine_domain *a, const struct engine_domai
 static bool domain_has_cache(const struct step *step, const struct engine_domain *domain)
 {
     return !step->options.no_prefix_cache && !domain_same(domain, &no_domain);
+}
+
+static uint32_t page_tokens(const struct step *step)
+{
+    return step->pool.layout.page_tokens;
 }
 
 static struct prefix_view view_of_ticket(const struct ticket *ticket)
@@ -113,16 +116,18 @@ void step_prefix_look_again(struct step *step, struct sequence *sequence)
 
 /* How many tokens of a request's prompt could come from a text of `count` tokens that goes on like
  * it for a page or more beyond what it finds; else 0. */
-static uint32_t follow_shared(const struct ticket *ticket, const uint32_t *tokens, uint32_t count)
+static uint32_t follow_shared(const struct step *step, const struct ticket *ticket,
+                              const uint32_t *tokens, uint32_t count)
 {
+    const uint32_t page = page_tokens(step);
     uint32_t most = ticket->prompt_count - 1 < count ? ticket->prompt_count - 1 : count;
     uint32_t shared = ticket->found.tokens;
     /* The next page first: others of the domain share what is in the cache, and differ here. */
-    if (most < shared + PAGE ||
-        memcmp(tokens + shared, ticket->prompt + shared, PAGE * sizeof(*tokens)) != 0 ||
+    if (most < shared + page ||
+        memcmp(tokens + shared, ticket->prompt + shared, page * sizeof(*tokens)) != 0 ||
         memcmp(tokens, ticket->prompt, shared * sizeof(*tokens)) != 0)
         return 0;
-    for (shared += PAGE; shared < most && tokens[shared] == ticket->prompt[shared];)
+    for (shared += page; shared < most && tokens[shared] == ticket->prompt[shared];)
         shared++;
     return shared;
 }
@@ -141,9 +146,10 @@ static bool follow_goes_on(const struct step *step, const struct ticket *ticket)
  * done and its end in the cache, where parts of a page can be. */
 static uint32_t follow_until(const struct step *step, uint32_t shared, uint32_t prompt_count)
 {
+    const uint32_t page = page_tokens(step);
     if (!kv_pool_has_parts(&step->pool))
-        return shared / PAGE * PAGE;
-    const uint32_t until = (shared + PAGE - 1) / PAGE * PAGE;
+        return shared / page * page;
+    const uint32_t until = (shared + page - 1) / page * page;
     return until < prompt_count ? until : prompt_count;
 }
 
@@ -153,7 +159,7 @@ static bool follow_running(struct step *step, struct ticket *ticket)
         const struct sequence *leader = &step->sequences.slots[step->fills[i]];
         if (!domain_same(&leader->domain, &ticket->asked.domain))
             continue;
-        uint32_t shared = follow_shared(ticket, leader->tokens, leader->prompt_count);
+        uint32_t shared = follow_shared(step, ticket, leader->tokens, leader->prompt_count);
         uint32_t until = follow_until(step, shared, leader->prompt_count);
         if (shared == 0 || leader->computed >= until)
             continue;
@@ -171,7 +177,7 @@ static bool follow_candidate(const struct step *step, const struct ticket *ticke
     for (uint32_t i = 0; i < step->head_count; i++) {
         const struct ticket *before = &step->options.tickets->slots[step->heads[i]];
         if (before != ticket && domain_same(&before->asked.domain, &ticket->asked.domain) &&
-            follow_shared(ticket, before->prompt, before->prompt_count) > 0)
+            follow_shared(step, ticket, before->prompt, before->prompt_count) > 0)
             return true;
     }
     return false;
@@ -213,7 +219,7 @@ bool step_prefix_follows_itself(const struct step *step, const struct ticket *ti
     return step->options.mode == SCHEDULER_CONTINUOUS && ticket->scores == NULL &&
            domain_has_cache(step, &ticket->asked.domain) &&
            ticket->followed_steps < LIMIT_FILL_STEPS &&
-           ticket->prompt_count - 1 >= ticket->found.tokens + PAGE;
+           ticket->prompt_count - 1 >= ticket->found.tokens + page_tokens(step);
 }
 
 /* --- taking and giving --- */
@@ -251,7 +257,7 @@ void step_prefix_insert(struct step *step, struct sequence *sequence)
     if (!domain_has_cache(step, &sequence->domain))
         return;
     const struct prefix_view view = view_of_ticket(ticket);
-    uint32_t full = sequence->computed / PAGE;
+    uint32_t full = sequence->computed / page_tokens(step);
     if (full > sequence->inserted)
         prefix_cache_insert(&step->cache, &view, sequence->tokens, sequence->inserted,
                             full - sequence->inserted, sequence->pages);
@@ -260,7 +266,7 @@ void step_prefix_insert(struct step *step, struct sequence *sequence)
      * is soon full, or the sequence over. */
     bool is_prompt = sequence->computed == sequence->prompt_count;
     bool is_waited_for = sequence->is_followed || ticket->choices_admitted < ticket->asked.choices;
-    if (is_prompt && is_waited_for && sequence->computed % PAGE != 0)
+    if (is_prompt && is_waited_for && sequence->computed % page_tokens(step) != 0)
         prefix_cache_insert_rest(&step->cache, &view, sequence->tokens, sequence->computed,
                                  sequence->pages[full], true);
 }
@@ -269,11 +275,11 @@ void step_prefix_end(struct step *step, struct sequence *sequence)
 {
     const struct ticket *ticket = &step->options.tickets->slots[sequence->slot];
     if (!domain_has_cache(step, &sequence->domain) || sequence->computed == sequence->taken ||
-        sequence->computed % PAGE == 0)
+        sequence->computed % page_tokens(step) == 0)
         return;
     const struct prefix_view view = view_of_ticket(ticket);
     prefix_cache_insert_rest(&step->cache, &view, sequence->tokens, sequence->computed,
-                             sequence->pages[sequence->computed / PAGE], false);
+                             sequence->pages[sequence->computed / page_tokens(step)], false);
 }
 
 /* --- published prompts --- */
@@ -302,7 +308,7 @@ bool step_prefix_pin(struct step *step, struct sequence *sequence)
     sequence->taken = sequence->computed;
     uint32_t count = sequence->prompt_count;
     if (!kv_pool_has_parts(&step->pool))
-        count -= count % PAGE;
+        count -= count % page_tokens(step);
     return count == 0 || prefix_cache_pin(&step->cache, &view, sequence->tokens, count,
                                           &ticket->report.pinned_pages) == STATUS_OK;
 }

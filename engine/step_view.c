@@ -267,7 +267,7 @@ void step_view(struct step *step, struct scheduler_input *input)
         .places = step->sequences.order_count + sequence_free_count(&step->sequences),
         .pages_available = available,
         .pages_protected = is_short ? kv_swap_protected(&step->swap) : 0,
-        .pages_total = step->pool.page_count,
+        .pages_total = step->pool.page_count - step->cache.options.exchange,
         .page_tokens = step->pool.layout.page_tokens,
         .rows_max = step->options.rows_max,
         .logit_rows_max = step->options.logit_rows_max,

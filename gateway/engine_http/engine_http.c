@@ -170,6 +170,7 @@ static enum status open_engine(struct engine_process *process)
         .device = (uint32_t)config->device,
         .is_free = !config->deterministic,
         .kv_type = config->kv_type,
+        .page_tokens = (uint32_t)config->page_tokens,
         .threads = (uint32_t)config->threads,
         .ranks = process->options->ranks,
         .context = (uint32_t)config->context,

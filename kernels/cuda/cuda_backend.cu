@@ -136,7 +136,9 @@ static enum status open_device(struct cuda_backend *backend)
                              "stream") &&
         cuda_backend_is_well(
             backend, cudaStreamCreateWithFlags(&backend->copies, cudaStreamNonBlocking), "stream");
-    cudaEvent_t *const events[] = {&backend->worked, &backend->copied, &backend->sent};
+    cudaEvent_t *events[2 + CUDA_BACKEND_BATCHES] = {&backend->worked, &backend->sent};
+    for (int i = 0; i < CUDA_BACKEND_BATCHES; i++)
+        events[2 + i] = &backend->batches[i];
     for (cudaEvent_t *event : events)
         is_well = is_well &&
                   cuda_backend_is_well(
@@ -199,7 +201,7 @@ void cuda_backend_close(struct cuda_backend *backend)
     void *const device[] = {backend->input,    backend->input_sums, backend->input_scales,
                             backend->partials, backend->gated,      backend->stats,
                             backend->step.area};
-    const cudaEvent_t events[] = {backend->worked, backend->copied, backend->sent};
+    const cudaEvent_t events[] = {backend->worked, backend->sent};
     const cudaStream_t streams[] = {backend->stream, backend->copies};
     cuda_graph_clear(backend);
     for (cudaStream_t stream : streams)
@@ -208,6 +210,9 @@ void cuda_backend_close(struct cuda_backend *backend)
             (void)cudaStreamDestroy(stream);
         }
     for (cudaEvent_t event : events)
+        if (event != NULL)
+            (void)cudaEventDestroy(event);
+    for (cudaEvent_t event : backend->batches)
         if (event != NULL)
             (void)cudaEventDestroy(event);
     for (cudaEvent_t event : backend->weights_sent)

@@ -7,7 +7,7 @@
 #include "kernels/cuda/cuda_graph.h"
 #include "kernels/cuda/cuda_step.h"
 
-enum { CUDA_BACKEND_MESSAGE = 256 };
+enum { CUDA_BACKEND_MESSAGE = 256, CUDA_BACKEND_BATCHES = 32 };
 
 struct cuda_backend {
     struct cuda_backend_options options;
@@ -16,7 +16,8 @@ struct cuda_backend {
     cudaStream_t stream;
     cudaStream_t copies;
     cudaEvent_t worked; /* what copies wait for */
-    cudaEvent_t copied; /* what work waits for */
+    cudaEvent_t batches[CUDA_BACKEND_BATCHES]; /* behind the last batches of copies */
+    uint64_t batches_begun, batches_over;      /* the last one; known to be over */
     bool is_early;      /* kernels are there in the form that may be launched early */
     bool is_failed;
     struct cuda_nccl *nccl; /* looked at before waits; NULL: no other ranks, or none by NCCL */

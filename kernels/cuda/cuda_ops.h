@@ -51,8 +51,11 @@ void cuda_kv_copy(struct cuda_backend *backend, const struct kv_layout *layout, 
                   const void *from_page, uint32_t tokens);
 /* As kernels_pages_copy, between device and pinned memory, either way; page numbers: host. On a
  * stream of its own: behind the work asked before it, beside what is asked after it, until
- * cuda_pages_wait: work asked after that comes behind the copies. */
-void cuda_pages_copy(struct cuda_backend *backend, const struct pages_copy_args *args);
+ * cuda_pages_wait: work asked after that comes behind all copies (or cuda_pages_wait_for: behind
+ * the batches up to one). */
+uint64_t cuda_pages_copy(struct cuda_backend *backend, const struct pages_copy_args *args);
+uint64_t cuda_pages_ended(struct cuda_backend *backend);
+void cuda_pages_wait_for(struct cuda_backend *backend, uint64_t batch);
 void cuda_pages_wait(struct cuda_backend *backend);
 /* The caller waits for the copies. UNAVAILABLE as cuda_backend_end. */
 enum status cuda_pages_end(struct cuda_backend *backend);

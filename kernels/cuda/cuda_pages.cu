@@ -3,7 +3,7 @@
 #include "kernels/cuda/cuda_machine.cuh"
 #include "kernels/cuda/cuda_ops.h"
 
-/* Writing into pages, and pages as a whole. */
+/* Writing into pages, and parts of them. */
 
 struct pages_write {
     const float *k;
@@ -207,43 +207,4 @@ extern "C" void cuda_kv_copy(struct cuda_backend *backend, const struct kv_layou
     cuda_backend_launch(
         backend, "kv_copy", dim3(layout->layers * layout->kv_heads), CUDA_MACHINE_BLOCK,
         cuda_kv_has_codes(layout) ? k_kv_copy_cuda<uint8_t> : k_kv_copy_cuda<uint16_t>, call);
-}
-
-extern "C" void cuda_pages_copy(struct cuda_backend *backend, const struct pages_copy_args *args)
-{
-    struct cuda_plan_run run;
-    if (backend->is_failed || args->count == 0)
-        return;
-    bool is_well =
-        cuda_backend_is_well(backend, cudaEventRecord(backend->worked, backend->stream),
-                             "pages_copy") &&
-        cuda_backend_is_well(backend, cudaStreamWaitEvent(backend->copies, backend->worked, 0),
-                             "pages_copy");
-    for (uint32_t i = 0; is_well && i < args->count; i += run.count) {
-        run = cuda_plan_copy(args, i);
-        is_well = cuda_backend_is_well(
-            backend,
-            cudaMemcpyAsync((char *)args->to + run.to * args->page_bytes,
-                            (const char *)args->from + run.from * args->page_bytes,
-                            run.count * args->page_bytes, cudaMemcpyDefault, backend->copies),
-            "pages_copy");
-    }
-}
-
-extern "C" enum status cuda_pages_end(struct cuda_backend *backend)
-{
-    if (!backend->is_failed)
-        cuda_backend_is_well(backend, cudaStreamSynchronize(backend->copies), "pages_copy");
-    if (backend->is_failed)
-        FAIL(STATUS_UNAVAILABLE, "%s", backend->message);
-    return STATUS_OK;
-}
-
-extern "C" void cuda_pages_wait(struct cuda_backend *backend)
-{
-    if (!backend->is_failed &&
-        cuda_backend_is_well(backend, cudaEventRecord(backend->copied, backend->copies),
-                             "pages_copy"))
-        cuda_backend_is_well(backend, cudaStreamWaitEvent(backend->stream, backend->copied, 0),
-                             "pages_copy");
 }

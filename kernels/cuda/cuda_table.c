@@ -134,26 +134,22 @@ static void table_kv_copy(struct kernels *kernels, const struct kv_layout *layou
 
 static uint64_t table_pages_copy(struct kernels *kernels, const struct pages_copy_args *args)
 {
-    cuda_pages_copy(kernels->device, args);
-    return ++kernels->pages_batches;
+    return cuda_pages_copy(kernels->device, args);
 }
 
 static void table_pages_wait(struct kernels *kernels, uint64_t batch)
 {
-    if (batch > kernels->pages_over)
-        cuda_pages_wait(kernels->device);
+    cuda_pages_wait_for(kernels->device, batch);
 }
 
 static uint64_t table_pages_ended(struct kernels *kernels)
 {
-    return kernels->pages_over;
+    return cuda_pages_ended(kernels->device);
 }
 
 static enum status table_pages_end(struct kernels *kernels)
 {
-    TRY(cuda_pages_end(kernels->device));
-    kernels->pages_over = kernels->pages_batches;
-    return STATUS_OK;
+    return cuda_pages_end(kernels->device);
 }
 
 /* --- a step --- */

@@ -23,6 +23,7 @@
 enum {
     VOCAB = 256,
     CONTEXT = 1024,
+    PAGE_TOKENS = 16,
     SEQUENCES = 16,
     ROWS = 256,
     TENANTS = 500,
@@ -114,10 +115,10 @@ static void open_step(void)
     const struct kernels_options kernels_options = {
         .isa = "ref", .threads = 1, .rows_max = ROWS, .cols_max = 64};
     must(kernels_create(&bench.kernels, &kernels_options), "kernels");
-    must(kernels_kv_layout(bench.kernels, KV_TYPE_F32, KV_POOL_PAGE_TOKENS, 1, 1, 2, &bench.layout),
+    must(kernels_kv_layout(bench.kernels, KV_TYPE_F32, PAGE_TOKENS, 1, 1, 2, &bench.layout),
          "layout");
     must(ticket_table_init(&bench.tickets, 2 * bench.waiting + 64, (size_t)1 << 30), "tickets");
-    const uint64_t pages = 2 * SEQUENCES * CONTEXT / KV_POOL_PAGE_TOKENS;
+    const uint64_t pages = 2 * SEQUENCES * CONTEXT / PAGE_TOKENS;
     const struct step_options options = {
         .kernels = bench.kernels,
         .model = &model,

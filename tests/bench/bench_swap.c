@@ -17,6 +17,8 @@
 
 enum { AREA = 256 << 20, CONTEXT = 8192, REPEAT = 15 };
 
+enum { PAGE_TOKENS = 16 };
+
 struct scene {
     struct kernels *kernels;
     struct kv_layout layout;
@@ -25,7 +27,7 @@ struct scene {
     struct kv_swap swap;
     struct threads *threads;
     char *from, *to;
-    page_id pages[CONTEXT / KV_POOL_PAGE_TOKENS];
+    page_id pages[CONTEXT / PAGE_TOKENS];
 };
 
 static const struct engine_domain domain = {{1}};
@@ -43,8 +45,8 @@ static void scene_open(struct scene *scene, const char *isa, uint32_t threads)
     const struct kernels_options options = {
         .isa = isa, .threads = threads, .rows_max = 16, .cols_max = 64};
     must(kernels_create(&scene->kernels, &options) == STATUS_OK, "kernels");
-    must(kernels_kv_layout(scene->kernels, KV_TYPE_F16, KV_POOL_PAGE_TOKENS, 30, 3, 64,
-                           &scene->layout) == STATUS_OK,
+    must(kernels_kv_layout(scene->kernels, KV_TYPE_F16, PAGE_TOKENS, 30, 3, 64, &scene->layout) ==
+             STATUS_OK,
          "layout");
     must(kv_pool_init(&scene->pool, scene->kernels, &scene->layout, (uint64_t)AREA, CONTEXT) ==
              STATUS_OK,

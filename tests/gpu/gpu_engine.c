@@ -77,7 +77,12 @@ static void check_schedules(void)
             .sequences_max = 2 + i % 3,
             .pages = 36,
             .host_pages = 40,
-            .speculation = i % 3 == 2 ? ENGINE_SPECULATION_LOOKUP : ENGINE_SPECULATION_OFF};
+#if BANYAN_SIMT /* copies beside the work, at their slowest */
+            .exchange_pages = i % 2 == 0 ? 0 : 2,
+            .late_steps = i % 2 == 0 ? 0 : 3,
+#endif
+            .speculation = i % 3 == 2 ? ENGINE_SPECULATION_LOOKUP : ENGINE_SPECULATION_OFF
+        };
         struct step_world *world = step_world_open(&options);
         schedules.rng = (struct rng){.seed = 900 + i};
         step_schedule_run(&schedules, world);

@@ -12,7 +12,7 @@
 #include "engine/prefix_cache.h"
 
 enum {
-    CACHE_BED_SYMBOLS = KV_POOL_PAGE_TOKENS,
+    CACHE_BED_SYMBOLS = 16,
     CACHE_BED_CONTEXT = 96,
     CACHE_BED_TABLE = CACHE_BED_CONTEXT / CACHE_BED_SYMBOLS,
 };

@@ -6,6 +6,7 @@
 
 #include "config/base/mem.h"
 #include "tests/kit/engine_run.h"
+#include "tests/kit/late_pages.h"
 
 enum { STEPS_MAX = 100000 };
 
@@ -19,6 +20,7 @@ static void must(bool condition, const char *what)
 
 const char *step_world_isa = "ref_int8";
 enum kv_type step_world_kv_type = KV_TYPE_F16;
+uint32_t step_world_page_tokens = STEP_WORLD_PAGE;
 
 struct step_world *step_world_open(const struct step_world_options *options)
 {
@@ -38,8 +40,9 @@ struct step_world *step_world_open(const struct step_world_options *options)
                     options->rows_max) == STATUS_OK,
          "model_open");
     const struct model_config *config = model_config(world->model);
-    must(kernels_kv_layout(world->kernels, step_world_kv_type, KV_POOL_PAGE_TOKENS, config->layers,
-                           config->kv_heads, config->head_dim, &world->layout) == STATUS_OK,
+    must(kernels_kv_layout(world->kernels, step_world_kv_type, step_world_page_tokens,
+                           config->layers, config->kv_heads, config->head_dim,
+                           &world->layout) == STATUS_OK,
          "kernels_kv_layout");
     must(ticket_table_init(&world->tickets, STEP_WORLD_REQUESTS, 16 << 20) == STATUS_OK,
          "ticket_table_init");
@@ -63,9 +66,13 @@ struct step_world *step_world_open(const struct step_world_options *options)
         .class_floor_percent = options->class_floor_percent,
         .no_prefix_cache = options->no_prefix_cache,
         .kv_host_bytes = options->host_pages * world->layout.page_bytes,
+        .exchange_pages = options->exchange_pages,
         .pin_percent = options->pin_percent,
         .cache_seed = 1,
     };
+    world->is_late = options->late_steps > 0;
+    if (world->is_late)
+        late_pages_begin(world->kernels, options->late_steps);
     must(step_init(&world->step, &step_options) == STATUS_OK, "step_init");
     return world;
 }
@@ -73,6 +80,8 @@ struct step_world *step_world_open(const struct step_world_options *options)
 void step_world_close(struct step_world *world)
 {
     step_deinit(&world->step);
+    if (world->is_late)
+        late_pages_end();
     ticket_table_deinit(&world->tickets);
     model_close(world->model);
     kernels_destroy(world->kernels);
@@ -163,6 +172,7 @@ bool step_world_step(struct step_world *world)
 {
     const struct engine_logprob *top;
     struct slice text;
+    late_pages_step();
     bool has_moved = step_once(&world->step);
     must(sequence_table_check(&world->step.sequences, &world->step.pool, &world->step.swap),
          "sequences");

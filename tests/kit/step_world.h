@@ -10,6 +10,7 @@
 #include "engine/step.h"
 
 enum {
+    STEP_WORLD_PAGE = 16, /* tokens, unless step_world_page_tokens says otherwise */
     STEP_WORLD_CONTEXT = 512,
     STEP_WORLD_REQUESTS = 64,
     STEP_WORLD_TOKENS = 128, /* of an answer, at most */
@@ -22,6 +23,8 @@ struct step_world_options {
     uint32_t sequences_max;
     uint32_t pages;
     uint32_t host_pages;
+    uint32_t exchange_pages;
+    uint32_t late_steps; /* that copies of pages take (late_pages); 0 = none */
     uint32_t pin_percent;
     bool no_prefix_cache;
     enum scheduler_mode mode;
@@ -59,13 +62,15 @@ struct step_world {
     struct step step;
     bool holds_acknowledgements; /* the readers have stopped */
     uint32_t told_count;
+    bool is_late;
     struct step_world_told told[STEP_WORLD_REQUESTS];
 };
 
 /* Of worlds opened from now on that name none; ref_int8 at the start. */
 extern const char *step_world_isa;
-/* Of the pages of worlds opened from now on; f16 at the start. */
+/* Of the pages of worlds opened from now on; f16 of 16 tokens at the start. */
 extern enum kv_type step_world_kv_type;
+extern uint32_t step_world_page_tokens;
 
 struct step_world *step_world_open(const struct step_world_options *options);
 void step_world_close(struct step_world *world);

@@ -25,6 +25,7 @@ struct arguments {
     const char *kind;     /* only its seeds; NULL = all */
     const char *arrivals; /* a file; NULL = drawn */
     struct sim_trace trace;
+    struct sim_machine machine;
     bool is_traced;
 };
 
@@ -42,6 +43,7 @@ static _Noreturn void usage(void)
 {
     fprintf(stderr, "usage: sim [--seeds N] [--first K] [--kind NAME] | --seed K [--trace]\n"
                     "       … --arrivals FILE: of Azure's or Mooncake's form\n"
+                    "       … --page-tokens N: 16, 64 …; --late N: copies end N steps later\n"
                     "kinds:");
     for (uint32_t i = 0; i < sim_load_kind_count(); i++)
         fprintf(stderr, " %s", sim_load_kind_name(i));
@@ -51,7 +53,7 @@ static _Noreturn void usage(void)
 
 static void parse(struct arguments *out, int argc, char **argv)
 {
-    *out = (struct arguments){.seeds = 1000};
+    *out = (struct arguments){.seeds = 1000, .machine = {.page_tokens = SIM_PAGE}};
     for (int i = 1; i < argc; i++) {
         const char *value = i + 1 < argc ? argv[i + 1] : NULL;
         out->is_traced = out->is_traced || strcmp(argv[i], "--trace") == 0;
@@ -67,6 +69,10 @@ static void parse(struct arguments *out, int argc, char **argv)
             out->first = strtoull(value, NULL, 10);
         else if (strcmp(argv[i], "--arrivals") == 0)
             out->arrivals = value;
+        else if (strcmp(argv[i], "--page-tokens") == 0)
+            out->machine.page_tokens = (uint32_t)strtoul(value, NULL, 10);
+        else if (strcmp(argv[i], "--late") == 0)
+            out->machine.late_steps = (uint32_t)strtoul(value, NULL, 10);
         else if (strcmp(argv[i], "--seed") == 0) {
             out->first = strtoull(value, NULL, 10);
             out->seeds = 1;
@@ -89,10 +95,11 @@ static void run(struct sim_result *out, const struct arguments *arguments, uint6
     const struct sim_trace *trace = arguments->arrivals != NULL ? &arguments->trace : NULL;
     snprintf(replay, sizeof(replay),
              "sim: seed %" PRIu64 " (%s) failed; again: sim --seed %" PRIu64
-             " --kind %s --trace%s%s\n",
+             " --kind %s --page-tokens %u --late %u --trace%s%s\n",
              seed, sim_load_kind_name(kind), seed, sim_load_kind_name(kind),
+             arguments->machine.page_tokens, arguments->machine.late_steps,
              trace != NULL ? " --arrivals " : "", trace != NULL ? arguments->arrivals : "");
-    sim_world_run(out, seed, kind, trace, arguments->is_traced);
+    sim_world_run(out, seed, kind, &arguments->machine, trace, arguments->is_traced);
 }
 
 static void add(struct sim_result *sum, const struct sim_result *one)
@@ -115,6 +122,8 @@ static void add(struct sim_result *sum, const struct sim_result *one)
     sum->evicted_to_host += one->evicted_to_host;
     sum->evicted_dropped += one->evicted_dropped;
     sum->returned += one->returned;
+    sum->copies += one->copies;
+    sum->copies_waited += one->copies_waited;
     sum->requests += one->requests;
     sum->cancelled += one->cancelled;
 }
@@ -125,6 +134,8 @@ int main(int argc, char **argv)
     struct sim_result sum = {0};
     uint64_t seeds = 0;
     parse(&arguments, argc, argv);
+    if (arguments.machine.page_tokens % SIM_PAGE != 0 || arguments.machine.page_tokens == 0)
+        usage();
     if (arguments.kind != NULL && sim_load_kind_name(sim_load_kind_find(arguments.kind)) == NULL)
         usage();
     signal(SIGABRT, on_abort);
@@ -161,6 +172,9 @@ int main(int argc, char **argv)
            100 * sum.spread,
            sum.pairs_wanted > 0 ? 100.0 * (double)sum.pairs_judged / (double)sum.pairs_wanted : 0,
            sum.evicted_to_host, sum.returned, sum.evicted_dropped);
+    if (sum.copies > 0)
+        printf("sim: %" PRIu64 " batches of copies, %" PRIu64 " were waited for\n", sum.copies,
+               sum.copies_waited);
     if (sum.guesses_right + sum.guesses_wrong > 0)
         printf("sim: %" PRIu64 " guesses were right, %" PRIu64 " wrong\n", sum.guesses_right,
                sum.guesses_wrong);

@@ -184,8 +184,9 @@ static bool look_has_room(const struct sim_account *account, enum service_class 
 {
     const struct step *step = account->step;
     uint32_t whole = kv_pool_pages_for(&step->pool, tokens + 1);
-    uint32_t left = step->pool.page_count > whole ? step->pool.page_count - whole : 0;
-    uint32_t floor_pages = step->pool.page_count * step->fair.options.floor_percent / 100;
+    uint32_t all = step->pool.page_count - step->cache.options.exchange;
+    uint32_t left = all > whole ? all - whole : 0;
+    uint32_t floor_pages = all * step->fair.options.floor_percent / 100;
     uint32_t peaks = 0;
     uint32_t floors = 0;
     for (uint32_t c = 0; c < SERVICE_CLASS_COUNT; c++) {
@@ -195,7 +196,7 @@ static bool look_has_room(const struct sim_account *account, enum service_class 
             floors += floor_pages;
     }
     floors = floors < left ? floors : left; /* they keep nobody out who needs nearly all */
-    return whole + peaks + floors + look_growth(account, service_class) <= step->pool.page_count;
+    return whole + peaks + floors + look_growth(account, service_class) <= all;
 }
 
 /* Whether the table has a place for one more of a class: half of them are one class's at most, an
@@ -499,7 +500,7 @@ static void after_oldest(struct sim_account *account)
 static double bound_half(const struct sim_account *account, uint32_t least_weight)
 {
     const struct sim_knobs *knobs = account->knobs;
-    double context_pages = SIM_CONTEXT / KV_POOL_PAGE_TOKENS;
+    double context_pages = SIM_CONTEXT / knobs->machine.page_tokens;
     double step = price_generated + price_page_step * context_pages;
     double unit =
         knobs->rows_max + price_cached * SIM_CONTEXT + step * knobs->sequences_max * QUANTUM_STEPS;
@@ -648,8 +649,7 @@ static void after_floors(struct sim_account *account, int64_t now_us)
             account->short_since_us[c] = now_us;
         /* With few sequences or rows one for a class is none for another. */
         bool is_second = account->knobs->sequences_max > SERVICE_CLASS_COUNT &&
-                         account->knobs->rows_max >= KV_POOL_PAGE_TOKENS &&
-                         account->short_since_us[c] >= 0 &&
+                         account->knobs->rows_max >= SIM_PAGE && account->short_since_us[c] >= 0 &&
                          account->short_since_us[c] <= now_us - SECOND_US;
         double floor = 0.75 * (double)second_all(account) * account->knobs->floor_percent / 100 -
                        2.0 * account->knobs->rows_max;

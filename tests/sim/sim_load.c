@@ -5,7 +5,7 @@
 #include "config/base/hash.h"
 #include "tests/sim/sim_model.h"
 
-enum { PAGE_TOKENS = 16, CONTEXT_PAGES = SIM_CONTEXT / PAGE_TOKENS, SYSTEM_PROMPTS = 2 };
+enum { PAGE_TOKENS = SIM_PAGE, CONTEXT_PAGES = SIM_CONTEXT / SIM_PAGE, SYSTEM_PROMPTS = 2 };
 
 #define FRESH     SIM_SOURCE_FRESH
 #define SYSTEM    SIM_SOURCE_SYSTEM
@@ -49,10 +49,13 @@ static uint32_t knobs_around(struct rng *rng, uint32_t typical, uint32_t least, 
     return drawn < most ? drawn : most;
 }
 
-void sim_load_knobs(struct sim_knobs *out, uint64_t seed, uint32_t kind)
+void sim_load_knobs(struct sim_knobs *out, uint64_t seed, uint32_t kind,
+                    const struct sim_machine *machine)
 {
+    const uint32_t larger = machine->page_tokens / SIM_PAGE;
     struct rng rng = {.seed = hash_mix64(seed + 1)};
     *out = KINDS[kind];
+    out->machine = *machine;
     out->tenants = knobs_around(&rng, out->tenants, 2, SIM_TENANTS_MAX);
     out->groups = knobs_around(&rng, out->groups, 1, SIM_TENANTS_MAX);
     out->published =
@@ -61,7 +64,8 @@ void sim_load_knobs(struct sim_knobs *out, uint64_t seed, uint32_t kind)
         out->requests = knobs_around(&rng, out->requests, 8, SIM_REQUESTS_MAX);
     out->slow = out->slow == 0 ? 1 : knobs_around(&rng, out->slow, 1, 1000);
     out->pages = CONTEXT_PAGES + knobs_around(&rng, out->pages, 0, 1000);
-    out->host_pages = knobs_around(&rng, out->host_pages, 0, 1000);
+    out->pages = (out->pages + larger - 1) / larger;
+    out->host_pages = knobs_around(&rng, out->host_pages, 0, 1000) / larger;
     out->gap_us = out->slow * knobs_around(&rng, out->gap_us, 1, 1000000);
     static const uint32_t rows[] = {4, 16, 40, 64, 256};
     out->rows_max = rows[rng_below(&rng, sizeof(rows) / sizeof(rows[0]))];

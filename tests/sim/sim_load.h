@@ -14,6 +14,7 @@
 
 enum {
     SIM_CONTEXT = 192, /* tokens: 12 pages */
+    SIM_PAGE = 16,     /* tokens of a page, but where the machine's are larger */
     SIM_REQUESTS_MAX = 1040,
     SIM_TENANTS_MAX = 40,
     SIM_PUBLISHED_MAX = 8,
@@ -31,8 +32,15 @@ enum sim_source {
     SIM_SOURCE_COUNT,
 };
 
+/* Of a whole call of the program. */
+struct sim_machine {
+    uint32_t page_tokens; /* 16, or a multiple that SIM_CONTEXT is one of */
+    uint32_t late_steps;  /* that copies of pages take beside the work; 0 = none */
+};
+
 struct sim_knobs {
     const char *kind;
+    struct sim_machine machine;
     uint32_t tenants;
     uint32_t groups;
     uint32_t published;
@@ -106,7 +114,8 @@ uint32_t sim_load_kind_find(const char *name);
 const char *sim_load_kind_name(uint32_t kind);
 
 /* The knobs of a seed's run of a kind. */
-void sim_load_knobs(struct sim_knobs *out, uint64_t seed, uint32_t kind);
+void sim_load_knobs(struct sim_knobs *out, uint64_t seed, uint32_t kind,
+                    const struct sim_machine *machine);
 /* The weight of one more tenant. */
 uint32_t sim_load_weight(const struct sim_knobs *knobs, struct rng *rng);
 /* Request `index`, `arrival_us` being that of the one before it. */

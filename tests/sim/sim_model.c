@@ -151,7 +151,8 @@ static uint64_t entry_follow(const struct kv_rows *kv, uint32_t row, uint32_t co
                 "sim_model: row %" PRIu32 " at position %" PRIu32 " reads page %" PRIu32
                 ", whose entry of position %" PRIu32 " (token %" PRIu32
                 ") does not follow from those before it\n",
-                row, kv->position[row], kv->page_tables[kv->sequence[row]][p / 16], p, entry.token);
+                row, kv->position[row],
+                kv->page_tables[kv->sequence[row]][p / kv->layout->page_tokens], p, entry.token);
         abort();
     }
     return chain;

@@ -157,8 +157,9 @@ static bool is_exempt(const struct sim_account *account, uint32_t p)
             pages_then(account, older) > 0 && runs_in(account, older) == runs_in(account, p))
             return false;
     }
-    uint32_t floor_pages = step->pool.page_count * account->knobs->floor_percent / 100;
-    uint32_t one = step->pool.page_count / 8;
+    uint32_t all = step->pool.page_count - step->cache.options.exchange;
+    uint32_t floor_pages = all * account->knobs->floor_percent / 100;
+    uint32_t one = all / 8;
     return pages_then(account, p) <= (one > floor_pages ? one : floor_pages);
 }
 

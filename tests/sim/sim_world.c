@@ -10,6 +10,7 @@
 #include "config/base/mem.h"
 #include "engine/step.h"
 #include "tests/kit/gguf_writer.h"
+#include "tests/kit/late_pages.h"
 #include "tests/sim/sim_account.h"
 #include "tests/sim/sim_load.h"
 #include "tests/sim/sim_model.h"
@@ -20,6 +21,7 @@ enum {
     CACHE_CHECK_TICKS = 64, /* the table of nodes is large; debug builds check at each step */
     HANG_UP_STEPS = 400,    /* for a reader who has stopped for good */
     POISON = 0xff,
+    EXCHANGE_PAGES = 4,
 };
 
 struct sim_choice {
@@ -220,7 +222,7 @@ static void open_step(struct sim_world *world)
                                         .row_us = 20 * (int64_t)knobs->slow,
                                         .keys_of_us = 50};
     if (kernels_create(&world->kernels, &kernels_options) != STATUS_OK ||
-        sim_model_layout(world->kernels, KV_POOL_PAGE_TOKENS, &world->layout) != STATUS_OK ||
+        sim_model_layout(world->kernels, knobs->machine.page_tokens, &world->layout) != STATUS_OK ||
         ticket_table_init(&world->tickets, 2 * knobs->requests + 8, 64 << 20) != STATUS_OK ||
         sampler_init(&world->sampler, world->kernels, SIM_MODEL_VOCAB) != STATUS_OK)
         fail(world, "no world: %s", status_note()->message);
@@ -251,16 +253,20 @@ static void open_step(struct sim_world *world)
         .urgent_step_ms = knobs->urgent_step_ms,
         .no_prefix_cache = knobs->is_uncached,
         .kv_host_bytes = knobs->host_pages * world->layout.page_bytes,
+        .exchange_pages = knobs->machine.late_steps > 0 ? EXCHANGE_PAGES : 0,
         .pin_percent = knobs->pin_percent,
         .cache_seed = world->seed,
     };
+    if (knobs->machine.late_steps > 0)
+        late_pages_begin(world->kernels, knobs->machine.late_steps);
     if (step_init(&world->step, &options) != STATUS_OK)
         fail(world, "no step: %s", status_note()->message);
     sim_account_init(&world->account, knobs, &world->step);
     sim_model_watch(world->model, check_pass, world);
 }
 
-static struct sim_world *world_open(uint64_t seed, uint32_t kind, bool is_traced)
+static struct sim_world *world_open(uint64_t seed, uint32_t kind, const struct sim_machine *machine,
+                                    bool is_traced)
 {
     struct sim_world *world = mem_alloc_aligned(64, (sizeof(*world) + 63) & ~(size_t)63);
     ASSERT(world != NULL);
@@ -269,7 +275,7 @@ static struct sim_world *world_open(uint64_t seed, uint32_t kind, bool is_traced
     world->is_traced = is_traced;
     world->rng = (struct rng){.seed = hash_mix64(seed + 2)};
     clock_manual_init(&world->clock, 1000);
-    sim_load_knobs(&world->knobs, seed, kind);
+    sim_load_knobs(&world->knobs, seed, kind, machine);
     world->requests = mem_zalloc(world->knobs.requests, sizeof(*world->requests));
     ASSERT(world->requests != NULL);
     world->lag = rng_below(&world->rng, 4) == 0 ? (uint32_t)(1 + rng_below(&world->rng, 8)) : 1;
@@ -291,6 +297,8 @@ static void world_close(struct sim_world *world)
 {
     sim_account_deinit(&world->account);
     step_deinit(&world->step);
+    if (world->knobs.machine.late_steps > 0)
+        late_pages_end();
     sampler_deinit(&world->sampler);
     ticket_table_deinit(&world->tickets);
     sim_model_destroy(world->model);
@@ -613,7 +621,7 @@ static void take_bounds(const struct sim_world *world, const struct sim_request 
         }
         uint32_t whole = text_shared(&other->prompt, &request->prompt);
         whole = whole < request->prompt.count ? whole : request->prompt.count - 1;
-        whole -= whole % KV_POOL_PAGE_TOKENS;
+        whole -= whole % world->knobs.machine.page_tokens;
         *least = sees_all && whole > *least ? whole : *least;
     }
 }
@@ -883,11 +891,12 @@ static void check_idle(struct sim_world *world)
         fail(world, "no step, but somebody could be admitted");
 }
 
-/* What lies in free pages is nobody's: overwritten, so that reading it breaks the chain. */
+/* What lies in free pages that no copy reads is nobody's: overwritten, so that reading it breaks
+ * the chain. */
 static void check_poison(struct sim_world *world)
 {
     const struct kv_pool *pool = &world->step.pool;
-    for (uint32_t i = 0; i < pool->free_count; i++)
+    for (uint32_t i = pool->flying_count; i < pool->free_count; i++)
         memset((char *)pool->memory + pool->free_pages[i] * pool->layout.page_bytes, POISON,
                pool->layout.page_bytes);
 }
@@ -1024,9 +1033,9 @@ static void run_hang_up(struct sim_world *world)
 }
 
 void sim_world_run(struct sim_result *out, uint64_t seed, uint32_t kind,
-                   const struct sim_trace *trace, bool is_traced)
+                   const struct sim_machine *machine, const struct sim_trace *trace, bool is_traced)
 {
-    struct sim_world *world = world_open(seed, kind, is_traced);
+    struct sim_world *world = world_open(seed, kind, machine, is_traced);
     uint64_t tick_last = UINT64_MAX;
     run_draw(world, trace);
     while (world->over < world->knobs.requests) {
@@ -1037,6 +1046,7 @@ void sim_world_run(struct sim_result *out, uint64_t seed, uint32_t kind,
             tick_last = world->tick + run_ticks_left(world);
         act(world);
         sim_account_before(&world->account);
+        late_pages_step();
         bool has_worked = step_once(&world->step);
         check_step(world, has_worked);
         if (world->tick % world->lag == 0)
@@ -1060,6 +1070,8 @@ void sim_world_run(struct sim_result *out, uint64_t seed, uint32_t kind,
     world->result.wait_served = world->account.wait_served;
     world->result.steps = atomic_load(&world->step.figures.steps);
     world->result.rows = atomic_load(&world->step.figures.rows);
+    world->result.copies = late_pages_begun();
+    world->result.copies_waited = late_pages_waited();
     world->result.guesses_right = world->step.draft.accepted;
     world->result.guesses_wrong = world->step.draft.rejected;
     *out = world->result;

@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "tests/sim/sim_load.h"
 #include "tests/sim/sim_trace.h"
 
 struct sim_result {
@@ -34,6 +35,8 @@ struct sim_result {
     uint64_t evicted_to_host; /* pages */
     uint64_t evicted_dropped;
     uint64_t returned;
+    uint64_t copies; /* batches, where they are late */
+    uint64_t copies_waited;
     uint32_t requests;
     uint32_t cancelled;
 };
@@ -41,4 +44,5 @@ struct sim_result {
 /* Runs a seed to its end. A property that does not hold ends the process (abort) with a sentence on
  * standard error; `trace` gives the arrivals (NULL: drawn); `is_traced` prints the run. */
 void sim_world_run(struct sim_result *out, uint64_t seed, uint32_t kind,
-                   const struct sim_trace *trace, bool is_traced);
+                   const struct sim_machine *machine, const struct sim_trace *trace,
+                   bool is_traced);

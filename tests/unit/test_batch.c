@@ -15,6 +15,7 @@
 
 static struct kernels *kernels;
 static struct kv_pool pool;
+static uint32_t page = 16; /* tokens */
 static const struct engine_domain own = {{1}};
 static const struct engine_domain foreign = {{2}};
 
@@ -26,7 +27,7 @@ static int setup(void **state)
         .isa = "ref", .threads = 1, .rows_max = 4, .cols_max = 64};
     if (kernels_create(&kernels, &options) != STATUS_OK)
         return -1;
-    if (kernels_kv_layout(kernels, KV_TYPE_F16, KV_POOL_PAGE_TOKENS, 1, 1, 4, &layout) != STATUS_OK)
+    if (kernels_kv_layout(kernels, KV_TYPE_F16, page, 1, 1, 4, &layout) != STATUS_OK)
         return -1;
     return kv_pool_init(&pool, kernels, &layout, layout.page_bytes * 8, 32) != STATUS_OK;
 }
@@ -88,13 +89,13 @@ static void test_rows_of_two_sequences(void **state)
     kv_pool_release(&pool, second[0]);
 }
 
-enum { GROUP_SEQUENCES = 12, GROUP_PAGES = 40 };
+enum { GROUP_SEQUENCES = 12, GROUP_PAGES = 40, GROUP_TOKENS_MOST = 128 };
 
 /* Which pages stand where does not matter here, only which are the same: the layout is enough. */
 static void check_groups(struct rng *rng, struct batch *batch)
 {
     static page_id pages[GROUP_SEQUENCES][GROUP_PAGES];
-    static const uint32_t tokens[GROUP_PAGES * KV_POOL_PAGE_TOKENS];
+    static const uint32_t tokens[GROUP_PAGES * GROUP_TOKENS_MOST];
     uint32_t first[GROUP_SEQUENCES];
     uint32_t count = 1 + (uint32_t)rng_below(rng, GROUP_SEQUENCES);
     batch_begin(batch, &pool, NULL);
@@ -103,7 +104,7 @@ static void check_groups(struct rng *rng, struct batch *batch)
         uint32_t same = s > 0 ? (uint32_t)rng_below(rng, GROUP_PAGES + 1) : 0;
         for (uint32_t p = 0; p < GROUP_PAGES; p++)
             pages[s][p] = p < same ? pages[other][p] : (page_id)rng_below(rng, pool.page_count);
-        first[s] = (uint32_t)rng_below(rng, GROUP_PAGES * KV_POOL_PAGE_TOKENS - 4);
+        first[s] = (uint32_t)rng_below(rng, GROUP_PAGES * page - 4);
         batch_add(batch, &pool,
                   &(struct batch_part){.tokens = tokens,
                                        .first = first[s],
@@ -119,10 +120,12 @@ static void check_groups(struct rng *rng, struct batch *batch)
     uint32_t found[GROUP_SEQUENCES] = {0};
     for (uint32_t a = 0; a < count; a++)
         for (uint32_t b = 0; b < count; b++) {
-            uint32_t keys = 0;
-            while (a != b && keys + 64 <= first[a] + 1 && keys + 64 <= first[b] + 1 &&
-                   memcmp(&pages[a][keys / 16], &pages[b][keys / 16], 4 * sizeof(page_id)) == 0)
-                keys += 64;
+            uint32_t keys = 0; /* whole blocks that both see, of whole pages that both see */
+            while (a != b && (keys / page + 1) * page <= first[a] + 1 &&
+                   (keys / page + 1) * page <= first[b] + 1 &&
+                   pages[a][keys / page] == pages[b][keys / page])
+                keys += page;
+            keys = keys / 64 * 64;
             most[a] = keys > most[a] ? keys : most[a];
         }
     const struct attention_groups *groups = batch->model.groups;
@@ -148,7 +151,7 @@ static void check_groups(struct rng *rng, struct batch *batch)
         uint32_t b = sequence[row];
         assert_int_not_equal(a, b);
         assert_true(keys <= first[a] + 1 && keys <= first[b] + 1);
-        assert_memory_equal(pages[a], pages[b], keys / 16 * sizeof(page_id));
+        assert_memory_equal(pages[a], pages[b], keys / page * sizeof(page_id));
         found[a] = keys > found[a] ? keys : found[a];
         found[b] = keys > found[b] ? keys : found[b];
     }
@@ -256,5 +259,11 @@ int main(void)
         cmocka_unit_test(test_gates),
         cmocka_unit_test(test_no_memory),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    const struct CMUnitTest of_large_pages[] = {
+        cmocka_unit_test(test_groups),
+    };
+    int failed = cmocka_run_group_tests(tests, setup, teardown);
+    for (page = 64; page <= GROUP_TOKENS_MOST; page *= 2)
+        failed += cmocka_run_group_tests(of_large_pages, setup, teardown);
+    return failed;
 }

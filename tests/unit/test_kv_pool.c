@@ -20,8 +20,7 @@ static int setup(void **state)
         .isa = "ref", .threads = 1, .rows_max = 4, .cols_max = 64};
     if (kernels_create(&kernels, &options) != STATUS_OK)
         return -1;
-    return kernels_kv_layout(kernels, KV_TYPE_F16, KV_POOL_PAGE_TOKENS, 1, 1, 4, &layout) !=
-           STATUS_OK;
+    return kernels_kv_layout(kernels, KV_TYPE_F16, 16, 1, 1, 4, &layout) != STATUS_OK;
 }
 
 static int teardown(void **state)

@@ -2,6 +2,7 @@
  * computed again, in whatever company, tells the same tokens and log-probabilities as undisturbed,
  * bit by bit. Random schedules of the real step on a small model: pauses that the scheduler decides
  * for want of pages, by class and by share, and more of them from here, at any step. */
+#include "tests/kit/late_pages.h"
 #include "tests/kit/step_schedule.h"
 
 #include <setjmp.h>
@@ -23,6 +24,7 @@ enum {
 
 static uint32_t tokens[REQUESTS][STEP_WORLD_CONTEXT];
 static uint64_t drops;
+static uint32_t late_steps; /* that copies of pages take; 0 = they are over at once */
 
 static void drop_domain(struct step_schedules *schedules, const struct step_schedule *schedule);
 
@@ -81,14 +83,17 @@ static void drop_domain(struct step_schedules *of, const struct step_schedule *s
 
 static struct step_world *open_world(void)
 {
-    static const uint32_t pages[] = {32, 36, 48, 80};
+    static const uint32_t pages[] = {32, 36, 48, 80}; /* of 16 tokens */
     static const uint32_t host_pages[] = {0, 3, 12, 40, 80};
+    const uint32_t larger = step_world_page_tokens / STEP_WORLD_PAGE;
     static const uint32_t rows[] = {16, 33, 64};
     const struct step_world_options options = {.isa = "auto",
                                                .rows_max = rows[below(3)],
                                                .sequences_max = 1 + below(STEP_SCHEDULE_AT_ONCE),
-                                               .pages = pages[below(4)],
-                                               .host_pages = host_pages[below(5)],
+                                               .pages = pages[below(4)] / larger,
+                                               .host_pages = host_pages[below(5)] / larger,
+                                               .exchange_pages = late_steps > 0 ? 2 : 0,
+                                               .late_steps = late_steps,
                                                .no_prefix_cache = below(5) == 0};
     struct step_world *world = step_world_open(&options);
     world->step.options.preemption = (enum engine_preemption)below(3);
@@ -101,6 +106,8 @@ static void test_same_bits(void **state)
     struct step_world *world = NULL;
     uint64_t swaps = 0;
     uint64_t recomputes = 0;
+    uint64_t begun = 0;
+    uint64_t waited = 0;
     for (uint32_t i = 0; i < REQUESTS; i++)
         request_make(i);
     step_schedule_expect(&schedules);
@@ -114,6 +121,10 @@ static void test_same_bits(void **state)
             continue;
         swaps += atomic_load(&world->step.figures.preemptions_swap);
         recomputes += atomic_load(&world->step.figures.preemptions_recompute);
+        if (late_steps > 0) {
+            begun += late_pages_begun();
+            waited += late_pages_waited();
+        }
         step_world_close(world);
     }
     print_message(
@@ -122,6 +133,10 @@ static void test_same_bits(void **state)
         SCHEDULES, (unsigned long long)schedules.pauses, (unsigned long long)schedules.in_prompt,
         (unsigned long long)swaps, (unsigned long long)recomputes,
         (unsigned long long)schedules.cancels, (unsigned long long)drops);
+    if (late_steps > 0)
+        print_message("%llu batches of late copies, %llu of them waited for\n",
+                      (unsigned long long)begun, (unsigned long long)waited);
+    assert_true(late_steps == 0 || begun - waited > SCHEDULES);
     assert_true(swaps > 3 * SCHEDULES);
     assert_true(recomputes > 3 * SCHEDULES);
     assert_true(schedules.in_prompt > SCHEDULES);
@@ -137,5 +152,10 @@ int main(void)
     step_world_kv_type = KV_TYPE_I8;
     failed += cmocka_run_group_tests_name("i8", tests, NULL, NULL);
     step_world_kv_type = KV_TYPE_K4V8;
-    return failed + cmocka_run_group_tests_name("k4v8", tests, NULL, NULL);
+    failed += cmocka_run_group_tests_name("k4v8", tests, NULL, NULL);
+    /* As on a device: large pages, and copies beside the work, at their slowest. */
+    step_world_kv_type = KV_TYPE_F16;
+    step_world_page_tokens = 4 * STEP_WORLD_PAGE;
+    late_steps = 3;
+    return failed + cmocka_run_group_tests_name("f16, late, pages of 64", tests, NULL, NULL);
 }

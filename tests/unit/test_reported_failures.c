@@ -108,8 +108,7 @@ static void test_the_tax_is_the_least(void **state)
             batch[i] = submit(1, SERVICE_CLASS_BATCH, prompts[i], answers[i]);
         run_until_said(batch[2], 8);
         const uint32_t computed = prompts[1] + said(batch[1]) - 1;
-        submit(2, SERVICE_CLASS_REALTIME, (world->step.pool.free_count + 1) * KV_POOL_PAGE_TOKENS,
-               4);
+        submit(2, SERVICE_CLASS_REALTIME, (world->step.pool.free_count + 1) * STEP_WORLD_PAGE, 4);
         step_world_run(world);
         assert_int_equal(world->told[batch[0]].report.preemptions, 0);
         assert_int_equal(world->told[batch[2]].report.preemptions, 0);

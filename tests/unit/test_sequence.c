@@ -24,8 +24,7 @@ static int setup(void **state)
         prompt[i] = i;
     if (kernels_create(&kernels, &options) != STATUS_OK)
         return -1;
-    return kernels_kv_layout(kernels, KV_TYPE_F16, KV_POOL_PAGE_TOKENS, 1, 1, 4, &layout) !=
-           STATUS_OK;
+    return kernels_kv_layout(kernels, KV_TYPE_F16, 16, 1, 1, 4, &layout) != STATUS_OK;
 }
 
 static int teardown(void **state)

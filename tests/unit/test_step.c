@@ -42,9 +42,8 @@ static struct world *world_open(uint32_t rows_max, uint32_t sequences_max, uint3
     assert_int_equal(model_open(&world->model, world->kernels, world->gguf, rows_max, rows_max),
                      STATUS_OK);
     const struct model_config *config = model_config(world->model);
-    assert_int_equal(kernels_kv_layout(world->kernels, KV_TYPE_F16, KV_POOL_PAGE_TOKENS,
-                                       config->layers, config->kv_heads, config->head_dim,
-                                       &world->layout),
+    assert_int_equal(kernels_kv_layout(world->kernels, KV_TYPE_F16, 16, config->layers,
+                                       config->kv_heads, config->head_dim, &world->layout),
                      STATUS_OK);
     assert_int_equal(ticket_table_init(&world->tickets, 16, 1 << 20), STATUS_OK);
     const struct step_options options = {

@@ -9,7 +9,7 @@
 
 #include "tests/kit/step_world.h"
 
-enum { PAGE = KV_POOL_PAGE_TOKENS, PROMPT = 50, ANSWER = 60, SAID = 65 };
+enum { PAGE = STEP_WORLD_PAGE, PROMPT = 50, ANSWER = 60, SAID = 65 };
 
 static uint32_t prompt[STEP_WORLD_CONTEXT];
 

@@ -8,9 +8,12 @@
 #include <cmocka.h>
 
 #include "config/base/rng.h"
+#include "tests/kit/late_pages.h"
 #include "tests/kit/step_world.h"
 
-enum { PAGE = KV_POOL_PAGE_TOKENS, PROMPT = 5 * PAGE + 7, ANSWER = 24 };
+enum { PAGE = STEP_WORLD_PAGE, PROMPT = 5 * PAGE + 7, ANSWER = 24 };
+
+static uint32_t late_steps; /* that copies of pages take; 0 = they are over at once */
 
 static struct step_world *open_world(uint32_t pages, uint32_t host_pages,
                                      enum engine_preemption preemption)
@@ -19,6 +22,8 @@ static struct step_world *open_world(uint32_t pages, uint32_t host_pages,
                                                .sequences_max = 4,
                                                .pages = pages,
                                                .host_pages = host_pages,
+                                               .exchange_pages = late_steps > 0 ? 4 : 0,
+                                               .late_steps = late_steps,
                                                .pin_percent = 50};
     struct step_world *world = step_world_open(&options);
     world->step.options.preemption = preemption;
@@ -46,7 +51,10 @@ static uint32_t submit(struct step_world *world, uint32_t text, uint32_t shared,
 /* What a text says when nobody disturbs it. */
 static struct step_world_told alone(uint32_t text, uint32_t shared)
 {
+    const uint32_t own_late_steps = late_steps;
+    late_steps = 0; /* of one world at a time */
     struct step_world *world = open_world(64, 0, ENGINE_PREEMPTION_OFF);
+    late_steps = own_late_steps;
     submit(world, text, shared, 0);
     step_world_run(world);
     struct step_world_told told = world->told[0];
@@ -209,6 +217,59 @@ static void test_end_while_swapped(void **state)
     step_world_close(world);
 }
 
+/* Copies go on beside the work: nobody waits for those of a victim, and who comes back has rows
+ * when its pages are there, as long as others compute. */
+static void test_beside_the_work(void **state)
+{
+    (void)state;
+    for (late_steps = 1; late_steps <= 4; late_steps++) {
+        struct step_world *world = open_world(64, 64, ENGINE_PREEMPTION_SWAP);
+        uint32_t other = submit(world, 2, 0, 0);
+        uint32_t told = submit(world, 1, 0, 0);
+        uint32_t index = run_until(world, told, PROMPT + 3);
+        const struct sequence *sequence = &world->step.sequences.slots[index];
+        const struct kv_pool *pool = &world->step.pool;
+        pause(world, index);
+        assert_int_equal(pool->flying_count, pages_of(PROMPT + 3));
+        const uint32_t said = world->told[told].answers[0].count;
+        const uint32_t others = world->told[other].answers[0].count;
+        step_world_step(world); /* it comes back at once: there is room for both */
+        assert_int_equal(sequence->page_count, pages_of(PROMPT + 3));
+        assert_true(world->told[other].answers[0].count > others);
+        for (uint32_t i = 0; kv_pool_are_flying(pool, sequence->pages, sequence->page_count); i++) {
+            assert_true(i <= late_steps);
+            assert_int_equal(world->told[told].answers[0].count, said);
+            step_world_step(world);
+        }
+        assert_true(world->step.arrivals >= late_steps);
+        assert_int_equal(late_pages_waited(), 0);
+        assert_int_equal(late_pages_begun(), 2);
+        step_world_run(world);
+        assert_undisturbed(&world->told[told], 1, 0);
+        step_world_close(world);
+    }
+    late_steps = 0;
+}
+
+/* When nobody else computes there is nothing to be beside of. */
+static void test_alone_it_waits(void **state)
+{
+    (void)state;
+    late_steps = 1000;
+    struct step_world *world = open_world(64, 64, ENGINE_PREEMPTION_SWAP);
+    uint32_t told = submit(world, 1, 0, 0);
+    pause(world, run_until(world, told, PROMPT + 3));
+    uint32_t before = world->told[told].answers[0].count;
+    step_world_step(world);
+    assert_int_equal(world->told[told].answers[0].count, before + 1);
+    assert_int_equal(late_pages_waited(), 2); /* out, then in */
+    assert_int_equal(world->step.arrivals, 0);
+    step_world_run(world);
+    assert_undisturbed(&world->told[told], 1, 0);
+    step_world_close(world);
+    late_steps = 0;
+}
+
 /* What a paused one reads is unpublished: it goes on with what it holds. */
 static void test_unpublished_while_paused(void **state)
 {
@@ -249,7 +310,8 @@ static void test_choice_by_cost(void **state)
         world->step.cost.count = STEP_COST_EVERY;
         world->step.cost.fit = (struct scheduler_cost){.fixed_us = 5, .row_us = 10, .key_us = 0};
         /* 6 pages there and back against 90 rows: 900 us; or 5 against 80. */
-        world->step.swap.page_us = is_slow ? 90 : 70;
+        world->step.swap.out_us = is_slow ? 100 : 80;
+        world->step.swap.in_us = is_slow ? 80 : 60;
         pause(world, index);
         assert_int_equal(list(world, index)->page_count, is_slow ? 0 : pages_of(PROMPT + 3));
         world->step.cost.count = 0;
@@ -268,6 +330,8 @@ int main(void)
         cmocka_unit_test(test_victim_that_shares),
         cmocka_unit_test(test_cancel_while_swapped),
         cmocka_unit_test(test_end_while_swapped),
+        cmocka_unit_test(test_beside_the_work),
+        cmocka_unit_test(test_alone_it_waits),
         cmocka_unit_test(test_unpublished_while_paused),
         cmocka_unit_test(test_choice_by_cost),
     };

@@ -10,7 +10,7 @@
 #include "config/base/rng.h"
 #include "tests/kit/step_world.h"
 
-enum { PAGE = KV_POOL_PAGE_TOKENS };
+enum { PAGE = STEP_WORLD_PAGE };
 
 static const struct step_world_options ample = {
     .rows_max = 64, .sequences_max = 16, .pages = 512, .pin_percent = 50};

@@ -56,8 +56,7 @@ struct kernels {
     uint32_t *order;
     uint32_t *shared;
     struct ops_chunk *chunks;
-    uint64_t pages_batches; /* asked so far */
-    uint64_t pages_over;    /* a device's that are known to be over */
+    uint64_t pages_batches; /* asked so far, each of which is over */
     struct ranks *ranks;    /* NULL: no others */
     bool is_lost;           /* one of them has ended */
     bool has_own_device;    /* no two of them share one */

@@ -4,6 +4,7 @@
 #include "kernels/cuda/cuda_backend.cu"
 #include "kernels/cuda/cuda_backend_weight.cu"
 #include "kernels/cuda/cuda_ceilings.cu"
+#include "kernels/cuda/cuda_copies.cu"
 #include "kernels/cuda/cuda_device.cu"
 #include "kernels/cuda/cuda_draw.cu"
 #include "kernels/cuda/cuda_embed.cu"
@@ -17,8 +18,6 @@
 #include "kernels/cuda/cuda_step.cu"
 
 /* What cuda_nccl alone calls. */
-enum { cudaErrorNotReady = 600 };
-
 static inline cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from,
                                             size_t from_pitch, size_t width, size_t height,
                                             cudaMemcpyKind, cudaStream_t)

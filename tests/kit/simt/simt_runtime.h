@@ -18,6 +18,7 @@ typedef struct simt_event *cudaEvent_t;
 enum {
     cudaSuccess = 0,
     cudaErrorMemoryAllocation = 2,
+    cudaErrorNotReady = 600,
     cudaErrorLaunchFailure = 719,
     cudaErrorStreamCaptureUnsupported = 900,
     cudaErrorStreamCaptureInvalidated = 901
@@ -132,6 +133,11 @@ static inline cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t)
 }
 
 static inline cudaError_t cudaEventSynchronize(cudaEvent_t)
+{
+    return simt_call_outside(&simt_counts.waits);
+}
+
+static inline cudaError_t cudaEventQuery(cudaEvent_t)
 {
     return simt_call_outside(&simt_counts.waits);
 }

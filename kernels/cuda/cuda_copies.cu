@@ -1,0 +1,88 @@
+#include "kernels/cuda/cuda_backend.cuh"
+#include "kernels/cuda/cuda_ops.h"
+
+/* Pages as a whole, between the device and pinned memory, on a stream of their own: batches follow
+ * each other there. An event behind each tells when it is over, and what work comes behind; there
+ * is one for each of the last CUDA_BACKEND_BATCHES. */
+
+static bool copies_is_well(struct cuda_backend *backend, cudaError_t error)
+{
+    return cuda_backend_is_well(backend, error, "pages_copy");
+}
+
+static cudaEvent_t copies_event(const struct cuda_backend *backend, uint64_t batch)
+{
+    return backend->batches[batch % CUDA_BACKEND_BATCHES];
+}
+
+/* The event of a batch is that of one long before: normally that is over long since. */
+static bool copies_reuse(struct cuda_backend *backend, uint64_t batch)
+{
+    if (batch - backend->batches_over <= CUDA_BACKEND_BATCHES)
+        return true;
+    if (!copies_is_well(backend, cudaEventSynchronize(copies_event(backend, batch))))
+        return false;
+    backend->batches_over = batch - CUDA_BACKEND_BATCHES;
+    return true;
+}
+
+extern "C" uint64_t cuda_pages_copy(struct cuda_backend *backend,
+                                    const struct pages_copy_args *args)
+{
+    struct cuda_plan_run run;
+    const uint64_t batch = ++backend->batches_begun;
+    if (backend->is_failed)
+        return batch;
+    bool is_well =
+        copies_reuse(backend, batch) &&
+        copies_is_well(backend, cudaEventRecord(backend->worked, backend->stream)) &&
+        copies_is_well(backend, cudaStreamWaitEvent(backend->copies, backend->worked, 0));
+    for (uint32_t i = 0; is_well && i < args->count; i += run.count) {
+        run = cuda_plan_copy(args, i);
+        is_well = copies_is_well(
+            backend,
+            cudaMemcpyAsync((char *)args->to + run.to * args->page_bytes,
+                            (const char *)args->from + run.from * args->page_bytes,
+                            run.count * args->page_bytes, cudaMemcpyDefault, backend->copies));
+    }
+    if (is_well)
+        copies_is_well(backend, cudaEventRecord(copies_event(backend, batch), backend->copies));
+    return batch;
+}
+
+extern "C" uint64_t cuda_pages_ended(struct cuda_backend *backend)
+{
+    while (!backend->is_failed && backend->batches_over < backend->batches_begun) {
+        const cudaError_t error = cudaEventQuery(copies_event(backend, backend->batches_over + 1));
+        if (error == cudaErrorNotReady) {
+            (void)cudaGetLastError(); /* no error, but kept as one */
+            break;
+        }
+        if (!copies_is_well(backend, error))
+            break;
+        backend->batches_over++;
+    }
+    return backend->is_failed ? backend->batches_begun : backend->batches_over;
+}
+
+extern "C" void cuda_pages_wait_for(struct cuda_backend *backend, uint64_t batch)
+{
+    ASSERT(batch <= backend->batches_begun);
+    if (!backend->is_failed && batch > backend->batches_over)
+        copies_is_well(backend,
+                       cudaStreamWaitEvent(backend->stream, copies_event(backend, batch), 0));
+}
+
+extern "C" void cuda_pages_wait(struct cuda_backend *backend)
+{
+    cuda_pages_wait_for(backend, backend->batches_begun);
+}
+
+extern "C" enum status cuda_pages_end(struct cuda_backend *backend)
+{
+    if (!backend->is_failed && copies_is_well(backend, cudaStreamSynchronize(backend->copies)))
+        backend->batches_over = backend->batches_begun;
+    if (backend->is_failed)
+        FAIL(STATUS_UNAVAILABLE, "%s", backend->message);
+    return STATUS_OK;
+}
