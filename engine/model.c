@@ -333,7 +333,7 @@ const float *model_forward(struct model *model, const struct model_batch *batch)
                                       .groups = batch->groups,
                                       .logit_rows = batch->logit_rows,
                                       .logit_rows_max = model->logit_rows_max,
-                                      .heads = model->config.heads,
+                                      .heads = model->share.heads,
                                       .logit_row = batch->logit_row,
                                       .layers = batch->layers};
     model->batch = batch;

@@ -18,7 +18,7 @@ struct kernels_step {
     uint32_t logit_rows;
     uint32_t logit_rows_max;   /* for so many there is room in what forward makes of them */
     const uint32_t *logit_row; /* [logit_rows] indexes of rows whose logits are wanted */
-    uint32_t heads;            /* query heads of attention */
+    uint32_t heads;            /* query heads of attention, those of this rank */
     uint32_t layers;           /* the first so many alone; 0 = all */
 };
 

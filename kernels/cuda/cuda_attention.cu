@@ -730,6 +730,7 @@ extern "C" void cuda_attention(struct cuda_backend *backend, const struct attent
         &backend->step.sets[args->is_wanted ? CUDA_STEP_WANTED : CUDA_STEP_ALL];
     struct attention_call call = {};
     ASSERT(backend->is_failed || args->rows == of->rows);
+    ASSERT(backend->is_failed || args->heads == backend->step.heads);
     ASSERT(args->heads % layout->kv_heads == 0);
     ASSERT(args->heads / layout->kv_heads >= 1);
     ASSERT(args->heads / layout->kv_heads <= CUDA_PLAN_QUERIES);

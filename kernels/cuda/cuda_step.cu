@@ -77,6 +77,7 @@ static enum status step_place(struct cuda_backend *backend, const struct kernels
     ASSERT(of->rows <= backend->options.rows_max);
     ASSERT(of->logit_rows <= of->rows);
     step->logits_room = of->logit_rows_max;
+    step->heads = of->heads;
     step->is_padded = is_padded;
     step->is_running = true;
     cuda_step_form(&step->form, cuda_step_rows(backend, of->rows),
