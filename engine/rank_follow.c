@@ -9,6 +9,7 @@
 #include "engine/gguf.h"
 #include "engine/model.h"
 #include "engine/rank_wire.h"
+#include "kernels/kernels_step.h"
 
 struct follow {
     struct ranks *ranks;
@@ -125,6 +126,8 @@ static enum status open_all(struct follow *follow, int descriptor)
 static void close_all(struct follow *follow)
 {
     populate_stop(&follow->populate);
+    if (follow->kernels != NULL) /* or memory is freed behind sums with a rank that has ended */
+        (void)kernels_step_end(follow->kernels);
     for (uint32_t i = 0; i < RANK_AREAS && follow->kernels != NULL; i++) {
         if (follow->areas[i] == NULL)
             continue;

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "kernels/cuda/cuda_nccl.h"
+
 static enum status step_failed(const struct cuda_backend *backend)
 {
     if (backend->is_failed)
@@ -48,6 +50,8 @@ extern "C" enum status cuda_step_open(struct cuda_backend *backend)
 /* The host's area may be written again. */
 static bool step_wait_sent(struct cuda_backend *backend)
 {
+    if (backend->step.is_sending && backend->nccl != NULL)
+        cuda_nccl_wait(backend->nccl); /* the copy stands behind sums of the step before */
     if (backend->is_failed)
         return false;
     if (backend->step.is_sending)
