@@ -34,8 +34,11 @@ struct lt_call {
     cublasLtMatrixLayoutOpaque_t w, x, y;
 };
 
+/* As cuda_backend_is_well: what fails in a capture is the capture's failure alone. */
 static bool lt_is_well(struct cuda_backend *backend, cublasStatus_t status)
 {
+    if (status != CUBLAS_STATUS_SUCCESS && backend->graphs.is_capturing)
+        return cuda_backend_is_well(backend, cudaErrorStreamCaptureInvalidated, "cuBLASLt");
     if (status != CUBLAS_STATUS_SUCCESS && !backend->is_failed) {
         backend->is_failed = true;
         snprintf(backend->message, sizeof backend->message, "CUDA device %d: cuBLASLt: %s",
