@@ -27,13 +27,16 @@ struct cuda_graph *cuda_graph_find(struct cuda_graphs *graphs, const struct cuda
 
 struct cuda_graph *cuda_graph_oldest(struct cuda_graphs *graphs)
 {
-    struct cuda_graph *oldest = &graphs->graphs[0];
+    struct cuda_graph *oldest = NULL;
+    uint32_t waiting = 0; /* seen once */
     ASSERT(graphs->count > 0);
-    for (uint32_t i = 1; i < graphs->count; i++) {
+    for (uint32_t i = 0; i < graphs->count; i++)
+        waiting += graphs->graphs[i].launches == NULL;
+    const bool is_waiting = waiting >= CUDA_GRAPH_WAITING || waiting == graphs->count;
+    for (uint32_t i = 0; i < graphs->count; i++) {
         struct cuda_graph *graph = &graphs->graphs[i];
-        const bool is_lighter = graph->launches == NULL && oldest->launches != NULL;
-        const bool is_alike = (graph->launches == NULL) == (oldest->launches == NULL);
-        if (is_lighter || (is_alike && graph->used < oldest->used))
+        if ((graph->launches == NULL) == is_waiting &&
+            (oldest == NULL || graph->used < oldest->used))
             oldest = graph;
     }
     return oldest;

@@ -28,6 +28,11 @@ extern "C" {
  * layers at 300 TFLOP/s); its dozen launches take the host 30 µs. */
 enum { CUDA_GRAPH_ROWS_MAX = 256 };
 
+/* So many shapes that were seen once have places, whatever is captured: those that alternate (a
+ * guess of few layers, the step that judges it) would else throw each other out where all places
+ * are taken, and never be captured. */
+enum { CUDA_GRAPH_WAITING = 8 };
+
 /* Rows to launch for `rows`: the least of 1, 2, 4, 8, 16, 32, 64, 128, 192 and 256 that is enough,
  * where there is room for that many; above 256, and for 0, `rows`. */
 uint32_t cuda_graph_bucket(uint32_t rows, uint32_t room);
@@ -71,8 +76,8 @@ struct cuda_graphs {
 
 /* The graph of the key, which is now the last used; or NULL. */
 struct cuda_graph *cuda_graph_find(struct cuda_graphs *graphs, const struct cuda_graph_key *key);
-/* The one that should go for another: least recently used, of those without launches if there are
- * any. There is at least one. */
+/* The one that should go for another: least recently used, of those seen once where they are
+ * CUDA_GRAPH_WAITING or more, else of those with launches. There is at least one. */
 struct cuda_graph *cuda_graph_oldest(struct cuda_graphs *graphs);
 /* Takes a graph out; its launches are gone already. */
 void cuda_graph_remove(struct cuda_graphs *graphs, struct cuda_graph *graph);

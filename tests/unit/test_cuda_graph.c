@@ -84,7 +84,7 @@ static void test_a_key_finds_its_own_graph_alone(void **state)
         assert_null(cuda_graph_find(&graphs, &other[i]));
 }
 
-static void test_the_least_recently_used_goes_and_what_was_seen_once_before(void **state)
+static void test_the_least_recently_used_goes_of_many_seen_once_those_first(void **state)
 {
     (void)state;
     static struct cuda_graphs graphs;
@@ -92,22 +92,64 @@ static void test_the_least_recently_used_goes_and_what_was_seen_once_before(void
     memset(&graphs, 0, sizeof graphs);
     add(&graphs, 1, &some, 100);
     add(&graphs, 2, &some, 20);
-    add(&graphs, 3, NULL, 0);
-    add(&graphs, 4, NULL, 0);
+    for (uint32_t i = 0; i <= CUDA_GRAPH_WAITING; i++)
+        add(&graphs, 3 + i, NULL, 0);
     static const uint32_t used[] = {1, 3};
     for (size_t i = 0; i < 2; i++) {
         const struct cuda_graph_key key = key_of(used[i]);
         assert_non_null(cuda_graph_find(&graphs, &key));
     }
-    static const uint32_t order[] = {4, 3, 2, 1};
-    static const size_t bytes[] = {120, 120, 100, 0};
-    for (size_t i = 0; i < 4; i++) {
+    static const uint32_t order[] = {4, 5, 2, 1, 6};
+    static const size_t bytes[] = {120, 120, 100, 0, 0};
+    for (size_t i = 0; i < 5; i++) {
         struct cuda_graph *graph = cuda_graph_oldest(&graphs);
         assert_int_equal(graph->key.rows, order[i]);
         cuda_graph_remove(&graphs, graph);
         assert_int_equal(graphs.bytes, bytes[i]);
-        assert_int_equal(graphs.count, 3 - i);
+        assert_int_equal(graphs.count, CUDA_GRAPH_WAITING + 2 - i);
     }
+}
+
+/* Two shapes in turn, where all places are taken: both are found at their second step. */
+static void test_shapes_that_alternate_do_not_throw_each_other_out(void **state)
+{
+    (void)state;
+    static struct cuda_graphs graphs;
+    int some = 0;
+    uint32_t found = 0;
+    memset(&graphs, 0, sizeof graphs);
+    for (uint32_t i = 0; i < LIMIT_CUDA_GRAPHS; i++)
+        add(&graphs, i, &some, 0);
+    for (uint32_t step = 0; step < 4; step++) {
+        const struct cuda_graph_key key = key_of(LIMIT_CUDA_GRAPHS + step % 2);
+        if (cuda_graph_find(&graphs, &key) != NULL) {
+            found++;
+            continue;
+        }
+        cuda_graph_remove(&graphs, cuda_graph_oldest(&graphs));
+        cuda_graph_add(&graphs, &key);
+    }
+    assert_int_equal(found, 2);
+}
+
+/* Shapes that never come again take few places of captured ones. */
+static void test_shapes_seen_once_leave_the_captured_ones_alone(void **state)
+{
+    (void)state;
+    static struct cuda_graphs graphs;
+    int some = 0;
+    uint32_t captured = 0;
+    memset(&graphs, 0, sizeof graphs);
+    for (uint32_t i = 0; i < LIMIT_CUDA_GRAPHS; i++)
+        add(&graphs, i, &some, 0);
+    for (uint32_t i = 0; i < 1000; i++) {
+        const struct cuda_graph_key key = key_of(LIMIT_CUDA_GRAPHS + i);
+        cuda_graph_remove(&graphs, cuda_graph_oldest(&graphs));
+        cuda_graph_add(&graphs, &key);
+    }
+    for (uint32_t i = 0; i < graphs.count; i++)
+        captured += graphs.graphs[i].launches != NULL;
+    assert_int_equal(captured, LIMIT_CUDA_GRAPHS - CUDA_GRAPH_WAITING);
 }
 
 int main(void)
@@ -116,7 +158,9 @@ int main(void)
         cmocka_unit_test(test_buckets_hold_their_rows_and_few_more),
         cmocka_unit_test(test_buckets_stay_within_room),
         cmocka_unit_test(test_a_key_finds_its_own_graph_alone),
-        cmocka_unit_test(test_the_least_recently_used_goes_and_what_was_seen_once_before),
+        cmocka_unit_test(test_the_least_recently_used_goes_of_many_seen_once_those_first),
+        cmocka_unit_test(test_shapes_that_alternate_do_not_throw_each_other_out),
+        cmocka_unit_test(test_shapes_seen_once_leave_the_captured_ones_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
