@@ -252,6 +252,17 @@ enum status model_open(struct model **out, struct kernels *kernels, const struct
     return model_open_share(out, kernels, gguf, rows_max, logit_rows_max, &whole);
 }
 
+/* What no table of the machine has, and no tensor or layout shows. */
+static enum status open_check(const struct model *model)
+{
+    const uint32_t group = model->config.heads / model->config.kv_heads;
+    if (kernels_is_device(model->kernels) && group > ATTENTION_DEVICE_HEADS)
+        FAIL(STATUS_UNSUPPORTED,
+             "model file: %u query heads over one key-value head; devices have up to %d", group,
+             ATTENTION_DEVICE_HEADS);
+    return STATUS_OK;
+}
+
 enum status model_open_share(struct model **out, struct kernels *kernels, const struct gguf *gguf,
                              uint32_t rows_max, uint32_t logit_rows_max,
                              const struct model_share *share)
@@ -268,6 +279,8 @@ enum status model_open_share(struct model **out, struct kernels *kernels, const 
     model->logit_rows_max = logit_rows_max;
     model->told_us = clock_mono_us(clock_system());
     enum status status = config_read(&model->config, gguf, &model->arch);
+    if (status == STATUS_OK)
+        status = open_check(model);
     if (status == STATUS_OK)
         status = model->arch->open(model, gguf);
     if (status != STATUS_OK) {

@@ -175,7 +175,10 @@ struct kv_write_args {
 };
 void kernels_kv_write(struct kernels *kernels, const struct kv_write_args *args);
 
-enum { ATTENTION_BLOCK_KEYS = 64 };
+enum {
+    ATTENTION_BLOCK_KEYS = 64,
+    ATTENTION_DEVICE_HEADS = 64, /* over one KV head, that a device has */
+};
 
 /* Rows that read the same pages, side by side, so that each block of keys which they have in common
  * is read once for all of them. It changes the time, never a bit: rows take the same blocks in the

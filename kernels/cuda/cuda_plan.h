@@ -16,7 +16,8 @@ extern "C" {
 #endif
 
 enum {
-    CUDA_PLAN_QUERIES = 64,  /* rows × heads over one KV head of one block of attention */
+    /* rows × heads over one KV head of one block of attention */
+    CUDA_PLAN_QUERIES = ATTENTION_DEVICE_HEADS,
     CUDA_PLAN_KEYS = 64,     /* of one softmax block */
     CUDA_PLAN_SEGMENT = 256, /* keys from an empty state, merged as a left fold */
     CUDA_PLAN_NONE = 0x7fffffff

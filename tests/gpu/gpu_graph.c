@@ -71,16 +71,12 @@ static struct cuda_graphs *graphs_of(const struct side *side)
     return cuda_graph_all(side->kernels->device);
 }
 
-static struct gguf *make_file(void)
+static struct gguf *make_file(const struct llama_shape *shape)
 {
     char path[] = "/tmp/gpu_graph_XXXXXX";
-    struct llama_shape shape = llama_file_shape();
     struct buffer file;
     struct gguf *gguf;
-    shape.type = TENSOR_TYPE_f16;
-    shape.vocab = VOCAB;
-    shape.context = TOKENS;
-    llama_file_build(&shape, &file);
+    llama_file_build(shape, &file);
     const int descriptor = mkstemp(path);
     CHECK(descriptor >= 0);
     CHECK(write(descriptor, file.bytes, file.length) == (ssize_t)file.length);
@@ -263,11 +259,37 @@ static void check_steps(const struct gguf *gguf)
     close_side(&graphed);
 }
 
+/* More heads over a KV head than a block of attention takes: refused at loading. */
+static void check_heads(struct llama_shape shape)
+{
+    struct model_config config;
+    struct kernels *kernels;
+    struct model *model = NULL;
+    shape.heads = ATTENTION_DEVICE_HEADS + 1;
+    shape.kv_heads = 1;
+    struct gguf *gguf = make_file(&shape);
+    CHECK(model_config_read(&config, gguf) == STATUS_OK);
+    CHECK(kernels_create(&kernels, &(struct kernels_options){
+                                       .isa = "cuda",
+                                       .threads = 1,
+                                       .rows_max = 1,
+                                       .cols_max = model_cols_max(&config)}) == STATUS_OK);
+    CHECK(model_open(&model, kernels, gguf, 1, 1) == STATUS_UNSUPPORTED);
+    CHECK(strstr(status_note()->message, "65 query heads") != NULL);
+    kernels_destroy(kernels);
+    gguf_close(gguf);
+}
+
 int main(void)
 {
+    struct llama_shape shape = llama_file_shape();
+    shape.type = TENSOR_TYPE_f16;
+    shape.vocab = VOCAB;
+    shape.context = TOKENS;
     if (cuda_ops.count() == 0)
         return printf("no CUDA device\n"), NO_DEVICE;
-    struct gguf *gguf = make_file();
+    check_heads(shape);
+    struct gguf *gguf = make_file(&shape);
     check_steps(gguf);
     gguf_close(gguf);
     return 0;
