@@ -58,7 +58,7 @@ def test_targets_of_nothing_are_not_seen(tmp_path):
     write_logs(tmp_path / "log", {})
     seen, _ = rows(tmp_path / "log")
     assert all(row["is_met"] is None for row in seen.values())
-    assert len(seen) == 17
+    assert len(seen) == 18
 
 
 def test_targets_of_the_issue(tmp_path):
@@ -99,9 +99,19 @@ def test_targets_of_the_issue(tmp_path):
     assert of("beside a swap")[1] is True
     assert of("within its bound") == (0, True)
     assert of("greedy") == (1, False)
-    assert of("sanitizer") == (0, True)  # out of time: nothing was found
+    assert of("memcheck") == (None, None)  # out of time: it has not been through
+    assert of("racecheck") == (0, True)
     assert report["parity"]["checks"] == 2 and report["parity"]["above"] == ["gather 5 × 37"]
     assert report["parity"]["worst"] == {"name": "linear q4_0 37 × 256, 1 rows", "error_to_bound": 0.25}
+
+
+def test_what_the_sanitizer_says(tmp_path):
+    parts = [("sanitizer_memcheck", "out of time"), ("sanitizer_memcheck_found", "failed (9)"),
+             ("sanitizer_racecheck", "failed (77)")]  # fmt: skip
+    write_logs(tmp_path / "log", {}, parts=parts)
+    seen, _ = rows(tmp_path / "log")
+    assert seen["compute-sanitizer memcheck: finds"]["is_met"] is False
+    assert seen["compute-sanitizer racecheck: finds"]["is_met"] is None  # refused, not well
 
 
 def test_dry_run(tmp_path):
