@@ -105,6 +105,20 @@ def test_targets_of_the_issue(tmp_path):
     assert report["parity"]["worst"] == {"name": "linear q4_0 37 × 256, 1 rows", "error_to_bound": 0.25}
 
 
+def test_no_number_is_no_figure(tmp_path):
+    write_logs(tmp_path / "log", {"device_copy": float("nan"), "gaps_host": float("inf"), "bus_in": 2})
+    check_report.main(tmp_path / "log", tmp_path, "no")
+    report = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"), parse_constant=pytest.fail)
+    assert list(report["figures"]) == ["bus_in"]
+
+
+def test_a_check_above_its_bound_in_one_of_two_runs(tmp_path):
+    write_logs(tmp_path / "log", {}, parity=["gather 5 × 37      inf ABOVE ITS BOUND"])
+    (tmp_path / "log" / "parity_large.txt").write_text("gather 5 × 37      0.000 ok\n")
+    _, report = rows(tmp_path / "log")
+    assert report["parity"]["checks"] == 1 and report["parity"]["above"] == ["gather 5 × 37"]
+
+
 def test_what_the_sanitizer_says(tmp_path):
     parts = [("sanitizer_memcheck", "out of time"), ("sanitizer_memcheck_found", "failed (9)"),
              ("sanitizer_racecheck", "failed (77)")]  # fmt: skip
