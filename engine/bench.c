@@ -43,6 +43,7 @@ static const char BENCH_HELP[] =
     "  --threads N       compute threads (0 = one for each processor)\n"
     "  --isa NAME        kernels to use (auto)\n"
     "  --device N        which device, of kernels for one (0)\n"
+    "  --deterministic B of such: false lets cuBLASLt take many rows of 16-bit weights (true)\n"
     "  --kv-type NAME    type of KV pages (f16)\n"
     "  --json            one JSON object instead of a table\n"
     "  --help            this text\n"
@@ -106,6 +107,14 @@ static enum status options_speculation(struct bench_options *options, const char
     FAIL(STATUS_INVALID, "--speculate: '%.32s' is not lookup, model or exit", name);
 }
 
+static enum status options_deterministic(struct bench_options *options, const char *value)
+{
+    options->is_free = strcmp(value, "false") == 0;
+    if (!options->is_free && strcmp(value, "true") != 0)
+        FAIL(STATUS_INVALID, "--deterministic: '%.32s' is not true or false", value);
+    return STATUS_OK;
+}
+
 static enum status options_set(struct bench_options *options, const char *name, const char *value)
 {
     const struct {
@@ -136,6 +145,8 @@ static enum status options_set(struct bench_options *options, const char *name, 
         return options_speculation(options, value);
     else if (strcmp(name, "--isa") == 0)
         options->isa = value;
+    else if (strcmp(name, "--deterministic") == 0)
+        return options_deterministic(options, value);
     else if (strcmp(name, "--kv-type") == 0)
         TRY(kernels_kv_type_find(&options->kv_type, value));
     else
@@ -495,6 +506,7 @@ static enum status bench_open(struct bench *bench, const struct gguf *gguf, int6
                        &(struct kernels_options){.isa = options->isa,
                                                  .threads = options->threads,
                                                  .device = options->device,
+                                                 .is_free = options->is_free,
                                                  .rows_max = bench->rows_max,
                                                  .cols_max = model_cols_max(&config)}));
     TRY(model_open(&bench->model, bench->kernels, gguf, bench->rows_max, bench->batch_max));

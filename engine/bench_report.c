@@ -148,16 +148,16 @@ static void report_json(const struct bench_result *result, struct buffer *out)
     buffer_printf(
         out,
         ", \"threads\": %u, \"processors\": %u, \"load_average\": %.2f, \"others\": %.3f, "
-        "\"isa\": \"%s\", \"backend\": \"%s\", "
+        "\"isa\": \"%s\", \"backend\": \"%s\", \"deterministic\": %s, "
         "\"prompt_tokens\": %u, \"chunk\": %u, \"prefill_at\": %u, \"generated_tokens\": %u, "
         "\"mean_context\": "
         "%u, "
         "\"repeat\": %u, \"model_ready_seconds\": %.3f, \"prefill_tokens_per_second\": %.1f, "
         "\"decode_tokens_per_second\": ",
         result->threads, result->processors, result->load, result->others, result->isa,
-        result->is_device ? "device" : "cpu", options->prompt, options->chunk, options->prefill_at,
-        options->gen, result->mean_context, options->repeat, result->ready_seconds,
-        result->prefill.median);
+        result->is_device ? "device" : "cpu", options->is_free ? "false" : "true", options->prompt,
+        options->chunk, options->prefill_at, options->gen, result->mean_context, options->repeat,
+        result->ready_seconds, result->prefill.median);
     report_rates(result, out, result->decode, false);
     buffer_printf(out, ", \"best\": {\"prefill_tokens_per_second\": %.1f, ", result->prefill.best);
     buffer_append_text(out, "\"decode_tokens_per_second\": ");
@@ -226,8 +226,9 @@ static void report_table(const struct bench_result *result, struct buffer *out)
                   (int)name.length, name.bytes, config->architecture,
                   (double)config->parameters / 1e6, (double)config->weight_bytes / 1048576,
                   result->ready_seconds);
-    buffer_printf(out, "kernels   %s, %u threads, cpu; KV %s, %zu bytes a token\n", result->isa,
-                  result->threads, kernels_kv_type_name(options->kv_type), result->token_bytes);
+    buffer_printf(out, "kernels   %s, %u threads, %s; KV %s, %zu bytes a token\n", result->isa,
+                  result->threads, result->is_device ? "device" : "cpu",
+                  kernels_kv_type_name(options->kv_type), result->token_bytes);
     buffer_printf(out, "machine   %u processors for this process, load %.2f before",
                   result->processors, result->load);
     if (result->others >= 0)

@@ -39,6 +39,7 @@ struct bench_options {
     const char *draft_model;             /* path, for ENGINE_SPECULATION_MODEL */
     uint32_t draft_layers;               /* for ENGINE_SPECULATION_EXIT */
     bool wants_ops;
+    bool is_free; /* kernels_options.is_free */
     bool is_json;
     bool is_help;
 };

@@ -208,6 +208,8 @@ static enum status open_one(struct speculate *speculate, const struct model_conf
         .draft_path = options->draft_model,
         .draft_layers = options->draft_layers,
         .isa = options->isa,
+        .device = options->device,
+        .is_free = options->is_free,
         .kv_type = kernels_kv_type_name(options->kv_type),
         .threads = options->threads,
         .context = context,

@@ -58,7 +58,7 @@ def test_targets_of_nothing_are_not_seen(tmp_path):
     write_logs(tmp_path / "log", {})
     seen, _ = rows(tmp_path / "log")
     assert all(row["is_met"] is None for row in seen.values())
-    assert len(seen) == 18
+    assert len(seen) == 20
 
 
 def test_targets_of_the_issue(tmp_path):
@@ -74,7 +74,8 @@ def test_targets_of_the_issue(tmp_path):
         },
         parts=[("parity", "ok"), ("model", "failed (1)"), ("engine", "ok"),
                ("sanitizer_memcheck", "out of time"), ("sanitizer_racecheck", "ok")],
-        benches={"8b_bf16": bench, "8b_q4_0": {"decode_tokens_per_second": {"1": 600.0}}},
+        benches={"8b_bf16": bench, "8b_bf16_free": {"prefill_tokens_per_second": 20000.0},
+                 "8b_q4_0": {"decode_tokens_per_second": {"1": 600.0}}},
         parity=["linear q4_0 37 × 256, 1 rows      0.250 ok", "gather 5 × 37      inf ABOVE ITS BOUND"],
     )  # fmt: skip
     seen, report = rows(tmp_path / "log")
@@ -90,6 +91,7 @@ def test_targets_of_the_issue(tmp_path):
     assert of("decode_1: of the ceiling") == (pytest.approx(88.9, abs=0.2), True)
     assert of("decode_64: of the ceiling") == (pytest.approx(70.2, abs=0.2), False)
     assert of("prefill: of the ceiling")[1] is True
+    assert of("prefill, --deterministic false: of the ceiling") == (pytest.approx(36.7, abs=0.1), False)
     assert of("decode_1: times the peer (transformers)")[1] is True
     assert of("decode_64: times the peer")[1] is False
     assert of("4-bit") == (pytest.approx(2.4), False)
@@ -138,8 +140,9 @@ def test_dry_run(tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
     report = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
     has_form(report)
-    assert report["is_dry"] and [part["state"] for part in report["parts"]] == ["ok"] * 4
+    assert report["is_dry"] and [part["state"] for part in report["parts"]] == ["ok"] * 5
     assert {"device_copy", "bus_out", "swap_in", "step_beside_swap", "shared_once_to_own",
-            "linear_bf16_1_us", "bench_tiny_bf16_decode_4"} <= set(report["figures"])  # fmt: skip
+            "linear_bf16_1_us", "bench_tiny_bf16_decode_4",
+            "bench_tiny_bf16_free_prefill"} <= set(report["figures"])  # fmt: skip
     assert report["parity"]["checks"] > 0 and report["parity"]["above"] == []
     assert (tmp_path / "report.txt").read_text(encoding="utf-8").startswith(check_report.DRY)

@@ -102,7 +102,7 @@ static void test_json(void **state)
     assert_int_equal(number_after("\"prefill_at\": "), 40);
     assert_int_equal(number_after("\"mean_context\": "), 20);
     assert_non_null(strstr(output, "\"isa\": \"ref_int8\""));
-    assert_non_null(strstr(output, "\"backend\": \"cpu\""));
+    assert_non_null(strstr(output, "\"backend\": \"cpu\", \"deterministic\": true, "));
     assert_non_null(strstr(output, "\"kv_type\": \"i8\""));
     /* K and V of 2 heads of 32 in 2 layers, each with a scale. */
     assert_int_equal(number_after("\"kv_bytes_per_token\": "), 2 * 2 * 2 * (32 + 4));
@@ -204,6 +204,7 @@ static void test_wrong_options(void **state)
         {"--model x --speculate fast", STATUS_INVALID, "--speculate"},
         {"--model x --speculate exit --draft-layers 0", STATUS_OUT_OF_RANGE, "--draft-layers"},
         {"--model /nowhere/x.gguf --speculate lookup", STATUS_IO, "model file"},
+        {"--model x --deterministic no", STATUS_INVALID, "--deterministic"},
         {"--model x --repeat 101", STATUS_OUT_OF_RANGE, "--repeat"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
