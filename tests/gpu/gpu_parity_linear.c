@@ -237,6 +237,45 @@ static void check_linear(uint32_t id, uint32_t outputs, uint32_t cols, uint32_t 
     free((void *)(uintptr_t)tensor.data);
 }
 
+/* Many rows where the options allow cuBLASLt, from its fewest on (tests/kit/simt has none: there the
+ * own kernels compute them). */
+static void check_free(uint32_t id, uint32_t outputs, uint32_t cols)
+{
+    enum { ROWS_FREE = 130 };
+    static const uint32_t row_counts[] = {65, ROWS_FREE};
+    const struct cuda_backend_options options = {
+        .rows_max = ROWS_FREE, .cols_max = PARITY_COLS_MAX, .tables_max = 1, .is_free = true};
+    struct cuda_backend *device;
+    struct tensor tensor = parity_tensor(id, outputs, cols);
+    struct weight weight;
+    struct weight judge;
+    double worst = 0;
+    parity_must(cuda_backend_open(&device, &options), "open");
+    parity_must(cuda_backend_weight_create(device, &weight, &tensor), tensor.type->name);
+    parity_must(kernels_weight_create(parity.ref, &judge, &tensor), tensor.type->name);
+    for (size_t i = 0; i < sizeof row_counts / sizeof *row_counts; i++) {
+        const uint32_t rows = row_counts[i];
+        const size_t n = (size_t)rows * outputs;
+        float *x = parity_randoms((size_t)rows * cols, 60);
+        float *want = parity_randoms(n, 1);
+        float *got = parity_copy(want, n);
+        kernels_linear(parity.ref, &(struct linear_args){.x = x,
+                                                         .rows = rows,
+                                                         .count = 1,
+                                                         .weights = {&judge},
+                                                         .y = {want},
+                                                         .accumulate = i % 2 == 1});
+        run_linear(device, &weight, x, rows, got, i % 2 == 1);
+        worst = fmax(worst, compare_linear(&tensor, x, got, want, rows));
+        free(x), free(want), free(got);
+    }
+    parity_tell(worst, "linear %s %u × %u, free, many rows", tensor.type->name, outputs, cols);
+    cuda_backend_weight_destroy(device, &weight);
+    cuda_backend_close(device);
+    kernels_weight_destroy(parity.ref, &judge);
+    free((void *)(uintptr_t)tensor.data);
+}
+
 static void check_embed(uint32_t id, uint32_t vocab, uint32_t cols)
 {
     enum { ROWS = 6 };
@@ -280,10 +319,13 @@ void gpu_parity_linear(void)
     check_linear(TENSOR_TYPE_f16, 9, 40, 0), check_linear(TENSOR_TYPE_bf16, 64, 1, 0);
     check_linear(TENSOR_TYPE_q4_1, 80, 608, 0), check_linear(TENSOR_TYPE_q4_1, 48, 320, 128);
     check_linear(TENSOR_TYPE_q4_0, 16, 4864, 0);
+    check_free(TENSOR_TYPE_f16, 37, 256), check_free(TENSOR_TYPE_bf16, 40, 264);
     for (size_t t = 0; parity.is_large && t < sizeof TYPES / sizeof *TYPES; t++) {
         check_linear(TYPES[t], 1024, 4096, 0);
         check_linear(TYPES[t], 512, 14336, 0);
     }
-    if (parity.is_large)
+    if (parity.is_large) {
         check_linear(TENSOR_TYPE_q4_1, 1024, 4096, 128);
+        check_free(TENSOR_TYPE_f16, 1024, 4096), check_free(TENSOR_TYPE_bf16, 1024, 4096);
+    }
 }
