@@ -43,20 +43,19 @@ struct step_case {
     float *y;
 };
 
-/* As much reading as a decode step does in some ms. Seconds. */
-static double step_seconds(const struct step_case *step)
+/* As much reading as a decode step does in some ms. */
+static void step_run(const struct step_case *step)
 {
-    const double begin = bench_seconds();
     for (uint32_t i = 0; i < (gpu_bench.is_tiny ? 2u : 64u); i++)
         cuda_linear(
             gpu_bench.device,
             &(struct linear_args){
                 .x = step->x, .rows = 16, .count = 1, .weights = {step->weight}, .y = {step->y}});
     bench_must(cuda_backend_end(gpu_bench.device));
-    return bench_seconds() - begin;
 }
 
-/* The same work with a victim's pages leaving meanwhile, and without, in turns. */
+/* The same work with a victim's pages leaving meanwhile, and without, in turns; what it takes to ask
+ * for the copies is the step's. */
 static void step_beside(char *memory, void *pinned, const uint32_t *pages, size_t bytes)
 {
     const struct gpu_bench_shape shape = gpu_bench_shape();
@@ -65,9 +64,11 @@ static void step_beside(char *memory, void *pinned, const uint32_t *pages, size_
     const struct step_case step = {&weight, bench_alloc(16 * shape.width * sizeof(float)),
                                    bench_alloc((size_t)64 * shape.hidden * sizeof(float))};
     for (int run = 0; run < 2 * RUNS + 2; run++) { /* the first pair warms up */
+        const double begin = bench_seconds();
         if (run % 2 == 1)
             copy_pages(pinned, memory, pages, PAGES, bytes);
-        const double seconds = step_seconds(&step);
+        step_run(&step);
+        const double seconds = bench_seconds() - begin;
         cuda_pages_wait(gpu_bench.device);
         bench_must(cuda_backend_end(gpu_bench.device));
         if (run > 1 && seconds < best[run % 2])
