@@ -290,7 +290,9 @@ static enum status table_ranks_open(struct kernels *kernels)
     cuda_graph_set(kernels->device, false); /* sums over the host cannot be captured */
     if (kernels->has_own_device)
         TRY(cuda_nccl_open(&kernels->nccl, kernels->device, kernels->ranks));
-    LOG(LOG_INFO, "ranks_sum_by", LOG_TEXT("way", kernels->nccl != NULL ? "nccl" : "host"));
+    const bool is_slow = kernels->has_own_device && kernels->nccl == NULL;
+    LOG(is_slow ? LOG_WARN : LOG_INFO, "ranks_sum_by",
+        LOG_TEXT("way", kernels->nccl != NULL ? "nccl" : "host"));
     if (kernels->nccl != NULL)
         return STATUS_OK;
     return cuda_backend_alloc_host(kernels->device, (void **)&kernels->ranks_host,
