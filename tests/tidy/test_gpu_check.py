@@ -107,6 +107,13 @@ def test_targets_of_the_issue(tmp_path):
     assert report["parity"]["worst"] == {"name": "linear q4_0 37 × 256, 1 rows", "error_to_bound": 0.25}
 
 
+def test_a_lower_ceiling_is_named(tmp_path):
+    bench = {"prefill_tokens_per_second": 30000.0}
+    write_logs(tmp_path / "log", {"product_mma": 500}, benches={"8b_bf16": bench})
+    seen, _ = rows(tmp_path / "log")
+    assert seen["8B bf16 prefill: of the ceiling"]["unit"] == "% of m16n8k16"
+
+
 def test_no_number_is_no_figure(tmp_path):
     write_logs(tmp_path / "log", {"device_copy": float("nan"), "gaps_host": float("inf"), "bus_in": 2})
     check_report.main(tmp_path / "log", tmp_path, "no")
