@@ -1,7 +1,7 @@
 /* gpu_parity: every operation of kernels/cuda against the table `ref` on the processor, within a
  * bound that is said beside it, and bits that must not depend on what is computed beside.
  *
- * usage: gpu_parity [--large] [--only THEME] [--json FILE]
+ * usage: gpu_parity [--large] [--only THEME]
  *   --large  layers of an 8B model too, which take `ref` minutes
  *   --only   one theme of gpu_parity.def
  * One line an operation and shape: worst error ÷ bound. Ends with 0, 1 when one is above its bound,
@@ -131,19 +131,6 @@ struct tensor parity_tensor(uint32_t type_id, uint32_t rows, uint32_t cols)
                            .bytes = blocks * type->block_bytes};
 }
 
-static bool write_json(const char *path)
-{
-    FILE *file = fopen(path, "w");
-    if (file == NULL)
-        return false;
-    fprintf(file, "{\"checks\": [");
-    for (uint32_t i = 0; i < result_count; i++) /* infinity is no number of JSON */
-        fprintf(file, "%s\n  {\"name\": \"%s\", \"error_to_bound\": %.4g}", i > 0 ? "," : "",
-                results[i].name, fmin(results[i].worst, 1e9));
-    fprintf(file, "\n]}\n");
-    return fclose(file) == 0;
-}
-
 static const struct theme {
     const char *name;
     void (*run)(void);
@@ -176,7 +163,6 @@ static void run(const char *only)
 
 int main(int argc, char **argv)
 {
-    const char *json = NULL;
     const char *only = NULL;
     uint32_t above = 0;
     for (int i = 1; i < argc; i++)
@@ -184,17 +170,13 @@ int main(int argc, char **argv)
             parity.is_large = true;
         else if (strcmp(argv[i], "--only") == 0 && i + 1 < argc)
             only = argv[++i];
-        else if (strcmp(argv[i], "--json") == 0 && i + 1 < argc)
-            json = argv[++i];
         else
-            return fprintf(stderr, "usage: gpu_parity [--large] [--only THEME] [--json FILE]\n"), 2;
+            return fprintf(stderr, "usage: gpu_parity [--large] [--only THEME]\n"), 2;
     if (cuda_device_count() == 0)
         return printf("no CUDA device\n"), NO_DEVICE;
     run(only);
     for (uint32_t i = 0; i < result_count; i++)
         above += !(results[i].worst <= 1);
     printf("%u checks, %u above their bound\n", result_count, above);
-    if (json != NULL && !write_json(json))
-        return fprintf(stderr, "gpu_parity: cannot write %s\n", json), 1;
     return result_count > 0 && above == 0 ? 0 : 1; /* a theme of another name checks nothing */
 }
