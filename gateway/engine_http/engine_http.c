@@ -215,8 +215,9 @@ static enum status open_finals(struct engine_process *process)
         directory = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (directory < 0)
         FAIL(STATUS_IO, "data directory %s: %s", folder, strerror(errno));
+    const uint32_t requests = LIMIT_REQUESTS_IN_ENGINE * (uint32_t)process->config->engines;
     enum status status = final_ring_open(&process->face.finals, directory, "finals.ring",
-                                         LIMIT_FINAL_RECORDS, LIMIT_REQUESTS_IN_ENGINE);
+                                         LIMIT_FINAL_RECORDS, requests);
     close(directory);
     return status;
 }

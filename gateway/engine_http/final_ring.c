@@ -151,9 +151,21 @@ static enum status open_file(struct final_ring *ring, int directory, const char 
     FAIL(STATUS_CORRUPT, "final records: an older file came back while it was replaced");
 }
 
-static enum status open_map(struct final_ring *ring, uint32_t capacity, uint32_t live_capacity)
+/* Places for requests under way: as many as the file has, in a new one as many as are asked. */
+static uint32_t open_live_capacity(const struct final_ring *ring, uint32_t asked)
+{
+    struct final_header header = {0};
+    ssize_t got = pread(ring->descriptor, &header, sizeof header, 0);
+    bool is_told = got == (ssize_t)sizeof header && header.magic == MAGIC &&
+                   header.version == FINAL_RING_VERSION && header.live_capacity > 0;
+    return is_told ? header.live_capacity : asked;
+}
+
+static enum status open_map(struct final_ring *ring, uint32_t capacity, uint32_t asked)
 {
     struct stat info;
+    const uint32_t live_capacity = open_live_capacity(ring, asked);
+    ring->bytes = open_bytes(capacity, live_capacity);
     if (fstat(ring->descriptor, &info) != 0)
         FAIL(STATUS_IO, "final records: %s", strerror(errno));
     bool is_new = info.st_size == 0;
@@ -233,10 +245,47 @@ static void open_recover(struct final_ring *ring)
         final_ring_end(ring, (int)i, &record);
         ring->recovered++;
     }
+    /* The first ones are taken first: who searches looks no further than they go. */
     for (uint32_t i = 0; i < header->live_capacity; i++)
-        ring->free_places[i] = i;
-    if (ring->recovered > 0)
-        LOG(LOG_WARN, "final_records_recovered", LOG_NUMBER("requests", ring->recovered));
+        ring->free_places[i] = header->live_capacity - 1 - i;
+}
+
+/* More places, while none is taken: a new file with the same records takes the name of the old one,
+ * which stands as it was until then. */
+static enum status open_longer(struct final_ring **ring, int directory, const char *name,
+                               uint32_t live_capacity)
+{
+    enum status status = STATUS_OK;
+    const struct final_header *from = (*ring)->header;
+    char longer[NAME_BYTES + 8];
+    struct final_ring *to = mem_zalloc(1, sizeof *to);
+    if (to == NULL)
+        FAIL(STATUS_NO_MEMORY, "no memory for the final records");
+    to->descriptor = -1;
+    snprintf(longer, sizeof longer, "%s.new", name);
+    (void)unlinkat(directory, longer, 0); /* of a process that died here */
+    TRY_OUT(open_file(to, directory, longer));
+    TRY_OUT(open_map(to, from->capacity, live_capacity));
+    memcpy(to->slots, (*ring)->slots, from->capacity * sizeof *to->slots);
+    to->header->next = from->next;
+    to->header->acked = from->acked;
+    to->header->lost = from->lost;
+    to->recovered = (*ring)->recovered;
+    TRY_OUT(open_index(to));
+    open_recover(to);
+    keep_order();
+    if (fsync(to->descriptor) != 0 || renameat(directory, longer, directory, name) != 0)
+        FAIL_OUT(STATUS_IO, "final records: the longer file cannot take the old one's place: %s",
+                 strerror(errno));
+    keep_order();
+    struct final_ring *old = *ring;
+    *ring = to;
+    to = old;
+out:
+    if (status != STATUS_OK)
+        (void)unlinkat(directory, longer, 0);
+    final_ring_close(to);
+    return status;
 }
 
 enum status final_ring_open(struct final_ring **out, int directory, const char *name,
@@ -249,11 +298,14 @@ enum status final_ring_open(struct final_ring **out, int directory, const char *
     if (ring == NULL)
         FAIL(STATUS_NO_MEMORY, "no memory for the final records");
     ring->descriptor = -1;
-    ring->bytes = open_bytes(capacity, live_capacity);
     TRY_OUT(open_file(ring, directory, name));
     TRY_OUT(open_map(ring, capacity, live_capacity));
     TRY_OUT(open_index(ring));
     open_recover(ring);
+    if (ring->recovered > 0)
+        LOG(LOG_WARN, "final_records_recovered", LOG_NUMBER("requests", ring->recovered));
+    if (ring->header->live_capacity < live_capacity)
+        TRY_OUT(open_longer(&ring, directory, name, live_capacity));
     *out = ring;
     ring = NULL;
 out:

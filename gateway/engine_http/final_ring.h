@@ -66,14 +66,16 @@ struct final_record {
 
 /* Opens or makes `name` in a directory (AT_FDCWD: from here), takes all blocks of the file, and
  * turns what an earlier process left under way into records. A ring of an older version is renamed
- * (to NAME.v1) and a new one begun. IO, STORAGE_FULL; EXISTS when another process has it open;
- * CORRUPT when the file is no ring of this server (it is left as it is). */
+ * (to NAME.v1) and a new one begun; one with room for fewer requests under way is replaced by a
+ * longer one with the same records, one with room for more stays as it is. IO, STORAGE_FULL; EXISTS
+ * when another process has it open; CORRUPT when the file is no ring of this server (it is left as
+ * it is). */
 enum status final_ring_open(struct final_ring **out, int directory, const char *name,
                             uint32_t capacity, uint32_t live_capacity);
 void final_ring_close(struct final_ring *ring);
 
 /* From here on the request counts, whatever becomes of this process. Returns its place. At most
- * live_capacity at a time. */
+ * the live_capacity that was asked for at a time. */
 int final_ring_begin(struct final_ring *ring, const struct final_record *record);
 /* What is being handed out of it: called before the bytes are. */
 void final_ring_progress(struct final_ring *ring, int place, const struct final_counts *so_far,

@@ -148,6 +148,63 @@ static void test_a_file_that_is_no_ring_is_left_alone(void **state)
     assert_int_equal(final_ring_open(&ring, AT_FDCWD, "/tmp/no/such/folder/x", 8, LIVE), STATUS_IO);
 }
 
+static void check_longer(struct final_ring *ring, uint32_t places)
+{
+    struct final_record record;
+    int taken[3 * LIVE];
+    assert_int_equal(final_ring_figures(ring).live, 0);
+    assert_true(final_ring_next(ring, 1, &record));
+    assert_int_equal(record.sequence, 2);
+    assert_string_equal(record.request_id, "req_20");
+    assert_true(final_ring_next(ring, 2, &record));
+    assert_string_equal(record.request_id, "req_7");
+    assert_int_equal(record.report.finish, ENGINE_FINISH_ERROR);
+    assert_false(final_ring_next(ring, 3, &record));
+    assert_true(final_ring_knows(ring, SLICE("req_10")));
+    assert_true(final_ring_knows(ring, SLICE("req_7")));
+    assert_int_equal(waiting(ring), 2);
+    for (uint32_t i = 0; i < places; i++) {
+        record = record_of(100 + i);
+        taken[i] = final_ring_begin(ring, &record);
+        for (uint32_t k = 0; k < i; k++)
+            assert_int_not_equal(taken[k], taken[i]);
+    }
+    assert_int_equal(final_ring_figures(ring).live, places);
+}
+
+/* More engines have more under way: a longer table, the same records. Fewer: the file stays. */
+static void test_a_longer_table_keeps_the_records(void **state)
+{
+    (void)state;
+    struct final_ring *ring;
+    struct final_record record = record_of(7);
+    char left_over[80];
+    assert_int_equal(final_ring_open(&ring, AT_FDCWD, path, 8, LIVE), STATUS_OK);
+    append(ring, 10);
+    append(ring, 20);
+    assert_int_equal(final_ring_acknowledge(ring, 1), STATUS_OK);
+    (void)final_ring_begin(ring, &record); /* a process that dies */
+    final_ring_close(ring);
+
+    snprintf(left_over, sizeof left_over, "%s.new", path);
+    int descriptor = open(left_over, O_WRONLY | O_CREAT | O_CLOEXEC, 0600); /* died while it grew */
+    assert_int_equal(write(descriptor, "half", 4), 4);
+    close(descriptor);
+    assert_int_equal(final_ring_open(&ring, AT_FDCWD, path, 8, 3 * LIVE), STATUS_OK);
+    assert_int_not_equal(access(left_over, F_OK), 0);
+    assert_int_equal(final_ring_figures(ring).recovered, 1);
+    check_longer(ring, 3 * LIVE);
+    struct final_ring *other;
+    assert_int_equal(final_ring_open(&other, AT_FDCWD, path, 8, LIVE), STATUS_EXISTS);
+    final_ring_close(ring);
+
+    assert_int_equal(final_ring_open(&ring, AT_FDCWD, path, 64, LIVE), STATUS_CORRUPT);
+    assert_int_equal(final_ring_open(&ring, AT_FDCWD, path, 8, LIVE), STATUS_OK);
+    assert_int_equal(ring->header->live_capacity, 3 * LIVE);
+    assert_int_equal(final_ring_figures(ring).recovered, 3 * LIVE);
+    final_ring_close(ring);
+}
+
 /* Nothing is left to be allocated under the map: a full disk would end the process there. */
 static void test_the_file_has_no_holes(void **state)
 {
@@ -560,6 +617,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_acknowledging_what_never_was_is_refused, make_path,
                                         drop_path),
         cmocka_unit_test_setup_teardown(test_a_file_that_is_no_ring_is_left_alone, make_path,
+                                        drop_path),
+        cmocka_unit_test_setup_teardown(test_a_longer_table_keeps_the_records, make_path,
                                         drop_path),
         cmocka_unit_test_setup_teardown(test_the_file_has_no_holes, make_path, drop_path),
         cmocka_unit_test_setup_teardown(test_a_full_disk_leaves_no_file_behind, make_path,
