@@ -104,7 +104,8 @@ static enum status config_refuse_features(struct config_reader *reader)
     return STATUS_OK;
 }
 
-/* Each token attends to itself and to the window − 1 before it; 0, as without the key, is all. */
+/* Each token attends to itself and to the window − 1 before it; 0, as without the key, is all. In
+ * all layers: a file that says in which is refused. */
 static enum status config_window(struct model_config *out, struct config_reader *reader)
 {
     const char *key = config_key(reader, "attention.sliding_window");
@@ -112,6 +113,10 @@ static enum status config_window(struct model_config *out, struct config_reader 
         TRY(gguf_get_u32(reader->gguf, key, &out->window));
     if (out->window >= out->context)
         out->window = 0;
+    key = config_key(reader, "attention.sliding_window_pattern");
+    if (out->window > 0 && gguf_has(reader->gguf, key))
+        FAIL(STATUS_UNSUPPORTED, "model file: '%s' is not supported: a window is of all layers",
+             key);
     return STATUS_OK;
 }
 

@@ -155,6 +155,29 @@ static void test_counts_at_their_limits(void **state)
     }
 }
 
+/* A window of some of the layers would be computed in all of them. */
+static void test_window_pattern(void **state)
+{
+    (void)state;
+    const struct {
+        uint32_t window;
+        enum status status;
+    } cases[] = {{0, STATUS_OK}, {16, STATUS_UNSUPPORTED}, {UINT32_MAX, STATUS_OK}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const struct llama_shape shape = llama_file_shape();
+        struct gguf_writer writer;
+        struct model_config config;
+        gguf_writer_init(&writer);
+        llama_file_write(&writer, &shape);
+        gguf_writer_u32(&writer, "llama.attention.sliding_window", cases[i].window);
+        gguf_writer_u32(&writer, "llama.attention.sliding_window_pattern", 6);
+        assert_int_equal(config_of(&writer, &config), cases[i].status);
+        if (cases[i].status == STATUS_OK)
+            assert_int_equal(config.window, 0);
+        gguf_writer_deinit(&writer);
+    }
+}
+
 static void test_missing_keys(void **state)
 {
     (void)state;
@@ -365,6 +388,7 @@ int main(void)
         cmocka_unit_test(test_config_is_read),
         cmocka_unit_test(test_defaults),
         cmocka_unit_test(test_counts_at_their_limits),
+        cmocka_unit_test(test_window_pattern),
         cmocka_unit_test(test_missing_keys),
         cmocka_unit_test(test_reals_at_their_limits),
         cmocka_unit_test(test_tokens_and_embeddings_agree),
