@@ -64,7 +64,8 @@ def reads(expression):
 
 def grouped_by(expression):
     lists = re.findall(r"\b(?:by|on) \(([^)]*)\)", expression)
-    return {label.strip() for text in lists for label in text.split(",")} - {"instance", "le", ""}
+    untold = {"instance", "le", "engine", ""}  # a label "engine" is of several alone
+    return {label.strip() for text in lists for label in text.split(",")} - untold
 
 
 def metrics(server):
