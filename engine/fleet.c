@@ -330,6 +330,7 @@ static enum status submit_all(struct fleet *fleet, const struct engine_request *
     struct fleet_spread *spread = spread_begin(fleet, request->context);
     if (spread == NULL)
         FAIL(STATUS_BUSY, "%d prompts are being published; try again shortly", FLEET_SPREADS);
+    const uint32_t generation = spread->generation;
     own.context = spread;
     *out = id_of_spread(fleet, spread);
     for (uint32_t i = 0; i < fleet->count; i++) {
@@ -342,7 +343,8 @@ static enum status submit_all(struct fleet *fleet, const struct engine_request *
             return status;
         }
         pthread_mutex_lock(&fleet->lock);
-        spread->ids[i] = id;
+        if (spread->generation == generation) /* else the last has ended, and another began */
+            spread->ids[i] = id;
         pthread_mutex_unlock(&fleet->lock);
     }
     return STATUS_OK;
