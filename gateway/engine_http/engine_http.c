@@ -78,7 +78,7 @@ static void on_failed(void *context)
 {
     struct engine_process *process = context;
     process->is_failed = true;
-    if (!process->face.is_draining)
+    if (process->drain_until_us == 0) /* whoever asked for a drain alone, waits for nothing now */
         drain_begin(process);
 }
 
