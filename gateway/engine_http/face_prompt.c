@@ -130,9 +130,9 @@ static void job_refuse(struct face_prompt_job *job, const struct error_note *not
     http_respond_failure(job->request);
 }
 
-/* What was pinned of one that failed goes again. A cap that is reached is a matter of what else is
- * published, not of this body's size. A client that is still there did not cancel: the domain was
- * being unpublished, or the engine ends. */
+/* What was pinned of one that failed goes again, as where one engine had it and another refused it.
+ * A cap that is reached is a matter of what else is published, not of this body's size. A client
+ * that is still there did not cancel: the domain was being unpublished, or the engine ends. */
 static void job_failed(struct face_prompt_job *job, const struct error_note *note)
 {
     struct error_note own = *note;
@@ -315,7 +315,7 @@ static bool done_goes_on(struct face_prompt_job *job)
     } else if (done_is_under_way(job)) {
         http_respond_error(job->request, STATUS_BUSY, NULL, "The prompt is being computed.");
     } else if (job_submit(job) != STATUS_OK) {
-        http_respond_failure(job->request);
+        job_failed(job, status_note());
     } else {
         return true;
     }
