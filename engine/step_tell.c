@@ -36,8 +36,12 @@ struct outbox_record step_tell_record(struct step *step, enum engine_event_kind 
 static void requests_published(struct step *step)
 {
     bool is_none = step->cache.published_count == 0 && step->published_count == 0;
-    if (is_none || pthread_mutex_trylock(&step->published_lock) != 0)
+    if (is_none)
         return;
+    if (pthread_mutex_trylock(&step->published_lock) != 0) {
+        inbox_ring(&step->inbox); /* somebody reads them: the next step comes at once, and tells */
+        return;
+    }
     step->published_count = prefix_cache_published(&step->cache, step->published, LIMIT_PROMPTS);
     pthread_mutex_unlock(&step->published_lock);
 }
