@@ -2,8 +2,9 @@
 #include "kernels/cuda/cuda_ops.h"
 
 /* Pages as a whole, between the device and pinned memory, on a stream of their own: batches follow
- * each other there. An event behind each tells when it is over, and what work comes behind; there
- * is one for each of the last CUDA_BACKEND_BATCHES. */
+ * each other there. An event behind each tells when it is over, and what work comes behind. There
+ * is one for each of the last CUDA_BACKEND_BATCHES: for one before them that of the first of those
+ * stands, which is over later. So nobody ever waits for an event to be free. */
 
 static bool copies_is_well(struct cuda_backend *backend, cudaError_t error)
 {
@@ -15,15 +16,12 @@ static cudaEvent_t copies_event(const struct cuda_backend *backend, uint64_t bat
     return backend->batches[batch % CUDA_BACKEND_BATCHES];
 }
 
-/* The event of a batch is that of one long before: normally that is over long since. */
-static bool copies_reuse(struct cuda_backend *backend, uint64_t batch)
+/* `batch`, or the first one behind it that has an event. */
+static uint64_t copies_known(const struct cuda_backend *backend, uint64_t batch)
 {
-    if (batch - backend->batches_over <= CUDA_BACKEND_BATCHES)
-        return true;
-    if (!copies_is_well(backend, cudaEventSynchronize(copies_event(backend, batch))))
-        return false;
-    backend->batches_over = batch - CUDA_BACKEND_BATCHES;
-    return true;
+    return backend->batches_begun - batch < CUDA_BACKEND_BATCHES
+               ? batch
+               : backend->batches_begun - CUDA_BACKEND_BATCHES + 1;
 }
 
 extern "C" uint64_t cuda_pages_copy(struct cuda_backend *backend,
@@ -34,7 +32,6 @@ extern "C" uint64_t cuda_pages_copy(struct cuda_backend *backend,
     if (backend->is_failed)
         return batch;
     bool is_well =
-        copies_reuse(backend, batch) &&
         copies_is_well(backend, cudaEventRecord(backend->worked, backend->stream)) &&
         copies_is_well(backend, cudaStreamWaitEvent(backend->copies, backend->worked, 0));
     for (uint32_t i = 0; is_well && i < args->count; i += run.count) {
@@ -53,14 +50,15 @@ extern "C" uint64_t cuda_pages_copy(struct cuda_backend *backend,
 extern "C" uint64_t cuda_pages_ended(struct cuda_backend *backend)
 {
     while (!backend->is_failed && backend->batches_over < backend->batches_begun) {
-        const cudaError_t error = cudaEventQuery(copies_event(backend, backend->batches_over + 1));
+        const uint64_t next = copies_known(backend, backend->batches_over + 1);
+        const cudaError_t error = cudaEventQuery(copies_event(backend, next));
         if (error == cudaErrorNotReady) {
             (void)cudaGetLastError(); /* no error, but kept as one */
             break;
         }
         if (!copies_is_well(backend, error))
             break;
-        backend->batches_over++;
+        backend->batches_over = next;
     }
     return backend->is_failed ? backend->batches_begun : backend->batches_over;
 }
@@ -70,7 +68,8 @@ extern "C" void cuda_pages_wait_for(struct cuda_backend *backend, uint64_t batch
     ASSERT(batch <= backend->batches_begun);
     if (!backend->is_failed && batch > backend->batches_over)
         copies_is_well(backend,
-                       cudaStreamWaitEvent(backend->stream, copies_event(backend, batch), 0));
+                       cudaStreamWaitEvent(backend->stream,
+                                           copies_event(backend, copies_known(backend, batch)), 0));
 }
 
 extern "C" void cuda_pages_wait(struct cuda_backend *backend)

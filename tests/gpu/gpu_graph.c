@@ -206,10 +206,34 @@ static void check_calls(struct side *side, const struct batch *batch)
     CHECK(simt_counts.graphs - calls.graphs == is_replayed);
     CHECK((simt_counts.captures == calls.captures) == !is_captured);
 }
+
+/* More batches of copies than there are events: to ask for one more waits for none. */
+static void check_copies(struct side *side)
+{
+    enum { BATCHES = 100 };
+    const uint32_t page = 0;
+    const size_t bytes = side->layout.page_bytes;
+    void *host = kernels_host_create(side->kernels, bytes);
+    const struct pages_copy_args args = {host, side->pages, &page, &page, 1, bytes};
+    const uint64_t waits = simt_counts.waits;
+    CHECK(host != NULL);
+    for (uint64_t batch = 1; batch <= BATCHES; batch++)
+        CHECK(kernels_pages_copy(side->kernels, &args) == batch);
+    kernels_pages_wait(side->kernels, 1);
+    CHECK(simt_counts.waits == waits);
+    CHECK(kernels_pages_ended(side->kernels) == BATCHES);
+    CHECK(kernels_pages_end(side->kernels) == STATUS_OK);
+    kernels_host_destroy(side->kernels, host);
+}
 #else
 static void check_calls(struct side *side, const struct batch *batch)
 {
     run_step(side, batch);
+}
+
+static void check_copies(struct side *side)
+{
+    (void)side;
 }
 #endif
 
@@ -247,6 +271,7 @@ static void check_steps(const struct gguf *gguf)
         CHECK(memcmp(eager.logits, graphed.logits, batch.logit_rows * VOCAB * sizeof(float)) == 0);
     }
     check_pages(&eager, &graphed);
+    check_copies(&eager);
     const struct cuda_graphs *graphs = graphs_of(&graphed);
     CHECK(!graphs->is_off);
     CHECK(graphs_of(&eager)->replayed == 0);
