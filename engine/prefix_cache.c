@@ -4,9 +4,9 @@
 
 #include "config/base/mem.h"
 
-/* Room for ghosts, 128 bytes each: 1/64 of the pool's memory, but never less than 256 tenants
- * behind a published prompt of 4,000 tokens need. */
-enum { GHOST_SHARE_BYTES = 64 * 128, GHOSTS_MIN = 65536, GHOSTS_TOP = 1 << 30 };
+/* Room for ghosts, 64 bytes each and those of its tokens: 1/64 of the pool's memory, but never less
+ * than 256 tenants behind a published prompt of 4,000 tokens need. */
+enum { GHOST_SHARE = 64, GHOST_BYTES = 64, GHOSTS_MIN_TOKENS = 1 << 20, GHOSTS_TOP = 1 << 30 };
 enum { DOMAINS_MAX = 65536 };
 
 static const struct engine_domain no_domain;
@@ -38,10 +38,13 @@ static radix_node *init_nodes(uint32_t count)
 static uint32_t init_ghosts_max(const struct prefix_cache *cache)
 {
     const struct kv_pool *pool = cache->pool;
-    uint64_t share = (uint64_t)pool->page_count * pool->layout.page_bytes / GHOST_SHARE_BYTES;
+    const uint32_t tokens = pool->layout.page_tokens;
+    const uint64_t bytes = GHOST_SHARE * (GHOST_BYTES + (uint64_t)tokens * sizeof(uint32_t));
+    const uint64_t least = GHOSTS_MIN_TOKENS / tokens;
+    uint64_t share = (uint64_t)pool->page_count * pool->layout.page_bytes / bytes;
     if (cache->options.ghosts_max > 0)
         return cache->options.ghosts_max;
-    share = share < GHOSTS_MIN ? GHOSTS_MIN : share;
+    share = share < least ? least : share;
     return (uint32_t)(share < GHOSTS_TOP ? share : GHOSTS_TOP);
 }
 
