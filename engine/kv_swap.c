@@ -377,7 +377,8 @@ bool kv_swap_in(struct kv_swap *swap, uint32_t place, page_id *pages, uint32_t *
     struct kv_pool *pool = swap->cache->pool;
     struct kv_host *host = &swap->cache->host;
     ASSERT(*page_count == 0);
-    if (prefix_cache_available(swap->cache) < list->host_count ||
+    /* Those kept free for copies too: the planner has counted without them. */
+    if (pool->free_count + pool->idle_count < list->host_count ||
         !prefix_cache_make_room(swap->cache, list->host_count))
         return false;
     uint32_t count = 0;

@@ -100,7 +100,7 @@ bool kv_swap_out(struct kv_swap *swap, uint32_t place, page_id *pages, uint32_t 
  * for others before kv_swap_in, which ends it. */
 void kv_swap_keep(struct kv_swap *swap, uint32_t place, bool is_kept);
 /* The list becomes the page table, `host_count` pages of it fresh ones; tokens beyond
- * *page_count × 16 are to be computed again. False, and nothing has changed, when not so many are
+ * those pages are to be computed again. False, and nothing has changed, when not so many are
  * free or idle. */
 bool kv_swap_in(struct kv_swap *swap, uint32_t place, page_id *pages, uint32_t *page_count);
 /* Its request runs in another class from now on: it falls with that one's. */

@@ -225,6 +225,25 @@ static void test_back_with_the_same_bytes(void **state)
     close_world();
 }
 
+/* What is kept free for copies is there for who comes back: that it was planned is enough. */
+static void test_back_into_what_is_kept_free(void **state)
+{
+    (void)state;
+    open_world(12, 12, 0);
+    start(0, &view_zero, 0, 3 * SYMBOLS);
+    assert_true(out(0));
+    start(1, &view_zero, 0, 5 * SYMBOLS);
+    start(2, &view_zero, 0, 4 * SYMBOLS);
+    world.bed.cache.options.exchange = 3;
+    assert_int_equal(prefix_cache_available(&world.bed.cache), 0);
+    assert_true(in(0));
+    assert_int_equal(world.bed.pool.free_count, 0);
+    world.bed.cache.options.exchange = 0;
+    for (uint32_t i = 0; i < 3; i++)
+        end(i);
+    close_world();
+}
+
 static void test_shared_pages_stay(void **state)
 {
     (void)state;
@@ -770,6 +789,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_back_with_the_same_bytes),
+        cmocka_unit_test(test_back_into_what_is_kept_free),
         cmocka_unit_test(test_shared_pages_stay),
         cmocka_unit_test(test_one_copy_that_is_found),
         cmocka_unit_test(test_others_insert_what_is_swapped),
