@@ -98,6 +98,8 @@ static uint32_t init_exchange(const struct step *step)
     const struct kv_pool *pool = &step->pool;
     uint32_t beside = pool->page_count - kv_pool_pages_for(pool, step->options.context);
     uint32_t share = beside / EXCHANGE_SHARE;
+    if (step->options.kv_host_bytes < pool->layout.page_bytes)
+        return 0; /* nothing is ever copied */
     return step->options.exchange_pages < share ? step->options.exchange_pages : share;
 }
 

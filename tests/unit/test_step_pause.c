@@ -270,6 +270,20 @@ static void test_alone_it_waits(void **state)
     late_steps = 0;
 }
 
+/* Pages are kept free for copies where there is memory to copy them to. */
+static void test_kept_free(void **state)
+{
+    (void)state;
+    late_steps = 1;
+    for (uint32_t host_pages = 0; host_pages <= 64; host_pages += 64) {
+        struct step_world *world = open_world(64, host_pages, ENGINE_PREEMPTION_SWAP);
+        assert_int_equal(world->step.cache.options.exchange, host_pages > 0 ? 4 : 0);
+        assert_int_equal(prefix_cache_available(&world->step.cache), host_pages > 0 ? 60 : 64);
+        step_world_close(world);
+    }
+    late_steps = 0;
+}
+
 /* What a paused one reads is unpublished: it goes on with what it holds. */
 static void test_unpublished_while_paused(void **state)
 {
@@ -332,6 +346,7 @@ int main(void)
         cmocka_unit_test(test_end_while_swapped),
         cmocka_unit_test(test_beside_the_work),
         cmocka_unit_test(test_alone_it_waits),
+        cmocka_unit_test(test_kept_free),
         cmocka_unit_test(test_unpublished_while_paused),
         cmocka_unit_test(test_choice_by_cost),
     };
