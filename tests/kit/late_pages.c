@@ -21,7 +21,7 @@ static struct {
     const struct kernels_ops *own;
     struct kernels_ops ops;
     struct late_batch batches[BATCHES_MAX]; /* number n at n % BATCHES_MAX */
-    uint64_t begun, ended;
+    uint64_t first, begun, ended;           /* `first`: begun before all that are late */
     uint64_t waited;
     uint32_t steps;
 } late;
@@ -135,7 +135,7 @@ void late_pages_begin(struct kernels *kernels, uint32_t steps)
     late.ops.pages_ended = late_ended;
     late.ops.pages_wait = late_wait;
     late.ops.pages_end = late_all;
-    late.begun = late.ended = kernels_pages_ended(kernels);
+    late.first = late.begun = late.ended = kernels_pages_ended(kernels);
     late.waited = 0;
     late.steps = steps;
     kernels->ops = &late.ops;
@@ -161,7 +161,7 @@ void late_pages_step(void)
 
 uint64_t late_pages_begun(void)
 {
-    return late.begun;
+    return late.begun - late.first;
 }
 
 uint64_t late_pages_waited(void)
