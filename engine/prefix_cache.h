@@ -52,7 +52,7 @@ struct prefix_view {
 };
 
 struct prefix_match {
-    uint32_t tokens; /* found: pages × 16 + rest_tokens */
+    uint32_t tokens; /* found: those of `pages`, and rest_tokens */
     uint32_t pages;  /* whole ones */
     uint32_t rest_tokens;
     uint32_t host_pages;  /* of `pages`, in the host tier: each takes a free or idle page */
@@ -131,15 +131,15 @@ void prefix_cache_count(struct prefix_cache *cache, const struct prefix_view *vi
  * is kept. */
 void prefix_cache_insert(struct prefix_cache *cache, const struct prefix_view *view,
                          const uint32_t *tokens, uint32_t first, uint32_t count, page_id *pages);
-/* The end of a text: the first count % 16 tokens of `page`, if there are any. When `is_open` its
- * owner goes on writing it, so the tree gets a copy, in a free or idle page, or nothing if there is
- * none; else the tree holds the page itself. (A copy for the owner would cost the same and change
- * its table.) */
+/* The end of a text: its tokens in `page`, behind all full ones, if there are any. When `is_open`
+ * its owner goes on writing it, so the tree gets a copy, in a free or idle page, or nothing if there
+ * is none; else the tree holds the page itself. (A copy for the owner would cost the same and
+ * change its table.) */
 void prefix_cache_insert_rest(struct prefix_cache *cache, const struct prefix_view *view,
                               const uint32_t *tokens, uint32_t count, page_id page, bool is_open);
 
-/* Evicts until `pages` pages are free: to the host tier if there is one, since copying 16 tokens is
- * always cheaper than computing them, else dropped. False if too few are idle; those are free. */
+/* Evicts until `pages` pages are free: to the host tier if there is one, since copying a page is
+ * always cheaper than computing it, else dropped. False if too few are idle; those are free. */
 bool prefix_cache_make_room(struct prefix_cache *cache, uint32_t pages);
 /* Evicts until as many pages are free as options.exchange says, if so many are idle: those who want
  * pages in the next step find some that no copy reads any more. */

@@ -109,8 +109,7 @@ struct step_options {
     uint32_t draft_layers;           /* ENGINE_SPECULATION_EXIT */
     bool no_prefix_cache;
     uint64_t kv_host_bytes;
-    uint32_t
-        exchange_pages; /* of the pool, at most: kept free where copies go on beside the work */
+    uint32_t exchange_pages; /* of the pool, at most, kept free: copies go on beside the work */
     uint32_t pin_percent;
     uint64_t cache_seed; /* secret */
 };

@@ -30,7 +30,7 @@ typedef uint32_t radix_domain; /* good while the domain has nodes, else until th
 enum radix_tier { RADIX_GHOST, RADIX_DEVICE, RADIX_HOST, RADIX_TIERS };
 
 struct radix_options {
-    uint32_t page_symbols; /* of a node; 16 */
+    uint32_t page_symbols; /* of a node */
     uint32_t values_max;   /* nodes with a value: as many as pages of all tiers; kept for them */
     uint32_t ghosts_max;   /* nodes beside them */
     uint32_t domains_max;  /* with nodes at the same time */
