@@ -36,7 +36,8 @@ static uint32_t rows_of_logits(const struct scheduler_sequence *sequence, uint32
     return end > from ? end - from : 0;
 }
 
-/* The most of `rows` rows of a prompt that the time left allows, cut where a page ends. */
+/* The most of `rows` rows of a prompt that the time left allows, cut where a page ends, or where
+ * none does where 16 tokens end: less than a large page is a chunk too. */
 static uint32_t rows_in_time(const struct scheduler_state *state,
                              const struct scheduler_sequence *sequence, uint32_t rows, double us)
 {
@@ -51,6 +52,8 @@ static uint32_t rows_in_time(const struct scheduler_state *state,
             over = middle;
     }
     uint32_t over_page = (sequence->computed + fits) % state->input->page_tokens;
+    if (over_page >= fits)
+        over_page %= 16;
     fits -= over_page < fits ? over_page : fits;
     if (!state->has_chunk && fits < SCHEDULER_CHUNK_MIN)
         fits = SCHEDULER_CHUNK_MIN;

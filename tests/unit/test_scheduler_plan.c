@@ -584,6 +584,25 @@ static void test_first_chunk_is_whole(void **state)
     scheduler_fair_deinit(&table.fair);
 }
 
+/* What fits is cut where a page ends, and not to nothing where none does. */
+static void test_chunk_within_a_large_page(void **state)
+{
+    (void)state;
+    static const uint32_t page_tokens[] = {16, 32, 64, 1024};
+    static const uint32_t rows[] = {48, 32, 48, 48};
+    for (uint32_t i = 0; i < 4; i++) {
+        struct table table;
+        table_make(&table);
+        table.input.page_tokens = page_tokens[i];
+        table.input.cost.row_us = 1;
+        table.input.budget_us = 56;
+        table_wait(&table, CLIENT_RED, 60);
+        table_plan(&table);
+        assert_int_equal(table.plan.rows, rows[i]);
+        scheduler_fair_deinit(&table.fair);
+    }
+}
+
 /* A place stays for a class that has none, however many the others want. */
 static void test_places_for_other_classes(void **state)
 {
@@ -816,6 +835,7 @@ int main(void)
         cmocka_unit_test(test_own_put_off_goes_first),
         cmocka_unit_test(test_floor_in_half_the_places),
         cmocka_unit_test(test_first_chunk_is_whole),
+        cmocka_unit_test(test_chunk_within_a_large_page),
         cmocka_unit_test(test_places_for_other_classes),
         cmocka_unit_test(test_nobody_comes_in_by_a_pause),
         cmocka_unit_test(test_over_until_within_a_quantum),
