@@ -371,14 +371,19 @@ bool kv_swap_out(struct kv_swap *swap, uint32_t place, page_id *pages, uint32_t 
     return true;
 }
 
+/* Those kept free for copies too: the planner has counted without them. */
+static uint32_t can_be_had(const struct kv_pool *pool)
+{
+    return pool->free_count + pool->idle_count;
+}
+
 bool kv_swap_in(struct kv_swap *swap, uint32_t place, page_id *pages, uint32_t *page_count)
 {
     struct kv_swap_list *list = &swap->lists[place];
     struct kv_pool *pool = swap->cache->pool;
     struct kv_host *host = &swap->cache->host;
     ASSERT(*page_count == 0);
-    /* Those kept free for copies too: the planner has counted without them. */
-    if (pool->free_count + pool->idle_count < list->host_count ||
+    if (can_be_had(pool) < list->host_count ||
         !prefix_cache_make_room(swap->cache, list->host_count))
         return false;
     uint32_t count = 0;
@@ -489,7 +494,7 @@ static void protected_drop(struct kv_swap *swap, uint32_t index, page_id page)
 uint32_t kv_swap_give_way(struct kv_swap *swap, uint32_t pages)
 {
     const struct kv_pool *pool = swap->cache->pool;
-    const uint32_t before = prefix_cache_available(swap->cache);
+    const uint32_t before = can_be_had(pool);
     const struct newcomer nobody = {0};
     struct desert least;
     struct kv_swap_list *list;
@@ -497,7 +502,7 @@ uint32_t kv_swap_give_way(struct kv_swap *swap, uint32_t pages)
         list->is_marked = true;
         for (uint32_t i = list->page_count; i-- > 0;) {
             uint32_t page = list->pages[i];
-            if (prefix_cache_available(swap->cache) - before >= pages)
+            if (can_be_had(pool) - before >= pages)
                 break;
             if (is_host(page) || !is_protected(pool, page, lists_with(swap, i, page)))
                 continue;
@@ -510,7 +515,7 @@ uint32_t kv_swap_give_way(struct kv_swap *swap, uint32_t pages)
         }
     }
     unmark(swap);
-    return prefix_cache_available(swap->cache) - before;
+    return can_be_had(pool) - before;
 }
 
 /* --- check --- */

@@ -574,7 +574,9 @@ static void test_give_way_cuts(void **state)
     cache_bed_release(&world.runners[1]);
     world.is_used[1] = false;
     assert_int_equal(kv_swap_protected(&world.swap), 2);
+    world.bed.cache.options.exchange = 12; /* no more than is asked gives way for those */
     assert_int_equal(kv_swap_give_way(&world.swap, 1), 1);
+    world.bed.cache.options.exchange = 0;
     assert_int_equal(list(0)->page_count, 1); /* the second page is gone, what is behind too */
     assert_int_equal(list(0)->host_count, 0);
     check();
