@@ -75,12 +75,12 @@ void kernels_destroy(struct kernels *kernels)
     mem_free(kernels);
 }
 
-void kernels_prepare(const char *isa, uint32_t device)
+void kernels_prepare(const char *isa, uint32_t device, const struct ranks *ranks)
 {
     const struct kernels_ops *ops;
     const struct kernel_table *table;
     if (registry_choose(&ops, &table, isa) == STATUS_OK && ops->prepare != NULL)
-        ops->prepare(device);
+        ops->prepare(device, ranks);
 }
 
 void kernels_attach(struct kernels *kernels)

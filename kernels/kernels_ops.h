@@ -23,7 +23,7 @@ struct kernels_ops {
     uint32_t page_tokens;
     /* How many such devices there are; NULL: it is the processor. */
     int (*count)(void);
-    void (*prepare)(uint32_t device); /* NULL: nothing */
+    void (*prepare)(uint32_t device, const struct ranks *ranks); /* NULL: nothing */
 
     /* Takes what operations need, or fails with nothing taken. */
     enum status (*open)(struct kernels *kernels, const struct kernels_options *options);

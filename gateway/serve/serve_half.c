@@ -30,6 +30,7 @@ enum {
     PLACES_MAX = 32,
     LOCK_WAIT_MS = 5000, /* an engine whose parent was killed is ending meanwhile */
     LOCK_LOOK_MS = 20,
+    RANKS_END_MS = 5000,    /* to free their memory; who needs more is killed */
     ENGINE_OOM_SCORE = 500, /* of 1000: before the edge, whatever their sizes */
 };
 
@@ -72,16 +73,22 @@ static void places_close(struct places *places)
 
 /* The change of user clears the signal that a parent's death sends; a parent that died before it
  * was set again is seen by its pid. */
+static enum status confine_parent(const struct serve_half_options *options)
+{
+    int number = options->parent_signal != 0 ? options->parent_signal : SIGTERM;
+    if (options->parent == 0)
+        return STATUS_OK;
+    if (prctl(PR_SET_PDEATHSIG, number) != 0 || getppid() != options->parent)
+        FAIL(STATUS_CANCELLED, "the parent has ended");
+    return STATUS_OK;
+}
+
 static enum status confine_user(const struct serve_half_options *options, uid_t user, gid_t group)
 {
     if (options->rights->is_on)
         TRY(sandbox_user(user, group));
     sandbox_process();
-    if (options->parent == 0)
-        return STATUS_OK;
-    if (prctl(PR_SET_PDEATHSIG, SIGTERM) != 0 || getppid() != options->parent)
-        FAIL(STATUS_CANCELLED, "the parent has ended");
-    return STATUS_OK;
+    return confine_parent(options);
 }
 
 /* The unwinder, which pthread_cancel loads when it first needs it: from a file that is out of reach
@@ -199,7 +206,8 @@ static enum status engine_open_state(const struct serve_half_options *options, i
 }
 
 /* A process that computes beside this one, with less than the engine has: no state, no socket, no
- * path at all. It ends when rank 0 does, and not before: who signals a whole group means that. */
+ * path at all. It ends when rank 0 does, and not before: who signals a whole group means that. As
+ * it has nothing to put in order, rank 0's death kills it, though it be stopped. */
 _Noreturn static void rank_main(const struct serve_half_options *options,
                                 const struct engine_http_options *engine, uint32_t rank,
                                 pid_t parent)
@@ -210,19 +218,23 @@ _Noreturn static void rank_main(const struct serve_half_options *options,
     struct serve_half_options own = *options;
     enum log_level level = LOG_INFO;
     own.parent = parent;
+    own.parent_signal = SIGKILL;
     snprintf(name, sizeof name, "rank%u", rank);
     signal(SIGTERM, SIG_IGN);
     signal(SIGINT, SIG_IGN);
-    close(engine->descriptor);
-    close(engine->state_descriptor);
+    signal(SIGHUP, SIG_IGN);
+    signal(SIGPIPE, SIG_IGN); /* a log that nobody reads */
     if (options->ready_descriptor >= 0)
         close(options->ready_descriptor);
     prctl(PR_SET_NAME, name);
     (void)log_level_parse(&level, options->config->log_level);
     log_open(STDERR_FILENO, level, name);
     ranks_become(engine->ranks, rank);
-    kernels_prepare(options->config->isa, (uint32_t)options->config->device + rank);
-    enum status status = serve_half_confine(&own, &places, &none, false);
+    enum status status = confine_parent(&own); /* before a driver is waited for, too */
+    if (status == STATUS_OK)
+        kernels_prepare(options->config->isa, (uint32_t)options->config->device, engine->ranks);
+    if (status == STATUS_OK)
+        status = serve_half_confine(&own, &places, &none, false);
     if (status == STATUS_OK)
         status = rank_follow_run(engine->ranks, engine->model_descriptor);
     if (status != STATUS_OK)
@@ -254,13 +266,40 @@ static enum status engine_start_ranks(const struct serve_half_options *options,
     return STATUS_OK;
 }
 
-/* Their memory is free for the next engine when this one has ended. */
+/* Their memory is free for the next engine when this one has ended. One that is stopped is killed
+ * by this process's end. */
 static void engine_end_ranks(struct ranks *ranks)
 {
-    int status = 0;
     ranks_destroy(ranks);
-    while (ranks != NULL && (waitpid(-1, &status, 0) > 0 || errno == EINTR))
-        ;
+    for (int waited_ms = 0; ranks != NULL && waited_ms < RANKS_END_MS;) {
+        int status = 0;
+        const struct timespec look = {.tv_nsec = LOCK_LOOK_MS * 1000000};
+        pid_t pid = waitpid(-1, &status, WNOHANG);
+        if (pid < 0 && errno != EINTR)
+            return;
+        if (pid > 0)
+            continue;
+        nanosleep(&look, NULL);
+        waited_ms += LOCK_LOOK_MS;
+    }
+}
+
+/* Ranks are forked from a process that has neither lock, state nor socket yet, nor a device, which
+ * a fork could not use. */
+static enum status engine_open(const struct serve_half_options *options,
+                               struct engine_http_options *engine)
+{
+    const struct config *config = options->config;
+    TRY(engine_open_model(config->model, &engine->model_descriptor));
+    sandbox_oom_score(ENGINE_OOM_SCORE);
+    TRY(engine_start_ranks(options, engine));
+    if (config->draft_model[0] != '\0')
+        TRY(engine_open_model(config->draft_model, &engine->draft_descriptor));
+    TRY(engine_open_state(options, &engine->state_descriptor));
+    TRY(engine_listen(options, &engine->descriptor));
+    for (int64_t i = 0; i < config->engines; i++)
+        kernels_prepare(config->isa, (uint32_t)(config->device + i), engine->ranks);
+    return serve_half_confine_engine(options, engine->state_descriptor);
 }
 
 enum status serve_half_run_engine(const struct serve_half_options *options)
@@ -273,17 +312,7 @@ enum status serve_half_run_engine(const struct serve_half_options *options)
                                          .state_descriptor = -1,
                                          .peers = {rights->edge_user, rights->own_user},
                                          .peer_count = 2};
-    TRY(engine_open_model(options->config->model, &engine.model_descriptor));
-    if (options->config->draft_model[0] != '\0')
-        TRY(engine_open_model(options->config->draft_model, &engine.draft_descriptor));
-    TRY(engine_open_state(options, &engine.state_descriptor));
-    TRY(engine_listen(options, &engine.descriptor));
-    sandbox_oom_score(ENGINE_OOM_SCORE);
-    enum status status = engine_start_ranks(options, &engine);
-    for (int64_t i = 0; status == STATUS_OK && i < options->config->engines; i++)
-        kernels_prepare(options->config->isa, (uint32_t)(options->config->device + i));
-    if (status == STATUS_OK)
-        status = serve_half_confine_engine(options, engine.state_descriptor);
+    enum status status = engine_open(options, &engine);
     if (status == STATUS_OK)
         status = engine_http_run(&engine);
     engine_end_ranks(engine.ranks);

@@ -6,7 +6,7 @@
  * Cost:     a few milliseconds at start.
  * Not here: what the halves do (edge, engine_http), starting and watching them (serve).
  *
- *   engine   D/engine, its lock, the socket, the model  ─► user ─► Landlock ─► seccomp ─► run
+ *   engine   model, ranks, D/engine, lock, socket      ─► user ─► Landlock ─► seccomp ─► run
  *   edge     listeners (unless given)                   ─► user ─► Landlock ─► seccomp ─► run
  */
 #pragma once
@@ -21,6 +21,7 @@ struct serve_half_options {
     const struct config_sources *sources; /* for a reload; NULL = none */
     const struct rights *rights;
     pid_t parent;          /* it ends with this process; 0 = started alone */
+    int parent_signal;     /* how; 0 = SIGTERM */
     int public_descriptor; /* bound and listening, or -1 (edge alone) */
     int admin_descriptor;
     int ready_descriptor; /* or -1 */

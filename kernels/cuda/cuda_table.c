@@ -33,20 +33,23 @@ static int table_count(void)
 }
 
 /* Each rank has a device of its own. */
-static bool table_has_each(const struct kernels_options *options)
+static bool table_has_each(uint32_t device, const struct ranks *ranks)
 {
-    return options->device + ranks_count(options->ranks) <= (uint32_t)table_count();
+    return device + ranks_count(ranks) <= (uint32_t)table_count();
+}
+
+static int table_device(uint32_t device, const struct ranks *ranks)
+{
+    return (int)(device + (table_has_each(device, ranks) ? ranks_own(ranks) : 0));
 }
 
 static enum status table_open(struct kernels *kernels, const struct kernels_options *options)
 {
     struct cuda_backend *backend;
-    const uint32_t rank = ranks_own(options->ranks);
-    const uint32_t device = options->device + (table_has_each(options) ? rank : 0);
-    kernels->has_own_device = table_has_each(options);
+    kernels->has_own_device = table_has_each(options->device, options->ranks);
     TRY(cuda_backend_open(
         &backend, &(struct cuda_backend_options){
-                      .device = (int)device,
+                      .device = table_device(options->device, options->ranks),
                       .rows_max = options->rows_max,
                       .cols_max = options->cols_max,
                       .tables_max = options->tables_max > 0 ? options->tables_max : TABLE_PAGES,
@@ -276,9 +279,9 @@ static enum status table_measure_ceilings(struct kernels *kernels, size_t model_
     return cuda_ceilings(kernels->device, model_bytes < MOST ? model_bytes : MOST, out);
 }
 
-static void table_prepare(uint32_t device)
+static void table_prepare(uint32_t device, const struct ranks *ranks)
 {
-    cuda_device_prepare((int)device);
+    cuda_device_prepare(table_device(device, ranks));
 }
 
 /* --- other ranks --- */

@@ -79,6 +79,7 @@ def test_three_processes_that_may_nothing(split):
             files = os.listdir(f"/proc/{pid}/fd")
             links = [os.readlink(f"/proc/{pid}/fd/{f}") for f in files]
             assert sum(link.startswith("socket:") for link in links) == 1, links  # rank 0's
+            assert not any("/engine" in link for link in links), links  # its state and its lock
 
 
 def test_memory_is_of_all_ranks(server, split):
@@ -112,6 +113,8 @@ def test_heads_that_do_not_divide(tmp_path):
 
 
 def test_nothing_outlives_the_engine(split):
+    """Not even who is stopped, and whom no socket's end can reach."""
     children = ranks(split)
+    os.kill(children["rank1"], signal.SIGSTOP)
     os.kill(split.child("engine"), signal.SIGKILL)
     wait_until(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in children.values()), what="the ranks' end")
