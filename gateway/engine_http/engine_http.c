@@ -15,11 +15,13 @@
 #include "gateway/engine_http/face_routes.h"
 #include "gateway/http/listener.h"
 #include "gateway/http/stderr_lines.h"
+#include "kernels/ranks.h"
 
 enum {
     PATH_BYTES = 1024,
     DRAIN_LOOK_MS = 20,
     CANCEL_GRACE_MS = 2000, /* from cancelling everything to leaving without it */
+    RANKS_LOOK_MS = 500,
 };
 
 struct engine_process {
@@ -28,10 +30,11 @@ struct engine_process {
     const struct engine_http_options *options;
     struct listener *listener;
     struct loop_timer *drain_timer;
+    struct loop_timer *ranks_timer; /* NULL: no other ranks */
     struct metric *peers_refused;
     int64_t drain_until_us;
     bool is_cancelled;
-    bool is_failed; /* the engine's device */
+    bool is_failed; /* the engine's device, or a rank of it */
 };
 
 /* Looks every 20 ms whether the last request has ended; cancels the rest at the deadline. */
@@ -80,6 +83,29 @@ static void on_failed(void *context)
     process->is_failed = true;
     if (process->drain_until_us == 0) /* whoever asked for a drain alone, waits for nothing now */
         drain_begin(process);
+}
+
+/* A rank that ends while nothing is computed: nobody's request need find out. */
+static void ranks_look(void *context)
+{
+    struct engine_process *process = context;
+    if (ranks_live(process->options->ranks)) {
+        loop_timer_arm(process->ranks_timer, RANKS_LOOK_MS);
+        return;
+    }
+    LOG(LOG_WARN, "rank_ended", LOG_NUMBER("requests", process->face.job_count));
+    on_failed(process);
+}
+
+static enum status open_ranks(struct engine_process *process)
+{
+    if (process->options->ranks == NULL)
+        return STATUS_OK;
+    process->ranks_timer = loop_timer_create(process->face.loop, ranks_look, process);
+    if (process->ranks_timer == NULL)
+        FAIL(STATUS_NO_MEMORY, "no memory for a timer");
+    loop_timer_arm(process->ranks_timer, RANKS_LOOK_MS);
+    return STATUS_OK;
 }
 
 static enum status open_batching(const char *name, enum engine_batching *out)
@@ -303,6 +329,7 @@ static enum status open_all(struct engine_process *process,
     process->drain_timer = loop_timer_create(face->loop, drain_look, process);
     if (process->drain_timer == NULL)
         FAIL(STATUS_NO_MEMORY, "no memory for a timer");
+    TRY(open_ranks(process));
     return open_listener(process, options->descriptor);
 }
 
@@ -316,8 +343,8 @@ static void close_all(struct engine_process *process)
         loop_worker_destroy(face->workers[lane]);
     if (face->fleet != NULL)
         fleet_close(face->fleet);
-    if (process->drain_timer != NULL)
-        loop_timer_destroy(process->drain_timer);
+    loop_timer_destroy(process->ranks_timer);
+    loop_timer_destroy(process->drain_timer);
     final_ring_close(face->finals);
     if (face->loop != NULL)
         loop_destroy(face->loop);
@@ -338,7 +365,7 @@ enum status engine_http_run(const struct engine_http_options *options)
         LOG(LOG_INFO, "engine_stopped", LOG_NUMBER("unfinished", process.face.job_count));
         if (process.is_failed)
             status = status_fail(STATUS_UNAVAILABLE, __FILE__, __LINE__, NULL,
-                                 "the engine's device has failed; its log says how");
+                                 "the engine's device or a rank has failed; its log says how");
     }
     struct error_note note = *status_note();
     close_all(&process);

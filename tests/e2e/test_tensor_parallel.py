@@ -102,6 +102,14 @@ def test_a_rank_that_dies(split):
     assert sorted(ranks(split)) == ["rank1", "rank2"]
 
 
+def test_a_rank_that_dies_while_nobody_asks(split):
+    """No request has to find out."""
+    old = split.child("engine")
+    os.kill(ranks(split)["rank1"], signal.SIGKILL)
+    wait_until(lambda: split.child("engine") not in (None, old), what="another engine")
+    wait_until(lambda: sorted(ranks(split)) == ["rank1", "rank2"], what="its ranks")
+
+
 def test_heads_that_do_not_divide(tmp_path):
     out = subprocess.run(
         [BINARY, "serve", "--model", MODEL, "--data-dir", tmp_path / "d", "--listen", "127.0.0.1:0",
