@@ -15,6 +15,7 @@
 
 #include "config/base/rng.h"
 #include "engine/engine_show.h"
+#include "kernels/ranks.h"
 #include "tests/kit/engine_run.h"
 #include "tests/kit/rank_group.h"
 
@@ -248,6 +249,7 @@ static void test_a_rank_that_dies_ends_the_engine(void **state)
     struct engine *engine = open_split(&group, 2, engine_run_options());
     struct engine_run_transcript *all[2] = {&split[0], &split[1]};
     const struct engine_request request = request_of(1, 400);
+    all[0]->holds_acknowledgements = true; /* it does not end before the rank does */
     engine_run_submit(engine, &request, all[0]);
     while (all[0]->choices[0].count < 3) {
         engine_run_take(engine);
@@ -255,6 +257,10 @@ static void test_a_rank_that_dies_ends_the_engine(void **state)
     }
     assert_false(engine_has_failed(engine));
     assert_int_equal(kill(group.pids[1], SIGKILL), 0);
+    while (ranks_live(group.ranks))
+        usleep(100);
+    all[0]->holds_acknowledgements = false;
+    engine_run_acknowledge(engine, all[0]);
     engine_run_finish(engine, all, 1);
     assert_int_equal(all[0]->choices[0].finish, ENGINE_FINISH_ERROR);
     assert_true(engine_has_failed(engine));
