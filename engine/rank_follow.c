@@ -199,7 +199,9 @@ static enum status run_step(struct follow *follow, const struct rank_message *me
         .logit_row = follow->logit_row,
         .layers = message->layers,
     };
-    return model_forward(follow->model, &batch) != NULL ? STATUS_OK : status_note()->status;
+    if (model_forward(follow->model, &batch) == NULL)
+        return status_note()->status;
+    return kernels_step_end(follow->kernels); /* others wait for a device that fails here */
 }
 
 static char *run_place(const struct follow *follow, struct rank_place place)
@@ -230,6 +232,7 @@ static enum status run_message(struct follow *follow, const struct rank_message 
     case RANK_STEP:
         return run_step(follow, message);
     case RANK_KV_COPY:
+        ASSERT(message->count <= follow->layout.page_tokens);
         kernels_kv_copy(follow->kernels, &follow->layout, run_place(follow, message->to),
                         run_place(follow, message->from), message->count);
         return STATUS_OK;

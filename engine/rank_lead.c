@@ -156,6 +156,7 @@ static enum status begin_hear(struct rank_lead *lead)
     for (uint32_t rank = 1; rank < ranks_count(lead->ranks); rank++) {
         struct rank_answer answer;
         TRY(ranks_read(lead->ranks, rank, &answer, sizeof answer));
+        answer.message[sizeof answer.message - 1] = '\0'; /* from who has fewer rights */
         if (answer.status != STATUS_OK)
             FAIL(answer.status, "rank %u: %s", rank, answer.message);
     }
