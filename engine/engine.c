@@ -196,7 +196,8 @@ static enum status open_lead(struct engine *engine, const struct engine_options 
                                .logit_rows_max = logit_rows_max,
                                .kv_type = kv_type,
                                .page_tokens = open_page_tokens(engine, options),
-                               .tables_max = kernels_options->tables_max};
+                               .tables_max = kernels_options->tables_max,
+                               .is_free = kernels_options->is_free};
     snprintf(setup.isa, sizeof setup.isa, "%s", kernels_isa(engine->kernels));
     engine->ranks = options->ranks;
     return options->ranks == NULL ? STATUS_OK

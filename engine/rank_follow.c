@@ -57,6 +57,7 @@ static enum status open_model(struct follow *follow, int descriptor)
         .rows_max = setup->rows_max,
         .cols_max = model_cols_max(&config),
         .device = setup->device,
+        .is_free = setup->is_free,
         .tables_max = setup->tables_max,
         .ranks = follow->ranks,
     };

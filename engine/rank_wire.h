@@ -12,6 +12,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "config/base/status.h"
@@ -28,6 +29,7 @@ struct rank_setup {
     uint32_t kv_type;
     uint32_t page_tokens;
     uint32_t tables_max;
+    bool is_free;
 };
 
 enum rank_area { RANK_POOL, RANK_HOST, RANK_OPEN, RANK_AREAS };
