@@ -75,6 +75,14 @@ static constexpr __host__ __device__ size_t attention_stage_bytes(enum kv_type t
     return attention_has_codes(type) ? sizeof(attention_codes<D>) : sizeof(attention_halves<D>);
 }
 
+/* Of a block: stages as pages have them, and the halves that codes become. */
+template <int D>
+static size_t attention_bytes(enum kv_type type, uint32_t stages)
+{
+    return stages * attention_stage_bytes<D>(type) +
+           (attention_has_codes(type) ? sizeof(attention_halves<D>) : 0);
+}
+
 /* Of one lane's two queries, over the keys of one segment. */
 template <int D>
 struct attention_state {
@@ -694,19 +702,11 @@ template <int D, enum kv_type T>
 static void attention_launch_as(struct cuda_backend *backend, struct attention_call *call,
                                 uint32_t works)
 {
-    const size_t halves = attention_has_codes(T) ? sizeof(attention_halves<D>) : 0;
-    const size_t stage = attention_stage_bytes<D>(T);
-    call->stages = ATTENTION_STAGES * stage + halves <= backend->shared_most ? ATTENTION_STAGES : 1;
-    const size_t bytes = call->stages * stage + halves;
-    if (!backend->is_failed &&
-        cuda_backend_is_well(backend,
-                             cudaFuncSetAttribute(k_attention_paged_cuda<D, T>,
-                                                  cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                                  (int)bytes),
-                             "attention"))
-        cuda_backend_launch(backend, "attention",
-                            dim3(cuda_tiles_bucket(works), call->layout.kv_heads),
-                            ATTENTION_THREADS, k_attention_paged_cuda<D, T>, *call, bytes);
+    call->stages =
+        attention_bytes<D>(T, ATTENTION_STAGES) <= backend->shared_most ? ATTENTION_STAGES : 1;
+    cuda_backend_launch(backend, "attention", dim3(cuda_tiles_bucket(works), call->layout.kv_heads),
+                        ATTENTION_THREADS, k_attention_paged_cuda<D, T>, *call,
+                        attention_bytes<D>(T, call->stages));
 }
 
 template <enum kv_type T>
@@ -721,6 +721,22 @@ static void attention_launch(struct cuda_backend *backend, struct attention_call
         attention_launch_as<128, T>(backend, call, works);
     else
         attention_launch_as<CUDA_KV_DIM_MAX, T>(backend, call, works);
+}
+
+extern "C" enum status cuda_attention_fits(const struct cuda_backend *backend,
+                                           const struct kv_layout *layout)
+{
+    const size_t bytes = layout->head_dim <= 32   ? attention_bytes<32>(layout->type, 1)
+                         : layout->head_dim <= 64 ? attention_bytes<64>(layout->type, 1)
+                         : layout->head_dim <= 128
+                             ? attention_bytes<128>(layout->type, 1)
+                             : attention_bytes<CUDA_KV_DIM_MAX>(layout->type, 1);
+    if (bytes > backend->shared_most)
+        FAIL(STATUS_UNSUPPORTED,
+             "attention over heads of %u dimensions kept as %s takes %zu bytes of a block's shared "
+             "memory; the device has %zu",
+             layout->head_dim, kernels_kv_type_name(layout->type), bytes, backend->shared_most);
+    return STATUS_OK;
 }
 
 extern "C" void cuda_attention(struct cuda_backend *backend, const struct attention_args *args)

@@ -35,8 +35,11 @@ void cuda_rope(struct cuda_backend *backend, const struct rope_args *args);
 /* args->rope: host, what it points to device, one of them with x = args->k; one launch. Over the
  * rows of the step; of args->kv, `layout` and `pages` alone are read. */
 void cuda_kv_write(struct cuda_backend *backend, const struct kv_write_args *args);
-/* Likewise, or where args->is_wanted over those of the step's rows that want logits; at most 64
- * query heads over a KV head. args->groups are the step's, args->sinks: device. */
+/* Whether this device can attend over such pages: heads of more than 128 dimensions in codes of 8
+ * bits take 102 KiB of a block's shared memory, sm_86 and sm_89 have 99. UNSUPPORTED. */
+enum status cuda_attention_fits(const struct cuda_backend *backend, const struct kv_layout *layout);
+/* As cuda_kv_write, or where args->is_wanted over those of the step's rows that want logits; at
+ * most 64 query heads over a KV head. args->groups are the step's, args->sinks: device. */
 void cuda_attention(struct cuda_backend *backend, const struct attention_args *args);
 void cuda_silu_mul(struct cuda_backend *backend, const struct silu_mul_args *args);
 /* `out`: device. */

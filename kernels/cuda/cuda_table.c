@@ -125,8 +125,8 @@ static enum status table_kv_layout(struct kernels *kernels, enum kv_type type, u
                                    uint32_t layers, uint32_t kv_heads, uint32_t head_dim,
                                    struct kv_layout *out)
 {
-    (void)kernels;
-    return cuda_kv_layout(type, page_tokens, layers, kv_heads, head_dim, out);
+    TRY(cuda_kv_layout(type, page_tokens, layers, kv_heads, head_dim, out));
+    return cuda_attention_fits(kernels->device, out);
 }
 
 static void table_kv_copy(struct kernels *kernels, const struct kv_layout *layout, void *to_page,

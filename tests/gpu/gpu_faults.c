@@ -177,6 +177,27 @@ static void check_tables(void)
     close_bed(&bed);
 }
 
+/* A device with less shared memory: pages that its blocks have no room for are refused by name. */
+static void check_shared_memory(void)
+{
+    static const enum kv_type types[] = {KV_TYPE_F16, KV_TYPE_BF16, KV_TYPE_I8, KV_TYPE_FP8};
+    const size_t most = simt_shared_most;
+    struct bed bed = {0};
+    simt_shared_most = 99 << 10; /* sm_86, sm_89 */
+    CHECK(run_open(&bed) == STATUS_OK);
+    for (uint32_t head_dim = 16; head_dim <= 256; head_dim += 16)
+        for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+            struct kv_layout layout;
+            const bool has_codes = types[i] == KV_TYPE_I8 || types[i] == KV_TYPE_FP8;
+            CHECK(cuda_kv_layout(types[i], 16, 1, 4, head_dim, &layout) == STATUS_OK);
+            CHECK(cuda_attention_fits(bed.backend, &layout) ==
+                  (has_codes && head_dim > 128 ? STATUS_UNSUPPORTED : STATUS_OK));
+        }
+    CHECK(strstr(status_note()->message, "103936 bytes") != NULL);
+    close_bed(&bed);
+    simt_shared_most = most;
+}
+
 /* --- graphs --- */
 
 static void forward_norm(void *context)
@@ -342,6 +363,7 @@ int main(void)
     check_lost_device();
     check_no_memory();
     check_tables();
+    check_shared_memory();
     check_graphs();
     check_many_graphs();
     return 0;

@@ -23,6 +23,8 @@ extern int simt_capture_calls_left;
 /* Bytes of device memory there are. */
 extern size_t simt_memory_bytes;
 extern size_t simt_used_bytes;
+/* Bytes of shared memory that a block may have; at the start as many as sm_90 gives. */
+extern size_t simt_shared_most;
 /* What a graph takes of it for each work. */
 enum { SIMT_GRAPH_BYTES = 256 };
 

@@ -80,7 +80,7 @@ static inline cudaError_t cudaGetDeviceCount(int *count)
 
 static inline cudaError_t cudaGetDeviceProperties(cudaDeviceProp *out, int)
 {
-    *out = cudaDeviceProp{"the processor", 9, 0, 4, simt_memory_bytes, SIMT_SHARED_BYTES};
+    *out = cudaDeviceProp{"the processor", 9, 0, 4, simt_memory_bytes, simt_shared_most};
     return cudaSuccess;
 }
 
@@ -155,7 +155,8 @@ static inline cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigne
 template <typename F>
 static inline cudaError_t cudaFuncSetAttribute(F, cudaFuncAttribute, int bytes)
 {
-    return bytes <= SIMT_SHARED_BYTES ? simt_call(&simt_counts.others) : cudaErrorLaunchFailure;
+    return (size_t)bytes <= simt_shared_most ? simt_call(&simt_counts.others)
+                                             : cudaErrorLaunchFailure;
 }
 
 struct cudaFuncAttributes {
