@@ -105,13 +105,17 @@ __global__ void k_backend_none_cuda(struct cuda_backend_options)
 {
 }
 
-/* Code of an older form that the driver translates does not wait for the kernel before. */
-static bool open_may_be_early(int major)
+/* Whether this build has code for the device, and which: code of an older form that the driver
+ * translates does not wait for the kernel before. */
+static enum status open_code(struct cuda_backend *backend, int major)
 {
-    cudaFuncAttributes attributes;
-    return major >= BACKEND_CAPABILITY_EARLY &&
-           cudaFuncGetAttributes(&attributes, k_backend_none_cuda) == cudaSuccess &&
-           attributes.ptxVersion >= 10 * BACKEND_CAPABILITY_EARLY;
+    cudaFuncAttributes attributes = {};
+    if (!cuda_backend_is_well(backend, cudaFuncGetAttributes(&attributes, k_backend_none_cuda),
+                              "this build's kernels"))
+        FAIL(STATUS_UNAVAILABLE, "%s", backend->message);
+    backend->is_early =
+        major >= BACKEND_CAPABILITY_EARLY && attributes.ptxVersion >= 10 * BACKEND_CAPABILITY_EARLY;
+    return STATUS_OK;
 }
 
 static enum status open_device(struct cuda_backend *backend)
@@ -129,7 +133,7 @@ static enum status open_device(struct cuda_backend *backend)
              properties.name, properties.major, properties.minor, BACKEND_CAPABILITY_LEAST);
     backend->processors = (uint32_t)properties.multiProcessorCount;
     backend->shared_most = properties.sharedMemPerBlockOptin;
-    backend->is_early = open_may_be_early(properties.major);
+    TRY(open_code(backend, properties.major));
     bool is_well =
         cuda_backend_is_well(backend,
                              cudaStreamCreateWithFlags(&backend->stream, cudaStreamNonBlocking),

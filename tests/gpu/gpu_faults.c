@@ -198,6 +198,16 @@ static void check_shared_memory(void)
     simt_shared_most = most;
 }
 
+/* A device that the build has no code for is refused when it is opened, before weights go there. */
+static void check_no_code(void)
+{
+    struct cuda_backend *backend;
+    simt_has_code = 0;
+    CHECK(cuda_backend_open(&backend, &OPTIONS) == STATUS_UNAVAILABLE);
+    CHECK(strstr(status_note()->message, "no kernel image") != NULL);
+    simt_has_code = 1;
+}
+
 /* --- graphs --- */
 
 static void forward_norm(void *context)
@@ -364,6 +374,7 @@ int main(void)
     check_no_memory();
     check_tables();
     check_shared_memory();
+    check_no_code();
     check_graphs();
     check_many_graphs();
     return 0;

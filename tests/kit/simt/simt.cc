@@ -363,6 +363,7 @@ size_t simt_memory_bytes = (size_t)1 << 30;
 struct simt_counts simt_counts;
 size_t simt_used_bytes;
 size_t simt_shared_most = SIMT_SHARED_BYTES;
+int simt_has_code = 1;
 static simt_graph *captured; /* NULL: no capture is under way */
 static bool is_broken;       /* it will end with nothing */
 

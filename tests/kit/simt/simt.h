@@ -25,6 +25,8 @@ extern size_t simt_memory_bytes;
 extern size_t simt_used_bytes;
 /* Bytes of shared memory that a block may have; at the start as many as sm_90 gives. */
 extern size_t simt_shared_most;
+/* Whether the kernels are there in a form that the device runs. */
+extern int simt_has_code;
 /* What a graph takes of it for each work. */
 enum { SIMT_GRAPH_BYTES = 256 };
 

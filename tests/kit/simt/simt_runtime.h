@@ -18,6 +18,7 @@ typedef struct simt_event *cudaEvent_t;
 enum {
     cudaSuccess = 0,
     cudaErrorMemoryAllocation = 2,
+    cudaErrorNoKernelImageForDevice = 209,
     cudaErrorNotReady = 600,
     cudaErrorLaunchFailure = 719,
     cudaErrorStreamCaptureUnsupported = 900,
@@ -66,7 +67,9 @@ struct cudaDeviceProp {
 static inline const char *cudaGetErrorString(cudaError_t error)
 {
     return error == cudaErrorMemoryAllocation ? "out of memory"
-           : error == cudaErrorLaunchFailure  ? "unspecified launch failure"
+           : error == cudaErrorNoKernelImageForDevice
+               ? "no kernel image is available for execution on the device"
+           : error == cudaErrorLaunchFailure ? "unspecified launch failure"
            : error == cudaErrorStreamCaptureUnsupported
                ? "operation not permitted when stream is capturing"
                : "operation failed due to a previous error during capture";
@@ -167,7 +170,7 @@ template <typename P>
 static inline cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *out, void (*)(P))
 {
     out->ptxVersion = 90;
-    return cudaSuccess;
+    return simt_has_code ? simt_call(&simt_counts.others) : cudaErrorNoKernelImageForDevice;
 }
 
 enum cudaLaunchAttributeID { cudaLaunchAttributeProgrammaticStreamSerialization = 6 };
