@@ -1,4 +1,4 @@
-/* cuda_backend: one device: its stream, memory, scratch, the batch's tables, its one error.
+/* cuda_backend: one device: its streams, memory, scratch, its one error.
  *
  * Owns:     all device and pinned memory; what kernels_* arguments point to is device memory from
  *           cuda_backend_alloc, but for the fields that cuda_ops.h names as the host's.
@@ -58,7 +58,7 @@ void cuda_backend_upload(struct cuda_backend *backend, void *to, const void *fro
 enum status cuda_backend_download(struct cuda_backend *backend, void *to, const void *from,
                                   size_t bytes);
 
-/* A matrix as the device reads it. UNSUPPORTED: of float32, or wider than cols_max; NO_MEMORY. */
+/* A matrix as the device reads it. UNSUPPORTED: wider than cols_max, or too tall; NO_MEMORY. */
 enum status cuda_backend_weight_create(struct cuda_backend *backend, struct weight *out,
                                        const struct tensor *tensor);
 void cuda_backend_weight_destroy(struct cuda_backend *backend, struct weight *weight);

@@ -7,7 +7,7 @@
  * its own. In flight must be bandwidth × latency: H200 4.8 TB/s × 0.7 µs ÷ 132 processors = 25 KB a
  * processor (A100: 1.5 TB/s × 0.6 µs ÷ 108 = 9 KB). A stage is a pair of parts: 2 KB of 16-bit
  * floats, 1.1 KB of 8-bit codes, 0.6 KB of 4-bit ones; with 4, 6 and 8 stages, less the one in
- * work, two blocks of eight warps have 96, 84 and 67 KB on the way: room for twice the latency.
+ * work, two blocks of eight warps have 96, 85 and 63 KB on the way: room for twice the latency.
  * 4,096 outputs are 256 blocks, so that two stand on each processor; matrices over one input (q, k,
  * v; gate, up) are one launch, the narrow ones beside the wide.
  * Instructions bind next: 4.8 TB/s is 21 bytes a cycle and processor, a pair of 4-bit parts each 28

@@ -7,7 +7,7 @@
  * cache. H200's gives about 25 to 30 bytes a cycle and processor, so 1,600 to 1,900 FLOP of the
  * 4,096 that the tensor cores could (m16n8k16 itself, not wgmma, reaches some 2,600): 40 to 45 % of
  * the peak is what this kernel can have on 16-bit floats; cuBLASLt, where bits need not stay, has
- * more. 4-bit codes: 4.5 KB + 16 KB, 102 FLOP a byte: the instruction binds. sm_80: 2,048 FLOP a
+ * more. 4-bit codes: 4.5 KB + 16 KB, 100 FLOP a byte: the instruction binds. sm_80: 2,048 FLOP a
  * cycle, all by m16n8k16, and 32 bytes: either way near its peak.
  * Shared memory: three stages of 32 KB are 96 KB (sm_86 has 99). A warp is 32 outputs × 64 rows: it
  * reads 4 KB + 8 KB a stage, eight of them 96 KB or 768 cycles of 128 bytes, beside about 800 of

@@ -2,7 +2,7 @@
  *
  * Owns:     nothing.
  * Thread:   device code; those of a warp (matrix instructions) or of a block (sums) together.
- * Cost:     an instruction or a few; a sum over a block is nine barriers.
+ * Cost:     an instruction or a few; a sum over a block is ten barriers.
  * Not here: operations. Where no device compiler is, tests/kit/simt has the same in plain C++, so
  *           that these kernels can be run and judged on any processor.
  *

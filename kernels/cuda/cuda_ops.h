@@ -3,8 +3,9 @@
  *
  * Owns:     nothing.
  * Thread:   the engine thread.
- * Cost:     launches; none waits, but a batch's first attention until the batch has been sent.
- * Not here: memory, errors, the batch's tables (cuda_backend).
+ * Cost:     launches; none waits but cuda_pages_end, and cuda_pages_copy for a batch of long
+ *           before.
+ * Not here: memory, errors (cuda_backend), the step's tables (cuda_step).
  *
  * Bits: as kernels.h asks, those of a row depend on that row's inputs alone. Every sum is one fixed
  * tree or fold over absolute positions; linear layers and attention use one matrix instruction
