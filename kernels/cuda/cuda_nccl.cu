@@ -1,6 +1,7 @@
 #include "kernels/cuda/cuda_nccl.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
 #include <string.h>
 
 #include "config/base/mem.h"
@@ -19,7 +20,6 @@ struct nccl_calls {
     int (*init)(void **comm, int ranks, struct nccl_id id, int rank);
     int (*reduce)(const void *from, void *to, size_t count, int type, int operation, void *comm,
                   cudaStream_t stream);
-    int (*destroy)(void *comm);
     int (*abort)(void *comm);
     const char *(*error)(int result);
 };
@@ -30,6 +30,7 @@ struct cuda_nccl {
     void *library;
     struct nccl_calls calls;
     void *comm; /* NULL once a rank has ended */
+    void *lost; /* then this is it */
 };
 
 /* What rank 0 tells the others. */
@@ -44,9 +45,11 @@ static bool nccl_load(struct cuda_nccl *nccl)
     const struct {
         const char *name;
         void *place;
-    } symbols[] = {{"ncclGetUniqueId", &calls->id},      {"ncclCommInitRank", &calls->init},
-                   {"ncclAllReduce", &calls->reduce},    {"ncclCommDestroy", &calls->destroy},
-                   {"ncclCommAbort", &calls->abort},     {"ncclGetErrorString", &calls->error}};
+    } symbols[] = {{"ncclGetUniqueId", &calls->id},
+                   {"ncclCommInitRank", &calls->init},
+                   {"ncclAllReduce", &calls->reduce},
+                   {"ncclCommAbort", &calls->abort},
+                   {"ncclGetErrorString", &calls->error}};
     nccl->library = dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
     for (size_t i = 0; i < sizeof symbols / sizeof symbols[0]; i++) {
         void *symbol = nccl->library != NULL ? dlsym(nccl->library, symbols[i].name) : NULL;
@@ -64,21 +67,23 @@ static enum status nccl_check(const struct cuda_nccl *nccl, int result, const ch
     FAIL(STATUS_UNAVAILABLE, "NCCL: %s: %s", what, nccl->calls.error(result));
 }
 
-/* Rank 0 says whether there is NCCL, and the name of this meeting; the others do as it does. */
+/* All say whether they have NCCL, rank 0 whether all have, and the name of this meeting: for that
+ * it listens on a socket of its own, which a process that has given up its rights may not. */
 static enum status nccl_meet(struct cuda_nccl *nccl, struct nccl_hello *hello)
 {
-    const uint32_t own = ranks_own(nccl->ranks);
-    const bool has_nccl = nccl_load(nccl);
+    bool has_nccl = nccl_load(nccl);
     memset(hello, 0, sizeof *hello);
-    if (own > 0) {
-        TRY(ranks_read(nccl->ranks, 0, hello, sizeof *hello));
-        if (hello->has_nccl && !has_nccl)
-            FAIL(STATUS_UNAVAILABLE, "rank 0 has libnccl.so.2, rank %u has not", own);
-        return STATUS_OK;
+    if (ranks_own(nccl->ranks) > 0) {
+        TRY(ranks_write(nccl->ranks, 0, &has_nccl, sizeof has_nccl));
+        return ranks_read(nccl->ranks, 0, hello, sizeof *hello);
     }
     hello->has_nccl = has_nccl;
-    if (has_nccl)
-        TRY(nccl_check(nccl, nccl->calls.id(&hello->id), "ncclGetUniqueId"));
+    for (uint32_t rank = 1; rank < ranks_count(nccl->ranks); rank++) {
+        TRY(ranks_read(nccl->ranks, rank, &has_nccl, sizeof has_nccl));
+        hello->has_nccl = hello->has_nccl && has_nccl;
+    }
+    if (hello->has_nccl)
+        hello->has_nccl = nccl->calls.id(&hello->id) == NCCL_SUCCESS;
     for (uint32_t rank = 1; rank < ranks_count(nccl->ranks); rank++)
         TRY(ranks_write(nccl->ranks, rank, hello, sizeof *hello));
     return STATUS_OK;
@@ -114,8 +119,8 @@ void cuda_nccl_close(struct cuda_nccl *nccl)
     if (nccl == NULL)
         return;
     nccl->backend->nccl = NULL;
-    if (nccl->comm != NULL)
-        (void)nccl->calls.destroy(nccl->comm);
+    if (nccl->comm != NULL || nccl->lost != NULL)
+        return;
     if (nccl->library != NULL)
         dlclose(nccl->library);
     mem_free(nccl);
@@ -148,8 +153,7 @@ void cuda_nccl_gather(struct cuda_nccl *nccl, const struct all_gather_args *args
         !cuda_backend_is_well(backend,
                               cudaMemcpy2DAsync(args->out + begin, row_bytes, args->part,
                                                 part * sizeof(float), part * sizeof(float),
-                                                args->rows, cudaMemcpyDefault,
-                                                backend->stream),
+                                                args->rows, cudaMemcpyDefault, backend->stream),
                               "parts of rows"))
         return;
     struct all_reduce_args sum = {};
@@ -159,6 +163,14 @@ void cuda_nccl_gather(struct cuda_nccl *nccl, const struct all_gather_args *args
     cuda_nccl_reduce(nccl, &sum);
 }
 
+/* Ends what the device waits for at once, then may itself wait for the other ranks. */
+static void *nccl_abort(void *context)
+{
+    struct cuda_nccl *nccl = (struct cuda_nccl *)context;
+    (void)nccl->calls.abort(nccl->lost);
+    return NULL;
+}
+
 void cuda_nccl_wait(struct cuda_nccl *nccl)
 {
     while (!nccl->backend->is_failed && nccl->comm != NULL &&
@@ -166,7 +178,10 @@ void cuda_nccl_wait(struct cuda_nccl *nccl)
         if (ranks_live(nccl->ranks))
             continue;
         cuda_backend_fail(nccl->backend, "tensor parallel: another rank's process has ended");
-        (void)nccl->calls.abort(nccl->comm);
+        pthread_t thread;
+        nccl->lost = nccl->comm;
         nccl->comm = NULL;
+        if (pthread_create(&thread, NULL, nccl_abort, nccl) == 0)
+            pthread_detach(thread);
     }
 }

@@ -17,10 +17,12 @@ extern "C" {
 struct ranks;
 struct cuda_nccl;
 
-/* Every rank calls it at the same time. NULL where rank 0 has no NCCL. UNAVAILABLE: rank 0 has it
- * and this one has not, or what NCCL says. */
+/* Every rank calls it at the same time. NULL where one of them has no NCCL, or may not use it: it
+ * opens its library by path, and sockets, which --sandbox refuses. UNAVAILABLE: what NCCL says. */
 enum status cuda_nccl_open(struct cuda_nccl **out, struct cuda_backend *backend,
                            struct ranks *ranks);
+/* A communicator that was opened ends with the process: ncclCommDestroy and ncclCommAbort wait for
+ * all ranks of the machine, which end in their own time or have ended. */
 void cuda_nccl_close(struct cuda_nccl *nccl);
 
 /* As kernels_all_reduce and kernels_all_gather, which sums parts amid zeros. What fails is the
