@@ -132,8 +132,8 @@ void prefix_cache_count(struct prefix_cache *cache, const struct prefix_view *vi
 void prefix_cache_insert(struct prefix_cache *cache, const struct prefix_view *view,
                          const uint32_t *tokens, uint32_t first, uint32_t count, page_id *pages);
 /* The end of a text: its tokens in `page`, behind all full ones, if there are any. When `is_open`
- * its owner goes on writing it, so the tree gets a copy, in a free or idle page, or nothing if there
- * is none; else the tree holds the page itself. (A copy for the owner would cost the same and
+ * its owner goes on writing it, so the tree gets a copy, in a free or idle page, or nothing if
+ * there is none; else the tree holds the page itself. (A copy for the owner would cost the same and
  * change its table.) */
 void prefix_cache_insert_rest(struct prefix_cache *cache, const struct prefix_view *view,
                               const uint32_t *tokens, uint32_t count, page_id page, bool is_open);

@@ -54,8 +54,8 @@ static void step_run(const struct step_case *step)
     bench_must(cuda_backend_end(gpu_bench.device));
 }
 
-/* The same work with a victim's pages leaving meanwhile, and without, in turns; what it takes to ask
- * for the copies is the step's. */
+/* The same work with a victim's pages leaving meanwhile, and without, in turns; what it takes to
+ * ask for the copies is the step's. */
 static void step_beside(char *memory, void *pinned, const uint32_t *pages, size_t bytes)
 {
     const struct gpu_bench_shape shape = gpu_bench_shape();

@@ -237,8 +237,8 @@ static void check_linear(uint32_t id, uint32_t outputs, uint32_t cols, uint32_t 
     free((void *)(uintptr_t)tensor.data);
 }
 
-/* Many rows where the options allow cuBLASLt, from its fewest on (tests/kit/simt has none: there the
- * own kernels compute them). */
+/* Many rows where the options allow cuBLASLt, from its fewest on (tests/kit/simt has none: there
+ * the own kernels compute them). */
 static void check_free(uint32_t id, uint32_t outputs, uint32_t cols)
 {
     enum { ROWS_FREE = 130 };

@@ -7,7 +7,7 @@
 
 int main(int argc, char **argv)
 {
-    kernels_prepare("cuda", 0); /* as a process that gives up its rights does */
+    kernels_prepare("cuda", 0, NULL); /* as a process that gives up its rights does */
     if (bench_run(argc - 1, argv + 1, stdout) == STATUS_OK)
         return 0;
     fprintf(stderr, "gpu_whole: %s\n", status_note()->message);
