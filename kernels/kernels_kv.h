@@ -17,6 +17,10 @@
 
 #include "config/base/status.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct kernels;
 
 enum kv_type {
@@ -96,3 +100,7 @@ struct kv_rows {
     void *open;
     const uint32_t *open_of; /* [rows] */
 };
+
+#ifdef __cplusplus
+}
+#endif
