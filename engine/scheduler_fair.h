@@ -25,8 +25,11 @@ enum { SCHEDULER_FAIR_NOBODY = UINT32_MAX };
 #define SCHEDULER_PRICE_PROMPT    1.0 /* a prompt token, computed for the first time */
 #define SCHEDULER_PRICE_CACHED    0.1 /* one that the cache had, at admission */
 #define SCHEDULER_PRICE_GENERATED 2.0
-#define SCHEDULER_PRICE_DRAFT     0.5  /* a guess that was wrong */
-#define SCHEDULER_PRICE_RESIDENCY 0.01 /* a page of a running or throttled sequence, each step */
+#define SCHEDULER_PRICE_DRAFT     0.5 /* a guess that was wrong */
+/* Each step, of a running or throttled sequence: pages with room for 16 tokens, whatever part of a
+ * page, or how many, that is. */
+#define SCHEDULER_PRICE_RESIDENCY 0.01
+enum { SCHEDULER_RESIDENCY_TOKENS = 16 };
 
 /* Steps that a sequence has for itself after it has come in or come back. */
 enum { SCHEDULER_QUANTUM_STEPS = 32 };
@@ -121,8 +124,11 @@ void scheduler_fair_leave(struct scheduler_fair *fair, uint32_t client);
 
 /* `tokens` are already multiplied with their price. */
 void scheduler_fair_charge(struct scheduler_fair *fair, uint32_t client, double tokens);
-/* Residency; nothing of a client that is over: most of it is put off, and what it has stays. */
-void scheduler_fair_charge_pages(struct scheduler_fair *fair, uint32_t client, uint32_t pages);
+/* What a step charges for pages with room for so many tokens. */
+double scheduler_fair_residency(uint64_t room_tokens);
+/* That; nothing of a client that is over: most of it is put off, and what it has stays. */
+void scheduler_fair_charge_pages(struct scheduler_fair *fair, uint32_t client,
+                                 uint64_t room_tokens);
 
 /* Time passes: before a plan, with NULL, and after it, with what it does. */
 void scheduler_fair_tick(struct scheduler_fair *fair, int64_t now_us,

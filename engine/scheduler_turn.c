@@ -249,7 +249,8 @@ static void fair_levels(struct scheduler_state *state)
  * weight; the most that it may have in all is more by a step's charges. */
 static double fair_over_from(const struct scheduler_state *state, uint32_t weight)
 {
-    double pages = SCHEDULER_PRICE_RESIDENCY * state->input->pages_total * 100 / weight;
+    uint64_t room = (uint64_t)state->input->pages_total * state->input->page_tokens;
+    double pages = scheduler_fair_residency(room) * 100 / weight;
     return scheduler_fair_slack(state->fair, weight) - pages -
            scheduler_fair_step_most(state->fair, weight);
 }

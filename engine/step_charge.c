@@ -82,7 +82,9 @@ void step_charge_pages(struct step *step)
     for (uint32_t i = 0; i < table->order_count; i++) {
         const struct sequence *sequence = &table->slots[table->order[i]];
         if (sequence->page_count > 0 && !charge_is_operators(step, sequence))
-            scheduler_fair_charge_pages(&step->fair, sequence->client, sequence->page_count);
+            scheduler_fair_charge_pages(&step->fair, sequence->client,
+                                        (uint64_t)sequence->page_count *
+                                            step->pool.layout.page_tokens);
     }
 }
 

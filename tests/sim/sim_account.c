@@ -17,8 +17,8 @@ enum {
 
 static const double price_cached = 0.1;
 static const double price_generated = 2;
-static const double price_guess = 0.5; /* that was wrong */
-static const double price_page_step = 0.01;
+static const double price_guess = 0.5;           /* that was wrong */
+static const double price_room_step = 0.01 / 16; /* a token's room in pages, whatever their size */
 
 __attribute__((format(printf, 2, 3))) static void wrong(struct sim_account *account,
                                                         const char *format, ...)
@@ -404,7 +404,8 @@ void sim_account_pass(struct sim_account *account, const struct model_batch *bat
         const struct sequence *sequence = &account->step->sequences.slots[p];
         if (!place->is_running)
             continue;
-        double residency = price_page_step * sequence->page_count;
+        double residency =
+            price_room_step * sequence->page_count * account->knobs->machine.page_tokens;
         account->clients[place->client].residency += residency;
         uint32_t could = sequence->token_count - sequence->computed;
         if (!place->is_throttled && place->rows < could)
@@ -500,8 +501,7 @@ static void after_oldest(struct sim_account *account)
 static double bound_half(const struct sim_account *account, uint32_t least_weight)
 {
     const struct sim_knobs *knobs = account->knobs;
-    double context_pages = SIM_CONTEXT / knobs->machine.page_tokens;
-    double step = price_generated + price_page_step * context_pages;
+    double step = price_generated + price_room_step * SIM_CONTEXT;
     double unit =
         knobs->rows_max + price_cached * SIM_CONTEXT + step * knobs->sequences_max * QUANTUM_STEPS;
     return unit * 100 / least_weight + knobs->fair_quantum;

@@ -242,7 +242,7 @@ static void do_rows(struct world *world)
         uint32_t tokens = job->prompt + job->generated;
         if (!job->is_throttled && granted == 0)
             continue;
-        scheduler_fair_charge_pages(&world->fair, job->client, job->pages);
+        scheduler_fair_charge_pages(&world->fair, job->client, job->pages * PAGE_TOKENS);
         if (granted == 0)
             continue;
         assert_false(job->is_throttled);

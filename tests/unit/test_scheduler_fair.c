@@ -65,11 +65,11 @@ static void test_accounts(void **state)
     assert_int_equal(enter(1, batch, 100), one);
     assert_true(fair.clients[one].served >= 50);
 
-    /* Residency, but not of who is over. */
-    scheduler_fair_charge_pages(&fair, one, 200);
+    /* Residency, by the tokens that pages have room for; but not of who is over. */
+    scheduler_fair_charge_pages(&fair, one, 200 * SCHEDULER_RESIDENCY_TOKENS);
     assert_true(fair.clients[one].served >= 52 && fair.clients[one].served <= 52);
     fair.clients[one].is_over = true;
-    scheduler_fair_charge_pages(&fair, one, 200);
+    scheduler_fair_charge_pages(&fair, one, 200 * SCHEDULER_RESIDENCY_TOKENS);
     assert_true(fair.clients[one].served <= 52);
 }
 

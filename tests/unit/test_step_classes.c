@@ -119,6 +119,29 @@ static void test_preemption_off(void **state)
     step_world_close(world);
 }
 
+/* Pages have the price of the tokens that there is room for, whatever their size. */
+static void test_residency_of_any_page(void **state)
+{
+    (void)state;
+    double charged[2];
+    for (uint32_t larger = 0; larger < 2; larger++) {
+        step_world_page_tokens = larger ? 4 * STEP_WORLD_PAGE : STEP_WORLD_PAGE;
+        struct step_world_options options = {.rows_max = 64, .sequences_max = 1, .pages = 32};
+        struct step_world *world = step_world_open(&options);
+        struct engine_request request = ask(SERVICE_CLASS_STANDARD, 0, 192, 1);
+        step_world_submit(world, &request);
+        step_world_run(world);
+        charged[larger] = world->step.fair.clients[0].charged;
+        step_world_close(world);
+    }
+    step_world_page_tokens = STEP_WORLD_PAGE;
+    double residency = charged[0] - 192 * SCHEDULER_PRICE_PROMPT - SCHEDULER_PRICE_GENERATED;
+    assert_true(residency > 0.1);
+    assert_true(residency < 1);
+    assert_true(charged[1] - charged[0] < 1e-6);
+    assert_true(charged[0] - charged[1] < 1e-6);
+}
+
 /* A prompt that others of its group wait for is paid in equal parts by all tenants that wait, and
  * goes as fast as the most urgent of them. */
 static void test_followers_pay_and_hurry(void **state)
@@ -217,9 +240,13 @@ static void test_unpublish_while_paused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pause_for_a_class), cmocka_unit_test(test_cancel_while_paused),
-        cmocka_unit_test(test_preemption_off),    cmocka_unit_test(test_followers_pay_and_hurry),
-        cmocka_unit_test(test_throttled_first),   cmocka_unit_test(test_unpublish_while_paused),
+        cmocka_unit_test(test_pause_for_a_class),
+        cmocka_unit_test(test_cancel_while_paused),
+        cmocka_unit_test(test_preemption_off),
+        cmocka_unit_test(test_residency_of_any_page),
+        cmocka_unit_test(test_followers_pay_and_hurry),
+        cmocka_unit_test(test_throttled_first),
+        cmocka_unit_test(test_unpublish_while_paused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
