@@ -276,6 +276,7 @@ static enum status open_step(struct engine *engine, const struct engine_options 
         .clock = engine->clock,
         .metrics = options->metrics,
         .metrics_label = options->metrics_label,
+        .index = options->index,
         .wake = options->wake,
         .wake_context = options->wake_context,
         .ranks = ranks_count(options->ranks),

@@ -84,6 +84,7 @@ struct engine_options {
     const struct clock *clock;
     struct metrics *metrics;   /* may be NULL */
     const char *metrics_label; /* of all its series: engine="0"; NULL = none */
+    uint32_t index;            /* among several of one fleet: for its log */
     /* Called from the engine's threads when events wait; cheap and thread-safe. */
     void (*wake)(void *context);
     void *wake_context;

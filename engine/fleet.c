@@ -70,6 +70,7 @@ static enum status open_one(struct fleet *fleet, const struct engine_options *op
     const uint32_t index = fleet->count;
     snprintf(label, sizeof label, "engine=\"%u\"", index);
     own.metrics_label = label;
+    own.index = index;
     own.device += index;
     enum status status = engine_open(&fleet->engines[index], &own);
     if (status == STATUS_OK) {

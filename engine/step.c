@@ -315,7 +315,8 @@ static void once_end_all(struct step *step)
 /* The device has failed, the note says how. */
 static void once_fail(struct step *step)
 {
-    LOG(LOG_ERROR, "engine_failed", LOG_TEXT("error", status_note()->message));
+    LOG(LOG_ERROR, "engine_failed", LOG_NUMBER("engine", step->options.index),
+        LOG_TEXT("error", status_note()->message));
     atomic_store(&step->is_failed, true);
     once_end_all(step);
 }

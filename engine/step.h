@@ -89,6 +89,7 @@ struct step_options {
     const struct clock *clock;
     struct metrics *metrics; /* may be NULL */
     const char *metrics_label;
+    uint32_t index;
     void (*wake)(void *context);
     void *wake_context;
     uint32_t ranks; /* each has such a pool (tensor parallel); 0 and 1: this one alone */

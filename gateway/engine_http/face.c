@@ -31,31 +31,47 @@ void face_metrics_set(const struct face *face)
     metric_set(face->gauges.jobs, face->job_count);
 }
 
-/* Never 0, which is an empty place. */
+/* Never 0, which is a forgotten one. */
 static uint64_t hash_of_id(struct slice request_id)
 {
     return hash_bytes(hash_process_key(), request_id.bytes, request_id.length) | 1;
 }
 
+/* What points to the place of this hash; to 0 when there is none. */
+static uint32_t *recent_find(struct face *face, uint64_t hash)
+{
+    uint32_t *to = &face->recent_lists[(hash >> 32) % FACE_RECENT_IDS];
+    while (*to != 0 && face->recent[*to - 1].hash != hash)
+        to = &face->recent[*to - 1].next;
+    return to;
+}
+
+static void recent_drop(struct face *face, uint64_t hash)
+{
+    uint32_t *to = recent_find(face, hash);
+    if (*to == 0)
+        return;
+    struct face_recent *recent = &face->recent[*to - 1];
+    *to = recent->next;
+    *recent = (struct face_recent){0};
+}
+
 bool face_remember_id(struct face *face, struct slice request_id)
 {
     uint64_t hash = hash_of_id(request_id);
-    for (uint32_t i = 0; i < FACE_RECENT_IDS; i++) {
-        if (face->recent_ids[i] == hash)
-            return false;
-    }
-    face->recent_ids[face->recent_next] = hash;
-    face->recent_next = (face->recent_next + 1) % FACE_RECENT_IDS;
+    if (*recent_find(face, hash) != 0)
+        return false;
+    struct face_recent *recent = &face->recent[face->recent_next];
+    recent_drop(face, recent->hash);
+    recent->hash = hash;
+    *recent_find(face, hash) = ++face->recent_next; /* at its list's end */
+    face->recent_next %= FACE_RECENT_IDS;
     return true;
 }
 
 void face_forget_id(struct face *face, struct slice request_id)
 {
-    uint64_t hash = hash_of_id(request_id);
-    for (uint32_t i = 0; i < FACE_RECENT_IDS; i++) {
-        if (face->recent_ids[i] == hash)
-            face->recent_ids[i] = 0;
-    }
+    recent_drop(face, hash_of_id(request_id));
 }
 
 enum status face_reserve_body(struct face *face, struct slice body)
@@ -86,10 +102,14 @@ static void face_pump(void *context)
     /* Cleared first: an event that comes while we drain posts again. */
     atomic_store(&face->is_pump_posted, false);
     struct engine_event event;
-    while (fleet_next_event(face->fleet, &event)) {
+    uint32_t taken = 0;
+    while (taken < FACE_PUMP_EVENTS && fleet_next_event(face->fleet, &event)) {
         struct face_sink *sink = event.context;
         sink->take(sink, &event);
+        taken++;
     }
+    if (taken == FACE_PUMP_EVENTS)
+        face_wake(face); /* the rest, behind what else the loop has */
     if (fleet_has_failed(face->fleet))
         face->failed(face->failed_context);
 }

@@ -16,7 +16,19 @@
 #include "gateway/http/loop_worker.h"
 #include "gateway/http/request.h"
 
-enum { FACE_RECENT_IDS = 4096, FACE_INSTANCE_BYTES = 17 };
+enum {
+    /* More than can be on their way: those that have begun are known to the final ring as well. */
+    FACE_RECENT_IDS = 2 * LIMIT_REQUESTS_IN_ENGINE * LIMIT_ENGINES,
+    /* In a row, before the loop looks at sockets and timers again: about a millisecond. */
+    FACE_PUMP_EVENTS = 512,
+    FACE_INSTANCE_BYTES = 17,
+};
+
+/* A request id that was seen, in a list of those whose hashes fall together. */
+struct face_recent {
+    uint64_t hash; /* 0: forgotten */
+    uint32_t next; /* place + 1; 0 = the last */
+};
 
 /* One worker each, so that nobody waits behind work of another size: a small body is read in under
  * a millisecond, 4 MiB of JSON in 60, and 4 MiB of spaces are made into tokens in a second. */
@@ -61,9 +73,10 @@ struct face {
     void *failed_context;
     char instance[FACE_INSTANCE_BYTES]; /* new at each start: tells an edge of a restart */
     _Atomic bool is_pump_posted;
-    /* Hashes of the last request ids: an id that was seen is dropped (a retry of the edge after a
-     * connection died must not run twice). */
-    uint64_t recent_ids[FACE_RECENT_IDS];
+    /* The last request ids: an id that was seen is dropped (a retry of the edge after a connection
+     * died must not run twice). */
+    struct face_recent recent[FACE_RECENT_IDS];
+    uint32_t recent_lists[FACE_RECENT_IDS]; /* by hash: place + 1; 0 = empty */
     uint32_t recent_next;
 };
 

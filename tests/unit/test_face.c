@@ -3,7 +3,9 @@
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
+#include "tests/kit/engine_run.h"
 #include "tests/unit/face_kit.h"
 
 static struct slice id_of(char *text, size_t capacity, uint32_t number)
@@ -50,6 +52,93 @@ static void test_ids_are_kept_as_far_back_as_said(void **state)
     assert_true(face_remember_id(face, id_of(text, sizeof text, FACE_RECENT_IDS)));
     assert_true(face_remember_id(face, id_of(text, sizeof text, 0)));
     assert_false(face_remember_id(face, id_of(text, sizeof text, FACE_RECENT_IDS)));
+    free(face);
+}
+
+/* As many as there may be on their way, in lists that stay whole. */
+static void test_forgotten_ones_between_others(void **state)
+{
+    (void)state;
+    struct face *face = calloc(1, sizeof *face);
+    char text[32];
+    for (uint32_t i = 0; i < 2 * FACE_RECENT_IDS; i++) {
+        assert_true(face_remember_id(face, id_of(text, sizeof text, i)));
+        if (i % 3 == 0)
+            face_forget_id(face, id_of(text, sizeof text, i));
+    }
+    for (uint32_t i = 0; i < FACE_RECENT_IDS; i++) {
+        const uint32_t number = FACE_RECENT_IDS + i;
+        if (number % 3 != 0)
+            assert_false(face_remember_id(face, id_of(text, sizeof text, number)));
+    }
+    for (uint32_t i = 0; i < FACE_RECENT_IDS / 3; i++) /* in the places of the oldest */
+        assert_true(face_remember_id(face, id_of(text, sizeof text, 3 * i)));
+    free(face);
+}
+
+struct pumped {
+    struct face_sink sink;
+    struct loop *loop;
+    uint32_t events;
+};
+
+static void pumped_take(struct face_sink *sink, const struct engine_event *event)
+{
+    (void)event;
+    ((struct pumped *)sink)->events++;
+}
+
+static void pumped_stop(void *context)
+{
+    loop_stop(((struct pumped *)context)->loop);
+}
+
+/* More events than a pump takes wait: whoever asked the loop meanwhile has his turn between. */
+static void test_events_leave_the_loop_to_others(void **state)
+{
+    (void)state;
+    enum { REQUESTS = 16, TOKENS = LIMIT_UNDELIVERED_TOKENS, NAP_US = 1000, NAPS_MAX = 60000 };
+    const uint32_t least = REQUESTS * TOKENS;
+    struct engine_options options = engine_run_options();
+    struct face *face = calloc(1, sizeof *face);
+    struct pumped pumped = {.sink = {pumped_take}};
+    struct engine_stats stats = {0};
+    assert_true(least > FACE_PUMP_EVENTS);
+    assert_int_equal(loop_create(&face->loop), STATUS_OK);
+    pumped.loop = face->loop;
+    options.model_path = engine_run_make_model();
+    options.wake = face_wake;
+    options.wake_context = face;
+    options.sequences_max = REQUESTS;
+    options.kv_bytes *= 4; /* nobody is paused for another */
+    assert_int_equal(fleet_open(&face->fleet, &options, 1), STATUS_OK);
+    for (uint32_t i = 0; i < REQUESTS; i++) {
+        const uint32_t tokens[] = {i + 1, 2, 3};
+        const struct engine_request request = {.prompt_kind = ENGINE_PROMPT_TOKENS,
+                                               .tokens = tokens,
+                                               .token_count = 3,
+                                               .choices = 1,
+                                               .tokens_max = TOKENS + 1,
+                                               .sampling = {.top_p = 1},
+                                               .ignore_end = true,
+                                               .context = &pumped.sink};
+        engine_request_id id;
+        assert_int_equal(fleet_submit(face->fleet, &request, &id), STATUS_OK);
+    }
+    for (uint32_t naps = 0; stats.sequences_throttled < REQUESTS; naps++) {
+        assert_true(naps < NAPS_MAX);
+        usleep(NAP_US);
+        fleet_stats(face->fleet, &stats);
+    }
+    for (uint32_t turns = 1; pumped.events < least; turns++) {
+        face_wake(face);
+        loop_post(face->loop, pumped_stop, &pumped);
+        loop_run(face->loop);
+        assert_true(pumped.events <= turns * FACE_PUMP_EVENTS);
+    }
+    fleet_close(face->fleet);
+    loop_destroy(face->loop);
+    engine_run_remove_model();
     free(face);
 }
 
@@ -138,6 +227,8 @@ int main(void)
         cmocka_unit_test(test_an_id_is_new_once),
         cmocka_unit_test(test_a_forgotten_id_is_new_again),
         cmocka_unit_test(test_ids_are_kept_as_far_back_as_said),
+        cmocka_unit_test(test_forgotten_ones_between_others),
+        cmocka_unit_test(test_events_leave_the_loop_to_others),
         cmocka_unit_test(test_bodies_are_bounded_in_all),
         cmocka_unit_test(test_nobody_small_waits_behind_large_bodies),
         cmocka_unit_test(test_events_reach_their_requests),

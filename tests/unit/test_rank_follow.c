@@ -8,11 +8,13 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
+#include "config/base/log.h"
 #include "config/base/rng.h"
 #include "engine/engine_show.h"
 #include "kernels/ranks.h"
@@ -240,14 +242,33 @@ static void test_open_groups_and_guesses(void **state)
     unlink(model_path);
 }
 
+/* The log says which engine has failed; it goes to stderr from here on. */
+static void assert_failed_line(FILE *log_file, uint32_t engine)
+{
+    char line[1024] = "";
+    char part[32];
+    log_open(STDERR_FILENO, LOG_INFO, "unit");
+    rewind(log_file);
+    while (strstr(line, "\"engine_failed\"") == NULL)
+        assert_non_null(fgets(line, sizeof line, log_file));
+    snprintf(part, sizeof part, "\"engine\":%u,", engine);
+    assert_non_null(strstr(line, part));
+    assert_non_null(strstr(line, "a process that computes with this one has ended"));
+    fclose(log_file);
+}
+
 static void test_a_rank_that_dies_ends_the_engine(void **state)
 {
     (void)state;
     struct rank_group group;
     const struct llama_shape shape = engine_run_shape();
     make_model(&shape);
-    struct engine *engine = open_split(&group, 2, engine_run_options());
+    struct engine_options options = engine_run_options();
+    options.index = 3; /* among several: its log says which */
+    struct engine *engine = open_split(&group, 2, options);
     struct engine_run_transcript *all[2] = {&split[0], &split[1]};
+    FILE *log_file = tmpfile();
+    log_open(fileno(log_file), LOG_ERROR, "unit");
     const struct engine_request request = request_of(1, 400);
     all[0]->holds_acknowledgements = true; /* it does not end before the rank does */
     engine_run_submit(engine, &request, all[0]);
@@ -264,6 +285,7 @@ static void test_a_rank_that_dies_ends_the_engine(void **state)
     engine_run_finish(engine, all, 1);
     assert_int_equal(all[0]->choices[0].finish, ENGINE_FINISH_ERROR);
     assert_true(engine_has_failed(engine));
+    assert_failed_line(log_file, 3);
     engine_run_submit(engine, &request, all[1]); /* nobody waits for what cannot come */
     engine_run_finish(engine, &all[1], 1);
     assert_true(all[1]->is_refused);
