@@ -239,7 +239,7 @@ static host_page evict_acquire(struct prefix_cache *cache, page_id page)
     struct kv_host *host = &cache->host;
     if (host->page_count > 0 && host->free_count <= cache->host_reserve && !evict_host(cache))
         return KV_POOL_NONE;
-    if (cache->evicted.count == PREFIX_EVICT_BATCH)
+    if (cache->evicted.count == PREFIX_BATCH)
         evict_copy(cache);
     return kv_host_acquire(host, &cache->pool->domains[page]);
 }
@@ -349,25 +349,68 @@ static void set_device(struct prefix_cache *cache, radix_node node, page_id page
     cache->version++;
 }
 
-/* Page `index` of a text, a held node, with the holder's reference: from the host tier into a fresh
- * page, which is the same domain's. False, and nothing changed, when no page can be had. */
-static bool bring(struct prefix_cache *cache, radix_node node, uint32_t index, page_id *out)
+/* Copies what was brought, which the tree has there from now on. */
+static void bring_copy(struct prefix_cache *cache)
+{
+    const uint32_t count = cache->returned.count;
+    kv_host_in(&cache->host, cache->pool, cache->returned.from, cache->returned.to, count);
+    for (uint32_t i = 0; i < count; i++) {
+        const page_id page = cache->returned.to[i];
+        const radix_node node = cache->host_node[cache->returned.from[i]];
+        leave_host(cache, node, cache->returned.index[i], page);
+        set_device(cache, node, page);
+    }
+    cache->figures.returned_pages += count;
+    cache->returned.count = 0;
+}
+
+/* A page for the first of `wanted` that come back. Where idle ones make room, it is for as many as
+ * the host tier takes without dropping any: what has come back leaves its place there. */
+static page_id bring_acquire(struct prefix_cache *cache, const struct engine_domain *domain,
+                             uint32_t wanted)
+{
+    const struct kv_host *host = &cache->host;
+    if (cache->pool->free_count == 0) {
+        bring_copy(cache);
+        uint32_t most =
+            host->free_count > cache->host_reserve + 1 ? host->free_count - cache->host_reserve : 1;
+        (void)prefix_cache_make_room(cache, wanted < most ? wanted : most);
+    }
+    return kv_pool_acquire(cache->pool, domain);
+}
+
+/* Page `index` of a text, a held node, with the holder's reference: from the host tier, as the first
+ * of `wanted` of that text, into a fresh page, which is the same domain's. The caller ends with
+ * bring_copy. False, and nothing changed, when no page can be had. */
+static bool bring(struct prefix_cache *cache, radix_node node, uint32_t index, uint32_t wanted,
+                  page_id *out)
 {
     if (radix_tree_tier(cache->tree, node) == RADIX_DEVICE) {
         *out = radix_tree_value(cache->tree, node);
         return true;
     }
     const struct engine_domain domain = host_domain(cache, node);
-    const host_page from = radix_tree_value(cache->tree, node);
-    page_id page = fresh_page(cache, &domain);
+    if (cache->returned.count == PREFIX_BATCH)
+        bring_copy(cache);
+    page_id page = bring_acquire(cache, &domain, wanted);
     if (page == KV_POOL_NONE)
         return false;
-    kv_host_in(&cache->host, cache->pool, &from, &page, 1);
-    leave_host(cache, node, index, page);
-    set_device(cache, node, page);
-    cache->figures.returned_pages++;
+    const uint32_t place = cache->returned.count++;
+    cache->returned.from[place] = radix_tree_value(cache->tree, node);
+    cache->returned.to[place] = page;
+    cache->returned.index[place] = index;
     *out = page;
     return true;
+}
+
+/* How many nodes are in the host tier. */
+static uint32_t host_count(const struct prefix_cache *cache, const radix_node *nodes,
+                           uint32_t count)
+{
+    uint32_t in_host = 0;
+    for (uint32_t i = 0; i < count; i++)
+        in_host += radix_tree_tier(cache->tree, nodes[i]) == RADIX_HOST;
+    return in_host;
 }
 
 /* The first tokens of a held node's page, from either tier, in a fresh page of the taker's. */
@@ -407,6 +450,7 @@ uint32_t prefix_cache_take(struct prefix_cache *cache, const struct prefix_view 
         hold(cache, cache->nodes[i]);
         pages[i] = idle_count - cache->pool->idle_count; /* until now; soon the page */
     }
+    uint32_t away = host_count(cache, cache->nodes, found.pages);
     if (found.rest != RADIX_NONE)
         hold(cache, found.rest);
 
@@ -416,10 +460,11 @@ uint32_t prefix_cache_take(struct prefix_cache *cache, const struct prefix_view 
         struct prefix_match with = *out;
         add_found(cache, view, &found, cache->nodes[taken], cache->pool->layout.page_tokens, &with);
         device_idle = pages[taken];
-        if (!bring(cache, cache->nodes[taken], taken, &pages[taken]))
+        if (!bring(cache, cache->nodes[taken], taken, away - out->host_pages, &pages[taken]))
             break;
         *out = with;
     }
+    bring_copy(cache);
     out->device_idle = device_idle;
     *page_count = taken;
     if (found.rest != RADIX_NONE) {
@@ -576,10 +621,17 @@ static enum status pin_nodes(struct prefix_cache *cache, const struct engine_dom
         new_count += radix_tree_tier(cache->tree, nodes[i]) == RADIX_HOST ||
                      !kv_pool_is_pinned(cache->pool, radix_tree_value(cache->tree, nodes[i]));
     TRY(prefix_cache_pin_check(cache, new_count));
-    for (uint32_t i = 0; i < count; i++)
-        if (!bring(cache, nodes[i], i, &page))
-            FAIL(STATUS_BUSY, "no KV page is free to bring back %u pages that are to be pinned",
-                 count);
+    uint32_t away = host_count(cache, nodes, count);
+    uint32_t back = 0;
+    for (; back < count; back++) {
+        const uint32_t wanted = away;
+        away -= radix_tree_tier(cache->tree, nodes[back]) == RADIX_HOST;
+        if (!bring(cache, nodes[back], back, wanted, &page))
+            break;
+    }
+    bring_copy(cache);
+    if (back < count)
+        FAIL(STATUS_BUSY, "no KV page is free to bring back %u pages that are to be pinned", count);
     if (row == NULL) {
         row = &cache->published[cache->published_count++];
         *row = (struct prefix_published){.domain = *domain};

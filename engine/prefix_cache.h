@@ -25,7 +25,7 @@
 #include "engine/kv_pool.h"
 #include "radix/radix_tree.h"
 
-enum { PREFIX_EVICT_BATCH = 64 };
+enum { PREFIX_BATCH = 64 };
 
 struct prefix_cache_options {
     struct kernels *kernels;
@@ -91,9 +91,15 @@ struct prefix_cache {
     uint32_t host_reserve; /* host pages that only kv_swap takes */
     struct {               /* evicted pages, of one batch of copies */
         uint32_t count;
-        page_id from[PREFIX_EVICT_BATCH];
-        host_page to[PREFIX_EVICT_BATCH];
+        page_id from[PREFIX_BATCH];
+        host_page to[PREFIX_BATCH];
     } evicted;
+    struct { /* pages that come back, of one batch: the tree has them in host memory until then */
+        uint32_t count;
+        host_page from[PREFIX_BATCH];
+        page_id to[PREFIX_BATCH];
+        uint32_t index[PREFIX_BATCH]; /* of their text */
+    } returned;
     void (*moved)(void *context, uint32_t index, host_page from, page_id to);
     void *moved_context;
     struct prefix_figures figures; /* the counters */

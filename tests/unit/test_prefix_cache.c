@@ -8,6 +8,7 @@
 
 #include "config/base/mem.h"
 #include "config/base/rng.h"
+#include "kernels/cpu/ops/ops.h"
 #include "tests/kit/cache_bed.h"
 
 static uint32_t find(struct cache_bed *bed, const struct prefix_view *view,
@@ -413,6 +414,52 @@ static void test_host_tier_and_back(void **state)
     cache_bed_end(&runner);
     cache_bed_check(&bed);
     cache_bed_deinit(&bed);
+}
+
+static const struct kernels_ops *own_ops;
+static uint32_t batches;
+
+static uint64_t count_copy(struct kernels *kernels, const struct pages_copy_args *args)
+{
+    batches++;
+    return own_ops->pages_copy(kernels, args);
+}
+
+/* What comes back is one batch; where others make room for it, in as few turns as the host tier has
+ * free pages for, and nothing is dropped: what comes back leaves its place there. */
+static void test_return_is_one_batch(void **state)
+{
+    (void)state;
+    static const uint32_t pool_pages[] = {12, 8, 7};
+    static const uint32_t host_pages[] = {8, 6, 5};
+    static const uint32_t expected[] = {1, 3, 9}; /* in; in, out, in; in, four times out and in */
+    struct cache_bed_text text;
+    struct cache_bed_text other;
+    cache_bed_text_make(&text, NULL, 0, 1);
+    cache_bed_text_make(&other, NULL, 0, 2);
+    own_ops = cache_bed_kernels->ops;
+    struct kernels_ops ops = *own_ops;
+    ops.pages_copy = count_copy;
+    cache_bed_kernels->ops = &ops;
+    for (uint32_t i = 0; i < sizeof expected / sizeof *expected; i++) {
+        struct cache_bed bed;
+        struct cache_bed_runner runner;
+        cache_bed_init(&bed, pool_pages[i], host_pages[i], 0);
+        (void)cache_bed_run(&bed, &view_a, &text, 80);
+        evict_all(&bed);
+        (void)cache_bed_run(&bed, &view_b, &other, 96);
+        batches = 0;
+        assert_int_equal(cache_bed_start(&runner, &bed, &view_a, &text, 81), 80);
+        assert_int_equal(batches, expected[i]);
+        assert_int_equal(bed.cache.figures.returned_pages, 5);
+        assert_int_equal(bed.cache.figures.host_dropped, 0);
+        assert_int_equal(bed.cache.figures.evicted_dropped, 0);
+        assert_int_equal(find(&bed, &view_b, &other, 96), 95);
+        cache_bed_release(&runner);
+        cache_bed_check(&bed);
+        cache_bed_deinit(&bed);
+    }
+    cache_bed_kernels->ops = own_ops;
 }
 
 /* No room to bring everything back: the beginning that fits is taken, the rest is computed. */
@@ -933,6 +980,7 @@ int main(void)
         cmocka_unit_test(test_leaves_go_first),
         cmocka_unit_test(test_flood_stays_in_its_share),
         cmocka_unit_test(test_host_tier_and_back),
+        cmocka_unit_test(test_return_is_one_batch),
         cmocka_unit_test(test_one_page_free),
         cmocka_unit_test(test_nodes_used_up),
         cmocka_unit_test(test_pins),
