@@ -2,7 +2,7 @@
 
 #include "config/base/mem.h"
 
-enum { GROUP_TOKENS = 16, GROUP_NONE = UINT32_MAX };
+enum { GROUP_TOKENS = KV_GROUP_TOKENS, GROUP_NONE = UINT32_MAX };
 
 enum status kv_open_init(struct kv_open *open, struct kernels *kernels,
                          const struct kv_layout *layout, uint32_t places, uint32_t rows_max)

@@ -84,6 +84,11 @@ bool kv_pool_has_parts(const struct kv_pool *pool)
     return pool->layout.open_bytes == 0;
 }
 
+uint32_t kv_pool_tokens_packed(const struct kv_pool *pool, uint32_t tokens)
+{
+    return kv_pool_has_parts(pool) ? tokens : tokens - tokens % KV_GROUP_TOKENS;
+}
+
 /* --- copies --- */
 
 void kv_pool_fly(struct kv_pool *pool, page_id page, uint64_t batch)

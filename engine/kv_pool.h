@@ -70,9 +70,12 @@ void kv_pool_retain(struct kv_pool *pool, page_id page);
 /* The page is free when the last reference goes. */
 void kv_pool_release(struct kv_pool *pool, page_id page);
 
-/* Whether the first tokens of a page mean anything without the others, and so can be copied, kept
- * and swapped: not where keys are packed when a page is full. */
+/* Whether any first tokens of a page mean anything without the others, and so can be copied and
+ * kept: not where keys are packed by groups. */
 bool kv_pool_has_parts(const struct kv_pool *pool);
+/* Of so many computed tokens, those that stand in pages alone, and so can be swapped: all, or where
+ * keys are packed by groups those of full ones. */
+uint32_t kv_pool_tokens_packed(const struct kv_pool *pool, uint32_t tokens);
 
 /* A batch of copies has begun that reads or writes a held page (kv_host alone says so). */
 void kv_pool_fly(struct kv_pool *pool, page_id page, uint64_t batch);

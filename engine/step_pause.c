@@ -44,10 +44,9 @@ static bool swap_out(struct step *step, uint32_t index)
     struct sequence *sequence = &step->sequences.slots[index];
     struct ticket *ticket = &step->options.tickets->slots[sequence->slot];
     const struct kv_swap_figures before = step->swap.figures;
-    if (!kv_pool_has_parts(&step->pool)) { /* what is open is computed again: less than a page */
-        sequence->computed -= sequence->computed % step->pool.layout.page_tokens;
-        sequence_trim(sequence, &step->pool);
-    }
+    /* What is open is computed again: less than a group. */
+    sequence->computed = kv_pool_tokens_packed(&step->pool, sequence->computed);
+    sequence_trim(sequence, &step->pool);
     const struct kv_swap_owner owner = {
         .tenant = ticket->asked.tenant,
         .weight = ticket->asked.weight > 0 ? ticket->asked.weight : 100,

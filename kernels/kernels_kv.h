@@ -28,6 +28,9 @@ enum kv_type {
 #include "kernels/kv_types.def"
     KV_TYPES
 };
+/* Tokens of a group whose keys are packed together. */
+enum { KV_GROUP_TOKENS = 16 };
+
 const char *kernels_kv_type_name(enum kv_type type);
 /* UNSUPPORTED lists the names. */
 enum status kernels_kv_type_find(enum kv_type *out, const char *name);

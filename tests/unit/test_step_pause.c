@@ -80,11 +80,11 @@ static uint32_t run_until(struct step_world *world, uint32_t told, uint32_t toke
     return SEQUENCE_NONE;
 }
 
-/* Of so many computed tokens those of a page that is not full are given up, where keys are packed
- * by pages. */
+/* Of so many computed tokens those of a group that is not full are given up, where keys are packed
+ * by groups. */
 static uint32_t open_of(uint32_t computed)
 {
-    return step_world_kv_type == KV_TYPE_K4V8 ? computed % PAGE : 0;
+    return step_world_kv_type == KV_TYPE_K4V8 ? computed % KV_GROUP_TOKENS : 0;
 }
 
 static uint32_t pages_of(uint32_t computed)
@@ -128,6 +128,26 @@ static void test_in_the_middle_of_a_prompt(void **state)
     assert_int_equal(report->recomputed_tokens, open_of(PROMPT + 3));
     assert_undisturbed(&world->told[told], 1, 0);
     step_world_close(world);
+}
+
+/* A large page goes out with its full groups: what is done again is less than one of those. */
+static void test_part_of_a_large_page(void **state)
+{
+    (void)state;
+    step_world_page_tokens = 4 * PAGE;
+    struct step_world *world = open_world(12, 12, ENGINE_PREEMPTION_SWAP);
+    uint32_t told = submit(world, 1, 0, 0);
+    uint32_t index = run_until(world, told, PROMPT + 3);
+    pause(world, index);
+    assert_int_equal(list(world, index)->page_count, 2);
+    assert_int_equal(list(world, index)->owner.computed, PROMPT + 3 - open_of(PROMPT + 3));
+    step_world_run(world);
+    const struct engine_report *report = &world->told[told].report;
+    assert_int_equal(report->swapped_pages, 2);
+    assert_int_equal(report->recomputed_tokens, open_of(PROMPT + 3));
+    assert_undisturbed(&world->told[told], 1, 0);
+    step_world_close(world);
+    step_world_page_tokens = PAGE;
 }
 
 /* By the other way, and where host memory is none or too small. */
@@ -339,6 +359,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_in_the_middle_of_a_prompt),
+        cmocka_unit_test(test_part_of_a_large_page),
         cmocka_unit_test(test_computed_again),
         cmocka_unit_test(test_a_fill_that_others_wait_for),
         cmocka_unit_test(test_victim_that_shares),
