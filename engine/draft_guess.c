@@ -74,6 +74,9 @@ static void pass_run(struct draft_guess *guess, struct drawer *drawer, struct dr
                                         .position = position,
                                         .generated = sequence->tokens + sequence->prompt_count,
                                         .generated_count = position - sequence->prompt_count},
+                               .text = ask->place,
+                               .serial = sequence->serial,
+                               .sure = sequence_generated(sequence),
                                .row = row,
                                .kind = DRAW_CHOOSE});
     }

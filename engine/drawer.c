@@ -1,31 +1,37 @@
 #include "engine/drawer.h"
 
+#include <string.h>
+
 #include "config/base/mem.h"
 #include "config/base/rng.h"
 
-/* Adjusts of one kernels_draw; those of a draw are no more than the vocabulary. */
-enum { DRAWER_ADJUSTS = 1 << 18 };
+/* Places for what texts adjust: 64 texts of 2,000 tokens, each list with as much room again, and
+ * those that it outgrew. */
+enum { DRAWER_ADJUSTS = 1 << 19 };
 
 static enum status init_device(struct drawer *drawer)
 {
-    const uint32_t vocab = drawer->vocab;
-    drawer->adjusts_max = vocab > DRAWER_ADJUSTS ? vocab : DRAWER_ADJUSTS;
     drawer->draws = mem_zalloc(drawer->rows_max, sizeof *drawer->draws);
     drawer->results = mem_zalloc(drawer->rows_max, sizeof *drawer->results);
-    drawer->adjusts = mem_zalloc(drawer->adjusts_max, sizeof *drawer->adjusts);
-    drawer->places = mem_zalloc(vocab, sizeof *drawer->places);
-    if (drawer->draws == NULL || drawer->results == NULL || drawer->adjusts == NULL ||
-        drawer->places == NULL)
+    drawer->changes = mem_zalloc(drawer->adjusts_max, sizeof *drawer->changes);
+    drawer->lists = mem_zalloc(drawer->texts_max, sizeof *drawer->lists);
+    if (drawer->draws == NULL || drawer->results == NULL || drawer->changes == NULL ||
+        drawer->lists == NULL)
         FAIL(STATUS_NO_MEMORY, "no memory for the draws of %u rows", drawer->rows_max);
     return STATUS_OK;
 }
 
 enum status drawer_init(struct drawer *drawer, struct kernels *kernels, uint32_t vocab,
-                        uint32_t rows_max)
+                        uint32_t rows_max, uint32_t texts_max, uint32_t context)
 {
     const uint32_t threads = kernels_threads(kernels);
-    *drawer = (struct drawer){.kernels = kernels, .vocab = vocab, .rows_max = rows_max};
-    TRY(kernels_drawer_create(kernels, &drawer->device, vocab));
+    const uint32_t most = context + LIMIT_LOGIT_BIAS; /* of one text */
+    *drawer = (struct drawer){.kernels = kernels,
+                              .vocab = vocab,
+                              .rows_max = rows_max,
+                              .texts_max = texts_max,
+                              .adjusts_max = most > DRAWER_ADJUSTS ? most : DRAWER_ADJUSTS};
+    TRY(kernels_drawer_create(kernels, &drawer->device, vocab, drawer->adjusts_max));
     drawer->asks = mem_zalloc(rows_max, sizeof *drawer->asks);
     drawer->tokens = mem_zalloc(rows_max, sizeof *drawer->tokens);
     drawer->stats = mem_zalloc(rows_max, sizeof *drawer->stats);
@@ -49,8 +55,8 @@ void drawer_deinit(struct drawer *drawer)
     mem_free(drawer->stats);
     mem_free(drawer->draws);
     mem_free(drawer->results);
-    mem_free(drawer->adjusts);
-    mem_free(drawer->places);
+    mem_free(drawer->changes);
+    mem_free(drawer->lists);
     *drawer = (struct drawer){0};
 }
 
@@ -63,84 +69,95 @@ void drawer_ask(struct drawer *drawer, const struct drawer_ask *ask)
 {
     ASSERT(drawer->ask_count < drawer->rows_max);
     ASSERT(ask->row < drawer->rows_max);
+    ASSERT(ask->text < drawer->texts_max);
     drawer->asks[drawer->ask_count++] = *ask;
 }
 
 /* --- a device --- */
 
-/* A token's bias, and how often it was generated as its penalty for now. */
-static struct draw_adjust *adjust_of(struct drawer *drawer, struct draw *draw, uint32_t token)
+/* Room for so many of a text's adjusts, elsewhere if need be; false when no places are left. */
+static bool list_grow(struct drawer *drawer, struct drawer_list *list, uint32_t wanted)
 {
-    uint32_t *place = &drawer->places[token];
-    if (*place == 0) {
-        *place = ++draw->adjust_count;
-        drawer->adjusts[draw->adjust_first + *place - 1] = (struct draw_adjust){.token = token};
-    }
-    return &drawer->adjusts[draw->adjust_first + *place - 1];
+    const uint32_t left = drawer->adjusts_max - drawer->adjusts_used;
+    if (wanted <= list->room)
+        return true;
+    if (wanted > left)
+        return false;
+    list->first = drawer->adjusts_used;
+    list->room = wanted <= left / 2 ? 2 * wanted : wanted;
+    list->count = 0;
+    drawer->adjusts_used += list->room;
+    return true;
 }
 
-static void adjust_all(struct drawer *drawer, struct draw *draw, const struct sampler_args *args)
+/* False when no places are left, or no room for changes. */
+static bool adjust_all(struct drawer *drawer, struct draw *draw, const struct drawer_ask *ask)
 {
-    const struct engine_sampling *sampling = args->sampling;
+    const struct engine_sampling *sampling = ask->args.sampling;
     const bool is_penalised = sampling->presence_penalty != 0 || sampling->frequency_penalty != 0;
-    for (uint32_t i = 0; i < sampling->bias_count; i++)
-        adjust_of(drawer, draw, sampling->bias[i].token)->bias = sampling->bias[i].bias;
-    for (uint32_t i = 0; is_penalised && i < args->generated_count; i++)
-        adjust_of(drawer, draw, args->generated[i])->penalty += 1;
-    for (uint32_t i = 0; i < draw->adjust_count; i++) {
-        struct draw_adjust *adjust = &drawer->adjusts[draw->adjust_first + i];
-        drawer->places[adjust->token] = 0;
-        if (adjust->penalty > 0)
-            adjust->penalty =
-                sampling->presence_penalty + sampling->frequency_penalty * adjust->penalty;
+    const uint32_t biases = sampling->bias_count;
+    const uint32_t wanted = biases + (is_penalised ? ask->args.generated_count : 0);
+    const uint32_t stay = biases + (is_penalised ? ask->sure : 0);
+    struct drawer_list *list = &drawer->lists[ask->text];
+    if (list->serial != ask->serial)
+        *list = (struct drawer_list){.serial = ask->serial};
+    if (!list_grow(drawer, list, wanted) ||
+        wanted > list->count + drawer->adjusts_max - drawer->change_count)
+        return false;
+    for (uint32_t i = list->count; i < wanted; i++) {
+        struct draw_change *change = &drawer->changes[drawer->change_count++];
+        *change = (struct draw_change){.place = list->first + i};
+        if (i < biases)
+            change->adjust = (struct draw_adjust){sampling->bias[i].token, sampling->bias[i].bias};
+        else
+            change->adjust.token = ask->args.generated[i - biases];
     }
+    if (stay > list->count)
+        list->count = stay < wanted ? stay : wanted;
+    draw->presence_penalty = sampling->presence_penalty;
+    draw->frequency_penalty = sampling->frequency_penalty;
+    draw->adjust_first = list->first;
+    draw->bias_count = biases;
+    draw->generated_count = wanted - biases;
+    return true;
 }
 
-/* No draw has more. */
-static uint32_t adjusts_most(const struct drawer *drawer, const struct drawer_ask *ask)
-{
-    if (ask->kind == DRAW_TELL)
-        return 0;
-    const uint32_t most = ask->args.sampling->bias_count + ask->args.generated_count;
-    return most < drawer->vocab ? most : drawer->vocab;
-}
-
-static void draw_one(struct drawer *drawer, struct draw *draw, const struct drawer_ask *ask,
-                     uint32_t adjust_first)
+static bool draw_one(struct drawer *drawer, struct draw *draw, const struct drawer_ask *ask)
 {
     const struct sampler_args *args = &ask->args;
     const struct engine_sampling *sampling = args->sampling;
-    *draw = (struct draw){.row = ask->row,
-                          .kind = ask->kind,
-                          .token = ask->token,
-                          .top_count = ask->top_count,
-                          .adjust_first = adjust_first};
+    *draw = (struct draw){
+        .row = ask->row, .kind = ask->kind, .token = ask->token, .top_count = ask->top_count};
     if (ask->kind == DRAW_TELL)
-        return;
+        return true;
     draw->temperature = sampling->temperature;
     draw->top_p = sampling->top_p;
     draw->min_p = sampling->min_p;
     draw->top_k = sampling->top_k;
     draw->stream = sampler_stream(args);
-    adjust_all(drawer, draw, args);
+    return adjust_all(drawer, draw, ask);
 }
 
-/* As many at once as there is room for adjusts. */
+/* All at once, but where no places are left: then all texts begin anew behind what was drawn. */
 static enum status read_device(struct drawer *drawer, const float *logits)
 {
     uint32_t next = 0;
     do {
         struct draw_args args = {.logits = logits,
                                  .draws = drawer->draws,
-                                 .adjusts = drawer->adjusts,
+                                 .changes = drawer->changes,
                                  .out = drawer->results};
-        uint32_t used = 0;
-        for (; next < drawer->ask_count; next++) {
-            if (adjusts_most(drawer, &drawer->asks[next]) > drawer->adjusts_max - used)
-                break;
-            draw_one(drawer, &drawer->draws[args.count], &drawer->asks[next], used);
-            used += drawer->draws[args.count++].adjust_count;
+        drawer->change_count = 0;
+        while (next < drawer->ask_count &&
+               draw_one(drawer, &drawer->draws[args.count], &drawer->asks[next])) {
+            args.count++;
+            next++;
         }
+        if (next < drawer->ask_count) {
+            memset(drawer->lists, 0, drawer->texts_max * sizeof *drawer->lists);
+            drawer->adjusts_used = 0;
+        }
+        args.change_count = drawer->change_count;
         TRY(kernels_draw(drawer->kernels, drawer->device, &args));
     } while (next < drawer->ask_count);
     for (uint32_t i = 0; i < drawer->ask_count; i++) {

@@ -1,11 +1,12 @@
 /* drawer: the tokens of all rows of logits of a pass, wherever those are.
  *
  * Owns:     on the processor a sampler a thread, else what a device draws with; what is asked of a
- *           pass and what came of it, until the next.
+ *           pass and what came of it, until the next; which tokens of texts the device knows.
  * Thread:   the engine thread asks; the kernels' threads draw, and only read what was asked.
  * Cost:     the samplers' work ÷ threads (at most DRAWER_THREADS); 16 bytes a token of the
- *           vocabulary and thread. On a device one wait, in which all of the pass is awaited, and
- *           as many writes as texts with penalties have tokens. No allocation after drawer_init.
+ *           vocabulary and thread. On a device one wait, in which all of the pass is awaited; of a
+ *           text with penalties or biases only what is new since its last draw is sent, in the
+ *           mean three entries a token. No allocation after drawer_init.
  * Not here: drawing (sampler, kernels_draw), who draws (step_choose, draft_guess), what becomes of
  *           a token (step_token).
  *
@@ -23,11 +24,22 @@
 enum { DRAWER_THREADS = 8 };
 
 struct drawer_ask {
-    struct sampler_args args; /* but for logits and stats; of DRAW_TELL none are looked at */
+    struct sampler_args args; /* but for logits and stats; of DRAW_TELL none are looked at, nor: */
+    uint32_t text;            /* below texts_max */
+    uint64_t serial;          /* of this use of the text's number; never 0 */
+    uint32_t sure;            /* of args.generated: the others are guesses */
     uint32_t row;             /* of the logits, each at most once */
     enum draw_kind kind;
     uint32_t token;     /* judged, or told of */
     uint32_t top_count; /* that drawer_told will be asked for */
+};
+
+/* Where the device has what a text adjusts: its biases, then what it generated. */
+struct drawer_list {
+    uint64_t serial; /* 0: nothing is there */
+    uint32_t first;
+    uint32_t room;
+    uint32_t count; /* that are there and stay */
 };
 
 struct drawer {
@@ -47,14 +59,17 @@ struct drawer {
     struct kernels_drawer *device; /* NULL on the processor; of the rest, on a device: */
     struct draw *draws;            /* [rows_max] */
     struct draw_result *results;   /* [rows_max] by row */
-    struct draw_adjust *adjusts;   /* [adjusts_max] */
-    uint32_t adjusts_max;
-    uint32_t *places; /* [vocab] of a token in a draw's adjusts, + 1; zero between draws */
+    struct draw_change *changes;   /* [adjusts_max] of this pass */
+    uint32_t change_count;
+    struct drawer_list *lists; /* [texts_max] */
+    uint32_t texts_max;
+    uint32_t adjusts_max;  /* places on the device */
+    uint32_t adjusts_used; /* the first so many have been some list's */
 };
 
-/* NO_MEMORY, UNAVAILABLE. */
+/* `context`: the most tokens of a text. NO_MEMORY, UNAVAILABLE. */
 enum status drawer_init(struct drawer *drawer, struct kernels *kernels, uint32_t vocab,
-                        uint32_t rows_max);
+                        uint32_t rows_max, uint32_t texts_max, uint32_t context);
 void drawer_deinit(struct drawer *drawer);
 
 /* Nothing is asked of the next pass yet. */

@@ -145,8 +145,8 @@ enum status step_init(struct step *step, const struct step_options *options)
     TRY_OUT(batch_init(&step->batch, options->rows_max, options->logit_rows_max, step->places));
     TRY_OUT(kv_open_init(&step->open, options->kernels, options->layout, step->places,
                          options->rows_max));
-    TRY_OUT(
-        drawer_init(&step->drawer, options->kernels, step->vocab_count, options->logit_rows_max));
+    TRY_OUT(drawer_init(&step->drawer, options->kernels, step->vocab_count, options->logit_rows_max,
+                        step->places, options->context));
     TRY_OUT(init_outbox(step));
     TRY_OUT(step_queue_init(&step->queue, options->tickets));
     const struct scheduler_fair_options fair_options = {

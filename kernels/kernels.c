@@ -291,12 +291,12 @@ void kernels_logits_stats(struct kernels *kernels, const float *logits, uint32_t
 }
 
 enum status kernels_drawer_create(struct kernels *kernels, struct kernels_drawer **out,
-                                  uint32_t vocab)
+                                  uint32_t vocab, uint32_t adjusts_max)
 {
     *out = NULL;
     if (kernels->ops->drawer_create == NULL)
         return STATUS_OK;
-    return kernels->ops->drawer_create(kernels, out, vocab);
+    return kernels->ops->drawer_create(kernels, out, vocab, adjusts_max);
 }
 
 void kernels_drawer_destroy(struct kernels *kernels, struct kernels_drawer *drawer)

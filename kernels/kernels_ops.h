@@ -72,7 +72,7 @@ struct kernels_ops {
 
     /* NULL, all three, where logits are the host's. */
     enum status (*drawer_create)(struct kernels *kernels, struct kernels_drawer **out,
-                                 uint32_t vocab);
+                                 uint32_t vocab, uint32_t adjusts_max);
     void (*drawer_destroy)(struct kernels *kernels, struct kernels_drawer *drawer);
     enum status (*draw)(struct kernels *kernels, struct kernels_drawer *drawer,
                         const struct draw_args *args);

@@ -48,11 +48,17 @@ struct draw_part {
     uint64_t sum;              /* of e^(logit − greatest logit) */
 };
 
+/* A draw as it is sent. */
+struct draw_sent {
+    struct draw draw;
+    uint32_t was_first; /* its adjusts' place among the logits that they changed */
+};
+
 struct draw_call {
     float *logits;
     uint32_t vocab;
     uint32_t segments;
-    const struct draw *draws;
+    const struct draw_sent *draws;
     const struct draw_adjust *adjusts;
     float *was;              /* logits that adjusts changed */
     struct draw_part *parts; /* [draws][segments] */
@@ -67,9 +73,22 @@ static __device__ bool draw_before(const struct draw_best &a, const struct draw_
     return a.score > b.score || (a.score == b.score && a.token < b.token);
 }
 
+/* What threads tell each other, one thing at a time: all of it apart is more than a block has. */
+union draw_shared {
+    struct draw_best best[DRAW_THREADS_MAX];
+    uint64_t sums[DRAW_THREADS_MAX];
+    uint32_t counts[DRAW_SEGMENT]; /* how often a token was generated */
+};
+
+static __device__ union draw_shared *draw_shared_of_block()
+{
+    __shared__ union draw_shared shared;
+    return &shared;
+}
+
 static __device__ struct draw_best draw_first(struct draw_best mine)
 {
-    __shared__ struct draw_best lanes[DRAW_THREADS_MAX];
+    struct draw_best *lanes = draw_shared_of_block()->best;
     lanes[threadIdx.x] = mine;
     __syncthreads();
     if (threadIdx.x < 32) {
@@ -88,7 +107,7 @@ static __device__ struct draw_best draw_first(struct draw_best mine)
 
 static __device__ uint64_t draw_sum(uint64_t mine)
 {
-    __shared__ uint64_t lanes[DRAW_THREADS_MAX];
+    uint64_t *lanes = draw_shared_of_block()->sums;
     lanes[threadIdx.x] = mine;
     __syncthreads();
     if (threadIdx.x < 32) {
@@ -363,21 +382,41 @@ static __device__ struct draw_best *draw_segment_tops(const struct draw_call &ca
     return call.tops + (size_t)which * call.segments * LIMIT_LOGPROBS + segment * draw.top_count;
 }
 
+static __host__ __device__ uint32_t draw_adjust_count(const struct draw &draw)
+{
+    return draw.bias_count + draw.generated_count;
+}
+
 /* Adjusts the values of tokens from `begin` on, in the row and in its copy. */
-static __device__ void draw_adjust_all(const struct draw_call &call, const struct draw &draw,
+static __device__ void draw_adjust_all(const struct draw_call &call, const struct draw_sent &sent,
                                        uint32_t begin, uint32_t count, float *values, float *row)
 {
-    for (uint32_t i = threadIdx.x; i < draw.adjust_count; i += blockDim.x) {
-        const uint32_t at = draw.adjust_first + i;
-        const struct draw_adjust adjust = call.adjusts[at];
-        const uint32_t place = adjust.token - begin;
-        if (adjust.token < begin || place >= count)
+    const struct draw &draw = sent.draw;
+    const struct draw_adjust *adjusts = call.adjusts + draw.adjust_first;
+    uint32_t *counts = draw_shared_of_block()->counts;
+    for (uint32_t i = threadIdx.x; i < count; i += blockDim.x)
+        counts[i] = 0;
+    __syncthreads();
+    for (uint32_t i = threadIdx.x; i < draw_adjust_count(draw); i += blockDim.x) {
+        const uint32_t place = adjusts[i].token - begin; /* of a lower token it is too great */
+        if (place >= count)
             continue;
-        call.was[at] = values[place];
-        values[place] = values[place] + adjust.bias - adjust.penalty;
-        row[adjust.token] = values[place];
+        call.was[sent.was_first + i] = values[place];
+        if (i >= draw.bias_count)
+            (void)atomicAdd(&counts[place], 1u);
     }
     __syncthreads();
+    for (uint32_t i = threadIdx.x; i < draw.bias_count; i += blockDim.x)
+        if (adjusts[i].token - begin < count)
+            values[adjusts[i].token - begin] += adjusts[i].bias;
+    __syncthreads();
+    for (uint32_t i = threadIdx.x; i < count; i += blockDim.x)
+        if (counts[i] > 0)
+            values[i] -= draw.presence_penalty + draw.frequency_penalty * (float)counts[i];
+    __syncthreads();
+    for (uint32_t i = threadIdx.x; i < draw_adjust_count(draw); i += blockDim.x)
+        if (adjusts[i].token - begin < count)
+            row[adjusts[i].token] = values[adjusts[i].token - begin];
 }
 
 static __device__ bool draw_is_finite(const struct draw_best &best)
@@ -385,10 +424,24 @@ static __device__ bool draw_is_finite(const struct draw_best &best)
     return fabs(best.score) <= (double)FLT_MAX;
 }
 
+struct draw_changes_call {
+    struct draw_adjust *adjusts;
+    const struct draw_change *changes;
+    uint32_t count;
+};
+
+__global__ void k_draw_change_cuda(struct draw_changes_call call)
+{
+    const uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < call.count)
+        call.adjusts[call.changes[i].place] = call.changes[i].adjust;
+}
+
 __global__ void __launch_bounds__(DRAW_THREADS_MAX) k_draw_scan_f32_cuda(struct draw_call call)
 {
     __shared__ float values[DRAW_SEGMENT];
-    const struct draw draw = call.draws[blockIdx.y];
+    const struct draw_sent sent = call.draws[blockIdx.y];
+    const struct draw &draw = sent.draw;
     const uint32_t begin = blockIdx.x * DRAW_SEGMENT;
     const uint32_t count =
         call.vocab - begin < DRAW_SEGMENT ? call.vocab - begin : (uint32_t)DRAW_SEGMENT;
@@ -408,8 +461,8 @@ __global__ void __launch_bounds__(DRAW_THREADS_MAX) k_draw_scan_f32_cuda(struct 
         draw_tops(NULL, values, begin, count, draw.top_count,
                   draw_segment_tops(call, draw, blockIdx.y, blockIdx.x));
     part.greatest = part.own;
-    if (draw.adjust_count > 0) {
-        draw_adjust_all(call, draw, begin, count, values, row);
+    if (draw_adjust_count(draw) > 0) {
+        draw_adjust_all(call, sent, begin, count, values, row);
         part.greatest = draw_greatest(values, begin, count);
     }
     part.noisy = part.greatest;
@@ -493,7 +546,8 @@ static __device__ float draw_log_sum_exp(const struct draw_part *parts, uint32_t
 __global__ void __launch_bounds__(DRAW_THREADS_MAX) k_draw_row_f32_cuda(struct draw_call call)
 {
     __shared__ struct draw_best tops[LIMIT_LOGPROBS];
-    const struct draw draw = call.draws[blockIdx.x];
+    const struct draw_sent sent = call.draws[blockIdx.x];
+    const struct draw &draw = sent.draw;
     const struct draw_part *parts = call.parts + (size_t)blockIdx.x * call.segments;
     float *row = call.logits + (size_t)draw.row * call.vocab;
     struct draw_best own = {-INFINITY, DRAW_NONE};
@@ -518,8 +572,8 @@ __global__ void __launch_bounds__(DRAW_THREADS_MAX) k_draw_row_f32_cuda(struct d
         draw_tops(draw_segment_tops(call, draw, blockIdx.x, 0), NULL, 0,
                   call.segments * draw.top_count, draw.top_count, tops);
     __syncthreads(); /* the row is looked at no more */
-    for (uint32_t i = threadIdx.x; i < draw.adjust_count; i += blockDim.x)
-        row[call.adjusts[draw.adjust_first + i].token] = call.was[draw.adjust_first + i];
+    for (uint32_t i = threadIdx.x; i < draw_adjust_count(draw); i += blockDim.x)
+        row[call.adjusts[draw.adjust_first + i].token] = call.was[sent.was_first + i];
     __syncthreads();
     if (threadIdx.x != 0)
         return;
@@ -533,15 +587,16 @@ __global__ void __launch_bounds__(DRAW_THREADS_MAX) k_draw_row_f32_cuda(struct d
 
 /* --- the host's side --- */
 
-/* What is sent: draws, then adjusts. */
+/* What is sent: draws, then changes. */
 struct cuda_draw {
     struct cuda_backend *backend;
     uint32_t vocab;
     uint32_t segments;
     uint32_t adjusts_max;
-    struct draw *draws_host;
-    struct draw *draws;
-    float *was;
+    struct draw_sent *draws_host;
+    struct draw_sent *draws;
+    struct draw_adjust *adjusts; /* [adjusts_max] */
+    float *was;                  /* [adjusts_max] */
     struct draw_part *parts;
     struct draw_best *tops;
     struct draw_result *results_host;
@@ -553,11 +608,13 @@ static enum status draw_open_memory(struct cuda_draw *draw)
     struct cuda_backend *backend = draw->backend;
     const size_t segments = (size_t)CUDA_DRAW_AT_ONCE * draw->segments;
     const size_t sent =
-        CUDA_DRAW_AT_ONCE * sizeof *draw->draws + draw->adjusts_max * sizeof(struct draw_adjust);
+        CUDA_DRAW_AT_ONCE * sizeof *draw->draws + draw->adjusts_max * sizeof(struct draw_change);
     const size_t results = CUDA_DRAW_AT_ONCE * sizeof *draw->results;
     const char *what = "drawing tokens";
     TRY(cuda_backend_alloc_host(backend, (void **)&draw->draws_host, sent, what));
     TRY(cuda_backend_alloc(backend, (void **)&draw->draws, sent, what));
+    TRY(cuda_backend_alloc(backend, (void **)&draw->adjusts,
+                           draw->adjusts_max * sizeof *draw->adjusts, what));
     TRY(cuda_backend_alloc(backend, (void **)&draw->was, draw->adjusts_max * sizeof(float), what));
     TRY(cuda_backend_alloc(backend, (void **)&draw->parts, segments * sizeof *draw->parts, what));
     TRY(cuda_backend_alloc(backend, (void **)&draw->tops,
@@ -567,7 +624,7 @@ static enum status draw_open_memory(struct cuda_draw *draw)
 }
 
 extern "C" enum status cuda_draw_open(struct cuda_backend *backend, struct cuda_draw **out,
-                                      uint32_t vocab)
+                                      uint32_t vocab, uint32_t adjusts_max)
 {
     *out = NULL;
     ASSERT(vocab >= 1);
@@ -578,7 +635,7 @@ extern "C" enum status cuda_draw_open(struct cuda_backend *backend, struct cuda_
     draw->backend = backend;
     draw->vocab = vocab;
     draw->segments = (vocab + DRAW_SEGMENT - 1) / DRAW_SEGMENT;
-    draw->adjusts_max = vocab > CUDA_DRAW_ADJUSTS ? vocab : (uint32_t)CUDA_DRAW_ADJUSTS;
+    draw->adjusts_max = adjusts_max;
     const enum status status = draw_open_memory(draw);
     if (status != STATUS_OK) {
         cuda_draw_close(draw);
@@ -592,7 +649,8 @@ extern "C" void cuda_draw_close(struct cuda_draw *draw)
 {
     if (draw == NULL)
         return;
-    void *const device[] = {draw->draws, draw->was, draw->parts, draw->tops, draw->results};
+    void *const device[] = {draw->draws, draw->adjusts, draw->was,
+                            draw->parts, draw->tops,    draw->results};
     for (void *memory : device)
         cuda_backend_free(draw->backend, memory);
     cuda_backend_free_host(draw->backend, draw->draws_host);
@@ -600,30 +658,21 @@ extern "C" void cuda_draw_close(struct cuda_draw *draw)
     mem_free(draw);
 }
 
-/* Takes as many of the draws from `first` on as fit; their adjusts stand one behind the other. */
-static uint32_t draw_take(struct cuda_draw *draw, const struct draw_args *args, uint32_t first,
-                          uint32_t *adjust_count)
+/* Takes as many of the draws from `first` on as fit. */
+static uint32_t draw_take(struct cuda_draw *draw, const struct draw_args *args, uint32_t first)
 {
-    struct draw_adjust *adjusts = (struct draw_adjust *)(draw->draws_host + CUDA_DRAW_AT_ONCE);
     uint32_t count = 0;
     uint32_t used = 0;
     while (count < CUDA_DRAW_AT_ONCE && first + count < args->count) {
         const struct draw *from = &args->draws[first + count];
-        struct draw *to = &draw->draws_host[count];
-        ASSERT(from->adjust_count <= draw->vocab);
+        ASSERT(draw_adjust_count(*from) <= draw->adjusts_max);
         ASSERT(from->top_count <= LIMIT_LOGPROBS);
         ASSERT(from->kind == DRAW_CHOOSE || from->token < draw->vocab);
-        if (from->adjust_count > draw->adjusts_max - used)
+        if (draw_adjust_count(*from) > draw->adjusts_max - used)
             break;
-        *to = *from;
-        to->adjust_first = used;
-        if (from->adjust_count > 0)
-            memcpy(adjusts + used, args->adjusts + from->adjust_first,
-                   from->adjust_count * sizeof *adjusts);
-        used += from->adjust_count;
-        count++;
+        draw->draws_host[count++] = {*from, used};
+        used += draw_adjust_count(*from);
     }
-    *adjust_count = used;
     return count;
 }
 
@@ -641,21 +690,31 @@ static void draw_copy(struct cuda_backend *backend, void *to, const void *from, 
             backend, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, backend->stream), "draw");
 }
 
-static void draw_launch(struct cuda_draw *draw, const struct draw_args *args, uint32_t count,
-                        uint32_t adjust_count)
+/* What is sent to the device: `count` draws, and all changes with the first of them. */
+static void draw_send(struct cuda_draw *draw, const struct draw_args *args, uint32_t count,
+                      uint32_t change_count)
 {
     struct cuda_backend *backend = draw->backend;
-    const struct draw_call call = {(float *)args->logits,
-                                   draw->vocab,
-                                   draw->segments,
-                                   draw->draws,
-                                   (const struct draw_adjust *)(draw->draws + CUDA_DRAW_AT_ONCE),
-                                   draw->was,
-                                   draw->parts,
-                                   draw->tops,
-                                   draw->results};
+    struct draw_change *changes = (struct draw_change *)(draw->draws_host + CUDA_DRAW_AT_ONCE);
+    const struct draw_changes_call call = {
+        draw->adjusts, (const struct draw_change *)(draw->draws + CUDA_DRAW_AT_ONCE), change_count};
+    const size_t draws_bytes = CUDA_DRAW_AT_ONCE * sizeof *draw->draws;
+    ASSERT(change_count <= draw->adjusts_max);
+    if (change_count > 0)
+        memcpy(changes, args->changes, change_count * sizeof *changes);
     draw_copy(backend, draw->draws, draw->draws_host,
-              CUDA_DRAW_AT_ONCE * sizeof *draw->draws + adjust_count * sizeof(struct draw_adjust));
+              change_count > 0 ? draws_bytes + change_count * sizeof *changes
+                               : count * sizeof *draw->draws);
+    cuda_backend_launch(backend, "draw", dim3((change_count + 255) / 256), 256, k_draw_change_cuda,
+                        call);
+}
+
+static void draw_launch(struct cuda_draw *draw, const struct draw_args *args, uint32_t count)
+{
+    struct cuda_backend *backend = draw->backend;
+    const struct draw_call call = {(float *)args->logits, draw->vocab,   draw->segments,
+                                   draw->draws,           draw->adjusts, draw->was,
+                                   draw->parts,           draw->tops,    draw->results};
     cuda_backend_launch(backend, "draw", dim3(draw->segments, count),
                         draw_threads(draw->vocab, CUDA_MACHINE_BLOCK), k_draw_scan_f32_cuda, call);
     cuda_backend_launch(backend, "draw", dim3(count), draw_threads(draw->vocab, DRAW_THREADS_MAX),
@@ -666,9 +725,9 @@ static void draw_launch(struct cuda_draw *draw, const struct draw_args *args, ui
 extern "C" enum status cuda_draw_run(struct cuda_draw *draw, const struct draw_args *args)
 {
     for (uint32_t first = 0; first < args->count;) {
-        uint32_t adjust_count;
-        const uint32_t count = draw_take(draw, args, first, &adjust_count);
-        draw_launch(draw, args, count, adjust_count);
+        const uint32_t count = draw_take(draw, args, first);
+        draw_send(draw, args, count, first == 0 ? args->change_count : 0);
+        draw_launch(draw, args, count);
         TRY(cuda_backend_end(draw->backend));
         for (uint32_t i = 0; i < count; i++)
             args->out[args->draws[first + i].row] = draw->results_host[i];

@@ -2,7 +2,9 @@
  *
  * Owns:     a drawer's device and pinned memory.
  * Thread:   the engine thread.
- * Cost:     two kernels, a copy there and a copy back for CUDA_DRAW_AT_ONCE draws, then one wait.
+ * Cost:     two kernels, a copy there and a copy back for CUDA_DRAW_AT_ONCE draws, then one wait;
+ *           one more kernel where adjusts change. What is sent are draws and changes, however much
+ *           has been generated.
  * Not here: the distribution (engine/sampler.h).
  */
 #pragma once
@@ -14,15 +16,13 @@
 extern "C" {
 #endif
 
-enum {
-    CUDA_DRAW_AT_ONCE = 256,    /* draws of one launch */
-    CUDA_DRAW_ADJUSTS = 1 << 18 /* adjusts of one launch, or the vocabulary if that is greater */
-};
+enum { CUDA_DRAW_AT_ONCE = 256 /* draws of one launch; no more than adjusts_max adjusts too */ };
 
 struct cuda_draw;
 
 /* UNAVAILABLE, NO_MEMORY. */
-enum status cuda_draw_open(struct cuda_backend *backend, struct cuda_draw **out, uint32_t vocab);
+enum status cuda_draw_open(struct cuda_backend *backend, struct cuda_draw **out, uint32_t vocab,
+                           uint32_t adjusts_max);
 void cuda_draw_close(struct cuda_draw *draw);
 
 /* args->logits: device, and as it was when it returns; all else host. */

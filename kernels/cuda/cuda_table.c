@@ -251,10 +251,10 @@ static void table_logits_stats(struct kernels *kernels, const float *logits, uin
 }
 
 static enum status table_drawer_create(struct kernels *kernels, struct kernels_drawer **out,
-                                       uint32_t vocab)
+                                       uint32_t vocab, uint32_t adjusts_max)
 {
     struct cuda_draw *draw;
-    TRY(cuda_draw_open(kernels->device, &draw, vocab));
+    TRY(cuda_draw_open(kernels->device, &draw, vocab, adjusts_max));
     *out = (struct kernels_drawer *)draw;
     return STATUS_OK;
 }

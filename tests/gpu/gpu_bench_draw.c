@@ -36,7 +36,7 @@ void gpu_bench_draw(void)
     struct draw_case of = {
         .args = {.draws = draws, .count = gpu_bench.is_tiny ? TINY_ROWS : ROWS, .out = results}};
     of.args.logits = bench_alloc((size_t)of.args.count * vocab * sizeof(float));
-    bench_must(cuda_draw_open(gpu_bench.device, &of.draw, vocab));
+    bench_must(cuda_draw_open(gpu_bench.device, &of.draw, vocab, ROWS));
     bench_kind(&of, draws, "greedy", (struct draw){.top_p = 1});
     bench_kind(&of, draws, "all", (struct draw){.temperature = 1, .top_p = 1});
     bench_kind(&of, draws, "filtered",

@@ -65,9 +65,11 @@ static enum status run_step(struct bed *bed)
     cuda_pages_copy(backend, &(struct pages_copy_args){bed->pinned, bed->pages, swapped, table, 2,
                                                        bed->layout.page_bytes});
     cuda_pages_wait(backend);
-    static const struct draw draws[ROWS] = {{.row = 0}, {.row = 1, .temperature = 1}, {.row = 2}};
+    static const struct draw draws[ROWS] = {
+        {.row = 0}, {.row = 1, .temperature = 1}, {.row = 2, .adjust_first = 7, .bias_count = 1}};
+    static const struct draw_change change = {7, {3, 1}};
     struct draw_result out[ROWS];
-    status = cuda_draw_run(bed->draw, &(struct draw_args){bed->y, draws, ROWS, NULL, out});
+    status = cuda_draw_run(bed->draw, &(struct draw_args){bed->y, draws, ROWS, &change, 1, out});
     for (uint32_t i = 0; status == STATUS_OK && i < ROWS; i++)
         CHECK(out[i].token < VOCAB);
     return status;
@@ -87,7 +89,7 @@ static enum status run_open(struct bed *bed)
     TRY(cuda_backend_weight_create(bed->backend, &bed->weight, &tensor));
     TRY(cuda_backend_alloc(bed->backend, &bed->pages, 2 * bed->layout.page_bytes, "pages"));
     TRY(cuda_backend_alloc_host(bed->backend, &bed->pinned, 2 * bed->layout.page_bytes, "pages"));
-    TRY(cuda_draw_open(bed->backend, &bed->draw, VOCAB));
+    TRY(cuda_draw_open(bed->backend, &bed->draw, VOCAB, 16));
     TRY(cuda_backend_alloc(bed->backend, (void **)&bed->x, bytes, "x"));
     TRY(cuda_backend_alloc(bed->backend, (void **)&bed->y, bytes, "y"));
     cuda_backend_upload(bed->backend, bed->x, data, bytes);

@@ -4,7 +4,13 @@
 #include "kernels/cuda/cuda_draw.h"
 #include "tests/gpu/gpu_parity.h"
 
-enum { ROWS = 24, GENERATED = 24, BIASES = 5, ADJUSTS = GENERATED + BIASES };
+enum {
+    ROWS = 24,
+    GENERATED = 24,
+    BIASES = 5,
+    ADJUSTS = GENERATED + BIASES,
+    PLACES = ROWS * ADJUSTS + 7
+};
 
 /* Rows of one call, and what the sampler is told of each. */
 struct bed {
@@ -17,8 +23,8 @@ struct bed {
     struct engine_sampling sampling[ROWS];
     uint32_t generated[ROWS][GENERATED];
     struct sampler_args args[ROWS];
-    struct draw_adjust adjusts[ROWS * ADJUSTS];
-    uint32_t adjust_count;
+    struct draw_change changes[ROWS * ADJUSTS];
+    uint32_t change_count;
     struct draw draws[ROWS];
 };
 
@@ -91,30 +97,24 @@ static void random_sampling(struct engine_sampling *sampling, uint32_t vocab)
                 sampling->bias_count = i;
 }
 
-/* What engine_sampling says of a token, in the order of the sampler. */
+/* A list of their own, somewhere among the places. */
 static void add_adjusts(struct bed *bed, struct draw *draw, const struct sampler_args *args)
 {
     const struct engine_sampling *sampling = args->sampling;
-    draw->adjust_first = bed->adjust_count;
-    for (uint32_t i = 0; i < sampling->bias_count + args->generated_count; i++) {
-        const bool is_bias = i < sampling->bias_count;
-        const uint32_t token =
-            is_bias ? sampling->bias[i].token : args->generated[i - sampling->bias_count];
-        struct draw_adjust *at = &bed->adjusts[draw->adjust_first];
-        struct draw_adjust *end = &bed->adjusts[bed->adjust_count];
-        uint32_t times = 0;
-        while (at < end && at->token != token)
-            at++;
-        if (at < end)
-            continue;
-        for (uint32_t g = 0; g < args->generated_count; g++)
-            times += args->generated[g] == token;
-        *at = (struct draw_adjust){.token = token, .bias = is_bias ? sampling->bias[i].bias : 0};
-        if (times > 0)
-            at->penalty = sampling->presence_penalty + sampling->frequency_penalty * (float)times;
-        bed->adjust_count++;
+    const bool is_penalised = sampling->presence_penalty != 0 || sampling->frequency_penalty != 0;
+    draw->presence_penalty = sampling->presence_penalty;
+    draw->frequency_penalty = sampling->frequency_penalty;
+    draw->adjust_first = PLACES - ADJUSTS * (draw->row + 1);
+    draw->bias_count = sampling->bias_count;
+    draw->generated_count = is_penalised ? args->generated_count : 0;
+    for (uint32_t i = 0; i < draw->bias_count + draw->generated_count; i++) {
+        struct draw_change *change = &bed->changes[bed->change_count++];
+        *change = (struct draw_change){.place = draw->adjust_first + i};
+        if (i < draw->bias_count)
+            change->adjust = (struct draw_adjust){sampling->bias[i].token, sampling->bias[i].bias};
+        else
+            change->adjust.token = args->generated[i - draw->bias_count];
     }
-    draw->adjust_count = bed->adjust_count - draw->adjust_first;
 }
 
 static void random_draw(struct bed *bed, uint32_t row)
@@ -189,12 +189,12 @@ static double compare(struct bed *bed, uint32_t row, const struct draw_result *g
     return worst;
 }
 
-static void bed_init(struct bed *bed, uint32_t vocab)
+static void bed_init(struct bed *bed, uint32_t vocab, uint32_t places)
 {
     *bed = (struct bed){.vocab = vocab};
     bed->logits = parity_host((size_t)ROWS * vocab * sizeof *bed->logits);
     parity_must(sampler_init(&bed->sampler, parity.ref, vocab), "sampler");
-    parity_must(cuda_draw_open(parity.device, &bed->draw, vocab), "draw");
+    parity_must(cuda_draw_open(parity.device, &bed->draw, vocab, places), "draw");
     bed->device = parity_poison((size_t)ROWS * vocab * sizeof *bed->device);
 }
 
@@ -206,7 +206,7 @@ static void bed_deinit(struct bed *bed)
     free(bed->logits);
 }
 
-/* `count` draws from the first on; the logits must be as they were. */
+/* `count` draws from the first on; the logits must be as they were. Changes are made once. */
 static double run(struct bed *bed, uint32_t first, uint32_t count, struct draw_result *out)
 {
     const size_t bytes = (size_t)ROWS * bed->vocab * sizeof *bed->logits;
@@ -214,10 +214,12 @@ static double run(struct bed *bed, uint32_t first, uint32_t count, struct draw_r
     parity_must(cuda_draw_run(bed->draw, &(struct draw_args){.logits = bed->device,
                                                              .draws = bed->draws + first,
                                                              .count = count,
-                                                             .adjusts = bed->adjusts,
+                                                             .changes = bed->changes,
+                                                             .change_count = bed->change_count,
                                                              .out = out}),
                 "draw");
     parity_down(left, bed->device, bytes);
+    bed->change_count = 0;
     const double same = parity_same(left, bed->logits, bytes);
     free(left);
     return same;
@@ -229,7 +231,7 @@ static double check_round(struct bed *bed)
     static struct draw_result got[ROWS];
     static struct draw_result again[ROWS];
     double worst;
-    bed->adjust_count = 0;
+    bed->change_count = 0;
     for (uint32_t r = 0; r < ROWS; r++)
         fill_row(bed->logits + (size_t)r * bed->vocab, bed->vocab);
     cuda_backend_upload(parity.device, bed->device, bed->logits,
@@ -254,39 +256,43 @@ static void check_vocab(uint32_t vocab, uint32_t rounds)
 {
     static struct bed bed;
     double worst = 0;
-    bed_init(&bed, vocab);
+    bed_init(&bed, vocab, PLACES);
     for (uint32_t i = 0; i < rounds; i++)
         worst = fmax(worst, check_round(&bed));
     parity_tell(worst, "draw %u × %d of %u tokens", rounds, ROWS, vocab);
     bed_deinit(&bed);
 }
 
-/* More draws than one launch takes, and more adjusts than it has room for: each draw has its own
- * token put far above all others. */
+/* More draws than one launch takes, and more adjusts than it has room for: each list has a token
+ * put far above all others, and lists are of four draws. */
 static void check_many(void)
 {
-    enum { VOCAB = 1200, DRAWS = CUDA_DRAW_AT_ONCE + 44 };
-    struct bed bed;
-    bed_init(&bed, VOCAB);
+    enum { VOCAB = 1200, DRAWS = CUDA_DRAW_AT_ONCE + 44, LISTS = DRAWS / 4 };
+    static struct bed bed;
+    bed_init(&bed, VOCAB, LISTS * VOCAB);
     parity_drop(bed.device);
     float *logits = parity_randoms((size_t)DRAWS * VOCAB, 3);
     bed.device = parity_up(logits, (size_t)DRAWS * VOCAB * sizeof *logits);
-    struct draw_adjust *adjusts = parity_host((size_t)DRAWS * VOCAB * sizeof *adjusts);
+    struct draw_change *changes = parity_host((size_t)LISTS * VOCAB * sizeof *changes);
     struct draw *draws = parity_host(DRAWS * sizeof *draws);
     struct draw_result *out = parity_host(DRAWS * sizeof *out);
-    double worst = (size_t)DRAWS * VOCAB > CUDA_DRAW_ADJUSTS ? 0 : INFINITY;
-    for (uint32_t d = 0; d < DRAWS; d++) {
-        draws[d] = (struct draw){.row = d, .adjust_first = d * VOCAB, .adjust_count = VOCAB};
-        for (uint32_t i = 0; i < VOCAB; i++)
-            adjusts[d * VOCAB + i] = (struct draw_adjust){i, i == (d * 7) % VOCAB ? 50 : -50, 0};
-    }
-    parity_must(
-        cuda_draw_run(bed.draw, &(struct draw_args){bed.device, draws, DRAWS, adjusts, out}),
-        "draw");
+    double worst = 0;
+    for (uint32_t p = 0; p < LISTS * VOCAB; p++)
+        changes[p] =
+            (struct draw_change){p, {p % VOCAB, p % VOCAB == p / VOCAB * 7 % VOCAB ? 50 : -50}};
     for (uint32_t d = 0; d < DRAWS; d++)
-        worst = out[d].token == (d * 7) % VOCAB ? worst : INFINITY;
+        draws[d] = (struct draw){.row = d, .adjust_first = d / 4 * VOCAB, .bias_count = VOCAB};
+    parity_must(cuda_draw_run(bed.draw, &(struct draw_args){.logits = bed.device,
+                                                            .draws = draws,
+                                                            .count = DRAWS,
+                                                            .changes = changes,
+                                                            .change_count = LISTS * VOCAB,
+                                                            .out = out}),
+                "draw");
+    for (uint32_t d = 0; d < DRAWS; d++)
+        worst = out[d].token == d / 4 * 7 % VOCAB ? worst : INFINITY;
     parity_tell(worst, "draw %d of %d tokens, all adjusted", DRAWS, VOCAB);
-    free(logits), free(adjusts), free(draws), free(out);
+    free(logits), free(changes), free(draws), free(out);
     bed_deinit(&bed);
 }
 

@@ -14,17 +14,26 @@
 #include "kernels/cpu/ops/ops.h"
 #include "tests/unit/kernels_kit.h"
 
-enum { VOCAB = 50, ROWS = 12, GENERATED = 40 };
+enum { VOCAB = 50, ROWS = 12, GENERATED = 40, STEPS = 600, GUESSES = 3 };
 
 static struct {
     uint32_t calls;
     uint32_t draws;
+    uint32_t changes;
+    struct draw_adjust *adjusts; /* [adjusts_max] of the last drawer created */
+    uint32_t adjusts_max;
     bool is_lost;
 } fake;
 
-static enum status fake_create(struct kernels *kernels, struct kernels_drawer **out, uint32_t vocab)
+static enum status fake_create(struct kernels *kernels, struct kernels_drawer **out, uint32_t vocab,
+                               uint32_t adjusts_max)
 {
     (void)vocab;
+    free(fake.adjusts);
+    fake.adjusts = malloc(adjusts_max * sizeof *fake.adjusts);
+    assert_non_null(fake.adjusts);
+    memset(fake.adjusts, 0xff, adjusts_max * sizeof *fake.adjusts);
+    fake.adjusts_max = adjusts_max;
     *out = (struct kernels_drawer *)kernels; /* anything but NULL */
     return STATUS_OK;
 }
@@ -40,12 +49,18 @@ static uint32_t fake_greatest(const struct draw_args *args, const struct draw *d
     float values[VOCAB];
     uint32_t best = 0;
     memcpy(values, args->logits + draw->row * VOCAB, sizeof values);
-    for (uint32_t i = 0; i < draw->adjust_count; i++) {
-        const struct draw_adjust *adjust = &args->adjusts[draw->adjust_first + i];
-        for (uint32_t j = 0; j < i; j++)
-            assert_int_not_equal(args->adjusts[draw->adjust_first + j].token, adjust->token);
-        values[adjust->token] = values[adjust->token] + adjust->bias - adjust->penalty;
+    uint32_t counts[VOCAB] = {0};
+    for (uint32_t i = 0; i < draw->bias_count + draw->generated_count; i++) {
+        const struct draw_adjust *adjust = &fake.adjusts[draw->adjust_first + i];
+        assert_in_range(adjust->token, 0, VOCAB - 1);
+        if (i < draw->bias_count)
+            values[adjust->token] += adjust->bias;
+        else
+            counts[adjust->token]++;
     }
+    for (uint32_t i = 0; i < VOCAB; i++)
+        if (counts[i] > 0)
+            values[i] -= draw->presence_penalty + draw->frequency_penalty * (float)counts[i];
     for (uint32_t i = 1; i < VOCAB; i++)
         best = values[i] > values[best] ? i : best;
     return best;
@@ -58,6 +73,11 @@ static enum status fake_draw(struct kernels *kernels, struct kernels_drawer *dra
     (void)drawer;
     fake.calls++;
     fake.draws += args->count;
+    fake.changes += args->change_count;
+    for (uint32_t i = 0; i < args->change_count; i++) {
+        assert_in_range(args->changes[i].place, 0, fake.adjusts_max - 1);
+        fake.adjusts[args->changes[i].place] = args->changes[i].adjust;
+    }
     for (uint32_t i = 0; i < args->count; i++) {
         const struct draw *draw = &args->draws[i];
         args->out[draw->row] = (struct draw_result){
@@ -75,7 +95,7 @@ struct bed {
     struct drawer drawer;
     struct rng rng;
     float logits[ROWS * VOCAB];
-    uint32_t generated[GENERATED];
+    uint32_t generated[STEPS + GUESSES];
     struct engine_sampling sampling[ROWS];
 };
 
@@ -90,12 +110,14 @@ static int setup(void **state)
     bed->ops.drawer_destroy = fake_destroy;
     bed->ops.draw = fake_draw;
     bed->kernels->ops = &bed->ops;
-    assert_int_equal(drawer_init(&bed->drawer, bed->kernels, VOCAB, ROWS), STATUS_OK);
+    assert_int_equal(drawer_init(&bed->drawer, bed->kernels, VOCAB, ROWS, ROWS, STEPS + GUESSES),
+                     STATUS_OK);
     for (uint32_t i = 0; i < ROWS * VOCAB; i++)
         bed->logits[i] = (float)rng_below(&bed->rng, 1000) / 100;
-    for (uint32_t i = 0; i < GENERATED; i++)
+    for (uint32_t i = 0; i < STEPS + GUESSES; i++)
         bed->generated[i] = (uint32_t)rng_below(&bed->rng, VOCAB);
-    memset(&fake, 0, sizeof fake);
+    fake.calls = fake.draws = fake.changes = 0;
+    fake.is_lost = false;
     *state = bed;
     return 0;
 }
@@ -106,11 +128,13 @@ static int teardown(void **state)
     drawer_deinit(&bed->drawer);
     kernels_destroy(bed->kernels);
     mem_free(bed);
+    free(fake.adjusts);
+    memset(&fake, 0, sizeof fake);
     return 0;
 }
 
 /* Greedy, with penalties in two rows of three and biases in every other. */
-static void ask_row(struct bed *bed, uint32_t row)
+static struct engine_sampling *row_sampling(struct bed *bed, uint32_t row)
 {
     struct engine_sampling *sampling = &bed->sampling[row];
     *sampling = (struct engine_sampling){.top_p = 1, .seed = row};
@@ -121,13 +145,35 @@ static void ask_row(struct bed *bed, uint32_t row)
     for (uint32_t i = 0; row % 2 == 0 && i < 5; i++)
         sampling->bias[sampling->bias_count++] =
             (struct engine_bias){bed->generated[0] + i < VOCAB ? bed->generated[0] + i : i, 2};
-    drawer_ask(&bed->drawer, &(struct drawer_ask){.args = {.sampling = sampling,
+    return sampling;
+}
+
+/* A row of a text with so many tokens, the last `guesses` of them guesses; texts of other tokens
+ * than before have another serial. */
+static void ask_text(struct bed *bed, uint32_t row, uint32_t text, uint64_t serial, uint32_t count,
+                     uint32_t guesses)
+{
+    drawer_ask(&bed->drawer, &(struct drawer_ask){.args = {.sampling = row_sampling(bed, text),
                                                            .choice = 1,
                                                            .position = row,
                                                            .generated = bed->generated,
-                                                           .generated_count = GENERATED},
+                                                           .generated_count = count},
+                                                  .text = text,
+                                                  .serial = serial,
+                                                  .sure = count - guesses,
                                                   .row = row,
                                                   .kind = DRAW_CHOOSE});
+}
+
+static void ask_row(struct bed *bed, uint32_t row)
+{
+    ask_text(bed, row, row, row + 1, GENERATED, 0);
+}
+
+static void read_all(struct bed *bed)
+{
+    assert_int_equal(drawer_read(&bed->drawer, bed->logits, ROWS), STATUS_OK);
+    drawer_run(&bed->drawer);
 }
 
 static void check_tokens(struct bed *bed)
@@ -144,7 +190,7 @@ static void check_tokens(struct bed *bed)
         const uint32_t token = bed->drawer.tokens[row];
         assert_int_equal(token, sampler_choose(&sampler, &args));
         assert_int_equal(drawer_told(&bed->drawer, row, token, 0, &logprob, NULL), 0);
-        assert_true(logprob == (float)rng_stream(row, (uint64_t)row << 8 | 1));
+        assert_true(logprob == (float)rng_stream(args.sampling->seed, (uint64_t)row << 8 | 1));
     }
     sampler_deinit(&sampler);
 }
@@ -157,24 +203,72 @@ static void test_tokens(void **state)
         drawer_begin(&bed->drawer);
         for (uint32_t row = 0; row < ROWS; row++)
             ask_row(bed, row);
-        assert_int_equal(drawer_read(&bed->drawer, bed->logits, ROWS), STATUS_OK);
-        drawer_run(&bed->drawer);
+        read_all(bed);
         check_tokens(bed);
         assert_int_equal(fake.calls, pass + 1);
     }
+}
+
+/* However long texts are, a step sends what is new of them: one token a text with penalties, and in
+ * the sum as much again, twice, where a list outgrows its room. */
+static void test_steps(void **state)
+{
+    struct bed *bed = *state;
+    const uint32_t penalised = ROWS / 3 * 2;
+    uint32_t steps_of_one = 0;
+    for (uint32_t count = 1; count <= STEPS; count++) {
+        const uint32_t before = fake.changes;
+        drawer_begin(&bed->drawer);
+        for (uint32_t row = 0; row < ROWS; row++)
+            ask_text(bed, row, row, row + 1, count, 0);
+        read_all(bed);
+        check_tokens(bed);
+        steps_of_one += fake.changes - before == penalised;
+    }
+    assert_in_range(fake.changes, penalised * STEPS, 3 * penalised * STEPS + 20 * ROWS);
+    assert_in_range(steps_of_one, STEPS - 20, STEPS);
+    assert_int_equal(fake.calls, STEPS);
+}
+
+/* A text's guesses are seen by the rows behind them; where they were wrong others take their
+ * places. Then another text has its number. */
+static void test_guesses(void **state)
+{
+    struct bed *bed = *state;
+    for (uint32_t count = 1; count <= STEPS; count++) {
+        drawer_begin(&bed->drawer);
+        for (uint32_t guesses = 0; guesses < GUESSES; guesses++)
+            bed->generated[count + guesses] = (uint32_t)rng_below(&bed->rng, VOCAB);
+        for (uint32_t row = 0; row < ROWS; row++) {
+            const uint32_t text = row / (GUESSES + 1) + 1;
+            const uint32_t guesses = row % (GUESSES + 1);
+            ask_text(bed, row, text, text, count + guesses, guesses);
+        }
+        read_all(bed);
+        check_tokens(bed);
+    }
+    bed->generated[0] = (bed->generated[0] + 1) % VOCAB;
+    drawer_begin(&bed->drawer);
+    for (uint32_t row = 0; row < ROWS; row++)
+        ask_text(bed, row, row, row + 1000, STEPS, 0);
+    read_all(bed);
+    check_tokens(bed);
 }
 
 /* Where adjusts have little room it takes more calls, and no row is drawn twice. */
 static void test_little_room(void **state)
 {
     struct bed *bed = *state;
-    bed->drawer.adjusts_max = VOCAB;
-    for (uint32_t row = 0; row < ROWS; row++)
-        ask_row(bed, row);
-    assert_int_equal(drawer_read(&bed->drawer, bed->logits, ROWS), STATUS_OK);
-    check_tokens(bed);
-    assert_int_equal(fake.draws, ROWS);
-    assert_in_range(fake.calls, 2, ROWS);
+    bed->drawer.adjusts_max = GENERATED + 5;
+    for (uint32_t pass = 1; pass <= 3; pass++) {
+        drawer_begin(&bed->drawer);
+        for (uint32_t row = 0; row < ROWS; row++)
+            ask_row(bed, row);
+        read_all(bed);
+        check_tokens(bed);
+        assert_int_equal(fake.draws, pass * ROWS);
+        assert_in_range(fake.calls, pass * 2, pass * ROWS);
+    }
 }
 
 static void test_told(void **state)
@@ -216,7 +310,7 @@ static int enough_memory(struct kernels *kernels)
         struct drawer drawer;
         int left = allowed;
         mem_hook_set(refuse_after, &left);
-        status = drawer_init(&drawer, kernels, 8, 4);
+        status = drawer_init(&drawer, kernels, 8, 4, 2, 16);
         mem_hook_set(NULL, NULL);
         assert_true(status == STATUS_OK || status == STATUS_NO_MEMORY);
         drawer_deinit(&drawer);
@@ -237,6 +331,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_tokens, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_steps, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_guesses, setup, teardown),
         cmocka_unit_test_setup_teardown(test_little_room, setup, teardown),
         cmocka_unit_test_setup_teardown(test_told, setup, teardown),
         cmocka_unit_test_setup_teardown(test_lost, setup, teardown),
