@@ -639,6 +639,7 @@ template <int D, enum kv_type T>
 __global__ void __launch_bounds__(ATTENTION_THREADS, D <= 128 ? 2 : 1)
     k_attention_paged_cuda(struct attention_call call)
 {
+    cuda_machine_begin();
     if (blockIdx.x >= call.tiles->works)
         return;
     const struct cuda_tiles_work work = cuda_tiles_works(call.tiles)[blockIdx.x];
@@ -663,6 +664,7 @@ __global__ void __launch_bounds__(ATTENTION_THREADS, D <= 128 ? 2 : 1)
 /* A block of 32 threads is one query of a row whose segments left their states. */
 __global__ void k_attention_fold_f32_cuda(struct attention_call call)
 {
+    cuda_machine_begin();
     const uint32_t n = call.layout.head_dim;
     const uint32_t entry = blockIdx.x / call.heads;
     const uint32_t head = blockIdx.x % call.heads;
@@ -704,9 +706,10 @@ static void attention_launch_as(struct cuda_backend *backend, struct attention_c
 {
     call->stages =
         attention_bytes<D>(T, ATTENTION_STAGES) <= backend->shared_most ? ATTENTION_STAGES : 1;
-    cuda_backend_launch(backend, "attention", dim3(cuda_tiles_bucket(works), call->layout.kv_heads),
-                        ATTENTION_THREADS, k_attention_paged_cuda<D, T>, *call,
-                        attention_bytes<D>(T, call->stages));
+    cuda_backend_launch_early(backend, "attention",
+                              dim3(cuda_tiles_bucket(works), call->layout.kv_heads),
+                              ATTENTION_THREADS, k_attention_paged_cuda<D, T>, *call,
+                              attention_bytes<D>(T, call->stages));
 }
 
 template <enum kv_type T>
@@ -782,6 +785,6 @@ extern "C" void cuda_attention(struct cuda_backend *backend, const struct attent
         break;
     }
     if (of->has_states)
-        cuda_backend_launch(backend, "attention", dim3(args->rows * args->heads), 32,
-                            k_attention_fold_f32_cuda, call);
+        cuda_backend_launch_early(backend, "attention", dim3(args->rows * args->heads), 32,
+                                  k_attention_fold_f32_cuda, call);
 }

@@ -21,7 +21,7 @@ __global__ void k_gap_wait_cuda(struct gap_call call)
         *call.out = 0;
 }
 
-/* Launched as a layer's products and attention are, which are nearly all of a step. */
+/* Launched as a layer's products are, which are nearly all of a step. */
 static void gap_chain(struct cuda_backend *backend, uint32_t cycles)
 {
     const struct gap_call call = {backend->gated, cycles};

@@ -79,6 +79,7 @@ static __device__ void pages_store(char *tile, size_t index, float x, float fact
 template <enum kv_type T>
 __global__ void k_kv_write_cuda(struct pages_write call)
 {
+    cuda_machine_begin();
     const struct kv_layout *layout = &call.layout;
     const uint32_t n = layout->head_dim;
     const uint32_t lane = threadIdx.x % 32;
@@ -159,9 +160,10 @@ extern "C" void cuda_kv_write(struct cuda_backend *backend, const struct kv_writ
     call.row_count = args->rows;
     call.layer = args->layer;
     const size_t threads = (size_t)args->rows * (layout->kv_heads + call.queries.heads) * 32;
-    cuda_backend_launch(backend, "kv_write",
-                        dim3((unsigned)((threads + CUDA_MACHINE_BLOCK - 1) / CUDA_MACHINE_BLOCK)),
-                        CUDA_MACHINE_BLOCK, pages_write_kernel(layout->type), call);
+    cuda_backend_launch_early(
+        backend, "kv_write",
+        dim3((unsigned)((threads + CUDA_MACHINE_BLOCK - 1) / CUDA_MACHINE_BLOCK)),
+        CUDA_MACHINE_BLOCK, pages_write_kernel(layout->type), call);
 }
 
 struct pages_part {

@@ -22,7 +22,7 @@ enum { ROWS = 3, COLS = 64, VOCAB = 40 };
     } while (0)
 
 static const struct cuda_backend_options OPTIONS = {
-    .rows_max = 8, .cols_max = COLS, .tables_max = 16, .split_bytes = 1 << 16};
+    .rows_max = 8, .cols_max = COLS, .tables_max = 20, .split_bytes = 1 << 16};
 
 struct bed {
     struct cuda_backend *backend;
@@ -164,8 +164,8 @@ static void check_no_memory(void)
 static void check_tables(void)
 {
     static const uint32_t none = 0;
-    static const uint32_t far = 16 * 16;
-    static const uint32_t table[17];
+    static const uint32_t far = 16 * 20;
+    static const uint32_t table[21];
     static const uint32_t *const tables[1] = {table};
     struct bed bed = {0};
     CHECK(run_open(&bed) == STATUS_OK);
@@ -176,6 +176,33 @@ static void check_tables(void)
                                .page_tables = tables};
     CHECK(cuda_backend_batch(bed.backend, &kv, 1, 4, NULL) == STATUS_LIMIT);
     CHECK(run_step(&bed) == STATUS_OK);
+    close_bed(&bed);
+}
+
+/* All of attention comes to its processors before the kernel before it has ended, and waits there. */
+static void check_early(void)
+{
+    static const uint32_t none = 0;
+    static const uint32_t position = CUDA_PLAN_SEGMENT; /* two segments, which are folded */
+    static const uint32_t table[CUDA_PLAN_SEGMENT / 16 + 1];
+    static const uint32_t *const tables[1] = {table};
+    struct bed bed = {0};
+    CHECK(run_open(&bed) == STATUS_OK);
+    const struct kv_rows kv = {.layout = &bed.layout,
+                               .pages = bed.pages,
+                               .sequence = &none,
+                               .position = &position,
+                               .page_tables = tables};
+    const struct simt_counts before = simt_counts;
+    CHECK(cuda_backend_batch(bed.backend, &kv, 1, 4, NULL) == STATUS_OK);
+    cuda_kv_write(bed.backend, &(struct kv_write_args){bed.x, bed.x, 1, 0, kv, {NULL}});
+    cuda_attention(
+        bed.backend,
+        &(struct attention_args){
+            .q = bed.x, .out = bed.y, .rows = 1, .heads = 4, .scale = 0.25f, .kv = kv});
+    CHECK(cuda_backend_end(bed.backend) == STATUS_OK);
+    CHECK(simt_counts.launches - before.launches == 3);
+    CHECK(simt_counts.early - before.early == 3);
     close_bed(&bed);
 }
 
@@ -375,6 +402,7 @@ int main(void)
     check_lost_device();
     check_no_memory();
     check_tables();
+    check_early();
     check_shared_memory();
     check_no_code();
     check_graphs();

@@ -40,6 +40,7 @@ struct simt_counts {
     uint64_t captures; /* calls that make a graph */
     uint64_t graphs;   /* launched */
     uint64_t others;
+    uint64_t early; /* of the launches */
 };
 extern struct simt_counts simt_counts;
 

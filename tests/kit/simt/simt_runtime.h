@@ -210,6 +210,7 @@ static inline cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, v
     const size_t shared_bytes = config->dynamicSmemBytes;
     const simt_launch<P> launch{kernel, argument};
     const bool is_early = config->numAttrs > 0;
+    simt_counts.early += is_early;
     return simt_work(&simt_counts.launches, [=] {
         simt_launch<P> own = launch;
         simt_shared(shared_bytes);
