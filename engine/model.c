@@ -10,6 +10,7 @@
 #include "config/base/mem.h"
 #include "config/base/utf8.h"
 #include "engine/model_arch.h"
+#include "engine/model_wanted.h"
 #include "engine/models/llama.h"
 #include "kernels/kernels_step.h"
 
@@ -268,6 +269,23 @@ static enum status open_check(const struct model *model)
     return STATUS_OK;
 }
 
+/* What model_wanted_groups writes to. */
+static enum status open_wanted(struct model *model)
+{
+    model->wanted_order = mem_zalloc(model->logit_rows_max, sizeof *model->wanted_order);
+    model->wanted_shared = mem_zalloc(model->logit_rows_max, sizeof *model->wanted_shared);
+    if (model->wanted_order == NULL || model->wanted_shared == NULL)
+        FAIL(STATUS_NO_MEMORY, "model: no memory for %u rows of logits", model->logit_rows_max);
+    return STATUS_OK;
+}
+
+static void open_free(struct model *model)
+{
+    mem_free(model->wanted_order);
+    mem_free(model->wanted_shared);
+    mem_free(model);
+}
+
 enum status model_open_share(struct model **out, struct kernels *kernels, const struct gguf *gguf,
                              uint32_t rows_max, uint32_t logit_rows_max,
                              const struct model_share *share)
@@ -287,9 +305,11 @@ enum status model_open_share(struct model **out, struct kernels *kernels, const 
     if (status == STATUS_OK)
         status = open_check(model);
     if (status == STATUS_OK)
+        status = open_wanted(model);
+    if (status == STATUS_OK)
         status = model->arch->open(model, gguf);
     if (status != STATUS_OK) {
-        mem_free(model);
+        open_free(model);
         return status;
     }
     *out = model;
@@ -301,7 +321,7 @@ void model_close(struct model *model)
     if (model == NULL)
         return;
     model->arch->close(model);
-    mem_free(model);
+    open_free(model);
 }
 
 void model_tell(struct model *model, void (*told)(void *context, const struct model_batch *batch),
@@ -345,13 +365,18 @@ const float *model_forward(struct model *model, const struct model_batch *batch)
     forward_check(model, batch);
     if (model->told != NULL)
         model->told(model->told_context, batch);
+    const struct attention_groups wanted = {model->wanted_order, model->wanted_shared};
+    const bool is_shared = model_wanted_groups(batch, model->wanted_order, model->wanted_shared);
+    model->wanted_groups = is_shared ? &wanted : NULL;
     const struct kernels_step step = {.rows = batch->rows,
                                       .tokens = batch->tokens,
                                       .kv = batch->kv,
                                       .groups = batch->groups,
+                                      .wanted_groups = model->wanted_groups,
                                       .logit_rows = batch->logit_rows,
                                       .logit_rows_max = model->logit_rows_max,
                                       .heads = model->share.heads,
+                                      .window = model->config.window,
                                       .logit_row = batch->logit_row,
                                       .layers = batch->layers};
     model->batch = batch;

@@ -26,9 +26,12 @@ struct model {
     struct kernels *kernels;
     uint32_t rows_max;
     uint32_t logit_rows_max;
-    uint64_t packed_bytes;           /* of the file, while it is opened */
-    int64_t told_us;                 /* when its progress was told last */
-    const struct model_batch *batch; /* of the step that runs */
+    uint64_t packed_bytes;                        /* of the file, while it is opened */
+    int64_t told_us;                              /* when its progress was told last */
+    const struct model_batch *batch;              /* of the step that runs */
+    const struct attention_groups *wanted_groups; /* of its rows that want logits; NULL: none */
+    uint32_t *wanted_order;                       /* [logit_rows_max], as is */
+    uint32_t *wanted_shared;
     void (*told)(void *context, const struct model_batch *batch); /* or NULL */
     void *told_context;
     float *logits; /* [logit_rows_max][vocab] memory of the kernels, which the architecture owns */

@@ -12,13 +12,15 @@
 
 struct kernels_step {
     uint32_t rows;
-    const uint32_t *tokens;                /* [rows] */
-    struct kv_rows kv;                     /* of all rows */
-    const struct attention_groups *groups; /* NULL = none */
+    const uint32_t *tokens;                       /* [rows] */
+    struct kv_rows kv;                            /* of all rows */
+    const struct attention_groups *groups;        /* NULL = none */
+    const struct attention_groups *wanted_groups; /* of rows as logit_row has them; NULL = none */
     uint32_t logit_rows;
     uint32_t logit_rows_max;   /* for so many there is room in what forward makes of them */
     const uint32_t *logit_row; /* [logit_rows] indexes of rows whose logits are wanted */
     uint32_t heads;            /* query heads of attention, those of this rank */
+    uint32_t window;           /* 0, or attention of no layer has a greater one or none */
     uint32_t layers;           /* the first so many alone; 0 = all */
 };
 

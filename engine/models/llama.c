@@ -389,8 +389,7 @@ static void forward_gather(struct model *model, const struct model_batch *batch,
 }
 
 /* Nobody reads the last layer's output but the logits: only rows that want them go on behind its K
- * and V. Gathers their x and angles, makes their q, and returns the batch of them. Pages that
- * sequences have in common are read again for each of them: it is one layer. */
+ * and V. Gathers their x and angles, makes their q, and returns the batch of them. */
 static struct model_batch forward_wanted(struct model *model, const struct model_batch *batch,
                                          uint32_t index)
 {
@@ -407,7 +406,7 @@ static struct model_batch forward_wanted(struct model *model, const struct model
     wanted.kv.sequence = llama->wanted_sequence;
     wanted.kv.position = llama->wanted_position;
     wanted.kv.open_of = llama->wanted_open;
-    wanted.groups = NULL;
+    wanted.groups = model->wanted_groups;
     forward_gather(model, batch, llama->wanted_x, llama->x, model->config.width);
     forward_gather(model, batch, llama->wanted_table, llama->rope_table, model->config.rope_dims);
     llama->now_x = llama->wanted_x;

@@ -441,12 +441,14 @@ static __device__ void attention_store(const struct attention_state<D> *state, i
     }
 }
 
-/* Where a segment's state of a head lies: `state` = that of the row's first one + the segment. */
-static __device__ float *attention_partial(const struct attention_call *call, uint32_t state,
+/* Where the state of a row's segment lies, of one head. */
+static __device__ float *attention_partial(const struct attention_call *call,
+                                           const struct cuda_tiles_row *row, uint32_t segment,
                                            uint32_t head)
 {
-    return call->partials + ((size_t)state * call->heads + head) *
-                                (CUDA_TILES_STATE + (size_t)call->layout.head_dim);
+    const size_t state = row->states + (segment - row->segment);
+    return call->partials +
+           (state * call->heads + head) * (CUDA_TILES_STATE + (size_t)call->layout.head_dim);
 }
 
 template <int D>
@@ -509,7 +511,8 @@ static __device__ uint32_t attention_index()
     return threadIdx.x / 32 * 16 + threadIdx.x % 32 / 4;
 }
 
-/* The segment is computed: its state goes on, of all queries or of those of one row. */
+/* The segment is computed: its state goes on, of all queries or of those of one row that see any of
+ * it. */
 template <int D>
 static __device__ void attention_done(const struct attention_call *call,
                                       const struct cuda_tiles_work *work, uint32_t segment,
@@ -521,17 +524,17 @@ static __device__ void attention_done(const struct attention_call *call,
         const uint32_t index = attention_index() + 8 * i;
         const uint32_t row = index / call->group;
         const struct attention_query query = attention_query_at(call, work, index);
-        if (query.first + query.count <= segment * CUDA_PLAN_SEGMENT || /* it ends before */
+        if (query.first + query.count <= segment * CUDA_PLAN_SEGMENT ||
+            query.first >= (segment + 1) * CUDA_PLAN_SEGMENT ||
             (alone != ATTENTION_ALL && alone != row))
             continue;
         if (work->is_whole)
             attention_merge(total, state, i);
         else
-            attention_leave(
-                state, i, call->layout.head_dim,
-                attention_partial(call,
-                                  cuda_tiles_rows(call->tiles)[work->first + row].states + segment,
-                                  query.at % call->heads));
+            attention_leave(state, i, call->layout.head_dim,
+                            attention_partial(call,
+                                              &cuda_tiles_rows(call->tiles)[work->first + row],
+                                              segment, query.at % call->heads));
     }
 }
 
@@ -681,7 +684,7 @@ __global__ void k_attention_fold_f32_cuda(struct attention_call call)
     float sum = 0;
 #pragma unroll 4
     for (uint32_t segment = hidden / CUDA_PLAN_SEGMENT; segment < segments; segment++) {
-        const float *partial = attention_partial(&call, row.states + segment, head);
+        const float *partial = attention_partial(&call, &row, segment, head);
         float before;
         float of;
         attention_fold(&max, &sum, partial[0], partial[1], &before, &of);
@@ -754,6 +757,8 @@ extern "C" void cuda_attention(struct cuda_backend *backend, const struct attent
     ASSERT(args->heads / layout->kv_heads >= 1);
     ASSERT(args->heads / layout->kv_heads <= CUDA_PLAN_QUERIES);
     ASSERT(args->layer < layout->layers);
+    ASSERT(backend->is_failed || backend->step.window == 0 ||
+           (args->window > 0 && args->window <= backend->step.window));
     if (args->rows == 0)
         return;
     call.q = args->q;

@@ -64,9 +64,9 @@ enum status cuda_backend_weight_create(struct cuda_backend *backend, struct weig
 void cuda_backend_weight_destroy(struct cuda_backend *backend, struct weight *weight);
 
 /* cuda_step_begin for operations one by one: rows of `kv` (host memory, read before it returns),
- * attention of `heads` query heads, by `groups` unless NULL. */
+ * attention of `heads` query heads, of no greater window (0: any), by `groups` unless NULL. */
 enum status cuda_backend_batch(struct cuda_backend *backend, const struct kv_rows *kv,
-                               uint32_t rows, uint32_t heads,
+                               uint32_t rows, uint32_t heads, uint32_t window,
                                const struct attention_groups *groups);
 /* [rows_max] on the device. */
 struct logits_stats *cuda_backend_stats(const struct cuda_backend *backend);

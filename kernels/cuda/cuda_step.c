@@ -55,15 +55,16 @@ static void fill_set(const struct cuda_step_form *form, const struct kernels_ste
     *plan = (struct cuda_tiles_head){0};
     if (step->heads > 0 && rows > 0)
         cuda_tiles_plan(
-            &(struct cuda_tiles_args){.rows = row,
-                                      .count = rows,
-                                      .groups = index == CUDA_STEP_ALL ? step->groups : NULL,
-                                      .group = step->heads / layout->kv_heads,
-                                      .kv_heads = layout->kv_heads,
-                                      .processors = room->processors,
-                                      .states_max = room->split_bytes /
-                                                    (step->heads * sizeof(float) *
-                                                     (CUDA_TILES_STATE + layout->head_dim))},
+            &(struct cuda_tiles_args){
+                .rows = row,
+                .count = rows,
+                .groups = index == CUDA_STEP_ALL ? step->groups : step->wanted_groups,
+                .window = step->window,
+                .group = step->heads / layout->kv_heads,
+                .kv_heads = layout->kv_heads,
+                .processors = room->processors,
+                .states_max = room->split_bytes / (step->heads * sizeof(float) *
+                                                   (CUDA_TILES_STATE + layout->head_dim))},
             plan);
     *set = (struct cuda_step_set){
         .rows = form->rows[index], .works = plan->works, .has_states = plan->states > 0};

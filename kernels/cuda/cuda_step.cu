@@ -82,6 +82,7 @@ static enum status step_place(struct cuda_backend *backend, const struct kernels
     ASSERT(of->logit_rows <= of->rows);
     step->logits_room = of->logit_rows_max;
     step->heads = of->heads;
+    step->window = of->window;
     step->is_padded = is_padded;
     step->is_running = true;
     cuda_step_form(&step->form, cuda_step_rows(backend, of->rows),
@@ -111,13 +112,14 @@ extern "C" enum status cuda_step_begin(struct cuda_backend *backend,
 }
 
 extern "C" enum status cuda_backend_batch(struct cuda_backend *backend, const struct kv_rows *kv,
-                                          uint32_t rows, uint32_t heads,
+                                          uint32_t rows, uint32_t heads, uint32_t window,
                                           const struct attention_groups *groups)
 {
     struct kernels_step step = {};
     step.rows = rows;
     step.kv = *kv;
     step.heads = heads;
+    step.window = window;
     step.groups = groups;
     return cuda_step_begin(backend, &step);
 }

@@ -80,7 +80,8 @@ struct cuda_step {
     struct cuda_step_set sets[CUDA_STEP_SETS];
     const uint32_t *tables; /* on the device */
     uint32_t logits_room;   /* logit_rows_max of the step */
-    uint32_t heads;         /* that attention is planned for */
+    uint32_t heads;         /* that attention is planned for, … */
+    uint32_t window;        /* … and the window; 0: for any */
     bool is_padded;
     bool is_running; /* between begin and end of cuda_step_run */
     bool is_sending; /* perhaps: nobody has waited since */

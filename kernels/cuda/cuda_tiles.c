@@ -1,5 +1,7 @@
 #include "kernels/cuda/cuda_tiles.h"
 
+#include <stdbool.h>
+
 /* Blocks that a processor should get: two at a time, two rounds. */
 enum { TILES_BLOCKS = 4 };
 
@@ -26,13 +28,20 @@ static uint32_t tiles_segments(uint32_t keys)
     return (keys + CUDA_PLAN_SEGMENT - 1) / CUDA_PLAN_SEGMENT;
 }
 
+/* The segments before it are hidden from a row there, and from all behind it. */
+static uint32_t tiles_hidden(const struct cuda_tiles_args *args, uint32_t position)
+{
+    const bool is_all_seen = args->window == 0 || position < args->window;
+    return is_all_seen ? 0 : (position + 1 - args->window) / CUDA_PLAN_SEGMENT;
+}
+
 static uint32_t tiles_row(const struct cuda_tiles_args *args, uint32_t index)
 {
     return args->groups != NULL ? args->groups->order[index] : index;
 }
 
-/* Rows of one sequence in rising position, as many as a block takes: each tile a work, over all of
- * its keys. */
+/* Rows of one sequence in rising position, as many as a block takes: each tile a work, over all
+ * that its first row sees and those behind it. */
 static void tiles_alone(const struct cuda_tiles_args *args, struct cuda_tiles_head *out)
 {
     const uint32_t most = CUDA_PLAN_QUERIES / args->group;
@@ -46,8 +55,11 @@ static void tiles_alone(const struct cuda_tiles_args *args, struct cuda_tiles_he
             const uint32_t common = args->groups != NULL && row.table != before.table
                                         ? args->groups->shared[i] / CUDA_PLAN_SEGMENT
                                         : 0;
-            *++tile = (struct cuda_tiles_work){
-                .first = i, .least = row.position, .common = common, .is_whole = 1};
+            *++tile = (struct cuda_tiles_work){.first = i,
+                                               .begin = tiles_hidden(args, row.position),
+                                               .least = row.position,
+                                               .common = common,
+                                               .is_whole = 1};
             out->works++;
         }
         tile->rows++;
@@ -61,6 +73,7 @@ static void tiles_join(struct cuda_tiles_work *tiles, uint32_t begin, uint32_t e
                        struct cuda_tiles_work *shared)
 {
     for (uint32_t i = begin; i < end; i++) {
+        shared->begin = tiles[i].begin < shared->begin ? tiles[i].begin : shared->begin;
         tiles[i].begin = shared->end;
         tiles[i].is_whole = 0;
         shared->least = tiles[i].least < shared->least ? tiles[i].least : shared->least;
@@ -70,7 +83,8 @@ static void tiles_join(struct cuda_tiles_work *tiles, uint32_t begin, uint32_t e
 }
 
 /* Neighbours that have segments in common go together as long as that saves reading: of n tiles the
- * common ones are read once instead of n times. */
+ * common ones are read once, from the first that one of them sees, instead of n times, from the
+ * first that each sees. */
 static void tiles_share(const struct cuda_tiles_args *args, struct cuda_tiles_head *out)
 {
     const uint32_t most = CUDA_PLAN_QUERIES / args->group;
@@ -79,14 +93,23 @@ static void tiles_share(const struct cuda_tiles_args *args, struct cuda_tiles_he
     uint32_t next;
     for (uint32_t i = 0; i < count; i = next) {
         struct cuda_tiles_work shared = tiles[i];
+        uint64_t begins = shared.begin;
         uint64_t saved = 0;
+        uint32_t earliest = shared.begin;
+        uint32_t latest = shared.begin;
         shared.end = UINT32_MAX;
         for (next = i + 1; next < count; next++) {
+            const uint32_t begin = tiles[next].begin;
             const uint32_t end = tiles[next].common < shared.end ? tiles[next].common : shared.end;
-            if (shared.rows + tiles[next].rows > most || end == 0 ||
-                (uint64_t)(next - i) * end < saved)
+            earliest = begin < earliest ? begin : earliest;
+            latest = begin > latest ? begin : latest;
+            begins += begin;
+            if (shared.rows + tiles[next].rows > most || end <= latest)
                 break;
-            saved = (uint64_t)(next - i) * end;
+            const uint64_t saves = (uint64_t)(next - i) * end - (begins - earliest);
+            if (saves < saved)
+                break;
+            saved = saves;
             shared.rows += tiles[next].rows;
             shared.end = end;
         }
@@ -139,14 +162,16 @@ static void tiles_place(const struct cuda_tiles_args *args, struct cuda_tiles_he
     uint64_t states = 0;
     out->rows = args->count;
     for (uint32_t i = 0; i < args->count; i++)
-        rows[i] = (struct cuda_tiles_row){tiles_row(args, i), CUDA_TILES_NONE};
+        rows[i] =
+            (struct cuda_tiles_row){tiles_row(args, i), CUDA_TILES_NONE,
+                                    tiles_hidden(args, args->rows[tiles_row(args, i)].position)};
     for (uint32_t w = 0; w < out->works; w++)
         for (uint32_t i = 0; i < works[w].rows && !works[w].is_whole; i++) {
             struct cuda_tiles_row *row = &rows[works[w].first + i];
             if (row->states != CUDA_TILES_NONE)
                 continue;
             row->states = (uint32_t)states;
-            states += tiles_segments(args->rows[row->row].position + 1);
+            states += tiles_segments(args->rows[row->row].position + 1) - row->segment;
         }
     out->states = states < CUDA_TILES_NONE ? (uint32_t)states : CUDA_TILES_NONE;
     out->bytes = (uint32_t)((char *)(rows + args->count) - (char *)out);

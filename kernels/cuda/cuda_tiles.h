@@ -8,9 +8,10 @@
  *
  * A work is one block of threads for each KV head: a tile of rows over whole segments of keys. Rows
  * of one sequence make a tile; where several sequences begin with the same pages, one work reads
- * those for all of them, and each goes on by itself. Works are cut so that the device is full. All
- * this is time alone: a segment's state comes from an empty one, and states are folded in their
- * order, whoever computed them.
+ * those for all of them, and each goes on by itself. Segments that a window hides from all of a
+ * tile's rows are in no work. Works are cut so that the device is full. All this is time alone: a
+ * segment's state comes from an empty one, and states are folded in their order, whoever computed
+ * them.
  */
 #pragma once
 
@@ -35,12 +36,13 @@ struct cuda_tiles_work {
     uint32_t keys;   /* none of its rows sees more, nor of its segments has more */
     uint32_t least;  /* position of the row that comes first */
     uint32_t common; /* segments that the tile before it reads from the same pages: for planning */
-    uint32_t is_whole; /* it has all segments of its rows: no states are left */
+    uint32_t is_whole; /* it has all segments that its rows see: no states are left */
 };
 
 struct cuda_tiles_row {
     uint32_t row;    /* of the batch */
-    uint32_t states; /* its segment s leaves state `states` + s; NONE: it leaves none */
+    uint32_t states; /* its segment s leaves state `states` + s − `segment`; NONE: it leaves none */
+    uint32_t segment; /* those before it are hidden behind the window */
 };
 
 /* What a plan begins with; works and rows follow. */
@@ -67,6 +69,7 @@ struct cuda_tiles_args {
     const struct cuda_plan_row *rows; /* [count] */
     uint32_t count;
     const struct attention_groups *groups; /* NULL: no two sequences have pages in common */
+    uint32_t window;                       /* 0, or none of the layers looks back further */
     uint32_t group;                        /* query heads over a KV head */
     uint32_t kv_heads;
     uint32_t processors;

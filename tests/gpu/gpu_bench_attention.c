@@ -88,7 +88,7 @@ static double bed_time(const struct streams *streams)
     bed.args.kv.layout = &bed.layout;
     bed.args.groups = streams->is_grouped ? &bed.groups : NULL;
     bench_must(cuda_backend_batch(gpu_bench.device, &bed.args.kv, bed.rows, bed.args.heads,
-                                  bed.args.groups));
+                                  bed.args.window, bed.args.groups));
     const double seconds = bench_time(attention_once, &bed);
     bench_drop(bed.args.q), bench_drop(bed.args.out), bench_drop(bed.args.kv.pages);
     free(bed.numbers), free(bed.table), free(bed.tables);

@@ -49,7 +49,7 @@ static enum status run_step(struct bed *bed)
                                .sequence = sequence,
                                .position = position,
                                .page_tables = tables};
-    enum status status = cuda_backend_batch(backend, &kv, ROWS, 4, NULL);
+    enum status status = cuda_backend_batch(backend, &kv, ROWS, 4, 0, NULL);
     if (status != STATUS_OK)
         return status;
     cuda_rmsnorm(backend, &(struct rmsnorm_args){bed->x, bed->x, bed->x, ROWS, COLS, 1e-5f});
@@ -174,7 +174,7 @@ static void check_tables(void)
                                .sequence = &none,
                                .position = &far,
                                .page_tables = tables};
-    CHECK(cuda_backend_batch(bed.backend, &kv, 1, 4, NULL) == STATUS_LIMIT);
+    CHECK(cuda_backend_batch(bed.backend, &kv, 1, 4, 0, NULL) == STATUS_LIMIT);
     CHECK(run_step(&bed) == STATUS_OK);
     close_bed(&bed);
 }
@@ -194,12 +194,11 @@ static void check_early(void)
                                .position = &position,
                                .page_tables = tables};
     const struct simt_counts before = simt_counts;
-    CHECK(cuda_backend_batch(bed.backend, &kv, 1, 4, NULL) == STATUS_OK);
+    CHECK(cuda_backend_batch(bed.backend, &kv, 1, 4, 0, NULL) == STATUS_OK);
     cuda_kv_write(bed.backend, &(struct kv_write_args){bed.x, bed.x, 1, 0, kv, {NULL}});
-    cuda_attention(
-        bed.backend,
-        &(struct attention_args){
-            .q = bed.x, .out = bed.y, .rows = 1, .heads = 4, .scale = 0.25f, .kv = kv});
+    cuda_attention(bed.backend,
+                   &(struct attention_args){
+                       .q = bed.x, .out = bed.y, .rows = 1, .heads = 4, .scale = 0.25f, .kv = kv});
     CHECK(cuda_backend_end(bed.backend) == STATUS_OK);
     CHECK(simt_counts.launches - before.launches == 3);
     CHECK(simt_counts.early - before.early == 3);
@@ -380,8 +379,8 @@ static void check_many_graphs(void)
     CHECK(run_open(&bed) == STATUS_OK);
     const size_t before = simt_used_bytes;
     const struct cuda_graphs *graphs = cuda_graph_all(bed.backend);
-    CHECK(cuda_backend_batch(bed.backend, &(struct kv_rows){.layout = &bed.layout}, 0, 4, NULL) ==
-          STATUS_OK);
+    CHECK(cuda_backend_batch(bed.backend, &(struct kv_rows){.layout = &bed.layout}, 0, 4, 0,
+                             NULL) == STATUS_OK);
     for (uint32_t i = 0; i < 3 * LIMIT_CUDA_GRAPHS; i++) {
         key.layers = i;
         for (int use = 0; use < 2; use++)

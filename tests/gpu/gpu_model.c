@@ -298,7 +298,7 @@ static void run_step(bool is_device, struct side *side, const struct batch *batc
         cuda_backend_upload(device, side->tokens, batch->tokens, rows * sizeof *last);
         cuda_backend_upload(device, side->positions, batch->positions, rows * sizeof *last);
         cuda_backend_upload(device, side->last, last, count * sizeof *last);
-        must(cuda_backend_batch(device, &kv, rows, shape->heads, NULL));
+        must(cuda_backend_batch(device, &kv, rows, shape->heads, 0, NULL));
         embed.tokens = side->tokens;
         angles.positions = side->positions;
         cuda_embed(device, &embed);

@@ -126,7 +126,7 @@ static void bed_write(struct pages_bed *bed, uint32_t sequence, uint32_t from, u
     kernels_kv_write(parity.ref, &args);
     args.kv.layout = &bed->device.layout;
     args.kv.pages = bed->device.pages;
-    parity_must(cuda_backend_batch(parity.device, &args.kv, rows, 0, NULL), "batch");
+    parity_must(cuda_backend_batch(parity.device, &args.kv, rows, 0, 0, NULL), "batch");
     rope.x = parity_up(k, rows * each * sizeof *k);
     rope.table = parity_up(angles, (size_t)rows * pairs * 2 * sizeof *angles);
     args.k = rope.x;
@@ -151,15 +151,17 @@ static uint32_t bed_rows(const struct pages_bed *bed, uint32_t *sequences, uint3
     return rows;
 }
 
-static void device_attention(struct cuda_backend *device, struct attention_args args, size_t bytes,
-                             float *out)
+/* As planned for `window`. */
+static void device_attention(struct cuda_backend *device, struct attention_args args,
+                             uint32_t window, size_t bytes, float *out)
 {
     const float *q = args.q;
     if (args.sinks != NULL)
         args.sinks = parity_up(args.sinks, args.heads * sizeof *args.sinks);
     args.q = parity_up(q, bytes);
     args.out = parity_poison(bytes);
-    parity_must(cuda_backend_batch(device, &args.kv, args.rows, args.heads, args.groups), "batch");
+    parity_must(cuda_backend_batch(device, &args.kv, args.rows, args.heads, window, args.groups),
+                "batch");
     cuda_attention(device, &args);
     parity_must(cuda_backend_download(device, out, args.out, bytes), "attention");
     if (args.sinks != NULL)
@@ -168,7 +170,8 @@ static void device_attention(struct cuda_backend *device, struct attention_args 
     parity_drop(args.out);
 }
 
-/* Each row alone, which splits long texts over the device, and without splitting. */
+/* Each row alone, which splits long texts over the device; without splitting; and as planned for
+ * greater windows, which other layers may have. */
 static double attention_bits(struct attention_args args, const float *all, size_t row_bytes)
 {
     const size_t each = row_bytes / sizeof *all;
@@ -179,14 +182,19 @@ static double attention_bits(struct attention_args args, const float *all, size_
     const struct attention_args together = args;
     double worst = 0;
     parity_must(cuda_backend_open(&unsplit, &whole), "open");
-    device_attention(unsplit, together, row_bytes * args.rows, one);
-    worst = fmax(worst, parity_same(one, all, row_bytes * args.rows));
+    const uint32_t windows[] = {args.window, args.window > 0 ? args.window + 300 : 0, 0};
+    for (int w = 0; w < 3; w++) {
+        device_attention(unsplit, together, windows[w], row_bytes * args.rows, one);
+        worst = fmax(worst, parity_same(one, all, row_bytes * args.rows));
+        device_attention(parity.device, together, windows[w], row_bytes * args.rows, one);
+        worst = fmax(worst, parity_same(one, all, row_bytes * args.rows));
+    }
     for (uint32_t r = 0; r < together.rows; r += 1 + together.rows / 7) {
         args.rows = 1;
         args.q = together.q + r * each;
         args.kv.sequence = together.kv.sequence + r;
         args.kv.position = together.kv.position + r;
-        device_attention(parity.device, args, row_bytes, one);
+        device_attention(parity.device, args, args.window, row_bytes, one);
         worst = fmax(worst, parity_same(one, all + r * each, row_bytes));
     }
     cuda_backend_close(unsplit);
@@ -207,7 +215,7 @@ static double shared_bits(const struct pages_case *shape, struct attention_args 
         shared[r] = r > 0 && args.kv.sequence[r] != args.kv.sequence[r - 1] ? shape->shared : 0;
     }
     args.groups = &groups;
-    device_attention(parity.device, args, bytes, together);
+    device_attention(parity.device, args, args.window, bytes, together);
     const double worst = parity_same(together, all, bytes);
     free(together);
     return worst;
@@ -251,7 +259,7 @@ static void check_pages(const struct pages_case *shape)
     kernels_attention(parity.ref, &args);
     args.kv.layout = &bed.device.layout;
     args.kv.pages = bed.device.pages;
-    device_attention(parity.device, args, bytes, got);
+    device_attention(parity.device, args, args.window, bytes, got);
     snprintf(name, sizeof name, "attention %s %u/%u × %u%s%s", kernels_kv_type_name(type_of(shape)),
              shape->heads, shape->kv_heads, shape->head_dim, shape->window > 0 ? ", window" : "",
              shape->has_sinks ? ", sinks" : "");
@@ -290,7 +298,7 @@ static void check_infinite(enum kv_type type, uint32_t window)
                                     .kv = {&bed.device.layout, bed.device.pages, sequences,
                                            positions, bed.tables, NULL, NULL},
                                     .window = window},
-            sizeof *got, &got[is_odd][0][0]);
+            window, sizeof *got, &got[is_odd][0][0]);
     }
     for (uint32_t r = 0; r < ROWS; r++) {
         const bool sees = r >= ODD && (window == 0 || r < ODD + window);
@@ -326,6 +334,9 @@ static const struct pages_case SMALL_PAGES[] = {
     {64, 4, 2, 64, {{0, 700, 1}, {1, 650, 3}, {2, 777, 1}, {3, 640, 1}}, 0, 0, false, 640},
     {64, 8, 2, 32, {{0, 512, 1}, {1, 600, 2}, {2, 513, 1}, {3, 800, 9}}, 0, 300, true, 512},
     {64, 4, 1, 64, {{0, 300, 1}, {1, 257, 3}, {2, 256, 1}, {3, 300, 1}}, KV_TYPE_FP8, 0, true, 256},
+    /* The window begins in what is shared, for each row elsewhere; or behind it. */
+    {64, 4, 2, 32, {{0, 1300, 1}, {1, 1400, 2}, {2, 1100, 1}, {3, 1030, 9}}, 0, 600, true, 1024},
+    {16, 6, 3, 16, {{0, 900, 1}, {1, 905, 1}, {2, 1300, 3}, {3, 520, 1}}, 0, 390, false, 512},
 };
 
 static const struct pages_case LARGE_PAGES[] = {

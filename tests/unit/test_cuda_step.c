@@ -177,12 +177,55 @@ static void test_tables_that_do_not_fit_are_refused(void **state)
     free(bed.area);
 }
 
+/* Each set is planned by its own groups, and both by the window. */
+static void test_sets_are_planned_by_their_groups_and_the_window(void **state)
+{
+    (void)state;
+    enum { KEYS = 1024, SHARED = 512 };
+    struct bed bed;
+    struct cuda_step_form form;
+    struct cuda_step_set sets[CUDA_STEP_SETS];
+    bed_init(&bed);
+    const uint32_t order[] = {0, 1, 2}, shared[] = {0, SHARED, SHARED};
+    const struct attention_groups groups = {order, shared}, wanted = {order, shared};
+    bed.step = (struct kernels_step){.rows = 3,
+                                     .kv = {.layout = &bed.layout,
+                                            .sequence = bed.sequence,
+                                            .position = bed.position,
+                                            .page_tables = bed.tables},
+                                     .logit_rows = 2,
+                                     .logit_row = bed.logit_row,
+                                     .heads = HEADS};
+    for (uint32_t r = 0; r < 3; r++) {
+        bed.sequence[r] = r;
+        bed.position[r] = KEYS - 1;
+        bed.logit_row[r] = r + 1;
+    }
+    cuda_step_form(&form, 3, 2, ROOM.processors);
+    const struct cuda_tiles_head *all = (struct cuda_tiles_head *)(bed.area + form.plan[0]);
+    const struct cuda_tiles_head *some = (struct cuda_tiles_head *)(bed.area + form.plan[1]);
+    assert_true(cuda_step_fill(&form, &bed.step, &ROOM, bed.area, sets) > 0);
+    assert_int_equal(cuda_tiles_keys(all), 3 * KEYS);
+    assert_int_equal(cuda_tiles_keys(some), 2 * KEYS);
+    bed.step.groups = &groups;
+    bed.step.wanted_groups = &wanted;
+    assert_true(cuda_step_fill(&form, &bed.step, &ROOM, bed.area, sets) > 0);
+    assert_int_equal(cuda_tiles_keys(all), 3 * KEYS - 2 * SHARED);
+    assert_int_equal(cuda_tiles_keys(some), 2 * KEYS - SHARED);
+    bed.step.window = KEYS / 4;
+    assert_true(cuda_step_fill(&form, &bed.step, &ROOM, bed.area, sets) > 0);
+    assert_int_equal(cuda_tiles_keys(all), 3 * KEYS / 4);
+    assert_int_equal(cuda_tiles_keys(some), 2 * KEYS / 4);
+    free(bed.area);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_area_says_what_the_step_says),
         cmocka_unit_test(test_places_are_those_of_the_padded_counts),
         cmocka_unit_test(test_tables_that_do_not_fit_are_refused),
+        cmocka_unit_test(test_sets_are_planned_by_their_groups_and_the_window),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

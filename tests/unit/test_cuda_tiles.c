@@ -46,6 +46,15 @@ static uint32_t segments_of(uint32_t position)
     return position / CUDA_PLAN_SEGMENT + 1;
 }
 
+/* That lie wholly behind the window. */
+static uint32_t hidden_of(const struct cuda_tiles_args *args, uint32_t position)
+{
+    uint32_t hidden = 0;
+    while (args->window > 0 && (hidden + 1) * CUDA_PLAN_SEGMENT + args->window <= position + 1)
+        hidden++;
+    return hidden;
+}
+
 /* Rows of one work read the same pages in its segments. */
 static void check_work(const struct batch *batch, const struct cuda_tiles_args *args,
                        const struct cuda_tiles_work *work)
@@ -65,7 +74,8 @@ static void check_work(const struct batch *batch, const struct cuda_tiles_args *
     }
 }
 
-/* Each row's segments are each in one work, and states have places of their own. */
+/* Each row's segments are each in one work, but for those that it does not see, and states have
+ * places of their own. */
 static void check_plan(const struct batch *batch, const struct cuda_tiles_args *args,
                        const struct cuda_tiles_head *out)
 {
@@ -87,14 +97,17 @@ static void check_plan(const struct batch *batch, const struct cuda_tiles_args *
     for (uint32_t i = 0; i < batch->count; i++) {
         const uint32_t row = rows[i].row;
         const uint32_t segments = segments_of(batch->rows[row].position);
+        const uint32_t hidden = hidden_of(args, batch->rows[row].position);
         for (uint32_t s = 0; s < segments; s++)
-            assert_int_equal(seen[row][s], 1);
+            assert_true(seen[row][s] == 1 || (s < hidden && seen[row][s] == 0));
+        assert_int_equal(rows[i].segment, hidden);
         assert_true(works_of[row] == 1 || rows[i].states != CUDA_TILES_NONE);
-        next += rows[i].states != CUDA_TILES_NONE ? segments : 0;
+        next += rows[i].states != CUDA_TILES_NONE ? segments - hidden : 0;
         for (uint32_t j = 0; j < i && rows[i].states != CUDA_TILES_NONE; j++)
             if (rows[j].states != CUDA_TILES_NONE)
-                assert_true(rows[i].states + segments <= rows[j].states ||
-                            rows[j].states + segments_of(batch->rows[rows[j].row].position) <=
+                assert_true(rows[i].states + segments - hidden <= rows[j].states ||
+                            rows[j].states + segments_of(batch->rows[rows[j].row].position) -
+                                    rows[j].segment <=
                                 rows[i].states);
     }
     assert_int_equal(out->states, next);
@@ -112,6 +125,7 @@ static void test_every_segment_is_read_for_every_row_once(void **state)
         args.kv_heads = 1 + (uint32_t)rng_below(&rng, 8);
         args.processors = 1 + (uint32_t)rng_below(&rng, 40);
         args.states_max = round % 5 == 0 ? 20 : UINT32_MAX;
+        args.window = round % 3 == 0 ? 1 + (uint32_t)rng_below(&rng, 3000) : 0;
         for (uint32_t sequence = 0; batch.count < 60; sequence++) {
             const uint32_t last = (uint32_t)rng_below(&rng, SEGMENTS_MAX * CUDA_PLAN_SEGMENT);
             uint32_t rows = rng_below(&rng, 3) ? 1 : 1 + (uint32_t)rng_below(&rng, 30);
@@ -215,6 +229,40 @@ static void test_works_fill_the_device_and_fit(void **state)
     free(out);
 }
 
+/* What a window hides is in no work: a long text has blocks for what it sees, and room for the
+ * states of that alone. */
+static void test_what_a_window_hides_is_not_planned(void **state)
+{
+    (void)state;
+    struct batch batch = {.count = 0};
+    struct cuda_tiles_args args = ARGS;
+    args.window = 4096;
+    args.states_max = 17;
+    batch_add(&batch, 0, 131071, 0);
+    struct cuda_tiles_head *out = plan(&batch, args, false);
+    assert_int_equal(out->works, 16);
+    assert_int_equal(out->states, 16);
+    assert_int_equal(cuda_tiles_keys(out), 4096);
+    free(out);
+    /* 64 streams, of which each sees 16 or 17 segments, over 8 KV heads: blocks enough, uncut. */
+    batch.count = 0;
+    for (uint32_t s = 0; s < 64; s++)
+        batch_add(&batch, s, 20000 + 100 * s, s > 0 ? 18944 : 0);
+    args.states_max = UINT32_MAX;
+    out = plan(&batch, args, false);
+    assert_int_equal(out->works, 64);
+    assert_int_equal(out->states, 0);
+    assert_true(cuda_tiles_keys(out) <= 64 * (4096 + CUDA_PLAN_SEGMENT));
+    const uint64_t apart = cuda_tiles_keys(out);
+    free(out);
+    /* Together they read no more; those whose windows begin behind what is shared stay apart. */
+    out = plan(&batch, args, true);
+    assert_true(cuda_tiles_keys(out) < apart);
+    for (uint32_t w = 0; w < out->works; w++)
+        assert_true(cuda_tiles_works(out)[w].rows == 1 || cuda_tiles_works(out)[w].end <= 74);
+    free(out);
+}
+
 static void test_buckets_are_few(void **state)
 {
     (void)state;
@@ -237,6 +285,7 @@ int main(void)
         cmocka_unit_test(test_a_shared_prefix_is_read_once_a_tile),
         cmocka_unit_test(test_neighbours_share_what_pays),
         cmocka_unit_test(test_works_fill_the_device_and_fit),
+        cmocka_unit_test(test_what_a_window_hides_is_not_planned),
         cmocka_unit_test(test_buckets_are_few),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
