@@ -179,7 +179,7 @@ static void check_tables(void)
     close_bed(&bed);
 }
 
-/* All of attention comes to its processors before the kernel before it has ended, and waits there. */
+/* All of attention comes to its processors before the kernel before it has ended, and waits. */
 static void check_early(void)
 {
     static const uint32_t none = 0;

@@ -12,7 +12,6 @@
 
 #include "config/base/mem.h"
 #include "config/base/rng.h"
-#include "engine/model_wanted.h"
 
 static struct kernels *kernels;
 static struct kv_pool pool;
@@ -92,43 +91,6 @@ static void test_rows_of_two_sequences(void **state)
 
 enum { GROUP_SEQUENCES = 12, GROUP_PAGES = 40, GROUP_TOKENS_MOST = 128 };
 
-/* Keys that two sequences of check_groups have in common. */
-static uint32_t common[GROUP_SEQUENCES][GROUP_SEQUENCES];
-
-/* Of some rows that want logits: neighbours have what their sequences have, whoever stood between
- * them. */
-static void check_wanted(struct rng *rng, const struct batch *batch)
-{
-    enum { ROWS = 3 * GROUP_SEQUENCES };
-    uint32_t wanted[ROWS], order[ROWS], shared[ROWS];
-    bool is_wanted[ROWS] = {false};
-    struct model_batch model = batch->model;
-    uint32_t before = UINT32_MAX;
-    uint32_t count = 0;
-    bool has_common = false;
-    model.logit_rows = 0;
-    model.logit_row = wanted;
-    for (uint32_t r = 0; r < model.rows; r++)
-        if ((is_wanted[r] = rng_below(rng, 3) != 0))
-            wanted[model.logit_rows++] = r;
-    const bool is_shared = model_wanted_groups(&model, order, shared);
-    for (uint32_t i = 0; model.groups != NULL && i < model.rows; i++) {
-        const uint32_t row = model.groups->order[i];
-        if (!is_wanted[row])
-            continue;
-        const uint32_t keys =
-            before < model.rows ? common[batch->sequence[before]][batch->sequence[row]] : 0;
-        has_common = has_common || keys > 0;
-        if (is_shared) {
-            assert_int_equal(wanted[order[count]], row);
-            assert_int_equal(shared[count], keys);
-        }
-        before = row;
-        count++;
-    }
-    assert_int_equal(is_shared, has_common);
-}
-
 /* Which pages stand where does not matter here, only which are the same: the layout is enough. */
 static void check_groups(struct rng *rng, struct batch *batch)
 {
@@ -164,7 +126,6 @@ static void check_groups(struct rng *rng, struct batch *batch)
                    pages[a][keys / page] == pages[b][keys / page])
                 keys += page;
             keys = keys / 64 * 64;
-            common[a][b] = keys;
             most[a] = keys > most[a] ? keys : most[a];
         }
     const struct attention_groups *groups = batch->model.groups;
@@ -197,7 +158,6 @@ static void check_groups(struct rng *rng, struct batch *batch)
     if (groups != NULL)
         assert_int_equal(seen, count);
     assert_memory_equal(found, most, sizeof most); /* next to one that shares most with it */
-    check_wanted(rng, batch);
 }
 
 static void test_groups(void **state)
