@@ -45,6 +45,7 @@ static const char BENCH_HELP[] =
     "  --device N        which device, of kernels for one (0)\n"
     "  --deterministic B of such: false lets cuBLASLt take many rows of 16-bit weights (true)\n"
     "  --kv-type NAME    type of KV pages (f16)\n"
+    "  --weights NAME    layers' matrices as in the file (file), or made into 4-bit codes (int4)\n"
     "  --json            one JSON object instead of a table\n"
     "  --help            this text\n"
     "\n"
@@ -149,6 +150,8 @@ static enum status options_set(struct bench_options *options, const char *name, 
         return options_deterministic(options, value);
     else if (strcmp(name, "--kv-type") == 0)
         TRY(kernels_kv_type_find(&options->kv_type, value));
+    else if (strcmp(name, "--weights") == 0)
+        TRY(model_weights_find(&options->weights, value));
     else
         FAIL(STATUS_INVALID, "unknown option '%.64s'; banyan bench --help lists them", name);
     return STATUS_OK;
@@ -472,6 +475,9 @@ static void bench_open_weights(struct bench *bench, const struct gguf *gguf,
     if (gguf_get_tensor(gguf, "output.weight", &tensor) == STATUS_OK &&
         gguf_get_tensor(gguf, "token_embd.weight", &tensor) == STATUS_OK)
         bench->result.step_bytes -= tensor.bytes;
+    bench->result.int4 = *model_int4_sums(bench->model);
+    bench->result.step_bytes -= bench->result.int4.file_bytes;
+    bench->result.step_bytes += bench->result.int4.bytes;
 }
 
 /* Whether most products of weights are of integers, which hangs on their types and the table: then
@@ -496,7 +502,9 @@ static enum status bench_open(struct bench *bench, const struct gguf *gguf, int6
 {
     const struct bench_options *options = &bench->result.options;
     struct model_config config;
+    struct model_share whole;
     TRY(model_config_read(&config, gguf));
+    TRY(model_share_of(&whole, &config, 0, 1));
     bench->batch_max = 1;
     for (uint32_t i = 0; i < options->batch_count; i++)
         if (options->batches[i] > bench->batch_max)
@@ -509,7 +517,8 @@ static enum status bench_open(struct bench *bench, const struct gguf *gguf, int6
                                                  .is_free = options->is_free,
                                                  .rows_max = bench->rows_max,
                                                  .cols_max = model_cols_max(&config)}));
-    TRY(model_open(&bench->model, bench->kernels, gguf, bench->rows_max, bench->batch_max));
+    TRY(model_open_share(&bench->model, bench->kernels, gguf, bench->rows_max, bench->batch_max,
+                         options->weights, &whole));
     if (options->wants_ops && kernels_is_device(bench->kernels))
         FAIL(STATUS_UNSUPPORTED, "--ops: operations of a device end when the step does");
     bench->result.ready_seconds = (double)(clock_mono_us(clock_system()) - begin_us) / 1e6;

@@ -24,6 +24,7 @@ struct bench_options {
     const char *model; /* path */
     const char *isa;
     enum kv_type kv_type;
+    enum model_weights weights;
     uint32_t prompt;
     uint32_t chunk;      /* tokens of a step of it */
     uint32_t prefill_at; /* its first token's position */
@@ -72,9 +73,10 @@ struct bench_result {
     double load;          /* average of the minute before; -1 where the system does not tell */
     uint32_t mean_context;
     uint64_t step_bytes; /* weights read by a decode step */
-    size_t token_bytes;  /* of KV pages, for each token */
-    bool is_int8;        /* most products of weights: then the ceiling of integers counts */
-    uint32_t moments;    /* in which the ceilings were measured: the highest count */
+    struct model_int4_sums int4;
+    size_t token_bytes; /* of KV pages, for each token */
+    bool is_int8;       /* most products of weights: then the ceiling of integers counts */
+    uint32_t moments;   /* in which the ceilings were measured: the highest count */
     struct kernels_ceilings ceilings;
     struct bench_rate prefill;
     struct bench_rate decode[BENCH_BATCHES_MAX];

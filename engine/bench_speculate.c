@@ -211,6 +211,7 @@ static enum status open_one(struct speculate *speculate, const struct model_conf
         .device = options->device,
         .is_free = options->is_free,
         .kv_type = kernels_kv_type_name(options->kv_type),
+        .weights = model_weights_name(options->weights),
         .threads = options->threads,
         .context = context,
         .kv_bytes = 2 * (context + LIMIT_PAGE_TOKENS) * token_bytes,

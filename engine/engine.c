@@ -188,13 +188,14 @@ static uint32_t open_rank_threads(const struct engine_options *options)
 /* The other ranks read their weights from here on. */
 static enum status open_lead(struct engine *engine, const struct engine_options *options,
                              const struct kernels_options *kernels_options, enum kv_type kv_type,
-                             uint32_t logit_rows_max)
+                             enum model_weights weights, uint32_t logit_rows_max)
 {
     struct rank_setup setup = {.device = kernels_options->device,
                                .threads = kernels_options->threads,
                                .rows_max = kernels_options->rows_max,
                                .logit_rows_max = logit_rows_max,
                                .kv_type = kv_type,
+                               .weights = weights,
                                .page_tokens = open_page_tokens(engine, options),
                                .tables_max = kernels_options->tables_max,
                                .is_free = kernels_options->is_free};
@@ -211,8 +212,11 @@ static enum status open_model(struct engine *engine, const struct engine_options
     struct model_config config;
     struct model_share share;
     enum kv_type kv_type = KV_TYPE_F16;
+    enum model_weights weights = MODEL_WEIGHTS_FILE;
     if (options->kv_type != NULL)
         TRY(kernels_kv_type_find(&kv_type, options->kv_type));
+    if (options->weights != NULL)
+        TRY(model_weights_find(&weights, options->weights));
     if (options->model_descriptor >= 0)
         TRY(gguf_open_descriptor(&engine->gguf, options->model_descriptor));
     else
@@ -241,9 +245,9 @@ static enum status open_model(struct engine *engine, const struct engine_options
         .ranks = options->ranks,
     };
     TRY(kernels_create(&engine->kernels, &kernels_options));
-    TRY(open_lead(engine, options, &kernels_options, kv_type, logit_rows_max));
+    TRY(open_lead(engine, options, &kernels_options, kv_type, weights, logit_rows_max));
     TRY(model_open_share(&engine->model, engine->kernels, engine->gguf, options->rows_max,
-                         logit_rows_max, &share));
+                         logit_rows_max, weights, &share));
     gguf_forget_data(engine->gguf); /* packed: the file's own bytes are not read again */
     LOG(LOG_INFO, "model_ready", LOG_NUMBER("mib", config.weight_bytes >> 20),
         LOG_NUMBER("ms", (clock_mono_us(engine->clock) - begin_us) / 1000));

@@ -63,6 +63,7 @@ struct engine_options {
     uint32_t device;        /* … and its device */
     bool is_free;           /* kernels_options.is_free */
     const char *kv_type;    /* NULL: "f16"; kernels/kv_types.def */
+    const char *weights;    /* NULL: "file"; model_weights_find. A draft model's stay as they are */
     uint32_t page_tokens;   /* of a KV page, a multiple of 16; 0 = as the machine likes them */
     uint32_t threads;       /* compute threads, of all ranks together; 0 = all processors */
     struct ranks *ranks;    /* this is rank 0 of them (rank_follow runs the others); NULL = alone */

@@ -10,6 +10,7 @@
 #include "config/base/mem.h"
 #include "config/base/utf8.h"
 #include "engine/model_arch.h"
+#include "engine/model_int4.h"
 #include "engine/model_wanted.h"
 #include "engine/models/llama.h"
 #include "kernels/kernels_step.h"
@@ -19,6 +20,24 @@ static const struct model_arch *const MODEL_ARCHES[] = {
 #include "engine/models/models.def"
 #undef MODEL_ARCH
 };
+
+static const char *const MODEL_WEIGHTS_NAMES[] = {
+    [MODEL_WEIGHTS_FILE] = "file", [MODEL_WEIGHTS_INT4] = "int4"};
+
+enum status model_weights_find(enum model_weights *out, const char *name)
+{
+    for (int i = MODEL_WEIGHTS_FILE; i <= MODEL_WEIGHTS_INT4; i++)
+        if (strcmp(name, MODEL_WEIGHTS_NAMES[i]) == 0) {
+            *out = (enum model_weights)i;
+            return STATUS_OK;
+        }
+    FAIL(STATUS_INVALID, "--weights %.32s is not known: file or int4", name);
+}
+
+const char *model_weights_name(enum model_weights weights)
+{
+    return MODEL_WEIGHTS_NAMES[weights];
+}
 
 /* --- hyper-parameters --- */
 
@@ -255,7 +274,17 @@ enum status model_open(struct model **out, struct kernels *kernels, const struct
     struct model_share whole;
     TRY(model_config_read(&config, gguf));
     TRY(model_share_of(&whole, &config, 0, 1));
-    return model_open_share(out, kernels, gguf, rows_max, logit_rows_max, &whole);
+    return model_open_share(out, kernels, gguf, rows_max, logit_rows_max, MODEL_WEIGHTS_FILE,
+                            &whole);
+}
+
+static void open_tell_int4(const struct model *model)
+{
+    const struct model_int4_sums *sums = &model->int4_sums;
+    if (model->weights == MODEL_WEIGHTS_INT4)
+        LOG(LOG_INFO, "weights_int4", LOG_NUMBER("matrices", sums->matrices),
+            LOG_NUMBER("file_bytes", sums->file_bytes), LOG_NUMBER("bytes", sums->bytes),
+            LOG_NUMBER("kept", sums->kept), LOG_NUMBER("kept_bytes", sums->kept_bytes));
 }
 
 /* What no table of the machine has, and no tensor or layout shows. */
@@ -287,7 +316,7 @@ static void open_free(struct model *model)
 }
 
 enum status model_open_share(struct model **out, struct kernels *kernels, const struct gguf *gguf,
-                             uint32_t rows_max, uint32_t logit_rows_max,
+                             uint32_t rows_max, uint32_t logit_rows_max, enum model_weights weights,
                              const struct model_share *share)
 {
     ASSERT(rows_max >= 1);
@@ -298,6 +327,7 @@ enum status model_open_share(struct model **out, struct kernels *kernels, const 
         FAIL(STATUS_NO_MEMORY, "model: no memory");
     model->kernels = kernels;
     model->share = *share;
+    model->weights = weights;
     model->rows_max = rows_max;
     model->logit_rows_max = logit_rows_max;
     model->told_us = clock_mono_us(clock_system());
@@ -312,6 +342,7 @@ enum status model_open_share(struct model **out, struct kernels *kernels, const 
         open_free(model);
         return status;
     }
+    open_tell_int4(model);
     *out = model;
     return STATUS_OK;
 }
@@ -334,6 +365,11 @@ void model_tell(struct model *model, void (*told)(void *context, const struct mo
 const struct model_config *model_config(const struct model *model)
 {
     return &model->config;
+}
+
+const struct model_int4_sums *model_int4_sums(const struct model *model)
+{
+    return &model->int4_sums;
 }
 
 static void forward_check(const struct model *model, const struct model_batch *batch)
@@ -394,25 +430,67 @@ enum status model_arch_matrix(struct model *model, const struct gguf *gguf, cons
                                   (struct model_part){0, cols}, out);
 }
 
+/* The part of the file's matrix, its bytes in `*memory` (mem_free) where they had to be copied. */
+static enum status matrix_view(const struct gguf *gguf, const char *name, uint32_t rows,
+                               uint32_t cols, struct model_part of_rows, struct model_part of_cols,
+                               struct tensor *out, void **memory)
+{
+    *memory = NULL;
+    TRY(gguf_get_tensor(gguf, name, out));
+    if (out->dim_count != 2 || out->dims[0] != cols || out->dims[1] != rows)
+        FAIL(STATUS_CORRUPT, "model file: tensor '%s' is %llu x %llu, it must be %u x %u", name,
+             (unsigned long long)out->dims[0], (unsigned long long)out->dims[1], cols, rows);
+    if (of_rows.count < rows)
+        model_share_rows(out, of_rows);
+    if (of_cols.count < cols)
+        TRY(model_share_cols(out, name, of_cols, memory));
+    return STATUS_OK;
+}
+
 enum status model_arch_matrix_part(struct model *model, const struct gguf *gguf, const char *name,
                                    uint32_t rows, uint32_t cols, struct model_part of_rows,
                                    struct model_part of_cols, struct weight *out)
 {
     struct tensor tensor;
-    void *memory = NULL;
-    TRY(gguf_get_tensor(gguf, name, &tensor));
-    if (tensor.dim_count != 2 || tensor.dims[0] != cols || tensor.dims[1] != rows)
-        FAIL(STATUS_CORRUPT, "model file: tensor '%s' is %llu x %llu, it must be %u x %u", name,
-             (unsigned long long)tensor.dims[0], (unsigned long long)tensor.dims[1], cols, rows);
-    if (of_rows.count < rows)
-        model_share_rows(&tensor, of_rows);
-    if (of_cols.count < cols)
-        TRY(model_share_cols(&tensor, name, of_cols, &memory));
+    void *memory;
+    TRY(matrix_view(gguf, name, rows, cols, of_rows, of_cols, &tensor, &memory));
     enum status status = kernels_weight_create(model->kernels, out, &tensor);
     mem_free(memory);
     TRY(status);
     (void)model_arch_progress(model, tensor.bytes, clock_mono_us(clock_system()));
     return STATUS_OK;
+}
+
+enum status model_arch_layer_part(struct model *model, const struct gguf *gguf, const char *name,
+                                  uint32_t rows, uint32_t cols, struct model_part of_rows,
+                                  struct model_part of_cols, struct weight *out)
+{
+    struct tensor tensor;
+    void *memory;
+    void *codes = NULL;
+    struct model_int4_sums *sums = &model->int4_sums;
+    if (model->weights == MODEL_WEIGHTS_FILE)
+        return model_arch_matrix_part(model, gguf, name, rows, cols, of_rows, of_cols, out);
+    TRY(matrix_view(gguf, name, rows, cols, of_rows, of_cols, &tensor, &memory));
+    const uint64_t file_bytes = tensor.bytes;
+    const bool is_made = model_int4_takes(tensor.type);
+    enum status status = STATUS_OK;
+    if (is_made)
+        TRY_OUT(model_int4_make(&tensor, name, model->kernels, &codes));
+    TRY_OUT(kernels_weight_create(model->kernels, out, &tensor));
+    if (is_made) {
+        sums->matrices++;
+        sums->file_bytes += file_bytes;
+        sums->bytes += out->packed_bytes;
+    } else {
+        sums->kept++;
+        sums->kept_bytes += file_bytes;
+    }
+    (void)model_arch_progress(model, file_bytes, clock_mono_us(clock_system()));
+out:
+    mem_free(codes);
+    mem_free(memory);
+    return status;
 }
 
 bool model_arch_progress(struct model *model, uint64_t bytes, int64_t now_us)

@@ -15,6 +15,15 @@
 
 struct model;
 
+/* What layers' matrices are packed from: as they stand in the file, or those of f32, f16, bf16 and
+ * q8_0 made into 4-bit codes by groups of 128 inputs (model_int4). The embedding table and the
+ * output layer stay as they are. */
+enum model_weights { MODEL_WEIGHTS_FILE, MODEL_WEIGHTS_INT4 };
+
+/* By name: "file", "int4". INVALID names both. */
+enum status model_weights_find(enum model_weights *out, const char *name);
+const char *model_weights_name(enum model_weights weights);
+
 struct model_config {
     char architecture[32];
     char name[128]; /* general.name, or the file's base name */
@@ -47,12 +56,23 @@ uint32_t model_cols_max(const struct model_config *config);
 enum status model_open(struct model **out, struct kernels *kernels, const struct gguf *gguf,
                        uint32_t rows_max, uint32_t logit_rows_max);
 /* One rank's share of it: pages are laid out for the share's KV heads, every rank is given the same
- * batches, over kernels whose ranks are these. Rank 0 alone has logits. */
+ * batches, over kernels whose ranks are these. Rank 0 alone has logits. Groups of codes are of the
+ * share's own inputs. UNSUPPORTED as model_int4_make too. */
 enum status model_open_share(struct model **out, struct kernels *kernels, const struct gguf *gguf,
-                             uint32_t rows_max, uint32_t logit_rows_max,
+                             uint32_t rows_max, uint32_t logit_rows_max, enum model_weights weights,
                              const struct model_share *share);
 void model_close(struct model *model);
 const struct model_config *model_config(const struct model *model);
+
+/* What became of the layers' matrices under MODEL_WEIGHTS_INT4, of this share; else all zero. */
+struct model_int4_sums {
+    uint32_t matrices; /* made into codes, */
+    uint64_t file_bytes;
+    uint64_t bytes; /* as the kernels have them */
+    uint32_t kept;  /* as in the file: of 4 to 6 bits there already */
+    uint64_t kept_bytes;
+};
+const struct model_int4_sums *model_int4_sums(const struct model *model);
 
 struct model_batch;
 /* Called with every batch before it is computed: other ranks compute it too. */

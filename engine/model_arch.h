@@ -22,6 +22,8 @@ struct model_arch {
 struct model {
     struct model_config config;
     struct model_share share;
+    enum model_weights weights;
+    struct model_int4_sums int4_sums;
     const struct model_arch *arch;
     struct kernels *kernels;
     uint32_t rows_max;
@@ -46,6 +48,11 @@ enum status model_arch_matrix(struct model *model, const struct gguf *gguf, cons
 enum status model_arch_matrix_part(struct model *model, const struct gguf *gguf, const char *name,
                                    uint32_t rows, uint32_t cols, struct model_part of_rows,
                                    struct model_part of_cols, struct weight *out);
+
+/* The same of a layer's matrix, which is made into codes where the model is opened so. */
+enum status model_arch_layer_part(struct model *model, const struct gguf *gguf, const char *name,
+                                  uint32_t rows, uint32_t cols, struct model_part of_rows,
+                                  struct model_part of_cols, struct weight *out);
 
 /* `bytes` more of the file are packed: a line "model_loading" a second. Whether it was written. */
 bool model_arch_progress(struct model *model, uint64_t bytes, int64_t now_us);

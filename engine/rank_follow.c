@@ -63,7 +63,7 @@ static enum status open_model(struct follow *follow, int descriptor)
     };
     TRY_OUT(kernels_create(&follow->kernels, &options));
     TRY_OUT(model_open_share(&follow->model, follow->kernels, gguf, setup->rows_max,
-                             setup->logit_rows_max, &share));
+                             setup->logit_rows_max, (enum model_weights)setup->weights, &share));
     TRY_OUT(kernels_kv_layout(follow->kernels, (enum kv_type)setup->kv_type, setup->page_tokens,
                               config.layers, share.kv_heads, config.head_dim, &follow->layout));
 out:

@@ -1,6 +1,9 @@
 #include "kernels/tensor.h"
 
+#include <string.h>
+
 #include "kernels/cpu/types/types.h"
+#include "kernels/half.h"
 
 #define TENSOR_TYPE(name, id, elements, bytes, bits, has_m)                                        \
     static void tensor_##name##_to_f32(const void *row, float *out, uint32_t n)                    \
@@ -46,4 +49,58 @@ void tensor_row_to_f32(const struct tensor *tensor, uint64_t row, float *out)
     ASSERT(tensor->dims[0] % type->block_elements == 0);
     ASSERT(row < tensor->bytes / row_bytes);
     type->to_f32((const char *)tensor->data + row * row_bytes, out, (uint32_t)tensor->dims[0]);
+}
+
+/* --- the way back --- */
+
+enum { Q4_1_BLOCK = 32, Q4_1_BYTES = 20, Q4_1_LEVELS = 15 };
+
+#define TENSOR_HALF_MAX 65504.0f
+
+static uint32_t group_code(float x, float m, float inverse)
+{
+    const float level = (x - m) * inverse;
+    return level <= 0 ? 0 : level >= Q4_1_LEVELS ? Q4_1_LEVELS : (uint32_t)(level + 0.5f);
+}
+
+static void group_write(const float *x, uint32_t count, float low, float high, unsigned char *to)
+{
+    const uint16_t factors[2] = {half_from_float((high - low) / Q4_1_LEVELS), half_from_float(low)};
+    const float d = half_to_float(factors[0]);
+    const float m = half_to_float(factors[1]);
+    const float inverse = d > 0 ? 1 / d : 0;
+    for (uint32_t at = 0; at < count; at += Q4_1_BLOCK, to += Q4_1_BYTES) {
+        memcpy(to, factors, sizeof factors);
+        for (uint32_t i = 0; i < Q4_1_BLOCK / 2; i++) {
+            const uint32_t code = group_code(x[at + i], m, inverse);
+            const uint32_t other = group_code(x[at + Q4_1_BLOCK / 2 + i], m, inverse);
+            to[4 + i] = (unsigned char)(code | other << 4);
+        }
+    }
+}
+
+/* False when halves do not hold it. */
+static bool group_make(const float *x, uint32_t count, unsigned char *to)
+{
+    float low = x[0];
+    float high = x[0];
+    for (uint32_t i = 0; i < count; i++) {
+        if (!(x[i] >= -TENSOR_HALF_MAX) || !(x[i] <= TENSOR_HALF_MAX)) /* a NaN is neither */
+            return false;
+        low = x[i] < low ? x[i] : low;
+        high = x[i] > high ? x[i] : high;
+    }
+    group_write(x, count, low, high, to);
+    return true;
+}
+
+bool tensor_row_to_q4_1(const float *row, uint32_t n, uint32_t group, void *out)
+{
+    unsigned char *to = out;
+    ASSERT(n % Q4_1_BLOCK == 0 && group % Q4_1_BLOCK == 0 && group > 0);
+    for (uint32_t at = 0; at < n; at += group)
+        if (!group_make(row + at, n - at < group ? n - at : group,
+                        to + at / Q4_1_BLOCK * Q4_1_BYTES))
+            return false;
+    return true;
 }

@@ -2,11 +2,12 @@
  *
  * Owns:     the table of types (tensor_types.def); a struct tensor never owns its bytes.
  * Thread:   any.
- * Cost:     O(1); tensor_row_to_f32 is O(row).
+ * Cost:     O(1); of rows O(row).
  * Not here: reading files (engine/gguf), packed forms (kernels.h, struct weight).
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "config/base/status.h"
@@ -48,3 +49,9 @@ struct tensor {
 
 /* Row `row` of a 2-d tensor as dims[0] floats. */
 void tensor_row_to_f32(const struct tensor *tensor, uint64_t row, float *out);
+
+/* The way back: `n` floats, a multiple of 32, as q4_1 blocks whose factor and minimum are one for
+ * each `group` inputs (a multiple of 32; the last group may be shorter). A group's codes reach from
+ * its least to its greatest value, each value is rounded to the nearest. False, with `out` half
+ * written, when a value is not finite or beyond what a half holds. */
+bool tensor_row_to_q4_1(const float *row, uint32_t n, uint32_t group, void *out);

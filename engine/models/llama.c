@@ -125,7 +125,7 @@ static enum status open_layer(struct model *model, const struct gguf *gguf, uint
         if (tensor->cols == DIM_NONE)
             TRY(model_arch_vector(model, gguf, name, rows, place));
         else
-            TRY(model_arch_matrix_part(
+            TRY(model_arch_layer_part(
                 model, gguf, name, rows, open_dim(&model->config, tensor->cols),
                 open_part(model, tensor->rows), open_part(model, tensor->cols), place));
     }

@@ -196,6 +196,7 @@ static enum status open_engine(struct engine_process *process)
         .device = (uint32_t)config->device,
         .is_free = !config->deterministic,
         .kv_type = config->kv_type,
+        .weights = config->weights,
         .page_tokens = (uint32_t)config->page_tokens,
         .threads = (uint32_t)config->threads,
         .ranks = process->options->ranks,

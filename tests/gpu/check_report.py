@@ -157,7 +157,7 @@ def judge(figures, parts):
     targets.row(f"{name}: times the peer ({peer})", ">=", 1,
                 targets.ratio(rate, targets.get(f"{peer}_prefill")), "x")  # fmt: skip
     bits = targets.ratio(
-        targets.get("bench_8b_q4_0_decode_1"), targets.get("bench_8b_bf16_decode_1")
+        targets.get("bench_8b_bf16_int4_decode_1"), targets.get("bench_8b_bf16_decode_1")
     )
     targets.row("8B 4-bit decode_1: times its bf16 rate", ">=", 2.5, bits, "x")
     targets.row("1B decode_1: gaps of the host", "<=", 5, targets.get("gaps_host"), "% of a step")

@@ -80,6 +80,7 @@ void bench_drop(const void *memory)
 
 struct weight bench_weight(uint32_t type_id, uint32_t rows, uint32_t cols)
 {
+    const uint32_t group = type_id == TENSOR_TYPE_q4_1 ? 128 : 0; /* as --weights int4 makes them */
     const struct tensor_type_info *type = tensor_type_info(type_id);
     const size_t bytes = (size_t)rows * (cols / type->block_elements) * type->block_bytes;
     const size_t filled = ((size_t)1 << 20) / type->block_bytes * type->block_bytes;
@@ -95,7 +96,8 @@ struct weight bench_weight(uint32_t type_id, uint32_t rows, uint32_t cols)
                                                            .dim_count = 2,
                                                            .dims = {cols, rows, 1, 1},
                                                            .data = data,
-                                                           .bytes = bytes}));
+                                                           .bytes = bytes,
+                                                           .group = group}));
     free(data);
     return weight;
 }

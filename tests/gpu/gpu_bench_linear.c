@@ -25,7 +25,7 @@ static void bench_type(uint32_t id)
 {
     static const uint32_t rows[] = {1, 8, 32, 64, 512, 2048};
     const struct gpu_bench_shape shape = gpu_bench_shape();
-    const char *name = tensor_type_info(id)->name;
+    const char *name = id == TENSOR_TYPE_q4_1 ? "int4" : tensor_type_info(id)->name;
     struct linear_case linear = {
         .x = bench_alloc((size_t)shape.rows_max * shape.width * sizeof(float)),
         .y = bench_alloc((size_t)shape.rows_max * shape.hidden * sizeof(float))};
@@ -52,7 +52,8 @@ static void bench_type(uint32_t id)
 void gpu_bench_linear(void)
 {
     static const uint32_t types[] = {TENSOR_TYPE_bf16, TENSOR_TYPE_f16,  TENSOR_TYPE_q8_0,
-                                     TENSOR_TYPE_q4_0, TENSOR_TYPE_q4_k, TENSOR_TYPE_q6_k};
+                                     TENSOR_TYPE_q4_0, TENSOR_TYPE_q4_1, TENSOR_TYPE_q4_k,
+                                     TENSOR_TYPE_q6_k};
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) /* tiny widths hold no k-blocks */
         if (gpu_bench_shape().width % tensor_type_info(types[i])->block_elements == 0)
             bench_type(types[i]);

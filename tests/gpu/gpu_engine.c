@@ -136,7 +136,7 @@ static uint32_t compare(const struct engine_run_choice *want, const struct engin
     return compared;
 }
 
-static void check_judge(void)
+static void check_judge(const char *weights)
 {
     static struct engine_run_transcript want[REQUESTS];
     static struct engine_run_transcript got[REQUESTS];
@@ -145,10 +145,12 @@ static void check_judge(void)
     uint32_t cached = 0;
     struct engine_info info;
     struct engine_options options = options_of("ref");
+    options.weights = weights;
     struct engine *engine = engine_run_open(&options);
     run_all(engine, want);
     engine_close(engine);
     options = options_of("cuda");
+    options.weights = weights;
     engine = engine_run_open(&options);
     engine_info(engine, &info);
     CHECK(strcmp(info.isa, "cuda") == 0);
@@ -163,8 +165,9 @@ static void check_judge(void)
     CHECK(!engine_has_failed(engine));
     engine_run_close(engine);
     CHECK(compared > 8 && cached > 0);
-    printf("%u greedy tokens as ref's; %d requests the same with %u tokens from the cache\n",
-           compared, REQUESTS, cached);
+    printf("weights %s: %u greedy tokens as ref's; %d requests the same with %u tokens from the "
+           "cache\n",
+           weights, compared, REQUESTS, cached);
 }
 
 /* A published prompt is read by another domain, with the bits that it would compute itself. */
@@ -246,7 +249,8 @@ int main(int argc, char **argv)
         return printf("no CUDA device\n"), NO_DEVICE;
     step_world_isa = "cuda";
     engine_run_type = TENSOR_TYPE_f16;
-    check_judge();
+    check_judge("file");
+    check_judge("int4");
     check_published();
     check_schedules();
 #if BANYAN_SIMT

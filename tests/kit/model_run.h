@@ -29,6 +29,7 @@ struct model_run_options {
     const char *isa;
     uint32_t threads;
     enum kv_type kv_type;
+    enum model_weights weights;
     uint32_t rows_max;
     uint32_t sequences;
     uint32_t tokens_max; /* of a sequence */

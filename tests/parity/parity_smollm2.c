@@ -58,11 +58,12 @@ static struct gguf *open_file(void)
 }
 
 static void open_run(struct model_run *run, const struct gguf *gguf, const char *isa,
-                     enum kv_type kv_type)
+                     enum kv_type kv_type, enum model_weights weights)
 {
     if (model_run_open(run, gguf,
                        &(struct model_run_options){.isa = isa,
                                                    .kv_type = kv_type,
+                                                   .weights = weights,
                                                    .rows_max = ROWS,
                                                    .sequences = 1,
                                                    .tokens_max = TOKENS_MAX}) != STATUS_OK)
@@ -72,7 +73,7 @@ static void open_run(struct model_run *run, const struct gguf *gguf, const char 
 static void open_model(struct model_run *run, const char *isa, enum kv_type kv_type)
 {
     struct gguf *gguf = open_file();
-    open_run(run, gguf, isa, kv_type);
+    open_run(run, gguf, isa, kv_type, MODEL_WEIGHTS_FILE);
     gguf_close(gguf);
 }
 
@@ -394,7 +395,8 @@ static bool kv_run(const char *isa, enum kv_type type, double kl_max, double cha
     return report("kv", isa, change <= change_max && kl <= kl_max);
 }
 
-/* --- another type of KV alone: beside f16, with weights as F16, whose inputs nobody rounds --- */
+/* --- another type of KV alone, or weights of 4 bits: beside f16, with weights as F16, whose inputs
+ * nobody rounds --- */
 
 struct alone {
     struct model_run runs[2]; /* f16 and the other */
@@ -435,7 +437,8 @@ static void alone_text(struct alone *alone, const uint32_t *ids)
     }
 }
 
-static void alone_open(struct alone *alone, const char *isa, enum kv_type type)
+static void alone_open(struct alone *alone, const char *isa, enum kv_type type,
+                       enum model_weights weights)
 {
     struct buffer bytes;
     struct gguf *gguf = open_file();
@@ -443,21 +446,22 @@ static void alone_open(struct alone *alone, const char *isa, enum kv_type type)
     if (half_model_build(gguf, &bytes) != STATUS_OK ||
         gguf_parse(&halves, bytes.bytes, bytes.length) != STATUS_OK)
         die("weights as F16");
-    open_run(&alone->runs[0], halves, isa, KV_TYPE_F16);
-    open_run(&alone->runs[1], halves, isa, type);
+    open_run(&alone->runs[0], halves, isa, KV_TYPE_F16, MODEL_WEIGHTS_FILE);
+    open_run(&alone->runs[1], halves, isa, type, weights);
     gguf_close(halves);
     gguf_close(gguf);
     buffer_deinit(&bytes);
 }
 
-static bool alone_run(const char *isa, enum kv_type type, double kl_max, double change_max)
+static bool alone_run(const char *isa, enum kv_type type, enum model_weights weights, double kl_max,
+                      double change_max)
 {
     struct alone alone = {.positions = 0};
     json_t *json = load("positions.json");
     double change = 0;
     size_t i;
     const json_t *text;
-    alone_open(&alone, isa, type);
+    alone_open(&alone, isa, type, weights);
     json_array_foreach(json_object_get(json, "texts"), i, text)
     {
         uint32_t ids[TOKENS_MAX];
@@ -469,11 +473,12 @@ static bool alone_run(const char *isa, enum kv_type type, double kl_max, double 
     }
     double kl = alone.divergence / (double)alone.positions;
     change /= (double)i;
-    printf("{\"check\": \"alone-%s\", \"isa\": \"%s\", \"positions\": %llu, \"mean_kl\": %.6f, "
+    printf("{\"check\": \"alone-%s\", \"weights\": \"%s\", \"isa\": \"%s\", \"positions\": %llu, "
+           "\"mean_kl\": %.6f, "
            "\"perplexity_difference_percent\": %.3f, \"greedy_equal_percent\": %.2f",
-           kernels_kv_type_name(type), kernels_isa(alone.runs[0].kernels),
-           (unsigned long long)alone.positions, kl, 100 * change,
-           100 * (double)alone.greedy_equal / (double)alone.positions);
+           kernels_kv_type_name(type), model_weights_name(weights),
+           kernels_isa(alone.runs[0].kernels), (unsigned long long)alone.positions, kl,
+           100 * change, 100 * (double)alone.greedy_equal / (double)alone.positions);
     model_run_close(&alone.runs[0]);
     model_run_close(&alone.runs[1]);
     json_decref(json);
@@ -500,8 +505,10 @@ int main(int argc, char **argv)
     if (strcmp(check, "kv-k4v8") == 0)
         return kv_run(isa, KV_TYPE_K4V8, 0.006, 0.01) ? 0 : 1;
     if (strcmp(check, "alone-i8") == 0)
-        return alone_run(isa, KV_TYPE_I8, 0.003, 0.003) ? 0 : 1;
+        return alone_run(isa, KV_TYPE_I8, MODEL_WEIGHTS_FILE, 0.003, 0.003) ? 0 : 1;
+    if (strcmp(check, "weights-int4") == 0)
+        return alone_run(isa, KV_TYPE_F16, MODEL_WEIGHTS_INT4, 0.65, 0.65) ? 0 : 1;
     fprintf(stderr, "usage: parity_smollm2 logits-f32 | logits-f16 | perplexity | positions | "
-                    "kv-i8 | kv-f16q | kv-k4v8 | alone-i8\n");
+                    "kv-i8 | kv-f16q | kv-k4v8 | alone-i8 | weights-int4\n");
     return 2;
 }

@@ -75,7 +75,7 @@ def test_targets_of_the_issue(tmp_path):
         parts=[("parity", "ok"), ("model", "failed (1)"), ("engine", "ok"),
                ("sanitizer_memcheck", "out of time"), ("sanitizer_racecheck", "ok")],
         benches={"8b_bf16": bench, "8b_bf16_free": {"prefill_tokens_per_second": 20000.0},
-                 "8b_q4_0": {"decode_tokens_per_second": {"1": 600.0}}},
+                 "8b_bf16_int4": {"decode_tokens_per_second": {"1": 600.0}}},
         parity=["linear q4_0 37 × 256, 1 rows      0.250 ok", "gather 5 × 37      inf ABOVE ITS BOUND"],
     )  # fmt: skip
     seen, report = rows(tmp_path / "log")
@@ -147,9 +147,9 @@ def test_dry_run(tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
     report = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
     has_form(report)
-    assert report["is_dry"] and [part["state"] for part in report["parts"]] == ["ok"] * 5
+    assert report["is_dry"] and [part["state"] for part in report["parts"]] == ["ok"] * 6
     assert {"device_copy", "bus_out", "swap_in", "step_beside_swap", "shared_once_to_own",
             "linear_bf16_1_us", "bench_tiny_bf16_decode_4",
-            "bench_tiny_bf16_free_prefill"} <= set(report["figures"])  # fmt: skip
+            "bench_tiny_bf16_free_prefill", "bench_tiny_bf16_int4_decode_1"} <= set(report["figures"])  # fmt: skip
     assert report["parity"]["checks"] > 0 and report["parity"]["above"] == []
     assert (tmp_path / "report.txt").read_text(encoding="utf-8").startswith(check_report.DRY)

@@ -167,6 +167,32 @@ static void test_operations(void **state)
     assert_non_null(strstr(output, "between operations"));
 }
 
+/* 14 matrices of a Q8_0 file become codes; a step reads fewer bytes by what they have saved. */
+static void test_weights_int4(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"file", "int4"};
+    double bytes[2];
+    char line[256];
+    for (int i = 0; i < 2; i++) {
+        snprintf(line, sizeof line,
+                 "--model %s --prompt 8 --gen 1 --batch 1 --repeat 1 --threads 2 --isa auto "
+                 "--weights %s --json",
+                 model_path, names[i]);
+        if (run(line) != STATUS_OK)
+            fail_msg("%s", status_note()->message);
+        bytes[i] = number_after("\"weight_bytes_per_step\": ");
+        assert_true(number_after("\"prefill_tokens_per_second\": ") > 0);
+    }
+    assert_non_null(strstr(output, "\"weights\": \"int4\""));
+    print_message("a step reads %.0f bytes of weights, %.0f as int4\n", bytes[0], bytes[1]);
+    assert_true(bytes[1] != bytes[0]);
+    *strstr(line, " --json") = '\0';
+    assert_int_equal(run(line), STATUS_OK);
+    assert_non_null(strstr(output, "weights   int4: 14 matrices of "));
+    assert_non_null(strstr(output, "; 0 of 0.0 MiB as in the file"));
+}
+
 static void test_help(void **state)
 {
     (void)state;
@@ -206,6 +232,7 @@ static void test_wrong_options(void **state)
         {"--model /nowhere/x.gguf --speculate lookup", STATUS_IO, "model file"},
         {"--model x --deterministic no", STATUS_INVALID, "--deterministic"},
         {"--model x --repeat 101", STATUS_OUT_OF_RANGE, "--repeat"},
+        {"--model x --weights int3", STATUS_INVALID, "file or int4"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         enum status status = run(cases[i].line);
@@ -232,11 +259,9 @@ static void test_wrong_sizes_for_the_model(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_json),
-        cmocka_unit_test(test_operations),
-        cmocka_unit_test(test_help),
-        cmocka_unit_test(test_wrong_options),
-        cmocka_unit_test(test_wrong_sizes_for_the_model),
+        cmocka_unit_test(test_json),          cmocka_unit_test(test_operations),
+        cmocka_unit_test(test_weights_int4),  cmocka_unit_test(test_help),
+        cmocka_unit_test(test_wrong_options), cmocka_unit_test(test_wrong_sizes_for_the_model),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -97,6 +97,7 @@ static void test_json_of_operations(void **state)
     result.options.is_json = true;
     print(&result);
     assert_says("{\"model\": \"tiny.Q8\", \"kv_type\": \"i8\", \"kv_bytes_per_token\": 4321, "
+                "\"weights\": \"file\", \"weight_bytes_per_step\": 1048576, "
                 "\"threads\": 2, \"processors\": 3, "
                 "\"load_average\": 0.25, \"others\": 0.125, \"isa\": \"ref_int8\"");
     assert_says("\"decode_tokens_per_second\": {\"2\": 20000.0}, \"best\": "

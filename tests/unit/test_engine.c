@@ -14,6 +14,7 @@
 
 #include "config/base/mem.h"
 #include "config/base/rng.h"
+#include "kernels/tensor.h"
 #include "tests/kit/engine_run.h"
 
 enum { END_TOKEN = 258 }; /* <|im_end|> of the small model */
@@ -901,6 +902,43 @@ static void test_file_leaves_memory(void **state)
     engine_run_close(engine);
 }
 
+/* Of an F16 file: answers as of the file's weights but for the codes' rounding, the same bits again
+ * and again, and the file's bytes leave memory as they do without. */
+static void test_weights_int4(void **state)
+{
+    (void)state;
+    static const char *const weights[] = {"file", "int4", "int4"};
+    struct engine_options options = engine_run_options();
+    struct llama_shape shape = engine_run_shape();
+    char path[64];
+    shape.type = TENSOR_TYPE_f16;
+    shape.hidden = 1024;
+    engine_run_write_model(&shape, path, sizeof path);
+    options.model_path = path;
+    options.weights = "int3";
+    struct engine *engine = NULL;
+    assert_int_equal(engine_open(&engine, &options), STATUS_INVALID);
+    assert_null(engine);
+    struct stat file;
+    assert_int_equal(stat(options.model_path, &file), 0);
+    for (uint32_t i = 0; i < 3; i++) {
+        options.weights = weights[i];
+        options.threads = 1 + i;
+        assert_int_equal(engine_open(&engine, &options), STATUS_OK);
+        assert_true(resident_kib(options.model_path) < (long)file.st_size / 1024 / 2);
+        const struct engine_request request = plain(0, 60, 40);
+        run_one(engine, &request, &alone[i]);
+        assert_false(alone[i].is_refused);
+        assert_int_equal(alone[i].choices[0].count, 40);
+        assert_idle(engine);
+        engine_close(engine);
+        engine = NULL;
+    }
+    assert_true(engine_run_same(&alone[1], &alone[2]));
+    assert_false(engine_run_same(&alone[0], &alone[1]));
+    unlink(path);
+}
+
 static int refuse_after(void *context, size_t bytes)
 {
     (void)bytes;
@@ -1093,6 +1131,7 @@ int main(void)
         cmocka_unit_test(test_bad_requests),
         cmocka_unit_test(test_open_refuses),
         cmocka_unit_test(test_file_leaves_memory),
+        cmocka_unit_test(test_weights_int4),
         cmocka_unit_test(test_open_without_memory),
         cmocka_unit_test(test_what_is_under_way),
         cmocka_unit_test(test_metrics),

@@ -21,7 +21,15 @@
 #include "tests/kit/engine_run.h"
 #include "tests/kit/rank_group.h"
 
-enum { PROMPT = 200, REQUESTS = 8, TYPE_F32 = 0, TYPE_Q4_1 = 3, TYPE_Q8_0 = 8, TYPE_Q4_K = 12 };
+enum {
+    PROMPT = 200,
+    REQUESTS = 8,
+    TYPE_F32 = 0,
+    TYPE_F16 = 1,
+    TYPE_Q4_1 = 3,
+    TYPE_Q8_0 = 8,
+    TYPE_Q4_K = 12
+};
 
 static uint32_t tokens[REQUESTS][PROMPT];
 static struct engine_run_transcript alone[REQUESTS];
@@ -115,8 +123,8 @@ static double assert_close(const struct engine_run_choice *a, const struct engin
     return worst;
 }
 
-static void compare_with_one(const struct llama_shape *shape, const char *isa, uint32_t count,
-                             double most)
+static void compare_with_one(const struct llama_shape *shape, const char *isa, const char *weights,
+                             uint32_t count, double most)
 {
     enum { TOKENS = 40 };
     struct rank_group group;
@@ -124,6 +132,7 @@ static void compare_with_one(const struct llama_shape *shape, const char *isa, u
     uint32_t compared = 0;
     double worst = 0;
     options.isa = isa;
+    options.weights = weights;
     options.kv_bytes = 64 << 20;
     make_model(shape);
     struct engine *engine = open_split(&group, 1, options);
@@ -148,24 +157,26 @@ static void test_greedy_as_one_process(void **state)
     (void)state;
     struct llama_shape shape = engine_run_shape();
     /* Plain float sums differ in their order alone. */
-    compare_with_one(&shape, "ref", 2, 1e-4);
+    compare_with_one(&shape, "ref", "file", 2, 1e-4);
     /* Inputs are rounded to 8 bits: a sum that is another by its last bit may round to another
      * code, which is 1/254 of its block's greatest. */
-    compare_with_one(&shape, "ref_int8", 2, 0.05);
+    compare_with_one(&shape, "ref_int8", "file", 2, 0.05);
     shape.type = TYPE_Q4_1;
     shape.has_own_output = true;
-    compare_with_one(&shape, "auto", 2, 0.05);
+    compare_with_one(&shape, "auto", "file", 2, 0.05);
     shape.heads = shape.kv_heads = 4;
     shape.hidden = 160; /* five blocks over four ranks */
     shape.type = TYPE_Q8_0;
-    compare_with_one(&shape, "auto", 4, 0.05);
+    compare_with_one(&shape, "auto", "file", 4, 0.05);
     shape.width = 256;
     shape.heads = 8;
     shape.kv_heads = 2;
     shape.head_dim = 64;
     shape.hidden = 768;
     shape.type = TYPE_Q4_K;
-    compare_with_one(&shape, "auto", 2, 0.05);
+    compare_with_one(&shape, "auto", "file", 2, 0.05);
+    shape.type = TYPE_F16; /* cut at groups of 128: the codes of one process */
+    compare_with_one(&shape, "ref", "int4", 2, 1e-4);
 }
 
 /* Whatever is shared, moved to host memory or computed again, and by how many threads: the bits of

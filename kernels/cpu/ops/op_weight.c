@@ -93,8 +93,12 @@ enum status op_weight_create(struct kernels *kernels, struct weight *out,
     void *packed = create_memory(kernels, bytes);
     if (packed == NULL)
         FAIL(STATUS_NO_MEMORY, "no memory for %zu bytes of weights", bytes);
-    *out = (struct weight){
-        .type = type, .rows = rows, .cols = cols, .packed = packed, .packed_bytes = bytes};
+    *out = (struct weight){.type = type,
+                           .rows = rows,
+                           .cols = cols,
+                           .group = tensor->group,
+                           .packed = packed,
+                           .packed_bytes = bytes};
     struct weight_job job = {.table = kernels->table, .tensor = tensor, .weight = out};
     ops_run(kernels, &(struct ops_work){.op = KERNELS_OP_weight_pack}, (size_t)rows * cols,
             op_weight_job, &job);
