@@ -29,6 +29,15 @@ enum status kv_host_init(struct kv_host *host, struct kernels *kernels, size_t p
     for (uint32_t i = 0; i < host->page_count; i++)
         host->free_pages[i] = host->page_count - 1 - i;
     host->free_count = host->page_count;
+#ifdef BANYAN_SLOW_CHECKS
+    host->poison = mem_alloc(page_bytes);
+    if (host->poison == NULL) {
+        kv_host_deinit(host);
+        FAIL(STATUS_NO_MEMORY, "no memory for what is in %llu host pages of %zu bytes",
+             (unsigned long long)pages, page_bytes);
+    }
+    memset(host->poison, 0xff, page_bytes);
+#endif
     return STATUS_OK;
 }
 
@@ -42,6 +51,7 @@ void kv_host_deinit(struct kv_host *host)
     mem_free(host->references);
     mem_free(host->domains);
     mem_free(host->batches);
+    mem_free(host->poison);
     *host = (struct kv_host){0};
 }
 
@@ -131,9 +141,10 @@ void kv_host_release(struct kv_host *host, host_page page)
     host->domains[page] = (struct engine_domain){0};
     host->free_pages[host->free_count++] = page;
 #ifdef BANYAN_SLOW_CHECKS
-    /* As in kv_pool: whoever reads what was given back shows it. */
+    /* As in kv_pool: whoever reads what was given back shows it. Behind the work asked before: it
+     * may read the page. */
     if (host->batches[page] <= kernels_pages_ended(host->kernels))
-        memset(page_memory(host, page), 0xff, host->page_bytes);
+        kernels_upload(host->kernels, page_memory(host, page), host->poison, host->page_bytes);
 #endif
 }
 

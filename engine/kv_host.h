@@ -38,6 +38,7 @@ struct kv_host {
     uint32_t *references;
     struct engine_domain *domains; /* of the content, while it is held */
     uint64_t *batches;             /* of each page: the last batch of copies; 0 = none */
+    void *poison;                  /* [page_bytes] in builds with slow checks */
 };
 
 /* As many pages of `page_bytes` as `bytes` holds; none is a host pool that is always full.

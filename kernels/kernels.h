@@ -77,7 +77,8 @@ void kernels_buffer_destroy(struct kernels *kernels, void *buffer);
 /* Host memory that a device copies from and to beside its work (kernels_pages_copy). */
 void *kernels_host_create(struct kernels *kernels, size_t bytes);
 void kernels_host_destroy(struct kernels *kernels, void *memory);
-/* From host memory to a buffer, and back, behind the work asked before; both are over on return.
+/* From host memory to a buffer (or what kernels_host_create gave), and back, behind the work asked
+ * before; both are over on return.
  * Download: UNAVAILABLE as kernels_step_end (kernels_step.h). */
 void kernels_upload(struct kernels *kernels, void *to, const void *from, size_t bytes);
 enum status kernels_download(struct kernels *kernels, void *to, const void *from, size_t bytes);

@@ -11,8 +11,10 @@
 #include "config/base/mem.h"
 #include "config/base/rng.h"
 #include "engine/kv_swap.h"
+#include "kernels/cpu/ops/ops.h"
 #include "tests/kit/cache_bed.h"
 #include "tests/kit/death.h"
+#include "tests/kit/late_pages.h"
 
 enum { SYMBOLS = CACHE_BED_SYMBOLS, CONTEXT = CACHE_BED_CONTEXT, PLACES = 6 };
 
@@ -650,6 +652,64 @@ static void test_without_cache(void **state)
     close_world();
 }
 
+enum { OUT_US = 20000, IN_US = 10000 };
+static const struct kernels_ops *own_ops;
+
+/* Takes so long at the least. */
+static uint64_t slow_copy(struct kernels *kernels, const struct pages_copy_args *args)
+{
+    usleep(args->to == world.bed.pool.memory ? IN_US : OUT_US);
+    return own_ops->pages_copy(kernels, args);
+}
+
+/* What a page takes is measured at the start, each way, and is what a pause is predicted to take;
+ * beside the work, where nobody waits, it is what a batch is said to have taken. */
+static void test_rates(void **state)
+{
+    enum { MEASURED = 8 };
+    (void)state;
+    open_world(12, 12, 0);
+    kv_swap_deinit(&world.swap);
+    own_ops = cache_bed_kernels->ops;
+    struct kernels_ops slow = *own_ops;
+    slow.pages_copy = slow_copy;
+    cache_bed_kernels->ops = &slow;
+    const struct kv_swap_options options = {.cache = &world.bed.cache,
+                                            .kernels = cache_bed_kernels,
+                                            .clock = clock_system(),
+                                            .places = PLACES,
+                                            .context = CONTEXT};
+    assert_int_equal(kv_swap_init(&world.swap, &options), STATUS_OK);
+    cache_bed_kernels->ops = own_ops;
+    const double out_us = world.swap.out_us;
+    const double in_us = world.swap.in_us;
+    assert_true(out_us >= OUT_US / MEASURED);
+    assert_true(in_us >= IN_US / MEASURED);
+    assert_int_equal(kv_swap_cost_us(&world.swap, 3), (int64_t)(3 * (out_us + in_us)));
+    late_pages_begin(cache_bed_kernels, 1000);
+    start(0, &view_a, 0, CONTEXT);
+    page_id pages[CACHE_BED_TABLE];
+    uint32_t count = CACHE_BED_TABLE;
+    memcpy(pages, world.runners[0].pages, sizeof pages);
+    assert_true(kv_swap_out(&world.swap, 0, pages, &count, &world.owners[0]));
+    assert_int_equal(world.swap.figures.out_us, (int64_t)(out_us * CACHE_BED_TABLE));
+    assert_true(kv_swap_in(&world.swap, 0, pages, &count));
+    assert_int_equal(world.swap.figures.in_us, (int64_t)(in_us * CACHE_BED_TABLE));
+    /* They are still to end: that teaches nothing. */
+    assert_true(world.swap.out_us <= out_us && world.swap.out_us >= out_us);
+    assert_true(world.swap.in_us <= in_us && world.swap.in_us >= in_us);
+    assert_int_equal(late_pages_waited(), 0);
+    late_pages_end();
+    kv_pool_land(&world.bed.pool);
+    for (uint32_t i = 0; i < CACHE_BED_TABLE; i++) {
+        world.bed.holders[world.runners[0].pages[i]]--;
+        world.bed.holders[pages[i]]++;
+    }
+    memcpy(world.runners[0].pages, pages, sizeof pages);
+    check();
+    close_world();
+}
+
 static int refuse_after(void *context, size_t bytes)
 {
     (void)bytes;
@@ -807,6 +867,7 @@ int main(void)
         cmocka_unit_test(test_give_way_cuts),
         cmocka_unit_test(test_kept),
         cmocka_unit_test(test_without_cache),
+        cmocka_unit_test(test_rates),
         cmocka_unit_test(test_no_memory),
         cmocka_unit_test(test_model),
     };

@@ -35,6 +35,7 @@ struct simt_counts {
     uint64_t launches; /* of kernels, captured or not; not those of a graph that is launched */
     uint64_t copies;
     uint64_t waits; /* of the host */
+    uint64_t queries;
     uint64_t events;
     uint64_t allocations;
     uint64_t captures; /* calls that make a graph */

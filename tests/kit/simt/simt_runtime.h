@@ -142,7 +142,7 @@ static inline cudaError_t cudaEventSynchronize(cudaEvent_t)
 
 static inline cudaError_t cudaEventQuery(cudaEvent_t)
 {
-    return simt_call_outside(&simt_counts.waits);
+    return simt_call_outside(&simt_counts.queries);
 }
 
 static inline cudaError_t cudaGetLastError()

@@ -1,0 +1,119 @@
+/* gpu_swap: what a step asks of the runtime while a sequence's pages go to host memory and come back
+ * beside it (tests/kit/simt): its own work, one batch each way with three events, and no wait, of
+ * the host or of the step's stream. Tokens are those of the same text undisturbed. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "config/base/rng.h"
+#include "engine/step_pause.h"
+#include "tests/kit/simt/simt.h"
+#include "tests/kit/step_world.h"
+
+enum { PROMPT = 150, ANSWER = 40, WARM = 8, STEPS_MAX = 1000, EVENTS_A_BATCH = 3 };
+
+#define CHECK(condition)                                                                           \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            fprintf(stderr, "%s:%d: %s\n%s\n", __FILE__, __LINE__, #condition,                     \
+                    status_note()->message);                                                       \
+            abort();                                                                               \
+        }                                                                                          \
+    } while (0)
+
+/* Two that generate, each of a domain of its own. */
+static struct step_world *open_world(uint32_t *victim)
+{
+    static uint32_t tokens[2][PROMPT];
+    const struct step_world_options options = {
+        .rows_max = 64, .sequences_max = 2, .pages = 48, .host_pages = 48};
+    struct step_world *world = step_world_open(&options);
+    world->step.options.preemption = ENGINE_PREEMPTION_SWAP;
+    for (uint32_t i = 0; i < 2; i++) {
+        for (uint32_t t = 0; t < PROMPT; t++)
+            tokens[i][t] = (uint32_t)(rng_at(31, i, t) % 256);
+        struct engine_request asked =
+            step_world_request(tokens[i], PROMPT, ANSWER, (uint8_t)(1 + i));
+        asked.want_logprobs = true;
+        *victim = step_world_submit(world, &asked);
+    }
+    for (uint32_t i = 0; world->told[*victim].answers[0].count < WARM; i++) {
+        CHECK(i < STEPS_MAX);
+        step_world_step(world);
+    }
+    return world;
+}
+
+/* Calls of one step; graphs are there by now. */
+static struct simt_counts calls_of(struct step_world *world)
+{
+    const struct simt_counts before = simt_counts;
+    step_world_step(world);
+    return (struct simt_counts){.launches = simt_counts.launches - before.launches,
+                                .copies = simt_counts.copies - before.copies,
+                                .waits = simt_counts.waits - before.waits,
+                                .events = simt_counts.events - before.events,
+                                .allocations = simt_counts.allocations - before.allocations,
+                                .graphs = simt_counts.graphs - before.graphs};
+}
+
+/* The event counter sees a wait of the step's stream: a fourth event. */
+static void check_control(struct step_world *world)
+{
+    const uint32_t page = world->step.pool.free_pages[world->step.pool.free_count - 1];
+    const struct kv_host *host = &world->step.cache.host;
+    const uint32_t to = host->free_pages[host->free_count - 1];
+    const struct pages_copy_args args = {host->memory,    world->step.pool.memory, &to, &page, 1,
+                                         host->page_bytes};
+    const uint64_t before = simt_counts.events;
+    kernels_pages_wait(world->kernels, kernels_pages_copy(world->kernels, &args));
+    CHECK(simt_counts.events - before == EVENTS_A_BATCH + 1);
+    CHECK(kernels_pages_end(world->kernels) == STATUS_OK);
+}
+
+static void check_calls(const struct simt_counts *swapped, const struct simt_counts *undisturbed,
+                        const struct kv_swap_figures *figures)
+{
+    const uint64_t copies = swapped->copies - undisturbed->copies;
+    CHECK(figures->pages_out > 8 && figures->pages_in == figures->pages_out);
+    CHECK(copies >= 2 && copies <= figures->pages_out + figures->pages_in);
+    CHECK(swapped->launches + swapped->graphs > 0);
+    CHECK(swapped->allocations == undisturbed->allocations);
+    CHECK(swapped->waits == undisturbed->waits);
+    CHECK(swapped->events == undisturbed->events + 2 * EVENTS_A_BATCH);
+    printf("beside a step: %llu pages out and in by %llu copies, 0 waits of the host, 0 of the "
+           "step's stream\n",
+           (unsigned long long)figures->pages_out, (unsigned long long)copies);
+}
+
+int main(void)
+{
+    const struct scheduler_grant grant = {.act = SCHEDULER_PAUSE};
+    uint32_t victim;
+    step_world_isa = "cuda";
+    struct step_world *alone = open_world(&victim);
+    const struct simt_counts undisturbed = calls_of(alone);
+    step_world_run(alone);
+
+    struct step_world *world = open_world(&victim);
+    const struct simt_counts before = simt_counts;
+    step_pause(&world->step, world->step.sequences.order[victim], &grant);
+    const struct simt_counts paused = simt_counts;
+    struct simt_counts swapped = calls_of(world); /* there is room: it comes back at once */
+    swapped.copies += paused.copies - before.copies;
+    swapped.waits += paused.waits - before.waits;
+    swapped.events += paused.events - before.events;
+#ifndef BANYAN_SLOW_CHECKS /* in which free pages are overwritten */
+    check_calls(&swapped, &undisturbed, &world->step.swap.figures);
+#else
+    (void)check_calls;
+#endif
+    check_control(world);
+    step_world_run(world);
+    CHECK(world->told[victim].report.preemptions == 1);
+    CHECK(world->told[victim].report.swapped_pages == world->step.swap.figures.pages_out);
+    for (uint32_t i = 0; i < 2; i++)
+        CHECK(step_world_same(&world->told[i], &alone->told[i]));
+    step_world_close(world);
+    step_world_close(alone);
+    return 0;
+}
