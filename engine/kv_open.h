@@ -3,8 +3,8 @@
  * Owns:     their memory, beside the pool; which group of a sequence lies where.
  * Thread:   engine thread only.
  * Cost:     O(rows) a step; no allocation after kv_open_init.
- * Not here: what lies inside (kernels), that a sequence begins or goes on at a group's start (step_pause,
- *           prefix_cache: nobody keeps or copies a part of a group).
+ * Not here: what lies inside (kernels), that a sequence begins or goes on where a group does
+ *           (step_pause, prefix_cache: nobody keeps or copies a part of a group).
  *
  *     memory  [place 0: two groups][place 1: two groups] … [groups in the middle of chunks]
  *

@@ -379,8 +379,8 @@ static page_id bring_acquire(struct prefix_cache *cache, const struct engine_dom
     return kv_pool_acquire(cache->pool, domain);
 }
 
-/* Page `index` of a text, a held node, with the holder's reference: from the host tier, as the first
- * of `wanted` of that text, into a fresh page, which is the same domain's. The caller ends with
+/* Page `index` of a text, a held node, with the holder's reference: from the host tier, as first of
+ * `wanted` of that text, into a fresh page, which is the same domain's. The caller ends with
  * bring_copy. False, and nothing changed, when no page can be had. */
 static bool bring(struct prefix_cache *cache, radix_node node, uint32_t index, uint32_t wanted,
                   page_id *out)

@@ -1,4 +1,4 @@
-/* gpu_swap: what a step asks of the runtime while a sequence's pages go to host memory and come back
+/* gpu_swap: what a step asks of the runtime while a sequence's pages go to host memory and back
  * beside it (tests/kit/simt): its own work, one batch each way with three events, and no wait, of
  * the host or of the step's stream. Tokens are those of the same text undisturbed. */
 #include <stdio.h>
