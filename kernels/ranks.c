@@ -179,7 +179,9 @@ static uint32_t meet_lost(const struct ranks *ranks)
 
 bool ranks_live(const struct ranks *ranks)
 {
-    return meet_lost(ranks) == ranks->count && !atomic_load(&ranks->shared->is_lost);
+    if (meet_lost(ranks) < ranks->count) /* those that have no socket to it are told */
+        atomic_store(&ranks->shared->is_lost, true);
+    return !atomic_load(&ranks->shared->is_lost);
 }
 
 /* "Sleepers up, then look at the turn" here and "the turn, then look at sleepers" there: one of the

@@ -43,7 +43,8 @@ uint32_t ranks_own(const struct ranks *ranks);
 enum status ranks_write(struct ranks *ranks, uint32_t to, const void *bytes, size_t length);
 enum status ranks_read(struct ranks *ranks, uint32_t from, void *bytes, size_t length);
 
-/* Whether all ranks that this one has a socket to are there; a poll each. Any thread. */
+/* Whether all ranks that this one has a socket to are there, and nobody has said of another that it
+ * is not, as this does for all of them; a poll each. Any thread. */
 bool ranks_live(const struct ranks *ranks);
 
 /* Where `rank` lays out RANKS_SLOT_BYTES for the next meeting; 64-byte aligned. */

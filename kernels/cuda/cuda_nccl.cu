@@ -128,13 +128,16 @@ void cuda_nccl_close(struct cuda_nccl *nccl)
 
 void cuda_nccl_reduce(struct cuda_nccl *nccl, const struct all_reduce_args *args)
 {
+    struct cuda_backend *backend = nccl->backend;
     const size_t count = (size_t)args->rows * args->cols;
-    if (nccl->backend->is_failed || nccl->comm == NULL || count == 0)
+    if (backend->is_failed || nccl->comm == NULL || count == 0)
         return;
     int result = nccl->calls.reduce(args->x, args->x, count, NCCL_FLOAT32, NCCL_SUM, nccl->comm,
-                                    nccl->backend->stream);
-    if (nccl_check(nccl, result, "ncclAllReduce") != STATUS_OK)
-        cuda_backend_fail(nccl->backend, status_note()->message);
+                                    backend->stream);
+    if (result != NCCL_SUCCESS && backend->graphs.is_capturing) /* then it is tried without */
+        cuda_backend_is_well(backend, cudaErrorStreamCaptureUnsupported, "ncclAllReduce");
+    else if (nccl_check(nccl, result, "ncclAllReduce") != STATUS_OK)
+        cuda_backend_fail(backend, status_note()->message);
 }
 
 void cuda_nccl_gather(struct cuda_nccl *nccl, const struct all_gather_args *args)

@@ -3,7 +3,7 @@
  * Owns:     the communicator and the library, libnccl.so.2, opened at run time by its interface of
  *           2.0: builds need none.
  * Thread:   as cuda_backend.
- * Cost:     a sum is one launch on the backend's stream, which a graph may hold.
+ * Cost:     a sum is one launch on the backend's stream, and stands in graphs of steps.
  * Not here: ranks that share a device, which NCCL refuses: cuda_table sums over the host.
  */
 #pragma once

@@ -152,13 +152,15 @@ static struct cuda_graph_key step_key(const struct cuda_backend *backend,
 extern "C" enum status cuda_step_run(struct cuda_backend *backend, const struct kernels_step *step,
                                      void (*forward)(void *context), void *context)
 {
-    const bool is_padded =
-        !backend->graphs.is_off && step->rows > 0 && step->rows <= CUDA_GRAPH_ROWS_MAX;
+    const bool has_graphs = !backend->graphs.is_off;
+    /* Ranks sum equally many rows whichever of them has graphs. */
+    const bool is_padded = (has_graphs || backend->nccl != NULL) && step->rows > 0 &&
+                           step->rows <= CUDA_GRAPH_ROWS_MAX;
     if (!step_wait_sent(backend))
         return step_failed(backend);
     TRY(step_place(backend, step, is_padded));
     backend->step.is_running = true;
-    if (is_padded) {
+    if (is_padded && has_graphs) {
         const struct cuda_graph_key key = step_key(backend, step, forward, context);
         cuda_graph_run(backend, &key, forward, context);
     } else {

@@ -290,7 +290,6 @@ static void table_prepare(uint32_t device, const struct ranks *ranks)
  * for the device and for all ranks. That proves the rest; nobody should serve so. */
 static enum status table_ranks_open(struct kernels *kernels)
 {
-    cuda_graph_set(kernels->device, false); /* sums over the host cannot be captured */
     if (kernels->has_own_device)
         TRY(cuda_nccl_open(&kernels->nccl, kernels->device, kernels->ranks));
     const bool is_slow = kernels->has_own_device && kernels->nccl == NULL;
@@ -298,6 +297,7 @@ static enum status table_ranks_open(struct kernels *kernels)
         LOG_TEXT("way", kernels->nccl != NULL ? "nccl" : "host"));
     if (kernels->nccl != NULL)
         return STATUS_OK;
+    cuda_graph_set(kernels->device, false); /* sums over the host cannot be captured */
     return cuda_backend_alloc_host(kernels->device, (void **)&kernels->ranks_host,
                                    2 * sizeof(float) * LIMIT_VOCAB, "sums over ranks");
 }
@@ -322,6 +322,7 @@ static void table_reduce_host(struct kernels *kernels, const struct all_reduce_a
 static void table_all_reduce(struct kernels *kernels, const struct all_reduce_args *args)
 {
     struct all_reduce_args own = *args;
+    own.rows = cuda_step_rows(kernels->device, args->rows);
     if (kernels->nccl != NULL)
         cuda_nccl_reduce(kernels->nccl, &own);
     else
@@ -353,6 +354,7 @@ static void table_gather_host(struct kernels *kernels, const struct all_gather_a
 static void table_all_gather(struct kernels *kernels, const struct all_gather_args *args)
 {
     struct all_gather_args own = *args;
+    own.rows = cuda_step_rows(kernels->device, args->rows);
     if (kernels->nccl != NULL)
         cuda_nccl_gather(kernels->nccl, &own);
     else

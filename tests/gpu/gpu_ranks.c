@@ -1,7 +1,9 @@
 /* gpu_ranks: a model of two processes on a device: sums, gathers, then engines against one alone.
  *
- * Usage: gpu_ranks. Where there are two devices each rank has its own, and NCCL if it is there;
- * else both are on one, and sums go over the host. 0 when all is well, 77 without a device.
+ * Usage: gpu_ranks [apart]. Where there are two devices each rank has its own, and NCCL if it is
+ * there; else both are on one, and sums go over the host. On the processor there are two with
+ * `apart`: sums stand in graphs then, in both ranks or in one. 0 when all is well, 77 without a
+ * device.
  */
 #include <fcntl.h>
 #include <math.h>
@@ -17,6 +19,9 @@
 #include "kernels/kernels_step.h"
 #include "tests/kit/engine_run.h"
 #include "tests/kit/rank_group.h"
+#if BANYAN_SIMT
+#include "tests/kit/simt/simt.h"
+#endif
 
 enum { RANKS = 2, ROWS = 5, COLS = 3001, PROMPT = 90, TOKENS = 12, REQUESTS = 3, NO_DEVICE = 77 };
 
@@ -39,6 +44,47 @@ static struct engine_run_transcript alone[REQUESTS];
 static float part_of(uint32_t rank, uint32_t i)
 {
     return (float)(int32_t)(rng_at(7, rank, i) % 20001 - 10000) / 64;
+}
+
+struct step_sum {
+    struct kernels *kernels;
+    struct all_reduce_args args;
+};
+
+static void step_forward(void *context)
+{
+    const struct step_sum *sum = context;
+    kernels_all_reduce(sum->kernels, &sum->args);
+}
+
+/* Steps of a shape, the second of which is captured and the third replayed, with a row more. */
+static int steps(struct kernels *kernels, float *x, uint32_t own)
+{
+    static const uint32_t rows[] = {3, 3, 4};
+    static float back[4 * COLS];
+    static const uint32_t zeros[4];
+    uint32_t table = 0;
+    const uint32_t *tables[] = {&table};
+    struct kv_layout layout;
+    struct step_sum sum = {kernels, {.x = x, .cols = COLS}};
+    CHECK(kernels_kv_layout(kernels, KV_TYPE_F16, 64, 1, 1, 64, &layout) == STATUS_OK);
+    for (uint32_t turn = 0; turn < sizeof rows / sizeof *rows; turn++) {
+        const struct kernels_step step = {.rows = rows[turn],
+                                          .kv = {.layout = &layout,
+                                                 .pages = x,
+                                                 .sequence = zeros,
+                                                 .position = zeros,
+                                                 .page_tables = tables}};
+        sum.args.rows = rows[turn];
+        for (uint32_t i = 0; i < 4 * COLS; i++)
+            back[i] = part_of(own, i);
+        kernels_upload(kernels, x, back, sizeof back);
+        CHECK(kernels_step_run(kernels, &step, step_forward, &sum) == STATUS_OK);
+        CHECK(kernels_download(kernels, back, x, sizeof back) == STATUS_OK);
+        for (uint32_t i = 0; i < rows[turn] * COLS; i++)
+            CHECK(back[i] == part_of(0, i) + part_of(1, i));
+    }
+    return 0;
 }
 
 /* Multiples of 1/64, so that every order has the same sum. */
@@ -76,6 +122,7 @@ static int operations(struct ranks *ranks, void *context)
     CHECK(kernels_download(kernels, back, out, sizeof back) == STATUS_OK);
     for (uint32_t i = 0; i < ROWS * COLS && own == 0; i++)
         CHECK(back[i] == (float)i);
+    CHECK(steps(kernels, sum, own) == 0);
     kernels_buffer_destroy(kernels, sum);
     kernels_buffer_destroy(kernels, part);
     kernels_buffer_destroy(kernels, out);
@@ -91,6 +138,29 @@ static int follow(struct ranks *ranks, void *context)
         printf("rank %u: %s\n", ranks_own(ranks), status_note()->message);
     return status == STATUS_OK ? 0 : 1;
 }
+
+#if BANYAN_SIMT
+static bool has_graphs(void)
+{
+    return simt_counts.graphs > 0;
+}
+
+/* Its own graphs fail: the other rank's go on, and both sum equally many rows. */
+static int follow_without_graphs(struct ranks *ranks, void *context)
+{
+    simt_nccl_refuses_capture = 1;
+    const int code = follow(ranks, context);
+    CHECK(!has_graphs());
+    return code;
+}
+
+static int follow_with_graphs(struct ranks *ranks, void *context)
+{
+    const int code = follow(ranks, context);
+    CHECK(has_graphs());
+    return code;
+}
+#endif
 
 static struct engine_request request_of(uint32_t index)
 {
@@ -158,25 +228,71 @@ static bool has_device(void)
     return waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-int main(void)
+static int run_operations(struct rank_group *group)
 {
-    struct rank_group group;
+    CHECK(operations(group->ranks, NULL) == 0);
+    CHECK(rank_group_end(group) == 0);
+    return 0;
+}
+
+#if BANYAN_SIMT
+/* Each rank has a device of its own. Who was forked last ends first: he has the others' sockets. */
+static int run_apart(void)
+{
     struct rank_group engines;
+    struct rank_group uneven;
+    struct rank_group group;
+    rank_group_fork(&engines, RANKS, follow_with_graphs, model_path);
+    rank_group_fork(&uneven, RANKS, follow_without_graphs, model_path);
+    rank_group_fork(&group, RANKS, operations, NULL);
+    CHECK(run_operations(&group) == 0);
+    run_engine(uneven.ranks, split);
+    CHECK(rank_group_end(&uneven) == 0);
+    CHECK(has_graphs());
+    run_engine(NULL, alone);
+    CHECK(compare() == 0);
+    simt_counts.graphs = 0;
+    run_engine(engines.ranks, split);
+    CHECK(rank_group_end(&engines) == 0);
+    CHECK(has_graphs());
+    return compare();
+}
+#endif
+
+static int run_ranks(void)
+{
+    struct rank_group engines;
+    struct rank_group group;
+    rank_group_fork(&engines, RANKS, follow, model_path);
+    rank_group_fork(&group, RANKS, operations, NULL);
+    CHECK(run_operations(&group) == 0);
+    run_engine(engines.ranks, split);
+    CHECK(rank_group_end(&engines) == 0);
+    run_engine(NULL, alone);
+    return compare();
+}
+
+int main(int argc, char **argv)
+{
     struct llama_shape shape = engine_run_shape();
+    int (*run)(void) = run_ranks;
+    (void)argv;
     setvbuf(stdout, NULL, _IOLBF, 0);
+#if BANYAN_SIMT
+    if (argc > 1) {
+        simt_devices = RANKS;
+        run = run_apart;
+    }
+#else
+    (void)argc;
+#endif
     if (!has_device()) {
         printf("no CUDA device\n");
         return NO_DEVICE;
     }
     shape.type = 1; /* F16 */
     engine_run_write_model(&shape, model_path, sizeof model_path);
-    rank_group_fork(&engines, RANKS, follow, model_path);
-    rank_group_fork(&group, RANKS, operations, NULL);
-    CHECK(operations(group.ranks, NULL) == 0);
-    CHECK(rank_group_end(&group) == 0);
-    run_engine(engines.ranks, split);
-    CHECK(rank_group_end(&engines) == 0);
-    run_engine(NULL, alone);
+    const int code = run();
     unlink(model_path);
-    return compare();
+    return code;
 }

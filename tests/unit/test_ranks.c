@@ -117,6 +117,29 @@ static void test_a_rank_that_dies_is_an_error(void **state)
     ranks_destroy(group.ranks);
 }
 
+/* The first ends, the second has no socket to it: rank 0, which lives on, says so. */
+static int live_until_told(struct ranks *ranks, void *context)
+{
+    (void)context;
+    while (ranks_own(ranks) == 2 && ranks_live(ranks))
+        usleep(1000);
+    return 0;
+}
+
+static void test_a_rank_that_ends_is_told_to_others(void **state)
+{
+    (void)state;
+    struct rank_group group;
+    int status = 1;
+    rank_group_fork(&group, 3, live_until_told, NULL);
+    while (ranks_live(group.ranks))
+        usleep(1000);
+    assert_int_equal(waitpid(group.pids[2], &status, 0), group.pids[2]);
+    assert_int_equal(status, 0);
+    assert_int_equal(waitpid(group.pids[1], &status, 0), group.pids[1]);
+    ranks_destroy(group.ranks);
+}
+
 static int meet_until_alone(struct ranks *ranks, void *context)
 {
     (void)context;
@@ -153,6 +176,7 @@ int main(void)
         cmocka_unit_test(test_all_see_what_each_lays_out),
         cmocka_unit_test(test_bytes_in_order),
         cmocka_unit_test(test_a_rank_that_dies_is_an_error),
+        cmocka_unit_test(test_a_rank_that_ends_is_told_to_others),
         cmocka_unit_test(test_the_first_rank_may_die_too),
         cmocka_unit_test(test_limits),
     };

@@ -364,6 +364,8 @@ struct simt_counts simt_counts;
 size_t simt_used_bytes;
 size_t simt_shared_most = SIMT_SHARED_BYTES;
 int simt_has_code = 1;
+int simt_devices = 1;
+int simt_nccl_refuses_capture;
 static simt_graph *captured; /* NULL: no capture is under way */
 static bool is_broken;       /* it will end with nothing */
 
@@ -392,6 +394,11 @@ cudaError_t simt_call_outside(uint64_t *count)
     const cudaError_t error = simt_call(count);
     is_broken = is_broken || captured != nullptr;
     return error == cudaSuccess && captured != nullptr ? cudaErrorStreamCaptureUnsupported : error;
+}
+
+bool simt_is_capturing()
+{
+    return captured != nullptr;
 }
 
 cudaError_t simt_work(uint64_t *count, const std::function<void()> &work)

@@ -25,6 +25,10 @@ extern size_t simt_memory_bytes;
 extern size_t simt_used_bytes;
 /* Bytes of shared memory that a block may have; at the start as many as sm_90 gives. */
 extern size_t simt_shared_most;
+/* How many devices there are; at the start one. With more each rank has its own, and there is a
+ * library for sums over ranks (simt_nccl.h), which refuses them in a capture if that is wanted. */
+extern int simt_devices;
+extern int simt_nccl_refuses_capture;
 /* Whether the kernels are there in a form that the device runs. */
 extern int simt_has_code;
 /* What a graph takes of it for each work. */

@@ -33,4 +33,8 @@ static inline cudaError_t cudaStreamQuery(cudaStream_t)
     return simt_call(&simt_counts.others);
 }
 
+#include "tests/kit/simt/simt_nccl.h"
+#define dlopen  simt_nccl_open
+#define dlsym   simt_nccl_symbol
+#define dlclose simt_nccl_close
 #include "kernels/cuda/cuda_nccl.cu"

@@ -35,6 +35,7 @@ cudaError_t simt_call(uint64_t *count);
 cudaError_t simt_call_outside(uint64_t *count);
 /* Work for the stream: done at once, or kept by the capture that is under way. */
 cudaError_t simt_work(uint64_t *count, const std::function<void()> &work);
+bool simt_is_capturing();
 
 /* --- graphs: what work a stream was given, each with its arguments as they were --- */
 struct simt_graph {
@@ -77,7 +78,7 @@ static inline const char *cudaGetErrorString(cudaError_t error)
 
 static inline cudaError_t cudaGetDeviceCount(int *count)
 {
-    *count = 1;
+    *count = simt_devices;
     return cudaSuccess;
 }
 
