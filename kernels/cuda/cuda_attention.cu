@@ -15,9 +15,16 @@
  * their way there. Each query's own sums are its row of the fragments: in lane 4g + t, of queries g
  * and g + 8. Exponents are of 2. Codes become halves between memory and the instruction.
  *
+ * Up to 16 queries, which is decode, are those of all four warps: each scores 16 of the 64 keys,
+ * all see all scores, and each sums a quarter of the dimensions; so nothing is summed in another
+ * order. Of 64 keys and heads of 128 one warp would have 128 matrix instructions of 8 cycles, twice
+ * as many loads of 2, 32 exponentials of 8: some 2,000 cycles; the first warps of a processor's two
+ * blocks stand on the same of its four parts: 4,000, where memory takes 3,600 (2 × 32 KB at 4.3
+ * TB/s ÷ 132, 1.8 GHz). Four have a quarter of all but the exponentials: 900, on a part each.
+ *
  * In flight on an H200 (132 processors, about 0.8 µs from memory at full rate): 4.3 TB/s × 0.8 µs ÷
  * 132 = 26 KB a processor. Heads of 128 in halves: 32 KB asked for by each block while it computes,
- * 70 KB of shared memory and at most 255 registers: two blocks a processor, 64 KB. */
+ * 75 KB of shared memory and at most 255 registers: two blocks a processor, 64 KB. */
 enum {
     ATTENTION_WARPS = CUDA_PLAN_QUERIES / 16,
     ATTENTION_THREADS = ATTENTION_WARPS * 32,
@@ -27,6 +34,7 @@ enum {
     ATTENTION_GROUPS = CUDA_PLAN_KEYS / ATTENTION_GROUP,
     ATTENTION_STAGES = 2,              /* blocks of keys in shared memory, as pages have them */
     ATTENTION_ALL = CUDA_PLAN_QUERIES, /* no one row alone */
+    ATTENTION_FEW = 16,                /* queries that all warps have */
 };
 #define ATTENTION_LOG2E 1.44269504f
 
@@ -64,6 +72,11 @@ struct alignas(16) attention_codes {
     float v_scale[CUDA_PLAN_KEYS];
 };
 
+/* Scores of few queries, from those who computed them to all: bits of two keys' each. */
+struct alignas(16) attention_shown {
+    uint2 at[ATTENTION_FEW][(CUDA_PLAN_KEYS + ATTENTION_PAD) / 2];
+};
+
 static constexpr __host__ __device__ bool attention_has_codes(enum kv_type type)
 {
     return type == KV_TYPE_I8 || type == KV_TYPE_FP8;
@@ -75,21 +88,30 @@ static constexpr __host__ __device__ size_t attention_stage_bytes(enum kv_type t
     return attention_has_codes(type) ? sizeof(attention_codes<D>) : sizeof(attention_halves<D>);
 }
 
-/* Of a block: stages as pages have them, and the halves that codes become. */
+/* Of a block: scores that are shown, stages as pages have them, and the halves that codes
+ * become. */
 template <int D>
 static size_t attention_bytes(enum kv_type type, uint32_t stages)
 {
-    return stages * attention_stage_bytes<D>(type) +
+    return sizeof(struct attention_shown) + stages * attention_stage_bytes<D>(type) +
            (attention_has_codes(type) ? sizeof(attention_halves<D>) : 0);
 }
 
-/* Of one lane's two queries, over the keys of one segment. */
-template <int D>
+/* Of one lane's two queries, over the keys of one segment; of S dimensions: all, or where warps
+ * have the same queries, this one's part. */
+template <int S>
 struct attention_state {
     float max[2];
     float sum[2];         /* this lane's share; all four lanes' when the segment is done */
-    float mean[D / 8][4]; /* unnormed */
+    float mean[S / 8][4]; /* unnormed */
 };
+
+/* Where W warps have the same queries: this one's place among them. */
+template <int W>
+static __device__ uint32_t attention_way()
+{
+    return W > 1 ? threadIdx.x / 32 : 0;
+}
 
 struct attention_query {
     uint32_t first; /* key that it sees, … */
@@ -290,8 +312,8 @@ static constexpr __host__ __device__ int attention_kept()
     return D <= 128 ? D / 16 : 0;
 }
 
-/* Scores of 64 keys: scale × q · k, −∞ where the query does not see the key. */
-template <int D, enum kv_type T>
+/* Scores of 64 keys ÷ W: scale × q · k, −∞ where the query does not see the key. */
+template <int D, enum kv_type T, int W>
 static __device__ void
 attention_scores(const struct attention_call *call, const attention_halves<D> *shared,
                  const struct attention_query *queries, const uint32_t (*kept)[4],
@@ -299,8 +321,9 @@ attention_scores(const struct attention_call *call, const attention_halves<D> *s
 {
     const uint32_t g = threadIdx.x % 32 / 4;
     const uint32_t t = threadIdx.x % 4;
+    const uint32_t first = attention_way<W>() * (CUDA_PLAN_KEYS / W);
 #pragma unroll
-    for (int n = 0; n < ATTENTION_TILES; n++)
+    for (int n = 0; n < ATTENTION_TILES / W; n++)
         scores[n][0] = scores[n][1] = scores[n][2] = scores[n][3] = 0;
 #pragma unroll
     for (int step = 0; step < D / 16; step++) {
@@ -311,31 +334,58 @@ attention_scores(const struct attention_call *call, const attention_halves<D> *s
         else
             attention_rounded<D, T>(call, queries, step, a);
 #pragma unroll
-        for (int n = 0; n < ATTENTION_TILES; n++) {
-            const uint16_t *k = &shared->k[n * 8 + g][step * 16 + 2 * t];
+        for (int n = 0; n < ATTENTION_TILES / W; n++) {
+            const uint16_t *k = &shared->k[first + n * 8 + g][step * 16 + 2 * t];
             const uint32_t b[2] = {*(const uint32_t *)k, *(const uint32_t *)(k + 8)};
             attention_mma<T>(scores[n], a, b);
         }
     }
 #pragma unroll
-    for (int n = 0; n < ATTENTION_TILES; n++)
+    for (int n = 0; n < ATTENTION_TILES / W; n++)
 #pragma unroll
         for (int i = 0; i < 4; i++) {
             const struct attention_query query = queries[i / 2];
-            const uint32_t key = key_begin + n * 8 + 2 * t + i % 2;
+            const uint32_t key = key_begin + first + n * 8 + 2 * t + i % 2;
             const bool is_seen = key - query.first < query.count; /* below `first` it is great */
             scores[n][i] = is_seen ? scores[n][i] * call->scale : -INFINITY;
         }
 }
 
-/* Adds 64 keys to the state: scores become weights, of which the rounded ones that multiply the
- * values are summed. A block that a query does not see at all changes nothing. */
-template <int D, enum kv_type T>
-static __device__ void attention_add(const attention_halves<D> *shared, float (*scores)[4],
-                                     struct attention_state<D> *state)
+/* Each warp's scores, of the same queries, to all of them. Behind the barrier of the next 64 keys
+ * they may be shown anew. */
+template <int W>
+static __device__ void attention_show(const float (*own)[4], struct attention_shown *shown,
+                                      float (*scores)[4])
 {
     const uint32_t g = threadIdx.x % 32 / 4;
     const uint32_t t = threadIdx.x % 4;
+    const uint32_t first = attention_way<W>() * (CUDA_PLAN_KEYS / W);
+#pragma unroll
+    for (int n = 0; n < ATTENTION_TILES / W; n++)
+#pragma unroll
+        for (int i = 0; i < 2; i++)
+            shown->at[g + 8 * i][(first + n * 8) / 2 + t] =
+                make_uint2(__float_as_uint(own[n][2 * i]), __float_as_uint(own[n][2 * i + 1]));
+    __syncthreads();
+#pragma unroll
+    for (int n = 0; n < ATTENTION_TILES; n++)
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+            const uint2 from = shown->at[g + 8 * i][n * 8 / 2 + t];
+            scores[n][2 * i] = __uint_as_float(from.x);
+            scores[n][2 * i + 1] = __uint_as_float(from.y);
+        }
+}
+
+/* Adds 64 keys to the state: scores become weights, of which the rounded ones that multiply the
+ * values are summed. A block that a query does not see at all changes nothing. */
+template <int D, enum kv_type T, int W>
+static __device__ void attention_add(const attention_halves<D> *shared, float (*scores)[4],
+                                     struct attention_state<D / W> *state)
+{
+    const uint32_t g = threadIdx.x % 32 / 4;
+    const uint32_t t = threadIdx.x % 4;
+    const uint32_t first = attention_way<W>() * (D / W);
     uint32_t weights[ATTENTION_TILES][2]; /* of a query, two keys each */
 #pragma unroll
     for (int i = 0; i < 2; i++) {
@@ -357,18 +407,18 @@ static __device__ void attention_add(const attention_halves<D> *shared, float (*
         state->sum[i] = fmaf(state->sum[i], shrink, sum);
         state->max[i] = max;
 #pragma unroll
-        for (int d = 0; d < D / 8; d++) {
+        for (int d = 0; d < D / W / 8; d++) {
             state->mean[d][2 * i] *= shrink;
             state->mean[d][2 * i + 1] *= shrink;
         }
     }
 #pragma unroll
-    for (int d = 0; d < D / 8; d++)
+    for (int d = 0; d < D / W / 8; d++)
 #pragma unroll
         for (int step = 0; step < CUDA_PLAN_KEYS / 16; step++) {
             const uint32_t a[4] = {weights[2 * step][0], weights[2 * step][1],
                                    weights[2 * step + 1][0], weights[2 * step + 1][1]};
-            const uint16_t *v = &shared->v[d * 8 + g][step * 16 + 2 * t];
+            const uint16_t *v = &shared->v[first + d * 8 + g][step * 16 + 2 * t];
             const uint32_t b[2] = {*(const uint32_t *)v, *(const uint32_t *)(v + 8)};
             attention_mma<T>(state->mean[d], a, b);
         }
@@ -399,22 +449,22 @@ static __device__ float attention_factor(const struct attention_call *call, size
     return before / sum;
 }
 
-template <int D>
-static __device__ void attention_merge(struct attention_state<D> *total,
-                                       const struct attention_state<D> *segment, int i)
+template <int S>
+static __device__ void attention_merge(struct attention_state<S> *total,
+                                       const struct attention_state<S> *segment, int i)
 {
     float before;
     float of;
     attention_fold(&total->max[i], &total->sum[i], segment->max[i], segment->sum[i], &before, &of);
 #pragma unroll
-    for (int d = 0; d < D / 8; d++)
+    for (int d = 0; d < S / 8; d++)
 #pragma unroll
         for (int j = 2 * i; j < 2 * i + 2; j++)
             total->mean[d][j] = fmaf(segment->mean[d][j], of, total->mean[d][j] * before);
 }
 
-template <int D>
-static __device__ void attention_clear(struct attention_state<D> *state)
+template <int S>
+static __device__ void attention_clear(struct attention_state<S> *state)
 {
 #pragma unroll
     for (int i = 0; i < 2; i++) {
@@ -422,18 +472,18 @@ static __device__ void attention_clear(struct attention_state<D> *state)
         state->sum[i] = 0;
     }
 #pragma unroll
-    for (int d = 0; d < D / 8; d++)
+    for (int d = 0; d < S / 8; d++)
         state->mean[d][0] = state->mean[d][1] = state->mean[d][2] = state->mean[d][3] = 0;
 }
 
 /* The result, or the state of a segment: `out` [n] of query i, each element × factor. */
-template <int D>
-static __device__ void attention_store(const struct attention_state<D> *state, int i, uint32_t n,
-                                       float factor, float *out)
+template <int D, int W>
+static __device__ void attention_store(const struct attention_state<D / W> *state, int i,
+                                       uint32_t n, float factor, float *out)
 {
 #pragma unroll
-    for (int d = 0; d < D / 8; d++) {
-        const uint32_t dim = d * 8 + 2 * (threadIdx.x % 4);
+    for (int d = 0; d < D / W / 8; d++) {
+        const uint32_t dim = attention_way<W>() * (D / W) + d * 8 + 2 * (threadIdx.x % 4);
         if (dim < n) {
             out[dim] = state->mean[d][2 * i] * factor;
             out[dim + 1] = state->mean[d][2 * i + 1] * factor;
@@ -451,25 +501,26 @@ static __device__ float *attention_partial(const struct attention_call *call,
            (state * call->heads + head) * (CUDA_TILES_STATE + (size_t)call->layout.head_dim);
 }
 
-template <int D>
-static __device__ void attention_leave(const struct attention_state<D> *state, int i, uint32_t n,
-                                       float *partial)
+template <int D, int W>
+static __device__ void attention_leave(const struct attention_state<D / W> *state, int i,
+                                       uint32_t n, float *partial)
 {
-    if (threadIdx.x % 4 == 0) {
+    if (threadIdx.x % 4 == 0 && attention_way<W>() == 0) {
         partial[0] = state->max[i];
         partial[1] = state->sum[i];
     }
-    attention_store(state, i, n, 1, partial + CUDA_TILES_STATE);
+    attention_store<D, W>(state, i, n, 1, partial + CUDA_TILES_STATE);
 }
 
 /* Whether a mean of dimensions that the head has is not a finite number. */
-template <int D>
-static __device__ bool attention_is_odd(const struct attention_state<D> *state, uint32_t n)
+template <int D, int W>
+static __device__ bool attention_is_odd(const struct attention_state<D / W> *state, uint32_t n)
 {
+    const uint32_t first = attention_way<W>() * (D / W) + 2 * (threadIdx.x % 4);
     float zero = 0;
 #pragma unroll
-    for (int d = 0; d < D / 8; d++)
-        for (int j = 0; j < 4 && d * 8 + 2 * (threadIdx.x % 4) < n; j++)
+    for (int d = 0; d < D / W / 8; d++)
+        for (int j = 0; j < 4 && first + d * 8 < n; j++)
             zero = fmaf(state->mean[d][j], 0, zero);
     return zero != 0;
 }
@@ -506,22 +557,23 @@ static __device__ void attention_hide(const struct attention_call *call,
 }
 
 /* The first query of this lane in the tile; the second comes 8 later. */
+template <int W>
 static __device__ uint32_t attention_index()
 {
-    return threadIdx.x / 32 * 16 + threadIdx.x % 32 / 4;
+    return (W > 1 ? 0 : threadIdx.x / 32 * 16) + threadIdx.x % 32 / 4;
 }
 
 /* The segment is computed: its state goes on, of all queries or of those of one row that see any of
  * it. */
-template <int D>
+template <int D, int W>
 static __device__ void attention_done(const struct attention_call *call,
                                       const struct cuda_tiles_work *work, uint32_t segment,
-                                      uint32_t alone, const struct attention_state<D> *state,
-                                      struct attention_state<D> *total)
+                                      uint32_t alone, const struct attention_state<D / W> *state,
+                                      struct attention_state<D / W> *total)
 {
 #pragma unroll
     for (int i = 0; i < 2; i++) {
-        const uint32_t index = attention_index() + 8 * i;
+        const uint32_t index = attention_index<W>() + 8 * i;
         const uint32_t row = index / call->group;
         const struct attention_query query = attention_query_at(call, work, index);
         if (query.first + query.count <= segment * CUDA_PLAN_SEGMENT ||
@@ -529,26 +581,31 @@ static __device__ void attention_done(const struct attention_call *call,
             (alone != ATTENTION_ALL && alone != row))
             continue;
         if (work->is_whole)
-            attention_merge(total, state, i);
+            attention_merge<D / W>(total, state, i);
         else
-            attention_leave(state, i, call->layout.head_dim,
-                            attention_partial(call,
-                                              &cuda_tiles_rows(call->tiles)[work->first + row],
-                                              segment, query.at % call->heads));
+            attention_leave<D, W>(
+                state, i, call->layout.head_dim,
+                attention_partial(call, &cuda_tiles_rows(call->tiles)[work->first + row], segment,
+                                  query.at % call->heads));
     }
+}
+
+static __device__ char *attention_stages()
+{
+    return cuda_machine_shared() + sizeof(struct attention_shown);
 }
 
 /* 64 keys, which a stage has, into the state. Halves made from codes, and values that are hidden,
  * are seen by all behind a barrier of their own. */
-template <int D, enum kv_type T>
+template <int D, enum kv_type T, int W>
 static __device__ void
 attention_block(const struct attention_call *call, const struct cuda_tiles_work *work,
                 const struct attention_query *queries, const uint32_t (*kept)[4], uint32_t key,
-                uint32_t alone, char *stage, struct attention_state<D> *state)
+                uint32_t alone, char *stage, struct attention_state<D / W> *state)
 {
     attention_halves<D> *shared = (attention_halves<D> *)stage;
     if (attention_has_codes(T)) {
-        shared = (attention_halves<D> *)(cuda_machine_shared() +
+        shared = (attention_halves<D> *)(attention_stages() +
                                          call->stages * attention_stage_bytes<D>(T));
         attention_convert<D, T>((const attention_codes<D> *)stage, shared);
         __syncthreads();
@@ -557,10 +614,12 @@ attention_block(const struct attention_call *call, const struct cuda_tiles_work 
         attention_hide<D>(call, work, alone, key, shared);
         __syncthreads();
     }
-    if (threadIdx.x / 32 * 16 < work->rows * call->group) { /* the warp has queries */
+    if (W > 1 || threadIdx.x / 32 * 16 < work->rows * call->group) { /* the warp has queries */
         float scores[ATTENTION_TILES][4];
-        attention_scores<D, T>(call, shared, queries, kept, key, scores);
-        attention_add<D, T>(shared, scores, state);
+        attention_scores<D, T, W>(call, shared, queries, kept, key, scores);
+        if (W > 1)
+            attention_show<W>(scores, (struct attention_shown *)cuda_machine_shared(), scores);
+        attention_add<D, T, W>(shared, scores, state);
     }
 }
 
@@ -577,18 +636,19 @@ static __device__ uint32_t attention_hidden(const struct attention_call *call,
  * finite, it is computed once more for each row alone: what one row sees is not another's.
  *
  * Barriers: the one at the top of the loop stands behind each thread's wait for its own copies, so
- * that all see all of the stage; and behind everybody's reading of the other stage and of the
- * halves made from codes in the round before, so that both may be written. */
-template <int D, enum kv_type T>
+ * that all see all of the stage; and behind everybody's reading of the other stage, of the halves
+ * made from codes and of the scores that were shown in the round before, so that they may be
+ * written. */
+template <int D, enum kv_type T, int W>
 static __device__ void
 attention_keys(const struct attention_call *call, const struct cuda_tiles_work *work,
                const struct attention_query *queries, const struct attention_run *run,
-               struct attention_state<D> *total)
+               struct attention_state<D / W> *total)
 {
     const size_t stage_bytes = attention_stage_bytes<D>(T);
-    char *stages = cuda_machine_shared();
+    char *stages = attention_stages();
     uint32_t kept[attention_kept<D>() > 0 ? attention_kept<D>() : 1][4];
-    struct attention_state<D> state;
+    struct attention_state<D / W> state;
     const uint32_t hidden = attention_hidden(call, work);
     uint32_t key = work->begin * CUDA_PLAN_SEGMENT;
     uint32_t stage = 0;
@@ -596,7 +656,7 @@ attention_keys(const struct attention_call *call, const struct cuda_tiles_work *
 #pragma unroll
     for (int step = 0; step < attention_kept<D>(); step++)
         attention_rounded<D, T>(call, queries, step, kept[step]);
-    attention_clear(&state);
+    attention_clear<D / W>(&state);
     key = key > hidden ? key : hidden;
     if (key < work->keys)
         attention_ask_stage<D, T>(run, key, stages);
@@ -609,15 +669,16 @@ attention_keys(const struct attention_call *call, const struct cuda_tiles_work *
         __syncthreads();
         if (is_asked && next < work->keys)
             attention_ask_stage<D, T>(run, next, stages + other * stage_bytes);
-        attention_block<D, T>(call, work, queries, kept, key, alone, stages + stage * stage_bytes,
-                              &state);
+        attention_block<D, T, W>(call, work, queries, kept, key, alone,
+                                 stages + stage * stage_bytes, &state);
         if (next % CUDA_PLAN_SEGMENT == 0 || next >= work->keys) {
             for (int i = 0; i < 2; i++)
                 state.sum[i] = attention_quad_sum(state.sum[i]);
-            const bool is_odd = __syncthreads_or(attention_is_odd(&state, call->layout.head_dim));
+            const bool is_odd =
+                __syncthreads_or(attention_is_odd<D, W>(&state, call->layout.head_dim));
             if (!is_odd || alone != ATTENTION_ALL)
-                attention_done(call, work, segment, alone, &state, total);
-            attention_clear(&state);
+                attention_done<D, W>(call, work, segment, alone, &state, total);
+            attention_clear<D / W>(&state);
             if (alone != ATTENTION_ALL)
                 alone = alone + 1 < work->rows ? alone + 1 : (uint32_t)ATTENTION_ALL;
             else if (is_odd)
@@ -638,6 +699,29 @@ attention_keys(const struct attention_call *call, const struct cuda_tiles_work *
     }
 }
 
+/* All of it, by W warps to a query. */
+template <int D, enum kv_type T, int W>
+static __device__ void attention_work(const struct attention_call *call,
+                                      const struct cuda_tiles_work *work)
+{
+    const uint32_t first = cuda_tiles_rows(call->tiles)[work->first].row;
+    const uint32_t index = attention_index<W>();
+    const struct attention_query queries[2] = {attention_query_at(call, work, index),
+                                               attention_query_at(call, work, index + 8)};
+    const struct attention_run run = {call, call->tables + call->rows[first].table,
+                                      cuda_kv_tile(&call->layout, call->layer, blockIdx.y),
+                                      work->keys};
+    struct attention_state<D / W> total;
+    attention_clear<D / W>(&total);
+    attention_keys<D, T, W>(call, work, queries, &run, &total);
+    for (int i = 0; i < 2 && work->is_whole; i++)
+        if (queries[i].count > 0)
+            attention_store<D, W>(
+                &total, i, call->layout.head_dim,
+                attention_factor(call, queries[i].at % call->heads, total.max[i], total.sum[i]),
+                call->out + queries[i].at * call->layout.head_dim);
+}
+
 template <int D, enum kv_type T>
 __global__ void __launch_bounds__(ATTENTION_THREADS, D <= 128 ? 2 : 1)
     k_attention_paged_cuda(struct attention_call call)
@@ -646,22 +730,10 @@ __global__ void __launch_bounds__(ATTENTION_THREADS, D <= 128 ? 2 : 1)
     if (blockIdx.x >= call.tiles->works)
         return;
     const struct cuda_tiles_work work = cuda_tiles_works(call.tiles)[blockIdx.x];
-    const uint32_t first = cuda_tiles_rows(call.tiles)[work.first].row;
-    const uint32_t index = attention_index();
-    const struct attention_query queries[2] = {attention_query_at(&call, &work, index),
-                                               attention_query_at(&call, &work, index + 8)};
-    const struct attention_run run = {&call, call.tables + call.rows[first].table,
-                                      cuda_kv_tile(&call.layout, call.layer, blockIdx.y),
-                                      work.keys};
-    struct attention_state<D> total;
-    attention_clear(&total);
-    attention_keys<D, T>(&call, &work, queries, &run, &total);
-    for (int i = 0; i < 2 && work.is_whole; i++)
-        if (queries[i].count > 0)
-            attention_store(
-                &total, i, call.layout.head_dim,
-                attention_factor(&call, queries[i].at % call.heads, total.max[i], total.sum[i]),
-                call.out + queries[i].at * call.layout.head_dim);
+    if (work.rows * call.group <= ATTENTION_FEW)
+        attention_work<D, T, ATTENTION_WARPS>(&call, &work);
+    else
+        attention_work<D, T, 1>(&call, &work);
 }
 
 /* A block of 32 threads is one query of a row whose segments left their states. */

@@ -221,7 +221,7 @@ static void check_shared_memory(void)
             CHECK(cuda_attention_fits(bed.backend, &layout) ==
                   (has_codes && head_dim > 128 ? STATUS_UNSUPPORTED : STATUS_OK));
         }
-    CHECK(strstr(status_note()->message, "103936 bytes") != NULL);
+    CHECK(strstr(status_note()->message, "108544 bytes") != NULL);
     close_bed(&bed);
     simt_shared_most = most;
 }
