@@ -7,6 +7,7 @@
 #include "config/base/mem.h"
 #include "engine/fleet_route.h"
 #include "kernels/kernels.h"
+#include "kernels/ranks.h"
 
 /* An engine's id is generation << 32 | place + 1: whose it is stands above the place. */
 enum { ID_SHIFT = 24, ID_ALL = 0xff };
@@ -63,7 +64,8 @@ static engine_request_id id_of_spread(const struct fleet *fleet, const struct fl
 
 /* --- opening --- */
 
-static enum status open_one(struct fleet *fleet, const struct engine_options *options)
+static enum status open_one(struct fleet *fleet, const struct engine_options *options,
+                            struct ranks *ranks)
 {
     struct engine_options own = *options;
     char label[32];
@@ -71,7 +73,8 @@ static enum status open_one(struct fleet *fleet, const struct engine_options *op
     snprintf(label, sizeof label, "engine=\"%u\"", index);
     own.metrics_label = label;
     own.index = index;
-    own.device += index;
+    own.ranks = ranks;
+    own.device += index * ranks_count(ranks);
     enum status status = engine_open(&fleet->engines[index], &own);
     if (status == STATUS_OK) {
         fleet->count++;
@@ -82,7 +85,21 @@ static enum status open_one(struct fleet *fleet, const struct engine_options *op
     return status_fail(status, __FILE__, __LINE__, NULL, "engine %u: %s", index, message);
 }
 
-enum status fleet_open(struct fleet **out, const struct engine_options *options, uint32_t engines)
+static enum status open_several(struct fleet *fleet, const struct engine_options *options,
+                                struct ranks *const *ranks, uint32_t engines)
+{
+    struct engine_options own = *options;
+    const uint32_t processors = kernels_processors();
+    if (own.threads == 0)
+        own.threads = processors > engines ? processors / engines : 1;
+    TRY(fleet_route_init(&fleet->route, engines));
+    while (fleet->count < engines)
+        TRY(open_one(fleet, &own, ranks != NULL ? ranks[fleet->count] : NULL));
+    return STATUS_OK;
+}
+
+enum status fleet_open(struct fleet **out, const struct engine_options *options,
+                       struct ranks *const *ranks, uint32_t engines)
 {
     if (engines < 1 || engines > LIMIT_ENGINES)
         FAIL(STATUS_OUT_OF_RANGE, "%u engines; from 1 to %d are supported", engines, LIMIT_ENGINES);
@@ -92,16 +109,12 @@ enum status fleet_open(struct fleet **out, const struct engine_options *options,
     pthread_mutex_init(&fleet->lock, NULL);
     enum status status = STATUS_OK;
     if (engines == 1) {
-        status = engine_open(&fleet->engines[0], options);
+        struct engine_options own = *options;
+        own.ranks = ranks != NULL ? ranks[0] : NULL;
+        status = engine_open(&fleet->engines[0], &own);
         fleet->count = status == STATUS_OK;
     } else {
-        struct engine_options own = *options;
-        const uint32_t processors = kernels_processors();
-        if (own.threads == 0)
-            own.threads = processors > engines ? processors / engines : 1;
-        status = fleet_route_init(&fleet->route, engines);
-        while (status == STATUS_OK && fleet->count < engines)
-            status = open_one(fleet, &own);
+        status = open_several(fleet, options, ranks, engines);
     }
     if (status != STATUS_OK) {
         fleet_close(fleet);

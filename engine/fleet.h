@@ -9,7 +9,7 @@
  * Thread:   as engine.h says of the functions of the same names.
  * Cost:     beside the engine's own: a submit hashes its prompt and takes a lock; one engine costs
  *           neither.
- * Not here: one model over several devices (tensor parallel: kernels), processes (gateway/serve).
+ * Not here: what the ranks of one engine are told (rank_lead), processes (gateway/serve).
  *
  * A request lives in one engine; what is fair and who is urgent is decided there, among those that
  * it has. Published prompts are in all of them. Sums over engines are told as one engine's figures.
@@ -22,10 +22,12 @@
 struct fleet;
 
 /* `engines`, 1 to LIMIT_ENGINES, each with the options' memory and as many sequences; without
- * `threads` the processors are divided among them; each is on the device behind the one before.
- * With more than one their series carry the label engine="0", …. As engine_open;
- * the message names the engine. */
-enum status fleet_open(struct fleet **out, const struct engine_options *options, uint32_t engines);
+ * `threads` the processors are divided among them; each is on the devices behind those of the one
+ * before. With more than one their series carry the label engine="0", …. `ranks` has [engines],
+ * each engine's own, all as many; NULL = none has any. As engine_open; the message names the
+ * engine. */
+enum status fleet_open(struct fleet **out, const struct engine_options *options,
+                       struct ranks *const *ranks, uint32_t engines);
 void fleet_close(struct fleet *fleet);
 uint32_t fleet_count(const struct fleet *fleet);
 /* Any of them, for text services, which are the same in all. */

@@ -89,17 +89,21 @@ static void on_failed(void *context)
 static void ranks_look(void *context)
 {
     struct engine_process *process = context;
-    if (ranks_live(process->options->ranks)) {
+    int64_t engine = 0;
+    while (engine < process->config->engines && ranks_live(process->options->ranks[engine]))
+        engine++;
+    if (engine == process->config->engines) {
         loop_timer_arm(process->ranks_timer, RANKS_LOOK_MS);
         return;
     }
-    LOG(LOG_WARN, "rank_ended", LOG_NUMBER("requests", process->face.job_count));
+    LOG(LOG_WARN, "rank_ended", LOG_NUMBER("engine", engine),
+        LOG_NUMBER("requests", process->face.job_count));
     on_failed(process);
 }
 
 static enum status open_ranks(struct engine_process *process)
 {
-    if (process->options->ranks == NULL)
+    if (process->options->ranks[0] == NULL)
         return STATUS_OK;
     process->ranks_timer = loop_timer_create(process->face.loop, ranks_look, process);
     if (process->ranks_timer == NULL)
@@ -199,7 +203,6 @@ static enum status open_engine(struct engine_process *process)
         .weights = config->weights,
         .page_tokens = (uint32_t)config->page_tokens,
         .threads = (uint32_t)config->threads,
-        .ranks = process->options->ranks,
         .context = (uint32_t)config->context,
         .kv_bytes = (uint64_t)config->kv_memory,
         .rows_max = (uint32_t)config->batch_rows,
@@ -223,7 +226,8 @@ static enum status open_engine(struct engine_process *process)
         .wake = face_wake,
         .wake_context = &process->face,
     };
-    TRY(fleet_open(&process->face.fleet, &options, (uint32_t)config->engines));
+    TRY(fleet_open(&process->face.fleet, &options, process->options->ranks,
+                   (uint32_t)config->engines));
     if (options.model_descriptor >= 0)
         close(options.model_descriptor); /* mapped: the descriptor has done its work */
     if (options.draft_descriptor > 0)

@@ -9,6 +9,7 @@
 
 #include <sys/types.h>
 
+#include "config/base/limits.h"
 #include "config/config.h"
 
 enum { ENGINE_HTTP_PEERS = 4 };
@@ -24,7 +25,8 @@ struct engine_http_options {
     int draft_descriptor; /* of config->draft_model, or 0: opens it */
     int model_descriptor; /* the model's file, or -1: opens config->model */
     int state_descriptor; /* the directory of finals.ring, or -1: config->data_dir */
-    struct ranks *ranks;  /* this process is rank 0 of them, borrowed; NULL = alone */
+    /* Of each of config->engines: this process is rank 0 of them, borrowed; NULL = alone. */
+    struct ranks *ranks[LIMIT_ENGINES];
     /* Who may connect: the user ids of the edge's process. None given = this process's own. */
     uid_t peers[ENGINE_HTTP_PEERS];
     size_t peer_count;

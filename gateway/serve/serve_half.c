@@ -205,73 +205,94 @@ static enum status engine_open_state(const struct serve_half_options *options, i
     return status;
 }
 
+/* The first of the devices of an engine. */
+static uint32_t engine_device(const struct config *config, int64_t index)
+{
+    return (uint32_t)(config->device + index * config->tensor_parallel);
+}
+
+/* Becomes `rank` of engine `index`, and whom log and ps name so. What is of the engines before, whose
+ * ranks wait for the end of this process's parent alone, is closed. */
+static void rank_become(const struct config *config, const struct engine_http_options *engine,
+                        uint32_t index, uint32_t rank)
+{
+    static char name[16]; /* the log's */
+    enum log_level level = LOG_INFO;
+    for (uint32_t i = 0; i < index; i++)
+        ranks_destroy(engine->ranks[i]);
+    ranks_become(engine->ranks[index], rank);
+    if (config->engines > 1)
+        snprintf(name, sizeof name, "engine%u.rank%u", index % LIMIT_ENGINES, rank % LIMIT_RANKS);
+    else
+        snprintf(name, sizeof name, "rank%u", rank);
+    prctl(PR_SET_NAME, name);
+    (void)log_level_parse(&level, config->log_level);
+    log_open(STDERR_FILENO, level, name);
+}
+
 /* A process that computes beside this one, with less than the engine has: no state, no socket, no
  * path at all. It ends when rank 0 does, and not before: who signals a whole group means that. As
  * it has nothing to put in order, rank 0's death kills it, though it be stopped. */
 _Noreturn static void rank_main(const struct serve_half_options *options,
-                                const struct engine_http_options *engine, uint32_t rank,
-                                pid_t parent)
+                                const struct engine_http_options *engine, uint32_t index,
+                                uint32_t rank, pid_t parent)
 {
-    static char name[16];
+    const struct config *config = options->config;
+    struct ranks *ranks = engine->ranks[index];
     struct places places = {.count = 0};
     const struct sandbox_network none = {.count = 0};
     struct serve_half_options own = *options;
-    enum log_level level = LOG_INFO;
     own.parent = parent;
     own.parent_signal = SIGKILL;
-    snprintf(name, sizeof name, "rank%u", rank);
     signal(SIGTERM, SIG_IGN);
     signal(SIGINT, SIG_IGN);
     signal(SIGHUP, SIG_IGN);
     signal(SIGPIPE, SIG_IGN); /* a log that nobody reads */
     if (options->ready_descriptor >= 0)
         close(options->ready_descriptor);
-    prctl(PR_SET_NAME, name);
-    (void)log_level_parse(&level, options->config->log_level);
-    log_open(STDERR_FILENO, level, name);
-    ranks_become(engine->ranks, rank);
+    rank_become(config, engine, index, rank);
     enum status status = confine_parent(&own); /* before a driver is waited for, too */
     if (status == STATUS_OK)
-        kernels_prepare(options->config->isa, (uint32_t)options->config->device, engine->ranks);
+        kernels_prepare(config->isa, engine_device(config, index), ranks);
     if (status == STATUS_OK)
         status = serve_half_confine(&own, &places, &none, false);
     if (status == STATUS_OK)
-        status = rank_follow_run(engine->ranks, engine->model_descriptor);
+        status = rank_follow_run(ranks, engine->model_descriptor);
     if (status != STATUS_OK)
-        fprintf(stderr, "banyan %s: %s\n", name, status_note()->message);
-    ranks_destroy(engine->ranks);
+        fprintf(stderr, "banyan engine %u, rank %u: %s\n", index, rank, status_note()->message);
+    ranks_destroy(ranks);
     exit(status == STATUS_OK ? 0 : 1);
 }
 
+/* Those of engine `index`: this process closes their ends of the sockets before the next engine's
+ * are forked, which would hold them open. */
 static enum status engine_start_ranks(const struct serve_half_options *options,
-                                      struct engine_http_options *engine)
+                                      struct engine_http_options *engine, uint32_t index)
 {
     const uint32_t count = (uint32_t)options->config->tensor_parallel;
     const pid_t own = getpid();
     if (count < 2)
         return STATUS_OK;
-    if (options->config->engines > 1)
-        FAIL(STATUS_INVALID, "--tensor-parallel %u is of one engine: not with --engines %lld",
-             count, (long long)options->config->engines);
-    TRY(ranks_create(&engine->ranks, count));
+    TRY(ranks_create(&engine->ranks[index], count));
     fflush(NULL);
     for (uint32_t rank = 1; rank < count; rank++) {
         pid_t pid = fork();
         if (pid == 0)
-            rank_main(options, engine, rank, own);
+            rank_main(options, engine, index, rank, own);
         if (pid < 0)
             FAIL(STATUS_IO, "fork: %s", strerrordesc_np(errno));
     }
-    ranks_become(engine->ranks, 0);
+    ranks_become(engine->ranks[index], 0);
     return STATUS_OK;
 }
 
 /* Their memory is free for the next engine when this one has ended. One that is stopped is killed
  * by this process's end. */
-static void engine_end_ranks(struct ranks *ranks)
+static void engine_end_ranks(const struct engine_http_options *engine)
 {
-    ranks_destroy(ranks);
-    for (int waited_ms = 0; ranks != NULL && waited_ms < RANKS_END_MS;) {
+    for (uint32_t i = 0; i < LIMIT_ENGINES; i++)
+        ranks_destroy(engine->ranks[i]);
+    for (int waited_ms = 0; engine->ranks[0] != NULL && waited_ms < RANKS_END_MS;) {
         int status = 0;
         const struct timespec look = {.tv_nsec = LOCK_LOOK_MS * 1000000};
         pid_t pid = waitpid(-1, &status, WNOHANG);
@@ -292,13 +313,14 @@ static enum status engine_open(const struct serve_half_options *options,
     const struct config *config = options->config;
     TRY(engine_open_model(config->model, &engine->model_descriptor));
     sandbox_oom_score(ENGINE_OOM_SCORE);
-    TRY(engine_start_ranks(options, engine));
+    for (uint32_t i = 0; i < config->engines; i++)
+        TRY(engine_start_ranks(options, engine, i));
     if (config->draft_model[0] != '\0')
         TRY(engine_open_model(config->draft_model, &engine->draft_descriptor));
     TRY(engine_open_state(options, &engine->state_descriptor));
     TRY(engine_listen(options, &engine->descriptor));
     for (int64_t i = 0; i < config->engines; i++)
-        kernels_prepare(config->isa, (uint32_t)(config->device + i), engine->ranks);
+        kernels_prepare(config->isa, engine_device(config, i), engine->ranks[i]);
     return serve_half_confine_engine(options, engine->state_descriptor);
 }
 
@@ -315,7 +337,7 @@ enum status serve_half_run_engine(const struct serve_half_options *options)
     enum status status = engine_open(options, &engine);
     if (status == STATUS_OK)
         status = engine_http_run(&engine);
-    engine_end_ranks(engine.ranks);
+    engine_end_ranks(&engine);
     return status;
 }
 

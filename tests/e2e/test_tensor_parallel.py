@@ -1,4 +1,4 @@
-"""--tensor-parallel 3: SmolLM2's three KV heads in three processes, with one's text."""
+"""--tensor-parallel 3: SmolLM2's three KV heads in three processes, with one's text; two such engines side by side."""
 
 import os
 import pathlib
@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -24,15 +25,24 @@ TOKENS = 32
 TOLERANCE = 0.25
 
 
-@pytest.fixture(scope="module")
-def split():
+def served(*options):
     folder = pathlib.Path(tempfile.mkdtemp())  # which the halves' users can reach
     folder.chmod(0o755)
-    split = Server(folder / "data", "--tensor-parallel", RANKS, "--sandbox", "required", *USERS)
-    split.key = split.tenant("acme")[1]
-    yield split
-    assert split.stop() == 0, split.log_text()[-4000:]
+    server = Server(folder / "data", "--tensor-parallel", RANKS, "--sandbox", "required", *USERS, *options)
+    server.key = server.tenant("acme")[1]
+    yield server
+    assert server.stop() == 0, server.log_text()[-4000:]
     shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="module")
+def split():
+    yield from served()
+
+
+@pytest.fixture(scope="module")
+def two():
+    yield from served("--engines", "2", "--kv-memory", "256M", "--kv-host-memory", "0")
 
 
 def ranks(server):
@@ -41,6 +51,11 @@ def ranks(server):
         ["ps", "-o", "pid=,comm=", "--ppid", str(server.child("engine"))], capture_output=True, text=True
     ).stdout
     return {name: int(pid) for pid, name in (line.split() for line in out.splitlines())}
+
+
+def stop(pid):
+    os.kill(pid, signal.SIGSTOP)
+    wait_until(lambda: open(f"/proc/{pid}/stat").read().rsplit(") ")[1][0] == "T", what="its stop")
 
 
 def ask(server, key, prompt, **more):
@@ -68,10 +83,8 @@ def test_the_text_of_one_process(server, key, split):
     assert same >= TOKENS * len(PROMPTS) // 2, same
 
 
-def test_three_processes_that_may_nothing(split):
-    assert sorted(ranks(split)) == ["rank1", "rank2"]
-    wait_until(lambda: split.metric("banyan_tensor_parallel_ranks") == RANKS, what="the engine's metrics")
-    for pid in ranks(split).values():
+def assert_may_nothing(server):
+    for pid in ranks(server).values():
         status = open(f"/proc/{pid}/status").read()
         assert "Seccomp:\t2" in status and "NoNewPrivs:\t1" in status
         if os.geteuid() == 0:
@@ -82,9 +95,43 @@ def test_three_processes_that_may_nothing(split):
             assert not any("/engine" in link for link in links), links  # its state and its lock
 
 
+def test_three_processes_that_may_nothing(split):
+    assert sorted(ranks(split)) == ["rank1", "rank2"]
+    wait_until(lambda: split.metric("banyan_tensor_parallel_ranks") == RANKS, what="the engine's metrics")
+    assert_may_nothing(split)
+
+
 def test_memory_is_of_all_ranks(server, split):
     """The same --kv-memory holds as many pages, each a third as large in each process."""
     assert split.engine_stats()["pages_total"] == server.engine_stats()["pages_total"]
+
+
+RANKS_OF_TWO = ["engine0.rank1", "engine0.rank2", "engine1.rank1", "engine1.rank2"]
+
+
+def test_two_engines_with_ranks_of_their_own(split, two):
+    """The bits of one such engine, from both; no rank holds a socket of the other engine's."""
+    with ThreadPoolExecutor(len(PROMPTS)) as threads:
+        told = list(threads.map(lambda prompt: ask(two, two.key, prompt), PROMPTS))
+    assert told == [ask(split, split.key, prompt) for prompt in PROMPTS]
+    assert sorted(ranks(two)) == RANKS_OF_TWO
+    for i in (0, 1):
+        wait_until(
+            lambda i=i: two.metric(f'banyan_engine_tokens_total{{engine="{i}",kind="generated"}}') >= TOKENS,
+            what=f"figures of engine {i}",
+        )
+        assert two.metric(f'banyan_tensor_parallel_ranks{{engine="{i}"}}') == RANKS
+    assert_may_nothing(two)
+
+
+def test_a_rank_of_the_second_engine_that_dies(two):
+    old, children = two.child("engine"), ranks(two)
+    os.kill(children["engine1.rank2"], signal.SIGKILL)
+    wait_until(lambda: two.child("engine") not in (None, old), what="another process")
+    wait_until(lambda: sorted(ranks(two)) == RANKS_OF_TWO, what="all ranks anew")
+    assert not any(os.path.exists(f"/proc/{pid}") for pid in children.values())
+    assert '"event":"rank_ended","engine":1' in two.log_text()
+    wait_until(lambda: two.engine_stats()["pages_total"] > 0, what="service by itself")
 
 
 def test_a_rank_that_dies(split):
@@ -123,6 +170,6 @@ def test_heads_that_do_not_divide(tmp_path):
 def test_nothing_outlives_the_engine(split):
     """Not even who is stopped, and whom no socket's end can reach."""
     children = ranks(split)
-    os.kill(children["rank1"], signal.SIGSTOP)
+    stop(children["rank1"])
     os.kill(split.child("engine"), signal.SIGKILL)
     wait_until(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in children.values()), what="the ranks' end")

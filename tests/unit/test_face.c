@@ -111,7 +111,7 @@ static void test_events_leave_the_loop_to_others(void **state)
     options.wake_context = face;
     options.sequences_max = REQUESTS;
     options.kv_bytes *= 4; /* nobody is paused for another */
-    assert_int_equal(fleet_open(&face->fleet, &options, 1), STATUS_OK);
+    assert_int_equal(fleet_open(&face->fleet, &options, NULL, 1), STATUS_OK);
     for (uint32_t i = 0; i < REQUESTS; i++) {
         const uint32_t tokens[] = {i + 1, 2, 3};
         const struct engine_request request = {.prompt_kind = ENGINE_PROMPT_TOKENS,

@@ -53,7 +53,7 @@ static void open_fleet(uint32_t engines)
     options.model_path = engine_run_make_model();
     options.pin_percent = 50;
     memset(asked, 0, sizeof asked);
-    assert_int_equal(fleet_open(&fleet, &options, engines), STATUS_OK);
+    assert_int_equal(fleet_open(&fleet, &options, NULL, engines), STATUS_OK);
     assert_int_equal(fleet_count(fleet), engines);
 }
 
@@ -222,7 +222,7 @@ static void test_published_over_the_cap(void **state)
     options.model_path = engine_run_make_model();
     options.pin_percent = 1;
     memset(asked, 0, sizeof asked);
-    assert_int_equal(fleet_open(&fleet, &options, ENGINES), STATUS_OK);
+    assert_int_equal(fleet_open(&fleet, &options, NULL, ENGINES), STATUS_OK);
     struct engine_request prompt = request_of(0, 0);
     prompt.is_published = true;
     for (int round = 0; round < 40; round++) { /* more often than there are places */
@@ -274,10 +274,10 @@ static void test_open_says_which(void **state)
     (void)state;
     struct engine_options options = engine_run_options();
     options.model_path = engine_run_make_model();
-    assert_int_equal(fleet_open(&fleet, &options, 0), STATUS_OUT_OF_RANGE);
-    assert_int_equal(fleet_open(&fleet, &options, LIMIT_ENGINES + 1), STATUS_OUT_OF_RANGE);
+    assert_int_equal(fleet_open(&fleet, &options, NULL, 0), STATUS_OUT_OF_RANGE);
+    assert_int_equal(fleet_open(&fleet, &options, NULL, LIMIT_ENGINES + 1), STATUS_OUT_OF_RANGE);
     options.kv_bytes = 1;
-    assert_int_equal(fleet_open(&fleet, &options, 2), STATUS_LIMIT);
+    assert_int_equal(fleet_open(&fleet, &options, NULL, 2), STATUS_LIMIT);
     assert_non_null(strstr(status_note()->message, "engine 0: "));
     engine_run_remove_model();
 }
@@ -291,7 +291,7 @@ static void test_series_of_each(void **state)
         struct buffer text;
         options.model_path = engine_run_make_model();
         assert_int_equal(metrics_create(&options.metrics), STATUS_OK);
-        assert_int_equal(fleet_open(&fleet, &options, engines), STATUS_OK);
+        assert_int_equal(fleet_open(&fleet, &options, NULL, engines), STATUS_OK);
         buffer_init(&text, 1 << 20);
         metrics_render(options.metrics, &text);
         buffer_append_char(&text, '\0');

@@ -17,6 +17,7 @@
 #include "config/base/log.h"
 #include "config/base/rng.h"
 #include "engine/engine_show.h"
+#include "engine/fleet.h"
 #include "kernels/ranks.h"
 #include "tests/kit/engine_run.h"
 #include "tests/kit/rank_group.h"
@@ -306,6 +307,171 @@ static void test_a_rank_that_dies_ends_the_engine(void **state)
     unlink(model_path);
 }
 
+/* --- several engines, each with ranks of its own --- */
+
+struct told {
+    engine_request_id id;
+    uint32_t unsaid; /* tokens that are not acknowledged yet */
+    uint32_t count;
+    struct engine_run_token tokens[ENGINE_RUN_TOKENS];
+    bool is_over;
+    enum engine_finish finish;
+};
+
+static struct ranks *forked_before;
+
+/* Else the first engine's ranks would see its end only when these have ended. */
+static int follow_second(struct ranks *ranks, void *context)
+{
+    ranks_destroy(forked_before);
+    return follow(ranks, context);
+}
+
+static void fork_two(struct rank_group *groups)
+{
+    rank_group_fork(&groups[0], 2, follow, model_path);
+    forked_before = groups[0].ranks;
+    rank_group_fork(&groups[1], 2, follow_second, model_path);
+}
+
+static void tell(struct fleet *fleet, struct told *told, uint32_t index, uint32_t tokens_max)
+{
+    struct engine_request request = request_of(index, tokens_max);
+    *told = (struct told){0};
+    request.context = told;
+    assert_int_equal(fleet_submit(fleet, &request, &told->id), STATUS_OK);
+}
+
+/* Takes what waits; `is_read`: all of it is acknowledged. */
+static void hear(struct fleet *fleet, bool is_read)
+{
+    struct engine_event event;
+    while (fleet_next_event(fleet, &event)) {
+        struct told *told = event.context;
+        if (event.kind == ENGINE_EVENT_TOKEN) {
+            told->tokens[told->count++] =
+                (struct engine_run_token){.token = event.token, .logprob = event.logprob};
+            told->unsaid++;
+        }
+        told->is_over = event.kind == ENGINE_EVENT_END || event.kind == ENGINE_EVENT_ERROR;
+        if (event.kind == ENGINE_EVENT_CHOICE_END)
+            told->finish = event.finish;
+        if (is_read && told->unsaid > 0) {
+            fleet_acknowledge(fleet, told->id, 0, told->unsaid);
+            told->unsaid = 0;
+        }
+    }
+}
+
+static void hear_until_over(struct fleet *fleet, struct told *told, uint32_t count)
+{
+    for (uint32_t naps = 0, over = 0; over < count; naps++) {
+        assert_true(naps < 600000); /* a minute */
+        hear(fleet, true);
+        over = 0;
+        for (uint32_t i = 0; i < count; i++) {
+            if (told[i].unsaid > 0)
+                fleet_acknowledge(fleet, told[i].id, 0, told[i].unsaid);
+            told[i].unsaid = 0;
+            over += told[i].is_over;
+        }
+        usleep(100);
+    }
+}
+
+static uint32_t engine_of(const struct told *told)
+{
+    return (uint32_t)told->id >> 24;
+}
+
+static void test_two_engines_of_two_ranks(void **state)
+{
+    (void)state;
+    enum { TOKENS = 40 };
+    static struct told told[REQUESTS];
+    struct rank_group one;
+    struct rank_group groups[2];
+    struct fleet *fleet = NULL;
+    struct engine_info info;
+    const struct llama_shape shape = engine_run_shape();
+    struct engine_options options = engine_run_options();
+    uint32_t of_each[2] = {0};
+    make_model(&shape);
+    struct engine *engine = open_split(&one, 2, options);
+    run_each(engine, alone, TOKENS);
+    close_split(&one, engine);
+    fork_two(groups);
+    options.model_path = model_path;
+    assert_int_equal(
+        fleet_open(&fleet, &options, (struct ranks *[]){groups[0].ranks, groups[1].ranks}, 2),
+        STATUS_OK);
+    fleet_info(fleet, &info);
+    assert_int_equal(info.ranks, 2);
+    for (uint32_t i = 0; i < REQUESTS; i++)
+        tell(fleet, &told[i], i, TOKENS);
+    hear_until_over(fleet, told, REQUESTS);
+    for (uint32_t i = 0; i < REQUESTS; i++) {
+        of_each[engine_of(&told[i])]++;
+        assert_int_equal(told[i].count, TOKENS);
+        for (uint32_t k = 0; k < TOKENS; k++) { /* the bits of one such engine */
+            const struct engine_run_token *same = &alone[i].choices[0].tokens[k];
+            assert_int_equal(told[i].tokens[k].token, same->token);
+            assert_memory_equal(&told[i].tokens[k].logprob, &same->logprob, sizeof same->logprob);
+        }
+    }
+    assert_true(of_each[0] > 0 && of_each[1] > 0);
+    fleet_close(fleet);
+    assert_int_equal(rank_group_end(&groups[0]), 0);
+    assert_int_equal(rank_group_end(&groups[1]), 0);
+    unlink(model_path);
+}
+
+static void test_a_rank_is_of_its_engine_alone(void **state)
+{
+    (void)state;
+    enum { ASKED = 4, TOKENS = 300 };
+    static struct told told[ASKED];
+    struct rank_group groups[2];
+    struct fleet *fleet = NULL;
+    const struct llama_shape shape = engine_run_shape();
+    struct engine_options options = engine_run_options();
+    FILE *log_file = tmpfile();
+    uint32_t lost = 0;
+    make_model(&shape);
+    fork_two(groups);
+    options.model_path = model_path;
+    assert_int_equal(
+        fleet_open(&fleet, &options, (struct ranks *[]){groups[0].ranks, groups[1].ranks}, 2),
+        STATUS_OK);
+    log_open(fileno(log_file), LOG_ERROR, "unit");
+    for (uint32_t i = 0; i < ASKED; i++)
+        tell(fleet, &told[i], 0, TOKENS);
+    for (uint32_t i = 0; i < ASKED; i++)
+        while (told[i].count == 0) {
+            hear(fleet, false); /* nobody ends before the rank does */
+            usleep(100);
+        }
+    assert_false(fleet_has_failed(fleet));
+    assert_int_equal(kill(groups[1].pids[1], SIGKILL), 0);
+    while (ranks_live(groups[1].ranks))
+        usleep(100);
+    assert_true(ranks_live(groups[0].ranks));
+    hear_until_over(fleet, told, ASKED);
+    assert_true(fleet_has_failed(fleet));
+    for (uint32_t i = 0; i < ASKED; i++) {
+        const bool is_lost = engine_of(&told[i]) == 1;
+        lost += is_lost;
+        assert_int_equal(told[i].finish, is_lost ? ENGINE_FINISH_ERROR : ENGINE_FINISH_LENGTH);
+        assert_true(is_lost || told[i].count == TOKENS);
+    }
+    assert_int_equal(lost, ASKED / 2); /* the least load decides */
+    assert_failed_line(log_file, 1);
+    fleet_close(fleet);
+    assert_int_equal(rank_group_end(&groups[0]), 0);
+    assert_int_equal(rank_group_end(&groups[1]), 128);
+    unlink(model_path);
+}
+
 static void test_what_cannot_start_is_said(void **state)
 {
     (void)state;
@@ -338,6 +504,8 @@ int main(void)
         cmocka_unit_test(test_equal_bits_under_pressure),
         cmocka_unit_test(test_open_groups_and_guesses),
         cmocka_unit_test(test_a_rank_that_dies_ends_the_engine),
+        cmocka_unit_test(test_two_engines_of_two_ranks),
+        cmocka_unit_test(test_a_rank_is_of_its_engine_alone),
         cmocka_unit_test(test_what_cannot_start_is_said),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
