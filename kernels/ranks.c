@@ -12,15 +12,17 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "config/base/clock.h"
 #include "config/base/limits.h"
 #include "config/base/mem.h"
 #include "kernels/cpu/threads.h"
 
 enum {
     RANKS_LINE = 64,
-    RANKS_SPINS = 2000,       /* as of compute threads: about 35 to 100 µs */
-    RANKS_LOOK_NS = 50000000, /* how long a sleep looks away from whether the others live */
+    RANKS_SPINS = 2000, /* as of compute threads: about 35 to 100 µs */
+    RANKS_LOOK_MS = 50, /* how long a sleep looks away from whether the others live */
     RANKS_HEAD_BYTES = 4096,
+    RANKS_READ_WAITS = 10, /* of the longest wait: while a rank reads its weights, as rank 0 has */
 };
 
 /* How often a rank has come to a meeting. `sleepers` lets it leave out the system call while all
@@ -43,6 +45,7 @@ struct ranks {
     uint32_t own;
     uint32_t turn; /* meetings that this rank has come to */
     uint32_t spins;
+    _Atomic int64_t wait_ns; /* the longest wait */
     bool is_lost;
     int sockets[LIMIT_RANKS];   /* [rank] of rank 0: to it; of another only [0]; else -1 */
     int followers[LIMIT_RANKS]; /* [rank] the other ends, until ranks_become */
@@ -70,6 +73,7 @@ enum status ranks_create(struct ranks **out, uint32_t count)
     *ranks = (struct ranks){.count = count,
                             .spins = count <= threads_processors() ? RANKS_SPINS : 0,
                             .bytes = RANKS_HEAD_BYTES + (size_t)2 * count * RANKS_SLOT_BYTES};
+    ranks_set_wait(ranks, LIMIT_RANK_WAIT_MS);
     memset(ranks->sockets, 0xff, sizeof ranks->sockets); /* -1 */
     memset(ranks->followers, 0xff, sizeof ranks->followers);
     ranks->shared =
@@ -126,44 +130,21 @@ uint32_t ranks_own(const struct ranks *ranks)
     return ranks != NULL ? ranks->own : 0;
 }
 
-/* --- by the sockets --- */
+/* --- whether they live --- */
 
-static enum status fail_lost(struct ranks *ranks, uint32_t rank)
+static void set_lost(struct ranks *ranks)
 {
     ranks->is_lost = true;
     atomic_store(&ranks->shared->is_lost, true);
+}
+
+/* `count`: another one has found out which. */
+static enum status fail_lost(struct ranks *ranks, uint32_t rank)
+{
+    set_lost(ranks);
+    if (rank == ranks->count)
+        FAIL(STATUS_UNAVAILABLE, "tensor parallel: another rank's process has ended");
     FAIL(STATUS_UNAVAILABLE, "tensor parallel: the process of rank %u has ended", rank);
-}
-
-enum status ranks_write(struct ranks *ranks, uint32_t to, const void *bytes, size_t length)
-{
-    for (size_t done = 0; done < length;) {
-        ssize_t sent =
-            send(ranks->sockets[to], (const char *)bytes + done, length - done, MSG_NOSIGNAL);
-        if (sent < 0 && errno != EINTR)
-            return fail_lost(ranks, to);
-        done += sent > 0 ? (size_t)sent : 0;
-    }
-    return STATUS_OK;
-}
-
-enum status ranks_read(struct ranks *ranks, uint32_t from, void *bytes, size_t length)
-{
-    for (size_t done = 0; done < length;) {
-        ssize_t got = recv(ranks->sockets[from], (char *)bytes + done, length - done, MSG_WAITALL);
-        if (got == 0 || (got < 0 && errno != EINTR))
-            return fail_lost(ranks, from);
-        done += got > 0 ? (size_t)got : 0;
-    }
-    return STATUS_OK;
-}
-
-/* --- meetings --- */
-
-void *ranks_slot(struct ranks *ranks, uint32_t rank)
-{
-    size_t index = 2 * (size_t)rank + ranks->turn % 2;
-    return (char *)ranks->shared + RANKS_HEAD_BYTES + index * RANKS_SLOT_BYTES;
 }
 
 /* The rank that has ended, among those that this one has a socket to; `count` when all live. */
@@ -184,11 +165,92 @@ bool ranks_live(const struct ranks *ranks)
     return !atomic_load(&ranks->shared->is_lost);
 }
 
+void ranks_set_wait(struct ranks *ranks, uint32_t limit_ms)
+{
+    atomic_store(&ranks->wait_ns, limit_ms * INT64_C(1000000));
+}
+
+/* `times`: of the longest wait. */
+static enum status wait_more(struct ranks *ranks, struct ranks_wait *wait, int64_t times)
+{
+    const uint32_t lost = meet_lost(ranks);
+    const int64_t now_ns = clock_mono_ns(clock_system());
+    const int64_t away_ns = wait->looked_ns > 0 ? now_ns - wait->looked_ns : 0;
+    const int64_t most_ns = 2 * RANKS_LOOK_MS * INT64_C(1000000);
+    if (lost < ranks->count || atomic_load(&ranks->shared->is_lost))
+        return fail_lost(ranks, lost);
+    wait->looked_ns = now_ns;
+    wait->waited_ns += away_ns < most_ns ? away_ns : most_ns;
+    if (ranks->own > 0 || wait->waited_ns <= times * atomic_load(&ranks->wait_ns))
+        return STATUS_OK;
+    set_lost(ranks);
+    FAIL(STATUS_UNAVAILABLE, "tensor parallel: a rank's process has not come for %lld ms",
+         (long long)(wait->waited_ns / 1000000));
+}
+
+enum status ranks_wait_more(struct ranks *ranks, struct ranks_wait *wait)
+{
+    return wait_more(ranks, wait, 1);
+}
+
+/* --- by the sockets --- */
+
+static enum status wait_socket(struct ranks *ranks, uint32_t rank, short events,
+                               struct ranks_wait *wait, int64_t times)
+{
+    struct pollfd one = {.fd = ranks->sockets[rank], .events = events};
+    TRY(wait_more(ranks, wait, times));
+    (void)poll(&one, 1, RANKS_LOOK_MS);
+    return STATUS_OK;
+}
+
+enum status ranks_write(struct ranks *ranks, uint32_t to, const void *bytes, size_t length)
+{
+    struct ranks_wait wait = {0};
+    for (size_t done = 0; done < length;) {
+        ssize_t sent = send(ranks->sockets[to], (const char *)bytes + done, length - done,
+                            MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (sent < 0 && errno != EINTR && errno != EAGAIN)
+            return fail_lost(ranks, to);
+        if (sent < 0 && errno == EAGAIN)
+            TRY(wait_socket(ranks, to, POLLOUT, &wait, 1));
+        if (sent > 0) {
+            done += (size_t)sent;
+            wait = (struct ranks_wait){0};
+        }
+    }
+    return STATUS_OK;
+}
+
+/* Others than rank 0 sleep here while there is no work. */
+enum status ranks_read(struct ranks *ranks, uint32_t from, void *bytes, size_t length)
+{
+    const int flags = ranks->own > 0 ? MSG_WAITALL : MSG_DONTWAIT;
+    struct ranks_wait wait = {0};
+    for (size_t done = 0; done < length;) {
+        ssize_t got = recv(ranks->sockets[from], (char *)bytes + done, length - done, flags);
+        if (got == 0 || (got < 0 && errno != EINTR && errno != EAGAIN))
+            return fail_lost(ranks, from);
+        if (got < 0 && errno == EAGAIN)
+            TRY(wait_socket(ranks, from, POLLIN, &wait, RANKS_READ_WAITS));
+        done += got > 0 ? (size_t)got : 0;
+    }
+    return STATUS_OK;
+}
+
+/* --- meetings --- */
+
+void *ranks_slot(struct ranks *ranks, uint32_t rank)
+{
+    size_t index = 2 * (size_t)rank + ranks->turn % 2;
+    return (char *)ranks->shared + RANKS_HEAD_BYTES + index * RANKS_SLOT_BYTES;
+}
+
 /* "Sleepers up, then look at the turn" here and "the turn, then look at sleepers" there: one of the
  * two sides notices; the kernel looks again before it puts us to sleep. */
 static void meet_sleep(struct ranks_line *line, uint32_t seen)
 {
-    struct timespec look = {.tv_nsec = RANKS_LOOK_NS};
+    struct timespec look = {.tv_nsec = RANKS_LOOK_MS * 1000000};
     atomic_fetch_add(&line->sleepers, 1);
     if (atomic_load(&line->turn) == seen)
         syscall(SYS_futex, &line->turn, FUTEX_WAIT, seen, &look, NULL, 0);
@@ -198,6 +260,7 @@ static void meet_sleep(struct ranks_line *line, uint32_t seen)
 static enum status meet_wait(struct ranks *ranks, uint32_t rank)
 {
     struct ranks_line *line = &ranks->shared->lines[rank];
+    struct ranks_wait wait = {0};
     for (uint32_t i = 0;; i++) {
         uint32_t turn = atomic_load_explicit(&line->turn, memory_order_acquire);
         if ((int32_t)(turn - ranks->turn) >= 0)
@@ -206,11 +269,7 @@ static enum status meet_wait(struct ranks *ranks, uint32_t rank)
             threads_pause();
             continue;
         }
-        uint32_t lost = meet_lost(ranks);
-        if (lost < ranks->count)
-            return fail_lost(ranks, lost);
-        if (atomic_load(&ranks->shared->is_lost))
-            return fail_lost(ranks, rank);
+        TRY(ranks_wait_more(ranks, &wait));
         meet_sleep(line, turn);
     }
 }

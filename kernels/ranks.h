@@ -8,7 +8,9 @@
  * Not here: what they compute (engine/model_share), what they tell each other (engine/rank_lead).
  *
  * Whoever waits for a rank that has ended is told so (UNAVAILABLE), at once or within a twentieth
- * of a second; from then on nothing of it waits any more.
+ * of a second; from then on nothing of it waits any more. One that lives but does not come, stopped
+ * or hung, is as one that has ended after LIMIT_RANK_WAIT_MS; rank 0 alone finds that out, since
+ * all wait for it while it is idle.
  */
 #pragma once
 
@@ -39,13 +41,27 @@ void ranks_destroy(struct ranks *ranks);
 uint32_t ranks_count(const struct ranks *ranks);
 uint32_t ranks_own(const struct ranks *ranks);
 
-/* Between rank 0 and another, in order. Reading waits for all of it. */
+/* Between rank 0 and another, in order. Reading waits for all of it, for work however long; rank 0
+ * ten times LIMIT_RANK_WAIT_MS for an answer, behind which are weights. */
 enum status ranks_write(struct ranks *ranks, uint32_t to, const void *bytes, size_t length);
 enum status ranks_read(struct ranks *ranks, uint32_t from, void *bytes, size_t length);
 
 /* Whether all ranks that this one has a socket to are there, and nobody has said of another that it
  * is not, as this does for all of them; a poll each. Any thread. */
 bool ranks_live(const struct ranks *ranks);
+
+/* How long one wait has gone on; {0} at its beginning. */
+struct ranks_wait {
+    int64_t looked_ns;
+    int64_t waited_ns;
+};
+
+/* To be asked at least twenty times a second by whoever waits for other ranks: OK while it is of
+ * use. Time in which this process did not run itself, stopped or frozen with all others, does not
+ * count. The engine thread. */
+enum status ranks_wait_more(struct ranks *ranks, struct ranks_wait *wait);
+/* For tests: less than LIMIT_RANK_WAIT_MS. */
+void ranks_set_wait(struct ranks *ranks, uint32_t limit_ms);
 
 /* Where `rank` lays out RANKS_SLOT_BYTES for the next meeting; 64-byte aligned. */
 void *ranks_slot(struct ranks *ranks, uint32_t rank);

@@ -366,6 +366,8 @@ static void run_signal(void *context, int signal_number)
             (void)edge_reload_now(run->reload);
         return;
     }
+    if (signal_number == SIGCHLD) /* it has no children */
+        return;
     bool is_orphan = run->options->parent != 0 && getppid() != run->options->parent;
     bool is_now =
         is_orphan || (edge->is_leaving && now_us >= run->left_us + DRAIN_AGAIN_MS * INT64_C(1000));

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -21,7 +22,6 @@ enum {
     PATH_BYTES = 1024,
     DRAIN_LOOK_MS = 20,
     CANCEL_GRACE_MS = 2000, /* from cancelling everything to leaving without it */
-    RANKS_LOOK_MS = 500,
 };
 
 struct engine_process {
@@ -30,7 +30,6 @@ struct engine_process {
     const struct engine_http_options *options;
     struct listener *listener;
     struct loop_timer *drain_timer;
-    struct loop_timer *ranks_timer; /* NULL: no other ranks */
     struct metric *peers_refused;
     int64_t drain_until_us;
     bool is_cancelled;
@@ -65,16 +64,6 @@ static void drain_begin(struct engine_process *process)
     loop_timer_arm(process->drain_timer, 0);
 }
 
-static void on_signal(void *context, int signal_number)
-{
-    struct engine_process *process = context;
-    if (process->face.is_draining && process->drain_until_us != 0)
-        return;
-    LOG(LOG_INFO, "engine_draining", LOG_NUMBER("signal", signal_number),
-        LOG_NUMBER("requests", process->face.job_count));
-    drain_begin(process);
-}
-
 /* Nothing can be computed in this process any more: once everybody has been told, another one may
  * find the device well. */
 static void on_failed(void *context)
@@ -85,31 +74,33 @@ static void on_failed(void *context)
         drain_begin(process);
 }
 
-/* A rank that ends while nothing is computed: nobody's request need find out. */
-static void ranks_look(void *context)
+/* A child has ended. A rank that does while nothing is computed: nobody's request need find out. */
+static void ranks_look(struct engine_process *process)
 {
-    struct engine_process *process = context;
     int64_t engine = 0;
+    if (process->options->ranks[0] == NULL || process->is_failed)
+        return; /* none, or it is told */
     while (engine < process->config->engines && ranks_live(process->options->ranks[engine]))
         engine++;
-    if (engine == process->config->engines) {
-        loop_timer_arm(process->ranks_timer, RANKS_LOOK_MS);
+    if (engine == process->config->engines)
         return;
-    }
     LOG(LOG_WARN, "rank_ended", LOG_NUMBER("engine", engine),
         LOG_NUMBER("requests", process->face.job_count));
     on_failed(process);
 }
 
-static enum status open_ranks(struct engine_process *process)
+static void on_signal(void *context, int signal_number)
 {
-    if (process->options->ranks[0] == NULL)
-        return STATUS_OK;
-    process->ranks_timer = loop_timer_create(process->face.loop, ranks_look, process);
-    if (process->ranks_timer == NULL)
-        FAIL(STATUS_NO_MEMORY, "no memory for a timer");
-    loop_timer_arm(process->ranks_timer, RANKS_LOOK_MS);
-    return STATUS_OK;
+    struct engine_process *process = context;
+    if (signal_number == SIGCHLD) {
+        ranks_look(process);
+        return;
+    }
+    if (process->face.is_draining && process->drain_until_us != 0)
+        return;
+    LOG(LOG_INFO, "engine_draining", LOG_NUMBER("signal", signal_number),
+        LOG_NUMBER("requests", process->face.job_count));
+    drain_begin(process);
 }
 
 static enum status open_batching(const char *name, enum engine_batching *out)
@@ -334,8 +325,9 @@ static enum status open_all(struct engine_process *process,
     process->drain_timer = loop_timer_create(face->loop, drain_look, process);
     if (process->drain_timer == NULL)
         FAIL(STATUS_NO_MEMORY, "no memory for a timer");
-    TRY(open_ranks(process));
-    return open_listener(process, options->descriptor);
+    TRY(open_listener(process, options->descriptor));
+    ranks_look(process); /* from here on at a signal */
+    return STATUS_OK;
 }
 
 /* In this order: nobody new, no more events, then what they would have touched. */
@@ -348,7 +340,6 @@ static void close_all(struct engine_process *process)
         loop_worker_destroy(face->workers[lane]);
     if (face->fleet != NULL)
         fleet_close(face->fleet);
-    loop_timer_destroy(process->ranks_timer);
     loop_timer_destroy(process->drain_timer);
     final_ring_close(face->finals);
     if (face->loop != NULL)

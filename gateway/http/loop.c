@@ -281,6 +281,7 @@ static void watch_signals_fill(sigset_t *set)
     sigaddset(set, SIGTERM);
     sigaddset(set, SIGINT);
     sigaddset(set, SIGHUP);
+    sigaddset(set, SIGCHLD);
 }
 
 static void *watch_signals_thread(void *context)

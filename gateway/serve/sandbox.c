@@ -143,8 +143,29 @@ static enum status files_allow_ports(int rules, const struct sandbox_network *ne
     return STATUS_OK;
 }
 
+static enum status files_restrict(int rules)
+{
+    if (syscall(SYS_landlock_restrict_self, rules, 0) != 0)
+        FAIL(STATUS_UNSUPPORTED, "Landlock: %s", strerrordesc_np(errno));
+    return STATUS_OK;
+}
+
+enum status sandbox_group(void)
+{
+    const struct landlock_rules all = {.scopes = LANDLOCK_SCOPES};
+    if (sandbox_landlock() < 6)
+        return STATUS_OK;
+    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    int rules = (int)syscall(SYS_landlock_create_ruleset, &all, LANDLOCK_RULES_BYTES_6, 0);
+    if (rules < 0)
+        FAIL(STATUS_UNSUPPORTED, "Landlock: %s", strerrordesc_np(errno));
+    enum status status = files_restrict(rules);
+    close(rules);
+    return status;
+}
+
 enum status sandbox_files(const struct sandbox_place *places, size_t count,
-                          const struct sandbox_network *network)
+                          const struct sandbox_network *network, bool is_leader)
 {
     int version = sandbox_landlock();
     if (version == 0)
@@ -162,7 +183,7 @@ enum status sandbox_files(const struct sandbox_place *places, size_t count,
         bytes = LANDLOCK_RULES_BYTES_4;
     }
     if (version >= 6) {
-        all.scopes = LANDLOCK_SCOPES;
+        all.scopes = is_leader ? 0 : LANDLOCK_SCOPES;
         bytes = LANDLOCK_RULES_BYTES_6;
     }
     int rules = (int)syscall(SYS_landlock_create_ruleset, &all, bytes, 0);
@@ -173,9 +194,8 @@ enum status sandbox_files(const struct sandbox_place *places, size_t count,
         status = files_allow(rules, &all, &places[i]);
     if (status == STATUS_OK && all.network != 0)
         status = files_allow_ports(rules, network);
-    if (status == STATUS_OK && syscall(SYS_landlock_restrict_self, rules, 0) != 0)
-        status = status_fail(STATUS_UNSUPPORTED, __FILE__, __LINE__, NULL, "Landlock: %s",
-                             strerrordesc_np(errno));
+    if (status == STATUS_OK)
+        status = files_restrict(rules);
     close(rules);
     return status;
 }

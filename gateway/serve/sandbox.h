@@ -11,12 +11,14 @@
  *   sandbox_files     Landlock         no file but beneath the places; ABI 4: no TCP but to the
  *                                      network's ports;
  *                                      ABI 6: no signal and no abstract socket to others
+ *   sandbox_group     Landlock         ABI 6: the same, but to those it forks from here on
  *   sandbox_calls     seccomp          no exec, no fork, no ptrace, no mount, no foreign signal, no
  *                                      socket (or only Unix sockets, and the network's), no change
  *                                      of a file's mode
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -62,7 +64,12 @@ struct sandbox_network {
 /* Nothing but the places can be opened by path from here on; what is open already stays open.
  * UNSUPPORTED where the kernel has no Landlock. */
 enum status sandbox_files(const struct sandbox_place *places, size_t count,
-                          const struct sandbox_network *network);
+                          const struct sandbox_network *network, bool is_leader);
+
+/* Before the forks of one whose death shall kill them: the signal of PR_SET_PDEATHSIG is one of its
+ * own, which a sandbox_files would keep from them; as `is_leader` it leaves that to this. No new
+ * privileges from here on. Nothing where Landlock has no rules of signals. */
+enum status sandbox_group(void);
 
 /* System calls that neither half needs are answered with EPERM. The edge may make and connect
  * sockets of AF_UNIX and set its files' modes; the engine may do neither. With `has_network` it may

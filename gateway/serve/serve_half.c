@@ -99,6 +99,12 @@ static void confine_load_unwinder(void)
     (void)backtrace(&frame, 1);
 }
 
+/* An engine whose end is theirs. */
+static bool has_ranks(const struct serve_half_options *options, bool is_edge)
+{
+    return !is_edge && !options->is_rank && options->config->tensor_parallel > 1;
+}
+
 static enum status confine(const struct serve_half_options *options, struct places *places,
                            const struct sandbox_network *network, bool is_edge)
 {
@@ -108,7 +114,7 @@ static enum status confine(const struct serve_half_options *options, struct plac
     if (SANDBOX_IS_SANITIZED)
         places_add(places, "/proc", true); /* maps and threads */
     if (rights->landlock > 0)
-        TRY(sandbox_files(places->places, places->count, network));
+        TRY(sandbox_files(places->places, places->count, network, has_ranks(options, is_edge)));
     enum status status = sandbox_calls(is_edge, network->count > 0);
     if (status == STATUS_OK || rights->is_required)
         return status;
@@ -244,6 +250,7 @@ _Noreturn static void rank_main(const struct serve_half_options *options,
     struct serve_half_options own = *options;
     own.parent = parent;
     own.parent_signal = SIGKILL;
+    own.is_rank = true;
     signal(SIGTERM, SIG_IGN);
     signal(SIGINT, SIG_IGN);
     signal(SIGHUP, SIG_IGN);
@@ -313,6 +320,8 @@ static enum status engine_open(const struct serve_half_options *options,
     const struct config *config = options->config;
     TRY(engine_open_model(config->model, &engine->model_descriptor));
     sandbox_oom_score(ENGINE_OOM_SCORE);
+    if (has_ranks(options, false) && options->rights->is_on && options->rights->landlock > 0)
+        TRY(sandbox_group());
     for (uint32_t i = 0; i < config->engines; i++)
         TRY(engine_start_ranks(options, engine, i));
     if (config->draft_model[0] != '\0')

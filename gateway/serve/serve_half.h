@@ -22,6 +22,7 @@ struct serve_half_options {
     const struct rights *rights;
     pid_t parent;          /* it ends with this process; 0 = started alone */
     int parent_signal;     /* how; 0 = SIGTERM */
+    bool is_rank;          /* a process that computes beside an engine */
     int public_descriptor; /* bound and listening, or -1 (edge alone) */
     int admin_descriptor;
     int ready_descriptor; /* or -1 */

@@ -176,11 +176,12 @@ static void *nccl_abort(void *context)
 
 void cuda_nccl_wait(struct cuda_nccl *nccl)
 {
+    struct ranks_wait wait = {};
     while (!nccl->backend->is_failed && nccl->comm != NULL &&
            cudaStreamQuery(nccl->backend->stream) == cudaErrorNotReady) {
-        if (ranks_live(nccl->ranks))
+        if (ranks_wait_more(nccl->ranks, &wait) == STATUS_OK)
             continue;
-        cuda_backend_fail(nccl->backend, "tensor parallel: another rank's process has ended");
+        cuda_backend_fail(nccl->backend, status_note()->message);
         pthread_t thread;
         nccl->lost = nccl->comm;
         nccl->comm = NULL;

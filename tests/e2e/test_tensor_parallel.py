@@ -67,6 +67,12 @@ def ask(server, key, prompt, **more):
     return answer.json()["choices"][0]["logprobs"]
 
 
+def code(server):
+    with server.http(server.key) as http:
+        body = {"model": MODEL_NAME, "prompt": "a", "max_tokens": 2}
+        return http.post("/v1/completions", json=body).status_code
+
+
 def test_the_text_of_one_process(server, key, split):
     same = 0
     for prompt in PROMPTS:
@@ -131,20 +137,15 @@ def test_a_rank_of_the_second_engine_that_dies(two):
     wait_until(lambda: sorted(ranks(two)) == RANKS_OF_TWO, what="all ranks anew")
     assert not any(os.path.exists(f"/proc/{pid}") for pid in children.values())
     assert '"event":"rank_ended","engine":1' in two.log_text()
-    wait_until(lambda: two.engine_stats()["pages_total"] > 0, what="service by itself")
+    wait_until(lambda: code(two) == 200, what="service by itself")
 
 
 def test_a_rank_that_dies(split):
     old = split.child("engine")
     os.kill(ranks(split)["rank2"], signal.SIGKILL)
 
-    def code():
-        with split.http(split.key) as http:
-            body = {"model": MODEL_NAME, "prompt": "a", "max_tokens": 2}
-            return http.post("/v1/completions", json=body).status_code
-
-    assert code() in (200, 502, 503)  # told, or sent again to the engine that comes next
-    wait_until(lambda: code() == 200, what="service by itself")
+    assert code(split) in (200, 502, 503)  # told, or sent again to the engine that comes next
+    wait_until(lambda: code(split) == 200, what="service by itself")
     assert split.child("engine") != old
     assert sorted(ranks(split)) == ["rank1", "rank2"]
 
@@ -154,6 +155,17 @@ def test_a_rank_that_dies_while_nobody_asks(split):
     old = split.child("engine")
     os.kill(ranks(split)["rank1"], signal.SIGKILL)
     wait_until(lambda: split.child("engine") not in (None, old), what="another engine")
+    wait_until(lambda: sorted(ranks(split)) == ["rank1", "rank2"], what="its ranks")
+
+
+def test_a_rank_that_stands_still(split):
+    """Half a minute later it is as dead: an error, or the answer of the engine that comes next."""
+    wait_until(lambda: code(split) == 200, what="the engine that came last")
+    old, children = split.child("engine"), ranks(split)
+    stop(children["rank2"])
+    assert code(split) in (200, 502, 503)
+    wait_until(lambda: split.child("engine") not in (None, old), what="another engine")
+    wait_until(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in children.values()), what="the old ranks' end")
     wait_until(lambda: sorted(ranks(split)) == ["rank1", "rank2"], what="its ranks")
 
 
@@ -169,6 +181,7 @@ def test_heads_that_do_not_divide(tmp_path):
 
 def test_nothing_outlives_the_engine(split):
     """Not even who is stopped, and whom no socket's end can reach."""
+    wait_until(lambda: code(split) == 200, what="the engine that came last")
     children = ranks(split)
     stop(children["rank1"])
     os.kill(split.child("engine"), signal.SIGKILL)

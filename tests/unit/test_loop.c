@@ -2,6 +2,7 @@
 #include "http_kit.h"
 
 #include <signal.h>
+#include <sys/wait.h>
 
 #include "gateway/http/loop_h2o.h"
 
@@ -203,6 +204,13 @@ static void test_signals(void **state)
     loop_run(loop);
     assert_int_equal(signals[SIGHUP], 1);
     assert_int_equal(signals[SIGTERM], 1);
+    pid_t child = fork();
+    if (child == 0)
+        _exit(0);
+    loop_run(loop); /* until it is told of a child's end */
+    assert_int_equal(signals[SIGCHLD], 1);
+    assert_int_equal(signals[SIGTERM], 2);
+    assert_int_equal(waitpid(child, NULL, 0), child);
     loop_destroy(loop);
 }
 

@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -307,6 +308,39 @@ static void test_a_rank_that_dies_ends_the_engine(void **state)
     unlink(model_path);
 }
 
+static void test_a_rank_that_stands_still_ends_the_engine(void **state)
+{
+    (void)state;
+    struct rank_group group;
+    const struct llama_shape shape = engine_run_shape();
+    const struct engine_request request = request_of(1, 400);
+    struct engine_run_transcript *all[2] = {&split[0], &split[1]};
+    int status = 0;
+    make_model(&shape);
+    struct engine *engine = open_split(&group, 2, engine_run_options());
+    all[0]->holds_acknowledgements = true; /* it does not end before the rank does */
+    engine_run_submit(engine, &request, all[0]);
+    while (all[0]->choices[0].count < 3) {
+        engine_run_take(engine);
+        usleep(100);
+    }
+    assert_int_equal(kill(group.pids[1], SIGSTOP), 0);
+    assert_int_equal(waitpid(group.pids[1], &status, WUNTRACED), group.pids[1]);
+    ranks_set_wait(group.ranks, 300);
+    all[0]->holds_acknowledgements = false;
+    engine_run_acknowledge(engine, all[0]);
+    engine_run_finish(engine, all, 1);
+    assert_int_equal(all[0]->choices[0].finish, ENGINE_FINISH_ERROR);
+    assert_true(engine_has_failed(engine));
+    engine_run_submit(engine, &request, all[1]); /* and nobody waits once more */
+    engine_run_finish(engine, &all[1], 1);
+    assert_int_equal(all[1]->note.status, STATUS_UNAVAILABLE);
+    engine_close(engine);
+    assert_int_equal(kill(group.pids[1], SIGKILL), 0);
+    assert_int_equal(rank_group_end(&group), 128);
+    unlink(model_path);
+}
+
 /* --- several engines, each with ranks of its own --- */
 
 struct told {
@@ -504,6 +538,7 @@ int main(void)
         cmocka_unit_test(test_equal_bits_under_pressure),
         cmocka_unit_test(test_open_groups_and_guesses),
         cmocka_unit_test(test_a_rank_that_dies_ends_the_engine),
+        cmocka_unit_test(test_a_rank_that_stands_still_ends_the_engine),
         cmocka_unit_test(test_two_engines_of_two_ranks),
         cmocka_unit_test(test_a_rank_is_of_its_engine_alone),
         cmocka_unit_test(test_what_cannot_start_is_said),

@@ -158,6 +158,95 @@ static void test_the_first_rank_may_die_too(void **state)
     assert_int_equal(rank_group_end(&group), 0);
 }
 
+static void stop(pid_t pid)
+{
+    int status = 0;
+    assert_int_equal(kill(pid, SIGSTOP), 0);
+    assert_int_equal(waitpid(pid, &status, WUNTRACED), pid);
+    assert_true(WIFSTOPPED(status));
+}
+
+static void test_a_rank_that_stands_still_is_as_dead(void **state)
+{
+    (void)state;
+    struct rank_group group;
+    rank_group_fork(&group, 3, meet_until_alone, NULL);
+    for (uint32_t turn = 0; turn < 10; turn++)
+        assert_int_equal(ranks_meet(group.ranks), STATUS_OK);
+    stop(group.pids[1]);
+    ranks_set_wait(group.ranks, 200);
+    assert_true(ranks_live(group.ranks));
+    while (ranks_meet(group.ranks) == STATUS_OK) /* it may have come to one more */
+        ;
+    assert_memory_equal(status_note()->message, "tensor parallel: a rank's process has not come",
+                        46);
+    assert_false(ranks_live(group.ranks));
+    assert_int_equal(kill(group.pids[1], SIGCONT),
+                     0); /* it hears that nobody waits for it any more */
+    assert_int_equal(rank_group_end(&group), 0);
+}
+
+/* Reads nothing. */
+static int stand_still(struct ranks *ranks, void *context)
+{
+    (void)ranks;
+    (void)context;
+    while (pause() < 0)
+        ;
+    return 0;
+}
+
+static void test_a_rank_that_reads_nothing_is_as_dead(void **state)
+{
+    (void)state;
+    static unsigned char bytes[LONG_BYTES];
+    struct rank_group group;
+    rank_group_fork(&group, 2, stand_still, NULL);
+    ranks_set_wait(group.ranks, 200);
+    while (ranks_write(group.ranks, 1, bytes, sizeof bytes) == STATUS_OK)
+        ;
+    assert_memory_equal(status_note()->message, "tensor parallel: a rank's process has not come",
+                        46);
+    assert_int_equal(ranks_meet(group.ranks), STATUS_UNAVAILABLE);
+    assert_int_equal(kill(group.pids[1], SIGKILL), 0);
+    assert_int_equal(rank_group_end(&group), 128);
+}
+
+/* Nor says anything: so it is where weights are waited for, after more patience. */
+static void test_a_rank_that_says_nothing_is_as_dead(void **state)
+{
+    (void)state;
+    char byte;
+    struct rank_group group;
+    rank_group_fork(&group, 2, stand_still, NULL);
+    ranks_set_wait(group.ranks, 50);
+    assert_int_equal(ranks_read(group.ranks, 1, &byte, 1), STATUS_UNAVAILABLE);
+    assert_memory_equal(status_note()->message, "tensor parallel: a rank's process has not come",
+                        46);
+    assert_int_equal(kill(group.pids[1], SIGKILL), 0);
+    assert_int_equal(rank_group_end(&group), 128);
+}
+
+/* However long this process itself was away between two looks: that is a tenth of a second. */
+static void test_time_away_is_no_wait(void **state)
+{
+    (void)state;
+    struct rank_group group;
+    struct ranks_wait wait = {0};
+    uint32_t looks = 0;
+    rank_group_fork(&group, 2, stand_still, NULL);
+    ranks_set_wait(group.ranks, 450);
+    for (; looks < 5; looks++) {
+        assert_int_equal(ranks_wait_more(group.ranks, &wait), STATUS_OK);
+        usleep(200000);
+    }
+    while (ranks_wait_more(group.ranks, &wait) == STATUS_OK)
+        usleep(200000);
+    assert_int_equal(status_note()->status, STATUS_UNAVAILABLE);
+    assert_int_equal(kill(group.pids[1], SIGKILL), 0);
+    assert_int_equal(rank_group_end(&group), 128);
+}
+
 static void test_limits(void **state)
 {
     (void)state;
@@ -178,6 +267,10 @@ int main(void)
         cmocka_unit_test(test_a_rank_that_dies_is_an_error),
         cmocka_unit_test(test_a_rank_that_ends_is_told_to_others),
         cmocka_unit_test(test_the_first_rank_may_die_too),
+        cmocka_unit_test(test_a_rank_that_stands_still_is_as_dead),
+        cmocka_unit_test(test_a_rank_that_reads_nothing_is_as_dead),
+        cmocka_unit_test(test_a_rank_that_says_nothing_is_as_dead),
+        cmocka_unit_test(test_time_away_is_no_wait),
         cmocka_unit_test(test_limits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

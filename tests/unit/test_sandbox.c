@@ -3,6 +3,7 @@
 #include "tests/unit/serve_kit.h"
 
 #include <netinet/in.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <sys/ioctl.h>
@@ -54,6 +55,58 @@ static void test_the_kernel_is_told_whom_to_end_first(void **state)
 {
     (void)state;
     assert_int_equal(serve_kit_child(oom_body, NULL), 0);
+}
+
+/* Forks one that stands still in a sandbox of its own, then is killed itself. `context`: a pipe's
+ * writing end, which the fork keeps open as long as it lives. */
+static void group_body(void *context)
+{
+    const int *ends = context;
+    CHILD_CHECK(sandbox_group() == STATUS_OK);
+    pid_t parent = getpid();
+    pid_t pid = fork();
+    CHILD_CHECK(pid >= 0);
+    bool is_leader = pid > 0;
+    if (is_leader)
+        close(ends[1]);
+    else
+        CHILD_CHECK(prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && getppid() == parent);
+    sandbox_process();
+    CHILD_CHECK(sandbox_files(NULL, 0, &no_network, is_leader) == STATUS_OK);
+    int told = kill(getppid(), 0); /* the test; of the other, who leads it */
+    CHILD_CHECK(sandbox_landlock() < 6 || (told < 0 && errno == EPERM));
+    if (is_leader) {
+        int status = 0;
+        CHILD_CHECK(waitpid(pid, &status, WUNTRACED) == pid && WIFSTOPPED(status));
+        raise(SIGKILL);
+    }
+    raise(SIGSTOP);
+}
+
+/* Whoever it leads ends with it, though in a sandbox of its own, and stopped. */
+static void test_a_group_ends_with_its_leader(void **state)
+{
+    (void)state;
+    int ends[2];
+    char byte;
+    if (sandbox_landlock() == 0)
+        skip();
+    assert_int_equal(pipe(ends), 0);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        setsid(); /* else the kernel continues a stopped group that nobody leads any more */
+        group_body(ends);
+        _exit(1);
+    }
+    close(ends[1]);
+    int status = 0;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFSIGNALED(status));
+    struct pollfd end = {.fd = ends[0], .events = POLLIN};
+    assert_int_equal(poll(&end, 1, 60000), 1);
+    assert_int_equal(read(ends[0], &byte, 1), 0);
+    close(ends[0]);
 }
 
 static void user_body(void *context)
@@ -113,8 +166,8 @@ static void files_body(void *context)
     int place = open(path, O_PATH);
     CHILD_CHECK(before >= 0 && place >= 0);
     sandbox_process();
-    CHILD_CHECK(sandbox_files(&(struct sandbox_place){place, test->is_writable}, 1, &no_network) ==
-                STATUS_OK);
+    CHILD_CHECK(sandbox_files(&(struct sandbox_place){place, test->is_writable}, 1, &no_network,
+                              false) == STATUS_OK);
     char byte;
     CHILD_CHECK(read(before, &byte, 1) == 1); /* what was open stays open */
     CHILD_CHECK_FAILS(open("/etc/passwd", O_RDONLY), EACCES);
@@ -144,7 +197,7 @@ static void network_body(void *context)
     CHILD_CHECK(listen(server, 1) == 0);
     CHILD_CHECK(getsockname(server, (struct sockaddr *)&name, &length) == 0);
     sandbox_process();
-    CHILD_CHECK(sandbox_files(NULL, 0, &no_network) == STATUS_OK);
+    CHILD_CHECK(sandbox_files(NULL, 0, &no_network, false) == STATUS_OK);
     int connected = connect(client, (struct sockaddr *)&name, sizeof name);
     CHILD_CHECK(sandbox_landlock() < 4 || (connected < 0 && errno == EACCES));
     name.sin_port = 0;
@@ -172,7 +225,7 @@ static void ports_body(void *context)
     }
     const struct sandbox_network network = {.ports = {ntohs(names[1].sin_port)}, .count = 1};
     sandbox_process();
-    CHILD_CHECK(sandbox_landlock() == 0 || sandbox_files(NULL, 0, &network) == STATUS_OK);
+    CHILD_CHECK(sandbox_landlock() == 0 || sandbox_files(NULL, 0, &network, false) == STATUS_OK);
     CHILD_CHECK(sandbox_calls(true, true) == STATUS_OK);
     for (int i = 0; i < 2; i++)
         clients[i] = socket(AF_INET, SOCK_STREAM, 0);
@@ -197,7 +250,7 @@ static void test_files_out_of_reach(void **state)
     (void)state;
     struct place_test test;
     if (sandbox_landlock() == 0) {
-        assert_int_equal(sandbox_files(NULL, 0, &no_network), STATUS_UNSUPPORTED);
+        assert_int_equal(sandbox_files(NULL, 0, &no_network, false), STATUS_UNSUPPORTED);
         return;
     }
     serve_kit_folder(test.folder);
@@ -219,7 +272,7 @@ static void files_bad_place_body(void *context)
     (void)context;
     sandbox_process();
     enum status wanted = sandbox_landlock() == 0 ? STATUS_UNSUPPORTED : STATUS_IO;
-    CHILD_CHECK(sandbox_files(&(struct sandbox_place){-1, false}, 1, &no_network) == wanted);
+    CHILD_CHECK(sandbox_files(&(struct sandbox_place){-1, false}, 1, &no_network, false) == wanted);
     CHILD_CHECK(open("/etc/passwd", O_RDONLY) >= 0); /* nothing was taken */
 }
 
@@ -291,6 +344,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_process_gives_up_cores),
         cmocka_unit_test(test_the_kernel_is_told_whom_to_end_first),
+        cmocka_unit_test(test_a_group_ends_with_its_leader),
         cmocka_unit_test(test_a_user_is_taken_on_for_good),
         cmocka_unit_test(test_files_out_of_reach),
         cmocka_unit_test(test_a_network_of_ports),
