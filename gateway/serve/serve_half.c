@@ -217,8 +217,8 @@ static uint32_t engine_device(const struct config *config, int64_t index)
     return (uint32_t)(config->device + index * config->tensor_parallel);
 }
 
-/* Becomes `rank` of engine `index`, and whom log and ps name so. What is of the engines before, whose
- * ranks wait for the end of this process's parent alone, is closed. */
+/* Becomes `rank` of engine `index`, and whom log and ps name so. What it has of the engines before,
+ * whose ranks wait for the end of its parent alone, is closed. */
 static void rank_become(const struct config *config, const struct engine_http_options *engine,
                         uint32_t index, uint32_t rank)
 {
