@@ -211,11 +211,10 @@
 #define LIMIT_REST_CANDIDATES 32    /* nodes of a domain compared behind a match: microseconds */
 
 /* --- machine --- */
-#define LIMIT_THREADS 256
-#define LIMIT_RANKS   8 /* of one model: the devices, or sockets, of a machine */
-#define LIMIT_RANK_WAIT_MS                                                                         \
-    30000 /* for one in a batch: equal shares meet within a second, ten ranks a processor */
-#define LIMIT_OPTION_BYTES      1024         /* a text option: a path at most */
+#define LIMIT_THREADS           256
+#define LIMIT_RANKS             8     /* of one model: the devices, or sockets, of a machine */
+#define LIMIT_RANK_WAIT_MS      30000 /* equal shares meet within 1 s, ten ranks a processor */
+#define LIMIT_OPTION_BYTES      1024  /* a text option: a path at most */
 #define LIMIT_CONFIG_FILE_BYTES (256 * 1024) /* every option twenty times over */
 #define LIMIT_METRIC_SERIES     4096
 #define LIMIT_LOG_LINE_BYTES    4096         /* one write() of this size is not torn by a pipe */

@@ -31,8 +31,8 @@ void loop_timer_arm(struct loop_timer *timer, uint32_t delay_ms);
 void loop_timer_disarm(struct loop_timer *timer);
 void loop_timer_destroy(struct loop_timer *timer);
 
-/* Blocks SIGTERM, SIGINT, SIGHUP and SIGCHLD for the process and runs `call(context, signal)` on the
- * loop when one arrives. Call it before any other thread starts. */
+/* Blocks SIGTERM, SIGINT, SIGHUP and SIGCHLD for the process and runs `call(context, signal)` on
+ * the loop when one arrives. Call it before any other thread starts. */
 enum status loop_watch_signals(struct loop *loop, void (*call)(void *context, int signal_number),
                                void *context);
 
