@@ -9,7 +9,7 @@
 #include "tests/kit/simt/simt.h"
 #include "tests/kit/step_world.h"
 
-enum { PROMPT = 150, ANSWER = 40, WARM = 8, STEPS_MAX = 1000, EVENTS_A_BATCH = 3 };
+enum { PROMPT = 70, ANSWER = 16, WARM = 4, STEPS_MAX = 1000, EVENTS_A_BATCH = 3 };
 
 #define CHECK(condition)                                                                           \
     do {                                                                                           \
@@ -73,16 +73,18 @@ static void check_control(struct step_world *world)
 static void check_calls(const struct simt_counts *swapped, const struct simt_counts *undisturbed,
                         const struct kv_swap_figures *figures)
 {
-    const uint64_t copies = swapped->copies - undisturbed->copies;
-    CHECK(figures->pages_out > 8 && figures->pages_in == figures->pages_out);
-    CHECK(copies >= 2 && copies <= figures->pages_out + figures->pages_in);
+    CHECK(figures->pages_out > 4 && figures->pages_in == figures->pages_out);
     CHECK(swapped->launches + swapped->graphs > 0);
     CHECK(swapped->allocations == undisturbed->allocations);
-    CHECK(swapped->waits == undisturbed->waits);
     CHECK(swapped->events == undisturbed->events + 2 * EVENTS_A_BATCH);
+#ifndef BANYAN_SLOW_CHECKS /* which overwrite free pages, with a wait each */
+    const uint64_t copies = swapped->copies - undisturbed->copies;
+    CHECK(copies >= 2 && copies <= figures->pages_out + figures->pages_in);
+    CHECK(swapped->waits == undisturbed->waits);
     printf("beside a step: %llu pages out and in by %llu copies, 0 waits of the host, 0 of the "
            "step's stream\n",
            (unsigned long long)figures->pages_out, (unsigned long long)copies);
+#endif
 }
 
 int main(void)
@@ -102,11 +104,7 @@ int main(void)
     swapped.copies += paused.copies - before.copies;
     swapped.waits += paused.waits - before.waits;
     swapped.events += paused.events - before.events;
-#ifndef BANYAN_SLOW_CHECKS /* in which free pages are overwritten */
     check_calls(&swapped, &undisturbed, &world->step.swap.figures);
-#else
-    (void)check_calls;
-#endif
     check_control(world);
     step_world_run(world);
     CHECK(world->told[victim].report.preemptions == 1);
