@@ -1,3 +1,4 @@
+#include "config/base/limits.h"
 #include "kernels/cuda/cuda_backend.cuh"
 #include "kernels/cuda/cuda_kv.h"
 #include "kernels/cuda/cuda_machine.cuh"
@@ -30,13 +31,13 @@ enum {
     ATTENTION_THREADS = ATTENTION_WARPS * 32,
     ATTENTION_PAD = 8, /* halves behind each row of shared memory: other banks for the next row */
     ATTENTION_TILES = CUDA_PLAN_KEYS / 8,
-    ATTENTION_GROUP = CUDA_KV_TOKENS, /* keys that are in one page for sure */
-    ATTENTION_GROUPS = CUDA_PLAN_KEYS / ATTENTION_GROUP,
+    ATTENTION_GROUP = CUDA_KV_TOKENS,  /* keys that are in one page for sure */
     ATTENTION_STAGES = 2,              /* blocks of keys in shared memory, as pages have them */
     ATTENTION_ALL = CUDA_PLAN_QUERIES, /* no one row alone */
     ATTENTION_FEW = 16,                /* queries that all warps have */
 };
 #define ATTENTION_LOG2E 1.44269504f
+static_assert((uint64_t)LIMIT_CONTEXT * LIMIT_PAGE_TOKENS <= 1ull << 32, "page_factor is exact");
 
 struct attention_call {
     const float *q;
@@ -53,7 +54,8 @@ struct attention_call {
     uint32_t layer;
     uint32_t window;
     uint32_t stages;
-    float scale; /* × log2 e */
+    float scale;          /* × log2 e */
+    uint32_t page_factor; /* key × factor ÷ 2^32 is the key's page */
 };
 
 /* 64 keys and values for the instruction. Rows are whole times 16 bytes. */
@@ -129,61 +131,69 @@ struct attention_run {
 
 /* --- keys and values on their way to shared memory --- */
 
-/* Where a group of 16 keys begins: its page, and its first token there. NULL: after the last. */
+/* Where a group of 16 keys begins: its page, and its first token there. After the last: any. */
 static __device__ const char *attention_page(const struct attention_run *run, uint32_t key,
                                              uint32_t *token)
 {
-    const struct kv_layout *layout = &run->call->layout;
+    const struct attention_call *call = run->call;
+    *token = 0;
     if (key >= run->keys)
-        return NULL;
-    *token = key % layout->page_tokens;
-    return run->call->pages + run->table[key / layout->page_tokens] * layout->page_bytes +
-           run->tile;
+        return call->pages;
+    const uint32_t page = (uint32_t)((uint64_t)key * call->page_factor >> 32);
+    *token = key - page * call->layout.page_tokens;
+    return call->pages + run->table[page] * call->layout.page_bytes + run->tile;
 }
 
-/* Asks for 16 bytes, of which the elements from `left` on are zeros: stale ones are never summed.
- * What lies beyond the head's dimensions is zero too. */
+/* Of 16 bytes of keys from `key` on, so many are asked for, and the others zeros: stale ones are
+ * never summed. */
 template <typename E>
-static __device__ void attention_ask(const struct attention_run *run, E *to, const char *page,
-                                     size_t index, uint32_t left)
+static __device__ uint32_t attention_there(const struct attention_run *run, uint32_t key)
 {
-    const uint32_t most = 16 / sizeof(E);
-    const uint32_t bytes = (left < most ? left : most) * sizeof(E);
-    cuda_machine_copy16(to, bytes > 0 ? page + index * sizeof(E) : run->call->pages, bytes);
+    const uint32_t left = key < run->keys ? run->keys - key : 0;
+    return (left < 16 / sizeof(E) ? left : 16 / sizeof(E)) * sizeof(E);
 }
 
-/* 64 keys [64][k_stride] and values [D][v_stride] from `key_begin` on. */
+/* 64 keys [64][k_stride] and values [D][v_stride] from `key_begin` on; what lies beyond the head's
+ * dimensions is zero too. A thread has the same dimensions of all its keys, and the same keys of
+ * all its values, in rounds whose number is known here: a copy is a few instructions. */
 template <int D, typename E>
 static __device__ void attention_ask_block(const struct attention_run *run, uint32_t key_begin,
                                            E *keys, uint32_t k_stride, E *values, uint32_t v_stride)
 {
-    const uint32_t each = 16 / sizeof(E);
-    const uint32_t n = run->call->layout.head_dim;
-    const uint32_t page_tokens = run->call->layout.page_tokens;
-    uint32_t token = 0;
+    enum {
+        EACH = 16 / sizeof(E),
+        KEYS = ATTENTION_THREADS / (D / EACH), /* of a round */
+        PIECES = CUDA_PLAN_KEYS / EACH,        /* of a dimension's values */
+        DIMS = ATTENTION_THREADS / PIECES,     /* of a round */
+    };
+    const struct kv_layout *layout = &run->call->layout;
+    const uint32_t n = layout->head_dim;
+    const uint32_t k_dim = threadIdx.x % (D / EACH) * EACH;
+    const char *from = NULL;
+    uint32_t token;
 #pragma unroll
-    for (uint32_t g = 0; g < ATTENTION_GROUPS; g++) {
-        const uint32_t first = key_begin + g * ATTENTION_GROUP;
-        const char *page = attention_page(run, first, &token);
-        for (uint32_t i = threadIdx.x; i < ATTENTION_GROUP * D / each; i += ATTENTION_THREADS) {
-            const uint32_t key = i / (D / each);
-            const uint32_t dim = i % (D / each) * each;
-            attention_ask(run, keys + (g * ATTENTION_GROUP + key) * k_stride + dim, page,
-                          cuda_kv_k_index(n, token + key, dim),
-                          first + key < run->keys && dim < n ? each : 0);
+    for (uint32_t begin = 0; begin < CUDA_PLAN_KEYS; begin += KEYS) {
+        const uint32_t key = begin + threadIdx.x / (D / EACH);
+        if (begin % ATTENTION_GROUP == 0) {
+            from =
+                attention_page(run, (key_begin + key) / ATTENTION_GROUP * ATTENTION_GROUP, &token);
+            from += cuda_kv_k_index(n, token + key % ATTENTION_GROUP, k_dim) * sizeof(E);
         }
+        cuda_machine_copy16(keys + key * k_stride + k_dim,
+                            from + begin % ATTENTION_GROUP * n * sizeof(E),
+                            key_begin + key < run->keys && k_dim < n ? 16 : 0);
     }
-    /* The pieces of a dimension go round with the threads: each thread has one of the groups. */
-    const uint32_t pieces = CUDA_PLAN_KEYS / each;
-    const uint32_t key = threadIdx.x % pieces * each;
-    const uint32_t first = key_begin + key;
-    const char *page = attention_page(run, first / ATTENTION_GROUP * ATTENTION_GROUP, &token);
-    token += key % ATTENTION_GROUP;
-    for (uint32_t dim = threadIdx.x / pieces; dim < D; dim += ATTENTION_THREADS / pieces)
-        attention_ask(run, values + dim * v_stride + key, page,
-                      run->call->layout.tile_bytes / sizeof(E) +
-                          cuda_kv_v_index(page_tokens, token, dim),
-                      first < run->keys && dim < n ? run->keys - first : 0);
+    const uint32_t key = threadIdx.x % PIECES * EACH;
+    const uint32_t v_dim = threadIdx.x / PIECES;
+    const uint32_t bytes = attention_there<E>(run, key_begin + key);
+    from = attention_page(run, (key_begin + key) / ATTENTION_GROUP * ATTENTION_GROUP, &token) +
+           layout->tile_bytes;
+    from += cuda_kv_v_index(layout->page_tokens, token + key % ATTENTION_GROUP, v_dim) * sizeof(E);
+#pragma unroll
+    for (uint32_t begin = 0; begin < D; begin += DIMS)
+        cuda_machine_copy16(values + (v_dim + begin) * v_stride + key,
+                            from + begin * layout->page_tokens * sizeof(E),
+                            v_dim + begin < n ? bytes : 0);
 }
 
 /* Scales of 64 keys and of their values. */
@@ -193,16 +203,16 @@ static __device__ void attention_ask_scales(const struct attention_run *run, uin
     const struct kv_layout *layout = &run->call->layout;
     const uint32_t each = CUDA_PLAN_KEYS / 4; /* threads for a tile's */
     const uint32_t key = threadIdx.x % each * 4;
-    const uint32_t first = key_begin + key;
-    uint32_t token = 0;
+    uint32_t token;
     if (threadIdx.x >= 2 * each)
         return;
     const bool is_value = threadIdx.x >= each;
-    const char *page = attention_page(run, first / ATTENTION_GROUP * ATTENTION_GROUP, &token);
-    attention_ask(run, (is_value ? v_scale : k_scale) + key, page,
-                  ((is_value ? layout->tile_bytes : 0) + cuda_kv_scales(layout)) / sizeof(float) +
-                      token + key % ATTENTION_GROUP,
-                  first < run->keys ? run->keys - first : 0);
+    const char *page =
+        attention_page(run, (key_begin + key) / ATTENTION_GROUP * ATTENTION_GROUP, &token) +
+        (is_value ? layout->tile_bytes : 0) + cuda_kv_scales(layout);
+    cuda_machine_copy16((is_value ? v_scale : k_scale) + key,
+                        page + (token + key % ATTENTION_GROUP) * sizeof(float),
+                        attention_there<float>(run, key_begin + key));
 }
 
 template <int D, enum kv_type T>
@@ -847,6 +857,7 @@ extern "C" void cuda_attention(struct cuda_backend *backend, const struct attent
     call.layer = args->layer;
     call.window = args->window;
     call.scale = args->scale * ATTENTION_LOG2E;
+    call.page_factor = (uint32_t)((1ull << 32) / layout->page_tokens) + 1;
     switch (layout->type) {
     case KV_TYPE_I8:
         attention_launch<KV_TYPE_I8>(backend, &call, of->works);
