@@ -442,8 +442,10 @@ static enum status bench_open_pages(struct bench *bench, const struct model_conf
     if (__builtin_mul_overflow(total, bench->layout.page_bytes + bench->layout.open_bytes, &bytes))
         FAIL(STATUS_NO_MEMORY, "the pages of %u streams do not fit memory", bench->batch_max);
     bench->pages = kernels_buffer_create(bench->kernels, total * bench->layout.page_bytes);
-    if (bench->layout.open_bytes > 0)
+    if (bench->pages != NULL && bench->layout.open_bytes > 0)
         bench->open = kernels_buffer_create(bench->kernels, total * bench->layout.open_bytes);
+    if (bench->pages == NULL || (bench->open == NULL && bench->layout.open_bytes > 0))
+        return kernels_no_memory(bench->kernels, bytes, "KV pages");
     bench->open_of = mem_zalloc(bench->rows_max, sizeof *bench->open_of);
     bench->page_ids = mem_zalloc(total, sizeof *bench->page_ids);
     bench->page_tables = mem_zalloc(bench->batch_max, sizeof *bench->page_tables);
@@ -453,8 +455,7 @@ static enum status bench_open_pages(struct bench *bench, const struct model_conf
     bench->logit_row = mem_zalloc(bench->rows_max, sizeof *bench->logit_row);
     bench->order = mem_zalloc(bench->batch_max, sizeof *bench->order);
     bench->shared = mem_zalloc(bench->batch_max, sizeof *bench->shared);
-    if (bench->pages == NULL || (bench->open == NULL && bench->layout.open_bytes > 0) ||
-        bench->open_of == NULL || bench->page_ids == NULL || bench->page_tables == NULL ||
+    if (bench->open_of == NULL || bench->page_ids == NULL || bench->page_tables == NULL ||
         bench->tokens == NULL || bench->sequences == NULL || bench->positions == NULL ||
         bench->logit_row == NULL || bench->order == NULL || bench->shared == NULL)
         FAIL(STATUS_NO_MEMORY, "no memory for %zu MiB of pages", bytes >> 20);

@@ -16,12 +16,16 @@ enum status kv_host_init(struct kv_host *host, struct kernels *kernels, size_t p
     if (pages == 0)
         return STATUS_OK;
     host->memory = kernels_host_create(kernels, pages * page_bytes);
+    if (host->memory == NULL) {
+        *host = (struct kv_host){0};
+        return kernels_no_memory(kernels, pages * page_bytes, "paused sequences' pages");
+    }
     host->free_pages = mem_zalloc(pages, sizeof(*host->free_pages));
     host->references = mem_zalloc(pages, sizeof(*host->references));
     host->domains = mem_zalloc(pages, sizeof(*host->domains));
     host->batches = mem_zalloc(pages, sizeof(*host->batches));
-    if (host->memory == NULL || host->free_pages == NULL || host->references == NULL ||
-        host->domains == NULL || host->batches == NULL) {
+    if (host->free_pages == NULL || host->references == NULL || host->domains == NULL ||
+        host->batches == NULL) {
         kv_host_deinit(host);
         FAIL(STATUS_NO_MEMORY, "no memory for %llu host pages of %zu bytes",
              (unsigned long long)pages, page_bytes);

@@ -30,13 +30,15 @@ enum status kv_pool_init(struct kv_pool *pool, struct kernels *kernels,
 
     pool->page_count = (uint32_t)pages;
     pool->memory = kernels_buffer_create(kernels, pages * layout->page_bytes);
+    if (pool->memory == NULL)
+        TRY_OUT(kernels_no_memory(kernels, pages * layout->page_bytes, "KV pages"));
     pool->free_pages = mem_zalloc(pages, sizeof(*pool->free_pages));
     pool->references = mem_zalloc(pages, sizeof(*pool->references));
     pool->marks = mem_zalloc(pages, sizeof(*pool->marks));
     pool->domains = mem_zalloc(pages, sizeof(*pool->domains));
     pool->batches = mem_zalloc(pages, sizeof(*pool->batches));
-    if (pool->memory == NULL || pool->free_pages == NULL || pool->references == NULL ||
-        pool->marks == NULL || pool->domains == NULL || pool->batches == NULL)
+    if (pool->free_pages == NULL || pool->references == NULL || pool->marks == NULL ||
+        pool->domains == NULL || pool->batches == NULL)
         FAIL_OUT(STATUS_NO_MEMORY, "no memory for %u KV pages of %zu bytes", pool->page_count,
                  layout->page_bytes);
     /* The lowest page is given first, so that a small load touches little memory. */

@@ -547,6 +547,6 @@ enum status model_arch_buffer(struct model *model, uint64_t rows, uint64_t cols,
              (unsigned long long)rows, (unsigned long long)cols);
     *out = kernels_buffer_create(model->kernels, bytes);
     if (*out == NULL)
-        FAIL(STATUS_NO_MEMORY, "model: no memory for %zu bytes", bytes);
+        return kernels_no_memory(model->kernels, bytes, "a model's activations");
     return STATUS_OK;
 }

@@ -84,7 +84,8 @@ static enum status open_memory(struct follow *follow)
         if (bytes > 0)
             follow->areas[i] = i == RANK_HOST ? kernels_host_create(follow->kernels, bytes)
                                               : kernels_buffer_create(follow->kernels, bytes);
-        is_missing = is_missing || (bytes > 0 && follow->areas[i] == NULL);
+        if (bytes > 0 && follow->areas[i] == NULL)
+            return kernels_no_memory(follow->kernels, bytes, "a rank's pages");
     }
     for (uint32_t i = 0; i < ROW_ARRAYS; i++) {
         follow->rows[i] = mem_zalloc(rows_max, sizeof **follow->rows);

@@ -150,6 +150,14 @@ void kernels_host_destroy(struct kernels *kernels, void *memory)
     kernels->ops->host_destroy(kernels, memory);
 }
 
+enum status kernels_no_memory(struct kernels *kernels, size_t bytes, const char *what)
+{
+    if (kernels->ops->no_memory != NULL)
+        return kernels->ops->no_memory(kernels, bytes, what);
+    FAIL(STATUS_NO_MEMORY, "no memory for %zu MiB of %s", (bytes >> 20) + (bytes % (1 << 20) != 0),
+         what);
+}
+
 void kernels_upload(struct kernels *kernels, void *to, const void *from, size_t bytes)
 {
     kernels->ops->upload(kernels, to, from, bytes);

@@ -58,8 +58,7 @@ void kernels_prepare(const char *isa, uint32_t device, const struct ranks *ranks
 void kernels_attach(struct kernels *kernels);
 
 const char *kernels_isa(const struct kernels *kernels);
-/* Whether buffers are a device's memory, which only operations, kernels_upload and kernels_download
- * may touch. */
+/* Whether buffers are a device's memory, for operations, uploads and downloads alone. */
 bool kernels_is_device(const struct kernels *kernels);
 /* Whether layers of BF16 weights use dot products of bfloat16: measured at the start, where the
  * table and the processor have them; the bits are those of multiply-adds. */
@@ -77,9 +76,10 @@ void kernels_buffer_destroy(struct kernels *kernels, void *buffer);
 /* Host memory that a device copies from and to beside its work (kernels_pages_copy). */
 void *kernels_host_create(struct kernels *kernels, size_t bytes);
 void kernels_host_destroy(struct kernels *kernels, void *memory);
-/* From host memory to a buffer (or what kernels_host_create gave), and back, behind the work asked
- * before; both are over on return.
- * Download: UNAVAILABLE as kernels_step_end (kernels_step.h). */
+/* What their NULL means: NO_MEMORY, and how much of `what`; UNAVAILABLE: a device that is lost. */
+enum status kernels_no_memory(struct kernels *kernels, size_t bytes, const char *what);
+/* From host memory to a buffer (or kernels_host_create's), and back, behind the work asked before;
+ * both are over on return. Download: UNAVAILABLE as kernels_step_end (kernels_step.h). */
 void kernels_upload(struct kernels *kernels, void *to, const void *from, size_t bytes);
 enum status kernels_download(struct kernels *kernels, void *to, const void *from, size_t bytes);
 

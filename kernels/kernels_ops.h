@@ -34,6 +34,8 @@ struct kernels_ops {
     void (*buffer_destroy)(struct kernels *kernels, void *buffer);
     void *(*host_create)(struct kernels *kernels, size_t bytes);
     void (*host_destroy)(struct kernels *kernels, void *memory);
+    /* NULL: nothing is known of what there is. */
+    enum status (*no_memory)(struct kernels *kernels, size_t bytes, const char *what);
     void (*upload)(struct kernels *kernels, void *to, const void *from, size_t bytes);
     enum status (*download)(struct kernels *kernels, void *to, const void *from, size_t bytes);
 

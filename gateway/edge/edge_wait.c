@@ -301,6 +301,8 @@ uint32_t edge_wait_estimate_ms(const struct edge_wait *wait, const struct edge_w
 static enum status enter_fail(const struct edge_wait *wait, const struct edge_wait_who *who,
                               bool is_own)
 {
+    if (!wait->is_open && wait->options.requests_max == 0) /* it is not full but down */
+        FAIL(STATUS_UNAVAILABLE, "The engine is not available now; try again shortly.");
     uint32_t ms = edge_wait_estimate_ms(wait, who);
     enum status status =
         is_own ? status_fail(STATUS_QUEUE_FULL, __FILE__, __LINE__, NULL,

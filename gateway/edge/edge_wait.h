@@ -74,7 +74,8 @@ void edge_wait_destroy(struct edge_wait *wait);
 bool edge_wait_is_needed(const struct edge_wait *wait, const struct edge_wait_who *who);
 /* Waits behind what its tenant has waiting in the class; one that waits again (`order` kept) in its
  * old place. QUEUE_FULL over the tenant's bound and BUSY over all's, both with a time to try again
- * in the note; NO_MEMORY; then it does not wait. */
+ * in the note; UNAVAILABLE where nobody may wait and the gate is shut; NO_MEMORY; then it does
+ * not wait. */
 enum status edge_wait_enter(struct edge_wait *wait, struct edge_wait_entry *entry,
                             const struct edge_wait_who *who, size_t bytes);
 /* The client has left, or the deadline has come. No effect on one that does not wait. */

@@ -52,15 +52,20 @@ static enum status backend_no_memory(struct cuda_backend *backend, cudaError_t e
 {
     size_t free_bytes = 0;
     size_t total_bytes = 0;
-    if (error != cudaErrorMemoryAllocation) {
+    if (error != cudaErrorMemoryAllocation)
         cuda_backend_is_well(backend, error, what);
+    if (backend->is_failed)
         FAIL(STATUS_UNAVAILABLE, "%s", backend->message);
-    }
     (void)cudaGetLastError(); /* it is told here, and no later call fails for it */
     (void)cudaMemGetInfo(&free_bytes, &total_bytes);
     FAIL(STATUS_NO_MEMORY,
-         "no %s memory for %zu MiB of %s; %zu MiB of the device's %zu MiB are free", where,
-         (bytes + (1 << 20) - 1) >> 20, what, free_bytes >> 20, total_bytes >> 20);
+         "no memory for %zu MiB of %s%s; %zu MiB of the device's %zu MiB are free",
+         (bytes + (1 << 20) - 1) >> 20, where, what, free_bytes >> 20, total_bytes >> 20);
+}
+
+enum status cuda_backend_no_memory(struct cuda_backend *backend, size_t bytes, const char *what)
+{
+    return backend_no_memory(backend, cudaErrorMemoryAllocation, bytes, "", what);
 }
 
 enum status cuda_backend_alloc(struct cuda_backend *backend, void **out, size_t bytes,
@@ -70,7 +75,7 @@ enum status cuda_backend_alloc(struct cuda_backend *backend, void **out, size_t 
     const cudaError_t error = cudaMalloc(out, bytes > 0 ? bytes : 1);
     if (error != cudaSuccess) {
         *out = NULL;
-        return backend_no_memory(backend, error, bytes, "device", what);
+        return backend_no_memory(backend, error, bytes, "", what);
     }
     return STATUS_OK;
 }
@@ -88,7 +93,7 @@ enum status cuda_backend_alloc_host(struct cuda_backend *backend, void **out, si
     const cudaError_t error = cudaMallocHost(out, bytes > 0 ? bytes : 1);
     if (error != cudaSuccess) {
         *out = NULL;
-        return backend_no_memory(backend, error, bytes, "pinned host", what);
+        return backend_no_memory(backend, error, bytes, "pinned ", what);
     }
     return STATUS_OK;
 }

@@ -51,6 +51,8 @@ void cuda_backend_free(struct cuda_backend *backend, void *memory);
 enum status cuda_backend_alloc_host(struct cuda_backend *backend, void **out, size_t bytes,
                                     const char *what);
 void cuda_backend_free_host(struct cuda_backend *backend, void *memory);
+/* Fails as the two above did, with another `what`. */
+enum status cuda_backend_no_memory(struct cuda_backend *backend, size_t bytes, const char *what);
 
 /* Behind what was asked before, in order. `to` and `from` are free when it returns. */
 void cuda_backend_upload(struct cuda_backend *backend, void *to, const void *from, size_t bytes);

@@ -77,7 +77,8 @@ static void table_attach(struct kernels *kernels)
 static void *table_buffer_create(struct kernels *kernels, size_t bytes)
 {
     void *buffer;
-    (void)cuda_backend_alloc(kernels->device, &buffer, bytes, "buffers"); /* NULL says it all */
+    (void)cuda_backend_alloc(kernels->device, &buffer, bytes,
+                             "buffers"); /* table_no_memory says more */
     return buffer;
 }
 
@@ -96,6 +97,11 @@ static void *table_host_create(struct kernels *kernels, size_t bytes)
 static void table_host_destroy(struct kernels *kernels, void *memory)
 {
     cuda_backend_free_host(kernels->device, memory);
+}
+
+static enum status table_no_memory(struct kernels *kernels, size_t bytes, const char *what)
+{
+    return cuda_backend_no_memory(kernels->device, bytes, what);
 }
 
 static void table_upload(struct kernels *kernels, void *to, const void *from, size_t bytes)
@@ -373,6 +379,7 @@ const struct kernels_ops cuda_ops = {
     .buffer_create = table_buffer_create,
     .buffer_destroy = table_buffer_destroy,
     .host_create = table_host_create,
+    .no_memory = table_no_memory,
     .host_destroy = table_host_destroy,
     .upload = table_upload,
     .download = table_download,

@@ -2,7 +2,9 @@
  * bits in any company, paused or not, from the cache or not. On the processor (tests/kit/simt),
  * where a device can be lost at any call, also what becomes of requests then.
  *
- * usage: gpu_engine [--large]      ends with 77 without a device */
+ * usage: gpu_engine [--large | --errors | FILE…]      ends with 77 without a device
+ * --errors: what is said of too little memory, alone. FILE: a model (gpu_shape), its greedy tokens
+ * through the engine on both, alone. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -206,6 +208,110 @@ static void check_published(void)
     printf("a published prompt: %u of 150 tokens read, equal bits\n", reader.report.cached_public);
 }
 
+/* --- models of any size --- */
+
+enum { FILE_REQUESTS = 3, FILE_PROMPT = 12, FILE_TOKENS = 10, FILE_KV_BYTES = 64 << 20 };
+
+/* Greedy, of the first tokens of prompts[index]. */
+static struct engine_request file_request(uint32_t index, uint32_t known)
+{
+    const uint32_t prompt = FILE_PROMPT * (index + 1);
+    struct engine_request asked =
+        step_world_request(prompts[index], prompt + known, FILE_TOKENS - known, 1);
+    asked.want_logprobs = true;
+    asked.top_logprobs = 2;
+    return asked;
+}
+
+static void file_run(struct engine *engine, struct engine_run_transcript *out)
+{
+    struct engine_run_transcript *all[FILE_REQUESTS];
+    for (uint32_t i = 0; i < FILE_REQUESTS; i++) {
+        const struct engine_request asked = file_request(i, 0);
+        all[i] = &out[i];
+        engine_run_submit(engine, &asked, &out[i]);
+    }
+    engine_run_finish(engine, all, FILE_REQUESTS);
+    for (uint32_t i = 0; i < FILE_REQUESTS; i++)
+        CHECK(!out[i].is_refused && out[i].choices[0].count == FILE_TOKENS);
+}
+
+/* Each token of one text behind the judge's own: where the device's choice was another, and might
+ * be, it is asked again with the judge's. Returns how many were clear. */
+static uint32_t file_compare(struct engine *engine, uint32_t index,
+                             const struct engine_run_choice *want,
+                             struct engine_run_transcript *got, float *worst)
+{
+    uint32_t clear = 0;
+    for (uint32_t i = 0, begin = 0; i < FILE_TOKENS; i++) {
+        const struct engine_run_token *right = &want->tokens[i];
+        const struct engine_run_token *token = &got->choices[0].tokens[i - begin];
+        const bool is_clear = right->top[0].logprob - right->top[1].logprob >= 2 * LOGPROB_BOUND;
+        const bool is_same = token->token == right->token;
+        CHECK(is_same || !is_clear);
+        clear += is_clear;
+        if (is_same)
+            *worst = fmaxf(*worst, fabsf(token->logprob - right->logprob));
+        prompts[index][FILE_PROMPT * (index + 1) + i] = right->token;
+        if (is_same || i + 1 == FILE_TOKENS)
+            continue;
+        begin = i + 1;
+        const struct engine_request asked = file_request(index, begin);
+        engine_run_submit(engine, &asked, got);
+        engine_run_finish(engine, &got, 1);
+        CHECK(!got->is_refused);
+    }
+    return clear;
+}
+
+static void check_file(const char *path)
+{
+    static struct engine_run_transcript want[FILE_REQUESTS];
+    static struct engine_run_transcript got[FILE_REQUESTS];
+    struct engine_options options = options_of("ref");
+    uint32_t clear = 0;
+    float worst = 0;
+    struct engine_info info;
+    const char *slash = strrchr(path, '/');
+    options.model_path = path;
+    options.model_name = slash != NULL ? slash + 1 : path;
+    options.threads = 0; /* all there are */
+    options.kv_bytes = FILE_KV_BYTES;
+    options.kv_host_bytes = 0;
+    struct engine *engine = engine_run_open(&options);
+    engine_info(engine, &info);
+    for (uint32_t i = 0; i < FILE_REQUESTS; i++)
+        for (uint32_t t = 0; t < FILE_PROMPT * (i + 1); t++)
+            prompts[i][t] = (uint32_t)(rng_at(31, i, t) % info.vocab);
+    file_run(engine, want);
+    engine_close(engine);
+    options.isa = step_world_isa;
+    engine = engine_run_open(&options);
+    file_run(engine, got);
+    for (uint32_t i = 0; i < FILE_REQUESTS; i++)
+        clear += file_compare(engine, i, &want[i].choices[0], &got[i], &worst);
+    CHECK(!engine_has_failed(engine));
+    engine_run_close(engine);
+    CHECK(clear > 0 && worst < LOGPROB_BOUND);
+    printf("%s: %u of %d greedy tokens are clear, and ref's; log-probabilities within %.4f\n",
+           info.model_name, clear, FILE_REQUESTS * FILE_TOKENS, (double)worst);
+}
+
+/* More than any device has: the message says how much of what, and nothing is kept. */
+static void check_no_memory(void)
+{
+    struct engine *engine;
+    struct engine_options options = options_of("cuda");
+    options.model_path = engine_run_make_model();
+    options.kv_bytes = (uint64_t)32 << 40;
+    CHECK(engine_open(&engine, &options) == STATUS_NO_MEMORY);
+    CHECK(strstr(status_note()->message, "no memory for 33554432 MiB of KV pages; ") != NULL);
+    CHECK(strstr(status_note()->message, " MiB are free") != NULL);
+    printf("32 TiB of pages: %s\n", status_note()->message);
+    options.kv_bytes = options_of("cuda").kv_bytes;
+    engine_run_close(engine_run_open(&options));
+}
+
 #if BANYAN_SIMT
 /* The device is lost at the n-th call behind the start: whoever is there is told, as is who comes
  * later, and all is freed. */
@@ -249,6 +355,13 @@ int main(int argc, char **argv)
         return printf("no CUDA device\n"), NO_DEVICE;
     step_world_isa = "cuda";
     engine_run_type = TENSOR_TYPE_f16;
+    if (argc > 1 && strcmp(argv[1], "--errors") == 0)
+        return check_no_memory(), 0;
+    for (int i = 1; i < argc && !is_large; i++)
+        check_file(argv[i]);
+    if (argc > 1 && !is_large)
+        return 0;
+    check_no_memory();
     check_judge("file");
     check_judge("int4");
     check_published();

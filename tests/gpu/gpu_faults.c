@@ -148,7 +148,7 @@ static void check_no_memory(void)
     for (simt_memory_bytes = 0; run_open(&bed) != STATUS_OK;
          simt_memory_bytes += 2048 + simt_memory_bytes / 16) {
         CHECK(status_note()->status == STATUS_NO_MEMORY);
-        CHECK(strstr(status_note()->message, "no device memory for ") != NULL);
+        CHECK(strstr(status_note()->message, "no memory for ") != NULL);
         CHECK(strstr(status_note()->message, " are free") != NULL);
         close_bed(&bed);
         refused++;

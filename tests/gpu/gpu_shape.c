@@ -1,5 +1,5 @@
 /* gpu_shape: writes a model of a known llama's dimensions with seeded random weights, for
- * `banyan bench` on a device: no tokenizer, no sense.
+ * `banyan bench` on a device and gpu_engine: a tokenizer of bytes, no sense.
  *
  * usage: gpu_shape tiny|1b|8b TYPE FILE [LAYERS]
  * TYPE is that of the layers' matrices; embedding and output layer are bf16 (8b; 1b uses one for
@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "tests/gpu/gpu_data.h"
-#include "tests/kit/gguf_writer.h"
+#include "tests/kit/llama_file.h"
 
 enum { POOL_BYTES = 32 << 20, POOL_STEP = 1 << 20, CHUNK_BYTES = 16 << 20, TENSORS_MAX = 1024 };
 
@@ -109,6 +109,7 @@ static void add_all(struct maker *maker, const struct shape *shape)
     gguf_writer_u32(writer, "llama.attention.head_count_kv", shape->kv_heads);
     gguf_writer_f32(writer, "llama.attention.layer_norm_rms_epsilon", 1e-5f);
     gguf_writer_f32(writer, "llama.rope.freq_base", 500000);
+    llama_file_write_tokenizer(writer, shape->vocab);
     add(maker, "token_embd.weight", head, shape->vocab, shape->width);
     add(maker, "output_norm.weight", NULL, 1, shape->width);
     if (shape->has_own_output)

@@ -58,7 +58,7 @@ def test_targets_of_nothing_are_not_seen(tmp_path):
     write_logs(tmp_path / "log", {})
     seen, _ = rows(tmp_path / "log")
     assert all(row["is_met"] is None for row in seen.values())
-    assert len(seen) == 20
+    assert len(seen) == 21
 
 
 def test_targets_of_the_issue(tmp_path):
@@ -72,7 +72,7 @@ def test_targets_of_the_issue(tmp_path):
             "gaps_host": 5.0, "gaps_graph": 10.1, "shared_once_to_same": 0.33, "shared_once_to_own": 0.2,
             "swap_out": 20, "bus_out": 24, "swap_in": 10, "bus_in": 24, "step_beside_swap": -1.0,
         },
-        parts=[("parity", "ok"), ("model", "failed (1)"), ("engine", "ok"),
+        parts=[("parity", "ok"), ("model", "failed (1)"), ("engine", "ok"), ("errors", "ok"),
                ("sanitizer_memcheck", "out of time"), ("sanitizer_racecheck", "ok")],
         benches={"8b_bf16": bench, "8b_bf16_free": {"prefill_tokens_per_second": 20000.0},
                  "8b_bf16_int4": {"decode_tokens_per_second": {"1": 600.0}}},
@@ -101,6 +101,7 @@ def test_targets_of_the_issue(tmp_path):
     assert of("beside a swap")[1] is True
     assert of("within its bound") == (0, True)
     assert of("greedy") == (1, False)
+    assert of("errors") == (0, True)
     assert of("memcheck") == (None, None)  # out of time: it has not been through
     assert of("racecheck") == (0, True)
     assert report["parity"]["checks"] == 2 and report["parity"]["above"] == ["gather 5 × 37"]
@@ -147,7 +148,7 @@ def test_dry_run(tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
     report = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
     has_form(report)
-    assert report["is_dry"] and [part["state"] for part in report["parts"]] == ["ok"] * 6
+    assert report["is_dry"] and [part["state"] for part in report["parts"]] == ["ok"] * 9
     assert {"device_copy", "bus_out", "swap_in", "step_beside_swap", "shared_once_to_own",
             "linear_bf16_1_us", "bench_tiny_bf16_decode_4",
             "bench_tiny_bf16_free_prefill", "bench_tiny_bf16_int4_decode_1"} <= set(report["figures"])  # fmt: skip

@@ -147,6 +147,8 @@ static void test_buffers(void **state)
     assert_int_equal((uintptr_t)large % ((size_t)2 << 20), 0); /* for the system's huge pages */
     kernels_buffer_destroy(kernels, large);
     assert_null(kernels_buffer_create(kernels, SIZE_MAX));
+    assert_int_equal(kernels_no_memory(kernels, (3 << 20) + 1, "tests"), STATUS_NO_MEMORY);
+    assert_string_equal(status_note()->message, "no memory for 4 MiB of tests");
     kernels_buffer_destroy(kernels, NULL);
     kernels_destroy(kernels);
 }
