@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "config/base/limits.h"
+#include "config/base/log.h"
 #include "config/base/mem.h"
 #include "config/base/rng.h"
 #include "kernels/cpu/ops/ops.h"
@@ -34,6 +35,14 @@ enum status kernels_kv_type_find(enum kv_type *out, const char *name)
     FAIL(STATUS_UNSUPPORTED, "KV type '%.32s' is not known; there are%s", name, names);
 }
 
+/* A device that this build cannot compute on is left alone where nobody named it. Ranks all compute
+ * on the same kind of machine: for them it is an error. */
+static bool may_leave(const struct kernels_options *options)
+{
+    const bool is_auto = options->isa == NULL || strcmp(options->isa, "auto") == 0;
+    return is_auto && options->ranks == NULL;
+}
+
 enum status kernels_create(struct kernels **out, const struct kernels_options *options)
 {
     const struct kernels_ops *ops;
@@ -55,7 +64,13 @@ enum status kernels_create(struct kernels **out, const struct kernels_options *o
     kernels->cols_max = options->cols_max;
     kernels->ranks = options->ranks;
     TRY_OUT(threads_create(&kernels->threads, options->threads));
-    TRY_OUT(ops->open(kernels, options));
+    status = ops->open(kernels, options);
+    if (status == STATUS_UNSUPPORTED && may_leave(options)) {
+        LOG(LOG_WARN, "device_left_out", LOG_TEXT("reason", status_note()->message));
+        ops = &cpu_ops;
+        status = ops->open(kernels, options);
+    }
+    TRY_OUT(status);
     kernels->ops = ops;
     *out = kernels;
     return STATUS_OK;

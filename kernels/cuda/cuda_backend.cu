@@ -115,9 +115,13 @@ __global__ void k_backend_none_cuda(struct cuda_backend_options)
 static enum status open_code(struct cuda_backend *backend, int major)
 {
     cudaFuncAttributes attributes = {};
-    if (!cuda_backend_is_well(backend, cudaFuncGetAttributes(&attributes, k_backend_none_cuda),
-                              "this build's kernels"))
-        FAIL(STATUS_UNAVAILABLE, "%s", backend->message);
+    const cudaError_t error = cudaFuncGetAttributes(&attributes, k_backend_none_cuda);
+    const bool has_none =
+        error == cudaErrorNoKernelImageForDevice || error == cudaErrorInvalidDeviceFunction;
+    if (!cuda_backend_is_well(backend, error, "this build's kernels")) {
+        (void)cudaGetLastError(); /* it is told here, and no later call fails for it */
+        FAIL(has_none ? STATUS_UNSUPPORTED : STATUS_UNAVAILABLE, "%s", backend->message);
+    }
     backend->is_early =
         major >= BACKEND_CAPABILITY_EARLY && attributes.ptxVersion >= 10 * BACKEND_CAPABILITY_EARLY;
     return STATUS_OK;
@@ -133,7 +137,7 @@ static enum status open_device(struct cuda_backend *backend)
     if (error != cudaSuccess)
         FAIL(STATUS_UNAVAILABLE, "CUDA device %d: %s", device, cudaGetErrorString(error));
     if (properties.major < BACKEND_CAPABILITY_LEAST)
-        FAIL(STATUS_UNAVAILABLE,
+        FAIL(STATUS_UNSUPPORTED,
              "CUDA device %d, %s, has compute capability %d.%d; %d.0 is the least", device,
              properties.name, properties.major, properties.minor, BACKEND_CAPABILITY_LEAST);
     backend->processors = (uint32_t)properties.multiProcessorCount;

@@ -33,8 +33,9 @@ struct cuda_backend_options {
     struct kernels *kernels; /* whose threads pack weights; NULL = the caller packs alone */
 };
 
-/* UNAVAILABLE with the driver's words, also where this build has no code for the device, or when
- * that is older than sm_80; NO_MEMORY says how much of what was wanted, and how much is free. */
+/* UNAVAILABLE with the driver's words; UNSUPPORTED where this build has no code for the device, or
+ * when that is older than sm_80; NO_MEMORY says how much of what was wanted, and how much is free.
+ */
 enum status cuda_backend_open(struct cuda_backend **out,
                               const struct cuda_backend_options *options);
 /* After all that was allocated from it is freed. */

@@ -22,20 +22,31 @@ enum {
 };
 #define TABLE_SPLIT_BYTES ((size_t)128 << 20) /* 128k keys of 32 heads of 128: 8 MiB a row */
 
+/* By the driver's number. */
+static bool table_takes(int index)
+{
+    struct cuda_device device;
+    return cuda_device_get(index, &device) == STATUS_OK && device.major >= TABLE_CAPABILITY;
+}
+
 static int table_count(void)
 {
     int count = 0;
-    for (int i = 0; i < cuda_device_count(); i++) {
-        struct cuda_device device;
-        count += cuda_device_get(i, &device) == STATUS_OK && device.major >= TABLE_CAPABILITY;
-    }
+    for (int i = 0; i < cuda_device_count(); i++)
+        count += table_takes(i);
     return count;
 }
 
 /* Each rank has a device of its own. */
 static bool table_has_each(uint32_t device, const struct ranks *ranks)
 {
-    return device + ranks_count(ranks) <= (uint32_t)table_count();
+    const uint32_t end = device + ranks_count(ranks);
+    if (end > (uint32_t)cuda_device_count())
+        return false;
+    for (uint32_t i = device; i < end; i++)
+        if (!table_takes((int)i))
+            return false;
+    return true;
 }
 
 static int table_device(uint32_t device, const struct ranks *ranks)

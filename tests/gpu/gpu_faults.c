@@ -9,6 +9,8 @@
 #include "kernels/cuda/cuda_graph.h"
 #include "kernels/cuda/cuda_ops.h"
 #include "kernels/cuda/cuda_step.h"
+#include "kernels/kernels.h"
+#include "kernels/ranks.h"
 #include "tests/kit/simt/simt.h"
 
 enum { ROWS = 3, COLS = 64, VOCAB = 40 };
@@ -226,14 +228,39 @@ static void check_shared_memory(void)
     simt_shared_most = most;
 }
 
-/* A device that the build has no code for is refused when it is opened, before weights go there. */
+/* A device asked for by name is refused with these words; where none is named the processor
+ * computes instead, if that is on its own. */
+static void check_left_out(const char *words)
+{
+    struct ranks *ranks;
+    struct kernels *kernels = NULL;
+    struct cuda_backend *backend;
+    struct kernels_options options = {.isa = "cuda", .threads = 1, .rows_max = 1, .cols_max = 64};
+    CHECK(cuda_backend_open(&backend, &OPTIONS) == STATUS_UNSUPPORTED);
+    CHECK(strstr(status_note()->message, words) != NULL);
+    CHECK(kernels_create(&kernels, &options) == STATUS_UNSUPPORTED);
+    CHECK(ranks_create(&ranks, 2) == STATUS_OK);
+    options.isa = "auto";
+    options.ranks = ranks;
+    CHECK(kernels_create(&kernels, &options) == STATUS_UNSUPPORTED);
+    ranks_destroy(ranks);
+    options.ranks = NULL;
+    CHECK(kernels_create(&kernels, &options) == STATUS_OK);
+    CHECK(!kernels_is_device(kernels));
+    kernels_destroy(kernels);
+}
+
+/* The build has no code for it, or it is too old beside another. */
 static void check_no_code(void)
 {
-    struct cuda_backend *backend;
     simt_has_code = 0;
-    CHECK(cuda_backend_open(&backend, &OPTIONS) == STATUS_UNAVAILABLE);
-    CHECK(strstr(status_note()->message, "no kernel image") != NULL);
+    check_left_out("no kernel image");
     simt_has_code = 1;
+    simt_devices = 2;
+    simt_old_devices = 1;
+    check_left_out("compute capability 7.5");
+    simt_devices = 1;
+    simt_old_devices = 0;
 }
 
 /* --- graphs --- */

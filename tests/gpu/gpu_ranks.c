@@ -28,6 +28,7 @@ enum { RANKS = 2, ROWS = 5, COLS = 3001, PROMPT = 90, TOKENS = 12, REQUESTS = 3,
 /* Sums in another order, and halves in between. */
 static const double logprob_most = 0.05;
 
+static uint32_t first_device;
 static char model_path[64];
 static uint32_t tokens[REQUESTS][PROMPT];
 static struct engine_run_transcript split[REQUESTS];
@@ -96,8 +97,12 @@ static int operations(struct ranks *ranks, void *context)
     uint32_t own = ranks_own(ranks);
     const uint32_t begin = (uint32_t)((uint64_t)COLS * own / RANKS);
     const uint32_t width = (uint32_t)((uint64_t)COLS * (own + 1) / RANKS) - begin;
-    const struct kernels_options options = {
-        .isa = "cuda", .threads = 1, .rows_max = 16, .cols_max = 4096, .ranks = ranks};
+    const struct kernels_options options = {.isa = "cuda",
+                                            .device = first_device,
+                                            .threads = 1,
+                                            .rows_max = 16,
+                                            .cols_max = 4096,
+                                            .ranks = ranks};
     (void)context;
     CHECK(kernels_create(&kernels, &options) == STATUS_OK);
     CHECK(kernels_ranks_open(kernels) == STATUS_OK);
@@ -184,6 +189,7 @@ static void run_engine(struct ranks *ranks, struct engine_run_transcript *out)
 {
     struct engine_options options = engine_run_options();
     options.isa = "cuda";
+    options.device = first_device;
     options.ranks = ranks;
     options.model_path = model_path;
     options.kv_bytes = 16 << 20;
@@ -280,7 +286,9 @@ int main(int argc, char **argv)
     setvbuf(stdout, NULL, _IOLBF, 0);
 #if BANYAN_SIMT
     if (argc > 1) {
-        simt_devices = RANKS;
+        simt_devices = 1 + RANKS;
+        simt_old_devices = 1; /* no rank can take it */
+        first_device = 1;
         run = run_apart;
     }
 #else

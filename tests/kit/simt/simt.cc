@@ -365,6 +365,7 @@ size_t simt_used_bytes;
 size_t simt_shared_most = SIMT_SHARED_BYTES;
 int simt_has_code = 1;
 int simt_devices = 1;
+int simt_old_devices;
 int simt_nccl_refuses_capture;
 static simt_graph *captured; /* NULL: no capture is under way */
 static bool is_broken;       /* it will end with nothing */

@@ -28,6 +28,8 @@ extern size_t simt_shared_most;
 /* How many devices there are; at the start one. With more each rank has its own, and there is a
  * library for sums over ranks (simt_nccl.h), which refuses them in a capture if that is wanted. */
 extern int simt_devices;
+/* The first so many of them are of sm_75. */
+extern int simt_old_devices;
 extern int simt_nccl_refuses_capture;
 /* Whether the kernels are there in a form that the device runs. */
 extern int simt_has_code;

@@ -18,6 +18,7 @@ typedef struct simt_event *cudaEvent_t;
 enum {
     cudaSuccess = 0,
     cudaErrorMemoryAllocation = 2,
+    cudaErrorInvalidDeviceFunction = 98,
     cudaErrorNoKernelImageForDevice = 209,
     cudaErrorNotReady = 600,
     cudaErrorLaunchFailure = 719,
@@ -82,9 +83,11 @@ static inline cudaError_t cudaGetDeviceCount(int *count)
     return cudaSuccess;
 }
 
-static inline cudaError_t cudaGetDeviceProperties(cudaDeviceProp *out, int)
+static inline cudaError_t cudaGetDeviceProperties(cudaDeviceProp *out, int device)
 {
     *out = cudaDeviceProp{"the processor", 9, 0, 4, simt_memory_bytes, simt_shared_most};
+    if (device < simt_old_devices)
+        out->major = 7, out->minor = 5;
     return cudaSuccess;
 }
 
