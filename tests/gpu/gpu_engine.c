@@ -294,7 +294,7 @@ static void check_file(const char *path)
     engine_run_close(engine);
     CHECK(clear > 0 && worst < LOGPROB_BOUND);
     printf("%s: %u of %d greedy tokens are clear, and ref's; log-probabilities within %.4f\n",
-           info.model_name, clear, FILE_REQUESTS * FILE_TOKENS, (double)worst);
+           options.model_name, clear, FILE_REQUESTS * FILE_TOKENS, (double)worst);
 }
 
 /* More than any device has: the message says how much of what, and nothing is kept. */

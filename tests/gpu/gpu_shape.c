@@ -4,7 +4,8 @@
  * usage: gpu_shape tiny|1b|8b TYPE FILE [LAYERS]
  * TYPE is that of the layers' matrices; embedding and output layer are bf16 (8b; 1b uses one for
  * both). The weights are a block of random ones for each width, again and again from another place
- * of it on: 16 GB are written as fast as the disk takes them. */
+ * of it on: 16 GB are written as fast as the disk takes them. With LAYERS no word has the weights of
+ * another: as many as the block holds, so that one is the likeliest. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -204,8 +205,11 @@ int main(int argc, char **argv)
     maker.type = argc > 3 ? type_of(argv[2]) : NULL;
     if (shape.name == NULL || maker.type == NULL)
         return fprintf(stderr, "usage: gpu_shape tiny|1b|8b TYPE FILE [LAYERS]\n"), 2;
-    if (argc > 4)
+    if (argc > 4) {
+        const uint32_t words = POOL_BYTES / 2 / shape.width; /* of bf16 */
         shape.layers = (uint32_t)strtoul(argv[4], NULL, 10);
+        shape.vocab = shape.vocab < words ? shape.vocab : words;
+    }
     add_all(&maker, &shape);
     const bool is_written = write_all(&maker, argv[3]);
     if (!is_written)
