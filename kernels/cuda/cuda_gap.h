@@ -26,9 +26,8 @@ struct cuda_gap_times {
 
 /* Of the graph that was used last, which is launched again and again: over the same rows, so that
  * pages stay as they are. A gap is that of a chain of kernels of one block each, which wait a known
- * time and twice that: what is left when the time is taken away. They are launched as products
- * are, without the early start of all else. NOT_FOUND: there is no graph; UNAVAILABLE as
- * cuda_backend_end. */
+ * time and twice that: what is left when the time is taken away. They are launched
+ * early, as a step's kernels are. NOT_FOUND: there is no graph; UNAVAILABLE as cuda_backend_end. */
 enum status cuda_gap_measure(struct cuda_backend *backend, struct cuda_gap_times *out);
 
 #ifdef __cplusplus

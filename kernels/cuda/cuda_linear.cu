@@ -83,6 +83,7 @@ static __device__ uint32_t linear_column(enum linear_kind kind, uint32_t col)
 /* A block is one row. */
 __global__ void k_linear_input_cuda(struct linear_input input)
 {
+    cuda_machine_begin();
     const uint32_t row = blockIdx.x;
     const uint32_t width = input.pairs * 2 * CUDA_WEIGHT_PART;
     const float norm = linear_norm(&input, row);
@@ -127,6 +128,7 @@ struct linear_f32 {
 
 __global__ void k_linear_f32_cuda(struct linear_f32 call)
 {
+    cuda_machine_begin();
     const struct linear_input *input = &call.input;
     const uint32_t lane = threadIdx.x % 32;
     const uint32_t output = blockIdx.x * LINEAR_WARPS + threadIdx.x / 32;
@@ -166,10 +168,10 @@ static void linear_f32(struct cuda_backend *backend, const struct linear_args *a
     call.y = y;
     call.outputs = weight->rows;
     call.accumulate = args->accumulate;
-    cuda_backend_launch(backend, "linear",
-                        dim3((weight->rows + LINEAR_WARPS - 1) / LINEAR_WARPS,
-                             (args->rows + LINEAR_ROWS - 1) / LINEAR_ROWS),
-                        LINEAR_THREADS, k_linear_f32_cuda, call);
+    cuda_backend_launch_early(backend, "linear",
+                              dim3((weight->rows + LINEAR_WARPS - 1) / LINEAR_WARPS,
+                                   (args->rows + LINEAR_ROWS - 1) / LINEAR_ROWS),
+                              LINEAR_THREADS, k_linear_f32_cuda, call);
 }
 
 /* --- the choice --- */
@@ -242,8 +244,8 @@ static void linear_pack(struct cuda_backend *backend, const struct linear_args *
     input->packed = (uint16_t *)backend->input;
     input->sums = backend->input_sums;
     input->scales = backend->input_scales;
-    cuda_backend_launch(backend, "linear's input", dim3(args->rows), CUDA_MACHINE_BLOCK,
-                        k_linear_input_cuda, *input);
+    cuda_backend_launch_early(backend, "linear's input", dim3(args->rows), CUDA_MACHINE_BLOCK,
+                              k_linear_input_cuda, *input);
 }
 
 static void linear_all(struct cuda_backend *backend, const struct linear_args *args,

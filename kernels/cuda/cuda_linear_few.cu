@@ -30,24 +30,70 @@ static __device__ __host__ constexpr uint32_t few_stage_bytes(int form, int n)
            (linear_has_m(form) ? n * 64 : 0);
 }
 
-template <int F, int N>
-static __device__ __forceinline__ void few_fetch(const struct linear_call *call,
-                                                 const struct linear_matrix *matrix, uint32_t tile,
-                                                 uint32_t pair, uint32_t lane, unsigned char *stage)
+template <int F>
+static __device__ __forceinline__ void
+few_weights(const struct linear_call *call, const struct linear_matrix *matrix, uint32_t tile,
+            uint32_t pair, uint32_t lane, unsigned char *stage)
 {
-    unsigned char *factors = stage + linear_chunks(F) * LINEAR_CHUNK;
 #pragma unroll
     for (uint32_t chunk = 0; chunk < linear_chunks(F); chunk++)
         cuda_machine_copy16(stage + chunk * LINEAR_CHUNK + lane * 16,
                             linear_chunk_at<F>(call, matrix, tile, pair, chunk, lane), 16);
     if ((int)lane < (int)linear_factors(F) / 16) /* none of floats */
-        cuda_machine_copy16(factors + lane * 16,
+        cuda_machine_copy16(stage + linear_chunks(F) * LINEAR_CHUNK + lane * 16,
                             linear_factors_at<F>(call, matrix, tile, pair) + lane * 16, 16);
-    if (linear_has_m(F) && lane < N * 8) {
-        const uint32_t row = lane < call->rows ? lane : 0;
-        cuda_machine_copy8(factors + linear_factors(F) + lane * 8,
-                           call->sums + ((size_t)row * call->pairs + pair) * 2,
-                           lane < call->rows ? 8 : 0);
+}
+
+/* Where the stage has a lane's row's sums, if its form and lane have any. */
+template <int F, int N>
+static __device__ __forceinline__ float *few_sums_at(unsigned char *stage, uint32_t lane)
+{
+    return linear_has_m(F) && lane < N * 8
+               ? (float *)(stage + linear_chunks(F) * LINEAR_CHUNK + linear_factors(F)) + lane * 2
+               : NULL;
+}
+
+static __device__ __forceinline__ const float *few_sums_of(const struct linear_call *call,
+                                                           uint32_t pair, uint32_t lane)
+{
+    return call->sums + ((size_t)(lane < call->rows ? lane : 0) * call->pairs + pair) * 2;
+}
+
+/* The first stages' weights, of all but the last stage, hang on nothing that was launched before:
+ * they are on their way while that ends. */
+template <int F, int N>
+static __device__ __forceinline__ void few_begin(const struct linear_call *call,
+                                                 const struct linear_matrix *matrix, uint32_t tile,
+                                                 uint32_t begin, uint32_t end, unsigned char *ring)
+{
+    for (uint32_t s = 0; s + 1 < few_stages(F); s++) {
+        if (begin + s < end)
+            few_weights<F>(call, matrix, tile, begin + s, threadIdx.x % 32,
+                           ring + s * few_stage_bytes(F, N));
+        cuda_machine_copied();
+    }
+}
+
+/* … and their sums do: all are read before one is written, for they wait for memory together. */
+template <int F, int N>
+static __device__ __forceinline__ void few_sums(const struct linear_call *call, uint32_t begin,
+                                                uint32_t end, uint32_t lane, unsigned char *ring)
+{
+    float sums[few_stages(F) - 1][2];
+    if (few_sums_at<F, N>(ring, lane) == NULL)
+        return;
+#pragma unroll
+    for (uint32_t s = 0; s + 1 < few_stages(F); s++) {
+        const bool is_there = begin + s < end && lane < call->rows;
+        const float *of = few_sums_of(call, begin + s, lane);
+        sums[s][0] = is_there ? of[0] : 0;
+        sums[s][1] = is_there ? of[1] : 0;
+    }
+#pragma unroll
+    for (uint32_t s = 0; s + 1 < few_stages(F); s++) {
+        float *to = few_sums_at<F, N>(ring + s * few_stage_bytes(F, N), lane);
+        to[0] = sums[s][0];
+        to[1] = sums[s][1];
     }
 }
 
@@ -66,7 +112,7 @@ static __device__ __forceinline__ void few_input(const struct linear_call *call,
     }
 }
 
-/* A warp's segment, from zero. */
+/* A warp's segment, from zero, after few_begin. */
 template <int F, int N>
 static __device__ __forceinline__ void
 few_segment(const struct linear_call *call, const struct linear_matrix *matrix, uint32_t tile,
@@ -76,12 +122,8 @@ few_segment(const struct linear_call *call, const struct linear_matrix *matrix, 
     const uint32_t stages = few_stages(F);
     const uint32_t bytes = few_stage_bytes(F, N);
     uint4 b[N][2];
-    for (uint32_t s = 0; s + 1 < stages; s++) {
-        if (begin + s < end)
-            few_fetch<F, N>(call, matrix, tile, begin + s, lane, ring + s * bytes);
-        cuda_machine_copied();
-    }
     few_input<N>(call, begin, lane, b);
+    few_sums<F, N>(call, begin, end, lane, ring);
     uint32_t now = 0;
     for (uint32_t pair = begin; pair < end; pair++) {
         const unsigned char *stage = ring + now * bytes;
@@ -91,9 +133,13 @@ few_segment(const struct linear_call *call, const struct linear_matrix *matrix, 
         uint4 next[N][2];
         cuda_machine_copied_wait<few_stages(F) - 2>();
         __syncwarp(); /* factors came by other lanes; and all have left the stage before */
-        if (ahead < end)
-            few_fetch<F, N>(call, matrix, tile, ahead, lane,
-                            ring + (now == 0 ? stages - 1 : now - 1) * bytes);
+        if (ahead < end) {
+            unsigned char *last = ring + (now == 0 ? stages - 1 : now - 1) * bytes;
+            float *sums = few_sums_at<F, N>(last, lane);
+            few_weights<F>(call, matrix, tile, ahead, lane, last);
+            if (sums != NULL)
+                cuda_machine_copy8(sums, few_sums_of(call, ahead, lane), lane < call->rows ? 8 : 0);
+        }
         cuda_machine_copied();
         few_input<N>(call, pair + 1, lane, next);
         linear_codes<F>((const uint4 *)stage, lane, a);
@@ -123,11 +169,12 @@ __global__ void __launch_bounds__(LINEAR_THREADS, 2) k_linear_few_cuda(struct li
     float total[N][4] = {};
     uint32_t tile;
     const struct linear_matrix *matrix = linear_matrix_of(&call, blockIdx.x, 1, &tile);
+    unsigned char *ring =
+        (unsigned char *)cuda_machine_shared() + warp * few_stages(F) * few_stage_bytes(F, N);
+    few_begin<F, N>(&call, matrix, tile, begin, end, ring);
+    cuda_machine_begin();
     if (begin < end)
-        few_segment<F, N>(&call, matrix, tile, begin, end,
-                          (unsigned char *)cuda_machine_shared() +
-                              warp * few_stages(F) * few_stage_bytes(F, N),
-                          total);
+        few_segment<F, N>(&call, matrix, tile, begin, end, ring, total);
     __syncthreads(); /* the rings are over */
 #pragma unroll
     for (int n = 0; n < N; n++)
@@ -151,8 +198,9 @@ static void few_launch(struct cuda_backend *backend, const struct linear_call *c
     uint32_t tiles = 0;
     for (uint32_t m = 0; m < call->count; m++)
         tiles += call->matrix[m].tiles;
-    cuda_backend_launch(backend, "linear", dim3(tiles), LINEAR_THREADS, k_linear_few_cuda<F, N>,
-                        *call, ring > FEW_SHARED_LEAST ? ring : FEW_SHARED_LEAST);
+    cuda_backend_launch_early(backend, "linear", dim3(tiles), LINEAR_THREADS,
+                              k_linear_few_cuda<F, N>, *call,
+                              ring > FEW_SHARED_LEAST ? ring : FEW_SHARED_LEAST);
 }
 
 template <int F>

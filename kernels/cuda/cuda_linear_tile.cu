@@ -131,6 +131,7 @@ static __device__ void tile_part(const struct linear_call *call, const struct li
 template <int F, int RT, int M, int N>
 __global__ void __launch_bounds__(LINEAR_THREADS, 1) k_linear_tile_cuda(struct linear_call call)
 {
+    cuda_machine_begin();
     typedef tile_stage<F, RT> at;
     unsigned char *ring = (unsigned char *)cuda_machine_shared();
     const uint32_t warp = threadIdx.x / 32;
@@ -194,6 +195,7 @@ __global__ void __launch_bounds__(LINEAR_THREADS, 1) k_linear_tile_cuda(struct l
 /* A thread is one result. */
 __global__ void k_linear_fold_cuda(struct linear_call call)
 {
+    cuda_machine_begin();
     const size_t at = (size_t)blockIdx.x * LINEAR_THREADS + threadIdx.x;
     const size_t all = (size_t)call.rows * call.columns;
     const uint32_t column = (uint32_t)(at % call.columns);
@@ -226,11 +228,11 @@ static void tile_launch(struct cuda_backend *backend, const struct linear_call *
                                                backend->options.split_bytes);
     split.segments_each = (segments + splits - 1) / splits;
     split.partials = splits > 1 ? backend->partials : NULL;
-    cuda_backend_launch(backend, "linear", dim3(row_blocks, blocks, splits), LINEAR_THREADS,
-                        k_linear_tile_cuda<F, RT, M, N>, split,
-                        TILE_STAGES * tile_stage<F, RT>::BYTES);
+    cuda_backend_launch_early(backend, "linear", dim3(row_blocks, blocks, splits), LINEAR_THREADS,
+                              k_linear_tile_cuda<F, RT, M, N>, split,
+                              TILE_STAGES * tile_stage<F, RT>::BYTES);
     if (splits > 1)
-        cuda_backend_launch(
+        cuda_backend_launch_early(
             backend, "linear",
             dim3((unsigned)(((size_t)call->rows * call->columns + LINEAR_THREADS - 1) /
                             LINEAR_THREADS)),

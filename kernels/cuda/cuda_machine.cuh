@@ -20,8 +20,9 @@
 #if defined(__CUDACC__)
 #include <cuda_fp16.h>
 
-/* First in a kernel of cuda_backend_launch_early, for every thread: what was launched before is
- * over and seen. Only then may the next one begin, so that no more than one waits on the device. */
+/* First in a kernel of cuda_backend_launch_early, for every thread (before it, weights alone may be
+ * read, and nothing is written but shared memory): what was launched before is over and seen. Only
+ * then may the next one begin, so that no more than one waits on the device. */
 static __device__ __forceinline__ void cuda_machine_begin()
 {
 #if __CUDA_ARCH__ >= 900

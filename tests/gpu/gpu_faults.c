@@ -181,7 +181,8 @@ static void check_tables(void)
     close_bed(&bed);
 }
 
-/* All of attention comes to its processors before the kernel before it has ended, and waits. */
+/* All of attention and of products comes to its processors before the kernel before it has ended,
+ * and waits. */
 static void check_early(void)
 {
     static const uint32_t none = 0;
@@ -201,9 +202,12 @@ static void check_early(void)
     cuda_attention(bed.backend,
                    &(struct attention_args){
                        .q = bed.x, .out = bed.y, .rows = 1, .heads = 4, .scale = 0.25f, .kv = kv});
+    cuda_linear(bed.backend,
+                &(struct linear_args){
+                    .x = bed.x, .rows = 1, .count = 1, .weights = {&bed.weight}, .y = {bed.y}});
     CHECK(cuda_backend_end(bed.backend) == STATUS_OK);
-    CHECK(simt_counts.launches - before.launches == 3);
-    CHECK(simt_counts.early - before.early == 3);
+    CHECK(simt_counts.launches - before.launches == 5);
+    CHECK(simt_counts.early - before.early == 5);
     close_bed(&bed);
 }
 
