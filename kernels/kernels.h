@@ -31,9 +31,7 @@ struct kernels;
 struct ranks;
 
 struct kernels_options {
-    /* "cuda", "avx2", "ref", …; NULL or "auto" = the best here: the processor, with a line of the
-     * log, where this build has no code for the device, and there are no ranks. */
-    const char *isa;
+    const char *isa;     /* "cuda", "avx2", "ref", …; NULL or "auto" = the best here */
     uint32_t threads;    /* 0 = one for each processor this process may use */
     uint32_t rows_max;   /* most rows of one call, for the scratch */
     uint32_t cols_max;   /* widest input of a linear layer, for the scratch */
