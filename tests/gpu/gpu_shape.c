@@ -4,8 +4,8 @@
  * usage: gpu_shape tiny|1b|8b TYPE FILE [LAYERS]
  * TYPE is that of the layers' matrices; embedding and output layer are bf16 (8b; 1b uses one for
  * both). The weights are a block of random ones for each width, again and again from another place
- * of it on: 16 GB are written as fast as the disk takes them. With LAYERS no word has the weights of
- * another: as many as the block holds, so that one is the likeliest. */
+ * of it on: 16 GB are written as fast as the disk takes them. With LAYERS there are
+ * as many words as the block holds: none has the weights of another, and one is the likeliest. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
