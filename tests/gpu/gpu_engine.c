@@ -16,9 +16,8 @@
 #include "tests/kit/engine_run.h"
 #include "tests/kit/step_schedule.h"
 
-#if BANYAN_SIMT /* tests/kit/simt */
-extern int simt_calls_left;
-extern int simt_error;
+#if BANYAN_SIMT
+#include "tests/kit/simt/simt.h"
 #endif
 
 enum { NO_DEVICE = 77, REQUESTS = 6, AT_ONCE = 4, WAIT_US = 30000000, NAP_US = 1000 };
@@ -87,9 +86,15 @@ static void check_schedules(void)
         };
         struct step_world *world = step_world_open(&options);
         schedules.rng = (struct rng){.seed = 900 + i};
+#if BANYAN_SIMT
+        (void)simt_reach(options.late_steps > 0); /* late_pages looks at pages itself */
+#endif
         step_schedule_run(&schedules, world);
         swaps += atomic_load(&world->step.figures.preemptions_swap);
         step_world_close(world);
+#if BANYAN_SIMT
+        (void)simt_reach(false);
+#endif
     }
     CHECK(schedules.pauses > 0);
     CHECK(swaps > 0);

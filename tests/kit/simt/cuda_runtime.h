@@ -60,6 +60,7 @@ extern dim3 simt_thread, simt_block, simt_grid, simt_block_shape;
 void simt_run(dim3 grid, dim3 block, bool is_early, void (*body)(void *context), void *context);
 void simt_shared(size_t bytes); /* that the next launch's blocks have */
 void simt_barrier_block();
+void simt_barrier_warp(); /* of the caller's */
 /* Of the caller's warp: every lane gives `bytes`, and sees all 32 lanes' at stride 64. */
 const char *simt_exchange(const void *given, size_t bytes);
 uint32_t simt_lane();
@@ -71,16 +72,11 @@ static inline void __syncthreads()
 
 /* Whether `predicate` holds in any thread of the block. */
 int __syncthreads_or(int predicate);
-/* It goes on by a hundred with each look. */
-static inline long long clock64()
-{
-    static long long cycles;
-    return cycles += 100;
-}
+long long clock64();
 
 static inline void __syncwarp(unsigned = 0xffffffffu)
 {
-    simt_exchange("", 1);
+    simt_barrier_warp();
 }
 
 template <typename T>
@@ -92,13 +88,7 @@ static inline T __shfl_xor_sync(unsigned, T value, int mask)
     return out;
 }
 
-/* Threads change at barriers alone. */
-static inline uint32_t atomicAdd(uint32_t *at, uint32_t value)
-{
-    const uint32_t old = *at;
-    *at += value;
-    return old;
-}
+uint32_t atomicAdd(uint32_t *at, uint32_t value);
 
 static inline float __uint_as_float(uint32_t bits)
 {
@@ -111,11 +101,7 @@ static inline uint32_t __float_as_uint(float value)
 }
 
 /* --- what kernels/cuda/cuda_machine.cuh has from the device --- */
-extern uint64_t simt_begun; /* threads that came to it */
-static inline void cuda_machine_begin()
-{
-    simt_begun++;
-}
+void cuda_machine_begin();
 
 static inline float cuda_machine_half_float(uint16_t bits)
 {

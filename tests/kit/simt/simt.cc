@@ -1,5 +1,6 @@
 /* simt: runs a kernel's blocks on the processor, the threads of a block as fibers. */
 #include "tests/kit/simt/cuda_runtime.h"
+#include "tests/kit/simt/simt_race.h"
 
 #if !defined(__x86_64__)
 #include <ucontext.h>
@@ -105,6 +106,9 @@ static struct {
     unsigned warp_left[SIMT_THREADS_MAX / 32];
     barrier block;
     barrier warps[SIMT_THREADS_MAX / 32];
+    barrier syncs[SIMT_THREADS_MAX / 32];
+    uint32_t launches;
+    bool is_running;
     /* What lanes give, in turn: it is read until the next but one exchange. */
     char given[SIMT_THREADS_MAX / 32][2][32 * SIMT_GIVEN_BYTES];
     unsigned held; /* generation of the block's barrier before which a predicate last held, + 1 */
@@ -139,6 +143,16 @@ void simt_barrier_block()
         abort();
     }
     wait(&simt.block, simt.count);
+}
+
+void simt_barrier_warp()
+{
+    const unsigned warp = simt.running / 32;
+    if (simt.warp_left[warp] != 32) {
+        fprintf(stderr, "simt: a barrier of a part of a warp\n");
+        abort();
+    }
+    wait(&simt.syncs[warp], 32);
 }
 
 int __syncthreads_or(int predicate)
@@ -179,6 +193,10 @@ static void copy_begin(void *to, const void *from, uint32_t bytes, uint32_t size
         fprintf(stderr, "simt: a copy of %u bytes that cannot be\n", bytes);
         abort();
     }
+    if (simt_race_write != nullptr) {
+        simt_race_read(from, bytes);
+        simt_race_write(to, size);
+    }
     memset(to, 0xff, size);
     simt.copies[thread][simt.copy_count[thread]++] =
         copy{to, from, bytes, size, simt.copy_groups[thread]};
@@ -210,6 +228,8 @@ static void copies_do(unsigned group)
             simt.copies[thread][left++] = one;
             continue;
         }
+        if (simt_race_write != nullptr)
+            simt_race_write(one.to, one.size);
         memset(one.to, 0, one.size);
         memcpy(one.to, one.from, one.bytes);
     }
@@ -238,6 +258,35 @@ uint32_t cuda_machine_half2_fma(uint32_t a, uint32_t b, uint32_t c)
         out |= (uint32_t)half_from_float(value) << i;
     }
     return out;
+}
+
+uint32_t atomicAdd(uint32_t *at, uint32_t value)
+{
+    const uint32_t old = *at;
+    if (simt_race_add != nullptr)
+        simt_race_add(at, sizeof *at);
+    *at += value; /* threads change at barriers alone */
+    return old;
+}
+
+struct simt_who simt_who_runs()
+{
+    return {simt.launches,
+            (simt_block.z * simt_grid.y + simt_block.y) * simt_grid.x + simt_block.x,
+            simt.block.generation, simt.syncs[simt.running / 32].generation, simt.running};
+}
+
+bool simt_is_running()
+{
+    return simt.is_running;
+}
+
+/* Shared memory: the launch's, and variables of kernels, which lie among the program's own. */
+extern "C" char __data_start, _end;
+bool simt_is_of_device(const void *at)
+{
+    const char *place = (const char *)at;
+    return (place >= &__data_start && place < &_end) || simt_is_device(at);
 }
 
 uint32_t simt_lane()
@@ -278,7 +327,7 @@ static void run_block(dim3 block)
     for (unsigned i = 0; i < simt.count; i++) {
         simt.is_done[i] = false;
         simt.copy_groups[i] = 0;
-        simt.warps[i / 32] = barrier{};
+        simt.warps[i / 32] = simt.syncs[i / 32] = barrier{};
         simt.warp_left[i / 32] = 32;
         fiber_make(&simt.threads[i], simt.stacks + (size_t)i * SIMT_STACK_BYTES, SIMT_STACK_BYTES,
                    thread_main);
@@ -301,7 +350,19 @@ static void run_block(dim3 block)
     }
 }
 
-uint64_t simt_begun;
+static uint64_t simt_begun; /* threads that came to it */
+
+void cuda_machine_begin()
+{
+    simt_begun++;
+}
+
+/* It goes on by a hundred with each look. */
+long long clock64()
+{
+    static long long cycles;
+    return cycles += 100;
+}
 
 void simt_run(dim3 grid, dim3 block, bool is_early, void (*body)(void *context), void *context)
 {
@@ -319,12 +380,15 @@ void simt_run(dim3 grid, dim3 block, bool is_early, void (*body)(void *context),
     simt.context = context;
     simt_grid = grid;
     simt_block_shape = block;
+    simt.launches++;
+    simt.is_running = true;
     for (unsigned z = 0; z < grid.z; z++)
         for (unsigned y = 0; y < grid.y; y++)
             for (unsigned x = 0; x < grid.x; x++) {
                 simt_block = dim3(x, y, z);
                 run_block(block);
             }
+    simt.is_running = false;
     if (is_early && simt_begun - begun != (uint64_t)simt.count * grid.x * grid.y * grid.z) {
         fprintf(stderr, "simt: launched early, but not all its threads begin with a wait\n");
         abort();
@@ -402,6 +466,14 @@ bool simt_is_capturing()
     return captured != nullptr;
 }
 
+/* A kernel or a copy, which reach the device's memory. */
+static void work_do(const std::function<void()> &work)
+{
+    const bool before = simt_reach(true);
+    work();
+    simt_reach(before);
+}
+
 cudaError_t simt_work(uint64_t *count, const std::function<void()> &work)
 {
     const cudaError_t error = captured != nullptr ? capture_call(count) : simt_call(count);
@@ -410,7 +482,7 @@ cudaError_t simt_work(uint64_t *count, const std::function<void()> &work)
     else if (captured != nullptr)
         captured->works.push_back(work);
     else
-        work();
+        work_do(work);
     return error;
 }
 
@@ -460,7 +532,7 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t)
     const cudaError_t error = simt_call_outside(&simt_counts.graphs);
     if (error == cudaSuccess)
         for (const std::function<void()> &work : graph->works)
-            work();
+            work_do(work);
     return error;
 }
 
@@ -485,35 +557,28 @@ cudaError_t cudaMalloc(void **out, size_t bytes)
         return error;
     if (bytes > simt_memory_bytes - simt_used_bytes)
         return cudaErrorMemoryAllocation; /* of this call alone */
-    char *memory = (char *)aligned_alloc(256, (bytes + 511) / 256 * 256);
-    memcpy(memory, &bytes, sizeof bytes);
-    memset(memory + 256, 0xff, bytes); /* NaN: whoever reads what was not written shows it */
+    *out = simt_memory_take(bytes);
     simt_used_bytes += bytes;
-    *out = memory + 256;
     return cudaSuccess;
 }
 
 cudaError_t cudaFree(void *memory)
 {
-    size_t bytes;
-    if (memory == nullptr)
-        return cudaSuccess;
-    memcpy(&bytes, (char *)memory - 256, sizeof bytes);
-    simt_used_bytes -= bytes;
-    free((char *)memory - 256);
+    if (memory != nullptr)
+        simt_used_bytes -= simt_memory_give(memory);
     return cudaSuccess;
 }
 
 cudaError_t cudaMallocHost(void **out, size_t bytes)
 {
-    *out = malloc(bytes);
+    *out = simt_pinned_take(bytes);
     return *out != nullptr ? simt_call_outside(&simt_counts.allocations)
                            : cudaErrorMemoryAllocation;
 }
 
 cudaError_t cudaFreeHost(void *memory)
 {
-    free(memory);
+    simt_pinned_give(memory);
     return cudaSuccess;
 }
 

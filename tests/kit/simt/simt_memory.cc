@@ -1,0 +1,117 @@
+/* simt_memory: the device's memory, and pinned memory of the host. */
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <map>
+
+#include "tests/kit/simt/cuda_runtime.h"
+#include "tests/kit/simt/simt_race.h"
+
+/* Device memory is mapped apart, with a page behind it that nobody may touch, under a protection
+ * key that the host's threads have no right to, but while a kernel or a copy runs: what would be
+ * a fault on a device, or of it, is one here. Where the processor has no such keys, only the page
+ * behind is left of this. */
+struct place {
+    char *mapping;
+    size_t mapped;
+    size_t bytes;
+};
+
+static std::map<uintptr_t, place> places;
+static std::map<uintptr_t, size_t> pinned;
+
+static int memory_key()
+{
+    static const int key = pkey_alloc(0, PKEY_DISABLE_ACCESS);
+    return key;
+}
+
+bool simt_reach(bool may_reach)
+{
+    static thread_local bool was;
+    const bool before = was;
+    if (memory_key() >= 0)
+        (void)pkey_set(memory_key(), may_reach ? 0 : PKEY_DISABLE_ACCESS);
+    was = may_reach;
+    return before;
+}
+
+void *simt_memory_take(size_t bytes)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    const size_t used = (bytes + 255) / 256 * 256;
+    const size_t body = (used + page - 1) / page * page;
+    char *mapping = (char *)mmap(nullptr, body + page, PROT_READ | PROT_WRITE,
+                                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (mapping == MAP_FAILED || mprotect(mapping + body, page, PROT_NONE) != 0) {
+        fprintf(stderr, "simt: no memory for a device's\n");
+        abort();
+    }
+    char *begin = mapping + body - used;
+    memset(begin, 0xff, used); /* NaN: whoever reads what was not written shows it */
+    if (memory_key() >= 0)
+        (void)pkey_mprotect(mapping, body, PROT_READ | PROT_WRITE, memory_key());
+    places[(uintptr_t)begin] = place{mapping, body + page, bytes};
+    return begin;
+}
+
+size_t simt_memory_give(void *memory)
+{
+    const auto found = places.find((uintptr_t)memory);
+    if (found == places.end()) {
+        fprintf(stderr, "simt: what is freed is no memory of the device\n");
+        abort();
+    }
+    const place gone = found->second;
+    places.erase(found);
+    munmap(gone.mapping, gone.mapped);
+    return gone.bytes;
+}
+
+void *simt_pinned_take(size_t bytes)
+{
+    void *memory = malloc(bytes);
+    if (memory != nullptr)
+        pinned[(uintptr_t)memory] = bytes;
+    return memory;
+}
+
+void simt_pinned_give(void *memory)
+{
+    if (memory != nullptr && pinned.erase((uintptr_t)memory) == 0) {
+        fprintf(stderr, "simt: what is freed is no pinned memory\n");
+        abort();
+    }
+    free(memory);
+}
+
+static bool is_pinned(uintptr_t at)
+{
+    const auto next = pinned.upper_bound(at);
+    return next != pinned.begin() && at - std::prev(next)->first < std::prev(next)->second;
+}
+
+bool simt_is_device(const void *memory)
+{
+    const uintptr_t at = (uintptr_t)memory;
+    const auto next = places.upper_bound(at);
+    return next != places.begin() && at - std::prev(next)->first <= std::prev(next)->second.bytes;
+}
+
+/* Any eight bytes of an argument that could be an address of the host's are taken for one: lengths
+ * and pairs of numbers are none that is mapped. */
+void simt_argument(const void *argument, size_t bytes)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    for (size_t i = 0; i + sizeof(uintptr_t) <= bytes; i += sizeof(uintptr_t)) {
+        uintptr_t at;
+        unsigned char is_there;
+        memcpy(&at, (const char *)argument + i, sizeof at);
+        if (at < page || at > (uintptr_t)1 << 47 || simt_is_device((void *)at) || is_pinned(at))
+            continue;
+        if (mincore((void *)(at / page * page), 1, &is_there) == 0) {
+            fprintf(stderr, "simt: byte %zu of a kernel's argument is an address of the host\n", i);
+            abort();
+        }
+    }
+}
