@@ -444,6 +444,8 @@ void engine_close(struct engine *engine)
         inbox_ring(&engine->step.inbox);
         pthread_join(engine->thread, NULL);
     }
+    if (engine->kernels != NULL)
+        kernels_attach(engine->kernels); /* another's device may be this thread's now */
     populate_stop(&engine->populate);
     rank_lead_close(engine->lead);
     if (engine->tickets.slots != NULL) {

@@ -1,9 +1,10 @@
 /* cuda_runtime: the little of CUDA that kernels/cuda uses, on the processor; for tests alone.
  *
- * Owns:     the fibers of the block that runs (simt.cc); device memory is the heap.
+ * Owns:     the fibers of the block that runs (simt.cc) and what is in it.
  * Thread:   one; blocks run one after another, the threads of a block as fibers in turn.
  * Cost:     some thousand times a device's time.
- * Not here: speed, streams that overlap, races between threads (fibers change at barriers alone).
+ * Not here: speed, streams that overlap; races between threads, as fibers change at barriers alone:
+ *           simt_race looks for them. Device memory is out of the host's reach (simt_memory.cc).
  *
  * Kernels are compiled from the same source. What a device does in hardware is written out as its
  * manual defines it: barriers, shuffles, m16n8k16. Sums inside a matrix instruction are float32 in

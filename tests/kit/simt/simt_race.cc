@@ -1,11 +1,12 @@
 /* simt_race: whether two threads of a launch touch the same byte without an order between them.
  *
  * The kernels are compiled with -fsanitize=thread, whose calls come here instead of to its library.
- * A byte of shared or device memory remembers who wrote it last, and the last two who read it. Of
- * two accesses by different threads, one of them a write, threads of one block must have a barrier
- * of the block between them, or of their warp (__syncwarp alone: shuffles and matrix instructions
- * order no memory); those of two blocks have none in a launch. Asynchronous copies write when they
- * are asked for, and again when they are waited for. Atomic additions race with all else. */
+ * A word of shared or device memory remembers who wrote it last, and the last two who read it, and
+ * which bytes. Of two accesses by different threads, one of them a write, threads of one block must
+ * have a barrier of the block between them, or of their warp (__syncwarp alone: shuffles and matrix
+ * instructions order no memory); those of two blocks have none in a launch. Asynchronous copies
+ * write when they are asked for, and again when they are waited for. Atomic additions race with all
+ * else. Two writes of the same value are none. */
 #include <unistd.h>
 
 #include <unordered_map>
@@ -16,30 +17,42 @@
 
 namespace {
 enum kind : uint8_t { RACE_NONE, RACE_READ, RACE_WRITE, RACE_ATOMIC };
-enum { RACE_PAGE = 4096, RACE_TOLD_MAX = 20 };
+enum { RACE_WORD = 4, RACE_PAGE = 1024 /* words */, RACE_TOLD_MAX = 20 };
 
 struct access {
     struct simt_who who;
     kind of;
+    uint8_t bytes; /* bit i: byte i of the word */
 };
 
-struct cell {
+struct word {
     struct access written;
     struct access read[2];
 };
 
-std::unordered_map<uintptr_t, std::vector<cell>> pages;
+/* A write behind another's: a race if it changes what is there, which is seen at the next access. */
+struct doubt {
+    struct access before, now;
+    uintptr_t at;
+    const void *from;
+    uint32_t value;
+};
+
+std::unordered_map<uintptr_t, std::vector<word>> pages;
+std::vector<doubt> doubts;
 uint64_t checked;
 unsigned found;
 
-bool is_ordered(const struct simt_who &before, const struct simt_who &now, bool is_shared)
+bool is_ordered(const struct access &before, const struct access &now, bool is_shared)
 {
-    if (before.launch != now.launch)
+    const struct simt_who &a = before.who;
+    const struct simt_who &b = now.who;
+    if (before.of == RACE_NONE || (before.bytes & now.bytes) == 0 || a.launch != b.launch)
         return true;
-    if (before.block != now.block)
+    if (a.block != b.block)
         return is_shared; /* each block's is its own */
-    return before.thread == now.thread || before.barriers != now.barriers ||
-           (before.thread / 32 == now.thread / 32 && before.syncs != now.syncs);
+    return a.thread == b.thread || a.barriers != b.barriers ||
+           (a.thread / 32 == b.thread / 32 && a.syncs != b.syncs);
 }
 
 extern "C" const char __executable_start;
@@ -57,42 +70,62 @@ void tell(const struct access &before, const struct access &now, uintptr_t at, c
                 simt_is_device((void *)at) ? "device memory" : "shared memory");
 }
 
-struct cell *cell_at(uintptr_t at)
+uint32_t value_at(uintptr_t at, uint8_t bytes)
+{
+    uint32_t value = 0;
+    for (int i = 0; i < RACE_WORD; i++)
+        if (bytes >> i & 1)
+            value |= (uint32_t)((const unsigned char *)at)[i] << 8 * i;
+    return value;
+}
+
+void look_at_doubts()
+{
+    for (const struct doubt &doubt : doubts)
+        if (value_at(doubt.at, doubt.before.bytes & doubt.now.bytes) != doubt.value)
+            tell(doubt.before, doubt.now, doubt.at, doubt.from);
+    doubts.clear();
+}
+
+struct word *word_at(uintptr_t at)
 {
     static uintptr_t last;
-    static std::vector<cell> *page; /* the last one's: elements of a map stay where they are */
-    if (page == nullptr || at / RACE_PAGE != last) {
-        last = at / RACE_PAGE;
+    static std::vector<word> *page; /* the last one's: elements of a map stay where they are */
+    const uintptr_t index = at / RACE_WORD / RACE_PAGE;
+    if (page == nullptr || index != last) {
+        last = index;
         page = &pages[last];
         if (page->empty())
             page->resize(RACE_PAGE);
     }
-    return &(*page)[at % RACE_PAGE];
+    return &(*page)[at / RACE_WORD % RACE_PAGE];
 }
 
-void touch(uintptr_t at, kind of, const void *from)
+void touch(uintptr_t at, uint8_t bytes, kind of, const void *from)
 {
-    struct cell *cell = cell_at(at);
-    const struct access now = {simt_who_runs(), of};
-    checked++;
+    struct word *word = word_at(at);
+    const struct access now = {simt_who_runs(), of, bytes};
     const bool is_shared = !simt_is_device((void *)at);
-    const bool is_alike = of == cell->written.of && of == RACE_ATOMIC;
-    if (cell->written.of != RACE_NONE && !is_alike && !is_ordered(cell->written.who, now.who, is_shared))
-        tell(cell->written, now, at, from);
+    checked++;
+    if (!is_ordered(word->written, now, is_shared)) {
+        if (of == RACE_WRITE && word->written.of == RACE_WRITE)
+            doubts.push_back({word->written, now, at, from,
+                              value_at(at, word->written.bytes & bytes)});
+        else if (of != RACE_ATOMIC || word->written.of != RACE_ATOMIC)
+            tell(word->written, now, at, from);
+    }
     if (of != RACE_READ) {
-        for (const struct access &read : cell->read)
-            if (read.of != RACE_NONE && !is_ordered(read.who, now.who, is_shared))
+        for (const struct access &read : word->read)
+            if (!is_ordered(read, now, is_shared))
                 tell(read, now, at, from);
-        cell->written = now;
+        word->written = now;
         return;
     }
     /* The second one is of another warp, where there is such. */
-    if (cell->read[0].of != RACE_NONE && (cell->read[0].who.block != now.who.block ||
-                                          cell->read[0].who.thread / 32 != now.who.thread / 32))
-        cell->read[1] = cell->read[0];
-    else if (cell->read[1].of == RACE_NONE)
-        cell->read[1] = cell->read[0];
-    cell->read[0] = now;
+    if (word->read[1].of == RACE_NONE || word->read[0].who.block != now.who.block ||
+        word->read[0].who.thread / 32 != now.who.thread / 32)
+        word->read[1] = word->read[0];
+    word->read[0] = now;
 }
 } // namespace
 
@@ -100,8 +133,13 @@ static void race(const void *at, size_t bytes, kind of, const void *from)
 {
     if (!simt_is_running() || !simt_is_of_device(at))
         return;
-    for (size_t i = 0; i < bytes; i++)
-        touch((uintptr_t)at + i, of, from);
+    look_at_doubts();
+    for (uintptr_t i = (uintptr_t)at, end = i + bytes; i < end;) {
+        const uintptr_t word = i / RACE_WORD * RACE_WORD;
+        const uintptr_t next = word + RACE_WORD < end ? word + RACE_WORD : end;
+        touch(word, (uint8_t)(((1u << (next - i)) - 1) << (i - word)), of, from);
+        i = next;
+    }
 }
 
 void simt_race_read(const void *at, size_t bytes)
