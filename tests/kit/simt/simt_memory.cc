@@ -85,33 +85,9 @@ void simt_pinned_give(void *memory)
     free(memory);
 }
 
-static bool is_pinned(uintptr_t at)
-{
-    const auto next = pinned.upper_bound(at);
-    return next != pinned.begin() && at - std::prev(next)->first < std::prev(next)->second;
-}
-
 bool simt_is_device(const void *memory)
 {
     const uintptr_t at = (uintptr_t)memory;
     const auto next = places.upper_bound(at);
     return next != places.begin() && at - std::prev(next)->first <= std::prev(next)->second.bytes;
-}
-
-/* Any eight bytes of an argument that could be an address of the host's are taken for one: lengths
- * and pairs of numbers are none that is mapped. */
-void simt_argument(const void *argument, size_t bytes)
-{
-    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    for (size_t i = 0; i + sizeof(uintptr_t) <= bytes; i += sizeof(uintptr_t)) {
-        uintptr_t at;
-        unsigned char is_there;
-        memcpy(&at, (const char *)argument + i, sizeof at);
-        if (at < page || at > (uintptr_t)1 << 47 || simt_is_device((void *)at) || is_pinned(at))
-            continue;
-        if (mincore((void *)(at / page * page), 1, &is_there) == 0) {
-            fprintf(stderr, "simt: byte %zu of a kernel's argument is an address of the host\n", i);
-            abort();
-        }
-    }
 }

@@ -211,3 +211,21 @@ extern "C" void __tsan_vptr_update(void **, void *)
 extern "C" void __tsan_vptr_read(void **)
 {
 }
+
+/* Of the host's, between processes (simt_nccl). */
+extern "C" uint32_t __tsan_atomic32_fetch_add(volatile uint32_t *at, uint32_t value, int)
+{
+    return __atomic_fetch_add(at, value, __ATOMIC_SEQ_CST);
+}
+extern "C" uint32_t __tsan_atomic32_load(const volatile uint32_t *at, int)
+{
+    return __atomic_load_n(at, __ATOMIC_SEQ_CST);
+}
+extern "C" uint8_t __tsan_atomic8_load(const volatile uint8_t *at, int)
+{
+    return __atomic_load_n(at, __ATOMIC_SEQ_CST);
+}
+extern "C" void __tsan_atomic8_store(volatile uint8_t *at, uint8_t value, int)
+{
+    __atomic_store_n(at, value, __ATOMIC_SEQ_CST);
+}

@@ -44,8 +44,6 @@ void *simt_memory_take(size_t bytes);
 size_t simt_memory_give(void *memory);
 void *simt_pinned_take(size_t bytes);
 void simt_pinned_give(void *memory);
-/* Ends the program where a kernel would be given an address of the host's memory. */
-void simt_argument(const void *argument, size_t bytes);
 
 /* --- graphs: what work a stream was given, each with its arguments as they were --- */
 struct simt_graph {
@@ -224,7 +222,6 @@ static inline cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, v
     const simt_launch<P> launch{kernel, argument};
     const bool is_early = config->numAttrs > 0;
     simt_counts.early += is_early;
-    simt_argument(&argument, sizeof argument);
     return simt_work(&simt_counts.launches, [=] {
         simt_launch<P> own = launch;
         simt_shared(shared_bytes);
