@@ -34,8 +34,8 @@ extern int simt_old_devices;
 extern int simt_nccl_refuses_capture;
 /* Whether the kernels are there in a form that the device runs. */
 extern int simt_has_code;
-/* Whether the calling thread may touch the device's memory: it may while it is the device, and a test
- * that says so. Returns what was. */
+/* Whether the calling thread may touch the device's memory: while it is the device, or a test says
+ * so. Returns what was. */
 bool simt_reach(bool may_reach);
 /* What a graph takes of it for each work. */
 enum { SIMT_GRAPH_BYTES = 256 };

@@ -30,7 +30,7 @@ struct word {
     struct access read[2];
 };
 
-/* A write behind another's: a race if it changes what is there, which is seen at the next access. */
+/* A write behind another's: a race if it changes what is there, as the next access sees. */
 struct doubt {
     struct access before, now;
     uintptr_t at;
