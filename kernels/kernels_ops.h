@@ -24,8 +24,11 @@ struct kernels_ops {
     /* How many such devices there are; NULL: it is the processor. */
     int (*count)(void);
     void (*prepare)(uint32_t device, const struct ranks *ranks); /* NULL: nothing */
+    /* NULL: nothing is known of what there is. */
+    enum status (*no_memory)(struct kernels *kernels, size_t bytes, const char *what);
 
-    /* Takes what operations need, or fails with nothing taken. */
+    /* From here on each is there, but for the drawer's three. This one takes what operations
+     * need, or fails with nothing taken. */
     enum status (*open)(struct kernels *kernels, const struct kernels_options *options);
     void (*close)(struct kernels *kernels); /* what open took, if it did */
     void (*attach)(struct kernels *kernels);
@@ -34,8 +37,6 @@ struct kernels_ops {
     void (*buffer_destroy)(struct kernels *kernels, void *buffer);
     void *(*host_create)(struct kernels *kernels, size_t bytes);
     void (*host_destroy)(struct kernels *kernels, void *memory);
-    /* NULL: nothing is known of what there is. */
-    enum status (*no_memory)(struct kernels *kernels, size_t bytes, const char *what);
     void (*upload)(struct kernels *kernels, void *to, const void *from, size_t bytes);
     enum status (*download)(struct kernels *kernels, void *to, const void *from, size_t bytes);
 

@@ -41,5 +41,6 @@ int main(void)
         return 1;
     return check("a device's operations", missing(device, BEGIN, sizeof *device) == 0 &&
                                               device->count != NULL && device->prepare != NULL &&
-                                              device->name != NULL && device->is_device);
+                                              device->no_memory != NULL && device->name != NULL &&
+                                              device->is_device);
 }
