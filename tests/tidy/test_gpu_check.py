@@ -72,7 +72,7 @@ def test_targets_of_the_issue(tmp_path):
             "gaps_host": 5.0, "gaps_graph": 10.1, "shared_once_to_same": 0.33, "shared_once_to_own": 0.2,
             "swap_out": 20, "bus_out": 24, "swap_in": 10, "bus_in": 24, "step_beside_swap": -1.0,
         },
-        parts=[("parity", "ok"), ("model", "failed (1)"), ("engine", "ok"), ("errors", "ok"),
+        parts=[("parity", "ok"), ("parity_large", "ok"), ("model", "failed (1)"), ("engine", "ok"), ("errors", "ok"),
                ("sanitizer_memcheck", "out of time"), ("sanitizer_racecheck", "ok")],
         benches={"8b_bf16": bench, "8b_bf16_free": {"prefill_tokens_per_second": 20000.0},
                  "8b_bf16_int4": {"decode_tokens_per_second": {"1": 600.0}}},
@@ -127,6 +127,14 @@ def test_a_check_above_its_bound_in_one_of_two_runs(tmp_path):
     (tmp_path / "log" / "parity_large.txt").write_text("gather 5 × 37      0.000 ok\n")
     _, report = rows(tmp_path / "log")
     assert report["parity"]["checks"] == 1 and report["parity"]["above"] == ["gather 5 × 37"]
+
+
+def test_a_part_that_is_not_there(tmp_path):
+    """All but one came to a good end: that is no target met."""
+    write_logs(tmp_path / "log", {}, parts=[("parity", "ok"), ("model", "ok"), ("engine", "ok")])
+    seen, _ = rows(tmp_path / "log")
+    assert seen["every operation within its bound of ref"]["is_met"] is None
+    assert seen["models: logits, greedy tokens, bits after a swap"]["is_met"] is None
 
 
 def test_what_the_sanitizer_says(tmp_path):
