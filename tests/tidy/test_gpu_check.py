@@ -58,7 +58,7 @@ def test_targets_of_nothing_are_not_seen(tmp_path):
     write_logs(tmp_path / "log", {})
     seen, _ = rows(tmp_path / "log")
     assert all(row["is_met"] is None for row in seen.values())
-    assert len(seen) == 21
+    assert len(seen) == 22
 
 
 def test_targets_of_the_issue(tmp_path):
