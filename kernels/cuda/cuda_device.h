@@ -3,7 +3,7 @@
  * Owns:     nothing.
  * Thread:   any.
  * Cost:     the first call starts the driver (some 100 ms).
- * Not here: kernels; this build computes on the CPU and tells what it found.
+ * Not here: memory, streams and errors (cuda_backend).
  */
 #pragma once
 
