@@ -10,7 +10,7 @@
 #include "kernels/cuda/cuda_nccl.h"
 #include "kernels/cuda/cuda_weight.h"
 
-enum { BACKEND_CAPABILITY_LEAST = 8, BACKEND_CAPABILITY_EARLY = 9 /* griddepcontrol */ };
+enum { BACKEND_CAPABILITY_EARLY = 9 /* griddepcontrol */ };
 
 bool cuda_backend_is_well(struct cuda_backend *backend, cudaError_t error, const char *what)
 {
@@ -136,10 +136,10 @@ static enum status open_device(struct cuda_backend *backend)
         error = cudaSetDevice(device);
     if (error != cudaSuccess)
         FAIL(STATUS_UNAVAILABLE, "CUDA device %d: %s", device, cudaGetErrorString(error));
-    if (properties.major < BACKEND_CAPABILITY_LEAST)
+    if (properties.major < CUDA_BACKEND_CAPABILITY)
         FAIL(STATUS_UNSUPPORTED,
              "CUDA device %d, %s, has compute capability %d.%d; %d.0 is the least", device,
-             properties.name, properties.major, properties.minor, BACKEND_CAPABILITY_LEAST);
+             properties.name, properties.major, properties.minor, CUDA_BACKEND_CAPABILITY);
     backend->processors = (uint32_t)properties.multiProcessorCount;
     backend->shared_most = properties.sharedMemPerBlockOptin;
     TRY(open_code(backend, properties.major));

@@ -23,6 +23,8 @@ extern "C" {
 
 struct cuda_backend;
 
+enum { CUDA_BACKEND_CAPABILITY = 8 }; /* sm_80 and later */
+
 struct cuda_backend_options {
     int device;
     uint32_t rows_max;   /* of one batch */

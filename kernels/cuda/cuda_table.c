@@ -16,7 +16,6 @@
  * that have a device's operations (preset cuda), or run them on the processor (tests/kit/simt). */
 
 enum {
-    TABLE_CAPABILITY = 8, /* the least that cuda_backend_open takes */
     TABLE_PAGE_TOKENS = 64,
     TABLE_PAGES = 65536, /* kernels_options.tables_max where nothing is said */
 };
@@ -26,7 +25,7 @@ enum {
 static bool table_takes(int index)
 {
     struct cuda_device device;
-    return cuda_device_get(index, &device) == STATUS_OK && device.major >= TABLE_CAPABILITY;
+    return cuda_device_get(index, &device) == STATUS_OK && device.major >= CUDA_BACKEND_CAPABILITY;
 }
 
 static int table_count(void)
