@@ -1,7 +1,7 @@
 /* gpu_model: a small llama of seeded weights, all of its layers, computed by kernels/cuda and by
  * `ref`: the operations as an engine calls them, one after another in device memory.
  *
- * usage: gpu_model [--large]   --large: two layers of an 8B model's dimensions
+ * usage: gpu_model [--large]   --large: two layers of 1B and 8B dimensions too
  * Shows: logits within a bound, greedy tokens equal wherever ref's two best differ by more than
  * that bound; a text whose pages went to pinned memory and came back to other places goes on with
  * equal bits, and so does one computed in other chunks, beside other texts. Ends with 0, 1, or
