@@ -15,10 +15,10 @@ struct cuda_backend {
     size_t shared_most;  /* bytes of a block's shared memory */
     cudaStream_t stream;
     cudaStream_t copies;
-    cudaEvent_t worked; /* what copies wait for */
+    cudaEvent_t worked;                        /* what copies wait for */
     cudaEvent_t batches[CUDA_BACKEND_BATCHES]; /* behind the last batches of copies */
     uint64_t batches_begun, batches_over;      /* the last one; known to be over */
-    bool is_early;      /* kernels are there in the form that may be launched early */
+    bool is_early; /* kernels are there in the form that may be launched early */
     bool is_failed;
     struct cuda_nccl *nccl; /* looked at before waits; NULL: no other ranks, or none by NCCL */
     char message[CUDA_BACKEND_MESSAGE];

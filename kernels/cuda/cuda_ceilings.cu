@@ -51,8 +51,7 @@ static enum status ceilings_copy(struct cuda_backend *backend, char *memory, siz
             cuda_backend_is_well(backend,
                                  cudaMemcpyAsync(memory + (i % 2 == 0 ? bytes : 0),
                                                  memory + (i % 2 == 0 ? 0 : bytes), bytes,
-                                                 cudaMemcpyDefault,
-                                                 backend->stream),
+                                                 cudaMemcpyDefault, backend->stream),
                                  "copy");
         TRY(cuda_backend_end(backend));
         const double rate =

@@ -217,7 +217,7 @@ def test_file_names_are_unique():
 
 def test_sizes():
     offences = []
-    for name in tracked(".c", ".h", ".cu", ".cuh", ".def", ".py", ".sh") + [
+    for name in tracked(".c", ".h", ".cu", ".cuh", ".cc", ".def", ".py", ".sh") + [
         n for n in tracked() if n in ("tests/run", "deploy/quickstart", "deploy/prepare", ".ci/run")
     ]:
         lines = text(name).split("\n")
@@ -225,7 +225,7 @@ def test_sizes():
         if len(lines) - 1 > limit:
             offences.append(f"{name}: {len(lines) - 1} lines, at most {limit}")
         for number, line in enumerate(lines, 1):
-            if len(line) > COLUMNS_MAX and name.endswith((".c", ".h", ".cu", ".cuh")):
+            if len(line) > COLUMNS_MAX and name.endswith((".c", ".h", ".cu", ".cuh", ".cc")):
                 offences.append(f"{name}:{number}: {len(line)} columns, at most {COLUMNS_MAX}")
             if "\t" in line or "\r" in line or line != line.rstrip():
                 offences.append(f"{name}:{number}: tab, carriage return or space at the end")
@@ -235,7 +235,7 @@ def test_sizes():
 def test_functions_are_short():
     """A function body begins with '{' in the first column and ends with '}' in the first column."""
     offences = []
-    for name in tracked(".c", ".cu"):
+    for name in tracked(".c", ".cu", ".cuh", ".cc"):
         start = None
         for number, line in enumerate(text(name).splitlines(), 1):
             if line == "{":
@@ -249,7 +249,7 @@ def test_functions_are_short():
 
 def test_banned_calls_and_unfinished_work():
     offences = []
-    for name in tracked(".c", ".h", ".cu", ".cuh"):
+    for name in tracked(".c", ".h", ".cu", ".cuh", ".cc"):
         source = text(name)
         for number, line in enumerate(without_comments_and_strings(source).splitlines(), 1):
             if BANNED.search(line):
@@ -329,7 +329,7 @@ def test_symbols_carry_their_files_name():
 
 
 def test_format():
-    files = [n for n in tracked(".c", ".h") if "/corpus/" not in n]
+    files = [n for n in tracked(".c", ".h", ".cu", ".cuh", ".cc") if "/corpus/" not in n]
     done = subprocess.run(
         ["clang-format-14", "--dry-run", "-Werror", *files], cwd=ROOT, capture_output=True, text=True
     )

@@ -271,8 +271,7 @@ uint32_t atomicAdd(uint32_t *at, uint32_t value)
 
 struct simt_who simt_who_runs()
 {
-    return {simt.launches,
-            (simt_block.z * simt_grid.y + simt_block.y) * simt_grid.x + simt_block.x,
+    return {simt.launches, (simt_block.z * simt_grid.y + simt_block.y) * simt_grid.x + simt_block.x,
             simt.block.generation, simt.syncs[simt.running / 32].generation, simt.running};
 }
 

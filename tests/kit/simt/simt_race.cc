@@ -15,7 +15,8 @@
 #include "tests/kit/simt/cuda_runtime.h"
 #include "tests/kit/simt/simt_race.h"
 
-namespace {
+namespace
+{
 enum kind : uint8_t { RACE_NONE, RACE_READ, RACE_WRITE, RACE_ATOMIC };
 enum { RACE_WORD = 4, RACE_PAGE = 1024 /* words */, RACE_TOLD_MAX = 20 };
 
@@ -109,8 +110,8 @@ void touch(uintptr_t at, uint8_t bytes, kind of, const void *from)
     checked++;
     if (!is_ordered(word->written, now, is_shared)) {
         if (of == RACE_WRITE && word->written.of == RACE_WRITE)
-            doubts.push_back({word->written, now, at, from,
-                              value_at(at, word->written.bytes & bytes)});
+            doubts.push_back(
+                {word->written, now, at, from, value_at(at, word->written.bytes & bytes)});
         else if (of != RACE_ATOMIC || word->written.of != RACE_ATOMIC)
             tell(word->written, now, at, from);
     }
