@@ -245,12 +245,21 @@ static void fair_levels(struct scheduler_state *state)
     }
 }
 
+/* A full context at each place, or the pool where that is less: what else a large one has is the
+ * cache's, and charged to nobody. */
+static uint64_t fair_room_most(const struct scheduler_state *state)
+{
+    const struct scheduler_input *input = state->input;
+    const uint32_t page = input->page_tokens;
+    uint64_t pages = ((uint64_t)state->fair->options.context + page - 1) / page * input->places;
+    return (pages < input->pages_total ? pages : input->pages_total) * page;
+}
+
 /* What a client may have beyond one that wants until it is over, when the lighter of both has this
  * weight; the most that it may have in all is more by a step's charges. */
 static double fair_over_from(const struct scheduler_state *state, uint32_t weight)
 {
-    uint64_t room = (uint64_t)state->input->pages_total * state->input->page_tokens;
-    double pages = scheduler_fair_residency(room) * 100 / weight;
+    double pages = scheduler_fair_residency(fair_room_most(state)) * 100 / weight;
     return scheduler_fair_slack(state->fair, weight) - pages -
            scheduler_fair_step_most(state->fair, weight);
 }

@@ -661,6 +661,25 @@ static void test_over_until_within_a_quantum(void **state)
     scheduler_fair_deinit(&table.fair);
 }
 
+/* What all places together cannot hold of a pool is charged to nobody: who has had a little more is
+ * not over for it. */
+static void test_over_in_a_large_pool(void **state)
+{
+    (void)state;
+    struct table table;
+    table_make(&table);
+    table.input.pages_total = 1 << 20;
+    table_run(&table, CLIENT_RED, 10);
+    table_wait(&table, CLIENT_BLUE, 20);
+    scheduler_fair_charge(&table.fair, CLIENT_RED, 50);
+    table_plan(&table);
+    assert_false(table.fair.clients[CLIENT_RED].is_over);
+    scheduler_fair_charge(&table.fair, CLIENT_RED, scheduler_fair_slack(&table.fair, 100));
+    table_plan(&table);
+    assert_true(table.fair.clients[CLIENT_RED].is_over);
+    scheduler_fair_deinit(&table.fair);
+}
+
 /* Who is paused comes back before a first prompt of its class comes in. */
 static void test_paused_before_first_prompt(void **state)
 {
@@ -839,6 +858,7 @@ int main(void)
         cmocka_unit_test(test_places_for_other_classes),
         cmocka_unit_test(test_nobody_comes_in_by_a_pause),
         cmocka_unit_test(test_over_until_within_a_quantum),
+        cmocka_unit_test(test_over_in_a_large_pool),
         cmocka_unit_test(test_paused_before_first_prompt),
         cmocka_unit_test(test_floor_of_one),
         cmocka_unit_test(test_floor_of_one_for_a_quantum),
