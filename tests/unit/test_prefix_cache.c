@@ -462,6 +462,62 @@ static void test_return_is_one_batch(void **state)
     cache_bed_kernels->ops = own_ops;
 }
 
+/* More than one batch holds: each page comes back as itself. */
+static void test_return_of_many(void **state)
+{
+    (void)state;
+    enum { PAGES = PREFIX_BATCH + 36, TOKENS = PAGES * CACHE_BED_SYMBOLS, POOL = PAGES + 1 };
+    static struct cache_bed bed;
+    static uint32_t tokens[TOKENS + 1];
+    page_id pages[POOL];
+    struct prefix_match match;
+    uint32_t count = 0;
+    const size_t bytes = cache_bed_layout.page_bytes;
+    const struct prefix_cache_options options = {.kernels = cache_bed_kernels,
+                                                 .pool = &bed.pool,
+                                                 .host_bytes = POOL * bytes,
+                                                 .context = TOKENS + 1,
+                                                 .seed = 5};
+    assert_int_equal(kv_pool_init(&bed.pool, cache_bed_kernels, &cache_bed_layout, POOL * bytes,
+                                  options.context),
+                     STATUS_OK);
+    assert_int_equal(prefix_cache_init(&bed.cache, &options), STATUS_OK);
+    own_ops = cache_bed_kernels->ops;
+    struct kernels_ops ops = *own_ops;
+    ops.pages_copy = count_copy;
+    cache_bed_kernels->ops = &ops;
+    for (uint32_t i = 0; i < PAGES; i++) {
+        pages[i] = kv_pool_acquire(&bed.pool, view_a.domain);
+        memset(kv_pool_memory(&bed.pool, pages[i]), (int)i + 1, bytes);
+    }
+    prefix_cache_insert(&bed.cache, &view_a, tokens, 0, PAGES, pages);
+    for (uint32_t i = 0; i < PAGES; i++)
+        kv_pool_release(&bed.pool, pages[i]);
+    evict_all(&bed);
+    memset(bed.pool.memory, 0x5a, POOL * bytes);
+    batches = 0;
+    assert_int_equal(
+        prefix_cache_take(&bed.cache, &view_a, tokens, TOKENS + 1, pages, &count, &match), TOKENS);
+    assert_int_equal(count, PAGES);
+    assert_int_equal(match.host_pages, PAGES);
+    assert_int_equal(batches, 2);
+    assert_int_equal(bed.cache.figures.returned_pages, PAGES);
+    for (uint32_t i = 0; i < PAGES; i++) {
+        const unsigned char *memory = kv_pool_memory(&bed.pool, pages[i]);
+        assert_int_equal(memory[0], i + 1);
+        assert_int_equal(memory[bytes - 1], i + 1);
+        bed.holders[pages[i]]++;
+    }
+    cache_bed_check(&bed);
+    for (uint32_t i = 0; i < PAGES; i++) {
+        bed.holders[pages[i]]--;
+        kv_pool_release(&bed.pool, pages[i]);
+    }
+    cache_bed_check(&bed);
+    cache_bed_kernels->ops = own_ops;
+    cache_bed_deinit(&bed);
+}
+
 /* No room to bring everything back: the beginning that fits is taken, the rest is computed. */
 static void test_one_page_free(void **state)
 {
@@ -981,6 +1037,7 @@ int main(void)
         cmocka_unit_test(test_flood_stays_in_its_share),
         cmocka_unit_test(test_host_tier_and_back),
         cmocka_unit_test(test_return_is_one_batch),
+        cmocka_unit_test(test_return_of_many),
         cmocka_unit_test(test_one_page_free),
         cmocka_unit_test(test_nodes_used_up),
         cmocka_unit_test(test_pins),
