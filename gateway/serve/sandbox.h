@@ -1,7 +1,8 @@
 /* sandbox: what the kernel takes from a process for good: user, files, network, system calls.
  *
  * Owns:     nothing; every call is for the calling thread and all that it starts later, so it is
- *           made while there is one thread. Nothing here can be taken back.
+ *           made while there is one thread, but for a driver's (sandbox_calls). Nothing here can
+ *           be taken back.
  * Thread:   the process's only one.
  * Cost:     a handful of system calls at start; the filter costs some 50 ns a system call.
  * Not here: who runs as whom and what each half needs (rights, serve_half).
@@ -73,8 +74,9 @@ enum status sandbox_group(void);
 
 /* System calls that neither half needs are answered with EPERM. The edge may make and connect
  * sockets of AF_UNIX and set its files' modes; the engine may do neither. With `has_network` it may
- * make sockets of AF_INET and AF_INET6 too. UNSUPPORTED where there is no filter for this
- * processor, or none in the kernel. */
+ * make sockets of AF_INET and AF_INET6 too. For all threads that there are. UNSUPPORTED where there
+ * is no filter for this processor, or none in the kernel; or where another thread has a filter of
+ * its own: then the calling one alone has this. */
 enum status sandbox_calls(bool is_edge, bool has_network);
 
 /* The engine is what the kernel should end first when memory runs out: its death costs answers,

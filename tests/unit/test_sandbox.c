@@ -2,12 +2,15 @@
 
 #include "tests/unit/serve_kit.h"
 
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/mount.h>
+#include <sys/personality.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
@@ -15,6 +18,8 @@
 #include <sys/syscall.h>
 
 static const struct sandbox_network no_network;
+
+#define PERSONALITY_ASK 0xffffffffUL /* changes nothing; the filter denies the call */
 
 struct place_test {
     char folder[64];
@@ -288,6 +293,46 @@ static void *calls_thread(void *context)
     return NULL;
 }
 
+struct early {
+    bool has_filter;
+    int is_there[2]; /* a byte when it is; … */
+    int go_on[2];    /* … and one to it */
+};
+
+/* As those of a device's driver: there before the filter is. */
+static void *early_thread(void *context)
+{
+    const struct early *early = context;
+    struct sock_filter all = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+    const struct sock_fprog own = {.len = 1, .filter = &all};
+    char byte = 0;
+    if (early->has_filter)
+        CHILD_CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &own, 0, 0) == 0);
+    CHILD_CHECK(write(early->is_there[1], "x", 1) == 1);
+    CHILD_CHECK(read(early->go_on[0], &byte, 1) == 1);
+    if (early->has_filter)
+        CHILD_CHECK(personality(PERSONALITY_ASK) >= 0);
+    else
+        CHILD_CHECK_FAILS(personality(PERSONALITY_ASK), EPERM);
+    return NULL;
+}
+
+static void early_body(void *context)
+{
+    struct early early = {.has_filter = *(const bool *)context};
+    char byte = 0;
+    pthread_t thread;
+    CHILD_CHECK(pipe(early.is_there) == 0 && pipe(early.go_on) == 0);
+    sandbox_process();
+    CHILD_CHECK(pthread_create(&thread, NULL, early_thread, &early) == 0);
+    CHILD_CHECK(read(early.is_there[0], &byte, 1) == 1);
+    enum status wanted = early.has_filter ? STATUS_UNSUPPORTED : STATUS_OK;
+    CHILD_CHECK(sandbox_calls(false, false) == wanted);
+    CHILD_CHECK_FAILS(personality(PERSONALITY_ASK), EPERM); /* this one has it in any case */
+    CHILD_CHECK(write(early.go_on[1], "x", 1) == 1);
+    CHILD_CHECK(pthread_join(thread, NULL) == 0);
+}
+
 static void calls_body(void *context)
 {
     bool is_edge = *(const bool *)context;
@@ -339,6 +384,15 @@ static void test_calls_that_nobody_needs(void **state)
     assert_int_equal(serve_kit_child(calls_body, &is_edge), 0);
 }
 
+static void test_threads_that_are_there_before(void **state)
+{
+    (void)state;
+    bool has_filter = false;
+    assert_int_equal(serve_kit_child(early_body, &has_filter), 0);
+    has_filter = true; /* which cannot be taken from it */
+    assert_int_equal(serve_kit_child(early_body, &has_filter), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -350,6 +404,7 @@ int main(void)
         cmocka_unit_test(test_a_network_of_ports),
         cmocka_unit_test(test_a_place_that_is_none),
         cmocka_unit_test(test_calls_that_nobody_needs),
+        cmocka_unit_test(test_threads_that_are_there_before),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
