@@ -171,14 +171,11 @@ void ranks_set_wait(struct ranks *ranks, uint32_t limit_ms)
 }
 
 /* `times`: of the longest wait. */
-static enum status wait_more(struct ranks *ranks, struct ranks_wait *wait, int64_t times)
+static enum status wait_longer(struct ranks *ranks, struct ranks_wait *wait, int64_t times)
 {
-    const uint32_t lost = meet_lost(ranks);
     const int64_t now_ns = clock_mono_ns(clock_system());
     const int64_t away_ns = wait->looked_ns > 0 ? now_ns - wait->looked_ns : 0;
     const int64_t most_ns = 2 * RANKS_LOOK_MS * INT64_C(1000000);
-    if (lost < ranks->count || atomic_load(&ranks->shared->is_lost))
-        return fail_lost(ranks, lost);
     wait->looked_ns = now_ns;
     wait->waited_ns += away_ns < most_ns ? away_ns : most_ns;
     if (ranks->own > 0 || wait->waited_ns <= times * atomic_load(&ranks->wait_ns))
@@ -190,18 +187,18 @@ static enum status wait_more(struct ranks *ranks, struct ranks_wait *wait, int64
 
 enum status ranks_wait_more(struct ranks *ranks, struct ranks_wait *wait)
 {
-    return wait_more(ranks, wait, 1);
+    const uint32_t lost = meet_lost(ranks);
+    if (lost < ranks->count || atomic_load(&ranks->shared->is_lost))
+        return fail_lost(ranks, lost);
+    return wait_longer(ranks, wait, 1);
 }
 
 /* --- by the sockets --- */
 
-static enum status wait_socket(struct ranks *ranks, uint32_t rank, short events,
-                               struct ranks_wait *wait, int64_t times)
+static void wait_socket(const struct ranks *ranks, uint32_t rank, short events)
 {
     struct pollfd one = {.fd = ranks->sockets[rank], .events = events};
-    TRY(wait_more(ranks, wait, times));
     (void)poll(&one, 1, RANKS_LOOK_MS);
-    return STATUS_OK;
 }
 
 enum status ranks_write(struct ranks *ranks, uint32_t to, const void *bytes, size_t length)
@@ -212,8 +209,10 @@ enum status ranks_write(struct ranks *ranks, uint32_t to, const void *bytes, siz
                             MSG_NOSIGNAL | MSG_DONTWAIT);
         if (sent < 0 && errno != EINTR && errno != EAGAIN)
             return fail_lost(ranks, to);
-        if (sent < 0 && errno == EAGAIN)
-            TRY(wait_socket(ranks, to, POLLOUT, &wait, 1));
+        if (sent < 0 && errno == EAGAIN) {
+            TRY(ranks_wait_more(ranks, &wait));
+            wait_socket(ranks, to, POLLOUT);
+        }
         if (sent > 0) {
             done += (size_t)sent;
             wait = (struct ranks_wait){0};
@@ -222,7 +221,8 @@ enum status ranks_write(struct ranks *ranks, uint32_t to, const void *bytes, siz
     return STATUS_OK;
 }
 
-/* Others than rank 0 sleep here while there is no work. */
+/* Others than rank 0 sleep here while there is no work. Of another rank that has ended meanwhile,
+ * rank 0 is to read first what it has said. */
 enum status ranks_read(struct ranks *ranks, uint32_t from, void *bytes, size_t length)
 {
     const int flags = ranks->own > 0 ? MSG_WAITALL : MSG_DONTWAIT;
@@ -231,8 +231,10 @@ enum status ranks_read(struct ranks *ranks, uint32_t from, void *bytes, size_t l
         ssize_t got = recv(ranks->sockets[from], (char *)bytes + done, length - done, flags);
         if (got == 0 || (got < 0 && errno != EINTR && errno != EAGAIN))
             return fail_lost(ranks, from);
-        if (got < 0 && errno == EAGAIN)
-            TRY(wait_socket(ranks, from, POLLIN, &wait, RANKS_READ_WAITS));
+        if (got < 0 && errno == EAGAIN) {
+            TRY(wait_longer(ranks, &wait, RANKS_READ_WAITS));
+            wait_socket(ranks, from, POLLIN);
+        }
         done += got > 0 ? (size_t)got : 0;
     }
     return STATUS_OK;

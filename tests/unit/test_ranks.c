@@ -227,6 +227,39 @@ static void test_a_rank_that_says_nothing_is_as_dead(void **state)
     assert_int_equal(rank_group_end(&group), 128);
 }
 
+static int last_words[2]; /* a pipe: open while the rank that has them is */
+
+/* The last rank says a byte and ends, those before it a while later. */
+static int say_and_end(struct ranks *ranks, void *context)
+{
+    char byte = 0;
+    (void)context;
+    close(last_words[ranks_own(ranks) == 2 ? 0 : 1]);
+    if (ranks_own(ranks) == 2)
+        return ranks_write(ranks, 0, "2", 1) == STATUS_OK ? 0 : 1;
+    if (read(last_words[0], &byte, 1) != 0)
+        return 2;
+    usleep(200000); /* rank 0 looks around meanwhile */
+    return ranks_write(ranks, 0, "1", 1) == STATUS_OK ? 0 : 3;
+}
+
+/* Why it has ended, that is: behind weights that others still read. */
+static void test_what_a_rank_said_before_it_ended_is_heard(void **state)
+{
+    (void)state;
+    char said[2] = "";
+    struct rank_group group;
+    assert_int_equal(pipe(last_words), 0);
+    rank_group_fork(&group, 3, say_and_end, NULL);
+    close(last_words[0]);
+    close(last_words[1]);
+    assert_int_equal(ranks_read(group.ranks, 1, &said[0], 1), STATUS_OK);
+    assert_int_equal(ranks_read(group.ranks, 2, &said[1], 1), STATUS_OK);
+    assert_memory_equal(said, "12", 2);
+    assert_int_equal(ranks_read(group.ranks, 2, &said[1], 1), STATUS_UNAVAILABLE);
+    assert_int_equal(rank_group_end(&group), 0);
+}
+
 /* However long this process itself was away between two looks: that is a tenth of a second. */
 static void test_time_away_is_no_wait(void **state)
 {
@@ -270,6 +303,7 @@ int main(void)
         cmocka_unit_test(test_a_rank_that_stands_still_is_as_dead),
         cmocka_unit_test(test_a_rank_that_reads_nothing_is_as_dead),
         cmocka_unit_test(test_a_rank_that_says_nothing_is_as_dead),
+        cmocka_unit_test(test_what_a_rank_said_before_it_ended_is_heard),
         cmocka_unit_test(test_time_away_is_no_wait),
         cmocka_unit_test(test_limits),
     };
