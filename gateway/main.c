@@ -238,6 +238,9 @@ int main(int argc, char **argv)
    * deaths. */
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);
+    /* Whoever started this may ignore it, which execve() keeps: then nobody would hear of a child's
+     * end, nor could wait for it. */
+    signal(SIGCHLD, SIG_DFL);
     for (size_t i = 0; i < COMMAND_COUNT; i++) {
         if (strcmp(commands[i].name, name) == 0)
             return commands[i].run(argc - 2, (const char *const *)argv + 2);

@@ -9,6 +9,7 @@ import signal
 import socket
 import ssl
 import subprocess
+import sys
 import threading
 import time
 
@@ -144,6 +145,16 @@ def test_edge_killed_comes_back(own):
             return False
 
     wait_until(back, what="the edge's return, with its tenants")
+
+
+def test_started_by_who_ignores_the_end_of_children(own):
+    """As daemons do that want no zombies; a program inherits it."""
+    ignore = "from signal import *; import os, sys; signal(SIGCHLD, SIG_IGN); os.execv(sys.argv[1], sys.argv[1:])"
+    server = own(prefix=(sys.executable, "-c", ignore))
+    old = server.child("engine")
+    os.kill(old, signal.SIGKILL)
+    wait_until(lambda: server.child("engine") not in (None, old), what="another engine")
+    assert server.stop() == 0
 
 
 @pytest.mark.slow
