@@ -930,7 +930,7 @@ static void job_wait(struct edge_job *job)
         edge_wait_enter(edge->wait, &job->entry, &who, http_body(job->request).length);
     if (status == STATUS_OK)
         return;
-    if (status != STATUS_NO_MEMORY)
+    if (status == STATUS_QUEUE_FULL || status == STATUS_BUSY) /* else there is no queue */
         wait_count(job, status == STATUS_QUEUE_FULL ? EDGE_REFUSAL_TENANT : EDGE_REFUSAL_ALL);
     job->failure = *status_note();
     job_conclude(job);

@@ -107,6 +107,7 @@ def test_lost_in_the_middle_of_answers(device):
     refused = ask(device)
     assert refused.status_code == 503 and "retry-after" in refused.headers
     is_told(refused.json()["error"], "The engine is not available now; try again shortly.")
+    assert device.metric('banyan_queue_refusals_total{class="standard",why="all"}') == 0  # no queue was full
     assert device.process.poll() is None
 
     os.kill(device.process.pid, FOUND)
