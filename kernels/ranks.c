@@ -147,6 +147,13 @@ static enum status fail_lost(struct ranks *ranks, uint32_t rank)
     FAIL(STATUS_UNAVAILABLE, "tensor parallel: the process of rank %u has ended", rank);
 }
 
+static enum status check_lost(const struct ranks *ranks)
+{
+    if (ranks->is_lost)
+        FAIL(STATUS_UNAVAILABLE, "tensor parallel: a rank's process has ended");
+    return STATUS_OK;
+}
+
 /* The rank that has ended, among those that this one has a socket to; `count` when all live. */
 static uint32_t meet_lost(const struct ranks *ranks)
 {
@@ -204,6 +211,7 @@ static void wait_socket(const struct ranks *ranks, uint32_t rank, short events)
 enum status ranks_write(struct ranks *ranks, uint32_t to, const void *bytes, size_t length)
 {
     struct ranks_wait wait = {0};
+    TRY(check_lost(ranks)); /* what is told behind a gap would be read as something else */
     for (size_t done = 0; done < length;) {
         ssize_t sent = send(ranks->sockets[to], (const char *)bytes + done, length - done,
                             MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -278,8 +286,7 @@ static enum status meet_wait(struct ranks *ranks, uint32_t rank)
 
 enum status ranks_meet(struct ranks *ranks)
 {
-    if (ranks->is_lost)
-        FAIL(STATUS_UNAVAILABLE, "tensor parallel: a rank's process has ended");
+    TRY(check_lost(ranks));
     struct ranks_line *own = &ranks->shared->lines[ranks->own];
     atomic_store(&own->turn, ++ranks->turn);
     if (atomic_load(&own->sleepers) > 0)

@@ -181,6 +181,7 @@ static void test_a_rank_that_stands_still_is_as_dead(void **state)
     assert_memory_equal(status_note()->message, "tensor parallel: a rank's process has not come",
                         46);
     assert_false(ranks_live(group.ranks));
+    assert_int_equal(ranks_write(group.ranks, 1, "x", 1), STATUS_UNAVAILABLE); /* not held */
     assert_int_equal(kill(group.pids[1], SIGCONT),
                      0); /* it hears that nobody waits for it any more */
     assert_int_equal(rank_group_end(&group), 0);
