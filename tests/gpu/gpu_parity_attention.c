@@ -337,6 +337,11 @@ static const struct pages_case SMALL_PAGES[] = {
     /* The window begins in what is shared, for each row elsewhere; or behind it. */
     {64, 4, 2, 32, {{0, 1300, 1}, {1, 1400, 2}, {2, 1100, 1}, {3, 1030, 9}}, 0, 600, true, 1024},
     {16, 6, 3, 16, {{0, 900, 1}, {1, 905, 1}, {2, 1300, 3}, {3, 520, 1}}, 0, 390, false, 512},
+    /* More than 16 queries over a KV head, which are a warp's own, beside fewer, which all have. */
+    {32, 4, 1, 80, {{0, 5, 30}, {1, 31, 2}, {2, 0, 1}, {3, 90, 1}}, KV_TYPE_BF16, 20, true, 0},
+    {16, 2, 1, 256, {{0, 0, 20}, {1, 63, 2}, {2, 64, 1}, {3, 70, 1}}, 0, 0, false, 0},
+    {64, 4, 2, 144, {{0, 50, 20}, {1, 0, 1}, {2, 64, 1}, {3, 7, 1}}, KV_TYPE_FP8, 0, true, 0},
+    {48, 4, 2, 256, {{0, 50, 20}, {1, 0, 1}, {2, 64, 1}, {3, 7, 1}}, KV_TYPE_I8, 40, false, 0},
 };
 
 static const struct pages_case LARGE_PAGES[] = {
@@ -349,8 +354,9 @@ void gpu_parity_attention(void)
     for (size_t i = 0; i < sizeof SMALL_PAGES / sizeof *SMALL_PAGES; i++)
         check_pages(&SMALL_PAGES[i]);
     check_infinite(KV_TYPE_F16, 0), check_infinite(KV_TYPE_F16, 20), check_infinite(KV_TYPE_I8, 40);
-    check_infinite(KV_TYPE_F16, 36),
-        check_infinite(KV_TYPE_I8, 36); /* few queries, not all see it */
+    static const enum kv_type types[] = {KV_TYPE_F16, KV_TYPE_BF16, KV_TYPE_I8, KV_TYPE_FP8};
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        check_infinite(types[i], 36); /* few queries, not all see it */
     for (size_t i = 0; parity.is_large && i < sizeof LARGE_PAGES / sizeof *LARGE_PAGES; i++)
         check_pages(&LARGE_PAGES[i]);
 }
