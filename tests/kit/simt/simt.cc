@@ -109,6 +109,7 @@ static struct {
     barrier syncs[SIMT_THREADS_MAX / 32];
     uint32_t launches;
     bool is_running;
+    bool is_early[SIMT_THREADS_MAX]; /* and has not come to cuda_machine_begin */
     /* What lanes give, in turn: it is read until the next but one exchange. */
     char given[SIMT_THREADS_MAX / 32][2][32 * SIMT_GIVEN_BYTES];
     unsigned held; /* generation of the block's barrier before which a predicate last held, + 1 */
@@ -271,8 +272,12 @@ uint32_t atomicAdd(uint32_t *at, uint32_t value)
 
 struct simt_who simt_who_runs()
 {
-    return {simt.launches, (simt_block.z * simt_grid.y + simt_block.y) * simt_grid.x + simt_block.x,
-            simt.block.generation, simt.syncs[simt.running / 32].generation, simt.running};
+    return {simt.launches,
+            (simt_block.z * simt_grid.y + simt_block.y) * simt_grid.x + simt_block.x,
+            simt.block.generation,
+            simt.syncs[simt.running / 32].generation,
+            simt.running,
+            simt.is_early[simt.running]};
 }
 
 bool simt_is_running()
@@ -320,11 +325,12 @@ static void thread_main()
     yield();
 }
 
-static void run_block(dim3 block)
+static void run_block(dim3 block, bool is_early)
 {
     simt.left = simt.count;
     for (unsigned i = 0; i < simt.count; i++) {
         simt.is_done[i] = false;
+        simt.is_early[i] = is_early;
         simt.copy_groups[i] = 0;
         simt.warps[i / 32] = simt.syncs[i / 32] = barrier{};
         simt.warp_left[i / 32] = 32;
@@ -354,6 +360,7 @@ static uint64_t simt_begun; /* threads that came to it */
 void cuda_machine_begin()
 {
     simt_begun++;
+    simt.is_early[simt.running] = false;
 }
 
 /* It goes on by a hundred with each look. */
@@ -385,7 +392,7 @@ void simt_run(dim3 grid, dim3 block, bool is_early, void (*body)(void *context),
         for (unsigned y = 0; y < grid.y; y++)
             for (unsigned x = 0; x < grid.x; x++) {
                 simt_block = dim3(x, y, z);
-                run_block(block);
+                run_block(block, is_early);
             }
     simt.is_running = false;
     if (is_early && simt_begun - begun != (uint64_t)simt.count * grid.x * grid.y * grid.z) {

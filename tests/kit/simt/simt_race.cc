@@ -6,7 +6,9 @@
  * have a barrier of the block between them, or of their warp (__syncwarp alone: shuffles and matrix
  * instructions order no memory); those of two blocks have none in a launch. Asynchronous copies
  * write when they are asked for, and again when they are waited for. Atomic additions race with all
- * else. Two writes of the same value are none. */
+ * else. Two writes of the same value are none. A kernel that is launched early runs beside the one
+ * before it until it waits: by then it may have read nothing that this one wrote, and have written
+ * to no device memory. */
 #include <unistd.h>
 
 #include <unordered_map>
@@ -58,9 +60,10 @@ bool is_ordered(const struct access &before, const struct access &now, bool is_s
 
 extern "C" const char __executable_start;
 
+const char *const kinds[] = {"", "read", "write", "addition"};
+
 void tell(const struct access &before, const struct access &now, uintptr_t at, const void *from)
 {
-    static const char *const kinds[] = {"", "read", "write", "addition"};
     if (found++ < RACE_TOLD_MAX)
         fprintf(stderr,
                 "simt: a race at %#lx: %s by thread %u of block %u, %s by %u of %u, called from "
@@ -69,6 +72,16 @@ void tell(const struct access &before, const struct access &now, uintptr_t at, c
                 kinds[now.of], now.who.thread, now.who.block,
                 (unsigned long)((const char *)from - &__executable_start), now.who.launch,
                 simt_is_device((void *)at) ? "device memory" : "shared memory");
+}
+
+void tell_early(const struct access &now, uintptr_t at, const void *from)
+{
+    if (found++ < RACE_TOLD_MAX)
+        fprintf(stderr,
+                "simt: a race at %#lx: %s before the wait by thread %u of block %u, called from "
+                "%#lx of the program (launch %u)\n",
+                (unsigned long)at, kinds[now.of], now.who.thread, now.who.block,
+                (unsigned long)((const char *)from - &__executable_start), now.who.launch);
 }
 
 uint32_t value_at(uintptr_t at, uint8_t bytes)
@@ -108,6 +121,10 @@ void touch(uintptr_t at, uint8_t bytes, kind of, const void *from)
     const struct access now = {simt_who_runs(), of, bytes};
     const bool is_shared = !simt_is_device((void *)at);
     checked++;
+    if (now.who.is_early && !is_shared &&
+        (of != RACE_READ ||
+         (word->written.of != RACE_NONE && word->written.who.launch + 1 == now.who.launch)))
+        tell_early(now, at, from);
     if (!is_ordered(word->written, now, is_shared)) {
         if (of == RACE_WRITE && word->written.of == RACE_WRITE)
             doubts.push_back(

@@ -15,6 +15,7 @@ struct simt_who {
     uint32_t barriers; /* of the block, so far */
     uint32_t syncs;    /* of the warp */
     uint32_t thread;
+    bool is_early; /* the launch before it may still run: cuda_machine_begin is yet to come */
 };
 /* The thread that runs, in a kernel. */
 struct simt_who simt_who_runs();
