@@ -414,7 +414,8 @@ const float *model_forward(struct model *model, const struct model_batch *batch)
                                       .heads = model->share.heads,
                                       .window = model->config.window,
                                       .logit_row = batch->logit_row,
-                                      .layers = batch->layers};
+                                      .layers = batch->layers,
+                                      .has_sums = model->share.count > 1};
     model->batch = batch;
     if (kernels_step_run(model->kernels, &step, forward_run, model) != STATUS_OK)
         return NULL;

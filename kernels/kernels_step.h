@@ -22,6 +22,7 @@ struct kernels_step {
     uint32_t heads;            /* query heads of attention, those of this rank */
     uint32_t window;           /* 0, or attention of no layer has a greater one or none */
     uint32_t layers;           /* the first so many alone; 0 = all */
+    bool has_sums;             /* over ranks, all of which run it; a draft model has none */
 };
 
 /* Calls forward(context), whose operations are over this step's rows: their tokens, positions,

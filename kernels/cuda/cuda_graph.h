@@ -3,14 +3,15 @@
  * Owns:     the launches that were captured (cuda_graph.cu), until cuda_graph_clear.
  * Thread:   the engine thread.
  * Cost:     a search of LIMIT_CUDA_GRAPHS keys a step; a capture is milliseconds of the host's,
- *           at the second step of a shape.
+ *           at the second step of a shape. A meeting of ranks a step that has their sums.
  * Not here: what a step's arrays are (cuda_step). The first half is plain C, tested in every build.
  *
  * A step of few rows is some hundred kernels of microseconds each: launched one by one, the host
  * would be the slower side. So its rows are padded to a bucket, and what forward launches at the
  * second step of a bucket is kept and launched as one from then on. Steps of more than
  * CUDA_GRAPH_ROWS_MAX rows (chunks of prompts) run as they are: their kernels take longer than a
- * launch. When a capture fails, a line of the log says so and no other is tried.
+ * launch. When a capture fails, here or in another rank, a line of the log says so and no other is
+ * tried.
  */
 #pragma once
 
@@ -52,14 +53,16 @@ struct cuda_graph_key {
     uint32_t is_all;    /* every row wants logits: then wanted is 0 */
     uint32_t blocks[2]; /* of attention, of all rows and the wanted */
     uint32_t has_states[2];
+    uint64_t has_sums; /* over ranks; wide, so that no bytes are between or behind */
 };
 
 struct cuda_graph {
     struct cuda_graph_key key;
     void *launches; /* cudaGraphExec_t; NULL: seen once */
     uint32_t kernels;
-    size_t bytes;  /* of device memory that it took */
-    uint64_t used; /* order of use */
+    size_t bytes;     /* of device memory that it took */
+    uint64_t used;    /* order of use */
+    uint64_t capture; /* of those with sums over ranks, the how manieth */
 };
 
 struct cuda_graphs {
@@ -72,6 +75,7 @@ struct cuda_graphs {
     int error;         /* cudaError_t: the first of the capture */
     uint64_t captured; /* since the start, and launched: */
     uint64_t replayed;
+    uint64_t captured_sums; /* of the captured those with sums over ranks: as many in all ranks */
 };
 
 /* The graph of the key, which is now the last used; or NULL. */
@@ -87,7 +91,8 @@ struct cuda_graph *cuda_graph_add(struct cuda_graphs *graphs, const struct cuda_
 void cuda_graph_give_up(struct cuda_graphs *graphs, const char *why);
 
 struct cuda_backend;
-/* Launches what forward(context) launches, by the key's graph where there is one. */
+/* Launches what forward(context) launches, by the key's graph where there is one. Where there are
+ * sums by NCCL it meets the other ranks: all launch what they captured together, or none does. */
 void cuda_graph_run(struct cuda_backend *backend, const struct cuda_graph_key *key,
                     void (*forward)(void *context), void *context);
 /* Drops all: behind their last launch, before memory that they use is freed. */

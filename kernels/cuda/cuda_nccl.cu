@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "config/base/limits.h"
 #include "config/base/mem.h"
 #include "kernels/cuda/cuda_backend.cuh"
 #include "kernels/ranks.h"
@@ -164,6 +165,26 @@ void cuda_nccl_gather(struct cuda_nccl *nccl, const struct all_gather_args *args
     sum.rows = args->rows;
     sum.cols = args->cols;
     cuda_nccl_reduce(nccl, &sum);
+}
+
+bool cuda_nccl_agree(struct cuda_nccl *nccl, uint64_t own, uint64_t *least, uint64_t *most)
+{
+    struct ranks *ranks = nccl->ranks;
+    const uint64_t *said[LIMIT_RANKS];
+    uint64_t *mine = (uint64_t *)ranks_slot(ranks, ranks_own(ranks));
+    *mine = own;
+    for (uint32_t rank = 0; rank < ranks_count(ranks); rank++)
+        said[rank] = (const uint64_t *)ranks_slot(ranks, rank);
+    if (ranks_meet(ranks) != STATUS_OK) {
+        cuda_backend_fail(nccl->backend, status_note()->message);
+        return false;
+    }
+    *least = *most = own;
+    for (uint32_t rank = 0; rank < ranks_count(ranks); rank++) {
+        *least = *said[rank] < *least ? *said[rank] : *least;
+        *most = *said[rank] > *most ? *said[rank] : *most;
+    }
+    return true;
 }
 
 /* Ends what the device waits for at once, then may itself wait for the other ranks. */

@@ -30,6 +30,10 @@ void cuda_nccl_close(struct cuda_nccl *nccl);
 void cuda_nccl_reduce(struct cuda_nccl *nccl, const struct all_reduce_args *args);
 void cuda_nccl_gather(struct cuda_nccl *nccl, const struct all_gather_args *args);
 
+/* The least and the greatest of what all ranks say, each its `own`; each calls it as often. Nothing
+ * is under way on the device. False when a rank has ended: the backend's failure then. */
+bool cuda_nccl_agree(struct cuda_nccl *nccl, uint64_t own, uint64_t *least, uint64_t *most);
+
 /* Before the host waits for the device: returns when it is done, or when a rank has ended, for
  * which NCCL would wait without end; that is the backend's failure then. */
 void cuda_nccl_wait(struct cuda_nccl *nccl);

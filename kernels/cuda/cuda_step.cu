@@ -142,6 +142,7 @@ static struct cuda_graph_key step_key(const struct cuda_backend *backend,
     key.rows = step->form.rows[CUDA_STEP_ALL];
     key.wanted = step->form.rows[CUDA_STEP_WANTED];
     key.is_all = key.wanted == 0 && of->logit_rows > 0;
+    key.has_sums = of->has_sums;
     for (int set = 0; set < CUDA_STEP_SETS; set++) {
         key.blocks[set] = cuda_tiles_bucket(step->sets[set].works);
         key.has_states[set] = step->sets[set].has_states;
@@ -152,15 +153,14 @@ static struct cuda_graph_key step_key(const struct cuda_backend *backend,
 extern "C" enum status cuda_step_run(struct cuda_backend *backend, const struct kernels_step *step,
                                      void (*forward)(void *context), void *context)
 {
-    const bool has_graphs = !backend->graphs.is_off;
-    /* Ranks sum equally many rows whichever of them has graphs. */
-    const bool is_padded = (has_graphs || backend->nccl != NULL) && step->rows > 0 &&
+    /* Ranks sum as many rows with graphs as without, on which they agree in each of these steps. */
+    const bool is_padded = (!backend->graphs.is_off || backend->nccl != NULL) && step->rows > 0 &&
                            step->rows <= CUDA_GRAPH_ROWS_MAX;
     if (!step_wait_sent(backend))
         return step_failed(backend);
     TRY(step_place(backend, step, is_padded));
     backend->step.is_running = true;
-    if (is_padded && has_graphs) {
+    if (is_padded) {
         const struct cuda_graph_key key = step_key(backend, step, forward, context);
         cuda_graph_run(backend, &key, forward, context);
     } else {

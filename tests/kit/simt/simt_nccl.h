@@ -23,6 +23,7 @@ struct simt_meeting {
     std::atomic<uint32_t> come;
     std::atomic<bool> is_broken; /* then nobody waits for others */
     size_t counts[SIMT_NCCL_RANKS];
+    uint64_t captures[SIMT_NCCL_RANKS];
     float slots[SIMT_NCCL_RANKS][SIMT_NCCL_FLOATS];
 };
 
@@ -43,6 +44,7 @@ struct simt_nccl_comm {
     struct simt_meeting *meeting;
     int rank;
     uint32_t turn;
+    uint64_t captured; /* sums in graphs */
 };
 
 static int simt_nccl_id_make(struct simt_nccl_id *out)
@@ -57,7 +59,7 @@ static int simt_nccl_init(void **out, int ranks, struct simt_nccl_id id, int ran
 {
     uint32_t which;
     memcpy(&which, id.internal, sizeof which);
-    struct simt_nccl_comm *comm = new simt_nccl_comm{&simt_nccl_all->meetings[which], rank, 0};
+    struct simt_nccl_comm *comm = new simt_nccl_comm{&simt_nccl_all->meetings[which], rank, 0, 0};
     *out = comm;
     return ranks == SIMT_NCCL_RANKS ? 0 : 1;
 }
@@ -73,14 +75,17 @@ static void simt_nccl_meet(struct simt_nccl_comm *comm)
     }
 }
 
-/* From rank 0 on. Ranks that do not sum equally much would hang or read what is not theirs. */
-static void simt_nccl_sum(struct simt_nccl_comm *comm, const float *from, float *to, size_t count)
+/* From rank 0 on. Ranks that do not sum equally much would hang or read what is not theirs; those
+ * of whom one has a graph, or one of another capture, may hang too. */
+static void simt_nccl_sum(struct simt_nccl_comm *comm, const float *from, float *to, size_t count,
+                          uint64_t capture)
 {
     struct simt_meeting *meeting = comm->meeting;
     meeting->counts[comm->rank] = count;
+    meeting->captures[comm->rank] = capture;
     memcpy(meeting->slots[comm->rank], from, count * sizeof *from);
     simt_nccl_meet(comm);
-    if (meeting->counts[0] != meeting->counts[1]) {
+    if (meeting->counts[0] != meeting->counts[1] || meeting->captures[0] != meeting->captures[1]) {
         meeting->is_broken = true;
         abort();
     }
@@ -89,17 +94,18 @@ static void simt_nccl_sum(struct simt_nccl_comm *comm, const float *from, float 
     simt_nccl_meet(comm);
 }
 
-static int simt_nccl_reduce(const void *from, void *to, size_t count, int, int, void *comm,
+static int simt_nccl_reduce(const void *from, void *to, size_t count, int, int, void *context,
                             cudaStream_t)
 {
+    struct simt_nccl_comm *comm = (struct simt_nccl_comm *)context;
     if (count > SIMT_NCCL_FLOATS)
         abort();
     if (simt_nccl_refuses_capture && simt_is_capturing())
         return 1;
+    const uint64_t capture = simt_is_capturing() ? ++comm->captured : 0;
     return simt_work(&simt_counts.launches,
                      [=] {
-                         simt_nccl_sum((struct simt_nccl_comm *)comm, (const float *)from,
-                                       (float *)to, count);
+                         simt_nccl_sum(comm, (const float *)from, (float *)to, count, capture);
                      }) == cudaSuccess
                ? 0
                : 1;
