@@ -395,6 +395,8 @@ void simt_run(dim3 grid, dim3 block, bool is_early, void (*body)(void *context),
                 run_block(block, is_early);
             }
     simt.is_running = false;
+    if (simt_race_over != nullptr)
+        simt_race_over();
     if (is_early && simt_begun - begun != (uint64_t)simt.count * grid.x * grid.y * grid.z) {
         fprintf(stderr, "simt: launched early, but not all its threads begin with a wait\n");
         abort();

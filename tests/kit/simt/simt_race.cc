@@ -175,6 +175,12 @@ void simt_race_add(const void *at, size_t bytes)
     race(at, bytes, RACE_ATOMIC, __builtin_return_address(0));
 }
 
+/* What the last writes changed; later their memory may be gone. */
+void simt_race_over()
+{
+    look_at_doubts();
+}
+
 __attribute__((destructor)) static void race_end()
 {
     fprintf(stderr, "simt: %llu accesses, %u races\n", (unsigned long long)checked, found);

@@ -2,7 +2,7 @@
  *
  * Owns:     nothing.
  * Thread:   as cuda_runtime.h.
- * Not here: what is a race (simt_race.cc). In programs without it the three calls do nothing.
+ * Not here: what is a race (simt_race.cc). In programs without it the calls are none.
  */
 #pragma once
 
@@ -27,3 +27,5 @@ bool simt_is_of_device(const void *at);
 __attribute__((weak)) void simt_race_read(const void *at, size_t bytes);
 __attribute__((weak)) void simt_race_write(const void *at, size_t bytes);
 __attribute__((weak)) void simt_race_add(const void *at, size_t bytes);
+/* Behind the last access of a launch. */
+__attribute__((weak)) void simt_race_over();
