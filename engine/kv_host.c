@@ -18,7 +18,7 @@ enum status kv_host_init(struct kv_host *host, struct kernels *kernels, size_t p
     host->memory = kernels_host_create(kernels, pages * page_bytes);
     if (host->memory == NULL) {
         *host = (struct kv_host){0};
-        return kernels_no_memory(kernels, pages * page_bytes, "paused sequences' pages");
+        return kernels_no_host_memory(kernels, pages * page_bytes, "paused sequences' pages");
     }
     host->free_pages = mem_zalloc(pages, sizeof(*host->free_pages));
     host->references = mem_zalloc(pages, sizeof(*host->references));

@@ -84,6 +84,8 @@ static enum status open_memory(struct follow *follow)
         if (bytes > 0)
             follow->areas[i] = i == RANK_HOST ? kernels_host_create(follow->kernels, bytes)
                                               : kernels_buffer_create(follow->kernels, bytes);
+        if (bytes > 0 && follow->areas[i] == NULL && i == RANK_HOST)
+            return kernels_no_host_memory(follow->kernels, bytes, "a rank's paused pages");
         if (bytes > 0 && follow->areas[i] == NULL)
             return kernels_no_memory(follow->kernels, bytes, "a rank's pages");
     }

@@ -173,6 +173,16 @@ enum status kernels_no_memory(struct kernels *kernels, size_t bytes, const char 
          what);
 }
 
+/* What the device has left is of no use there. */
+enum status kernels_no_host_memory(struct kernels *kernels, size_t bytes, const char *what)
+{
+    const enum status status = kernels_no_memory(kernels, bytes, what);
+    if (status != STATUS_NO_MEMORY)
+        return status;
+    FAIL(STATUS_NO_MEMORY, "no host memory for %zu MiB of %s",
+         (bytes >> 20) + (bytes % (1 << 20) != 0), what);
+}
+
 void kernels_upload(struct kernels *kernels, void *to, const void *from, size_t bytes)
 {
     kernels->ops->upload(kernels, to, from, bytes);

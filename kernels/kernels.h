@@ -76,7 +76,7 @@ void kernels_buffer_destroy(struct kernels *kernels, void *buffer);
 /* Host memory that a device copies from and to beside its work (kernels_pages_copy). */
 void *kernels_host_create(struct kernels *kernels, size_t bytes);
 void kernels_host_destroy(struct kernels *kernels, void *memory);
-/* What their NULL means: NO_MEMORY, and how much of `what`; UNAVAILABLE: a device that is lost. */
+/* What a buffer's NULL means: NO_MEMORY, how much of `what`; UNAVAILABLE: a device that is lost. */
 enum status kernels_no_memory(struct kernels *kernels, size_t bytes, const char *what);
 /* From host memory to a buffer (or kernels_host_create's), and back, behind the work asked before;
  * both are over on return. Download: UNAVAILABLE as kernels_step_end (kernels_step.h). */

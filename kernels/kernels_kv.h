@@ -72,6 +72,8 @@ struct pages_copy_args {
     uint32_t count;
     size_t page_bytes; /* a multiple of 64 */
 };
+/* As kernels_no_memory: what NULL of kernels_host_create means. */
+enum status kernels_no_host_memory(struct kernels *kernels, size_t bytes, const char *what);
 /* Returns the batch's number: 1, 2, …, one a call. */
 uint64_t kernels_pages_copy(struct kernels *kernels, const struct pages_copy_args *args);
 /* … this: work asked from here on comes behind the batches up to `batch`. Nobody waits. */

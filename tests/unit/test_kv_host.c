@@ -8,6 +8,7 @@
 #include "config/base/mem.h"
 #include "config/base/rng.h"
 #include "engine/kv_host.h"
+#include "kernels/cpu/ops/ops.h"
 #include "tests/kit/death.h"
 #include "tests/kit/late_pages.h"
 
@@ -266,10 +267,41 @@ static void test_no_memory(void **state)
         if (status == STATUS_OK)
             kv_host_deinit(&host);
         else
-            assert_non_null(strstr(status_note()->message, allowed == 0
-                                                               ? "1 MiB of paused sequences' pages"
-                                                               : "7 host pages of "));
+            assert_non_null(
+                strstr(status_note()->message, allowed == 0 ? "no host memory for 1 MiB of paused "
+                                                              "sequences' pages"
+                                                            : "7 host pages of "));
     }
+}
+
+static enum status device_status;
+
+static enum status device_no_memory(struct kernels *of, size_t bytes, const char *what)
+{
+    (void)of;
+    (void)bytes;
+    FAIL(device_status, "%s; 7 MiB of the device's 8 MiB are free", what);
+}
+
+/* A device's free memory says nothing of the host's; that it is lost is told. */
+static void test_no_memory_beside_a_device(void **state)
+{
+    (void)state;
+    const struct kernels_ops *of_processor = kernels->ops;
+    struct kernels_ops ops = *of_processor;
+    struct kv_host host;
+    ops.no_memory = device_no_memory;
+    kernels->ops = &ops;
+    for (int lost = 0; lost < 2; lost++) {
+        int left = 0;
+        device_status = lost ? STATUS_UNAVAILABLE : STATUS_NO_MEMORY;
+        mem_hook_set(refuse_after, &left);
+        assert_int_equal(kv_host_init(&host, kernels, layout.page_bytes, layout.page_bytes),
+                         device_status);
+        mem_hook_set(NULL, NULL);
+        assert_int_equal(strstr(status_note()->message, "device") != NULL, lost);
+    }
+    kernels->ops = of_processor;
 }
 
 int main(void)
@@ -281,6 +313,7 @@ int main(void)
         cmocka_unit_test(test_holders),
         cmocka_unit_test(test_assertions_stay_on),
         cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_no_memory_beside_a_device),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
