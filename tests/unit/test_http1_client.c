@@ -180,11 +180,17 @@ static void on_resume(void *context)
 
 static const struct http1_callbacks callbacks = {on_head, on_body, on_ended};
 
+/* Longer than any machine takes for an answer, but in the test of what happens then. */
+enum { LONG_MS = 60000, SHORT_MS = 200 };
+static uint32_t head_ms = LONG_MS;
+static uint32_t idle_ms = LONG_MS;
+
 static void run_init(struct run *run, const char *path, uint32_t connections_max)
 {
     *run = (struct run){.stops_at_end = true};
     assert_int_equal(loop_create(&run->loop), STATUS_OK);
-    struct http1_client_options options = {run->loop, path, connections_max, 300, 200, 200, -1};
+    struct http1_client_options options = {run->loop, path, connections_max, 300, head_ms,
+                                           idle_ms,   -1};
     assert_int_equal(http1_client_create(&run->client, &options), STATUS_OK);
     buffer_init(&run->body, 1 << 20);
     run->timer = loop_timer_create(run->loop, on_resume, run);
@@ -456,11 +462,15 @@ static void test_deadlines(void **state)
         {STEP_END, NULL, 0},
     };
     struct run run;
+    head_ms = SHORT_MS;
     run_script(no_head, &run, NULL);
+    head_ms = LONG_MS;
     assert_int_equal(run.status, STATUS_DEADLINE);
     assert_int_equal(run.heads, 0);
     run_deinit(&run);
+    idle_ms = SHORT_MS;
     run_script(no_body, &run, NULL);
+    idle_ms = LONG_MS;
     assert_int_equal(run.status, STATUS_DEADLINE);
     assert_body(&run, "abc");
     run_deinit(&run);
