@@ -16,11 +16,12 @@ enum {
     TEXTS = 3,
     WORLD_SCHEDULES = 25,
 #ifdef BANYAN_SLOW_CHECKS /* everything is checked at each step: ten times as long */
-    SCHEDULES = 80,
+    SCHEDULES = 75,
 #else
     SCHEDULES = 400,
 #endif
 };
+_Static_assert(SCHEDULES % WORLD_SCHEDULES == 0, "every world is closed, and counted");
 
 static uint32_t tokens[REQUESTS][STEP_WORLD_CONTEXT];
 static uint64_t drops;
