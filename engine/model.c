@@ -448,50 +448,56 @@ static enum status matrix_view(const struct gguf *gguf, const char *name, uint32
     return STATUS_OK;
 }
 
-enum status model_arch_matrix_part(struct model *model, const struct gguf *gguf, const char *name,
-                                   uint32_t rows, uint32_t cols, struct model_part of_rows,
-                                   struct model_part of_cols, struct weight *out)
+/* Packs the matrix as it is, or, if `may_code`, what model_int4 takes as its codes. */
+static enum status matrix_pack(struct model *model, struct tensor *tensor, const char *name,
+                               bool may_code, struct weight *out)
+{
+    struct model_int4_sums *sums = &model->int4_sums;
+    const uint64_t file_bytes = tensor->bytes;
+    const bool is_coded = may_code && model_int4_takes(tensor->type);
+    void *codes = NULL;
+    if (is_coded)
+        TRY(model_int4_make(tensor, name, model->kernels, &codes));
+    const enum status status = kernels_weight_create(model->kernels, out, tensor);
+    mem_free(codes);
+    TRY(status);
+    if (is_coded) {
+        sums->matrices++;
+        sums->file_bytes += file_bytes;
+        sums->bytes += out->packed_bytes;
+    } else if (may_code) {
+        sums->kept++;
+        sums->kept_bytes += file_bytes;
+    }
+    (void)model_arch_progress(model, file_bytes, clock_mono_us(clock_system()));
+    return STATUS_OK;
+}
+
+static enum status matrix_open(struct model *model, const struct gguf *gguf, const char *name,
+                               uint32_t rows, uint32_t cols, struct model_part of_rows,
+                               struct model_part of_cols, bool may_code, struct weight *out)
 {
     struct tensor tensor;
     void *memory;
     TRY(matrix_view(gguf, name, rows, cols, of_rows, of_cols, &tensor, &memory));
-    enum status status = kernels_weight_create(model->kernels, out, &tensor);
+    const enum status status = matrix_pack(model, &tensor, name, may_code, out);
     mem_free(memory);
-    TRY(status);
-    (void)model_arch_progress(model, tensor.bytes, clock_mono_us(clock_system()));
-    return STATUS_OK;
+    return status;
+}
+
+enum status model_arch_matrix_part(struct model *model, const struct gguf *gguf, const char *name,
+                                   uint32_t rows, uint32_t cols, struct model_part of_rows,
+                                   struct model_part of_cols, struct weight *out)
+{
+    return matrix_open(model, gguf, name, rows, cols, of_rows, of_cols, false, out);
 }
 
 enum status model_arch_layer_part(struct model *model, const struct gguf *gguf, const char *name,
                                   uint32_t rows, uint32_t cols, struct model_part of_rows,
                                   struct model_part of_cols, struct weight *out)
 {
-    struct tensor tensor;
-    void *memory;
-    void *codes = NULL;
-    struct model_int4_sums *sums = &model->int4_sums;
-    if (model->weights == MODEL_WEIGHTS_FILE)
-        return model_arch_matrix_part(model, gguf, name, rows, cols, of_rows, of_cols, out);
-    TRY(matrix_view(gguf, name, rows, cols, of_rows, of_cols, &tensor, &memory));
-    const uint64_t file_bytes = tensor.bytes;
-    const bool is_made = model_int4_takes(tensor.type);
-    enum status status = STATUS_OK;
-    if (is_made)
-        TRY_OUT(model_int4_make(&tensor, name, model->kernels, &codes));
-    TRY_OUT(kernels_weight_create(model->kernels, out, &tensor));
-    if (is_made) {
-        sums->matrices++;
-        sums->file_bytes += file_bytes;
-        sums->bytes += out->packed_bytes;
-    } else {
-        sums->kept++;
-        sums->kept_bytes += file_bytes;
-    }
-    (void)model_arch_progress(model, file_bytes, clock_mono_us(clock_system()));
-out:
-    mem_free(codes);
-    mem_free(memory);
-    return status;
+    const bool may_code = model->weights == MODEL_WEIGHTS_INT4;
+    return matrix_open(model, gguf, name, rows, cols, of_rows, of_cols, may_code, out);
 }
 
 bool model_arch_progress(struct model *model, uint64_t bytes, int64_t now_us)

@@ -39,8 +39,7 @@ enum status kernels_kv_type_find(enum kv_type *out, const char *name)
  * on the same kind of machine: for them it is an error. */
 static bool may_leave(const struct kernels_options *options)
 {
-    const bool is_auto = options->isa == NULL || strcmp(options->isa, "auto") == 0;
-    return is_auto && options->ranks == NULL;
+    return registry_is_auto(options->isa) && options->ranks == NULL;
 }
 
 enum status kernels_create(struct kernels **out, const struct kernels_options *options)
@@ -165,22 +164,24 @@ void kernels_host_destroy(struct kernels *kernels, void *memory)
     kernels->ops->host_destroy(kernels, memory);
 }
 
+static enum status fail_memory(size_t bytes, const char *where, const char *what)
+{
+    const size_t mib = (bytes >> 20) + (bytes % (1 << 20) != 0);
+    FAIL(STATUS_NO_MEMORY, "no %smemory for %zu MiB of %s", where, mib, what);
+}
+
 enum status kernels_no_memory(struct kernels *kernels, size_t bytes, const char *what)
 {
     if (kernels->ops->no_memory != NULL)
         return kernels->ops->no_memory(kernels, bytes, what);
-    FAIL(STATUS_NO_MEMORY, "no memory for %zu MiB of %s", (bytes >> 20) + (bytes % (1 << 20) != 0),
-         what);
+    return fail_memory(bytes, "", what);
 }
 
 /* What the device has left is of no use there. */
 enum status kernels_no_host_memory(struct kernels *kernels, size_t bytes, const char *what)
 {
     const enum status status = kernels_no_memory(kernels, bytes, what);
-    if (status != STATUS_NO_MEMORY)
-        return status;
-    FAIL(STATUS_NO_MEMORY, "no host memory for %zu MiB of %s",
-         (bytes >> 20) + (bytes % (1 << 20) != 0), what);
+    return status != STATUS_NO_MEMORY ? status : fail_memory(bytes, "host ", what);
 }
 
 void kernels_upload(struct kernels *kernels, void *to, const void *from, size_t bytes)

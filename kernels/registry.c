@@ -70,11 +70,16 @@ static const struct kernel_table *choose_best(void)
     return registry_tables[best];
 }
 
+bool registry_is_auto(const char *isa)
+{
+    return isa == NULL || strcmp(isa, "auto") == 0;
+}
+
 enum status registry_choose(const struct kernels_ops **ops, const struct kernel_table **table,
                             const char *isa)
 {
     const struct kernels_ops *device = registry_device();
-    const bool is_auto = isa == NULL || strcmp(isa, "auto") == 0;
+    const bool is_auto = registry_is_auto(isa);
     *ops = &cpu_ops;
     *table = choose_best();
     if (device != NULL && device->count() > 0 && (is_auto || strcmp(isa, device->name) == 0))

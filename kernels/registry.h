@@ -11,6 +11,8 @@
 #include "kernels/cpu/table.h"
 #include "kernels/kernels_ops.h"
 
+/* Whether no table is named: NULL, "auto". */
+bool registry_is_auto(const char *isa);
 /* By name, or what runs best here for NULL and "auto": a device, if there is one. Beside a device's
  * operations stands the best of the processor's tables. UNSUPPORTED names what is missing: the
  * table in the build, or the features in the machine. */
