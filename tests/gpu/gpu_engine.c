@@ -13,6 +13,7 @@
 
 #include "config/base/rng.h"
 #include "kernels/kernels.h"
+#include "tests/gpu/gpu_check.h"
 #include "tests/kit/engine_run.h"
 #include "tests/kit/step_schedule.h"
 
@@ -26,15 +27,6 @@ enum { NO_DEVICE = 77, REQUESTS = 6, AT_ONCE = 4, WAIT_US = 30000000, NAP_US = 1
 static const float LOGPROB_BOUND = 0.05f;
 
 static bool is_large;
-
-#define CHECK(condition)                                                                           \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            fprintf(stderr, "%s:%d: %s\n%s\n", __FILE__, __LINE__, #condition,                     \
-                    status_note()->message);                                                       \
-            abort();                                                                               \
-        }                                                                                          \
-    } while (0)
 
 static uint32_t prompts[REQUESTS][STEP_WORLD_CONTEXT];
 

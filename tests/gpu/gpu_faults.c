@@ -12,18 +12,11 @@
 #include "kernels/cuda/cuda_step.h"
 #include "kernels/kernels.h"
 #include "kernels/ranks.h"
+#include "tests/gpu/gpu_check.h"
 #include "tests/kit/simt/simt.h"
 
 enum { ROWS = 3, COLS = 64, VOCAB = 40 };
 enum { WIDE_DIM = 256, WIDE_ROWS = 12, WIDE_KEYS = 300, WIDE_PAGES = (WIDE_KEYS + 15) / 16 };
-
-#define CHECK(condition)                                                                           \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            fprintf(stderr, "line %d: %s\n", __LINE__, #condition);                                \
-            exit(1);                                                                               \
-        }                                                                                          \
-    } while (0)
 
 static const struct cuda_backend_options OPTIONS = {
     .rows_max = 8, .cols_max = COLS, .tables_max = 20, .split_bytes = 1 << 16};
@@ -39,6 +32,17 @@ struct bed {
     float *y;
 };
 
+/* Rows over the bed's pages. */
+static struct kv_rows rows_of(const struct bed *bed, const uint32_t *sequence,
+                              const uint32_t *position, const uint32_t *const *tables)
+{
+    return (struct kv_rows){.layout = &bed->layout,
+                            .pages = bed->pages,
+                            .sequence = sequence,
+                            .position = position,
+                            .page_tables = tables};
+}
+
 /* Some operations of a step; each may be called after a failure. */
 static enum status run_step(struct bed *bed)
 {
@@ -48,11 +52,7 @@ static enum status run_step(struct bed *bed)
     static const uint32_t *const tables[2] = {table, table};
     static const uint32_t swapped[2] = {1, 0};
     struct cuda_backend *backend = bed->backend;
-    const struct kv_rows kv = {.layout = &bed->layout,
-                               .pages = bed->pages,
-                               .sequence = sequence,
-                               .position = position,
-                               .page_tables = tables};
+    const struct kv_rows kv = rows_of(bed, sequence, position, tables);
     enum status status = cuda_backend_batch(backend, &kv, ROWS, 4, 0, NULL);
     if (status != STATUS_OK)
         return status;
@@ -173,11 +173,7 @@ static void check_tables(void)
     static const uint32_t *const tables[1] = {table};
     struct bed bed = {0};
     CHECK(run_open(&bed) == STATUS_OK);
-    const struct kv_rows kv = {.layout = &bed.layout,
-                               .pages = bed.pages,
-                               .sequence = &none,
-                               .position = &far,
-                               .page_tables = tables};
+    const struct kv_rows kv = rows_of(&bed, &none, &far, tables);
     CHECK(cuda_backend_batch(bed.backend, &kv, 1, 4, 0, NULL) == STATUS_LIMIT);
     CHECK(run_step(&bed) == STATUS_OK);
     close_bed(&bed);
@@ -193,11 +189,7 @@ static void check_early(void)
     static const uint32_t *const tables[1] = {table};
     struct bed bed = {0};
     CHECK(run_open(&bed) == STATUS_OK);
-    const struct kv_rows kv = {.layout = &bed.layout,
-                               .pages = bed.pages,
-                               .sequence = &none,
-                               .position = &position,
-                               .page_tables = tables};
+    const struct kv_rows kv = rows_of(&bed, &none, &position, tables);
     const struct simt_counts before = simt_counts;
     CHECK(cuda_backend_batch(bed.backend, &kv, 1, 4, 0, NULL) == STATUS_OK);
     cuda_kv_write(bed.backend, &(struct kv_write_args){bed.x, bed.x, 1, 0, kv, {NULL}});
@@ -265,11 +257,7 @@ static void wide_attention(uint32_t rows, float *out)
     CHECK(cuda_backend_alloc(bed.backend, (void **)&bed.y, bytes, "y") == STATUS_OK);
     cuda_backend_upload(bed.backend, bed.pages, halves, sizeof halves);
     cuda_backend_upload(bed.backend, bed.x, q, bytes);
-    const struct kv_rows kv = {.layout = &bed.layout,
-                               .pages = bed.pages,
-                               .sequence = sequence,
-                               .position = position,
-                               .page_tables = tables};
+    const struct kv_rows kv = rows_of(&bed, sequence, position, tables);
     CHECK(cuda_backend_batch(bed.backend, &kv, rows, 2, 0, NULL) == STATUS_OK);
     cuda_attention(
         bed.backend,
@@ -360,13 +348,8 @@ static enum status run_graph(struct bed *bed, float *out)
     static const uint32_t position[ROWS] = {15, 16, 0};
     static const uint32_t table[2] = {0, 1};
     static const uint32_t *const tables[2] = {table, table};
-    const struct kernels_step step = {.rows = ROWS,
-                                      .kv = {.layout = &bed->layout,
-                                             .pages = bed->pages,
-                                             .sequence = sequence,
-                                             .position = position,
-                                             .page_tables = tables},
-                                      .heads = 4};
+    const struct kernels_step step = {
+        .rows = ROWS, .kv = rows_of(bed, sequence, position, tables), .heads = 4};
     TRY(cuda_step_run(bed->backend, &step, forward, bed));
     TRY(cuda_backend_end(bed->backend));
     return cuda_backend_download(bed->backend, out, bed->y, ROWS * COLS * sizeof *out);

@@ -14,6 +14,7 @@
 #include "kernels/cuda/cuda_graph.h"
 #include "kernels/cuda/cuda_plan.h"
 #include "kernels/kernels_step.h"
+#include "tests/gpu/gpu_check.h"
 #include "tests/kit/llama_file.h"
 #if BANYAN_SIMT
 #include "tests/kit/simt/simt.h"
@@ -33,15 +34,6 @@ enum {
     STEPS_LARGE = 3, /* two of a bucket of many rows, and one of more than any */
     FIRST_LONG = CUDA_PLAN_SEGMENT
 };
-
-#define CHECK(condition)                                                                           \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            fprintf(stderr, "%s:%d: %s\n%s\n", __FILE__, __LINE__, #condition,                     \
-                    status_note()->message);                                                       \
-            exit(1);                                                                               \
-        }                                                                                          \
-    } while (0)
 
 enum { BUCKETS_FEW = 6 };
 static const uint32_t BUCKETS[BUCKETS_FEW + 1] = {1, 2, 4, 8, 16, LOGIT_ROWS_MAX, 128};

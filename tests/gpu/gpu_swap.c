@@ -6,19 +6,11 @@
 
 #include "config/base/rng.h"
 #include "engine/step_pause.h"
+#include "tests/gpu/gpu_check.h"
 #include "tests/kit/simt/simt.h"
 #include "tests/kit/step_world.h"
 
 enum { PROMPT = 70, ANSWER = 16, WARM = 4, STEPS_MAX = 1000, EVENTS_A_BATCH = 3 };
-
-#define CHECK(condition)                                                                           \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            fprintf(stderr, "%s:%d: %s\n%s\n", __FILE__, __LINE__, #condition,                     \
-                    status_note()->message);                                                       \
-            abort();                                                                               \
-        }                                                                                          \
-    } while (0)
 
 /* Two that generate, each of a domain of its own. */
 static struct step_world *open_world(uint32_t *victim)

@@ -48,18 +48,23 @@ static const struct prefix_view view_reader = {.domain = &tenant_a,
                                                .visible_count = 1,
                                                .visible_public = 1};
 
+static void open_swap(const struct clock *clock, uint32_t exchange)
+{
+    const struct kv_swap_options options = {.cache = &world.bed.cache,
+                                            .kernels = cache_bed_kernels,
+                                            .clock = clock,
+                                            .places = PLACES,
+                                            .context = CONTEXT,
+                                            .exchange_pages = exchange};
+    assert_int_equal(kv_swap_init(&world.swap, &options), STATUS_OK);
+}
+
 static void open_world(uint32_t pages, uint32_t host_pages, uint32_t exchange)
 {
     memset(&world, 0, sizeof world);
     clock_manual_init(&world.clock, 0);
     cache_bed_init(&world.bed, pages, host_pages, 0);
-    const struct kv_swap_options options = {.cache = &world.bed.cache,
-                                            .kernels = cache_bed_kernels,
-                                            .clock = &world.clock,
-                                            .places = PLACES,
-                                            .context = CONTEXT,
-                                            .exchange_pages = exchange};
-    assert_int_equal(kv_swap_init(&world.swap, &options), STATUS_OK);
+    open_swap(&world.clock, exchange);
 }
 
 /* A paused sequence's pages, wherever they are, hold its text. */
@@ -635,12 +640,7 @@ static void test_without_cache(void **state)
                                              .context = CONTEXT,
                                              .is_off = true};
     assert_int_equal(prefix_cache_init(&world.bed.cache, &off), STATUS_OK);
-    const struct kv_swap_options options = {.cache = &world.bed.cache,
-                                            .kernels = cache_bed_kernels,
-                                            .clock = clock_system(),
-                                            .places = PLACES,
-                                            .context = CONTEXT};
-    assert_int_equal(kv_swap_init(&world.swap, &options), STATUS_OK);
+    open_swap(clock_system(), 0);
     start(0, &view_a, 0, CONTEXT);
     assert_true(out(0));
     assert_int_equal(host_free(), 2);
@@ -674,12 +674,7 @@ static void test_rates(void **state)
     struct kernels_ops slow = *own_ops;
     slow.pages_copy = slow_copy;
     cache_bed_kernels->ops = &slow;
-    const struct kv_swap_options options = {.cache = &world.bed.cache,
-                                            .kernels = cache_bed_kernels,
-                                            .clock = clock_system(),
-                                            .places = PLACES,
-                                            .context = CONTEXT};
-    assert_int_equal(kv_swap_init(&world.swap, &options), STATUS_OK);
+    open_swap(clock_system(), 0);
     cache_bed_kernels->ops = own_ops;
     const double out_us = world.swap.out_us;
     const double in_us = world.swap.in_us;
