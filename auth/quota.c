@@ -462,6 +462,12 @@ bool quota_extend(struct quota *quota, struct quota_leases *leases, int64_t outp
     return is_allowed;
 }
 
+void quota_worked(struct quota_leases *leases)
+{
+    for (int scope = 0; scope < QUOTA_SCOPES; scope++)
+        quota_lease_worked(&leases->of[scope]);
+}
+
 void quota_settle(struct quota *quota, struct quota_leases *leases, int64_t prompt, int64_t cached,
                   int64_t output)
 {

@@ -54,6 +54,7 @@ enum status quota_reserve(struct quota *quota, const struct quota_demand *demand
 void quota_prompt(struct quota *quota, struct quota_leases *leases, int64_t prompt, int64_t cached);
 bool quota_extend(struct quota *quota, struct quota_leases *leases, int64_t output,
                   struct quota_denial *denial);
+void quota_worked(struct quota_leases *leases);
 void quota_settle(struct quota *quota, struct quota_leases *leases, int64_t prompt, int64_t cached,
                   int64_t output);
 /* A row is in the ledger, whichever way it came. */

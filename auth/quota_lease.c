@@ -428,6 +428,20 @@ bool quota_lease_extend(struct quota_lease *lease, int64_t output, int64_t now_u
     return extend_covers(lease, output, 0);
 }
 
+void quota_lease_worked(struct quota_lease *lease)
+{
+    lease->is_worked = lease->account != NULL;
+}
+
+/* What of a lease stays charged to a limit of a minute. */
+static int64_t settle_kept(const struct quota_lease *lease, int limit, int64_t prompt,
+                           int64_t input, int64_t output)
+{
+    if (prompt > 0)
+        return amount_of(limit, 1, 0, input, output);
+    return lease->is_worked ? amount_of(limit, 1, 0, lease->input, 0) : 0;
+}
+
 void quota_lease_settle(struct quota_lease *lease, int64_t prompt, int64_t cached, int64_t output,
                         int64_t now_us)
 {
@@ -443,7 +457,7 @@ void quota_lease_settle(struct quota_lease *lease, int64_t prompt, int64_t cache
             (lease->charged & 1u << i) != 0)
             bucket_add(account, i,
                        amount_of(i, is_held, 0, lease->input, lease->output) -
-                           (is_begun ? amount_of(i, 1, 0, input, output) : 0));
+                           settle_kept(lease, i, prompt, input, output));
     }
     if (is_held) {
         charge(account, 0, -1, -lease->prompt, -lease->input, -lease->output);

@@ -44,6 +44,7 @@ struct quota_lease {
     uint32_t charged;    /* bits of the limits it is charged to; those that lacked and let it in all
                           * the same (shadow, lower_class) are not */
     bool is_expired;     /* given back; settling charges what was used after all */
+    bool is_worked;      /* an engine has worked on its text (quota_lease_worked) */
     int64_t prompt;      /* tokens that occupy pages */
     int64_t input;       /* tokens charged of it */
     int64_t output;
@@ -94,9 +95,14 @@ void quota_lease_prompt(struct quota_lease *lease, int64_t prompt, int64_t cache
  * the lease is used up: the answer ends here. */
 bool quota_lease_extend(struct quota_lease *lease, int64_t output, int64_t now_us,
                         struct quota_denial *denial);
+/* An engine has parsed and tokenised the request's text, or may have. If the request then ends
+ * before its prompt is computed (a prompt that is too long, a bad field, a client that left), it
+ * still counts as one request with the estimated input: that work cost the neighbours time, too. */
+void quota_lease_worked(struct quota_lease *lease);
 /* The end, once (later calls do nothing): what was not used comes back, what was more is charged.
- * Without a prompt (the engine began nothing) the request is not charged at all. Budgets are
- * charged by quota_lease_count, when the row is in the ledger. */
+ * Without a prompt the request is charged only when an engine has worked on it: one request and the
+ * estimated input, and no output. Budgets are charged by quota_lease_count, when the row is in the
+ * ledger. */
 void quota_lease_settle(struct quota_lease *lease, int64_t prompt, int64_t cached, int64_t output,
                         int64_t now_us);
 /* A committed row. */

@@ -321,9 +321,23 @@ static void end_check_finish(struct edge_job *job)
         job_fail(job, STATUS_UNAVAILABLE, "The engine could not finish the answer.");
 }
 
+/* Whether the tenant pays for text work although no prompt was computed: the engine refused what it
+ * had parsed, or the client or its deadline gave the request up after it was sent. An engine that
+ * was full (503) or that another engine's death confused (409) is not the tenant's fault. */
+static bool end_is_worked(const struct edge_job *job)
+{
+    bool is_refused =
+        job->upstream_code >= 400 && job->upstream_code < 500 && job->upstream_code != 409;
+    bool is_given_up = job->is_cancelled && (job->failure.status == STATUS_CANCELLED ||
+                                             job->failure.status == STATUS_DEADLINE);
+    return job->sent_us != 0 && !job->is_foreign && (is_refused || is_given_up);
+}
+
 /* Writes the client's end, once; the request may be gone when it returns. */
 static void job_end_client(struct edge_job *job)
 {
+    if (end_is_worked(job))
+        edge_quota_worked(&job->quota);
     edge_quota_settle(&job->quota, job->edge, &job->stream);
     if (job->request == NULL || job->is_ended)
         return;

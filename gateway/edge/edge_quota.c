@@ -179,6 +179,11 @@ void edge_quota_append_ends(const struct edge_quota *quota, enum edge_stream_for
     }
 }
 
+void edge_quota_worked(struct edge_quota *quota)
+{
+    quota_worked(&quota->leases);
+}
+
 void edge_quota_settle(struct edge_quota *quota, struct edge *edge,
                        const struct edge_stream *stream)
 {

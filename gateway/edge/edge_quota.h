@@ -60,6 +60,8 @@ enum edge_quota_verdict edge_quota_watch(struct edge_quota *quota, struct edge *
  * before "choices". */
 void edge_quota_append_ends(const struct edge_quota *quota, enum edge_stream_form form,
                             struct slice first, bool with_null_usage, struct buffer *out);
+/* An engine has worked on the request's text, or may have: it counts, whatever becomes of it. */
+void edge_quota_worked(struct edge_quota *quota);
 /* What was used, when the answer has its end or there will be none; later calls do nothing. */
 void edge_quota_settle(struct edge_quota *quota, struct edge *edge,
                        const struct edge_stream *stream);

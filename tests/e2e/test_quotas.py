@@ -146,6 +146,43 @@ def test_a_spent_budget_is_not_tried_again(server):
     assert charged(server, tenant_id) == used.total_tokens, "a refused request cost something"
 
 
+def test_what_the_engine_refuses_counts(server):
+    """The engine has parsed and tokenised a request before it can refuse it, or before its client
+    leaves: so it counts against the limits of a minute. Nothing of it is billed."""
+    tenant_id, key, _ = server.tenant("worked")
+    limit(server, tenant_id, requests_per_minute=7, input_tokens_per_minute=1000000, concurrent_requests=1)
+    refused = [
+        {"prompt": "One two three. " * 20000},  # longer than the context
+        {"prompt": [1, 2, 49152]},  # no such token
+        {"stop": ["x"] * 5},
+        {"temperature": "hot"},
+    ]
+    began = time.monotonic()
+
+    def refilled():
+        return int((time.monotonic() - began) * 7 / 60) + 1
+
+    with server.http(key) as http:
+        for number, fields in enumerate(refused, 1):
+            body = {"model": MODEL_NAME, "prompt": PROMPT, "max_tokens": 1, **fields}
+            answer = http.post("/v1/completions", json=body)
+            assert answer.status_code == 400, answer.text
+            left = me(server, key)
+            assert left["requests_per_minute"]["remaining"] <= 7 - number + refilled(), fields
+            assert left["concurrent_requests"]["remaining"] == 1, fields
+        assert me(server, key)["input_tokens_per_minute"]["remaining"] < 1000000 - 70000
+        # A deadline that passes while the text is worked on is the tenant's own.
+        body = {"model": MODEL_NAME, "prompt": "One two three. " * 60000, "max_tokens": 1}
+        answer = http.post("/v1/completions", json=body, headers={"x-request-timeout-ms": "1"})
+        assert answer.status_code in (400, 503), answer.text
+        codes = [
+            http.post("/v1/completions", json={"model": MODEL_NAME, "prompt": PROMPT, "n": 0}).status_code
+            for _ in range(8)
+        ]
+    assert len(refused) + codes.count(400) <= 7 + refilled() and codes[-1] == 429, codes
+    assert charged(server, tenant_id) == 0
+
+
 def test_too_large_is_said_once(server):
     tenant_id, key, _ = server.tenant("too-large")
     limit(server, tenant_id, input_tokens_per_minute=10)

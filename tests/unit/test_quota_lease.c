@@ -82,11 +82,67 @@ static void test_all_pass_or_none_is_charged(void **state)
     assert_int_equal(left_of(&account, QUOTA_REQUESTS_PER_MINUTE, 0), 9);
     assert_int_equal(left_of(&account, QUOTA_TOKENS_PER_MINUTE, 0), tokens);
     quota_lease_settle(&second, 5, 0, 5, 0); /* never opened */
-    quota_lease_settle(&first, 0, 0, 0, 0);  /* the engine began nothing: it cost nothing */
+    quota_lease_settle(&first, 0, 0, 0, 0);  /* no engine has seen it: it cost nothing */
     quota_lease_settle(&first, 9, 0, 9, 0);  /* once */
     assert_int_equal(left_of(&account, QUOTA_REQUESTS_PER_MINUTE, 0), 10);
     assert_int_equal(left_of(&account, QUOTA_TOKENS_PER_MINUTE, 0), 100);
     assert_int_equal(left_of(&account, QUOTA_CONCURRENT_REQUESTS, 0), 1);
+}
+
+/* A request that the engine refuses after it has parsed and tokenised it: five of a limit of five
+ * pass, each with the input that was estimated; only output and concurrency come back. */
+static void test_work_on_text_counts(void **state)
+{
+    (void)state;
+    struct quota_limits_set set = set_of(QUOTA_REQUESTS_PER_MINUTE, 5);
+    set.values[QUOTA_INPUT_TOKENS_PER_MINUTE].limit = 1000;
+    set.values[QUOTA_OUTPUT_TOKENS_PER_MINUTE].limit = 1000;
+    set.values[QUOTA_CONCURRENT_REQUESTS].limit = 1;
+    set.values[QUOTA_TOKENS_PER_DAY].limit = 1000;
+    struct quota_account account = account_of(set);
+    struct quota_lease lease;
+    struct quota_denial denial;
+    quota_lease_worked(&(struct quota_lease){0}); /* not open: nothing */
+    for (int i = 1; i <= 5; i++) {
+        assert_true(reserve(&account, 0, 40, 20, &lease, &denial));
+        quota_lease_worked(&lease);
+        quota_lease_settle(&lease, 0, 0, 0, 0);
+        quota_lease_settle(&lease, 0, 0, 0, 0); /* once */
+        assert_int_equal(left_of(&account, QUOTA_REQUESTS_PER_MINUTE, 0), 5 - i);
+        assert_int_equal(left_of(&account, QUOTA_INPUT_TOKENS_PER_MINUTE, 0), 1000 - 10 * i);
+        assert_int_equal(left_of(&account, QUOTA_OUTPUT_TOKENS_PER_MINUTE, 0), 1000);
+        assert_int_equal(left_of(&account, QUOTA_CONCURRENT_REQUESTS, 0), 1);
+        assert_int_equal(left_of(&account, QUOTA_TOKENS_PER_DAY, 0), 1000); /* nothing is billed */
+    }
+    assert_false(reserve(&account, 0, 40, 20, &lease, &denial));
+    assert_int_equal(denial.limit, QUOTA_REQUESTS_PER_MINUTE);
+    /* One whose prompt was computed costs what it used, worked on or not. */
+    assert_true(reserve(&account, MINUTE_US, 40, 20, &lease, &denial));
+    quota_lease_worked(&lease);
+    quota_lease_settle(&lease, 7, 0, 3, MINUTE_US);
+    assert_int_equal(left_of(&account, QUOTA_INPUT_TOKENS_PER_MINUTE, MINUTE_US), 993);
+    assert_int_equal(left_of(&account, QUOTA_OUTPUT_TOKENS_PER_MINUTE, MINUTE_US), 997);
+}
+
+/* The lease was over before its request: the request counts all the same, once. */
+static void test_work_behind_the_deadline_counts(void **state)
+{
+    (void)state;
+    struct quota_limits_set set = set_of(QUOTA_REQUESTS_PER_MINUTE, 5);
+    set.values[QUOTA_CONCURRENT_REQUESTS].limit = 1;
+    struct quota_account account = account_of(set);
+    struct quota_lease lease;
+    struct quota_lease second;
+    struct quota_denial denial;
+    assert_true(reserve(&account, 0, 40, 20, &lease, &denial));
+    lease.deadline_us = 1;
+    assert_true(reserve(&account, 2, 40, 20, &second, &denial)); /* the first one is expired */
+    assert_true(lease.is_expired);
+    quota_lease_worked(&lease);
+    quota_lease_settle(&lease, 0, 0, 0, 2);
+    assert_int_equal(left_of(&account, QUOTA_REQUESTS_PER_MINUTE, 2), 3);
+    quota_lease_settle(&second, 0, 0, 0, 2);
+    assert_int_equal(left_of(&account, QUOTA_REQUESTS_PER_MINUTE, 2), 4);
 }
 
 static void test_too_large_is_told_apart(void **state)
@@ -501,6 +557,8 @@ int main(void)
         cmocka_unit_test(test_agent),
         cmocka_unit_test(test_a_bucket_fills_steadily),
         cmocka_unit_test(test_all_pass_or_none_is_charged),
+        cmocka_unit_test(test_work_on_text_counts),
+        cmocka_unit_test(test_work_behind_the_deadline_counts),
         cmocka_unit_test(test_too_large_is_told_apart),
         cmocka_unit_test(test_guesses_follow_what_was_seen),
         cmocka_unit_test(test_the_prompt_as_it_is),
