@@ -72,6 +72,8 @@ struct engine {
         uint32_t choice;
         uint32_t index;
         uint32_t tokens_so_far;
+        struct text_decode decode;
+        char text[TEXT_DECODE_BYTES];
     } echo;
 };
 
@@ -532,7 +534,7 @@ enum status engine_tokenize_chat(struct engine *engine, const struct engine_mess
 }
 
 enum status engine_detokenize(struct engine *engine, const uint32_t *ids, size_t count,
-                              struct buffer *out)
+                              bool shows_control, struct buffer *out)
 {
     for (size_t i = 0; i < count; i++) {
         if (ids[i] < vocab_size(engine->vocab))
@@ -542,8 +544,15 @@ enum status engine_detokenize(struct engine *engine, const uint32_t *ids, size_t
         FAIL_PARAM(STATUS_OUT_OF_RANGE, param, "token %u at %s: the model has tokens 0 to %u",
                    ids[i], param, vocab_size(engine->vocab) - 1);
     }
-    for (size_t i = 0; i < count; i++)
-        buffer_append_slice(out, vocab_bytes(engine->vocab, ids[i]));
+    struct text_decode decode = {0};
+    char text[TEXT_DECODE_BYTES];
+    for (size_t i = 0; i < count; i++) {
+        if (!shows_control && vocab_is_control(engine->vocab, ids[i]))
+            continue;
+        buffer_append(out, text,
+                      text_decode_push(&decode, vocab_bytes(engine->vocab, ids[i]), text));
+    }
+    buffer_append(out, text, text_decode_flush(&decode, text));
     return out->status;
 }
 
@@ -674,7 +683,12 @@ static void next_event_echo(struct engine *engine, struct engine_event *out)
     out->choice = engine->echo.choice;
     out->tokens_so_far = engine->echo.tokens_so_far;
     out->token = ticket->prompt[index];
-    out->text = vocab_bytes(engine->vocab, out->token);
+    struct slice bytes = {0};
+    if (ticket->asked.shows_control || !vocab_is_control(engine->vocab, out->token))
+        bytes = vocab_bytes(engine->vocab, out->token);
+    out->text_offset = text_decode_offset(&engine->echo.decode, bytes);
+    out->text = (struct slice){engine->echo.text,
+                               text_decode_push(&engine->echo.decode, bytes, engine->echo.text)};
     if (ticket->scores != NULL && index > 0) {
         const struct ticket_score *score = ticket_score_at(ticket, engine->echo.choice, index);
         out->logprob = score->logprob;
@@ -704,6 +718,7 @@ static void next_event_clear(struct engine_event *out)
     out->logprob = 0;
     out->top_count = 0;
     out->text = (struct slice){0};
+    out->text_offset = 0;
     out->finish = ENGINE_FINISH_NONE;
     out->report = (struct engine_report){0};
     out->note.status = STATUS_OK;
@@ -735,6 +750,7 @@ bool engine_next_event(struct engine *engine, struct engine_event *out)
         engine->echo.slot = record->slot;
         engine->echo.choice = record->choice;
         engine->echo.index = 0;
+        engine->echo.decode = (struct text_decode){0};
         engine->echo.tokens_so_far = record->tokens_so_far;
         next_event_echo(engine, out);
         return true;
@@ -749,6 +765,7 @@ bool engine_next_event(struct engine *engine, struct engine_event *out)
     out->top_count = record->top_count;
     memcpy(out->top, top, record->top_count * sizeof(*top));
     out->text = text;
+    out->text_offset = record->text_offset;
     out->finish = record->finish;
     if (record->kind == ENGINE_EVENT_START) {
         out->report.prompt_tokens = ticket->prompt_count;

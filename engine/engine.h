@@ -126,9 +126,10 @@ enum status engine_tokenize(struct engine *engine, struct slice text, bool add_s
 enum status engine_tokenize_chat(struct engine *engine, const struct engine_message *messages,
                                  size_t message_count, bool add_generation_prompt, size_t ids_max,
                                  uint32_t **ids, size_t *count);
-/* OUT_OF_RANGE (param "tokens[i]") for an id the model does not have. */
+/* The text of ids as text_decode makes it, control tokens as their names or left out. OUT_OF_RANGE
+ * (param "tokens[i]") for an id the model does not have. */
 enum status engine_detokenize(struct engine *engine, const uint32_t *ids, size_t count,
-                              struct buffer *out);
+                              bool shows_control, struct buffer *out);
 /* The bytes of one token; valid while the engine is open. */
 struct slice engine_token_bytes(struct engine *engine, uint32_t id);
 
@@ -171,6 +172,7 @@ struct engine_request {
     struct slice stop[LIMIT_STOP_STRINGS];
     uint32_t stop_count;
     bool ignore_end;       /* go on after an end token (bench, tests) */
+    bool shows_control;    /* by their names, in echo and answer; not the token that ends it */
     bool want_logprobs;    /* of the chosen token */
     uint32_t top_logprobs; /* 0 … LIMIT_LOGPROBS */
     bool echo;             /* the prompt comes back first, with its log-probabilities if wanted */
@@ -258,13 +260,12 @@ struct engine_report {
 
 enum engine_event_kind {
     ENGINE_EVENT_START, /* admitted: report.prompt_tokens, cached_tokens and queue_us are set */
-    /* Echo, before the choice's first TOKEN: one prompt token, its bytes as they are and (from the
-     * second) its logprob. Not acknowledged. */
+    /* Echo, before the choice's first TOKEN: a prompt token, its text (a character that the prompt
+     * cuts comes with the answer) and, from the second, its logprob. Not acknowledged. */
     ENGINE_EVENT_PROMPT,
-    ENGINE_EVENT_TOKEN, /* one generated token of one choice */
-    /* A choice that has generated something stands still, and goes on. */
-    ENGINE_EVENT_PAUSED,
-    ENGINE_EVENT_RESUMED,
+    ENGINE_EVENT_TOKEN,      /* one generated token of one choice */
+    ENGINE_EVENT_PAUSED,     /* a choice that has generated something stands still … */
+    ENGINE_EVENT_RESUMED,    /* … and goes on */
     ENGINE_EVENT_CHOICE_END, /* this choice is finished; text may hold what was held back */
     ENGINE_EVENT_END,        /* last event of a request that started: report is complete */
     ENGINE_EVENT_ERROR,      /* last event of a request that was refused: note says why */
@@ -283,6 +284,9 @@ struct engine_event {
     /* Text that may be shown now: whole UTF-8 sequences only, nothing of a stop string. Empty while
      * bytes are held back. Valid until the next call of engine_next_event. */
     struct slice text;
+    /* Where the token's text begins (text_decode_offset): of a PROMPT event in the echo, of a TOKEN
+     * event in the answer, which begins behind the echo's last whole character. */
+    uint64_t text_offset;
     enum engine_finish finish;
     struct engine_report report;
     struct error_note note;

@@ -30,6 +30,7 @@ struct outbox_record {
     uint32_t top_count;
     uint32_t text_bytes;
     enum engine_finish finish;
+    uint32_t text_offset; /* a context of tokens has fewer characters than 2^32 */
 };
 
 struct outbox {

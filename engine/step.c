@@ -61,7 +61,7 @@ static enum status init_outbox(struct step *step)
 {
     const struct step_options *options = &step->options;
     size_t text_bytes = LIMIT_STOP_BYTES +
-                        3 * ((size_t)init_token_bytes_max(options->vocab) + TEXT_STREAM_TAIL_BYTES);
+                        3 * ((size_t)init_token_bytes_max(options->vocab) + TEXT_DECODE_TAIL_BYTES);
     size_t token_bytes = outbox_record_bytes(LIMIT_LOGPROBS, text_bytes);
     size_t capacity =
         step->places * (LIMIT_UNDELIVERED_TOKENS * token_bytes +

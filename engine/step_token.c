@@ -35,6 +35,28 @@ static enum engine_finish token_finish(const struct sequence *sequence, const st
     return ENGINE_FINISH_NONE;
 }
 
+/* The echo is told as a mark; the answer's text goes on where the prompt's ends, maybe inside a
+ * character, of which the last three bytes tell. */
+static void token_echo(struct step *step, uint32_t index)
+{
+    struct sequence *sequence = &step->sequences.slots[index];
+    const struct engine_request *asked = &step->options.tickets->slots[sequence->slot].asked;
+    const struct outbox_record mark = step_tell_record(step, ENGINE_EVENT_PROMPT, index);
+    char last[3];
+    size_t from = sizeof(last);
+    for (uint32_t i = sequence->prompt_count; i > 0 && from > 0; i--) {
+        uint32_t token = sequence->tokens[i - 1];
+        if (!asked->shows_control && vocab_is_control(step->options.vocab, token))
+            continue;
+        struct slice bytes = vocab_bytes(step->options.vocab, token);
+        while (bytes.length > 0 && from > 0)
+            last[--from] = bytes.bytes[--bytes.length];
+    }
+    step_tell(step, &mark, NULL, (struct slice){0});
+    text_stream_follow(&sequence->text, (struct slice){last + from, sizeof(last) - from});
+    sequence->scored = UINT32_MAX;
+}
+
 /* Appends the token that was chosen from a row of logits, and tells it; false when the sequence has
  * ended with it. */
 static bool token_next(struct step *step, uint32_t index, uint32_t row)
@@ -44,11 +66,8 @@ static bool token_next(struct step *step, uint32_t index, uint32_t row)
     const struct engine_request *asked = &ticket->asked;
     const struct vocab *vocab = step->options.vocab;
     uint32_t token = step->drawer.tokens[row];
-    if (asked->echo && sequence_generated(sequence) == 0) {
-        const struct outbox_record mark = step_tell_record(step, ENGINE_EVENT_PROMPT, index);
-        step_tell(step, &mark, NULL, (struct slice){0});
-        sequence->scored = UINT32_MAX;
-    }
+    if (asked->echo && sequence_generated(sequence) == 0)
+        token_echo(step, index);
     sequence->tokens[sequence->token_count++] = token;
     ticket->report.completion_tokens++;
     step_charge_token(step, sequence);
@@ -66,8 +85,9 @@ static bool token_next(struct step *step, uint32_t index, uint32_t row)
         drawer_told(&step->drawer, row, token, asked->want_logprobs ? asked->top_logprobs : 0,
                     &record.logprob, top);
     bool is_end = vocab_is_end(vocab, token) && !asked->ignore_end;
-    struct slice text = text_stream_push(&sequence->text, vocab_bytes(vocab, token),
-                                         is_end || vocab_is_control(vocab, token));
+    bool is_hidden = is_end || (!asked->shows_control && vocab_is_control(vocab, token));
+    struct slice text = text_stream_push(&sequence->text, vocab_bytes(vocab, token), is_hidden);
+    record.text_offset = (uint32_t)text_stream_offset(&sequence->text);
     step_tell(step, &record, top, text);
 
     enum engine_finish finish = token_finish(sequence, ticket, is_end);

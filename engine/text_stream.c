@@ -2,8 +2,6 @@
 
 #include "config/base/utf8.h"
 
-static const char REPLACEMENT[3] = {'\xef', '\xbf', '\xbd'}; /* U+FFFD */
-
 static void init_stop(struct text_stream_stop *stop, struct slice bytes)
 {
     stop->length = (uint32_t)bytes.length;
@@ -27,9 +25,10 @@ enum status text_stream_init(struct text_stream *stream, const struct slice *sto
         FAIL(STATUS_INVALID, "more than %d stop strings", LIMIT_STOP_STRINGS);
     stream->stop_count = stop_count;
     stream->is_stopped = false;
-    stream->tail_length = 0;
     stream->shown = 0;
     stream->length = 0;
+    stream->offset = 0;
+    stream->decode = (struct text_decode){0};
     for (uint32_t i = 0; i < stop_count; i++) {
         if (stops[i].length == 0 || stops[i].length > LIMIT_STOP_BYTES)
             FAIL(STATUS_INVALID, "a stop string has 1 to %d bytes", LIMIT_STOP_BYTES);
@@ -63,42 +62,13 @@ static bool push_byte(struct text_stream *stream, char byte)
     return cut == 0;
 }
 
-static bool push_bytes(struct text_stream *stream, const char *bytes, size_t length)
+/* Up to the byte that completes a stop string. */
+static void push_text(struct text_stream *stream, const char *bytes, size_t length)
 {
     for (size_t i = 0; i < length; i++) {
         if (!push_byte(stream, bytes[i]))
-            return false;
+            return;
     }
-    return true;
-}
-
-/* Bytes of the longest start of a sequence at `bytes`, at least 1: what one U+FFFD stands for
- * (Unicode 15, section 3.9, "substitution of maximal subparts"). */
-static size_t push_maximal_part(const char *bytes, size_t length)
-{
-    for (size_t part = length < 3 ? length : 3; part > 1; part--) {
-        if (utf8_incomplete_tail(bytes, part) == part)
-            return part;
-    }
-    return 1;
-}
-
-/* Moves `bytes` into the cleaned text; returns how many at the end wait for more. */
-static size_t push_clean(struct text_stream *stream, const char *bytes, size_t length)
-{
-    size_t at = 0;
-    while (at < length) {
-        size_t left = length - at;
-        size_t whole = utf8_sequence_length(bytes + at, left);
-        if (whole == 0 && left < 4 && utf8_incomplete_tail(bytes + at, left) == left)
-            return left;
-        bool go_on = whole > 0 ? push_bytes(stream, bytes + at, whole)
-                               : push_bytes(stream, REPLACEMENT, sizeof(REPLACEMENT));
-        if (!go_on)
-            return 0;
-        at += whole > 0 ? whole : push_maximal_part(bytes + at, left);
-    }
-    return 0;
 }
 
 static struct slice push_show(struct text_stream *stream)
@@ -121,28 +91,31 @@ static void push_forget_shown(struct text_stream *stream)
     stream->shown = 0;
 }
 
-struct slice text_stream_push(struct text_stream *stream, struct slice bytes, bool is_control)
+void text_stream_follow(struct text_stream *stream, struct slice last)
 {
-    ASSERT(bytes.length <= LIMIT_TOKEN_BYTES);
+    text_decode_init(&stream->decode, last);
+}
+
+struct slice text_stream_push(struct text_stream *stream, struct slice bytes, bool is_hidden)
+{
+    char text[TEXT_DECODE_BYTES];
     push_forget_shown(stream);
-    if (is_control || stream->is_stopped || bytes.length == 0)
+    if (is_hidden)
+        bytes.length = 0;
+    stream->offset = text_decode_offset(&stream->decode, bytes);
+    if (stream->is_stopped || bytes.length == 0)
         return (struct slice){stream->text, 0};
-    char joined[LIMIT_TOKEN_BYTES + TEXT_STREAM_TAIL_BYTES];
-    memcpy(joined, stream->tail, stream->tail_length);
-    memcpy(joined + stream->tail_length, bytes.bytes, bytes.length);
-    size_t length = stream->tail_length + bytes.length;
-    size_t waiting = push_clean(stream, joined, length);
-    memcpy(stream->tail, joined + length - waiting, waiting);
-    stream->tail_length = (uint32_t)waiting;
+    push_text(stream, text, text_decode_push(&stream->decode, bytes, text));
     return push_show(stream);
 }
 
 struct slice text_stream_flush(struct text_stream *stream)
 {
+    char text[TEXT_DECODE_BYTES];
     push_forget_shown(stream);
-    if (!stream->is_stopped && stream->tail_length > 0)
-        push_bytes(stream, REPLACEMENT, sizeof(REPLACEMENT));
-    stream->tail_length = 0;
+    size_t length = text_decode_flush(&stream->decode, text);
+    if (!stream->is_stopped)
+        push_text(stream, text, length);
     for (uint32_t i = 0; i < stream->stop_count; i++)
         stream->stops[i].matched = 0;
     stream->shown = stream->length;

@@ -1,9 +1,10 @@
 /* text_stream: the bytes of one sequence's tokens → the text that may be shown now.
  *
- * Owns:     the bytes it holds back: an unfinished UTF-8 sequence, the start of a stop string.
+ * Owns:     what it holds back: an unfinished UTF-8 sequence, the start of a stop string.
  * Thread:   one at a time (the engine thread); a stream shares nothing with another.
  * Cost:     O(bytes × stop strings) a push, however the stop strings repeat; no allocation at all.
- * Not here: ids → bytes (vocab), end tokens (the engine), needs no PCRE2.
+ * Not here: bytes → UTF-8 (text_decode), ids → bytes (vocab), end tokens (the engine); needs no
+ *           PCRE2.
  *
  *     token bytes ─► whole UTF-8 sequences ─► stop search ─► shown
  *                    (tail: ≤ 3 bytes)        (held: < longest stop string)
@@ -18,12 +19,10 @@
 
 #include "config/base/limits.h"
 #include "config/base/slice.h"
+#include "engine/text_decode.h"
 
-enum {
-    TEXT_STREAM_TAIL_BYTES = 4,
-    /* What was held back, and one token of which every byte became U+FFFD (3 bytes each). */
-    TEXT_STREAM_BYTES = LIMIT_STOP_BYTES + 3 * (LIMIT_TOKEN_BYTES + TEXT_STREAM_TAIL_BYTES),
-};
+/* What was held back, and the text of one token. */
+enum { TEXT_STREAM_BYTES = LIMIT_STOP_BYTES + TEXT_DECODE_BYTES };
 
 /* One stop string and where its search stands (Knuth, Morris and Pratt). */
 struct text_stream_stop {
@@ -36,10 +35,10 @@ struct text_stream_stop {
 struct text_stream {
     uint32_t stop_count;
     bool is_stopped;
-    uint32_t tail_length;
     uint32_t shown;  /* bytes at the start of `text` that the last call gave out */
     uint32_t length; /* bytes in `text` */
-    char tail[TEXT_STREAM_TAIL_BYTES];
+    uint64_t offset; /* of the last token */
+    struct text_decode decode;
     char text[TEXT_STREAM_BYTES];
     struct text_stream_stop stops[LIMIT_STOP_STRINGS];
 };
@@ -49,13 +48,24 @@ struct text_stream {
 enum status text_stream_init(struct text_stream *stream, const struct slice *stops,
                              uint32_t stop_count);
 
+/* Before the first push: the text goes on behind another (the prompt, when it is echoed), which
+ * ends with the bytes `last`. Its unfinished sequence becomes this text's first character. */
+void text_stream_follow(struct text_stream *stream, struct slice last);
+
 /* Takes the bytes of one token (≤ LIMIT_TOKEN_BYTES) and gives the text that may be shown now:
- * whole UTF-8 sequences, nothing that could still become part of a stop string, valid until the
- * next call on this stream. A control token gives no text and changes nothing. Bytes that no
- * later byte can make a sequence of become U+FFFD, one for each maximal part of a sequence.
- * When the first stop string is complete (of several that end at the same byte, the longest),
- * the slice is the text before it, text_stream_is_stopped is true, and the rest is dropped. */
-struct slice text_stream_push(struct text_stream *stream, struct slice bytes, bool is_control);
+ * whole UTF-8 sequences as text_decode makes them, nothing that could still become part of a stop
+ * string, valid until the next call on this stream. A hidden token gives no text and changes
+ * nothing. When the first stop string is complete (of several that end at the same byte, the
+ * longest), the slice is the text before it, text_stream_is_stopped is true, and the rest is
+ * dropped. */
+struct slice text_stream_push(struct text_stream *stream, struct slice bytes, bool is_hidden);
+
+/* Where the text of the token pushed last begins: characters of this stream's text before it, those
+ * of a stop string that was cut off included (text_decode_offset). */
+static inline uint64_t text_stream_offset(const struct text_stream *stream)
+{
+    return stream->offset;
+}
 
 /* The text ended: gives everything held back, an unfinished sequence as U+FFFD. Called
  * once, at the end; a second call gives nothing. */

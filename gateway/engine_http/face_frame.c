@@ -12,7 +12,6 @@ void face_frame_choice_init(struct face_frame_choice *choice, uint32_t index)
 {
     *choice = (struct face_frame_choice){.index = index};
     buffer_init(&choice->text, PART_BYTES_MAX);
-    buffer_init(&choice->tail, PART_BYTES_MAX);
     buffer_init(&choice->token_ids, PART_BYTES_MAX);
     buffer_init(&choice->tokens, PART_BYTES_MAX);
     buffer_init(&choice->logprobs, PART_BYTES_MAX);
@@ -23,7 +22,6 @@ void face_frame_choice_init(struct face_frame_choice *choice, uint32_t index)
 void face_frame_choice_deinit(struct face_frame_choice *choice)
 {
     buffer_deinit(&choice->text);
-    buffer_deinit(&choice->tail);
     buffer_deinit(&choice->token_ids);
     buffer_deinit(&choice->tokens);
     buffer_deinit(&choice->logprobs);
@@ -101,7 +99,8 @@ static void add_text_logprobs(struct face_frame_choice *choice, const struct eng
     append_comma(&choice->tokens);
     append_token_text(&choice->tokens, engine_token_bytes(engine, event->token));
     append_comma(&choice->offsets);
-    buffer_printf(&choice->offsets, "%llu", (unsigned long long)choice->characters);
+    uint64_t from = event->kind == ENGINE_EVENT_PROMPT ? 0 : choice->echo_characters;
+    buffer_printf(&choice->offsets, "%llu", (unsigned long long)(from + event->text_offset));
     append_comma(&choice->logprobs);
     append_comma(&choice->top);
     if (is_first_prompt) {
@@ -121,16 +120,6 @@ static void add_text_logprobs(struct face_frame_choice *choice, const struct eng
     buffer_append_char(&choice->top, '}');
 }
 
-/* A prompt's bytes come as they are: only whole sequences are shown. */
-static void add_prompt_text(struct face_frame_choice *choice, struct slice bytes)
-{
-    struct buffer *tail = &choice->tail;
-    buffer_append_slice(tail, bytes);
-    size_t kept = utf8_incomplete_tail(tail->bytes, tail->length);
-    buffer_append(&choice->text, tail->bytes, tail->length - kept);
-    buffer_consume(tail, tail->length - kept);
-}
-
 static uint64_t characters_of(struct slice bytes)
 {
     uint64_t count = 0;
@@ -142,10 +131,7 @@ static uint64_t characters_of(struct slice bytes)
 void face_frame_add(struct face_frame_choice *choice, const struct face_frame_head *head,
                     const struct engine_event *event, struct engine *engine)
 {
-    if (event->kind == ENGINE_EVENT_PROMPT)
-        add_prompt_text(choice, event->text);
-    else
-        buffer_append_slice(&choice->text, event->text);
+    buffer_append_slice(&choice->text, event->text);
     if (event->kind == ENGINE_EVENT_CHOICE_END)
         return;
     if (head->want_logprobs && head->kind == FACE_CHAT)
@@ -156,7 +142,8 @@ void face_frame_add(struct face_frame_choice *choice, const struct face_frame_he
         append_comma(&choice->token_ids);
         buffer_printf(&choice->token_ids, "%u", event->token);
     }
-    choice->characters += characters_of(engine_token_bytes(engine, event->token));
+    if (event->kind == ENGINE_EVENT_PROMPT)
+        choice->echo_characters += characters_of(event->text);
     choice->has_first_token = true;
 }
 

@@ -31,10 +31,9 @@ struct face_frame_head {
 /* One choice of the answer: its place in the text, and what waits for the next frame. */
 struct face_frame_choice {
     uint32_t index;
-    uint64_t characters; /* of the text before the next token, for text_offset */
+    uint64_t echo_characters; /* whole ones so far: the answer's text begins behind them */
     bool has_first_token;
     struct buffer text;
-    struct buffer tail;      /* of an echoed prompt: bytes of an unfinished UTF-8 sequence */
     struct buffer token_ids; /* "1,2,3" */
     struct buffer tokens;    /* chat: items of logprobs.content; text: logprobs.tokens */
     struct buffer logprobs;  /* text: logprobs.token_logprobs */

@@ -426,6 +426,15 @@ static enum status take_ignore_end(struct face_request *request, const char *nam
     return face_json_bool(value, name, &request->engine.ignore_end);
 }
 
+static enum status take_skip_special(struct face_request *request, const char *name,
+                                     const json_t *value)
+{
+    bool skips_special;
+    TRY(face_json_bool(value, name, &skips_special));
+    request->engine.shows_control = !skips_special;
+    return STATUS_OK;
+}
+
 static enum status take_response_format(struct face_request *request, const char *name,
                                         const json_t *value)
 {
@@ -625,6 +634,8 @@ enum status face_request_parse(struct face_request *request, enum face_kind kind
     };
     rng_secure_bytes(&request->engine.sampling.seed, sizeof request->engine.sampling.seed);
     request->engine.tokens_max = kind == FACE_CHAT ? 0 : COMPLETION_TOKENS_DEFAULT;
+    /* A completion's prompt has control tokens by their names, and so has its answer. */
+    request->engine.shows_control = kind == FACE_TEXT;
     enum status status = face_json_parse(body, &request->root);
     bool is_any_model =
         kind == FACE_GENERATE && (json_object_get(request->root, "model") == NULL ||

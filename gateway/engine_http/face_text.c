@@ -119,11 +119,13 @@ static enum status text_tokenize(struct text_job *job, const json_t *root)
 
 static enum status text_detokenize(struct text_job *job, const json_t *root)
 {
-    static const char *const known[] = {"model", "tokens", NULL};
+    static const char *const known[] = {"model", "tokens", "skip_special_tokens", NULL};
     TRY(text_check_fields(root, known));
     const json_t *tokens = json_object_get(root, "tokens");
     if (tokens == NULL)
         FAIL_PARAM(STATUS_INVALID, "tokens", "Missing required parameter: 'tokens'.");
+    bool skips_special;
+    TRY(text_flag(root, "skip_special_tokens", false, &skips_special));
     size_t count;
     TRY(face_json_array(tokens, "tokens", LIMIT_CONTEXT, &count));
     uint32_t *ids = mem_zalloc(count, sizeof *ids);
@@ -140,7 +142,7 @@ static enum status text_detokenize(struct text_job *job, const json_t *root)
                                   (int64_t)job->face->info.vocab - 1, &id));
         ids[i] = (uint32_t)id;
     }
-    TRY_OUT(engine_detokenize(fleet_text(job->face->fleet), ids, count, &text));
+    TRY_OUT(engine_detokenize(fleet_text(job->face->fleet), ids, count, !skips_special, &text));
     buffer_append_text(&job->answer, "{\"prompt\":");
     buffer_append_json_string(&job->answer, buffer_slice(&text));
     buffer_append_char(&job->answer, '}');

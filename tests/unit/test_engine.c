@@ -813,9 +813,9 @@ static void test_bad_requests(void **state)
     struct buffer text;
     buffer_init(&text, 100);
     const uint32_t hello[2] = {'h', 'i'};
-    assert_int_equal(engine_detokenize(engine, hello, 2, &text), STATUS_OK);
+    assert_int_equal(engine_detokenize(engine, hello, 2, true, &text), STATUS_OK);
     assert_true(slice_is(buffer_slice(&text), "hi"));
-    assert_int_equal(engine_detokenize(engine, foreign, 2, &text), STATUS_OUT_OF_RANGE);
+    assert_int_equal(engine_detokenize(engine, foreign, 2, true, &text), STATUS_OUT_OF_RANGE);
     assert_string_equal(status_note()->param, "tokens[1]");
     buffer_deinit(&text);
     assert_true(slice_is(engine_token_bytes(engine, 'x'), "x"));
