@@ -19,6 +19,10 @@ struct metrics;
 
 enum { LEDGER_ROUTE_BYTES = 40, LEDGER_MODEL_BYTES = 128, LEDGER_WORD_BYTES = 16 };
 
+/* The class of rows whose request worked on text alone (/v1/tokenize, /v1/detokenize): they have no
+ * tokens and cost nothing, and sums by class keep them apart from what the model computed. */
+#define LEDGER_CLASS_TEXT "text"
+
 struct ledger_row {
     int64_t sequence; /* given by the writer in the order of commits, rising over restarts; what a
                          caller puts here is not looked at */

@@ -36,7 +36,8 @@ static enum status read_rows(sqlite3_stmt *statement, int64_t now_us, void *cont
             continue;
         struct ledger_minute_row row = {.prompt_tokens = sqlite3_column_int64(statement, 3),
                                         .cached_tokens = sqlite3_column_int64(statement, 4),
-                                        .completion_tokens = sqlite3_column_int64(statement, 5)};
+                                        .completion_tokens = sqlite3_column_int64(statement, 5),
+                                        .is_text = sqlite3_column_int(statement, 6) != 0};
         column_text(statement, 1, row.tenant_id);
         column_text(statement, 2, row.key_id);
         take(context, &row);
@@ -48,8 +49,8 @@ enum status ledger_minute_read(const char *path, int64_t now_us, void *context,
                                void (*take)(void *context, const struct ledger_minute_row *row))
 {
     static const char sql[] =
-        "select at_us, tenant_id, key_id, prompt_tokens, cached_tokens, completion_tokens from "
-        "requests order by id desc";
+        "select at_us, tenant_id, key_id, prompt_tokens, cached_tokens, completion_tokens,"
+        " service_class = '" LEDGER_CLASS_TEXT "' from requests order by id desc";
     sqlite3 *connection = NULL;
     sqlite3_stmt *statement = NULL;
     TRY(store_connect(&connection, path, false));

@@ -15,6 +15,7 @@ struct ledger_minute_row {
     int64_t prompt_tokens;
     int64_t cached_tokens;
     int64_t completion_tokens;
+    bool is_text; /* of work on text alone, which has no tokens */
 };
 
 /* Calls `take` for each row that is dated less than a minute before `now_us` and not behind it,

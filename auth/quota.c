@@ -30,11 +30,7 @@ struct quota {
     struct quota_entry *entries;
 };
 
-static void open_recall(void *context, const struct ledger_minute_row *row)
-{
-    quota_recall(context, row->tenant_id, row->key_id, row->prompt_tokens, row->cached_tokens,
-                 row->completion_tokens);
-}
+static void open_recall(void *context, const struct ledger_minute_row *row);
 
 enum status quota_open(struct quota **out, const struct quota_options *options)
 {
@@ -349,7 +345,8 @@ static enum status deny(const struct quota *quota, const struct quota_demand *de
     char reset[QUOTA_DURATION_BYTES];
     char end[QUOTA_DURATION_BYTES + 40];
     enum status status = STATUS_RATE_TOKENS;
-    if (denial->limit == QUOTA_REQUESTS_PER_MINUTE || denial->limit == QUOTA_CONCURRENT_REQUESTS)
+    if (denial->limit == QUOTA_REQUESTS_PER_MINUTE || denial->limit == QUOTA_CONCURRENT_REQUESTS ||
+        denial->limit == QUOTA_TEXT_BYTES_PER_MINUTE)
         status = STATUS_RATE_REQUESTS;
     if (form->window == QUOTA_DAY || form->window == QUOTA_MONTH) {
         denial->reset_us = budget_reset_us(quota, denial->limit);
@@ -407,6 +404,7 @@ enum status quota_reserve(struct quota *quota, const struct quota_demand *demand
     int64_t now_us = quota_now_us(quota);
     const struct quota_ask ask = {
         .body_bytes = demand->body_bytes,
+        .is_text = demand->is_text,
         .output_most = demand->output_most,
         .deadline_us =
             now_us + (demand->deadline_ms + INT64_C(1) * LIMIT_QUOTA_LEASE_GRACE_MS) * 1000,
@@ -490,19 +488,31 @@ void quota_count(struct quota *quota, const char *tenant_id, const char *key_id,
     }
 }
 
-/* A request that the engine never began has a row of nothing, and cost nothing. */
-void quota_recall(struct quota *quota, const char *tenant_id, const char *key_id, int64_t prompt,
-                  int64_t cached, int64_t output)
+static void recall(struct quota *quota, const char *tenant_id, const char *key_id, int64_t prompt,
+                   int64_t cached, int64_t output)
 {
     struct quota_entry *entries[QUOTA_SCOPES];
-    if (prompt == 0)
-        return;
     entries_of(quota, tenant_id, key_id, entries);
     for (int scope = 0; scope < QUOTA_SCOPES; scope++) {
         if (entries[scope] != NULL)
             quota_lease_recall(&entries[scope]->account, prompt, cached, output,
                                quota_now_us(quota));
     }
+}
+
+/* A request that the engine never began has a row of nothing, and cost nothing. */
+void quota_recall(struct quota *quota, const char *tenant_id, const char *key_id, int64_t prompt,
+                  int64_t cached, int64_t output)
+{
+    if (prompt != 0)
+        recall(quota, tenant_id, key_id, prompt, cached, output);
+}
+
+static void open_recall(void *context, const struct ledger_minute_row *row)
+{
+    if (row->prompt_tokens != 0 || row->is_text)
+        recall(context, row->tenant_id, row->key_id, row->prompt_tokens, row->cached_tokens,
+               row->completion_tokens);
 }
 
 struct quota_standing quota_standing(struct quota *quota, const char *tenant_id, const char *key_id,

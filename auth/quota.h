@@ -35,6 +35,7 @@ struct quota_demand {
     const char *tenant_id;
     const char *key_id;
     size_t body_bytes;
+    bool is_text;         /* work on text alone, without tokens */
     int64_t output_most;  /* the request's own max_tokens, of all choices; 0 = unknown */
     uint32_t deadline_ms; /* … deadline */
 };

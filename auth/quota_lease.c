@@ -165,34 +165,65 @@ int64_t quota_lease_input(const struct quota_limits_set *set, int64_t prompt, in
 
 /* --- charging --- */
 
-/* What a lease of this much means to a limit. */
-static int64_t amount_of(int limit, int64_t requests, int64_t prompt, int64_t input, int64_t output)
+/* What a lease holds, or what is added to it. */
+struct amounts {
+    int64_t requests;
+    int64_t text_bytes;
+    int64_t prompt;
+    int64_t input;
+    int64_t output;
+};
+
+static const struct amounts ONE_OUTPUT = {.output = 1};
+
+/* How much of it a limit counts. */
+static int64_t amount_of(int limit, struct amounts of)
 {
     switch ((enum quota_limit)limit) {
     case QUOTA_REQUESTS_PER_MINUTE:
     case QUOTA_CONCURRENT_REQUESTS:
-        return requests;
+        return of.requests;
+    case QUOTA_TEXT_BYTES_PER_MINUTE:
+        return of.text_bytes;
     case QUOTA_INPUT_TOKENS_PER_MINUTE:
-        return input;
+        return of.input;
     case QUOTA_OUTPUT_TOKENS_PER_MINUTE:
-        return output;
+        return of.output;
     case QUOTA_KV_TOKENS:
-        return prompt + output;
+        return of.prompt + of.output;
     case QUOTA_TOKENS_PER_MINUTE:
     case QUOTA_TOKENS_PER_DAY:
     case QUOTA_TOKENS_PER_MONTH:
     case QUOTA_LIMITS:
         break;
     }
-    return input + output;
+    return of.input + of.output;
+}
+
+/* What an open lease holds. */
+static struct amounts lease_amounts(const struct quota_lease *lease)
+{
+    return (struct amounts){.requests = 1,
+                            .text_bytes = (int64_t)lease->body_bytes,
+                            .prompt = lease->prompt,
+                            .input = lease->input,
+                            .output = lease->output};
+}
+
+static struct amounts amounts_negated(struct amounts of)
+{
+    return (struct amounts){.requests = -of.requests,
+                            .text_bytes = -of.text_bytes,
+                            .prompt = -of.prompt,
+                            .input = -of.input,
+                            .output = -of.output};
 }
 
 /* The account's other half of every change of a lease: so much more (or less, below 0) of each. */
-static void charge(struct quota_account *account, uint32_t charged, int64_t requests,
-                   int64_t prompt, int64_t input, int64_t output)
+static void charge(struct quota_account *account, uint32_t charged, struct amounts more)
 {
     for (int i = 0; i < QUOTA_LIMITS; i++) {
-        int64_t amount = amount_of(i, requests, prompt, input, output);
+        int64_t amount = amount_of(i, more);
         if (window_of(i) != QUOTA_MINUTE)
             account->held[i] += amount;
         else if ((charged & 1u << i) != 0 && account->set.values[i].limit != 0)
@@ -218,7 +249,7 @@ static void expire_old(struct quota_account *account, int64_t now_us)
         next = lease->next;
         if (now_us < lease->deadline_us)
             continue;
-        charge(account, lease->charged, -1, -lease->prompt, -lease->input, -lease->output);
+        charge(account, lease->charged, amounts_negated(lease_amounts(lease)));
         lease_unlink(lease);
         lease->is_expired = true;
         lease->prompt = lease->input = lease->output = 0;
@@ -234,10 +265,11 @@ static int64_t reserve_input(const struct quota_account *account, size_t body_by
     int64_t input = guess_input(account, body_bytes);
     int64_t fewest = ((int64_t)body_bytes + BYTES_A_TOKEN_MOST - 1) / BYTES_A_TOKEN_MOST;
     for (int i = 0; i < QUOTA_LIMITS; i++) {
-        int64_t most = account->set.values[i].limit - amount_of(i, 0, 0, 0, 1);
+        int64_t most = account->set.values[i].limit - amount_of(i, ONE_OUTPUT);
         enum quota_window window = window_of(i);
-        if ((window == QUOTA_MINUTE || window == QUOTA_NOW) && amount_of(i, 0, 1, 1, 0) != 0 &&
-            most > 0 && fewest <= most)
+        if ((window == QUOTA_MINUTE || window == QUOTA_NOW) &&
+            amount_of(i, (struct amounts){.prompt = 1, .input = 1}) != 0 && most > 0 &&
+            fewest <= most)
             input = least(input, most);
     }
     return input;
@@ -250,11 +282,12 @@ static int64_t reserve_output(struct quota_account *account, const struct quota_
     int64_t output = guess_output(account, ask->output_most);
     for (int i = 0; i < QUOTA_LIMITS; i++) {
         int64_t most = account->set.values[i].limit;
-        if (most == 0 || amount_of(i, 0, 0, 0, 1) == 0)
+        if (most == 0 || amount_of(i, ONE_OUTPUT) == 0)
             continue;
         if (window_of(i) == QUOTA_DAY || window_of(i) == QUOTA_MONTH)
             most -= counted_used(account, i);
-        output = least(output, most - amount_of(i, 0, input, input, 0));
+        output =
+            least(output, most - amount_of(i, (struct amounts){.prompt = input, .input = input}));
     }
     return output > 0 ? output : 1;
 }
@@ -301,7 +334,7 @@ static bool limit_allows(struct quota_account *account, int limit, int64_t amoun
 static bool limit_lowers(const struct quota_account *account, int limit)
 {
     return account->set.on_limit == QUOTA_ON_LIMIT_LOWER_CLASS && window_of(limit) != QUOTA_NOW &&
-           amount_of(limit, 0, 0, 1, 1) > 0;
+           amount_of(limit, (struct amounts){.input = 1, .output = 1}) > 0;
 }
 
 /* Whether all limits pass, and in `charged` those that a lease would be charged to. */
@@ -315,8 +348,10 @@ static bool reserve_check(struct quota_account *account, const struct quota_leas
     *denial = (struct quota_denial){0};
     for (int i = 0; i < QUOTA_LIMITS; i++) {
         struct quota_denial found;
-        int64_t amount = amount_of(i, 1, lease->prompt, lease->input, lease->output);
-        if (account->set.values[i].limit == 0 || limit_allows(account, i, amount, now_us, &found)) {
+        int64_t amount = amount_of(i, lease_amounts(lease));
+        /* Who takes nothing of a limit that is spent, or owes, is not kept out by it. */
+        if (account->set.values[i].limit == 0 || amount == 0 ||
+            limit_allows(account, i, amount, now_us, &found)) {
             *charged |= 1u << i;
         } else if (account->set.values[i].is_shadow) {
             shadow |= 1u << i;
@@ -336,11 +371,11 @@ static bool reserve_check(struct quota_account *account, const struct quota_leas
 bool quota_lease_reserve(struct quota_account *account, const struct quota_ask *ask,
                          struct quota_lease *lease, struct quota_denial *denial)
 {
-    int64_t input = reserve_input(account, ask->body_bytes);
+    int64_t input = ask->is_text ? 0 : reserve_input(account, ask->body_bytes);
     *lease = (struct quota_lease){.deadline_us = ask->deadline_us,
                                   .prompt = input,
                                   .input = input,
-                                  .output = reserve_output(account, ask, input),
+                                  .output = ask->is_text ? 0 : reserve_output(account, ask, input),
                                   .output_most = ask->output_most,
                                   .body_bytes = ask->body_bytes};
     bool is_allowed = reserve_check(account, lease, ask->now_us, &lease->charged, denial);
@@ -350,7 +385,7 @@ bool quota_lease_reserve(struct quota_account *account, const struct quota_ask *
     }
     if (!is_allowed)
         return false;
-    charge(account, lease->charged, 1, lease->prompt, lease->input, lease->output);
+    charge(account, lease->charged, lease_amounts(lease));
     lease->account = account;
     lease->next = account->leases;
     if (account->leases != NULL)
@@ -367,7 +402,8 @@ void quota_lease_prompt(struct quota_lease *lease, int64_t prompt, int64_t cache
     int64_t input = quota_lease_input(&account->set, prompt, cached);
     for (int i = 0; i < QUOTA_LIMITS; i++)
         (void)room_of(account, i, now_us);
-    charge(account, lease->charged, 0, prompt - lease->prompt, input - lease->input, 0);
+    charge(account, lease->charged,
+           (struct amounts){.prompt = prompt - lease->prompt, .input = input - lease->input});
     lease->prompt = prompt;
     lease->input = input;
 }
@@ -383,7 +419,7 @@ static int64_t extend_room(struct quota_lease *lease, int64_t wanted, int64_t ne
     for (int i = 0; i < QUOTA_LIMITS; i++) {
         uint32_t bit = 1u << i;
         if (account->set.values[i].limit == 0 || (lease->charged & bit) == 0 ||
-            amount_of(i, 0, 0, 0, 1) == 0)
+            amount_of(i, ONE_OUTPUT) == 0)
             continue;
         int64_t room = room_of(account, i, now_us);
         bool is_shadow = account->set.values[i].is_shadow;
@@ -422,7 +458,7 @@ bool quota_lease_extend(struct quota_lease *lease, int64_t output, int64_t now_u
         wanted = least(wanted, lease->output_most - lease->output);
     int64_t more = extend_room(lease, wanted, least(needed, wanted), now_us, denial);
     if (more > 0) {
-        charge(lease->account, lease->charged, 0, 0, 0, more);
+        charge(lease->account, lease->charged, (struct amounts){.output = more});
         lease->output += more;
     }
     return extend_covers(lease, output, 0);
@@ -434,12 +470,15 @@ void quota_lease_worked(struct quota_lease *lease)
 }
 
 /* What of a lease stays charged to a limit of a minute. */
-static int64_t settle_kept(const struct quota_lease *lease, int limit, int64_t prompt,
-                           int64_t input, int64_t output)
+static struct amounts settle_kept(const struct quota_lease *lease, int64_t prompt, int64_t input,
+                                  int64_t output)
 {
-    if (prompt > 0)
-        return amount_of(limit, 1, 0, input, output);
-    return lease->is_worked ? amount_of(limit, 1, 0, lease->input, 0) : 0;
+    struct amounts kept = {.requests = 1, .text_bytes = (int64_t)lease->body_bytes};
+    if (prompt == 0 && !lease->is_worked)
+        return (struct amounts){0};
+    kept.input = prompt > 0 ? input : lease->input;
+    kept.output = prompt > 0 ? output : 0;
+    return kept;
 }
 
 void quota_lease_settle(struct quota_lease *lease, int64_t prompt, int64_t cached, int64_t output,
@@ -449,21 +488,20 @@ void quota_lease_settle(struct quota_lease *lease, int64_t prompt, int64_t cache
     if (account == NULL)
         return;
     bool is_held = !lease->is_expired;
-    bool is_begun = prompt > 0;
-    int64_t input = quota_lease_input(&account->set, prompt, cached);
+    struct amounts held = is_held ? lease_amounts(lease) : (struct amounts){0};
+    struct amounts kept =
+        settle_kept(lease, prompt, quota_lease_input(&account->set, prompt, cached), output);
     for (int i = 0; i < QUOTA_LIMITS; i++) {
         (void)room_of(account, i, now_us);
         if (window_of(i) == QUOTA_MINUTE && account->set.values[i].limit != 0 &&
             (lease->charged & 1u << i) != 0)
-            bucket_add(account, i,
-                       amount_of(i, is_held, 0, lease->input, lease->output) -
-                           settle_kept(lease, i, prompt, input, output));
+            bucket_add(account, i, amount_of(i, held) - amount_of(i, kept));
     }
     if (is_held) {
-        charge(account, 0, -1, -lease->prompt, -lease->input, -lease->output);
+        charge(account, 0, amounts_negated(lease_amounts(lease)));
         lease_unlink(lease);
     }
-    if (is_begun) {
+    if (prompt > 0) {
         lengths_add(account, output);
         guess_learn(account, lease->body_bytes, prompt);
     }
@@ -481,13 +519,16 @@ void quota_lease_count(struct quota_account *account, int64_t prompt, int64_t ca
 void quota_lease_recall(struct quota_account *account, int64_t prompt, int64_t cached,
                         int64_t output, int64_t now_us)
 {
-    int64_t input = quota_lease_input(&account->set, prompt, cached);
+    struct amounts used = {.requests = 1,
+                           .prompt = prompt,
+                           .input = quota_lease_input(&account->set, prompt, cached),
+                           .output = output};
     for (int i = 0; i < QUOTA_LIMITS; i++) {
         if (window_of(i) != QUOTA_MINUTE || account->set.values[i].limit == 0)
             continue;
         int64_t room = room_of(account, i, now_us);
         if (room > 0)
-            bucket_add(account, i, -least(amount_of(i, 1, prompt, input, output), room));
+            bucket_add(account, i, -least(amount_of(i, used), room));
     }
 }
 

@@ -55,6 +55,7 @@ struct quota_lease {
 /* What a request asks for. */
 struct quota_ask {
     size_t body_bytes;
+    bool is_text;        /* work on text alone: it takes a request and bytes, and no tokens */
     int64_t output_most; /* 0 = not said */
     int64_t deadline_us; /* monotonic */
     int64_t now_us;      /* monotonic */
@@ -97,7 +98,8 @@ bool quota_lease_extend(struct quota_lease *lease, int64_t output, int64_t now_u
                         struct quota_denial *denial);
 /* An engine has parsed and tokenised the request's text, or may have. If the request then ends
  * before its prompt is computed (a prompt that is too long, a bad field, a client that left), it
- * still counts as one request with the estimated input: that work cost the neighbours time, too. */
+ * still counts as one request with its bytes of text and the estimated input: that work cost the
+ * neighbours time, too. */
 void quota_lease_worked(struct quota_lease *lease);
 /* The end, once (later calls do nothing): what was not used comes back, what was more is charged.
  * Without a prompt the request is charged only when an engine has worked on it: one request and the

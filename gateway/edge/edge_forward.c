@@ -8,32 +8,31 @@
 #include "gateway/edge/edge_job.h"
 #include "gateway/edge/edge_me.h"
 #include "gateway/edge/edge_memory.h"
+#include "gateway/edge/edge_models.h"
 #include "gateway/edge/edge_probe.h"
 #include "gateway/edge/edge_prompts.h"
 #include "gateway/edge/edge_usage.h"
 #include "gateway/http/http_error.h"
 #include "gateway/http/loop_worker.h"
 
-/* Those before PLAIN generate. */
-enum kind { CHAT, TEXT, GENERATE, PLAIN, MODELS, ME, USAGE, HEALTH, READY };
+enum { MODELS_BYTES = 4096, SCOPE_BYTES = 256 };
 
-static const struct route routes[] = {
-#define ROUTE(method, path, kind) {method, path, NULL},
-#include "gateway/edge/routes.def"
-#undef ROUTE
+/* A request on its way to its route's handler. */
+struct forward_call {
+    struct edge *edge;
+    struct http_request *request;
+    struct edge_access *access;
+    struct edge_route route;
+    struct principal principal; /* not of an OPEN route */
 };
-static const enum kind kinds[] = {
-#define ROUTE(method, path, kind) kind,
-#include "gateway/edge/routes.def"
-#undef ROUTE
-};
-enum { ROUTES = sizeof routes / sizeof routes[0] };
 
-/* Somebody who asked /ready and waits for the engine's health. */
-struct ready_wait {
+/* Somebody who waits for the next look at the engine, and what is done then. */
+struct probe_wait {
     struct edge *edge;
     struct http_request *request;
     struct edge_access access;
+    struct principal principal;
+    void (*then)(struct probe_wait *wait, bool is_up);
     struct edge_probe_waiter waiter;
 };
 
@@ -52,8 +51,40 @@ static void handle_failure(struct edge *edge, struct http_request *request,
     handle_over(edge, access, code);
 }
 
+static void wait_told(void *context, bool is_up)
+{
+    struct probe_wait *wait = context;
+    wait->waiter.told = NULL;
+    wait->then(wait, is_up);
+}
+
+static void wait_gone(void *context, bool is_early)
+{
+    struct probe_wait *wait = context;
+    (void)is_early;
+    if (wait->waiter.told == NULL)
+        return;
+    edge_probe_leave(wait->edge->probe, &wait->waiter);
+    handle_over(wait->edge, &wait->access, 499);
+}
+
+static void wait_for_probe(const struct forward_call *call,
+                           void (*then)(struct probe_wait *wait, bool is_up))
+{
+    struct probe_wait *wait = http_alloc(call->request, sizeof *wait);
+    *wait = (struct probe_wait){.edge = call->edge,
+                                .request = call->request,
+                                .access = *call->access,
+                                .principal = call->principal,
+                                .then = then};
+    wait->waiter.told = wait_told;
+    wait->waiter.context = wait;
+    http_on_gone(call->request, wait_gone, wait);
+    edge_probe_ask(call->edge->probe, &wait->waiter);
+}
+
 /* Ready is whoever could serve one request more, now. */
-static void ready_answer(struct ready_wait *wait, bool is_up)
+static void ready_answer(struct probe_wait *wait, bool is_up)
 {
     struct edge *edge = wait->edge;
     bool is_writable = ledger_is_writable(edge->ledger);
@@ -75,76 +106,75 @@ static void ready_answer(struct ready_wait *wait, bool is_up)
     buffer_deinit(&body);
 }
 
-static void ready_told(void *context, bool is_up)
+static void handle_ready(struct forward_call *call)
 {
-    struct ready_wait *wait = context;
-    wait->waiter.told = NULL;
-    ready_answer(wait, is_up);
+    wait_for_probe(call, ready_answer);
 }
 
-static void ready_gone(void *context, bool is_early)
+static void handle_health(struct forward_call *call)
 {
-    struct ready_wait *wait = context;
-    (void)is_early;
-    if (wait->waiter.told == NULL)
-        return;
-    edge_probe_leave(wait->edge->probe, &wait->waiter);
-    handle_over(wait->edge, &wait->access, 499);
+    http_respond_json(call->request, 200, SLICE("{\"status\":\"ok\"}"));
+    handle_over(call->edge, call->access, 200);
 }
 
-static void handle_ready(struct edge *edge, struct http_request *request,
-                         const struct edge_access *access)
+static void handle_me(struct forward_call *call)
 {
-    struct ready_wait *wait = http_alloc(request, sizeof *wait);
-    *wait = (struct ready_wait){.edge = edge, .request = request, .access = *access};
-    wait->waiter.told = ready_told;
-    wait->waiter.context = wait;
-    http_on_gone(request, ready_gone, wait);
-    edge_probe_ask(edge->probe, &wait->waiter);
+    if (edge_me_handle(call->edge, call->request, call->access, &call->principal) != STATUS_OK)
+        handle_failure(call->edge, call->request, call->access);
 }
 
-/* What the edge knows by itself about whoever asks. */
-static void handle_own(struct edge *edge, struct http_request *request, struct edge_access *access,
-                       enum kind kind)
+static void handle_usage(struct forward_call *call)
 {
-    struct principal principal;
-    enum status status = edge_credential_check(edge->auth, request, false, &principal);
-    if (status == STATUS_OK) {
-        edge_access_principal(access, &principal);
-        status =
-            (kind == ME ? edge_me_handle : edge_usage_handle)(edge, request, access, &principal);
+    if (edge_usage_handle(call->edge, call->request, call->access, &call->principal) != STATUS_OK)
+        handle_failure(call->edge, call->request, call->access);
+}
+
+static void models_answer(struct probe_wait *wait, bool is_up)
+{
+    struct slice id = http_path_argument(wait->request, 0);
+    struct buffer body;
+    (void)is_up; /* a model that was served is, or will be again */
+    buffer_init(&body, MODELS_BYTES);
+    if (edge_models_append(wait->edge, &wait->principal, id, &body) == STATUS_OK) {
+        http_respond_json(wait->request, 200, buffer_slice(&body));
+        handle_over(wait->edge, &wait->access, 200);
+    } else {
+        handle_failure(wait->edge, wait->request, &wait->access);
     }
-    if (status != STATUS_OK)
-        handle_failure(edge, request, access);
+    buffer_deinit(&body);
+}
+
+static void handle_models(struct forward_call *call)
+{
+    struct probe_wait wait = {.edge = call->edge,
+                              .request = call->request,
+                              .access = *call->access,
+                              .principal = call->principal};
+    if (edge_models_is_known(call->edge))
+        models_answer(&wait, true);
+    else
+        wait_for_probe(call, models_answer);
 }
 
 /* Everything that can refuse a request before the engine hears of it, but for its body's form. */
-static enum status forward_admit(struct edge *edge, struct http_request *request,
-                                 struct edge_access *access, struct edge_job_options *options,
-                                 struct principal *principal)
+static enum status forward_admit(const struct forward_call *call, struct edge_job_options *options)
 {
-    TRY(edge_credential_check(edge->auth, request, false, principal));
-    edge_access_principal(access, principal);
-    if (options->is_generation && (principal->scopes & AUTH_SCOPE_INFERENCE) == 0)
-        FAIL(STATUS_FORBIDDEN, "This key does not have the scope inference.");
+    struct edge *edge = call->edge;
     if (edge->is_draining)
         FAIL(STATUS_UNAVAILABLE, "The server is about to stop; try again shortly.");
-    TRY(edge_head_deadline(http_header_get(request, "x-request-timeout-ms"),
+    TRY(edge_head_deadline(http_header_get(call->request, "x-request-timeout-ms"),
                            (uint32_t)(edge->config->request_timeout_s * 1000),
                            &options->deadline_ms));
-    if (options->is_generation)
-        TRY(edge_head_explain(http_header_get(request, "x-banyan-explain"),
+    if ((call->route.flags & EDGE_ROUTE_STREAMED) != 0)
+        TRY(edge_head_explain(http_header_get(call->request, "x-banyan-explain"),
                               &options->is_explained));
-    if (options->is_generation && !ledger_is_writable(edge->ledger))
-        FAIL(STATUS_UNAVAILABLE, "Usage cannot be recorded now; try again shortly.");
-    return edge_memory_take(edge->memory, http_body(request).length);
+    return edge_memory_take(edge->memory, http_body(call->request).length);
 }
 
-/* A body that names no model means the one that the engine serves; so does whoever looks at models:
- * one that a tenant may not use it does not hear of. */
+/* A body that names no model means the one that the engine serves. */
 static enum status forward_model(struct edge *edge, const struct edge_job_options *options)
 {
-    struct tenant tenant;
+    bool is_allowed;
     const char *model = options->body.model;
     if (!options->principal->has_models)
         return STATUS_OK;
@@ -152,14 +182,11 @@ static enum status forward_model(struct edge *edge, const struct edge_job_option
         model = edge_probe_engine(edge->probe)->model;
     if (model[0] == '\0')
         FAIL(STATUS_UNAVAILABLE, "The engine is not available now; try again shortly.");
-    TRY(tenants_get(auth_tenants(edge->auth), slice_of(options->principal->tenant_id), &tenant));
-    if (tenant_allows_model(&tenant, slice_of(model)))
-        return STATUS_OK;
-    if (slice_is(http_method(options->request), "GET"))
-        FAIL_PARAM(STATUS_MODEL_NOT_FOUND, "model",
-                   "The model does not exist or you do not have access to it.");
-    FAIL_PARAM(STATUS_MODEL_FORBIDDEN, "model",
-               "This model is not among those that this tenant may use; /v1/me names them.");
+    TRY(edge_models_check(edge, options->principal, slice_of(model), &is_allowed));
+    if (!is_allowed)
+        FAIL_PARAM(STATUS_MODEL_FORBIDDEN, "model",
+                   "This model is not among those that this tenant may use; /v1/me names them.");
+    return STATUS_OK;
 }
 
 /* What the body decides: whether the tenant may have its model, how urgent the request is. */
@@ -177,7 +204,7 @@ static enum status forward_class(struct edge *edge, struct edge_job_options *opt
 /* Budgets are known from the ledger, which only a thread that may wait can ask. */
 static bool forward_reads_sums(const struct edge_job_options *options)
 {
-    return options->is_generation &&
+    return (options->route.flags & EDGE_ROUTE_STREAMED) != 0 &&
            quota_wants_sums(options->edge->quota, options->principal->tenant_id,
                             options->principal->key_id);
 }
@@ -315,43 +342,104 @@ void edge_forward_free_all(struct edge *edge)
         scan_free(edge->scans);
 }
 
-static void handle_forward(struct edge *edge, struct http_request *request,
-                           struct edge_access *access, enum kind kind)
+static void forward(struct forward_call *call, enum edge_stream_form form)
 {
-    struct principal principal;
+    struct edge *edge = call->edge;
+    struct slice body = http_body(call->request);
     struct edge_job_options options = {.edge = edge,
-                                       .request = request,
-                                       .principal = &principal,
-                                       .access = access,
-                                       .is_generation = kind < PLAIN,
-                                       .form = kind == CHAT   ? EDGE_STREAM_CHAT
-                                               : kind == TEXT ? EDGE_STREAM_TEXT
-                                                              : EDGE_STREAM_GENERATION};
-    enum status status = forward_admit(edge, request, access, &options, &principal);
-    bool is_post = slice_is(http_method(request), "POST");
-    bool is_large =
-        status == STATUS_OK && is_post && http_body(request).length > 0 &&
-        (http_body(request).length > LIMIT_SMALL_BODY_BYTES || forward_reads_sums(&options));
-    if (status == STATUS_OK && is_large)
+                                       .request = call->request,
+                                       .principal = &call->principal,
+                                       .access = call->access,
+                                       .route = call->route,
+                                       .form = form};
+    enum status status = forward_admit(call, &options);
+    bool is_large = status == STATUS_OK && body.length > 0 &&
+                    (body.length > LIMIT_SMALL_BODY_BYTES || forward_reads_sums(&options));
+    if (is_large)
         status = scan_start(&options);
-    else if (status == STATUS_OK && is_post)
-        status = edge_body_read(http_body(request), &options.body);
+    else if (status == STATUS_OK)
+        status = edge_body_read(body, &options.body);
     if (status == STATUS_OK && !is_large)
         status = forward_class(edge, &options);
-    if (status == STATUS_MODEL_NOT_FOUND && kind == MODELS) {
-        http_respond_json(request, 200, SLICE("{\"object\":\"list\",\"data\":[]}"));
-        handle_over(edge, access, 200);
-    } else if (status != STATUS_OK) {
-        handle_failure(edge, request, access);
-    } else if (!is_large) {
+    if (status != STATUS_OK)
+        handle_failure(edge, call->request, call->access);
+    else if (!is_large)
         edge_job_start(&options);
+}
+
+static void handle_chat(struct forward_call *call)
+{
+    forward(call, EDGE_STREAM_CHAT);
+}
+
+static void handle_completion(struct forward_call *call)
+{
+    forward(call, EDGE_STREAM_TEXT);
+}
+
+static void handle_generation(struct forward_call *call)
+{
+    forward(call, EDGE_STREAM_GENERATION);
+}
+
+/* Work on a text: the engine's answer is no stream, and has no form. */
+static void handle_text(struct forward_call *call)
+{
+    forward(call, EDGE_STREAM_GENERATION);
+}
+
+enum {
+    OPEN = EDGE_ROUTE_OPEN,
+    COUNTED = EDGE_ROUTE_COUNTED,
+    LIMITED = EDGE_ROUTE_LIMITED,
+    STREAMED = EDGE_ROUTE_STREAMED,
+    READS_BODY = EDGE_ROUTE_READS_BODY,
+    QUIET = EDGE_ROUTE_QUIET,
+};
+
+static const struct route routes[] = {
+#define ROUTE(method, path, handler, scope, flags) {method, path, NULL},
+#include "gateway/edge/routes.def"
+#undef ROUTE
+};
+static const struct {
+    void (*handle)(struct forward_call *call);
+    struct edge_route route;
+} acts[] = {
+#define ROUTE(method, path, handler, scope, flags) {handler, {scope, flags}},
+#include "gateway/edge/routes.def"
+#undef ROUTE
+};
+enum { ROUTES = sizeof routes / sizeof routes[0] };
+
+/* Who may use the route at all, and whether it can be counted. */
+static enum status handle_check(struct forward_call *call)
+{
+    if ((call->route.flags & EDGE_ROUTE_OPEN) != 0)
+        return STATUS_OK;
+    TRY(edge_credential_check(call->edge->auth, call->request, false, &call->principal));
+    edge_access_principal(call->access, &call->principal);
+    if ((call->principal.scopes & call->route.scope) != call->route.scope) {
+        struct buffer words;
+        buffer_init(&words, SCOPE_BYTES);
+        auth_scopes_append_words(call->route.scope, &words);
+        buffer_append_char(&words, '\0');
+        enum status status = status_fail(STATUS_FORBIDDEN, __FILE__, __LINE__, NULL,
+                                         "This key does not have the scope %s.",
+                                         words.bytes != NULL ? words.bytes : "");
+        buffer_deinit(&words);
+        return status;
     }
+    if ((call->route.flags & EDGE_ROUTE_COUNTED) != 0 && !ledger_is_writable(call->edge->ledger))
+        FAIL(STATUS_UNAVAILABLE, "Usage cannot be recorded now; try again shortly.");
+    return STATUS_OK;
 }
 
 void edge_forward_handle(struct http_request *request, void *context)
 {
     struct edge *edge = context;
     struct edge_access access;
+    struct forward_call call = {.edge = edge, .request = request, .access = &access};
     edge_access_begin(&access, request, "other");
     if (edge->config->access_log_peer)
         http_peer_name(request, access.peer, sizeof access.peer);
@@ -361,16 +449,11 @@ void edge_forward_handle(struct http_request *request, void *context)
         handle_over(edge, &access, is_known ? 405 : 404);
         return;
     }
+    call.route = acts[index].route;
     access.route = routes[index].path;
-    access.is_quiet = kinds[index] == HEALTH || kinds[index] == READY;
-    if (kinds[index] == HEALTH) {
-        http_respond_json(request, 200, SLICE("{\"status\":\"ok\"}"));
-        handle_over(edge, &access, 200);
-    } else if (kinds[index] == READY) {
-        handle_ready(edge, request, &access);
-    } else if (kinds[index] == ME || kinds[index] == USAGE) {
-        handle_own(edge, request, &access, kinds[index]);
-    } else {
-        handle_forward(edge, request, &access, kinds[index]);
-    }
+    access.is_quiet = (call.route.flags & EDGE_ROUTE_QUIET) != 0;
+    if (handle_check(&call) != STATUS_OK)
+        handle_failure(edge, request, &access);
+    else
+        acts[index].handle(&call);
 }

@@ -54,7 +54,8 @@ struct edge_job {
     struct edge_settle settle;
     struct edge_quota quota;   /* a generation's */
     struct error_note failure; /* what the client hears instead of a normal end; OK = nothing */
-    bool is_generation;
+    struct edge_route route;
+    bool is_generation; /* of a STREAMED route */
     enum edge_stream_form form;
     bool is_accepted;   /* the engine answered 200 with a stream: from here on it is counted */
     bool is_cancelled;  /* half-closed */
@@ -330,7 +331,8 @@ static bool end_is_worked(const struct edge_job *job)
         job->upstream_code >= 400 && job->upstream_code < 500 && job->upstream_code != 409;
     bool is_given_up = job->is_cancelled && (job->failure.status == STATUS_CANCELLED ||
                                              job->failure.status == STATUS_DEADLINE);
-    return job->sent_us != 0 && !job->is_foreign && (is_refused || is_given_up);
+    bool is_text_done = !job->is_generation && job->upstream_code == 200;
+    return job->sent_us != 0 && !job->is_foreign && (is_refused || is_given_up || is_text_done);
 }
 
 /* Writes the client's end, once; the request may be gone when it returns. */
@@ -378,7 +380,7 @@ static const char *settle_finish(const struct edge_job *job)
     if (job->stream.has_final)
         return job->stream.final.finish;
     if (!job->is_cancelled)
-        return "error";
+        return job->is_generation ? "error" : "stop";
     return job->failure.status == STATUS_CANCELLED  ? "cancelled"
            : job->failure.status == STATUS_DEADLINE ? "deadline"
                                                     : "error";
@@ -397,7 +399,7 @@ static void settle_fill(struct edge_job *job)
     struct ledger_row *row = &job->settle.row;
     final.completion_tokens =
         job->stream.has_final ? final.completion_tokens : job->stream.tokens_seen;
-    final.is_estimated = !job->stream.has_final || final.is_estimated;
+    final.is_estimated = job->is_generation && (!job->stream.has_final || final.is_estimated);
     edge_settle_fill(row, &final);
     row->at_us = clock_wall_us(clock_system());
     settle_text(row->request_id, sizeof row->request_id, job->access.request_id);
@@ -413,7 +415,7 @@ static void settle_fill(struct edge_job *job)
     }
     settle_text(row->route, sizeof row->route, job->access.route);
     settle_text(row->service_class, sizeof row->service_class,
-                service_class_name(job->service_class));
+                job->is_generation ? service_class_name(job->service_class) : LEDGER_CLASS_TEXT);
     settle_text(row->finish, sizeof row->finish, settle_finish(job));
     bool is_gone = job->request == NULL;
     row->http_code = is_gone ? 499 : 200;
@@ -440,18 +442,24 @@ static void settle_done(void *context, bool is_recorded)
     job_unhold(job);
 }
 
-/* Every job that the engine accepted comes here once. With the record the client's end waits for
- * the commit; without it the client hears at once that the answer was cut, and the row waits. */
+static void settle_commit(struct edge_job *job)
+{
+    job->is_committing = true;
+    job->settle.done = settle_done;
+    job->settle.context = job;
+    edge_settle_begin(&job->settle, job->edge);
+}
+
+/* Every generation that the engine accepted comes here once. With the record the client's end waits
+ * for the commit; without it the client hears at once that the answer was cut, and the row waits.
+ */
 static void job_settle(struct edge_job *job)
 {
     job->is_concluded = true;
     job->final_us = loop_now_us(job->edge->loop);
     settle_fill(job);
     if (job->stream.has_final) {
-        job->is_committing = true;
-        job->settle.done = settle_done;
-        job->settle.context = job;
-        edge_settle_begin(&job->settle, job->edge);
+        settle_commit(job);
     } else {
         edge_replay_await(job->edge->replay, &job->settle.row);
         job_end_client(job);
@@ -460,22 +468,20 @@ static void job_settle(struct edge_job *job)
 
 /* --- the engine's side --- */
 
-/* A generation that was admitted and then given up, by its client or its deadline, before the
- * engine began: a row of nothing, so that who asks and leaves is counted too. */
+/* A request that was admitted and then given up, by its client or its deadline, before the engine
+ * began, or in the middle of its work on a text: a row of nothing, so that who asks and leaves is
+ * counted too. */
 static void conclude_given_up(struct edge_job *job)
 {
     settle_fill(job);
-    if (job->sent_us != 0 && job->upstream_code == 0) {
+    if (job->is_generation && job->sent_us != 0 && job->upstream_code == 0) {
         /* Sent, and no word came back: it may have been begun after all. */
         edge_replay_await(job->edge->replay, &job->settle.row);
         job_end_client(job);
         return;
     }
     job->settle.row.is_estimated = false;
-    job->is_committing = true;
-    job->settle.done = settle_done;
-    job->settle.context = job;
-    edge_settle_begin(&job->settle, job->edge);
+    settle_commit(job);
 }
 
 /* Ends a job that the engine has not accepted. */
@@ -483,8 +489,14 @@ static void job_conclude(struct edge_job *job)
 {
     job->is_concluded = true;
     loop_timer_disarm(job->timer);
-    if (job->is_generation && job->is_cancelled &&
-        (job->failure.status == STATUS_CANCELLED || job->failure.status == STATUS_DEADLINE))
+    bool is_counted = (job->route.flags & EDGE_ROUTE_COUNTED) != 0;
+    bool is_text_done =
+        !job->is_generation && job->failure.status == STATUS_OK && job->upstream_code == 200;
+    if (is_counted && is_text_done) {
+        settle_fill(job);
+        settle_commit(job);
+    } else if (is_counted && job->is_cancelled &&
+               (job->failure.status == STATUS_CANCELLED || job->failure.status == STATUS_DEADLINE))
         conclude_given_up(job);
     else
         job_end_client(job);
@@ -845,8 +857,6 @@ static enum status send_try(struct edge_job *job, uint32_t left_ms)
     struct slice body = http_body(job->request);
     if (job->bytes != NULL)
         body.bytes = job->bytes;
-    else if (body.length > LIMIT_SMALL_BODY_BYTES) /* a GET's: without meaning, and not copied */
-        body = (struct slice){0};
     struct buffer text;
     buffer_init(&text, EDGE_HEAD_BYTES_MAX);
     enum status status = edge_head_append(&text, &head);
@@ -982,7 +992,8 @@ static enum status start_create(struct edge_job **out, const struct edge_job_opt
     job->body = options->body;
     job->service_class = options->service_class;
     job->bytes = options->bytes;
-    job->is_generation = options->is_generation;
+    job->route = options->route;
+    job->is_generation = (job->route.flags & EDGE_ROUTE_STREAMED) != 0;
     job->form = options->form;
     job->deadline_ms = options->deadline_ms;
     edge_stream_init(&job->stream, &stream_callbacks, job);
@@ -991,9 +1002,10 @@ static enum status start_create(struct edge_job **out, const struct edge_job_opt
     buffer_init(&job->relay, LIMIT_RELAYED_BYTES);
     job->deadline_us = loop_now_us(job->edge->loop) + job->deadline_ms * INT64_C(1000);
     enum status status = STATUS_OK;
-    if (job->is_generation) {
+    if ((job->route.flags & EDGE_ROUTE_LIMITED) != 0) {
         const struct quota_demand demand = {.tenant_id = job->principal.tenant_id,
                                             .key_id = job->principal.key_id,
+                                            .is_text = !job->is_generation,
                                             .body_bytes = http_body(options->request).length,
                                             .output_most = job->body.output_most,
                                             .deadline_ms = job->deadline_ms};

@@ -10,6 +10,9 @@
  *   start ─┬───────► sent ─ head 200 ─ frames ─ final record ─ row committed ─ client's end ─ over
  *          └─ wait ◄─┤ down, busy            └─ cut: client's end; the row waits for its record
  *
+ * A route that is not STREAMED is work on text: the engine's answer is passed on in one piece, its
+ * row has the class "text" and no tokens, and it has no record at the engine.
+ *
  * Sent again is only what the engine has not accepted: nothing was sent, it answered 503, or it
  * went away before it answered at all (twice, and it is told so: a request that kills engines must
  * not kill one after the other). An engine drops a request id that it has seen.
@@ -18,6 +21,7 @@
 
 #include "gateway/edge/edge_access.h"
 #include "gateway/edge/edge_body.h"
+#include "gateway/edge/edge_route.h"
 #include "gateway/edge/edge_state.h"
 #include "gateway/edge/edge_stream.h"
 
@@ -29,8 +33,8 @@ struct edge_job_options {
     struct edge_body body;
     enum service_class service_class;
     char *bytes; /* a copy of a body over LIMIT_SMALL_BODY_BYTES, else NULL; the job frees it */
-    bool is_generation;         /* the answer is a stream that is counted */
-    enum edge_stream_form form; /* of a generation */
+    struct edge_route route;
+    enum edge_stream_form form; /* of a STREAMED route */
     bool is_explained;          /* its usage says how it went */
     uint32_t deadline_ms;
 };

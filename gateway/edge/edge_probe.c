@@ -150,6 +150,9 @@ static enum status stats_read(struct edge_probe *probe)
     json_int_t waiting = json_integer_value(json_object_get(root, "finals_waiting"));
     found->protocol = protocol > 0 && protocol < UINT32_MAX ? (uint32_t)protocol : 0;
     found->finals_waiting = waiting > 0 ? (uint64_t)waiting : 0;
+    json_int_t context = json_integer_value(json_object_get(root, "max_model_len"));
+    found->context = context > 0 && context < UINT32_MAX ? (uint32_t)context : 0;
+    found->created_s = json_integer_value(json_object_get(root, "created"));
     probe->is_draining = json_is_true(json_object_get(root, "is_draining"));
     stats_text(root, "instance", found->instance, sizeof found->instance);
     stats_text(root, "model", found->model, sizeof found->model);

@@ -31,6 +31,8 @@ struct edge_probe_engine {
     char instance[EDGE_PROBE_INSTANCE_BYTES]; /* another one at each start of an engine; stays what
                                                  it was while the engine is down */
     char model[LEDGER_MODEL_BYTES];
+    int64_t created_s;       /* when the model was loaded, Unix time */
+    uint32_t context;        /* tokens; 0: not said */
     uint64_t finals_waiting; /* records that it keeps until they are acknowledged */
 };
 

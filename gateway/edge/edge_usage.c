@@ -141,8 +141,6 @@ enum status edge_usage_handle(struct edge *edge, struct http_request *request,
                               const struct edge_access *access, const struct principal *principal)
 {
     struct edge_usage_form form;
-    if ((principal->scopes & AUTH_SCOPE_USAGE_READ) == 0)
-        FAIL(STATUS_FORBIDDEN, "This key does not have the scope usage:read.");
     TRY(edge_usage_form_read(EDGE_USAGE_OWN, http_query(request),
                              clock_wall_us(clock_system()) / 1000000, &form, NULL));
     struct edge_usage_call *call = NULL;

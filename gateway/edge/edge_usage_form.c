@@ -199,8 +199,9 @@ static enum status read_word(const struct reading *reading, const struct paramet
     if (!decode(word, out, sizeof list->words[0]) || out[0] == '\0' || (is_id && !word_is_id(out)))
         FAIL_PARAM(STATUS_INVALID, parameter->name, "%s must be a list of ids or names.",
                    parameter->name);
-    if (parameter->piece == CLASSES && !service_class_from_name(slice_of(out), &ignored))
-        FAIL_PARAM(STATUS_INVALID, "class", "class must be realtime, standard or batch.");
+    if (parameter->piece == CLASSES && !service_class_from_name(slice_of(out), &ignored) &&
+        strcmp(out, LEDGER_CLASS_TEXT) != 0)
+        FAIL_PARAM(STATUS_INVALID, "class", "class must be realtime, standard, batch or text.");
     list->count++;
     return STATUS_OK;
 }
@@ -383,16 +384,18 @@ static enum status read_choice(const char *name, struct slice text, const char *
     return STATUS_OK;
 }
 
-/* OpenAI's batch is our class of that name; what is not batch are the other classes. */
+/* OpenAI's batch is our class of that name; what is not batch are the other classes. Work on text
+ * alone is no completion, so it is in neither. */
 static enum status read_batch(const struct reading *reading)
 {
     bool is_batch = false;
+    bool is_given = reading->pieces[BATCH].bytes != NULL;
     TRY(read_choice("batch", reading->pieces[BATCH], "false", "true", &is_batch));
-    if (reading->pieces[BATCH].bytes == NULL)
+    if (!is_given && reading->kind != EDGE_USAGE_ORGANIZATION)
         return STATUS_OK;
     struct ledger_usage_words *list = &reading->filter->classes;
     for (int i = 0; i < SERVICE_CLASS_COUNT; i++) {
-        if ((i == SERVICE_CLASS_BATCH) == is_batch)
+        if (!is_given || (i == SERVICE_CLASS_BATCH) == is_batch)
             snprintf(list->words[list->count++], sizeof list->words[0], "%s",
                      service_class_name((enum service_class)i));
     }

@@ -147,6 +147,8 @@ static void on_stats(struct http_request *request, void *context)
     buffer_printf(&answer, "{\"protocol\":%d,\"instance\":\"%s\",\"model\":", FACE_PROTOCOL,
                   face->instance);
     buffer_append_json_string(&answer, slice_of(face->info.model_name));
+    buffer_printf(&answer, ",\"created\":%lld,\"max_model_len\":%u",
+                  (long long)face->info.created_wall_s, face->info.context);
     buffer_printf(&answer,
                   ",\"requests\":%u,\"jobs\":%u,\"sequences_running\":%u,\"sequences_waiting\":%u,"
                   "\"sequences_throttled\":%u,"

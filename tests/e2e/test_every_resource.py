@@ -324,7 +324,7 @@ def test_numbers_and_lists_at_their_limits(own):
         return {**ISSUER, "name": "limits", "issuer": "https://limits.example", **change}
 
     limits = f"{A}/tenants/{own.tenant_id}/limits"
-    rates = ("requests_per_minute", "input_tokens_per_minute", "output_tokens_per_minute",
+    rates = ("requests_per_minute", "text_bytes_per_minute", "input_tokens_per_minute", "output_tokens_per_minute",
              "tokens_per_minute", "concurrent_requests", "kv_tokens")  # fmt: skip
     rows = [("PUT", limits, lambda n, name=name: {name: n}, 10**9, name) for name in rates]
     rows += [("PUT", limits, lambda n, name=name: {name: n}, 10**15, name) for name in ("tokens_per_day", "tokens_per_month")]

@@ -412,7 +412,7 @@ def test_class_and_weight_of_a_plan(server):
 
 
 RATES = [
-    "requests_per_minute", "input_tokens_per_minute", "output_tokens_per_minute",
+    "requests_per_minute", "text_bytes_per_minute", "input_tokens_per_minute", "output_tokens_per_minute",
     "tokens_per_minute", "concurrent_requests", "kv_tokens", "tokens_per_day", "tokens_per_month",
 ]  # fmt: skip
 

@@ -109,7 +109,8 @@ static void engine_stats(int fd)
     acked = engine_acked;
     pthread_mutex_unlock(&engine_lock);
     snprintf(text, sizeof text,
-             "{\"protocol\":%d,\"instance\":\"i%d\",\"model\":\"%s\",\"is_draining\":%s,"
+             "{\"protocol\":%d,\"instance\":\"i%d\",\"model\":\"%s\",\"created\":7,"
+             "\"max_model_len\":512,\"is_draining\":%s,"
              "\"finals_waiting\":%llu}",
              atomic_load(&engine_protocol), atomic_load(&engine_instance),
              atomic_load(&engine_model), atomic_load(&engine_is_draining) ? "true" : "false",

@@ -4,10 +4,6 @@
 static void test_routes(void **state)
 {
     (void)state;
-    assert_int_equal(edge_kit_public("GET", "/v1/models", ""), 200);
-    edge_text_has(engine_head, "GET /v1/models HTTP/1.1");
-    assert_int_equal(edge_kit_public("GET", "/v1/models/some-model?x=1", ""), 200);
-    edge_text_has(engine_head, "GET /v1/models/some-model HTTP/1.1");
     assert_int_equal(edge_kit_public("POST", "/v1/tokenize", "{\"prompt\":\"x\"}"), 200);
     edge_text_has(engine_head, "POST /v1/tokenize HTTP/1.1");
     assert_int_equal(edge_kit_public("POST", "/v1/detokenize", "{\"tokens\":[]}"), 200);
@@ -84,11 +80,12 @@ static void test_who_leaves_while_a_large_body_is_checked(void **state)
 }
 
 /* The engine serves another model, and the edge has heard of it by its next look at the engine. */
-static void engine_serves(const char *model, const char *headers, int code)
+static void engine_serves(const char *model, const char *headers, bool is_listed)
 {
     atomic_store(&engine_model, model);
     for (int i = 0; i < 3000; i++) {
-        if (edge_kit_ask(kit.port, "GET", "/v1/models/secret-model", headers, "") == code)
+        assert_int_equal(edge_kit_ask(kit.port, "GET", "/v1/models", headers, ""), 200);
+        if ((strstr(answer, "\"data\":[]") == NULL) == is_listed)
             return;
         usleep(10000);
     }
@@ -98,7 +95,7 @@ static void engine_serves(const char *model, const char *headers, int code)
 /* Another model is served now: a tenant that may not use it does not hear of it. */
 static void other_model_is_not_named(const char *headers)
 {
-    engine_serves("secret-model", headers, 404);
+    engine_serves("secret-model", headers, false);
     int asked = atomic_load(&engine_requests);
     assert_int_equal(edge_kit_ask(kit.port, "GET", "/v1/models", headers, ""), 200);
     edge_text_has(answer, "{\"object\":\"list\",\"data\":[]}");
@@ -107,7 +104,7 @@ static void other_model_is_not_named(const char *headers)
     assert_int_equal(edge_kit_ask(kit.port, "POST", "/v1/generate", headers, "{\"prompt\":\"a\"}"),
                      403);
     assert_int_equal(atomic_load(&engine_requests), asked);
-    engine_serves("fake", headers, 200);
+    engine_serves("fake", headers, true);
 }
 
 /* A tenant that may ask some models alone, on each way to the engine, which hears of no other. The
@@ -142,7 +139,7 @@ static void test_models_that_are_not_allowed(void **state)
     assert_int_equal(edge_kit_ask(kit.port, "POST", "/v1/generate", headers, "{\"prompt\":\"a\"}"),
                      200);
     assert_int_equal(edge_kit_ask(kit.port, "GET", "/v1/models", headers, ""), 200);
-    edge_text_has(engine_head, "GET /v1/models HTTP/1.1");
+    edge_text_has(answer, "{\"object\":\"list\",\"data\":[{\"id\":\"fake\",");
     assert_int_equal(edge_kit_ask(kit.port, "GET", "/v1/me", headers, ""), 200);
     edge_text_has(answer, "\"models\":[\"fake\"]");
     other_model_is_not_named(headers);
@@ -150,6 +147,132 @@ static void test_models_that_are_not_allowed(void **state)
     assert_int_equal(edge_kit_admin("PATCH", path, "{\"models\":[]}"), 200);
     assert_int_equal(
         edge_kit_ask(kit.port, "POST", paths[2], edge_kit_bearer(key), "{\"model\":\"ok\"}"), 200);
+}
+
+static void put_limits(const char *body)
+{
+    char path[160];
+    snprintf(path, sizeof path, "/admin/v1/tenants/%s/limits", kit.tenant_id);
+    assert_int_equal(edge_kit_admin("PUT", path, body), 200);
+}
+
+static int tokenize(const char *body)
+{
+    return edge_kit_public("POST", "/v1/tokenize", body);
+}
+
+/* Class, route, tokens and code of the newest row. */
+static void last_row_is(const char *wanted)
+{
+    char path[128], row[256];
+    snprintf(path, sizeof path, "%s/ledger.db", kit.dir);
+    sqlite3 *db;
+    sqlite3_stmt *statement;
+    assert_int_equal(sqlite3_open_v2(path, &db, SQLITE_OPEN_READONLY, NULL), SQLITE_OK);
+    assert_int_equal(
+        sqlite3_prepare_v2(db,
+                           "select service_class || ' ' || route || ' ' || model || ' ' "
+                           "|| finish || ' ' || http_code || ' ' || prompt_tokens || "
+                           "' ' || completion_tokens || ' ' || is_estimated || ' ' || "
+                           "cost_nano from requests order by rowid desc limit 1",
+                           -1, &statement, NULL),
+        SQLITE_OK);
+    assert_int_equal(sqlite3_step(statement), SQLITE_ROW);
+    snprintf(row, sizeof row, "%s", (const char *)sqlite3_column_text(statement, 0));
+    sqlite3_finalize(statement);
+    sqlite3_close(db);
+    assert_string_equal(row, wanted);
+}
+
+/* Each has a row without tokens, of the class "text", before its answer. */
+static void test_work_on_text_is_counted(void **state)
+{
+    (void)state;
+    int rows = edge_kit_rows();
+    assert_int_equal(edge_kit_admin("POST", "/admin/v1/prices",
+                                    "{\"currency\":\"usd\",\"input_nano\":1000,"
+                                    "\"cached_input_nano\":1000,\"output_nano\":1000}"),
+                     201);
+    assert_int_equal(tokenize("{\"prompt\":\"x\"}"), 200);
+    edge_text_has(answer, "{\"tokens\":[7],\"count\":1}");
+    assert_int_equal(edge_kit_rows(), rows + 1);
+    last_row_is("text /v1/tokenize fake stop 200 0 0 0 0");
+    assert_int_equal(edge_kit_public("POST", "/v1/detokenize", "{\"tokens\":[]}"), 200);
+    last_row_is("text /v1/detokenize fake stop 200 0 0 0 0");
+    assert_int_equal(tokenize(large_body("}")), 200);
+    assert_int_equal(edge_kit_rows(), rows + 3);
+    assert_int_equal(tokenize("{\"model\":\"refused\"}"),
+                     400); /* as a refused generation: no row */
+    assert_int_equal(edge_kit_rows(), rows + 3);
+    struct edge_kit_connection connection = edge_kit_connect(kit.port);
+    int asked = atomic_load(&engine_requests);
+    edge_kit_write(&connection, "POST", "/v1/tokenize", edge_kit_bearer(kit.key),
+                   "{\"model\":\"slow\"}");
+    edge_kit_wait(&engine_requests, asked + 1);
+    edge_kit_close(&connection);
+    edge_kit_wait_rows(rows + 4);
+    last_row_is("text /v1/tokenize fake cancelled 499 0 0 0 0");
+    assert_int_equal(edge_kit_admin("GET", "/admin/v1/usage/requests?start_time=1&class=text", ""),
+                     200);
+    edge_text_has(answer, "\"class\":\"text\"");
+}
+
+/* Requests and bytes of text are charged, tokens are not; what the engine took does not come back.
+ */
+static void test_work_on_text_is_limited(void **state)
+{
+    (void)state;
+    put_limits("{\"requests_per_minute\":2,\"tokens_per_minute\":1}");
+    assert_int_equal(tokenize("{\"prompt\":\"0123456789\"}"), 200);
+    edge_text_has(answer, "x-ratelimit-remaining-requests: 1\r\n");
+    assert_int_equal(tokenize("{\"model\":\"refused\"}"), 400);
+    int asked = atomic_load(&engine_requests);
+    assert_int_equal(tokenize("{\"prompt\":\"x\"}"), 429);
+    edge_text_has(answer, "\"param\":\"requests_per_minute\"");
+    edge_text_has(answer, "retry-after: ");
+    assert_int_equal(edge_kit_public("POST", "/v1/detokenize", "{\"tokens\":[]}"), 429);
+    put_limits("{\"text_bytes_per_minute\":40}");
+    assert_int_equal(tokenize("{\"prompt\":\"a text of more than forty bytes\"}"), 429);
+    edge_text_has(answer, "\"param\":\"text_bytes_per_minute\"");
+    edge_text_has(answer, "too large");
+    assert_int_equal(atomic_load(&engine_requests), asked);
+    assert_int_equal(tokenize("{\"prompt\":\"twenty five bytes\"}"), 200);
+    assert_int_equal(tokenize("{\"prompt\":\"twenty five bytes\"}"), 429);
+    assert_int_equal(
+        edge_kit_public("POST", "/v1/completions", "{\"model\":\"ok\",\"user\":\"a\"}"),
+        429); /* its text counts as well */
+    put_limits("{\"concurrent_requests\":1,\"requests_per_minute\":100}");
+    struct edge_kit_connection connection = edge_kit_connect(kit.port);
+    asked = atomic_load(&engine_requests);
+    edge_kit_write(&connection, "POST", "/v1/tokenize", edge_kit_bearer(kit.key),
+                   "{\"model\":\"slow\"}");
+    edge_kit_wait(&engine_requests, asked + 1);
+    assert_int_equal(tokenize("{\"prompt\":\"x\"}"), 429);
+    edge_text_has(answer, "\"param\":\"concurrent_requests\"");
+    int rows = edge_kit_rows();
+    edge_kit_close(&connection);
+    edge_kit_wait_rows(rows + 1);
+    assert_int_equal(tokenize("{\"prompt\":\"x\"}"), 200);
+    edge_text_has(answer, "x-ratelimit-remaining-requests: 98\r\n"); /* who left paid */
+    put_limits("{}");
+}
+
+static void test_a_key_without_inference(void **state)
+{
+    (void)state;
+    char path[160], key[LIMIT_KEY_BYTES];
+    snprintf(path, sizeof path, "/admin/v1/tenants/%s/keys", kit.tenant_id);
+    assert_int_equal(edge_kit_admin("POST", path, "{\"scopes\":[\"usage:read\"]}"), 201);
+    edge_kit_member("key", key, sizeof key);
+    const char *headers = edge_kit_bearer(key);
+    int asked = atomic_load(&engine_requests);
+    assert_int_equal(edge_kit_ask(kit.port, "POST", "/v1/tokenize", headers, "{\"prompt\":\"x\"}"),
+                     403);
+    edge_text_has(answer, "This key does not have the scope inference.");
+    edge_text_has(answer, "\"code\":\"insufficient_scope\"");
+    assert_int_equal(edge_kit_ask(kit.port, "POST", "/v1/detokenize", headers, "{\"tokens\":[]}"),
+                     403);
+    assert_int_equal(atomic_load(&engine_requests), asked);
 }
 
 static void test_bad_deadline(void **state)
@@ -215,6 +338,9 @@ int main(void)
         cmocka_unit_test(test_large_bodies),
         cmocka_unit_test(test_who_leaves_while_a_large_body_is_checked),
         cmocka_unit_test(test_models_that_are_not_allowed),
+        cmocka_unit_test(test_work_on_text_is_counted),
+        cmocka_unit_test(test_work_on_text_is_limited),
+        cmocka_unit_test(test_a_key_without_inference),
         cmocka_unit_test(test_bad_deadline),
         cmocka_unit_test(test_body_over_the_limit),
         cmocka_unit_test(test_health_and_readiness),

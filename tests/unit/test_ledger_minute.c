@@ -11,6 +11,7 @@ enum { NOW_S = 1790000000 };
 
 struct seen {
     int rows;
+    int texts;
     int64_t tokens;
     char key_id[LIMIT_ID_BYTES];
 };
@@ -19,6 +20,7 @@ static void take(void *context, const struct ledger_minute_row *row)
 {
     struct seen *seen = context;
     seen->rows++;
+    seen->texts += row->is_text;
     seen->tokens += row->prompt_tokens - row->cached_tokens + row->completion_tokens;
     memcpy(seen->key_id, row->key_id, sizeof seen->key_id);
     assert_string_equal(row->tenant_id, "tnt_1");
@@ -34,7 +36,7 @@ static void put(sqlite3 *connection, int64_t age_us, int count)
         "into requests (at_us, request_id, tenant_id, key_id, model, route, service_class, "
         "finish, http_code, prompt_tokens, cached_tokens, completion_tokens, is_estimated, "
         "queue_us, prefill_us, decode_us, total_us) select %lld, '', 'tnt_1', 'key_1', '', '', "
-        "'', '', 200, 5, 2, 7, 0, 0, 0, 0, 0 from n",
+        "iif(i %% 3 = 0, 'text', 'batch'), '', 200, 5, 2, 7, 0, 0, 0, 0, 0 from n",
         count, (long long)(NOW_S * INT64_C(1000000) - age_us));
     assert_int_equal(store_execute(connection, sql), STATUS_OK);
 }
@@ -72,6 +74,7 @@ static void test_which_rows(void **state)
     assert_string_equal(seen.key_id, "key_1");
     put(connection, 1, 3000); /* and all of these */
     assert_int_equal(read_all(path).rows, 3005);
+    assert_int_equal(read_all(path).texts, 1001);
     sqlite3_close(connection);
 }
 

@@ -145,6 +145,43 @@ static void test_work_behind_the_deadline_counts(void **state)
     assert_int_equal(left_of(&account, QUOTA_REQUESTS_PER_MINUTE, 2), 4);
 }
 
+/* Work on text takes a request and bytes; a spent budget of tokens, or a bucket that owes, is none
+ * of its business; once an engine has worked it is paid. */
+static void test_work_on_text(void **state)
+{
+    (void)state;
+    struct quota_limits_set set = set_of(QUOTA_REQUESTS_PER_MINUTE, 10);
+    set.values[QUOTA_TEXT_BYTES_PER_MINUTE].limit = 1000;
+    set.values[QUOTA_TOKENS_PER_MINUTE].limit = 5;
+    set.values[QUOTA_KV_TOKENS].limit = 5;
+    set.values[QUOTA_TOKENS_PER_DAY].limit = 5;
+    struct quota_account account = account_of(set);
+    struct quota_lease lease;
+    struct quota_lease other;
+    struct quota_denial denial;
+    const struct quota_ask ask = {.body_bytes = 600, .is_text = true, .deadline_us = MINUTE_US};
+    assert_true(reserve(&account, 0, 4, 1, &other, &denial));
+    quota_lease_prompt(&other, 50, 0, 0);
+    quota_lease_settle(&other, 50, 0, 50, 0); /* the bucket owes, the budget is over */
+    quota_lease_count(&account, 50, 0, 50);
+    assert_int_equal(left_of(&account, QUOTA_TEXT_BYTES_PER_MINUTE, 0), 996);
+    assert_true(quota_lease_reserve(&account, &ask, &lease, &denial));
+    assert_int_equal(left_of(&account, QUOTA_TEXT_BYTES_PER_MINUTE, 0), 396);
+    assert_int_equal(left_of(&account, QUOTA_KV_TOKENS, 0), 5);
+    assert_false(quota_lease_reserve(&account, &ask, &other, &denial));
+    assert_int_equal(denial.limit, QUOTA_TEXT_BYTES_PER_MINUTE);
+    assert_int_equal(denial.requested, 600);
+    assert_false(denial.is_never);
+    quota_lease_settle(&lease, 0, 0, 0, 0); /* the engine never had it */
+    assert_int_equal(left_of(&account, QUOTA_TEXT_BYTES_PER_MINUTE, 0), 996);
+    assert_int_equal(left_of(&account, QUOTA_REQUESTS_PER_MINUTE, 0), 9);
+    assert_true(quota_lease_reserve(&account, &ask, &lease, &denial));
+    quota_lease_worked(&lease);
+    quota_lease_settle(&lease, 0, 0, 0, 0);
+    assert_int_equal(left_of(&account, QUOTA_TEXT_BYTES_PER_MINUTE, 0), 396);
+    assert_int_equal(left_of(&account, QUOTA_REQUESTS_PER_MINUTE, 0), 8);
+}
+
 static void test_too_large_is_told_apart(void **state)
 {
     (void)state;
@@ -559,6 +596,7 @@ int main(void)
         cmocka_unit_test(test_all_pass_or_none_is_charged),
         cmocka_unit_test(test_work_on_text_counts),
         cmocka_unit_test(test_work_behind_the_deadline_counts),
+        cmocka_unit_test(test_work_on_text),
         cmocka_unit_test(test_too_large_is_told_apart),
         cmocka_unit_test(test_guesses_follow_what_was_seen),
         cmocka_unit_test(test_the_prompt_as_it_is),
