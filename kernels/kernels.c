@@ -97,6 +97,15 @@ void kernels_prepare(const char *isa, uint32_t device, const struct ranks *ranks
         ops->prepare(device, ranks);
 }
 
+void kernels_prepare_places(const char *isa, uint32_t device, const struct ranks *ranks,
+                            kernels_prepare_place *each, void *context)
+{
+    const struct kernels_ops *ops;
+    const struct kernel_table *table;
+    if (registry_choose(&ops, &table, isa) == STATUS_OK && ops->places != NULL)
+        ops->places(device, ranks, each, context);
+}
+
 void kernels_attach(struct kernels *kernels)
 {
     kernels->ops->attach(kernels);

@@ -48,12 +48,6 @@ enum status kernels_create(struct kernels **out, const struct kernels_options *o
 /* After all weights have been destroyed. */
 void kernels_destroy(struct kernels *kernels);
 
-/* What kernels_create(isa, device, ranks) will need by path, libraries and devices, is opened: for
- * a process that may do so no longer when it creates. What fails here fails there, and is told
- * there. Nothing on processors. A fork of this process may not use what was opened: each rank
- * prepares its own. */
-void kernels_prepare(const char *isa, uint32_t device, const struct ranks *ranks);
-
 /* Another thread is the caller from here on. */
 void kernels_attach(struct kernels *kernels);
 

@@ -15,6 +15,7 @@
 #include "kernels/kernels.h"
 #include "kernels/kernels_draw.h"
 #include "kernels/kernels_measure.h"
+#include "kernels/kernels_prepare.h"
 #include "kernels/kernels_step.h"
 
 struct kernels_ops {
@@ -24,6 +25,9 @@ struct kernels_ops {
     /* How many such devices there are; NULL: it is the processor. */
     int (*count)(void);
     void (*prepare)(uint32_t device, const struct ranks *ranks); /* NULL: nothing */
+    /* NULL: nothing is opened behind it. */
+    void (*places)(uint32_t device, const struct ranks *ranks, kernels_prepare_place *each,
+                   void *context);
     /* NULL: nothing is known of what there is. */
     enum status (*no_memory)(struct kernels *kernels, size_t bytes, const char *what);
 

@@ -101,8 +101,9 @@ enum {
     (LANDLOCK_READ | LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_REMOVE_FILE |              \
      LANDLOCK_ACCESS_FS_REMOVE_DIR | LANDLOCK_ACCESS_FS_MAKE_REG | LANDLOCK_ACCESS_FS_MAKE_DIR |   \
      LANDLOCK_TRUNCATE)
-#define LANDLOCK_OF_A_FILE                                                                         \
-    (LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_TRUNCATE)
+#define LANDLOCK_NODE                                                                              \
+    (LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_IOCTL_DEV)
+#define LANDLOCK_OF_A_FILE (LANDLOCK_NODE | LANDLOCK_TRUNCATE)
 
 int sandbox_landlock(void)
 {
@@ -110,13 +111,19 @@ int sandbox_landlock(void)
     return version < 0 ? 0 : (int)version;
 }
 
+static const uint64_t files_allowed[] = {
+    [SANDBOX_READ] = LANDLOCK_READ,
+    [SANDBOX_WRITE] = LANDLOCK_WRITE,
+    [SANDBOX_NODE] = LANDLOCK_NODE,
+};
+
 static enum status files_allow(int rules, const struct landlock_rules *all,
                                const struct sandbox_place *place)
 {
     struct stat about;
     if (fstat(place->descriptor, &about) != 0)
         FAIL(STATUS_IO, "a place of the sandbox: %s", strerrordesc_np(errno));
-    uint64_t allowed = place->is_writable ? LANDLOCK_WRITE : LANDLOCK_READ;
+    uint64_t allowed = files_allowed[place->access];
     if (!S_ISDIR(about.st_mode))
         allowed &= LANDLOCK_OF_A_FILE;
     struct landlock_path_beneath_attr rule = {.allowed_access = allowed & all->files,

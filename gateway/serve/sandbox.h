@@ -48,10 +48,17 @@ enum status sandbox_user(uid_t user, gid_t group);
 /* Landlock's version in this kernel: 0 = none, 2 = Debian 12, 4 has TCP, 6 has signals. */
 int sandbox_landlock(void);
 
+/* What may be done with a place. */
+enum sandbox_access {
+    SANDBOX_READ,
+    SANDBOX_WRITE, /* files are made, changed and removed, too */
+    SANDBOX_NODE,  /* a device node: read, written, asked by ioctl */
+};
+
 /* A file or directory that stays reachable, with everything beneath it. */
 struct sandbox_place {
-    int descriptor;   /* borrowed; O_PATH is enough */
-    bool is_writable; /* made, changed, removed; otherwise read alone */
+    int descriptor; /* borrowed; O_PATH is enough */
+    enum sandbox_access access;
 };
 
 /* Where a process may connect to over TCP: ports, whatever the address; names are asked for by UDP,

@@ -23,12 +23,13 @@
 #include "gateway/http/listener.h"
 #include "gateway/serve/sandbox.h"
 #include "gateway/upstream/key_fetch.h"
-#include "kernels/kernels.h"
+#include "kernels/kernels_prepare.h"
 
 enum {
     PATH_BYTES = 1024,
     PLACES_MAX = 32,
-    LOCK_WAIT_MS = 5000, /* an engine whose parent was killed is ending meanwhile */
+    DEVICE_PLACES_MAX = 36, /* nodes of one device, and folders */
+    LOCK_WAIT_MS = 5000,    /* an engine whose parent was killed is ending meanwhile */
     LOCK_LOOK_MS = 20,
     RANKS_END_MS = 5000,    /* to free their memory; who needs more is killed */
     ENGINE_OOM_SCORE = 500, /* of 1000: before the edge, whatever their sizes */
@@ -36,22 +37,23 @@ enum {
 
 /* Places that stay reachable; their descriptors are closed once the rules are made. */
 struct places {
-    struct sandbox_place places[PLACES_MAX];
+    struct sandbox_place places[PLACES_MAX + LIMIT_ENGINES * DEVICE_PLACES_MAX];
     size_t count;
 };
 
 /* What is not there cannot be opened afterwards either. */
-static void places_add(struct places *places, const char *path, bool is_writable)
+static void places_add(struct places *places, const char *path, enum sandbox_access access)
 {
     int descriptor = open(path, O_PATH | O_CLOEXEC);
     if (descriptor < 0)
         return;
-    ASSERT(places->count < PLACES_MAX);
-    places->places[places->count++] = (struct sandbox_place){descriptor, is_writable};
+    ASSERT(places->count < sizeof places->places / sizeof places->places[0]);
+    places->places[places->count++] = (struct sandbox_place){descriptor, access};
 }
 
 /* The directory of a file, so that the file may be replaced; "" = no file. */
-static void places_add_folder_of(struct places *places, const char *path, bool is_writable)
+static void places_add_folder_of(struct places *places, const char *path,
+                                 enum sandbox_access access)
 {
     char folder[PATH_BYTES];
     const char *slash = strrchr(path, '/');
@@ -61,7 +63,21 @@ static void places_add_folder_of(struct places *places, const char *path, bool i
         snprintf(folder, sizeof folder, ".");
     else
         snprintf(folder, sizeof folder, "%.*s", slash == path ? 1 : (int)(slash - path), path);
-    places_add(places, folder, is_writable);
+    places_add(places, folder, access);
+}
+
+/* What the driver of a device opens again later: kernels_prepare_places. */
+static void places_add_device(void *context, const char *path, bool is_node)
+{
+    places_add(context, path, is_node ? SANDBOX_NODE : SANDBOX_READ);
+}
+
+/* Opens a device with the rights of the start, and keeps what its driver will open again. */
+static void places_open_device(struct places *places, const char *isa, uint32_t device,
+                               const struct ranks *ranks)
+{
+    kernels_prepare(isa, device, ranks);
+    kernels_prepare_places(isa, device, ranks, places_add_device, places);
 }
 
 static void places_close(struct places *places)
@@ -112,7 +128,7 @@ static enum status confine(const struct serve_half_options *options, struct plac
     if (!rights->is_on)
         return STATUS_OK;
     if (SANDBOX_IS_SANITIZED)
-        places_add(places, "/proc", true); /* maps and threads */
+        places_add(places, "/proc", SANDBOX_WRITE); /* maps and threads */
     if (rights->landlock > 0)
         TRY(sandbox_files(places->places, places->count, network, has_ranks(options, is_edge)));
     enum status status = sandbox_calls(is_edge, network->count > 0);
@@ -141,14 +157,21 @@ static enum status serve_half_confine(const struct serve_half_options *options,
 
 /* --- engine --- */
 
-enum status serve_half_confine_engine(const struct serve_half_options *options, int state)
+/* With the state folder and what `places` has. */
+static enum status engine_confine(const struct serve_half_options *options, struct places *places,
+                                  int state)
 {
-    struct places places = {.count = 0};
     const struct sandbox_network none = {.count = 0};
     char path[32];
     snprintf(path, sizeof path, "/proc/self/fd/%d", state);
-    places_add(&places, path, true);
-    return serve_half_confine(options, &places, &none, false);
+    places_add(places, path, SANDBOX_WRITE);
+    return serve_half_confine(options, places, &none, false);
+}
+
+enum status serve_half_confine_engine(const struct serve_half_options *options, int state)
+{
+    struct places places = {.count = 0};
+    return engine_confine(options, &places, state);
 }
 
 /* One engine a state directory. The descriptor is kept open: the lock goes with the process. */
@@ -260,7 +283,7 @@ _Noreturn static void rank_main(const struct serve_half_options *options,
     rank_become(config, engine, index, rank);
     enum status status = confine_parent(&own); /* before a driver is waited for, too */
     if (status == STATUS_OK)
-        kernels_prepare(config->isa, engine_device(config, index), ranks);
+        places_open_device(&places, config->isa, engine_device(config, index), ranks);
     if (status == STATUS_OK)
         status = serve_half_confine(&own, &places, &none, false);
     if (status == STATUS_OK)
@@ -328,9 +351,10 @@ static enum status engine_open(const struct serve_half_options *options,
         TRY(engine_open_model(config->draft_model, &engine->draft_descriptor));
     TRY(engine_open_state(options, &engine->state_descriptor));
     TRY(engine_listen(options, &engine->descriptor));
+    struct places places = {.count = 0};
     for (int64_t i = 0; i < config->engines; i++)
-        kernels_prepare(config->isa, engine_device(config, i), engine->ranks[i]);
-    return serve_half_confine_engine(options, engine->state_descriptor);
+        places_open_device(&places, config->isa, engine_device(config, i), engine->ranks[i]);
+    return engine_confine(options, &places, engine->state_descriptor);
 }
 
 enum status serve_half_run_engine(const struct serve_half_options *options)
@@ -356,19 +380,19 @@ enum status serve_half_run_engine(const struct serve_half_options *options)
  * libraries fall back to. */
 static void edge_add_places(struct places *places, const struct config *config)
 {
-    places_add(places, config->data_dir, true);
-    places_add_folder_of(places, config->tls_cert, false);
-    places_add_folder_of(places, config->tls_key, false);
-    places_add_folder_of(places, config->client_ca, false);
-    places_add_folder_of(places, config->admin_client_ca, false);
-    places_add_folder_of(places, config->client_crl, false);
-    places_add_folder_of(places, config->config, false);
-    places_add_folder_of(places, config->redis_password_file, false);
+    places_add(places, config->data_dir, SANDBOX_WRITE);
+    places_add_folder_of(places, config->tls_cert, SANDBOX_READ);
+    places_add_folder_of(places, config->tls_key, SANDBOX_READ);
+    places_add_folder_of(places, config->client_ca, SANDBOX_READ);
+    places_add_folder_of(places, config->admin_client_ca, SANDBOX_READ);
+    places_add_folder_of(places, config->client_crl, SANDBOX_READ);
+    places_add_folder_of(places, config->config, SANDBOX_READ);
+    places_add_folder_of(places, config->redis_password_file, SANDBOX_READ);
     if (strcmp(config->access_log, "on") != 0 && strcmp(config->access_log, "off") != 0)
-        places_add_folder_of(places, config->access_log, true);
-    places_add(places, "/etc/ssl/openssl.cnf", false);
-    places_add(places, "/dev/urandom", false);
-    places_add(places, "/dev/null", false);
+        places_add_folder_of(places, config->access_log, SANDBOX_WRITE);
+    places_add(places, "/etc/ssl/openssl.cnf", SANDBOX_READ);
+    places_add(places, "/dev/urandom", SANDBOX_READ);
+    places_add(places, "/dev/null", SANDBOX_READ);
 }
 
 static enum status edge_listen(const char *address, int *descriptor)
@@ -409,8 +433,8 @@ static enum status edge_network(const struct config *config, struct places *plac
         return STATUS_OK;
     out->ports[out->count++] = 53;
     for (size_t i = 0; i < sizeof resolver / sizeof resolver[0]; i++)
-        places_add(places, resolver[i], false);
-    places_add_folder_of(places, config->jwks_ca, false);
+        places_add(places, resolver[i], SANDBOX_READ);
+    places_add_folder_of(places, config->jwks_ca, SANDBOX_READ);
     return STATUS_OK;
 }
 

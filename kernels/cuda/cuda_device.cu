@@ -1,7 +1,15 @@
 #include "kernels/cuda/cuda_device.h"
 
+#include <ctype.h>
 #include <cuda_runtime.h>
 #include <stdio.h>
+
+#include "kernels/cuda/cuda_nodes.h"
+
+/* What the names of the driver's nodes begin with. */
+#ifndef CUDA_DEVICE_NODES
+#define CUDA_DEVICE_NODES "/dev/nvidia"
+#endif
 
 extern "C" int cuda_device_count(void)
 {
@@ -14,6 +22,22 @@ extern "C" void cuda_device_prepare(int index)
 {
     if (cudaSetDevice(index) != cudaSuccess || cudaFree(NULL) != cudaSuccess)
         (void)cudaGetLastError(); /* it comes again when the device is opened */
+}
+
+extern "C" void cuda_device_places(int index,
+                                   void (*each)(void *context, const char *path, bool is_node),
+                                   void *context)
+{
+    enum { BUS_BYTES = 32 };
+    char bus[BUS_BYTES];
+    if (cudaDeviceGetPCIBusId(bus, sizeof bus, index) != cudaSuccess) {
+        (void)cudaGetLastError();
+        bus[0] = '\0';
+    }
+    for (char *at = bus; *at != '\0'; at++)
+        *at = (char)tolower((unsigned char)*at); /* as the kernel writes it */
+    const struct cuda_nodes nodes = {CUDA_DEVICE_NODES, bus, "/proc/driver/nvidia"};
+    cuda_nodes_each(&nodes, each, context);
 }
 
 extern "C" enum status cuda_device_get(int index, struct cuda_device *out)

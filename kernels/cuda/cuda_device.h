@@ -7,6 +7,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "config/base/status.h"
@@ -26,6 +27,10 @@ extern "C" {
 int cuda_device_count(void);
 /* The driver opens all that it needs of device `index`, or nothing. */
 void cuda_device_prepare(int index);
+/* The paths that the driver opens again for device `index` behind cuda_device_prepare (cuda_nodes).
+ */
+void cuda_device_places(int index, void (*each)(void *context, const char *path, bool is_node),
+                        void *context);
 /* Device `index` < cuda_device_count(); UNAVAILABLE with the driver's words. */
 enum status cuda_device_get(int index, struct cuda_device *out);
 

@@ -300,6 +300,12 @@ static void table_prepare(uint32_t device, const struct ranks *ranks)
     cuda_device_prepare(table_device(device, ranks));
 }
 
+static void table_places(uint32_t device, const struct ranks *ranks, kernels_prepare_place *each,
+                         void *context)
+{
+    cuda_device_places(table_device(device, ranks), each, context);
+}
+
 /* --- other ranks --- */
 
 /* Where they share a device, which NCCL refuses, or have no NCCL, sums go over the host: each waits
@@ -383,6 +389,7 @@ const struct kernels_ops cuda_ops = {
     .page_tokens = TABLE_PAGE_TOKENS,
     .count = table_count,
     .prepare = table_prepare,
+    .places = table_places,
     .open = table_open,
     .close = table_close,
     .attach = table_attach,

@@ -58,7 +58,7 @@ def test_targets_of_nothing_are_not_seen(tmp_path):
     write_logs(tmp_path / "log", {})
     seen, _ = rows(tmp_path / "log")
     assert all(row["is_met"] is None for row in seen.values())
-    assert len(seen) == 22
+    assert len(seen) == 23
 
 
 def test_targets_of_the_issue(tmp_path):
@@ -156,7 +156,7 @@ def test_dry_run(tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
     report = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
     has_form(report)
-    assert report["is_dry"] and [part["state"] for part in report["parts"]] == ["ok"] * 9
+    assert report["is_dry"] and [part["state"] for part in report["parts"]] == ["ok"] * 10
     assert {"device_copy", "bus_out", "swap_in", "step_beside_swap", "shared_once_to_own",
             "linear_bf16_1_us", "bench_tiny_bf16_decode_4",
             "bench_tiny_bf16_free_prefill", "bench_tiny_bf16_int4_decode_1"} <= set(report["figures"])  # fmt: skip

@@ -47,7 +47,7 @@ FRONT_DOORS = {
     "auth/tenant.h", "auth/tenant_group.h", "auth/tenant_prompt.h", "engine/engine.h",
     "engine/engine_show.h",
     "engine/fleet.h",
-    "engine/rank_follow.h", "kernels/ranks.h",
+    "engine/rank_follow.h", "kernels/ranks.h", "kernels/kernels_prepare.h",
     "kernels/cuda/cuda_device.h",  # what `banyan version` prints
     "engine/bench.h",  # a subcommand that main.c calls; it needs no running engine
 }  # fmt: skip

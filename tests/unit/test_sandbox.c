@@ -16,6 +16,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <termios.h>
 
 static const struct sandbox_network no_network;
 
@@ -23,7 +24,7 @@ static const struct sandbox_network no_network;
 
 struct place_test {
     char folder[64];
-    bool is_writable;
+    enum sandbox_access access;
 };
 
 static void process_body(void *context)
@@ -171,7 +172,7 @@ static void files_body(void *context)
     int place = open(path, O_PATH);
     CHILD_CHECK(before >= 0 && place >= 0);
     sandbox_process();
-    CHILD_CHECK(sandbox_files(&(struct sandbox_place){place, test->is_writable}, 1, &no_network,
+    CHILD_CHECK(sandbox_files(&(struct sandbox_place){place, test->access}, 1, &no_network,
                               false) == STATUS_OK);
     char byte;
     CHILD_CHECK(read(before, &byte, 1) == 1); /* what was open stays open */
@@ -184,9 +185,45 @@ static void files_body(void *context)
     CHILD_CHECK(open(path, O_RDONLY) >= 0);
     snprintf(path, sizeof path, "%s/in/new", test->folder);
     int made = open(path, O_WRONLY | O_CREAT, 0600);
-    CHILD_CHECK(test->is_writable ? made >= 0 && unlink(path) == 0 : made < 0 && errno == EACCES);
+    CHILD_CHECK(test->access == SANDBOX_WRITE ? made >= 0 && unlink(path) == 0
+                                              : made < 0 && errno == EACCES);
     snprintf(path, sizeof path, "%s/in/link", test->folder);
     CHILD_CHECK_FAILS(symlink("/etc/passwd", path), EACCES);
+}
+
+/* A device node is opened again, and asked by ioctl, where it is a place of that kind. */
+static void node_body(void *context)
+{
+    const struct place_test *test = context;
+    struct termios unused;
+    int before = open("/dev/null", O_RDWR);
+    int place = open("/dev/zero", O_PATH);
+    CHILD_CHECK(before >= 0 && place >= 0);
+    sandbox_process();
+    CHILD_CHECK(sandbox_files(&(struct sandbox_place){place, test->access}, 1, &no_network,
+                              false) == STATUS_OK);
+    CHILD_CHECK_FAILS(open("/dev/null", O_RDWR), EACCES);
+    int node = open("/dev/zero", O_RDWR);
+    if (test->access == SANDBOX_READ) {
+        CHILD_CHECK(node < 0 && errno == EACCES);
+        node = open("/dev/zero", O_RDONLY);
+        int asked = ioctl(node, TCGETS, &unused);
+        CHILD_CHECK(asked < 0 && errno == (sandbox_landlock() < 5 ? ENOTTY : EACCES));
+        return;
+    }
+    CHILD_CHECK(node >= 0);
+    CHILD_CHECK_FAILS(ioctl(node, TCGETS, &unused), ENOTTY); /* the node's own answer */
+}
+
+static void test_a_device_node_is_asked_again(void **state)
+{
+    (void)state;
+    struct place_test test = {.access = SANDBOX_NODE};
+    if (sandbox_landlock() == 0)
+        return; /* test_files_out_of_reach says that this is told */
+    assert_int_equal(serve_kit_child(node_body, &test), 0);
+    test.access = SANDBOX_READ;
+    assert_int_equal(serve_kit_child(node_body, &test), 0);
 }
 
 /* From ABI 4 on; before it, sockets are denied by sandbox_calls alone. */
@@ -264,9 +301,9 @@ static void test_files_out_of_reach(void **state)
     assert_int_equal(mkdir(path, 0700), 0);
     serve_kit_file(path, "file", 0600);
     serve_kit_file(test.folder, "out", 0600);
-    test.is_writable = true;
+    test.access = SANDBOX_WRITE;
     assert_int_equal(serve_kit_child(files_body, &test), 0);
-    test.is_writable = false;
+    test.access = SANDBOX_READ;
     assert_int_equal(serve_kit_child(files_body, &test), 0);
     assert_int_equal(serve_kit_child(network_body, NULL), 0);
     serve_kit_remove(test.folder);
@@ -277,7 +314,8 @@ static void files_bad_place_body(void *context)
     (void)context;
     sandbox_process();
     enum status wanted = sandbox_landlock() == 0 ? STATUS_UNSUPPORTED : STATUS_IO;
-    CHILD_CHECK(sandbox_files(&(struct sandbox_place){-1, false}, 1, &no_network, false) == wanted);
+    CHILD_CHECK(sandbox_files(&(struct sandbox_place){-1, SANDBOX_READ}, 1, &no_network, false) ==
+                wanted);
     CHILD_CHECK(open("/etc/passwd", O_RDONLY) >= 0); /* nothing was taken */
 }
 
@@ -401,6 +439,7 @@ int main(void)
         cmocka_unit_test(test_a_group_ends_with_its_leader),
         cmocka_unit_test(test_a_user_is_taken_on_for_good),
         cmocka_unit_test(test_files_out_of_reach),
+        cmocka_unit_test(test_a_device_node_is_asked_again),
         cmocka_unit_test(test_a_network_of_ports),
         cmocka_unit_test(test_a_place_that_is_none),
         cmocka_unit_test(test_calls_that_nobody_needs),

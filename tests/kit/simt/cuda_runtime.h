@@ -21,6 +21,8 @@
 #include "kernels/half.h"
 #include "tests/kit/simt/simt.h"
 
+#define CUDA_DEVICE_NODES "/dev/zero"
+
 #define __global__ static
 #define __device__
 #define __host__

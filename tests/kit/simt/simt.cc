@@ -566,12 +566,17 @@ cudaError_t cudaMalloc(void **out, size_t bytes)
     if (bytes > simt_memory_bytes - simt_used_bytes)
         return cudaErrorMemoryAllocation; /* of this call alone */
     *out = simt_memory_take(bytes);
+    if (*out == nullptr)
+        return cudaErrorOperatingSystem;
     simt_used_bytes += bytes;
     return cudaSuccess;
 }
 
 cudaError_t cudaFree(void *memory)
 {
+    static int context = -1; /* its node, open for as long as the process is */
+    if (memory == nullptr && context < 0)
+        context = simt_node_open();
     if (memory != nullptr)
         simt_used_bytes -= simt_memory_give(memory);
     return cudaSuccess;

@@ -1,5 +1,9 @@
 /* simt_memory: the device's memory, and pinned memory of the host. */
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include <map>
@@ -36,13 +40,37 @@ bool simt_reach(bool may_reach)
     return before;
 }
 
+/* The driver of a device opens its node once more for each mapping and each stream, and asks it by
+ * ioctl. A sandbox that has no place for that node refuses one or the other. */
+int simt_node_open()
+{
+    struct termios unused;
+    const int descriptor = open(CUDA_DEVICE_NODES, O_RDWR | O_CLOEXEC);
+    if (descriptor < 0)
+        return -1;
+    if (ioctl(descriptor, TCGETS, &unused) != 0 && errno == ENOTTY)
+        return descriptor; /* the node's own answer */
+    close(descriptor);
+    return -1;
+}
+
+bool simt_node_try()
+{
+    const int descriptor = simt_node_open();
+    return descriptor >= 0 && close(descriptor) == 0;
+}
+
 void *simt_memory_take(size_t bytes)
 {
+    const int node = simt_node_open();
+    if (node < 0)
+        return nullptr;
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
     const size_t used = (bytes + 255) / 256 * 256;
     const size_t body = (used + page - 1) / page * page;
     char *mapping = (char *)mmap(nullptr, body + page, PROT_READ | PROT_WRITE,
-                                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+                                 MAP_PRIVATE | MAP_NORESERVE, node, 0);
+    close(node);
     if (mapping == MAP_FAILED || mprotect(mapping + body, page, PROT_NONE) != 0) {
         fprintf(stderr, "simt: no memory for a device's\n");
         abort();
@@ -70,7 +98,7 @@ size_t simt_memory_give(void *memory)
 
 void *simt_pinned_take(size_t bytes)
 {
-    void *memory = malloc(bytes);
+    void *memory = simt_node_try() ? malloc(bytes) : nullptr;
     if (memory != nullptr)
         pinned[(uintptr_t)memory] = bytes;
     return memory;

@@ -20,6 +20,7 @@ enum {
     cudaErrorMemoryAllocation = 2,
     cudaErrorInvalidDeviceFunction = 98,
     cudaErrorNoKernelImageForDevice = 209,
+    cudaErrorOperatingSystem = 304,
     cudaErrorNotReady = 600,
     cudaErrorLaunchFailure = 719,
     cudaErrorStreamCaptureUnsupported = 900,
@@ -39,7 +40,12 @@ cudaError_t simt_work(uint64_t *count, const std::function<void()> &work);
 bool simt_is_capturing();
 
 /* --- memory (simt_memory.cc) --- */
-/* 256-byte aligned, its end as near to that of a page; and the bytes of one that is given back. */
+/* A new descriptor of the device's node; -1 when this process may not have one. And whether it may:
+ * what the driver does behind the context. */
+int simt_node_open();
+bool simt_node_try();
+/* 256-byte aligned, its end as near to that of a page; nullptr without a node. And the bytes of one
+ * that is given back. */
 void *simt_memory_take(size_t bytes);
 size_t simt_memory_give(void *memory);
 void *simt_pinned_take(size_t bytes);
@@ -79,6 +85,8 @@ static inline const char *cudaGetErrorString(cudaError_t error)
            : error == cudaErrorNoKernelImageForDevice
                ? "no kernel image is available for execution on the device"
            : error == cudaErrorLaunchFailure ? "unspecified launch failure"
+           : error == cudaErrorOperatingSystem
+               ? "OS call failed or operation not supported on this OS"
            : error == cudaErrorStreamCaptureUnsupported
                ? "operation not permitted when stream is capturing"
                : "operation failed due to a previous error during capture";
@@ -95,6 +103,13 @@ static inline cudaError_t cudaGetDeviceProperties(cudaDeviceProp *out, int devic
     *out = cudaDeviceProp{"the processor", 9, 0, 4, simt_memory_bytes, simt_shared_most};
     if (device < simt_old_devices)
         out->major = 7, out->minor = 5;
+    return cudaSuccess;
+}
+
+/* There is no such bus: the node's number is not known. */
+static inline cudaError_t cudaDeviceGetPCIBusId(char *out, int bytes, int)
+{
+    snprintf(out, (size_t)bytes, "%s", "0000:00:00.0");
     return cudaSuccess;
 }
 
@@ -117,7 +132,7 @@ static inline cudaError_t cudaMemsetAsync(void *to, int byte, size_t bytes, cuda
 static inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t *out, unsigned)
 {
     *out = nullptr;
-    return simt_call(&simt_counts.others);
+    return simt_node_try() ? simt_call(&simt_counts.others) : cudaErrorOperatingSystem;
 }
 
 static inline cudaError_t cudaStreamDestroy(cudaStream_t)
