@@ -16,14 +16,15 @@ static int64_t oldest_s(const struct tenants *tenants)
 }
 
 static enum status keep_sealed(struct tenants *tenants, struct sqlite3 *connection,
-                               const struct tenant_request *request, int code, struct slice sealed)
+                               const struct tenant_change *change, struct slice sealed)
 {
+    const struct tenant_request *request = change->request;
     const struct tenant_rows_parameter parameters[] = {
         TENANT_ROWS_TEXT(request->actor_key_id),
         TENANT_ROWS_TEXT(request->name),
         TENANT_ROWS_BYTES(request->print, sizeof request->print),
-        TENANT_ROWS_NUMBER(code),
-        TENANT_ROWS_NUMBER(1), /* what is made is in its first revision */
+        TENANT_ROWS_NUMBER(change->answer_code),
+        TENANT_ROWS_NUMBER(change->answer_revision != 0 ? change->answer_revision : 1),
         TENANT_ROWS_BYTES((const uint8_t *)sealed.bytes, sealed.length),
         TENANT_ROWS_NUMBER(tenant_directory_now_s(tenants))};
     return tenant_rows_change(connection,
@@ -33,18 +34,18 @@ static enum status keep_sealed(struct tenants *tenants, struct sqlite3 *connecti
 }
 
 enum status tenant_answer_keep(struct tenants *tenants, struct sqlite3 *connection,
-                               const struct tenant_request *request, int code, struct slice body)
+                               const struct tenant_change *change, struct slice body)
 {
     struct buffer place;
     struct buffer sealed;
     TRY(tenant_answer_drop_old(tenants, connection));
-    seal_place(request, code, &place);
+    seal_place(change->request, change->answer_code, &place);
     buffer_init(&sealed, body.length + AUTH_CRYPTO_SEAL_BYTES + 1);
     enum status status = place.status;
     if (status == STATUS_OK)
         status = auth_crypto_seal(tenants->answers, buffer_slice(&place), body, &sealed);
     if (status == STATUS_OK)
-        status = keep_sealed(tenants, connection, request, code, buffer_slice(&sealed));
+        status = keep_sealed(tenants, connection, change, buffer_slice(&sealed));
     buffer_deinit(&sealed);
     buffer_deinit(&place);
     return status;

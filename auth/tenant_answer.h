@@ -14,9 +14,9 @@
 
 #include "auth/tenant_directory.h"
 
-/* In the transaction of the change. Takes the place of one that is too old. */
+/* In the transaction of the change, which has a request. Takes the place of one that is too old. */
 enum status tenant_answer_keep(struct tenants *tenants, struct sqlite3 *connection,
-                               const struct tenant_request *request, int code, struct slice body);
+                               const struct tenant_change *change, struct slice body);
 
 /* Drops what is older than LIMIT_IDEMPOTENCY_S, or as far in the future (the clock was stepped
  * back). OK when there is nothing. */

@@ -43,7 +43,7 @@ static enum status commit_rows(struct tenants *tenants, struct tenant_change_pla
     TRY(change->answer(change->context, &answer));
     if (change->request == NULL)
         return STATUS_OK;
-    return tenant_answer_keep(tenants, connection, change->request, change->answer_code, answer);
+    return tenant_answer_keep(tenants, connection, change, answer);
 }
 
 enum status tenant_change_commit(struct tenants *tenants, struct tenant_change_plan *plan)

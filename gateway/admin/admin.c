@@ -71,7 +71,7 @@ static void calls_remove(struct admin *admin, struct admin_call *call)
 static bool calls_has_running(const struct admin *admin, const struct admin_call *call)
 {
     for (const struct admin_call *other = admin->calls; other != NULL; other = other->next) {
-        if (!other->is_done && admin_change_is_kept(other) &&
+        if (!other->is_done && other->is_kept &&
             slice_equals(other->idempotency_key, call->idempotency_key) &&
             strcmp(other->actor.key_id, call->actor.key_id) == 0)
             return true;
@@ -133,7 +133,7 @@ static enum status work_call(struct admin_call *call)
     if ((call->principal.scopes & acts[call->route].scope) == 0)
         FAIL(STATUS_FORBIDDEN, "This key does not have the scope that this call needs.");
     call->actor.scopes = call->principal.scopes;
-    if (admin_change_is_kept(call)) {
+    if (call->is_kept) {
         enum status status = admin_change_replay(call);
         if (status != STATUS_NOT_FOUND)
             return status;
@@ -262,7 +262,7 @@ static void handle_keep(struct admin_call *call)
 static enum status handle_push(struct admin_call *call)
 {
     struct admin *admin = call->admin;
-    if (admin_change_is_kept(call) && calls_has_running(admin, call))
+    if (call->is_kept && calls_has_running(admin, call))
         FAIL_PARAM(STATUS_RUNNING, "idempotency-key",
                    "A call with this Idempotency-Key is running; ask again when it is answered.");
     call->task = (struct loop_worker_task){.work = work, .done = call_done};
@@ -367,6 +367,8 @@ void admin_handle(struct http_request *request, void *context)
     }
     call->route = index;
     call->access = access;
+    /* What answers on the loop makes nothing: a reload that is sent twice reads twice. */
+    call->is_kept = acts[index].where == WORKER && admin_change_wants_kept(call);
     handle_call(call);
 }
 

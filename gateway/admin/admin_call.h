@@ -65,7 +65,9 @@ struct admin_call {
     struct slice if_match;        /* bytes NULL: not sent */
     struct slice if_none_match;   /* … */
     struct slice idempotency_key; /* … */
-    struct slice model;           /* that the engine serves; empty: nobody knows */
+    bool is_kept;                 /* its answer is kept under its idempotency key, as `kept` */
+    struct tenant_request kept;
+    struct slice model; /* that the engine serves; empty: nobody knows */
 
     /* The answer: functions fill it or fail. */
     struct buffer out;

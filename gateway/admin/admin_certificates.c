@@ -118,10 +118,9 @@ static enum status change_read(struct admin_call *call, const struct admin_owner
     struct certificate row;
     struct certificate_fields given;
     struct tenant_change change;
-    struct tenant_request request;
     struct slice answered;
     struct certificates *certificates = auth_certificates(call->admin->auth);
-    TRY(admin_change_begin(call, &change, is_new ? &request : NULL));
+    TRY(admin_change_begin(call, &change));
     TRY(admin_body_read(call->body, fields, count));
     TRY(fields_given(fields, count, &given));
     struct answer answer = {call, &change, &row};
@@ -160,7 +159,7 @@ enum status admin_certificates_revoke(struct admin_call *call)
     struct certificate row;
     struct tenant_change change;
     struct slice answered;
-    TRY(admin_change_begin(call, &change, NULL));
+    TRY(admin_change_begin(call, &change));
     TRY(admin_body_read(call->body, NULL, 0));
     TRY(certificate_revoke(auth_certificates(call->admin->auth), &change, owner.tenant_id, owner.id,
                            &row));

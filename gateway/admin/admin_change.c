@@ -6,20 +6,22 @@
 
 /* --- entity tags --- */
 
+enum { TAG_ANY = -1, TAG_OF_NONE = -2 };
+
 /* Takes one tag and the comma behind it off `*list`: W/"3", "3", *. A weak one counts only when
- * `takes_weak` (RFC 9110, 8.8.3.2: If-Match compares strongly). `*revision`: 0 for a tag that no
- * revision has, -1 for the star. */
+ * `takes_weak` (RFC 9110, 8.8.3.2: If-Match compares strongly). `*revision`: TAG_OF_NONE for a tag
+ * that no revision has (0 is one: of limits that were never put), TAG_ANY for the star. */
 static bool tags_next(struct slice *list, bool takes_weak, int64_t *revision)
 {
     const char *at = list->bytes;
     const char *end = at + list->length;
-    *revision = 0;
+    *revision = TAG_OF_NONE;
     while (at < end && (*at == ' ' || *at == '\t' || *at == ','))
         at++;
     bool is_weak = end - at > 2 && at[0] == 'W' && at[1] == '/';
     at += is_weak ? 2 : 0;
     if (at < end && *at == '*') {
-        *revision = -1;
+        *revision = TAG_ANY;
         at++;
     } else if (at < end && *at == '"') {
         const char *close = memchr(at + 1, '"', (size_t)(end - at - 1));
@@ -31,7 +33,7 @@ static bool tags_next(struct slice *list, bool takes_weak, int64_t *revision)
             is_number = *c >= '0' && *c <= '9';
             number = number * 10 + (*c - '0');
         }
-        *revision = is_number && (!is_weak || takes_weak) ? number : 0;
+        *revision = is_number && (!is_weak || takes_weak) ? number : TAG_OF_NONE;
         at = close + 1;
     } else {
         return false;
@@ -54,7 +56,7 @@ static enum status begin_match(struct slice list, struct tenant_change *out)
         if (!tags_next(&list, false, &revision) || out->revision_count == LIMIT_REVISIONS)
             FAIL_PARAM(STATUS_INVALID, "if-match",
                        "If-Match must be the ETag of an answer, such as \"3\".");
-        is_any = is_any || revision == -1;
+        is_any = is_any || revision == TAG_ANY;
         out->revisions[out->revision_count++] = revision;
     } while (list.length > 0);
     if (is_any)
@@ -68,7 +70,7 @@ bool admin_change_is_known(struct admin_call *call, int64_t revision)
     int64_t tag;
     call->revision = revision;
     while (list.length > 0 && tags_next(&list, true, &tag)) {
-        if (tag == revision || tag == -1) {
+        if (tag == revision || tag == TAG_ANY) {
             call->code = 304;
             return true;
         }
@@ -105,7 +107,7 @@ enum status admin_change_check_headers(const struct http_request *request)
     return check_headers_key(request);
 }
 
-bool admin_change_is_kept(const struct admin_call *call)
+bool admin_change_wants_kept(const struct admin_call *call)
 {
     struct admin_query query;
     return slice_is(call->method, "POST") && call->idempotency_key.bytes != NULL &&
@@ -113,8 +115,9 @@ bool admin_change_is_kept(const struct admin_call *call)
            !query.is_dry_run;
 }
 
-static enum status begin_request(struct admin_call *call, struct tenant_request *out)
+static enum status begin_request(struct admin_call *call)
 {
+    struct tenant_request *out = &call->kept;
     ASSERT(call->idempotency_key.length < sizeof out->name);
     *out = (struct tenant_request){0};
     memcpy(out->actor_key_id, call->principal.key_id, sizeof out->actor_key_id);
@@ -131,10 +134,9 @@ static enum status begin_request(struct admin_call *call, struct tenant_request 
 
 enum status admin_change_replay(struct admin_call *call)
 {
-    struct tenant_request request;
     struct tenant_answer answer = {.body = call->out};
-    TRY(begin_request(call, &request));
-    enum status status = tenants_answer_find(auth_tenants(call->admin->auth), &request, &answer);
+    TRY(begin_request(call));
+    enum status status = tenants_answer_find(auth_tenants(call->admin->auth), &call->kept, &answer);
     call->out = answer.body;
     TRY(status);
     call->code = answer.code;
@@ -145,8 +147,7 @@ enum status admin_change_replay(struct admin_call *call)
 
 /* --- a change --- */
 
-enum status admin_change_begin(struct admin_call *call, struct tenant_change *out,
-                               struct tenant_request *request)
+enum status admin_change_begin(struct admin_call *call, struct tenant_change *out)
 {
     struct admin_query query;
     bool is_post = slice_is(call->method, "POST");
@@ -156,10 +157,10 @@ enum status admin_change_begin(struct admin_call *call, struct tenant_change *ou
     if (is_post && !query.is_dry_run)
         call->code = 201;
     out->answer_code = call->code;
-    if (!admin_change_is_kept(call))
+    if (!call->is_kept)
         return STATUS_OK;
-    out->request = request;
-    return begin_request(call, request);
+    out->request = &call->kept;
+    return begin_request(call);
 }
 
 enum status admin_change_check_revision(const struct tenant_change *change, int64_t revision)

@@ -14,16 +14,17 @@
  * If-None-Match: any. Each once or not at all; else INVALID. */
 enum status admin_change_check_headers(const struct http_request *request);
 
-/* Whether this is a POST that has an idempotency key and is no dry run. */
-bool admin_change_is_kept(const struct admin_call *call);
+/* Whether this is a POST that has an idempotency key and is no dry run. Such a call is kept
+ * (`is_kept`) when its route makes something; admin.c decides that, once. */
+bool admin_change_wants_kept(const struct admin_call *call);
 
-/* The answer that an earlier, equal call was given: fills this call's. NOT_FOUND: none; REUSED. */
+/* The answer that an earlier, equal call was given: fills this call's. NOT_FOUND: none; REUSED. Of
+ * a call that is kept. */
 enum status admin_change_replay(struct admin_call *call);
 
-/* Everything of a change that its request says beside the fields. `request` is the storage of what
- * `out` points to. INVALID with param. */
-enum status admin_change_begin(struct admin_call *call, struct tenant_change *out,
-                               struct tenant_request *request);
+/* Everything of a change that its request says beside the fields. `out` has a request only when the
+ * call is kept; it lies in the call. INVALID with param. */
+enum status admin_change_begin(struct admin_call *call, struct tenant_change *out);
 
 /* CHANGED when the change wants another revision than this, for what has no row of its own. */
 enum status admin_change_check_revision(const struct tenant_change *change, int64_t revision);

@@ -52,7 +52,7 @@ static enum status reload_note(struct admin_call *call)
 {
     struct tenant_change change;
     struct buffer detail;
-    TRY(admin_change_begin(call, &change, NULL));
+    TRY(admin_change_begin(call, &change));
     call->code = 200;
     buffer_init(&detail, 2 * DETAIL_BYTES);
     buffer_append_text(&detail, "{\"changes\":");
@@ -90,9 +90,8 @@ static enum status reload_now(struct admin_call *call)
 enum status admin_config_reload(struct admin_call *call)
 {
     struct tenant_change change;
-    struct tenant_request request;
     TRY(check_sources(call->admin));
-    TRY(admin_change_begin(call, &change, &request));
+    TRY(admin_change_begin(call, &change));
     TRY(admin_change_check_revision(&change, (int64_t)call->admin->config->revision));
     TRY(admin_body_read(call->body, NULL, 0));
     TRY(edge_reload_check(call->admin->reload, &call->out));

@@ -54,11 +54,10 @@ static enum status change_read(struct admin_call *call, struct admin_body_field 
 {
     struct tenant_group group;
     struct tenant_change change;
-    struct tenant_request request;
     struct slice answered;
     struct slice metadata = {0};
     struct tenants *tenants = auth_tenants(call->admin->auth);
-    TRY(admin_change_begin(call, &change, &request));
+    TRY(admin_change_begin(call, &change));
     struct admin_body_field *known = is_new ? fields : fields + FIELD_METADATA; /* names stay */
     TRY(admin_body_read(call->body, known, is_new ? FIELDS : FIELDS - FIELD_METADATA));
     if (fields[FIELD_METADATA].is_given)
@@ -103,7 +102,7 @@ enum status admin_groups_delete(struct admin_call *call)
     struct tenant_group group;
     struct tenant_change change;
     struct slice answered;
-    TRY(admin_change_begin(call, &change, NULL));
+    TRY(admin_change_begin(call, &change));
     TRY(admin_body_read(call->body, NULL, 0));
     TRY(tenant_group_delete(auth_tenants(call->admin->auth), &change, call->arguments[0], &group));
     struct answer answer = {call, &change, &group, {0}};

@@ -570,6 +570,7 @@ static enum status import_note(struct admin_call *call, struct import *import,
     struct answer answer = {call, import, change, 0};
     TRY(tenants_audit_last(tenants, &answer.revision));
     answer.revision++; /* the row that is added now */
+    change->answer_revision = answer.revision;
     change->answer = answer_make;
     change->context = &answer;
     change->answer_code = call->code = 200;
@@ -592,12 +593,11 @@ static enum status import_try(struct admin_call *call, struct import *import,
 static enum status import_run(struct admin_call *call, struct import *import)
 {
     struct tenant_change change;
-    struct tenant_request request;
     struct auth *copy = NULL;
     struct admin admin = {.jwks_hosts = call->admin->jwks_hosts, /* the loop writes the rest */
                           .auth = call->admin->auth,
                           .prompts = call->admin->prompts};
-    TRY(admin_change_begin(call, &change, &request));
+    TRY(admin_change_begin(call, &change));
     TRY(import_parse(call, import));
     TRY(auth_copy_begin(admin.auth, &copy));
     admin.auth = copy;

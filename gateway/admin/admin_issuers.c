@@ -196,10 +196,9 @@ static enum status change_read(struct admin_call *call, bool is_new,
 {
     struct issuer issuer;
     struct tenant_change change;
-    struct tenant_request request;
     struct slice answered;
     struct issuers *issuers = auth_issuers(call->admin->auth);
-    TRY(admin_change_begin(call, &change, is_new ? &request : NULL));
+    TRY(admin_change_begin(call, &change));
     TRY(admin_body_read(call->body, fields, FIELDS));
     struct issuer_fields given = fields_given(fields);
     if ((given.given & ISSUER_JWKS_URL) != 0 && given.jwks_url.length > 0)
@@ -238,7 +237,7 @@ enum status admin_issuers_delete(struct admin_call *call)
     struct issuer issuer;
     struct tenant_change change;
     struct slice answered;
-    TRY(admin_change_begin(call, &change, NULL));
+    TRY(admin_change_begin(call, &change));
     TRY(admin_body_read(call->body, NULL, 0));
     TRY(issuer_delete(auth_issuers(call->admin->auth), &change, call->arguments[0], &issuer));
     struct answer answer = {call, &change, &issuer};

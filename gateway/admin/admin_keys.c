@@ -108,8 +108,7 @@ static enum status create_read(struct admin_call *call, const struct admin_owner
     char value[LIMIT_KEY_BYTES];
     struct tenant_key key;
     struct tenant_change change;
-    struct tenant_request request;
-    TRY(admin_change_begin(call, &change, &request));
+    TRY(admin_change_begin(call, &change));
     TRY(admin_body_read(call->body, fields, FIELDS));
     struct tenant_key_fields given = fields_given(fields);
     struct answer answer = {call, &change, &key, value};
@@ -137,7 +136,7 @@ static enum status update_read(struct admin_call *call, const struct admin_owner
     struct tenant_key key;
     struct tenant_change change;
     struct slice answered;
-    TRY(admin_change_begin(call, &change, NULL));
+    TRY(admin_change_begin(call, &change));
     TRY(admin_body_read(call->body, fields, FIELDS));
     struct tenant_key_fields given = fields_given(fields);
     TRY(tenants_key_update(auth_tenants(call->admin->auth), &change, owner->tenant_id, owner->id,
@@ -162,8 +161,7 @@ static enum status rotate_read(struct admin_call *call, struct admin_body_field 
     const struct admin_owner owner = admin_call_owner(call);
     struct tenant_key key;
     struct tenant_change change;
-    struct tenant_request request;
-    TRY(admin_change_begin(call, &change, &request));
+    TRY(admin_change_begin(call, &change));
     TRY(admin_body_read(call->body, overlap, 1));
     struct answer answer = {call, &change, &key, value};
     change.answer = answer_make;
@@ -190,7 +188,7 @@ enum status admin_keys_revoke(struct admin_call *call)
     struct tenant_key key;
     struct tenant_change change;
     struct slice answered;
-    TRY(admin_change_begin(call, &change, NULL));
+    TRY(admin_change_begin(call, &change));
     TRY(admin_body_read(call->body, NULL, 0));
     TRY(tenants_key_revoke(auth_tenants(call->admin->auth), &change, owner.tenant_id, owner.id,
                            &key));

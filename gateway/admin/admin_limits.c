@@ -112,7 +112,7 @@ static enum status put_read(struct admin_call *call, struct admin_body_field fie
 {
     struct tenant_change change;
     struct quota_tenant out;
-    TRY(admin_change_begin(call, &change, NULL));
+    TRY(admin_change_begin(call, &change));
     TRY(admin_body_read(call->body, fields, FIELDS));
     const struct admin_body_field *plan = &fields[FIELD_NAME_OR_PLAN];
     struct quota_tenant wanted = {.set = fields_set(fields)};
@@ -178,7 +178,7 @@ static enum status key_put_read(struct admin_call *call, struct admin_body_field
 {
     struct tenant_change change;
     struct quota_key_limits out;
-    TRY(admin_change_begin(call, &change, NULL));
+    TRY(admin_change_begin(call, &change));
     TRY(admin_body_read(call->body, fields, FIELDS_OF_KEY));
     TRY(key_check(call));
     const struct quota_limits_set set = fields_set(fields);
@@ -234,9 +234,8 @@ static enum status plan_read(struct admin_call *call, struct admin_body_field fi
 {
     struct quota_plan plan;
     struct tenant_change change;
-    struct tenant_request request;
     struct tenants *tenants = auth_tenants(call->admin->auth);
-    TRY(admin_change_begin(call, &change, &request));
+    TRY(admin_change_begin(call, &change));
     TRY(admin_body_read(call->body, fields, FIELDS));
     struct quota_plan_fields given = {.has_percent = fields[FIELD_PERCENT].is_given,
                                       .has_on_limit = fields[FIELD_ON_LIMIT].is_given,
@@ -287,7 +286,7 @@ enum status admin_limits_plan_delete(struct admin_call *call)
     struct quota_plan plan;
     struct tenant_change change;
     struct slice answered;
-    TRY(admin_change_begin(call, &change, NULL));
+    TRY(admin_change_begin(call, &change));
     TRY(admin_body_read(call->body, NULL, 0));
     TRY(quota_limits_plan_delete(auth_tenants(call->admin->auth), &change, call->arguments[0],
                                  &plan));

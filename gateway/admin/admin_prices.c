@@ -74,8 +74,7 @@ static enum status create_read(struct admin_call *call, struct admin_body_field 
 {
     struct price price;
     struct tenant_change change;
-    struct tenant_request request;
-    TRY(admin_change_begin(call, &change, &request));
+    TRY(admin_change_begin(call, &change));
     TRY(admin_body_read(call->body, fields, FIELDS));
     struct price wanted = {
         .input_nano = fields[INPUT].number,
@@ -130,7 +129,7 @@ enum status admin_prices_delete(struct admin_call *call)
     struct price price;
     struct tenant_change change;
     struct slice answered;
-    TRY(admin_change_begin(call, &change, NULL));
+    TRY(admin_change_begin(call, &change));
     TRY(admin_body_read(call->body, NULL, 0));
     TRY(price_delete(auth_tenants(call->admin->auth), &change, call->arguments[0], &price));
     struct answer answer = {call, &change, &price};

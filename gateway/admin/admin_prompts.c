@@ -326,8 +326,7 @@ static enum status create_end(struct admin_call *call, struct tenant_change *cha
 enum status admin_prompts_create(struct admin_call *call)
 {
     struct tenant_change change;
-    struct tenant_request request;
-    TRY(admin_change_begin(call, &change, &request));
+    TRY(admin_change_begin(call, &change));
     return call->work == NULL ? create_begin(call, change.is_dry_run) : create_end(call, &change);
 }
 
@@ -337,7 +336,7 @@ static enum status import_read(struct admin_call *call, struct given *given)
     struct tenant_change change;
     struct slice answered;
     struct tenants *tenants = auth_tenants(call->admin->auth);
-    TRY(admin_change_begin(call, &change, NULL));
+    TRY(admin_change_begin(call, &change));
     TRY(given_read(given, call->body, true));
     TRY(tenant_prompt_prepare(tenants, &given->prompt, &prompt));
     TRY(tenant_prompt_create(tenants, &change, &given->prompt, &prompt));
@@ -373,7 +372,7 @@ static enum status update_read(struct admin_call *call, struct given *given)
     struct tenant_prompt prompt;
     struct tenant_change change;
     struct slice answered;
-    TRY(admin_change_begin(call, &change, NULL));
+    TRY(admin_change_begin(call, &change));
     TRY(given_read(given, call->body, false));
     TRY(tenant_prompt_update(auth_tenants(call->admin->auth), &change, call->arguments[0],
                              &given->prompt, &prompt));
@@ -398,7 +397,7 @@ enum status admin_prompts_delete(struct admin_call *call)
     struct tenant_prompt prompt;
     struct tenant_change change;
     struct slice answered;
-    TRY(admin_change_begin(call, &change, NULL));
+    TRY(admin_change_begin(call, &change));
     TRY(admin_body_read(call->body, NULL, 0));
     call->over = admin_prompts_over;
     TRY(tenant_prompt_delete(auth_tenants(call->admin->auth), &change, call->arguments[0],

@@ -195,7 +195,7 @@ static enum status cancel_note(struct admin_call *call)
 {
     struct tenant_change change;
     struct buffer detail;
-    TRY(admin_change_begin(call, &change, NULL));
+    TRY(admin_change_begin(call, &change));
     buffer_init(&detail, LIMIT_ADMIN_BODY_BYTES);
     buffer_append_text(&detail, "{\"tenant_id\":");
     buffer_append_json_string(&detail, slice_of(call->subject));

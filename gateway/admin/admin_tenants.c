@@ -211,8 +211,7 @@ static enum status create_read(struct admin_call *call, struct admin_body_field 
 {
     struct tenant tenant;
     struct tenant_change change;
-    struct tenant_request request;
-    TRY(admin_change_begin(call, &change, &request));
+    TRY(admin_change_begin(call, &change));
     TRY(admin_body_read(call->body, fields, FIELDS));
     TRY(models_read(call, &fields[FIELD_MODELS]));
     struct tenant_fields given = fields_given(fields);
@@ -236,7 +235,7 @@ static enum status update_read(struct admin_call *call, struct admin_body_field 
     struct tenant tenant;
     struct tenant_change change;
     struct slice answered;
-    TRY(admin_change_begin(call, &change, NULL));
+    TRY(admin_change_begin(call, &change));
     TRY(admin_body_read(call->body, fields, FIELDS));
     TRY(models_read(call, &fields[FIELD_MODELS]));
     struct tenant_fields given = fields_given(fields);
@@ -267,7 +266,7 @@ enum status admin_tenants_archive(struct admin_call *call)
     struct tenant tenant;
     struct tenant_change change;
     struct slice answered;
-    TRY(admin_change_begin(call, &change, NULL));
+    TRY(admin_change_begin(call, &change));
     TRY(admin_body_read(call->body, NULL, 0));
     call->over = admin_tenants_over;
     TRY(tenants_archive(auth_tenants(call->admin->auth), &change, call->arguments[0], &tenant));

@@ -76,6 +76,23 @@ static void test_forms_of_if_match(void **state)
     }
 }
 
+/* Limits that were never put have no revision to name. */
+static void test_a_tag_before_the_first_revision(void **state)
+{
+    (void)state;
+    static const char *const tags[] = {"W/\"1\"", "\"0\"", "\"one\"", "\"1\""};
+    char path[160], limits[200];
+    make("unlimited", path);
+    snprintf(limits, sizeof limits, "%s/limits", path);
+    for (size_t i = 0; i < sizeof tags / sizeof tags[0]; i++) {
+        char header[64];
+        snprintf(header, sizeof header, "if-match: %s\r\n", tags[i]);
+        if (ask("PUT", limits, header, "{\"tokens_per_day\":1}") != 412)
+            fail_msg("%s: %s", tags[i], answer);
+    }
+    assert_int_equal(ask("PUT", limits, "if-match: *\r\n", "{\"tokens_per_day\":1}"), 200);
+}
+
 /* Two headers are two opinions, whichever comes first. */
 static void test_headers_that_stand_twice(void **state)
 {
@@ -209,6 +226,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_two_writers_of_one_revision),
         cmocka_unit_test(test_forms_of_if_match),
+        cmocka_unit_test(test_a_tag_before_the_first_revision),
         cmocka_unit_test(test_headers_that_stand_twice),
         cmocka_unit_test(test_not_modified),
         cmocka_unit_test(test_dry_runs),

@@ -83,6 +83,7 @@ static struct admin_call call_of(struct alone *alone, const char *path, const ch
                               .path = slice_of(path),
                               .body = slice_of(body),
                               .idempotency_key = SLICE("again"),
+                              .is_kept = true,
                               .code = 200};
     call.arguments[0] = slice_of(alone->tenant.id);
     call.arguments[1] = slice_of(alone->key.id);

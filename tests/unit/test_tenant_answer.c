@@ -17,7 +17,8 @@ static enum status keep(struct tenant_kit *kit, const struct tenant_request *req
 {
     struct sqlite3 *connection;
     assert_int_equal(store_begin(kit->store, &connection), STATUS_OK);
-    enum status status = tenant_answer_keep(kit->tenants, connection, request, 201, slice_of(body));
+    const struct tenant_change kept = {.request = request, .answer_code = 201};
+    enum status status = tenant_answer_keep(kit->tenants, connection, &kept, slice_of(body));
     assert_int_equal(store_end(kit->store, status == STATUS_OK), STATUS_OK);
     return status;
 }
