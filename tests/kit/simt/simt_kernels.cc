@@ -1,6 +1,10 @@
 /* simt_kernels: all of kernels/cuda as plain C++, over simt. Names of a file begin with the file's
  * name, so that one translation unit holds them all. */
 #include "kernels/cuda/cuda_attention.cu"
+#include "kernels/cuda/cuda_attention_bf16.cu"
+#include "kernels/cuda/cuda_attention_f16.cu"
+#include "kernels/cuda/cuda_attention_fp8.cu"
+#include "kernels/cuda/cuda_attention_i8.cu"
 #include "kernels/cuda/cuda_backend.cu"
 #include "kernels/cuda/cuda_backend_weight.cu"
 #include "kernels/cuda/cuda_ceilings.cu"

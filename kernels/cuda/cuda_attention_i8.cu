@@ -1,0 +1,6 @@
+#include "kernels/cuda/cuda_attention.cuh"
+
+void cuda_attention_i8(struct cuda_backend *backend, struct attention_call *call, uint32_t works)
+{
+    attention_launch<KV_TYPE_I8>(backend, call, works);
+}
