@@ -3,8 +3,9 @@ every figure.
 
 usage: check_report.py LOGS FOLDER yes|no        yes: a dry run, whose figures are of nothing
 
-LOGS holds parts.tsv (name, state, seconds), figures.jsonl (a line a figure), parity*.txt, and
-bench_SHAPE_TYPE.txt, which `banyan bench --json` printed. What is missing is told as missing.
+LOGS holds parts.tsv (name, state, seconds), machine.txt (what machine it was), figures.jsonl (a
+line a figure), parity*.txt, and bench_SHAPE_TYPE.txt, which `banyan bench --json` printed. What is
+missing is told as missing.
 A target is met, missed, or not seen."""
 
 import json
@@ -18,6 +19,8 @@ LAYERS_8B = 32 * (4096 * (4096 * 2 + 1024 * 2) + 3 * 4096 * 14336)
 HEAD_8B = 128256 * 4096
 KV_BYTES_8B = 32 * 8 * 128 * 2 * 2  # of a token
 CONTEXT = 2048
+THEMES = pathlib.Path(__file__).parent / "gpu_parity.def"
+LARGE = ("linear", "attention", "draw")  # themes with shapes of large models
 DRY = "DRY RUN on the processor: no figure here is a device's"
 
 
@@ -173,7 +176,9 @@ def judge(figures, parts):
         targets.row(f"swap {way}: of the bus's own rate", ">=", 80,
                     None if rate is None else 100 * rate, "%")  # fmt: skip
     targets.row("a step beside a swap: longer by", "<=", 5, targets.get("step_beside_swap"), "%")
-    targets.passed("every operation within its bound of ref", "parity", "parity_large")
+    themes = re.findall(r"^PARITY\((\w+)\)", THEMES.read_text(encoding="utf-8"), re.M)
+    targets.passed("every operation within its bound of ref", *(f"parity_{theme}" for theme in themes),
+                   *(f"parity_large_{theme}" for theme in LARGE))  # fmt: skip
     targets.passed("models: logits, greedy tokens, bits after a swap", "model", "engine", "engine_1b_bf16",
                    "engine_8b_q4_0", "graph", "ranks")  # fmt: skip
     targets.passed("the engine's sandbox: a backend, graphs and a swap behind it", "sandbox")
@@ -191,7 +196,7 @@ def number(value):
 
 
 def table(report):
-    lines = [report["device"], ""]
+    lines = [report["device"], *report["machine"], ""]
     if report["is_dry"]:
         lines = [DRY, "", *lines]
     lines += [f"{'part':<28} {'state':<16} seconds"]
@@ -220,6 +225,7 @@ def make(logs, is_dry):
     return {
         "is_dry": is_dry,
         "device": "\n".join(read_lines(logs / "version.txt")),
+        "machine": read_lines(logs / "machine.txt"),
         "parts": parts,
         "parity": read_parity(logs),
         "targets": judge(figures, parts),
@@ -227,12 +233,19 @@ def make(logs, is_dry):
     }
 
 
+def put(path, text):
+    """The whole file or the one before it: the check may be killed at any time."""
+    part = path.with_name(path.name + ".part")
+    part.write_text(text, encoding="utf-8")
+    part.replace(path)
+
+
 def main(logs, folder, is_dry):
     report = make(pathlib.Path(logs), is_dry == "yes")
     folder = pathlib.Path(folder)
-    (folder / "report.json").write_text(json.dumps(report, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+    put(folder / "report.json", json.dumps(report, indent=1, allow_nan=False) + "\n")
     text = table(report)
-    (folder / "report.txt").write_text(text, encoding="utf-8")
+    put(folder / "report.txt", text)
     print(text, end="")
     return 0
 

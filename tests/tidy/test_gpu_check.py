@@ -5,7 +5,12 @@ import importlib.util
 import json
 import os
 import pathlib
+import random
+import re
+import signal
 import subprocess
+import tarfile
+import time
 
 import pytest
 
@@ -14,6 +19,7 @@ SPEC = importlib.util.spec_from_file_location("check_report", ROOT / "tests/gpu/
 check_report = importlib.util.module_from_spec(SPEC)
 SPEC.loader.exec_module(check_report)
 
+THEMES = re.findall(r"^PARITY\((\w+)\)", (ROOT / "tests/gpu/gpu_parity.def").read_text(), re.M)
 FIGURE_TYPES = {"value": (int, float), "unit": str}
 ROW_TYPES = {
     "name": str, "wants": str, "target": (int, float), "seen": (int, float, type(None)), "unit": str,
@@ -22,7 +28,7 @@ ROW_TYPES = {
 
 
 def has_form(report):
-    assert set(report) == {"is_dry", "device", "parts", "parity", "targets", "figures"}
+    assert set(report) == {"is_dry", "device", "machine", "parts", "parity", "targets", "figures"}
     assert isinstance(report["is_dry"], bool) and isinstance(report["device"], str)
     for part in report["parts"]:
         assert set(part) == {"name", "state", "seconds"} and isinstance(part["seconds"], int)
@@ -72,7 +78,8 @@ def test_targets_of_the_issue(tmp_path):
             "gaps_host": 5.0, "gaps_graph": 10.1, "shared_once_to_same": 0.33, "shared_once_to_own": 0.2,
             "swap_out": 20, "bus_out": 24, "swap_in": 10, "bus_in": 24, "step_beside_swap": -1.0,
         },
-        parts=[("parity", "ok"), ("parity_large", "ok"), ("model", "failed (1)"), ("engine", "ok"), ("errors", "ok"),
+        parts=[*((f"parity_{theme}", "ok") for theme in THEMES),
+               *((f"parity_large_{theme}", "ok") for theme in check_report.LARGE), ("model", "failed (1)"), ("engine", "ok"), ("errors", "ok"),
                ("sanitizer_memcheck", "out of time"), ("sanitizer_racecheck", "ok")],
         benches={"8b_bf16": bench, "8b_bf16_free": {"prefill_tokens_per_second": 20000.0},
                  "8b_bf16_int4": {"decode_tokens_per_second": {"1": 600.0}}},
@@ -131,7 +138,7 @@ def test_a_check_above_its_bound_in_one_of_two_runs(tmp_path):
 
 def test_a_part_that_is_not_there(tmp_path):
     """All but one came to a good end: that is no target met."""
-    write_logs(tmp_path / "log", {}, parts=[("parity", "ok"), ("model", "ok"), ("engine", "ok")])
+    write_logs(tmp_path / "log", {}, parts=[("parity_linear", "ok"), ("model", "ok"), ("engine", "ok")])
     seen, _ = rows(tmp_path / "log")
     assert seen["every operation within its bound of ref"]["is_met"] is None
     assert seen["models: logits, greedy tokens, bits after a swap"]["is_met"] is None
@@ -162,3 +169,50 @@ def test_dry_run(tmp_path):
             "bench_tiny_bf16_free_prefill", "bench_tiny_bf16_int4_decode_1"} <= set(report["figures"])  # fmt: skip
     assert report["parity"]["checks"] > 0 and report["parity"]["above"] == []
     assert (tmp_path / "report.txt").read_text(encoding="utf-8").startswith(check_report.DRY)
+
+
+def dry(folder, **more):
+    return subprocess.Popen(
+        ["tests/gpu/check", "--dry", ROOT / "build/release", folder], cwd=ROOT, stdout=subprocess.PIPE, text=True,
+        stderr=subprocess.STDOUT, start_new_session=True, env={**os.environ, "CHECK_PEER": "no", **more},
+    )  # fmt: skip
+
+
+def test_only_the_wanted_parts(tmp_path):
+    check = dry(tmp_path, CHECK_ONLY="parity,errors")
+    words = check.communicate(timeout=300)[0]
+    assert check.returncode == 0, words
+    report = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
+    assert [part["name"] for part in report["parts"]] == ["parity_pages", "errors"]
+    assert any(re.fullmatch("commit: .+", line) for line in report["machine"])
+
+
+def look(folder):
+    """What a check that ends now leaves: report and logs of all parts that had ended are there, and whole."""
+    ended = folder / "log/parts.tsv"
+    names = [line.split("\t")[0] for line in ended.read_text().splitlines()] if ended.exists() else []
+    before = names[:-1]  # the last one may be on its way into the report
+    if not before:
+        return 0
+    report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
+    assert [part["name"] for part in report["parts"]][: len(before)] == before
+    with tarfile.open(folder / "logs.tar") as logs:
+        assert {f"./{name}.txt" for name in before} <= set(logs.getnames())
+    return len(before)
+
+
+def test_a_check_that_is_killed_leaves_the_parts_before(tmp_path):
+    """Stopped at ten random moments of a dry run, which is what a kill would leave on the disk; then killed."""
+    check = dry(tmp_path)
+    seen = []
+    for moment in range(10):
+        time.sleep(random.Random(moment).uniform(0.1, 0.9))
+        os.killpg(check.pid, signal.SIGSTOP)
+        seen.append(look(tmp_path))
+        os.killpg(check.pid, signal.SIGCONT)
+    while seen[-1] == 0 and check.poll() is None:  # a slow machine
+        time.sleep(0.2)
+        seen.append(look(tmp_path))
+    os.killpg(check.pid, signal.SIGKILL)
+    check.communicate()
+    assert look(tmp_path) > 0
