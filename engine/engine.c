@@ -26,11 +26,6 @@
 #include "engine/text/tokenizer.h"
 #endif
 
-/* The loop of HTTP, the prepare threads and two compute threads share few processors: one thread
- * makes a prompt of 8k tokens in some milliseconds, the second is for when one meets a hostile
- * text. */
-enum { PREPARE_THREADS = 2 };
-
 /* Of a page of any machine (kernels_kv.h). */
 enum { PAGE_TOKENS_LEAST = 16 };
 
@@ -357,7 +352,7 @@ static enum status open_threads(struct engine *engine)
         FAIL(STATUS_NO_MEMORY, "the engine thread could not be started");
     engine->has_thread = true;
 #if BANYAN_TEXT
-    TRY(prepare_create(&engine->prepare, PREPARE_THREADS, LIMIT_REQUESTS_IN_ENGINE,
+    TRY(prepare_create(&engine->prepare, LIMIT_REQUESTS_IN_ENGINE, engine->clock,
                        open_prepare_work, engine));
 #endif
     return STATUS_OK;
@@ -615,7 +610,7 @@ enum status engine_submit(struct engine *engine, const struct engine_request *re
     TRY(ticket_acquire(&engine->tickets, request, clock_mono_us(engine->clock), &slot, out));
 #if BANYAN_TEXT
     if (request->prompt_kind != ENGINE_PROMPT_TOKENS) {
-        prepare_push(engine->prepare, slot);
+        prepare_push(engine->prepare, slot, request);
         return STATUS_OK;
     }
 #endif

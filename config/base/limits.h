@@ -59,6 +59,8 @@
 
 /* --- sharing the engine --- */
 #define LIMIT_TENANT_REQUESTS_IN_ENGINE 256 /* of one tenant: three leave room for more */
+#define LIMIT_TEXTS_WAITING             LIMIT_REQUESTS_IN_ENGINE /* to be parsed or tokenised */
+#define LIMIT_TENANT_TEXTS_WAITING      LIMIT_TENANT_REQUESTS_IN_ENGINE /* of one tenant */
 #define LIMIT_ENGINES                   16  /* of one process: devices of one machine */
 #define LIMIT_FILL_STEPS                256 /* to wait for another's prompt: 8k tokens by 32 rows */
 

@@ -3,11 +3,13 @@
 #include <stdio.h>
 
 #include "config/base/mem.h"
+#include "config/base/turns.h"
 #include "config/base/utf8.h"
 
 enum {
     EVAL_STACK = 2 * LIMIT_TEMPLATE_DEPTH + 2, /* operands that operators and brackets can hold */
     EVAL_STEP_BYTES = 256,                     /* bytes touched that count as one step */
+    EVAL_SPEND_STEPS = 1024,                   /* between two calls of turns_spend */
 };
 
 enum eval_kind {
@@ -50,6 +52,7 @@ struct eval {
     size_t span_capacity;
     size_t span_count;
     uint64_t steps;
+    uint64_t spent;                        /* of these, told to turns_spend */
     const struct chat_template_code *code; /* the instruction at hand */
     struct eval_piece *pieces;
     size_t piece_count;
@@ -78,6 +81,10 @@ static enum status eval_charge(struct eval *eval, size_t bytes)
     eval->steps += 1 + bytes / EVAL_STEP_BYTES;
     if (eval->steps > LIMIT_TEMPLATE_STEPS)
         EVAL_FAIL(eval, STATUS_LIMIT, "too many steps");
+    if (eval->steps - eval->spent >= EVAL_SPEND_STEPS) { /* a step takes about as long as a byte */
+        turns_spend((size_t)(eval->steps - eval->spent));
+        eval->spent = eval->steps;
+    }
     return STATUS_OK;
 }
 

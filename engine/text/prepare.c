@@ -1,8 +1,9 @@
 #include "engine/text/prepare.h"
 
-#include <pthread.h>
+#include <string.h>
 
 #include "config/base/mem.h"
+#include "config/base/turns.h"
 
 /* Bytes that one token stands for at least are 1, so a text has no more ids than bytes. */
 static enum status prepare_text_encode(const struct prepare_model *model, struct slice text,
@@ -12,7 +13,8 @@ static enum status prepare_text_encode(const struct prepare_model *model, struct
 {
     size_t used = first != VOCAB_NONE ? 1 : 0;
     size_t most = text.length < ids_max ? text.length + 1 : ids_max;
-    if (ids_max < used)
+    /* What cannot fit however well it is tokenised costs one look at each byte, not the work. */
+    if (ids_max < used || tokenizer_fewest(model->tokenizer, text) > ids_max - used)
         FAIL(STATUS_LIMIT, "more than %zu tokens", ids_max);
     uint32_t *array = mem_alloc((most + 1) * sizeof(*array));
     if (array == NULL)
@@ -86,47 +88,23 @@ out:
 
 /* --- threads --- */
 
-enum { PREPARE_THREADS_MAX = 8 };
-
 struct prepare {
     void (*work)(void *context, uint32_t slot);
     void *context;
-    pthread_mutex_t mutex;
-    pthread_cond_t condition;
-    uint32_t *slots; /* [capacity] a ring */
+    struct turns *turns;
+    struct turn *slots; /* [capacity] */
     uint32_t capacity;
-    uint32_t first;
-    uint32_t count;
-    bool is_closing;
-    uint32_t thread_count;
-    pthread_t threads[PREPARE_THREADS_MAX];
 };
 
-static void *prepare_thread(void *context)
+static void prepare_work(void *context, struct turn *turn)
 {
     struct prepare *prepare = context;
-    pthread_mutex_lock(&prepare->mutex);
-    for (;;) {
-        while (prepare->count == 0 && !prepare->is_closing)
-            pthread_cond_wait(&prepare->condition, &prepare->mutex);
-        if (prepare->is_closing)
-            break;
-        uint32_t slot = prepare->slots[prepare->first];
-        prepare->first = (prepare->first + 1) % prepare->capacity;
-        prepare->count--;
-        pthread_mutex_unlock(&prepare->mutex);
-        prepare->work(prepare->context, slot);
-        pthread_mutex_lock(&prepare->mutex);
-    }
-    pthread_mutex_unlock(&prepare->mutex);
-    return NULL;
+    prepare->work(prepare->context, (uint32_t)(turn - prepare->slots));
 }
 
-enum status prepare_create(struct prepare **out, uint32_t threads, uint32_t capacity,
+enum status prepare_create(struct prepare **out, uint32_t capacity, const struct clock *clock,
                            void (*work)(void *context, uint32_t slot), void *context)
 {
-    ASSERT(threads >= 1);
-    ASSERT(threads <= PREPARE_THREADS_MAX);
     ASSERT(capacity >= 1);
     struct prepare *prepare = mem_zalloc(1, sizeof(*prepare));
     if (prepare == NULL)
@@ -139,16 +117,15 @@ enum status prepare_create(struct prepare **out, uint32_t threads, uint32_t capa
     prepare->work = work;
     prepare->context = context;
     prepare->capacity = capacity;
-    int failed = pthread_mutex_init(&prepare->mutex, NULL);
-    failed |= pthread_cond_init(&prepare->condition, NULL);
-    ASSERT(failed == 0);
-    while (prepare->thread_count < threads) {
-        if (pthread_create(&prepare->threads[prepare->thread_count], NULL, prepare_thread,
-                           prepare) != 0) {
-            prepare_destroy(prepare);
-            FAIL(STATUS_NO_MEMORY, "a prepare thread could not be started");
-        }
-        prepare->thread_count++;
+    const struct turns_options options = {.work = prepare_work,
+                                          .context = prepare,
+                                          .clock = clock,
+                                          .waiting_max = capacity,
+                                          .owner_max = capacity};
+    enum status status = turns_create(&prepare->turns, &options);
+    if (status != STATUS_OK) {
+        prepare_destroy(prepare);
+        return status;
     }
     *out = prepare;
     return STATUS_OK;
@@ -158,24 +135,19 @@ void prepare_destroy(struct prepare *prepare)
 {
     if (prepare == NULL)
         return;
-    pthread_mutex_lock(&prepare->mutex);
-    prepare->is_closing = true;
-    pthread_cond_broadcast(&prepare->condition);
-    pthread_mutex_unlock(&prepare->mutex);
-    for (uint32_t i = 0; i < prepare->thread_count; i++)
-        pthread_join(prepare->threads[i], NULL);
-    pthread_cond_destroy(&prepare->condition);
-    pthread_mutex_destroy(&prepare->mutex);
+    turns_destroy(prepare->turns);
     mem_free(prepare->slots);
     mem_free(prepare);
 }
 
-void prepare_push(struct prepare *prepare, uint32_t slot)
+void prepare_push(struct prepare *prepare, uint32_t slot, const struct engine_request *request)
 {
-    pthread_mutex_lock(&prepare->mutex);
-    ASSERT(prepare->count < prepare->capacity);
-    prepare->slots[(prepare->first + prepare->count) % prepare->capacity] = slot;
-    prepare->count++;
-    pthread_cond_signal(&prepare->condition);
-    pthread_mutex_unlock(&prepare->mutex);
+    ASSERT(slot < prepare->capacity);
+    struct turn *turn = &prepare->slots[slot];
+    *turn = (struct turn){.bytes = request->text.length};
+    memcpy(turn->owner, request->tenant.bytes, sizeof(turn->owner));
+    for (uint32_t i = 0; i < request->message_count; i++)
+        turn->bytes += request->messages[i].content.length;
+    enum status status = turns_push(prepare->turns, turn);
+    ASSERT(status == STATUS_OK); /* as many may wait as there are slots */
 }

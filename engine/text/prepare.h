@@ -1,6 +1,6 @@
 /* prepare: text and chats become prompt tokens, on threads of their own.
  *
- * Owns:     the prepare threads and the queue before them; borrows vocab, tokenizer and template.
+ * Owns:     the prepare threads and the queues before them; borrows vocab, tokenizer and template.
  * Thread:   prepare_text and prepare_chat: any. The work callback: a prepare thread.
  * Cost:     near linear in the text; allocates the ids, and the rendered text while it works.
  * Not here: what is done with the ids (engine), limits of a request (ticket).
@@ -33,10 +33,11 @@ enum status prepare_chat(const struct prepare_model *model, const struct engine_
 
 struct prepare;
 
-/* `work` is called with each slot pushed, in order, by one of `threads` threads. At most
- * `capacity` slots wait, which the caller ensures. */
-enum status prepare_create(struct prepare **out, uint32_t threads, uint32_t capacity,
+/* `work` is called with each slot pushed, in turns by tenant (config/base/turns), on two threads.
+ * At most `capacity` slots are pushed and not yet worked on, which the caller ensures. */
+enum status prepare_create(struct prepare **out, uint32_t capacity, const struct clock *clock,
                            void (*work)(void *context, uint32_t slot), void *context);
 /* Finishes the slots being worked on, drops those that wait, joins. */
 void prepare_destroy(struct prepare *prepare);
-void prepare_push(struct prepare *prepare, uint32_t slot);
+/* Of `request` tenant and length of the text are read, before it returns. */
+void prepare_push(struct prepare *prepare, uint32_t slot, const struct engine_request *request);

@@ -7,12 +7,16 @@
 #include "config/base/hash.h"
 #include "config/base/limits.h"
 #include "config/base/mem.h"
+#include "config/base/turns.h"
 #include "config/base/utf8.h"
 #include "engine/text/tokenizer_bpe.h"
 
 /* Backtracks of one match. The patterns of presplits.def need a handful however long the text is;
  * a pattern that needs more than this is refused text, not time. */
 enum { TOKENIZER_MATCH_LIMIT = 1000 };
+
+/* Looking for specials costs a sixteenth of merging. */
+enum { ENCODE_LOOK_BYTES = 4096 };
 
 static const struct tokenizer_presplit {
     const char *name;
@@ -45,6 +49,7 @@ struct tokenizer {
     struct tokenizer_specials specials;
     uint32_t byte_ids[256]; /* VOCAB_NONE where the model has no token for the byte */
     size_t token_bytes_max;
+    uint32_t longest[256]; /* bytes of the longest token that begins with this byte */
 };
 
 /* --- making one --- */
@@ -209,6 +214,8 @@ static enum status create_specials(struct tokenizer *tokenizer)
         size_t length = vocab_bytes(vocab, id).length;
         if (length > tokenizer->token_bytes_max)
             tokenizer->token_bytes_max = length;
+        uint32_t *longest = &tokenizer->longest[(unsigned char)vocab_bytes(vocab, id).bytes[0]];
+        *longest = length > *longest ? (uint32_t)length : *longest;
         if (vocab_kind(vocab, id) == VOCAB_BYTE) {
             unsigned char byte = (unsigned char)vocab_bytes(vocab, id).bytes[0];
             if (tokenizer->byte_ids[byte] == VOCAB_NONE)
@@ -270,6 +277,29 @@ void tokenizer_destroy(struct tokenizer *tokenizer)
     tokenizer_bpe_table_deinit(&tokenizer->merges);
     mem_free(tokenizer->specials.items);
     mem_free(tokenizer);
+}
+
+/* The fewest tokens that can cover the text, if each could be as long as the longest that begins
+ * with its first byte: always the one that reaches furthest. Bytes without a token are left out. */
+size_t tokenizer_fewest(const struct tokenizer *tokenizer, struct slice text)
+{
+    size_t fewest = 0;
+    size_t kept = 0;    /* bytes so far that have a token */
+    size_t covered = 0; /* of these, by `fewest` tokens */
+    size_t reach = 0;
+    for (size_t i = 0; i < text.length; i++) {
+        unsigned char byte = (unsigned char)text.bytes[i];
+        if (kept + tokenizer->longest[byte] > reach)
+            reach = kept + tokenizer->longest[byte];
+        if (tokenizer->byte_ids[byte] == VOCAB_NONE)
+            continue;
+        if (kept == covered) {
+            fewest++;
+            covered = reach;
+        }
+        kept++;
+    }
+    return fewest;
 }
 
 /* --- encoding --- */
@@ -461,7 +491,8 @@ static enum status encode_text(struct tokenizer_encoding *encoding, struct slice
         size_t control_end = is_inside ? spans[span].offset + spans[span].length : at;
         const struct tokenizer_special *special = encode_special(encoding, text, at, control_end);
         if (special == NULL) {
-            at++;
+            if (++at % ENCODE_LOOK_BYTES == 0)
+                turns_spend(ENCODE_LOOK_BYTES / 16);
             continue;
         }
         TRY(encode_run(encoding, (struct slice){text.bytes + done, at - done}));

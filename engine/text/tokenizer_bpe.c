@@ -2,6 +2,10 @@
 
 #include "config/base/hash.h"
 #include "config/base/mem.h"
+#include "config/base/turns.h"
+
+/* Of a long piece, between two calls of turns_spend: bytes offered, and candidates looked at. */
+enum { MERGE_SPEND = 1024 };
 
 /* A token in the list of those that are left, by position of its first byte. */
 struct tokenizer_bpe_node {
@@ -182,9 +186,14 @@ enum status tokenizer_bpe_merge(const struct tokenizer_bpe_table *table,
     for (size_t i = 0; i < length; i++)
         nodes[i] = (struct tokenizer_bpe_node){ids[i], (uint32_t)i - 1, (uint32_t)i + 1};
     scratch->candidate_count = 0;
-    for (size_t i = 0; i + 1 < length; i++)
+    for (size_t i = 0; i + 1 < length; i++) {
+        if (i % MERGE_SPEND == MERGE_SPEND - 1)
+            turns_spend(MERGE_SPEND / 2);
         merge_offer(table, scratch, i, length);
-    while (scratch->candidate_count > 0) {
+    }
+    for (size_t looked = 1; scratch->candidate_count > 0; looked++) {
+        if (looked % MERGE_SPEND == 0)
+            turns_spend(MERGE_SPEND / 2);
         struct tokenizer_bpe_candidate best = merge_pop(scratch);
         const struct tokenizer_bpe_node *node = &nodes[best.at];
         bool is_fresh = node->id == best.merge->left && node->next < length &&
@@ -192,6 +201,8 @@ enum status tokenizer_bpe_merge(const struct tokenizer_bpe_table *table,
         if (is_fresh)
             merge_join(table, scratch, best.at, best.merge->merged, length);
     }
+    if (length < MERGE_SPEND)
+        turns_spend(length);
     size_t kept = 0;
     for (size_t i = 0; i < length; i = nodes[i].next)
         ids[kept++] = nodes[i].id;

@@ -320,8 +320,8 @@ static enum status open_all(struct engine_process *process,
     face->failed = on_failed;
     face->failed_context = process;
     TRY(open_engine(process));
-    for (enum face_lane lane = 0; lane < FACE_LANES; lane++)
-        TRY(loop_worker_create(&face->workers[lane], face->loop, LIMIT_REQUESTS_IN_ENGINE));
+    TRY(loop_turns_create(&face->turns, face->loop, LIMIT_TEXTS_WAITING,
+                          LIMIT_TENANT_TEXTS_WAITING));
     process->drain_timer = loop_timer_create(face->loop, drain_look, process);
     if (process->drain_timer == NULL)
         FAIL(STATUS_NO_MEMORY, "no memory for a timer");
@@ -336,8 +336,7 @@ static void close_all(struct engine_process *process)
     struct face *face = &process->face;
     if (process->listener != NULL)
         listener_close(process->listener);
-    for (enum face_lane lane = 0; lane < FACE_LANES; lane++)
-        loop_worker_destroy(face->workers[lane]);
+    loop_turns_destroy(face->turns);
     if (face->fleet != NULL)
         fleet_close(face->fleet);
     loop_timer_destroy(process->drain_timer);

@@ -91,11 +91,6 @@ void face_release_body(struct face *face, size_t body_bytes)
     face->body_count--;
 }
 
-enum face_lane face_lane_of(size_t body_bytes)
-{
-    return body_bytes > LIMIT_SMALL_BODY_BYTES ? FACE_LANE_LARGE : FACE_LANE_SMALL;
-}
-
 static void face_pump(void *context)
 {
     struct face *face = context;

@@ -13,7 +13,7 @@
 #include "engine/fleet.h"
 #include "gateway/engine_http/face_trusted.h"
 #include "gateway/engine_http/final_ring.h"
-#include "gateway/http/loop_worker.h"
+#include "gateway/http/loop_turns.h"
 #include "gateway/http/request.h"
 
 enum {
@@ -29,10 +29,6 @@ struct face_recent {
     uint64_t hash; /* 0: forgotten */
     uint32_t next; /* place + 1; 0 = the last */
 };
-
-/* One worker each, so that nobody waits behind work of another size: a small body is read in under
- * a millisecond, 4 MiB of JSON in 60, and 4 MiB of spaces are made into tokens in a second. */
-enum face_lane { FACE_LANE_SMALL, FACE_LANE_LARGE, FACE_LANE_TEXT, FACE_LANES };
 
 struct face_job;
 struct face_prompt_job;
@@ -59,7 +55,7 @@ struct face {
         struct metric *finals_lost;
         struct metric *jobs;
     } gauges;
-    struct loop_worker *workers[FACE_LANES];
+    struct loop_turns *turns; /* parsing and tokenising: 4 MiB of JSON take 60 ms, of spaces 2 s */
     uint64_t body_bytes; /* of all requests here, copied once more by each */
     uint32_t body_count; /* requests that hold one, with or without their client */
     struct final_ring *finals;
@@ -94,7 +90,5 @@ void face_metrics_set(const struct face *face);
  * LIMIT_REQUEST_BYTES_IN_ENGINE in all. */
 enum status face_reserve_body(struct face *face, struct slice body);
 void face_release_body(struct face *face, size_t body_bytes);
-/* The lane of a generation with such a body. */
-enum face_lane face_lane_of(size_t body_bytes);
 /* A handler's start: 503 (answered, false) while draining. */
 bool face_accepts(struct face *face, struct http_request *request);

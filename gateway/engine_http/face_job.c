@@ -23,7 +23,7 @@ enum {
 enum pace { PACE_NONE, PACE_RUNNING, PACE_STANDING };
 
 struct face_job {
-    struct loop_worker_task task; /* first: the worker gives it back */
+    struct loop_turns_task task; /* first: the worker gives it back */
     struct face_sink sink;
     struct face *face;
     struct face_job *next;
@@ -474,7 +474,7 @@ static enum status job_submit_prompt(struct face_job *job, uint32_t prompt)
     return STATUS_OK;
 }
 
-static void job_parsed(struct loop_worker_task *task)
+static void job_parsed(struct loop_turns_task *task)
 {
     struct face_job *job = (struct face_job *)task;
     job->is_parsing = false;
@@ -498,7 +498,7 @@ static void job_parsed(struct loop_worker_task *task)
     }
 }
 
-static void job_parse(struct loop_worker_task *task)
+static void job_parse(struct loop_turns_task *task)
 {
     struct face_job *job = (struct face_job *)task;
     if (job->is_cancelled) /* nobody waits for it: the next body's turn */
@@ -526,7 +526,9 @@ static enum status job_create(struct face_job **out, struct face *face,
         face_release_body(face, body.length);
         FAIL(STATUS_NO_MEMORY, "no memory for a request");
     }
-    job->task = (struct loop_worker_task){.work = job_parse, .done = job_parsed};
+    job->task =
+        (struct loop_turns_task){.turn.bytes = body.length, .work = job_parse, .done = job_parsed};
+    memcpy(job->task.turn.owner, trusted.tenant, sizeof trusted.tenant);
     job->sink = (struct face_sink){job_take};
     job->face = face;
     job->trusted = trusted;
@@ -538,7 +540,7 @@ static enum status job_create(struct face_job **out, struct face *face,
     buffer_append_slice(&job->body, body);
     status = job->body.status;
     if (status == STATUS_OK)
-        status = loop_worker_submit(face->workers[face_lane_of(body.length)], &job->task);
+        status = loop_turns_submit(face->turns, &job->task);
     if (status != STATUS_OK) {
         face_release_body(face, body.length);
         face_forget_id(face, id);

@@ -3,6 +3,10 @@
 #include <math.h>
 
 #include "config/base/json_scan.h"
+#include "config/base/turns.h"
+
+/* Bytes of JSON that are parsed in the time in which one byte of text is tokenised. */
+enum { PARSE_PER_TEXT = 8 };
 
 static const char *kind_of(const json_t *value)
 {
@@ -41,6 +45,7 @@ enum status face_json_parse(struct slice body, json_t **out)
              "a JSON object.",
              error.line, error.column);
     }
+    turns_spend(body.length / PARSE_PER_TEXT);
     *out = root;
     return STATUS_OK;
 }

@@ -12,7 +12,7 @@
 enum { ANSWER_BYTES_MAX = 256 * 1024 };
 
 struct face_prompt_job {
-    struct loop_worker_task task; /* first */
+    struct loop_turns_task task; /* first */
     struct face_sink sink;
     struct face *face;
     struct face_prompt_job *previous;
@@ -257,7 +257,7 @@ static enum status work_root(struct face_prompt_job *job, const json_t *root)
     return work_tokens(job, messages, text);
 }
 
-static void job_work(struct loop_worker_task *task)
+static void job_work(struct loop_turns_task *task)
 {
     struct face_prompt_job *job = (struct face_prompt_job *)task;
     json_t *root = NULL;
@@ -322,7 +322,7 @@ static bool done_goes_on(struct face_prompt_job *job)
     return false;
 }
 
-static void job_done(struct loop_worker_task *task)
+static void job_done(struct loop_turns_task *task)
 {
     struct face_prompt_job *job = (struct face_prompt_job *)task;
     job->is_working = done_goes_on(job);
@@ -342,17 +342,19 @@ void face_prompt_publish(struct http_request *request, struct face *face)
     enum status status = STATUS_OK;
     if (job == NULL)
         FAIL_OUT(STATUS_NO_MEMORY, "no memory for a prompt");
-    *job = (struct face_prompt_job){.task = {.work = job_work, .done = job_done},
-                                    .sink = {.take = job_take},
-                                    .face = face,
-                                    .next = face->prompt_jobs,
-                                    .request = request,
-                                    .body_bytes = body.length,
-                                    .is_working = true};
+    *job = (struct face_prompt_job){
+        .task = {.turn.bytes = body.length, .work = job_work, .done = job_done},
+        .sink = {.take = job_take},
+        .face = face,
+        .next = face->prompt_jobs,
+        .request = request,
+        .body_bytes = body.length,
+        .is_working = true};
+    memset(job->task.turn.owner, 0xff, sizeof job->task.turn.owner); /* the operator, no tenant */
     buffer_init(&job->body, body.length + 1);
     buffer_append_slice(&job->body, body);
     TRY_OUT(job->body.status);
-    TRY_OUT(loop_worker_submit(face->workers[FACE_LANE_TEXT], &job->task));
+    TRY_OUT(loop_turns_submit(face->turns, &job->task));
     if (job->next != NULL)
         job->next->previous = job;
     face->prompt_jobs = job;

@@ -11,7 +11,7 @@
 enum { ANSWER_BYTES_MAX = 64 * 1024 * 1024 };
 
 struct text_job {
-    struct loop_worker_task task; /* first */
+    struct loop_turns_task task; /* first */
     struct face *face;
     struct http_request *request; /* NULL once it is gone */
     enum face_text_kind kind;
@@ -72,8 +72,11 @@ static void text_answer_ids(struct text_job *job, const uint32_t *ids, size_t co
 {
     struct buffer *out = &job->answer;
     buffer_append_text(out, "{\"tokens\":[");
-    for (size_t i = 0; i < count; i++)
-        buffer_printf(out, i == 0 ? "%u" : ",%u", ids[i]);
+    for (size_t i = 0; i < count; i++) {
+        if (i > 0)
+            buffer_append_char(out, ',');
+        buffer_append_number(out, ids[i]);
+    }
     buffer_printf(out, "],\"count\":%zu,\"max_model_len\":%u}", count, job->face->info.context);
 }
 
@@ -165,7 +168,7 @@ static enum status text_work_body(struct text_job *job)
     return status;
 }
 
-static void text_work(struct loop_worker_task *task)
+static void text_work(struct loop_turns_task *task)
 {
     struct text_job *job = (struct text_job *)task;
     if (job->is_gone) /* nobody waits for it: the next one's turn */
@@ -175,7 +178,7 @@ static void text_work(struct loop_worker_task *task)
         job->note = *status_note();
 }
 
-static void text_done(struct loop_worker_task *task)
+static void text_done(struct loop_turns_task *task)
 {
     struct text_job *job = (struct text_job *)task;
     if (job->request != NULL && job->status == STATUS_OK) {
@@ -193,7 +196,9 @@ void face_text_start(struct face *face, struct http_request *request, enum face_
     if (!face_accepts(face, request))
         return;
     struct slice body = http_body(request);
-    if (face_reserve_body(face, body) != STATUS_OK) {
+    struct face_trusted trusted;
+    if (face_trusted_read(&trusted, request) != STATUS_OK ||
+        face_reserve_body(face, body) != STATUS_OK) {
         http_respond_failure(request);
         return;
     }
@@ -203,15 +208,18 @@ void face_text_start(struct face *face, struct http_request *request, enum face_
         http_respond_error(request, STATUS_NO_MEMORY, NULL, "no memory for a request");
         return;
     }
-    *job = (struct text_job){
-        .task = {.work = text_work, .done = text_done}, .face = face, .kind = kind};
+    *job =
+        (struct text_job){.task = {.turn.bytes = body.length, .work = text_work, .done = text_done},
+                          .face = face,
+                          .kind = kind};
+    memcpy(job->task.turn.owner, trusted.tenant, sizeof trusted.tenant);
     job->body_bytes = body.length;
     buffer_init(&job->body, body.length + 1);
     buffer_init(&job->answer, ANSWER_BYTES_MAX);
     buffer_append_slice(&job->body, body);
     enum status status = job->body.status;
     if (status == STATUS_OK)
-        status = loop_worker_submit(face->workers[FACE_LANE_TEXT], &job->task);
+        status = loop_turns_submit(face->turns, &job->task);
     if (status != STATUS_OK) {
         text_release(job);
         http_respond_failure(request);

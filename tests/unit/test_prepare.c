@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "config/base/mem.h"
+#include "config/base/turns.h"
 #include "tests/kit/engine_run.h"
 
 enum { IM_START = 257, IM_END = 258 };
@@ -128,22 +129,79 @@ static void test_threads(void **state)
 {
     (void)state;
     static struct counts counts;
-    for (uint32_t threads = 1; threads <= 3; threads++) {
+    static const char text[TURNS_SHORT + 1] = {0};
+    for (uint32_t owners = 1; owners <= 3; owners++) {
         struct prepare *prepare = NULL;
         memset(&counts, 0, sizeof(counts));
-        assert_int_equal(prepare_create(&prepare, threads, SLOTS, work, &counts), STATUS_OK);
+        assert_int_equal(prepare_create(&prepare, SLOTS, clock_system(), work, &counts), STATUS_OK);
+        struct engine_request request = {.prompt_kind = ENGINE_PROMPT_TEXT};
         for (uint32_t round = 1; round <= 3; round++) {
-            for (uint32_t slot = 0; slot < SLOTS; slot++)
-                prepare_push(prepare, slot);
+            for (uint32_t slot = 0; slot < SLOTS; slot++) {
+                request.tenant.bytes[0] = (uint8_t)(slot % owners);
+                request.text = (struct slice){text, slot % 2 == 0 ? sizeof(text) : 1};
+                prepare_push(prepare, slot, &request);
+            }
             while (atomic_load(&counts.total) < round * SLOTS)
                 usleep(100);
         }
-        prepare_push(prepare, 0); /* may wait when it is closed: dropped or done, not lost midway */
+        /* May wait when it is closed: dropped or done, not lost midway. */
+        prepare_push(prepare, 0, &request);
         prepare_destroy(prepare);
         for (uint32_t slot = 1; slot < SLOTS; slot++)
             assert_int_equal(atomic_load(&counts.times[slot]), 3);
     }
     prepare_destroy(NULL);
+}
+
+/* Real texts: all that a tenant with long ones costs its neighbour is one quantum. */
+static struct {
+    struct slice texts[3];
+    _Atomic uint32_t begun;
+    _Atomic bool is_open;
+    uint32_t order[3]; /* slots as they ended; all in the long lane, on one thread */
+    _Atomic uint32_t ended;
+    size_t counts[3];
+} turn;
+
+static void tokenize(void *context, uint32_t slot)
+{
+    (void)context;
+    uint32_t *ids = NULL;
+    atomic_fetch_add(&turn.begun, 1);
+    while (!atomic_load(&turn.is_open))
+        usleep(100);
+    assert_int_equal(
+        prepare_text(&model, turn.texts[slot], true, 4 << 20, &ids, &turn.counts[slot]), STATUS_OK);
+    mem_free(ids);
+    turn.order[atomic_load(&turn.ended)] = slot;
+    atomic_fetch_add(&turn.ended, 1);
+}
+
+static void test_long_texts_give_way(void **state)
+{
+    (void)state;
+    static char word[1 << 20];
+    struct prepare *prepare = NULL;
+    memset(word, 'a', sizeof(word));
+    turn.texts[0] = (struct slice){word, sizeof(word)};
+    turn.texts[1] = (struct slice){word, sizeof(word)};
+    turn.texts[2] = (struct slice){word, 20000};
+    assert_int_equal(prepare_create(&prepare, 3, clock_system(), tokenize, NULL), STATUS_OK);
+    for (uint32_t slot = 0; slot < 3; slot++) {
+        struct engine_request request = {.text = turn.texts[slot]};
+        request.tenant.bytes[0] = slot == 2;
+        prepare_push(prepare, slot, &request);
+        while (atomic_load(&turn.begun) == 0)
+            usleep(100);
+    }
+    atomic_store(&turn.is_open, true);
+    while (atomic_load(&turn.ended) < 3)
+        usleep(100);
+    prepare_destroy(prepare);
+    assert_int_equal(turn.order[0], 2); /* the neighbour's, inside the first one */
+    assert_int_equal(turn.order[1], 0);
+    assert_int_equal(turn.order[2], 1);
+    assert_int_equal(turn.counts[0], turn.counts[1]); /* the same ids, interrupted or not */
 }
 
 static int refuse_after(void *context, size_t bytes)
@@ -161,9 +219,11 @@ static void test_no_memory(void **state)
     struct prepare *prepare = NULL;
     int left = 0;
     mem_hook_set(refuse_after, &left);
-    assert_int_equal(prepare_create(&prepare, 1, SLOTS, work, &counts), STATUS_NO_MEMORY);
+    assert_int_equal(prepare_create(&prepare, SLOTS, clock_system(), work, &counts),
+                     STATUS_NO_MEMORY);
     left = 1;
-    assert_int_equal(prepare_create(&prepare, 1, SLOTS, work, &counts), STATUS_NO_MEMORY);
+    assert_int_equal(prepare_create(&prepare, SLOTS, clock_system(), work, &counts),
+                     STATUS_NO_MEMORY);
     enum status status = STATUS_NO_MEMORY;
     uint32_t *ids = NULL;
     size_t count;
@@ -181,9 +241,8 @@ static void test_no_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_text),
-        cmocka_unit_test(test_chat),
-        cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_text),      cmocka_unit_test(test_chat),
+        cmocka_unit_test(test_threads),   cmocka_unit_test(test_long_texts_give_way),
         cmocka_unit_test(test_no_memory),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

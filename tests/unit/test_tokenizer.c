@@ -50,6 +50,8 @@ static uint32_t *encode_all(struct slice text, size_t *count)
     assert_non_null(ids);
     assert_int_equal(tokenizer_encode(model_tokenizer, text, &all, 1, ids, text.length + 1, count),
                      STATUS_OK);
+    /* What is refused without being encoded is never what would have fitted. */
+    assert_true(tokenizer_fewest(model_tokenizer, text) <= *count);
     return ids;
 }
 
@@ -476,6 +478,19 @@ static void what_cannot_fit_is_not_merged(void **state)
 
 /* --- failing memory --- */
 
+/* One "word" of 200 kB is known to be too long for 8,192 tokens by one look at its bytes. */
+static void what_cannot_fit_is_known_before(void **state)
+{
+    (void)state;
+    static char word[200000];
+    assert_int_equal(tokenizer_fewest(model_tokenizer, SLICE("")), 0);
+    assert_int_equal(tokenizer_fewest(model_tokenizer, SLICE("a")), 1);
+    assert_int_equal(tokenizer_fewest(model_tokenizer, SLICE("\x04")), 0); /* no token */
+    for (size_t i = 0; i < sizeof word; i++)
+        word[i] = (char)('a' + i * 7 % 26);
+    assert_true(tokenizer_fewest(model_tokenizer, (struct slice){word, sizeof word}) > 8192);
+}
+
 static int fail_at(void *context, size_t bytes)
 {
     (void)bytes;
@@ -544,6 +559,7 @@ int main(void)
         cmocka_unit_test(hostile_texts_cost_n_log_n),
         cmocka_unit_test(the_interpreter_does_the_same),
         cmocka_unit_test(what_cannot_fit_is_not_merged),
+        cmocka_unit_test(what_cannot_fit_is_known_before),
         cmocka_unit_test(every_failing_allocation_is_survived),
     };
     return cmocka_run_group_tests(tests, setup_model, teardown_model);
