@@ -89,6 +89,13 @@ static void open_name(struct engine *engine, const struct engine_options *option
         *ending = '\0';
 }
 
+#if BANYAN_TEXT
+static bool open_writes(const void *chat_template, struct slice text)
+{
+    return chat_template != NULL && chat_template_writes(chat_template, text);
+}
+#endif
+
 static enum status open_text(struct engine *engine)
 {
 #if BANYAN_TEXT
@@ -98,6 +105,7 @@ static enum status open_text(struct engine *engine)
         TRY(gguf_get_string(engine->gguf, "tokenizer.chat_template", &source));
         TRY(chat_template_compile(&engine->chat_template, source));
     }
+    TRY(tokenizer_take_marks(engine->tokenizer, open_writes, engine->chat_template));
     engine->prepare_model =
         (struct prepare_model){engine->vocab, engine->tokenizer, engine->chat_template};
 #else
@@ -352,8 +360,8 @@ static enum status open_threads(struct engine *engine)
         FAIL(STATUS_NO_MEMORY, "the engine thread could not be started");
     engine->has_thread = true;
 #if BANYAN_TEXT
-    TRY(prepare_create(&engine->prepare, LIMIT_REQUESTS_IN_ENGINE, engine->clock,
-                       open_prepare_work, engine));
+    TRY(prepare_create(&engine->prepare, LIMIT_REQUESTS_IN_ENGINE, engine->clock, open_prepare_work,
+                       engine));
 #endif
     return STATUS_OK;
 }

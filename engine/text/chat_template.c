@@ -1,5 +1,7 @@
 #include "engine/text/chat_template.h"
 
+#include <string.h>
+
 #include "config/base/mem.h"
 #include "engine/text/chat_template_eval.h"
 #include "engine/text/chat_template_parser.h"
@@ -49,6 +51,54 @@ void chat_template_destroy(struct chat_template *chat_template)
         return;
     chat_template_parser_free(&chat_template->program);
     mem_free(chat_template);
+}
+
+static bool writes_at(struct slice text, size_t at, struct slice part)
+{
+    return part.length <= text.length - at && memcmp(text.bytes + at, part.bytes, part.length) == 0;
+}
+
+/* Marks where text[at …) can go on with this literal: `reached[i]` says that text[0 … i) can be
+ * written so that its end is a literal's end. True when the text's end is reached. */
+static bool writes_literal(struct slice text, struct slice literal, const bool *reached, bool *next)
+{
+    for (size_t at = 0; at < text.length; at++) {
+        if (at == 0) { /* it may begin inside the literal */
+            if (memmem(literal.bytes, literal.length, text.bytes, text.length) != NULL)
+                return true;
+            for (size_t length = 1; length < text.length && length <= literal.length; length++)
+                next[length] |=
+                    memcmp(text.bytes, literal.bytes + literal.length - length, length) == 0;
+        } else if (reached[at]) {
+            size_t left = text.length - at;
+            if (literal.length >= left && memcmp(text.bytes + at, literal.bytes, left) == 0)
+                return true;
+            if (literal.length > 0 && writes_at(text, at, literal))
+                next[at + literal.length] = true;
+        }
+    }
+    return false;
+}
+
+bool chat_template_writes(const struct chat_template *chat_template, struct slice text)
+{
+    const struct chat_template_program *program = &chat_template->program;
+    bool reached[LIMIT_TOKEN_BYTES + 1] = {false};
+    bool before[LIMIT_TOKEN_BYTES + 1];
+    ASSERT(text.length >= 1);
+    ASSERT(text.length <= LIMIT_TOKEN_BYTES);
+    do { /* each round reaches something new, or is the last */
+        memcpy(before, reached, sizeof(before));
+        for (uint32_t i = 0; i < program->count; i++) {
+            const struct chat_template_code *code = &program->code[i];
+            if (code->kind != CHAT_TEMPLATE_CODE_TEXT && code->kind != CHAT_TEMPLATE_CODE_STRING)
+                continue;
+            const struct slice literal = {program->literals.bytes + code->a, code->b};
+            if (writes_literal(text, literal, reached, reached))
+                return true;
+        }
+    } while (memcmp(before, reached, sizeof(before)) != 0);
+    return false;
 }
 
 enum status chat_template_render(const struct chat_template *chat_template,

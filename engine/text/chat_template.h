@@ -21,6 +21,11 @@ struct chat_message {
 enum status chat_template_compile(struct chat_template **out, struct slice source);
 void chat_template_destroy(struct chat_template *chat_template);
 
+/* Whether the template can write these bytes by itself: they stand in one of its literals, or the
+ * end of one, whole ones and the beginning of another one make them. May say yes of what no message
+ * makes it write. */
+bool chat_template_writes(const struct chat_template *chat_template, struct slice text);
+
 struct chat_template_args {
     const struct chat_message *messages;
     size_t message_count;

@@ -205,6 +205,18 @@ static bool create_is_special(enum vocab_kind kind)
     return kind == VOCAB_CONTROL || kind == VOCAB_USER_DEFINED;
 }
 
+static void create_order(struct tokenizer_specials *specials)
+{
+    qsort(specials->items, specials->count, sizeof(*specials->items), create_special_order);
+    uint32_t at = 0;
+    for (uint32_t byte = 0; byte < 256; byte++) {
+        specials->first[byte] = at;
+        while (at < specials->count && (unsigned char)specials->items[at].bytes.bytes[0] == byte)
+            at++;
+    }
+    specials->first[256] = at;
+}
+
 static enum status create_specials(struct tokenizer *tokenizer)
 {
     struct tokenizer_specials *specials = &tokenizer->specials;
@@ -232,14 +244,7 @@ static enum status create_specials(struct tokenizer *tokenizer)
             specials->items[specials->count++] =
                 (struct tokenizer_special){vocab_bytes(vocab, id), id, kind == VOCAB_CONTROL};
     }
-    qsort(specials->items, specials->count, sizeof(*specials->items), create_special_order);
-    uint32_t at = 0;
-    for (uint32_t byte = 0; byte < 256; byte++) {
-        specials->first[byte] = at;
-        while (at < specials->count && (unsigned char)specials->items[at].bytes.bytes[0] == byte)
-            at++;
-    }
-    specials->first[256] = at;
+    create_order(specials);
     return STATUS_OK;
 }
 
@@ -277,6 +282,110 @@ void tokenizer_destroy(struct tokenizer *tokenizer)
     tokenizer_bpe_table_deinit(&tokenizer->merges);
     mem_free(tokenizer->specials.items);
     mem_free(tokenizer);
+}
+
+/* --- marks --- */
+
+static bool mark_is_plain(unsigned char c)
+{
+    return c >= 0x80 || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') ||
+           (c >= 'A' && c <= 'Z') || c == ' ' || (c >= '\t' && c <= '\r');
+}
+
+/* Public models write marks as <…> and […]; a user-defined one may have any form with a sign in it,
+ * but for a single character, which text needs. */
+static bool mark_has_form(struct slice text, enum vocab_kind kind)
+{
+    if (text.length < 3)
+        return false;
+    char first = text.bytes[0];
+    char last = text.bytes[text.length - 1];
+    if ((first == '<' && last == '>') || (first == '[' && last == ']'))
+        return true;
+    bool has_sign = false;
+    for (size_t i = 0; i < text.length; i++)
+        has_sign |= !mark_is_plain((unsigned char)text.bytes[i]);
+    return kind == VOCAB_USER_DEFINED && has_sign;
+}
+
+/* Those that begin or end a text are marks whatever they look like, unless they are plain text. */
+static bool mark_is_edge(const struct vocab *vocab, uint32_t id)
+{
+    return id == vocab_bos(vocab) || id == vocab_eos(vocab) || vocab_is_end(vocab, id);
+}
+
+static bool mark_is_one(const struct vocab *vocab, uint32_t id,
+                        bool (*writes)(const void *context, struct slice text), const void *context)
+{
+    enum vocab_kind kind = vocab_kind(vocab, id);
+    struct slice text = vocab_bytes(vocab, id);
+    if (kind == VOCAB_CONTROL || kind == VOCAB_BYTE)
+        return false; /* text becomes the one only in spans, and the other is a byte */
+    bool has_form = mark_has_form(text, kind);
+    if (mark_is_edge(vocab, id) && (kind != VOCAB_NORMAL || has_form))
+        return true;
+    return has_form && writes(context, text);
+}
+
+static bool mark_is_made(const struct tokenizer *tokenizer, uint32_t id)
+{
+    for (size_t i = 0; i <= tokenizer->merges.mask; i++) {
+        const struct tokenizer_bpe_merge *merge = &tokenizer->merges.slots[i];
+        if (merge->rank != TOKENIZER_BPE_NONE && merge->merged == id)
+            return true;
+    }
+    return false;
+}
+
+/* A mark that was no special so far. `*room` is what the list has allocated. */
+static enum status mark_add(struct tokenizer *tokenizer, uint32_t id, uint32_t *room)
+{
+    struct tokenizer_specials *specials = &tokenizer->specials;
+    struct slice text = vocab_bytes(tokenizer->vocab, id);
+    if (mark_is_made(tokenizer, id))
+        FAIL(STATUS_CORRUPT,
+             "the chat template writes token %u, '%.*s', as a mark, but merges make it from plain "
+             "text: a message could write it, too",
+             id, (int)(text.length < 64 ? text.length : 64), text.bytes);
+    if (specials->count >= *room) {
+        uint32_t more = 2 * specials->count + 8;
+        struct tokenizer_special *items = mem_realloc(specials->items, more * sizeof(*items));
+        if (items == NULL)
+            FAIL(STATUS_NO_MEMORY, "no memory for the tokenizer");
+        specials->items = items;
+        *room = more;
+    }
+    specials->items[specials->count++] = (struct tokenizer_special){text, id, true};
+    return STATUS_OK;
+}
+
+enum status tokenizer_take_marks(struct tokenizer *tokenizer,
+                                 bool (*writes)(const void *context, struct slice text),
+                                 const void *context)
+{
+    const struct vocab *vocab = tokenizer->vocab;
+    struct tokenizer_specials *specials = &tokenizer->specials;
+    for (uint32_t i = 0; i < specials->count; i++) {
+        struct tokenizer_special *special = &specials->items[i];
+        special->is_control |= mark_is_one(vocab, special->id, writes, context);
+    }
+    uint32_t room = specials->count;
+    for (uint32_t id = 0; id < vocab_size(vocab); id++) {
+        if (!create_is_special(vocab_kind(vocab, id)) && mark_is_one(vocab, id, writes, context))
+            TRY(mark_add(tokenizer, id, &room));
+    }
+    create_order(specials);
+    return STATUS_OK;
+}
+
+bool tokenizer_is_mark(const struct tokenizer *tokenizer, uint32_t id)
+{
+    const struct tokenizer_specials *specials = &tokenizer->specials;
+    for (uint32_t i = 0; i < specials->count; i++) {
+        if (specials->items[i].id == id)
+            return specials->items[i].is_control;
+    }
+    return false;
 }
 
 /* The fewest tokens that can cover the text, if each could be as long as the longest that begins
@@ -479,6 +588,20 @@ static const struct tokenizer_special *encode_special(struct tokenizer_encoding 
     return best;
 }
 
+/* Whether a match that begins outside of a span reaches into one where a control token begins: that
+ * is the template's, and content must not swallow it. */
+static bool encode_swallows(struct tokenizer_encoding *encoding, struct slice text, size_t at,
+                            size_t end, const struct tokenizer_span *span)
+{
+    size_t span_end = span->offset + span->length;
+    for (size_t i = span->offset > at ? span->offset : at + 1; i < end && i < span_end; i++) {
+        const struct tokenizer_special *special = encode_special(encoding, text, i, span_end);
+        if (special != NULL && special->is_control)
+            return true;
+    }
+    return false;
+}
+
 static enum status encode_text(struct tokenizer_encoding *encoding, struct slice text,
                                const struct tokenizer_span *spans, size_t span_count)
 {
@@ -490,6 +613,9 @@ static enum status encode_text(struct tokenizer_encoding *encoding, struct slice
         bool is_inside = span < span_count && spans[span].offset <= at;
         size_t control_end = is_inside ? spans[span].offset + spans[span].length : at;
         const struct tokenizer_special *special = encode_special(encoding, text, at, control_end);
+        if (special != NULL && !special->is_control && !is_inside && span < span_count &&
+            encode_swallows(encoding, text, at, at + special->bytes.length, &spans[span]))
+            special = NULL;
         if (special == NULL) {
             if (++at % ENCODE_LOOK_BYTES == 0)
                 turns_spend(ENCODE_LOOK_BYTES / 16);
