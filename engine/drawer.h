@@ -3,7 +3,7 @@
  * Owns:     on the processor a sampler a thread, else what a device draws with; what is asked of a
  *           pass and what came of it, until the next; which tokens of texts the device knows.
  * Thread:   the engine thread asks; the kernels' threads draw, and only read what was asked.
- * Cost:     the samplers' work ÷ threads (at most DRAWER_THREADS); 16 bytes a token of the
+ * Cost:     the samplers' work ÷ threads (at most DRAWER_THREADS); 20 bytes a token of the
  *           vocabulary and thread. On a device one wait, in which all of the pass is awaited; of a
  *           text with penalties or biases only what is new since its last draw is sent, in the
  *           mean three entries a token. No allocation after drawer_init.

@@ -6,6 +6,7 @@
 
 #include "config/base/mem.h"
 #include "config/base/rng.h"
+#include "engine/sampler_order.h"
 
 /* Where a token's id stands in the noise of a position: above all ids, so independent of theirs. */
 static const uint32_t judge_noise = UINT32_MAX;
@@ -16,8 +17,15 @@ _Static_assert(LIMIT_CHOICES <= 256, "a choice takes 8 bits of the stream number
 /* Tokens looked through between two scores; the likeliest so far rules out more of the next. */
 enum { CHOOSE_STRETCH = 1024 };
 
+/* No token. */
+#define CHOOSE_NONE UINT32_MAX
+
 /* Ids whose best tell which others may be among the best at all. */
 enum { HEAP_FIRST = 1024 };
+
+/* More than so many best ids are found by counting (sampler_order): a heap would be sifted for
+ * nearly every token of the vocabulary. */
+enum { HEAP_MOST = 128 };
 
 enum status sampler_init(struct sampler *sampler, const struct kernels *kernels, uint32_t vocab)
 {
@@ -26,8 +34,9 @@ enum status sampler_init(struct sampler *sampler, const struct kernels *kernels,
     sampler->adjusted = mem_zalloc(vocab, sizeof(*sampler->adjusted));
     sampler->weights = mem_zalloc(vocab, sizeof(*sampler->weights));
     sampler->order = mem_zalloc((size_t)vocab + ROW_IDS_MORE, sizeof(*sampler->order));
+    sampler->scratch = mem_zalloc(vocab, sizeof(*sampler->scratch));
     if (sampler->counts == NULL || sampler->adjusted == NULL || sampler->weights == NULL ||
-        sampler->order == NULL) {
+        sampler->order == NULL || sampler->scratch == NULL) {
         sampler_deinit(sampler);
         FAIL(STATUS_NO_MEMORY, "no memory for a sampler over %u tokens", vocab);
     }
@@ -40,6 +49,7 @@ void sampler_deinit(struct sampler *sampler)
     mem_free(sampler->adjusted);
     mem_free(sampler->weights);
     mem_free(sampler->order);
+    mem_free(sampler->scratch);
     *sampler = (struct sampler){0};
 }
 
@@ -118,6 +128,35 @@ static uint32_t heap_select(const struct sampler *sampler, uint32_t wanted, cons
         heap[left - 1] = worst;
         heap_sift(heap, left - 1, 0, values, true);
     }
+    return count;
+}
+
+/* Puts the run that ends with `cut` to the front of `order`, its ids rising; returns how many. */
+static uint32_t order_run(const struct sampler *sampler, const float *values,
+                          const struct sampler_order_cut *cut)
+{
+    uint32_t *order = sampler->order;
+    uint32_t count = kernels_row_above(sampler->kernels, values, sampler->vocab, cut->value, order);
+    uint32_t kept = count;
+    while (kept > 0 && order[kept - 1] > cut->id)
+        kept--;
+    for (uint32_t i = kept; i < count; i++) { /* of those behind it, equals are left away */
+        uint32_t id = order[i];
+        order[kept] = id;
+        kept += values[id] > cut->value;
+    }
+    return kept;
+}
+
+/* As heap_select; fewer than wanted when a NaN is among them. */
+static uint32_t order_select(const struct sampler *sampler, uint32_t wanted, const float *values)
+{
+    if (wanted <= HEAP_MOST || wanted >= sampler->vocab)
+        return heap_select(sampler, wanted, values);
+    const struct sampler_order_cut cut = sampler_order_find(
+        sampler->kernels, values, sampler->vocab, wanted, sampler->order, sampler->scratch);
+    uint32_t count = order_run(sampler, values, &cut);
+    sampler_order_sort(values, sampler->order, count, sampler->scratch);
     return count;
 }
 
@@ -239,14 +278,41 @@ static uint32_t choose_anywhere(const struct sampler *sampler, struct choose_bes
     return best->token;
 }
 
-/* Weights of all tokens, the greatest one's 1; returns their sum. A temperature whose inverse is no
- * float would make that 0 × ∞. */
+/* The greatest z + g of the run that ends with `cut`, of those that weigh `least` or more. */
+static void choose_run_best(const struct sampler *sampler, struct choose_best *best,
+                            const struct sampler_order_cut *cut, float least)
+{
+    struct row_noise_args *noise = &best->noise;
+    uint32_t *order = sampler->order;
+    while (noise->end < sampler->vocab) {
+        uint32_t left = sampler->vocab - noise->end;
+        noise->begin = noise->end;
+        noise->end += left < CHOOSE_STRETCH ? left : CHOOSE_STRETCH;
+        kernels_row_noise_set(noise, (double)best->args->sampling->temperature, best->score);
+        uint32_t count = kernels_row_noise(sampler->kernels, noise, order);
+        uint32_t kept = 0;
+        for (uint32_t i = 0; i < count; i++) {
+            uint32_t id = order[i];
+            order[kept] = id;
+            kept += sampler_order_has(cut, best->values[id], id) &&
+                    (least == 0 || sampler->weights[id] >= least);
+        }
+        choose_among(sampler, best, kept);
+    }
+}
+
+/* A temperature whose inverse is no float would make weights of 0 × ∞. */
+static float choose_scale(const struct engine_sampling *sampling)
+{
+    return fminf(1 / sampling->temperature, FLT_MAX);
+}
+
+/* Weights of all tokens, the greatest one's 1; returns their sum. */
 static double choose_weigh(struct sampler *sampler, const struct engine_sampling *sampling,
                            const float *values, uint32_t greatest)
 {
-    const float scale = fminf(1 / sampling->temperature, FLT_MAX);
     return (double)kernels_row_exp(sampler->kernels, values, sampler->vocab, values[greatest],
-                                   scale, sampler->weights);
+                                   choose_scale(sampling), sampler->weights);
 }
 
 /* To `order`, in no order: tokens that together reach `wanted`, and all heavier than one of
@@ -309,21 +375,32 @@ static uint32_t choose_run(const struct sampler *sampler, const float *values, u
     return from;
 }
 
+static bool choose_has_top_k(const struct sampler *sampler, const struct engine_sampling *sampling)
+{
+    return sampling->top_k > 0 && sampling->top_k < sampler->vocab;
+}
+
+/* One token's weight, the greatest one's 1, as top_k's filters see it. */
+static float choose_weight(const struct engine_sampling *sampling, const float *values,
+                           uint32_t greatest, uint32_t token)
+{
+    double temperature = (double)sampling->temperature;
+    double top = (double)values[greatest] / temperature;
+    return expf((float)((double)values[token] / temperature - top));
+}
+
 /* Fills `order` with the tokens that top_k and top_p keep, best first; returns how many. */
 static uint32_t choose_keep(struct sampler *sampler, const struct engine_sampling *sampling,
                             const float *values, uint32_t greatest)
 {
-    uint32_t vocab = sampler->vocab;
     float *weights = sampler->weights;
     uint32_t *order = sampler->order;
 
-    if (sampling->top_k > 0 && sampling->top_k < vocab) {
-        double temperature = (double)sampling->temperature;
-        double top = (double)values[greatest] / temperature;
-        uint32_t count = heap_select(sampler, sampling->top_k, values);
+    if (choose_has_top_k(sampler, sampling)) {
+        uint32_t count = order_select(sampler, sampling->top_k, values);
         double total = 0;
         for (uint32_t i = 0; i < count; i++) {
-            weights[order[i]] = expf((float)((double)values[order[i]] / temperature - top));
+            weights[order[i]] = choose_weight(sampling, values, greatest, order[i]);
             total += (double)weights[order[i]];
         }
         double reached = 0;
@@ -374,38 +451,137 @@ static uint32_t choose_filter(struct sampler *sampler, const struct engine_sampl
     return sampling->min_p > 0 ? choose_min_p(sampler, sampling->min_p, count) : count;
 }
 
-static bool choose_has_top_k(const struct sampler *sampler, const struct engine_sampling *sampling)
+/* Weights of the kernels and those of choose_weight, and their sums, differ by less, relatively. */
+static const double weight_doubt = 1e-4;
+
+/* The kernels' weights below are 0. */
+static const float weight_least = 1e-37F;
+
+/* Rounds in which a run is cut back, each time to a random part of what it weighs. */
+enum { CHOOSE_ROUNDS = 64 };
+
+/* What the run that ends with `cut` weighs, the greatest token 1. */
+static double choose_run_weight(const struct sampler *sampler, const float *values,
+                                const struct sampler_order_cut *cut)
 {
-    return sampling->top_k > 0 && sampling->top_k < sampler->vocab;
+    const uint32_t *order = sampler->order;
+    const float *weights = sampler->weights;
+    double sums[4] = {0}; /* no addition waits for the one before it */
+    uint32_t count = order_run(sampler, values, cut);
+    for (uint32_t i = 0; i + 4 <= count; i += 4)
+        for (uint32_t lane = 0; lane < 4; lane++)
+            sums[lane] += (double)weights[order[i + lane]];
+    for (uint32_t i = count & ~3U; i < count; i++)
+        sums[0] += (double)weights[order[i]];
+    return sums[0] + sums[1] + sums[2] + sums[3];
 }
 
-/* Sums of doubles in another order differ by less. */
-static const double choose_doubt = 1e-9;
-
-/* Whether the filters surely keep `token`: what stands before it is looked up, nothing is put in
- * order. False may mean that it was not worth finding out. */
-static bool choose_is_kept(struct sampler *sampler, const struct engine_sampling *sampling,
-                           const float *values, uint32_t greatest, uint32_t token)
+/* The run up to the token before this one. */
+static struct sampler_order_cut choose_cut_before(const float *values, uint32_t token)
 {
-    const float *weights = sampler->weights;
-    double total = 0;
-    double sum = 0;
-    bool has_top_k = choose_has_top_k(sampler, sampling);
-    if (has_top_k && (sampling->top_p < 1 || sampling->min_p > 0))
-        return false;
-    if (!has_top_k)
-        total = choose_weigh(sampler, sampling, values, greatest);
-    if (!has_top_k && !(weights[token] >= sampling->min_p))
-        return false;
-    if (!has_top_k && sampling->top_p == 1)
+    if (token > 0)
+        return (struct sampler_order_cut){values[token], token - 1};
+    return (struct sampler_order_cut){nextafterf(values[token], INFINITY), UINT32_MAX};
+}
+
+/* Whether min_p keeps a token. */
+static bool choose_is_heavy(const struct sampler *sampler, const struct choose_best *best,
+                            uint32_t greatest, uint32_t token)
+{
+    const struct engine_sampling *sampling = best->args->sampling;
+    if (sampling->min_p == 0)
         return true;
-    uint32_t count =
-        kernels_row_above(sampler->kernels, values, sampler->vocab, values[token], sampler->order);
-    if (has_top_k)
-        return count <= sampling->top_k;
-    for (uint32_t i = 0; i < count; i++)
-        sum += (double)weights[sampler->order[i]];
-    return sum - (double)weights[token] < (double)sampling->top_p * total * (1 - choose_doubt);
+    return (choose_has_top_k(sampler, sampling)
+                ? choose_weight(sampling, best->values, greatest, token)
+                : sampler->weights[token]) >= sampling->min_p;
+}
+
+/* From the best token of the run that ends with `cut`, of which what top_k keeps weighs `total`, to
+ * the best that the other filters keep too: where top_p does not keep it, it keeps none from there
+ * on, and the best of those before it is the next to look at. CHOOSE_NONE when that hangs on how
+ * sums round. */
+static uint32_t choose_cut_back(struct sampler *sampler, struct choose_best *best,
+                                uint32_t greatest, struct sampler_order_cut cut, double total)
+{
+    const struct engine_sampling *sampling = best->args->sampling;
+    const double wanted = (double)sampling->top_p * total;
+    float least = sampling->min_p;
+    if (choose_has_top_k(sampler, sampling))
+        least = least > weight_least ? least * (float)(1 - weight_doubt) : 0;
+    for (uint32_t round = 0; round < CHOOSE_ROUNDS; round++) {
+        if (round > 0 || !(sampler->weights[best->token] >= least)) {
+            *best = choose_begin(best->args, best->values, greatest);
+            choose_run_best(sampler, best, &cut, least);
+        }
+        uint32_t token = best->token;
+        if (token == greatest)
+            return token;
+        if (!choose_is_heavy(sampler, best, greatest, token))
+            return CHOOSE_NONE;
+        if (sampling->top_p == 1)
+            return token;
+        cut = choose_cut_before(best->values, token);
+        double before = choose_run_weight(sampler, best->values, &cut);
+        if (before < wanted * (1 - weight_doubt))
+            return token;
+        if (!(before > wanted * (1 + weight_doubt)))
+            return CHOOSE_NONE;
+    }
+    return CHOOSE_NONE;
+}
+
+/* Whether top_k keeps the best of all, and so do the others whatever top_k leaves away. */
+static bool choose_is_kept_of_k(struct sampler *sampler, const struct choose_best *best,
+                                uint32_t greatest, double total)
+{
+    const struct engine_sampling *sampling = best->args->sampling;
+    const uint32_t token = best->token;
+    uint32_t count = kernels_row_above(sampler->kernels, best->values, sampler->vocab,
+                                       best->values[token], sampler->order);
+    if (count > sampling->top_k || !choose_is_heavy(sampler, best, greatest, token))
+        return false;
+    if (sampling->top_p == 1)
+        return true;
+    /* The k greatest weigh more than as many of the others. */
+    double least = total * sampling->top_k / sampler->vocab * (1 - 10 * weight_doubt);
+    const struct sampler_order_cut cut = choose_cut_before(best->values, token);
+    double before = choose_run_weight(sampler, best->values, &cut);
+    double known = before + (double)sampler->weights[token];
+    total = known > least ? known : least;
+    return before < (double)sampling->top_p * total * (1 - weight_doubt);
+}
+
+/* From the best of all to the best of those that the filters keep; CHOOSE_NONE when that hangs on
+ * how sums round, or where a list is shorter. */
+static uint32_t choose_among_kept(struct sampler *sampler, struct choose_best *best,
+                                  uint32_t greatest)
+{
+    const struct engine_sampling *sampling = best->args->sampling;
+    const float *values = best->values;
+    const bool has_top_k = choose_has_top_k(sampler, sampling);
+    const bool is_weighed = !has_top_k || sampling->top_p < 1 || sampling->min_p > 0;
+    struct sampler_order_cut cut = {-INFINITY, UINT32_MAX};
+    double total = 0;
+    if (is_weighed && has_top_k && sampling->top_k <= HEAP_MOST)
+        return CHOOSE_NONE;
+    if (is_weighed)
+        total = choose_weigh(sampler, sampling, values, greatest);
+    if (has_top_k) {
+        if (choose_is_kept_of_k(sampler, best, greatest, total))
+            return best->token;
+        if (sampling->top_k <= HEAP_MOST)
+            return CHOOSE_NONE;
+        cut = sampler_order_find(sampler->kernels, values, sampler->vocab, sampling->top_k,
+                                 sampler->order, sampler->scratch);
+        if (!sampler_order_has(&cut, values[best->token], best->token)) {
+            *best = choose_begin(best->args, values, greatest);
+            choose_run_best(sampler, best, &cut, 0);
+        }
+        if (!is_weighed)
+            return best->token;
+        total = choose_run_weight(sampler, values, &cut);
+    }
+    return choose_cut_back(sampler, best, greatest, cut, total);
 }
 
 /* The greatest of all is the greatest of those that the filters keep, if they keep it; mostly they
@@ -419,9 +595,10 @@ uint32_t sampler_choose(struct sampler *sampler, const struct sampler_args *args
         return greatest;
     struct choose_best best = choose_begin(args, values, greatest);
     uint32_t token = choose_anywhere(sampler, &best);
-    bool is_filtered =
-        choose_has_top_k(sampler, sampling) || sampling->top_p < 1 || sampling->min_p > 0;
-    if (!is_filtered || choose_is_kept(sampler, sampling, values, greatest, token))
+    if (!choose_has_top_k(sampler, sampling) && sampling->top_p == 1 && sampling->min_p == 0)
+        return token;
+    token = choose_among_kept(sampler, &best, greatest);
+    if (token != CHOOSE_NONE)
         return token;
     best = choose_begin(args, values, greatest);
     uint32_t count = choose_filter(sampler, sampling, values, greatest);

@@ -5,8 +5,10 @@
  * Cost:     greedy: one pass over the row when it is adjusted or top log-probabilities are asked,
  *           else O(1). Temperature: a pass with one hash a token, logarithms for a handful. top_k:
  *           a pass more; top_p, min_p: one with an exp a token, and one that compares. Where the
- *           filters drop that token: up to four passes, and a part of what they keep is put in
- *           order. Passes are the kernels'.
+ *           filters drop that token: two passes for each time that they drop another, and for a
+ *           large top_k its place in the order is looked up. Nothing is put in order, unless a
+ *           token stands within a ten-thousandth of where top_p or min_p ends. Passes are the
+ *           kernels'. Measured: tests/bench/bench_sampler.
  * Not here: softmax statistics (kernels_logits_stats), end tokens and stop strings (sequence).
  */
 #pragma once
@@ -31,10 +33,11 @@
 struct sampler {
     const struct kernels *kernels;
     uint32_t vocab;
-    uint32_t *counts; /* [vocab] zero between calls */
-    float *adjusted;  /* [vocab] */
-    float *weights;   /* [vocab] e^(z − greatest z) */
-    uint32_t *order;  /* [vocab] ids, a heap; ROW_IDS_MORE more */
+    uint32_t *counts;  /* [vocab] zero between calls */
+    float *adjusted;   /* [vocab] */
+    float *weights;    /* [vocab] e^(z − greatest z) */
+    uint32_t *order;   /* [vocab] ids, a heap; ROW_IDS_MORE more */
+    uint32_t *scratch; /* [vocab] ids */
 };
 
 /* `kernels` is used until the end. */

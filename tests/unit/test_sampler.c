@@ -133,14 +133,14 @@ static float normal(struct rng *rng)
 static void random_sampling(struct rng *rng, struct engine_sampling *sampling, uint32_t vocab)
 {
     static const float temperatures[] = {0, 0.01f, 0.3f, 0.7f, 1, 1.3f, 2};
-    static const float top_ps[] = {1, 1, 0.999f, 0.9f, 0.5f, 0.01f};
-    static const float min_ps[] = {0, 0, 0.001f, 0.05f, 0.5f, 1};
-    static const uint32_t top_ks[] = {0, 0, 1, 2, 40, 100000};
+    static const float top_ps[] = {1, 1, 0.999999f, 0.999f, 0.9f, 0.5f, 0.3f, 0.01f};
+    static const float min_ps[] = {0, 0, 1e-39f, 1e-6f, 0.001f, 0.05f, 0.5f, 1};
+    static const uint32_t top_ks[] = {0, 0, 1, 2, 40, 128, 129, 1000, 100000};
     *sampling = (struct engine_sampling){
         .temperature = temperatures[rng_below(rng, 7)],
-        .top_p = top_ps[rng_below(rng, 6)],
-        .min_p = min_ps[rng_below(rng, 6)],
-        .top_k = top_ks[rng_below(rng, 6)],
+        .top_p = top_ps[rng_below(rng, 8)],
+        .min_p = min_ps[rng_below(rng, 8)],
+        .top_k = rng_below(rng, 6) == 0 ? vocab - 1 : top_ks[rng_below(rng, 9)],
         .seed = rng_next(rng),
     };
     if (rng_below(rng, 2) == 0) {
@@ -157,9 +157,9 @@ static void random_sampling(struct rng *rng, struct engine_sampling *sampling, u
 
 static void check_equals_naive(void)
 {
-    static const uint32_t vocabs[] = {1, 2, 3, 16, 17, 1000, 5003};
+    static const uint32_t vocabs[] = {1, 2, 3, 16, 17, 200, 1000, 5003};
     struct rng rng = {.seed = 5};
-    for (uint32_t v = 0; v < 7; v++) {
+    for (uint32_t v = 0; v < 8; v++) {
         uint32_t vocab = vocabs[v];
         struct sampler sampler;
         assert_int_equal(sampler_init(&sampler, kernels, vocab), STATUS_OK);
@@ -488,7 +488,7 @@ static int refuse_after(void *context, size_t bytes)
 static void test_no_memory(void **state)
 {
     (void)state;
-    for (int allowed = 0; allowed < 4; allowed++) {
+    for (int allowed = 0; allowed < 5; allowed++) {
         struct sampler sampler;
         int left = allowed;
         mem_hook_set(refuse_after, &left);
