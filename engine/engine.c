@@ -297,6 +297,7 @@ static enum status open_step(struct engine *engine, const struct engine_options 
         .mode = modes[options->batching],
         .step_ms = options->step_ms,
         .urgent_step_ms = options->urgent_step_ms,
+        .shared_us = options->shared_step_ms * 1000,
         .class_floor_percent = options->class_floor_percent,
         .fair_quantum = options->fair_quantum,
         .preemption = options->preemption,

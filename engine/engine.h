@@ -74,6 +74,7 @@ struct engine_options {
     enum engine_batching batching;
     uint32_t step_ms;             /* budget of a step in predicted milliseconds; 0 = rows alone */
     uint32_t urgent_step_ms;      /* the same without a realtime row, where such work may arrive */
+    uint32_t shared_step_ms;      /* of decodes where several tenants compute; 0 = any time */
     uint32_t class_floor_percent; /* of each second's tokens, for a lower class with work: 0 … 25 */
     uint32_t fair_quantum;        /* tokens that a tenant of weight 100 is ahead of its class */
     enum engine_preemption preemption;

@@ -74,7 +74,8 @@ static uint32_t rows_reserved(const struct scheduler_state *state, enum service_
         uint32_t index = state->grants[n].turn;
         const struct scheduler_sequence *sequence = scheduler_at(state, index);
         if (!rows_is_decode(sequence) || state->grants[index].rows > 0 ||
-            state->grants[index].is_yielding || !scheduler_holds(state, index))
+            state->grants[index].is_yielding || state->grants[index].is_resting ||
+            !scheduler_holds(state, index))
             continue;
         computing++;
         reserved++;
@@ -413,6 +414,69 @@ static void band_yield(struct scheduler_state *state, const struct band *band, u
     }
 }
 
+static bool band_may_decode(const struct scheduler_state *state, uint32_t index)
+{
+    const struct scheduler_grant *grant = &state->grants[index];
+    return rows_is_decode(scheduler_at(state, index)) && grant->rows == 0 && !grant->is_tried &&
+           !grant->is_yielding && scheduler_holds(state, index);
+}
+
+/* Of those that rest the next to be given a row: its client has taken least of the step for its
+ * weight, and of its sequences it has rested longest. */
+static uint32_t band_next_shared(const struct scheduler_state *state, const struct band *band)
+{
+    uint32_t best = SCHEDULER_NONE;
+    for (uint32_t n = band->from; n < band->to; n++) {
+        uint32_t index = state->grants[n].turn;
+        if (!state->grants[index].is_resting)
+            continue;
+        if (best == SCHEDULER_NONE) {
+            best = index;
+            continue;
+        }
+        double had = scheduler_client_of(state, index)->shared_us;
+        double best_had = scheduler_client_of(state, best)->shared_us;
+        uint32_t rested = scheduler_at(state, index)->rested;
+        uint32_t best_rested = scheduler_at(state, best)->rested;
+        if (had < best_had || (had <= best_had && rested > best_rested) ||
+            (had <= best_had && rested == best_rested && index < best))
+            best = index;
+    }
+    return best;
+}
+
+/* The time of a step that several clients have decodes in is shared out: who has few has them in
+ * every step, and who has many in turns. What counts is the
+ * time that rows take, so nobody pays for another's long contexts. */
+static void band_share(struct scheduler_state *state, const struct band *band)
+{
+    const uint32_t rows_least = state->input->sequences_max / SCHEDULER_SHARED_MIN;
+    double us = 0;
+    if (!state->plan->is_shared)
+        return;
+    for (uint32_t n = band->from; n < band->to; n++) {
+        uint32_t index = state->grants[n].turn;
+        bool may = !state->is_relaxed && band_may_decode(state, index);
+        state->grants[index].is_resting = may;
+        us += may ? rows_us(state, scheduler_at(state, index), 1) : 0;
+    }
+    const bool is_room_for_all = us <= state->shared_left;
+    for (;;) {
+        uint32_t index = band_next_shared(state, band);
+        if (index == SCHEDULER_NONE)
+            return;
+        struct scheduler_client *client = scheduler_client_of(state, index);
+        us = rows_us(state, scheduler_at(state, index), 1);
+        if (!is_room_for_all && client->shared_us > 0 && state->shared_rows >= rows_least &&
+            us > state->shared_left)
+            return;
+        state->grants[index].is_resting = false;
+        state->shared_left -= us;
+        state->shared_rows++;
+        client->shared_us += us * 100 / client->weight;
+    }
+}
+
 /* They go on when no first prompt could use what they left. */
 static void band_go_on(struct scheduler_state *state, const struct band *band)
 {
@@ -430,13 +494,10 @@ static void band_decodes(struct scheduler_state *state, const struct band *band)
 {
     for (uint32_t n = band->from; n < band->to; n++) {
         uint32_t index = state->grants[n].turn;
-        const struct scheduler_sequence *sequence = scheduler_at(state, index);
         uint32_t first = state->first[scheduler_class(state, index)];
         bool is_behind = scheduler_at(state, first)->pages == 0 && first < index &&
                          scheduler_take_missing(state, index, 1) > 0;
-        if (rows_is_decode(sequence) && state->grants[index].rows == 0 &&
-            !state->grants[index].is_tried && !state->grants[index].is_yielding &&
-            scheduler_holds(state, index) && !is_behind)
+        if (band_may_decode(state, index) && !state->grants[index].is_resting && !is_behind)
             rows_grant(state, index, 1);
     }
 }
@@ -450,7 +511,7 @@ static void band_chunks(struct scheduler_state *state, const struct band *band)
         for (uint32_t n = band->from; n < band->to; n++) {
             uint32_t index = state->grants[n].turn;
             struct scheduler_grant *grant = &state->grants[index];
-            if (grant->rows > 0 || grant->is_tried || grant->is_yielding ||
+            if (grant->rows > 0 || grant->is_tried || grant->is_yielding || grant->is_resting ||
                 !scheduler_holds(state, index))
                 continue;
             double had = band_had(state, index);
@@ -476,6 +537,7 @@ static void band_plan(struct scheduler_state *state, const struct band *band)
         prompt = band_first(state, band);
     state->has_first_chunk = false;
     band_yield(state, band, prompt);
+    band_share(state, band);
     band_decodes(state, band);
     if (prompt != SCHEDULER_NONE && prompt >= state->input->running_count &&
         scheduler_turn_key(state, prompt) < enter_key(state, band->class))
@@ -486,6 +548,7 @@ static void band_plan(struct scheduler_state *state, const struct band *band)
     for (uint32_t n = band->from; n < band->to; n++) /* places that somebody could not use */
         if (state->grants[state->grants[n].turn].rows == 0 &&
             !state->grants[state->grants[n].turn].is_yielding &&
+            !state->grants[state->grants[n].turn].is_resting &&
             scheduler_holds(state, state->grants[n].turn))
             rows_grant(state, state->grants[n].turn, UINT32_MAX);
     for (uint32_t n = band->from; n < band->to; n++)
@@ -652,6 +715,19 @@ static void plan_go_on(struct scheduler_state *state)
         scheduler_take_any(state, state->grants[n].turn);
 }
 
+/* Whether decodes of a step have to leave time to other clients: to those that compute, and to one
+ * that may come, which waits for the step under way. */
+static bool plan_is_shared(const struct scheduler_state *state)
+{
+    const struct scheduler_fair *fair = state->fair;
+    uint32_t holders = 0;
+    if (state->is_plain || state->input->shared_us <= 0)
+        return false;
+    for (uint32_t n = 0; n < fair->shown_count; n++)
+        holders += fair->clients[fair->shown[n]].holding > 0;
+    return holders > 1 || (holders > 0 && scheduler_fair_is_mixed(fair));
+}
+
 static void plan_begin(const struct scheduler_input *input, struct scheduler_grant *grants)
 {
     for (uint32_t i = 0; i < input->running_count + input->waiting_count; i++)
@@ -699,6 +775,8 @@ void scheduler_plan(const struct scheduler_input *input, struct scheduler_plan *
         state.us_left -= state.us_more;
     }
     scheduler_turn_begin(&state);
+    plan->is_shared = plan_is_shared(&state);
+    state.shared_left = input->shared_us - input->cost.fixed_us;
     if (state.is_plain) {
         band_plan(&state, &(struct band){.class = SERVICE_CLASS_REALTIME, .to = state.turns});
         if (!state.is_blocked)

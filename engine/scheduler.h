@@ -9,7 +9,8 @@
  * Classes are strict, but for their floors. Inside a class come those who are not over (see
  * scheduler_fair), then those who are; of each: running decodes, then partly prefilled prompts in
  * chunks, then those that are paused, then new ones, until the rows or the predicted time are used
- * up. A client's first prompt goes before another's many decodes. Tokens are the truth: a sequence
+ * up. A client's first prompt goes before another's many decodes. The time that
+ * decodes of a step take is shared by the clients that compute (shared_us). Tokens are the truth: a sequence
  * that lacks a page may take it from one that comes after it, which loses its pages and comes back
  * later ("paused" while it has none). Inside a class and among clients that are not over that order
  * is age, so the oldest can always go on, and all finish. In modes WINDOW and STATIC there are no
@@ -35,6 +36,7 @@ struct scheduler_sequence {
     uint32_t logits_from; /* rows at this position and later want logits; < tokens */
     uint32_t charge_from; /* rows at this position and later cost SCHEDULER_PRICE_PROMPT each */
     uint32_t client;      /* of scheduler_fair */
+    uint32_t rested;      /* of one with pages: steps since it last had a row */
     uint32_t passed;      /* of a waiting one: later ones of its client that were admitted first */
     enum service_class service_class; /* of the most urgent that follows it */
     bool is_throttled;      /* computes nothing, and its pages are the first to be taken */
@@ -78,13 +80,21 @@ struct scheduler_input {
      * may ask beside others of its class, so that it waits less for the step under way, but whole
      * for the first prompt of such a one. */
     double budget_us;
-    double urgent_us;       /* the same for a step without a realtime row; 0 = budget_us */
+    double urgent_us; /* the same for a step without a realtime row; 0 = budget_us */
+    /* What decodes of a step take at most where several clients compute, or may soon; 0 = any time.
+     * Each client's first decode is in every step; the time that is left is shared by weight, and
+     * of a client that has more those go first that have rested longest. At least one in
+     * SCHEDULER_SHARED_MIN places of a step is given whatever it takes. */
+    double shared_us;
     bool is_preemption_off; /* nobody is paused for another class or client, but to end at all */
 };
 
 /* With fewer rows the weights are read for too little: SmolLM2-135M computes half as many rows a
  * second in steps of 32 as in steps of 512. */
 enum { SCHEDULER_CHUNK_MIN = 32 };
+
+/* So that a client with all the places of a step is through within as many steps. */
+enum { SCHEDULER_SHARED_MIN = 8 };
 
 /* A request that was passed by so often goes first within its client. */
 enum { SCHEDULER_PASSED_MAX = 8 };
@@ -113,6 +123,7 @@ struct scheduler_grant {
     double key;
     bool is_tried;
     bool is_yielding; /* to the first prompt of another client */
+    bool is_resting;  /* a decode that is put off for the time of the step */
 };
 
 struct scheduler_plan {
@@ -120,6 +131,7 @@ struct scheduler_plan {
     uint32_t rows;
     uint32_t logit_rows;
     uint32_t paused;
+    bool is_shared;                  /* decodes took shared_us at most */
     struct scheduler_fair_step done; /* for scheduler_fair_tick: rows as granted, pages as held */
 };
 

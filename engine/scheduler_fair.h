@@ -71,6 +71,7 @@ struct scheduler_client {
     double limit;       /* of served, when others of its class have rows in the step */
     uint32_t holding;   /* sequences with pages that are not throttled */
     uint32_t computing; /* sequences with rows in the step */
+    double shared_us;   /* what its decodes in the step take, divided by its weight */
     uint32_t throttled;
     uint32_t best; /* of its candidates, the next to be admitted */
     bool is_shown; /* in `shown` */

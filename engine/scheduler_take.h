@@ -39,6 +39,8 @@ struct scheduler_state {
     bool has_budget;
     double us_left;
     double us_more;        /* for first prompts */
+    double shared_left;    /* for decodes, when plan->is_shared */
+    uint32_t shared_rows;  /* decodes that were counted */
     bool has_chunk;        /* of a prompt */
     bool has_urgent_chunk; /* of a realtime one */
     bool has_first_chunk;  /* of its client's only sequence, in the band under way */

@@ -34,6 +34,7 @@ static void shown_add(struct scheduler_fair *fair, uint32_t index)
     client->planned = 0;
     client->limit = INFINITY;
     client->holding = client->computing = client->throttled = 0;
+    client->shared_us = 0;
     client->wants = client->is_done = false;
     fair->shown[fair->shown_count++] = index;
 }

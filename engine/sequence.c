@@ -91,6 +91,7 @@ uint32_t sequence_acquire(struct sequence_table *table, const struct ticket *tic
     sequence->is_paused = false;
     sequence->is_pause_told = false;
     sequence->quantum_left = 0;
+    sequence->row_turn = 0;
     sequence->idle_since_us = 0;
     sequence->followed_class = SERVICE_CLASS_COUNT;
     sequence->is_followed = false;

@@ -45,6 +45,7 @@ struct sequence {
     bool is_pause_told;      /* its stream knows; the next token says that it goes on */
     uint32_t arriving_steps; /* in which its pages were still on their way */
     uint32_t quantum_left;   /* steps with rows in which its own class takes nothing from it */
+    uint64_t row_turn;       /* the step in which it last had a row */
     int64_t paused_since_us;
     int64_t idle_since_us;             /* without rows; 0 = had some in the last step */
     enum service_class followed_class; /* in this step: the most urgent who waits for its prompt */

@@ -101,6 +101,7 @@ struct step_options {
     enum scheduler_mode mode;
     uint32_t step_ms; /* budget of a step in predicted milliseconds; 0 = rows alone */
     uint32_t urgent_step_ms;
+    uint32_t shared_us; /* of decodes where several clients compute; 0 = any time */
     uint32_t class_floor_percent;
     uint32_t fair_quantum; /* 0 = 1024 */
     enum engine_preemption preemption;

@@ -176,6 +176,7 @@ void step_pause_tell(struct step *step, uint32_t place)
     struct sequence *sequence = &step->sequences.slots[index];
     if (step->grants[place].rows > 0) {
         sequence->idle_since_us = 0;
+        sequence->row_turn = step->turn;
         if (sequence->quantum_left > 0)
             sequence->quantum_left--;
     } else if (sequence->idle_since_us == 0) {

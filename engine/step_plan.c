@@ -162,7 +162,7 @@ static void plan_add(struct step *step, struct step_part *part)
 }
 
 /* Those that have rows; how many. Guesses come when all have their pages. */
-static uint32_t plan_parts(struct step *step, const struct scheduler_input *input)
+static uint32_t plan_parts(struct step *step, const struct scheduler_input *input, bool is_shared)
 {
     uint32_t parts = 0;
     for (uint32_t i = 0; i < step->sequences.order_count; i++) {
@@ -171,7 +171,10 @@ static uint32_t plan_parts(struct step *step, const struct scheduler_input *inpu
             step->parts[parts++] =
                 (struct step_part){.sequence = step->sequences.order[i], .rows = rows};
     }
-    step_draft_plan(step, parts, input->urgent_us > 0 ? input->urgent_us : input->budget_us);
+    double limit_us = input->urgent_us > 0 ? input->urgent_us : input->budget_us;
+    if (is_shared && (limit_us <= 0 || input->shared_us < limit_us))
+        limit_us = input->shared_us;
+    step_draft_plan(step, parts, limit_us);
     for (uint32_t i = 0; i < parts; i++)
         plan_add(step, &step->parts[i]);
     batch_group(&step->batch);
@@ -213,7 +216,7 @@ uint32_t step_plan(struct step *step, bool *has_moved)
     plan_tell_starts(step);
     for (uint32_t i = 0; i < table->order_count; i++)
         step_pause_tell(step, i);
-    uint32_t parts = plan_parts(step, &input);
+    uint32_t parts = plan_parts(step, &input, plan.is_shared);
     prefix_cache_make_ahead(&step->cache);
     plan_count(step, &plan.done, parts);
 

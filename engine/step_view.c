@@ -215,6 +215,7 @@ static void view_running(struct step *step)
             .charge_from = sequence->reached < sequence->prompt_count ? sequence->reached
                                                                       : sequence->token_count,
             .client = sequence->client,
+            .rested = (uint32_t)(step->turn - sequence->row_turn),
             .service_class = sequence->followed_class < own ? sequence->followed_class : own,
             .is_throttled = sequence->is_throttled,
             .is_resumed_lately = sequence->quantum_left > 0,
@@ -278,6 +279,7 @@ void step_view(struct step *step, struct scheduler_input *input)
         return;
     input->cost = step->cost.bound;
     input->budget_us = step->options.step_ms * 1000.0;
+    input->shared_us = step->options.shared_us;
     if (step->now_us < step->urgent_until_us)
         input->urgent_us = step->options.urgent_step_ms * 1000.0;
 }

@@ -201,6 +201,7 @@ static enum status open_engine(struct engine_process *process)
         .batching = batching,
         .step_ms = (uint32_t)config->step_ms,
         .urgent_step_ms = (uint32_t)config->urgent_step_ms,
+        .shared_step_ms = (uint32_t)config->shared_step_ms,
         .class_floor_percent = (uint32_t)config->class_floor_percent,
         .fair_quantum = (uint32_t)config->fair_quantum,
         .preemption = preemption,

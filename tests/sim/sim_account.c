@@ -10,6 +10,7 @@
 
 enum {
     SECOND_US = 1000000,
+    ALONE_STEPS_MAX = 1,
     STILL_STEPS_MAX = 64,           /* with pages: the quanta of one there and of one come in */
     PAUSED_STEPS_MAX = SIM_CONTEXT, /* without: until a younger one has ended */
     QUANTUM_STEPS = 32, /* that a resumed sequence computes before its equals may pause it */
@@ -494,6 +495,40 @@ static void after_oldest(struct sim_account *account)
               service_class_name(class_of(account, place->client)), place->slot);
 }
 
+/* A client that has one sequence, which decodes, has a row in every step, whatever others have
+ * running: of the most urgent class with work, unless it has had too much, or a step has fewer
+ * places than twice the clients (floors may have half of them), or few rows beside a prompt, or it needs a page first. */
+static void after_alone(struct sim_account *account)
+{
+    uint32_t running[SIM_CLIENTS_MAX] = {0};
+    uint32_t first = SERVICE_CLASS_COUNT;
+    uint32_t clients = 0;
+    for (uint32_t c = SERVICE_CLASS_COUNT; c-- > 0;)
+        first = account->rows[c] > 0 ? c : first;
+    for (uint32_t p = 0; p < account->step->places; p++) {
+        const struct sim_place *place = &account->places[p];
+        if (!place->is_running || place->is_throttled)
+            continue;
+        clients += running[place->client]++ == 0;
+        uint32_t class = class_of(account, place->client);
+        first = class < first ? class : first;
+    }
+    for (uint32_t p = 0; p < account->step->places; p++) {
+        struct sim_place *place = &account->places[p];
+        const struct sim_client *client = &account->clients[place->client];
+        bool is_still = place->is_running && !place->is_throttled && !place->was_throttled &&
+                        place->pages_in > 0 && place->left == 1 && place->rows == 0 &&
+                        place->high % account->knobs->machine.page_tokens > 0 &&
+                        running[place->client] == 1 && client->service_class == first &&
+                        !client->is_over && 2 * clients <= account->knobs->sequences_max &&
+                        account->knobs->rows_max > SCHEDULER_CHUNK_MIN;
+        place->alone_still = is_still ? place->alone_still + 1 : 0;
+        if (place->alone_still > ALONE_STEPS_MAX)
+            wrong(account, "the only stream of a client (slot %u) rests beside others' streams",
+                  place->slot);
+    }
+}
+
 /* --- the bound between two clients of a class --- */
 
 /* U + Q of two clients: a step's rows, a found prompt, what all sequences generate and hold in a
@@ -689,6 +724,7 @@ bool sim_account_after(struct sim_account *account, int64_t now_us, bool has_wor
             after_rush(account);
         after_bound(account);
         after_oldest(account);
+        after_alone(account);
     }
     return account->wrong[0] == '\0';
 }

@@ -78,6 +78,7 @@ struct sim_place {
     enum service_class runs_in; /* then: its own class, or that of who waits for its prompt */
     bool is_in;                 /* was there then */
     uint32_t quantum;           /* steps with rows until its class may take its pages */
+    uint32_t alone_still;       /* steps in a row that its client's only decode had no row */
     bool was_throttled;
     bool is_running; /* at the last look */
     bool is_paused;

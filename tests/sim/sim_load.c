@@ -80,6 +80,8 @@ void sim_load_knobs(struct sim_knobs *out, uint64_t seed, uint32_t kind,
     static const uint32_t budgets[] = {0, 1, 2, 10};
     out->step_ms = out->slow * budgets[rng_below(&rng, 4)];
     out->urgent_step_ms = out->slow * (uint32_t)(1 + rng_below(&rng, 3));
+    static const uint32_t shared_us[] = {0, 260, 320}; /* as many as there are, two rows, five */
+    out->shared_us = out->slow * shared_us[seed % 3];
     static const uint32_t quanta[] = {1, 16, 64, 256, 1024};
     out->fair_quantum = quanta[rng_below(&rng, 5)];
     static const uint32_t floors[] = {5, 5, 5, 0, 10, 20};

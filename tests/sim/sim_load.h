@@ -75,6 +75,7 @@ struct sim_knobs {
     uint32_t floor_percent;
     uint32_t preemption; /* enum engine_preemption */
     uint32_t urgent_step_ms;
+    uint32_t shared_us;
     bool is_trace;    /* arrivals and lengths like Azure's (sim_trace) */
     bool is_uncached; /* the option of the server */
     bool is_long;     /* answers long enough to throttle */

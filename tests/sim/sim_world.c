@@ -251,6 +251,7 @@ static void open_step(struct sim_world *world)
         .speculation = speculation,
         .draft_layers = 1,
         .urgent_step_ms = knobs->urgent_step_ms,
+        .shared_us = knobs->shared_us,
         .no_prefix_cache = knobs->is_uncached,
         .kv_host_bytes = knobs->host_pages * world->layout.page_bytes,
         .exchange_pages = knobs->machine.late_steps > 0 ? EXCHANGE_PAGES : 0,

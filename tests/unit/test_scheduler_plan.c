@@ -19,9 +19,9 @@ enum { CLIENT_RED, CLIENT_BLUE, CLIENT_URGENT, CLIENT_GREEN, CLIENTS };
 
 struct table {
     struct scheduler_fair fair;
-    struct scheduler_sequence running[4];
+    struct scheduler_sequence running[16];
     struct scheduler_sequence waiting[4];
-    struct scheduler_grant grants[8];
+    struct scheduler_grant grants[20];
     struct scheduler_plan plan;
     struct scheduler_input input;
 };
@@ -364,6 +364,85 @@ static void test_third_of_a_step(void **state)
     scheduler_fair_tick(&table.fair, 61 * (int64_t)1000000, NULL);
     table_plan(&table);
     assert_int_equal(table.grants[1].rows, 60);
+    scheduler_fair_deinit(&table.fair);
+}
+
+/* Decodes that have a row. */
+static uint32_t decodes_of(const struct table *table, uint32_t client)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < table->input.running_count; i++)
+        count += table->running[i].client == client && table->grants[i].rows > 0;
+    return count;
+}
+
+/* Beside another client one with many decodes has a part of them in each step, and each of them in
+ * turn; who has one has it in every step. Alone all are in every step. */
+static void test_shared_step(void **state)
+{
+    (void)state;
+    enum { RED = 12 };
+    struct table table;
+    uint32_t had[RED] = {0};
+    table_make(&table);
+    table.input.sequences_max = 16;
+    table.input.cost.row_us = 1;
+    table.input.shared_us = 5;
+    for (uint32_t i = 0; i < RED; i++) {
+        table_run(&table, CLIENT_RED, 1);
+        table.running[i].rested = 1;
+    }
+    table_plan(&table); /* another came lately, and may again */
+    assert_int_equal(decodes_of(&table, CLIENT_RED), 5);
+    scheduler_fair_tick(&table.fair, 61 * (int64_t)1000000, NULL);
+    table_plan(&table);
+    assert_int_equal(decodes_of(&table, CLIENT_RED), RED);
+    table_run(&table, CLIENT_BLUE, 1);
+    for (uint32_t step = 0; step < 3 * 3; step++) {
+        table_plan(&table);
+        assert_true(table.plan.is_shared);
+        assert_int_equal(decodes_of(&table, CLIENT_BLUE), 1);
+        assert_int_equal(decodes_of(&table, CLIENT_RED), 4);
+        for (uint32_t i = 0; i < RED; i++) {
+            had[i] += table.grants[i].rows;
+            table.running[i].rested = table.grants[i].rows > 0 ? 1 : table.running[i].rested + 1;
+        }
+    }
+    for (uint32_t i = 0; i < RED; i++)
+        assert_int_equal(had[i], 3);
+    table.input.shared_us = 1; /* the first of each, and an eighth of the places at least */
+    table_plan(&table);
+    assert_int_equal(decodes_of(&table, CLIENT_RED), 1);
+    assert_int_equal(decodes_of(&table, CLIENT_BLUE), 1);
+    table.input.sequences_max = 48;
+    table_plan(&table);
+    assert_int_equal(decodes_of(&table, CLIENT_RED), 5);
+    table.input.shared_us = 0;
+    table_plan(&table);
+    assert_int_equal(decodes_of(&table, CLIENT_RED), RED);
+    scheduler_fair_deinit(&table.fair);
+}
+
+/* By weight, and by the time that rows take: long contexts are not paid for by others. */
+static void test_shared_time(void **state)
+{
+    (void)state;
+    struct table table;
+    table_make(&table);
+    table.input.sequences_max = 16;
+    table.input.cost.row_us = 1;
+    table.input.shared_us = 8;
+    for (uint32_t i = 0; i < 6; i++) {
+        table_run(&table, CLIENT_RED, 1);
+        table_run(&table, CLIENT_BLUE, 1);
+    }
+    table_plan(&table);
+    assert_int_equal(decodes_of(&table, CLIENT_RED), 4);
+    assert_int_equal(decodes_of(&table, CLIENT_BLUE), 4);
+    table.fair.clients[CLIENT_RED].weight = 300;
+    table_plan(&table);
+    assert_int_equal(decodes_of(&table, CLIENT_RED), 6);
+    assert_int_equal(decodes_of(&table, CLIENT_BLUE), 2);
     scheduler_fair_deinit(&table.fair);
 }
 
@@ -842,6 +921,8 @@ int main(void)
         cmocka_unit_test(test_places_are_shared),
         cmocka_unit_test(test_first_prompt),
         cmocka_unit_test(test_third_of_a_step),
+        cmocka_unit_test(test_shared_step),
+        cmocka_unit_test(test_shared_time),
         cmocka_unit_test(test_urgent_limit),
         cmocka_unit_test(test_room_for_a_floor),
         cmocka_unit_test(test_stopped_readers),
