@@ -436,7 +436,7 @@ static void scan_value_end(struct scan *scan)
     scan->expect = COMMA_OR_END;
     if (scan->depth != 1 || scan->field == NULL)
         return;
-    scan->field->value = (struct slice){scan->value, (size_t)(scan->at - scan->value)};
+    scan->field->value = (struct json_value){scan->value, (size_t)(scan->at - scan->value)};
     scan->field = NULL;
 }
 
@@ -538,7 +538,7 @@ enum status json_scan_most(struct slice text, struct json_scan_field *fields, si
     scan.elements_most = elements_most;
     scan.member_count = 0;
     for (size_t i = 0; i < count; i++)
-        fields[i].value = (struct slice){NULL, 0};
+        fields[i].value = (struct json_value){NULL, 0};
     scan_skip_space(&scan);
     if (scan.at == scan.end)
         return scan_broken(&scan);
@@ -562,28 +562,51 @@ enum status json_scan_most(struct slice text, struct json_scan_field *fields, si
 
 /* --- values --- */
 
-bool json_scan_is_null(struct slice value)
+bool json_scan_is_null(struct json_value value)
 {
-    return slice_is(value, "null");
+    return slice_is(json_scan_text(value), "null");
 }
 
-bool json_scan_is_string(struct slice value)
+bool json_scan_is_string(struct json_value value)
 {
     return value.length != 0 && value.bytes[0] == '"';
 }
 
-bool json_scan_is_object(struct slice value)
+bool json_scan_is_object(struct json_value value)
 {
     return value.length != 0 && value.bytes[0] == '{';
 }
 
-bool json_scan_bool(struct slice value, bool *out)
+bool json_scan_bool(struct json_value value, bool *out)
 {
-    *out = slice_is(value, "true");
-    return *out || slice_is(value, "false");
+    *out = slice_is(json_scan_text(value), "true");
+    return *out || slice_is(json_scan_text(value), "false");
 }
 
-size_t json_scan_unescape(struct slice value, char *out, size_t capacity)
+bool json_scan_is(struct json_value value, const char *text)
+{
+    if (!json_scan_is_string(value))
+        return false;
+    const char *at = value.bytes + 1;
+    const char *end = value.bytes + value.length - 1;
+    size_t length = strlen(text);
+    if (memchr(at, '\\', (size_t)(end - at)) == NULL)
+        return slice_equals((struct slice){at, (size_t)(end - at)}, (struct slice){text, length});
+    size_t matched = 0;
+    while (at < end) {
+        char bytes[4];
+        const char *escape = at;
+        if (at[0] == '\\' && at[1] == 'u' && escape_code_point(&escape, end) < 0)
+            return false; /* a value that json_scan has not found has no valid form for certain */
+        size_t count = text_next(&at, end, bytes);
+        if (count > length - matched || memcmp(text + matched, bytes, count) != 0)
+            return false;
+        matched += count;
+    }
+    return matched == length;
+}
+
+size_t json_scan_unescape(struct json_value value, char *out, size_t capacity)
 {
     ASSERT(json_scan_is_string(value));
     ASSERT(capacity >= 1);

@@ -23,11 +23,19 @@
 
 #include "config/base/slice.h"
 
+/* JSON text of one value as it is written: a string has its quotes and its escapes. The type is its
+ * own so that the compiler refuses it wherever the value of a string is wanted: what a string says
+ * is read by json_scan_unescape or json_scan_is alone. */
+struct json_value {
+    const char *bytes; /* NULL: there is no value */
+    size_t length;
+};
+
 /* A member of the top object: asked for by `name`, `value` filled as it is written (a string with
  * its quotes), {NULL, 0} when it is not there. */
 struct json_scan_field {
     const char *name;
-    struct slice value;
+    struct json_value value;
 };
 
 /* INVALID with a text that tells place and kind of the fault, never what stands there. On failure
@@ -39,11 +47,19 @@ enum status json_scan_most(struct slice text, struct json_scan_field *fields, si
 
 /* --- values that json_scan has found --- */
 
-bool json_scan_is_null(struct slice value);
-bool json_scan_is_string(struct slice value);
-bool json_scan_is_object(struct slice value);
+bool json_scan_is_null(struct json_value value);
+bool json_scan_is_string(struct json_value value);
+bool json_scan_is_object(struct json_value value);
 /* Whether the value is true or false, and which. */
-bool json_scan_bool(struct slice value, bool *out);
+bool json_scan_bool(struct json_value value, bool *out);
+/* Whether the value is the string `text`, however it is written (with escapes or without). */
+bool json_scan_is(struct json_value value, const char *text);
 /* The string unescaped and terminated, cut at a character when it is longer than the room; returns
  * the bytes written. `value` is a string. */
-size_t json_scan_unescape(struct slice value, char *out, size_t capacity);
+size_t json_scan_unescape(struct json_value value, char *out, size_t capacity);
+/* The value's own text, to be scanned again or written into other JSON; never to be compared with a
+ * string, kept as a name or shown to a person. */
+static inline struct slice json_scan_text(struct json_value value)
+{
+    return (struct slice){value.bytes, value.length};
+}

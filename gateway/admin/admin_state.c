@@ -50,7 +50,7 @@ static enum status audit_page(void *context, const char *after, void *rows, size
 {
     uint64_t id = 0;
     const struct audit *audit = context;
-    if (after[0] != '\0' && edge_json_number(slice_of(after), INT64_MAX, &id) != STATUS_OK)
+    if (after[0] != '\0' && edge_json_digits(slice_of(after), INT64_MAX, &id) != STATUS_OK)
         FAIL_PARAM(STATUS_INVALID, "after", "after must be the id of an audit row.");
     return tenants_audit_list(audit->tenants, &audit->filter, (int64_t)id, rows, capacity, count,
                               has_more);

@@ -63,13 +63,8 @@ void edge_assemble_destroy(struct edge_assemble *assemble)
     mem_free(assemble);
 }
 
-static bool add_is_null(struct slice value)
-{
-    return slice_is(value, "null");
-}
-
 /* The elements of an array onto those that are there. */
-static enum status add_elements(struct buffer *list, struct slice array)
+static enum status add_elements(struct buffer *list, struct json_value array)
 {
     struct slice inside;
     TRY(edge_json_inside(array, &inside));
@@ -79,21 +74,21 @@ static enum status add_elements(struct buffer *list, struct slice array)
     return list->status;
 }
 
-static enum status add_logprobs(struct choice *choice, struct slice value)
+static enum status add_logprobs(struct choice *choice, struct json_value value)
 {
     struct edge_json_walk walk;
-    struct slice key;
+    struct json_value key;
     bool found = true;
-    if (add_is_null(value))
+    if (json_scan_is_null(value))
         return STATUS_OK;
     choice->has_logprobs = true;
-    TRY(edge_json_object(&walk, value));
+    TRY(edge_json_object(&walk, json_scan_text(value)));
     for (;;) {
         TRY(edge_json_member(&walk, &found, &key, &value));
         if (!found)
             return STATUS_OK;
         for (size_t i = 0; i < LISTS; i++) {
-            if (!slice_is(key, LIST_NAMES[i]) || add_is_null(value))
+            if (!json_scan_is(key, LIST_NAMES[i]) || json_scan_is_null(value))
                 continue;
             choice->has_list[i] = true;
             TRY(add_elements(&choice->lists[i], value));
@@ -101,50 +96,46 @@ static enum status add_logprobs(struct choice *choice, struct slice value)
     }
 }
 
-static enum status add_text(struct buffer *text, struct slice value)
+static enum status add_text(struct buffer *text, struct json_value value)
 {
-    struct slice inside;
-    if (add_is_null(value))
-        return STATUS_OK;
-    TRY(edge_json_string(value, &inside));
-    buffer_append_slice(text, inside);
-    return text->status;
+    return json_scan_is_null(value) ? STATUS_OK : edge_json_append_inside(text, value);
 }
 
-static enum status add_delta(struct choice *choice, struct slice delta)
+static enum status add_delta(struct choice *choice, struct json_value delta)
 {
     struct edge_json_walk walk;
-    struct slice key;
-    struct slice value;
+    struct json_value key;
+    struct json_value value;
     bool found = true;
-    TRY(edge_json_object(&walk, delta));
+    TRY(edge_json_object(&walk, json_scan_text(delta)));
     for (;;) {
         TRY(edge_json_member(&walk, &found, &key, &value));
         if (!found)
             return STATUS_OK;
-        if (slice_is(key, "content")) {
+        if (json_scan_is(key, "content")) {
             TRY(add_text(&choice->text, value));
-        } else if (slice_is(key, "role")) {
+        } else if (json_scan_is(key, "role")) {
             buffer_clear(&choice->role);
             TRY(add_text(&choice->role, value));
         }
     }
 }
 
-static enum status add_choice_member(struct choice *choice, struct slice key, struct slice value)
+static enum status add_choice_member(struct choice *choice, struct json_value key,
+                                     struct json_value value)
 {
-    if (slice_is(key, "delta"))
+    if (json_scan_is(key, "delta"))
         return add_delta(choice, value);
-    if (slice_is(key, "text"))
+    if (json_scan_is(key, "text"))
         return add_text(&choice->text, value);
-    if (slice_is(key, "logprobs"))
+    if (json_scan_is(key, "logprobs"))
         return add_logprobs(choice, value);
-    if (slice_is(key, "finish_reason") && !add_is_null(value)) {
+    if (json_scan_is(key, "finish_reason") && !json_scan_is_null(value)) {
         buffer_clear(&choice->finish);
-        buffer_append_slice(&choice->finish, value);
+        buffer_append_slice(&choice->finish, json_scan_text(value));
         return choice->finish.status;
     }
-    if (slice_is(key, "token_ids") && !add_is_null(value)) {
+    if (json_scan_is(key, "token_ids") && !json_scan_is_null(value)) {
         choice->has_token_ids = true;
         return add_elements(&choice->token_ids, value);
     }
@@ -165,26 +156,26 @@ static void add_choice_begin(struct choice *choice)
 }
 
 /* "index" may stand anywhere in the choice, so it is looked for first. */
-static enum status add_choice(struct edge_assemble *assemble, struct slice object)
+static enum status add_choice(struct edge_assemble *assemble, struct json_value object)
 {
     struct edge_json_walk walk;
-    struct slice key;
-    struct slice value;
+    struct json_value key;
+    struct json_value value;
     uint64_t index = LIMIT_CHOICES;
     bool found = true;
-    TRY(edge_json_object(&walk, object));
+    TRY(edge_json_object(&walk, json_scan_text(object)));
     for (;;) {
         TRY(edge_json_member(&walk, &found, &key, &value));
         if (!found)
             break;
-        if (slice_is(key, "index"))
+        if (json_scan_is(key, "index"))
             TRY(edge_json_number(value, LIMIT_CHOICES - 1, &index));
     }
     if (index >= LIMIT_CHOICES)
         FAIL(STATUS_PROTOCOL, "a frame of the engine has a choice without an index");
     struct choice *choice = &assemble->choices[index];
     add_choice_begin(choice);
-    TRY(edge_json_object(&walk, object));
+    TRY(edge_json_object(&walk, json_scan_text(object)));
     for (;;) {
         TRY(edge_json_member(&walk, &found, &key, &value));
         if (!found)
@@ -193,12 +184,12 @@ static enum status add_choice(struct edge_assemble *assemble, struct slice objec
     }
 }
 
-static enum status add_choices(struct edge_assemble *assemble, struct slice array)
+static enum status add_choices(struct edge_assemble *assemble, struct json_value array)
 {
     struct edge_json_walk walk;
-    struct slice value;
+    struct json_value value;
     bool found = true;
-    TRY(edge_json_array(&walk, array));
+    TRY(edge_json_array(&walk, json_scan_text(array)));
     for (;;) {
         TRY(edge_json_element(&walk, &found, &value));
         if (!found)
@@ -207,31 +198,30 @@ static enum status add_choices(struct edge_assemble *assemble, struct slice arra
     }
 }
 
-static void add_head(struct edge_assemble *assemble, struct slice key, struct slice value)
+static void add_head(struct edge_assemble *assemble, struct json_value key, struct json_value value)
 {
-    buffer_append_char(&assemble->head, '"');
-    buffer_append_slice(&assemble->head, key);
-    buffer_append_text(&assemble->head, "\":");
-    buffer_append_slice(&assemble->head, value);
+    buffer_append_slice(&assemble->head, json_scan_text(key));
+    buffer_append_char(&assemble->head, ':');
+    buffer_append_slice(&assemble->head, json_scan_text(value));
     buffer_append_char(&assemble->head, ',');
 }
 
-static enum status add_member(struct edge_assemble *assemble, bool is_first, struct slice key,
-                              struct slice value)
+static enum status add_member(struct edge_assemble *assemble, bool is_first, struct json_value key,
+                              struct json_value value)
 {
-    if (slice_is(key, "choices"))
+    if (json_scan_is(key, "choices"))
         return add_choices(assemble, value);
     if (assemble->form == EDGE_STREAM_GENERATION &&
-        (slice_is(key, "text") || slice_is(key, "finish_reason"))) {
+        (json_scan_is(key, "text") || json_scan_is(key, "finish_reason"))) {
         add_choice_begin(&assemble->choices[0]);
         return add_choice_member(&assemble->choices[0], key, value);
     }
     if (!is_first)
         return STATUS_OK;
-    if (slice_is(key, "id") || slice_is(key, "created") || slice_is(key, "model"))
+    if (json_scan_is(key, "id") || json_scan_is(key, "created") || json_scan_is(key, "model"))
         add_head(assemble, key, value);
-    else if (slice_is(key, "system_fingerprint"))
-        buffer_append_slice(&assemble->fingerprint, value);
+    else if (json_scan_is(key, "system_fingerprint"))
+        buffer_append_slice(&assemble->fingerprint, json_scan_text(value));
     return STATUS_OK;
 }
 
@@ -256,8 +246,8 @@ enum status edge_assemble_add(struct edge_assemble *assemble, struct slice rest)
     bool is_first = assemble->head.length == 0;
     /* The walk begins behind the brace that was cut together with the count. */
     struct edge_json_walk walk = {.text = rest};
-    struct slice key;
-    struct slice value;
+    struct json_value key;
+    struct json_value value;
     bool found = true;
     for (;;) {
         TRY(edge_json_member(&walk, &found, &key, &value));

@@ -19,7 +19,7 @@ enum field {
     FIELDS
 };
 
-static enum status read_flag(struct slice value, const char *param, bool *out)
+static enum status read_flag(struct json_value value, const char *param, bool *out)
 {
     *out = false;
     if (value.bytes != NULL && !json_scan_is_null(value) && !json_scan_bool(value, out))
@@ -35,17 +35,17 @@ static enum status read_forged(const struct json_scan_field *field)
 }
 
 /* "auto" and "default" mean the tenant's default; other words are the engine's to refuse. */
-static void read_tier(struct slice value, struct edge_body *out)
+static void read_tier(struct json_value value, struct edge_body *out)
 {
-    char tier[16];
-    if (!json_scan_is_string(value) || value.length > sizeof tier)
+    char tier[32]; /* longer than any tier: one that is cut is none */
+    if (!json_scan_is_string(value))
         return;
     json_scan_unescape(value, tier, sizeof tier);
     out->names_tier = strcmp(tier, service_class_tier(SERVICE_CLASS_STANDARD)) != 0 &&
                       service_class_from_tier(slice_of(tier), &out->tier);
 }
 
-static enum status read_priority(struct slice value, struct edge_body *out)
+static enum status read_priority(struct json_value value, struct edge_body *out)
 {
     uint64_t number = 0;
     if (value.bytes == NULL || json_scan_is_null(value))
@@ -77,12 +77,12 @@ static void read_output_most(const struct json_scan_field fields[FIELDS], struct
 
 /* The options' own members are found as the body's are: the value is a valid object already, but a
  * member may stand in it twice. */
-static enum status read_stream_options(struct slice value, bool *out)
+static enum status read_stream_options(struct json_value value, bool *out)
 {
     struct json_scan_field usage = {.name = "include_usage"};
     if (!json_scan_is_object(value))
         return STATUS_OK;
-    TRY(json_scan(value, &usage, 1));
+    TRY(json_scan(json_scan_text(value), &usage, 1));
     return read_flag(usage.value, "stream_options.include_usage", out);
 }
 

@@ -73,7 +73,7 @@ enum status edge_head_deadline(struct slice value, uint32_t most_ms, uint32_t *o
 {
     uint64_t asked = most_ms;
     if (value.bytes != NULL &&
-        (edge_json_number(value, INT64_MAX, &asked) != STATUS_OK || asked == 0))
+        (edge_json_digits(value, INT64_MAX, &asked) != STATUS_OK || asked == 0))
         FAIL_PARAM(STATUS_INVALID, "x-request-timeout-ms",
                    "x-request-timeout-ms must be a whole number of milliseconds, at least 1.");
     *out = asked < most_ms ? (uint32_t)asked : most_ms;

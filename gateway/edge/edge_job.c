@@ -72,9 +72,10 @@ struct edge_job {
     uint32_t cuts; /* sent, and the engine went away before it answered */
     uint32_t deadline_ms;
     int64_t deadline_us;
-    size_t held_bytes;    /* in edge->held */
-    size_t pending_bytes; /* not taken by a paused reader at the last look */
-    uint32_t holds;       /* calls under way that still need the job */
+    size_t held_bytes;                 /* in edge->held */
+    size_t pending_bytes;              /* not taken by a paused reader at the last look */
+    uint32_t holds;                    /* calls under way that still need the job */
+    char sent_model[LIMIT_NAME_BYTES]; /* what the engine was known to serve when it was sent */
     int64_t sent_us;
     int64_t final_us;
     int64_t ended_us;
@@ -170,6 +171,21 @@ static void job_write(struct edge_job *job, struct slice bytes)
     http_stream_write(job->request, bytes);
 }
 
+/* The model that ran, however far the answer came: as the engine tells it with the request, else as
+ * the request names it (an engine that takes a request serves the model of that name), else as the
+ * engine was known when the request was sent, or is known now. A name that no engine has taken may
+ * be anything, and sums by it are kept for ever: it is not looked at. */
+static const char *settle_model(const struct edge_job *job)
+{
+    const char *const names[] = {job->stream.final.model, job->is_accepted ? job->body.model : "",
+                                 job->sent_model, edge_probe_engine(job->edge->probe)->model};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (names[i][0] != '\0')
+            return names[i];
+    }
+    return "unknown"; /* no engine has been there since this edge began: nothing ran */
+}
+
 /* "id", "created" and "model" when no frame has brought them. */
 static void end_fallback(const struct edge_job *job, bool with_object, struct buffer *out)
 {
@@ -181,7 +197,7 @@ static void end_fallback(const struct edge_job *job, bool with_object, struct bu
                       edge_stream_names(job->form)->chunk, service_class_tier(job->service_class));
     buffer_printf(
         out, "\"created\":%lld,\"model\":", (long long)(clock_wall_us(clock_system()) / 1000000));
-    buffer_append_json_string(out, slice_of(job->body.model));
+    buffer_append_json_string(out, slice_of(settle_model(job)));
     buffer_append_char(out, ',');
 }
 
@@ -244,21 +260,15 @@ static void end_failure(struct edge_job *job)
 /* An error the engine found while it generated an answer that is not streamed. */
 static void end_engine_error(struct edge_job *job, struct buffer *out)
 {
-    struct edge_json_walk walk;
-    struct slice key = {0};
-    struct slice value = {0};
-    bool found = true;
+    static const char *const retried[] = {"queue_timeout", "engine_overloaded",
+                                          "service_unavailable"};
+    struct json_scan_field fields[] = {{.name = "type"}, {.name = "code"}};
     bool is_request = false;
     bool is_retried = false;
-    enum status status = edge_json_object(&walk, buffer_slice(&job->stream.error));
-    while (status == STATUS_OK && found) {
-        status = edge_json_member(&walk, &found, &key, &value);
-        if (status != STATUS_OK || !found)
-            break;
-        is_request |= slice_is(key, "type") && slice_is(value, "\"invalid_request_error\"");
-        is_retried |= slice_is(key, "code") && (slice_is(value, "\"queue_timeout\"") ||
-                                                slice_is(value, "\"engine_overloaded\"") ||
-                                                slice_is(value, "\"service_unavailable\""));
+    if (json_scan(buffer_slice(&job->stream.error), fields, 2) == STATUS_OK) {
+        is_request = json_scan_is(fields[0].value, "invalid_request_error");
+        for (size_t i = 0; i < sizeof retried / sizeof retried[0]; i++)
+            is_retried |= json_scan_is(fields[1].value, retried[i]);
     }
     buffer_append_text(out, "{\"error\":");
     buffer_append_slice(out, buffer_slice(&job->stream.error));
@@ -405,14 +415,7 @@ static void settle_fill(struct edge_job *job)
     settle_text(row->request_id, sizeof row->request_id, job->access.request_id);
     settle_text(row->tenant_id, sizeof row->tenant_id, job->principal.tenant_id);
     settle_text(row->key_id, sizeof row->key_id, job->principal.key_id);
-    /* A name that no engine has taken may be anything, and sums by it are kept for ever. */
-    settle_text(row->model, sizeof row->model,
-                job->is_accepted ? job->body.model : edge_probe_engine(job->edge->probe)->model);
-    if (row->model[0] == '\0') {
-        struct slice model = edge_stream_model(&job->stream);
-        if (model.length != 0 && model.length < sizeof row->model)
-            settle_text(row->model, model.length + 1, model.bytes);
-    }
+    settle_text(row->model, sizeof row->model, settle_model(job));
     settle_text(row->route, sizeof row->route, job->access.route);
     settle_text(row->service_class, sizeof row->service_class,
                 job->is_generation ? service_class_name(job->service_class) : LEDGER_CLASS_TEXT);
@@ -885,6 +888,8 @@ static void job_send(struct edge_job *job)
     loop_timer_arm(job->timer, left_ms + DEADLINE_MARGIN_MS);
     enum status status = send_try(job, left_ms);
     if (status == STATUS_OK) {
+        settle_text(job->sent_model, sizeof job->sent_model,
+                    edge_probe_engine(job->edge->probe)->model);
         if (job->sends++ != 0)
             metric_add(job->edge->metrics.sends_again, 1);
         return;

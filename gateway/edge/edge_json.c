@@ -1,6 +1,5 @@
 #include "gateway/edge/edge_json.h"
 
-#include "config/base/json_scan.h"
 #include "config/base/limits.h"
 
 static bool walk_is_space(char c)
@@ -64,7 +63,7 @@ static enum status walk_skip_container(struct slice text, size_t *at)
     return walk_broken();
 }
 
-static enum status walk_value(struct slice text, size_t *at, struct slice *value)
+static enum status walk_value(struct slice text, size_t *at, struct json_value *value)
 {
     size_t start = *at;
     if (start >= text.length)
@@ -83,7 +82,7 @@ static enum status walk_value(struct slice text, size_t *at, struct slice *value
             return walk_broken();
         *at = i;
     }
-    *value = (struct slice){text.bytes + start, *at - start};
+    *value = (struct json_value){text.bytes + start, *at - start};
     return STATUS_OK;
 }
 
@@ -128,8 +127,8 @@ static enum status walk_next(struct edge_json_walk *walk, char close, bool *foun
     return STATUS_OK;
 }
 
-enum status edge_json_member(struct edge_json_walk *walk, bool *found, struct slice *key,
-                             struct slice *value)
+enum status edge_json_member(struct edge_json_walk *walk, bool *found, struct json_value *key,
+                             struct json_value *value)
 {
     TRY(walk_next(walk, '}', found));
     if (!*found)
@@ -138,7 +137,7 @@ enum status edge_json_member(struct edge_json_walk *walk, bool *found, struct sl
     if (start >= walk->text.length || walk->text.bytes[start] != '"')
         return walk_broken();
     TRY(walk_skip_string(walk->text, &walk->at));
-    *key = (struct slice){walk->text.bytes + start + 1, walk->at - start - 2};
+    *key = (struct json_value){walk->text.bytes + start, walk->at - start};
     walk->at = walk_skip_space(walk->text, walk->at);
     if (walk->at >= walk->text.length || walk->text.bytes[walk->at] != ':')
         return walk_broken();
@@ -146,27 +145,32 @@ enum status edge_json_member(struct edge_json_walk *walk, bool *found, struct sl
     return walk_value(walk->text, &walk->at, value);
 }
 
-enum status edge_json_element(struct edge_json_walk *walk, bool *found, struct slice *value)
+enum status edge_json_element(struct edge_json_walk *walk, bool *found, struct json_value *value)
 {
     TRY(walk_next(walk, ']', found));
     return *found ? walk_value(walk->text, &walk->at, value) : STATUS_OK;
 }
 
-enum status edge_json_string(struct slice value, struct slice *inside)
+enum status edge_json_append_inside(struct buffer *out, struct json_value value)
 {
     if (value.length < 2 || value.bytes[0] != '"' || value.bytes[value.length - 1] != '"')
         return walk_broken();
-    *inside = (struct slice){value.bytes + 1, value.length - 2};
-    return STATUS_OK;
+    buffer_append(out, value.bytes + 1, value.length - 2);
+    return out->status;
 }
 
-enum status edge_json_number(struct slice value, uint64_t most, uint64_t *out)
+enum status edge_json_number(struct json_value value, uint64_t most, uint64_t *out)
+{
+    return edge_json_digits(json_scan_text(value), most, out);
+}
+
+enum status edge_json_digits(struct slice text, uint64_t most, uint64_t *out)
 {
     uint64_t number = 0;
-    if (value.length == 0)
+    if (text.length == 0)
         return walk_broken();
-    for (size_t i = 0; i < value.length; i++) {
-        char c = value.bytes[i];
+    for (size_t i = 0; i < text.length; i++) {
+        char c = text.bytes[i];
         if (c < '0' || c > '9' || __builtin_mul_overflow(number, UINT64_C(10), &number) ||
             __builtin_add_overflow(number, (uint64_t)(c - '0'), &number) || number > most)
             return walk_broken();
@@ -175,11 +179,11 @@ enum status edge_json_number(struct slice value, uint64_t most, uint64_t *out)
     return STATUS_OK;
 }
 
-enum status edge_json_inside(struct slice array, struct slice *inside)
+enum status edge_json_inside(struct json_value array, struct slice *inside)
 {
     if (array.length < 2 || array.bytes[0] != '[' || array.bytes[array.length - 1] != ']')
         return walk_broken();
-    size_t start = walk_skip_space(array, 1);
+    size_t start = walk_skip_space(json_scan_text(array), 1);
     size_t end = array.length - 1;
     while (end > start && walk_is_space(array.bytes[end - 1]))
         end--;
@@ -191,12 +195,10 @@ bool edge_json_is_error(struct slice text, const char *code, char *message, size
 {
     struct json_scan_field error = {.name = "error"};
     struct json_scan_field fields[] = {{.name = "code"}, {.name = "message"}};
-    char found[64] = "";
     if (json_scan(text, &error, 1) != STATUS_OK || !json_scan_is_object(error.value) ||
-        json_scan(error.value, fields, 2) != STATUS_OK || !json_scan_is_string(fields[0].value) ||
-        !json_scan_is_string(fields[1].value))
+        json_scan(json_scan_text(error.value), fields, 2) != STATUS_OK ||
+        !json_scan_is_string(fields[0].value) || !json_scan_is_string(fields[1].value))
         return false;
-    json_scan_unescape(fields[0].value, found, sizeof found);
     json_scan_unescape(fields[1].value, message, message_bytes);
-    return strcmp(found, code) == 0;
+    return json_scan_is(fields[0].value, code);
 }

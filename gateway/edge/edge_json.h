@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "config/base/slice.h"
+#include "config/base/json_scan.h"
 
 /* A place in an object or array. Zero it to be at the start. */
 struct edge_json_walk {
@@ -25,17 +25,20 @@ struct edge_json_walk {
 enum status edge_json_object(struct edge_json_walk *walk, struct slice text);
 enum status edge_json_array(struct edge_json_walk *walk, struct slice text);
 
-/* The next member (its key without quotes, as written) or element; `found` false at the end.
+/* The next member (its key is a string's JSON text too) or element; `found` false at the end.
  * PROTOCOL when the text is not JSON as far as the walk has to look. */
-enum status edge_json_member(struct edge_json_walk *walk, bool *found, struct slice *key,
-                             struct slice *value);
-enum status edge_json_element(struct edge_json_walk *walk, bool *found, struct slice *value);
+enum status edge_json_member(struct edge_json_walk *walk, bool *found, struct json_value *key,
+                             struct json_value *value);
+enum status edge_json_element(struct edge_json_walk *walk, bool *found, struct json_value *value);
 
-/* The inside of a string value, still escaped. PROTOCOL when the value is no string. */
-enum status edge_json_string(struct slice value, struct slice *inside);
+/* Appends the inside of a string, still escaped, to the inside of another one. PROTOCOL when the
+ * value is no string. */
+enum status edge_json_append_inside(struct buffer *out, struct json_value value);
 /* A whole number from 0 to `most`. PROTOCOL when the value is anything else. */
-enum status edge_json_number(struct slice value, uint64_t most, uint64_t *out);
+enum status edge_json_number(struct json_value value, uint64_t most, uint64_t *out);
+/* The same of text that is no JSON: of a header, or of a query. */
+enum status edge_json_digits(struct slice text, uint64_t most, uint64_t *out);
 /* Whether `text` is an error object of that code; then `message` is its message, maybe cut. */
 bool edge_json_is_error(struct slice text, const char *code, char *message, size_t message_bytes);
 /* The inside of an array without its brackets and outer space; "" for an empty one. */
-enum status edge_json_inside(struct slice array, struct slice *inside);
+enum status edge_json_inside(struct json_value array, struct slice *inside);

@@ -289,6 +289,19 @@ static void record_account(struct edge_replay *replay, const json_t *record, str
         LOG_NUMBER("completion_tokens", row->completion_tokens));
 }
 
+/* The model that ran. A record of an engine before records had one leaves what the row says, else
+ * the model that is served now. */
+static void record_model(const struct edge_replay *replay, const json_t *record,
+                         struct ledger_row *row)
+{
+    char model[LEDGER_MODEL_BYTES];
+    if (record_text(record, "model", model, sizeof model) && model[0] != '\0')
+        memcpy(row->model, model, strlen(model) + 1);
+    else if (row->model[0] == '\0')
+        snprintf(row->model, sizeof row->model, "%s",
+                 edge_probe_engine(replay->edge->probe)->model);
+}
+
 /* A row from the record alone: its request belongs to an edge that is no more. */
 static void record_row(struct edge_replay *replay, const json_t *record,
                        const struct edge_final *final, int64_t at_us, struct ledger_row *row)
@@ -296,7 +309,7 @@ static void record_row(struct edge_replay *replay, const json_t *record,
     row->at_us = at_us != 0 ? at_us : clock_wall_us(clock_system());
     edge_settle_fill(row, final);
     record_account(replay, record, row);
-    snprintf(row->model, sizeof row->model, "%s", edge_probe_engine(replay->edge->probe)->model);
+    record_model(replay, record, row);
     if (!record_text(record, "route", row->route, sizeof row->route))
         snprintf(row->route, sizeof row->route, "unknown");
     if (!record_text(record, "class", row->service_class, sizeof row->service_class))
@@ -338,6 +351,7 @@ static void page_record(struct edge_replay *replay, const json_t *record,
     if (awaited != NULL) {
         *out = awaited->row;
         edge_settle_fill(out, final);
+        record_model(replay, record, out);
         awaited_drop(replay, awaited);
     } else {
         snprintf(out->request_id, sizeof out->request_id, "%s", request_id);

@@ -4,7 +4,7 @@
 #include "config/base/limits.h"
 #include "gateway/edge/edge_json.h"
 
-enum { FIRST_BYTES_MAX = 4096, ERROR_BYTES_MAX = 16384 };
+enum { FIRST_BYTES_MAX = 4096, ERROR_BYTES_MAX = 16384, UTF8_BYTES = 4 };
 
 void edge_stream_init(struct edge_stream *stream, const struct edge_stream_callbacks *callbacks,
                       void *context)
@@ -33,6 +33,7 @@ enum record_field {
     PREFILL_US,
     DECODE_US,
     FINISH_REASON,
+    MODEL,
     ESTIMATED,
     CACHED_PUBLISHED,
     CACHED_GROUP,
@@ -58,6 +59,7 @@ static const struct json_scan_field record_names[RECORD_FIELDS] = {
     [PREFILL_US] = {.name = "prefill_us"},
     [DECODE_US] = {.name = "decode_us"},
     [FINISH_REASON] = {.name = "finish_reason"},
+    [MODEL] = {.name = "model"},
     [ESTIMATED] = {.name = "estimated"},
     [CACHED_PUBLISHED] = {.name = "cached_published"},
     [CACHED_GROUP] = {.name = "cached_group"},
@@ -97,6 +99,8 @@ static enum status record_read(struct slice data, struct json_scan_field fields[
     TRY(record_number(&fields[QUEUE_US], INT64_MAX, &out->queue_us));
     out->prompt_tokens = (uint32_t)number[1];
     out->cached_tokens = (uint32_t)number[2];
+    if (json_scan_is_string(fields[MODEL].value))
+        json_scan_unescape(fields[MODEL].value, out->model, sizeof out->model);
     return STATUS_OK;
 }
 
@@ -133,10 +137,13 @@ static enum status final_read(struct slice data, struct edge_final *out)
     TRY(record_number(&fields[COMPLETION_TOKENS], INT32_MAX, &number[1]));
     TRY(record_number(&fields[PREFILL_US], INT64_MAX, &out->prefill_us));
     TRY(record_number(&fields[DECODE_US], INT64_MAX, &out->decode_us));
-    struct slice finish = fields[FINISH_REASON].value;
-    if (!json_scan_is_string(finish) || finish.length - 2 >= EDGE_STREAM_WORD_BYTES)
+    struct json_value finish = fields[FINISH_REASON].value;
+    char word[EDGE_STREAM_WORD_BYTES + UTF8_BYTES] = ""; /* one that is cut is too long, too */
+    if (json_scan_is_string(finish))
+        json_scan_unescape(finish, word, sizeof word);
+    if (word[0] == '\0' || strlen(word) >= sizeof out->finish)
         FAIL(STATUS_PROTOCOL, "the engine's final record has no usable finish_reason");
-    json_scan_unescape(finish, out->finish, sizeof out->finish);
+    memcpy(out->finish, word, strlen(word) + 1);
     out->record_seq = (uint64_t)number[0];
     out->completion_tokens = (uint32_t)number[1];
     json_scan_bool(fields[ESTIMATED].value, &out->is_estimated);
@@ -169,7 +176,7 @@ static enum status event_cut(struct edge_stream *stream, struct slice data, stru
     if (!slice_starts_with(data, start) || at + 1 >= data.length || data.bytes[at] != ',' ||
         data.bytes[data.length - 1] != '}')
         FAIL(STATUS_PROTOCOL, "a frame of the engine does not begin with its count");
-    TRY(edge_json_number((struct slice){data.bytes + start.length, at - start.length}, UINT32_MAX,
+    TRY(edge_json_digits((struct slice){data.bytes + start.length, at - start.length}, UINT32_MAX,
                          &tokens));
     if (tokens < stream->tokens_seen)
         FAIL(STATUS_PROTOCOL, "the engine's count went back");
@@ -283,31 +290,24 @@ void edge_stream_append_usage(struct buffer *out, const struct edge_final *final
     buffer_append_char(out, '}');
 }
 
+static void append_generation_end(struct buffer *out, const struct edge_final *final)
+{
+    buffer_append_text(out, "\"text\":\"\",\"finish_reason\":");
+    buffer_append_json_string(out, slice_of(final->is_limited ? "length" : final->finish));
+    buffer_append_text(out, ",\"usage\":");
+}
+
 void edge_stream_append_usage_chunk(struct buffer *out, const struct edge_stream *stream,
                                     enum edge_stream_form form, struct slice fallback)
 {
     buffer_append_text(out, "data: {");
     buffer_append_slice(out, stream->first.length != 0 ? buffer_slice(&stream->first) : fallback);
     if (form == EDGE_STREAM_GENERATION)
-        buffer_printf(out, "\"text\":\"\",\"finish_reason\":\"%s\",\"usage\":",
-                      stream->final.is_limited ? "length" : stream->final.finish);
+        append_generation_end(out, &stream->final);
     else
         buffer_append_text(out, "\"choices\":[],\"usage\":");
     edge_stream_append_usage(out, &stream->final);
     buffer_append_text(out, "}\n\n");
-}
-
-struct slice edge_stream_model(const struct edge_stream *stream)
-{
-    static const char member[] = "\"model\":\"";
-    struct slice first = buffer_slice(&stream->first);
-    const char *found =
-        first.length != 0 ? memmem(first.bytes, first.length, member, sizeof member - 1) : NULL;
-    if (found == NULL)
-        return (struct slice){0};
-    const char *start = found + sizeof member - 1;
-    /* `first` ends with the member's quote and a comma. */
-    return (struct slice){start, (size_t)(first.bytes + first.length - start) - 2};
 }
 
 void edge_stream_set_tier(struct buffer *head, enum service_class service_class)

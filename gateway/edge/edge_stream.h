@@ -16,6 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "config/base/limits.h"
 #include "config/base/service_class.h"
 #include "gateway/http/sse.h"
 
@@ -38,8 +39,9 @@ struct edge_final {
     uint32_t cached_tokens;
     uint32_t completion_tokens;
     char finish[EDGE_STREAM_WORD_BYTES];
-    bool is_estimated; /* made by the edge from what it has seen */
-    bool is_limited;   /* the edge stopped it: choices that had not ended end by "length" */
+    char model[LIMIT_NAME_BYTES]; /* what the engine calls the model that ran; "" = not told yet */
+    bool is_estimated;            /* made by the edge from what it has seen */
+    bool is_limited; /* the edge stopped it: choices that had not ended end by "length" */
     int64_t queue_us;
     int64_t prefill_us;
     int64_t decode_us;
@@ -76,9 +78,10 @@ struct edge_stream {
     void *context;
     uint32_t tokens_seen; /* "n" of the last frame */
     bool has_final;
-    struct edge_final final; /* before it: prompt, cached tokens and queue time of banyan.start */
-    struct buffer error;     /* {"message",…} of an error frame; empty = none */
-    struct buffer first;     /* the first frame before "choices" or "text", with the last comma */
+    struct edge_final
+        final;           /* before it: model, prompt, cached tokens, queue time of banyan.start */
+    struct buffer error; /* {"message",…} of an error frame; empty = none */
+    struct buffer first; /* the first frame before "choices" or "text", with the last comma */
 };
 
 void edge_stream_init(struct edge_stream *stream, const struct edge_stream_callbacks *callbacks,
@@ -98,6 +101,3 @@ void edge_stream_append_usage_chunk(struct buffer *out, const struct edge_stream
                                     enum edge_stream_form form, struct slice fallback);
 /* `head` is members of an answer: they say the tier of that class from now on. */
 void edge_stream_set_tier(struct buffer *head, enum service_class service_class);
-/* The model that the first frame names, without its quotes, still escaped; empty when none has
- * come. */
-struct slice edge_stream_model(const struct edge_stream *stream);

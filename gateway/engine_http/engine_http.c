@@ -225,6 +225,7 @@ static enum status open_engine(struct engine_process *process)
     if (options.draft_descriptor > 0)
         close(options.draft_descriptor);
     fleet_info(process->face.fleet, &process->face.info);
+    final_ring_name_model(process->face.finals, process->face.info.model_name);
     return STATUS_OK;
 }
 

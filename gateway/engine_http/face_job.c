@@ -181,6 +181,8 @@ static void job_write_start(struct face_job *job)
     buffer_init(&data, FRAME_BYTES_MAX);
     buffer_printf(&data, "{\"protocol\":%d,\"request_id\":", FACE_PROTOCOL);
     buffer_append_json_string(&data, slice_of(job->trusted.request_id));
+    buffer_append_text(&data, ",\"model\":");
+    buffer_append_json_string(&data, slice_of(job->face->info.model_name));
     buffer_printf(&data, ",\"prompt_tokens\":%u,\"cached_tokens\":%u,\"queue_us\":%lld}",
                   job->so_far.prompt_tokens, job->so_far.cached_tokens,
                   (long long)job->so_far.queue_us);
@@ -260,7 +262,7 @@ static void job_finish(struct face_job *job)
         if (job->request != NULL && job->is_begun) {
             struct buffer data;
             buffer_init(&data, FRAME_BYTES_MAX);
-            final_ring_render(&record, &job->report, &data);
+            final_ring_render(job->face->finals, &record, &job->report, &data);
             job_write(job, "banyan.final", &data);
             buffer_deinit(&data);
         }

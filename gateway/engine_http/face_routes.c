@@ -283,7 +283,7 @@ static void on_finals(struct http_request *request, void *context)
     while (count < query.limit && final_ring_next(face->finals, record.sequence, &record)) {
         if (count++ > 0)
             buffer_append_char(&answer, ',');
-        final_ring_render(&record, NULL, &answer);
+        final_ring_render(face->finals, &record, NULL, &answer);
     }
     struct final_record next;
     bool has_more = final_ring_next(face->finals, record.sequence, &next);

@@ -35,6 +35,13 @@ struct final_live {
     struct final_record record;
 };
 
+/* The model of the records from `first` on, up to the next era. Stored: `name` is complete before
+ * `first` is not 0. */
+struct final_era {
+    uint64_t first; /* 0: not used */
+    char name[LIMIT_NAME_BYTES];
+};
+
 /* A file of this version has slots of this size on every machine that we build for. */
 _Static_assert(sizeof(struct final_counts) == 64, "the ring's format has changed");
 
@@ -42,6 +49,7 @@ struct final_ring {
     struct final_header *header; /* the map; header, live and slots lie in it one after another */
     struct final_live *live;     /* [live_capacity] */
     struct final_record *slots;  /* [capacity] */
+    struct final_era *eras;      /* [FINAL_RING_MODELS] */
     size_t bytes;
     int descriptor; /* holds the lock */
     uint32_t recovered;
@@ -112,7 +120,8 @@ bool final_ring_knows(const struct final_ring *ring, struct slice request_id)
 static size_t open_bytes(uint32_t capacity, uint32_t live_capacity)
 {
     return sizeof(struct final_header) + (size_t)live_capacity * sizeof(struct final_live) +
-           (size_t)capacity * sizeof(struct final_record);
+           (size_t)capacity * sizeof(struct final_record) +
+           FINAL_RING_MODELS * sizeof(struct final_era);
 }
 
 /* An older version's file: nobody ever acknowledged its records, so they are kept aside for the
@@ -169,7 +178,9 @@ static enum status open_map(struct final_ring *ring, uint32_t capacity, uint32_t
     if (fstat(ring->descriptor, &info) != 0)
         FAIL(STATUS_IO, "final records: %s", strerror(errno));
     bool is_new = info.st_size == 0;
-    if (!is_new && (size_t)info.st_size != ring->bytes)
+    /* One without models was written before there were any: it grows, and its records have none. */
+    size_t without_models = ring->bytes - FINAL_RING_MODELS * sizeof(struct final_era);
+    if (!is_new && (size_t)info.st_size != ring->bytes && (size_t)info.st_size != without_models)
         FAIL(STATUS_CORRUPT, "final records: the file has another size than this version's; "
                              "move it away");
     /* Every block is taken now: a hole that meets a full disk later would be a SIGBUS. */
@@ -201,6 +212,7 @@ static enum status open_map(struct final_ring *ring, uint32_t capacity, uint32_t
         FAIL(STATUS_CORRUPT, "final records: the file is not of this version; move it away");
     ring->live = (void *)(header + 1);
     ring->slots = (void *)(ring->live + live_capacity);
+    ring->eras = (void *)(ring->slots + capacity);
     return STATUS_OK;
 }
 
@@ -267,6 +279,7 @@ static enum status open_longer(struct final_ring **ring, int directory, const ch
     TRY_OUT(open_file(to, directory, longer));
     TRY_OUT(open_map(to, from->capacity, live_capacity));
     memcpy(to->slots, (*ring)->slots, from->capacity * sizeof *to->slots);
+    memcpy(to->eras, (*ring)->eras, FINAL_RING_MODELS * sizeof *to->eras);
     to->header->next = from->next;
     to->header->acked = from->acked;
     to->header->lost = from->lost;
@@ -325,6 +338,48 @@ void final_ring_close(struct final_ring *ring)
     mem_free(ring->chain);
     mem_free(ring->free_places);
     mem_free(ring);
+}
+
+/* --- models -------------------------------------------------------------------------------- */
+
+/* The era of that record: the last one that had begun by then; NULL when there is none. */
+static const struct final_era *model_era(const struct final_ring *ring, uint64_t sequence)
+{
+    const struct final_era *found = NULL;
+    for (size_t i = 0; i < FINAL_RING_MODELS; i++) {
+        const struct final_era *era = &ring->eras[i];
+        if (era->first != 0 && era->first <= sequence &&
+            (found == NULL || era->first >= found->first))
+            found = era;
+    }
+    return found;
+}
+
+void final_ring_name_model(struct final_ring *ring, const char *name)
+{
+    const struct final_header *header = ring->header;
+    const struct final_era *last = model_era(ring, header->next);
+    struct final_era *place = &ring->eras[0];
+    if (last != NULL && strcmp(last->name, name) == 0)
+        return;
+    for (size_t i = 1; i < FINAL_RING_MODELS; i++) {
+        if (ring->eras[i].first < place->first)
+            place = &ring->eras[i];
+    }
+    if (last != NULL && last->first == header->next) /* it wrote no record */
+        place = &ring->eras[last - ring->eras];
+    place->first = 0;
+    keep_order();
+    snprintf(place->name, sizeof place->name, "%s", name);
+    keep_order();
+    place->first = header->next;
+    keep_order();
+}
+
+const char *final_ring_model(const struct final_ring *ring, uint64_t sequence)
+{
+    const struct final_era *era = model_era(ring, sequence);
+    return era != NULL && memchr(era->name, '\0', sizeof era->name) != NULL ? era->name : "";
 }
 
 /* --- writing ------------------------------------------------------------------------------- */
@@ -471,8 +526,8 @@ struct final_counts final_ring_counts(const struct engine_report *report)
                                  .finish = report->finish};
 }
 
-void final_ring_render(const struct final_record *record, const struct engine_report *whole,
-                       struct buffer *out)
+void final_ring_render(const struct final_ring *ring, const struct final_record *record,
+                       const struct engine_report *whole, struct buffer *out)
 {
     const struct final_counts *report = &record->report;
     buffer_append_text(out, "{\"protocol\":1,\"request_id\":");
@@ -485,6 +540,8 @@ void final_ring_render(const struct final_record *record, const struct engine_re
                   : record->route == FINAL_ROUTE_GENERATE ? "/v1/generate"
                                                           : "/v1/completions");
     buffer_append_json_string(out, slice_of(record->service_class));
+    buffer_append_text(out, ",\"model\":");
+    buffer_append_json_string(out, slice_of(final_ring_model(ring, record->sequence)));
     buffer_printf(out,
                   ",\"at_us\":%lld,\"prompt_tokens\":%u,\"cached_tokens\":%u,"
                   "\"completion_tokens\":%u,\"finish_reason\":\"%s\",\"estimated\":false,",

@@ -9,6 +9,7 @@
  *   [header: magic, version, sizes, next, acked, lost]
  *   [live: one place a request that was answered 200, its counts so far]…
  *   [record next % capacity]…
+ *   [models: from which record on an engine served the model of that name]…
  *
  * Sequences rise for ever. A record that nobody acknowledged is overwritten when the ring has gone
  * round; final_ring_lost counts those, and the log says so.
@@ -33,7 +34,7 @@
 
 struct final_ring;
 
-enum { FINAL_RING_CLASS_BYTES = 16, FINAL_RING_NONE = -1 };
+enum { FINAL_RING_CLASS_BYTES = 16, FINAL_RING_NONE = -1, FINAL_RING_MODELS = 8 };
 
 /* As stored: "route" is a word of the file's format, so numbers are never given a new meaning. */
 enum final_route { FINAL_ROUTE_CHAT = 1, FINAL_ROUTE_COMPLETIONS = 2, FINAL_ROUTE_GENERATE = 3 };
@@ -74,6 +75,12 @@ enum status final_ring_open(struct final_ring **out, int directory, const char *
                             uint32_t capacity, uint32_t live_capacity);
 void final_ring_close(struct final_ring *ring);
 
+/* Records from the next one on are of this model. Once at a start, before final_ring_begin. */
+void final_ring_name_model(struct final_ring *ring, const char *name);
+/* The model of a record, "" when the ring does not know it: an engine of an earlier version wrote
+ * it, or FINAL_RING_MODELS others have been served since. As long as the ring. */
+const char *final_ring_model(const struct final_ring *ring, uint64_t sequence);
+
 /* From here on the request counts, whatever becomes of this process. Returns its place. At most
  * the live_capacity that was asked for at a time. */
 int final_ring_begin(struct final_ring *ring, const struct final_record *record);
@@ -103,5 +110,5 @@ struct final_ring_figures final_ring_figures(const struct final_ring *ring);
 /* {"protocol":1,"request_id":…,"record_seq":…,…}: the data of the last frame of a stream. `whole`
  * adds what no file keeps: whose the cached tokens were and where, and what pauses did; NULL for a
  * record that is read again. */
-void final_ring_render(const struct final_record *record, const struct engine_report *whole,
-                       struct buffer *out);
+void final_ring_render(const struct final_ring *ring, const struct final_record *record,
+                       const struct engine_report *whole, struct buffer *out);

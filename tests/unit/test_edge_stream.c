@@ -243,19 +243,43 @@ static void test_last_frame_of_a_generation(void **state)
     struct edge_stream stream;
     struct seen seen;
     seen_init(&seen, &stream);
-    assert_int_equal(edge_stream_model(&stream).length, 0);
     assert_int_equal(
         edge_stream_feed(
             &stream, SLICE("data: {\"n\":3,\"id\":\"gen-1\",\"object\":\"generation\",\"created\":"
                            "7,\"model\":\"m\\\"x\",\"text\":\"\\\"choices\\\":\","
                            "\"finish_reason\":null}\n\n" FINAL)),
         STATUS_OK);
-    edge_text_same(edge_stream_model(&stream), "m\\\"x");
     buffer_clear(&seen.out);
     edge_stream_append_usage_chunk(&seen.out, &stream, EDGE_STREAM_GENERATION, SLICE("unused"));
     edge_text_has(seen.out.bytes,
                   "data: {\"id\":\"gen-1\",\"object\":\"generation\",\"created\":7,\"model\":"
                   "\"m\\\"x\",\"text\":\"\",\"finish_reason\":\"stop\",\"usage\":{");
+    seen_deinit(&seen, &stream);
+}
+
+/* Both records name the model; what is kept is the string, not its JSON text. */
+static void test_the_model_is_what_the_records_say(void **state)
+{
+    (void)state;
+    struct edge_stream stream;
+    struct seen seen;
+    seen_init(&seen, &stream);
+    assert_string_equal(stream.final.model, "");
+    assert_int_equal(edge_stream_feed(&stream, SLICE("event: banyan.start\ndata: {\"protocol\":1,"
+                                                     "\"model\":\"say \\\"hi\\\" \\\\ \\u00e9\","
+                                                     "\"prompt_tokens\":1,\"cached_tokens\":0,"
+                                                     "\"queue_us\":0}\n\n")),
+                     STATUS_OK);
+    assert_string_equal(stream.final.model, "say \"hi\" \\ \xc3\xa9");
+    assert_int_equal(
+        edge_stream_feed(&stream,
+                         SLICE("event: banyan.final\ndata: {\"protocol\":1,\"record_seq\":1,"
+                               "\"model\":\"\\u0073ay\",\"prompt_tokens\":1,\"cached_tokens\":0,"
+                               "\"completion_tokens\":1,\"queue_us\":0,\"prefill_us\":0,"
+                               "\"decode_us\":0,\"finish_reason\":\"\\u0073top\"}\n\n")),
+        STATUS_OK);
+    assert_string_equal(stream.final.model, "say");
+    assert_string_equal(stream.final.finish, "stop");
     seen_deinit(&seen, &stream);
 }
 
@@ -410,6 +434,7 @@ int main(void)
         cmocka_unit_test(test_pauses_are_told_and_not_passed_on),
         cmocka_unit_test(test_explained_usage),
         cmocka_unit_test(test_last_frame_of_a_generation),
+        cmocka_unit_test(test_the_model_is_what_the_records_say),
         cmocka_unit_test(test_error_frame_is_kept),
         cmocka_unit_test(test_broken_frames),
         cmocka_unit_test(test_broken_records),

@@ -30,7 +30,7 @@ static void test_headers_of_the_edge(void **state)
                               "\r\nx-banyan-class: batch\r\nx-banyan-weight: 1000\r\n",
                          "\"request_id\":\"req_given\",\"record_seq\":1,\"tenant\":\"" DOMAIN_A
                          "\",\"key\":\"" KEY_A "\",\"route\":\"/v1/completions\","
-                         "\"class\":\"batch\",\"at_us\":1"),
+                         "\"class\":\"batch\",\"model\":\"small\",\"at_us\":1"),
                      200);
     assert_int_equal(ask("", "\"tenant\":null,\"key\":null"), 200);
     assert_int_equal(ask("", "\"class\":\"standard\""), 200);

@@ -275,15 +275,19 @@ static void test_the_frame_has_every_member(void **state)
     };
     struct buffer out;
     buffer_init(&out, 4096);
-    final_ring_render(&record, NULL, &out);
-    assert_string_equal(out.bytes,
-                        "{\"protocol\":1,\"request_id\":\"req_a\\\"b\",\"record_seq\":7,"
-                        "\"tenant\":\"ab000000000000000000000000000001\",\"key\":null,"
-                        "\"route\":\"/v1/completions\",\"class\":\"standard\",\"at_us\":99,"
-                        "\"prompt_tokens\":1,\"cached_tokens\":2,\"completion_tokens\":3,"
-                        "\"finish_reason\":\"stop\",\"estimated\":false,\"queue_us\":4,"
-                        "\"prefill_us\":5,\"decode_us\":6,\"preemptions\":0,\"swapped_pages\":0,"
-                        "\"swap_us\":0}");
+    struct final_ring *ring;
+    assert_int_equal(final_ring_open(&ring, AT_FDCWD, path, 4, LIVE), STATUS_OK);
+    final_ring_name_model(ring, "m\"1");
+    final_ring_render(ring, &record, NULL, &out);
+    assert_string_equal(
+        out.bytes,
+        "{\"protocol\":1,\"request_id\":\"req_a\\\"b\",\"record_seq\":7,"
+        "\"tenant\":\"ab000000000000000000000000000001\",\"key\":null,"
+        "\"route\":\"/v1/completions\",\"class\":\"standard\",\"model\":\"m\\\"1\",\"at_us\":99,"
+        "\"prompt_tokens\":1,\"cached_tokens\":2,\"completion_tokens\":3,"
+        "\"finish_reason\":\"stop\",\"estimated\":false,\"queue_us\":4,"
+        "\"prefill_us\":5,\"decode_us\":6,\"preemptions\":0,\"swapped_pages\":0,"
+        "\"swap_us\":0}");
     static const struct {
         enum final_route route;
         const char *word;
@@ -301,7 +305,7 @@ static void test_the_frame_has_every_member(void **state)
         struct final_record other = record;
         other.route = routes[i].route;
         buffer_clear(&out);
-        final_ring_render(&other, &whole, &out);
+        final_ring_render(ring, &other, &whole, &out);
         assert_non_null(strstr(out.bytes, routes[i].word));
         assert_non_null(strstr(out.bytes, ",\"swap_us\":0,\"cached_published\":1,"
                                           "\"cached_group\":2,\"cached_own\":3,"
@@ -310,6 +314,58 @@ static void test_the_frame_has_every_member(void **state)
                                           "\"drafts_accepted\":7,\"drafts_rejected\":8}"));
     }
     buffer_deinit(&out);
+    final_ring_close(ring);
+}
+
+/* A record keeps the name of the model that made it, whichever is served when it is read. */
+static void test_a_record_keeps_its_model(void **state)
+{
+    (void)state;
+    struct final_ring *ring;
+    char name[16];
+    struct final_record begun = record_of(9);
+    for (int model = 0; model <= FINAL_RING_MODELS; model++) {
+        assert_int_equal(final_ring_open(&ring, AT_FDCWD, path, 64, LIVE), STATUS_OK);
+        snprintf(name, sizeof name, "m%d", model);
+        final_ring_name_model(ring, "served, and never asked");
+        final_ring_name_model(ring, name);
+        final_ring_name_model(ring, name);
+        assert_int_equal(append(ring, 1), 2 * model + 1);
+        begun.request_id[0] = (char)('a' + model);
+        (void)final_ring_begin(ring, &begun); /* and the process dies: recorded at the next open */
+        final_ring_close(ring);
+    }
+    assert_int_equal(final_ring_open(&ring, AT_FDCWD, path, 64, LIVE + 1), STATUS_OK);
+    assert_string_equal(final_ring_model(ring, 1), ""); /* too many others since */
+    assert_string_equal(final_ring_model(ring, 2), "");
+    for (int model = 1; model <= FINAL_RING_MODELS; model++) {
+        snprintf(name, sizeof name, "m%d", model);
+        assert_string_equal(final_ring_model(ring, (uint64_t)(2 * model + 1)), name);
+        assert_string_equal(final_ring_model(ring, (uint64_t)(2 * model + 2)), name);
+    }
+    final_ring_close(ring);
+}
+
+/* A file of before records had a model is taken as it is, and grows. */
+static void test_a_file_without_models_is_taken(void **state)
+{
+    (void)state;
+    struct final_ring *ring;
+    struct final_record record;
+    assert_int_equal(final_ring_open(&ring, AT_FDCWD, path, 4, LIVE), STATUS_OK);
+    assert_int_equal(append(ring, 10), 1);
+    off_t length = (off_t)(ring->bytes - FINAL_RING_MODELS * sizeof(struct final_era));
+    final_ring_close(ring);
+    assert_int_equal(truncate(path, length), 0);
+    assert_int_equal(final_ring_open(&ring, AT_FDCWD, path, 4, LIVE), STATUS_OK);
+    assert_true(final_ring_next(ring, 0, &record));
+    assert_int_equal(record.report.completion_tokens, 10);
+    assert_string_equal(final_ring_model(ring, 1), "");
+    final_ring_name_model(ring, "m");
+    assert_int_equal(append(ring, 20), 2);
+    assert_string_equal(final_ring_model(ring, 1), "");
+    assert_string_equal(final_ring_model(ring, 2), "m");
+    final_ring_close(ring);
 }
 
 /* Version 1 is recognised by its first words; its records were never acknowledged by anybody. */
@@ -625,7 +681,9 @@ int main(void)
                                         drop_path),
         cmocka_unit_test_setup_teardown(test_a_damaged_record_stays_in_its_types, make_path,
                                         drop_path),
-        cmocka_unit_test(test_the_frame_has_every_member),
+        cmocka_unit_test_setup_teardown(test_the_frame_has_every_member, make_path, drop_path),
+        cmocka_unit_test_setup_teardown(test_a_record_keeps_its_model, make_path, drop_path),
+        cmocka_unit_test_setup_teardown(test_a_file_without_models_is_taken, make_path, drop_path),
         cmocka_unit_test_setup_teardown(test_an_older_file_is_set_aside, make_path, drop_path),
         cmocka_unit_test_setup_teardown(test_one_engine_a_file, make_path, drop_path),
         cmocka_unit_test_setup_teardown(test_a_damaged_slot_is_passed_over, make_path, drop_path),

@@ -9,6 +9,8 @@
 
 #include "config/base/limits.h"
 
+#define VALUE(literal) ((struct json_value){(literal), sizeof(literal) - 1})
+
 static void accept(const char *text)
 {
     if (json_scan(slice_of(text), NULL, 0) != STATUS_OK)
@@ -127,7 +129,7 @@ static void assert_span(const struct json_scan_field *field, const char *expecte
 {
     if (expected == NULL)
         assert_null(field->value.bytes);
-    else if (!slice_is(field->value, expected))
+    else if (!slice_is(json_scan_text(field->value), expected))
         fail_msg("%s: %.*s, not %s", field->name, (int)field->value.length, field->value.bytes,
                  expected);
 }
@@ -213,34 +215,54 @@ static void test_values(void **state)
 {
     (void)state;
     bool flag = false;
-    assert_true(json_scan_bool(SLICE("true"), &flag));
+    assert_true(json_scan_bool(VALUE("true"), &flag));
     assert_true(flag);
-    assert_true(json_scan_bool(SLICE("false"), &flag));
+    assert_true(json_scan_bool(VALUE("false"), &flag));
     assert_false(flag);
-    assert_false(json_scan_bool(SLICE("\"true\""), &flag));
-    assert_false(json_scan_bool((struct slice){NULL, 0}, &flag));
-    assert_true(json_scan_is_null(SLICE("null")));
-    assert_false(json_scan_is_null((struct slice){NULL, 0}));
-    assert_true(json_scan_is_string(SLICE("\"\"")));
-    assert_true(json_scan_is_object(SLICE("{}")));
-    assert_false(json_scan_is_object(SLICE("[]")));
+    assert_false(json_scan_bool(VALUE("\"true\""), &flag));
+    assert_false(json_scan_bool((struct json_value){NULL, 0}, &flag));
+    assert_true(json_scan_is_null(VALUE("null")));
+    assert_false(json_scan_is_null((struct json_value){NULL, 0}));
+    assert_true(json_scan_is_string(VALUE("\"\"")));
+    assert_true(json_scan_is_object(VALUE("{}")));
+    assert_false(json_scan_is_object(VALUE("[]")));
 }
 
 static void test_unescape(void **state)
 {
     (void)state;
     char text[8];
-    assert_int_equal(json_scan_unescape(SLICE("\"\""), text, sizeof text), 0);
+    assert_int_equal(json_scan_unescape(VALUE("\"\""), text, sizeof text), 0);
     assert_string_equal(text, "");
-    assert_int_equal(json_scan_unescape(SLICE("\"a\\n\\u00e9\""), text, sizeof text), 4);
+    assert_int_equal(json_scan_unescape(VALUE("\"a\\n\\u00e9\""), text, sizeof text), 4);
     assert_string_equal(text, "a\n\xc3\xa9");
-    assert_int_equal(json_scan_unescape(SLICE("\"1234567\""), text, sizeof text), 7);
-    assert_int_equal(json_scan_unescape(SLICE("\"12345678\""), text, sizeof text), 7);
+    assert_int_equal(json_scan_unescape(VALUE("\"1234567\""), text, sizeof text), 7);
+    assert_int_equal(json_scan_unescape(VALUE("\"12345678\""), text, sizeof text), 7);
     assert_string_equal(text, "1234567");
-    assert_int_equal(json_scan_unescape(SLICE("\"123456\xc3\xa9\""), text, sizeof text), 6);
+    assert_int_equal(json_scan_unescape(VALUE("\"123456\xc3\xa9\""), text, sizeof text), 6);
     assert_string_equal(text, "123456");
-    assert_int_equal(json_scan_unescape(SLICE("\"123456\\u00e9z\""), text, sizeof text), 6);
-    assert_int_equal(json_scan_unescape(SLICE("\"1234\\ud83d\\ude00\""), text, sizeof text), 4);
+    assert_int_equal(json_scan_unescape(VALUE("\"123456\\u00e9z\""), text, sizeof text), 6);
+    assert_int_equal(json_scan_unescape(VALUE("\"1234\\ud83d\\ude00\""), text, sizeof text), 4);
+}
+
+/* What a string says is compared, not how it is written. */
+static void test_strings_are_told_by_what_they_say(void **state)
+{
+    (void)state;
+    assert_true(json_scan_is(VALUE("\"a\""), "a"));
+    assert_true(json_scan_is(VALUE("\"\""), ""));
+    assert_true(json_scan_is(VALUE("\"say \\\"hi\\\"\""), "say \"hi\""));
+    assert_true(json_scan_is(VALUE("\"\\u0073ay \\u0022hi\\u0022\""), "say \"hi\""));
+    assert_true(json_scan_is(VALUE("\"\\u00e9\\ud83d\\ude00\""), "\xc3\xa9\xf0\x9f\x98\x80"));
+    assert_true(json_scan_is(VALUE("\"\\\\\""), "\\"));
+    assert_false(json_scan_is(VALUE("\"say \\\"hi\\\"\""), "say \\\"hi\\\""));
+    assert_false(json_scan_is(VALUE("\"ab\""), "a"));
+    assert_false(json_scan_is(VALUE("\"\\u0061b\""), "a"));
+    assert_false(json_scan_is(VALUE("\"\\u0061\""), "ab"));
+    assert_false(json_scan_is(VALUE("\"\\ud83d\""), "a")); /* not valid, and not read */
+    assert_false(json_scan_is(VALUE("\"\\u00\""), "a"));
+    assert_false(json_scan_is(VALUE("null"), "null"));
+    assert_false(json_scan_is((struct json_value){NULL, 0}, ""));
 }
 
 static void test_more_elements(void **state)
@@ -272,6 +294,7 @@ int main(void)
         cmocka_unit_test(test_places_are_told_and_texts_are_not),
         cmocka_unit_test(test_values),
         cmocka_unit_test(test_unescape),
+        cmocka_unit_test(test_strings_are_told_by_what_they_say),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
