@@ -103,7 +103,7 @@ static int hex_of(char c)
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* Percent-encoding undone, ended by a NUL; false when it is none, does not fit, or has control
+/* Percent-encoding undone, a plus read as the space that clients write so, ended by a NUL; false when it is none, does not fit, or has control
  * characters. */
 static bool decode(struct slice text, char *out, size_t capacity)
 {
@@ -117,6 +117,8 @@ static bool decode(struct slice text, char *out, size_t capacity)
                 return false;
             byte = high * 16 + low;
             i += 2;
+        } else if (byte == '+') {
+            byte = ' ';
         }
         if (byte < ' ' || byte == 0x7f || length + 1 >= capacity)
             return false;

@@ -168,15 +168,16 @@ static void test_admins_words(void **state)
     struct edge_usage_form form =
         right_of(EDGE_USAGE_ALL,
                  "start_time=0&group_by=tenant,class&tenant_id=tnt_1,tnt_2&key_id=key_a%2Ckey_b"
-                 "&model=org%2Fm%20l&class=batch,realtime&format=csv");
+                 "&model=org%2Fm%20l,a+b%2Bc&class=batch,realtime&format=csv");
     assert_int_equal(form.group_by, LEDGER_USAGE_TENANT | LEDGER_USAGE_CLASS);
     assert_true(form.is_csv);
     assert_int_equal(filter.tenants.count, 2);
     assert_string_equal(filter.tenants.words[1], "tnt_2");
     assert_int_equal(filter.keys.count, 2);
     assert_string_equal(filter.keys.words[1], "key_b");
-    assert_int_equal(filter.models.count, 1);
+    assert_int_equal(filter.models.count, 2);
     assert_string_equal(filter.models.words[0], "org/m l");
+    assert_string_equal(filter.models.words[1], "a b+c");
     assert_int_equal(filter.classes.count, 2);
     static const char *const lists[] = {"tenant_id=",
                                         "tenant_id=a,",
