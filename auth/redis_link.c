@@ -43,9 +43,11 @@ struct redis_link {
     struct redis_link_server server;
     size_t queued;            /* commands whose reply has not been taken */
     enum redis_reason failed; /* of this attempt */
-    enum redis_reason told;   /* what the log was told last */
-    char code[CODE_BYTES];    /* first word of an error that is not known */
-    uint32_t failures;        /* attempts in a row */
+    enum redis_reason told;   /* what the log was told last, with the next two */
+    char told_code[CODE_BYTES];
+    char told_mend[STATUS_MESSAGE_BYTES];
+    char code[CODE_BYTES]; /* first word of the error that was Redis's answer; "": there was none */
+    uint32_t failures;     /* attempts in a row */
     struct rng rng;
     struct metric *up; /* NULL without a registry, as the next ones */
     struct metric *connects;
@@ -113,6 +115,11 @@ static const struct known_error known_errors[] = {
     {"NOSCRIPT ", REDIS_REASON_SCRIPT},
     {"WRONGTYPE ", REDIS_REASON_TYPE},
     {"ERR hash value is not an integer", REDIS_REASON_TYPE},
+    {"CLUSTERDOWN ", REDIS_REASON_CLUSTER},
+    {"CROSSSLOT ", REDIS_REASON_CLUSTER},
+    {"MOVED ", REDIS_REASON_CLUSTER},
+    {"ASK ", REDIS_REASON_CLUSTER},
+    {"TRYAGAIN ", REDIS_REASON_CLUSTER},
 };
 
 /* Redis 6 wraps what a script's command failed with: "ERR Error running script (…): …: -OOM …". */
@@ -128,14 +135,21 @@ static const char *fail_unwrap(const char *text)
 static enum status fail_error(struct redis_link *link, const redisReply *reply)
 {
     const char *text = fail_unwrap(reply->str);
+    size_t length = strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZ");
+    snprintf(link->code, sizeof link->code, "%.*s", (int)(length < CODE_BYTES ? length : 0), text);
     for (size_t i = 0; i < sizeof known_errors / sizeof known_errors[0]; i++) {
         const struct known_error *known = &known_errors[i];
         if (strncmp(text, known->begins, strlen(known->begins)) == 0)
             return redis_link_refuse(link, known->reason);
     }
-    size_t length = strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZ");
-    snprintf(link->code, sizeof link->code, "%.*s", (int)(length < CODE_BYTES ? length : 0), text);
     return redis_link_refuse(link, REDIS_REASON_OTHER);
+}
+
+/* Whether a command about other keys may go well all the same. */
+static bool fail_is_of_keys(enum redis_reason reason)
+{
+    return reason == REDIS_REASON_TYPE || reason == REDIS_REASON_RIGHTS ||
+           reason == REDIS_REASON_OTHER;
 }
 
 /* --- commands --- */
@@ -163,8 +177,8 @@ static void *take_no_array(const redisReadTask *task, int elements)
     return NULL;
 }
 
-/* Sends what waits, reads until there is a reply. Freed by freeReplyObject. */
-static enum status take_reply(struct redis_link *link, redisReply **out)
+/* Sends what waits, reads until there is a reply, an error as well. Freed by freeReplyObject. */
+static enum status take_any(struct redis_link *link, redisReply **out)
 {
     redisContext *connection = link->connection;
     void *reply = NULL;
@@ -187,6 +201,12 @@ static enum status take_reply(struct redis_link *link, redisReply **out)
     }
     link->queued--;
     *out = reply;
+    return STATUS_OK;
+}
+
+static enum status take_reply(struct redis_link *link, redisReply **out)
+{
+    TRY(take_any(link, out));
     if ((*out)->type != REDIS_REPLY_ERROR)
         return STATUS_OK;
     enum status status = fail_error(link, *out);
@@ -199,6 +219,30 @@ enum status redis_link_take_number(struct redis_link *link, int64_t least, int64
 {
     redisReply *reply = NULL;
     TRY(take_reply(link, &reply));
+    bool is_good =
+        reply->type == REDIS_REPLY_INTEGER && reply->integer >= least && reply->integer <= most;
+    *out = is_good ? reply->integer : 0;
+    freeReplyObject(reply);
+    return is_good ? STATUS_OK : redis_link_refuse(link, REDIS_REASON_REPLY);
+}
+
+enum status redis_link_take_outcome(struct redis_link *link, int64_t least, int64_t most,
+                                    int64_t *out, enum redis_reason *reason)
+{
+    redisReply *reply = NULL;
+    *out = 0;
+    *reason = REDIS_REASON_NONE;
+    TRY(take_any(link, &reply));
+    if (reply->type == REDIS_REPLY_ERROR) {
+        enum status status = fail_error(link, reply);
+        freeReplyObject(reply);
+        if (!fail_is_of_keys(link->failed))
+            return status;
+        *reason = link->failed;
+        link->failed = REDIS_REASON_NONE;
+        link->code[0] = '\0';
+        return STATUS_OK;
+    }
     bool is_good =
         reply->type == REDIS_REPLY_INTEGER && reply->integer >= least && reply->integer <= most;
     *out = is_good ? reply->integer : 0;
@@ -333,9 +377,13 @@ static enum status greet_info(struct redis_link *link)
     info_value(all, "maxmemory_policy", server->policy, sizeof server->policy);
     info_value(all, "maxmemory", text, sizeof text);
     server->has_maxmemory = text[0] != '\0' && strcmp(text, "0") != 0;
+    info_value(all, "redis_mode", text, sizeof text);
+    bool is_cluster = strcmp(text, "cluster") == 0;
     info_value(all, "role", text, sizeof text);
     mem_free(all);
     TRY(status);
+    if (is_cluster)
+        return redis_link_refuse(link, REDIS_REASON_CLUSTER);
     if (server->major < VERSION_LEAST)
         return redis_link_refuse(link, REDIS_REASON_VERSION);
     if (strcmp(text, "slave") == 0)
@@ -426,7 +474,8 @@ static void thread_up(struct redis_link *link)
         LOG_NUMBER("attempts", link->failures + 1));
 }
 
-/* One line for each new reason, not for each attempt. */
+/* One line for each new reason, not for each attempt. Behind one reason may be several errors: the
+ * first word of Redis's answer and the ledger's message tell of another one. */
 static void thread_failed(struct redis_link *link)
 {
     enum redis_reason reason =
@@ -437,12 +486,15 @@ static void thread_failed(struct redis_link *link)
         metric_set(link->up, 0);
         metric_add(link->errors[reason], 1);
     }
-    if (was_up || reason != link->told)
-        LOG(LOG_WARN, "redis_down", LOG_TEXT("reason", words[reason]),
-            LOG_TEXT("mend",
-                     reason == REDIS_REASON_LEDGER ? status_note()->message : mends[reason]),
-            LOG_TEXT("code", reason == REDIS_REASON_OTHER ? link->code : ""));
+    const char *mend = reason == REDIS_REASON_LEDGER ? status_note()->message : mends[reason];
+    const char *code = link->code;
+    if (was_up || reason != link->told || strcmp(code, link->told_code) != 0 ||
+        strcmp(mend, link->told_mend) != 0)
+        LOG(LOG_WARN, "redis_down", LOG_TEXT("reason", words[reason]), LOG_TEXT("mend", mend),
+            LOG_TEXT("code", code));
     link->told = reason;
+    snprintf(link->told_code, sizeof link->told_code, "%s", code);
+    snprintf(link->told_mend, sizeof link->told_mend, "%s", mend);
 }
 
 /* Turns until one fails (false) or it is time to stop. */
@@ -496,6 +548,7 @@ static void *thread_main(void *context)
     bool must_stop = false;
     while (!must_stop) {
         link->failed = REDIS_REASON_NONE;
+        link->code[0] = '\0';
         bool is_good = connect_all(link) == STATUS_OK;
         if (is_good) {
             thread_up(link);

@@ -81,6 +81,11 @@ enum status redis_link_queue(struct redis_link *link, const struct slice *argume
  * outside of least … most; then the connection is over, and this is the callback's own failure. */
 enum status redis_link_take_number(struct redis_link *link, int64_t least, int64_t most,
                                    int64_t *out);
+/* The same for a command that is about keys of its own: an error that is told of them alone
+ * (another type, no right to them, one that is not known here) is OK with its reason, and the
+ * connection goes on. */
+enum status redis_link_take_outcome(struct redis_link *link, int64_t least, int64_t most,
+                                    int64_t *out, enum redis_reason *reason);
 /* A text shorter than `capacity`; `*is_nil` when there is none (then ""). */
 enum status redis_link_take_text(struct redis_link *link, char *out, size_t capacity, bool *is_nil);
 /* A status such as OK. */

@@ -8,6 +8,8 @@
 #include <time.h>
 
 #include "auth/ledger_ship.h"
+#include "auth/usage_scripts.h"
+#include "auth/usage_waiting.h"
 #include "config/base/clock.h"
 #include "config/base/log.h"
 #include "config/base/mem.h"
@@ -15,103 +17,24 @@
 
 enum {
     BEAT_MS = 1000,
+    COMPARE_MS = 10000, /* between two comparisons because of keys that another edge moved */
+    TELL_S = 60,        /* of keys at most TELL_LINES lines are logged in so long */
+    TELL_LINES = 10,
+    STREAM_RETRY_MS = 2000,
+    ENTER_ROWS = LIMIT_REDIS_BATCH / 2, /* of one script that enters rows into the stream */
     DAY_S = 86400,
     SETS_QUEUED = 64,
     SUMS_MAX = 330, /* of one tenant and day by model and class; more are added to the last one */
     TEXT_BYTES = 256 * 1024, /* all that is made for one command: 330 sums with the longest names */
 };
 
-/* Five numbers from ARGV[at] on are added to the fields of all and of a model and class. A sum that
- * would be beyond 64 bits (a cost) stays at the end of them. */
-#define SCRIPT_ADD                                                                                 \
-    "local function add(name, by)\n"                                                               \
-    "  local done = redis.pcall('HINCRBY', KEYS[1], name, by)\n"                                   \
-    "  if type(done) == 'number' then return end\n"                                                \
-    "  if string.find(done.err, 'overflow', 1, true) then\n"                                       \
-    "    redis.call('HSET', KEYS[1], name, '9223372036854775807')\n"                               \
-    "  else\n"                                                                                     \
-    "    redis.call('HINCRBY', KEYS[1], name, by)\n"                                               \
-    "  end\n"                                                                                      \
-    "end\n"                                                                                        \
-    "local names = {'requests', 'input', 'cached', 'output', 'cost_nano'}\n"                       \
-    "local function add_all(tail, at)\n"                                                           \
-    "  for i, name in ipairs(names) do\n"                                                          \
-    "    add(name, ARGV[at + i - 1])\n"                                                            \
-    "    add(name .. tail, ARGV[at + i - 1])\n"                                                    \
-    "  end\n"                                                                                      \
-    "end\n"
+_Static_assert(5 + ENTER_ROWS * (1 + USAGE_SCRIPTS_ENTRY_VALUES) + 8 <= LIMIT_REDIS_ARGUMENTS,
+               "the rows of a script fit into one command");
 
-/* KEYS: the day's hash. ARGV: edge, last row of the ledger, then for each row sequence,
- * ":model:class", requests, input, cached, output, cost. -1: there is no such hash, or it has no
- * mark of this edge, or one of rows that the ledger has not (it is an older copy of itself). */
-static const char script_add[] = SCRIPT_ADD
-    "local field = 'hwm:' .. ARGV[1]\n"
-    "local mark = redis.call('HGET', KEYS[1], field)\n"
-    "if not mark then return -1 end\n"
-    "mark = tonumber(mark)\n"
-    "if mark > tonumber(ARGV[2]) then return -1 end\n"
-    "local added = 0\n"
-    "for i = 3, #ARGV, 7 do\n"
-    "  local sequence = tonumber(ARGV[i])\n"
-    "  if sequence > mark then\n"
-    "    add_all(ARGV[i + 1], i + 2)\n"
-    "    mark = sequence\n"
-    "    added = added + 1\n"
-    "  end\n"
-    "end\n"
-    "if added > 0 then redis.call('HSET', KEYS[1], field, string.format('%.0f', mark)) end\n"
-    "return added\n";
-
-/* KEYS: the day's hash. ARGV: edge, when it expires (0: never), sequence, mode, then for each sum
- * ":model:class", requests, input, cached, output, cost. With our mark in it, 'absent' leaves it
- * alone, 'replace' makes it anew if the mark is older, 'force' in any case; -1: not where another
- * edge has its part in it. */
-static const char script_set[] = SCRIPT_ADD
-    "local field = 'hwm:' .. ARGV[1]\n"
-    "local mark = redis.call('HGET', KEYS[1], field)\n"
-    "if mark then\n"
-    "  if ARGV[4] == 'absent' and tonumber(mark) <= tonumber(ARGV[3]) then return 0 end\n"
-    "  if ARGV[4] == 'replace' and tonumber(mark) >= tonumber(ARGV[3]) then return 0 end\n"
-    "  for _, name in ipairs(redis.call('HKEYS', KEYS[1])) do\n"
-    "    if string.sub(name, 1, 4) == 'hwm:' and name ~= field then return -1 end\n"
-    "  end\n"
-    "  redis.call('DEL', KEYS[1])\n"
-    "end\n"
-    "for i = 5, #ARGV, 6 do add_all(ARGV[i], i + 1) end\n"
-    "redis.call('HSET', KEYS[1], field, ARGV[3])\n"
-    "if ARGV[2] ~= '0' then redis.call('EXPIREAT', KEYS[1], ARGV[2]) end\n"
-    "return 1\n";
-
-/* KEYS: the set of edges, the marks. ARGV: edge. By Redis's clock, which all edges share. Is our
- * mark there? */
-static const char script_beat[] = "local now = redis.call('TIME')\n"
-                                  "local ms = now[1] * 1000 + math.floor(now[2] / 1000)\n"
-                                  "redis.call('ZADD', KEYS[1], ms, ARGV[1])\n"
-                                  "redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', ms - 10000)\n"
-                                  "return redis.call('HEXISTS', KEYS[2], ARGV[1])\n";
-
-/* ARGV: edge, SCAN's cursor, which is also the answer ("0": it has been round). Hashes with our
- * mark and no other edge's go; what is of another kind is not ours. */
-static const char script_sweep[] =
-    "local field = 'hwm:' .. ARGV[1]\n"
-    "local found = redis.call('SCAN', ARGV[2], 'MATCH', 'banyan:usage:{*', 'COUNT', 500)\n"
-    "for _, key in ipairs(found[2]) do\n"
-    "  local marks, own = 0, false\n"
-    "  local fields = redis.pcall('HKEYS', key)\n"
-    "  for _, name in ipairs(fields.err and {} or fields) do\n"
-    "    if string.sub(name, 1, 4) == 'hwm:' then\n"
-    "      marks = marks + 1\n"
-    "      own = own or name == field\n"
-    "    end\n"
-    "  end\n"
-    "  if own and marks == 1 then redis.call('DEL', key) end\n"
-    "end\n"
-    "return found[1]\n";
-
-static const struct slice key_edges = {"banyan:edges", 12};
-static const struct slice key_shipped = {"banyan:shipped", 14};
-static const struct slice key_sent = {"banyan:sent", 11};
-static const struct slice key_stream = {"banyan:usage", 12};
+/* Keys of all edges, and the names under which they go aside. */
+enum key { KEY_EDGES, KEY_SHIPPED, KEY_SENT, KEY_STREAM, KEY_STREAMED, KEY_ASIDES, KEYS };
+static const char *const key_names[KEYS] = {"banyan:edges", "banyan:shipped",  "banyan:sent",
+                                            "banyan:usage", "banyan:streamed", "banyan:asides"};
 
 /* What is done with a hash that is there already. */
 enum verify { VERIFY_NONE, VERIFY_ABSENT, VERIFY_REPLACE, VERIFY_FORCE };
@@ -133,10 +56,16 @@ struct usage_redis {
     struct ledger_row *rows; /* [LIMIT_REDIS_BATCH] */
     uint32_t stream_length;
     uint32_t keep_days;
-    char sha_add[REDIS_LINK_SHA_BYTES];
-    char sha_set[REDIS_LINK_SHA_BYTES];
-    char sha_beat[REDIS_LINK_SHA_BYTES];
-    char sha_sweep[REDIS_LINK_SHA_BYTES];
+    char sha[USAGE_SCRIPTS][REDIS_LINK_SHA_BYTES];
+    struct usage_waiting waiting;
+    int64_t streamed;        /* all rows up to it are in the stream */
+    int64_t stream_retry_us; /* the stream was refused: not before; 0: it was not */
+    int64_t asides; /* keys that went aside, of all edges, as the last beat told it; -1: not yet */
+    int64_t compare_after_us;
+    bool must_compare;    /* another edge moved a key that our part may have been in */
+    int64_t tell_from_us; /* when the present minute of log lines began */
+    uint32_t told;        /* lines since */
+    uint32_t untold;
     char sweep[24];       /* cursor; "": nothing is swept */
     char run_id[48];      /* of the process that was checked last */
     int64_t shipped;      /* all rows up to it are in Redis; -1: not known yet */
@@ -151,14 +80,21 @@ struct usage_redis {
     uint64_t shared;       /* those with another edge's part in them, left alone */
     int64_t last;          /* row of the ledger, no older than any mark that is sent */
     int64_t sequence;      /* of the commit whose sums are read */
+    int64_t since;         /* what a hash that is refused now may lack: rows from this one on */
     int64_t day;           /* that is read */
     const char *mode;
     struct ledger_ship_sum rest; /* of the tenant whose sums are gathered: the last one */
     size_t sums;                 /* of that tenant; 0: none are gathered */
-    size_t sets;                 /* commands that wait for their reply */
-    struct metric *lag_rows;     /* NULL without a registry, as the next ones */
+    struct set_target {
+        char tenant_id[LIMIT_ID_BYTES];
+        int64_t day;
+    } targets[SETS_QUEUED];  /* of the commands that wait for their reply */
+    size_t sets;             /* how many do */
+    struct metric *lag_rows; /* NULL without a registry, as the next ones */
     struct metric *rows_shipped;
     struct metric *hashes_made;
+    struct metric *keys_aside;
+    struct metric *keys_waiting;
     _Atomic int64_t lag;
 };
 
@@ -197,26 +133,129 @@ static enum status command_send(struct usage_redis *usage)
     return redis_link_queue(usage->link, usage->command.arguments, usage->command.count);
 }
 
-/* EVALSHA over a tenant's day, as far as both scripts have it alike. */
-static void command_day(struct usage_redis *usage, const char *sha, const char *tenant_id,
-                        int64_t day)
+static void command_script(struct usage_redis *usage, enum usage_script script, int keys)
 {
-    struct command *command = &usage->command;
+    command_begin(&usage->command, SLICE("EVALSHA"));
+    command_add(&usage->command, slice_of(usage->sha[script]));
+    command_print(&usage->command, "%d", keys);
+}
+
+static void command_key(struct usage_redis *usage, enum key key)
+{
+    command_add(&usage->command, slice_of(key_names[key]));
+}
+
+/* banyan:usage → banyan:aside:usage */
+static void command_key_aside(struct usage_redis *usage, enum key key)
+{
+    command_print(&usage->command, "banyan:aside:%s", key_names[key] + strlen("banyan:"));
+}
+
+static void command_edge(struct usage_redis *usage)
+{
+    command_add(&usage->command, slice_of(ledger_ship_edge(usage->ship)));
+}
+
+static void day_print(char out[16], int64_t day)
+{
     time_t seconds = (time_t)(day * DAY_S);
     struct tm date = {.tm_year = 70};
     gmtime_r(&seconds, &date);
-    command_begin(command, SLICE("EVALSHA"));
-    command_add(command, slice_of(sha));
-    command_add(command, SLICE("1"));
-    command_print(command, "banyan:usage:{%s}:%04d%02d%02d", tenant_id, date.tm_year + 1900,
-                  date.tm_mon + 1, date.tm_mday);
-    command_add(command, slice_of(ledger_ship_edge(usage->ship)));
+    if (strftime(out, 16, "%Y%m%d", &date) == 0)
+        out[0] = '\0';
+}
+
+/* A script over a tenant's day, as far as both have it alike. */
+static void command_day(struct usage_redis *usage, enum usage_script script, const char *tenant_id,
+                        int64_t day)
+{
+    char date[16];
+    day_print(date, day);
+    command_script(usage, script, script == USAGE_SCRIPT_SET ? 3 : 1);
+    command_print(&usage->command, "banyan:usage:{%s}:%s", tenant_id, date);
+    if (script == USAGE_SCRIPT_SET) {
+        command_print(&usage->command, "banyan:aside:usage:{%s}:%s", tenant_id, date);
+        command_key(usage, KEY_ASIDES);
+    }
+    command_edge(usage);
 }
 
 static void command_numbers(struct command *command, const int64_t *numbers, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         command_print(command, "%" PRId64, numbers[i]);
+}
+
+/* --- keys that are not as they should be --- */
+
+/* Another program could make a line a second of each tenant. */
+static bool tell_may(struct usage_redis *usage)
+{
+    int64_t now_us = clock_mono_us(clock_system());
+    if (usage->tell_from_us == 0 || now_us - usage->tell_from_us >= TELL_S * INT64_C(1000000)) {
+        if (usage->untold > 0)
+            LOG(LOG_WARN, "redis_keys_untold", LOG_NUMBER("lines", usage->untold));
+        usage->tell_from_us = now_us;
+        usage->told = 0;
+        usage->untold = 0;
+    }
+    bool may = usage->told < TELL_LINES;
+    usage->told += may ? 1 : 0;
+    usage->untold += may ? 0 : 1;
+    return may;
+}
+
+static void tell_aside(struct usage_redis *usage, const char *key)
+{
+    if (usage->keys_aside != NULL)
+        metric_add(usage->keys_aside, 1);
+    if (tell_may(usage))
+        LOG(LOG_WARN, "redis_key_aside", LOG_TEXT("key", key),
+            LOG_TEXT("mend", "another program wrote there; what it wrote is under banyan:aside: "
+                             "for seven days, the key was made anew from the ledger"));
+}
+
+static void day_name(char out[LIMIT_ID_BYTES + 32], const char *tenant_id, int64_t day)
+{
+    char date[16];
+    day_print(date, day);
+    snprintf(out, LIMIT_ID_BYTES + 32, "banyan:usage:{%s}:%s", tenant_id, date);
+}
+
+static void waiting_show(struct usage_redis *usage)
+{
+    uint32_t count = usage_waiting_count(&usage->waiting) + (usage->stream_retry_us != 0);
+    if (usage->keys_waiting != NULL)
+        metric_set(usage->keys_waiting, count);
+}
+
+/* Redis takes nothing for that key now: its rows wait, and nobody else's. */
+static void day_refused(struct usage_redis *usage, const char *tenant_id, int64_t day,
+                        int64_t since, enum redis_reason reason)
+{
+    char name[LIMIT_ID_BYTES + 32];
+    bool is_new =
+        usage_waiting_add(&usage->waiting, tenant_id, day, since, clock_mono_us(clock_system()));
+    day_name(name, tenant_id, day);
+    if (is_new && tell_may(usage))
+        LOG(LOG_WARN, "redis_key_waits", LOG_TEXT("key", name),
+            LOG_TEXT("reason", redis_link_reason_word(reason)));
+    waiting_show(usage);
+}
+
+/* Its hash has all that it should have. */
+static void day_made(struct usage_redis *usage, const char *tenant_id, int64_t day, bool is_aside)
+{
+    char name[LIMIT_ID_BYTES + 32];
+    day_name(name, tenant_id, day);
+    bool has_waited = usage_waiting_has(&usage->waiting, tenant_id, day);
+    if (is_aside)
+        tell_aside(usage, name);
+    if (has_waited || is_aside)
+        usage_waiting_made(&usage->waiting, tenant_id, day, clock_mono_us(clock_system()));
+    if (has_waited && tell_may(usage))
+        LOG(LOG_INFO, "redis_key_mended", LOG_TEXT("key", name));
+    waiting_show(usage);
 }
 
 /* --- signs of life and the marks --- */
@@ -235,50 +274,75 @@ static enum status beat(struct usage_redis *usage)
     if (now_us < usage->beat_at_us)
         return STATUS_OK;
     usage->beat_at_us = now_us + BEAT_MS * INT64_C(1000);
-    command_begin(&usage->command, SLICE("EVALSHA"));
-    command_add(&usage->command, slice_of(usage->sha_beat));
-    command_add(&usage->command, SLICE("2"));
-    command_add(&usage->command, key_edges);
-    command_add(&usage->command, key_shipped);
-    command_add(&usage->command, slice_of(ledger_ship_edge(usage->ship)));
+    command_script(usage, USAGE_SCRIPT_BEAT, 4);
+    command_key(usage, KEY_EDGES);
+    command_key(usage, KEY_SHIPPED);
+    command_key(usage, KEY_ASIDES);
+    command_key_aside(usage, KEY_EDGES);
+    command_edge(usage);
     TRY(command_send(usage));
-    TRY(redis_link_take_number(usage->link, 0, 1, &is_there));
-    usage->has_forgotten |= is_there == 0 && usage->shipped_told >= 0;
+    TRY(redis_link_take_number(usage->link, 0, 2 * INT64_C(1000000), &is_there));
+    usage->has_forgotten |= (is_there & 1) == 0 && usage->shipped_told >= 0;
+    usage->must_compare |= usage->asides >= 0 && usage->asides != is_there >> 1;
+    usage->asides = is_there >> 1;
     return STATUS_OK;
+}
+
+/* Only rows whose replies have come, in their hash and in the stream: a mark ahead of its rows
+ * would lose them. -1: there is no such row. */
+static int64_t mark_wanted(const struct usage_redis *usage)
+{
+    int64_t wanted = usage->shipped;
+    int64_t held = usage_waiting_held(&usage->waiting);
+    if (usage->stream_length != 0 && usage->streamed < wanted)
+        wanted = usage->streamed;
+    return held < wanted ? held : wanted;
 }
 
 static bool mark_is_due(const struct usage_redis *usage)
 {
-    return usage->shipped != usage->shipped_told;
+    int64_t wanted = mark_wanted(usage);
+    return wanted >= 0 && wanted != usage->shipped_told;
 }
 
-static enum status mark_queue(struct usage_redis *usage, struct slice key, int64_t sequence)
+static enum status mark_queue(struct usage_redis *usage, enum key key, int64_t sequence)
 {
     uint64_t print = 0;
     TRY(ledger_ship_print(usage->ship, sequence, &print));
-    command_begin(&usage->command, SLICE("HSET"));
-    command_add(&usage->command, key);
-    command_add(&usage->command, slice_of(ledger_ship_edge(usage->ship)));
+    command_script(usage, USAGE_SCRIPT_MARK, 2);
+    command_key(usage, key);
+    command_key_aside(usage, key);
+    command_edge(usage);
     command_print(&usage->command, "%" PRId64 "-%016" PRIx64, sequence, print);
     return command_send(usage);
 }
 
+static enum status mark_take_of(struct usage_redis *usage, enum key key, bool *is_new)
+{
+    int64_t answer = 0;
+    TRY(redis_link_take_number(usage->link, 0, 3, &answer));
+    if ((answer & 2) != 0)
+        tell_aside(usage, key_names[key]);
+    *is_new = (answer & 1) != 0;
+    return STATUS_OK;
+}
+
 static enum status mark_take(struct usage_redis *usage, int64_t told)
 {
-    int64_t is_new = 0;
-    TRY(redis_link_take_number(usage->link, 0, 1, &is_new));
-    usage->has_forgotten |= is_new == 1 && usage->shipped_told >= 0;
+    bool is_new = false;
+    TRY(mark_take_of(usage, KEY_SHIPPED, &is_new));
+    usage->has_forgotten |= is_new && usage->shipped_told >= 0;
     usage->shipped_told = told;
     return STATUS_OK;
 }
 
-/* Only rows whose replies have come: a mark ahead of its rows would lose them. */
 static enum status mark_tell(struct usage_redis *usage)
 {
+    int64_t wanted = mark_wanted(usage);
     if (!mark_is_due(usage))
         return STATUS_OK;
-    TRY(mark_queue(usage, key_shipped, usage->shipped));
-    return mark_take(usage, usage->shipped);
+    TRY(mark_queue(usage, KEY_SHIPPED, wanted));
+    return mark_take(usage, wanted);
 }
 
 /* "SEQUENCE-PRINT"; a print of 0 (or none: of an earlier version) is of a row that is not known. */
@@ -296,18 +360,25 @@ static bool mark_parse(const char *text, struct mark *out)
     return true;
 }
 
-static enum status mark_read(struct usage_redis *usage, struct slice key, struct mark *out)
+/* What is no mark counts as none: then everything is compared with the ledger. */
+static enum status mark_read(struct usage_redis *usage, enum key key, struct mark *out)
 {
     char text[48];
     bool is_nil = false;
-    command_begin(&usage->command, SLICE("HGET"));
-    command_add(&usage->command, key);
-    command_add(&usage->command, slice_of(ledger_ship_edge(usage->ship)));
+    command_script(usage, USAGE_SCRIPT_READ, 2);
+    command_key(usage, key);
+    command_key_aside(usage, key);
+    command_edge(usage);
     TRY(command_send(usage));
     TRY(redis_link_take_text(usage->link, text, sizeof text, &is_nil));
     *out = no_mark;
-    if (!is_nil && !mark_parse(text, out))
-        return redis_link_refuse(usage->link, REDIS_REASON_TYPE);
+    if (is_nil || mark_parse(text, out))
+        return STATUS_OK;
+    *out = no_mark;
+    if (strcmp(text, "aside") == 0)
+        tell_aside(usage, key_names[key]);
+    else if (tell_may(usage))
+        LOG(LOG_WARN, "redis_mark_unreadable", LOG_TEXT("key", key_names[key]));
     return STATUS_OK;
 }
 
@@ -336,15 +407,48 @@ static enum status lag_look(struct usage_redis *usage)
 
 /* --- hashes from roll-ups --- */
 
+/* Where a hash could not be made anew because another edge has its part in it, rows that are not
+ * there are sent again: its mark drops the others. */
+static void set_shared(struct usage_redis *usage, const struct set_target *target)
+{
+    int64_t first = 0;
+    int64_t last = 0;
+    if (!usage_waiting_has(&usage->waiting, target->tenant_id, target->day))
+        return;
+    for (uint32_t i = 0; i < usage->waiting.count; i++) {
+        const struct usage_waiting_entry *entry = &usage->waiting.entries[i];
+        if (entry->day != target->day || strcmp(entry->tenant_id, target->tenant_id) != 0)
+            continue;
+        if (ledger_ship_span(usage->ship, &first, &last) == STATUS_OK) {
+            int64_t from = entry->since > first ? entry->since - 1 : first > 0 ? first - 1 : 0;
+            usage->shipped = from < usage->shipped ? from : usage->shipped;
+        }
+        break;
+    }
+    day_made(usage, target->tenant_id, target->day, false);
+}
+
 static enum status sets_take(struct usage_redis *usage)
 {
-    for (; usage->sets > 0; usage->sets--) {
+    size_t count = usage->sets;
+    usage->sets = 0;
+    for (size_t i = 0; i < count; i++) {
+        const struct set_target *target = &usage->targets[i];
         int64_t made = 0;
-        TRY(redis_link_take_number(usage->link, -1, 1, &made));
+        enum redis_reason reason = REDIS_REASON_NONE;
+        TRY(redis_link_take_outcome(usage->link, -1, 2, &made, &reason));
+        if (reason != REDIS_REASON_NONE) {
+            day_refused(usage, target->tenant_id, target->day, usage->since, reason);
+            continue;
+        }
         usage->made += made > 0;
         usage->shared += made < 0;
         if (usage->hashes_made != NULL && made > 0)
             metric_add(usage->hashes_made, 1);
+        if (made < 0)
+            set_shared(usage, target);
+        else
+            day_made(usage, target->tenant_id, target->day, made == 2);
     }
     return STATUS_OK;
 }
@@ -363,6 +467,9 @@ static enum status sums_send(struct usage_redis *usage)
 {
     if (usage->sums == 0)
         return STATUS_OK;
+    struct set_target *target = &usage->targets[usage->sets];
+    snprintf(target->tenant_id, sizeof target->tenant_id, "%s", usage->rest.tenant_id);
+    target->day = usage->day;
     sums_print(usage);
     usage->sums = 0;
     TRY(command_send(usage));
@@ -387,7 +494,7 @@ static enum status sums_take(void *context, const struct ledger_ship_sum *sum)
     if (usage->sums == 0) {
         int64_t end_s = (usage->day + 1 + usage->keep_days) * DAY_S;
         const int64_t numbers[] = {usage->keep_days != 0 ? end_s : 0, usage->sequence};
-        command_day(usage, usage->sha_set, sum->tenant_id, usage->day);
+        command_day(usage, USAGE_SCRIPT_SET, sum->tenant_id, usage->day);
         command_numbers(&usage->command, numbers, 2);
         command_add(&usage->command, slice_of(usage->mode));
     } else {
@@ -427,10 +534,8 @@ static void verify_begin(struct usage_redis *usage, enum verify verify, int64_t 
 static enum status turn_sweep(struct usage_redis *usage)
 {
     bool is_nil = false;
-    command_begin(&usage->command, SLICE("EVALSHA"));
-    command_add(&usage->command, slice_of(usage->sha_sweep));
-    command_add(&usage->command, SLICE("0"));
-    command_add(&usage->command, slice_of(ledger_ship_edge(usage->ship)));
+    command_script(usage, USAGE_SCRIPT_SWEEP, 0);
+    command_edge(usage);
     command_print(&usage->command, "%s", usage->sweep);
     TRY(command_send(usage));
     TRY(redis_link_take_text(usage->link, usage->sweep, sizeof usage->sweep, &is_nil));
@@ -441,14 +546,28 @@ static enum status turn_sweep(struct usage_redis *usage)
 
 static enum status sent_take(struct usage_redis *usage)
 {
-    int64_t is_new = 0;
-    return redis_link_take_number(usage->link, 0, 1, &is_new);
+    bool is_new = false;
+    return mark_take_of(usage, KEY_SENT, &is_new);
 }
 
 static enum status sent_tell(struct usage_redis *usage, int64_t sequence)
 {
-    TRY(mark_queue(usage, key_sent, sequence));
+    TRY(mark_queue(usage, KEY_SENT, sequence));
     return sent_take(usage);
+}
+
+/* From that row on the stream gets rows again: their numbers were given a second time. */
+static enum status streamed_tell(struct usage_redis *usage, int64_t sequence)
+{
+    bool is_new = false;
+    command_script(usage, USAGE_SCRIPT_MARK, 2);
+    command_key(usage, KEY_STREAMED);
+    command_key_aside(usage, KEY_STREAMED);
+    command_edge(usage);
+    command_numbers(&usage->command, &sequence, 1);
+    TRY(command_send(usage));
+    usage->streamed = sequence;
+    return mark_take_of(usage, KEY_STREAMED, &is_new);
 }
 
 /* One day, read as of one commit. */
@@ -457,6 +576,8 @@ static enum status verify_step(struct usage_redis *usage, bool *is_done)
     int64_t day = 0;
     TRY(ledger_ship_begin(usage->ship, &usage->sequence));
     usage->mode = verify_words[usage->verify];
+    /* Refused here, a hash may lack any row, but for those that were told to be in their hashes. */
+    usage->since = usage->verify == VERIFY_ABSENT ? usage->shipped_told + 1 : 0;
     enum status status = STATUS_OK;
     if (usage->verify != VERIFY_FORCE) /* which begins again until it has been through */
         status = sent_tell(usage, usage->sequence);
@@ -479,13 +600,16 @@ static enum status turn_verify(struct usage_redis *usage)
     TRY(verify_step(usage, &is_done));
     if (!is_done)
         return STATUS_OK;
-    if (usage->verify == VERIFY_FORCE) /* what was sent before is in no hash any more */
+    int64_t then = usage->shared == 0 ? usage->verify_then : usage->verify_shared;
+    if (usage->verify == VERIFY_FORCE) { /* what was sent before is in no hash any more */
+        TRY(streamed_tell(usage, usage->verify_then));
         TRY(sent_tell(usage, usage->sequence));
+    }
     LOG(usage->shared == 0 ? LOG_INFO : LOG_WARN, "redis_compared",
         LOG_TEXT("way", verify_words[usage->verify]), LOG_NUMBER("made", usage->made),
         LOG_NUMBER("shared", usage->shared));
     if (usage->verify != VERIFY_ABSENT)
-        usage->shipped = usage->shared == 0 ? usage->verify_then : usage->verify_shared;
+        usage->shipped = then;
     usage->verify = VERIFY_NONE;
     snprintf(usage->run_id, sizeof usage->run_id, "%s", redis_link_server(usage->link)->run_id);
     return STATUS_OK;
@@ -528,7 +652,7 @@ static enum status batch_queue_group(struct usage_redis *usage, const struct bat
                                      size_t group)
 {
     const struct ledger_row *first = &usage->rows[batch->first[group]];
-    command_day(usage, usage->sha_add, first->tenant_id, row_day(first));
+    command_day(usage, USAGE_SCRIPT_ADD, first->tenant_id, row_day(first));
     command_numbers(&usage->command, &usage->last, 1);
     for (size_t i = batch->first[group]; i < batch->count; i++) {
         const struct ledger_row *row = &usage->rows[i];
@@ -543,50 +667,138 @@ static enum status batch_queue_group(struct usage_redis *usage, const struct bat
     return command_send(usage);
 }
 
-static enum status batch_queue_entry(struct usage_redis *usage, const struct ledger_row *row)
+/* --- the stream --- */
+
+static void enter_row(struct usage_redis *usage, const struct ledger_row *row)
 {
     struct command *command = &usage->command;
-    command_begin(command, SLICE("XADD"));
-    command_add(command, key_stream);
-    command_add(command, SLICE("MAXLEN"));
-    command_add(command, SLICE("~"));
-    command_print(command, "%" PRIu32, usage->stream_length);
-    command_add(command, SLICE("*"));
-    command_add(command, SLICE("id"));
+    const char *const texts[] = {row->tenant_id,     row->key_id, row->model,
+                                 row->service_class, row->finish, row->is_estimated ? "1" : "0"};
+    const int64_t numbers[] = {row->at_us,         row->http_code,         row->prompt_tokens,
+                               row->cached_tokens, row->completion_tokens, row->cost_nano};
+    _Static_assert(1 + sizeof texts / sizeof texts[0] + sizeof numbers / sizeof numbers[0] ==
+                       USAGE_SCRIPTS_ENTRY_VALUES,
+                   "an entry has as many values as names");
+    command_numbers(command, &row->sequence, 1);
     command_print(command, "%s-%" PRId64, ledger_ship_edge(usage->ship), row->sequence);
-    const struct {
-        const char *name;
-        const char *text;
-    } texts[] = {{"tenant", row->tenant_id}, {"key", row->key_id},
-                 {"model", row->model},      {"class", row->service_class},
-                 {"finish", row->finish},    {"estimated", row->is_estimated ? "1" : "0"}};
-    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
-        command_add(command, slice_of(texts[i].name));
-        command_add(command, slice_of(texts[i].text));
-    }
-    const struct {
-        const char *name;
-        int64_t number;
-    } numbers[] = {{"at_us", row->at_us},
-                   {"code", row->http_code},
-                   {"input", row->prompt_tokens},
-                   {"cached", row->cached_tokens},
-                   {"output", row->completion_tokens},
-                   {"cost_nano", row->cost_nano}};
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
-        command_add(command, slice_of(numbers[i].name));
-        command_numbers(command, &numbers[i].number, 1);
-    }
-    return command_send(usage);
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
+        command_add(command, slice_of(texts[i]));
+    command_numbers(command, numbers, sizeof numbers / sizeof numbers[0]);
 }
 
-/* The hashes that a batch found missing; they hold its rows then, too. */
+static size_t enter_scripts(size_t rows)
+{
+    return (rows + ENTER_ROWS - 1) / ENTER_ROWS;
+}
+
+static enum status enter_queue(struct usage_redis *usage, const struct ledger_row *rows,
+                               size_t count)
+{
+    for (size_t from = 0; from < count; from += ENTER_ROWS) {
+        int64_t before = rows[from].sequence - 1;
+        command_script(usage, USAGE_SCRIPT_ENTER, 4);
+        command_key(usage, KEY_STREAM);
+        command_key(usage, KEY_STREAMED);
+        command_key_aside(usage, KEY_STREAM);
+        command_key_aside(usage, KEY_STREAMED);
+        command_edge(usage);
+        command_numbers(&usage->command, &before, 1);
+        command_numbers(&usage->command, &usage->last, 1);
+        command_print(&usage->command, "%" PRIu32, usage->stream_length);
+        for (size_t i = from; i < count && i < from + ENTER_ROWS; i++)
+            enter_row(usage, &rows[i]);
+        TRY(command_send(usage));
+    }
+    return STATUS_OK;
+}
+
+static void enter_refused(struct usage_redis *usage, enum redis_reason reason)
+{
+    if (usage->stream_retry_us == 0 && tell_may(usage))
+        LOG(LOG_WARN, "redis_key_waits", LOG_TEXT("key", key_names[KEY_STREAM]),
+            LOG_TEXT("reason", redis_link_reason_word(reason)));
+    usage->stream_retry_us = clock_mono_us(clock_system()) + STREAM_RETRY_MS * INT64_C(1000);
+    waiting_show(usage);
+}
+
+static void enter_taken(struct usage_redis *usage, int64_t answer)
+{
+    for (int64_t i = 0; i < answer / USAGE_SCRIPTS_ASIDE; i++)
+        tell_aside(usage, key_names[KEY_STREAM]);
+    if (usage->stream_retry_us != 0 && tell_may(usage))
+        LOG(LOG_INFO, "redis_key_mended", LOG_TEXT("key", key_names[KEY_STREAM]));
+    usage->stream_retry_us = 0;
+    waiting_show(usage);
+}
+
+/* The answers of enter_queue, for the rows up to `last`. Redis's mark is behind what was sent when
+ * Redis has forgotten entries, or has not taken those before: they are sent again from there. */
+static enum status enter_take(struct usage_redis *usage, size_t scripts, int64_t last)
+{
+    bool is_whole = true;
+    for (size_t i = 0; i < scripts; i++) {
+        int64_t answer = 0;
+        enum redis_reason reason = REDIS_REASON_NONE;
+        TRY(redis_link_take_outcome(usage->link, -1 - LEDGER_SHIP_SEQUENCE_MAX,
+                                    3 * USAGE_SCRIPTS_ASIDE, &answer, &reason));
+        if (reason != REDIS_REASON_NONE)
+            enter_refused(usage, reason);
+        else if (answer < 0)
+            usage->streamed = -1 - answer;
+        else
+            enter_taken(usage, answer);
+        is_whole = is_whole && reason == REDIS_REASON_NONE && answer >= 0;
+    }
+    if (is_whole && usage->streamed < last)
+        usage->streamed = last;
+    return STATUS_OK;
+}
+
+/* Whether rows behind `shipped` can be entered as they are sent. */
+static bool enter_is_level(const struct usage_redis *usage)
+{
+    return usage->stream_length != 0 && usage->stream_retry_us == 0 &&
+           usage->streamed >= usage->shipped;
+}
+
+/* Rows that are in their hashes and not yet in the stream. */
+static enum status turn_stream(struct usage_redis *usage, bool *has_more)
+{
+    bool is_late = usage->stream_length != 0 && usage->streamed < usage->shipped;
+    if (!is_late || clock_mono_us(clock_system()) < usage->stream_retry_us)
+        return STATUS_OK;
+    size_t count = 0;
+    bool is_gapped = false;
+    int64_t first = 0;
+    TRY(ledger_ship_span(usage->ship, &first, &usage->last));
+    TRY(ledger_ship_rows(usage->ship, usage->streamed, usage->rows, ENTER_ROWS, &count,
+                         &is_gapped));
+    if (count == 0) {
+        usage->streamed = usage->shipped;
+        return STATUS_OK;
+    }
+    if (is_gapped) { /* those rows are in the hashes alone */
+        int64_t before = usage->rows[0].sequence - 1;
+        LOG(LOG_WARN, "redis_rows_gone", LOG_NUMBER("from", usage->streamed + 1),
+            LOG_NUMBER("to", before));
+        TRY(streamed_tell(usage, before));
+    }
+    TRY(enter_queue(usage, usage->rows, count));
+    TRY(enter_take(usage, enter_scripts(count), usage->rows[count - 1].sequence));
+    *has_more = *has_more || usage->stream_retry_us == 0;
+    return STATUS_OK;
+}
+
+/* --- batches --- */
+
+/* The hashes that a batch found missing or broken; they hold its rows then, too. */
 static enum status batch_make(struct usage_redis *usage, const struct batch *batch,
                               const bool *is_absent)
 {
     TRY(ledger_ship_begin(usage->ship, &usage->sequence));
     enum status status = sent_tell(usage, usage->sequence);
     usage->mode = verify_words[VERIFY_FORCE]; /* one without our mark is not there either way */
+    usage->since = usage->rows[0].sequence;
     for (size_t i = 0; i < batch->groups && status == STATUS_OK; i++) {
         const struct ledger_row *first = &usage->rows[batch->first[i]];
         if (is_absent[i])
@@ -597,33 +809,50 @@ static enum status batch_make(struct usage_redis *usage, const struct batch *bat
     return sets_take(usage);
 }
 
+/* Of those that wait already, all rows are in the roll-ups that their hash is made from. */
+static enum status batch_take_groups(struct usage_redis *usage, const struct batch *batch,
+                                     const bool *is_waiting, bool *is_absent, bool *must_make)
+{
+    for (size_t i = 0; i < batch->groups; i++) {
+        const struct ledger_row *first = &usage->rows[batch->first[i]];
+        int64_t added = 0;
+        enum redis_reason reason = REDIS_REASON_NONE;
+        if (is_waiting[i])
+            continue;
+        TRY(redis_link_take_outcome(usage->link, -1, LIMIT_REDIS_BATCH, &added, &reason));
+        if (reason != REDIS_REASON_NONE)
+            day_refused(usage, first->tenant_id, row_day(first), first->sequence, reason);
+        is_absent[i] = reason == REDIS_REASON_NONE && added < 0;
+        *must_make = *must_make || is_absent[i];
+    }
+    return STATUS_OK;
+}
+
 static enum status batch_send(struct usage_redis *usage, const struct batch *batch)
 {
-    int64_t told = usage->shipped;
+    bool is_waiting[LIMIT_REDIS_BATCH] = {false};
+    bool is_absent[LIMIT_REDIS_BATCH] = {false};
+    bool must_make = false;
+    int64_t told = mark_wanted(usage);
     bool is_due = mark_is_due(usage);
-    TRY(mark_queue(usage, key_sent, usage->last)); /* before them */
+    bool is_level = enter_is_level(usage);
+    TRY(mark_queue(usage, KEY_SENT, usage->last)); /* before them */
     if (is_due)
-        TRY(mark_queue(usage, key_shipped, told));
-    for (size_t i = 0; i < batch->groups; i++)
-        TRY(batch_queue_group(usage, batch, i));
-    for (size_t i = 0; i < batch->count && usage->stream_length != 0; i++)
-        TRY(batch_queue_entry(usage, &usage->rows[i]));
+        TRY(mark_queue(usage, KEY_SHIPPED, told));
+    for (size_t i = 0; i < batch->groups; i++) {
+        const struct ledger_row *first = &usage->rows[batch->first[i]];
+        is_waiting[i] = usage_waiting_has(&usage->waiting, first->tenant_id, row_day(first));
+        if (!is_waiting[i])
+            TRY(batch_queue_group(usage, batch, i));
+    }
+    if (is_level)
+        TRY(enter_queue(usage, usage->rows, batch->count));
     TRY(sent_take(usage));
     if (is_due)
         TRY(mark_take(usage, told));
-    bool is_absent[LIMIT_REDIS_BATCH] = {false};
-    bool must_make = false;
-    for (size_t i = 0; i < batch->groups; i++) {
-        int64_t added = 0;
-        TRY(redis_link_take_number(usage->link, -1, LIMIT_REDIS_BATCH, &added));
-        is_absent[i] = added < 0;
-        must_make = must_make || is_absent[i];
-    }
-    for (size_t i = 0; i < batch->count && usage->stream_length != 0; i++) {
-        char entry[64];
-        bool is_nil = false;
-        TRY(redis_link_take_text(usage->link, entry, sizeof entry, &is_nil));
-    }
+    TRY(batch_take_groups(usage, batch, is_waiting, is_absent, &must_make));
+    if (is_level)
+        TRY(enter_take(usage, enter_scripts(batch->count), usage->rows[batch->count - 1].sequence));
     return must_make ? batch_make(usage, batch, is_absent) : STATUS_OK;
 }
 
@@ -646,11 +875,48 @@ static enum status turn_rows(struct usage_redis *usage, bool *has_more)
     int64_t first = 0;
     TRY(ledger_ship_span(usage->ship, &first, &usage->last));
     batch_group(usage, &batch);
+    int64_t last = usage->rows[batch.count - 1].sequence;
+    int64_t before = usage->shipped;
     TRY(batch_send(usage, &batch));
-    usage->shipped = usage->rows[batch.count - 1].sequence;
+    if (usage->shipped == before) /* else rows are sent again from an earlier one on */
+        usage->shipped = last;
     if (usage->rows_shipped != NULL)
         metric_add(usage->rows_shipped, (int64_t)batch.count);
     return STATUS_OK;
+}
+
+/* --- hashes that wait --- */
+
+/* Those that were refused are made from sums again, those that were made lately are looked at. */
+static enum status turn_waiting(struct usage_redis *usage)
+{
+    struct usage_waiting_entry due[USAGE_WAITING_DUE];
+    uint32_t count = usage_waiting_due(&usage->waiting, clock_mono_us(clock_system()), due);
+    if (count == 0)
+        return STATUS_OK;
+    TRY(ledger_ship_begin(usage->ship, &usage->sequence));
+    enum status status = sent_tell(usage, usage->sequence);
+    usage->since = usage->shipped + 1;
+    for (uint32_t i = 0; i < count && status == STATUS_OK; i++) {
+        usage->mode = verify_words[due[i].is_watched ? VERIFY_ABSENT : VERIFY_REPLACE];
+        status = make_day(usage, due[i].day, due[i].tenant_id);
+    }
+    ledger_ship_end(usage->ship);
+    TRY(status);
+    return sets_take(usage);
+}
+
+/* More were refused than the list holds: all days are compared as soon as it has room. */
+static void waiting_look_lost(struct usage_redis *usage)
+{
+    struct usage_waiting *waiting = &usage->waiting;
+    if (waiting->lost_since == INT64_MAX || usage->verify != VERIFY_NONE ||
+        usage_waiting_count(waiting) > USAGE_WAITING_MAX / 2)
+        return;
+    int64_t then =
+        waiting->lost_since - 1 < usage->shipped ? waiting->lost_since - 1 : usage->shipped;
+    verify_begin(usage, VERIFY_REPLACE, then > 0 ? then : 0, then > 0 ? then : 0);
+    waiting->lost_since = INT64_MAX;
 }
 
 /* --- the link's callbacks --- */
@@ -672,6 +938,8 @@ static enum status compare(struct usage_redis *usage, const struct mark *told,
     TRY(mark_is_other(usage, sent, last, &is_sent_other));
     bool is_other = is_told_other || is_sent_other;
     int64_t mark = told->sequence;
+    struct mark streamed;
+    TRY(mark_read(usage, KEY_STREAMED, &streamed));
     usage->has_forgotten = false;
     usage->verify = VERIFY_NONE;
     usage->shipped_told = mark;
@@ -683,14 +951,20 @@ static enum status compare(struct usage_redis *usage, const struct mark *told,
         int64_t all = first > 0 ? first - 1 : 0;
         int64_t from = last - usage->stream_length;
         usage->shipped = last; /* none of them is behind until it is compared */
-        verify_begin(usage, is_other ? VERIFY_FORCE : VERIFY_REPLACE, from > all ? from : all, all);
+        mark = from > all ? from : all;
+        verify_begin(usage, is_other ? VERIFY_FORCE : VERIFY_REPLACE, mark, all);
     } else if (is_other) {
         int64_t then = is_told_other ? last : mark; /* the stream has them up to there */
         verify_begin(usage, VERIFY_FORCE, then, then);
     } else if (strcmp(usage->run_id, redis_link_server(usage->link)->run_id) != 0) {
         verify_begin(usage, VERIFY_ABSENT, mark, mark);
     }
-    return STATUS_OK;
+    /* Redis says how far the stream is; if it does not, the stream is as far as the hashes. */
+    if (streamed.sequence >= 0 && streamed.sequence <= last) {
+        usage->streamed = streamed.sequence;
+        return STATUS_OK;
+    }
+    return streamed_tell(usage, mark < last ? mark : last);
 }
 
 static enum status on_connected(void *context, struct redis_link *link)
@@ -701,18 +975,17 @@ static enum status on_connected(void *context, struct redis_link *link)
     usage->beat_at_us = 0;
     usage->sets = 0;
     usage->shipped_told = -1;
-    TRY(redis_link_load(link, script_add, usage->sha_add));
-    TRY(redis_link_load(link, script_set, usage->sha_set));
-    TRY(redis_link_load(link, script_beat, usage->sha_beat));
-    TRY(redis_link_load(link, script_sweep, usage->sha_sweep));
+    usage->asides = -1;
+    for (int i = 0; i < USAGE_SCRIPTS; i++)
+        TRY(redis_link_load(link, usage_scripts_text((enum usage_script)i), usage->sha[i]));
     TRY(beat(usage)); /* a write: replicas, full and unsaved ones refuse it */
     if (server->has_maxmemory && strcmp(server->policy, "noeviction") != 0 &&
         strcmp(usage->run_id, server->run_id) != 0)
         LOG(LOG_WARN, "redis_may_evict", LOG_TEXT("policy", server->policy),
             LOG_TEXT("mend", "set maxmemory-policy noeviction: usage of other keys would go"));
     struct mark told, sent;
-    TRY(mark_read(usage, key_shipped, &told));
-    TRY(mark_read(usage, key_sent, &sent));
+    TRY(mark_read(usage, KEY_SHIPPED, &told));
+    TRY(mark_read(usage, KEY_SENT, &sent));
     return compare(usage, &told, &sent);
 }
 
@@ -720,6 +993,18 @@ static enum status on_connected(void *context, struct redis_link *link)
 static bool verify_is_first(const struct usage_redis *usage)
 {
     return usage->verify == VERIFY_REPLACE || usage->verify == VERIFY_FORCE;
+}
+
+/* Another edge moved a key aside that had a part of ours: what is missing is made. */
+static void look_compare(struct usage_redis *usage)
+{
+    int64_t now_us = clock_mono_us(clock_system());
+    waiting_look_lost(usage);
+    if (!usage->must_compare || usage->verify != VERIFY_NONE || now_us < usage->compare_after_us)
+        return;
+    usage->must_compare = false;
+    usage->compare_after_us = now_us + COMPARE_MS * INT64_C(1000);
+    verify_begin(usage, VERIFY_ABSENT, usage->shipped, usage->shipped);
 }
 
 static enum status on_turn(void *context, struct redis_link *link, bool *has_more)
@@ -733,8 +1018,12 @@ static enum status on_turn(void *context, struct redis_link *link, bool *has_mor
         TRY(compare(usage, &no_mark, &no_mark));
     }
     *has_more = false;
-    if (!verify_is_first(usage))
+    look_compare(usage);
+    if (!verify_is_first(usage)) {
         TRY(turn_rows(usage, has_more));
+        TRY(turn_stream(usage, has_more));
+        TRY(turn_waiting(usage));
+    }
     if (usage->verify != VERIFY_NONE && !*has_more) {
         TRY(turn_verify(usage));
         *has_more = true;
@@ -754,8 +1043,8 @@ static void on_closing(void *context, struct redis_link *link)
     if (!verify_is_first(usage) && mark_tell(usage) != STATUS_OK)
         return;
     command_begin(&usage->command, SLICE("ZREM"));
-    command_add(&usage->command, key_edges);
-    command_add(&usage->command, slice_of(ledger_ship_edge(usage->ship)));
+    command_key(usage, KEY_EDGES);
+    command_edge(usage);
     if (command_send(usage) == STATUS_OK)
         (void)redis_link_take_number(link, 0, 1, &removed); /* it is dropped in 10 s anyway */
 }
@@ -780,6 +1069,13 @@ static void open_metrics(struct usage_redis *usage, struct metrics *registry)
     usage->lag_rows = open_metrics_of_all(registry, true);
     usage->rows_shipped = metrics_get(registry, METRIC_COUNTER, "banyan_redis_rows_total",
                                       "Ledger rows sent to Redis.", "", NULL, 0);
+    usage->keys_aside = metrics_get(registry, METRIC_COUNTER, "banyan_redis_keys_aside_total",
+                                    "Keys that held something else and were moved to "
+                                    "banyan:aside:, as far as this edge did it.",
+                                    "", NULL, 0);
+    usage->keys_waiting =
+        metrics_get(registry, METRIC_GAUGE, "banyan_redis_keys_waiting",
+                    "Keys that Redis takes nothing for: their rows wait.", "", NULL, 0);
     usage->hashes_made =
         metrics_get(registry, METRIC_COUNTER, "banyan_redis_days_made_total",
                     "Usage of a tenant and day that was written from the roll-ups.", "", NULL, 0);
@@ -828,6 +1124,7 @@ enum status usage_redis_open(struct usage_redis **out, const struct usage_redis_
     struct usage_redis *usage = mem_zalloc(1, sizeof *usage);
     if (usage == NULL)
         FAIL(STATUS_NO_MEMORY, "no memory for usage in Redis");
+    usage_waiting_init(&usage->waiting);
     enum status status = open_parts(usage, options);
     if (status != STATUS_OK) {
         close_parts(usage);

@@ -8,11 +8,14 @@
  *
  *   banyan:usage:{TENANT}:YYYYMMDD  hash: requests, input, cached, output, cost_nano; the same with
  *                                   :MODEL:CLASS behind them; hwm:EDGE = last row that is in it
- *   banyan:usage                    stream: an entry for each row, at least once, `id` names it
+ *   banyan:usage                    stream: an entry for each row, once, `id` names it
+ *   banyan:streamed                 hash: EDGE = SEQUENCE of the last row that is in the stream
  *   banyan:shipped                  hash: EDGE = SEQUENCE-PRINT: all rows up to that one are in the
  *                                   hashes and the stream
  *   banyan:sent                     hash: EDGE = SEQUENCE-PRINT: no row behind it is in any of them
  *   banyan:edges                    sorted set: EDGE by the time of its last sign of life
+ *   banyan:aside:…                  what another program wrote over one of these, for seven days
+ *   banyan:asides                   how often that happened: edges look what they have lost
  *
  * A hash and its mark change in one script, so a row that is sent again does nothing. Rows are
  * only ever added to a hash that has the edge's mark. One that has not (the first row of a day,
@@ -23,6 +26,12 @@
  * row, or another one of its number. What the edge alone had written to the hashes is removed then,
  * and all of them are made from the roll-ups. Entries of the stream stay, and ids of rows that were
  * lost are given again.
+ *
+ * A key that another program wrote over holds nobody else up: usage_scripts moves it aside and
+ * makes it again. One that Redis refuses (no right to it, an error that is not known) waits in
+ * usage_waiting, alone. An entry of the stream and its mark change in one script: rows that are
+ * sent again are not entered again. Only where Redis lost banyan:streamed with the stream's last
+ * entries kept, rows since banyan:shipped may be there twice.
  */
 #pragma once
 

@@ -159,6 +159,7 @@
 #define LIMIT_REDIS_PASSWORD_BYTES 512
 #define LIMIT_REDIS_ARGUMENTS      2048 /* of one command: 256 rows, or 330 sums of a day */
 #define LIMIT_REDIS_BATCH          256  /* rows of one round trip: some 100 KiB */
+#define LIMIT_REDIS_WAITING        256  /* days that Redis refuses; more: all are compared */
 
 /* --- questions about usage --- */
 #define LIMIT_USAGE_BUCKETS      1440     /* a day of minutes, as OpenAI's usage API allows */

@@ -13,6 +13,7 @@
 #include <time.h>
 
 #include "config/base/clock.h"
+#include "config/base/log.h"
 #include "config/base/metrics.h"
 
 /* --- a server --- */
@@ -30,7 +31,7 @@ struct fake {
     pthread_t thread;
     atomic_bool must_stop;
     const char *command;
-    const char *reply;
+    const char *_Atomic reply;
     const char *info;
     atomic_int connections;
     atomic_int tests; /* commands TEST */
@@ -318,6 +319,10 @@ static void test_errors_have_their_reasons(void **state)
         {"-BUSY Redis is busy running a script.\r\n", REDIS_REASON_BUSY},
         {"-NOSCRIPT No matching script.\r\n", REDIS_REASON_SCRIPT},
         {"-WRONGTYPE Operation against a key\r\n", REDIS_REASON_TYPE},
+        {"-CLUSTERDOWN Hash slot not served\r\n", REDIS_REASON_CLUSTER},
+        {"-CROSSSLOT Keys in request don't hash to the same slot\r\n", REDIS_REASON_CLUSTER},
+        {"-MOVED 3999 127.0.0.1:6381\r\n", REDIS_REASON_CLUSTER},
+        {"-ASK 3999 127.0.0.1:6381\r\n", REDIS_REASON_CLUSTER},
         {"-ERR unknown command 'TEST'\r\n", REDIS_REASON_OTHER},
         {"-\r\n", REDIS_REASON_OTHER},
         {"", REDIS_REASON_CLOSED},
@@ -373,6 +378,55 @@ static void test_the_greeting_is_judged(void **state)
     check_refused(fake, NULL, "", TAKE_NUMBER, REDIS_REASON_VERSION);
     fake->info = "redis_version:6.0.16\r\nrole:slave\r\n";
     check_refused(fake, NULL, "", TAKE_NUMBER, REDIS_REASON_READ_ONLY);
+    fake->info = "redis_version:7.0.15\r\nredis_mode:cluster\r\nrole:master\r\n";
+    check_refused(fake, NULL, "", TAKE_NUMBER, REDIS_REASON_CLUSTER);
+}
+
+static size_t lines_with(const char *path, const char *first, const char *second)
+{
+    char line[1024];
+    size_t count = 0;
+    FILE *file = fopen(path, "r");
+    while (fgets(line, sizeof line, file) != NULL)
+        count += strstr(line, first) != NULL && strstr(line, second) != NULL;
+    fclose(file);
+    return count;
+}
+
+/* The log tells of an error that has become another one, of the same reason or not; each once. */
+static void test_an_error_that_changes_is_told(void **state)
+{
+    static const char *const replies[][2] = {
+        {"-CLUSTERDOWN Hash slot not served\r\n", "\"code\":\"CLUSTERDOWN\""},
+        {"-CROSSSLOT Keys in request don't hash to the same slot\r\n", "\"code\":\"CROSSSLOT\""},
+        {"-NOVELTY of another version\r\n", "\"code\":\"NOVELTY\""},
+        {"-OTHERNEWS of another version\r\n", "\"code\":\"OTHERNEWS\""},
+    };
+    struct fake *fake = *state;
+    char path[] = "/tmp/redis_link_log.XXXXXX";
+    int descriptor = mkstemp(path);
+    struct user user = {.take = TAKE_NUMBER};
+    struct redis_link *link;
+    struct redis_link_options options = options_of(fake, &user);
+    log_open(descriptor, LOG_INFO, "test");
+    fake->command = "TEST";
+    fake->reply = replies[0][0];
+    fake_start(fake);
+    assert_int_equal(redis_link_open(&link, &options), STATUS_OK);
+    for (size_t i = 0; i < sizeof replies / sizeof replies[0]; i++) {
+        fake->reply = replies[i][0];
+        uint64_t attempts = redis_link_attempts(link);
+        for (int j = 0; j < WAIT_MS && redis_link_attempts(link) < attempts + 2; j++)
+            nap();
+        assert_true(redis_link_attempts(link) >= attempts + 2);
+    }
+    redis_link_close(link);
+    fake_stop(fake);
+    log_open(STDERR_FILENO, LOG_INFO, "test");
+    for (size_t i = 0; i < sizeof replies / sizeof replies[0]; i++)
+        assert_int_equal(lines_with(path, "redis_down", replies[i][1]), 1);
+    close(descriptor);
+    unlink(path);
 }
 
 /* The kernel takes connections for a server that is stopped. */
@@ -557,6 +611,7 @@ int main(void)
         TEST(test_replies_are_checked),
         TEST(test_a_reply_is_bounded),
         TEST(test_the_greeting_is_judged),
+        TEST(test_an_error_that_changes_is_told),
         TEST(test_silence_is_no_health),
         TEST(test_nobody_is_there),
         TEST(test_the_password_is_the_files_line),
