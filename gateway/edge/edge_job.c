@@ -431,7 +431,10 @@ static void settle_fill(struct edge_job *job)
     job->access.completion_tokens = row->completion_tokens;
 }
 
-/* Without a row in the file there is no normal end. */
+/* What was answered is what is billed. A row that cannot be written (a full disk) is kept in two
+ * places: the ledger goes on trying, and the engine keeps its record, which is not acknowledged
+ * before the row is in the file. So the row is not lost with these processes, and the client gets
+ * its answer. Work on a text has no record: its row is lost with this process, an answer free. */
 static void settle_done(void *context, bool is_recorded)
 {
     struct edge_job *job = context;
@@ -439,8 +442,6 @@ static void settle_done(void *context, bool is_recorded)
     job->is_committing = false;
     if (is_recorded)
         edge_replay_counted(job->edge->replay, job->stream.final.record_seq);
-    else
-        job_fail(job, STATUS_UNAVAILABLE, "The answer's usage could not be recorded; try again.");
     job_end_client(job);
     job_unhold(job);
 }
