@@ -347,9 +347,9 @@ void admin_handle(struct http_request *request, void *context)
     if (admin->config->access_log_peer)
         http_peer_name(request, access.peer, sizeof access.peer);
     size_t index = 0;
-    bool is_known = router_knows(routes, ROUTES, http_path(request));
+    int refusal = router_refusal(routes, ROUTES, request);
     if (router_find(routes, ROUTES, request, &index) == NULL) {
-        handle_refused(admin, &access, is_known ? 405 : 404);
+        handle_refused(admin, &access, refusal);
         return;
     }
     access.route = routes[index].path;

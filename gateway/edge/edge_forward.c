@@ -444,9 +444,9 @@ void edge_forward_handle(struct http_request *request, void *context)
     if (edge->config->access_log_peer)
         http_peer_name(request, access.peer, sizeof access.peer);
     size_t index = 0;
-    bool is_known = router_knows(routes, ROUTES, http_path(request));
+    int refusal = router_refusal(routes, ROUTES, request);
     if (router_find(routes, ROUTES, request, &index) == NULL) {
-        handle_over(edge, &access, is_known ? 405 : 404);
+        handle_over(edge, &access, refusal);
         return;
     }
     call.route = acts[index].route;

@@ -37,7 +37,7 @@ struct slice http_body(const struct http_request *request);
 struct slice http_header_get(const struct http_request *request, const char *name);
 /* How many headers of that name there are. */
 size_t http_header_count(const struct http_request *request, const char *name);
-/* The part of the path that the route's {id} stood for (0 or 1), or empty. */
+/* The part of the path that the route's {id} or {rest} stood for (0 or 1), decoded, or empty. */
 struct slice http_path_argument(const struct http_request *request, size_t index);
 /* "127.0.0.1:1234", for audit and access logs. */
 void http_peer_name(const struct http_request *request, char *out, size_t capacity);

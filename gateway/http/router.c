@@ -1,7 +1,15 @@
 #include "gateway/http/router.h"
 
+#include "config/base/limits.h"
+#include "config/base/utf8.h"
 #include "gateway/http/http_error.h"
 #include "gateway/http/request_h2o.h"
+
+/* A part of a path that a row's "{id}" or "{rest}" stands for, as it came. */
+struct part {
+    struct slice raw;
+    bool is_rest;
+};
 
 /* Takes one segment, up to the next '/', off the front of *path. */
 static struct slice match_segment(struct slice *path)
@@ -15,22 +23,33 @@ static struct slice match_segment(struct slice *path)
     return segment;
 }
 
-static bool match(const char *pattern, struct slice path,
-                  struct slice arguments[REQUEST_PATH_ARGUMENTS])
+static bool match_skip(struct slice *text, struct slice prefix)
+{
+    if (!slice_starts_with(*text, prefix))
+        return false;
+    text->bytes += prefix.length;
+    text->length -= prefix.length;
+    return true;
+}
+
+static bool match(const char *pattern, struct slice path, struct part parts[REQUEST_PATH_ARGUMENTS])
 {
     struct slice rest = slice_of(pattern);
     size_t count = 0;
     while (rest.length > 0) {
         if (path.length == 0)
             return false;
-        if (slice_starts_with(rest, SLICE("{id}"))) {
-            struct slice segment = match_segment(&path);
-            if (segment.length == 0)
-                return false;
+        bool is_rest = match_skip(&rest, SLICE("{rest}"));
+        if (is_rest || match_skip(&rest, SLICE("{id}"))) {
             ASSERT(count < REQUEST_PATH_ARGUMENTS);
-            arguments[count++] = segment;
-            rest.bytes += sizeof("{id}") - 1;
-            rest.length -= sizeof("{id}") - 1;
+            struct part *part = &parts[count++];
+            *part = (struct part){.raw = path, .is_rest = is_rest};
+            if (is_rest)
+                path.length = 0;
+            else
+                part->raw = match_segment(&path);
+            if (part->raw.length == 0)
+                return false;
             continue;
         }
         if (*rest.bytes != *path.bytes)
@@ -41,43 +60,116 @@ static bool match(const char *pattern, struct slice path,
     return path.length == 0;
 }
 
+static int hex_digit(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    char lower = (char)(c | 0x20);
+    return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
+}
+
+/* Once: what an escape stands for is not looked at again. Returns the length, or SIZE_MAX for an
+ * escape that is none. */
+static size_t decode(struct slice text, char out[LIMIT_PATH_BYTES])
+{
+    size_t length = 0;
+    for (size_t i = 0; i < text.length; i++) {
+        char c = text.bytes[i];
+        if (c == '%') {
+            int high = i + 2 < text.length ? hex_digit(text.bytes[i + 1]) : -1;
+            int low = high >= 0 ? hex_digit(text.bytes[i + 2]) : -1;
+            if (low < 0)
+                return SIZE_MAX;
+            c = (char)(high << 4 | low);
+            i += 2;
+        }
+        out[length++] = c;
+    }
+    return length;
+}
+
+/* Nothing is called by a name that has control characters or is no text; a '/' is part of a name
+ * where the rest of the path is one. */
+static bool is_name(struct slice text, bool has_slashes)
+{
+    for (size_t i = 0; i < text.length; i++) {
+        unsigned char c = (unsigned char)text.bytes[i];
+        if (c < ' ' || c == 0x7f || (c == '/' && !has_slashes))
+            return false;
+    }
+    return utf8_is_valid(text.bytes, text.length);
+}
+
+/* 0, or why the parts of a path are no names: 400, 404. `is_kept`: the request gets the names. */
+static int name_parts(struct http_request *request, const struct part parts[REQUEST_PATH_ARGUMENTS],
+                      bool is_kept)
+{
+    char name[LIMIT_PATH_BYTES];
+    for (size_t i = 0; i < REQUEST_PATH_ARGUMENTS; i++) {
+        struct slice raw = parts[i].raw;
+        size_t length = raw.length <= sizeof name ? decode(raw, name) : SIZE_MAX;
+        if (length == SIZE_MAX)
+            return 400;
+        if (!is_name((struct slice){name, length}, parts[i].is_rest))
+            return 404;
+        if (!is_kept || raw.bytes == NULL)
+            continue;
+        char *copy = http_alloc(request, length + 1);
+        memcpy(copy, name, length);
+        copy[length] = '\0';
+        request_path_argument_set(request, i, (struct slice){copy, length});
+    }
+    return 0;
+}
+
+/* 0 and the row, or the code of the refusal; `allow` receives the methods of a 405. */
+static int look(const struct route *routes, size_t count, struct http_request *request,
+                size_t *index, bool is_kept, struct buffer *allow)
+{
+    int refusal = 404;
+    for (size_t i = 0; i < count; i++) {
+        struct part parts[REQUEST_PATH_ARGUMENTS] = {{{0}, false}};
+        if (!match(routes[i].path, http_path(request), parts))
+            continue;
+        if (slice_is(http_method(request), routes[i].method)) {
+            *index = i;
+            return name_parts(request, parts, is_kept);
+        }
+        refusal = 405;
+        if (allow->length > 0)
+            buffer_append_text(allow, ", ");
+        buffer_append_text(allow, routes[i].method);
+    }
+    return refusal;
+}
+
 const struct route *router_find(const struct route *routes, size_t count,
                                 struct http_request *request, size_t *index)
 {
-    struct slice path = http_path(request);
+    size_t found = 0;
     struct buffer allow;
     buffer_init(&allow, 256);
-    const struct route *found = NULL;
-    for (size_t i = 0; i < count && found == NULL; i++) {
-        struct slice arguments[REQUEST_PATH_ARGUMENTS] = {{0}};
-        if (!match(routes[i].path, path, arguments))
-            continue;
-        if (slice_is(http_method(request), routes[i].method)) {
-            found = &routes[i];
-            for (size_t a = 0; a < REQUEST_PATH_ARGUMENTS; a++)
-                request_path_argument_set(request, a, arguments[a]);
-            if (index != NULL)
-                *index = i;
-        } else {
-            if (allow.length > 0)
-                buffer_append_text(&allow, ", ");
-            buffer_append_text(&allow, routes[i].method);
-        }
-    }
-    if (found == NULL && allow.length > 0)
+    int refusal = look(routes, count, request, &found, true, &allow);
+    if (refusal == 405)
         http_error_respond_method(request, buffer_slice(&allow));
-    else if (found == NULL)
+    else if (refusal == 400)
+        http_error_respond_refusal(request, 400,
+                                   "A percent sign in the path is not followed by two "
+                                   "hexadecimal digits; write it as %25.");
+    else if (refusal != 0)
         http_error_respond_path(request);
+    else if (index != NULL)
+        *index = found;
     buffer_deinit(&allow);
-    return found;
+    return refusal == 0 ? &routes[found] : NULL;
 }
 
-bool router_knows(const struct route *routes, size_t count, struct slice path)
+int router_refusal(const struct route *routes, size_t count, struct http_request *request)
 {
-    struct slice arguments[REQUEST_PATH_ARGUMENTS];
-    for (size_t i = 0; i < count; i++) {
-        if (match(routes[i].path, path, arguments))
-            return true;
-    }
-    return false;
+    size_t found = 0;
+    struct buffer allow;
+    buffer_init(&allow, 256);
+    int refusal = look(routes, count, request, &found, false, &allow);
+    buffer_deinit(&allow);
+    return refusal;
 }

@@ -11,17 +11,21 @@
 
 typedef void (*http_handler)(struct http_request *request, void *context);
 
-/* Paths are literal, with "{id}" for one segment: "/admin/v1/tenants/{id}/keys". */
+/* Paths are literal, with "{id}" for one segment: "/admin/v1/tenants/{id}/keys", and "{rest}" for
+ * all that is left, with its slashes: "/v1/models/{rest}". What these stand for is percent-decoded,
+ * once; the literal parts are compared as they came. */
 struct route {
     const char *method;
     const char *path;
     http_handler handler;
 };
 
-/* Finds the route or answers 404 (unknown path) or 405 with `allow` itself and returns NULL. Fills
- * what http_path_argument gives. `index` (may be NULL) receives the row, for metrics. */
+/* Finds the route, or answers and returns NULL: 404 for an unknown path and for what is no name
+ * (control characters, bytes that are no UTF-8, in an {id} a '/'), 400 for a '%' that begins no
+ * escape, 405 with `allow`. Fills what http_path_argument gives: valid UTF-8, a NUL behind it.
+ * `index` (may be NULL) receives the row, for metrics. */
 const struct route *router_find(const struct route *routes, size_t count,
                                 struct http_request *request, size_t *index);
 
-/* True when some method is served at this path: whether router_find's refusal is a 405 or a 404. */
-bool router_knows(const struct route *routes, size_t count, struct slice path);
+/* The code that router_find would refuse with: 400, 404 or 405; 0: it finds a route. */
+int router_refusal(const struct route *routes, size_t count, struct http_request *request);

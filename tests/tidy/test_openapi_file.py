@@ -35,7 +35,7 @@ def table(face):
     text = (ROOT / f"gateway/{face}/routes.def").read_text()
     rows = re.findall(r'^ROUTE\("([A-Z]+)", "([^"]+)", (.*)\)$', text, re.M)
     assert rows, face
-    return {(method, path): rest for method, path, rest in rows}
+    return {(method, path.replace("{rest}", "{id}")): rest for method, path, rest in rows}
 
 
 def walk(node, where=""):
