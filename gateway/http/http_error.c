@@ -167,6 +167,8 @@ static const struct door_error *door_error_of(int http_code)
          "The method is not allowed for this path."},
         {{413, TYPE_REQUEST, "request_too_large", 0, false}, "The request's body is too large."},
         {{414, TYPE_REQUEST, "path_too_long", 0, false}, "The request's path is too long."},
+        {{415, TYPE_REQUEST, "unsupported_content_encoding", 0, true},
+         "The request's body is compressed (content-encoding); send it as it is."},
         {{417, TYPE_REQUEST, "expectation_failed", 0, false},
          "The only expectation understood is 100-continue."},
         {{431, TYPE_REQUEST, "head_too_large", 0, false}, "The request's headers are too large."},
@@ -195,8 +197,11 @@ void http_error_respond_method(struct http_request *request, struct slice allow)
 void http_error_respond_refusal(struct http_request *request, int http_code, const char *reason)
 {
     const struct door_error *door = door_error_of(http_code);
+    struct http_header taken = {NULL, {0}};
+    if (http_code == 415) /* RFC 9110, 12.5.3: what would have been taken */
+        taken = (struct http_header){"accept-encoding", SLICE("identity")};
     respond(request, &door->error, slice_of(reason != NULL ? reason : door->message),
-            (struct slice){0}, (struct http_header){0});
+            (struct slice){0}, taken);
 }
 
 void http_error_render_code(int http_code, struct buffer *out)

@@ -34,7 +34,7 @@ void http_respond_limited(struct http_request *request, uint32_t retry_after_ms,
                           const struct http_header *headers, size_t count);
 
 /* Answers that have no status: the door's own. 404 for an unknown path, 405 with `allow`, and any
- * other code (400, 413, 414, 431) with `reason`, or a fixed sentence when that is NULL. The
+ * other code (400, 413, 414, 415, 431) with `reason`, or a fixed sentence when that is NULL. The
  * connection is closed behind 400, 414 and 431 over HTTP/1. */
 void http_error_respond_path(struct http_request *request);
 void http_error_respond_method(struct http_request *request, struct slice allow);

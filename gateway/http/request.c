@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/socket.h>
 
 #include "config/base/limits.h"
@@ -39,6 +40,7 @@ const char *request_reason(int code)
         {409, "Conflict"},
         {413, "Content Too Large"},
         {414, "URI Too Long"},
+        {415, "Unsupported Media Type"},
         {417, "Expectation Failed"},
         {422, "Unprocessable Content"},
         {429, "Too Many Requests"},
@@ -454,6 +456,20 @@ static int begin_refusal_of_rules(struct http_request *request)
     return request->refusal_reason != NULL ? 400 : 0;
 }
 
+/* Bodies are read as they are. "identity" means just that (RFC 9110, 8.4.1 and 15.5.16). */
+static bool is_encoded(const struct http_request *request)
+{
+    static const char identity[] = "identity";
+    for (size_t i = 0; i < request->header_count; i++) {
+        struct slice value = request->headers[i].value;
+        if (strcmp(request->headers[i].name, "content-encoding") == 0 && value.length != 0 &&
+            (value.length != sizeof identity - 1 ||
+             strncasecmp(value.bytes, identity, value.length) != 0))
+            return true;
+    }
+    return false;
+}
+
 static void on_start(h2o_timeout_entry_t *entry)
 {
     struct http_request *request = H2O_STRUCT_FROM_MEMBER(struct http_request, start_entry, entry);
@@ -489,6 +505,8 @@ void request_begin(struct request_host *host, h2o_req_t *h2o)
         request->refusal_code = begin_refusal_of_rules(request);
     if (request->refusal_code != 0 && request->refusal_code != 413)
         h2o->http1_is_persistent = 0;
+    if (request->refusal_code == 0 && is_encoded(request))
+        request->refusal_code = 415;
     h2o_linklist_insert(&host->requests, &request->link);
     host->requests_running++;
     request->connection->streams_started++;
