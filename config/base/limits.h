@@ -10,6 +10,7 @@
 #define LIMIT_BODY_BYTES           (4 * 1024 * 1024) /* a chat of 8k tokens needs far less */
 #define LIMIT_ADMIN_BODY_BYTES     (256 * 1024)
 #define LIMIT_PATH_BYTES           1024
+#define LIMIT_CORS_ORIGINS         64 /* each request that names an origin is compared with all */
 #define LIMIT_CONNECTIONS          65536       /* what a machine allows ends first */
 #define LIMIT_STREAM_PENDING_BYTES (16 * 1024) /* unsent bytes of one answer before reads pause */
 #define LIMIT_PIPELINED_BYTES      (64 * 1024) /* read ahead while a request runs, then no more */

@@ -27,6 +27,7 @@
 #include "gateway/edge/edge_settle.h"
 #include "gateway/edge/edge_usage.h"
 #include "gateway/edge/edge_wait.h"
+#include "gateway/http/cors.h"
 #include "gateway/http/loop_worker.h"
 #include "gateway/http/stderr_lines.h"
 #include "gateway/http/tls.h"
@@ -301,6 +302,8 @@ static enum status open_listeners(struct run *run)
     face.body_bytes_max = (size_t)config->body_limit;
     face.handler = edge_proof_handle;
     face.context = edge->proof;
+    TRY(cors_create(&edge->cors, config->cors_origins));
+    face.cors = edge->cors;
     TRY(open_listener(&edge->public_listener, run->options->public_descriptor, config->listen,
                       run->public_address, face));
     admin.name = "admin";
@@ -446,6 +449,7 @@ static void run_close(struct run *run)
     struct edge *edge = &run->edge;
     if (edge->public_listener != NULL)
         listener_close(edge->public_listener);
+    cors_destroy(edge->cors);
     if (edge->admin_listener != NULL)
         listener_close(edge->admin_listener);
     edge_keys_destroy(edge->keys);

@@ -12,10 +12,12 @@
 #include "gateway/edge/edge_probe.h"
 #include "gateway/edge/edge_prompts.h"
 #include "gateway/edge/edge_usage.h"
+#include "gateway/http/cors.h"
 #include "gateway/http/http_error.h"
 #include "gateway/http/loop_worker.h"
 
 enum { MODELS_BYTES = 4096, SCOPE_BYTES = 256 };
+static const char METHODS[] = "GET, POST"; /* of all routes */
 
 /* A request on its way to its route's handler. */
 struct forward_call {
@@ -445,6 +447,10 @@ void edge_forward_handle(struct http_request *request, void *context)
         http_peer_name(request, access.peer, sizeof access.peer);
     size_t index = 0;
     int refusal = router_refusal(routes, ROUTES, request);
+    if (refusal == 405 && cors_respond_preflight(edge->cors, request, METHODS)) {
+        handle_over(edge, &access, 204);
+        return;
+    }
     if (router_find(routes, ROUTES, request, &index) == NULL) {
         handle_over(edge, &access, refusal);
         return;

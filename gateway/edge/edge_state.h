@@ -20,6 +20,7 @@
 #include "gateway/http/listener.h"
 #include "gateway/upstream/http1_client.h"
 
+struct cors;
 struct edge_job;
 struct edge_keys;
 struct edge_memory;
@@ -57,6 +58,7 @@ struct edge {
     struct edge_metrics metrics;
     struct tls_context *public_tls;
     struct tls_context *admin_tls;
+    struct cors *cors; /* of the public listener; NULL: no origins */
     struct listener *public_listener;
     struct listener *admin_listener;
     struct edge_job *jobs; /* all that are not settled and over */

@@ -98,6 +98,7 @@ static void on_error_setup(h2o_filter_t *filter, h2o_req_t *h2o, h2o_ostream_t *
         h2o->res.headers = (h2o_headers_t){NULL, 0, 0};
         h2o_add_header(&h2o->pool, &h2o->res.headers, H2O_TOKEN_CONTENT_TYPE, NULL,
                        H2O_STRLIT("application/json"));
+        request_add_cors(listener->host.cors, h2o);
         if (listener->host.makes_request_ids) {
             char *id = h2o_mem_alloc_pool(&h2o->pool, REQUEST_ID_BYTES + 1);
             request_id_make(id);
@@ -509,6 +510,7 @@ enum status listener_open(struct listener **out, const struct listener_options *
     listener->host = (struct request_host){
         .loop = options->loop,
         .handler = options->handler,
+        .cors = options->cors,
         .context = options->context,
         .body_bytes_max = options->body_bytes_max,
         .makes_request_ids = options->makes_request_ids,

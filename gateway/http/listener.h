@@ -10,6 +10,7 @@
 #include "gateway/http/router.h"
 #include "gateway/http/tls.h"
 
+struct cors;
 struct listener;
 
 struct listener_options {
@@ -20,6 +21,7 @@ struct listener_options {
     size_t body_bytes_max;
     bool makes_request_ids;           /* x-request-id on every answer */
     struct http_header answer_header; /* on every answer of a handler; name NULL = none */
+    const struct cors *cors;          /* which pages may read answers (cors.h); NULL = none */
     uint32_t connections_max;
     uint32_t arrival_ms_max; /* for a request to arrive whole, and idle; 0 = LIMIT_ARRIVAL_MS */
     uint32_t unread_ms_max;  /* for the client to read the rest of a finished answer; 0 =

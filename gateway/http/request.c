@@ -11,6 +11,7 @@
 #include "config/base/limits.h"
 #include "config/base/log.h"
 #include "config/base/rng.h"
+#include "gateway/http/cors.h"
 #include "gateway/http/h1_head.h"
 #include "gateway/http/h2_sweep.h"
 #include "gateway/http/head_rules.h"
@@ -633,6 +634,20 @@ static void answer_header(h2o_req_t *h2o, const char *name, struct slice value)
                           value_copy.bytes, value_copy.length);
 }
 
+void request_add_cors(const struct cors *cors, h2o_req_t *h2o)
+{
+    struct http_header headers[CORS_HEADERS];
+    struct slice origin = {0};
+    ssize_t at =
+        cors != NULL ? h2o_find_header_by_str(&h2o->headers, H2O_STRLIT("origin"), -1) : -1;
+    if (at >= 0)
+        origin =
+            (struct slice){h2o->headers.entries[at].value.base, h2o->headers.entries[at].value.len};
+    size_t count = cors_headers(cors, origin, headers);
+    for (size_t i = 0; i < count; i++)
+        answer_header(h2o, headers[i].name, headers[i].value);
+}
+
 static void answer_begin(struct http_request *request, int code, const struct http_header *headers,
                          size_t header_count)
 {
@@ -646,6 +661,7 @@ static void answer_begin(struct http_request *request, int code, const struct ht
         answer_header(h2o, headers[i].name, headers[i].value);
     if (request->host->makes_request_ids)
         answer_header(h2o, "x-request-id", http_request_id(request));
+    request_add_cors(request->host->cors, h2o);
     if (request->host->answer_header.name != NULL)
         answer_header(h2o, request->host->answer_header.name, request->host->answer_header.value);
 }

@@ -16,6 +16,7 @@
 
 enum { REQUEST_ID_BYTES = 4 + 32, REQUEST_PATH_ARGUMENTS = 2 };
 
+struct cors;
 struct request_connection;
 
 /* What a listener gives to each of its requests. */
@@ -26,6 +27,7 @@ struct request_host {
     size_t body_bytes_max;
     bool makes_request_ids;
     struct http_header answer_header;                       /* name NULL = none */
+    const struct cors *cors;                                /* NULL = none */
     void (*flooded)(struct request_connection *connection); /* it is to be killed */
     /* NULL, or why no handler hears of the connection: its client's certificate. */
     const char *(*client_fault)(struct request_connection *connection);
@@ -108,6 +110,8 @@ struct http_request {
  * many clients leave). Old streams count for less and less, so that a good past pays for little. */
 bool request_connection_judge(struct request_connection *connection, uint32_t over, uint32_t early);
 /* Takes over an h2o request: copies what is needed of it and starts the handler one turn later. */
+/* What pages of the request's Origin may do with its answer, whoever makes it. */
+void request_add_cors(const struct cors *cors, h2o_req_t *h2o);
 void request_begin(struct request_host *host, h2o_req_t *h2o);
 /* Ends a request from outside, as if its client had left. */
 void request_lose(struct http_request *request);

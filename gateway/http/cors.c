@@ -1,0 +1,177 @@
+#include "gateway/http/cors.h"
+
+#include <string.h>
+
+#include "config/base/limits.h"
+#include "config/base/mem.h"
+
+enum { ASKED_BYTES = 1024 };
+
+struct cors {
+    bool is_any;
+    uint32_t count;
+    struct slice origins[LIMIT_CORS_ORIGINS]; /* in text */
+    char text[];
+};
+
+/* What an answer says that a page may read beside what every page may. */
+static const char EXPOSED[] =
+    "x-request-id, retry-after, retry-after-ms, x-should-retry, openai-processing-ms, "
+    "openai-version, x-ratelimit-limit-requests, x-ratelimit-remaining-requests, "
+    "x-ratelimit-reset-requests, x-ratelimit-limit-tokens, x-ratelimit-remaining-tokens, "
+    "x-ratelimit-reset-tokens";
+static const char MAX_AGE_S[] = "600"; /* so long is a change of the list unseen by a browser */
+
+/* --- the list --- */
+
+static bool is_host_char(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') ||
+           (c != '\0' && strchr("-._[]:+", c) != NULL);
+}
+
+/* scheme://host, scheme://host:port. */
+static bool is_origin(struct slice text)
+{
+    static const char mark[] = "://";
+    const char *found = memmem(text.bytes, text.length, mark, sizeof mark - 1);
+    if (found == NULL || found == text.bytes)
+        return false;
+    size_t scheme = (size_t)(found - text.bytes);
+    for (size_t i = 0; i < text.length; i++) {
+        bool is_mark = i >= scheme && i < scheme + sizeof mark - 1;
+        if (!is_mark && !is_host_char(text.bytes[i]))
+            return false;
+    }
+    struct slice host = {found + 3, text.length - scheme - 3};
+    return host.length > 0 && memmem(host.bytes, host.length, "//", 2) == NULL;
+}
+
+/* A browser leaves it out, so that it would never match. */
+static bool has_usual_port(struct slice text)
+{
+    static const struct {
+        struct slice scheme, port;
+    } rows[] = {{SLICE("https://"), SLICE(":443")}, {SLICE("http://"), SLICE(":80")}};
+    for (size_t i = 0; i < 2; i++) {
+        struct slice port = rows[i].port;
+        if (slice_starts_with(text, rows[i].scheme) && text.length > port.length &&
+            memcmp(text.bytes + text.length - port.length, port.bytes, port.length) == 0)
+            return true;
+    }
+    return false;
+}
+
+static enum status read_origin(struct cors *cors, struct slice origin)
+{
+    if (!is_origin(origin) || has_usual_port(origin))
+        FAIL_PARAM(STATUS_INVALID, "cors_origins",
+                   "cors_origins must be * or origins as browsers write them, with commas between "
+                   "them: https://app.example or http://localhost:3000, in lower case, without a "
+                   "path and without the port that the scheme means anyway");
+    if (cors->count == LIMIT_CORS_ORIGINS)
+        FAIL_PARAM(STATUS_LIMIT, "cors_origins", "cors_origins has more than %d origins",
+                   LIMIT_CORS_ORIGINS);
+    cors->origins[cors->count++] = origin;
+    return STATUS_OK;
+}
+
+static enum status read_list(struct cors *cors)
+{
+    struct slice rest = slice_of(cors->text);
+    for (;;) {
+        const char *comma = memchr(rest.bytes, ',', rest.length);
+        size_t length = comma != NULL ? (size_t)(comma - rest.bytes) : rest.length;
+        struct slice origin = {rest.bytes, length};
+        while (origin.length > 0 && origin.bytes[0] == ' ')
+            origin.bytes++, origin.length--;
+        while (origin.length > 0 && origin.bytes[origin.length - 1] == ' ')
+            origin.length--;
+        TRY(read_origin(cors, origin));
+        if (comma == NULL)
+            return STATUS_OK;
+        rest = (struct slice){comma + 1, rest.length - length - 1};
+    }
+}
+
+enum status cors_create(struct cors **out, const char *origins)
+{
+    *out = NULL;
+    size_t length = strlen(origins);
+    if (length == 0)
+        return STATUS_OK;
+    struct cors *cors = mem_zalloc(1, sizeof *cors + length + 1);
+    if (cors == NULL)
+        FAIL(STATUS_NO_MEMORY, "no memory for origins");
+    memcpy(cors->text, origins, length);
+    cors->is_any = strcmp(origins, "*") == 0;
+    enum status status = cors->is_any ? STATUS_OK : read_list(cors);
+    if (status != STATUS_OK)
+        mem_free(cors);
+    else
+        *out = cors;
+    return status;
+}
+
+void cors_destroy(struct cors *cors)
+{
+    mem_free(cors);
+}
+
+/* --- answers --- */
+
+static bool allows(const struct cors *cors, struct slice origin)
+{
+    if (cors == NULL || origin.length == 0)
+        return false;
+    for (uint32_t i = 0; i < cors->count; i++)
+        if (slice_equals(cors->origins[i], origin))
+            return true;
+    return cors->is_any;
+}
+
+size_t cors_headers(const struct cors *cors, struct slice origin, struct http_header *out)
+{
+    size_t count = 0;
+    if (cors == NULL)
+        return 0;
+    if (!cors->is_any) /* a cache keeps what one origin was told from another one */
+        out[count++] = (struct http_header){"vary", SLICE("origin")};
+    if (!allows(cors, origin))
+        return count;
+    out[count++] =
+        (struct http_header){"access-control-allow-origin", cors->is_any ? SLICE("*") : origin};
+    out[count++] = (struct http_header){"access-control-expose-headers", slice_of(EXPOSED)};
+    return count;
+}
+
+/* Names of headers, with commas: they go back as they came. */
+static bool is_names(struct slice text)
+{
+    for (size_t i = 0; i < text.length; i++) {
+        char c = text.bytes[i];
+        bool is_name = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                       (c != '\0' && strchr("-_, ", c) != NULL);
+        if (!is_name)
+            return false;
+    }
+    return text.length > 0 && text.length <= ASKED_BYTES;
+}
+
+bool cors_respond_preflight(const struct cors *cors, struct http_request *request,
+                            const char *methods)
+{
+    struct http_header headers[3];
+    size_t count = 0;
+    if (!allows(cors, http_header_get(request, "origin")) ||
+        !slice_is(http_method(request), "OPTIONS") ||
+        http_header_get(request, "access-control-request-method").length == 0)
+        return false;
+    struct slice asked = http_header_get(request, "access-control-request-headers");
+    headers[count++] = (struct http_header){"access-control-allow-methods", slice_of(methods)};
+    headers[count++] = (struct http_header){"access-control-max-age", slice_of(MAX_AGE_S)};
+    if (is_names(asked))
+        headers[count++] = (struct http_header){"access-control-allow-headers", asked};
+    http_respond(request, 204, headers, count, (struct slice){0});
+    return true;
+}
