@@ -286,6 +286,7 @@ static enum status open_step(struct engine *engine, const struct engine_options 
         .metrics = options->metrics,
         .metrics_label = options->metrics_label,
         .index = options->index,
+        .pulse = options->pulse,
         .wake = options->wake,
         .wake_context = options->wake_context,
         .ranks = ranks_count(options->ranks),

@@ -14,6 +14,7 @@
 #include "config/base/clock.h"
 #include "config/base/limits.h"
 #include "config/base/metrics.h"
+#include "config/base/pulse.h"
 #include "config/base/service_class.h"
 #include "config/base/slice.h"
 
@@ -86,7 +87,8 @@ struct engine_options {
     const struct clock *clock;
     struct metrics *metrics;   /* may be NULL */
     const char *metrics_label; /* of all its series: engine="0"; NULL = none */
-    uint32_t index;            /* among several of one fleet: for its log */
+    uint32_t index;            /* among several of one fleet: for its log, and its place there: */
+    struct pulse *pulse;       /* the engine thread beats at PULSE_ENGINE + index; may be NULL */
     /* Called from the engine's threads when events wait; cheap and thread-safe. */
     void (*wake)(void *context);
     void *wake_context;

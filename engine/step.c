@@ -413,9 +413,20 @@ static int64_t run_sleep_us(const struct step *step)
     return left_us > 0 ? left_us : 0;
 }
 
+/* Who watches wants to see that this thread lives, also when nothing is to be done. */
+static int64_t run_nap_us(const struct step *step)
+{
+    const int64_t sleep_us = run_sleep_us(step);
+    const int64_t most_us = PULSE_EVERY_MS * INT64_C(1000);
+    bool is_longer = sleep_us < 0 || sleep_us > most_us;
+    return step->options.pulse != NULL && is_longer ? most_us : sleep_us;
+}
+
 void step_run(struct step *step)
 {
-    while (!atomic_load(&step->is_closing))
+    while (!atomic_load(&step->is_closing)) {
+        pulse_beat(step->options.pulse, PULSE_ENGINE + step->options.index);
         if (!step_once(step))
-            inbox_wait(&step->inbox, run_sleep_us(step));
+            inbox_wait(&step->inbox, run_nap_us(step));
+    }
 }

@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "config/base/pulse.h"
 #include "engine/batch.h"
 #include "engine/drawer.h"
 #include "engine/inbox.h"
@@ -90,6 +91,7 @@ struct step_options {
     struct metrics *metrics; /* may be NULL */
     const char *metrics_label;
     uint32_t index;
+    struct pulse *pulse;
     void (*wake)(void *context);
     void *wake_context;
     uint32_t ranks; /* each has such a pool (tensor parallel); 0 and 1: this one alone */

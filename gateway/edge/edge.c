@@ -53,6 +53,7 @@ struct run {
     struct admin admin;
     const struct edge_options *options;
     struct loop_timer *drain_timer;
+    struct loop_timer *pulse_timer;
     int64_t drain_until_us;
     int lock; /* D/edge.lock, held while this edge serves from D; -1 = not held */
     struct edge_reload *reload;
@@ -388,6 +389,13 @@ static void run_signal(void *context, int signal_number)
 
 /* --- start and end of a run --- */
 
+static void run_beat(void *context)
+{
+    struct run *run = context;
+    pulse_beat(run->options->pulse, PULSE_LOOP);
+    loop_timer_arm(run->pulse_timer, PULSE_EVERY_MS);
+}
+
 static enum status run_open(struct run *run)
 {
     struct edge *edge = &run->edge;
@@ -398,10 +406,12 @@ static enum status run_open(struct run *run)
     TRY(stderr_lines_begin());
     run->has_stderr = true;
     TRY(edge_metrics_init(&edge->metrics));
+    edge->metrics.deaths = run->options->deaths;
     TRY(loop_create(&edge->loop));
     run->drain_timer = loop_timer_create(edge->loop, drain_look, run);
+    run->pulse_timer = loop_timer_create(edge->loop, run_beat, run);
     edge->settle_timer = loop_timer_create(edge->loop, edge_settle_wake, edge);
-    if (run->drain_timer == NULL || edge->settle_timer == NULL)
+    if (run->drain_timer == NULL || run->pulse_timer == NULL || edge->settle_timer == NULL)
         FAIL(STATUS_NO_MEMORY, "no memory for a timer");
     /* Before the ledger's thread starts, so that it inherits the blocked signals. */
     TRY(loop_watch_signals(edge->loop, run_signal, run));
@@ -485,6 +495,8 @@ static void run_close(struct run *run)
     edge_reload_destroy(run->reload);
     if (run->drain_timer != NULL)
         loop_timer_destroy(run->drain_timer);
+    if (run->pulse_timer != NULL)
+        loop_timer_destroy(run->pulse_timer);
     if (edge->settle_timer != NULL)
         loop_timer_destroy(edge->settle_timer);
     if (edge->loop != NULL)
@@ -505,6 +517,7 @@ enum status edge_run(const struct edge_options *options)
     enum status status = run_open(&run);
     if (status == STATUS_OK) {
         run_tell_ready(&run);
+        run_beat(&run);
         loop_run(run.edge.loop);
     } else {
         log_failure(LOG_ERROR, "edge_failed");

@@ -9,7 +9,9 @@
 
 #include <sys/types.h>
 
+#include "config/base/pulse.h"
 #include "config/config.h"
+#include "gateway/edge/edge_deaths.h"
 
 struct edge_options {
     const struct config *config;
@@ -18,8 +20,10 @@ struct edge_options {
     int ready_descriptor;  /* a byte is written there once it serves, and one with each reload that
                             * the config API has made (edge_reload); or -1 */
     const struct config_sources *sources; /* for a reload; NULL = there is none */
-    pid_t parent;        /* when it is gone, SIGTERM means now; 0 = none to look for */
-    const char *sandbox; /* for /ready; NULL = "off" */
+    pid_t parent;                     /* when it is gone, SIGTERM means now; 0 = none to look for */
+    const char *sandbox;              /* for /ready; NULL = "off" */
+    struct pulse *pulse;              /* its loop beats there; NULL = nobody watches */
+    const struct edge_deaths *deaths; /* for the metrics; NULL = there is no parent */
     int64_t engine_user; /* whose process must listen on the engine's socket; -1 = anybody's */
 };
 

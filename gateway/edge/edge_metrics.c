@@ -188,6 +188,7 @@ void edge_metrics_look(struct edge_metrics *metrics, struct ledger *ledger, cons
     for (int i = 1; i < AUTH_REFUSALS && auth != NULL; i++)
         look_counter(metrics->auth_refusals[i], auth_refused_count(auth, (enum auth_refusal)i));
     metric_set(metrics->heap_bytes, (double)edge_memory_heap_bytes());
+    edge_deaths_look(metrics->deaths, metrics->registry);
 }
 
 static struct metric *request_total(struct edge_metrics *metrics, const char *route, int code)

@@ -11,6 +11,7 @@
 #include "auth/quota_limits.h"
 #include "config/base/metrics.h"
 #include "config/base/service_class.h"
+#include "gateway/edge/edge_deaths.h"
 
 /* Why a request ended before its answer was whole. */
 enum edge_cancel {
@@ -38,6 +39,7 @@ enum { EDGE_METRICS_SERIES = 128 };
 
 struct edge_metrics {
     struct metrics *registry;
+    const struct edge_deaths *deaths; /* the parent's count; NULL: no parent */
     struct { /* banyan_http_requests_total, found without its labels being written out again */
         const char *route;
         int code;

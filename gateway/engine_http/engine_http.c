@@ -30,6 +30,7 @@ struct engine_process {
     const struct engine_http_options *options;
     struct listener *listener;
     struct loop_timer *drain_timer;
+    struct loop_timer *pulse_timer;
     struct metric *peers_refused;
     int64_t drain_until_us;
     bool is_cancelled;
@@ -62,6 +63,13 @@ static void drain_begin(struct engine_process *process)
         clock_mono_us(clock_system()) + process->config->drain_timeout_s * INT64_C(1000000);
     listener_drain(process->listener);
     loop_timer_arm(process->drain_timer, 0);
+}
+
+static void process_beat(void *context)
+{
+    struct engine_process *process = context;
+    pulse_beat(process->options->pulse, PULSE_LOOP);
+    loop_timer_arm(process->pulse_timer, PULSE_EVERY_MS);
 }
 
 /* Nothing can be computed in this process any more: once everybody has been told, another one may
@@ -217,6 +225,7 @@ static enum status open_engine(struct engine_process *process)
         .metrics = process->face.metrics,
         .wake = face_wake,
         .wake_context = &process->face,
+        .pulse = process->options->pulse,
     };
     TRY(fleet_open(&process->face.fleet, &options, process->options->ranks,
                    (uint32_t)config->engines));
@@ -325,7 +334,8 @@ static enum status open_all(struct engine_process *process,
     TRY(loop_turns_create(&face->turns, face->loop, LIMIT_TEXTS_WAITING,
                           LIMIT_TENANT_TEXTS_WAITING));
     process->drain_timer = loop_timer_create(face->loop, drain_look, process);
-    if (process->drain_timer == NULL)
+    process->pulse_timer = loop_timer_create(face->loop, process_beat, process);
+    if (process->drain_timer == NULL || process->pulse_timer == NULL)
         FAIL(STATUS_NO_MEMORY, "no memory for a timer");
     TRY(open_listener(process, options->descriptor));
     ranks_look(process); /* from here on at a signal */
@@ -342,6 +352,7 @@ static void close_all(struct engine_process *process)
     if (face->fleet != NULL)
         fleet_close(face->fleet);
     loop_timer_destroy(process->drain_timer);
+    loop_timer_destroy(process->pulse_timer);
     final_ring_close(face->finals);
     if (face->loop != NULL)
         loop_destroy(face->loop);
@@ -358,6 +369,7 @@ enum status engine_http_run(const struct engine_http_options *options)
     enum status status = open_all(&process, options);
     if (status == STATUS_OK) {
         tell_ready(&process, options->ready_descriptor);
+        process_beat(&process);
         loop_run(process.face.loop);
         LOG(LOG_INFO, "engine_stopped", LOG_NUMBER("unfinished", process.face.job_count));
         if (process.is_failed)

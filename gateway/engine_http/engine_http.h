@@ -10,6 +10,7 @@
 #include <sys/types.h>
 
 #include "config/base/limits.h"
+#include "config/base/pulse.h"
 #include "config/config.h"
 
 enum { ENGINE_HTTP_PEERS = 4 };
@@ -30,6 +31,7 @@ struct engine_http_options {
     /* Who may connect: the user ids of the edge's process. None given = this process's own. */
     uid_t peers[ENGINE_HTTP_PEERS];
     size_t peer_count;
+    struct pulse *pulse; /* its loop and its engines' threads beat there; NULL = nobody watches */
 };
 
 /* Opens the model (the message says what is wrong with it), then serves until told to end. */

@@ -19,6 +19,7 @@
 #include "gateway/http/listener.h"
 #include "gateway/serve/sandbox.h"
 #include "gateway/serve/serve_half.h"
+#include "gateway/serve/watchdog.h"
 
 enum {
     BACKOFF_FIRST_MS = 100,
@@ -41,6 +42,10 @@ struct child {
     int ready; /* read end of the ready pipe, -1 once it has spoken */
     int asks;  /* the same of the edge, from then on: a byte is a reload by an admin; or -1 */
     bool was_ready;
+    bool is_hung; /* killed for it, and not reaped yet */
+    enum edge_deaths_of deaths_of;
+    struct pulse *pulse;
+    struct watchdog watchdog;
     int64_t started_us;
     int64_t start_at_us; /* when a dead child is started again */
     uint32_t backoff_ms;
@@ -61,6 +66,7 @@ struct serve {
     sigset_t signals_before;
     struct child engine;
     struct child edge;
+    struct edge_deaths *deaths;
     bool is_announced;
 };
 
@@ -69,7 +75,8 @@ static int64_t now_us(void)
     return clock_mono_us(clock_system());
 }
 
-static struct serve_half_options child_options(const struct serve *serve, int ready_descriptor)
+static struct serve_half_options child_options(const struct serve *serve, const struct child *child,
+                                               int ready_descriptor)
 {
     return (struct serve_half_options){.config = serve->config,
                                        .sources = serve->sources,
@@ -77,20 +84,33 @@ static struct serve_half_options child_options(const struct serve *serve, int re
                                        .parent = serve->pid,
                                        .public_descriptor = serve->public_descriptor,
                                        .admin_descriptor = serve->admin_descriptor,
-                                       .ready_descriptor = ready_descriptor};
+                                       .ready_descriptor = ready_descriptor,
+                                       .pulse = child->pulse};
+}
+
+/* It parses what strangers have written: what is shared with it is its own signs of life alone. */
+static void child_forget(struct serve *serve, const struct child *child)
+{
+    if (child == &serve->edge) {
+        pulse_destroy(serve->engine.pulse);
+        return;
+    }
+    pulse_destroy(serve->edge.pulse);
+    edge_deaths_destroy(serve->deaths);
 }
 
 static enum status child_run_engine(struct serve *serve, int ready_descriptor)
 {
     close(serve->public_descriptor);
     close(serve->admin_descriptor);
-    struct serve_half_options options = child_options(serve, ready_descriptor);
+    struct serve_half_options options = child_options(serve, &serve->engine, ready_descriptor);
     return serve_half_run_engine(&options);
 }
 
 static enum status child_run_edge(struct serve *serve, int ready_descriptor)
 {
-    struct serve_half_options options = child_options(serve, ready_descriptor);
+    struct serve_half_options options = child_options(serve, &serve->edge, ready_descriptor);
+    options.deaths = serve->deaths;
     return serve_half_run_edge(&options);
 }
 
@@ -113,6 +133,7 @@ _Noreturn static void child_main(struct serve *serve, struct child *child, int r
     close(serve->lock);
     if (serve->edge.asks >= 0)
         close(serve->edge.asks);
+    child_forget(serve, child);
     prctl(PR_SET_NAME, child->name);
     sigprocmask(SIG_SETMASK, &serve->signals_before, NULL);
     enum log_level level = LOG_INFO;
@@ -125,17 +146,20 @@ _Noreturn static void child_main(struct serve *serve, struct child *child, int r
     exit(child_would_fail_again(status) ? EXIT_WRONG_CONFIG : EXIT_CRASHED);
 }
 
-static enum status child_start(struct serve *serve, struct child *child)
+/* Fails when the system has no descriptor, process or memory for it. */
+static enum status child_fork(struct serve *serve, struct child *child)
 {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0)
-        FAIL(STATUS_IO, "pipe: %s", strerror(errno));
+        FAIL(STATUS_IO, "pipe: %s", strerrordesc_np(errno));
     fflush(NULL);
+    pulse_clear(child->pulse);
     pid_t pid = fork();
     if (pid < 0) {
+        int error = errno;
         close(ends[0]);
         close(ends[1]);
-        FAIL(STATUS_IO, "fork: %s", strerror(errno));
+        FAIL(STATUS_IO, "fork: %s", strerrordesc_np(error));
     }
     if (pid == 0) {
         close(ends[0]);
@@ -146,6 +170,8 @@ static enum status child_start(struct serve *serve, struct child *child)
     child->ready = ends[0];
     child->started_us = now_us();
     child->start_at_us = 0;
+    child->is_hung = false;
+    watchdog_begin(&child->watchdog, child->pulse, child->started_us);
     LOG(LOG_INFO, "child_started", LOG_TEXT("name", child->name), LOG_NUMBER("pid", pid));
     return STATUS_OK;
 }
@@ -159,16 +185,35 @@ static void child_close_pipes(struct child *child)
     child->ready = child->asks = -1;
 }
 
-/* The parent's own record of a death, and when to try again. */
-static void child_ended(struct child *child, int wait_status)
+/* When to try again. */
+static void child_put_off(struct child *child, bool was_steady)
 {
-    bool was_steady = now_us() - child->started_us >= STEADY_AFTER_MS * INT64_C(1000);
     if (was_steady || child->backoff_ms == 0)
         child->backoff_ms = BACKOFF_FIRST_MS;
     else
         child->backoff_ms =
             child->backoff_ms * 2 < BACKOFF_MOST_MS ? child->backoff_ms * 2 : BACKOFF_MOST_MS;
     child->start_at_us = now_us() + child->backoff_ms * INT64_C(1000);
+}
+
+/* One that cannot be started is one that has died: the other half goes on meanwhile. */
+static void child_start(struct serve *serve, struct child *child)
+{
+    if (child_fork(serve, child) == STATUS_OK)
+        return;
+    child_put_off(child, false);
+    edge_deaths_count(serve->deaths, child->deaths_of, EDGE_DEATHS_UNSTARTED);
+    LOG(LOG_ERROR, "child_unstarted", LOG_TEXT("name", child->name),
+        LOG_TEXT("message", status_note()->message),
+        LOG_NUMBER("restart_in_ms", child->backoff_ms));
+}
+
+/* The parent's own record of a death. */
+static void child_ended(struct serve *serve, struct child *child, int wait_status)
+{
+    child_put_off(child, now_us() - child->started_us >= STEADY_AFTER_MS * INT64_C(1000));
+    edge_deaths_count(serve->deaths, child->deaths_of,
+                      child->is_hung ? EDGE_DEATHS_HUNG : EDGE_DEATHS_ENDED);
     child->pid = 0;
     child_close_pipes(child);
     LOG(LOG_WARN, "child_ended", LOG_TEXT("name", child->name),
@@ -236,21 +281,57 @@ static enum status serve_reap(struct serve *serve)
         if (child == NULL)
             continue;
         child_poll_ready(serve, child);
-        child_ended(child, wait_status);
+        child_ended(serve, child, wait_status);
         bool is_config = WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == EXIT_WRONG_CONFIG;
         if (is_config && !child->was_ready)
             FAIL(STATUS_UNAVAILABLE, "the %s could not start; its message is above", child->name);
     }
 }
 
-static enum status serve_restart(struct serve *serve, struct child *child)
+static void serve_restart(struct serve *serve, struct child *child)
 {
     if (child->pid == 0 && now_us() >= child->start_at_us)
-        TRY(child_start(serve, child));
-    return STATUS_OK;
+        child_start(serve, child);
 }
 
-/* Milliseconds until something is due: a restart, or a look at the ready pipes. */
+/* How long it may be silent, in microseconds; INT64_MAX: for ever. A step may take --step-ms, an
+ * engine waits for its ranks before it ends by itself. */
+static int64_t serve_silence_us(const struct serve *serve, const struct child *child)
+{
+    const struct config *config = serve->config;
+    int64_t most_ms = serve->config->hang_timeout_s * 1000;
+    if (most_ms == 0)
+        return INT64_MAX;
+    if (child == &serve->engine)
+        most_ms += config->step_ms + (config->tensor_parallel > 1 ? LIMIT_RANK_WAIT_MS : 0);
+    return most_ms * 1000;
+}
+
+/* Ends a half that is there and does nothing: clients are told, another one is started. One
+ * that a debugger holds is left alone. */
+static void serve_look(struct serve *serve, struct child *child)
+{
+    int64_t now = now_us();
+    if (child->pid == 0 || child->is_hung ||
+        now - child->watchdog.looked_us < WATCHDOG_LOOK_MS * INT64_C(1000))
+        return;
+    struct watchdog_process process = watchdog_process_look(child->pid);
+    int64_t silent_us = watchdog_look(&child->watchdog, now, process.is_stopped);
+    if (silent_us < serve_silence_us(serve, child))
+        return;
+    if (process.is_traced) {
+        LOG(LOG_WARN, "child_traced", LOG_TEXT("name", child->name), LOG_NUMBER("pid", child->pid),
+            LOG_NUMBER("silent_ms", silent_us / 1000));
+        watchdog_begin(&child->watchdog, child->pulse, now);
+        return;
+    }
+    LOG(LOG_ERROR, "child_hung", LOG_TEXT("name", child->name), LOG_NUMBER("pid", child->pid),
+        LOG_NUMBER("silent_ms", silent_us / 1000), LOG_NUMBER("stopped", process.is_stopped));
+    child->is_hung = true;
+    kill(child->pid, SIGKILL); /* it could not obey another signal */
+}
+
+/* Milliseconds until something is due: a restart, a look at signs of life or at the ready pipes. */
 static int64_t serve_wait_ms(const struct serve *serve)
 {
     int64_t wait_ms = 3600 * 1000;
@@ -259,6 +340,9 @@ static int64_t serve_wait_ms(const struct serve *serve)
         int64_t due_ms = (children[i]->start_at_us - now_us()) / 1000 + 1;
         if (children[i]->pid == 0 && due_ms < wait_ms)
             wait_ms = due_ms > 0 ? due_ms : 0;
+        if (children[i]->pid != 0 && serve->config->hang_timeout_s > 0 &&
+            wait_ms > WATCHDOG_LOOK_MS)
+            wait_ms = WATCHDOG_LOOK_MS;
         if (children[i]->ready >= 0 && wait_ms > 20)
             wait_ms = 20;
     }
@@ -307,8 +391,10 @@ static enum status serve_watch(struct serve *serve)
         TRY(serve_reap(serve));
         serve_announce(serve);
         serve_hear(serve);
-        TRY(serve_restart(serve, &serve->engine));
-        TRY(serve_restart(serve, &serve->edge));
+        serve_restart(serve, &serve->engine);
+        serve_restart(serve, &serve->edge);
+        serve_look(serve, &serve->engine);
+        serve_look(serve, &serve->edge);
         int signal_number = serve_wait_signal(serve, serve_wait_ms(serve));
         if (signal_number == SIGTERM || signal_number == SIGINT)
             return STATUS_OK;
@@ -406,6 +492,9 @@ static enum status serve_open(struct serve *serve)
     if (config->model[0] == '\0')
         FAIL(STATUS_INVALID, "no model: give --model FILE.gguf (or BANYAN_MODEL, or the file)");
     sandbox_process();
+    TRY(pulse_create(&serve->engine.pulse));
+    TRY(pulse_create(&serve->edge.pulse));
+    TRY(edge_deaths_create(&serve->deaths));
     TRY(open_data(serve));
     TRY(listener_bind_tcp(&serve->public_descriptor, config->listen, serve->public_address,
                           sizeof serve->public_address));
@@ -430,8 +519,16 @@ enum status serve_run(const struct config *config, const struct config_sources *
         .lock = -1,
         .public_descriptor = -1,
         .admin_descriptor = -1,
-        .engine = {.name = "engine", .run = child_run_engine, .ready = -1, .asks = -1},
-        .edge = {.name = "edge", .run = child_run_edge, .ready = -1, .asks = -1},
+        .engine = {.name = "engine",
+                   .run = child_run_engine,
+                   .ready = -1,
+                   .asks = -1,
+                   .deaths_of = EDGE_DEATHS_OF_ENGINE},
+        .edge = {.name = "edge",
+                 .run = child_run_edge,
+                 .ready = -1,
+                 .asks = -1,
+                 .deaths_of = EDGE_DEATHS_OF_EDGE},
     };
     enum status status = serve_open(&serve);
     if (status == STATUS_OK) {
@@ -445,6 +542,9 @@ enum status serve_run(const struct config *config, const struct config_sources *
         status_note_set(&note);
     }
     serve_close_listeners(&serve);
+    pulse_destroy(serve.engine.pulse);
+    pulse_destroy(serve.edge.pulse);
+    edge_deaths_destroy(serve.deaths);
     config_release(serve.reloaded);
     if (serve.lock >= 0)
         close(serve.lock);

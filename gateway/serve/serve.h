@@ -2,12 +2,14 @@
  *
  * Owns:     two child processes and the listening sockets that outlive an edge.
  * Thread:   the process's only one; it never parses anything from outside.
- * Cost:     asleep but for signals.
+ * Cost:     asleep but for signals and a look at the children twice a second.
  * Not here: what the children do (edge, engine_http), options (config).
  *
  *   SIGTERM ─► serve ─► edge: drains (running answers end, new ones 503), exits
  *                    ─► then engine: exits
- *   engine dies ─► started again after 0.1 s, doubling to 5 s; 0.1 s again once it ran for 10 s
+ *   a half dies, or cannot be started ─► again after 0.1 s, doubling to 5 s; 0.1 s once more
+ *                                        when it has run for 10 s
+ *   either gives no sign of life for hang_timeout_s ─► SIGKILL, and as above
  */
 #pragma once
 

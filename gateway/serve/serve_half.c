@@ -366,7 +366,8 @@ enum status serve_half_run_engine(const struct serve_half_options *options)
                                          .model_descriptor = -1,
                                          .state_descriptor = -1,
                                          .peers = {rights->edge_user, rights->own_user},
-                                         .peer_count = 2};
+                                         .peer_count = 2,
+                                         .pulse = options->pulse};
     enum status status = engine_open(options, &engine);
     if (status == STATUS_OK)
         status = engine_http_run(&engine);
@@ -450,6 +451,8 @@ enum status serve_half_run_edge(const struct serve_half_options *options)
         .sources = options->sources,
         .parent = options->parent,
         .sandbox = rights->sandbox,
+        .pulse = options->pulse,
+        .deaths = options->deaths,
         /* The socket listens since before the engine's user was taken on. */
         .engine_user = is_foreign ? -1 : (int64_t)rights->own_user};
     TRY(edge_listen(options->config->listen, &edge.public_descriptor));

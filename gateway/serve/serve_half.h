@@ -13,7 +13,9 @@
 
 #include <sys/types.h>
 
+#include "config/base/pulse.h"
 #include "config/config.h"
+#include "gateway/edge/edge_deaths.h"
 #include "gateway/serve/rights.h"
 
 struct serve_half_options {
@@ -25,7 +27,9 @@ struct serve_half_options {
     bool is_rank;          /* a process that computes beside an engine */
     int public_descriptor; /* bound and listening, or -1 (edge alone) */
     int admin_descriptor;
-    int ready_descriptor; /* or -1 */
+    int ready_descriptor;             /* or -1 */
+    struct pulse *pulse;              /* of this half; NULL: nobody watches */
+    const struct edge_deaths *deaths; /* the edge's alone; or NULL */
 };
 
 /* Both return when the half has ended. CONFLICT when another holds the directory. */

@@ -1,0 +1,32 @@
+/* pulse: signs of life of a process's threads, in memory that the process which watches it shares.
+ *
+ * Owns:     the mapping, which a fork inherits.
+ * Thread:   each place has one writer; anybody may read.
+ * Cost:     a beat is a load and a store.
+ * Not here: who looks, how long a silence may be and what follows (gateway/serve/watchdog).
+ */
+#pragma once
+
+#include <stdint.h>
+
+#include "config/base/limits.h"
+#include "config/base/status.h"
+
+struct pulse;
+
+/* Threads without which a process does nothing for anybody. */
+enum { PULSE_LOOP, PULSE_ENGINE, PULSE_PLACES = PULSE_ENGINE + LIMIT_ENGINES };
+
+/* Every thread that has a place beats so often, also when it has nothing to do. */
+enum { PULSE_EVERY_MS = 500 };
+
+enum status pulse_create(struct pulse **out);
+/* Takes the mapping from this process alone. */
+void pulse_destroy(struct pulse *pulse);
+
+/* Nobody has beaten yet: before a new process is started. */
+void pulse_clear(struct pulse *pulse);
+/* Without a pulse nothing happens: nobody watches. */
+void pulse_beat(struct pulse *pulse, uint32_t place);
+/* Another number after each beat; 0 before the first one. */
+uint32_t pulse_read(const struct pulse *pulse, uint32_t place);
