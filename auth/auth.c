@@ -305,6 +305,16 @@ void auth_scopes_append(uint32_t scopes, struct buffer *out)
     buffer_append_char(out, ']');
 }
 
+const char *auth_scope_word(uint32_t scope)
+{
+    for (size_t i = 0; i < sizeof scope_words / sizeof scope_words[0]; i++) {
+        if (scope_words[i].scope == scope)
+            return scope_words[i].word;
+    }
+    ASSERT(false);
+    return "";
+}
+
 void auth_scopes_append_words(uint32_t scopes, struct buffer *out)
 {
     bool is_first = true;
@@ -316,31 +326,41 @@ void auth_scopes_append_words(uint32_t scopes, struct buffer *out)
     }
 }
 
-enum status auth_bootstrap(struct auth *auth, const char *data_dir, bool *made)
+enum status auth_admin_key_make(struct auth *auth, const char *data_dir, struct slice name,
+                                const char *peer, struct tenant_key *out)
 {
     static const char file_name[] = "admin.key";
-    *made = false;
-    if (tenants_admin_key_count(auth->context.tenants, AUTH_SCOPE_ADMIN_KEYS, 0) > 0)
-        return STATUS_OK;
     /* The file first: a key that nobody has read would keep the next start from making one. */
     char value[LIMIT_KEY_BYTES];
     char line[LIMIT_KEY_BYTES + 1];
-    struct tenant_key key;
-    const struct audit_actor actor = {.peer = "first start", .scopes = AUTH_SCOPES_ADMIN};
+    struct audit_actor actor = {.scopes = AUTH_SCOPES_ADMIN};
     const struct tenant_change change = {.actor = &actor};
-    const struct tenant_key_fields fields = {.given = TENANT_KEY_NAME | TENANT_KEY_SCOPES,
-                                             .name = SLICE("first start"),
-                                             .scopes = AUTH_SCOPES_ADMIN};
+    const struct tenant_key_fields fields = {
+        .given = TENANT_KEY_NAME | TENANT_KEY_SCOPES, .name = name, .scopes = AUTH_SCOPES_ADMIN};
+    snprintf(actor.peer, sizeof actor.peer, "%s", peer);
     auth_apikey_make(true, value);
     snprintf(line, sizeof line, "%s\n", value);
     enum status status = auth_file_write(data_dir, file_name, slice_of(line), true);
     if (status == STATUS_OK) {
-        status = tenants_key_adopt(auth->context.tenants, &change, SLICE(""), &fields, value, &key);
+        status = tenants_key_adopt(auth->context.tenants, &change, SLICE(""), &fields, value, out);
         if (status != STATUS_OK)
             auth_file_remove(data_dir, file_name);
     }
     auth_crypto_forget(value, sizeof value);
     auth_crypto_forget(line, sizeof line);
-    *made = status == STATUS_OK;
     return status;
+}
+
+enum status auth_bootstrap(struct auth *auth, const char *data_dir, bool *made)
+{
+    struct tenant_key key;
+    bool has_all = true;
+    *made = false;
+    for (uint32_t scope = 1; scope <= AUTH_SCOPES_ADMIN; scope <<= 1)
+        has_all = has_all && tenants_admin_key_count(auth->context.tenants, scope, 0) > 0;
+    if (has_all)
+        return STATUS_OK;
+    TRY(auth_admin_key_make(auth, data_dir, SLICE("first start"), "first start", &key));
+    *made = true;
+    return STATUS_OK;
 }

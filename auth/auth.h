@@ -109,6 +109,8 @@ enum status auth_refresh(struct auth *auth, struct principal *principal);
 /* The scope of a word such as "admin:read", 0 for another word; a JSON list of words; and the words
  * with spaces between them. */
 uint32_t auth_scope_find(struct slice word);
+/* Of one scope. */
+const char *auth_scope_word(uint32_t scope);
 void auth_scopes_append(uint32_t scopes, struct buffer *out);
 void auth_scopes_append_words(uint32_t scopes, struct buffer *out);
 
@@ -118,6 +120,11 @@ enum status auth_find_account(struct auth *auth, const uint8_t tenant_hash[16],
                               const uint8_t key_hash[16], char tenant_id[LIMIT_ID_BYTES],
                               char key_id[LIMIT_ID_BYTES]);
 
-/* When no open key may make keys (so on the first start): an admin key of all scopes
- * in D/admin.key (0600), the value and a line's end. `made` tells if it did. */
+/* A new admin key of all scopes; its value and a line's end in D/admin.key (0600), in place of what
+ * was there. The audit says `peer`. For who has the data directory. */
+enum status auth_admin_key_make(struct auth *auth, const char *data_dir, struct slice name,
+                                const char *peer, struct tenant_key *out);
+
+/* Makes one when some scope of admins has no open key (so on the first start): nobody could give it
+ * to anybody. `made` tells if it did. */
 enum status auth_bootstrap(struct auth *auth, const char *data_dir, bool *made);

@@ -63,26 +63,34 @@ static enum status find_key(struct tenants *tenants, const struct tenant_change 
     return tenant_change_check_revision(change, out->revision);
 }
 
-static bool keeper_is(const struct tenant_key *key, int64_t now_s)
+/* The scopes that an admin key gives up by a change, or has for a shorter time. */
+static uint32_t keeper_lost(const struct tenant_key *old, const struct tenant_key *new,
+                            int64_t now_s)
 {
-    return (key->scopes & AUTH_SCOPE_ADMIN_KEYS) != 0 && tenant_directory_key_is_open(key, now_s);
+    bool ends_sooner =
+        new->expires_at_s != 0 && (old->expires_at_s == 0 || new->expires_at_s < old->expires_at_s);
+    if (old->tenant_id[0] != '\0' || !tenant_directory_key_is_open(old, now_s))
+        return 0;
+    if (ends_sooner || !tenant_directory_key_is_open(new, now_s))
+        return old->scopes;
+    return old->scopes & ~new->scopes;
 }
 
-/* Somebody must be able to make keys: the last key that can neither loses that nor ends sooner. A
- * key that ends before this one is nobody's replacement. */
+/* Nobody gives scopes that they lack, so somebody must have each: the last admin key with a scope
+ * neither loses it nor ends sooner. A key that ends before this one is nobody's replacement, nor is
+ * a certificate or an issuer's token: others decide how long those are good. */
 static enum status check_keeper(struct tenants *tenants, const struct tenant_key *old,
                                 const struct tenant_key *new)
 {
-    int64_t now_s = tenant_directory_now_s(tenants);
-    bool ends_sooner =
-        new->expires_at_s != 0 && (old->expires_at_s == 0 || new->expires_at_s < old->expires_at_s);
-    if (old->tenant_id[0] != '\0' || !keeper_is(old, now_s) ||
-        (keeper_is(new, now_s) && !ends_sooner))
-        return STATUS_OK;
+    uint32_t lost = keeper_lost(old, new, tenant_directory_now_s(tenants));
     int64_t until_s = old->expires_at_s != 0 ? old->expires_at_s : INT64_MAX;
-    if (tenants_admin_key_count(tenants, AUTH_SCOPE_ADMIN_KEYS, until_s) == 1)
-        FAIL(STATUS_CONFLICT, "this is the last key with admin:keys that does not end sooner: make "
-                              "another one first");
+    for (uint32_t scope = 1; scope <= lost; scope <<= 1) {
+        if ((lost & scope) == 0 || tenants_admin_key_count(tenants, scope, until_s) > 1)
+            continue;
+        FAIL(STATUS_CONFLICT,
+             "this is the last key with %s that does not end sooner: make another one first",
+             auth_scope_word(scope));
+    }
     return STATUS_OK;
 }
 

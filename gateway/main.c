@@ -24,6 +24,7 @@
 #ifdef BANYAN_GATEWAY
 #include "config/config.h"
 #include "gateway/cli/cli.h"
+#include "gateway/serve/admin_key.h"
 #include "gateway/serve/backup.h"
 #include "gateway/serve/serve.h"
 #include "gateway/serve/serve_half.h"
@@ -130,6 +131,18 @@ static int command_admin(int argc, const char *const *argv)
     return (int)cli_run(argc, argv, &options);
 }
 
+static int command_admin_key(int argc, const char *const *argv)
+{
+    if (main_wants_help(argc, argv)) {
+        printf("usage: banyan admin-key [--data-dir D] [--config FILE] [options of banyan edge]\n\n"
+               "Makes an admin key of all scopes, its value in D/admin.key, when every key is lost "
+               "or none has a scope\nthat is needed. The server that uses D is stopped first. "
+               "The audit log has a row of it.\n");
+        return EXIT_OK;
+    }
+    return main_with_config("admin-key", CONFIG_EDGE, argc, argv, admin_key_run);
+}
+
 static int command_backup(int argc, const char *const *argv)
 {
     if (main_wants_help(argc, argv)) {
@@ -205,6 +218,8 @@ static const struct command commands[] = {
     {"edge", "the gateway alone", command_edge},
     {"engine", "the engine alone, on a Unix socket", command_engine},
     {"admin", "change and look at a running server: tenants, keys, audit", command_admin},
+    {"admin-key", "a new admin key of all scopes, for who has the data directory",
+     command_admin_key},
     {"backup", "a copy of the data directory, while a server uses it", command_backup},
     {"schema", "JSON schema of the option file (--markdown: a table)", command_schema},
 #endif

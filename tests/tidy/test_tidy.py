@@ -85,6 +85,7 @@ TESTED_ELSEWHERE = {
     "auth/issuer_rows.c": "tests/unit/test_issuer.c, over restarts",
     "gateway/admin/admin_certificates.c": "tests/e2e/test_certificates.py and test_openapi.py",
     "gateway/admin/admin_issuers.c": "tests/e2e/test_tokens.py and test_openapi.py",
+    "gateway/serve/admin_key.c": "tests/e2e/test_admin_scopes.py",
     "gateway/admin/admin_export.c": "tests/e2e/test_config_import.py",
     "gateway/admin/admin_import.c": "tests/e2e/test_config_import.py",
     "gateway/cli/cli_resource.c": "tests/unit/test_cli_group.c",

@@ -300,7 +300,20 @@ static void test_the_last_key_that_makes_keys(void **state)
     assert_int_equal(update(kit, &root, less, &out), STATUS_CONFLICT);
     assert_int_equal(update(kit, &root, end, &out), STATUS_CONFLICT);
     assert_int_equal(get(kit, &root).revision, 1);
-    less.scopes = AUTH_SCOPE_ADMIN_KEYS; /* what counts stays */
+    /* Each scope for itself: whoever has the others cannot give it back. */
+    struct tenant_key other;
+    for (uint32_t scope = 1; scope <= AUTH_SCOPES_ADMIN; scope <<= 1) {
+        less.scopes = AUTH_SCOPES_ADMIN & ~scope;
+        assert_int_equal(update(kit, &root, less, &out), STATUS_CONFLICT);
+        assert_non_null(strstr(status_note()->message, auth_scope_word(scope)));
+        assert_int_equal(create(kit, "", less, &other), STATUS_OK);
+        assert_int_equal(update(kit, &root, less, &out), STATUS_CONFLICT);
+        assert_int_equal(revoke_key(kit, &root, &out), STATUS_CONFLICT);
+        assert_int_equal(revoke_key(kit, &other, &out), STATUS_OK);
+    }
+    less.scopes = AUTH_SCOPES_ADMIN & ~(uint32_t)AUTH_SCOPE_ADMIN_KEYS; /* what counts stays */
+    assert_int_equal(create(kit, "", less, &other), STATUS_OK);
+    less.scopes = AUTH_SCOPE_ADMIN_KEYS;
     assert_int_equal(update(kit, &root, less, &out), STATUS_OK);
     /* A rotation leaves another one; the old one may then go. */
     assert_int_equal(rotate(kit, &root, 10, &next, value), STATUS_OK);
