@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "config/base/flag_word.h"
 #include "config/base/limits.h"
 #include "config/base/mem.h"
 #include "config/config_option.h"
@@ -74,7 +75,10 @@ static enum status load_flag(struct load *load, int argc, const char *const *arg
     const char *argument = argv[*at];
     char shown[48];
     snprintf(shown, sizeof shown, "%.40s", argument);
-    if (strncmp(argument, "--", 2) != 0 || argument[2] == '\0')
+    if (strncmp(argument, "--", 2) != 0 && flag_word_is(argument))
+        return load_unknown(shown, (struct slice){argument + 1, strcspn(argument + 1, "=")},
+                            load->role, config_option_flag);
+    if (strncmp(argument, "--", 2) != 0)
         FAIL(STATUS_INVALID, "%s: options begin with --; --help lists them", shown);
     const char *equals = strchr(argument, '=');
     struct slice name = slice_of(argument + 2);
@@ -102,14 +106,24 @@ static enum status load_flag(struct load *load, int argc, const char *const *arg
             FAIL_PARAM(STATUS_INVALID, option->name, "%s wants a value", flag);
         *at += 1;
         value = slice_of(argv[*at]);
+        if (flag_word_is(argv[*at]))
+            FAIL_PARAM(STATUS_INVALID, option->name,
+                       "%s wants a value; one that begins with a dash is written %s=%.40s", flag,
+                       flag, argv[*at]);
     }
     return load_parse(load, option, flag, value, CONFIG_FLAG);
 }
 
 static enum status load_flags(struct load *load, int argc, const char *const *argv)
 {
-    for (int at = 0; at < argc; at++)
-        TRY(load_flag(load, argc, argv, &at));
+    for (int at = 0; at < argc; at++) {
+        if (strcmp(argv[at], "--") == 0 &&
+            at + 1 < argc) /* behind it are names, and there are none */
+            FAIL(STATUS_INVALID, "'%.40s' is one word too many: there are options alone",
+                 argv[at + 1]);
+        if (strcmp(argv[at], "--") != 0)
+            TRY(load_flag(load, argc, argv, &at));
+    }
     return STATUS_OK;
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "config/base/clock.h"
+#include "config/base/flag_word.h"
 #include "config/base/limits.h"
 #include "config/base/mem.h"
 #include "config/base/rng.h"
@@ -193,12 +194,18 @@ static enum status options_parse(struct bench_options *options, int count, char 
         const char *value = equals != NULL ? equals + 1 : NULL;
         size_t length = equals != NULL ? (size_t)(equals - arguments[i]) : strlen(arguments[i]);
         snprintf(name, sizeof name, "%.*s", (int)(length < 63 ? length : 63), arguments[i]);
-        if (options_set_flag(options, name))
+        if (strcmp(name, "--") == 0 && i + 1 == count)
+            break; /* the end of the options; there are no other words */
+        if (equals == NULL && options_set_flag(options, name))
             continue;
         if (value == NULL && (strncmp(name, "--", 2) != 0 || i + 1 == count))
             FAIL(STATUS_INVALID, "%s: no such option, or its value is missing; see --help", name);
         if (value == NULL)
             value = arguments[++i];
+        if (equals == NULL && flag_word_is(value))
+            FAIL(STATUS_INVALID,
+                 "%s wants a value; one that begins with a dash is written %s=%.32s", name, name,
+                 value);
         TRY(options_set(options, name, value));
     }
     if (!options->is_help && options->model == NULL)

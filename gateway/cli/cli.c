@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "config/base/edit_distance.h"
+#include "config/base/flag_word.h"
 #include "gateway/cli/cli_call.h"
 #include "gateway/cli/cli_certificate.h"
 #include "gateway/cli/cli_config.h"
@@ -103,6 +104,7 @@ static void help_commands(FILE *out, const char *resource)
     }
     help_flags(out, "flags of every command (more: banyan admin RESOURCE VERB --help):", COMMON);
     fprintf(out,
+            "\nA name that begins with a dash stands behind --, a flag's value as --flag=-value.\n"
             "\nexit codes: %d done; %d refused by the server; %d wrong words or files, nothing "
             "was sent;\n            %d no answer that could be used\n",
             CLI_DONE, CLI_REFUSED, CLI_USAGE, CLI_UNREACHED);
@@ -184,6 +186,22 @@ static enum status parse_flag_find(const char *text, size_t length, unsigned *ou
     return near_fail(&near, "there is no flag", wanted);
 }
 
+/* "-dry-run": one dash where two are meant. */
+static enum status parse_dash(const char *word)
+{
+    struct near near = {0};
+    char wanted[EDIT_DISTANCE_NAME_BYTES];
+    snprintf(wanted, sizeof wanted, "%.*s", (int)strcspn(word + 1, "="), word + 1);
+    for (unsigned i = 0; i < CLI_FLAG_COUNT; i++)
+        near_try(&near, flags[i].name, wanted);
+    if (near.name != NULL)
+        FAIL(STATUS_INVALID, "there is no flag '%.64s'; did you mean '--%s'?", word, near.name);
+    FAIL(STATUS_INVALID,
+         "there is no flag '%.64s'; see --help. What begins with a dash and is no flag stands "
+         "behind --",
+         word);
+}
+
 /* A flag at argv[*at], "--name value" or "--name=value". */
 static enum status parse_flag(struct cli_call *call, int argc, const char *const *argv, int *at)
 {
@@ -202,6 +220,9 @@ static enum status parse_flag(struct cli_call *call, int argc, const char *const
         if (*at + 1 >= argc)
             FAIL(STATUS_INVALID, "--%s wants %s", flags[flag].name, flags[flag].value);
         value = argv[++*at];
+        if (flag_word_is(value))
+            FAIL(STATUS_INVALID, "--%s wants %s; one that begins with a dash is written --%s=%.64s",
+                 flags[flag].name, flags[flag].value, flags[flag].name, value);
     }
     if (flag == CLI_FLAG_META) {
         if (call->metadata_count == CLI_METADATA_MAX)
@@ -215,11 +236,17 @@ static enum status parse_flag(struct cli_call *call, int argc, const char *const
 static enum status parse_words(struct cli_call *call, struct words *words, int argc,
                                const char *const *argv)
 {
+    bool has_ended = false; /* the flags: behind "--" are names alone */
     for (int i = 0; i < argc; i++) {
         const char *word = argv[i];
-        if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0)
+        bool is_flag = !has_ended && flag_word_is(word);
+        if (is_flag && strcmp(word, "--") == 0)
+            has_ended = true;
+        else if (is_flag && (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0))
             words->wants_help = true;
-        else if (strncmp(word, "--", 2) == 0)
+        else if (is_flag && strncmp(word, "--", 2) != 0)
+            TRY(parse_dash(word));
+        else if (is_flag)
             TRY(parse_flag(call, argc, argv, &i));
         else if (words->resource == NULL)
             words->resource = word;

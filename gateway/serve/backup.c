@@ -8,6 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "config/base/edit_distance.h"
+#include "config/base/flag_word.h"
 #include "config/base/limits.h"
 #include "config/store_backup.h"
 
@@ -169,6 +171,17 @@ static void folder_remove(const char *path)
 
 /* --- words --- */
 
+/* A word that is none of ours. */
+static enum status words_unknown(const char *word)
+{
+    static const char *const names[] = {"--data-dir", "--to", "--with-secrets"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0] && flag_word_is(word); i++) {
+        if (edit_distance(names[i], slice_of(word), NULL) <= 2)
+            FAIL(STATUS_INVALID, "there is no flag '%.64s'; did you mean '%s'?", word, names[i]);
+    }
+    FAIL(STATUS_INVALID, "'%.64s' is none of --data-dir D, --to F, --with-secrets", word);
+}
+
 static enum status words_read(int argc, const char *const *argv, struct words *out)
 {
     for (int i = 0; i < argc; i++) {
@@ -178,10 +191,10 @@ static enum status words_read(int argc, const char *const *argv, struct words *o
         if (strcmp(argv[i], "--with-secrets") == 0)
             out->has_secrets = true;
         else if (value == NULL)
-            FAIL(STATUS_INVALID, "'%.64s' is none of --data-dir D, --to F, --with-secrets",
+            return words_unknown(argv[i]);
+        else if (i + 1 == argc || flag_word_is(argv[i + 1]))
+            FAIL(STATUS_INVALID, "%s wants a folder; one that begins with a dash is written ./-…",
                  argv[i]);
-        else if (i + 1 == argc)
-            FAIL(STATUS_INVALID, "%s wants a folder", argv[i]);
         else
             *value = argv[++i];
     }

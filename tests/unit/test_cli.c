@@ -66,6 +66,79 @@ static void test_wrong_words(void **state)
     assert_int_equal(cli_kit.connections, 0);
 }
 
+#define WITH(name) (UINT64_C(1) << CLI_FLAG_##name)
+static const struct {
+    const char *resource, *verb, *argument;
+} all_commands[] = {
+#define CLI_COMMAND(resource, verb, argument, flags, function, help) {resource, verb, argument},
+#include "gateway/cli/cli_commands.def"
+#undef CLI_COMMAND
+};
+static const struct {
+    const char *name, *value;
+} all_flags[] = {
+#define CLI_FLAG(name, flag, value, help) {flag, value},
+#include "gateway/cli/cli_flags.def"
+#undef CLI_FLAG
+};
+
+/* Where a name is wanted, and where nothing is: nothing is sent, and the right flag is named. */
+static void test_one_dash_is_no_name(void **state)
+{
+    (void)state;
+    char word[64], told[192];
+    for (size_t i = 0; i < sizeof all_commands / sizeof all_commands[0]; i++) {
+        for (size_t k = 0; k < sizeof all_flags / sizeof all_flags[0]; k++) {
+            snprintf(word, sizeof word, "-%s", all_flags[k].name);
+            snprintf(told, sizeof told, "there is no flag '%s'; did you mean '--%s'?", word,
+                     all_flags[k].name);
+            assert_int_equal(CLI_KIT_RUN(all_commands[i].resource, all_commands[i].verb, word),
+                             CLI_USAGE);
+            cli_kit_has(cli_kit.err, told);
+        }
+    }
+    assert_int_equal(CLI_KIT_RUN("tenant", "create", "-zzzzzzzz"), CLI_USAGE);
+    cli_kit_has(cli_kit.err, "there is no flag '-zzzzzzzz'; see --help");
+    assert_int_equal(cli_kit.connections, 0);
+}
+
+/* A flag whose value was forgotten does not take the next flag for it. */
+static void test_a_flag_is_no_value(void **state)
+{
+    (void)state;
+    char word[64], told[320];
+    for (size_t k = 0; k < sizeof all_flags / sizeof all_flags[0]; k++) {
+        if (all_flags[k].value == NULL)
+            continue;
+        snprintf(word, sizeof word, "--%s", all_flags[k].name);
+        snprintf(told, sizeof told, "%s wants %s; one that begins with a dash is written %s=--json",
+                 word, all_flags[k].value, word);
+        assert_int_equal(CLI_KIT_RUN("tenant", "create", "x", word, "--json"), CLI_USAGE);
+        cli_kit_has(cli_kit.err, told);
+    }
+    assert_int_equal(CLI_KIT_RUN("tenant", "list", "--timeout", "-5"), CLI_USAGE);
+    cli_kit_has(cli_kit.err, "--timeout must be from 1 to 3600");
+    assert_int_equal(cli_kit.connections, 0);
+}
+
+/* Every command that takes a name takes one that begins with a dash, behind "--". */
+static void test_names_behind_the_flags(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof all_commands / sizeof all_commands[0]; i++) {
+        const char *resource = all_commands[i].resource;
+        const char *verb = all_commands[i].verb;
+        if (all_commands[i].argument[0] != '\0')
+            continue;
+        assert_int_equal(CLI_KIT_RUN(resource, verb, "--", "--dry-run"), CLI_USAGE);
+        cli_kit_has(cli_kit.err, "'--dry-run' is one word too many");
+    }
+    assert_int_equal(cli_kit.connections, 0);
+    cli_kit_answer(201, "{\"object\":\"tenant\",\"id\":\"tnt_1\",\"name\":\"-dry-run\"}");
+    (void)CLI_KIT_RUN("tenant", "create", "--json", "--", "-dry-run");
+    cli_kit_has(cli_kit.seen, "\"name\":\"-dry-run\"");
+}
+
 static void test_most_metadata(void **state)
 {
     (void)state;
@@ -180,6 +253,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_help, cli_kit_clear),
         cmocka_unit_test_setup(test_wrong_words, cli_kit_clear),
+        cmocka_unit_test_setup(test_one_dash_is_no_name, cli_kit_clear),
+        cmocka_unit_test_setup(test_a_flag_is_no_value, cli_kit_clear),
+        cmocka_unit_test_setup(test_names_behind_the_flags, cli_kit_clear),
         cmocka_unit_test_setup(test_most_metadata, cli_kit_clear),
         cmocka_unit_test_setup(test_flags_stand_anywhere, cli_kit_clear),
         cmocka_unit_test_setup(test_exit_codes, cli_kit_clear),

@@ -76,16 +76,16 @@ static void test_defaults(void **state)
 static void test_precedence(void **state)
 {
     struct fixture *fixture = *state;
-    write_file(fixture, "{\"listen\":\"file\",\"threads\":1,\"kv_memory\":\"2M\","
+    write_file(fixture, "{\"listen\":\"file:1\",\"threads\":1,\"kv_memory\":\"2M\","
                         "\"body_limit\":2048,\"sequences\":9}");
-    const char *const environment[] = {"PATH=/bin", "BANYAN_LISTEN=environment", "BANYAN_THREADS=2",
-                                       "BANYAN_KV_MEMORY=3M", NULL};
+    const char *const environment[] = {"PATH=/bin", "BANYAN_LISTEN=environment:2",
+                                       "BANYAN_THREADS=2", "BANYAN_KV_MEMORY=3M", NULL};
     const struct config *config;
     assert_int_equal(load(&config, CONFIG_SERVE,
-                          ARGUMENTS("--listen", "flag", "--config", fixture->path, "--threads=3"),
+                          ARGUMENTS("--listen", "flag:3", "--config", fixture->path, "--threads=3"),
                           environment),
                      STATUS_OK);
-    assert_string_equal(config->listen, "flag");
+    assert_string_equal(config->listen, "flag:3");
     assert_int_equal(config->threads, 3);
     assert_int_equal(config->kv_memory, 3 << 20);
     assert_int_equal(config->body_limit, 2048);
@@ -100,7 +100,7 @@ static void test_precedence(void **state)
     assert_int_equal(load(&config, CONFIG_SERVE, ARGUMENTS("--threads", "4", "--threads", "5"),
                           ARGUMENTS(variable)),
                      STATUS_OK);
-    assert_string_equal(config->listen, "file");
+    assert_string_equal(config->listen, "file:1");
     assert_int_equal(config->threads, 5);
     config_release(config);
 }
@@ -118,7 +118,15 @@ static void test_flags_refused(void **state)
                    "--help lists them");
     expect_failure(CONFIG_SERVE, ARGUMENTS("model.gguf"), NULL, STATUS_INVALID,
                    "options begin with --");
-    expect_failure(CONFIG_SERVE, ARGUMENTS("--"), NULL, STATUS_INVALID, "options begin with --");
+    expect_failure(CONFIG_SERVE, ARGUMENTS("--", "--threads=1"), NULL, STATUS_INVALID,
+                   "'--threads=1' is one word too many");
+    expect_failure(CONFIG_SERVE, ARGUMENTS("-lisen", "x"), NULL, STATUS_INVALID,
+                   "-lisen: no such option; did you mean --listen?");
+    expect_failure(
+        CONFIG_SERVE, ARGUMENTS("--model", "--threads"), NULL, STATUS_INVALID,
+        "--model wants a value; one that begins with a dash is written --model=--threads");
+    expect_failure(CONFIG_SERVE, ARGUMENTS("--threads", "-5"), NULL, STATUS_OUT_OF_RANGE,
+                   "--threads is -5");
     expect_failure(CONFIG_SERVE, ARGUMENTS("--="), NULL, STATUS_INVALID, "no such option");
     expect_failure(CONFIG_SERVE, ARGUMENTS("--listen"), NULL, STATUS_INVALID, "wants a value");
     expect_failure(CONFIG_SERVE, ARGUMENTS("--threads", "x"), NULL, STATUS_INVALID,
@@ -215,10 +223,10 @@ static void test_file_of_both_halves(void **state)
 {
     struct fixture *fixture = *state;
     const struct config *config;
-    write_file(fixture, "{\"threads\":3,\"listen\":\"x\"}");
+    write_file(fixture, "{\"threads\":3,\"listen\":\"x:1\"}");
     assert_int_equal(load(&config, CONFIG_EDGE, ARGUMENTS("--config", fixture->path), NULL),
                      STATUS_OK);
-    assert_string_equal(config->listen, "x");
+    assert_string_equal(config->listen, "x:1");
     config_release(config);
 }
 
@@ -313,7 +321,7 @@ static void test_a_file_that_is_not_there_yet(void **state)
 static void test_memory_fails_at_each_allocation(void **state)
 {
     struct fixture *fixture = *state;
-    write_file(fixture, "{\"threads\":1,\"kv_memory\":\"2M\",\"listen\":\"here\"}");
+    write_file(fixture, "{\"threads\":1,\"kv_memory\":\"2M\",\"listen\":\"here:1\"}");
     json_set_alloc_funcs(mem_alloc, mem_free);
     int failures = 0;
     for (int n = 1;; n++) {
