@@ -2,6 +2,8 @@
 
 #include <sys/un.h>
 
+#include "config/base/limits.h"
+
 static const char redis_scheme[] = "redis://";
 static const char unix_scheme[] = "unix://";
 
@@ -24,9 +26,9 @@ static bool parse_number(struct slice text, int32_t most, int32_t *out)
 
 static enum status parse_database(struct redis_url *out, struct slice text)
 {
-    if (!parse_number(text, REDIS_URL_DATABASES - 1, &out->database))
+    if (!parse_number(text, LIMIT_REDIS_DATABASES - 1, &out->database))
         REFUSE("the database of --redis is a number from 0 to %d, as in redis://127.0.0.1:6379/0",
-               REDIS_URL_DATABASES - 1);
+               LIMIT_REDIS_DATABASES - 1);
     return STATUS_OK;
 }
 

@@ -12,7 +12,7 @@
 
 #include "config/base/slice.h"
 
-enum { REDIS_URL_HOST_BYTES = 256, REDIS_URL_USER_BYTES = 128, REDIS_URL_DATABASES = 16384 };
+enum { REDIS_URL_HOST_BYTES = 256, REDIS_URL_USER_BYTES = 128 };
 
 struct redis_url {
     bool is_unix;

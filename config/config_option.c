@@ -7,6 +7,7 @@
 #include "config/base/edit_distance.h"
 #include "config/base/limits.h"
 #include "config/base/utf8.h"
+#include "config/config_text.h"
 
 /* Field names stay out of the macros' parameters (option_name), so that .name is not replaced. */
 #define ROW(option_kind, option_name, ...)                                                         \
@@ -164,7 +165,7 @@ enum status config_option_check_text(const struct config_option *option, const c
     }
     if (!utf8_is_valid(text.bytes, text.length))
         FAIL_PARAM(STATUS_INVALID, option->name, "%s is not UTF-8", source);
-    return STATUS_OK;
+    return option->kind == CONFIG_OPTION_TEXT ? config_text_check(option, source, text) : STATUS_OK;
 }
 
 enum status config_option_parse(const struct config_option *option, const char *source,

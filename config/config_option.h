@@ -62,7 +62,7 @@ enum status config_option_parse(const struct config_option *option, const char *
 /* The bounds alone, for a number that came typed (from the file). */
 enum status config_option_check(const struct config_option *option, const char *source,
                                 int64_t number);
-/* Texts: at most LIMIT_OPTION_BYTES, UTF-8, no control characters. */
+/* Texts: at most LIMIT_OPTION_BYTES, UTF-8, no control characters, numbers in their range. */
 enum status config_option_check_text(const struct config_option *option, const char *source,
                                      struct slice text);
 

@@ -153,6 +153,7 @@
 #define LIMIT_LEDGER_BEHIND_MS 250  /* then new requests are refused */
 
 /* --- Redis --- */
+#define LIMIT_REDIS_DATABASES      16384 /* far above what any Redis is set to */
 #define LIMIT_REDIS_CONNECT_MS     1000
 #define LIMIT_REDIS_COMMAND_MS     2000 /* four times the slowest network that is still of use */
 #define LIMIT_REDIS_CLOSE_MS       2000 /* for rows that wait when the server ends */

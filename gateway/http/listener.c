@@ -4,6 +4,7 @@
 #include <netdb.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -636,6 +637,10 @@ static enum status bind_tcp_split(const char *address, char *host, size_t host_m
         begin++, end--;
     if ((size_t)(end - begin) >= host_max || strlen(colon + 1) >= port_max)
         FAIL(STATUS_INVALID, "the address %s is too long", address);
+    /* getaddrinfo would take a sign, and a larger number modulo 65,536. */
+    if (strspn(colon + 1, "0123456789") != strlen(colon + 1) ||
+        strtoul(colon + 1, NULL, 10) > UINT16_MAX)
+        FAIL(STATUS_INVALID, "the port of %s must be a number from 0 to 65535", address);
     memcpy(host, begin, (size_t)(end - begin));
     host[end - begin] = '\0';
     memcpy(port, colon + 1, strlen(colon + 1) + 1);

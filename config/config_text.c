@@ -1,0 +1,139 @@
+#include "config/config_text.h"
+
+#include <string.h>
+
+#include "config/base/limits.h"
+
+enum { PORT_MOST = 65535 };
+
+/* What is looked at. */
+struct look {
+    const struct config_option *option;
+    const char *source;
+};
+
+static struct slice tail(struct slice text, size_t from)
+{
+    return (struct slice){text.bytes + from, text.length - from};
+}
+
+/* Where `c` is; text.length when it is not there. */
+static size_t find(struct slice text, char c)
+{
+    size_t at = 0;
+    while (at < text.length && text.bytes[at] != c)
+        at++;
+    return at;
+}
+
+static enum status number_check(const struct look *look, const char *what, struct slice text,
+                                int64_t least, int64_t most)
+{
+    int64_t number = 0;
+    bool is_number = text.length > 0;
+    for (size_t i = 0; i < text.length && is_number; i++) {
+        is_number = text.bytes[i] >= '0' && text.bytes[i] <= '9';
+        number = number <= most ? number * 10 + (text.bytes[i] - '0') : number;
+    }
+    if (!is_number)
+        FAIL_PARAM(STATUS_INVALID, look->option->name,
+                   "%s: the %s must be a number from %lld to %lld", look->source, what,
+                   (long long)least, (long long)most);
+    if (number < least || number > most)
+        FAIL_PARAM(STATUS_OUT_OF_RANGE, look->option->name,
+                   "%s: the %s is %.*s, but must be %lld to %lld", look->source, what,
+                   text.length < 40 ? (int)text.length : 40, text.bytes, (long long)least,
+                   (long long)most);
+    return STATUS_OK;
+}
+
+/* HOST[:PORT], [ADDRESS][:PORT] */
+static enum status place_check(const struct look *look, struct slice place, int64_t least)
+{
+    size_t close = find(place, ']');
+    bool is_bracketed = place.length > 0 && place.bytes[0] == '[' && close < place.length;
+    struct slice rest = is_bracketed ? tail(place, close + 1) : tail(place, find(place, ':'));
+    if (rest.length == 0 || rest.bytes[0] != ':')
+        return STATUS_OK;
+    return number_check(look, "port", tail(rest, 1), least, PORT_MOST);
+}
+
+/* ADDRESS:PORT, of which port 0 is any that is free; an address may have colons of its own. */
+static enum status listen_check(const struct look *look, struct slice text)
+{
+    size_t at = text.length;
+    while (at > 0 && text.bytes[at - 1] != ':')
+        at--;
+    if (at == 0)
+        FAIL_PARAM(STATUS_INVALID, look->option->name, "%s wants ADDRESS:PORT", look->source);
+    return number_check(look, "port", tail(text, at), 0, PORT_MOST);
+}
+
+/* Places with commas or blanks between them, each perhaps behind a scheme. */
+static enum status hosts_check(const struct look *look, struct slice text)
+{
+    while (text.length > 0) {
+        size_t length = 0;
+        while (length < text.length && text.bytes[length] != ',' && text.bytes[length] != ' ')
+            length++;
+        struct slice place = {text.bytes, length};
+        size_t colon = find(place, ':');
+        if (slice_starts_with(tail(place, colon), SLICE("://")))
+            place = tail(place, colon + 3);
+        TRY(place_check(look, place, 1));
+        text = tail(text, length < text.length ? length + 1 : length);
+    }
+    return STATUS_OK;
+}
+
+/* redis://[USER@]HOST[:PORT][/DB], unix:///PATH[?db=DB]. A password is its reader's to refuse. */
+static enum status redis_check(const struct look *look, struct slice text)
+{
+    static const struct slice tcp = {"redis://", 8};
+    static const struct slice query = {"?db=", 4};
+    const int64_t most = LIMIT_REDIS_DATABASES - 1;
+    if (!slice_starts_with(text, tcp)) {
+        struct slice rest = tail(text, find(text, '?'));
+        return slice_starts_with(rest, query)
+                   ? number_check(look, "database", tail(rest, query.length), 0, most)
+                   : STATUS_OK;
+    }
+    text = tail(text, tcp.length);
+    size_t slash = find(text, '/');
+    struct slice place = {text.bytes, slash};
+    size_t at = find(place, '@');
+    if (find((struct slice){place.bytes, at}, ':') < at && at < place.length)
+        return STATUS_OK;
+    TRY(place_check(look, at < place.length ? tail(place, at + 1) : place, 1));
+    return slash + 1 < text.length ? number_check(look, "database", tail(text, slash + 1), 0, most)
+                                   : STATUS_OK;
+}
+
+static const struct {
+    const char *name;
+    enum status (*check)(const struct look *look, struct slice text);
+} forms[] = {
+    {"listen", listen_check},      {"admin_listen", listen_check}, {"jwks_hosts", hosts_check},
+    {"cors_origins", hosts_check}, {"redis", redis_check},
+};
+enum { FORMS = sizeof forms / sizeof forms[0] };
+
+enum status config_text_check(const struct config_option *option, const char *source,
+                              struct slice text)
+{
+    const struct look look = {option, source};
+    for (size_t i = 0; i < FORMS; i++) {
+        if (strcmp(option->name, forms[i].name) == 0)
+            return forms[i].check(&look, text);
+    }
+    return STATUS_OK;
+}
+
+bool config_text_has_numbers(const struct config_option *option)
+{
+    for (size_t i = 0; i < FORMS; i++) {
+        if (strcmp(option->name, forms[i].name) == 0)
+            return true;
+    }
+    return false;
+}
