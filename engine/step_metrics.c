@@ -51,7 +51,7 @@ static void init_cache(struct step_metrics *out, const struct series *to)
     out->pages_pinned = plain(to, METRIC_GAUGE, pages_name, pages_help, "state=\"pinned\"");
     out->pages_host = plain(to, METRIC_GAUGE, pages_name, pages_help, "state=\"host\"");
     out->pages_host_total =
-        gauge(to, "banyan_kv_pages_host_total", "Pages that host memory has room for.");
+        gauge(to, "banyan_kv_host_pages", "Pages that host memory has room for.");
     out->token_bytes = gauge(to, "banyan_kv_token_bytes", "Bytes of KV pages that a token takes.");
 }
 

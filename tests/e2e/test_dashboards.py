@@ -1,13 +1,15 @@
 """deploy/dashboards: the rules do what they say, and read nothing that the server does not tell."""
 
+import itertools
 import json
 import re
 import shutil
 import subprocess
 
-from conftest import CACHE, ROOT, wait_until
+from conftest import CACHE, MODEL_NAME, ROOT, wait_until
 
 FOLDER = ROOT / "deploy/dashboards"
+COUNT = itertools.count()
 RULES = FOLDER / "banyan_rules.yml"
 BOARD = FOLDER / "banyan_board.json"
 
@@ -89,3 +91,41 @@ def test_all_that_they_read_is_told(server):
             if not any(re.search(line, told, re.M) for line in lines):
                 missing.add(f"no label {label} in {expression}")
     assert not missing, "\n".join(sorted(missing))
+
+
+def page_after_traffic(server):
+    """Everything that a request can make appear: answers, refusals, streams, unknown paths, both protocols."""
+    _, key, _ = server.tenant(f"promtool-{next(COUNT)}")
+    body = {"model": MODEL_NAME, "prompt": "Hi", "max_tokens": 3}
+    for http2 in (False, True):
+        with server.http(key, http2=http2) as http:
+            assert http.post("/v1/completions", json=body).status_code == 200
+            assert http.post("/v1/completions", json={**body, "stream": True}).status_code == 200
+            assert http.post("/v1/completions", json={**body, "max_tokens": 0.5}).status_code == 400
+            assert http.get("/nowhere").status_code == 404
+            assert http.get("/v1/models", headers={"authorization": "Bearer wrong"}).status_code == 401
+    wait_until(lambda: "banyan_kernel_info" in metrics(server), what="the engine's series")
+    return metrics(server)
+
+
+def test_promtool_finds_no_fault(server):
+    done = subprocess.run(
+        [shutil.which("promtool") or CACHE / "promtool", "check", "metrics"],
+        input=page_after_traffic(server), capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", ""), done
+
+
+def test_names_say_what_they_count(server):
+    """A counter ends in _total and nothing else does; one name has one type and one help; what is
+    measured is measured in seconds and bytes."""
+    page = page_after_traffic(server)
+    types = re.findall(r"^# TYPE (\S+) (\S+)$", page, re.M)
+    helps = re.findall(r"^# HELP (\S+) (.+)$", page, re.M)
+    assert len(types) == len(dict(types)) == len(helps) == len(dict(helps)) > 60
+    for name, kind in types:
+        assert name.startswith("banyan_") and (kind == "counter") == name.endswith("_total"), (name, kind)
+        assert not re.search("_(ms|us|ns|milliseconds|microseconds|kb|kib|mb|mib|percent)(_|$)", name), name
+    known = {name for name, _ in types}
+    for name in re.findall(r"^(banyan_\w+)[ {]", page, re.M):
+        assert name in known or re.sub("_(bucket|sum|count)$", "", name) in known, name
