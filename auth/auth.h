@@ -89,6 +89,11 @@ enum status auth_copy_end(struct auth *auth, struct auth *copy, bool is_kept);
 enum status auth_authenticate(struct auth *auth, const struct auth_credential *credential,
                               bool want_admin, struct principal *out);
 
+/* The same, of a request whose body is still on its way and which will be authenticated when it is
+ * whole: no refusal is counted. */
+enum status auth_look(const struct auth *auth, const struct auth_credential *credential,
+                      bool want_admin, struct principal *out);
+
 /* A token that was not seen lately is UNAVAILABLE to auth_authenticate: its signature takes too
  * long for an event loop. Whether a credential is one; then auth_check, on a thread that may
  * wait, finds out what it proves (KEY_INVALID, UNAVAILABLE when its issuer's keys could never be

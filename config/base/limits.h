@@ -37,8 +37,20 @@
 #define LIMIT_STREAMS_JUDGED_TRUSTED 500  /* the same once as many as above ended well */
 #define LIMIT_UNSENT_BYTES           (512 * 1024) /* frames of one h2 connection; data < 100 KiB */
 #define LIMIT_KERNEL_UNSENT_BYTES    (16 * 1024)  /* of a socket, beyond what is under way */
-#define LIMIT_UNFINISHED_BYTES       (256 * 1024 * 1024) /* of requests not yet whole */
-#define LIMIT_ADMIN_UNFINISHED_BYTES (16 * 1024 * 1024)  /* the same on the admin face */
+/* What the kernel takes in of a socket that is not read yet: one read brings not much more. Known
+ * owners get what the system gives, so that a far one's upload is not slowed down by its window. */
+#define LIMIT_KERNEL_UNREAD_BYTES       (64 * 1024)
+#define LIMIT_KERNEL_UNREAD_KNOWN_BYTES (1024 * 1024)
+#define LIMIT_HEAD_BLOCK_BYTES          (64 * 1024) /* h2, coded: coarse coders take four times */
+#define LIMIT_LINGER_MS                 5000        /* for the rest of a body that is dropped */
+/* Memory of requests that are not whole, of a listener that is told nothing else. */
+#define LIMIT_UNFINISHED_BYTES       (256 * 1024 * 1024)
+#define LIMIT_ADMIN_UNFINISHED_BYTES (16 * 1024 * 1024) /* strangers', on the admin face */
+#define LIMIT_ADMIN_KNOWN_BYTES      (16 * 1024 * 1024)
+/* Of memory_limit: what unfinished requests may hold, of strangers and of known owners. A stranger
+ * has no reason to send much, and half of it is one address's at most. */
+#define LIMIT_UNFINISHED_PART 8
+#define LIMIT_KNOWN_PART      4
 
 /* --- requests --- */
 #define LIMIT_MESSAGES           1024

@@ -305,6 +305,11 @@ static enum status open_listeners(struct run *run)
     face.context = edge->proof;
     TRY(cors_create(&edge->cors, config->cors_origins));
     face.cors = edge->cors;
+    face.unfinished_bytes_max = (size_t)config->memory_limit / LIMIT_UNFINISHED_PART;
+    face.unfinished_address_bytes_max = face.unfinished_bytes_max / 2;
+    face.known_bytes_max = (size_t)config->memory_limit / LIMIT_KNOWN_PART;
+    face.claim = edge_proof_claim;
+    face.claim_context = edge->proof;
     TRY(open_listener(&edge->public_listener, run->options->public_descriptor, config->listen,
                       run->public_address, face));
     admin.name = "admin";
@@ -312,6 +317,10 @@ static enum status open_listeners(struct run *run)
     admin.tls = edge->admin_tls;
     admin.body_bytes_max = LIMIT_ADMIN_IMPORT_BYTES; /* of other calls admin.c takes less */
     admin.unfinished_bytes_max = LIMIT_ADMIN_UNFINISHED_BYTES;
+    admin.unfinished_address_bytes_max = LIMIT_ADMIN_UNFINISHED_BYTES / 2;
+    admin.known_bytes_max = LIMIT_ADMIN_KNOWN_BYTES;
+    admin.claim = edge_proof_claim;
+    admin.claim_context = edge->admin_proof;
     admin.handler = edge_proof_handle;
     admin.context = edge->admin_proof;
     return open_listener(&edge->admin_listener, run->options->admin_descriptor,
@@ -421,8 +430,8 @@ static enum status run_open(struct run *run)
     TRY(open_upstream(edge, run->options->engine_user));
     TRY(loop_worker_create(&edge->scanner, edge->loop, LIMIT_BODIES_SCANNED));
     TRY(loop_worker_create(&edge->sums_worker, edge->loop, 16 * LIMIT_BODIES_SCANNED));
-    TRY(edge_proof_create(&edge->proof, edge, edge_forward_handle, edge));
-    TRY(edge_proof_create(&edge->admin_proof, edge, admin_handle, &run->admin));
+    TRY(edge_proof_create(&edge->proof, edge, false, edge_forward_handle, edge));
+    TRY(edge_proof_create(&edge->admin_proof, edge, true, admin_handle, &run->admin));
     TRY(edge_keys_create(&edge->keys, edge));
     TRY(edge_memory_create(&edge->memory, edge->loop, (size_t)edge->config->memory_limit,
                            &edge->metrics));

@@ -23,17 +23,26 @@ enum status edge_credential_bearer(struct slice header, struct slice *out)
     return STATUS_OK;
 }
 
-enum status edge_credential_read(const struct http_request *request, struct slice *out)
+enum status edge_credential_read_head(const struct listener_head *head, struct slice *out)
 {
     *out = (struct slice){0};
-    if (http_header_count(request, "authorization") > 1 ||
-        http_header_count(request, "x-api-key") > 1)
+    if (head->authorizations > 1 || head->api_keys > 1)
         FAIL(STATUS_KEY_INVALID, "The request carries more than one API key.");
-    struct slice header = http_header_get(request, "authorization");
-    if (header.length != 0)
-        return edge_credential_bearer(header, out);
-    *out = http_header_get(request, "x-api-key");
+    if (head->authorization.length != 0)
+        return edge_credential_bearer(head->authorization, out);
+    *out = head->api_key;
     return STATUS_OK;
+}
+
+enum status edge_credential_read(const struct http_request *request, struct slice *out)
+{
+    return edge_credential_read_head(
+        &(struct listener_head){.authorization = http_header_get(request, "authorization"),
+                                .api_key = http_header_get(request, "x-api-key"),
+                                .authorizations =
+                                    (uint32_t)http_header_count(request, "authorization"),
+                                .api_keys = (uint32_t)http_header_count(request, "x-api-key")},
+        out);
 }
 
 enum status edge_credential_check(struct auth *auth, const struct http_request *request,

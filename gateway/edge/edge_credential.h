@@ -9,6 +9,7 @@
 #pragma once
 
 #include "auth/auth.h"
+#include "gateway/http/listener.h"
 #include "gateway/http/request.h"
 
 /* Splits "Bearer <key>" (the scheme in any case). KEY_INVALID for another scheme or an inner space;
@@ -18,6 +19,9 @@ enum status edge_credential_bearer(struct slice header, struct slice *out);
 /* The credential from `authorization: Bearer`, else `x-api-key`; empty when there is neither.
  * KEY_INVALID when one is given twice or is no key. */
 enum status edge_credential_read(const struct http_request *request, struct slice *out);
+
+/* The same, of a head whose body is still on its way. */
+enum status edge_credential_read_head(const struct listener_head *head, struct slice *out);
 
 /* From `authorization: Bearer`, else `x-api-key`, else the certificate that the connection was made
  * with. KEY_MISSING when there is none of them, KEY_INVALID when a header is given twice or is no

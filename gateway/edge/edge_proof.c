@@ -1,5 +1,6 @@
 #include "gateway/edge/edge_proof.h"
 
+#include <stdio.h>
 #include <strings.h>
 
 #include "config/base/mem.h"
@@ -25,6 +26,7 @@ struct proof_check {
     struct edge_access access;
     char peer[64];
     enum status status; /* what auth_check said */
+    bool is_early;      /* of a request whose body is on its way: none waits for the answer */
     bool is_patient;    /* it may be parked */
     bool is_parked;     /* its issuer's keys are being fetched */
     int64_t give_up_us; /* then it is judged by the keys that are there */
@@ -36,13 +38,14 @@ struct edge_proof {
     struct edge *edge;
     void (*handler)(struct http_request *request, void *context);
     void *context;
+    bool is_admin;
     struct loop_worker *worker;
     struct failure_guard *guard;
     struct proof_check *checks; /* all that are with the thread, or parked */
     uint32_t parked;
 };
 
-enum status edge_proof_create(struct edge_proof **out, struct edge *edge,
+enum status edge_proof_create(struct edge_proof **out, struct edge *edge, bool is_admin,
                               void (*handler)(struct http_request *request, void *context),
                               void *context)
 {
@@ -55,6 +58,7 @@ enum status edge_proof_create(struct edge_proof **out, struct edge *edge,
         FAIL(STATUS_NO_MEMORY, "no memory to check tokens");
     }
     proof->edge = edge;
+    proof->is_admin = is_admin;
     proof->handler = handler;
     proof->context = context;
     enum status status = loop_worker_create(&proof->worker, edge->loop, LIMIT_TOKEN_CHECKS);
@@ -112,10 +116,10 @@ static void check_over(struct proof_check *check)
     bool is_first = false;
     if (check->status == STATUS_KEY_INVALID)
         (void)failure_guard_fail(proof->guard, slice_of(check->peer), now_us, &is_first);
-    if (request == NULL) {
+    if (request == NULL && !check->is_early) {
         check->access.code = 499;
         edge_access_end(&check->access, &edge->metrics, now_us);
-    } else {
+    } else if (request != NULL) {
         http_on_gone(request, NULL, NULL);
     }
     check_free(check);
@@ -127,7 +131,7 @@ static void check_done(struct loop_worker_task *task)
 {
     struct proof_check *check = (struct proof_check *)task;
     struct edge_proof *proof = check->proof;
-    bool is_waiting = check->status == STATUS_BUSY && check->request != NULL;
+    bool is_waiting = check->status == STATUS_BUSY && (check->request != NULL || check->is_early);
     if (!is_waiting) {
         check_over(check);
         return;
@@ -145,7 +149,8 @@ void edge_proof_keys_came(struct edge_proof *proof)
         next = check->next;
         if (!check->is_parked)
             continue;
-        check->is_patient = check->request != NULL && now_us < check->give_up_us;
+        check->is_patient =
+            (check->request != NULL || check->is_early) && now_us < check->give_up_us;
         if (loop_worker_submit(proof->worker, &check->task) != STATUS_OK)
             continue;
         check->is_parked = false;
@@ -164,6 +169,7 @@ static enum status check_start(struct edge_proof *proof, struct http_request *re
                                struct slice token, const struct edge_access *access,
                                const char *peer)
 {
+    /* `request` NULL: its body is on its way, and `access` says nothing. */
     if (failure_guard_is_over(proof->guard, slice_of(peer), loop_now_us(proof->edge->loop)))
         return check_refuse(proof, AUTH_REFUSAL_FLOOD, STATUS_TOO_MANY,
                             "Too many bad tokens came from this address; try again later.");
@@ -175,11 +181,12 @@ static enum status check_start(struct edge_proof *proof, struct http_request *re
                                   .next = proof->checks,
                                   .request = request,
                                   .access = *access,
+                                  .is_early = request == NULL,
                                   .is_patient = proof->parked < LIMIT_TOKENS_PARKED,
                                   .give_up_us = loop_now_us(proof->edge->loop) + PARKED_US,
                                   .length = token.length};
     memcpy(check->token, token.bytes, token.length);
-    memcpy(check->peer, peer, sizeof check->peer);
+    snprintf(check->peer, sizeof check->peer, "%s", peer);
     if (proof->checks != NULL)
         proof->checks->previous = check;
     proof->checks = check;
@@ -188,8 +195,42 @@ static enum status check_start(struct edge_proof *proof, struct http_request *re
         return check_refuse(proof, AUTH_REFUSAL_QUEUE, STATUS_UNAVAILABLE,
                             "Too many tokens wait to be checked; try again shortly.");
     }
-    http_on_gone(request, check_gone, check);
+    if (request != NULL)
+        http_on_gone(request, check_gone, check);
     return STATUS_OK;
+}
+
+/* A mix, since an owner's name has no more bytes than a hash: an admin's key is no tenant's. */
+static void claim_owner(const struct principal *principal, uint8_t owner[LISTENER_OWNER_BYTES])
+{
+    _Static_assert(sizeof principal->tenant_hash == LISTENER_OWNER_BYTES,
+                   "a tenant names an owner");
+    memcpy(owner, principal->tenant_hash, LISTENER_OWNER_BYTES);
+    if (principal->is_admin)
+        snprintf((char *)owner, LISTENER_OWNER_BYTES, "%.15s", principal->key_id);
+}
+
+enum listener_claim edge_proof_claim(void *context, const struct listener_head *head,
+                                     uint8_t owner[LISTENER_OWNER_BYTES])
+{
+    struct edge_proof *proof = context;
+    struct auth *auth = proof->edge->auth;
+    struct auth_credential credential = {.certificate = head->certificate,
+                                         .must_agree = head->must_agree};
+    struct principal principal;
+    if (edge_credential_read_head(head, &credential.text) != STATUS_OK)
+        return LISTENER_STRANGER;
+    if (auth_wants_check(auth, credential.text)) {
+        struct edge_access access = {0};
+        /* Whoever is refused here is told so when the request is whole. */
+        if (!head->is_again)
+            (void)check_start(proof, NULL, credential.text, &access, head->peer);
+        return LISTENER_UNPROVED;
+    }
+    if (auth_look(auth, &credential, proof->is_admin, &principal) != STATUS_OK)
+        return LISTENER_STRANGER;
+    claim_owner(&principal, owner);
+    return LISTENER_KNOWN;
 }
 
 void edge_proof_handle(struct http_request *request, void *context)

@@ -18,8 +18,9 @@
 #include "gateway/edge/edge_state.h"
 #include "gateway/http/request.h"
 
-/* `handler` is called with `context`, at once or when the credential is known. */
-enum status edge_proof_create(struct edge_proof **out, struct edge *edge,
+/* `handler` is called with `context`, at once or when the credential is known. `is_admin`: the
+ * listener is the admins'. */
+enum status edge_proof_create(struct edge_proof **out, struct edge *edge, bool is_admin,
                               void (*handler)(struct http_request *request, void *context),
                               void *context);
 /* Behind the listeners: no request is there any more. NULL is fine. */
@@ -27,6 +28,11 @@ void edge_proof_destroy(struct edge_proof *proof);
 
 /* A listener's handler; `context` is the proof. */
 void edge_proof_handle(struct http_request *request, void *context);
+
+/* A listener's claim: whose a request is, before its body is there. A token that nobody knows is
+ * given to the thread, so that it is known by when the body has come. `context` is the proof. */
+enum listener_claim edge_proof_claim(void *context, const struct listener_head *head,
+                                     uint8_t owner[LISTENER_OWNER_BYTES]);
 
 /* Keys have been fetched, or could not be: what is parked is checked again. */
 void edge_proof_keys_came(struct edge_proof *proof);

@@ -67,9 +67,9 @@ void address_table_destroy(struct address_table *table)
     mem_free(table);
 }
 
-/* False when the peer has no internet address. */
-static bool enter_key(const struct sockaddr *peer, uint64_t key[2])
+bool address_table_key(const struct sockaddr *peer, uint64_t key[2])
 {
+    key[0] = key[1] = 0;
     static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff}; /* ::ffff:0:0/96 */
     if (peer->sa_family == AF_INET) {
         key[0] = AF_INET;
@@ -171,7 +171,7 @@ enum address_verdict address_table_enter(struct address_table *table, const stru
 {
     uint64_t key[2];
     *row_out = ADDRESS_NONE;
-    if (!enter_key(peer, key))
+    if (!address_table_key(peer, key))
         return ADDRESS_ADMITTED;
     enter_expire(table, now_us);
     uint32_t at = *enter_head(table, key);

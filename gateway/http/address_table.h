@@ -9,6 +9,7 @@
 #pragma once
 
 #include <netinet/in.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "config/base/status.h"
@@ -29,6 +30,10 @@ enum address_verdict {
 
 enum { ADDRESS_NONE = 0 }; /* a row that stands for nothing */
 
+/* Whom a peer stands for: IPv6 by /64, the least that one customer gets; IPv4 written as IPv6 is
+ * IPv4. False, and zeros, when it has no internet address (a Unix socket). */
+bool address_table_key(const struct sockaddr *peer, uint64_t key[2]);
+
 /* INVALID when there are no rows, NO_MEMORY. */
 enum status address_table_create(struct address_table **out,
                                  const struct address_table_limits *limits);
@@ -36,8 +41,7 @@ void address_table_destroy(struct address_table *table);
 
 /* A connection from `peer` wants in. `*row` is what address_table_leave wants at its end, and
  * ADDRESS_NONE when it was refused or when `peer` is no internet address (a Unix socket), which is
- * always admitted. IPv6 counts by /64, the least that one customer gets; IPv4 written as IPv6 is
- * IPv4. `now_us` never runs back. */
+ * always admitted. `now_us` never runs back. */
 enum address_verdict address_table_enter(struct address_table *table, const struct sockaddr *peer,
                                          int64_t now_us, uint32_t *row);
 void address_table_leave(struct address_table *table, uint32_t row, int64_t now_us);

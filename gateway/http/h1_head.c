@@ -15,21 +15,59 @@ static bool line_has_name(struct slice line, const char *name)
     return true;
 }
 
+static struct slice line_value(struct slice line)
+{
+    const char *colon = memchr(line.bytes, ':', line.length);
+    struct slice value = {colon + 1, line.length - (size_t)(colon + 1 - line.bytes)};
+    while (value.length > 0 && (value.bytes[0] == ' ' || value.bytes[0] == '\t'))
+        value.bytes++, value.length--;
+    while (value.length > 0 &&
+           (value.bytes[value.length - 1] == ' ' || value.bytes[value.length - 1] == '\t'))
+        value.length--;
+    return value;
+}
+
+static size_t read_length(struct slice value)
+{
+    size_t length = 0;
+    for (size_t i = 0; i < value.length; i++) {
+        if (value.bytes[i] < '0' || value.bytes[i] > '9' || length > SIZE_MAX / 100)
+            return SIZE_MAX;
+        length = length * 10 + (size_t)(value.bytes[i] - '0');
+    }
+    return value.length > 0 ? length : SIZE_MAX;
+}
+
+static void count_owner(struct slice line, struct h1_head *out)
+{
+    if (line_has_name(line, "authorization")) {
+        out->authorizations++;
+        out->authorization = line_value(line);
+    }
+    if (line_has_name(line, "x-api-key")) {
+        out->api_keys++;
+        out->api_key = line_value(line);
+    }
+}
+
 static void count_line(struct slice line, struct h1_head *out)
 {
     if (line.bytes[0] == ' ' || line.bytes[0] == '\t')
         out->has_folded_line = true;
-    if (line_has_name(line, "content-length"))
+    if (line_has_name(line, "content-length")) {
         out->content_lengths++;
+        out->content_length = read_length(line_value(line));
+    }
     if (line_has_name(line, "transfer-encoding"))
         out->transfer_encodings++;
     if (line_has_name(line, "host"))
         out->hosts++;
+    count_owner(line, out);
 }
 
 bool h1_head_scan(struct slice input, struct h1_head *out)
 {
-    *out = (struct h1_head){0};
+    *out = (struct h1_head){.content_length = SIZE_MAX};
     size_t at = 0;
     size_t lines = 0;
     while (at < input.length) {
@@ -73,4 +111,21 @@ const char *h1_head_fault(const struct h1_head *head, bool is_http11)
     if (head->has_bare_newline)
         return "A line of the request's head does not end with CR LF.";
     return NULL;
+}
+
+void h1_head_strip_body(char *bytes, size_t head_bytes)
+{
+    static const char *const names[] = {"content-length", "transfer-encoding", "expect"};
+    size_t at = 0;
+    while (at < head_bytes) {
+        const char *end = memchr(bytes + at, '\n', head_bytes - at);
+        if (end == NULL)
+            return;
+        struct slice line = {bytes + at, (size_t)(end - (bytes + at))};
+        for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+            if (line_has_name(line, names[i]))
+                bytes[at] = 'x';
+        }
+        at += line.length + 1;
+    }
 }

@@ -3,11 +3,12 @@
  * Owns:     nothing.
  * Thread:   any.
  * Cost:     one pass over the head.
- * Not here: parsing for handlers (libh2o has done it), size limits (request).
+ * Not here: parsing for handlers (libh2o does it), size limits (request), who is whom (arrival).
  */
 #pragma once
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "config/base/slice.h"
 
@@ -18,6 +19,12 @@ struct h1_head {
     size_t hosts;
     bool has_folded_line;
     bool has_bare_newline; /* a line ended by LF alone */
+    /* What says whose request it is, and how long: views of the input. */
+    uint32_t authorizations;
+    uint32_t api_keys;
+    struct slice authorization; /* of the last such line; bytes NULL: there is none */
+    struct slice api_key;
+    size_t content_length; /* SIZE_MAX: none, or it is no number */
 };
 
 /* `input` begins with a whole head, as a connection's input buffer does. False when there is none.
@@ -28,3 +35,8 @@ bool h1_head_scan(struct slice input, struct h1_head *out);
  * (exactly one when HTTP/1.1), no folded lines, every line ended by CRLF (RFC 9112, 2.2, 3.2, 5.2,
  * 6.1 and 6.3). */
 const char *h1_head_fault(const struct h1_head *head, bool is_http11);
+
+/* Takes the body off a head: the names of the lines that announce one (Content-Length,
+ * Transfer-Encoding, Expect) get another first letter, so that whoever reads the head next finds a
+ * request without a body. `bytes` begins with a whole head of that length. */
+void h1_head_strip_body(char *bytes, size_t head_bytes);

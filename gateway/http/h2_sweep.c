@@ -1,6 +1,6 @@
 #include "gateway/http/h2_sweep.h"
 
-#include "gateway/http/h2o_compat_http2.h"
+#include "gateway/http/h2_arrival.h"
 
 static int64_t age_ms(const struct timeval *now, const struct timeval *then)
 {
@@ -26,7 +26,8 @@ static void look_at_streams(h2o_http2_conn_t *conn, const struct timeval *now,
         view->streams_waiting++;
         if (stream->state == H2O_HTTP2_STREAM_STATE_REQ_PENDING)
             continue;
-        view->body_bytes += buffer_bytes(stream->_req_body);
+        if (!h2_arrival_is_known(stream))
+            view->body_bytes += buffer_bytes(stream->_req_body);
         int64_t age = age_ms(now, &stream->req.timestamps.request_begin_at);
         if (age > view->oldest_body_ms)
             view->oldest_body_ms = age;
@@ -45,6 +46,7 @@ void h2_sweep_look(h2o_context_t *h2o,
         struct h2_sweep_view view = {
             .socket = conn->sock,
             .streams_opened = (conn->pull_stream_ids.max_open + 1) / 2, /* odd numbers */
+            .held_bytes = h2_arrival_held_bytes(conn),
             .unsent_bytes =
                 buffer_bytes(conn->_write.buf) + buffer_bytes(conn->_write.buf_in_flight),
         };

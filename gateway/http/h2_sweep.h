@@ -16,7 +16,8 @@ struct h2_sweep_view {
     h2o_socket_t *socket;
     uint32_t streams_opened;  /* since the connection began */
     uint32_t streams_waiting; /* open now, and no handler has heard of them */
-    size_t body_bytes;        /* of requests that are not whole yet, unfinished heads counted in */
+    size_t body_bytes;        /* of heads and bodies that are not whole and nobody known has sent */
+    size_t held_bytes;        /* what is allocated for these, and what comes on top of it */
     size_t unsent_bytes;      /* frames that the client has not taken */
     int64_t oldest_body_ms;   /* age of the oldest of them; 0 when there is none */
 };

@@ -16,6 +16,12 @@
  *     only pointed to.
  *   - The data of the BIO under a socket's SSL is the h2o_socket_t; on_close.data of the socket is
  *     ours from before the handshake.
+ *   - A socket's reader is `_cb.read`, called behind the decoding of all that one read brought;
+ *     HTTP/1 sets its own anew for each request. HTTP/2 reads frames by `_read_expect`.
+ *   - A buffer doubles when it is full, is never made smaller, and is freed when it is empty.
+ *   - HTTP/1 copies a head that announces a body out of the input, where the body then comes behind
+ *     it; a reader of a body keeps offsets, no pointers.
+ *   - HTTP/2 answers DATA for a stream whose request it has handed on with RST_STREAM.
  *   - It writes to standard error: unknown HTTP/2 frame types ("skipping frame"), and epoll events
  *     of sockets that nobody polls, at most one line a minute.
  */

@@ -1,4 +1,4 @@
-/* h2o_compat_http2: libh2o's inside of HTTP/2 connections, for the sweep (h2_sweep) alone.
+/* h2o_compat_http2: libh2o's inside of HTTP/2 connections, for h2_sweep and h2_arrival alone.
  *
  * Owns:     the include of a header that is installed, but not meant for all; it wants khash.h
  *           and Debian ships that with htslib (CMake finds it).

@@ -172,6 +172,8 @@ static const struct door_error *door_error_of(int http_code)
         {{417, TYPE_REQUEST, "expectation_failed", 0, false},
          "The only expectation understood is 100-continue."},
         {{431, TYPE_REQUEST, "head_too_large", 0, false}, "The request's headers are too large."},
+        {{503, TYPE_SERVER, "server_busy", 1000, false},
+         "The server has no memory for this request now; try again shortly."},
         {{500, TYPE_SERVER, "internal_error", 0, false}, "The server made a mistake."},
     };
     enum { COUNT = sizeof(rows) / sizeof(rows[0]) };

@@ -18,6 +18,7 @@
 #include "gateway/http/accept_gate.h"
 #include "gateway/http/address_table.h"
 #include "gateway/http/door_metrics.h"
+#include "gateway/http/h2_arrival.h"
 #include "gateway/http/h2_sweep.h"
 #include "gateway/http/http_error.h"
 #include "gateway/http/request_h2o.h"
@@ -33,8 +34,7 @@ struct listener {
     h2o_linklist_t connections; /* of struct request_connection.link */
     h2o_linklist_t handshakes;  /* of struct request_connection.handshake, oldest first */
     uint32_t handshakes_open;
-    size_t unfinished_bytes_max;
-    size_t sweep_body_bytes; /* of requests that are not whole yet, summed by a sweep */
+    struct arrival arrival; /* requests that are not whole yet */
     struct address_table *addresses;
     struct accept_gate gate;
     struct door_metrics door;
@@ -46,6 +46,7 @@ struct listener {
     struct loop_timer *accept_again;
     struct loop_timer *sweep_timer;
     h2o_timeout_t unread_timeout;
+    h2o_timeout_t linger_timeout;
     h2o_globalconf_t config;
     h2o_context_t context;
     h2o_accept_ctx_t accept;
@@ -133,6 +134,7 @@ static void on_connection_closed(void *data)
     struct request_connection *connection = data;
     struct listener *listener = connection->listener;
     end_handshake(connection);
+    arrival_end(connection);
     h2o_linklist_unlink(&connection->link);
     listener->connections_open--;
     tls_client_close(connection->client);
@@ -165,6 +167,12 @@ static void on_flooded(struct request_connection *connection)
     kill_for(connection, DOOR_KILLED_RESETS, connection->streams_started, 0);
 }
 
+static void on_gives_way(struct request_connection *connection, size_t bytes)
+{
+    if (!connection->is_dead)
+        kill_for(connection, DOOR_KILLED_UNFINISHED_BODIES, 0, bytes);
+}
+
 /* HTTP/2 that no handler sees: streams opened and reset before their request was whole, bodies that
  * do not end (without this one connection without a key could make libh2o hold 100 bodies), and
  * answers to control frames that the client does not read. */
@@ -185,11 +193,10 @@ static void sweep_one(void *context, const struct h2_sweep_view *view)
     bool is_late = view->oldest_body_ms > listener->arrival_ms_max ||
                    (view->streams_opened == 0 && age_us > listener->arrival_ms_max * INT64_C(1000));
     bool is_heap = view->body_bytes > 2 * listener->host.body_bytes_max;
-    listener->sweep_body_bytes += view->body_bytes;
-    is_heap |= listener->sweep_body_bytes > listener->unfinished_bytes_max && view->body_bytes > 0;
-    if (!(is_flood || is_control || is_late || is_heap))
+    if (!(is_flood || is_control || is_late || is_heap)) {
+        arrival_book(connection, view->held_bytes);
         return;
-    listener->sweep_body_bytes -= view->body_bytes;
+    }
     kill_for(connection,
              is_flood     ? DOOR_KILLED_RESETS
              : is_control ? DOOR_KILLED_CONTROL_FRAMES
@@ -198,23 +205,16 @@ static void sweep_one(void *context, const struct h2_sweep_view *view)
              view->streams_opened, view->body_bytes);
 }
 
-/* HTTP/1: what a connection sent of a request that has not begun; bounded in all, not each (the
- * body limit bounds that). */
+/* Reads have booked what they brought; this is for sockets without TLS, which have no hook. */
 static void sweep_http1(struct listener *listener)
 {
     h2o_linklist_t *anchor = &listener->connections;
     for (h2o_linklist_t *node = anchor->next; node != anchor; node = node->next) {
         struct request_connection *connection =
             H2O_STRUCT_FROM_MEMBER(struct request_connection, link, node);
-        size_t bytes = connection->socket->input->size;
-        if (connection->request != NULL || connection->is_dead)
-            continue;
-        listener->sweep_body_bytes += bytes;
-        if (listener->sweep_body_bytes <= listener->unfinished_bytes_max ||
-            bytes <= LIMIT_HEAD_BYTES)
-            continue;
-        listener->sweep_body_bytes -= bytes;
-        kill_for(connection, DOOR_KILLED_UNFINISHED_BODIES, 0, bytes);
+        if (!connection->arriving.is_http2 && !connection->is_dead &&
+            !h2o_linklist_is_linked(&connection->handshake))
+            arrival_h1_book(connection);
     }
 }
 
@@ -242,11 +242,11 @@ static void sweep_handshakes(struct listener *listener)
 static void on_sweep(void *context)
 {
     struct listener *listener = context;
-    listener->sweep_body_bytes = 0;
     sweep_handshakes(listener);
     h2_sweep_look(&listener->context, sweep_one, listener);
     sweep_http1(listener);
-    door_metrics_set(&listener->door, listener->connections_open, listener->sweep_body_bytes);
+    door_metrics_set(&listener->door, listener->connections_open,
+                     listener->arrival.strangers.bytes + listener->arrival.known.bytes);
     if (listener->connections_open > 0)
         loop_timer_arm(listener->sweep_timer, SWEEP_MS);
 }
@@ -310,10 +310,12 @@ static void on_handshake(h2o_socket_t *socket, const char *error)
         (connection->client != NULL || listener->host.wants_client))
         client_told(connection, client_judge(connection));
     h2o_iovec_t protocol = h2o_socket_ssl_get_selected_protocol(socket);
-    if (h2o_memis(protocol.base, protocol.len, H2O_STRLIT("h2")))
-        h2o_http2_accept(&listener->accept, socket, connection->connected_at);
-    else
-        h2o_http1_accept(&listener->accept, socket, connection->connected_at);
+    if (h2o_memis(protocol.base, protocol.len, H2O_STRLIT("h2"))) {
+        h2_arrival_accept(connection, &listener->accept);
+        return;
+    }
+    arrival_h1_begin(connection);
+    h2o_http1_accept(&listener->accept, socket, connection->connected_at);
 }
 
 static void accept_begin(struct request_connection *connection)
@@ -333,13 +335,16 @@ static void accept_begin(struct request_connection *connection)
     h2o_socket_ssl_handshake(socket, connection->handshake_tls, NULL, on_handshake);
 }
 
-/* The kernel holds little that is not on its way, so that a reader that stops is noticed soon. */
+/* The kernel holds little that is not on its way, so that a reader that stops is noticed soon, and
+ * little that is not read, so that one read brings little and each connection has its turn. */
 static void accept_tune(int descriptor)
 {
     int on = 1;
     int unsent_bytes = LIMIT_KERNEL_UNSENT_BYTES;
     setsockopt(descriptor, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
     setsockopt(descriptor, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent_bytes, sizeof(unsent_bytes));
+    int unread_bytes = LIMIT_KERNEL_UNREAD_BYTES;
+    setsockopt(descriptor, SOL_SOCKET, SO_RCVBUF, &unread_bytes, sizeof(unread_bytes));
 }
 
 static bool accept_admits(struct listener *listener, const union request_peer *peer, int64_t now_us,
@@ -385,6 +390,7 @@ static void accept_one(struct listener *listener, int descriptor, const union re
                                               .address_row = address_row,
                                               .accepted_us = now_us,
                                               .descriptor = descriptor};
+    arrival_begin(connection, &listener->arrival);
     h2o_linklist_insert(&listener->connections, &connection->link);
     if (listener->connections_open++ == 0)
         loop_timer_arm(listener->sweep_timer, SWEEP_MS);
@@ -498,9 +504,23 @@ static enum status open_door(struct listener *listener, const struct listener_op
                      (uint32_t)accept_gate_lowest_free(), loop_now_us(options->loop));
     door_metrics_init(&listener->door, options->metrics, options->name,
                       listener->host.client_fault != NULL);
-    listener->unfinished_bytes_max =
-        options->unfinished_bytes_max != 0 ? options->unfinished_bytes_max : LIMIT_UNFINISHED_BYTES;
     return STATUS_OK;
+}
+
+static void open_arrival(struct listener *listener, const struct listener_options *options)
+{
+    struct arrival *arrival = &listener->arrival;
+    *arrival = (struct arrival){.claim = options->claim,
+                                .claim_context = options->claim_context,
+                                .body_bytes_max = options->body_bytes_max,
+                                .wants_client = listener->host.wants_client,
+                                .kill = on_gives_way};
+    door_share_init(
+        &arrival->strangers,
+        options->unfinished_bytes_max != 0 ? options->unfinished_bytes_max : LIMIT_UNFINISHED_BYTES,
+        options->unfinished_address_bytes_max != 0 ? options->unfinished_address_bytes_max
+                                                   : SIZE_MAX);
+    door_share_init(&arrival->known, options->known_bytes_max, SIZE_MAX);
 }
 
 enum status listener_open(struct listener **out, const struct listener_options *options)
@@ -518,12 +538,15 @@ enum status listener_open(struct listener **out, const struct listener_options *
         .answer_header = options->answer_header,
         .flooded = on_flooded,
         .unread_timeout = &listener->unread_timeout,
+        .linger_timeout = &listener->linger_timeout,
     };
     if (options->tls != NULL && tls_context_asks_clients(options->tls)) {
         listener->host.client_fault = on_client_fault;
         listener->host.wants_client = tls_context_is_required(options->tls);
-        tls_context_hook(options->tls, (struct tls_client_hook){on_client_shown});
     }
+    if (options->tls != NULL)
+        tls_context_hook(options->tls, (struct tls_client_hook){on_client_shown, arrival_record});
+    open_arrival(listener, options);
     listener->connections_max =
         options->connections_max < LIMIT_CONNECTIONS ? options->connections_max : LIMIT_CONNECTIONS;
     enum status status = open_door(listener, options);
@@ -533,6 +556,7 @@ enum status listener_open(struct listener **out, const struct listener_options *
     }
     h2o_timeout_init(loop_h2o(options->loop), &listener->unread_timeout,
                      options->unread_ms_max != 0 ? options->unread_ms_max : LIMIT_UNREAD_MS);
+    h2o_timeout_init(loop_h2o(options->loop), &listener->linger_timeout, LIMIT_LINGER_MS);
     h2o_linklist_init_anchor(&listener->host.requests);
     h2o_linklist_init_anchor(&listener->connections);
     h2o_linklist_init_anchor(&listener->handshakes);
@@ -615,6 +639,7 @@ void listener_close(struct listener *listener)
     h2o_timeout_unlink(&listener->context.http2._graceful_shutdown_timeout);
     /* 2.2.5 forgets the queue's memory in h2o_context_dispose. */
     h2o_timeout_dispose(loop_h2o(loop), &listener->unread_timeout);
+    h2o_timeout_dispose(loop_h2o(loop), &listener->linger_timeout);
     h2o_multithread_queue_t *queue = listener->context.queue;
     h2o_context_dispose(&listener->context);
     free(queue);

@@ -13,6 +13,24 @@
 struct cors;
 struct listener;
 
+/* What a request's head says about who sent it, before its body is there. */
+struct listener_head {
+    struct slice authorization; /* the header's value; bytes NULL: there is none */
+    struct slice api_key;
+    uint32_t authorizations; /* how many there are */
+    uint32_t api_keys;
+    const struct peer_certificate *certificate; /* of the connection, judged fine; NULL: none */
+    bool must_agree;                            /* the listener wants one of everybody */
+    const char *peer;                           /* "127.0.0.1:1234" */
+    bool is_again;                              /* it was LISTENER_UNPROVED before */
+};
+enum { LISTENER_OWNER_BYTES = 16 };
+enum listener_claim {
+    LISTENER_STRANGER, /* its body is of no use: it is answered at once, as if it had none */
+    LISTENER_UNPROVED, /* nobody knows yet; asked again when more has come */
+    LISTENER_KNOWN,    /* `owner` is filled */
+};
+
 struct listener_options {
     struct loop *loop;
     const char *name;        /* "public", "admin", "engine": for logs */
@@ -31,8 +49,17 @@ struct listener_options {
     uint32_t connections_per_address;
     uint32_t connects_per_address_s;
     uint32_t handshakes_s;
-    size_t unfinished_bytes_max; /* of requests not yet whole; 0 = LIMIT_UNFINISHED_BYTES */
-    struct metrics *metrics;     /* where the door counts (door_metrics); NULL = nowhere */
+    /* Memory of requests that are not whole yet: of all whose owner is not known (0 =
+     * LIMIT_UNFINISHED_BYTES), and of one address of these (0 = any part of it); and of owners that
+     * are known. */
+    size_t unfinished_bytes_max;
+    size_t unfinished_address_bytes_max;
+    size_t known_bytes_max;
+    /* Whose a request is that announces a body which is not there yet. NULL: nobody is known. */
+    enum listener_claim (*claim)(void *context, const struct listener_head *head,
+                                 uint8_t owner[LISTENER_OWNER_BYTES]);
+    void *claim_context;
+    struct metrics *metrics; /* where the door counts (door_metrics); NULL = nowhere */
     /* Asked for every accepted socket before anything is read; false closes it. NULL = all. */
     bool (*admit)(void *context, int descriptor);
     void *admit_context;

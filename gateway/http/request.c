@@ -13,6 +13,7 @@
 #include "config/base/rng.h"
 #include "gateway/http/cors.h"
 #include "gateway/http/h1_head.h"
+#include "gateway/http/h2_arrival.h"
 #include "gateway/http/h2_sweep.h"
 #include "gateway/http/head_rules.h"
 #include "gateway/http/http_error.h"
@@ -108,6 +109,8 @@ bool request_connection_judge(struct request_connection *connection, uint32_t ov
 /* h2o is about to drop the request's bytes from the connection's input, or to close it. */
 static void dispose_give_back(struct http_request *request)
 {
+    if (request->socket != NULL)
+        arrival_h1_next(request->connection, request->input_bytes_own);
     if (request->input == NULL)
         return;
     h2o_buffer_t **input = &request->socket->input;
@@ -137,6 +140,8 @@ static void dispose(void *memory)
     if (is_flood && !connection->is_dead)
         request->host->flooded(connection);
     tell_gone(request, !request->is_finished);
+    if (request->is_cut && request->is_finished && request->socket == NULL)
+        h2_arrival_cut_end(request->h2o);
     dispose_give_back(request);
     buffer_deinit(&request->pending);
     buffer_deinit(&request->sending);
@@ -207,6 +212,48 @@ static void lose_end(struct http_request *request)
     send_next(request);
 }
 
+/* --- lingering: an answer whose client still sends the body that nobody waits for ------------- */
+
+/* A connection that is closed while bytes for it arrive is reset, and the reset may overtake the
+ * answer. So the end of the answer, behind which the connection is closed, waits until the client
+ * has sent what it announced, for a while; what comes is dropped. */
+static void linger_end(struct http_request *request)
+{
+    h2o_timeout_unlink(&request->unread_entry);
+    request->is_lingering = false;
+    if (!request->is_sending)
+        send_next(request);
+}
+
+static void on_linger(h2o_timeout_entry_t *entry)
+{
+    struct http_request *request = H2O_STRUCT_FROM_MEMBER(struct http_request, unread_entry, entry);
+    if (request->is_sending) /* the client takes no answer at all */
+        request_lose(request);
+    else
+        linger_end(request);
+}
+
+static void linger_begin(struct http_request *request)
+{
+    request->is_ending = true;
+    request->is_lingering = true;
+    request->unread_entry.cb = on_linger;
+    h2o_timeout_link(request->h2o->conn->ctx->loop, request->host->linger_timeout,
+                     &request->unread_entry);
+}
+
+static void linger_drop(struct http_request *request)
+{
+    struct arrival_input *in = &request->connection->arriving;
+    size_t bytes = request->socket->input->size;
+    h2o_buffer_consume(&request->socket->input, bytes);
+    if (in->cut_left != SIZE_MAX)
+        in->cut_left -= bytes < in->cut_left ? bytes : in->cut_left;
+    if (in->cut_left == 0 && request->is_lingering && !request->is_sending)
+        linger_end(request);
+}
+
 /* h2o: the connection has taken what it was given. */
 static void on_proceed(h2o_generator_t *generator, h2o_req_t *h2o)
 {
@@ -220,6 +267,10 @@ static void on_proceed(h2o_generator_t *generator, h2o_req_t *h2o)
         buffer_clear(&request->sending);
     if (request->is_lost && request->socket != NULL)
         lose_end(request); /* its client left when the write was done but not yet told of */
+    else if (request->is_lingering && request->connection->arriving.cut_left > 0)
+        return;
+    else if (request->is_lingering)
+        linger_end(request);
     else if (request->pending.length > 0 || request->is_ending)
         send_next(request);
     else if (request->drained != NULL)
@@ -249,6 +300,10 @@ static void on_watch(h2o_socket_t *socket, const char *error)
     struct request_connection *connection = socket->on_close.data;
     struct http_request *request = connection->request;
     ASSERT(request != NULL);
+    if (error == NULL && request->is_cut) {
+        linger_drop(request);
+        return;
+    }
     if (error == NULL) {
         /* Pipelined requests wait in the input buffer; one that sends without end waits unread. */
         if (socket->input->size - request->input_bytes_own > LIMIT_PIPELINED_BYTES)
@@ -259,6 +314,12 @@ static void on_watch(h2o_socket_t *socket, const char *error)
     request->h2o->http1_is_persistent = 0;
     if (request->is_finished)
         return; /* the last bytes are being written: their completion closes it */
+    if (request->is_lingering) {
+        request->connection->arriving.cut_left = 0; /* nothing more will come */
+        if (!request->is_sending)
+            linger_end(request);
+        return;
+    }
     if (request->half_closed != NULL && error == h2o_socket_error_closed) {
         void (*half_closed)(void *) = request->half_closed;
         request->half_closed = NULL;
@@ -367,10 +428,36 @@ static struct slice begin_string(h2o_iovec_t bytes)
     return (struct slice){bytes.base, bytes.len};
 }
 
+/* A target in absolute form (RFC 9112, 3.2.2) becomes the path in it, and its authority stands in
+ * the place of Host's. */
+static void begin_target(h2o_req_t *h2o)
+{
+    static const char *const schemes[] = {"https://", "http://"};
+    size_t skip = 0;
+    for (size_t i = 0; i < 2 && skip == 0; i++) {
+        size_t length = strlen(schemes[i]);
+        if (h2o->path.len > length && strncasecmp(h2o->path.base, schemes[i], length) == 0)
+            skip = length;
+    }
+    if (skip == 0)
+        return;
+    h2o_iovec_t rest = {h2o->path.base + skip, h2o->path.len - skip};
+    size_t host = 0;
+    while (host < rest.len && rest.base[host] != '/' && rest.base[host] != '?')
+        host++;
+    h2o->authority = h2o_strdup(&h2o->pool, rest.base, host);
+    h2o->path = (h2o_iovec_t){rest.base + host, rest.len - host};
+    if (h2o->path.len == 0 || h2o->path.base[0] != '/')
+        h2o->path = h2o_concat(&h2o->pool, h2o_iovec_init(H2O_STRLIT("/")), h2o->path);
+}
+
 /* What handlers see: views of h2o's strings, which live as long as the request. */
 static void begin_view(struct http_request *request, h2o_req_t *h2o)
 {
+    if (request->socket != NULL)
+        begin_target(h2o);
     request->method = begin_string(h2o->method);
+    request->is_head = slice_is(request->method, "HEAD");
     struct slice path = begin_string(h2o->path);
     const char *mark = path.length > 0 ? memchr(path.bytes, '?', path.length) : NULL;
     request->path = path;
@@ -414,7 +501,9 @@ static const char *begin_framing_fault(struct http_request *request, size_t *hea
     }
     const h2o_buffer_t *input = request->socket->input;
     struct h1_head head;
-    if (!h1_head_scan((struct slice){input->bytes, input->size}, &head))
+    if (request->is_cut)
+        head = request->connection->arriving.cut_head;
+    else if (!h1_head_scan((struct slice){input->bytes, input->size}, &head))
         return "The request's head is malformed.";
     *head_bytes = head.bytes;
     if (head.transfer_encodings > 0)
@@ -426,6 +515,13 @@ static const char *begin_framing_fault(struct http_request *request, size_t *hea
 static int begin_refusal(struct http_request *request, size_t *head_bytes)
 {
     const h2o_req_t *h2o = request->h2o;
+    const struct arrival_input *in = &request->connection->arriving;
+    int cut_code = in->cut_code;
+    const char *cut_reason = in->cut_reason;
+    request->is_cut =
+        request->socket != NULL ? in->is_cut : h2_arrival_is_cut(h2o, &cut_code, &cut_reason);
+    if (!request->is_cut)
+        cut_code = 0;
     request->refusal_reason = begin_framing_fault(request, head_bytes);
     if (request->refusal_reason != NULL)
         return 400;
@@ -439,7 +535,8 @@ static int begin_refusal(struct http_request *request, size_t *head_bytes)
         return 431;
     if (h2o->entity.len > request->host->body_bytes_max)
         return 413;
-    return 0;
+    request->refusal_reason = cut_reason;
+    return cut_code;
 }
 
 /* The same, of what handlers see. */
@@ -499,12 +596,14 @@ void request_begin(struct request_host *host, h2o_req_t *h2o)
     request_id_make(request->id);
     size_t head_bytes;
     request->refusal_code = begin_refusal(request, &head_bytes);
-    if (request->socket != NULL)
+    if (request->socket != NULL) {
         begin_take_input(request, head_bytes);
+        arrival_h1_serve(request->connection);
+    }
     begin_view(request, h2o);
     if (request->refusal_code == 0)
         request->refusal_code = begin_refusal_of_rules(request);
-    if (request->refusal_code != 0 && request->refusal_code != 413)
+    if (request->is_cut || (request->refusal_code != 0 && request->refusal_code != 413))
         h2o->http1_is_persistent = 0;
     if (request->refusal_code == 0 && is_encoded(request))
         request->refusal_code = 415;
@@ -573,15 +672,19 @@ struct slice http_path_argument(const struct http_request *request, size_t index
     return request->path_arguments[index];
 }
 
+void request_method_set(struct http_request *request, struct slice method)
+{
+    request->method = method;
+}
+
 void request_path_argument_set(struct http_request *request, size_t index, struct slice value)
 {
     ASSERT(index < REQUEST_PATH_ARGUMENTS);
     request->path_arguments[index] = value;
 }
 
-void http_peer_name(const struct http_request *request, char *out, size_t capacity)
+static void peer_name(const union request_peer *peer, char *out, size_t capacity)
 {
-    const union request_peer *peer = &request->connection->peer;
     char host[INET6_ADDRSTRLEN];
     if (peer->any.sa_family == AF_INET) {
         inet_ntop(AF_INET, &peer->v4.sin_addr, host, sizeof(host));
@@ -592,6 +695,16 @@ void http_peer_name(const struct http_request *request, char *out, size_t capaci
     } else {
         snprintf(out, capacity, "unix");
     }
+}
+
+void request_peer_name(const struct request_connection *connection, char out[REQUEST_PEER_BYTES])
+{
+    peer_name(&connection->peer, out, REQUEST_PEER_BYTES);
+}
+
+void http_peer_name(const struct http_request *request, char *out, size_t capacity)
+{
+    peer_name(&request->connection->peer, out, capacity);
 }
 
 const struct peer_certificate *http_peer_certificate(const struct http_request *request,
@@ -674,13 +787,19 @@ void http_respond(struct http_request *request, int code, const struct http_head
     bool has_body = code != 204 && code != 304;
     if (has_body)
         h2o->res.content_length = body.length;
-    bool is_sent = has_body && body.length > 0 && !slice_is(request->method, "HEAD");
+    bool is_sent = has_body && body.length > 0 && !request->is_head;
     h2o_iovec_t bytes = {NULL, 0};
     if (is_sent)
         bytes = h2o_iovec_init(begin_copy(h2o, h2o_iovec_init(body.bytes, body.length)).bytes,
                                body.length);
     h2o_start_response(h2o, &request->generator);
     request->is_sending = true;
+    if (is_sent && request->is_cut && request->socket != NULL &&
+        request->connection->arriving.cut_left > 0) {
+        linger_begin(request);
+        h2o_send(h2o, &bytes, 1, H2O_SEND_STATE_IN_PROGRESS);
+        return;
+    }
     finish_begin(request);
     h2o_send(h2o, &bytes, is_sent ? 1 : 0, H2O_SEND_STATE_FINAL);
 }
@@ -699,8 +818,7 @@ void http_stream_begin(struct http_request *request, int code, const struct http
     request->drained_context = context;
     /* h2o would hand size, bytes and line end of a chunk to TLS one by one: three records an event.
      * It leaves the chunks of a stream that is marked so alone; other codes end by closing. */
-    request->is_chunked =
-        request->h2o->version == 0x101 && code == 200 && !slice_is(request->method, "HEAD");
+    request->is_chunked = request->h2o->version == 0x101 && code == 200 && !request->is_head;
     if (request->is_chunked)
         h2o_add_header(&request->h2o->pool, &request->h2o->res.headers, H2O_TOKEN_TRANSFER_ENCODING,
                        NULL, H2O_STRLIT("chunked"));
@@ -722,7 +840,7 @@ void http_stream_write(struct http_request *request, struct slice bytes)
 {
     ASSERT(request->is_answered);
     ASSERT(!request->is_lost);
-    if (bytes.length == 0 || request->is_aborting)
+    if (bytes.length == 0 || request->is_aborting || request->is_head)
         return;
     ASSERT(!request->is_ending);
     if (request->is_chunked)

@@ -10,11 +10,12 @@
 
 #include <netinet/in.h>
 
+#include "gateway/http/arrival.h"
 #include "gateway/http/loop_h2o.h"
 #include "gateway/http/request.h"
 #include "gateway/http/tls_client.h"
 
-enum { REQUEST_ID_BYTES = 4 + 32, REQUEST_PATH_ARGUMENTS = 2 };
+enum { REQUEST_ID_BYTES = 4 + 32, REQUEST_PATH_ARGUMENTS = 2, REQUEST_PEER_BYTES = 64 };
 
 struct cors;
 struct request_connection;
@@ -33,6 +34,7 @@ struct request_host {
     const char *(*client_fault)(struct request_connection *connection);
     bool wants_client; /* a certificate of every client */
     h2o_timeout_t *unread_timeout;
+    h2o_timeout_t *linger_timeout;
     h2o_linklist_t requests; /* of struct http_request.link */
     uint32_t requests_running;
 };
@@ -57,10 +59,12 @@ struct request_connection {
     struct timeval connected_at;
     int64_t accepted_us;
     int descriptor;
-    uint32_t streams_started;  /* that reached a handler, in all */
-    uint32_t streams_vanished; /* that never did, in all: the sweep finds them */
-    uint32_t judged;           /* streams that are over; see request_connection_judge */
-    uint32_t judged_early;     /* of these, the ones that ended before they were answered */
+    struct arrival *arrival;       /* its listener's */
+    struct arrival_input arriving; /* what is on its way in */
+    uint32_t streams_started;      /* that reached a handler, in all */
+    uint32_t streams_vanished;     /* that never did, in all: the sweep finds them */
+    uint32_t judged;               /* streams that are over; see request_connection_judge */
+    uint32_t judged_early;         /* of these, the ones that ended before they were answered */
     bool is_dead;
 };
 
@@ -81,6 +85,8 @@ struct http_request {
     struct slice path_arguments[REQUEST_PATH_ARGUMENTS];
     char id[REQUEST_ID_BYTES + 1];
     size_t input_bytes_own;     /* of this request, at the front of the connection's input */
+    bool is_cut;                /* its body was not waited for */
+    bool is_lingering;          /* answered but for the end: the client still sends */
     int refusal_code;           /* 0, or the code the start answers with instead of the handler */
     const char *refusal_reason; /* a sentence, or NULL for the code's own */
 
@@ -94,6 +100,7 @@ struct http_request {
     struct buffer pending; /* written, not yet given to h2o */
     struct buffer sending; /* given to h2o, not yet taken by the connection */
 
+    bool is_head;     /* answered like a GET, without the body */
     bool is_started;  /* the handler has run */
     bool is_answered; /* respond or stream_begin */
     bool is_chunked;  /* a stream over HTTP/1.1, whose chunks are made here */
@@ -117,8 +124,11 @@ void request_begin(struct request_host *host, h2o_req_t *h2o);
 void request_lose(struct http_request *request);
 /* True when the answer under way was made by a handler of ours, not by libh2o itself. */
 bool request_is_ours(const h2o_req_t *h2o);
+/* "127.0.0.1:1234" */
+void request_peer_name(const struct request_connection *connection, char out[REQUEST_PEER_BYTES]);
 /* "req_" and 32 random hex digits with the closing NUL. */
 void request_id_make(char out[REQUEST_ID_BYTES + 1]);
 const char *request_reason(int code);
-/* Used by the router. */
+/* Used by the router. The handler of a HEAD sees a GET. */
+void request_method_set(struct http_request *request, struct slice method);
 void request_path_argument_set(struct http_request *request, size_t index, struct slice value);

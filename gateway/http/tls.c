@@ -77,6 +77,18 @@ static void open_without_resumption(SSL_CTX *ssl)
     SSL_CTX_set_session_cache_mode(ssl, SSL_SESS_CACHE_OFF);
 }
 
+/* OpenSSL has read the head of a record. */
+static void on_message(int is_written, int version, int type, const void *bytes, size_t length,
+                       SSL *ssl, void *argument)
+{
+    const struct tls_client_hook *hook = argument;
+    (void)version;
+    (void)bytes;
+    (void)length;
+    if (!is_written && type == SSL3_RT_HEADER && hook->record != NULL)
+        hook->record(BIO_get_data(SSL_get_rbio(ssl)));
+}
+
 static enum status open_ssl(SSL_CTX **out, const struct tls_context *tls)
 {
     ERR_clear_error();
@@ -100,6 +112,8 @@ static enum status open_ssl(SSL_CTX **out, const struct tls_context *tls)
                                    (unsigned)name_length);
     SSL_CTX_set_alpn_select_cb(ssl, open_alpn, NULL);
     SSL_CTX_set_default_passwd_cb(ssl, tls_no_password);
+    SSL_CTX_set_msg_callback(ssl, on_message);
+    SSL_CTX_set_msg_callback_arg(ssl, (void *)(uintptr_t)&tls->hook);
     TRY_OUT(open_files(ssl, tls->cert_path, tls->key_path));
     *out = ssl;
     return STATUS_OK;

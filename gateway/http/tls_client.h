@@ -50,6 +50,8 @@ struct ssl_ctx_st;
 struct tls_client;
 struct tls_client_hook {
     void (*shown)(void *transport, struct tls_client *client);
+    /* May be NULL: called for each TLS record that is read, before its bytes are handed on. */
+    void (*record)(void *transport);
 };
 enum status tls_client_trust_ask(const struct tls_client_trust *authorities, struct ssl_ctx_st *ssl,
                                  const struct tls_client_hook *hook);

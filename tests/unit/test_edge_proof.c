@@ -86,6 +86,72 @@ static void test_gone(void **state)
     }
 }
 
+/* Sends a head that announces a body, and 1,000 bytes of it. */
+static struct edge_kit_connection begin_body(int port, const char *path, const char *header)
+{
+    char text[2048];
+    struct edge_kit_connection connection = edge_kit_connect(port);
+    int length = snprintf(text, sizeof text,
+                          "POST %s HTTP/1.1\r\nhost: x\r\nconnection: close\r\n%s"
+                          "content-length: 100000\r\n\r\n",
+                          path, header);
+    assert_int_equal(SSL_write(connection.tls, text, length), length);
+    memset(text, ' ', 1000);
+    assert_int_equal(SSL_write(connection.tls, text, 1000), 1000);
+    return connection;
+}
+
+static void end_body(struct edge_kit_connection *connection)
+{
+    static char text[99000];
+    memset(text, ' ', sizeof text);
+    assert_int_equal(SSL_write(connection->tls, text, sizeof text), sizeof text);
+    edge_kit_read(connection, NULL);
+    edge_kit_close(connection);
+}
+
+/* Who shows nothing that is valid is answered before the body has come; bodies of keys, of tokens
+ * that are known and of tokens that nobody has seen before are waited for. */
+static void test_bodies_on_their_way(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *header;
+        const char *code; /* at once; NULL: the body is waited for */
+    } rows[] = {
+        {"", "HTTP/1.1 401 "},
+        {"authorization: Basic abc\r\n", "HTTP/1.1 401 "},
+        {"authorization: Bearer sk-by-wrong\r\n", "HTTP/1.1 401 "},
+        {"x-api-key: a\r\nx-api-key: b\r\n", "HTTP/1.1 401 "},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct edge_kit_connection connection =
+            begin_body(kit.port, "/v1/chat/completions", rows[i].header);
+        edge_kit_read(&connection, "}}");
+        assert_memory_equal(answer, rows[i].code, strlen(rows[i].code));
+        end_body(&connection);
+        assert_string_equal(answer, "");
+    }
+    const char *good[] = {edge_kit_bearer(kit.key), bearer(true)};
+    for (size_t i = 0; i < 4; i++) { /* the token twice: it is known then */
+        struct edge_kit_connection connection =
+            begin_body(kit.port, "/v1/chat/completions", good[i == 0 ? 0 : 1]);
+        usleep(20000);
+        end_body(&connection);
+        edge_text_has(answer, "HTTP/1.1 400 "); /* 100,000 blanks are no JSON */
+        edge_text_has(answer, "JSON");
+    }
+    /* A tenant's key is a stranger's on the admins' listener, and an admin's there is known. */
+    struct edge_kit_connection connection =
+        begin_body(kit.admin_port, "/admin/v1/tenants", edge_kit_bearer(kit.key));
+    edge_kit_read(&connection, "}}");
+    assert_memory_equal(answer, "HTTP/1.1 401 ", 13);
+    edge_kit_close(&connection);
+    connection = begin_body(kit.admin_port, "/admin/v1/tenants", edge_kit_bearer(kit.admin_key));
+    end_body(&connection);
+    edge_text_has(answer, "HTTP/1.1 400 ");
+}
+
 /* Bursts of bad tokens, each another one, until the address has had too many: then a token that is
  * not known is 429 before any check, one that is known and an API key pass. */
 static void test_flood(void **state)
@@ -125,6 +191,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_served),
         cmocka_unit_test(test_gone),
+        cmocka_unit_test(test_bodies_on_their_way),
         cmocka_unit_test(test_flood),
     };
     return cmocka_run_group_tests(tests, setup, edge_kit_teardown);

@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -77,9 +78,49 @@ static void test_bytes(void **state)
     }
 }
 
+/* Whose the request is and how long its body, and the same head once the body is taken off. */
+static void test_body_and_owner(void **state)
+{
+    (void)state;
+    const struct {
+        const char *line;
+        size_t length;
+    } rows[] = {
+        {"Content-Length: 12", 12},
+        {"content-length:\t0012 ", 12},
+        {"Content-Length: ", SIZE_MAX},
+        {"Content-Length: 1,1", SIZE_MAX},
+        {"Content-Length: 99999999999999999999", SIZE_MAX},
+        {"Content-Length: 18446744073709551617", SIZE_MAX},
+        {"Transfer-Encoding: chunked", SIZE_MAX},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char text[256];
+        struct h1_head head;
+        int length = snprintf(text, sizeof text,
+                              "POST / HTTP/1.1\r\n%s\r\nEXPECT: 100-continue\r\nX-Api-Key:  k \r\n"
+                              "Authorization: a\r\nauthorization: b\r\n\r\n",
+                              rows[i].line);
+        struct slice input = {text, (size_t)length};
+        assert_true(h1_head_scan(input, &head));
+        assert_int_equal(head.content_length, rows[i].length);
+        assert_int_equal(head.api_keys, 1);
+        assert_true(slice_is(head.api_key, "k"));
+        assert_int_equal(head.authorizations, 2);
+        assert_true(slice_is(head.authorization, "b"));
+        h1_head_strip_body(text, head.bytes);
+        assert_true(h1_head_scan(input, &head));
+        assert_int_equal(head.content_lengths + head.transfer_encodings, 0);
+        assert_int_equal(head.content_length, SIZE_MAX);
+        assert_null(strstr(text, "EXPECT"));
+        assert_int_equal(head.bytes, (size_t)length);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_body_and_owner),
         cmocka_unit_test(test_rows),
         cmocka_unit_test(test_bytes),
     };

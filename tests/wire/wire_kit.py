@@ -37,8 +37,11 @@ class Closed(Exception):
 class Wire:
     """One TLS connection and what has been read from it."""
 
-    def __init__(self, door, protocol, timeout=120):
-        plain = socket.create_connection(door.address, timeout=120)
+    def __init__(self, door, protocol, timeout=120, source=None):
+        """`source` is the address to come from: loopback has sixteen million."""
+        plain = socket.create_connection(
+            door.address, timeout=120, source_address=(source, 0) if source else None
+        )
         context = ssl.create_default_context(cafile=door.ca)
         context.set_alpn_protocols([protocol])
         self.tls = context.wrap_socket(plain, server_hostname="localhost")
@@ -101,8 +104,8 @@ class Wire:
 class H1(Wire):
     """HTTP/1.1 by hand."""
 
-    def __init__(self, door, timeout=120):
-        super().__init__(door, "http/1.1", timeout)
+    def __init__(self, door, timeout=120, source=None):
+        super().__init__(door, "http/1.1", timeout, source)
         self.door = door
 
     def head(self, method="GET", path="/v1/models", headers=(), host="localhost"):
@@ -155,8 +158,8 @@ def frame(kind, flags=0, stream=0, payload=b"", length=None):
 class H2(Wire):
     """HTTP/2 by hand: frames as given, whether they are right or not."""
 
-    def __init__(self, door, settings=b"", timeout=120, window=None):
-        super().__init__(door, "h2", timeout)
+    def __init__(self, door, settings=b"", timeout=120, window=None, source=None):
+        super().__init__(door, "h2", timeout, source)
         self.door = door
         self.encoder = hpack.Encoder()
         self.decoder = hpack.Decoder()

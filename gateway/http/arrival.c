@@ -1,0 +1,286 @@
+#include "gateway/http/arrival.h"
+
+#include <stdlib.h>
+#include <sys/socket.h>
+
+#include "config/base/limits.h"
+#include "gateway/http/address_table.h"
+#include "gateway/http/h2_arrival.h"
+#include "gateway/http/request_h2o.h"
+
+enum { READ_BYTES = 4096, GROW_BYTES_LEAST = 64 * 1024 };
+
+const char arrival_no_room[] =
+    "The server has no memory for an upload of this size now; try again shortly.";
+
+/* --- the connection -------------------------------------------------------------------------- */
+
+void arrival_begin(struct request_connection *connection, struct arrival *arrival)
+{
+    uint64_t key[2];
+    connection->arrival = arrival;
+    (void)address_table_key(&connection->peer.any, key);
+    _Static_assert(sizeof key == sizeof connection->arriving.address, "an address names an owner");
+    memcpy(connection->arriving.address, key, sizeof key);
+}
+
+void arrival_end(struct request_connection *connection)
+{
+    struct arrival *arrival = connection->arrival;
+    if (arrival->reading == connection)
+        arrival->reading = NULL;
+    door_share_leave(&arrival->strangers, &connection->arriving.strangers);
+    door_share_leave(&arrival->known, &connection->arriving.known);
+}
+
+/* libh2o keeps the records that are not whole in a buffer of its private struct. Where in it is
+ * found once: an empty buffer is a pointer to the prototype's, which nothing else points to. */
+size_t arrival_encrypted_bytes(const h2o_socket_t *socket)
+{
+    enum { FIRST = 4, LAST = 14, UNKNOWN = -1 };
+    static int place = UNKNOWN;
+    if (socket->ssl == NULL)
+        return 0;
+    h2o_buffer_t *const *words = (h2o_buffer_t *const *)(const void *)socket->ssl;
+    const h2o_buffer_t *empty = &h2o_socket_buffer_prototype._initial_buf;
+    for (int at = FIRST; place == UNKNOWN && at <= LAST; at++) {
+        if (words[at] == empty)
+            place = at;
+    }
+    if (place == UNKNOWN || words[place] == empty)
+        return 0;
+    return words[place]->capacity;
+}
+
+void arrival_book(struct request_connection *connection, size_t bytes)
+{
+    struct arrival *arrival = connection->arrival;
+    struct door_hold *hold = &connection->arriving.strangers;
+    if (connection->is_dead)
+        bytes = 0;
+    if (!door_share_set(&arrival->strangers, hold, connection->arriving.address, bytes)) {
+        arrival->kill(connection, bytes);
+        return;
+    }
+    struct door_hold *yields;
+    while ((yields = door_share_yields(&arrival->strangers, hold)) != NULL) {
+        struct request_connection *other =
+            H2O_STRUCT_FROM_MEMBER(struct request_connection, arriving.strangers, yields);
+        size_t other_bytes = yields->bytes;
+        door_share_leave(&arrival->strangers, yields);
+        arrival->kill(other, other_bytes);
+    }
+}
+
+enum listener_claim arrival_claim(struct request_connection *connection, struct listener_head head,
+                                  uint8_t owner[DOOR_SHARE_OWNER_BYTES])
+{
+    const struct arrival *arrival = connection->arrival;
+    const struct tls_client *client = connection->client;
+    char peer[REQUEST_PEER_BYTES];
+    if (arrival->claim == NULL)
+        return LISTENER_UNPROVED;
+    request_peer_name(connection, peer);
+    head.peer = peer;
+    head.must_agree = arrival->wants_client;
+    if (client != NULL && tls_client_reason(client) == TLS_CLIENT_FINE)
+        head.certificate = tls_client_peer(client);
+    return arrival->claim(arrival->claim_context, &head, owner);
+}
+
+void arrival_trust(struct request_connection *connection)
+{
+    int bytes = LIMIT_KERNEL_UNREAD_KNOWN_BYTES;
+    setsockopt(connection->descriptor, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof bytes);
+}
+
+/* --- HTTP/1 ---------------------------------------------------------------------------------- */
+
+/* Takes the body off the request that the input begins with, so that libh2o hands it on at once. */
+static void h1_cut(struct request_connection *connection, h2o_buffer_t *input, size_t skip,
+                   const struct h1_head *head)
+{
+    struct arrival_input *in = &connection->arriving;
+    size_t here = input->size - skip - head->bytes;
+    bool is_counted = head->transfer_encodings == 0 && head->content_length != SIZE_MAX;
+    in->is_cut = true;
+    in->cut_head = *head;
+    in->cut_left = !is_counted                   ? SIZE_MAX
+                   : head->content_length > here ? head->content_length - here
+                                                 : 0;
+    h1_head_strip_body(input->bytes + skip, head->bytes);
+    input->size = skip + head->bytes;
+}
+
+static void h1_refuse(struct request_connection *connection, h2o_buffer_t *input, size_t skip,
+                      const struct h1_head *head, int code, const char *reason)
+{
+    h1_cut(connection, input, skip, head);
+    connection->arriving.cut_code = code;
+    connection->arriving.cut_reason = reason;
+}
+
+static enum listener_claim h1_claim(struct request_connection *connection,
+                                    const struct h1_head *head, bool is_again)
+{
+    return arrival_claim(connection,
+                         (struct listener_head){.is_again = is_again,
+                                                .authorization = head->authorization,
+                                                .api_key = head->api_key,
+                                                .authorizations = head->authorizations,
+                                                .api_keys = head->api_keys},
+                         connection->arriving.owner);
+}
+
+/* False: there is no room for it. */
+static bool h1_reserve(struct request_connection *connection, const struct h1_head *head)
+{
+    struct arrival_input *in = &connection->arriving;
+    struct door_share *known = &connection->arrival->known;
+    size_t body = head->content_length != SIZE_MAX ? head->content_length
+                                                   : connection->arrival->body_bytes_max;
+    in->reserved_bytes = head->bytes + body + READ_BYTES;
+    return door_share_has_room(known, in->owner, in->reserved_bytes) &&
+           door_share_set(known, &in->known, in->owner, in->reserved_bytes);
+}
+
+/* The head of the next request, which libh2o has not parsed yet. */
+static void h1_look(struct request_connection *connection, h2o_buffer_t *input, size_t skip)
+{
+    struct arrival_input *in = &connection->arriving;
+    struct h1_head head;
+    if (input->bytes == NULL || input->size <= skip ||
+        !h1_head_scan((struct slice){input->bytes + skip, input->size - skip}, &head))
+        return;
+    bool has_length = head.content_lengths > 0 && head.transfer_encodings == 0;
+    if (head.content_lengths + head.transfer_encodings == 0 ||
+        (has_length && head.content_length <= input->size - skip - head.bytes))
+        return; /* all of it is here */
+    if (has_length && head.content_length != SIZE_MAX &&
+        head.content_length > connection->arrival->body_bytes_max) {
+        h1_refuse(connection, input, skip, &head, 413, NULL);
+        return;
+    }
+    in->is_claimed = true;
+    enum listener_claim claim = h1_claim(connection, &head, false);
+    in->is_unproved = claim == LISTENER_UNPROVED;
+    if (claim == LISTENER_STRANGER)
+        h1_cut(connection, input, skip, &head);
+    else if (claim == LISTENER_KNOWN && !h1_reserve(connection, &head))
+        h1_refuse(connection, input, skip, &head, 503, arrival_no_room);
+    else if (claim == LISTENER_KNOWN)
+        arrival_trust(connection);
+}
+
+/* Its body is on its way; its token may have been checked meanwhile. libh2o has copied what it
+ * needs of the head, which still begins the input. */
+static void h1_look_again(struct request_connection *connection, const h2o_buffer_t *input)
+{
+    struct arrival_input *in = &connection->arriving;
+    struct h1_head head;
+    if (connection->arrival->claim == NULL ||
+        !h1_head_scan((struct slice){input->bytes, input->size}, &head))
+        return;
+    in->is_unproved =
+        h1_claim(connection, &head, true) != LISTENER_KNOWN || !h1_reserve(connection, &head);
+    if (!in->is_unproved)
+        arrival_trust(connection);
+}
+
+/* A buffer that holds the whole request, in place of ones of twice the size each time. */
+static void h1_grow(struct request_connection *connection)
+{
+    h2o_buffer_t **slot = &connection->socket->input;
+    h2o_buffer_t *old = *slot;
+    size_t wanted = connection->arriving.reserved_bytes + READ_BYTES;
+    if (connection->arriving.known.account == NULL || old->bytes == NULL || old->_fd != -1 ||
+        wanted < GROW_BYTES_LEAST || old->capacity >= wanted)
+        return;
+    h2o_buffer_t *grown = malloc(offsetof(h2o_buffer_t, _buf) + wanted);
+    if (grown == NULL)
+        return;
+    *grown = (h2o_buffer_t){.capacity = wanted,
+                            .size = old->size,
+                            .bytes = grown->_buf,
+                            ._prototype = old->_prototype,
+                            ._fd = -1};
+    memcpy(grown->_buf, old->bytes, old->size);
+    h2o_buffer_dispose(slot);
+    *slot = grown;
+}
+
+void arrival_h1_book(struct request_connection *connection)
+{
+    struct arrival_input *in = &connection->arriving;
+    const h2o_buffer_t *input = connection->socket->input;
+    size_t bytes = input->bytes != NULL ? input->capacity : 0;
+    if (in->known.account != NULL) {
+        size_t most = bytes > in->reserved_bytes ? bytes : in->reserved_bytes;
+        if (door_share_set(&connection->arrival->known, &in->known, in->owner, most))
+            bytes = 0;
+    }
+    arrival_book(connection, bytes + arrival_encrypted_bytes(connection->socket));
+}
+
+void arrival_h1_begin(struct request_connection *connection)
+{
+    h1_look(connection, connection->socket->input, 0);
+}
+
+void arrival_h1_serve(struct request_connection *connection)
+{
+    struct arrival_input *in = &connection->arriving;
+    in->is_serving = true;
+    in->is_claimed = false;
+    in->is_unproved = false;
+    in->reserved_bytes = 0;
+    door_share_leave(&connection->arrival->known, &in->known);
+    arrival_book(connection, arrival_encrypted_bytes(connection->socket));
+}
+
+void arrival_h1_next(struct request_connection *connection, size_t skip)
+{
+    connection->arriving.is_serving = false;
+    if (!connection->is_dead && !connection->arriving.is_cut)
+        h1_look(connection, connection->socket->input, skip);
+}
+
+/* --- the hook -------------------------------------------------------------------------------- */
+
+static void on_read(h2o_socket_t *socket, const char *error)
+{
+    struct request_connection *connection = socket->on_close.data;
+    struct arrival *arrival = connection->arrival;
+    struct arrival_input *in = &connection->arriving;
+    socket->_cb.read = in->read;
+    bool is_arriving = error == NULL && !in->is_http2 && !in->is_serving && !connection->is_dead;
+    if (is_arriving && !in->is_claimed)
+        h1_look(connection, socket->input, 0);
+    else if (is_arriving && in->is_unproved)
+        h1_look_again(connection, socket->input);
+    arrival->reading = connection;
+    in->read(socket, error);
+    if (arrival->reading != connection)
+        return;
+    arrival->reading = NULL;
+    if (!h2o_socket_is_reading(socket)) /* its request is whole, or it is being closed */
+        return;
+    if (in->is_http2) {
+        h2_arrival_book(connection);
+        return;
+    }
+    if (!in->is_serving)
+        h1_grow(connection);
+    arrival_h1_book(connection);
+}
+
+void arrival_record(void *transport)
+{
+    h2o_socket_t *socket = transport; /* h2o_compat.h */
+    struct request_connection *connection = socket->on_close.data;
+    if (socket->_cb.read == on_read || socket->_cb.read == NULL ||
+        h2o_linklist_is_linked(&connection->handshake))
+        return;
+    connection->arriving.read = socket->_cb.read;
+    socket->_cb.read = on_read;
+}

@@ -1,0 +1,143 @@
+#include "gateway/http/door_share.h"
+
+#include <string.h>
+
+#include "config/base/hash.h"
+#include "config/base/mem.h"
+#include "config/base/status.h"
+
+enum { FREE_PARTS = 4 };
+
+struct door_account {
+    struct door_account *chain;
+    struct door_hold *holds;
+    uint8_t owner[DOOR_SHARE_OWNER_BYTES];
+    size_t bytes;
+};
+
+void door_share_init(struct door_share *share, size_t limit_bytes, size_t account_bytes_max)
+{
+    *share =
+        (struct door_share){.limit_bytes = limit_bytes, .account_bytes_max = account_bytes_max};
+}
+
+static size_t bucket_of(const uint8_t *owner)
+{
+    return hash_bytes(hash_process_key(), owner, DOOR_SHARE_OWNER_BYTES) % DOOR_SHARE_BUCKETS;
+}
+
+static struct door_account *account_find(const struct door_share *share, const uint8_t *owner)
+{
+    struct door_account *account = share->buckets[bucket_of(owner)];
+    while (account != NULL && memcmp(account->owner, owner, DOOR_SHARE_OWNER_BYTES) != 0)
+        account = account->chain;
+    return account;
+}
+
+static struct door_account *account_make(struct door_share *share, const uint8_t *owner)
+{
+    struct door_account *account = mem_zalloc(1, sizeof *account);
+    if (account == NULL)
+        return NULL;
+    memcpy(account->owner, owner, DOOR_SHARE_OWNER_BYTES);
+    struct door_account **bucket = &share->buckets[bucket_of(owner)];
+    account->chain = *bucket;
+    *bucket = account;
+    share->accounts++;
+    return account;
+}
+
+static void account_forget(struct door_share *share, struct door_account *account)
+{
+    ASSERT(account->bytes == 0);
+    struct door_account **link = &share->buckets[bucket_of(account->owner)];
+    while (*link != account)
+        link = &(*link)->chain;
+    *link = account->chain;
+    share->accounts--;
+    mem_free(account);
+}
+
+void door_share_leave(struct door_share *share, struct door_hold *hold)
+{
+    struct door_account *account = hold->account;
+    if (account == NULL)
+        return;
+    ASSERT(account->bytes >= hold->bytes);
+    ASSERT(share->bytes >= hold->bytes);
+    account->bytes -= hold->bytes;
+    share->bytes -= hold->bytes;
+    *(hold->previous != NULL ? &hold->previous->next : &account->holds) = hold->next;
+    if (hold->next != NULL)
+        hold->next->previous = hold->previous;
+    *hold = (struct door_hold){0};
+    if (account->holds == NULL)
+        account_forget(share, account);
+}
+
+static bool hold_join(struct door_share *share, struct door_hold *hold, const uint8_t *owner)
+{
+    struct door_account *account = account_find(share, owner);
+    if (account == NULL)
+        account = account_make(share, owner);
+    if (account == NULL)
+        return false;
+    *hold = (struct door_hold){.account = account, .next = account->holds, .order = ++share->order};
+    if (account->holds != NULL)
+        account->holds->previous = hold;
+    account->holds = hold;
+    return true;
+}
+
+bool door_share_set(struct door_share *share, struct door_hold *hold,
+                    const uint8_t owner[DOOR_SHARE_OWNER_BYTES], size_t bytes)
+{
+    bool is_others =
+        hold->account != NULL && memcmp(hold->account->owner, owner, DOOR_SHARE_OWNER_BYTES) != 0;
+    if (bytes == 0 || is_others)
+        door_share_leave(share, hold);
+    if (bytes == 0)
+        return true;
+    if (hold->account == NULL && !hold_join(share, hold, owner))
+        return false;
+    hold->account->bytes = hold->account->bytes - hold->bytes + bytes;
+    share->bytes = share->bytes - hold->bytes + bytes;
+    hold->bytes = bytes;
+    return true;
+}
+
+bool door_share_has_room(const struct door_share *share,
+                         const uint8_t owner[DOOR_SHARE_OWNER_BYTES], size_t more)
+{
+    size_t free_bytes = share->limit_bytes > share->bytes ? share->limit_bytes - share->bytes : 0;
+    const struct door_account *account = account_find(share, owner);
+    size_t own = account != NULL ? account->bytes : 0;
+    return more <= free_bytes && own <= (free_bytes - more) / FREE_PARTS;
+}
+
+static struct door_hold *account_largest(const struct door_account *account)
+{
+    struct door_hold *largest = account->holds;
+    for (struct door_hold *hold = largest; hold != NULL; hold = hold->next) {
+        if (hold->bytes > largest->bytes ||
+            (hold->bytes == largest->bytes && hold->order > largest->order))
+            largest = hold;
+    }
+    return largest;
+}
+
+struct door_hold *door_share_yields(const struct door_share *share, const struct door_hold *changed)
+{
+    if (changed->account != NULL && changed->account->bytes > share->account_bytes_max)
+        return account_largest(changed->account);
+    if (share->bytes <= share->limit_bytes)
+        return NULL;
+    const struct door_account *most = NULL;
+    for (size_t i = 0; i < DOOR_SHARE_BUCKETS; i++) {
+        for (const struct door_account *at = share->buckets[i]; at != NULL; at = at->chain) {
+            if (most == NULL || at->bytes > most->bytes)
+                most = at;
+        }
+    }
+    return most != NULL ? account_largest(most) : NULL;
+}

@@ -1,0 +1,58 @@
+/* door_share: memory that requests hold before they are whole, booked to whoever it came from.
+ *
+ * Owns:     accounts (one for each owner that holds something) and their sums.
+ * Thread:   one.
+ * Cost:     O(1) to book; O(accounts + holds of one of them) to find who gives way.
+ * Not here: what is counted and what giving way means (arrival), how whole requests are booked.
+ *
+ * An owner is an address, a tenant, or whatever else 16 bytes can name. When the share is full, the
+ * owner that holds the most gives way with the largest thing it holds, the youngest of equals. So
+ * an owner that holds little is never touched while another one holds more.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { DOOR_SHARE_OWNER_BYTES = 16, DOOR_SHARE_BUCKETS = 256 };
+
+struct door_account;
+
+/* What one connection or stream holds, of one owner. All zero: nothing, of nobody. */
+struct door_hold {
+    struct door_account *account;
+    struct door_hold *previous;
+    struct door_hold *next;
+    size_t bytes;
+    uint64_t order; /* the later it first held something, the greater */
+};
+
+struct door_share {
+    size_t limit_bytes;
+    size_t account_bytes_max; /* of one owner; SIZE_MAX: no limit of its own */
+    size_t bytes;
+    uint64_t order;
+    uint32_t accounts;
+    struct door_account *buckets[DOOR_SHARE_BUCKETS];
+};
+
+void door_share_init(struct door_share *share, size_t limit_bytes, size_t account_bytes_max);
+
+/* `hold` has `bytes` of that owner's now, whether there is room or not: they are there. 0 lets go.
+ * False without memory for an owner's account; then the hold has nothing. */
+bool door_share_set(struct door_share *share, struct door_hold *hold,
+                    const uint8_t owner[DOOR_SHARE_OWNER_BYTES], size_t bytes);
+/* Lets go of everything; no effect on an empty hold. */
+void door_share_leave(struct door_share *share, struct door_hold *hold);
+
+/* Whether the owner may come to hold so many more. It may as long as what it has already is at most
+ * a quarter of what then stays free: so one owner never takes all of it, and whoever holds nothing
+ * finds room beside any greedy few. */
+bool door_share_has_room(const struct door_share *share,
+                         const uint8_t owner[DOOR_SHARE_OWNER_BYTES], size_t more);
+
+/* Who has to let go next: NULL when all is within the limits. `changed` is the hold that was set
+ * last; its owner is looked at for the limit of one owner. */
+struct door_hold *door_share_yields(const struct door_share *share,
+                                    const struct door_hold *changed);

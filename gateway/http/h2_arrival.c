@@ -1,0 +1,343 @@
+#include "gateway/http/h2_arrival.h"
+
+#include "config/base/limits.h"
+#include "gateway/http/request_h2o.h"
+
+enum {
+    POOL_CHUNK_BYTES = 4096,
+    CALM_BYTES = 128 * 1024, /* frames for the client, before they count: data is below this */
+};
+
+/* Hung into the request's environment variables, of which we have no others. */
+struct mark {
+    struct arrival *arrival;
+    struct door_hold known;
+    uint8_t owner[DOOR_SHARE_OWNER_BYTES];
+    size_t reserved_bytes;
+    bool is_unproved;
+    bool is_cut;
+    int code;
+    const char *reason;
+};
+
+static void on_mark_disposed(void *memory)
+{
+    struct mark *mark = memory;
+    door_share_leave(&mark->arrival->known, &mark->known);
+}
+
+static struct mark *mark_of(const h2o_req_t *h2o)
+{
+    return h2o->env.size > 0 ? (struct mark *)(void *)h2o->env.entries[0].base : NULL;
+}
+
+static struct mark *mark_make(h2o_req_t *h2o, struct arrival *arrival)
+{
+    struct mark *mark = h2o_mem_alloc_shared(&h2o->pool, sizeof *mark, on_mark_disposed);
+    *mark = (struct mark){.arrival = arrival};
+    h2o_vector_reserve(&h2o->pool, &h2o->env, 1);
+    h2o->env.entries[0] = h2o_iovec_init(mark, 0);
+    h2o->env.size = 1;
+    return mark;
+}
+
+/* --- what is held ---------------------------------------------------------------------------- */
+
+static size_t buffer_bytes(const h2o_buffer_t *buffer)
+{
+    return buffer != NULL && buffer->bytes != NULL ? buffer->capacity : 0;
+}
+
+static bool is_arriving(const h2o_http2_stream_t *stream)
+{
+    return stream->state == H2O_HTTP2_STREAM_STATE_RECV_HEADERS ||
+           stream->state == H2O_HTTP2_STREAM_STATE_RECV_BODY;
+}
+
+bool h2_arrival_is_known(const h2o_http2_stream_t *stream)
+{
+    const struct mark *mark = mark_of(&stream->req);
+    return mark != NULL && mark->known.account != NULL;
+}
+
+size_t h2_arrival_held_bytes(const h2o_http2_conn_t *conn)
+{
+    size_t bytes = buffer_bytes(conn->sock->input) + buffer_bytes(conn->_headers_unparsed) +
+                   arrival_encrypted_bytes(conn->sock);
+    size_t unsent = buffer_bytes(conn->_write.buf) + buffer_bytes(conn->_write.buf_in_flight);
+    if (unsent > CALM_BYTES)
+        bytes += unsent;
+    if (conn->num_streams.pull.open == conn->num_streams.pull.half_closed)
+        return bytes;
+    for (khiter_t at = kh_begin(conn->streams); at != kh_end(conn->streams); at++) {
+        if (!kh_exist(conn->streams, at) || !is_arriving(kh_value(conn->streams, at)))
+            continue;
+        const h2o_http2_stream_t *stream = kh_value(conn->streams, at);
+        /* A vector in a pool leaves its smaller selves behind. */
+        bytes += sizeof *stream + POOL_CHUNK_BYTES +
+                 2 * stream->req.headers.capacity * sizeof stream->req.headers.entries[0];
+        if (!h2_arrival_is_known(stream))
+            bytes += buffer_bytes(stream->_req_body);
+    }
+    return bytes;
+}
+
+/* --- a head without its body ----------------------------------------------------------------- */
+
+static enum listener_claim claim(struct request_connection *connection, const h2o_req_t *h2o,
+                                 struct mark *mark, bool is_again)
+{
+    static const h2o_iovec_t api_key = {H2O_STRLIT("x-api-key")};
+    struct listener_head head = {.is_again = is_again};
+    for (size_t i = 0; i < h2o->headers.size; i++) {
+        const h2o_header_t *header = &h2o->headers.entries[i];
+        struct slice value = {header->value.base, header->value.len};
+        if (header->name == &H2O_TOKEN_AUTHORIZATION->buf) {
+            head.authorization = value;
+            head.authorizations++;
+        } else if (h2o_memis(header->name->base, header->name->len, api_key.base, api_key.len)) {
+            head.api_key = value;
+            head.api_keys++;
+        }
+    }
+    return arrival_claim(connection, head, mark->owner);
+}
+
+/* Handed on as if its body were over; what comes of it is dropped. */
+static void cut(struct request_connection *connection, h2o_http2_conn_t *conn,
+                h2o_http2_stream_t *stream, struct mark *mark)
+{
+    struct arrival_input *in = &connection->arriving;
+    mark->is_cut = true;
+    in->h2_cuts[in->h2_cut_count++ % ARRIVAL_CUTS] = stream->stream_id;
+    h2o_buffer_dispose(&stream->_req_body);
+    stream->_req_body = NULL;
+    h2o_http2_stream_set_state(conn, stream, H2O_HTTP2_STREAM_STATE_REQ_PENDING);
+    h2o_http2_stream_set_state(conn, stream, H2O_HTTP2_STREAM_STATE_SEND_HEADERS);
+    if (conn->pull_stream_ids.max_processed < stream->stream_id)
+        conn->pull_stream_ids.max_processed = stream->stream_id;
+    h2o_timeout_unlink(&conn->_timeout_entry); /* idle no more */
+    h2o_process_request(&stream->req);
+}
+
+static void send_continue(h2o_http2_conn_t *conn, const h2o_http2_stream_t *stream)
+{
+    /* ":status", by its index in the static table and not to be remembered, is "100". */
+    static const char block[] = {0x08, 0x03, '1', '0', '0'};
+    ssize_t at = h2o_find_header(&stream->req.headers, H2O_TOKEN_EXPECT, -1);
+    if (at == -1 ||
+        !h2o_lcstris(stream->req.headers.entries[at].value.base,
+                     stream->req.headers.entries[at].value.len, H2O_STRLIT("100-continue")))
+        return;
+    h2o_iovec_t out =
+        h2o_buffer_reserve(&conn->_write.buf, H2O_HTTP2_FRAME_HEADER_SIZE + sizeof block);
+    if (out.base == NULL)
+        return;
+    h2o_http2_encode_frame_header((uint8_t *)out.base, sizeof block, H2O_HTTP2_FRAME_TYPE_HEADERS,
+                                  H2O_HTTP2_FRAME_FLAG_END_HEADERS, (int32_t)stream->stream_id);
+    memcpy(out.base + H2O_HTTP2_FRAME_HEADER_SIZE, block, sizeof block);
+    conn->_write.buf->size += H2O_HTTP2_FRAME_HEADER_SIZE + sizeof block;
+    h2o_http2_conn_request_write(conn);
+}
+
+static bool reserve(h2o_http2_stream_t *stream, struct mark *mark)
+{
+    struct door_share *known = &mark->arrival->known;
+    bool is_counted = stream->_expected_content_length != SIZE_MAX;
+    mark->reserved_bytes =
+        is_counted ? stream->_expected_content_length : mark->arrival->body_bytes_max;
+    if (mark->reserved_bytes == 0)
+        mark->reserved_bytes = 1;
+    if (!door_share_has_room(known, mark->owner, mark->reserved_bytes) ||
+        !door_share_set(known, &mark->known, mark->owner, mark->reserved_bytes))
+        return false;
+    if (is_counted) /* one block of the right size instead of ones of twice the size each time */
+        h2o_buffer_reserve(&stream->_req_body, mark->reserved_bytes);
+    return true;
+}
+
+static void refuse(struct request_connection *connection, h2o_http2_conn_t *conn,
+                   h2o_http2_stream_t *stream, struct mark *mark, int code, const char *reason)
+{
+    mark->code = code;
+    mark->reason = reason;
+    cut(connection, conn, stream, mark);
+}
+
+static void look(struct request_connection *connection, h2o_http2_conn_t *conn,
+                 h2o_http2_stream_t *stream)
+{
+    struct mark *mark = mark_make(&stream->req, connection->arrival);
+    size_t expected = stream->_expected_content_length;
+    if (expected != SIZE_MAX && expected > connection->arrival->body_bytes_max) {
+        refuse(connection, conn, stream, mark, 413, NULL);
+        return;
+    }
+    enum listener_claim found = claim(connection, &stream->req, mark, false);
+    mark->is_unproved = found == LISTENER_UNPROVED;
+    if (found == LISTENER_STRANGER) {
+        cut(connection, conn, stream, mark);
+        return;
+    }
+    if (found == LISTENER_KNOWN && !reserve(stream, mark)) {
+        refuse(connection, conn, stream, mark, 503, arrival_no_room);
+        return;
+    }
+    if (found == LISTENER_KNOWN)
+        arrival_trust(connection);
+    send_continue(conn, stream);
+}
+
+/* More has come, and a token may have been checked meanwhile. */
+static void look_again(struct request_connection *connection, h2o_http2_conn_t *conn,
+                       h2o_http2_stream_t *stream)
+{
+    struct mark *mark = mark_of(&stream->req);
+    if (mark == NULL || !mark->is_unproved || connection->arrival->claim == NULL ||
+        stream->state != H2O_HTTP2_STREAM_STATE_RECV_BODY)
+        return;
+    enum listener_claim found = claim(connection, &stream->req, mark, true);
+    if (found == LISTENER_STRANGER)
+        cut(connection, conn, stream, mark);
+    if (found != LISTENER_KNOWN || !reserve(stream, mark))
+        return;
+    mark->is_unproved = false;
+    arrival_trust(connection);
+}
+
+void h2_arrival_book(struct request_connection *connection)
+{
+    h2o_http2_conn_t *conn = connection->socket->data;
+    if (conn->num_streams.pull.open != conn->num_streams.pull.half_closed) {
+        for (khiter_t at = kh_begin(conn->streams); at != kh_end(conn->streams); at++) {
+            if (kh_exist(conn->streams, at))
+                look_again(connection, conn, kh_value(conn->streams, at));
+        }
+    }
+    arrival_book(connection, h2_arrival_held_bytes(conn));
+}
+
+/* --- frames ---------------------------------------------------------------------------------- */
+
+struct frame_head {
+    uint32_t length;
+    uint8_t type;
+    uint8_t flags;
+    uint32_t stream;
+};
+
+static bool frame_is_whole(const uint8_t *bytes, size_t length, struct frame_head *out)
+{
+    if (length < H2O_HTTP2_FRAME_HEADER_SIZE)
+        return false;
+    out->length = h2o_http2_decode24u(bytes);
+    out->type = bytes[3];
+    out->flags = bytes[4];
+    out->stream = h2o_http2_decode32u(bytes + 5) & 0x7fffffff;
+    return length - H2O_HTTP2_FRAME_HEADER_SIZE >= out->length;
+}
+
+static bool frame_is_dropped(const struct request_connection *connection,
+                             const struct frame_head *frame)
+{
+    const struct arrival_input *in = &connection->arriving;
+    if (frame->type != H2O_HTTP2_FRAME_TYPE_DATA)
+        return false;
+    for (uint32_t i = 0; i < in->h2_cut_count && i < ARRIVAL_CUTS; i++) {
+        if (in->h2_cuts[i] == frame->stream)
+            return true;
+    }
+    return false;
+}
+
+/* The connection's window has to open again, or its other streams would stand still. */
+static ssize_t frame_drop(h2o_http2_conn_t *conn, const struct frame_head *frame)
+{
+    int32_t full = (int32_t)H2O_HTTP2_SETTINGS_HOST.initial_window_size;
+    h2o_http2_window_consume_window(&conn->_input_window, frame->length);
+    int32_t left = (int32_t)h2o_http2_window_get_window(&conn->_input_window);
+    if (left < full / 2) {
+        h2o_http2_encode_window_update_frame(&conn->_write.buf, 0, full - left);
+        h2o_http2_conn_request_write(conn);
+        h2o_http2_window_update(&conn->_input_window, full - left);
+    }
+    return H2O_HTTP2_FRAME_HEADER_SIZE + (ssize_t)frame->length;
+}
+
+static void frame_look(struct request_connection *connection, h2o_http2_conn_t *conn,
+                       const struct frame_head *frame)
+{
+    bool is_head = (frame->type == H2O_HTTP2_FRAME_TYPE_HEADERS ||
+                    frame->type == H2O_HTTP2_FRAME_TYPE_CONTINUATION) &&
+                   (frame->flags & H2O_HTTP2_FRAME_FLAG_END_HEADERS) != 0;
+    if (!is_head || conn->state >= H2O_HTTP2_CONN_STATE_HALF_CLOSED)
+        return;
+    h2o_http2_stream_t *stream = h2o_http2_conn_get_stream(conn, frame->stream);
+    if (stream != NULL && stream->state == H2O_HTTP2_STREAM_STATE_RECV_BODY &&
+        mark_of(&stream->req) == NULL)
+        look(connection, conn, stream);
+}
+
+static ssize_t on_frame(h2o_http2_conn_t *conn, const uint8_t *bytes, size_t length,
+                        const char **error)
+{
+    struct request_connection *connection = conn->sock->on_close.data;
+    struct arrival_input *in = &connection->arriving;
+    struct frame_head frame;
+    bool is_whole = in->h2_expect != in->h2_preface && frame_is_whole(bytes, length, &frame);
+    if (is_whole && frame_is_dropped(connection, &frame))
+        return frame_drop(conn, &frame);
+    if (is_whole && frame.type == H2O_HTTP2_FRAME_TYPE_CONTINUATION &&
+        conn->_headers_unparsed != NULL &&
+        conn->_headers_unparsed->size + frame.length > LIMIT_HEAD_BLOCK_BYTES) {
+        *error = "the head is too large";
+        return H2O_HTTP2_ERROR_ENHANCE_YOUR_CALM;
+    }
+    arrival_frame_reader reader = in->h2_expect;
+    conn->_read_expect = reader;
+    ssize_t taken = reader(conn, bytes, length, error);
+    in->h2_expect = conn->_read_expect;
+    conn->_read_expect = on_frame;
+    if (is_whole && taken > 0)
+        frame_look(connection, conn, &frame);
+    return taken;
+}
+
+void h2_arrival_accept(struct request_connection *connection, h2o_accept_ctx_t *accept)
+{
+    h2o_socket_t *socket = connection->socket;
+    struct arrival_input *in = &connection->arriving;
+    /* What is there already waits until the hook is in its place. */
+    h2o_buffer_t *early = socket->input;
+    h2o_buffer_init(&socket->input, &h2o_socket_buffer_prototype);
+    h2o_http2_accept(accept, socket, connection->connected_at);
+    h2o_http2_conn_t *conn = socket->data;
+    in->is_http2 = true;
+    in->h2_expect = in->h2_preface = conn->_read_expect;
+    conn->_read_expect = on_frame;
+    socket->input = early;
+    if (early->size > 0)
+        socket->_cb.read(socket, NULL);
+}
+
+/* --- the request ----------------------------------------------------------------------------- */
+
+bool h2_arrival_is_cut(const h2o_req_t *h2o, int *code, const char **reason)
+{
+    const struct mark *mark = mark_of(h2o);
+    if (mark == NULL || !mark->is_cut)
+        return false;
+    *code = mark->code;
+    *reason = mark->reason;
+    return true;
+}
+
+void h2_arrival_cut_end(h2o_req_t *h2o)
+{
+    h2o_http2_conn_t *conn = (h2o_http2_conn_t *)h2o->conn;
+    const h2o_http2_stream_t *stream = H2O_STRUCT_FROM_MEMBER(h2o_http2_stream_t, req, h2o);
+    if (conn->state >= H2O_HTTP2_CONN_STATE_IS_CLOSING)
+        return;
+    h2o_http2__encode_rst_stream_frame(&conn->_write.buf, stream->stream_id, 0);
+    h2o_http2_conn_request_write(conn);
+}

@@ -1,0 +1,34 @@
+/* h2_arrival: requests of HTTP/2 whose head is there and whose body is on its way.
+ *
+ * Owns:     a mark on each such stream, which dies with it.
+ * Thread:   the loop's thread.
+ * Cost:     a look at each frame's head; O(streams) to book.
+ * Not here: shares and claims (arrival), what a sweep ends (h2_sweep).
+ *
+ * The hook is in front of libh2o's own reader of frames (`_read_expect`). It answers
+ * `Expect: 100-continue`, which libh2o does not over HTTP/2, hands requests of strangers on without
+ * their bodies, and drops the DATA frames of those.
+ */
+#pragma once
+
+#include <stdbool.h>
+
+#include "gateway/http/h2o_compat_http2.h"
+
+struct request_connection;
+
+/* Instead of h2o_http2_accept. The connection may be gone when it returns. */
+void h2_arrival_accept(struct request_connection *connection, h2o_accept_ctx_t *accept);
+/* Books what the connection holds. */
+void h2_arrival_book(struct request_connection *connection);
+
+/* What a connection holds of requests that are not whole, but for bodies of owners that are known:
+ * by what libh2o has allocated for it. */
+size_t h2_arrival_held_bytes(const h2o_http2_conn_t *conn);
+/* The stream's body is booked to an owner that is known. */
+bool h2_arrival_is_known(const h2o_http2_stream_t *stream);
+
+/* The request was handed on without its body; `code` is 0, or what it is refused with. */
+bool h2_arrival_is_cut(const h2o_req_t *h2o, int *code, const char **reason);
+/* Its stream has been answered: says that the rest of the body need not come. */
+void h2_arrival_cut_end(h2o_req_t *h2o);

@@ -1,0 +1,179 @@
+/* door_share: who gives way, how much an owner may come to hold, and a random run whose sums are
+ * held against a plain list. */
+#include "gateway/http/door_share.h"
+
+#include <string.h>
+
+#include "base_kit.h"
+#include "config/base/rng.h"
+
+enum { KIB = 1024 };
+
+static const uint8_t *owner(uint8_t which)
+{
+    static uint8_t names[256][DOOR_SHARE_OWNER_BYTES];
+    names[which][0] = which;
+    return names[which];
+}
+
+static void set(struct door_share *share, struct door_hold *hold, uint8_t who, size_t bytes)
+{
+    assert_true(door_share_set(share, hold, owner(who), bytes));
+}
+
+/* Within its limits nobody gives way; one byte over, the largest of whoever holds the most does. */
+static void test_who_gives_way(void **state)
+{
+    (void)state;
+    struct door_share share;
+    struct door_hold small = {0}, first = {0}, second = {0}, third = {0};
+    door_share_init(&share, 100, SIZE_MAX);
+    set(&share, &small, 1, 40);
+    set(&share, &first, 2, 20);
+    set(&share, &second, 2, 20);
+    set(&share, &third, 2, 20);
+    assert_null(door_share_yields(&share, &third));
+    set(&share, &small, 1, 41);
+    /* The owner of 41 bytes is not asked, although its hold is the largest and came last: the other
+     * one holds 60. Of its equal holds the youngest goes. */
+    assert_ptr_equal(door_share_yields(&share, &small), &third);
+    set(&share, &first, 2, 21);
+    assert_ptr_equal(door_share_yields(&share, &small), &first);
+    door_share_leave(&share, &first);
+    assert_null(door_share_yields(&share, &small));
+    assert_int_equal(share.bytes, 81);
+    door_share_leave(&share, &second);
+    door_share_leave(&share, &third);
+    door_share_leave(&share, &small);
+    door_share_leave(&share, &small); /* nothing to let go of */
+    assert_int_equal(share.bytes, 0);
+    assert_int_equal(share.accounts, 0);
+}
+
+/* One owner's limit counts although there is room in all, and for that owner alone. */
+static void test_limit_of_one_owner(void **state)
+{
+    (void)state;
+    struct door_share share;
+    struct door_hold other = {0}, first = {0}, second = {0};
+    door_share_init(&share, 1000, 100);
+    set(&share, &other, 1, 100);
+    set(&share, &first, 2, 60);
+    set(&share, &second, 2, 40);
+    assert_null(door_share_yields(&share, &second));
+    set(&share, &second, 2, 41);
+    assert_ptr_equal(door_share_yields(&share, &second), &first);
+    assert_null(door_share_yields(&share, &other));
+    door_share_leave(&share, &first);
+    assert_null(door_share_yields(&share, &second));
+    door_share_leave(&share, &second);
+    door_share_leave(&share, &other);
+}
+
+/* Behind many greedy addresses a small one is never the one that gives way. */
+static void test_small_holder_stays(void **state)
+{
+    (void)state;
+    enum { GREEDY = 64, EACH = 63 };
+    static struct door_hold holds[GREEDY][EACH];
+    struct door_share share;
+    struct door_hold neighbour = {0};
+    door_share_init(&share, 1024 * KIB, SIZE_MAX);
+    memset(holds, 0, sizeof holds);
+    set(&share, &neighbour, 200, 4 * KIB);
+    int given = 0;
+    for (int i = 0; i < GREEDY * EACH; i++) {
+        struct door_hold *hold = &holds[i % GREEDY][i / GREEDY];
+        set(&share, hold, (uint8_t)(i % GREEDY), 8 * KIB);
+        struct door_hold *yields;
+        while ((yields = door_share_yields(&share, hold)) != NULL) {
+            assert_ptr_not_equal(yields, &neighbour);
+            door_share_leave(&share, yields);
+            given++;
+        }
+        assert_true(share.bytes <= share.limit_bytes);
+    }
+    assert_true(given > GREEDY * EACH / 2);
+    assert_int_equal(neighbour.bytes, 4 * KIB);
+}
+
+/* A hold may change hands: a stranger's body becomes a tenant's. */
+static void test_hold_changes_owner(void **state)
+{
+    (void)state;
+    struct door_share share;
+    struct door_hold hold = {0};
+    door_share_init(&share, 100, SIZE_MAX);
+    set(&share, &hold, 1, 60);
+    set(&share, &hold, 2, 70);
+    assert_int_equal(share.bytes, 70);
+    assert_int_equal(share.accounts, 1);
+    set(&share, &hold, 2, 0);
+    assert_int_equal(share.accounts, 0);
+    assert_null(hold.account);
+}
+
+/* An owner may hold a quarter of what stays free and the last thing it brought; whoever holds
+ * nothing finds room beside three that take all they can. */
+static void test_room(void **state)
+{
+    (void)state;
+    enum { LARGE = 4096, LIMIT = 64 * 1024 };
+    static struct door_hold holds[3][64];
+    struct door_share share;
+    memset(holds, 0, sizeof holds);
+    door_share_init(&share, LIMIT, SIZE_MAX);
+    assert_true(door_share_has_room(&share, owner(0), LIMIT));
+    assert_false(door_share_has_room(&share, owner(0), LIMIT + 1));
+    for (uint8_t who = 0; who < 3; who++) {
+        for (size_t i = 0; i < 64 && door_share_has_room(&share, owner(who), LARGE); i++)
+            set(&share, &holds[who][i], who, LARGE);
+        assert_non_null(holds[who][1].account); /* two of them at least */
+    }
+    assert_true(share.bytes < LIMIT);
+    assert_true(door_share_has_room(&share, owner(9), 2 * LARGE));
+}
+
+static void test_random_run(void **state)
+{
+    (void)state;
+    enum { HOLDS = 200, OWNERS = 20, STEPS = 20000, LIMIT = 5000 };
+    static struct door_hold holds[HOLDS];
+    struct door_share share;
+    struct rng rng = {.seed = 7};
+    memset(holds, 0, sizeof holds);
+    door_share_init(&share, LIMIT, LIMIT / 4);
+    for (int step = 0; step < STEPS; step++) {
+        size_t at = rng_below(&rng, HOLDS);
+        set(&share, &holds[at], (uint8_t)(at % OWNERS), rng_below(&rng, 200));
+        struct door_hold *yields;
+        while ((yields = door_share_yields(&share, &holds[at])) != NULL)
+            door_share_leave(&share, yields);
+        size_t sum = 0, most = 0, sums[OWNERS] = {0};
+        for (size_t i = 0; i < HOLDS; i++) {
+            sum += holds[i].bytes;
+            sums[i % OWNERS] += holds[i].bytes;
+        }
+        for (size_t i = 0; i < OWNERS; i++)
+            most = sums[i] > most ? sums[i] : most;
+        assert_int_equal(share.bytes, sum);
+        assert_true(sum <= LIMIT);
+        assert_true(most <= LIMIT / 4);
+    }
+    for (size_t i = 0; i < HOLDS; i++)
+        door_share_leave(&share, &holds[i]);
+    assert_int_equal(share.accounts, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_who_gives_way),
+        cmocka_unit_test(test_limit_of_one_owner),
+        cmocka_unit_test(test_small_holder_stays),
+        cmocka_unit_test(test_hold_changes_owner),
+        cmocka_unit_test(test_room),
+        cmocka_unit_test(test_random_run),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,252 @@
+/* h2_arrival: over HTTP/2, a head whose body is not there yet is looked at: strangers are answered
+ * without it, who waits for a 100 gets one, and the connection and its other streams go on. */
+#include "arrival_kit.h"
+
+static SSL *ssl;
+static struct buffer out;
+static struct http_kit_h2_frame frame;
+
+static void begin(struct listener_options options)
+{
+    kit_start(options);
+    ssl = http_kit_tls_connect(&kit_tls, &kit_server, true);
+    assert_non_null(ssl);
+    buffer_init(&out, 1 << 24);
+    http_kit_h2_preface(&out);
+}
+
+static void end(void)
+{
+    http_kit_tls_drop(ssl);
+    buffer_deinit(&out);
+    kit_stop();
+}
+
+static void flush(void)
+{
+    http_kit_tls_send(ssl, out.bytes, out.length);
+    buffer_clear(&out);
+}
+
+/* HEADERS without END_STREAM; `key` and `length` may be NULL. */
+static void put_head(uint32_t stream, const char *key, const char *length, bool expects)
+{
+    struct buffer block;
+    buffer_init(&block, 4096);
+    http_kit_h2_field(&block, ":method", "POST");
+    http_kit_h2_field(&block, ":scheme", "https");
+    http_kit_h2_field(&block, ":authority", "localhost");
+    http_kit_h2_field(&block, ":path", "/");
+    if (key != NULL)
+        http_kit_h2_field(&block, "x-api-key", key);
+    if (length != NULL)
+        http_kit_h2_field(&block, "content-length", length);
+    if (expects)
+        http_kit_h2_field(&block, "expect", "100-continue");
+    http_kit_h2_frame(&out, H2_HEADERS, H2_END_HEADERS, stream, block.bytes, block.length);
+    buffer_deinit(&block);
+}
+
+static void put_body(uint32_t stream, size_t bytes, bool is_end)
+{
+    for (size_t left = bytes, length; left > 0; left -= length) {
+        length = left < sizeof(kit_piece) ? left : sizeof(kit_piece);
+        http_kit_h2_frame(&out, H2_DATA, is_end && length == left ? H2_END_STREAM : 0, stream,
+                          kit_piece, length);
+    }
+}
+
+/* The stream's next frame; other streams' and the connection's are passed over. */
+static void next_frame(uint32_t stream)
+{
+    do
+        assert_true(http_kit_h2_read(ssl, &frame));
+    while (frame.stream != stream || frame.type == H2_WINDOW_UPDATE);
+}
+
+/* The answer's body, which ends its stream. */
+static void answer_is(uint32_t stream, const char *text)
+{
+    do
+        next_frame(stream);
+    while (frame.type == H2_HEADERS);
+    assert_int_equal(frame.type, H2_DATA);
+    assert_int_equal(frame.length, strlen(text));
+    assert_memory_equal(frame.payload, text, frame.length);
+    assert_true((frame.flags & H2_END_STREAM) != 0);
+}
+
+/* Answered without the body, whose DATA is dropped then, in front of the answer and behind it; the
+ * stream is ended without an error, and the connection goes on. */
+static void test_strangers_are_answered_at_once(void **state)
+{
+    (void)state;
+    begin((struct listener_options){0});
+    put_head(1, NULL, NULL, true);
+    put_head(3, "wrong", "100000", false);
+    put_body(3, 50000, false);
+    flush();
+    answer_is(1, "key  body 0 right");
+    next_frame(1);
+    assert_int_equal(frame.type, H2_RST_STREAM);
+    assert_memory_equal(frame.payload, "\0\0\0\0", 4);
+    http_kit_wait(&kit_starts, 2);
+    put_body(1, 50000, true);
+    put_body(3, 50000, true);
+    put_head(5, "known", "3", false);
+    put_body(5, 3, true);
+    flush();
+    answer_is(5, "key known body 3 right");
+    end();
+}
+
+/* Larger than the connection's window in all: what is dropped opens it again. */
+static void test_dropped_bodies_give_the_window_back(void **state)
+{
+    (void)state;
+    enum { WINDOW = 16 * 1024 * 1024 };
+    begin((struct listener_options){0});
+    size_t given = 0;
+    put_head(1, NULL, NULL, false);
+    flush();
+    answer_is(1, "key  body 0 right");
+    for (size_t sent = 0; sent < WINDOW * 3 / 4; sent += 4 * sizeof(kit_piece)) {
+        put_body(1, 4 * sizeof(kit_piece), false);
+        flush();
+    }
+    put_head(3, "known", "3", false);
+    put_body(3, 3, true);
+    flush();
+    do {
+        assert_true(http_kit_h2_read(ssl, &frame));
+        if (frame.type == H2_WINDOW_UPDATE && frame.stream == 0)
+            given += ((size_t)frame.payload[0] << 24) | ((size_t)frame.payload[1] << 16) |
+                     ((size_t)frame.payload[2] << 8) | frame.payload[3];
+    } while (frame.stream != 3 || frame.type != H2_DATA);
+    assert_true(given > WINDOW / 4);
+    end();
+}
+
+/* Who waits for a 100 gets it, and the body comes whole; a large one, and several at once. */
+static void test_known_bodies_come_whole(void **state)
+{
+    (void)state;
+    static const unsigned char status_100[] = {0x08, 0x03, '1', '0', '0'};
+    begin((struct listener_options){0});
+    put_head(1, "known", "200000", true);
+    flush();
+    next_frame(1);
+    assert_int_equal(frame.type, H2_HEADERS);
+    assert_int_equal(frame.flags, H2_END_HEADERS);
+    assert_int_equal(frame.length, sizeof(status_100));
+    assert_memory_equal(frame.payload, status_100, sizeof(status_100));
+    put_head(3, "known", NULL, false);
+    put_body(3, 100000, false);
+    put_body(1, 200000, true);
+    flush();
+    answer_is(1, "key known body 200000 right");
+    put_body(3, KIT_BODY_MAX - 100000, true);
+    flush();
+    answer_is(3, "key known body 262144 right");
+    end();
+}
+
+/* Three bodies as large as the limit on one connection are a tenant's right, not a heap. */
+static void test_known_bodies_are_no_heap(void **state)
+{
+    (void)state;
+    begin((struct listener_options){0});
+    for (uint32_t stream = 1; stream <= 5; stream += 2) {
+        put_head(stream, "known", "262144", false);
+        put_body(stream, KIT_BODY_MAX - 1, false);
+        flush();
+    }
+    usleep(300000); /* three sweeps */
+    for (uint32_t stream = 1; stream <= 5; stream += 2) {
+        put_body(stream, 1, true);
+        flush();
+        answer_is(stream, "key known body 262144 right");
+    }
+    end();
+}
+
+static void test_refused_before_it_comes(void **state)
+{
+    (void)state;
+    begin((struct listener_options){.known_bytes_max = 100000});
+    put_head(1, "known", "262145", false);
+    put_head(3, "known", "200000", false);
+    flush();
+    for (uint32_t stream = 1; stream <= 3; stream += 2) {
+        do
+            next_frame(stream);
+        while (frame.type != H2_DATA);
+        frame.payload[frame.length] = '\0';
+        assert_non_null(
+            strstr((const char *)frame.payload, stream == 1 ? "request_too_large" : "server_busy"));
+    }
+    assert_int_equal(kit_starts, 0);
+    end();
+}
+
+/* A hundred streams of one byte hold far more than they sent, and that counts. */
+static void test_streams_count_by_what_they_hold(void **state)
+{
+    (void)state;
+    begin((struct listener_options){.unfinished_bytes_max = 512 * 1024});
+    kit_proved = 0;
+    for (uint32_t i = 0; i < 100; i++) {
+        put_head(1 + 2 * i, "maybe", NULL, false);
+        put_body(1 + 2 * i, 1, false);
+    }
+    flush();
+    http_kit_wait_connections(&kit_server, 0, 0);
+    assert_int_equal(kit_starts, 0);
+    end();
+}
+
+static void test_unproved_becomes_known(void **state)
+{
+    (void)state;
+    begin((struct listener_options){.unfinished_bytes_max = 1024 * 1024,
+                                    .unfinished_address_bytes_max = 128 * 1024});
+    put_head(1, "maybe", NULL, false);
+    flush();
+    http_kit_wait(&kit_claims, 1);
+    kit_proved = 1;
+    put_body(1, 200000, true);
+    flush();
+    answer_is(1, "key maybe body 200000 right");
+    end();
+}
+
+/* A head that goes on and on is no head. */
+static void test_head_block_without_end(void **state)
+{
+    (void)state;
+    begin((struct listener_options){0});
+    http_kit_h2_frame(&out, H2_HEADERS, H2_END_STREAM, 1, kit_piece, sizeof(kit_piece));
+    for (int i = 0; i < 4; i++)
+        http_kit_h2_frame(&out, H2_CONTINUATION, 0, 1, kit_piece, sizeof(kit_piece));
+    flush();
+    do
+        assert_true(http_kit_h2_read(ssl, &frame));
+    while (frame.type != H2_GOAWAY);
+    assert_memory_equal(frame.payload + 4, "\0\0\0\x0b", 4); /* ENHANCE_YOUR_CALM */
+    end();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_strangers_are_answered_at_once),
+        cmocka_unit_test(test_dropped_bodies_give_the_window_back),
+        cmocka_unit_test(test_known_bodies_come_whole),
+        cmocka_unit_test(test_known_bodies_are_no_heap),
+        cmocka_unit_test(test_refused_before_it_comes),
+        cmocka_unit_test(test_streams_count_by_what_they_hold),
+        cmocka_unit_test(test_unproved_becomes_known),
+        cmocka_unit_test(test_head_block_without_end),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
