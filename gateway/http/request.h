@@ -29,9 +29,9 @@ struct http_header {
 };
 
 struct loop *http_loop(struct http_request *request);
-struct slice http_method(const struct http_request *request);
-struct slice http_path(const struct http_request *request);  /* without the query, not decoded */
-struct slice http_query(const struct http_request *request); /* after '?', or empty */
+struct slice http_method(const struct http_request *request); /* GET for a HEAD that has a route */
+struct slice http_path(const struct http_request *request);   /* without the query, not decoded */
+struct slice http_query(const struct http_request *request);  /* after '?', or empty */
 struct slice http_body(const struct http_request *request);
 /* Value of the first header of that lower-case name; bytes NULL when there is none. */
 struct slice http_header_get(const struct http_request *request, const char *name);

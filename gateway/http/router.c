@@ -1,5 +1,7 @@
 #include "gateway/http/router.h"
 
+#include <string.h>
+
 #include "config/base/limits.h"
 #include "config/base/utf8.h"
 #include "gateway/http/http_error.h"
@@ -122,6 +124,22 @@ static int name_parts(struct http_request *request, const struct part parts[REQU
     return 0;
 }
 
+/* Whatever can be got can be asked for its head (RFC 9110, 9.1). */
+static bool serves(const struct route *route, struct slice method)
+{
+    return slice_is(method, route->method) ||
+           (slice_is(method, "HEAD") && strcmp(route->method, "GET") == 0);
+}
+
+static void allow_add(struct buffer *allow, const char *method)
+{
+    if (allow->length > 0)
+        buffer_append_text(allow, ", ");
+    buffer_append_text(allow, method);
+    if (strcmp(method, "GET") == 0)
+        buffer_append_text(allow, ", HEAD");
+}
+
 /* 0 and the row, or the code of the refusal; `allow` receives the methods of a 405. */
 static int look(const struct route *routes, size_t count, struct http_request *request,
                 size_t *index, bool is_kept, struct buffer *allow)
@@ -131,14 +149,12 @@ static int look(const struct route *routes, size_t count, struct http_request *r
         struct part parts[REQUEST_PATH_ARGUMENTS] = {{{0}, false}};
         if (!match(routes[i].path, http_path(request), parts))
             continue;
-        if (slice_is(http_method(request), routes[i].method)) {
+        if (serves(&routes[i], http_method(request))) {
             *index = i;
             return name_parts(request, parts, is_kept);
         }
         refusal = 405;
-        if (allow->length > 0)
-            buffer_append_text(allow, ", ");
-        buffer_append_text(allow, routes[i].method);
+        allow_add(allow, routes[i].method);
     }
     return refusal;
 }
@@ -161,7 +177,10 @@ const struct route *router_find(const struct route *routes, size_t count,
     else if (index != NULL)
         *index = found;
     buffer_deinit(&allow);
-    return refusal == 0 ? &routes[found] : NULL;
+    if (refusal != 0)
+        return NULL;
+    request_method_set(request, slice_of(routes[found].method));
+    return &routes[found];
 }
 
 int router_refusal(const struct route *routes, size_t count, struct http_request *request)

@@ -23,7 +23,8 @@ struct route {
 /* Finds the route, or answers and returns NULL: 404 for an unknown path and for what is no name
  * (control characters, bytes that are no UTF-8, in an {id} a '/'), 400 for a '%' that begins no
  * escape, 405 with `allow`. Fills what http_path_argument gives: valid UTF-8, a NUL behind it.
- * `index` (may be NULL) receives the row, for metrics. */
+ * `index` (may be NULL) receives the row, for metrics. A HEAD finds the row of the GET, whose
+ * handler sees a GET; its answer goes out without the body. */
 const struct route *router_find(const struct route *routes, size_t count,
                                 struct http_request *request, size_t *index);
 

@@ -19,7 +19,7 @@ static const struct route routes[] = {
     {"GET", "/v1/models", handle_found},        {"GET", "/v1/models/{id}", handle_found},
     {"POST", "/v1/models/{id}", handle_found},  {"GET", "/a/{id}/b/{id}", handle_found},
     {"DELETE", "/a/{id}/b/{id}", handle_found}, {"GET", "/", handle_found},
-    {"GET", "/m/{rest}", handle_found},
+    {"GET", "/m/{rest}", handle_found},         {"POST", "/post", handle_found},
 };
 
 static void handle(struct http_request *request, void *context)
@@ -66,7 +66,7 @@ static void test_rows(void **state)
         {"GET /a/1%2Fb%2F2/b/2", "404", {"\"code\":\"not_found\""}},
         {"GET /v1%2Fmodels", "404", {"\"code\":\"not_found\""}},
         {"GET /v1/%6dodels", "404", {"\"code\":\"not_found\""}},
-        {"PUT /m/%zz", "405", {"allow: GET\r\n"}},
+        {"PUT /m/%zz", "405", {"allow: GET, HEAD\r\n"}},
         {"GET /a/1/b/2", "200", {"row 3 1 2."}},
         {"DELETE /a/1/b/2", "200", {"row 4 1 2."}},
         {"GET /", "200", {"row 5  ."}},
@@ -76,11 +76,19 @@ static void test_rows(void **state)
         {"GET /v1/modelss", "404", {"\"code\":\"not_found\""}},
         {"GET /a//b/2", "404", {"\"code\":\"not_found\""}},
         {"GET /V1/models", "404", {"\"code\":\"not_found\""}},
-        {"PUT /v1/models", "405", {"allow: GET\r\n", "\"code\":\"method_not_allowed\""}},
-        {"PUT /v1/models/x", "405", {"allow: GET, POST\r\n", "\"param\":null"}},
-        {"get /v1/models", "405", {"allow: GET\r\n"}},
-        {"POST /a/1/b/2", "405", {"allow: GET, DELETE\r\n"}},
+        {"PUT /v1/models", "405", {"allow: GET, HEAD\r\n", "\"code\":\"method_not_allowed\""}},
+        {"PUT /v1/models/x", "405", {"allow: GET, HEAD, POST\r\n", "\"param\":null"}},
+        {"get /v1/models", "405", {"allow: GET, HEAD\r\n"}},
+        {"POST /a/1/b/2", "405", {"allow: GET, HEAD, DELETE\r\n"}},
         {"OPTIONS *", "400", {"not a path"}},
+        {"GET https://x/v1/models", "200", {"row 0  ."}},
+        {"GET HTTP://other:8443/v1/models/abc?a=b", "200", {"row 1 abc ."}},
+        {"GET https://x", "200", {"row 5  ."}},
+        {"GET https://x?a", "200", {"row 5  ."}},
+        {"GET https:///v1/models", "400", {"Host"}},
+        {"GET https://user@x/v1/models", "400", {"Host"}},
+        {"GET https://", "400", {"not a path"}},
+        {"GET ftp://x/v1/models", "400", {"not a path"}},
     };
     struct http_kit kit = {0};
     http_kit_start(&kit, false, (struct listener_options){.handler = handle});
@@ -102,8 +110,42 @@ static void test_rows(void **state)
     http_kit_stop(&kit);
 }
 
+/* The head of a GET's answer, length included, and nothing behind it; where nothing can be got, the
+ * refusal's. */
+static void test_heads(void **state)
+{
+    (void)state;
+    const struct {
+        const char *path;
+        const char *wanted;
+    } rows[] = {
+        {"/v1/models/abc", "content-length: 11\r\n"},
+        {"/", "content-length: "},
+        {"/post", "allow: POST\r\n"},
+        {"/nowhere", "HTTP/1.1 404"},
+    };
+    struct http_kit kit = {0};
+    http_kit_start(&kit, false, (struct listener_options){.handler = handle});
+    int fd = http_kit_connect(&kit);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        char request[256];
+        snprintf(request, sizeof(request), "HEAD %s HTTP/1.1\r\nHost: x\r\n\r\n", rows[i].path);
+        http_kit_send_text(fd, request);
+        http_kit_read(fd, answer, sizeof(answer), "\r\n\r\n");
+        for (char *at = strstr(answer, "Content-Length"); at != NULL; at = NULL)
+            memcpy(at, "content-length", 14);
+        if (strstr(answer, rows[i].wanted) == NULL)
+            fail_msg("%s: no %s in %s", rows[i].path, rows[i].wanted, answer);
+    }
+    http_kit_send_text(fd, "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    http_kit_read(fd, answer, sizeof(answer), NULL);
+    assert_memory_equal(answer, "HTTP/1.1 200", 12); /* no bytes of a body were before it */
+    close(fd);
+    http_kit_stop(&kit);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_rows)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_rows), cmocka_unit_test(test_heads)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,7 +5,7 @@ for nothing.
 import pytest
 
 from wire_kit import (
-    CONTINUATION, END_HEADERS, END_STREAM, HEADERS, PREFACE, PROTOCOL_ERROR, Closed, frame,
+    CONTINUATION, END_HEADERS, END_STREAM, HEADERS, MODEL_NAME, PREFACE, PROTOCOL_ERROR, Closed, frame,
 )  # fmt: skip
 
 # Refused by libh2o's parser with its own short text, before any handler.
@@ -43,8 +43,10 @@ H1_LINES = [
     (b"GET /v1/models HTTP/1.1\r\nHost: a b/c\r\n\r\n", "Host"),
     (b"GET /v1/models HTTP/1.1\r\nHost: user@x\r\n\r\n", "Host"),
     (b"GET /v1/models HTTP/1.1\r\nHost: x\r\nX-A: a\r\n b\r\n\r\n", "next line"),
-    (b"GET https://localhost/v1/models HTTP/1.1\r\nHost: localhost\r\n\r\n", "not a path"),
-    (b"GET http://evil/v1/models HTTP/1.1\r\nHost: localhost\r\n\r\n", "not a path"),
+    (b"GET https:///v1/models HTTP/1.1\r\nHost: localhost\r\n\r\n", "Host"),
+    (b"GET https://a@localhost/health HTTP/1.1\r\nHost: localhost\r\n\r\n", "Host"),
+    (b"GET https://localhost/health HTTP/1.1\r\n\r\n", "no Host"),
+    (b"GET file://localhost/health HTTP/1.1\r\nHost: localhost\r\n\r\n", "not a path"),
     (b"CONNECT localhost:443 HTTP/1.1\r\nHost: localhost\r\n\r\n", "not a path"),
     (b"OPTIONS * HTTP/1.1\r\nHost: localhost\r\n\r\n", "not a path"),
     (b"GET v1/models HTTP/1.1\r\nHost: localhost\r\n\r\n", "not a path"),
@@ -58,6 +60,44 @@ def test_h1_request_lines(door, data, word):
         answer = wire.ask(data)
         assert answer.code == 400 and word in answer.body.decode(), answer
         assert wire.is_closed()
+
+
+@pytest.mark.parametrize(
+    "target", ["https://localhost/health", "http://other:1/health", "HTTPS://x/health?a=http://y/"]
+)
+def test_targets_in_absolute_form(door, target):
+    """RFC 9112, 3.2.2: taken, and the target's authority counts instead of Host's."""
+    with door.h1() as wire:
+        for _ in range(2):
+            wire.send(f"GET {target} HTTP/1.1\r\nHost: elsewhere\r\n\r\n".encode())
+            assert wire.answer().body == b'{"status":"ok"}'
+
+
+GETS = ["/health", "/ready", "/v1/models", f"/v1/models/{MODEL_NAME}", "/v1/me", "/v1/usage"]
+ADMIN_GETS = ["/metrics", "/admin/v1/tenants", "/admin/v1/config", "/admin/v1/openapi.json"]
+
+
+@pytest.mark.parametrize("http2", [False, True])
+def test_head_is_a_get_without_the_body(door, http2):
+    """RFC 9110, 9.3.2, on both listeners; two on one connection, so that no byte stays behind."""
+    server = door.server
+    faces = [
+        (server.http(door.key, http2=http2), GETS),
+        (server.http(server.admin_key, server.admin_url, http2=http2), ADMIN_GETS),
+        (server.http(http2=http2), ["/v1/models", "/nowhere"]),
+    ]
+    vary = ("date", "x-request-id", "content-length")
+    for http, paths in faces:
+        with http:
+            for path in paths:
+                got, head = http.get(path), http.head(path)
+                again = http.head(path)
+                assert head.status_code == again.status_code == got.status_code, path
+                assert head.content == b"" and "content-length" in head.headers, path
+                keep = [{k: v for k, v in x.headers.items() if k not in vary} for x in (got, head)]
+                assert keep[0] == keep[1], path
+            refused = http.head("/v1/chat/completions")
+            assert refused.status_code in (404, 405) and refused.content == b""
 
 
 @pytest.mark.parametrize(
@@ -80,7 +120,7 @@ def test_paths_are_not_interpreted(door, path, code):
 def test_other_methods(door, method):
     with door.h1() as wire:
         answer = wire.ask(wire.head(method))
-        assert answer.code == 405 and answer.headers["allow"] == "GET"
+        assert answer.code == 405 and answer.headers["allow"] == "GET, HEAD"
     with door.h2() as wire:
         assert wire.ask(wire.fields(method)).code == 405
         assert wire.is_alive()
