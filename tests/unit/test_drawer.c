@@ -323,7 +323,7 @@ static void test_no_memory(void **state)
     struct bed *bed = *state;
     assert_int_equal(enough_memory(bed->kernels), 3 + 4);
     bed->kernels->ops = &cpu_ops;
-    assert_int_equal(enough_memory(bed->kernels), 3 + 2 * 4); /* two samplers of four arrays */
+    assert_int_equal(enough_memory(bed->kernels), 3 + 2 * 5); /* two samplers of five arrays */
     bed->kernels->ops = &bed->ops;
 }
 
