@@ -1,0 +1,82 @@
+/* byte_shares: memory that has owners, and the rule by which an owner may hold more of it.
+ *
+ * Owns:     a table of owners (16 bytes each name one) and what each of them holds.
+ * Thread:   one at a time.
+ * Cost:     O(1) expected; an allocation for an owner's first bytes.
+ * Not here: the bytes themselves, who the owners are, what a refused one is told.
+ *
+ * The rule is the dynamic threshold of switches with one buffer for all ports (Choudhury and Hahne,
+ * 1998). `free` is what would be left of the limit once the new bytes are booked:
+ *
+ *   allowed, when   own ≤ free / BYTE_SHARES_PARTS        own: what the owner holds already
+ *   or, when        own + more ≤ floor and all + more ≤ limit + reserve
+ *
+ * An owner that is alone may come to hold a fifth of the limit and the last bytes it brought. What
+ * is left shrinks with each greedy owner, but it never ends: beside N owners that do whatever they
+ * like, with at most b bytes a time, at least byte_shares_left(limit, N, b) bytes stay free,
+ *
+ *   left(0) = limit,   left(n) = (left(n - 1) - b) × PARTS / (PARTS + 1)
+ *
+ * so an owner that holds at most (left(N) - more) / (PARTS + 1) is never refused. The proof: order the
+ * others by the last time that each was allowed to hold more. Then the n-th of them held at most b
+ * and a share of what was left beside those before it, and since then it can only have given back.
+ *
+ * The reserve keeps small things going even when so many owners have filled the rest.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "config/base/status.h"
+
+enum { BYTE_SHARES_OWNER_BYTES = 16, BYTE_SHARES_PARTS = 4 };
+
+struct byte_shares_rule {
+    size_t limit_bytes;
+    size_t floor_bytes;   /* an owner may always hold so many … */
+    size_t reserve_bytes; /* … as long as all together are at most so far over the limit */
+};
+
+struct byte_shares;
+struct byte_shares_owner;
+
+/* What one thing holds, of one owner. All zero: nothing, of nobody. */
+struct byte_shares_hold {
+    struct byte_shares_owner *owner;
+    size_t bytes;
+};
+
+enum byte_shares_verdict {
+    BYTE_SHARES_OK,
+    BYTE_SHARES_OWN,       /* the owner's share is used up */
+    BYTE_SHARES_ALL,       /* the owner is below its floor, but there is nothing left */
+    BYTE_SHARES_NO_MEMORY, /* for the owner's entry */
+};
+
+/* The rule alone: whether an owner of `own` bytes may hold `more`, when all hold `total`. */
+bool byte_shares_allow(const struct byte_shares_rule *rule, size_t total, size_t own, size_t more);
+/* The bytes that stay free beside so many owners that bring at most `most` bytes at a time. */
+size_t byte_shares_left(size_t limit_bytes, uint32_t owners, size_t most);
+
+enum status byte_shares_create(struct byte_shares **out, const struct byte_shares_rule *rule);
+/* Every hold must be empty. */
+void byte_shares_destroy(struct byte_shares *shares);
+
+/* `hold`, which is empty, becomes `bytes` of that owner's. Nothing is booked unless it is OK. */
+enum byte_shares_verdict byte_shares_take(struct byte_shares *shares, struct byte_shares_hold *hold,
+                                          const uint8_t owner[BYTE_SHARES_OWNER_BYTES],
+                                          size_t bytes);
+/* A hold with an owner has `bytes` now: that many are booked, whatever the verdict, because they
+ * are there. Fewer than before are always OK. */
+enum byte_shares_verdict byte_shares_set(struct byte_shares *shares, struct byte_shares_hold *hold,
+                                         size_t bytes);
+/* Gives all of it back; no effect on an empty one. */
+void byte_shares_leave(struct byte_shares *shares, struct byte_shares_hold *hold);
+
+size_t byte_shares_total(const struct byte_shares *shares);
+/* What the owner of that hold has in all. */
+size_t byte_shares_own(const struct byte_shares_hold *hold);
+/* Owners that hold something. */
+uint32_t byte_shares_owners(const struct byte_shares *shares);
