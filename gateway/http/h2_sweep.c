@@ -67,3 +67,14 @@ bool h2_sweep_reset(h2o_req_t *request)
     h2o_http2_stream_reset(conn, stream);
     return true;
 }
+
+/* libh2o looks at the buffer of a stream that it receives, and disposes of it at the stream's end
+ * when there is one. */
+void h2_sweep_drop_body(h2o_req_t *request)
+{
+    h2o_http2_stream_t *stream = H2O_STRUCT_FROM_MEMBER(h2o_http2_stream_t, req, request);
+    request->entity = (h2o_iovec_t){NULL, 0};
+    if (stream->_req_body == NULL || stream->state <= H2O_HTTP2_STREAM_STATE_REQ_PENDING)
+        return;
+    h2o_buffer_dispose(&stream->_req_body);
+}

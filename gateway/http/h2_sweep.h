@@ -27,6 +27,9 @@ struct h2_sweep_view {
  * request may be gone when this returns true. */
 bool h2_sweep_reset(h2o_req_t *request);
 
+/* Gives back the body of a request whose handler has begun; its entity is empty from then on. */
+void h2_sweep_drop_body(h2o_req_t *request);
+
 /* Calls `each` for every HTTP/2 connection of the context; it must not close any of them (shutting
  * down its socket is fine). */
 void h2_sweep_look(h2o_context_t *h2o,

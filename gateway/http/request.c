@@ -10,6 +10,7 @@
 
 #include "config/base/limits.h"
 #include "config/base/log.h"
+#include "config/base/mem.h"
 #include "config/base/rng.h"
 #include "gateway/http/cors.h"
 #include "gateway/http/h1_head.h"
@@ -173,6 +174,24 @@ static void finish_begin(struct http_request *request)
     unread_begin(request);
 }
 
+/* The next piece of a whole answer. TLS makes a copy of what it is given, so it is given little.
+ * The request may be gone when this returns. */
+static void send_piece(struct http_request *request)
+{
+    enum { PIECE_BYTES = 64 * 1024 };
+    size_t length = request->sending_left < PIECE_BYTES ? request->sending_left : PIECE_BYTES;
+    h2o_iovec_t bytes = {request->sending.bytes + request->sending.length - request->sending_left,
+                         length};
+    request->sending_left -= length;
+    request->is_sending = true;
+    if (request->sending_left == 0)
+        finish_begin(request);
+    else
+        unread_begin(request);
+    h2o_send(request->h2o, &bytes, 1,
+             request->sending_left == 0 ? H2O_SEND_STATE_FINAL : H2O_SEND_STATE_IN_PROGRESS);
+}
+
 /* Gives h2o the next bytes or the end. The request may be gone when this returns. */
 static void send_next(struct http_request *request)
 {
@@ -261,6 +280,11 @@ static void on_proceed(h2o_generator_t *generator, h2o_req_t *h2o)
     struct http_request *request = (struct http_request *)generator;
     enum { KEEP_BYTES = 16 * 1024 };
     request->is_sending = false;
+    if (request->sending_left > 0 && !(request->is_lost && request->socket != NULL)) {
+        send_piece(request);
+        return;
+    }
+    request->sending_left = 0;
     if (request->sending.capacity > KEEP_BYTES)
         buffer_deinit(&request->sending);
     else
@@ -387,10 +411,23 @@ static void begin_fit(h2o_req_t *h2o, h2o_buffer_t **buffer)
     *buffer = fitted;
 }
 
+/* Bytes of pipelined requests stay the connection's, in a buffer of their own. */
+static void begin_leave_rest(struct http_request *request, h2o_buffer_t *input, size_t bytes)
+{
+    h2o_buffer_init(&request->socket->input, &h2o_socket_buffer_prototype);
+    size_t rest = input->size - bytes;
+    if (rest == 0)
+        return;
+    h2o_iovec_t to = h2o_buffer_reserve(&request->socket->input, rest);
+    memcpy(to.base, input->bytes + bytes, rest);
+    request->socket->input->size = rest;
+    input->size = bytes;
+}
+
 /* On HTTP/1 h2o's strings and the body lie in the connection's input buffer, where the watch reads
- * on. The request takes the buffer for itself and leaves the connection an empty one; dispose puts
- * it back just before h2o drops the request's bytes from it. When more than this request is there
- * already, it gets a copy of its part instead.
+ * on. The request takes the buffer for itself and leaves the connection one with what follows;
+ * dispose puts it back just before h2o drops the request's bytes from it. When a request without a
+ * body is followed by another one, it gets a copy of its head instead.
  *
  *   socket->input ──► [ head | body ]        request->input ──► [ head | body ]
  *                                      ==>    socket->input ──► [ ]  (pipelined bytes come here)
@@ -399,12 +436,13 @@ static void begin_take_input(struct http_request *request, size_t head_bytes)
 {
     h2o_req_t *h2o = request->h2o;
     h2o_buffer_t *input = request->socket->input;
-    size_t bytes = h2o->entity.base != NULL
-                       ? (size_t)(h2o->entity.base + h2o->entity.len - input->bytes)
-                       : head_bytes;
+    bool has_body = h2o->entity.base != NULL && h2o->entity.len > 0;
+    size_t bytes =
+        has_body ? (size_t)(h2o->entity.base + h2o->entity.len - input->bytes) : head_bytes;
+    request->head_bytes = has_body ? (size_t)(h2o->entity.base - input->bytes) : head_bytes;
     ASSERT(bytes <= input->size);
-    if (bytes == input->size) {
-        h2o_buffer_init(&request->socket->input, &h2o_socket_buffer_prototype);
+    if (bytes == input->size || has_body) {
+        begin_leave_rest(request, input, bytes);
         begin_fit(h2o, &input);
         request->input = input;
         return;
@@ -476,6 +514,80 @@ static void begin_view(struct http_request *request, h2o_req_t *h2o)
         request->headers[i].value = begin_string(header->value);
     }
     request->body = (struct slice){h2o->entity.base, h2o->entity.len};
+}
+
+static void drop_move_view(const struct begin_move *move, struct slice *view)
+{
+    h2o_iovec_t bytes = {(char *)(uintptr_t)view->bytes, view->length};
+    begin_move_one(move, &bytes);
+    view->bytes = bytes.base;
+}
+
+/* The head's own strings move as h2o's do. */
+static void drop_move_views(struct http_request *request, const struct begin_move *move)
+{
+    drop_move_view(move, &request->method);
+    drop_move_view(move, &request->path);
+    drop_move_view(move, &request->query);
+    for (size_t i = 0; i < request->header_count; i++) {
+        struct slice name = {request->headers[i].name, 0};
+        drop_move_view(move, &name);
+        request->headers[i].name = name.bytes;
+        drop_move_view(move, &request->headers[i].value);
+    }
+    for (size_t i = 0; i < REQUEST_PATH_ARGUMENTS; i++)
+        drop_move_view(move, &request->path_arguments[i]);
+}
+
+/* The input becomes one of the head alone. Its size stays what it was: h2o drops so many bytes from
+ * the connection's input at the request's end, and reads none of them. */
+static void drop_input(struct http_request *request)
+{
+    h2o_buffer_t *old = request->input;
+    size_t capacity = request->head_bytes + 1;
+    if (old->_fd != -1 || capacity > old->size)
+        return;
+    h2o_buffer_t *head = malloc(offsetof(h2o_buffer_t, _buf) + capacity);
+    if (head == NULL)
+        return;
+    *head = *old;
+    head->capacity = capacity;
+    head->bytes = head->_buf;
+    memcpy(head->_buf, old->bytes, capacity);
+    request->h2o->entity = (h2o_iovec_t){NULL, 0};
+    const struct begin_move move = {
+        .from = (uintptr_t)old->bytes, .length = request->head_bytes, .to = head->bytes};
+    begin_move_all(request->h2o, &move);
+    drop_move_views(request, &move);
+    h2o_buffer_dispose(&old);
+    request->input = head;
+}
+
+void http_body_drop(struct http_request *request)
+{
+    if (request->body.length <= HTTP_BODY_KEPT)
+        return;
+    request->body = (struct slice){0};
+    if (request->socket == NULL)
+        h2_sweep_drop_body(request->h2o);
+    else if (request->input != NULL)
+        drop_input(request);
+}
+
+enum status http_body_take(struct http_request *request, struct buffer *out)
+{
+    struct slice body = request->body;
+    buffer_init(out, body.length + 1);
+    out->bytes = mem_alloc(body.length + 1);
+    if (out->bytes == NULL)
+        FAIL(STATUS_NO_MEMORY, "no memory for a request's body");
+    out->capacity = body.length + 1;
+    out->length = body.length;
+    if (body.length > 0)
+        memcpy(out->bytes, body.bytes, body.length);
+    out->bytes[body.length] = '\0';
+    http_body_drop(request);
+    return STATUS_OK;
 }
 
 static size_t begin_head_bytes(const h2o_req_t *h2o)
@@ -792,6 +904,7 @@ void http_respond(struct http_request *request, int code, const struct http_head
     if (is_sent)
         bytes = h2o_iovec_init(begin_copy(h2o, h2o_iovec_init(body.bytes, body.length)).bytes,
                                body.length);
+    http_body_drop(request);
     h2o_start_response(h2o, &request->generator);
     request->is_sending = true;
     if (is_sent && request->is_cut && request->socket != NULL &&
@@ -802,6 +915,45 @@ void http_respond(struct http_request *request, int code, const struct http_head
     }
     finish_begin(request);
     h2o_send(h2o, &bytes, is_sent ? 1 : 0, H2O_SEND_STATE_FINAL);
+}
+
+/* What a buffer has beyond its bytes, when that is much. */
+static void take_fit(struct buffer *body)
+{
+    size_t capacity = body->length + 1;
+    char *fitted = NULL;
+    if (body->capacity - body->length > body->length / 8)
+        fitted = mem_realloc(body->bytes, capacity);
+    if (fitted == NULL)
+        return;
+    body->bytes = fitted;
+    body->capacity = capacity;
+}
+
+void http_respond_take(struct http_request *request, int code, const struct http_header *headers,
+                       size_t header_count, struct buffer *body)
+{
+    ASSERT(body->status == STATUS_OK);
+    if (body->length == 0 || request->is_head) {
+        http_respond(request, code, headers, header_count, buffer_slice(body));
+        buffer_deinit(body);
+        return;
+    }
+    answer_begin(request, code, headers, header_count);
+    request->h2o->res.content_length = body->length;
+    request->is_ending = true;
+    request->sending_left = body->length;
+    take_fit(body);
+    request->sending = *body;
+    buffer_init(body, body->limit_bytes);
+    http_body_drop(request);
+    h2o_start_response(request->h2o, &request->generator);
+    send_piece(request);
+}
+
+size_t http_answer_bytes(const struct http_request *request)
+{
+    return request->pending.capacity + request->sending.capacity;
 }
 
 void http_respond_json(struct http_request *request, int code, struct slice body)

@@ -23,6 +23,8 @@
 
 struct http_request;
 
+enum { HTTP_BODY_KEPT = 4096 }; /* to move a head costs more than so many bytes do */
+
 struct http_header {
     const char *name; /* lower case */
     struct slice value;
@@ -33,6 +35,12 @@ struct slice http_method(const struct http_request *request); /* GET for a HEAD 
 struct slice http_path(const struct http_request *request);   /* without the query, not decoded */
 struct slice http_query(const struct http_request *request);  /* after '?', or empty */
 struct slice http_body(const struct http_request *request);
+/* Gives the body's memory back before the request is over: a body of more than HTTP_BODY_KEPT bytes
+ * is empty afterwards, and slices of the request that were asked for before are stale. */
+void http_body_drop(struct http_request *request);
+/* The same, but the caller gets the bytes, in a buffer of their size. NO_MEMORY; then nothing has
+ * changed. */
+enum status http_body_take(struct http_request *request, struct buffer *out);
 /* Value of the first header of that lower-case name; bytes NULL when there is none. */
 struct slice http_header_get(const struct http_request *request, const char *name);
 /* How many headers of that name there are. */
@@ -65,11 +73,20 @@ void http_on_gone(struct http_request *request, void (*gone)(void *context, bool
 void http_on_half_close(struct http_request *request, void (*half_closed)(void *context),
                         void *context);
 
-/* A whole answer. Header values and body are copied. content-length is set. */
+/* A whole answer. Header values and body are copied. content-length is set. The request's body is
+ * dropped. */
 void http_respond(struct http_request *request, int code, const struct http_header *headers,
                   size_t header_count, struct slice body);
 /* The same, with content-type application/json. */
 void http_respond_json(struct http_request *request, int code, struct slice body);
+
+/* A whole answer that takes `body` over, which is empty afterwards: there is no second copy of it.
+ * The connection gets it in pieces, each when the client has taken the one before; a client that
+ * does not take a piece in LIMIT_UNREAD_MS loses the connection. */
+void http_respond_take(struct http_request *request, int code, const struct http_header *headers,
+                       size_t header_count, struct buffer *body);
+/* Memory that the answer holds until the client has taken it. */
+size_t http_answer_bytes(const struct http_request *request);
 
 /* A streamed answer. Bytes written are buffered; http_stream_pending tells how many the connection
  * has not taken yet, and `drained` (may be NULL) runs when that number has fallen to 0. Over

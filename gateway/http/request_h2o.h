@@ -85,6 +85,7 @@ struct http_request {
     struct slice path_arguments[REQUEST_PATH_ARGUMENTS];
     char id[REQUEST_ID_BYTES + 1];
     size_t input_bytes_own;     /* of this request, at the front of the connection's input */
+    size_t head_bytes;          /* of HTTP/1, at the front of those */
     bool is_cut;                /* its body was not waited for */
     bool is_lingering;          /* answered but for the end: the client still sends */
     int refusal_code;           /* 0, or the code the start answers with instead of the handler */
@@ -99,6 +100,7 @@ struct http_request {
 
     struct buffer pending; /* written, not yet given to h2o */
     struct buffer sending; /* given to h2o, not yet taken by the connection */
+    size_t sending_left;   /* of a whole answer, at the end of `sending`: not yet given to h2o */
 
     bool is_head;     /* answered like a GET, without the body */
     bool is_started;  /* the handler has run */

@@ -35,6 +35,11 @@ void sse_reader_init(struct sse_reader *reader, size_t frame_bytes_max)
     reader->is_after_cr = false;
 }
 
+size_t sse_reader_bytes(const struct sse_reader *reader)
+{
+    return reader->line.capacity + reader->data.capacity + reader->event.capacity;
+}
+
 void sse_reader_deinit(struct sse_reader *reader)
 {
     buffer_deinit(&reader->line);

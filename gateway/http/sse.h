@@ -25,6 +25,7 @@ struct sse_reader {
 };
 void sse_reader_init(struct sse_reader *reader, size_t frame_bytes_max);
 void sse_reader_deinit(struct sse_reader *reader);
+size_t sse_reader_bytes(const struct sse_reader *reader); /* memory that it holds */
 /* Calls `on_event` for each whole frame in order. LIMIT when a frame is too long; what on_event
  * returns other than OK stops the reading and is returned. */
 enum status sse_reader_feed(struct sse_reader *reader, struct slice bytes,

@@ -598,7 +598,7 @@ enum status http1_exchange_start(struct http1_client *client, struct slice head,
     size_t tail_length =
         (size_t)snprintf(tail, sizeof(tail), "\r\ncontent-length: %zu\r\n\r\n", body.length);
     struct slice borrowed = {0};
-    if (body.length > LIMIT_SMALL_BODY_BYTES) {
+    if (body.length > HTTP1_CLIENT_COPIED_BYTES) {
         borrowed = body;
         body = (struct slice){0};
     }
@@ -677,6 +677,11 @@ void http1_exchange_half_close(struct http1_exchange *exchange)
 void http1_exchange_cancel(struct http1_exchange *exchange)
 {
     finish(exchange, STATUS_CANCELLED);
+}
+
+bool http1_exchange_is_written(const struct http1_exchange *exchange)
+{
+    return exchange->is_written && exchange->has_answer;
 }
 
 bool http1_exchange_is_sent(const struct http1_exchange *exchange)

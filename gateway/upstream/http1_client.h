@@ -20,6 +20,8 @@
 struct http1_client;
 struct http1_exchange;
 
+enum { HTTP1_CLIENT_COPIED_BYTES = 4096 }; /* a second part of a write costs as much as a copy */
+
 struct http1_client_options {
     struct loop *loop;
     const char *unix_path; /* the engine's socket */
@@ -57,8 +59,9 @@ struct http1_callbacks {
 };
 
 /* `head` is the whole request head without the final blank line ("POST /v1/… HTTP/1.1\r\nhost: …");
- * content-length is added. The head is copied, and a body of up to LIMIT_SMALL_BODY_BYTES; a larger
- * one stays the caller's until `ended`. BUSY when the pool is full. */
+ * content-length is added. The head is copied, and a body of up to HTTP1_CLIENT_COPIED_BYTES; a
+ * larger one stays the caller's until `ended`, or until a callback finds it _is_written. BUSY when
+ * the pool is full. */
 enum status http1_exchange_start(struct http1_client *client, struct slice head, struct slice body,
                                  const struct http1_callbacks *callbacks, void *context,
                                  struct http1_exchange **out);
@@ -71,5 +74,7 @@ void http1_exchange_stand(struct http1_exchange *exchange, bool is_standing);
 void http1_exchange_half_close(struct http1_exchange *exchange);
 /* Closes at once; `ended` is called with CANCELLED before this returns. */
 void http1_exchange_cancel(struct http1_exchange *exchange);
+/* Whether the whole request has left and an answer has begun: the body is not read again. */
+bool http1_exchange_is_written(const struct http1_exchange *exchange);
 /* Whether bytes of the request were given to any connection: an engine may have begun it. */
 bool http1_exchange_is_sent(const struct http1_exchange *exchange);

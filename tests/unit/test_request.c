@@ -2,6 +2,7 @@
 #include "heap_kit.h"
 #include "http_kit_tls.h"
 
+#include "config/base/hash.h"
 #include "config/base/limits.h"
 #include "config/base/mem.h"
 #include "gateway/http/request_h2o.h"
@@ -88,6 +89,39 @@ static void on_half_closed(void *context)
     http_stream_end(request);
 }
 
+enum { GIVEN_BYTES = 8 << 20, LARGE_BYTES = 1 << 20 };
+static _Atomic uint64_t taken_sum;
+
+static uint64_t piece_sum(const char *bytes, size_t length)
+{
+    return hash_bytes(&(struct hash_key){1, 2}, bytes, length);
+}
+
+/* Bodies given back while their request runs, an answer taken over. */
+static bool handle_memory(struct http_request *request, struct slice path)
+{
+    if (slice_is(path, "/drop")) {
+        http_body_drop(request);
+        held = request;
+    } else if (slice_is(path, "/take")) {
+        struct buffer bytes;
+        assert_int_equal(http_body_take(request, &bytes), STATUS_OK);
+        taken_sum = piece_sum(bytes.bytes, bytes.length);
+        buffer_deinit(&bytes);
+        held = request;
+    } else if (slice_is(path, "/give")) {
+        struct buffer out;
+        buffer_init(&out, GIVEN_BYTES);
+        for (size_t i = 0; i < GIVEN_BYTES / sizeof(uint32_t); i++)
+            buffer_append(&out, &(uint32_t){(uint32_t)i}, sizeof(uint32_t));
+        http_respond_take(request, 200, NULL, 0, &out);
+        assert_null(out.bytes);
+    } else {
+        return false;
+    }
+    return true;
+}
+
 static void handle(struct http_request *request, void *context)
 {
     (void)context;
@@ -135,6 +169,8 @@ static void handle(struct http_request *request, void *context)
     } else if (slice_is(path, "/large")) {
         static char large[8 * 1024 * 1024];
         http_respond(request, 200, NULL, 0, (struct slice){large, sizeof(large)});
+    } else if (handle_memory(request, path)) {
+        return;
     } else if (slice_is(path, "/later")) {
         http_stream_begin(request, 200, &type, 1, on_drained_end, request);
         http_stream_write(request, SLICE("words"));
@@ -255,6 +291,114 @@ static void test_pipelined_while_running(void **state)
     http_kit_wait(&gone_late, 6);
     close(fd);
     http_kit_stop(&kit);
+}
+
+static const struct listener_options large_options = {
+    .handler = handle, .makes_request_ids = true, .body_bytes_max = LARGE_BYTES};
+
+static void fill_random(char *bytes, size_t length)
+{
+    for (size_t i = 0; i < length; i++)
+        bytes[i] = (char)(i * 31 + i / 256);
+}
+
+/* A large body is gone from the heap while its request runs; what is before and behind it on the
+ * connection stays. `rest`: the start of a pipelined request, in the same write. */
+static void drop_one(struct http_kit *kit, int fd, const char *path, const char *rest)
+{
+    static char body[LARGE_BYTES];
+    char head[160];
+    fill_random(body, sizeof body);
+    snprintf(head, sizeof head,
+             "POST %s?q HTTP/1.1\r\nHost: x\r\nX-Test: 9\r\nContent-Length: %zu\r\n\r\n", path,
+             sizeof body);
+    struct buffer out;
+    buffer_init(&out, 2 * LARGE_BYTES);
+    buffer_append_text(&out, head);
+    buffer_append(&out, body, sizeof body);
+    buffer_append_text(&out, rest);
+    int before = starts;
+    size_t heap_before = heap_kit_bytes();
+    http_kit_send(fd, out.bytes, out.length);
+    http_kit_wait(&starts, before + 1);
+    (void)http_kit_count(kit); /* a turn of the loop: the handler has returned */
+    assert_true(heap_kit_bytes() < heap_before + LARGE_BYTES / 4);
+    http_kit_send_text(fd, rest[0] != '\0' ? " HTTP/1.1\r\nHost: x\r\n\r\n" : "");
+    loop_post(kit->loop, post_answer_held, NULL);
+    char want[64];
+    snprintf(want, sizeof want, "POST|%s|q|19||end", path);
+    http_kit_read(fd, answer, sizeof answer, rest[0] != '\0' ? "GET|/after||0||end" : want);
+    assert_non_null(strstr(answer, want));
+    buffer_deinit(&out);
+    if (strcmp(path, "/take") == 0)
+        assert_true(taken_sum == piece_sum(body, sizeof body));
+}
+
+static void test_a_body_given_back_early(void **state)
+{
+    (void)state;
+    struct http_kit kit = {0};
+    reset();
+    http_kit_start(&kit, true, large_options);
+    int fd = http_kit_connect(&kit);
+    for (int i = 0; i < 3; i++) {
+        drop_one(&kit, fd, "/drop", "");
+        drop_one(&kit, fd, "/drop", "GET /after");
+        drop_one(&kit, fd, "/take", "GET /after");
+        drop_one(&kit, fd, "/take", "");
+    }
+    http_kit_send_text(fd, "POST /drop HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nhi");
+    http_kit_wait(&starts, 19);
+    loop_post(kit.loop, post_answer_held, NULL);
+    http_kit_read(fd, answer, sizeof answer, "POST|/drop||0|hi|end"); /* too small to be moved */
+    close(fd);
+    http_kit_stop(&kit);
+}
+
+static void tls_send_text(SSL *ssl, const char *text)
+{
+    http_kit_tls_send(ssl, text, strlen(text));
+}
+
+/* A whole answer is held once, whether its client reads it or not, and arrives as it was. */
+static void test_an_answer_taken_over(void **state)
+{
+    (void)state;
+    static char received[GIVEN_BYTES + 1024];
+    struct http_kit_tls tls;
+    http_kit_tls_start(&tls);
+    reset();
+    struct http_kit kit = {.tls = tls.server};
+    http_kit_start(&kit, false, options);
+    SSL *ssl = http_kit_tls_connect(&tls, &kit, false);
+    tls_send_text(ssl, "GET /g HTTP/1.1\r\nHost: x\r\n\r\n");
+    http_kit_tls_read(ssl, answer, sizeof answer, "|end");
+    size_t before = heap_kit_bytes();
+    tls_send_text(ssl, "GET /give HTTP/1.1\r\nHost: x\r\n\r\n");
+    http_kit_wait(&starts, 2);
+    (void)http_kit_count(&kit);
+    assert_in_range(heap_kit_bytes() - before, GIVEN_BYTES, GIVEN_BYTES + GIVEN_BYTES / 8);
+    size_t total = 0;
+    for (char *at = NULL; at == NULL || total < (size_t)(at - received) + GIVEN_BYTES;) {
+        int got = SSL_read(ssl, received + total, (int)(sizeof received - total));
+        assert_true(got > 0);
+        total += (size_t)got;
+        char *end = memmem(received, total, "\r\n\r\n", 4);
+        at = end != NULL ? end + 4 : NULL;
+    }
+    const char *body = (const char *)memmem(received, 1024, "\r\n\r\n", 4) + 4;
+    assert_non_null(memmem(received, 1024, ": 8388608\r\n", 11));
+    for (uint32_t i = 0; i < GIVEN_BYTES / sizeof i; i++)
+        assert_memory_equal(body + i * sizeof i, &i, sizeof i);
+    /* The connection goes on, and another such answer is left unread by a client that leaves. */
+    tls_send_text(ssl, "GET /give HTTP/1.1\r\nHost: x\r\n\r\n");
+    http_kit_wait(&starts, 3);
+    close(SSL_get_fd(ssl));
+    http_kit_wait(&gone_early, 1);
+    http_kit_wait_connections(&kit, 0, 0);
+    SSL_free(ssl);
+    http_kit_stop(&kit);
+    http_kit_tls_stop(&tls);
 }
 
 /* What a stream that waits holds of the heap, TLS and request together; a body is held once. */
@@ -721,17 +865,22 @@ struct h2_client {
     struct buffer out;
 };
 
-static void h2_start(struct h2_client *client)
+static void h2_start_with(struct h2_client *client, const struct listener_options *with)
 {
     reset();
     client->kit = (struct http_kit){0};
     http_kit_tls_start(&client->tls);
     client->kit.tls = client->tls.server;
-    http_kit_start(&client->kit, false, options);
+    http_kit_start(&client->kit, false, *with);
     client->ssl = http_kit_tls_connect(&client->tls, &client->kit, true);
     assert_non_null(client->ssl);
     buffer_init(&client->out, READ_BYTES);
     http_kit_h2_preface(&client->out);
+}
+
+static void h2_start(struct h2_client *client)
+{
+    h2_start_with(client, &options);
 }
 
 static void h2_flush(struct h2_client *client)
@@ -820,6 +969,53 @@ static void test_h2(void **state)
     assert_int_equal(gone_early, 3);
 }
 
+static void h2_send_large(struct h2_client *client, uint32_t stream, const char *path)
+{
+    enum { DATA_BYTES = 16384, BYTES = 3 * DATA_BYTES }; /* below a connection's first window */
+    static char body[BYTES];
+    fill_random(body, sizeof body);
+    http_kit_h2_request(&client->out, stream, "POST", path, "t", false);
+    for (size_t i = 0; i < BYTES; i += DATA_BYTES)
+        http_kit_h2_frame(&client->out, H2_DATA, i + DATA_BYTES == BYTES ? H2_END_STREAM : 0,
+                          stream, body + i, DATA_BYTES);
+    taken_sum = 0;
+    h2_flush(client);
+}
+
+/* The same over HTTP/2: bodies given back while their requests run, answers taken over. */
+static void test_h2_memory(void **state)
+{
+    (void)state;
+    static struct http_kit_h2_frame frame;
+    struct h2_client client;
+    h2_start_with(&client, &large_options);
+    for (uint32_t i = 0; i < 4; i++) {
+        bool is_taken = i % 2 == 1;
+        uint32_t stream = 1 + 2 * i;
+        int before = starts;
+        h2_send_large(&client, stream, is_taken ? "/take" : "/drop");
+        http_kit_wait(&starts, before + 1);
+        (void)http_kit_count(&client.kit);
+        loop_post(client.kit.loop, post_answer_held, NULL);
+        h2_expect(&client, H2_DATA, stream, &frame);
+        const char *want = is_taken ? "POST|/take||1t||end" : "POST|/drop||1t||end";
+        assert_memory_equal(frame.payload, want, strlen(want));
+        assert_true((taken_sum != 0) == is_taken);
+    }
+    size_t before = heap_kit_bytes();
+    http_kit_h2_request(&client.out, 9, "GET", "/give", NULL, true);
+    h2_flush(&client);
+    http_kit_wait(&starts, 5);
+    (void)http_kit_count(&client.kit);
+    assert_in_range(heap_kit_bytes() - before, GIVEN_BYTES, GIVEN_BYTES + GIVEN_BYTES / 8);
+    h2_expect(&client, H2_DATA, 9, &frame);
+    assert_memory_equal(frame.payload + 4, &(uint32_t){1}, 4);
+    http_kit_h2_reset(&client.out, 9);
+    h2_flush(&client);
+    http_kit_wait(&gone_early, 1);
+    h2_stop(&client);
+}
+
 static void test_h2_head_limit(void **state)
 {
     (void)state;
@@ -892,6 +1088,9 @@ int main(void)
         cmocka_unit_test(test_keep_alive),
         cmocka_unit_test(test_pipelining),
         cmocka_unit_test(test_pipelined_while_running),
+        cmocka_unit_test(test_a_body_given_back_early),
+        cmocka_unit_test(test_an_answer_taken_over),
+        cmocka_unit_test(test_h2_memory),
         cmocka_unit_test(test_heap_of_streams),
         cmocka_unit_test(test_chunked_is_the_last),
         cmocka_unit_test(test_stream_ends),
