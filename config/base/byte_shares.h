@@ -17,9 +17,10 @@
  *
  *   left(0) = limit,   left(n) = (left(n - 1) - b) × PARTS / (PARTS + 1)
  *
- * so an owner that holds at most (left(N) - more) / (PARTS + 1) is never refused. The proof: order the
- * others by the last time that each was allowed to hold more. Then the n-th of them held at most b
- * and a share of what was left beside those before it, and since then it can only have given back.
+ * so an owner that holds at most (left(N) - more) / (PARTS + 1) is never refused. The proof: order
+ * the others by the last time that each was allowed to hold more. Then the n-th of them held at
+ * most b and a share of what was left beside those before it. Since then it can only have given
+ * something back.
  *
  * The reserve keeps small things going even when so many owners have filled the rest.
  */

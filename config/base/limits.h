@@ -15,15 +15,16 @@
 #define LIMIT_STREAM_PENDING_BYTES (16 * 1024) /* unsent bytes of one answer before reads pause */
 #define LIMIT_PIPELINED_BYTES      (64 * 1024) /* read ahead while a request runs, then no more */
 #define LIMIT_ARRIVAL_MS           30000       /* head and body of a request, and idle keep-alive */
-#define LIMIT_UNREAD_MS            60000 /* for a client to read the rest of a finished answer */
+#define LIMIT_UNREAD_MS            60000 /* for a client to take the next 64 KiB of an answer */
 #define LIMIT_JSON_DEPTH           32
 #define LIMIT_JSON_ELEMENTS        131072 /* eight prompts of 16k token ids; 10 MiB as a tree */
 #define LIMIT_JSON_MEMBERS         64 /* of the top object: twice the fields of the OpenAI schema */
-#define LIMIT_ENGINE_FRAME_BYTES   (4 * 1024 * 1024)   /* an echoed prompt with 20 logprobs */
-#define LIMIT_ASSEMBLED_BYTES      (16 * 1024 * 1024)  /* an answer that is not streamed */
-#define LIMIT_ANSWERS_BYTES        (256 * 1024 * 1024) /* all that are not streamed, together */
-#define LIMIT_ANSWER_SHARE_BYTES   (64 * 1024) /* held by one without being told so even then */
-#define LIMIT_UPSTREAM_IDLE        128         /* connections kept; a new one costs 20 µs */
+#define LIMIT_ENGINE_FRAME_BYTES   (4 * 1024 * 1024)  /* an echoed prompt with 20 logprobs */
+#define LIMIT_ASSEMBLED_BYTES      (16 * 1024 * 1024) /* an answer that is not streamed */
+#define LIMIT_ANSWER_SHARE_BYTES   (32 * 1024)  /* of a running answer: held over a used up share */
+#define LIMIT_MEMORY_REQUEST_BYTES (8 * 1024)   /* a request beside body and answer: 4 to 8 KiB */
+#define LIMIT_MEMORY_FLOOR_BYTES   (256 * 1024) /* of a tenant, from the reserve: small requests */
+#define LIMIT_UPSTREAM_IDLE        128          /* connections kept; a new one costs 20 µs */
 #define LIMIT_RELAYED_BYTES        (32 * 1024 * 1024) /* 4 MiB of text, 7 bytes a token */
 
 /* --- banyan admin --- */
@@ -61,9 +62,9 @@
 #define LIMIT_LOGIT_BIAS         300
 #define LIMIT_REQUESTS_IN_ENGINE 1024 /* inbox and running together */
 #define LIMIT_REQUEST_BYTES_IN_ENGINE                                                              \
-    (256u << 20)                    /* texts and prompts of all of them: 64 of the
+    (256u << 20)                      /* texts and prompts of all of them: 64 of the
                                                     * largest body, or all with 256 KiB */
-#define LIMIT_BODIES_SCANNED     64 /* large ones that wait for their check: under 0.2 s of it */
+#define LIMIT_BODIES_SCANNED     4096 /* that wait for their check; memory shares end it before */
 #define LIMIT_SMALL_BODY_BYTES   (64 * 1024) /* parsed in under 1 ms; larger ones stand apart */
 #define LIMIT_UNDELIVERED_TOKENS 64          /* then the sequence is throttled */
 #define LIMIT_ENGINE_SEND_BYTES  8192 /* of a stream, in the socket: some 20 tokens before those */

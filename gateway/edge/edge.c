@@ -416,6 +416,7 @@ static enum status run_open(struct run *run)
     run->has_stderr = true;
     TRY(edge_metrics_init(&edge->metrics));
     edge->metrics.deaths = run->options->deaths;
+    TRY(edge_memory_create(&edge->memory, (size_t)edge->config->memory_limit, &edge->metrics));
     TRY(loop_create(&edge->loop));
     run->drain_timer = loop_timer_create(edge->loop, drain_look, run);
     run->pulse_timer = loop_timer_create(edge->loop, run_beat, run);
@@ -429,12 +430,10 @@ static enum status run_open(struct run *run)
     TRY(open_tls(run));
     TRY(open_upstream(edge, run->options->engine_user));
     TRY(loop_worker_create(&edge->scanner, edge->loop, LIMIT_BODIES_SCANNED));
-    TRY(loop_worker_create(&edge->sums_worker, edge->loop, 16 * LIMIT_BODIES_SCANNED));
+    TRY(loop_worker_create(&edge->sums_worker, edge->loop, LIMIT_BODIES_SCANNED));
     TRY(edge_proof_create(&edge->proof, edge, false, edge_forward_handle, edge));
     TRY(edge_proof_create(&edge->admin_proof, edge, true, admin_handle, &run->admin));
     TRY(edge_keys_create(&edge->keys, edge));
-    TRY(edge_memory_create(&edge->memory, edge->loop, (size_t)edge->config->memory_limit,
-                           &edge->metrics));
     run->admin = (struct admin){.config = edge->config,
                                 .jwks_hosts = edge->config->jwks_hosts,
                                 .auth = edge->auth,
@@ -477,7 +476,6 @@ static void run_close(struct run *run)
     loop_worker_destroy(edge->scanner);
     loop_worker_destroy(edge->sums_worker);
     edge_forward_free_all(edge);
-    edge_memory_destroy(edge->memory);
     edge_replay_close(edge->replay);
     edge_probe_destroy(edge->probe);
     edge_prompts_destroy(edge->prompts);
@@ -490,6 +488,7 @@ static void run_close(struct run *run)
     usage_redis_close(edge->redis);
     edge_wait_destroy(edge->wait);
     edge_job_free_all(edge);
+    edge_memory_destroy(edge->memory);
     quota_close(edge->quota);
     edge_replay_destroy(edge->replay);
     if (edge->public_tls != NULL)

@@ -227,12 +227,12 @@ static enum status add_member(struct edge_assemble *assemble, bool is_first, str
 
 size_t edge_assemble_bytes(const struct edge_assemble *assemble)
 {
-    size_t bytes = assemble->head.length;
+    size_t bytes = assemble->head.capacity;
     for (size_t i = 0; i < LIMIT_CHOICES; i++) {
         const struct choice *choice = &assemble->choices[i];
-        bytes += choice->text.length + choice->token_ids.length;
+        bytes += choice->text.capacity + choice->token_ids.capacity;
         for (size_t list = 0; list < LISTS; list++)
-            bytes += choice->lists[list].length;
+            bytes += choice->lists[list].capacity;
     }
     return bytes;
 }

@@ -20,7 +20,7 @@ void edge_assemble_destroy(struct edge_assemble *assemble);
 enum status edge_assemble_add(struct edge_assemble *assemble, struct slice rest);
 /* Its service_tier from now on is that of the class. */
 void edge_assemble_set_class(struct edge_assemble *assemble, enum service_class service_class);
-/* Bytes that it holds. */
+/* Memory that it holds. */
 size_t edge_assemble_bytes(const struct edge_assemble *assemble);
 /* Whether a first frame has come: then no fallback is needed. */
 bool edge_assemble_has_head(const struct edge_assemble *assemble);

@@ -5,9 +5,9 @@
 #include "config/base/mem.h"
 #include "gateway/edge/edge_credential.h"
 #include "gateway/edge/edge_head.h"
+#include "gateway/edge/edge_hold.h"
 #include "gateway/edge/edge_job.h"
 #include "gateway/edge/edge_me.h"
-#include "gateway/edge/edge_memory.h"
 #include "gateway/edge/edge_models.h"
 #include "gateway/edge/edge_probe.h"
 #include "gateway/edge/edge_prompts.h"
@@ -170,7 +170,8 @@ static enum status forward_admit(const struct forward_call *call, struct edge_jo
     if ((call->route.flags & EDGE_ROUTE_STREAMED) != 0)
         TRY(edge_head_explain(http_header_get(call->request, "x-banyan-explain"),
                               &options->is_explained));
-    return edge_memory_take(edge->memory, http_body(call->request).length);
+    return edge_hold_begin(&options->hold, edge->memory, call->request,
+                           call->principal.tenant_hash);
 }
 
 /* A body that names no model means the one that the engine serves. */
@@ -211,8 +212,8 @@ static bool forward_reads_sums(const struct edge_job_options *options)
                             options->principal->key_id);
 }
 
-/* A request whose large body is checked on the scanner's thread: with a copy, since the client may
- * leave meanwhile. The copy is what the engine gets. */
+/* A request whose large body is checked on the scanner's thread. The body is taken from the
+ * request, since the client may leave meanwhile; the engine gets the same bytes. */
 struct forward_scan {
     struct loop_worker_task task;
     struct forward_scan *previous;
@@ -222,8 +223,7 @@ struct forward_scan {
     struct edge_access access;
     struct principal principal;
     struct edge_job_options options;
-    struct slice body; /* options.bytes, which are this one's until the job starts */
-    bool reads_sums;   /* of a tenant with a budget, once a day */
+    bool reads_sums; /* of a tenant with a budget, once a day */
     struct quota_sums sums;
     enum status status;
     struct error_note note;
@@ -237,7 +237,7 @@ static void scan_free(struct forward_scan *scan)
         scan->previous->next = scan->next;
     else
         scan->edge->scans = scan->next;
-    mem_free(scan->options.bytes);
+    edge_hold_end(&scan->options.hold, scan->edge->memory);
     mem_free(scan);
 }
 
@@ -245,7 +245,7 @@ static void scan_free(struct forward_scan *scan)
 static void scan_work(struct loop_worker_task *task)
 {
     struct forward_scan *scan = (struct forward_scan *)task;
-    scan->status = edge_body_read(scan->body, &scan->options.body);
+    scan->status = edge_body_read(buffer_slice(&scan->options.hold.body), &scan->options.body);
     if (scan->status == STATUS_OK && scan->reads_sums &&
         quota_sums_read(&scan->sums) != STATUS_OK) {
         log_failure(LOG_WARN, "quota_sums_unread");
@@ -294,34 +294,29 @@ static void scan_done(struct loop_worker_task *task)
         handle_failure(edge, scan->request, &scan->access);
     } else {
         edge_job_start(&scan->options);
-        scan->options.bytes = NULL;
+        scan->options.hold = (struct edge_hold){0};
     }
     scan_free(scan);
 }
 
-static enum status scan_start(const struct edge_job_options *options)
+/* `options` keeps its hold unless this is OK. */
+static enum status scan_start(struct edge_job_options *options)
 {
     struct edge *edge = options->edge;
-    struct slice body = http_body(options->request);
     struct forward_scan *scan = mem_zalloc(1, sizeof *scan);
-    char *bytes = mem_alloc(body.length);
-    if (scan == NULL || bytes == NULL) {
+    if (scan == NULL || edge_hold_take_body(&options->hold, options->request) != STATUS_OK) {
         mem_free(scan);
-        mem_free(bytes);
         FAIL(STATUS_NO_MEMORY, "no memory for a large request");
     }
-    memcpy(bytes, body.bytes, body.length);
     *scan = (struct forward_scan){.task = {.work = scan_work, .done = scan_done},
                                   .next = edge->scans,
                                   .edge = edge,
                                   .request = options->request,
                                   .access = *options->access,
                                   .principal = *options->principal,
-                                  .options = *options,
-                                  .body = {bytes, body.length}};
+                                  .options = *options};
     scan->options.principal = &scan->principal;
     scan->options.access = &scan->access;
-    scan->options.bytes = bytes;
     scan->reads_sums = forward_reads_sums(options);
     if (scan->reads_sums)
         quota_sums_begin(edge->quota, scan->principal.tenant_id, scan->principal.key_id,
@@ -331,10 +326,12 @@ static enum status scan_start(const struct edge_job_options *options)
     edge->scans = scan;
     struct loop_worker *worker = scan->reads_sums ? edge->sums_worker : edge->scanner;
     enum status status = loop_worker_submit(worker, &scan->task);
-    if (status != STATUS_OK)
+    if (status != STATUS_OK) {
+        scan->options.hold = (struct edge_hold){0};
         scan_free(scan);
-    else
+    } else {
         http_on_gone(options->request, scan_gone, scan);
+    }
     return status;
 }
 
@@ -363,10 +360,12 @@ static void forward(struct forward_call *call, enum edge_stream_form form)
         status = edge_body_read(body, &options.body);
     if (status == STATUS_OK && !is_large)
         status = forward_class(edge, &options);
-    if (status != STATUS_OK)
+    if (status != STATUS_OK) {
+        edge_hold_end(&options.hold, edge->memory);
         handle_failure(edge, call->request, call->access);
-    else if (!is_large)
+    } else if (!is_large) {
         edge_job_start(&options);
+    }
 }
 
 static void handle_chat(struct forward_call *call)

@@ -49,7 +49,7 @@ struct edge_job {
     struct principal principal;
     struct edge_body body;
     enum service_class service_class;
-    char *bytes; /* a copy of a large body, which may outlive the client's request; or NULL */
+    struct edge_hold hold;
     struct edge_access access;
     struct edge_settle settle;
     struct edge_quota quota;   /* a generation's */
@@ -72,7 +72,6 @@ struct edge_job {
     uint32_t cuts; /* sent, and the engine went away before it answered */
     uint32_t deadline_ms;
     int64_t deadline_us;
-    size_t held_bytes;                 /* in edge->held */
     size_t pending_bytes;              /* not taken by a paused reader at the last look */
     uint32_t holds;                    /* calls under way that still need the job */
     char sent_model[LIMIT_NAME_BYTES]; /* what the engine was known to serve when it was sent */
@@ -92,7 +91,7 @@ static void job_free(struct edge_job *job)
     if (job->client_timer != NULL)
         loop_timer_destroy(job->client_timer);
     edge_settle_deinit(&job->settle);
-    mem_free(job->bytes);
+    edge_hold_end(&job->hold, job->edge->memory);
     mem_free(job);
 }
 
@@ -112,7 +111,6 @@ static void job_unhold(struct edge_job *job)
         return;
     struct edge *edge = job->edge;
     job_unpause(job);
-    (void)edge_held_set(&edge->held, &job->held_bytes, 0);
     if (job->next != NULL)
         job->next->previous = job->previous;
     if (job->previous != NULL)
@@ -127,6 +125,17 @@ static void job_unhold(struct edge_job *job)
 }
 
 static void job_wait(struct edge_job *job);
+
+/* What it holds now is booked to its tenant, until its client has read the answer. */
+static enum status job_book(struct edge_job *job)
+{
+    size_t answer = job->relay.capacity + edge_stream_bytes(&job->stream);
+    if (job->assemble != NULL)
+        answer += edge_assemble_bytes(job->assemble);
+    if (job->request != NULL)
+        answer += http_answer_bytes(job->request);
+    return edge_hold_set(&job->hold, job->edge->memory, answer);
+}
 
 static struct edge_wait_who wait_who(const struct edge_job *job)
 {
@@ -298,7 +307,9 @@ static void end_assembled(struct edge_job *job, struct buffer *out)
     headers[count++] = (struct http_header){"content-type", SLICE("application/json")};
     job->access.code = 200;
     job->access.bytes = out->length;
-    http_respond(job->request, 200, headers, count, buffer_slice(out));
+    edge_assemble_destroy(job->assemble);
+    job->assemble = NULL;
+    http_respond_take(job->request, 200, headers, count, out);
 }
 
 static void end_relayed(struct edge_job *job)
@@ -313,7 +324,7 @@ static void end_relayed(struct edge_job *job)
     }
     job->access.code = job->upstream_code;
     job->access.bytes = job->relay.length;
-    http_respond(job->request, job->upstream_code, headers, count, buffer_slice(&job->relay));
+    http_respond_take(job->request, job->upstream_code, headers, count, &job->relay);
 }
 
 /* A stream that ended for a reason which is no answer, without an error frame of its own. */
@@ -374,6 +385,7 @@ static void job_end_client(struct edge_job *job)
     else
         end_relayed(job);
     buffer_deinit(&out);
+    (void)job_book(job); /* what its client has not read is the tenant's until then */
     job->ended_us = loop_now_us(job->edge->loop);
     if (job->sent_us != 0 && job->final_us != 0 && !job->has_waited)
         metric_observe(
@@ -518,10 +530,10 @@ static void cancel_exchange(struct edge_job *job)
 void edge_job_cancel(struct edge_job *job, enum edge_cancel reason, const char *message)
 {
     static const enum status statuses[EDGE_CANCEL_COUNT] = {
-        [EDGE_CANCEL_CLIENT] = STATUS_CANCELLED,  [EDGE_CANCEL_SLOW_READER] = STATUS_CANCELLED,
-        [EDGE_CANCEL_DEADLINE] = STATUS_DEADLINE, [EDGE_CANCEL_SHUTDOWN] = STATUS_UNAVAILABLE,
-        [EDGE_CANCEL_ENGINE] = STATUS_PROTOCOL,   [EDGE_CANCEL_TOO_LONG] = STATUS_INVALID,
-        [EDGE_CANCEL_MEMORY] = STATUS_BUSY,       [EDGE_CANCEL_ADMIN] = STATUS_CONFLICT,
+        [EDGE_CANCEL_CLIENT] = STATUS_CANCELLED,    [EDGE_CANCEL_SLOW_READER] = STATUS_CANCELLED,
+        [EDGE_CANCEL_DEADLINE] = STATUS_DEADLINE,   [EDGE_CANCEL_SHUTDOWN] = STATUS_UNAVAILABLE,
+        [EDGE_CANCEL_ENGINE] = STATUS_PROTOCOL,     [EDGE_CANCEL_TOO_LONG] = STATUS_INVALID,
+        [EDGE_CANCEL_MEMORY] = STATUS_MEMORY_SHARE, [EDGE_CANCEL_ADMIN] = STATUS_CONFLICT,
         [EDGE_CANCEL_TENANT] = STATUS_FORBIDDEN,
     };
     if (job->is_cancelled || job->is_concluded)
@@ -736,11 +748,6 @@ static void job_final(void *context)
         loop_timer_arm(job->timer, GRACE_MS);
 }
 
-static size_t body_held(const struct edge_job *job)
-{
-    return job->relay.length + (job->assemble != NULL ? edge_assemble_bytes(job->assemble) : 0);
-}
-
 static void job_body(void *context, struct slice bytes)
 {
     struct edge_job *job = context;
@@ -748,7 +755,7 @@ static void job_body(void *context, struct slice bytes)
     enum status status = STATUS_OK;
     if (job->is_accepted) {
         status = edge_stream_feed(&job->stream, bytes);
-    } else {
+    } else if (!job->is_cancelled) {
         buffer_append_slice(&job->relay, bytes);
         status = job->relay.status;
     }
@@ -759,9 +766,15 @@ static void job_body(void *context, struct slice bytes)
                         is_too_long ? status_note()->message
                                     : "The engine's answer could not be understood.");
     }
-    if (!edge_held_set(&job->edge->held, &job->held_bytes, body_held(job)))
-        edge_job_cancel(job, EDGE_CANCEL_MEMORY,
-                        "The server holds too many long answers; ask for it with stream: true.");
+    /* The engine has taken the body: it is never sent again. */
+    if (job->upstream_code != 503 && job->exchange != NULL &&
+        http1_exchange_is_written(job->exchange))
+        edge_hold_drop_body(&job->hold);
+    if (job_book(job) != STATUS_OK && !job->is_cancelled && !job->is_concluded) {
+        metric_add(job->edge->metrics.memory_share_refused, 1);
+        edge_job_cancel(job, EDGE_CANCEL_MEMORY, status_note()->message);
+        buffer_deinit(&job->relay); /* its client hears why instead */
+    }
     if (job->request != NULL && !job->is_cancelled && !job->is_paused && job->exchange != NULL &&
         http_is_answered(job->request) && !job->is_concluded &&
         http_stream_pending(job->request) > LIMIT_STREAM_PENDING_BYTES)
@@ -792,7 +805,7 @@ static void ended_wait(struct edge_job *job)
     }
     job->upstream_code = 0;
     buffer_clear(&job->relay);
-    (void)edge_held_set(&edge->held, &job->held_bytes, 0);
+    (void)job_book(job);
     job_wait(job);
 }
 
@@ -858,9 +871,7 @@ static enum status send_try(struct edge_job *job, uint32_t left_ms)
                              .principal = &job->principal,
                              .service_class = job->service_class,
                              .deadline_ms = left_ms};
-    struct slice body = http_body(job->request);
-    if (job->bytes != NULL)
-        body.bytes = job->bytes;
+    struct slice body = edge_hold_body(&job->hold, job->request);
     struct buffer text;
     buffer_init(&text, EDGE_HEAD_BYTES_MAX);
     enum status status = edge_head_append(&text, &head);
@@ -956,8 +967,7 @@ static void job_wait(struct edge_job *job)
     struct edge_wait_who who = wait_who(job);
     if (wait_is_hopeless(job, &who))
         return;
-    enum status status =
-        edge_wait_enter(edge->wait, &job->entry, &who, http_body(job->request).length);
+    enum status status = edge_wait_enter(edge->wait, &job->entry, &who, job->hold.body_bytes);
     if (status == STATUS_OK)
         return;
     if (status == STATUS_QUEUE_FULL || status == STATUS_BUSY) /* else there is no queue */
@@ -989,7 +999,8 @@ static enum status start_create(struct edge_job **out, const struct edge_job_opt
 {
     struct edge_job *job = mem_zalloc(1, sizeof *job);
     if (job == NULL) {
-        mem_free(options->bytes);
+        struct edge_hold hold = options->hold;
+        edge_hold_end(&hold, options->edge->memory);
         FAIL(STATUS_NO_MEMORY, "no memory for another request");
     }
     job->edge = options->edge;
@@ -997,7 +1008,7 @@ static enum status start_create(struct edge_job **out, const struct edge_job_opt
     job->access = *options->access;
     job->body = options->body;
     job->service_class = options->service_class;
-    job->bytes = options->bytes;
+    job->hold = options->hold;
     job->route = options->route;
     job->is_generation = (job->route.flags & EDGE_ROUTE_STREAMED) != 0;
     job->form = options->form;
@@ -1012,7 +1023,7 @@ static enum status start_create(struct edge_job **out, const struct edge_job_opt
         const struct quota_demand demand = {.tenant_id = job->principal.tenant_id,
                                             .key_id = job->principal.key_id,
                                             .is_text = !job->is_generation,
-                                            .body_bytes = http_body(options->request).length,
+                                            .body_bytes = job->hold.body_bytes,
                                             .output_most = job->body.output_most,
                                             .deadline_ms = job->deadline_ms};
         status = edge_quota_reserve(&job->quota, job->edge, &demand);
@@ -1022,6 +1033,8 @@ static enum status start_create(struct edge_job **out, const struct edge_job_opt
         job->service_class = (enum service_class)SERVICE_CLASS_LOWEST;
         job->stream.final.service_class = job->service_class;
     }
+    if (status == STATUS_OK && job->hold.body_bytes > HTTP_BODY_KEPT)
+        status = edge_hold_take_body(&job->hold, options->request);
     if (status == STATUS_OK) {
         job->timer = loop_timer_create(job->edge->loop, job_timer, job);
         job->client_timer = loop_timer_create(job->edge->loop, client_timer, job);

@@ -21,6 +21,7 @@
 
 #include "gateway/edge/edge_access.h"
 #include "gateway/edge/edge_body.h"
+#include "gateway/edge/edge_hold.h"
 #include "gateway/edge/edge_route.h"
 #include "gateway/edge/edge_state.h"
 #include "gateway/edge/edge_stream.h"
@@ -32,7 +33,7 @@ struct edge_job_options {
     const struct edge_access *access; /* begun by the caller; copied */
     struct edge_body body;
     enum service_class service_class;
-    char *bytes; /* a copy of a body over LIMIT_SMALL_BODY_BYTES, else NULL; the job frees it */
+    struct edge_hold hold; /* begun by the caller; the job ends it */
     struct edge_route route;
     enum edge_stream_form form; /* of a STREAMED route */
     bool is_explained;          /* its usage says how it went */

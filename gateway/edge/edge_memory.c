@@ -2,18 +2,20 @@
 
 #include <malloc.h>
 
-#include "config/base/limits.h"
 #include "config/base/mem.h"
 
-enum { LOOK_EVERY_MS = 100 };
+enum {
+    PARTS = 8,
+    DOOR_PARTS = 3, /* of these are the door's: listener_options */
+    RESERVE_PARTS = 16,
+};
+
+static const uint8_t NOBODY[BYTE_SHARES_OWNER_BYTES];
 
 struct edge_memory {
-    struct loop_timer *timer;
-    struct metric *refused;
-    size_t limit_bytes;
-    size_t start_bytes; /* what was there before any request: keys, tenants, databases */
-    size_t seen_bytes;  /* at the last look, beyond that */
-    size_t taken_bytes; /* since then */
+    struct byte_shares *shares;
+    struct byte_shares_hold unproven; /* empty: it keeps nobody's entry, to read its sum */
+    struct edge_metrics *metrics;
 };
 
 size_t edge_memory_heap_bytes(void)
@@ -22,49 +24,90 @@ size_t edge_memory_heap_bytes(void)
     return info.uordblks + info.hblkhd; /* large blocks have mappings of their own */
 }
 
-static void memory_look(void *context)
-{
-    struct edge_memory *memory = context;
-    size_t heap_bytes = edge_memory_heap_bytes();
-    memory->seen_bytes = heap_bytes > memory->start_bytes ? heap_bytes - memory->start_bytes : 0;
-    memory->taken_bytes = 0;
-    loop_timer_arm(memory->timer, LOOK_EVERY_MS);
-}
-
-enum status edge_memory_create(struct edge_memory **out, struct loop *loop, size_t limit_bytes,
+enum status edge_memory_create(struct edge_memory **out, size_t limit_bytes,
                                struct edge_metrics *metrics)
 {
+    size_t bytes = limit_bytes / PARTS * (PARTS - DOOR_PARTS);
+    const struct byte_shares_rule rule = {.limit_bytes = bytes,
+                                          .floor_bytes = LIMIT_MEMORY_FLOOR_BYTES,
+                                          .reserve_bytes = bytes / RESERVE_PARTS};
     struct edge_memory *memory = mem_zalloc(1, sizeof *memory);
     if (memory == NULL)
         FAIL(STATUS_NO_MEMORY, "no memory for the memory's account");
-    memory->limit_bytes = limit_bytes;
-    memory->start_bytes = edge_memory_heap_bytes();
-    memory->refused = metrics->memory_refused;
-    memory->timer = loop_timer_create(loop, memory_look, memory);
-    memory_look(memory);
-    *out = memory;
-    return STATUS_OK;
+    memory->metrics = metrics;
+    enum status status = byte_shares_create(&memory->shares, &rule);
+    if (status == STATUS_OK &&
+        byte_shares_take(memory->shares, &memory->unproven, NOBODY, 0) != BYTE_SHARES_OK)
+        status = status_fail(STATUS_NO_MEMORY, __FILE__, __LINE__, NULL,
+                             "no memory for the memory's account");
+    if (status != STATUS_OK)
+        edge_memory_destroy(memory);
+    else
+        *out = memory;
+    return status;
 }
 
 void edge_memory_destroy(struct edge_memory *memory)
 {
     if (memory == NULL)
         return;
-    loop_timer_destroy(memory->timer);
+    if (memory->shares != NULL)
+        byte_shares_leave(memory->shares, &memory->unproven);
+    byte_shares_destroy(memory->shares);
     mem_free(memory);
 }
 
-enum status edge_memory_take(struct edge_memory *memory, size_t body_bytes)
+static void show(const struct edge_memory *memory)
 {
-    bool is_large = body_bytes > LIMIT_SMALL_BODY_BYTES;
-    size_t most = is_large ? memory->limit_bytes : 2 * memory->limit_bytes;
-    /* A large body is copied once, for the check and the engine. */
-    size_t wanted = memory->seen_bytes + memory->taken_bytes + body_bytes;
-    if (wanted > most) {
-        metric_add(memory->refused, 1);
+    size_t unproven = byte_shares_own(&memory->unproven);
+    metric_set(memory->metrics->memory_unproven, (double)unproven);
+    metric_set(memory->metrics->memory_tenants,
+               (double)(byte_shares_total(memory->shares) - unproven));
+}
+
+static enum status judge(const struct edge_memory *memory, enum byte_shares_verdict verdict)
+{
+    show(memory);
+    switch (verdict) {
+    case BYTE_SHARES_OK:
+        break;
+    case BYTE_SHARES_OWN:
+        FAIL(STATUS_MEMORY_SHARE,
+             "Requests and unread answers of this tenant hold all the memory that it may have now; "
+             "read the answers, send less at once, and try again.");
+    case BYTE_SHARES_ALL:
         FAIL(STATUS_BUSY,
              "The server has no memory for a request of this size now; try again shortly.");
+    case BYTE_SHARES_NO_MEMORY:
+        FAIL(STATUS_NO_MEMORY, "no memory for another tenant");
     }
-    memory->taken_bytes += body_bytes;
     return STATUS_OK;
+}
+
+enum status edge_memory_take(struct edge_memory *memory, struct byte_shares_hold *hold,
+                             const uint8_t *tenant_hash, size_t bytes)
+{
+    enum status status =
+        judge(memory, byte_shares_take(memory->shares, hold,
+                                       tenant_hash != NULL ? tenant_hash : NOBODY, bytes));
+    if (status == STATUS_MEMORY_SHARE)
+        metric_add(memory->metrics->memory_share_refused, 1);
+    else if (status != STATUS_OK)
+        metric_add(memory->metrics->memory_refused, 1);
+    return status;
+}
+
+enum status edge_memory_set(struct edge_memory *memory, struct byte_shares_hold *hold, size_t bytes)
+{
+    if (bytes == hold->bytes)
+        return STATUS_OK;
+    return judge(memory, byte_shares_set(memory->shares, hold, bytes));
+}
+
+void edge_memory_leave(struct edge_memory *memory, struct byte_shares_hold *hold)
+{
+    if (hold->owner == NULL)
+        return;
+    byte_shares_leave(memory->shares, hold);
+    show(memory);
 }

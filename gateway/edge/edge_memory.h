@@ -1,32 +1,42 @@
-/* edge_memory: the edge's memory in all, and who is turned away when it runs short.
+/* edge_memory: what requests hold of the edge's memory, by tenant, and who may hold more.
  *
- * Owns:     a timer; the last look at the heap, and what large requests took since.
- * Thread:   the loop's thread.
- * Cost:     a look at the heap every 100 ms (some 10 µs); an add and a compare a request.
- * Not here: bounds of a single body, stream or answer (limits.h), unfinished uploads (h2_sweep).
+ * Owns:     the account: bytes of each tenant, and of requests whose token is not checked yet.
+ * Thread:   the loop's thread; edge_memory_heap_bytes any.
+ * Cost:     O(1) a request, and a look-up by hash.
+ * Not here: the rule and its guarantee (config/base/byte_shares); requests that are not whole, and
+ *           their share of `memory_limit` (gateway/http); bounds of a single body, stream or answer
+ *           (limits.h).
  *
- *   heap at the last look + taken since  ≤ limit        anybody
- *                                        ≤ 2 × limit    bodies of up to LIMIT_SMALL_BODY_BYTES
- *                                        above          nobody
+ *   memory_limit ─┬─ three eighths: the door's, for requests that are not whole
+ *                 └─ the rest: tenants', by byte_shares; the requests whose token is not checked
+ *                    yet are one owner among them
  *
- * The heap is what the allocator says is in use beyond what was there at the start: bodies, jobs,
- * readers, TLS. Nothing has to be booked and nothing can be forgotten. That one tenant does not use
- * it up for all others is the work of the bounds for each tenant (edge_wait).
+ * Booked are a request's body until the engine has taken it, what the edge needs to keep it going,
+ * and its answer until the client has read it. A tenant that uses up its share is told so
+ * (MEMORY_SHARE); it never makes a request of another tenant fail.
  */
 #pragma once
 
+#include "config/base/byte_shares.h"
+#include "config/base/limits.h"
 #include "gateway/edge/edge_metrics.h"
-#include "gateway/http/loop.h"
 
 struct edge_memory;
 
-enum status edge_memory_create(struct edge_memory **out, struct loop *loop, size_t limit_bytes,
+enum status edge_memory_create(struct edge_memory **out, size_t limit_bytes,
                                struct edge_metrics *metrics);
 void edge_memory_destroy(struct edge_memory *memory);
 
-/* A request with a body of that size wants to go on. BUSY when there is no room for it; it is
- * counted in banyan_memory_refused_total then. */
-enum status edge_memory_take(struct edge_memory *memory, size_t body_bytes);
+/* A request of that tenant (auth's hash of it; NULL: nobody knows yet) with so many bytes begins.
+ * MEMORY_SHARE when the tenant holds as much as it may, BUSY when there is no memory left for
+ * anybody, NO_MEMORY; each is counted, and nothing is booked then. */
+enum status edge_memory_take(struct edge_memory *memory, struct byte_shares_hold *hold,
+                             const uint8_t *tenant_hash, size_t bytes);
+/* A request that was taken holds so many bytes now, whatever is returned: MEMORY_SHARE or BUSY when
+ * they are more than before and more than its tenant may hold. The caller counts refusals. */
+enum status edge_memory_set(struct edge_memory *memory, struct byte_shares_hold *hold,
+                            size_t bytes);
+void edge_memory_leave(struct edge_memory *memory, struct byte_shares_hold *hold);
 
 /* Bytes of the heap in use, now; any thread. */
 size_t edge_memory_heap_bytes(void);

@@ -154,6 +154,16 @@ enum status edge_metrics_init(struct edge_metrics *metrics)
                                       "Log lines that found no room because nobody read them.");
     metrics->memory_refused = init_plain(metrics, METRIC_COUNTER, "banyan_memory_refused_total", "",
                                          "Requests refused because of memory_limit.");
+    metrics->memory_share_refused =
+        init_plain(metrics, METRIC_COUNTER, "banyan_memory_share_refused_total", "",
+                   "Requests and answers refused because their tenant's share of memory_limit is "
+                   "used up.");
+    static const char held[] = "banyan_memory_held_bytes";
+    static const char held_help[] = "Memory that requests and unread answers hold, by its owners.";
+    metrics->memory_tenants =
+        init_plain(metrics, METRIC_GAUGE, held, "owner=\"tenants\"", held_help);
+    metrics->memory_unproven =
+        init_plain(metrics, METRIC_GAUGE, held, "owner=\"unproven\"", held_help);
     metrics->heap_bytes = init_plain(metrics, METRIC_GAUGE, "banyan_heap_bytes", "",
                                      "Live heap of the edge (mallinfo2), which RSS does not show.");
     metrics->jobs_running = init_plain(metrics, METRIC_GAUGE, "banyan_requests_running", "",

@@ -62,6 +62,9 @@ struct edge_metrics {
     struct metric *log_dropped;
     struct metric *heap_bytes;
     struct metric *memory_refused;
+    struct metric *memory_share_refused;
+    struct metric *memory_tenants;  /* {owner} */
+    struct metric *memory_unproven; /* … */
     struct metric *jobs_running;
     struct metric *upstream_foreign;
     struct metric *jobs_waiting[SERVICE_CLASS_COUNT];                       /* {class} */

@@ -15,7 +15,6 @@
 #include "auth/quota.h"
 #include "auth/usage_redis.h"
 #include "config/config.h"
-#include "gateway/edge/edge_held.h"
 #include "gateway/edge/edge_metrics.h"
 #include "gateway/http/listener.h"
 #include "gateway/upstream/http1_client.h"
@@ -68,7 +67,6 @@ struct edge {
     bool has_queued;                 /* it is armed */
     uint32_t jobs_running;
     uint32_t readers_paused;
-    struct edge_held held;    /* answers that are not streamed */
     struct buffer scratch;    /* one frame on its way to a client */
     uint32_t connections_max; /* of the public listener: what descriptors allow */
     bool is_leaving;          /* /ready says no */

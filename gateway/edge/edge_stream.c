@@ -235,6 +235,11 @@ static enum status feed_event(void *context, const struct sse_event *event)
     return stream->callbacks->chunk(stream->context, rest);
 }
 
+size_t edge_stream_bytes(const struct edge_stream *stream)
+{
+    return sse_reader_bytes(&stream->reader) + stream->error.capacity + stream->first.capacity;
+}
+
 enum status edge_stream_feed(struct edge_stream *stream, struct slice bytes)
 {
     return sse_reader_feed(&stream->reader, bytes, feed_event, stream);

@@ -91,6 +91,9 @@ void edge_stream_deinit(struct edge_stream *stream);
  * callback returned. Bytes after the final record are ignored. */
 enum status edge_stream_feed(struct edge_stream *stream, struct slice bytes);
 
+/* Memory that the reader holds. */
+size_t edge_stream_bytes(const struct edge_stream *stream);
+
 /* "data: {…}\n\n" of a chunk, with "usage":null inserted at its end when asked. */
 void edge_stream_append_chunk(struct buffer *out, struct slice rest, bool with_null_usage);
 /* {"prompt_tokens":…,…} of a final record; with "banyan":{…} when it is to be explained. */

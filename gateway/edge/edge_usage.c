@@ -18,6 +18,7 @@ void edge_usage_destroy(struct edge_usage_call *call)
         call->previous->next = call->next;
     else
         edge->usage_calls = call->next;
+    edge_memory_leave(edge->memory, &call->hold);
     ledger_usage_page_deinit(&call->task.page);
     buffer_deinit(&call->out);
     mem_free(call);
@@ -27,6 +28,12 @@ void edge_usage_destroy(struct edge_usage_call *call)
 
 static void answer_request(struct edge_usage_call *call)
 {
+    if (call->task.note.status == STATUS_OK &&
+        edge_memory_set(call->edge->memory, &call->hold,
+                        LIMIT_MEMORY_REQUEST_BYTES + call->out.capacity) != STATUS_OK) {
+        metric_add(call->edge->metrics.memory_share_refused, 1);
+        call->task.note = *status_note();
+    }
     if (call->task.note.status != STATUS_OK) {
         call->access.code = http_error_of(call->task.note.status)->http_code;
         status_note_set(&call->task.note);
@@ -36,8 +43,7 @@ static void answer_request(struct edge_usage_call *call)
     const struct http_header headers[] = {{"content-type", SLICE("application/json")},
                                           {"cache-control", SLICE("no-store")}};
     call->access.code = 200;
-    http_respond(call->request, 200, headers, 2, buffer_slice(&call->out));
-    buffer_deinit(&call->out); /* copied: a client that does not read holds one copy, not two */
+    http_respond_take(call->request, 200, headers, 2, &call->out);
 }
 
 static void call_answer(void *context)
@@ -98,9 +104,14 @@ enum status edge_usage_create(struct edge_usage_call **out, struct edge *edge,
 {
     *out = NULL;
     TRY(create_check_room(edge, principal->tenant_id));
+    struct byte_shares_hold hold = {0};
+    TRY(edge_memory_take(edge->memory, &hold, principal->tenant_hash, LIMIT_MEMORY_REQUEST_BYTES));
     struct edge_usage_call *call = mem_zalloc(1, sizeof *call);
-    if (call == NULL)
+    if (call == NULL) {
+        edge_memory_leave(edge->memory, &hold);
         FAIL(STATUS_NO_MEMORY, "no memory for another request");
+    }
+    call->hold = hold;
     call->edge = edge;
     call->request = request;
     call->access = *access;

@@ -10,6 +10,7 @@
 #pragma once
 
 #include "gateway/edge/edge_access.h"
+#include "gateway/edge/edge_memory.h"
 #include "gateway/edge/edge_state.h"
 #include "gateway/edge/edge_usage_form.h"
 
@@ -21,8 +22,9 @@ struct edge_usage_call {
     struct http_request *request; /* NULL once gone */
     struct edge_access access;
     struct edge_usage_form form;
-    struct buffer out; /* the answer; may have been begun by the caller */
-    bool is_over;      /* answered, or nobody waits: freed once the request is gone */
+    struct byte_shares_hold hold; /* its tenant's, until the client has read the answer */
+    struct buffer out;            /* the answer; may have been begun by the caller */
+    bool is_over;                 /* answered, or nobody waits: freed once the request is gone */
     /* Appends to `out` from the page of the task; the reader's thread. */
     void (*render)(struct edge_usage_call *call);
 };

@@ -51,6 +51,11 @@ def own_key(own):
     return own.tenant("large")[1]
 
 
+@pytest.fixture(scope="module")
+def other_key(own):
+    return own.tenant("other")[1]
+
+
 def heap(server):
     """The heap once it has settled: requests that were answered are freed a turn later."""
     time.sleep(0.1)
@@ -86,7 +91,7 @@ def test_ten_mebibytes_are_refused_before_they_are_read(own, own_key):
     wait_until(lambda: heap(own) - before < SPARE_BYTES, what=f"the heap's return to {before}")
 
 
-def test_others_go_on_meanwhile(own, own_key):
+def test_others_go_on_meanwhile(own, own_key, other_key):
     """Four clients send huge bodies without a pause; small requests are answered all the while."""
     ends = threading.Event()
     sent = []
@@ -101,7 +106,7 @@ def test_others_go_on_meanwhile(own, own_key):
         thread.start()
     try:
         wait_until(lambda: len(sent) >= 4, what="the flood's start")
-        with own.http(own_key) as http:
+        with own.http(other_key) as http:
             slowest = 0
             for _ in range(20):
                 start = time.monotonic()
@@ -111,7 +116,7 @@ def test_others_go_on_meanwhile(own, own_key):
         ends.set()
         for thread in threads:
             thread.join()
-    assert set(sent) <= {400, 503}
+    assert set(sent) <= {400, 429}
     assert slowest < OTHERS_S
 
 
@@ -132,9 +137,11 @@ def test_a_get_with_a_large_body_that_leaves(own, own_key):
 
 
 @pytest.mark.slow  # and a sanitizer's allocator does not tell its heap
-def test_large_ones_are_refused_over_the_budget(own, own_key):
-    """More bodies at once than 64 MiB hold: some 503, small ones answered, then all is as before."""
-    refused = own.metric("banyan_memory_refused_total")
+def test_large_ones_are_refused_over_the_share(own, own_key, other_key):
+    """More bodies at once than a tenant may hold of 64 MiB: some 429, another tenant's requests are
+    answered, small and large, then all is as before."""
+    refused = own.metric("banyan_memory_share_refused_total")
+    everybody = own.metric("banyan_memory_refused_total")
     before = heap(own)
     codes = []
     stream = json.dumps(
@@ -149,12 +156,14 @@ def test_large_ones_are_refused_over_the_budget(own, own_key):
         threads = [threading.Thread(target=one) for _ in range(16)]
         for thread in threads:
             thread.start()
-        with own.http(own_key) as http:
+        with own.http(other_key) as http:
             assert post(http, stream).status_code == 200
+            assert post(http, HUGE["prompt"][0]).status_code == 400
         for thread in threads:
             thread.join()
-        if own.metric("banyan_memory_refused_total") > refused:
+        if own.metric("banyan_memory_share_refused_total") > refused:
             break
-    assert set(codes) == {400, 503}, codes
-    assert own.metric("banyan_memory_refused_total") > refused
+    assert set(codes) == {400, 429}, codes
+    assert own.metric("banyan_memory_share_refused_total") > refused
+    assert own.metric("banyan_memory_refused_total") == everybody
     wait_until(lambda: heap(own) - before < SPARE_BYTES, what="the heap's return")

@@ -1,34 +1,22 @@
+/* edge_memory: what a tenant may hold at its limit and one over, whom that harms, what is shown. */
 #include "gateway/edge/edge_memory.h"
 
-#include "config/base/limits.h"
-#include "tests/unit/edge_text_kit.h"
+#include "tests/unit/base_kit.h"
 
-enum { LIMIT_BYTES = 16 << 20, LOOK_MS = 250 };
+enum {
+    LIMIT_BYTES = 16 << 20,
+    SHARED_BYTES = LIMIT_BYTES / 8 * 5, /* the rest is the door's */
+    BODY_BYTES = 4 << 20,
+};
 
-static struct loop *loop;
 static struct edge_metrics metrics;
 static struct edge_memory *memory;
-
-static void stop(void *context)
-{
-    loop_stop(context);
-}
-
-/* Long enough for a look at the heap. */
-static void look(void)
-{
-    struct loop_timer *timer = loop_timer_create(loop, stop, loop);
-    loop_timer_arm(timer, LOOK_MS);
-    loop_run(loop);
-    loop_timer_destroy(timer);
-}
 
 static int setup(void **state)
 {
     (void)state;
     assert_int_equal(edge_metrics_init(&metrics), STATUS_OK);
-    assert_int_equal(loop_create(&loop), STATUS_OK);
-    assert_int_equal(edge_memory_create(&memory, loop, LIMIT_BYTES, &metrics), STATUS_OK);
+    assert_int_equal(edge_memory_create(&memory, LIMIT_BYTES, &metrics), STATUS_OK);
     return 0;
 }
 
@@ -37,64 +25,105 @@ static int teardown(void **state)
     (void)state;
     edge_memory_destroy(memory);
     edge_memory_destroy(NULL);
-    loop_destroy(loop);
     edge_metrics_deinit(&metrics);
     return 0;
 }
 
-static void test_large_ones_are_refused_first(void **state)
+static const uint8_t *tenant(uint8_t number)
 {
-    (void)state;
-    for (int i = 0; i < 3; i++)
-        assert_int_equal(edge_memory_take(memory, 5 << 20), STATUS_OK);
-    assert_true(metric_value(metrics.memory_refused) == 0);
-    assert_int_equal(edge_memory_take(memory, 5 << 20), STATUS_BUSY);
-    assert_int_equal(edge_memory_take(memory, LIMIT_SMALL_BODY_BYTES + (1 << 20)), STATUS_BUSY);
-    assert_true(metric_value(metrics.memory_refused) == 2);
-    int small = 0;
-    while (small < 1000 && edge_memory_take(memory, LIMIT_SMALL_BODY_BYTES) == STATUS_OK)
-        small++;
-    /* From 15 MiB to twice the limit. */
-    assert_in_range(small, 200, 17 * 16);
-    assert_int_equal(edge_memory_take(memory, LIMIT_SMALL_BODY_BYTES), STATUS_BUSY);
-    look(); /* nothing of all that is there in truth */
-    assert_int_equal(edge_memory_take(memory, 5 << 20), STATUS_OK);
+    static uint8_t hash[16];
+    hash[15] = number;
+    return hash;
 }
 
-static void test_the_heap_counts(void **state)
+/* The door's part is never a tenant's. */
+static void test_the_limit(void **state)
 {
     (void)state;
-    look();
-    void *block = malloc(LIMIT_BYTES);
-    assert_non_null(block);
-    memset(block, 1, LIMIT_BYTES);
-    size_t heap_bytes = edge_memory_heap_bytes();
-    look();
-    bool is_measured = heap_bytes >= LIMIT_BYTES; /* not under a sanitizer's allocator */
-    assert_int_equal(edge_memory_take(memory, LIMIT_SMALL_BODY_BYTES + 1),
-                     is_measured ? STATUS_BUSY : STATUS_OK);
-    assert_int_equal(edge_memory_take(memory, 1000), STATUS_OK);
-    free(block);
-    look();
-    assert_int_equal(edge_memory_take(memory, LIMIT_SMALL_BODY_BYTES + 1), STATUS_OK);
+    struct byte_shares_hold hold = {0};
+    assert_int_equal(edge_memory_take(memory, &hold, tenant(1), SHARED_BYTES + 1), STATUS_BUSY);
+    assert_true(metric_value(metrics.memory_refused) == 1);
+    assert_int_equal(edge_memory_take(memory, &hold, tenant(1), SHARED_BYTES), STATUS_OK);
+    assert_true(metric_value(metrics.memory_tenants) == SHARED_BYTES);
+    edge_memory_leave(memory, &hold);
+    edge_memory_leave(memory, &hold);
+    assert_true(metric_value(metrics.memory_tenants) == 0);
+}
+
+/* One tenant's unread answers and bodies refuse that tenant, in words of its own, and nobody else:
+ * neither a small request nor the largest one. */
+static void test_a_tenant_uses_up_its_share(void **state)
+{
+    (void)state;
+    enum { MOST = 4096 };
+    static struct byte_shares_hold holds[MOST];
+    struct byte_shares_hold other = {0};
+    int count = 0;
+    while (count < MOST && edge_memory_take(memory, &holds[count], tenant(1), 8192) == STATUS_OK)
+        count++;
+    assert_in_range(count, SHARED_BYTES / 5 / 8192, SHARED_BYTES / 5 / 8192 + 1);
+    assert_int_equal(status_note()->status, STATUS_MEMORY_SHARE);
+    assert_true(metric_value(metrics.memory_share_refused) == 1);
+    assert_int_equal(edge_memory_take(memory, &other, tenant(2), BODY_BYTES), STATUS_OK);
+    edge_memory_leave(memory, &other);
+    assert_int_equal(edge_memory_take(memory, &other, tenant(2), 1), STATUS_OK);
+    edge_memory_leave(memory, &other);
+    assert_true(metric_value(metrics.memory_refused) == 0);
+    /* What grows is booked and told, and counted by whoever refuses it. */
+    assert_int_equal(edge_memory_set(memory, &holds[0], 8193), STATUS_MEMORY_SHARE);
+    assert_int_equal(edge_memory_set(memory, &holds[0], 8193), STATUS_OK);
+    assert_int_equal(edge_memory_set(memory, &holds[0], 8191), STATUS_OK);
+    assert_true(metric_value(metrics.memory_share_refused) == 1);
+    for (int i = 0; i < count; i++)
+        edge_memory_leave(memory, &holds[i]);
+    assert_true(metric_value(metrics.memory_tenants) == 0);
+}
+
+/* Requests whose token is not checked yet are one owner, however many they are. */
+static void test_the_unproven_are_one_owner(void **state)
+{
+    (void)state;
+    struct byte_shares_hold holds[8] = {0};
+    struct byte_shares_hold tenants[3] = {0};
+    int count = 0;
+    while (edge_memory_take(memory, &holds[count], NULL, 1 << 20) == STATUS_OK)
+        count++;
+    assert_int_equal(count, 2);
+    assert_true(metric_value(metrics.memory_unproven) == 2 << 20);
+    assert_true(metric_value(metrics.memory_tenants) == 0);
+    assert_int_equal(edge_memory_take(memory, &tenants[0], tenant(1), BODY_BYTES), STATUS_OK);
+    assert_true(metric_value(metrics.memory_tenants) == BODY_BYTES);
+    edge_memory_leave(memory, &tenants[0]);
+    for (int i = 0; i < count; i++)
+        edge_memory_leave(memory, &holds[i]);
+    assert_true(metric_value(metrics.memory_unproven) == 0);
 }
 
 static void test_without_memory(void **state)
 {
     (void)state;
-    struct edge_memory *other = NULL;
-    struct edge_text_failing failing = {.fails_at = 0};
-    mem_hook_set(edge_text_hook, &failing);
-    assert_int_equal(edge_memory_create(&other, loop, LIMIT_BYTES, &metrics), STATUS_NO_MEMORY);
+    for (int at = 1; at <= 3; at++) {
+        struct edge_memory *other = NULL;
+        int left = at;
+        mem_hook_set(kit_fail_at, &left);
+        assert_int_equal(edge_memory_create(&other, LIMIT_BYTES, &metrics), STATUS_NO_MEMORY);
+        mem_hook_set(NULL, NULL);
+        assert_null(other);
+    }
+    struct byte_shares_hold hold = {0};
+    int left = 1;
+    mem_hook_set(kit_fail_at, &left);
+    assert_int_equal(edge_memory_take(memory, &hold, tenant(1), 1), STATUS_NO_MEMORY);
     mem_hook_set(NULL, NULL);
-    assert_null(other);
+    assert_null(hold.owner);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_large_ones_are_refused_first, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_the_heap_counts, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_the_limit, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_tenant_uses_up_its_share, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_the_unproven_are_one_owner, setup, teardown),
         cmocka_unit_test_setup_teardown(test_without_memory, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
