@@ -328,6 +328,7 @@ static enum status open_all(struct engine_process *process,
     TRY(metrics_create(&face->metrics));
     TRY(open_finals(process));
     face_init(face);
+    TRY(face_bodies_create(face));
     face->failed = on_failed;
     face->failed_context = process;
     TRY(open_engine(process));
@@ -354,6 +355,7 @@ static void close_all(struct engine_process *process)
     loop_timer_destroy(process->drain_timer);
     loop_timer_destroy(process->pulse_timer);
     final_ring_close(face->finals);
+    face_bodies_destroy(face);
     if (face->loop != NULL)
         loop_destroy(face->loop);
     if (face->metrics != NULL)

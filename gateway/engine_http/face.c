@@ -74,21 +74,51 @@ void face_forget_id(struct face *face, struct slice request_id)
     recent_drop(face, hash_of_id(request_id));
 }
 
-enum status face_reserve_body(struct face *face, struct slice body)
+enum status face_bodies_create(struct face *face)
 {
-    if (face->body_bytes + body.length > LIMIT_REQUEST_BYTES_IN_ENGINE)
-        FAIL(STATUS_BUSY, "The engine's memory for waiting requests is used up.");
-    face->body_bytes += body.length;
-    face->body_count++;
-    return STATUS_OK;
+    static const struct byte_shares_rule rule = {.limit_bytes = LIMIT_REQUEST_BYTES_IN_ENGINE,
+                                                 .floor_bytes = LIMIT_SMALL_BODY_BYTES,
+                                                 .reserve_bytes =
+                                                     LIMIT_REQUEST_BYTES_IN_ENGINE / 16};
+    return byte_shares_create(&face->bodies, &rule);
 }
 
-void face_release_body(struct face *face, size_t body_bytes)
+void face_bodies_destroy(struct face *face)
 {
-    ASSERT(face->body_bytes >= body_bytes);
+    /* Requests that have not ended when the process does keep theirs. */
+    if (face->bodies != NULL && byte_shares_owners(face->bodies) == 0)
+        byte_shares_destroy(face->bodies);
+    face->bodies = NULL;
+}
+
+enum status face_reserve_body(struct face *face, const uint8_t tenant[16], size_t bytes,
+                              struct byte_shares_hold *hold)
+{
+    switch (byte_shares_take(face->bodies, hold, tenant, bytes)) {
+    case BYTE_SHARES_OK:
+        face->body_count++;
+        return STATUS_OK;
+    case BYTE_SHARES_OWN:
+        FAIL(STATUS_BUSY, "The tenant's share of the engine's memory for waiting requests is "
+                          "used up.");
+    case BYTE_SHARES_ALL:
+        FAIL(STATUS_BUSY, "The engine's memory for waiting requests is used up.");
+    case BYTE_SHARES_NO_MEMORY:
+        break;
+    }
+    FAIL(STATUS_NO_MEMORY, "no memory for a request");
+}
+
+void face_give_back_body(struct face *face, struct byte_shares_hold *hold)
+{
+    byte_shares_leave(face->bodies, hold);
+}
+
+void face_release_body(struct face *face, struct byte_shares_hold *hold)
+{
     ASSERT(face->body_count > 0);
-    face->body_bytes -= body_bytes;
     face->body_count--;
+    byte_shares_leave(face->bodies, hold);
 }
 
 static void face_pump(void *context)

@@ -9,6 +9,7 @@
 
 #include <stdatomic.h>
 
+#include "config/base/byte_shares.h"
 #include "config/config.h"
 #include "engine/fleet.h"
 #include "gateway/engine_http/face_trusted.h"
@@ -56,8 +57,8 @@ struct face {
         struct metric *jobs;
     } gauges;
     struct loop_turns *turns; /* parsing and tokenising: 4 MiB of JSON take 60 ms, of spaces 2 s */
-    uint64_t body_bytes; /* of all requests here, copied once more by each */
-    uint32_t body_count; /* requests that hold one, with or without their client */
+    struct byte_shares *bodies; /* of all requests that are not parsed yet, by tenant */
+    uint32_t body_count;        /* requests that hold one, with or without their client */
     struct final_ring *finals;
     struct face_job *jobs; /* list, newest first */
     uint32_t job_count;
@@ -86,9 +87,14 @@ void face_forget_id(struct face *face, struct slice request_id);
 void face_wake(void *context);
 /* Brings the gauges up to date that are figures of something else; before they are read. */
 void face_metrics_set(const struct face *face);
-/* Takes a request's body into account, until face_release_body. BUSY beyond
- * LIMIT_REQUEST_BYTES_IN_ENGINE in all. */
-enum status face_reserve_body(struct face *face, struct slice body);
-void face_release_body(struct face *face, size_t body_bytes);
+enum status face_bodies_create(struct face *face);
+void face_bodies_destroy(struct face *face);
+/* Takes a request's body into account, until face_release_body. BUSY beyond the tenant's share of
+ * LIMIT_REQUEST_BYTES_IN_ENGINE (config/base/byte_shares). */
+enum status face_reserve_body(struct face *face, const uint8_t tenant[16], size_t bytes,
+                              struct byte_shares_hold *hold);
+/* The body is parsed and its memory given back; its request goes on. */
+void face_give_back_body(struct face *face, struct byte_shares_hold *hold);
+void face_release_body(struct face *face, struct byte_shares_hold *hold);
 /* A handler's start: 503 (answered, false) while draining. */
 bool face_accepts(struct face *face, struct http_request *request);

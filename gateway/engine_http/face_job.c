@@ -30,8 +30,8 @@ struct face_job {
     struct face_job *previous;
     struct http_request *request; /* NULL once it is gone */
     struct face_trusted trusted;
-    struct buffer body; /* until every prompt is submitted */
-    size_t body_bytes;  /* the request holds them longer */
+    struct buffer body;           /* until every prompt is submitted; taken from the request */
+    struct byte_shares_hold hold; /* those bytes */
     enum face_kind kind;
     struct face_request parsed;
     enum status parse_status;
@@ -76,7 +76,7 @@ static void job_release(struct face_job *job)
     if (job->is_parsing || job->is_held || job->live > 0 || job->request != NULL)
         return;
     job_unlink(job);
-    face_release_body(job->face, job->body_bytes);
+    face_release_body(job->face, &job->hold);
     for (uint32_t i = 0; i < job->choice_count; i++)
         face_frame_choice_deinit(&job->choices[i]);
     face_request_deinit(&job->parsed);
@@ -494,6 +494,7 @@ static void job_parsed(struct loop_turns_task *task)
     /* The engine has copied what it needs: a stream does not hold its prompt here. */
     face_request_deinit(&job->parsed);
     buffer_deinit(&job->body);
+    face_give_back_body(job->face, &job->hold);
     if (status != STATUS_OK) {
         job_fail(job, status_note());
         job_finish(job);
@@ -519,17 +520,18 @@ static enum status job_create(struct face_job **out, struct face *face,
     struct slice id = slice_of(trusted.request_id);
     if (trusted.is_given && (final_ring_knows(face->finals, id) || !face_remember_id(face, id)))
         FAIL(STATUS_CONFLICT, "A request with this id was seen before.");
-    struct slice body = http_body(request);
-    enum status status = face_reserve_body(face, body);
+    const size_t body_bytes = http_body(request).length;
+    struct byte_shares_hold hold = {0};
+    enum status status = face_reserve_body(face, trusted.tenant, body_bytes, &hold);
     struct face_job *job = status == STATUS_OK ? mem_zalloc(1, sizeof *job) : NULL;
     if (job == NULL) {
         face_forget_id(face, id);
         TRY(status);
-        face_release_body(face, body.length);
+        face_release_body(face, &hold);
         FAIL(STATUS_NO_MEMORY, "no memory for a request");
     }
     job->task =
-        (struct loop_turns_task){.turn.bytes = body.length, .work = job_parse, .done = job_parsed};
+        (struct loop_turns_task){.turn.bytes = body_bytes, .work = job_parse, .done = job_parsed};
     memcpy(job->task.turn.owner, trusted.tenant, sizeof trusted.tenant);
     job->sink = (struct face_sink){job_take};
     job->face = face;
@@ -537,14 +539,12 @@ static enum status job_create(struct face_job **out, struct face *face,
     job->kind = kind;
     job->place = FINAL_RING_NONE;
     job->started_us = clock_mono_us(clock_system());
-    job->body_bytes = body.length;
-    buffer_init(&job->body, body.length + 1);
-    buffer_append_slice(&job->body, body);
-    status = job->body.status;
+    job->hold = hold;
+    status = http_body_take(request, &job->body);
     if (status == STATUS_OK)
         status = loop_turns_submit(face->turns, &job->task);
     if (status != STATUS_OK) {
-        face_release_body(face, body.length);
+        face_release_body(face, &job->hold);
         face_forget_id(face, id);
         buffer_deinit(&job->body);
         mem_free(job);

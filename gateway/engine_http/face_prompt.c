@@ -19,7 +19,7 @@ struct face_prompt_job {
     struct face_prompt_job *next;
     struct http_request *request; /* NULL once it is gone */
     struct buffer body;
-    size_t body_bytes;
+    struct byte_shares_hold hold; /* the body's bytes */
     struct engine_domain domain;
     uint32_t *tokens;
     size_t token_count;
@@ -96,7 +96,7 @@ static void job_release(struct face_prompt_job *job)
         job->previous->next = job->next;
     else
         job->face->prompt_jobs = job->next;
-    face_release_body(job->face, job->body_bytes);
+    face_release_body(job->face, &job->hold);
     job_free(job);
 }
 
@@ -334,7 +334,9 @@ void face_prompt_publish(struct http_request *request, struct face *face)
     struct slice body = http_body(request);
     if (!face_accepts(face, request))
         return;
-    if (face_reserve_body(face, body) != STATUS_OK) {
+    static const uint8_t nobody[16]; /* the operator's, of no tenant */
+    struct byte_shares_hold hold = {0};
+    if (face_reserve_body(face, nobody, body.length, &hold) != STATUS_OK) {
         http_respond_failure(request);
         return;
     }
@@ -348,7 +350,7 @@ void face_prompt_publish(struct http_request *request, struct face *face)
         .face = face,
         .next = face->prompt_jobs,
         .request = request,
-        .body_bytes = body.length,
+        .hold = hold,
         .is_working = true};
     memset(job->task.turn.owner, 0xff, sizeof job->task.turn.owner); /* the operator, no tenant */
     buffer_init(&job->body, body.length + 1);
@@ -363,7 +365,7 @@ void face_prompt_publish(struct http_request *request, struct face *face)
 out:
     if (job != NULL)
         job_free(job);
-    face_release_body(face, body.length);
+    face_release_body(face, &hold);
     http_respond_failure(request);
 }
 

@@ -6,6 +6,7 @@
 #include "config/base/mem.h"
 #include "gateway/engine_http/face_json.h"
 #include "gateway/engine_http/face_request.h"
+#include "gateway/engine_http/face_trusted.h"
 #include "gateway/http/http_error.h"
 
 enum { ANSWER_BYTES_MAX = 64 * 1024 * 1024 };
@@ -16,7 +17,7 @@ struct text_job {
     struct http_request *request; /* NULL once it is gone */
     enum face_text_kind kind;
     struct buffer body;
-    size_t body_bytes;
+    struct byte_shares_hold hold; /* the body's bytes */
     struct buffer answer;
     enum status status;
     struct error_note note;
@@ -28,7 +29,7 @@ static void text_release(struct text_job *job)
 {
     if (job->is_working || job->request != NULL)
         return;
-    face_release_body(job->face, job->body_bytes);
+    face_release_body(job->face, &job->hold);
     buffer_deinit(&job->body);
     buffer_deinit(&job->answer);
     mem_free(job);
@@ -181,8 +182,11 @@ static void text_work(struct loop_turns_task *task)
 static void text_done(struct loop_turns_task *task)
 {
     struct text_job *job = (struct text_job *)task;
+    static const struct http_header type = {"content-type", {"application/json", 16}};
+    buffer_deinit(&job->body);
+    face_give_back_body(job->face, &job->hold);
     if (job->request != NULL && job->status == STATUS_OK) {
-        http_respond_json(job->request, 200, buffer_slice(&job->answer));
+        http_respond_take(job->request, 200, &type, 1, &job->answer);
     } else if (job->request != NULL) {
         status_note_set(&job->note);
         http_respond_failure(job->request);
@@ -195,29 +199,28 @@ void face_text_start(struct face *face, struct http_request *request, enum face_
 {
     if (!face_accepts(face, request))
         return;
-    struct slice body = http_body(request);
+    const size_t body_bytes = http_body(request).length;
     struct face_trusted trusted;
+    struct byte_shares_hold hold = {0};
     if (face_trusted_read(&trusted, request) != STATUS_OK ||
-        face_reserve_body(face, body) != STATUS_OK) {
+        face_reserve_body(face, trusted.tenant, body_bytes, &hold) != STATUS_OK) {
         http_respond_failure(request);
         return;
     }
     struct text_job *job = mem_zalloc(1, sizeof *job);
     if (job == NULL) {
-        face_release_body(face, body.length);
+        face_release_body(face, &hold);
         http_respond_error(request, STATUS_NO_MEMORY, NULL, "no memory for a request");
         return;
     }
     *job =
-        (struct text_job){.task = {.turn.bytes = body.length, .work = text_work, .done = text_done},
+        (struct text_job){.task = {.turn.bytes = body_bytes, .work = text_work, .done = text_done},
                           .face = face,
                           .kind = kind};
     memcpy(job->task.turn.owner, trusted.tenant, sizeof trusted.tenant);
-    job->body_bytes = body.length;
-    buffer_init(&job->body, body.length + 1);
+    job->hold = hold;
     buffer_init(&job->answer, ANSWER_BYTES_MAX);
-    buffer_append_slice(&job->body, body);
-    enum status status = job->body.status;
+    enum status status = http_body_take(request, &job->body);
     if (status == STATUS_OK)
         status = loop_turns_submit(face->turns, &job->task);
     if (status != STATUS_OK) {

@@ -142,23 +142,36 @@ static void test_events_leave_the_loop_to_others(void **state)
     free(face);
 }
 
-static void test_bodies_are_bounded_in_all(void **state)
+/* A tenant's bodies are bounded by its share, so that those of others find room, and nobody's at
+ * all by the whole. A request counts until it ends, its body until it is parsed. */
+static void test_bodies_are_bounded_by_tenant(void **state)
 {
     (void)state;
+    enum { BODY_BYTES = 4 << 20, MOST = 64 };
     struct face *face = calloc(1, sizeof *face);
-    const struct slice half = {NULL, LIMIT_REQUEST_BYTES_IN_ENGINE / 2};
-    assert_int_equal(face_reserve_body(face, half), STATUS_OK);
-    assert_int_equal(face_reserve_body(face, half), STATUS_OK);
-    assert_int_equal(face_reserve_body(face, (struct slice){NULL, 1}), STATUS_BUSY);
-    assert_int_equal(face_reserve_body(face, (struct slice){NULL, 0}), STATUS_OK);
-    assert_int_equal(face->body_count, 3);
-    face_release_body(face, half.length);
-    assert_int_equal(face_reserve_body(face, (struct slice){NULL, 1}), STATUS_OK);
-    face_release_body(face, 1);
-    face_release_body(face, 0);
-    face_release_body(face, half.length);
-    assert_int_equal(face->body_bytes, 0);
+    struct byte_shares_hold holds[MOST] = {0};
+    struct byte_shares_hold other = {0};
+    const uint8_t first[16] = {1};
+    const uint8_t second[16] = {2};
+    uint32_t count = 0;
+    assert_int_equal(face_bodies_create(face), STATUS_OK);
+    while (face_reserve_body(face, first, BODY_BYTES, &holds[count]) == STATUS_OK)
+        count++;
+    assert_in_range(count, LIMIT_REQUEST_BYTES_IN_ENGINE / 5 / BODY_BYTES,
+                    LIMIT_REQUEST_BYTES_IN_ENGINE / 5 / BODY_BYTES + 1);
+    assert_int_equal(status_note()->status, STATUS_BUSY);
+    assert_int_equal(face_reserve_body(face, second, BODY_BYTES, &other), STATUS_OK);
+    assert_int_equal(face->body_count, count + 1);
+    face_give_back_body(face, &holds[0]);
+    face_give_back_body(face, &holds[0]);
+    assert_int_equal(face->body_count, count + 1);
+    assert_int_equal(face_reserve_body(face, first, BODY_BYTES, &holds[count]), STATUS_OK);
+    for (uint32_t i = 0; i <= count; i++)
+        face_release_body(face, &holds[i]);
+    face_release_body(face, &other);
     assert_int_equal(face->body_count, 0);
+    assert_int_equal(byte_shares_total(face->bodies), 0);
+    face_bodies_destroy(face);
     free(face);
 }
 
@@ -229,7 +242,7 @@ int main(void)
         cmocka_unit_test(test_ids_are_kept_as_far_back_as_said),
         cmocka_unit_test(test_forgotten_ones_between_others),
         cmocka_unit_test(test_events_leave_the_loop_to_others),
-        cmocka_unit_test(test_bodies_are_bounded_in_all),
+        cmocka_unit_test(test_bodies_are_bounded_by_tenant),
         cmocka_unit_test(test_nobody_small_waits_behind_large_bodies),
         cmocka_unit_test(test_events_reach_their_requests),
     };
