@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "config/base/byte_shares.h"
 #include "config/base/mem.h"
 #include "config/base/utf8.h"
 
@@ -149,13 +150,15 @@ static enum status tenant_acquire(struct ticket_table *table, const struct engin
 }
 
 static void tenant_release(struct ticket_table *table, const struct engine_request *asked,
-                           enum service_class class)
+                           enum service_class class, uint64_t bytes)
 {
     if (!tenant_is_counted(table, asked))
         return;
     pthread_mutex_lock(&table->tenants_lock);
     struct ticket_tenant *tenant = tenant_find(table, asked, class);
     ASSERT(tenant != NULL);
+    ASSERT(tenant->bytes >= bytes);
+    tenant->bytes -= bytes;
     if (--tenant->requests == 0)
         *tenant = table->tenants[--table->tenant_count];
     pthread_mutex_unlock(&table->tenants_lock);
@@ -163,15 +166,38 @@ static void tenant_release(struct ticket_table *table, const struct engine_reque
 
 /* --- requests --- */
 
-/* Adds to the sum of bytes, unless that goes over the bound. */
-static bool acquire_bytes(struct ticket_table *table, struct ticket *ticket, uint64_t bytes)
+/* Whether a tenant may hold more, of all classes together. With the lock. */
+static bool acquire_bytes_allow(const struct ticket_table *table,
+                                const struct engine_request *asked, uint64_t bytes)
 {
-    if (atomic_fetch_add(&table->bytes, bytes) + bytes > table->bytes_max) {
-        atomic_fetch_sub(&table->bytes, bytes);
-        return false;
+    const struct byte_shares_rule rule = {.limit_bytes = table->bytes_max};
+    const struct engine_domain *domain = tenant_domain(asked);
+    uint64_t own = 0;
+    for (uint32_t i = 0; i < table->tenant_count; i++) {
+        if (memcmp(&table->tenants[i].domain, domain, sizeof(*domain)) == 0)
+            own += table->tenants[i].bytes;
     }
-    ticket->bytes += bytes;
-    return true;
+    return byte_shares_allow(&rule, atomic_load(&table->bytes), own, bytes);
+}
+
+/* Adds to the sums of bytes, unless that goes over the tenant's share of them. A request of nobody
+ * has no share: the bound of all is its own. */
+static bool acquire_bytes(struct ticket_table *table, struct ticket *ticket,
+                          const struct engine_request *asked, enum service_class class,
+                          uint64_t bytes)
+{
+    bool is_counted = tenant_is_counted(table, asked);
+    pthread_mutex_lock(&table->tenants_lock);
+    uint64_t all = atomic_load(&table->bytes);
+    bool has_room = is_counted ? acquire_bytes_allow(table, asked, bytes)
+                               : bytes <= table->bytes_max && all <= table->bytes_max - bytes;
+    if (has_room && is_counted)
+        tenant_find(table, asked, class)->bytes += bytes;
+    if (has_room)
+        atomic_fetch_add(&table->bytes, bytes);
+    pthread_mutex_unlock(&table->tenants_lock);
+    ticket->bytes += has_room ? bytes : 0;
+    return has_room;
 }
 
 static size_t acquire_copy_bytes(const struct engine_request *asked)
@@ -229,19 +255,19 @@ enum status ticket_acquire(struct ticket_table *table, const struct engine_reque
     TRY(acquire_class(table, asked->service_class));
     TRY(tenant_acquire(table, asked));
     if (!ring_pop(&table->free_slots, slot)) {
-        tenant_release(table, asked, asked->service_class);
+        tenant_release(table, asked, asked->service_class, 0);
         FAIL(STATUS_BUSY, "the engine has as many requests as it takes (%u)", table->count);
     }
     struct ticket *ticket = &table->slots[*slot];
     size_t copy_bytes = acquire_copy_bytes(asked);
-    bool has_bytes = acquire_bytes(table, ticket, copy_bytes);
+    bool has_bytes = acquire_bytes(table, ticket, asked, asked->service_class, copy_bytes);
     if (has_bytes)
         ticket->copy = mem_alloc(copy_bytes > 0 ? copy_bytes : 1);
     if (ticket->copy == NULL) {
+        tenant_release(table, asked, asked->service_class, ticket->bytes);
         release_memory(table, ticket);
         bool is_pushed = ring_push(&table->free_slots, slot);
         ASSERT(is_pushed);
-        tenant_release(table, asked, asked->service_class);
         FAIL(STATUS_BUSY, "the engine's memory for waiting requests is used up");
     }
     atomic_fetch_sub(&table->free_count, 1);
@@ -284,7 +310,7 @@ void ticket_release(struct ticket_table *table, uint32_t slot)
 {
     struct ticket *ticket = &table->slots[slot];
     atomic_store(&ticket->id, 0);
-    tenant_release(table, &ticket->asked, ticket->door_class);
+    tenant_release(table, &ticket->asked, ticket->door_class, ticket->bytes);
     release_memory(table, ticket);
     atomic_fetch_add(&table->free_count, 1);
     bool is_pushed = ring_push(&table->free_slots, &slot);
@@ -365,7 +391,7 @@ static enum status take_prompt_scores(struct ticket_table *table, struct ticket 
     size_t bytes =
         (size_t)ticket->prompt_count * asked->choices *
         (sizeof(struct ticket_score) + asked->top_logprobs * sizeof(struct engine_logprob));
-    if (acquire_bytes(table, ticket, bytes))
+    if (acquire_bytes(table, ticket, asked, ticket->door_class, bytes))
         ticket->scores = mem_zalloc(bytes, 1);
     if (ticket->scores == NULL)
         FAIL(STATUS_BUSY, "the engine's memory for waiting requests is used up");
@@ -398,7 +424,8 @@ enum status ticket_take_prompt(struct ticket_table *table, uint32_t slot, uint32
                    context, (unsigned long long)asked_max + ticket->prompt_count,
                    ticket->prompt_count, asked_max, param);
     ticket->tokens_max = asked_max > 0 ? asked_max : left;
-    if (!acquire_bytes(table, ticket, prompt_count * sizeof(uint32_t)))
+    if (!acquire_bytes(table, ticket, &ticket->asked, ticket->door_class,
+                       prompt_count * sizeof(uint32_t)))
         FAIL(STATUS_BUSY, "the engine's memory for waiting requests is used up");
     return take_prompt_scores(table, ticket);
 }

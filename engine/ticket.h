@@ -106,6 +106,7 @@ struct ticket_tenant {
     struct engine_domain domain; /* the client of fairness, else its own */
     enum service_class service_class;
     uint32_t requests;
+    uint64_t bytes; /* of these */
 };
 
 struct ticket_table {
@@ -128,10 +129,10 @@ enum status ticket_table_init(struct ticket_table *table, uint32_t count, uint64
 /* Frees what all slots hold. */
 void ticket_table_deinit(struct ticket_table *table);
 
-/* Copies `asked` into a free slot and gives it an id. BUSY when slots or bytes are used up, or
- * those of its tenant in its class: `tenant_max`, and an eighth of it while less than a quarter of
- * all slots is free. The last eighth of the slots is for those above the lowest class, the last
- * sixteenth for the highest. */
+/* Copies `asked` into a free slot and gives it an id. BUSY when slots or bytes are used up, or its
+ * tenant's share of the bytes (config/base/byte_shares), or the slots of its tenant in its class:
+ * `tenant_max`, and an eighth of it while less than a quarter of all slots is free. The last eighth
+ * of the slots is for those above the lowest class, the last sixteenth for the highest. */
 enum status ticket_acquire(struct ticket_table *table, const struct engine_request *asked,
                            int64_t now_us, uint32_t *slot, engine_request_id *id);
 /* The slot is free for another; ids of this one are stale from here on. */

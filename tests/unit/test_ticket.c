@@ -345,13 +345,54 @@ static void test_classes_at_the_door(void **state)
     ticket_table_deinit(&table);
 }
 
+/* A tenant's texts, prompts and scores use up its share of the bytes, in whatever class they are;
+ * another one's find room. */
+static void test_bytes_of_tenants(void **state)
+{
+    (void)state;
+    enum { BYTES = 10000, TEXT = 1000 };
+    static char text[TEXT];
+    struct ticket_table table;
+    assert_int_equal(ticket_table_init(&table, 64, BYTES), STATUS_OK);
+    table.tenant_max = 32;
+    struct engine_request asked = plain(0, 1);
+    asked.text = (struct slice){text, TEXT - 5};
+    asked.tenant.bytes[0] = 1;
+    uint32_t slots[64];
+    engine_request_id id;
+    uint32_t count = 0;
+    for (;;) {
+        asked.service_class = (enum service_class)(count % SERVICE_CLASS_COUNT);
+        if (ticket_acquire(&table, &asked, 0, &slots[count], &id) != STATUS_OK)
+            break;
+        count++;
+    }
+    assert_int_equal(status_note()->status, STATUS_BUSY);
+    assert_int_equal(count, BYTES / 5 / TEXT); /* own ≤ (free - 1000) / 4 is over at 2000 */
+    /* Its prompt, of 16 bytes, finds no room either; another tenant's does. */
+    assert_int_equal(ticket_take_prompt(&table, slots[0], NULL, 4, CONTEXT), STATUS_BUSY);
+    asked.tenant.bytes[0] = 2;
+    assert_int_equal(ticket_acquire(&table, &asked, 0, &slots[count], &id), STATUS_OK);
+    ticket_release(&table, slots[count]);
+    while (count > 0)
+        ticket_release(&table, slots[--count]);
+    assert_int_equal(atomic_load(&table.bytes), 0);
+    assert_int_equal(table.tenant_count, 0);
+    ticket_table_deinit(&table);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_prompt_lengths), cmocka_unit_test(test_ranges),
-        cmocka_unit_test(test_copy),           cmocka_unit_test(test_full),
-        cmocka_unit_test(test_stale_ids),      cmocka_unit_test(test_tenants_leave_room),
-        cmocka_unit_test(test_no_memory),      cmocka_unit_test(test_classes_at_the_door),
+        cmocka_unit_test(test_prompt_lengths),
+        cmocka_unit_test(test_ranges),
+        cmocka_unit_test(test_copy),
+        cmocka_unit_test(test_full),
+        cmocka_unit_test(test_stale_ids),
+        cmocka_unit_test(test_tenants_leave_room),
+        cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_classes_at_the_door),
+        cmocka_unit_test(test_bytes_of_tenants),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
