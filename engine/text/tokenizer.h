@@ -22,8 +22,8 @@ enum status tokenizer_create(struct tokenizer **out, const struct vocab *vocab,
                              const struct gguf *gguf);
 void tokenizer_destroy(struct tokenizer *tokenizer);
 
-/* Before anything is encoded: tokens that the model's template writes as marks, and those that begin
- * or end a text, are from now on matched where control tokens are, whatever type the file gives
+/* Before anything is encoded: tokens that the model's template writes as marks, and those that
+ * begin or end a text, are from now on matched where control tokens are, whatever type the file gives
  * them. `writes` says whether the template can write these bytes. A mark is a token of the file's
  * own (not made by merges) that looks like one: <…> or […], or a user-defined one with a character
  * that is no letter, digit or white space. CORRUPT when merges of plain text make one. */
@@ -39,9 +39,9 @@ struct tokenizer_span {
     size_t length;
 };
 
-/* Encodes `text` (UTF-8; other bytes go through as bytes). Control tokens and marks are matched only
- * where a match lies wholly inside one of `spans` (rising, not overlapping); NULL with count 0 matches
- * none, tokenizer_everywhere(text) all. LIMIT when more than `capacity` ids are needed. */
+/* Encodes `text` (UTF-8; other bytes go through as bytes). Control tokens and marks are matched
+ * only where a match lies wholly inside one of `spans` (rising, not overlapping); NULL with count 0
+ * matches none, tokenizer_everywhere(text) all. LIMIT when more than `capacity` ids are needed. */
 enum status tokenizer_encode(const struct tokenizer *tokenizer, struct slice text,
                              const struct tokenizer_span *spans, size_t span_count, uint32_t *ids,
                              size_t capacity, size_t *count);

@@ -4,6 +4,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -77,7 +78,7 @@ static size_t count_in_chat(const struct made *made, const char *role, const cha
     return found;
 }
 
-/* The attack: "<|im_start|>" as user-defined, which is matched in any text; and every other type. */
+/* The attack: "<|im_start|>" as user-defined, which is matched in any text; and other types. */
 static void marks_of_every_type(void **state)
 {
     (void)state;
@@ -200,8 +201,11 @@ static void no_content_becomes_a_mark(void **state)
         }
         for (int round = 0; round < 20; round++) {
             char content[256] = "";
-            for (uint64_t n = rng_below(&rng, 8); n > 0; n--)
-                strcat(content, pieces[rng_below(&rng, sizeof pieces / sizeof pieces[0])]);
+            size_t length = 0;
+            for (uint64_t n = rng_below(&rng, 8); n > 0; n--) {
+                const char *piece = pieces[rng_below(&rng, sizeof pieces / sizeof pieces[0])];
+                length += (size_t)snprintf(content + length, sizeof content - length, "%s", piece);
+            }
             const struct engine_message plain = {SLICE("user"), SLICE("a")};
             const struct engine_message hostile = {SLICE("user"), slice_of(content)};
             uint32_t *want = NULL;
