@@ -25,6 +25,7 @@ struct scan {
     uint32_t elements;
     uint32_t elements_most;
     uint32_t member_count;
+    bool has_nul; /* a string had one since this was cleared */
     enum expect expect;
     struct member members[LIMIT_JSON_MEMBERS];
 };
@@ -81,22 +82,29 @@ static int32_t hex_unit(const char *at, const char *end)
     return unit;
 }
 
+/* What stands where a code point was looked for. */
+enum { ESCAPE_BROKEN = -1, ESCAPE_LONE = -2 /* half of a surrogate pair */ };
+
 /* The code point of \uXXXX or of a pair of them at `*at` (on the first backslash), which moves
- * behind it; -1 for NUL, a lone surrogate or a wrong digit. */
+ * behind it. */
 static int32_t escape_code_point(const char **at, const char *end)
 {
     int32_t unit = hex_unit(*at + 2, end);
-    if (unit <= 0 || (unit >= 0xdc00 && unit <= 0xdfff))
-        return -1;
-    *at += 6;
-    if (unit < 0xd800 || unit > 0xdfff)
+    if (unit < 0)
+        return ESCAPE_BROKEN;
+    if (unit >= 0xdc00 && unit <= 0xdfff)
+        return ESCAPE_LONE;
+    if (unit < 0xd800 || unit > 0xdfff) {
+        *at += 6;
         return unit;
-    if (end - *at < 6 || (*at)[0] != '\\' || (*at)[1] != 'u')
-        return -1;
-    int32_t low = hex_unit(*at + 2, end);
+    }
+    const char *second = *at + 6;
+    if (end - second < 6 || second[0] != '\\' || second[1] != 'u')
+        return ESCAPE_LONE;
+    int32_t low = hex_unit(second + 2, end);
     if (low < 0xdc00 || low > 0xdfff)
-        return -1;
-    *at += 6;
+        return low < 0 ? ESCAPE_BROKEN : ESCAPE_LONE;
+    *at += 12;
     return 0x10000 + ((unit - 0xd800) << 10) + (low - 0xdc00);
 }
 
@@ -173,8 +181,12 @@ static enum status string_unit(struct scan *scan)
     if (c < 0x20 || scan->end - scan->at < 2)
         return scan_broken(scan);
     if (scan->at[1] == 'u') {
-        if (escape_code_point(&scan->at, scan->end) < 0)
+        int32_t code_point = escape_code_point(&scan->at, scan->end);
+        if (code_point == ESCAPE_LONE)
+            return scan_refuse(scan, "has half of a surrogate pair, which is no character");
+        if (code_point < 0)
             return scan_broken(scan);
+        scan->has_nul |= code_point == 0;
     } else {
         if (escape_letter(scan->at[1]) == 0)
             return scan_broken(scan);
@@ -472,7 +484,10 @@ static enum status scan_name(struct scan *scan)
     if (*scan->at != '"')
         return scan_broken(scan);
     const char *start = ++scan->at;
+    scan->has_nul = false;
     TRY(scan_string(scan));
+    if (scan->has_nul)
+        return scan_refuse(scan, "has a field whose name has a NUL");
     if (scan->depth == 1)
         TRY(name_take(scan, (struct slice){start, (size_t)(scan->at - 1 - start)}));
     scan_skip_space(scan);
@@ -537,6 +552,7 @@ enum status json_scan_most(struct slice text, struct json_scan_field *fields, si
     scan.elements = 0;
     scan.elements_most = elements_most;
     scan.member_count = 0;
+    scan.has_nul = false;
     for (size_t i = 0; i < count; i++)
         fields[i].value = (struct json_value){NULL, 0};
     scan_skip_space(&scan);
@@ -575,6 +591,20 @@ bool json_scan_is_string(struct json_value value)
 bool json_scan_is_object(struct json_value value)
 {
     return value.length != 0 && value.bytes[0] == '{';
+}
+
+bool json_scan_has_nul(struct json_value value)
+{
+    const char *at = value.bytes + 1;
+    const char *end = value.bytes + value.length - 1;
+    ASSERT(json_scan_is_string(value));
+    while (at < end) {
+        char bytes[4];
+        (void)text_next(&at, end, bytes);
+        if (bytes[0] == '\0')
+            return true;
+    }
+    return false;
 }
 
 bool json_scan_bool(struct json_value value, bool *out)

@@ -6,11 +6,13 @@
  * Cost:     O(bytes), about 0.6 µs a KiB of text; no allocation, no recursion, no tree.
  * Not here: what fields mean (edge_body, engine_http/face_request).
  *
- * Accepted is a part of what jansson accepts, with the same values of the fields asked for: RFC
- * 8259 and nothing beside it, UTF-8 throughout, no lone surrogates, no \u0000, integers of 64 bits
- * with a sign, decimal numbers below 1e308 (the exact greatest double would need big arithmetic),
- * one object at the top. At most LIMIT_JSON_DEPTH levels, LIMIT_JSON_ELEMENTS values, and at the
- * top LIMIT_JSON_MEMBERS members with names of LIMIT_NAME_BYTES.
+ * Accepted is a part of what jansson accepts with JSON_ALLOW_NUL, with the same values of the
+ * fields asked for: RFC 8259 and nothing beside it, UTF-8 throughout (RFC 3629: no overlong forms,
+ * no surrogates; noncharacters such as U+FFFF are characters), \u0000 in values and not in names,
+ * no half of a surrogate pair as an escape (RFC 7493 forbids it, no text has one), integers of 64
+ * bits with a sign, decimal numbers below 1e308 (the exact greatest double would need big
+ * arithmetic), one object at the top. At most LIMIT_JSON_DEPTH levels, LIMIT_JSON_ELEMENTS values,
+ * and at the top LIMIT_JSON_MEMBERS members with names of LIMIT_NAME_BYTES.
  *
  * A name that stands twice at the top is refused, however it is written (with escapes or without).
  * Deeper duplicates are not looked for: that needs memory for each name. The engine's face, whose
@@ -50,6 +52,9 @@ enum status json_scan_most(struct slice text, struct json_scan_field *fields, si
 bool json_scan_is_null(struct json_value value);
 bool json_scan_is_string(struct json_value value);
 bool json_scan_is_object(struct json_value value);
+/* Whether a string has \u0000 in it: then json_scan_unescape's text is not the whole for who looks
+ * for its end. */
+bool json_scan_has_nul(struct json_value value);
 /* Whether the value is true or false, and which. */
 bool json_scan_bool(struct json_value value, bool *out);
 /* Whether the value is the string `text`, however it is written (with escapes or without). */

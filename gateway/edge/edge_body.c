@@ -34,6 +34,15 @@ static enum status read_forged(const struct json_scan_field *field)
     return STATUS_OK;
 }
 
+/* A name with a NUL in it would be another one for who looks for its end. */
+static enum status read_name(const struct json_scan_field *field)
+{
+    if (json_scan_is_string(field->value) && json_scan_has_nul(field->value))
+        FAIL_PARAM(STATUS_INVALID, field->name, "Invalid '%s': it has a NUL (\\u0000).",
+                   field->name);
+    return STATUS_OK;
+}
+
 /* "auto" and "default" mean the tenant's default; other words are the engine's to refuse. */
 static void read_tier(struct json_value value, struct edge_body *out)
 {
@@ -103,6 +112,8 @@ enum status edge_body_read(struct slice body, struct edge_body *out)
     TRY(read_forged(&fields[CACHE_SALT]));
     TRY(read_flag(fields[STREAM].value, "stream", &out->is_stream));
     TRY(read_priority(fields[PRIORITY].value, out));
+    TRY(read_name(&fields[MODEL]));
+    TRY(read_name(&fields[SERVICE_TIER]));
     read_tier(fields[SERVICE_TIER].value, out);
     read_output_most(fields, out);
     TRY(read_stream_options(fields[STREAM_OPTIONS].value, &out->includes_usage));

@@ -32,7 +32,7 @@ enum status face_json_parse(struct slice body, json_t **out)
     TRY(json_scan(body, NULL, 0));
     json_error_t error;
     json_t *root = json_loadb(body.bytes != NULL ? body.bytes : "", body.length,
-                              JSON_REJECT_DUPLICATES, &error);
+                              JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error);
     if (root == NULL) {
         /* jansson's text quotes the body, which is a prompt: only the place is told. */
         if (json_error_code(&error) == json_error_duplicate_key)
@@ -98,6 +98,15 @@ enum status face_json_string(const json_t *value, const char *path, struct slice
     if (!json_is_string(value))
         return face_json_wrong_type(value, path, "a string");
     *out = (struct slice){json_string_value(value), json_string_length(value)};
+    return STATUS_OK;
+}
+
+enum status face_json_word(const json_t *value, const char *path, struct slice *out)
+{
+    TRY(face_json_string(value, path, out));
+    if (memchr(out->bytes, 0, out->length) != NULL)
+        FAIL_PARAM(STATUS_INVALID, path, "Invalid '%s': it has a NUL (\\u0000); only texts may.",
+                   path);
     return STATUS_OK;
 }
 

@@ -16,8 +16,9 @@
 
 #include "config/base/slice.h"
 
-/* Parses a body: an object, no duplicate keys, no NUL, depth ≤ LIMIT_JSON_DEPTH,
- * values ≤ LIMIT_JSON_ELEMENTS. The caller drops the reference. INVALID otherwise. */
+/* Parses a body: an object, no duplicate keys, no NUL in keys, depth ≤ LIMIT_JSON_DEPTH,
+ * values ≤ LIMIT_JSON_ELEMENTS. The caller drops the reference. INVALID otherwise. Strings may have
+ * a NUL in them: take them as slices, by face_json_string or face_json_word. */
 enum status face_json_parse(struct slice body, json_t **out);
 
 enum status face_json_bool(const json_t *value, const char *path, bool *out);
@@ -27,6 +28,8 @@ enum status face_json_integer(const json_t *value, const char *path, int64_t lea
 enum status face_json_number(const json_t *value, const char *path, double least, double most,
                              bool is_open, double *out);
 enum status face_json_string(const json_t *value, const char *path, struct slice *out);
+/* A string that is no text but a name or a word: INVALID when it has a NUL. */
+enum status face_json_word(const json_t *value, const char *path, struct slice *out);
 enum status face_json_array(const json_t *value, const char *path, size_t most, size_t *count);
 enum status face_json_object(const json_t *value, const char *path);
 /* An object whose members are all in `known`, a list ended by NULL; null members pass. UNSUPPORTED

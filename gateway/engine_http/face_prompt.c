@@ -250,7 +250,7 @@ static enum status work_root(struct face_prompt_job *job, const json_t *root)
     if (dry_run != NULL)
         TRY(face_json_bool(dry_run, "dry_run", &job->is_dry_run));
     if (domain != NULL)
-        TRY(face_json_string(domain, "domain", &hex));
+        TRY(face_json_word(domain, "domain", &hex));
     TRY(domain_read(hex, &job->domain));
     if ((messages == NULL) == (text == NULL))
         FAIL_PARAM(STATUS_INVALID, "messages", "Give one of 'messages' and 'text'.");

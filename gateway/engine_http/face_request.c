@@ -52,11 +52,13 @@ static enum status message_join_parts(const json_t *parts, const char *path, voi
         const json_t *part = json_array_get(parts, i);
         snprintf(where, sizeof where, "%.60s[%zu]", path, i);
         TRY(face_json_object(part, where));
-        const char *type = json_string_value(json_object_get(part, "type"));
+        const json_t *type = json_object_get(part, "type");
+        struct slice word;
         snprintf(where, sizeof where, "%.60s[%zu].type", path, i);
         if (type == NULL)
             FAIL_PARAM(STATUS_INVALID, where, "Missing required parameter: '%s'.", where);
-        if (strcmp(type, "text") != 0)
+        TRY(face_json_word(type, where, &word));
+        if (!slice_is(word, "text"))
             FAIL_PARAM(STATUS_UNSUPPORTED, where,
                        "Invalid '%s': this model reads text alone; parts must be of type 'text'.",
                        where);
@@ -87,7 +89,7 @@ static enum status message_role(const json_t *value, const char *path, struct sl
 {
     if (value == NULL)
         FAIL_PARAM(STATUS_INVALID, path, "Missing required parameter: '%s'.", path);
-    TRY(face_json_string(value, path, out));
+    TRY(face_json_word(value, path, out));
     if (slice_is(*out, "developer")) {
         *out = SLICE("system");
         return STATUS_OK;
@@ -440,8 +442,11 @@ static enum status take_response_format(struct face_request *request, const char
 {
     (void)request;
     TRY(face_json_object(value, name));
-    const char *type = json_string_value(json_object_get(value, "type"));
-    if (type == NULL || strcmp(type, "text") != 0)
+    const json_t *type = json_object_get(value, "type");
+    struct slice word = {0};
+    if (json_is_string(type))
+        TRY(face_json_word(type, "response_format.type", &word));
+    if (!slice_is(word, "text"))
         FAIL_PARAM(STATUS_UNSUPPORTED, "response_format.type",
                    "Unsupported value: 'response_format.type' must be 'text' here.");
     static const char *const known[] = {"type", NULL};
@@ -452,8 +457,11 @@ static enum status take_modalities(struct face_request *request, const char *nam
                                    const json_t *value)
 {
     (void)request;
-    const char *only = json_string_value(json_array_get(value, 0));
-    if (json_array_size(value) != 1 || only == NULL || strcmp(only, "text") != 0)
+    const json_t *only = json_array_get(value, 0);
+    struct slice word = {0};
+    if (json_is_string(only))
+        TRY(face_json_word(only, name, &word));
+    if (json_array_size(value) != 1 || !slice_is(word, "text"))
         FAIL_PARAM(STATUS_UNSUPPORTED, name, "Unsupported value: 'modalities' must be [\"text\"].");
     return STATUS_OK;
 }
@@ -462,7 +470,7 @@ static enum status take_service_tier(struct face_request *request, const char *n
                                      const json_t *value)
 {
     struct slice tier;
-    TRY(face_json_string(value, name, &tier));
+    TRY(face_json_word(value, name, &tier));
     if (!slice_is(tier, "auto") && !service_class_from_tier(tier, &request->engine.service_class))
         FAIL_PARAM(STATUS_UNSUPPORTED, name,
                    "Unsupported value: 'service_tier' must be 'auto', 'priority', 'default' or "
@@ -513,7 +521,7 @@ static enum status take_text_hint(struct face_request *request, const char *name
 {
     struct slice text;
     (void)request;
-    return face_json_string(value, name, &text);
+    return face_json_word(value, name, &text);
 }
 
 static enum status take_metadata(struct face_request *request, const char *name,
@@ -614,7 +622,7 @@ enum status face_request_check_model(const json_t *root, const char *model_name)
     if (model == NULL)
         FAIL_PARAM(STATUS_INVALID, "model", "you must provide a model parameter");
     struct slice name;
-    TRY(face_json_string(model, "model", &name));
+    TRY(face_json_word(model, "model", &name));
     if (!slice_is(name, model_name))
         FAIL_PARAM(STATUS_MODEL_NOT_FOUND, "model",
                    "The model '%.*s' does not exist or you do not have access to it.",

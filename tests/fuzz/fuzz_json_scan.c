@@ -14,7 +14,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length);
 
 static json_t *load(struct slice text, size_t flags)
 {
-    return json_loadb(text.bytes != NULL ? text.bytes : "", text.length, flags, NULL);
+    return json_loadb(text.bytes != NULL ? text.bytes : "", text.length, flags | JSON_ALLOW_NUL,
+                      NULL);
 }
 
 static void compare_string(struct json_value span, const json_t *value)
@@ -47,8 +48,12 @@ static void compare_field(const struct json_scan_field *field, const json_t *roo
         json_scan_is_object(field->value) != json_is_object(value) ||
         json_scan_is_string(field->value) != json_is_string(value))
         abort();
-    if (json_is_string(value))
+    if (json_is_string(value)) {
+        const char *whole = json_string_value(value);
         compare_string(field->value, value);
+        if (json_scan_has_nul(field->value) != (strlen(whole) < json_string_length(value)))
+            abort();
+    }
     json_decref(alone);
 }
 

@@ -44,6 +44,8 @@ static void test_refusals(void **state)
     refuse("{\"stream\":\"yes\"}", "stream", "true or false");
     refuse("{\"stream_options\":{\"include_usage\":1}}", "stream_options.include_usage", "true");
     refuse("{\"a\":\"\xed\xa0\x80\"}", "", "UTF-8");
+    refuse("{\"model\":\"m\\u0000x\"}", "model", "NUL");
+    refuse("{\"service_tier\":\"flex\\u0000\"}", "service_tier", "NUL");
 }
 
 static void test_what_only_the_edge_may_say(void **state)

@@ -98,6 +98,61 @@ static void test_messages(void **state)
     face_request_deinit(&request);
 }
 
+/* Texts may have any character in them, names may not have a NUL. */
+static void test_nul(void **state)
+{
+    (void)state;
+    struct face_request request;
+    struct engine_request one;
+    assert_int_equal(
+        parse(&request, FACE_CHAT,
+              "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"a\\u0000b\"},"
+              "{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"\\u0000\"},"
+              "{\"type\":\"text\",\"text\":\"c\"}]}],\"stop\":\"x\\u0000\"}"),
+        STATUS_OK);
+    assert_true(slice_equals(request.engine.messages[0].content, SLICE("a\0b")));
+    assert_true(slice_equals(request.engine.messages[1].content, SLICE("\0c")));
+    assert_true(slice_equals(request.engine.stop[0], SLICE("x\0")));
+    face_request_deinit(&request);
+    assert_int_equal(parse(&request, FACE_TEXT, "{\"model\":\"m\",\"prompt\":[\"\\u0000\"]}"),
+                     STATUS_OK);
+    face_request_of_prompt(&request, 0, &one);
+    assert_true(slice_equals(one.text, SLICE("\0")));
+    face_request_deinit(&request);
+    static const struct {
+        const char *more;
+        const char *param;
+    } names[] = {
+        {",\"user\":\"u\\u0000\"", "user"},
+        {",\"metadata\":{\"a\":\"\\u0000\"}", "metadata.a"},
+        {",\"prompt_cache_key\":\"\\u0000\"", "prompt_cache_key"},
+        {",\"safety_identifier\":\"\\u0000\"", "safety_identifier"},
+        {",\"service_tier\":\"flex\\u0000\"", "service_tier"},
+        {",\"response_format\":{\"type\":\"text\\u0000\"}", "response_format.type"},
+        {",\"modalities\":[\"text\\u0000\"]", "modalities"},
+    };
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        assert_int_equal(parse_with(&request, FACE_CHAT, names[i].more), STATUS_INVALID);
+        assert_string_equal(status_note()->param, names[i].param);
+        assert_non_null(strstr(status_note()->message, "NUL (\\u0000)"));
+    }
+    static const struct {
+        const char *body;
+        const char *param;
+    } bodies[] = {
+        {"{\"model\":\"m\\u0000\",\"messages\":[]}", "model"},
+        {"{\"model\":\"m\",\"messages\":[{\"role\":\"user\\u0000\",\"content\":\"\"}]}",
+         "messages[0].role"},
+        {"{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":"
+         "[{\"type\":\"text\\u0000\",\"text\":\"\"}]}]}",
+         "messages[0].content[0].type"},
+    };
+    for (size_t i = 0; i < sizeof bodies / sizeof bodies[0]; i++) {
+        assert_int_equal(parse(&request, FACE_CHAT, bodies[i].body), STATUS_INVALID);
+        assert_string_equal(status_note()->param, bodies[i].param);
+    }
+}
+
 static void test_prompts(void **state)
 {
     (void)state;
@@ -358,6 +413,7 @@ int main(void)
         cmocka_unit_test(test_defaults),
         cmocka_unit_test(test_every_honoured_field),
         cmocka_unit_test(test_messages),
+        cmocka_unit_test(test_nul),
         cmocka_unit_test(test_prompts),
         cmocka_unit_test(test_generate),
         cmocka_unit_test(test_wrong_fields_are_named),

@@ -96,10 +96,18 @@ static void test_strings(void **state)
     (void)state;
     accept("{\"a\":\"\\\"\\\\\\/\\b\\f\\n\\r\\t\\u00e9\\uD83D\\uDE00\"}");
     accept("{\"a\":\"\xc3\xa9\xe2\x82\xac\xf0\x9d\x84\x9e\x7f\"}");
-    refuse("{\"a\":\"\\u0000\"}", "not valid JSON");
-    refuse("{\"a\":\"\\ud800\"}", "not valid JSON");
-    refuse("{\"a\":\"\\ud800\\u0041\"}", "not valid JSON");
-    refuse("{\"a\":\"\\udc00\"}", "not valid JSON");
+    accept("{\"a\":\"a\\u0000b\",\"b\":[\"\\u0000\",{\"c\":\"\\u0000\"}]}");
+    refuse("{\"a\\u0000\":1}", "name has a NUL");
+    refuse("{\"a\":\"\\u0000\",\"b\":[{\"\\u0000\":1}]}", "name has a NUL");
+    accept("{\"a\":\"\\uffff\\ufdd0\xef\xbf\xbf\xf4\x8f\xbf\xbf\"}"); /* noncharacters */
+    refuse("{\"a\":\"\\ud800\"}", "surrogate");
+    refuse("{\"a\":\"\\ud800x\"}", "surrogate");
+    refuse("{\"a\":\"\\ud800\\u0041\"}", "surrogate");
+    refuse("{\"a\":\"\\ud800\\ud800\"}", "surrogate");
+    refuse("{\"a\":\"\\udc00\"}", "surrogate");
+    refuse("{\"a\":\"\\udc00\\ud800\"}", "surrogate");
+    refuse("{\"a\":\"\\ud800\\u00g1\"}", "not valid JSON");
+    refuse("{\"a\":\"\\u00\"}", "not valid JSON");
     refuse("{\"a\":\"\xc0\xaf\"}", "UTF-8");
     refuse("{\"a\":\"\xed\xa0\x80\"}", "UTF-8");
     refuse("{\"a\":\"\xf4\x90\x80\x80\"}", "UTF-8");
@@ -265,6 +273,18 @@ static void test_strings_are_told_by_what_they_say(void **state)
     assert_false(json_scan_is((struct json_value){NULL, 0}, ""));
 }
 
+static void test_a_nul_in_a_string(void **state)
+{
+    (void)state;
+    char text[8];
+    assert_int_equal(json_scan_unescape(VALUE("\"a\\u0000b\""), text, sizeof text), 3);
+    assert_memory_equal(text, "a\0b", 4);
+    assert_true(json_scan_has_nul(VALUE("\"a\\u0000b\"")));
+    assert_true(json_scan_has_nul(VALUE("\"\\\\\\u0000\"")));
+    assert_false(json_scan_has_nul(VALUE("\"\\\\u0000\""))); /* a backslash and u0000 */
+    assert_false(json_scan_has_nul(VALUE("\"\"")));
+}
+
 static void test_more_elements(void **state)
 {
     (void)state;
@@ -290,6 +310,7 @@ int main(void)
         cmocka_unit_test(test_spans),
         cmocka_unit_test(test_a_key_twice),
         cmocka_unit_test(test_depth_and_elements_at_the_limit),
+        cmocka_unit_test(test_a_nul_in_a_string),
         cmocka_unit_test(test_more_elements),
         cmocka_unit_test(test_places_are_told_and_texts_are_not),
         cmocka_unit_test(test_values),
