@@ -1,6 +1,8 @@
 #include "auth/auth_jwt_guard.h"
 
 #include <jansson.h>
+#include <math.h>
+#include <strings.h>
 
 #include "config/base/json_scan.h"
 
@@ -18,8 +20,7 @@ static const char *const algorithms[AUTH_JWT_ALGORITHMS] = {
     [AUTH_JWT_EDDSA] = "EdDSA", [AUTH_JWT_HS256] = "HS256",
 };
 
-/* Integers that a double holds too: what other libraries may have made of a larger one is unknown.
- */
+/* Seconds that a double holds exactly: what other libraries may have made of more is unknown. */
 static const json_int_t TIME_MOST_S = INT64_C(1) << 53;
 
 const char *auth_jwt_guard_word(enum auth_jwt_reason reason)
@@ -135,6 +136,22 @@ static bool has_any(const json_t *object, const char *const *names, size_t count
     return false;
 }
 
+/* Plain tokens (RFC 7519) and access tokens of OAuth (RFC 9068), as media types: with or without
+ * "application/", in any case. Others are made for other uses (RFC 8725, 3.11). */
+static bool header_is_type(struct slice type)
+{
+    static const struct slice prefix = {"application/", 12};
+    static const struct slice types[] = {{"JWT", 3}, {"at+jwt", 6}};
+    if (type.length > prefix.length && strncasecmp(type.bytes, prefix.bytes, prefix.length) == 0)
+        type = (struct slice){type.bytes + prefix.length, type.length - prefix.length};
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+        if (type.length == types[i].length &&
+            strncasecmp(type.bytes, types[i].bytes, type.length) == 0)
+            return true;
+    }
+    return false;
+}
+
 static enum auth_jwt_reason open_header(const json_t *header, struct auth_jwt *out)
 {
     static const char *const keys[] = {"jku", "jwk", "x5u", "x5c"};
@@ -144,8 +161,9 @@ static enum auth_jwt_reason open_header(const json_t *header, struct auth_jwt *o
     if (has_any(header, extensions, sizeof extensions / sizeof extensions[0]))
         return AUTH_JWT_HEADER_CRIT;
     const json_t *type = json_object_get(header, "typ");
-    if (type != NULL && !slice_is(text_of(type), "JWT"))
+    if (type != NULL && !header_is_type(text_of(type)))
         return AUTH_JWT_TYPE;
+    out->is_plain = type == NULL || slice_is(text_of(type), "JWT");
     if (!auth_jwt_guard_find_algorithm(text_of(json_object_get(header, "alg")), &out->algorithm))
         return AUTH_JWT_ALGORITHM;
     struct slice kid = text_of(json_object_get(header, "kid"));
@@ -209,13 +227,21 @@ void auth_jwt_guard_close(struct auth_jwt *jwt)
 
 /* --- what claims say --- */
 
-/* -1 when it is not there. */
-static bool claims_time(const struct auth_jwt *jwt, const char *name, json_int_t *out)
+/* A NumericDate (RFC 7519, section 2) may have a fraction; it is cut to the whole second inside of
+ * the token's life. -1 when it is not there. */
+static bool claims_time(const struct auth_jwt *jwt, const char *name, bool is_end, json_int_t *out)
 {
     const json_t *value = json_object_get(jwt->claims, name);
     *out = -1;
     if (value == NULL)
         return true;
+    if (json_is_real(value)) {
+        double seconds = json_real_value(value);
+        if (!(seconds >= 0 && seconds <= (double)TIME_MOST_S))
+            return false;
+        *out = (json_int_t)(is_end ? floor(seconds) : ceil(seconds));
+        return true;
+    }
     *out = json_integer_value(value);
     return json_is_integer(value) && *out >= 0 && *out <= TIME_MOST_S;
 }
@@ -224,8 +250,8 @@ static enum auth_jwt_reason claims_times(const struct auth_jwt *jwt, int64_t lif
                                          int64_t now_s, int64_t *expires_s)
 {
     json_int_t expires, begins, issued;
-    if (!claims_time(jwt, "exp", &expires) || !claims_time(jwt, "nbf", &begins) ||
-        !claims_time(jwt, "iat", &issued))
+    if (!claims_time(jwt, "exp", true, &expires) || !claims_time(jwt, "nbf", false, &begins) ||
+        !claims_time(jwt, "iat", false, &issued))
         return AUTH_JWT_TIME;
     if (expires < 0)
         return AUTH_JWT_EXP_MISSING;

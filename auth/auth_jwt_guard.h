@@ -51,6 +51,7 @@ enum { AUTH_JWT_SIGNATURE_BYTES = LIMIT_RSA_BITS / 8 };
 struct auth_jwt {
     enum auth_jwt_algorithm algorithm;
     char kid[LIMIT_JWT_KID_BYTES + 1];
+    bool is_plain; /* its typ is missing or exactly JWT: libjwt refuses others */
     struct slice token;
     struct slice signed_part; /* header and claims with the dot between them */
     uint8_t signature[AUTH_JWT_SIGNATURE_BYTES];

@@ -189,11 +189,17 @@ static inline struct slice jwt_kit_sign(struct buffer *out, const struct jwt_kit
 }
 
 /* The header that a token of the key has. */
+static inline struct slice jwt_kit_token_of(struct buffer *out, const struct jwt_kit_key *key,
+                                            const char *type, const char *claims)
+{
+    char header[256];
+    snprintf(header, sizeof header, "{\"typ\":\"%s\",\"alg\":\"%s\",\"kid\":\"%s\"}", type,
+             auth_jwt_guard_algorithm(key->algorithm), key->kid);
+    return jwt_kit_sign(out, key, header, claims);
+}
+
 static inline struct slice jwt_kit_token(struct buffer *out, const struct jwt_kit_key *key,
                                          const char *claims)
 {
-    char header[256];
-    snprintf(header, sizeof header, "{\"typ\":\"JWT\",\"alg\":\"%s\",\"kid\":\"%s\"}",
-             auth_jwt_guard_algorithm(key->algorithm), key->kid);
-    return jwt_kit_sign(out, key, header, claims);
+    return jwt_kit_token_of(out, key, "JWT", claims);
 }
