@@ -179,6 +179,7 @@ struct engine_request {
     bool want_logprobs;    /* of the chosen token */
     uint32_t top_logprobs; /* 0 … LIMIT_LOGPROBS */
     bool echo;             /* the prompt comes back first, with its log-probabilities if wanted */
+    bool is_scored;        /* the echo is all: no token is generated, whatever tokens_max says */
 
     struct engine_domain domain; /* where its pages go; all zero = no cache at all */
     /* What it may read, in the order of the match: published, groups', own. `domain` is readable
@@ -295,8 +296,7 @@ struct engine_event {
     struct error_note note;
 };
 
-/* Whether the device it computes on has failed: every request has its last event or gets it when it
- * comes, and the engine can only be closed. Any thread. */
+/* Its device has failed: requests get their last events, it can only be closed. Any thread. */
 bool engine_has_failed(const struct engine *engine);
 
 /* The next event of any request; false when none waits. */

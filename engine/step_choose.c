@@ -43,7 +43,7 @@ static void ask_part(struct step *step, const struct step_part *part)
                                                        .kind = DRAW_TELL,
                                                        .token = sequence->tokens[position + 1],
                                                        .top_count = asked->top_logprobs});
-    if (end <= last || asked->is_published)
+    if (end <= last || asked->is_published || asked->is_scored)
         return;
     for (uint32_t ahead = 0; ahead <= part->drafts; ahead++)
         ask_draw(step, part, part->logits_first + last - first + ahead, ahead);

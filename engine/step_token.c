@@ -163,6 +163,11 @@ void step_token_results(struct step *step, const struct step_part *part)
             token_published(step, part->sequence);
             return;
         }
+        if (position == last && step->options.tickets->slots[sequence->slot].asked.is_scored) {
+            token_echo(step, part->sequence);
+            step_end_own(step, part->sequence, ENGINE_FINISH_LENGTH);
+            return;
+        }
         if (position == last) {
             token_drawn(step, part, row);
             return;

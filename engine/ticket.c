@@ -358,6 +358,8 @@ enum status ticket_check_asked(const struct ticket *ticket, uint32_t vocab)
     if (asked->top_logprobs > LIMIT_LOGPROBS)
         FAIL_PARAM(STATUS_OUT_OF_RANGE, "top_logprobs", "at most %d log-probabilities a token",
                    LIMIT_LOGPROBS);
+    if (asked->is_scored && !asked->echo)
+        FAIL_PARAM(STATUS_OUT_OF_RANGE, "max_tokens", "without an echo a token is needed");
     if (asked->is_published && asked->choices != 1)
         FAIL_PARAM(STATUS_OUT_OF_RANGE, "n", "a published prompt is computed once");
     for (uint32_t i = 0; i < asked->stop_count; i++)
@@ -415,7 +417,7 @@ enum status ticket_take_prompt(struct ticket_table *table, uint32_t slot, uint32
                    context, prompt_count, param);
     ticket->prompt_count = (uint32_t)prompt_count;
     uint32_t left = context - ticket->prompt_count;
-    uint32_t asked_max = ticket->asked.tokens_max;
+    uint32_t asked_max = ticket->asked.is_scored ? 1 : ticket->asked.tokens_max;
     if (asked_max > left)
         FAIL_PARAM(STATUS_CONTEXT_LENGTH, param,
                    "This model's maximum context length is %u tokens. However, you requested %llu "

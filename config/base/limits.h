@@ -57,7 +57,8 @@
 #define LIMIT_MESSAGES           1024
 #define LIMIT_STOP_STRINGS       4 /* as the OpenAI schema says */
 #define LIMIT_STOP_BYTES         256
-#define LIMIT_CHOICES            8  /* n × prompts of one request */
+#define LIMIT_CHOICES            8  /* n: choices of one prompt */
+#define LIMIT_ANSWERS            32 /* n × prompts of one request: clients send lists of 20 */
 #define LIMIT_LOGPROBS           20 /* top_logprobs, as the OpenAI schema says */
 #define LIMIT_LOGIT_BIAS         300
 #define LIMIT_REQUESTS_IN_ENGINE 1024 /* inbox and running together */

@@ -12,7 +12,6 @@ static const char *const LIST_NAMES[] = {"content",        "refusal",      "toke
 enum { LISTS = sizeof LIST_NAMES / sizeof LIST_NAMES[0], LISTS_CHAT = 2 };
 
 struct choice {
-    bool is_used;
     bool has_logprobs;
     bool has_token_ids;
     struct buffer text;   /* escaped, without quotes */
@@ -28,7 +27,7 @@ struct edge_assemble {
     struct buffer head;        /* "id":…,"created":…,"model":…, */
     struct buffer fingerprint; /* JSON values, empty = not sent */
     size_t bytes;
-    struct choice choices[LIMIT_CHOICES];
+    struct choice *choices[LIMIT_ANSWERS]; /* NULL until something of it came */
 };
 
 enum status edge_assemble_create(struct edge_assemble **out, enum edge_stream_form form)
@@ -49,9 +48,9 @@ void edge_assemble_destroy(struct edge_assemble *assemble)
         return;
     buffer_deinit(&assemble->head);
     buffer_deinit(&assemble->fingerprint);
-    for (size_t i = 0; i < LIMIT_CHOICES; i++) {
-        struct choice *choice = &assemble->choices[i];
-        if (!choice->is_used)
+    for (size_t i = 0; i < LIMIT_ANSWERS; i++) {
+        struct choice *choice = assemble->choices[i];
+        if (choice == NULL)
             continue;
         buffer_deinit(&choice->text);
         buffer_deinit(&choice->role);
@@ -59,6 +58,7 @@ void edge_assemble_destroy(struct edge_assemble *assemble)
         buffer_deinit(&choice->token_ids);
         for (size_t k = 0; k < LISTS; k++)
             buffer_deinit(&choice->lists[k]);
+        mem_free(choice);
     }
     mem_free(assemble);
 }
@@ -142,17 +142,21 @@ static enum status add_choice_member(struct choice *choice, struct json_value ke
     return STATUS_OK;
 }
 
-static void add_choice_begin(struct choice *choice)
+static enum status add_choice_begin(struct edge_assemble *assemble, size_t index)
 {
-    if (choice->is_used)
-        return;
-    choice->is_used = true;
+    if (assemble->choices[index] != NULL)
+        return STATUS_OK;
+    struct choice *choice = mem_zalloc(1, sizeof *choice);
+    if (choice == NULL)
+        FAIL(STATUS_NO_MEMORY, "no memory for a choice of an answer");
+    assemble->choices[index] = choice;
     buffer_init(&choice->text, LIMIT_ASSEMBLED_BYTES);
     buffer_init(&choice->role, WORD_BYTES_MAX);
     buffer_init(&choice->finish, WORD_BYTES_MAX);
     buffer_init(&choice->token_ids, LIMIT_ASSEMBLED_BYTES);
     for (size_t i = 0; i < LISTS; i++)
         buffer_init(&choice->lists[i], LIMIT_ASSEMBLED_BYTES);
+    return STATUS_OK;
 }
 
 /* "index" may stand anywhere in the choice, so it is looked for first. */
@@ -161,7 +165,7 @@ static enum status add_choice(struct edge_assemble *assemble, struct json_value 
     struct edge_json_walk walk;
     struct json_value key;
     struct json_value value;
-    uint64_t index = LIMIT_CHOICES;
+    uint64_t index = LIMIT_ANSWERS;
     bool found = true;
     TRY(edge_json_object(&walk, json_scan_text(object)));
     for (;;) {
@@ -169,18 +173,17 @@ static enum status add_choice(struct edge_assemble *assemble, struct json_value 
         if (!found)
             break;
         if (json_scan_is(key, "index"))
-            TRY(edge_json_number(value, LIMIT_CHOICES - 1, &index));
+            TRY(edge_json_number(value, LIMIT_ANSWERS - 1, &index));
     }
-    if (index >= LIMIT_CHOICES)
+    if (index >= LIMIT_ANSWERS)
         FAIL(STATUS_PROTOCOL, "a frame of the engine has a choice without an index");
-    struct choice *choice = &assemble->choices[index];
-    add_choice_begin(choice);
+    TRY(add_choice_begin(assemble, index));
     TRY(edge_json_object(&walk, json_scan_text(object)));
     for (;;) {
         TRY(edge_json_member(&walk, &found, &key, &value));
         if (!found)
             return STATUS_OK;
-        TRY(add_choice_member(choice, key, value));
+        TRY(add_choice_member(assemble->choices[index], key, value));
     }
 }
 
@@ -213,8 +216,8 @@ static enum status add_member(struct edge_assemble *assemble, bool is_first, str
         return add_choices(assemble, value);
     if (assemble->form == EDGE_STREAM_GENERATION &&
         (json_scan_is(key, "text") || json_scan_is(key, "finish_reason"))) {
-        add_choice_begin(&assemble->choices[0]);
-        return add_choice_member(&assemble->choices[0], key, value);
+        TRY(add_choice_begin(assemble, 0));
+        return add_choice_member(assemble->choices[0], key, value);
     }
     if (!is_first)
         return STATUS_OK;
@@ -228,8 +231,10 @@ static enum status add_member(struct edge_assemble *assemble, bool is_first, str
 size_t edge_assemble_bytes(const struct edge_assemble *assemble)
 {
     size_t bytes = assemble->head.capacity;
-    for (size_t i = 0; i < LIMIT_CHOICES; i++) {
-        const struct choice *choice = &assemble->choices[i];
+    for (size_t i = 0; i < LIMIT_ANSWERS; i++) {
+        const struct choice *choice = assemble->choices[i];
+        if (choice == NULL)
+            continue;
         bytes += choice->text.capacity + choice->token_ids.capacity;
         for (size_t list = 0; list < LISTS; list++)
             bytes += choice->lists[list].capacity;
@@ -302,7 +307,7 @@ static void render_logprobs(const struct edge_assemble *assemble, const struct c
 static void render_choice(const struct edge_assemble *assemble, size_t index, const char *no_reason,
                           struct buffer *out)
 {
-    const struct choice *choice = &assemble->choices[index];
+    const struct choice *choice = assemble->choices[index];
     buffer_append_text(out, "{\"index\":");
     buffer_append_number(out, index);
     buffer_append_char(out, ',');
@@ -332,7 +337,8 @@ static void render_choice(const struct edge_assemble *assemble, size_t index, co
 static void render_generation(const struct edge_assemble *assemble, const char *no_reason,
                               struct buffer *out)
 {
-    const struct choice *choice = &assemble->choices[0];
+    static const struct choice nothing;
+    const struct choice *choice = assemble->choices[0] != NULL ? assemble->choices[0] : &nothing;
     buffer_append_text(out, "\"text\":\"");
     buffer_append_slice(out, buffer_slice(&choice->text));
     buffer_append_text(out, "\",\"finish_reason\":");
@@ -344,8 +350,8 @@ static void render_choices(const struct edge_assemble *assemble, const char *no_
 {
     bool is_first = true;
     buffer_append_text(out, "\"choices\":[");
-    for (size_t i = 0; i < LIMIT_CHOICES; i++) {
-        if (!assemble->choices[i].is_used)
+    for (size_t i = 0; i < LIMIT_ANSWERS; i++) {
+        if (assemble->choices[i] == NULL)
             continue;
         if (!is_first)
             buffer_append_char(out, ',');

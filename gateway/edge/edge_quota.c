@@ -131,10 +131,11 @@ static void watch_choice(struct edge_quota *quota, struct slice rest)
     static const char index[] = "\"index\":";
     static const char reason[] = "\"finish_reason\":\"";
     const char *found = memmem(rest.bytes, rest.length, index, sizeof index - 1);
-    const char *number = found + sizeof index - 1;
-    uint32_t bit = 1;
-    if (found != NULL && number < rest.bytes + rest.length)
-        bit = 1u << ((unsigned)(*number - '0') & 31u);
+    unsigned choice = 0;
+    for (size_t at = found != NULL ? (size_t)(found - rest.bytes) + sizeof index - 1 : rest.length;
+         at < rest.length && rest.bytes[at] >= '0' && rest.bytes[at] <= '9'; at++)
+        choice = choice * 10 + (unsigned)(rest.bytes[at] - '0');
+    uint32_t bit = 1u << (choice & 31u);
     quota->begun |= bit;
     if (memmem(rest.bytes, rest.length, reason, sizeof reason - 1) != NULL)
         quota->ended |= bit;
@@ -167,7 +168,8 @@ void edge_quota_append_ends(const struct edge_quota *quota, enum edge_stream_for
                             struct slice first, bool with_null_usage, struct buffer *out)
 {
     uint32_t open = (quota->begun != 0 ? quota->begun : 1) & ~quota->ended;
-    for (int i = 0; i < LIMIT_CHOICES && quota->is_stopped && form != EDGE_STREAM_GENERATION; i++) {
+    _Static_assert(LIMIT_ANSWERS <= 32, "a choice is a bit of begun and ended");
+    for (int i = 0; i < LIMIT_ANSWERS && quota->is_stopped && form != EDGE_STREAM_GENERATION; i++) {
         if ((open & 1u << i) == 0)
             continue;
         buffer_append_text(out, "data: {");

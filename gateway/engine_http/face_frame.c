@@ -91,6 +91,30 @@ static void add_chat_logprobs(struct face_frame_choice *choice, const struct eng
     buffer_append_text(out, "]}");
 }
 
+/* The most likely tokens, and the one that stands there, whether it is of them or not: so up to one
+ * more than asked for, as the schema of completions says. */
+static void add_text_top(struct face_frame_choice *choice, const struct engine_event *event,
+                         struct engine *engine)
+{
+    struct buffer *out = &choice->top;
+    bool is_there = false;
+    buffer_append_char(out, '{');
+    for (uint32_t i = 0; i <= event->top_count; i++) {
+        struct engine_logprob one = {event->token, event->logprob};
+        if (i < event->top_count)
+            one = event->top[i];
+        else if (is_there)
+            break;
+        is_there = is_there || one.token == event->token;
+        if (i > 0)
+            buffer_append_char(out, ',');
+        append_token_text(out, engine_token_bytes(engine, one.token));
+        buffer_append_char(out, ':');
+        append_logprob(out, one.logprob);
+    }
+    buffer_append_char(out, '}');
+}
+
 /* Completions: parallel arrays. The first token of all has no probability: null. */
 static void add_text_logprobs(struct face_frame_choice *choice, const struct engine_event *event,
                               struct engine *engine)
@@ -109,15 +133,7 @@ static void add_text_logprobs(struct face_frame_choice *choice, const struct eng
         return;
     }
     append_logprob(&choice->logprobs, event->logprob);
-    buffer_append_char(&choice->top, '{');
-    for (uint32_t i = 0; i < event->top_count; i++) {
-        if (i > 0)
-            buffer_append_char(&choice->top, ',');
-        append_token_text(&choice->top, engine_token_bytes(engine, event->top[i].token));
-        buffer_append_char(&choice->top, ':');
-        append_logprob(&choice->top, event->top[i].logprob);
-    }
-    buffer_append_char(&choice->top, '}');
+    add_text_top(choice, event, engine);
 }
 
 static uint64_t characters_of(struct slice bytes)

@@ -37,12 +37,12 @@ struct face_job {
     enum status parse_status;
     struct error_note note; /* why it failed, when it did */
     struct face_frame_head head;
-    struct face_frame_choice choices[LIMIT_CHOICES];
+    struct face_frame_choice *choices; /* [choice_count] */
     uint32_t choice_count;
-    uint32_t unacknowledged[LIMIT_CHOICES]; /* TOKEN events written, not yet taken by the peer */
-    engine_request_id ids[LIMIT_CHOICES];   /* [prompt] */
-    uint32_t tokens[LIMIT_CHOICES];         /* [prompt] completion tokens so far */
-    enum pace paces[LIMIT_CHOICES];
+    uint32_t unacknowledged[LIMIT_ANSWERS]; /* TOKEN events written, not yet taken by the peer */
+    engine_request_id ids[LIMIT_ANSWERS];   /* [prompt] */
+    uint32_t tokens[LIMIT_ANSWERS];         /* [prompt] completion tokens so far */
+    enum pace paces[LIMIT_ANSWERS];
     uint32_t live;               /* prompts the engine has not ended */
     struct engine_report report; /* sums over prompts that ended */
     struct engine_report so_far; /* sums over prompts that started: what was told */
@@ -79,6 +79,7 @@ static void job_release(struct face_job *job)
     face_release_body(job->face, &job->hold);
     for (uint32_t i = 0; i < job->choice_count; i++)
         face_frame_choice_deinit(&job->choices[i]);
+    mem_free(job->choices);
     face_request_deinit(&job->parsed);
     buffer_deinit(&job->body);
     mem_free(job);
@@ -443,7 +444,7 @@ static void job_take(struct face_sink *sink, const struct engine_event *event)
 
 /* --- the way in --- */
 
-static void job_make_head(struct face_job *job)
+static enum status job_make_head(struct face_job *job)
 {
     struct face_frame_head *head = &job->head;
     struct slice id = slice_of(job->trusted.request_id);
@@ -458,9 +459,14 @@ static void job_make_head(struct face_job *job)
     head->created_s = clock_wall_us(clock_system()) / 1000000;
     head->want_logprobs = job->parsed.engine.want_logprobs;
     head->want_token_ids = job->parsed.want_token_ids;
-    job->choice_count = job->parsed.prompt_count * job->parsed.engine.choices;
-    for (uint32_t i = 0; i < job->choice_count; i++)
+    uint32_t count = job->parsed.prompt_count * job->parsed.engine.choices;
+    job->choices = mem_zalloc(count, sizeof *job->choices);
+    if (job->choices == NULL)
+        FAIL(STATUS_NO_MEMORY, "no memory for the choices of an answer");
+    job->choice_count = count;
+    for (uint32_t i = 0; i < count; i++)
         face_frame_choice_init(&job->choices[i], i);
+    return STATUS_OK;
 }
 
 static enum status job_submit_prompt(struct face_job *job, uint32_t prompt)
@@ -488,7 +494,7 @@ static void job_parsed(struct loop_turns_task *task)
     if (status == STATUS_OK && !job->trusted.has_class) /* by hand: what the body says counts */
         job->trusted.service_class = job->parsed.engine.service_class;
     if (status == STATUS_OK)
-        job_make_head(job);
+        status = job_make_head(job);
     for (uint32_t i = 0; i < job->parsed.prompt_count && status == STATUS_OK; i++)
         status = job_submit_prompt(job, i);
     /* The engine has copied what it needs: a stream does not hold its prompt here. */

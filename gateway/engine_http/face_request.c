@@ -102,6 +102,13 @@ static enum status message_role(const json_t *value, const char *path, struct sl
     return STATUS_OK;
 }
 
+/* What an answer is sent back with and says nothing: SDKs write out every member of it. */
+static bool message_is_empty(const char *name, const json_t *value)
+{
+    bool is_list = strcmp(name, "tool_calls") == 0 || strcmp(name, "annotations") == 0;
+    return json_is_null(value) || (is_list && json_is_array(value) && json_array_size(value) == 0);
+}
+
 static enum status message_parse(const json_t *value, size_t index, void **blocks,
                                  struct engine_message *out)
 {
@@ -112,7 +119,7 @@ static enum status message_parse(const json_t *value, size_t index, void **block
     json_t *field;
     json_object_foreach((json_t *)(uintptr_t)value, key, field)
     {
-        if (strcmp(key, "role") == 0 || strcmp(key, "content") == 0 || json_is_null(field))
+        if (strcmp(key, "role") == 0 || strcmp(key, "content") == 0 || message_is_empty(key, field))
             continue;
         snprintf(path, sizeof path, "messages[%zu].%.32s", index, key);
         FAIL_PARAM(STATUS_UNSUPPORTED, path,
@@ -122,6 +129,11 @@ static enum status message_parse(const json_t *value, size_t index, void **block
     TRY(message_role(json_object_get(value, "role"), path, &out->role));
     snprintf(path, sizeof path, "messages[%zu].content", index);
     const json_t *content = json_object_get(value, "content");
+    bool is_nothing = content == NULL || json_is_null(content);
+    if (is_nothing && slice_is(out->role, "assistant")) { /* an answer without text */
+        out->content = SLICE("");
+        return STATUS_OK;
+    }
     if (content == NULL)
         FAIL_PARAM(STATUS_INVALID, path, "Missing required parameter: '%s'.", path);
     if (json_is_array(content))
@@ -152,12 +164,22 @@ enum status face_request_messages(const json_t *value, void **blocks,
 typedef enum status (*field_take)(struct face_request *request, const char *name,
                                   const json_t *value);
 
+static enum status prompts_take(struct face_request *request, size_t count)
+{
+    request->prompts = block_take(&request->blocks, count, sizeof *request->prompts);
+    if (request->prompts == NULL)
+        FAIL(STATUS_NO_MEMORY, "no memory for the prompts");
+    memset(request->prompts, 0, count * sizeof *request->prompts);
+    request->prompt_count = (uint32_t)count;
+    return STATUS_OK;
+}
+
 static enum status take_messages(struct face_request *request, const char *name,
                                  const json_t *value)
 {
     (void)name;
+    TRY(prompts_take(request, 1));
     request->prompts[0].kind = ENGINE_PROMPT_CHAT;
-    request->prompt_count = 1;
     return face_request_messages(value, &request->blocks, &request->engine.messages,
                                  &request->engine.message_count);
 }
@@ -196,9 +218,10 @@ static enum status prompt_text(const char *path, const json_t *value, struct fac
 static enum status take_prompt(struct face_request *request, const char *name, const json_t *value)
 {
     uint32_t vocab = request->vocab;
-    request->prompt_count = 1;
-    if (json_is_string(value))
+    if (json_is_string(value)) {
+        TRY(prompts_take(request, 1));
         return prompt_text(name, value, &request->prompts[0]);
+    }
     if (request->kind == FACE_GENERATE)
         return face_json_wrong_type(value, name, "a string");
     if (!json_is_array(value))
@@ -207,10 +230,12 @@ static enum status take_prompt(struct face_request *request, const char *name, c
     if (count == 0)
         FAIL_PARAM(STATUS_INVALID, name, "Invalid 'prompt': empty array.");
     const json_t *first = json_array_get(value, 0);
-    if (!json_is_string(first) && !json_is_array(first))
+    if (!json_is_string(first) && !json_is_array(first)) {
+        TRY(prompts_take(request, 1));
         return prompt_ids(request, name, value, vocab, &request->prompts[0]);
-    TRY(face_json_array(value, name, LIMIT_CHOICES, &count));
-    request->prompt_count = (uint32_t)count;
+    }
+    TRY(face_json_array(value, name, LIMIT_ANSWERS, &count));
+    TRY(prompts_take(request, count));
     for (size_t i = 0; i < count; i++) {
         const json_t *one = json_array_get(value, i);
         char where[PATH_BYTES];
@@ -229,8 +254,9 @@ static enum status take_tokens_max(struct face_request *request, const char *nam
                                    const json_t *value)
 {
     int64_t number;
-    TRY(face_json_integer(value, name, 1, LIMIT_CONTEXT, &number));
+    TRY(face_json_integer(value, name, request->kind == FACE_TEXT ? 0 : 1, LIMIT_CONTEXT, &number));
     request->engine.tokens_max = (uint32_t)number;
+    request->engine.is_scored = number == 0;
     return STATUS_OK;
 }
 
@@ -246,7 +272,8 @@ static enum status take_temperature(struct face_request *request, const char *na
 static enum status take_top_p(struct face_request *request, const char *name, const json_t *value)
 {
     double number;
-    TRY(face_json_number(value, name, 0, 1, true, &number));
+    TRY(face_json_number(value, name, 0, 1, false, &number));
+    /* The most likely token alone; of a vocabulary none is below this. */
     request->engine.sampling.top_p = number < 1e-6 ? 1e-6f : (float)number;
     return STATUS_OK;
 }
@@ -515,6 +542,19 @@ static enum status take_hint(struct face_request *request, const char *name, con
     return STATUS_OK;
 }
 
+/* An empty list of tools asks for nothing. */
+static enum status take_tools(struct face_request *request, const char *name, const json_t *value)
+{
+    (void)request;
+    if (!json_is_array(value) || json_array_size(value) > 0)
+        FAIL_PARAM(
+            STATUS_UNSUPPORTED, name,
+            "Unsupported parameter: '%s' is not supported yet; leave it out and describe the "
+            "tools in a message.",
+            name);
+    return STATUS_OK;
+}
+
 /* Hints are checked as the schema has them, and then ignored. */
 static enum status take_text_hint(struct face_request *request, const char *name,
                                   const json_t *value)
@@ -603,14 +643,19 @@ static enum status parse_relations(struct face_request *request)
     if (both != NULL && !json_is_null(both) && json_is_integer(json_object_get(root, "max_tokens")))
         FAIL_PARAM(STATUS_INVALID, "max_tokens",
                    "Give one of 'max_tokens' and 'max_completion_tokens', not both.");
+    if (request->engine.is_scored && !request->engine.echo)
+        FAIL_PARAM(
+            STATUS_OUT_OF_RANGE, "max_tokens",
+            "Invalid 'max_tokens': 0 generates nothing, and is only allowed with 'echo', which "
+            "gives the prompt back.");
     const json_t *best_of = json_object_get(root, "best_of");
     if (json_is_integer(best_of) && json_integer_value(best_of) != request->engine.choices)
         FAIL_PARAM(
             STATUS_UNSUPPORTED, "best_of",
             "Unsupported value: 'best_of' must equal 'n' here; nothing is sampled in secret.");
-    if (request->prompt_count * request->engine.choices > LIMIT_CHOICES)
+    if (request->prompt_count * request->engine.choices > LIMIT_ANSWERS)
         FAIL_PARAM(STATUS_OUT_OF_RANGE, "n", "Invalid 'n': prompts × n may be %d at most.",
-                   LIMIT_CHOICES);
+                   LIMIT_ANSWERS);
     request->engine.service_class =
         service_class_lower(request->engine.service_class, request->priority);
     return STATUS_OK;

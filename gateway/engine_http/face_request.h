@@ -33,9 +33,9 @@ struct face_request {
     bool has_stream_options;
     bool want_token_ids;
     bool has_top_logprobs;
-    uint32_t priority;     /* so many classes lower */
-    uint32_t prompt_count; /* 1 for chat */
-    struct face_prompt prompts[LIMIT_CHOICES];
+    uint32_t priority;            /* so many classes lower */
+    uint32_t prompt_count;        /* 1 for chat */
+    struct face_prompt *prompts;  /* in blocks */
     struct engine_request engine; /* all but the prompt and what headers say;
                                    * the class is what the body asks for, which they overrule */
 };

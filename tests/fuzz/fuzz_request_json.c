@@ -15,7 +15,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (face_request_parse(&request, (enum face_kind)kind, body, "m", 100) != STATUS_OK)
             continue;
         ASSERT(request.prompt_count >= 1);
-        ASSERT(request.prompt_count * request.engine.choices <= LIMIT_CHOICES);
+        ASSERT(request.prompt_count * request.engine.choices <= LIMIT_ANSWERS);
         ASSERT(request.engine.stop_count <= LIMIT_STOP_STRINGS);
         ASSERT(request.engine.sampling.bias_count <= LIMIT_LOGIT_BIAS);
         for (uint32_t i = 0; i < request.prompt_count; i++) {

@@ -115,9 +115,9 @@ static void test_choices_at_the_limit(void **state)
     struct edge_assemble *assemble;
     assert_int_equal(edge_assemble_create(&assemble, EDGE_STREAM_TEXT), STATUS_OK);
     char rest[128];
-    snprintf(rest, sizeof rest, "\"choices\":[{\"index\":%d,\"text\":\"x\"}]}", LIMIT_CHOICES - 1);
+    snprintf(rest, sizeof rest, "\"choices\":[{\"index\":%d,\"text\":\"x\"}]}", LIMIT_ANSWERS - 1);
     add(assemble, rest);
-    snprintf(rest, sizeof rest, "\"choices\":[{\"index\":%d,\"text\":\"x\"}]}", LIMIT_CHOICES);
+    snprintf(rest, sizeof rest, "\"choices\":[{\"index\":%d,\"text\":\"x\"}]}", LIMIT_ANSWERS);
     assert_int_equal(edge_assemble_add(assemble, slice_of(rest)), STATUS_PROTOCOL);
     edge_assemble_destroy(assemble);
 }

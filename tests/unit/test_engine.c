@@ -227,6 +227,40 @@ static void test_choices(void **state)
 
 /* --- ends --- */
 
+/* The prompt is scored as with an answer behind it, and nothing is generated. */
+static void test_an_echo_alone(void **state)
+{
+    (void)state;
+    static struct engine_run_transcript alone_run;
+    static struct engine_run_transcript with_answer;
+    struct engine_options options = engine_run_options();
+    struct engine *engine = engine_run_open(&options);
+    struct engine_request request = plain(7, 100, 3);
+    request.echo = true;
+    request.choices = 2;
+    run_one(engine, &request, &with_answer);
+    request.is_scored = true;
+    run_one(engine, &request, &alone_run);
+    for (uint32_t i = 0; i < 2; i++) {
+        const struct engine_run_choice *choice = &alone_run.choices[i];
+        assert_int_equal(choice->prompt_count, 100);
+        assert_int_equal(choice->count, 0);
+        assert_int_equal(choice->finish, ENGINE_FINISH_LENGTH);
+        assert_memory_equal(choice->prompt, with_answer.choices[i].prompt,
+                            100 * sizeof(choice->prompt[0]));
+    }
+    assert_int_equal(alone_run.report.prompt_tokens, 100);
+    assert_int_equal(alone_run.report.completion_tokens, 0);
+    request.want_logprobs = false;
+    run_one(engine, &request, &alone_run);
+    assert_int_equal(alone_run.choices[1].prompt_count, 100);
+    request.echo = false;
+    run_one(engine, &request, &alone_run);
+    assert_int_equal(alone_run.note.status, STATUS_OUT_OF_RANGE);
+    assert_idle(engine);
+    engine_run_close(engine);
+}
+
 static void test_end_token(void **state)
 {
     (void)state;
@@ -1115,6 +1149,7 @@ int main(void)
         cmocka_unit_test(test_same_bits_in_any_company),
         cmocka_unit_test(test_same_bits_when_pages_are_short),
         cmocka_unit_test(test_choices),
+        cmocka_unit_test(test_an_echo_alone),
         cmocka_unit_test(test_end_token),
         cmocka_unit_test(test_stop_string),
         cmocka_unit_test(test_context_is_filled),

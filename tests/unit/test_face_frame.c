@@ -88,6 +88,17 @@ static void test_chat_logprobs(void **state)
     face_frame_choice_deinit(&choice);
 }
 
+static void event_is_told(struct face_frame_choice *choice, const struct face_frame_head *head,
+                          uint32_t top_count, const char *want)
+{
+    struct engine_event event = token_event(504, "The");
+    event.top_count = top_count;
+    if (top_count == 1)
+        event.top[0] = (struct engine_logprob){28120, -0.25f};
+    face_frame_add(choice, head, &event, engine);
+    assert_non_null(strstr(write_frame(choice, head, 1, ENGINE_FINISH_NONE), want));
+}
+
 static void test_text_with_an_echoed_prompt(void **state)
 {
     (void)state;
@@ -114,6 +125,10 @@ static void test_text_with_an_echoed_prompt(void **state)
     assert_non_null(strstr(out.bytes, "\"token_logprobs\":[null,-0.5,-0.5,-0.5]"));
     assert_non_null(strstr(out.bytes, "\"top_logprobs\":[null,{"));
     assert_non_null(strstr(out.bytes, "\"text_offset\":[0,3,11,16]"));
+    /* The token itself is there, of the most likely or not. */
+    event_is_told(&choice, &head, 2, "\"top_logprobs\":[{\"The\":-0.5,\"bytes:\\\\x");
+    event_is_told(&choice, &head, 0, "\"top_logprobs\":[{\"The\":-0.5}]");
+    event_is_told(&choice, &head, 1, "\"top_logprobs\":[{\"hello\":-0.25,\"The\":-0.5}]");
     face_frame_choice_deinit(&choice);
 }
 

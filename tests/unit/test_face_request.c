@@ -153,6 +153,43 @@ static void test_nul(void **state)
     }
 }
 
+/* A list of so many prompts of one token, the number of the prompt. */
+static enum status parse_list(struct face_request *request, int prompts, int n)
+{
+    char body[1024] = "{\"model\":\"m\",\"prompt\":[";
+    size_t length = strlen(body);
+    for (int i = 0; i < prompts; i++)
+        length +=
+            (size_t)snprintf(body + length, sizeof body - length, "%s[%d]", i > 0 ? "," : "", i);
+    snprintf(body + length, sizeof body - length, "],\"n\":%d}", n);
+    return parse(request, FACE_TEXT, body);
+}
+
+/* What clients send that means nothing, or the least of something. */
+static void test_empty_things(void **state)
+{
+    (void)state;
+    struct face_request request;
+    assert_int_equal(
+        parse(&request, FACE_CHAT,
+              "{\"model\":\"m\",\"tools\":[],\"functions\":[],\"top_p\":0,\"messages\":["
+              "{\"role\":\"user\",\"content\":\"x\",\"tool_calls\":[]},"
+              "{\"role\":\"assistant\",\"content\":null,\"tool_calls\":[],\"refusal\":null,"
+              "\"annotations\":[],\"audio\":null,\"function_call\":null},"
+              "{\"role\":\"assistant\",\"tool_calls\":null},{\"role\":\"assistant\"}]}"),
+        STATUS_OK);
+    assert_int_equal(request.engine.message_count, 4);
+    for (int i = 1; i < 4; i++)
+        assert_true(slice_is(request.engine.messages[i].content, ""));
+    assert_true(request.engine.sampling.top_p > 0 && request.engine.sampling.top_p <= 1e-6f);
+    face_request_deinit(&request);
+    assert_int_equal(parse(&request, FACE_TEXT,
+                           "{\"model\":\"m\",\"prompt\":\"x\",\"max_tokens\":0,\"echo\":true}"),
+                     STATUS_OK);
+    assert_true(request.engine.is_scored);
+    face_request_deinit(&request);
+}
+
 static void test_prompts(void **state)
 {
     (void)state;
@@ -171,12 +208,20 @@ static void test_prompts(void **state)
     face_request_of_prompt(&request, 1, &one);
     assert_true(slice_is(one.text, "b"));
     face_request_deinit(&request);
-    assert_int_equal(parse(&request, FACE_TEXT, "{\"model\":\"m\",\"prompt\":[[1],[2,3]],\"n\":4}"),
+    assert_int_equal(parse(&request, FACE_TEXT, "{\"model\":\"m\",\"prompt\":[[1],[2,3]],\"n\":8}"),
                      STATUS_OK);
-    assert_int_equal(request.prompt_count * request.engine.choices, LIMIT_CHOICES);
+    assert_int_equal(request.prompt_count * request.engine.choices, 2 * LIMIT_CHOICES);
     face_request_deinit(&request);
-    assert_int_equal(parse(&request, FACE_TEXT, "{\"model\":\"m\",\"prompt\":[[1],[2,3]],\"n\":5}"),
-                     STATUS_OUT_OF_RANGE);
+    assert_int_equal(parse_list(&request, LIMIT_ANSWERS, 1), STATUS_OK);
+    assert_int_equal(request.prompt_count, LIMIT_ANSWERS);
+    face_request_of_prompt(&request, LIMIT_ANSWERS - 1, &one);
+    assert_int_equal(one.tokens[0], LIMIT_ANSWERS - 1);
+    face_request_deinit(&request);
+    assert_int_equal(parse_list(&request, LIMIT_ANSWERS + 1, 1), STATUS_OUT_OF_RANGE);
+    assert_string_equal(status_note()->param, "prompt");
+    assert_int_equal(parse_list(&request, LIMIT_ANSWERS / 2, 2), STATUS_OK);
+    face_request_deinit(&request);
+    assert_int_equal(parse_list(&request, LIMIT_ANSWERS / 2 + 1, 2), STATUS_OUT_OF_RANGE);
     assert_string_equal(status_note()->param, "n");
 }
 
@@ -192,7 +237,13 @@ static const struct wrong {
     {FACE_CHAT, ",\"temperature\":2.01", STATUS_OUT_OF_RANGE, "temperature"},
     {FACE_CHAT, ",\"temperature\":-0.01", STATUS_OUT_OF_RANGE, "temperature"},
     {FACE_CHAT, ",\"temperature\":\"x\"", STATUS_INVALID, "temperature"},
-    {FACE_CHAT, ",\"top_p\":0", STATUS_OUT_OF_RANGE, "top_p"},
+    {FACE_CHAT, ",\"top_p\":-0.1", STATUS_OUT_OF_RANGE, "top_p"},
+    {FACE_CHAT, ",\"tools\":[{}]", STATUS_UNSUPPORTED, "tools"},
+    {FACE_CHAT, ",\"tools\":{}", STATUS_UNSUPPORTED, "tools"},
+    {FACE_CHAT, ",\"functions\":[{}]", STATUS_UNSUPPORTED, "functions"},
+    {FACE_TEXT, ",\"max_tokens\":0", STATUS_OUT_OF_RANGE, "max_tokens"},
+    {FACE_TEXT, ",\"max_tokens\":0,\"echo\":false", STATUS_OUT_OF_RANGE, "max_tokens"},
+    {FACE_TEXT, ",\"max_tokens\":-1,\"echo\":true", STATUS_OUT_OF_RANGE, "max_tokens"},
     {FACE_CHAT, ",\"top_p\":1.01", STATUS_OUT_OF_RANGE, "top_p"},
     {FACE_CHAT, ",\"top_k\":-2", STATUS_OUT_OF_RANGE, "top_k"},
     {FACE_CHAT, ",\"min_p\":1.01", STATUS_OUT_OF_RANGE, "min_p"},
@@ -224,7 +275,6 @@ static const struct wrong {
     {FACE_CHAT, ",\"stream_options\":{}", STATUS_INVALID, "stream_options"},
     {FACE_CHAT, ",\"stream\":true,\"stream_options\":{\"x\":true}", STATUS_UNSUPPORTED,
      "stream_options.x"},
-    {FACE_CHAT, ",\"tools\":[]", STATUS_UNSUPPORTED, "tools"},
     {FACE_CHAT, ",\"response_format\":{\"type\":\"json_schema\"}", STATUS_UNSUPPORTED,
      "response_format.type"},
     {FACE_CHAT, ",\"modalities\":[\"audio\"]", STATUS_UNSUPPORTED, "modalities"},
@@ -303,8 +353,15 @@ static const struct wrong wrong_bodies[] = {
      "\"text\":\"x\",\"cache_control\":{}}]}]}",
      STATUS_UNSUPPORTED, "messages[0].content[0].cache_control"},
     {FACE_CHAT,
-     "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"x\",\"tool_calls\":[]}]}",
+     "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"x\",\"tool_calls\":[{}]}]}",
      STATUS_UNSUPPORTED, "messages[0].tool_calls"},
+    {FACE_CHAT,
+     "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"x\",\"tool_calls\":{}}]}",
+     STATUS_UNSUPPORTED, "messages[0].tool_calls"},
+    {FACE_CHAT, "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":null}]}",
+     STATUS_INVALID, "messages[0].content"},
+    {FACE_CHAT, "{\"model\":\"m\",\"messages\":[{\"role\":\"system\"}]}", STATUS_INVALID,
+     "messages[0].content"},
     {FACE_TEXT, "{\"model\":\"m\"}", STATUS_INVALID, "prompt"},
     {FACE_TEXT, "{\"model\":\"m\",\"prompt\":\"\"}", STATUS_INVALID, "prompt"},
     {FACE_TEXT, "{\"model\":\"m\",\"prompt\":[]}", STATUS_INVALID, "prompt"},
@@ -414,6 +471,7 @@ int main(void)
         cmocka_unit_test(test_every_honoured_field),
         cmocka_unit_test(test_messages),
         cmocka_unit_test(test_nul),
+        cmocka_unit_test(test_empty_things),
         cmocka_unit_test(test_prompts),
         cmocka_unit_test(test_generate),
         cmocka_unit_test(test_wrong_fields_are_named),
