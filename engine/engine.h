@@ -1,8 +1,7 @@
 /* engine: requests for tokens in, tokens out. The room's only front door.
  *
  * Owns:     model, tokenizer, KV pages, sequences; the engine thread, prepare and compute threads.
- * Thread:   engine_submit, engine_cancel, engine_acknowledge, text services: any thread.
- *           engine_next_event: one consumer thread.
+ * Thread:   submit, cancel, acknowledge, text services: any; engine_next_event: one consumer's.
  * Cost:     a submit copies the request; the engine thread does not allocate after engine_open.
  * Not here: HTTP, API keys, tenants' names (gateway, auth).
  */
@@ -14,7 +13,6 @@
 #include "config/base/clock.h"
 #include "config/base/limits.h"
 #include "config/base/metrics.h"
-#include "config/base/pulse.h"
 #include "config/base/service_class.h"
 #include "config/base/slice.h"
 
@@ -87,8 +85,8 @@ struct engine_options {
     const struct clock *clock;
     struct metrics *metrics;   /* may be NULL */
     const char *metrics_label; /* of all its series: engine="0"; NULL = none */
-    uint32_t index;            /* among several of one fleet: for its log, and its place there: */
-    struct pulse *pulse;       /* the engine thread beats at PULSE_ENGINE + index; may be NULL */
+    uint32_t index;            /* among several of one fleet: for its log, and its place in … */
+    struct pulse *pulse;       /* … where its thread beats (PULSE_ENGINE + index); may be NULL */
     /* Called from the engine's threads when events wait; cheap and thread-safe. */
     void (*wake)(void *context);
     void *wake_context;
