@@ -12,11 +12,9 @@ enum { DRAWER_ADJUSTS = 1 << 19 };
 static enum status init_device(struct drawer *drawer)
 {
     drawer->draws = mem_zalloc(drawer->rows_max, sizeof *drawer->draws);
-    drawer->results = mem_zalloc(drawer->rows_max, sizeof *drawer->results);
     drawer->changes = mem_zalloc(drawer->adjusts_max, sizeof *drawer->changes);
     drawer->lists = mem_zalloc(drawer->texts_max, sizeof *drawer->lists);
-    if (drawer->draws == NULL || drawer->results == NULL || drawer->changes == NULL ||
-        drawer->lists == NULL)
+    if (drawer->draws == NULL || drawer->changes == NULL || drawer->lists == NULL)
         FAIL(STATUS_NO_MEMORY, "no memory for the draws of %u rows", drawer->rows_max);
     return STATUS_OK;
 }
@@ -35,7 +33,9 @@ enum status drawer_init(struct drawer *drawer, struct kernels *kernels, uint32_t
     drawer->asks = mem_zalloc(rows_max, sizeof *drawer->asks);
     drawer->tokens = mem_zalloc(rows_max, sizeof *drawer->tokens);
     drawer->stats = mem_zalloc(rows_max, sizeof *drawer->stats);
-    if (drawer->asks == NULL || drawer->tokens == NULL || drawer->stats == NULL)
+    drawer->results = mem_zalloc(rows_max, sizeof *drawer->results);
+    if (drawer->asks == NULL || drawer->tokens == NULL || drawer->stats == NULL ||
+        drawer->results == NULL)
         FAIL(STATUS_NO_MEMORY, "no memory for the tokens of %u rows", rows_max);
     if (drawer->device != NULL)
         return init_device(drawer);
@@ -63,6 +63,7 @@ void drawer_deinit(struct drawer *drawer)
 void drawer_begin(struct drawer *drawer)
 {
     drawer->ask_count = 0;
+    drawer->work = 0;
 }
 
 void drawer_ask(struct drawer *drawer, const struct drawer_ask *ask)
@@ -71,6 +72,10 @@ void drawer_ask(struct drawer *drawer, const struct drawer_ask *ask)
     ASSERT(ask->row < drawer->rows_max);
     ASSERT(ask->text < drawer->texts_max);
     drawer->asks[drawer->ask_count++] = *ask;
+    drawer->work +=
+        ask->kind == DRAW_TELL
+            ? ask->top_count > 0
+            : sampler_work(ask->args.sampling, ask->args.generated_count, ask->top_count);
 }
 
 /* --- a device --- */
@@ -181,18 +186,33 @@ enum status drawer_read(struct drawer *drawer, const float *logits, uint32_t row
     return STATUS_OK;
 }
 
+/* What drawer_told will be asked for. */
+static void run_tell(struct drawer *drawer, const struct drawer_ask *ask, struct sampler *sampler)
+{
+    struct draw_result *result = &drawer->results[ask->row];
+    struct engine_logprob top[LIMIT_LOGPROBS];
+    const float *logits = drawer->logits + (size_t)ask->row * drawer->vocab;
+    const struct logits_stats *stats = &drawer->stats[ask->row];
+    result->token = ask->kind == DRAW_TELL ? ask->token : drawer->tokens[ask->row];
+    result->logprob = sampler_logprob(logits, stats, result->token);
+    result->top_count = sampler_top(sampler, logits, stats, ask->top_count, top);
+    for (uint32_t i = 0; i < result->top_count; i++)
+        result->top[i] = (struct draw_logprob){top[i].token, top[i].logprob};
+}
+
 static void run_one(void *context, uint32_t index, uint32_t thread)
 {
     struct drawer *drawer = context;
     const struct drawer_ask *ask = &drawer->asks[index];
     struct sampler *sampler = &drawer->samplers[thread];
     struct sampler_args args = ask->args;
-    if (ask->kind == DRAW_TELL)
-        return;
     args.logits = drawer->logits + (size_t)ask->row * drawer->vocab;
     args.stats = &drawer->stats[ask->row];
-    drawer->tokens[ask->row] = ask->kind == DRAW_JUDGE ? sampler_judge(sampler, &args, ask->token)
-                                                       : sampler_choose(sampler, &args);
+    if (ask->kind != DRAW_TELL)
+        drawer->tokens[ask->row] = ask->kind == DRAW_JUDGE
+                                       ? sampler_judge(sampler, &args, ask->token)
+                                       : sampler_choose(sampler, &args);
+    run_tell(drawer, ask, sampler);
 }
 
 void drawer_run(struct drawer *drawer)
@@ -204,12 +224,6 @@ void drawer_run(struct drawer *drawer)
 uint32_t drawer_told(struct drawer *drawer, uint32_t row, uint32_t token, uint32_t top_count,
                      float *logprob, struct engine_logprob *top)
 {
-    if (drawer->device == NULL) {
-        const float *logits = drawer->logits + (size_t)row * drawer->vocab;
-        const struct logits_stats *stats = &drawer->stats[row];
-        *logprob = sampler_logprob(logits, stats, token);
-        return sampler_top(&drawer->samplers[0], logits, stats, top_count, top);
-    }
     const struct draw_result *result = &drawer->results[row];
     ASSERT(result->token == token);
     *logprob = result->logprob;

@@ -48,7 +48,9 @@ struct drawer {
     uint32_t rows_max;
     struct drawer_ask *asks; /* [rows_max] */
     uint32_t ask_count;
-    uint32_t *tokens; /* [rows_max] by row */
+    double work;                 /* sampler_work of all asks of the pass */
+    uint32_t *tokens;            /* [rows_max] by row */
+    struct draw_result *results; /* [rows_max] by row */
 
     /* on the processor */
     struct sampler samplers[DRAWER_THREADS];
@@ -58,7 +60,6 @@ struct drawer {
 
     struct kernels_drawer *device; /* NULL on the processor; of the rest, on a device: */
     struct draw *draws;            /* [rows_max] */
-    struct draw_result *results;   /* [rows_max] by row */
     struct draw_change *changes;   /* [adjusts_max] of this pass */
     uint32_t change_count;
     struct drawer_list *lists; /* [texts_max] */

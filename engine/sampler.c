@@ -606,6 +606,26 @@ uint32_t sampler_choose(struct sampler *sampler, const struct sampler_args *args
     return best.token;
 }
 
+double sampler_work(const struct engine_sampling *sampling, uint32_t generated_count,
+                    uint32_t top_count)
+{
+    const bool is_hot = sampling->temperature > 0;
+    const bool has_share = sampling->top_p < 1 || sampling->min_p > 0;
+    const bool is_penalised = sampling->presence_penalty != 0 || sampling->frequency_penalty != 0;
+    double work = is_hot ? 1 : 0;
+    if (is_hot && sampling->top_k > 0)
+        work += 0.5;
+    if (is_hot && has_share)
+        work += sampling->top_k > 0 ? 7 : 2;
+    if (sampling->bias_count > 0 || is_penalised)
+        work += 0.5;
+    if (is_penalised)
+        work += generated_count / 8192.0;
+    if (top_count > 0)
+        work += 1;
+    return work < SAMPLER_WORK_MOST ? work : SAMPLER_WORK_MOST;
+}
+
 uint32_t sampler_judge(struct sampler *sampler, const struct sampler_args *args, uint32_t guess)
 {
     uint32_t greatest;

@@ -67,6 +67,12 @@ uint32_t sampler_choose(struct sampler *sampler, const struct sampler_args *args
  * with an exp a token. */
 uint32_t sampler_judge(struct sampler *sampler, const struct sampler_args *args, uint32_t guess);
 
+/* What a token costs to choose and to tell, 1 for one with a temperature alone: measured by
+ * tests/bench/bench_sampler, the mean of each kind. SAMPLER_WORK_MOST at most. */
+#define SAMPLER_WORK_MOST 12.0
+double sampler_work(const struct engine_sampling *sampling, uint32_t generated_count,
+                    uint32_t top_count);
+
 /* The model's own log-probability of a token. */
 float sampler_logprob(const float *logits, const struct logits_stats *stats, uint32_t token);
 

@@ -14,14 +14,6 @@ static bool rows_is_decode(const struct scheduler_sequence *sequence)
     return sequence->tokens - sequence->computed == 1 && sequence->pages > 0;
 }
 
-static double rows_us(const struct scheduler_state *state,
-                      const struct scheduler_sequence *sequence, uint32_t rows)
-{
-    const struct scheduler_cost *cost = &state->input->cost;
-    double keys = (double)rows * sequence->computed + (double)rows * (rows + 1.0) / 2;
-    return rows * cost->row_us + keys * cost->key_us;
-}
-
 /* The first position not computed whose row wants logits. */
 static uint32_t rows_logits_from(const struct scheduler_sequence *sequence)
 {
@@ -34,6 +26,15 @@ static uint32_t rows_of_logits(const struct scheduler_sequence *sequence, uint32
     uint32_t end = sequence->computed + rows;
     uint32_t from = rows_logits_from(sequence);
     return end > from ? end - from : 0;
+}
+
+static double rows_us(const struct scheduler_state *state,
+                      const struct scheduler_sequence *sequence, uint32_t rows)
+{
+    const struct scheduler_cost *cost = &state->input->cost;
+    double keys = (double)rows * sequence->computed + (double)rows * (rows + 1.0) / 2;
+    return rows * cost->row_us + keys * cost->key_us +
+           rows_of_logits(sequence, rows) * sequence->draw_work * cost->draw_us;
 }
 
 /* The most of `rows` rows of a prompt that the time left allows, cut where a page ends, or where

@@ -36,6 +36,7 @@ struct scheduler_sequence {
     uint32_t logits_from; /* rows at this position and later want logits; < tokens */
     uint32_t charge_from; /* rows at this position and later cost SCHEDULER_PRICE_PROMPT each */
     uint32_t client;      /* of scheduler_fair */
+    double draw_work;     /* sampler_work of each of its rows that want logits */
     uint32_t rested;      /* of one with pages: steps since it last had a row */
     uint32_t passed;      /* of a waiting one: later ones of its client that were admitted first */
     enum service_class service_class; /* of the most urgent that follows it */
@@ -49,11 +50,13 @@ enum scheduler_mode {
     SCHEDULER_STATIC,     /* all that wait, when nobody runs */
 };
 
-/* Predicted microseconds of a step: fixed + rows × row + (keys read by all rows) × key. */
+/* Predicted microseconds of a step: fixed + rows × row + (keys read by all rows) × key + (work of
+ * all tokens that are drawn) × draw. */
 struct scheduler_cost {
     double fixed_us;
     double row_us;
     double key_us;
+    double draw_us;
 };
 
 struct scheduler_input {

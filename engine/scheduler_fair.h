@@ -25,6 +25,11 @@ enum { SCHEDULER_FAIR_NOBODY = UINT32_MAX };
 #define SCHEDULER_PRICE_PROMPT    1.0 /* a prompt token, computed for the first time */
 #define SCHEDULER_PRICE_CACHED    0.1 /* one that the cache had, at admission */
 #define SCHEDULER_PRICE_GENERATED 2.0
+/* For each work of sampler_work beyond the ordinary 1, on top of the token; between what it takes
+ * beside a small model and beside a large one. U counts tokens at the ordinary price: a client whose
+ * tokens are dearer has reached it sooner. */
+#define SCHEDULER_PRICE_DRAW      0.05
+#define SCHEDULER_PRICE_DRAW_MOST 0.5
 #define SCHEDULER_PRICE_DRAFT     0.5 /* a guess that was wrong */
 /* Each step, of a running or throttled sequence: pages with room for 16 tokens, whatever part of a
  * page, or how many, that is. */
@@ -122,6 +127,14 @@ void scheduler_fair_deinit(struct scheduler_fair *fair);
 uint32_t scheduler_fair_enter(struct scheduler_fair *fair, const struct engine_domain *tenant,
                               enum service_class service_class, uint32_t weight);
 void scheduler_fair_leave(struct scheduler_fair *fair, uint32_t client);
+
+/* What is charged for one token that takes so much work to draw. */
+static inline double scheduler_fair_token(double draw_work)
+{
+    double more = draw_work > 1 ? (draw_work - 1) * SCHEDULER_PRICE_DRAW : 0;
+    return SCHEDULER_PRICE_GENERATED +
+           (more < SCHEDULER_PRICE_DRAW_MOST ? more : SCHEDULER_PRICE_DRAW_MOST);
+}
 
 /* `tokens` are already multiplied with their price. */
 void scheduler_fair_charge(struct scheduler_fair *fair, uint32_t client, double tokens);

@@ -28,7 +28,7 @@ double scheduler_take_charge(const struct scheduler_state *state, uint32_t index
         sequence->charge_from > sequence->computed ? sequence->charge_from : sequence->computed;
     double tokens = end > from ? (end - from) * SCHEDULER_PRICE_PROMPT : 0;
     if (end == sequence->tokens)
-        tokens += SCHEDULER_PRICE_GENERATED;
+        tokens += scheduler_fair_token(sequence->draw_work);
     if (index >= state->input->running_count)
         tokens += sequence->computed * SCHEDULER_PRICE_CACHED;
     return tokens * 100 / scheduler_client_of(state, index)->weight;

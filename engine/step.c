@@ -346,7 +346,9 @@ static enum status once_compute(struct step *step, uint32_t parts, int64_t *bega
     atomic_fetch_add_explicit(&step->figures.rows, batch->rows, memory_order_relaxed);
     step_metrics_rows(step, parts);
     drawer_run(&step->drawer);
+    int64_t drawn_ns = *began_ns;
     once_time(step, STEP_TIME_CHOOSE, began_ns);
+    step_cost_draw(&step->cost, step->drawer.work, (double)(*began_ns - drawn_ns) / 1000);
     for (uint32_t i = 0; i < parts; i++)
         step_token_results(step, &step->parts[i]);
     step_charge_pages(step);

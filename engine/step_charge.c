@@ -66,9 +66,18 @@ void step_charge_rows(struct step *step, struct sequence *sequence, uint32_t fro
         sequence->reached = end;
 }
 
+double step_charge_work(const struct step *step, uint32_t slot, uint32_t generated)
+{
+    const struct engine_request *asked = &step->options.tickets->slots[slot].asked;
+    return sampler_work(&asked->sampling, generated,
+                        asked->want_logprobs ? asked->top_logprobs : 0);
+}
+
 void step_charge_token(struct step *step, const struct sequence *sequence)
 {
-    charge(step, sequence, SCHEDULER_PRICE_GENERATED);
+    charge(
+        step, sequence,
+        scheduler_fair_token(step_charge_work(step, sequence->slot, sequence_generated(sequence))));
 }
 
 void step_charge_drafts(struct step *step, const struct sequence *sequence, int32_t guesses)

@@ -18,7 +18,9 @@ void step_charge_found(struct step *step, struct sequence *sequence);
 /* Rows [from, end) of its text were computed: those of its prompt are divided among all tenants
  * that wait for them; those computed before, until others took their pages, are nobody's. */
 void step_charge_rows(struct step *step, struct sequence *sequence, uint32_t from, uint32_t end);
-/* One token was generated. */
+/* What a token of a request takes to draw, after so many (sampler_work). */
+double step_charge_work(const struct step *step, uint32_t slot, uint32_t generated);
+/* One token was generated: the more it took to draw, the more is charged. */
 void step_charge_token(struct step *step, const struct sequence *sequence);
 /* So many of its guesses were computed; < 0: were right, and are charged as tokens. */
 void step_charge_drafts(struct step *step, const struct sequence *sequence, int32_t guesses);

@@ -11,6 +11,10 @@ static const double kept_steps = 0.5;
 static const double best_rise = 1.0 / 16;
 static const double best_doubt = 1.0 / 16;
 
+/* The same of what choosing a token takes. */
+static const double draw_rise = 1.0 / 4;
+static const double draw_fall = 1.0 / 32;
+
 double step_cost_predict(const struct scheduler_cost *cost, double rows, double keys)
 {
     return cost->fixed_us + rows * cost->row_us + keys * cost->key_us;
@@ -76,7 +80,9 @@ static void fit_mean(struct step_cost *cost, uint32_t count)
             x[j] = a[j][j] > 0 && rest > 0 ? rest / a[j][j] : 0;
         }
     }
-    cost->fit = (struct scheduler_cost){.fixed_us = x[0], .row_us = x[1], .key_us = x[2]};
+    cost->fit.fixed_us = x[0];
+    cost->fit.row_us = x[1];
+    cost->fit.key_us = x[2];
 }
 
 static int fit_compare(const void *left, const void *right)
@@ -96,9 +102,19 @@ static void fit_bound(struct step_cost *cost, uint32_t count)
     }
     qsort(ratios, count, sizeof(ratios[0]), fit_compare);
     double ratio = ratios[(count * 9 - 1) / 10];
-    cost->bound = (struct scheduler_cost){.fixed_us = cost->fit.fixed_us * ratio,
-                                          .row_us = cost->fit.row_us * ratio,
-                                          .key_us = cost->fit.key_us * ratio};
+    cost->bound.fixed_us = cost->fit.fixed_us * ratio;
+    cost->bound.row_us = cost->fit.row_us * ratio;
+    cost->bound.key_us = cost->fit.key_us * ratio;
+}
+
+void step_cost_draw(struct step_cost *cost, double work, double us)
+{
+    if (work <= 0 || us <= 0)
+        return;
+    double each = us / work;
+    double change = each - cost->fit.draw_us;
+    cost->fit.draw_us += change * (change > 0 ? draw_rise : draw_fall);
+    cost->bound.draw_us = cost->fit.draw_us;
 }
 
 void step_cost_add(struct step_cost *cost, uint32_t rows, uint64_t keys, int64_t us)

@@ -11,6 +11,9 @@
  * what they can and make nobody forget the rest. All three are then scaled so that nine of ten
  * steps of the window take no longer than predicted: on a busy machine steps take 1.4 times.
  *
+ * Choosing tokens comes on top, in the same time for as much work: what it takes is averaged apart,
+ * rising fast and falling slowly, since a prompt's rows have nothing to choose.
+ *
  * The line is for steps like those in the window. Drawn out to a whole prompt it tells nothing: of
  * decodes on a machine that gets busy it learns that a key costs a millisecond, and a prompt has
  * millions. For that there is the step of the least time a row.
@@ -48,6 +51,9 @@ static inline bool step_cost_is_known(const struct step_cost *cost)
 {
     return cost->count >= STEP_COST_EVERY;
 }
+
+/* Choosing tokens of so much work (sampler_work) took so long, behind the pass of that step. */
+void step_cost_draw(struct step_cost *cost, double work, double us);
 
 double step_cost_predict(const struct scheduler_cost *cost, double rows, double keys);
 

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "engine/step_charge.h"
 #include "engine/step_pause.h"
 #include "engine/step_prefix.h"
 
@@ -31,6 +32,7 @@ static void waiting_add(struct step *step, uint32_t slot)
         .logits_from = ticket->scores != NULL ? 0 : ticket->prompt_count - 1,
         .charge_from = ticket->found.tokens,
         .client = ticket->client,
+        .draw_work = step_charge_work(step, slot, 0),
         .passed = ticket->passed,
         .service_class = ticket->asked.service_class,
     };
@@ -215,6 +217,7 @@ static void view_running(struct step *step)
             .charge_from = sequence->reached < sequence->prompt_count ? sequence->reached
                                                                       : sequence->token_count,
             .client = sequence->client,
+            .draw_work = step_charge_work(step, sequence->slot, sequence_generated(sequence)),
             .rested = (uint32_t)(step->turn - sequence->row_turn),
             .service_class = sequence->followed_class < own ? sequence->followed_class : own,
             .is_throttled = sequence->is_throttled,

@@ -14,7 +14,7 @@ token (p99), and the tokens a second of all.
   top_k      the same with top_k 49,000 and top_p 0.999999
   filters    the same with top_k 10,000, top_p 0.3 and temperature 2, the dearest ones known
   fields     the same with 300 biases, penalties, 20 log-probabilities and four stop strings of 256 bytes
-  long64     64 sequences of 400 tokens and more
+  long64     64 sequences of 300 tokens and more
   long128    128 of them
   old64, old128   the same with --shared-step-ms 0: all decodes in every step
 
@@ -35,12 +35,13 @@ from priority_bench import Client, ms, p99
 
 ANSWER = 48
 MANY = {"n": 8, "temperature": 1, "max_tokens": 400, "prompt_tokens": 32}
-LONG = {"n": 1, "temperature": 0, "max_tokens": 1600, "prompt_tokens": 400}
+LONG = {"n": 1, "temperature": 0, "max_tokens": 1600, "prompt_tokens": 300}
 FIELDS = {
     "logprobs": 5, "presence_penalty": 0.5, "frequency_penalty": 0.1,
     "logit_bias": {str(i): -0.5 for i in range(100, 400)},
     "stop": [chr(97 + i) * 255 + "!" for i in range(4)],
 }  # fmt: skip
+MANY_CONNECTIONS = ("--connections-per-address", "0", "--connects-per-address-s", "0")
 CASES = {
     "alone": (0, {}, ()),
     "ordinary": (8, MANY, ()),
@@ -134,7 +135,7 @@ class NeighbourBench(Bench):
         light.stream(self.tokens(32))
         with Heavy(self, server, keys[0], count, fields):
             conftest.wait_until(
-                lambda: server.engine_stats()["sequences_running"] >= sequences * 3 // 4, 120, "a full engine"
+                lambda: server.engine_stats()["sequences_running"] >= sequences * 5 // 8, 60, "a full engine"
             )
             time.sleep(7)  # metrics of the engine are fetched every 5 s
             begin, before, first, rates = time.perf_counter(), self.generated(server), [], []
@@ -151,7 +152,7 @@ class NeighbourBench(Bench):
 
     def run(self, names):
         for options in dict.fromkeys(CASES[name][2] for name in names):
-            with self.server(*options, *self.args.options.split()) as server:
+            with self.server(*MANY_CONNECTIONS, *options, *self.args.options.split()) as server:
                 for name in names:
                     if CASES[name][2] == options:
                         self.case(name, server)

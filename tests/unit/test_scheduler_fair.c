@@ -122,6 +122,9 @@ static void test_level_rises_by_quanta(void **state)
     assert_true(scheduler_fair_slack(&fair, 100) <= 520 && scheduler_fair_slack(&fair, 100) >= 520);
     assert_true(scheduler_fair_slack(&fair, 50) <= 940 && scheduler_fair_slack(&fair, 50) >= 940);
     assert_true(scheduler_fair_step_most(&fair, 100) <= 172);
+    assert_true(scheduler_fair_token(0) <= 2 && scheduler_fair_token(1) <= 2);
+    assert_true(scheduler_fair_token(3) > 2.09 && scheduler_fair_token(3) < 2.11);
+    assert_true(scheduler_fair_token(1000) <= 2.5);
 }
 
 static void test_window(void **state)

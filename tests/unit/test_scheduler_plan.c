@@ -423,6 +423,28 @@ static void test_shared_step(void **state)
     scheduler_fair_deinit(&table.fair);
 }
 
+/* What drawing takes is part of a row's time: of a client whose tokens are dear to draw there are
+ * fewer in a step. */
+static void test_shared_draws(void **state)
+{
+    (void)state;
+    struct table table;
+    table_make(&table);
+    table.input.sequences_max = 16;
+    table.input.cost.row_us = 1;
+    table.input.cost.draw_us = 1;
+    table.input.shared_us = 10;
+    for (uint32_t i = 0; i < 6; i++) {
+        table_run(&table, CLIENT_RED, 1);
+        table.running[table.input.running_count - 1].draw_work = 4;
+        table_run(&table, CLIENT_BLUE, 1);
+    }
+    table_plan(&table);
+    assert_int_equal(decodes_of(&table, CLIENT_RED), 1);
+    assert_int_equal(decodes_of(&table, CLIENT_BLUE), 5);
+    scheduler_fair_deinit(&table.fair);
+}
+
 /* By weight, and by the time that rows take: long contexts are not paid for by others. */
 static void test_shared_time(void **state)
 {
@@ -923,6 +945,7 @@ int main(void)
         cmocka_unit_test(test_third_of_a_step),
         cmocka_unit_test(test_shared_step),
         cmocka_unit_test(test_shared_time),
+        cmocka_unit_test(test_shared_draws),
         cmocka_unit_test(test_urgent_limit),
         cmocka_unit_test(test_room_for_a_floor),
         cmocka_unit_test(test_stopped_readers),

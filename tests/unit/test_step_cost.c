@@ -125,9 +125,31 @@ static void test_the_least(void **state)
     assert_within(step_cost_least(&cost, 240, 120), 2 * 56000, 2 * 57000);
 }
 
+/* What choosing tokens takes is learnt for as much work, rises fast and falls slowly; a step that
+ * chooses none teaches nothing. */
+static void test_draws(void **state)
+{
+    (void)state;
+    struct step_cost cost = {0};
+    struct rng rng = {.seed = 4};
+    for (uint32_t i = 0; i < 200; i++) {
+        add_mixed(&cost, &rng, 0);
+        step_cost_draw(&cost, i % 3 * 8, i % 3 * 8 * 50.0);
+    }
+    assert_within(cost.bound.draw_us, 49, 51);
+    assert_within(cost.fit.draw_us, 49, 51);
+    for (uint32_t i = 0; i < 8; i++)
+        step_cost_draw(&cost, 10, 10 * 100.0);
+    assert_within(cost.bound.draw_us, 90, 100);
+    for (uint32_t i = 0; i < 8; i++)
+        step_cost_draw(&cost, 10, 10 * 50.0);
+    assert_within(cost.bound.draw_us, 80, 95);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_draws),
         cmocka_unit_test(test_learns_the_line),
         cmocka_unit_test(test_bounds_nine_of_ten),
         cmocka_unit_test(test_alike_steps_do_not_erase),
