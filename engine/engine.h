@@ -199,8 +199,7 @@ struct engine_request {
 };
 
 /* Copies the request and hands it to a prepare thread. BUSY when there is no room: never a wait.
- * Everything that is wrong with the request itself (too long, bad ids) comes as an ERROR event.
- * Its events may come before this returns. */
+ * What is wrong with the request itself is an ERROR event. Events may come before this returns. */
 enum status engine_submit(struct engine *engine, const struct engine_request *request,
                           engine_request_id *out);
 
