@@ -236,8 +236,7 @@ struct engine_logprob {
 
 struct engine_report {
     uint32_t prompt_tokens; /* once, for all choices */
-    /* Of the prompt, found by the first choice when it was admitted. The next three are its parts
-     * by whose they were; the last is how many of them came from the host tier. */
+    /* Found at admission of its first choice; of them by whose they were, and from the host. */
     uint32_t cached_tokens;
     uint32_t cached_public;
     uint32_t cached_group;

@@ -9,10 +9,10 @@
  * Classes are strict, but for their floors. Inside a class come those who are not over (see
  * scheduler_fair), then those who are; of each: running decodes, then partly prefilled prompts in
  * chunks, then those that are paused, then new ones, until the rows or the predicted time are used
- * up. A client's first prompt goes before another's many decodes. The time that
- * decodes of a step take is shared by the clients that compute (shared_us). Tokens are the truth: a sequence
- * that lacks a page may take it from one that comes after it, which loses its pages and comes back
- * later ("paused" while it has none). Inside a class and among clients that are not over that order
+ * up. A client's first prompt goes before another's many decodes. The time that decodes of a step
+ * take is shared by the clients that compute (shared_us). Tokens are the truth: a sequence that
+ * lacks a page may take it from one that comes after it, which loses its pages and comes back later
+ * ("paused" while it has none). Inside a class and among clients that are not over that order
  * is age, so the oldest can always go on, and all finish. In modes WINDOW and STATIC there are no
  * classes and no clients: first come, first served.
  */

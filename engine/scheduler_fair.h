@@ -26,8 +26,8 @@ enum { SCHEDULER_FAIR_NOBODY = UINT32_MAX };
 #define SCHEDULER_PRICE_CACHED    0.1 /* one that the cache had, at admission */
 #define SCHEDULER_PRICE_GENERATED 2.0
 /* For each work of sampler_work beyond the ordinary 1, on top of the token; between what it takes
- * beside a small model and beside a large one. U counts tokens at the ordinary price: a client whose
- * tokens are dearer has reached it sooner. */
+ * beside a small model and beside a large one. U counts tokens at the ordinary price: a client
+ * whose tokens are dearer has reached it sooner. */
 #define SCHEDULER_PRICE_DRAW      0.05
 #define SCHEDULER_PRICE_DRAW_MOST 0.5
 #define SCHEDULER_PRICE_DRAFT     0.5 /* a guess that was wrong */

@@ -3,8 +3,8 @@
  * usage: bench_sampler [ISA]      prints one JSON line for each vocabulary and request
  *
  * One thread. Logits are drawn as a model's are spread: a few likely tokens, a long tail. Each
- * request is asked at 32 positions of 8 rows, in three rounds; the line has the mean, the median nanoseconds a row,
- * the slowest row's, and the median ÷ that of a request with a temperature alone.
+ * request is asked at 32 positions of 8 rows, in three rounds; the line has the mean, the median
+ * and the slowest row's nanoseconds, and the mean ÷ that of a request with a temperature alone.
  */
 #include <math.h>
 #include <stdio.h>

@@ -497,7 +497,8 @@ static void after_oldest(struct sim_account *account)
 
 /* A client that has one sequence, which decodes, has a row in every step, whatever others have
  * running: of the most urgent class with work, unless it has had too much, or a step has fewer
- * places than twice the clients (floors may have half of them), or few rows beside a prompt, or it needs a page first. */
+ * places than twice the clients (floors may have half of them), or few rows beside a prompt, or it
+ * needs a page first. */
 static void after_alone(struct sim_account *account)
 {
     uint32_t running[SIM_CLIENTS_MAX] = {0};
