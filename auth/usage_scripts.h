@@ -23,8 +23,8 @@ enum usage_script {
     /* KEYS: the day's hash, its name aside, the count of what went aside. ARGV: edge, when it
      * expires (0: never), sequence, mode, then for each sum ":model:class", requests, input,
      * cached, output, cost. With our mark in it, 'absent' leaves it alone, 'replace' makes it anew
-     * if the mark is older, 'force' in any case. 0: left alone. 1: made. 2: made, and what was there went
-     * aside. -1: left alone, because another edge has its part in it. */
+     * if the mark is older, 'force' in any case. 0: left alone. 1: made. 2: made, and what was
+     * there went aside. -1: left alone, because another edge has its part in it. */
     USAGE_SCRIPT_SET,
     /* KEYS: the stream, the marks of what is in it, their names aside. ARGV: edge, the row behind
      * which to go on where Redis has no mark, last row of the ledger, about how many entries are
