@@ -47,7 +47,7 @@
 /* Memory of requests that are not whole, of a listener that is told nothing else. */
 #define LIMIT_UNFINISHED_BYTES       (256 * 1024 * 1024)
 #define LIMIT_ADMIN_UNFINISHED_BYTES (16 * 1024 * 1024) /* strangers', on the admin face */
-#define LIMIT_ADMIN_KNOWN_BYTES      (16 * 1024 * 1024)
+#define LIMIT_ADMIN_KNOWN_BYTES      (40 * 1024 * 1024) /* two of the longest imports and more */
 /* Of memory_limit: what unfinished requests may hold, of strangers and of known owners. A stranger
  * has no reason to send much, and half of it is one address's at most. */
 #define LIMIT_UNFINISHED_PART 8
