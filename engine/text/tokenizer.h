@@ -22,11 +22,12 @@ enum status tokenizer_create(struct tokenizer **out, const struct vocab *vocab,
                              const struct gguf *gguf);
 void tokenizer_destroy(struct tokenizer *tokenizer);
 
-/* Before anything is encoded: tokens that the model's template writes as marks, and those that
- * begin or end a text, are from now on matched where control tokens are, whatever type the file
- * gives them. `writes` says whether the template can write these bytes. A mark is a token of the file's
- * own (not made by merges) that looks like one: <…> or […], or a user-defined one with a character
- * that is no letter, digit or white space. CORRUPT when merges of plain text make one. */
+/* Call it before anything is encoded. Tokens that the model's template writes as marks, and those
+ * that begin or end a text, are matched from now on where control tokens are, whatever type the
+ * file gives them. `writes` says whether the template can write these bytes. A mark is a token of
+ * the file's own (not made by merges) that looks like one: <…> or […], or a user-defined one with
+ * a character that is no letter, digit or white space. CORRUPT when merges of plain text make
+ * one. */
 enum status tokenizer_take_marks(struct tokenizer *tokenizer,
                                  bool (*writes)(const void *context, struct slice text),
                                  const void *context);

@@ -103,8 +103,8 @@ static int hex_of(char c)
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* Undoes percent-encoding, reads a plus as the space that clients write so, and ends the text with a
- * NUL. False when it is no such text, does not fit, or has control characters. */
+/* Undoes percent-encoding, reads a plus as the space that clients write so, and ends the text with
+ * a NUL. False when it is no such text, does not fit, or has control characters. */
 static bool decode(struct slice text, char *out, size_t capacity)
 {
     size_t length = 0;
