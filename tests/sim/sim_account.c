@@ -498,7 +498,7 @@ static void after_oldest(struct sim_account *account)
 /* A client that has one sequence, which decodes, has a row in every step, whatever others have
  * running: of the most urgent class with work, unless it has had too much, or a step has fewer
  * places than twice the clients (floors may have half of them), or few rows beside a prompt, or it
- * needs a page first. */
+ * needs a page first, or its pages are on their way. */
 static void after_alone(struct sim_account *account)
 {
     uint32_t running[SIM_CLIENTS_MAX] = {0};
@@ -511,6 +511,8 @@ static void after_alone(struct sim_account *account)
         if (!place->is_running || place->is_throttled)
             continue;
         clients += running[place->client]++ == 0;
+        if (place->rows > 0 && (uint32_t)place->runs_in < first)
+            first = place->runs_in; /* that of who waits for its prompt */
         uint32_t class = class_of(account, place->client);
         first = class < first ? class : first;
     }
@@ -520,6 +522,7 @@ static void after_alone(struct sim_account *account)
         bool is_still = place->is_running && !place->is_throttled && !place->was_throttled &&
                         place->pages_in > 0 && place->left == 1 && place->rows == 0 &&
                         place->high % account->knobs->machine.page_tokens > 0 &&
+                        account->step->sequences.slots[p].arriving_steps == 0 &&
                         running[place->client] == 1 && client->service_class == first &&
                         !client->is_over && 2 * clients <= account->knobs->sequences_max &&
                         account->knobs->rows_max > SCHEDULER_CHUNK_MIN;
