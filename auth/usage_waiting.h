@@ -9,8 +9,8 @@
  *                ▲                                                      │ looked at each 2 s, made
  *                └──────────────────────── refused ─────────────────────┘ again where it is gone
  *
- * One that waits holds nobody else up. It holds back what banyan:shipped says: all rows behind
- * `since` are sent again after a restart, and marks in Redis drop those that are there.
+ * A day that waits holds no other day up. It holds back the mark banyan:shipped, so that all rows
+ * behind `since` are sent again after a restart; the marks in Redis drop those that are there.
  */
 #pragma once
 
@@ -28,27 +28,27 @@ struct usage_waiting_entry {
     bool is_watched;
     uint32_t tries;
     int64_t next_us;
-    int64_t until_us; /* of one that is watched */
+    int64_t until_us; /* while it is watched */
 };
 
 struct usage_waiting {
     struct usage_waiting_entry entries[USAGE_WAITING_MAX];
     uint32_t count;
-    int64_t lost_since; /* one that found no room: so far back; INT64_MAX: none */
+    int64_t lost_since; /* the least `since` of days that found no room; INT64_MAX: none */
 };
 
 void usage_waiting_init(struct usage_waiting *waiting);
 
 /* Whether rows of that tenant and day are not to be sent now. */
 bool usage_waiting_has(const struct usage_waiting *waiting, const char *tenant_id, int64_t day);
-/* Refused. True when it did not wait before. Without room the oldest one that is only watched
- * gives its place; if there is none, `lost_since` is told, and the caller compares everything. */
+/* Redis refused it. True when it did not wait before. Without room the oldest day that is only
+ * watched is forgotten; if there is none, `lost_since` is set, and the caller compares all days. */
 bool usage_waiting_add(struct usage_waiting *waiting, const char *tenant_id, int64_t day,
                        int64_t since, int64_t now_us);
-/* Made, or found to be there: watched from now on. True when it had waited. */
+/* Its hash was made or found: it is watched from now on. True when it had waited. */
 bool usage_waiting_made(struct usage_waiting *waiting, const char *tenant_id, int64_t day,
                         int64_t now_us);
-/* Those to be tried now, at most USAGE_WAITING_DUE, with the next time set; watched ones whose
+/* Days to be tried now, at most USAGE_WAITING_DUE; sets the next time of each. Watched days whose
  * time is over are forgotten. */
 uint32_t usage_waiting_due(struct usage_waiting *waiting, int64_t now_us,
                            struct usage_waiting_entry out[USAGE_WAITING_DUE]);

@@ -3,12 +3,12 @@
  * Owns:     nothing.
  * Thread:   any; pure.
  * Cost:     sampler_order_find: one pass over the row and three over an eighth of it, if a sample
- *           of the row is as the whole; else three passes. sampler_order_sort: three passes over
+ *           of the row is like the whole; else three passes. sampler_order_sort: three passes over
  *           what is sorted, however the values are spread.
  * Not here: small counts (the sampler keeps a heap), what a token weighs.
  *
- * The order: the greater value first, the lower id among equals. A NaN counts as the least value,
- * and has no certain place among others of it.
+ * The order: the greater value first, the lower id among equals. A NaN counts as the least value;
+ * its place among equals of that value is not stated.
  */
 #pragma once
 

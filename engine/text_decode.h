@@ -7,8 +7,8 @@
  *
  * An echoed prompt, an answer, /v1/detokenize and the offsets of tokens in a text all come from
  * here, so that they agree: the text does not depend on how its bytes are cut into tokens. Bytes
- * that no later byte can make a sequence of become U+FFFD, one for each maximal part of a sequence
- * (Unicode 15, section 3.9, "substitution of maximal subparts", which browsers follow too).
+ * that no later byte can complete to a sequence become U+FFFD, one for each maximal part of a
+ * sequence (Unicode 15, section 3.9, "substitution of maximal subparts", as browsers do it).
  */
 #pragma once
 
@@ -20,7 +20,7 @@
 
 enum {
     TEXT_DECODE_TAIL_BYTES = 4,
-    /* Of one push: every byte became U+FFFD (3 bytes each). */
+    /* The most that one push writes: every byte became U+FFFD (3 bytes each). */
     TEXT_DECODE_BYTES = 3 * (LIMIT_TOKEN_BYTES + TEXT_DECODE_TAIL_BYTES),
 };
 
@@ -32,7 +32,7 @@ struct text_decode {
 };
 
 /* Begins in the middle of a text: `last` are the last bytes of what stands before (three are
- * enough). Characters are counted from the one that is unfinished there, or the next. */
+ * enough). Character 0 is the one that is unfinished there, or else the next one. */
 void text_decode_init(struct text_decode *decode, struct slice last);
 
 /* Where the text of `bytes`, which are pushed next, begins: how many characters stand before the

@@ -11,8 +11,8 @@
  *   allowed, when   own ≤ free / BYTE_SHARES_PARTS        own: what the owner holds already
  *   or, when        own + more ≤ floor and all + more ≤ limit + reserve
  *
- * An owner that is alone may come to hold a fifth of the limit and the last bytes it brought. What
- * is left shrinks with each greedy owner, but it never ends: beside N owners that do whatever they
+ * An owner that is alone may come to hold a fifth of the limit and the last bytes it brought. Each
+ * greedy owner makes what is left smaller, but never nothing: beside N owners that do whatever they
  * like, with at most b bytes a time, at least byte_shares_left(limit, N, b) bytes stay free,
  *
  *   left(0) = limit,   left(n) = (left(n - 1) - b) × PARTS / (PARTS + 1)
@@ -52,7 +52,7 @@ struct byte_shares_hold {
 enum byte_shares_verdict {
     BYTE_SHARES_OK,
     BYTE_SHARES_OWN,       /* the owner's share is used up */
-    BYTE_SHARES_ALL,       /* the owner is below its floor, but there is nothing left */
+    BYTE_SHARES_ALL,       /* the owner holds little, but there is nothing left */
     BYTE_SHARES_NO_MEMORY, /* for the owner's entry */
 };
 

@@ -9,7 +9,7 @@
 
 #include <stdbool.h>
 
-/* A word that begins with a dash, "--" and "-h" among them; not "-" alone, which names standard
- * input, and no negative number: "-5", "-0.5". Such a word is nobody's name and no flag's value:
- * those are written behind "--", and as --flag=value. */
+/* A word that begins with a dash, "--" and "-h" among them, except "-" alone, which names standard
+ * input, and negative numbers: "-5", "-0.5". A flag is never taken for a name or for another flag's
+ * value: such names are written behind "--", and such values as --flag=value. */
 bool flag_word_is(const char *word);

@@ -1,4 +1,4 @@
-/* pulse: signs of life of a process's threads, in memory that the process which watches it shares.
+/* pulse: signs of life of a process's threads, in memory shared with the process that watches it.
  *
  * Owns:     the mapping, which a fork inherits.
  * Thread:   each place has one writer; anybody may read.
@@ -21,12 +21,12 @@ enum { PULSE_LOOP, PULSE_ENGINE, PULSE_PLACES = PULSE_ENGINE + LIMIT_ENGINES };
 enum { PULSE_EVERY_MS = 500 };
 
 enum status pulse_create(struct pulse **out);
-/* Takes the mapping from this process alone. */
+/* Unmaps it in this process alone. */
 void pulse_destroy(struct pulse *pulse);
 
-/* Nobody has beaten yet: before a new process is started. */
+/* Forgets all beats. Call it before a new process is started. */
 void pulse_clear(struct pulse *pulse);
-/* Without a pulse nothing happens: nobody watches. */
+/* No effect when `pulse` is NULL: nobody watches then. */
 void pulse_beat(struct pulse *pulse, uint32_t place);
-/* Another number after each beat; 0 before the first one. */
+/* The number of beats so far, which may wrap: 0 before the first one. */
 uint32_t pulse_read(const struct pulse *pulse, uint32_t place);

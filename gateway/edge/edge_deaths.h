@@ -1,4 +1,4 @@
-/* edge_deaths: how often the parent has lost a process, counted by the parent and told by the edge.
+/* edge_deaths: how often the parent has lost a process: the parent counts, the edge shows it.
  *
  * Owns:     memory that both share, which outlives each edge.
  * Thread:   the parent counts; the edge's loop reads.
@@ -21,7 +21,7 @@ enum edge_deaths_why {
 };
 
 enum status edge_deaths_create(struct edge_deaths **out);
-/* Takes the memory from this process alone. */
+/* Unmaps it in this process alone. */
 void edge_deaths_destroy(struct edge_deaths *deaths);
 void edge_deaths_count(struct edge_deaths *deaths, enum edge_deaths_of of,
                        enum edge_deaths_why why);

@@ -27,11 +27,11 @@ enum status edge_hold_begin(struct edge_hold *hold, struct edge_memory *memory,
 enum status edge_hold_take_body(struct edge_hold *hold, struct http_request *request);
 /* What is sent to the engine; the request's own bytes when they were not taken. */
 struct slice edge_hold_body(const struct edge_hold *hold, const struct http_request *request);
-/* It is never sent again. */
+/* Frees the body: it is never sent again. */
 void edge_hold_drop_body(struct edge_hold *hold);
-/* Books what it holds now beside so many bytes of its answer. As edge_memory_set; but a running
- * answer of which little is held goes on, even where the tenant's share is used up: others of its
- * answers are unread. */
+/* Books what it holds now and so many bytes of its answer, as edge_memory_set. Except: a running
+ * answer of which little is held (LIMIT_ANSWER_SHARE_BYTES) goes on although the tenant's share is
+ * used up, since other answers of the tenant fill it. */
 enum status edge_hold_set(struct edge_hold *hold, struct edge_memory *memory, size_t answer_bytes);
 /* Gives everything back; again without effect. */
 void edge_hold_end(struct edge_hold *hold, struct edge_memory *memory);

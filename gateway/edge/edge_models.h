@@ -13,7 +13,7 @@
 #include "config/base/slice.h"
 #include "gateway/edge/edge_state.h"
 
-/* Whether the edge has heard of a model: before that only waiting for the engine helps. */
+/* Whether the edge has heard of a model yet. Before that the caller must wait for the engine. */
 bool edge_models_is_known(const struct edge *edge);
 /* Whether the principal's tenant may have that model, which need not be served. */
 enum status edge_models_check(const struct edge *edge, const struct principal *principal,

@@ -1,4 +1,4 @@
-/* arrival: requests on their way in: whose they are and what they hold until they are whole.
+/* arrival: requests on their way in: who owns them and what they hold until they are whole.
  *
  * Owns:     the two shares of a listener's unfinished requests: of strangers, by address, and of
  *           owners that are known.
@@ -13,8 +13,8 @@
  *                                └─► libh2o ─► what the connection holds now is booked; the share
  *                                              of strangers is over its limit? somebody gives way
  *
- * The hook is in front of libh2o's own reader, put there by the first TLS record of each read, so
- * plain sockets have none; what they hold is booked by the listener's sweep.
+ * The first TLS record of each read puts the hook in front of libh2o's own reader. Plain sockets
+ * have no hook; the listener's sweep books what they hold.
  */
 #pragma once
 
@@ -84,10 +84,10 @@ void arrival_h1_serve(struct request_connection *connection);
 /* It is over; behind its first `skip` bytes the connection's input has what comes next. */
 void arrival_h1_next(struct request_connection *connection, size_t skip);
 
-/* Whose a request is; `head` lacks what the connection tells. */
+/* Who owns a request. The connection fills in what `head` lacks: peer and certificate. */
 enum listener_claim arrival_claim(struct request_connection *connection, struct listener_head head,
                                   uint8_t owner[DOOR_SHARE_OWNER_BYTES]);
-/* The head of an owner that is known has been seen: more may be on its way at once. */
+/* The owner of a request is known: the kernel may take in more of this socket at once. */
 void arrival_trust(struct request_connection *connection);
 
 /* Books what an HTTP/1 connection holds. */

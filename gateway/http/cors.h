@@ -21,13 +21,13 @@ struct cors;
 enum { CORS_HEADERS = 3 };
 
 /* "*", or origins with commas: "https://app.example,http://localhost:3000", as browsers write them
- * (lower case, no port that the scheme means anyway, no path). "": *out is NULL, which the
+ * (lower case, no path, no port when it is the scheme's own). "": *out is NULL, which the
  * functions below take. INVALID and LIMIT with param "cors_origins"; NO_MEMORY. */
 enum status cors_create(struct cors **out, const char *origins);
 void cors_destroy(struct cors *cors);
 
-/* Headers of every answer to a request with this Origin (empty: none was named), up to
- * CORS_HEADERS; returns how many. */
+/* Writes the headers of an answer to a request with this Origin (empty: the request has none), at
+ * most CORS_HEADERS; returns how many. */
 size_t cors_headers(const struct cors *cors, struct slice origin, struct http_header *out);
 /* Answers a preflight of an origin that is allowed, and returns true; else does nothing. No key is
  * asked for: browsers send none. `methods`: "GET, POST". */

@@ -1,4 +1,4 @@
-/* door_share: memory that requests hold before they are whole, booked to whoever it came from.
+/* door_share: memory that requests hold before they are whole, booked to an owner.
  *
  * Owns:     accounts (one for each owner that holds something) and their sums.
  * Thread:   one.
@@ -46,13 +46,13 @@ bool door_share_set(struct door_share *share, struct door_hold *hold,
 /* Lets go of everything; no effect on an empty hold. */
 void door_share_leave(struct door_share *share, struct door_hold *hold);
 
-/* Whether the owner may come to hold so many more. It may as long as what it has already is at most
- * a quarter of what then stays free: so one owner never takes all of it, and whoever holds nothing
- * finds room beside any greedy few. */
+/* Whether the owner may hold so many bytes more: when what it has already is at most a quarter of
+ * what then stays free. So one owner never takes all, and an owner that holds nothing finds room
+ * beside a few greedy ones. */
 bool door_share_has_room(const struct door_share *share,
                          const uint8_t owner[DOOR_SHARE_OWNER_BYTES], size_t more);
 
-/* Who has to let go next: NULL when all is within the limits. `changed` is the hold that was set
- * last; its owner is looked at for the limit of one owner. */
+/* The hold that has to give way next: NULL when all is within the limits. `changed` is the hold
+ * that was set last; the limit of one owner is checked for its owner alone. */
 struct door_hold *door_share_yields(const struct door_share *share,
                                     const struct door_hold *changed);

@@ -25,10 +25,10 @@ void h2_arrival_book(struct request_connection *connection);
 /* What a connection holds of requests that are not whole, but for bodies of owners that are known:
  * by what libh2o has allocated for it. */
 size_t h2_arrival_held_bytes(const h2o_http2_conn_t *conn);
-/* The stream's body is booked to an owner that is known. */
+/* Whether the stream's body is booked to an owner that is known. */
 bool h2_arrival_is_known(const h2o_http2_stream_t *stream);
 
-/* The request was handed on without its body; `code` is 0, or what it is refused with. */
+/* Whether the request was handed on without its body; `code` is 0, or what it is refused with. */
 bool h2_arrival_is_cut(const h2o_req_t *h2o, int *code, const char **reason);
-/* Its stream has been answered: says that the rest of the body need not come. */
+/* Its stream has been answered: tells the client that the rest of the body need not come. */
 void h2_arrival_cut_end(h2o_req_t *h2o);

@@ -1,12 +1,13 @@
-/* admin_key: `banyan admin-key`: a new admin key for whoever has the data directory: the way back
- * when every key is lost, or none has a scope that is needed.
+/* admin_key: `banyan admin-key` makes a new admin key for whoever has the data directory. It is the
+ * way back when every key is lost, or when no key has a scope that is needed.
  *
  * Owns:     the locks D/serve.lock and D/edge.lock while it works.
  * Thread:   the process's first.
  * Cost:     opens the configuration's database.
  * Not here: keys of a running server (gateway/cli), the first start's key (auth_bootstrap).
  *
- * Who can read D/secrets and write D/banyan.db can be any admin already: this asks for no key.
+ * Whoever can read D/secrets and write D/banyan.db can act as any admin already, so the command
+ * asks for no key.
  */
 #pragma once
 

@@ -2,11 +2,11 @@
  *
  * Owns:     what it saw at its last look.
  * Thread:   the parent's only one.
- * Cost:     a look compares ten numbers.
+ * Cost:     a look compares PULSE_PLACES numbers.
  * Not here: how often it looks, what a silence ends (serve), the signs (config/base/pulse).
  *
- * Time counts as silence only as far as looks lie close together: when the whole machine stood
- * still, or this process did, the silence is the watcher's own.
+ * Only time between looks that lie close together counts as silence: when the whole machine, or
+ * this process, stood still, the watcher itself was silent.
  */
 #pragma once
 
@@ -33,7 +33,7 @@ struct watchdog_process {
 
 void watchdog_begin(struct watchdog *watchdog, const struct pulse *pulse, int64_t now_us);
 /* The longest silence of a thread that has given a sign before. A process that loads its model
- * gives none: of such a one only the time counts that it was stopped. */
+ * gives no signs: then only the time counts for which it was stopped. */
 int64_t watchdog_look(struct watchdog *watchdog, int64_t now_us, bool is_stopped);
-/* Neither, when nobody says. */
+/* Neither, when the system does not say. */
 struct watchdog_process watchdog_process_look(pid_t pid);
