@@ -345,11 +345,12 @@ static void end_check_finish(struct edge_job *job)
 
 /* Whether the tenant pays for text work although no prompt was computed: the engine refused what it
  * had parsed, or the client or its deadline gave the request up after it was sent. An engine that
- * was full (503) or that another engine's death confused (409) is not the tenant's fault. */
+ * was full (503), that let no more of the tenant's texts wait (429) or that another engine's death
+ * confused (409) has not worked on it. */
 static bool end_is_worked(const struct edge_job *job)
 {
-    bool is_refused =
-        job->upstream_code >= 400 && job->upstream_code < 500 && job->upstream_code != 409;
+    bool is_refused = job->upstream_code >= 400 && job->upstream_code < 500 &&
+                      job->upstream_code != 409 && job->upstream_code != 429;
     bool is_given_up = job->is_cancelled && (job->failure.status == STATUS_CANCELLED ||
                                              job->failure.status == STATUS_DEADLINE);
     bool is_text_done = !job->is_generation && job->upstream_code == 200;
