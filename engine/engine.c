@@ -312,6 +312,7 @@ static enum status open_step(struct engine *engine, const struct engine_options 
         .pin_percent = options->pin_percent,
         .cache_seed = cache_seed,
     };
+    model_watch(engine->model, options->pulse, PULSE_ENGINE + options->index);
     enum status status = step_init(&engine->step, &step_options);
     if (status != STATUS_OK)
         ticket_table_deinit(&engine->tickets);

@@ -362,6 +362,12 @@ void model_tell(struct model *model, void (*told)(void *context, const struct mo
     model->told_context = context;
 }
 
+void model_watch(struct model *model, struct pulse *pulse, uint32_t place)
+{
+    model->pulse = pulse;
+    model->pulse_place = place;
+}
+
 const struct model_config *model_config(const struct model *model)
 {
     return &model->config;

@@ -9,6 +9,7 @@
 
 #include <stdint.h>
 
+#include "config/base/pulse.h"
 #include "engine/gguf.h"
 #include "engine/model_share.h"
 #include "kernels/kernels.h"
@@ -78,6 +79,10 @@ struct model_batch;
 /* Called with every batch before it is computed: other ranks compute it too. */
 void model_tell(struct model *model, void (*told)(void *context, const struct model_batch *batch),
                 void *context);
+
+/* A sign of life of the thread that computes, with every layer: on processors a step of many rows
+ * may take minutes, and nobody shall think that it hangs. NULL: nobody watches. */
+void model_watch(struct model *model, struct pulse *pulse, uint32_t place);
 
 /* A flat batch of rows: tokens of any sequences, each sequence's rows in rising position. */
 struct model_batch {

@@ -36,6 +36,8 @@ struct model {
     uint32_t *wanted_shared;
     void (*told)(void *context, const struct model_batch *batch); /* or NULL */
     void *told_context;
+    struct pulse *pulse; /* beats with every layer, at this place; or NULL */
+    uint32_t pulse_place;
     float *logits; /* [logit_rows_max][vocab] memory of the kernels, which the architecture owns */
     void *state;
 };

@@ -490,6 +490,7 @@ static void llama_forward(struct model *model, const struct model_batch *batch)
     struct model_batch rest = *batch; /* the rows that go on behind K and V */
     uint32_t layers = batch->layers > 0 ? batch->layers : model->config.layers;
     for (uint32_t i = 0; i < layers; i++) {
+        pulse_beat(model->pulse, model->pulse_place);
         bool is_whole = i + 1 < layers || forward_wants_all(batch);
         forward_keys(model, batch, i, is_whole);
         if (!is_whole)
