@@ -506,6 +506,8 @@ static uint32_t choose_cut_back(struct sampler *sampler, struct choose_best *bes
     const struct engine_sampling *sampling = best->args->sampling;
     const double wanted = (double)sampling->top_p * total;
     float least = sampling->min_p;
+    if (sampling->top_p < 1 && wanted * (1 + weight_doubt) <= 1)
+        return greatest; /* it weighs 1, and reaches top_p alone */
     if (choose_has_top_k(sampler, sampling))
         least = least > weight_least ? least * (float)(1 - weight_doubt) : 0;
     for (uint32_t round = 0; round < CHOOSE_ROUNDS; round++) {
