@@ -112,6 +112,9 @@ void step_cost_draw(struct step_cost *cost, double work, double us)
     if (work <= 0 || us <= 0)
         return;
     double each = us / work;
+    /* A thread that was held up once says little about what drawing takes. */
+    if (cost->fit.draw_us > 0 && each > 2 * cost->fit.draw_us)
+        each = 2 * cost->fit.draw_us;
     double change = each - cost->fit.draw_us;
     cost->fit.draw_us += change * (change > 0 ? draw_rise : draw_fall);
     cost->bound.draw_us = cost->fit.draw_us;

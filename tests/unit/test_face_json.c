@@ -22,6 +22,7 @@ static void test_bodies(void **state)
     (void)state;
     assert_int_equal(parse("{}"), STATUS_OK);
     assert_int_equal(parse(" {\"a\": [1, \"]]]]\\\"[[\"]} "), STATUS_OK);
+    assert_int_equal(parse("{\"a\":\"b\\u0000c\"}"), STATUS_OK);
     const char *const wrong[] = {"",
                                  "{",
                                  "[]",
@@ -30,7 +31,7 @@ static void test_bodies(void **state)
                                  "{} {}",
                                  "{\"a\":1,\"a\":2}",
                                  "{\"a\":1e999}",
-                                 "{\"a\":\"\\u0000\"}",
+                                 "{\"\\u0000\":1}",
                                  "{\"a\":\"\xff\"}",
                                  "{a:1}"};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)

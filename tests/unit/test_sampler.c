@@ -133,7 +133,7 @@ static float normal(struct rng *rng)
 static void random_sampling(struct rng *rng, struct engine_sampling *sampling, uint32_t vocab)
 {
     static const float temperatures[] = {0, 0.01f, 0.3f, 0.7f, 1, 1.3f, 2};
-    static const float top_ps[] = {1, 1, 0.999999f, 0.999f, 0.9f, 0.5f, 0.3f, 0.01f};
+    static const float top_ps[] = {1, 1, 0.999999f, 0.999f, 0.9f, 0.3f, 1e-6f, 0};
     static const float min_ps[] = {0, 0, 1e-39f, 1e-6f, 0.001f, 0.05f, 0.5f, 1};
     static const uint32_t top_ks[] = {0, 0, 1, 2, 40, 128, 129, 1000, 100000};
     *sampling = (struct engine_sampling){

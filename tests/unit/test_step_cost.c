@@ -144,6 +144,10 @@ static void test_draws(void **state)
     for (uint32_t i = 0; i < 8; i++)
         step_cost_draw(&cost, 10, 10 * 50.0);
     assert_within(cost.bound.draw_us, 80, 95);
+    for (uint32_t i = 0; i < 200; i++)
+        step_cost_draw(&cost, 10, 10 * 50.0);
+    step_cost_draw(&cost, 1, 3000); /* a thread that was held up once */
+    assert_within(cost.bound.draw_us, 50, 65);
 }
 
 int main(void)
