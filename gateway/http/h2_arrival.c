@@ -332,12 +332,13 @@ bool h2_arrival_is_cut(const h2o_req_t *h2o, int *code, const char **reason)
     return true;
 }
 
+/* Nothing asks for a write here: libh2o writes what is there once it has gone through the streams
+ * whose answers are out, and the same disposal runs while it closes a connection that it still calls
+ * open (a write failed), where a write that is asked for would outlive the connection. */
 void h2_arrival_cut_end(h2o_req_t *h2o)
 {
     h2o_http2_conn_t *conn = (h2o_http2_conn_t *)h2o->conn;
     const h2o_http2_stream_t *stream = H2O_STRUCT_FROM_MEMBER(h2o_http2_stream_t, req, h2o);
-    if (conn->state >= H2O_HTTP2_CONN_STATE_IS_CLOSING)
-        return;
-    h2o_http2__encode_rst_stream_frame(&conn->_write.buf, stream->stream_id, 0);
-    h2o_http2_conn_request_write(conn);
+    if (conn->state < H2O_HTTP2_CONN_STATE_IS_CLOSING)
+        h2o_http2__encode_rst_stream_frame(&conn->_write.buf, stream->stream_id, 0);
 }
