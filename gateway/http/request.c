@@ -684,6 +684,10 @@ static void on_start(h2o_timeout_entry_t *entry)
 {
     struct http_request *request = H2O_STRUCT_FROM_MEMBER(struct http_request, start_entry, entry);
     request->is_started = true;
+    if (request->socket != NULL && request->connection->is_dead) {
+        request_lose(request); /* HTTP/1 waits for nothing here: nobody else would close it */
+        return;
+    }
     if (request->socket != NULL) {
         request->connection->request = request;
         /* Requests read ahead are bounded in all, however many of them are answered. */
@@ -722,7 +726,7 @@ void request_begin(struct request_host *host, h2o_req_t *h2o)
     h2o_linklist_insert(&host->requests, &request->link);
     host->requests_running++;
     request->connection->streams_started++;
-    if (request->connection->is_dead)
+    if (request->connection->is_dead && request->socket == NULL)
         return; /* the rest of a read whose connection is being closed */
     /* One turn later, so that a stream that is reset within the same read costs nothing more. */
     request->start_entry.cb = on_start;
