@@ -322,6 +322,13 @@ void h2_arrival_accept(struct request_connection *connection, h2o_accept_ctx_t *
 
 /* --- the request ----------------------------------------------------------------------------- */
 
+void h2_arrival_serve(const h2o_req_t *h2o)
+{
+    struct mark *mark = mark_of(h2o);
+    if (mark != NULL)
+        door_share_leave(&mark->arrival->known, &mark->known);
+}
+
 bool h2_arrival_is_cut(const h2o_req_t *h2o, int *code, const char **reason)
 {
     const struct mark *mark = mark_of(h2o);

@@ -28,6 +28,9 @@ size_t h2_arrival_held_bytes(const h2o_http2_conn_t *conn);
 /* Whether the stream's body is booked to an owner that is known. */
 bool h2_arrival_is_known(const h2o_http2_stream_t *stream);
 
+/* The request is whole: its bytes are the request's from here on. */
+void h2_arrival_serve(const h2o_req_t *h2o);
+
 /* Whether the request was handed on without its body; `code` is 0, or what it is refused with. */
 bool h2_arrival_is_cut(const h2o_req_t *h2o, int *code, const char **reason);
 /* Its stream has been answered: tells the client that the rest of the body need not come. */

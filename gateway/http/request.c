@@ -715,6 +715,8 @@ void request_begin(struct request_host *host, h2o_req_t *h2o)
     if (request->socket != NULL) {
         begin_take_input(request, head_bytes);
         arrival_h1_serve(request->connection);
+    } else {
+        h2_arrival_serve(h2o);
     }
     begin_view(request, h2o);
     if (request->refusal_code == 0)
