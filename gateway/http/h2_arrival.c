@@ -339,9 +339,9 @@ bool h2_arrival_is_cut(const h2o_req_t *h2o, int *code, const char **reason)
     return true;
 }
 
-/* Nothing asks for a write here: libh2o writes what is there once it has gone through the streams
- * whose answers are out, and the same disposal runs while it closes a connection that it still calls
- * open (a write failed), where a write that is asked for would outlive the connection. */
+/* Asks for no write: libh2o writes what is there once it has gone through the streams whose answers
+ * are out. The same disposal runs while it closes a connection that it still calls open, since a
+ * write failed; a write asked for then would outlive the connection. */
 void h2_arrival_cut_end(h2o_req_t *h2o)
 {
     h2o_http2_conn_t *conn = (h2o_http2_conn_t *)h2o->conn;
