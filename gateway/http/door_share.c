@@ -3,10 +3,11 @@
 #include <string.h>
 
 #include "config/base/hash.h"
+#include "config/base/limits.h"
 #include "config/base/mem.h"
 #include "config/base/status.h"
 
-enum { FREE_PARTS = 4 };
+enum { FREE_PARTS = 4, SMALL_BYTES = LIMIT_SMALL_BODY_BYTES + LIMIT_HEAD_BYTES };
 
 struct door_account {
     struct door_account *chain;
@@ -112,7 +113,8 @@ bool door_share_has_room(const struct door_share *share,
     size_t free_bytes = share->limit_bytes > share->bytes ? share->limit_bytes - share->bytes : 0;
     const struct door_account *account = account_find(share, owner);
     size_t own = account != NULL ? account->bytes : 0;
-    return more <= free_bytes && own <= (free_bytes - more) / FREE_PARTS;
+    size_t parts = more <= SMALL_BYTES ? 1 : FREE_PARTS;
+    return more <= free_bytes && own <= (free_bytes - more) / parts;
 }
 
 static struct door_hold *account_largest(const struct door_account *account)

@@ -47,8 +47,8 @@ bool door_share_set(struct door_share *share, struct door_hold *hold,
 void door_share_leave(struct door_share *share, struct door_hold *hold);
 
 /* Whether the owner may hold so many bytes more: when what it has already is at most a quarter of
- * what then stays free. So one owner never takes all, and an owner that holds nothing finds room
- * beside a few greedy ones. */
+ * what then stays free, or at most all of that for a small request. So one owner never takes all,
+ * and a small request of an owner comes in beside its own large one. */
 bool door_share_has_room(const struct door_share *share,
                          const uint8_t owner[DOOR_SHARE_OWNER_BYTES], size_t more);
 

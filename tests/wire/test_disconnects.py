@@ -65,3 +65,21 @@ def test_all_leave_at_once(door):
     while door.heap() > heap + 1024 * 1024 and time.monotonic() < limit:
         time.sleep(0.1)
     assert door.heap() < heap + 1024 * 1024
+
+
+def test_leaving_while_refused(door):
+    """Without a key, with a body that never comes, gone by RST while the 401 is written: the edge lives on."""
+    pid = door.server.child("edge")
+    linger = struct.pack("ii", 1, 0)
+    for turn in range(600):
+        wire = door.h2(timeout=60)
+        heads = b"".join(
+            wire.headers(wire.stream(), wire.fields("POST", "/v1/chat/completions", key=False), False)
+            for _ in range(8)
+        )
+        wire.send(heads + frame(DATA, 0, 1, b"{"))
+        time.sleep(turn % 40 * 0.00002)
+        wire.tls.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+        wire.tls.close()
+    door.assert_serves()
+    assert door.server.child("edge") == pid
