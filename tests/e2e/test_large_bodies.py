@@ -116,7 +116,7 @@ def test_others_go_on_meanwhile(own, own_key, other_key):
         ends.set()
         for thread in threads:
             thread.join()
-    assert set(sent) <= {400, 429}
+    assert set(sent) <= {400, 429, 503}  # its own share: at the door (503), or of the edge (429)
     assert slowest < OTHERS_S
 
 
@@ -138,8 +138,8 @@ def test_a_get_with_a_large_body_that_leaves(own, own_key):
 
 @pytest.mark.slow  # and a sanitizer's allocator does not tell its heap
 def test_large_ones_are_refused_over_the_share(own, own_key, other_key):
-    """More bodies at once than a tenant may hold of 64 MiB: some 429, another tenant's requests are
-    answered, small and large, then all is as before."""
+    """More bodies at once than a tenant may hold of 64 MiB: some are refused, on their way in (503) or when they
+    are whole (429); another tenant's requests are answered, small and large, then all is as before."""
     refused = own.metric("banyan_memory_share_refused_total")
     everybody = own.metric("banyan_memory_refused_total")
     before = heap(own)
@@ -161,9 +161,9 @@ def test_large_ones_are_refused_over_the_share(own, own_key, other_key):
             assert post(http, HUGE["prompt"][0]).status_code == 400
         for thread in threads:
             thread.join()
-        if own.metric("banyan_memory_share_refused_total") > refused:
+        if {429, 503} & set(codes):
             break
-    assert set(codes) == {400, 429}, codes
-    assert own.metric("banyan_memory_share_refused_total") > refused
+    assert 400 in codes and {429, 503} & set(codes) and set(codes) <= {400, 429, 503}, codes
+    assert own.metric("banyan_memory_share_refused_total") - refused == codes.count(429)
     assert own.metric("banyan_memory_refused_total") == everybody
     wait_until(lambda: heap(own) - before < SPARE_BYTES, what="the heap's return")
