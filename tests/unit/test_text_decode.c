@@ -177,7 +177,8 @@ static void check_case(const struct vocab *vocab, struct rng *rng, uint64_t case
         struct slice bytes = shown_bytes(vocab, ids[i], hides_control);
         assert_true(truth.length + bytes.length <= BYTES);
         starts[i] = truth.length;
-        memcpy(truth.bytes + truth.length, bytes.bytes, bytes.length);
+        if (bytes.length > 0)
+            memcpy(truth.bytes + truth.length, bytes.bytes, bytes.length);
         truth.length += bytes.length;
     }
     truth_walk(&truth);
