@@ -144,7 +144,8 @@ static void answer_make(const struct vocab *vocab, const uint32_t *ids, uint32_t
         struct slice bytes = shown_bytes(vocab, ids[i], hides_control);
         out->offsets[i] = text_decode_offset(&echo, bytes);
         answer_add(out, text, text_decode_push(&echo, bytes, text));
-        memcpy(last + last_length, bytes.bytes, bytes.length);
+        if (bytes.length > 0)
+            memcpy(last + last_length, bytes.bytes, bytes.length);
         last_length += bytes.length;
     }
     size_t kept = last_length < 3 ? last_length : 3;
