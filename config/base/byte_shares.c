@@ -31,14 +31,6 @@ bool byte_shares_allow(const struct byte_shares_rule *rule, size_t total, size_t
            total <= most - more;
 }
 
-size_t byte_shares_left(size_t limit_bytes, uint32_t owners, size_t most)
-{
-    size_t left = limit_bytes;
-    for (uint32_t i = 0; i < owners; i++)
-        left = left > most ? (left - most) / (BYTE_SHARES_PARTS + 1) * BYTE_SHARES_PARTS : 0;
-    return left;
-}
-
 enum status byte_shares_create(struct byte_shares **out, const struct byte_shares_rule *rule)
 {
     *out = mem_zalloc(1, sizeof **out);

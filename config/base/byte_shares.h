@@ -11,16 +11,15 @@
  *   allowed, when   own ≤ free / BYTE_SHARES_PARTS        own: what the owner holds already
  *   or, when        own + more ≤ floor and all + more ≤ limit + reserve
  *
- * An owner that is alone may come to hold a fifth of the limit and the last bytes it brought. Each
- * greedy owner makes what is left smaller, but never nothing: beside N owners that do whatever they
- * like, with at most b bytes a time, at least byte_shares_left(limit, N, b) bytes stay free,
+ * An owner that is alone may hold a fifth of the limit, plus the last bytes that it took. Every
+ * greedy owner leaves less for the others, but always something. Let N owners take what they can,
+ * each at most b bytes at a time. Then at least left(N) bytes stay free, where
  *
  *   left(0) = limit,   left(n) = (left(n - 1) - b) × PARTS / (PARTS + 1)
  *
- * so an owner that holds at most (left(N) - more) / (PARTS + 1) is never refused. The proof: order
- * the others by the last time that each was allowed to hold more. Then the n-th of them held at
- * most b and a share of what was left beside those before it. Since then it can only have given
- * something back.
+ * So an owner that holds at most (left(N) - more) / (PARTS + 1) is never refused. Proof: order the
+ * N owners by the last time that the rule let each of them take more. At that time the n-th owner
+ * held at most b bytes and its share of left(n - 1). Since then it has only given bytes back.
  *
  * The reserve keeps small things going even when so many owners have filled the rest.
  */
@@ -58,8 +57,6 @@ enum byte_shares_verdict {
 
 /* The rule alone: whether an owner of `own` bytes may hold `more`, when all hold `total`. */
 bool byte_shares_allow(const struct byte_shares_rule *rule, size_t total, size_t own, size_t more);
-/* The bytes that stay free beside so many owners that bring at most `most` bytes at a time. */
-size_t byte_shares_left(size_t limit_bytes, uint32_t owners, size_t most);
 
 enum status byte_shares_create(struct byte_shares **out, const struct byte_shares_rule *rule);
 /* Every hold must be empty. */

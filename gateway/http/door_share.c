@@ -2,12 +2,13 @@
 
 #include <string.h>
 
+#include "config/base/byte_shares.h"
 #include "config/base/hash.h"
 #include "config/base/limits.h"
 #include "config/base/mem.h"
 #include "config/base/status.h"
 
-enum { FREE_PARTS = 4, SMALL_BYTES = LIMIT_SMALL_BODY_BYTES + LIMIT_HEAD_BYTES };
+enum { SMALL_BYTES = LIMIT_SMALL_BODY_BYTES + LIMIT_HEAD_BYTES };
 
 struct door_account {
     struct door_account *chain;
@@ -110,11 +111,13 @@ bool door_share_set(struct door_share *share, struct door_hold *hold,
 bool door_share_has_room(const struct door_share *share,
                          const uint8_t owner[DOOR_SHARE_OWNER_BYTES], size_t more)
 {
-    size_t free_bytes = share->limit_bytes > share->bytes ? share->limit_bytes - share->bytes : 0;
+    const struct byte_shares_rule rule = {.limit_bytes = share->limit_bytes};
     const struct door_account *account = account_find(share, owner);
     size_t own = account != NULL ? account->bytes : 0;
-    size_t parts = more <= SMALL_BYTES ? 1 : FREE_PARTS;
-    return more <= free_bytes && own <= (free_bytes - more) / parts;
+    if (byte_shares_allow(&rule, share->bytes, own, more))
+        return true;
+    size_t free_bytes = share->limit_bytes > share->bytes ? share->limit_bytes - share->bytes : 0;
+    return more <= SMALL_BYTES && more <= free_bytes && own <= free_bytes - more;
 }
 
 static struct door_hold *account_largest(const struct door_account *account)

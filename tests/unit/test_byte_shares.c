@@ -131,11 +131,20 @@ static void hogs_move(struct byte_shares *all, struct rng *rng, struct byte_shar
     }
 }
 
+/* left(N) of byte_shares.h. */
+static size_t left_beside(size_t limit_bytes, uint32_t owners, size_t most)
+{
+    size_t left = limit_bytes;
+    for (uint32_t i = 0; i < owners; i++)
+        left = left > most ? (left - most) / (BYTE_SHARES_PARTS + 1) * BYTE_SHARES_PARTS : 0;
+    return left;
+}
+
 static void test_property_who_is_below_its_share_is_never_refused(void **state)
 {
     (void)state;
     const struct byte_shares_rule small = {.limit_bytes = 4096, .floor_bytes = 8};
-    const size_t left = byte_shares_left(small.limit_bytes, HOGS, MOST);
+    const size_t left = left_beside(small.limit_bytes, HOGS, MOST);
     assert_in_range(left, 2 * MOST, small.limit_bytes / 4);
     uint64_t closest = SIZE_MAX;
     for (uint64_t seed = 0; seed < 20; seed++) {
@@ -182,8 +191,8 @@ static void test_greedy_ones_in_a_row(void **state)
             ;
         (void)byte_shares_set(all, &things[i], things[i].bytes - 1); /* it is told, and obeys */
         size_t left = large.limit_bytes - byte_shares_total(all);
-        assert_in_range(left, byte_shares_left(large.limit_bytes, i + 1, 1),
-                        byte_shares_left(large.limit_bytes, i + 1, 1) + 8 * (i + 1));
+        assert_in_range(left, left_beside(large.limit_bytes, i + 1, 1),
+                        left_beside(large.limit_bytes, i + 1, 1) + 8 * (i + 1));
     }
     for (uint32_t i = 0; i < HOGS; i++)
         byte_shares_leave(all, &things[i]);
