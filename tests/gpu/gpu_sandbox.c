@@ -11,22 +11,18 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "config/base/rng.h"
 #include "engine/step_pause.h"
 #include "gateway/serve/sandbox.h"
 #include "kernels/kernels.h"
 #include "kernels/kernels_prepare.h"
 #include "tests/gpu/gpu_check.h"
+#include "tests/gpu/gpu_pair.h"
 #include "tests/kit/engine_run.h"
-#include "tests/kit/step_world.h"
 
 enum {
     NOT_HERE = 77,
     PLACES_MAX = 64,
-    PROMPT = 70,
-    ANSWER = 16,
     WARM = 6, /* steps of one shape: the second is captured, the others are graphs */
-    STEPS_MAX = 1000,
 };
 
 struct places {
@@ -61,37 +57,13 @@ static void confine(const char *model)
     CHECK(open("/etc/passwd", O_RDONLY | O_CLOEXEC) < 0 && errno == EACCES);
 }
 
-/* Two sequences, each of a domain of its own, that have generated WARM tokens. */
-static struct step_world *open_world(uint32_t *victim)
-{
-    static uint32_t tokens[2][PROMPT];
-    const struct step_world_options options = {
-        .rows_max = 64, .sequences_max = 2, .pages = 48, .host_pages = 48};
-    struct step_world *world = step_world_open(&options);
-    world->step.options.preemption = ENGINE_PREEMPTION_SWAP;
-    for (uint32_t i = 0; i < 2; i++) {
-        for (uint32_t t = 0; t < PROMPT; t++)
-            tokens[i][t] = (uint32_t)(rng_at(31, i, t) % 256);
-        struct engine_request asked =
-            step_world_request(tokens[i], PROMPT, ANSWER, (uint8_t)(1 + i));
-        asked.want_logprobs = true;
-        *victim = step_world_submit(world, &asked);
-    }
-    for (uint32_t i = 0; world->told[*victim].answers[0].count < WARM; i++) {
-        CHECK(i < STEPS_MAX);
-        step_world_step(world);
-    }
-    return world;
-}
-
 static void run(void)
 {
     const struct scheduler_grant grant = {.act = SCHEDULER_PAUSE};
     uint32_t victim;
-    step_world_isa = "cuda";
-    struct step_world *alone = open_world(&victim);
+    struct step_world *alone = gpu_pair_open(WARM, &victim);
     step_world_run(alone);
-    struct step_world *world = open_world(&victim);
+    struct step_world *world = gpu_pair_open(WARM, &victim);
     step_pause(&world->step, world->step.sequences.order[victim], &grant);
     step_world_run(world);
     const struct kv_swap_figures *figures = &world->step.swap.figures;
@@ -100,7 +72,7 @@ static void run(void)
         CHECK(step_world_same(&world->told[i], &alone->told[i]));
     printf("behind the sandbox: %d tokens of two sequences, %llu pages swapped out and in, equal "
            "bits\n",
-           2 * ANSWER, (unsigned long long)figures->pages_out);
+           2 * GPU_PAIR_ANSWER, (unsigned long long)figures->pages_out);
 }
 
 /* The child ends at once: nothing of it may be removed by path. */

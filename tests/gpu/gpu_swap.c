@@ -4,36 +4,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "config/base/rng.h"
 #include "engine/step_pause.h"
 #include "tests/gpu/gpu_check.h"
+#include "tests/gpu/gpu_pair.h"
 #include "tests/kit/simt/simt.h"
-#include "tests/kit/step_world.h"
 
-enum { PROMPT = 70, ANSWER = 16, WARM = 4, STEPS_MAX = 1000, EVENTS_A_BATCH = 3 };
-
-/* Two that generate, each of a domain of its own. */
-static struct step_world *open_world(uint32_t *victim)
-{
-    static uint32_t tokens[2][PROMPT];
-    const struct step_world_options options = {
-        .rows_max = 64, .sequences_max = 2, .pages = 48, .host_pages = 48};
-    struct step_world *world = step_world_open(&options);
-    world->step.options.preemption = ENGINE_PREEMPTION_SWAP;
-    for (uint32_t i = 0; i < 2; i++) {
-        for (uint32_t t = 0; t < PROMPT; t++)
-            tokens[i][t] = (uint32_t)(rng_at(31, i, t) % 256);
-        struct engine_request asked =
-            step_world_request(tokens[i], PROMPT, ANSWER, (uint8_t)(1 + i));
-        asked.want_logprobs = true;
-        *victim = step_world_submit(world, &asked);
-    }
-    for (uint32_t i = 0; world->told[*victim].answers[0].count < WARM; i++) {
-        CHECK(i < STEPS_MAX);
-        step_world_step(world);
-    }
-    return world;
-}
+enum { WARM = 4, EVENTS_A_BATCH = 3 };
 
 /* Calls of one step; graphs are there by now. */
 static struct simt_counts calls_of(struct step_world *world)
@@ -83,12 +59,11 @@ int main(void)
 {
     const struct scheduler_grant grant = {.act = SCHEDULER_PAUSE};
     uint32_t victim;
-    step_world_isa = "cuda";
-    struct step_world *alone = open_world(&victim);
+    struct step_world *alone = gpu_pair_open(WARM, &victim);
     const struct simt_counts undisturbed = calls_of(alone);
     step_world_run(alone);
 
-    struct step_world *world = open_world(&victim);
+    struct step_world *world = gpu_pair_open(WARM, &victim);
     const struct simt_counts before = simt_counts;
     step_pause(&world->step, world->step.sequences.order[victim], &grant);
     const struct simt_counts paused = simt_counts;
