@@ -329,11 +329,7 @@ static void test_two_edges_add_up(void **state)
 {
     struct fixture *fixture = begin(state);
     void *second = NULL;
-    setup(&second);
-    struct fixture *other = second;
-    other->options.url = fixture->url;
-    usage_start(fixture);
-    usage_start(other);
+    struct fixture *other = begin_second(fixture, &second);
     rows_add(fixture, 300);
     rows_add(other, 300);
     wait_equal_of(fixture, 2);

@@ -70,6 +70,16 @@ static struct fixture *begin_many(void **state)
     return fixture;
 }
 
+/* The same with 120 rows that Redis has. */
+static struct fixture *begin_shipped(void **state)
+{
+    struct fixture *fixture = begin_many(state);
+    usage_start(fixture);
+    rows_add(fixture, 120);
+    wait_equal(fixture);
+    return fixture;
+}
+
 static void end_many(struct fixture *fixture)
 {
     usage_stop(fixture);
@@ -113,10 +123,7 @@ static void test_a_day_that_is_something_else(void **state)
 /* A field that is no number, or at the end of 64 bits: nothing is added before that is known. */
 static void test_a_day_with_a_broken_field(void **state)
 {
-    struct fixture *fixture = begin_many(state);
-    usage_start(fixture);
-    rows_add(fixture, 120);
-    wait_equal(fixture);
+    struct fixture *fixture = begin_shipped(state);
     char key[64];
     for (int kind = 0; kind < HASH_POISONS; kind++) {
         for (int tenant = 0; tenant < 2; tenant++) { /* they use that model and class */
@@ -133,10 +140,7 @@ static void test_a_day_with_a_broken_field(void **state)
 static void test_a_day_with_a_broken_mark(void **state)
 {
     static const char *const marks[] = {"abc", "nan", "1e3", "-5", "99999999999999999999", ""};
-    struct fixture *fixture = begin_many(state);
-    usage_start(fixture);
-    rows_add(fixture, 120);
-    wait_equal(fixture);
+    struct fixture *fixture = begin_shipped(state);
     redisReply *names = redisCommand(fixture->connection, "HKEYS banyan:shipped");
     for (size_t i = 0; i < sizeof marks / sizeof marks[0]; i++) {
         redisReply *reply =
@@ -154,10 +158,7 @@ static void test_a_day_with_a_broken_mark(void **state)
 /* Deleted once it is whole again, it comes back without another row. */
 static void test_a_mended_day_is_looked_after(void **state)
 {
-    struct fixture *fixture = begin_many(state);
-    usage_start(fixture);
-    rows_add(fixture, 120);
-    wait_equal(fixture);
+    struct fixture *fixture = begin_shipped(state);
     poison(fixture, &poisons[0], "banyan:usage:{tnt_1}:" DAY_0, false);
     rows_add(fixture, 120);
     wait_equal(fixture);
@@ -171,10 +172,7 @@ static void test_keys_of_all_edges(void **state)
 {
     static const char *const keys[] = {"banyan:shipped", "banyan:sent", "banyan:streamed",
                                        "banyan:edges", "banyan:asides"};
-    struct fixture *fixture = begin_many(state);
-    usage_start(fixture);
-    rows_add(fixture, 120);
-    wait_equal(fixture);
+    struct fixture *fixture = begin_shipped(state);
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
         for (int kind = 0; kind < POISONS; kind++) {
             poison(fixture, &poisons[kind], keys[i], false);
@@ -226,10 +224,7 @@ static void test_marks_that_cannot_be_read(void **state)
  * new one twice, and none since is missing. */
 static void test_the_stream_is_something_else(void **state)
 {
-    struct fixture *fixture = begin_many(state);
-    usage_start(fixture);
-    rows_add(fixture, 120);
-    wait_equal(fixture);
+    struct fixture *fixture = begin_shipped(state);
     for (int kind = 0; kind < POISONS; kind++) {
         if (strcmp(poisons[kind].command, "XADD") == 0)
             continue; /* that is a stream */
@@ -272,10 +267,7 @@ static void test_the_stream_is_exhausted(void **state)
  * right comes. */
 static void test_no_right_to_one_tenant(void **state)
 {
-    struct fixture *fixture = begin_many(state);
-    usage_start(fixture);
-    rows_add(fixture, 120);
-    wait_equal(fixture);
+    struct fixture *fixture = begin_shipped(state);
     ask(fixture, "ACL SETUSER tester on nopass ~* +@all");
     ask(fixture, "AUTH tester x");
     ask(fixture, "ACL SETUSER default resetkeys ~banyan:[^u]* ~banyan:usage "
@@ -314,10 +306,7 @@ static void test_no_right_to_one_tenant(void **state)
 
 static void test_no_right_to_the_stream(void **state)
 {
-    struct fixture *fixture = begin_many(state);
-    usage_start(fixture);
-    rows_add(fixture, 120);
-    wait_equal(fixture);
+    struct fixture *fixture = begin_shipped(state);
     ask(fixture, "ACL SETUSER tester on nopass ~* +@all");
     ask(fixture, "AUTH tester x");
     ask(fixture, "ACL SETUSER default resetkeys ~banyan:[^u]* ~banyan:usage:*");
@@ -357,11 +346,7 @@ static void test_two_edges_mend_their_parts(void **state)
 {
     struct fixture *fixture = begin(state);
     void *second = NULL;
-    setup(&second);
-    struct fixture *other = second;
-    other->options.url = fixture->url;
-    usage_start(fixture);
-    usage_start(other);
+    struct fixture *other = begin_second(fixture, &second);
     rows_add(fixture, 120);
     rows_add(other, 120);
     wait_equal_of(fixture, 2);

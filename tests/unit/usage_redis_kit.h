@@ -186,3 +186,15 @@ static __attribute__((unused)) struct fixture *begin(void **state)
         skip(); /* there is no redis-server; deploy/prepare test installs it (redis-tools) */
     return fixture;
 }
+
+/* A second edge with a ledger of its own, at the Redis of the first one; both ship from here on.
+ * `second` is for teardown. */
+static __attribute__((unused)) struct fixture *begin_second(struct fixture *first, void **second)
+{
+    setup(second);
+    struct fixture *other = *second;
+    other->options.url = first->url;
+    usage_start(first);
+    usage_start(other);
+    return other;
+}
