@@ -8,9 +8,10 @@
  * Another program may write to a key of ours, by mistake or to do harm. A script looks at what is
  * there before it writes. A key that holds something else (another type, a field that is no number,
  * a mark that is none) is renamed to banyan:aside:…, where it stays for seven days, and the script
- * goes on with a new key. What stood aside under that name before is overwritten, so Redis holds at
- * most two keys for one. Nothing is ever read back from there: the ledger is the truth. A day and
- * the marks are made from it; a new stream begins with the next rows.
+ * goes on with a new key. A key that was renamed to the same name before is overwritten, so Redis
+ * holds at most two keys in place of one. Nothing is read back from a renamed key, because the
+ * ledger is the truth: the new day and the new marks are made from the ledger, and a new stream
+ * begins with the next rows.
  */
 #pragma once
 

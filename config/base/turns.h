@@ -13,11 +13,11 @@
  * owner saves nothing up while it is idle. Turns of one owner and lane are worked in order.
  *
  * Work in the long lane calls turns_spend as it goes. After each TURNS_QUANTUM bytes it gives way:
- * turns of other owners that are at most a quarter as long run first, inside that call, for a
- * quantum of bytes for each owner that waits. Hence the bound: a turn waits, for each other owner,
- * for at most one quantum of a turn that is at least four times as long, and for that owner's fair
- * share of shorter ones. It never waits for the rest of a long text. Calls nest at most TURNS_DEPTH
- * deep, since each level is at most a quarter as long.
+ * turns of other owners that are at most a quarter as long run first, inside that call. They run
+ * for one quantum of bytes for each owner that waits. So a turn never waits for the rest of a long
+ * text. For each other owner it waits for at most one quantum of a turn that is at least four times
+ * as long, and for that owner's fair share of shorter turns. Calls nest at most TURNS_DEPTH deep,
+ * because each level is at most a quarter as long as the one around it.
  *
  * Both lanes run at or below the level of the compute threads (kernels/cpu/threads.h): text work
  * never holds up a step of another tenant. The long lane runs under SCHED_IDLE, so that a compute
