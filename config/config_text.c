@@ -116,24 +116,14 @@ static const struct {
     {"listen", listen_check},      {"admin_listen", listen_check}, {"jwks_hosts", hosts_check},
     {"cors_origins", hosts_check}, {"redis", redis_check},
 };
-enum { FORMS = sizeof forms / sizeof forms[0] };
 
 enum status config_text_check(const struct config_option *option, const char *source,
                               struct slice text)
 {
     const struct look look = {option, source};
-    for (size_t i = 0; i < FORMS; i++) {
+    for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
         if (strcmp(option->name, forms[i].name) == 0)
             return forms[i].check(&look, text);
     }
     return STATUS_OK;
-}
-
-bool config_text_has_numbers(const struct config_option *option)
-{
-    for (size_t i = 0; i < FORMS; i++) {
-        if (strcmp(option->name, forms[i].name) == 0)
-            return true;
-    }
-    return false;
 }

@@ -15,5 +15,3 @@
  * option by `source`. What is no digit is not repeated: it may be a part of a secret. */
 enum status config_text_check(const struct config_option *option, const char *source,
                               struct slice text);
-/* Whether texts of this option may hold numbers. */
-bool config_text_has_numbers(const struct config_option *option);
