@@ -145,7 +145,8 @@ static enum status fail_error(struct redis_link *link, const redisReply *reply)
     return redis_link_refuse(link, REDIS_REASON_OTHER);
 }
 
-/* Whether a command about other keys may go well all the same. */
+/* Whether a command about other keys may go well all the same. Only Redis's answers have these
+ * reasons, so the connection is in order. */
 static bool fail_is_of_keys(enum redis_reason reason)
 {
     return reason == REDIS_REASON_TYPE || reason == REDIS_REASON_RIGHTS ||
@@ -177,8 +178,8 @@ static void *take_no_array(const redisReadTask *task, int elements)
     return NULL;
 }
 
-/* Sends what waits, reads until there is a reply, an error as well. Freed by freeReplyObject. */
-static enum status take_any(struct redis_link *link, redisReply **out)
+/* Sends what waits, reads until there is a reply. Freed by freeReplyObject. */
+static enum status take_reply(struct redis_link *link, redisReply **out)
 {
     redisContext *connection = link->connection;
     void *reply = NULL;
@@ -201,12 +202,6 @@ static enum status take_any(struct redis_link *link, redisReply **out)
     }
     link->queued--;
     *out = reply;
-    return STATUS_OK;
-}
-
-static enum status take_reply(struct redis_link *link, redisReply **out)
-{
-    TRY(take_any(link, out));
     if ((*out)->type != REDIS_REPLY_ERROR)
         return STATUS_OK;
     enum status status = fail_error(link, *out);
@@ -229,25 +224,15 @@ enum status redis_link_take_number(struct redis_link *link, int64_t least, int64
 enum status redis_link_take_outcome(struct redis_link *link, int64_t least, int64_t most,
                                     int64_t *out, enum redis_reason *reason)
 {
-    redisReply *reply = NULL;
     *out = 0;
     *reason = REDIS_REASON_NONE;
-    TRY(take_any(link, &reply));
-    if (reply->type == REDIS_REPLY_ERROR) {
-        enum status status = fail_error(link, reply);
-        freeReplyObject(reply);
-        if (!fail_is_of_keys(link->failed))
-            return status;
-        *reason = link->failed;
-        link->failed = REDIS_REASON_NONE;
-        link->code[0] = '\0';
-        return STATUS_OK;
-    }
-    bool is_good =
-        reply->type == REDIS_REPLY_INTEGER && reply->integer >= least && reply->integer <= most;
-    *out = is_good ? reply->integer : 0;
-    freeReplyObject(reply);
-    return is_good ? STATUS_OK : redis_link_refuse(link, REDIS_REASON_REPLY);
+    enum status status = redis_link_take_number(link, least, most, out);
+    if (status == STATUS_OK || !fail_is_of_keys(link->failed))
+        return status;
+    *reason = link->failed;
+    link->failed = REDIS_REASON_NONE;
+    link->code[0] = '\0';
+    return STATUS_OK;
 }
 
 enum status redis_link_take_text(struct redis_link *link, char *out, size_t capacity, bool *is_nil)
