@@ -117,12 +117,11 @@ static enum status load_flag(struct load *load, int argc, const char *const *arg
 static enum status load_flags(struct load *load, int argc, const char *const *argv)
 {
     for (int at = 0; at < argc; at++) {
-        if (strcmp(argv[at], "--") == 0 &&
-            at + 1 < argc) /* behind it are names, and there are none */
-            FAIL(STATUS_INVALID, "'%.40s' is one word too many: there are options alone",
-                 argv[at + 1]);
         if (strcmp(argv[at], "--") != 0)
             TRY(load_flag(load, argc, argv, &at));
+        else if (at + 1 < argc) /* behind it are names, and there are none */
+            FAIL(STATUS_INVALID, "'%.40s' is one word too many: there are options alone",
+                 argv[at + 1]);
     }
     return STATUS_OK;
 }
