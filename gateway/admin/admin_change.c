@@ -115,7 +115,7 @@ bool admin_change_wants_kept(const struct admin_call *call)
            !query.is_dry_run;
 }
 
-static enum status begin_request(struct admin_call *call)
+static enum status replay_request(struct admin_call *call)
 {
     struct tenant_request *out = &call->kept;
     ASSERT(call->idempotency_key.length < sizeof out->name);
@@ -135,7 +135,7 @@ static enum status begin_request(struct admin_call *call)
 enum status admin_change_replay(struct admin_call *call)
 {
     struct tenant_answer answer = {.body = call->out};
-    TRY(begin_request(call));
+    TRY(replay_request(call));
     enum status status = tenants_answer_find(auth_tenants(call->admin->auth), &call->kept, &answer);
     call->out = answer.body;
     TRY(status);
@@ -157,10 +157,8 @@ enum status admin_change_begin(struct admin_call *call, struct tenant_change *ou
     if (is_post && !query.is_dry_run)
         call->code = 201;
     out->answer_code = call->code;
-    if (!call->is_kept)
-        return STATUS_OK;
-    out->request = &call->kept;
-    return begin_request(call);
+    out->request = call->is_kept ? &call->kept : NULL;
+    return STATUS_OK;
 }
 
 enum status admin_change_check_revision(const struct tenant_change *change, int64_t revision)

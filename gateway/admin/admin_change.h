@@ -18,12 +18,12 @@ enum status admin_change_check_headers(const struct http_request *request);
  * (`is_kept`) when its route makes something; admin.c decides that, once. */
 bool admin_change_wants_kept(const struct admin_call *call);
 
-/* The answer that an earlier, equal call was given: fills this call's. NOT_FOUND: none; REUSED. Of
- * a call that is kept. */
+/* Of a call that is kept: fills its `kept`, then its answer when an earlier, equal call was given
+ * one. NOT_FOUND: none; REUSED. */
 enum status admin_change_replay(struct admin_call *call);
 
 /* Everything of a change that its request says beside the fields. `out` has a request only when the
- * call is kept; it lies in the call. INVALID with param. */
+ * call is kept: the one that admin_change_replay filled. INVALID with param. */
 enum status admin_change_begin(struct admin_call *call, struct tenant_change *out);
 
 /* CHANGED when the change wants another revision than this, for what has no row of its own. */
