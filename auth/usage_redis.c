@@ -23,6 +23,7 @@ enum {
     STREAM_RETRY_MS = 2000,
     ENTER_ROWS = LIMIT_REDIS_BATCH / 2, /* of one script that enters rows into the stream */
     DAY_S = 86400,
+    DAY_NAME_BYTES = LIMIT_ID_BYTES + 32,
     SETS_QUEUED = 64,
     SUMS_MAX = 330, /* of one tenant and day by model and class; more are added to the last one */
     TEXT_BYTES = 256 * 1024, /* all that is made for one command: 330 sums with the longest names */
@@ -146,9 +147,14 @@ static void command_key(struct usage_redis *usage, enum key key)
 }
 
 /* banyan:usage → banyan:aside:usage */
+static void command_aside(struct usage_redis *usage, const char *name)
+{
+    command_print(&usage->command, "banyan:aside:%s", name + strlen("banyan:"));
+}
+
 static void command_key_aside(struct usage_redis *usage, enum key key)
 {
-    command_print(&usage->command, "banyan:aside:%s", key_names[key] + strlen("banyan:"));
+    command_aside(usage, key_names[key]);
 }
 
 static void command_edge(struct usage_redis *usage)
@@ -156,25 +162,28 @@ static void command_edge(struct usage_redis *usage)
     command_add(&usage->command, slice_of(ledger_ship_edge(usage->ship)));
 }
 
-static void day_print(char out[16], int64_t day)
+/* The key of a tenant's day. */
+static void day_name(char out[DAY_NAME_BYTES], const char *tenant_id, int64_t day)
 {
+    char text[16] = "";
     time_t seconds = (time_t)(day * DAY_S);
     struct tm date = {.tm_year = 70};
     gmtime_r(&seconds, &date);
-    if (strftime(out, 16, "%Y%m%d", &date) == 0)
-        out[0] = '\0';
+    if (strftime(text, sizeof text, "%Y%m%d", &date) == 0)
+        text[0] = '\0';
+    snprintf(out, DAY_NAME_BYTES, "banyan:usage:{%s}:%s", tenant_id, text);
 }
 
 /* A script over a tenant's day, as far as both have it alike. */
 static void command_day(struct usage_redis *usage, enum usage_script script, const char *tenant_id,
                         int64_t day)
 {
-    char date[16];
-    day_print(date, day);
+    char name[DAY_NAME_BYTES];
+    day_name(name, tenant_id, day);
     command_script(usage, script, script == USAGE_SCRIPT_SET ? 3 : 1);
-    command_print(&usage->command, "banyan:usage:{%s}:%s", tenant_id, date);
+    command_print(&usage->command, "%s", name);
     if (script == USAGE_SCRIPT_SET) {
-        command_print(&usage->command, "banyan:aside:usage:{%s}:%s", tenant_id, date);
+        command_aside(usage, name);
         command_key(usage, KEY_ASIDES);
     }
     command_edge(usage);
@@ -215,13 +224,6 @@ static void tell_aside(struct usage_redis *usage, const char *key)
                              "for seven days, the key was made anew from the ledger"));
 }
 
-static void day_name(char out[LIMIT_ID_BYTES + 32], const char *tenant_id, int64_t day)
-{
-    char date[16];
-    day_print(date, day);
-    snprintf(out, LIMIT_ID_BYTES + 32, "banyan:usage:{%s}:%s", tenant_id, date);
-}
-
 static void waiting_show(struct usage_redis *usage)
 {
     uint32_t count = usage_waiting_count(&usage->waiting) + (usage->stream_retry_us != 0);
@@ -233,7 +235,7 @@ static void waiting_show(struct usage_redis *usage)
 static void day_refused(struct usage_redis *usage, const char *tenant_id, int64_t day,
                         int64_t since, enum redis_reason reason)
 {
-    char name[LIMIT_ID_BYTES + 32];
+    char name[DAY_NAME_BYTES];
     bool is_new =
         usage_waiting_add(&usage->waiting, tenant_id, day, since, clock_mono_us(clock_system()));
     day_name(name, tenant_id, day);
@@ -246,7 +248,7 @@ static void day_refused(struct usage_redis *usage, const char *tenant_id, int64_
 /* Its hash has all that it should have. */
 static void day_made(struct usage_redis *usage, const char *tenant_id, int64_t day, bool is_aside)
 {
-    char name[LIMIT_ID_BYTES + 32];
+    char name[DAY_NAME_BYTES];
     day_name(name, tenant_id, day);
     bool has_waited = usage_waiting_has(&usage->waiting, tenant_id, day);
     if (is_aside)
