@@ -162,6 +162,15 @@ static void command_edge(struct usage_redis *usage)
     command_add(&usage->command, slice_of(ledger_ship_edge(usage->ship)));
 }
 
+/* A script over this edge's mark in that key. */
+static void command_mark(struct usage_redis *usage, enum usage_script script, enum key key)
+{
+    command_script(usage, script, 2);
+    command_key(usage, key);
+    command_key_aside(usage, key);
+    command_edge(usage);
+}
+
 /* The key of a tenant's day. */
 static void day_name(char out[DAY_NAME_BYTES], const char *tenant_id, int64_t day)
 {
@@ -311,10 +320,7 @@ static enum status mark_queue(struct usage_redis *usage, enum key key, int64_t s
 {
     uint64_t print = 0;
     TRY(ledger_ship_print(usage->ship, sequence, &print));
-    command_script(usage, USAGE_SCRIPT_MARK, 2);
-    command_key(usage, key);
-    command_key_aside(usage, key);
-    command_edge(usage);
+    command_mark(usage, USAGE_SCRIPT_MARK, key);
     command_print(&usage->command, "%" PRId64 "-%016" PRIx64, sequence, print);
     return command_send(usage);
 }
@@ -367,10 +373,7 @@ static enum status mark_read(struct usage_redis *usage, enum key key, struct mar
 {
     char text[48];
     bool is_nil = false;
-    command_script(usage, USAGE_SCRIPT_READ, 2);
-    command_key(usage, key);
-    command_key_aside(usage, key);
-    command_edge(usage);
+    command_mark(usage, USAGE_SCRIPT_READ, key);
     TRY(command_send(usage));
     TRY(redis_link_take_text(usage->link, text, sizeof text, &is_nil));
     *out = no_mark;
@@ -562,10 +565,7 @@ static enum status sent_tell(struct usage_redis *usage, int64_t sequence)
 static enum status streamed_tell(struct usage_redis *usage, int64_t sequence)
 {
     bool is_new = false;
-    command_script(usage, USAGE_SCRIPT_MARK, 2);
-    command_key(usage, KEY_STREAMED);
-    command_key_aside(usage, KEY_STREAMED);
-    command_edge(usage);
+    command_mark(usage, USAGE_SCRIPT_MARK, KEY_STREAMED);
     command_numbers(&usage->command, &sequence, 1);
     TRY(command_send(usage));
     usage->streamed = sequence;
