@@ -418,17 +418,13 @@ static void set_shared(struct usage_redis *usage, const struct set_target *targe
 {
     int64_t first = 0;
     int64_t last = 0;
-    if (!usage_waiting_has(&usage->waiting, target->tenant_id, target->day))
+    const struct usage_waiting_entry *entry =
+        usage_waiting_find(&usage->waiting, target->tenant_id, target->day);
+    if (entry == NULL)
         return;
-    for (uint32_t i = 0; i < usage->waiting.count; i++) {
-        const struct usage_waiting_entry *entry = &usage->waiting.entries[i];
-        if (entry->day != target->day || strcmp(entry->tenant_id, target->tenant_id) != 0)
-            continue;
-        if (ledger_ship_span(usage->ship, &first, &last) == STATUS_OK) {
-            int64_t from = entry->since > first ? entry->since - 1 : first > 0 ? first - 1 : 0;
-            usage->shipped = from < usage->shipped ? from : usage->shipped;
-        }
-        break;
+    if (ledger_ship_span(usage->ship, &first, &last) == STATUS_OK) {
+        int64_t from = entry->since > first ? entry->since - 1 : first > 0 ? first - 1 : 0;
+        usage->shipped = from < usage->shipped ? from : usage->shipped;
     }
     day_made(usage, target->tenant_id, target->day, false);
 }

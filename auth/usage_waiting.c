@@ -23,10 +23,16 @@ static struct usage_waiting_entry *find(const struct usage_waiting *waiting, con
     return NULL;
 }
 
-bool usage_waiting_has(const struct usage_waiting *waiting, const char *tenant_id, int64_t day)
+const struct usage_waiting_entry *usage_waiting_find(const struct usage_waiting *waiting,
+                                                     const char *tenant_id, int64_t day)
 {
     const struct usage_waiting_entry *entry = find(waiting, tenant_id, day);
-    return entry != NULL && !entry->is_watched;
+    return entry != NULL && !entry->is_watched ? entry : NULL;
+}
+
+bool usage_waiting_has(const struct usage_waiting *waiting, const char *tenant_id, int64_t day)
+{
+    return usage_waiting_find(waiting, tenant_id, day) != NULL;
 }
 
 /* A place for one more; NULL when all of them wait. */

@@ -39,6 +39,9 @@ struct usage_waiting {
 
 void usage_waiting_init(struct usage_waiting *waiting);
 
+/* The entry of a tenant's day that waits; NULL when it does not. */
+const struct usage_waiting_entry *usage_waiting_find(const struct usage_waiting *waiting,
+                                                     const char *tenant_id, int64_t day);
 /* Whether rows of that tenant and day are not to be sent now. */
 bool usage_waiting_has(const struct usage_waiting *waiting, const char *tenant_id, int64_t day);
 /* Redis refused it. True when it did not wait before. Without room the oldest day that is only
