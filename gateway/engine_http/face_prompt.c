@@ -331,12 +331,12 @@ static void job_done(struct loop_turns_task *task)
 
 void face_prompt_publish(struct http_request *request, struct face *face)
 {
-    struct slice body = http_body(request);
     if (!face_accepts(face, request))
         return;
     static const uint8_t nobody[16]; /* the operator's, of no tenant */
+    const size_t body_bytes = http_body(request).length;
     struct byte_shares_hold hold = {0};
-    if (face_reserve_body(face, nobody, body.length, &hold) != STATUS_OK) {
+    if (face_reserve_body(face, nobody, body_bytes, &hold) != STATUS_OK) {
         http_respond_failure(request);
         return;
     }
@@ -345,7 +345,7 @@ void face_prompt_publish(struct http_request *request, struct face *face)
     if (job == NULL)
         FAIL_OUT(STATUS_NO_MEMORY, "no memory for a prompt");
     *job = (struct face_prompt_job){
-        .task = {.turn.bytes = body.length, .work = job_work, .done = job_done},
+        .task = {.turn.bytes = body_bytes, .work = job_work, .done = job_done},
         .sink = {.take = job_take},
         .face = face,
         .next = face->prompt_jobs,
@@ -353,9 +353,7 @@ void face_prompt_publish(struct http_request *request, struct face *face)
         .hold = hold,
         .is_working = true};
     memset(job->task.turn.owner, 0xff, sizeof job->task.turn.owner); /* the operator, no tenant */
-    buffer_init(&job->body, body.length + 1);
-    buffer_append_slice(&job->body, body);
-    TRY_OUT(job->body.status);
+    TRY_OUT(http_body_take(request, &job->body));
     TRY_OUT(loop_turns_submit(face->turns, &job->task));
     if (job->next != NULL)
         job->next->previous = job;
