@@ -118,9 +118,9 @@ struct http_request {
  * LIMIT_STREAMS_JUDGED_TRUSTED once LIMIT_STREAMS_JUDGED ended well (a proxy's connection, on which
  * many clients leave). Old streams count for less and less, so that a good past pays for little. */
 bool request_connection_judge(struct request_connection *connection, uint32_t over, uint32_t early);
-/* Takes over an h2o request: copies what is needed of it and starts the handler one turn later. */
 /* What pages of the request's Origin may do with its answer, whoever makes it. */
 void request_add_cors(const struct cors *cors, h2o_req_t *h2o);
+/* Takes over an h2o request: copies what is needed of it and starts the handler one turn later. */
 void request_begin(struct request_host *host, h2o_req_t *h2o);
 /* Ends a request from outside, as if its client had left. */
 void request_lose(struct http_request *request);
