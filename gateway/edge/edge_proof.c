@@ -168,11 +168,11 @@ static enum status check_refuse(struct edge_proof *proof, enum auth_refusal refu
     FAIL(status, "%s", message);
 }
 
+/* With `request` NULL the request's body is on its way, and `access` says nothing. */
 static enum status check_start(struct edge_proof *proof, struct http_request *request,
                                struct slice token, const struct edge_access *access,
                                const char *peer)
 {
-    /* `request` NULL: its body is on its way, and `access` says nothing. */
     if (failure_guard_is_over(proof->guard, slice_of(peer), loop_now_us(proof->edge->loop)))
         return check_refuse(proof, AUTH_REFUSAL_FLOOD, STATUS_TOO_MANY,
                             "Too many bad tokens came from this address; try again later.");
