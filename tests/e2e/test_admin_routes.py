@@ -12,7 +12,7 @@ import subprocess
 import pytest
 
 from conftest import BINARY, ROOT, Server, wait_until
-from test_every_resource import ISSUER, PRICE
+from test_every_resource import ISSUER, PRICE, last_audit
 
 A = "/admin/v1"
 ROUTES = re.findall(
@@ -183,10 +183,6 @@ def cases(route):
             "if_match": draw.choice(IF_MATCH), "key": draw.choice(KEY), "dry": draw.choice(DRY),
             "body": draw.choice(("right", *BODY)),
         }  # fmt: skip
-
-
-def last_audit(admin):
-    return admin.get(f"{A}/audit?limit=1&order=desc").json()["last_id"]
 
 
 def faults(case, method, parameters, scope):
