@@ -130,6 +130,6 @@ enum status auth_find_account(struct auth *auth, const uint8_t tenant_hash[16],
 enum status auth_admin_key_make(struct auth *auth, const char *data_dir, struct slice name,
                                 const char *peer, struct tenant_key *out);
 
-/* Makes one when some scope of admins has no open key (so on the first start): nobody could give it
- * to anybody. `made` tells if it did. */
+/* Makes such a key when there is an admin scope that no open key has, as on the first start: nobody
+ * could give that scope to anybody. `made` tells if it did. */
 enum status auth_bootstrap(struct auth *auth, const char *data_dir, bool *made);

@@ -349,7 +349,7 @@ static bool reserve_check(struct quota_account *account, const struct quota_leas
     for (int i = 0; i < QUOTA_LIMITS; i++) {
         struct quota_denial found;
         int64_t amount = amount_of(i, lease_amounts(lease));
-        /* Who takes nothing of a limit that is spent, or owes, is not kept out by it. */
+        /* A request that takes nothing of a limit passes it, even one that is spent or owes. */
         if (account->set.values[i].limit == 0 || amount == 0 ||
             limit_allows(account, i, amount, now_us, &found)) {
             *charged |= 1u << i;

@@ -96,7 +96,7 @@ struct tenant_change {
     void *context;
     const struct tenant_request *request; /* NULL: the answer is not kept */
     int answer_code;
-    int64_t answer_revision; /* its etag; 0: 1, which what is made is in */
+    int64_t answer_revision; /* of the ETag; 0 means 1, the first revision of what is made */
 };
 
 /* --- tenants --- */

@@ -574,7 +574,7 @@ static enum status verify_step(struct usage_redis *usage, bool *is_done)
     int64_t day = 0;
     TRY(ledger_ship_begin(usage->ship, &usage->sequence));
     usage->mode = verify_words[usage->verify];
-    /* Refused here, a hash may lack any row, but for those that were told to be in their hashes. */
+    /* A hash that is refused here may lack any row; with 'absent', any row behind the mark. */
     usage->since = usage->verify == VERIFY_ABSENT ? usage->shipped_told + 1 : 0;
     enum status status = STATUS_OK;
     if (usage->verify != VERIFY_FORCE) /* which begins again until it has been through */

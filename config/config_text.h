@@ -12,6 +12,6 @@
 #include "config/config_option.h"
 
 /* INVALID for what should be a number and is none, OUT_OF_RANGE outside its range; both name the
- * option by `source`. What is no digit is not repeated: it may be a part of a secret. */
+ * option by `source`. The message repeats digits alone: other text may be part of a secret. */
 enum status config_text_check(const struct config_option *option, const char *source,
                               struct slice text);

@@ -627,7 +627,7 @@ bool json_scan_is(struct json_value value, const char *text)
         char bytes[4];
         const char *escape = at;
         if (at[0] == '\\' && at[1] == 'u' && escape_code_point(&escape, end) < 0)
-            return false; /* a value that json_scan has not found has no valid form for certain */
+            return false; /* text_next takes valid escapes alone */
         size_t count = text_next(&at, end, bytes);
         if (count > length - matched || memcmp(text + matched, bytes, count) != 0)
             return false;

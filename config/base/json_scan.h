@@ -52,8 +52,8 @@ enum status json_scan_most(struct slice text, struct json_scan_field *fields, si
 bool json_scan_is_null(struct json_value value);
 bool json_scan_is_string(struct json_value value);
 bool json_scan_is_object(struct json_value value);
-/* Whether a string has \u0000 in it: then json_scan_unescape's text is not the whole for who looks
- * for its end. */
+/* Whether a string has \u0000 in it. What json_scan_unescape writes then has a NUL before its end,
+ * so its length is not that of a C string. */
 bool json_scan_has_nul(struct json_value value);
 /* Whether the value is true or false, and which. */
 bool json_scan_bool(struct json_value value, bool *out);

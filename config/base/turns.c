@@ -73,8 +73,8 @@ static struct turns_owner *owner_find(struct turns *turns, const uint8_t *id)
     return NULL;
 }
 
-/* A new owner takes the place of the one that has been idle for longest. There is one, since more
- * places are there than turns can wait and run. */
+/* A new owner takes the place of the one that has been idle for longest. One is idle or unused,
+ * because there are more places than turns that can wait and run. */
 static struct turns_owner *owner_take(struct turns *turns, const uint8_t *id, int64_t now_us)
 {
     struct turns_owner *owner = owner_find(turns, id);
@@ -121,8 +121,8 @@ static enum turns_lane owner_lane(struct turns_owner *owner, const struct turn *
 
 /* --- whose turn --- */
 
-/* The owner of the next turn of a lane: of those that have had the least the first. Inside another
- * turn: another owner, whose text is at most a quarter as long. */
+/* The owner of the next turn of a lane: the first of those that have been served the least. Inside
+ * another turn it is another owner, whose text is at most a quarter as long. */
 static struct turns_owner *next_owner(struct turns *turns, enum turns_lane lane,
                                       const struct turn *outer)
 {
@@ -179,7 +179,7 @@ static void next_run(struct turns_thread *thread, struct turns_owner *owner)
     thread->depth--;
     owner = owner_find(turns, copy.owner); /* it runs, so it has kept its place */
     owner->running--;
-    /* Text that became more work than it looked like is paid for behind it. */
+    /* An owner pays afterwards for work beyond what its text looked like. */
     if (spent > (size_t)turn_cost(&copy)) {
         size_t more = spent - (size_t)turn_cost(&copy);
         owner->queues[thread->lane].served += more;

@@ -88,7 +88,8 @@ static struct serve_half_options child_options(const struct serve *serve, const 
                                        .pulse = child->pulse};
 }
 
-/* It parses what strangers have written: what is shared with it is its own signs of life alone. */
+/* A child parses what strangers have written. It shares memory with the parent only for its own
+ * signs of life and, the edge, for the deaths that it shows. */
 static void child_forget(struct serve *serve, const struct child *child)
 {
     if (child == &serve->edge) {
@@ -299,7 +300,7 @@ static void serve_restart(struct serve *serve, struct child *child)
 static int64_t serve_silence_us(const struct serve *serve, const struct child *child)
 {
     const struct config *config = serve->config;
-    int64_t most_ms = serve->config->hang_timeout_s * 1000;
+    int64_t most_ms = config->hang_timeout_s * 1000;
     if (most_ms == 0)
         return INT64_MAX;
     if (child == &serve->engine)
