@@ -10,6 +10,9 @@
 
 enum { READ_BYTES = 4096, GROW_BYTES_LEAST = 64 * 1024 };
 
+_Static_assert((int)LISTENER_OWNER_BYTES == (int)DOOR_SHARE_OWNER_BYTES,
+               "the name of an owner that a claim gives is the share's");
+
 const char arrival_no_room[] =
     "The server has no memory for an upload of this size now; try again shortly.";
 
