@@ -37,8 +37,8 @@ static void test_strangers_are_answered_at_once(void **state)
     static const char *const heads[] = {
         "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n",
         "POST / HTTP/1.1\r\nHost: x\r\nX-Api-Key: wrong\r\ncontent-LENGTH:100000 \r\n\r\nbbb",
-        "GET /first HTTP/1.1\r\nHost: x\r\n\r\n"
-        "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\nbbb",
+        ("GET /first HTTP/1.1\r\nHost: x\r\n\r\n"
+         "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\nbbb"),
         "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\nExpect: 100-continue\r\n\r\n",
         "POST / HTTP/1.0\r\nContent-Length: 100000\r\n\r\n",
         "\r\nPOST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\nb",
