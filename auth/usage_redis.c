@@ -29,7 +29,7 @@ enum {
     TEXT_BYTES = 256 * 1024, /* all that is made for one command: 330 sums with the longest names */
 };
 
-_Static_assert(5 + ENTER_ROWS * (1 + USAGE_SCRIPTS_ENTRY_VALUES) + 8 <= LIMIT_REDIS_ARGUMENTS,
+_Static_assert(6 + ENTER_ROWS * (1 + USAGE_SCRIPTS_ENTRY_VALUES) + 8 <= LIMIT_REDIS_ARGUMENTS,
                "the rows of a script fit into one command");
 
 /* Keys of all edges, and the names under which they go aside. */
@@ -693,14 +693,14 @@ static enum status enter_queue(struct usage_redis *usage, const struct ledger_ro
                                size_t count)
 {
     for (size_t from = 0; from < count; from += ENTER_ROWS) {
-        int64_t before = rows[from].sequence - 1;
+        const int64_t before[] = {rows[0].sequence - 1, rows[from].sequence - 1};
         command_script(usage, USAGE_SCRIPT_ENTER, 4);
         command_key(usage, KEY_STREAM);
         command_key(usage, KEY_STREAMED);
         command_key_aside(usage, KEY_STREAM);
         command_key_aside(usage, KEY_STREAMED);
         command_edge(usage);
-        command_numbers(&usage->command, &before, 1);
+        command_numbers(&usage->command, before, 2);
         command_numbers(&usage->command, &usage->last, 1);
         command_print(&usage->command, "%" PRIu32, usage->stream_length);
         for (size_t i = from; i < count && i < from + ENTER_ROWS; i++)

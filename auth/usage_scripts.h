@@ -28,10 +28,13 @@ enum usage_script {
      * there went aside. -1: left alone, because another edge has its part in it. */
     USAGE_SCRIPT_SET,
     /* KEYS: the stream, the marks of what is in it, their names aside. ARGV: edge, the row behind
-     * which to go on where Redis has no mark, last row of the ledger, about how many entries are
-     * kept, then for each row its sequence and the values of an entry. Entries and mark change
+     * which the caller's rows begin (where Redis has no mark, the stream is taken to end there),
+     * the row before the first one of this script, last row of the ledger, about how many entries
+     * are kept, then for each row its sequence and the values of an entry. Entries and mark change
      * together, so a row that is sent again is not entered again. The number of entries; 1000 more
-     * for each key that went aside. -1 - N: nothing was entered: rows behind N are missing. */
+     * for each key that went aside. -1 - N: nothing was entered: rows behind N are missing. When
+     * only the second of two scripts is taken, the first one's rows are therefore not left out. A
+     * row is entered twice only when another program took the mark away between the two. */
     USAGE_SCRIPT_ENTER,
     /* KEYS: marks, their name aside. ARGV: edge, mark. 1: this edge had none; 2 more: another kind
      * of key went aside. */
