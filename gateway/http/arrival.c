@@ -38,21 +38,48 @@ void arrival_end(struct request_connection *connection)
 
 /* libh2o keeps the records that are not whole in a buffer of its private struct. Where in it is
  * found once: an empty buffer is a pointer to the prototype's, which nothing else points to. */
-size_t arrival_encrypted_bytes(const h2o_socket_t *socket)
+static h2o_buffer_t **encrypted_slot(const h2o_socket_t *socket)
 {
     enum { FIRST = 4, LAST = 14, UNKNOWN = -1 };
     static int place = UNKNOWN;
     if (socket->ssl == NULL)
-        return 0;
-    h2o_buffer_t *const *words = (h2o_buffer_t *const *)(const void *)socket->ssl;
+        return NULL;
+    h2o_buffer_t **words = (h2o_buffer_t **)(void *)socket->ssl;
     const h2o_buffer_t *empty = &h2o_socket_buffer_prototype._initial_buf;
     for (int at = FIRST; place == UNKNOWN && at <= LAST; at++) {
         if (words[at] == empty)
             place = at;
     }
-    if (place == UNKNOWN || words[place] == empty)
-        return 0;
-    return words[place]->capacity;
+    return place != UNKNOWN ? &words[place] : NULL;
+}
+
+size_t arrival_encrypted_bytes(const h2o_socket_t *socket)
+{
+    h2o_buffer_t *const *slot = encrypted_slot(socket);
+    return slot != NULL && (*slot)->bytes != NULL ? (*slot)->capacity : 0;
+}
+
+/* One read brings as much as the kernel holds, and the buffer grows for it. What stays behind is
+ * the beginning of a record or of a frame, which needs little. */
+static void fit(h2o_buffer_t **slot)
+{
+    enum { WASTE_BYTES = 16 * 1024 };
+    h2o_buffer_t *old = *slot;
+    if (old->bytes == NULL || old->_fd != -1 || old->capacity - old->size <= WASTE_BYTES)
+        return;
+    h2o_buffer_t *fitted;
+    h2o_buffer_init(&fitted, old->_prototype);
+    memcpy(h2o_buffer_reserve(&fitted, old->size).base, old->bytes, old->size);
+    fitted->size = old->size;
+    h2o_buffer_dispose(slot);
+    *slot = fitted;
+}
+
+static void fit_encrypted(const h2o_socket_t *socket)
+{
+    h2o_buffer_t **slot = encrypted_slot(socket);
+    if (slot != NULL)
+        fit(slot);
 }
 
 void arrival_book(struct request_connection *connection, size_t bytes)
@@ -237,6 +264,7 @@ void arrival_h1_serve(struct request_connection *connection)
     in->is_claimed = false;
     in->is_unproved = false;
     in->reserved_bytes = 0;
+    fit_encrypted(connection->socket);
     door_share_leave(&connection->arrival->known, &in->known);
     arrival_book(connection, arrival_encrypted_bytes(connection->socket));
 }
@@ -268,7 +296,9 @@ static void on_read(h2o_socket_t *socket, const char *error)
     arrival->reading = NULL;
     if (!h2o_socket_is_reading(socket)) /* its request is whole, or it is being closed */
         return;
+    fit_encrypted(socket);
     if (in->is_http2) {
+        fit(&socket->input);
         h2_arrival_book(connection);
         return;
     }

@@ -220,6 +220,38 @@ static void test_unproved_becomes_known(void **state)
     end();
 }
 
+static _Atomic int is_held;
+
+static void hold_loop(void *context)
+{
+    (void)context;
+    while (is_held)
+        usleep(1000);
+}
+
+/* A server that comes late to a trusted socket reads much at once, and its buffers grow for that.
+ * What they hold afterwards is the beginning of a frame, and no more is booked to the address. */
+static void test_one_large_read_is_no_heap(void **state)
+{
+    (void)state;
+    enum { LATER = 5000 };
+    begin((struct listener_options){.unfinished_bytes_max = 1024 * 1024,
+                                    .unfinished_address_bytes_max = 64 * 1024});
+    put_head(1, "known", "262144", false);
+    flush();
+    http_kit_wait(&kit_claims, 1);
+    is_held = 1;
+    loop_post(kit_server.loop, hold_loop, NULL);
+    put_body(1, KIT_BODY_MAX, true);
+    http_kit_tls_send(ssl, out.bytes, out.length - LATER);
+    is_held = 0;
+    http_kit_count(&kit_server); /* it has had a turn */
+    http_kit_tls_send(ssl, out.bytes + out.length - LATER, LATER);
+    buffer_clear(&out);
+    answer_is(1, "key known body 262144 right");
+    end();
+}
+
 /* A head that goes on and on is no head. */
 static void test_head_block_without_end(void **state)
 {
@@ -246,6 +278,7 @@ int main(void)
         cmocka_unit_test(test_refused_before_it_comes),
         cmocka_unit_test(test_streams_count_by_what_they_hold),
         cmocka_unit_test(test_unproved_becomes_known),
+        cmocka_unit_test(test_one_large_read_is_no_heap),
         cmocka_unit_test(test_head_block_without_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
