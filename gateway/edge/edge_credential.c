@@ -51,5 +51,10 @@ enum status edge_credential_check(struct auth *auth, const struct http_request *
     struct auth_credential credential = {0};
     credential.certificate = http_peer_certificate(request, &credential.must_agree);
     TRY(edge_credential_read(request, &credential.text));
-    return auth_authenticate(auth, &credential, want_admin, out);
+    TRY(auth_authenticate(auth, &credential, want_admin, out));
+    if (http_body_is_cut(request)) /* its key was made, or its token read, since the head came */
+        FAIL(STATUS_UNAVAILABLE,
+             "The body was not read, because the credential was not known when it came; send the "
+             "request again.");
+    return STATUS_OK;
 }

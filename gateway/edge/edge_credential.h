@@ -25,6 +25,8 @@ enum status edge_credential_read_head(const struct listener_head *head, struct s
 
 /* From `authorization: Bearer`, else `x-api-key`, else the certificate that the connection was made
  * with. KEY_MISSING when there is none of them, KEY_INVALID when a header is given twice or is no
- * key, FORBIDDEN when certificate and key must agree and do not. */
+ * key, FORBIDDEN when certificate and key must agree and do not. UNAVAILABLE when its body was cut
+ * off, because who is known now was not when the head came: an empty body would be another request.
+ */
 enum status edge_credential_check(struct auth *auth, const struct http_request *request,
                                   bool want_admin, struct principal *out);

@@ -34,6 +34,7 @@ void arrival_end(struct request_connection *connection)
         arrival->reading = NULL;
     door_share_leave(&arrival->strangers, &connection->arriving.strangers);
     door_share_leave(&arrival->known, &connection->arriving.known);
+    buffer_deinit(&connection->arriving.h2_trailers);
 }
 
 /* libh2o keeps the records that are not whole in a buffer of its private struct. Where in it is
@@ -113,7 +114,10 @@ enum listener_claim arrival_claim(struct request_connection *connection, struct 
     request_peer_name(connection, peer);
     head.peer = peer;
     head.must_agree = arrival->wants_client;
-    if (client != NULL && tls_client_reason(client) == TLS_CLIENT_FINE)
+    /* As the request will be judged: what was right at the handshake may be revoked by now. */
+    const char *fault =
+        client != NULL && arrival->client_fault != NULL ? arrival->client_fault(connection) : NULL;
+    if (client != NULL && fault == NULL && tls_client_reason(client) == TLS_CLIENT_FINE)
         head.certificate = tls_client_peer(client);
     return arrival->claim(arrival->claim_context, &head, owner);
 }

@@ -37,11 +37,15 @@ struct arrival {
     void *claim_context;
     size_t body_bytes_max;
     bool wants_client;
+    /* NULL, or what is wrong with the client's certificate now; NULL: nobody judges. */
+    const char *(*client_fault)(struct request_connection *connection);
     void (*kill)(struct request_connection *connection, size_t bytes); /* it gives way */
     struct request_connection *reading; /* whose read is under way; NULL once it is gone */
 };
 
-enum { ARRIVAL_CUTS = 32 };
+/* libh2o announces 100 streams. A client opens another one only behind the frames of one that it
+ * knows to be over, so frames may still come for the last 100 that are over here, and no others. */
+enum { ARRIVAL_CUTS = 100 };
 
 /* What a connection keeps for its requests on their way in. */
 struct arrival_input {
@@ -66,8 +70,10 @@ struct arrival_input {
     bool is_http2;
     arrival_frame_reader h2_expect; /* libh2o's reader of frames, in front of which ours stands */
     arrival_frame_reader h2_preface;
-    uint32_t h2_cuts[ARRIVAL_CUTS]; /* the last streams whose bodies are dropped */
+    uint32_t h2_cuts[ARRIVAL_CUTS]; /* the last streams that are over and whose body was cut off */
     uint32_t h2_cut_count;
+    uint32_t h2_trailers_of;   /* whose trailers go on in the next frame; 0: nobody's */
+    struct buffer h2_trailers; /* of a body that is dropped: they change the table of HPACK */
 };
 
 /* Before the connection's first byte is read; `peer` as for address_table_key. */

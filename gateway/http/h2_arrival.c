@@ -67,6 +67,8 @@ size_t h2_arrival_held_bytes(const h2o_http2_conn_t *conn)
     size_t unsent = buffer_bytes(conn->_write.buf) + buffer_bytes(conn->_write.buf_in_flight);
     if (unsent > CALM_BYTES)
         bytes += unsent;
+    const struct request_connection *connection = conn->sock->on_close.data;
+    bytes += connection->arriving.h2_trailers.capacity;
     if (conn->num_streams.pull.open == conn->num_streams.pull.half_closed)
         return bytes;
     for (khiter_t at = kh_begin(conn->streams); at != kh_end(conn->streams); at++) {
@@ -104,12 +106,9 @@ static enum listener_claim claim(struct request_connection *connection, const h2
 }
 
 /* Handed on as if its body were over; what comes of it is dropped. */
-static void cut(struct request_connection *connection, h2o_http2_conn_t *conn,
-                h2o_http2_stream_t *stream, struct mark *mark)
+static void cut(h2o_http2_conn_t *conn, h2o_http2_stream_t *stream, struct mark *mark)
 {
-    struct arrival_input *in = &connection->arriving;
     mark->is_cut = true;
-    in->h2_cuts[in->h2_cut_count++ % ARRIVAL_CUTS] = stream->stream_id;
     h2o_buffer_dispose(&stream->_req_body);
     stream->_req_body = NULL;
     h2o_http2_stream_set_state(conn, stream, H2O_HTTP2_STREAM_STATE_REQ_PENDING);
@@ -156,12 +155,12 @@ static bool reserve(h2o_http2_stream_t *stream, struct mark *mark)
     return true;
 }
 
-static void refuse(struct request_connection *connection, h2o_http2_conn_t *conn,
-                   h2o_http2_stream_t *stream, struct mark *mark, int code, const char *reason)
+static void refuse(h2o_http2_conn_t *conn, h2o_http2_stream_t *stream, struct mark *mark, int code,
+                   const char *reason)
 {
     mark->code = code;
     mark->reason = reason;
-    cut(connection, conn, stream, mark);
+    cut(conn, stream, mark);
 }
 
 static void look(struct request_connection *connection, h2o_http2_conn_t *conn,
@@ -170,17 +169,17 @@ static void look(struct request_connection *connection, h2o_http2_conn_t *conn,
     struct mark *mark = mark_make(&stream->req, connection->arrival);
     size_t expected = stream->_expected_content_length;
     if (expected != SIZE_MAX && expected > connection->arrival->body_bytes_max) {
-        refuse(connection, conn, stream, mark, 413, NULL);
+        refuse(conn, stream, mark, 413, NULL);
         return;
     }
     enum listener_claim found = claim(connection, &stream->req, mark, false);
     mark->is_unproved = found == LISTENER_UNPROVED;
     if (found == LISTENER_STRANGER) {
-        cut(connection, conn, stream, mark);
+        cut(conn, stream, mark);
         return;
     }
     if (found == LISTENER_KNOWN && !reserve(stream, mark)) {
-        refuse(connection, conn, stream, mark, 503, arrival_no_room);
+        refuse(conn, stream, mark, 503, arrival_no_room);
         return;
     }
     if (found == LISTENER_KNOWN)
@@ -198,7 +197,7 @@ static void look_again(struct request_connection *connection, h2o_http2_conn_t *
         return;
     enum listener_claim found = claim(connection, &stream->req, mark, true);
     if (found == LISTENER_STRANGER)
-        cut(connection, conn, stream, mark);
+        cut(conn, stream, mark);
     if (found != LISTENER_KNOWN || !reserve(stream, mark))
         return;
     mark->is_unproved = false;
@@ -237,17 +236,84 @@ static bool frame_is_whole(const uint8_t *bytes, size_t length, struct frame_hea
     return length - H2O_HTTP2_FRAME_HEADER_SIZE >= out->length;
 }
 
-static bool frame_is_dropped(const struct request_connection *connection,
-                             const struct frame_head *frame)
+/* Whether the stream's body is dropped: its answer is under way, or out. */
+static bool stream_is_cut(const struct request_connection *connection, h2o_http2_conn_t *conn,
+                          uint32_t id)
 {
     const struct arrival_input *in = &connection->arriving;
-    if (frame->type != H2O_HTTP2_FRAME_TYPE_DATA)
-        return false;
+    const h2o_http2_stream_t *stream = h2o_http2_conn_get_stream(conn, id);
+    const struct mark *mark = stream != NULL ? mark_of(&stream->req) : NULL;
+    if (stream != NULL)
+        return mark != NULL && mark->is_cut;
     for (uint32_t i = 0; i < in->h2_cut_count && i < ARRIVAL_CUTS; i++) {
-        if (in->h2_cuts[i] == frame->stream)
+        if (in->h2_cuts[i] == id)
             return true;
     }
     return false;
+}
+
+/* What may follow the head of such a stream. While a head goes on in the next frame, libh2o says
+ * what is wrong with any other frame. */
+static bool frame_is_dropped(const struct request_connection *connection, h2o_http2_conn_t *conn,
+                             const struct frame_head *frame)
+{
+    return conn->_headers_unparsed == NULL &&
+           (frame->type == H2O_HTTP2_FRAME_TYPE_DATA ||
+            frame->type == H2O_HTTP2_FRAME_TYPE_HEADERS) &&
+           stream_is_cut(connection, conn, frame->stream);
+}
+
+/* Read into a request that nobody sees: what they say is dropped, what they put into the table of
+ * HPACK counts for all streams. */
+static int trailers_read(struct request_connection *connection, h2o_http2_conn_t *conn,
+                         const char **error)
+{
+    struct buffer *block = &connection->arriving.h2_trailers;
+    h2o_req_t nobody = {.http1_is_persistent = 0};
+    size_t length;
+    h2o_mem_init_pool(&nobody.pool);
+    int result =
+        h2o_hpack_parse_headers(&nobody, &conn->_input_header_table, (const uint8_t *)block->bytes,
+                                block->length, NULL, &length, NULL, error);
+    h2o_mem_clear_pool(&nobody.pool);
+    buffer_deinit(block);
+    connection->arriving.h2_trailers_of = 0;
+    return result == H2O_HTTP2_ERROR_INVALID_HEADER_CHAR ? 0 : result;
+}
+
+/* HEADERS of a stream whose body is dropped, and CONTINUATION of these. */
+static ssize_t trailers_drop(struct request_connection *connection, h2o_http2_conn_t *conn,
+                             const struct frame_head *frame, const uint8_t *bytes,
+                             const char **error)
+{
+    struct arrival_input *in = &connection->arriving;
+    h2o_http2_headers_payload_t part = {.headers = bytes + H2O_HTTP2_FRAME_HEADER_SIZE,
+                                        .headers_len = frame->length};
+    h2o_http2_frame_t raw = {.length = frame->length,
+                             .type = frame->type,
+                             .flags = frame->flags,
+                             .stream_id = frame->stream,
+                             .payload = bytes + H2O_HTTP2_FRAME_HEADER_SIZE};
+    int result = 0;
+    if (frame->type == H2O_HTTP2_FRAME_TYPE_HEADERS) {
+        result = h2o_http2_decode_headers_payload(&part, &raw, error);
+        buffer_init(&in->h2_trailers, LIMIT_HEAD_BLOCK_BYTES);
+        in->h2_trailers_of = frame->stream;
+    } else if (frame->type != H2O_HTTP2_FRAME_TYPE_CONTINUATION ||
+               frame->stream != in->h2_trailers_of) {
+        *error = "trailers are not whole";
+        return H2O_HTTP2_ERROR_PROTOCOL;
+    }
+    if (result != 0)
+        return result;
+    buffer_append(&in->h2_trailers, part.headers, part.headers_len);
+    if (in->h2_trailers.status != STATUS_OK) {
+        *error = "the trailers are too large";
+        return H2O_HTTP2_ERROR_ENHANCE_YOUR_CALM;
+    }
+    if ((frame->flags & H2O_HTTP2_FRAME_FLAG_END_HEADERS) != 0)
+        result = trailers_read(connection, conn, error);
+    return result != 0 ? result : H2O_HTTP2_FRAME_HEADER_SIZE + (ssize_t)frame->length;
 }
 
 /* The connection's window has to open again, or its other streams would stand still. */
@@ -285,8 +351,10 @@ static ssize_t on_frame(h2o_http2_conn_t *conn, const uint8_t *bytes, size_t len
     struct arrival_input *in = &connection->arriving;
     struct frame_head frame;
     bool is_whole = in->h2_expect != in->h2_preface && frame_is_whole(bytes, length, &frame);
-    if (is_whole && frame_is_dropped(connection, &frame))
-        return frame_drop(conn, &frame);
+    if (is_whole && (in->h2_trailers_of != 0 || frame_is_dropped(connection, conn, &frame)))
+        return in->h2_trailers_of == 0 && frame.type == H2O_HTTP2_FRAME_TYPE_DATA
+                   ? frame_drop(conn, &frame)
+                   : trailers_drop(connection, conn, &frame, bytes, error);
     if (is_whole && frame.type == H2O_HTTP2_FRAME_TYPE_CONTINUATION &&
         conn->_headers_unparsed != NULL &&
         conn->_headers_unparsed->size + frame.length > LIMIT_HEAD_BLOCK_BYTES) {
@@ -342,10 +410,12 @@ bool h2_arrival_is_cut(const h2o_req_t *h2o, int *code, const char **reason)
 /* Asks for no write: libh2o writes what is there once it has gone through the streams whose answers
  * are out. The same disposal runs while it closes a connection that it still calls open, since a
  * write failed; a write asked for then would outlive the connection. */
-void h2_arrival_cut_end(h2o_req_t *h2o)
+void h2_arrival_cut_end(struct request_connection *connection, h2o_req_t *h2o, bool is_answered)
 {
+    struct arrival_input *in = &connection->arriving;
     h2o_http2_conn_t *conn = (h2o_http2_conn_t *)h2o->conn;
     const h2o_http2_stream_t *stream = H2O_STRUCT_FROM_MEMBER(h2o_http2_stream_t, req, h2o);
-    if (conn->state < H2O_HTTP2_CONN_STATE_IS_CLOSING)
+    in->h2_cuts[in->h2_cut_count++ % ARRIVAL_CUTS] = stream->stream_id;
+    if (is_answered && conn->state < H2O_HTTP2_CONN_STATE_IS_CLOSING)
         h2o_http2__encode_rst_stream_frame(&conn->_write.buf, stream->stream_id, 0);
 }

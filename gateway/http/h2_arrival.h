@@ -33,5 +33,6 @@ void h2_arrival_serve(const h2o_req_t *h2o);
 
 /* Whether the request was handed on without its body; `code` is 0, or what it is refused with. */
 bool h2_arrival_is_cut(const h2o_req_t *h2o, int *code, const char **reason);
-/* Its stream has been answered: tells the client that the rest of the body need not come. */
-void h2_arrival_cut_end(h2o_req_t *h2o);
+/* Its stream is over: what still comes of it is dropped. When it has been answered, the client is
+ * told that the rest of the body need not come. */
+void h2_arrival_cut_end(struct request_connection *connection, h2o_req_t *h2o, bool is_answered);

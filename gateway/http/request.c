@@ -141,8 +141,8 @@ static void dispose(void *memory)
     if (is_flood && !connection->is_dead)
         request->host->flooded(connection);
     tell_gone(request, !request->is_finished);
-    if (request->is_cut && request->is_finished && request->socket == NULL)
-        h2_arrival_cut_end(request->h2o);
+    if (request->is_cut && request->socket == NULL)
+        h2_arrival_cut_end(connection, request->h2o, request->is_finished);
     dispose_give_back(request);
     buffer_deinit(&request->pending);
     buffer_deinit(&request->sending);
@@ -574,6 +574,11 @@ void http_body_drop(struct http_request *request)
         drop_input(request);
 }
 
+bool http_body_is_cut(const struct http_request *request)
+{
+    return request->is_cut;
+}
+
 enum status http_body_take(struct http_request *request, struct buffer *out)
 {
     struct slice body = request->body;
@@ -680,6 +685,14 @@ static bool is_encoded(const struct http_request *request)
     return false;
 }
 
+/* Whoever GETs announces no body, as a rule. A body that was cut off counts: the answer must not
+ * depend on how fast it came. */
+static bool has_content(const struct http_request *request)
+{
+    bool is_get = request->is_head || slice_is(request->method, "GET");
+    return !is_get || request->is_cut || request->body.length > 0;
+}
+
 static void on_start(h2o_timeout_entry_t *entry)
 {
     struct http_request *request = H2O_STRUCT_FROM_MEMBER(struct http_request, start_entry, entry);
@@ -723,7 +736,7 @@ void request_begin(struct request_host *host, h2o_req_t *h2o)
         request->refusal_code = begin_refusal_of_rules(request);
     if (request->is_cut || (request->refusal_code != 0 && request->refusal_code != 413))
         h2o->http1_is_persistent = 0;
-    if (request->refusal_code == 0 && is_encoded(request))
+    if (request->refusal_code == 0 && has_content(request) && is_encoded(request))
         request->refusal_code = 415;
     h2o_linklist_insert(&host->requests, &request->link);
     host->requests_running++;
@@ -913,10 +926,9 @@ void http_respond(struct http_request *request, int code, const struct http_head
     http_body_drop(request);
     h2o_start_response(h2o, &request->generator);
     request->is_sending = true;
-    if (is_sent && request->is_cut && request->socket != NULL &&
-        request->connection->arriving.cut_left > 0) {
-        linger_begin(request);
-        h2o_send(h2o, &bytes, 1, H2O_SEND_STATE_IN_PROGRESS);
+    if (request->is_cut && request->socket != NULL && request->connection->arriving.cut_left > 0) {
+        linger_begin(request); /* the head alone goes out with the first send, too */
+        h2o_send(h2o, &bytes, is_sent ? 1 : 0, H2O_SEND_STATE_IN_PROGRESS);
         return;
     }
     finish_begin(request);

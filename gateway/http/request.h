@@ -35,6 +35,8 @@ struct slice http_method(const struct http_request *request); /* GET for a HEAD 
 struct slice http_path(const struct http_request *request);   /* without the query, not decoded */
 struct slice http_query(const struct http_request *request);  /* after '?', or empty */
 struct slice http_body(const struct http_request *request);
+/* It announced a body that was not waited for, since its sender was taken for a stranger. */
+bool http_body_is_cut(const struct http_request *request);
 /* Gives the body's memory back before the request is over: a body of more than HTTP_BODY_KEPT bytes
  * is empty afterwards, and slices of the request that were asked for before are stale. */
 void http_body_drop(struct http_request *request);

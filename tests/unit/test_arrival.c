@@ -42,6 +42,7 @@ static void test_strangers_are_answered_at_once(void **state)
         "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\nExpect: 100-continue\r\n\r\n",
         "POST / HTTP/1.0\r\nContent-Length: 100000\r\n\r\n",
         "\r\nPOST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\nb",
+        "HEAD / HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\nb",
     };
     int starts = 0;
     kit_start((struct listener_options){0});
@@ -55,10 +56,26 @@ static void test_strangers_are_answered_at_once(void **state)
         }
         send_body(ssl, 100000); /* nobody waits for it, and no error comes of it */
         read_to_end(ssl);
-        assert_non_null(strstr(kit_answer, "body 0 right"));
+        assert_non_null(strstr(kit_answer, heads[i][0] == 'H' ? " 401 " : "body 0 right"));
         assert_null(strstr(kit_answer, "HTTP/1.1 100"));
     }
     assert_int_equal(kit_claims, sizeof(heads) / sizeof(heads[0]));
+    kit_stop();
+}
+
+/* A handler can tell a body that was cut off from one that is empty. */
+static void test_handlers_know_what_is_cut(void **state)
+{
+    (void)state;
+    kit_start((struct listener_options){0});
+    SSL *ssl = connect_h1();
+    send_text(ssl, "POST / HTTP/1.1\r\nHost: x\r\nX-Api-Key: late\r\nContent-Length: 0\r\n\r\n");
+    http_kit_tls_read(ssl, kit_answer, sizeof(kit_answer), "body 0 right");
+    assert_non_null(strstr(kit_answer, " 200 "));
+    send_text(ssl, "POST / HTTP/1.1\r\nHost: x\r\nX-Api-Key: late\r\nContent-Length: 3\r\n\r\n");
+    http_kit_tls_read(ssl, kit_answer, sizeof(kit_answer), "body 0 right");
+    assert_non_null(strstr(kit_answer, " 503 "));
+    http_kit_tls_drop(ssl);
     kit_stop();
 }
 
@@ -142,6 +159,8 @@ static void test_whole_requests_ask_nobody(void **state)
     http_kit_tls_read(ssl, kit_answer, sizeof(kit_answer), "body 3 right");
     send_text(ssl, "GET / HTTP/1.1\r\nHost: x\r\n\r\n");
     http_kit_tls_read(ssl, kit_answer, sizeof(kit_answer), "body 0 right");
+    send_text(ssl, "GET / HTTP/1.1\r\nHost: x\r\nContent-Encoding: gzip\r\n\r\n");
+    http_kit_tls_read(ssl, kit_answer, sizeof(kit_answer), "body 0 right"); /* nothing is coded */
     assert_int_equal(kit_claims, 0);
     http_kit_tls_drop(ssl);
     kit_stop();
@@ -224,6 +243,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_strangers_are_answered_at_once),
+        cmocka_unit_test(test_handlers_know_what_is_cut),
         cmocka_unit_test(test_stranger_with_chunks),
         cmocka_unit_test(test_stranger_with_a_doubtful_head),
         cmocka_unit_test(test_known_bodies_come_whole),

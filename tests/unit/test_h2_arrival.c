@@ -100,6 +100,73 @@ static void test_strangers_are_answered_at_once(void **state)
     end();
 }
 
+/* "x-api-key: known", to be remembered by the table of HPACK (RFC 7541, 6.2.1). */
+static void put_remembered_key(struct buffer *block)
+{
+    size_t start = block->length;
+    http_kit_h2_field(block, "x-api-key", "known");
+    block->bytes[start] = 0x40;
+}
+
+/* Of more streams at once than any list of a few would hold: bodies and trailers are dropped, in
+ * front of the answers and behind them, in one frame and in two. What the trailers put into the
+ * table of HPACK is there for the next stream. */
+static void test_trailers_of_strangers_are_dropped(void **state)
+{
+    (void)state;
+    enum { STREAMS = 90 };
+    begin((struct listener_options){0});
+    for (uint32_t i = 0; i < STREAMS; i++)
+        put_head(1 + 2 * i, NULL, NULL, false);
+    flush();
+    answer_is(1 + 2 * (STREAMS - 1), "key  body 0 right");
+    struct buffer block;
+    buffer_init(&block, 4096);
+    put_remembered_key(&block);
+    for (uint32_t i = 0; i < STREAMS; i++) {
+        put_body(1 + 2 * i, 10, false);
+        http_kit_h2_frame(&out, H2_HEADERS, H2_END_STREAM, 1 + 2 * i, block.bytes, 3);
+        http_kit_h2_frame(&out, H2_CONTINUATION, H2_END_HEADERS, 1 + 2 * i, block.bytes + 3,
+                          block.length - 3);
+    }
+    put_head(1 + 2 * STREAMS, NULL, NULL, false);
+    put_body(1 + 2 * STREAMS, 10, false);
+    http_kit_h2_frame(&out, H2_HEADERS, H2_END_STREAM | H2_END_HEADERS, 1 + 2 * STREAMS,
+                      block.bytes, block.length);
+    buffer_clear(&block);
+    http_kit_h2_field(&block, ":method", "GET");
+    http_kit_h2_field(&block, ":scheme", "https");
+    http_kit_h2_field(&block, ":authority", "localhost");
+    http_kit_h2_field(&block, ":path", "/");
+    buffer_append_char(&block, (char)0xbe); /* the newest of the table */
+    http_kit_h2_frame(&out, H2_HEADERS, H2_END_STREAM | H2_END_HEADERS, 3 + 2 * STREAMS,
+                      block.bytes, block.length);
+    buffer_deinit(&block);
+    flush();
+    answer_is(3 + 2 * STREAMS, "key known body 0 right");
+    end();
+}
+
+/* Trailers that go on with another stream's frame end the connection, as a head that does. libh2o
+ * says why when no write is under way. */
+static void test_trailers_without_end(void **state)
+{
+    (void)state;
+    begin((struct listener_options){0});
+    put_head(1, NULL, NULL, false);
+    flush();
+    answer_is(1, "key  body 0 right");
+    http_kit_h2_frame(&out, H2_HEADERS, H2_END_STREAM, 1, "", 0);
+    put_head(3, "known", NULL, false);
+    flush();
+    while (http_kit_h2_read(ssl, &frame)) {
+        if (frame.type == H2_GOAWAY)
+            assert_memory_equal(frame.payload + 4, "\0\0\0\x01", 4); /* PROTOCOL_ERROR */
+    }
+    assert_int_equal(kit_claims, 1); /* nobody asked whose stream 3 is */
+    end();
+}
+
 /* Larger than the connection's window in all: what is dropped opens it again. */
 static void test_dropped_bodies_give_the_window_back(void **state)
 {
@@ -272,6 +339,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_strangers_are_answered_at_once),
+        cmocka_unit_test(test_trailers_of_strangers_are_dropped),
+        cmocka_unit_test(test_trailers_without_end),
         cmocka_unit_test(test_dropped_bodies_give_the_window_back),
         cmocka_unit_test(test_known_bodies_come_whole),
         cmocka_unit_test(test_known_bodies_are_no_heap),
