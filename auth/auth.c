@@ -16,7 +16,8 @@
 #include "config/base/mem.h"
 
 struct auth {
-    struct auth_method_context context;
+    struct auth_method_context context; /* nothing in it changes once it is open */
+    atomic_uint_fast64_t refused[AUTH_REFUSALS];
 };
 
 static const struct {
@@ -75,6 +76,7 @@ enum status auth_open(struct auth **out, const char *data_dir, struct store *sto
     struct auth *auth = mem_zalloc(1, sizeof *auth);
     if (auth == NULL)
         FAIL(STATUS_NO_MEMORY, "no memory for the authentication");
+    auth->context.refused = auth->refused;
     enum status status = open_secrets(auth, data_dir, store);
     if (status != STATUS_OK) {
         auth_close(auth);
@@ -120,6 +122,7 @@ enum status auth_copy_begin(struct auth *auth, struct auth **copy)
     *copy = NULL;
     if (made == NULL)
         FAIL(STATUS_NO_MEMORY, "no memory for a copy of the directory");
+    made->context.refused = made->refused;
     enum status status = tenant_copy_begin(of->tenants, &made->context.tenants);
     if (status == STATUS_OK) {
         status = issuers_open(&made->context.issuers, made->context.tenants, of->pepper,
@@ -206,8 +209,11 @@ enum status auth_authenticate(struct auth *auth, const struct auth_credential *c
 enum status auth_look(const struct auth *auth, const struct auth_credential *credential,
                       bool want_admin, struct principal *out)
 {
-    struct auth copy = *auth; /* whose counts nobody reads */
-    return auth_authenticate(&copy, credential, want_admin, out);
+    struct auth copy = {.context = auth->context};
+    copy.context.refused = copy.refused; /* which nobody reads */
+    enum status status = auth_authenticate(&copy, credential, want_admin, out);
+    auth_crypto_forget(&copy, sizeof copy);
+    return status;
 }
 
 void auth_refused(struct auth *auth, enum auth_refusal refusal)

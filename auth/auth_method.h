@@ -23,7 +23,7 @@ struct auth_method_context {
     struct certificates *certificates;
     struct auth_tokens *tokens;
     uint8_t pepper[AUTH_CRYPTO_BYTES];
-    atomic_uint_fast64_t refused[AUTH_REFUSALS]; /* each method counts its own */
+    atomic_uint_fast64_t *refused; /* [AUTH_REFUSALS]: each method counts its own */
 };
 
 /* auth_<name>_recognises: whether a credential (never empty) is this method's to judge.

@@ -11,6 +11,7 @@
 #include <stdio.h>
 
 #include "auth/auth_apikey.h"
+#include "auth/auth_refusals.h"
 #include "auth/auth_secrets.h"
 #include "config/base/hash.h"
 #include "config/base/mem.h"
@@ -286,6 +287,22 @@ static void test_bootstrap(void **state)
     assert_string_not_equal(value, second);
 }
 
+/* A look counts nothing, whatever it finds. */
+static void test_a_look_counts_nothing(void **state)
+{
+    struct fixture *fixture = *state;
+    struct principal principal;
+    const struct auth_credential strange = {.text = SLICE("sk-by-nonsense")};
+    assert_int_equal(auth_look(fixture->auth, &strange, false, &principal), STATUS_KEY_INVALID);
+    assert_int_equal(auth_look(fixture->auth, &(struct auth_credential){0}, false, &principal),
+                     STATUS_KEY_MISSING);
+    for (int i = 1; i < AUTH_REFUSALS; i++)
+        assert_int_equal(auth_refused_count(fixture->auth, (enum auth_refusal)i), 0);
+    assert_int_equal(auth_authenticate(fixture->auth, &strange, false, &principal),
+                     STATUS_KEY_INVALID);
+    assert_int_equal(auth_refused_count(fixture->auth, AUTH_REFUSAL_APIKEY_FORM), 1);
+}
+
 /* What a principal may, looked at again: what was taken from it is gone. */
 static void test_refresh(void **state)
 {
@@ -421,6 +438,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_other_secret, setup, teardown),
         cmocka_unit_test_setup_teardown(test_revoked, setup, teardown),
         cmocka_unit_test_setup_teardown(test_bootstrap, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_look_counts_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(test_refresh, setup, teardown),
         cmocka_unit_test(test_scope_words),
         cmocka_unit_test_setup_teardown(test_tenant_key_opens_no_admin_face, setup, teardown),

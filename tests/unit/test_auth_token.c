@@ -11,6 +11,7 @@
 struct fixture {
     struct issuer_kit *kit;
     struct auth_method_context context;
+    atomic_uint_fast64_t refused[AUTH_REFUSALS];
     struct jwt_kit_key keys[2]; /* EdDSA "d", HS256 "h" */
     struct issuer issuer;
     struct tenant tenant;
@@ -25,6 +26,7 @@ static int setup(void **state)
     fixture->kit = kit;
     fixture->context.tenants = fixture->kit->base->tenants;
     fixture->context.issuers = fixture->kit->issuers;
+    fixture->context.refused = fixture->refused;
     memcpy(fixture->context.pepper, kit_pepper, sizeof kit_pepper);
     assert_int_equal(auth_token_open(&fixture->context.tokens), STATUS_OK);
     fixture->keys[0] = jwt_kit_make(AUTH_JWT_EDDSA, "d", 0);
