@@ -20,6 +20,10 @@ struct auth {
     atomic_uint_fast64_t refused[AUTH_REFUSALS];
 };
 
+/* The next admin.key, until its row is there. */
+static const char admin_key_file[] = "admin.key";
+static const char admin_key_next_file[] = "admin.key.next";
+
 static const struct {
     bool (*recognises)(const struct auth_credential *credential);
     enum status (*authenticate)(struct auth_method_context *context,
@@ -342,8 +346,8 @@ void auth_scopes_append_words(uint32_t scopes, struct buffer *out)
 enum status auth_admin_key_make(struct auth *auth, const char *data_dir, struct slice name,
                                 const char *peer, struct tenant_key *out)
 {
-    static const char file_name[] = "admin.key";
-    /* The file first: a key that nobody has read would keep the next start from making one. */
+    /* The file first: a key that nobody has read would keep the next start from making one. It
+     * takes the place of the last one when its row is there: until then the last one is good. */
     char value[LIMIT_KEY_BYTES];
     char line[LIMIT_KEY_BYTES + 1];
     struct audit_actor actor = {.scopes = AUTH_SCOPES_ADMIN};
@@ -353,14 +357,40 @@ enum status auth_admin_key_make(struct auth *auth, const char *data_dir, struct 
     snprintf(actor.peer, sizeof actor.peer, "%s", peer);
     auth_apikey_make(true, value);
     snprintf(line, sizeof line, "%s\n", value);
-    enum status status = auth_file_write(data_dir, file_name, slice_of(line), true);
+    enum status status = auth_file_write(data_dir, admin_key_next_file, slice_of(line), true);
     if (status == STATUS_OK) {
         status = tenants_key_adopt(auth->context.tenants, &change, SLICE(""), &fields, value, out);
         if (status != STATUS_OK)
-            auth_file_remove(data_dir, file_name);
+            auth_file_remove(data_dir, admin_key_next_file);
     }
+    if (status == STATUS_OK)
+        status = auth_file_rename(data_dir, admin_key_next_file, admin_key_file);
     auth_crypto_forget(value, sizeof value);
     auth_crypto_forget(line, sizeof line);
+    return status;
+}
+
+/* A process that was ended between the row and the file's place has left a key that is good; one
+ * that was ended before the row, a file that opens nothing. */
+static enum status bootstrap_finish(struct auth *auth, const char *data_dir)
+{
+    struct buffer text;
+    struct principal principal;
+    buffer_init(&text, LIMIT_SECRETS_BYTES);
+    enum status status = auth_file_read(data_dir, admin_key_next_file, &text);
+    if (status == STATUS_OK) {
+        struct slice value = buffer_slice(&text);
+        value.length -= value.length > 0 && value.bytes[value.length - 1] == '\n';
+        const struct auth_credential credential = {.text = value};
+        status = value.length > 0 && auth_look(auth, &credential, true, &principal) == STATUS_OK
+                     ? auth_file_rename(data_dir, admin_key_next_file, admin_key_file)
+                     : auth_file_remove(data_dir, admin_key_next_file);
+    } else if (status == STATUS_NOT_FOUND) {
+        status = STATUS_OK;
+    }
+    if (text.bytes != NULL)
+        auth_crypto_forget(text.bytes, text.capacity);
+    buffer_deinit(&text);
     return status;
 }
 
@@ -369,6 +399,7 @@ enum status auth_bootstrap(struct auth *auth, const char *data_dir, bool *made)
     struct tenant_key key;
     bool has_all = true;
     *made = false;
+    TRY(bootstrap_finish(auth, data_dir));
     for (uint32_t scope = 1; scope <= AUTH_SCOPES_ADMIN; scope <<= 1)
         has_all = has_all && tenants_admin_key_count(auth->context.tenants, scope, 0) > 0;
     if (has_all)

@@ -122,6 +122,19 @@ enum status auth_file_read(const char *folder, const char *name, struct buffer *
     return status;
 }
 
+enum status auth_file_rename(const char *folder, const char *from, const char *to)
+{
+    int descriptor;
+    TRY(open_folder(folder, to, false, &descriptor));
+    enum status status = STATUS_OK;
+    if (renameat(descriptor, from, descriptor, to) != 0)
+        status = file_failed(to, "cannot be put into its place");
+    else if (fsync(descriptor) != 0)
+        status = file_failed(to, "cannot be made durable");
+    close(descriptor);
+    return status;
+}
+
 enum status auth_file_remove(const char *folder, const char *name)
 {
     int descriptor;

@@ -20,4 +20,7 @@ enum status auth_file_write(const char *folder, const char *name, struct slice c
  * CORRUPT when it is longer or no plain file. */
 enum status auth_file_read(const char *folder, const char *name, struct buffer *out);
 
+/* `from` takes the place of `to`, durable when it returns. */
+enum status auth_file_rename(const char *folder, const char *from, const char *to);
+
 enum status auth_file_remove(const char *folder, const char *name);

@@ -11,6 +11,7 @@
 #include <stdio.h>
 
 #include "auth/auth_apikey.h"
+#include "auth/auth_file.h"
 #include "auth/auth_refusals.h"
 #include "auth/auth_secrets.h"
 #include "config/base/hash.h"
@@ -287,6 +288,46 @@ static void test_bootstrap(void **state)
     assert_string_not_equal(value, second);
 }
 
+/* admin.key opens something at every moment: a key whose row could not be made does not replace it,
+ * and one whose process ended before the file had its place gets the place at the next start. */
+static void test_admin_key_file(void **state)
+{
+    struct fixture *fixture = *state;
+    struct tenant_key key;
+    char first[LIMIT_KEY_BYTES];
+    char value[LIMIT_KEY_BYTES];
+    char longest[LIMIT_NAME_BYTES + 1] = "";
+    bool made;
+    assert_int_equal(auth_bootstrap(fixture->auth, fixture->folder, &made), STATUS_OK);
+    read_admin_key(fixture, first);
+    memset(longest, 'x', LIMIT_NAME_BYTES);
+    assert_int_equal(
+        auth_admin_key_make(fixture->auth, fixture->folder, slice_of(longest), "here", &key),
+        STATUS_INVALID);
+    read_admin_key(fixture, value);
+    assert_string_equal(value, first);
+
+    static const char stranger[] = "sk-by-nobody's\n";
+    assert_int_equal(auth_file_write(fixture->folder, "admin.key.next", slice_of(stranger), false),
+                     STATUS_OK);
+    assert_int_equal(auth_bootstrap(fixture->auth, fixture->folder, &made), STATUS_OK);
+    read_admin_key(fixture, value);
+    assert_string_equal(value, first);
+
+    assert_int_equal(
+        auth_admin_key_make(fixture->auth, fixture->folder, SLICE("next"), "here", &key),
+        STATUS_OK);
+    read_admin_key(fixture, value);
+    assert_string_not_equal(value, first);
+    assert_int_equal(auth_file_rename(fixture->folder, "admin.key", "admin.key.next"), STATUS_OK);
+    assert_int_equal(auth_file_write(fixture->folder, "admin.key", slice_of(first), false),
+                     STATUS_OK);
+    assert_int_equal(auth_bootstrap(fixture->auth, fixture->folder, &made), STATUS_OK);
+    assert_false(made);
+    read_admin_key(fixture, first);
+    assert_string_equal(first, value); /* teardown: nothing else was left behind */
+}
+
 /* A look counts nothing, whatever it finds. */
 static void test_a_look_counts_nothing(void **state)
 {
@@ -438,6 +479,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_other_secret, setup, teardown),
         cmocka_unit_test_setup_teardown(test_revoked, setup, teardown),
         cmocka_unit_test_setup_teardown(test_bootstrap, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_admin_key_file, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_look_counts_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(test_refresh, setup, teardown),
         cmocka_unit_test(test_scope_words),
