@@ -1075,7 +1075,7 @@ static void open_metrics(struct usage_redis *usage, struct metrics *registry)
         metrics_get(registry, METRIC_GAUGE, "banyan_redis_keys_waiting",
                     "Keys that Redis takes nothing for: their rows wait.", "", NULL, 0);
     usage->hashes_made =
-        metrics_get(registry, METRIC_COUNTER, "banyan_redis_days_made_total",
+        metrics_get(registry, METRIC_COUNTER, "banyan_redis_hashes_made_total",
                     "Usage of a tenant and day that was written from the roll-ups.", "", NULL, 0);
 }
 

@@ -17,6 +17,7 @@ import httpx
 import pytest
 
 from conftest import BINARY, IS_SANITIZED, MODEL, MODEL_NAME, USERS, Server, wait_until
+from test_dashboards import promtool
 from test_serve import free_port
 
 # Debian's package redis-tools has the server under this name; it goes by how it is called.
@@ -315,6 +316,16 @@ def test_poisoned_days(world):
     assert world.server.metric("banyan_redis_keys_waiting") == 0
     asides = world.redis("KEYS", "banyan:aside:*")
     assert len(asides) >= 3 and world.redis("DEL", *asides, "banyan:asides") == len(asides) + 1
+
+
+def test_promtool_finds_no_fault_in_the_series_of_redis(world):
+    """Beside those of test_dashboards, where there is no Redis."""
+    with world.server.admin() as admin:
+        page = admin.get("/metrics").text
+    for name in ("configured", "up", "ship_lag_rows", "rows_total", "keys_aside_total", "keys_waiting",
+                 "hashes_made_total", "connects_total", "errors_total"):  # fmt: skip
+        assert f"\n# TYPE banyan_redis_{name} " in page, name
+    assert promtool("check", "metrics", text=page) == ""
 
 
 def test_redis_holds_no_secret(world):
