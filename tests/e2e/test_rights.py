@@ -344,6 +344,14 @@ def test_compute_threads_stand_back(server):
     engine = nices(server.child("engine"))
     assert engine[server.child("engine")] == own
     assert 10 in engine.values()  # absolute: it holds for a server that was started with a nice of 5
+    # The two threads that work on long texts (of the tokenizer and of the engine's face), and they alone, give
+    # their processor to whatever wakes up, inside the sandbox too. Each sets that when it has begun.
+    def idle():
+        tasks = nices(server.child("engine")) | nices(server.child("edge"))
+        return {task for task in tasks if os.sched_getscheduler(task) == os.SCHED_IDLE}
+
+    wait_until(lambda: len(idle()) == 2, 30, "two threads for long texts")
+    assert idle() < engine.keys() - {server.child("engine")}
 
 
 # --- descriptors ---

@@ -3,6 +3,7 @@
 #include "config/base/turns.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -23,6 +24,7 @@ struct job {
     bool is_gate;  /* waits for the test before it works */
     size_t amount; /* bytes that it spends; else its length */
     int nice;
+    int policy;
     bool notes_status;
 };
 
@@ -65,6 +67,7 @@ static void work(void *context, struct turn *turn)
         pthread_cond_wait(&world.changed, &world.lock);
     pthread_mutex_unlock(&world.lock);
     job->nice = getpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid));
+    job->policy = sched_getscheduler(0);
     if (job->notes_status)
         (void)status_fail(STATUS_LIMIT, __FILE__, __LINE__, NULL, "mine");
     size_t amount = job->amount != 0 ? job->amount : job->turn.bytes;
@@ -244,6 +247,13 @@ static void test_nothing_is_saved_up(void **state)
     assert_in_range(steps_before('A', 'B'), 0, 2 * 64);
 }
 
+/* The long lane gives its processor to whatever wakes up, at once. */
+static void check_lane(const struct job *job, bool is_long)
+{
+    assert_int_equal(job->nice, is_long ? TURNS_NICE_LONG : TURNS_NICE_QUICK);
+    assert_int_equal(job->policy, is_long ? SCHED_IDLE : SCHED_OTHER);
+}
+
 /* A flood of short texts goes to the long lane beyond its owner's rate, and comes back. */
 static void test_the_quick_lane_has_a_rate(void **state)
 {
@@ -252,16 +262,16 @@ static void test_the_quick_lane_has_a_rate(void **state)
     for (uint32_t i = 1; i <= TURNS_RATE / TURNS_SHORT; i++) {
         assert_int_equal(push('a', 'A', TURNS_SHORT), STATUS_OK);
         wait_for(&world.done, i);
-        assert_int_equal(world.jobs[i - 1].nice, TURNS_NICE_QUICK);
+        check_lane(&world.jobs[i - 1], false);
     }
     uint32_t count = world.job_count;
     assert_int_equal(push('a', 'A', 1), STATUS_OK); /* the rate is used up */
     assert_int_equal(push('n', 'N', 1), STATUS_OK); /* another's is not */
     assert_int_equal(push('o', 'O', TURNS_SHORT + 1), STATUS_OK);
     wait_for(&world.done, count + 3);
-    assert_int_equal(world.jobs[count].nice, TURNS_NICE_LONG);
-    assert_int_equal(world.jobs[count + 1].nice, TURNS_NICE_QUICK);
-    assert_int_equal(world.jobs[count + 2].nice, TURNS_NICE_LONG);
+    check_lane(&world.jobs[count], true);
+    check_lane(&world.jobs[count + 1], false);
+    check_lane(&world.jobs[count + 2], true);
     clock_manual_advance(&world.clock, 1000000);
     assert_int_equal(push('a', 'A', TURNS_SHORT), STATUS_OK);
     /* A short text that turns out as much work (a template may repeat it) is paid for. */
@@ -269,10 +279,10 @@ static void test_the_quick_lane_has_a_rate(void **state)
     swollen->amount = 2 * TURNS_RATE;
     assert_int_equal(turns_push(world.turns, &swollen->turn), STATUS_OK);
     wait_for(&world.done, count + 5);
-    assert_int_equal(world.jobs[count + 3].nice, TURNS_NICE_QUICK);
+    check_lane(&world.jobs[count + 3], false);
     assert_int_equal(push('n', 'N', 1), STATUS_OK);
     wait_for(&world.done, count + 6);
-    assert_int_equal(world.jobs[count + 5].nice, TURNS_NICE_LONG);
+    check_lane(&world.jobs[count + 5], true);
     finish();
 }
 
