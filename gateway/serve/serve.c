@@ -299,12 +299,12 @@ static void serve_restart(struct serve *serve, struct child *child)
  * engine waits for its ranks before it ends by itself. */
 static int64_t serve_silence_us(const struct serve *serve, const struct child *child)
 {
-    const struct config *config = serve->config;
-    int64_t most_ms = config->hang_timeout_s * 1000;
+    int64_t most_ms = serve->config->hang_timeout_s * 1000;
     if (most_ms == 0)
         return INT64_MAX;
     if (child == &serve->engine)
-        most_ms += config->step_ms + (config->tensor_parallel > 1 ? LIMIT_RANK_WAIT_MS : 0);
+        most_ms +=
+            serve->config->step_ms + (serve->config->tensor_parallel > 1 ? LIMIT_RANK_WAIT_MS : 0);
     return most_ms * 1000;
 }
 
