@@ -13,15 +13,28 @@ enum { READ_BYTES = 4096, GROW_BYTES_LEAST = 64 * 1024 };
 _Static_assert((int)LISTENER_OWNER_BYTES == (int)DOOR_SHARE_OWNER_BYTES,
                "the name of an owner that a claim gives is the share's");
 
-const char arrival_no_room[] =
-    "The server has no memory for an upload of this size now; try again shortly.";
-
 /* --- the connection -------------------------------------------------------------------------- */
+
+/* Nothing can be answered in the middle of a body that libh2o reads. */
+static void h1_give_way(struct door_hold *hold)
+{
+    struct request_connection *connection =
+        H2O_STRUCT_FROM_MEMBER(struct request_connection, arriving.known, hold);
+    size_t bytes = hold->bytes;
+    door_share_leave(&connection->arrival->known, hold);
+    connection->arrival->kill(connection, bytes);
+}
+
+int arrival_refusal_code(enum byte_shares_verdict verdict)
+{
+    return verdict == BYTE_SHARES_OK ? 0 : verdict == BYTE_SHARES_OWN ? 429 : 503;
+}
 
 void arrival_begin(struct request_connection *connection, struct arrival *arrival)
 {
     uint64_t key[2];
     connection->arrival = arrival;
+    connection->arriving.known.give_way = h1_give_way;
     (void)address_table_key(&connection->peer.any, key);
     _Static_assert(sizeof key == sizeof connection->arriving.address, "an address names an owner");
     memcpy(connection->arriving.address, key, sizeof key);
@@ -147,11 +160,10 @@ static void h1_cut(struct request_connection *connection, h2o_buffer_t *input, s
 }
 
 static void h1_refuse(struct request_connection *connection, h2o_buffer_t *input, size_t skip,
-                      const struct h1_head *head, int code, const char *reason)
+                      const struct h1_head *head, int code)
 {
     h1_cut(connection, input, skip, head);
     connection->arriving.cut_code = code;
-    connection->arriving.cut_reason = reason;
 }
 
 static enum listener_claim h1_claim(struct request_connection *connection,
@@ -166,16 +178,19 @@ static enum listener_claim h1_claim(struct request_connection *connection,
                          connection->arriving.owner);
 }
 
-/* False: there is no room for it. */
-static bool h1_reserve(struct request_connection *connection, const struct h1_head *head)
+static enum byte_shares_verdict h1_reserve(struct request_connection *connection,
+                                           const struct h1_head *head)
 {
     struct arrival_input *in = &connection->arriving;
     struct door_share *known = &connection->arrival->known;
     size_t body = head->content_length != SIZE_MAX ? head->content_length
                                                    : connection->arrival->body_bytes_max;
     in->reserved_bytes = head->bytes + body + READ_BYTES;
-    return door_share_has_room(known, in->owner, in->reserved_bytes) &&
-           door_share_set(known, &in->known, in->owner, in->reserved_bytes);
+    enum byte_shares_verdict verdict = door_share_admit(known, in->owner, in->reserved_bytes);
+    if (verdict == BYTE_SHARES_OK &&
+        !door_share_set(known, &in->known, in->owner, in->reserved_bytes))
+        verdict = BYTE_SHARES_NO_MEMORY;
+    return verdict;
 }
 
 /* The head of the next request, which libh2o has not parsed yet. */
@@ -192,7 +207,7 @@ static void h1_look(struct request_connection *connection, h2o_buffer_t *input, 
         return; /* all of it is here */
     if (has_length && head.content_length != SIZE_MAX &&
         head.content_length > connection->arrival->body_bytes_max) {
-        h1_refuse(connection, input, skip, &head, 413, NULL);
+        h1_refuse(connection, input, skip, &head, 413);
         return;
     }
     in->is_claimed = true;
@@ -200,9 +215,12 @@ static void h1_look(struct request_connection *connection, h2o_buffer_t *input, 
     in->is_unproved = claim == LISTENER_UNPROVED;
     if (claim == LISTENER_STRANGER)
         h1_cut(connection, input, skip, &head);
-    else if (claim == LISTENER_KNOWN && !h1_reserve(connection, &head))
-        h1_refuse(connection, input, skip, &head, 503, arrival_no_room);
-    else if (claim == LISTENER_KNOWN)
+    if (claim != LISTENER_KNOWN)
+        return;
+    int code = arrival_refusal_code(h1_reserve(connection, &head));
+    if (code != 0)
+        h1_refuse(connection, input, skip, &head, code);
+    else
         arrival_trust(connection);
 }
 
@@ -215,8 +233,8 @@ static void h1_look_again(struct request_connection *connection, const h2o_buffe
     if (connection->arrival->claim == NULL ||
         !h1_head_scan((struct slice){input->bytes, input->size}, &head))
         return;
-    in->is_unproved =
-        h1_claim(connection, &head, true) != LISTENER_KNOWN || !h1_reserve(connection, &head);
+    in->is_unproved = h1_claim(connection, &head, true) != LISTENER_KNOWN ||
+                      h1_reserve(connection, &head) != BYTE_SHARES_OK;
     if (!in->is_unproved)
         arrival_trust(connection);
 }

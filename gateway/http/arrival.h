@@ -59,10 +59,9 @@ struct arrival_input {
     bool is_serving; /* one is whole and not over: its bytes are booked elsewhere */
     bool is_claimed; /* its head has been looked at, its body is awaited */
     bool is_unproved;
-    size_t reserved_bytes; /* of a known owner: head and body */
-    bool is_cut;           /* its body has been taken off */
-    int cut_code;          /* 0, or what it is refused with */
-    const char *cut_reason;
+    size_t reserved_bytes;   /* of a known owner: head and body */
+    bool is_cut;             /* its body has been taken off */
+    int cut_code;            /* 0, or what it is refused with */
     size_t cut_left;         /* of the body, still to come and to be dropped; SIZE_MAX: unknown */
     struct h1_head cut_head; /* as it was before */
 
@@ -103,4 +102,6 @@ void arrival_book(struct request_connection *connection, size_t bytes);
 /* Of TLS records that are not whole. */
 size_t arrival_encrypted_bytes(const h2o_socket_t *socket);
 
-extern const char arrival_no_room[];
+/* The code that refuses a request whose owner is known and has no room (door_share_admit): 429 when
+ * that is the owner's own doing, else 503. 0: it is not refused. */
+int arrival_refusal_code(enum byte_shares_verdict verdict);

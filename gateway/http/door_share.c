@@ -2,13 +2,17 @@
 
 #include <string.h>
 
-#include "config/base/byte_shares.h"
 #include "config/base/hash.h"
 #include "config/base/limits.h"
 #include "config/base/mem.h"
 #include "config/base/status.h"
 
-enum { SMALL_BYTES = LIMIT_SMALL_BODY_BYTES + LIMIT_HEAD_BYTES };
+enum {
+    SMALL_BYTES = LIMIT_SMALL_BODY_BYTES + LIMIT_HEAD_BYTES,
+    FLOOR_PARTS = 64, /* of the limit, at most */
+    RESERVE_PARTS = 16,
+    SLACK_PARTS = 8,
+};
 
 struct door_account {
     struct door_account *chain;
@@ -72,7 +76,7 @@ void door_share_leave(struct door_share *share, struct door_hold *hold)
     *(hold->previous != NULL ? &hold->previous->next : &account->holds) = hold->next;
     if (hold->next != NULL)
         hold->next->previous = hold->previous;
-    *hold = (struct door_hold){0};
+    *hold = (struct door_hold){.give_way = hold->give_way};
     if (account->holds == NULL)
         account_forget(share, account);
 }
@@ -84,7 +88,10 @@ static bool hold_join(struct door_share *share, struct door_hold *hold, const ui
         account = account_make(share, owner);
     if (account == NULL)
         return false;
-    *hold = (struct door_hold){.account = account, .next = account->holds, .order = ++share->order};
+    *hold = (struct door_hold){.account = account,
+                               .next = account->holds,
+                               .order = ++share->order,
+                               .give_way = hold->give_way};
     if (account->holds != NULL)
         account->holds->previous = hold;
     account->holds = hold;
@@ -111,7 +118,12 @@ bool door_share_set(struct door_share *share, struct door_hold *hold,
 bool door_share_has_room(const struct door_share *share,
                          const uint8_t owner[DOOR_SHARE_OWNER_BYTES], size_t more)
 {
-    const struct byte_shares_rule rule = {.limit_bytes = share->limit_bytes};
+    size_t floor_bytes = share->limit_bytes / FLOOR_PARTS;
+    const struct byte_shares_rule rule = {.limit_bytes = share->limit_bytes,
+                                          .floor_bytes = floor_bytes < LIMIT_MEMORY_FLOOR_BYTES
+                                                             ? floor_bytes
+                                                             : LIMIT_MEMORY_FLOOR_BYTES,
+                                          .reserve_bytes = share->limit_bytes / RESERVE_PARTS};
     const struct door_account *account = account_find(share, owner);
     size_t own = account != NULL ? account->bytes : 0;
     if (byte_shares_allow(&rule, share->bytes, own, more))
@@ -131,18 +143,66 @@ static struct door_hold *account_largest(const struct door_account *account)
     return largest;
 }
 
+/* The owner that holds the most, but for one. */
+static struct door_account *account_richest(const struct door_share *share,
+                                            const struct door_account *but)
+{
+    struct door_account *most = NULL;
+    for (size_t i = 0; i < DOOR_SHARE_BUCKETS; i++) {
+        for (struct door_account *at = share->buckets[i]; at != NULL; at = at->chain) {
+            if (at != but && (most == NULL || at->bytes > most->bytes))
+                most = at;
+        }
+    }
+    return most;
+}
+
+/* Heads make uploads of one length a little unequal. Less than the thing itself, so that two owners
+ * do not take the same place from each other in turn. */
+static size_t admit_slack(const struct door_hold *largest)
+{
+    return largest->bytes / SLACK_PARTS;
+}
+
+/* The largest thing of an owner that would still hold `least` without it; NULL: there is none. */
+static struct door_hold *admit_victim(const struct door_account *richest, size_t least)
+{
+    struct door_hold *largest = richest != NULL ? account_largest(richest) : NULL;
+    bool is_fair =
+        largest != NULL && richest->bytes - largest->bytes + admit_slack(largest) >= least;
+    return is_fair ? largest : NULL;
+}
+
+enum byte_shares_verdict door_share_admit(struct door_share *share,
+                                          const uint8_t owner[DOOR_SHARE_OWNER_BYTES], size_t more)
+{
+    if (door_share_has_room(share, owner, more))
+        return BYTE_SHARES_OK;
+    const struct door_account *account = account_find(share, owner);
+    size_t own = account != NULL ? account->bytes : 0;
+    while (more <= share->limit_bytes) {
+        struct door_account *richest = account_richest(share, account);
+        if (share->bytes <= share->limit_bytes - more) {
+            if (richest != NULL &&
+                richest->bytes + admit_slack(account_largest(richest)) >= own + more)
+                return BYTE_SHARES_OK;
+            break;
+        }
+        struct door_hold *victim = admit_victim(richest, own + more);
+        if (victim == NULL)
+            break;
+        victim->give_way(victim);
+        ASSERT(victim->account == NULL);
+    }
+    return own == 0 ? BYTE_SHARES_ALL : BYTE_SHARES_OWN;
+}
+
 struct door_hold *door_share_yields(const struct door_share *share, const struct door_hold *changed)
 {
     if (changed->account != NULL && changed->account->bytes > share->account_bytes_max)
         return account_largest(changed->account);
     if (share->bytes <= share->limit_bytes)
         return NULL;
-    const struct door_account *most = NULL;
-    for (size_t i = 0; i < DOOR_SHARE_BUCKETS; i++) {
-        for (const struct door_account *at = share->buckets[i]; at != NULL; at = at->chain) {
-            if (most == NULL || at->bytes > most->bytes)
-                most = at;
-        }
-    }
+    const struct door_account *most = account_richest(share, NULL);
     return most != NULL ? account_largest(most) : NULL;
 }

@@ -7,7 +7,16 @@
  *
  * An owner is an address, a tenant, or whatever else 16 bytes can name. When the share is full, the
  * owner that holds the most gives way with the largest thing it holds, the youngest of equals. So
- * an owner that holds little is never touched while another one holds more.
+ * an owner that holds little is never touched while another one holds more. Whoever asks for room
+ * before it takes it (door_share_admit) is let in by the same order:
+ *
+ *   room by the rule of byte_shares ──────────────────────────────► let in
+ *   no room, but another owner would still hold as much as the one
+ *     that asks, without the largest thing it holds ──────────────► that gives way, look again
+ *   neither ──────────────────────────────────────────────────────► refused
+ *
+ * So an owner that comes to hold b bytes is refused only while no other one holds b and its largest
+ * thing beside: each of N owners has about an N-th, however much the others ask for.
  */
 #pragma once
 
@@ -16,6 +25,8 @@
 #include <stdint.h>
 
 enum { DOOR_SHARE_OWNER_BYTES = 16, DOOR_SHARE_BUCKETS = 256 };
+
+#include "config/base/byte_shares.h"
 
 struct door_account;
 
@@ -26,6 +37,8 @@ struct door_hold {
     struct door_hold *next;
     size_t bytes;
     uint64_t order; /* the later it first held something, the greater */
+    /* Lets go of it at once, and ends what holds it; set by whoever asks for room, and kept. */
+    void (*give_way)(struct door_hold *hold);
 };
 
 struct door_share {
@@ -46,11 +59,16 @@ bool door_share_set(struct door_share *share, struct door_hold *hold,
 /* Lets go of everything; no effect on an empty hold. */
 void door_share_leave(struct door_share *share, struct door_hold *hold);
 
-/* Whether the owner may hold so many bytes more: when what it has already is at most a quarter of
- * what then stays free, or at most all of that for a small request. So one owner never takes all,
- * and a small request of an owner comes in beside its own large one. */
+/* Whether the owner may hold so many bytes more as things are: by the rule of byte_shares, with a
+ * floor for small requests. A small one also comes in when its owner holds at most what then stays
+ * free: beside its own large one. */
 bool door_share_has_room(const struct door_share *share,
                          const uint8_t owner[DOOR_SHARE_OWNER_BYTES], size_t more);
+
+/* The same, but others that hold more may give way for it. OWN: the owner holds as much as the
+ * others do. ALL: it holds nothing, and there is no room. */
+enum byte_shares_verdict door_share_admit(struct door_share *share,
+                                          const uint8_t owner[DOOR_SHARE_OWNER_BYTES], size_t more);
 
 /* The hold that has to give way next: NULL when all is within the limits. `changed` is the hold
  * that was set last; the limit of one owner is checked for its owner alone. */

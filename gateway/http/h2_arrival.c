@@ -11,13 +11,13 @@ enum {
 /* Hung into the request's environment variables, of which we have no others. */
 struct mark {
     struct arrival *arrival;
+    h2o_req_t *h2o;
     struct door_hold known;
     uint8_t owner[DOOR_SHARE_OWNER_BYTES];
     size_t reserved_bytes;
     bool is_unproved;
     bool is_cut;
     int code;
-    const char *reason;
 };
 
 static void on_mark_disposed(void *memory)
@@ -31,10 +31,12 @@ static struct mark *mark_of(const h2o_req_t *h2o)
     return h2o->env.size > 0 ? (struct mark *)(void *)h2o->env.entries[0].base : NULL;
 }
 
+static void give_way(struct door_hold *hold);
+
 static struct mark *mark_make(h2o_req_t *h2o, struct arrival *arrival)
 {
     struct mark *mark = h2o_mem_alloc_shared(&h2o->pool, sizeof *mark, on_mark_disposed);
-    *mark = (struct mark){.arrival = arrival};
+    *mark = (struct mark){.arrival = arrival, .h2o = h2o, .known = {.give_way = give_way}};
     h2o_vector_reserve(&h2o->pool, &h2o->env, 1);
     h2o->env.entries[0] = h2o_iovec_init(mark, 0);
     h2o->env.size = 1;
@@ -139,7 +141,7 @@ static void send_continue(h2o_http2_conn_t *conn, const h2o_http2_stream_t *stre
     h2o_http2_conn_request_write(conn);
 }
 
-static bool reserve(h2o_http2_stream_t *stream, struct mark *mark)
+static enum byte_shares_verdict reserve(h2o_http2_stream_t *stream, struct mark *mark)
 {
     struct door_share *known = &mark->arrival->known;
     bool is_counted = stream->_expected_content_length != SIZE_MAX;
@@ -147,20 +149,44 @@ static bool reserve(h2o_http2_stream_t *stream, struct mark *mark)
         is_counted ? stream->_expected_content_length : mark->arrival->body_bytes_max;
     if (mark->reserved_bytes == 0)
         mark->reserved_bytes = 1;
-    if (!door_share_has_room(known, mark->owner, mark->reserved_bytes) ||
-        !door_share_set(known, &mark->known, mark->owner, mark->reserved_bytes))
-        return false;
+    enum byte_shares_verdict verdict = door_share_admit(known, mark->owner, mark->reserved_bytes);
+    if (verdict != BYTE_SHARES_OK)
+        return verdict;
+    if (!door_share_set(known, &mark->known, mark->owner, mark->reserved_bytes))
+        return BYTE_SHARES_NO_MEMORY;
     if (is_counted) /* one block of the right size instead of ones of twice the size each time */
         h2o_buffer_reserve(&stream->_req_body, mark->reserved_bytes);
-    return true;
+    return BYTE_SHARES_OK;
 }
 
-static void refuse(h2o_http2_conn_t *conn, h2o_http2_stream_t *stream, struct mark *mark, int code,
-                   const char *reason)
+static void refuse(h2o_http2_conn_t *conn, h2o_http2_stream_t *stream, struct mark *mark, int code)
 {
     mark->code = code;
-    mark->reason = reason;
     cut(conn, stream, mark);
+}
+
+/* In the middle of its body, which its owner could not have begun now. */
+static void give_way(struct door_hold *hold)
+{
+    struct mark *mark = H2O_STRUCT_FROM_MEMBER(struct mark, known, hold);
+    h2o_http2_stream_t *stream = H2O_STRUCT_FROM_MEMBER(h2o_http2_stream_t, req, mark->h2o);
+    h2o_http2_conn_t *conn = (h2o_http2_conn_t *)mark->h2o->conn;
+    door_share_leave(&mark->arrival->known, hold);
+    if (conn->state < H2O_HTTP2_CONN_STATE_IS_CLOSING &&
+        stream->state == H2O_HTTP2_STREAM_STATE_RECV_BODY)
+        refuse(conn, stream, mark, arrival_refusal_code(BYTE_SHARES_OWN));
+}
+
+/* False: its owner has no room for it, and is told so. */
+static bool admit(struct request_connection *connection, h2o_http2_conn_t *conn,
+                  h2o_http2_stream_t *stream, struct mark *mark)
+{
+    int code = arrival_refusal_code(reserve(stream, mark));
+    if (code != 0)
+        refuse(conn, stream, mark, code);
+    else
+        arrival_trust(connection);
+    return code == 0;
 }
 
 static void look(struct request_connection *connection, h2o_http2_conn_t *conn,
@@ -169,7 +195,7 @@ static void look(struct request_connection *connection, h2o_http2_conn_t *conn,
     struct mark *mark = mark_make(&stream->req, connection->arrival);
     size_t expected = stream->_expected_content_length;
     if (expected != SIZE_MAX && expected > connection->arrival->body_bytes_max) {
-        refuse(conn, stream, mark, 413, NULL);
+        refuse(conn, stream, mark, 413);
         return;
     }
     enum listener_claim found = claim(connection, &stream->req, mark, false);
@@ -178,13 +204,8 @@ static void look(struct request_connection *connection, h2o_http2_conn_t *conn,
         cut(conn, stream, mark);
         return;
     }
-    if (found == LISTENER_KNOWN && !reserve(stream, mark)) {
-        refuse(conn, stream, mark, 503, arrival_no_room);
-        return;
-    }
-    if (found == LISTENER_KNOWN)
-        arrival_trust(connection);
-    send_continue(conn, stream);
+    if (found != LISTENER_KNOWN || admit(connection, conn, stream, mark))
+        send_continue(conn, stream);
 }
 
 /* More has come, and a token may have been checked meanwhile. */
@@ -198,10 +219,9 @@ static void look_again(struct request_connection *connection, h2o_http2_conn_t *
     enum listener_claim found = claim(connection, &stream->req, mark, true);
     if (found == LISTENER_STRANGER)
         cut(conn, stream, mark);
-    if (found != LISTENER_KNOWN || !reserve(stream, mark))
-        return;
-    mark->is_unproved = false;
-    arrival_trust(connection);
+    if (found == LISTENER_KNOWN)
+        (void)admit(connection, conn, stream, mark);
+    mark->is_unproved = found == LISTENER_UNPROVED;
 }
 
 void h2_arrival_book(struct request_connection *connection)
@@ -397,13 +417,12 @@ void h2_arrival_serve(const h2o_req_t *h2o)
         door_share_leave(&mark->arrival->known, &mark->known);
 }
 
-bool h2_arrival_is_cut(const h2o_req_t *h2o, int *code, const char **reason)
+bool h2_arrival_is_cut(const h2o_req_t *h2o, int *code)
 {
     const struct mark *mark = mark_of(h2o);
     if (mark == NULL || !mark->is_cut)
         return false;
     *code = mark->code;
-    *reason = mark->reason;
     return true;
 }
 

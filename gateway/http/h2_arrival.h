@@ -32,7 +32,7 @@ bool h2_arrival_is_known(const h2o_http2_stream_t *stream);
 void h2_arrival_serve(const h2o_req_t *h2o);
 
 /* Whether the request was handed on without its body; `code` is 0, or what it is refused with. */
-bool h2_arrival_is_cut(const h2o_req_t *h2o, int *code, const char **reason);
+bool h2_arrival_is_cut(const h2o_req_t *h2o, int *code);
 /* Its stream is over: what still comes of it is dropped. When it has been answered, the client is
  * told that the rest of the body need not come. */
 void h2_arrival_cut_end(struct request_connection *connection, h2o_req_t *h2o, bool is_answered);

@@ -172,6 +172,9 @@ static const struct door_error *door_error_of(int http_code)
          "The request's body is compressed (content-encoding); send it as it is."},
         {{417, TYPE_REQUEST, "expectation_failed", 0, false},
          "The only expectation understood is 100-continue."},
+        {{429, "rate_limit_error", "memory_share_used", 1000, false},
+         "Unfinished uploads of this tenant hold all the memory that they may now; let them end, "
+         "send less at once, and try again."},
         {{431, TYPE_REQUEST, "head_too_large", 0, false}, "The request's headers are too large."},
         {{503, TYPE_SERVER, "server_busy", 1000, false},
          "The server has no memory for this request now; try again shortly."},

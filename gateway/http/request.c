@@ -634,9 +634,7 @@ static int begin_refusal(struct http_request *request, size_t *head_bytes)
     const h2o_req_t *h2o = request->h2o;
     const struct arrival_input *in = &request->connection->arriving;
     int cut_code = in->cut_code;
-    const char *cut_reason = in->cut_reason;
-    request->is_cut =
-        request->socket != NULL ? in->is_cut : h2_arrival_is_cut(h2o, &cut_code, &cut_reason);
+    request->is_cut = request->socket != NULL ? in->is_cut : h2_arrival_is_cut(h2o, &cut_code);
     if (!request->is_cut)
         cut_code = 0;
     request->refusal_reason = begin_framing_fault(request, head_bytes);
@@ -652,7 +650,6 @@ static int begin_refusal(struct http_request *request, size_t *head_bytes)
         return 431;
     if (h2o->entity.len > request->host->body_bytes_max)
         return 413;
-    request->refusal_reason = cut_reason;
     return cut_code;
 }
 

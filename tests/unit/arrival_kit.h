@@ -31,6 +31,10 @@ static enum listener_claim kit_claim(void *context, const struct listener_head *
     if (slice_is(head->api_key, "maybe"))
         return kit_proved ? LISTENER_KNOWN : LISTENER_UNPROVED;
     owner[0] = 'k';
+    if (slice_starts_with(head->api_key, SLICE("tenant-"))) {
+        owner[0] = (uint8_t)head->api_key.bytes[head->api_key.length - 1];
+        return LISTENER_KNOWN;
+    }
     return slice_is(head->api_key, "known") ? LISTENER_KNOWN : LISTENER_STRANGER;
 }
 

@@ -137,6 +137,65 @@ static void test_room(void **state)
     assert_true(door_share_has_room(&share, owner(9), 2 * LARGE));
 }
 
+static struct door_share *given_in; /* the share in which holds give way */
+static int given;
+
+static void on_give_way(struct door_hold *hold)
+{
+    door_share_leave(given_in, hold);
+    given++;
+}
+
+/* Whoever is refused would hold more than any other owner that then gave its largest thing away;
+ * and whoever asks for it alone, or holds no more than a fair part, is let in. */
+static void test_random_admissions(void **state)
+{
+    (void)state;
+    enum { HOLDS = 400, OWNERS = 20, STEPS = 50000, LIMIT = 1000000, MOST = 40000 };
+    static struct door_hold holds[HOLDS];
+    struct door_share share;
+    struct rng rng = {.seed = 11};
+    int refused = 0;
+    given = 0;
+    given_in = &share;
+    memset(holds, 0, sizeof holds);
+    door_share_init(&share, LIMIT, SIZE_MAX);
+    for (int step = 0; step < STEPS; step++) {
+        size_t at = rng_below(&rng, HOLDS);
+        uint8_t who = (uint8_t)(at % OWNERS);
+        size_t more = 1 + rng_below(&rng, who % 2 == 0 ? MOST : MOST / 100);
+        holds[at].give_way = on_give_way;
+        door_share_leave(&share, &holds[at]);
+        if (rng_below(&rng, 4) == 0)
+            continue;
+        enum byte_shares_verdict verdict = door_share_admit(&share, owner(who), more);
+        size_t sums[OWNERS] = {0}, largest[OWNERS] = {0};
+        for (size_t i = 0; i < HOLDS; i++) {
+            sums[i % OWNERS] += holds[i].bytes;
+            if (holds[i].bytes > largest[i % OWNERS])
+                largest[i % OWNERS] = holds[i].bytes;
+        }
+        if (verdict == BYTE_SHARES_OK) {
+            set(&share, &holds[at], who, more);
+            assert_true(share.bytes <= LIMIT + LIMIT / 16);
+            continue;
+        }
+        refused++;
+        assert_int_equal(verdict, sums[who] == 0 ? BYTE_SHARES_ALL : BYTE_SHARES_OWN);
+        size_t most = 0;
+        for (size_t i = 0; i < OWNERS; i++)
+            if (i != who && sums[i] > most)
+                most = sums[i];
+        assert_true(sums[who] + more > most - (most > MOST ? MOST : most));
+        assert_true(sums[who] + more > LIMIT / OWNERS - MOST);
+    }
+    assert_true(refused > STEPS / 100);
+    assert_true(given > STEPS / 1000);
+    for (size_t i = 0; i < HOLDS; i++)
+        door_share_leave(&share, &holds[i]);
+    assert_int_equal(share.accounts, 0);
+}
+
 static void test_random_run(void **state)
 {
     (void)state;
@@ -176,6 +235,7 @@ int main(void)
         cmocka_unit_test(test_small_holder_stays),
         cmocka_unit_test(test_hold_changes_owner),
         cmocka_unit_test(test_room),
+        cmocka_unit_test(test_random_admissions),
         cmocka_unit_test(test_random_run),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

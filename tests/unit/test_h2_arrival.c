@@ -256,6 +256,43 @@ static void test_refused_before_it_comes(void **state)
     end();
 }
 
+/* Nine tenants fill the share with uploads that do not end, and what one may not have is refused as
+ * its own doing. For a tenth the youngest upload of the one that holds the most gives way. All are
+ * on one connection, as of a proxy, and it goes on. */
+static void test_the_richest_gives_way(void **state)
+{
+    (void)state;
+    enum { TENANTS = 9, EACH = 5 };
+    uint32_t stream = 1;
+    char key[] = "tenant-a";
+    begin((struct listener_options){0});
+    for (int tenant = 0; tenant < TENANTS; tenant++, key[7]++) {
+        for (int i = 0; i < EACH; i++, stream += 2) {
+            put_head(stream, key, "262144", false);
+            put_body(stream, 10, false);
+        }
+    }
+    flush();
+    for (uint32_t expected = 1 + 2 * (EACH - 1);; expected = 1 + 2 * (EACH - 2)) {
+        do
+            next_frame(expected);
+        while (frame.type != H2_DATA);
+        frame.payload[frame.length] = '\0';
+        assert_non_null(strstr((const char *)frame.payload, "memory_share_used"));
+        if (expected != 1 + 2 * (EACH - 1))
+            break;
+        assert_int_equal(kit_starts, 0);
+        put_head(stream, "tenant-z", "262144", false);
+        put_body(stream, KIT_BODY_MAX, true);
+        flush();
+    }
+    answer_is(stream, "key tenant-z body 262144 right");
+    put_body(1, KIT_BODY_MAX - 10, true);
+    flush();
+    answer_is(1, "key tenant-a body 262144 right");
+    end();
+}
+
 /* A hundred streams of one byte hold far more than they sent, and that counts. */
 static void test_streams_count_by_what_they_hold(void **state)
 {
@@ -345,6 +382,7 @@ int main(void)
         cmocka_unit_test(test_known_bodies_come_whole),
         cmocka_unit_test(test_known_bodies_are_no_heap),
         cmocka_unit_test(test_refused_before_it_comes),
+        cmocka_unit_test(test_the_richest_gives_way),
         cmocka_unit_test(test_streams_count_by_what_they_hold),
         cmocka_unit_test(test_unproved_becomes_known),
         cmocka_unit_test(test_one_large_read_is_no_heap),
