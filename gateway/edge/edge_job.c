@@ -198,16 +198,8 @@ static const char *settle_model(const struct edge_job *job)
 /* "id", "created" and "model" when no frame has brought them. */
 static void end_fallback(const struct edge_job *job, bool with_object, struct buffer *out)
 {
-    const char *hex = strchr(job->access.request_id, '_');
-    buffer_printf(out, "\"id\":\"%s-%s\",", edge_stream_names(job->form)->id,
-                  hex != NULL ? hex + 1 : job->access.request_id);
-    if (with_object)
-        buffer_printf(out, "\"object\":\"%s\",\"service_tier\":\"%s\",",
-                      edge_stream_names(job->form)->chunk, service_class_tier(job->service_class));
-    buffer_printf(
-        out, "\"created\":%lld,\"model\":", (long long)(clock_wall_us(clock_system()) / 1000000));
-    buffer_append_json_string(out, slice_of(settle_model(job)));
-    buffer_append_char(out, ',');
+    edge_stream_append_fallback(out, job->form, job->access.request_id, settle_model(job),
+                                with_object ? service_class_tier(job->service_class) : NULL);
 }
 
 static void end_stream(struct edge_job *job, struct buffer *out)
@@ -249,12 +241,9 @@ static void end_stream(struct edge_job *job, struct buffer *out)
 static size_t end_headers(const struct edge_job *job, char ms[24],
                           struct http_header headers[HEADERS_MOST])
 {
-    uint64_t number = (uint64_t)(loop_now_us(job->edge->loop) - job->access.arrived_us) / 1000;
-    size_t at = 24;
-    do
-        ms[--at] = (char)('0' + number % 10);
-    while ((number /= 10) != 0);
-    headers[0] = (struct http_header){"openai-processing-ms", {ms + at, 24 - at}};
+    int64_t number = (loop_now_us(job->edge->loop) - job->access.arrived_us) / 1000;
+    int length = snprintf(ms, 24, "%lld", (long long)number);
+    headers[0] = (struct http_header){"openai-processing-ms", {ms, (size_t)length}};
     headers[1] = (struct http_header){"openai-version", SLICE("2020-10-01")};
     return 2 + edge_quota_headers(&job->quota, headers + 2);
 }
@@ -269,20 +258,10 @@ static void end_failure(struct edge_job *job)
 /* An error the engine found while it generated an answer that is not streamed. */
 static void end_engine_error(struct edge_job *job, struct buffer *out)
 {
-    static const char *const retried[] = {"queue_timeout", "engine_overloaded",
-                                          "service_unavailable"};
-    struct json_scan_field fields[] = {{.name = "type"}, {.name = "code"}};
-    bool is_request = false;
-    bool is_retried = false;
-    if (json_scan(buffer_slice(&job->stream.error), fields, 2) == STATUS_OK) {
-        is_request = json_scan_is(fields[0].value, "invalid_request_error");
-        for (size_t i = 0; i < sizeof retried / sizeof retried[0]; i++)
-            is_retried |= json_scan_is(fields[1].value, retried[i]);
-    }
     buffer_append_text(out, "{\"error\":");
     buffer_append_slice(out, buffer_slice(&job->stream.error));
     buffer_append_char(out, '}');
-    job->access.code = is_request ? 400 : is_retried ? 503 : 500;
+    job->access.code = edge_json_error_code(buffer_slice(&job->stream.error));
     job->access.bytes = out->length;
     http_respond_json(job->request, job->access.code, buffer_slice(out));
 }
@@ -409,11 +388,23 @@ static const char *settle_finish(const struct edge_job *job)
                                                     : "error";
 }
 
-static void settle_text(char *out, size_t capacity, const char *text)
+/* The code that the client hears, or has heard. */
+static int settle_code(const struct edge_job *job)
 {
-    size_t length = strnlen(text, capacity - 1);
-    memcpy(out, text, length);
-    out[length] = '\0';
+    if (job->request == NULL)
+        return 499;
+    if (http_is_answered(job->request))
+        return 200;
+    if (job->is_accepted && job->stream.error.length != 0)
+        return edge_json_error_code(buffer_slice(&job->stream.error));
+    return job->failure.status != STATUS_OK ? http_error_of(job->failure.status)->http_code : 200;
+}
+
+/* What was answered is what is billed: a client that hears an error of ours and nothing else has a
+ * row of nothing, whatever was computed for it. Its deadline is its own choice. */
+static bool settle_is_unanswered(const struct edge_job *job)
+{
+    return job->settle.row.http_code >= 500 && job->failure.status != STATUS_DEADLINE;
 }
 
 static void settle_fill(struct edge_job *job)
@@ -423,20 +414,20 @@ static void settle_fill(struct edge_job *job)
     final.completion_tokens =
         job->stream.has_final ? final.completion_tokens : job->stream.tokens_seen;
     final.is_estimated = job->is_generation && (!job->stream.has_final || final.is_estimated);
+    row->http_code = settle_code(job);
+    if (settle_is_unanswered(job))
+        final = (struct edge_final){0};
     edge_settle_fill(row, &final);
     row->at_us = clock_wall_us(clock_system());
-    settle_text(row->request_id, sizeof row->request_id, job->access.request_id);
-    settle_text(row->tenant_id, sizeof row->tenant_id, job->principal.tenant_id);
-    settle_text(row->key_id, sizeof row->key_id, job->principal.key_id);
-    settle_text(row->model, sizeof row->model, settle_model(job));
-    settle_text(row->route, sizeof row->route, job->access.route);
-    settle_text(row->service_class, sizeof row->service_class,
-                job->is_generation ? service_class_name(job->service_class) : LEDGER_CLASS_TEXT);
-    settle_text(row->finish, sizeof row->finish, settle_finish(job));
-    bool is_gone = job->request == NULL;
-    row->http_code = is_gone ? 499 : 200;
-    if (!is_gone && !http_is_answered(job->request) && job->failure.status != STATUS_OK)
-        row->http_code = http_error_of(job->failure.status)->http_code;
+    edge_settle_text(row->request_id, sizeof row->request_id, job->access.request_id);
+    edge_settle_text(row->tenant_id, sizeof row->tenant_id, job->principal.tenant_id);
+    edge_settle_text(row->key_id, sizeof row->key_id, job->principal.key_id);
+    edge_settle_text(row->model, sizeof row->model, settle_model(job));
+    edge_settle_text(row->route, sizeof row->route, job->access.route);
+    edge_settle_text(row->service_class, sizeof row->service_class,
+                     job->is_generation ? service_class_name(job->service_class)
+                                        : LEDGER_CLASS_TEXT);
+    edge_settle_text(row->finish, sizeof row->finish, settle_finish(job));
     row->total_us = loop_now_us(job->edge->loop) - job->access.arrived_us;
     job->access.finish = row->finish;
     job->access.prompt_tokens = row->prompt_tokens;
@@ -468,14 +459,15 @@ static void settle_commit(struct edge_job *job)
 }
 
 /* Every generation that the engine accepted comes here once. With the record the client's end waits
- * for the commit; without it the client hears at once that the answer was cut, and the row waits.
- */
+ * for the commit; without it the client hears at once that the answer was cut, and the row waits,
+ * unless it is one of nothing: a record that comes later finds it there. */
 static void job_settle(struct edge_job *job)
 {
     job->is_concluded = true;
     job->final_us = loop_now_us(job->edge->loop);
+    end_check_finish(job);
     settle_fill(job);
-    if (job->stream.has_final) {
+    if (job->stream.has_final || settle_is_unanswered(job)) {
         settle_commit(job);
     } else {
         edge_replay_await(job->edge->replay, &job->settle.row);
@@ -501,16 +493,24 @@ static void conclude_given_up(struct edge_job *job)
     settle_commit(job);
 }
 
+/* An engine that is gone may have begun it; its client hears nothing but that. */
+static bool conclude_is_lost(const struct edge_job *job)
+{
+    return job->is_generation && job->request != NULL && !job->is_cancelled && job->sent_us != 0 &&
+           job->failure.status == STATUS_UNAVAILABLE &&
+           (job->upstream_code == 0 || job->upstream_code == 409);
+}
+
 /* Ends a job that the engine has not accepted. */
 static void job_conclude(struct edge_job *job)
 {
     job->is_concluded = true;
     loop_timer_disarm(job->timer);
     bool is_counted = (job->route.flags & EDGE_ROUTE_COUNTED) != 0;
-    bool is_text_done =
-        !job->is_generation && job->failure.status == STATUS_OK && job->upstream_code == 200;
-    if (is_counted && is_text_done) {
+    bool is_text_done = !job->is_generation && !job->failure.status && job->upstream_code == 200;
+    if (is_counted && (is_text_done || conclude_is_lost(job))) {
         settle_fill(job);
+        job->settle.row.is_estimated = false;
         settle_commit(job);
     } else if (is_counted && job->is_cancelled &&
                (job->failure.status == STATUS_CANCELLED || job->failure.status == STATUS_DEADLINE))
@@ -692,7 +692,7 @@ static void job_head(void *context, const struct http1_head *head)
         size_t length = content_type.length < CONTENT_TYPE_BYTES ? content_type.length : 0;
         memcpy(job->content_type, content_type.bytes, length);
         if (length == 0)
-            settle_text(job->content_type, sizeof job->content_type, "application/json");
+            edge_settle_text(job->content_type, sizeof job->content_type, "application/json");
     }
     job_unhold(job);
 }
@@ -901,8 +901,8 @@ static void job_send(struct edge_job *job)
     loop_timer_arm(job->timer, left_ms + DEADLINE_MARGIN_MS);
     enum status status = send_try(job, left_ms);
     if (status == STATUS_OK) {
-        settle_text(job->sent_model, sizeof job->sent_model,
-                    edge_probe_engine(job->edge->probe)->model);
+        edge_settle_text(job->sent_model, sizeof job->sent_model,
+                         edge_probe_engine(job->edge->probe)->model);
         if (job->sends++ != 0)
             metric_add(job->edge->metrics.sends_again, 1);
         return;
@@ -1133,9 +1133,9 @@ static void list_show(const struct edge_job *job, struct edge_job_info *out)
                                   .cached_tokens = final->cached_tokens,
                                   .completion_tokens = job->stream.tokens_seen,
                                   .age_us = loop_now_us(job->edge->loop) - job->access.arrived_us};
-    settle_text(out->id, sizeof out->id, job->access.request_id);
-    settle_text(out->tenant_id, sizeof out->tenant_id, job->principal.tenant_id);
-    settle_text(out->key_id, sizeof out->key_id, job->principal.key_id);
+    edge_settle_text(out->id, sizeof out->id, job->access.request_id);
+    edge_settle_text(out->tenant_id, sizeof out->tenant_id, job->principal.tenant_id);
+    edge_settle_text(out->key_id, sizeof out->key_id, job->principal.key_id);
 }
 
 /* The list has the newest first: places are given from behind. */

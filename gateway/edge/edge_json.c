@@ -202,3 +202,18 @@ bool edge_json_is_error(struct slice text, const char *code, char *message, size
     json_scan_unescape(fields[1].value, message, message_bytes);
     return json_scan_is(fields[0].value, code);
 }
+
+int edge_json_error_code(struct slice error)
+{
+    static const char *const retried[] = {"queue_timeout", "engine_overloaded",
+                                          "service_unavailable"};
+    struct json_scan_field fields[] = {{.name = "type"}, {.name = "code"}};
+    bool is_request = false;
+    bool is_retried = false;
+    if (json_scan(error, fields, 2) == STATUS_OK) {
+        is_request = json_scan_is(fields[0].value, "invalid_request_error");
+        for (size_t i = 0; i < sizeof retried / sizeof retried[0]; i++)
+            is_retried |= json_scan_is(fields[1].value, retried[i]);
+    }
+    return is_request ? 400 : is_retried ? 503 : 500;
+}

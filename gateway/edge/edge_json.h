@@ -40,5 +40,8 @@ enum status edge_json_number(struct json_value value, uint64_t most, uint64_t *o
 enum status edge_json_digits(struct slice text, uint64_t most, uint64_t *out);
 /* Whether `text` is an error object of that code; then `message` is its message, maybe cut. */
 bool edge_json_is_error(struct slice text, const char *code, char *message, size_t message_bytes);
+/* The HTTP code of the inside of an error object that an engine has sent in the place of an answer:
+ * 400, 503 for what may be asked again, or 500. */
+int edge_json_error_code(struct slice error);
 /* The inside of an array without its brackets and outer space; "" for an empty one. */
 enum status edge_json_inside(struct json_value array, struct slice *inside);

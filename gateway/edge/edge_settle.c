@@ -1,6 +1,7 @@
 #include "gateway/edge/edge_settle.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "config/base/clock.h"
 #include "config/base/log.h"
@@ -13,6 +14,13 @@ enum {
     COMMIT_HERE_JOBS = 2,
     MINUTE_US = 60000000,
 };
+
+void edge_settle_text(char *out, size_t capacity, const char *text)
+{
+    size_t length = strnlen(text, capacity - 1);
+    memcpy(out, text, length);
+    out[length] = '\0';
+}
 
 void edge_settle_fill(struct ledger_row *row, const struct edge_final *final)
 {

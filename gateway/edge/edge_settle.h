@@ -24,6 +24,8 @@ struct edge_settle {
     enum status status;
 };
 
+/* A text of a row; what is longer is cut. */
+void edge_settle_text(char *out, size_t capacity, const char *text);
 /* The counts of a final record. */
 void edge_settle_fill(struct ledger_row *row, const struct edge_final *final);
 /* `row`, `done` and `context` are set by the caller; the storage must live until `done`, or until

@@ -1,5 +1,8 @@
 #include "gateway/edge/edge_stream.h"
 
+#include <string.h>
+
+#include "config/base/clock.h"
 #include "config/base/json_scan.h"
 #include "config/base/limits.h"
 #include "gateway/edge/edge_json.h"
@@ -346,4 +349,18 @@ const struct edge_stream_names *edge_stream_names(enum edge_stream_form form)
         [EDGE_STREAM_GENERATION] = {"gen", "generation", "generation"},
     };
     return &names[form];
+}
+
+void edge_stream_append_fallback(struct buffer *out, enum edge_stream_form form,
+                                 const char *request_id, const char *model, const char *tier)
+{
+    const struct edge_stream_names *names = edge_stream_names(form);
+    const char *hex = strchr(request_id, '_');
+    buffer_printf(out, "\"id\":\"%s-%s\",", names->id, hex != NULL ? hex + 1 : request_id);
+    if (tier != NULL)
+        buffer_printf(out, "\"object\":\"%s\",\"service_tier\":\"%s\",", names->chunk, tier);
+    buffer_printf(
+        out, "\"created\":%lld,\"model\":", (long long)(clock_wall_us(clock_system()) / 1000000));
+    buffer_append_json_string(out, slice_of(model));
+    buffer_append_char(out, ',');
 }
