@@ -102,8 +102,8 @@ void edge_stream_append_usage(struct buffer *out, const struct edge_final *final
  * reason of its end. `fallback` stands for the first frame's members when no frame has come. */
 void edge_stream_append_usage_chunk(struct buffer *out, const struct edge_stream *stream,
                                     enum edge_stream_form form, struct slice fallback);
-/* "id", "created" and "model" of an answer of which no frame has come; before them, unless `tier` is
- * NULL, a frame's "object" and its tier. */
+/* "id", "created" and "model" of an answer of which no frame has come; before them, unless `tier`
+ * is NULL, a frame's "object" and its tier. */
 void edge_stream_append_fallback(struct buffer *out, enum edge_stream_form form,
                                  const char *request_id, const char *model, const char *tier);
 /* `head` is members of an answer: they say the tier of that class from now on. */
