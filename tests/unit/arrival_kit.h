@@ -19,6 +19,7 @@ static struct http_kit kit_server;
 static _Atomic int kit_claims; /* how often the listener asked */
 static _Atomic int kit_starts; /* requests that a handler saw */
 static _Atomic int kit_proved; /* what "maybe" is found to be */
+static _Atomic bool kit_holds; /* while it does, the loop stands still in the handler of "hold" */
 
 static enum listener_claim kit_claim(void *context, const struct listener_head *head,
                                      uint8_t owner[LISTENER_OWNER_BYTES])
@@ -52,6 +53,8 @@ static void kit_handle(struct http_request *request, void *context)
     snprintf(text, sizeof(text), "key %.*s body %zu %s", (int)key.length, key.bytes, body.length,
              is_right ? "right" : "wrong");
     kit_starts++;
+    while (kit_holds && slice_is(key, "hold"))
+        usleep(1000);
     int code = key.length > 0 ? 200 : 401;
     if (slice_is(key, "late") && http_body_is_cut(request))
         code = 503;

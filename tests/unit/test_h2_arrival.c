@@ -100,6 +100,36 @@ static void test_strangers_are_answered_at_once(void **state)
     end();
 }
 
+/* A client without a key sends heads and resets its connection while they are answered: the write
+ * fails, and libh2o disposes of all streams of a connection that it still calls open. Nothing that
+ * is done then may outlive the connection. */
+static void test_a_reset_before_the_answers_are_written(void **state)
+{
+    (void)state;
+    const struct linger at_once = {.l_onoff = 1};
+    for (uint32_t streams = 1; streams <= 8; streams *= 2) {
+        begin((struct listener_options){0});
+        kit_holds = true;
+        for (uint32_t i = 0; i < streams; i++)
+            put_head(1 + 2 * i, i == 0 ? "hold" : NULL, NULL, false);
+        flush();
+        http_kit_wait(&kit_starts, 1);
+        assert_int_equal(
+            setsockopt(SSL_get_fd(ssl), SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once)), 0);
+        http_kit_tls_drop(ssl);
+        kit_holds = false;
+        /* The loop goes on: with what was left in its timers, too. */
+        ssl = http_kit_tls_connect(&kit_tls, &kit_server, true);
+        assert_non_null(ssl);
+        http_kit_h2_preface(&out);
+        put_head(1, "known", "3", false);
+        put_body(1, 3, true);
+        flush();
+        answer_is(1, "key known body 3 right");
+        end();
+    }
+}
+
 /* "x-api-key: known", to be remembered by the table of HPACK (RFC 7541, 6.2.1). */
 static void put_remembered_key(struct buffer *block)
 {
@@ -376,6 +406,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_strangers_are_answered_at_once),
+        cmocka_unit_test(test_a_reset_before_the_answers_are_written),
         cmocka_unit_test(test_trailers_of_strangers_are_dropped),
         cmocka_unit_test(test_trailers_without_end),
         cmocka_unit_test(test_dropped_bodies_give_the_window_back),
