@@ -12,9 +12,11 @@
  * (cuda_linear_few), with many a block takes all of them, or blocks share them (cuda_linear_tile):
  * equal bits.
  *
- * Codes of 4 and 8 bits are multiplied as whole numbers, exactly, and the part's (half part's, of
- * groups: the pair's) sum takes the factor: total = a × Σ code × x + total, and + b × Σ x where the
- * type has m.
+ * Codes of 4 and 8 bits are whole numbers to the matrix instruction, so that each product with a
+ * rounded input is exact. The sum of an instruction's sixteen products and of what was there before
+ * is not: a device cuts every term about 2^-24 below the greatest one, and drops what is below
+ * (linear_bound in tests/gpu allows for that). The part's (half part's, of groups: the pair's) sum
+ * takes the factor: total = a × Σ code × x + total, and + b × Σ x where the type has m.
  */
 #pragma once
 

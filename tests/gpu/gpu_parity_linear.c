@@ -37,8 +37,9 @@ static float linear_most(const float *x, uint32_t n)
 
 /* What rounding may do to one result: of each input by half a place of 11 bits (8 of bfloat16), of
  * each block's factor likewise (float32: not at all), of inputs far below the row's greatest by
- * 2^-33 of that; float32 sums. Of an output's weights and a row's inputs: `products` Σ |w x|,
- * `weights` Σ |w|, `most` the greatest |x|. */
+ * 2^-33 of that; and the sum of a matrix instruction, which may cut each of its seventeen terms at
+ * 2^-24 of the greatest one, and itself at 2^-23, for sixteen inputs. Of an output's weights and a
+ * row's inputs: `products` Σ |w x|, `weights` Σ |w|, `most` the greatest |x|. */
 static double linear_bound(const struct tensor *tensor, double products, double weights, float most)
 {
     const uint32_t cols = (uint32_t)tensor->dims[0];
@@ -47,7 +48,7 @@ static double linear_bound(const struct tensor *tensor, double products, double 
                           : id == TENSOR_TYPE_bf16 ? 0x1p-8
                           : id == TENSOR_TYPE_f16  ? 0x1p-11
                                                    : 0x1p-10;
-    return products * (places * 1.01 + cols * 0x1p-24) + weights * (double)most * 0x1p-33 + 1e-30;
+    return products * (places * 1.01 + cols * 0x1.3p-24) + weights * (double)most * 0x1p-33 + 1e-30;
 }
 
 /* Of types with m the factors and m add up to more than their sum: their own halves are rounded. */

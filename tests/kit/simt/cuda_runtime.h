@@ -7,8 +7,9 @@
  *           simt_race looks for them. Device memory is out of the host's reach (simt_memory.cc).
  *
  * Kernels are compiled from the same source. What a device does in hardware is written out as its
- * manual defines it: barriers, shuffles, m16n8k16. Sums inside a matrix instruction are float32 in
- * rising order here and of unspecified order there: bounds, not bits, are judged.
+ * manual defines it: barriers, shuffles, m16n8k16. The manual does not define the sum inside a
+ * matrix instruction: here it is float32 in rising order, or cut as devices cut it where a test
+ * says so (simt_cut_places). So bounds are judged, and bits between the device's own ways.
  */
 #pragma once
 

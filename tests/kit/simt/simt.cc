@@ -403,6 +403,45 @@ void simt_run(dim3 grid, dim3 block, bool is_early, void (*body)(void *context),
     }
 }
 
+/* 2^exponent. */
+static double power_of_two(int64_t exponent)
+{
+    const uint64_t bits = (uint64_t)(1023 + exponent) << 52;
+    double out;
+    memcpy(&out, &bits, sizeof out);
+    return out;
+}
+
+/* Each term cut toward zero at simt_cut_places binary places below the greatest one's first, then
+ * the sum toward zero at a float32's last place: so devices do, whose manual says neither. */
+static float sum_cut(const double *terms, unsigned count)
+{
+    double most = 0;
+    int64_t sum = 0;
+    uint64_t bits;
+    for (unsigned i = 0; i < count; i++)
+        most = fabs(terms[i]) > most ? fabs(terms[i]) : most;
+    if (most == 0)
+        return 0;
+    memcpy(&bits, &most, sizeof bits);
+    const int64_t exponent = (int64_t)(bits >> 52) - 1023 - simt_cut_places; /* of the last place */
+    const double places = power_of_two(-exponent);
+    for (unsigned i = 0; i < count; i++)
+        sum += (int64_t)(terms[i] * places);
+    const double exact = (double)sum * power_of_two(exponent);
+    const float out = (float)exact;
+    return fabs((double)out) > fabs(exact) ? nextafterf(out, 0) : out;
+}
+
+/* float32 sums in rising order, unless a test has them cut; what is not finite is never cut. */
+static float sum_terms(const double *terms, unsigned count)
+{
+    float sum = (float)terms[0];
+    for (unsigned i = 1; i < count; i++)
+        sum += (float)terms[i];
+    return simt_cut_places > 0 && isfinite(sum) ? sum_cut(terms, count) : sum;
+}
+
 /* Lane 4g + t holds, of A, rows g and g + 8 and columns 2t, 2t + 1, 2t + 8, 2t + 9; of B, the same
  * rows and column g; of C, rows g and g + 8 and columns 2t, 2t + 1. */
 void simt_mma(float *c, const uint32_t *a, const uint32_t *b, float (*read)(uint16_t bits))
@@ -413,16 +452,17 @@ void simt_mma(float *c, const uint32_t *a, const uint32_t *b, float (*read)(uint
     const unsigned t = simt_lane() % 4;
     for (unsigned i = 0; i < 4; i++) {
         const unsigned column = 2 * t + i % 2;
-        float sum = c[i];
+        double terms[1 + 16] = {c[i]};
         for (unsigned k = 0; k < 16; k++) {
             uint32_t of_a, of_b;
             memcpy(&of_a, all + (4 * g + k % 8 / 2) * SIMT_GIVEN_BYTES + 4 * (i / 2 + 2 * (k / 8)),
                    sizeof of_a);
             memcpy(&of_b, all + (4 * column + k % 8 / 2) * SIMT_GIVEN_BYTES + 4 * (4 + k / 8),
                    sizeof of_b);
-            sum += read((uint16_t)(of_a >> 16 * (k % 2))) * read((uint16_t)(of_b >> 16 * (k % 2)));
+            terms[1 + k] =
+                read((uint16_t)(of_a >> 16 * (k % 2))) * read((uint16_t)(of_b >> 16 * (k % 2)));
         }
-        c[i] = sum;
+        c[i] = sum_terms(terms, sizeof terms / sizeof terms[0]);
     }
 }
 
@@ -439,6 +479,7 @@ int simt_has_code = 1;
 int simt_devices = 1;
 int simt_old_devices;
 int simt_nccl_refuses_capture;
+int simt_cut_places;
 static simt_graph *captured; /* NULL: no capture is under way */
 static bool is_broken;       /* it will end with nothing */
 

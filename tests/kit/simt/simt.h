@@ -32,6 +32,9 @@ extern int simt_devices;
 /* The first so many of them are of sm_75. */
 extern int simt_old_devices;
 extern int simt_nccl_refuses_capture;
+/* So many binary places below its greatest term the sum inside a matrix instruction is cut; at the
+ * start 0: it is not. Devices cut at about 24. */
+extern int simt_cut_places;
 /* Whether the kernels are there in a form that the device runs. */
 extern int simt_has_code;
 /* Whether the calling thread may touch the device's memory: while it is the device, or a test says
