@@ -411,3 +411,9 @@ enum status kernels_measure_ceilings(struct kernels *kernels, size_t model_bytes
 {
     return kernels->ops->measure_ceilings(kernels, model_bytes, out);
 }
+
+struct kernels_captures kernels_measure_captures(const struct kernels *kernels)
+{
+    return kernels->ops->measure_captures != NULL ? kernels->ops->measure_captures(kernels)
+                                                  : (struct kernels_captures){0};
+}

@@ -21,6 +21,7 @@
 
 #include "config/base/status.h"
 #include "kernels/kernels_kv.h"
+#include "kernels/kernels_trial.h"
 #include "kernels/tensor.h"
 
 #ifdef __cplusplus
@@ -40,6 +41,7 @@ struct kernels_options {
     uint32_t tables_max; /* … page numbers of a step's sequences, all together; 0 = 65536 */
     struct ranks *ranks; /* kernels_all_reduce is over these, borrowed; NULL = none. Rank r takes
                             device `device` + r, if all of them are there */
+    struct kernels_trial trial; /* … of "cuda"; for tests and measurements */
 };
 
 /* Fails with UNSUPPORTED (naming what is missing) when `isa` cannot run here, NO_MEMORY; of a

@@ -46,3 +46,11 @@ struct kernels_ceilings {
 };
 enum status kernels_measure_ceilings(struct kernels *kernels, size_t model_bytes,
                                      struct kernels_ceilings *out);
+
+/* --- graphs of steps that a device captured since the start; of a processor none --- */
+struct kernels_captures {
+    uint64_t count;
+    uint64_t us;    /* of the host's time, all together */
+    uint64_t bytes; /* of the device's memory, all together */
+};
+struct kernels_captures kernels_measure_captures(const struct kernels *kernels);

@@ -31,6 +31,9 @@ struct kernels_ops {
     /* NULL: nothing is known of what there is. */
     enum status (*no_memory)(struct kernels *kernels, size_t bytes, const char *what);
 
+    /* NULL: it captures none. */
+    struct kernels_captures (*measure_captures)(const struct kernels *kernels);
+
     /* From here on each is there, but for the drawer's three. This one takes what operations
      * need, or fails with nothing taken. */
     enum status (*open)(struct kernels *kernels, const struct kernels_options *options);

@@ -757,13 +757,13 @@ __global__ void __launch_bounds__(ATTENTION_THREADS, D <= 128 ? 2 : 1)
         attention_work<D, T, 1>(&call, &work);
 }
 
-/* Two stages where the device has room for them. */
+/* Two stages where the device has room for them and no trial wants one. */
 template <int D, enum kv_type T>
 static void attention_launch_as(struct cuda_backend *backend, struct attention_call *call,
                                 uint32_t works)
 {
-    call->stages =
-        attention_bytes<D>(T, ATTENTION_STAGES) <= backend->shared_most ? ATTENTION_STAGES : 1;
+    const bool has_room = attention_bytes<D>(T, ATTENTION_STAGES) <= backend->shared_most;
+    call->stages = has_room && !backend->options.trial.few_stages ? ATTENTION_STAGES : 1;
     cuda_backend_launch_early(backend, "attention",
                               dim3(cuda_tiles_bucket(works), call->layout.kv_heads),
                               ATTENTION_THREADS, k_attention_paged_cuda<D, T>, *call,

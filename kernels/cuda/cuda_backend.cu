@@ -83,6 +83,11 @@ enum status cuda_backend_alloc(struct cuda_backend *backend, void **out, size_t 
 void cuda_backend_free(struct cuda_backend *backend, void *memory)
 {
     cuda_graph_clear(backend);
+    cuda_backend_free_apart(memory);
+}
+
+void cuda_backend_free_apart(void *memory)
+{
     (void)cudaFree(memory);
 }
 
@@ -122,8 +127,8 @@ static enum status open_code(struct cuda_backend *backend, int major)
         (void)cudaGetLastError(); /* it is told here, and no later call fails for it */
         FAIL(has_none ? STATUS_UNSUPPORTED : STATUS_UNAVAILABLE, "%s", backend->message);
     }
-    backend->is_early =
-        major >= BACKEND_CAPABILITY_EARLY && attributes.ptxVersion >= 10 * BACKEND_CAPABILITY_EARLY;
+    backend->is_early = !backend->options.trial.no_early && major >= BACKEND_CAPABILITY_EARLY &&
+                        attributes.ptxVersion >= 10 * BACKEND_CAPABILITY_EARLY;
     return STATUS_OK;
 }
 
@@ -196,6 +201,7 @@ enum status cuda_backend_open(struct cuda_backend **out, const struct cuda_backe
     if (backend == NULL)
         FAIL(STATUS_NO_MEMORY, "no memory for the CUDA kernels");
     backend->options = *options;
+    backend->graphs.is_off = options->trial.no_graphs;
     enum status status = open_device(backend);
     if (status == STATUS_OK)
         status = open_memory(backend);

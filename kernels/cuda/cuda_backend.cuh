@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cuda_runtime.h>
+#include <time.h>
 
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda/cuda_graph.h"
@@ -47,8 +48,38 @@ struct cuda_backend {
 /* Records the first failure. Returns whether all is well. */
 bool cuda_backend_is_well(struct cuda_backend *backend, cudaError_t error, const char *what);
 
+/* Of the host's clock that never goes back. */
+static inline double cuda_backend_seconds()
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
 /* Memory for uploads of weights. */
 extern "C" enum status cuda_backend_weight_open(struct cuda_backend *backend);
+
+/* What a kernel needs before it is launched: leave for so many bytes of shared memory, where they
+ * are more than every kernel may have. */
+template <typename P>
+static inline bool cuda_backend_allow(struct cuda_backend *backend, const char *what,
+                                      void (*kernel)(P), size_t shared_bytes)
+{
+    const size_t given = 48 << 10;
+    if (shared_bytes > given &&
+        !cuda_backend_is_well(backend,
+                              cudaFuncSetAttribute(kernel,
+                                                   cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                                   (int)shared_bytes),
+                              what))
+        return false;
+    return !backend->options.trial.all_carveout ||
+           cuda_backend_is_well(backend,
+                                cudaFuncSetAttribute(kernel,
+                                                     cudaFuncAttributePreferredSharedMemoryCarveout,
+                                                     (int)cudaSharedmemCarveoutMaxShared),
+                                what);
+}
 
 /* One kernel, which takes one struct, with so many bytes of shared memory beside what it declares;
  * nothing without blocks or after a failure. */
@@ -57,17 +88,11 @@ static inline void cuda_backend_launch(struct cuda_backend *backend, const char 
                                        uint32_t threads, void (*kernel)(P), const P &call,
                                        size_t shared_bytes = 0, bool is_early = false)
 {
-    const size_t given = 48 << 10; /* more must be asked for */
     cudaLaunchConfig_t config = {};
     cudaLaunchAttribute early = {};
     if (backend->is_failed || grid.x == 0 || grid.y == 0 || grid.z == 0)
         return;
-    if (shared_bytes > given &&
-        !cuda_backend_is_well(backend,
-                              cudaFuncSetAttribute(kernel,
-                                                   cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                                   (int)shared_bytes),
-                              what))
+    if (!cuda_backend_allow(backend, what, kernel, shared_bytes))
         return;
     early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
     early.val.programmaticStreamSerializationAllowed = 1;

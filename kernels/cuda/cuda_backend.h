@@ -32,7 +32,8 @@ struct cuda_backend_options {
     uint32_t tables_max; /* page numbers of one batch: pages of each sequence, all together */
     size_t split_bytes;  /* for sums in parts: long texts, linear layers; 0 = none is split */
     bool is_free; /* cuBLASLt may take many rows: a row's bits may hang on what is beside it */
-    struct kernels *kernels; /* whose threads pack weights; NULL = the caller packs alone */
+    struct kernels_trial trial; /* for tests and measurements */
+    struct kernels *kernels;    /* whose threads pack weights; NULL = the caller packs alone */
 };
 
 /* UNAVAILABLE with the driver's words; UNSUPPORTED where this build has no code for the device, or
@@ -50,6 +51,8 @@ void cuda_backend_attach(struct cuda_backend *backend);
 enum status cuda_backend_alloc(struct cuda_backend *backend, void **out, size_t bytes,
                                const char *what);
 void cuda_backend_free(struct cuda_backend *backend, void *memory);
+/* Likewise of memory that no step has touched: the steps' graphs stay. */
+void cuda_backend_free_apart(void *memory);
 /* Pinned host memory, for pools whose pages are copied beside the work. */
 enum status cuda_backend_alloc_host(struct cuda_backend *backend, void **out, size_t bytes,
                                     const char *what);

@@ -1,7 +1,5 @@
 #include "kernels/cuda/cuda_ceilings.h"
 
-#include <time.h>
-
 #include "kernels/cuda/cuda_backend.cuh"
 #include "kernels/cuda/cuda_machine.cuh"
 
@@ -34,19 +32,12 @@ __global__ void k_ceilings_bf16_cuda(struct ceilings_call call)
         *call.out = sum;
 }
 
-static double ceilings_seconds()
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
-
 static enum status ceilings_copy(struct cuda_backend *backend, char *memory, size_t bytes,
                                  double *gbps)
 {
     for (int run = 0; run <= CEILINGS_RUNS; run++) { /* the first warms up */
         enum { COPIES = 8 };
-        const double begin = ceilings_seconds();
+        const double begin = cuda_backend_seconds();
         for (int i = 0; i < COPIES; i++)
             cuda_backend_is_well(backend,
                                  cudaMemcpyAsync(memory + (i % 2 == 0 ? bytes : 0),
@@ -55,7 +46,7 @@ static enum status ceilings_copy(struct cuda_backend *backend, char *memory, siz
                                  "copy");
         TRY(cuda_backend_end(backend));
         const double rate =
-            2.0 * COPIES * (double)bytes / (ceilings_seconds() - begin + 1e-9) / 1e9;
+            2.0 * COPIES * (double)bytes / (cuda_backend_seconds() - begin + 1e-9) / 1e9;
         if (run > 0 && rate > *gbps)
             *gbps = rate;
     }
@@ -67,13 +58,13 @@ static enum status ceilings_products(struct cuda_backend *backend, float *out, d
 {
     const uint32_t blocks = CEILINGS_BLOCKS * backend->processors;
     double seconds = 0;
-    for (uint32_t rounds = 64; seconds < 5e-3 && rounds < 1u << 22; rounds *= 2) {
+    for (uint32_t rounds = 1; seconds < 5e-3 && rounds < 1u << 22; rounds *= 2) {
         const struct ceilings_call call = {out, rounds};
-        const double begin = ceilings_seconds();
+        const double begin = cuda_backend_seconds();
         cuda_backend_launch(backend, "products", dim3(blocks), CEILINGS_THREADS,
                             k_ceilings_bf16_cuda, call);
         TRY(cuda_backend_end(backend));
-        seconds = ceilings_seconds() - begin + 1e-9;
+        seconds = cuda_backend_seconds() - begin + 1e-9;
         const double rate = 2.0 * 16 * 8 * 16 * CEILINGS_SUMS * rounds * blocks *
                             (CEILINGS_THREADS / 32) / seconds / 1e9;
         if (rate > *gflops)
@@ -92,6 +83,6 @@ extern "C" enum status cuda_ceilings(struct cuda_backend *backend, size_t bytes,
         status = ceilings_products(backend, (float *)memory, &out->f32_gflops);
     if (out->read_gbps_dram > out->read_gbps_model)
         out->read_gbps_model = out->read_gbps_dram;
-    cuda_backend_free(backend, memory);
+    cuda_backend_free_apart(memory);
     return status;
 }

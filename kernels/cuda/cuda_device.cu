@@ -17,6 +17,13 @@ extern "C" int cuda_device_count(void)
     return cudaGetDeviceCount(&count) == cudaSuccess ? count : 0;
 }
 
+extern "C" const char *cuda_device_why(void)
+{
+    int count = 0;
+    const cudaError_t error = cudaGetDeviceCount(&count);
+    return error == cudaSuccess ? "the driver knows of none" : cudaGetErrorString(error);
+}
+
 /* Choosing a device, and freeing nothing there, makes its context. */
 extern "C" void cuda_device_prepare(int index)
 {

@@ -25,6 +25,8 @@ extern "C" {
 
 /* How many devices there are; 0 without a driver too. */
 int cuda_device_count(void);
+/* Why cuda_device_count is 0, in the driver's words. */
+const char *cuda_device_why(void);
 /* The driver opens all that it needs of device `index`, or nothing. */
 void cuda_device_prepare(int index);
 /* The paths that the driver opens again for device `index` behind cuda_device_prepare (cuda_nodes).

@@ -1,7 +1,6 @@
 #include "kernels/cuda/cuda_gap.h"
 
 #include <string.h>
-#include <time.h>
 
 #include "kernels/cuda/cuda_backend.cuh"
 #include "kernels/cuda/cuda_machine.cuh"
@@ -41,13 +40,6 @@ static void gap_chain_twice(void *context)
     gap_chain((struct cuda_backend *)context, 2 * GAP_CYCLES);
 }
 
-static double gap_now()
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
-
 /* Of one launch of the graph used last: the best of some runs. */
 static enum status gap_time(struct cuda_backend *backend, double *seconds, uint32_t *kernels)
 {
@@ -61,12 +53,12 @@ static enum status gap_time(struct cuda_backend *backend, double *seconds, uint3
     *kernels = graph->kernels;
     *seconds = 1e9;
     for (int run = 0; run < GAP_RUNS; run++) {
-        const double begin = gap_now();
+        const double begin = cuda_backend_seconds();
         for (int i = 0; i < GAP_LAUNCHES; i++)
             cuda_backend_is_well(
                 backend, cudaGraphLaunch((cudaGraphExec_t)graph->launches, backend->stream), "gap");
         TRY(cuda_backend_end(backend));
-        const double each = (gap_now() - begin) / GAP_LAUNCHES;
+        const double each = (cuda_backend_seconds() - begin) / GAP_LAUNCHES;
         *seconds = each < *seconds ? each : *seconds;
     }
     return STATUS_OK;

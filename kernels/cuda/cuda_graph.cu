@@ -107,6 +107,7 @@ static bool graph_capture(struct cuda_backend *backend, struct cuda_graph *graph
     cudaGraph_t recorded = NULL;
     cudaGraphExec_t launches = NULL;
     const uint64_t before = backend->launches;
+    const double begin = cuda_backend_seconds();
     cudaError_t error = graph_record(backend, &recorded, forward, context);
     if (error == cudaSuccess)
         error = cudaGraphInstantiate(&launches, recorded, 0);
@@ -129,6 +130,8 @@ static bool graph_capture(struct cuda_backend *backend, struct cuda_graph *graph
     graph->bytes = free_bytes > left_bytes ? free_bytes - left_bytes : 0;
     graphs->bytes += graph->bytes;
     graphs->captured++;
+    graphs->captured_us += (uint64_t)((cuda_backend_seconds() - begin) * 1e6);
+    graphs->captured_bytes += graph->bytes;
     graphs->captured_sums += graph->key.has_sums;
     graph->capture = graphs->captured_sums;
     return true;

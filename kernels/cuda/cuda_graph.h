@@ -72,8 +72,11 @@ struct cuda_graphs {
     size_t bytes; /* of all */
     bool is_off;
     bool is_capturing;
-    int error;         /* cudaError_t: the first of the capture */
-    uint64_t captured; /* since the start, and launched: */
+    int error; /* cudaError_t: the first of the capture */
+    /* Since the start: captures, their time and the device memory that they took; launches. */
+    uint64_t captured;
+    uint64_t captured_us;
+    uint64_t captured_bytes;
     uint64_t replayed;
     uint64_t captured_sums; /* of the captured those with sums over ranks: as many in all ranks */
 };

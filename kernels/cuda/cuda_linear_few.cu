@@ -15,10 +15,12 @@
  *
  * Inputs are read a pair ahead, by the lanes whose row there is: 128 bytes a row and pair. */
 
+enum { FEW_STAGES_LEAST = 2 }; /* one in work, one on its way */
+
 /* Sums of all warps, of two tiles of rows. */
 #define FEW_SHARED_LEAST (LINEAR_WARPS * 2 * 128 * sizeof(float))
 
-static __device__ __host__ constexpr uint32_t few_stages(int form)
+static __device__ __host__ constexpr int few_stages(int form)
 {
     return linear_is_float(form) ? 4 : linear_is_4(form) ? 8 : 6;
 }
@@ -61,12 +63,12 @@ static __device__ __forceinline__ const float *few_sums_of(const struct linear_c
 
 /* The first stages' weights, of all but the last stage, hang on nothing that was launched before:
  * they are on their way while that ends. */
-template <int F, int N>
+template <int F, int N, int S>
 static __device__ __forceinline__ void few_begin(const struct linear_call *call,
                                                  const struct linear_matrix *matrix, uint32_t tile,
                                                  uint32_t begin, uint32_t end, unsigned char *ring)
 {
-    for (uint32_t s = 0; s + 1 < few_stages(F); s++) {
+    for (int s = 0; s + 1 < S; s++) {
         if (begin + s < end)
             few_weights<F>(call, matrix, tile, begin + s, threadIdx.x % 32,
                            ring + s * few_stage_bytes(F, N));
@@ -75,22 +77,22 @@ static __device__ __forceinline__ void few_begin(const struct linear_call *call,
 }
 
 /* … and their sums do: all are read before one is written, for they wait for memory together. */
-template <int F, int N>
+template <int F, int N, int S>
 static __device__ __forceinline__ void few_sums(const struct linear_call *call, uint32_t begin,
                                                 uint32_t end, uint32_t lane, unsigned char *ring)
 {
-    float sums[few_stages(F) - 1][2];
+    float sums[S - 1][2];
     if (few_sums_at<F, N>(ring, lane) == NULL)
         return;
 #pragma unroll
-    for (uint32_t s = 0; s + 1 < few_stages(F); s++) {
+    for (int s = 0; s + 1 < S; s++) {
         const bool is_there = begin + s < end && lane < call->rows;
         const float *of = few_sums_of(call, begin + s, lane);
         sums[s][0] = is_there ? of[0] : 0;
         sums[s][1] = is_there ? of[1] : 0;
     }
 #pragma unroll
-    for (uint32_t s = 0; s + 1 < few_stages(F); s++) {
+    for (int s = 0; s + 1 < S; s++) {
         float *to = few_sums_at<F, N>(ring + s * few_stage_bytes(F, N), lane);
         to[0] = sums[s][0];
         to[1] = sums[s][1];
@@ -113,28 +115,27 @@ static __device__ __forceinline__ void few_input(const struct linear_call *call,
 }
 
 /* A warp's segment, from zero, after few_begin. */
-template <int F, int N>
+template <int F, int N, int S>
 static __device__ __forceinline__ void
 few_segment(const struct linear_call *call, const struct linear_matrix *matrix, uint32_t tile,
             uint32_t begin, uint32_t end, unsigned char *ring, float (*total)[4])
 {
     const uint32_t lane = threadIdx.x % 32;
-    const uint32_t stages = few_stages(F);
     const uint32_t bytes = few_stage_bytes(F, N);
     uint4 b[N][2];
     few_input<N>(call, begin, lane, b);
-    few_sums<F, N>(call, begin, end, lane, ring);
+    few_sums<F, N, S>(call, begin, end, lane, ring);
     uint32_t now = 0;
     for (uint32_t pair = begin; pair < end; pair++) {
         const unsigned char *stage = ring + now * bytes;
-        const uint32_t ahead = pair + stages - 1;
+        const uint32_t ahead = pair + S - 1;
         struct linear_factor factor;
         uint32_t a[2][2][4];
         uint4 next[N][2];
-        cuda_machine_copied_wait<few_stages(F) - 2>();
+        cuda_machine_copied_wait<S - 2>();
         __syncwarp(); /* factors came by other lanes; and all have left the stage before */
         if (ahead < end) {
-            unsigned char *last = ring + (now == 0 ? stages - 1 : now - 1) * bytes;
+            unsigned char *last = ring + (now == 0 ? S - 1 : now - 1) * bytes;
             float *sums = few_sums_at<F, N>(last, lane);
             few_weights<F>(call, matrix, tile, ahead, lane, last);
             if (sums != NULL)
@@ -153,12 +154,13 @@ few_segment(const struct linear_call *call, const struct linear_matrix *matrix, 
             b[n][0] = next[n][0];
             b[n][1] = next[n][1];
         }
-        now = now + 1 == stages ? 0 : now + 1;
+        now = now + 1 == S ? 0 : now + 1;
     }
     cuda_machine_copied_wait<0>();
 }
 
-template <int F, int N>
+/* S: stages of a warp's ring. */
+template <int F, int N, int S>
 __global__ void __launch_bounds__(LINEAR_THREADS, 2) k_linear_few_cuda(struct linear_call call)
 {
     const uint32_t warp = threadIdx.x / 32;
@@ -169,12 +171,11 @@ __global__ void __launch_bounds__(LINEAR_THREADS, 2) k_linear_few_cuda(struct li
     float total[N][4] = {};
     uint32_t tile;
     const struct linear_matrix *matrix = linear_matrix_of(&call, blockIdx.x, 1, &tile);
-    unsigned char *ring =
-        (unsigned char *)cuda_machine_shared() + warp * few_stages(F) * few_stage_bytes(F, N);
-    few_begin<F, N>(&call, matrix, tile, begin, end, ring);
+    unsigned char *ring = (unsigned char *)cuda_machine_shared() + warp * S * few_stage_bytes(F, N);
+    few_begin<F, N, S>(&call, matrix, tile, begin, end, ring);
     cuda_machine_begin();
     if (begin < end)
-        few_segment<F, N>(&call, matrix, tile, begin, end, ring, total);
+        few_segment<F, N, S>(&call, matrix, tile, begin, end, ring, total);
     __syncthreads(); /* the rings are over */
 #pragma unroll
     for (int n = 0; n < N; n++)
@@ -191,22 +192,31 @@ __global__ void __launch_bounds__(LINEAR_THREADS, 2) k_linear_few_cuda(struct li
     linear_store(&call, matrix, tile, at / 128, at % 128 / 4, at % 4, folded);
 }
 
-template <int F, int N>
+template <int F, int N, int S>
 static void few_launch(struct cuda_backend *backend, const struct linear_call *call)
 {
-    const size_t ring = LINEAR_WARPS * few_stages(F) * few_stage_bytes(F, N);
+    const size_t ring = LINEAR_WARPS * S * few_stage_bytes(F, N);
     uint32_t tiles = 0;
     for (uint32_t m = 0; m < call->count; m++)
         tiles += call->matrix[m].tiles;
     cuda_backend_launch_early(backend, "linear", dim3(tiles), LINEAR_THREADS,
-                              k_linear_few_cuda<F, N>, *call,
+                              k_linear_few_cuda<F, N, S>, *call,
                               ring > FEW_SHARED_LEAST ? ring : FEW_SHARED_LEAST);
+}
+
+template <int F, int N>
+static void few_launch_as(struct cuda_backend *backend, const struct linear_call *call)
+{
+    if (backend->options.trial.few_stages)
+        few_launch<F, N, FEW_STAGES_LEAST>(backend, call);
+    else
+        few_launch<F, N, few_stages(F)>(backend, call);
 }
 
 template <int F>
 static void few_run(struct cuda_backend *backend, const struct linear_call *call)
 {
-    call->rows > 8 ? few_launch<F, 2>(backend, call) : few_launch<F, 1>(backend, call);
+    call->rows > 8 ? few_launch_as<F, 2>(backend, call) : few_launch_as<F, 1>(backend, call);
 }
 
 void cuda_linear_few(struct cuda_backend *backend, enum linear_form form,

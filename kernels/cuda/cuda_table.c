@@ -65,6 +65,7 @@ static enum status table_open(struct kernels *kernels, const struct kernels_opti
                       .tables_max = options->tables_max > 0 ? options->tables_max : TABLE_PAGES,
                       .split_bytes = TABLE_SPLIT_BYTES,
                       .is_free = options->is_free,
+                      .trial = options->trial,
                       .kernels = kernels}));
     kernels->device = backend;
     return STATUS_OK;
@@ -295,6 +296,12 @@ static enum status table_measure_ceilings(struct kernels *kernels, size_t model_
     return cuda_ceilings(kernels->device, model_bytes < MOST ? model_bytes : MOST, out);
 }
 
+static struct kernels_captures table_measure_captures(const struct kernels *kernels)
+{
+    const struct cuda_graphs *graphs = cuda_graph_all(kernels->device);
+    return (struct kernels_captures){graphs->captured, graphs->captured_us, graphs->captured_bytes};
+}
+
 static void table_prepare(uint32_t device, const struct ranks *ranks)
 {
     cuda_device_prepare(table_device(device, ranks));
@@ -397,6 +404,7 @@ const struct kernels_ops cuda_ops = {
     .buffer_destroy = table_buffer_destroy,
     .host_create = table_host_create,
     .no_memory = table_no_memory,
+    .measure_captures = table_measure_captures,
     .host_destroy = table_host_destroy,
     .upload = table_upload,
     .download = table_download,

@@ -1,10 +1,12 @@
 /* gpu_bench: rates of the CUDA operations at the shapes of an 8B model, beside the device's own,
  * measured in the same run.
  *
- * usage: gpu_bench [--tiny] [--only PART] [--json FILE]
+ * usage: gpu_bench [--tiny] [--only PART] [--json FILE] [--TRIAL…]
  *   --tiny  small shapes, each once: that it runs (on tests/kit/simt), no figure of anything
  *   --only  one part of gpu_bench.def
- *   --json  a line a figure at FILE's end, as it is measured
+ *   --json  a line a figure at FILE's end, as it is measured; of a trial the figures' names begin
+ *           with its words
+ *   --TRIAL a word of kernels_trial: --no-early, --no-graphs, --few-stages, --carveout
  * Each figure is the best of five runs of many calls in a row, over weights or pages that together
  * are more than the device's caches hold, but for one stream's. Bytes are those that must be read,
  * each once. Ends with 0, 1, or NO_DEVICE (77). */
@@ -19,6 +21,8 @@ enum { NO_DEVICE = 77, CALLS = 40, RUNS = 5, ROWS_MAX = 2048, TABLES_MAX = 1 << 
 
 struct gpu_bench gpu_bench = {.rng = {.seed = 8}};
 static FILE *json;
+static struct kernels_trial trial;
+static char trial_words[64]; /* before every figure's name */
 
 struct gpu_bench_shape gpu_bench_shape(void)
 {
@@ -37,10 +41,11 @@ void bench_must(enum status status)
 
 void bench_figure(double value, const char *unit, const char *name, ...)
 {
-    char text[96];
+    char text[160];
     va_list arguments;
+    const int length = snprintf(text, sizeof text, "%s", trial_words);
     va_start(arguments, name);
-    vsnprintf(text, sizeof text, name, arguments);
+    vsnprintf(text + length, sizeof text - (size_t)length, name, arguments);
     va_end(arguments);
     printf("%-48s %12.2f %s\n", text, value, unit);
     fflush(stdout);
@@ -140,7 +145,8 @@ static bool run(const char *only)
                                  &(struct cuda_backend_options){.rows_max = shape.rows_max,
                                                                 .cols_max = shape.hidden,
                                                                 .tables_max = TABLES_MAX,
-                                                                .split_bytes = 64 << 20}));
+                                                                .split_bytes = 64 << 20,
+                                                                .trial = trial}));
     for (size_t i = 0; i < sizeof PARTS / sizeof *PARTS; i++)
         if (only == NULL || strcmp(only, PARTS[i].name) == 0) {
             PARTS[i].run();
@@ -148,6 +154,16 @@ static bool run(const char *only)
         }
     cuda_backend_close(gpu_bench.device);
     return has_run;
+}
+
+/* "--no-early" and the like. */
+static bool take_trial(const char *option)
+{
+    const size_t length = strlen(trial_words);
+    if (strncmp(option, "--", 2) != 0 || !kernels_trial_set(&trial, option + 2))
+        return false;
+    snprintf(trial_words + length, sizeof trial_words - length, "%s ", option + 2);
+    return true;
 }
 
 int main(int argc, char **argv)
@@ -160,8 +176,10 @@ int main(int argc, char **argv)
             only = argv[++i];
         else if (strcmp(argv[i], "--json") == 0 && i + 1 < argc)
             json = fopen(argv[++i], "a");
-        else
-            return fprintf(stderr, "usage: gpu_bench [--tiny] [--only PART] [--json FILE]\n"), 2;
+        else if (!take_trial(argv[i]))
+            return fprintf(stderr, "usage: gpu_bench [--tiny] [--only PART] [--json FILE] "
+                                   "[--no-early] [--no-graphs] [--few-stages] [--carveout]\n"),
+                   2;
     if (cuda_device_count() == 0)
         return printf("no CUDA device\n"), NO_DEVICE;
     const bool has_run = run(only);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "config/base/log.h"
+#include "kernels/cuda/cuda_ceilings.h"
 #include "kernels/cuda/cuda_draw.h"
 #include "kernels/cuda/cuda_graph.h"
 #include "kernels/cuda/cuda_ops.h"
@@ -20,6 +21,8 @@ enum { WIDE_DIM = 256, WIDE_ROWS = 12, WIDE_KEYS = 300, WIDE_PAGES = (WIDE_KEYS 
 
 static const struct cuda_backend_options OPTIONS = {
     .rows_max = 8, .cols_max = COLS, .tables_max = 20, .split_bytes = 1 << 16};
+
+static struct kernels_trial trial; /* of beds that are opened */
 
 struct bed {
     struct cuda_backend *backend;
@@ -88,8 +91,10 @@ static enum status run_open(struct bed *bed)
                                   .data = data,
                                   .bytes = VOCAB * COLS * 2};
     const size_t bytes = 8 * COLS * sizeof(float);
+    struct cuda_backend_options options = OPTIONS;
+    options.trial = trial;
     TRY(cuda_kv_layout(KV_TYPE_F16, 16, 1, 4, 16, &bed->layout));
-    TRY(cuda_backend_open(&bed->backend, &OPTIONS));
+    TRY(cuda_backend_open(&bed->backend, &options));
     TRY(cuda_backend_weight_create(bed->backend, &bed->weight, &tensor));
     TRY(cuda_backend_alloc(bed->backend, &bed->pages, 2 * bed->layout.page_bytes, "pages"));
     TRY(cuda_backend_alloc_host(bed->backend, &bed->pinned, 2 * bed->layout.page_bytes, "pages"));
@@ -436,6 +441,73 @@ static void check_graph_lost(void)
     printf("a device lost among graphs: %d places\n", n - 1);
 }
 
+/* What measures ceilings between two runs leaves the steps' graphs alone. */
+static void check_graphs_stay(void)
+{
+    struct kernels_ceilings ceilings = {0};
+    struct bed bed = {0};
+    float got[ROWS * COLS];
+    CHECK(run_open(&bed) == STATUS_OK);
+    const struct cuda_graphs *graphs = cuda_graph_all(bed.backend);
+    for (int step = 0; step < 4; step++) {
+        CHECK(run_graph(&bed, got) == STATUS_OK);
+        CHECK(cuda_ceilings(bed.backend, 1 << 16, &ceilings) == STATUS_OK);
+    }
+    CHECK(graphs->captured == 1 && graphs->replayed == 3);
+    CHECK(graphs->captured_bytes == graphs->bytes && graphs->bytes > 0);
+    close_bed(&bed);
+}
+
+/* What a trial says is not done: no kernel is launched early, no step is captured. */
+static void check_trials(const float *want)
+{
+    struct bed bed = {0};
+    float got[ROWS * COLS];
+    const uint64_t before = simt_counts.early;
+    trial = (struct kernels_trial){true, true, true, true};
+    CHECK(run_open(&bed) == STATUS_OK);
+    for (int step = 0; step < 3; step++) {
+        CHECK(run_graph(&bed, got) == STATUS_OK);
+        CHECK(memcmp(got, want, sizeof got) == 0);
+    }
+    CHECK(simt_counts.early == before);
+    CHECK(cuda_graph_all(bed.backend)->captured == 0);
+    close_bed(&bed);
+    trial = (struct kernels_trial){0};
+}
+
+/* 1 + 2^-10 − 1, the products of one instruction: what lies below the place at which its sum is cut
+ * is lost. */
+static void check_cut(void)
+{
+    static float data[VOCAB * COLS / 2]; /* of halves: the bed's weights are zeros, these are not */
+    static const float x[COLS] = {1, 0x1p-10f, -1};
+    struct bed bed = {0};
+    struct weight weight;
+    uint16_t *halves = (uint16_t *)data;
+    halves[0] = halves[1] = halves[2] = 0x3c00;
+    CHECK(run_open(&bed) == STATUS_OK);
+    CHECK(cuda_backend_weight_create(bed.backend, &weight,
+                                     &(struct tensor){.type = tensor_type_info(TENSOR_TYPE_f16),
+                                                      .dim_count = 2,
+                                                      .dims = {COLS, VOCAB, 1, 1},
+                                                      .data = data,
+                                                      .bytes = sizeof data}) == STATUS_OK);
+    cuda_backend_upload(bed.backend, bed.x, x, sizeof x);
+    for (int places = 0; places <= 24; places++) {
+        float got;
+        simt_cut_places = places;
+        cuda_linear(bed.backend,
+                    &(struct linear_args){
+                        .x = bed.x, .rows = 1, .count = 1, .weights = {&weight}, .y = {bed.y}});
+        CHECK(cuda_backend_download(bed.backend, &got, bed.y, sizeof got) == STATUS_OK);
+        CHECK(got == (places > 0 && places < 10 ? 0 : 0x1p-10f));
+    }
+    simt_cut_places = 0;
+    cuda_backend_weight_destroy(bed.backend, &weight);
+    close_bed(&bed);
+}
+
 static void check_graphs(void)
 {
     struct bed bed = {0};
@@ -447,6 +519,8 @@ static void check_graphs(void)
     check_capture_fails(want);
     check_graph_memory(want);
     check_graph_lost();
+    check_graphs_stay();
+    check_trials(want);
 }
 
 /* More shapes than there may be graphs: the number and the memory stay within their bounds. */
@@ -486,5 +560,6 @@ int main(void)
     check_no_code();
     check_graphs();
     check_many_graphs();
+    check_cut();
     return 0;
 }

@@ -1,9 +1,12 @@
 /* gpu_parity: every operation of kernels/cuda against the table `ref` on the processor, within a
  * bound that is said beside it, and bits that must not depend on what is computed beside.
  *
- * usage: gpu_parity [--large] [--only THEME]
- *   --large  layers of an 8B model too, which take `ref` minutes
+ * usage: gpu_parity [--large] [--only THEME] [--TRIAL…] [--cut PLACES]
+ *   --large  layers of an 8B model too, which take `ref` minutes; the chain more often
  *   --only   one theme of gpu_parity.def
+ *   --TRIAL  a word of kernels_trial: --no-early, --no-graphs, --few-stages, --carveout
+ *   --cut    simulated kernels alone: sums inside a matrix instruction are cut so many binary
+ *            places below their greatest term, as a device cuts them
  * One line an operation and shape: worst error ÷ bound. Ends with 0, 1 when one is above its bound,
  * or NO_DEVICE (77). Linked with kernels/cuda for a device, or with tests/kit/simt, which runs the
  * same kernels on the processor. */
@@ -13,6 +16,9 @@
 
 #include "kernels/cuda/cuda_device.h"
 #include "tests/gpu/gpu_data.h"
+#if BANYAN_SIMT
+#include "tests/kit/simt/simt.h"
+#endif
 
 enum { NO_DEVICE = 77, SPLIT_BYTES = 64 << 20, RESULTS_MAX = 2048 };
 
@@ -146,7 +152,8 @@ static void run(const char *only)
                                   &(struct cuda_backend_options){.rows_max = PARITY_ROWS_MAX,
                                                                  .cols_max = PARITY_COLS_MAX,
                                                                  .tables_max = PARITY_TABLES_MAX,
-                                                                 .split_bytes = SPLIT_BYTES}),
+                                                                 .split_bytes = SPLIT_BYTES,
+                                                                 .trial = parity.trial}),
                 "open");
     parity_must(kernels_create(&parity.ref, &(struct kernels_options){.isa = "ref",
                                                                       .rows_max = PARITY_ROWS_MAX,
@@ -161,19 +168,44 @@ static void run(const char *only)
     cuda_backend_close(parity.device);
 }
 
+/* Whether the sums of matrix instructions can be cut: a device has its own way. */
+static bool cut(const char *places)
+{
+#if BANYAN_SIMT
+    char *end;
+    simt_cut_places = (int)strtol(places, &end, 10);
+    return *end == '\0' && simt_cut_places > 0;
+#else
+    (void)places;
+    return false;
+#endif
+}
+
+/* How many words the option takes; 0 for none that is known. */
+static int option(int left, char **words, const char **only)
+{
+    if (strcmp(words[0], "--large") == 0)
+        return parity.is_large = true, 1;
+    if (strncmp(words[0], "--", 2) == 0 && kernels_trial_set(&parity.trial, words[0] + 2))
+        return 1;
+    if (strcmp(words[0], "--only") == 0 && left > 1)
+        return *only = words[1], 2;
+    return strcmp(words[0], "--cut") == 0 && left > 1 && cut(words[1]) ? 2 : 0;
+}
+
 int main(int argc, char **argv)
 {
     const char *only = NULL;
     uint32_t above = 0;
-    for (int i = 1; i < argc; i++)
-        if (strcmp(argv[i], "--large") == 0)
-            parity.is_large = true;
-        else if (strcmp(argv[i], "--only") == 0 && i + 1 < argc)
-            only = argv[++i];
-        else
-            return fprintf(stderr, "usage: gpu_parity [--large] [--only THEME]\n"), 2;
+    for (int i = 1, taken; i < argc; i += taken) {
+        taken = option(argc - i, argv + i, &only);
+        if (taken == 0)
+            return fprintf(stderr, "usage: gpu_parity [--large] [--only THEME] [--no-early] "
+                                   "[--no-graphs] [--few-stages] [--carveout] [--cut PLACES]\n"),
+                   2;
+    }
     if (cuda_device_count() == 0)
-        return printf("no CUDA device\n"), NO_DEVICE;
+        return printf("no CUDA device: %s\n", cuda_device_why()), NO_DEVICE;
     run(only);
     for (uint32_t i = 0; i < result_count; i++)
         above += !(results[i].worst <= 1);

@@ -19,7 +19,8 @@ struct parity {
     struct cuda_backend *device;
     struct kernels *ref;
     struct rng rng;
-    bool is_large; /* layers of an 8B model too */
+    struct kernels_trial trial; /* of `device` */
+    bool is_large;              /* layers of an 8B model too, more steps of the chain */
 };
 extern struct parity parity;
 

@@ -39,8 +39,8 @@ int main(void)
     failed += check("there is a table for a device", device != NULL);
     if (failed != 0)
         return 1;
-    return check("a device's operations", missing(device, BEGIN, sizeof *device) == 0 &&
-                                              device->count != NULL && device->prepare != NULL &&
-                                              device->no_memory != NULL && device->name != NULL &&
-                                              device->is_device);
+    return check("a device's operations",
+                 missing(device, BEGIN, sizeof *device) == 0 && device->count != NULL &&
+                     device->prepare != NULL && device->no_memory != NULL && device->name != NULL &&
+                     device->measure_captures != NULL && device->is_device);
 }

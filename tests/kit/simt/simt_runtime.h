@@ -29,7 +29,11 @@ enum {
 enum cudaMemcpyKind { cudaMemcpyDefault = 4 };
 enum { cudaStreamNonBlocking = 1, cudaEventDisableTiming = 2 };
 enum { SIMT_SHARED_BYTES = 227 << 10 }; /* most of a block */
-enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8 };
+enum cudaFuncAttribute {
+    cudaFuncAttributeMaxDynamicSharedMemorySize = 8,
+    cudaFuncAttributePreferredSharedMemoryCarveout = 9
+};
+enum { cudaSharedmemCarveoutMaxShared = 100 };
 
 /* Counts a call; the error that it is to return. */
 cudaError_t simt_call(uint64_t *count);
