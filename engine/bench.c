@@ -45,6 +45,12 @@ static const char BENCH_HELP[] =
     "  --isa NAME        kernels to use (auto)\n"
     "  --device N        which device, of kernels for one (0)\n"
     "  --deterministic B of such: false lets cuBLASLt take many rows of 16-bit weights (true)\n"
+    "  --no-early, --no-graphs, --few-stages, --carveout\n"
+    "                    of a device, to find out what a time depends on: kernels do not come "
+    "early;\n"
+    "                    steps are no graphs; kernels stage as little as they can; all of a "
+    "first\n"
+    "                    cache is shared memory\n"
     "  --kv-type NAME    type of KV pages (f16)\n"
     "  --weights NAME    layers' matrices as in the file (file), or made into 4-bit codes (int4)\n"
     "  --json            one JSON object instead of a table\n"
@@ -173,7 +179,7 @@ static bool options_set_flag(struct bench_options *options, const char *name)
             *flags[i].out = true;
             return true;
         }
-    return false;
+    return strncmp(name, "--", 2) == 0 && kernels_trial_set(&options->trial, name + 2);
 }
 
 /* "--name value" and "--name=value". */
@@ -210,6 +216,9 @@ static enum status options_parse(struct bench_options *options, int count, char 
     }
     if (!options->is_help && options->model == NULL)
         FAIL(STATUS_INVALID, "--model FILE is missing");
+    if (options->speculation != ENGINE_SPECULATION_OFF && kernels_trial_is_set(&options->trial))
+        FAIL(STATUS_UNSUPPORTED, "--speculate measures an engine, which has none of --no-early, "
+                                 "--no-graphs, --few-stages and --carveout");
     return STATUS_OK;
 }
 
@@ -338,6 +347,22 @@ static int64_t bench_run_once(struct bench *bench, uint32_t batch, uint32_t from
     return took > 0 ? took : 1;
 }
 
+/* A run that counts. */
+static double bench_run_seconds(struct bench *bench, uint32_t batch, uint32_t from)
+{
+    const uint64_t before = kernels_measure_captures(bench->kernels).count;
+    const int64_t took = bench_run_once(bench, batch, from);
+    bench->result.captures_measured += kernels_measure_captures(bench->kernels).count - before;
+    return (double)took / 1e6;
+}
+
+/* Runs before those that count. A device captures a step's graph when it sees its shape again, so
+ * that a shape which a run has only once is captured in the second run. */
+static uint32_t bench_warm_ups(const struct bench *bench)
+{
+    return kernels_is_device(bench->kernels) ? 2 : 1;
+}
+
 static void bench_time(struct bench *bench, uint32_t batch, uint32_t from, enum bench_way way)
 {
     const struct bench_options *options = &bench->result.options;
@@ -353,8 +378,8 @@ static void bench_time(struct bench *bench, uint32_t batch, uint32_t from, enum 
     }
 }
 
-/* Streams are filled once; measuring again overwrites the same positions. A first run warms up. The
- * operations are timed in runs of their own, which count in no rate. */
+/* Streams are filled once; measuring again overwrites the same positions. The operations are timed
+ * in runs of their own, which count in no rate. */
 static enum status bench_measure(struct bench *bench, uint32_t batch, struct bench_rate *out)
 {
     const struct bench_options *options = &bench->result.options;
@@ -364,11 +389,10 @@ static enum status bench_measure(struct bench *bench, uint32_t batch, struct ben
         bench_prefill(bench, 0, 0, options->prefill_at);
     for (uint32_t s = 0; s < batch; s++)
         bench_prefill(bench, s, 0, bench->context_start);
-    for (uint32_t i = 0; i <= options->repeat; i++) {
-        int64_t took = bench_run_once(bench, batch, bench->context_start);
-        if (i == 0)
-            continue;
-        seconds[i - 1] = (double)took / 1e6;
+    for (uint32_t i = 0; i < bench_warm_ups(bench); i++)
+        (void)bench_run_once(bench, batch, bench->context_start);
+    for (uint32_t i = 0; i < options->repeat; i++) {
+        seconds[i] = bench_run_seconds(bench, batch, bench->context_start);
         TRY(bench_moment(bench));
     }
     if (options->wants_ops)
@@ -402,12 +426,14 @@ static enum status bench_measure_shared(struct bench *bench, uint32_t index)
     uint32_t batch = options->batches[index];
     for (uint32_t s = 0; s < batch; s++)
         bench_prefill(bench, s, 0, options->shared);
-    for (uint32_t i = 0; i <= options->repeat; i++) {
+    const uint32_t warm_ups = bench_warm_ups(bench);
+    for (uint32_t i = 0; i < warm_ups + options->repeat; i++) {
         for (int way = 0; way < BENCH_WAYS; way++) {
             bench_share(bench, batch, (enum bench_way)way);
-            int64_t took = bench_run_once(bench, batch, options->shared);
-            if (i > 0)
-                seconds[way][i - 1] = (double)took / 1e6;
+            if (i < warm_ups)
+                (void)bench_run_once(bench, batch, options->shared);
+            else
+                seconds[way][i - warm_ups] = bench_run_seconds(bench, batch, options->shared);
         }
         TRY(bench_moment(bench)); /* also behind the warming up: the longest of the works */
     }
@@ -523,12 +549,16 @@ static enum status bench_open(struct bench *bench, const struct gguf *gguf, int6
                                                  .threads = options->threads,
                                                  .device = options->device,
                                                  .is_free = options->is_free,
+                                                 .trial = options->trial,
                                                  .rows_max = bench->rows_max,
                                                  .cols_max = model_cols_max(&config)}));
     TRY(model_open_share(&bench->model, bench->kernels, gguf, bench->rows_max, bench->batch_max,
                          options->weights, &whole));
     if (options->wants_ops && kernels_is_device(bench->kernels))
         FAIL(STATUS_UNSUPPORTED, "--ops: operations of a device end when the step does");
+    if (kernels_trial_is_set(&options->trial) && !kernels_is_device(bench->kernels))
+        FAIL(STATUS_UNSUPPORTED,
+             "--no-early, --no-graphs, --few-stages and --carveout are for kernels of a device");
     bench->result.ready_seconds = (double)(clock_mono_us(clock_system()) - begin_us) / 1e6;
     bench_open_weights(bench, gguf, &config);
     TRY(bench_open_pages(bench, &config));
@@ -578,6 +608,7 @@ static enum status bench_all(struct bench *bench, FILE *out)
         TRY(bench_measure(bench, result->options.batches[i], &result->decode[i]));
     for (uint32_t i = 0; result->options.shared > 0 && i < result->options.batch_count; i++)
         TRY(bench_measure_shared(bench, i));
+    result->captures = kernels_measure_captures(bench->kernels);
     const struct bench_machine end = bench_machine_now();
     result->others = bench_machine_others(&begin, &end);
     return bench_report_print(result, out);

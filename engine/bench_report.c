@@ -138,6 +138,24 @@ static void report_json_passes(const struct bench_result *result, struct buffer 
     buffer_append_text(out, "], ");
 }
 
+static double report_each(uint64_t all, uint64_t count)
+{
+    return count > 0 ? (double)all / (double)count : 0;
+}
+
+static void report_json_captures(const struct bench_result *result, struct buffer *out)
+{
+    const struct kernels_captures *captures = &result->captures;
+    if (result->is_device)
+        buffer_printf(out,
+                      "\"captures\": {\"count\": %llu, \"in_measured_runs\": %llu, "
+                      "\"ms_each\": %.3f, \"bytes_each\": %.0f}, ",
+                      (unsigned long long)captures->count,
+                      (unsigned long long)result->captures_measured,
+                      report_each(captures->us, captures->count) / 1e3,
+                      report_each(captures->bytes, captures->count));
+}
+
 static void report_json(const struct bench_result *result, struct buffer *out)
 {
     const struct bench_options *options = &result->options;
@@ -167,6 +185,7 @@ static void report_json(const struct bench_result *result, struct buffer *out)
     buffer_append_text(out, "}, ");
     report_json_shared(result, out);
     report_json_passes(result, out);
+    report_json_captures(result, out);
     buffer_printf(out,
                   "\"ceilings\": {\"moments\": %u, \"int8_gops\": %.1f, \"f32_gflops\": %.1f, "
                   "\"read_gbps_model\": %.2f, \"read_gbps_dram\": %.2f}, "
@@ -254,6 +273,15 @@ static void report_table(const struct bench_result *result, struct buffer *out)
                   result->ceilings.int8_gops, result->ceilings.f32_gflops,
                   result->ceilings.read_gbps_model, result->ceilings.read_gbps_dram,
                   result->moments);
+    if (result->is_device)
+        buffer_printf(
+            out,
+            "graphs    %llu captured, %llu of them inside measured runs; each %.3f ms and "
+            "%.0f KiB\n",
+            (unsigned long long)result->captures.count,
+            (unsigned long long)result->captures_measured,
+            report_each(result->captures.us, result->captures.count) / 1e3,
+            report_each(result->captures.bytes, result->captures.count) / 1024);
     buffer_printf(out, "rates     medians of %u runs, against the highest ceilings\n",
                   options->repeat);
     int length = snprintf(what, sizeof what, "prefill   %u tokens", options->prompt);

@@ -41,6 +41,7 @@ struct bench_options {
     uint32_t draft_layers;               /* for ENGINE_SPECULATION_EXIT */
     bool wants_ops;
     bool is_free; /* kernels_options.is_free */
+    struct kernels_trial trial;
     bool is_json;
     bool is_help;
 };
@@ -78,6 +79,8 @@ struct bench_result {
     bool is_int8;       /* most products of weights: then the ceiling of integers counts */
     uint32_t moments;   /* in which the ceilings were measured: the highest count */
     struct kernels_ceilings ceilings;
+    struct kernels_captures captures; /* of a device, in all */
+    uint64_t captures_measured;       /* of these inside runs that count: it should be 0 */
     struct bench_rate prefill;
     struct bench_rate decode[BENCH_BATCHES_MAX];
     struct bench_rate shared[BENCH_WAYS][BENCH_BATCHES_MAX];

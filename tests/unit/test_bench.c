@@ -233,6 +233,8 @@ static void test_wrong_options(void **state)
         {"--model x --deterministic no", STATUS_INVALID, "--deterministic"},
         {"--model x --repeat 101", STATUS_OUT_OF_RANGE, "--repeat"},
         {"--model x --weights int3", STATUS_INVALID, "file or int4"},
+        {"--model x --no-late", STATUS_INVALID, "--no-late"},
+        {"--model x --speculate lookup --no-early", STATUS_UNSUPPORTED, "--speculate"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         enum status status = run(cases[i].line);
@@ -253,6 +255,9 @@ static void test_wrong_sizes_for_the_model(void **state)
     assert_non_null(strstr(status_note()->message, "--prefill-at"));
     snprintf(line, sizeof line, "--model %s --isa mmx", model_path);
     assert_int_equal(run(line), STATUS_UNSUPPORTED);
+    snprintf(line, sizeof line, "--model %s --isa ref --no-graphs", model_path);
+    assert_int_equal(run(line), STATUS_UNSUPPORTED);
+    assert_non_null(strstr(status_note()->message, "kernels of a device"));
     assert_int_equal(run("--model /dev/null"), STATUS_INVALID);
 }
 

@@ -184,6 +184,24 @@ static void test_table_of_operations(void **state)
     assert_says(",  80.0 % of reading\n");
 }
 
+/* Graphs are a device's alone. */
+static void test_captures_of_a_device(void **state)
+{
+    (void)state;
+    struct bench_result result = make_result();
+    print(&result);
+    assert_null(strstr(output, "captured"));
+    result.is_device = true;
+    result.captures = (struct kernels_captures){.count = 4, .us = 5000, .bytes = 8192};
+    result.captures_measured = 1;
+    print(&result);
+    assert_says("graphs    4 captured, 1 of them inside measured runs; each 1.250 ms and 2 KiB\n");
+    result.options.is_json = true;
+    print(&result);
+    assert_says("\"captures\": {\"count\": 4, \"in_measured_runs\": 1, \"ms_each\": 1.250, "
+                "\"bytes_each\": 2048}, \"ceilings\": ");
+}
+
 /* Without --ops nothing of it is there. */
 static void test_not_asked_for(void **state)
 {
@@ -214,8 +232,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_json_of_operations),  cmocka_unit_test(test_ceilings_of_the_rates),
         cmocka_unit_test(test_table_of_operations), cmocka_unit_test(test_both_kinds_of_products),
-        cmocka_unit_test(test_others_unknown),      cmocka_unit_test(test_not_asked_for),
-        cmocka_unit_test(test_full_disk),
+        cmocka_unit_test(test_others_unknown),      cmocka_unit_test(test_captures_of_a_device),
+        cmocka_unit_test(test_not_asked_for),       cmocka_unit_test(test_full_disk),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
