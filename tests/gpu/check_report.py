@@ -1,10 +1,12 @@
 """report.txt and report.json of tests/gpu/check: its parts, the targets beside what was seen, and
 every figure.
 
-usage: check_report.py LOGS FOLDER yes|no        yes: a dry run, whose figures are of nothing
+usage: check_report.py LOGS FOLDER yes|no SCRIPT        yes: a dry run, whose figures are of nothing
+       check_report.py --again SCRIPT REPORT.json…      the script's parts that did not come to a
+                                                        good end, as CHECK_ONLY takes them
 
-LOGS holds parts.tsv (name, state, seconds), machine.txt (what machine it was), figures.jsonl (a
-line a figure), parity*.txt, and bench_SHAPE_TYPE.txt, which `banyan bench --json` printed. What is
+LOGS holds parts.tsv (name, state, seconds), advice.tsv (name, what to do), machine.txt (what
+machine it was), figures.jsonl (a line a figure), parity*.txt, and bench_SHAPE_TYPE.txt, which `banyan bench --json` printed. What is
 missing is told as missing.
 A target is met, missed, or not seen."""
 
@@ -20,7 +22,12 @@ HEAD_8B = 128256 * 4096
 KV_BYTES_8B = 32 * 8 * 128 * 2 * 2  # of a token
 CONTEXT = 2048
 THEMES = pathlib.Path(__file__).parent / "gpu_parity.def"
-LARGE = ("linear", "attention", "draw")  # themes with shapes of large models
+LARGE = ("linear", "attention", "draw", "chain")  # themes that --large changes
+CAPTURES = (  # of bench's report: its key, the figure's name and unit
+    ("in_measured_runs", "captures_measured", "captures"),
+    ("ms_each", "capture_ms", "ms"),
+    ("bytes_each", "capture_bytes", "bytes"),
+)
 DRY = "DRY RUN on the processor: no figure here is a device's"
 
 
@@ -49,6 +56,14 @@ def read_parts(logs):
     return parts
 
 
+def read_advice(logs):
+    advice = []
+    for line in read_lines(logs / "advice.tsv"):
+        name, words = line.split("\t", 1)
+        advice.append({"name": name, "words": words})
+    return advice
+
+
 def read_benches(logs, figures):
     """Rates of whole models, as figures named bench_SHAPE_TYPE_decode_STREAMS and …_prefill."""
     for path in sorted(logs.glob("bench_*_*.txt")):
@@ -67,6 +82,10 @@ def read_benches(logs, figures):
             if "model_ready_seconds" in bench:
                 seconds = bench["model_ready_seconds"]
                 figures[f"{path.stem}_ready"] = {"value": seconds, "unit": "s"}
+            captures = bench.get("captures", {})
+            for key, name, unit in CAPTURES:
+                if key in captures:
+                    figures[f"{path.stem}_{name}"] = {"value": captures[key], "unit": unit}
 
 
 def read_parity(logs):
@@ -165,6 +184,8 @@ def judge(figures, parts):
         targets.get("bench_8b_bf16_int4_decode_1"), targets.get("bench_8b_bf16_decode_1")
     )
     targets.row("8B 4-bit decode_1: times its bf16 rate", ">=", 2.5, bits, "x")
+    measured = [name for name in figures if name.endswith("_captures_measured")]
+    targets.row("graphs captured inside measured runs", "<=", 0, targets.get(*measured), "captures")
     targets.row("1B decode_1: gaps of the host", "<=", 5, targets.get("gaps_host"), "% of a step")
     targets.row("1B decode_1: gaps in the graph", "<=", 10, targets.get("gaps_graph"), "% of a step")
     targets.row("64 streams, 4k in common: of the plain kernel, same pages", "<=", 1 / 3,
@@ -196,11 +217,13 @@ def number(value):
 
 
 def table(report):
-    lines = [report["device"], *report["machine"], ""]
+    lines = [f"tests/gpu/{report['script']}", report["device"], *report["machine"], ""]
     if report["is_dry"]:
         lines = [DRY, "", *lines]
-    lines += [f"{'part':<28} {'state':<16} seconds"]
-    lines += [f"{p['name']:<28} {p['state']:<16} {p['seconds']:7}" for p in report["parts"]]
+    lines += [f"{'part':<34} {'state':<16} seconds"]
+    lines += [f"{p['name']:<34} {p['state']:<16} {p['seconds']:7}" for p in report["parts"]]
+    if report["advice"]:
+        lines += ["", "what to do", *(f"  {a['name']}: {a['words']}" for a in report["advice"])]
     parity = report["parity"]
     lines += ["", f"parity: {parity['checks']} checks, {len(parity['above'])} above their bound"]
     lines += [f"  above: {name}" for name in parity["above"]]
@@ -213,22 +236,26 @@ def table(report):
             f"{row['name']:<62} {row['wants'] + ' ' + number(row['target']):>9} {number(row['seen']):>9} "
             f"{words[row['is_met']]:<9} {row['unit']}".rstrip()
         )
-    lines += ["", f"{'figure':<52} {'value':>12}"]
+    lines += ["", f"{'figure':<56} {'value':>12}"]
     for name, figure in report["figures"].items():
-        lines.append(f"{name:<52} {figure['value']:12.4g} {figure['unit']}".rstrip())
+        lines.append(f"{name:<56} {figure['value']:12.4g} {figure['unit']}".rstrip())
     return "\n".join(lines) + "\n"
 
 
-def make(logs, is_dry):
+def make(logs, is_dry, script="check"):
     figures, parts = read_figures(logs), read_parts(logs)
     read_benches(logs, figures)
+    # Targets are the check's; of a visit's variants those are told that it has seen.
+    targets = [row for row in judge(figures, parts) if script == "check" or row["seen"] is not None]
     return {
+        "script": script,
         "is_dry": is_dry,
         "device": "\n".join(read_lines(logs / "version.txt")),
         "machine": read_lines(logs / "machine.txt"),
         "parts": parts,
+        "advice": read_advice(logs),
         "parity": read_parity(logs),
-        "targets": judge(figures, parts),
+        "targets": targets,
         "figures": figures,
     }
 
@@ -240,8 +267,25 @@ def put(path, text):
     part.replace(path)
 
 
-def main(logs, folder, is_dry):
-    report = make(pathlib.Path(logs), is_dry == "yes")
+def again(script, *reports):
+    """The names of the script's parts to run again, for CHECK_ONLY. What stood in for a part, or
+    came before it, is named by that part."""
+    names = set()
+    for path in map(pathlib.Path, reports):
+        report = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+        parts = report.get("parts", []) if report.get("script") == script else []
+        names |= {part["name"] for part in parts if part["state"] not in ("ok", "not here")}
+    names.discard("build")
+    names = {re.sub(r"^memcheck_of_|_found$", "", name) for name in names}
+    # A model of two layers is for the engine alone; a whole one for all of bench.
+    names = {re.sub(r"^write_(.*)_2$", r"engine_\1", name) for name in names}
+    names = {"bench" if name.startswith("write_") else name for name in names}
+    print(",".join(sorted(names)))
+    return 0
+
+
+def main(logs, folder, is_dry, script="check"):
+    report = make(pathlib.Path(logs), is_dry == "yes", script)
     folder = pathlib.Path(folder)
     put(folder / "report.json", json.dumps(report, indent=1, allow_nan=False) + "\n")
     text = table(report)
@@ -251,4 +295,4 @@ def main(logs, folder, is_dry):
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+    sys.exit(again(*sys.argv[2:]) if sys.argv[1] == "--again" else main(*sys.argv[1:]))
