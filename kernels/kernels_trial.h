@@ -10,6 +10,10 @@
 
 #include <stdbool.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Zeros: the device does everything. Every combination gives the same bits. */
 struct kernels_trial {
     bool no_early;     /* no kernel comes to its processors before the one before it has ended */
@@ -24,3 +28,7 @@ struct kernels_trial {
 bool kernels_trial_set(struct kernels_trial *trial, const char *word);
 /* Whether anything is set. */
 bool kernels_trial_is_set(const struct kernels_trial *trial);
+
+#ifdef __cplusplus
+}
+#endif

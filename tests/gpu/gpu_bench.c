@@ -181,7 +181,7 @@ int main(int argc, char **argv)
                                    "[--no-early] [--no-graphs] [--few-stages] [--carveout]\n"),
                    2;
     if (cuda_device_count() == 0)
-        return printf("no CUDA device\n"), NO_DEVICE;
+        return printf("no CUDA device: %s\n", cuda_device_why()), NO_DEVICE;
     const bool has_run = run(only);
     if (json != NULL && fclose(json) != 0)
         return fprintf(stderr, "gpu_bench: the figures were not written\n"), 1;

@@ -491,7 +491,7 @@ int main(int argc, char **argv)
     const bool is_large = argc > 1 && strcmp(argv[1], "--large") == 0;
     bool is_well = true;
     if (cuda_device_count() == 0)
-        return printf("no CUDA device\n"), NO_DEVICE;
+        return printf("no CUDA device: %s\n", cuda_device_why()), NO_DEVICE;
     must(cuda_backend_open(&device, &(struct cuda_backend_options){.rows_max = ROWS_MAX,
                                                                    .cols_max = 14336,
                                                                    .tables_max = 64,
