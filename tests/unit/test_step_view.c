@@ -6,6 +6,8 @@
 
 #include <cmocka.h>
 
+#include "config/base/clock.h"
+#include "engine/sampler.h"
 #include "engine/step_prefix.h"
 #include "tests/kit/step_world.h"
 
@@ -96,9 +98,75 @@ static void test_long_prompts_hide_nobody(void **state)
     step_world_run(world);
 }
 
+static uint32_t submit_drawn(const struct engine_sampling *sampling, bool has_logprobs)
+{
+    uint32_t tokens[PROMPT]; /* no two prompts begin alike: one would follow the other */
+    for (uint32_t i = 0; i < PROMPT; i++)
+        tokens[i] = (i * 5 + world->told_count * 11) % 256;
+    struct engine_request request = step_world_request(tokens, PROMPT, 20, 1);
+    request.sampling = *sampling;
+    request.want_logprobs = has_logprobs;
+    request.top_logprobs = has_logprobs ? 3 : 0;
+    return step_world_submit(world, &request);
+}
+
+/* What the scheduler sees of each sequence is what its own way of drawing a token takes, while it
+ * waits and while it runs. */
+static void test_the_work_of_drawing_is_shown(void **state)
+{
+    (void)state;
+    static const struct engine_sampling ways[] = {
+        {.top_p = 1},
+        {.temperature = 1, .top_p = 0.9F},
+        {.temperature = 1, .top_p = 0.999999F, .top_k = 200},
+        {.top_p = 1, .frequency_penalty = 1},
+    };
+    enum { WAYS = sizeof(ways) / sizeof(ways[0]) };
+    double last = -1;
+    for (uint32_t i = 0; i < WAYS; i++) {
+        const bool has_logprobs = i == 0;
+        double work = sampler_work(&ways[i], 0, has_logprobs ? 3 : 0);
+        assert_true(work != last);
+        last = work;
+        (void)submit_drawn(&ways[i], has_logprobs);
+        assert_true(step_world_step(world));
+        uint32_t other = submit_drawn(&ways[i], has_logprobs); /* waits: there is one place */
+        assert_true(step_world_step(world));
+        look();
+        assert_true(is_shown(other));
+        for (uint32_t k = 0; k < world->step.candidate_count; k++)
+            assert_true(world->step.view_waiting[k].draw_work == work);
+        const struct sequence_table *table = &world->step.sequences;
+        assert_int_equal(table->order_count, 1);
+        uint32_t generated = sequence_generated(&table->slots[table->order[0]]);
+        work = sampler_work(&ways[i], generated, has_logprobs ? 3 : 0);
+        assert_true(work > 0 && world->step.view_running[0].draw_work == work);
+        step_world_run(world);
+    }
+}
+
+/* A step tells the model of costs what its drawing took, measured with the step's clock. */
+static void test_the_time_of_drawing_is_measured(void **state)
+{
+    (void)state;
+    const struct engine_sampling way = {.temperature = 1, .top_p = 0.9F, .top_k = 200};
+    (void)submit_drawn(&way, false);
+    while (world->step.cost.fit.draw_us == 0 && step_world_step(world))
+        assert_true(world->step.cost.fit.draw_us ==
+                    0); /* nothing takes time by a clock that stands */
+    (void)submit_drawn(&way, false);
+    world->step.options.clock = clock_system();
+    step_world_run(world);
+    assert_true(world->step.cost.fit.draw_us > 0);
+    assert_true(world->step.cost.bound.draw_us == world->step.cost.fit.draw_us);
+    world->step.options.clock = &world->clock;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_the_work_of_drawing_is_shown, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_the_time_of_drawing_is_measured, setup, teardown),
         cmocka_unit_test_setup_teardown(test_long_prompts_hide_nobody, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
