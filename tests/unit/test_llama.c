@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "config/base/mem.h"
+#include "config/base/pulse.h"
 #include "config/base/rng.h"
 #include "kernels/kernels_measure.h"
 #include "tests/kit/llama_file.h"
@@ -557,6 +558,31 @@ static void test_last_layer_is_for_wanted_rows(void **state)
     opened_deinit(&opened);
 }
 
+/* However long a step of a large model takes, each layer of it is a sign of life. */
+static void test_each_layer_is_a_sign_of_life(void **state)
+{
+    (void)state;
+    struct llama_shape shape = SHAPES[0];
+    struct opened opened;
+    struct model_run run;
+    struct pulse *pulse;
+    uint32_t tokens[TOKENS];
+    shape.layers = 5;
+    opened_init(&opened, &shape);
+    tokens_fill(tokens, TOKENS, shape.vocab, 5);
+    assert_int_equal(pulse_create(&pulse), STATUS_OK);
+    run_open(&run, opened.gguf, "ref", 1, KV_TYPE_F16, TOKENS);
+    model_watch(run.model, pulse, PULSE_ENGINE + 1);
+    for (uint32_t step = 1; step <= 3; step++) {
+        (void)model_run_chunk(&run, 0, 0, tokens, step == 1 ? TOKENS : 1);
+        assert_int_equal(pulse_read(pulse, PULSE_ENGINE + 1), step * shape.layers);
+        assert_int_equal(pulse_read(pulse, PULSE_ENGINE), 0); /* another engine's */
+    }
+    model_run_close(&run);
+    pulse_destroy(pulse);
+    opened_deinit(&opened);
+}
+
 static void test_batch_invariance(void **state)
 {
     (void)state;
@@ -700,6 +726,7 @@ int main(void)
         cmocka_unit_test(test_ref_is_the_model),
         cmocka_unit_test(test_long_context),
         cmocka_unit_test(test_tables_agree),
+        cmocka_unit_test(test_each_layer_is_a_sign_of_life),
         cmocka_unit_test(test_batch_invariance),
         cmocka_unit_test(test_last_layer_is_for_wanted_rows),
         cmocka_unit_test(test_wrong_tensors_are_refused),
