@@ -148,12 +148,6 @@ def test_it_does_not_build(tree):
         assert b"CMAKE_CUDA_COMPILER" in logs.extractfile("./build.txt").read()
 
 
-def test_no_compute_sanitizer(tree):
-    assert tree.run("check", CHECK_ONLY="sanitizer,errors").returncode == 0
-    assert tree.states()["sanitizer_racecheck"] == "not here" and tree.states()["errors"] == "ok"
-    assert "must be on PATH" in tree.advice("sanitizer_memcheck")
-
-
 def test_a_disk_with_10_GB(tree):
     tree.act("df", ROOM % 10)
     assert tree.run("check", CHECK_ONLY="engine,bench").returncode == 0
@@ -161,47 +155,45 @@ def test_a_disk_with_10_GB(tree):
     assert tree.states()["engine_8b_q4_0"] == "ok" and "bench_8b_bf16" not in tree.states()
 
 
-def test_a_model_that_is_cut_while_it_is_written(tree):
-    tree.act("gpu_shape", 'echo half >"$3"; echo "$3: No space left on device"; exit 1', "build/gpu")
-    assert tree.run("check", CHECK_ONLY="engine,bench_8b_bf16,errors").returncode == 1
-    states = tree.states()
-    assert states["write_1b_bf16_2"] == states["write_8b_bf16"] == "failed (1)" and states["errors"] == "ok"
-    assert "engine_1b_bf16" not in states and "bench_8b_bf16" not in states  # nothing has read the half
-    assert "disk is full" in tree.advice("write_8b_bf16") and "is removed" in tree.advice("write_8b_bf16")
-
-
 @pytest.mark.parametrize("has_gdb", [False, True])
-def test_a_part_that_hangs(tree, has_gdb):
+def test_each_part_ends_alone(tree, has_gdb):
+    """A model is cut while it is written, a part hangs, another is killed for memory, and there is no
+    compute-sanitizer."""
     if has_gdb:
         tree.act("cuda-gdb", 'echo "k_linear_few_cuda waits"')
+    tree.act("gpu_shape", 'echo half >"$3"; echo "$3: No space left on device"; exit 1', "build/gpu")
     tree.act("gpu_graph", "sleep 30", "build/gpu")
-    assert tree.run("check", CHECK_ONLY="graph,ranks").returncode == 1
-    assert tree.states()["graph"] == "out of time" and tree.states()["ranks"] == "ok"
+    tree.act("gpu_ranks", "kill -KILL $$", "build/gpu")
+    assert tree.run("check", CHECK_ONLY="engine,bench_8b_bf16,errors,graph,ranks,sandbox,sanitizer").returncode == 1
+    states = tree.states()
+    assert states["write_1b_bf16_2"] == states["write_8b_bf16"] == "failed (1)"
+    assert "engine_1b_bf16" not in states and "bench_8b_bf16" not in states  # nothing has read the half
+    assert "disk is full" in tree.advice("write_8b_bf16") and "is removed" in tree.advice("write_8b_bf16")
+    assert states["graph"] == "out of time"
     assert "graph.hang.txt" in tree.advice("graph") and "--no-early" in tree.advice("graph")
+    assert states["ranks"] == "failed (killed)" and "for memory" in tree.advice("ranks")
+    assert states["sanitizer_racecheck"] == "not here"
+    assert "must be on PATH" in tree.advice("sanitizer_memcheck")
+    assert states["engine"] == states["errors"] == states["sandbox"] == "ok"
     with tarfile.open(tree.out / "logs.tar") as logs:
         assert ("./graph.hang.txt" in logs.getnames()) == has_gdb
         assert not has_gdb or b"k_linear_few_cuda waits" in logs.extractfile("./graph.hang.txt").read()
 
 
-@pytest.mark.parametrize("has_gdb", [False, True])
-def test_a_part_that_is_killed_for_memory(tree, has_gdb):
-    if has_gdb:
-        tree.act("cuda-gdb", "")
-    tree.act("gpu_graph", "kill -KILL $$", "build/gpu")
-    assert tree.run("check", CHECK_ONLY="graph,ranks").returncode == 1
-    assert tree.states()["graph"] == "failed (killed)" and tree.states()["ranks"] == "ok"
-    assert "for memory" in tree.advice("graph")
-
-
-@pytest.mark.parametrize(
-    "words, says",
-    [("gather 5 × 37      inf ABOVE ITS BOUND", "bound"), ("gpu_parity: step: misaligned address", "memcheck_of_"),
-     ("gpu_parity: open: no kernel image is available", "CHECK_ARCH"), ("Segmentation fault", "end of parity_rows.txt")],
-)  # fmt: skip
-def test_what_to_do_about_a_part_that_fails(tree, words, says):
-    tree.act("gpu_parity", f'echo "{words}"; exit 1', "build/gpu")
-    assert tree.run("check", CHECK_ONLY="parity_rows").returncode == 1
-    assert says in tree.advice("parity_rows")
+def test_what_to_do_about_a_part_that_fails(tree):
+    cases = {
+        "rows": ("gather 5 × 37      inf ABOVE ITS BOUND", "bound"),
+        "linear": ("gpu_parity: step: misaligned address", "memcheck_of_"),
+        "draw": ("gpu_parity: open: no kernel image is available", "CHECK_ARCH"),
+        "pages": ("Segmentation fault", "end of parity_pages.txt"),
+    }
+    words = " ".join(f'{theme}) echo "{words}" ;;' for theme, (words, _) in cases.items())
+    tree.act("gpu_parity", f'case "$2" in {words} esac; exit 1', "build/gpu")
+    names = [f"parity_{theme}" for theme in cases]
+    assert tree.run("check", CHECK_ONLY=",".join(names)).returncode == 1
+    assert tree.states() == {"build": "ok"} | dict.fromkeys(names, "failed (1)")
+    for theme, (_, says) in cases.items():
+        assert says in tree.advice(f"parity_{theme}")
 
 
 def test_a_name_that_no_part_has(tree):
