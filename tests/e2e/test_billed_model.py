@@ -138,6 +138,7 @@ def end_engine_killed(server, path, body):
         wait_until(lambda: http.get("/ready").status_code == 200, 60, "the engine")
 
 
+@pytest.mark.slow  # some 30 prefills of 1,700 tokens; test_usage and test_cuts have rows of most ends under ASan
 @pytest.mark.parametrize("end", ENDS)
 @pytest.mark.parametrize("route", ROUTES)
 def test_every_row_names_the_model_that_ran(priced, route, end):
