@@ -113,6 +113,7 @@ static void take_token(struct engine_run_token *out, const struct engine_event *
 {
     out->token = event->token;
     out->logprob = event->logprob;
+    out->text_offset = event->text_offset;
     out->top_count = event->top_count;
     memcpy(out->top, event->top, event->top_count * sizeof(event->top[0]));
 }
@@ -142,6 +143,10 @@ static void take_event(struct engine *engine, const struct engine_event *event)
     case ENGINE_EVENT_PROMPT:
         MUST(choice->count == 0, "PROMPT after TOKEN");
         take_token(&choice->prompt[choice->prompt_count++], event);
+        MUST(choice->echo_bytes + event->text.length <= sizeof(choice->echo), "too long an echo");
+        if (event->text.length > 0)
+            memcpy(choice->echo + choice->echo_bytes, event->text.bytes, event->text.length);
+        choice->echo_bytes += (uint32_t)event->text.length;
         break;
     case ENGINE_EVENT_TOKEN:
         MUST(choice->finish == ENGINE_FINISH_NONE, "TOKEN after CHOICE_END");

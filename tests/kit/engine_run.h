@@ -18,6 +18,7 @@ enum {
 struct engine_run_token {
     uint32_t token;
     float logprob;
+    uint64_t text_offset;
     uint32_t top_count;
     struct engine_logprob top[LIMIT_LOGPROBS];
 };
@@ -25,6 +26,8 @@ struct engine_run_token {
 struct engine_run_choice {
     uint32_t prompt_count; /* echo */
     struct engine_run_token prompt[ENGINE_RUN_TOKENS];
+    uint32_t echo_bytes;
+    char echo[ENGINE_RUN_TEXT_BYTES];
     uint32_t count;
     struct engine_run_token tokens[ENGINE_RUN_TOKENS];
     uint32_t text_bytes;
