@@ -278,7 +278,8 @@ static enum status submit_one(struct fleet *fleet, const struct engine_request *
     enum status status = STATUS_BUSY;
     uint32_t tried = 0;
     fleet_route_keys(request, &keys);
-    for (uint32_t left = fleet->count; left > 0 && status == STATUS_BUSY; left--) {
+    for (uint32_t left = fleet->count;
+         left > 0 && (status == STATUS_BUSY || status == STATUS_ENGINE_SHARE); left--) {
         engine_request_id own = 0;
         const uint32_t engine = submit_choose(fleet, &keys, tried);
         tried |= UINT32_C(1) << engine;

@@ -143,7 +143,8 @@ static enum status tenant_acquire(struct ticket_table *table, const struct engin
         tenant->requests++;
     pthread_mutex_unlock(&table->tenants_lock);
     if (requests >= most)
-        FAIL(STATUS_BUSY, "the engine has as many %s requests of this tenant as it takes (%u%s)",
+        FAIL(STATUS_ENGINE_SHARE,
+             "the engine has as many %s requests of this tenant as it takes (%u%s)",
              service_class_name(asked->service_class), most,
              is_scarce ? ", while it is nearly full" : "");
     return STATUS_OK;
@@ -198,6 +199,18 @@ static bool acquire_bytes(struct ticket_table *table, struct ticket *ticket,
     pthread_mutex_unlock(&table->tenants_lock);
     ticket->bytes += has_room ? bytes : 0;
     return has_room;
+}
+
+/* Why it did not, or there was no memory. */
+static enum status acquire_bytes_fail(const struct ticket_table *table,
+                                      const struct engine_request *asked, uint64_t bytes)
+{
+    uint64_t all = atomic_load(&table->bytes);
+    if (tenant_is_counted(table, asked) && bytes <= table->bytes_max &&
+        all <= table->bytes_max - bytes)
+        FAIL(STATUS_ENGINE_SHARE, "requests of this tenant hold as much of the engine's memory for "
+                                  "waiting requests as they may now");
+    FAIL(STATUS_BUSY, "the engine's memory for waiting requests is used up");
 }
 
 static size_t acquire_copy_bytes(const struct engine_request *asked)
@@ -268,7 +281,7 @@ enum status ticket_acquire(struct ticket_table *table, const struct engine_reque
         release_memory(table, ticket);
         bool is_pushed = ring_push(&table->free_slots, slot);
         ASSERT(is_pushed);
-        FAIL(STATUS_BUSY, "the engine's memory for waiting requests is used up");
+        return acquire_bytes_fail(table, asked, copy_bytes);
     }
     atomic_fetch_sub(&table->free_count, 1);
     acquire_copy(ticket, asked);
@@ -396,7 +409,7 @@ static enum status take_prompt_scores(struct ticket_table *table, struct ticket 
     if (acquire_bytes(table, ticket, asked, ticket->door_class, bytes))
         ticket->scores = mem_zalloc(bytes, 1);
     if (ticket->scores == NULL)
-        FAIL(STATUS_BUSY, "the engine's memory for waiting requests is used up");
+        return acquire_bytes_fail(table, asked, bytes);
     return STATUS_OK;
 }
 
@@ -428,7 +441,7 @@ enum status ticket_take_prompt(struct ticket_table *table, uint32_t slot, uint32
     ticket->tokens_max = asked_max > 0 ? asked_max : left;
     if (!acquire_bytes(table, ticket, &ticket->asked, ticket->door_class,
                        prompt_count * sizeof(uint32_t)))
-        FAIL(STATUS_BUSY, "the engine's memory for waiting requests is used up");
+        return acquire_bytes_fail(table, &ticket->asked, prompt_count * sizeof(uint32_t));
     return take_prompt_scores(table, ticket);
 }
 

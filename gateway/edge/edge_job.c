@@ -20,8 +20,6 @@
 enum {
     GRACE_MS = 1000,          /* for the final record after a half-close */
     DEADLINE_MARGIN_MS = 500, /* the engine keeps the deadline itself; the edge stands behind it */
-    BUSY_MS = 1000,           /* when a busy engine does not say how long */
-    BUSY_MS_MAX = 30000,
     NO_CONNECTION_MS = 20,
     COMMENT_EVERY_MS = 5000, /* between two comments to a client that waits */
     CUTS_MAX = 2, /* engines that went away with a request: a third one might do it for its sake */
@@ -301,9 +299,10 @@ static void end_relayed(struct edge_job *job)
         headers[count++] = (struct http_header){"retry-after", SLICE("1")};
         headers[count++] = (struct http_header){"retry-after-ms", SLICE("1000")};
     }
-    job->access.code = job->upstream_code;
+    bool is_own = job->upstream_code == 503 && edge_json_is_own_share(buffer_slice(&job->relay));
+    job->access.code = is_own ? 429 : job->upstream_code;
     job->access.bytes = job->relay.length;
-    http_respond_take(job->request, job->upstream_code, headers, count, &job->relay);
+    http_respond_take(job->request, job->access.code, headers, count, &job->relay);
 }
 
 /* A stream that ended for a reason which is no answer, without an error frame of its own. */
@@ -324,8 +323,7 @@ static void end_check_finish(struct edge_job *job)
 
 /* Whether the tenant pays for text work although no prompt was computed: the engine refused what it
  * had parsed, or the client or its deadline gave the request up after it was sent. An engine that
- * was full (503), that let no more of the tenant's texts wait (429) or that another engine's death
- * confused (409) has not worked on it. */
+ * was full (503, 429) or that another engine's death confused (409) has not worked on it. */
 static bool end_is_worked(const struct edge_job *job)
 {
     bool is_refused = job->upstream_code >= 400 && job->upstream_code < 500 &&
@@ -796,9 +794,10 @@ static bool ended_may_wait(const struct edge_job *job, enum status status)
 static void ended_wait(struct edge_job *job)
 {
     struct edge *edge = job->edge;
+    bool is_own = job->upstream_code == 503 && edge_json_is_own_share(buffer_slice(&job->relay));
     if (job->upstream_code == 503) {
-        uint32_t ms = job->retry_after_ms != 0 ? job->retry_after_ms : BUSY_MS;
-        edge_wait_busy(edge->wait, job->service_class, ms < BUSY_MS_MAX ? ms : BUSY_MS_MAX);
+        if (!is_own)
+            edge_wait_busy(edge->wait, job->service_class, job->retry_after_ms);
         job->sent_us = 0; /* the engine has nothing of it */
     } else {
         edge_wait_shut(edge->wait);
@@ -808,6 +807,8 @@ static void ended_wait(struct edge_job *job)
     buffer_clear(&job->relay);
     (void)job_book(job);
     job_wait(job);
+    if (is_own) /* nobody else waits for that */
+        edge_wait_hold(edge->wait, &job->entry, job->retry_after_ms);
 }
 
 /* The engine says that its deadline has passed in the queue, or would: final, unlike a full one. */

@@ -205,7 +205,7 @@ bool edge_json_is_error(struct slice text, const char *code, char *message, size
 
 int edge_json_error_code(struct slice error)
 {
-    static const char *const retried[] = {"queue_timeout", "engine_overloaded",
+    static const char *const retried[] = {"queue_timeout", "engine_overloaded", "engine_share_used",
                                           "service_unavailable"};
     struct json_scan_field fields[] = {{.name = "type"}, {.name = "code"}};
     bool is_request = false;
@@ -216,4 +216,10 @@ int edge_json_error_code(struct slice error)
             is_retried |= json_scan_is(fields[1].value, retried[i]);
     }
     return is_request ? 400 : is_retried ? 503 : 500;
+}
+
+bool edge_json_is_own_share(struct slice text)
+{
+    char message[STATUS_MESSAGE_BYTES];
+    return edge_json_is_error(text, "engine_share_used", message, sizeof message);
 }

@@ -43,5 +43,7 @@ bool edge_json_is_error(struct slice text, const char *code, char *message, size
 /* The HTTP code of the inside of an error object that an engine has sent in the place of an answer:
  * 400, 503 for what may be asked again, or 500. */
 int edge_json_error_code(struct slice error);
+/* Whether an engine that has no room says that this is so for the request's tenant alone. */
+bool edge_json_is_own_share(struct slice text);
 /* The inside of an array without its brackets and outer space; "" for an empty one. */
 enum status edge_json_inside(struct json_value array, struct slice *inside);

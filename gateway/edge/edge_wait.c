@@ -10,6 +10,8 @@ enum {
     RESERVE_PARTS = 8,        /* of all places: one for each class that is more urgent */
     RATE_PARTS = 8,           /* of the mean time between two taken, the newest is one */
     ESTIMATE_MS_MAX = 600000, /* no request may wait longer */
+    BUSY_MS = 1000,           /* when a busy engine does not say how long */
+    BUSY_MS_MAX = 30000,
 };
 
 /* A tenant that has somebody waiting in a class: in the class's ring with the others, and in its
@@ -22,23 +24,28 @@ struct edge_wait_client {
     struct edge_wait_entry *first, *last;
     uint32_t count;
     uint64_t bytes;
+    int64_t held_until_us; /* while it is held */
+    bool is_held;          /* it stands in its lane's ring of those, and has no turns */
 };
 
 /* One class of service. */
 struct lane {
     struct edge_wait *wait;
     struct edge_wait_client *ring; /* whose turn is next */
+    struct edge_wait_client *held; /* a ring of those that have no turns for a while */
     struct loop_timer *pause;      /* runs while an engine that is full for it is left alone */
     uint32_t count;
     uint32_t clients;
-    uint32_t passed;   /* turns of others while somebody waited here */
-    uint32_t busy_row; /* busy answers since one was taken */
+    uint32_t held_clients; /* of these */
+    uint32_t passed;       /* turns of others while somebody waited here */
+    uint32_t busy_row;     /* busy answers since one was taken */
     bool is_paused;
 };
 
 struct edge_wait {
     struct edge_wait_options options;
     struct loop_timer *turn; /* zero: entries go from the loop */
+    struct loop_timer *held; /* runs while anybody is held */
     struct edge_wait_client *buckets[BUCKETS];
     struct lane lanes[SERVICE_CLASS_COUNT];
     uint32_t count;
@@ -51,6 +58,7 @@ struct edge_wait {
     bool is_open;
     bool is_settled;  /* since the gate was opened all had a turn, or the engine was full */
     bool is_turn_due; /* the timer of turns runs */
+    bool is_held_due; /* the timer of those that are held runs */
 };
 
 /* --- clients --- */
@@ -72,7 +80,38 @@ static const struct edge_wait_client *client_find(const struct edge_wait *wait,
     return *client_slot((struct edge_wait *)(uintptr_t)wait, who);
 }
 
-/* The newest client comes last in the round. */
+/* The newest comes last in the round. */
+static void ring_add(struct edge_wait_client **ring, struct edge_wait_client *client)
+{
+    if (*ring == NULL) {
+        client->previous = client->next = client;
+        *ring = client;
+    } else {
+        client->next = *ring;
+        client->previous = (*ring)->previous;
+        client->previous->next = client;
+        client->next->previous = client;
+    }
+}
+
+static void ring_remove(struct edge_wait_client **ring, struct edge_wait_client *client)
+{
+    if (*ring == client)
+        *ring = client->next != client ? client->next : NULL;
+    client->previous->next = client->next;
+    client->next->previous = client->previous;
+}
+
+static void client_hold(struct lane *lane, struct edge_wait_client *client, bool is_held)
+{
+    if (client->is_held == is_held)
+        return;
+    ring_remove(is_held ? &lane->ring : &lane->held, client);
+    ring_add(is_held ? &lane->held : &lane->ring, client);
+    lane->held_clients += is_held ? 1 : UINT32_MAX; /* one less */
+    client->is_held = is_held;
+}
+
 static struct edge_wait_client *client_make(struct edge_wait *wait, const struct edge_wait_who *who)
 {
     struct edge_wait_client **slot = client_slot(wait, who);
@@ -86,15 +125,7 @@ static struct edge_wait_client *client_make(struct edge_wait *wait, const struct
     client->service_class = who->service_class;
     *slot = client;
     lane->clients++;
-    if (lane->ring == NULL) {
-        client->previous = client->next = client;
-        lane->ring = client;
-    } else {
-        client->next = lane->ring;
-        client->previous = lane->ring->previous;
-        client->previous->next = client;
-        client->next->previous = client;
-    }
+    ring_add(&lane->ring, client);
     return client;
 }
 
@@ -106,11 +137,9 @@ static void client_drop_if_empty(struct edge_wait *wait, struct edge_wait_client
     struct edge_wait_client **slot =
         client_slot(wait, &(struct edge_wait_who){client->hash, client->service_class});
     *slot = client->chain;
+    client_hold(lane, client, false);
     lane->clients--;
-    if (lane->ring == client)
-        lane->ring = client->next != client ? client->next : NULL;
-    client->previous->next = client->next;
-    client->next->previous = client->previous;
+    ring_remove(&lane->ring, client);
     mem_free(client);
 }
 
@@ -208,6 +237,30 @@ static void turn(void *context)
     turn_arm(wait, EDGE_WAIT_TURN_MS);
 }
 
+/* Whoever has been held for long enough has turns again. */
+static void held_over(void *context)
+{
+    struct edge_wait *wait = context;
+    int64_t now_us = loop_now_us(wait->options.loop);
+    int64_t next_us = INT64_MAX;
+    for (unsigned i = 0; i < SERVICE_CLASS_COUNT; i++) {
+        struct lane *lane = &wait->lanes[i];
+        struct edge_wait_client *client = lane->held;
+        for (uint32_t left = lane->held_clients; left > 0; left--) {
+            struct edge_wait_client *next = client->next;
+            if (client->held_until_us <= now_us)
+                client_hold(lane, client, false);
+            else if (client->held_until_us < next_us)
+                next_us = client->held_until_us;
+            client = next;
+        }
+    }
+    wait->is_held_due = next_us != INT64_MAX;
+    if (wait->is_held_due)
+        loop_timer_arm(wait->held, (uint32_t)((next_us - now_us + 999) / 1000));
+    turn_arm(wait, 0);
+}
+
 static void pause_over(void *context)
 {
     struct lane *lane = context;
@@ -227,7 +280,8 @@ enum status edge_wait_create(struct edge_wait **out, const struct edge_wait_opti
     wait->options = *options;
     wait->window = EDGE_WAIT_WINDOW_LEAST;
     wait->turn = loop_timer_create(options->loop, turn, wait);
-    bool is_made = wait->turn != NULL;
+    wait->held = loop_timer_create(options->loop, held_over, wait);
+    bool is_made = wait->turn != NULL && wait->held != NULL;
     for (unsigned i = 0; i < SERVICE_CLASS_COUNT; i++) {
         wait->lanes[i].wait = wait;
         wait->lanes[i].pause = loop_timer_create(options->loop, pause_over, &wait->lanes[i]);
@@ -246,6 +300,8 @@ static struct edge_wait_entry *first_of_all(const struct edge_wait *wait)
     for (unsigned i = 0; i < SERVICE_CLASS_COUNT; i++)
         if (wait->lanes[i].ring != NULL)
             return wait->lanes[i].ring->first;
+        else if (wait->lanes[i].held != NULL)
+            return wait->lanes[i].held->first;
     return NULL;
 }
 
@@ -258,6 +314,8 @@ void edge_wait_destroy(struct edge_wait *wait)
         entry_take(wait, entry);
     if (wait->turn != NULL)
         loop_timer_destroy(wait->turn);
+    if (wait->held != NULL)
+        loop_timer_destroy(wait->held);
     for (unsigned i = 0; i < SERVICE_CLASS_COUNT; i++)
         if (wait->lanes[i].pause != NULL)
             loop_timer_destroy(wait->lanes[i].pause);
@@ -418,6 +476,13 @@ void edge_wait_shut(struct edge_wait *wait)
     wait->taken_us = 0; /* the time until it opens tells nothing of the engine's rate */
 }
 
+static uint32_t busy_time(uint32_t ms)
+{
+    if (ms == 0)
+        return BUSY_MS;
+    return ms < BUSY_MS_MAX ? ms : BUSY_MS_MAX;
+}
+
 void edge_wait_busy(struct edge_wait *wait, enum service_class service_class, uint32_t ms)
 {
     struct lane *lane = &wait->lanes[service_class];
@@ -425,7 +490,22 @@ void edge_wait_busy(struct edge_wait *wait, enum service_class service_class, ui
         return;
     lane->is_paused = true;
     wait->is_settled = true;
-    loop_timer_arm(lane->pause, ms);
+    loop_timer_arm(lane->pause, busy_time(ms));
+}
+
+void edge_wait_hold(struct edge_wait *wait, const struct edge_wait_entry *entry, uint32_t ms)
+{
+    struct edge_wait_client *client = entry->client;
+    if (client == NULL)
+        return;
+    ms = busy_time(ms);
+    client->held_until_us = loop_now_us(wait->options.loop) + ms * INT64_C(1000);
+    client_hold(&wait->lanes[client->service_class], client, true);
+    wait->is_settled = true;
+    if (wait->is_held_due)
+        return;
+    wait->is_held_due = true;
+    loop_timer_arm(wait->held, ms);
 }
 
 void edge_wait_refuse_all(struct edge_wait *wait)

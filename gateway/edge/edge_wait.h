@@ -91,8 +91,12 @@ void edge_wait_open(struct edge_wait *wait);
 /* Shuts it until edge_wait_open. */
 void edge_wait_shut(struct edge_wait *wait);
 /* The engine was busy for a request of that class. When that happens to some in a row, the class's
- * gate is shut for `ms`: one request for which there is no room must not stop those of others. */
+ * gate is shut for `ms` (0: the engine did not say): one request for which there is no room must
+ * not stop those of others. */
 void edge_wait_busy(struct edge_wait *wait, enum service_class service_class, uint32_t ms);
+/* The engine has no room for more of one tenant in its class alone: what the tenant of this entry
+ * has waiting, and what it adds, has no turn for `ms`. No effect on an entry that does not wait. */
+void edge_wait_hold(struct edge_wait *wait, const struct edge_wait_entry *entry, uint32_t ms);
 /* Takes out everybody who waits; each is told `refused`. */
 void edge_wait_refuse_all(struct edge_wait *wait);
 uint32_t edge_wait_count(const struct edge_wait *wait);

@@ -99,8 +99,9 @@ enum status face_reserve_body(struct face *face, const uint8_t tenant[16], size_
         face->body_count++;
         return STATUS_OK;
     case BYTE_SHARES_OWN:
-        FAIL(STATUS_BUSY, "The tenant's share of the engine's memory for waiting requests is "
-                          "used up.");
+        FAIL(STATUS_ENGINE_SHARE,
+             "Requests of this tenant hold as much of the engine's memory for waiting requests as "
+             "they may now; send fewer at once, or try again when some have ended.");
     case BYTE_SHARES_ALL:
         FAIL(STATUS_BUSY, "The engine's memory for waiting requests is used up.");
     case BYTE_SHARES_NO_MEMORY:

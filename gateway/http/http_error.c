@@ -32,6 +32,8 @@ static const struct http_error table[STATUS_COUNT] = {
     [STATUS_TOO_MANY] = {429, "rate_limit_error", "too_many_attempts", 10000, false},
     [STATUS_QUEUE_FULL] = {429, "rate_limit_error", "queue_full", 1000, false},
     [STATUS_MEMORY_SHARE] = {429, "rate_limit_error", "memory_share_used", 1000, false},
+    /* Between engine and edge; a client is told 429 (edge_job). */
+    [STATUS_ENGINE_SHARE] = {503, "rate_limit_error", "engine_share_used", 1000, false},
     [STATUS_RATE_REQUESTS] = {429, "requests", "rate_limit_exceeded", 0, false},
     [STATUS_RATE_TOKENS] = {429, "tokens", "rate_limit_exceeded", 0, false},
     [STATUS_QUOTA] = {429, "insufficient_quota", "insufficient_quota", 0, true},

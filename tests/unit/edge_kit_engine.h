@@ -207,21 +207,21 @@ static bool engine_answer(int fd, const char *head, const char *body)
                     "\"invalid_request_error\",\"param\":null,\"code\":\"protocol_mismatch\"}}");
         return true;
     }
-    bool is_busy = engine_is(body, "busy") && !atomic_load(&engine_is_roomy);
+    bool is_own = engine_is(body, "greedy"); /* it is full for this tenant alone */
+    bool is_busy = (is_own || engine_is(body, "busy")) && !atomic_load(&engine_is_roomy);
     if (atomic_load(&engine_busy_left) > 0 && !is_busy) {
         atomic_fetch_sub(&engine_busy_left, 1);
         is_busy = true;
     }
     if (is_busy) {
         engine_json(fd, "503 Busy\r\nretry-after-ms: 50",
-                    "{\"error\":{\"message\":\"full\",\"type\":\"server_error\","
-                    "\"param\":null,\"code\":\"engine_overloaded\"}}");
+                    is_own ? "{\"error\":{\"message\":\"full\",\"code\":\"engine_share_used\"}}"
+                           : "{\"error\":{\"message\":\"full\",\"code\":\"engine_overloaded\"}}");
         return true;
     }
     if (engine_is(body, "late")) {
         engine_json(fd, "503 Late\r\nretry-after-ms: 2500",
-                    "{\"error\":{\"message\":\"about 3 s\",\"type\":\"server_error\","
-                    "\"param\":null,\"code\":\"queue_timeout\"}}");
+                    "{\"error\":{\"message\":\"about 3 s\",\"code\":\"queue_timeout\"}}");
         return true;
     }
     if (engine_is(body, "refused")) {

@@ -360,6 +360,27 @@ static void test_busy_engine(void **state)
     assert_int_equal(asker.code, 200);
 }
 
+/* An engine that has no room for more of one tenant is asked again, and counts for nobody else as
+ * full: many such answers shut no class. */
+static void test_engine_full_for_one_tenant(void **state)
+{
+    (void)state;
+    enum { ASKERS = 6 }; /* more than the answers in a row that mean a full engine */
+    static struct asker askers[ASKERS];
+    int asked = atomic_load(&engine_requests);
+    for (int i = 0; i < ASKERS; i++)
+        asker_begin(&askers[i], "greedy", "");
+    for (int i = 0; i < 12000 && atomic_load(&engine_requests) < asked + 3 * ASKERS; i++)
+        usleep(10000);
+    assert_true(atomic_load(&engine_requests) >= asked + 3 * ASKERS);
+    atomic_store(&engine_is_roomy, true);
+    for (int i = 0; i < ASKERS; i++) {
+        pthread_join(askers[i].thread, NULL);
+        assert_int_equal(askers[i].code, 200);
+    }
+    atomic_store(&engine_is_roomy, false);
+}
+
 /* It drains: nothing is sent to it, and nothing is lost. Another protocol: told so at once. */
 static void test_draining_and_foreign_engines(void **state)
 {
@@ -481,6 +502,7 @@ int main(void)
         cmocka_unit_test(test_leaving_while_waiting),
         cmocka_unit_test(test_deadline_while_waiting),
         cmocka_unit_test(test_busy_engine),
+        cmocka_unit_test(test_engine_full_for_one_tenant),
         cmocka_unit_test(test_draining_and_foreign_engines),
         cmocka_unit_test(test_stopped_readers),
         cmocka_unit_test(test_streams_that_the_engine_pauses),

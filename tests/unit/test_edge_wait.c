@@ -134,6 +134,38 @@ static void test_tenants_take_turns(void **state)
     assert_false(edge_wait_is_needed(wait, WHO('d', REALTIME)));
 }
 
+/* A tenant for which alone the engine is full has no turns for a while, whatever it adds; others
+ * do, and ask a full engine at once. */
+static void test_one_tenant_is_held(void **state)
+{
+    (void)state;
+    edge_wait_hold(wait, &ones[0].entry, 10); /* does not wait: nothing happens */
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(enter(i, 'a', 1), STATUS_OK);
+    edge_wait_hold(wait, &ones[0].entry, 300);
+    for (int i = 2; i < 4; i++)
+        assert_int_equal(enter(i, 'b', 1), STATUS_OK);
+    assert_int_equal(enter(4, 'a', 1), STATUS_OK);
+    assert_int_equal(enter(5, 'c', 1), STATUS_OK);
+    edge_wait_hold(wait, &ones[5].entry, 300);
+    edge_wait_leave(wait, &ones[5].entry); /* the last of a tenant that is held */
+    edge_wait_open(wait);
+    run_until(2);
+    assert_string_equal(order, "b2 b3 ");
+    assert_true(edge_wait_is_needed(wait, WHO('d', REALTIME))); /* not all have had a turn */
+    edge_wait_hold(wait, &ones[0].entry, 300);                  /* the engine was asked */
+    assert_true(edge_wait_is_needed(wait, WHO('a', REALTIME)));
+    assert_false(edge_wait_is_needed(wait, WHO('d', REALTIME)));
+    assert_false(edge_wait_is_needed(wait, WHO('d', BATCH)));
+    run_until(5);
+    assert_string_equal(order, "b2 b3 a0 a1 a4 ");
+    assert_true(went_us[2] - went_us[1] > 30000);
+    assert_int_equal(enter(6, 'a', 1), STATUS_OK);
+    edge_wait_hold(wait, &ones[6].entry, 300);
+    edge_wait_refuse_all(wait);
+    assert_int_equal(refused, 1);
+}
+
 static void test_bounds(void **state)
 {
     (void)state;
@@ -348,6 +380,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_tenants_take_turns, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_one_tenant_is_held, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_bounds, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_bounds_of_bytes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_window, set_up, tear_down),

@@ -159,7 +159,7 @@ static void test_bodies_are_bounded_by_tenant(void **state)
         count++;
     assert_in_range(count, LIMIT_REQUEST_BYTES_IN_ENGINE / 5 / BODY_BYTES,
                     LIMIT_REQUEST_BYTES_IN_ENGINE / 5 / BODY_BYTES + 1);
-    assert_int_equal(status_note()->status, STATUS_BUSY);
+    assert_int_equal(status_note()->status, STATUS_ENGINE_SHARE);
     assert_int_equal(face_reserve_body(face, second, BODY_BYTES, &other), STATUS_OK);
     assert_int_equal(face->body_count, count + 1);
     face_give_back_body(face, &holds[0]);

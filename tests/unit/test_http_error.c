@@ -23,6 +23,7 @@ static void test_table(void **state)
         {STATUS_LIMIT, 413, "invalid_request_error", "request_too_large"},
         {STATUS_QUEUE_FULL, 429, "rate_limit_error", "queue_full"},
         {STATUS_MEMORY_SHARE, 429, "rate_limit_error", "memory_share_used"},
+        {STATUS_ENGINE_SHARE, 503, "rate_limit_error", "engine_share_used"},
         {STATUS_BUSY, 503, "server_error", "engine_overloaded"},
         {STATUS_DEADLINE, 503, "server_error", "queue_timeout"},
     };

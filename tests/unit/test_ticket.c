@@ -263,16 +263,16 @@ static void test_tenants_leave_room(void **state)
 
     for (; count < 16; count++)
         assert_int_equal(ticket_acquire(&table, &first, 0, &slots[count], &id), STATUS_OK);
-    assert_int_equal(ticket_acquire(&table, &first, 0, &slot, &id), STATUS_BUSY);
+    assert_int_equal(ticket_acquire(&table, &first, 0, &slot, &id), STATUS_ENGINE_SHARE);
     for (; count < 25; count++)
         assert_int_equal(ticket_acquire(&table, &second, 0, &slots[count], &id), STATUS_OK);
     /* 7 of 32 are free: only who has less than 2 gets one. */
-    assert_int_equal(ticket_acquire(&table, &second, 0, &slot, &id), STATUS_BUSY);
+    assert_int_equal(ticket_acquire(&table, &second, 0, &slot, &id), STATUS_ENGINE_SHARE);
     struct engine_request third = second;
     third.visible[1].bytes[0] = 3;
     for (; count < 27; count++)
         assert_int_equal(ticket_acquire(&table, &third, 0, &slots[count], &id), STATUS_OK);
-    assert_int_equal(ticket_acquire(&table, &third, 0, &slot, &id), STATUS_BUSY);
+    assert_int_equal(ticket_acquire(&table, &third, 0, &slot, &id), STATUS_ENGINE_SHARE);
     for (; count < SLOTS; count++)
         assert_int_equal(ticket_acquire(&table, &unknown, 0, &slots[count], &id), STATUS_OK);
     assert_int_equal(table.tenant_count, 3);
@@ -338,7 +338,7 @@ static void test_classes_at_the_door(void **state)
     asked.service_class = SERVICE_CLASS_BATCH;
     for (taken = 0; taken < table.tenant_max; taken++)
         assert_int_equal(ticket_acquire(&table, &asked, 0, &slot, &id), STATUS_OK);
-    assert_int_equal(ticket_acquire(&table, &asked, 0, &slot, &id), STATUS_BUSY);
+    assert_int_equal(ticket_acquire(&table, &asked, 0, &slot, &id), STATUS_ENGINE_SHARE);
     asked.service_class = SERVICE_CLASS_REALTIME;
     assert_int_equal(ticket_acquire(&table, &asked, 0, &slot, &id), STATUS_OK);
     assert_int_equal(table.slots[slot].report.service_class, SERVICE_CLASS_REALTIME);
@@ -367,10 +367,10 @@ static void test_bytes_of_tenants(void **state)
             break;
         count++;
     }
-    assert_int_equal(status_note()->status, STATUS_BUSY);
+    assert_int_equal(status_note()->status, STATUS_ENGINE_SHARE);
     assert_int_equal(count, BYTES / 5 / TEXT); /* own ≤ (free - 1000) / 4 is over at 2000 */
     /* Its prompt, of 16 bytes, finds no room either; another tenant's does. */
-    assert_int_equal(ticket_take_prompt(&table, slots[0], NULL, 4, CONTEXT), STATUS_BUSY);
+    assert_int_equal(ticket_take_prompt(&table, slots[0], NULL, 4, CONTEXT), STATUS_ENGINE_SHARE);
     asked.tenant.bytes[0] = 2;
     assert_int_equal(ticket_acquire(&table, &asked, 0, &slots[count], &id), STATUS_OK);
     ticket_release(&table, slots[count]);
