@@ -8,12 +8,15 @@ enum {
     PARTS = 8,
     DOOR_PARTS = 3, /* of these are the door's: listener_options */
     RESERVE_PARTS = 16,
+    UNPROVEN_PARTS = BYTE_SHARES_PARTS + 1, /* what one owner may have, when it is alone */
+    ADDRESS_PARTS = 4,                      /* of that are one address's at most */
 };
 
 static const uint8_t NOBODY[BYTE_SHARES_OWNER_BYTES];
 
 struct edge_memory {
     struct byte_shares *shares;
+    struct byte_shares *addresses;    /* of those whose token is not checked yet */
     struct byte_shares_hold unproven; /* empty: it keeps nobody's entry, to read its sum */
     struct edge_metrics *metrics;
 };
@@ -35,7 +38,12 @@ enum status edge_memory_create(struct edge_memory **out, size_t limit_bytes,
     if (memory == NULL)
         FAIL(STATUS_NO_MEMORY, "no memory for the memory's account");
     memory->metrics = metrics;
+    const struct byte_shares_rule unproven = {.limit_bytes = bytes / UNPROVEN_PARTS,
+                                              .floor_bytes =
+                                                  bytes / UNPROVEN_PARTS / ADDRESS_PARTS};
     enum status status = byte_shares_create(&memory->shares, &rule);
+    if (status == STATUS_OK)
+        status = byte_shares_create(&memory->addresses, &unproven);
     if (status == STATUS_OK &&
         byte_shares_take(memory->shares, &memory->unproven, NOBODY, 0) != BYTE_SHARES_OK)
         status = status_fail(STATUS_NO_MEMORY, __FILE__, __LINE__, NULL,
@@ -53,6 +61,7 @@ void edge_memory_destroy(struct edge_memory *memory)
         return;
     if (memory->shares != NULL)
         byte_shares_leave(memory->shares, &memory->unproven);
+    byte_shares_destroy(memory->addresses);
     byte_shares_destroy(memory->shares);
     mem_free(memory);
 }
@@ -87,9 +96,7 @@ static enum status judge(const struct edge_memory *memory, enum byte_shares_verd
 enum status edge_memory_take(struct edge_memory *memory, struct byte_shares_hold *hold,
                              const uint8_t *tenant_hash, size_t bytes)
 {
-    enum status status =
-        judge(memory, byte_shares_take(memory->shares, hold,
-                                       tenant_hash != NULL ? tenant_hash : NOBODY, bytes));
+    enum status status = judge(memory, byte_shares_take(memory->shares, hold, tenant_hash, bytes));
     if (status == STATUS_MEMORY_SHARE)
         metric_add(memory->metrics->memory_share_refused, 1);
     else if (status != STATUS_OK)
@@ -110,4 +117,24 @@ void edge_memory_leave(struct edge_memory *memory, struct byte_shares_hold *hold
         return;
     byte_shares_leave(memory->shares, hold);
     show(memory);
+}
+
+enum status edge_memory_take_unproven(struct edge_memory *memory, struct edge_memory_unproven *hold,
+                                      const uint8_t address[BYTE_SHARES_OWNER_BYTES], size_t bytes)
+{
+    if (byte_shares_take(memory->addresses, &hold->address, address, bytes) == BYTE_SHARES_OK) {
+        if (edge_memory_take(memory, &hold->all, NOBODY, bytes) == STATUS_OK)
+            return STATUS_OK;
+        byte_shares_leave(memory->addresses, &hold->address);
+    } else {
+        metric_add(memory->metrics->memory_refused, 1);
+    }
+    FAIL(STATUS_BUSY, "Requests whose tokens are not checked yet hold all the memory that they may "
+                      "now; try again shortly.");
+}
+
+void edge_memory_leave_unproven(struct edge_memory *memory, struct edge_memory_unproven *hold)
+{
+    byte_shares_leave(memory->addresses, &hold->address);
+    edge_memory_leave(memory, &hold->all);
 }

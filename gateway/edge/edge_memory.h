@@ -9,7 +9,7 @@
  *
  *   memory_limit ─┬─ three eighths: the door's, for requests that are not whole
  *                 └─ the rest: tenants', by byte_shares; the requests whose token is not checked
- *                    yet are one owner among them
+ *                    yet are one owner among them, of which an address has a quarter at most
  *
  * Booked are a request's body until the engine has taken it, what the edge needs to keep it going,
  * and its answer until the client has read it. A tenant that uses up its share is told so
@@ -27,7 +27,13 @@ enum status edge_memory_create(struct edge_memory **out, size_t limit_bytes,
                                struct edge_metrics *metrics);
 void edge_memory_destroy(struct edge_memory *memory);
 
-/* A request of that tenant (auth's hash of it; NULL: nobody knows yet) with so many bytes begins.
+/* What a request holds whose token is not checked yet. All zero: nothing. */
+struct edge_memory_unproven {
+    struct byte_shares_hold all; /* of them together */
+    struct byte_shares_hold address;
+};
+
+/* A request of that tenant (auth's hash of it) with so many bytes begins.
  * MEMORY_SHARE when the tenant holds as much as it may, BUSY when there is no memory left for
  * anybody, NO_MEMORY; each is counted, and nothing is booked then. */
 enum status edge_memory_take(struct edge_memory *memory, struct byte_shares_hold *hold,
@@ -37,6 +43,12 @@ enum status edge_memory_take(struct edge_memory *memory, struct byte_shares_hold
 enum status edge_memory_set(struct edge_memory *memory, struct byte_shares_hold *hold,
                             size_t bytes);
 void edge_memory_leave(struct edge_memory *memory, struct byte_shares_hold *hold);
+
+/* A request whose token is not checked yet, of a client at that address (address_table_key). BUSY
+ * when its address, or all of them, hold as much as they may; NO_MEMORY. */
+enum status edge_memory_take_unproven(struct edge_memory *memory, struct edge_memory_unproven *hold,
+                                      const uint8_t address[BYTE_SHARES_OWNER_BYTES], size_t bytes);
+void edge_memory_leave_unproven(struct edge_memory *memory, struct edge_memory_unproven *hold);
 
 /* Bytes of the heap in use, now; any thread. */
 size_t edge_memory_heap_bytes(void);

@@ -26,12 +26,12 @@ struct proof_check {
     struct http_request *request; /* NULL once gone */
     struct edge_access access;
     char peer[64];
-    enum status status;           /* what auth_check said */
-    bool is_early;                /* its body is on its way: no request waits for the answer */
-    bool is_patient;              /* it may be parked */
-    bool is_parked;               /* its issuer's keys are being fetched */
-    struct byte_shares_hold hold; /* the request's, until it is known whose it is */
-    int64_t give_up_us;           /* then it is judged by the keys that are there */
+    enum status status;               /* what auth_check said */
+    bool is_early;                    /* its body is on its way: no request waits for the answer */
+    bool is_patient;                  /* it may be parked */
+    bool is_parked;                   /* its issuer's keys are being fetched */
+    struct edge_memory_unproven hold; /* the request's, until it is known whose it is */
+    int64_t give_up_us;               /* then it is judged by the keys that are there */
     size_t length;
     char token[]; /* a copy: the client may leave meanwhile */
 };
@@ -79,7 +79,7 @@ static void check_free(struct proof_check *check)
         check->previous->next = check->next;
     else
         check->proof->checks = check->next;
-    edge_memory_leave(check->proof->edge->memory, &check->hold);
+    edge_memory_leave_unproven(check->proof->edge->memory, &check->hold);
     explicit_bzero(check->token, check->length);
     mem_free(check);
 }
@@ -194,8 +194,11 @@ static enum status check_start(struct edge_proof *proof, struct http_request *re
         proof->checks->previous = check;
     proof->checks = check;
     size_t body_bytes = request != NULL ? http_body(request).length : 0;
-    enum status status = edge_memory_take(proof->edge->memory, &check->hold, NULL,
-                                          LIMIT_MEMORY_REQUEST_BYTES + body_bytes);
+    uint64_t address[2] = {failure_guard_address(slice_of(peer))};
+    _Static_assert(sizeof address == BYTE_SHARES_OWNER_BYTES, "an address names an owner");
+    enum status status =
+        edge_memory_take_unproven(proof->edge->memory, &check->hold, (const uint8_t *)address,
+                                  LIMIT_MEMORY_REQUEST_BYTES + body_bytes);
     if (status != STATUS_OK) {
         check_free(check);
         return check_refuse(proof, AUTH_REFUSAL_QUEUE, STATUS_UNAVAILABLE,

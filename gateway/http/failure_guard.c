@@ -38,7 +38,7 @@ void failure_guard_destroy(struct failure_guard *guard)
 }
 
 /* Address without the port; of an IPv6 address the first 64 bits, which one customer has whole. */
-static uint64_t fail_print(struct slice peer)
+uint64_t failure_guard_address(struct slice peer)
 {
     size_t end = peer.length;
     while (end > 0 && peer.bytes[end - 1] != ':')
@@ -79,7 +79,7 @@ static struct slot *fail_slot(struct failure_guard *guard, uint64_t print, int64
 
 bool failure_guard_is_over(struct failure_guard *guard, struct slice peer, int64_t now_us)
 {
-    uint64_t print = fail_print(peer);
+    uint64_t print = failure_guard_address(peer);
     const struct slot *set = guard->slots[print % SETS];
     for (size_t i = 0; i < WAYS; i++) {
         if (set[i].print == print)
@@ -91,7 +91,7 @@ bool failure_guard_is_over(struct failure_guard *guard, struct slice peer, int64
 bool failure_guard_fail(struct failure_guard *guard, struct slice peer, int64_t now_us,
                         bool *is_first)
 {
-    struct slot *slot = fail_slot(guard, fail_print(peer), now_us);
+    struct slot *slot = fail_slot(guard, failure_guard_address(peer), now_us);
     uint32_t level = fail_level(guard, slot, now_us);
     slot->at_us =
         level > 0 ? slot->at_us + (int64_t)(slot->level - level) * guard->unit_us : now_us;

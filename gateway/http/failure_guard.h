@@ -23,6 +23,8 @@ struct failure_guard;
 struct failure_guard *failure_guard_create(uint32_t burst, uint32_t per_second);
 void failure_guard_destroy(struct failure_guard *guard);
 
+/* A name for the address of `peer`, as below. */
+uint64_t failure_guard_address(struct slice peer);
 /* Notes a failure of `peer` ("192.0.2.1:5", "[2001:db8::1]:5"; IPv6 by its /64). True when it had
  * too many; `is_first` (of a series) is for the log. */
 bool failure_guard_fail(struct failure_guard *guard, struct slice peer, int64_t now_us,

@@ -79,30 +79,40 @@ static void test_a_tenant_uses_up_its_share(void **state)
     assert_true(metric_value(metrics.memory_tenants) == 0);
 }
 
-/* Requests whose token is not checked yet are one owner, however many they are. */
+/* Requests whose token is not checked yet are one owner, however many they are; and of what they
+ * have, no address has more than a quarter. */
 static void test_the_unproven_are_one_owner(void **state)
 {
     (void)state;
-    struct byte_shares_hold holds[8] = {0};
+    enum { BYTES = 128 * 1024, ADDRESSES = 8, MOST = 64 };
+    struct edge_memory_unproven holds[MOST] = {0};
     struct byte_shares_hold tenants[3] = {0};
     int count = 0;
-    while (edge_memory_take(memory, &holds[count], NULL, 1 << 20) == STATUS_OK)
-        count++;
-    assert_int_equal(count, 2);
-    assert_true(metric_value(metrics.memory_unproven) == 2 << 20);
+    int addresses = 0;
+    for (uint8_t at = 1; at <= ADDRESSES; at++) {
+        int before = count;
+        while (edge_memory_take_unproven(memory, &holds[count], tenant(at), BYTES) == STATUS_OK)
+            count++;
+        addresses += count > before;
+        assert_in_range(count - before, 0, SHARED_BYTES / 5 / 4 / BYTES + 1);
+        assert_int_equal(status_note()->status, STATUS_BUSY);
+    }
+    assert_true(addresses >= 3);
+    assert_in_range(count, 2, SHARED_BYTES / 5 / BYTES + 1);
+    assert_true(metric_value(metrics.memory_unproven) == (double)(count * BYTES));
     assert_true(metric_value(metrics.memory_tenants) == 0);
     assert_int_equal(edge_memory_take(memory, &tenants[0], tenant(1), BODY_BYTES), STATUS_OK);
     assert_true(metric_value(metrics.memory_tenants) == BODY_BYTES);
     edge_memory_leave(memory, &tenants[0]);
     for (int i = 0; i < count; i++)
-        edge_memory_leave(memory, &holds[i]);
+        edge_memory_leave_unproven(memory, &holds[i]);
     assert_true(metric_value(metrics.memory_unproven) == 0);
 }
 
 static void test_without_memory(void **state)
 {
     (void)state;
-    for (int at = 1; at <= 3; at++) {
+    for (int at = 1; at <= 4; at++) {
         struct edge_memory *other = NULL;
         int left = at;
         mem_hook_set(kit_fail_at, &left);
