@@ -315,7 +315,7 @@ static ssize_t trailers_drop(struct request_connection *connection, h2o_http2_co
                              .stream_id = frame->stream,
                              .payload = bytes + H2O_HTTP2_FRAME_HEADER_SIZE};
     int result = 0;
-    if (frame->type == H2O_HTTP2_FRAME_TYPE_HEADERS) {
+    if (frame->type == H2O_HTTP2_FRAME_TYPE_HEADERS && in->h2_trailers_of == 0) {
         result = h2o_http2_decode_headers_payload(&part, &raw, error);
         buffer_init(&in->h2_trailers, LIMIT_HEAD_BLOCK_BYTES);
         in->h2_trailers_of = frame->stream;
