@@ -224,6 +224,48 @@ static void look_again(struct request_connection *connection, h2o_http2_conn_t *
     mark->is_unproved = found == LISTENER_UNPROVED;
 }
 
+static int64_t stream_age_ms(const h2o_http2_conn_t *conn, const h2o_http2_stream_t *stream)
+{
+    const struct timeval *now = h2o_get_timestamp(conn->super.ctx, NULL, NULL);
+    const struct timeval *then = &stream->req.timestamps.request_begin_at;
+    return ((int64_t)now->tv_sec - then->tv_sec) * 1000 + (now->tv_usec - then->tv_usec) / 1000;
+}
+
+/* A request of somebody known: its body is on its way in time, or its answer. */
+static bool stream_is_owned(const h2o_http2_conn_t *conn, const h2o_http2_stream_t *stream,
+                            int64_t late_ms)
+{
+    const struct mark *mark = mark_of(&stream->req);
+    if (stream->state > H2O_HTTP2_STREAM_STATE_REQ_PENDING)
+        return mark == NULL || !mark->is_cut;
+    return h2_arrival_is_known(stream) && stream_age_ms(conn, stream) <= late_ms;
+}
+
+uint32_t h2_arrival_end_streams(h2o_http2_conn_t *conn, int64_t late_ms, bool is_heap)
+{
+    uint32_t ended = 0;
+    bool is_shared = false;
+    for (khiter_t at = kh_begin(conn->streams); at != kh_end(conn->streams); at++)
+        is_shared = is_shared || (kh_exist(conn->streams, at) &&
+                                  stream_is_owned(conn, kh_value(conn->streams, at), late_ms));
+    if (!is_shared || conn->state >= H2O_HTTP2_CONN_STATE_IS_CLOSING)
+        return 0;
+    for (khiter_t at = kh_begin(conn->streams); at != kh_end(conn->streams); at++) {
+        h2o_http2_stream_t *stream =
+            kh_exist(conn->streams, at) ? kh_value(conn->streams, at) : NULL;
+        struct mark *mark = stream != NULL ? mark_of(&stream->req) : NULL;
+        if (mark == NULL || stream->state != H2O_HTTP2_STREAM_STATE_RECV_BODY)
+            continue;
+        bool is_late = stream_age_ms(conn, stream) > late_ms;
+        if (!is_late && !(is_heap && !h2_arrival_is_known(stream)))
+            continue;
+        door_share_leave(&mark->arrival->known, &mark->known);
+        refuse(conn, stream, mark, is_late ? 408 : 503);
+        ended++;
+    }
+    return ended;
+}
+
 void h2_arrival_book(struct request_connection *connection)
 {
     h2o_http2_conn_t *conn = connection->socket->data;

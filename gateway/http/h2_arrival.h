@@ -28,6 +28,11 @@ size_t h2_arrival_held_bytes(const h2o_http2_conn_t *conn);
 /* Whether the stream's body is booked to an owner that is known. */
 bool h2_arrival_is_known(const h2o_http2_stream_t *stream);
 
+/* Ends streams whose bodies are on their way, and no others: those older than `late_ms` with 408,
+ * and with `is_heap` those of nobody known with 503. Returns how many; 0, and nothing is done, when
+ * nobody known has a stream on the connection that is in time: then it may be ended as a whole. */
+uint32_t h2_arrival_end_streams(h2o_http2_conn_t *conn, int64_t late_ms, bool is_heap);
+
 /* The request is whole: its bytes are the request's from here on. */
 void h2_arrival_serve(const h2o_req_t *h2o);
 

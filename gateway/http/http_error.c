@@ -168,6 +168,8 @@ static const struct door_error *door_error_of(int http_code)
         {{404, TYPE_REQUEST, "not_found", 0, false}, "There is no such path."},
         {{405, TYPE_REQUEST, "method_not_allowed", 0, false},
          "The method is not allowed for this path."},
+        {{408, TYPE_REQUEST, "request_timeout", 1000, false},
+         "The request's body did not come in time; send it again."},
         {{413, TYPE_REQUEST, "request_too_large", 0, false}, "The request's body is too large."},
         {{414, TYPE_REQUEST, "path_too_long", 0, false}, "The request's path is too long."},
         {{415, TYPE_REQUEST, "unsupported_content_encoding", 0, true},

@@ -167,8 +167,12 @@ static void on_flooded(struct request_connection *connection)
     kill_for(connection, DOOR_KILLED_RESETS, connection->streams_started, 0);
 }
 
+/* Many may share a connection, as behind a proxy: what strangers have on it goes first. */
 static void on_gives_way(struct request_connection *connection, size_t bytes)
 {
+    bool is_h2 = connection->arriving.is_http2 && !connection->is_dead;
+    if (is_h2 && h2_arrival_end_streams(connection->socket->data, INT64_MAX, true) > 0)
+        return;
     if (!connection->is_dead)
         kill_for(connection, DOOR_KILLED_UNFINISHED_BODIES, 0, bytes);
 }
@@ -193,6 +197,9 @@ static void sweep_one(void *context, const struct h2_sweep_view *view)
     bool is_late = view->oldest_body_ms > listener->arrival_ms_max ||
                    (view->streams_opened == 0 && age_us > listener->arrival_ms_max * INT64_C(1000));
     bool is_heap = view->body_bytes > 2 * listener->host.body_bytes_max;
+    if (!is_flood && !is_control && (is_late || is_heap) &&
+        h2_arrival_end_streams(connection->socket->data, listener->arrival_ms_max, is_heap) > 0)
+        return;
     if (!(is_flood || is_control || is_late || is_heap)) {
         arrival_book(connection, view->held_bytes);
         return;

@@ -323,6 +323,36 @@ static void test_the_richest_gives_way(void **state)
     end();
 }
 
+/* A proxy's connection: an upload that is too slow, of whomever, is ended alone; so are bodies of
+ * nobody known that are too much. The upload of somebody known beside them comes whole. */
+static void test_others_streams_go_on(void **state)
+{
+    (void)state;
+    begin((struct listener_options){.arrival_ms_max = 3000});
+    put_head(1, "known", "100", false);
+    flush();
+    http_kit_wait(&kit_claims, 1);
+    usleep(2000000); /* so much younger is stream 3 */
+    put_head(3, "known", "100000", false);
+    for (uint32_t stream = 5; stream <= 11; stream += 2) {
+        put_head(stream, "maybe", NULL, false);
+        put_body(stream, KIT_BODY_MAX - 1, false);
+    }
+    flush();
+    for (uint32_t stream = 5; stream != 0; stream = stream == 5 ? 1 : 0) {
+        do
+            next_frame(stream);
+        while (frame.type != H2_DATA);
+        frame.payload[frame.length] = '\0';
+        assert_non_null(
+            strstr((const char *)frame.payload, stream == 5 ? "server_busy" : "request_timeout"));
+    }
+    put_body(3, 100000, true);
+    flush();
+    answer_is(3, "key known body 100000 right");
+    end();
+}
+
 /* A hundred streams of one byte hold far more than they sent, and that counts. */
 static void test_streams_count_by_what_they_hold(void **state)
 {
@@ -414,6 +444,7 @@ int main(void)
         cmocka_unit_test(test_known_bodies_are_no_heap),
         cmocka_unit_test(test_refused_before_it_comes),
         cmocka_unit_test(test_the_richest_gives_way),
+        cmocka_unit_test(test_others_streams_go_on),
         cmocka_unit_test(test_streams_count_by_what_they_hold),
         cmocka_unit_test(test_unproved_becomes_known),
         cmocka_unit_test(test_one_large_read_is_no_heap),
