@@ -97,22 +97,29 @@ def test_streams_of_an_engine_that_stands_still_are_told(own, phase):
     _, key, _ = server.tenant("acme")
     old = server.child("engine")
     lines = [[] for _ in range(4)]
+    is_stopped = threading.Event()
 
     def one(index):
+        """The last of its streams, which are short: the one that was under way, or the one behind it."""
         prompt = "Once upon a time. " * (10 if phase == "prefill" else 1)
         asked = body(400, f"{index} {prompt}", stream=True)
-        with server.http(key) as http:
-            with http.stream("POST", "/v1/completions", json=asked) as response:
-                if response.status_code != 200:
-                    lines[index].append(response.read().decode())
-                    return
-                lines[index].extend(line for line in response.iter_lines() if line)
+        is_last = False
+        while not is_last:
+            is_last = is_stopped.is_set()
+            with server.http(key) as http:
+                with http.stream("POST", "/v1/completions", json=asked) as response:
+                    if response.status_code != 200:
+                        lines[index] = [response.read().decode()]
+                        return
+                    lines[index] = [line for line in response.iter_lines() if line]
+            is_last = is_last or lines[index][-1] != "data: [DONE]"
 
     threads = [threading.Thread(target=one, args=(i,)) for i in range(4)]
     for thread in threads:
         thread.start()
     wait_until(lambda: server.engine_stats()["sequences_running"] > 0, what="running streams")
     stopped = stop(old)
+    is_stopped.set()
     replaced(server, "engine", old, stopped)
     for thread in threads:
         thread.join(60)
