@@ -5,6 +5,7 @@
 
 #include "config/base/limits.h"
 #include "gateway/http/address_table.h"
+#include "gateway/http/door_metrics.h"
 #include "gateway/http/h2_arrival.h"
 #include "gateway/http/request_h2o.h"
 
@@ -25,9 +26,13 @@ static void h1_give_way(struct door_hold *hold)
     connection->arrival->kill(connection, bytes);
 }
 
-int arrival_refusal_code(enum byte_shares_verdict verdict)
+int arrival_refusal_code(struct arrival *arrival, enum byte_shares_verdict verdict)
 {
-    return verdict == BYTE_SHARES_OK ? 0 : verdict == BYTE_SHARES_OWN ? 429 : 503;
+    bool is_own = verdict == BYTE_SHARES_OWN;
+    if (verdict == BYTE_SHARES_OK)
+        return 0;
+    door_metrics_upload_refused(arrival->door, is_own ? DOOR_UPLOAD_OWN_SHARE : DOOR_UPLOAD_FULL);
+    return is_own ? 429 : 503;
 }
 
 void arrival_begin(struct request_connection *connection, struct arrival *arrival)
@@ -217,7 +222,7 @@ static void h1_look(struct request_connection *connection, h2o_buffer_t *input, 
         h1_cut(connection, input, skip, &head);
     if (claim != LISTENER_KNOWN)
         return;
-    int code = arrival_refusal_code(h1_reserve(connection, &head));
+    int code = arrival_refusal_code(connection->arrival, h1_reserve(connection, &head));
     if (code != 0)
         h1_refuse(connection, input, skip, &head, code);
     else

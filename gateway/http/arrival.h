@@ -37,6 +37,7 @@ struct arrival {
     void *claim_context;
     size_t body_bytes_max;
     bool wants_client;
+    struct door_metrics *door; /* counts what is refused */
     /* NULL, or what is wrong with the client's certificate now; NULL: nobody judges. */
     const char *(*client_fault)(struct request_connection *connection);
     void (*kill)(struct request_connection *connection, size_t bytes); /* it gives way */
@@ -103,5 +104,5 @@ void arrival_book(struct request_connection *connection, size_t bytes);
 size_t arrival_encrypted_bytes(const h2o_socket_t *socket);
 
 /* The code that refuses a request whose owner is known and has no room (door_share_admit): 429 when
- * that is the owner's own doing, else 503. 0: it is not refused. */
-int arrival_refusal_code(enum byte_shares_verdict verdict);
+ * that is the owner's own doing, else 503; counts the refusal. 0: it is not refused. */
+int arrival_refusal_code(struct arrival *arrival, enum byte_shares_verdict verdict);

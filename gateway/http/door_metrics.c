@@ -22,6 +22,11 @@ static const char *const pause_names[DOOR_PAUSE_COUNT] = {
     [DOOR_PAUSED_DESCRIPTORS] = "descriptors",
 };
 
+static const char *const upload_names[DOOR_UPLOAD_COUNT] = {
+    [DOOR_UPLOAD_OWN_SHARE] = "own_share",
+    [DOOR_UPLOAD_FULL] = "full",
+};
+
 static struct metric *init_one(struct metrics *registry, enum metric_kind kind, const char *name,
                                const char *help, const char *listener, const char *why)
 {
@@ -65,6 +70,10 @@ void door_metrics_init(struct door_metrics *door, struct metrics *registry, cons
         door->paused[why] =
             init_one(registry, METRIC_COUNTER, "banyan_accept_pauses_total",
                      "Times that newcomers were left waiting.", listener, pause_names[why]);
+    for (int why = 0; why < DOOR_UPLOAD_COUNT; why++)
+        door->uploads[why] = init_one(registry, METRIC_COUNTER, "banyan_uploads_refused_total",
+                                      "Requests refused for want of memory for their bodies.",
+                                      listener, upload_names[why]);
     if (asks_clients)
         init_clients(door, registry, listener);
     door->handshakes_failed = init_one(registry, METRIC_COUNTER, "banyan_handshakes_failed_total",
@@ -94,6 +103,11 @@ void door_metrics_killed(struct door_metrics *door, enum door_kill why)
 void door_metrics_paused(struct door_metrics *door, enum door_pause why)
 {
     count(door->paused[why]);
+}
+
+void door_metrics_upload_refused(struct door_metrics *door, enum door_upload why)
+{
+    count(door->uploads[why]);
 }
 
 void door_metrics_handshake_failed(struct door_metrics *door)

@@ -33,10 +33,18 @@ enum door_pause {
     DOOR_PAUSE_COUNT,
 };
 
+/* Why there is no memory for a request's body. */
+enum door_upload {
+    DOOR_UPLOAD_OWN_SHARE, /* its owner's other uploads hold it */
+    DOOR_UPLOAD_FULL,
+    DOOR_UPLOAD_COUNT,
+};
+
 struct door_metrics {
     struct metric *refused[DOOR_REFUSAL_COUNT];
     struct metric *killed[DOOR_KILL_COUNT];
     struct metric *paused[DOOR_PAUSE_COUNT];
+    struct metric *uploads[DOOR_UPLOAD_COUNT];
     struct metric *handshakes_failed;
     struct metric *clients[TLS_CLIENT_REASONS]; /* {why}; the first is of those that are fine */
     struct metric *connections;
@@ -50,6 +58,7 @@ void door_metrics_init(struct door_metrics *door, struct metrics *registry, cons
 void door_metrics_refused(struct door_metrics *door, enum door_refusal why);
 void door_metrics_killed(struct door_metrics *door, enum door_kill why);
 void door_metrics_paused(struct door_metrics *door, enum door_pause why);
+void door_metrics_upload_refused(struct door_metrics *door, enum door_upload why);
 void door_metrics_handshake_failed(struct door_metrics *door);
 /* A connection's certificate was looked at. */
 void door_metrics_client(struct door_metrics *door, enum tls_client_reason reason);

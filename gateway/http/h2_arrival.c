@@ -174,14 +174,14 @@ static void give_way(struct door_hold *hold)
     door_share_leave(&mark->arrival->known, hold);
     if (conn->state < H2O_HTTP2_CONN_STATE_IS_CLOSING &&
         stream->state == H2O_HTTP2_STREAM_STATE_RECV_BODY)
-        refuse(conn, stream, mark, arrival_refusal_code(BYTE_SHARES_OWN));
+        refuse(conn, stream, mark, arrival_refusal_code(mark->arrival, BYTE_SHARES_OWN));
 }
 
 /* False: its owner has no room for it, and is told so. */
 static bool admit(struct request_connection *connection, h2o_http2_conn_t *conn,
                   h2o_http2_stream_t *stream, struct mark *mark)
 {
-    int code = arrival_refusal_code(reserve(stream, mark));
+    int code = arrival_refusal_code(mark->arrival, reserve(stream, mark));
     if (code != 0)
         refuse(conn, stream, mark, code);
     else

@@ -521,6 +521,7 @@ static void open_arrival(struct listener *listener, const struct listener_option
                                 .claim_context = options->claim_context,
                                 .body_bytes_max = options->body_bytes_max,
                                 .wants_client = listener->host.wants_client,
+                                .door = &listener->door,
                                 .client_fault = listener->host.client_fault,
                                 .kill = on_gives_way};
     door_share_init(
