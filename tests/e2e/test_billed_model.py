@@ -157,6 +157,7 @@ def test_every_row_names_the_model_that_ran(priced, route, end):
             assert prompt > 1000, row  # its prefill ran
 
 
+@pytest.mark.slow  # of the rows that stand above
 def test_all_who_tell_of_usage_know_one_name(priced, redis):
     total = len(rows(priced))
     start = int(time.time()) // 86400 * 86400 - 86400
