@@ -24,9 +24,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { DOOR_SHARE_OWNER_BYTES = 16, DOOR_SHARE_BUCKETS = 256 };
-
 #include "config/base/byte_shares.h"
+
+enum { DOOR_SHARE_OWNER_BYTES = 16, DOOR_SHARE_BUCKETS = 256 };
 
 struct door_account;
 
