@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -12,12 +11,12 @@
 #include "config/base/log.h"
 #include "config/base/mem.h"
 #include "gateway/http/loop_h2o.h"
+#include "gateway/upstream/http1_response.h"
 
 enum {
     CONNECT_RETRY_MS =
         5, /* doubled each time: many that find a full backlog must not fill the loop */
     CONNECT_RETRY_MS_MAX = 80,
-    HEADERS_MAX = 64,
 };
 
 /* A connection to the engine: under an exchange, or idle in the pool's stack. */
@@ -39,7 +38,6 @@ struct http1_client {
 };
 
 enum http1_phase { PHASE_CONNECT, PHASE_FAILED, PHASE_HEAD, PHASE_BODY };
-enum http1_framing { FRAMING_LENGTH, FRAMING_CHUNKED, FRAMING_CLOSE };
 
 struct http1_exchange {
     struct http1_client *client;
@@ -53,8 +51,8 @@ struct http1_exchange {
     enum status failure; /* PHASE_FAILED: told at the next turn */
     int64_t connect_until_us;
     uint32_t connect_retry_ms;
-    enum http1_framing framing;
-    uint64_t body_left; /* FRAMING_LENGTH */
+    enum http1_response_framing framing;
+    uint64_t body_left; /* HTTP1_RESPONSE_LENGTH */
     struct phr_chunked_decoder decoder;
     size_t head_bytes_before; /* how much of the head was there at the last look */
 
@@ -201,7 +199,8 @@ static void finish(struct http1_exchange *exchange, enum status status)
 /* The connection ended or failed before the answer was complete. */
 static void lose(struct http1_exchange *exchange, bool is_clean_end)
 {
-    if (exchange->phase == PHASE_BODY && exchange->framing == FRAMING_CLOSE && is_clean_end) {
+    if (exchange->phase == PHASE_BODY && exchange->framing == HTTP1_RESPONSE_CLOSE &&
+        is_clean_end) {
         finish(exchange, STATUS_OK);
     } else if (exchange->has_answer) {
         finish(exchange, is_clean_end ? STATUS_PROTOCOL : STATUS_IO);
@@ -330,115 +329,55 @@ static void on_timer(void *context)
 
 /* --- receiving ----------------------------------------------------------------------------- */
 
-static bool name_is(const struct phr_header *header, const char *name)
+/* What the caller is told; a number that cannot be understood counts as not given. */
+static struct http1_head read_head(const struct http1_response *response)
 {
-    return header->name != NULL && header->name_len == strlen(name) &&
-           strncasecmp(header->name, name, header->name_len) == 0;
-}
-
-/* Digits only; false otherwise or when it does not fit. */
-static bool parse_length(struct slice text, uint64_t *out)
-{
-    uint64_t value = 0;
-    if (text.length == 0)
-        return false;
-    for (size_t i = 0; i < text.length; i++) {
-        if (text.bytes[i] < '0' || text.bytes[i] > '9')
-            return false;
-        if (__builtin_mul_overflow(value, 10, &value) ||
-            __builtin_add_overflow(value, (uint64_t)(text.bytes[i] - '0'), &value))
-            return false;
-    }
-    *out = value;
-    return true;
-}
-
-/* Settles how the body ends (RFC 9112, 6.3); PROTOCOL when that is ambiguous. */
-static enum status parse_framing(struct http1_exchange *exchange, int code, int minor_version,
-                                 const struct phr_header *headers, size_t count)
-{
-    size_t lengths = 0;
-    size_t encodings = 0;
-    exchange->is_keep_alive = minor_version == 1;
-    exchange->framing = FRAMING_CLOSE;
-    for (size_t i = 0; i < count; i++) {
-        struct slice value = {headers[i].value, headers[i].value_len};
-        if (name_is(&headers[i], "content-length")) {
-            lengths++;
-            exchange->framing = FRAMING_LENGTH;
-            if (!parse_length(value, &exchange->body_left))
-                FAIL(STATUS_PROTOCOL, "the engine sent a content-length that is no number");
-        } else if (name_is(&headers[i], "transfer-encoding")) {
-            encodings++;
-            exchange->framing = FRAMING_CHUNKED;
-            if (value.length != 7 || strncasecmp(value.bytes, "chunked", 7) != 0)
-                FAIL(STATUS_PROTOCOL, "the engine sent an unknown transfer-encoding");
-        } else if (name_is(&headers[i], "connection")) {
-            if (value.length == 5 && strncasecmp(value.bytes, "close", 5) == 0)
-                exchange->is_keep_alive = false;
-        }
-    }
-    if (lengths + encodings > 1)
-        FAIL(STATUS_PROTOCOL, "the engine's answer has more than one length");
-    if (code == 204 || code == 304) {
-        exchange->framing = FRAMING_LENGTH;
-        exchange->body_left = 0;
-    }
-    if (exchange->framing == FRAMING_CLOSE)
-        exchange->is_keep_alive = false;
-    exchange->decoder = (struct phr_chunked_decoder){.consume_trailer = 1};
-    return STATUS_OK;
-}
-
-/* What the caller is told; a number that cannot be understood is one that was not said. */
-static void read_head(struct http1_head *head, const struct phr_header *headers, size_t count)
-{
-    for (size_t i = 0; i < count; i++) {
-        struct slice value = {headers[i].value, headers[i].value_len};
+    struct http1_head head = {.code = response->code};
+    for (size_t i = 0; i < response->header_count; i++) {
+        const struct phr_header *header = &response->headers[i];
         uint64_t number = 0;
-        if (name_is(&headers[i], "content-type"))
-            head->content_type = value;
-        else if (name_is(&headers[i], "retry-after-ms") && parse_length(value, &number))
-            head->retry_after_ms = number < UINT32_MAX ? (uint32_t)number : UINT32_MAX;
-        else if (name_is(&headers[i], "x-banyan-protocol") && parse_length(value, &number))
-            head->protocol = number < UINT32_MAX ? (uint32_t)number : UINT32_MAX;
+        if (http1_response_is(header, "content-type"))
+            head.content_type = http1_response_value(header);
+        else if (http1_response_is(header, "retry-after-ms") &&
+                 http1_response_number(header, UINT64_MAX, &number))
+            head.retry_after_ms = number < UINT32_MAX ? (uint32_t)number : UINT32_MAX;
+        else if (http1_response_is(header, "x-banyan-protocol") &&
+                 http1_response_number(header, UINT64_MAX, &number))
+            head.protocol = number < UINT32_MAX ? (uint32_t)number : UINT32_MAX;
     }
+    return head;
 }
 
 /* Parses the head at the front of the input. False when there is no more to do now. */
 static bool process_head(struct http1_exchange *exchange)
 {
     h2o_socket_t *socket = exchange->connection->socket;
-    struct phr_header headers[HEADERS_MAX];
-    size_t count = HEADERS_MAX;
-    int minor_version;
-    int code;
-    const char *text;
-    size_t text_length;
-    size_t length = socket->input->size;
-    if (length == 0)
+    struct http1_response response;
+    struct slice input = {socket->input->bytes, socket->input->size};
+    enum http1_response_state state =
+        http1_response_parse(&response, input, exchange->head_bytes_before);
+    exchange->head_bytes_before = input.length;
+    if (state == HTTP1_RESPONSE_PART)
         return false;
-    int parsed = phr_parse_response(socket->input->bytes, length, &minor_version, &code, &text,
-                                    &text_length, headers, &count, exchange->head_bytes_before);
-    exchange->head_bytes_before = length;
-    if (parsed == -2 && length <= LIMIT_HEAD_BYTES)
-        return false;
-    if (parsed < 0 || (size_t)parsed > LIMIT_HEAD_BYTES || code < 100 || code > 599 ||
-        parse_framing(exchange, code, minor_version, headers, count) != STATUS_OK) {
+    if (state == HTTP1_RESPONSE_FOREIGN || response.code < 100 || response.code > 599 ||
+        http1_response_frame(&response) != STATUS_OK) {
         finish(exchange, STATUS_PROTOCOL);
         return false;
     }
     exchange->head_bytes_before = 0;
-    if (code < 200) {
-        h2o_buffer_consume(&socket->input, (size_t)parsed);
+    if (response.code < 200) {
+        h2o_buffer_consume(&socket->input, response.head_bytes);
         return true;
     }
     exchange->phase = PHASE_BODY;
-    struct http1_head head = {.code = code};
-    read_head(&head, headers, count);
+    exchange->is_keep_alive = response.is_keep_alive;
+    exchange->framing = response.framing;
+    exchange->body_left = response.length;
+    exchange->decoder = (struct phr_chunked_decoder){.consume_trailer = 1};
+    struct http1_head head = read_head(&response);
     exchange->callbacks.head(exchange->context, &head);
     if (!exchange->is_ended)
-        h2o_buffer_consume(&socket->input, (size_t)parsed);
+        h2o_buffer_consume(&socket->input, response.head_bytes);
     return true;
 }
 
@@ -480,7 +419,7 @@ static void process_chunked(struct http1_exchange *exchange)
         return;
     }
     h2o_buffer_consume(&socket->input, socket->input->size - (size_t)left);
-    exchange->framing = FRAMING_LENGTH; /* complete: nothing is left of the body */
+    exchange->framing = HTTP1_RESPONSE_LENGTH; /* complete: nothing is left of the body */
     exchange->body_left = 0;
     if (!exchange->is_paused)
         finish(exchange, STATUS_OK);
@@ -498,11 +437,11 @@ static void process_close(struct http1_exchange *exchange)
 static void process_body(struct http1_exchange *exchange)
 {
     size_t length = exchange->connection->socket->input->size;
-    if (exchange->framing == FRAMING_LENGTH)
+    if (exchange->framing == HTTP1_RESPONSE_LENGTH)
         process_length(exchange);
-    else if (exchange->framing == FRAMING_CHUNKED && length > 0)
+    else if (exchange->framing == HTTP1_RESPONSE_CHUNKED && length > 0)
         process_chunked(exchange);
-    else if (exchange->framing == FRAMING_CLOSE && length > 0)
+    else if (exchange->framing == HTTP1_RESPONSE_CLOSE && length > 0)
         process_close(exchange);
 }
 

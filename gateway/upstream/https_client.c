@@ -16,10 +16,10 @@
 
 #include "config/base/clock.h"
 #include "config/base/mem.h"
-#include "gateway/http/phr.h"
 #include "gateway/http/tls.h"
+#include "gateway/upstream/http1_response.h"
 
-enum { HOST_BYTES = 256, PORT_BYTES = 8, HEADERS_MAX = 64, READ_BYTES = 16384, LOOK_MS = 200 };
+enum { HOST_BYTES = 256, PORT_BYTES = 8, READ_BYTES = 16384, LOOK_MS = 200 };
 
 struct https_client {
     char host[HOST_BYTES]; /* without brackets */
@@ -35,14 +35,6 @@ struct https_client {
     bool is_secure; /* the handshake is over */
     int64_t deadline_us;
     struct buffer input;
-};
-
-/* How far the body of an answer is told by its head. */
-struct framing {
-    bool is_chunked;
-    bool has_length;
-    bool is_last; /* the server closes behind it */
-    size_t length;
 };
 
 /* --- open --- */
@@ -455,31 +447,6 @@ static enum status read_more(struct https_client *https, bool *is_end)
     }
 }
 
-static bool header_is(const struct phr_header *header, const char *name)
-{
-    return header->name != NULL && header->name_len == strlen(name) &&
-           strncasecmp(header->name, name, header->name_len) == 0;
-}
-
-/* Decimal digits, at most `most`; false for anything else. */
-static bool header_number(const struct phr_header *header, size_t most, size_t *out)
-{
-    *out = 0;
-    for (size_t i = 0; i < header->value_len; i++) {
-        char c = header->value[i];
-        if (c < '0' || c > '9' || *out > most / 10)
-            return false;
-        *out = *out * 10 + (size_t)(c - '0');
-    }
-    return header->value_len > 0 && *out <= most;
-}
-
-static bool header_holds(const struct phr_header *header, const char *word)
-{
-    return header->value_len == strlen(word) &&
-           strncasecmp(header->value, word, header->value_len) == 0;
-}
-
 static bool header_is_word(const struct phr_header *header)
 {
     for (size_t i = 0; i < header->value_len; i++) {
@@ -490,66 +457,50 @@ static bool header_is_word(const struct phr_header *header)
     return true;
 }
 
-static enum status head_take(const struct phr_header *header, size_t most, struct framing *framing,
-                             struct https_client_answer *answer)
+static void head_take(const struct phr_header *header, struct https_client_answer *answer)
 {
-    size_t number = 0;
-    if (header_is(header, "content-length")) {
-        if (framing->has_length || !header_number(header, most, &number))
-            FAIL(STATUS_PROTOCOL, "the answer's length cannot be right");
-        framing->has_length = true;
-        framing->length = number;
-    } else if (header_is(header, "transfer-encoding")) {
-        if (framing->is_chunked || !header_holds(header, "chunked"))
-            FAIL(STATUS_PROTOCOL, "the answer has a transfer coding other than chunked");
-        framing->is_chunked = true;
-    } else if (header_is(header, "connection")) {
-        framing->is_last = framing->is_last || header_holds(header, "close");
-    } else if (header_is(header, "retry-after-ms")) {
-        if (header_number(header, 3600000, &number))
+    uint64_t number = 0;
+    if (http1_response_is(header, "retry-after-ms")) {
+        if (http1_response_number(header, 3600000, &number))
             answer->retry_after_ms = (uint32_t)number;
-    } else if (header_is(header, "retry-after")) {
-        if (answer->retry_after_ms == 0 && header_number(header, 3600, &number))
+    } else if (http1_response_is(header, "retry-after")) {
+        if (answer->retry_after_ms == 0 && http1_response_number(header, 3600, &number))
             answer->retry_after_ms = (uint32_t)number * 1000;
-    } else if (header_is(header, "x-next-page")) {
+    } else if (http1_response_is(header, "x-next-page")) {
         if (header_is_word(header) && header->value_len < sizeof answer->next_page)
             snprintf(answer->next_page, sizeof answer->next_page, "%.*s", (int)header->value_len,
                      header->value);
-    } else if (header_is(header, "x-request-id")) {
+    } else if (http1_response_is(header, "x-request-id")) {
         snprintf(answer->request_id, sizeof answer->request_id, "%.*s", (int)header->value_len,
                  header->value);
     }
-    return STATUS_OK;
 }
 
-/* One head off the input; interim ones (1xx) are passed over. */
-static enum status read_head(struct https_client *https, struct framing *framing,
+/* Takes one head off the input; interim responses (1xx) are passed over. The headers of `response`
+ * are not valid afterwards. */
+static enum status read_head(struct https_client *https, struct http1_response *response,
                              struct https_client_answer *answer)
 {
     for (;;) {
-        struct phr_header headers[HEADERS_MAX];
-        size_t count = HEADERS_MAX;
-        int minor = 0;
-        const char *text = NULL;
-        size_t text_length = 0;
-        struct buffer *input = &https->input;
-        int parsed =
-            phr_parse_response(input->bytes != NULL ? input->bytes : "", input->length, &minor,
-                               &answer->code, &text, &text_length, headers, &count, 0);
-        if (parsed == -1 || (parsed == -2 && input->length >= LIMIT_HEAD_BYTES))
+        enum http1_response_state state =
+            http1_response_parse(response, buffer_slice(&https->input), 0);
+        if (state == HTTP1_RESPONSE_FOREIGN)
             FAIL(STATUS_PROTOCOL, "what answers at %s port %s does not speak HTTP", https->host,
                  https->port);
-        if (parsed == -2) {
+        if (state == HTTP1_RESPONSE_PART) {
             bool is_end = false;
             TRY(read_more(https, &is_end));
             if (is_end)
                 return tls_failed(https, "before the answer was complete");
             continue;
         }
-        *framing = (struct framing){.is_last = minor == 0};
-        for (size_t i = 0; i < count; i++)
-            TRY(head_take(&headers[i], https->answer_bytes, framing, answer));
-        buffer_consume(input, (size_t)parsed);
+        TRY(http1_response_frame(response));
+        if (response->length > https->answer_bytes)
+            FAIL(STATUS_PROTOCOL, "the answer's length cannot be right");
+        for (size_t i = 0; i < response->header_count; i++)
+            head_take(&response->headers[i], answer);
+        buffer_consume(&https->input, response->head_bytes);
+        answer->code = response->code;
         if (answer->code == 101)
             FAIL(STATUS_PROTOCOL, "the server wants to speak another protocol");
         if (answer->code >= 200)
@@ -557,12 +508,12 @@ static enum status read_head(struct https_client *https, struct framing *framing
     }
 }
 
-/* `framing` is reset to the connection's end for an answer that tells no length. */
-static enum status read_sized(struct https_client *https, struct framing *framing,
+/* Reads a body that ends after its length or with the connection; the latter closes it. */
+static enum status read_sized(struct https_client *https, struct http1_response *response,
                               struct https_client_answer *answer)
 {
-    bool is_sized = framing->has_length || answer->code == 204 || answer->code == 304;
-    size_t length = answer->code == 204 || answer->code == 304 ? 0 : framing->length;
+    bool is_sized = response->framing == HTTP1_RESPONSE_LENGTH;
+    size_t length = (size_t)response->length;
     bool is_end = false;
     while (!is_end && (!is_sized || https->input.length < length))
         TRY(read_more(https, &is_end));
@@ -570,7 +521,7 @@ static enum status read_sized(struct https_client *https, struct framing *framin
         return tls_failed(https, "before the answer was complete");
     if (!is_sized)
         length = https->input.length;
-    framing->is_last = framing->is_last || is_end;
+    response->is_keep_alive = response->is_keep_alive && !is_end;
     buffer_append(&answer->body, https->input.bytes, length);
     buffer_consume(&https->input, length);
     return answer->body.status;
@@ -609,14 +560,13 @@ static enum status exchange(struct https_client *https, const struct https_clien
         if (!https->is_plain)
             TRY(connect_tls(https));
     }
-    struct framing framing;
+    struct http1_response response;
     TRY(send_request(https, request));
-    TRY(read_head(https, &framing, answer));
-    if (framing.is_chunked && framing.has_length)
-        FAIL(STATUS_PROTOCOL, "the answer tells its length in two ways");
-    TRY(framing.is_chunked ? read_chunked(https, answer) : read_sized(https, &framing, answer));
+    TRY(read_head(https, &response, answer));
+    TRY(response.framing == HTTP1_RESPONSE_CHUNKED ? read_chunked(https, answer)
+                                                   : read_sized(https, &response, answer));
     /* Bytes behind the answer belong to nothing that was asked. */
-    if (framing.is_last || https->input.length != 0)
+    if (!response.is_keep_alive || https->input.length != 0)
         disconnect(https);
     return STATUS_OK;
 }
