@@ -2,6 +2,8 @@
 
 #include <stdio.h>
 
+#include "gateway/http/query_string.h"
+
 static enum status read_limit(struct slice value, struct admin_query *out)
 {
     size_t limit = 0;
@@ -126,21 +128,10 @@ enum status admin_query_read(struct slice query, unsigned kinds, struct admin_qu
 {
     *out = (struct admin_query){.limit = ADMIN_QUERY_LIMIT_DEFAULT};
     unsigned seen = 0;
-    size_t at = 0;
-    while (at < query.length) {
-        size_t end = at;
-        while (end < query.length && query.bytes[end] != '&')
-            end++;
-        size_t equals = at;
-        while (equals < end && query.bytes[equals] != '=')
-            equals++;
-        struct slice name = {query.bytes + at, equals - at};
-        struct slice value = {NULL, 0};
-        if (equals < end)
-            value = (struct slice){query.bytes + equals + 1, end - equals - 1};
-        if (end > at)
-            TRY(read_pair(name, value, kinds, &seen, out));
-        at = end + 1;
+    struct query_string_pair pair;
+    while (query_string_next(&query, &pair)) {
+        if (!query_string_is_empty(&pair))
+            TRY(read_pair(pair.name, pair.value, kinds, &seen, out));
     }
     return STATUS_OK;
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "config/base/service_class.h"
+#include "gateway/http/query_string.h"
 
 enum {
     OWN = EDGE_USAGE_OWN,
@@ -268,19 +269,10 @@ static enum status read_pair(struct reading *reading, struct slice name, struct 
 
 static enum status split(struct slice query, struct reading *reading)
 {
-    size_t at = 0;
-    while (at < query.length) {
-        const char *end = memchr(query.bytes + at, '&', query.length - at);
-        size_t length = end != NULL ? (size_t)(end - query.bytes) - at : query.length - at;
-        const char *equals = memchr(query.bytes + at, '=', length);
-        struct slice name = {query.bytes + at,
-                             equals != NULL ? (size_t)(equals - query.bytes) - at : length};
-        struct slice value = {name.bytes, 0};
-        if (equals != NULL)
-            value = (struct slice){equals + 1, length - name.length - 1};
-        if (length != 0)
-            TRY(read_pair(reading, name, value));
-        at += length + 1;
+    struct query_string_pair pair;
+    while (query_string_next(&query, &pair)) {
+        if (!query_string_is_empty(&pair))
+            TRY(read_pair(reading, pair.name, pair.value));
     }
     return STATUS_OK;
 }

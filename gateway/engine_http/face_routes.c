@@ -8,6 +8,7 @@
 #include "gateway/engine_http/face_prompt.h"
 #include "gateway/engine_http/face_text.h"
 #include "gateway/http/http_error.h"
+#include "gateway/http/query_string.h"
 #include "gateway/http/router.h"
 
 enum { ANSWER_BYTES_MAX = 16 * 1024 * 1024, FINALS_AT_ONCE = 1000 };
@@ -228,37 +229,38 @@ struct finals_query {
     uint64_t limit;
 };
 
-/* "after=N&limit=M", each at most once, nothing else. */
+static enum status finals_read_number(struct slice value, const char *param, uint64_t *out)
+{
+    *out = 0;
+    for (size_t i = 0; i < value.length; i++) {
+        unsigned digit = (unsigned)value.bytes[i] - '0';
+        if (digit > 9)
+            FAIL_PARAM(STATUS_INVALID, param, "%s must be a whole number", param);
+        if (value.length > 18)
+            FAIL_PARAM(STATUS_OUT_OF_RANGE, param, "%s has at most 18 digits", param);
+        *out = *out * 10 + digit;
+    }
+    return STATUS_OK;
+}
+
+/* "after=N&limit=M": each at most once, and nothing else. */
 static enum status finals_read_query(struct slice query, struct finals_query *out)
 {
     bool is_given[2] = {false, false};
+    struct query_string_pair pair;
     *out = (struct finals_query){.after = 0, .limit = FINALS_AT_ONCE};
-    while (query.length > 0) {
-        size_t length = 0;
-        while (length < query.length && query.bytes[length] != '&')
-            length++;
-        struct slice part = {query.bytes, length};
-        bool is_limit = slice_starts_with(part, SLICE("limit="));
-        size_t name = 6; /* of both */
-        if ((!is_limit && !slice_starts_with(part, SLICE("after="))) || is_given[is_limit])
+    while (query_string_next(&query, &pair)) {
+        bool is_limit = slice_is(pair.name, "limit");
+        uint64_t number = 0;
+        if ((!is_limit && !slice_is(pair.name, "after")) || !pair.has_equals || is_given[is_limit])
             FAIL(STATUS_INVALID, "finals takes after and limit, each once");
         is_given[is_limit] = true;
         const char *param = is_limit ? "limit" : "after";
-        uint64_t value = 0;
-        for (size_t i = name; i < part.length; i++) {
-            unsigned digit = (unsigned)part.bytes[i] - '0';
-            if (digit > 9)
-                FAIL_PARAM(STATUS_INVALID, param, "%s must be a whole number", param);
-            if (part.length - name > 18)
-                FAIL_PARAM(STATUS_OUT_OF_RANGE, param, "%s has at most 18 digits", param);
-            value = value * 10 + digit;
-        }
-        if (part.length == name || (is_limit && (value < 1 || value > FINALS_AT_ONCE)))
+        TRY(finals_read_number(pair.value, param, &number));
+        if (pair.value.length == 0 || (is_limit && (number < 1 || number > FINALS_AT_ONCE)))
             FAIL_PARAM(STATUS_OUT_OF_RANGE, param, "%s is missing, or not from 1 to %d", param,
                        FINALS_AT_ONCE);
-        *(is_limit ? &out->limit : &out->after) = value;
-        size_t used = length < query.length ? length + 1 : length;
-        query = (struct slice){query.bytes + used, query.length - used};
+        *(is_limit ? &out->limit : &out->after) = number;
     }
     return STATUS_OK;
 }
