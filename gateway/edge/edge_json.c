@@ -1,6 +1,7 @@
 #include "gateway/edge/edge_json.h"
 
 #include "config/base/limits.h"
+#include "gateway/http/http_error.h"
 
 static bool walk_is_space(char c)
 {
@@ -205,21 +206,25 @@ bool edge_json_is_error(struct slice text, const char *code, char *message, size
 
 int edge_json_error_code(struct slice error)
 {
-    static const char *const retried[] = {"queue_timeout", "engine_overloaded", "engine_share_used",
-                                          "service_unavailable"};
+    static const enum status retried[] = {STATUS_DEADLINE, STATUS_BUSY, STATUS_ENGINE_SHARE,
+                                          STATUS_UNAVAILABLE};
     struct json_scan_field fields[] = {{.name = "type"}, {.name = "code"}};
-    bool is_request = false;
-    bool is_retried = false;
     if (json_scan(error, fields, 2) == STATUS_OK) {
-        is_request = json_scan_is(fields[0].value, "invalid_request_error");
-        for (size_t i = 0; i < sizeof retried / sizeof retried[0]; i++)
-            is_retried |= json_scan_is(fields[1].value, retried[i]);
+        const struct http_error *request = http_error_of(STATUS_INVALID);
+        if (json_scan_is(fields[0].value, request->type))
+            return request->http_code;
+        for (size_t i = 0; i < sizeof retried / sizeof retried[0]; i++) {
+            const struct http_error *retry = http_error_of(retried[i]);
+            if (json_scan_is(fields[1].value, retry->code))
+                return retry->http_code;
+        }
     }
-    return is_request ? 400 : is_retried ? 503 : 500;
+    return http_error_of(STATUS_IO)->http_code;
 }
 
 bool edge_json_is_own_share(struct slice text)
 {
     char message[STATUS_MESSAGE_BYTES];
-    return edge_json_is_error(text, "engine_share_used", message, sizeof message);
+    const char *code = http_error_of(STATUS_ENGINE_SHARE)->code;
+    return edge_json_is_error(text, code, message, sizeof message);
 }

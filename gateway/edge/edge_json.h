@@ -40,10 +40,12 @@ enum status edge_json_number(struct json_value value, uint64_t most, uint64_t *o
 enum status edge_json_digits(struct slice text, uint64_t most, uint64_t *out);
 /* Whether `text` is an error object of that code; then `message` is its message, maybe cut. */
 bool edge_json_is_error(struct slice text, const char *code, char *message, size_t message_bytes);
-/* The HTTP code of the inside of an error object that an engine has sent in the place of an answer:
- * 400, 503 for what may be asked again, or 500. */
+/* The HTTP code for the error object (the value of "error") with which an engine ended an answer.
+ * Types and codes are those of http_error: 400 for an invalid request; 503 for a queue timeout, a
+ * busy or unavailable engine, or a used-up share; 500 for everything else. */
 int edge_json_error_code(struct slice error);
-/* Whether an engine that has no room says that this is so for the request's tenant alone. */
+/* Whether `text` is the error object of an engine whose room for the request's tenant is used up,
+ * while it may have room for other tenants (STATUS_ENGINE_SHARE). */
 bool edge_json_is_own_share(struct slice text);
 /* The inside of an array without its brackets and outer space; "" for an empty one. */
 enum status edge_json_inside(struct json_value array, struct slice *inside);

@@ -1,6 +1,7 @@
 #include "gateway/edge/edge_json.h"
 
 #include "config/base/limits.h"
+#include "gateway/http/http_error.h"
 #include "tests/unit/edge_text_kit.h"
 
 #define VALUE(literal) ((struct json_value){(literal), sizeof(literal) - 1})
@@ -148,6 +149,30 @@ static void test_errors_are_told_by_their_code(void **state)
         assert_false(edge_json_is_error(slice_of(others[i]), "late", message, sizeof message));
 }
 
+/* The names are those of http_error; an engine renders its errors with the same table. */
+static void test_code_of_an_engine_s_error(void **state)
+{
+    (void)state;
+    for (enum status status = 0; status < STATUS_COUNT; status++) {
+        const struct http_error *row = http_error_of(status);
+        bool is_again = status == STATUS_DEADLINE || status == STATUS_BUSY ||
+                        status == STATUS_ENGINE_SHARE || status == STATUS_UNAVAILABLE;
+        int expected = strcmp(row->type, "invalid_request_error") == 0 ? 400 : is_again ? 503 : 500;
+        struct error_note note = {.status = status, .message = "m"};
+        struct json_scan_field error = {.name = "error"};
+        struct buffer text;
+        buffer_init(&text, 1024);
+        http_error_render(&note, &text);
+        assert_int_equal(json_scan(buffer_slice(&text), &error, 1), STATUS_OK);
+        assert_int_equal(edge_json_error_code(json_scan_text(error.value)), expected);
+        assert_int_equal(edge_json_is_own_share(buffer_slice(&text)),
+                         status == STATUS_ENGINE_SHARE);
+        buffer_deinit(&text);
+    }
+    assert_int_equal(edge_json_error_code(SLICE("{\"code\":")), 500);
+    assert_int_equal(edge_json_error_code(SLICE("{}")), 500);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -158,6 +183,7 @@ int main(void)
         cmocka_unit_test(test_depth_at_the_limit),
         cmocka_unit_test(test_scalars),
         cmocka_unit_test(test_errors_are_told_by_their_code),
+        cmocka_unit_test(test_code_of_an_engine_s_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
