@@ -5,8 +5,6 @@
 #include "gateway/cli/cli_tenant.h"
 #include "gateway/cli/cli_value.h"
 
-enum { ROWS_SHOWN = 1000, ROWS_MAX = LIMIT_CERTIFICATES };
-
 static const struct cli_print_column columns[] = {
     {"ID", "id", CLI_PRINT_TEXT, true},
     {"LABEL", "label", CLI_PRINT_TEXT, false},
@@ -22,49 +20,39 @@ static const struct cli_print_column columns[] = {
 };
 enum { COLUMNS = sizeof columns / sizeof columns[0] };
 
-/* The tenant's or, without one, the admins'; with the argument one of them. */
-static enum status path_append(struct cli_call *call, struct buffer *path)
+/* The certificates of --tenant, or without it those of admins. */
+static enum status append_path(struct cli_call *call, struct buffer *path)
 {
     if (call->values[CLI_FLAG_TENANT] != NULL)
         TRY(cli_tenant_append_path(call, call->values[CLI_FLAG_TENANT], path));
     else
         buffer_append_text(path, "/admin/v1");
     buffer_append_text(path, "/certificates");
-    if (call->argument != NULL) {
-        buffer_append_char(path, '/');
-        cli_api_append_segment(path, slice_of(call->argument));
-    }
     return path->status;
 }
 
+static const struct cli_resource certificate = {.append_path = append_path,
+                                                .word = "certificate",
+                                                .id_prefix = "",
+                                                .most = LIMIT_CERTIFICATES,
+                                                .shown = 1000,
+                                                .columns = columns,
+                                                .column_count = COLUMNS,
+                                                .list_columns = COLUMNS};
+
 enum status cli_certificate_list(struct cli_call *call)
 {
-    return cli_resource_rows(call, path_append, ROWS_SHOWN, ROWS_MAX, columns, COLUMNS);
-}
-
-static enum status certificate_ask(struct cli_call *call, const char *method, const json_t *body)
-{
-    struct buffer path;
-    buffer_init(&path, LIMIT_PATH_BYTES);
-    enum status status = path_append(call, &path);
-    const struct cli_api_request request = {.method = method,
-                                            .path = path.bytes,
-                                            .body = body,
-                                            .revision = call->values[CLI_FLAG_IF_REVISION]};
-    if (status == STATUS_OK)
-        status = cli_resource_send(call, &request, columns, COLUMNS);
-    buffer_deinit(&path);
-    return status;
+    return cli_resource_list(call, &certificate);
 }
 
 enum status cli_certificate_show(struct cli_call *call)
 {
-    return certificate_ask(call, "GET", NULL);
+    return cli_resource_ask(call, &certificate, "GET", call->argument, NULL);
 }
 
 enum status cli_certificate_revoke(struct cli_call *call)
 {
-    return certificate_ask(call, "DELETE", NULL);
+    return cli_resource_ask(call, &certificate, "DELETE", call->argument, NULL);
 }
 
 /* --- what flags say --- */
@@ -101,7 +89,7 @@ enum status cli_certificate_create(struct cli_call *call)
     json_t *body = json_object();
     enum status status = body_fill(call, body);
     if (status == STATUS_OK)
-        status = certificate_ask(call, "POST", body);
+        status = cli_resource_ask(call, &certificate, "POST", NULL, body);
     json_decref(body);
     return status;
 }
@@ -113,7 +101,7 @@ enum status cli_certificate_change(struct cli_call *call)
     TRY_OUT(body_fill(call, body));
     if (json_object_size(body) == 0)
         FAIL_OUT(STATUS_INVALID, "say what to change: --label, --scopes or --expires");
-    status = certificate_ask(call, "PATCH", body);
+    status = cli_resource_ask(call, &certificate, "PATCH", call->argument, body);
 out:
     json_decref(body);
     return status;

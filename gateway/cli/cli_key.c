@@ -6,7 +6,7 @@
 #include "gateway/cli/cli_text.h"
 #include "gateway/cli/cli_value.h"
 
-enum { ROWS_SHOWN = 1000, ROWS_MAX = LIMIT_KEYS, LINE_BYTES_MAX = 1024 };
+enum { LINE_BYTES_MAX = 1024 };
 
 static const struct cli_print_column columns[] = {
     {"ID", "id", CLI_PRINT_TEXT, true},
@@ -20,8 +20,8 @@ static const struct cli_print_column columns[] = {
 };
 enum { COLUMNS = sizeof columns / sizeof columns[0] };
 
-/* The collection that the command works on; with the argument the key in it. */
-static enum status path_append(struct cli_call *call, struct buffer *path)
+/* The admin keys, or the keys of --tenant. */
+static enum status append_path(struct cli_call *call, struct buffer *path)
 {
     if (strcmp(call->command->resource, "admin-key") == 0) {
         buffer_append_text(path, "/admin/v1/admin-keys");
@@ -31,16 +31,21 @@ static enum status path_append(struct cli_call *call, struct buffer *path)
         TRY(cli_tenant_append_path(call, call->values[CLI_FLAG_TENANT], path));
         buffer_append_text(path, "/keys");
     }
-    if (call->argument != NULL) {
-        buffer_append_char(path, '/');
-        cli_api_append_segment(path, slice_of(call->argument));
-    }
     return path->status;
 }
 
+static const struct cli_resource key_resource = {.append_path = append_path,
+                                                 .word = "key",
+                                                 .id_prefix = "",
+                                                 .most = LIMIT_KEYS,
+                                                 .shown = 1000,
+                                                 .columns = columns,
+                                                 .column_count = COLUMNS,
+                                                 .list_columns = COLUMNS};
+
 enum status cli_key_list(struct cli_call *call)
 {
-    return cli_resource_rows(call, path_append, ROWS_SHOWN, ROWS_MAX, columns, COLUMNS);
+    return cli_resource_list(call, &key_resource);
 }
 
 /* The value alone on standard output, so that a shell can take it; the rest beside it. */
@@ -85,7 +90,7 @@ static enum status key_ask(struct cli_call *call, const char *method, const char
     json_t *key = NULL;
     buffer_init(&path, LIMIT_PATH_BYTES);
     https_client_answer_init(&answer);
-    enum status status = path_append(call, &path);
+    enum status status = cli_resource_append_path(call, &key_resource, call->argument, &path);
     buffer_append_text(&path, verb);
     if (status == STATUS_OK)
         status = path.status;

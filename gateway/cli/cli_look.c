@@ -1,11 +1,9 @@
 #include "gateway/cli/cli_look.h"
 
 #include "config/base/clock.h"
-#include "gateway/cli/cli_print.h"
+#include "gateway/cli/cli_resource.h"
 #include "gateway/cli/cli_text.h"
 #include "gateway/cli/cli_value.h"
-
-enum { AUDIT_ROWS_DEFAULT = 50, AUDIT_ROWS_MAX = 1000000 };
 
 static void audit_name(const char *name, struct buffer *path)
 {
@@ -36,7 +34,7 @@ static enum status audit_time(const struct cli_call *call, enum cli_flag flag, c
     return path->status;
 }
 
-static enum status audit_path(const struct cli_call *call, struct buffer *path)
+static enum status audit_path(struct cli_call *call, struct buffer *path)
 {
     buffer_append_text(path, "/admin/v1/audit");
     TRY(path->status);
@@ -47,31 +45,30 @@ static enum status audit_path(const struct cli_call *call, struct buffer *path)
     return audit_time(call, CLI_FLAG_TO, "--to", "until", path);
 }
 
+static const struct cli_print_column audit_columns[] = {
+    {"WHEN", "effective_at", CLI_PRINT_TIME, true},
+    {"WHAT", "type", CLI_PRINT_TEXT, true},
+    {"SUBJECT", "subject", CLI_PRINT_TEXT, true},
+    {"BY", "actor.id", CLI_PRINT_TEXT, true},
+    {"PERSON", "actor.subject", CLI_PRINT_TEXT, false},
+    {"FROM", "actor.peer", CLI_PRINT_TEXT, false},
+    {"DETAIL", "detail", CLI_PRINT_TEXT, false},
+};
+enum { AUDIT_COLUMNS = sizeof audit_columns / sizeof audit_columns[0] };
+
+static const struct cli_resource audit = {.append_path = audit_path,
+                                          .word = "audit",
+                                          .id_prefix = "",
+                                          .list_order = "desc",
+                                          .most = 1000000,
+                                          .shown = 50,
+                                          .columns = audit_columns,
+                                          .column_count = AUDIT_COLUMNS,
+                                          .list_columns = AUDIT_COLUMNS};
+
 enum status cli_look_audit(struct cli_call *call)
 {
-    static const struct cli_print_column columns[] = {
-        {"WHEN", "effective_at", CLI_PRINT_TIME, true},
-        {"WHAT", "type", CLI_PRINT_TEXT, true},
-        {"SUBJECT", "subject", CLI_PRINT_TEXT, true},
-        {"BY", "actor.id", CLI_PRINT_TEXT, true},
-        {"PERSON", "actor.subject", CLI_PRINT_TEXT, false},
-        {"FROM", "actor.peer", CLI_PRINT_TEXT, false},
-        {"DETAIL", "detail", CLI_PRINT_TEXT, false},
-    };
-    int64_t rows = AUDIT_ROWS_DEFAULT;
-    json_t *list = NULL;
-    if (call->values[CLI_FLAG_LIMIT] != NULL)
-        TRY(cli_value_number("--limit", call->values[CLI_FLAG_LIMIT], 1, AUDIT_ROWS_MAX, &rows));
-    struct buffer path;
-    buffer_init(&path, LIMIT_PATH_BYTES);
-    enum status status = audit_path(call, &path);
-    if (status == STATUS_OK)
-        status = cli_api_list(call->api, path.bytes, "desc", (size_t)rows, &list);
-    if (status == STATUS_OK)
-        status = cli_print_list(call, list, columns, sizeof columns / sizeof columns[0]);
-    buffer_deinit(&path);
-    json_decref(list);
-    return status;
+    return cli_resource_list(call, &audit);
 }
 
 /* Line by line, so that what is no text does not reach the terminal; --json makes no difference. */

@@ -40,7 +40,10 @@ enum status cli_resource_append_path(struct cli_call *call, const struct cli_res
                                      const char *id_or_name, struct buffer *path)
 {
     json_t *id = NULL;
-    buffer_append_text(path, resource->path);
+    if (resource->append_path != NULL)
+        TRY(resource->append_path(call, path));
+    else
+        buffer_append_text(path, resource->path);
     if (id_or_name == NULL)
         return path->status;
     TRY(cli_resource_id(call, resource, id_or_name, &id));
@@ -80,41 +83,30 @@ enum status cli_resource_ask(struct cli_call *call, const struct cli_resource *r
     return status;
 }
 
-static enum status rows_print(struct cli_call *call, const char *path, int64_t shown,
-                              const struct cli_print_column *columns, size_t column_count)
-{
-    json_t *list = NULL;
-    TRY(cli_api_list(call->api, path, "asc", (size_t)shown, &list));
-    enum status status = cli_print_list(call, list, columns, column_count);
-    json_decref(list);
-    return status;
-}
-
-/* Flags are read before anything is asked. */
-static enum status rows_limit(const struct cli_call *call, int64_t most, int64_t *shown)
+/* Reads --limit before anything is asked of the server. */
+static enum status list_limit(const struct cli_call *call, const struct cli_resource *resource,
+                              int64_t *rows)
 {
     const char *limit = call->values[CLI_FLAG_LIMIT];
-    return limit != NULL ? cli_value_number("--limit", limit, 1, most, shown) : STATUS_OK;
-}
-
-enum status cli_resource_rows(struct cli_call *call,
-                              enum status (*append_path)(struct cli_call *, struct buffer *),
-                              int64_t shown, int64_t most, const struct cli_print_column *columns,
-                              size_t column_count)
-{
-    struct buffer path;
-    TRY(rows_limit(call, most, &shown));
-    buffer_init(&path, LIMIT_PATH_BYTES);
-    enum status status = append_path(call, &path);
-    if (status == STATUS_OK)
-        status = rows_print(call, path.bytes, shown, columns, column_count);
-    buffer_deinit(&path);
-    return status;
+    *rows = (int64_t)(resource->shown != 0 ? resource->shown : resource->most);
+    return limit != NULL ? cli_value_number("--limit", limit, 1, (int64_t)resource->most, rows)
+                         : STATUS_OK;
 }
 
 enum status cli_resource_list(struct cli_call *call, const struct cli_resource *resource)
 {
-    int64_t shown = (int64_t)(resource->shown != 0 ? resource->shown : resource->most);
-    TRY(rows_limit(call, (int64_t)resource->most, &shown));
-    return rows_print(call, resource->path, shown, resource->columns, resource->list_columns);
+    int64_t rows = 0;
+    json_t *list = NULL;
+    const char *order = resource->list_order != NULL ? resource->list_order : "asc";
+    TRY(list_limit(call, resource, &rows));
+    struct buffer path;
+    buffer_init(&path, LIMIT_PATH_BYTES);
+    enum status status = cli_resource_append_path(call, resource, NULL, &path);
+    if (status == STATUS_OK)
+        status = cli_api_list(call->api, path.bytes, order, (size_t)rows, &list);
+    if (status == STATUS_OK)
+        status = cli_print_list(call, list, resource->columns, resource->list_columns);
+    json_decref(list);
+    buffer_deinit(&path);
+    return status;
 }

@@ -11,11 +11,14 @@
 #include "gateway/cli/cli_print.h"
 
 struct cli_resource {
-    const char *path;      /* "/admin/v1/groups" */
-    const char *word;      /* "group": its commands are `banyan admin group …` */
-    const char *id_prefix; /* "grp_"; "": it has no names */
-    size_t most;           /* rows of its list */
-    size_t shown;          /* of them without --limit; 0 = all */
+    const char *path; /* "/admin/v1/groups"; NULL = append_path says it */
+    /* Appends the list's path, where it depends on the flags. */
+    enum status (*append_path)(struct cli_call *call, struct buffer *path);
+    const char *word;       /* "group": its commands are `banyan admin group …` */
+    const char *id_prefix;  /* "grp_"; "" = it has no names */
+    const char *list_order; /* "asc" or "desc"; NULL = "asc" */
+    size_t most;            /* largest --limit of its list */
+    size_t shown;           /* rows of its list without --limit; 0 = `most` */
     const struct cli_print_column *columns;
     size_t column_count;
     size_t list_columns; /* the first so many are the list's */
@@ -35,10 +38,5 @@ enum status cli_resource_send(struct cli_call *call, const struct cli_api_reques
  * its answer is printed as an object. With --if-revision when it is given. */
 enum status cli_resource_ask(struct cli_call *call, const struct cli_resource *resource,
                              const char *method, const char *id_or_name, const json_t *body);
-/* The list at a path, oldest first: `shown` rows, or as many as --limit says, `most` at most. */
-enum status cli_resource_rows(struct cli_call *call,
-                              enum status (*append_path)(struct cli_call *, struct buffer *),
-                              int64_t shown, int64_t most, const struct cli_print_column *columns,
-                              size_t column_count);
-/* All of them or `shown`, --limit at most. */
+/* Reads and prints the list: `shown` rows, or as many as --limit says. */
 enum status cli_resource_list(struct cli_call *call, const struct cli_resource *resource);
