@@ -3,7 +3,7 @@
  * Owns:     the choice of allocator; live bytes are the allocator's own business (mallinfo2).
  * Thread:   any; the hook is set before threads start.
  * Cost:     one predictable branch over malloc.
- * Not here: request memory (gateway/http/request), step scratch (arena), KV pages (kv_pool).
+ * Not here: request memory (gateway/http/request), KV pages (kv_pool).
  */
 #pragma once
 
