@@ -1,4 +1,5 @@
-/* engine: requests for tokens in, tokens out. The room's only front door.
+/* engine: requests for tokens in, tokens out. The room's main front door; engine_show.h and fleet.h
+ * are the others.
  *
  * Owns:     model, tokenizer, KV pages, sequences; the engine thread, prepare and compute threads.
  * Thread:   submit, cancel, acknowledge, text services: any; engine_next_event: one consumer's.
@@ -69,7 +70,7 @@ struct engine_options {
     uint32_t context;       /* tokens; 0 = the model's own */
     uint64_t kv_bytes;      /* budget of the page pool, of all ranks together */
     uint32_t rows_max;      /* rows of one step, prefill chunk and decode together */
-    uint32_t sequences_max; /* computing at once; as many again may be throttled */
+    uint32_t sequences_max; /* computing at once; step.c says how many may be throttled or paused */
     enum engine_batching batching;
     uint32_t step_ms;             /* budget of a step in predicted milliseconds; 0 = rows alone */
     uint32_t urgent_step_ms;      /* the same without a realtime row, where such work may arrive */

@@ -15,9 +15,10 @@
 #include "engine/step_token.h"
 #include "engine/step_view.h"
 
-/* Beside those that compute, throttled and paused ones of each class have places. One costs 4 bytes
- * a token of the context, touched as far as its text goes, and the events that may wait. */
-enum { PLACES_PER_SEQUENCE = 4, PLACES_MORE = 8 };
+/* A step has slots for the sequences that compute and for throttled and paused ones of each class.
+ * A slot costs 4 bytes for each token of the context, which are touched only as far as its sequence
+ * goes, and the events that may wait. */
+enum { SLOTS_PER_SEQUENCE = 4, SLOTS_MORE = 8 };
 
 enum { QUANTUM_DEFAULT = 1024 };
 
@@ -40,7 +41,7 @@ static const int64_t put_off_poll_us = 20000;
 
 uint32_t step_places(uint32_t sequences_max)
 {
-    return PLACES_PER_SEQUENCE * sequences_max + PLACES_MORE;
+    return SLOTS_PER_SEQUENCE * sequences_max + SLOTS_MORE;
 }
 
 static uint32_t init_token_bytes_max(const struct vocab *vocab)
