@@ -11,24 +11,12 @@ static const char *const names[STATUS_COUNT] = {
 #undef STATUS
 };
 
-static const char *const texts[STATUS_COUNT] = {
-#define STATUS(name, text) text,
-#include "config/base/status.def"
-#undef STATUS
-};
-
 static _Thread_local struct error_note note;
 
 const char *status_name(enum status status)
 {
     ASSERT(status < STATUS_COUNT);
     return names[status];
-}
-
-const char *status_text(enum status status)
-{
-    ASSERT(status < STATUS_COUNT);
-    return texts[status];
 }
 
 const struct error_note *status_note(void)

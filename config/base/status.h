@@ -1,6 +1,6 @@
 /* status: the one list of outcomes, the thread's error note, TRY, FAIL and ASSERT.
  *
- * Owns:     the enum, its names and texts (status.def), one error note a thread.
+ * Owns:     the enum and its names (status.def), one error note a thread.
  * Thread:   any; the note is thread-local.
  * Cost:     success costs a compare; a failure formats one line into the note, no allocation.
  * Not here: HTTP codes (gateway/http/http_error), logging (log).
@@ -35,9 +35,8 @@ struct error_note {
     char message[STATUS_MESSAGE_BYTES];
 };
 
-/* "NO_MEMORY" and "out of memory"; any other value is a programmer error. */
+/* "NO_MEMORY"; a value outside the list is a programmer error. */
 const char *status_name(enum status status);
-const char *status_text(enum status status);
 
 /* The thread's note; valid until the next failure on this thread. */
 const struct error_note *status_note(void);
