@@ -12,13 +12,12 @@
 #include "config/base/mem.h"
 #include "config/config_option.h"
 
-/* One block: the fields, the count, then all texts, each with its NUL.
+/* One block: the fields, then all texts, each with its NUL.
  *
  *   [struct snapshot][source of each option][model\0][listen\0][data_dir\0]… */
 struct snapshot {
     struct config config; /* first: a pointer to it is a pointer to the snapshot */
-    atomic_size_t count;
-    char rest[]; /* config_option_count bytes, then the texts */
+    char rest[];          /* config_option_count bytes, then the texts */
 };
 
 static atomic_uint_fast64_t last_revision;
@@ -294,7 +293,6 @@ static enum status load_snapshot(const struct load *load, const struct config **
             memcpy(field, &value->number, sizeof value->number);
         }
     }
-    atomic_init(&snapshot->count, 1);
     snapshot->config.revision = atomic_fetch_add(&last_revision, 1) + 1;
     *out = &snapshot->config;
     return STATUS_OK;
@@ -477,29 +475,13 @@ enum status config_validate(const struct config *current, const struct config_so
     return status;
 }
 
-/* A snapshot is never written after it was made, but for its count. */
-static struct snapshot *snapshot_of(const struct config *config)
-{
-    return (struct snapshot *)(uintptr_t)config;
-}
-
 enum config_source config_source_of(const struct config *config, size_t index)
 {
-    return (enum config_source)snapshot_of(config)->rest[index];
-}
-
-const struct config *config_retain(const struct config *config)
-{
-    atomic_fetch_add_explicit(&snapshot_of(config)->count, 1, memory_order_relaxed);
-    return config;
+    const struct snapshot *snapshot = (const struct snapshot *)config;
+    return (enum config_source)snapshot->rest[index];
 }
 
 void config_release(const struct config *config)
 {
-    if (config == NULL)
-        return;
-    size_t before = atomic_fetch_sub_explicit(&snapshot_of(config)->count, 1, memory_order_acq_rel);
-    ASSERT(before >= 1);
-    if (before == 1)
-        mem_free(snapshot_of(config));
+    mem_free((void *)(uintptr_t)config);
 }

@@ -1,7 +1,7 @@
 /* config: every option of every process, from flags, environment, file and defaults.
  *
- * Owns:     immutable snapshots, counted, each with its revision. Options are rows of options.def.
- * Thread:   made by one; read by any; config_retain and config_release from any.
+ * Owns:     immutable snapshots, each with its revision. Options are rows of options.def.
+ * Thread:   made by one; read by any; config_release from any, once nobody reads the snapshot.
  * Cost:     a snapshot is one block; reading a field is a load.
  * Not here: rows that admins change at run time (store, auth/tenant).
  */
@@ -58,7 +58,7 @@ struct config_sources {
     const char *const *environment;
 };
 
-/* Reads all sources again. `current` stays as it is; `*out` is another snapshot with a count. As
+/* Reads all sources again. `current` stays as it is; `*out` is another snapshot. As
  * config_load, and CONFLICT when an option differs that only a start can change: the message names
  * them, and nothing is taken. */
 enum status config_reload(const struct config **out, const struct config *current,
@@ -74,7 +74,7 @@ void config_changes(const struct config *from, const struct config *to, struct b
 enum status config_validate(const struct config *current, const struct config_sources *sources,
                             struct slice text, struct buffer *out);
 
-const struct config *config_retain(const struct config *config);
+/* NULL is nothing. */
 void config_release(const struct config *config);
 
 /* The options of a role for --help, by groups, 80 columns (the caller prints the usage line above);
