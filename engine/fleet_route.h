@@ -7,7 +7,7 @@
  *           keys or so.
  * Thread:   one at a time (fleet's lock); fleet_route_keys: any.
  * Cost:     a hash over the prompt's bytes, once; then at most FLEET_ROUTE_KEYS looks at 64 bytes.
- * Not here: engines (fleet), what they really still have (engine/prefix_cache).
+ * Not here: engines (fleet), what they really still have (engine/kv/prefix_cache).
  *
  * The longest beginning that an engine was sent decides, then the engine that the first piece
  * points to (highest random weight, Thaler and Ravishankar 1998), so that what was forgotten here

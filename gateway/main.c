@@ -16,7 +16,7 @@
 
 #include "config/base/log.h"
 #include "config/base/status.h"
-#include "engine/bench.h"
+#include "engine/bench/bench.h"
 #include "kernels/kernels.h"
 #ifdef BANYAN_CUDA
 #include "kernels/cuda/cuda_device.h"

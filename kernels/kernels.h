@@ -264,7 +264,7 @@ void kernels_logits_stats(struct kernels *kernels, const float *logits, uint32_t
 void kernels_each(struct kernels *kernels, uint32_t threads_max, uint32_t count,
                   void (*each)(void *context, uint32_t index, uint32_t thread), void *context);
 
-/* --- parts of drawing a token from one row of logits (engine/sampler): on the calling thread,
+/* --- parts of drawing a token from one row of logits (sampler): on the calling thread,
  * which may be any; equal results in every table --- */
 /* out[i] = e^((x[i] − max) × scale), max the greatest of x; returns their sum. */
 float kernels_row_exp(const struct kernels *kernels, const float *x, uint32_t count, float max,

@@ -3,7 +3,7 @@
  * Owns:     nothing.
  * Thread:   the engine thread, as kernels.h says.
  * Cost:     a copy is its bytes; the rest is arithmetic.
- * Not here: who owns pages (engine/kv_pool), what reads and writes them (kernels.h).
+ * Not here: who owns pages (engine/kv/kv_pool), what reads and writes them (kernels.h).
  *
  * A page is [layer][kv_head][K tile][V tile], all layers of page_tokens tokens. A type that keeps
  * keys by channels over groups of 16 tokens can do so only when a group is full: until then, and

@@ -3,7 +3,7 @@
  * Owns:     nothing; the counts stand in struct kernels.
  * Thread:   the caller of operations.
  * Cost:     nothing until asked for.
- * Not here: operations (kernels.h), what a figure is worth (engine/bench_report).
+ * Not here: operations (kernels.h), what a figure is worth (engine/bench/bench_report).
  */
 #pragma once
 

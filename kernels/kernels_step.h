@@ -4,7 +4,7 @@
  * Thread:   as kernels.h says.
  * Cost:     on processors that of `forward`. On a device: one copy of what the step's arrays say to
  *           places that never move, and launches; kernels_step_end alone waits for the work.
- * Not here: what `forward` computes (engine/model).
+ * Not here: what `forward` computes (engine/models/model).
  */
 #pragma once
 

@@ -5,7 +5,7 @@
  *           thread of each rank.
  * Cost:     a meeting is a store, and a load for each other rank, while all are awake; 2 MiB of
  *           shared memory a rank.
- * Not here: what they compute (engine/model_share), what they tell each other (engine/rank_lead).
+ * Not here: what they compute (model_share), what they tell each other (rank_lead).
  *
  * Whoever waits for a rank that has ended is told so (UNAVAILABLE), at once or within a twentieth
  * of a second; from then on nothing of it waits any more. One that lives but does not come, stopped

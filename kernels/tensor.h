@@ -3,7 +3,7 @@
  * Owns:     the table of types (tensor_types.def); a struct tensor never owns its bytes.
  * Thread:   any.
  * Cost:     O(1); of rows O(row).
- * Not here: reading files (engine/gguf), packed forms (kernels.h, struct weight).
+ * Not here: reading files (engine/models/gguf), packed forms (kernels.h, struct weight).
  */
 #pragma once
 

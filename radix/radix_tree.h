@@ -3,7 +3,7 @@
  * Owns:     nodes, the symbols that they stand for, lists of what may be evicted (radix_evict).
  * Thread:   one at a time.
  * Cost:     no allocation after radix_tree_create; about 130 bytes a node at 16 symbols.
- * Not here: what a value is and who else holds it (engine/prefix_cache).
+ * Not here: what a value is and who else holds it (engine/kv/prefix_cache).
  */
 #pragma once
 

@@ -3,7 +3,7 @@
  * Owns:     nothing.
  * Thread:   any.
  * Cost:     a counter draw is about 20 instructions; rng_secure_bytes is a system call.
- * Not here: distributions of tokens (engine/sampler).
+ * Not here: distributions of tokens (engine/sampling/sampler).
  */
 #pragma once
 

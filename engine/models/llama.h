@@ -8,6 +8,6 @@
  */
 #pragma once
 
-#include "engine/model_arch.h"
+#include "engine/models/model_arch.h"
 
 extern const struct model_arch llama_arch;

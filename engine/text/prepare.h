@@ -10,9 +10,9 @@
 #include <stdint.h>
 
 #include "engine/engine.h"
+#include "engine/models/vocab.h"
 #include "engine/text/chat_template.h"
 #include "engine/text/tokenizer.h"
-#include "engine/vocab.h"
 
 struct prepare_model {
     const struct vocab *vocab;

@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #include "config/base/slice.h"
-#include "engine/vocab.h"
+#include "engine/models/vocab.h"
 
 struct tokenizer;
 

@@ -3,7 +3,7 @@
  * Owns:     the call, until it has ended.
  * Thread:   the loop's thread.
  * Cost:     one allocation and one small exchange.
- * Not here: who falls and why (edge_quota), what the engine does then (engine/step_lower).
+ * Not here: who falls and why (edge_quota), what the engine does then (engine/step/step_lower).
  *
  * Nobody waits for the answer: an engine that is not told goes on as before, which costs others a
  * little and the client nothing. A call that was not taken is logged.

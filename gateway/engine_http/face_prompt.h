@@ -4,7 +4,7 @@
  *           HTTP request: it lives until the engine has said the last word on it.
  * Thread:   the loop's (tokens are made on the text lane's worker).
  * Cost:     publishing computes the prompt once; a row is 24 bytes.
- * Not here: who may use them (the edge), pages and pins (engine/prefix_cache).
+ * Not here: who may use them (the edge), pages and pins (engine/kv/prefix_cache).
  *
  *   POST   {"domain","messages" | "text","dry_run"} ─ worker: tokens ─► engine_submit ─► END ─► row
  *   DELETE …/{domain} ─► engine_unpublish

@@ -17,7 +17,7 @@
 
 #include "auth/redis_url.h"
 #include "config/base/log.h"
-#include "engine/rank_follow.h"
+#include "engine/ranks/rank_follow.h"
 #include "gateway/edge/edge.h"
 #include "gateway/engine_http/engine_http.h"
 #include "gateway/http/listener.h"

@@ -3,7 +3,7 @@
  * Owns:     nothing.
  * Thread:   any.
  * Cost:     index arithmetic.
- * Not here: who owns pages (engine/kv_pool), how numbers are rounded (ref.h).
+ * Not here: who owns pages (engine/kv/kv_pool), how numbers are rounded (ref.h).
  *
  * A page is [layer][kv_head] { K tile, V tile }, each of groups of 16 tokens:
  *     f32, f16*, bf16

@@ -3,7 +3,7 @@
  * Owns:     nothing; 2 × `bytes` of the device's memory while it measures.
  * Thread:   as cuda_backend.h says.
  * Cost:     some tens of ms.
- * Not here: what a figure is worth (engine/bench_report, tests/gpu/check_report.py).
+ * Not here: what a figure is worth (engine/bench/bench_report, tests/gpu/check_report.py).
  */
 #pragma once
 

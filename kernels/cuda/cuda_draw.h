@@ -5,7 +5,7 @@
  * Cost:     two kernels, a copy there and a copy back for CUDA_DRAW_AT_ONCE draws, then one wait;
  *           one more kernel where adjusts change. What is sent are draws and changes, however much
  *           has been generated.
- * Not here: the distribution (engine/sampler.h).
+ * Not here: the distribution (engine/sampling/sampler.h).
  */
 #pragma once
 

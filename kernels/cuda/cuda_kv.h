@@ -3,7 +3,7 @@
  * Owns:     nothing.
  * Thread:   any.
  * Cost:     index arithmetic.
- * Not here: the processor's order (kernels/cpu/kv_tile), who owns pages (engine/kv_pool).
+ * Not here: the processor's order (kernels/cpu/kv_tile), who owns pages (engine/kv/kv_pool).
  *
  * A page is [layer][kv_head] { K tile, V tile }:
  *     K  [token][head_dim]   a query's products run along a row of keys

@@ -31,7 +31,7 @@
 #include "config/base/rng.h"
 #include "engine/engine.h"
 #include "engine/engine_show.h"
-#include "engine/step_metrics.h"
+#include "engine/step/step_metrics.h"
 
 enum { REQUESTS_MAX = 1024, ROUNDS_MAX = 64, TOGETHER = 16, PROMPT_MAX = 512, NAP_US = 200 };
 

@@ -14,7 +14,7 @@
 #include "config/base/clock.h"
 #include "config/base/mem.h"
 #include "config/base/rng.h"
-#include "engine/sampler.h"
+#include "engine/sampling/sampler.h"
 
 enum { ROWS = 8, POSITIONS = 32, ROUNDS = 3, GENERATED = 8192, CHOICES = ROWS * POSITIONS };
 

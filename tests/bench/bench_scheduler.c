@@ -17,7 +17,7 @@
 #include "config/base/clock.h"
 #include "config/base/mem.h"
 #include "config/base/rng.h"
-#include "engine/step.h"
+#include "engine/step/step.h"
 #include "tests/kit/gguf_writer.h"
 
 enum {

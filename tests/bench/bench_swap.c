@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "config/base/clock.h"
-#include "engine/kv_swap.h"
+#include "engine/kv/kv_swap.h"
 #include "kernels/cpu/threads.h"
 
 enum { AREA = 256 << 20, CONTEXT = 8192, REPEAT = 15 };

@@ -2,7 +2,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "engine/gguf.h"
+#include "engine/models/gguf.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length);
 

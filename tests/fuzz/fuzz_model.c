@@ -4,7 +4,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "engine/model.h"
+#include "engine/models/model.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length);
 

@@ -8,7 +8,7 @@
 
 #include "config/base/rng.h"
 #include "config/base/utf8.h"
-#include "engine/text_stream.h"
+#include "engine/sampling/text_stream.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length);
 

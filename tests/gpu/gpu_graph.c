@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "config/base/rng.h"
-#include "engine/model.h"
+#include "engine/models/model.h"
 #include "kernels/cpu/ops/ops.h"
 #include "kernels/cuda/cuda_graph.h"
 #include "kernels/cuda/cuda_plan.h"

@@ -1,7 +1,7 @@
 #include "tests/gpu/gpu_pair.h"
 
 #include "config/base/rng.h"
-#include "engine/step_pause.h"
+#include "engine/step/step_pause.h"
 #include "tests/gpu/gpu_check.h"
 
 struct step_world *gpu_pair_open(uint32_t warm, uint32_t *victim)

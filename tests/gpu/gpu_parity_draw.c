@@ -1,6 +1,6 @@
-/* Tokens drawn on the device against engine/sampler on the same logits: equal tokens for whatever
+/* Tokens drawn on the device against the sampler on the same logits: equal tokens for whatever
  * settings, alone and beside others; log-probabilities within a bound. */
-#include "engine/sampler.h"
+#include "engine/sampling/sampler.h"
 #include "kernels/cuda/cuda_draw.h"
 #include "tests/gpu/gpu_parity.h"
 

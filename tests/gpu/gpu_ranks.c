@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "config/base/rng.h"
-#include "engine/rank_follow.h"
+#include "engine/ranks/rank_follow.h"
 #include "kernels/kernels.h"
 #include "kernels/kernels_step.h"
 #include "tests/kit/engine_run.h"

@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "engine/step_pause.h"
+#include "engine/step/step_pause.h"
 #include "gateway/serve/sandbox.h"
 #include "kernels/kernels.h"
 #include "kernels/kernels_prepare.h"

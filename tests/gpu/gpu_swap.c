@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "engine/step_pause.h"
+#include "engine/step/step_pause.h"
 #include "tests/gpu/gpu_check.h"
 #include "tests/gpu/gpu_pair.h"
 #include "tests/kit/simt/simt.h"

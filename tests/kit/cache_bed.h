@@ -9,7 +9,7 @@
  */
 #pragma once
 
-#include "engine/prefix_cache.h"
+#include "engine/kv/prefix_cache.h"
 
 enum {
     CACHE_BED_SYMBOLS = 16,

@@ -3,7 +3,7 @@
  * Owns:     the bytes written so far; the result belongs to the caller.
  * Thread:   one.
  * Cost:     linear in the bytes; aborts when there is no memory (tests only).
- * Not here: reading (engine/gguf), whole models (llama_file).
+ * Not here: reading (engine/models/gguf), whole models (llama_file).
  */
 #pragma once
 

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "engine/model.h"
+#include "engine/models/model.h"
 #include "kernels/half.h"
 #include "tests/kit/gguf_writer.h"
 

@@ -7,7 +7,7 @@
  */
 #pragma once
 
-#include "engine/gguf.h"
+#include "engine/models/gguf.h"
 
 /* Inputs of F16 layers are not rounded to bytes, so that other roundings can be seen alone. `out`
  * is freed with buffer_deinit. Fails as model_config_read. */

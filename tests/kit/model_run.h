@@ -7,7 +7,7 @@
  */
 #pragma once
 
-#include "engine/model.h"
+#include "engine/models/model.h"
 
 struct model_run {
     struct kernels *kernels;

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/step_pause.h"
+#include "engine/step/step_pause.h"
 
 enum { STEPS_MAX = 20000 };
 

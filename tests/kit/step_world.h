@@ -7,7 +7,7 @@
  */
 #pragma once
 
-#include "engine/step.h"
+#include "engine/step/step.h"
 
 enum {
     STEP_WORLD_PAGE = 16, /* tokens, unless step_world_page_tokens says otherwise */

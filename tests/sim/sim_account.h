@@ -4,7 +4,7 @@
  *           second, how far every sequence ever came.
  * Thread:   one.
  * Cost:     O(sequences + requests) a step, and O(clients²) of those that wait together.
- * Not here: what the scheduler believes of all this (engine/scheduler_fair), but for three excuses:
+ * Not here: what the scheduler believes of all this (scheduler_fair), but for three excuses:
  *           who is over, what a floor is owed, the most pages that a class had in the last second.
  *
  *     before:  who waits, who is paused ─► pass: rows of each ─► after: charges, then the checks
@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "engine/step.h"
+#include "engine/step/step.h"
 #include "tests/sim/sim_load.h"
 
 enum {

@@ -17,7 +17,7 @@
 #pragma once
 
 #include "config/base/clock.h"
-#include "engine/model.h"
+#include "engine/models/model.h"
 
 enum { SIM_MODEL_VOCAB = 48, SIM_MODEL_END_TOKEN = SIM_MODEL_VOCAB - 1 };
 

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/step.h"
+#include "engine/step/step.h"
 
 enum { PARTS = 10, PART_US = 100000, QUANTUM_STEPS = 32 };
 

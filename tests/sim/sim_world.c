@@ -8,7 +8,7 @@
 
 #include "config/base/hash.h"
 #include "config/base/mem.h"
-#include "engine/step.h"
+#include "engine/step/step.h"
 #include "tests/kit/gguf_writer.h"
 #include "tests/kit/late_pages.h"
 #include "tests/sim/sim_account.h"

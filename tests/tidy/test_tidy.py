@@ -47,9 +47,9 @@ FRONT_DOORS = {
     "auth/tenant.h", "auth/tenant_group.h", "auth/tenant_prompt.h", "engine/engine.h",
     "engine/engine_show.h",
     "engine/fleet.h",
-    "engine/rank_follow.h", "kernels/ranks.h", "kernels/kernels_prepare.h",
+    "engine/ranks/rank_follow.h", "kernels/ranks.h", "kernels/kernels_prepare.h",
     "kernels/cuda/cuda_device.h",  # what `banyan version` prints
-    "engine/bench.h",  # a subcommand that main.c calls; it needs no running engine
+    "engine/bench/bench.h",  # a subcommand that main.c calls; it needs no running engine
 }  # fmt: skip
 
 # Which of our files may include which library's headers.
@@ -90,17 +90,17 @@ TESTED_ELSEWHERE = {
     "gateway/admin/admin_import.c": "tests/e2e/test_config_import.py",
     "gateway/cli/cli_resource.c": "tests/unit/test_cli_group.c",
     "gateway/main.c": "tests/e2e drives every subcommand",
-    "engine/rank_lead.c": "tests/unit/test_rank_follow.c",
+    "engine/ranks/rank_lead.c": "tests/unit/test_rank_follow.c",
     "kernels/cpu/ops/cpu_ops.c": "tests/unit/test_kernels.c: each operation through the table",
     "kernels/cuda/cuda_table.c": "tests/gpu/gpu_engine.c: whole engines through the table",
-    "engine/scheduler_take.c": "tests/unit/test_scheduler_classes.c, and each run of tests/sim",
-    "engine/scheduler_turn.c": "tests/unit/test_scheduler_classes.c, and each run of tests/sim",
-    "engine/step_charge.c": "tests/sim: its own accounts against the engine's, at each step",
-    "engine/step_view.c": "tests/unit/test_step_classes.c",
-    "engine/step_end.c": "tests/unit/test_step.c and test_step_prefix.c",
-    "engine/step_plan.c": "tests/unit/test_step.c and test_step_prefix.c",
-    "engine/step_tell.c": "tests/unit/test_step.c and test_engine.c",
-    "engine/step_token.c": "tests/unit/test_step.c and test_engine.c",
+    "engine/scheduler/scheduler_take.c": "tests/unit/test_scheduler_classes.c, and each run of tests/sim",
+    "engine/scheduler/scheduler_turn.c": "tests/unit/test_scheduler_classes.c, and each run of tests/sim",
+    "engine/step/step_charge.c": "tests/sim: its own accounts against the engine's, at each step",
+    "engine/step/step_view.c": "tests/unit/test_step_classes.c",
+    "engine/step/step_end.c": "tests/unit/test_step.c and test_step_prefix.c",
+    "engine/step/step_plan.c": "tests/unit/test_step.c and test_step_prefix.c",
+    "engine/step/step_tell.c": "tests/unit/test_step.c and test_engine.c",
+    "engine/step/step_token.c": "tests/unit/test_step.c and test_engine.c",
     "gateway/serve/serve.c": "tests/e2e/test_serve.py: forks, signals, kill -9 of the halves",
 }
 

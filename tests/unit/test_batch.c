@@ -1,4 +1,4 @@
-#include "engine/batch.h"
+#include "engine/sequence/batch.h"
 
 #include <setjmp.h>
 #include <signal.h>

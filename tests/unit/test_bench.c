@@ -1,4 +1,4 @@
-#include "engine/bench.h"
+#include "engine/bench/bench.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

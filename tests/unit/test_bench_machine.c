@@ -1,4 +1,4 @@
-#include "engine/bench_machine.h"
+#include "engine/bench/bench_machine.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-#include "engine/bench_report.h"
+#include "engine/bench/bench_report.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-#include "engine/bench_speculate.h"
+#include "engine/bench/bench_speculate.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-#include "engine/draft_guess.h"
+#include "engine/draft/draft_guess.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-#include "engine/draft_lookup.h"
+#include "engine/draft/draft_lookup.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-#include "engine/draft_model.h"
+#include "engine/draft/draft_model.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* What a drawer asks of a device, over one that draws greedily on the processor. Tokens by
  * samplers: test_step_choose. */
-#include "engine/drawer.h"
+#include "engine/sampling/drawer.h"
 
 #include <math.h>
 #include <setjmp.h>

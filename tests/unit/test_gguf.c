@@ -1,4 +1,4 @@
-#include "engine/gguf.h"
+#include "engine/models/gguf.h"
 
 #include <inttypes.h>
 #include <setjmp.h>

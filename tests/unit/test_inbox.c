@@ -5,7 +5,7 @@
 #include <cmocka.h>
 
 #include "config/base/clock.h"
-#include "engine/inbox.h"
+#include "engine/request/inbox.h"
 
 static void test_order_and_room(void **state)
 {

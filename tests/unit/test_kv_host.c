@@ -7,7 +7,7 @@
 
 #include "config/base/mem.h"
 #include "config/base/rng.h"
-#include "engine/kv_host.h"
+#include "engine/kv/kv_host.h"
 #include "kernels/cpu/ops/ops.h"
 #include "tests/kit/death.h"
 #include "tests/kit/late_pages.h"

@@ -1,4 +1,4 @@
-#include "engine/kv_open.h"
+#include "engine/kv/kv_open.h"
 
 #include <signal.h>
 #include <stdio.h>

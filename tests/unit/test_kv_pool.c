@@ -7,7 +7,7 @@
 
 #include "config/base/mem.h"
 #include "config/base/rng.h"
-#include "engine/kv_pool.h"
+#include "engine/kv/kv_pool.h"
 #include "tests/kit/death.h"
 
 static struct kernels *kernels;

@@ -10,7 +10,7 @@
 #include "config/base/log.h"
 #include "config/base/mem.h"
 #include "config/base/rng.h"
-#include "engine/kv_swap.h"
+#include "engine/kv/kv_swap.h"
 #include "kernels/cpu/ops/ops.h"
 #include "tests/kit/cache_bed.h"
 #include "tests/kit/death.h"

@@ -1,4 +1,4 @@
-#include "engine/model.h"
+#include "engine/models/model.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,7 +10,7 @@
 
 #include "config/base/limits.h"
 #include "config/base/mem.h"
-#include "engine/model_arch.h"
+#include "engine/models/model_arch.h"
 #include "tests/kit/corpus.h"
 #include "tests/kit/llama_file.h"
 

@@ -1,4 +1,4 @@
-#include "engine/model_int4.h"
+#include "engine/models/model_int4.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -1,4 +1,4 @@
-#include "engine/model_share.h"
+#include "engine/models/model_share.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,7 +10,7 @@
 
 #include "config/base/mem.h"
 #include "config/base/rng.h"
-#include "engine/model.h"
+#include "engine/models/model.h"
 
 static const uint32_t types[] = {
 #define TENSOR_TYPE(name, id, elements, bytes, bits, has_m) (id),

@@ -1,4 +1,4 @@
-#include "engine/model_wanted.h"
+#include "engine/models/model_wanted.h"
 
 #include "tests/unit/kernels_kit.h"
 

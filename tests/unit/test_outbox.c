@@ -9,7 +9,7 @@
 
 #include "config/base/mem.h"
 #include "config/base/rng.h"
-#include "engine/outbox.h"
+#include "engine/request/outbox.h"
 
 enum { TEXT_MAX = 97, RECORDS = 20000 };
 

@@ -1,6 +1,6 @@
 /* A model that several processes compute, as an engine of one: rank_lead and rank_follow with all
  * that stands between them. */
-#include "engine/rank_follow.h"
+#include "engine/ranks/rank_follow.h"
 
 #include <fcntl.h>
 #include <math.h>

@@ -9,7 +9,7 @@
 
 #include "config/base/mem.h"
 #include "config/base/rng.h"
-#include "engine/sampler.h"
+#include "engine/sampling/sampler.h"
 #include "tests/unit/kernels_kit.h"
 
 /* Of every table in turn for what is compared with the stupid one, else of the best. */

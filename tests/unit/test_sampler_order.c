@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "config/base/rng.h"
-#include "engine/sampler_order.h"
+#include "engine/sampling/sampler_order.h"
 #include "tests/unit/kernels_kit.h"
 
 enum { MOST = 6000 };

@@ -6,7 +6,7 @@
 #include <cmocka.h>
 
 #include "config/base/rng.h"
-#include "engine/scheduler.h"
+#include "engine/scheduler/scheduler.h"
 
 enum { PAGE_TOKENS = 4, COMPUTING_MAX = 12, RUNNING_MAX = 48, CONTEXT = 64, REQUESTS = 60 };
 

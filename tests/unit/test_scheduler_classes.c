@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "config/base/rng.h"
-#include "engine/scheduler.h"
+#include "engine/scheduler/scheduler.h"
 
 enum {
     PAGE_TOKENS = 4,

@@ -5,7 +5,7 @@
 #include <cmocka.h>
 
 #include "config/base/rng.h"
-#include "engine/scheduler_fair.h"
+#include "engine/scheduler/scheduler_fair.h"
 
 enum { CLIENTS = 6, QUANTUM = 100 };
 

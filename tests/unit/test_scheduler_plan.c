@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "engine/scheduler.h"
+#include "engine/scheduler/scheduler.h"
 
 enum { PAGE_TOKENS = 4 };
 

@@ -1,4 +1,4 @@
-#include "engine/sequence.h"
+#include "engine/sequence/sequence.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-#include "engine/step.h"
+#include "engine/step/step.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* Tokens do not depend on which thread drew them, nor on guesses beside them. */
-#include "engine/step_choose.h"
+#include "engine/step/step_choose.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-#include "engine/step_pause.h"
+#include "engine/step/step_pause.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "config/base/rng.h"
-#include "engine/step_view.h"
+#include "engine/step/step_view.h"
 #include "tests/kit/step_world.h"
 
 static const uint32_t *prompt(uint32_t which)

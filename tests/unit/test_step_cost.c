@@ -1,4 +1,4 @@
-#include "engine/step_cost.h"
+#include "engine/step/step_cost.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-#include "engine/step_draft.h"
+#include "engine/step/step_draft.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-#include "engine/step_explain.h"
+#include "engine/step/step_explain.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

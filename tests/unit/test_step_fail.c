@@ -1,7 +1,7 @@
 /* A device that fails: whoever is there is told, whoever comes later is refused, nothing is
  * computed any more and all is given back. The processor never fails: its table of operations is
  * swapped for one that does. */
-#include "engine/step.h"
+#include "engine/step/step.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* step_lower: who is lowered while it runs, waits or is on its way gives way from then on, says the
  * same, and leaves nothing behind. */
-#include "engine/step_lower.h"
+#include "engine/step/step_lower.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

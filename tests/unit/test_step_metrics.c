@@ -1,4 +1,4 @@
-#include "engine/step_metrics.h"
+#include "engine/step/step_metrics.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "config/base/mem.h"
-#include "engine/step.h"
+#include "engine/step/step.h"
 #include "tests/kit/step_world.h"
 
 static const struct step_world_options roomy = {.rows_max = 64, .sequences_max = 8, .pages = 64};

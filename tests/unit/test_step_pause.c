@@ -1,4 +1,4 @@
-#include "engine/step_pause.h"
+#include "engine/step/step_pause.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-#include "engine/step_prefix.h"
+#include "engine/step/step_prefix.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

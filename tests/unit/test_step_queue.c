@@ -1,4 +1,4 @@
-#include "engine/step_queue.h"
+#include "engine/step/step_queue.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

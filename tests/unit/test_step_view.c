@@ -1,4 +1,4 @@
-#include "engine/step_view.h"
+#include "engine/step/step_view.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -7,8 +7,8 @@
 #include <cmocka.h>
 
 #include "config/base/clock.h"
-#include "engine/sampler.h"
-#include "engine/step_prefix.h"
+#include "engine/sampling/sampler.h"
+#include "engine/step/step_prefix.h"
 #include "tests/kit/step_world.h"
 
 enum { PROMPT = 100 };

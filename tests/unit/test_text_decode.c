@@ -1,6 +1,6 @@
 /* One text of a prompt and its answer, wherever the tokens are cut: the echo, the stream of the
  * answer and all tokens decoded at once agree, and so do the offsets of the tokens. */
-#include "engine/text_decode.h"
+#include "engine/sampling/text_decode.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,8 +11,8 @@
 
 #include "config/base/rng.h"
 #include "config/base/utf8.h"
-#include "engine/text_stream.h"
-#include "engine/vocab.h"
+#include "engine/models/vocab.h"
+#include "engine/sampling/text_stream.h"
 #include "tests/kit/gguf_writer.h"
 #include "tests/kit/model_path.h"
 

@@ -1,5 +1,5 @@
 /* The stream of shown text against a naive search over the whole text, in random cuts. */
-#include "engine/text_stream.h"
+#include "engine/sampling/text_stream.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

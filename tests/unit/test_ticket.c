@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "config/base/mem.h"
-#include "engine/ticket.h"
+#include "engine/request/ticket.h"
 
 enum { VOCAB = 100, CONTEXT = 20 };
 

@@ -1,5 +1,5 @@
 /* The vocabulary of the real model and of made-up files; what is refused; failing memory. */
-#include "engine/vocab.h"
+#include "engine/models/vocab.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,0 +1,858 @@
+#include "engine/kv/prefix_cache.h"
+
+#include <string.h>
+
+#include "config/base/mem.h"
+
+/* Room for ghosts, 64 bytes each and those of its tokens: 1/64 of the pool's memory, but never less
+ * than 256 tenants behind a published prompt of 4,000 tokens need. */
+enum { GHOST_SHARE = 64, GHOST_BYTES = 64, GHOSTS_MIN_TOKENS = 1 << 20, GHOSTS_TOP = 1 << 30 };
+enum { DOMAINS_MAX = 65536 };
+
+static const struct engine_domain no_domain;
+
+/* --- start and end --- */
+
+/* The pool's word on a page that only the tree holds, or no more. */
+static void tell_idle(void *context, page_id page, bool is_idle)
+{
+    struct prefix_cache *cache = context;
+    radix_node node = cache->page_node[page];
+    if (node == RADIX_NONE)
+        return;
+    if (is_idle)
+        radix_evict_idle(cache->tree, node);
+    else
+        radix_evict_busy(cache->tree, node);
+    cache->version++;
+}
+
+static radix_node *init_nodes(uint32_t count)
+{
+    radix_node *nodes = mem_alloc(((size_t)count + 1) * sizeof(*nodes));
+    for (uint32_t i = 0; nodes != NULL && i < count; i++)
+        nodes[i] = RADIX_NONE;
+    return nodes;
+}
+
+static uint32_t init_ghosts_max(const struct prefix_cache *cache)
+{
+    const struct kv_pool *pool = cache->pool;
+    const uint32_t tokens = pool->layout.page_tokens;
+    const uint64_t bytes = GHOST_SHARE * (GHOST_BYTES + (uint64_t)tokens * sizeof(uint32_t));
+    const uint64_t least = GHOSTS_MIN_TOKENS / tokens;
+    uint64_t share = (uint64_t)pool->page_count * pool->layout.page_bytes / bytes;
+    if (cache->options.ghosts_max > 0)
+        return cache->options.ghosts_max;
+    share = share < least ? least : share;
+    return (uint32_t)(share < GHOSTS_TOP ? share : GHOSTS_TOP);
+}
+
+static enum status init_parts(struct prefix_cache *cache)
+{
+    const struct prefix_cache_options *options = &cache->options;
+    const struct kv_pool *pool = cache->pool;
+    TRY(kv_host_init(&cache->host, options->kernels, pool->layout.page_bytes, options->host_bytes));
+    if (options->is_off)
+        return STATUS_OK;
+    uint32_t values = pool->page_count + cache->host.page_count;
+    const struct radix_options tree = {
+        .page_symbols = pool->layout.page_tokens,
+        .values_max = values,
+        .ghosts_max = init_ghosts_max(cache),
+        .domains_max = values < DOMAINS_MAX ? values : DOMAINS_MAX,
+        .seed = options->seed,
+    };
+    TRY(radix_tree_create(&cache->tree, &tree));
+    cache->page_node = init_nodes(pool->page_count);
+    cache->host_node = init_nodes(cache->host.page_count);
+    cache->nodes = init_nodes(kv_pool_pages_for(pool, options->context));
+    cache->published = mem_zalloc(LIMIT_PROMPTS, sizeof(*cache->published));
+    if (cache->page_node == NULL || cache->host_node == NULL || cache->nodes == NULL ||
+        cache->published == NULL)
+        FAIL(STATUS_NO_MEMORY, "no memory for a prefix cache of %u pages", values);
+    return STATUS_OK;
+}
+
+enum status prefix_cache_init(struct prefix_cache *cache,
+                              const struct prefix_cache_options *options)
+{
+    *cache = (struct prefix_cache){.options = *options, .pool = options->pool};
+    enum status status = init_parts(cache);
+    if (status != STATUS_OK) {
+        prefix_cache_deinit(cache);
+        return status;
+    }
+    if (options->is_off)
+        return STATUS_OK;
+    /* One full sequence always fits beside all pins. */
+    uint32_t total = cache->pool->page_count;
+    uint32_t beside = total - kv_pool_pages_for(cache->pool, options->context) - options->exchange;
+    uint32_t share = (uint32_t)((uint64_t)total * options->pin_percent / 100);
+    cache->pin_pages_max = share < beside ? share : beside;
+    kv_pool_set_idle(cache->pool, tell_idle, cache);
+    return STATUS_OK;
+}
+
+void prefix_cache_deinit(struct prefix_cache *cache)
+{
+    if (cache->pool != NULL)
+        kv_pool_set_idle(cache->pool, NULL, NULL);
+    radix_tree_destroy(cache->tree);
+    kv_host_deinit(&cache->host);
+    mem_free(cache->page_node);
+    mem_free(cache->host_node);
+    mem_free(cache->nodes);
+    mem_free(cache->published);
+    *cache = (struct prefix_cache){0};
+}
+
+/* --- finding --- */
+
+/* What the trees of a view hold of a text; the whole pages' nodes stand in cache->nodes. */
+struct lookup {
+    radix_domain domains[LIMIT_DOMAINS_VISIBLE + 1];
+    uint32_t domain_count;
+    uint32_t pages;
+    radix_node rest;
+    uint32_t rest_tokens;
+};
+
+static bool is_same(const struct engine_domain *a, const struct engine_domain *b)
+{
+    return memcmp(a->bytes, b->bytes, sizeof(a->bytes)) == 0;
+}
+
+static bool is_without_cache(const struct prefix_cache *cache, const struct prefix_view *view)
+{
+    return cache->tree == NULL || is_same(view->domain, &no_domain);
+}
+
+static void look_up(const struct prefix_cache *cache, const struct prefix_view *view,
+                    const uint32_t *tokens, uint32_t count, struct lookup *out)
+{
+    *out = (struct lookup){.rest = RADIX_NONE};
+    if (is_without_cache(cache, view))
+        return;
+    ASSERT(view->visible_count <= LIMIT_DOMAINS_VISIBLE);
+    ASSERT(count <= cache->options.context);
+    bool is_listed = false;
+    for (uint32_t i = 0; i < view->visible_count; i++) {
+        out->domains[out->domain_count++] =
+            radix_tree_find_domain(cache->tree, view->visible[i].bytes);
+        is_listed = is_listed || is_same(&view->visible[i], view->domain);
+    }
+    if (!is_listed)
+        out->domains[out->domain_count++] =
+            radix_tree_find_domain(cache->tree, view->domain->bytes);
+    out->pages = radix_tree_match(cache->tree, out->domains, out->domain_count, tokens, count,
+                                  cache->nodes, &out->rest, &out->rest_tokens);
+    if (!kv_pool_has_parts(cache->pool)) {
+        out->rest = RADIX_NONE;
+        out->rest_tokens = 0;
+    }
+}
+
+/* Adds `tokens` tokens that a node holds to a match. */
+static void add_found(const struct prefix_cache *cache, const struct prefix_view *view,
+                      const struct lookup *found, radix_node node, uint32_t tokens,
+                      struct prefix_match *out)
+{
+    radix_domain domain = radix_tree_domain_of(cache->tree, node);
+    uint32_t index = 0;
+    while (index < found->domain_count && found->domains[index] != domain)
+        index++;
+    ASSERT(index < found->domain_count); /* nothing is found in what is not visible */
+    bool is_host = radix_tree_tier(cache->tree, node) == RADIX_HOST;
+    out->tokens += tokens;
+    out->tokens_by[index] += tokens;
+    if (is_host)
+        out->tokens_host += tokens;
+    if (index < view->visible_public)
+        out->tokens_public += tokens;
+    else if (index < view->visible_public + view->visible_group)
+        out->tokens_group += tokens;
+    else
+        out->tokens_own += tokens;
+    if (tokens < cache->pool->layout.page_tokens) {
+        out->rest_tokens = tokens;
+        return;
+    }
+    out->pages++;
+    out->host_pages += is_host;
+    if (!is_host)
+        out->device_idle += kv_pool_is_idle(cache->pool, radix_tree_value(cache->tree, node));
+}
+
+void prefix_cache_find(struct prefix_cache *cache, const struct prefix_view *view,
+                       const uint32_t *tokens, uint32_t count, struct prefix_match *out)
+{
+    struct lookup found;
+    *out = (struct prefix_match){0};
+    if (count == 0)
+        return;
+    look_up(cache, view, tokens, count - 1, &found);
+    for (uint32_t i = 0; i < found.pages; i++)
+        add_found(cache, view, &found, cache->nodes[i], cache->pool->layout.page_tokens, out);
+    if (found.rest_tokens > 0)
+        add_found(cache, view, &found, found.rest, found.rest_tokens, out);
+}
+
+/* --- evicting --- */
+
+static void forget_host(struct prefix_cache *cache, radix_node node)
+{
+    host_page page = radix_tree_value(cache->tree, node);
+    cache->host_node[page] = RADIX_NONE;
+    kv_host_release(&cache->host, page);
+}
+
+/* Copies what was evicted, which is free then. */
+static void evict_copy(struct prefix_cache *cache)
+{
+    const uint32_t count = cache->evicted.count;
+    kv_host_out(&cache->host, cache->pool, cache->evicted.from, cache->evicted.to, count);
+    for (uint32_t i = 0; i < count; i++)
+        kv_pool_uncache(cache->pool, cache->evicted.from[i]);
+    cache->evicted.count = 0;
+}
+
+/* Of the host tier's own pages the one that goes next; false when all are held or being read. */
+static bool evict_host(struct prefix_cache *cache)
+{
+    radix_node next = cache->tree == NULL ? RADIX_NONE : radix_evict_next(cache->tree, RADIX_HOST);
+    if (next == RADIX_NONE)
+        return false;
+    for (uint32_t i = 0; i < cache->evicted.count; i++)
+        if (cache->evicted.to[i] == radix_tree_value(cache->tree, next))
+            evict_copy(cache); /* as long as the page is held */
+    forget_host(cache, next);
+    radix_tree_clear(cache->tree, next);
+    cache->figures.host_dropped++;
+    cache->version++;
+    return true;
+}
+
+/* A page in the host tier, where one of its own makes room. */
+static host_page evict_acquire(struct prefix_cache *cache, page_id page)
+{
+    struct kv_host *host = &cache->host;
+    if (host->page_count > 0 && host->free_count <= cache->host_reserve && !evict_host(cache))
+        return KV_POOL_NONE;
+    if (cache->evicted.count == PREFIX_BATCH)
+        evict_copy(cache);
+    return kv_host_acquire(host, &cache->pool->domains[page]);
+}
+
+static void evict_page(struct prefix_cache *cache, radix_node node)
+{
+    page_id page = radix_tree_value(cache->tree, node);
+    ASSERT(kv_pool_is_idle(cache->pool, page));
+    host_page to = evict_acquire(cache, page);
+    cache->page_node[page] = RADIX_NONE;
+    cache->version++;
+    if (to == KV_POOL_NONE) {
+        radix_tree_clear(cache->tree, node);
+        cache->figures.evicted_dropped++;
+        kv_pool_uncache(cache->pool, page);
+        return;
+    }
+    radix_tree_set(cache->tree, node, RADIX_HOST, to);
+    radix_evict_idle(cache->tree, node);
+    cache->host_node[to] = node;
+    cache->figures.evicted_to_host++;
+    cache->evicted.from[cache->evicted.count] = page;
+    cache->evicted.to[cache->evicted.count++] = to;
+}
+
+bool prefix_cache_make_room(struct prefix_cache *cache, uint32_t pages)
+{
+    radix_node next = RADIX_NONE;
+    while (cache->pool->free_count + cache->evicted.count < pages) {
+        next = cache->tree == NULL ? RADIX_NONE : radix_evict_next(cache->tree, RADIX_DEVICE);
+        if (next == RADIX_NONE)
+            break;
+        evict_page(cache, next);
+    }
+    evict_copy(cache);
+    return cache->pool->free_count >= pages;
+}
+
+void prefix_cache_make_ahead(struct prefix_cache *cache)
+{
+    (void)prefix_cache_make_room(cache, cache->options.exchange);
+}
+
+uint32_t prefix_cache_available(const struct prefix_cache *cache)
+{
+    const uint32_t pages = cache->pool->free_count + cache->pool->idle_count;
+    return pages > cache->options.exchange ? pages - cache->options.exchange : 0;
+}
+
+static page_id fresh_page(struct prefix_cache *cache, const struct engine_domain *domain)
+{
+    return prefix_cache_make_room(cache, 1) ? kv_pool_acquire(cache->pool, domain) : KV_POOL_NONE;
+}
+
+/* --- taking --- */
+
+/* A node of the host tier may be evicted, unless a paused sequence holds its page too. */
+static void host_idle(struct prefix_cache *cache, radix_node node)
+{
+    if (cache->host.references[radix_tree_value(cache->tree, node)] == 1)
+        radix_evict_idle(cache->tree, node);
+}
+
+/* Nothing evicts a node between hold and unhold. */
+static void hold(struct prefix_cache *cache, radix_node node)
+{
+    if (radix_tree_tier(cache->tree, node) == RADIX_DEVICE)
+        kv_pool_retain(cache->pool, radix_tree_value(cache->tree, node));
+    else
+        radix_evict_busy(cache->tree, node);
+}
+
+static void unhold(struct prefix_cache *cache, radix_node node)
+{
+    if (radix_tree_tier(cache->tree, node) == RADIX_DEVICE)
+        kv_pool_release(cache->pool, radix_tree_value(cache->tree, node));
+    else
+        host_idle(cache, node);
+}
+
+/* Whose a node's host page is: tree and tier must say the same, in every build. */
+static struct engine_domain host_domain(const struct prefix_cache *cache, radix_node node)
+{
+    const struct engine_domain *domain = &cache->host.domains[radix_tree_value(cache->tree, node)];
+    ASSERT(radix_tree_find_domain(cache->tree, domain->bytes) ==
+           radix_tree_domain_of(cache->tree, node));
+    return *domain;
+}
+
+/* The tree gives up a node's host page. Page `index` of the node's text stands in `page` too, where
+ * those who are paused find it from now on. */
+static void leave_host(struct prefix_cache *cache, radix_node node, uint32_t index, page_id page)
+{
+    host_page from = radix_tree_value(cache->tree, node);
+    if (cache->host.references[from] > 1)
+        cache->moved(cache->moved_context, index, from, page);
+    ASSERT(cache->host.references[from] == 1);
+    forget_host(cache, node);
+}
+
+static void set_device(struct prefix_cache *cache, radix_node node, page_id page)
+{
+    ASSERT(cache->page_node[page] == RADIX_NONE); /* a page stands for one text */
+    radix_tree_set(cache->tree, node, RADIX_DEVICE, page);
+    cache->page_node[page] = node;
+    kv_pool_cache(cache->pool, page);
+    cache->version++;
+}
+
+/* Copies what was brought, which the tree has there from now on. */
+static void bring_copy(struct prefix_cache *cache)
+{
+    const uint32_t count = cache->returned.count;
+    kv_host_in(&cache->host, cache->pool, cache->returned.from, cache->returned.to, count);
+    for (uint32_t i = 0; i < count; i++) {
+        const page_id page = cache->returned.to[i];
+        const radix_node node = cache->host_node[cache->returned.from[i]];
+        leave_host(cache, node, cache->returned.index[i], page);
+        set_device(cache, node, page);
+    }
+    cache->figures.returned_pages += count;
+    cache->returned.count = 0;
+}
+
+/* A page for the first of `wanted` that come back. Where idle ones make room, it is for as many as
+ * the host tier takes without dropping any: what has come back leaves its place there. */
+static page_id bring_acquire(struct prefix_cache *cache, const struct engine_domain *domain,
+                             uint32_t wanted)
+{
+    const struct kv_host *host = &cache->host;
+    if (cache->pool->free_count == 0) {
+        bring_copy(cache);
+        uint32_t most =
+            host->free_count > cache->host_reserve + 1 ? host->free_count - cache->host_reserve : 1;
+        (void)prefix_cache_make_room(cache, wanted < most ? wanted : most);
+    }
+    return kv_pool_acquire(cache->pool, domain);
+}
+
+/* Page `index` of a text, a held node, with the holder's reference: from the host tier, as first of
+ * `wanted` of that text, into a fresh page, which is the same domain's. The caller ends with
+ * bring_copy. False, and nothing changed, when no page can be had. */
+static bool bring(struct prefix_cache *cache, radix_node node, uint32_t index, uint32_t wanted,
+                  page_id *out)
+{
+    if (radix_tree_tier(cache->tree, node) == RADIX_DEVICE) {
+        *out = radix_tree_value(cache->tree, node);
+        return true;
+    }
+    const struct engine_domain domain = host_domain(cache, node);
+    if (cache->returned.count == PREFIX_BATCH)
+        bring_copy(cache);
+    page_id page = bring_acquire(cache, &domain, wanted);
+    if (page == KV_POOL_NONE)
+        return false;
+    const uint32_t place = cache->returned.count++;
+    cache->returned.from[place] = radix_tree_value(cache->tree, node);
+    cache->returned.to[place] = page;
+    cache->returned.index[place] = index;
+    *out = page;
+    return true;
+}
+
+/* How many nodes are in the host tier. */
+static uint32_t host_count(const struct prefix_cache *cache, const radix_node *nodes,
+                           uint32_t count)
+{
+    uint32_t in_host = 0;
+    for (uint32_t i = 0; i < count; i++)
+        in_host += radix_tree_tier(cache->tree, nodes[i]) == RADIX_HOST;
+    return in_host;
+}
+
+/* The first tokens of a held node's page, from either tier, in a fresh page of the taker's. */
+static page_id take_rest(struct prefix_cache *cache, const struct prefix_view *view,
+                         radix_node node, uint32_t tokens)
+{
+    page_id page = fresh_page(cache, view->domain);
+    if (page == KV_POOL_NONE)
+        return KV_POOL_NONE;
+    uint32_t value = radix_tree_value(cache->tree, node);
+    const void *from = NULL;
+    if (radix_tree_tier(cache->tree, node) == RADIX_DEVICE) {
+        kv_pool_wait(cache->pool, &value, 1);
+        from = kv_pool_memory(cache->pool, value);
+    } else {
+        const struct engine_domain domain = host_domain(cache, node);
+        kv_host_wait(&cache->host, value);
+        from = kv_host_get(&cache->host, value, &domain);
+    }
+    kernels_kv_copy(cache->options.kernels, &cache->pool->layout, kv_pool_memory(cache->pool, page),
+                    from, tokens);
+    return page;
+}
+
+uint32_t prefix_cache_take(struct prefix_cache *cache, const struct prefix_view *view,
+                           const uint32_t *tokens, uint32_t count, page_id *pages,
+                           uint32_t *page_count, struct prefix_match *out)
+{
+    struct lookup found;
+    *out = (struct prefix_match){0};
+    *page_count = 0;
+    if (count == 0)
+        return 0;
+    look_up(cache, view, tokens, count - 1, &found);
+    uint32_t idle_count = cache->pool->idle_count;
+    for (uint32_t i = 0; i < found.pages; i++) {
+        hold(cache, cache->nodes[i]);
+        pages[i] = idle_count - cache->pool->idle_count; /* until now; soon the page */
+    }
+    uint32_t away = host_count(cache, cache->nodes, found.pages);
+    if (found.rest != RADIX_NONE)
+        hold(cache, found.rest);
+
+    uint32_t taken = 0;
+    uint32_t device_idle = 0;
+    for (; taken < found.pages; taken++) {
+        struct prefix_match with = *out;
+        add_found(cache, view, &found, cache->nodes[taken], cache->pool->layout.page_tokens, &with);
+        device_idle = pages[taken];
+        if (!bring(cache, cache->nodes[taken], taken, away - out->host_pages, &pages[taken]))
+            break;
+        *out = with;
+    }
+    bring_copy(cache);
+    out->device_idle = device_idle;
+    *page_count = taken;
+    if (found.rest != RADIX_NONE) {
+        page_id rest = taken < found.pages ? KV_POOL_NONE
+                                           : take_rest(cache, view, found.rest, found.rest_tokens);
+        if (rest != KV_POOL_NONE) {
+            add_found(cache, view, &found, found.rest, found.rest_tokens, out);
+            pages[(*page_count)++] = rest;
+        }
+        unhold(cache, found.rest);
+    }
+    for (uint32_t i = found.pages; i-- > taken;)
+        unhold(cache, cache->nodes[i]);
+    return out->tokens;
+}
+
+/* --- inserting --- */
+
+static void keep_page(struct prefix_cache *cache, radix_node node, uint32_t index, page_id page)
+{
+    if (radix_tree_tier(cache->tree, node) == RADIX_HOST)
+        leave_host(cache, node, index, page);
+    set_device(cache, node, page);
+}
+
+/* An idle rest of the view's own tree that the first tokens of a page, now to be inserted behind
+ * the same pages, repeat: it would only take room. */
+static void forget_shorter(struct prefix_cache *cache, const struct prefix_view *view,
+                           const struct lookup *found)
+{
+    radix_node rest = found->rest;
+    if (rest == RADIX_NONE || radix_tree_symbol_count(cache->tree, rest) != found->rest_tokens)
+        return;
+    if (radix_tree_domain_of(cache->tree, rest) !=
+        radix_tree_find_domain(cache->tree, view->domain->bytes))
+        return;
+    uint32_t value = radix_tree_value(cache->tree, rest);
+    if (radix_tree_tier(cache->tree, rest) == RADIX_HOST) {
+        forget_host(cache, rest);
+        radix_tree_clear(cache->tree, rest);
+    } else if (kv_pool_is_idle(cache->pool, value)) {
+        cache->page_node[value] = RADIX_NONE;
+        radix_tree_clear(cache->tree, rest);
+        kv_pool_uncache(cache->pool, value);
+    }
+    cache->version++;
+}
+
+void prefix_cache_insert(struct prefix_cache *cache, const struct prefix_view *view,
+                         const uint32_t *tokens, uint32_t first, uint32_t count, page_id *pages)
+{
+    const uint32_t symbols = cache->pool->layout.page_tokens;
+    struct lookup found;
+    if (is_without_cache(cache, view) || count == 0)
+        return;
+    look_up(cache, view, tokens, (first + 1) * symbols - 1, &found);
+    if (found.pages < first)
+        return; /* what is before is not kept, or seen no more: nobody would find these */
+    forget_shorter(cache, view, &found);
+    radix_domain domain = radix_tree_open_domain(cache->tree, view->domain->bytes, view->weight);
+    if (domain == RADIX_NONE)
+        return;
+    radix_node node = RADIX_NONE;
+    cache->version++; /* also of what is there: a rest inserted again is looked at first */
+    for (uint32_t i = first; i < first + count; i++) {
+        node = i == first ? radix_tree_insert(cache->tree, domain, RADIX_NONE, tokens,
+                                              (first + 1) * symbols)
+                          : radix_tree_insert(cache->tree, domain, node,
+                                              tokens + (size_t)i * symbols, symbols);
+        if (node == RADIX_NONE)
+            return;
+        ASSERT(is_same(&cache->pool->domains[pages[i]], view->domain));
+        if (radix_tree_tier(cache->tree, node) != RADIX_DEVICE) {
+            keep_page(cache, node, i, pages[i]);
+            continue;
+        }
+        page_id kept = radix_tree_value(cache->tree, node);
+        if (kept == pages[i])
+            continue;
+        kv_pool_retain(cache->pool, kept);
+        kv_pool_release(cache->pool, pages[i]);
+        pages[i] = kept;
+    }
+}
+
+void prefix_cache_insert_rest(struct prefix_cache *cache, const struct prefix_view *view,
+                              const uint32_t *tokens, uint32_t count, page_id page, bool is_open)
+{
+    const uint32_t symbols = cache->pool->layout.page_tokens;
+    struct lookup found;
+    if (is_without_cache(cache, view) || count % symbols == 0 || !kv_pool_has_parts(cache->pool))
+        return;
+    ASSERT(is_same(&cache->pool->domains[page], view->domain));
+    look_up(cache, view, tokens, count, &found);
+    if (found.pages < count / symbols || found.rest_tokens == count % symbols)
+        return; /* nobody would find it, or it is found as it is */
+    page_id kept = is_open ? fresh_page(cache, view->domain) : page;
+    if (kept == KV_POOL_NONE)
+        return;
+    look_up(cache, view, tokens, count, &found); /* again: the page may have been a rest's */
+    if (found.pages == count / symbols)
+        forget_shorter(cache, view, &found);
+    cache->version++;
+    radix_domain domain = radix_tree_open_domain(cache->tree, view->domain->bytes, view->weight);
+    radix_node node = domain == RADIX_NONE
+                          ? RADIX_NONE
+                          : radix_tree_insert(cache->tree, domain, RADIX_NONE, tokens, count);
+    if (node != RADIX_NONE && radix_tree_tier(cache->tree, node) == RADIX_GHOST) {
+        if (is_open) {
+            kv_pool_wait(cache->pool, &page, 1);
+            kernels_kv_copy(cache->options.kernels, &cache->pool->layout,
+                            kv_pool_memory(cache->pool, kept), kv_pool_memory(cache->pool, page),
+                            count % symbols);
+        }
+        keep_page(cache, node, count / symbols, kept);
+    }
+    if (is_open)
+        kv_pool_release(cache->pool, kept);
+}
+
+/* --- pins, and domains that end --- */
+
+static struct prefix_published *published_find(const struct prefix_cache *cache,
+                                               const struct engine_domain *domain)
+{
+    for (uint32_t i = 0; i < cache->published_count; i++)
+        if (is_same(&cache->published[i].domain, domain))
+            return &cache->published[i];
+    return NULL;
+}
+
+enum status prefix_cache_pin_check(const struct prefix_cache *cache, uint32_t pages)
+{
+    uint32_t pinned = cache->pool->pinned_count;
+    if (pages > cache->pin_pages_max || pinned > cache->pin_pages_max - pages)
+        FAIL(STATUS_LIMIT,
+             "%u more pinned pages beside %u are over the cap of %u (%u %% of %u KV pages, beside "
+             "one full context)",
+             pages, pinned, cache->pin_pages_max, cache->options.pin_percent,
+             cache->pool->page_count);
+    return STATUS_OK;
+}
+
+/* Pins held nodes, or none. */
+static enum status pin_nodes(struct prefix_cache *cache, const struct engine_domain *domain,
+                             const radix_node *nodes, uint32_t count, uint32_t *pages)
+{
+    struct prefix_published *row = published_find(cache, domain);
+    if (row == NULL && cache->published_count == LIMIT_PROMPTS)
+        FAIL(STATUS_LIMIT, "%d published prompts are pinned, and no more can be", LIMIT_PROMPTS);
+    page_id page = KV_POOL_NONE;
+    uint32_t new_count = 0;
+    for (uint32_t i = 0; i < count; i++)
+        new_count += radix_tree_tier(cache->tree, nodes[i]) == RADIX_HOST ||
+                     !kv_pool_is_pinned(cache->pool, radix_tree_value(cache->tree, nodes[i]));
+    TRY(prefix_cache_pin_check(cache, new_count));
+    uint32_t away = host_count(cache, nodes, count);
+    uint32_t back = 0;
+    for (; back < count; back++) {
+        const uint32_t wanted = away;
+        away -= radix_tree_tier(cache->tree, nodes[back]) == RADIX_HOST;
+        if (!bring(cache, nodes[back], back, wanted, &page))
+            break;
+    }
+    bring_copy(cache);
+    if (back < count)
+        FAIL(STATUS_BUSY, "no KV page is free to bring back %u pages that are to be pinned", count);
+    if (row == NULL) {
+        row = &cache->published[cache->published_count++];
+        *row = (struct prefix_published){.domain = *domain};
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        page = radix_tree_value(cache->tree, nodes[i]);
+        if (!kv_pool_is_pinned(cache->pool, page))
+            kv_pool_pin(cache->pool, page);
+    }
+    row->pages += new_count;
+    *pages = row->pages;
+    return STATUS_OK;
+}
+
+enum status prefix_cache_pin(struct prefix_cache *cache, const struct prefix_view *view,
+                             const uint32_t *tokens, uint32_t count, uint32_t *pages)
+{
+    /* Its own tree alone: what another domain holds may go when that one ends. */
+    const struct prefix_view own = {.domain = view->domain, .weight = view->weight};
+    struct lookup found;
+    *pages = 0;
+    look_up(cache, &own, tokens, count, &found);
+    uint32_t tokens_found = found.pages * cache->pool->layout.page_tokens + found.rest_tokens;
+    if (count == 0 || tokens_found < count)
+        FAIL(STATUS_NOT_FOUND, "%u of %u tokens to be pinned are in the prefix cache", tokens_found,
+             count);
+    uint32_t nodes = found.pages;
+    if (found.rest != RADIX_NONE)
+        cache->nodes[nodes++] = found.rest;
+    for (uint32_t i = 0; i < nodes; i++)
+        hold(cache, cache->nodes[i]);
+    enum status status = pin_nodes(cache, view->domain, cache->nodes, nodes, pages);
+    for (uint32_t i = nodes; i-- > 0;)
+        unhold(cache, cache->nodes[i]);
+    return status;
+}
+
+static void drop_gone(void *context, enum radix_tier tier, uint32_t value)
+{
+    struct prefix_cache *cache = context;
+    if (tier == RADIX_HOST) {
+        cache->host_node[value] = RADIX_NONE;
+        kv_host_release(&cache->host, value);
+        return;
+    }
+    cache->page_node[value] = RADIX_NONE; /* first: tell_idle has nothing to tell the tree */
+    if (kv_pool_is_pinned(cache->pool, value))
+        kv_pool_unpin(cache->pool, value);
+    kv_pool_uncache(cache->pool, value);
+}
+
+void prefix_cache_drop_domain(struct prefix_cache *cache, const struct engine_domain *domain)
+{
+    if (cache->tree == NULL)
+        return;
+    radix_domain open = radix_tree_find_domain(cache->tree, domain->bytes);
+    if (open != RADIX_NONE)
+        radix_tree_drop_domain(cache->tree, open, drop_gone, cache);
+    struct prefix_published *row = published_find(cache, domain);
+    if (row != NULL)
+        *row = cache->published[--cache->published_count];
+    cache->version++;
+}
+
+/* --- host pages that paused sequences hold --- */
+
+uint32_t prefix_cache_host_available(const struct prefix_cache *cache)
+{
+    return cache->host.free_count +
+           (cache->tree == NULL ? 0 : radix_evict_idle_count(cache->tree, RADIX_HOST));
+}
+
+bool prefix_cache_host_is_cached(const struct prefix_cache *cache, host_page page)
+{
+    return cache->tree != NULL && cache->host_node[page] != RADIX_NONE;
+}
+
+bool prefix_cache_host_make_room(struct prefix_cache *cache, uint32_t pages)
+{
+    while (cache->host.free_count < pages)
+        if (!evict_host(cache))
+            return false;
+    return true;
+}
+
+void prefix_cache_host_reserve(struct prefix_cache *cache, uint32_t pages)
+{
+    cache->host_reserve = pages;
+}
+
+void prefix_cache_demote(struct prefix_cache *cache, page_id page, host_page to)
+{
+    radix_node node = cache->tree == NULL ? RADIX_NONE : cache->page_node[page];
+    if (node != RADIX_NONE) {
+        cache->page_node[page] = RADIX_NONE; /* first: tell_idle has nothing to tell the tree */
+        radix_tree_set(cache->tree, node, RADIX_HOST, to);
+        cache->host_node[to] = node;
+        kv_host_retain(&cache->host, to);
+        kv_pool_uncache(cache->pool, page);
+        cache->version++;
+    }
+    ASSERT(cache->pool->references[page] == 1);
+    kv_pool_release(cache->pool, page);
+}
+
+void prefix_cache_promote(struct prefix_cache *cache, host_page from, page_id page)
+{
+    radix_node node = cache->tree == NULL ? RADIX_NONE : cache->host_node[from];
+    if (node != RADIX_NONE) {
+        forget_host(cache, node);
+        set_device(cache, node, page);
+    }
+    ASSERT(cache->host.references[from] == 1);
+    kv_host_release(&cache->host, from);
+}
+
+void prefix_cache_host_release(struct prefix_cache *cache, host_page page)
+{
+    kv_host_release(&cache->host, page);
+    if (cache->tree != NULL && cache->host_node[page] != RADIX_NONE)
+        host_idle(cache, cache->host_node[page]);
+}
+
+void prefix_cache_set_moved(struct prefix_cache *cache,
+                            void (*moved)(void *context, uint32_t index, host_page from,
+                                          page_id to),
+                            void *context)
+{
+    cache->moved = moved;
+    cache->moved_context = context;
+}
+
+/* --- figures --- */
+
+void prefix_cache_count(struct prefix_cache *cache, const struct prefix_view *view, uint32_t count,
+                        const struct prefix_match *match)
+{
+    cache->figures.query_tokens += count;
+    cache->figures.hit_tokens += match->tokens;
+    for (uint32_t i = 0; i < view->visible_count; i++) {
+        struct prefix_published *row =
+            match->tokens_by[i] == 0 ? NULL : published_find(cache, &view->visible[i]);
+        if (row != NULL) {
+            row->hits++;
+            row->hit_tokens += match->tokens_by[i];
+        }
+    }
+}
+
+uint64_t prefix_cache_version(const struct prefix_cache *cache)
+{
+    return cache->version;
+}
+
+uint32_t prefix_cache_published(const struct prefix_cache *cache, struct prefix_published *out,
+                                uint32_t count)
+{
+    uint32_t given = cache->published_count < count ? cache->published_count : count;
+    if (given > 0)
+        memcpy(out, cache->published, given * sizeof(*out));
+    return given;
+}
+
+void prefix_cache_figures(const struct prefix_cache *cache, struct prefix_figures *out)
+{
+    const struct kv_pool *pool = cache->pool;
+    *out = cache->figures;
+    out->pages_free = pool->free_count;
+    out->pages_idle = pool->idle_count;
+    out->pages_pinned = pool->pinned_count;
+    out->pages_host = cache->host.page_count - cache->host.free_count;
+    out->pages_active = pool->page_count - pool->free_count - pool->idle_count - pool->pinned_count;
+    out->pin_pages_max = cache->pin_pages_max;
+}
+
+/* --- check --- */
+
+static bool check_node(const struct prefix_cache *cache, radix_node node, enum radix_tier tier,
+                       uint32_t value, const struct engine_domain *domain)
+{
+    return radix_tree_tier(cache->tree, node) == tier &&
+           radix_tree_value(cache->tree, node) == value &&
+           radix_tree_domain_of(cache->tree, node) ==
+               radix_tree_find_domain(cache->tree, domain->bytes);
+}
+
+bool prefix_cache_check(const struct prefix_cache *cache)
+{
+    const struct kv_pool *pool = cache->pool;
+    const struct kv_host *host = &cache->host;
+    if (cache->tree == NULL)
+        return pool->idle_count == 0 && pool->pinned_count == 0 && kv_host_check(host);
+    uint32_t cached = 0;
+    for (page_id page = 0; page < pool->page_count; page++) {
+        radix_node node = cache->page_node[page];
+        if (kv_pool_is_cached(pool, page) != (node != RADIX_NONE))
+            return false;
+        if (node != RADIX_NONE &&
+            !check_node(cache, node, RADIX_DEVICE, page, &pool->domains[page]))
+            return false;
+        cached += node != RADIX_NONE;
+    }
+    uint32_t stored = 0;
+    uint32_t stored_idle = 0;
+    for (host_page page = 0; page < host->page_count; page++) {
+        radix_node node = cache->host_node[page];
+        if (node == RADIX_NONE)
+            continue; /* free, or paused sequences' alone: kv_swap_check */
+        if (host->references[page] == 0 ||
+            !check_node(cache, node, RADIX_HOST, page, &host->domains[page]))
+            return false;
+        stored++;
+        stored_idle += host->references[page] == 1;
+    }
+    uint32_t pinned = 0;
+    for (uint32_t i = 0; i < cache->published_count; i++)
+        pinned += cache->published[i].pages;
+    return cached == radix_tree_count(cache->tree, RADIX_DEVICE) &&
+           stored == radix_tree_count(cache->tree, RADIX_HOST) &&
+           pool->idle_count == radix_evict_idle_count(cache->tree, RADIX_DEVICE) &&
+           stored_idle == radix_evict_idle_count(cache->tree, RADIX_HOST) &&
+           pinned == pool->pinned_count && pinned <= cache->pin_pages_max && kv_host_check(host) &&
+           radix_check(cache->tree);
+}

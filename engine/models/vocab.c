@@ -1,0 +1,322 @@
+#include "engine/models/vocab.h"
+
+#include "config/base/hash.h"
+#include "config/base/limits.h"
+#include "config/base/mem.h"
+#include "config/base/utf8.h"
+
+struct vocab {
+    uint32_t size;
+    uint32_t bos;
+    uint32_t eos;
+    bool adds_bos;
+    uint8_t *kinds;    /* [size] enum vocab_kind */
+    bool *ends;        /* [size] */
+    uint32_t *offsets; /* [size + 1] into bytes; fits, LIMIT_VOCAB × LIMIT_TOKEN_BYTES = 2^30 */
+    char *bytes;
+};
+
+/* The alphabet has 256 characters, all below U+0144. */
+enum { DECODE_ALPHABET_END = 0x144 };
+
+static bool decode_prints(uint32_t c)
+{
+    return (c >= 0x21 && c <= 0x7e) || (c >= 0xa1 && c <= 0xac) || (c >= 0xae && c <= 0xff);
+}
+
+/* The byte of an alphabet character, or -1. From U+0100 on stand, in order, the 33 bytes up to
+ * 0x20, the 34 from 0x7f to 0xa0, and 0xad. */
+static int decode_character(uint32_t c)
+{
+    if (c < 0x100)
+        return decode_prints(c) ? (int)c : -1;
+    if (c >= DECODE_ALPHABET_END)
+        return -1;
+    uint32_t rank = c - 0x100;
+    if (rank < 33)
+        return (int)rank;
+    if (rank < 33 + 34)
+        return (int)(0x7f + rank - 33);
+    return 0xad;
+}
+
+bool vocab_decode(struct slice text, char *out, size_t capacity, size_t *length)
+{
+    size_t written = 0;
+    for (size_t at = 0; at < text.length;) {
+        size_t run = utf8_sequence_length(text.bytes + at, text.length - at);
+        if (run == 0 || written == capacity)
+            return false;
+        int byte = decode_character(utf8_decode(text.bytes + at, run));
+        if (byte < 0)
+            return false;
+        out[written++] = (char)byte;
+        at += run;
+    }
+    *length = written;
+    return true;
+}
+
+static int create_hex(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'A' && c <= 'F')
+        return c - 'A' + 10;
+    return -1;
+}
+
+/* The bytes of one token into `out`, which has room for LIMIT_TOKEN_BYTES. */
+static enum status create_token(struct slice text, enum vocab_kind kind, uint32_t id, char *out,
+                                size_t *length)
+{
+    if (text.length == 0)
+        FAIL(STATUS_CORRUPT, "token %u is empty", id);
+    if (kind == VOCAB_NORMAL) {
+        if (!vocab_decode(text, out, LIMIT_TOKEN_BYTES, length))
+            FAIL(STATUS_CORRUPT, "token %u is too long or outside the byte alphabet", id);
+        return STATUS_OK;
+    }
+    if (kind == VOCAB_BYTE) { /* "<0x0A>" */
+        bool is_form = text.length == 6 && memcmp(text.bytes, "<0x", 3) == 0 &&
+                       create_hex(text.bytes[3]) >= 0 && create_hex(text.bytes[4]) >= 0 &&
+                       text.bytes[5] == '>';
+        if (!is_form)
+            FAIL(STATUS_CORRUPT, "byte token %u is not of the form <0x0A>", id);
+        out[0] = (char)(create_hex(text.bytes[3]) * 16 + create_hex(text.bytes[4]));
+        *length = 1;
+        return STATUS_OK;
+    }
+    if (text.length > LIMIT_TOKEN_BYTES)
+        FAIL(STATUS_CORRUPT, "token %u is longer than %d bytes", id, LIMIT_TOKEN_BYTES);
+    memcpy(out, text.bytes, text.length);
+    *length = text.length;
+    return STATUS_OK;
+}
+
+/* A set of token texts, to find doubled ones: open addressing, at most half full. */
+struct create_set {
+    struct slice *slots;
+    size_t mask;
+};
+
+/* False when it was there already. */
+static bool create_set_add(struct create_set *set, struct slice text)
+{
+    size_t at = hash_bytes(hash_process_key(), text.bytes, text.length) & set->mask;
+    while (set->slots[at].length != 0) {
+        if (slice_equals(set->slots[at], text))
+            return false;
+        at = (at + 1) & set->mask;
+    }
+    set->slots[at] = text;
+    return true;
+}
+
+static enum status create_kinds(struct vocab *vocab, const struct gguf *gguf)
+{
+    memset(vocab->kinds, VOCAB_NORMAL, vocab->size);
+    if (!gguf_has(gguf, "tokenizer.ggml.token_type"))
+        return STATUS_OK;
+    struct gguf_array types;
+    TRY(gguf_get_array(gguf, "tokenizer.ggml.token_type", &types));
+    if (types.count != vocab->size)
+        FAIL(STATUS_CORRUPT, "token_type has %llu entries for %u tokens",
+             (unsigned long long)types.count, vocab->size);
+    for (uint32_t id = 0; id < vocab->size; id++) {
+        int32_t type;
+        TRY(gguf_array_next_i32(&types, &type));
+        if (type < VOCAB_NORMAL || type > VOCAB_BYTE)
+            FAIL(STATUS_CORRUPT, "token %u has the unknown type %d", id, type);
+        vocab->kinds[id] = (uint8_t)type;
+    }
+    return STATUS_OK;
+}
+
+static enum status create_tokens(struct vocab *vocab, struct gguf_array tokens)
+{
+    enum status status = STATUS_OK;
+    struct create_set set = {.mask = 1};
+    while (set.mask + 1 < 2 * (size_t)vocab->size)
+        set.mask = set.mask * 2 + 1;
+    struct buffer bytes;
+    buffer_init(&bytes, (size_t)vocab->size * LIMIT_TOKEN_BYTES);
+    set.slots = mem_zalloc(set.mask + 1, sizeof(*set.slots));
+    if (set.slots == NULL)
+        FAIL_OUT(STATUS_NO_MEMORY, "no memory for %u tokens", vocab->size);
+    for (uint32_t id = 0; id < vocab->size; id++) {
+        struct slice text;
+        char token[LIMIT_TOKEN_BYTES];
+        size_t length;
+        TRY_OUT(gguf_array_next_string(&tokens, &text));
+        TRY_OUT(create_token(text, vocab->kinds[id], id, token, &length));
+        if (!create_set_add(&set, text))
+            FAIL_OUT(STATUS_CORRUPT, "token %u stands twice in the vocabulary", id);
+        vocab->offsets[id] = (uint32_t)bytes.length;
+        buffer_append(&bytes, token, length);
+        TRY_OUT(bytes.status);
+    }
+    vocab->offsets[vocab->size] = (uint32_t)bytes.length;
+    vocab->bytes = bytes.bytes;
+    buffer_init(&bytes, 0); /* the vocabulary has taken the bytes */
+out:
+    buffer_deinit(&bytes);
+    mem_free(set.slots);
+    return status;
+}
+
+/* An id by key; VOCAB_NONE when the file does not name one. */
+static enum status create_special(const struct vocab *vocab, const struct gguf *gguf,
+                                  const char *key, uint32_t *out)
+{
+    *out = VOCAB_NONE;
+    if (!gguf_has(gguf, key))
+        return STATUS_OK;
+    uint32_t id;
+    TRY(gguf_get_u32(gguf, key, &id));
+    if (id >= vocab->size)
+        FAIL(STATUS_CORRUPT, "%s is %u, but there are %u tokens", key, id, vocab->size);
+    *out = id;
+    return STATUS_OK;
+}
+
+/* Control tokens that end a turn or a text in the public model families; files often name only one
+ * of a pair as eos. */
+static const char *const CREATE_END_NAMES[] = {
+    "<|endoftext|>", "<|im_end|>", "<|end_of_text|>", "<|eot_id|>",    "<|eom_id|>", "<|end|>",
+    "<|eot|>",       "</s>",       "<eos>",           "<end_of_turn>", "<|return|>",
+};
+
+static enum status create_specials(struct vocab *vocab, const struct gguf *gguf)
+{
+    /* The format spells the separator's key with an e. */
+    static const char *const others[] = {
+        "tokenizer.ggml.unknown_token_id",   "tokenizer.ggml.padding_token_id",
+        "tokenizer.ggml.seperator_token_id", "tokenizer.ggml.separator_token_id",
+        "tokenizer.ggml.mask_token_id",      "tokenizer.ggml.cls_token_id",
+    };
+    static const char *const ends[] = {"tokenizer.ggml.eot_token_id",
+                                       "tokenizer.ggml.eom_token_id"};
+    uint32_t id;
+    TRY(create_special(vocab, gguf, "tokenizer.ggml.bos_token_id", &vocab->bos));
+    TRY(create_special(vocab, gguf, "tokenizer.ggml.eos_token_id", &vocab->eos));
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+        TRY(create_special(vocab, gguf, others[i], &id));
+    if (vocab->eos != VOCAB_NONE)
+        vocab->ends[vocab->eos] = true;
+    for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+        TRY(create_special(vocab, gguf, ends[i], &id));
+        if (id != VOCAB_NONE)
+            vocab->ends[id] = true;
+    }
+    for (id = 0; id < vocab->size; id++) {
+        if (vocab->kinds[id] != VOCAB_CONTROL)
+            continue;
+        for (size_t i = 0; i < sizeof(CREATE_END_NAMES) / sizeof(CREATE_END_NAMES[0]); i++) {
+            if (slice_is(vocab_bytes(vocab, id), CREATE_END_NAMES[i]))
+                vocab->ends[id] = true;
+        }
+    }
+    if (!gguf_has(gguf, "tokenizer.ggml.add_bos_token"))
+        return STATUS_OK;
+    TRY(gguf_get_bool(gguf, "tokenizer.ggml.add_bos_token", &vocab->adds_bos));
+    if (vocab->adds_bos && vocab->bos == VOCAB_NONE)
+        FAIL(STATUS_CORRUPT, "add_bos_token is set, but there is no bos_token_id");
+    return STATUS_OK;
+}
+
+static enum status create_model(const struct gguf *gguf)
+{
+    struct slice model;
+    TRY(gguf_get_string(gguf, "tokenizer.ggml.model", &model));
+    if (!slice_is(model, "gpt2"))
+        FAIL(STATUS_UNSUPPORTED,
+             "tokenizer model '%.*s' is not supported (supported: gpt2, byte-level BPE)",
+             (int)(model.length < 64 ? model.length : 64), model.bytes);
+    return STATUS_OK;
+}
+
+enum status vocab_create(struct vocab **out, const struct gguf *gguf)
+{
+    enum status status = STATUS_OK;
+    struct vocab *vocab = NULL;
+    struct gguf_array tokens;
+    *out = NULL;
+    TRY(create_model(gguf));
+    TRY(gguf_get_array(gguf, "tokenizer.ggml.tokens", &tokens));
+    if (tokens.count == 0 || tokens.count > LIMIT_VOCAB)
+        FAIL(STATUS_CORRUPT, "%llu tokens; 1 to %d are possible", (unsigned long long)tokens.count,
+             LIMIT_VOCAB);
+    vocab = mem_zalloc(1, sizeof(*vocab));
+    if (vocab == NULL)
+        FAIL(STATUS_NO_MEMORY, "no memory for the vocabulary");
+    vocab->size = (uint32_t)tokens.count;
+    vocab->kinds = mem_zalloc(vocab->size, sizeof(*vocab->kinds));
+    vocab->ends = mem_zalloc(vocab->size, sizeof(*vocab->ends));
+    vocab->offsets = mem_zalloc((size_t)vocab->size + 1, sizeof(*vocab->offsets));
+    if (vocab->kinds == NULL || vocab->ends == NULL || vocab->offsets == NULL)
+        FAIL_OUT(STATUS_NO_MEMORY, "no memory for %u tokens", vocab->size);
+    TRY_OUT(create_kinds(vocab, gguf));
+    TRY_OUT(create_tokens(vocab, tokens));
+    TRY_OUT(create_specials(vocab, gguf));
+    *out = vocab;
+    vocab = NULL;
+out:
+    vocab_destroy(vocab);
+    return status;
+}
+
+void vocab_destroy(struct vocab *vocab)
+{
+    if (vocab == NULL)
+        return;
+    mem_free(vocab->kinds);
+    mem_free(vocab->ends);
+    mem_free(vocab->offsets);
+    mem_free(vocab->bytes);
+    mem_free(vocab);
+}
+
+uint32_t vocab_size(const struct vocab *vocab)
+{
+    return vocab->size;
+}
+
+struct slice vocab_bytes(const struct vocab *vocab, uint32_t id)
+{
+    ASSERT(id < vocab->size);
+    uint32_t offset = vocab->offsets[id];
+    return (struct slice){vocab->bytes + offset, vocab->offsets[id + 1] - offset};
+}
+
+enum vocab_kind vocab_kind(const struct vocab *vocab, uint32_t id)
+{
+    ASSERT(id < vocab->size);
+    return (enum vocab_kind)vocab->kinds[id];
+}
+
+bool vocab_is_control(const struct vocab *vocab, uint32_t id)
+{
+    return vocab_kind(vocab, id) == VOCAB_CONTROL;
+}
+
+bool vocab_is_end(const struct vocab *vocab, uint32_t id)
+{
+    ASSERT(id < vocab->size);
+    return vocab->ends[id];
+}
+
+uint32_t vocab_bos(const struct vocab *vocab)
+{
+    return vocab->bos;
+}
+
+uint32_t vocab_eos(const struct vocab *vocab)
+{
+    return vocab->eos;
+}
+
+bool vocab_adds_bos(const struct vocab *vocab)
+{
+    return vocab->adds_bos;
+}

@@ -1,0 +1,234 @@
+#include "engine/sampling/drawer.h"
+
+#include <string.h>
+
+#include "config/base/mem.h"
+#include "config/base/rng.h"
+
+/* Places for what texts adjust: 64 texts of 2,000 tokens, each list with as much room again, and
+ * those that it outgrew. */
+enum { DRAWER_ADJUSTS = 1 << 19 };
+
+static enum status init_device(struct drawer *drawer)
+{
+    drawer->draws = mem_zalloc(drawer->rows_max, sizeof *drawer->draws);
+    drawer->changes = mem_zalloc(drawer->adjusts_max, sizeof *drawer->changes);
+    drawer->lists = mem_zalloc(drawer->texts_max, sizeof *drawer->lists);
+    if (drawer->draws == NULL || drawer->changes == NULL || drawer->lists == NULL)
+        FAIL(STATUS_NO_MEMORY, "no memory for the draws of %u rows", drawer->rows_max);
+    return STATUS_OK;
+}
+
+enum status drawer_init(struct drawer *drawer, struct kernels *kernels, uint32_t vocab,
+                        uint32_t rows_max, uint32_t texts_max, uint32_t context)
+{
+    const uint32_t threads = kernels_threads(kernels);
+    const uint32_t most = context + LIMIT_LOGIT_BIAS; /* of one text */
+    *drawer = (struct drawer){.kernels = kernels,
+                              .vocab = vocab,
+                              .rows_max = rows_max,
+                              .texts_max = texts_max,
+                              .adjusts_max = most > DRAWER_ADJUSTS ? most : DRAWER_ADJUSTS};
+    TRY(kernels_drawer_create(kernels, &drawer->device, vocab, drawer->adjusts_max));
+    drawer->asks = mem_zalloc(rows_max, sizeof *drawer->asks);
+    drawer->tokens = mem_zalloc(rows_max, sizeof *drawer->tokens);
+    drawer->stats = mem_zalloc(rows_max, sizeof *drawer->stats);
+    drawer->results = mem_zalloc(rows_max, sizeof *drawer->results);
+    if (drawer->asks == NULL || drawer->tokens == NULL || drawer->stats == NULL ||
+        drawer->results == NULL)
+        FAIL(STATUS_NO_MEMORY, "no memory for the tokens of %u rows", rows_max);
+    if (drawer->device != NULL)
+        return init_device(drawer);
+    while (drawer->sampler_count < threads && drawer->sampler_count < DRAWER_THREADS)
+        TRY(sampler_init(&drawer->samplers[drawer->sampler_count++], kernels, vocab));
+    return STATUS_OK;
+}
+
+void drawer_deinit(struct drawer *drawer)
+{
+    if (drawer->device != NULL)
+        kernels_drawer_destroy(drawer->kernels, drawer->device);
+    for (uint32_t i = 0; i < drawer->sampler_count; i++)
+        sampler_deinit(&drawer->samplers[i]);
+    mem_free(drawer->asks);
+    mem_free(drawer->tokens);
+    mem_free(drawer->stats);
+    mem_free(drawer->draws);
+    mem_free(drawer->results);
+    mem_free(drawer->changes);
+    mem_free(drawer->lists);
+    *drawer = (struct drawer){0};
+}
+
+void drawer_begin(struct drawer *drawer)
+{
+    drawer->ask_count = 0;
+    drawer->work = 0;
+}
+
+void drawer_ask(struct drawer *drawer, const struct drawer_ask *ask)
+{
+    ASSERT(drawer->ask_count < drawer->rows_max);
+    ASSERT(ask->row < drawer->rows_max);
+    ASSERT(ask->text < drawer->texts_max);
+    drawer->asks[drawer->ask_count++] = *ask;
+    drawer->work +=
+        ask->kind == DRAW_TELL
+            ? ask->top_count > 0
+            : sampler_work(ask->args.sampling, ask->args.generated_count, ask->top_count);
+}
+
+/* --- a device --- */
+
+/* Room for so many of a text's adjusts, elsewhere if need be; false when no places are left. */
+static bool list_grow(struct drawer *drawer, struct drawer_list *list, uint32_t wanted)
+{
+    const uint32_t left = drawer->adjusts_max - drawer->adjusts_used;
+    if (wanted <= list->room)
+        return true;
+    if (wanted > left)
+        return false;
+    list->first = drawer->adjusts_used;
+    list->room = wanted <= left / 2 ? 2 * wanted : wanted;
+    list->count = 0;
+    drawer->adjusts_used += list->room;
+    return true;
+}
+
+/* False when no places are left, or no room for changes. */
+static bool adjust_all(struct drawer *drawer, struct draw *draw, const struct drawer_ask *ask)
+{
+    const struct engine_sampling *sampling = ask->args.sampling;
+    const bool is_penalised = sampling->presence_penalty != 0 || sampling->frequency_penalty != 0;
+    const uint32_t biases = sampling->bias_count;
+    const uint32_t wanted = biases + (is_penalised ? ask->args.generated_count : 0);
+    const uint32_t stay = biases + (is_penalised ? ask->sure : 0);
+    struct drawer_list *list = &drawer->lists[ask->text];
+    if (list->serial != ask->serial)
+        *list = (struct drawer_list){.serial = ask->serial};
+    if (!list_grow(drawer, list, wanted) ||
+        wanted > list->count + drawer->adjusts_max - drawer->change_count)
+        return false;
+    for (uint32_t i = list->count; i < wanted; i++) {
+        struct draw_change *change = &drawer->changes[drawer->change_count++];
+        *change = (struct draw_change){.place = list->first + i};
+        if (i < biases)
+            change->adjust = (struct draw_adjust){sampling->bias[i].token, sampling->bias[i].bias};
+        else
+            change->adjust.token = ask->args.generated[i - biases];
+    }
+    if (stay > list->count)
+        list->count = stay < wanted ? stay : wanted;
+    draw->presence_penalty = sampling->presence_penalty;
+    draw->frequency_penalty = sampling->frequency_penalty;
+    draw->adjust_first = list->first;
+    draw->bias_count = biases;
+    draw->generated_count = wanted - biases;
+    return true;
+}
+
+static bool draw_one(struct drawer *drawer, struct draw *draw, const struct drawer_ask *ask)
+{
+    const struct sampler_args *args = &ask->args;
+    const struct engine_sampling *sampling = args->sampling;
+    *draw = (struct draw){
+        .row = ask->row, .kind = ask->kind, .token = ask->token, .top_count = ask->top_count};
+    if (ask->kind == DRAW_TELL)
+        return true;
+    draw->temperature = sampling->temperature;
+    draw->top_p = sampling->top_p;
+    draw->min_p = sampling->min_p;
+    draw->top_k = sampling->top_k;
+    draw->stream = sampler_stream(args);
+    return adjust_all(drawer, draw, ask);
+}
+
+/* All at once, but where no places are left: then all texts begin anew behind what was drawn. */
+static enum status read_device(struct drawer *drawer, const float *logits)
+{
+    uint32_t next = 0;
+    do {
+        struct draw_args args = {.logits = logits,
+                                 .draws = drawer->draws,
+                                 .changes = drawer->changes,
+                                 .out = drawer->results};
+        drawer->change_count = 0;
+        while (next < drawer->ask_count &&
+               draw_one(drawer, &drawer->draws[args.count], &drawer->asks[next])) {
+            args.count++;
+            next++;
+        }
+        if (next < drawer->ask_count) {
+            memset(drawer->lists, 0, drawer->texts_max * sizeof *drawer->lists);
+            drawer->adjusts_used = 0;
+        }
+        args.change_count = drawer->change_count;
+        TRY(kernels_draw(drawer->kernels, drawer->device, &args));
+    } while (next < drawer->ask_count);
+    for (uint32_t i = 0; i < drawer->ask_count; i++) {
+        const uint32_t row = drawer->asks[i].row;
+        drawer->tokens[row] = drawer->results[row].token;
+    }
+    return STATUS_OK;
+}
+
+/* --- either --- */
+
+enum status drawer_read(struct drawer *drawer, const float *logits, uint32_t rows)
+{
+    ASSERT(rows <= drawer->rows_max);
+    if (logits == NULL)
+        return STATUS_UNAVAILABLE;
+    if (drawer->device != NULL)
+        return read_device(drawer, logits);
+    drawer->logits = logits;
+    kernels_logits_stats(drawer->kernels, logits, rows, drawer->vocab, drawer->stats);
+    return STATUS_OK;
+}
+
+/* What drawer_told will be asked for. */
+static void run_tell(struct drawer *drawer, const struct drawer_ask *ask, struct sampler *sampler)
+{
+    struct draw_result *result = &drawer->results[ask->row];
+    struct engine_logprob top[LIMIT_LOGPROBS];
+    const float *logits = drawer->logits + (size_t)ask->row * drawer->vocab;
+    const struct logits_stats *stats = &drawer->stats[ask->row];
+    result->token = ask->kind == DRAW_TELL ? ask->token : drawer->tokens[ask->row];
+    result->logprob = sampler_logprob(logits, stats, result->token);
+    result->top_count = sampler_top(sampler, logits, stats, ask->top_count, top);
+    for (uint32_t i = 0; i < result->top_count; i++)
+        result->top[i] = (struct draw_logprob){top[i].token, top[i].logprob};
+}
+
+static void run_one(void *context, uint32_t index, uint32_t thread)
+{
+    struct drawer *drawer = context;
+    const struct drawer_ask *ask = &drawer->asks[index];
+    struct sampler *sampler = &drawer->samplers[thread];
+    struct sampler_args args = ask->args;
+    args.logits = drawer->logits + (size_t)ask->row * drawer->vocab;
+    args.stats = &drawer->stats[ask->row];
+    if (ask->kind != DRAW_TELL)
+        drawer->tokens[ask->row] = ask->kind == DRAW_JUDGE
+                                       ? sampler_judge(sampler, &args, ask->token)
+                                       : sampler_choose(sampler, &args);
+    run_tell(drawer, ask, sampler);
+}
+
+void drawer_run(struct drawer *drawer)
+{
+    if (drawer->device == NULL)
+        kernels_each(drawer->kernels, drawer->sampler_count, drawer->ask_count, run_one, drawer);
+}
+
+uint32_t drawer_told(struct drawer *drawer, uint32_t row, uint32_t token, uint32_t top_count,
+                     float *logprob, struct engine_logprob *top)
+{
+    const struct draw_result *result = &drawer->results[row];
+    ASSERT(result->token == token);
+    *logprob = result->logprob;
+    uint32_t count = result->top_count < top_count ? result->top_count : top_count;
+    for (uint32_t i = 0; i < count; i++)
+        top[i] = (struct engine_logprob){result->top[i].token, result->top[i].logprob};
+    return count;
+}

@@ -1,0 +1,349 @@
+#include "engine/step/step_draft.h"
+
+#include <math.h>
+
+#include "config/base/mem.h"
+#include "engine/draft/draft_model.h"
+#include "engine/step/step.h"
+
+/* What is believed of a text of which nothing is known: that one guess in two is right. */
+static const double rate_first = 0.5;
+
+/* How far a judged guess moves the belief, and one that was not worth its row moves it back: who
+ * was wrong for long tries again. */
+static const double rate_learn = 1.0 / 8;
+static const double rate_forget = 1.0 / 64;
+
+/* The time of a model's guess, while nobody guesses because of it, is believed to get less: one
+ * that took long, as the first may, does not end all guessing. The next look is hundreds of steps
+ * away. */
+static const double guess_forget = 1.0 / 1024;
+
+/* A step with guesses may take so many times as long as without, if that is more than the step's
+ * limit: a large model's steps are beyond it whatever is planned. */
+static const double limit_stretch = 1.25;
+
+enum status step_draft_init(struct step_draft *draft, uint32_t places)
+{
+    *draft = (struct step_draft){
+        .places = mem_zalloc(places, sizeof(*draft->places)),
+        .entries = mem_zalloc((size_t)places * DRAFT_LOOKUP_NUMBERS, sizeof(*draft->entries)),
+        .asks = mem_zalloc(STEP_DRAFT_ROWS_MAX, sizeof(*draft->asks)),
+    };
+    if (draft->places == NULL || draft->entries == NULL || draft->asks == NULL) {
+        step_draft_deinit(draft);
+        FAIL(STATUS_NO_MEMORY, "no memory for the guesses of %u sequences", places);
+    }
+    for (uint32_t i = 0; i < places; i++)
+        draft->places[i].lookup.entries = draft->entries + (size_t)i * DRAFT_LOOKUP_NUMBERS;
+    return STATUS_OK;
+}
+
+enum status step_draft_init_exit(struct step *step, uint32_t layers)
+{
+    const struct draft_guess_options options = {
+        .model = step->options.model,
+        .layers = layers,
+        .has_own_noise = step->options.acceptance == ENGINE_ACCEPTANCE_REJECTION,
+        .rows_max = STEP_DRAFT_ROWS_MAX,
+        .sequences_max = STEP_DRAFT_ROWS_MAX,
+    };
+    return draft_guess_init(&step->draft.exit, &options);
+}
+
+void step_draft_deinit(struct step_draft *draft)
+{
+    draft_guess_deinit(&draft->exit);
+    mem_free(draft->places);
+    mem_free(draft->entries);
+    mem_free(draft->asks);
+    *draft = (struct step_draft){0};
+}
+
+/* --- the step as it stands --- */
+
+struct load {
+    uint32_t rows;
+    uint32_t logit_rows;
+    double keys;
+    double tokens;    /* that it is expected to generate */
+    uint32_t passes;  /* of the draft model */
+    bool is_declined; /* somebody could have guessed, and it would not have paid */
+};
+
+/* Σ of position + 1 over `rows` rows from position `first`. */
+static double load_keys(uint32_t first, uint32_t rows)
+{
+    return (double)rows * (first + (rows + 1) / 2.0);
+}
+
+static struct load load_planned(const struct step *step, uint32_t parts)
+{
+    struct load load = {0};
+    for (uint32_t i = 0; i < parts; i++) {
+        const struct step_part *part = &step->parts[i];
+        const struct sequence *sequence = &step->sequences.slots[part->sequence];
+        uint32_t end = sequence->computed + part->rows;
+        uint32_t from = sequence_logits_from(sequence);
+        from = from > sequence->computed ? from : sequence->computed;
+        load.rows += part->rows;
+        load.logit_rows += end > from ? end - from : 0;
+        load.keys += load_keys(sequence->computed, part->rows);
+        load.tokens += end == sequence->token_count;
+    }
+    return load;
+}
+
+/* With `guesses` more rows behind a text of `count` tokens, of which so many are expected right. */
+static struct load load_with(const struct load *load, uint32_t count, uint32_t guesses,
+                             double right)
+{
+    return (struct load){.rows = load->rows + guesses,
+                         .logit_rows = load->logit_rows + guesses,
+                         .keys = load->keys + load_keys(count, guesses),
+                         .tokens = load->tokens + right,
+                         .passes = load->passes > guesses ? load->passes : guesses};
+}
+
+static bool has_passes(const struct step *step)
+{
+    return step->options.speculation != ENGINE_SPECULATION_LOOKUP;
+}
+
+/* With the time that the guesses of a model take. */
+static double load_us(const struct step *step, const struct scheduler_cost *cost,
+                      const struct load *load)
+{
+    return step_cost_predict(cost, load->rows, load->keys) +
+           (has_passes(step) ? load->passes * step->draft.guess_us : 0);
+}
+
+/* What the step may take with guesses; 0 = any time. */
+static double load_limit_us(const struct step *step, const struct load *planned, double limit_us)
+{
+    double least_us =
+        limit_stretch * step_cost_predict(&step->cost.bound, planned->rows, planned->keys);
+    return limit_us > 0 && limit_us < least_us ? least_us : limit_us;
+}
+
+/* Whether the second load gives more tokens in its time. Nothing is known of the first steps. */
+static bool load_pays(const struct step *step, const struct load *without, const struct load *with,
+                      double limit_us)
+{
+    if (!step_cost_is_known(&step->cost))
+        return true;
+    const struct scheduler_cost *fit = &step->cost.fit;
+    if (limit_us > 0 && load_us(step, &step->cost.bound, with) > limit_us)
+        return false;
+    return load_us(step, fit, with) * without->tokens <= load_us(step, fit, without) * with->tokens;
+}
+
+/* --- one sequence --- */
+
+static uint32_t less(uint32_t most, uint64_t room)
+{
+    return room < most ? (uint32_t)room : most;
+}
+
+/* Its one row is of its last token, and nobody of its class has a claim on what it is charged: how
+ * far a client may run ahead of others is planned without guesses. (In a window or static batch no
+ * limit is planned, and nobody guesses.) */
+static bool part_may_guess(const struct step *step, const struct step_part *part)
+{
+    const struct sequence *sequence = &step->sequences.slots[part->sequence];
+    const struct scheduler_client *client = &step->fair.clients[sequence->client];
+    return part->rows == 1 && sequence->computed + 1 == sequence->token_count &&
+           sequence_generated(sequence) > 0 && !client->is_over && isinf(client->limit);
+}
+
+/* Guesses that there is room for, whatever becomes of them. */
+static uint32_t part_most(const struct step *step, const struct step_part *part,
+                          const struct load *load)
+{
+    const struct sequence *sequence = &step->sequences.slots[part->sequence];
+    const struct ticket *ticket = &step->options.tickets->slots[sequence->slot];
+    uint32_t rows_max = less(STEP_DRAFT_ROWS_MAX, step->options.rows_max);
+    uint64_t pages = (uint64_t)sequence->page_count + step->pool.free_count;
+    uint32_t most = DRAFT_LOOKUP_MOST;
+    if (load->rows >= rows_max || load->logit_rows >= step->options.logit_rows_max)
+        return 0;
+    most = less(most, rows_max - load->rows);
+    most = less(most, step->options.logit_rows_max - load->logit_rows);
+    most = less(most, pages * step->pool.layout.page_tokens - sequence->token_count);
+    /* One token is told whatever is guessed. */
+    most = less(most, ticket->tokens_max - sequence_generated(sequence) - 1);
+    return less(most, LIMIT_UNDELIVERED_TOKENS - sequence->undelivered - 1);
+}
+
+static double part_right(double rate, uint32_t guesses)
+{
+    double right = 0;
+    double chance = 1;
+    for (uint32_t i = 0; i < guesses; i++) {
+        chance *= rate;
+        right += chance;
+    }
+    return right;
+}
+
+static struct step_draft_place *part_place(struct step *step, const struct step_part *part)
+{
+    const struct sequence *sequence = &step->sequences.slots[part->sequence];
+    struct step_draft_place *place = &step->draft.places[part->sequence];
+    if (place->serial == sequence->serial)
+        return place;
+    draft_lookup_reset(&place->lookup);
+    place->serial = sequence->serial;
+    place->rate = rate_first;
+    place->told = 0;
+    return place;
+}
+
+static void part_plan(struct step *step, struct step_part *part, struct load *load, double limit_us)
+{
+    struct sequence *sequence = &step->sequences.slots[part->sequence];
+    uint32_t count = sequence->token_count;
+    uint32_t most = part_most(step, part, load);
+    if (most == 0)
+        return;
+    struct step_draft_place *place = part_place(step, part);
+    uint32_t guesses = most;
+    if (!has_passes(step))
+        guesses = draft_lookup_guess(&place->lookup, sequence->tokens, count, most);
+    for (; guesses > 0; guesses--) {
+        struct load with = load_with(load, count, guesses, part_right(place->rate, guesses));
+        if (!load_pays(step, load, &with, limit_us))
+            continue;
+        sequence_grow(sequence, &step->pool, count + guesses);
+        part->drafts = guesses;
+        *load = with;
+        return;
+    }
+    place->rate += (rate_first - place->rate) * rate_forget;
+    load->is_declined = true;
+}
+
+/* Tokens of texts new to a draft model that it may read in this step. All in the step wait for them
+ * and nobody is charged: who is alone, and keeps no more urgent work waiting, may read the most. */
+static uint32_t ask_read_most(const struct step *step)
+{
+    const struct sequence_table *table = &step->sequences;
+    uint32_t client = table->slots[table->order[0]].client;
+    bool may_hold_up = step->fair.clients[client].service_class > SERVICE_CLASS_REALTIME &&
+                       step->now_us < step->urgent_until_us;
+    bool is_alone = step->queue.all.count == 0;
+    for (uint32_t i = 1; i < table->order_count; i++)
+        is_alone = is_alone && table->slots[table->order[i]].client == client;
+    return is_alone && !may_hold_up ? DRAFT_MODEL_ROWS : STEP_DRAFT_ROWS_MAX;
+}
+
+static void ask_all(struct step *step, uint32_t count)
+{
+    struct step_draft *draft = &step->draft;
+    struct drawer *drawer = &step->drawer;
+    if (step->options.draft_model != NULL)
+        draft_guess_model(step->options.draft_model, drawer, draft->asks, count,
+                          ask_read_most(step));
+    else
+        draft_guess_exit(&draft->exit, &step->pool, &step->open, drawer, draft->asks, count);
+}
+
+/* The model guesses for all of them at once. */
+static void ask_model(struct step *step, uint32_t parts)
+{
+    struct step_draft *draft = &step->draft;
+    uint32_t count = 0;
+    uint32_t passes = 0;
+    draft->model_us = 0;
+    for (uint32_t i = 0; i < parts; i++) {
+        const struct step_part *part = &step->parts[i];
+        struct sequence *sequence = &step->sequences.slots[part->sequence];
+        if (part->drafts == 0)
+            continue;
+        passes = part->drafts > passes ? part->drafts : passes;
+        draft->places[part->sequence].told = sequence->token_count;
+        draft->asks[count++] = (struct draft_guess_ask){
+            .sequence = sequence,
+            .place = part->sequence,
+            .sampling = &step->options.tickets->slots[sequence->slot].asked.sampling,
+            .guesses = part->drafts};
+    }
+    if (count == 0)
+        return;
+    int64_t began_us = clock_mono_us(step->options.clock);
+    ask_all(step, count);
+    draft->model_us = clock_mono_us(step->options.clock) - began_us;
+    bool is_whole = true;
+    for (uint32_t i = 0, next = 0; i < parts; i++) {
+        struct step_part *part = &step->parts[i];
+        if (part->drafts == 0)
+            continue;
+        is_whole = is_whole && draft->asks[next].guesses == part->drafts;
+        part->drafts = draft->asks[next++].guesses;
+    }
+    double guess_us = (double)draft->model_us / passes;
+    if (is_whole) /* else it read texts that were new to it */
+        draft->guess_us += (guess_us - draft->guess_us) * (draft->guess_us > 0 ? rate_learn : 1);
+}
+
+/* What the guesses that were made cost this step, and what one that is right is worth: the time
+ * in which the step gives a token without them. */
+static void tell_cost(struct step *step, uint32_t parts, const struct load *without)
+{
+    struct load with = *without;
+    step->draft.token_us = 0;
+    for (uint32_t i = 0; i < parts; i++) {
+        const struct step_part *part = &step->parts[i];
+        const struct sequence *sequence = &step->sequences.slots[part->sequence];
+        with = load_with(&with, sequence->token_count, part->drafts, 0);
+    }
+    if (step->metrics.draft_spent == NULL || !step_cost_is_known(&step->cost) ||
+        (with.rows == without->rows && step->draft.model_us == 0))
+        return;
+    const struct scheduler_cost *fit = &step->cost.fit;
+    double without_us = step_cost_predict(fit, without->rows, without->keys);
+    double with_us = step_cost_predict(fit, with.rows, with.keys) + (double)step->draft.model_us;
+    step->draft.token_us = without_us / without->tokens; /* who guesses, generates */
+    metric_observe(step->metrics.draft_spent, fmax(with_us - without_us, 0) * 1e-6);
+}
+
+void step_draft_plan(struct step *step, uint32_t parts, double limit_us)
+{
+    if (step->draft.places == NULL)
+        return;
+    const struct load without = load_planned(step, parts);
+    struct load load = without;
+    limit_us = load_limit_us(step, &load, limit_us);
+    for (uint32_t i = 0; i < parts && load.rows < STEP_DRAFT_ROWS_MAX; i++)
+        if (part_may_guess(step, &step->parts[i]))
+            part_plan(step, &step->parts[i], &load, limit_us);
+    if (has_passes(step) && load.passes == 0 && load.is_declined)
+        step->draft.guess_us -= step->draft.guess_us * guess_forget;
+    if (has_passes(step))
+        ask_model(step, parts);
+    tell_cost(step, parts, &without);
+}
+
+void step_draft_judged(struct step *step, uint32_t index, uint32_t drafted, uint32_t accepted)
+{
+    double *rate = &step->draft.places[index].rate;
+    for (uint32_t i = 0; i < accepted; i++)
+        *rate += (1 - *rate) * rate_learn;
+    if (accepted < drafted) /* those behind the first wrong one were not judged */
+        *rate -= *rate * rate_learn;
+    if (step->options.draft_model != NULL)
+        draft_guess_judged(step->options.draft_model, index,
+                           step->draft.places[index].told + accepted);
+    step->draft.accepted += accepted;
+    step->draft.rejected += drafted - accepted;
+    if (step->metrics.drafts_accepted == NULL)
+        return;
+    const struct sequence *sequence = &step->sequences.slots[index];
+    enum service_class class = step->fair.clients[sequence->client].service_class;
+    metric_add(step->metrics.classes[class].rows, accepted);
+    metric_add(step->metrics.drafts_accepted, accepted);
+    metric_add(step->metrics.drafts_rejected, drafted - accepted);
+    metric_observe(step->metrics.draft_length, accepted);
+    if (step->draft.token_us > 0)
+        metric_observe(step->metrics.draft_saved, accepted * step->draft.token_us * 1e-6);
+}

@@ -1,0 +1,178 @@
+#include "engine/step/step_token.h"
+
+#include "engine/step/step_charge.h"
+#include "engine/step/step_draft.h"
+#include "engine/step/step_end.h"
+#include "engine/step/step_prefix.h"
+#include "engine/step/step_tell.h"
+
+static void token_times(struct step *step, struct sequence *sequence, struct ticket *ticket)
+{
+    const struct step_class_metrics *metrics = &step->metrics.classes[ticket->asked.service_class];
+    if (step->metrics.tokens_generated != NULL) {
+        metric_add(step->metrics.tokens_generated, 1);
+        if (ticket->first_token_us == 0)
+            metric_observe(metrics->first_token_seconds,
+                           (double)(step->now_us - ticket->submitted_us) * 1e-6);
+        if (sequence->last_token_us > 0)
+            metric_observe(metrics->inter_token_seconds,
+                           (double)(step->now_us - sequence->last_token_us) * 1e-6);
+    }
+    if (ticket->first_token_us == 0)
+        ticket->first_token_us = step->now_us;
+    ticket->last_token_us = step->now_us;
+    sequence->last_token_us = step->now_us;
+    atomic_fetch_add_explicit(&step->figures.tokens_generated, 1, memory_order_relaxed);
+}
+
+static enum engine_finish token_finish(const struct sequence *sequence, const struct ticket *ticket,
+                                       bool is_end)
+{
+    if (is_end || text_stream_is_stopped(&sequence->text))
+        return ENGINE_FINISH_STOP;
+    if (sequence_generated(sequence) >= ticket->tokens_max)
+        return ENGINE_FINISH_LENGTH;
+    return ENGINE_FINISH_NONE;
+}
+
+/* The echo is told as a mark; the answer's text goes on where the prompt's ends, maybe inside a
+ * character, of which the last three bytes tell. */
+static void token_echo(struct step *step, uint32_t index)
+{
+    struct sequence *sequence = &step->sequences.slots[index];
+    const struct engine_request *asked = &step->options.tickets->slots[sequence->slot].asked;
+    const struct outbox_record mark = step_tell_record(step, ENGINE_EVENT_PROMPT, index);
+    char last[3];
+    size_t from = sizeof(last);
+    for (uint32_t i = sequence->prompt_count; i > 0 && from > 0; i--) {
+        uint32_t token = sequence->tokens[i - 1];
+        if (!asked->shows_control && vocab_is_control(step->options.vocab, token))
+            continue;
+        struct slice bytes = vocab_bytes(step->options.vocab, token);
+        while (bytes.length > 0 && from > 0)
+            last[--from] = bytes.bytes[--bytes.length];
+    }
+    step_tell(step, &mark, NULL, (struct slice){0});
+    text_stream_follow(&sequence->text, (struct slice){last + from, sizeof(last) - from});
+    sequence->scored = UINT32_MAX;
+}
+
+/* Appends the token that was chosen from a row of logits, and tells it; false when the sequence has
+ * ended with it. */
+static bool token_next(struct step *step, uint32_t index, uint32_t row)
+{
+    struct sequence *sequence = &step->sequences.slots[index];
+    struct ticket *ticket = &step->options.tickets->slots[sequence->slot];
+    const struct engine_request *asked = &ticket->asked;
+    const struct vocab *vocab = step->options.vocab;
+    uint32_t token = step->drawer.tokens[row];
+    if (asked->echo && sequence_generated(sequence) == 0)
+        token_echo(step, index);
+    sequence->tokens[sequence->token_count++] = token;
+    ticket->report.completion_tokens++;
+    step_charge_token(step, sequence);
+    token_times(step, sequence, ticket);
+
+    if (sequence->is_pause_told) {
+        const struct outbox_record resumed = step_tell_record(step, ENGINE_EVENT_RESUMED, index);
+        step_tell(step, &resumed, NULL, (struct slice){0});
+        sequence->is_pause_told = false;
+    }
+    struct engine_logprob top[LIMIT_LOGPROBS];
+    struct outbox_record record = step_tell_record(step, ENGINE_EVENT_TOKEN, index);
+    record.token = token;
+    record.top_count =
+        drawer_told(&step->drawer, row, token, asked->want_logprobs ? asked->top_logprobs : 0,
+                    &record.logprob, top);
+    bool is_end = vocab_is_end(vocab, token) && !asked->ignore_end;
+    bool is_hidden = is_end || (!asked->shows_control && vocab_is_control(vocab, token));
+    struct slice text = text_stream_push(&sequence->text, vocab_bytes(vocab, token), is_hidden);
+    record.text_offset = (uint32_t)text_stream_offset(&sequence->text);
+    step_tell(step, &record, top, text);
+
+    enum engine_finish finish = token_finish(sequence, ticket, is_end);
+    if (finish != ENGINE_FINISH_NONE)
+        step_end_own(step, index, finish);
+    return finish == ENGINE_FINISH_NONE;
+}
+
+/* Echo: row `position` of the prompt gives the log-probability of the token after it. */
+static void token_score(struct step *step, const struct sequence *sequence, uint32_t position,
+                        uint32_t row)
+{
+    const struct ticket *ticket = &step->options.tickets->slots[sequence->slot];
+    struct ticket_score *score = ticket_score_at(ticket, sequence->choice, position + 1);
+    score->top_count = drawer_told(&step->drawer, row, sequence->tokens[position + 1],
+                                   ticket->asked.top_logprobs, &score->logprob, score->top);
+}
+
+/* A published prompt ends where an answer would begin. */
+static void token_published(struct step *step, uint32_t index)
+{
+    bool is_pinned = step_prefix_pin(step, &step->sequences.slots[index]);
+    step_end_own(step, index, is_pinned ? ENGINE_FINISH_STOP : ENGINE_FINISH_ERROR);
+}
+
+/* Rows below `end` are computed, of tokens that are true. */
+static void token_computed(struct step *step, struct sequence *sequence, uint32_t end)
+{
+    step_charge_rows(step, sequence, sequence->computed, end);
+    sequence->computed = end;
+    step_prefix_insert(step, sequence);
+}
+
+/* The last row's token, and those of the guesses behind it: a guess that is the token just drawn
+ * was computed on the truth, and its row tells the next. Nothing is written to the tree, and no
+ * account is charged for a token, before that is known. */
+static void token_drawn(struct step *step, const struct step_part *part, uint32_t row)
+{
+    struct sequence *sequence = &step->sequences.slots[part->sequence];
+    const struct batch *batch = &step->batch;
+    struct engine_report *report = &step->options.tickets->slots[sequence->slot].report;
+    uint32_t accepted = 0;
+    report->drafts_rejected += part->drafts;
+    step_charge_drafts(step, sequence, (int32_t)part->drafts);
+    for (;;) {
+        uint32_t drawn = step->drawer.tokens[row];
+        if (!token_next(step, part->sequence, row) || accepted == part->drafts ||
+            batch->tokens[batch->logit_row[row + 1]] != drawn)
+            break;
+        row++;
+        accepted++;
+        report->drafts_accepted++;
+        report->drafts_rejected--;
+        step_charge_drafts(step, sequence, -1);
+        token_computed(step, sequence, sequence->computed + 1);
+    }
+    if (part->drafts > 0)
+        step_draft_judged(step, part->sequence, part->drafts, accepted);
+    if (step->draft.places != NULL)
+        sequence_trim(sequence, &step->pool);
+}
+
+void step_token_results(struct step *step, const struct step_part *part)
+{
+    struct sequence *sequence = &step->sequences.slots[part->sequence];
+    uint32_t from = sequence_logits_from(sequence);
+    uint32_t position = sequence->computed > from ? sequence->computed : from;
+    uint32_t end = sequence->computed + part->rows;
+    uint32_t last = sequence->token_count - 1;
+    token_computed(step, sequence, end);
+    for (uint32_t row = part->logits_first; position < end; row++, position++) {
+        if (position == last && step->options.tickets->slots[sequence->slot].asked.is_published) {
+            token_published(step, part->sequence);
+            return;
+        }
+        if (position == last && step->options.tickets->slots[sequence->slot].asked.is_scored) {
+            token_echo(step, part->sequence);
+            step_end_own(step, part->sequence, ENGINE_FINISH_LENGTH);
+            return;
+        }
+        if (position == last) {
+            token_drawn(step, part, row);
+            return;
+        }
+        token_score(step, sequence, position, row);
+        sequence->scored = position + 1;
+    }
+}
