@@ -3,7 +3,7 @@
  * Owns:     immutable snapshots, each with its revision. Options are rows of options.def.
  * Thread:   made by one; read by any; config_release from any, once nobody reads the snapshot.
  * Cost:     a snapshot is one block; reading a field is a load.
- * Not here: rows that admins change at run time (store, auth/tenant).
+ * Not here: rows that admins change at run time (store, auth/tenants/tenant).
  */
 #pragma once
 

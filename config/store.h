@@ -3,7 +3,7 @@
  * Owns:     D/banyan.db and its one connection; synchronous=FULL, WAL. Files have mode 0600.
  * Thread:   any; a transaction holds the store's lock from begin to end.
  * Cost:     a commit is an fsync (0.1 to 1 ms).
- * Not here: what rows mean (auth/tenant), usage (auth/ledger, which opens its own file through
+ * Not here: what rows mean (tenant), usage (auth/ledger, which opens its own file through
  *           store_connect).
  */
 #pragma once

@@ -6,7 +6,7 @@
  * Cost:     all memory at create. A draw: three reads of its row by many blocks, each of which
  *           reads its adjusts; what of these is new goes to the device, no more. Where filters are
  *           asked, up to 16 more by one block, whatever the settings; 172 bytes come back.
- * Not here: what the distribution is: engine/sampling/sampler.h defines it, and draws on processors.
+ * Not here: what the distribution is: sampler.h defines it, and draws on processors.
  *
  * Equal logits give the token that the sampler draws from them: the same noise, order and filters.
  * The shares of top_p and min_p are sums that round elsewhere: a token whose share ends within

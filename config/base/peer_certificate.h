@@ -3,7 +3,7 @@
  * Owns:     nothing; whoever fills it keeps the names' bytes as long as the struct is used.
  * Thread:   any; never changed once filled.
  * Cost:     –
- * Not here: how a certificate is checked (gateway/http/tls_client), whose it is (auth/certificate).
+ * Not here: how a certificate is checked (gateway/http/tls_client), whose it is (certificate).
  */
 #pragma once
 

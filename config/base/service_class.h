@@ -3,7 +3,7 @@
  * Owns:     the enum and its two names each (service_class.def).
  * Thread:   any; constants.
  * Cost:     a walk over three names.
- * Not here: what a class gets (engine/scheduler), who may ask for which (auth/tenant).
+ * Not here: what a class gets (engine/scheduler), who may ask for which (auth/tenants/tenant).
  */
 #pragma once
 

@@ -3,8 +3,8 @@
 #include <stddef.h>
 #include <stdio.h>
 
-#include "auth/certificate.h"
-#include "auth/issuer.h"
+#include "auth/tenants/certificate.h"
+#include "auth/tenants/issuer.h"
 #include "config/base/log.h"
 #include "config/base/mem.h"
 #include "gateway/admin/admin_certificates.h"

@@ -4,7 +4,7 @@
  * Thread:   the loop's; what may wait for the disk runs on the worker's thread and is answered when
  *           it is done, so that no tenant's request waits for an admin's commit.
  * Cost:     JSON bodies up to LIMIT_ADMIN_BODY_BYTES, copied once.
- * Not here: what tenants and keys are (auth/tenant), the tenants' own face (edge_forward).
+ * Not here: what tenants and keys are (auth/tenants/tenant), the tenants' own face (edge_forward).
  */
 #pragma once
 

@@ -3,7 +3,7 @@
  * Owns:     the parsed tree of one body.
  * Thread:   any.
  * Cost:     one jansson tree of at most LIMIT_ADMIN_BODY_BYTES of text.
- * Not here: what values mean, how they stand to each other (auth/tenant checks those).
+ * Not here: what values mean, how they stand to each other (auth/tenants/tenant checks those).
  */
 #pragma once
 

@@ -8,9 +8,9 @@
  */
 #pragma once
 
-#include "auth/auth.h"
-#include "auth/ledger.h"
-#include "auth/ledger_usage.h"
+#include "auth/identity/auth.h"
+#include "auth/ledger/ledger.h"
+#include "auth/ledger/ledger_usage.h"
 #include "config/config.h"
 #include "gateway/edge/edge_access.h"
 #include "gateway/edge/edge_metrics.h"

@@ -1,6 +1,6 @@
 #include "gateway/admin/admin_certificates.h"
 
-#include "auth/certificate.h"
+#include "auth/tenants/certificate.h"
 #include "gateway/admin/admin_body.h"
 #include "gateway/admin/admin_change.h"
 #include "gateway/admin/admin_list.h"

@@ -3,7 +3,7 @@
  * Owns:     nothing.
  * Thread:   as routes.def says.
  * Cost:     a change commits a transaction.
- * Not here: rules and rows (auth/certificate), which certificates are right (http/tls_client).
+ * Not here: rules and rows (certificate), which certificates are right (http/tls_client).
  */
 #pragma once
 

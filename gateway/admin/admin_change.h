@@ -4,7 +4,7 @@
  * Owns:     nothing.
  * Thread:   the worker's, but for admin_change_check_headers.
  * Cost:     a look-up for a call with an idempotency key.
- * Not here: the changes (admin_tenants, admin_keys), the transaction (auth/tenant).
+ * Not here: the changes (admin_tenants, admin_keys), the transaction (auth/tenants/tenant).
  */
 #pragma once
 

@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "auth/certificate.h"
-#include "auth/issuer.h"
+#include "auth/tenants/certificate.h"
+#include "auth/tenants/issuer.h"
 #include "config/base/clock.h"
 #include "config/base/mem.h"
 #include "gateway/admin/admin_certificates.h"

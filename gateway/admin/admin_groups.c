@@ -1,6 +1,6 @@
 #include "gateway/admin/admin_groups.h"
 
-#include "auth/tenant_group.h"
+#include "auth/tenants/tenant_group.h"
 #include "gateway/admin/admin_body.h"
 #include "gateway/admin/admin_change.h"
 #include "gateway/admin/admin_list.h"

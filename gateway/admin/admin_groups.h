@@ -3,7 +3,7 @@
  * Owns:     nothing.
  * Thread:   the worker's.
  * Cost:     a change is one committed transaction; a list counts the tenants of each group.
- * Not here: records and rules (auth/tenant_group), who is in a group (admin_tenants).
+ * Not here: records and rules (auth/tenants/tenant_group), who is in a group (admin_tenants).
  */
 #pragma once
 

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "auth/certificate.h"
+#include "auth/tenants/certificate.h"
 #include "config/base/clock.h"
 #include "config/base/edit_distance.h"
 #include "config/base/json_scan.h"

@@ -1,6 +1,6 @@
 #include "gateway/admin/admin_issuers.h"
 
-#include "auth/issuer.h"
+#include "auth/tenants/issuer.h"
 #include "config/base/mem.h"
 #include "gateway/admin/admin_body.h"
 #include "gateway/admin/admin_change.h"

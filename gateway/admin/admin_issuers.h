@@ -3,7 +3,7 @@
  * Owns:     nothing.
  * Thread:   the worker's; one issuer is read on the loop's.
  * Cost:     a change is one committed transaction.
- * Not here: rows, keys and rules (auth/issuer). Keys go in and never come out but by their names.
+ * Not here: rows, keys and rules (issuer). Keys go in and never come out but by their names.
  */
 #pragma once
 

@@ -1,6 +1,6 @@
 #include "gateway/admin/admin_limits.h"
 
-#include "auth/quota_limits_key.h"
+#include "auth/limits/quota_limits_key.h"
 #include "gateway/admin/admin_body.h"
 #include "gateway/admin/admin_change.h"
 #include "gateway/admin/admin_list.h"

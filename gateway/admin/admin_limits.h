@@ -4,7 +4,7 @@
  * Owns:     nothing.
  * Thread:   the worker's; admin_limits_get and admin_limits_key_get on the loop's too.
  * Cost:     a change is one commit; plans are told with how many tenants refer to them.
- * Not here: what limits mean (auth/quota_limits), who is refused (edge_quota).
+ * Not here: what limits mean (auth/limits/quota_limits), who is refused (edge_quota).
  */
 #pragma once
 

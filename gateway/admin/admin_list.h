@@ -3,7 +3,7 @@
  * Owns:     the page it collects.
  * Thread:   the worker's: order=desc may walk all rows.
  * Cost:     order=asc reads one page; order=desc walks from the start, keeping one page.
- * Not here: the rows (auth/tenant).
+ * Not here: the rows (auth/tenants/tenant).
  *
  *   {"object":"list","data":[…],"first_id":…,"last_id":…,"has_more":…}
  */

@@ -2,7 +2,7 @@
 
 #include <stdio.h>
 
-#include "auth/price.h"
+#include "auth/tenants/price.h"
 #include "gateway/admin/admin_body.h"
 #include "gateway/admin/admin_change.h"
 #include "gateway/admin/admin_list.h"

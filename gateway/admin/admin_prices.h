@@ -3,7 +3,7 @@
  * Owns:     nothing.
  * Thread:   the worker's.
  * Cost:     a change is one commit.
- * Not here: which price counts, what a request cost (auth/price).
+ * Not here: which price counts, what a request cost (auth/tenants/price).
  */
 #pragma once
 

@@ -4,7 +4,7 @@
  * Thread:   the worker's; a POST goes back to the loop in between.
  * Cost:     a change is one committed transaction; a POST waits for the engine to compute the
  *           prompt, and holds up no other call meanwhile.
- * Not here: rows and grants (auth/tenant_prompt), the exchange with the engine (edge_prompts).
+ * Not here: rows and grants (tenant_prompt), the exchange with the engine (edge_prompts).
  *
  *   POST ─ worker: checks ─► loop: engine computes ─► worker: row, answer 201
  *                                  engine refuses  ─► its answer; nothing is kept

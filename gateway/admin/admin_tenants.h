@@ -3,7 +3,7 @@
  * Owns:     nothing.
  * Thread:   the worker's; admin_tenants_get: any.
  * Cost:     a change is one committed transaction.
- * Not here: keys (admin_keys), the rows themselves (auth/tenant).
+ * Not here: keys (admin_keys), the rows themselves (auth/tenants/tenant).
  */
 #pragma once
 

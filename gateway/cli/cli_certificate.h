@@ -3,7 +3,7 @@
  * Owns:     nothing.
  * Thread:   the first.
  * Cost:     a call each; a tenant's name instead of its id costs the list.
- * Not here: the calls themselves (cli_api), what fields mean (auth/certificate).
+ * Not here: the calls themselves (cli_api), what fields mean (auth/tenants/certificate).
  */
 #pragma once
 

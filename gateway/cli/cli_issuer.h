@@ -3,7 +3,7 @@
  * Owns:     nothing.
  * Thread:   the first.
  * Cost:     a call each; a name instead of an id costs the list.
- * Not here: the calls themselves (cli_api), what fields mean (auth/issuer).
+ * Not here: the calls themselves (cli_api), what fields mean (auth/tenants/issuer).
  */
 #pragma once
 

@@ -3,7 +3,7 @@
 #include <assert.h>
 #include <stdio.h>
 
-#include "auth/quota_limits.h"
+#include "auth/limits/quota_limits.h"
 #include "gateway/cli/cli_resource.h"
 #include "gateway/cli/cli_tenant.h"
 #include "gateway/cli/cli_value.h"
@@ -21,13 +21,13 @@
 static const struct cli_print_column limit_columns[] = {
     {"TENANT", "tenant_id", CLI_PRINT_TEXT, true},
     {"PLAN", "plan", CLI_PRINT_TEXT, true},
-#include "auth/quota_limits.def"
+#include "auth/limits/quota_limits.def"
     LIMIT_COLUMNS,
 };
 static const struct cli_print_column key_columns[] = {
     {"TENANT", "tenant_id", CLI_PRINT_TEXT, true},
     {"KEY", "key_id", CLI_PRINT_TEXT, true},
-#include "auth/quota_limits.def"
+#include "auth/limits/quota_limits.def"
     LIMIT_COLUMNS,
 };
 static const struct cli_print_column plan_columns[] = {
@@ -35,7 +35,7 @@ static const struct cli_print_column plan_columns[] = {
     {"NAME", "name", CLI_PRINT_TEXT, false},
     {"TENANTS", "tenants", CLI_PRINT_NUMBER, true},
     {"CREATED", "created_at", CLI_PRINT_TIME, false},
-#include "auth/quota_limits.def"
+#include "auth/limits/quota_limits.def"
     LIMIT_COLUMNS,
 };
 #undef QUOTA_LIMIT

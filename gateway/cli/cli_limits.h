@@ -3,7 +3,7 @@
  * Owns:     nothing.
  * Thread:   the first.
  * Cost:     a change of limits reads them first; a plan's name is looked for in the list.
- * Not here: what limits there are: the server knows (auth/quota_limits.def).
+ * Not here: what limits there are: the server knows (auth/limits/quota_limits.def).
  */
 #pragma once
 

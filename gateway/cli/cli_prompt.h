@@ -3,7 +3,7 @@
  * Owns:     nothing.
  * Thread:   the first.
  * Cost:     a call each; a name instead of an id costs the list; granting reads the prompt first.
- * Not here: the calls themselves (cli_api), what a grant means (auth/tenant_prompt).
+ * Not here: the calls themselves (cli_api), what a grant means (auth/tenants/tenant_prompt).
  */
 #pragma once
 

@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "auth/price.h"
+#include "auth/tenants/price.h"
 #include "config/base/limits.h"
 #include "config/base/log.h"
 #include "config/store.h"

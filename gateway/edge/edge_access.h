@@ -11,7 +11,7 @@
  */
 #pragma once
 
-#include "auth/auth.h"
+#include "auth/identity/auth.h"
 #include "gateway/edge/edge_metrics.h"
 #include "gateway/http/request.h"
 

@@ -9,7 +9,7 @@
 
 #include <stdbool.h>
 
-#include "auth/auth.h"
+#include "auth/identity/auth.h"
 
 enum { EDGE_BODY_MODEL_BYTES = 128 };
 

@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-#include "auth/auth.h"
+#include "auth/identity/auth.h"
 
 struct edge_head {
     struct slice method;

@@ -2,7 +2,7 @@
 
 #include <stddef.h>
 
-#include "auth/issuer_fetch.h"
+#include "auth/tenants/issuer_fetch.h"
 #include "config/base/mem.h"
 #include "gateway/edge/edge_proof.h"
 #include "gateway/http/loop_worker.h"

@@ -6,7 +6,7 @@
  * Owns:     the thread; one fetch at a time.
  * Thread:   the loop's.
  * Cost:     a look at the issuers a second.
- * Not here: which issuer is due, what came (auth/issuer_fetch), HTTP (upstream/key_fetch).
+ * Not here: which issuer is due, what came (auth/tenants/issuer_fetch), HTTP (upstream/key_fetch).
  */
 #pragma once
 

@@ -2,7 +2,7 @@
 
 #include <stdio.h>
 
-#include "auth/ledger.h"
+#include "auth/ledger/ledger.h"
 #include "config/base/log.h"
 #include "gateway/edge/edge_memory.h"
 

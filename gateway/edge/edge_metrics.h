@@ -7,8 +7,8 @@
  */
 #pragma once
 
-#include "auth/auth_refusals.h"
-#include "auth/quota_limits.h"
+#include "auth/identity/auth_refusals.h"
+#include "auth/limits/quota_limits.h"
 #include "config/base/metrics.h"
 #include "config/base/service_class.h"
 #include "gateway/edge/edge_deaths.h"

@@ -9,7 +9,7 @@
  */
 #pragma once
 
-#include "auth/auth.h"
+#include "auth/identity/auth.h"
 #include "config/base/slice.h"
 #include "gateway/edge/edge_state.h"
 

@@ -9,7 +9,7 @@
  */
 #pragma once
 
-#include "auth/ledger.h"
+#include "auth/ledger/ledger.h"
 #include "config/base/metrics.h"
 #include "gateway/upstream/http1_client.h"
 

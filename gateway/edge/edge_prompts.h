@@ -1,6 +1,6 @@
 /* edge_prompts: keeps the engine's published prompts what the directory says they are.
  *
- *   auth/tenant_prompt ── sync ──► items ── one exchange at a time ──► /internal/v1/prompts
+ *   auth/tenants/tenant_prompt ── sync ──► items ── one exchange at a time ──► /internal/v1/prompts
  *                                    └─ state, tokens, pages, hits ──► config API
  *
  * Owns:     an item for each prompt that is published or on its way out, at most one exchange with
@@ -8,7 +8,7 @@
  * Thread:   the loop's, but for edge_prompts_look.
  * Cost:     nothing while nothing changes but one small exchange with each check of the engine's
  *           health, when there are prompts: it brings the hits.
- * Not here: rows and grants (auth/tenant_prompt), computing (engine), the config API
+ * Not here: rows and grants (auth/tenants/tenant_prompt), computing (engine), the config API
  *           (admin_prompts).
  *
  * Another engine is asked first what it has: what nobody knows any more goes, what is missing is
@@ -19,7 +19,7 @@
  */
 #pragma once
 
-#include "auth/tenant_prompt.h"
+#include "auth/tenants/tenant_prompt.h"
 #include "gateway/edge/edge_probe.h"
 
 struct edge_prompts;

@@ -7,7 +7,7 @@
  * Owns:     the lease, in the request's memory; header texts.
  * Thread:   the loop's.
  * Cost:     under 1 µs a request; two compares a frame until a lease has to be extended.
- * Not here: limits and accounts (auth/quota), who ends a request (edge_job).
+ * Not here: limits and accounts (auth/limits/quota), who ends a request (edge_job).
  *
  * Where limits say on_limit: lower_class, a request that one of tokens would refuse is let in in
  * the lowest class, and an answer that meets one goes on there; its service_tier says so.
@@ -18,7 +18,7 @@
  */
 #pragma once
 
-#include "auth/quota.h"
+#include "auth/limits/quota.h"
 #include "gateway/edge/edge_body.h"
 #include "gateway/edge/edge_state.h"
 #include "gateway/edge/edge_stream.h"

@@ -7,7 +7,7 @@
  */
 #pragma once
 
-#include "auth/ledger.h"
+#include "auth/ledger/ledger.h"
 #include "gateway/edge/edge_state.h"
 #include "gateway/edge/edge_stream.h"
 

@@ -9,11 +9,11 @@
 
 #include <stdatomic.h>
 
-#include "auth/auth.h"
-#include "auth/ledger.h"
-#include "auth/ledger_usage.h"
-#include "auth/quota.h"
-#include "auth/usage_redis.h"
+#include "auth/identity/auth.h"
+#include "auth/ledger/ledger.h"
+#include "auth/ledger/ledger_usage.h"
+#include "auth/ledger/usage_redis.h"
+#include "auth/limits/quota.h"
 #include "config/config.h"
 #include "gateway/edge/edge_metrics.h"
 #include "gateway/http/listener.h"

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "auth/price.h"
+#include "auth/tenants/price.h"
 #include "config/base/clock.h"
 #include "config/base/mem.h"
 #include "gateway/edge/edge_usage_render.h"

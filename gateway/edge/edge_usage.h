@@ -5,7 +5,7 @@
  * Owns:     calls on their way; a call outlives a client that leaves.
  * Thread:   the loop's; `render` runs on the reader's.
  * Cost:     one allocation a call, and its answer.
- * Not here: the query's form (edge_usage_form), the sums (auth/ledger_usage).
+ * Not here: the query's form (edge_usage_form), the sums (auth/ledger/ledger_usage).
  */
 #pragma once
 

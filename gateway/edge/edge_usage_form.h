@@ -8,7 +8,7 @@
  * Owns:     nothing.
  * Thread:   any.
  * Cost:     O(query).
- * Not here: the sums (auth/ledger_usage), whose usage it is (edge_usage), the answer
+ * Not here: the sums (auth/ledger/ledger_usage), whose usage it is (edge_usage), the answer
  *           (edge_usage_render).
  *
  * Buckets are whole and start at multiples of their width, UTC: the first one is the one that
@@ -16,7 +16,7 @@
  */
 #pragma once
 
-#include "auth/ledger_usage.h"
+#include "auth/ledger/ledger_usage.h"
 #include "config/base/slice.h"
 
 /* Who asks, in which words. Bits, so that a parameter can say whose it is. */

@@ -6,14 +6,14 @@
  * Owns:     nothing.
  * Thread:   any; the reader's.
  * Cost:     O(buckets + results).
- * Not here: what is asked (edge_usage_form), the sums (auth/ledger_usage).
+ * Not here: what is asked (edge_usage_form), the sums (auth/ledger/ledger_usage).
  *
  * CSV is RFC 4180: a line of names, lines end with CR LF. A text that a spreadsheet would take for
  * a formula gets an apostrophe before it.
  */
 #pragma once
 
-#include "auth/ledger_requests.h"
+#include "auth/ledger/ledger_requests.h"
 #include "gateway/edge/edge_usage_form.h"
 
 /* 4,096 results of 350 bytes and 1,440 buckets of 90, or LIMIT_USAGE_REQUESTS rows of 900. */

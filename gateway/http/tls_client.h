@@ -9,7 +9,7 @@
  * Cost:     a chain of two P-256 keys is judged in some 0.3 ms, once a connection; a request costs
  *           two comparisons. About 1 KiB a connection beside the certificates, of which there are
  *           LIMIT_CLIENT_SHOWN at most.
- * Not here: whose a certificate is (auth/certificate), the proof that the client has its key
+ * Not here: whose a certificate is (certificate), the proof that the client has its key
  *           (OpenSSL's handshake), answers (request).
  *
  * A handshake with a wrong certificate, or without one, is completed: every request of it is

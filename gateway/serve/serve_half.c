@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "auth/redis_url.h"
+#include "auth/ledger/redis_url.h"
 #include "config/base/log.h"
 #include "engine/ranks/rank_follow.h"
 #include "gateway/edge/edge.h"

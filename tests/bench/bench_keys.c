@@ -15,10 +15,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "auth/auth.h"
-#include "auth/auth_apikey.h"
-#include "auth/auth_crypto.h"
-#include "auth/auth_secrets.h"
+#include "auth/credential/auth_crypto.h"
+#include "auth/credential/auth_secrets.h"
+#include "auth/identity/auth.h"
+#include "auth/identity/auth_apikey.h"
 #include "config/base/log.h"
 #include "config/store.h"
 
@@ -55,7 +55,7 @@ static struct auth *start(struct store **store, int64_t *took_ns)
     return auth;
 }
 
-/* --- rows, as auth/tenant_rows would write them one by one --- */
+/* --- rows, as auth/tenants/tenant_rows would write them one by one --- */
 
 static void fill_key(sqlite3_stmt *statement, const uint8_t *pepper, unsigned i, unsigned tenants)
 {

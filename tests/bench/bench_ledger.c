@@ -10,9 +10,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "auth/ledger_rows.h"
-#include "auth/price.h"
-#include "auth/tenant.h"
+#include "auth/ledger/ledger_rows.h"
+#include "auth/tenants/price.h"
+#include "auth/tenants/tenant.h"
 #include "config/store.h"
 
 enum { ROUNDS = 5, BATCH = 64, KINDS = 4 };

@@ -105,12 +105,12 @@ def ask(server, token):
         return client.get("/v1/me")
 
 
-# The sentences of auth/auth_jwt_reasons.def and the words that log and metric have for them.
+# The sentences of auth/credential/auth_jwt_reasons.def and the words that log and metric have for them.
 WORDS = {
     text: word
     for word, text in re.findall(
         r'^AUTH_JWT_REASON\(\w+, "(\w+)", "(.*)"\)$',
-        (ROOT / "auth/auth_jwt_reasons.def").read_text(), re.M,
+        (ROOT / "auth/credential/auth_jwt_reasons.def").read_text(), re.M,
     )
 }  # fmt: skip
 

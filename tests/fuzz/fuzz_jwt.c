@@ -2,7 +2,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "auth/auth_jwt.h"
+#include "auth/identity/auth_jwt.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -8,7 +8,7 @@
 
 #include "tests/unit/tenant_kit.h"
 
-#include "auth/certificate_auth.h"
+#include "auth/tenants/certificate_auth.h"
 
 struct certificate_kit {
     struct tenant_kit *base;

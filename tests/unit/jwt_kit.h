@@ -15,7 +15,7 @@
 #include <openssl/hmac.h>
 #include <openssl/rsa.h>
 
-#include "auth/auth_jwt_guard.h"
+#include "auth/credential/auth_jwt_guard.h"
 
 #define JWT_KIT_NOW INT64_C(1790000000)
 #define JWT_KIT_ISS "https://issuer.example"

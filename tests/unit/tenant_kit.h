@@ -11,8 +11,8 @@
 
 #include <sqlite3.h>
 
-#include "auth/auth_apikey.h"
-#include "auth/tenant_auth.h"
+#include "auth/identity/auth_apikey.h"
+#include "auth/tenants/tenant_auth.h"
 
 #define KIT_UNUSED __attribute__((unused))
 

@@ -1,4 +1,4 @@
-#include "auth/auth.h"
+#include "auth/identity/auth.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,10 +10,10 @@
 #include <cmocka.h>
 #include <stdio.h>
 
-#include "auth/auth_apikey.h"
-#include "auth/auth_file.h"
-#include "auth/auth_refusals.h"
-#include "auth/auth_secrets.h"
+#include "auth/credential/auth_file.h"
+#include "auth/credential/auth_secrets.h"
+#include "auth/identity/auth_apikey.h"
+#include "auth/identity/auth_refusals.h"
 #include "config/base/hash.h"
 #include "config/base/mem.h"
 #include "tests/unit/tenant_kit.h"

@@ -1,4 +1,4 @@
-#include "auth/auth_apikey.h"
+#include "auth/identity/auth_apikey.h"
 
 #include "tests/unit/base_kit.h"
 

@@ -1,4 +1,4 @@
-#include "auth/auth_crypto.h"
+#include "auth/credential/auth_crypto.h"
 
 #include "tests/unit/base_kit.h"
 

@@ -1,4 +1,4 @@
-#include "auth/auth_file.h"
+#include "auth/credential/auth_file.h"
 
 #include "tests/unit/base_kit.h"
 

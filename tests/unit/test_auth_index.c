@@ -1,4 +1,4 @@
-#include "auth/auth_index.h"
+#include "auth/credential/auth_index.h"
 
 #include "tests/unit/base_kit.h"
 

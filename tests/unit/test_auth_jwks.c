@@ -1,5 +1,5 @@
 /* auth_jwks: key sets as issuers publish them, and every key that must not be one. */
-#include "auth/auth_jwks.h"
+#include "auth/credential/auth_jwks.h"
 
 #include "tests/unit/jwt_kit.h"
 

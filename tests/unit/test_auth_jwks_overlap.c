@@ -1,5 +1,5 @@
 /* auth_jwks_overlap: what a fetched set and the one before make together. */
-#include "auth/auth_jwks_overlap.h"
+#include "auth/credential/auth_jwks_overlap.h"
 
 #include "tests/unit/base_kit.h"
 

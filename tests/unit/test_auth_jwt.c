@@ -1,6 +1,6 @@
 /* auth_jwt: signatures of every algorithm, good and bad, and the ways in which libjwt alone would
  * take what it must not. */
-#include "auth/auth_jwt.h"
+#include "auth/identity/auth_jwt.h"
 
 #include "tests/unit/jwt_kit.h"
 

@@ -1,5 +1,5 @@
 /* auth_jwt_guard: every token that is no token, each for its own reason; what claims may say. */
-#include "auth/auth_jwt_guard.h"
+#include "auth/credential/auth_jwt_guard.h"
 
 #include "tests/unit/jwt_kit.h"
 

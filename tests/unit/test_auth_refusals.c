@@ -1,6 +1,6 @@
 /* auth_refusals: each has a method and a word, no two have both in common, and the words are fit
  * for labels. */
-#include "auth/auth_refusals.h"
+#include "auth/identity/auth_refusals.h"
 
 #include "tests/unit/base_kit.h"
 

@@ -1,4 +1,4 @@
-#include "auth/auth_secrets.h"
+#include "auth/credential/auth_secrets.h"
 
 #include "tests/unit/base_kit.h"
 

@@ -1,5 +1,5 @@
 /* auth_token: what a token opens, for how long it is known, and what makes it unknown again. */
-#include "auth/auth_token.h"
+#include "auth/identity/auth_token.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

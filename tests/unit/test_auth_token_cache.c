@@ -1,5 +1,5 @@
 /* auth_token_cache: kept until its end, replaced by print, bounded whatever comes. */
-#include "auth/auth_token_cache.h"
+#include "auth/identity/auth_token_cache.h"
 
 #include <pthread.h>
 

@@ -1,9 +1,9 @@
 /* certificate: made, changed, revoked, read again; whose a certificate is, by fingerprint and by
  * name; rows that do not fit. */
-#include "auth/certificate.h"
+#include "auth/tenants/certificate.h"
 
-#include "auth/certificate_auth.h"
-#include "auth/tenant_directory.h"
+#include "auth/tenants/certificate_auth.h"
+#include "auth/tenants/tenant_directory.h"
 #include "tests/unit/certificate_kit.h"
 
 static void test_fingerprint(void **state)

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "auth/ledger.h"
+#include "auth/ledger/ledger.h"
 #include "config/base/log.h"
 
 static void test_names(void **state)

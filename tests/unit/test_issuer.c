@@ -1,6 +1,6 @@
 /* issuer: made, changed, deleted, read again; keys inline and in a file; nothing of a secret in the
  * database. */
-#include "auth/issuer.h"
+#include "auth/tenants/issuer.h"
 
 #include <sys/stat.h>
 

@@ -1,6 +1,6 @@
 /* issuer_fetch: when a URL's keys are due, what comes of a set, a failure, a restart; how long keys
  * that have left are taken. */
-#include "auth/issuer_fetch.h"
+#include "auth/tenants/issuer_fetch.h"
 
 #include "tests/unit/issuer_kit.h"
 

@@ -1,4 +1,4 @@
-#include "auth/ledger.h"
+#include "auth/ledger/ledger.h"
 
 #include <setjmp.h>
 #include <signal.h>

@@ -1,5 +1,5 @@
 /* ledger_minute: which rows are of the last minute, of a file with rows of all ages. */
-#include "auth/ledger_minute.h"
+#include "auth/ledger/ledger_minute.h"
 
 #include "tests/unit/base_kit.h"
 

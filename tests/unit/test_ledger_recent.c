@@ -1,4 +1,4 @@
-#include "auth/ledger_recent.h"
+#include "auth/ledger/ledger_recent.h"
 
 #include "tests/unit/base_kit.h"
 

@@ -1,7 +1,7 @@
 /* ledger_requests: single rows page after page, by time and words, in both orders; short pages. */
-#include "auth/ledger_requests.h"
+#include "auth/ledger/ledger_requests.h"
 
-#include "auth/ledger_rows.h"
+#include "auth/ledger/ledger_rows.h"
 #include "tests/unit/base_kit.h"
 
 #include <sqlite3.h>

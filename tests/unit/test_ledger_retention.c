@@ -1,5 +1,5 @@
 /* ledger_retention: how far the cutoff goes, minute by minute, under clocks that step. */
-#include "auth/ledger_retention.h"
+#include "auth/ledger/ledger_retention.h"
 
 #include "tests/unit/base_kit.h"
 

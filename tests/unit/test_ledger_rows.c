@@ -1,4 +1,4 @@
-#include "auth/ledger_rows.h"
+#include "auth/ledger/ledger_rows.h"
 
 #include "tests/unit/base_kit.h"
 

@@ -1,11 +1,11 @@
 /* ledger_ship: rows in order and their gaps, sums of days as of one commit, the edge's name. */
-#include "auth/ledger_ship.h"
+#include "auth/ledger/ledger_ship.h"
 
 #include "tests/unit/base_kit.h"
 
 #include <sqlite3.h>
 
-#include "auth/ledger_rows.h"
+#include "auth/ledger/ledger_rows.h"
 
 struct fixture {
     char folder[64];

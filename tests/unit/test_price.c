@@ -1,8 +1,8 @@
 /* price: which price counts for a row, from when; refusals that change nothing, restarts. */
-#include "auth/price.h"
+#include "auth/tenants/price.h"
 
-#include "auth/quota_limits.h"
-#include "auth/tenant_directory.h"
+#include "auth/limits/quota_limits.h"
+#include "auth/tenants/tenant_directory.h"
 #include "tests/unit/tenant_kit.h"
 
 static struct price wanted_of(const char *plan_id, const char *model, const char *class,

@@ -1,5 +1,5 @@
 /* price_rows: prices come out as they went in; rows out of their bounds. */
-#include "auth/price_rows.h"
+#include "auth/tenants/price_rows.h"
 
 #include "tests/unit/tenant_kit.h"
 

@@ -1,8 +1,8 @@
 /* quota: accounts follow their limits; budgets come back from the ledger, over restarts and
  * midnights; what refusals say. */
-#include "auth/quota.h"
+#include "auth/limits/quota.h"
 
-#include "auth/quota_limits_key.h"
+#include "auth/limits/quota_limits_key.h"
 #include "tests/unit/tenant_kit.h"
 
 struct fixture {

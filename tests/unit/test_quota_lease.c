@@ -1,6 +1,6 @@
 /* quota_lease: buckets against a model that counts again from the start; leases that end in every
  * way; guesses; what a refusal leaves behind. */
-#include "auth/quota_lease.h"
+#include "auth/limits/quota_lease.h"
 
 #include "config/base/rng.h"
 #include "tests/unit/base_kit.h"

@@ -1,7 +1,7 @@
 /* quota_limits: plans, tenants' own limits over them, refusals that change nothing, restarts. */
-#include "auth/quota_limits.h"
+#include "auth/limits/quota_limits.h"
 
-#include "auth/tenant_directory.h"
+#include "auth/tenants/tenant_directory.h"
 #include "tests/unit/tenant_kit.h"
 
 static struct quota_plan plan_make(struct tenant_kit *kit, const char *name, int64_t requests)

@@ -1,5 +1,5 @@
 /* quota_limits_rows: plans and limits come out as they went in; rows out of their bounds. */
-#include "auth/quota_limits_rows.h"
+#include "auth/limits/quota_limits_rows.h"
 
 #include "tests/unit/tenant_kit.h"
 

@@ -1,6 +1,6 @@
 /* redis_link against a server that answers as each case has it: every error by its own reason,
  * replies of the wrong kind, passwords, pauses, the order of callbacks. */
-#include "auth/redis_link.h"
+#include "auth/ledger/redis_link.h"
 
 #include "tests/unit/base_kit.h"
 

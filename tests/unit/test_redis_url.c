@@ -1,5 +1,5 @@
 /* redis_url: what is understood, and what each mistake is told. */
-#include "auth/redis_url.h"
+#include "auth/ledger/redis_url.h"
 
 #include "tests/unit/base_kit.h"
 

@@ -4,7 +4,7 @@
 
 #include <sqlite3.h>
 
-#include "auth/tenant_group.h"
+#include "auth/tenants/tenant_group.h"
 #include "tests/unit/tenant_kit.h"
 
 static const char first_rows[] =

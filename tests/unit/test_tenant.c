@@ -1,4 +1,4 @@
-#include "auth/tenant.h"
+#include "auth/tenants/tenant.h"
 
 #include "tests/unit/base_kit.h"
 
@@ -6,9 +6,9 @@
 #include <pthread.h>
 #include <sqlite3.h>
 
-#include "auth/auth.h"
-#include "auth/auth_apikey.h"
-#include "auth/tenant_auth.h"
+#include "auth/identity/auth.h"
+#include "auth/identity/auth_apikey.h"
+#include "auth/tenants/tenant_auth.h"
 #include "tests/unit/tenant_kit.h"
 
 struct fixture {

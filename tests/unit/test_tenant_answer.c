@@ -1,4 +1,4 @@
-#include "auth/tenant_answer.h"
+#include "auth/tenants/tenant_answer.h"
 
 #include "tests/unit/tenant_kit.h"
 

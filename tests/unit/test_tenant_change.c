@@ -1,4 +1,4 @@
-#include "auth/tenant_change.h"
+#include "auth/tenants/tenant_change.h"
 
 #include "tests/unit/tenant_kit.h"
 

@@ -1,8 +1,8 @@
 /* tenant_copy: many changes as one: all there at once, or nothing, in memory and in the file. */
-#include "auth/tenant_copy.h"
+#include "auth/tenants/tenant_copy.h"
 
-#include "auth/quota_limits.h"
-#include "auth/tenant_group.h"
+#include "auth/limits/quota_limits.h"
+#include "auth/tenants/tenant_group.h"
 #include "tests/unit/tenant_kit.h"
 
 static size_t names(struct tenants *tenants, char out[4][LIMIT_NAME_BYTES])

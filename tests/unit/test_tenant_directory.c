@@ -1,4 +1,4 @@
-#include "auth/tenant_directory.h"
+#include "auth/tenants/tenant_directory.h"
 
 #include "tests/unit/tenant_kit.h"
 

@@ -1,5 +1,5 @@
 /* tenant_edit: tenants_create, tenants_update and tenants_archive: rules, revisions, failures. */
-#include "auth/tenant_directory.h"
+#include "auth/tenants/tenant_directory.h"
 #include "tests/unit/tenant_kit.h"
 
 static void check_metadata(struct tenant_kit *kit, const char *id, const char *expected)

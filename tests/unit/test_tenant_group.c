@@ -1,8 +1,8 @@
 /* tenant_group: groups made by hand and by tenants, their counts, refusals, restarts, old files. */
-#include "auth/tenant_group.h"
+#include "auth/tenants/tenant_group.h"
 
-#include "auth/tenant_group_load.h"
-#include "auth/tenant_prompt.h"
+#include "auth/tenants/tenant_group_load.h"
+#include "auth/tenants/tenant_prompt.h"
 #include "tests/unit/tenant_kit.h"
 
 static struct tenant_group group_make(struct tenant_kit *kit, const char *name)

@@ -1,6 +1,6 @@
 /* tenant_key_edit: making, changing, rotating and revoking keys; and a random walk of all changes
  * of tenants and keys beside a model. */
-#include "auth/tenant_directory.h"
+#include "auth/tenants/tenant_directory.h"
 #include "tests/unit/tenant_kit.h"
 
 #include "config/base/rng.h"

@@ -1,7 +1,7 @@
 /* tenant_prompt: prompts, their grants, what tenants see of them; refusals, failures, restarts. */
-#include "auth/tenant_prompt.h"
+#include "auth/tenants/tenant_prompt.h"
 
-#include "auth/tenant_directory.h"
+#include "auth/tenants/tenant_directory.h"
 #include "tests/unit/tenant_kit.h"
 
 #define CONTENT "{\"text\":\"You are brief.\"}"

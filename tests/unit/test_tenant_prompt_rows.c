@@ -1,5 +1,5 @@
 /* tenant_prompt_rows: prompts and grants come out as they went in; rows out of their bounds. */
-#include "auth/tenant_prompt_rows.h"
+#include "auth/tenants/tenant_prompt_rows.h"
 
 #include "tests/unit/tenant_kit.h"
 

@@ -1,4 +1,4 @@
-#include "auth/tenant_rows.h"
+#include "auth/tenants/tenant_rows.h"
 
 #include "tests/unit/base_kit.h"
 

@@ -1,7 +1,7 @@
-#include "auth/tenant_view.h"
+#include "auth/tenants/tenant_view.h"
 
-#include "auth/tenant_directory.h"
-#include "auth/tenant_group.h"
+#include "auth/tenants/tenant_directory.h"
+#include "auth/tenants/tenant_group.h"
 #include "tests/unit/tenant_kit.h"
 
 static struct tenant make(struct tenant_kit *kit, const char *name, const char *group,

@@ -1,7 +1,7 @@
 /* usage_scripts against a real Redis whose keys another program writes to: nobody else's rows wait,
  * the stream has each row once, and what was written over is made again from the ledger. Skipped
  * where there is no Redis. */
-#include "auth/usage_scripts.h"
+#include "auth/ledger/usage_scripts.h"
 
 #include "config/base/clock.h"
 

@@ -1,4 +1,4 @@
-#include "auth/usage_waiting.h"
+#include "auth/ledger/usage_waiting.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

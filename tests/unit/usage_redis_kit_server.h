@@ -7,7 +7,7 @@
  */
 #pragma once
 
-#include "auth/usage_redis.h"
+#include "auth/ledger/usage_redis.h"
 
 #include "tests/unit/base_kit.h"
 
@@ -19,7 +19,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
-#include "auth/ledger.h"
+#include "auth/ledger/ledger.h"
 #include "config/base/metrics.h"
 
 /* Debian's package redis-tools has the server under this name; it goes by how it is called. */
