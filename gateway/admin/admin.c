@@ -22,7 +22,7 @@
 #include "gateway/admin/admin_state.h"
 #include "gateway/admin/admin_tenants.h"
 #include "gateway/admin/admin_usage.h"
-#include "gateway/edge/edge_credential.h"
+#include "gateway/edge/request/edge_credential.h"
 #include "gateway/http/failure_guard.h"
 #include "gateway/http/http_error.h"
 #include "gateway/http/router.h"

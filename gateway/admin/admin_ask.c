@@ -1,7 +1,7 @@
 #include "gateway/admin/admin_ask.h"
 
 #include "config/base/mem.h"
-#include "gateway/edge/edge_state.h"
+#include "gateway/edge/state/edge_state.h"
 
 enum { ASK_MS = 2000 };
 

@@ -3,7 +3,7 @@
 #include "gateway/admin/admin_body.h"
 #include "gateway/admin/admin_change.h"
 #include "gateway/admin/admin_query.h"
-#include "gateway/edge/edge_reload.h"
+#include "gateway/edge/state/edge_reload.h"
 
 enum { DETAIL_BYTES = 900 }; /* of an audit row's 1,024 */
 

@@ -8,7 +8,7 @@
 #include "gateway/admin/admin_body.h"
 #include "gateway/admin/admin_change.h"
 #include "gateway/admin/admin_list.h"
-#include "gateway/edge/edge_job.h"
+#include "gateway/edge/request/edge_job.h"
 
 /* What the engine adds to what the edge knows. */
 struct requests_row {

@@ -4,7 +4,7 @@
 
 #include "gateway/admin/admin_list.h"
 #include "gateway/admin/admin_openapi.h"
-#include "gateway/edge/edge_json.h"
+#include "gateway/edge/state/edge_json.h"
 
 static void audit_id(const void *row, char out[LIMIT_ID_BYTES])
 {

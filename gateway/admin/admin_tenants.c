@@ -6,7 +6,7 @@
 #include "gateway/admin/admin_body.h"
 #include "gateway/admin/admin_change.h"
 #include "gateway/admin/admin_list.h"
-#include "gateway/edge/edge_job.h"
+#include "gateway/edge/request/edge_job.h"
 
 /* All members but the closing brace. `metadata` is JSON. */
 static void render_members(const struct tenant *tenant, struct slice metadata, struct buffer *out)

@@ -5,7 +5,7 @@
 #include "auth/tenants/price.h"
 #include "config/base/clock.h"
 #include "config/base/mem.h"
-#include "gateway/edge/edge_usage_render.h"
+#include "gateway/edge/pages/edge_usage_render.h"
 
 struct usage_work {
     struct ledger_usage_task task; /* first: the reader gives back its address */

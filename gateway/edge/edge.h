@@ -11,7 +11,7 @@
 
 #include "config/base/pulse.h"
 #include "config/config.h"
-#include "gateway/edge/edge_deaths.h"
+#include "gateway/edge/state/edge_deaths.h"
 
 struct edge_options {
     const struct config *config;

@@ -7,7 +7,7 @@
  */
 #pragma once
 
-#include "gateway/edge/edge_state.h"
+#include "gateway/edge/state/edge_state.h"
 
 /* The public listener's handler; `context` is the struct edge. */
 void edge_forward_handle(struct http_request *request, void *context);

@@ -15,7 +15,7 @@
 
 #include "config/base/pulse.h"
 #include "config/config.h"
-#include "gateway/edge/edge_deaths.h"
+#include "gateway/edge/state/edge_deaths.h"
 #include "gateway/serve/rights.h"
 
 struct serve_half_options {

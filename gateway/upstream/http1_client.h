@@ -3,7 +3,7 @@
  * Owns:     a pool of connections to one upstream (last in first out, capped), exchanges under way.
  * Thread:   the loop's thread.
  * Cost:     two allocations an exchange; bodies are not buffered beyond one read.
- * Not here: what the bytes mean (gateway/edge/edge_stream), which engine (engine/fleet_route).
+ * Not here: what the bytes mean (edge_stream), which engine (engine/fleet_route).
  *
  *   exchange ── connect ── write ── head ── body* ── ended(complete | cut | cancelled)
  *

@@ -57,7 +57,7 @@ LIBRARIES = {
     r"h2o(\.h|/)": r"gateway/http/h2o_compat(_http2)?\.h",
     r"khash\.h|htslib/": r"gateway/http/h2o_compat\.h",
     r"openssl/": r"auth/credential/auth_crypto\.[ch]|auth/(credential|identity)/auth[a-z_]*\.c|gateway/http/(tls[a-z_]*|h2o_compat|listener)\.[ch]|gateway/upstream/https_client\.c",
-    r"jansson\.h": r"config/config[a-z_]*\.[ch]|auth/[a-z]+/[a-z_]+\.c|gateway/(edge|admin|cli|engine_http)/[a-z_]+\.[ch]",
+    r"jansson\.h": r"config/config[a-z_]*\.[ch]|auth/[a-z]+/[a-z_]+\.c|gateway/(edge|admin|cli|engine_http)/([a-z]+/)?[a-z_]+\.[ch]",
     r"sqlite3\.h": r"config/store[a-z_]*\.[ch]|auth/[a-z]+/(certificate|issuer|ledger|tenant|quota|price)[a-z_]*\.[ch]",
     r"pcre2\.h": r"engine/text/[a-z_]+\.[ch]",
     r"jwt\.h": r"auth/identity/auth_jwt\.c",

@@ -1,5 +1,5 @@
 /* edge_access: the line and the counters of one request. */
-#include "gateway/edge/edge_access.h"
+#include "gateway/edge/state/edge_access.h"
 
 #include <unistd.h>
 

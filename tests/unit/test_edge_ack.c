@@ -1,5 +1,5 @@
 /* edge_ack: the prefix against a stupid list, the ends of the window, what is skipped. */
-#include "gateway/edge/edge_ack.h"
+#include "gateway/edge/engines/edge_ack.h"
 
 #include <string.h>
 

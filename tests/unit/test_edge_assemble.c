@@ -1,4 +1,4 @@
-#include "gateway/edge/edge_assemble.h"
+#include "gateway/edge/request/edge_assemble.h"
 
 #include "config/base/limits.h"
 #include "tests/unit/edge_text_kit.h"

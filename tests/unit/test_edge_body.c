@@ -1,4 +1,4 @@
-#include "gateway/edge/edge_body.h"
+#include "gateway/edge/request/edge_body.h"
 
 #include "config/base/limits.h"
 #include "tests/unit/edge_text_kit.h"

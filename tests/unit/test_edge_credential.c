@@ -1,5 +1,5 @@
 /* edge_credential: the key in its headers, over a real edge. */
-#include "gateway/edge/edge_credential.h"
+#include "gateway/edge/request/edge_credential.h"
 
 #include "tests/unit/edge_kit.h"
 

@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "config/base/slice.h"
-#include "gateway/edge/edge_deaths.h"
+#include "gateway/edge/state/edge_deaths.h"
 
 static void test_counts_are_told_as_they_are(void **state)
 {

@@ -1,4 +1,4 @@
-#include "gateway/edge/edge_head.h"
+#include "gateway/edge/request/edge_head.h"
 
 #include "tests/unit/edge_text_kit.h"
 

@@ -1,7 +1,7 @@
 /* edge_hold: a request's body is held once, booked until the engine has it, and sent as it came. */
 #include "http_kit.h"
 
-#include "gateway/edge/edge_hold.h"
+#include "gateway/edge/state/edge_hold.h"
 
 enum { MEMORY_BYTES = 64 << 20, BODY_BYTES = 256 << 10, ANSWER_BYTES = 1 << 20 };
 

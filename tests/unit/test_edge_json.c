@@ -1,4 +1,4 @@
-#include "gateway/edge/edge_json.h"
+#include "gateway/edge/state/edge_json.h"
 
 #include "config/base/limits.h"
 #include "gateway/http/http_error.h"

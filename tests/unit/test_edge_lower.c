@@ -1,5 +1,5 @@
 /* edge_lower: what the engine is told; the answer goes on whatever it says to that. */
-#include "gateway/edge/edge_lower.h"
+#include "gateway/edge/request/edge_lower.h"
 
 #include "tests/unit/edge_kit.h"
 

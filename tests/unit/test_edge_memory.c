@@ -1,5 +1,5 @@
 /* edge_memory: what a tenant may hold at its limit and one over, whom that harms, what is shown. */
-#include "gateway/edge/edge_memory.h"
+#include "gateway/edge/state/edge_memory.h"
 
 #include "tests/unit/base_kit.h"
 

@@ -1,4 +1,4 @@
-#include "gateway/edge/edge_metrics.h"
+#include "gateway/edge/state/edge_metrics.h"
 
 #include "tests/unit/edge_text_kit.h"
 #include "tests/unit/heap_kit.h"

@@ -1,5 +1,5 @@
 /* edge_models: what the edge says by itself of the engine's model, with and without an engine. */
-#include "gateway/edge/edge_models.h"
+#include "gateway/edge/pages/edge_models.h"
 
 #include "tests/unit/edge_kit.h"
 

@@ -1,7 +1,7 @@
 /* edge_probe: one check for all who ask, on a real loop against a scripted engine. */
-#include "gateway/edge/edge_probe.h"
+#include "gateway/edge/engines/edge_probe.h"
 
-#include "gateway/edge/edge_metrics.h"
+#include "gateway/edge/state/edge_metrics.h"
 #include "tests/unit/edge_kit.h"
 
 enum { WAITERS = 5 };

@@ -1,5 +1,5 @@
 /* edge_prompts: what the engine has is what the directory says, whoever dies meanwhile. */
-#include "gateway/edge/edge_prompts.h"
+#include "gateway/edge/engines/edge_prompts.h"
 
 #include "tests/unit/edge_kit.h"
 

@@ -1,5 +1,5 @@
 /* edge_quota: what clients hear of limits: headers, refusals, ends in the middle; what returns. */
-#include "gateway/edge/edge_quota.h"
+#include "gateway/edge/request/edge_quota.h"
 
 #include "tests/unit/edge_kit.h"
 

@@ -1,4 +1,4 @@
-#include "gateway/edge/edge_reload.h"
+#include "gateway/edge/state/edge_reload.h"
 
 #include "tests/unit/edge_kit.h"
 

@@ -1,5 +1,5 @@
 /* edge_settle: a row into a real ledger, from a real loop; what it counts. */
-#include "gateway/edge/edge_settle.h"
+#include "gateway/edge/engines/edge_settle.h"
 
 #include <string.h>
 

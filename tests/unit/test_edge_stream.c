@@ -1,4 +1,4 @@
-#include "gateway/edge/edge_stream.h"
+#include "gateway/edge/engines/edge_stream.h"
 
 #include "config/base/limits.h"
 #include "tests/unit/edge_text_kit.h"

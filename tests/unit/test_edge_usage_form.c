@@ -1,5 +1,5 @@
 /* edge_usage_form: query strings right and wrong, pages, whose words are whose. */
-#include "gateway/edge/edge_usage_form.h"
+#include "gateway/edge/pages/edge_usage_form.h"
 
 #include "tests/unit/edge_text_kit.h"
 

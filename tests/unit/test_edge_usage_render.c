@@ -1,5 +1,5 @@
 /* edge_usage_render: the answers' bytes, in our shape, OpenAI's, and as CSV. */
-#include "gateway/edge/edge_usage_render.h"
+#include "gateway/edge/pages/edge_usage_render.h"
 
 #include "tests/unit/edge_text_kit.h"
 

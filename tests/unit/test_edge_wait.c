@@ -1,6 +1,6 @@
 /* edge_wait: order, fairness, classes and their floors, bounds at n and n + 1, the window, leaving
  * at any moment, what is told about the time it will take. */
-#include "gateway/edge/edge_wait.h"
+#include "gateway/edge/engines/edge_wait.h"
 
 #include <string.h>
 

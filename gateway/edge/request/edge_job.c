@@ -1,0 +1,1200 @@
+#include "gateway/edge/request/edge_job.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "config/base/clock.h"
+#include "config/base/log.h"
+#include "config/base/mem.h"
+#include "gateway/edge/engines/edge_replay.h"
+#include "gateway/edge/engines/edge_settle.h"
+#include "gateway/edge/engines/edge_stream.h"
+#include "gateway/edge/engines/edge_wait.h"
+#include "gateway/edge/request/edge_assemble.h"
+#include "gateway/edge/request/edge_head.h"
+#include "gateway/edge/request/edge_lower.h"
+#include "gateway/edge/request/edge_quota.h"
+#include "gateway/edge/state/edge_json.h"
+#include "gateway/http/http_error.h"
+
+enum {
+    GRACE_MS = 1000,          /* for the final record after a half-close */
+    DEADLINE_MARGIN_MS = 500, /* the engine keeps the deadline itself; the edge stands behind it */
+    NO_CONNECTION_MS = 20,
+    COMMENT_EVERY_MS = 5000, /* between two comments to a client that waits */
+    CUTS_MAX = 2, /* engines that went away with a request: a third one might do it for its sake */
+    CONTENT_TYPE_BYTES = 64,
+    FALLBACK_BYTES = 1024,
+    HEADERS_MOST = 6 + EDGE_QUOTA_HEADERS, /* of an answer */
+};
+
+static const char FOREIGN[] = "The engine is of another version; try again later.";
+
+struct edge_job {
+    struct edge_job *previous;
+    struct edge_job *next;
+    struct edge *edge;
+    struct http_request *request;    /* NULL once gone */
+    struct http1_exchange *exchange; /* NULL once it has ended */
+    struct loop_timer *timer; /* the deadline; after a cancel or the final record, the grace */
+    /* When the client is told that it waits, or stands still; else: a paused reader. */
+    struct loop_timer *client_timer;
+    struct edge_wait_entry entry;
+    struct edge_stream stream;
+    struct edge_assemble *assemble; /* NULL for streamed answers */
+    struct buffer relay;            /* an answer that is no stream */
+    char content_type[CONTENT_TYPE_BYTES];
+    struct principal principal;
+    struct edge_body body;
+    enum service_class service_class;
+    struct edge_hold hold;
+    struct edge_access access;
+    struct edge_settle settle;
+    struct edge_quota quota;   /* a generation's */
+    struct error_note failure; /* what the client hears instead of a normal end; OK = nothing */
+    struct edge_route route;
+    bool is_generation; /* of a STREAMED route */
+    enum edge_stream_form form;
+    bool is_accepted;   /* the engine answered 200 with a stream: from here on it is counted */
+    bool is_cancelled;  /* half-closed */
+    bool is_paused;     /* the client reads slower than the engine writes */
+    bool is_standing;   /* the engine has given its pages to others for a while */
+    bool is_concluded;  /* nothing more is taken from the engine */
+    bool is_committing; /* the row is with the ledger */
+    bool is_ended;      /* the client has its end */
+    bool is_foreign;    /* the answer is of an engine that speaks another protocol */
+    int upstream_code;  /* 0 = no head yet */
+    bool has_waited;
+    uint32_t retry_after_ms; /* of a busy engine */
+    uint32_t sends;
+    uint32_t cuts; /* sent, and the engine went away before it answered */
+    uint32_t deadline_ms;
+    int64_t deadline_us;
+    size_t pending_bytes;              /* not taken by a paused reader at the last look */
+    uint32_t holds;                    /* calls under way that still need the job */
+    char sent_model[LIMIT_NAME_BYTES]; /* what the engine was known to serve when it was sent */
+    int64_t sent_us;
+    int64_t final_us;
+    int64_t ended_us;
+};
+
+static void job_free(struct edge_job *job)
+{
+    edge_quota_settle(&job->quota, job->edge, &job->stream);
+    edge_stream_deinit(&job->stream);
+    edge_assemble_destroy(job->assemble);
+    buffer_deinit(&job->relay);
+    if (job->timer != NULL)
+        loop_timer_destroy(job->timer);
+    if (job->client_timer != NULL)
+        loop_timer_destroy(job->client_timer);
+    edge_settle_deinit(&job->settle);
+    edge_hold_end(&job->hold, job->edge->memory);
+    mem_free(job);
+}
+
+static void job_unpause(struct edge_job *job);
+
+static void job_hold(struct edge_job *job)
+{
+    job->holds++;
+}
+
+/* Frees the job when it is over; nothing may touch it afterwards. */
+static void job_unhold(struct edge_job *job)
+{
+    job->holds--;
+    if (job->holds != 0 || job->request != NULL || job->exchange != NULL || job->is_committing ||
+        !job->is_concluded)
+        return;
+    struct edge *edge = job->edge;
+    job_unpause(job);
+    if (job->next != NULL)
+        job->next->previous = job->previous;
+    if (job->previous != NULL)
+        job->previous->next = job->next;
+    else
+        edge->jobs = job->next;
+    edge->jobs_running--;
+    metric_set(edge->metrics.jobs_running, edge->jobs_running);
+    edge_access_end(&job->access, &edge->metrics,
+                    job->ended_us != 0 ? job->ended_us : loop_now_us(edge->loop));
+    job_free(job);
+}
+
+static void job_wait(struct edge_job *job);
+
+/* What it holds now is booked to its tenant, until its client has read the answer. */
+static enum status job_book(struct edge_job *job)
+{
+    size_t answer = job->relay.capacity + edge_stream_bytes(&job->stream);
+    if (job->assemble != NULL)
+        answer += edge_assemble_bytes(job->assemble);
+    if (job->request != NULL)
+        answer += http_answer_bytes(job->request);
+    return edge_hold_set(&job->hold, job->edge->memory, answer);
+}
+
+static struct edge_wait_who wait_who(const struct edge_job *job)
+{
+    return (struct edge_wait_who){job->principal.tenant_hash, job->service_class};
+}
+
+static void wait_count(struct edge_job *job, enum edge_refusal why)
+{
+    metric_add(job->edge->metrics.queue_refusals[job->service_class][why], 1);
+}
+
+static void client_arm(struct edge_job *job, uint32_t delay_ms)
+{
+    loop_timer_arm(job->client_timer, delay_ms);
+}
+
+static void job_unpause(struct edge_job *job)
+{
+    if (!job->is_paused)
+        return;
+    job->is_paused = false;
+    loop_timer_disarm(job->client_timer);
+    metric_set(job->edge->metrics.readers_paused, --job->edge->readers_paused);
+}
+
+/* The first failure stays: later ones follow from it. */
+static void job_fail(struct edge_job *job, enum status status, const char *message)
+{
+    if (job->failure.status != STATUS_OK)
+        return;
+    (void)status_fail(status, __FILE__, __LINE__, NULL, "%s", message);
+    if (status == STATUS_DEADLINE)
+        status_note_retry(job->retry_after_ms);
+    job->failure = *status_note();
+}
+
+/* --- the client's side --- */
+
+static void job_write(struct edge_job *job, struct slice bytes)
+{
+    job->access.bytes += bytes.length;
+    http_stream_write(job->request, bytes);
+}
+
+/* The model that ran, however far the answer came: as the engine tells it with the request, else as
+ * the request names it (an engine that takes a request serves the model of that name), else as the
+ * engine was known when the request was sent, or is known now. A name that no engine has taken may
+ * be anything, and sums by it are kept for ever: it is not looked at. */
+static const char *settle_model(const struct edge_job *job)
+{
+    const char *const names[] = {job->stream.final.model, job->is_accepted ? job->body.model : "",
+                                 job->sent_model, edge_probe_engine(job->edge->probe)->model};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (names[i][0] != '\0')
+            return names[i];
+    }
+    return "unknown"; /* no engine has been there since this edge began: nothing ran */
+}
+
+/* "id", "created" and "model" when no frame has brought them. */
+static void end_fallback(const struct edge_job *job, bool with_object, struct buffer *out)
+{
+    edge_stream_append_fallback(out, job->form, job->access.request_id, settle_model(job),
+                                with_object ? service_class_tier(job->service_class) : NULL);
+}
+
+static void end_stream(struct edge_job *job, struct buffer *out)
+{
+    if (job->stream.error.length != 0) {
+        buffer_append_text(out, "data: {\"error\":");
+        buffer_append_slice(out, buffer_slice(&job->stream.error));
+        buffer_append_text(out, "}\n\n");
+    } else if (job->failure.status != STATUS_OK) {
+        buffer_append_text(out, "data: ");
+        http_error_render(&job->failure, out);
+        buffer_append_text(out, "\n\n");
+    } else if (!job->is_accepted) { /* refused after the client was told that it waits */
+        buffer_append_text(out, "data: ");
+        buffer_append_slice(out, buffer_slice(&job->relay));
+        buffer_append_text(out, "\n\n");
+    } else {
+        struct buffer fallback;
+        buffer_init(&fallback, FALLBACK_BYTES);
+        end_fallback(job, true, &fallback);
+        if (job->stream.final.is_limited)
+            edge_quota_append_ends(
+                &job->quota, job->form,
+                buffer_slice(job->stream.first.length != 0 ? &job->stream.first : &fallback),
+                job->body.includes_usage, out);
+        if (job->body.includes_usage || job->form == EDGE_STREAM_GENERATION ||
+            job->stream.final.is_explained)
+            edge_stream_append_usage_chunk(out, &job->stream, job->form, buffer_slice(&fallback));
+        buffer_deinit(&fallback);
+        buffer_append_text(out, "data: [DONE]\n\n");
+    }
+    if (out->status == STATUS_OK)
+        job_write(job, buffer_slice(out));
+    job->access.code = 200;
+    http_stream_end(job->request);
+}
+
+/* Headers that every answer of the API carries beside x-request-id. */
+static size_t end_headers(const struct edge_job *job, char ms[24],
+                          struct http_header headers[HEADERS_MOST])
+{
+    int64_t number = (loop_now_us(job->edge->loop) - job->access.arrived_us) / 1000;
+    int length = snprintf(ms, 24, "%lld", (long long)number);
+    headers[0] = (struct http_header){"openai-processing-ms", {ms, (size_t)length}};
+    headers[1] = (struct http_header){"openai-version", SLICE("2020-10-01")};
+    return 2 + edge_quota_headers(&job->quota, headers + 2);
+}
+
+static void end_failure(struct edge_job *job)
+{
+    job->access.code = http_error_of(job->failure.status)->http_code;
+    status_note_set(&job->failure);
+    http_respond_failure(job->request);
+}
+
+/* An error the engine found while it generated an answer that is not streamed. */
+static void end_engine_error(struct edge_job *job, struct buffer *out)
+{
+    buffer_append_text(out, "{\"error\":");
+    buffer_append_slice(out, buffer_slice(&job->stream.error));
+    buffer_append_char(out, '}');
+    job->access.code = edge_json_error_code(buffer_slice(&job->stream.error));
+    job->access.bytes = out->length;
+    http_respond_json(job->request, job->access.code, buffer_slice(out));
+}
+
+static void end_assembled(struct edge_job *job, struct buffer *out)
+{
+    struct buffer fallback;
+    buffer_init(&fallback, FALLBACK_BYTES);
+    if (!edge_assemble_has_head(job->assemble))
+        end_fallback(job, false, &fallback);
+    enum status status =
+        edge_assemble_render(job->assemble, &job->stream.final, buffer_slice(&fallback), out);
+    buffer_deinit(&fallback);
+    if (status != STATUS_OK) {
+        job_fail(job, status, "The answer could not be put together.");
+        end_failure(job);
+        return;
+    }
+    struct http_header headers[HEADERS_MOST];
+    char ms[24];
+    size_t count = end_headers(job, ms, headers);
+    headers[count++] = (struct http_header){"content-type", SLICE("application/json")};
+    job->access.code = 200;
+    job->access.bytes = out->length;
+    edge_assemble_destroy(job->assemble);
+    job->assemble = NULL;
+    http_respond_take(job->request, 200, headers, count, out);
+}
+
+static void end_relayed(struct edge_job *job)
+{
+    struct http_header headers[HEADERS_MOST];
+    char ms[24];
+    size_t count = end_headers(job, ms, headers);
+    headers[count++] = (struct http_header){"content-type", slice_of(job->content_type)};
+    if (job->upstream_code == 503) {
+        headers[count++] = (struct http_header){"retry-after", SLICE("1")};
+        headers[count++] = (struct http_header){"retry-after-ms", SLICE("1000")};
+    }
+    bool is_own = job->upstream_code == 503 && edge_json_is_own_share(buffer_slice(&job->relay));
+    job->access.code = is_own ? 429 : job->upstream_code;
+    job->access.bytes = job->relay.length;
+    http_respond_take(job->request, job->access.code, headers, count, &job->relay);
+}
+
+/* A stream that ended for a reason which is no answer, without an error frame of its own. */
+static void end_check_finish(struct edge_job *job)
+{
+    const char *finish = job->stream.final.finish;
+    if (!job->is_accepted || job->stream.error.length != 0)
+        return;
+    if (!job->stream.has_final)
+        job_fail(job, STATUS_UNAVAILABLE, "The engine ended in the middle of the answer.");
+    else if (strcmp(finish, "deadline") == 0 || strcmp(finish, "timeout") == 0)
+        job_fail(job, STATUS_DEADLINE, "The request reached its deadline.");
+    else if (job->quota.is_stopped && strcmp(finish, "cancelled") == 0)
+        job->stream.final.is_limited = true;
+    else if (strcmp(finish, "cancelled") == 0 || strcmp(finish, "error") == 0)
+        job_fail(job, STATUS_UNAVAILABLE, "The engine could not finish the answer.");
+}
+
+/* Whether the tenant pays for text work although no prompt was computed: the engine refused what it
+ * had parsed, or the client or its deadline gave the request up after it was sent. An engine that
+ * was full (503, 429) or that another engine's death confused (409) has not worked on it. */
+static bool end_is_worked(const struct edge_job *job)
+{
+    bool is_refused = job->upstream_code >= 400 && job->upstream_code < 500 &&
+                      job->upstream_code != 409 && job->upstream_code != 429;
+    bool is_given_up = job->is_cancelled && (job->failure.status == STATUS_CANCELLED ||
+                                             job->failure.status == STATUS_DEADLINE);
+    bool is_text_done = !job->is_generation && job->upstream_code == 200;
+    return job->sent_us != 0 && !job->is_foreign && (is_refused || is_given_up || is_text_done);
+}
+
+/* Writes the client's end, once; the request may be gone when it returns. */
+static void job_end_client(struct edge_job *job)
+{
+    if (end_is_worked(job))
+        edge_quota_worked(&job->quota);
+    edge_quota_settle(&job->quota, job->edge, &job->stream);
+    if (job->request == NULL || job->is_ended)
+        return;
+    job->is_ended = true;
+    if (job->client_timer != NULL)
+        loop_timer_disarm(job->client_timer);
+    end_check_finish(job);
+    /* An event has one line; the engine's refusals have, too. */
+    if (!job->is_accepted && http_is_answered(job->request) &&
+        (job->relay.length == 0 || memchr(job->relay.bytes, '\n', job->relay.length) != NULL))
+        job_fail(job, STATUS_UNAVAILABLE, "The engine refused the request.");
+    struct buffer out;
+    buffer_init(&out, LIMIT_ASSEMBLED_BYTES + 2 * FALLBACK_BYTES);
+    if (http_is_answered(job->request))
+        end_stream(job, &out);
+    else if (job->is_accepted && job->stream.error.length != 0)
+        end_engine_error(job, &out);
+    else if (job->failure.status != STATUS_OK)
+        end_failure(job);
+    else if (job->is_accepted)
+        end_assembled(job, &out);
+    else
+        end_relayed(job);
+    buffer_deinit(&out);
+    (void)job_book(job); /* what its client has not read is the tenant's until then */
+    job->ended_us = loop_now_us(job->edge->loop);
+    if (job->sent_us != 0 && job->final_us != 0 && !job->has_waited)
+        metric_observe(
+            job->edge->metrics.overhead_seconds,
+            (double)(job->sent_us - job->access.arrived_us + job->ended_us - job->final_us) / 1e6);
+}
+
+/* --- counting --- */
+
+static const char *settle_finish(const struct edge_job *job)
+{
+    if (job->quota.is_stopped && strcmp(job->stream.final.finish, "cancelled") == 0)
+        return "quota";
+    if (job->stream.has_final)
+        return job->stream.final.finish;
+    if (!job->is_cancelled)
+        return job->is_generation ? "error" : "stop";
+    return job->failure.status == STATUS_CANCELLED  ? "cancelled"
+           : job->failure.status == STATUS_DEADLINE ? "deadline"
+                                                    : "error";
+}
+
+/* The code that the client hears, or has heard. */
+static int settle_code(const struct edge_job *job)
+{
+    if (job->request == NULL)
+        return 499;
+    if (http_is_answered(job->request))
+        return 200;
+    if (job->is_accepted && job->stream.error.length != 0)
+        return edge_json_error_code(buffer_slice(&job->stream.error));
+    return job->failure.status != STATUS_OK ? http_error_of(job->failure.status)->http_code : 200;
+}
+
+/* What was answered is what is billed: a client that hears an error of ours and nothing else has a
+ * row of nothing, whatever was computed for it. Its deadline is its own choice. */
+static bool settle_is_unanswered(const struct edge_job *job)
+{
+    return job->settle.row.http_code >= 500 && job->failure.status != STATUS_DEADLINE;
+}
+
+static void settle_fill(struct edge_job *job)
+{
+    struct edge_final final = job->stream.final;
+    struct ledger_row *row = &job->settle.row;
+    final.completion_tokens =
+        job->stream.has_final ? final.completion_tokens : job->stream.tokens_seen;
+    final.is_estimated = job->is_generation && (!job->stream.has_final || final.is_estimated);
+    row->http_code = settle_code(job);
+    if (settle_is_unanswered(job))
+        final = (struct edge_final){0};
+    edge_settle_fill(row, &final);
+    row->at_us = clock_wall_us(clock_system());
+    edge_settle_text(row->request_id, sizeof row->request_id, job->access.request_id);
+    edge_settle_text(row->tenant_id, sizeof row->tenant_id, job->principal.tenant_id);
+    edge_settle_text(row->key_id, sizeof row->key_id, job->principal.key_id);
+    edge_settle_text(row->model, sizeof row->model, settle_model(job));
+    edge_settle_text(row->route, sizeof row->route, job->access.route);
+    edge_settle_text(row->service_class, sizeof row->service_class,
+                     job->is_generation ? service_class_name(job->service_class)
+                                        : LEDGER_CLASS_TEXT);
+    edge_settle_text(row->finish, sizeof row->finish, settle_finish(job));
+    row->total_us = loop_now_us(job->edge->loop) - job->access.arrived_us;
+    job->access.finish = row->finish;
+    job->access.prompt_tokens = row->prompt_tokens;
+    job->access.cached_tokens = row->cached_tokens;
+    job->access.completion_tokens = row->completion_tokens;
+}
+
+/* What was answered is what is billed. A row that cannot be written (a full disk) is kept in two
+ * places: the ledger goes on trying, and the engine keeps its record, which is not acknowledged
+ * before the row is in the file. So the row is not lost with these processes, and the client gets
+ * its answer. Work on a text has no record: its row is lost with this process, an answer free. */
+static void settle_done(void *context, bool is_recorded)
+{
+    struct edge_job *job = context;
+    job_hold(job);
+    job->is_committing = false;
+    if (is_recorded)
+        edge_replay_counted(job->edge->replay, job->stream.final.record_seq);
+    job_end_client(job);
+    job_unhold(job);
+}
+
+static void settle_commit(struct edge_job *job)
+{
+    job->is_committing = true;
+    job->settle.done = settle_done;
+    job->settle.context = job;
+    edge_settle_begin(&job->settle, job->edge);
+}
+
+/* Every generation that the engine accepted comes here once. With the record the client's end waits
+ * for the commit; without it the client hears at once that the answer was cut, and the row waits,
+ * unless it is one of nothing: a record that comes later finds it there. */
+static void job_settle(struct edge_job *job)
+{
+    job->is_concluded = true;
+    job->final_us = loop_now_us(job->edge->loop);
+    end_check_finish(job);
+    settle_fill(job);
+    if (job->stream.has_final || settle_is_unanswered(job)) {
+        settle_commit(job);
+    } else {
+        edge_replay_await(job->edge->replay, &job->settle.row);
+        job_end_client(job);
+    }
+}
+
+/* --- the engine's side --- */
+
+/* A request that was admitted and then given up, by its client or its deadline, before the engine
+ * began, or in the middle of its work on a text: a row of nothing, so that who asks and leaves is
+ * counted too. */
+static void conclude_given_up(struct edge_job *job)
+{
+    settle_fill(job);
+    if (job->is_generation && job->sent_us != 0 && job->upstream_code == 0) {
+        /* Sent, and no word came back: it may have been begun after all. */
+        edge_replay_await(job->edge->replay, &job->settle.row);
+        job_end_client(job);
+        return;
+    }
+    job->settle.row.is_estimated = false;
+    settle_commit(job);
+}
+
+/* An engine that is gone may have begun it; its client hears nothing but that. */
+static bool conclude_is_lost(const struct edge_job *job)
+{
+    return job->is_generation && job->request != NULL && !job->is_cancelled && job->sent_us != 0 &&
+           job->failure.status == STATUS_UNAVAILABLE &&
+           (job->upstream_code == 0 || job->upstream_code == 409);
+}
+
+/* Ends a job that the engine has not accepted. */
+static void job_conclude(struct edge_job *job)
+{
+    job->is_concluded = true;
+    loop_timer_disarm(job->timer);
+    bool is_counted = (job->route.flags & EDGE_ROUTE_COUNTED) != 0;
+    bool is_text_done = !job->is_generation && !job->failure.status && job->upstream_code == 200;
+    if (is_counted && (is_text_done || conclude_is_lost(job))) {
+        settle_fill(job);
+        job->settle.row.is_estimated = false;
+        settle_commit(job);
+    } else if (is_counted && job->is_cancelled &&
+               (job->failure.status == STATUS_CANCELLED || job->failure.status == STATUS_DEADLINE))
+        conclude_given_up(job);
+    else
+        job_end_client(job);
+}
+
+static void cancel_exchange(struct edge_job *job)
+{
+    http1_exchange_half_close(job->exchange);
+    if (job->is_paused)
+        http1_exchange_resume(job->exchange);
+    job_unpause(job);
+    loop_timer_arm(job->timer, GRACE_MS);
+}
+
+void edge_job_cancel(struct edge_job *job, enum edge_cancel reason, const char *message)
+{
+    static const enum status statuses[EDGE_CANCEL_COUNT] = {
+        [EDGE_CANCEL_CLIENT] = STATUS_CANCELLED,    [EDGE_CANCEL_SLOW_READER] = STATUS_CANCELLED,
+        [EDGE_CANCEL_DEADLINE] = STATUS_DEADLINE,   [EDGE_CANCEL_SHUTDOWN] = STATUS_UNAVAILABLE,
+        [EDGE_CANCEL_ENGINE] = STATUS_PROTOCOL,     [EDGE_CANCEL_TOO_LONG] = STATUS_INVALID,
+        [EDGE_CANCEL_MEMORY] = STATUS_MEMORY_SHARE, [EDGE_CANCEL_ADMIN] = STATUS_CONFLICT,
+        [EDGE_CANCEL_TENANT] = STATUS_FORBIDDEN,
+    };
+    if (job->is_cancelled || job->is_concluded)
+        return;
+    job_hold(job);
+    job->is_cancelled = true;
+    metric_add(job->edge->metrics.cancelled[reason], 1);
+    job_fail(job, job->is_foreign ? STATUS_UNAVAILABLE : statuses[reason], message);
+    if (job->exchange != NULL) {
+        cancel_exchange(job);
+    } else {
+        edge_wait_leave(job->edge->wait, &job->entry);
+        job_conclude(job);
+    }
+    job_unhold(job);
+}
+
+/* A limit of the tenant is met: the engine stops, what it has computed is still passed on. */
+static void job_stop(struct edge_job *job)
+{
+    job_hold(job);
+    job->is_cancelled = true;
+    if (job->exchange != NULL)
+        cancel_exchange(job);
+    job_unhold(job);
+}
+
+/* A limit of the tenant or its key is met, and the answer goes on behind all others. */
+static void job_lower(struct edge_job *job)
+{
+    if (job->service_class == (enum service_class)SERVICE_CLASS_LOWEST)
+        return;
+    job->service_class = (enum service_class)SERVICE_CLASS_LOWEST;
+    job->stream.final.service_class = job->service_class;
+    edge_stream_set_tier(&job->stream.first, job->service_class);
+    if (job->assemble != NULL)
+        edge_assemble_set_class(job->assemble, job->service_class);
+    edge_lower_send(job->edge, job->access.request_id);
+}
+
+static void job_timer(void *context)
+{
+    struct edge_job *job = context;
+    job_hold(job);
+    if ((job->is_cancelled || job->is_concluded) && job->exchange != NULL)
+        http1_exchange_cancel(job->exchange);
+    else
+        edge_job_cancel(job, EDGE_CANCEL_DEADLINE, "The request reached its deadline.");
+    job_unhold(job);
+}
+
+static void job_drained(void *context)
+{
+    struct edge_job *job = context;
+    if (job->is_paused && job->exchange != NULL)
+        http1_exchange_resume(job->exchange);
+    job_unpause(job);
+    if (job->is_standing)
+        client_arm(job, COMMENT_EVERY_MS);
+}
+
+/* The engine is held back until the reader goes on; nothing else ends it meanwhile but its deadline
+ * and `slow_reader_timeout_s` without a byte taken. */
+static void job_pause(struct edge_job *job)
+{
+    job->is_paused = true;
+    job->pending_bytes = http_stream_pending(job->request);
+    metric_set(job->edge->metrics.readers_paused, ++job->edge->readers_paused);
+    http1_exchange_pause(job->exchange);
+    client_arm(job, (uint32_t)job->edge->config->slow_reader_timeout_s * 1000);
+}
+
+static void client_look_paused(struct edge_job *job)
+{
+    size_t pending = http_stream_pending(job->request);
+    if (pending < job->pending_bytes) {
+        job->pending_bytes = pending;
+        client_arm(job, (uint32_t)job->edge->config->slow_reader_timeout_s * 1000);
+        return;
+    }
+    LOG(LOG_WARN, "reader_too_slow", LOG_TEXT("request_id", job->access.request_id),
+        LOG_TEXT("tenant", job->access.tenant_id), LOG_NUMBER("pending_bytes", pending));
+    edge_job_cancel(job, EDGE_CANCEL_SLOW_READER, "The answer was not read for too long.");
+}
+
+static void head_begin_stream(struct edge_job *job)
+{
+    struct http_header headers[HEADERS_MOST];
+    char ms[24];
+    size_t count = end_headers(job, ms, headers);
+    headers[count++] =
+        (struct http_header){"content-type", SLICE("text/event-stream; charset=utf-8")};
+    headers[count++] = (struct http_header){"cache-control", SLICE("no-cache")};
+    headers[count++] = (struct http_header){"x-accel-buffering", SLICE("no")};
+    http_stream_begin(job->request, 200, headers, count, job_drained, job);
+}
+
+/* The client of a stream has waited long enough to be told, and a while again. */
+static void client_tell_queued(struct edge_job *job)
+{
+    if (!http_is_answered(job->request))
+        head_begin_stream(job);
+    if (http_stream_pending(job->request) == 0) /* one that does not read is not told more */
+        job_write(job, SLICE(": queued\n\n"));
+    client_arm(job, COMMENT_EVERY_MS);
+}
+
+/* The stream stands still: said at once, and a while again unless the client does not read. */
+static void client_tell_paused(struct edge_job *job, bool is_first)
+{
+    if (is_first || http_stream_pending(job->request) == 0)
+        job_write(job, SLICE(": paused\n\n"));
+    client_arm(job, COMMENT_EVERY_MS);
+}
+
+static void client_timer(void *context)
+{
+    struct edge_job *job = context;
+    job_hold(job);
+    bool is_open = job->request != NULL && !job->is_ended && !job->is_cancelled;
+    if (is_open && job->is_paused)
+        client_look_paused(job);
+    else if (is_open && !job->is_accepted)
+        client_tell_queued(job);
+    else if (is_open && job->is_standing)
+        client_tell_paused(job, false);
+    job_unhold(job);
+}
+
+static void job_head(void *context, const struct http1_head *head)
+{
+    int code = head->code;
+    struct slice content_type = head->content_type;
+    struct edge_job *job = context;
+    job_hold(job);
+    job->upstream_code = code;
+    job->retry_after_ms = head->retry_after_ms;
+    if (code != 503)
+        edge_wait_taken(job->edge->wait, job->service_class);
+    bool is_sse = slice_starts_with(content_type, SLICE("text/event-stream"));
+    job->is_foreign = head->protocol != 0 && head->protocol != EDGE_PROBE_PROTOCOL;
+    if (job->is_foreign) { /* it came since the last check, which the next one will see */
+        edge_wait_shut(job->edge->wait);
+        edge_probe_suspect(job->edge->probe);
+        edge_job_cancel(job, EDGE_CANCEL_ENGINE, FOREIGN);
+    } else if (job->is_generation && code == 200 && is_sse) {
+        job->is_accepted = true;
+        loop_timer_disarm(job->client_timer);
+        if (job->body.is_stream && job->request != NULL && !job->is_cancelled &&
+            !http_is_answered(job->request))
+            head_begin_stream(job);
+    } else if (job->is_generation && code == 200) {
+        edge_job_cancel(job, EDGE_CANCEL_ENGINE, "The engine did not answer with a stream.");
+    } else {
+        size_t length = content_type.length < CONTENT_TYPE_BYTES ? content_type.length : 0;
+        memcpy(job->content_type, content_type.bytes, length);
+        if (length == 0)
+            edge_settle_text(job->content_type, sizeof job->content_type, "application/json");
+    }
+    job_unhold(job);
+}
+
+static enum status job_chunk(void *context, struct slice rest)
+{
+    struct edge_job *job = context;
+    if (job->access.completion_tokens == 0 && job->stream.tokens_seen != 0) {
+        job->access.completion_tokens = job->stream.tokens_seen;
+        job->access.first_token_us = loop_now_us(job->edge->loop);
+        metric_observe(job->edge->metrics.first_token_seconds[job->service_class],
+                       (double)(job->access.first_token_us - job->access.arrived_us) / 1e6);
+    }
+    if (job->is_cancelled && !job->quota.is_stopped)
+        return STATUS_OK;
+    enum edge_quota_verdict verdict = edge_quota_watch(&job->quota, job->edge, &job->stream, rest);
+    if (verdict == EDGE_QUOTA_STOP)
+        job_stop(job);
+    if (job->assemble != NULL)
+        TRY(edge_assemble_add(job->assemble, rest));
+    if (verdict == EDGE_QUOTA_LOWER)
+        job_lower(job);
+    if (job->assemble != NULL)
+        return STATUS_OK;
+    if (job->request == NULL) /* stopped, and then the client left */
+        return STATUS_OK;
+    struct buffer *out = &job->edge->scratch;
+    buffer_clear(out);
+    edge_stream_append_chunk(out, rest, job->body.includes_usage);
+    TRY(out->status);
+    job_write(job, buffer_slice(out));
+    return STATUS_OK;
+}
+
+static void job_stand(void *context, bool is_standing)
+{
+    struct edge_job *job = context;
+    job->is_standing = is_standing;
+    if (job->exchange != NULL)
+        http1_exchange_stand(job->exchange, is_standing);
+    if (job->assemble != NULL || job->request == NULL || job->is_cancelled || job->is_paused)
+        return; /* nobody to tell, or a reader's own clock is running */
+    if (is_standing)
+        client_tell_paused(job, true);
+    else
+        loop_timer_disarm(job->client_timer);
+}
+
+static void job_final(void *context)
+{
+    struct edge_job *job = context;
+    job_settle(job);
+    if (job->exchange != NULL)
+        loop_timer_arm(job->timer, GRACE_MS);
+}
+
+static void job_body(void *context, struct slice bytes)
+{
+    struct edge_job *job = context;
+    job_hold(job);
+    enum status status = STATUS_OK;
+    if (job->is_accepted) {
+        status = edge_stream_feed(&job->stream, bytes);
+    } else if (!job->is_cancelled) {
+        buffer_append_slice(&job->relay, bytes);
+        status = job->relay.status;
+    }
+    if (status != STATUS_OK && !job->is_concluded) {
+        bool is_too_long = status == STATUS_LIMIT && job->assemble != NULL;
+        log_failure(LOG_WARN, "answer_broken");
+        edge_job_cancel(job, is_too_long ? EDGE_CANCEL_TOO_LONG : EDGE_CANCEL_ENGINE,
+                        is_too_long ? status_note()->message
+                                    : "The engine's answer could not be understood.");
+    }
+    /* The engine has taken the body: it is never sent again. */
+    if (job->upstream_code != 503 && job->exchange != NULL &&
+        http1_exchange_is_written(job->exchange))
+        edge_hold_drop_body(&job->hold);
+    if (job_book(job) != STATUS_OK && !job->is_cancelled && !job->is_concluded) {
+        metric_add(job->edge->metrics.memory_share_refused, 1);
+        edge_job_cancel(job, EDGE_CANCEL_MEMORY, status_note()->message);
+        buffer_deinit(&job->relay); /* its client hears why instead */
+    }
+    if (job->request != NULL && !job->is_cancelled && !job->is_paused && job->exchange != NULL &&
+        http_is_answered(job->request) && !job->is_concluded &&
+        http_stream_pending(job->request) > LIMIT_STREAM_PENDING_BYTES)
+        job_pause(job);
+    job_unhold(job);
+}
+
+/* The engine is not there, or went away before it answered at all; or it said that it is full. */
+static bool ended_may_wait(const struct edge_job *job, enum status status)
+{
+    if (job->is_accepted || job->is_cancelled || job->request == NULL || job->cuts >= CUTS_MAX)
+        return false;
+    return job->upstream_code == 503 ? status == STATUS_OK
+                                     : job->upstream_code == 0 && status == STATUS_UNAVAILABLE;
+}
+
+/* Back to the head of its tenant's queue. */
+static void ended_wait(struct edge_job *job)
+{
+    struct edge *edge = job->edge;
+    bool is_own = job->upstream_code == 503 && edge_json_is_own_share(buffer_slice(&job->relay));
+    if (job->upstream_code == 503) {
+        if (!is_own)
+            edge_wait_busy(edge->wait, job->service_class, job->retry_after_ms);
+        job->sent_us = 0; /* the engine has nothing of it */
+    } else {
+        edge_wait_shut(edge->wait);
+        edge_replay_suspect(edge->replay);
+    }
+    job->upstream_code = 0;
+    buffer_clear(&job->relay);
+    (void)job_book(job);
+    job_wait(job);
+    if (is_own) /* nobody else waits for that */
+        edge_wait_hold(edge->wait, &job->entry, job->retry_after_ms);
+}
+
+/* The engine says that its deadline has passed in the queue, or would: final, unlike a full one. */
+static bool ended_is_late(struct edge_job *job, enum status status)
+{
+    char message[STATUS_MESSAGE_BYTES];
+    if (job->upstream_code != 503 || status != STATUS_OK || job->is_cancelled ||
+        !edge_json_is_error(buffer_slice(&job->relay), "queue_timeout", message, sizeof message))
+        return false;
+    wait_count(job, EDGE_REFUSAL_DEADLINE);
+    edge_job_cancel(job, EDGE_CANCEL_DEADLINE, message);
+    return true;
+}
+
+/* The exchange is over without a final record. */
+static void ended_conclude(struct edge_job *job, enum status status)
+{
+    job->final_us = loop_now_us(job->edge->loop);
+    if (job->is_accepted) {
+        job_settle(job);
+        return;
+    }
+    if (job->upstream_code != 0 && status != STATUS_OK)
+        job_fail(job, STATUS_UNAVAILABLE, "The engine ended in the middle of the answer.");
+    else if (job->upstream_code == 0)
+        job_fail(job, STATUS_UNAVAILABLE, "The engine is not available now; try again shortly.");
+    else if (job->upstream_code == 409 && job->is_generation) /* begun by an engine that is gone */
+        job_fail(job, STATUS_UNAVAILABLE, "The engine went away while it worked; try again.");
+    job_conclude(job);
+}
+
+static void job_ended(void *context, enum status status)
+{
+    struct edge_job *job = context;
+    job_hold(job);
+    bool is_sent = http1_exchange_is_sent(job->exchange);
+    job->exchange = NULL;
+    loop_timer_disarm(job->timer);
+    if (!is_sent)
+        job->sent_us = 0; /* no engine can have begun it */
+    if (status != STATUS_OK && is_sent && !job->stream.has_final) {
+        job->cuts++;
+        edge_replay_suspect(job->edge->replay);
+    }
+    if (job->is_concluded || ended_is_late(job, status)) {
+        job_unhold(job);
+        return;
+    }
+    if (ended_may_wait(job, status))
+        ended_wait(job);
+    else
+        ended_conclude(job, status);
+    job_unhold(job);
+}
+
+static enum status send_try(struct edge_job *job, uint32_t left_ms)
+{
+    static const struct http1_callbacks callbacks = {job_head, job_body, job_ended};
+    struct edge_head head = {.method = http_method(job->request),
+                             .path = http_path(job->request),
+                             .request_id = slice_of(job->access.request_id),
+                             .principal = &job->principal,
+                             .service_class = job->service_class,
+                             .deadline_ms = left_ms};
+    struct slice body = edge_hold_body(&job->hold, job->request);
+    struct buffer text;
+    buffer_init(&text, EDGE_HEAD_BYTES_MAX);
+    enum status status = edge_head_append(&text, &head);
+    if (status == STATUS_OK)
+        status = http1_exchange_start(job->edge->client, buffer_slice(&text), body, &callbacks, job,
+                                      &job->exchange);
+    buffer_deinit(&text);
+    return status;
+}
+
+static uint32_t send_left_ms(const struct edge_job *job)
+{
+    int64_t left_ms = (job->deadline_us - loop_now_us(job->edge->loop) + 999) / 1000;
+    return left_ms > 0 ? (uint32_t)left_ms : 0;
+}
+
+static void job_send(struct edge_job *job)
+{
+    uint32_t left_ms = send_left_ms(job);
+    if (left_ms == 0) {
+        edge_job_cancel(job, EDGE_CANCEL_DEADLINE, "The request reached its deadline.");
+        return;
+    }
+    int64_t sent_before_us = job->sent_us;
+    job->sent_us = loop_now_us(job->edge->loop);
+    loop_timer_arm(job->timer, left_ms + DEADLINE_MARGIN_MS);
+    enum status status = send_try(job, left_ms);
+    if (status == STATUS_OK) {
+        edge_settle_text(job->sent_model, sizeof job->sent_model,
+                         edge_probe_engine(job->edge->probe)->model);
+        if (job->sends++ != 0)
+            metric_add(job->edge->metrics.sends_again, 1);
+        return;
+    }
+    if (status == STATUS_BUSY) {
+        job->sent_us = sent_before_us; /* this time no engine can have begun it */
+        edge_wait_busy(job->edge->wait, job->service_class, NO_CONNECTION_MS);
+        job_wait(job);
+        return;
+    }
+    job->failure = *status_note();
+    job_conclude(job);
+}
+
+/* --- waiting --- */
+
+static void wait_go(void *context)
+{
+    struct edge_job *job = context;
+    job_hold(job);
+    job_send(job);
+    job_unhold(job);
+}
+
+static void wait_refused(void *context)
+{
+    struct edge_job *job = context;
+    job_hold(job);
+    job_fail(job, STATUS_UNAVAILABLE, FOREIGN);
+    job_conclude(job);
+    job_unhold(job);
+}
+
+/* Its turn would come behind its deadline: told so now, not then. */
+static bool wait_is_hopeless(struct edge_job *job, const struct edge_wait_who *who)
+{
+    char message[STATUS_MESSAGE_BYTES];
+    uint32_t ms = edge_wait_estimate_ms(job->edge->wait, who);
+    if (ms <= send_left_ms(job))
+        return false;
+    snprintf(message, sizeof message,
+             "The request would wait for about %u s, longer than its deadline allows; try again "
+             "later, or give it more time.",
+             (ms + 999) / 1000);
+    wait_count(job, EDGE_REFUSAL_DEADLINE);
+    job->retry_after_ms = ms;
+    edge_job_cancel(job, EDGE_CANCEL_DEADLINE, message);
+    return true;
+}
+
+static void job_wait(struct edge_job *job)
+{
+    struct edge *edge = job->edge;
+    job->has_waited = true;
+    loop_timer_arm(job->timer, send_left_ms(job));
+    if (edge_probe_engine(edge->probe)->state == EDGE_PROBE_FOREIGN) {
+        wait_refused(job);
+        return;
+    }
+    job->entry.go = wait_go;
+    job->entry.refused = wait_refused;
+    job->entry.context = job;
+    struct edge_wait_who who = wait_who(job);
+    if (wait_is_hopeless(job, &who))
+        return;
+    enum status status = edge_wait_enter(edge->wait, &job->entry, &who, job->hold.body_bytes);
+    if (status == STATUS_OK)
+        return;
+    if (status == STATUS_QUEUE_FULL || status == STATUS_BUSY) /* else there is no queue */
+        wait_count(job, status == STATUS_QUEUE_FULL ? EDGE_REFUSAL_TENANT : EDGE_REFUSAL_ALL);
+    job->failure = *status_note();
+    job_conclude(job);
+}
+
+/* --- from outside --- */
+
+static void job_gone(void *context, bool is_early)
+{
+    struct edge_job *job = context;
+    (void)is_early; /* after the end was written there is nothing left to stop */
+    job_hold(job);
+    job->request = NULL;
+    if (!job->is_ended) {
+        job->access.code = 499;
+        edge_job_cancel(job, EDGE_CANCEL_CLIENT, "The client has left.");
+    }
+    job_unhold(job);
+}
+
+static const struct edge_stream_callbacks stream_callbacks = {job_chunk, job_stand, job_final};
+
+/* `refused` is what limits said when they refuse it. */
+static enum status start_create(struct edge_job **out, const struct edge_job_options *options,
+                                struct edge_quota *refused)
+{
+    struct edge_job *job = mem_zalloc(1, sizeof *job);
+    if (job == NULL) {
+        struct edge_hold hold = options->hold;
+        edge_hold_end(&hold, options->edge->memory);
+        FAIL(STATUS_NO_MEMORY, "no memory for another request");
+    }
+    job->edge = options->edge;
+    job->principal = *options->principal;
+    job->access = *options->access;
+    job->body = options->body;
+    job->service_class = options->service_class;
+    job->hold = options->hold;
+    job->route = options->route;
+    job->is_generation = (job->route.flags & EDGE_ROUTE_STREAMED) != 0;
+    job->form = options->form;
+    job->deadline_ms = options->deadline_ms;
+    edge_stream_init(&job->stream, &stream_callbacks, job);
+    job->stream.final.is_explained = options->is_explained;
+    job->stream.final.service_class = job->service_class;
+    buffer_init(&job->relay, LIMIT_RELAYED_BYTES);
+    job->deadline_us = loop_now_us(job->edge->loop) + job->deadline_ms * INT64_C(1000);
+    enum status status = STATUS_OK;
+    if ((job->route.flags & EDGE_ROUTE_LIMITED) != 0) {
+        const struct quota_demand demand = {.tenant_id = job->principal.tenant_id,
+                                            .key_id = job->principal.key_id,
+                                            .is_text = !job->is_generation,
+                                            .body_bytes = job->hold.body_bytes,
+                                            .output_most = job->body.output_most,
+                                            .deadline_ms = job->deadline_ms};
+        status = edge_quota_reserve(&job->quota, job->edge, &demand);
+    }
+    *refused = job->quota;
+    if (job->quota.is_lowered) {
+        job->service_class = (enum service_class)SERVICE_CLASS_LOWEST;
+        job->stream.final.service_class = job->service_class;
+    }
+    if (status == STATUS_OK && job->hold.body_bytes > HTTP_BODY_KEPT)
+        status = edge_hold_take_body(&job->hold, options->request);
+    if (status == STATUS_OK) {
+        job->timer = loop_timer_create(job->edge->loop, job_timer, job);
+        job->client_timer = loop_timer_create(job->edge->loop, client_timer, job);
+    }
+    if (status == STATUS_OK && (job->timer == NULL || job->client_timer == NULL))
+        status = status_fail(STATUS_NO_MEMORY, __FILE__, __LINE__, NULL, "no memory for a timer");
+    if (status == STATUS_OK && job->is_generation && !job->body.is_stream)
+        status = edge_assemble_create(&job->assemble, job->form);
+    if (status != STATUS_OK) {
+        job_free(job);
+        return status;
+    }
+    *out = job;
+    return STATUS_OK;
+}
+
+void edge_job_start(const struct edge_job_options *options)
+{
+    struct edge *edge = options->edge;
+    struct edge_job *job = NULL;
+    struct edge_quota refused = {0};
+    if (start_create(&job, options, &refused) != STATUS_OK) {
+        struct edge_access access = *options->access;
+        access.code = http_error_of(status_note()->status)->http_code;
+        edge_quota_refuse(&refused, options->request);
+        edge_access_end(&access, &edge->metrics, loop_now_us(edge->loop));
+        return;
+    }
+    job_hold(job);
+    job->next = edge->jobs;
+    if (edge->jobs != NULL)
+        edge->jobs->previous = job;
+    edge->jobs = job;
+    edge->jobs_running++;
+    metric_set(edge->metrics.jobs_running, edge->jobs_running);
+    job->request = options->request;
+    http_on_gone(job->request, job_gone, job);
+    if (job->is_generation && job->body.is_stream)
+        client_arm(job, (uint32_t)edge->config->queue_commit_after_s * 1000);
+    struct edge_wait_who who = wait_who(job);
+    if (edge_wait_is_needed(edge->wait, &who))
+        job_wait(job);
+    else
+        job_send(job);
+    job_unhold(job);
+}
+
+void edge_job_cancel_all(struct edge *edge, const char *message)
+{
+    struct edge_job *next = NULL;
+    for (struct edge_job *job = edge->jobs; job != NULL; job = next) {
+        next = job->next;
+        edge_job_cancel(job, EDGE_CANCEL_SHUTDOWN, message);
+    }
+}
+
+void edge_job_stop_closed(struct edge *edge)
+{
+    struct edge_job *next = NULL;
+    struct tenant tenant;
+    for (struct edge_job *job = edge->jobs; job != NULL; job = next) {
+        next = job->next;
+        enum status status =
+            tenants_get(auth_tenants(edge->auth), slice_of(job->principal.tenant_id), &tenant);
+        if (status == STATUS_OK && tenant.state != TENANT_ACTIVE)
+            edge_job_cancel(job, EDGE_CANCEL_TENANT, "The tenant of this request was suspended.");
+    }
+}
+
+static struct edge_job *job_find(const struct edge *edge, const char *request_id)
+{
+    struct edge_job *job = edge->jobs;
+    while (job != NULL && strcmp(job->access.request_id, request_id) != 0)
+        job = job->next;
+    return job;
+}
+
+static const char *list_state(const struct edge_job *job)
+{
+    if (job->is_cancelled || job->is_concluded)
+        return "ending";
+    if (job->is_accepted)
+        return job->is_standing ? "paused" : "streaming";
+    return job->exchange != NULL ? "sent" : "held";
+}
+
+static void list_show(const struct edge_job *job, struct edge_job_info *out)
+{
+    const struct edge_final *final = &job->stream.final;
+    *out = (struct edge_job_info){.route = job->access.route,
+                                  .service_class = job->service_class,
+                                  .state = list_state(job),
+                                  .is_stream = job->body.is_stream,
+                                  .prompt_tokens = final->prompt_tokens,
+                                  .cached_tokens = final->cached_tokens,
+                                  .completion_tokens = job->stream.tokens_seen,
+                                  .age_us = loop_now_us(job->edge->loop) - job->access.arrived_us};
+    edge_settle_text(out->id, sizeof out->id, job->access.request_id);
+    edge_settle_text(out->tenant_id, sizeof out->tenant_id, job->principal.tenant_id);
+    edge_settle_text(out->key_id, sizeof out->key_id, job->principal.key_id);
+}
+
+/* The list has the newest first: places are given from behind. */
+size_t edge_job_list(const struct edge *edge, struct edge_job_info *out, size_t count)
+{
+    size_t total = 0;
+    for (const struct edge_job *job = edge->jobs; job != NULL; job = job->next)
+        total += job->is_generation ? 1 : 0;
+    size_t place = total;
+    for (const struct edge_job *job = edge->jobs; job != NULL; job = job->next) {
+        if (job->is_generation && --place < count)
+            list_show(job, &out[place]);
+    }
+    return total;
+}
+
+bool edge_job_look(const struct edge *edge, const char *request_id, struct edge_job_info *out)
+{
+    const struct edge_job *job = job_find(edge, request_id);
+    bool is_there = job != NULL && job->is_generation && !job->is_concluded;
+    if (is_there)
+        list_show(job, out);
+    return is_there;
+}
+
+bool edge_job_stop(struct edge *edge, const char *request_id)
+{
+    struct edge_job *job = job_find(edge, request_id);
+    if (job == NULL || job->is_cancelled || job->is_concluded)
+        return false;
+    edge_job_cancel(job, EDGE_CANCEL_ADMIN, "The request was cancelled by an administrator.");
+    return true;
+}
+
+bool edge_job_expects(const struct edge *edge, const char *request_id)
+{
+    const struct edge_job *job = job_find(edge, request_id);
+    return job != NULL && (job->exchange != NULL || job->is_committing);
+}
+
+void edge_job_refuse(struct edge *edge, const char *request_id)
+{
+    struct edge_job *job = job_find(edge, request_id);
+    if (job == NULL || job->entry.client == NULL)
+        return;
+    job_hold(job);
+    edge_wait_leave(edge->wait, &job->entry);
+    job_fail(job, STATUS_UNAVAILABLE, "The engine went away while it worked; try again.");
+    job_conclude(job);
+    job_unhold(job);
+}
+
+void edge_job_free_all(struct edge *edge)
+{
+    while (edge->jobs != NULL) {
+        struct edge_job *job = edge->jobs;
+        edge->jobs = job->next;
+        job_free(job);
+    }
+    edge->jobs_running = 0;
+}

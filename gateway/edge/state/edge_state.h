@@ -1,0 +1,75 @@
+/* edge_state: what all parts of one running edge share.
+ *
+ * Owns:     nothing by itself; edge.c opens and closes every member.
+ * Thread:   the loop's thread, but for metrics and what auth and ledger allow.
+ * Cost:     –
+ * Not here: any behaviour.
+ */
+#pragma once
+
+#include <stdatomic.h>
+
+#include "auth/identity/auth.h"
+#include "auth/ledger/ledger.h"
+#include "auth/ledger/ledger_usage.h"
+#include "auth/ledger/usage_redis.h"
+#include "auth/limits/quota.h"
+#include "config/config.h"
+#include "gateway/edge/state/edge_metrics.h"
+#include "gateway/http/listener.h"
+#include "gateway/upstream/http1_client.h"
+
+struct cors;
+struct edge_job;
+struct edge_keys;
+struct edge_memory;
+struct edge_probe;
+struct edge_prompts;
+struct edge_proof;
+struct edge_replay;
+struct edge_settle;
+struct edge_usage_call;
+struct edge_wait;
+struct forward_scan;
+
+struct edge {
+    const struct config *config;
+    struct loop *loop;
+    struct store *store;
+    struct auth *auth;
+    struct ledger *ledger;
+    struct ledger_usage *usage;
+    struct quota *quota;
+    struct usage_redis *redis;           /* NULL: there is none */
+    struct edge_usage_call *usage_calls; /* all that are on their way */
+    struct http1_client *client;
+    struct edge_probe *probe;
+    struct edge_prompts *prompts;
+    struct edge_wait *wait;
+    struct edge_memory *memory;
+    struct edge_proof *proof;       /* of the public listener */
+    struct edge_proof *admin_proof; /* of the other */
+    struct edge_keys *keys;
+    struct loop_worker *scanner;     /* checks large bodies */
+    struct loop_worker *sums_worker; /* the same where sums of the month are to be read before */
+    struct forward_scan *scans;      /* all that are with it */
+    struct edge_replay *replay;
+    struct edge_metrics metrics;
+    struct tls_context *public_tls;
+    struct tls_context *admin_tls;
+    struct cors *cors; /* of the public listener; NULL: no origins */
+    struct listener *public_listener;
+    struct listener *admin_listener;
+    struct edge_job *jobs; /* all that are not settled and over */
+    _Atomic(struct edge_settle *)
+        told;                        /* by the ledger, not yet seen by the loop; last one first */
+    struct loop_timer *settle_timer; /* due at the end of a turn in which rows were queued */
+    bool has_queued;                 /* it is armed */
+    uint32_t jobs_running;
+    uint32_t readers_paused;
+    struct buffer scratch;    /* one frame on its way to a client */
+    uint32_t connections_max; /* of the public listener: what descriptors allow */
+    bool is_leaving;          /* /ready says no */
+    bool is_draining;         /* and nothing new is taken */
+    const char *sandbox;      /* for /ready */
+};
