@@ -1,7 +1,7 @@
-"""Makes two tenants through the config API, publishes a system prompt to both, streams a chat answer to
-each, shows that a tenant's own text is found again by that tenant alone, and lets a realtime request
-pause batch work, which goes on to the same end. With the standard library alone; run by
-deploy/quickstart, works against any running server:
+"""Makes two tenants through the config API, publishes a system prompt to both and streams a chat answer
+to each. Then it shows that a cached prefix is visible only to its owner, and that a realtime request
+preempts batch work, which resumes and ends with the same text. It needs the standard library alone.
+deploy/quickstart runs it, and it works against any running server:
 
     python3 deploy/demonstrate.py --url https://… --admin https://… --ca ca.crt --admin-key-file F
 """
@@ -17,7 +17,7 @@ import threading
 import time
 import urllib.parse
 
-# Some 400 tokens each: long enough that computing them is seen beside everything else.
+# Some 400 tokens each: long enough that the time to compute them is seen.
 TOPICS = ("invoices", "refunds", "passwords", "shipping", "warranties", "meetings", "travel", "taxes")
 HANDBOOK = "You answer briefly and kindly. " + " ".join(
     f"When somebody asks about {topic}, first say what our handbook says of {topic}, then give one "
@@ -30,9 +30,9 @@ NOTES = " ".join(
     for i, topic in enumerate(TOPICS)
 )
 PAGE_TOKENS = 16
-BATCH_PROMPT, BATCH_TOKENS = 640, 300  # of one stream, the former or a little more
-BATCH_MAX = 60  # streams that it takes to fill the server, or nothing is shown
-PUBLISH_S, PAUSE_S = 120, 300  # waited for at most
+BATCH_PROMPT, BATCH_TOKENS = 640, 300  # of one stream; its prompt may be a little longer
+BATCH_MAX = 60  # streams: a server that needs more to be full shows no preemption
+PUBLISH_S, PAUSE_S = 120, 300  # longest waits
 PAUSE_TRIES = 3
 
 
@@ -126,22 +126,22 @@ def stream_answer(api, model, question):
     tokens = usage["completion_tokens"]
     rate = (tokens - 1) / (whole - first) if whole > first and tokens > 1 else 0
     print(
-        f"\n    [{usage['prompt_tokens']} prompt tokens, {cached(usage)} of them computed before; first "
+        f"\n    [{usage['prompt_tokens']} prompt tokens, {cached(usage)} of them cached; first "
         f"token after {1000 * first:.0f} ms, then {tokens} tokens at {rate:.0f}/s]"
     )
 
 
 def show_own_text(apis, model, stamp):
-    """The same text twice by its owner, then by somebody else."""
-    print("\na text that one tenant sends is found again by that tenant alone")
-    print("    (but for its first words: every prompt begins as the published one does)")
+    """The same text twice from its owner, then from another tenant."""
+    print("\na cached prefix is visible only to its owner")
+    print("    (the first words excepted: every prompt begins as the published one does)")
     text = f"Notes of {stamp}. {NOTES}"  # of this run: nobody has sent it before
     for who, when in (("acme", "first"), ("acme", "again"), ("globex", "first")):
         messages = [{"role": "user", "content": f"{text} Which room?"}]
         usage, first, _ = ask(apis[who], model, messages, 4)
         print(
-            f"    {who:6} {when}: {cached(usage):3} of {usage['prompt_tokens']} prompt tokens computed "
-            f"before, first token after {1000 * first:.0f} ms"
+            f"    {who:6} {when}: {cached(usage):3} of {usage['prompt_tokens']} prompt tokens cached, "
+            f"first token after {1000 * first:.0f} ms"
         )
 
 
@@ -194,7 +194,7 @@ def pages_of(tokens):
 
 
 def held(admin, pinned):
-    """KV pages that running requests hold, and those of the published prompt, which they share."""
+    """KV pages of running requests, and those of the published prompt, which they share."""
     rows = admin.json("GET", "/admin/v1/requests?limit=100")["data"]
     running = [row for row in rows if row["state"] in ("prefill", "decode")]
     return pinned + sum(pages_of(row["computed_tokens"] - row["cached_tokens"]) for row in running)
@@ -207,8 +207,8 @@ def urge(api, model, stamp, number):
 
 
 def pause(apis, model, stamp, count, is_full):
-    """Fills the server, lets realtime requests in: (the stream that was paused longest or None,
-    seconds to the first token of the request that paused it)."""
+    """Fills the server and sends realtime requests: (the stream that was preempted longest or None,
+    seconds to the first token of the request that preempted it)."""
     streams = [
         Batch(apis["globex"], model, f"Report {i} of {stamp}. {NOTES} {NOTES}", i) for i in range(count)
     ]
@@ -234,19 +234,19 @@ def pause(apis, model, stamp, count, is_full):
             stream.leave()
     for stream in chosen:
         stream.join(PAUSE_S)
-    # One that was only put off for a while, by more urgent rows, is told so too.
+    # A stream that only waited for more urgent rows hears ": paused" too, and does not count.
     whole = [s for s in chosen if s.is_whole and s.usage["banyan"]["preemptions"] > 0]
     return max(whole, key=lambda s: s.usage["banyan"]["paused_ms"], default=None), urgent
 
 
 def show_pause(admin, apis, model, stamp, pinned):
-    """Batch work holds all pages; what a realtime request needs is taken from it, and given back."""
-    print("\na realtime request pauses batch work, which goes on to the same end")
+    """Batch work holds all pages. A realtime request takes what it needs, and gives it back."""
+    print("\na realtime request preempts batch work, which resumes and ends with the same text")
     pages = kv_pages(admin)
-    # Their prompts alone are more than fits: whatever comes free is taken by one that waits.
+    # Their prompts alone are more than fits: a waiting one takes every page that becomes free.
     count = pages * PAGE_TOKENS // BATCH_PROMPT + 2
     if count > BATCH_MAX:
-        print(f"    (not shown: {pages} KV pages are too many to be filled here; try --kv-memory 160M)")
+        print(f"    (not shown: {pages} KV pages are too many to fill; try --kv-memory 160M)")
         return
     usage, idle = urge(apis["acme"], model, stamp, 0)
     wanted = pages_of(usage["prompt_tokens"])
@@ -259,23 +259,23 @@ def show_pause(admin, apis, model, stamp, pinned):
         if chosen is not None:
             break
     else:
-        raise SystemExit("no stream of batch work was paused")
+        raise SystemExit("no batch stream was preempted")
     again = Batch(chosen.api, model, chosen.body["messages"][0]["content"], chosen.body["seed"])
     again.join(PAUSE_S)
     told, tokens = chosen.usage["banyan"], chosen.usage["completion_tokens"]
     if not again.is_whole or chosen.text != again.text:
-        raise SystemExit("the paused stream ended otherwise than undisturbed")
-    way = f"{told['swapped_pages']} pages kept in host memory" if told["swapped_pages"] else "computed again"
+        raise SystemExit("the preempted stream has another text than the same request alone")
+    way = f"{told['swapped_pages']} pages kept in host memory" if told["swapped_pages"] else "recomputed"
     print(
-        f"    {count} streams of batch work for {pages} KV pages; realtime's first token after "
-        f"{1000 * urgent:.0f} ms, {1000 * idle:.0f} ms on the idle machine\n"
-        f"    one stream was paused for {told['paused_ms']:.0f} ms ({way}); its {tokens} tokens are "
-        f"those of the same request undisturbed"
+        f"    {count} batch streams for {pages} KV pages; the realtime request's first token after "
+        f"{1000 * urgent:.0f} ms, on the idle machine after {1000 * idle:.0f} ms\n"
+        f"    one stream was preempted for {told['paused_ms']:.0f} ms ({way}); its {tokens} tokens are "
+        f"those of the same request alone"
     )
 
 
 def kv_pages(admin):
-    """Of the server's pool, the host's apart."""
+    """Pages of the server's pool, without those in host memory."""
     text = admin.request("GET", "/metrics").read().decode()
     return sum(int(n) for n in re.findall(r'^banyan_kv_pages\{state="(?!host)\w+"\} (\d+)', text, re.M))
 
@@ -307,7 +307,7 @@ def main():
     start = time.monotonic()
     prompt = admin.json("POST", "/admin/v1/shared-prompts", published)
 
-    def is_over():  # not at once where the engine has just started
+    def is_over():  # an engine that has just started needs a moment
         prompt.update(admin.json("GET", f"/admin/v1/shared-prompts/{prompt['id']}"))
         return prompt["state"] != "publishing"
 
@@ -322,7 +322,7 @@ def main():
         stream_answer(apis[name], model, question)
     show_own_text(apis, model, stamp)
     show_pause(admin, apis, model, stamp, prompt["pages"])
-    # Its pages are pinned until it is taken back: the next run publishes its own.
+    # Its pages are pinned until it is unpublished, and the next run publishes its own.
     admin.request("DELETE", f"/admin/v1/shared-prompts/{prompt['id']}").read()
     print(
         f"""

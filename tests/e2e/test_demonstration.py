@@ -45,7 +45,7 @@ def test_the_demonstration_runs_twice(server):
     for _ in range(2):
         text = demonstrate(server)
         published = int(re.search(r"two tenants: (\d+) tokens, computed once", text)[1])
-        answers = re.findall(r"\[(\d+) prompt tokens, (\d+) of them computed before", text)
+        answers = re.findall(r"\[(\d+) prompt tokens, (\d+) of them cached;", text)
         assert len(answers) == 2
         assert all(int(whole) > int(cached) >= published - 16 for whole, cached in answers), text
         own = re.findall(r"(acme|globex) +(first|again): +(\d+) of (\d+) prompt tokens", text)
@@ -53,6 +53,6 @@ def test_the_demonstration_runs_twice(server):
         first, again, other = (int(cached) for _, _, cached, _ in own)
         assert first < 16 and other < 16, text
         assert again > published - 16, text
-        paused = re.search(r"paused for (\d+) ms \((.*)\); its (\d+) tokens are those of", text)
+        paused = re.search(r"preempted for (\d+) ms \((.*)\); its (\d+) tokens are those of", text)
         assert paused and int(paused[3]) == 300, text
     assert server.engine_stats()["pages_pinned"] == pinned
