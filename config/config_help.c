@@ -9,24 +9,51 @@ enum { HELP_COLUMNS = 80, HELP_INDENT = 28 };
 
 static const char *const kind_words[] = {"", "TEXT", "N", "BYTES", ""};
 
-/* "default 1G; 1M to 1T", or "" when there is nothing to say. */
-static void numbers_text(const struct config_option *option, char out[96])
+enum { NUMBER_BYTES = 24, BOUNDS_BYTES = 64, VALUES_BYTES = 96 };
+
+static void number_text(const struct config_option *option, int64_t number, char out[NUMBER_BYTES])
 {
-    char values[3][24] = {"", "", ""};
-    const int64_t numbers[3] = {option->fallback, option->least, option->most};
-    for (int i = 0; i < 3; i++) {
-        if (option->kind == CONFIG_OPTION_BYTES)
-            config_option_bytes_text(numbers[i], values[i]);
-        else
-            snprintf(values[i], sizeof values[i], "%" PRId64, numbers[i]);
-    }
-    out[0] = '\0';
+    if (option->kind == CONFIG_OPTION_BYTES)
+        config_option_bytes_text(number, out);
+    else
+        snprintf(out, NUMBER_BYTES, "%" PRId64, number);
+}
+
+/* The default as it is typed; "" when there is none. */
+static const char *fallback_text(const struct config_option *option, char out[NUMBER_BYTES])
+{
     if (option->kind == CONFIG_OPTION_BOOL)
-        snprintf(out, 96, "default %s", option->fallback != 0 ? "true" : "false");
-    else if (option->kind != CONFIG_OPTION_TEXT)
-        snprintf(out, 96, "default %s; %s to %s", values[0], values[1], values[2]);
-    else if (option->fallback_text[0] != '\0')
-        snprintf(out, 96, "default %s", option->fallback_text);
+        return option->fallback != 0 ? "true" : "false";
+    if (option->kind == CONFIG_OPTION_TEXT)
+        return option->fallback_text;
+    number_text(option, option->fallback, out);
+    return out;
+}
+
+/* "1M to 1T", or "" for what is no number. */
+static void bounds_text(const struct config_option *option, char out[BOUNDS_BYTES])
+{
+    char least[NUMBER_BYTES];
+    char most[NUMBER_BYTES];
+    out[0] = '\0';
+    if (option->kind == CONFIG_OPTION_BOOL || option->kind == CONFIG_OPTION_TEXT)
+        return;
+    number_text(option, option->least, least);
+    number_text(option, option->most, most);
+    snprintf(out, BOUNDS_BYTES, "%s to %s", least, most);
+}
+
+/* "default 1G; 1M to 1T", or "" when the option has neither. */
+static void numbers_text(const struct config_option *option, char out[VALUES_BYTES])
+{
+    char number[NUMBER_BYTES];
+    char bounds[BOUNDS_BYTES];
+    const char *fallback = fallback_text(option, number);
+    bounds_text(option, bounds);
+    out[0] = '\0';
+    if (fallback[0] != '\0')
+        snprintf(out, VALUES_BYTES, "default %s%s%s", fallback, bounds[0] != '\0' ? "; " : "",
+                 bounds);
 }
 
 /* Words of `text` from column `column` on, lines after the first indented. */
@@ -53,7 +80,7 @@ static void help_option(const struct config_option *option, struct buffer *out)
 {
     char flag[CONFIG_OPTION_NAME_BYTES];
     char left[CONFIG_OPTION_NAME_BYTES + 16];
-    char numbers[96];
+    char numbers[VALUES_BYTES];
     char text[1024];
     config_option_flag(option, flag);
     snprintf(left, sizeof left, "  %s %s", flag, kind_words[option->kind]);
@@ -137,21 +164,22 @@ void config_schema(struct buffer *out)
 
 void config_markdown(struct buffer *out)
 {
-    buffer_append_text(out, "| option | what | default and bounds | subcommands |\n"
-                            "| --- | --- | --- | --- |\n");
+    buffer_append_text(out, "| option | what | default | bounds | subcommands |\n"
+                            "| --- | --- | --- | --- | --- |\n");
     for (size_t i = 0; i < config_option_count; i++) {
         const struct config_option *option = &config_option_table[i];
         char flag[CONFIG_OPTION_NAME_BYTES];
         char roles[CONFIG_OPTION_NAME_BYTES];
-        char numbers[96];
+        char number[NUMBER_BYTES];
+        char bounds[BOUNDS_BYTES];
         if (option->kind == CONFIG_OPTION_GROUP)
             continue;
         config_option_flag(option, flag);
         config_option_roles_text(option->roles, roles);
-        numbers_text(option, numbers);
-        buffer_printf(out, "| `%s%s%s` | %s | %s | %s |\n", flag,
+        bounds_text(option, bounds);
+        buffer_printf(out, "| `%s%s%s` | %s | %s | %s | %s |\n", flag,
                       kind_words[option->kind][0] != '\0' ? " " : "", kind_words[option->kind],
-                      option->help, numbers, roles);
+                      option->help, fallback_text(option, number), bounds, roles);
     }
 }
 
