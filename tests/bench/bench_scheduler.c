@@ -7,7 +7,7 @@
  * ends is followed by another, so that always as many wait. Timed is step_once without the forward
  * pass: cancels and deadlines, throttling, the view, the plan, pages, the cache, sampling, events.
  * Prints a JSON line for 16 and for 10,000 who wait; with STEP_US, the time of a real step on this
- * machine (tests/bench/README.md), also the share of it.
+ * machine (tests/bench/RESULTS.md), also the share of it.
  */
 #include <inttypes.h>
 #include <stdio.h>
