@@ -1,6 +1,7 @@
 #include <string.h>
 
 #include "radix/radix_store.h"
+#include "radix/radix_tree.h"
 
 static bool check_parent(const struct radix_tree *tree, const struct radix_record *it)
 {

@@ -1,4 +1,5 @@
 #include "radix/radix_store.h"
+#include "radix/radix_tree.h"
 
 bool radix_evict_rank_before(const struct radix_tree *tree, enum radix_tier tier, radix_domain a,
                              radix_domain b)

@@ -7,7 +7,7 @@
 #pragma once
 
 #include "config/base/hash.h"
-#include "radix/radix_tree.h"
+#include "radix/radix_types.h"
 
 /* A parent is a node, or the root of a domain: RADIX_ROOT | domain. */
 #define RADIX_ROOT 0x80000000u

@@ -7,10 +7,8 @@
  */
 #pragma once
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "config/base/status.h"
+#include "radix/radix_types.h"
 
 /* A node is one page of `page_symbols` symbols and is found by (parent, symbols), compared in full.
  * Two domains of page_symbols 2; what a domain reads as its prefix, it repeats as ghosts (~):
@@ -21,22 +19,6 @@
  *
  * A ghost has no value and gives none: what only another domain holds is not found through it. One
  * without children is removed at once. */
-struct radix_tree;
-typedef uint32_t radix_node;   /* good until its value is cleared or its domain dropped */
-typedef uint32_t radix_domain; /* good while the domain has nodes, else until the next open */
-
-#define RADIX_NONE UINT32_MAX
-
-enum radix_tier { RADIX_GHOST, RADIX_DEVICE, RADIX_HOST, RADIX_TIERS };
-
-struct radix_options {
-    uint32_t page_symbols; /* of a node */
-    uint32_t values_max;   /* nodes with a value: as many as pages of all tiers; kept for them */
-    uint32_t ghosts_max;   /* nodes beside them */
-    uint32_t domains_max;  /* with nodes at the same time */
-    uint64_t seed;         /* secret: keys the hashes, so that nobody can make long chains */
-};
-
 /* NO_MEMORY, with the sum. `values_max` + `ghosts_max` < 2^31. */
 enum status radix_tree_create(struct radix_tree **out, const struct radix_options *options);
 void radix_tree_destroy(struct radix_tree *tree);

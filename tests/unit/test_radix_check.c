@@ -1,4 +1,5 @@
-#include "radix/radix_store.h" /* the room's own, so as to break it */
+#include "radix/radix_store.h"
+#include "radix/radix_tree.h" /* the room's own, so as to break it */
 #include "tests/unit/base_kit.h"
 
 static struct radix_tree *tree;

@@ -1,6 +1,7 @@
 #include "config/base/limits.h"
 #include "config/base/rng.h"
-#include "radix/radix_store.h" /* the room's own: hashes to make equal */
+#include "radix/radix_store.h"
+#include "radix/radix_tree.h" /* the room's own: hashes to make equal */
 #include "tests/kit/radix_model.h"
 #include "tests/unit/base_kit.h"
 
