@@ -15,7 +15,7 @@
  */
 #pragma once
 
-#include "engine/scheduler/scheduler.h"
+#include "engine/scheduler/scheduler_types.h"
 
 enum { SCHEDULER_NONE = UINT32_MAX };
 
