@@ -8,14 +8,9 @@
 #pragma once
 
 #include "config/base/slice.h"
-#include "engine/text/tokenizer.h"
+#include "engine/text/chat_template_types.h"
 
 struct chat_template;
-
-struct chat_message {
-    struct slice role;
-    struct slice content;
-};
 
 /* UNSUPPORTED names construct and line: "line 3: filter 'tojson' is not supported". */
 enum status chat_template_compile(struct chat_template **out, struct slice source);
@@ -25,14 +20,6 @@ void chat_template_destroy(struct chat_template *chat_template);
  * end of one, whole ones and the beginning of another one make them. May say yes of what no message
  * makes it write. */
 bool chat_template_writes(const struct chat_template *chat_template, struct slice text);
-
-struct chat_template_args {
-    const struct chat_message *messages;
-    size_t message_count;
-    bool add_generation_prompt;
-    struct slice bos_token;
-    struct slice eos_token;
-};
 
 /* Renders into `out`, and lists the spans that are the template's own text, in rising order and
  * joined where they touch: only there may control tokens be matched. `spans` has room for

@@ -12,8 +12,8 @@
  */
 #pragma once
 
-#include "engine/text/chat_template.h"
 #include "engine/text/chat_template_code.h"
+#include "engine/text/chat_template_types.h"
 
 /* As chat_template_render, with the program. `steps` (may be NULL) tells the steps taken. */
 enum status chat_template_eval_run(const struct chat_template_program *program,
