@@ -7,7 +7,12 @@
  */
 #pragma once
 
-#include "engine/models/model.h"
+#include "config/base/pulse.h"
+#include "engine/models/gguf.h"
+#include "engine/models/model_share.h"
+#include "engine/models/model_types.h"
+
+struct model;
 
 struct model_arch {
     const char *name; /* general.architecture */

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "config/base/mem.h"
-#include "engine/models/model.h"
+#include "engine/models/model_types.h"
 
 /* Of the largest blocks that divide the layer: those of K types, of the others, elements. */
 static uint32_t of_unit(uint32_t hidden, uint32_t count)

@@ -9,7 +9,7 @@
 
 #include <stdbool.h>
 
-#include "engine/models/model.h"
+#include "engine/models/model_types.h"
 
 /* What is left of batch->groups when only the rows of logit_row stay, each by its place there:
  * `order` and `shared` [logit_rows], as struct attention_groups has them. False: no two have pages

@@ -93,6 +93,7 @@ TESTED_ELSEWHERE = {
     "engine/ranks/rank_lead.c": "tests/unit/test_rank_follow.c",
     "kernels/cpu/ops/cpu_ops.c": "tests/unit/test_kernels.c: each operation through the table",
     "kernels/cuda/cuda_table.c": "tests/gpu/gpu_engine.c: whole engines through the table",
+    "engine/models/model_arch.c": "tests/unit/test_model.c and test_llama.c",
     "engine/scheduler/scheduler_take.c": "tests/unit/test_scheduler_classes.c, and each run of tests/sim",
     "engine/scheduler/scheduler_turn.c": "tests/unit/test_scheduler_classes.c, and each run of tests/sim",
     "engine/step/step_charge.c": "tests/sim: its own accounts against the engine's, at each step",
@@ -101,6 +102,7 @@ TESTED_ELSEWHERE = {
     "engine/step/step_plan.c": "tests/unit/test_step.c and test_step_prefix.c",
     "engine/step/step_tell.c": "tests/unit/test_step.c and test_engine.c",
     "engine/step/step_token.c": "tests/unit/test_step.c and test_engine.c",
+    "engine/step/step_unpublish.c": "tests/unit/test_step_prefix.c",
     "gateway/serve/serve.c": "tests/e2e/test_serve.py: forks, signals, kill -9 of the halves",
 }
 

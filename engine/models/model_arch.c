@@ -1,0 +1,143 @@
+#include "engine/models/model_arch.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "config/base/clock.h"
+#include "config/base/log.h"
+#include "config/base/mem.h"
+#include "engine/models/model_int4.h"
+
+enum status model_arch_matrix(struct model *model, const struct gguf *gguf, const char *name,
+                              uint32_t rows, uint32_t cols, struct weight *out)
+{
+    return model_arch_matrix_part(model, gguf, name, rows, cols, (struct model_part){0, rows},
+                                  (struct model_part){0, cols}, out);
+}
+
+/* The part of the file's matrix, its bytes in `*memory` (mem_free) where they had to be copied. */
+static enum status matrix_view(const struct gguf *gguf, const char *name, uint32_t rows,
+                               uint32_t cols, struct model_part of_rows, struct model_part of_cols,
+                               struct tensor *out, void **memory)
+{
+    *memory = NULL;
+    TRY(gguf_get_tensor(gguf, name, out));
+    if (out->dim_count != 2 || out->dims[0] != cols || out->dims[1] != rows)
+        FAIL(STATUS_CORRUPT, "model file: tensor '%s' is %llu x %llu, it must be %u x %u", name,
+             (unsigned long long)out->dims[0], (unsigned long long)out->dims[1], cols, rows);
+    if (of_rows.count < rows)
+        model_share_rows(out, of_rows);
+    if (of_cols.count < cols)
+        TRY(model_share_cols(out, name, of_cols, memory));
+    return STATUS_OK;
+}
+
+/* Packs the matrix as it is, or, if `may_code`, what model_int4 takes as its codes. */
+static enum status matrix_pack(struct model *model, struct tensor *tensor, const char *name,
+                               bool may_code, struct weight *out)
+{
+    struct model_int4_sums *sums = &model->int4_sums;
+    const uint64_t file_bytes = tensor->bytes;
+    const bool is_coded = may_code && model_int4_takes(tensor->type);
+    void *codes = NULL;
+    if (is_coded)
+        TRY(model_int4_make(tensor, name, model->kernels, &codes));
+    const enum status status = kernels_weight_create(model->kernels, out, tensor);
+    mem_free(codes);
+    TRY(status);
+    if (is_coded) {
+        sums->matrices++;
+        sums->file_bytes += file_bytes;
+        sums->bytes += out->packed_bytes;
+    } else if (may_code) {
+        sums->kept++;
+        sums->kept_bytes += file_bytes;
+    }
+    (void)model_arch_progress(model, file_bytes, clock_mono_us(clock_system()));
+    return STATUS_OK;
+}
+
+static enum status matrix_open(struct model *model, const struct gguf *gguf, const char *name,
+                               uint32_t rows, uint32_t cols, struct model_part of_rows,
+                               struct model_part of_cols, bool may_code, struct weight *out)
+{
+    struct tensor tensor;
+    void *memory;
+    TRY(matrix_view(gguf, name, rows, cols, of_rows, of_cols, &tensor, &memory));
+    const enum status status = matrix_pack(model, &tensor, name, may_code, out);
+    mem_free(memory);
+    return status;
+}
+
+enum status model_arch_matrix_part(struct model *model, const struct gguf *gguf, const char *name,
+                                   uint32_t rows, uint32_t cols, struct model_part of_rows,
+                                   struct model_part of_cols, struct weight *out)
+{
+    return matrix_open(model, gguf, name, rows, cols, of_rows, of_cols, false, out);
+}
+
+enum status model_arch_layer_part(struct model *model, const struct gguf *gguf, const char *name,
+                                  uint32_t rows, uint32_t cols, struct model_part of_rows,
+                                  struct model_part of_cols, struct weight *out)
+{
+    const bool may_code = model->weights == MODEL_WEIGHTS_INT4;
+    return matrix_open(model, gguf, name, rows, cols, of_rows, of_cols, may_code, out);
+}
+
+bool model_arch_progress(struct model *model, uint64_t bytes, int64_t now_us)
+{
+    enum { PROGRESS_US = 1000000 }; /* a small model is loaded before the first line */
+    model->packed_bytes += bytes;
+    if (now_us - model->told_us < PROGRESS_US)
+        return false;
+    model->told_us = now_us;
+    LOG(LOG_INFO, "model_loading", LOG_NUMBER("mib", model->packed_bytes >> 20),
+        LOG_NUMBER("of_mib", model->config.weight_bytes >> 20));
+    return true;
+}
+
+enum status model_arch_vector_read(const struct gguf *gguf, const char *name, uint32_t count,
+                                   float *out)
+{
+    struct tensor tensor;
+    TRY(gguf_get_tensor(gguf, name, &tensor));
+    if (tensor.dim_count != 1 || tensor.dims[0] != count)
+        FAIL(STATUS_CORRUPT, "model file: tensor '%s' has %llu values, it must have %u", name,
+             (unsigned long long)tensor.dims[0], count);
+    if (tensor.type->id != TENSOR_TYPE_f32)
+        FAIL(STATUS_UNSUPPORTED, "model file: tensor '%s' is %s, only f32 is supported there", name,
+             tensor.type->name);
+    memcpy(out, tensor.data, count * sizeof *out);
+    for (uint32_t i = 0; i < count; i++)
+        if (!isfinite(out[i]))
+            FAIL(STATUS_CORRUPT, "model file: tensor '%s' has a value that is not finite", name);
+    return STATUS_OK;
+}
+
+enum status model_arch_vector(struct model *model, const struct gguf *gguf, const char *name,
+                              uint32_t count, float **out)
+{
+    float *values = mem_zalloc(count, sizeof *values);
+    if (values == NULL)
+        FAIL(STATUS_NO_MEMORY, "model: no memory for %u values", count);
+    enum status status = model_arch_vector_read(gguf, name, count, values);
+    if (status == STATUS_OK)
+        status = model_arch_buffer(model, 1, count, out);
+    if (status == STATUS_OK)
+        kernels_upload(model->kernels, *out, values, count * sizeof *values);
+    mem_free(values);
+    return status;
+}
+
+enum status model_arch_buffer(struct model *model, uint64_t rows, uint64_t cols, float **out)
+{
+    size_t bytes;
+    if (__builtin_mul_overflow(rows, cols, &bytes) ||
+        __builtin_mul_overflow(bytes, sizeof **out, &bytes))
+        FAIL(STATUS_NO_MEMORY, "model: %llu rows of %llu values do not fit memory",
+             (unsigned long long)rows, (unsigned long long)cols);
+    *out = kernels_buffer_create(model->kernels, bytes);
+    if (*out == NULL)
+        return kernels_no_memory(model->kernels, bytes, "a model's activations");
+    return STATUS_OK;
+}
