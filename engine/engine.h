@@ -4,7 +4,8 @@
  * Owns:     model, tokenizer, KV pages, sequences; the engine thread, prepare and compute threads.
  * Thread:   submit, cancel, acknowledge, text services: any; engine_next_event: one consumer's.
  * Cost:     a submit copies the request; the engine thread does not allocate after engine_open.
- * Not here: HTTP, API keys, tenants' names (gateway, auth).
+ * Not here: what a request and its report are made of (engine_request), how an engine may work
+ *           (engine_mode); HTTP, API keys, tenants' names (gateway, auth).
  */
 #pragma once
 
@@ -16,41 +17,11 @@
 #include "config/base/metrics.h"
 #include "config/base/service_class.h"
 #include "config/base/slice.h"
+#include "engine/request/engine_mode.h"
+#include "engine/request/engine_request.h"
 
 struct engine;
 struct ranks;
-
-/* Carries a generation: a stale id is noticed and ignored. 0 is never one. */
-typedef uint64_t engine_request_id;
-
-/* How sequences share steps: `continuous` is for use, the others are there to be compared with. */
-enum engine_batching {
-    ENGINE_BATCHING_CONTINUOUS, /* they join and leave at every step */
-    ENGINE_BATCHING_WINDOW,     /* they join when no running one is in its prompt, all at once */
-    ENGINE_BATCHING_STATIC,     /* they join when none runs */
-};
-
-/* What becomes of a sequence whose pages a more urgent one takes. */
-enum engine_preemption {
-    ENGINE_PREEMPTION_AUTO,      /* whichever way is predicted to cost less */
-    ENGINE_PREEMPTION_SWAP,      /* to host memory while there is room, else recomputed */
-    ENGINE_PREEMPTION_RECOMPUTE, /* given back, and computed again from its tokens */
-    ENGINE_PREEMPTION_OFF,       /* no class takes pages or rows of another that runs */
-};
-
-/* Tokens guessed ahead and judged in one step, with the same text, bit by bit. */
-enum engine_speculation {
-    ENGINE_SPECULATION_OFF,
-    ENGINE_SPECULATION_LOOKUP, /* what came behind the same words earlier in its own text */
-    ENGINE_SPECULATION_MODEL,  /* what a smaller model says */
-    ENGINE_SPECULATION_EXIT,   /* what the model's own first layers say: one trained for it */
-};
-
-/* When a guess is right. Greedy answers are the same in both. */
-enum engine_acceptance {
-    ENGINE_ACCEPTANCE_NOISE,     /* when it is the token that is drawn: the same text, bit by bit */
-    ENGINE_ACCEPTANCE_REJECTION, /* by sampler_judge: another text, distributed as that */
-};
 
 struct engine_options {
     const char *model_path; /* with a descriptor: only for the name; may then be NULL */
@@ -116,11 +87,6 @@ uint32_t engine_pages_pinned_by(const struct engine *engine, uint32_t tokens);
 
 /* --- text services: pure, any thread --- */
 
-struct engine_message {
-    struct slice role;
-    struct slice content;
-};
-
 /* Ids of a text; special-token text is matched. `add_special` adds what the model puts before a
  * prompt. The array is the caller's, freed with mem_free. CONTEXT_LENGTH beyond `ids_max`. */
 enum status engine_tokenize(struct engine *engine, struct slice text, bool add_special,
@@ -136,68 +102,6 @@ enum status engine_detokenize(struct engine *engine, const uint32_t *ids, size_t
 struct slice engine_token_bytes(struct engine *engine, uint32_t id);
 
 /* --- requests --- */
-
-struct engine_sampling {
-    float temperature;       /* 0 = greedy, else (0, 2] */
-    float top_p;             /* (0, 1] */
-    float min_p;             /* [0, 1] */
-    uint32_t top_k;          /* 0 = off */
-    float presence_penalty;  /* [-2, 2] */
-    float frequency_penalty; /* [-2, 2] */
-    uint64_t seed;           /* of the request; choice i uses a stream of its own */
-    uint32_t bias_count;     /* ≤ LIMIT_LOGIT_BIAS */
-    struct engine_bias {
-        uint32_t token;
-        float bias; /* [-100, 100] */
-    } bias[LIMIT_LOGIT_BIAS];
-};
-
-enum engine_prompt_kind { ENGINE_PROMPT_TEXT, ENGINE_PROMPT_TOKENS, ENGINE_PROMPT_CHAT };
-
-/* A share domain: an HMAC made by the edge; the engine knows no names. */
-struct engine_domain {
-    uint8_t bytes[16];
-};
-
-struct engine_request {
-    struct slice request_id; /* for reports; ≤ LIMIT_REQUEST_ID_BYTES */
-    enum engine_prompt_kind prompt_kind;
-    struct slice text;
-    const uint32_t *tokens;
-    size_t token_count;
-    const struct engine_message *messages;
-    size_t message_count;
-
-    uint32_t choices;    /* n, 1 … LIMIT_CHOICES */
-    uint32_t tokens_max; /* 0 = until the context is full */
-    struct engine_sampling sampling;
-    struct slice stop[LIMIT_STOP_STRINGS];
-    uint32_t stop_count;
-    bool ignore_end;       /* go on after an end token (bench, tests) */
-    bool shows_control;    /* by their names, in echo and answer; not the token that ends it */
-    bool want_logprobs;    /* of the chosen token */
-    uint32_t top_logprobs; /* 0 … LIMIT_LOGPROBS */
-    bool echo;             /* the prompt comes back first, with its log-probabilities if wanted */
-    bool is_scored;        /* the echo is all: no token is generated, whatever tokens_max says */
-
-    struct engine_domain domain; /* where its pages go; all zero = no cache at all */
-    /* What it may read, in the order of the match: published, groups', own. `domain` is readable
-     * whether it stands there or not. */
-    struct engine_domain visible[LIMIT_DOMAINS_VISIBLE];
-    uint32_t visible_count;
-    uint32_t visible_public; /* the first so many of `visible` are published */
-    uint32_t visible_group;  /* the next so many are groups' */
-    uint32_t cache_share;    /* weight of `domain` in the cache, 1 … 1000; 0 = 100 */
-    /* Computes the prompt into `domain`, generates nothing, and pins its pages there until
-     * engine_unpublish. ERROR with LIMIT, and the numbers, when that goes over the pin cap. */
-    bool is_published;
-    enum service_class service_class;
-    uint32_t weight; /* of `tenant` among those of its class, 1 … LIMIT_WEIGHT; 0 = 100 */
-    struct engine_domain tenant; /* client of fairness, opaque; all such with zero are one */
-    int64_t deadline_us;         /* of the engine's clock; 0 = none */
-
-    void *context; /* comes back in every event */
-};
 
 /* Copies the request and hands it to a prepare thread. BUSY when there is no room: never a wait.
  * What is wrong with the request itself is an ERROR event. Events may come before this returns. */
@@ -220,57 +124,7 @@ enum status engine_unpublish(struct engine *engine, const struct engine_domain *
 void engine_acknowledge(struct engine *engine, engine_request_id id, uint32_t choice,
                         uint32_t tokens);
 
-enum engine_finish {
-    ENGINE_FINISH_NONE,
-    ENGINE_FINISH_STOP,   /* end token or stop string */
-    ENGINE_FINISH_LENGTH, /* tokens_max or context */
-    ENGINE_FINISH_CANCELLED,
-    ENGINE_FINISH_DEADLINE,
-    ENGINE_FINISH_ERROR,
-};
 const char *engine_finish_name(enum engine_finish finish); /* "stop", "length", … */
-
-struct engine_logprob {
-    uint32_t token;
-    float logprob; /* natural logarithm, before temperature */
-};
-
-struct engine_report {
-    uint32_t prompt_tokens; /* once, for all choices */
-    /* Found at admission of its first choice; of them by whose they were, and from the host. */
-    uint32_t cached_tokens;
-    uint32_t cached_public;
-    uint32_t cached_group;
-    uint32_t cached_own;
-    uint32_t cached_host_tokens;
-    uint32_t pinned_pages;      /* by a published prompt */
-    uint32_t completion_tokens; /* of all choices */
-    int64_t queue_us;
-    int64_t prefill_us;
-    int64_t decode_us;
-    enum service_class service_class; /* as it was served */
-    uint32_t preemptions;             /* times that a choice lost its pages to others */
-    uint32_t swapped_pages;           /* to host memory because of that */
-    int64_t swap_us;                  /* there and back */
-    int64_t paused_us;                /* without pages, of all choices */
-    uint32_t recomputed_tokens;       /* computed again because of it: nobody is charged for them */
-    uint32_t drafts_accepted;         /* tokens that were guessed ahead (engine_speculation) … */
-    uint32_t drafts_rejected;         /* … and guesses that were wrong: nobody's tokens */
-    enum engine_finish finish;        /* of the last choice that ended */
-};
-
-enum engine_event_kind {
-    ENGINE_EVENT_START, /* admitted: report.prompt_tokens, cached_tokens and queue_us are set */
-    /* Echo, before the choice's first TOKEN: a prompt token, its text (a character that the prompt
-     * cuts comes with the answer) and, from the second, its logprob. Not acknowledged. */
-    ENGINE_EVENT_PROMPT,
-    ENGINE_EVENT_TOKEN,      /* one generated token of one choice */
-    ENGINE_EVENT_PAUSED,     /* a choice that has generated something stands still … */
-    ENGINE_EVENT_RESUMED,    /* … and goes on */
-    ENGINE_EVENT_CHOICE_END, /* this choice is finished; text may hold what was held back */
-    ENGINE_EVENT_END,        /* last event of a request that started: report is complete */
-    ENGINE_EVENT_ERROR,      /* last event of a request that was refused: note says why */
-};
 
 struct engine_event {
     enum engine_event_kind kind;

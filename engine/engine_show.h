@@ -7,7 +7,11 @@
  */
 #pragma once
 
-#include "engine/engine.h"
+#include <stddef.h>
+
+#include "engine/request/engine_request.h"
+
+struct engine;
 
 /* For tests and /internal/v1/stats: pages, sequences and requests in use now. */
 struct engine_stats {
@@ -53,16 +57,6 @@ struct engine_published {
 /* Fills `out` with at most `count` of them, as the last step left them; returns how many. */
 size_t engine_published(struct engine *engine, struct engine_published *out, size_t count);
 
-/* A request that has not ended, without anything of its text. */
-enum engine_request_state {
-    ENGINE_REQUEST_PREPARING, /* its text becomes tokens */
-    ENGINE_REQUEST_WAITING,
-    ENGINE_REQUEST_FOLLOWING, /* for another to compute their common prefix */
-    ENGINE_REQUEST_PREFILL,
-    ENGINE_REQUEST_DECODE,
-    ENGINE_REQUEST_THROTTLED,
-    ENGINE_REQUEST_PAUSED, /* others have its pages */
-};
 const char *engine_request_state_name(enum engine_request_state state); /* "waiting", … */
 
 struct engine_request_info {

@@ -2,7 +2,6 @@
 
 #include "config/base/hash.h"
 #include "config/base/mem.h"
-#include "engine/draft/draft_model.h"
 
 enum status draft_guess_init(struct draft_guess *guess, const struct draft_guess_options *options)
 {
@@ -30,8 +29,7 @@ void draft_guess_deinit(struct draft_guess *guess)
 
 /* --- one pass --- */
 
-/* The rows of tokens [first, end) of a sequence; the last gives its guess, if `is_whole`. */
-static void pass_add(struct draft_guess *guess, const struct kv_pool *pool,
+void draft_guess_add(struct draft_guess *guess, const struct kv_pool *pool,
                      const struct batch_part *rows, const struct sequence *sequence, uint32_t which,
                      bool is_whole)
 {
@@ -56,7 +54,7 @@ pass_sampling(struct draft_guess *guess, const struct engine_sampling *asked, ui
     return &guess->samplings[row];
 }
 
-static void pass_run(struct draft_guess *guess, struct drawer *drawer, struct draft_guess_ask *asks,
+void draft_guess_run(struct draft_guess *guess, struct drawer *drawer, struct draft_guess_ask *asks,
                      uint32_t index)
 {
     uint32_t logit_rows = guess->batch.model.logit_rows;
@@ -110,111 +108,10 @@ void draft_guess_exit(struct draft_guess *guess, const struct kv_pool *pool, str
                                             .page_count = sequence->page_count};
             ASSERT(sequence->computed + 1 == sequence->token_count);
             if (asks[i].guesses > index)
-                pass_add(guess, pool, &part, sequence, i, true);
+                draft_guess_add(guess, pool, &part, sequence, i, true);
         }
         if (guess->batch.model.rows == 0)
             return;
-        pass_run(guess, drawer, asks, index);
+        draft_guess_run(guess, drawer, asks, index);
     }
-}
-
-/* --- pages of a draft model --- */
-
-static void place_drop(struct draft_model *draft, struct draft_model_place *place)
-{
-    while (place->page_count > 0)
-        kv_pool_release(&draft->pool, place->pages[--place->page_count]);
-    place->computed = 0;
-}
-
-/* Room for `tokens` tokens, if need be that of texts not asked for in this turn: oldest first. */
-static bool place_grow(struct draft_model *draft, struct draft_model_place *place, uint32_t tokens,
-                       const struct engine_domain *domain)
-{
-    uint32_t wanted = kv_pool_pages_for(&draft->pool, tokens);
-    while (place->page_count < wanted) {
-        if (draft->pool.free_count > 0) {
-            place->pages[place->page_count++] = kv_pool_acquire(&draft->pool, domain);
-            continue;
-        }
-        struct draft_model_place *oldest = NULL;
-        for (uint32_t i = 0; i < draft->place_count; i++) {
-            struct draft_model_place *other = &draft->places[i];
-            if (other->page_count > 0 && other->used < draft->turn &&
-                (oldest == NULL || other->used < oldest->used))
-                oldest = other;
-        }
-        if (oldest == NULL)
-            return false;
-        place_drop(draft, oldest);
-    }
-    return true;
-}
-
-/* --- a draft model --- */
-
-/* New tokens of a text that it has followed: its last guess, if it was right, and the next. */
-enum { ROWS_FOLLOWED = 2 };
-
-static void model_begin(struct draft_model *draft, const struct draft_guess_ask *ask)
-{
-    struct draft_model_place *place = &draft->places[ask->place];
-    if (place->serial != ask->sequence->serial)
-        place_drop(draft, place);
-    place->serial = ask->sequence->serial;
-    place->used = draft->turn;
-}
-
-/* Rows of one sequence in a pass that is to give its guess `index`; no guess when it has not seen
- * enough of the text, or there is no room. */
-static void model_add(struct draft_model *draft, struct draft_guess_ask *ask, uint32_t which,
-                      uint32_t index)
-{
-    const struct sequence *sequence = ask->sequence;
-    const struct batch *batch = &draft->guess.batch;
-    struct draft_model_place *place = &draft->places[ask->place];
-    uint32_t rows = sequence->token_count + index - place->computed;
-    uint32_t left = batch->rows_max - batch->model.rows;
-    bool is_followed = rows <= ROWS_FOLLOWED;
-    if (!is_followed && draft->read_left < left)
-        left = draft->read_left;
-    bool is_whole = rows <= left;
-    rows = is_whole ? rows : left;
-    if (rows == 0 || !place_grow(draft, place, place->computed + rows, &sequence->domain)) {
-        ask->guesses = index;
-        return;
-    }
-    const struct batch_part part = {.first = place->computed,
-                                    .rows = rows,
-                                    .pages = place->pages,
-                                    .page_count = place->page_count};
-    pass_add(&draft->guess, &draft->pool, &part, sequence, which, is_whole);
-    place->computed += rows;
-    draft->read_left -= is_followed ? 0 : rows;
-    if (!is_whole)
-        ask->guesses = index;
-}
-
-void draft_guess_model(struct draft_model *draft, struct drawer *drawer,
-                       struct draft_guess_ask *asks, uint32_t count, uint32_t read_most)
-{
-    draft->turn++;
-    draft->read_left = read_most;
-    for (uint32_t i = 0; i < count; i++)
-        model_begin(draft, &asks[i]);
-    for (uint32_t index = 0; index < DRAFT_GUESS_MOST; index++) {
-        batch_begin(&draft->guess.batch, &draft->pool, NULL);
-        for (uint32_t i = 0; i < count; i++)
-            if (asks[i].guesses > index)
-                model_add(draft, &asks[i], i, index);
-        if (draft->guess.batch.model.rows == 0)
-            return;
-        pass_run(&draft->guess, drawer, asks, index);
-    }
-}
-
-void draft_guess_judged(struct draft_model *draft, uint32_t place, uint32_t true_count)
-{
-    if (draft->places[place].computed > true_count)
-        draft->places[place].computed = true_count;
 }

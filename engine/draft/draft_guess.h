@@ -27,8 +27,6 @@
 
 enum { DRAFT_GUESS_MOST = 3 };
 
-struct draft_model;
-
 struct draft_guess {
     struct model *model;
     uint32_t layers;    /* as model_batch */
@@ -57,16 +55,17 @@ struct draft_guess_ask {
     uint32_t guesses; /* wanted, 1 … DRAFT_GUESS_MOST; then how many there are */
 };
 
-/* Writes guesses behind the tokens of each sequence, which have room for them. `drawer` is the
- * step's, of which nothing is asked yet. Of texts that the model has not followed it reads
- * `read_most` tokens; who waits for more has no guess yet. */
-void draft_guess_model(struct draft_model *draft, struct drawer *drawer,
-                       struct draft_guess_ask *asks, uint32_t count, uint32_t read_most);
+/* A pass: the rows of one sequence, `rows`, of which the last gives its guess if `is_whole`; `which`
+ * of the asks it is. batch_begin comes before the first of a pass. */
+void draft_guess_add(struct draft_guess *guess, const struct kv_pool *pool,
+                     const struct batch_part *rows, const struct sequence *sequence, uint32_t which,
+                     bool is_whole);
+/* Then guess `index` of each that was added goes behind its tokens. */
+void draft_guess_run(struct draft_guess *guess, struct drawer *drawer, struct draft_guess_ask *asks,
+                     uint32_t index);
 
-/* The same by the first layers; the sequences' own pages, of `pool`, have room for them too, and
- * what is open of them is in `open`. */
+/* Writes guesses of the first layers behind the tokens of each sequence, which have room for them.
+ * `drawer` is the step's, of which nothing is asked yet. The sequences' own pages, of `pool`, have
+ * room for the guesses too, and what is open of them is in `open`. */
 void draft_guess_exit(struct draft_guess *guess, const struct kv_pool *pool, struct kv_open *open,
                       struct drawer *drawer, struct draft_guess_ask *asks, uint32_t count);
-
-/* Of the last guesses of a place only those before token `true_count` were right. */
-void draft_guess_judged(struct draft_model *draft, uint32_t place, uint32_t true_count);

@@ -3,41 +3,14 @@
  * Owns:     the small model, its KV pages, and which sequence's text they hold.
  * Thread:   made at start; then engine thread only.
  * Cost:     weights and DRAFT_MODEL_CONTEXTS texts of pages; no allocation after draft_model_open.
- * Not here: its guesses (draft_guess), which need of model.h the forward pass alone.
+ * Not here: its guesses (draft_read), which need of model.h the forward pass alone.
  *
  * Its pages are its own: no tree, host page or other text sees them, and they may go at any time.
  */
 #pragma once
 
-#include "engine/draft/draft_guess.h"
+#include "engine/draft/draft_model_state.h"
 #include "engine/models/vocab.h"
-
-enum {
-    /* Rows of one pass: a text that is new to it takes several steps, without guesses; many more
-     * in company (step_draft). */
-    DRAFT_MODEL_ROWS = 256,
-    /* Texts of a full context that it remembers at once. */
-    DRAFT_MODEL_CONTEXTS = 4,
-};
-
-struct draft_model_place {
-    uint64_t serial;   /* of the sequence whose text it is */
-    uint64_t used;     /* the last turn */
-    uint32_t computed; /* tokens of it that stand in pages */
-    uint32_t page_count;
-    page_id *pages; /* [pages of a full context] */
-};
-
-struct draft_model {
-    struct model *model;
-    struct kv_pool pool;
-    struct draft_guess guess;
-    struct draft_model_place *places; /* [place_count] */
-    uint32_t place_count;
-    page_id *pages;
-    uint64_t turn;
-    uint32_t read_left; /* as draft_guess_model, of this turn */
-};
 
 struct draft_model_options {
     const struct gguf *gguf;

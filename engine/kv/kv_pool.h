@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "engine/engine.h"
+#include "engine/request/engine_request.h"
 #include "kernels/kernels.h"
 
 typedef uint32_t page_id;

@@ -1,6 +1,5 @@
 #include "engine/models/model.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 #include "config/base/slice.h"
-#include "engine/engine.h"
+#include "engine/request/engine_request.h"
 
 /* An engine_event without its wide parts; `slot` and `sequence` are places in the tables. */
 struct outbox_record {

@@ -14,8 +14,7 @@
 #include <stdint.h>
 
 #include "config/base/ring.h"
-#include "engine/engine.h"
-#include "engine/engine_show.h"
+#include "engine/request/engine_request.h"
 
 /* Echo with log-probabilities: entry i is of prompt token i, written by one choice's sequence. */
 struct ticket_score {

@@ -13,7 +13,7 @@
  */
 #pragma once
 
-#include "engine/engine.h"
+#include "engine/request/engine_request.h"
 #include "kernels/kernels.h"
 
 /* From logits l of position t, in this order:

@@ -17,7 +17,7 @@
 
 #include "config/base/service_class.h"
 #include "config/base/status.h"
-#include "engine/engine.h"
+#include "engine/request/engine_request.h"
 
 enum { SCHEDULER_FAIR_NOBODY = UINT32_MAX };
 

@@ -6,13 +6,18 @@
 #include "config/base/mem.h"
 #include "engine/step/step_charge.h"
 #include "engine/step/step_choose.h"
+#include "engine/step/step_cost.h"
+#include "engine/step/step_draft.h"
 #include "engine/step/step_end.h"
 #include "engine/step/step_explain.h"
 #include "engine/step/step_lower.h"
+#include "engine/step/step_metrics.h"
 #include "engine/step/step_plan.h"
 #include "engine/step/step_prefix.h"
+#include "engine/step/step_queue.h"
 #include "engine/step/step_tell.h"
 #include "engine/step/step_token.h"
+#include "engine/step/step_unpublish.h"
 #include "engine/step/step_view.h"
 
 /* A step has slots for the sequences that compute and for throttled and paused ones of each class.
@@ -365,7 +370,7 @@ bool step_once(struct step *step)
     uint32_t cancels = atomic_load(&step->options.tickets->cancels);
     kv_pool_land(&step->pool);
     once_take_inbox(step);
-    step_prefix_unpublish(step);
+    step_unpublish(step);
     if (atomic_load_explicit(&step->is_failed, memory_order_relaxed)) {
         once_end_all(step);
         once_wake(step);

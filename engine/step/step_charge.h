@@ -7,7 +7,7 @@
  */
 #pragma once
 
-#include "engine/step/step.h"
+#include "engine/step/step_state.h"
 
 /* The request comes in and goes; between the two it has an account. */
 void step_charge_enter(struct step *step, uint32_t slot);

@@ -1,6 +1,6 @@
 #include "engine/step/step_choose.h"
 
-#include "engine/step/step.h"
+#include "engine/step/step_state.h"
 
 /* Of the token at `last` + 1 + `ahead`, which is drawn from a row of logits. */
 static void ask_draw(struct step *step, const struct step_part *part, uint32_t row, uint32_t ahead)

@@ -3,8 +3,7 @@
 #include <math.h>
 
 #include "config/base/mem.h"
-#include "engine/draft/draft_model.h"
-#include "engine/step/step.h"
+#include "engine/draft/draft_read.h"
 
 /* What is believed of a text of which nothing is known: that one guess in two is right. */
 static const double rate_first = 0.5;
@@ -242,8 +241,8 @@ static void ask_all(struct step *step, uint32_t count)
     struct step_draft *draft = &step->draft;
     struct drawer *drawer = &step->drawer;
     if (step->options.draft_model != NULL)
-        draft_guess_model(step->options.draft_model, drawer, draft->asks, count,
-                          ask_read_most(step));
+        draft_read_guess(step->options.draft_model, drawer, draft->asks, count,
+                         ask_read_most(step));
     else
         draft_guess_exit(&draft->exit, &step->pool, &step->open, drawer, draft->asks, count);
 }
@@ -332,8 +331,8 @@ void step_draft_judged(struct step *step, uint32_t index, uint32_t drafted, uint
     if (accepted < drafted) /* those behind the first wrong one were not judged */
         *rate -= *rate * rate_learn;
     if (step->options.draft_model != NULL)
-        draft_guess_judged(step->options.draft_model, index,
-                           step->draft.places[index].told + accepted);
+        draft_read_judged(step->options.draft_model, index,
+                          step->draft.places[index].told + accepted);
     step->draft.accepted += accepted;
     step->draft.rejected += drafted - accepted;
     if (step->metrics.drafts_accepted == NULL)

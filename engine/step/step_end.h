@@ -7,7 +7,7 @@
  */
 #pragma once
 
-#include "engine/step/step.h"
+#include "engine/step/step_state.h"
 
 /* A running choice is over; what it computed goes to the cache, its pages back. Its request is over
  * with its last choice, which step_end_own says and an end from outside says itself. */

@@ -7,7 +7,7 @@
  */
 #pragma once
 
-#include "engine/step/step.h"
+#include "engine/step/step_state.h"
 
 /* Steps and requests of a class after which something is foretold. */
 enum { STEP_EXPLAIN_STEPS = 64, STEP_EXPLAIN_REQUESTS = 8 };

@@ -11,7 +11,7 @@
  */
 #pragma once
 
-#include "engine/step/step.h"
+#include "engine/step/step_state.h"
 
 /* Before it is entered: it is of the lowest class already if it was lowered on its way. */
 void step_lower_arrived(struct step *step, uint32_t slot);

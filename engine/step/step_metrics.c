@@ -2,8 +2,6 @@
 
 #include <stdio.h>
 
-#include "engine/step/step.h"
-
 static const char pages_name[] = "banyan_kv_pages", pages_help[] = "KV pages by state.";
 
 /* Where an engine's series go. */

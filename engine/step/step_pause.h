@@ -11,7 +11,7 @@
  */
 #pragma once
 
-#include "engine/step/step.h"
+#include "engine/step/step_state.h"
 
 /* As the plan says, before anything of the step is computed. */
 void step_pause(struct step *step, uint32_t index, const struct scheduler_grant *grant);

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "engine/step/step_draft.h"
 #include "engine/step/step_end.h"
 #include "engine/step/step_explain.h"
 #include "engine/step/step_pause.h"

@@ -7,7 +7,7 @@
  */
 #pragma once
 
-#include "engine/step/step.h"
+#include "engine/step/step_state.h"
 
 /* Fills the batch; returns how many sequences are in it. `has_moved` is false when there was
  * nothing to do: a step that only drops or admits has moved, and the next one goes on. */

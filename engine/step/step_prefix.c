@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "engine/step/step_charge.h"
-#include "engine/step/step_end.h"
 
 static const struct engine_domain no_domain;
 
@@ -12,7 +11,7 @@ static bool domain_same(const struct engine_domain *a, const struct engine_domai
     return memcmp(a, b, sizeof(*a)) == 0;
 }
 
-static bool domain_has_cache(const struct step *step, const struct engine_domain *domain)
+bool step_prefix_has_cache(const struct step *step, const struct engine_domain *domain)
 {
     return !step->options.no_prefix_cache && !domain_same(domain, &no_domain);
 }
@@ -70,7 +69,7 @@ static bool find(struct step *step, const struct ticket *ticket, const uint32_t 
                  uint32_t logits_from, struct ticket_found *found)
 {
     uint64_t version = prefix_cache_version(&step->cache);
-    if (!domain_has_cache(step, &ticket->asked.domain) || logits_from == 0) {
+    if (!step_prefix_has_cache(step, &ticket->asked.domain) || logits_from == 0) {
         *found = (struct ticket_found){0};
         return true;
     }
@@ -188,7 +187,7 @@ enum step_prefix_wait step_prefix_look(struct step *step, uint32_t slot)
     struct ticket *ticket = &step->options.tickets->slots[slot];
     uint32_t logits_from = ticket->scores != NULL ? 0 : ticket->prompt_count - 1;
     bool may_follow = step->options.mode == SCHEDULER_CONTINUOUS && logits_from > 0 &&
-                      domain_has_cache(step, &ticket->asked.domain) &&
+                      step_prefix_has_cache(step, &ticket->asked.domain) &&
                       ticket->followed_steps < LIMIT_FILL_STEPS;
     bool is_following = may_follow && follow_goes_on(step, ticket);
     if (!is_following && ticket->leader_serial != 0)
@@ -217,7 +216,7 @@ enum step_prefix_wait step_prefix_look(struct step *step, uint32_t slot)
 bool step_prefix_follows_itself(const struct step *step, const struct ticket *ticket)
 {
     return step->options.mode == SCHEDULER_CONTINUOUS && ticket->scores == NULL &&
-           domain_has_cache(step, &ticket->asked.domain) &&
+           step_prefix_has_cache(step, &ticket->asked.domain) &&
            ticket->followed_steps < LIMIT_FILL_STEPS &&
            ticket->prompt_count - 1 >= ticket->found.tokens + page_tokens(step);
 }
@@ -230,7 +229,7 @@ void step_prefix_take(struct step *step, struct sequence *sequence)
     const struct prefix_view view = view_of_ticket(ticket);
     struct prefix_match match = {0};
     ASSERT(sequence->page_count == 0);
-    if (domain_has_cache(step, view.domain))
+    if (step_prefix_has_cache(step, view.domain))
         sequence->computed = prefix_cache_take(&step->cache, &view, sequence->tokens,
                                                sequence_logits_from(sequence) + 1, sequence->pages,
                                                &sequence->page_count, &match);
@@ -247,14 +246,14 @@ void step_prefix_take(struct step *step, struct sequence *sequence)
     report->cached_own = match.tokens_own;
     report->cached_host_tokens = match.tokens_host;
     atomic_store_explicit(&ticket->shown_cached, match.tokens, memory_order_relaxed);
-    if (domain_has_cache(step, view.domain) && !ticket->asked.is_published)
+    if (step_prefix_has_cache(step, view.domain) && !ticket->asked.is_published)
         prefix_cache_count(&step->cache, &view, ticket->prompt_count, &match);
 }
 
 void step_prefix_insert(struct step *step, struct sequence *sequence)
 {
     const struct ticket *ticket = &step->options.tickets->slots[sequence->slot];
-    if (!domain_has_cache(step, &sequence->domain))
+    if (!step_prefix_has_cache(step, &sequence->domain))
         return;
     const struct prefix_view view = view_of_ticket(ticket);
     uint32_t full = sequence->computed / page_tokens(step);
@@ -274,7 +273,7 @@ void step_prefix_insert(struct step *step, struct sequence *sequence)
 void step_prefix_end(struct step *step, struct sequence *sequence)
 {
     const struct ticket *ticket = &step->options.tickets->slots[sequence->slot];
-    if (!domain_has_cache(step, &sequence->domain) || sequence->computed == sequence->taken ||
+    if (!step_prefix_has_cache(step, &sequence->domain) || sequence->computed == sequence->taken ||
         sequence->computed % page_tokens(step) == 0)
         return;
     const struct prefix_view view = view_of_ticket(ticket);
@@ -301,7 +300,7 @@ enum status step_prefix_check_pin(struct step *step, const struct ticket *ticket
 bool step_prefix_pin(struct step *step, struct sequence *sequence)
 {
     struct ticket *ticket = &step->options.tickets->slots[sequence->slot];
-    if (!domain_has_cache(step, &sequence->domain))
+    if (!step_prefix_has_cache(step, &sequence->domain))
         return true;
     const struct prefix_view view = view_of_ticket(ticket);
     step_prefix_end(step, sequence); /* its rest, which nobody writes any more */
@@ -311,36 +310,4 @@ bool step_prefix_pin(struct step *step, struct sequence *sequence)
         count -= count % page_tokens(step);
     return count == 0 || prefix_cache_pin(&step->cache, &view, sequence->tokens, count,
                                           &ticket->report.pinned_pages) == STATUS_OK;
-}
-
-/* Who still computes into the domain would open it again. */
-static bool unpublish_one(struct step *step, const struct engine_domain *domain)
-{
-    for (uint32_t i = 0; i < step->sequences.order_count; i++) {
-        const struct sequence *sequence = &step->sequences.slots[step->sequences.order[i]];
-        if (!domain_same(&sequence->domain, domain))
-            continue;
-        step_end_request(step, sequence->slot, ENGINE_FINISH_CANCELLED);
-        return true;
-    }
-    const struct ticket *tickets = step->options.tickets->slots;
-    for (uint32_t slot = step->queue.all.first; slot != TICKET_NONE;
-         slot = tickets[slot].in_all.after) {
-        if (!domain_same(&tickets[slot].asked.domain, domain))
-            continue;
-        step_end_request(step, slot, ENGINE_FINISH_CANCELLED);
-        return true;
-    }
-    return false;
-}
-
-void step_prefix_unpublish(struct step *step)
-{
-    struct engine_domain domain;
-    while (ring_pop(&step->unpublished, &domain)) {
-        while (unpublish_one(step, &domain)) {
-        }
-        if (domain_has_cache(step, &domain))
-            prefix_cache_drop_domain(&step->cache, &domain);
-    }
 }

@@ -4,7 +4,8 @@
  * Thread:   engine thread only.
  * Cost:     a find is kept until the cache has changed, and STEP_PREFIX_FIND_TOKENS bounds what a
  *           step looks up; inserting is O(pages filled); a look for a leader is one page a pair.
- * Not here: trees and eviction (prefix_cache), who goes next (scheduler).
+ * Not here: trees and eviction (prefix_cache), who goes next (scheduler), the end of a published
+ *           prompt (step_unpublish).
  *
  * A fill is a sequence that is still in its prompt. A request of the same domain whose prompt goes
  * on like that one's for a page or more beyond what the cache has *follows* it: it waits outside,
@@ -13,7 +14,7 @@
  */
 #pragma once
 
-#include "engine/step/step.h"
+#include "engine/step/step_state.h"
 
 /* Tokens of prompts that one step looks up: 4,096 pages, under half a millisecond; and the first of
  * each class, or those of one would keep another's out. What was found is good for some steps even
@@ -27,6 +28,8 @@ enum step_prefix_wait {
     STEP_PREFIX_UNKNOWN,   /* this step has looked up enough */
 };
 
+/* Whether what is computed for a domain goes to the cache. */
+bool step_prefix_has_cache(const struct step *step, const struct engine_domain *domain);
 /* Before the first look of a step. */
 void step_prefix_begin(struct step *step);
 /* What a step may look up is all left. */
@@ -51,5 +54,3 @@ void step_prefix_end(struct step *step, struct sequence *sequence);
 enum status step_prefix_check_pin(struct step *step, const struct ticket *ticket);
 /* Pins the whole prompt of a sequence that has computed it; false when there is no more room. */
 bool step_prefix_pin(struct step *step, struct sequence *sequence);
-/* What engine_unpublish asked for. */
-void step_prefix_unpublish(struct step *step);

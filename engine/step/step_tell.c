@@ -1,5 +1,7 @@
 #include "engine/step/step_tell.h"
 
+#include "engine/step/step_metrics.h"
+
 void step_tell(struct step *step, const struct outbox_record *record,
                const struct engine_logprob *top, struct slice text)
 {

@@ -8,7 +8,7 @@
  */
 #pragma once
 
-#include "engine/step/step.h"
+#include "engine/step/step_state.h"
 
 void step_tell(struct step *step, const struct outbox_record *record,
                const struct engine_logprob *top, struct slice text);

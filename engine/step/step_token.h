@@ -7,7 +7,7 @@
  */
 #pragma once
 
-#include "engine/step/step.h"
+#include "engine/step/step_state.h"
 
 /* The rows of one part of the batch have been computed and its tokens drawn. */
 void step_token_results(struct step *step, const struct step_part *part);

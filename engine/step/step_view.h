@@ -12,7 +12,7 @@
  */
 #pragma once
 
-#include "engine/step/step.h"
+#include "engine/step/step_state.h"
 
 enum {
     STEP_VIEW_CLIENTS = 32, /* of a class, and requests of a class when there are so many */

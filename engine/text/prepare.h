@@ -9,8 +9,9 @@
 
 #include <stdint.h>
 
-#include "engine/engine.h"
+#include "config/base/clock.h"
 #include "engine/models/vocab.h"
+#include "engine/request/engine_request.h"
 #include "engine/text/chat_template.h"
 #include "engine/text/tokenizer.h"
 

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "config/base/rng.h"
+#include "engine/engine_show.h"
 #include "kernels/kernels.h"
 #include "tests/gpu/gpu_check.h"
 #include "tests/kit/engine_run.h"

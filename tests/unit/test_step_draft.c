@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "engine/step/step_metrics.h"
 #include "tests/kit/step_world.h"
 
 enum { PAGE = STEP_WORLD_PAGE, PROMPT = 50, ANSWER = 60, SAID = 65 };

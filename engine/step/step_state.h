@@ -1,0 +1,184 @@
+/* step_state: what all parts of the engine thread's work share.
+ *
+ * Owns:     nothing by itself: step.c makes and frees every member.
+ * Thread:   engine thread only, but for the ways in and out and the figures.
+ * Cost:     –
+ * Not here: any behaviour (step, step_*).
+ */
+#pragma once
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "config/base/pulse.h"
+#include "engine/kv/kv_swap.h"
+#include "engine/kv/prefix_cache.h"
+#include "engine/models/vocab.h"
+#include "engine/request/engine_mode.h"
+#include "engine/request/inbox.h"
+#include "engine/request/outbox.h"
+#include "engine/request/ticket.h"
+#include "engine/sampling/drawer.h"
+#include "engine/scheduler/scheduler.h"
+#include "engine/sequence/batch.h"
+#include "engine/sequence/sequence.h"
+#include "engine/step/step_cost.h"
+#include "engine/step/step_draft_state.h"
+#include "engine/step/step_metrics_state.h"
+#include "engine/step/step_queue.h"
+
+/* Figures for engine_stats, written by the engine thread. */
+struct step_figures {
+    _Atomic uint32_t running;
+    _Atomic uint32_t waiting;
+    _Atomic uint32_t throttled; /* of those running */
+    _Atomic uint32_t followers;
+    _Atomic uint32_t pages_free;
+    _Atomic uint32_t pages_idle;
+    _Atomic uint32_t pages_pinned;
+    _Atomic uint32_t pages_host;
+    _Atomic uint64_t cache_query_tokens;
+    _Atomic uint64_t cache_hit_tokens;
+    _Atomic uint64_t steps;
+    _Atomic uint64_t rows;
+    _Atomic uint64_t tokens_prompt;
+    _Atomic uint64_t tokens_generated;
+    _Atomic uint64_t tokens_overhead;
+    _Atomic uint64_t gap_us[SERVICE_CLASS_COUNT]; /* as step_gap; 0 = not known yet */
+    _Atomic uint64_t row_ns;                      /* predicted, of a prompt; 0 = not known yet */
+    _Atomic uint64_t preemptions_swap;
+    _Atomic uint64_t preemptions_recompute;
+    _Atomic uint64_t swap_bytes_out;
+    _Atomic uint64_t swap_bytes_in;
+    _Atomic uint64_t swap_us;
+    struct step_figures_class {
+        _Atomic uint32_t waiting, running, paused, throttled;
+    } by_class[SERVICE_CLASS_COUNT];
+};
+
+/* In this step a client has a request that waits for what a sequence computes. */
+struct step_follow {
+    uint32_t leader; /* place of the sequence */
+    uint32_t client;
+};
+
+/* Between two requests of a class that come in while more of it wait. */
+struct step_gap {
+    double us; /* on average, the last ones count most */
+    uint32_t count;
+    int64_t last_us;
+    bool was_waited_for;
+};
+
+/* Who is in the batch, and where its logits are. */
+struct step_part {
+    uint32_t sequence;
+    uint32_t rows;   /* as planned … */
+    uint32_t drafts; /* … and of guesses, behind them */
+    uint32_t logits_first;
+};
+
+struct step_options {
+    struct kernels *kernels;
+    struct model *model;
+    const struct vocab *vocab;
+    const struct kv_layout *layout;
+    struct ticket_table *tickets;
+    const struct clock *clock;
+    struct metrics *metrics; /* may be NULL */
+    const char *metrics_label;
+    uint32_t index;
+    struct pulse *pulse;
+    void (*wake)(void *context);
+    void *wake_context;
+    uint32_t ranks; /* each has such a pool (tensor parallel); 0 and 1: this one alone */
+    uint64_t kv_bytes;
+    uint32_t context;
+    uint32_t rows_max;
+    uint32_t logit_rows_max;
+    uint32_t sequences_max; /* that compute at once, throttled ones apart */
+    enum scheduler_mode mode;
+    uint32_t step_ms; /* budget of a step in predicted milliseconds; 0 = rows alone */
+    uint32_t urgent_step_ms;
+    uint32_t shared_us; /* of decodes where several clients compute; 0 = any time */
+    uint32_t class_floor_percent;
+    uint32_t fair_quantum; /* 0 = 1024 */
+    enum engine_preemption preemption;
+    enum engine_speculation speculation;
+    enum engine_acceptance acceptance;
+    struct draft_model *draft_model; /* ENGINE_SPECULATION_MODEL; the caller's */
+    uint32_t draft_layers;           /* ENGINE_SPECULATION_EXIT */
+    bool no_prefix_cache;
+    uint64_t kv_host_bytes;
+    uint32_t exchange_pages; /* of the pool, at most, kept free: copies go on beside the work */
+    uint32_t pin_percent;
+    uint64_t cache_seed; /* secret */
+};
+
+struct step {
+    struct step_options options;
+    uint32_t vocab_count;
+    struct inbox inbox;      /* others push */
+    struct ring unpublished; /* domains; others push */
+    struct outbox outbox;    /* the consumer takes */
+    _Atomic bool is_closing;
+    _Atomic bool is_failed; /* the device has: every request ends, none is computed any more */
+
+    struct kv_pool pool;
+    struct prefix_cache cache;
+    struct kv_swap swap; /* a list for each place of `sequences` */
+    struct sequence_table sequences;
+    struct kv_open open; /* for each place of `sequences` */
+    struct batch batch;
+    struct drawer drawer;
+    struct step_cost cost;
+    struct step_draft draft;
+    struct step_queue queue; /* requests that have not all their choices running */
+    struct scheduler_fair fair;
+    struct step_gap gaps[SERVICE_CLASS_COUNT];
+    uint32_t cancels_seen; /* of the tickets', before the last sweep */
+    uint32_t lowers_seen;  /* … */
+    /* Places for sequences, more than may compute at once: those that are throttled or paused keep
+     * theirs, and a few readers who have stopped must not keep the others from being admitted. */
+    uint32_t places;
+    uint32_t candidates_max;
+    int64_t urgent_until_us;                 /* realtime work may arrive until then */
+    struct scheduler_sequence *view_running; /* [places] */
+    struct scheduler_sequence *view_waiting; /* [candidates_max] candidates of this step */
+    uint32_t *heads;                         /* [candidates_max] slots of requests among them */
+    uint32_t head_count;
+    uint32_t *fills; /* [fill_count] places of sequences in their prompt; room for all */
+    uint32_t fill_count;
+    struct step_follow *follows; /* [follow_count] room for one a ticket */
+    uint32_t follow_count;
+    uint64_t arrivals;    /* rows put off because pages were on their way */
+    uint32_t *pages_gone; /* [pages] scratch: references of who gives way; else all 0 */
+    uint32_t *candidates; /* [candidate_count] their requests' slots */
+    uint32_t candidate_count;
+    uint32_t followers; /* requests that wait for another's prompt */
+    uint32_t followers_by_class[SERVICE_CLASS_COUNT];
+    uint32_t find_tokens_most;      /* that a step may look up */
+    uint32_t find_tokens_left;      /* … this one still */
+    bool is_find_first;             /* of its class: looked up whatever is left */
+    uint64_t turn;                  /* its number, steps without rows counted too */
+    struct scheduler_grant *grants; /* [places + candidates_max] */
+    struct step_part *parts;        /* [places] who is in the batch */
+    bool has_emitted;
+    int64_t now_us;
+
+    struct step_figures figures;
+    struct step_metrics metrics;
+    /* What engine_published shows. The engine thread only tries the lock: never a wait. */
+    pthread_mutex_t published_lock;
+    struct prefix_published *published; /* [published_count], room for LIMIT_PROMPTS */
+    uint32_t published_count;
+};
+
+/* Of a page with all ranks' KV heads. */
+static inline uint64_t step_page_bytes(const struct step *step)
+{
+    uint32_t ranks = step->options.ranks > 0 ? step->options.ranks : 1;
+    return (uint64_t)step->pool.layout.page_bytes * ranks;
+}
