@@ -11,8 +11,7 @@
 #include "config/base/log.h"
 #include "config/base/mem.h"
 
-enum { DAY_S = 86400 };
-static const int SUMMED[2] = {QUOTA_TOKENS_PER_DAY, QUOTA_TOKENS_PER_MONTH};
+enum { DAY_S = 86400, DENY_END_BYTES = QUOTA_DURATION_BYTES + 40 };
 
 struct quota_entry {
     struct quota_account account;  /* first: a lease's account is an entry */
@@ -155,8 +154,10 @@ static struct quota_entry *entry_of(struct quota *quota, const char *tenant_id, 
 
 static bool has_budget(const struct quota_account *account)
 {
-    return account->set.values[QUOTA_TOKENS_PER_DAY].limit != 0 ||
-           account->set.values[QUOTA_TOKENS_PER_MONTH].limit != 0;
+    for (int i = 0; i < QUOTA_LIMITS; i++)
+        if (account->set.values[i].limit != 0 && quota_limits_is_budget((enum quota_limit)i))
+            return true;
+    return false;
 }
 
 static bool entry_wants_sums(const struct quota *quota, const struct quota_entry *entry)
@@ -201,8 +202,8 @@ void quota_sums_begin(struct quota *quota, const char *tenant_id, const char *ke
         struct quota_sums_part *part = &sums->parts[scope];
         part->is_wanted = entry_wants_sums(quota, entries[scope]);
         part->known = entries[scope] != NULL ? &entries[scope]->day : NULL;
-        for (int i = 0; i < 2 && part->is_wanted; i++)
-            part->counted[i] = entries[scope]->account.counted[SUMMED[i]];
+        if (part->is_wanted)
+            memcpy(part->counted, entries[scope]->account.counted, sizeof part->counted);
     }
 }
 
@@ -238,6 +239,14 @@ static enum status question_ask(struct ledger_usage *usage, struct sums_question
     return question->task.note.status;
 }
 
+static void use_add(struct quota_use *use, const struct ledger_usage_row *row)
+{
+    use->requests += row->requests;
+    use->prompt += row->prompt_tokens;
+    use->cached += row->cached_tokens;
+    use->output += row->completion_tokens;
+}
+
 /* A whole month in one question can be too much for ledger_usage: then in halves. */
 static enum status read_days(const struct quota_sums *sums, struct sums_question *question,
                              struct quota_sums_part *part, int64_t first, int64_t last)
@@ -254,11 +263,9 @@ static enum status read_days(const struct quota_sums *sums, struct sums_question
     const struct ledger_usage_page *page = &question->task.page;
     for (size_t at = 0; at < page->count; at++) {
         const struct ledger_usage_row *row = &page->rows[at];
-        for (int i = row->start_s == sums->day * DAY_S ? 0 : 1; i < 2; i++) {
-            part->prompt[i] += row->prompt_tokens;
-            part->cached[i] += row->cached_tokens;
-            part->output[i] += row->completion_tokens;
-        }
+        use_add(&part->month, row);
+        if (row->start_s == sums->day * DAY_S)
+            use_add(&part->day, row);
     }
     ledger_usage_page_deinit(&question->task.page);
     return STATUS_OK;
@@ -295,12 +302,16 @@ void quota_sums_end(struct quota *quota, const struct quota_sums *sums)
         struct quota_entry *entry = entries[scope];
         if (!part->is_wanted || entry == NULL || entry->day == sums->day)
             continue; /* another request of it has read them meanwhile */
-        for (int i = 0; i < 2; i++) {
-            int64_t meanwhile = entry->account.counted[SUMMED[i]] - part->counted[i];
-            int64_t input =
-                quota_lease_input(&entry->account.set, part->prompt[i], part->cached[i]);
-            entry->account.counted[SUMMED[i]] = input + part->output[i] + meanwhile;
-            entry->account.is_past[SUMMED[i]] = false;
+        for (int i = 0; i < QUOTA_LIMITS; i++) {
+            enum quota_limit limit = (enum quota_limit)i;
+            if (!quota_limits_is_budget(limit))
+                continue;
+            int64_t meanwhile = entry->account.counted[i] - part->counted[i];
+            bool is_day = quota_limits_form(limit)->window == QUOTA_DAY;
+            entry->account.counted[i] =
+                quota_lease_amount(&entry->account.set, limit, is_day ? &part->day : &part->month) +
+                meanwhile;
+            entry->account.is_past[i] = false;
         }
         entry->day = sums->day;
     }
@@ -327,43 +338,44 @@ void quota_duration(int64_t us, char out[QUOTA_DURATION_BYTES])
                  (int)(s / 60 % 60), (int)(s % 60));
 }
 
-/* To the beginning of the next day or month. */
+/* Of a budget: to the beginning of the next day or month. */
 static int64_t budget_reset_us(const struct quota *quota, enum quota_limit limit)
 {
     int64_t now_us = clock_wall_us(quota->clock);
     int64_t day = now_us / 1000000 / DAY_S;
     int64_t next = day + 1;
-    if (limit == QUOTA_TOKENS_PER_MONTH)
+    if (quota_limits_form(limit)->reset == QUOTA_MONTH_END)
         next = month_begin(month_begin(day) + 31);
     return next * DAY_S * 1000000 - now_us;
+}
+
+/* What the client can do about it. */
+static void deny_reset(const struct quota_limits_form *form, const struct quota_denial *denial,
+                       char end[DENY_END_BYTES])
+{
+    char reset[QUOTA_DURATION_BYTES];
+    quota_duration(denial->reset_us, reset);
+    if (form->reset == QUOTA_MIDNIGHT || form->reset == QUOTA_MONTH_END)
+        snprintf(end, DENY_END_BYTES, "It is reset in %s.", reset);
+    else if (denial->is_never)
+        snprintf(end, DENY_END_BYTES, "The request is too large for it.");
+    else if (form->reset == QUOTA_OTHERS_END)
+        snprintf(end, DENY_END_BYTES, "Wait until other requests have ended.");
+    else
+        snprintf(end, DENY_END_BYTES, "Please try again in %s.", reset);
 }
 
 static enum status deny(const struct quota *quota, const struct quota_demand *demand,
                         struct quota_denial *denial)
 {
     const struct quota_limits_form *form = quota_limits_form(denial->limit);
-    char reset[QUOTA_DURATION_BYTES];
-    char end[QUOTA_DURATION_BYTES + 40];
-    enum status status = STATUS_RATE_TOKENS;
-    if (denial->limit == QUOTA_REQUESTS_PER_MINUTE || denial->limit == QUOTA_CONCURRENT_REQUESTS ||
-        denial->limit == QUOTA_TEXT_BYTES_PER_MINUTE)
-        status = STATUS_RATE_REQUESTS;
-    if (form->window == QUOTA_DAY || form->window == QUOTA_MONTH) {
+    char end[DENY_END_BYTES];
+    if (quota_limits_is_budget(denial->limit))
         denial->reset_us = budget_reset_us(quota, denial->limit);
-        status = STATUS_QUOTA;
-    }
-    quota_duration(denial->reset_us, reset);
-    if (status == STATUS_QUOTA)
-        snprintf(end, sizeof end, "It is reset in %s.", reset);
-    else if (denial->is_never)
-        snprintf(end, sizeof end, "The request is too large for it.");
-    else if (form->window == QUOTA_NOW)
-        snprintf(end, sizeof end, "Wait until other requests have ended.");
-    else
-        snprintf(end, sizeof end, "Please try again in %s.", reset);
-    FAIL_PARAM(status, form->member,
+    deny_reset(form, denial, end);
+    FAIL_PARAM(form->refusal, form->member,
                "%s reached for %s %s on %s: limit %lld, used %lld, requested %lld. %s",
-               status == STATUS_QUOTA ? "Quota" : "Rate limit",
+               quota_limits_is_budget(denial->limit) ? "Quota" : "Rate limit",
                denial->scope == QUOTA_KEY ? "key" : "tenant",
                denial->scope == QUOTA_KEY ? demand->key_id : demand->tenant_id, form->member,
                (long long)denial->most, (long long)denial->used, (long long)denial->requested, end);
@@ -393,8 +405,13 @@ static void look_for_midnight(const struct quota *quota, struct quota_account *a
     int64_t day = today(quota);
     int64_t known = ((const struct quota_entry *)account)->day;
     bool is_past = known >= 0 && known < day;
-    account->is_past[QUOTA_TOKENS_PER_DAY] = is_past;
-    account->is_past[QUOTA_TOKENS_PER_MONTH] = is_past && month_begin(day) != month_begin(known);
+    bool is_past_month = is_past && month_begin(day) != month_begin(known);
+    for (int i = 0; i < QUOTA_LIMITS; i++) {
+        enum quota_window window = quota_limits_form((enum quota_limit)i)->window;
+        account->is_past[i] = window == QUOTA_DAY     ? is_past
+                              : window == QUOTA_MONTH ? is_past_month
+                                                      : false;
+    }
 }
 
 enum status quota_reserve(struct quota *quota, const struct quota_demand *demand,
@@ -523,8 +540,7 @@ struct quota_standing quota_standing(struct quota *quota, const char *tenant_id,
         return (struct quota_standing){0};
     struct quota_standing standing =
         quota_lease_standing(&entry->account, limit, quota_now_us(quota));
-    if (quota_limits_form(limit)->window == QUOTA_DAY ||
-        quota_limits_form(limit)->window == QUOTA_MONTH) {
+    if (quota_limits_is_budget(limit)) {
         standing.reset_us = standing.limit != 0 ? budget_reset_us(quota, limit) : 0;
         standing.is_known = entry->day == today(quota);
     }

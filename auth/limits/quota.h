@@ -70,13 +70,12 @@ struct quota_standing quota_standing(struct quota *quota, const char *tenant_id,
 
 /* --- sums of the day and the month --- */
 
-struct quota_sums_part { /* of the day, of the month */
+struct quota_sums_part {
     bool is_wanted;
-    const _Atomic int64_t *known; /* the day whose sums the account has */
-    int64_t counted[2];           /* when it began */
-    int64_t prompt[2];
-    int64_t cached[2];
-    int64_t output[2];
+    const _Atomic int64_t *known;  /* the day whose sums the account has */
+    int64_t counted[QUOTA_LIMITS]; /* when it began */
+    struct quota_use day;
+    struct quota_use month;
 };
 
 struct quota_sums {

@@ -19,6 +19,11 @@ static enum quota_window window_of(int limit)
     return quota_limits_form((enum quota_limit)limit)->window;
 }
 
+static bool is_budget(int limit)
+{
+    return quota_limits_is_budget((enum quota_limit)limit);
+}
+
 /* --- buckets --- */
 
 static int64_t full_level(const struct quota_account *account, int limit)
@@ -179,25 +184,30 @@ static const struct amounts ONE_OUTPUT = {.output = 1};
 /* How much of it a limit counts. */
 static int64_t amount_of(int limit, struct amounts of)
 {
-    switch ((enum quota_limit)limit) {
-    case QUOTA_REQUESTS_PER_MINUTE:
-    case QUOTA_CONCURRENT_REQUESTS:
+    switch (quota_limits_form((enum quota_limit)limit)->counts) {
+    case QUOTA_COUNTS_REQUESTS:
         return of.requests;
-    case QUOTA_TEXT_BYTES_PER_MINUTE:
+    case QUOTA_COUNTS_TEXT_BYTES:
         return of.text_bytes;
-    case QUOTA_INPUT_TOKENS_PER_MINUTE:
+    case QUOTA_COUNTS_INPUT:
         return of.input;
-    case QUOTA_OUTPUT_TOKENS_PER_MINUTE:
+    case QUOTA_COUNTS_OUTPUT:
         return of.output;
-    case QUOTA_KV_TOKENS:
+    case QUOTA_COUNTS_KV_TOKENS:
         return of.prompt + of.output;
-    case QUOTA_TOKENS_PER_MINUTE:
-    case QUOTA_TOKENS_PER_DAY:
-    case QUOTA_TOKENS_PER_MONTH:
-    case QUOTA_LIMITS:
+    case QUOTA_COUNTS_TOKENS:
         break;
     }
     return of.input + of.output;
+}
+
+int64_t quota_lease_amount(const struct quota_limits_set *set, enum quota_limit limit,
+                           const struct quota_use *used)
+{
+    return amount_of((int)limit,
+                     (struct amounts){.requests = used->requests,
+                                      .input = quota_lease_input(set, used->prompt, used->cached),
+                                      .output = used->output});
 }
 
 /* What an open lease holds. */
@@ -266,10 +276,8 @@ static int64_t reserve_input(const struct quota_account *account, size_t body_by
     int64_t fewest = ((int64_t)body_bytes + BYTES_A_TOKEN_MOST - 1) / BYTES_A_TOKEN_MOST;
     for (int i = 0; i < QUOTA_LIMITS; i++) {
         int64_t most = account->set.values[i].limit - amount_of(i, ONE_OUTPUT);
-        enum quota_window window = window_of(i);
-        if ((window == QUOTA_MINUTE || window == QUOTA_NOW) &&
-            amount_of(i, (struct amounts){.prompt = 1, .input = 1}) != 0 && most > 0 &&
-            fewest <= most)
+        if (!is_budget(i) && amount_of(i, (struct amounts){.prompt = 1, .input = 1}) != 0 &&
+            most > 0 && fewest <= most)
             input = least(input, most);
     }
     return input;
@@ -284,7 +292,7 @@ static int64_t reserve_output(struct quota_account *account, const struct quota_
         int64_t most = account->set.values[i].limit;
         if (most == 0 || amount_of(i, ONE_OUTPUT) == 0)
             continue;
-        if (window_of(i) == QUOTA_DAY || window_of(i) == QUOTA_MONTH)
+        if (is_budget(i))
             most -= counted_used(account, i);
         output =
             least(output, most - amount_of(i, (struct amounts){.prompt = input, .input = input}));
@@ -302,8 +310,7 @@ static int64_t wait_us(const struct quota_account *account, int limit, int64_t a
 /* Budgets that are spent and requests that are too large before those that time helps. */
 static int64_t denial_rank(const struct quota_denial *denial)
 {
-    enum quota_window window = window_of((int)denial->limit);
-    if (window == QUOTA_DAY || window == QUOTA_MONTH)
+    if (is_budget((int)denial->limit))
         return INT64_MAX;
     return denial->is_never ? INT64_MAX - 1 : denial->reset_us;
 }
@@ -511,9 +518,12 @@ void quota_lease_settle(struct quota_lease *lease, int64_t prompt, int64_t cache
 void quota_lease_count(struct quota_account *account, int64_t prompt, int64_t cached,
                        int64_t output)
 {
-    int64_t tokens = quota_lease_input(&account->set, prompt, cached) + output;
-    account->counted[QUOTA_TOKENS_PER_DAY] += tokens;
-    account->counted[QUOTA_TOKENS_PER_MONTH] += tokens;
+    const struct quota_use used = {
+        .requests = 1, .prompt = prompt, .cached = cached, .output = output};
+    for (int i = 0; i < QUOTA_LIMITS; i++) {
+        if (is_budget(i))
+            account->counted[i] += quota_lease_amount(&account->set, (enum quota_limit)i, &used);
+    }
 }
 
 void quota_lease_recall(struct quota_account *account, int64_t prompt, int64_t cached,

@@ -116,6 +116,17 @@ void quota_lease_count(struct quota_account *account, int64_t prompt, int64_t ca
 void quota_lease_recall(struct quota_account *account, int64_t prompt, int64_t cached,
                         int64_t output, int64_t now_us);
 
+/* What rows of the ledger say together. */
+struct quota_use {
+    int64_t requests;
+    int64_t prompt;
+    int64_t cached;
+    int64_t output;
+};
+/* How much of it a budget counts. */
+int64_t quota_lease_amount(const struct quota_limits_set *set, enum quota_limit limit,
+                           const struct quota_use *used);
+
 /* Tokens charged for a prompt. */
 int64_t quota_lease_input(const struct quota_limits_set *set, int64_t prompt, int64_t cached);
 

@@ -10,10 +10,63 @@
 #include "config/base/mem.h"
 
 static const struct quota_limits_form forms[QUOTA_LIMITS] = {
-#define QUOTA_LIMIT(name, member, window, most) {member, QUOTA_##window, most},
+#define QUOTA_LIMIT(NAME, name, counts, window, most, refusal, header, reset)                      \
+    {#name,          QUOTA_COUNTS_##counts, QUOTA_##window, most, STATUS_##refusal,                \
+     QUOTA_##header, QUOTA_##reset},
 #include "auth/limits/quota_limits.def"
 #undef QUOTA_LIMIT
 };
+
+/* --- a row that contradicts itself does not compile; the message begins with its name --- */
+
+/* Two rows of one name: the compiler says which. */
+enum {
+#define QUOTA_LIMIT(NAME, name, ...) QUOTA_NAME_OF_TWO_LIMITS_##name,
+#include "auth/limits/quota_limits.def"
+#undef QUOTA_LIMIT
+};
+
+#define IS_BUDGET(window) ((window) == QUOTA_DAY || (window) == QUOTA_MONTH)
+#define IS_TOKENS(counts)                                                                          \
+    ((counts) == QUOTA_COUNTS_INPUT || (counts) == QUOTA_COUNTS_OUTPUT ||                          \
+     (counts) == QUOTA_COUNTS_TOKENS)
+/* Pages are held, not used up. The ledger has no bytes of text, hence no budget counts them. */
+#define WINDOW_FITS(counts, window)                                                                \
+    ((counts) == QUOTA_COUNTS_KV_TOKENS    ? (window) == QUOTA_NOW                                 \
+     : (counts) == QUOTA_COUNTS_TEXT_BYTES ? (window) == QUOTA_MINUTE                              \
+     : (counts) == QUOTA_COUNTS_REQUESTS   ? true                                                  \
+                                           : (window) != QUOTA_NOW)
+#define RESET_OF(window)                                                                           \
+    ((window) == QUOTA_MINUTE ? QUOTA_REFILL                                                       \
+     : (window) == QUOTA_NOW  ? QUOTA_OTHERS_END                                                   \
+     : (window) == QUOTA_DAY  ? QUOTA_MIDNIGHT                                                     \
+                              : QUOTA_MONTH_END)
+#define REFUSAL_OF(counts, window)                                                                 \
+    (IS_BUDGET(window)                                         ? STATUS_QUOTA                      \
+     : IS_TOKENS(counts) || (counts) == QUOTA_COUNTS_KV_TOKENS ? STATUS_RATE_TOKENS                \
+                                                               : STATUS_RATE_REQUESTS)
+#define HEADER_FITS(counts, window, header)                                                        \
+    ((header) == QUOTA_UNSHOWN ||                                                                  \
+     ((window) == QUOTA_MINUTE &&                                                                  \
+      ((header) == QUOTA_AS_TOKENS ? IS_TOKENS(counts) : (counts) == QUOTA_COUNTS_REQUESTS)))
+#define QUOTA_LIMIT(NAME, name, counts, window, most, refusal, header, reset)                      \
+    _Static_assert(WINDOW_FITS(QUOTA_COUNTS_##counts, QUOTA_##window),                             \
+                   "limit " #name ": the window " #window " does not fit " #counts);               \
+    _Static_assert(QUOTA_##reset == RESET_OF(QUOTA_##window),                                      \
+                   "limit " #name ": the reset rule " #reset " contradicts the window " #window);  \
+    _Static_assert(STATUS_##refusal == REFUSAL_OF(QUOTA_COUNTS_##counts, QUOTA_##window),          \
+                   "limit " #name ": the refusal " #refusal " contradicts " #counts                \
+                   " in " #window);                                                                \
+    _Static_assert(HEADER_FITS(QUOTA_COUNTS_##counts, QUOTA_##window, QUOTA_##header),             \
+                   "limit " #name ": the header " #header " does not show " #counts                \
+                   " in " #window);                                                                \
+    _Static_assert((most) >= 1 && (most) <= (IS_BUDGET(QUOTA_##window) ? LIMIT_QUOTA_BUDGET        \
+                                                                       : LIMIT_QUOTA_RATE),        \
+                   "limit " #name ": its greatest value is out of range");
+#include "auth/limits/quota_limits.def"
+#undef QUOTA_LIMIT
+
+/* --- words --- */
 
 struct quota_plan_record {
     struct quota_plan plan; /* but for `tenants` */
@@ -24,6 +77,11 @@ const struct quota_limits_form *quota_limits_form(enum quota_limit limit)
 {
     ASSERT((unsigned)limit < QUOTA_LIMITS);
     return &forms[limit];
+}
+
+bool quota_limits_is_budget(enum quota_limit limit)
+{
+    return IS_BUDGET(quota_limits_form(limit)->window);
 }
 
 static const char *const on_limit_words[] = {

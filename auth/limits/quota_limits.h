@@ -14,19 +14,38 @@
 #include "auth/tenants/tenant.h"
 
 enum quota_limit {
-#define QUOTA_LIMIT(name, member, window, most) QUOTA_##name,
+#define QUOTA_LIMIT(NAME, ...) QUOTA_##NAME,
 #include "auth/limits/quota_limits.def"
 #undef QUOTA_LIMIT
     QUOTA_LIMITS
 };
+_Static_assert(QUOTA_LIMITS <= 32, "a limit is a bit of 32");
+
+/* The words of a row, as quota_limits.def explains them. */
+enum quota_counts {
+    QUOTA_COUNTS_REQUESTS,
+    QUOTA_COUNTS_TEXT_BYTES,
+    QUOTA_COUNTS_INPUT,
+    QUOTA_COUNTS_OUTPUT,
+    QUOTA_COUNTS_TOKENS,
+    QUOTA_COUNTS_KV_TOKENS,
+};
 enum quota_window { QUOTA_MINUTE, QUOTA_NOW, QUOTA_DAY, QUOTA_MONTH };
+enum quota_header { QUOTA_UNSHOWN, QUOTA_AS_REQUESTS, QUOTA_AS_TOKENS };
+enum quota_reset { QUOTA_REFILL, QUOTA_OTHERS_END, QUOTA_MIDNIGHT, QUOTA_MONTH_END };
 
 struct quota_limits_form {
     const char *member; /* "requests_per_minute" */
+    enum quota_counts counts;
     enum quota_window window;
     int64_t most;
+    enum status refusal;
+    enum quota_header header;
+    enum quota_reset reset;
 };
 const struct quota_limits_form *quota_limits_form(enum quota_limit limit);
+/* The limit is a budget: the ledger keeps what was used of it. */
+bool quota_limits_is_budget(enum quota_limit limit);
 
 struct quota_limits_value {
     int64_t limit;  /* 0 = none */

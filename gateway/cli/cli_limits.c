@@ -8,7 +8,7 @@
 #include "gateway/cli/cli_tenant.h"
 #include "gateway/cli/cli_value.h"
 
-#define QUOTA_LIMIT(name, member, window, most) {member, member, CLI_PRINT_TEXT, true},
+#define QUOTA_LIMIT(NAME, name, ...) {#name, #name, CLI_PRINT_TEXT, true},
 #define LIMIT_COLUMNS                                                                              \
     {"cached_input_percent", "cached_input_percent", CLI_PRINT_TEXT, true},                        \
         {"on_limit", "on_limit", CLI_PRINT_TEXT, true},                                            \

@@ -51,15 +51,19 @@ static void header_reset(struct edge_quota *quota, const char *name, int64_t us)
     quota_duration(us, quota->headers[at]);
 }
 
-/* Of these limits the one with the least left, tenant's or key's; limit 0: there is none. */
+/* Of the limits that this header shows the one with the least left, tenant's or key's; limit 0:
+ * there is none. */
 static struct quota_standing headers_tightest(struct edge *edge, const struct quota_demand *demand,
-                                              const enum quota_limit *limits, int count)
+                                              enum quota_header header)
 {
     const char *const keys[QUOTA_SCOPES] = {[QUOTA_KEY] = demand->key_id};
     struct quota_standing out = {0};
-    for (int i = 0; i < count * QUOTA_SCOPES; i++) {
+    for (int i = 0; i < QUOTA_LIMITS * QUOTA_SCOPES; i++) {
+        enum quota_limit limit = (enum quota_limit)(i % QUOTA_LIMITS);
+        if (quota_limits_form(limit)->header != header)
+            continue;
         struct quota_standing at =
-            quota_standing(edge->quota, demand->tenant_id, keys[i / count], limits[i % count]);
+            quota_standing(edge->quota, demand->tenant_id, keys[i / QUOTA_LIMITS], limit);
         if (at.limit != 0 && (out.limit == 0 || at.remaining < out.remaining))
             out = at;
     }
@@ -69,21 +73,25 @@ static struct quota_standing headers_tightest(struct edge *edge, const struct qu
 static void headers_make(struct edge_quota *quota, struct edge *edge,
                          const struct quota_demand *demand)
 {
-    static const enum quota_limit request_limits[] = {QUOTA_REQUESTS_PER_MINUTE};
-    static const enum quota_limit token_limits[] = {
-        QUOTA_TOKENS_PER_MINUTE, QUOTA_INPUT_TOKENS_PER_MINUTE, QUOTA_OUTPUT_TOKENS_PER_MINUTE};
-    struct quota_standing requests = headers_tightest(edge, demand, request_limits, 1);
-    struct quota_standing tokens = headers_tightest(edge, demand, token_limits, 3);
+    static const struct {
+        enum quota_header header;
+        const char *limit;
+        const char *remaining;
+        const char *reset;
+    } shown[] = {
+        {QUOTA_AS_REQUESTS, "x-ratelimit-limit-requests", "x-ratelimit-remaining-requests",
+         "x-ratelimit-reset-requests"},
+        {QUOTA_AS_TOKENS, "x-ratelimit-limit-tokens", "x-ratelimit-remaining-tokens",
+         "x-ratelimit-reset-tokens"},
+    };
     quota->header_count = 0;
-    if (requests.limit != 0) {
-        header_number(quota, "x-ratelimit-limit-requests", requests.limit);
-        header_number(quota, "x-ratelimit-remaining-requests", requests.remaining);
-        header_reset(quota, "x-ratelimit-reset-requests", requests.reset_us);
-    }
-    if (tokens.limit != 0) {
-        header_number(quota, "x-ratelimit-limit-tokens", tokens.limit);
-        header_number(quota, "x-ratelimit-remaining-tokens", tokens.remaining);
-        header_reset(quota, "x-ratelimit-reset-tokens", tokens.reset_us);
+    for (size_t i = 0; i < sizeof shown / sizeof shown[0]; i++) {
+        struct quota_standing standing = headers_tightest(edge, demand, shown[i].header);
+        if (standing.limit == 0)
+            continue;
+        header_number(quota, shown[i].limit, standing.limit);
+        header_number(quota, shown[i].remaining, standing.remaining);
+        header_reset(quota, shown[i].reset, standing.reset_us);
     }
 }
 
