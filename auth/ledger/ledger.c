@@ -35,7 +35,7 @@ static const double batch_buckets[] = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, LI
 
 struct item {
     struct ledger_row row;
-    void (*committed)(void *context, enum status status); /* NULL: told already */
+    ledger_committed committed; /* NULL: told already */
     void *context;
     int64_t queued_at_us;
     bool is_duplicate; /* of a row in the file or before it in the queue */
@@ -107,11 +107,17 @@ static struct item *pending_at(const struct ledger *ledger, size_t index)
     return ledger->pending[(ledger->pending_first + index) & (LIMIT_LEDGER_QUEUE - 1)];
 }
 
+static void item_price(const struct ledger *ledger, struct item *item)
+{
+    item->row.cost_nano =
+        ledger->price != NULL ? ledger->price(ledger->price_context, &item->row) : 0;
+}
+
 static bool tell(struct item *item, enum status status)
 {
     if (item->committed == NULL)
         return false;
-    item->committed(item->context, status);
+    item->committed(item->context, status, item->row.cost_nano);
     item->committed = NULL;
     return true;
 }
@@ -150,8 +156,7 @@ static enum status writer_commit(struct ledger *ledger, size_t count)
         struct item *item = pending_at(ledger, i);
         if (item->is_duplicate)
             continue;
-        item->row.cost_nano =
-            ledger->price != NULL ? ledger->price(ledger->price_context, &item->row) : 0;
+        item_price(ledger, item);
         status = ledger_rows_add(ledger->rows, &item->row);
     }
     enum status ended = ledger_rows_end(ledger->rows, status == STATUS_OK);
@@ -211,8 +216,10 @@ static void writer_failed(struct ledger *ledger, enum status status)
     bool was_told = false;
     for (size_t i = 0; i < ledger->pending_count; i++) {
         struct item *item = pending_at(ledger, i);
-        if (now_us - item->queued_at_us >= PATIENCE_MS * INT64_C(1000))
-            was_told = tell(item, status) || was_told;
+        if (now_us - item->queued_at_us < PATIENCE_MS * INT64_C(1000))
+            continue;
+        item_price(ledger, item); /* a failed commit may not have come to it */
+        was_told = tell(item, status) || was_told;
     }
     if (was_told)
         tell_batch(ledger);
@@ -537,7 +544,7 @@ static struct item *append_item(struct ledger *ledger)
 }
 
 enum status ledger_queue(struct ledger *ledger, const struct ledger_row *row,
-                         void (*committed)(void *context, enum status status), void *context)
+                         ledger_committed committed, void *context)
 {
     ASSERT(row->request_id[0] != '\0');
     struct item *item = append_item(ledger);
@@ -604,7 +611,7 @@ bool ledger_commit_here(struct ledger *ledger)
 }
 
 enum status ledger_append(struct ledger *ledger, const struct ledger_row *row,
-                          void (*committed)(void *context, enum status status), void *context)
+                          ledger_committed committed, void *context)
 {
     enum status status = ledger_queue(ledger, row, committed, context);
     if (status == STATUS_OK)

@@ -73,20 +73,23 @@ void ledger_close(struct ledger *ledger);
  * behind: new requests are then refused rather than go uncounted. Recovers by itself. */
 bool ledger_is_writable(struct ledger *ledger);
 
-/* Queues a row (copied; its request id is not empty). `committed(context, status)`, unless NULL,
- * runs once: after the commit, or after a second of failing attempts (STORAGE_FULL, IO) so that a
- * client need not wait for ever. The row itself is kept and tried again until it is in the file or
- * the ledger is closed. A request id among the last LIMIT_LEDGER_RECENT is counted once: later rows
+/* Of a commit: `cost_nano` is what the row costs. */
+typedef void (*ledger_committed)(void *context, enum status status, int64_t cost_nano);
+
+/* Queues a row (copied; its request id is not empty). `committed`, unless NULL, runs once: after
+ * the commit, or after a second of failing attempts (STORAGE_FULL, IO) so that a client need not
+ * wait for ever. The row itself is kept and tried again until it is in the file or the ledger is
+ * closed. A request id among the last LIMIT_LEDGER_RECENT is counted once: later rows
  * of it are dropped and told EXISTS, when the first one is in the file. BUSY when the queue is full
  * (then `committed` never runs). */
 enum status ledger_append(struct ledger *ledger, const struct ledger_row *row,
-                          void (*committed)(void *context, enum status status), void *context);
+                          ledger_committed committed, void *context);
 
 /* The same in two steps: whoever has several rows at hand queues them all and then wakes the
  * writer, so that they are one commit (17 µs and 1.5 µs a row) instead of many. A row that is
  * queued and never woken for is committed with the next one, or at ledger_close. */
 enum status ledger_queue(struct ledger *ledger, const struct ledger_row *row,
-                         void (*committed)(void *context, enum status status), void *context);
+                         ledger_committed committed, void *context);
 void ledger_wake(struct ledger *ledger);
 
 /* Commits what has queued on the caller's thread, instead of ledger_wake: for one row or two at a

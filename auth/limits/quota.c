@@ -245,6 +245,7 @@ static void use_add(struct quota_use *use, const struct ledger_usage_row *row)
     use->prompt += row->prompt_tokens;
     use->cached += row->cached_tokens;
     use->output += row->completion_tokens;
+    use->cost_nano = quota_lease_sum(use->cost_nano, row->cost_nano);
 }
 
 /* A whole month in one question can be too much for ledger_usage: then in halves. */
@@ -309,8 +310,8 @@ void quota_sums_end(struct quota *quota, const struct quota_sums *sums)
             int64_t meanwhile = entry->account.counted[i] - part->counted[i];
             bool is_day = quota_limits_form(limit)->window == QUOTA_DAY;
             entry->account.counted[i] =
-                quota_lease_amount(&entry->account.set, limit, is_day ? &part->day : &part->month) +
-                meanwhile;
+                quota_lease_sum(meanwhile, quota_lease_amount(&entry->account.set, limit,
+                                                              is_day ? &part->day : &part->month));
             entry->account.is_past[i] = false;
         }
         entry->day = sums->day;
@@ -414,12 +415,34 @@ static void look_for_midnight(const struct quota *quota, struct quota_account *a
     }
 }
 
+static bool has_cost(const struct quota_entry *entry)
+{
+    for (int i = 0; entry != NULL && i < QUOTA_LIMITS; i++)
+        if (entry->account.set.values[i].limit != 0 &&
+            quota_limits_form((enum quota_limit)i)->counts == QUOTA_COUNTS_COST)
+            return true;
+    return false;
+}
+
+/* Looked up only where a limit counts costs. */
+static struct price_tokens demand_price(const struct quota *quota,
+                                        const struct quota_demand *demand,
+                                        struct quota_entry *const entries[QUOTA_SCOPES])
+{
+    bool is_priced = demand->model != NULL && !demand->is_text &&
+                     (has_cost(entries[QUOTA_TENANT]) || has_cost(entries[QUOTA_KEY]));
+    if (!is_priced)
+        return (struct price_tokens){0};
+    return price_of_tokens(quota->tenants, demand->tenant_id, demand->model, demand->service_class,
+                           clock_wall_us(quota->clock) / 1000000);
+}
+
 enum status quota_reserve(struct quota *quota, const struct quota_demand *demand,
                           struct quota_leases *leases, struct quota_denial *denial)
 {
     struct quota_entry *entries[QUOTA_SCOPES] = {NULL};
     int64_t now_us = quota_now_us(quota);
-    const struct quota_ask ask = {
+    struct quota_ask ask = {
         .body_bytes = demand->body_bytes,
         .is_text = demand->is_text,
         .output_most = demand->output_most,
@@ -432,6 +455,7 @@ enum status quota_reserve(struct quota *quota, const struct quota_demand *demand
     TRY(entry_find(quota, demand->tenant_id, NULL, &entries[QUOTA_TENANT]));
     if (is_key(demand->key_id))
         TRY(entry_find(quota, demand->tenant_id, demand->key_id, &entries[QUOTA_KEY]));
+    ask.price = demand_price(quota, demand, entries);
     for (int scope = 0; scope < QUOTA_SCOPES; scope++) {
         struct quota_denial found;
         if (entries[scope] == NULL)
@@ -490,8 +514,8 @@ void quota_settle(struct quota *quota, struct quota_leases *leases, int64_t prom
         quota_lease_settle(&leases->of[scope], prompt, cached, output, quota_now_us(quota));
 }
 
-void quota_count(struct quota *quota, const char *tenant_id, const char *key_id, int64_t prompt,
-                 int64_t cached, int64_t output)
+void quota_count(struct quota *quota, const char *tenant_id, const char *key_id,
+                 const struct quota_use *used)
 {
     char bytes[2 * LIMIT_ID_BYTES];
     const char *const keys[QUOTA_SCOPES] = {[QUOTA_KEY] = key_id};
@@ -501,7 +525,7 @@ void quota_count(struct quota *quota, const char *tenant_id, const char *key_id,
         struct quota_entry *entry =
             auth_index_get(&quota->by_name, entry_name(tenant_id, keys[scope], bytes));
         if (entry != NULL)
-            quota_lease_count(&entry->account, prompt, cached, output);
+            quota_lease_count(&entry->account, used);
     }
 }
 

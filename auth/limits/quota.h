@@ -34,6 +34,8 @@ void quota_close(struct quota *quota);
 struct quota_demand {
     const char *tenant_id;
     const char *key_id;
+    const char *model;         /* with the class: what its tokens cost; NULL: nothing */
+    const char *service_class; /* … */
     size_t body_bytes;
     bool is_text;         /* work on text alone, without tokens */
     int64_t output_most;  /* the request's own max_tokens, of all choices; 0 = unknown */
@@ -59,8 +61,8 @@ void quota_worked(struct quota_leases *leases);
 void quota_settle(struct quota *quota, struct quota_leases *leases, int64_t prompt, int64_t cached,
                   int64_t output);
 /* A row is in the ledger, whichever way it came. */
-void quota_count(struct quota *quota, const char *tenant_id, const char *key_id, int64_t prompt,
-                 int64_t cached, int64_t output);
+void quota_count(struct quota *quota, const char *tenant_id, const char *key_id,
+                 const struct quota_use *used);
 /* And it is of a request that an earlier process had let in: its minute is charged, too. */
 void quota_recall(struct quota *quota, const char *tenant_id, const char *key_id, int64_t prompt,
                   int64_t cached, int64_t output);

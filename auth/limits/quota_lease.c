@@ -58,9 +58,16 @@ static int64_t level_floor(int64_t level)
     return level >= 0 ? level / UNIT : -((-level + UNIT - 1) / UNIT);
 }
 
+int64_t quota_lease_sum(int64_t a, int64_t b)
+{
+    int64_t sum;
+    return __builtin_add_overflow(a, b, &sum) ? INT64_MAX : sum;
+}
+
 static int64_t counted_used(const struct quota_account *account, int limit)
 {
-    return (account->is_past[limit] ? 0 : account->counted[limit]) + account->held[limit];
+    return quota_lease_sum(account->is_past[limit] ? 0 : account->counted[limit],
+                           account->held[limit]);
 }
 
 /* What of a limit could still be taken now, by a lease of this moment. */
@@ -177,9 +184,18 @@ struct amounts {
     int64_t prompt;
     int64_t input;
     int64_t output;
+    int64_t cost;
 };
 
-static const struct amounts ONE_OUTPUT = {.output = 1};
+static struct amounts one_output(const struct price_tokens *price)
+{
+    return (struct amounts){.output = 1, .cost = price->output_nano};
+}
+
+static struct amounts new_input(const struct price_tokens *price, int64_t input)
+{
+    return (struct amounts){.prompt = input, .input = input, .cost = price_sum(price, input, 0, 0)};
+}
 
 /* How much of it a limit counts. */
 static int64_t amount_of(int limit, struct amounts of)
@@ -195,6 +211,8 @@ static int64_t amount_of(int limit, struct amounts of)
         return of.output;
     case QUOTA_COUNTS_KV_TOKENS:
         return of.prompt + of.output;
+    case QUOTA_COUNTS_COST:
+        return of.cost;
     case QUOTA_COUNTS_TOKENS:
         break;
     }
@@ -207,26 +225,31 @@ int64_t quota_lease_amount(const struct quota_limits_set *set, enum quota_limit 
     return amount_of((int)limit,
                      (struct amounts){.requests = used->requests,
                                       .input = quota_lease_input(set, used->prompt, used->cached),
-                                      .output = used->output});
+                                      .output = used->output,
+                                      .cost = used->cost_nano});
 }
 
 /* What an open lease holds. */
 static struct amounts lease_amounts(const struct quota_lease *lease)
 {
-    return (struct amounts){.requests = 1,
-                            .text_bytes = (int64_t)lease->body_bytes,
-                            .prompt = lease->prompt,
-                            .input = lease->input,
-                            .output = lease->output};
+    return (struct amounts){
+        .requests = 1,
+        .text_bytes = (int64_t)lease->body_bytes,
+        .prompt = lease->prompt,
+        .input = lease->input,
+        .output = lease->output,
+        .cost = price_sum(&lease->price, lease->prompt, lease->cached, lease->output)};
 }
 
-static struct amounts amounts_negated(struct amounts of)
+/* `a` without `b`; nothing without `b` is its refund. */
+static struct amounts amounts_less(struct amounts a, struct amounts b)
 {
-    return (struct amounts){.requests = -of.requests,
-                            .text_bytes = -of.text_bytes,
-                            .prompt = -of.prompt,
-                            .input = -of.input,
-                            .output = -of.output};
+    return (struct amounts){.requests = a.requests - b.requests,
+                            .text_bytes = a.text_bytes - b.text_bytes,
+                            .prompt = a.prompt - b.prompt,
+                            .input = a.input - b.input,
+                            .output = a.output - b.output,
+                            .cost = a.cost - b.cost};
 }
 
 /* The account's other half of every change of a lease: so much more (or less, below 0) of each. */
@@ -259,10 +282,10 @@ static void expire_old(struct quota_account *account, int64_t now_us)
         next = lease->next;
         if (now_us < lease->deadline_us)
             continue;
-        charge(account, lease->charged, amounts_negated(lease_amounts(lease)));
+        charge(account, lease->charged, amounts_less((struct amounts){0}, lease_amounts(lease)));
         lease_unlink(lease);
         lease->is_expired = true;
-        lease->prompt = lease->input = lease->output = 0;
+        lease->prompt = lease->cached = lease->input = lease->output = 0;
     }
 }
 
@@ -270,14 +293,14 @@ static void expire_old(struct quota_account *account, int64_t now_us)
 
 /* A guess of the prompt that is over a limit by itself takes the whole of it, unless so many
  * bytes cannot be so few tokens: what it really has is charged when the engine has counted it. */
-static int64_t reserve_input(const struct quota_account *account, size_t body_bytes)
+static int64_t reserve_input(const struct quota_account *account, const struct quota_ask *ask)
 {
-    int64_t input = guess_input(account, body_bytes);
-    int64_t fewest = ((int64_t)body_bytes + BYTES_A_TOKEN_MOST - 1) / BYTES_A_TOKEN_MOST;
+    int64_t input = guess_input(account, ask->body_bytes);
+    int64_t fewest = ((int64_t)ask->body_bytes + BYTES_A_TOKEN_MOST - 1) / BYTES_A_TOKEN_MOST;
     for (int i = 0; i < QUOTA_LIMITS; i++) {
-        int64_t most = account->set.values[i].limit - amount_of(i, ONE_OUTPUT);
-        if (!is_budget(i) && amount_of(i, (struct amounts){.prompt = 1, .input = 1}) != 0 &&
-            most > 0 && fewest <= most)
+        int64_t most = account->set.values[i].limit - amount_of(i, one_output(&ask->price));
+        if (!is_budget(i) && amount_of(i, new_input(&ask->price, 1)) != 0 && most > 0 &&
+            fewest <= most)
             input = least(input, most);
     }
     return input;
@@ -290,12 +313,12 @@ static int64_t reserve_output(struct quota_account *account, const struct quota_
     int64_t output = guess_output(account, ask->output_most);
     for (int i = 0; i < QUOTA_LIMITS; i++) {
         int64_t most = account->set.values[i].limit;
-        if (most == 0 || amount_of(i, ONE_OUTPUT) == 0)
+        int64_t each = amount_of(i, one_output(&ask->price));
+        if (most == 0 || each == 0)
             continue;
         if (is_budget(i))
             most -= counted_used(account, i);
-        output =
-            least(output, most - amount_of(i, (struct amounts){.prompt = input, .input = input}));
+        output = least(output, (most - amount_of(i, new_input(&ask->price, input))) / each);
     }
     return output > 0 ? output : 1;
 }
@@ -378,8 +401,9 @@ static bool reserve_check(struct quota_account *account, const struct quota_leas
 bool quota_lease_reserve(struct quota_account *account, const struct quota_ask *ask,
                          struct quota_lease *lease, struct quota_denial *denial)
 {
-    int64_t input = ask->is_text ? 0 : reserve_input(account, ask->body_bytes);
+    int64_t input = ask->is_text ? 0 : reserve_input(account, ask);
     *lease = (struct quota_lease){.deadline_us = ask->deadline_us,
+                                  .price = ask->price,
                                   .prompt = input,
                                   .input = input,
                                   .output = ask->is_text ? 0 : reserve_output(account, ask, input),
@@ -409,14 +433,15 @@ void quota_lease_prompt(struct quota_lease *lease, int64_t prompt, int64_t cache
     int64_t input = quota_lease_input(&account->set, prompt, cached);
     for (int i = 0; i < QUOTA_LIMITS; i++)
         (void)room_of(account, i, now_us);
-    charge(account, lease->charged,
-           (struct amounts){.prompt = prompt - lease->prompt, .input = input - lease->input});
+    struct amounts before = lease_amounts(lease);
     lease->prompt = prompt;
+    lease->cached = cached;
     lease->input = input;
+    charge(account, lease->charged, amounts_less(lease_amounts(lease), before));
 }
 
-/* The least room of all limits that say no; shadow ones and those that lower the class are told and
- * left when they lack what is `needed`. */
+/* In tokens, the least room of all limits that say no; shadow ones and those that lower the class
+ * are told and left when they lack what is `needed`. */
 static int64_t extend_room(struct quota_lease *lease, int64_t wanted, int64_t needed,
                            int64_t now_us, struct quota_denial *denial)
 {
@@ -425,13 +450,13 @@ static int64_t extend_room(struct quota_lease *lease, int64_t wanted, int64_t ne
     uint32_t lowered = 0;
     for (int i = 0; i < QUOTA_LIMITS; i++) {
         uint32_t bit = 1u << i;
-        if (account->set.values[i].limit == 0 || (lease->charged & bit) == 0 ||
-            amount_of(i, ONE_OUTPUT) == 0)
+        int64_t each = amount_of(i, one_output(&lease->price));
+        if (account->set.values[i].limit == 0 || (lease->charged & bit) == 0 || each == 0)
             continue;
-        int64_t room = room_of(account, i, now_us);
+        int64_t room = room_of(account, i, now_us) / each;
         bool is_shadow = account->set.values[i].is_shadow;
         if (room >= needed || (!is_shadow && !limit_lowers(account, i))) {
-            if (!limit_allows(account, i, wanted, now_us, denial))
+            if (!limit_allows(account, i, wanted * each, now_us, denial))
                 wanted = room;
         } else {
             *(is_shadow ? &shadow : &lowered) |= bit;
@@ -465,8 +490,9 @@ bool quota_lease_extend(struct quota_lease *lease, int64_t output, int64_t now_u
         wanted = least(wanted, lease->output_most - lease->output);
     int64_t more = extend_room(lease, wanted, least(needed, wanted), now_us, denial);
     if (more > 0) {
-        charge(lease->account, lease->charged, (struct amounts){.output = more});
+        struct amounts before = lease_amounts(lease);
         lease->output += more;
+        charge(lease->account, lease->charged, amounts_less(lease_amounts(lease), before));
     }
     return extend_covers(lease, output, 0);
 }
@@ -505,7 +531,7 @@ void quota_lease_settle(struct quota_lease *lease, int64_t prompt, int64_t cache
             bucket_add(account, i, amount_of(i, held) - amount_of(i, kept));
     }
     if (is_held) {
-        charge(account, 0, amounts_negated(lease_amounts(lease)));
+        charge(account, 0, amounts_less((struct amounts){0}, lease_amounts(lease)));
         lease_unlink(lease);
     }
     if (prompt > 0) {
@@ -515,14 +541,12 @@ void quota_lease_settle(struct quota_lease *lease, int64_t prompt, int64_t cache
     lease->account = NULL;
 }
 
-void quota_lease_count(struct quota_account *account, int64_t prompt, int64_t cached,
-                       int64_t output)
+void quota_lease_count(struct quota_account *account, const struct quota_use *used)
 {
-    const struct quota_use used = {
-        .requests = 1, .prompt = prompt, .cached = cached, .output = output};
     for (int i = 0; i < QUOTA_LIMITS; i++) {
         if (is_budget(i))
-            account->counted[i] += quota_lease_amount(&account->set, (enum quota_limit)i, &used);
+            account->counted[i] = quota_lease_sum(
+                account->counted[i], quota_lease_amount(&account->set, (enum quota_limit)i, used));
     }
 }
 

@@ -16,6 +16,7 @@
 #pragma once
 
 #include "auth/limits/quota_limits.h"
+#include "auth/tenants/price.h"
 
 /* How long a tenant's answers are: counts by length, four classes an octave, halved as they grow
  * old. */
@@ -45,8 +46,10 @@ struct quota_lease {
                           * the same (shadow, lower_class) are not */
     bool is_expired;     /* given back; settling charges what was used after all */
     bool is_worked;      /* an engine has worked on its text (quota_lease_worked) */
-    int64_t prompt;      /* tokens that occupy pages */
-    int64_t input;       /* tokens charged of it */
+    struct price_tokens price; /* of the reservation */
+    int64_t prompt;            /* tokens that occupy pages */
+    int64_t cached;            /* of these, as far as the engine has told */
+    int64_t input;             /* tokens charged of it */
     int64_t output;
     int64_t output_most; /* the request's own max_tokens, of all choices; 0 = unknown */
     size_t body_bytes;
@@ -55,10 +58,11 @@ struct quota_lease {
 /* What a request asks for. */
 struct quota_ask {
     size_t body_bytes;
-    bool is_text;        /* work on text alone: it takes a request and bytes, and no tokens */
-    int64_t output_most; /* 0 = not said */
-    int64_t deadline_us; /* monotonic */
-    int64_t now_us;      /* monotonic */
+    bool is_text;              /* work on text alone: it takes a request and bytes, and no tokens */
+    int64_t output_most;       /* 0 = not said */
+    int64_t deadline_us;       /* monotonic */
+    int64_t now_us;            /* monotonic */
+    struct price_tokens price; /* zeros where no limit counts costs */
 };
 
 /* Whose limits: a request has to pass those of its tenant and those of its key. */
@@ -107,25 +111,26 @@ void quota_lease_worked(struct quota_lease *lease);
  * ledger. */
 void quota_lease_settle(struct quota_lease *lease, int64_t prompt, int64_t cached, int64_t output,
                         int64_t now_us);
-/* A committed row. */
-void quota_lease_count(struct quota_account *account, int64_t prompt, int64_t cached,
-                       int64_t output);
-
-/* What was used of the last minute by requests that this account never knew; so an account is
- * always behind: what a bucket had before that minute is taken for nothing. Never makes a debt. */
-void quota_lease_recall(struct quota_account *account, int64_t prompt, int64_t cached,
-                        int64_t output, int64_t now_us);
-
 /* What rows of the ledger say together. */
 struct quota_use {
     int64_t requests;
     int64_t prompt;
     int64_t cached;
     int64_t output;
+    int64_t cost_nano;
 };
+/* A committed row: the budgets count it. */
+void quota_lease_count(struct quota_account *account, const struct quota_use *used);
 /* How much of it a budget counts. */
 int64_t quota_lease_amount(const struct quota_limits_set *set, enum quota_limit limit,
                            const struct quota_use *used);
+/* The sum of two that are not negative, at most INT64_MAX. */
+int64_t quota_lease_sum(int64_t a, int64_t b);
+
+/* What was used of the last minute by requests that this account never knew; so an account is
+ * always behind: what a bucket had before that minute is taken for nothing. Never makes a debt. */
+void quota_lease_recall(struct quota_account *account, int64_t prompt, int64_t cached,
+                        int64_t output, int64_t now_us);
 
 /* Tokens charged for a prompt. */
 int64_t quota_lease_input(const struct quota_limits_set *set, int64_t prompt, int64_t cached);

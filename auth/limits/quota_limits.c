@@ -30,10 +30,12 @@ enum {
 #define IS_TOKENS(counts)                                                                          \
     ((counts) == QUOTA_COUNTS_INPUT || (counts) == QUOTA_COUNTS_OUTPUT ||                          \
      (counts) == QUOTA_COUNTS_TOKENS)
-/* Pages are held, not used up. The ledger has no bytes of text, hence no budget counts them. */
+/* Pages are held, not used up. The ledger has no bytes of text, hence no budget counts them. A cost
+ * is known when a row is in the ledger, hence only budgets count it. */
 #define WINDOW_FITS(counts, window)                                                                \
     ((counts) == QUOTA_COUNTS_KV_TOKENS    ? (window) == QUOTA_NOW                                 \
      : (counts) == QUOTA_COUNTS_TEXT_BYTES ? (window) == QUOTA_MINUTE                              \
+     : (counts) == QUOTA_COUNTS_COST       ? IS_BUDGET(window)                                     \
      : (counts) == QUOTA_COUNTS_REQUESTS   ? true                                                  \
                                            : (window) != QUOTA_NOW)
 #define RESET_OF(window)                                                                           \

@@ -29,6 +29,7 @@ enum quota_counts {
     QUOTA_COUNTS_OUTPUT,
     QUOTA_COUNTS_TOKENS,
     QUOTA_COUNTS_KV_TOKENS,
+    QUOTA_COUNTS_COST,
 };
 enum quota_window { QUOTA_MINUTE, QUOTA_NOW, QUOTA_DAY, QUOTA_MONTH };
 enum quota_header { QUOTA_UNSHOWN, QUOTA_AS_REQUESTS, QUOTA_AS_TOKENS };
@@ -54,7 +55,7 @@ struct quota_limits_value {
 
 /* What a limit of tokens does that is met, before a request or in the middle of its answer: refuse
  * or end it, or let it go on in the lowest class, uncharged by the limits that lack. Limits of
- * requests and of what is under way always refuse. */
+ * requests, of costs and of what is under way always refuse. */
 enum quota_on_limit { QUOTA_ON_LIMIT_NONE, QUOTA_ON_LIMIT_STOP, QUOTA_ON_LIMIT_LOWER_CLASS };
 /* "stop", "lower_class"; NONE (which means stop) has no word. */
 const char *quota_limits_on_limit_word(enum quota_on_limit on_limit);

@@ -329,12 +329,12 @@ static const struct price *row_price(const struct price_book *book, const struct
 
 /* From the one that says most to the one that says least. */
 static const struct price *row_find(const struct price_book *book, const char *plan_id,
-                                    const struct ledger_row *row)
+                                    const char *model, const char *service_class, int64_t at_s)
 {
     const struct price *found = NULL;
     for (unsigned wide = plan_id[0] != '\0' ? 0 : 4; found == NULL && wide < 8; wide++) {
-        struct wanted wanted = {(wide & 4) == 0 ? plan_id : "", (wide & 2) == 0 ? row->model : "",
-                                (wide & 1) == 0 ? row->service_class : "", row->at_us / 1000000};
+        struct wanted wanted = {(wide & 4) == 0 ? plan_id : "", (wide & 2) == 0 ? model : "",
+                                (wide & 1) == 0 ? service_class : "", at_s};
         found = row_price(book, &wanted);
     }
     return found;
@@ -343,24 +343,36 @@ static const struct price *row_find(const struct price_book *book, const char *p
 /* Two products of 32 and 30 bits at most: below INT64_MAX by construction. */
 _Static_assert(LIMIT_PRICE_NANO <= INT64_MAX / 2 / UINT32_MAX, "a row's cost fits");
 
+struct price_tokens price_of_tokens(struct tenants *tenants, const char *tenant_id,
+                                    const char *model, const char *service_class, int64_t at_s)
+{
+    struct price_tokens out = {0};
+    if (!atomic_load_explicit(&tenants->has_prices, memory_order_acquire))
+        return out;
+    pthread_rwlock_rdlock(&tenants->memory);
+    const struct tenant_record *owner = tenant_directory_find(tenants, slice_of(tenant_id));
+    bool has_plan = owner != NULL && owner->limits != NULL;
+    const struct price *price = row_find(tenants->prices, has_plan ? owner->limits->plan_id : "",
+                                         model, service_class, at_s);
+    if (price != NULL)
+        out =
+            (struct price_tokens){price->input_nano, price->cached_input_nano, price->output_nano};
+    pthread_rwlock_unlock(&tenants->memory);
+    return out;
+}
+
+int64_t price_sum(const struct price_tokens *price, int64_t prompt, int64_t cached, int64_t output)
+{
+    cached = cached < prompt ? cached : prompt;
+    return (prompt - cached) * price->input_nano + cached * price->cached_input_nano +
+           output * price->output_nano;
+}
+
 int64_t price_of_row(void *context, const struct ledger_row *row)
 {
-    struct tenants *tenants = context;
-    if (!atomic_load_explicit(&tenants->has_prices, memory_order_acquire))
-        return 0;
-    int64_t cost = 0;
-    int64_t cached =
-        row->cached_tokens < row->prompt_tokens ? row->cached_tokens : row->prompt_tokens;
-    pthread_rwlock_rdlock(&tenants->memory);
-    const struct tenant_record *owner = tenant_directory_find(tenants, slice_of(row->tenant_id));
-    bool has_plan = owner != NULL && owner->limits != NULL;
-    const struct price *price =
-        row_find(tenants->prices, has_plan ? owner->limits->plan_id : "", row);
-    if (price != NULL)
-        cost = (row->prompt_tokens - cached) * price->input_nano +
-               cached * price->cached_input_nano + row->completion_tokens * price->output_nano;
-    pthread_rwlock_unlock(&tenants->memory);
-    return cost;
+    const struct price_tokens price = price_of_tokens(context, row->tenant_id, row->model,
+                                                      row->service_class, row->at_us / 1000000);
+    return price_sum(&price, row->prompt_tokens, row->cached_tokens, row->completion_tokens);
 }
 
 /* --- start and end --- */

@@ -46,6 +46,18 @@ enum status price_get(struct tenants *tenants, struct slice id, struct price *ou
 enum status price_list(struct tenants *tenants, struct slice after, struct price *out,
                        size_t capacity, size_t *count, bool *has_more);
 
+/* What a token costs of a tenant's request that ends at that time; zeros without a price. A load
+ * while there are no prices. */
+struct price_tokens {
+    int64_t input_nano;
+    int64_t cached_input_nano;
+    int64_t output_nano;
+};
+struct price_tokens price_of_tokens(struct tenants *tenants, const char *tenant_id,
+                                    const char *model, const char *service_class, int64_t at_s);
+/* What so many tokens cost; `prompt` includes the cached ones. */
+int64_t price_sum(const struct price_tokens *price, int64_t prompt, int64_t cached, int64_t output);
+
 /* The currency of all prices; "" while there are none. */
 void price_currency(struct tenants *tenants, char out[PRICE_CURRENCY_BYTES]);
 

@@ -81,8 +81,9 @@ struct told {
     atomic_int failed;
 };
 
-static void on_committed(void *context, enum status status)
+static void on_committed(void *context, enum status status, int64_t cost_nano)
 {
+    (void)cost_nano;
     struct told *told = context;
     atomic_fetch_add(status == STATUS_OK       ? &told->ok
                      : status == STATUS_EXISTS ? &told->again
@@ -334,8 +335,9 @@ struct gate {
     atomic_int opened;
 };
 
-static void on_committed_wait(void *context, enum status status)
+static void on_committed_wait(void *context, enum status status, int64_t cost_nano)
 {
+    (void)cost_nano;
     struct gate *gate = context;
     (void)status;
     atomic_store(&gate->entered, 1);
@@ -458,14 +460,14 @@ static void test_queued_rows_are_one_commit(void **state)
     assert_int_equal(query(fixture->path, "select count(*) from requests"), 21);
 }
 
-static void on_committed_slowly(void *context, enum status status)
+static void on_committed_slowly(void *context, enum status status, int64_t cost_nano)
 {
     sleep_ms(5);
-    on_committed(context, status);
+    on_committed(context, status, cost_nano);
 }
 
-static bool commit_one_here(struct ledger *ledger, int number,
-                            void (*committed)(void *context, enum status status), void *context)
+static bool commit_one_here(struct ledger *ledger, int number, ledger_committed committed,
+                            void *context)
 {
     struct ledger_row row;
     make_row(&row, number);
@@ -603,8 +605,9 @@ static void test_old_rows_go_beside_the_writer(void **state)
 
 static int crash_told; /* the child's end of a pipe: the numbers of the rows it was told of */
 
-static void crash_on_committed(void *context, enum status status)
+static void crash_on_committed(void *context, enum status status, int64_t cost_nano)
 {
+    (void)cost_nano;
     int32_t number = (int32_t)(intptr_t)context;
     if (status == STATUS_OK && write(crash_told, &number, sizeof number) != sizeof number)
         _exit(3);

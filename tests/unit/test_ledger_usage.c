@@ -92,9 +92,10 @@ static struct ledger_row row_of(int i)
 }
 
 static atomic_int committed;
-static void on_committed(void *context, enum status status)
+static void on_committed(void *context, enum status status, int64_t cost_nano)
 {
     (void)context;
+    (void)cost_nano;
     assert_int_equal(status, STATUS_OK);
     atomic_fetch_add(&committed, 1);
 }

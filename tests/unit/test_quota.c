@@ -94,7 +94,8 @@ static void use_by(struct fixture *fixture, const char *key_id, int64_t prompt, 
         usleep(1000);
     }
     assert_int_equal(totals.rows, fixture->rows);
-    quota_count(fixture->quota, fixture->tenant.id, key_id, prompt, 0, output);
+    quota_count(fixture->quota, fixture->tenant.id, key_id,
+                &(struct quota_use){.requests = 1, .prompt = prompt, .output = output});
 }
 
 static void use(struct fixture *fixture, int64_t prompt, int64_t output)

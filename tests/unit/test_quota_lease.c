@@ -31,6 +31,12 @@ static bool reserve(struct quota_account *account, int64_t now_us, size_t body, 
     return quota_lease_reserve(account, &ask, lease, denial);
 }
 
+static void count(struct quota_account *account, int64_t prompt, int64_t output)
+{
+    quota_lease_count(account,
+                      &(struct quota_use){.requests = 1, .prompt = prompt, .output = output});
+}
+
 static int64_t left_of(struct quota_account *account, enum quota_limit limit, int64_t now_us)
 {
     return quota_lease_standing(account, limit, now_us).remaining;
@@ -163,7 +169,7 @@ static void test_work_on_text(void **state)
     assert_true(reserve(&account, 0, 4, 1, &other, &denial));
     quota_lease_prompt(&other, 50, 0, 0);
     quota_lease_settle(&other, 50, 0, 50, 0); /* the bucket owes, the budget is over */
-    quota_lease_count(&account, 50, 0, 50);
+    count(&account, 50, 50);
     assert_int_equal(left_of(&account, QUOTA_TEXT_BYTES_PER_MINUTE, 0), 996);
     assert_true(quota_lease_reserve(&account, &ask, &lease, &denial));
     assert_int_equal(left_of(&account, QUOTA_TEXT_BYTES_PER_MINUTE, 0), 396);
@@ -388,9 +394,9 @@ static void test_limits_change_under_way(void **state)
     set = set_of(QUOTA_TOKENS_PER_DAY, 50);
     quota_lease_set(&account, &set, 0);
     assert_int_equal(left_of(&account, QUOTA_TOKENS_PER_DAY, 0), 50);
-    quota_lease_count(&account, 4, 0, 10);
+    count(&account, 4, 10);
     assert_int_equal(left_of(&account, QUOTA_TOKENS_PER_DAY, 0), 36);
-    quota_lease_count(&account, 40, 0, 10);
+    count(&account, 40, 10);
     assert_false(reserve(&account, 0, 4, 60, &lease, &denial));
     assert_int_equal(denial.limit, QUOTA_TOKENS_PER_DAY);
     assert_int_equal(denial.used, 64);
@@ -543,14 +549,14 @@ static void test_on_limit_lower_class(void **state)
     assert_int_equal(denial.limit, QUOTA_CONCURRENT_REQUESTS);
     quota_lease_settle(&second, 2, 0, 30, 0);
     quota_lease_settle(&first, 2, 0, 60, 0);
-    quota_lease_count(&account, 2, 0, 30);
-    quota_lease_count(&account, 2, 0, 60);
+    count(&account, 2, 30);
+    count(&account, 2, 60);
     struct quota_standing standing =
         quota_lease_standing(&account, QUOTA_OUTPUT_TOKENS_PER_MINUTE, 0);
     assert_int_equal(standing.remaining, 0);
     assert_in_range(standing.reset_us, 1, MINUTE_US); /* it owes nothing */
     assert_int_equal(left_of(&account, QUOTA_TOKENS_PER_DAY, 0), 6);
-    quota_lease_count(&account, 0, 0, 50); /* the day's budget is over-drawn: lowered, too */
+    count(&account, 0, 50); /* the day's budget is over-drawn: lowered, too */
     assert_true(quota_lease_reserve(&account, &ask, &third, &denial));
     assert_true((denial.lowered & 1u << QUOTA_TOKENS_PER_DAY) != 0);
     quota_lease_settle(&third, 0, 0, 0, 0);

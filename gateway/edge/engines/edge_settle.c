@@ -56,8 +56,12 @@ static void settle_committed(struct edge_settle *settle)
     /* A late one goes on being written, and when the engine says it again it is there: it is
      * counted now. A record that came twice was counted at first. */
     if (settle->status == STATUS_OK || (is_late && !settle->is_replayed))
-        quota_count(quota, row->tenant_id, row->key_id, row->prompt_tokens, row->cached_tokens,
-                    row->completion_tokens);
+        quota_count(quota, row->tenant_id, row->key_id,
+                    &(struct quota_use){.requests = 1,
+                                        .prompt = row->prompt_tokens,
+                                        .cached = row->cached_tokens,
+                                        .output = row->completion_tokens,
+                                        .cost_nano = row->cost_nano});
     bool is_recent = clock_wall_us(clock_system()) - row->at_us < MINUTE_US;
     if (settle->status == STATUS_OK && settle->is_replayed && is_recent)
         quota_recall(quota, row->tenant_id, row->key_id, row->prompt_tokens, row->cached_tokens,
@@ -66,11 +70,12 @@ static void settle_committed(struct edge_settle *settle)
 }
 
 /* On the ledger's thread or the loop's; told_settle follows. */
-static void settle_written(void *context, enum status status)
+static void settle_written(void *context, enum status status, int64_t cost_nano)
 {
     struct edge_settle *settle = context;
     struct edge *edge = settle->edge;
     settle->status = status;
+    settle->row.cost_nano = cost_nano;
     settle->next_told = atomic_load(&edge->told);
     while (!atomic_compare_exchange_weak(&edge->told, &settle->next_told, settle))
         ;

@@ -1017,13 +1017,14 @@ static enum status start_create(struct edge_job **out, const struct edge_job_opt
     job->deadline_ms = options->deadline_ms;
     edge_stream_init(&job->stream, &stream_callbacks, job);
     job->stream.final.is_explained = options->is_explained;
-    job->stream.final.service_class = job->service_class;
     buffer_init(&job->relay, LIMIT_RELAYED_BYTES);
     job->deadline_us = loop_now_us(job->edge->loop) + job->deadline_ms * INT64_C(1000);
     enum status status = STATUS_OK;
     if ((job->route.flags & EDGE_ROUTE_LIMITED) != 0) {
         const struct quota_demand demand = {.tenant_id = job->principal.tenant_id,
                                             .key_id = job->principal.key_id,
+                                            .model = job->body.model,
+                                            .service_class = service_class_name(job->service_class),
                                             .is_text = !job->is_generation,
                                             .body_bytes = job->hold.body_bytes,
                                             .output_most = job->body.output_most,
@@ -1031,10 +1032,9 @@ static enum status start_create(struct edge_job **out, const struct edge_job_opt
         status = edge_quota_reserve(&job->quota, job->edge, &demand);
     }
     *refused = job->quota;
-    if (job->quota.is_lowered) {
+    if (job->quota.is_lowered)
         job->service_class = (enum service_class)SERVICE_CLASS_LOWEST;
-        job->stream.final.service_class = job->service_class;
-    }
+    job->stream.final.service_class = job->service_class;
     if (status == STATUS_OK && job->hold.body_bytes > HTTP_BODY_KEPT)
         status = edge_hold_take_body(&job->hold, options->request);
     if (status == STATUS_OK) {

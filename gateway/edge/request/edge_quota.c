@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "config/base/log.h"
+#include "gateway/edge/engines/edge_probe.h"
 #include "gateway/http/http_error.h"
 
 enum {
@@ -98,7 +99,10 @@ static void headers_make(struct edge_quota *quota, struct edge *edge,
 enum status edge_quota_reserve(struct edge_quota *quota, struct edge *edge,
                                const struct quota_demand *demand)
 {
-    enum status status = quota_reserve(edge->quota, demand, &quota->leases, &quota->denial);
+    struct quota_demand priced = *demand;
+    if (demand->model != NULL && demand->model[0] == '\0')
+        priced.model = edge_probe_engine(edge->probe)->model;
+    enum status status = quota_reserve(edge->quota, &priced, &quota->leases, &quota->denial);
     if (status == STATUS_NO_MEMORY)
         return status;
     reserve_tell(quota, edge, demand->tenant_id, status != STATUS_OK);
