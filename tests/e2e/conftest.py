@@ -181,6 +181,15 @@ def wait_until(condition, seconds=120, what="the condition"):
     raise AssertionError(f"{what} did not come true in {seconds} s")
 
 
+def limit_rows():
+    """{name: its greatest value} of each row of quota_limits.def."""
+    text = next(ROOT.glob("auth/**/quota_limits.def")).read_text()
+    bounds = dict(re.findall(r"^#define (LIMIT_QUOTA_\w+) +(\d+)", (ROOT / "config/base/limits.h").read_text(), re.M))
+    rows = re.findall(r"^QUOTA_LIMIT\(\w+, (\w+), \w+, \w+, (\w+),", text, re.M)
+    assert rows
+    return {name: int(bounds[most]) for name, most in rows}
+
+
 def limits_hold(server, tenant_id, key_id, generate):
     """Whoever `generate` asks as is held to the tenant's plan, and to its own limits beside it."""
     with server.admin() as admin:

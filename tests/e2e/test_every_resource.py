@@ -16,7 +16,7 @@ import time
 
 import pytest
 
-from conftest import BINARY, ROOT, Server, wait_until
+from conftest import BINARY, ROOT, Server, limit_rows, wait_until
 from test_bad_input import check_error
 from test_redis import REDIS, Redis
 
@@ -330,10 +330,7 @@ def test_numbers_and_lists_at_their_limits(own):
         return {**ISSUER, "name": "limits", "issuer": "https://limits.example", **change}
 
     limits = f"{A}/tenants/{own.tenant_id}/limits"
-    rates = ("requests_per_minute", "text_bytes_per_minute", "input_tokens_per_minute", "output_tokens_per_minute",
-             "tokens_per_minute", "concurrent_requests", "kv_tokens")  # fmt: skip
-    rows = [("PUT", limits, lambda n, name=name: {name: n}, 10**9, name) for name in rates]
-    rows += [("PUT", limits, lambda n, name=name: {name: n}, 10**15, name) for name in ("tokens_per_day", "tokens_per_month")]
+    rows = [("PUT", limits, lambda n, name=name: {name: n}, most, name) for name, most in limit_rows().items()]
     rows += [
         ("PUT", limits, lambda n: {"cached_input_percent": n}, 100, "cached_input_percent"),
         ("PUT", limits, lambda n: {"weight": n}, 1000, "weight"),

@@ -11,7 +11,7 @@ import time
 import openai
 import pytest
 
-from conftest import MODEL_NAME, Server, wait_until
+from conftest import MODEL_NAME, Server, limit_rows, wait_until
 
 pytestmark = pytest.mark.usefixtures("one_day")
 
@@ -412,10 +412,7 @@ def test_class_and_weight_of_a_plan(server):
         assert admin.delete(f"/admin/v1/plans/{plan['id']}").status_code == 200
 
 
-RATES = [
-    "requests_per_minute", "text_bytes_per_minute", "input_tokens_per_minute", "output_tokens_per_minute",
-    "tokens_per_minute", "concurrent_requests", "kv_tokens", "tokens_per_day", "tokens_per_month",
-]  # fmt: skip
+RATES = list(limit_rows())
 
 
 def test_bad_input_of_each_field(server):

@@ -109,6 +109,30 @@ def test_fields_are_those_of_the_validator():
         assert schemas[name]["additionalProperties"] is False
 
 
+def test_limits_are_those_of_the_table():
+    """Wherever one limit is named, all are, in the table's order and with the bound of their row."""
+    text = next(ROOT.glob("auth/**/quota_limits.def")).read_text()
+    rows = re.findall(r"^QUOTA_LIMIT\((\w+), (\w+), \w+, \w+, (\w+),", text, re.M)
+    assert rows and all(NAME.lower() == name for NAME, name, _ in rows)
+    wanted = {name: {"LIMIT_QUOTA_RATE": "RateLimit", "LIMIT_QUOTA_BUDGET": "BudgetLimit"}[most]
+              for _, name, most in rows}  # fmt: skip
+    seen = 0
+    for where, node in walk(load()):
+        if "/example" in where or not isinstance(node, (dict, list)):
+            continue
+        named = [name for name in node if isinstance(name, str) and name in wanted]
+        if not named:
+            continue
+        missing = [name for name in wanted if name not in named]
+        assert not missing, f"{where} does not name {missing}"
+        assert named == list(wanted), f"{where}: not in the order of quota_limits.def"
+        seen += 1
+        if isinstance(node, dict):
+            refs = {name: node[name]["$ref"].rsplit("/", 1)[1] for name in named}
+            assert refs in (wanted, dict.fromkeys(wanted, "LimitStanding")), f"{where}: {refs}"
+    assert seen > 10
+
+
 def test_references_lead_somewhere_and_nothing_is_left_over():
     document = load()
     used = set()
