@@ -99,10 +99,21 @@ def test_kv_tokens_in_use(server, running):
     assert left(server, key, "kv_tokens") == 7500
 
 
-@pytest.mark.parametrize("name", ["tokens_per_month", "tokens_per_day"])
+def plan_of_one_nano(server, name):
+    """A plan under which every token costs a nano-unit."""
+    price = {"currency": "usd", "input_nano": 1, "cached_input_nano": 1, "output_nano": 1}
+    with server.admin() as admin:
+        plan = admin.post("/admin/v1/plans", json={"name": name}).json()["id"]
+        answer = admin.post("/admin/v1/prices", json={**price, "plan": plan})
+        assert answer.status_code == 201, answer.text
+    return plan
+
+
+@pytest.mark.parametrize("name", ["tokens_per_month", "tokens_per_day", "cost_per_day"])
 def test_a_budget_ends_an_answer_and_then_refuses(server, name):
     tenant_id, key, _ = server.tenant(f"spent-{name}")
-    limit(server, tenant_id, **{name: 80})
+    plan = {"plan": plan_of_one_nano(server, name)} if name.startswith("cost") else {}
+    limit(server, tenant_id, **{name: 80}, **plan)
     client = server.openai(key, max_retries=0)
     before = stops(server, name)
     frames = list(

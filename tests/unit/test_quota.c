@@ -29,7 +29,10 @@ static int setup(void **state)
     struct fixture *fixture = calloc(1, sizeof *fixture);
     tenant_kit_setup((void **)&fixture->kit);
     snprintf(fixture->path, sizeof fixture->path, "%s/ledger.db", fixture->kit->folder);
-    assert_int_equal(ledger_open(&fixture->ledger, &(struct ledger_options){.path = fixture->path}),
+    assert_int_equal(ledger_open(&fixture->ledger,
+                                 &(struct ledger_options){.path = fixture->path,
+                                                          .price = price_of_row,
+                                                          .price_context = fixture->kit->tenants}),
                      STATUS_OK);
     assert_int_equal(ledger_usage_open(&fixture->usage, fixture->path), STATUS_OK);
     fixture->tenant = tenant_kit_tenant(fixture->kit, "acme");
@@ -76,6 +79,15 @@ static enum status reserve(struct fixture *fixture, struct quota_leases *leases,
     return reserve_by(fixture, NULL, leases, denial);
 }
 
+static _Atomic int64_t committed_nano; /* of the last row */
+
+static void on_committed(void *context, enum status status, int64_t cost_nano)
+{
+    (void)context;
+    assert_int_equal(status, STATUS_OK);
+    committed_nano = cost_nano;
+}
+
 /* A request that is over: settled, and its row in the ledger. */
 static void use_by(struct fixture *fixture, const char *key_id, int64_t prompt, int64_t output)
 {
@@ -85,7 +97,7 @@ static void use_by(struct fixture *fixture, const char *key_id, int64_t prompt, 
     snprintf(row.request_id, sizeof row.request_id, "req_%d", (int)++fixture->rows);
     memcpy(row.tenant_id, fixture->tenant.id, sizeof row.tenant_id);
     snprintf(row.key_id, sizeof row.key_id, "%s", key_id);
-    assert_int_equal(ledger_append(fixture->ledger, &row, NULL, NULL), STATUS_OK);
+    assert_int_equal(ledger_append(fixture->ledger, &row, on_committed, NULL), STATUS_OK);
     struct ledger_totals totals;
     for (int i = 0; i < 30000; i++) {
         ledger_totals(fixture->ledger, &totals);
@@ -94,8 +106,10 @@ static void use_by(struct fixture *fixture, const char *key_id, int64_t prompt, 
         usleep(1000);
     }
     assert_int_equal(totals.rows, fixture->rows);
-    quota_count(fixture->quota, fixture->tenant.id, key_id,
-                &(struct quota_use){.requests = 1, .prompt = prompt, .output = output});
+    quota_count(
+        fixture->quota, fixture->tenant.id, key_id,
+        &(struct quota_use){
+            .requests = 1, .prompt = prompt, .output = output, .cost_nano = committed_nano});
 }
 
 static void use(struct fixture *fixture, int64_t prompt, int64_t output)
@@ -305,6 +319,120 @@ static void test_counted_meanwhile(void **state)
     assert_int_equal(left_of(fixture, QUOTA_TOKENS_PER_DAY), 850);
 }
 
+static void price_put(struct fixture *fixture, int64_t input_nano, int64_t output_nano)
+{
+    struct price out;
+    const struct price price = {.currency = "usd",
+                                .input_nano = input_nano,
+                                .cached_input_nano = 1,
+                                .output_nano = output_nano,
+                                .effective_at_s = -1};
+    assert_int_equal(price_create(fixture->kit->tenants, &change, &price, &out), STATUS_OK);
+}
+
+static enum status reserve_priced(struct fixture *fixture, int64_t output_most,
+                                  struct quota_leases *leases, struct quota_denial *denial)
+{
+    const struct quota_demand demand = {.tenant_id = fixture->tenant.id,
+                                        .model = "m",
+                                        .service_class = "standard",
+                                        .body_bytes = 40, /* 10 tokens */
+                                        .output_most = output_most,
+                                        .deadline_ms = 1000};
+    return quota_reserve(fixture->quota, &demand, leases, denial);
+}
+
+static void quota_restart(struct fixture *fixture)
+{
+    quota_close(fixture->quota);
+    quota_start(fixture);
+    sums(fixture);
+}
+
+static void test_requests_of_a_day(void **state)
+{
+    struct fixture *fixture = *state;
+    struct quota_leases leases[3];
+    struct quota_denial denial;
+    limit_put(fixture, QUOTA_REQUESTS_PER_DAY, 3);
+    use(fixture, 10, 5);
+    use(fixture, 0, 0); /* work on text alone has a row, and counts */
+    sums(fixture);
+    assert_int_equal(left_of(fixture, QUOTA_REQUESTS_PER_DAY), 1);
+    assert_int_equal(reserve(fixture, &leases[0], &denial), STATUS_OK);
+    assert_int_equal(left_of(fixture, QUOTA_REQUESTS_PER_DAY), 0);
+    assert_int_equal(reserve(fixture, &leases[1], &denial), STATUS_QUOTA);
+    assert_string_equal(status_note()->param, "requests_per_day");
+    assert_non_null(strstr(status_note()->message, "limit 3, used 3, requested 1. It is reset in"));
+    quota_settle(fixture->quota, &leases[0], 0, 0, 0); /* without a row it is given back */
+    assert_int_equal(left_of(fixture, QUOTA_REQUESTS_PER_DAY), 1);
+    use(fixture, 1, 1);
+    assert_int_equal(reserve(fixture, &leases[1], &denial), STATUS_QUOTA);
+    quota_restart(fixture);
+    assert_int_equal(left_of(fixture, QUOTA_REQUESTS_PER_DAY), 0);
+    tenant_kit_pass(fixture->kit, 86400 - KIT_START_S % 86400);
+    sums(fixture);
+    assert_int_equal(left_of(fixture, QUOTA_REQUESTS_PER_DAY), 3);
+}
+
+/* Reserved at the price of the beginning, charged as the ledger's row says. */
+static void test_costs_of_a_day_and_a_month(void **state)
+{
+    static const enum quota_limit limits[] = {QUOTA_COST_PER_DAY, QUOTA_COST_PER_MONTH};
+    struct fixture *fixture = *state;
+    price_put(fixture, 10, 100);
+    for (size_t i = 0; i < 2; i++) {
+        struct quota_leases leases;
+        struct quota_denial denial;
+        limit_put(fixture, limits[i], 100000);
+        if (i == 0) /* they are of all budgets */
+            sums(fixture);
+        int64_t had = left_of(fixture, limits[i]);
+        assert_int_equal(had, i == 0 ? 100000 : 100000 - 2600); /* the day's use is the month's */
+        assert_int_equal(reserve_priced(fixture, 20, &leases, &denial), STATUS_OK);
+        assert_int_equal(left_of(fixture, limits[i]), had - 10 * 10 - 20 * 100);
+        quota_prompt(fixture->quota, &leases, 12, 5);
+        assert_int_equal(left_of(fixture, limits[i]), had - 7 * 10 - 5 * 1 - 20 * 100);
+        quota_settle(fixture->quota, &leases, 12, 5, 15);
+        assert_int_equal(left_of(fixture, limits[i]), had);
+        tenant_kit_pass(fixture->kit, 1);
+        use(fixture, 10, 25);
+        assert_int_equal(committed_nano, 2600);
+        assert_int_equal(left_of(fixture, limits[i]), had - 2600);
+        quota_restart(fixture);
+        assert_int_equal(left_of(fixture, limits[i]), had - 2600);
+    }
+    tenant_kit_pass(fixture->kit, 86400);
+    limit_put(fixture, QUOTA_COST_PER_DAY, 1000);
+    sums(fixture);
+    assert_int_equal(left_of(fixture, QUOTA_COST_PER_DAY), 1000);
+}
+
+static void test_a_cost_refuses_and_ends(void **state)
+{
+    struct fixture *fixture = *state;
+    struct quota_leases leases;
+    struct quota_denial denial;
+    limit_put(fixture, QUOTA_COST_PER_DAY, 5000);
+    sums(fixture);
+    assert_int_equal(reserve_priced(fixture, 0, &leases, &denial), STATUS_OK); /* no price yet */
+    quota_settle(fixture->quota, &leases, 0, 0, 0);
+    price_put(fixture, 10, 100);
+    /* What is left bounds the guess: (5000 - 10 * 10) / 100 tokens. */
+    assert_int_equal(reserve_priced(fixture, 0, &leases, &denial), STATUS_OK);
+    assert_int_equal(left_of(fixture, QUOTA_COST_PER_DAY), 0);
+    quota_prompt(fixture->quota, &leases, 10, 0);
+    assert_true(quota_extend(fixture->quota, &leases, 48, &denial));
+    assert_false(quota_extend(fixture->quota, &leases, 49, &denial));
+    assert_int_equal(denial.limit, QUOTA_COST_PER_DAY);
+    quota_settle(fixture->quota, &leases, 10, 0, 49);
+    use(fixture, 10, 49);
+    assert_int_equal(left_of(fixture, QUOTA_COST_PER_DAY), 0);
+    assert_int_equal(reserve_priced(fixture, 1, &leases, &denial), STATUS_QUOTA);
+    assert_string_equal(status_note()->param, "cost_per_day");
+    assert_int_equal(denial.requested, 10 * 10 + 100);
+}
+
 static void key_limit_put(struct fixture *fixture, const char *key_id, enum quota_limit limit,
                           int64_t most)
 {
@@ -479,6 +607,9 @@ int main(void)
         WITH(test_midnight_is_taken_back),
         WITH(test_an_answer_over_a_months_end),
         WITH(test_counted_meanwhile),
+        WITH(test_requests_of_a_day),
+        WITH(test_costs_of_a_day_and_a_month),
+        WITH(test_a_cost_refuses_and_ends),
         WITH(test_a_key_beside_its_tenant),
         WITH(test_a_keys_stream_is_extended_by_both),
         WITH(test_a_keys_budget),
