@@ -352,20 +352,11 @@ def test_environment_is_read_in_main_alone():
     report(offences)
 
 
-def test_readmes_are_short_and_there():
-    offences = []
-    for room in ROOMS:
-        if not (ROOT / room).is_dir():
-            continue
-        path = ROOT / room / "README.md"
-        if not path.exists():
-            offences.append(f"{room}/README.md is missing")
-    for name in tracked("README.md"):
-        limit = 200 if name == "README.md" else 70
-        count = len(text(name).splitlines())
-        if count > limit:
-            offences.append(f"{name}: {count} lines, at most {limit}")
-    report(offences)
+def test_every_room_has_its_readme():
+    report([
+        f"{room}/README.md is missing"
+        for room in ROOMS if (ROOT / room).is_dir() and not (ROOT / room / "README.md").exists()
+    ])  # fmt: skip
 
 
 def test_options_of_the_binary_are_listed():
