@@ -13,7 +13,8 @@ static bool check_parent(const struct radix_tree *tree, const struct radix_recor
     return parent->symbol_count == tree->options.page_symbols && parent->domain == it->domain;
 }
 
-/* That `node` stands in its parent's list and in its bucket, and is what its symbols find. */
+/* Checks that `node` is linked in its parent's list of children and in its hash bucket, and that a
+ * look-up of its symbols finds it. */
 static bool check_node(const struct radix_tree *tree, radix_node node)
 {
     const struct radix_record *it = &tree->nodes[node];
@@ -38,7 +39,8 @@ static bool check_node(const struct radix_tree *tree, radix_node node)
            radix_tree_child(tree, it->parent, hash, symbols, it->symbol_count) == node;
 }
 
-/* A domain's list of a tier is doubly linked, in order of time, of its own nodes of that tier. */
+/* Checks that a domain's idle list of a tier is doubly linked, ordered by time, and holds only idle
+ * nodes of that domain and tier. Adds its length to *count. */
 static bool check_idle(const struct radix_tree *tree, radix_domain domain, enum radix_tier tier,
                        uint32_t *count)
 {
@@ -54,11 +56,11 @@ static bool check_idle(const struct radix_tree *tree, radix_domain domain, enum 
         previous = node;
         ++*count;
     }
-    const uint32_t place = idle->place;
+    const uint32_t position = idle->position;
     return idle->last == previous && since <= tree->clock &&
-           (idle->first == RADIX_NONE) == (place == RADIX_NONE) &&
-           (place == RADIX_NONE ||
-            (place < tree->heap_counts[tier] && tree->heaps[tier][place] == domain));
+           (idle->first == RADIX_NONE) == (position == RADIX_NONE) &&
+           (position == RADIX_NONE ||
+            (position < tree->heap_counts[tier] && tree->heaps[tier][position] == domain));
 }
 
 static bool check_domain(const struct radix_tree *tree, radix_domain domain)
@@ -72,7 +74,7 @@ static bool check_domain(const struct radix_tree *tree, radix_domain domain)
     return !it->is_named || (it->weight > 0 && radix_tree_find_domain(tree, it->id) == domain);
 }
 
-/* The queue of domains without nodes holds all of them. */
+/* Checks that the queue of domains without nodes holds exactly those domains. */
 static bool check_empty(const struct radix_tree *tree)
 {
     uint32_t expected = 0;
@@ -111,7 +113,8 @@ static bool check_heap(const struct radix_tree *tree, enum radix_tier tier)
     return idle == marked && idle == tree->idle_counts[tier] && listed == tree->heap_counts[tier];
 }
 
-/* Nodes of each tier, counted, are what the tree says of all and the domains say together. */
+/* Checks that the tree's count of each tier equals the number of such nodes and the sum over the
+ * domains. */
 static bool check_counts(const struct radix_tree *tree)
 {
     uint32_t found[RADIX_TIERS] = {0};

@@ -17,64 +17,64 @@ bool radix_evict_rank_before(const struct radix_tree *tree, enum radix_tier tier
            tree->nodes[right->idle[tier].first].idle_since;
 }
 
-static void rank_put(struct radix_tree *tree, enum radix_tier tier, uint32_t place,
+static void rank_put(struct radix_tree *tree, enum radix_tier tier, uint32_t position,
                      radix_domain domain)
 {
-    tree->heaps[tier][place] = domain;
-    tree->domains[domain].idle[tier].place = place;
+    tree->heaps[tier][position] = domain;
+    tree->domains[domain].idle[tier].position = position;
 }
 
-static void rank_up(struct radix_tree *tree, enum radix_tier tier, uint32_t place)
+static void rank_up(struct radix_tree *tree, enum radix_tier tier, uint32_t position)
 {
     const radix_domain *heap = tree->heaps[tier];
-    const radix_domain domain = heap[place];
-    while (place > 0 && radix_evict_rank_before(tree, tier, domain, heap[(place - 1) / 2])) {
-        rank_put(tree, tier, place, heap[(place - 1) / 2]);
-        place = (place - 1) / 2;
+    const radix_domain domain = heap[position];
+    while (position > 0 && radix_evict_rank_before(tree, tier, domain, heap[(position - 1) / 2])) {
+        rank_put(tree, tier, position, heap[(position - 1) / 2]);
+        position = (position - 1) / 2;
     }
-    rank_put(tree, tier, place, domain);
+    rank_put(tree, tier, position, domain);
 }
 
-static void rank_down(struct radix_tree *tree, enum radix_tier tier, uint32_t place)
+static void rank_down(struct radix_tree *tree, enum radix_tier tier, uint32_t position)
 {
     const radix_domain *heap = tree->heaps[tier];
-    const radix_domain domain = heap[place];
+    const radix_domain domain = heap[position];
     const uint32_t count = tree->heap_counts[tier];
     for (;;) {
-        uint32_t child = place * 2 + 1;
+        uint32_t child = position * 2 + 1;
         if (child >= count)
             break;
         if (child + 1 < count && radix_evict_rank_before(tree, tier, heap[child + 1], heap[child]))
             child++;
         if (!radix_evict_rank_before(tree, tier, heap[child], domain))
             break;
-        rank_put(tree, tier, place, heap[child]);
-        place = child;
+        rank_put(tree, tier, position, heap[child]);
+        position = child;
     }
-    rank_put(tree, tier, place, domain);
+    rank_put(tree, tier, position, domain);
 }
 
 void radix_evict_rank(struct radix_tree *tree, radix_domain domain, enum radix_tier tier)
 {
     struct radix_idle *idle = &tree->domains[domain].idle[tier];
-    uint32_t place = idle->place;
+    uint32_t position = idle->position;
     if (idle->first == RADIX_NONE) {
-        if (place == RADIX_NONE)
+        if (position == RADIX_NONE)
             return;
-        idle->place = RADIX_NONE; /* the last one takes its place */
+        idle->position = RADIX_NONE; /* the heap's last domain moves into the gap */
         radix_domain last = tree->heaps[tier][--tree->heap_counts[tier]];
         if (last == domain)
             return;
-        rank_put(tree, tier, place, last);
+        rank_put(tree, tier, position, last);
         domain = last;
-    } else if (place == RADIX_NONE) {
+    } else if (position == RADIX_NONE) {
         rank_put(tree, tier, tree->heap_counts[tier]++, domain);
     }
-    rank_up(tree, tier, tree->domains[domain].idle[tier].place);
-    rank_down(tree, tier, tree->domains[domain].idle[tier].place);
+    rank_up(tree, tier, tree->domains[domain].idle[tier].position);
+    rank_down(tree, tier, tree->domains[domain].idle[tier].position);
 }
 
-/* Out of its list; the caller ranks. */
+/* Unlinks the node from its idle list. The caller updates the domain's rank. */
 static void idle_leave(struct radix_tree *tree, radix_node node)
 {
     struct radix_record *it = &tree->nodes[node];

@@ -1,4 +1,4 @@
-/* radix_store: what the files of this room see of the tree's memory.
+/* radix_store: the layout of the tree's memory, shared by the files of this room.
  *
  * Owns:     the layout of struct radix_tree.
  * Thread:   as radix_tree.
@@ -9,32 +9,35 @@
 #include "config/base/hash.h"
 #include "radix/radix_types.h"
 
-/* A parent is a node, or the root of a domain: RADIX_ROOT | domain. */
+/* A parent is a node, or the root of a domain, written RADIX_ROOT | domain. */
 #define RADIX_ROOT 0x80000000u
 
-/* symbol_count 0: free, `bucket_next` is the next free one. Lists end with RADIX_NONE. */
+/* A node. A node with symbol_count 0 is free, and `bucket_next` is the next free one. Lists end
+ * with RADIX_NONE. */
 struct radix_record {
     uint32_t parent;
     uint32_t hash; /* of (parent, symbols) */
     radix_node bucket_next;
     radix_domain domain;
-    radix_node first_child; /* the latest inserted */
+    radix_node first_child; /* the child inserted last */
     radix_node sibling_previous, sibling_next;
     radix_node idle_previous, idle_next;
     uint32_t value;
-    uint64_t idle_since; /* 0: busy; else the tree's clock when it became idle */
+    /* 0: busy; otherwise the value of the tree's clock when the node became idle */
+    uint64_t idle_since;
     uint16_t symbol_count;
     uint8_t tier;
 };
 
-/* Idle nodes of a domain in a tier, the least recently idle first; `place` in the tier's heap,
- * RADIX_NONE when the list is empty. */
+/* The idle nodes of a domain in a tier, least recently idle first. `position` is the domain's index
+ * in the tier's heap, or RADIX_NONE when the list is empty. */
 struct radix_idle {
     radix_node first, last;
-    uint32_t place;
+    uint32_t position;
 };
 
-/* A domain without nodes stands in the queue of empty ones, named or not. */
+/* A domain. A domain without nodes is in the queue of empty domains, whether it has a name or not.
+ */
 struct radix_domain_record {
     uint8_t id[16];
     bool is_named;
@@ -46,8 +49,8 @@ struct radix_domain_record {
     struct radix_idle idle[RADIX_TIERS];
 };
 
-/* Nodes of both kinds and domains are found in chained tables of 2^n heads, as many as there are
- * nodes or domains at least, so that a chain is short. */
+/* Nodes and domains are found through chained hash tables. Each has 2^n heads, at least as many as
+ * it can have entries, so that chains are short. */
 struct radix_tree {
     struct radix_options options;
     struct hash_key key;
@@ -58,12 +61,13 @@ struct radix_tree {
     radix_domain *domain_buckets;
     uint32_t bucket_mask, domain_bucket_mask;
     radix_node free_first;
-    radix_node fresh; /* made by the last insert and still without a value; else RADIX_NONE */
+    /* the node that the last insert made, while it has no value; else RADIX_NONE */
+    radix_node fresh;
     radix_domain empty_first, empty_last;
     uint32_t counts[RADIX_TIERS];
     uint32_t idle_counts[RADIX_TIERS];
-    uint64_t clock;                   /* counts radix_evict_idle */
-    radix_domain *heaps[RADIX_TIERS]; /* domains with idle nodes, the next to give first */
+    uint64_t clock;                   /* the number of calls of radix_evict_idle so far */
+    radix_domain *heaps[RADIX_TIERS]; /* domains with idle nodes; the root evicts next */
     uint32_t heap_counts[RADIX_TIERS];
 };
 
@@ -77,14 +81,15 @@ static inline uint32_t *radix_store_symbols(const struct radix_tree *tree, radix
     return tree->symbols + (size_t)node * tree->options.page_symbols;
 }
 
-/* Where a parent keeps its first child. */
+/* Returns where a parent stores its first child. */
 static inline radix_node *radix_store_children(const struct radix_tree *tree, uint32_t parent)
 {
     return (parent & RADIX_ROOT) != 0 ? &tree->domains[parent & ~RADIX_ROOT].first_child
                                       : &tree->nodes[parent].first_child;
 }
 
-/* Half a hash, so that one page's symbols are hashed once for all parents. */
+/* Returns the part of a node's hash that depends on the symbols alone. A match hashes a page once
+ * and combines the result with the parent that each domain has (radix_store_hash). */
 static inline uint64_t radix_store_hash_symbols(const struct radix_tree *tree,
                                                 const uint32_t *symbols, uint32_t count)
 {
@@ -96,7 +101,7 @@ static inline uint32_t radix_store_hash(uint64_t symbols_hash, uint32_t parent)
     return (uint32_t)hash_mix64(symbols_hash + parent * 0x9e3779b97f4a7c15u);
 }
 
-/* The child of `parent` with exactly these symbols; RADIX_NONE. */
+/* Returns the child of `parent` with exactly these symbols, or RADIX_NONE. */
 radix_node radix_tree_child(const struct radix_tree *tree, uint32_t parent, uint64_t symbols_hash,
                             const uint32_t *symbols, uint32_t count);
 
@@ -105,9 +110,11 @@ static inline uint32_t radix_store_domain_hash(const struct radix_tree *tree, co
     return (uint32_t)hash_bytes(&tree->key, id, 16);
 }
 
-/* Of two domains with idle nodes: whether `a` gives before `b`. Shares are parts of the same tier
- * by weight, so "furthest above its share" is "most nodes by weight". */
+/* Returns whether domain `a` evicts before domain `b`; both have idle nodes in `tier`. Shares are
+ * parts of the same tier in proportion to weight, so the domain furthest above its share is the one
+ * with the most nodes by weight. */
 bool radix_evict_rank_before(const struct radix_tree *tree, enum radix_tier tier, radix_domain a,
                              radix_domain b);
-/* Puts a domain where it belongs in the heap of a tier, after its list, count or weight changed. */
+/* Restores a domain's position in the heap of a tier, after its idle list, count or weight changed.
+ */
 void radix_evict_rank(struct radix_tree *tree, radix_domain domain, enum radix_tier tier);

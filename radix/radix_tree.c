@@ -6,9 +6,9 @@
 #include "config/base/mem.h"
 #include "radix/radix_store.h"
 
-/* --- making it --- */
+/* --- creation --- */
 
-/* Heads of a chained table: a power of two, at least `entries`. */
+/* Returns the number of heads of a chained table: a power of two, at least `entries`. */
 static uint32_t create_heads(uint32_t entries)
 {
     uint32_t heads = 1;
@@ -17,7 +17,7 @@ static uint32_t create_heads(uint32_t entries)
     return heads;
 }
 
-/* Everything is written here once, so that no step pays for the first touch of a page. */
+/* Writes all memory once, so that no step pays for the first touch of a page. */
 static void create_fill(struct radix_tree *tree)
 {
     uint32_t nodes = radix_store_nodes(tree);
@@ -167,7 +167,7 @@ radix_domain radix_tree_open_domain(struct radix_tree *tree, const uint8_t id[16
         it->bucket_next = *domain_head(tree, id);
         *domain_head(tree, id) = domain;
     }
-    if (!domain_has_nodes(&tree->domains[domain])) { /* the latest opened are given away last */
+    if (!domain_has_nodes(&tree->domains[domain])) { /* a domain opened recently is reused last */
         empty_leave(tree, domain);
         empty_join(tree, domain);
     }
@@ -179,7 +179,7 @@ radix_domain radix_tree_open_domain(struct radix_tree *tree, const uint8_t id[16
     return domain;
 }
 
-/* --- looking --- */
+/* --- search --- */
 
 radix_node radix_tree_child(const struct radix_tree *tree, uint32_t parent, uint64_t symbols_hash,
                             const uint32_t *symbols, uint32_t count)
@@ -203,13 +203,13 @@ static uint32_t common_symbols(const uint32_t *a, const uint32_t *b, uint32_t co
     return common;
 }
 
-/* Of the latest children of `parent`, the one with a value that shares more of `symbols` than
- * *best_symbols. */
-static void match_rest(const struct radix_tree *tree, uint32_t parent, const uint32_t *symbols,
-                       uint32_t count, radix_node *best, uint32_t *best_symbols)
+/* Among the latest children of `parent`, finds the one with a value that shares more of `symbols`
+ * than *best_symbols, and updates *best and *best_symbols. */
+static void match_partial(const struct radix_tree *tree, uint32_t parent, const uint32_t *symbols,
+                          uint32_t count, radix_node *best, uint32_t *best_symbols)
 {
     radix_node node = *radix_store_children(tree, parent);
-    for (int looked = 0; node != RADIX_NONE && looked < LIMIT_REST_CANDIDATES; looked++) {
+    for (int looked = 0; node != RADIX_NONE && looked < LIMIT_PARTIAL_CANDIDATES; looked++) {
         const struct radix_record *it = &tree->nodes[node];
         uint32_t comparable = it->symbol_count < count ? it->symbol_count : count;
         if (it->tier != RADIX_GHOST && comparable > *best_symbols) {
@@ -225,10 +225,11 @@ static void match_rest(const struct radix_tree *tree, uint32_t parent, const uin
 
 uint32_t radix_tree_match(const struct radix_tree *tree, const radix_domain *domains,
                           uint32_t domain_count, const uint32_t *symbols, uint32_t count,
-                          radix_node *nodes, radix_node *rest, uint32_t *rest_symbols)
+                          radix_node *nodes, radix_node *partial, uint32_t *partial_symbols)
 {
     ASSERT(domain_count <= LIMIT_DOMAINS_VISIBLE + 1);
-    /* Where each domain stands, in the order given; one without the next page drops out. */
+    /* The position of each domain in its tree, in the caller's order. A domain that lacks the next
+     * page is dropped. */
     uint32_t parents[2][LIMIT_DOMAINS_VISIBLE + 1];
     uint32_t parent_count = 0;
     const uint32_t page_symbols = tree->options.page_symbols;
@@ -259,11 +260,11 @@ uint32_t radix_tree_match(const struct radix_tree *tree, const radix_domain *dom
     uint32_t left = count - pages * page_symbols;
     if (left > page_symbols)
         left = page_symbols;
-    *rest = RADIX_NONE;
-    *rest_symbols = 0;
+    *partial = RADIX_NONE;
+    *partial_symbols = 0;
     for (uint32_t i = 0; i < parent_count; i++)
-        match_rest(tree, parents[pages % 2][i], symbols + (size_t)pages * page_symbols, left, rest,
-                   rest_symbols);
+        match_partial(tree, parents[pages % 2][i], symbols + (size_t)pages * page_symbols, left,
+                      partial, partial_symbols);
     return pages;
 }
 
@@ -306,7 +307,7 @@ static void count_add(struct radix_tree *tree, radix_node node)
         radix_evict_rank(tree, it->domain, it->tier);
 }
 
-/* Before the tier changes or the node goes: it is busy after this. */
+/* Call before the tier changes or the node is removed; makes the node busy. */
 static void count_remove(struct radix_tree *tree, radix_node node)
 {
     const struct radix_record *it = &tree->nodes[node];
@@ -345,7 +346,7 @@ static radix_node node_make(struct radix_tree *tree, radix_domain domain, uint32
     return node;
 }
 
-/* Without children, whatever its tier. */
+/* Removes a node that has no children, whatever its tier. */
 static void node_remove(struct radix_tree *tree, radix_node node)
 {
     struct radix_record *it = &tree->nodes[node];
@@ -364,10 +365,11 @@ static void node_remove(struct radix_tree *tree, radix_node node)
     tree->free_first = node;
 }
 
-/* Whether a domain may have a new node at the end of a path and `ghosts` new ones on the way.
- * Places for values are kept free of ghosts, and a domain may have as many ghosts as it leaves for
- * others: n greedy ones have 1 / (n + 1) each (Choudhury and Hahne's dynamic thresholds, 1998), so
- * that nobody is shut out and nothing is set aside for those who are not there. */
+/* Returns whether a domain may have a new node at the end of a path and `ghosts` new ghosts on the
+ * way. Capacity for values is never given to ghosts. A domain may have at most as many ghosts as it
+ * leaves free for others. Hence n greedy domains get 1 / (n + 1) of the ghosts each (Choudhury and
+ * Hahne's dynamic thresholds, 1998): no domain is shut out, and nothing is set aside for domains
+ * that do not ask. */
 static bool insert_may(const struct radix_tree *tree, radix_domain domain, uint32_t ghosts)
 {
     uint64_t values = (uint64_t)tree->counts[RADIX_DEVICE] + tree->counts[RADIX_HOST];
@@ -410,7 +412,9 @@ radix_node radix_tree_insert(struct radix_tree *tree, radix_domain domain, radix
             break;
         parent = child;
     }
-    if (page == pages) { /* it is there: the first to be looked at for rests again */
+    /* The path exists. Moving its last node to the front makes it the first partial-page candidate.
+     */
+    if (page == pages) {
         children_leave(tree, parent);
         children_join(tree, parent);
         return parent;
@@ -462,7 +466,8 @@ void radix_tree_drop_domain(struct radix_tree *tree, radix_domain domain,
     ASSERT(domain < tree->options.domains_max);
     const uint32_t root = RADIX_ROOT | domain;
     uint32_t at = root;
-    for (;;) { /* down to a leaf, which goes, and on from its parent */
+    /* Descend to a leaf, remove it, and continue from its parent. */
+    for (;;) {
         radix_node child = *radix_store_children(tree, at);
         if (child != RADIX_NONE) {
             at = child;
@@ -478,7 +483,7 @@ void radix_tree_drop_domain(struct radix_tree *tree, radix_domain domain,
     }
 }
 
-/* --- what stands in it --- */
+/* --- accessors --- */
 
 enum radix_tier radix_tree_tier(const struct radix_tree *tree, radix_node node)
 {

@@ -10,84 +10,95 @@
 #include "config/base/status.h"
 #include "radix/radix_types.h"
 
-/* A node is one page of `page_symbols` symbols and is found by (parent, symbols), compared in full.
- * Two domains of page_symbols 2; what a domain reads as its prefix, it repeats as ghosts (~):
+/* A node stands for one page of `page_symbols` symbols. It is found by (parent, symbols), compared
+ * in full. The example has two domains and page_symbols 2. A domain whose paths continue a prefix
+ * of another domain repeats that prefix as ghosts (~):
  *
  *     public   [ab]=7 ─ [cd]=8                a path of `own` is matched in both at once:
  *     own      [ab]~ ─ [cd]~ ─ [ef]=3         abcdef → 7, 8, 3
- *                            └ [g]=5          a rest: the end of a text, a leaf
+ *                            └ [g]=5          a partial page: the end of a path, a leaf
  *
- * A ghost has no value and gives none: what only another domain holds is not found through it. One
- * without children is removed at once. */
-/* NO_MEMORY, with the sum. `values_max` + `ghosts_max` < 2^31. */
+ * A ghost has no value. A match through it succeeds only where another domain of the same match has
+ * the value. A ghost without children is removed at once. */
+
+/* Creates a tree without nodes. `values_max` + `ghosts_max` must be below 2^31. NO_MEMORY: the note
+ * says how much was wanted. */
 enum status radix_tree_create(struct radix_tree **out, const struct radix_options *options);
 void radix_tree_destroy(struct radix_tree *tree);
 
-/* The domain of an id; RADIX_NONE when it is not open. O(1). */
+/* Returns the domain of an id, or RADIX_NONE when it is not open. O(1). */
 radix_domain radix_tree_find_domain(const struct radix_tree *tree, const uint8_t id[16]);
-/* Finds or makes it; its weight (≥ 1) is `weight` from now on. A new one takes the place of one
- * without nodes when there is no other. RADIX_NONE when all have nodes. O(log domains). */
+/* Finds the domain of an id or opens it, and sets its weight (≥ 1). When all domains are open, the
+ * new one replaces one without nodes. RADIX_NONE when all have nodes. O(log domains). */
 radix_domain radix_tree_open_domain(struct radix_tree *tree, const uint8_t id[16], uint32_t weight);
 
-/* How far `symbols` are known to `domains`, in lockstep: page i is nodes[i], of the first domain
- * whose tree holds it with a value. Returns whole pages matched; `nodes` has room for count /
- * page_symbols. Then *rest is the node with a value, behind those pages and in any of the domains,
- * that shares most of the following symbols, *rest_symbols ≥ 1 of them (the earlier domain, then
- * the later inserted one among equals; LIMIT_REST_CANDIDATES of a domain are looked at, the latest
- * first), or RADIX_NONE and 0. Entries of `domains` may be RADIX_NONE; at most
- * LIMIT_DOMAINS_VISIBLE + 1. Changes nothing. O(pages × domains). */
+/* Matches `symbols` in all `domains` in lockstep. Returns how many whole pages matched; nodes[i] is
+ * the node of page i, taken from the first domain whose tree has it with a value. `nodes` has room
+ * for count / page_symbols entries.
+ *
+ * *partial is the partial match behind those pages: the node with a value that shares the most of
+ * the following symbols, *partial_symbols ≥ 1 of them. Ties go to the earlier domain, then to the
+ * node inserted later. At most LIMIT_PARTIAL_CANDIDATES nodes of a domain are compared, latest
+ * first. Without a partial match they are RADIX_NONE and 0.
+ *
+ * `domains` has at most LIMIT_DOMAINS_VISIBLE + 1 entries; an entry may be RADIX_NONE. Changes
+ * nothing. O(pages × domains). */
 uint32_t radix_tree_match(const struct radix_tree *tree, const radix_domain *domains,
                           uint32_t domain_count, const uint32_t *symbols, uint32_t count,
-                          radix_node *nodes, radix_node *rest, uint32_t *rest_symbols);
+                          radix_node *nodes, radix_node *partial, uint32_t *partial_symbols);
 
-/* The node at the end of a path of `count` ≥ 1 symbols in one domain, below `below`, a whole page
- * of it (RADIX_NONE: from the root), made where it is missing, with ghosts on the way. A rest if
- * `count` is no multiple of page_symbols. If radix_tree_tier says that it is a ghost, the caller
- * sets or clears it before the next insert. RADIX_NONE, and nothing changed, when the table is full
- * or the domain has no right to so many ghosts: it may have as many as it leaves for others.
- * O(pages). */
+/* Returns the node at the end of a path of `count` ≥ 1 symbols of one domain. The path starts below
+ * the node `below`, a whole page of the domain, or at the root when `below` is RADIX_NONE. Missing
+ * nodes are made, as ghosts. If `count` is not a multiple of page_symbols, the last node is a
+ * partial page. If the returned node is a ghost (radix_tree_tier), the caller sets or clears it
+ * before the next insert. Returns RADIX_NONE, and changes nothing, when the table is full or the
+ * domain would have more ghosts than it leaves free for others. O(pages). */
 radix_node radix_tree_insert(struct radix_tree *tree, radix_domain domain, radix_node below,
                              const uint32_t *symbols, uint32_t count);
-/* Gives a node a value in a tier, or moves it there with a new value. It is busy then.
+/* Gives a node a value in a tier, or replaces its value and tier. The node is busy afterwards.
  * O(log domains). */
 void radix_tree_set(struct radix_tree *tree, radix_node node, enum radix_tier tier, uint32_t value);
-/* Takes the value; the node vanishes, and ancestors without value and children with it, unless it
- * has children: then it is a ghost. O(log domains), and a step for each node that vanishes. */
+/* Takes the value away. A node with children becomes a ghost. Otherwise the node is removed, and
+ * with it each ancestor that then has neither value nor children. O(log domains) and O(1) for each
+ * removed node. */
 void radix_tree_clear(struct radix_tree *tree, radix_node node);
 
 enum radix_tier radix_tree_tier(const struct radix_tree *tree, radix_node node);
-uint32_t radix_tree_value(const struct radix_tree *tree, radix_node node); /* of a node with one */
+/* Returns the value of a node that has one. */
+uint32_t radix_tree_value(const struct radix_tree *tree, radix_node node);
 radix_domain radix_tree_domain_of(const struct radix_tree *tree, radix_node node);
-uint32_t radix_tree_symbol_count(const struct radix_tree *tree,
-                                 radix_node node); /* a rest has fewer */
+/* Returns page_symbols, or fewer for a partial page. */
+uint32_t radix_tree_symbol_count(const struct radix_tree *tree, radix_node node);
 
-/* Nodes of a tier (ghosts too): in all domains, and in one. */
+/* Returns the number of nodes of a tier (ghosts too): of all domains, and of one. */
 uint32_t radix_tree_count(const struct radix_tree *tree, enum radix_tier tier);
 uint32_t radix_tree_resident(const struct radix_tree *tree, radix_domain domain,
                              enum radix_tier tier);
 
-/* Forgets every node of a domain, busy or not; `gone` is told each value and may not call the tree.
- * O(nodes of the domain). */
+/* Removes every node of a domain, busy or not. Calls `gone` with each value; `gone` may not call
+ * the tree. O(nodes of the domain). */
 void radix_tree_drop_domain(struct radix_tree *tree, radix_domain domain,
                             void (*gone)(void *context, enum radix_tier tier, uint32_t value),
                             void *context);
 
-/* --- radix_evict: which value goes next ---
- * A node is idle when its value may be taken: only the tree holds it. Whoever releases a path goes
- * from its last page to its first, so that the least recently idle is a leaf. */
+/* --- radix_evict: which value is evicted next ---
+ * A node is idle when the tree alone holds its value, so that the value may be evicted. A caller
+ * that releases a path starts with its last page, so that the least recently idle node is a leaf.
+ */
 
-/* Joins the end of its domain's list of its tier; moves there if it is in it. Not for ghosts.
+/* Appends the node to its domain's idle list of its tier, or moves it to the end. Not for ghosts.
  * O(log domains). */
 void radix_evict_idle(struct radix_tree *tree, radix_node node);
-/* Leaves the list; nothing happens if it is in none. O(log domains). */
+/* Removes the node from its idle list; no effect if it is in none. O(log domains). */
 void radix_evict_busy(struct radix_tree *tree, radix_node node);
-/* The least recently idle node of the domain that is furthest above its share (the most nodes of
- * this tier, idle or not, by weight) of those with idle nodes. Domains with RADIX_EVICT_FLOOR nodes
- * or fewer come last, least recently idle first. RADIX_NONE when nothing is idle. It stays in the
- * list until it is cleared, set or busy. O(1). */
+/* Returns the next node to evict: the least recently idle node of the domain furthest above its
+ * share. That is the domain with the most nodes of this tier, idle or not, by weight, among the
+ * domains with idle nodes. Domains with at most RADIX_EVICT_FLOOR nodes come last, least recently
+ * idle first. RADIX_NONE when nothing is idle. The node stays in the list until it is cleared, set
+ * or made busy. O(1). */
 enum { RADIX_EVICT_FLOOR = 4 };
 radix_node radix_evict_next(const struct radix_tree *tree, enum radix_tier tier);
 uint32_t radix_evict_idle_count(const struct radix_tree *tree, enum radix_tier tier);
 
-/* --- radix_check: all invariants; for tests and slow checks. O(nodes + domains) --- */
+/* --- radix_check: tests all invariants; for tests and slow checks. O(nodes + domains) --- */
 bool radix_check(const struct radix_tree *tree);

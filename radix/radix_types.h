@@ -1,9 +1,9 @@
-/* radix_types: nodes, domains and tiers, as all files of the room know them.
+/* radix_types: the types that all files of the room share: nodes, domains, tiers, options.
  *
  * Owns:     nothing.
  * Thread:   any.
  * Cost:     –
- * Not here: what can be done with them (radix_tree), how they lie in memory (radix_store).
+ * Not here: what can be done with them (radix_tree), their layout in memory (radix_store).
  */
 #pragma once
 
@@ -11,17 +11,18 @@
 #include <stdint.h>
 
 struct radix_tree;
-typedef uint32_t radix_node;   /* good until its value is cleared or its domain dropped */
-typedef uint32_t radix_domain; /* good while the domain has nodes, else until the next open */
+typedef uint32_t radix_node;   /* valid until its value is cleared or its domain dropped */
+typedef uint32_t radix_domain; /* valid while the domain has nodes, else until the next open */
 
 #define RADIX_NONE UINT32_MAX
 
 enum radix_tier { RADIX_GHOST, RADIX_DEVICE, RADIX_HOST, RADIX_TIERS };
 
 struct radix_options {
-    uint32_t page_symbols; /* of a node */
-    uint32_t values_max;   /* nodes with a value: as many as pages of all tiers; kept for them */
-    uint32_t ghosts_max;   /* nodes beside them */
-    uint32_t domains_max;  /* with nodes at the same time */
-    uint64_t seed;         /* secret: keys the hashes, so that nobody can make long chains */
+    uint32_t page_symbols; /* symbols of a whole page */
+    /* nodes with a value: one for each page of all tiers; ghosts never take their capacity */
+    uint32_t values_max;
+    uint32_t ghosts_max;  /* further nodes, for ghosts */
+    uint32_t domains_max; /* domains open at the same time */
+    uint64_t seed;        /* secret; keys the hashes, so that nobody can build long chains */
 };

@@ -92,8 +92,8 @@ static void test_lists(void **state)
     BREAKS(nodes[middle].idle_since, 1); /* a ghost is never idle */
     BREAKS(domains[one].idle[RADIX_DEVICE].first, root);
     BREAKS(domains[one].idle[RADIX_DEVICE].last, rest);
-    BREAKS(domains[one].idle[RADIX_DEVICE].place, RADIX_NONE);
-    BREAKS(domains[one].idle[RADIX_HOST].place, 0);
+    BREAKS(domains[one].idle[RADIX_DEVICE].position, RADIX_NONE);
+    BREAKS(domains[one].idle[RADIX_HOST].position, 0);
     BREAKS(tree->heap_counts[RADIX_DEVICE], 1);
     BREAKS(tree->idle_counts[RADIX_HOST], 0);
     assert_int_equal(tree->heap_counts[RADIX_DEVICE], 2);
@@ -101,13 +101,13 @@ static void test_lists(void **state)
     assert_int_equal(heap[0], two);
     heap[0] = one;
     heap[1] = two;
-    domains[one].idle[RADIX_DEVICE].place = 0;
-    domains[two].idle[RADIX_DEVICE].place = 1;
+    domains[one].idle[RADIX_DEVICE].position = 0;
+    domains[two].idle[RADIX_DEVICE].position = 1;
     assert_false(radix_check(tree));
     heap[0] = two;
     heap[1] = one;
-    domains[one].idle[RADIX_DEVICE].place = 1;
-    domains[two].idle[RADIX_DEVICE].place = 0;
+    domains[one].idle[RADIX_DEVICE].position = 1;
+    domains[two].idle[RADIX_DEVICE].position = 0;
     assert_true(radix_check(tree));
 }
 

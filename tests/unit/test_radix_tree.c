@@ -133,7 +133,7 @@ static void test_the_longest_rest_wins(void **state)
 static void test_candidates_are_bounded(void **state)
 {
     (void)state;
-    enum { MANY = LIMIT_REST_CANDIDATES + 1 };
+    enum { MANY = LIMIT_PARTIAL_CANDIDATES + 1 };
     struct radix_tree *tree = fresh(MANY, 1, 1);
     radix_domain a = domain(tree, 1);
     for (uint32_t i = 0; i < MANY; i++) {
