@@ -12,22 +12,22 @@
 #include "config/base/mem.h"
 #include "config/config_option.h"
 
-/* One block: the fields, then all texts, each with its NUL.
+/* One block: the fields, the source of each option, then all texts, each with its NUL.
  *
- *   [struct snapshot][source of each option][model\0][listen\0][data_dir\0]… */
+ *     [struct snapshot][source of each option][model\0][listen\0][data_dir\0]… */
 struct snapshot {
-    struct config config; /* first: a pointer to it is a pointer to the snapshot */
+    struct config config; /* first, so that a pointer to it is a pointer to the snapshot */
     char rest[];          /* config_option_count bytes, then the texts */
 };
 
 static atomic_uint_fast64_t last_revision;
 
-/* Values by option, while sources are read; a later source overwrites an earlier one. */
+/* The values by option while the sources are read; a later source overwrites an earlier one. */
 struct load {
     enum config_role role;
-    const char *file;                   /* what messages call the file */
+    const char *file;                   /* how messages call the file */
     struct config_option_value *values; /* [config_option_count] */
-    char *file_bytes;                   /* the file's values point into these two */
+    char *file_bytes; /* the values that came from the file point into these two */
     json_t *file_json;
 };
 
@@ -68,7 +68,7 @@ static void spell_name(const struct config_option *option, char *out)
 
 /* --- flags --- */
 
-/* One flag at argv[*at]; *at moves to its last argument. */
+/* Reads the flag at argv[*at]; moves *at to the flag's last argument. */
 static enum status load_flag(struct load *load, int argc, const char *const *argv, int *at)
 {
     const char *argument = argv[*at];
@@ -87,27 +87,27 @@ static enum status load_flag(struct load *load, int argc, const char *const *arg
     char flag[CONFIG_OPTION_NAME_BYTES] = "";
     if (option != NULL)
         config_option_flag(option, flag);
-    if (!slice_is((struct slice){argument, name.length + 2}, flag)) /* --KV_memory */
+    if (!slice_is((struct slice){argument, name.length + 2}, flag)) /* not --KV_memory */
         return load_unknown(shown, name, load->role, config_option_flag);
     if ((option->roles & load->role) == 0) {
         char theirs[CONFIG_OPTION_NAME_BYTES];
         char ours[CONFIG_OPTION_NAME_BYTES];
         config_option_roles_text(option->roles, theirs);
         config_option_roles_text(load->role, ours);
-        FAIL_PARAM(STATUS_INVALID, option->name,
-                   "%s is an option of another subcommand (%s), not of %s", flag, theirs, ours);
+        FAIL_PARAM(STATUS_INVALID, option->name, "%s is an option of %s, not of %s", flag, theirs,
+                   ours);
     }
     struct slice value = SLICE("true");
     if (equals != NULL) {
         value = slice_of(equals + 1);
     } else if (option->kind != CONFIG_OPTION_BOOL) {
         if (*at + 1 >= argc)
-            FAIL_PARAM(STATUS_INVALID, option->name, "%s wants a value", flag);
+            FAIL_PARAM(STATUS_INVALID, option->name, "%s needs a value", flag);
         *at += 1;
         value = slice_of(argv[*at]);
         if (flag_word_is(argv[*at]))
             FAIL_PARAM(STATUS_INVALID, option->name,
-                       "%s wants a value; one that begins with a dash is written %s=%.40s", flag,
+                       "%s needs a value; write one that begins with a dash as %s=%.40s", flag,
                        flag, argv[*at]);
     }
     return load_parse(load, option, flag, value, CONFIG_FLAG);
@@ -118,8 +118,8 @@ static enum status load_flags(struct load *load, int argc, const char *const *ar
     for (int at = 0; at < argc; at++) {
         if (strcmp(argv[at], "--") != 0)
             TRY(load_flag(load, argc, argv, &at));
-        else if (at + 1 < argc) /* behind it are names, and there are none */
-            FAIL(STATUS_INVALID, "'%.40s' is one word too many: there are options alone",
+        else if (at + 1 < argc) /* only names may follow, and there are none */
+            FAIL(STATUS_INVALID, "'%.40s' is not an option; this command takes options only",
                  argv[at + 1]);
     }
     return STATUS_OK;
@@ -127,9 +127,10 @@ static enum status load_flags(struct load *load, int argc, const char *const *ar
 
 /* --- environment --- */
 
-/* Variables of other subcommands are passed over, since a parent's halves share its environment,
- * and so are those that name no option, unless they look like a slip (distance 1 or 2): programs
- * around the server keep settings of their own under BANYAN_. */
+/* Reads one variable. Variables that are options of another subcommand are ignored, because the
+ * edge and the engine inherit one environment. Variables that are no option are ignored too,
+ * because other programs keep settings under BANYAN_; but a name at distance 1 or 2 from an option
+ * is refused as a likely slip. */
 static enum status load_variable(struct load *load, const char *variable)
 {
     static const struct slice prefix = {"BANYAN_", 7};
@@ -195,7 +196,8 @@ out:
     return status;
 }
 
-/* A member of the file's object: typed, but sizes may be texts as on the command line ("2G"). */
+/* Reads a member of the file's object. Members are typed, but sizes may also be texts as on the
+ * command line ("2G"). */
 static enum status load_member(struct load *load, const char *name, const json_t *json)
 {
     char source[80];
@@ -233,7 +235,7 @@ static enum status load_parse_file(struct load *load, struct slice bytes)
 {
     json_error_t error;
     load->file_json = json_loadb(bytes.bytes, bytes.length, JSON_REJECT_DUPLICATES, &error);
-    /* Without memory jansson gives no text, or calls what it holds a wrong token. */
+    /* Without memory jansson gives no text, or calls the value it was reading a wrong token. */
     if (load->file_json == NULL && error.text[0] == '\0')
         FAIL(STATUS_NO_MEMORY, "no memory for %s", load->file);
     if (load->file_json == NULL)
@@ -298,8 +300,8 @@ static enum status load_snapshot(const struct load *load, const struct config **
     return STATUS_OK;
 }
 
-/* The three sources from weakest to strongest; --config itself is known only after the flags and
- * the environment, hence those two are read twice. */
+/* Reads the sources from weakest to strongest. The value of --config is known only after the flags
+ * and the environment, so those two are read twice. */
 static enum status load_sources(struct load *load, int argc, const char *const *argv,
                                 const char *const *environment)
 {
@@ -346,7 +348,8 @@ enum status config_load(const struct config **out, enum config_role role, int ar
 
 /* --- reload --- */
 
-/* The names of what a start alone can change, as far as the message has room. */
+/* Fails with the names of the options that only a restart can change and that differ, as many as
+ * the message has room for. */
 static enum status reload_compare(const struct config *current, const struct config *next)
 {
     char names[STATUS_MESSAGE_BYTES / 2] = "";
@@ -396,9 +399,9 @@ void config_changes(const struct config *from, const struct config *to, struct b
     buffer_append_char(out, ']');
 }
 
-/* --- a file that is not there yet --- */
+/* --- checking a file before it is used --- */
 
-/* The number of wrong members, each appended with what is wrong. */
+/* Appends an error for each wrong member and returns their number. */
 static size_t validate_members(struct load *load, struct buffer *out)
 {
     const char *name;

@@ -1,7 +1,7 @@
 /* config: every option of every process, from flags, environment, file and defaults.
  *
  * Owns:     immutable snapshots, each with its revision. Options are rows of options.def.
- * Thread:   made by one; read by any; config_release from any, once nobody reads the snapshot.
+ * Thread:   made by one thread; read by any; config_release from any, when no thread reads it.
  * Cost:     a snapshot is one block; reading a field is a load.
  * Not here: rows that admins change at run time (store, auth/tenants/tenant).
  */
@@ -13,7 +13,7 @@
 #include "config/base/slice.h"
 
 struct config {
-    uint64_t revision; /* rising with each snapshot of the process */
+    uint64_t revision; /* rises with each snapshot of the process */
 #define OPTION_GROUP(title)
 #define OPTION_TEXT(name, fallback, reload, roles, help)                const char *name;
 #define OPTION_NUMBER(name, fallback, least, most, reload, roles, help) int64_t name;
@@ -27,10 +27,10 @@ struct config {
 #undef OPTION_BOOL
 };
 
-/* Where a value came from, from the weakest. */
+/* Where a value came from, weakest source first. */
 enum config_source { CONFIG_DEFAULT, CONFIG_FILE, CONFIG_ENVIRONMENT, CONFIG_FLAG };
 
-/* Which subcommands an option belongs to. */
+/* The subcommands that an option belongs to. */
 enum config_role {
     CONFIG_SERVE = 1u << 0,
     CONFIG_EDGE = 1u << 1,
@@ -38,19 +38,22 @@ enum config_role {
     CONFIG_BENCH = 1u << 3,
 };
 
-/* Flags ("--kv-memory 2G", "--kv-memory=2G") > environment (BANYAN_KV_MEMORY) > file (--config,
- * JSON; names with underscores) > default. Every value is checked for type and bounds, also one
- * that a stronger source overrides. `argv` is what follows the subcommand; `environment` is main's
- * environ or NULL. A flag said twice: the last one counts.
+/* Reads all sources into a new snapshot. Precedence: flags ("--kv-memory 2G", "--kv-memory=2G"),
+ * environment (BANYAN_KV_MEMORY), file (--config, JSON, names with underscores), default. Every
+ * value is checked for type and bounds, even one that a stronger source overrides. `argv` is what
+ * follows the subcommand; `environment` is main's environ or NULL. When a flag occurs twice, the
+ * last one counts.
  *
- * INVALID or OUT_OF_RANGE name the option and its source, and for a wrong name the nearest right
- * one; a flag of another subcommand is refused by saying whose it is. In file and environment
- * options of other subcommands are passed over, since processes share those; so are BANYAN_
- * variables that are no option and not within two letters of one. IO and LIMIT: the file. */
+ * INVALID or OUT_OF_RANGE: the message names the option and its source, for a wrong name the
+ * nearest right one, and for a flag of another subcommand the subcommands it belongs to. IO, LIMIT:
+ * the file cannot be read or is too long. NO_MEMORY. In file and environment, options of other
+ * subcommands are ignored, because processes share both. BANYAN_ variables that are no option are
+ * ignored unless they are within two letters of one. */
 enum status config_load(const struct config **out, enum config_role role, int argc,
                         const char *const *argv, const char *const *environment);
 
-/* What a snapshot was made of, to make the next one; the arrays are main's and stay. */
+/* What a snapshot was made from, to make the next one. The arrays are main's and live until it
+ * returns. */
 struct config_sources {
     enum config_role role;
     int argc;
@@ -58,32 +61,35 @@ struct config_sources {
     const char *const *environment;
 };
 
-/* Reads all sources again. `current` stays as it is; `*out` is another snapshot. As
- * config_load, and CONFLICT when an option differs that only a start can change: the message names
- * them, and nothing is taken. */
+/* Reads all sources again. `current` stays as it is; `*out` is a new snapshot.
+ * Errors as config_load; CONFLICT when an option differs that only a restart can change: the
+ * message names such options, and there is no new snapshot. */
 enum status config_reload(const struct config **out, const struct config *current,
                           const struct config_sources *sources);
 
-/* Appends `[{"option","from","to","takes":"reload"|"restart"},…]`: what differs. */
+/* Appends `[{"option","from","to","takes":"reload"|"restart"},…]`, one entry for each difference.
+ */
 void config_changes(const struct config *from, const struct config *to, struct buffer *out);
 
-/* What would be of the server if `text` (a JSON object) were its file: appends `"valid":…,
- * "errors":[{"param","message"},…],"changes":[…],"overridden":[…]`. Every wrong member is an error
- * of its own; changes are beside `current`, and only told of a valid file; overridden are members
- * that a flag or a variable is stronger than. INVALID when it is no JSON object. */
+/* Says what would happen if `text` (a JSON object) were the server's file. Appends
+ * `"valid":…,"errors":[{"param","message"},…],"changes":[…],"overridden":[…]`. Each wrong member is
+ * one error. `changes` compares with `current` and is filled for a valid file only. `overridden`
+ * lists the members that a flag or a variable overrides. INVALID when `text` is no JSON object. */
 enum status config_validate(const struct config *current, const struct config_sources *sources,
                             struct slice text, struct buffer *out);
 
-/* NULL is nothing. */
+/* Frees a snapshot. NULL has no effect. */
 void config_release(const struct config *config);
 
-/* The options of a role for --help, by groups, 80 columns (the caller prints the usage line above);
- * the JSON schema of the file; the README's table. */
+/* Append the options of a role for --help, by groups, in 80 columns (the caller prints the usage
+ * line above); the JSON schema of the file; the table of OPTIONS.md. */
 void config_help(enum config_role role, struct buffer *out);
 void config_schema(struct buffer *out);
 void config_markdown(struct buffer *out);
-/* The running values as the file would have them, secrets' paths included, secrets never. */
+/* Appends the running values in the form of a file. It has the paths of secret files, never the
+ * secrets. */
 void config_render(const struct config *config, struct buffer *out);
-/* The same with more: `"file":…,"options":{…},"sources":{name:"default"|"file"|"environment"|
- * "flag"},"reloadable":[name,…]`. */
+/* Appends the same and more:
+ * `"file":…,"options":{…},"sources":{name:"default"|"file"|"environment"|"flag"},
+ * "reloadable":[name,…]`. */
 void config_describe(const struct config *config, struct buffer *out);

@@ -56,7 +56,7 @@ static void numbers_text(const struct config_option *option, char out[VALUES_BYT
                  bounds);
 }
 
-/* Words of `text` from column `column` on, lines after the first indented. */
+/* Appends the words of `text` from column `column` on, wrapped; further lines are indented. */
 static void help_wrap(struct buffer *out, const char *text, size_t column)
 {
     while (*text != '\0') {
@@ -110,10 +110,10 @@ void config_help(enum config_role role, struct buffer *out)
             help_option(option, out);
         }
     }
-    buffer_append_text(out,
-                       "\nBYTES take K, M, G, T (1024). --kv-memory is BANYAN_KV_MEMORY in the "
-                       "environment\nand \"kv_memory\" in the JSON file. Flags win over the "
-                       "environment, that over the\nfile.\n");
+    buffer_append_text(
+        out, "\nBYTES may end in K, M, G or T (powers of 1024). --kv-memory is\n"
+             "BANYAN_KV_MEMORY in the environment and \"kv_memory\" in the JSON file. A flag\n"
+             "overrides the environment, which overrides the file.\n");
 }
 
 static void schema_option(const struct config_option *option, struct buffer *out)
@@ -140,7 +140,7 @@ static void schema_option(const struct config_option *option, struct buffer *out
     buffer_append_char(out, '}');
 }
 
-/* --config names the file and so cannot stand in it. */
+/* --config names the file, so the file cannot contain it. */
 static bool is_in_file(const struct config_option *option)
 {
     return option->kind != CONFIG_OPTION_GROUP && strcmp(option->name, "config") != 0;

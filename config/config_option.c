@@ -9,7 +9,8 @@
 #include "config/base/utf8.h"
 #include "config/config_text.h"
 
-/* Field names stay out of the macros' parameters (option_name), so that .name is not replaced. */
+/* The macros' parameters differ from the fields' names (option_name and name); otherwise the
+ * preprocessor would replace .name. */
 #define ROW(option_kind, option_name, ...)                                                         \
     {.kind = CONFIG_OPTION_##option_kind,                                                          \
      .name = #option_name,                                                                         \
@@ -101,7 +102,7 @@ static int parse_shift(char suffix)
     }
 }
 
-/* Decimal digits with an optional minus; false for anything else and for more than int64_t. */
+/* Reads decimal digits with an optional minus. False for any other text and beyond int64_t. */
 static bool parse_integer(struct slice text, int64_t *out)
 {
     bool is_negative = text.length > 0 && text.bytes[0] == '-';
@@ -149,8 +150,8 @@ enum status config_option_check(const struct config_option *option, const char *
         config_option_bytes_text(option->least, least);
         config_option_bytes_text(option->most, most);
     }
-    FAIL_PARAM(STATUS_OUT_OF_RANGE, option->name, "%s is %" PRId64 ", but must be %s to %s", source,
-               number, least, most);
+    FAIL_PARAM(STATUS_OUT_OF_RANGE, option->name, "%s is %" PRId64 ", but must be from %s to %s",
+               source, number, least, most);
 }
 
 enum status config_option_check_text(const struct config_option *option, const char *source,
@@ -178,19 +179,19 @@ enum status config_option_parse(const struct config_option *option, const char *
         return STATUS_OK;
     case CONFIG_OPTION_NUMBER:
         if (!parse_integer(text, &out->number))
-            FAIL_PARAM(STATUS_INVALID, option->name, "%s wants a whole number, not '%.40s'", source,
-                       text.bytes);
+            FAIL_PARAM(STATUS_INVALID, option->name, "%s must be a whole number, not '%.40s'",
+                       source, text.bytes);
         return config_option_check(option, source, out->number);
     case CONFIG_OPTION_BYTES:
         if (!parse_bytes(text, &out->number))
             FAIL_PARAM(STATUS_INVALID, option->name,
-                       "%s wants a number of bytes such as 512M or 2G, not '%.40s'", source,
+                       "%s must be a number of bytes such as 512M or 2G, not '%.40s'", source,
                        text.bytes);
         return config_option_check(option, source, out->number);
     case CONFIG_OPTION_BOOL:
         if (!parse_bool(text, &out->number))
-            FAIL_PARAM(STATUS_INVALID, option->name, "%s wants true or false, not '%.40s'", source,
-                       text.bytes);
+            FAIL_PARAM(STATUS_INVALID, option->name, "%s must be true or false, not '%.40s'",
+                       source, text.bytes);
         return STATUS_OK;
     case CONFIG_OPTION_GROUP:
         break;

@@ -1,4 +1,5 @@
-/* config_option: the rows of options.def as a table: finding one, reading one value, names near.
+/* config_option: the rows of options.def as a table: finding an option, parsing a value, near
+ * names.
  *
  * Owns:     the table; private to the room config.
  * Thread:   any; the table never changes.
@@ -13,7 +14,7 @@
 #include "config/config.h"
 
 enum config_option_kind {
-    CONFIG_OPTION_GROUP, /* a heading of the help: name and numbers are not set */
+    CONFIG_OPTION_GROUP, /* a heading of the help; name and numbers are not set */
     CONFIG_OPTION_TEXT,
     CONFIG_OPTION_NUMBER,
     CONFIG_OPTION_BYTES,
@@ -22,7 +23,7 @@ enum config_option_kind {
 
 struct config_option {
     enum config_option_kind kind;
-    const char *name; /* with underscores, as the field of struct config */
+    const char *name; /* with underscores, like the field of struct config */
     const char *fallback_text;
     int64_t fallback;
     int64_t least;
@@ -33,36 +34,38 @@ struct config_option {
     size_t offset; /* of the field in struct config */
 };
 
-/* Where the value of config_option_table[index] came from. */
+/* Returns where the value of config_option_table[index] came from. */
 enum config_source config_source_of(const struct config *config, size_t index);
 
-/* All rows in the order of options.def, groups among them. */
+/* All rows in the order of options.def, including the groups. */
 extern const struct config_option config_option_table[];
 extern const size_t config_option_count;
 
-/* One value of one option; `text` is borrowed from where it was read. */
+/* One value of one option. `text` is borrowed from the source that was read. */
 struct config_option_value {
     struct slice text;
     int64_t number; /* NUMBER, BYTES and BOOL (0 or 1) */
     enum config_source source;
 };
 
-/* Name by its characters, '-' and '_' and case being equal: "kv-memory", "KV_MEMORY". NULL when
- * there is none. */
+/* Finds an option by name; case, '-' and '_' make no difference: "kv-memory", "KV_MEMORY". NULL
+ * when there is none. */
 const struct config_option *config_option_find(struct slice name);
-/* The option of `roles` with the least edit distance to `name`, that distance being at most
- * `distance_max`; NULL when none is so near. */
+/* Returns the option of `roles` whose name has the least edit distance to `name`, at most
+ * `distance_max`; NULL when no name is that near. */
 const struct config_option *config_option_nearest(struct slice name, unsigned roles,
                                                   size_t distance_max);
 
-/* Reads a value as flags and environment write it. `source` is for the message ("--threads",
- * "BANYAN_THREADS"). INVALID for a wrong type, OUT_OF_RANGE outside the bounds; `param` is set. */
+/* Parses a value as written in flags and the environment. `source` is for the message ("--threads",
+ * "BANYAN_THREADS"). INVALID for a wrong type, OUT_OF_RANGE outside the bounds; the note's `param`
+ * names the option. */
 enum status config_option_parse(const struct config_option *option, const char *source,
                                 struct slice text, struct config_option_value *out);
-/* The bounds alone, for a number that came typed (from the file). */
+/* Checks the bounds alone, for a number that came typed (from the file). */
 enum status config_option_check(const struct config_option *option, const char *source,
                                 int64_t number);
-/* Texts: at most LIMIT_OPTION_BYTES, UTF-8, no control characters, numbers in their range. */
+/* Checks a text: at most LIMIT_OPTION_BYTES, UTF-8, no control characters, numbers inside it in
+ * their range. */
 enum status config_option_check_text(const struct config_option *option, const char *source,
                                      struct slice text);
 
@@ -72,11 +75,11 @@ void config_option_render(const struct config_option *option, const struct confi
 bool config_option_is_same(const struct config_option *option, const struct config *a,
                            const struct config *b);
 
-/* "1G", "1536K", "17": the shortest text that config_option_parse reads as `bytes`. */
+/* Writes the shortest text that config_option_parse reads as `bytes`: "1G", "1536K", "17". */
 void config_option_bytes_text(int64_t bytes, char out[24]);
-/* "--kv-memory"; BANYAN_KV_MEMORY. */
+/* Write the option's flag, "--kv-memory", and its variable, "BANYAN_KV_MEMORY". */
 enum { CONFIG_OPTION_NAME_BYTES = 64 };
 void config_option_flag(const struct config_option *option, char out[CONFIG_OPTION_NAME_BYTES]);
 void config_option_variable(const struct config_option *option, char out[CONFIG_OPTION_NAME_BYTES]);
-/* "serve, engine". */
+/* Writes the names of subcommands: "serve, engine". */
 void config_option_roles_text(unsigned roles, char out[CONFIG_OPTION_NAME_BYTES]);

@@ -6,7 +6,7 @@
 
 enum { PORT_MOST = 65535 };
 
-/* What is looked at. */
+/* The option under check, for messages. */
 struct look {
     const struct config_option *option;
     const char *source;
@@ -17,7 +17,7 @@ static struct slice tail(struct slice text, size_t from)
     return (struct slice){text.bytes + from, text.length - from};
 }
 
-/* Where `c` is; text.length when it is not there. */
+/* Returns the position of `c`, or text.length when `text` lacks it. */
 static size_t find(struct slice text, char c)
 {
     size_t at = 0;
@@ -41,13 +41,13 @@ static enum status number_check(const struct look *look, const char *what, struc
                    (long long)least, (long long)most);
     if (number < least || number > most)
         FAIL_PARAM(STATUS_OUT_OF_RANGE, look->option->name,
-                   "%s: the %s is %.*s, but must be %lld to %lld", look->source, what,
+                   "%s: the %s is %.*s, but must be from %lld to %lld", look->source, what,
                    text.length < 40 ? (int)text.length : 40, text.bytes, (long long)least,
                    (long long)most);
     return STATUS_OK;
 }
 
-/* HOST[:PORT], [ADDRESS][:PORT] */
+/* Checks the port of HOST[:PORT] or [ADDRESS][:PORT]. */
 static enum status place_check(const struct look *look, struct slice place, int64_t least)
 {
     size_t close = find(place, ']');
@@ -58,18 +58,20 @@ static enum status place_check(const struct look *look, struct slice place, int6
     return number_check(look, "port", tail(rest, 1), least, PORT_MOST);
 }
 
-/* ADDRESS:PORT, of which port 0 is any that is free; an address may have colons of its own. */
+/* Checks ADDRESS:PORT. Port 0 means any free port. The address may contain colons, so the last
+ * colon counts. */
 static enum status listen_check(const struct look *look, struct slice text)
 {
     size_t at = text.length;
     while (at > 0 && text.bytes[at - 1] != ':')
         at--;
     if (at == 0)
-        FAIL_PARAM(STATUS_INVALID, look->option->name, "%s wants ADDRESS:PORT", look->source);
+        FAIL_PARAM(STATUS_INVALID, look->option->name, "%s must be ADDRESS:PORT", look->source);
     return number_check(look, "port", tail(text, at), 0, PORT_MOST);
 }
 
-/* Places with commas or blanks between them, each perhaps behind a scheme. */
+/* Checks the ports of a list of hosts, separated by commas or blanks, each with or without a
+ * scheme. */
 static enum status hosts_check(const struct look *look, struct slice text)
 {
     while (text.length > 0) {
@@ -86,7 +88,8 @@ static enum status hosts_check(const struct look *look, struct slice text)
     return STATUS_OK;
 }
 
-/* redis://[USER@]HOST[:PORT][/DB], unix:///PATH[?db=DB]. A password is its reader's to refuse. */
+/* Checks the numbers of redis://[USER@]HOST[:PORT][/DB] or unix:///PATH[?db=DB]. A text with a
+ * password is left to redis_url, which refuses it. */
 static enum status redis_check(const struct look *look, struct slice text)
 {
     static const struct slice tcp = {"redis://", 8};

@@ -1,17 +1,17 @@
-/* config_text: the numbers inside options that are texts: ports of addresses, URLs and lists, the
- * database of Redis.
+/* config_text: the numbers inside text options: ports of addresses, URLs and lists, Redis's
+ * database.
  *
- * Owns:     which text options hold numbers, and their ranges; private to the room config.
+ * Owns:     which text options contain numbers, and their ranges; private to the room config.
  * Thread:   any.
  * Cost:     O(length of the text).
- * Not here: the rest of such a text's form, which its reader judges (listener, redis_url,
- *           key_fetch).
+ * Not here: the rest of such a text's form (listener, redis_url, key_fetch check it).
  */
 #pragma once
 
 #include "config/config_option.h"
 
-/* INVALID for what should be a number and is none, OUT_OF_RANGE outside its range; both name the
- * option by `source`. The message repeats digits alone: other text may be part of a secret. */
+/* INVALID when a number is expected and missing, OUT_OF_RANGE outside its range; the message names
+ * the option by `source`. It repeats nothing but digits, because the rest may be part of a secret.
+ */
 enum status config_text_check(const struct config_option *option, const char *source,
                               struct slice text);

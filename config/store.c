@@ -11,13 +11,13 @@
 #include "config/base/mem.h"
 
 struct store {
-    pthread_mutex_t lock; /* recursive: whoever holds it may begin again, within */
-    unsigned depth;       /* of transactions that are open */
+    pthread_mutex_t lock; /* recursive: the thread that holds it may begin again */
+    unsigned depth;       /* open transactions, nested ones included */
     sqlite3 *connection;
 };
 
-/* The schema's history: a step is never changed once released, only followed by another.
- * Numbers of rows rise for ever, so lists in their order are lists from the oldest. */
+/* The history of the schema. A released step is never changed, only followed by another. Row
+ * numbers only rise, so a list in their order is a list from the oldest. */
 static const char *const store_steps[] = {
     "create table tenants ("
     " number integer primary key autoincrement,"
@@ -51,33 +51,34 @@ static const char *const store_steps[] = {
     " detail text not null"
     ") strict;",
 
-    /* Scopes of tenants' keys: 40 = inference and usage:read, which all keys could before. */
+    /* Sets the scopes of tenants' keys to 40, inference and usage:read, which every key had before.
+     */
     "alter table tenants add column revision integer not null default 1;"
     "alter table tenants add column metadata text not null default '{}';"
     "alter table keys add column revision integer not null default 1;"
     "alter table keys add column last_used_at_s integer not null default 0;"
     "alter table keys add column rotated_to text not null default '';"
     "update keys set scopes = 40 where tenant_id is not null;"
-    "create table answers (" /* of calls with an idempotency key, for a day */
+    "create table answers (" /* answers to calls with an idempotency key, kept for a day */
     " actor_key_id text not null,"
     " name text not null,"                             /* the idempotency key */
     " print blob not null check (length(print) = 32)," /* HMAC of method, path and body */
     " code integer not null,"
     " revision integer not null,"
-    " sealed blob not null," /* AES-256-GCM: a new key's value may be in it */
+    " sealed blob not null," /* AES-256-GCM, because it may contain a new key's value */
     " created_at_s integer not null,"
     " primary key (actor_key_id, name)"
     ") strict, without rowid;"
     "create index answers_age on answers (created_at_s);",
 
-    /* "group" is a word of SQL. */
+    /* The columns are not named "group", which is a word of SQL. */
     "alter table tenants add column group_name text not null default '';"
     "alter table tenants add column share integer not null default 0"
     " check (share between 0 and 1);" /* enum tenant_share */
     "alter table tenants add column cache_share integer not null default 100"
     " check (cache_share between 1 and 1000);",
 
-    "create table prompts (" /* that the operator publishes */
+    "create table prompts (" /* prompts that the operator publishes */
     " number integer primary key autoincrement,"
     " id text not null unique,"
     " name text not null unique,"
@@ -87,7 +88,7 @@ static const char *const store_steps[] = {
     " created_at_s integer not null,"
     " revision integer not null"
     ") strict;"
-    "create table prompt_grants (" /* one of the two names is '' */
+    "create table prompt_grants (" /* exactly one of the two names is '' */
     " prompt_id text not null references prompts (id),"
     " tenant_id text not null,"
     " group_name text not null,"
@@ -113,14 +114,14 @@ static const char *const store_steps[] = {
     " revision integer not null"
     ") strict, without rowid;"
     "create table limit_values ("
-    " owner_id text not null," /* a plan's id, or a tenant's for its own */
-    " name text not null,"     /* quota_limits.def, or cached_input_percent */
+    " owner_id text not null," /* a plan's id; a tenant's id for the tenant's own limits */
+    " name text not null,"     /* a name of quota_limits.def, or cached_input_percent */
     " value integer not null check (value >= 0),"
     " is_shadow integer not null check (is_shadow between 0 and 1),"
     " primary key (owner_id, name)"
     ") strict, without rowid;",
 
-    "create table issuers (" /* of tokens */
+    "create table issuers (" /* issuers of tokens */
     " number integer primary key autoincrement,"
     " id text not null unique,"
     " name text not null unique,"
@@ -133,17 +134,17 @@ static const char *const store_steps[] = {
     " scopes integer not null,"
     " max_lifetime_s integer not null,"
     " jwks_file text not null," /* '': the keys are in jwks */
-    " jwks blob not null,"      /* AES-256-GCM: secrets may be among them */
+    " jwks blob not null,"      /* AES-256-GCM, because it may contain secrets */
     " created_at_s integer not null,"
     " revision integer not null"
     ") strict;",
 
-    "create table prices (" /* nano-units of the currency a token */
+    "create table prices (" /* nano-units of the currency, for one token */
     " number integer primary key autoincrement,"
     " id text not null unique,"
-    " plan_id text not null,"       /* '': of tenants without a plan that has prices */
-    " model text not null,"         /* '': all */
-    " service_class text not null," /* '': all */
+    " plan_id text not null,"       /* '': tenants whose plan has no prices, or who have no plan */
+    " model text not null,"         /* '': all models */
+    " service_class text not null," /* '': all classes */
     " currency text not null,"
     " input_nano integer not null,"
     " cached_input_nano integer not null,"
@@ -153,7 +154,7 @@ static const char *const store_steps[] = {
     " unique (plan_id, model, service_class, effective_at_s)"
     ") strict;",
 
-    "create table certificates (" /* of clients: whose they are */
+    "create table certificates (" /* client certificates and their owners */
     " number integer primary key autoincrement,"
     " id text not null unique,"
     " tenant_id text references tenants (id)," /* null: an admin's */
@@ -166,25 +167,28 @@ static const char *const store_steps[] = {
     " revoked_at_s integer not null,"
     " revision integer not null"
     ") strict;"
-    /* A revoked fingerprint is so for ever; a name may be given to another. */
+    /* A revoked fingerprint stays revoked for ever; a revoked name may be given to another owner.
+     */
     "create unique index certificates_value on certificates (kind, value)"
     " where revoked_at_s = 0 or kind = 0;",
 
-    "create table key_limits (" /* values are in limit_values, by "tenant/key" */
+    "create table key_limits (" /* the values are in limit_values; their owner_id is "tenant/key" */
     " tenant_id text not null references tenants (id),"
-    " key_id text not null," /* a key's, or what stands for it in a principal: an issuer's */
+    /* a key's id, or the id that a principal has in its place: an issuer's */
+    " key_id text not null,"
     " revision integer not null,"
     " primary key (tenant_id, key_id)"
     ") strict, without rowid;",
 
-    /* Keys from a URL: kept in jwks too. Claims that open the config API. */
+    /* Key sets from a URL, which are also kept in jwks. Claims that open the config API. */
     "alter table issuers add column jwks_url text not null default '';"
     "alter table issuers add column jwks_refresh_s integer not null default 300;"
     "alter table issuers add column jwks_overlap_s integer not null default 600;"
     "alter table issuers add column admin_claim text not null default '';"
     "alter table issuers add column admins text not null default '{}';",
 
-    "create table tenant_groups (" /* before this step a group was there while it was named */
+    /* before this step a group existed while a tenant or a grant named it */
+    "create table tenant_groups ("
     " number integer primary key autoincrement,"
     " id text not null unique,"
     " name text not null unique,"
@@ -194,12 +198,13 @@ static const char *const store_steps[] = {
     ") strict;"
     "insert into tenant_groups (id, name, metadata, created_at_s, revision)"
     " select 'grp_' || lower(hex(randomblob(10))), name, '{}', strftime('%s', 'now') + 0, 1 from ("
-    "  select group_name as name from tenants where state <> 2" /* archived */
+    "  select group_name as name from tenants where state <> 2" /* 2: archived */
     "  union select group_name from prompt_grants) where name <> '' order by name;",
 
-    "alter table tenants add column models text not null default '';", /* a line each; '': all */
+    /* one model a line; '': all */
+    "alter table tenants add column models text not null default '';",
 
-    /* Who of an issuer's admins it was. Certificates' last use, as keys have it. */
+    /* The subject of a token that acted as an admin. The last use of certificates, as for keys. */
     ("alter table audit add column actor_subject text not null default '';"
      "alter table certificates add column last_used_at_s integer not null default 0;"),
 };
@@ -229,7 +234,8 @@ enum status store_status(int code, const char *what)
     }
     if (status == STATUS_OK)
         return STATUS_OK;
-    /* The connection's own text may hold a path or a value of a row: only the code's is told. */
+    /* The connection's own message may contain a path or a row's value, so only the code's text is
+     * used. */
     FAIL(status, "%s: %s (%d)", what, sqlite3_errstr(code), code);
 }
 
@@ -238,7 +244,7 @@ enum status store_execute(sqlite3 *connection, const char *sql)
     return store_status(sqlite3_exec(connection, sql, NULL, NULL, NULL), "database");
 }
 
-/* The data directory, when the file is the first thing in it. */
+/* Creates the folder of the file: the data directory, when the file is the first thing in it. */
 static void connect_make_folder(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -248,10 +254,10 @@ static void connect_make_folder(const char *path)
     mem_free(folder);
 }
 
-/* Made by us and not by SQLite, so that nobody can read it even for a moment; its -wal and -shm
- * files take their mode from it. A file that is there is never opened here: closing any descriptor
- * of it drops the POSIX locks of all connections of this process, and the next other process that
- * leaves would then take the log away under them. */
+/* Creates the file with mode 0600, so that nobody else can read it even for a moment; SQLite gives
+ * its -wal and -shm files the same mode. An existing file is never opened here: closing any
+ * descriptor of it drops the POSIX locks of all connections of this process, and another process
+ * that closes the database would then delete the log under them. */
 static enum status connect_make_file(const char *path)
 {
     connect_make_folder(path);
@@ -396,7 +402,7 @@ void store_close(struct store *store)
 {
     if (store == NULL)
         return;
-    /* BUSY means a statement that its owner forgot: the file would stay locked. */
+    /* BUSY means that some statement was not finalized; the file would stay locked. */
     int code = sqlite3_close(store->connection);
     ASSERT(code == SQLITE_OK);
     pthread_mutex_destroy(&store->lock);

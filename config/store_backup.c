@@ -9,7 +9,7 @@
 
 #include "config/store.h"
 
-/* Not through store_connect, which makes what is missing. */
+/* Opens an existing file. store_connect would create a missing one. */
 static enum status open_file(sqlite3 **out, const char *path)
 {
     struct stat about;
@@ -21,7 +21,7 @@ static enum status open_file(sqlite3 **out, const char *path)
     return store_status(code, "database");
 }
 
-/* What is read from here on is as it is now. */
+/* Begins a read transaction: later reads see the file as it is now. */
 static enum status snapshot(sqlite3 *connection)
 {
     sqlite3_stmt *statement = NULL;
@@ -34,8 +34,8 @@ static enum status snapshot(sqlite3 *connection)
     return store_status(code, "database");
 }
 
-/* The first file does not change between its own snapshot and the last one: nothing refers to what
- * it does not have yet, and the moment is the same for all. */
+/* Takes a snapshot of each file. A write lock on the first file keeps it unchanged until the last
+ * snapshot is taken, so no copy refers to a row of the first file that its copy lacks. */
 static enum status snapshot_all(struct store_backup_file *files, sqlite3 **sources, size_t count)
 {
     sqlite3 *guard = NULL;
@@ -76,7 +76,8 @@ static enum status copy_sync(struct store_backup_file *file)
     return STATUS_OK;
 }
 
-/* The file is made here, so that nobody else can read it even for a moment. */
+/* Copies into the file that make_file created with mode 0600, so that nobody else can read it even
+ * for a moment. */
 static enum status copy_file(sqlite3 *source, struct store_backup_file *file)
 {
     sqlite3 *target = NULL;

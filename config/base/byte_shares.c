@@ -35,7 +35,7 @@ enum status byte_shares_create(struct byte_shares **out, const struct byte_share
 {
     *out = mem_zalloc(1, sizeof **out);
     if (*out == NULL)
-        FAIL(STATUS_NO_MEMORY, "no memory for the account of memory");
+        FAIL(STATUS_NO_MEMORY, "no memory for the table of memory shares");
     (*out)->rule = *rule;
     return STATUS_OK;
 }

@@ -1,4 +1,4 @@
-/* clock: time as an argument. A struct clock is either the system's or one that a test moves.
+/* clock: time as an argument: the system's clock, or one that a test advances.
  *
  * Owns:     nothing; reads clock_gettime or the test's number.
  * Thread:   any; clock_manual_advance is safe beside readers.
@@ -22,9 +22,9 @@ const struct clock *clock_system(void);
 void clock_manual_init(struct clock *clock, int64_t start_us);
 void clock_manual_advance(struct clock *clock, int64_t by_us);
 
-/* Microseconds since an arbitrary start, never going back. */
+/* Microseconds since an arbitrary start; never goes back. */
 int64_t clock_mono_us(const struct clock *clock);
 /* The same clock in nanoseconds. */
 int64_t clock_mono_ns(const struct clock *clock);
-/* Microseconds since 1970, as the operator's clock says; may step. */
+/* Microseconds since 1970 by the system's wall clock, which may jump. */
 int64_t clock_wall_us(const struct clock *clock);

@@ -1,6 +1,7 @@
 #include "config/base/edit_distance.h"
 
-/* `row` holds distances of wanted[0…i] to all beginnings of name. */
+/* row[j] is the distance between the part of `wanted` read so far and the first j letters of
+ * `name`. */
 size_t edit_distance(const char *name, struct slice wanted, char (*fold)(char c))
 {
     size_t row[EDIT_DISTANCE_NAME_BYTES];

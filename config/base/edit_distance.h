@@ -1,9 +1,9 @@
-/* edit_distance: how many letters must change to make one name of another.
+/* edit_distance: how many letters must change to turn one name into another.
  *
  * Owns:     nothing.
  * Thread:   any.
  * Cost:     O(length × length), no allocation.
- * Not here: which names there are (config_option, gateway/cli).
+ * Not here: the list of names to choose from (config_option, gateway/cli).
  */
 #pragma once
 
@@ -11,6 +11,6 @@
 
 enum { EDIT_DISTANCE_NAME_BYTES = 64 };
 
-/* Levenshtein's distance of `name` (shorter than EDIT_DISTANCE_NAME_BYTES) and `wanted` (any),
- * where `fold` (may be NULL) says what a character of `wanted` counts as. */
+/* Returns the Levenshtein distance of `name`, shorter than EDIT_DISTANCE_NAME_BYTES, and `wanted`,
+ * of any length. `fold`, if not NULL, maps each character of `wanted` before it is compared. */
 size_t edit_distance(const char *name, struct slice wanted, char (*fold)(char c));

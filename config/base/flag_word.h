@@ -3,13 +3,14 @@
  * Owns:     nothing.
  * Thread:   any.
  * Cost:     O(length of the word).
- * Not here: which flags there are (config_option, gateway/cli, engine/bench).
+ * Not here: which flags exist (config_option, gateway/cli, engine/bench).
  */
 #pragma once
 
 #include <stdbool.h>
 
-/* A word that begins with a dash, "--" and "-h" among them, except "-" alone, which names standard
- * input, and negative numbers: "-5", "-0.5". A flag is never taken for a name or for another flag's
- * value: such names are written behind "--", and such values as --flag=value. */
+/* Returns whether a word is a flag: it begins with a dash ("--" and "-h" are flags), and is neither
+ * "-" alone, which means standard input, nor a negative number such as "-5" or "-0.5". A flag is
+ * never read as a name or as another flag's value. To pass a word that looks like a flag, write a
+ * name behind "--" and a value as --flag=value. */
 bool flag_word_is(const char *word);

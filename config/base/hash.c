@@ -32,7 +32,7 @@ uint64_t hash_bytes(const struct hash_key *key, const void *bytes, size_t length
     size_t whole = length / 8;
     for (size_t i = 0; i < whole; i++) {
         uint64_t word;
-        memcpy(&word, cursor + i * 8, 8); /* little-endian machines only, as all of Banyan */
+        memcpy(&word, cursor + i * 8, 8); /* Banyan runs on little-endian machines only */
         v[3] ^= word;
         sip_round(v);
         v[0] ^= word;

@@ -1,4 +1,4 @@
-/* hash: a mixer, a hash for tables that strangers can feed, and CRC-32.
+/* hash: a mixer, a hash for tables whose keys come from outside, and CRC-32.
  *
  * Owns:     nothing.
  * Thread:   any.
@@ -18,14 +18,14 @@ static inline uint64_t hash_mix64(uint64_t value)
     return value ^ (value >> 31);
 }
 
-/* SipHash-1-3 (Aumasson and Bernstein, 2012) under a 128-bit key, so that nobody outside can
- * choose names that collide. Keys come from rng_secure_bytes, once a process. */
+/* SipHash-1-3 (Aumasson and Bernstein, 2012). With a secret 128-bit key nobody outside can choose
+ * names that collide. Keys come from rng_secure_bytes, once a process. */
 struct hash_key {
     uint64_t k0;
     uint64_t k1;
 };
 uint64_t hash_bytes(const struct hash_key *key, const void *bytes, size_t length);
-/* A key drawn at the first call, the same for the life of the process. */
+/* Returns a random key, made at the first call and the same for the life of the process. */
 const struct hash_key *hash_process_key(void);
 
 /* CRC-32 as in zip and PNG (ISO 3309, reflected polynomial 0xedb88320). */

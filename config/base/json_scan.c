@@ -3,13 +3,13 @@
 #include "config/base/limits.h"
 #include "config/base/utf8.h"
 
-/* What may stand at the present place. */
+/* What the grammar allows next. */
 enum expect { VALUE, VALUE_OR_END, NAME, NAME_OR_END, COMMA_OR_END };
 
-/* A name of the top object, as written without its quotes. */
+/* A member of the top object: its name as written, without the quotes. */
 struct member {
     struct slice name;
-    uint32_t hash; /* of the name unescaped */
+    uint32_t hash; /* of the unescaped name */
 };
 
 struct scan {
@@ -18,21 +18,23 @@ struct scan {
     const char *end;
     struct json_scan_field *fields;
     size_t field_count;
-    struct json_scan_field *field; /* the one whose value is being read; NULL = nobody asked */
-    const char *value;             /* where that value began */
-    uint64_t is_object;            /* a bit for each open level, the innermost is the lowest */
+    /* the field that wants the value being read; NULL: no field does */
+    struct json_scan_field *field;
+    const char *value;  /* the start of that value */
+    uint64_t is_object; /* one bit for each open level, the innermost lowest; set for an object */
     uint32_t depth;
     uint32_t elements;
     uint32_t elements_most;
     uint32_t member_count;
-    bool has_nul; /* a string had one since this was cleared */
+    bool has_nul; /* a string with a NUL was read since this was cleared */
     enum expect expect;
     struct member members[LIMIT_JSON_MEMBERS];
 };
 
-_Static_assert(LIMIT_JSON_DEPTH <= 64, "a level is a bit");
+_Static_assert(LIMIT_JSON_DEPTH <= 64, "is_object has one bit a level");
 
-/* Place and kind alone: the text is a prompt. */
+/* Refuses the body. The message gives the position and the kind of fault only, because the body is
+ * a prompt. */
 static enum status scan_refuse(const struct scan *scan, const char *what)
 {
     size_t line = 1;
@@ -67,7 +69,7 @@ static int hex_digit(char c)
     return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
 }
 
-/* Four hex digits, or -1. */
+/* Returns the value of four hex digits, or -1. */
 static int32_t hex_unit(const char *at, const char *end)
 {
     int32_t unit = 0;
@@ -82,11 +84,11 @@ static int32_t hex_unit(const char *at, const char *end)
     return unit;
 }
 
-/* What stands where a code point was looked for. */
+/* Returned in place of a code point. */
 enum { ESCAPE_BROKEN = -1, ESCAPE_LONE = -2 /* half of a surrogate pair */ };
 
-/* The code point of \uXXXX or of a pair of them at `*at` (on the first backslash), which moves
- * behind it. */
+/* Returns the code point of the \uXXXX escape, or of the surrogate pair of escapes, whose first
+ * backslash is at `*at`. Moves `*at` behind it. */
 static int32_t escape_code_point(const char **at, const char *end)
 {
     int32_t unit = hex_unit(*at + 2, end);
@@ -108,7 +110,7 @@ static int32_t escape_code_point(const char **at, const char *end)
     return 0x10000 + ((unit - 0xd800) << 10) + (low - 0xdc00);
 }
 
-/* What \" \\ \/ \b \f \n \r \t stand for; 0 for any other letter. */
+/* Returns the character that \" \\ \/ \b \f \n \r or \t stands for; 0 for any other letter. */
 static char escape_letter(char c)
 {
     switch (c) {
@@ -131,9 +133,10 @@ static char escape_letter(char c)
     }
 }
 
-/* How many of the eight bytes in front are plain text: no control character, quote, backslash or
- * byte of 0x80 and more. A borrow marks bytes behind a true one only, in the order of significance:
- * with the other byte order the run may come out too short, never too long. */
+/* Returns how many of the next eight bytes are plain text: no control character, quote, backslash
+ * or byte of 0x80 and more. The subtractions borrow, so a byte more significant than a true match
+ * may be marked too. On little-endian machines the first mark in memory order is exact; with the
+ * other byte order the run may be too short, never too long. */
 static size_t plain_run(const char *at)
 {
     static const uint64_t ones = UINT64_C(0x0101010101010101);
@@ -152,8 +155,8 @@ static size_t plain_run(const char *at)
 #endif
 }
 
-/* Over the characters beyond ASCII in front; the common forms of three bytes are told here, all
- * others by utf8. */
+/* Moves over the characters beyond ASCII at `scan->at`. Most sequences of three bytes are checked
+ * here, all others by utf8. */
 static enum status string_utf8(struct scan *scan)
 {
     const unsigned char *at = (const unsigned char *)scan->at;
@@ -172,7 +175,7 @@ static enum status string_utf8(struct scan *scan)
     return at < end && *at >= 0x80 ? scan_not_utf8(scan) : STATUS_OK;
 }
 
-/* What is not plain: an escape, or characters beyond ASCII; `scan->at` is on it. */
+/* Moves over one escape, or over characters beyond ASCII, at `scan->at`. */
 static enum status string_unit(struct scan *scan)
 {
     unsigned char c = (unsigned char)*scan->at;
@@ -195,7 +198,7 @@ static enum status string_unit(struct scan *scan)
     return STATUS_OK;
 }
 
-/* From behind the opening quote to behind the closing one. */
+/* Moves from behind the opening quote to behind the closing quote. */
 static enum status scan_string(struct scan *scan)
 {
     for (;;) {
@@ -219,7 +222,8 @@ static enum status scan_string(struct scan *scan)
     }
 }
 
-/* The next character of a string that was found valid, unescaped; returns its bytes. */
+/* Writes the next character of a valid string, unescaped, to `out`; returns its bytes and moves
+ * `*at`. */
 static size_t text_next(const char **at, const char *end, char out[4])
 {
     if (**at != '\\') {
@@ -240,7 +244,7 @@ static bool number_is_digit(const struct scan *scan)
     return scan->at < scan->end && *scan->at >= '0' && *scan->at <= '9';
 }
 
-/* An integer's digits, against 2^63 - 1 or 2^63. */
+/* Returns whether an integer of these digits fits 64 bits with a sign. */
 static bool number_fits(const char *digits, const char *end, bool is_negative)
 {
     uint64_t number = 0;
@@ -252,8 +256,8 @@ static bool number_fits(const char *digits, const char *end, bool is_negative)
     return number <= (uint64_t)INT64_MAX + (is_negative ? 1 : 0);
 }
 
-/* The decimal place of the first digit that is not zero: 3 for 1234.5, -2 for 0.012. False when all
- * are zero. */
+/* Finds the decimal position of the first digit that is not zero: 3 for 1234.5, -2 for 0.012. False
+ * when all digits are zero. */
 static bool number_place(const char *digits, const char *end, int64_t *place)
 {
     const char *point = memchr(digits, '.', (size_t)(end - digits));
@@ -267,7 +271,8 @@ static bool number_place(const char *digits, const char *end, int64_t *place)
     return false;
 }
 
-/* Behind e or E. A huge exponent stays huge: no text has a thousand million digits to undo it. */
+/* Reads an exponent, from behind e or E. The value saturates beyond 10^10: no body has enough
+ * digits to bring such a number back into range. */
 static enum status number_exponent(struct scan *scan, int64_t *out)
 {
     bool is_negative = *scan->at == '-';
@@ -342,7 +347,8 @@ static enum status scan_word(struct scan *scan)
 
 static uint32_t name_hash(struct slice name)
 {
-    uint32_t hash = 2166136261u; /* FNV-1a: only saves comparing, and there are few names */
+    /* FNV-1a. The hash only saves comparisons; there are few names, so collisions do no harm. */
+    uint32_t hash = 2166136261u;
     const char *at = name.bytes;
     const char *end = at + name.length;
     while (at < end) {
@@ -354,7 +360,7 @@ static uint32_t name_hash(struct slice name)
     return hash;
 }
 
-/* Whether two names, either of them escaped in its own way, are the same. */
+/* Returns whether two names are the same, each possibly escaped in a different way. */
 static bool name_equals(struct slice a, struct slice b)
 {
     const char *at[2] = {a.bytes, b.bytes};
@@ -376,7 +382,7 @@ static bool name_equals(struct slice a, struct slice b)
     }
 }
 
-/* Whether `plain`, a name in our own source, is this one. */
+/* Returns whether `name` is `plain`, a name from our own source. */
 static bool name_is(struct slice name, bool is_escaped, const char *plain)
 {
     if (!is_escaped)
@@ -442,7 +448,7 @@ static enum status scan_open(struct scan *scan, bool is_object)
     return STATUS_OK;
 }
 
-/* A value is whole: `scan->at` is behind it. */
+/* A value is complete; `scan->at` is behind it. */
 static void scan_value_end(struct scan *scan)
 {
     scan->expect = COMMA_OR_END;
@@ -539,7 +545,8 @@ enum status json_scan_most(struct slice text, struct json_scan_field *fields, si
 {
     if (text.length == 0)
         FAIL(STATUS_INVALID, "The body is empty; a JSON object is expected.");
-    struct scan scan; /* `members` needs no zeros, and is most of it */
+    /* `members`, most of the struct, needs no initial value. */
+    struct scan scan;
     scan.begin = text.bytes;
     scan.at = text.bytes;
     scan.end = text.bytes + text.length;
@@ -627,7 +634,8 @@ bool json_scan_is(struct json_value value, const char *text)
         char bytes[4];
         const char *escape = at;
         if (at[0] == '\\' && at[1] == 'u' && escape_code_point(&escape, end) < 0)
-            return false; /* text_next takes valid escapes alone */
+            /* text_next needs valid escapes; this string was not checked for lone halves. */
+            return false;
         size_t count = text_next(&at, end, bytes);
         if (count > length - matched || memcmp(text + matched, bytes, count) != 0)
             return false;

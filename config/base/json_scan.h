@@ -1,22 +1,27 @@
-/* json_scan: one pass over JSON text from outside: is it one object within bounds, and where are
- * the few fields that are asked for.
+/* json_scan: one pass over JSON text from outside. It checks that the text is one object within
+ * bounds, and finds the few fields that the caller asks for.
  *
- * Owns:     nothing; spans point into the text.
+ * Owns:     nothing; values point into the text.
  * Thread:   any.
  * Cost:     O(bytes), about 0.6 µs a KiB of text; no allocation, no recursion, no tree.
  * Not here: what fields mean (edge_body, engine_http/face_request).
  *
- * Accepted is a part of what jansson accepts with JSON_ALLOW_NUL, with the same values of the
- * fields asked for: RFC 8259 and nothing beside it, UTF-8 throughout (RFC 3629: no overlong forms,
- * no surrogates; noncharacters such as U+FFFF are characters), \u0000 in values and not in names,
- * no half of a surrogate pair as an escape (RFC 7493 forbids it, no text has one), integers of 64
- * bits with a sign, decimal numbers below 1e308 (the exact greatest double would need big
- * arithmetic), one object at the top. At most LIMIT_JSON_DEPTH levels, LIMIT_JSON_ELEMENTS values,
- * and at the top LIMIT_JSON_MEMBERS members with names of LIMIT_NAME_BYTES.
+ * The accepted texts are a subset of what jansson accepts with JSON_ALLOW_NUL, and the requested
+ * fields have the same values. The rules:
  *
- * A name that stands twice at the top is refused, however it is written (with escapes or without).
- * Deeper duplicates are not looked for: that needs memory for each name. The engine's face, whose
- * jansson keeps its names anyway, refuses those.
+ * - RFC 8259 without extensions, one object at the top.
+ * - UTF-8 throughout by RFC 3629: no overlong forms, no surrogates. Noncharacters such as U+FFFF
+ *   are characters.
+ * - \u0000 may stand in values, not in names.
+ * - No escape of half a surrogate pair (RFC 7493 forbids it).
+ * - Integers fit 64 bits with a sign. Decimal numbers are below 1e308; the exact greatest double
+ *   would need big arithmetic.
+ * - At most LIMIT_JSON_DEPTH levels and LIMIT_JSON_ELEMENTS values; at the top at most
+ *   LIMIT_JSON_MEMBERS members, with names of at most LIMIT_NAME_BYTES.
+ *
+ * A name that occurs twice at the top is refused, with or without escapes. Duplicates in deeper
+ * levels are not searched for, which would need memory for each name; the engine's face refuses
+ * them, because its jansson keeps all names anyway.
  */
 #pragma once
 
@@ -25,45 +30,46 @@
 
 #include "config/base/slice.h"
 
-/* JSON text of one value as it is written: a string has its quotes and its escapes. The type is its
- * own so that the compiler refuses it wherever the value of a string is wanted: what a string says
- * is read by json_scan_unescape or json_scan_is alone. */
+/* The JSON text of one value as written: a string has its quotes and its escapes. It is a type of
+ * its own so that the compiler refuses it where the value of a string is wanted. Only
+ * json_scan_unescape and json_scan_is read what a string says. */
 struct json_value {
     const char *bytes; /* NULL: there is no value */
     size_t length;
 };
 
-/* A member of the top object: asked for by `name`, `value` filled as it is written (a string with
- * its quotes), {NULL, 0} when it is not there. */
+/* A field to find in the top object. The caller sets `name`; json_scan sets `value`, or {NULL, 0}
+ * when the object lacks the field. */
 struct json_scan_field {
     const char *name;
     struct json_value value;
 };
 
-/* INVALID with a text that tells place and kind of the fault, never what stands there. On failure
- * the values mean nothing. */
+/* Checks `text` and fills the values. INVALID: the message gives position and kind of the fault and
+ * never quotes the text. On failure the values mean nothing. */
 enum status json_scan(struct slice text, struct json_scan_field *fields, size_t count);
-/* The same with a limit of values of its own. */
+/* The same with the caller's limit of values. */
 enum status json_scan_most(struct slice text, struct json_scan_field *fields, size_t count,
                            uint32_t elements_most);
 
-/* --- values that json_scan has found --- */
+/* --- values that json_scan found --- */
 
 bool json_scan_is_null(struct json_value value);
 bool json_scan_is_string(struct json_value value);
 bool json_scan_is_object(struct json_value value);
-/* Whether a string has \u0000 in it. What json_scan_unescape writes then has a NUL before its end,
- * so its length is not that of a C string. */
+/* Returns whether a string contains \u0000. json_scan_unescape then writes a NUL before the end, so
+ * the length is not that of a C string. */
 bool json_scan_has_nul(struct json_value value);
-/* Whether the value is true or false, and which. */
+/* Returns whether the value is true or false; *out says which. */
 bool json_scan_bool(struct json_value value, bool *out);
-/* Whether the value is the string `text`, however it is written (with escapes or without). */
+/* Returns whether the value is the string `text`, with or without escapes. */
 bool json_scan_is(struct json_value value, const char *text);
-/* The string unescaped and terminated, cut at a character when it is longer than the room; returns
- * the bytes written. `value` is a string. */
+/* Writes the string, unescaped and terminated, to `out` of `capacity` bytes, cut at a character
+ * boundary when it does not fit. Returns the bytes written without the NUL. `value` must be a
+ * string. */
 size_t json_scan_unescape(struct json_value value, char *out, size_t capacity);
-/* The value's own text, to be scanned again or written into other JSON; never to be compared with a
- * string, kept as a name or shown to a person. */
+/* The value's JSON text, to scan it again or to write it into other JSON. Never compare it with a
+ * string, keep it as a name or show it to a person. */
 static inline struct slice json_scan_text(struct json_value value)
 {
     return (struct slice){value.bytes, value.length};

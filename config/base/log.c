@@ -11,7 +11,7 @@
 #include "config/base/log_writer.h"
 #include "config/base/utf8.h"
 
-/* Set by log_open, before the process has a second thread; a line logged earlier is still a line.
+/* Set by log_open, before the process has a second thread. The defaults serve lines logged earlier.
  */
 static int output_descriptor = STDERR_FILENO;
 static enum log_level least_level = LOG_INFO;
@@ -26,7 +26,7 @@ static int start_count;
 
 static const char *const level_names[] = {"debug", "info", "warn", "error"};
 
-/* What must fit after the last byte that a field may take: a quote, the mark, the end. */
+/* The end of a cut line. The room for it is kept free: a closing quote, the mark, the end. */
 static const char cut_mark[] = "\",\"cut\":true}\n";
 
 struct line {
@@ -53,15 +53,15 @@ enum status log_level_parse(enum log_level *out, const char *text)
     FAIL(STATUS_INVALID, "the log level is debug, info, warn or error");
 }
 
-/* The quote that closes a text that just fitted may stand in the mark's place: then there is none.
- */
+/* Returns the room for more bytes, 0 when the line is cut. The quote that closes a text may use up
+ * part of the room kept for cut_mark; the subtraction must not wrap then. */
 static size_t line_room(const struct line *line)
 {
     size_t used = line->length + sizeof cut_mark;
     return line->is_cut || used >= sizeof line->bytes ? 0 : sizeof line->bytes - used;
 }
 
-/* Takes the whole piece or none of it: half an escape or half a character is not JSON. */
+/* Appends the whole piece or nothing: half an escape or half a character is not valid JSON. */
 static bool line_put(struct line *line, const char *bytes, size_t length)
 {
     if (length > line_room(line)) {
@@ -87,7 +87,8 @@ static bool char_is_plain(unsigned char c)
     return c >= 0x20 && c < 0x7f && c != '"' && c != '\\';
 }
 
-/* Plain characters may be parted anywhere: as many as there is room for. */
+/* Appends the plain characters at the start of `text`, as many as fit; plain characters may be cut
+ * anywhere. Returns the length of the plain run. */
 static size_t line_put_plain(struct line *line, const char *text, size_t length)
 {
     size_t run = 0;
@@ -107,7 +108,7 @@ static void line_put_text(struct line *line, const char *text)
         if (run == 1)
             line_put_char(line, (unsigned char)text[i]);
         else if (run == 0)
-            line_put(line, "\xef\xbf\xbd", 3); /* U+FFFD: what was there is not UTF-8 */
+            line_put(line, "\xef\xbf\xbd", 3); /* U+FFFD replaces a byte that is not UTF-8 */
         else
             line_put(line, text + i, run);
         i += run == 0 ? 1 : run;
@@ -115,7 +116,7 @@ static void line_put_text(struct line *line, const char *text)
     }
 }
 
-/* Twenty bytes at most; returns how many. */
+/* Writes at most twenty bytes; returns how many. */
 static size_t number_format(char out[24], int64_t number)
 {
     char digits[24];
@@ -132,7 +133,7 @@ static size_t number_format(char out[24], int64_t number)
     return length;
 }
 
-/* `,"name":"text"`; when it is cut inside the text, the quote is closed by the end of the line. */
+/* Appends `,"name":"text"`. When the text is cut, cut_mark closes the quote. */
 static void line_put_field(struct line *line, const struct log_field *field)
 {
     char head[160] = ",\"";
@@ -153,7 +154,7 @@ static void line_put_field(struct line *line, const struct log_field *field)
     line->bytes[line->length++] = '"';
 }
 
-/* `{"time":"2026-11-21T04:00:00`: made once a second and thread. */
+/* Writes `{"time":"2026-11-21T04:00:00`, which each thread formats once a second. */
 static size_t head_time(char out[64], time_t seconds)
 {
     static _Thread_local time_t cached_seconds = -1;
@@ -209,7 +210,7 @@ void log_event(enum log_level level, const char *event, const struct log_field *
     int saved_errno = errno;
     struct line line;
     line_make(&line, level, event, fields, count);
-    /* A log that cannot be written has nowhere to say so: the line is lost. */
+    /* A log that cannot be written has nowhere to report that; the line is lost. */
     if (!log_writer_put(&event_writer, line.bytes, line.length, level >= LOG_WARN))
         (void)log_writer_now(output_descriptor, line.bytes, line.length);
     errno = saved_errno;

@@ -14,10 +14,11 @@
 #include "config/base/mem.h"
 
 enum {
-    URGENT_BYTES = LIMIT_LOG_RING_BYTES / 4, /* room that only urgent lines may take */
-    HALF_BYTES = LIMIT_LOG_RING_BYTES / 2,   /* then the window is cut short */
-    POLL_MS = 50,                            /* between two looks whether to stop */
-    PIPE_BYTES = 4096, /* PIPE_BUF: a pipe that polls writable takes so many */
+    URGENT_BYTES = LIMIT_LOG_RING_BYTES / 4, /* room kept for urgent lines */
+    /* from here on the thread writes without waiting for the window's end */
+    HALF_BYTES = LIMIT_LOG_RING_BYTES / 2,
+    POLL_MS = 50,      /* longest time between two checks whether to stop */
+    PIPE_BYTES = 4096, /* PIPE_BUF: a pipe that polls writable takes this much at once */
 };
 
 static int64_t now_ms(void)
@@ -34,8 +35,8 @@ static uint64_t lines_in(const char *bytes, size_t length)
     return lines;
 }
 
-/* What may go in one write(): whole lines that a pipe takes without blocking and without mixing
- * them with another process's. */
+/* Returns how many bytes go into one write(): whole lines that a pipe takes without blocking and
+ * without mixing them with another process's lines. */
 static size_t chunk_bytes(const char *bytes, size_t length, bool is_file)
 {
     if (is_file || length <= PIPE_BYTES)
@@ -44,7 +45,8 @@ static size_t chunk_bytes(const char *bytes, size_t length, bool is_file)
     return end != NULL ? (size_t)(end - bytes) + 1 : PIPE_BYTES;
 }
 
-/* One attempt: bytes written, 0 when the other side takes nothing now, -1 when it never will. */
+/* Makes one attempt. Returns the bytes written, 0 when the output takes nothing now, -1 when it has
+ * failed. */
 static ssize_t write_some(int descriptor, const char *bytes, size_t length, bool is_file)
 {
     if (!is_file) {
@@ -82,7 +84,8 @@ static bool thread_must_give_up(struct log_writer *writer, int64_t *until_ms)
     return must_stop && now_ms() >= *until_ms;
 }
 
-/* Lines not written: the output failed, or the writer must stop and nobody reads. */
+/* Writes `length` bytes and returns the lines not written, because the output failed or because the
+ * writer must stop and the reader does not read. */
 static uint64_t thread_write(struct log_writer *writer, const char *bytes, size_t length,
                              int64_t *until_ms)
 {
@@ -97,7 +100,8 @@ static uint64_t thread_write(struct log_writer *writer, const char *bytes, size_
     return 0;
 }
 
-/* Says that lines are missing here; returns their number again when that could not be said. */
+/* Writes the line that reports dropped lines. Returns their number when it could not be written, so
+ * that the next report includes them. */
 static uint64_t thread_report(struct log_writer *writer, uint64_t dropped, int64_t *until_ms)
 {
     char line[LOG_WRITER_REPORT_MAX];
@@ -146,7 +150,7 @@ static void thread_sleep(struct log_writer *writer)
 static void *thread_main(void *context)
 {
     struct log_writer *writer = context;
-    int64_t until_ms = 0; /* the end of patience, once the writer must stop */
+    int64_t until_ms = 0; /* once the writer must stop: when to give up on the reader; 0 before */
     pthread_mutex_lock(&writer->lock);
     while (!writer->must_stop || writer->front_length != 0) {
         thread_sleep(writer);
@@ -226,7 +230,7 @@ static enum status open_output(struct log_writer *writer, int descriptor, const 
     if (path != NULL) {
         int length = snprintf(writer->path, sizeof writer->path, "%s", path);
         if (length < 0 || (size_t)length >= sizeof writer->path)
-            FAIL(STATUS_LIMIT, "the path of a log is too long");
+            FAIL(STATUS_LIMIT, "the path of the log file is too long");
         writer->descriptor = open_path(path);
         if (writer->descriptor < 0)
             FAIL(STATUS_IO, "log file %s: %s", path, strerror(errno));
@@ -295,8 +299,9 @@ enum status log_writer_open(struct log_writer *writer, int descriptor, const cha
     return status;
 }
 
-/* Lines that come while the last ones are written go to the caller's own write: `is_open` falls
- * first. A thread that a terminal holds in write() is left behind with its buffers. */
+/* Lines that come while the last ones are written are written by their callers, because `is_open`
+ * is cleared first. A thread that a terminal blocks in write() is abandoned together with its
+ * buffers. */
 void log_writer_close(struct log_writer *writer)
 {
     pthread_mutex_lock(&writer->lock);

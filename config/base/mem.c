@@ -39,7 +39,7 @@ void *mem_realloc(void *old, size_t bytes)
 void *mem_alloc_aligned(size_t alignment, size_t bytes)
 {
     void *memory = NULL;
-    if (alignment < sizeof(void *)) /* posix_memalign wants no less */
+    if (alignment < sizeof(void *)) /* the minimum of posix_memalign */
         alignment = sizeof(void *);
     if (mem_refused(bytes) || bytes > SIZE_MAX - alignment)
         return NULL;

@@ -13,12 +13,13 @@
 extern "C" {
 #endif
 
-/* Called before each allocation when set; returning non-zero makes that allocation fail. */
+/* Called before each allocation; a result other than zero makes that allocation fail. */
 typedef int (*mem_hook)(void *context, size_t bytes);
 void mem_hook_set(mem_hook hook, void *context);
 
-/* NULL when there is no memory. mem_alloc leaves the bytes undefined, mem_zalloc zeroes them and
- * checks count × size for overflow. mem_alloc_aligned wants a power of two; free with mem_free. */
+/* All return NULL when there is no memory. mem_alloc leaves the bytes undefined. mem_zalloc zeroes
+ * them and checks count × size for overflow. mem_alloc_aligned needs a power of two. mem_free frees
+ * the memory of all of them. */
 void *mem_alloc(size_t bytes) __attribute__((malloc));
 void *mem_zalloc(size_t count, size_t size) __attribute__((malloc));
 void *mem_realloc(void *old, size_t bytes);

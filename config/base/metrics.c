@@ -22,9 +22,9 @@ struct metric {
     uint32_t bucket_count;
     const double *bounds;
     char *labels;
-    _Atomic int64_t count; /* counter */
-    _Atomic uint64_t real; /* bits of a double: gauge, or sum of a histogram */
-    atomic_bool is_used;   /* overflow series only */
+    _Atomic int64_t count; /* of a counter */
+    _Atomic uint64_t real; /* of a gauge, or the sum of a histogram: the bits of a double */
+    atomic_bool is_used;   /* of the overflow series only */
     _Atomic uint64_t *buckets;
 };
 
@@ -76,7 +76,7 @@ static void real_add(_Atomic uint64_t *real, double by)
         continue;
 }
 
-/* False when there is no memory. */
+/* Returns false when there is no memory. */
 static bool series_init(struct metric *metric, const struct family *family, const char *labels)
 {
     *metric = (struct metric){
@@ -130,7 +130,7 @@ enum status metrics_create(struct metrics **out)
     struct metrics *metrics = mem_zalloc(1, sizeof *metrics);
     if (metrics == NULL)
         FAIL(STATUS_NO_MEMORY, "no memory for the metrics");
-    /* A histogram without bounds takes every update: add, set and observe. */
+    /* A histogram without bounds accepts metric_add, metric_set and metric_observe. */
     if (!family_init(&metrics->lost, METRIC_HISTOGRAM, "banyan_metrics_lost",
                      "Updates of series for which there was no room.", NULL, 0)) {
         family_deinit(&metrics->lost);
@@ -257,7 +257,8 @@ void metric_observe(struct metric *metric, double value)
 
 double metric_value(const struct metric *metric)
 {
-    struct metric *mutable = (struct metric *)(uintptr_t)metric; /* atomics load from non-const */
+    /* atomic loads need a non-const object */
+    struct metric *mutable = (struct metric *)(uintptr_t)metric;
     if (metric->kind == METRIC_COUNTER)
         return (double)atomic_load_explicit(&mutable->count, memory_order_relaxed);
     return real_value(atomic_load_explicit(&mutable->real, memory_order_relaxed));

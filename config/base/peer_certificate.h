@@ -1,6 +1,6 @@
-/* peer_certificate: what is known of the certificate with which a client's connection was made.
+/* peer_certificate: what is known of the certificate that a client's connection was made with.
  *
- * Owns:     nothing; whoever fills it keeps the names' bytes as long as the struct is used.
+ * Owns:     nothing; the code that fills it keeps the names' bytes as long as the struct is used.
  * Thread:   any; never changed once filled.
  * Cost:     –
  * Not here: how a certificate is checked (gateway/http/tls_client), whose it is (certificate).
@@ -14,7 +14,7 @@
 
 enum peer_name_kind { PEER_NAME_URI, PEER_NAME_DNS };
 
-/* A name for which the authority vouches (subjectAltName): visible ASCII, DNS names in lower case
+/* A name that the authority vouches for (subjectAltName): visible ASCII; DNS names in lower case
  * and without wildcards. */
 struct peer_name {
     enum peer_name_kind kind;

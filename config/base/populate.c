@@ -7,22 +7,24 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* So much between two looks at must_stop: two huge pages, under a millisecond. */
+/* Bytes between two checks of must_stop: two huge pages, under a millisecond. */
 enum { CHUNK_BYTES = 4 * 1024 * 1024, NICE = 19 };
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23 /* Linux 5.14; older headers lack the name */
 #endif
 
-/* Writes a byte with what it holds. Not an addition of nothing, which compilers turn into a load;
- * when somebody else writes in between, the page is touched as well. */
+/* Writes the byte's own value back. An addition of 0 would not do: compilers turn it into a load.
+ * When another thread writes in between, the exchange fails, and that thread has touched the page.
+ */
 __attribute__((no_sanitize("thread"))) static inline void touch_byte(char *byte)
 {
     char held = __atomic_load_n(byte, __ATOMIC_RELAXED);
     (void)__atomic_compare_exchange_n(byte, &held, held, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }
 
-/* The owner writes plainly beside this, which loses nothing, but a race detector cannot know. */
+/* The owner writes the memory with plain stores at the same time. The exchange loses none of them,
+ * but a race detector cannot know that. */
 __attribute__((no_sanitize("thread"))) void populate_touch(void *memory, size_t bytes)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -73,7 +75,7 @@ enum status populate_start(struct populate *populate, const struct populate_rang
     int failed = pthread_create(&populate->thread, NULL, thread_main, populate);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (failed != 0)
-        FAIL(STATUS_NO_MEMORY, "no thread for the first touch of memory");
+        FAIL(STATUS_NO_MEMORY, "the thread that touches memory could not be started");
     populate->is_started = true;
     return STATUS_OK;
 }

@@ -1,12 +1,12 @@
-/* populate: the first touch of large memory, on a thread that gives way to all others.
+/* populate: touches large memory for the first time, on a thread of the lowest priority.
  *
  * Owns:     the thread, until populate_stop.
- * Thread:   start and stop by one thread at a time; whoever owns the memory uses it all the while.
+ * Thread:   start and stop by one thread at a time; the memory's owner may use it meanwhile.
  * Cost:     the kernel zeroes the pages: 1.5 s a GiB at nice 19, two cores under a load of 10.
  * Not here: the memory (kernels_buffer_create), which of it is needed.
  *
- * Memory that is fresh from the kernel costs its first writer a fault a page; a step of the engine
- * must not pay it. Contents are never changed, whatever the owner writes meanwhile.
+ * The first write to a page of fresh memory costs a page fault. A step of the engine must not pay
+ * it. The contents never change, whatever the owner writes meanwhile.
  */
 #pragma once
 
@@ -20,7 +20,7 @@
 enum { POPULATE_RANGES_MAX = 4 };
 
 struct populate_range {
-    void *memory; /* may be NULL with 0 bytes */
+    void *memory; /* may be NULL if `bytes` is 0 */
     size_t bytes;
 };
 
@@ -30,18 +30,18 @@ struct populate {
     struct populate_range ranges[POPULATE_RANGES_MAX];
     size_t range_count;
     _Atomic bool must_stop;
-    _Atomic size_t bytes_done; /* of all ranges, in order */
-    _Atomic bool is_done;      /* the thread has come to its end, stopped or not */
+    _Atomic size_t bytes_done; /* sum over the ranges, which are touched in order */
+    _Atomic bool is_done;      /* the thread has ended, stopped or not */
 };
 
-/* Starts on the ranges, one after the other. NO_MEMORY when there is no thread: then the first
- * touches cost whoever makes them, and nothing else changes. */
+/* Starts to touch the ranges, one after the other. NO_MEMORY when the thread cannot be started:
+ * then the first user of each page pays the fault, and nothing else changes. */
 enum status populate_start(struct populate *populate, const struct populate_range *ranges,
                            size_t range_count);
-/* Before the memory is freed: ends the thread, at once but for a chunk under way. Twice is fine,
- * and on a zeroed struct too. */
+/* Call it before the memory is freed. Ends the thread, at most one chunk later. May be called
+ * twice, and on a zeroed struct. */
 void populate_stop(struct populate *populate);
 
-/* One range at once, on the caller's thread, by the way that works on every kernel: each page is
- * written with what it holds, in one instruction. */
+/* Touches one range on the caller's thread, in the way that works on every kernel: an atomic
+ * exchange writes a byte of each page back to itself. */
 void populate_touch(void *memory, size_t bytes);

@@ -18,7 +18,7 @@ enum status pulse_create(struct pulse **out)
     void *memory =
         mmap(NULL, sizeof **out, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED)
-        FAIL(STATUS_NO_MEMORY, "shared memory: %s", strerror(errno));
+        FAIL(STATUS_NO_MEMORY, "shared memory for the watchdog: %s", strerror(errno));
     *out = memory;
     return STATUS_OK;
 }

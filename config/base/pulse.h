@@ -1,9 +1,9 @@
-/* pulse: signs of life of a process's threads, in memory shared with the process that watches it.
+/* pulse: heartbeats of a process's threads, in memory shared with the process that watches it.
  *
  * Owns:     the mapping, which a fork inherits.
- * Thread:   each place has one writer; anybody may read.
+ * Thread:   each place has one writer; any thread may read.
  * Cost:     a beat is a load and a store.
- * Not here: who looks, how long a silence may be and what follows (gateway/serve/watchdog).
+ * Not here: who watches, how long a silence may be and what follows (gateway/serve/watchdog).
  */
 #pragma once
 
@@ -14,19 +14,19 @@
 
 struct pulse;
 
-/* Threads without which a process does nothing for anybody. */
+/* The threads that a process cannot work without; each engine has one of its own. */
 enum { PULSE_LOOP, PULSE_ENGINE, PULSE_PLACES = PULSE_ENGINE + LIMIT_ENGINES };
 
-/* Every thread that has a place beats so often, also when it has nothing to do. */
+/* Every thread with a place beats at least this often, also when it has nothing to do. */
 enum { PULSE_EVERY_MS = 500 };
 
 enum status pulse_create(struct pulse **out);
 /* Unmaps it in this process alone. */
 void pulse_destroy(struct pulse *pulse);
 
-/* Forgets all beats. Call it before a new process is started. */
+/* Clears all beats. Call it before a new process is started. */
 void pulse_clear(struct pulse *pulse);
-/* No effect when `pulse` is NULL: nobody watches then. */
+/* No effect when `pulse` is NULL, that is, when no process watches. */
 void pulse_beat(struct pulse *pulse, uint32_t place);
-/* The number of beats so far, which may wrap: 0 before the first one. */
+/* Returns the number of beats so far, 0 before the first one. It wraps around to 1. */
 uint32_t pulse_read(const struct pulse *pulse, uint32_t place);

@@ -5,7 +5,7 @@
 
 #include "config/base/mem.h"
 
-enum { TURN_BYTES = 16 }; /* the turn, padded so that the item is aligned to 16 */
+enum { TURN_BYTES = 16 }; /* the slot's turn, padded so that the item is aligned to 16 */
 
 static _Atomic size_t *slot_turn(struct ring *ring, size_t position)
 {

@@ -1,7 +1,8 @@
-/* ring: a bounded queue of fixed-size items between threads; full is an answer, never a wait.
+/* ring: a bounded queue of fixed-size items between threads; a full ring refuses and never waits.
  *
  * Owns:     its slots. Any number of producers, any number of consumers.
- * Thread:   any; lock-free (Vyukov's bounded MPMC queue: each slot carries the turn it is for).
+ * Thread:   any; lock-free (Vyukov's bounded MPMC queue: a slot's turn says which push or pop it
+ *           waits for).
  * Cost:     one compare-and-swap a push or pop; no allocation after ring_init.
  * Not here: waking the other side (an eventfd or a loop message, by the owner).
  */
@@ -18,16 +19,16 @@ struct ring {
     size_t item_bytes;
     size_t slot_bytes;
     size_t mask;
-    _Alignas(64) _Atomic size_t head; /* next to push */
-    _Alignas(64) _Atomic size_t tail; /* next to pop */
+    _Alignas(64) _Atomic size_t head; /* position of the next push */
+    _Alignas(64) _Atomic size_t tail; /* position of the next pop */
 };
 
-/* `capacity` a power of two. */
+/* `capacity` must be a power of two, at least 2. NO_MEMORY. */
 enum status ring_init(struct ring *ring, size_t capacity, size_t item_bytes);
 void ring_deinit(struct ring *ring);
-/* False when full; the item is copied. */
+/* Copies the item in. False when the ring is full. */
 bool ring_push(struct ring *ring, const void *item);
-/* False when empty. */
+/* Copies the oldest item out. False when the ring is empty. */
 bool ring_pop(struct ring *ring, void *item);
-/* A look that may be stale at once: for metrics. */
+/* Returns a count that may be stale at once; for metrics. */
 size_t ring_count(struct ring *ring);

@@ -36,7 +36,8 @@ uint64_t rng_next(struct rng *rng)
 uint64_t rng_below(struct rng *rng, uint64_t bound)
 {
     ASSERT(bound >= 1);
-    /* Multiply-shift (Lemire 2019) without the rejection: a bias of bound ÷ 2^64 is fine here. */
+    /* Multiply-shift (Lemire, 2019) without the rejection step: a bias of at most bound ÷ 2^64 is
+     * fine here. */
     return (uint64_t)(((unsigned __int128)rng_next(rng) * bound) >> 64);
 }
 

@@ -2,7 +2,7 @@
  *
  * Owns:     nothing.
  * Thread:   any.
- * Cost:     a counter draw is about 20 instructions; rng_secure_bytes is a system call.
+ * Cost:     a number is about 20 instructions; rng_secure_bytes is a system call.
  * Not here: distributions of tokens (engine/sampling/sampler).
  */
 #pragma once
@@ -10,18 +10,20 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* 64 well mixed bits of (seed, stream, counter): SplitMix64's finaliser (Steele, Lea and Flood,
- * OOPSLA 2014) applied over the three words. Same arguments, same answer, on every machine. */
+/* Returns 64 well mixed bits of (seed, stream, counter): SplitMix64's finaliser (Steele, Lea and
+ * Flood, OOPSLA 2014) applied over the three words. The same arguments give the same result on
+ * every machine. */
 uint64_t rng_at(uint64_t seed, uint64_t stream, uint64_t counter);
 
-/* The same in two parts, for many draws of one stream. */
+/* The same in two calls, for many numbers of one stream. */
 uint64_t rng_stream(uint64_t seed, uint64_t stream);
 uint64_t rng_of(uint64_t of_stream, uint64_t counter);
 
-/* Uniform in (0, 1), never 0 nor 1, from 64 bits: the middle of one of 2^52 equal intervals. */
+/* Maps 64 bits to a number uniform in (0, 1), never 0 nor 1: the middle of one of 2^52 equal
+ * intervals. */
 double rng_unit(uint64_t bits);
 
-/* A generator for tests and jitter: state is the counter. */
+/* A generator for tests and jitter; the counter is its state. */
 struct rng {
     uint64_t seed;
     uint64_t counter;
@@ -30,5 +32,5 @@ uint64_t rng_next(struct rng *rng);
 /* Uniform in [0, bound), bound ≥ 1. */
 uint64_t rng_below(struct rng *rng, uint64_t bound);
 
-/* Fills from the kernel's generator; aborts the process if the kernel cannot give any. */
+/* Fills `out` from the kernel's generator. Aborts the process if the kernel cannot deliver. */
 void rng_secure_bytes(void *out, size_t length);

@@ -1,6 +1,6 @@
 /* service_class: how urgent a request is: the list of classes, their names and their tiers.
  *
- * Owns:     the enum and its two names each (service_class.def).
+ * Owns:     the enum and each class's two names (service_class.def).
  * Thread:   any; constants.
  * Cost:     a walk over three names.
  * Not here: what a class gets (engine/scheduler), who may ask for which (auth/tenants/tenant).
@@ -15,7 +15,7 @@
 extern "C" {
 #endif
 
-/* The most urgent first, so that `a < b` reads "a is more urgent than b". */
+/* The most urgent class comes first, so `a < b` means "a is more urgent than b". */
 enum service_class {
 #define CLASS(name, NAME, tier) SERVICE_CLASS_##NAME,
 #include "config/base/service_class.def"
@@ -23,20 +23,20 @@ enum service_class {
     SERVICE_CLASS_COUNT
 };
 
-/* "realtime": what logs, metrics, headers and the config API say. */
+/* Returns the name that logs, metrics, headers and the config API use, such as "realtime". */
 const char *service_class_name(enum service_class service_class);
 
-/* "priority": what `service_tier` of an answer says. */
+/* Returns the value of `service_tier` in an answer, such as "priority". */
 const char *service_class_tier(enum service_class service_class);
 
-/* False, and `out` untouched, when no class has that name or tier. */
+/* Return false, and leave `out` untouched, when no class has that name or tier. */
 bool service_class_from_name(struct slice name, enum service_class *out);
 bool service_class_from_tier(struct slice tier, enum service_class *out);
 
-/* The least urgent. */
+/* The least urgent class. */
 enum { SERVICE_CLASS_LOWEST = SERVICE_CLASS_COUNT - 1 };
 
-/* So many classes less urgent; the least urgent one at most. */
+/* Returns the class `by` steps less urgent, at most the least urgent one. */
 enum service_class service_class_lower(enum service_class service_class, uint32_t by);
 
 #ifdef __cplusplus

@@ -98,7 +98,7 @@ void buffer_printf(struct buffer *buffer, const char *format, ...)
     va_end(arguments);
     ASSERT(length >= 0);
     if ((size_t)length >= room || (size_t)length > buffer->limit_bytes - buffer->length) {
-        buffer->bytes[buffer->length] = '\0'; /* as before, should it never fit */
+        buffer->bytes[buffer->length] = '\0'; /* restore the end, in case the text never fits */
         if (!append_reserve(buffer, (size_t)length))
             return;
         va_start(arguments, format);

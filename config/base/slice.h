@@ -42,9 +42,9 @@ static inline bool slice_starts_with(struct slice a, struct slice prefix)
            (prefix.length == 0 || memcmp(a.bytes, prefix.bytes, prefix.length) == 0);
 }
 
-/* Bytes that grow up to limit_bytes. A failed append (no memory, over the limit) is remembered in
- * `status`, later appends do nothing, so that a writer checks once at the end. The bytes are kept
- * terminated by a NUL that is not counted. */
+/* Bytes that grow up to limit_bytes. `status` keeps the first failure of an append (LIMIT,
+ * NO_MEMORY), and later appends do nothing, so that a writer checks once at the end. A NUL that is
+ * not counted always follows the bytes. */
 struct buffer {
     char *bytes;
     size_t length;
@@ -55,17 +55,17 @@ struct buffer {
 
 void buffer_init(struct buffer *buffer, size_t limit_bytes);
 void buffer_deinit(struct buffer *buffer);
-void buffer_clear(struct buffer *buffer); /* length 0, status OK, memory kept */
+void buffer_clear(struct buffer *buffer); /* sets length 0 and status OK, keeps the memory */
 void buffer_append(struct buffer *buffer, const void *bytes, size_t length);
 void buffer_append_slice(struct buffer *buffer, struct slice slice);
 void buffer_append_text(struct buffer *buffer, const char *text);
 void buffer_append_char(struct buffer *buffer, char c);
-void buffer_append_number(struct buffer *buffer, uint64_t number); /* decimal */
+void buffer_append_number(struct buffer *buffer, uint64_t number); /* in decimal */
 void buffer_printf(struct buffer *buffer, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 /* Appends `text` as a JSON string with its quotes. Bytes that are not UTF-8 become U+FFFD. */
 void buffer_append_json_string(struct buffer *buffer, struct slice text);
-/* Drops the first `length` bytes. */
+/* Removes the first `length` bytes. */
 void buffer_consume(struct buffer *buffer, size_t length);
 
 static inline struct slice buffer_slice(const struct buffer *buffer)

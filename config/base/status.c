@@ -38,7 +38,7 @@ enum status status_fail(enum status status, const char *file, int line, const ch
                         const char *format, ...)
 {
     ASSERT(status != STATUS_OK);
-    /* Formatted aside first: an argument may be a text of the old note. */
+    /* Format into a local buffer first: an argument may be a text of the old note. */
     char message[STATUS_MESSAGE_BYTES];
     va_list arguments;
     va_start(arguments, format);

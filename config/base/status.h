@@ -1,6 +1,6 @@
-/* status: the one list of outcomes, the thread's error note, TRY, FAIL and ASSERT.
+/* status: the one list of results, the thread's error note, TRY, FAIL and ASSERT.
  *
- * Owns:     the enum and its names (status.def), one error note a thread.
+ * Owns:     the enum and its names (status.def), one error note for each thread.
  * Thread:   any; the note is thread-local.
  * Cost:     success costs a compare; a failure formats one line into the note, no allocation.
  * Not here: HTTP codes (gateway/http/http_error), logging (log).
@@ -24,13 +24,13 @@ enum status {
 
 enum { STATUS_MESSAGE_BYTES = 512, STATUS_PARAM_BYTES = 128 };
 
-/* What went wrong last on this thread. `message` may be shown to a client, so it never holds a
- * secret, a prompt or a file name; `param` is the JSON path of the field at fault, or "". */
+/* The last failure on this thread. `message` may be shown to a client, so it never contains a
+ * secret, a prompt or a file name. `param` is the JSON path of the field at fault, or "". */
 struct error_note {
     enum status status;
     const char *file;
     int line;
-    uint32_t retry_after_ms; /* when another try may find room; 0: as the status has it */
+    uint32_t retry_after_ms; /* when a retry may succeed; 0: the status has its own default */
     char param[STATUS_PARAM_BYTES];
     char message[STATUS_MESSAGE_BYTES];
 };
@@ -38,17 +38,17 @@ struct error_note {
 /* "NO_MEMORY"; a value outside the list is a programmer error. */
 const char *status_name(enum status status);
 
-/* The thread's note; valid until the next failure on this thread. */
+/* Returns the thread's note; valid until the next failure on this thread. */
 const struct error_note *status_note(void);
 
-/* Adds to the thread's note when another try may find room; another failure takes it away. */
+/* Adds to the thread's note when a retry may succeed; the next failure resets it. */
 void status_note_retry(uint32_t retry_after_ms);
 
 /* Behind FAIL: writes the note and returns `status`. `param` may be NULL. */
 enum status status_fail(enum status status, const char *file, int line, const char *param,
                         const char *format, ...) __attribute__((format(printf, 5, 6)));
 
-/* Puts a note that was carried over from another thread into this thread's place. */
+/* Replaces this thread's note with one that came from another thread. */
 void status_note_set(const struct error_note *note);
 
 /* Behind ASSERT: prints the expression to standard error and aborts. */
@@ -85,14 +85,14 @@ __attribute__((noreturn)) void status_assert_failed(const char *expression, cons
         goto out;                                                                                  \
     } while (0)
 
-/* A programmer error; stays on in release builds. No side effects inside. */
+/* Checks for a programmer error; stays on in release builds. No side effects inside. */
 #define ASSERT(expression)                                                                         \
     do {                                                                                           \
         if (__builtin_expect(!(expression), 0))                                                    \
             status_assert_failed(#expression, __FILE__, __LINE__);                                 \
     } while (0)
 
-/* For checks that cost more than O(1): debug and sanitizer builds only. */
+/* For checks that cost more than O(1); compiled in debug and sanitizer builds only. */
 #ifdef BANYAN_SLOW_CHECKS
 #define ASSERT_SLOW(expression) ASSERT(expression)
 #else

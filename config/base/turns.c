@@ -18,14 +18,16 @@ static const int64_t SECOND_US = 1000000;
 struct turns_queue {
     struct turn *first;
     struct turn *last;
-    uint64_t served; /* bytes that the owner has had here, and what it missed while it was away */
+    /* bytes of work that the owner has had here; raised to the thread's level when it comes back */
+    uint64_t served;
 };
 
 struct turns_owner {
     uint8_t id[TURNS_OWNER_BYTES];
     uint32_t waiting;
     uint32_t running;
-    int64_t credit; /* bytes for the quick lane; below 0 when work was longer than its text */
+    /* bytes it may still send to the quick lane; below 0 when work was longer than its text */
+    int64_t credit;
     int64_t credit_at_us;
     struct turns_queue queues[LANES];
 };
@@ -35,11 +37,11 @@ struct turns_thread {
     enum turns_lane lane;
     pthread_t handle;
     pthread_cond_t wake;
-    uint64_t level; /* served by the owner whose turn began last */
-    /* The thread's own, without the lock. */
+    uint64_t level; /* `served` of the owner whose turn began last */
+    /* The fields below are used by the thread alone, without the lock. */
     uint32_t depth;
-    size_t spent; /* of the turn under way */
-    size_t since; /* of that, since it last gave way */
+    size_t spent; /* bytes of work of the turn under way */
+    size_t since; /* part of `spent` since the turn last yielded */
     const struct turn *now;
 };
 
@@ -50,7 +52,7 @@ struct turns {
     uint32_t waiting;
     uint32_t started;
     struct turns_thread threads[LANES];
-    struct turns_owner *owners; /* [owner_count], room for owner_capacity */
+    struct turns_owner *owners; /* [owner_count], capacity owner_capacity */
     uint32_t owner_count;
     uint32_t owner_capacity;
 };
@@ -73,8 +75,9 @@ static struct turns_owner *owner_find(struct turns *turns, const uint8_t *id)
     return NULL;
 }
 
-/* A new owner takes the place of the one that has been idle for longest. One is idle or unused,
- * because there are more places than turns that can wait and run. */
+/* Finds or makes an owner's entry. A new owner replaces the one that has been idle longest, or
+ * takes an unused entry. One is always idle or unused, because there are more entries than turns
+ * that can wait and run. */
 static struct turns_owner *owner_take(struct turns *turns, const uint8_t *id, int64_t now_us)
 {
     struct turns_owner *owner = owner_find(turns, id);
@@ -119,10 +122,11 @@ static enum turns_lane owner_lane(struct turns_owner *owner, const struct turn *
     return LANE_QUICK;
 }
 
-/* --- whose turn --- */
+/* --- choosing the next turn --- */
 
-/* The owner of the next turn of a lane: the first of those that have been served the least. Inside
- * another turn it is another owner, whose text is at most a quarter as long. */
+/* Returns the owner of the next turn of a lane: the one with the least service, the first of
+ * equals. Inside the turn `outer` it must be another owner, whose text is at most a quarter as
+ * long. */
 static struct turns_owner *next_owner(struct turns *turns, enum turns_lane lane,
                                       const struct turn *outer)
 {
@@ -157,7 +161,8 @@ static struct turn *next_take(struct turns_thread *thread, struct turns_owner *o
     return turn;
 }
 
-/* Runs one turn; the lock is held before and after. The turn may be freed by its work. */
+/* Runs one turn. The lock is held on entry and on return, not during the work. The work may free
+ * the turn. */
 static void next_run(struct turns_thread *thread, struct turns_owner *owner)
 {
     struct turns *turns = thread->turns;
@@ -177,9 +182,9 @@ static void next_run(struct turns_thread *thread, struct turns_owner *owner)
     thread->spent = outer_spent;
     thread->since = outer_since;
     thread->depth--;
-    owner = owner_find(turns, copy.owner); /* it runs, so it has kept its place */
+    owner = owner_find(turns, copy.owner); /* its turn is running, so its entry was kept */
     owner->running--;
-    /* An owner pays afterwards for work beyond what its text looked like. */
+    /* An owner is charged afterwards for work beyond the length of its text. */
     if (spent > (size_t)turn_cost(&copy)) {
         size_t more = spent - (size_t)turn_cost(&copy);
         owner->queues[thread->lane].served += more;
@@ -192,7 +197,7 @@ static void *thread_main(void *argument)
     struct turns_thread *thread = argument;
     struct turns *turns = thread->turns;
     (void)setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), NICE[thread->lane]);
-    if (thread->lane == LANE_LONG) /* any other thread that wakes up goes first, at once */
+    if (thread->lane == LANE_LONG) /* any other thread that wakes preempts this one at once */
         (void)sched_setscheduler(0, SCHED_IDLE, &(struct sched_param){0});
     here = thread;
     pthread_mutex_lock(&turns->lock);
@@ -207,7 +212,8 @@ static void *thread_main(void *argument)
     return NULL;
 }
 
-/* Gives way to others: a turn for each owner that waits, or a quantum of bytes. */
+/* Yields to others: runs turns of other owners, up to a quantum of bytes for each owner that waits.
+ */
 static void spend_give_way(struct turns_thread *thread)
 {
     struct turns *turns = thread->turns;
@@ -251,7 +257,7 @@ enum status turns_create(struct turns **out, const struct turns_options *options
     *out = NULL;
     struct turns *turns = mem_zalloc(1, sizeof(*turns));
     if (turns == NULL)
-        FAIL(STATUS_NO_MEMORY, "no memory for the text threads");
+        FAIL(STATUS_NO_MEMORY, "no memory for the lanes of text work");
     turns->options = *options;
     turns->owner_capacity = options->waiting_max + TURNS_RUNNING + 1;
     turns->owners = mem_zalloc(turns->owner_capacity, sizeof(*turns->owners));
@@ -270,7 +276,7 @@ enum status turns_create(struct turns **out, const struct turns_options *options
         struct turns_thread *thread = &turns->threads[turns->started];
         if (pthread_create(&thread->handle, NULL, thread_main, thread) != 0) {
             turns_destroy(turns);
-            FAIL(STATUS_NO_MEMORY, "a text thread could not be started");
+            FAIL(STATUS_NO_MEMORY, "a thread for text work could not be started");
         }
     }
     *out = turns;
@@ -295,7 +301,7 @@ void turns_destroy(struct turns *turns)
     mem_free(turns);
 }
 
-/* The lock is held. */
+/* Called with the lock held. */
 static enum status push_locked(struct turns *turns, struct turn *turn)
 {
     if (turns->waiting >= turns->options.waiting_max)
@@ -304,7 +310,8 @@ static enum status push_locked(struct turns *turns, struct turn *turn)
     struct turns_owner *owner = owner_take(turns, turn->owner, now_us);
     if (owner->waiting >= turns->options.owner_max)
         FAIL(STATUS_QUEUE_FULL,
-             "%u texts of this tenant wait to be worked on; send the next when one is answered.",
+             "%u requests of this tenant are waiting to be read; send the next one when one is "
+             "answered.",
              owner->waiting);
     enum turns_lane lane = owner_lane(owner, turn, now_us);
     struct turns_queue *queue = &owner->queues[lane];
@@ -312,7 +319,7 @@ static enum status push_locked(struct turns *turns, struct turn *turn)
     turn->next = NULL;
     if (queue->first == NULL) {
         queue->first = turn;
-        /* What it did not use while it was away is not owed to it. */
+        /* An owner saves up nothing while it is away. */
         queue->served = queue->served > thread->level ? queue->served : thread->level;
     } else {
         queue->last->next = turn;

@@ -2,7 +2,8 @@
 
 #include "config/base/status.h"
 
-/* Least and greatest second byte by the first one (RFC 3629, section 4). */
+/* Returns the length that the first byte announces, or 0, and the range of the second byte (RFC
+ * 3629, section 4). */
 static size_t sequence_expect(unsigned char first, unsigned char *low, unsigned char *high)
 {
     *low = 0x80;
@@ -24,7 +25,8 @@ static size_t sequence_expect(unsigned char first, unsigned char *low, unsigned 
     return 0;
 }
 
-/* How many of the `expected` bytes are there and right, in a text of `length` bytes. */
+/* Returns how many of the sequence's bytes are present and valid in a text of `length` bytes.
+ * `*expected` is the sequence's full length, 0 when the first byte is invalid. */
 static size_t sequence_matched(const char *bytes, size_t length, size_t *expected)
 {
     unsigned char low;

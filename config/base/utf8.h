@@ -11,11 +11,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Bytes (1 to 4) of the valid sequence at `bytes`, or 0 when it is invalid or cut short. */
+/* Returns the length (1 to 4) of the valid sequence at `bytes`, or 0 when it is invalid or cut
+ * short. */
 size_t utf8_sequence_length(const char *bytes, size_t length);
 
-/* How many bytes at the end of a text are the beginning of a sequence that is not complete yet, and
- * could still become one (0 to 3). Invalid bytes are not counted: nothing will complete them. */
+/* Returns how many bytes at the end of a text (0 to 3) begin a sequence that more bytes could
+ * complete. Invalid bytes are not counted, because nothing completes them. */
 size_t utf8_incomplete_tail(const char *bytes, size_t length);
 
 bool utf8_is_valid(const char *bytes, size_t length);
@@ -23,5 +24,6 @@ bool utf8_is_valid(const char *bytes, size_t length);
 /* Writes the sequence of a code point (not a surrogate, at most U+10FFFF); returns its length. */
 size_t utf8_encode(uint32_t code_point, char out[4]);
 
-/* The code point of the valid sequence at `bytes` of the length utf8_sequence_length gave. */
+/* Returns the code point of the valid sequence at `bytes`, whose length utf8_sequence_length
+ * returned. */
 uint32_t utf8_decode(const char *bytes, size_t sequence_length);

@@ -26,7 +26,7 @@ enum status loop_turns_create(struct loop_turns **out, struct loop *loop, uint32
 {
     struct loop_turns *turns = mem_zalloc(1, sizeof *turns);
     if (turns == NULL)
-        FAIL(STATUS_NO_MEMORY, "no memory for the text threads");
+        FAIL(STATUS_NO_MEMORY, "no memory for the lanes of text work");
     turns->loop = loop;
     const struct turns_options options = {.work = task_work,
                                           .context = turns,

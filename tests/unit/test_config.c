@@ -118,25 +118,24 @@ static void test_flags_refused(void **state)
     expect_failure(CONFIG_SERVE, ARGUMENTS("model.gguf"), NULL, STATUS_INVALID,
                    "options begin with --");
     expect_failure(CONFIG_SERVE, ARGUMENTS("--", "--threads=1"), NULL, STATUS_INVALID,
-                   "'--threads=1' is one word too many");
+                   "'--threads=1' is not an option; this command takes options only");
     expect_failure(CONFIG_SERVE, ARGUMENTS("-lisen", "x"), NULL, STATUS_INVALID,
                    "-lisen: no such option; did you mean --listen?");
-    expect_failure(
-        CONFIG_SERVE, ARGUMENTS("--model", "--threads"), NULL, STATUS_INVALID,
-        "--model wants a value; one that begins with a dash is written --model=--threads");
+    expect_failure(CONFIG_SERVE, ARGUMENTS("--model", "--threads"), NULL, STATUS_INVALID,
+                   "--model needs a value; write one that begins with a dash as --model=--threads");
     expect_failure(CONFIG_SERVE, ARGUMENTS("--threads", "-5"), NULL, STATUS_OUT_OF_RANGE,
                    "--threads is -5");
     expect_failure(CONFIG_SERVE, ARGUMENTS("--="), NULL, STATUS_INVALID, "no such option");
-    expect_failure(CONFIG_SERVE, ARGUMENTS("--listen"), NULL, STATUS_INVALID, "wants a value");
+    expect_failure(CONFIG_SERVE, ARGUMENTS("--listen"), NULL, STATUS_INVALID, "needs a value");
     expect_failure(CONFIG_SERVE, ARGUMENTS("--threads", "x"), NULL, STATUS_INVALID,
-                   "--threads wants a whole number, not 'x'");
+                   "--threads must be a whole number, not 'x'");
     expect_failure(CONFIG_SERVE, ARGUMENTS("--threads", "257"), NULL, STATUS_OUT_OF_RANGE,
                    "0 to 256");
     expect_failure(CONFIG_EDGE, ARGUMENTS("--threads", "2"), NULL, STATUS_INVALID,
-                   "option of another subcommand (serve, engine, bench), not of edge");
+                   "is an option of serve, engine, bench, not of edge");
     /* A weaker source is checked too, though a stronger one overrides it. */
     expect_failure(CONFIG_SERVE, ARGUMENTS("--threads", "2"), ARGUMENTS("BANYAN_THREADS=x"),
-                   STATUS_INVALID, "BANYAN_THREADS wants");
+                   STATUS_INVALID, "BANYAN_THREADS must be");
 }
 
 static void test_environment(void **state)
@@ -286,7 +285,8 @@ static void test_a_file_that_is_not_there_yet(void **state)
         config, &sources, "{\"drain_delay\":1,\"pin_percent\":91,\"drain_delay_s\":1}",
         "\"valid\":false,\"errors\":[{\"param\":\"drain_delay\",\"message\":\"\\\"drain_delay"
         "\\\" in the options: no such option; did you mean drain_delay_s?\"},{\"param\":"
-        "\"pin_percent\",\"message\":\"\\\"pin_percent\\\" in the options is 91, but must be 0 to "
+        "\"pin_percent\",\"message\":\"\\\"pin_percent\\\" in the options is 91, but must be from "
+        "0 to "
         "90\"}],\"changes\":[],\"overridden\":[]");
     buffer_init(&out, 4096);
     assert_int_equal(config_validate(config, &sources, SLICE("[]"), &out), STATUS_INVALID);

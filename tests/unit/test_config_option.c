@@ -138,7 +138,7 @@ static void test_bytes(void **state)
     }
     struct config_option_value value;
     config_option_parse(option("kv_memory"), "--kv-memory", SLICE("1K"), &value);
-    assert_string_equal(status_note()->message, "--kv-memory is 1024, but must be 1M to 1T");
+    assert_string_equal(status_note()->message, "--kv-memory is 1024, but must be from 1M to 1T");
 }
 
 static void test_bool(void **state)
