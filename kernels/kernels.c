@@ -32,11 +32,12 @@ enum status kernels_kv_type_find(enum kv_type *out, const char *name)
             *out = (enum kv_type)type;
             return STATUS_OK;
         }
-    FAIL(STATUS_UNSUPPORTED, "KV type '%.32s' is not known; there are%s", name, names);
+    FAIL(STATUS_UNSUPPORTED, "KV type '%.32s' is unknown; known types are%s", name, names);
 }
 
-/* A device that this build cannot compute on is left alone where nobody named it. Ranks all compute
- * on the same kind of machine: for them it is an error. */
+/* Returns whether a device that this build cannot compute on may be replaced by the processor: yes
+ * if the user did not name the device. Ranks must all use the same kind of machine, so for them it
+ * is an error. */
 static bool may_leave(const struct kernels_options *options)
 {
     return registry_is_auto(options->isa) && options->ranks == NULL;
@@ -82,7 +83,7 @@ void kernels_destroy(struct kernels *kernels)
 {
     if (kernels == NULL)
         return;
-    ASSERT(kernels->chunks == NULL); /* weights go first */
+    ASSERT(kernels->chunks == NULL); /* destroy weights first */
     if (kernels->ops != NULL)
         kernels->ops->close(kernels);
     threads_destroy(kernels->threads);
@@ -151,7 +152,7 @@ uint32_t kernels_page_tokens(const struct kernels *kernels)
     return kernels->ops->page_tokens;
 }
 
-/* --- what the machine does --- */
+/* --- memory --- */
 
 void *kernels_buffer_create(struct kernels *kernels, size_t bytes)
 {
@@ -186,7 +187,7 @@ enum status kernels_no_memory(struct kernels *kernels, size_t bytes, const char 
     return fail_memory(bytes, "", what);
 }
 
-/* What the device has left is of no use there. */
+/* The memory that a device has left does not matter for host memory, so its message is replaced. */
 enum status kernels_no_host_memory(struct kernels *kernels, size_t bytes, const char *what)
 {
     const enum status status = kernels_no_memory(kernels, bytes, what);
@@ -373,8 +374,8 @@ uint32_t kernels_row_above(const struct kernels *kernels, const float *x, uint32
     return kernels->table->row_above(x, count, least, ids);
 }
 
-/* bits(k) ÷ 2^23 − 127 ≤ log2 k, and 0 bits of k = 0 still are too few to rule anything out. The
- * sums are wide enough for what floats round away. */
+/* Why the bound holds: bits(k) ÷ 2^23 − 127 ≤ log2 k, and for k = 0 the bits are 0, too few to rule
+ * an index out. The margins in `step` and `floor` cover what float arithmetic rounds away. */
 void kernels_row_noise_set(struct row_noise_args *args, double temperature, double score)
 {
     const double ln2 = 0.69314718055994531;

@@ -1,16 +1,16 @@
-/* kernels_draw: tokens drawn where the logits are, so that tokens alone come back from a device.
+/* kernels_draw: sampling of tokens where the logits are, so that a device returns tokens only.
  *
- * Owns:     a drawer: the memory on the device, and beside it, of the draws of one step, and what
- *           texts adjust, which stays from step to step.
+ * Owns:     a drawer: the device memory of one step's draws, and of the adjustments, which stay
+ *           from step to step.
  * Thread:   the caller of the kernels.
- * Cost:     all memory at create. A draw: three reads of its row by many blocks, each of which
- *           reads its adjusts; what of these is new goes to the device, no more. Where filters are
- *           asked, up to 16 more by one block, whatever the settings; 172 bytes come back.
- * Not here: what the distribution is: sampler.h defines it, and draws on processors.
+ * Cost:     all memory at create. A draw reads its row three times with many blocks, each of which
+ *           reads the row's adjustments. With filters, one block reads it up to 16 more times,
+ *           whatever the settings. New adjustments go to the device; 172 bytes come back.
+ * Not here: the distribution (engine/sampler.h defines it, and samples on processors).
  *
- * Equal logits give the token that the sampler draws from them: the same noise, order and filters.
- * The shares of top_p and min_p are sums that round elsewhere: a token whose share ends within
- * 1e-5 of the limit may be kept on one side alone.
+ * Equal logits give the token that the sampler takes: the noise, the order and the filters are the
+ * same. The sums behind top_p and min_p round differently: a token whose share ends within 1e-5 of
+ * the limit may be kept by one side alone.
  */
 #pragma once
 
@@ -21,14 +21,15 @@
 extern "C" {
 #endif
 
-/* A token that is biased, or one that was generated, each time anew. The value drawn from is
- * (logit + bias) − (presence + frequency × times generated, where that is any). */
+/* The adjustment of a token: a bias, or one generated token (one entry for each occurrence). The
+ * value sampled from is (logit + bias) − (presence + frequency × count), where the penalty applies
+ * to tokens with count > 0. */
 struct draw_adjust {
     uint32_t token;
-    float bias; /* of those that are biased; each token once in a draw */
+    float bias; /* of a biased token; each biased token occurs once in a draw */
 };
 
-/* Adjusts stay where they are until they are changed. */
+/* Writes an adjustment at a place. Adjustments stay in their places until they are changed. */
 struct draw_change {
     uint32_t place;
     struct draw_adjust adjust;
@@ -37,27 +38,27 @@ struct draw_change {
 enum draw_kind {
     DRAW_CHOOSE, /* as sampler_choose */
     DRAW_JUDGE,  /* as sampler_judge, of `token` */
-    DRAW_TELL,   /* none is drawn: what is told is of `token` */
+    DRAW_TELL,   /* samples nothing; reports on `token` */
 };
 
 struct draw {
-    uint32_t row; /* of the logits; each row at most once in a call */
+    uint32_t row; /* of the logits; a call has each row at most once */
     uint32_t kind;
     uint32_t token;
-    float temperature; /* as engine_sampling has them */
+    float temperature; /* the settings of engine_sampling */
     float top_p;
     float min_p;
     uint32_t top_k;
-    uint32_t top_count; /* likeliest tokens told, ≤ LIMIT_LOGPROBS */
+    uint32_t top_count; /* number of likeliest tokens to report, ≤ LIMIT_LOGPROBS */
     uint64_t stream;    /* rng_stream of the seed, the choice and the position */
     float presence_penalty;
     float frequency_penalty;
-    uint32_t adjust_first;    /* place of the first of its adjusts: those */
-    uint32_t bias_count;      /* that are biased, then those */
-    uint32_t generated_count; /* that were generated */
+    uint32_t adjust_first;    /* place of its first adjustment; the next */
+    uint32_t bias_count;      /* bias_count are of biased tokens, and */
+    uint32_t generated_count; /* generated_count after them of generated ones */
 };
 
-/* Log-probabilities are the model's own, before adjusting, temperature and filters. */
+/* Log-probabilities are the model's own, before adjustments, temperature and filters. */
 struct draw_logprob {
     uint32_t token;
     float logprob;
@@ -66,28 +67,29 @@ struct draw_logprob {
 struct draw_result {
     uint32_t token;
     float logprob;
-    uint32_t top_count;                      /* as asked, fewer when the vocabulary is smaller */
-    struct draw_logprob top[LIMIT_LOGPROBS]; /* likeliest first, the lower id among equals */
+    uint32_t top_count;                      /* as requested, or the size of a smaller vocabulary */
+    struct draw_logprob top[LIMIT_LOGPROBS]; /* likeliest first; the lower id among equals */
 };
 
 struct draw_args {
-    const float *logits; /* [rows][vocab] as model_forward leaves them: where the kernels work */
+    const float *logits; /* [rows][vocab] as model_forward leaves them, in the kernels' memory */
     const struct draw *draws;
     uint32_t count;
-    const struct draw_change *changes; /* made first; of one place all alike */
+    const struct draw_change *changes; /* applied first; entries for the same place must be equal */
     uint32_t change_count;             /* ≤ adjusts_max of the drawer */
-    struct draw_result *out;           /* [rows], of the rows drawn from */
+    struct draw_result *out;           /* [rows]; written for the rows of `draws` */
 };
 
 struct kernels_drawer;
 
-/* *out is NULL where logits are the host's, and the sampler draws. There are `adjusts_max` places,
- * and no draw has more adjusts. UNAVAILABLE, NO_MEMORY. */
+/* Creates a drawer with `adjusts_max` places, which is also the most adjustments of one draw. *out
+ * is NULL where logits are in host memory and the sampler works there. UNAVAILABLE, NO_MEMORY. */
 enum status kernels_drawer_create(struct kernels *kernels, struct kernels_drawer **out,
                                   uint32_t vocab, uint32_t adjusts_max);
 void kernels_drawer_destroy(struct kernels *kernels, struct kernels_drawer *drawer);
 
-/* Waits for the step whose logits these are, then `out` is written; UNAVAILABLE when it failed. */
+/* Waits for the step that computes these logits, samples, and writes `out`. UNAVAILABLE when it
+ * failed. */
 enum status kernels_draw(struct kernels *kernels, struct kernels_drawer *drawer,
                          const struct draw_args *args);
 

@@ -1,4 +1,5 @@
-/* kernels_ops: what a machine is to the public functions: one function for each operation.
+/* kernels_ops: the interface between the public functions and a machine: one function for each
+ * operation.
  *
  * Owns:     nothing; each kind of machine defines one constant table.
  * Thread:   as kernels.h says.
@@ -6,9 +7,10 @@
  * Not here: the contract of an operation (kernels.h, kernels_kv.h, kernels_step.h): a function here
  *           does what the public function of its name says.
  *
- * Inside the room alone. The processor's is cpu/ops/cpu_ops.c, over the leaves of a kernel_table; a
- * device's is cuda/cuda_table.c. A struct kernels of a device has threads and a processor's table
- * too: the caller's own work (kernels_each, kernels_row_*) goes there, whatever the machine.
+ * Private to the room. The processor's table is cpu/ops/cpu_ops.c, over the leaves of a
+ * kernel_table; a device's is cuda/cuda_table.c. A struct kernels for a device also has threads and
+ * a processor's table: the caller's own work (kernels_each, kernels_row_*) uses those on every
+ * machine.
  */
 #pragma once
 
@@ -19,25 +21,25 @@
 #include "kernels/kernels_step.h"
 
 struct kernels_ops {
-    const char *name; /* NULL: that of the processor's table */
+    const char *name; /* NULL: the name of the processor's table */
     bool is_device;
     uint32_t page_tokens;
-    /* How many such devices there are; NULL: it is the processor. */
+    /* Returns the number of such devices; NULL for the processor. */
     int (*count)(void);
-    void (*prepare)(uint32_t device, const struct ranks *ranks); /* NULL: nothing */
-    /* NULL: nothing is opened behind it. */
+    void (*prepare)(uint32_t device, const struct ranks *ranks); /* NULL: nothing to do */
+    /* NULL: nothing is opened later. */
     void (*places)(uint32_t device, const struct ranks *ranks, kernels_prepare_place *each,
                    void *context);
-    /* NULL: nothing is known of what there is. */
+    /* NULL: the free memory is unknown. */
     enum status (*no_memory)(struct kernels *kernels, size_t bytes, const char *what);
 
     /* NULL: it captures none. */
     struct kernels_captures (*measure_captures)(const struct kernels *kernels);
 
-    /* From here on each is there, but for the drawer's three. This one takes what operations
-     * need, or fails with nothing taken. */
+    /* All functions below are required except the three of the drawer. `open` takes what operations
+     * need, or fails and takes nothing. */
     enum status (*open)(struct kernels *kernels, const struct kernels_options *options);
-    void (*close)(struct kernels *kernels); /* what open took, if it did */
+    void (*close)(struct kernels *kernels); /* releases what open took, if it succeeded */
     void (*attach)(struct kernels *kernels);
 
     void *(*buffer_create)(struct kernels *kernels, size_t bytes);
@@ -80,7 +82,7 @@ struct kernels_ops {
     void (*logits_stats)(struct kernels *kernels, const float *logits, uint32_t rows,
                          uint32_t vocab, struct logits_stats *out);
 
-    /* NULL, all three, where logits are the host's. */
+    /* The drawer's three: NULL where logits are in host memory. */
     enum status (*drawer_create)(struct kernels *kernels, struct kernels_drawer **out,
                                  uint32_t vocab, uint32_t adjusts_max);
     void (*drawer_destroy)(struct kernels *kernels, struct kernels_drawer *drawer);
@@ -93,7 +95,7 @@ struct kernels_ops {
 
 extern const struct kernels_ops cpu_ops;
 
-/* In builds for CUDA, and where tests run its kernels on the processor; else there is none, and its
+/* Exists in builds for CUDA, and where tests run its kernels on the processor; elsewhere its
  * address is NULL. */
 #if BANYAN_CUDA
 extern const struct kernels_ops cuda_ops;

@@ -1,5 +1,5 @@
-/* kernels_trial: what a device does without, so that a test or a measurement finds out what a fault
- * or a time depends on.
+/* kernels_trial: features that a device leaves out, so that a test or a measurement can tell what a
+ * fault or a time depends on.
  *
  * Owns:     nothing.
  * Thread:   any.
@@ -14,19 +14,20 @@
 extern "C" {
 #endif
 
-/* Zeros: the device does everything. Every combination gives the same bits. */
+/* All false: the device uses every feature. Every combination gives the same bits. */
 struct kernels_trial {
-    bool no_early;     /* no kernel comes to its processors before the one before it has ended */
-    bool no_graphs;    /* every step launches its kernels one by one */
-    bool few_stages;   /* kernels stage as little as they can: attention one block of keys, linear
-                        * layers of few rows two pairs of parts */
-    bool all_carveout; /* processors give the whole of their first cache to shared memory */
+    bool no_early;  /* no kernel starts before the one before it has ended */
+    bool no_graphs; /* every step launches its kernels one by one */
+    /* kernels stage as little as possible: attention one block of keys, linear layers of few rows
+     * two pairs of parts */
+    bool few_stages;
+    bool all_carveout; /* multiprocessors give their whole first-level cache to shared memory */
 };
 
-/* Sets what a word names: "no-early", "no-graphs", "few-stages" or "carveout". Returns whether it
- * is such a word. */
+/* Sets the feature named by a word: "no-early", "no-graphs", "few-stages" or "carveout". Returns
+ * false for any other word. */
 bool kernels_trial_set(struct kernels_trial *trial, const char *word);
-/* Whether anything is set. */
+/* Returns whether anything is set. */
 bool kernels_trial_is_set(const struct kernels_trial *trial);
 
 #ifdef __cplusplus

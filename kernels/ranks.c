@@ -19,23 +19,24 @@
 
 enum {
     RANKS_LINE = 64,
-    RANKS_SPINS = 2000, /* as of compute threads: about 35 to 100 µs */
-    RANKS_LOOK_MS = 50, /* how long a sleep looks away from whether the others live */
+    RANKS_SPINS = 2000, /* as for compute threads: about 35 to 100 µs */
+    RANKS_LOOK_MS = 50, /* longest sleep between two checks whether the others live */
     RANKS_HEAD_BYTES = 4096,
-    RANKS_READ_WAITS = 10, /* of the longest wait: while a rank reads its weights, as rank 0 has */
+    /* times the longest wait, while a rank reads its weights as rank 0 has read its own */
+    RANKS_READ_WAITS = 10,
 };
 
-/* How often a rank has come to a meeting. `sleepers` lets it leave out the system call while all
- * others still spin. */
+/* The number of meetings that a rank has come to. `sleepers` saves the system call while all others
+ * still spin. */
 struct ranks_line {
     _Alignas(RANKS_LINE) atomic_uint turn;
     atomic_uint sleepers;
 };
 
-/* Shared by all; the slots follow at RANKS_HEAD_BYTES, two of each rank, taken by turns. */
+/* Shared by all ranks. The slots follow at RANKS_HEAD_BYTES: two of each rank, used in turn. */
 struct ranks_shared {
     struct ranks_line lines[LIMIT_RANKS];
-    atomic_bool is_lost; /* one has ended: nobody need find out for himself */
+    atomic_bool is_lost; /* a rank has ended; set by the first rank that notices */
 };
 
 struct ranks {
@@ -47,11 +48,13 @@ struct ranks {
     uint32_t spins;
     _Atomic int64_t wait_ns; /* the longest wait */
     bool is_lost;
-    int sockets[LIMIT_RANKS];   /* [rank] of rank 0: to it; of another only [0]; else -1 */
+    /* [rank] in rank 0: the socket to it; in another rank only [0]; else -1 */
+    int sockets[LIMIT_RANKS];
     int followers[LIMIT_RANKS]; /* [rank] the other ends, until ranks_become */
 };
 
-_Static_assert(sizeof(struct ranks_shared) <= RANKS_HEAD_BYTES, "the head of the shared memory");
+_Static_assert(sizeof(struct ranks_shared) <= RANKS_HEAD_BYTES,
+               "the head of the shared memory is too small");
 
 static void close_all(int *sockets)
 {
@@ -130,7 +133,7 @@ uint32_t ranks_own(const struct ranks *ranks)
     return ranks != NULL ? ranks->own : 0;
 }
 
-/* --- whether they live --- */
+/* --- checking that the ranks live --- */
 
 static void set_lost(struct ranks *ranks)
 {
@@ -138,7 +141,7 @@ static void set_lost(struct ranks *ranks)
     atomic_store(&ranks->shared->is_lost, true);
 }
 
-/* `count`: another one has found out which. */
+/* `rank` is `count` when another rank has noticed which one. */
 static enum status fail_lost(struct ranks *ranks, uint32_t rank)
 {
     set_lost(ranks);
@@ -154,7 +157,8 @@ static enum status check_lost(const struct ranks *ranks)
     return STATUS_OK;
 }
 
-/* The rank that has ended, among those that this one has a socket to; `count` when all live. */
+/* Returns the rank that has ended, among those that this one has a socket to; `count` when all
+ * live. */
 static uint32_t meet_lost(const struct ranks *ranks)
 {
     for (uint32_t i = 0; i < ranks->count; i++) {
@@ -167,7 +171,7 @@ static uint32_t meet_lost(const struct ranks *ranks)
 
 bool ranks_live(const struct ranks *ranks)
 {
-    if (meet_lost(ranks) < ranks->count) /* those that have no socket to it are told */
+    if (meet_lost(ranks) < ranks->count) /* the ranks without a socket to it learn it here */
         atomic_store(&ranks->shared->is_lost, true);
     return !atomic_load(&ranks->shared->is_lost);
 }
@@ -177,7 +181,7 @@ void ranks_set_wait(struct ranks *ranks, uint32_t limit_ms)
     atomic_store(&ranks->wait_ns, limit_ms * INT64_C(1000000));
 }
 
-/* `times`: of the longest wait. */
+/* Adds to a wait and fails when it exceeds `times` the longest wait. */
 static enum status wait_longer(struct ranks *ranks, struct ranks_wait *wait, int64_t times)
 {
     const int64_t now_ns = clock_mono_ns(clock_system());
@@ -188,7 +192,7 @@ static enum status wait_longer(struct ranks *ranks, struct ranks_wait *wait, int
     if (ranks->own > 0 || wait->waited_ns <= times * atomic_load(&ranks->wait_ns))
         return STATUS_OK;
     set_lost(ranks);
-    FAIL(STATUS_UNAVAILABLE, "tensor parallel: a rank's process has not come for %lld ms",
+    FAIL(STATUS_UNAVAILABLE, "tensor parallel: a rank's process has not responded for %lld ms",
          (long long)(wait->waited_ns / 1000000));
 }
 
@@ -200,7 +204,7 @@ enum status ranks_wait_more(struct ranks *ranks, struct ranks_wait *wait)
     return wait_longer(ranks, wait, 1);
 }
 
-/* --- by the sockets --- */
+/* --- sockets --- */
 
 static void wait_socket(const struct ranks *ranks, uint32_t rank, short events)
 {
@@ -211,7 +215,7 @@ static void wait_socket(const struct ranks *ranks, uint32_t rank, short events)
 enum status ranks_write(struct ranks *ranks, uint32_t to, const void *bytes, size_t length)
 {
     struct ranks_wait wait = {0};
-    TRY(check_lost(ranks)); /* what is told behind a gap would be read as something else */
+    TRY(check_lost(ranks)); /* bytes that follow a gap would be read as something else */
     for (size_t done = 0; done < length;) {
         ssize_t sent = send(ranks->sockets[to], (const char *)bytes + done, length - done,
                             MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -229,8 +233,8 @@ enum status ranks_write(struct ranks *ranks, uint32_t to, const void *bytes, siz
     return STATUS_OK;
 }
 
-/* Others than rank 0 sleep here while there is no work. Of another rank that has ended meanwhile,
- * rank 0 is to read first what it has said. */
+/* Reads all bytes. Ranks other than 0 sleep here while there is no work. When another rank has
+ * ended meanwhile, rank 0 first reads what that rank had sent. */
 enum status ranks_read(struct ranks *ranks, uint32_t from, void *bytes, size_t length)
 {
     const int flags = ranks->own > 0 ? MSG_WAITALL : MSG_DONTWAIT;
@@ -256,8 +260,9 @@ void *ranks_slot(struct ranks *ranks, uint32_t rank)
     return (char *)ranks->shared + RANKS_HEAD_BYTES + index * RANKS_SLOT_BYTES;
 }
 
-/* "Sleepers up, then look at the turn" here and "the turn, then look at sleepers" there: one of the
- * two sides notices; the kernel looks again before it puts us to sleep. */
+/* The waiting side raises `sleepers` and then reads the turn; the other side sets the turn and then
+ * reads `sleepers`. So one of the two notices, and the kernel checks the turn again before it
+ * sleeps. */
 static void meet_sleep(struct ranks_line *line, uint32_t seen)
 {
     struct timespec look = {.tv_nsec = RANKS_LOOK_MS * 1000000};

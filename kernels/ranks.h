@@ -1,4 +1,4 @@
-/* ranks: the processes of one machine that compute one model together, each its share of it.
+/* ranks: the processes of one machine that compute one model together, each a part of it.
  *
  * Owns:     memory that they share, and a socket between rank 0 and each other rank.
  * Thread:   made by the process's only thread, before the others are forked; afterwards the engine
@@ -7,10 +7,10 @@
  *           shared memory a rank.
  * Not here: what they compute (model_share), what they tell each other (rank_lead).
  *
- * Whoever waits for a rank that has ended is told so (UNAVAILABLE), at once or within a twentieth
- * of a second; from then on nothing of it waits any more. One that lives but does not come, stopped
- * or hung, is as one that has ended after LIMIT_RANK_WAIT_MS; rank 0 alone finds that out, since
- * all wait for it while it is idle.
+ * A rank that waits for one that has ended gets UNAVAILABLE, at once or within a twentieth of a
+ * second. From then on none of its calls waits any more. A rank that lives but does not respond,
+ * stopped or hung, counts as ended after LIMIT_RANK_WAIT_MS. Only rank 0 detects that, because all
+ * others wait for rank 0 while it is idle.
  */
 #pragma once
 
@@ -29,44 +29,46 @@ struct ranks;
 /* What one rank lays out for the others at a meeting. */
 enum { RANKS_SLOT_BYTES = 1 << 20 };
 
-/* OUT_OF_RANGE unless `count` is 2 to LIMIT_RANKS. */
+/* Makes the shared memory and the sockets. OUT_OF_RANGE unless `count` is 2 to LIMIT_RANKS;
+ * NO_MEMORY. */
 enum status ranks_create(struct ranks **out, uint32_t count);
-/* Once in each process, behind the forks: it is `rank`. Closes the others' ends, so that a rank's
- * end is seen. */
+/* Called once in each process after the forks, with its rank. Closes the other ranks' ends, so that
+ * a rank's death is seen. */
 void ranks_become(struct ranks *ranks, uint32_t rank);
-/* The others see that this one has ended. NULL is fine. */
+/* The other ranks see that this one has ended. NULL has no effect. */
 void ranks_destroy(struct ranks *ranks);
 
-/* 1 and 0 of NULL, which is one process alone. */
+/* Return 1 and 0 for NULL, which means one process alone. */
 uint32_t ranks_count(const struct ranks *ranks);
 uint32_t ranks_own(const struct ranks *ranks);
 
-/* Between rank 0 and another, in order. Reading waits for all of it, for work however long; rank 0
- * ten times LIMIT_RANK_WAIT_MS for an answer, behind which are weights. */
+/* Send and receive bytes between rank 0 and another rank, in order. Reading waits for all bytes:
+ * other ranks wait for work without a limit, rank 0 waits ten times LIMIT_RANK_WAIT_MS for an
+ * answer, because loading weights may precede it. UNAVAILABLE when the other rank has ended. */
 enum status ranks_write(struct ranks *ranks, uint32_t to, const void *bytes, size_t length);
 enum status ranks_read(struct ranks *ranks, uint32_t from, void *bytes, size_t length);
 
-/* Whether all ranks that this one has a socket to are there, and nobody has said of another that it
- * is not, as this does for all of them; a poll each. Any thread. */
+/* Returns whether all ranks that this one has a socket to live, and no rank has reported that
+ * another one ended. Reports what it finds to all. Costs a poll for each. Any thread. */
 bool ranks_live(const struct ranks *ranks);
 
-/* How long one wait has gone on; {0} at its beginning. */
+/* How long one wait has lasted; {0} at its beginning. */
 struct ranks_wait {
     int64_t looked_ns;
     int64_t waited_ns;
 };
 
-/* To be asked at least twenty times a second by whoever waits for other ranks: OK while it is of
- * use. Time in which this process did not run itself, stopped or frozen with all others, does not
- * count. The engine thread. */
+/* Called at least twenty times a second while waiting for other ranks: OK while waiting makes
+ * sense, UNAVAILABLE afterwards. Time in which this process itself did not run, stopped or frozen
+ * together with the others, does not count. Engine thread. */
 enum status ranks_wait_more(struct ranks *ranks, struct ranks_wait *wait);
 /* For tests: less than LIMIT_RANK_WAIT_MS. */
 void ranks_set_wait(struct ranks *ranks, uint32_t limit_ms);
 
-/* Where `rank` lays out RANKS_SLOT_BYTES for the next meeting; 64-byte aligned. */
+/* Returns where `rank` lays out RANKS_SLOT_BYTES for the next meeting; 64-byte aligned. */
 void *ranks_slot(struct ranks *ranks, uint32_t rank);
-/* Returns when every rank is here. What was laid out may be read until the next meeting but one: so
- * `ranks_slot` of before it is asked first. */
+/* Returns when every rank has come. The slots asked for before the meeting may be read until the
+ * next meeting but one. UNAVAILABLE when a rank has ended. */
 enum status ranks_meet(struct ranks *ranks);
 
 #ifdef __cplusplus

@@ -5,8 +5,8 @@
 
 #include "kernels/cpu/cpu_features.h"
 
-/* TABLE(name): best first; each is kernels/cpu/<name>/table_<name>.c. "auto" never takes `ref`,
- * which is slow and exists to judge. */
+/* TABLE(name), best first; each is kernels/cpu/<name>/table_<name>.c. "auto" never takes `ref`,
+ * which is slow and only a reference. */
 #if defined(__x86_64__)
 #define REGISTRY_TABLES                                                                            \
     TABLE(amx) TABLE(avx512) TABLE(avxvnni) TABLE(avx2) TABLE(ref_int8) TABLE(ref)
@@ -24,7 +24,7 @@ static const struct kernel_table *const registry_tables[] = {
 #undef TABLE
 };
 
-/* The first is a device's, in builds that have it. */
+/* The first name is the device's, in builds that have it. */
 static const char *const registry_all_names[] = {"cuda",
 #define TABLE(name) #name,
                                                  REGISTRY_TABLES
@@ -33,7 +33,7 @@ static const char *const registry_all_names[] = {"cuda",
 
 enum { REGISTRY_COUNT = sizeof registry_tables / sizeof registry_tables[0] };
 
-/* NULL in builds without. */
+/* NULL in builds without a device. */
 static const struct kernels_ops *registry_device(void)
 {
     return &cuda_ops;
@@ -66,7 +66,7 @@ static const struct kernel_table *choose_best(void)
     uint32_t features = cpu_features();
     int best = 0;
     while (registry_tables[best]->needs & ~features)
-        best++; /* ends: ref_int8 needs nothing */
+        best++; /* ends at ref_int8 at the latest, which needs nothing */
     return registry_tables[best];
 }
 
@@ -87,18 +87,20 @@ enum status registry_choose(const struct kernels_ops **ops, const struct kernel_
     if (is_auto || *ops == device)
         return STATUS_OK;
     if (strcmp(isa, "cuda") == 0)
-        FAIL(STATUS_UNSUPPORTED, device == NULL ? "no kernels cuda in this build (preset cuda)"
-                                                : "kernels cuda need a device of sm_80 or later, "
-                                                  "which this machine lacks");
+        FAIL(STATUS_UNSUPPORTED, device == NULL
+                                     ? "this build has no kernels for cuda (preset cuda has)"
+                                     : "the kernels for cuda need a device of sm_80 or later, "
+                                       "which this machine lacks");
     *table = registry_find(isa);
     if (*table == NULL)
-        FAIL(STATUS_UNSUPPORTED, "no kernels named \"%.32s\" in this build", isa);
+        FAIL(STATUS_UNSUPPORTED, "this build has no kernels named \"%.32s\"", isa);
     uint32_t missing = (*table)->needs & ~cpu_features();
     if (missing != 0) {
         char names[128];
         cpu_features_names(missing, names, sizeof names);
         *table = NULL;
-        FAIL(STATUS_UNSUPPORTED, "kernels %s need what this machine lacks: %s", isa, names);
+        FAIL(STATUS_UNSUPPORTED, "the kernels %s need features that this machine lacks: %s", isa,
+             names);
     }
     return STATUS_OK;
 }

@@ -2,7 +2,7 @@
  *
  * Owns:     nothing; tables are constants.
  * Thread:   any.
- * Cost:     asks the processor, and the driver where there is one, at each call: at start only.
+ * Cost:     asks the processor, and the driver if there is one, at each call: at start only.
  * Not here: what a table does (cpu/<isa>, cuda).
  */
 #pragma once
@@ -11,15 +11,15 @@
 #include "kernels/cpu/table.h"
 #include "kernels/kernels_ops.h"
 
-/* Whether no table is named: NULL, "auto". */
+/* Returns whether `isa` names no table: NULL or "auto". */
 bool registry_is_auto(const char *isa);
-/* By name, or what runs best here for NULL and "auto": a device, if there is one. Beside a device's
- * operations stands the best of the processor's tables. UNSUPPORTED names what is missing: the
- * table in the build, or the features in the machine. */
+/* Chooses a table by name, or for NULL and "auto" the best that runs here: a device, if there is
+ * one. Beside a device's operations, *table is the best of the processor's tables. UNSUPPORTED
+ * names what is missing: the table in the build, or the features in the machine. */
 enum status registry_choose(const struct kernels_ops **ops, const struct kernel_table **table,
                             const char *isa);
 
-/* NULL when there is no such table of the processor's in this build. */
+/* Returns NULL when this build has no such table for the processor. */
 const struct kernel_table *registry_find(const char *isa);
 bool registry_can_run(const char *isa);
 

@@ -51,7 +51,7 @@ void tensor_row_to_f32(const struct tensor *tensor, uint64_t row, float *out)
     type->to_f32((const char *)tensor->data + row * row_bytes, out, (uint32_t)tensor->dims[0]);
 }
 
-/* --- the way back --- */
+/* --- quantisation --- */
 
 enum { Q4_1_BLOCK = 32, Q4_1_BYTES = 20, Q4_1_LEVELS = 15 };
 
@@ -79,13 +79,13 @@ static void group_write(const float *x, uint32_t count, float low, float high, u
     }
 }
 
-/* False when halves do not hold it. */
+/* Returns false when a value does not fit a half. */
 static bool group_make(const float *x, uint32_t count, unsigned char *to)
 {
     float low = x[0];
     float high = x[0];
     for (uint32_t i = 0; i < count; i++) {
-        if (!(x[i] >= -TENSOR_HALF_MAX) || !(x[i] <= TENSOR_HALF_MAX)) /* a NaN is neither */
+        if (!(x[i] >= -TENSOR_HALF_MAX) || !(x[i] <= TENSOR_HALF_MAX)) /* also false for a NaN */
             return false;
         low = x[i] < low ? x[i] : low;
         high = x[i] > high ? x[i] : high;

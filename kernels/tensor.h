@@ -1,8 +1,8 @@
-/* tensor: types of weights and a borrowed view of one tensor as it stands in a model file.
+/* tensor: types of weights, and a borrowed view of one tensor as a model file stores it.
  *
  * Owns:     the table of types (tensor_types.def); a struct tensor never owns its bytes.
  * Thread:   any.
- * Cost:     O(1); of rows O(row).
+ * Cost:     O(1); for rows O(row).
  * Not here: reading files (engine/models/gguf), packed forms (kernels.h, struct weight).
  */
 #pragma once
@@ -24,34 +24,35 @@ struct tensor_type_info {
     uint32_t id;
     uint32_t block_elements;
     uint32_t block_bytes;
-    /* One row of n elements (a multiple of block_elements) to float32, exactly. */
+    /* Converts one row of n elements (a multiple of block_elements) to float32, exactly. */
     void (*to_f32)(const void *row, float *out, uint32_t n);
-    /* 32 elements of a block taken apart (kernels/cpu/types); NULL for floats. */
+    /* Takes 32 elements of a block apart (kernels/cpu/types); NULL for floats. */
     void (*take)(const unsigned char *block, uint32_t part, struct types_part *out);
 };
 
-/* NULL when the id is not one of ours. */
+/* Returns NULL for an unknown id. */
 const struct tensor_type_info *tensor_type_info(uint32_t id);
-/* All names, a space before each, for messages. */
+/* Returns all names, each after a space, for messages. */
 const char *tensor_type_names(void);
 
 enum { TENSOR_DIMS_MAX = 4 };
 
-/* dims[0] is the fastest: a matrix of `rows` outputs over `cols` inputs is {cols, rows}. */
+/* dims[0] varies fastest: a matrix of `rows` outputs over `cols` inputs is {cols, rows}. */
 struct tensor {
     const struct tensor_type_info *type;
     uint32_t dim_count;
     uint64_t dims[TENSOR_DIMS_MAX]; /* unused ones are 1 */
     const void *data;
     uint64_t bytes;
-    uint32_t group; /* inputs that have equal factors, where more than a block does; 0 = none */
+    /* inputs that share their factors, where these are more than a block; 0: none */
+    uint32_t group;
 };
 
-/* Row `row` of a 2-d tensor as dims[0] floats. */
+/* Converts row `row` of a 2-d tensor to dims[0] floats. */
 void tensor_row_to_f32(const struct tensor *tensor, uint64_t row, float *out);
 
-/* The way back: `n` floats, a multiple of 32, as q4_1 blocks whose factor and minimum are one for
- * each `group` inputs (a multiple of 32; the last group may be shorter). A group's codes reach from
- * its least to its greatest value, each value is rounded to the nearest. False, with `out` half
- * written, when a value is not finite or beyond what a half holds. */
+/* Quantises `n` floats, a multiple of 32, to q4_1 blocks that share factor and minimum in groups of
+ * `group` inputs (a multiple of 32; the last group may be shorter). A group's codes span its least
+ * to its greatest value; each value is rounded to the nearest code. Returns false, with `out`
+ * partly written, when a value is not finite or does not fit a half. */
 bool tensor_row_to_q4_1(const float *row, uint32_t n, uint32_t group, void *out);

@@ -3,16 +3,16 @@
  * Owns:     nothing.
  * Thread:   any compute thread.
  * Cost:     an instruction or two an accumulator and round; read: one load a vector.
- * Not here: what is made of it (cpu_ceilings), instructions (the tables' ceilings).
+ * Not here: the ceilings computed from them (cpu_ceilings), instructions (the tables' ceilings).
  */
 #pragma once
 
 #include <stdint.h>
 #include <string.h>
 
-/* `chains` accumulators of `lanes` elements of `type`, more than latency × ports; they fit the
- * registers with operands. The text's %0 is one, %1 free, %2 and %3 are a and b; the instructions
- * of one accumulator do `operations`. */
+/* `chains` accumulators of `lanes` elements of `type`: more than latency × ports, and few enough
+ * for the registers. In the instruction's text %0 is an accumulator, %1 a free register, %2 and %3
+ * are a and b. The instructions of one accumulator do `operations`. */
 #define CEILINGS_SPIN(name, type, lanes, chains, a, b, operations, text)                           \
     uint64_t name(uint64_t rounds, uint64_t *sink)                                                 \
     {                                                                                              \
@@ -39,7 +39,7 @@
         return rounds * (chains) * (operations);                                                   \
     }
 
-/* Reads `count` bytes, multiples of 64, by vectors of `bytes`. */
+/* Reads `count` bytes, a multiple of 64, in vectors of `bytes`. */
 #define CEILINGS_READ(name, bytes)                                                                 \
     void name(const void *from, size_t count, uint64_t *sink)                                      \
     {                                                                                              \

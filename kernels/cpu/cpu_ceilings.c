@@ -7,7 +7,7 @@
 #include "config/base/limits.h"
 #include "config/base/mem.h"
 
-/* In one moment; who wants more takes several. */
+/* Repeats of one measurement; a caller that wants more measures several times. */
 enum { CEILINGS_REPEATS = 2 };
 #define CEILINGS_DRAM_BYTES ((size_t)256 << 20) /* eight times a large cache */
 /* Rounds of one repeat: a few hundredths of a second. */
@@ -42,8 +42,8 @@ static void cpu_ceilings_read_job(void *context, uint32_t thread, uint32_t count
     atomic_fetch_add(&job->sink, sink);
 }
 
-/* Billions of operations a second, the best of the repeats and of what was known: a ceiling is
- * what the machine does undisturbed. */
+/* Returns billions of operations a second: the best of the repeats and of `best`, because a ceiling
+ * is what the undisturbed machine does. */
 static double ceilings_spin(struct kernels *kernels,
                             uint64_t (*spin)(uint64_t rounds, uint64_t *sink), double best)
 {
@@ -77,11 +77,12 @@ enum status cpu_ceilings_measure(struct kernels *kernels, size_t model_bytes,
 {
     size_t bytes = model_bytes > CEILINGS_DRAM_BYTES ? model_bytes : CEILINGS_DRAM_BYTES;
     if (model_bytes < 64)
-        FAIL(STATUS_OUT_OF_RANGE, "a model of %zu bytes", model_bytes);
+        FAIL(STATUS_OUT_OF_RANGE, "a model of %zu bytes; at least 64 are needed to measure",
+             model_bytes);
     char *memory = kernels_buffer_create(kernels, bytes);
     if (memory == NULL)
         FAIL(STATUS_NO_MEMORY, "no memory for %zu bytes to read", bytes);
-    memset(memory, 1, bytes); /* untouched pages would all be one page of zeros */
+    memset(memory, 1, bytes); /* untouched pages would all be the same page of zeros */
     out->int8_gops = ceilings_spin(kernels, kernels->table->spin_int8, out->int8_gops);
     out->f32_gflops = ceilings_spin(kernels, kernels->table->spin_f32, out->f32_gflops);
     out->read_gbps_model = ceilings_read(kernels, memory, model_bytes, out->read_gbps_model);

@@ -8,7 +8,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Which registers the operating system saves (Intel SDM vol. 1, 13.3; register XCR0). */
+/* Returns which registers the operating system saves (Intel SDM vol. 1, 13.3; register XCR0). */
 static uint64_t features_saved_state(void)
 {
     uint32_t low;
@@ -17,8 +17,8 @@ static uint64_t features_saved_state(void)
     return ((uint64_t)high << 32) | low;
 }
 
-/* The system keeps 8 KiB of tiles for a process that asks for them (Linux 5.16,
- * Documentation/arch/x86/xstate.rst); all its threads have them then. */
+/* Asks for the use of tiles. The system keeps 8 KiB of tiles for a process that asks (Linux 5.16,
+ * Documentation/arch/x86/xstate.rst); all its threads may use them then. */
 static bool features_tiles_granted(uint64_t saved)
 {
     enum { TILE_STATE = 0x60000, ARCH_REQ_XCOMP_PERM = 0x1023, XFEATURE_TILEDATA = 18 };
@@ -29,7 +29,7 @@ static bool features_tiles_granted(uint64_t saved)
 uint32_t cpu_features(void)
 {
     enum { AMX_INT8 = 3 << 24 };                      /* AMX-TILE, AMX-INT8 in EDX */
-    enum { AVX_VNNI = 1 << 4, AVX512_BF16 = 1 << 5 }; /* EAX of 7.1 */
+    enum { AVX_VNNI = 1 << 4, AVX512_BF16 = 1 << 5 }; /* EAX of leaf 7.1 */
     enum { YMM_STATE = 0x06, ZMM_STATE = 0xe6 };
     uint32_t a, b, c, d;
     uint32_t features = 0;

@@ -3,7 +3,7 @@
  * Owns:     nothing.
  * Thread:   any.
  * Cost:     fmaf is a call without FMA in the build's flags: a few nanoseconds each.
- * Not here: the vector forms, which do the same operations in the same order (avx512).
+ * Not here: the vector forms, which do the same operations in the same order (avx2, avx512).
  *
  * fmaf rounds once, as the instruction does, so plain C and vectors agree in every bit. The build
  * never contracts a × b + c by itself (-ffp-contract=off).
@@ -17,7 +17,7 @@
 #include "kernels/half.h"
 
 /* 1.5 × 2^23: adding it rounds a float of magnitude below 2^22 to an integer, ties to even, which
- * then stands in the low bits of the sum. */
+ * is then in the low bits of the sum. */
 #define FIXED_MATH_ROUND 0x1.8p23f
 
 /* e^x = 2^n × e^r, n = round(x ÷ ln 2), |r| ≤ ln 2 ÷ 2, e^r = 1 + r + r² × q(r). q interpolates at
@@ -30,7 +30,8 @@
 #define FIXED_MATH_Q2     0x1.55551ap-5f
 #define FIXED_MATH_Q3     0x1.120b62p-7f
 #define FIXED_MATH_Q4     0x1.6d10fcp-10f
-/* Above: infinity (2^127.5). Below: 0, a little early, so that no result is subnormal. */
+/* Above EXP_MAX (2^127.5) the result is infinity. Below EXP_MIN it is 0, slightly early, so that no
+ * result is subnormal. */
 #define FIXED_MATH_EXP_MAX 88.37f
 #define FIXED_MATH_EXP_MIN (-86.5f)
 
@@ -50,7 +51,7 @@ static inline float fixed_math_exp(float x)
         return INFINITY;
     if (x < FIXED_MATH_EXP_MIN)
         return 0.0f;
-    return x == x ? y : x; /* a NaN stays visible */
+    return x == x ? y : x; /* a NaN stays a NaN */
 }
 
 /* Sum of 16 lanes: j with j + 8, then + 4, + 2, + 1. */
@@ -64,14 +65,14 @@ static inline float fixed_math_fold16(const float lanes[16])
     return sum[0];
 }
 
-/* The greater one; b when either is a NaN, as the vector instruction. */
+/* Returns the greater value; b when either is a NaN, as the vector instruction does. */
 static inline float fixed_math_max(float a, float b)
 {
     return a > b ? a : b;
 }
 
-/* What a head's weighted values are multiplied by: 1 ÷ the sum of its weights, which are against
- * `max`, one of a sink's logit among them (NULL: none). */
+/* Returns the factor of a head's weighted values: 1 ÷ the sum of its weights. The weights are
+ * relative to `max`; a sink's logit adds one weight (NULL: none). */
 static inline float fixed_math_softmax_factor(const float *sink, float max, float sum)
 {
     if (sink == NULL)

@@ -1,4 +1,4 @@
-/* kv_tile: where the elements of a KV page lie; one order for every table.
+/* kv_tile: the layout of a KV page's elements, the same for every table.
  *
  * Owns:     nothing.
  * Thread:   any.
@@ -11,14 +11,14 @@
  *                V  [16][head_dim]              the output's dimensions are vectors
  *     i8         K  [width ÷ 4][16][4] bytes    code + 128: four dimensions are one dot product
  *                V  [16][width] bytes           codes
- *                behind either float scale[16]: element = scale × code
- *     fp8        as i8, codes as they are
- *     k4v8       K  [width ÷ 2][16] bytes       codes of an even dimension, above of the next one
- *                behind them half step[width], half least[width]: element = least + step × code,
+ *                after each: float scale[16]; element = scale × code
+ *     fp8        as i8, with the codes as they are
+ *     k4v8       K  [width ÷ 2][16] bytes       low nibble: an even dimension, high: the next one
+ *                after it: half step[width], half least[width]; element = least + step × code,
  *                rounded to a half
  *                V  as i8
  *                open group: [layer][kv_head] { K [head_dim][16] halves }
- * width is head_dim, at 8 bits up to a multiple of 4; codes beyond head_dim are 0.
+ * width is head_dim, rounded up to a multiple of 4 for codes; codes beyond head_dim are 0.
  */
 #pragma once
 
@@ -31,54 +31,54 @@
 enum {
     KV_TILE_KEYS = 16,
     KV_TILE_QUAD = 4,   /* dimensions of one dot product of bytes */
-    KV_TILE_BIAS = 128, /* keys are kept as unsigned bytes */
+    KV_TILE_BIAS = 128, /* keys are stored as unsigned bytes */
 };
 
-/* Whether values are codes with a scale a token and head. */
+/* Returns whether values are codes with a scale for each token and head. */
 static inline bool kv_tile_values_codes(const struct kv_layout *layout)
 {
     return layout->type == KV_TYPE_I8 || layout->type == KV_TYPE_K4V8 ||
            layout->type == KV_TYPE_FP8;
 }
 
-/* Of a value, and of a key where it is kept likewise. */
+/* Returns the bytes of an element of V, and of K where K has the same form. */
 static inline size_t kv_tile_element_bytes(const struct kv_layout *layout)
 {
     return layout->type == KV_TYPE_F32 ? 4 : kv_tile_values_codes(layout) ? 1 : 2;
 }
 
-/* Whether scores are products of codes: of those that pages keep or reading makes. */
+/* Returns whether scores are products of codes, which the page stores or which reading produces. */
 static inline bool kv_tile_scores_codes(const struct kv_layout *layout)
 {
     return layout->type == KV_TYPE_I8 || layout->type == KV_TYPE_F16Q;
 }
 
-/* Dimensions that n have the place of, where there are codes. */
+/* Returns the dimensions that a tile of codes stores for n. */
 static inline uint32_t kv_tile_round(uint32_t n)
 {
     return (n + KV_TILE_QUAD - 1) / KV_TILE_QUAD * KV_TILE_QUAD;
 }
 
-/* Elements of a token that its place has. */
+/* Returns the elements that a tile stores for a token. */
 static inline uint32_t kv_tile_width(const struct kv_layout *layout)
 {
     return kv_tile_values_codes(layout) ? kv_tile_round(layout->head_dim) : layout->head_dim;
 }
 
-/* Scales of a group of 16 tokens, behind its elements. */
+/* Returns the bytes of the scales of a group of 16 tokens, which follow its elements. */
 static inline size_t kv_tile_scales_bytes(const struct kv_layout *layout)
 {
     return kv_tile_values_codes(layout) ? KV_TILE_KEYS * sizeof(float) : 0;
 }
 
-/* 16 tokens of a V tile, and of a K tile where that is kept likewise. */
+/* Returns the bytes of 16 tokens of a V tile, and of a K tile of the same form. */
 static inline size_t kv_tile_group_bytes(const struct kv_layout *layout)
 {
     return KV_TILE_KEYS * kv_tile_width(layout) * kv_tile_element_bytes(layout) +
            kv_tile_scales_bytes(layout);
 }
 
-/* 16 tokens of a K tile. */
+/* Returns the bytes of 16 tokens of a K tile. */
 static inline size_t kv_tile_keys_bytes(const struct kv_layout *layout)
 {
     if (layout->type == KV_TYPE_K4V8)
@@ -86,7 +86,7 @@ static inline size_t kv_tile_keys_bytes(const struct kv_layout *layout)
     return kv_tile_group_bytes(layout);
 }
 
-/* Elements from the start of a tile; not of keys of 4 bits. */
+/* Returns an element's index from the start of a K tile; not for keys of 4 bits. */
 static inline size_t kv_tile_k_index(const struct kv_layout *layout, uint32_t token, uint32_t dim)
 {
     const uint32_t key = token % KV_TILE_KEYS;
@@ -105,28 +105,28 @@ static inline size_t kv_tile_v_index(const struct kv_layout *layout, uint32_t to
     return (size_t)token * layout->head_dim + dim;
 }
 
-/* The scale of a token in its V tile, or a K tile of the same kind, in bytes from the start. */
+/* Returns the byte offset of a token's scale in its V tile, or in a K tile of the same form. */
 static inline size_t kv_tile_scale_offset(const struct kv_layout *layout, uint32_t token)
 {
     return (token / KV_TILE_KEYS + 1) * kv_tile_group_bytes(layout) -
            (KV_TILE_KEYS - token % KV_TILE_KEYS) * sizeof(float);
 }
 
-/* The K tile of one page, layer and head; its V tile follows tile_bytes later. */
+/* Returns the K tile of one page, layer and head; its V tile follows tile_bytes later. */
 static inline char *kv_tile_at(const struct kv_layout *layout, void *page, uint32_t layer,
                                uint32_t kv_head)
 {
     return (char *)page + layer * layout->layer_bytes + kv_head * layout->head_bytes;
 }
 
-/* The page of token `position` of a row's sequence. */
+/* Returns the page of token `position` of a row's sequence. */
 static inline void *kv_tile_page(const struct kv_rows *kv, uint32_t row, uint32_t position)
 {
     uint32_t page = kv->page_tables[kv->sequence[row]][position / kv->layout->page_tokens];
     return (char *)kv->pages + (size_t)page * kv->layout->page_bytes;
 }
 
-/* The keys of one layer and head in a row's own open group. */
+/* Returns the keys of one layer and head in a row's own open group. */
 static inline uint16_t *kv_tile_open(const struct kv_rows *kv, uint32_t row, uint32_t layer,
                                      uint32_t kv_head)
 {
@@ -136,8 +136,9 @@ static inline uint16_t *kv_tile_open(const struct kv_rows *kv, uint32_t row, uin
            at * KV_TILE_KEYS;
 }
 
-/* Whether two rows read the 64 keys from `first` on, which they have in common, from the same
- * places: unless the own group of one of them is among those, and they are not both of it. */
+/* Returns whether two rows read the 64 keys from `first` on, which they have in common, from the
+ * same addresses. They do, except where these keys include the own group of one row and the other
+ * row is not of that group. */
 static inline bool kv_tile_reads_alike(const struct kv_rows *kv, uint32_t a, uint32_t b,
                                        uint32_t first)
 {

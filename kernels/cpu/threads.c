@@ -15,8 +15,8 @@
 /* About 35 to 100 µs: longer than the gaps between operations, shorter than a time slice. */
 enum { THREADS_SPINS = 2000, THREADS_NICE = 10, THREADS_LINE = 64 };
 
-/* A word that threads wait on, alone in its cache line. `sleepers` lets the waking side leave out
- * the system call while everyone still spins. */
+/* A word that threads wait on, alone in its cache line. `sleepers` saves the waking side the system
+ * call while all threads still spin. */
 struct threads_word {
     _Alignas(THREADS_LINE) atomic_uint value;
     atomic_uint sleepers;
@@ -29,7 +29,7 @@ struct threads_worker {
 };
 
 struct threads {
-    struct threads_word job_number; /* changes when a job (or the end) is announced */
+    struct threads_word job_number; /* changes when a job, or the end, is announced */
     struct threads_word running;    /* workers that have not finished the job */
     struct threads_word barrier;    /* changes when all have arrived */
     _Alignas(THREADS_LINE) atomic_uint arrived;
@@ -42,10 +42,9 @@ struct threads {
     struct threads_worker *workers;
 };
 
-/* Returns when the word is no longer `value`. The order "sleepers up, then look at the word" on
- * this side and "change the word, then look at sleepers" on the other (all sequentially consistent)
- * means that one of the two sides notices; the kernel looks at the word again before it puts us to
- * sleep. */
+/* Returns when the word is no longer `value`. This side raises `sleepers` and then reads the word;
+ * the other side changes the word and then reads `sleepers` (all sequentially consistent). So one
+ * of the two notices, and the kernel reads the word again before it puts the thread to sleep. */
 static void threads_wait(struct threads_word *word, uint32_t value, uint32_t spins)
 {
     for (uint32_t i = 0; i < spins; i++) {
@@ -74,7 +73,7 @@ static void *threads_worker_main(void *argument)
     (void)setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), THREADS_NICE);
     for (;;) {
         threads_wait(&threads->job_number, seen, threads->spins);
-        seen++; /* the next job is announced only after this one is done everywhere */
+        seen++; /* the next job is announced only after all threads have finished this one */
         if (threads->stop)
             return NULL;
         threads->job(threads->context, worker->index, threads->count);
@@ -105,7 +104,7 @@ enum status threads_create(struct threads **out, uint32_t count)
     if (count == 0)
         count = processors;
     if (count > LIMIT_THREADS)
-        FAIL(STATUS_OUT_OF_RANGE, "%u compute threads asked for, the most is %d", count,
+        FAIL(STATUS_OUT_OF_RANGE, "%u compute threads; at most %d are supported", count,
              LIMIT_THREADS);
     struct threads *threads = mem_alloc_aligned(THREADS_LINE, sizeof *threads);
     struct threads_worker *workers = mem_zalloc(count, sizeof *workers);
@@ -115,7 +114,7 @@ enum status threads_create(struct threads **out, uint32_t count)
         FAIL(STATUS_NO_MEMORY, "no memory for %u compute threads", count);
     }
     *threads = (struct threads){.count = count, .workers = workers};
-    /* With more threads than processors a spinning thread holds up the one it waits for. */
+    /* With more threads than processors, a spinning thread would delay the one it waits for. */
     threads->spins = count <= processors ? THREADS_SPINS : 0;
     for (uint32_t i = 1; i < count; i++) {
         workers[i] = (struct threads_worker){.threads = threads, .index = i};

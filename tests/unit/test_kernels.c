@@ -106,7 +106,8 @@ static void test_kv_type_names(void **state)
         assert_int_equal(found, type);
     }
     assert_int_equal(kernels_kv_type_find(&found, "I8"), STATUS_UNSUPPORTED);
-    assert_non_null(strstr(status_note()->message, "'I8' is not known; there are f32 f16 f16q i8"));
+    assert_non_null(
+        strstr(status_note()->message, "'I8' is unknown; known types are f32 f16 f16q i8"));
 }
 
 /* The n-th allocation fails, for every n until creation succeeds; nothing is left behind. */

@@ -4,8 +4,8 @@
 
 #include "kernels/cpu/amx/amx_tiles.h"
 
-/* Full tiles, which no linear layer with a scale for each 32 inputs has; four sums hide a product's
- * latency. */
+/* Uses full tiles, which no linear layer with a scale for each 32 inputs has. Four independent sums
+ * hide a product's latency. */
 uint64_t k_spin_int8_amx(uint64_t rounds, uint64_t *sink)
 {
     enum { SUMS = 4, ROWS = 16, DEPTH = 16 };

@@ -5,7 +5,7 @@
 #include "kernels/cpu/avx512/avx512_unit.h"
 #include "kernels/cpu/avx512/avx512_vectors.h"
 
-/* Tiles by number: text, as the instructions want it. */
+/* Tile numbers, as literals because the instructions need text. */
 #define TILE_SUMS         0
 #define TILE_INPUTS       1
 #define TILE_WEIGHTS      2
@@ -13,7 +13,7 @@
 #define TILE_HALF_INPUTS  4
 #define TILE_HALF_WEIGHTS 5
 
-/* Sums of a tile: of all 32 inputs, or of the first and the last 16. */
+/* The sums of a tile over all 32 inputs, or over the first and the last 16. */
 struct linear_sums {
     _Alignas(64) int32_t of[2][AVX512_TILE][16];
 };
@@ -26,8 +26,8 @@ static void linear_configure(uint32_t n)
     AMX_CONFIGURE(&config);
 }
 
-/* Products of one unit for all rows of a tile, exact in 32 bits. Scales differ from unit to unit
- * (or half), so tiles are no deeper. */
+/* Computes the products of one unit for all rows of a tile, exact in 32 bits. Scales differ between
+ * units (or halves), so tiles are no deeper. */
 static inline __attribute__((always_inline)) void linear_products(const struct types_form form,
                                                                   const unsigned char *unit,
                                                                   const char *input,
@@ -56,7 +56,7 @@ static inline __attribute__((always_inline)) void linear_products(const struct t
     }
 }
 
-/* One row over one unit from its sums; its factors at `factors`, those of a row `n` apart. */
+/* Adds one unit to one row from its sums. The row's factors are at `factors`, `n` floats apart. */
 static inline __attribute__((always_inline)) __m512
 linear_row(const struct types_form form, const struct linear_factors *unit,
            const struct linear_sums *sums, const int t, const char *factors, const int n, __m512 y)
@@ -79,14 +79,15 @@ linear_row(const struct types_form form, const struct linear_factors *unit,
     return y;
 }
 
-/* `form` and `n` are constants wherever this is called: sums of floats stay in registers. */
+/* `form` and `n` are constants in every call, so that sums of floats stay in registers. */
 static inline __attribute__((always_inline)) void
 linear_block_run(const struct types_form form, const int n, const struct linear_block *block)
 {
     const unsigned char *unit = block->weights;
     const char *input = block->input;
     struct linear_factors super = {0};
-    struct linear_sums sums[2]; /* in turn: a product may begin while the last one is taken up */
+    /* Used alternately: a product may begin while the last one is still being added. */
+    struct linear_sums sums[2];
     __m512 y[AVX512_TILE];
 #pragma GCC unroll 16
     for (int t = 0; t < n; t++)
@@ -110,12 +111,13 @@ linear_block_run(const struct types_form form, const int n, const struct linear_
     linear_store(block, n, y);
 }
 
-/* Rows are spread evenly over tiles: with AMX_ROWS_MIN and more each has eight at least. */
+/* Rows are spread evenly over tiles: with AMX_ROWS_MIN rows or more, each tile has at least eight.
+ */
 #define LINEAR_SIZES(X)   X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15) X(16)
 #define LINEAR_LEAF(name) k_linear_##name##_16xn_amx
 #include "kernels/cpu/avx512/avx512_leaves.h"
 
-/* Tiles [from, to) of rows pass over a group, whose weights lie in the second-level cache. */
+/* Runs row tiles [from, to) over a group whose weights are in the second-level cache. */
 static void linear_group(const struct table_linear *call, linear_run *run, uint32_t group,
                          uint32_t from, uint32_t to)
 {
@@ -142,8 +144,8 @@ static void linear_group(const struct table_linear *call, linear_run *run, uint3
     }
 }
 
-/* Inputs of this many bytes stay in the second-level cache, 2 MiB where AMX is, while the groups
- * pass. */
+/* Inputs of this many bytes stay in the second-level cache, which has 2 MiB on processors with AMX,
+ * while the groups are read. */
 enum { LINEAR_CHUNK_BYTES = 512 * 1024 };
 
 void k_linear_amx(const struct table_linear *call)
@@ -162,5 +164,6 @@ void k_linear_amx(const struct table_linear *call)
         for (uint32_t group = call->group_begin; group < call->group_end; group++)
             linear_group(call, run, group, from, to);
     }
-    AMX_RELEASE(); /* a thread that has no tiles in use is switched sooner */
+    /* A thread without tiles in use is switched faster. */
+    AMX_RELEASE();
 }

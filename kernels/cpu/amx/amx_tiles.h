@@ -1,9 +1,9 @@
-/* amx_tiles: the instructions of tiles, and the shapes that leaves of AMX use.
+/* amx_tiles: the instructions for tiles, and the tile shapes that the AMX leaves use.
  *
  * Owns:     nothing.
  * Thread:   any; tiles and their configuration belong to the thread that loads it.
  * Cost:     one instruction each.
- * Not here: leaves. Includes only from files built with the instruction set's flags.
+ * Not here: leaves. Included only by files built with the instruction set's flags.
  */
 #pragma once
 
@@ -21,7 +21,7 @@ struct amx_config {
 
 _Static_assert(sizeof(struct amx_config) == 64, "as the processor reads it");
 
-/* n sums × 16 outputs in `sums`; n rows × 4 × depth inputs; 4 × depth inputs × 16 outputs. */
+/* Configures a product: n × 16 sums, n × (4 × depth) inputs, (4 × depth) × 16 weights. */
 static inline void amx_config_product(struct amx_config *config, int sums, int inputs, int weights,
                                       uint32_t n, uint32_t depth)
 {
@@ -32,9 +32,9 @@ static inline void amx_config_product(struct amx_config *config, int sums, int i
     config->row_bytes[inputs] = (uint16_t)(4 * depth);
 }
 
-/* `tile` is a number as text. gcc 12's intrinsics do not tell the compiler which memory they read:
- * stores before them could be left out. Tests on machines without AMX bring operations of their
- * own (tests/kit/tiles.c). */
+/* `tile` is a number as text. gcc 12's intrinsics do not tell the compiler which memory they read,
+ * so it could drop stores before them. Tests on machines without AMX define these macros themselves
+ * (tests/kit/tiles.c). */
 #ifndef AMX_LOAD
 #define AMX_TEXT(tile)        #tile
 #define AMX_CONFIGURE(config) __asm__ volatile("ldtilecfg %0" ::"m"(*(config)))

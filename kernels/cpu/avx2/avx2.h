@@ -2,9 +2,10 @@
  *
  * Owns:     nothing; weights and inputs are packed as packed.h says.
  * Thread:   any compute thread.
- * Cost:     a block of 32 weights × 8 outputs × 1 row is 8 products of bytes, 7 sums (of 8 bits: 24
- *           operations in all), one that widens them, a conversion, a multiplication and one or two
- *           multiply-adds. Products, widening and the last two share ports: 8 of 12 at best.
+ * Cost:     a block of 32 weights × 8 outputs × 1 row is 8 products of bytes, 7 sums (24 operations
+ *           in all for 8 bits), one widening, a conversion, a multiplication and one or two
+ *           multiply-adds. Products, the widening and the last two share ports, so at best 8 of 12
+ *           slots are products.
  * Not here: which float operations in which order (ref_int8.h), intrinsics (avx2_vectors.h), so
  *           that code without these flags can include this.
  */
@@ -13,16 +14,18 @@
 #include "config/base/limits.h"
 #include "kernels/cpu/packed/packed.h"
 
-/* Rows of one register block: two sums of 16 bits for each; two weights, an input, a product. */
+/* Rows of one register block: two 16-bit sums for each row, two vectors of weights, an input and a
+ * product fill the registers. */
 enum { AVX2_TILE = 4 };
 
 uint32_t k_input_units_avx2(uint32_t rows, uint32_t cols);
 void k_input_pack_avx2(const struct table_input *input, uint32_t begin, uint32_t end, void *packed);
 void k_linear_avx2(const struct table_linear *call);
-/* The path of float weights, behind it and behind avxvnni's. */
+/* The path for float weights, of this table and of avxvnni. */
 void k_linear_float_avx2(const struct table_linear *call);
 
-/* Scratch of the attention leaf: queries, two states each; a block's keys, halves at most. */
+/* Scratch of the attention leaf: queries and two states of each; a block's keys, as halves at most.
+ */
 #define AVX2_ATTENTION_SCRATCH_BYTES                                                               \
     (TABLE_QUERIES_MAX * (3 * (size_t)(LIMIT_HEAD_DIM + 8) + 4) * sizeof(float) +                  \
      TABLE_KEYS_BLOCK * (size_t)(LIMIT_HEAD_DIM + 8) * sizeof(uint16_t))

@@ -11,14 +11,14 @@ enum {
     ATTENTION_GROUPS = TABLE_KEYS_BLOCK / KV_TILE_KEYS,
 };
 
-/* Running softmax of each query of the call; `stride` floats from query to query. Query i is row
- * i ÷ heads, head i mod heads. */
+/* The running softmax of each query of the call; `stride` floats between queries. Query i is row i
+ * ÷ heads, head i mod heads. */
 struct attention_run {
     const struct table_attention *call;
     uint32_t n; /* head_dim */
     uint32_t stride;
     uint32_t queries;
-    float *q; /* [n][queries], scaled: the factors of a register block lie side by side */
+    float *q; /* [n][queries], scaled: the factors of a register block are adjacent */
     float *segment_mean;
     float *mean;
     float *segment_max;
@@ -26,41 +26,42 @@ struct attention_run {
     float *max;
     float *sum;
     uint32_t keys[TABLE_QUERIES_MAX]; /* that a query sees */
-    /* Where the block's keys and values lie, by groups of 16; from one value to the next. */
+    /* Addresses of the block's keys and values, by groups of 16; v_stride is the distance between
+     * two values. */
     const char *k[ATTENTION_GROUPS];
     const char *v[ATTENTION_GROUPS];
     uint32_t v_stride;
-    uint32_t first;  /* key of the block */
-    uint32_t begin;  /* key of the first block that is read; … */
-    uint32_t hidden; /* … keys of it that a window hides; … */
-    uint32_t second; /* … where the second segment begins */
+    uint32_t first;  /* index of the block's first key */
+    uint32_t begin;  /* first key of the first block that is read */
+    uint32_t hidden; /* number of keys in that block that a window hides */
+    uint32_t second; /* first key of the second segment */
     uint32_t groups;
     bool is_bytes;  /* values are codes */
-    bool has_codes; /* keys are, as pages of bytes have them, and q */
-    uint32_t quads; /* of such keys */
-    int8_t *codes;  /* [queries][4 × quads], in place of q */
-    char *block;    /* keys that become codes when they are read; k4v8: that become halves */
+    bool has_codes; /* keys are codes, as in pages of bytes, and q too */
+    uint32_t quads; /* groups of four dimensions in such keys */
+    int8_t *codes;  /* [queries][4 × quads], instead of q */
+    char *block;    /* keys converted when they are read: to codes, or from k4v8 to halves */
     float q_scale[TABLE_QUERIES_MAX];
     float k_scale[TABLE_KEYS_BLOCK];
     float v_scale[TABLE_KEYS_BLOCK];
     float p[ATTENTION_QUERIES][TABLE_KEYS_BLOCK]; /* scores, then weights, of a register block */
 };
 
-/* Keys of the present block that a query sees. */
+/* Returns how many keys of the present block a query sees. */
 static uint32_t attention_count(const struct attention_run *run, uint32_t query)
 {
     uint32_t left = avx2_left(run->keys[query], run->first);
     return left < TABLE_KEYS_BLOCK ? left : TABLE_KEYS_BLOCK;
 }
 
-/* Where the call's first head of a row lies in q and out. */
+/* Returns the offset of a row in q and out, from the call's first head on. */
 static size_t attention_place(const struct table_attention *call, uint32_t row)
 {
     const struct attention_args *args = call->args;
     return ((size_t)call->order[row] * args->heads + call->head) * args->kv.layout->head_dim;
 }
 
-/* One query, scaled, into its column, or rounded into its row. */
+/* Writes one query, scaled, into its column of q, or rounded into its row of codes. */
 static void attention_turn(struct attention_run *run, uint32_t query, const float *q)
 {
     const float scale = run->call->args->scale;
@@ -109,7 +110,7 @@ static void attention_begin(struct attention_run *run, const struct table_attent
     }
 }
 
-/* Codes of dimension d of 8 keys of halves, in the lowest byte of each lane. */
+/* Returns the codes of dimension d of 8 keys of halves, in the lowest byte of each lane. */
 static inline __m256i attention_code(const uint16_t *keys, size_t d, __m256 inverse,
                                      __m256 has_codes)
 {
@@ -119,7 +120,7 @@ static inline __m256i attention_code(const uint16_t *keys, size_t d, __m256 inve
                             _mm256_set1_epi32(255));
 }
 
-/* Group g of 16 keys of halves becomes codes, as a page of bytes has them, and scales; a lane is a
+/* Converts group g of 16 keys from halves to codes and scales, as in a page of bytes. A lane is a
  * key. */
 static void attention_round(struct attention_run *run, uint32_t g)
 {
@@ -128,7 +129,8 @@ static void attention_round(struct attention_run *run, uint32_t g)
     char *to = run->block + (size_t)g * KV_TILE_KEYS * KV_TILE_QUAD * run->quads;
     run->k[g] = to;
     for (uint32_t key = 0; key < KV_TILE_KEYS; key += 8, from += 8, to += 8 * KV_TILE_QUAD) {
-        __m256i bits = _mm256_setzero_si256(); /* magnitudes rise with their bits, NaN above all */
+        /* compared as integers: magnitudes rise with their bits, and NaN is above all */
+        __m256i bits = _mm256_setzero_si256();
         for (size_t d = 0; d < run->n; d++) {
             __m256i x = _mm256_castps_si256(avx2_halves(from + d * KV_TILE_KEYS));
             bits = _mm256_max_epi32(bits, _mm256_and_si256(x, _mm256_set1_epi32(INT32_MAX)));
@@ -156,7 +158,8 @@ static void attention_round(struct attention_run *run, uint32_t g)
     }
 }
 
-/* Group g of 16 keys as halves, as row `r` of q reads them: its own is open. */
+/* Provides group g of 16 keys as halves for row `r` of q: the row's own group is open, earlier ones
+ * are unpacked. */
 static void attention_open(struct attention_run *run, uint32_t r, uint32_t g)
 {
     const struct table_attention *call = run->call;
@@ -169,7 +172,8 @@ static void attention_open(struct attention_run *run, uint32_t r, uint32_t g)
     run->k[g] = (const char *)to;
 }
 
-/* Finds the block's pages in the table of a row, up to its last key; no later page is touched. */
+/* Looks up the block's pages in the table of a row, up to the row's last key; touches no later
+ * page. */
 static void attention_find(struct attention_run *run, uint32_t row)
 {
     const struct table_attention *call = run->call;
@@ -196,13 +200,13 @@ static void attention_find(struct attention_run *run, uint32_t row)
             attention_open(run, call->order[row], g);
         }
     }
-    /* So that scores can be taken in twos: what repeats comes after the last key. */
+    /* Scores are computed for two groups at a time; the repeated group is behind the last key. */
     for (uint32_t g = run->groups; g < ATTENTION_GROUPS; g++)
         run->k[g] = run->k[run->groups - 1];
 }
 
-/* Scores of n queries (a constant) from `query` against groups g and g + 1. Lanes beyond a query's
- * last key hold anything: attention_softmax drops them. */
+/* Scores of n queries (a constant) from `query` against groups g and g + 1. Lanes behind a query's
+ * last key have undefined scores, which attention_softmax drops. */
 static inline __attribute__((always_inline)) void
 attention_scores(struct attention_run *run, uint32_t query, const int n, uint32_t g)
 {
@@ -238,7 +242,7 @@ attention_scores(struct attention_run *run, uint32_t query, const int n, uint32_
             _mm256_storeu_ps(run->p[t] + (size_t)g * KV_TILE_KEYS + 8 * (size_t)i, s[t][i]);
 }
 
-/* The same of codes against group g: |k| times q with k's sign, as in linear layers of 8 bits. */
+/* The same for codes against group g: |k| times q with k's sign, as in linear layers of 8 bits. */
 static inline __attribute__((always_inline)) void
 attention_scores_codes(struct attention_run *run, uint32_t query, const int n, uint32_t g)
 {
@@ -276,8 +280,8 @@ attention_scores_codes(struct attention_run *run, uint32_t query, const int n, u
         }
 }
 
-/* Scores p of one query become weights; what it does not see weighs nothing: e^−∞ = 0. Returns what
- * its state so far shrinks by. */
+/* Turns the scores p of one query into weights; hidden keys get weight e^−∞ = 0. Returns the factor
+ * by which the query's earlier state shrinks. */
 static float attention_softmax(struct attention_run *run, uint32_t query, float *p)
 {
     __m256 most = _mm256_set1_ps(run->segment_max[query]);
@@ -314,7 +318,7 @@ struct attention_part {
     const float *shrink;
 };
 
-/* The values of a key, bytes or halves. */
+/* Returns the address of a key's values, bytes or halves. */
 static inline __attribute__((always_inline)) const char *
 attention_value(const struct attention_run *run, uint32_t j)
 {
@@ -330,7 +334,7 @@ static inline __attribute__((always_inline)) __m256 attention_load8(const char *
     return avx2_halves((const uint16_t *)(const void *)value + d);
 }
 
-/* mean = mean × shrink + Σ p × v in dimensions [d, d + 8 × vectors); counts and `is_bytes` are
+/* mean = mean × shrink + Σ p × v in dimensions [d, d + 8 × vectors). The counts and `is_bytes` are
  * constants. */
 static inline __attribute__((always_inline)) void
 attention_values(const struct attention_run *run, const struct attention_part *part,
@@ -365,7 +369,8 @@ attention_values(const struct attention_run *run, const struct attention_part *p
             _mm256_storeu_ps(mean + (size_t)t * run->stride + 8 * i, a[t][i]);
 }
 
-/* The last dimension of a head that is no multiple of 8: a vector would read beyond the page. */
+/* Handles one dimension at the end of a head whose size is not a multiple of 8; a vector would read
+ * beyond the page. */
 static void attention_values_one(const struct attention_run *run, const struct attention_part *part,
                                  uint32_t t, uint32_t d)
 {
@@ -394,7 +399,7 @@ attention_values_all(const struct attention_run *run, const struct attention_par
             attention_values_one(run, part, t, d);
 }
 
-/* The kinds of keys and values, and n, are constants wherever this is called. */
+/* The kinds of keys and values, and n, are constants in every call. */
 static inline __attribute__((always_inline)) void attention_queries(struct attention_run *run,
                                                                     const bool has_codes,
                                                                     const bool is_bytes,
@@ -402,17 +407,18 @@ static inline __attribute__((always_inline)) void attention_queries(struct atten
 {
     static const float whole = 1;
     float shrink[ATTENTION_QUERIES];
-    /* Rows rise: the first query sees the fewest keys. */
+    /* Rows rise, so the first query sees the fewest keys. */
     struct attention_part part = {query, 0, attention_count(run, query), run->p, shrink};
     for (uint32_t g = 0; g < run->groups; g += has_codes ? 1 : 2)
         (has_codes ? attention_scores_codes : attention_scores)(run, query, n, g);
     for (int t = 0; t < n; t++)
         shrink[t] = attention_softmax(run, query + (uint32_t)t, run->p[t]);
-    for (int t = 0; t < n && is_bytes; t++) /* values are codes from here on */
+    /* The weights take up the scales of the values, which are codes. */
+    for (int t = 0; t < n && is_bytes; t++)
         for (uint32_t j = 0; j < run->groups * KV_TILE_KEYS; j++)
             run->p[t][j] *= run->v_scale[j];
     attention_values_all(run, &part, is_bytes, n);
-    /* The keys of one query that its neighbours do not all see. */
+    /* The keys of one query that the others in the register block do not all see. */
     for (int t = 1; t < n; t++) {
         struct attention_part rest = {query + (uint32_t)t, part.to,
                                       attention_count(run, query + (uint32_t)t), run->p + t,
@@ -452,7 +458,7 @@ static void k_attention_block_avx2(struct attention_run *run, uint32_t query, ui
         attention_sized(run, false, false, query, n);
 }
 
-/* The segment's state goes into the whole one: taken as it is the first time. */
+/* Merges the segment's state into the total; the first segment is copied. */
 static void attention_merge(struct attention_run *run, uint32_t query, bool is_first)
 {
     float *mean = run->mean + (size_t)query * run->stride;
@@ -481,8 +487,8 @@ static void attention_segment_begin(struct attention_run *run, uint32_t query)
     memset(run->segment_mean + (size_t)query * run->stride, 0, run->stride * sizeof(float));
 }
 
-/* The present block for rows [row, end), which all read it from the same pages. Those that it comes
- * too late for stand first. */
+/* Processes the present block for rows [row, end), which all read it from the same pages. Rows that
+ * end before this block come first and are skipped. */
 static void attention_rows(struct attention_run *run, uint32_t row, uint32_t end)
 {
     const uint32_t queries = end * run->call->heads;
@@ -491,7 +497,7 @@ static void attention_rows(struct attention_run *run, uint32_t row, uint32_t end
         query++;
     if (query == queries)
         return;
-    attention_find(run, end - 1); /* it sees the most keys */
+    attention_find(run, end - 1); /* the last row sees the most keys */
     if (run->first % TABLE_KEYS_SEGMENT == 0 || run->first == run->begin)
         for (uint32_t i = query; i < queries; i++)
             attention_segment_begin(run, i);
@@ -501,8 +507,8 @@ static void attention_rows(struct attention_run *run, uint32_t row, uint32_t end
     }
 }
 
-/* Block by block for all rows: neighbours go together as long as they share, then each sequence
- * goes on by itself. */
+/* Processes all rows block by block. Neighbours stay together as long as they share pages; then
+ * each sequence continues alone. */
 void k_attention_avx2(const struct table_attention *call)
 {
     struct attention_run run;

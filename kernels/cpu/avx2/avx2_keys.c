@@ -4,7 +4,7 @@
 #include "kernels/cpu/avx2/avx2.h"
 #include "kernels/cpu/kv_tile.h"
 
-/* The keys of one channel; its codes are bytes. */
+/* Unpacks the keys of one channel, whose codes are bytes. */
 static inline void keys_unpack_channel(__m128i codes, uint16_t step, uint16_t least, uint16_t *open)
 {
     const __m256 steps = _mm256_set1_ps(_cvtsh_ss(step));
@@ -28,7 +28,8 @@ void k_keys_unpack_avx2(const void *group, uint32_t n, uint16_t *open)
         const __m128i codes = _mm_loadu_si128((const __m128i *)(const void *)from);
         uint16_t step[2];
         uint16_t least[2];
-        memcpy(step, steps + d * sizeof *step, sizeof step); /* an even number of both is there */
+        /* the tile has an even number of both */
+        memcpy(step, steps + d * sizeof *step, sizeof step);
         memcpy(least, steps + (width + d) * sizeof *least, sizeof least);
         keys_unpack_channel(_mm_and_si128(codes, low4), step[0], least[0], open);
         if (d + 1 < n)

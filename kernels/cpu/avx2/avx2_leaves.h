@@ -1,14 +1,14 @@
-/* avx2_leaves: linear layers of coded types in vectors of 256 bits: 16 outputs × up to 4 rows at a
+/* avx2_leaves: linear layers of coded types in 256-bit vectors: 16 outputs × up to 4 rows at a
  * time, so that each broadcast of an input serves two vectors of weights.
  *
- * Owns:     linear_coded. The file that includes this defines linear_dots and LINEAR_IS_SIGNED,
- *           how its products take codes of 8 bits, before.
+ * Owns:     linear_coded. The including file first defines linear_dots, and LINEAR_IS_SIGNED, which
+ *           says whether its products take codes of 8 bits signed.
  * Thread:   any compute thread; the stack holds a chunk's sums and a few units.
  * Cost:     a unit × 16 outputs × 1 row is 16 products of bytes with their sums, 2 conversions, 2
- *           multiplications, 2 to 4 multiply-adds and 10 broadcasts. With more rows than one tile
- *           a unit is taken apart once for up to 64 rows.
- * Not here: products of bytes (avx2_linear, avxvnni_linear), float weights (avx2_linear).
- *           Includes only from files built with the instruction set's flags.
+ *           multiplications, 2 to 4 multiply-adds and 10 broadcasts. With more rows than one tile,
+ *           a unit is unpacked once for up to 64 rows.
+ * Not here: products of bytes (avx2_linear, avxvnni_linear), float weights (avx2_linear). Included
+ *           only by files built with the instruction set's flags.
  */
 #pragma once
 
@@ -18,20 +18,21 @@
 enum {
     LINEAR_ROWS = 64, /* of a chunk: sums of 4 KiB */
     LINEAR_TILES = LINEAR_ROWS / AVX2_TILE + 1,
-    LINEAR_UNITS = 8, /* taken apart at a time: 5.5 KiB; so much of a tile is read in turn */
-    /* Inputs of a chunk stay in the second-level cache (from 256 KiB) while the groups pass. */
+    LINEAR_UNITS = 8, /* unpacked at a time: 5.5 KiB; this much of a tile is read in one go */
+    /* Inputs of a chunk stay in the second-level cache (256 KiB or more) while the groups are read.
+     */
     LINEAR_CHUNK_BYTES = 128 * 1024,
-    /* The processor's own prefetching ends at each page of 4 KiB. */
+    /* Prefetch distance: the processor's own prefetching ends at each page of 4 KiB. */
     LINEAR_AHEAD_BYTES = 8192,
 };
 
-/* A unit taken apart: what all rows of a chunk use. */
+/* An unpacked unit, used by all rows of a chunk. */
 struct linear_unit {
-    _Alignas(32) unsigned char codes[512]; /* [8][16 r][4], as 8 bits are packed */
+    _Alignas(32) unsigned char codes[512]; /* [8][16 r][4], in the order of packed 8-bit codes */
     struct linear_factors factors[2];
 };
 
-/* The same out of a unit that is taken apart. */
+/* Returns vector v of the unit's codes; `is_apart`: from an unpacked unit. */
 static inline __attribute__((always_inline)) __m256i linear_weights(const struct types_form form,
                                                                     const bool is_apart,
                                                                     const unsigned char *codes,
@@ -40,20 +41,20 @@ static inline __attribute__((always_inline)) __m256i linear_weights(const struct
     return is_apart ? linear_load(codes + 64 * v + 32 * half) : linear_codes(form, codes, half, v);
 }
 
-/* gcc 12 moves expressions to where their value is used, here behind all rows, and what they are
- * made of to the stack: this one is computed where it stands. */
+/* Makes gcc compute a value here. gcc 12 moves expressions to their use, here behind all rows, and
+ * keeps their operands on the stack. */
 static inline __attribute__((always_inline)) __m256i linear_here(__m256i value)
 {
     __asm__("" : "+x"(value));
     return value;
 }
 
-/* isum = products of vectors [from, to) of the unit, all of n rows. */
+/* isum = products of vectors [from, to) of the unit, for n rows. */
 static inline __attribute__((always_inline)) void
 linear_dots(const struct types_form form, const bool is_apart, const unsigned char *codes,
             const char *input, const int n, const int from, const int to, __m256i (*isum)[2]);
 
-/* What w's offset adds to the exact sum of a row comes off again. */
+/* Returns the correction for w's offset, which the exact integer sum of a row contains. */
 static inline __attribute__((always_inline)) __m256i
 linear_offset(const struct types_form form, const char *factors, const int n, const int part)
 {
@@ -64,7 +65,7 @@ linear_offset(const struct types_form form, const char *factors, const int n, co
     return shift > 0 ? _mm256_slli_epi32(last, shift) : last;
 }
 
-/* Adds one unit to n rows of y; `is_apart` and `n` are constants wherever this is called. */
+/* Adds one unit to n rows of y; `is_apart` and `n` are constants in every call. */
 static inline __attribute__((always_inline)) void
 linear_rows(const struct types_form form, const bool is_apart, const unsigned char *codes,
             const struct linear_factors unit[2], const char *input, const int n, __m256 (*y)[2])
@@ -95,12 +96,12 @@ linear_rows(const struct types_form form, const bool is_apart, const unsigned ch
     }
 }
 
-/* What one call computes: 16 outputs of a chunk's tiles, over all blocks. */
+/* The work of one call: 16 outputs of a chunk's tiles, over all blocks. */
 struct linear_block {
     const unsigned char *weights; /* the group's units */
     uint32_t blocks;
     const char *input;   /* the chunk's tiles */
-    const uint32_t *row; /* at which tiles begin, and the chunk ends */
+    const uint32_t *row; /* first row of each tile, and the end of the chunk */
     uint32_t tiles;
     float *y;
     size_t y_stride; /* floats from row to row */
@@ -122,7 +123,7 @@ static inline __attribute__((always_inline)) void linear_store(const struct line
         }
 }
 
-/* Where a group's next unit lies. */
+/* The address of a group's next unit and its factors. */
 struct linear_place {
     const unsigned char *at;
     const unsigned char *super;
@@ -137,7 +138,7 @@ linear_next(const struct types_form form, struct linear_place *place, uint32_t b
     }
 }
 
-/* One tile of n rows, which leaves its sums in registers: a unit is used as it is packed. */
+/* Computes one tile of n rows with its sums in registers; units are used as they are packed. */
 static inline __attribute__((always_inline)) void
 linear_few(const struct types_form form, const int n, const struct linear_block *block)
 {
@@ -173,7 +174,7 @@ linear_take_apart(const struct types_form form, const struct linear_place *place
         unit->factors[half] = linear_factors(form, place->super, place->at, half);
 }
 
-/* Adds `count` units to a tile of n rows. */
+/* Adds `count` unpacked units to a tile of n rows. */
 static inline __attribute__((always_inline)) void
 linear_tile(const struct types_form form, const int n, const struct linear_unit *units,
             uint32_t count, const char *input, __m256 (*y)[2])
@@ -203,7 +204,8 @@ static inline __attribute__((always_inline)) void linear_many(const struct types
             const uint32_t first = row[tile] - row[0];
             const char *input =
                 block->input + ((size_t)first * block->blocks + (size_t)b * n) * PACKED_INPUT_BYTES;
-            switch (n) { /* of more rows than one tile has */
+            /* a chunk with several tiles has tiles of 2 to 4 rows */
+            switch (n) {
             case 2:
                 linear_tile(form, 2, units, count, input, y + first);
                 break;
@@ -263,7 +265,7 @@ static void linear_block_run(uint32_t type_id, const struct linear_block *block)
     }
 }
 
-/* Chunk by chunk of rows, over which the groups pass. */
+/* Processes the rows in chunks; all groups run over each chunk. */
 static void linear_coded(const struct table_linear *call)
 {
     const struct weight *weight = call->weight;

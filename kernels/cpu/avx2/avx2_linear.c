@@ -4,8 +4,8 @@
 #define LINEAR_LEAF(name) k_linear_##name##_16xn_avx2
 #include "kernels/cpu/avx2/avx2_leaves.h"
 
-/* Sums of two products each, exact in 16 bits: codes of up to 6 bits are unsigned; of 8 bits,
- * |w| ≤ 128 times q with w's sign (|q| ≤ 127): 2 × 128 × 127 < 32,768. */
+/* Sums pairs of products, exact in 16 bits. Codes of up to 6 bits are unsigned. For 8 bits the
+ * product is |w| ≤ 128 times q with w's sign (|q| ≤ 127): 2 × 128 × 127 < 32,768. */
 static inline __attribute__((always_inline)) __m256i linear_pairs(const struct types_form form,
                                                                   __m256i w, __m256i q)
 {
@@ -14,7 +14,8 @@ static inline __attribute__((always_inline)) __m256i linear_pairs(const struct t
     return _mm256_maddubs_epi16(w, q);
 }
 
-/* As many sums of pairs are added in 16 bits as cannot overflow: 2 × 127 × (2^bits − 1) each. */
+/* Adds as many sums of pairs in 16 bits as cannot overflow; each is at most 2 × 127 × (2^bits − 1).
+ */
 static inline __attribute__((always_inline)) void
 linear_dots(const struct types_form form, const bool is_apart, const unsigned char *codes,
             const char *input, const int n, const int from, const int to, __m256i (*isum)[2])
@@ -44,7 +45,7 @@ linear_dots(const struct types_form form, const bool is_apart, const unsigned ch
     }
 }
 
-/* Eight weights of an input; of a pair of bfloat16 number j. */
+/* Returns eight weights of an input; number j of a pair of bfloat16. */
 static inline __attribute__((always_inline)) __m256
 linear_float(const uint32_t type_id, const unsigned char *at, const int j)
 {
@@ -57,7 +58,7 @@ linear_float(const uint32_t type_id, const unsigned char *at, const int j)
                                       : _mm256_slli_epi32(pairs, 16));
 }
 
-/* `type_id` and `n` are constants wherever this is called. */
+/* `type_id` and `n` are constants in every call. */
 static inline __attribute__((always_inline)) void
 linear_float_tile(const uint32_t type_id, const int n, const float *x, uint32_t cols,
                   const struct linear_block *block)

@@ -7,7 +7,7 @@ uint32_t k_input_units_avx2(uint32_t rows, uint32_t cols)
     return packed_tiles(rows, AVX2_TILE) * (cols / TABLE_BLOCK);
 }
 
-/* q summed in fours: lanes 0 … 3 of the first 16, 4 … 7 of the last 16. */
+/* Sums q by halves: sums[0] of all 32, sums[1] of the last 16. */
 static inline void pack_sums(__m256i q, int32_t sums[2])
 {
     __m256i fours =
@@ -18,13 +18,14 @@ static inline void pack_sums(__m256i q, int32_t sums[2])
     sums[0] = _mm_cvtsi128_si32(_mm256_castsi256_si128(fours)) + sums[1];
 }
 
-/* The low bytes of 32 integers, in order. */
+/* Returns the low bytes of 32 integers, in order. */
 static inline __m256i pack_bytes(const __m256i v[4])
 {
     const __m256i byte = _mm256_set1_epi32(255);
     __m256i low = _mm256_packus_epi32(_mm256_and_si256(v[0], byte), _mm256_and_si256(v[1], byte));
     __m256i high = _mm256_packus_epi32(_mm256_and_si256(v[2], byte), _mm256_and_si256(v[3], byte));
-    /* Packing goes by halves of 128 bits: the fours stand as 0 2 4 6, 1 3 5 7. */
+    /* Pack instructions work on 128-bit halves, which leaves the groups of four as 0 2 4 6, 1 3 5
+     * 7. */
     return _mm256_permutevar8x32_epi32(_mm256_packus_epi16(low, high),
                                        _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
 }

@@ -22,7 +22,7 @@ void k_rmsnorm_avx2(const struct rmsnorm_args *args, uint32_t begin, uint32_t en
     }
 }
 
-/* Four pairs (a, b) of neighbours at a time. */
+/* Rotates four pairs (a, b) of neighbours at a time. */
 static void rope_interleaved(float *x, const float *table, uint32_t pairs)
 {
     const uint32_t n = 2 * pairs;
@@ -34,13 +34,13 @@ static void rope_interleaved(float *x, const float *table, uint32_t pairs)
     }
 }
 
-/* Shuffles go by halves of 128 bits: pairs of a vector stand as 0 2 1 3. */
+/* Restores the order of pairs after shuffles of 128-bit halves, which leave them as 0 2 1 3. */
 static inline __m256 rope_order(__m256 v)
 {
     return _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(v), 0xd8));
 }
 
-/* Eight pairs, a in the first half and b in the second. */
+/* Rotates eight pairs at a time, a in the first half of x and b in the second. */
 static void rope_halves(float *x, const float *table, uint32_t pairs)
 {
     for (uint32_t i = 0; i < pairs; i += 8) {
@@ -83,7 +83,7 @@ void k_silu_mul_avx2(const struct silu_mul_args *args, uint32_t begin, uint32_t 
     }
 }
 
-/* Index of the first element that equals `value`, 0 when none does. */
+/* Returns the index of the first element that equals `value`, 0 when none does. */
 static uint32_t logits_stats_find(const float *logits, uint32_t vocab, float value)
 {
     uint32_t i = 0;
@@ -117,7 +117,7 @@ float k_logits_stats_avx2(const float *logits, uint32_t vocab, struct logits_sta
     out->argmax = 0;
     if (out->max > -INFINITY) {
         out->argmax = logits_stats_find(logits, vocab, out->max);
-        out->max = logits[out->argmax]; /* of two zeros the sign of the first */
+        out->max = logits[out->argmax]; /* of two zeros, the sign of the first */
     }
     const __m256 max = _mm256_set1_ps(out->max);
     __m256 low = _mm256_setzero_ps();
@@ -145,7 +145,7 @@ static void kv_write_value_codes(const struct kv_layout *layout, char *tile, uin
     memcpy(tile + kv_tile_v_index(layout, token, 0), codes, kv_tile_width(layout));
 }
 
-/* Keys and values of one token of a head, into pages of bytes. */
+/* Writes keys and values of one token of a head into pages of bytes. */
 static void kv_write_codes(const struct kv_layout *layout, char *tile, uint32_t token,
                            const float *keys, const float *values)
 {
@@ -170,7 +170,7 @@ static inline void kv_write_eight(const float *from, uint32_t n, uint16_t out[8]
     _mm_storeu_si128((__m128i *)(void *)out, halves);
 }
 
-/* A key's dimensions lie 16 elements apart in its tile; a value's lie together. */
+/* In a K tile the dimensions of a key are 16 elements apart; a value's are adjacent. */
 static void kv_write_halves(const struct kv_layout *layout, char *tile, uint32_t token,
                             const float *keys, const float *values)
 {
@@ -189,7 +189,7 @@ static void kv_write_halves(const struct kv_layout *layout, char *tile, uint32_t
     }
 }
 
-/* Keys into an open group, values into a page of bytes. */
+/* Writes keys into an open group and values into a page of bytes. */
 static void kv_write_open(const struct kv_layout *layout, uint16_t *open, char *tile,
                           uint32_t token, const float *keys, const float *values)
 {
@@ -222,12 +222,13 @@ void k_kv_write_avx2(const struct kv_write_args *args, uint32_t begin, uint32_t 
     }
 }
 
-/* Past the caches, as avx512 does it and for the same reason. */
+/* Stores that bypass the caches, as in k_copy_avx512 and for the same reason. */
 void k_copy_avx2(void *to, const void *from, size_t bytes)
 {
     for (size_t at = 0; at < bytes; at += sizeof(__m256i))
         _mm256_stream_si256(
             (__m256i *)(void *)((char *)to + at),
             _mm256_load_si256((const __m256i *)(const void *)((const char *)from + at)));
-    _mm_sfence(); /* streamed stores are not ordered with those that tell the copy's end */
+    /* streaming stores are not ordered with the store that announces the end of the copy */
+    _mm_sfence();
 }

@@ -2,7 +2,7 @@
 
 #include "kernels/cpu/avx2/avx2_vectors.h"
 
-/* Eight elements, or the `left` that there are; returns them, zeros behind them. */
+/* Computes eight elements, or the `left` remaining ones. Returns them, followed by zeros. */
 static inline __m256 sample_exp(const float *x, uint32_t left, float max, float scale, float *out)
 {
     __m256 v = _mm256_sub_ps(avx2_load(x, left), _mm256_set1_ps(max));
@@ -24,8 +24,8 @@ float k_row_exp_avx2(const float *x, uint32_t count, float max, float scale, flo
     return avx2_fold16(low, high);
 }
 
-/* Lanes of v ≥ least, of the first `left`, to `ids`, and up to seven more behind them. Most vectors
- * have none. */
+/* Writes the indexes of the lanes of v ≥ least, among the first `left`, to `ids`, and up to seven
+ * undefined ones behind them. Most vectors have none. */
 static inline uint32_t sample_keep(__m256 v, float least, uint32_t left, uint32_t first,
                                    uint32_t *ids)
 {
@@ -48,7 +48,7 @@ uint32_t k_row_above_avx2(const float *x, uint32_t count, float least, uint32_t 
     return found;
 }
 
-/* The low 64 bits of v × by in 4 lanes. */
+/* Returns the low 64 bits of v × by in 4 lanes. */
 static inline __m256i sample_times(__m256i v, uint64_t by)
 {
     const __m256i low = _mm256_set1_epi64x((int64_t)(by & UINT32_MAX));
@@ -58,7 +58,8 @@ static inline __m256i sample_times(__m256i v, uint64_t by)
     return _mm256_add_epi64(_mm256_mul_epu32(v, low), _mm256_slli_epi64(cross, 32));
 }
 
-/* The upper 24 bits of ~rng_of in 4 lanes; its last step changes lower ones alone. */
+/* Returns the upper 24 bits of ~rng_of in 4 lanes; the last step of rng_of changes lower bits only.
+ */
 static inline __m256i sample_upper(__m256i v)
 {
     v = _mm256_xor_si256(v, _mm256_srli_epi64(v, 30));
@@ -70,7 +71,8 @@ static inline __m256i sample_upper(__m256i v)
 
 uint32_t k_row_noise_avx2(const struct row_noise_args *args, uint32_t *ids)
 {
-    const uint64_t gamma = 0x9e3779b97f4a7c15u; /* what rng_of adds from draw to draw */
+    /* the step of rng_of from one counter to the next */
+    const uint64_t gamma = 0x9e3779b97f4a7c15u;
     const uint64_t first = args->stream + gamma * (args->begin + 1);
     const __m256i half = _mm256_set1_epi64x((int64_t)(4 * gamma));
     __m256i low = _mm256_setr_epi64x((int64_t)first, (int64_t)(first + gamma),
@@ -79,7 +81,7 @@ uint32_t k_row_noise_avx2(const struct row_noise_args *args, uint32_t *ids)
     for (uint32_t i = args->begin; i < args->end; i += 8) {
         const uint32_t left = args->end - i;
         const __m256i high = _mm256_add_epi64(low, half);
-        /* Shuffles go by halves of 128 bits: the pairs stand as 0 2 1 3. */
+        /* Shuffles work on 128-bit halves, which leaves the pairs as 0 2 1 3. */
         __m256 pairs = _mm256_shuffle_ps(_mm256_castsi256_ps(sample_upper(low)),
                                          _mm256_castsi256_ps(sample_upper(high)), 0x88);
         __m256i upper = _mm256_permute4x64_epi64(_mm256_castps_si256(pairs), 0xd8);

@@ -1,11 +1,11 @@
 /* avx2_unit: one unit of packed weights (16 outputs, 32 inputs) as vectors of 8 outputs each.
  *
- * Owns:     nothing. The file that includes this defines LINEAR_IS_SIGNED before: whether codes of
+ * Owns:     nothing. The including file first defines LINEAR_IS_SIGNED, which says whether codes of
  *           8 bits come without their offset.
  * Thread:   any compute thread.
  * Cost:     registers only.
  * Not here: products (avx2_linear, avxvnni_linear), loops over units and rows (avx2_leaves.h).
- *           Includes only from files built with the instruction set's flags.
+ *           Included only by files built with the instruction set's flags.
  */
 #pragma once
 
@@ -26,7 +26,7 @@ static inline __attribute__((always_inline)) __m256 linear_bytes(const unsigned 
         _mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)at)));
 }
 
-/* Factors of the unit at `codes`; `super` are d and m of eight units, or NULL. */
+/* Returns the factors of the unit at `codes`. `super` holds d and m of eight units, or is NULL. */
 static inline __attribute__((always_inline)) struct linear_factors
 linear_factors(const struct types_form form, const unsigned char *super, const unsigned char *codes,
                uint32_t half)
@@ -53,8 +53,8 @@ static inline __attribute__((always_inline)) __m256i linear_load(const unsigned 
     return _mm256_loadu_si256((const __m256i *)(const void *)at);
 }
 
-/* w[v] of packed.h for 8 outputs; of 8 bits without the offset where products are signed. `v` is a
- * constant. */
+/* Returns w[v] of packed.h for 8 outputs; codes of 8 bits come without the offset where products
+ * are signed. `v` is a constant. */
 static inline __attribute__((always_inline)) __m256i
 linear_codes(const struct types_form form, const unsigned char *codes, uint32_t half, const int v)
 {
@@ -68,7 +68,8 @@ linear_codes(const struct types_form form, const unsigned char *codes, uint32_t 
     if (form.bits == 4)
         return w;
     const int bits = (int)form.bits - 4;
-    const int place = bits * v % 8; /* of this vector's bits in a byte; they belong at 4 */
+    /* The position of this vector's bits in a byte; they belong at bit 4. */
+    const int place = bits * v % 8;
     __m256i high = linear_load(at + 256 + 64 * (bits * v / 8));
     high = place < 4 ? _mm256_slli_epi32(high, 4 - place) : _mm256_srli_epi32(high, place - 4);
     return _mm256_or_si256(

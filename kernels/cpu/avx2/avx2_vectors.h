@@ -3,7 +3,7 @@
  * Owns:     nothing.
  * Thread:   any compute thread.
  * Cost:     registers only.
- * Not here: leaves. Includes only from files built with the instruction set's flags.
+ * Not here: leaves. Included only by files built with the instruction set's flags.
  */
 #pragma once
 
@@ -12,20 +12,20 @@
 
 #include "kernels/cpu/fixed_math.h"
 
-/* Elements from i to n, none when i is beyond. */
+/* Returns the number of elements from i to n, 0 when i is beyond n. */
 static inline uint32_t avx2_left(uint32_t n, uint32_t i)
 {
     return n > i ? n - i : 0;
 }
 
-/* Lanes [0, n) of a vector. */
+/* Returns a mask of lanes [0, n). */
 static inline __m256i avx2_mask(uint32_t n)
 {
     return _mm256_cmpgt_epi32(_mm256_set1_epi32(n < 8 ? (int)n : 8),
                               _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
 }
 
-/* The first n floats, at most 8; zeros behind them. Nothing else is touched. */
+/* Loads the first n floats, at most 8, and zeros behind them. Touches no other memory. */
 static inline __m256 avx2_load(const float *at, uint32_t n)
 {
     return n >= 8 ? _mm256_loadu_ps(at) : _mm256_maskload_ps(at, avx2_mask(n));
@@ -66,7 +66,7 @@ static inline float avx2_norm_scale(const float *x, uint32_t n, float epsilon)
     return 1.0f / sqrtf(avx2_fold16(lanes[0], lanes[1]) / (float)n + epsilon);
 }
 
-/* The greatest lane; none is a NaN. */
+/* Returns the greatest lane; no lane may be a NaN. */
 static inline float avx2_greatest(__m256 lanes)
 {
     __m128 by4 = _mm_max_ps(_mm256_castps256_ps128(lanes), _mm256_extractf128_ps(lanes, 1));
@@ -96,11 +96,12 @@ static inline __m256 avx2_exp(__m256 x)
     return _mm256_blendv_ps(y, x, _mm256_cmp_ps(x, x, _CMP_UNORD_Q));
 }
 
-/* k_kv_codes_ref of x × by: n up to a multiple of 8 codes, those beyond n 0. */
+/* k_kv_codes_ref of x × by. Writes n codes, rounded up to a multiple of 8; those beyond n are 0. */
 static inline float avx2_codes(const float *x, uint32_t n, float by, int8_t *codes)
 {
     const __m256 factor = _mm256_set1_ps(by);
-    __m256i magnitudes = _mm256_setzero_si256(); /* they rise with their bits, NaN above all */
+    /* compared as integers: magnitudes rise with their bits, and NaN is above all */
+    __m256i magnitudes = _mm256_setzero_si256();
     for (uint32_t i = 0; i < n; i += 8) {
         __m256i bits = _mm256_castps_si256(_mm256_mul_ps(avx2_load(x + i, n - i), factor));
         bits = _mm256_and_si256(bits, _mm256_set1_epi32(INT32_MAX));

@@ -20,11 +20,11 @@ void k_input_pack_avx512(const struct table_input *input, uint32_t begin, uint32
                          void *packed);
 
 void k_linear_avx512(const struct table_linear *call);
-/* The paths of float weights, behind k_linear_avx512. */
+/* The paths for float weights, called by k_linear_avx512. */
 void k_linear_float_avx512(const struct table_linear *call);
 bool k_dots_are_faster_avx512(void *scratch);
 
-/* Scratch of the attention leaf: queries, two states each, a block's scores and keys. */
+/* Scratch of the attention leaf: queries and two states of each, a block's scores and keys. */
 #define AVX512_ATTENTION_SCRATCH_BYTES                                                             \
     (TABLE_QUERIES_MAX * (3 * (size_t)(LIMIT_HEAD_DIM + 16) + 4 + TABLE_KEYS_BLOCK) * 4 +          \
      TABLE_KEYS_BLOCK * (size_t)(LIMIT_HEAD_DIM + 8) * sizeof(uint16_t) + 256)

@@ -1,21 +1,22 @@
 #include "kernels/cpu/avx512/avx512_attention.h"
 
-/* Keys of the present block that a query sees. */
+/* Returns how many keys of the present block a query sees. */
 static uint32_t attention_count(const struct attention_run *run, uint32_t query)
 {
     uint32_t left = run->keys[query] > run->first ? run->keys[query] - run->first : 0;
     return left < TABLE_KEYS_BLOCK ? left : TABLE_KEYS_BLOCK;
 }
 
-/* Where the call's first head of a row lies in q and out. */
+/* Returns the offset of a row in q and out, from the call's first head on. */
 static size_t attention_place(const struct table_attention *call, uint32_t row)
 {
     const struct attention_args *args = call->args;
     return ((size_t)call->order[row] * args->heads + call->head) * args->kv.layout->head_dim;
 }
 
-/* Queries are rows of the call's q, columns of the run's: turned 4 × 4 at a time, since single
- * floats, each into another line, take longer than a short prompt's multiply-adds allow. */
+/* Transposes the queries, rows of the call's q, into columns of the run's q, 4 × 4 at a time.
+ * Storing single floats, each into another cache line, would take longer than the multiply-adds of
+ * a short prompt. */
 static void attention_turn(struct attention_run *run)
 {
     const struct table_attention *call = run->call;
@@ -30,7 +31,7 @@ static void attention_turn(struct attention_run *run)
             last = call->args->q + attention_place(call, row) + (size_t)head * run->n;
             from[i++] = last;
         }
-    for (; i < width; i++) /* what no query reads */
+    for (; i < width; i++) /* columns that no query reads */
         from[i] = last;
     for (i = 0; i < width; i += 4) {
         const float *const *q = from + i;
@@ -92,8 +93,8 @@ static void attention_begin(struct attention_run *run, const struct table_attent
         attention_turn(run);
 }
 
-/* Where the block that begins at key `first` lies, as far as row `row` of q sees it; returns how
- * far. */
+/* Finds the addresses of the block that begins at key `first`, as far as row `row` of q sees it.
+ * Returns the number of keys it sees. */
 static uint32_t attention_locate(const struct attention_args *args, uint32_t row, uint32_t kv_head,
                                  uint32_t first, const char **k, const char **v)
 {
@@ -119,9 +120,10 @@ static uint32_t attention_locate(const struct attention_args *args, uint32_t row
     return count;
 }
 
-/* Finds the pages of this block and of the next in the table of a row, up to its last key; no later
- * page is touched. After the last block comes the first one of what this thread does next. What
- * there is none of is this block's: in a cache already. */
+/* Looks up the pages of this block and of the next one in the table of a row, up to the row's last
+ * key; touches no later page. The next block of the last one is the first block of this thread's
+ * next call. Where there is no next block, its addresses are this block's, which are cached
+ * already. */
 static void attention_find(struct attention_run *run, uint32_t row)
 {
     const struct table_attention *call = run->call;
@@ -141,8 +143,8 @@ static void attention_find(struct attention_run *run, uint32_t row)
                                run->next_k, run->next_v);
 }
 
-/* The keys of the present block become halves, as a row of it reads them: its own group is open.
- * Asks for the next block's on the way. */
+/* Converts the keys of the present block to halves for one row, whose own group is open. Prefetches
+ * the next block's keys meanwhile. */
 static void attention_open(struct attention_run *run, uint32_t row)
 {
     const struct table_attention *call = run->call;
@@ -158,11 +160,11 @@ static void attention_open(struct attention_run *run, uint32_t row)
         else
             k_keys_unpack_avx512(run->k[g], run->n, to);
         run->k[g] = (const char *)to;
-        run->next_k[g] = run->k[g]; /* asked for already */
+        run->next_k[g] = run->k[g]; /* prefetched already */
     }
 }
 
-/* 16 values of a page, of bytes or of halves: all, or those of `mask`. */
+/* Loads 16 values of a page, bytes or halves: all, or those of `mask`. */
 static inline __attribute__((always_inline)) __m512
 attention_load16(const char *at, const bool is_bytes, const bool is_whole, __mmask16 mask)
 {
@@ -173,8 +175,9 @@ attention_load16(const char *at, const bool is_bytes, const bool is_whole, __mma
     return is_whole ? attention_halves(at) : _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(mask, at));
 }
 
-/* Scores of n queries from `query` against the first `groups` groups of 16 keys, all constants but
- * `query`. Lanes beyond a query's last key hold anything: attention_softmax drops them. */
+/* Scores of n queries from `query` against the first `groups` groups of 16 keys; all but `query`
+ * are constants. Lanes behind a query's last key have undefined scores, which attention_softmax
+ * drops. */
 static inline __attribute__((always_inline)) void
 attention_scores(const struct attention_run *run, uint32_t query, const int n, const int groups)
 {
@@ -211,7 +214,7 @@ attention_scores(const struct attention_run *run, uint32_t query, const int n, c
             _mm512_storeu_ps(p + t * TABLE_KEYS_BLOCK + g * KV_TILE_KEYS, s[t][g]);
 }
 
-/* A bit for each key of the present block that a query sees. */
+/* Returns a bit for each key of the present block that a query sees. */
 static inline uint64_t attention_seen(const struct attention_run *run, uint32_t query)
 {
     const uint32_t count = attention_count(run, query);
@@ -219,7 +222,7 @@ static inline uint64_t attention_seen(const struct attention_run *run, uint32_t 
     return (count < 64 ? ((uint64_t)1 << count) - 1 : UINT64_MAX) & ~hidden;
 }
 
-/* Scores of one query become weights. Returns their sums, lane by lane. */
+/* Turns the scores of one query into weights. Returns their sums, lane by lane. */
 static inline __attribute__((always_inline)) __m512
 attention_weights(struct attention_run *run, uint32_t query, __m512 max, const bool is_full)
 {
@@ -237,7 +240,7 @@ attention_weights(struct attention_run *run, uint32_t query, __m512 max, const b
                          weights[3]);
 }
 
-/* In each lane the greatest of the maximum so far and of the lane's scores that a query sees. */
+/* Returns in each lane the greatest of the maximum so far and the lane's visible scores. */
 static inline __attribute__((always_inline)) __m512
 attention_greatest(const struct attention_run *run, uint32_t query, const bool is_full)
 {
@@ -256,7 +259,7 @@ attention_greatest(const struct attention_run *run, uint32_t query, const bool i
     return max;
 }
 
-/* n floats, 1 to 4, and zeros. */
+/* Loads n floats, 1 to 4, followed by zeros. */
 static inline __m128 attention_load_few(const float *from, const int n)
 {
     return _mm_maskz_loadu_ps((__mmask8)((1 << n) - 1), from);
@@ -267,7 +270,8 @@ static inline void attention_store_few(float *to, __m128 a, const int n)
     _mm_mask_storeu_ps(to, (__mmask8)((1 << n) - 1), a);
 }
 
-/* The new maxima of n queries, 1 to 4, and what they make of the state before. */
+/* Computes the new maxima of n queries, 1 to 4, and the factors by which their earlier states
+ * shrink. */
 static inline __attribute__((always_inline)) __m128
 attention_maxima_few(struct attention_run *run, uint32_t query, const int n, const bool is_full)
 {
@@ -284,7 +288,7 @@ attention_maxima_few(struct attention_run *run, uint32_t query, const int n, con
     return max;
 }
 
-/* Scores of n queries, 1 to 4, become weights. */
+/* Turns the scores of n queries, 1 to 4, into weights. */
 static inline __attribute__((always_inline)) void attention_weigh_few(struct attention_run *run,
                                                                       uint32_t query, const int n,
                                                                       __m128 max,
@@ -304,15 +308,16 @@ static inline __attribute__((always_inline)) void attention_weigh_few(struct att
     attention_store_few(run->segment_sum + query, sum, n);
 }
 
-/* Both at once: maxima that are stored with a mask take long to load. */
+/* Does both steps at once: maxima stored with a mask are slow to load again. */
 static inline __attribute__((always_inline)) void
 attention_softmax_few(struct attention_run *run, uint32_t query, const int n, const bool is_full)
 {
     attention_weigh_few(run, query, n, attention_maxima_few(run, query, n, is_full), is_full);
 }
 
-/* Scores of queries [query, end) become weights; four have their folds in common. Of many, first
- * all maxima, then all weights, so that none waits for the latency of the one before it. */
+/* Turns the scores of queries [query, end) into weights. Four queries share their folds. With many
+ * queries, all maxima come before all weights, so that none waits for the latency of the one before
+ * it. */
 static inline __attribute__((always_inline)) void
 attention_softmax(struct attention_run *run, uint32_t query, uint32_t end, const bool is_full)
 {
@@ -382,7 +387,7 @@ attention_values(const struct attention_run *run, uint32_t query, const int n, c
             _mm512_storeu_ps(mean + (size_t)t * run->stride + 16 * i, a[t][i]);
 }
 
-/* The keys of one query that its neighbours in the register block do not all see. */
+/* Adds the keys of one query that the others in the register block do not all see. */
 static inline void attention_values_rest(const struct attention_run *run, uint32_t query,
                                          const bool is_bytes, uint32_t from, uint32_t to)
 {
@@ -399,7 +404,7 @@ static inline void attention_values_rest(const struct attention_run *run, uint32
     }
 }
 
-/* Scores of n queries, as far as the last of them sees: rows rise. */
+/* Computes the scores of n queries, as far as the last of them sees; rows rise. */
 static inline __attribute__((always_inline)) void
 attention_score(struct attention_run *run, uint32_t query, const int n, const bool is_bytes)
 {
@@ -432,7 +437,7 @@ attention_score(struct attention_run *run, uint32_t query, const int n, const bo
     }
 }
 
-/* Values of n queries: as far as the first of them sees together, then each alone. */
+/* Averages the values of n queries: together as far as the first sees, then each alone. */
 static inline __attribute__((always_inline)) void
 attention_average(struct attention_run *run, uint32_t query, const int n, const bool is_bytes)
 {
@@ -448,7 +453,7 @@ attention_average(struct attention_run *run, uint32_t query, const int n, const 
                               attention_count(run, query + (uint32_t)t));
 }
 
-/* `step` of n queries, with n a constant in it. */
+/* Calls `step` for n queries, with n a constant in it. */
 #define ATTENTION_WITH(step, run, query, n, is_bytes)                                              \
     switch (n) {                                                                                   \
     case 1:                                                                                        \
@@ -473,7 +478,8 @@ attention_average(struct attention_run *run, uint32_t query, const int n, const 
 
 static void attention_softmax_all(struct attention_run *run, uint32_t query, uint32_t end)
 {
-    if (attention_seen(run, query) == UINT64_MAX) /* rows rise: the first sees the fewest */
+    /* Rows rise, so the first query sees the fewest keys. */
+    if (attention_seen(run, query) == UINT64_MAX)
         attention_softmax(run, query, end, true);
     else
         attention_softmax(run, query, end, false);
@@ -504,7 +510,8 @@ static void k_attention_values_int8_avx512(struct attention_run *run, uint32_t q
         ATTENTION_WITH(attention_average, run, i, end - i, true);
 }
 
-/* Scores, weights, then values of all queries: each loop's data stays in the first cache. */
+/* Computes scores, weights, then values of all queries; the data of each loop stays in the
+ * first-level cache. */
 static void attention_block(struct attention_run *run, uint32_t query, uint32_t end)
 {
     const struct kv_layout *layout = run->call->args->kv.layout;
@@ -521,8 +528,8 @@ static void attention_block(struct attention_run *run, uint32_t query, uint32_t 
         k_attention_values_avx512(run, query, end);
 }
 
-/* The segment's means go into the whole ones, of at most 16 queries; of those in `is_first`, whose
- * first segment it is, they are taken as they are. */
+/* Merges the segment's means of at most 16 queries into the totals. For queries in `is_first`,
+ * whose first segment it is, copies them. */
 static void attention_merge_means(struct attention_run *run, uint32_t query, uint32_t n,
                                   const float e[16], const float f[16], __mmask16 is_first)
 {
@@ -541,7 +548,7 @@ static void attention_merge_means(struct attention_run *run, uint32_t query, uin
     }
 }
 
-/* The segment's state of queries [query, end) goes into the whole one, for 16 at once. */
+/* Merges the segment's state of queries [query, end) into the total, 16 at a time. */
 static void attention_merge(struct attention_run *run, uint32_t query, uint32_t end)
 {
     for (; query < end; query += 16) {
@@ -572,7 +579,7 @@ static void attention_merge(struct attention_run *run, uint32_t query, uint32_t 
     }
 }
 
-/* Queries [query, end) begin a segment from an empty state. */
+/* Begins a segment of queries [query, end) from an empty state. */
 static void attention_segment_begin(struct attention_run *run, uint32_t query, uint32_t end)
 {
     if (run->first > run->begin)
@@ -585,8 +592,8 @@ static void attention_segment_begin(struct attention_run *run, uint32_t query, u
     }
 }
 
-/* The present block for rows [row, end), which all read it from the same pages. Those that it comes
- * too late for stand first. */
+/* Processes the present block for rows [row, end), which all read it from the same pages. Rows that
+ * end before this block come first and are skipped. */
 static void attention_rows(struct attention_run *run, uint32_t row, uint32_t end)
 {
     const uint32_t queries = end * run->call->heads;
@@ -595,7 +602,7 @@ static void attention_rows(struct attention_run *run, uint32_t row, uint32_t end
         query++;
     if (query == queries)
         return;
-    attention_find(run, end - 1); /* it sees the most keys */
+    attention_find(run, end - 1); /* the last row sees the most keys */
     if (run->call->args->kv.layout->open_bytes > 0)
         attention_open(run, end - 1);
     if (run->first % TABLE_KEYS_SEGMENT == 0 || run->first == run->begin)
@@ -603,8 +610,8 @@ static void attention_rows(struct attention_run *run, uint32_t row, uint32_t end
     attention_block(run, query, queries);
 }
 
-/* Block by block for all rows: neighbours go together as long as they share, then each sequence
- * goes on by itself. */
+/* Processes all rows block by block. Neighbours stay together as long as they share pages; then
+ * each sequence continues alone. */
 void k_attention_avx512(const struct table_attention *call)
 {
     struct attention_run run;

@@ -1,10 +1,10 @@
-/* avx512_attention: the state of a call of the attention leaf; scores of keys that are bytes.
+/* avx512_attention: the state of one call of the attention leaf, and scores of keys that are bytes.
  *
- * Owns:     nothing; what the state points to is the leaf's scratch.
+ * Owns:     nothing; the state points into the leaf's scratch.
  * Thread:   any compute thread.
  * Cost:     four dimensions of 16 keys and a query are one dot product.
- * Not here: the leaf (avx512_attention.c). Includes only from files built with the instruction
- *           set's flags.
+ * Not here: the leaf (avx512_attention.c). Included only by files built with the instruction set's
+ *           flags.
  */
 #pragma once
 
@@ -20,23 +20,24 @@ enum {
     ATTENTION_GROUPS = TABLE_KEYS_BLOCK / KV_TILE_KEYS,
 };
 
-/* Running softmax of each query of the call; `stride` floats from query to query, a multiple of 16.
+/* The running softmax of each query of the call; `stride` floats between queries, a multiple of 16.
  * Query i is row i ÷ heads, head i mod heads. */
 struct attention_run {
     const struct table_attention *call;
     uint32_t n; /* head_dim */
     uint32_t stride;
     uint32_t queries;
-    uint32_t width; /* queries, up to a multiple of 4 */
-    float *q;       /* [n][width], scaled: the factors of a register block lie side by side */
-    /* In place of q where keys are bytes: codes [quads][width][4], quads being n ÷ 4, up; of each
-     * query the scale and what its sums begin with. */
+    uint32_t width; /* queries, rounded up to a multiple of 4 */
+    float *q;       /* [n][width], scaled: the factors of a register block are adjacent */
+    /* Used instead of q where keys are bytes: codes [quads][width][4], where quads is n ÷ 4 rounded
+     * up; for each query its scale and the start value of its sums. */
     int8_t *codes;
     uint32_t quads;
     float code_scale[TABLE_QUERIES_MAX];
     int32_t code_start[TABLE_QUERIES_MAX];
-    char *block; /* the block's keys as a page of bytes has them, where the page has halves; as a
-                    page of halves, where the page has codes of 4 bits */
+    /* The block's keys, converted: from halves to codes as in a page of bytes, or from codes of 4
+     * bits to halves. */
+    char *block;
     uint32_t value_bytes; /* from one key's values to the next's */
     float *segment_mean;
     float *mean;
@@ -45,18 +46,19 @@ struct attention_run {
     float *max;
     float *sum;
     float *p;                         /* [queries][64] scores, then weights, of the block */
-    float shrink[TABLE_QUERIES_MAX];  /* what the block makes of the state before it */
+    float shrink[TABLE_QUERIES_MAX];  /* factor by which the block shrinks the earlier state */
     uint32_t keys[TABLE_QUERIES_MAX]; /* that a query sees */
-    /* Where the block's keys lie, by groups of 16; and those of the next one, to prefetch. */
+    /* Addresses of the block's keys and values, by groups of 16, and of the next block's, to
+     * prefetch. */
     const char *k[ATTENTION_GROUPS];
     const char *v[ATTENTION_GROUPS];
     const char *next_k[ATTENTION_GROUPS];
     const char *next_v[ATTENTION_GROUPS];
-    uint32_t first;  /* key of the block */
-    uint32_t begin;  /* key of the first block that is read; … */
-    uint32_t hidden; /* … keys of it that a window hides; … */
-    uint32_t second; /* … where the second segment begins */
-    uint32_t count;  /* of its keys that any of the present rows sees */
+    uint32_t first;  /* index of the block's first key */
+    uint32_t begin;  /* first key of the first block that is read */
+    uint32_t hidden; /* number of keys in that block that a window hides */
+    uint32_t second; /* first key of the second segment */
+    uint32_t count;  /* number of the block's keys that any of the present rows sees */
 };
 
 static inline __m512 attention_halves(const char *at)
@@ -64,7 +66,7 @@ static inline __m512 attention_halves(const char *at)
     return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)at));
 }
 
-/* Codes of query `i` (k_kv_codes_ref of q × scale) into their columns. */
+/* Writes the codes of query `i` (k_kv_codes_ref of q × scale) into its columns. */
 static inline void attention_codes(struct attention_run *run, uint32_t i, const float *q)
 {
     int8_t codes[LIMIT_HEAD_DIM + 16];
@@ -76,14 +78,16 @@ static inline void attention_codes(struct attention_run *run, uint32_t i, const 
                codes + (size_t)quad * KV_TILE_QUAD, KV_TILE_QUAD);
 }
 
-/* In each lane the greatest magnitude of a key of halves. Asks for the next block's on the way. */
+/* Returns in each lane the greatest magnitude of a key of halves. Prefetches the next block's keys
+ * meanwhile. */
 static inline __m512 attention_magnitudes(const struct attention_run *run, uint32_t g)
 {
     const char *from = run->k[g];
     const char *next = run->next_k[g];
     const __m512i low15 = _mm512_set1_epi16(INT16_MAX);
     const size_t bytes = (size_t)run->n * KV_TILE_KEYS * sizeof(uint16_t);
-    __m512i bits = _mm512_setzero_si512(); /* magnitudes rise with their bits, NaN above all */
+    /* compared as integers: magnitudes rise with their bits, and NaN is above all */
+    __m512i bits = _mm512_setzero_si512();
     size_t at = 0;
     for (; at + 64 <= bytes; at += 64) { /* two dimensions */
         bits = _mm512_max_epu16(bits, _mm512_and_si512(_mm512_loadu_si512(from + at), low15));
@@ -98,7 +102,7 @@ static inline __m512 attention_magnitudes(const struct attention_run *run, uint3
         _mm256_max_epu16(_mm512_castsi512_si256(bits), _mm512_extracti64x4_epi64(bits, 1)));
 }
 
-/* Codes of n dimensions, 1 to 4, of 16 keys; those beyond are 0. */
+/* Returns the codes of n dimensions, 1 to 4, of 16 keys; those beyond n are 0. */
 static inline __attribute__((always_inline)) __m512i
 attention_round_quad(const char *from, const uint32_t n, __m512 inverse)
 {
@@ -111,15 +115,15 @@ attention_round_quad(const char *from, const uint32_t n, __m512 inverse)
                       ? _mm512_cvtps_epi32(_mm512_mul_ps(
                             attention_halves(from + i * KV_TILE_KEYS * sizeof(uint16_t)), inverse))
                       : _mm512_setzero_si512();
-    /* as bytes, still by dimensions in each quarter of a vector */
+    /* as bytes, still by dimension in each quarter of the vector */
     __m512i codes = _mm512_packs_epi16(_mm512_packs_epi32(code[0], code[1]),
                                        _mm512_packs_epi32(code[2], code[3]));
     return _mm512_xor_si512(_mm512_shuffle_epi8(codes, by_key),
                             _mm512_set1_epi8((char)KV_TILE_BIAS));
 }
 
-/* 16 keys of halves become codes as k_kv_codes_ref makes them, with their scales; a lane is a key.
- * Codes of a key that is not finite are anything: its scale is NaN. */
+/* Converts 16 keys from halves to codes and scales, as k_kv_codes_ref does; a lane is a key. The
+ * codes of a key that is not finite are undefined: its scale is NaN. */
 static inline void attention_round16(const struct attention_run *run, uint32_t g, char *to)
 {
     const char *from = run->k[g];
@@ -152,19 +156,19 @@ static inline void attention_round16(const struct attention_run *run, uint32_t g
                      _mm512_mask_mov_ps(_mm512_set1_ps(NAN), is_finite, scale));
 }
 
-/* The block's keys become codes, for all its queries. */
+/* Converts the block's keys to codes, for all its queries. */
 static inline void attention_round(struct attention_run *run)
 {
     for (uint32_t g = 0; g * KV_TILE_KEYS < run->count; g++) {
         char *to = run->block + (size_t)g * (run->quads + 1) * 64;
         attention_round16(run, g, to);
         run->k[g] = to;
-        run->next_k[g] = to; /* asked for already */
+        run->next_k[g] = to; /* prefetched already */
     }
 }
 
-/* Scores of n queries from `query` against the first `groups` groups of 16 keys at run->k, as
- * pages of bytes have them; all but `query` are constants. */
+/* Scores of n queries from `query` against the first `groups` groups of 16 keys at run->k, laid out
+ * as in pages of bytes; all but `query` are constants. */
 static inline __attribute__((always_inline)) void
 attention_scores_int8(const struct attention_run *run, uint32_t query, const int n,
                       const int groups)
@@ -205,7 +209,7 @@ attention_scores_int8(const struct attention_run *run, uint32_t query, const int
     }
 }
 
-/* Weights of queries [query, end) take up the scales of values: these are codes from then on. */
+/* Multiplies the weights of queries [query, end) by the scales of the values, which are codes. */
 static inline void attention_weights_int8(const struct attention_run *run, uint32_t query,
                                           uint32_t end)
 {

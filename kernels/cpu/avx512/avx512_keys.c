@@ -5,13 +5,13 @@
 #include "kernels/cpu/avx512/avx512_vectors.h"
 #include "kernels/cpu/kv_tile.h"
 
-/* Where a group of n channels has its steps; what is least follows. */
+/* Returns the offset of the steps in a packed group of n channels; the least values follow them. */
 static size_t keys_steps(uint32_t n)
 {
     return (size_t)kv_tile_round(n) * (KV_TILE_KEYS / 2);
 }
 
-/* A float as a half, and that as a float. */
+/* Writes a float as a half and returns that half as a float. */
 static inline float keys_half(float x, char *to)
 {
     const __m128i half = _mm_cvtps_ph(_mm_set_ss(x), _MM_FROUND_TO_NEAREST_INT);
@@ -57,13 +57,14 @@ void k_keys_pack_avx512(const uint16_t *open, uint32_t n, void *group)
         if (d + 1 < n) {
             const __m128i odd = keys_pack_channel(from + KV_TILE_KEYS, steps + at + sizeof *open,
                                                   leasts + at + sizeof *open);
-            codes = _mm_or_si128(codes, _mm_slli_epi16(odd, 4)); /* codes stay in their bytes */
+            /* codes are below 16, so bits stay in their bytes */
+            codes = _mm_or_si128(codes, _mm_slli_epi16(odd, 4));
         }
         _mm_storeu_si128((__m128i *)(void *)to, codes);
     }
 }
 
-/* The keys of one channel: a code picks one of the 16 values that its channel has. */
+/* Unpacks the keys of one channel: a code picks one of the channel's 16 values. */
 static inline __attribute__((always_inline)) void keys_unpack_channel(__m256i codes, float step,
                                                                       float least, uint16_t *open)
 {
@@ -89,7 +90,8 @@ void k_keys_unpack_avx512(const void *group, uint32_t n, uint16_t *open)
             const __m256i codes =
                 _mm256_cvtepu8_epi16(_mm_loadu_si128((const __m128i *)(const void *)from));
             uint16_t *to = open + (size_t)(d + i) * KV_TILE_KEYS;
-            keys_unpack_channel(codes, step[i], least[i], to); /* of an index 4 bits count */
+            /* the permutation uses 4 bits of an index */
+            keys_unpack_channel(codes, step[i], least[i], to);
             if (d + i + 1 < n)
                 keys_unpack_channel(_mm256_srli_epi16(codes, 4), step[i + 1], least[i + 1],
                                     to + KV_TILE_KEYS);

@@ -1,7 +1,7 @@
-/* avx512_leaves: a leaf for each coded type and number of rows, out of the linear_block_run of the
- * file that includes this, where type and number are constants.
+/* avx512_leaves: a leaf for each coded type and number of rows, made from the linear_block_run of
+ * the including file with type and number as constants.
  *
- * Owns:     linear_of. The file defines LINEAR_SIZES(X), the numbers of rows, and
+ * Owns:     linear_of. The including file defines LINEAR_SIZES(X), the numbers of rows, and
  *           LINEAR_LEAF(type), the name of a type's leaf.
  * Thread:   any compute thread.
  * Cost:     a call for each register block.
@@ -36,7 +36,7 @@ linear_block_sized(const struct types_form form, uint32_t n, const struct linear
 
 typedef void linear_run(uint32_t n, const struct linear_block *block);
 
-/* The leaf of a type's register blocks; NULL for floats. */
+/* Returns the leaf for a type's register blocks; NULL for floats. */
 static linear_run *linear_of(uint32_t type_id)
 {
     switch (type_id) {

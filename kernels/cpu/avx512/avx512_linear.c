@@ -3,7 +3,7 @@
 #include "kernels/cpu/avx512/avx512_unit.h"
 #include "kernels/cpu/avx512/avx512_vectors.h"
 
-/* With many rows a zero that stays in a register would take it from the accumulators. */
+/* Returns zero in a register that is made anew where many rows leave no register free for it. */
 static inline __attribute__((always_inline)) __m512i linear_zero(const int n)
 {
     __m512i zero = _mm512_setzero_si512();
@@ -12,11 +12,11 @@ static inline __attribute__((always_inline)) __m512i linear_zero(const int n)
     return zero;
 }
 
-/* Rows of a tile that are computed in turns, so that more chains of dot products overlap than the
- * processor finds by itself. With few rows the next units do it. */
+/* Rows of a tile that are computed interleaved, so that more chains of dot products overlap than
+ * the processor finds by itself. With few rows, the next units overlap. */
 enum { LINEAR_TURNS = 4 };
 
-/* Adds one unit to rows [from, from + turns) of a tile of n: its bytes at `input`. */
+/* Adds one unit to rows [from, from + turns) of a tile of n; the unit's inputs are at `input`. */
 static inline __attribute__((always_inline)) void
 linear_rows(const struct types_form form, const __m512i w[8], const struct linear_factors *unit,
             const char *input, const int n, const int from, const int turns, __m512 *y)
@@ -53,11 +53,11 @@ linear_rows(const struct types_form form, const __m512i w[8], const struct linea
     }
 }
 
-/* The processor's own prefetching ends at each page of 4 KiB. */
+/* Prefetch distance: the processor's own prefetching ends at each page of 4 KiB. */
 enum { LINEAR_AHEAD_BYTES = 4096 };
 
-/* `form` and `n` are constants wherever this is called, so loops over rows are straight code and
- * accumulators stay in registers. */
+/* `form` and `n` are constants in every call, so that loops over rows unroll and accumulators stay
+ * in registers. */
 static inline __attribute__((always_inline)) void
 linear_block_run(const struct types_form form, const int n, const struct linear_block *block)
 {
@@ -69,7 +69,7 @@ linear_block_run(const struct types_form form, const int n, const struct linear_
 #pragma GCC unroll 16
     for (int t = 0; t < n; t++) {
         y[t] = _mm512_setzero_ps();
-        if (block->accumulate) /* what is read at the end */
+        if (block->accumulate) /* read at the end */
             __builtin_prefetch(block->y + (size_t)t * block->y_stride, 1);
     }
     for (uint32_t b = 0; b < block->blocks; b++) {
@@ -99,7 +99,8 @@ linear_block_run(const struct types_form form, const int n, const struct linear_
 #define LINEAR_LEAF(name) k_linear_##name##_16xn_avx512
 #include "kernels/cpu/avx512/avx512_leaves.h"
 
-/* Inputs of this many bytes stay in the second-level cache (1 or 2 MiB) while the groups pass. */
+/* Inputs of this many bytes stay in the second-level cache (1 or 2 MiB) while the groups are read.
+ */
 enum { LINEAR_CHUNK_BYTES = 256 * 1024 };
 
 void k_linear_avx512(const struct table_linear *call)

@@ -3,7 +3,7 @@
 
 enum { BF16_COLS = 256, BF16_OUTPUTS = 64, BF16_ROWS = 16, BF16_REPEAT = 16 };
 
-/* A layer that fits into the first-level cache but for its rounded inputs. */
+/* A layer that fits into the first-level cache, except for its rounded inputs. */
 struct bf16_trial {
     uint16_t packed[BF16_OUTPUTS * BF16_COLS];
     float x[BF16_ROWS * BF16_COLS];
@@ -11,7 +11,7 @@ struct bf16_trial {
     float rounded[BF16_ROWS * BF16_COLS];
 };
 
-/* Values of ±0.5 to ±2: sums that round at every step. */
+/* Fills in values of ±0.5 to ±2, whose sums round at every step. */
 static void bf16_fill(struct bf16_trial *trial)
 {
     uint32_t state = 1;
@@ -23,7 +23,7 @@ static void bf16_fill(struct bf16_trial *trial)
     }
 }
 
-/* The shortest of several runs of each way, in turns: neighbours only ever add. */
+/* Compares the shortest of several alternating runs of each way; other load only ever adds time. */
 bool k_dots_are_faster_avx512(void *scratch)
 {
     struct bf16_trial *trial = scratch;

@@ -2,10 +2,10 @@
 
 #include "kernels/cpu/avx512/avx512_vectors.h"
 
-/* One register block: 16 outputs of each of `groups` groups × n rows; lane = output, one chain of
- * fused multiply-adds over the inputs. BF16 weights take rounded inputs in pairs, two multiply-adds
- * each or, with the same bits (ref_int8.h), one dot product: then x is pairs, and a pair is to the
- * loops what a float of F32 is. */
+/* One register block: 16 outputs of each of `groups` groups × n rows. A lane is an output, with one
+ * chain of fused multiply-adds over the inputs. BF16 weights take rounded inputs in pairs: two
+ * multiply-adds each or, with the same bits (ref_int8.h), one dot product. With dot products, x
+ * consists of pairs, and the loops treat a pair as they treat a float of F32. */
 struct linear_float {
     const struct weight *weight;
     uint32_t cols;               /* floats of a row of x */
@@ -19,18 +19,18 @@ struct linear_float {
     bool accumulate;
 };
 
-/* Rows that read the weights together, and chains enough to hide the latency of dot products (6
- * cycles and more, of up to two at once): few rows take several groups together. */
+/* Rows that read the weights together, and enough chains to hide the latency of dot products (6
+ * cycles and more, up to two at once): few rows take several groups together. */
 enum { LINEAR_FLOAT_TILE = 16, LINEAR_FLOAT_CHAINS = 16, LINEAR_FLOAT_GROUPS = 4 };
 
-/* The processor's own prefetching ends at each page of 4 KiB, and at each group where several are
- * read together; a single row gains nothing. */
+/* Prefetch distance: the processor's own prefetching ends at each page of 4 KiB, and at each group
+ * where several are read together. A single row gains nothing from it. */
 enum { LINEAR_FLOAT_AHEAD = 4096 };
 
-/* Stands for a type's id. */
+/* Used in place of a type's id. */
 #define LINEAR_FLOAT_DOTS UINT32_MAX
 
-/* Weights of one input; number j of a pair. */
+/* Returns the weights of one input; number j of a pair. */
 static inline __attribute__((always_inline)) __m512
 linear_float_load(const uint32_t type_id, const unsigned char *at, const int j)
 {
@@ -56,7 +56,7 @@ static inline __attribute__((always_inline)) void linear_float_run(const uint32_
 {
     const uint32_t cols = block->cols;
     const uint32_t step = type_id == TENSOR_TYPE_bf16 ? 2 : 1;
-    const size_t bytes = type_id == TENSOR_TYPE_f16 ? 32 : 64; /* of a step */
+    const size_t bytes = type_id == TENSOR_TYPE_f16 ? 32 : 64; /* of one step */
     __m512 y[LINEAR_FLOAT_GROUPS][LINEAR_FLOAT_TILE];
 #pragma GCC unroll 4
     for (int g = 0; g < groups; g++)
@@ -97,7 +97,7 @@ static inline __attribute__((always_inline)) void linear_float_run(const uint32_
     }
 }
 
-/* Groups [begin, end) for n rows. */
+/* Computes groups [begin, end) for n rows. */
 static inline __attribute__((always_inline)) void linear_float_tile(const uint32_t type_id,
                                                                     const int n, uint32_t begin,
                                                                     uint32_t end,
@@ -119,7 +119,7 @@ static inline __attribute__((always_inline)) void linear_float_tile(const uint32
     }
 }
 
-/* Groups of this many bytes stay in the second-level cache while the rows pass. */
+/* Groups of this many bytes stay in the second-level cache while the rows are processed. */
 enum { LINEAR_FLOAT_BYTES = 256 * 1024 };
 
 static inline __attribute__((always_inline)) void linear_float_all(const uint32_t type_id,
@@ -129,7 +129,7 @@ static inline __attribute__((always_inline)) void linear_float_all(const uint32_
     const size_t group_bytes = packed_group_bytes(weight->type, weight->cols);
     const uint32_t cols =
         packed_cols(weight->type, weight->cols) / (type_id == LINEAR_FLOAT_DOTS ? 2 : 1);
-    /* Multiply-adds have a shorter latency, and weights to widen. */
+    /* Multiply-adds have a shorter latency, and need registers to widen weights. */
     const uint32_t most = type_id == LINEAR_FLOAT_DOTS ? LINEAR_FLOAT_TILE : LINEAR_FLOAT_TILE / 2;
     const uint32_t tiles = packed_tiles(call->rows, most);
     uint32_t chunk = (uint32_t)(LINEAR_FLOAT_BYTES / group_bytes);

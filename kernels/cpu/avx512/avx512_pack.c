@@ -7,7 +7,7 @@ uint32_t k_input_units_avx512(uint32_t rows, uint32_t cols)
     return packed_tiles(rows, AVX512_TILE) * (cols / TABLE_BLOCK);
 }
 
-/* q summed in fours: lanes 0 … 3 of the first 16, 4 … 7 of the last 16. */
+/* Sums q by halves: sums[0] of all 32, sums[1] of the last 16. */
 static inline void pack_row_sums(__m256i q, int32_t sums[2])
 {
     __m256i fours = _mm256_dpbusd_epi32(_mm256_setzero_si256(), _mm256_set1_epi8(1), q);
@@ -17,7 +17,7 @@ static inline void pack_row_sums(__m256i q, int32_t sums[2])
     sums[0] = _mm_cvtsi128_si32(_mm256_castsi256_si128(fours)) + sums[1];
 }
 
-/* One block: faster than the below where a tile has few rows. */
+/* Packs one block; faster than pack_tile where a tile has few rows. */
 static inline float pack_row(const float *x, int8_t *out, int32_t sums[2])
 {
     __m512 low = _mm512_loadu_ps(x);
@@ -60,7 +60,7 @@ static inline __m512 pack_max_by_16_bytes(__m512 a, __m512 b)
     return _mm512_max_ps(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xdd));
 }
 
-/* Lane i: the greatest magnitude of block i (NaN counts as 0). */
+/* Returns in lane i the greatest magnitude of block i (NaN counts as 0). */
 static inline __m512 pack_greatest(const float *const x[16])
 {
     __m512 max[16];
@@ -79,8 +79,8 @@ static inline __m512 pack_greatest(const float *const x[16])
                                 pack_max_by_16_bytes(max[2], max[3]));
 }
 
-/* 32 values as words, low byte = the code: in each 16 bytes four of the first half, then four of
- * the second. */
+/* Returns 32 values as words whose low bytes are the codes: in each 16 bytes four of the first
+ * half, then four of the second. */
 static inline __m512i pack_round(const float *x, float inverse)
 {
     const __m512 round = _mm512_set1_ps(FIXED_MATH_ROUND);
@@ -102,11 +102,12 @@ static inline __m512i pack_add_by_8_bytes(__m512i a, __m512i b)
     return _mm512_add_epi32(_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b));
 }
 
-/* Sums of the first and the last 16 codes of 16 blocks, from sums of fours: fours[i] has blocks 2i
- * (eight lanes) and 2i + 1. */
+/* Computes the sums of the first and the last 16 codes of 16 blocks from sums of fours; fours[i]
+ * has blocks 2i (eight lanes) and 2i + 1. */
 static inline void pack_sums(const __m512i fours[8], __m512i *first, __m512i *last)
 {
-    /* In a lane of 16 bytes, four sums of: even blocks' first, last, odd blocks' first, last. */
+    /* Each lane of 16 bytes has four sums: first and last half of even blocks, first and last half
+     * of odd blocks. */
     const __m512i low = _mm512_setr_epi32(0, 8, 1, 9, 2, 10, 3, 11, 16, 24, 17, 25, 18, 26, 19, 27);
     __m512i sums[2];
 #pragma GCC unroll 2
@@ -118,7 +119,7 @@ static inline void pack_sums(const __m512i fours[8], __m512i *first, __m512i *la
         _mm512_permutex2var_epi32(sums[0], _mm512_add_epi32(low, _mm512_set1_epi32(4)), sums[1]);
 }
 
-/* scale, scaled_sum, start and start_high of n rows. */
+/* Writes scale, scaled_sum, start and start_high of n rows. */
 static inline void pack_put_factors(char *factors, uint32_t n, __m512 scale, __m512i first,
                                     __m512i last)
 {
@@ -142,7 +143,7 @@ static void pack_tile(const float *from, size_t step, uint32_t n, char *unit)
     __m512i fours[8];
     __m512i first;
     __m512i last;
-    for (uint32_t i = 0; i < 16; i++) /* beyond the last: the last again */
+    for (uint32_t i = 0; i < 16; i++) /* lanes behind the last row repeat it */
         x[i] = from + (i < n ? i : n - 1) * step;
     __m512 greatest = pack_greatest(x);
     __mmask16 is_some = _mm512_cmp_ps_mask(greatest, _mm512_set1_ps(1e-30f), _CMP_GE_OQ) &

@@ -23,7 +23,7 @@ void k_rmsnorm_avx512(const struct rmsnorm_args *args, uint32_t begin, uint32_t 
     }
 }
 
-/* Eight pairs (a, b) of neighbours at a time. */
+/* Rotates eight pairs (a, b) of neighbours at a time. */
 static void rope_interleaved(float *x, const float *table, uint32_t pairs)
 {
     for (uint32_t i = 0; i < 2 * pairs; i += 16) {
@@ -36,7 +36,7 @@ static void rope_interleaved(float *x, const float *table, uint32_t pairs)
     }
 }
 
-/* Sixteen pairs, a in the first half and b in the second. */
+/* Rotates sixteen pairs at a time, a in the first half of x and b in the second. */
 static void rope_halves(float *x, const float *table, uint32_t pairs)
 {
     const __m512i evens =
@@ -85,7 +85,7 @@ void k_silu_mul_avx512(const struct silu_mul_args *args, uint32_t begin, uint32_
     }
 }
 
-/* Index of the first element that equals `value`, 0 when none does. */
+/* Returns the index of the first element that equals `value`, 0 when none does. */
 static uint32_t logits_stats_find(const float *logits, uint32_t vocab, float value)
 {
     for (uint32_t i = 0; i < vocab; i += 16) {
@@ -109,7 +109,7 @@ float k_logits_stats_avx512(const float *logits, uint32_t vocab, struct logits_s
     out->argmax = 0;
     if (out->max > -INFINITY) {
         out->argmax = logits_stats_find(logits, vocab, out->max);
-        out->max = logits[out->argmax]; /* of two zeros the sign of the first */
+        out->max = logits[out->argmax]; /* of two zeros, the sign of the first */
     }
     __m512 lanes = _mm512_setzero_ps();
     for (uint32_t i = 0; i < vocab; i += 16) {
@@ -121,7 +121,7 @@ float k_logits_stats_avx512(const float *logits, uint32_t vocab, struct logits_s
     return avx512_fold16(lanes);
 }
 
-/* A key's dimensions lie 16 halves apart. */
+/* In a K tile the dimensions of a key are 16 halves apart. */
 static void kv_write_key(const struct kv_layout *layout, uint16_t *to, const float *key)
 {
     for (uint32_t d = 0; d < layout->head_dim; d += 16) {
@@ -144,7 +144,7 @@ static void kv_write_value_codes(const struct kv_layout *layout, char *tile, uin
     memcpy(tile + kv_tile_v_index(layout, token, 0), codes, kv_tile_width(layout));
 }
 
-/* Keys of one token of a head, into pages of bytes. */
+/* Writes the keys of one token of a head into pages of bytes. */
 static void kv_write_key_codes(const struct kv_layout *layout, char *tile, uint32_t token,
                                const float *key)
 {
@@ -198,12 +198,13 @@ void k_kv_write_avx512(const struct kv_write_args *args, uint32_t begin, uint32_
     }
 }
 
-/* Stores that pass the caches by: no line is read only to be overwritten, which is a third of a
- * plain copy's traffic (measured: 28 against 21 GB/s). */
+/* Stores that bypass the caches: no line is read only to be overwritten, which is a third of a
+ * plain copy's traffic (measured: 28 instead of 21 GB/s). */
 void k_copy_avx512(void *to, const void *from, size_t bytes)
 {
     for (size_t at = 0; at < bytes; at += sizeof(__m512i))
         _mm512_stream_si512((__m512i *)(void *)((char *)to + at),
                             _mm512_load_si512((const char *)from + at));
-    _mm_sfence(); /* streamed stores are not ordered with those that tell the copy's end */
+    /* streaming stores are not ordered with the store that announces the end of the copy */
+    _mm_sfence();
 }

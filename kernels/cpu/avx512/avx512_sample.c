@@ -20,7 +20,8 @@ static inline __m512i sample_rising(void)
     return _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
 }
 
-/* A whole vector to `ids`, the lanes of `mask` first: compressing straight to memory is slow. */
+/* Writes a whole vector to `ids`, the lanes of `mask` first; compressing straight to memory is
+ * slow. */
 static inline uint32_t sample_keep(uint32_t *ids, uint32_t first, __mmask16 mask)
 {
     __m512i all = _mm512_add_epi32(_mm512_set1_epi32((int32_t)first), sample_rising());
@@ -41,7 +42,8 @@ uint32_t k_row_above_avx512(const float *x, uint32_t count, float least, uint32_
     return found;
 }
 
-/* The upper 24 bits of ~rng_of in 8 lanes; its last step changes lower ones alone. */
+/* Returns the upper 24 bits of ~rng_of in 8 lanes; the last step of rng_of changes lower bits only.
+ */
 static inline __m256i sample_upper(__m512i v)
 {
     v = _mm512_xor_si512(v, _mm512_srli_epi64(v, 30));
@@ -54,7 +56,8 @@ static inline __m256i sample_upper(__m512i v)
 
 uint32_t k_row_noise_avx512(const struct row_noise_args *args, uint32_t *ids)
 {
-    const uint64_t gamma = 0x9e3779b97f4a7c15u; /* what rng_of adds from draw to draw */
+    /* the step of rng_of from one counter to the next */
+    const uint64_t gamma = 0x9e3779b97f4a7c15u;
     const __m512i rising = _mm512_cvtepi32_epi64(_mm512_castsi512_si256(sample_rising()));
     const __m512i half = _mm512_set1_epi64((int64_t)(8 * gamma));
     __m512i low =

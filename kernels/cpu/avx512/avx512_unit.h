@@ -1,11 +1,11 @@
-/* avx512_unit: one unit of packed weights (16 outputs, 32 inputs) as vectors, and what a register
- * block of 16 outputs begins from and ends in.
+/* avx512_unit: one unit of packed weights (16 outputs, 32 inputs) as vectors; start and end of a
+ * register block of 16 outputs.
  *
  * Owns:     nothing.
  * Thread:   any compute thread.
  * Cost:     registers only.
- * Not here: products (avx512_linear, amx_linear). Includes only from files built with the
- *           instruction set's flags.
+ * Not here: products (avx512_linear, amx_linear). Included only by files built with the instruction
+ *           set's flags.
  */
 #pragma once
 
@@ -13,7 +13,7 @@
 
 #include "kernels/cpu/packed/packed.h"
 
-/* What one register block computes: 16 outputs × n rows over all blocks. */
+/* The work of one register block: 16 outputs × n rows over all blocks. */
 struct linear_block {
     const unsigned char *weights; /* the group's units */
     const char *input;            /* the tile's units */
@@ -37,7 +37,7 @@ static inline __attribute__((always_inline)) void linear_store(const struct line
     }
 }
 
-/* Eight vectors of unsigned bytes, [16 outputs][4 inputs] each. */
+/* Loads eight vectors of unsigned bytes, [16 outputs][4 inputs] each. */
 static inline __attribute__((always_inline)) void
 linear_load(const struct types_form form, const unsigned char *unit, __m512i w[8])
 {
@@ -60,7 +60,8 @@ linear_load(const struct types_form form, const unsigned char *unit, __m512i w[8
     const __m512i mask = _mm512_set1_epi8((char)(((1 << bits) - 1) << 4));
 #pragma GCC unroll 8
     for (int v = 0; v < 8; v++) {
-        const int at = bits * v % 8; /* of this vector's bits in a byte; they belong at 4 */
+        /* The position of this vector's bits in a byte; they belong at bit 4. */
+        const int at = bits * v % 8;
         __m512i high = _mm512_loadu_si512(unit + 256 + 64 * (bits * v / 8));
         high = at < 4 ? _mm512_slli_epi32(high, (unsigned)(4 - at))
                       : _mm512_srli_epi32(high, (unsigned)(at - 4));
@@ -68,7 +69,7 @@ linear_load(const struct types_form form, const unsigned char *unit, __m512i w[8
     }
 }
 
-/* Where the exact integer sum of a row starts: what w's offset adds comes off again. */
+/* Returns the start value of a row's exact integer sum, which cancels the offset of w. */
 static inline __attribute__((always_inline)) __m512i linear_start(const struct types_form form,
                                                                   const char *times_minus_8)
 {
@@ -84,7 +85,7 @@ static inline __attribute__((always_inline)) __m512 linear_factor(const char *at
     return _mm512_set1_ps(value);
 }
 
-/* d and m of 16 outputs; `super` are those of eight units. */
+/* d and m of 16 outputs; `super` holds those of eight units. */
 struct linear_factors {
     __m512 d[2]; /* of the first and the last 16 inputs */
     __m512 m;

@@ -3,7 +3,7 @@
  * Owns:     nothing.
  * Thread:   any compute thread.
  * Cost:     registers only.
- * Not here: leaves. Includes only from files built with the instruction set's flags.
+ * Not here: leaves. Included only by files built with the instruction set's flags.
  */
 #pragma once
 
@@ -11,7 +11,7 @@
 
 #include "kernels/cpu/fixed_math.h"
 
-/* Lanes [0, n) of a vector, n clipped to 0 … 16. */
+/* Returns a mask of lanes [0, n); n is clipped to 0 … 16. */
 static inline __mmask16 avx512_mask(uint32_t n)
 {
     return (__mmask16)(n >= 16 ? 0xffffu : (1u << n) - 1);
@@ -38,7 +38,7 @@ static inline float avx512_norm_scale(const float *x, uint32_t cols, float epsil
     return 1.0f / sqrtf(avx512_fold16(lanes) / (float)cols + epsilon);
 }
 
-/* One number out of each of four vectors, by `op` of halves, quarters, pairs. */
+/* Reduces each of four vectors to one number by `op` of halves, quarters, pairs. */
 #define AVX512_REDUCE_16X4(name, op)                                                               \
     static inline __m128 name(const __m512 v[4])                                                   \
     {                                                                                              \
@@ -53,7 +53,7 @@ static inline float avx512_norm_scale(const float *x, uint32_t cols, float epsil
         return _mm512_castps512_ps128(_mm512_permutexvar_ps(firsts, one));                         \
     }
 
-/* fixed_math_fold16 of four vectors; the greatest of each of four, none a NaN. */
+/* fixed_math_fold16 of four vectors; the greatest lane of each of four vectors without NaN. */
 AVX512_REDUCE_16X4(avx512_fold16x4, _mm512_add_ps)
 AVX512_REDUCE_16X4(avx512_max16x4, _mm512_max_ps)
 
@@ -78,8 +78,9 @@ static inline __m512 avx512_exp(__m512 x)
     return _mm512_mask_add_ps(y, is_over_or_nan, x, _mm512_set1_ps(INFINITY));
 }
 
-/* isum += Σ of 4 products: unsigned bytes of w, signed bytes of the 4 at `q` in every lane. gcc 12
- * splits the intrinsic's memory operand into a broadcast and a dot product: a fifth slower. */
+/* isum += Σ of 4 products: unsigned bytes of w, and in every lane the 4 signed bytes at `q`. gcc 12
+ * splits the intrinsic's memory operand into a broadcast and a dot product, which is a fifth
+ * slower. */
 static inline __m512i avx512_dot(__m512i isum, __m512i w, const int8_t *q)
 {
     __asm__("vpdpbusd %2%{1to16%}, %1, %0"
@@ -89,18 +90,21 @@ static inline __m512i avx512_dot(__m512i isum, __m512i w, const int8_t *q)
 }
 
 /* y = fma(w[1], x[1], y), then fma(w[0], x[0], y) of the two bfloat16 in each lane of w and the two
- * at `pair`, on processors with AVX-512 BF16: spelled out, so that no file is built for those. */
+ * at `pair`; for processors with AVX-512 BF16. Written as assembly, so that no file needs the flags
+ * for it. */
 static inline __m512 avx512_dot_bf16(__m512 y, __m512 w, const float *pair)
 {
     __asm__("vdpbf16ps %2%{1to16%}, %1, %0" : "+v"(y) : "v"(w), "m"(*(const float(*)[1])pair));
     return y;
 }
 
-/* k_kv_codes_ref of x × by: n up to a multiple of 16 codes, those beyond n 0, and their sum. */
+/* k_kv_codes_ref of x × by. Writes n codes, rounded up to a multiple of 16; those beyond n are 0.
+ * *sum is the sum of the codes. */
 static inline float avx512_codes(const float *x, uint32_t n, float by, int8_t *codes, int32_t *sum)
 {
     const __m512 factor = _mm512_set1_ps(by);
-    __m512i magnitudes = _mm512_setzero_si512(); /* they rise with their bits, NaN above all */
+    /* compared as integers: magnitudes rise with their bits, and NaN is above all */
+    __m512i magnitudes = _mm512_setzero_si512();
     __m512i sums = _mm512_setzero_si512();
     for (uint32_t i = 0; i < n; i += 16) {
         __m512 value = _mm512_mul_ps(_mm512_maskz_loadu_ps(avx512_mask(n - i), x + i), factor);

@@ -1,9 +1,9 @@
-/* avxvnni: linear layers by AVX-VNNI, dot products of bytes in vectors of 256 bits, which
- * processors without AVX-512 have too; all else is avx2's. Equal bits with ref_int8.
+/* avxvnni: linear layers by AVX-VNNI: dot products of bytes in 256-bit vectors, which some
+ * processors without AVX-512 have. All else is avx2's. Equal bits with ref_int8.
  *
  * Owns:     nothing.
  * Thread:   any compute thread.
- * Cost:     a dot product does what avx2 takes a product, a sum and a part of a widening for.
+ * Cost:     one dot product replaces a product, a sum and part of a widening of avx2.
  * Not here: the frame of the leaves (avx2_leaves.h), everything else (avx2).
  */
 #pragma once

@@ -4,7 +4,7 @@
 #define LINEAR_LEAF(name) k_linear_##name##_16xn_avxvnni
 #include "kernels/cpu/avx2/avx2_leaves.h"
 
-/* Exact in 32 bits: codes are unsigned bytes, inputs signed ones. */
+/* Exact in 32 bits: codes are unsigned bytes, inputs signed bytes. */
 static inline __attribute__((always_inline)) void
 linear_dots(const struct types_form form, const bool is_apart, const unsigned char *codes,
             const char *input, const int n, const int from, const int to, __m256i (*isum)[2])

@@ -8,7 +8,8 @@
 #include "kernels/cpu/cpu_features.h"
 #include "kernels/cpu/ops/ops.h"
 
-/* The processor's table: op_* of cpu/ops, and what its own memory and order make simple. */
+/* The processor's table: op_* of cpu/ops, and functions that its own memory and order make simple.
+ */
 
 enum { CPU_ALIGNMENT = 64, CPU_PADDING = 64, CPU_PAGE_TOKENS = 16 };
 #define CPU_HUGE_PAGE ((size_t)2 << 20)
@@ -27,14 +28,15 @@ void *cpu_ops_buffer_create(size_t bytes)
     char *buffer = mem_alloc_aligned(is_huge ? CPU_HUGE_PAGE : CPU_ALIGNMENT, padded);
     if (buffer == NULL)
         return NULL;
-    if (is_huge) /* a wish: where the system has no huge pages, all works as before */
+    /* Only a hint: without huge pages everything works the same. */
+    if (is_huge)
         (void)madvise(buffer, padded / CPU_HUGE_PAGE * CPU_HUGE_PAGE, MADV_HUGEPAGE);
     memset(buffer + bytes, 0, padded - bytes);
     return buffer;
 }
 
-/* What one thread needs at most: a packed input of few rows, the scratch of a linear layer and what
- * a gated one keeps, or the attention leaf's own scratch. */
+/* Computes the scratch of one thread: a packed input of few rows, the scratch of a linear layer and
+ * what a gated layer keeps; or, if larger, the attention leaf's own scratch. */
 static void cpu_size_thread_scratch(struct kernels *kernels)
 {
     const struct kernel_table *table = kernels->table;
@@ -129,7 +131,7 @@ static uint64_t cpu_pages_ended(struct kernels *kernels)
     return kernels->pages_batches;
 }
 
-/* An operation is over when it returns: nothing is ever waited for. */
+/* An operation is complete when it returns, so there is nothing to wait for. */
 static enum status cpu_end(struct kernels *kernels)
 {
     (void)kernels;

@@ -3,8 +3,8 @@
 #include "config/base/limits.h"
 #include "kernels/cpu/kv_tile.h"
 
-/* Work is cut into units: one head of a tile that has one row, else one row and all query heads
- * over one KV head. */
+/* Divides the work into units: for a tile of one row a unit is one head; otherwise one row and all
+ * query heads over one KV head. */
 struct attention_job {
     struct kernels *kernels;
     const struct attention_args *args;
@@ -13,7 +13,7 @@ struct attention_job {
     uint64_t cost;  /* of all tiles */
 };
 
-/* The order of the rows, and what each has in common with the one before. */
+/* Sets the order of the rows, and the keys that each shares with the one before. */
 static void attention_order(struct kernels *kernels, const struct attention_args *args)
 {
     const struct kv_rows *kv = &args->kv;
@@ -31,14 +31,14 @@ static void attention_order(struct kernels *kernels, const struct attention_args
     }
 }
 
-/* That a row reads. */
+/* Returns how many keys a row reads. */
 static uint64_t attention_keys(const struct attention_args *args, uint32_t row)
 {
     return (uint64_t)args->kv.position[row] + 1 - table_first_key(args, row);
 }
 
-/* Tiles are runs of rows that have keys in common, so that a leaf reads those once for all of them.
- * Which rows share a tile never changes bits. */
+/* Forms tiles, runs of rows that share keys, so that a leaf reads those once for all of them. The
+ * division into tiles never changes bits. */
 static uint32_t attention_tiles(struct kernels *kernels, const struct attention_args *args,
                                 uint32_t group)
 {
@@ -69,14 +69,14 @@ static uint32_t attention_units(const struct attention_job *job, const struct op
     return tile->rows > 1 ? args->kv.layout->kv_heads * tile->rows : args->heads;
 }
 
-/* The row of a tile that sees the most keys. */
+/* Returns the row of a tile that sees the most keys. */
 static uint32_t attention_last(const struct kernels *kernels, const struct ops_tile *tile)
 {
     return kernels->order[tile->first + tile->rows - 1];
 }
 
-/* One call of the leaf from unit `begin` of a tile, as far as one KV head goes; returns where it
- * ends. After the tile comes `after`, or NULL. */
+/* Makes one call of the leaf from unit `begin` of a tile, at most to the end of one KV head;
+ * returns where it ends. `after` is the thread's next tile, or NULL. */
 static uint32_t attention_call(const struct attention_job *job, const struct ops_tile *tile,
                                const struct ops_tile *after, uint32_t begin, uint32_t end,
                                void *scratch)
@@ -114,7 +114,7 @@ static uint32_t attention_call(const struct attention_job *job, const struct ops
     return begin;
 }
 
-/* First unit of a tile whose work starts at or after `bound`. */
+/* Returns the first unit of a tile whose work starts at or after `bound`. */
 static uint32_t attention_unit_from(uint64_t bound, uint64_t start, uint64_t cost, uint32_t units)
 {
     if (bound <= start)
@@ -123,7 +123,7 @@ static uint32_t attention_unit_from(uint64_t bound, uint64_t start, uint64_t cos
     return unit < units ? (uint32_t)unit : units;
 }
 
-/* The units of all tiles stand in one line by cost; a thread takes what starts in its part. */
+/* The units of all tiles form one line by cost. A thread takes the units that start in its part. */
 static void op_attention_job(void *context, uint32_t thread, uint32_t count)
 {
     const struct attention_job *job = context;
@@ -143,7 +143,8 @@ static void op_attention_job(void *context, uint32_t thread, uint32_t count)
     }
 }
 
-/* Products of queries and keys, weights and values; pages once for all rows that share them. */
+/* Counts the products of queries and keys, and of weights and values; pages count once for all rows
+ * that share them. */
 static struct ops_work attention_work(const struct kernels *kernels,
                                       const struct attention_args *args)
 {
@@ -157,7 +158,8 @@ static struct ops_work attention_work(const struct kernels *kernels,
         uint64_t common = kernels->shared[i];
         if (common == TABLE_SHARED_ALL)
             common = (uint64_t)args->kv.position[kernels->order[i - 1]] + 1;
-        uint64_t products = 2 * keys * args->heads * layout->head_dim; /* of keys, and of values */
+        /* of keys; values have as many */
+        uint64_t products = 2 * keys * args->heads * layout->head_dim;
         work.f32_operations += kv_tile_scores_codes(layout) ? products : 2 * products;
         work.int8_operations += kv_tile_scores_codes(layout) ? products : 0;
         keys_read += keys - common;

@@ -10,7 +10,7 @@ enum status op_kv_layout(struct kernels *kernels, enum kv_type type, uint32_t pa
                          struct kv_layout *out)
 {
     if ((kernels->table->kv_types >> type & 1) == 0)
-        FAIL(STATUS_UNSUPPORTED, "kernels %s keep no KV as %s", kernels->table->name,
+        FAIL(STATUS_UNSUPPORTED, "the kernels %s have no KV pages of type %s", kernels->table->name,
              kernels_kv_type_name(type));
     if (page_tokens < KV_TILE_KEYS || page_tokens > LIMIT_PAGE_TOKENS ||
         page_tokens % KV_TILE_KEYS != 0)
@@ -39,14 +39,16 @@ enum status op_kv_layout(struct kernels *kernels, enum kv_type type, uint32_t pa
     return STATUS_OK;
 }
 
-/* Of `count` cells, each of 16 tokens' `bytes` side by side, the first tokens'. */
+/* Copies the first tokens of each of `count` cells; a cell has 16 tokens of `bytes` side by side.
+ */
 static void kv_copy_part(char *to, const char *from, size_t count, size_t bytes, uint32_t tokens)
 {
     for (size_t i = 0; i < count; i++)
         memcpy(to + i * KV_TILE_KEYS * bytes, from + i * KV_TILE_KEYS * bytes, tokens * bytes);
 }
 
-/* Copies exactly the wanted tokens: what lies beyond may belong to somebody else. */
+/* Copies exactly the wanted tokens, because the elements behind them may belong to another
+ * sequence. */
 void op_kv_copy(struct kernels *kernels, const struct kv_layout *layout, void *to_page,
                 const void *from_page, uint32_t tokens)
 {
@@ -75,8 +77,8 @@ void op_kv_copy(struct kernels *kernels, const struct kv_layout *layout, void *t
     }
 }
 
-/* A key's dimensions go to a cache line each, of a page that nobody has touched lately: so many
- * elements of work. */
+/* The cost of a key's element: each dimension goes to a cache line of its own, in a page that has
+ * not been touched lately. */
 enum { KV_SCATTER = 4 };
 
 struct kv_job {
@@ -98,7 +100,7 @@ static void op_kv_write_job(void *context, uint32_t thread, uint32_t count)
     job->table->kv_write(job->args, begin, end);
 }
 
-/* Groups that are full now: a row that is the last of one packs its keys. */
+/* Packs groups that are full now: the last row of a group packs its keys. */
 static void op_kv_pack_job(void *context, uint32_t thread, uint32_t count)
 {
     const struct kv_job *job = context;

@@ -6,8 +6,8 @@ struct linear_job {
     bool input_wanted;
 };
 
-/* One thread's part: output groups [begin, end) of all matrices one after another (of both alike,
- * when one gates the other), rows [first, first + rows). */
+/* One thread's part: output groups [begin, end), counted over all matrices (over both at once when
+ * one gates the other), for rows [first, first + rows). */
 struct linear_part {
     uint32_t thread;
     uint32_t begin;
@@ -17,8 +17,9 @@ struct linear_part {
     const void *input;
 };
 
-/* With this many rows for each thread they are cut by rows: what a thread rounds it reads itself,
- * out of its own cache, and nobody waits; each reads all weights, as often as it would a part. */
+/* With at least this many rows for each thread, the rows are divided. A thread then reads what it
+ * has rounded from its own cache, and no thread waits. Each thread reads all weights as often as it
+ * would read a part of them. */
 enum { LINEAR_ROWS_EACH = 32 };
 
 static void linear_cut(const struct linear_args *args, uint32_t thread, uint32_t count,
@@ -37,8 +38,8 @@ static void linear_cut(const struct linear_args *args, uint32_t thread, uint32_t
     out->rows = end - out->first;
 }
 
-/* With few rows each thread packs all of the input for itself: less work than waiting for the
- * other. The bits are the same. */
+/* With few rows each thread packs the whole input for itself, which is less work than waiting for
+ * the others. The bits are the same. */
 static const void *linear_input(const struct linear_job *job, const struct linear_part *part,
                                 uint32_t count)
 {
@@ -67,7 +68,7 @@ static const void *linear_input(const struct linear_job *job, const struct linea
     return out;
 }
 
-/* Groups [begin, end) of one matrix, for all rows of the part. */
+/* Computes groups [begin, end) of one matrix, for all rows of the part. */
 static void linear_leaf(const struct linear_job *job, const struct linear_part *part, uint32_t i,
                         uint32_t begin, uint32_t end, float *y, size_t y_stride)
 {
@@ -89,8 +90,8 @@ static void linear_leaf(const struct linear_job *job, const struct linear_part *
     table->linear(&call);
 }
 
-/* As many groups at once as leave gate and up of all rows in the second-level cache; up is never
- * written anywhere else. */
+/* Takes as many groups at once as leave gate and up of all rows in the second-level cache; `up` is
+ * never written anywhere else. */
 static void linear_gated(const struct linear_job *job, const struct linear_part *part)
 {
     const uint32_t outputs = job->args->weights[0]->rows;
@@ -142,7 +143,7 @@ static void op_linear_job(void *context, uint32_t thread, uint32_t count)
     }
 }
 
-/* Where a path reads floats, they are normed before. */
+/* For paths that read floats, the norm is applied first. */
 static struct linear_args linear_normed(struct kernels *kernels, const struct linear_args *args)
 {
     struct linear_args out = *args;

@@ -4,8 +4,8 @@
 #include <string.h>
 
 enum {
-    /* Bytes of a batch from which the table's streaming copy pays: less stays in the caches, where
-     * the next step wants it. */
+    /* From this many bytes in a batch on, the table's streaming copy pays. Smaller batches stay in
+     * the caches, where the next step needs them. */
     PAGES_STREAM_BYTES = 1 << 20,
     PAGES_LINE = 64,
     /* What a thread takes at a time. */
@@ -23,7 +23,7 @@ static void pages_copy_small(void *to, const void *from, size_t bytes)
     memcpy(to, from, bytes);
 }
 
-/* Bytes [at, end) of all pages, one behind the other. */
+/* Copies bytes [at, end) of all pages, counted as if they were adjacent. */
 static void pages_copy_piece(const struct pages_job *job, uint64_t at, uint64_t end)
 {
     const struct pages_copy_args *args = job->args;
@@ -39,8 +39,9 @@ static void pages_copy_piece(const struct pages_job *job, uint64_t at, uint64_t 
     }
 }
 
-/* No equal parts: where one thread fills the memory bus, a worker that wakes up late is not waited
- * for with half of the work (8 pages of 360 KiB: 0.9 of the rate of long copies, in halves 0.7). */
+/* The pieces are not divided in advance. One thread can fill the memory bus, and with equal parts a
+ * worker that wakes late would delay half of the work (8 pages of 360 KiB: 0.9 of the rate of long
+ * copies, 0.7 with halves). */
 static void op_pages_copy_job(void *context, uint32_t thread, uint32_t count)
 {
     struct pages_job *job = context;

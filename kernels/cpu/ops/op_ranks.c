@@ -7,7 +7,7 @@
 
 enum { SLOT_FLOATS = RANKS_SLOT_BYTES / sizeof(float) };
 
-/* One piece of what is summed: to this rank's slot, or from those of all. */
+/* One piece of a sum: written to this rank's slot, or read from those of all. */
 struct reduce_job {
     float *x;
     uint32_t count;
@@ -25,7 +25,7 @@ static void op_ranks_out_job(void *context, uint32_t thread, uint32_t count)
     memcpy(job->own + begin, job->x + begin, (end - begin) * sizeof(float));
 }
 
-/* From rank 0 on, in every process: so all have the same bits. */
+/* Sums from rank 0 on in every process, so that all have the same bits. */
 static void op_ranks_sum_job(void *context, uint32_t thread, uint32_t count)
 {
     const struct reduce_job *job = context;
@@ -75,7 +75,7 @@ struct gather_piece {
     uint32_t width;
 };
 
-/* How many of the piece's columns the rank has, and where its part stands. */
+/* Returns how many of the piece's columns a rank has, and where its part begins. */
 static uint32_t gather_width(const struct gather_piece *piece, uint32_t rank, uint32_t ranks,
                              uint32_t *begin, uint32_t *part)
 {

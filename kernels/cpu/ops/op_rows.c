@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Operations in which each row stands alone: rows are shared out evenly. */
+/* Operations on independent rows, which are divided evenly. */
 struct rows_job {
     struct kernels *kernels;
     const void *args;
@@ -57,8 +57,8 @@ void op_rows_rmsnorm(struct kernels *kernels, const struct rmsnorm_args *args)
     rows_run(&job, (size_t)args->rows * args->cols);
 }
 
-/* The angle is a float32 product, as in the programs that trained the models; its cosine is rounded
- * once from double. One code for all tables. */
+/* The angle is a float32 product, as in the programs that trained the models; its cosine is
+ * computed in double and rounded once. The code is the same for all tables. */
 static void rows_rope_table_part(struct kernels *kernels, const void *args, uint32_t begin,
                                  uint32_t end)
 {
@@ -103,7 +103,7 @@ void op_rows_silu_mul(struct kernels *kernels, const struct silu_mul_args *args)
     rows_run(&job, (size_t)args->rows * args->cols * 4);
 }
 
-/* Few rows, of what was just written: no work for more than the caller. */
+/* Few rows that were just written: not enough work for more than the caller. */
 void op_rows_gather(struct kernels *kernels, const struct gather_args *args)
 {
     (void)kernels;

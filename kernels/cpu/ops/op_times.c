@@ -21,7 +21,7 @@ static void op_times_job(void *context, uint32_t thread, uint32_t count)
         timed->own_end = clock_mono_ns(clock_system());
 }
 
-/* When all places are taken, the last one also counts what is new. */
+/* When all entries are used, the last one also counts new shapes. */
 static struct kernels_time *times_find(struct op_times *times, const struct ops_work *work)
 {
     const char *name = TIMES_NAMES[work->op];

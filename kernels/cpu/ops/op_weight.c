@@ -20,9 +20,9 @@ static void op_weight_job(void *context, uint32_t thread, uint32_t count)
     job->table->weight_pack(job->tensor, begin, end, job->weight->packed);
 }
 
-/* Weights are many pieces of some hundred KiB, read one after another at every step: side by side
- * in huge pages they stream a fifth faster than in pieces of their own. A chunk goes when its last
- * weight does. */
+/* Weights are many pieces of some hundred KiB, read in order at every step. Side by side in huge
+ * pages they stream a fifth faster than in separate allocations. A chunk is freed with its last
+ * weight. */
 struct ops_chunk {
     struct ops_chunk *next;
     char *memory;
@@ -71,7 +71,7 @@ enum status op_weight_create(struct kernels *kernels, struct weight *out,
     const struct tensor_type_info *type = tensor->type;
     *out = (struct weight){0};
     if (tensor->dims[2] > 1 || tensor->dims[3] > 1)
-        FAIL(STATUS_UNSUPPORTED, "a tensor of %u dimensions is no matrix", tensor->dim_count);
+        FAIL(STATUS_UNSUPPORTED, "a tensor of %u dimensions is not a matrix", tensor->dim_count);
     if (tensor->dims[0] < 1 || tensor->dims[0] > kernels->cols_max)
         FAIL(STATUS_UNSUPPORTED, "a matrix over %llu inputs; from 1 to %u are supported",
              (unsigned long long)tensor->dims[0], kernels->cols_max);
@@ -81,14 +81,15 @@ enum status op_weight_create(struct kernels *kernels, struct weight *out,
     uint32_t cols = (uint32_t)tensor->dims[0];
     uint32_t rows = (uint32_t)tensor->dims[1];
     if (cols % type->block_elements != 0)
-        FAIL(STATUS_UNSUPPORTED, "rows of %u elements are no whole blocks of %s", cols, type->name);
+        FAIL(STATUS_UNSUPPORTED, "rows of %u elements are not whole blocks of %s", cols,
+             type->name);
     uint64_t row_bytes = (uint64_t)(cols / type->block_elements) * type->block_bytes;
     if (tensor->bytes != row_bytes * rows)
         FAIL(STATUS_CORRUPT, "a %s matrix of %u × %u has %llu bytes instead of %llu", type->name,
              rows, cols, (unsigned long long)tensor->bytes, (unsigned long long)(row_bytes * rows));
     size_t bytes = kernels->table->weight_bytes(type, rows, cols);
     if (bytes == 0)
-        FAIL(STATUS_UNSUPPORTED, "kernels %s have no path for %s weights of %u × %u",
+        FAIL(STATUS_UNSUPPORTED, "the kernels %s do not support %s weights of %u × %u",
              kernels->table->name, type->name, rows, cols);
     void *packed = create_memory(kernels, bytes);
     if (packed == NULL)

@@ -1,9 +1,9 @@
-/* ops: the framework of operations: cuts the work, calls the chosen table's leaves.
+/* ops: the framework of operations: divides the work and calls the chosen table's leaves.
  *
- * Owns:     struct kernels: table, threads and scratch (with a device, of it the first two).
+ * Owns:     struct kernels: table, threads and scratch (for a device only the first two).
  * Thread:   the caller of kernels.h, which is thread 0 of every job.
- * Cost:     no allocation after ops_* of creation; one hand-over to the threads per operation, none
- *           when the work is smaller than the hand-over.
+ * Cost:     no allocation after creation; one hand-over to the threads per operation, none when the
+ *           work is smaller than the hand-over.
  * Not here: arithmetic (leaves), the public contract (kernels.h).
  */
 #pragma once
@@ -16,7 +16,7 @@
 struct ops_tile {
     uint32_t first; /* in `order` */
     uint32_t rows;
-    uint64_t cost; /* of one unit of its work (op_attention): keys × heads, roughly */
+    uint64_t cost; /* of one unit of its work (op_attention): roughly keys × heads */
 };
 
 struct cuda_nccl;
@@ -40,7 +40,7 @@ struct op_times {
 
 struct kernels {
     const struct kernels_ops *ops;
-    void *device; /* what such operations work with; NULL on the processor */
+    void *device; /* state of a device's operations; NULL on the processor */
     const struct kernel_table *table;
     struct threads *threads;
     uint32_t rows_max;
@@ -49,18 +49,19 @@ struct kernels {
     float *normed;        /* [rows_max][cols_max], for paths that read floats */
     char *thread_scratch; /* threads × thread_scratch_bytes */
     size_t thread_scratch_bytes;
-    size_t row_scratch_offset;   /* in it, behind a packed input of OPS_FEW_ROWS rows */
-    size_t gated_scratch_offset; /* behind the scratch of a linear layer */
+    /* in a thread's scratch, after a packed input of OPS_FEW_ROWS rows */
+    size_t row_scratch_offset;
+    size_t gated_scratch_offset; /* after the scratch of a linear layer */
     bool has_dots;               /* table_linear.has_dots, as measured at the start */
-    struct ops_tile *tiles;      /* [rows_max], and the rows in their order: */
+    struct ops_tile *tiles;      /* [rows_max]; order and shared: the rows in the order of tiles */
     uint32_t *order;
     uint32_t *shared;
     struct ops_chunk *chunks;
-    uint64_t pages_batches; /* asked so far, each of which is over */
-    struct ranks *ranks;    /* NULL: no others */
-    bool is_lost;           /* one of them has ended */
-    bool has_own_device;    /* no two of them share one */
-    struct cuda_nccl *nccl; /* of devices: their way; or, over the host, room for a row: */
+    uint64_t pages_batches; /* batches of page copies so far, all complete */
+    struct ranks *ranks;    /* NULL: one process alone */
+    bool is_lost;           /* one of the ranks has ended */
+    bool has_own_device;    /* no two ranks share a device */
+    struct cuda_nccl *nccl; /* for devices: NCCL; without it rows go over the host, through: */
     float *ranks_host;      /* [2 × LIMIT_VOCAB], pinned */
     const struct kernels_copies_told *told;
     struct op_times times;
@@ -81,8 +82,8 @@ static inline void *ops_gated_scratch(const struct kernels *kernels, uint32_t th
     return (char *)ops_thread_scratch(kernels, thread) + kernels->gated_scratch_offset;
 }
 
-/* Groups of outputs whose values of `rows` rows a gated linear layer keeps in its scratch, and the
- * bytes of it that suffice for up to `rows`. */
+/* ops_gated_groups: groups of outputs whose values, for `rows` rows, a gated linear layer keeps in
+ * its scratch. ops_gated_bytes: bytes that suffice for up to `rows`. */
 enum { OPS_GATED_BYTES = 128 * 1024 };
 
 static inline uint32_t ops_gated_groups(uint32_t rows)
@@ -97,10 +98,10 @@ static inline size_t ops_gated_bytes(uint32_t rows)
     return one > OPS_GATED_BYTES ? one : OPS_GATED_BYTES;
 }
 
-/* A hand-over costs about a microsecond; below this many elements one thread is faster. */
+/* A hand-over costs about a microsecond; with fewer elements one thread is faster. */
 enum { OPS_ALONE_ELEMENTS = 8192, OPS_FEW_ROWS = 4 };
 
-/* 64-byte aligned and padded; NULL without memory. Freed by mem_free. */
+/* 64-byte aligned and padded; NULL without memory. mem_free frees it. */
 void *cpu_ops_buffer_create(size_t bytes);
 
 void op_times_begin(struct kernels *kernels);

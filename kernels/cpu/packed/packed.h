@@ -5,8 +5,8 @@
  * Cost:     packing is O(weights) in plain C.
  * Not here: reading files' blocks (cpu/types), rounding inputs to int8 (the tables), arithmetic.
  *
- * Weights, per group of 16 outputs and 32 inputs (a unit); r is the output, w[v] the bytes [r][i]
- * of inputs 4v + i, v < 8, with the type's offset added:
+ * Weights, per group of 16 outputs and 32 inputs (a unit). r is the output; w[v] are the bytes
+ * [r][i] of inputs 4v + i, v < 8, with the type's offset added:
  *     4 bits  { uint8 n[4][16 r][4] }                     n[v]: low nibble w[v], high one w[4 + v]
  *     5 bits  { the same; uint8 h[16 r][4] }              bit v of h: bit 4 of w[v]
  *     6 bits  { the same; uint8 h[2][16 r][4] }           bits 2(v mod 4) of h[v ÷ 4]: bits 4, 5
@@ -37,7 +37,7 @@ static inline size_t packed_code_bytes(struct types_form form)
     return form.bits == 8 ? 512 : 256 + 64 * (size_t)(form.bits - 4);
 }
 
-/* d and m of 16 outputs. */
+/* Returns the bytes of d and m of 16 outputs. */
 static inline size_t packed_factor_bytes(struct types_form form)
 {
     return form.has_m ? 64 : 32;
@@ -48,13 +48,13 @@ static inline size_t packed_unit_bytes(struct types_form form)
     return packed_code_bytes(form) + (types_has_scales(form) ? 32 : packed_factor_bytes(form));
 }
 
-/* Inputs of a row as float weights are packed: whole pairs of bfloat16. */
+/* Returns the inputs of a row as float weights are packed; bfloat16 in whole pairs. */
 static inline uint32_t packed_cols(const struct tensor_type_info *type, uint32_t cols)
 {
     return type->id == TENSOR_TYPE_bf16 ? cols + cols % 2 : cols;
 }
 
-/* One group over all inputs. */
+/* Returns the bytes of one group over all inputs. */
 static inline size_t packed_group_bytes(const struct tensor_type_info *type, uint32_t cols)
 {
     const struct types_form form = types_form(type->id);
@@ -71,8 +71,8 @@ void packed_weight_pack(const struct tensor *tensor, uint32_t group_begin, uint3
                         void *packed);
 void packed_weight_row(const struct weight *weight, uint32_t row, float *out);
 
-/* Rows are spread evenly over the fewest tiles of at most `most`: tile i begins at row
- * ⌊rows × i ÷ tiles⌋. */
+/* Rows are spread evenly over the fewest tiles of at most `most`: tile i begins at row ⌊rows × i ÷
+ * tiles⌋. */
 static inline uint32_t packed_tiles(uint32_t rows, uint32_t most)
 {
     return (rows + most - 1) / most;
@@ -88,20 +88,21 @@ static inline size_t packed_input_bytes(uint32_t rows, uint32_t cols)
     return (size_t)rows * (cols / TABLE_BLOCK) * PACKED_INPUT_BYTES;
 }
 
-/* Rounds 32 inputs as k_quantise_block_ref_int8; sums of all and of the last 16. */
+/* Rounds 32 inputs like k_quantise_block_ref_int8. `sums` are the sums of all and of the last 16.
+ */
 typedef float packed_quantise(const float *x, int8_t *q, int32_t sums[2]);
 
-/* One block of the n rows of a tile, `step` floats apart, to its unit. */
+/* Packs one block of the n rows of a tile, `step` floats apart, into its unit. */
 typedef void packed_tile(const float *x, size_t step, uint32_t n, char *unit);
 
-/* k_norm_scale_ref_int8; and 32 inputs normed by it: a vector as wide as those that are read next,
- * since narrower stores would hold the reads up. */
+/* packed_scale is k_norm_scale_ref_int8. packed_norm applies the norm to 32 inputs. It stores
+ * vectors as wide as the following loads, because narrower stores would delay those. */
 typedef float packed_scale(const float *x, uint32_t cols, float epsilon);
 typedef void packed_norm(const float *x, const float *norm, float scale, float *out);
 
 enum { PACKED_TILE_MAX = 16 };
 
-/* A packed_tile, row by row. */
+/* A packed_tile that works row by row. */
 static inline __attribute__((always_inline)) void
 packed_rows(packed_quantise *quantise, const float *x, size_t step, uint32_t n, char *unit)
 {
@@ -120,8 +121,8 @@ packed_rows(packed_quantise *quantise, const float *x, size_t step, uint32_t n, 
 }
 
 /* input_pack for tiles of at most `most` rows. A unit is one block of one tile, so that threads
- * write separate stretches of memory. Norms of a tile are known when its first unit is packed; the
- * rows then lie in the cache, and what the norm makes of them is never written but to the stack. */
+ * write separate ranges of memory. The norms of a tile are computed when its first unit is packed.
+ * The rows are in the cache then, and the normed values are written to the stack only. */
 static inline __attribute__((always_inline)) void
 packed_input(packed_tile *pack, packed_scale *scale_of, packed_norm *norm, uint32_t most,
              const struct table_input *input, uint32_t begin, uint32_t end, void *packed)
@@ -151,7 +152,7 @@ packed_input(packed_tile *pack, packed_scale *scale_of, packed_norm *norm, uint3
     }
 }
 
-/* One row for BF16 weights, rounded: floats, or bfloat16 where `is_pairs`; [packed_cols]. */
+/* Rounds one row for BF16 weights: to floats, or to bfloat16 where `is_pairs`; [packed_cols]. */
 static inline void packed_round(const float *x, uint32_t cols, bool is_pairs, void *out)
 {
     uint16_t *pairs = out;
@@ -165,7 +166,7 @@ static inline void packed_round(const float *x, uint32_t cols, bool is_pairs, vo
                is_pairs ? sizeof *pairs : sizeof *floats);
 }
 
-/* `linear` with x rounded, as many rows in turn as the scratch holds. */
+/* Runs `linear` with x rounded, as many rows at a time as fit the scratch. */
 static inline void packed_rounded(const struct table_linear *call, bool is_pairs,
                                   void (*linear)(const struct table_linear *rounded))
 {

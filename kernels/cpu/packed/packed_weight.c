@@ -5,13 +5,13 @@ size_t packed_weight_bytes(const struct tensor_type_info *type, uint32_t rows, u
     return packed_group_bytes(type, cols) * table_groups(rows);
 }
 
-/* Byte k of a lane's 32 in a plane of vectors [16 r][4]. */
+/* Returns byte k of a lane's 32 in a plane of vectors [16 r][4]. */
 static unsigned char *weight_byte(unsigned char *vectors, uint32_t lane, uint32_t k)
 {
     return vectors + (size_t)(k / 4) * 64 + 4 * lane + k % 4;
 }
 
-/* A lane's four bytes in each of the first `count` vectors of a plane. */
+/* Writes a lane's four bytes in each of the first `count` vectors of a plane. */
 static inline __attribute__((always_inline)) void
 weight_put_words(const uint32_t *words, uint32_t count, uint32_t lane, unsigned char *plane)
 {
@@ -19,11 +19,11 @@ weight_put_words(const uint32_t *words, uint32_t count, uint32_t lane, unsigned 
         memcpy(plane + (size_t)v * 64 + 4 * lane, &words[v], sizeof words[v]);
 }
 
-/* Four codes at a time, w[v] of packed.h. `form` is a constant wherever this is called. */
+/* Writes four codes at a time, w[v] of packed.h. `form` is a constant in every call. */
 static inline __attribute__((always_inline)) void
 weight_put_codes(const struct types_form form, const int8_t *w, uint32_t lane, unsigned char *unit)
 {
-    const uint32_t bits = form.bits - 4; /* of a code that stand in no nibble */
+    const uint32_t bits = form.bits - 4; /* bits of a code beyond its nibble */
     unsigned char codes[TYPES_PART];
     uint32_t words[TYPES_PART / 4];
     uint32_t high[2] = {0};
@@ -59,7 +59,7 @@ static void weight_get_codes(struct types_form form, unsigned char *unit, uint32
     }
 }
 
-/* Where unit u of a group lies, and the factors d and m that it uses. */
+/* Returns the address of unit u of a group, and of the factors d and m that it uses. */
 static inline __attribute__((always_inline)) unsigned char *
 weight_unit(const struct types_form form, unsigned char *group, uint32_t u, unsigned char **factors)
 {
@@ -103,7 +103,8 @@ static void weight_get(struct types_form form, unsigned char *unit, const unsign
         part->scales[1] = (int8_t)scales[16 + lane];
 }
 
-/* Where input i of a lane lies in a group of floats; `id` is a constant wherever this is called. */
+/* Returns the offset of input i of a lane in a group of floats; `id` is a constant in every call.
+ */
 static inline __attribute__((always_inline)) size_t
 weight_float_at(const uint32_t id, const size_t bytes, uint32_t i, uint32_t lane)
 {
@@ -124,15 +125,16 @@ static inline __attribute__((always_inline)) void weight_put_float(const uint32_
     }
 }
 
-/* One row into its lane. `form` and `bytes` of a block are constants wherever this is called, so
- * that no shift, division or branch is left to run time: every weight of a file comes through. */
+/* Packs one row into its lane. `form` and the `bytes` of a block are constants in every call, so
+ * that no shift, division or branch remains at run time: every weight of a file passes through
+ * here. */
 static inline __attribute__((always_inline)) void
 weight_pack_row(const struct types_form form, const uint32_t id, const size_t bytes,
                 const struct tensor *tensor, uint64_t row, unsigned char *group)
 {
     const uint32_t cols = (uint32_t)tensor->dims[0];
     const uint32_t lane = row % TABLE_GROUP;
-    const uint32_t parts = form.elements / TYPES_PART; /* of a block of codes */
+    const uint32_t parts = form.elements / TYPES_PART; /* parts in a block of codes */
     const unsigned char *from =
         (const unsigned char *)tensor->data + row * (cols / form.elements * bytes);
     for (uint32_t i = 0; i < cols && form.bits == 0; i++)
@@ -146,7 +148,7 @@ weight_pack_row(const struct types_form form, const uint32_t id, const size_t by
     }
 }
 
-/* Rows [begin, end) of one group. */
+/* Packs rows [begin, end) of one group. */
 static void weight_pack_rows(const struct tensor *tensor, uint64_t begin, uint64_t end,
                              unsigned char *group)
 {
@@ -175,7 +177,8 @@ void packed_weight_pack(const struct tensor *tensor, uint32_t group_begin, uint3
         if (end > tensor->dims[1])
             end = tensor->dims[1];
         if (end - begin < TABLE_GROUP || packed_cols(tensor->type, cols) > cols)
-            memset(group, 0, group_bytes); /* lanes beyond the last output, half a pair */
+            /* lanes beyond the last output; the missing half of a pair */
+            memset(group, 0, group_bytes);
         weight_pack_rows(tensor, begin, end, group);
     }
 }

@@ -1,4 +1,4 @@
-/* ref: leaves in float32 and double, written like the formula: the judge of accuracy.
+/* ref: leaves in float32 and double, written like the formulas: the reference for accuracy.
  *
  * Owns:     nothing.
  * Thread:   any compute thread.
@@ -14,7 +14,7 @@ size_t k_weight_bytes_ref(const struct tensor_type_info *type, uint32_t rows, ui
 void k_weight_pack_ref(const struct tensor *tensor, uint32_t group_begin, uint32_t group_end,
                        void *packed);
 void k_weight_row_ref(const struct weight *weight, uint32_t row, float *out);
-/* The packed row, in the file's blocks. */
+/* Returns the packed row, in the file's blocks. */
 const void *k_weight_at_ref(const struct weight *weight, uint32_t row);
 
 /* Inputs are read as they are. */
@@ -26,21 +26,22 @@ void k_linear_f32_ref(const struct table_linear *call);
 
 void k_attention_ref(const struct table_attention *call);
 void k_kv_write_ref(const struct kv_write_args *args, uint32_t begin, uint32_t end);
-/* x ≈ scale × codes, as pages of int8 keep a token of a head: scale = max |x| ÷ 127, codes =
- * x × (127 ÷ max) to the nearest, ties to even. A max below 1e-30 (its reciprocal would overflow)
- * gives scale 0; with an x that is not finite the scale is NaN; codes are then 0. Returns scale. */
+/* x ≈ scale × codes, the form in which pages of int8 store a token of a head: scale = max |x| ÷
+ * 127, codes = x × (127 ÷ max) to the nearest, ties to even. A max below 1e-30 (its reciprocal
+ * would overflow) gives scale 0; an x that is not finite gives scale NaN. In both cases the codes
+ * are 0. Returns the scale. */
 float k_kv_codes_ref(const float *x, uint32_t n, int8_t *codes);
-/* The same of float8: scale is the least power of two that brings max |x| to 448 or below, codes =
+/* The same for float8: scale is the least power of two that brings max |x| to 448 or below, codes =
  * x ÷ scale to the nearest (half_e4m3_from_float). A max below 2^-118 gives scale 0. */
 float k_kv_fp8_ref(const float *x, uint32_t n, uint8_t *codes);
-/* An open group [n][16] as a K tile of k4v8 has it (kv_tile.h), and back. Of each channel: least =
- * its least key, step = (greatest − least) ÷ 15 as a half, codes = (key − least) × (1 ÷ step) to
- * the nearest, ties to even, at most 15. A step below 2^-24 is 0 and codes are 0; with a key that
- * is not finite step and least are NaN. */
+/* Packs an open group [n][16] into a K tile of k4v8 (kv_tile.h), and unpacks it. For each channel:
+ * least = its least key, step = (greatest − least) ÷ 15 as a half, codes = (key − least) × (1 ÷
+ * step) to the nearest, ties to even, at most 15. A step below 2^-24 is 0, and its codes are 0. A
+ * key that is not finite gives step and least NaN. */
 void k_keys_pack_ref(const uint16_t *open, uint32_t n, void *group);
 void k_keys_unpack_ref(const void *group, uint32_t n, uint16_t *open);
-/* The keys [head_dim][16] of the group of `key` as a row reads them: its own group open, those
- * before it unpacked. */
+/* Writes the keys [head_dim][16] of the group of `key` as a row reads them: its own group open,
+ * earlier ones unpacked. */
 void k_keys_read_ref(const struct attention_args *args, uint32_t row, uint32_t kv_head,
                      uint32_t key, uint16_t *open);
 
@@ -50,7 +51,7 @@ void k_silu_mul_f32_ref(const struct silu_mul_args *args, uint32_t begin, uint32
 void k_copy_ref(void *to, const void *from, size_t bytes);
 float k_logits_stats_ref(const float *logits, uint32_t vocab, struct logits_stats *out);
 
-/* Those of every table without vectors of its own. */
+/* Used by every table that has no vector form of its own. */
 float k_row_exp_ref(const float *x, uint32_t count, float max, float scale, float *out);
 uint32_t k_row_above_ref(const float *x, uint32_t count, float least, uint32_t *ids);
 uint32_t k_row_noise_ref(const struct row_noise_args *args, uint32_t *ids);

@@ -18,7 +18,7 @@ static void write_store(const struct kv_layout *layout, char *tile, size_t index
     }
 }
 
-/* One element of a K tile or of the V tile behind it. */
+/* Returns one element of a K tile or of the V tile behind it. */
 static float attention_load(const struct kv_layout *layout, const char *tile, bool is_value,
                             uint32_t token, uint32_t dim)
 {
@@ -38,10 +38,11 @@ static float attention_load(const struct kv_layout *layout, const char *tile, bo
     return scale * (float)(is_value ? (int8_t)tile[index] : (uint8_t)tile[index] - KV_TILE_BIAS);
 }
 
-/* The greatest magnitude; NaN when one is not finite. */
+/* Returns the greatest magnitude; NaN when one is not finite. */
 static float codes_max(const float *x, uint32_t n)
 {
-    uint32_t bits = 0; /* magnitudes rise with their bits, NaN above all */
+    /* compared as integers: magnitudes rise with their bits, and NaN is above all */
+    uint32_t bits = 0;
     for (uint32_t i = 0; i < n; i++) {
         uint32_t magnitude = half_float_bits(x[i]) & 0x7fffffffu;
         bits = magnitude > bits ? magnitude : bits;
@@ -75,15 +76,15 @@ float k_kv_fp8_ref(const float *x, uint32_t n, uint8_t *codes)
     return half_bits_float((exponent - 8) << 23);
 }
 
-/* One token of a head as codes; returns their scale. */
+/* Rounds one token of a head to codes; returns their scale. */
 static float write_round(const struct kv_layout *layout, const float *x, int8_t *codes)
 {
     return layout->type == KV_TYPE_FP8 ? k_kv_fp8_ref(x, layout->head_dim, (uint8_t *)codes)
                                        : k_kv_codes_ref(x, layout->head_dim, codes);
 }
 
-/* Keys and values of one token of a head, into pages of codes; `open`, when the type has such, is
- * where keys go. */
+/* Writes keys and values of one token of a head into pages of codes. `open`, where the type has
+ * open groups, receives the keys. */
 static void write_codes(const struct kv_layout *layout, char *tile, uint16_t *open, uint32_t token,
                         const float *k, const float *v)
 {
@@ -129,8 +130,8 @@ void k_kv_write_ref(const struct kv_write_args *args, uint32_t begin, uint32_t e
     }
 }
 
-/* softmax(scale × q · Kᵀ) · V of one query with a running maximum: when a greater score comes,
- * what was summed before is scaled down. A sink is where it begins: a score without a value. */
+/* softmax(scale × q · Kᵀ) · V of one query with a running maximum: when a greater score comes, the
+ * earlier sums are scaled down. A sink is the initial state: a score without a value. */
 static void attention_query(const struct attention_args *args, uint32_t row, uint32_t kv_head,
                             const float *q, const float *sink, float *out)
 {

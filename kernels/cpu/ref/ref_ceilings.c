@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-/* Without instruction-set flags these are the ceilings of this build's plain C, not the machine's:
- * the tables of an instruction set bring their own. */
+/* Without instruction-set flags these are the ceilings of this build's plain C, not of the machine.
+ * The tables of instruction sets have their own. */
 enum { CEILINGS_LANES = 256 };
 
 uint64_t k_spin_int8_ref(uint64_t rounds, uint64_t *sink)
@@ -19,7 +19,7 @@ uint64_t k_spin_int8_ref(uint64_t rounds, uint64_t *sink)
         for (int i = 0; i < CEILINGS_LANES / 2; i++)
             sums[i] += a[2 * i] * b[2 * i] + a[2 * i + 1] * b[2 * i + 1];
         for (int i = 0; i < CEILINGS_LANES / 2; i++)
-            sums[i] &= 0xffff; /* no overflow, however long it runs */
+            sums[i] &= 0xffff; /* prevents overflow, however long it runs */
     }
     for (int i = 0; i < CEILINGS_LANES / 2; i++)
         *sink += (uint64_t)sums[i];

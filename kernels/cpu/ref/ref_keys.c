@@ -8,7 +8,7 @@
 
 enum { KEYS_CODE_MAX = 15, KEYS_NAN = 0x7e00 };
 
-/* Codes of one channel's 16 keys. */
+/* Computes the codes of one channel's 16 keys. */
 static void keys_pack_channel(const uint16_t *open, uint8_t codes[KV_TILE_KEYS], uint16_t *step,
                               uint16_t *least)
 {
@@ -23,7 +23,7 @@ static void keys_pack_channel(const uint16_t *open, uint8_t codes[KV_TILE_KEYS],
         max = x > max ? x : max;
     }
     *step = is_finite ? half_from_float((max - min) * (1.0f / KEYS_CODE_MAX)) : KEYS_NAN;
-    *least = is_finite ? half_from_float(min + 0.0f) : KEYS_NAN; /* of two zeros the positive one */
+    *least = is_finite ? half_from_float(min + 0.0f) : KEYS_NAN; /* + 0 turns −0 into +0 */
     if (!is_finite || *step == 0)
         return;
     const float inverse = 1.0f / half_to_float(*step);

@@ -62,7 +62,7 @@ void k_input_pack_ref(const struct table_input *input, uint32_t begin, uint32_t 
     (void)packed;
 }
 
-/* Σ w × x with eight partial sums in double: products of float32 are then exact, and the compiler
+/* Σ w × x with eight partial sums in double: products of float32 are exact then, and the compiler
  * may keep the lanes in vectors. */
 static double linear_dot(const float *w, const float *x, uint32_t n)
 {

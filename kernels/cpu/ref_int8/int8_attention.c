@@ -7,7 +7,7 @@
 #include "kernels/cpu/kv_tile.h"
 #include "kernels/cpu/ref/ref.h"
 
-/* q × scale of one row and head, and rounded for keys of int8. */
+/* q × scale of one row and head, and its codes for keys of int8. */
 struct attention_factor {
     float q[LIMIT_HEAD_DIM];
     int8_t codes[LIMIT_HEAD_DIM];
@@ -20,7 +20,7 @@ struct attention_state {
     float mean[LIMIT_HEAD_DIM];
 };
 
-/* The K tile of a key's page; its V tile follows. */
+/* Returns the K tile of a key's page; its V tile follows. */
 static const char *attention_tile(const struct table_attention *call, uint32_t row, uint32_t key)
 {
     const struct attention_args *args = call->args;
@@ -44,7 +44,8 @@ static float attention_score(const struct kv_layout *layout, const struct attent
     return s;
 }
 
-/* Codes of a key of f16, which are those that a page of int8 would keep; returns their scale. */
+/* Writes the codes of an f16 key, which equal those that a page of int8 would store; returns their
+ * scale. */
 static float attention_round(const struct kv_layout *layout, const char *tile, uint32_t token,
                              int8_t *codes)
 {
@@ -74,15 +75,15 @@ static float attention_score_codes(const struct kv_layout *layout,
     return (float)sum * (factor->scale * scale);
 }
 
-/* Keys of the block that begins at `first` which a row's window hides. */
+/* Returns how many keys of the block that begins at `first` are hidden by a row's window. */
 static uint32_t attention_hidden(const struct table_attention *call, uint32_t row, uint32_t first)
 {
     const uint32_t seen = table_first_key(call->args, row);
     return seen > first ? seen - first : 0;
 }
 
-/* Scores of keys [first, first + count), −∞ where they are hidden, and their greatest one with
- * `max`. */
+/* Computes the scores of keys [first, first + count), −∞ for hidden ones. Returns the greatest of
+ * them and `max`. */
 static float attention_scores(const struct table_attention *call, uint32_t row,
                               const struct attention_factor *factor, uint32_t first, uint32_t count,
                               float max, float *scores)
@@ -126,7 +127,7 @@ static void attention_value(const struct kv_layout *layout, const char *tile, ui
     }
 }
 
-/* Takes keys [first, first + count), count ≤ 64, into a running state. */
+/* Adds keys [first, first + count), count ≤ 64, to a running state. */
 static void attention_block(const struct table_attention *call, uint32_t row,
                             const struct attention_factor *factor, uint32_t first, uint32_t count,
                             struct attention_state *state)
@@ -173,7 +174,8 @@ static void attention_query(const struct table_attention *call, uint32_t row, co
         factor.q[d] = q[d] * call->args->scale;
     factor.scale = k_kv_codes_ref(factor.q, n, factor.codes);
     const uint32_t begin = table_first_key(call->args, row) / TABLE_KEYS_BLOCK * TABLE_KEYS_BLOCK;
-    const uint32_t second = (begin / TABLE_KEYS_SEGMENT + 1) * TABLE_KEYS_SEGMENT; /* segment's */
+    /* first key of the second segment */
+    const uint32_t second = (begin / TABLE_KEYS_SEGMENT + 1) * TABLE_KEYS_SEGMENT;
     for (uint32_t first = begin; first < keys; first += TABLE_KEYS_BLOCK) {
         if (first == begin || first % TABLE_KEYS_SEGMENT == 0) {
             if (first == second)

@@ -40,7 +40,7 @@ uint32_t k_input_units_ref_int8(uint32_t rows, uint32_t cols)
     return rows * (cols / TABLE_BLOCK);
 }
 
-/* Blocks of all rows lie one after another, as x does. */
+/* The blocks of all rows are adjacent, in the order of x. */
 void k_input_pack_ref_int8(const struct table_input *input, uint32_t begin, uint32_t end,
                            void *packed)
 {
@@ -62,7 +62,7 @@ void k_input_pack_ref_int8(const struct table_input *input, uint32_t begin, uint
     }
 }
 
-/* One row of weights, taken apart: value = d × w + m; d for each 16 inputs. */
+/* One unpacked row of weights: value = d × w + m, with a d for each 16 inputs. */
 struct linear_row {
     struct types_form form;
     int8_t *w;
@@ -83,7 +83,7 @@ static void linear_unpack(const struct weight *weight, uint32_t row, struct line
     }
 }
 
-/* 16 products. */
+/* Sums 16 products. */
 static int32_t linear_dot_half(const int8_t *w, const int8_t *q)
 {
     int32_t sum = 0;

@@ -1,11 +1,11 @@
-/* ref_int8: leaves in plain C with rounded inputs (int8; bfloat16 for BF16 weights): the judge of
- *           bits for fast tables.
+/* ref_int8: leaves in plain C with rounded inputs (int8; bfloat16 for BF16 weights): the reference
+ * for the bits of fast tables.
  *
  * Owns:     the definition of every float operation and its order (fixed_math.h, and the comments
  *           at each leaf); other integer tables give the same bits.
  * Thread:   any compute thread.
- * Cost:     what the compiler's vectoriser gives; fmaf is a call on machines of the baseline.
- * Not here: instruction sets (avx512), accuracy against the formula (ref).
+ * Cost:     whatever the compiler's vectoriser achieves; fmaf is a call on baseline machines.
+ * Not here: instruction sets (avx512), accuracy against the formulas (ref).
  */
 #pragma once
 
@@ -18,7 +18,7 @@ struct ref_int8_block {
     int8_t q[TABLE_BLOCK];
 };
 
-/* scale = max ÷ 127; q = x × (127 ÷ max) to the nearest, ties to even; all 0 when the greatest
+/* scale = max ÷ 127; q = x × (127 ÷ max) to the nearest, ties to even. All are 0 when the greatest
  * magnitude is below 1e-30 (its reciprocal would overflow) or not finite. */
 void k_quantise_block_ref_int8(const float *x, struct ref_int8_block *out);
 
@@ -31,15 +31,16 @@ void k_input_pack_ref_int8(const struct table_input *input, uint32_t begin, uint
 /* k_weight_row_ref; BF16 as half_bf16_normal. */
 void k_weight_row_ref_int8(const struct weight *weight, uint32_t row, float *out);
 
-/* d, m and codes w of 32 inputs as types.h has them (d × scale and m × min are exact):
- * no m:        y = fmaf((float)Σ w·q, d × scale, y) over the blocks in order, from 0
- * with m:      the same, then y = fmaf(m, scale × (float)Σ q, y)
- * q6_k:        as without m, for the first 16 inputs of a block and then for the last 16
- * f32, f16:    y = fmaf(w, x, y) over the columns in order, from 0 (inputs not rounded)
- * bf16:        w and x rounded to bfloat16, what is below 2^-56 to 0 (half_bf16_from_float); over
- *              pairs of columns in order y = fmaf(w[1], x[1], y), y = fmaf(w[0], x[0], y), from 0:
- *              what VDPBF16PS does (Intel SDM; measured on Zen 5), of which nothing is subnormal
- * accumulate:  old + y, one addition at the end */
+/* d, m and codes w of 32 inputs are those of types.h (d × scale and m × min are exact):
+ *     no m:        y = fmaf((float)Σ w·q, d × scale, y) over the blocks in order, from 0
+ *     with m:      the same, then y = fmaf(m, scale × (float)Σ q, y)
+ *     q6_k:        as without m, for the first 16 inputs of a block and then for the last 16
+ *     f32, f16:    y = fmaf(w, x, y) over the columns in order, from 0 (inputs not rounded)
+ *     bf16:        w and x rounded to bfloat16, magnitudes below 2^-56 to 0 (half_bf16_normal);
+ *                  over pairs of columns in order y = fmaf(w[1], x[1], y), y = fmaf(w[0], x[0], y),
+ *                  from 0: the order of VDPBF16PS (Intel SDM; measured on Zen 5). Nothing is
+ *                  subnormal.
+ *     accumulate:  old + y, one addition at the end */
 void k_linear_ref_int8(const struct table_linear *call);
 
 /* For each segment of 256 keys from an empty state, each block of 64 keys:
@@ -50,9 +51,9 @@ void k_linear_ref_int8(const struct table_linear *call);
  * over pages of int8, with q × scale rounded as a key is (k_kv_codes_ref):
  *     s_j = (float)Σ codes of q × codes of k  ×  (scale of q × scale of k_j)
  *     a = fmaf(p_j × scale of v_j, (float)code of v_j, a)
- * over pages of f16q, k rounded likewise when it is read: s_j as of int8, a as of f16
+ * over pages of f16q, where k is rounded likewise when it is read: s_j as for int8, a as for f16
  * Segments (M, L, A) ← (m, l, a): M' = max(M, m), e = exp(M − M'), f = exp(m − M'),
- *     L = fmaf(l, f, L × e), A = fmaf(a, f, A × e); the first one is taken as it is.
+ *     L = fmaf(l, f, L × e), A = fmaf(a, f, A × e); the first segment is copied.
  * out = A × (1 ÷ L). */
 void k_attention_ref_int8(const struct table_attention *call);
 

@@ -3,7 +3,7 @@
 
 extern const struct kernel_table table_ref_int8;
 
-/* Packing weights and rounding to pages are the same as ref's. */
+/* Packing of weights and rounding to pages are those of ref. */
 const struct kernel_table table_ref_int8 = {
     .name = "ref_int8",
     .needs = 0,

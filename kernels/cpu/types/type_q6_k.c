@@ -2,7 +2,7 @@
 
 void type_q6_k_take(const unsigned char *block, uint32_t part, struct types_part *out)
 {
-    const uint32_t p = part % 4; /* of this half of the block */
+    const uint32_t p = part % 4; /* part within its half of the block */
     const unsigned char *nibbles = block + 64 * (part / 4) + 32 * (p % 2);
     const unsigned char *sixths = block + 128 + 32 * (part / 4);
     types_plain(block + 208, NULL, out);

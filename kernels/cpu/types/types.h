@@ -1,18 +1,19 @@
-/* types: reading each weight type of tensor_types.def: blocks taken apart, floats as float32.
+/* types: reading each weight type of tensor_types.def: blocks unpacked, floats as float32.
  *
  * Owns:     nothing.
  * Thread:   any.
  * Cost:     O(n).
  * Not here: packed forms (cpu/packed).
  *
- * Blocks as in GGUF files (little-endian, no padding, any alignment); n[i] of 32 codes holds code i
- * in its low nibble and code 16 + i in its high one, bit i of h is the fifth bit of code i:
+ * Blocks have the form of GGUF files (little-endian, no padding, any alignment). n[i] of 32 codes
+ * holds code i in its low nibble and code 16 + i in its high one; bit i of h is the fifth bit of
+ * code i:
  *     q8_0  { half d; int8 q[32] }                    value = d × q
  *     q4_0  { half d; uint8 n[16] }                   value = d × (code − 8)
  *     q4_1  { half d; half m; uint8 n[16] }           value = d × code + m
  *     q5_0  { half d; uint32 h; uint8 n[16] }         value = d × (code − 16)
  *     q5_1  { half d; half m; uint32 h; uint8 n[16] } value = d × code + m
- * and in blocks of 8 parts of 32 (q6_k: 16 of 16) that have small factors of their own:
+ * and in blocks of 8 parts of 32 (q6_k: 16 of 16) with small factors of their own:
  *     q4_k  { half d; half m; uint8 s[12]; uint8 n[4][32] }
  *           value = d × scale × code − m × min; two parts a row of n: low nibbles, high ones;
  *           s: six bits each of 8 scales and 8 mins (types_scales)
@@ -33,20 +34,20 @@
 enum { TYPES_PART = 32 };
 
 /* 32 values of one row: value i = (d × scales[i ÷ 16]) × w[i] + m × min, each operation rounded to
- * float32 in this order (d and m are halves; the two products are exact). Without has_m, m is −0
- * and adds nothing. */
+ * float32 in this order (d and m are halves; the two products are exact). Without has_m, m is −0,
+ * which adds nothing. */
 struct types_part {
-    int8_t w[TYPES_PART]; /* codes less their offset */
+    int8_t w[TYPES_PART]; /* codes minus their offset */
     uint16_t d;
     uint16_t m;
     int8_t scales[2];
     int8_t min;
 };
 
-/* What codes of a type look like, where its id is a constant: no code at run time. */
+/* The form of a type's codes, computed at compile time where the id is a constant. */
 struct types_form {
     uint32_t elements;
-    uint32_t bits; /* 0 = floats */
+    uint32_t bits; /* 0: floats */
     bool has_m;
 };
 
@@ -62,25 +63,25 @@ static inline __attribute__((always_inline)) struct types_form types_form(uint32
     }
 }
 
-/* Parts have small factors of their own, d and m belong to eight parts. */
+/* Returns whether parts have small factors of their own, and d and m belong to eight parts. */
 static inline bool types_has_scales(struct types_form form)
 {
     return form.elements > TYPES_PART;
 }
 
-/* The two halves of a part have different scales. */
+/* Returns whether the two halves of a part have different scales. */
 static inline bool types_is_split(struct types_form form)
 {
     return types_has_scales(form) && !form.has_m;
 }
 
-/* What is added to w so that it is not negative. */
+/* Returns the offset that makes w non-negative. */
 static inline uint32_t types_offset(struct types_form form)
 {
     return form.has_m ? 0 : 1u << (form.bits - 1);
 }
 
-/* Part `part` of a block; the parts of 32-blocks are the blocks themselves, `part` is 0. */
+/* Unpacks part `part` of a block. A block of 32 is one part, with `part` 0. */
 #define TENSOR_TYPE(name, id, elements, bytes, bits, has_m)                                        \
     void type_##name##_take(const unsigned char *block, uint32_t part, struct types_part *out);
 #define TENSOR_FLOAT(name, id, bytes)                                                              \
@@ -89,7 +90,7 @@ static inline uint32_t types_offset(struct types_form form)
 
 void types_part_to_f32(const struct types_part *part, float *out);
 
-/* Part `index` of a row. */
+/* Unpacks part `index` of a row. */
 static inline void types_take(const struct tensor_type_info *type, const void *row, uint32_t index,
                               struct types_part *out)
 {
@@ -98,7 +99,7 @@ static inline void types_take(const struct tensor_type_info *type, const void *r
                index % parts, out);
 }
 
-/* Half at any alignment. */
+/* Reads a half at any alignment. */
 static inline uint16_t types_half_at(const unsigned char *bytes)
 {
     uint16_t half;
@@ -106,7 +107,7 @@ static inline uint16_t types_half_at(const unsigned char *bytes)
     return half;
 }
 
-/* The head of a part that has one factor, and m or none (−0). */
+/* Sets the factors of a part with one factor, and m or none (−0). */
 static inline void types_plain(const unsigned char *d, const unsigned char *m,
                                struct types_part *out)
 {
@@ -115,7 +116,7 @@ static inline void types_plain(const unsigned char *d, const unsigned char *m,
     out->scales[0] = out->scales[1] = out->min = 1;
 }
 
-/* w = codes of 16 bytes of nibbles and fifth bits, less an offset. */
+/* Sets w from the codes of 16 bytes of nibbles and their fifth bits, minus an offset. */
 static inline void types_nibbles(const unsigned char *nibbles, uint32_t fifths, int offset,
                                  int8_t *w)
 {
@@ -125,9 +126,9 @@ static inline void types_nibbles(const unsigned char *nibbles, uint32_t fifths, 
     }
 }
 
-/* Factors of part p of q4_k and q5_k: the first four scales and mins are the low six bits of bytes
- * 0 … 3 and 4 … 7; of the others the low four bits stand in bytes 8 … 11 (scale low, min high) and
- * the high two on top of those. m × min is subtracted. */
+/* Sets the factors of part p of q4_k and q5_k. The first four scales and mins are the low six bits
+ * of bytes 0 … 3 and 4 … 7. The low four bits of the others are in bytes 8 … 11 (scale low, min
+ * high), and their high two bits are the top bits of bytes 0 … 7. m × min is subtracted. */
 static inline void types_scales(const unsigned char *block, uint32_t p, struct types_part *out)
 {
     const unsigned char *s = block + 4;
