@@ -1,6 +1,6 @@
 #include "kernels/cuda/cuda_attention.cuh"
 
-/* A block of 32 threads is one query of a row whose segments left their states. */
+/* A block of 32 threads folds one query of a row whose segments left their states in memory. */
 __global__ void k_attention_fold_f32_cuda(struct attention_call call)
 {
     cuda_machine_begin();
@@ -48,8 +48,8 @@ extern "C" enum status cuda_attention_fits(const struct cuda_backend *backend,
                              : attention_bytes<CUDA_KV_DIM_MAX>(layout->type, 1);
     if (bytes > backend->shared_most)
         FAIL(STATUS_UNSUPPORTED,
-             "attention over heads of %u dimensions kept as %s takes %zu bytes of a block's shared "
-             "memory; the device has %zu",
+             "attention over heads of %u dimensions stored as %s needs %zu bytes of a block's "
+             "shared memory; the device has %zu",
              layout->head_dim, kernels_kv_type_name(layout->type), bytes, backend->shared_most);
     return STATUS_OK;
 }

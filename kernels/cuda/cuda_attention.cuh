@@ -1,11 +1,12 @@
-/* cuda_attention.cuh: attention over KV pages, for one type of them.
+/* cuda_attention.cuh: attention over KV pages, for one type of pages.
  *
  * Owns:     nothing.
  * Thread:   device code; launches as cuda_backend says.
- * Not here: which type a call has, and the fold of what several blocks left (cuda_attention.cu).
+ * Not here: the choice of the type, and the fold of the states that several blocks left
+ *           (cuda_attention.cu).
  *
- * A file a type (cuda_attention_f16.cu, …) instantiates all head sizes of it: together they were
- * the longest translation unit of the build by far.
+ * Each type has a file of its own (cuda_attention_f16.cu, …) that instantiates all head sizes.
+ * Together they were by far the longest translation unit of the build.
  */
 #pragma once
 
@@ -15,37 +16,41 @@
 #include "kernels/cuda/cuda_machine.cuh"
 #include "kernels/cuda/cuda_ops.h"
 
-/* Attention over pages, of few rows and of many, by one order of sums (Dao 2023, with the order of
- * kernels.h): blocks of 64 keys with a running maximum, segments of 256 keys from an empty state,
- * merged as a left fold. What a block of threads does is a work of cuda_tiles: where it is not all
- * segments of its rows, it leaves each segment's state in memory, and a second kernel does the same
- * fold (Dao et al. 2023, Flash-Decoding): equal bits. Rows of several sequences that read the same
- * pages stand in one tile: a row's own sums do not see who else is there.
+/* Attention over pages, for few rows and for many, with one order of sums (Dao 2023, in the order
+ * of kernels.h): blocks of 64 keys with a running maximum, segments of 256 keys from an empty
+ * state, merged as a left fold. A block of threads does one work of cuda_tiles. Where a work does
+ * not cover all segments of its rows, the block leaves each segment's state in memory, and a second
+ * kernel does the same fold (Dao et al. 2023, Flash-Decoding) with equal bits. Rows of several
+ * sequences that read the same pages share a tile; a row's own sums do not depend on the others.
  *
- * A block: up to 64 queries (rows × heads over one KV head), 16 a warp, the rows of one matrix
- * instruction; keys and values of 64 tokens in shared memory for all of them, and the next 64 on
- * their way there. Each query's own sums are its row of the fragments: in lane 4g + t, of queries g
- * and g + 8. Exponents are of 2. Codes become halves between memory and the instruction.
+ * A block has up to 64 queries (rows × heads over one KV head), 16 a warp, which are the rows of
+ * one matrix instruction. Keys and values of 64 tokens are in shared memory for all queries, while
+ * the next 64 are being copied there. Each query's sums are its row of the fragments: lane 4g + t
+ * has queries g and g + 8. Exponents are to base 2. Codes are converted to halves between memory
+ * and the instruction.
  *
- * Up to 16 queries, which is decode, are those of all four warps: each scores 16 of the 64 keys,
- * all see all scores, and each sums a quarter of the dimensions; so nothing is summed in another
- * order. Of 64 keys and heads of 128 one warp would have 128 matrix instructions of 8 cycles, twice
- * as many loads of 2, 32 exponentials of 8: some 2,000 cycles; the first warps of a processor's two
- * blocks stand on the same of its four parts: 4,000, where memory takes 3,600 (2 × 32 KB at 4.3
- * TB/s ÷ 132, 1.8 GHz). Four have a quarter of all but the exponentials: 900, on a part each.
+ * Up to 16 queries, which is decode, are computed by all four warps together: each warp scores 16
+ * of the 64 keys, all warps read all scores, and each sums a quarter of the dimensions. So the
+ * order of sums stays the same. For 64 keys and heads of 128, one warp would need 128 matrix
+ * instructions of 8 cycles, twice as many loads of 2 and 32 exponentials of 8: some 2,000 cycles.
+ * The first warps of a multiprocessor's two blocks run on the same of its four partitions, hence
+ * 4,000 cycles, where memory takes 3,600 (2 × 32 KB at 4.3 TB/s ÷ 132, 1.8 GHz). Four warps have a
+ * quarter of all but the exponentials each, 900 cycles, on one partition each.
  *
- * In flight on an H200 (132 processors, about 0.8 µs from memory at full rate): 4.3 TB/s × 0.8 µs ÷
- * 132 = 26 KB a processor. Heads of 128 in halves: 32 KB asked for by each block while it computes,
- * 75 KB of shared memory and at most 255 registers: two blocks a processor, 64 KB. */
+ * Bytes in flight on an H200 (132 multiprocessors, about 0.8 µs from memory at full rate): 4.3 TB/s
+ * × 0.8 µs ÷ 132 = 26 KB a multiprocessor. With heads of 128 in halves, each block requests 32 KB
+ * while it computes, and uses 75 KB of shared memory and at most 255 registers: two blocks a
+ * multiprocessor, 64 KB. */
 enum {
     ATTENTION_WARPS = CUDA_PLAN_QUERIES / 16,
     ATTENTION_THREADS = ATTENTION_WARPS * 32,
-    ATTENTION_PAD = 8, /* halves behind each row of shared memory: other banks for the next row */
+    /* halves after each row of shared memory, so that the next row uses other banks */
+    ATTENTION_PAD = 8,
     ATTENTION_TILES = CUDA_PLAN_KEYS / 8,
-    ATTENTION_GROUP = CUDA_KV_TOKENS,  /* keys that are in one page for sure */
-    ATTENTION_STAGES = 2,              /* blocks of keys in shared memory, as pages have them */
-    ATTENTION_ALL = CUDA_PLAN_QUERIES, /* no one row alone */
-    ATTENTION_FEW = 16,                /* queries that all warps have */
+    ATTENTION_GROUP = CUDA_KV_TOKENS,  /* keys that are certainly in one page */
+    ATTENTION_STAGES = 2,              /* blocks of keys in shared memory, in the form of pages */
+    ATTENTION_ALL = CUDA_PLAN_QUERIES, /* value of `alone`: all rows, not a single one */
+    ATTENTION_FEW = 16,                /* queries that all warps compute together */
 };
 #define ATTENTION_LOG2E 1.44269504f
 static_assert((uint64_t)LIMIT_CONTEXT * LIMIT_PAGE_TOKENS <= 1ull << 32, "page_factor is exact");
@@ -66,17 +71,17 @@ struct attention_call {
     uint32_t window;
     uint32_t stages;
     float scale;          /* × log2 e */
-    uint32_t page_factor; /* key × factor ÷ 2^32 is the key's page */
+    uint32_t page_factor; /* key × factor ÷ 2^32 is the index of the key's page */
 };
 
-/* 64 keys and values for the instruction. Rows are whole times 16 bytes. */
+/* 64 keys and values as the instruction reads them. Rows are a multiple of 16 bytes. */
 template <int D>
 struct alignas(16) attention_halves {
     uint16_t k[CUDA_PLAN_KEYS][D + ATTENTION_PAD];
     uint16_t v[D][CUDA_PLAN_KEYS + ATTENTION_PAD];
 };
 
-/* The same as pages of codes have them. */
+/* The same in the form of pages of codes. */
 template <int D>
 struct alignas(16) attention_codes {
     uint8_t k[CUDA_PLAN_KEYS][D];
@@ -85,7 +90,7 @@ struct alignas(16) attention_codes {
     float v_scale[CUDA_PLAN_KEYS];
 };
 
-/* Scores of few queries, from those who computed them to all: bits of two keys' each. */
+/* Scores of few queries, exchanged between the warps: the bits of two keys' scores each. */
 struct alignas(16) attention_shown {
     uint2 at[ATTENTION_FEW][(CUDA_PLAN_KEYS + ATTENTION_PAD) / 2];
 };
@@ -101,8 +106,8 @@ static constexpr __host__ __device__ size_t attention_stage_bytes(enum kv_type t
     return attention_has_codes(type) ? sizeof(attention_codes<D>) : sizeof(attention_halves<D>);
 }
 
-/* Of a block: scores that are shown, stages as pages have them, and the halves that codes
- * become. */
+/* Returns the shared memory of a block: exchanged scores, stages in the form of pages, and the
+ * halves that codes are converted to. */
 template <int D>
 static size_t attention_bytes(enum kv_type type, uint32_t stages)
 {
@@ -110,16 +115,16 @@ static size_t attention_bytes(enum kv_type type, uint32_t stages)
            (attention_has_codes(type) ? sizeof(attention_halves<D>) : 0);
 }
 
-/* Of one lane's two queries, over the keys of one segment; of S dimensions: all, or where warps
- * have the same queries, this one's part. */
+/* The state of one lane's two queries over the keys of one segment, for S dimensions: all, or the
+ * warp's part where warps share their queries. */
 template <int S>
 struct attention_state {
     float max[2];
-    float sum[2];         /* this lane's share; all four lanes' when the segment is done */
-    float mean[S / 8][4]; /* unnormed */
+    float sum[2]; /* this lane's part; the sum over all four lanes when the segment is complete */
+    float mean[S / 8][4]; /* not normalised */
 };
 
-/* Where W warps have the same queries: this one's place among them. */
+/* Returns the warp's index among the W warps that share their queries. */
 template <int W>
 static __device__ uint32_t attention_way()
 {
@@ -127,22 +132,23 @@ static __device__ uint32_t attention_way()
 }
 
 struct attention_query {
-    uint32_t first; /* key that it sees, … */
-    uint32_t count; /* … and how many; 0: no query here */
+    uint32_t first; /* first key that it sees */
+    uint32_t count; /* number of keys; 0: no query */
     size_t at;      /* row of the batch × heads + head */
 };
 
-/* What a block works on, all threads alike. */
+/* What a block works on; equal in all threads. */
 struct attention_run {
     const struct attention_call *call;
     const uint32_t *table;
-    size_t tile; /* of the layer and KV head, in a page */
+    size_t tile; /* offset of the layer and KV head in a page */
     uint32_t keys;
 };
 
-/* --- keys and values on their way to shared memory --- */
+/* --- copying keys and values to shared memory --- */
 
-/* Where a group of 16 keys begins: its page, and its first token there. After the last: any. */
+/* Returns the address of the page of a group of 16 keys, and the group's first token there; any
+ * page behind the last key. */
 static __device__ const char *attention_page(const struct attention_run *run, uint32_t key,
                                              uint32_t *token)
 {
@@ -155,8 +161,8 @@ static __device__ const char *attention_page(const struct attention_run *run, ui
     return call->pages + run->table[page] * call->layout.page_bytes + run->tile;
 }
 
-/* Of 16 bytes of keys from `key` on, so many are asked for, and the others zeros: stale ones are
- * never summed. */
+/* Returns how many of 16 bytes of keys from `key` on are to be copied; the others become zeros, so
+ * that stale values are never summed. */
 template <typename E>
 static __device__ uint32_t attention_there(const struct attention_run *run, uint32_t key)
 {
@@ -164,18 +170,19 @@ static __device__ uint32_t attention_there(const struct attention_run *run, uint
     return (left < 16 / sizeof(E) ? left : 16 / sizeof(E)) * sizeof(E);
 }
 
-/* 64 keys [64][k_stride] and values [D][v_stride] from `key_begin` on; what lies beyond the head's
- * dimensions is zero too. A thread has the same dimensions of all its keys, and the same keys of
- * all its values, in rounds whose number is known here: a copy is a few instructions. */
+/* Copies 64 keys [64][k_stride] and values [D][v_stride] from `key_begin` on; dimensions beyond the
+ * head's become zeros. A thread copies the same dimensions of all its keys, and the same keys of
+ * all its values, in a number of rounds known at compile time, so that a copy is a few
+ * instructions. */
 template <int D, typename E>
 static __device__ void attention_ask_block(const struct attention_run *run, uint32_t key_begin,
                                            E *keys, uint32_t k_stride, E *values, uint32_t v_stride)
 {
     enum {
         EACH = 16 / sizeof(E),
-        KEYS = ATTENTION_THREADS / (D / EACH), /* of a round */
-        PIECES = CUDA_PLAN_KEYS / EACH,        /* of a dimension's values */
-        DIMS = ATTENTION_THREADS / PIECES,     /* of a round */
+        KEYS = ATTENTION_THREADS / (D / EACH), /* in one round */
+        PIECES = CUDA_PLAN_KEYS / EACH,        /* pieces of a dimension's values */
+        DIMS = ATTENTION_THREADS / PIECES,     /* in one round */
     };
     const struct kv_layout *layout = &run->call->layout;
     const uint32_t n = layout->head_dim;
@@ -207,12 +214,12 @@ static __device__ void attention_ask_block(const struct attention_run *run, uint
                             v_dim + begin < n ? bytes : 0);
 }
 
-/* Scales of 64 keys and of their values. */
+/* Copies the scales of 64 keys and of their values. */
 static __device__ void attention_ask_scales(const struct attention_run *run, uint32_t key_begin,
                                             float *k_scale, float *v_scale)
 {
     const struct kv_layout *layout = &run->call->layout;
-    const uint32_t each = CUDA_PLAN_KEYS / 4; /* threads for a tile's */
+    const uint32_t each = CUDA_PLAN_KEYS / 4; /* threads for one tile */
     const uint32_t key = threadIdx.x % each * 4;
     uint32_t token;
     if (threadIdx.x >= 2 * each)
@@ -248,7 +255,8 @@ static __device__ float attention_code(uint32_t codes, int i)
     return T == KV_TYPE_FP8 ? cuda_machine_e4m3_float(code) * 256 : (float)(int8_t)code;
 }
 
-/* Codes become halves: scale × code, to the nearest. Four elements a thread at a time. */
+/* Converts codes to halves: scale × code, to the nearest. A thread takes four elements at a time.
+ */
 template <int D, enum kv_type T>
 static __device__ void attention_convert(const attention_codes<D> *from, attention_halves<D> *to)
 {
@@ -299,7 +307,7 @@ static __device__ void attention_mma(float *c, const uint32_t *a, const uint32_t
         cuda_machine_mma_f16(c, a, b);
 }
 
-/* The A side of the scores, 16 dimensions: this lane's two queries, rounded. */
+/* Loads the A side of the scores for 16 dimensions: this lane's two queries, rounded. */
 template <int D, enum kv_type T>
 static __device__ void attention_rounded(const struct attention_call *call,
                                          const struct attention_query *queries, int step,
@@ -326,7 +334,7 @@ static __device__ float attention_quad_sum(float value)
     return value + __shfl_xor_sync(0xffffffffu, value, 2);
 }
 
-/* Queries of up to 128 dimensions stay in registers; greater ones are read again each time. */
+/* Queries of up to 128 dimensions stay in registers; larger ones are read again each time. */
 template <int D>
 static constexpr __host__ __device__ int attention_kept()
 {
@@ -367,13 +375,14 @@ attention_scores(const struct attention_call *call, const attention_halves<D> *s
         for (int i = 0; i < 4; i++) {
             const struct attention_query query = queries[i / 2];
             const uint32_t key = key_begin + first + n * 8 + 2 * t + i % 2;
-            const bool is_seen = key - query.first < query.count; /* below `first` it is great */
+            /* wraps around, to a large number, below `first` */
+            const bool is_seen = key - query.first < query.count;
             scores[n][i] = is_seen ? scores[n][i] * call->scale : -INFINITY;
         }
 }
 
-/* Each warp's scores, of the same queries, to all of them. Behind the barrier of the next 64 keys
- * they may be shown anew. */
+/* Writes each warp's scores of the common queries for all warps to read. They may be overwritten
+ * after the barrier of the next 64 keys. */
 template <int W>
 static __device__ void attention_show(const float (*own)[4], struct attention_shown *shown,
                                       float (*scores)[4])
@@ -398,8 +407,8 @@ static __device__ void attention_show(const float (*own)[4], struct attention_sh
         }
 }
 
-/* Adds 64 keys to the state: scores become weights, of which the rounded ones that multiply the
- * values are summed. A block that a query does not see at all changes nothing. */
+/* Adds 64 keys to the state. Scores become weights; the sum adds the rounded weights that multiply
+ * the values. A block that a query does not see at all changes nothing. */
 template <int D, enum kv_type T, int W>
 static __device__ void attention_add(const attention_halves<D> *shared, float (*scores)[4],
                                      struct attention_state<D / W> *state)
@@ -447,7 +456,8 @@ static __device__ void attention_add(const attention_halves<D> *shared, float (*
 
 /* --- states --- */
 
-/* One step of the fold, of one query: the factors of what was there and of the segment. */
+/* One step of the fold for one query: computes the factors of the earlier state and of the segment.
+ */
 static __device__ void attention_fold(float *max, float *sum, float of_max, float of_sum,
                                       float *before, float *of)
 {
@@ -459,7 +469,7 @@ static __device__ void attention_fold(float *max, float *sum, float of_max, floa
     *max = both;
 }
 
-/* What a query's means are multiplied by at the end: 1 ÷ the sum, which a sink is part of. */
+/* Returns the factor of a query's means at the end: 1 ÷ the sum, which includes a sink. */
 static __device__ float attention_factor(const struct attention_call *call, size_t head, float max,
                                          float sum)
 {
@@ -497,7 +507,7 @@ static __device__ void attention_clear(struct attention_state<S> *state)
         state->mean[d][0] = state->mean[d][1] = state->mean[d][2] = state->mean[d][3] = 0;
 }
 
-/* The result, or the state of a segment: `out` [n] of query i, each element × factor. */
+/* Writes the result, or the state of a segment: `out` [n] of query i, each element × factor. */
 template <int D, int W>
 static __device__ void attention_store(const struct attention_state<D / W> *state, int i,
                                        uint32_t n, float factor, float *out)
@@ -512,7 +522,7 @@ static __device__ void attention_store(const struct attention_state<D / W> *stat
     }
 }
 
-/* Where the state of a row's segment lies, of one head. */
+/* Returns the address of the state of a row's segment, for one head. */
 static __device__ float *attention_partial(const struct attention_call *call,
                                            const struct cuda_tiles_row *row, uint32_t segment,
                                            uint32_t head)
@@ -533,7 +543,7 @@ static __device__ void attention_leave(const struct attention_state<D / W> *stat
     attention_store<D, W>(state, i, n, 1, partial + CUDA_TILES_STATE);
 }
 
-/* Whether a mean of dimensions that the head has is not a finite number. */
+/* Returns whether a mean in one of the head's dimensions is not finite. */
 template <int D, int W>
 static __device__ bool attention_is_odd(const struct attention_state<D / W> *state, uint32_t n)
 {
@@ -546,9 +556,10 @@ static __device__ bool attention_is_odd(const struct attention_state<D / W> *sta
     return zero != 0;
 }
 
-/* --- a work --- */
+/* --- one work --- */
 
-/* Query `index` of a tile over one KV head: rows one behind the other, each all heads. */
+/* Returns query `index` of a tile over one KV head; the rows follow each other, each with all
+ * heads. */
 static __device__ struct attention_query attention_query_at(const struct attention_call *call,
                                                             const struct cuda_tiles_work *work,
                                                             uint32_t index)
@@ -564,8 +575,8 @@ static __device__ struct attention_query attention_query_at(const struct attenti
     return query;
 }
 
-/* Values that row `row` does not see become zero: theirs are no finite numbers, and 0 × ∞ is none
- * either. */
+/* Sets the values that row `row` does not see to zero. Some of them are not finite, and 0 × ∞ would
+ * not be either. */
 template <int D>
 static __device__ void attention_hide(const struct attention_call *call,
                                       const struct cuda_tiles_work *work, uint32_t row,
@@ -577,15 +588,15 @@ static __device__ void attention_hide(const struct attention_call *call,
             shared->v[i / CUDA_PLAN_KEYS][i % CUDA_PLAN_KEYS] = 0;
 }
 
-/* The first query of this lane in the tile; the second comes 8 later. */
+/* Returns the index of this lane's first query in the tile; its second is 8 later. */
 template <int W>
 static __device__ uint32_t attention_index()
 {
     return (W > 1 ? 0 : threadIdx.x / 32 * 16) + threadIdx.x % 32 / 4;
 }
 
-/* The segment is computed: its state goes on, of all queries or of those of one row that see any of
- * it. */
+/* Called when a segment is complete: passes the state on, for all queries, or for those of one row
+ * that see any key of the segment. */
 template <int D, int W>
 static __device__ void attention_done(const struct attention_call *call,
                                       const struct cuda_tiles_work *work, uint32_t segment,
@@ -616,8 +627,8 @@ static __device__ char *attention_stages()
     return cuda_machine_shared() + sizeof(struct attention_shown);
 }
 
-/* 64 keys, which a stage has, into the state. Halves made from codes, and values that are hidden,
- * are seen by all behind a barrier of their own. */
+/* Adds 64 keys, which a stage holds, to the state. Halves made from codes, and hidden values, need
+ * a barrier of their own before all threads read them. */
 template <int D, enum kv_type T, int W>
 static __device__ void
 attention_block(const struct attention_call *call, const struct cuda_tiles_work *work,
@@ -644,7 +655,7 @@ attention_block(const struct attention_call *call, const struct cuda_tiles_work 
     }
 }
 
-/* The first key that any row of a work sees, down to a block. */
+/* Returns the first key that any row of a work sees, rounded down to a block. */
 static __device__ uint32_t attention_hidden(const struct attention_call *call,
                                             const struct cuda_tiles_work *work)
 {
@@ -653,13 +664,14 @@ static __device__ uint32_t attention_hidden(const struct attention_call *call,
     return (work->least + 1 - call->window) / CUDA_PLAN_KEYS * CUDA_PLAN_KEYS;
 }
 
-/* All keys of a work, block by block, the next one on its way. Where a segment's means are not all
- * finite, it is computed once more for each row alone: what one row sees is not another's.
+/* Processes all keys of a work, block by block, while the next block is copied. Where a segment's
+ * means are not all finite, it is computed once more for each row alone, because rows see different
+ * keys.
  *
- * Barriers: the one at the top of the loop stands behind each thread's wait for its own copies, so
- * that all see all of the stage; and behind everybody's reading of the other stage, of the halves
- * made from codes and of the scores that were shown in the round before, so that they may be
- * written. */
+ * Barriers: the one at the top of the loop comes after each thread's wait for its own copies, so
+ * that all threads see the whole stage. It also comes after all reads of the other stage, of the
+ * halves made from codes and of the exchanged scores of the round before, so that these may be
+ * overwritten. */
 template <int D, enum kv_type T, int W>
 static __device__ void
 attention_keys(const struct attention_call *call, const struct cuda_tiles_work *work,
@@ -673,7 +685,7 @@ attention_keys(const struct attention_call *call, const struct cuda_tiles_work *
     const uint32_t hidden = attention_hidden(call, work);
     uint32_t key = work->begin * CUDA_PLAN_SEGMENT;
     uint32_t stage = 0;
-    uint32_t alone = ATTENTION_ALL; /* or the one row that the segment is computed for now */
+    uint32_t alone = ATTENTION_ALL; /* or the one row that the segment is being computed for */
 #pragma unroll
     for (int step = 0; step < attention_kept<D>(); step++)
         attention_rounded<D, T>(call, queries, step, kept[step]);
@@ -704,14 +716,15 @@ attention_keys(const struct attention_call *call, const struct cuda_tiles_work *
                 alone = alone + 1 < work->rows ? alone + 1 : (uint32_t)ATTENTION_ALL;
             else if (is_odd)
                 alone = 0;
-            if (alone != ATTENTION_ALL) { /* the segment's keys again */
+            /* read the segment's keys again */
+            if (alone != ATTENTION_ALL) {
                 next = segment * CUDA_PLAN_SEGMENT;
                 next = next > hidden ? next : hidden;
                 is_asked = false;
             }
         }
         if (!is_asked && next < work->keys) {
-            cuda_machine_copies_wait(); /* for what was asked and is not wanted */
+            cuda_machine_copies_wait(); /* discards copies that were requested and are not needed */
             __syncthreads();
             attention_ask_stage<D, T>(run, next, stages + other * stage_bytes);
         }
@@ -720,7 +733,7 @@ attention_keys(const struct attention_call *call, const struct cuda_tiles_work *
     }
 }
 
-/* All of it, by W warps to a query. */
+/* Does a whole work, with W warps for each query. */
 template <int D, enum kv_type T, int W>
 static __device__ void attention_work(const struct attention_call *call,
                                       const struct cuda_tiles_work *work)
@@ -757,7 +770,7 @@ __global__ void __launch_bounds__(ATTENTION_THREADS, D <= 128 ? 2 : 1)
         attention_work<D, T, 1>(&call, &work);
 }
 
-/* Two stages where the device has room for them and no trial wants one. */
+/* Uses two stages where the device has room for them and no trial asks for one. */
 template <int D, enum kv_type T>
 static void attention_launch_as(struct cuda_backend *backend, struct attention_call *call,
                                 uint32_t works)
@@ -784,7 +797,7 @@ static void attention_launch(struct cuda_backend *backend, struct attention_call
         attention_launch_as<CUDA_KV_DIM_MAX, T>(backend, call, works);
 }
 
-/* One file each; `call->layout.type` is the file's. */
+/* One file each; `call->layout.type` is the file's type. */
 void cuda_attention_f16(struct cuda_backend *backend, struct attention_call *call, uint32_t works);
 void cuda_attention_bf16(struct cuda_backend *backend, struct attention_call *call, uint32_t works);
 void cuda_attention_i8(struct cuda_backend *backend, struct attention_call *call, uint32_t works);

@@ -46,7 +46,7 @@ enum status cuda_backend_end(struct cuda_backend *backend)
     return STATUS_OK;
 }
 
-/* Why there is no memory: none is left, or the device is lost. */
+/* Fails with the reason why there is no memory: none is left, or the device is lost. */
 static enum status backend_no_memory(struct cuda_backend *backend, cudaError_t error, size_t bytes,
                                      const char *where, const char *what)
 {
@@ -56,7 +56,8 @@ static enum status backend_no_memory(struct cuda_backend *backend, cudaError_t e
         cuda_backend_is_well(backend, error, what);
     if (backend->is_failed)
         FAIL(STATUS_UNAVAILABLE, "%s", backend->message);
-    (void)cudaGetLastError(); /* it is told here, and no later call fails for it */
+    /* reported here; clear it so that no later call fails because of it */
+    (void)cudaGetLastError();
     (void)cudaMemGetInfo(&free_bytes, &total_bytes);
     FAIL(STATUS_NO_MEMORY,
          "no memory for %zu MiB of %s%s; %zu MiB of the device's %zu MiB are free",
@@ -110,13 +111,13 @@ void cuda_backend_free_host(struct cuda_backend *backend, void *memory)
         (void)cudaFreeHost(memory);
 }
 
-/* For its compiled form alone: all kernels have the same. */
+/* Exists only so that its compiled form can be read; all kernels have the same. */
 __global__ void k_backend_none_cuda(struct cuda_backend_options)
 {
 }
 
-/* Whether this build has code for the device, and which: code of an older form that the driver
- * translates does not wait for the kernel before. */
+/* Checks that this build has code for the device, and in which form: code of an older form that the
+ * driver translates cannot wait for the kernel before it. */
 static enum status open_code(struct cuda_backend *backend, int major)
 {
     cudaFuncAttributes attributes = {};
@@ -124,7 +125,8 @@ static enum status open_code(struct cuda_backend *backend, int major)
     const bool has_none =
         error == cudaErrorNoKernelImageForDevice || error == cudaErrorInvalidDeviceFunction;
     if (!cuda_backend_is_well(backend, error, "this build's kernels")) {
-        (void)cudaGetLastError(); /* it is told here, and no later call fails for it */
+        /* reported here; clear it so that no later call fails because of it */
+        (void)cudaGetLastError();
         FAIL(has_none ? STATUS_UNSUPPORTED : STATUS_UNAVAILABLE, "%s", backend->message);
     }
     backend->is_early = !backend->options.trial.no_early && major >= BACKEND_CAPABILITY_EARLY &&
@@ -143,7 +145,7 @@ static enum status open_device(struct cuda_backend *backend)
         FAIL(STATUS_UNAVAILABLE, "CUDA device %d: %s", device, cudaGetErrorString(error));
     if (properties.major < CUDA_BACKEND_CAPABILITY)
         FAIL(STATUS_UNSUPPORTED,
-             "CUDA device %d, %s, has compute capability %d.%d; %d.0 is the least", device,
+             "CUDA device %d, %s, has compute capability %d.%d; at least %d.0 is needed", device,
              properties.name, properties.major, properties.minor, CUDA_BACKEND_CAPABILITY);
     backend->processors = (uint32_t)properties.multiProcessorCount;
     backend->shared_most = properties.sharedMemPerBlockOptin;

@@ -1,4 +1,4 @@
-/* cuda_backend: what its operations see of it. */
+/* cuda_backend.cuh: the parts of a backend that its operations use. */
 #pragma once
 
 #include <cuda_runtime.h>
@@ -16,15 +16,15 @@ struct cuda_backend {
     size_t shared_most;  /* bytes of a block's shared memory */
     cudaStream_t stream;
     cudaStream_t copies;
-    cudaEvent_t worked;                        /* what copies wait for */
-    cudaEvent_t batches[CUDA_BACKEND_BATCHES]; /* behind the last batches of copies */
-    uint64_t batches_begun, batches_over;      /* the last one; known to be over */
-    bool is_early; /* kernels are there in the form that may be launched early */
+    cudaEvent_t worked;                        /* copies wait for it */
+    cudaEvent_t batches[CUDA_BACKEND_BATCHES]; /* recorded after the last batches of copies */
+    uint64_t batches_begun, batches_over;      /* the last batch; the last known to be complete */
+    bool is_early; /* kernels exist in a form that may be launched early */
     bool is_failed;
-    struct cuda_nccl *nccl; /* looked at before waits; NULL: no other ranks, or none by NCCL */
+    struct cuda_nccl *nccl; /* checked before waits; NULL: one rank alone, or sums without NCCL */
     char message[CUDA_BACKEND_MESSAGE];
 
-    /* weights on their way: pinned, of weights_bytes each */
+    /* buffers for weights being uploaded: pinned, weights_bytes each */
     char *weights_host[2];
     cudaEvent_t weights_sent[2];
     size_t weights_bytes;
@@ -34,21 +34,21 @@ struct cuda_backend {
     void *input;
     float *input_sums;
     float *input_scales;
-    float *gated; /* [rows_max][cols_max]: what a gate multiplies */
+    float *gated; /* [rows_max][cols_max]: the factor of a gate */
 
     struct cuda_step step;
-    cudaEvent_t sent; /* the step's area may be written again */
+    cudaEvent_t sent; /* recorded when the step's area may be written again */
     struct cuda_graphs graphs;
-    uint64_t launches;          /* of kernels, one by one or into a graph */
+    uint64_t launches;          /* kernels launched, one by one or into a graph */
     struct logits_stats *stats; /* [rows_max] */
 
-    float *partials; /* [split_bytes] of attention, and of linear layers */
+    float *partials; /* [split_bytes], for attention and for linear layers */
 };
 
-/* Records the first failure. Returns whether all is well. */
+/* Records the first failure. Returns whether there has been none. */
 bool cuda_backend_is_well(struct cuda_backend *backend, cudaError_t error, const char *what);
 
-/* Of the host's clock that never goes back. */
+/* Returns the host's monotonic clock in seconds. */
 static inline double cuda_backend_seconds()
 {
     struct timespec now;
@@ -56,11 +56,10 @@ static inline double cuda_backend_seconds()
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
-/* Memory for uploads of weights. */
+/* Allocates the buffers for uploads of weights. */
 extern "C" enum status cuda_backend_weight_open(struct cuda_backend *backend);
 
-/* What a kernel needs before it is launched: leave for so many bytes of shared memory, where they
- * are more than every kernel may have. */
+/* Prepares a kernel for its launch: requests shared memory beyond what every kernel may use. */
 template <typename P>
 static inline bool cuda_backend_allow(struct cuda_backend *backend, const char *what,
                                       void (*kernel)(P), size_t shared_bytes)
@@ -81,7 +80,7 @@ static inline bool cuda_backend_allow(struct cuda_backend *backend, const char *
                                 what);
 }
 
-/* One kernel, which takes one struct, with so many bytes of shared memory beside what it declares;
+/* Launches one kernel, which takes one struct, with shared_bytes beside what it declares. Does
  * nothing without blocks or after a failure. */
 template <typename P>
 static inline void cuda_backend_launch(struct cuda_backend *backend, const char *what, dim3 grid,
@@ -106,8 +105,8 @@ static inline void cuda_backend_launch(struct cuda_backend *backend, const char 
     cuda_backend_is_well(backend, cudaLaunchKernelEx(&config, kernel, call), what);
 }
 
-/* Likewise, of a kernel that begins with cuda_machine_begin: its blocks come to their processors
- * while the last ones of the kernel before end, and wait there (sm_90 on; that saves a gap). */
+/* The same for a kernel that begins with cuda_machine_begin. Its blocks are placed while the last
+ * blocks of the kernel before it end, and wait there (sm_90 and later; this saves a gap). */
 template <typename P>
 static inline void cuda_backend_launch_early(struct cuda_backend *backend, const char *what,
                                              dim3 grid, uint32_t threads, void (*kernel)(P),

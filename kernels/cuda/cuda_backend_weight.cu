@@ -4,14 +4,14 @@
 
 #include <string.h>
 
-/* Weights on their way: packed by all compute threads into one pinned buffer while the device reads
- * the other.
+/* Uploading weights: all compute threads pack into one pinned buffer while the device reads the
+ * other.
  *
- * 8B of 16-bit floats are 16 GB, copied once on the host (10 GB/s a thread) and once over PCIe 5
- * (55 GB/s): 0.3 s with eight threads or more, beside what reading the file takes. Of 4-bit codes
- * they are 250 million parts, some 0.2 µs of one thread each: 50 s, 3 s on 16 threads. */
+ * 8B weights of 16-bit floats are 16 GB, copied once on the host (10 GB/s a thread) and once over
+ * PCIe 5 (55 GB/s): 0.3 s with eight threads or more, beside the time to read the file. As 4-bit
+ * codes they are 250 million parts of some 0.2 µs each: 50 s on one thread, 3 s on 16. */
 
-enum { UPLOAD_ROWS = 1 << 10 }; /* looked at by one call for the greatest factor */
+enum { UPLOAD_ROWS = 1 << 10 }; /* rows that one call searches for the greatest factor */
 
 struct upload {
     struct cuda_backend *backend;
@@ -19,14 +19,14 @@ struct upload {
     const struct tensor *tensor;
     float scale;
     uint32_t begin; /* tile */
-    uint32_t tiles; /* in a buffer */
+    uint32_t tiles; /* in one buffer */
     size_t codes_each;
     size_t factors_each;
     char *buffer;
     float max[LIMIT_WEIGHT_ROWS / UPLOAD_ROWS + 1];
 };
 
-/* Calls `each` for 0 … count − 1, on all threads where there are some. */
+/* Calls `each` for 0 … count − 1, on all threads if there are several. */
 static void upload_each(struct upload *upload, uint32_t count,
                         void (*each)(void *context, uint32_t index, uint32_t thread))
 {
@@ -66,7 +66,7 @@ static bool upload_copy(struct cuda_backend *backend, void *to, const void *from
                "upload");
 }
 
-/* Buffer `which` with the tiles from `begin` on, when the device has read what it held. */
+/* Fills buffer `which` with the tiles from `begin` on, once the device has read what it held. */
 static bool upload_buffer(struct upload *upload, int which, char *packed)
 {
     struct cuda_backend *backend = upload->backend;
@@ -119,7 +119,8 @@ extern "C" enum status cuda_backend_weight_create(struct cuda_backend *backend, 
     memset(out, 0, sizeof *out);
     if (tensor->dims[0] < 1 || tensor->dims[0] > backend->options.cols_max || tensor->dims[1] < 1 ||
         tensor->dims[1] > LIMIT_WEIGHT_ROWS)
-        FAIL(STATUS_UNSUPPORTED, "a matrix of %llu outputs over %llu inputs; up to %d and %u",
+        FAIL(STATUS_UNSUPPORTED,
+             "a matrix of %llu outputs over %llu inputs; up to %d and %u are supported",
              (unsigned long long)tensor->dims[1], (unsigned long long)tensor->dims[0],
              LIMIT_WEIGHT_ROWS, backend->options.cols_max);
     TRY(cuda_weight_form(&form, tensor->type, (uint32_t)tensor->dims[1], (uint32_t)tensor->dims[0],
@@ -148,13 +149,13 @@ extern "C" void cuda_backend_weight_destroy(struct cuda_backend *backend, struct
 extern "C" enum status cuda_backend_weight_open(struct cuda_backend *backend)
 {
     const size_t least = 16 << 20;
-    /* A tile of float32 at least, the widest there is. */
+    /* At least one tile of float32, the widest type. */
     const size_t tile = ((size_t)backend->options.cols_max / CUDA_WEIGHT_GROUP + 1) *
                         CUDA_WEIGHT_GROUP * CUDA_WEIGHT_TILE * sizeof(float);
     backend->weights_bytes = tile > least ? tile : least;
     for (int i = 0; i < 2; i++) {
         TRY(cuda_backend_alloc_host(backend, (void **)&backend->weights_host[i],
-                                    backend->weights_bytes, "weights on their way"));
+                                    backend->weights_bytes, "buffers to upload weights"));
         if (!cuda_backend_is_well(
                 backend,
                 cudaEventCreateWithFlags(&backend->weights_sent[i], cudaEventDisableTiming),

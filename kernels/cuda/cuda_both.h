@@ -1,4 +1,4 @@
-/* cuda_both: marks what the processor and a device both compute.
+/* cuda_both: marks functions that both the processor and a device compute.
  *
  * Owns:     nothing.
  * Not here: anything else.

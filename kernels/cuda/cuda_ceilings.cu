@@ -5,19 +5,19 @@
 
 enum {
     CEILINGS_THREADS = 256,
-    CEILINGS_BLOCKS = 4, /* of a processor */
-    CEILINGS_SUMS = 8,   /* of a warp, none waits for another */
+    CEILINGS_BLOCKS = 4, /* of a multiprocessor */
+    CEILINGS_SUMS = 8,   /* of a warp, independent of each other */
     CEILINGS_RUNS = 5
 };
 
 struct ceilings_call {
-    float *out; /* one float: so that nothing is left out */
+    float *out; /* one float, written so that nothing is optimised away */
     uint32_t rounds;
 };
 
 __global__ void k_ceilings_bf16_cuda(struct ceilings_call call)
 {
-    /* Numbers about 1, all of them other ones: products of zeros cost less. */
+    /* Different numbers near 1: products of zeros take less power. */
     const uint32_t a[4] = {0x3f803f81u + threadIdx.x, 0x3f823f83u, 0x3f843f85u, 0x3f863f87u};
     const uint32_t b[2] = {0xbf803f81u, 0x3f82bf83u + threadIdx.x};
     float sums[CEILINGS_SUMS][4] = {};
@@ -35,7 +35,7 @@ __global__ void k_ceilings_bf16_cuda(struct ceilings_call call)
 static enum status ceilings_copy(struct cuda_backend *backend, char *memory, size_t bytes,
                                  double *gbps)
 {
-    for (int run = 0; run <= CEILINGS_RUNS; run++) { /* the first warms up */
+    for (int run = 0; run <= CEILINGS_RUNS; run++) { /* the first run warms up */
         enum { COPIES = 8 };
         const double begin = cuda_backend_seconds();
         for (int i = 0; i < COPIES; i++)
@@ -53,7 +53,7 @@ static enum status ceilings_copy(struct cuda_backend *backend, char *memory, siz
     return STATUS_OK;
 }
 
-/* Twice as many rounds until a launch takes 5 ms. */
+/* Doubles the rounds until a launch takes 5 ms. */
 static enum status ceilings_products(struct cuda_backend *backend, float *out, double *gflops)
 {
     const uint32_t blocks = CEILINGS_BLOCKS * backend->processors;
@@ -77,7 +77,7 @@ extern "C" enum status cuda_ceilings(struct cuda_backend *backend, size_t bytes,
                                      struct kernels_ceilings *out)
 {
     void *memory;
-    TRY(cuda_backend_alloc(backend, &memory, 2 * bytes, "what is copied"));
+    TRY(cuda_backend_alloc(backend, &memory, 2 * bytes, "a copy to measure"));
     enum status status = ceilings_copy(backend, (char *)memory, bytes, &out->read_gbps_dram);
     if (status == STATUS_OK)
         status = ceilings_products(backend, (float *)memory, &out->f32_gflops);

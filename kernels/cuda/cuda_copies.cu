@@ -1,10 +1,10 @@
 #include "kernels/cuda/cuda_backend.cuh"
 #include "kernels/cuda/cuda_ops.h"
 
-/* Pages as a whole, between the device and pinned memory, on a stream of their own: batches follow
- * each other there. An event behind each tells when it is over, and what work comes behind. There
- * is one for each of the last CUDA_BACKEND_BATCHES: for one before them that of the first of those
- * stands, which is over later. So nobody ever waits for an event to be free. */
+/* Copies whole pages between the device and pinned memory, on a stream of their own, in order. An
+ * event after each batch tells when it is complete and lets work wait for it. There is an event for
+ * each of the last CUDA_BACKEND_BATCHES batches. For an older batch the oldest of these events is
+ * used, which completes later. So no caller ever waits for a free event. */
 
 static bool copies_is_well(struct cuda_backend *backend, cudaError_t error)
 {
@@ -16,7 +16,7 @@ static cudaEvent_t copies_event(const struct cuda_backend *backend, uint64_t bat
     return backend->batches[batch % CUDA_BACKEND_BATCHES];
 }
 
-/* `batch`, or the first one behind it that has an event. */
+/* Returns `batch`, or the first later batch that has an event. */
 static uint64_t copies_known(const struct cuda_backend *backend, uint64_t batch)
 {
     return backend->batches_begun - batch < CUDA_BACKEND_BATCHES
@@ -53,7 +53,7 @@ extern "C" uint64_t cuda_pages_ended(struct cuda_backend *backend)
         const uint64_t next = copies_known(backend, backend->batches_over + 1);
         const cudaError_t error = cudaEventQuery(copies_event(backend, next));
         if (error == cudaErrorNotReady) {
-            (void)cudaGetLastError(); /* no error, but kept as one */
+            (void)cudaGetLastError(); /* not a failure, but recorded like one */
             break;
         }
         if (!copies_is_well(backend, error))

@@ -6,7 +6,7 @@
 
 #include "kernels/cuda/cuda_nodes.h"
 
-/* What the names of the driver's nodes begin with. */
+/* The prefix of the driver's device nodes. */
 #ifndef CUDA_DEVICE_NODES
 #define CUDA_DEVICE_NODES "/dev/nvidia"
 #endif
@@ -21,14 +21,14 @@ extern "C" const char *cuda_device_why(void)
 {
     int count = 0;
     const cudaError_t error = cudaGetDeviceCount(&count);
-    return error == cudaSuccess ? "the driver knows of none" : cudaGetErrorString(error);
+    return error == cudaSuccess ? "the driver reports no device" : cudaGetErrorString(error);
 }
 
-/* Choosing a device, and freeing nothing there, makes its context. */
+/* Selects a device and frees nothing on it, which creates its context. */
 extern "C" void cuda_device_prepare(int index)
 {
     if (cudaSetDevice(index) != cudaSuccess || cudaFree(NULL) != cudaSuccess)
-        (void)cudaGetLastError(); /* it comes again when the device is opened */
+        (void)cudaGetLastError(); /* reported again when the device is opened */
 }
 
 extern "C" void cuda_device_places(int index,

@@ -23,17 +23,17 @@ struct cuda_device {
 extern "C" {
 #endif
 
-/* How many devices there are; 0 without a driver too. */
+/* Returns the number of devices; 0 without a driver. */
 int cuda_device_count(void);
-/* Why cuda_device_count is 0, in the driver's words. */
+/* Returns the driver's reason why cuda_device_count is 0. */
 const char *cuda_device_why(void);
-/* The driver opens all that it needs of device `index`, or nothing. */
+/* Makes the driver open all that it needs of device `index`; ignores failures. */
 void cuda_device_prepare(int index);
-/* The paths that the driver opens again for device `index` behind cuda_device_prepare (cuda_nodes).
- */
+/* Calls `each` for the paths that the driver opens again for device `index` after
+ * cuda_device_prepare (cuda_nodes). */
 void cuda_device_places(int index, void (*each)(void *context, const char *path, bool is_node),
                         void *context);
-/* Device `index` < cuda_device_count(); UNAVAILABLE with the driver's words. */
+/* Describes device `index` < cuda_device_count(). UNAVAILABLE with the driver's message. */
 enum status cuda_device_get(int index, struct cuda_device *out);
 
 #ifdef __cplusplus

@@ -8,15 +8,16 @@
 #include "kernels/cuda/cuda_backend.cuh"
 #include "kernels/cuda/cuda_machine.cuh"
 
-/* Two kernels. The first cuts each row into segments, a block each: the greatest values, the sum of
- * all e^x, the greatest value + noise. The second, a block a row, puts the segments together; that
- * is all, unless filters may drop the token that it found.
+/* Sampling takes two kernels. The first divides each row into segments, a block each, and finds the
+ * greatest values, the sum of all e^x and the greatest value + noise. The second, a block a row,
+ * combines the segments. That is enough unless filters may drop the token it found.
  *
- * The filters keep a run from the top of the order (value falling, id rising), so there is a last
- * token that each keeps. Tokens are numbered by that order in 63 bits (draw_order), and the number
- * of the last is found 11 bits at a time: what falls on each value of those bits is counted, or
- * weighed, and what the run needs is reached in one of them. Six reads of the row, whatever is
- * asked. Weights are whole multiples of 2^-43, so that sums are exact in any order of threads. */
+ * The filters keep a prefix of the order (value falling, id rising), so each filter has a last
+ * token that it keeps. Tokens are numbered by that order in 63 bits (draw_order), and the number of
+ * the last token is found 11 bits at a time: tokens are counted, or weighed, for each value of
+ * those bits, and the filter's goal is reached within one of them. This reads the row six times,
+ * whatever the settings. Weights are whole multiples of 2^-43, so that sums are exact in any order
+ * of threads. */
 enum {
     DRAW_SEGMENT = 4096,
     DRAW_SEGMENTS_MAX = LIMIT_VOCAB / DRAW_SEGMENT,
@@ -25,17 +26,17 @@ enum {
     DRAW_DIGIT_BITS = 11,
     DRAW_DIGITS = 1 << DRAW_DIGIT_BITS,
     DRAW_ORDER_BITS = DRAW_DIGIT_BITS + 32 + DRAW_ID_BITS,
-    DRAW_LANE_DIGITS = DRAW_DIGITS / 32, /* that a lane of the first warp sums up */
+    DRAW_LANE_DIGITS = DRAW_DIGITS / 32, /* summed by each lane of the first warp */
 };
 
-static_assert(LIMIT_VOCAB <= 1 << DRAW_ID_BITS, "an id has its bits of the order");
-static_assert(LIMIT_VOCAB % DRAW_SEGMENT == 0, "segments fit");
+static_assert(LIMIT_VOCAB <= 1 << DRAW_ID_BITS, "an id must fit its bits of the order");
+static_assert(LIMIT_VOCAB % DRAW_SEGMENT == 0, "segments must divide the largest vocabulary");
 
 static constexpr float DRAW_ONE = 0x1p43f; /* the weight 1 */
 static constexpr uint32_t DRAW_NONE = UINT32_MAX;
-static constexpr uint64_t DRAW_ALL = UINT64_MAX; /* behind all of the order */
+static constexpr uint64_t DRAW_ALL = UINT64_MAX; /* after all tokens in the order */
 
-/* A token and how great it is; of equals the lower id comes first. */
+/* A token and its score; among equals the lower id comes first. */
 struct draw_best {
     double score;
     uint32_t token;
@@ -48,10 +49,10 @@ struct draw_part {
     uint64_t sum;              /* of e^(logit − greatest logit) */
 };
 
-/* A draw as it is sent. */
+/* A draw in the form that is sent to the device. */
 struct draw_sent {
     struct draw draw;
-    uint32_t was_first; /* its adjusts' place among the logits that they changed */
+    uint32_t was_first; /* index of its adjustments' first entry among the saved logits */
 };
 
 struct draw_call {
@@ -60,24 +61,24 @@ struct draw_call {
     uint32_t segments;
     const struct draw_sent *draws;
     const struct draw_adjust *adjusts;
-    float *was;              /* logits that adjusts changed */
+    float *was;              /* logits as they were before adjustments */
     struct draw_part *parts; /* [draws][segments] */
     struct draw_best *tops;  /* [draws][segments][LIMIT_LOGPROBS] */
     struct draw_result *out; /* [draws] */
 };
 
-/* --- the threads of a block together; each gets the result --- */
+/* --- operations of a whole block; every thread gets the result --- */
 
 static __device__ bool draw_before(const struct draw_best &a, const struct draw_best &b)
 {
     return a.score > b.score || (a.score == b.score && a.token < b.token);
 }
 
-/* What threads tell each other, one thing at a time: all of it apart is more than a block has. */
+/* What threads exchange, one kind at a time; all kinds together would exceed a block's memory. */
 union draw_shared {
     struct draw_best best[DRAW_THREADS_MAX];
     uint64_t sums[DRAW_THREADS_MAX];
-    uint32_t counts[DRAW_SEGMENT]; /* how often a token was generated */
+    uint32_t counts[DRAW_SEGMENT]; /* how often each token was generated */
 };
 
 static __device__ union draw_shared *draw_shared_of_block()
@@ -123,9 +124,9 @@ static __device__ uint64_t draw_sum(uint64_t mine)
     return mine;
 }
 
-/* --- weights, noise, order: as the host has them --- */
+/* --- weights, noise, order: as on the host --- */
 
-/* fixed_math_exp. */
+/* fixed_math_exp */
 static __device__ float draw_exp(float x)
 {
     const float t = fmaf(x, FIXED_MATH_LOG2E, FIXED_MATH_ROUND);
@@ -138,11 +139,11 @@ static __device__ float draw_exp(float x)
     q = fmaf(q, r, FIXED_MATH_Q0);
     const float y = fmaf(q, r * r, r) + 1.0f;
     if (!(x >= FIXED_MATH_EXP_MIN))
-        return 0; /* of a NaN too */
+        return 0; /* also for a NaN */
     return __uint_as_float(__float_as_uint(y) + (__float_as_uint(t) << 23));
 }
 
-/* Of a weight up to 1. */
+/* Converts a weight of up to 1. */
 static __device__ uint64_t draw_fixed(float weight)
 {
     return (uint64_t)(weight * DRAW_ONE);
@@ -188,7 +189,8 @@ static __device__ bool draw_reaches(const struct draw_reach &reach, float value,
     return value - (float)(int32_t)__float_as_uint(upper) * reach.step >= reach.floor;
 }
 
-/* What is kept: the run as far as `last`, of that what weighs min_p, but for one token. */
+/* What the filters keep: the prefix as far as `last`, and of it the tokens that weigh min_p, except
+ * one token. */
 struct draw_keep {
     float max;   /* greatest value */
     float scale; /* 1 ÷ temperature */
@@ -202,19 +204,20 @@ static __device__ float draw_weight(const struct draw_keep &keep, float value)
     return draw_exp((value - keep.max) * keep.scale);
 }
 
-/* How far below the greatest, in coarse steps; then the value itself, then the id: the coarse steps
- * change no order, but spread what is counted together. */
+/* Returns a token's number in the order: its distance from the greatest value in coarse steps, then
+ * the value, then the id. The coarse steps do not change the order; they spread tokens over the
+ * counters. */
 static __device__ uint64_t draw_order(const struct draw_keep &keep, float value, uint32_t id)
 {
     const float far = fminf((keep.max - value) * 16, (float)(DRAW_DIGITS - 1));
-    const uint32_t bits = __float_as_uint(value + 0.0f); /* no −0 */
+    const uint32_t bits = __float_as_uint(value + 0.0f); /* turns −0 into 0 */
     const uint32_t falling = bits >> 31 ? bits : ~(bits | 0x80000000u);
     return (uint64_t)far << (32 + DRAW_ID_BITS) | (uint64_t)falling << DRAW_ID_BITS | id;
 }
 
 /* --- passes over values --- */
 
-/* The greatest value ÷ temperature + noise of what is kept, and of `mine`. */
+/* Returns the greatest value ÷ temperature + noise among the kept tokens and `mine`. */
 static __device__ struct draw_best draw_noisy(const float *values, uint32_t begin, uint32_t count,
                                               const struct draw &draw, const struct draw_keep &keep,
                                               struct draw_best mine)
@@ -239,7 +242,7 @@ static __device__ struct draw_best draw_noisy(const float *values, uint32_t begi
     return draw_first(mine);
 }
 
-/* Tokens of the run, or their weights, all together; and of those before `order`. */
+/* Counts, or weighs, the tokens of the prefix: all of them, and those before `order`. */
 static __device__ void draw_amounts(const float *row, uint32_t vocab, const struct draw_keep &keep,
                                     bool is_weighed, uint64_t order, uint64_t *all,
                                     uint64_t *before)
@@ -259,7 +262,8 @@ static __device__ void draw_amounts(const float *row, uint32_t vocab, const stru
     *before = draw_sum(sum_before);
 }
 
-/* Amounts by digit. A lane sums up DRAW_LANE_DIGITS of them: the next one's are in other banks. */
+/* Amounts by digit. A lane sums DRAW_LANE_DIGITS of them; the padding puts the next lane's in other
+ * banks. */
 struct draw_digits {
     uint32_t low[DRAW_DIGITS + 32];
     uint32_t high[DRAW_DIGITS + 32];
@@ -274,7 +278,7 @@ static __device__ uint64_t draw_digit(const struct draw_digits &digits, uint32_t
     return (uint64_t)digits.high[at] << 32 | digits.low[at];
 }
 
-/* The digit in which `before`, what all tokens before them amount to, grows to `goal`. */
+/* Finds the digit in which the running amount, `before` for all earlier tokens, reaches `goal`. */
 static __device__ void draw_digit_find(struct draw_digits *digits, uint64_t before, uint64_t goal)
 {
     const uint32_t lane = threadIdx.x;
@@ -290,7 +294,7 @@ static __device__ void draw_digit_find(struct draw_digits *digits, uint64_t befo
     if (lane < 32) {
         for (uint32_t i = 0; i < lane; i++)
             before += digits->lanes[i];
-        if (before < goal && before + sum >= goal) { /* in one lane alone */
+        if (before < goal && before + sum >= goal) { /* true in one lane only */
             uint32_t digit = lane * DRAW_LANE_DIGITS;
             while (before + draw_digit(*digits, digit) < goal)
                 before += draw_digit(*digits, digit++);
@@ -301,7 +305,7 @@ static __device__ void draw_digit_find(struct draw_digits *digits, uint64_t befo
     __syncthreads();
 }
 
-/* The place in the order of the token with which the run amounts to `goal`. */
+/* Returns the number of the token with which the prefix amounts to `goal`. */
 static __device__ uint64_t draw_last(const float *row, uint32_t vocab, const struct draw_keep &keep,
                                      bool is_weighed, uint64_t goal)
 {
@@ -332,7 +336,7 @@ static __device__ uint64_t draw_last(const float *row, uint32_t vocab, const str
         __syncthreads();
         draw_digit_find(&digits, before, goal);
         if (digits.found == DRAW_NONE)
-            return keep.last; /* all of them are less */
+            return keep.last; /* all tokens together amount to less */
         prefix = prefix << bits | digits.found;
         before = digits.before;
         left = shift;
@@ -355,7 +359,7 @@ static __device__ struct draw_best draw_greatest(const float *values, uint32_t b
     return draw_first(mine);
 }
 
-/* The first `wanted` of a list, in order; one behind the last is no token. */
+/* Writes the first `wanted` of a list, in order; DRAW_NONE after the last. */
 static __device__ void draw_tops(const struct draw_best *list, const float *values, uint32_t begin,
                                  uint32_t count, uint32_t wanted, struct draw_best *out)
 {
@@ -374,7 +378,7 @@ static __device__ void draw_tops(const struct draw_best *list, const float *valu
     }
 }
 
-/* Those of a draw's segments stand one behind the other. */
+/* The lists of a draw's segments follow each other. */
 static __device__ struct draw_best *draw_segment_tops(const struct draw_call &call,
                                                       const struct draw &draw, uint32_t which,
                                                       uint32_t segment)
@@ -398,7 +402,8 @@ static __device__ void draw_adjust_all(const struct draw_call &call, const struc
         counts[i] = 0;
     __syncthreads();
     for (uint32_t i = threadIdx.x; i < draw_adjust_count(draw); i += blockDim.x) {
-        const uint32_t place = adjusts[i].token - begin; /* of a lower token it is too great */
+        /* wraps around, to a large number, for a lower token */
+        const uint32_t place = adjusts[i].token - begin;
         if (place >= count)
             continue;
         call.was[sent.was_first + i] = values[place];
@@ -478,8 +483,8 @@ __global__ void __launch_bounds__(DRAW_THREADS_MAX) k_draw_scan_f32_cuda(struct 
 
 /* --- second kernel: a row --- */
 
-/* The token `noisy` would be chosen from all: it is what is chosen if the filters keep it. They
- * mostly do, and that is seen without looking for the last that they keep. */
+/* `noisy` would be sampled without filters. It is the result if the filters keep it, which is usual
+ * and can be checked without finding the last token that they keep. */
 static __device__ uint32_t draw_filtered(const float *row, uint32_t vocab, const struct draw &draw,
                                          const struct draw_best &greatest, uint32_t noisy)
 {
@@ -512,7 +517,8 @@ static __device__ uint32_t draw_filtered(const float *row, uint32_t vocab, const
     struct draw_best start = greatest;
     if (is_judged) {
         const float weight = draw_weight(keep, row[looked_for]);
-        const double unit = draw_unit(draw_bits(draw.stream, DRAW_NONE)); /* above all ids */
+        /* a counter above all ids */
+        const double unit = draw_unit(draw_bits(draw.stream, DRAW_NONE));
         draw_amounts(row, vocab, keep, true, order, &all, &before);
         if (order <= keep.last && weight >= keep.min_p &&
             unit * (double)all < (double)draw_fixed(weight))
@@ -524,10 +530,10 @@ static __device__ uint32_t draw_filtered(const float *row, uint32_t vocab, const
     if (start.token == keep.without)
         start = {-INFINITY, DRAW_NONE};
     start = draw_noisy(row, 0, vocab, draw, keep, start);
-    return start.token == DRAW_NONE ? looked_for : start.token; /* no other is kept */
+    return start.token == DRAW_NONE ? looked_for : start.token; /* no other token is kept */
 }
 
-/* log Σ e^logit, segment by segment in their order. */
+/* Returns log Σ e^logit, summed over the segments in order. */
 static __device__ float draw_log_sum_exp(const struct draw_part *parts, uint32_t segments,
                                          double max)
 {
@@ -567,11 +573,11 @@ __global__ void __launch_bounds__(DRAW_THREADS_MAX) k_draw_row_f32_cuda(struct d
         token = draw.token;
     else if (draw.temperature > 0 && draw_is_finite(greatest))
         token = draw_filtered(row, call.vocab, draw, greatest, noisy.token);
-    token = token < call.vocab ? token : 0; /* only where all are NaN */
+    token = token < call.vocab ? token : 0; /* NONE only where all logits are NaN */
     if (draw.top_count > 0)
         draw_tops(draw_segment_tops(call, draw, blockIdx.x, 0), NULL, 0,
                   call.segments * draw.top_count, draw.top_count, tops);
-    __syncthreads(); /* the row is looked at no more */
+    __syncthreads(); /* the row is not read any more */
     for (uint32_t i = threadIdx.x; i < draw_adjust_count(draw); i += blockDim.x)
         row[call.adjusts[draw.adjust_first + i].token] = call.was[sent.was_first + i];
     __syncthreads();
@@ -585,9 +591,9 @@ __global__ void __launch_bounds__(DRAW_THREADS_MAX) k_draw_row_f32_cuda(struct d
         out->top[out->top_count++] = {tops[n].token, (float)tops[n].score - log_sum_exp};
 }
 
-/* --- the host's side --- */
+/* --- host side --- */
 
-/* What is sent: draws, then changes. */
+/* The buffer sent to the device has draws, then changes. */
 struct cuda_draw {
     struct cuda_backend *backend;
     uint32_t vocab;
@@ -610,7 +616,7 @@ static enum status draw_open_memory(struct cuda_draw *draw)
     const size_t sent =
         CUDA_DRAW_AT_ONCE * sizeof *draw->draws + draw->adjusts_max * sizeof(struct draw_change);
     const size_t results = CUDA_DRAW_AT_ONCE * sizeof *draw->results;
-    const char *what = "drawing tokens";
+    const char *what = "sampling tokens";
     TRY(cuda_backend_alloc_host(backend, (void **)&draw->draws_host, sent, what));
     TRY(cuda_backend_alloc(backend, (void **)&draw->draws, sent, what));
     TRY(cuda_backend_alloc(backend, (void **)&draw->adjusts,
@@ -631,7 +637,7 @@ extern "C" enum status cuda_draw_open(struct cuda_backend *backend, struct cuda_
     ASSERT(vocab <= LIMIT_VOCAB);
     struct cuda_draw *draw = (struct cuda_draw *)mem_zalloc(1, sizeof *draw);
     if (draw == NULL)
-        FAIL(STATUS_NO_MEMORY, "no memory for drawing tokens");
+        FAIL(STATUS_NO_MEMORY, "no memory for sampling tokens on the device");
     draw->backend = backend;
     draw->vocab = vocab;
     draw->segments = (vocab + DRAW_SEGMENT - 1) / DRAW_SEGMENT;
@@ -658,7 +664,7 @@ extern "C" void cuda_draw_close(struct cuda_draw *draw)
     mem_free(draw);
 }
 
-/* Takes as many of the draws from `first` on as fit. */
+/* Takes as many draws from `first` on as fit; returns their number. */
 static uint32_t draw_take(struct cuda_draw *draw, const struct draw_args *args, uint32_t first)
 {
     uint32_t count = 0;
@@ -676,7 +682,7 @@ static uint32_t draw_take(struct cuda_draw *draw, const struct draw_args *args, 
     return count;
 }
 
-/* More than a short row needs would only wait for each other. */
+/* Returns the threads for a block; more than a short row needs would only wait for each other. */
 static uint32_t draw_threads(uint32_t values, uint32_t most)
 {
     const uint32_t wanted = (values / 8 + 31) / 32 * 32;
@@ -690,7 +696,7 @@ static void draw_copy(struct cuda_backend *backend, void *to, const void *from, 
             backend, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, backend->stream), "draw");
 }
 
-/* What is sent to the device: `count` draws, and all changes with the first of them. */
+/* Sends `count` draws to the device, and with the first of them all changes. */
 static void draw_send(struct cuda_draw *draw, const struct draw_args *args, uint32_t count,
                       uint32_t change_count)
 {

@@ -1,10 +1,10 @@
-/* cuda_draw: the drawer of kernels_draw.h on a device.
+/* cuda_draw: sampling on a device (kernels_draw.h).
  *
  * Owns:     a drawer's device and pinned memory.
  * Thread:   the engine thread.
- * Cost:     two kernels, a copy there and a copy back for CUDA_DRAW_AT_ONCE draws, then one wait;
- *           one more kernel where adjusts change. What is sent are draws and changes, however much
- *           has been generated.
+ * Cost:     for CUDA_DRAW_AT_ONCE draws two kernels, a copy in each direction, then one wait; one
+ *           more kernel where adjustments change. Only draws and changes are sent, however much has
+ *           been generated.
  * Not here: the distribution (engine/sampling/sampler.h).
  */
 #pragma once
@@ -16,7 +16,8 @@
 extern "C" {
 #endif
 
-enum { CUDA_DRAW_AT_ONCE = 256 /* draws of one launch; no more than adjusts_max adjusts too */ };
+/* most draws of one launch; together they have at most adjusts_max adjustments */
+enum { CUDA_DRAW_AT_ONCE = 256 };
 
 struct cuda_draw;
 
@@ -25,7 +26,7 @@ enum status cuda_draw_open(struct cuda_backend *backend, struct cuda_draw **out,
                            uint32_t adjusts_max);
 void cuda_draw_close(struct cuda_draw *draw);
 
-/* args->logits: device, and as it was when it returns; all else host. */
+/* Samples. args->logits: device memory, unchanged on return; all else is host memory. */
 enum status cuda_draw_run(struct cuda_draw *draw, const struct draw_args *args);
 
 #ifdef __cplusplus

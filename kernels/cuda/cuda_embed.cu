@@ -3,7 +3,8 @@
 #include "kernels/cuda/cuda_ops.h"
 #include "kernels/cuda/cuda_weight.h"
 
-/* Rows of the embedding table, out of the order in which the output layer reads the same weight. */
+/* Reads rows of the embedding table from the form in which the output layer reads the same weight.
+ */
 
 struct embed_call {
     const unsigned char *packed;
@@ -23,7 +24,8 @@ static __device__ float embed_half(const struct cuda_weight_form *form, const vo
 static __device__ float embed_element(const struct embed_call *call, uint32_t token, uint32_t col)
 {
     const struct cuda_weight_form *form = &call->form;
-    const size_t first = (size_t)(token / CUDA_WEIGHT_TILE) * form->parts; /* part of its tile */
+    /* index of its tile's first part */
+    const size_t first = (size_t)(token / CUDA_WEIGHT_TILE) * form->parts;
     const uint32_t row = token % CUDA_WEIGHT_TILE;
     const unsigned char *codes = call->packed + CUDA_WEIGHT_HEAD + first * form->codes_bytes;
     const unsigned char *factor = call->packed + form->factors_at +
@@ -59,7 +61,7 @@ extern "C" void cuda_embed(struct cuda_backend *backend, const struct embed_args
     struct embed_call call = {};
     if (cuda_weight_form(&call.form, table->type, table->rows, table->cols, table->group) !=
         STATUS_OK)
-        return; /* no such weight was made */
+        return; /* such a weight was never created */
     call.packed = (const unsigned char *)table->packed;
     call.tokens = args->tokens;
     call.out = args->out;

@@ -8,7 +8,7 @@
 enum { GAP_CHAIN = 200, GAP_RUNS = 5, GAP_LAUNCHES = 10, GAP_CYCLES = 5000 };
 
 struct gap_call {
-    float *out; /* never written: so that nothing is left out */
+    float *out; /* never written; exists so that nothing is optimised away */
     uint32_t cycles;
 };
 
@@ -22,7 +22,7 @@ __global__ void k_gap_wait_cuda(struct gap_call call)
         *call.out = 0;
 }
 
-/* Launched as all of a step is. */
+/* Launches a chain of kernels the way a step's kernels are launched. */
 static void gap_chain(struct cuda_backend *backend, uint32_t cycles)
 {
     const struct gap_call call = {backend->gated, cycles};
@@ -40,7 +40,7 @@ static void gap_chain_twice(void *context)
     gap_chain((struct cuda_backend *)context, 2 * GAP_CYCLES);
 }
 
-/* Of one launch of the graph used last: the best of some runs. */
+/* Times one launch of the graph that was used last: the best of some runs. */
 static enum status gap_time(struct cuda_backend *backend, double *seconds, uint32_t *kernels)
 {
     const struct cuda_graph *graph = NULL;
@@ -64,7 +64,7 @@ static enum status gap_time(struct cuda_backend *backend, double *seconds, uint3
     return STATUS_OK;
 }
 
-/* As a graph of its own. */
+/* Times a chain as a graph of its own. */
 static enum status gap_time_chain(struct cuda_backend *backend, void (*chain)(void *context),
                                   double *seconds)
 {
@@ -72,7 +72,7 @@ static enum status gap_time_chain(struct cuda_backend *backend, void (*chain)(vo
     uint32_t kernels;
     memset(&key, 0, sizeof key);
     key.forward = chain;
-    for (int i = 0; i < 2; i++) /* the second is captured */
+    for (int i = 0; i < 2; i++) /* the second run is captured */
         cuda_graph_run(backend, &key, chain, backend);
     return gap_time(backend, seconds, &kernels);
 }

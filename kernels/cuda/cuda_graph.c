@@ -7,7 +7,7 @@
 
 uint32_t cuda_graph_bucket(uint32_t rows, uint32_t room)
 {
-    /* Where linear layers go over to another kernel, or another tile of rows. */
+    /* At these counts linear layers change the kernel or the number of row tiles. */
     static const uint32_t buckets[] = {0, 1, 2, 4, 8, 16, 32, 64, 128, 192, CUDA_GRAPH_ROWS_MAX};
     for (size_t i = 0; i < sizeof buckets / sizeof *buckets; i++)
         if (rows <= buckets[i])
@@ -28,7 +28,7 @@ struct cuda_graph *cuda_graph_find(struct cuda_graphs *graphs, const struct cuda
 struct cuda_graph *cuda_graph_oldest(struct cuda_graphs *graphs)
 {
     struct cuda_graph *oldest = NULL;
-    uint32_t waiting = 0; /* seen once */
+    uint32_t waiting = 0; /* shapes seen once */
     ASSERT(graphs->count > 0);
     for (uint32_t i = 0; i < graphs->count; i++)
         waiting += graphs->graphs[i].launches == NULL;

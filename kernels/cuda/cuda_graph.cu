@@ -2,10 +2,11 @@
 
 #include "kernels/cuda/cuda_nccl.h"
 
-/* What a rank has for a step; of a graph with launches more than GRAPH_SEEN, by its capture. */
+/* A rank's state for a step. For a graph with launches it is above GRAPH_SEEN, by the number of its
+ * capture. */
 enum { GRAPH_OFF, GRAPH_NEW, GRAPH_SEEN };
 
-/* It was seen once, no more. */
+/* Makes the graph one that was only seen. */
 static void graph_forget(struct cuda_backend *backend, struct cuda_graph *graph)
 {
     if (graph->launches == NULL)
@@ -41,7 +42,7 @@ extern "C" struct cuda_graphs *cuda_graph_all(struct cuda_backend *backend)
     return &backend->graphs;
 }
 
-/* From here on there are none, unless the device is lost, which is told elsewhere. */
+/* Switches graphs off, unless the device is lost, which is reported elsewhere. */
 static void graph_end(struct cuda_backend *backend, const char *why)
 {
     cuda_graph_clear(backend);
@@ -58,9 +59,9 @@ static uint64_t graph_state(const struct cuda_graphs *graphs, const struct cuda_
     return GRAPH_SEEN + (graph->launches != NULL ? 1 + graph->capture : 0);
 }
 
-/* What all ranks do, each of which has `own`. NCCL takes a sum that all of them have in a graph, of
- * one capture, or none of them: else ranks may wait for each other without end. Graphs that one
- * rank alone dropped, for those of a draft model say, are captured again by all. */
+/* Returns what all ranks do, when each has state `own`. All ranks must launch a sum of NCCL from
+ * graphs of the same capture, or none may: otherwise ranks could wait for each other for ever. If
+ * one rank dropped a graph, for example for a draft model's graphs, all ranks capture it again. */
 static uint64_t graph_agreed(struct cuda_backend *backend, const struct cuda_graph_key *key,
                              uint64_t own)
 {
@@ -80,7 +81,7 @@ static size_t graph_free_bytes()
     return free_bytes;
 }
 
-/* What forward launches, as a graph; nothing of it runs. */
+/* Records what forward launches as a graph, without running it. */
 static cudaError_t graph_record(struct cuda_backend *backend, cudaGraph_t *out,
                                 void (*forward)(void *context), void *context)
 {
@@ -92,12 +93,12 @@ static cudaError_t graph_record(struct cuda_backend *backend, cudaGraph_t *out,
     graphs->is_capturing = true;
     forward(context);
     graphs->is_capturing = false;
-    error = cudaStreamEndCapture(backend->stream, out); /* also where a launch failed */
+    error = cudaStreamEndCapture(backend->stream, out); /* needed even where a launch failed */
     return graphs->error != cudaSuccess ? (cudaError_t)graphs->error : error;
 }
 
-/* Whether the graph has launches now. Where not, in one rank, there is no error left behind but of
- * a device that is lost, and graphs are off in all ranks. */
+/* Captures a graph; returns whether it has launches now. If the capture fails in one rank, no error
+ * remains except that of a lost device, and graphs are off in all ranks. */
 static bool graph_capture(struct cuda_backend *backend, struct cuda_graph *graph,
                           void (*forward)(void *context), void *context)
 {
@@ -119,9 +120,10 @@ static bool graph_capture(struct cuda_backend *backend, struct cuda_graph *graph
         GRAPH_SEEN) {
         if (launches != NULL)
             (void)cudaGraphExecDestroy(launches);
-        (void)cudaGetLastError(); /* it is told here, and no later call fails for it */
+        /* reported here; clear it so that no later call fails because of it */
+        (void)cudaGetLastError();
         graph_end(backend, error != cudaSuccess ? cudaGetErrorString(error)
-                                                : "another rank's capture has failed");
+                                                : "the capture of another rank failed");
         return false;
     }
     const size_t left_bytes = graph_free_bytes();
@@ -137,7 +139,7 @@ static bool graph_capture(struct cuda_backend *backend, struct cuda_graph *graph
     return true;
 }
 
-/* Others go until all have room again; the last used stays, whatever it takes. */
+/* Drops graphs until the others fit; the last used stays, whatever its size. */
 static void graph_make_room(struct cuda_backend *backend)
 {
     struct cuda_graphs *graphs = &backend->graphs;
@@ -153,7 +155,7 @@ extern "C" void cuda_graph_run(struct cuda_backend *backend, const struct cuda_g
     struct cuda_graph *graph = cuda_graph_find(graphs, key);
     const uint64_t agreed = graph_agreed(backend, key, graph_state(graphs, graph));
     if (agreed == GRAPH_OFF && !graphs->is_off)
-        graph_end(backend, "another rank has none");
+        graph_end(backend, "another rank uses no graphs");
     if (agreed == GRAPH_NEW && graph == NULL) {
         graph_make_room(backend);
         cuda_graph_add(graphs, key);

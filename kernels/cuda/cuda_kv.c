@@ -7,15 +7,16 @@ enum status cuda_kv_layout(enum kv_type type, uint32_t page_tokens, uint32_t lay
                            uint32_t kv_heads, uint32_t head_dim, struct kv_layout *out)
 {
     if (type == KV_TYPE_F32 || type == KV_TYPE_K4V8)
-        FAIL(STATUS_UNSUPPORTED, "CUDA kernels keep no KV as %s", kernels_kv_type_name(type));
+        FAIL(STATUS_UNSUPPORTED, "the kernels for CUDA have no KV pages of type %s",
+             kernels_kv_type_name(type));
     if (page_tokens < CUDA_KV_TOKENS || page_tokens > LIMIT_PAGE_TOKENS ||
         page_tokens % CUDA_KV_TOKENS != 0)
         FAIL(STATUS_UNSUPPORTED, "pages of %u tokens; multiples of %d up to %d are supported",
              page_tokens, CUDA_KV_TOKENS, LIMIT_PAGE_TOKENS);
     if (head_dim < CUDA_KV_DIMS || head_dim > CUDA_KV_DIM_MAX || head_dim % CUDA_KV_DIMS != 0)
         FAIL(STATUS_UNSUPPORTED,
-             "heads of %u dimensions; CUDA kernels have multiples of %d up to %d", head_dim,
-             CUDA_KV_DIMS, CUDA_KV_DIM_MAX);
+             "heads of %u dimensions; the kernels for CUDA support multiples of %d up to %d",
+             head_dim, CUDA_KV_DIMS, CUDA_KV_DIM_MAX);
     if (layers < 1 || layers > LIMIT_LAYERS || kv_heads < 1 || kv_heads > LIMIT_HEADS)
         FAIL(STATUS_UNSUPPORTED, "%u layers of %u KV heads; up to %d of %d are supported", layers,
              kv_heads, LIMIT_LAYERS, LIMIT_HEADS);

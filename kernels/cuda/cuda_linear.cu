@@ -2,18 +2,18 @@
 #include "kernels/cuda/cuda_linear_lt.cuh"
 #include "kernels/cuda/cuda_ops.h"
 
-/* Rounding of a layer's input, once for all its matrices, and the choice of kernels. */
+/* Rounds a layer's input once for all its matrices, and chooses the kernels. */
 
 enum {
     LINEAR_INPUT_EXPONENT = 8, /* a row's greatest input, scaled, is in [2^8, 2^9) */
-    LINEAR_ROWS = 8,           /* of a block of float32 */
+    LINEAR_ROWS = 8,           /* of a float32 block */
 };
 
-/* How inputs are rounded, and in what order they lie. */
+/* How inputs are rounded, and their order. */
 enum linear_kind {
-    LINEAR_KIND_F32,   /* not at all; the norm's factor alone is computed */
-    LINEAR_KIND_CODES, /* float16 of x × a power of two of the row's own, in fragments' order */
-    LINEAR_KIND_F16,   /* likewise, in order */
+    LINEAR_KIND_F32,   /* not at all; only the norm's factor is computed */
+    LINEAR_KIND_CODES, /* float16 of x × the row's own power of two, in the order of fragments */
+    LINEAR_KIND_F16,   /* the same, in column order */
     LINEAR_KIND_BF16,
     LINEAR_KIND_F16_LT, /* one power of two for all rows, which alpha undoes */
 };
@@ -28,10 +28,10 @@ struct linear_input {
     float epsilon;
     uint16_t *packed; /* [row][pairs × 64] */
     float *sums;      /* [row][part] of the rounded inputs */
-    float *scales;    /* [row] what undoes the row's scale; of float32 the norm's factor */
+    float *scales;    /* [row] the reciprocal of the row's scale; for float32 the norm's factor */
 };
 
-/* By so much a row is multiplied, a power of two; *undo is its reciprocal. */
+/* Returns the power of two that scales a row; *undo is its reciprocal. */
 static __device__ float linear_scale(float max, float *undo)
 {
     uint32_t exponent = 254 + LINEAR_INPUT_EXPONENT - (__float_as_uint(max) >> 23);
@@ -40,7 +40,7 @@ static __device__ float linear_scale(float max, float *undo)
     return __uint_as_float(exponent << 23);
 }
 
-/* Of the row, what its norm multiplies it by: k_rmsnorm_f32_cuda's sum, its bits. */
+/* Returns the norm's factor of a row: the sum of k_rmsnorm_f32_cuda, with its bits. */
 static __device__ float linear_norm(const struct linear_input *input, uint32_t row)
 {
     const float *x = input->x + (size_t)row * input->cols;
@@ -69,8 +69,8 @@ static __device__ uint16_t linear_round(const struct linear_input *input, uint32
     return input->kind == LINEAR_KIND_BF16 ? cuda_machine_bf16(x) : cuda_machine_half(x * scale);
 }
 
-/* Where input `col` lies in its row: for codes each lane's eight of a part, in the order of the
- * instruction's B side, are neighbours. */
+/* Returns the position of input `col` in its row. For codes, each lane's eight inputs of a part are
+ * adjacent, in the order of the instruction's B side. */
 static __device__ uint32_t linear_column(enum linear_kind kind, uint32_t col)
 {
     const uint32_t in = col % CUDA_WEIGHT_PART;
@@ -115,8 +115,9 @@ __global__ void k_linear_input_cuda(struct linear_input input)
     }
 }
 
-/* --- weights of float32: no matrix instruction has their places; a warp is one output, eight rows,
- * by multiply-adds in the order of a lane, then lane by lane --- */
+/* --- weights of float32 ---
+ * Matrix instructions do not take them. A warp computes one output and eight rows with
+ * multiply-adds, in the order of a lane, then lane by lane. */
 
 struct linear_f32 {
     const unsigned char *packed;
@@ -185,7 +186,8 @@ static enum linear_form linear_form_of(const struct cuda_weight_form *form)
     return form->has_m ? LINEAR_8_M : form->is_split ? LINEAR_8_SPLIT : LINEAR_8;
 }
 
-/* Many rows of 16-bit floats, where bits may hang on what is beside a row. */
+/* Returns whether cuBLASLt computes the layer: many rows of 16-bit floats, where bits may depend on
+ * other rows. */
 static bool linear_is_lt(const struct cuda_backend *backend, const struct linear_args *args,
                          const struct cuda_weight_form *form)
 {
@@ -201,7 +203,7 @@ static enum linear_kind linear_kind_of(const struct cuda_weight_form *form, bool
     return form->is_bf16 ? LINEAR_KIND_BF16 : is_lt ? LINEAR_KIND_F16_LT : LINEAR_KIND_F16;
 }
 
-/* Matrices `begin` to `end` of one form. */
+/* Runs matrices `begin` to `end`, all of one form. */
 static void linear_run(struct cuda_backend *backend, const struct linear_args *args,
                        const struct cuda_weight_form *forms, float *const *y, uint32_t begin,
                        uint32_t end)
@@ -290,7 +292,7 @@ extern "C" void cuda_linear(struct cuda_backend *backend, const struct linear_ar
         ASSERT(weight->cols == args->weights[0]->cols);
         if (cuda_weight_form(&forms[i], weight->type, weight->rows, weight->cols, weight->group) !=
             STATUS_OK)
-            return; /* no such weight was made */
+            return; /* such a weight was never created */
         y[i] = i == 1 && args->is_gated ? backend->gated : args->y[i];
     }
     if (args->rows > 0)

@@ -1,22 +1,23 @@
-/* cuda_linear: what the kernels of linear layers have in common: y = x · Wᵀ on matrix instructions.
+/* cuda_linear.cuh: the common part of the kernels of linear layers: y = x · Wᵀ on matrix
+ * instructions.
  *
  * Owns:     nothing.
  * Thread:   device code of a whole warp.
- * Cost:     a pair of parts (64 inputs) of 16 outputs × 8 rows is four instructions; of 4-bit codes
- *           about 35 more make it from what was read, whatever the number of rows.
- * Not here: which kernel is taken, rounding of inputs (cuda_linear.cu).
+ * Cost:     a pair of parts (64 inputs) of 16 outputs × 8 rows is four instructions; 4-bit codes
+ *           need about 35 more for the conversion, whatever the number of rows.
+ * Not here: the choice of the kernel, rounding of inputs (cuda_linear.cu).
  *
  * Outputs are the rows of the instruction (A), rows of x its columns (B). A sum over the inputs is
- * cut at absolute places into up to eight segments; each is summed from zero, part by part, and
- * segments are added as a left fold. With few rows the eight warps of a block take one each
- * (cuda_linear_few), with many a block takes all of them, or blocks share them (cuda_linear_tile):
- * equal bits.
+ * divided at absolute positions into up to eight segments. Each is summed from zero, part by part,
+ * and the segments are added as a left fold. With few rows the eight warps of a block take one
+ * segment each (cuda_linear_few). With many, a block takes all of them, or blocks share them
+ * (cuda_linear_tile). The bits are equal.
  *
  * Codes of 4 and 8 bits are whole numbers to the matrix instruction, so that each product with a
- * rounded input is exact. The sum of an instruction's sixteen products and of what was there before
- * is not: a device cuts every term about 2^-24 below the greatest one, and drops what is below
- * (linear_bound in tests/gpu allows for that). The part's (half part's, of groups: the pair's) sum
- * takes the factor: total = a × Σ code × x + total, and + b × Σ x where the type has m.
+ * rounded input is exact. The sum of an instruction's sixteen products and the earlier value is not
+ * exact: a device truncates every term about 2^-24 below the greatest one (linear_bound in
+ * tests/gpu allows for that). The sum of a part (of half a part; for groups, of the pair) is
+ * multiplied by its factor: total = a × Σ code × x + total, and + b × Σ x where the type has m.
  */
 #pragma once
 
@@ -39,7 +40,7 @@ enum {
     LINEAR_ROWS_FEW = 16,
     LINEAR_WARPS = 8,
     LINEAR_THREADS = LINEAR_WARPS * 32,
-    LINEAR_SEGMENTS = 8,       /* at most, of all inputs */
+    LINEAR_SEGMENTS = 8,       /* most segments of all inputs */
     LINEAR_CHUNK = 32 * 16,    /* bytes of codes that a warp reads at once */
     LINEAR_PAIR_INPUT = 1024,  /* of 8 rows: [part][lane] */
     LINEAR_TILE_OUTPUTS = 128, /* of a block of cuda_linear_tile: eight tiles */
@@ -51,7 +52,7 @@ struct linear_matrix {
     float *y;
     uint32_t tiles; /* of 16 outputs */
     uint32_t outputs;
-    uint32_t column; /* of its first output among those of all matrices */
+    uint32_t column; /* index of its first output among those of all matrices */
 };
 
 /* Matrices of one form over one input. */
@@ -66,7 +67,7 @@ struct linear_call {
     const float *sums;          /* [rows][pairs × 2]: of the parts */
     const float *scales;        /* [rows] */
     float *partials;            /* [segment][rows][columns], where blocks share the segments */
-    uint32_t segments_each;     /* of a block, then */
+    uint32_t segments_each;     /* of one block, where blocks share them */
     bool accumulate;
 };
 
@@ -85,13 +86,13 @@ static __device__ __host__ constexpr bool linear_is_4(int form)
     return form == LINEAR_4 || form == LINEAR_4_M || form == LINEAR_4_GROUP;
 }
 
-/* Chunks of a pair of parts of a tile. */
+/* Returns the chunks of a pair of parts of a tile. */
 static __device__ __host__ constexpr uint32_t linear_chunks(int form)
 {
     return linear_is_float(form) ? 4 : linear_is_4(form) ? 1 : 2;
 }
 
-/* Bytes of factors of a pair of parts of a tile, or of the group that it lies in. */
+/* Returns the bytes of factors of a pair of parts of a tile, or of its group. */
 static __device__ __host__ constexpr uint32_t linear_factors(int form)
 {
     return linear_is_float(form)                  ? 0
@@ -100,7 +101,7 @@ static __device__ __host__ constexpr uint32_t linear_factors(int form)
                                                   : 128;
 }
 
-/* Where a lane's 16 bytes of a chunk lie. */
+/* Returns the address of a lane's 16 bytes of a chunk. */
 template <int F>
 static __device__ const unsigned char *
 linear_chunk_at(const struct linear_call *call, const struct linear_matrix *matrix, uint32_t tile,
@@ -121,12 +122,13 @@ static __device__ const unsigned char *linear_factors_at(const struct linear_cal
                                                          const struct linear_matrix *matrix,
                                                          uint32_t tile, uint32_t pair)
 {
-    const size_t each = F == LINEAR_4_GROUP ? 2 : 1; /* pairs of a record */
+    const size_t each = F == LINEAR_4_GROUP ? 2 : 1; /* pairs in one record */
     return matrix->packed + matrix->factors_at +
            ((size_t)tile * (call->pairs / each) + pair / each) * linear_factors(F);
 }
 
-/* Which matrix a block works on, by tiles of `each`; *tile: its first one there. */
+/* Finds the matrix that a block works on, by tiles of `each`; *tile is the block's first tile
+ * there. */
 static __device__ const struct linear_matrix *
 linear_matrix_of(const struct linear_call *call, uint32_t block, uint32_t each, uint32_t *tile)
 {
@@ -141,15 +143,16 @@ linear_matrix_of(const struct linear_call *call, uint32_t block, uint32_t each, 
     return &call->matrix[m];
 }
 
-/* Two registers out of a word of 8-bit codes + 128: 1024 + code is a half whose lowest ten bits are
- * the code. */
+/* Makes two registers from a word of 8-bit codes + 128: 1024 + code is a half whose lowest ten bits
+ * are the code. */
 static __device__ __forceinline__ void linear_bytes(uint32_t word, uint32_t *a)
 {
     a[0] = cuda_machine_half2_sub((word & 0x00ff00ffu) | 0x64006400u, 0x64806480u);
     a[1] = cuda_machine_half2_sub((word >> 8 & 0x00ff00ffu) | 0x64006400u, 0x64806480u);
 }
 
-/* Four out of one of 4-bit codes: every second one stands four bits higher, as 1024 + 16 × code. */
+/* Makes four registers from a word of 4-bit codes: every second code is four bits higher, as 1024 +
+ * 16 × code. */
 template <int F>
 static __device__ __forceinline__ void linear_nibbles(uint32_t word, uint32_t *a)
 {
@@ -163,7 +166,7 @@ static __device__ __forceinline__ void linear_nibbles(uint32_t word, uint32_t *a
     }
 }
 
-/* The A side of a pair of parts, [part][step][register], out of its chunks. */
+/* Makes the A side of a pair of parts, [part][step][register], from its chunks. */
 template <int F>
 static __device__ __forceinline__ void linear_codes(const uint4 *chunks, uint32_t lane,
                                                     uint32_t (*a)[2][4])
@@ -191,7 +194,7 @@ static __device__ __forceinline__ void linear_codes(const uint4 *chunks, uint32_
     }
 }
 
-/* Of a lane's outputs g and g + 8: [part][step, where halves differ][output]. */
+/* The factors of a lane's outputs g and g + 8: [part][step, where halves differ][output]. */
 struct linear_factor {
     float a[2][2][2];
     float b[2][2];
@@ -233,8 +236,8 @@ static __device__ __forceinline__ void linear_add(float *total, const float *fac
         total[i] = fmaf(factor[i / 2], sum[i], total[i]);
 }
 
-/* A pair of parts of 16 outputs × 8 rows. b: a lane's eight inputs of each part; sums: of its two
- * rows, [row][part]. */
+/* Adds a pair of parts of 16 outputs × 8 rows. b: a lane's eight inputs of each part; sums: those
+ * of its two rows, [row][part]. */
 template <int F>
 static __device__ __forceinline__ void linear_pair(float *total, const uint32_t (*a)[2][4],
                                                    const struct linear_factor *factor,
@@ -267,7 +270,7 @@ static __device__ __forceinline__ void linear_pair(float *total, const uint32_t 
     }
 }
 
-/* Element i of a lane's sums of 16 outputs × 8 rows, after the fold. */
+/* Stores element i of a lane's sums of 16 outputs × 8 rows, after the fold. */
 static __device__ __forceinline__ void linear_store(const struct linear_call *call,
                                                     const struct linear_matrix *matrix,
                                                     uint32_t tile, uint32_t row_tile, uint32_t lane,
@@ -282,7 +285,7 @@ static __device__ __forceinline__ void linear_store(const struct linear_call *ca
     *y = call->accumulate ? *y + value : value;
 }
 
-/* Launches of the forms; rows: up to LINEAR_ROWS_FEW, any. */
+/* Launch the kernels for a form: `few` for up to LINEAR_ROWS_FEW rows, `tile` for any number. */
 void cuda_linear_few(struct cuda_backend *backend, enum linear_form form,
                      const struct linear_call *call);
 void cuda_linear_tile(struct cuda_backend *backend, enum linear_form form,

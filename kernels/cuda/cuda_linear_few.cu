@@ -1,21 +1,23 @@
 #include "kernels/cuda/cuda_linear.cuh"
 
-/* Up to 16 rows: a block is one tile of 16 outputs, its warps a segment of the inputs each, so that
- * every warp reads a stream of its own from the first byte to the last without meeting another.
+/* Up to 16 rows: a block is one tile of 16 outputs, and each of its warps takes a segment of the
+ * inputs, so that every warp reads a stream of its own without meeting the others before the end.
  *
- * Weights come through a ring in shared memory by asynchronous copies, of which each lane waits for
- * its own. In flight must be bandwidth × latency: H200 4.8 TB/s × 0.7 µs ÷ 132 processors = 25 KB a
- * processor (A100: 1.5 TB/s × 0.6 µs ÷ 108 = 9 KB). A stage is a pair of parts: 2 KB of 16-bit
- * floats, 1.1 KB of 8-bit codes, 0.6 KB of 4-bit ones; with 4, 6 and 8 stages, less the one in
- * work, two blocks of eight warps have 96, 85 and 63 KB on the way: room for twice the latency.
- * 4,096 outputs are 256 blocks, so that two stand on each processor; matrices over one input (q, k,
- * v; gate, up) are one launch, the narrow ones beside the wide.
- * Instructions bind next: 4.8 TB/s is 21 bytes a cycle and processor, a pair of 4-bit parts each 28
- * cycles, of about 85 instructions with one tile of rows, out of 112 that can be issued.
+ * Weights pass through a ring in shared memory by asynchronous copies; each lane waits for its own.
+ * The bytes in flight must be bandwidth × latency: H200 4.8 TB/s × 0.7 µs ÷ 132 multiprocessors =
+ * 25 KB each (A100: 1.5 TB/s × 0.6 µs ÷ 108 = 9 KB). A stage is a pair of parts: 2 KB of 16-bit
+ * floats, 1.1 KB of 8-bit codes, 0.6 KB of 4-bit ones. With 4, 6 and 8 stages, less the one being
+ * computed, two blocks of eight warps have 96, 85 and 63 KB in flight: enough for twice the
+ * latency. 4,096 outputs are 256 blocks, so that each multiprocessor has two. Matrices over one
+ * input (q, k, v; gate, up) are one launch, the narrow ones beside the wide ones.
  *
- * Inputs are read a pair ahead, by the lanes whose row there is: 128 bytes a row and pair. */
+ * Instructions are the next limit: 4.8 TB/s is 21 bytes a cycle and multiprocessor, a pair of 4-bit
+ * parts every 28 cycles. It takes about 85 instructions with one tile of rows, and 112 can be
+ * issued.
+ *
+ * Inputs are read a pair ahead, by the lanes whose row exists: 128 bytes a row and pair. */
 
-enum { FEW_STAGES_LEAST = 2 }; /* one in work, one on its way */
+enum { FEW_STAGES_LEAST = 2 }; /* one being computed, one being copied */
 
 /* Sums of all warps, of two tiles of rows. */
 #define FEW_SHARED_LEAST (LINEAR_WARPS * 2 * 128 * sizeof(float))
@@ -41,12 +43,12 @@ few_weights(const struct linear_call *call, const struct linear_matrix *matrix, 
     for (uint32_t chunk = 0; chunk < linear_chunks(F); chunk++)
         cuda_machine_copy16(stage + chunk * LINEAR_CHUNK + lane * 16,
                             linear_chunk_at<F>(call, matrix, tile, pair, chunk, lane), 16);
-    if ((int)lane < (int)linear_factors(F) / 16) /* none of floats */
+    if ((int)lane < (int)linear_factors(F) / 16) /* floats have none */
         cuda_machine_copy16(stage + linear_chunks(F) * LINEAR_CHUNK + lane * 16,
                             linear_factors_at<F>(call, matrix, tile, pair) + lane * 16, 16);
 }
 
-/* Where the stage has a lane's row's sums, if its form and lane have any. */
+/* Returns where a stage has the sums of a lane's row; NULL if its form or lane has none. */
 template <int F, int N>
 static __device__ __forceinline__ float *few_sums_at(unsigned char *stage, uint32_t lane)
 {
@@ -61,8 +63,8 @@ static __device__ __forceinline__ const float *few_sums_of(const struct linear_c
     return call->sums + ((size_t)(lane < call->rows ? lane : 0) * call->pairs + pair) * 2;
 }
 
-/* The first stages' weights, of all but the last stage, hang on nothing that was launched before:
- * they are on their way while that ends. */
+/* Requests the weights of all stages but the last. They depend on no earlier launch, so they are
+ * copied while the kernel before ends. */
 template <int F, int N, int S>
 static __device__ __forceinline__ void few_begin(const struct linear_call *call,
                                                  const struct linear_matrix *matrix, uint32_t tile,
@@ -76,7 +78,8 @@ static __device__ __forceinline__ void few_begin(const struct linear_call *call,
     }
 }
 
-/* … and their sums do: all are read before one is written, for they wait for memory together. */
+/* Reads the sums of these stages, which do depend on it. All are read before one is written, so
+ * that they wait for memory together. */
 template <int F, int N, int S>
 static __device__ __forceinline__ void few_sums(const struct linear_call *call, uint32_t begin,
                                                 uint32_t end, uint32_t lane, unsigned char *ring)
@@ -114,7 +117,7 @@ static __device__ __forceinline__ void few_input(const struct linear_call *call,
     }
 }
 
-/* A warp's segment, from zero, after few_begin. */
+/* Computes a warp's segment from zero, after few_begin. */
 template <int F, int N, int S>
 static __device__ __forceinline__ void
 few_segment(const struct linear_call *call, const struct linear_matrix *matrix, uint32_t tile,
@@ -133,7 +136,7 @@ few_segment(const struct linear_call *call, const struct linear_matrix *matrix, 
         uint32_t a[2][2][4];
         uint4 next[N][2];
         cuda_machine_copied_wait<S - 2>();
-        __syncwarp(); /* factors came by other lanes; and all have left the stage before */
+        __syncwarp(); /* other lanes copied the factors; and all lanes have left the stage before */
         if (ahead < end) {
             unsigned char *last = ring + (now == 0 ? S - 1 : now - 1) * bytes;
             float *sums = few_sums_at<F, N>(last, lane);
@@ -176,7 +179,7 @@ __global__ void __launch_bounds__(LINEAR_THREADS, 2) k_linear_few_cuda(struct li
     cuda_machine_begin();
     if (begin < end)
         few_segment<F, N, S>(&call, matrix, tile, begin, end, ring, total);
-    __syncthreads(); /* the rings are over */
+    __syncthreads(); /* the rings are not used any more */
 #pragma unroll
     for (int n = 0; n < N; n++)
 #pragma unroll

@@ -9,14 +9,15 @@
 #include "kernels/cuda/cuda_weight.h"
 
 enum {
-    LT_PLANS = 256, /* a model's shapes × buckets of rows; one is thrown out by another */
-    LT_WORKSPACE_BYTES = 32 << 20 /* what NVIDIA advises for sm_90 */
+    /* a model's shapes × buckets of rows; a colliding plan replaces the older one */
+    LT_PLANS = 256,
+    LT_WORKSPACE_BYTES = 32 << 20 /* NVIDIA's advice for sm_90 */
 };
 
 struct lt_plan {
     uint32_t outputs;
     uint32_t cols;
-    uint32_t rows; /* 0 = none */
+    uint32_t rows; /* 0: none */
     bool is_bf16;
     bool accumulate;
     cublasLtMatmulAlgo_t algo;
@@ -28,13 +29,13 @@ struct cuda_linear_lt {
     struct lt_plan plans[LT_PLANS];
 };
 
-/* What one call is made of. */
+/* The descriptors of one call. */
 struct lt_call {
     cublasLtMatmulDescOpaque_t product;
     cublasLtMatrixLayoutOpaque_t w, x, y;
 };
 
-/* As cuda_backend_is_well: what fails in a capture is the capture's failure alone. */
+/* As cuda_backend_is_well; a failure during a capture fails the capture alone. */
 static bool lt_is_well(struct cuda_backend *backend, cublasStatus_t status)
 {
     if (status != CUBLAS_STATUS_SUCCESS && backend->graphs.is_capturing)
@@ -71,8 +72,8 @@ void cuda_linear_lt_close(struct cuda_backend *backend)
     backend->lt = NULL;
 }
 
-/* By columns, as cuBLASLt counts, both inputs are the matrices turned: y [outputs][rows] = w of
- * [cols][outputs], turned, × x of [cols][rows]. */
+/* cuBLASLt counts by columns, so both inputs are the transposed matrices: y [outputs][rows] = w of
+ * [cols][outputs], transposed, × x of [cols][rows]. */
 static bool lt_describe(struct cuda_backend *backend, const struct lt_plan *plan,
                         struct lt_call *call)
 {

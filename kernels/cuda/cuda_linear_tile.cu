@@ -1,27 +1,29 @@
 #include "kernels/cuda/cuda_linear.cuh"
 
-/* More rows: a block is 128 outputs × 128, 64 or 32 rows, both sides staged in shared memory by
- * asynchronous copies, three stages of a pair of parts (64 inputs), one barrier each.
+/* More rows: a block is 128 outputs × 128, 64 or 32 rows. Both sides are staged in shared memory by
+ * asynchronous copies, in three stages of a pair of parts (64 inputs), with one barrier each.
  *
- * Bytes, of a stage of 128 × 128, f16: 16 KB + 16 KB for 2.1 MFLOP, so 64 FLOP a byte of the second
- * cache. H200's gives about 25 to 30 bytes a cycle and processor, so 1,600 to 1,900 FLOP of the
- * 4,096 that the tensor cores could (m16n8k16 itself, not wgmma, reaches some 2,600): 40 to 45 % of
- * the peak is what this kernel can have on 16-bit floats; cuBLASLt, where bits need not stay, has
- * more. 4-bit codes: 4.5 KB + 16 KB, 100 FLOP a byte: the instruction binds. sm_80: 2,048 FLOP a
- * cycle, all by m16n8k16, and 32 bytes: either way near its peak.
- * Shared memory: three stages of 32 KB are 96 KB (sm_86 has 99). A warp is 32 outputs × 64 rows: it
- * reads 4 KB + 8 KB a stage, eight of them 96 KB or 768 cycles of 128 bytes, beside about 800 of
- * its products; and what is made of codes (35 instructions a tile of 16 outputs) serves 64 rows.
- * Registers: 64 sums of the segment, 64 folded, about 60 else: one block on a processor.
+ * Bytes of a stage of 128 × 128, f16: 16 KB + 16 KB for 2.1 MFLOP, so 64 FLOP a byte of the
+ * second-level cache. H200's delivers about 25 to 30 bytes a cycle and multiprocessor, so 1,600 to
+ * 1,900 FLOP of the 4,096 that the tensor cores could do (m16n8k16 itself, not wgmma, reaches some
+ * 2,600). Hence this kernel can reach 40 to 45 % of the peak on 16-bit floats; cuBLASLt, where bits
+ * may change, reaches more. 4-bit codes: 4.5 KB + 16 KB, 100 FLOP a byte, so the instruction is the
+ * limit. sm_80: 2,048 FLOP a cycle, all by m16n8k16, and 32 bytes: near its peak either way.
  *
- * 64 and 32 rows are bound by memory. Where blocks are fewer than processors, they share the
- * segments: each segment's sum goes to memory as it is, and another kernel folds them in the same
- * order. 8B, 64 rows, 4,096 outputs: 32 blocks of each 8 segments, 8.4 MB written and read in the
- * second cache beside 34 MB of weights. */
+ * Shared memory: three stages of 32 KB are 96 KB (sm_86 has 99). A warp is 32 outputs × 64 rows. It
+ * reads 4 KB + 8 KB a stage; eight warps read 96 KB in 768 cycles of 128 bytes, beside about 800
+ * cycles of products. The conversion of codes (35 instructions a tile of 16 outputs) serves 64
+ * rows. Registers: 64 sums of the segment, 64 folded sums, about 60 others: one block a
+ * multiprocessor.
+ *
+ * 64 and 32 rows are bound by memory. Where blocks are fewer than multiprocessors, they share the
+ * segments: each segment's sum goes to memory unchanged, and another kernel folds them in the same
+ * order. 8B, 64 rows, 4,096 outputs: 32 blocks of 8 segments each; 8.4 MB are written to and read
+ * from the second-level cache beside 34 MB of weights. */
 
 enum { TILE_STAGES = 3, TILE_TILES = LINEAR_TILE_OUTPUTS / CUDA_WEIGHT_TILE };
 
-/* Where things of a stage begin: codes [tile], factors [tile], inputs [row tile], sums [row]. */
+/* Offsets in a stage: codes [tile], factors [tile], inputs [row tile], sums [row]. */
 template <int F, int RT>
 struct tile_stage {
     static constexpr uint32_t CODES = linear_chunks(F) * LINEAR_CHUNK;
@@ -33,11 +35,11 @@ struct tile_stage {
 
 struct tile_place {
     const struct linear_matrix *matrix;
-    uint32_t tile; /* the block's first */
+    uint32_t tile; /* the block's first tile */
     uint32_t row_tile;
 };
 
-/* All threads of the block; zeros beyond the last output and row. */
+/* Requests a stage, by all threads of the block; zeros beyond the last output and row. */
 template <int F, int RT>
 static __device__ __forceinline__ void tile_fetch(const struct linear_call *call,
                                                   const struct tile_place *place, uint32_t pair,
@@ -55,7 +57,7 @@ static __device__ __forceinline__ void tile_fetch(const struct linear_call *call
                                                i % linear_chunks(F), lane),
                             tile <= last ? 16 : 0);
     }
-    if ((int)threadIdx.x < (int)(TILE_TILES * linear_factors(F)) / 16) { /* none of floats */
+    if ((int)threadIdx.x < (int)(TILE_TILES * linear_factors(F)) / 16) { /* floats have none */
         const uint32_t each = linear_is_float(F) ? 1 : linear_factors(F) / 16;
         const uint32_t tile = place->tile + threadIdx.x / each;
         cuda_machine_copy16(
@@ -83,7 +85,7 @@ static __device__ __forceinline__ void tile_fetch(const struct linear_call *call
     }
 }
 
-/* A warp's M tiles × N tiles of rows of a stage: from its m-th and n-th on. */
+/* Multiplies a warp's M tiles × N tiles of rows of a stage, from the m0-th and n0-th on. */
 template <int F, int RT, int M, int N>
 static __device__ __forceinline__ void tile_multiply(const unsigned char *stage, uint32_t m0,
                                                      uint32_t n0, float (*total)[N][4])
@@ -111,7 +113,7 @@ static __device__ __forceinline__ void tile_multiply(const unsigned char *stage,
     }
 }
 
-/* A segment's sums, as they are, for another kernel to fold. */
+/* Stores a segment's sums unchanged, for another kernel to fold. */
 static __device__ void tile_part(const struct linear_call *call, const struct linear_matrix *matrix,
                                  uint32_t segment, uint32_t tile, uint32_t row_tile,
                                  const float *sum)
@@ -155,7 +157,8 @@ __global__ void __launch_bounds__(LINEAR_THREADS, 1) k_linear_tile_cuda(struct l
     for (uint32_t pair = first, now = 0; pair < end; pair++) {
         const uint32_t ahead = pair + TILE_STAGES - 1;
         cuda_machine_copied_wait<TILE_STAGES - 2>();
-        __syncthreads(); /* all threads' copies are there; all have left the stage before */
+        /* all threads' copies are complete; all threads have left the stage before */
+        __syncthreads();
         if (ahead < end)
             tile_fetch<F, RT>(&call, &place, ahead,
                               ring + (now == 0 ? TILE_STAGES - 1 : now - 1) * at::BYTES);
@@ -192,7 +195,7 @@ __global__ void __launch_bounds__(LINEAR_THREADS, 1) k_linear_tile_cuda(struct l
                              threadIdx.x % 32, i, folded[m][n][i]);
 }
 
-/* A thread is one result. */
+/* A thread computes one result. */
 __global__ void k_linear_fold_cuda(struct linear_call call)
 {
     cuda_machine_begin();

@@ -1,10 +1,10 @@
-/* cuda_machine: what a device has and C has not: halves, matrix instructions, sums over a block.
+/* cuda_machine: what a device has and C lacks: halves, matrix instructions, sums over a block.
  *
  * Owns:     nothing.
- * Thread:   device code; those of a warp (matrix instructions) or of a block (sums) together.
+ * Thread:   device code, by a whole warp (matrix instructions) or block (sums).
  * Cost:     an instruction or a few; a sum over a block is ten barriers.
- * Not here: operations. Where no device compiler is, tests/kit/simt has the same in plain C++, so
- *           that these kernels can be run and judged on any processor.
+ * Not here: operations. Without a device compiler, tests/kit/simt has the same in plain C++, so
+ *           that these kernels can run and be checked on any processor.
  *
  * Fragments of m16n8k16 (PTX ISA, "Matrix Fragments for mma.m16n8k16 with floating point type"),
  * for lane = 4g + t; each register holds two neighbours, the first in its low half:
@@ -20,9 +20,10 @@
 #if defined(__CUDACC__)
 #include <cuda_fp16.h>
 
-/* First in a kernel of cuda_backend_launch_early, for every thread (before it, weights alone may be
- * read, and nothing is written but shared memory): what was launched before is over and seen. Only
- * then may the next one begin, so that no more than one waits on the device. */
+/* The first call of every thread in a kernel of cuda_backend_launch_early. After it, all earlier
+ * launches are complete and visible. Before it a thread may read weights only, and write shared
+ * memory only. The next kernel may be placed only after this call, so that at most one waits on the
+ * device. */
 static __device__ __forceinline__ void cuda_machine_begin()
 {
 #if __CUDA_ARCH__ >= 900
@@ -36,13 +37,13 @@ static __device__ __forceinline__ float cuda_machine_half_float(uint16_t bits)
     return __half2float(__ushort_as_half(bits));
 }
 
-/* To nearest, ties to even; infinity beyond 65,519. */
+/* To nearest, ties to even; magnitudes from 65,520 on become infinity. */
 static __device__ __forceinline__ uint16_t cuda_machine_half(float value)
 {
     return __half_as_ushort(__float2half_rn(value));
 }
 
-/* Two halves less two halves. */
+/* Subtracts two halves from two halves. */
 static __device__ __forceinline__ uint32_t cuda_machine_half2_sub(uint32_t a, uint32_t b)
 {
     uint32_t out;
@@ -50,7 +51,7 @@ static __device__ __forceinline__ uint32_t cuda_machine_half2_sub(uint32_t a, ui
     return out;
 }
 
-/* a × b + c, each of two halves, rounded once. */
+/* a × b + c for two halves each, rounded once. */
 static __device__ __forceinline__ uint32_t cuda_machine_half2_fma(uint32_t a, uint32_t b,
                                                                   uint32_t c)
 {
@@ -59,8 +60,8 @@ static __device__ __forceinline__ uint32_t cuda_machine_half2_fma(uint32_t a, ui
     return out;
 }
 
-/* c += a × b, in float32. Volatile: all lanes of the warp must come to it, so it may not be moved
- * under a condition that holds for some (the bounds of what is stored). */
+/* c += a × b, in float32. Volatile, because all lanes of the warp must execute it: the compiler
+ * must not move it under a condition that holds for some lanes only (the bounds of a store). */
 static __device__ __forceinline__ void cuda_machine_mma_f16(float *c, const uint32_t *a,
                                                             const uint32_t *b)
 {
@@ -79,16 +80,16 @@ static __device__ __forceinline__ void cuda_machine_mma_bf16(float *c, const uin
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
-/* The block's shared memory, as much as its launch asked for; 16-byte aligned. */
+/* Returns the block's shared memory, as large as its launch requested; 16-byte aligned. */
 static __device__ __forceinline__ char *cuda_machine_shared()
 {
     extern __shared__ uint4 cuda_machine_memory[];
     return (char *)cuda_machine_memory;
 }
 
-/* Copies 16 bytes to shared memory beside the work, `bytes` of them from memory, the rest zeros;
- * both places are multiples of 16. Seen by this thread after the wait, by others after a barrier
- * behind that. */
+/* Copies 16 bytes to shared memory asynchronously: `bytes` of them from memory, zeros for the
+ * remainder. Both addresses are multiples of 16. This thread sees the copy after the wait, others
+ * after a barrier behind that. */
 static __device__ __forceinline__ void cuda_machine_copy16(void *to, const void *from,
                                                            uint32_t bytes)
 {
@@ -98,7 +99,7 @@ static __device__ __forceinline__ void cuda_machine_copy16(void *to, const void 
                  : "memory");
 }
 
-/* Likewise 8 bytes. */
+/* The same for 8 bytes. */
 static __device__ __forceinline__ void cuda_machine_copy8(void *to, const void *from,
                                                           uint32_t bytes)
 {
@@ -108,7 +109,7 @@ static __device__ __forceinline__ void cuda_machine_copy8(void *to, const void *
                  : "memory");
 }
 
-/* The copies asked for since the last call are one group. */
+/* Makes one group of the copies requested since the last call. */
 static __device__ __forceinline__ void cuda_machine_copied()
 {
     asm volatile("cp.async.commit_group;" : : : "memory");
@@ -121,7 +122,7 @@ static __device__ __forceinline__ void cuda_machine_copied_wait()
     asm volatile("cp.async.wait_group %0;" : : "n"(LEFT) : "memory");
 }
 
-/* Waits for all copies that this thread has asked for. */
+/* Waits for all copies that this thread has requested. */
 static __device__ __forceinline__ void cuda_machine_copies_wait()
 {
     asm volatile("cp.async.wait_all;" : : : "memory");
@@ -133,7 +134,7 @@ static __device__ __forceinline__ float cuda_machine_bf16_float(uint16_t bits)
     return __uint_as_float((uint32_t)bits << 16);
 }
 
-/* To nearest, ties to even; a NaN stays one. */
+/* To nearest, ties to even; a NaN stays a NaN. */
 static __device__ __forceinline__ uint16_t cuda_machine_bf16(float value)
 {
     uint32_t bits = __float_as_uint(value);
@@ -142,7 +143,7 @@ static __device__ __forceinline__ uint16_t cuda_machine_bf16(float value)
     return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
 }
 
-/* Of magnitudes up to 448, as half_e4m3_from_float (kernels/half.h). */
+/* For magnitudes up to 448, as half_e4m3_from_float (kernels/half.h). */
 static __device__ __forceinline__ uint8_t cuda_machine_e4m3(float value)
 {
     const uint32_t sign = __float_as_uint(value) >> 24 & 0x80u;
@@ -153,7 +154,7 @@ static __device__ __forceinline__ uint8_t cuda_machine_e4m3(float value)
     return (uint8_t)(sign | (bits - 0x3c000000u) >> 20);
 }
 
-/* ÷ 256: as a half its exponent is 8 too small. */
+/* Returns the value ÷ 256: read as a half, the exponent is 8 too small. */
 static __device__ __forceinline__ float cuda_machine_e4m3_float(uint8_t value)
 {
     return cuda_machine_half_float((uint16_t)((value & 0x80u) << 8 | (value & 0x7fu) << 7));
@@ -166,7 +167,8 @@ static __device__ __forceinline__ uint32_t cuda_machine_half2(float low, float h
 
 enum { CUDA_MACHINE_BLOCK = 256 }; /* threads of a block that sums */
 
-/* Σ or maximum over the block of CUDA_MACHINE_BLOCK threads, in one fixed tree; all get it. */
+/* Σ or maximum over a block of CUDA_MACHINE_BLOCK threads, in one fixed tree; all threads get it.
+ */
 static __device__ __forceinline__ float cuda_machine_block_sum(float value)
 {
     __shared__ float lanes[CUDA_MACHINE_BLOCK];

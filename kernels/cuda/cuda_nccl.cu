@@ -9,7 +9,7 @@
 #include "kernels/cuda/cuda_backend.cuh"
 #include "kernels/ranks.h"
 
-/* What of nccl.h is used, as it has been since 2.0. */
+/* The part of nccl.h that is used, unchanged since 2.0. */
 enum { NCCL_SUCCESS = 0, NCCL_FLOAT32 = 7, NCCL_SUM = 0 };
 
 struct nccl_id {
@@ -31,10 +31,10 @@ struct cuda_nccl {
     void *library;
     struct nccl_calls calls;
     void *comm; /* NULL once a rank has ended */
-    void *lost; /* then this is it */
+    void *lost; /* the communicator after that */
 };
 
-/* What rank 0 tells the others. */
+/* What rank 0 sends to the others. */
 struct nccl_hello {
     bool has_nccl;
     struct nccl_id id;
@@ -68,8 +68,9 @@ static enum status nccl_check(const struct cuda_nccl *nccl, int result, const ch
     FAIL(STATUS_UNAVAILABLE, "NCCL: %s: %s", what, nccl->calls.error(result));
 }
 
-/* All say whether they have NCCL, rank 0 whether all have, and the name of this meeting: for that
- * it listens on a socket of its own, which a process that has given up its rights may not. */
+/* All ranks report whether they have NCCL. Rank 0 answers whether all have it, with the id of the
+ * communicator; for that, it listens on a socket of its own, which a process that has given up its
+ * rights may not do. */
 static enum status nccl_meet(struct cuda_nccl *nccl, struct nccl_hello *hello)
 {
     bool has_nccl = nccl_load(nccl);
@@ -135,7 +136,8 @@ void cuda_nccl_reduce(struct cuda_nccl *nccl, const struct all_reduce_args *args
         return;
     int result = nccl->calls.reduce(args->x, args->x, count, NCCL_FLOAT32, NCCL_SUM, nccl->comm,
                                     backend->stream);
-    if (result != NCCL_SUCCESS && backend->graphs.is_capturing) /* then it is tried without */
+    /* the step is tried again without a graph */
+    if (result != NCCL_SUCCESS && backend->graphs.is_capturing)
         cuda_backend_is_well(backend, cudaErrorStreamCaptureUnsupported, "ncclAllReduce");
     else if (nccl_check(nccl, result, "ncclAllReduce") != STATUS_OK)
         cuda_backend_fail(backend, status_note()->message);
@@ -187,7 +189,7 @@ bool cuda_nccl_agree(struct cuda_nccl *nccl, uint64_t own, uint64_t *least, uint
     return true;
 }
 
-/* Ends what the device waits for at once, then may itself wait for the other ranks. */
+/* Aborts what the device waits for at once; the call itself may then wait for the other ranks. */
 static void *nccl_abort(void *context)
 {
     struct cuda_nccl *nccl = (struct cuda_nccl *)context;

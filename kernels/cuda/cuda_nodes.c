@@ -15,7 +15,7 @@ struct nodes_found {
     size_t count;
 };
 
-/* The number in the name of the device's node, as the driver tells it. */
+/* Returns the number in the name of the device's node, as the driver reports it. */
 static long nodes_number(const struct cuda_nodes *nodes)
 {
     static const char name[] = "Device Minor:";
@@ -34,7 +34,8 @@ static long nodes_number(const struct cuda_nodes *nodes)
     return number;
 }
 
-/* A node's path begins with the prefix; a number behind that means one device. */
+/* Returns whether a path is a node of the driver that this device needs. Node paths begin with the
+ * prefix; a number after it means one device. */
 static bool nodes_wants(const struct cuda_nodes *nodes, const char *path, long number)
 {
     const size_t length = strlen(nodes->prefix);
@@ -88,6 +89,6 @@ void cuda_nodes_each(const struct cuda_nodes *nodes,
     each(context, pci, false);
     if (nodes->bus[0] == '\0')
         return;
-    snprintf(path, sizeof path, "%s/%s", pci, nodes->bus); /* a link: to a folder elsewhere */
+    snprintf(path, sizeof path, "%s/%s", pci, nodes->bus); /* a link to a folder elsewhere */
     each(context, path, false);
 }

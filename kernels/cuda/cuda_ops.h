@@ -1,15 +1,15 @@
-/* cuda_ops: the operations of kernels.h on a device, one file each: the same arguments, which point
- * to device memory, but for those that say host.
+/* cuda_ops: the operations of kernels.h on a device, one file each. The arguments are the same;
+ * pointers are device memory unless a comment says host.
  *
  * Owns:     nothing.
  * Thread:   the engine thread.
- * Cost:     launches; none waits but cuda_pages_end, and cuda_pages_copy for a batch of long
- *           before.
+ * Cost:     launches; only cuda_pages_end waits, and cuda_pages_copy for a batch from long before.
  * Not here: memory, errors (cuda_backend), the step's tables (cuda_step).
  *
- * Bits: as kernels.h asks, those of a row depend on that row's inputs alone. Every sum is one fixed
- * tree or fold over absolute positions; linear layers and attention use one matrix instruction
- * (m16n8k16, float32 sums) for few rows and many. They are no other table's bits.
+ * Bits: as kernels.h requires, those of a row depend on that row's inputs alone. Every sum is one
+ * fixed tree or fold over absolute positions. Linear layers and attention use one matrix
+ * instruction (m16n8k16, float32 sums) for few rows and many. The bits differ from those of all
+ * other tables.
  */
 #pragma once
 
@@ -19,28 +19,28 @@
 extern "C" {
 #endif
 
-/* Types f16, f16q, bf16, i8 and fp8, pages of a multiple of 16 tokens, heads of a multiple of 16
- * dimensions up to 256; else UNSUPPORTED. kernels/cuda/cuda_kv.h says what lies where. */
+/* Supports types f16, f16q, bf16, i8 and fp8, pages of a multiple of 16 tokens, heads of a multiple
+ * of 16 dimensions up to 256; else UNSUPPORTED. Layout: kernels/cuda/cuda_kv.h. */
 enum status cuda_kv_layout(enum kv_type type, uint32_t page_tokens, uint32_t layers,
                            uint32_t kv_heads, uint32_t head_dim, struct kv_layout *out);
 
 /* args->tokens: device. */
 void cuda_embed(struct cuda_backend *backend, const struct embed_args *args);
 void cuda_rmsnorm(struct cuda_backend *backend, const struct rmsnorm_args *args);
-/* Inputs are rounded to the weights' kind of float, of 16 bits: float16 of x ÷ a power of two of
- * the row's own (so that none is too great), bfloat16 for bfloat16 weights. */
+/* Rounds inputs to 16-bit floats: to float16 of x ÷ the row's own power of two (so that none
+ * overflows), or to bfloat16 for bfloat16 weights. */
 void cuda_linear(struct cuda_backend *backend, const struct linear_args *args);
 /* args->positions: device. */
 void cuda_rope_table(struct cuda_backend *backend, const struct rope_table_args *args);
 void cuda_rope(struct cuda_backend *backend, const struct rope_args *args);
-/* args->rope: host, what it points to device, one of them with x = args->k; one launch. Over the
- * rows of the step; of args->kv, `layout` and `pages` alone are read. */
+/* args->rope: host; what it points to: device; one of them has x = args->k. One launch over the
+ * rows of the step; only `layout` and `pages` of args->kv are read. */
 void cuda_kv_write(struct cuda_backend *backend, const struct kv_write_args *args);
-/* Whether this device can attend over such pages: heads of more than 128 dimensions in codes of 8
- * bits take 102 KiB of a block's shared memory, sm_86 and sm_89 have 99. UNSUPPORTED. */
+/* Returns whether this device can attend over such pages. Heads of more than 128 dimensions in
+ * codes of 8 bits need 102 KiB of a block's shared memory; sm_86 and sm_89 have 99. UNSUPPORTED. */
 enum status cuda_attention_fits(const struct cuda_backend *backend, const struct kv_layout *layout);
-/* As cuda_kv_write, or where args->is_wanted over those of the step's rows that want logits; at
- * most 64 query heads over a KV head. args->groups are the step's, args->sinks: device. */
+/* As cuda_kv_write; with args->is_wanted over those of the step's rows that want logits. At most 64
+ * query heads over a KV head. args->groups are the step's, args->sinks: device. */
 void cuda_attention(struct cuda_backend *backend, const struct attention_args *args);
 void cuda_silu_mul(struct cuda_backend *backend, const struct silu_mul_args *args);
 /* `out`: device. */
@@ -53,15 +53,15 @@ void cuda_gather(struct cuda_backend *backend, const struct gather_args *args);
 /* As kernels_kv_copy: the first `tokens` tokens of a page, all layers. */
 void cuda_kv_copy(struct cuda_backend *backend, const struct kv_layout *layout, void *to_page,
                   const void *from_page, uint32_t tokens);
-/* As kernels_pages_copy, between device and pinned memory, either way; page numbers: host. On a
- * stream of its own: behind the work asked before it, beside what is asked after it, until
- * cuda_pages_wait: work asked after that comes behind all copies (or cuda_pages_wait_for: behind
- * the batches up to one). */
+/* As kernels_pages_copy, between device and pinned memory in either direction; page numbers: host.
+ * Runs on a stream of its own: after the work queued before it, beside the work queued after it.
+ * Work queued after cuda_pages_wait comes after all copies (after cuda_pages_wait_for: after the
+ * batches up to one). */
 uint64_t cuda_pages_copy(struct cuda_backend *backend, const struct pages_copy_args *args);
 uint64_t cuda_pages_ended(struct cuda_backend *backend);
 void cuda_pages_wait_for(struct cuda_backend *backend, uint64_t batch);
 void cuda_pages_wait(struct cuda_backend *backend);
-/* The caller waits for the copies. UNAVAILABLE as cuda_backend_end. */
+/* Waits for the copies. UNAVAILABLE as cuda_backend_end. */
 enum status cuda_pages_end(struct cuda_backend *backend);
 
 #ifdef __cplusplus

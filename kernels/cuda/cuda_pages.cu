@@ -3,7 +3,7 @@
 #include "kernels/cuda/cuda_machine.cuh"
 #include "kernels/cuda/cuda_ops.h"
 
-/* Writing into pages, and parts of them. */
+/* Writes into pages, and copies parts of them. */
 
 struct pages_write {
     const float *k;
@@ -15,10 +15,10 @@ struct pages_write {
     uint32_t row_count;
     uint32_t layer;
     struct rope_args keys;    /* x NULL: keys are not rotated here */
-    struct rope_args queries; /* rotated beside; no heads: none are */
+    struct rope_args queries; /* rotated in the same launch; heads 0: none */
 };
 
-/* One head of a row, in place, its pairs lane by lane. */
+/* Rotates one head of a row in place; lanes take pairs in turn. */
 static __device__ void pages_rotate(const struct rope_args *rope, size_t row, uint32_t head)
 {
     const uint32_t step = rope->pairing == ROPE_INTERLEAVED ? 2 : 1;
@@ -40,8 +40,8 @@ static __device__ float pages_warp_max(float value)
     return value;
 }
 
-/* What a code is of, by the greatest magnitude of its token and head: the scale, and what x is
- * multiplied by. Both as `ref` has them. */
+/* Computes the scale of a token and head from its greatest magnitude, and the factor of x. Both as
+ * in `ref`. */
 template <enum kv_type T>
 static __device__ void pages_scale(float max, float *scale, float *factor)
 {
@@ -60,8 +60,8 @@ static __device__ void pages_scale(float max, float *scale, float *factor)
     }
 }
 
-/* An element as a page has it; without a factor, which is that of zeros or of what is not finite,
- * codes are 0. */
+/* Stores an element in the form of the page. Without a factor (all zeros, or a value that is not
+ * finite) codes are 0. */
 template <enum kv_type T>
 static __device__ void pages_store(char *tile, size_t index, float x, float factor)
 {
@@ -75,7 +75,8 @@ static __device__ void pages_store(char *tile, size_t index, float x, float fact
         tile[index] = factor > 0 ? (char)(int)rintf(x * factor) : 0;
 }
 
-/* A row's head of keys and values a warp, or of queries: its dimensions lane by lane. */
+/* A warp takes one head of a row: its keys and values, or its queries. Lanes take dimensions in
+ * turn. */
 template <enum kv_type T>
 __global__ void k_kv_write_cuda(struct pages_write call)
 {
@@ -90,7 +91,7 @@ __global__ void k_kv_write_cuda(struct pages_write call)
     if (index >= call.row_count)
         return;
     const struct cuda_plan_row row = call.rows[index];
-    if (row.position == CUDA_PLAN_NONE) /* all of the warp */
+    if (row.position == CUDA_PLAN_NONE) /* true for the whole warp or none of it */
         return;
     if (head >= layout->kv_heads) {
         pages_rotate(&call.queries, index, head - layout->kv_heads);
@@ -108,7 +109,8 @@ __global__ void k_kv_write_cuda(struct pages_write call)
         if (T == KV_TYPE_I8 || T == KV_TYPE_FP8) {
             float max = 0;
             float scale;
-            for (uint32_t d = lane; d < n; d += 32) /* what is not finite is infinite */
+            /* a value that is not finite counts as infinite */
+            for (uint32_t d = lane; d < n; d += 32)
                 max = fabsf(x[d]) < INFINITY ? fmaxf(max, fabsf(x[d])) : INFINITY;
             max = pages_warp_max(max);
             pages_scale<T>(max < INFINITY ? max : NAN, &scale, &factor);
@@ -173,7 +175,7 @@ struct pages_part {
     uint32_t tokens;
 };
 
-/* A block is one K tile and the V tile behind it. What lies beyond `tokens` stays as it is. */
+/* A block is one K tile and the V tile behind it. Elements beyond `tokens` stay as they are. */
 template <typename E>
 __global__ void k_kv_copy_cuda(struct pages_part call)
 {

@@ -1,9 +1,9 @@
-/* cuda_plan: launch arithmetic: what a batch's rows, page tables and copies are on the device.
+/* cuda_plan: launch arithmetic: a batch's rows, page tables and copies as the device reads them.
  *
  * Owns:     nothing.
  * Thread:   any.
  * Cost:     O(rows + pages); no allocation.
- * Not here: launching (cuda_backend, cuda_*.cu); plain C, so that every build tests it.
+ * Not here: launching (cuda_backend, cuda_*.cu). Plain C, so that every build tests it.
  */
 #pragma once
 
@@ -16,32 +16,32 @@ extern "C" {
 #endif
 
 enum {
-    /* rows × heads over one KV head of one block of attention */
+    /* most rows × heads over one KV head in one block of attention */
     CUDA_PLAN_QUERIES = ATTENTION_DEVICE_HEADS,
-    CUDA_PLAN_KEYS = 64,     /* of one softmax block */
+    CUDA_PLAN_KEYS = 64,     /* keys of one softmax block */
     CUDA_PLAN_SEGMENT = 256, /* keys from an empty state, merged as a left fold */
     CUDA_PLAN_NONE = 0x7fffffff
 };
 
-/* A row on the device: its token's place, and where its sequence's page table begins. */
+/* A row on the device: its token's position, and the index of its sequence's page table. */
 struct cuda_plan_row {
     uint32_t position;
     uint32_t table;
 };
 
-/* Writes rows [rows] and the tables of the runs of rows that belong to one sequence, one behind the
- * other, each as far as its greatest position. Returns the entries used, or CUDA_PLAN_NONE when
- * they are more than tables_max. */
+/* Writes rows [rows], and for each run of rows of one sequence its page table, as far as the run's
+ * greatest position; the tables follow each other. Returns the entries used, or CUDA_PLAN_NONE when
+ * they exceed tables_max. */
 uint32_t cuda_plan_rows(const struct kv_rows *kv, uint32_t rows, struct cuda_plan_row *out,
                         uint32_t *tables, uint32_t tables_max);
 
-/* Pages that follow each other on both sides: one copy. */
+/* Pages that are adjacent on both sides: one copy. */
 struct cuda_plan_run {
     uint32_t to;
     uint32_t from;
     uint32_t count;
 };
-/* The run that begins at page `index` of the batch. */
+/* Returns the run that begins at page `index` of the batch. */
 struct cuda_plan_run cuda_plan_copy(const struct pages_copy_args *args, uint32_t index);
 
 #ifdef __cplusplus

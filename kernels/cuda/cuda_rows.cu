@@ -2,8 +2,8 @@
 #include "kernels/cuda/cuda_machine.cuh"
 #include "kernels/cuda/cuda_ops.h"
 
-/* Operations in which each row or each element stands alone. A block of CUDA_MACHINE_BLOCK threads
- * is one row where the row is summed up; else each thread is one element. */
+/* Operations on independent rows or elements. A block of CUDA_MACHINE_BLOCK threads is one row
+ * where the row is summed; otherwise each thread is one element. */
 
 static dim3 rows_blocks(size_t elements)
 {
@@ -35,7 +35,7 @@ extern "C" void cuda_rmsnorm(struct cuda_backend *backend, const struct rmsnorm_
                               k_rmsnorm_f32_cuda, *args);
 }
 
-/* As kernels/cpu/ops does it: the angle a float32 product, its cosine rounded once from double. */
+/* As in kernels/cpu/ops: the angle is a float32 product, its cosine rounded once from double. */
 __global__ void k_rope_table_f32_cuda(struct rope_table_args args)
 {
     cuda_machine_begin();
@@ -117,14 +117,14 @@ struct rows_logits {
     struct logits_stats *out;
 };
 
-/* The greatest value, its first index: of two equal ones the lower index goes on. */
+/* Finds the greatest value and its first index; of two equal ones the lower index wins. */
 static __device__ void logits_greatest(const float *x, uint32_t vocab, float *max, uint32_t *argmax)
 {
     __shared__ float values[CUDA_MACHINE_BLOCK];
     __shared__ uint32_t indexes[CUDA_MACHINE_BLOCK];
     const uint32_t me = threadIdx.x;
     float value = -INFINITY;
-    uint32_t index = UINT32_MAX; /* of a thread that saw nothing greater */
+    uint32_t index = UINT32_MAX; /* stays so in a thread that saw nothing greater */
     for (uint32_t i = me; i < vocab; i += CUDA_MACHINE_BLOCK)
         if (x[i] > value) {
             value = x[i];

@@ -33,7 +33,7 @@ uint32_t cuda_step_wanted(const struct kernels_step *step)
     return is_all ? 0 : step->logit_rows;
 }
 
-/* `given` [count] and zeros behind it; all zeros when nothing is given. */
+/* Copies `given` [count] and pads it with zeros; all zeros when `given` is NULL. */
 static void fill_array(char *to, const uint32_t *given, uint32_t count, uint32_t padded)
 {
     const size_t bytes = given != NULL ? count * sizeof *given : 0;
@@ -42,7 +42,7 @@ static void fill_array(char *to, const uint32_t *given, uint32_t count, uint32_t
     memset(to + bytes, 0, padded * sizeof *given - bytes);
 }
 
-/* What attention does over a set, and what stands behind its last row. */
+/* Plans attention over a set, and fills the padding rows after its last row. */
 static void fill_set(const struct cuda_step_form *form, const struct kernels_step *step,
                      const struct cuda_step_room *room, uint32_t index, uint32_t rows, char *area,
                      struct cuda_step_set *set)

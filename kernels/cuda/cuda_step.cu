@@ -47,11 +47,11 @@ extern "C" enum status cuda_step_open(struct cuda_backend *backend)
     return cuda_backend_alloc_host(backend, (void **)&step->host, bytes, what);
 }
 
-/* The host's area may be written again. */
+/* Waits until the host's area may be written again. */
 static bool step_wait_sent(struct cuda_backend *backend)
 {
     if (backend->step.is_sending && backend->nccl != NULL)
-        cuda_nccl_wait(backend->nccl); /* the copy stands behind sums of the step before */
+        cuda_nccl_wait(backend->nccl); /* the copy comes after sums of the step before */
     if (backend->is_failed)
         return false;
     if (backend->step.is_sending)
@@ -71,7 +71,7 @@ static void step_send(struct cuda_backend *backend, size_t bytes)
         cuda_backend_is_well(backend, cudaEventRecord(backend->sent, backend->stream), "step");
 }
 
-/* Pads, fills, sends, and says where the sets lie. */
+/* Pads, fills and sends the area, and sets the addresses of the sets. */
 static enum status step_place(struct cuda_backend *backend, const struct kernels_step *of,
                               bool is_padded)
 {
@@ -107,7 +107,7 @@ extern "C" enum status cuda_step_begin(struct cuda_backend *backend,
                                        const struct kernels_step *step)
 {
     if (!step_wait_sent(backend))
-        return STATUS_OK; /* cuda_backend_end tells */
+        return STATUS_OK; /* cuda_backend_end reports it */
     return step_place(backend, step, false);
 }
 
@@ -153,7 +153,8 @@ static struct cuda_graph_key step_key(const struct cuda_backend *backend,
 extern "C" enum status cuda_step_run(struct cuda_backend *backend, const struct kernels_step *step,
                                      void (*forward)(void *context), void *context)
 {
-    /* Ranks sum as many rows with graphs as without, on which they agree in each of these steps. */
+    /* With NCCL, ranks sum the same number of rows with and without graphs, because they decide
+     * anew in each of these steps. */
     const bool is_padded = (!backend->graphs.is_off || backend->nccl != NULL) && step->rows > 0 &&
                            step->rows <= CUDA_GRAPH_ROWS_MAX;
     if (!step_wait_sent(backend))

@@ -1,17 +1,17 @@
-/* cuda_step: what the arrays of a step are on a device: one area at a fixed address, one copy.
+/* cuda_step: the arrays of a step on a device: one area at a fixed address, one copy.
  *
  * Owns:     nothing; memory is cuda_backend's.
  * Thread:   the engine thread.
- * Cost:     O(rows + pages) on the host and one copy from pinned memory; no allocation, no wait but
- *           for a copy of the step before that is still under way.
+ * Cost:     O(rows + pages) on the host and one copy from pinned memory; no allocation; waits only
+ *           for a copy of the step before that still runs.
  * Not here: graphs of launches (cuda_graph), the arithmetic of rows and works (cuda_plan, _tiles).
  *
- * The area, for step->rows and step->logit_rows padded to what is launched (cuda_graph_bucket):
+ * The area, for step->rows and step->logit_rows padded to the launched counts (cuda_graph_bucket):
  *     head | tokens | positions | logit_row | rows, plan of all | … of the wanted | page tables
- * Places depend on the padded counts alone, so that a graph of launches finds the next step's
- * there. What changes from step to step without changing a launch is in the head. Rows behind the
- * last have token 0, position CUDA_PLAN_NONE among `rows` (0 among positions) and no work: written
- * to no page, read by nobody.
+ * Offsets depend on the padded counts alone, so that a replayed graph finds the next step's arrays.
+ * The head holds what changes between steps without changing a launch. Padding rows have token 0,
+ * position CUDA_PLAN_NONE in `rows` (0 in positions) and no work: they are written to no page and
+ * never read.
  */
 #pragma once
 
@@ -27,7 +27,8 @@
 extern "C" {
 #endif
 
-/* Rows that attention goes over: all, and those that want logits, which the last layer computes. */
+/* The rows that attention covers: all, and those that want logits, which the last layer computes.
+ */
 enum { CUDA_STEP_ALL, CUDA_STEP_WANTED, CUDA_STEP_SETS };
 
 struct cuda_step_head {
@@ -35,7 +36,7 @@ struct cuda_step_head {
     uint32_t logit_rows;
 };
 
-/* Where arrays begin, in bytes from the area's start. */
+/* Offsets of the arrays, in bytes from the area's start. */
 struct cuda_step_form {
     uint32_t rows[CUDA_STEP_SETS]; /* padded */
     size_t tokens;
@@ -43,32 +44,33 @@ struct cuda_step_form {
     size_t logit_row;
     size_t row[CUDA_STEP_SETS];
     size_t plan[CUDA_STEP_SETS]; /* cuda_tiles: of attention */
-    size_t tables;               /* the last: as many entries as are used */
+    size_t tables;               /* the last array: as many entries as are used */
 };
 void cuda_step_form(struct cuda_step_form *out, uint32_t rows, uint32_t wanted,
                     uint32_t processors);
 
-/* A set as kernels are launched over it. */
+/* A set of rows as kernels are launched over it. */
 struct cuda_step_set {
     uint32_t rows;                   /* padded */
     uint32_t works;                  /* blocks of attention over one KV head */
-    bool has_states;                 /* that leave states, which are folded */
-    const struct cuda_plan_row *row; /* [rows], on the device, as is: */
+    bool has_states;                 /* some works leave states, which are folded */
+    const struct cuda_plan_row *row; /* [rows] on the device, like plan: */
     const struct cuda_tiles_head *plan;
 };
 
-/* What bounds the parts of attention. */
+/* Bounds for the parts of attention. */
 struct cuda_step_room {
     uint32_t processors;
     uint32_t tables_max;
     uint64_t split_bytes;
 };
 
-/* Rows of the wanted set: none when every row wants logits, in its place: then all are one set. */
+/* Returns the rows of the wanted set. 0 when every row wants logits, in order: then the set of all
+ * rows serves. */
 uint32_t cuda_step_wanted(const struct kernels_step *step);
 
-/* Fills the area on the host, and of each set `rows`, `works` and `has_states`. Returns the bytes
- * to be sent, or 0 when the tables have more than tables_max entries. */
+/* Fills the area on the host, and `rows`, `works` and `has_states` of each set. Returns the bytes
+ * to send, or 0 when the tables have more than tables_max entries. */
 size_t cuda_step_fill(const struct cuda_step_form *form, const struct kernels_step *step,
                       const struct cuda_step_room *room, char *area, struct cuda_step_set *sets);
 
@@ -80,26 +82,27 @@ struct cuda_step {
     struct cuda_step_set sets[CUDA_STEP_SETS];
     const uint32_t *tables; /* on the device */
     uint32_t logits_room;   /* logit_rows_max of the step */
-    uint32_t heads;         /* that attention is planned for, … */
-    uint32_t window;        /* … and the window; 0: for any */
+    uint32_t heads;         /* heads that attention is planned for */
+    uint32_t window;        /* window that attention is planned for; 0: any */
     bool is_padded;
     bool is_running; /* between begin and end of cuda_step_run */
-    bool is_sending; /* perhaps: nobody has waited since */
+    bool is_sending; /* the last copy may still run */
 };
 
 struct cuda_backend;
 
-/* As kernels_step_run: the arrays of `step` go to the device, then forward launches what it
- * computes, or a graph does what it launched in an earlier step. */
+/* As kernels_step_run: sends the arrays of `step` to the device, then forward launches its
+ * operations, or a graph replays those of an earlier step. */
 enum status cuda_step_run(struct cuda_backend *backend, const struct kernels_step *step,
                           void (*forward)(void *context), void *context);
-/* Takes the area. NO_MEMORY, UNAVAILABLE. */
+/* Allocates the area. NO_MEMORY, UNAVAILABLE. */
 enum status cuda_step_open(struct cuda_backend *backend);
-/* The arrays alone, for operations one by one, over exactly these rows. LIMIT: more pages than
+/* Sends the arrays alone, for single operations over exactly these rows. LIMIT: more pages than
  * tables_max. */
 enum status cuda_step_begin(struct cuda_backend *backend, const struct kernels_step *step);
 
-/* Rows to launch an operation over, for `rows` of the step that runs; outside of one, `rows`. */
+/* Returns the rows to launch an operation over, for `rows` of the running step; outside of a step,
+ * `rows`. */
 uint32_t cuda_step_rows(const struct cuda_backend *backend, uint32_t rows);
 /* The step's arrays on the device. */
 const uint32_t *cuda_step_tokens(const struct cuda_backend *backend);

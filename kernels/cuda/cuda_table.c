@@ -12,16 +12,17 @@
 #include "kernels/cuda/cuda_step.h"
 #include "kernels/ranks.h"
 
-/* A device's table: cuda_ops.h, with the step's arrays where the device has its own. Only in builds
- * that have a device's operations (preset cuda), or run them on the processor (tests/kit/simt). */
+/* The device's table of operations: cuda_ops.h, with the step's arrays where the device has its own
+ * copies. Only in builds with a device's operations (preset cuda), or which run them on the
+ * processor (tests/kit/simt). */
 
 enum {
     TABLE_PAGE_TOKENS = 64,
-    TABLE_PAGES = 65536, /* kernels_options.tables_max where nothing is said */
+    TABLE_PAGES = 65536, /* kernels_options.tables_max if that is 0 */
 };
 #define TABLE_SPLIT_BYTES ((size_t)128 << 20) /* 128k keys of 32 heads of 128: 8 MiB a row */
 
-/* By the driver's number. */
+/* Returns whether the device of that driver number is supported. */
 static bool table_takes(int index)
 {
     struct cuda_device device;
@@ -36,7 +37,7 @@ static int table_count(void)
     return count;
 }
 
-/* Each rank has a device of its own. */
+/* Returns whether each rank has a device of its own. */
 static bool table_has_each(uint32_t device, const struct ranks *ranks)
 {
     const uint32_t end = device + ranks_count(ranks);
@@ -89,7 +90,7 @@ static void *table_buffer_create(struct kernels *kernels, size_t bytes)
 {
     void *buffer;
     (void)cuda_backend_alloc(kernels->device, &buffer, bytes,
-                             "buffers"); /* table_no_memory says more */
+                             "buffers"); /* table_no_memory gives the details */
     return buffer;
 }
 
@@ -185,7 +186,7 @@ static enum status table_step_end(struct kernels *kernels)
     return cuda_backend_end(kernels->device);
 }
 
-/* Inside a step operations are launched over its rows as they are padded (cuda_step). */
+/* Inside a step, operations are launched over its padded rows (cuda_step). */
 static void table_embed(struct kernels *kernels, const struct embed_args *args)
 {
     struct embed_args own = *args;
@@ -264,7 +265,8 @@ static void table_logits_stats(struct kernels *kernels, const float *logits, uin
 {
     struct logits_stats *stats = cuda_backend_stats(kernels->device);
     cuda_logits_stats(kernels->device, logits, rows, vocab, stats);
-    (void)cuda_backend_download(kernels->device, out, stats, rows * sizeof *out); /* it stays so */
+    /* a failure shows at the step's end */
+    (void)cuda_backend_download(kernels->device, out, stats, rows * sizeof *out);
 }
 
 static enum status table_drawer_create(struct kernels *kernels, struct kernels_drawer **out,
@@ -292,7 +294,7 @@ static enum status table_draw(struct kernels *kernels, struct kernels_drawer *dr
 static enum status table_measure_ceilings(struct kernels *kernels, size_t model_bytes,
                                           struct kernels_ceilings *out)
 {
-    enum { MOST = 256 << 20 }; /* more than a device's caches hold, whatever the model has */
+    enum { MOST = 256 << 20 }; /* more than a device's caches hold, whatever the model's size */
     return cuda_ceilings(kernels->device, model_bytes < MOST ? model_bytes : MOST, out);
 }
 
@@ -313,10 +315,11 @@ static void table_places(uint32_t device, const struct ranks *ranks, kernels_pre
     cuda_device_places(table_device(device, ranks), each, context);
 }
 
-/* --- other ranks --- */
+/* --- ranks --- */
 
-/* Where they share a device, which NCCL refuses, or have no NCCL, sums go over the host: each waits
- * for the device and for all ranks. That proves the rest; nobody should serve so. */
+/* Where ranks share a device, which NCCL refuses, or have no NCCL, sums go over the host: each
+ * waits for the device and for all ranks. This is for tests of the rest; it is too slow for
+ * serving. */
 static enum status table_ranks_open(struct kernels *kernels)
 {
     if (kernels->has_own_device)

@@ -2,12 +2,12 @@
 
 #include <stdbool.h>
 
-/* Blocks that a processor should get: two at a time, two rounds. */
+/* Blocks that a multiprocessor should get: two at a time, two rounds. */
 enum { TILES_BLOCKS = 4 };
 
 size_t cuda_tiles_bytes(uint32_t rows_max, uint32_t processors)
 {
-    /* A work for each row alone, one for every two that share, and what cutting adds. */
+    /* A work for each row alone, one for every two that share, and those that the division adds. */
     const size_t works = (size_t)rows_max + rows_max / 2 + TILES_BLOCKS * (size_t)processors;
     return sizeof(struct cuda_tiles_head) + works * sizeof(struct cuda_tiles_work) +
            rows_max * sizeof(struct cuda_tiles_row);
@@ -28,7 +28,8 @@ static uint32_t tiles_segments(uint32_t keys)
     return (keys + CUDA_PLAN_SEGMENT - 1) / CUDA_PLAN_SEGMENT;
 }
 
-/* The segments before it are hidden from a row there, and from all behind it. */
+/* Returns the number of segments that are hidden from a row at that position, and from all later
+ * rows. */
 static uint32_t tiles_hidden(const struct cuda_tiles_args *args, uint32_t position)
 {
     const bool is_all_seen = args->window == 0 || position < args->window;
@@ -40,8 +41,8 @@ static uint32_t tiles_row(const struct cuda_tiles_args *args, uint32_t index)
     return args->groups != NULL ? args->groups->order[index] : index;
 }
 
-/* Rows of one sequence in rising position, as many as a block takes: each tile a work, over all
- * that its first row sees and those behind it. */
+/* Forms tiles of rows of one sequence at rising positions, as many as a block takes. Each tile is a
+ * work over all keys that its rows see. */
 static void tiles_alone(const struct cuda_tiles_args *args, struct cuda_tiles_head *out)
 {
     const uint32_t most = CUDA_PLAN_QUERIES / args->group;
@@ -68,7 +69,7 @@ static void tiles_alone(const struct cuda_tiles_args *args, struct cuda_tiles_he
     }
 }
 
-/* Tiles [begin, end) read their first segments in one work, `shared`. */
+/* Makes tiles [begin, end) read their common first segments in one work, `shared`. */
 static void tiles_join(struct cuda_tiles_work *tiles, uint32_t begin, uint32_t end,
                        struct cuda_tiles_work *shared)
 {
@@ -82,9 +83,8 @@ static void tiles_join(struct cuda_tiles_work *tiles, uint32_t begin, uint32_t e
     shared->keys = shared->end * CUDA_PLAN_SEGMENT;
 }
 
-/* Neighbours that have segments in common go together as long as that saves reading: of n tiles the
- * common ones are read once, from the first that one of them sees, instead of n times, from the
- * first that each sees. */
+/* Joins neighbours with common segments as long as that saves reading: the common segments are read
+ * once, from the first that any of the n tiles sees, instead of n times. */
 static void tiles_share(const struct cuda_tiles_args *args, struct cuda_tiles_head *out)
 {
     const uint32_t most = CUDA_PLAN_QUERIES / args->group;
@@ -120,8 +120,8 @@ static void tiles_share(const struct cuda_tiles_args *args, struct cuda_tiles_he
     }
 }
 
-/* Works become parts of about equal length, so many that all processors have blocks; what has no
- * segments goes. */
+/* Divides works into parts of about equal length, enough for all multiprocessors. Drops works
+ * without segments. */
 static void tiles_cut(const struct cuda_tiles_args *args, struct cuda_tiles_head *out)
 {
     struct cuda_tiles_work *works = tiles_works(out);
@@ -138,7 +138,8 @@ static void tiles_cut(const struct cuda_tiles_args *args, struct cuda_tiles_head
     for (uint32_t i = 0; i < count; i++)
         parts += (uint32_t)((works[i].end - works[i].begin + each - 1) / each);
     out->works = parts;
-    for (uint32_t i = count; i-- > 0;) { /* from behind: a part never lies before its whole */
+    /* from the end, because a part never comes before its whole */
+    for (uint32_t i = count; i-- > 0;) {
         const struct cuda_tiles_work work = works[i];
         const uint32_t length = work.end - work.begin;
         const uint32_t of = (uint32_t)((length + each - 1) / each);
@@ -154,7 +155,8 @@ static void tiles_cut(const struct cuda_tiles_args *args, struct cuda_tiles_head
     }
 }
 
-/* Rows behind the works, with places for the states of those whose works are not whole. */
+/* Writes the rows after the works, with indexes for the states of rows whose works are not whole.
+ */
 static void tiles_place(const struct cuda_tiles_args *args, struct cuda_tiles_head *out)
 {
     const struct cuda_tiles_work *works = tiles_works(out);

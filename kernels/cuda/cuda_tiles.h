@@ -1,17 +1,18 @@
 /* cuda_tiles: attention's launch arithmetic: rows in tiles, and which block reads which keys.
  *
- * Owns:     nothing; a plan is a block of memory of cuda_tiles_bytes, its twin on the device alike.
+ * Owns:     nothing; a plan is a block of memory of cuda_tiles_bytes, with the same form on the
+ *           device.
  * Thread:   any.
  * Cost:     O(rows + works); no allocation.
- * Not here: launching and the arithmetic itself (cuda_attention.cu); plain C, so that every build
+ * Not here: launching and the arithmetic itself (cuda_attention.cu). Plain C, so that every build
  *           tests it.
  *
  * A work is one block of threads for each KV head: a tile of rows over whole segments of keys. Rows
- * of one sequence make a tile; where several sequences begin with the same pages, one work reads
- * those for all of them, and each goes on by itself. Segments that a window hides from all of a
- * tile's rows are in no work. Works are cut so that the device is full. All this is time alone: a
- * segment's state comes from an empty one, and states are folded in their order, whoever computed
- * them.
+ * of one sequence make a tile. Where several sequences begin with the same pages, one work reads
+ * those for all of them, and each sequence continues alone. Segments that a window hides from all
+ * of a tile's rows are in no work. Works are divided so that the device is full. All this changes
+ * the time only: a segment's state starts empty, and states are folded in order, whichever block
+ * computed them.
  */
 #pragma once
 
@@ -29,28 +30,29 @@ extern "C" {
 enum { CUDA_TILES_STATE = 2 }; /* floats before a state's dimensions: maximum, sum */
 
 struct cuda_tiles_work {
-    uint32_t first; /* of its rows, which stand one behind the other in the plan */
+    uint32_t first; /* index of its first row; its rows follow each other in the plan */
     uint32_t rows;
     uint32_t begin; /* segments [begin, end) of keys */
     uint32_t end;
-    uint32_t keys;   /* none of its rows sees more, nor of its segments has more */
-    uint32_t least;  /* position of the row that comes first */
-    uint32_t common; /* segments that the tile before it reads from the same pages: for planning */
-    uint32_t is_whole; /* it has all segments that its rows see: no states are left */
+    uint32_t keys;     /* upper bound of the keys that its rows see in these segments */
+    uint32_t least;    /* the lowest position among its rows */
+    uint32_t common;   /* segments that the tile before reads from the same pages; for planning */
+    uint32_t is_whole; /* it has all segments that its rows see, so it leaves no states */
 };
 
 struct cuda_tiles_row {
-    uint32_t row;    /* of the batch */
-    uint32_t states; /* its segment s leaves state `states` + s − `segment`; NONE: it leaves none */
-    uint32_t segment; /* those before it are hidden behind the window */
+    uint32_t row; /* of the batch */
+    /* segment s of the row leaves state `states` + s − `segment`; NONE: it leaves none */
+    uint32_t states;
+    uint32_t segment; /* first segment that the window does not hide */
 };
 
-/* What a plan begins with; works and rows follow. */
+/* The beginning of a plan; works and rows follow. */
 struct cuda_tiles_head {
     uint32_t works;
     uint32_t rows;
-    uint32_t states; /* of one head, of all rows */
-    uint32_t bytes;  /* of the plan: what must be sent */
+    uint32_t states; /* of one head, over all rows */
+    uint32_t bytes;  /* bytes of the plan, to send */
 };
 
 static inline CUDA_BOTH const struct cuda_tiles_work *
@@ -69,23 +71,25 @@ struct cuda_tiles_args {
     const struct cuda_plan_row *rows; /* [count] */
     uint32_t count;
     const struct attention_groups *groups; /* NULL: no two sequences have pages in common */
-    uint32_t window;                       /* 0, or none of the layers looks back further */
-    uint32_t group;                        /* query heads over a KV head */
+    uint32_t window; /* the largest window of any layer; 0 if some layer has none */
+    uint32_t group;  /* query heads over a KV head */
     uint32_t kv_heads;
     uint32_t processors;
     uint64_t
-        states_max; /* of one head, that there is memory for; without enough, works are whole */
+        /* states of one head that there is memory for; if it is too little, works are not divided
+         */
+        states_max;
 };
 
-/* Of the greatest plan. */
+/* Returns the bytes of the largest plan. */
 size_t cuda_tiles_bytes(uint32_t rows_max, uint32_t processors);
 void cuda_tiles_plan(const struct cuda_tiles_args *args, struct cuda_tiles_head *out);
 
-/* Blocks to launch for so many works: one of few counts, so that a captured launch serves again;
- * those without a work leave at once. */
+/* Returns the blocks to launch for `works`: one of few counts, so that a captured launch can be
+ * replayed. Blocks without a work return at once. */
 uint32_t cuda_tiles_bucket(uint32_t works);
 
-/* Keys that a plan reads, of one KV head. */
+/* Returns the keys that a plan reads for one KV head. */
 uint64_t cuda_tiles_keys(const struct cuda_tiles_head *head);
 
 #ifdef __cplusplus

@@ -24,7 +24,7 @@ enum status cuda_weight_form(struct cuda_weight_form *out, const struct tensor_t
         .parts = (cols + CUDA_WEIGHT_PART - 1) / CUDA_WEIGHT_PART,
     };
     if (group != 0 && (group != CUDA_WEIGHT_GROUP || out->bits != 4 || !out->has_m))
-        FAIL(STATUS_UNSUPPORTED, "CUDA kernels have no path for %s weights by groups of %u",
+        FAIL(STATUS_UNSUPPORTED, "the kernels for CUDA do not support %s weights in groups of %u",
              type->name, group);
     const uint32_t whole = group == 0 ? 2 : group_parts;
     out->parts = (out->parts + whole - 1) / whole * whole;
@@ -82,7 +82,7 @@ static void pack_factor(const struct cuda_weight_form *form, float a, float b, u
     memcpy(to, pair, form->has_m ? 4 : 2);
 }
 
-/* `codes` and `factors` of the row's tile. */
+/* Packs part p of a row; `codes` and `factors` are those of the row's tile. */
 static void pack_part(const struct cuda_weight_form *form, const struct tensor *tensor, float scale,
                       uint32_t row, uint32_t p, unsigned char *codes, unsigned char *factors)
 {

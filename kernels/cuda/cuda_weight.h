@@ -1,25 +1,27 @@
 /* cuda_weight: a matrix in the order in which matrix instructions read it.
  *
- * Owns:     nothing; the caller brings memory.
+ * Owns:     nothing; the caller provides memory.
  * Thread:   any; disjoint tiles may be packed at the same time.
  * Cost:     packing is O(rows × cols), at load.
  * Not here: device memory (cuda_backend), products (cuda_linear.cu).
  *
- * Behind a head of CUDA_WEIGHT_HEAD bytes (its first float: what all factors were multiplied by,
- * undone at the end of a sum), tiles of 16 outputs × parts of 32 inputs, each the A side of two
- * m16n8k16, parts by twos: every 16 bytes of it are one lane's own.
+ * A head of CUDA_WEIGHT_HEAD bytes begins with a float: the reciprocal of what all factors were
+ * multiplied by, applied at the end of a sum. After it come tiles of 16 outputs × parts of 32
+ * inputs. A part is the A side of two m16n8k16, and parts come in pairs, so that every 16 bytes
+ * belong to one lane.
  *     codes   [tile][16 outputs][inputs]          16 bits: float16, bfloat16; 32 bits: float32
  *             [tile][part][lane][step][2 words]   8 bits:  code + 128
  *             [tile][pair of parts][lane][part][step]  4 bits: a word of code + offset of the type
  *     factors [tile][part][1, or 2 steps where halves of a part differ][16 outputs]
- *             [tile][4 parts][16 outputs]         where a group of 128 inputs has them in common
+ *             [tile][4 parts][16 outputs]         where a group of 128 inputs shares them
  *                             float16 a, or a and b where the type has m: element = a × code + b
- * Floats lie as in the file: that is what cuBLASLt reads, and a lane's 16 bytes are eight inputs in
- * a row, which make both steps of a part by an order of inputs that the other side takes too.
- * In a word of 8 bits lie registers r and r + 1: low halves in bits 0 and 8, high ones in 16 and
- * 24; in one of 4 bits register r's low half in bits 4r, its high one in bits 16 + 4r: a mask makes
- * two codes of a register at once, to which exponent bits are added (1024 + code).
- * Outputs are padded to whole tiles, inputs to whole pairs of parts (or groups), with zeros.
+ * Floats are stored as in the file, which is what cuBLASLt reads. A lane's 16 bytes are then eight
+ * inputs of a row; they form both steps of a part in an order of inputs that the other side also
+ * uses. A word of 8-bit codes has registers r and r + 1: low halves in bits 0 and 8, high ones in
+ * 16 and 24. A word of 4-bit codes has register r's low half in bits 4r and its high one in bits 16
+ * + 4r. So a mask extracts two codes of a register at once, and exponent bits are added to them
+ * (1024 + code). Outputs are padded to whole tiles, inputs to whole pairs of parts (or groups),
+ * with zeros.
  *
  * 4096 × 4096 of q4_0: 256 tiles × 128 parts × (256 + 32) bytes = 9 MiB, 4.5 bits an element.
  */
@@ -46,7 +48,7 @@ struct cuda_weight_form {
     bool is_bf16;
     bool has_m;
     bool is_split;  /* the two steps of a part have different factors */
-    uint32_t group; /* parts that have their factors in common: 1, or 4 */
+    uint32_t group; /* parts that share their factors: 1, or 4 */
     uint32_t tiles;
     uint32_t parts;
     size_t codes_bytes;   /* of one part of one tile */
@@ -55,31 +57,31 @@ struct cuda_weight_form {
     size_t bytes;         /* of all */
 };
 
-/* Of a weight of this type; `group`: inputs that have their factors in common, beyond the type's
- * own (struct tensor), 0 or CUDA_WEIGHT_GROUP, for types of 4 bits that have m. UNSUPPORTED:
- * another. */
+/* Computes the form of a weight of this type. `group`: inputs that share their factors beyond the
+ * type's own blocks (struct tensor); 0, or CUDA_WEIGHT_GROUP for types of 4 bits that have m.
+ * UNSUPPORTED for others. */
 enum status cuda_weight_form(struct cuda_weight_form *out, const struct tensor_type_info *type,
                              uint32_t rows, uint32_t cols, uint32_t group);
 
-/* The greatest factor of some rows, 0 where there are none. */
+/* Returns the greatest factor of some rows, 0 where there are none. */
 float cuda_weight_max(const struct tensor *tensor, uint32_t begin, uint32_t end);
-/* What to multiply factors by, a power of two, so that the greatest, `max`, is below 2^15: those
- * 2^29 times smaller are still rounded to 11 bits. */
+/* Returns the power of two to multiply factors by, so that the greatest, `max`, is below 2^15.
+ * Factors 2^29 times smaller are then still rounded to 11 bits. */
 float cuda_weight_scale(float max);
 
-/* Tiles [begin, end): to codes [tiles][parts][codes_bytes] and factors alike, both from tile
- * `begin` on. */
+/* Packs tiles [begin, end): codes to [tiles][parts][codes_bytes], and factors likewise, both from
+ * tile `begin` on. */
 void cuda_weight_pack(const struct cuda_weight_form *form, const struct tensor *tensor, float scale,
                       uint32_t begin, uint32_t end, void *codes, void *factors);
 
-/* Pairs of parts (64 inputs each) of a segment of a product's sums: at most eight segments, each of
- * whole groups of 128 inputs, but for the last. A row's bits hang on it: it depends on the matrix
- * alone. */
+/* Returns the pairs of parts (64 inputs each) of one segment of a product's sums: at most eight
+ * segments, each of whole groups of 128 inputs except the last. A row's bits depend on it, so it
+ * depends on the matrix alone. */
 uint32_t cuda_weight_segment(uint32_t pairs);
 
-/* Over how many blocks the `segments` of each are shared, so that they fill `processors`: 1 where
- * `blocks` do so by themselves, or sums of all segments, of segment_bytes each, are more than
- * `bytes`. None is empty. */
+/* Returns over how many blocks the `segments` of each block are divided to fill `processors`: 1
+ * where `blocks` fill them already, or where the sums of all segments, segment_bytes each, exceed
+ * `bytes`. No block is empty. */
 uint32_t cuda_weight_splits(uint32_t blocks, uint32_t processors, uint32_t segments,
                             uint64_t segment_bytes, uint64_t bytes);
 
@@ -87,8 +89,8 @@ uint32_t cuda_weight_splits(uint32_t blocks, uint32_t processors, uint32_t segme
 }
 #endif
 
-/* Where element (output `row` of a tile, input `col`) lies in the codes of its tile: the byte, of 4
- * bits the nibble. */
+/* Returns the position of an element (output `row` of a tile, input `col`) in the codes of its
+ * tile: the byte, for 4 bits the nibble. */
 static inline CUDA_BOTH size_t cuda_weight_place(const struct cuda_weight_form *form, uint32_t row,
                                                  uint32_t col)
 {
@@ -105,7 +107,7 @@ static inline CUDA_BOTH size_t cuda_weight_place(const struct cuda_weight_form *
     return (size_t)(part / 2) * 1024 + ((lane * 2 + part % 2) * 2 + step) * 8 + half * 4 + r;
 }
 
-/* The byte of its a, in the factors of its tile; b follows. */
+/* Returns the byte offset of its a in the factors of its tile; b follows. */
 static inline CUDA_BOTH size_t cuda_weight_factor(const struct cuda_weight_form *form, uint32_t row,
                                                   uint32_t col)
 {

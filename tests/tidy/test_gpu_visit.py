@@ -102,7 +102,7 @@ def test_all_is_well(tree):
 
 @pytest.mark.parametrize(
     "words, says",
-    [("no CUDA device: the driver knows of none", "the driver shows no device"),
+    [("no CUDA device: the driver reports no device", "the driver shows no device"),
      ("no CUDA device: CUDA driver version is insufficient for CUDA runtime version", "older than the toolkit")],
 )  # fmt: skip
 def test_no_device_that_the_driver_shows(tree, words, says):
@@ -133,7 +133,7 @@ def test_no_device_at_all(tree):
 
 def test_a_device_that_is_too_old(tree):
     tree.act("nvidia-smi", 'case "$*" in *compute_cap,*) echo "Tesla T4, 580.1, 7.5" ;; *) echo 7.5 ;; esac')
-    words = "CUDA device 0, Tesla T4, has compute capability 7.5; 8.0 is the least"
+    words = "CUDA device 0, Tesla T4, has compute capability 7.5; at least 8.0 is needed"
     tree.act("gpu_parity", f'echo "gpu_parity: open: {words}"; exit 1', "build/gpu")
     assert tree.run("check", CHECK_ONLY="parity_rows,errors").returncode == 1
     assert "too old" in tree.advice("machine") and "too old" in tree.advice("parity_rows")
